@@ -1,0 +1,126 @@
+# Bare `make` prints what there is. Needs Go (the version in go.mod), bash and git; everything else is built from source.
+SHELL       := bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS   += --no-print-directory
+
+DATA     ?= .run
+REPO     ?=
+DIR      ?=
+REF      ?=
+FUZZTIME ?= 20s
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
+BINARIES := bunsen machine-config-controller machine-config-server machine-config-daemon
+MODULES  := . standalone tools
+ASSETS   := bin/assets/kube-apiserver
+PARTS    := $(wildcard standalone/go.mod standalone/go.sum standalone/build.sh) \
+            $(shell find standalone -name '*.go' -not -name '*_test.go' 2>/dev/null)
+TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
+ENVTEST  := KUBEBUILDER_ASSETS=$(CURDIR)/bin/assets
+# Packages whose tests can rewrite their golden files, and fuzz targets as file:name.
+GOLDENS  = $(shell grep -rlE --include='*_test.go' 'flag\.Bool.*"update"' . | xargs -r -n1 dirname | sort -u)
+FUZZERS  = $(shell grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed 's/func //')
+
+say = @echo '==> $(1)'
+
+##@ Use
+.PHONY: help run build standalone
+help: ## This list
+	@awk 'BEGIN {FS = ":.*## "} \
+	  /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} \
+	  /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+run: build $(ASSETS) ## The whole path on this machine: make run [REPO=<url> [DIR=<folder in it>] [REF=<branch>]] [DATA=.run]
+	@exec bin/bunsen-standalone up --data '$(DATA)' --bin bin \
+	  $(if $(REPO),--repo '$(REPO)') $(if $(DIR),--path '$(DIR)') $(if $(REF),--ref '$(REF)')
+
+build: ## The project's binaries, into bin/
+	$(call say,build: $(BINARIES))
+	@mkdir -p bin
+	@go build -ldflags '-X main.version=$(VERSION)' -o bin/ $(addprefix ./cmd/,$(BINARIES))
+	@ln -sf bunsen bin/kubectl-bunsen
+
+standalone: bin/bunsen-standalone ## The control plane in one binary, into bin/ (minutes the first time)
+bin/bunsen-standalone: $(PARTS)
+	$(call say,standalone: etcd and Kubernetes from source; minutes the first time and seconds after that)
+	@mkdir -p bin
+	@standalone/build.sh bin/bunsen-standalone
+
+$(ASSETS): bin/bunsen-standalone
+	@bin/bunsen-standalone assets bin/assets
+
+##@ Change
+.PHONY: generate fmt golden docs
+generate: ## Deep copies and CRDs, from api/ and from openshift/api
+	@$(TOOL) controller-gen object paths=./api/...
+	@$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
+	@crds=$$(go list -m -f '{{.Dir}}' github.com/openshift/api)/payload-manifests/crds/0000_80_machine-config_01_; \
+	for crd in machineconfigs:machineconfigs machineconfigpools-SelfManagedHA:machineconfigpools machineconfigurations:machineconfigurations; do \
+	  install -m 0644 "$$crds$${crd%%:*}.crd.yaml" config/crd/openshift_$${crd##*:}.yaml; done
+
+fmt: ## Format every Go file
+	@$(TOOL) gofumpt -w .
+
+golden: $(ASSETS) build ## Rewrite the golden files; read the diff before you commit it
+	@for dir in $(GOLDENS); do (cd $$dir && $(ENVTEST) go test . -update); done
+
+docs: ## Each package with its purpose, from its own comment
+	@go list -f '{{if ne .Name "main"}}{{slice .ImportPath (len .Module.Path)}}	{{.Doc}}{{end}}' ./... | sed 's|^/||' | expand -t 28
+
+##@ Check
+.PHONY: verify lint verify-fmt verify-generate verify-tidy test setup fuzz e2e bench deps
+verify: verify-fmt lint verify-generate verify-tidy ## Format, vet, staticcheck, generated files, go.mod files; changes nothing
+	$(call say,verify: all current)
+
+verify-fmt:
+	$(call say,verify: gofumpt)
+	@bad=$$($(TOOL) gofumpt -l .); [ -z "$$bad" ] || { printf 'not formatted (make fmt mends it):\n%s\n' "$$bad"; exit 1; }
+
+# The Kubernetes parts are not ours to analyse: in standalone/ staticcheck leaves out the one package that links them.
+lint: ## go vet and staticcheck
+	$(call say,verify: go vet)
+	@go vet ./...
+	@cd standalone && go vet $$(go list ./... | grep '/standalone/')
+	$(call say,verify: staticcheck)
+	@$(TOOL) staticcheck ./...
+	@bin=$$($(TOOL) -n staticcheck); cd standalone && $$bin $$(go list ./... | grep '/standalone/')
+
+# Generated once more in a copy, so that nothing here changes and a dirty git tree does not matter.
+verify-generate:
+	$(call say,verify: generated files)
+	@tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
+	tar -c --exclude=./bin --exclude=./.git --exclude=./.run . | tar -x -C "$$tmp"; \
+	$(MAKE) -C "$$tmp" generate; \
+	for dir in api config; do diff -ru $$dir "$$tmp/$$dir" || { echo 'generated files are not current: run make generate'; exit 1; }; done
+
+verify-tidy:
+	$(call say,verify: go mod tidy)
+	@for m in $(MODULES); do (cd $$m && go mod tidy -diff) || { echo "run go mod tidy in $$m"; exit 1; }; done
+
+test: setup build $(ASSETS) ## Every test of every module, with a real kube-apiserver
+	$(call say,test: $(shell sed -n 's/^module //p' go.mod))
+	@$(ENVTEST) go test ./... | grep -v 'no test files'
+	$(call say,test: standalone)
+	@cd standalone && $(ENVTEST) go test $$(go list ./... | grep '/standalone/') | grep -v 'no test files'
+
+setup: ## What the tests need from the system: git
+	@command -v git >/dev/null || { echo 'setup: installing git with apt-get'; apt-get -qq update && apt-get -qq install -y git; }
+
+e2e: setup build $(ASSETS) ## The stories alone, in full
+	@$(ENVTEST) go test -count=1 -v ./test/e2e/...
+
+fuzz: ## Each fuzz target for FUZZTIME (20s)
+	@for f in $(FUZZERS); do dir=$$(dirname $${f%%:*}); echo "fuzz: $$f"; (cd $$dir && go test -run '^$$' -fuzz "^$${f##*:}\$$" -fuzztime $(FUZZTIME) .); done
+
+bench: ## Commit to rendered config, by number of fragments
+	@go test -run '^$$' -bench . -benchmem ./bench/...
+
+deps: ## Direct dependencies, and what the daemon links
+	@go list -m -f '{{if not (or .Indirect .Main)}}{{.Path}} {{.Version}}{{end}}' all
+	@printf '\n'; cat test/arch/deps.txt
+
+##@ Clean
+.PHONY: clean
+clean: ## Remove bin/ and .run/ (the state of make run)
+	@rm -rf bin .run
