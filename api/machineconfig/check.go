@@ -1,0 +1,196 @@
+package machineconfig
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"unicode"
+
+	"github.com/coreos/ignition/v2/config/util"
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+)
+
+// The names that a machine takes. Ignition itself checks hardly any of them, and writes what it is given.
+var (
+	unitName   = regexp.MustCompile(`^[A-Za-z0-9:_.@\\-]+\.(service|socket|device|mount|automount|swap|target|path|timer|slice|scope)$`)
+	dropinName = regexp.MustCompile(`^[^/\x00\n]+\.conf$`)
+	userName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,30}[A-Za-z0-9_.$-]?$`)
+)
+
+// Check judges a parsed config by the rules beyond Ignition's: names that would escape their directory or forge lines
+// in a system file, special mode bits, sources that are not in the config, contents that do not decode or do not match
+// their hash. It returns every problem, each naming its place; a config with any must not reach a node. Check says
+// nothing about whether a running node can take the config: package policy does.
+func Check(c Config) []error {
+	k := &checker{}
+	k.storage(c.Ignition.Storage)
+	k.units(c.Ignition.Systemd.Units)
+	k.passwd(c.Ignition.Passwd)
+	k.ignition(c.Ignition.Ignition)
+	k.kargs(c)
+	return k.bad
+}
+
+// checker collects problems.
+type checker struct{ bad []error }
+
+func (k *checker) say(place, format string, args ...any) {
+	k.bad = append(k.bad, fmt.Errorf("%s: %w", place, fmt.Errorf(format, args...)))
+}
+
+func (k *checker) storage(s ign.Storage) {
+	for i, f := range s.Files {
+		k.file(i, f)
+	}
+	for i, d := range s.Directories {
+		at := item("directories", i, d.Path)
+		k.node(at, d.Node)
+		k.mode(at, d.Mode)
+	}
+	for i, l := range s.Links {
+		at := item("links", i, l.Path)
+		k.node(at, l.Node)
+		if l.Target != nil {
+			k.plain(at+" target", *l.Target)
+		}
+	}
+	for i, f := range s.Filesystems {
+		at := item("filesystems", i, f.Device)
+		k.plain(at+" device", f.Device)
+		if f.Path != nil {
+			k.plain(at+" path", *f.Path)
+		}
+	}
+	for i, d := range s.Disks {
+		k.plain(item("disks", i, d.Device)+" device", d.Device)
+	}
+	for i, l := range s.Luks {
+		k.resource(item("luks", i, l.Name)+" keyFile", l.KeyFile)
+	}
+}
+
+func (k *checker) file(i int, f ign.File) {
+	at := item("files", i, f.Path)
+	k.node(at, f.Node)
+	k.mode(at, f.Mode)
+	k.resource(at+" contents", f.Contents)
+	for j, a := range f.Append {
+		k.resource(fmt.Sprintf("%s append[%d]", at, j), a)
+	}
+}
+
+func (k *checker) node(at string, n ign.Node) {
+	k.plain(at+" path", n.Path)
+	for _, owner := range []struct {
+		what string
+		name *string
+	}{{"user", n.User.Name}, {"group", n.Group.Name}} {
+		if util.NotEmpty(owner.name) {
+			k.account(at+" "+owner.what, *owner.name)
+		}
+	}
+}
+
+func (k *checker) mode(at string, mode *int) {
+	if mode != nil && (*mode < 0 || *mode > 0o777) {
+		k.say(at, "mode %#o has more than permission bits: setuid, setgid and sticky are not supported, use 0000 to 0777 (JSON wants it in decimal: 0644 is 420)", *mode)
+	}
+}
+
+func (k *checker) resource(at string, r ign.Resource) {
+	data, err := Contents(r)
+	if err == nil {
+		err = verify(r, data)
+	}
+	if err != nil {
+		k.say(at, "%w", err)
+	}
+}
+
+func (k *checker) units(units []ign.Unit) {
+	for i, u := range units {
+		at := item("units", i, u.Name)
+		if !unitName.MatchString(u.Name) || strings.HasPrefix(u.Name, ".") {
+			k.say(at, "%q is no name of a unit: use letters, digits and :_.@\\- and end in .service, .socket, .mount, .timer or another unit type", u.Name)
+		}
+		for j, d := range u.Dropins {
+			if !dropinName.MatchString(d.Name) || hasControl(d.Name) {
+				k.say(fmt.Sprintf("%s dropins[%d]", at, j), "%q is no name of a drop-in: it ends in .conf and has no / in it", d.Name)
+			}
+		}
+	}
+}
+
+func (k *checker) passwd(p ign.Passwd) {
+	for i, u := range p.Users {
+		at := item("users", i, u.Name)
+		k.account(at, u.Name)
+		for _, f := range []struct {
+			what  string
+			value *string
+		}{{"gecos", u.Gecos}, {"homeDir", u.HomeDir}, {"shell", u.Shell}, {"passwordHash", u.PasswordHash}} {
+			if f.value != nil && (hasControl(*f.value) || strings.Contains(*f.value, ":")) {
+				k.say(at+" "+f.what, "it has a colon or a control character, which would forge a line of /etc/passwd or /etc/shadow")
+			}
+		}
+		if u.PrimaryGroup != nil {
+			k.account(at+" primaryGroup", *u.PrimaryGroup)
+		}
+		for _, g := range u.Groups {
+			k.account(at+" groups", string(g))
+		}
+		for j, key := range u.SSHAuthorizedKeys {
+			if strings.ContainsRune(string(key), 0) {
+				k.say(fmt.Sprintf("%s sshAuthorizedKeys[%d]", at, j), "it has a NUL in it")
+			}
+		}
+	}
+	for i, g := range p.Groups {
+		k.account(item("groups", i, g.Name), g.Name)
+	}
+}
+
+// account checks the name of a user or group.
+func (k *checker) account(at, name string) {
+	if !userName.MatchString(name) {
+		k.say(at, "%q is no name of a user or group: a letter or _ first, then letters, digits and _.-, at most 32", name)
+	}
+}
+
+// ignition refuses configs that Ignition would fetch from elsewhere: the daemon could never compare a node with them.
+func (k *checker) ignition(i ign.Ignition) {
+	for j, r := range i.Config.Merge {
+		k.resource(fmt.Sprintf("ignition.config.merge[%d]", j), r)
+	}
+	k.resource("ignition.config.replace", i.Config.Replace)
+	for j, r := range i.Security.TLS.CertificateAuthorities {
+		k.resource(fmt.Sprintf("ignition.security.tls.certificateAuthorities[%d]", j), r)
+	}
+}
+
+func (k *checker) kargs(c Config) {
+	for i, a := range c.KernelArguments {
+		k.plain(fmt.Sprintf("kernelArguments[%d]", i), strings.ReplaceAll(strings.ReplaceAll(a, "\t", " "), "\n", " "))
+	}
+}
+
+// plain refuses control characters.
+func (k *checker) plain(at, text string) {
+	if hasControl(text) {
+		k.say(at, "%q has a control character in it", text)
+	}
+}
+
+func hasControl(text string) bool { return strings.ContainsFunc(text, unicode.IsControl) }
+
+// item names one item of a list: `files[2] /etc/x`. A hostile name is quoted, so that a message stays one line.
+func item(list string, i int, name string) string {
+	return strings.TrimRight(fmt.Sprintf("%s[%d] %s", list, i, oneLine(name)), " ")
+}
+
+func oneLine(name string) string {
+	if hasControl(name) {
+		return fmt.Sprintf("%q", name)
+	}
+	return name
+}

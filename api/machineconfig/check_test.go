@@ -1,0 +1,59 @@
+package machineconfig_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+)
+
+func TestCheckRefusesWhatIgnitionLetsThrough(t *testing.T) {
+	const head = `{"ignition":{"version":"3.5.0"},`
+	for name, c := range map[string]struct{ config, want string }{
+		"a unit that climbs out of its directory": {`"systemd":{"units":[{"name":"../../../etc/evil.service"}]}}`, `"../../../etc/evil.service" is no name of a unit`},
+		"a unit that forges a preset line":        {`"systemd":{"units":[{"name":"a.service\nenable b.service"}]}}`, `is no name of a unit`},
+		"a drop-in that climbs":                   {`"systemd":{"units":[{"name":"a.service","dropins":[{"name":"../b.conf"}]}]}}`, `units[0] a.service dropins[0]: "../b.conf" is no name of a drop-in`},
+		"a path with a NUL":                       {`"storage":{"files":[{"path":"/etc/a\u0000b"}]}}`, `has a control character`},
+		"a path with a newline":                   {`"storage":{"directories":[{"path":"/etc/a\nb"}]}}`, `directories[0] "/etc/a\nb" path`},
+		"a link to a target with a newline":       {`"storage":{"links":[{"path":"/l","target":"/a\nb"}]}}`, `links[0] /l target`},
+		"a setuid file":                           {`"storage":{"files":[{"path":"/etc/50%a","mode":2541}]}}`, `files[0] /etc/50%a: mode 04755 has more than permission bits`},
+		"a sticky directory":                      {`"storage":{"directories":[{"path":"/d","mode":1023}]}}`, `directories[0] /d: mode 01777`},
+		"contents that are fetched":               {`"storage":{"files":[{"path":"/a","contents":{"source":"https://example.com/a"}}]}}`, `files[0] /a contents: its contents are not in the config`},
+		"appended contents that are fetched":      {`"storage":{"files":[{"path":"/a","append":[{"source":"tftp://h/a"}]}]}}`, `files[0] /a append[0]: its contents`},
+		"a config that is fetched":                {`"x":1,"ignition":{"version":"3.5.0","config":{"merge":[{"source":"https://h/c.ign"}]}}}`, `ignition.config.merge[0]: its contents`},
+		"a hash of other contents":                {`"storage":{"files":[{"path":"/a","contents":{"source":"data:,hello","verification":{"hash":"sha256-0000000000000000000000000000000000000000000000000000000000000000"}}}]}}`, `give sha256-2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824`},
+		"gzip that is no gzip":                    {`"storage":{"files":[{"path":"/a","contents":{"source":"data:,hello","compression":"gzip"}}]}}`, `files[0] /a contents: unpacking gzip`},
+		"a user with a colon":                     {`"passwd":{"users":[{"name":"a:b"}]}}`, `"a:b" is no name of a user`},
+		"a user with a newline":                   {`"passwd":{"users":[{"name":"a\nroot"}]}}`, `users[0] "a\nroot"`},
+		"a comment that forges a line":            {`"passwd":{"users":[{"name":"core","gecos":"x\nroot2:x:0:0"}]}}`, `users[0] core gecos`},
+		"an owner with a colon":                   {`"storage":{"files":[{"path":"/a","user":{"name":"a:b"}}]}}`, `files[0] /a user`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg, err := machineconfig.Parse(spec(head + c.config))
+			if err != nil {
+				t.Fatalf("Ignition itself refuses it now: %v", err)
+			}
+			got := errors.Join(machineconfig.Check(cfg)...)
+			if got == nil || !strings.Contains(got.Error(), c.want) {
+				t.Errorf("got %v\nwant %q in it", got, c.want)
+			}
+		})
+	}
+}
+
+func TestCheckTakesWhatPeopleWrite(t *testing.T) {
+	cfg, err := machineconfig.Parse(spec(`{"ignition":{"version":"3.5.0"},
+	 "storage":{"files":[{"path":"/etc/a b","mode":511,"user":{"name":"core"},"group":{"id":0},
+	  "contents":{"source":"data:text/plain;charset=utf-8;base64,aGVsbG8=","verification":{"hash":"sha256-2CF24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}}},
+	  {"path":"/etc/z","contents":{"source":"data:;base64,H4sIAAAAAAACA6vKLAAARpUdQgMAAAA=","compression":"gzip"}}],
+	  "links":[{"path":"/etc/l","target":"../x"}]},
+	 "systemd":{"units":[{"name":"a@.service"},{"name":"dev-disk-by\\x2dlabel-x.swap","dropins":[{"name":"10-a.conf"}]}]},
+	 "passwd":{"users":[{"name":"core","sshAuthorizedKeys":["ssh-ed25519 AAAA me@host\n"],"groups":["wheel"]}],"groups":[{"name":"docker"}]}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, bad := range machineconfig.Check(cfg) {
+		t.Error(bad)
+	}
+}

@@ -1,0 +1,107 @@
+package machineconfig
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"crypto/sha512"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+	"github.com/vincent-petithory/dataurl"
+)
+
+// MaxContents is the most bytes that one resource may decode to. The whole config is far smaller; only gzip can get
+// here, and then it is a bomb.
+const MaxContents = 64 << 20
+
+// ErrNotInline tells that a resource's source is not a data: URL, so that its contents are not in the config.
+var ErrNotInline = errors.New("its contents are not in the config: only data: sources are supported")
+
+// Contents decodes a resource: the data: URL, then gzip if it is compressed. A resource without a source is empty. The
+// verification hash is not looked at; Check does that.
+func Contents(r ign.Resource) ([]byte, error) {
+	if r.Source == nil || *r.Source == "" {
+		return nil, nil
+	}
+	data, err := decodeURL(*r.Source)
+	if err != nil {
+		return nil, err
+	}
+	if r.Compression == nil || *r.Compression == "" {
+		return data, nil
+	}
+	if *r.Compression != "gzip" {
+		return nil, fmt.Errorf("compression %q is unknown: use gzip, or leave it out", *r.Compression)
+	}
+	zip, err := gzip.NewReader(bytes.NewReader(data))
+	if err != nil {
+		return nil, fmt.Errorf("unpacking gzip: %w", err)
+	}
+	out, err := io.ReadAll(io.LimitReader(zip, MaxContents+1))
+	if err != nil {
+		return nil, fmt.Errorf("unpacking gzip: %w", err)
+	}
+	if len(out) > MaxContents {
+		return nil, fmt.Errorf("unpacking gzip: it is more than %d MiB", MaxContents>>20)
+	}
+	return out, nil
+}
+
+// decodeURL decodes a data: URL. The common forms are decoded here; dataurl, which Ignition uses, takes a rune at a
+// time through a channel and is left for the rare ones.
+func decodeURL(source string) ([]byte, error) {
+	rest, ok := strings.CutPrefix(source, "data:")
+	if !ok {
+		return nil, ErrNotInline
+	}
+	head, body, ok := strings.Cut(rest, ",")
+	if ok && (head == "" || head == ";base64") {
+		if data, err := decodeBody(body, head != ""); err == nil {
+			return data, nil
+		}
+	}
+	u, err := dataurl.DecodeString(source)
+	if err != nil {
+		return nil, fmt.Errorf("decoding data: URL: %w", err)
+	}
+	return u.Data, nil
+}
+
+func decodeBody(body string, packed bool) ([]byte, error) {
+	if packed {
+		return base64.StdEncoding.DecodeString(body)
+	}
+	plain, err := url.PathUnescape(body)
+	return []byte(plain), err
+}
+
+// verify compares contents with the resource's hash, if it has one.
+func verify(r ign.Resource, data []byte) error {
+	function, want, err := r.Verification.HashParts()
+	if err != nil || function == "" {
+		return err
+	}
+	var got []byte
+	switch function {
+	case "sha256":
+		sum := sha256.Sum256(data)
+		got = sum[:]
+	case "sha512":
+		sum := sha512.Sum512(data)
+		got = sum[:]
+	default:
+		return fmt.Errorf("verification hash %q is unknown: use sha256 or sha512", function)
+	}
+	if subtle.ConstantTimeCompare([]byte(strings.ToLower(want)), []byte(hex.EncodeToString(got))) == 0 {
+		return fmt.Errorf("verification hash does not match the contents: a machine would refuse to boot; give %s-%s, or leave it out", function, hex.EncodeToString(got))
+	}
+	return nil
+}

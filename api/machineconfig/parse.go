@@ -1,0 +1,151 @@
+package machineconfig
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/coreos/ignition/v2/config/util"
+	v35 "github.com/coreos/ignition/v2/config/v3_5"
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+	"github.com/coreos/ignition/v2/config/validate"
+	"github.com/coreos/vcontext/path"
+	"github.com/coreos/vcontext/report"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+)
+
+// Version is the Ignition spec version of every Config.
+const Version = "3.5.0"
+
+// supported is the list of versions that an error shows.
+const supported = "3.0.0, 3.1.0, 3.2.0, 3.3.0, 3.4.0 and 3.5.0"
+
+// Parse reads a spec. An Ignition config of an older supported version is translated to 3.5.0; keys that no version
+// knows are dropped, as Ignition does. It returns every problem of the config, joined, each naming its place as
+// `files[2] /etc/x: …`. It is a pure function of the spec's bytes, so a caller may cache by their digest. It judges the
+// config by Ignition's own rules only; Check has the rules beyond them.
+func Parse(spec mcfgv1.MachineConfigSpec) (Config, error) {
+	c := Config{
+		KernelArguments: spec.KernelArguments,
+		Extensions:      spec.Extensions,
+		KernelType:      spec.KernelType,
+		FIPS:            spec.FIPS,
+		OSImageURL:      spec.OSImageURL,
+		ExtensionsImage: spec.BaseOSExtensionsContainerImage,
+	}
+	raw, err := rawConfig(spec)
+	if err != nil || raw == nil {
+		return c, err
+	}
+	c.Ignition, err = parseIgnition(raw)
+	if err != nil {
+		return Config{}, err
+	}
+	c.HasIgnition = true
+	return c, nil
+}
+
+// rawConfig returns the inline config's JSON, or nil when there is none.
+func rawConfig(spec mcfgv1.MachineConfigSpec) ([]byte, error) {
+	raw := spec.Config.Raw
+	if raw == nil && spec.Config.Object != nil {
+		var err error
+		if raw, err = json.Marshal(spec.Config.Object); err != nil {
+			return nil, fmt.Errorf("reading config: %w", err)
+		}
+	}
+	raw = bytes.TrimSpace(raw)
+	if len(raw) == 0 || string(raw) == "null" {
+		return nil, nil
+	}
+	return raw, nil
+}
+
+func parseIgnition(raw []byte) (ign.Config, error) {
+	version, err := versionOf(raw)
+	if err != nil {
+		return ign.Config{}, err
+	}
+	if version == Version {
+		return parseNewest(raw)
+	}
+	cfg, rpt, err := v35.ParseCompatibleVersion(raw)
+	if err != nil {
+		return ign.Config{}, errors.Join(problems(rpt, raw, err)...)
+	}
+	return cfg, nil
+}
+
+// parseNewest does what v3_5.Parse does but for positions in the JSON, which is one long line to whoever wrote YAML:
+// finding them costs more than all the rest.
+func parseNewest(raw []byte) (ign.Config, error) {
+	var cfg ign.Config
+	if rpt, err := util.HandleParseErrors(raw, &cfg); err != nil {
+		return ign.Config{}, errors.Join(problems(rpt, raw, err)...)
+	}
+	if bad := Validate(Config{Ignition: cfg}); len(bad) > 0 {
+		return ign.Config{}, errors.Join(bad...)
+	}
+	return cfg, nil
+}
+
+// versionOf reads ignition.version, and explains what to do about one that cannot be read.
+func versionOf(raw []byte) (string, error) {
+	var head struct {
+		Ignition struct {
+			Version *string `json:"version"`
+		} `json:"ignition"`
+	}
+	if err := json.Unmarshal(raw, &head); err != nil {
+		return "", fmt.Errorf("reading config as JSON: %w", err)
+	}
+	v := head.Ignition.Version
+	switch {
+	case v == nil || *v == "":
+		return "", fmt.Errorf("config has no ignition.version: set one of %s", supported)
+	case strings.HasPrefix(*v, "2."):
+		return "", fmt.Errorf("ignition.version %q is not supported (only %s are): rewrite the config as version 3, for example with Butane", *v, supported)
+	}
+	minor, ok := strings.CutPrefix(*v, "3.")
+	if !ok || len(minor) != len("x.0") || minor[0] < '0' || minor[0] > '5' || minor[1:] != ".0" {
+		return "", fmt.Errorf("ignition.version %q is not supported: use one of %s", *v, supported)
+	}
+	return *v, nil
+}
+
+// Validate judges the config by Ignition's own rules, as a machine that boots it would. Parse has done it; a config
+// that was put together otherwise, by merging above all, needs it. It returns every problem.
+func Validate(c Config) []error {
+	return fatal(c.Ignition, validate.ValidateWithContext(c.Ignition, nil))
+}
+
+// problems turns Ignition's report into errors. The report comes without the config, so what can be read of it is read
+// again, for names.
+func problems(rpt report.Report, raw []byte, cause error) []error {
+	var partial ign.Config
+	_ = json.Unmarshal(raw, &partial) // names only: what does not decode stays without its name
+	bad := fatal(partial, rpt)
+	if len(bad) == 0 {
+		bad = []error{fmt.Errorf("reading config: %w", cause)}
+	}
+	return bad
+}
+
+// ValidateBetween judges only the rules between entries of storage, such as a file below a link. Together with Validate
+// of the entries that changed, it does for a merged config what Validate does at a multiple of the cost.
+func ValidateBetween(c Config) []error {
+	rpt := c.Ignition.Storage.Validate(path.New("json", "storage"))
+	return fatal(c.Ignition, rpt)
+}
+
+// fatal turns a report's errors into ours.
+func fatal(c ign.Config, rpt report.Report) (bad []error) {
+	for _, e := range rpt.Entries {
+		if e.Kind.IsFatal() {
+			bad = append(bad, fmt.Errorf("%s: %s", placeIn(c, e.Context.Path), e.Message))
+		}
+	}
+	return bad
+}

@@ -1,0 +1,124 @@
+package machineconfig
+
+import (
+	"encoding/json"
+	"fmt"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+)
+
+// Spec writes the config in its one canonical form: Ignition 3.5.0 without empty structs (absent when HasIgnition is
+// false), lists never null. The hash in a rendered config's name is over exactly this form.
+func (c Config) Spec() (mcfgv1.MachineConfigSpec, error) {
+	spec := mcfgv1.MachineConfigSpec{
+		OSImageURL:                     c.OSImageURL,
+		BaseOSExtensionsContainerImage: c.ExtensionsImage,
+		KernelArguments:                append([]string{}, c.KernelArguments...),
+		Extensions:                     append([]string{}, c.Extensions...),
+		FIPS:                           c.FIPS,
+		KernelType:                     c.KernelType,
+	}
+	if !c.HasIgnition {
+		return spec, nil
+	}
+	raw, err := c.IgnitionJSON()
+	if err != nil {
+		return mcfgv1.MachineConfigSpec{}, err
+	}
+	spec.Config = runtime.RawExtension{Raw: raw}
+	return spec, nil
+}
+
+// IgnitionJSON writes the Ignition config alone, compact, without empty structs and with its version set.
+func (c Config) IgnitionJSON() ([]byte, error) {
+	cfg := c.Ignition
+	cfg.Ignition.Version = Version
+	raw, err := json.Marshal(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("writing config: %w", err)
+	}
+	return dropEmpty(raw), nil
+}
+
+// dropEmpty removes every `"key":{}` from compact JSON, and those that become empty by it. Ignition's types are full of
+// optional structs, which encoding/json writes even when they are empty. An empty object in a list stays: it is an item.
+func dropEmpty(in []byte) []byte {
+	p := pruner{in: in, out: make([]byte, 0, len(in))}
+	p.value()
+	return p.out
+}
+
+// pruner copies compact JSON from in to out.
+type pruner struct {
+	in, out []byte
+	at      int
+}
+
+// value copies one value and tells whether it was an empty object.
+func (p *pruner) value() bool {
+	switch p.in[p.at] {
+	case '{':
+		return p.object()
+	case '[':
+		p.list()
+	case '"':
+		p.text()
+	default:
+		for p.at < len(p.in) && p.in[p.at] != ',' && p.in[p.at] != '}' && p.in[p.at] != ']' {
+			p.copy()
+		}
+	}
+	return false
+}
+
+func (p *pruner) object() bool {
+	p.copy() // {
+	start := len(p.out)
+	for p.in[p.at] != '}' {
+		before := len(p.out)
+		if p.in[p.at] == ',' {
+			p.at++
+		}
+		if before > start {
+			p.out = append(p.out, ',')
+		}
+		p.text()
+		p.copy() // :
+		if p.value() {
+			p.out = p.out[:before]
+		}
+	}
+	empty := len(p.out) == start
+	p.copy() // }
+	return empty
+}
+
+func (p *pruner) list() {
+	p.copy() // [
+	for p.in[p.at] != ']' {
+		if p.in[p.at] == ',' {
+			p.copy()
+		}
+		p.value()
+	}
+	p.copy() // ]
+}
+
+// text copies a string with its quotes; a backslash takes the next byte with it.
+func (p *pruner) text() {
+	end := p.at + 1
+	for p.in[end] != '"' {
+		if p.in[end] == '\\' {
+			end++
+		}
+		end++
+	}
+	p.out = append(p.out, p.in[p.at:end+1]...)
+	p.at = end + 1
+}
+
+func (p *pruner) copy() {
+	p.out = append(p.out, p.in[p.at])
+	p.at++
+}

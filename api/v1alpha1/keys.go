@@ -1,0 +1,119 @@
+package v1alpha1
+
+// Keys on objects that Bunsen writes. A rendered config carries the Commit* set of the commit that first produced its
+// content; they are never rewritten (see docs/adr and `bunsen trace`).
+const (
+	// SourceLabel on a fragment or cluster object names the GitSource that owns it.
+	SourceLabel = "bunsen.dev/source"
+	// DigestAnnotation on a fragment or cluster object is the sha256 of what the source wants there.
+	DigestAnnotation = "bunsen.dev/digest"
+	// FileAnnotation on a fragment lists the repository files it was made from, as JSON [{"file","blob"}].
+	FileAnnotation = "bunsen.dev/files"
+
+	// SourceAnnotation on a rendered config names the GitSource of its commit.
+	SourceAnnotation = "bunsen.dev/source"
+	// RepositoryAnnotation is the URL of the repository, without credentials.
+	RepositoryAnnotation = "bunsen.dev/repository"
+	// RevisionAnnotation is the revision, `main@sha1:<hex>`. On a pool it is the revision last rendered for it.
+	RevisionAnnotation = "bunsen.dev/revision"
+	// CommitAuthorAnnotation is `Name <mail>` of the commit's author.
+	CommitAuthorAnnotation = "bunsen.dev/commit-author"
+	// CommitSubjectAnnotation is the first line of the commit message.
+	CommitSubjectAnnotation = "bunsen.dev/commit-subject"
+	// CommitTimeAnnotation is the commit time, RFC 3339 in UTC.
+	CommitTimeAnnotation = "bunsen.dev/commit-time"
+	// VerifiedByAnnotation names the key that signed the commit; absent where no signature was asked for.
+	VerifiedByAnnotation = "bunsen.dev/verified-by"
+	// InputsAnnotation is JSON {"fragment name": "digest"} of all that went into a rendered config.
+	InputsAnnotation = "bunsen.dev/inputs"
+	// RendererAnnotation is the version of Bunsen that rendered the config.
+	RendererAnnotation = "bunsen.dev/renderer"
+
+	// ReconcileAnnotation on a GitSource asks for a fetch now; any new value counts, by habit a time.
+	ReconcileAnnotation = "bunsen.dev/reconcile"
+
+	// CordonedAnnotation on a Node says that Bunsen cordoned it (value: the rendered config it did so for), so that an
+	// administrator's own cordon is never lifted.
+	CordonedAnnotation = "bunsen.dev/cordoned-for"
+	// DrainStartedAnnotation on a Node is when the drain under way began, RFC 3339 in UTC.
+	DrainStartedAnnotation = "bunsen.dev/drain-started"
+	// DrainStatusAnnotation on a Node is one line on what a drain waits for.
+	DrainStatusAnnotation = "bunsen.dev/drain-status"
+)
+
+// Keys of the machine-config API that Bunsen shares with every other speaker of it
+// (openshift/machine-config-operator, docs/MachineConfigDaemon.md).
+const (
+	// RoleLabel on a MachineConfig names its role; a pool's selector picks by it.
+	RoleLabel = "machineconfiguration.openshift.io/role"
+	// CurrentConfigAnnotation on a Node: the rendered config that is in force there. Writer: the daemon.
+	CurrentConfigAnnotation = "machineconfiguration.openshift.io/currentConfig"
+	// DesiredConfigAnnotation on a Node: the rendered config that should be in force. Writer: the controller.
+	DesiredConfigAnnotation = "machineconfiguration.openshift.io/desiredConfig"
+	// StateAnnotation on a Node: one of the State* words. Writer: the daemon.
+	StateAnnotation = "machineconfiguration.openshift.io/state"
+	// ReasonAnnotation on a Node: why it is Degraded or Unreconcilable, at most 2000 characters, else empty.
+	ReasonAnnotation = "machineconfiguration.openshift.io/reason"
+	// DesiredDrainAnnotation on a Node: `drain-<rendered>` or `uncordon-<rendered>`. Writer: the daemon.
+	DesiredDrainAnnotation = "machineconfiguration.openshift.io/desiredDrain"
+	// LastAppliedDrainAnnotation on a Node: a copy of desiredDrain once it is done. Writer: the controller.
+	LastAppliedDrainAnnotation = "machineconfiguration.openshift.io/lastAppliedDrain"
+	// PostConfigActionAnnotation on a Node: `Rebooting` while it does, else empty. Writer: the daemon.
+	PostConfigActionAnnotation = "machineconfiguration.openshift.io/post-config-action"
+	// FirstPivotConfigAnnotation on a Node: the rendered config it first booted with. Seeded by the server.
+	FirstPivotConfigAnnotation = "machineconfiguration.openshift.io/firstPivotConfig"
+	// CurrentImageAnnotation and DesiredImageAnnotation exist on layered nodes only; Bunsen reads them, to judge such nodes right.
+	CurrentImageAnnotation = "machineconfiguration.openshift.io/currentImage"
+	// DesiredImageAnnotation: see CurrentImageAnnotation.
+	DesiredImageAnnotation = "machineconfiguration.openshift.io/desiredImage"
+	// GeneratedByAnnotation on a MachineConfig marks one that a controller generated.
+	GeneratedByAnnotation = "machineconfiguration.openshift.io/generated-by-controller-version"
+	// UpdateInProgressTaint is put (PreferNoSchedule) on each node of a pool that does not yet want the pool's config.
+	UpdateInProgressTaint = "UpdateInProgress"
+)
+
+// Values of StateAnnotation.
+const (
+	StateWorking        = "Working"
+	StateDone           = "Done"
+	StateDegraded       = "Degraded"
+	StateUnreconcilable = "Unreconcilable"
+)
+
+// Verbs of DesiredDrainAnnotation, before the dash.
+const (
+	DrainVerb    = "drain"
+	UncordonVerb = "uncordon"
+)
+
+// Condition types of a GitSource (kstatus).
+const (
+	// ReadyCondition: the newest commit is on the cluster.
+	ReadyCondition = "Ready"
+	// ReconcilingCondition: work is under way or will be tried again by itself.
+	ReconcilingCondition = "Reconciling"
+	// StalledCondition: a person has to change something.
+	StalledCondition = "Stalled"
+)
+
+// Reasons of a GitSource's conditions and of its events.
+const (
+	ReasonSucceeded        = "Succeeded"
+	ReasonProgressing      = "Progressing"
+	ReasonSuspended        = "Suspended"
+	ReasonUnreachable      = "RepositoryUnreachable"
+	ReasonAuthentication   = "AuthenticationFailed"
+	ReasonRefNotFound      = "RefNotFound"
+	ReasonPathNotFound     = "PathNotFound"
+	ReasonInvalidSpec      = "InvalidSpec"
+	ReasonInvalidTree      = "InvalidTree"
+	ReasonTranspileFailed  = "TranspileFailed"
+	ReasonConflict         = "OwnershipConflict"
+	ReasonPoolMissing      = "PoolMissing"
+	ReasonHistoryRewritten = "HistoryRewritten"
+	ReasonSignature        = "SignatureMissing"
+	ReasonApplyFailed      = "ApplyFailed"
+)
+
+// Version of the machine-config API's Ignition that everything inside Bunsen speaks.
+const IgnitionVersion = "3.5.0"
