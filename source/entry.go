@@ -1,0 +1,164 @@
+package source
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// Limits bound a tree, so that no commit can fill the controller's disk or memory. A zero field is its default.
+type Limits struct {
+	// Entries at most, folders and refused ones included; 20,000 by default.
+	Entries int
+	// Bytes of all files at most; 64 MiB by default.
+	Bytes int64
+	// FileBytes of one file at most; 8 MiB by default.
+	FileBytes int64
+}
+
+// OrDefault returns the limits with zero fields filled in.
+func (l Limits) OrDefault() Limits {
+	if l.Entries <= 0 {
+		l.Entries = 20_000
+	}
+	if l.Bytes <= 0 {
+		l.Bytes = 64 << 20
+	}
+	if l.FileBytes <= 0 {
+		l.FileBytes = 8 << 20
+	}
+	return l
+}
+
+const (
+	maxName = 255  // what file systems take
+	maxPath = 1024 // leaves room for the folder that the tree is put into
+)
+
+// RefuseName says why an entry of this name is not taken, or nothing if it is.
+func RefuseName(name string) string {
+	switch {
+	case name == "" || name == "." || name == "..":
+		return "the name stands for another folder"
+	case strings.EqualFold(name, ".git"):
+		return "the name is reserved for git's own folder"
+	case strings.Contains(name, "/"):
+		return "the name holds a slash"
+	case strings.Contains(name, `\`):
+		return "the name holds a backslash"
+	case !utf8.ValidString(name):
+		return "the name is not UTF-8"
+	case strings.ContainsFunc(name, unicode.IsControl):
+		return "the name holds a control character"
+	case len(name) > maxName:
+		return fmt.Sprintf("the name has %d bytes, at most %d", len(name), maxName)
+	}
+	return ""
+}
+
+// Inventory is what a tree is made of while it is put on disk: it judges each entry, holds to the limits and knows the
+// digest at the end. Every way of making a tree goes through one, so that all of them agree.
+type Inventory struct {
+	limits  Limits
+	entries int
+	bytes   int64
+	files   []file
+	refused []Refusal
+}
+
+type file struct {
+	path       string
+	executable bool
+	sum        [sha256.Size]byte
+}
+
+// NewInventory starts an empty inventory.
+func NewInventory(l Limits) *Inventory { return &Inventory{limits: l.OrDefault()} }
+
+// Enter counts an entry of a folder and judges its name; ok is false if it is refused. The error is a Stalled
+// InvalidTree fault: too many entries.
+func (v *Inventory) Enter(folder, name string) (p string, ok bool, err error) {
+	v.entries++
+	if v.entries > v.limits.Entries {
+		return "", false, tooMuch("more than %d files and folders: point the source's path at a smaller folder", v.limits.Entries)
+	}
+	if why := RefuseName(name); why != "" {
+		v.Refuse(path.Join(folder, printable(name)), why)
+		return "", false, nil
+	}
+	p = path.Join(folder, name)
+	if len(p) > maxPath {
+		v.Refuse(path.Join(folder, printable(name)), fmt.Sprintf("the path has %d bytes, at most %d", len(p), maxPath))
+		return "", false, nil
+	}
+	return p, true, nil
+}
+
+// Refuse records an entry that is not taken.
+func (v *Inventory) Refuse(p, why string) { v.refused = append(v.refused, Refusal{Path: p, Why: why}) }
+
+// Admit counts a file's size before its content is read. The error is a Stalled InvalidTree fault that names the file.
+func (v *Inventory) Admit(p string, size int64) error {
+	if size > v.limits.FileBytes {
+		return tooMuch("%s has %d bytes, at most %d for one file: keep it out of the source's path", p, size, v.limits.FileBytes)
+	}
+	v.bytes += size
+	if v.bytes > v.limits.Bytes {
+		return tooMuch("the files up to %s have more than %d bytes in all: point the source's path at a smaller folder", p, v.limits.Bytes)
+	}
+	return nil
+}
+
+// Take records a file's content and tells whether to write it.
+func (v *Inventory) Take(p string, executable bool, content []byte) bool {
+	if bytes.HasPrefix(content, []byte("version https://git-lfs.github.com/spec/")) && len(content) < 1024 {
+		v.Refuse(p, "Git LFS pointer: the content itself is not in the repository")
+		return false
+	}
+	v.files = append(v.files, file{p, executable, sha256.Sum256(content)})
+	return true
+}
+
+// Digest returns `sha256:<hex>` over the paths, modes and contents of all files taken, in whatever order they came.
+func (v *Inventory) Digest() string {
+	slices.SortFunc(v.files, func(a, b file) int { return strings.Compare(a.path, b.path) })
+	h := sha256.New()
+	for _, f := range v.files {
+		mode := "0644"
+		if f.executable {
+			mode = "0755"
+		}
+		// A path holds no NUL, so no two inventories write the same bytes.
+		fmt.Fprintf(h, "%s %x %s\x00", mode, f.sum, f.path)
+	}
+	return "sha256:" + hex.EncodeToString(h.Sum(nil))
+}
+
+// Refused lists what was not taken, in lexical order of paths.
+func (v *Inventory) Refused() []Refusal {
+	slices.SortStableFunc(v.refused, func(a, b Refusal) int { return strings.Compare(a.Path, b.Path) })
+	return v.refused
+}
+
+func tooMuch(format string, args ...any) error {
+	return fault.NewStalled(v1alpha1.ReasonInvalidTree, fmt.Errorf(format, args...))
+}
+
+// printable shows a hostile name without its effect on a terminal or a path.
+func printable(name string) string {
+	if len(name) > 60 {
+		name = name[:60] + "…"
+	}
+	quoted := strconv.Quote(name)
+	return strings.ReplaceAll(quoted, "/", `\x2f`)
+}

@@ -1,0 +1,148 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-billy/v5"
+	gogit "github.com/go-git/go-git/v5"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/storage"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// local is a repository on this machine, bare or with a work tree. It is opened anew for each method: what another
+// process pushes in between is then seen whole, since git moves objects into place before it moves a ref.
+type local struct{ path string }
+
+func (l local) open() (storage.Storer, error) {
+	repo, err := gogit.PlainOpenWithOptions(l.path, &gogit.PlainOpenOptions{EnableDotGitCommonDir: true})
+	if err != nil {
+		return nil, err
+	}
+	fs, ok := repo.Storer.(*filesystem.Storage)
+	if !ok {
+		return nil, errors.New("the repository is not made of files")
+	}
+	return filesystem.NewStorage(withoutLocks{fs.Filesystem()}, cache.NewObjectLRUDefault()), nil
+}
+
+// withoutLocks hides the lock files that git makes beside a ref while it writes it: the library would read them as refs.
+type withoutLocks struct{ billy.Filesystem }
+
+// ReadDir lists a folder without its lock files.
+func (w withoutLocks) ReadDir(path string) ([]os.FileInfo, error) {
+	all, err := w.Filesystem.ReadDir(path)
+	return slices.DeleteFunc(all, func(i os.FileInfo) bool { return strings.HasSuffix(i.Name(), ".lock") }), err
+}
+
+func (l local) list(ctx context.Context) ([]source.Ref, error) {
+	store, err := l.open()
+	if err != nil {
+		return nil, err
+	}
+	iter, err := store.IterReferences()
+	if err != nil {
+		return nil, err
+	}
+	var refs []source.Ref
+	var head *source.Ref
+	err = iter.ForEach(func(r *plumbing.Reference) error {
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case r.Name() == plumbing.HEAD && r.Type() == plumbing.SymbolicReference:
+			head = &source.Ref{Name: "HEAD", Target: string(r.Target())}
+		case r.Name() == plumbing.HEAD:
+			head = &source.Ref{Name: "HEAD", Hash: r.Hash().String()}
+		case r.Type() == plumbing.HashReference:
+			refs = append(refs, peeled(store, r))
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(refs, func(a, b source.Ref) int { return strings.Compare(a.Name, b.Name) })
+	if head == nil || len(refs) == 0 && head.Hash == "" {
+		return refs, nil
+	}
+	for _, r := range refs {
+		if r.Name == head.Target {
+			head.Hash = r.Hash
+		}
+	}
+	return slices.Insert(refs, 0, *head), nil
+}
+
+// peeled follows an annotated tag to its commit.
+func peeled(store objects, r *plumbing.Reference) source.Ref {
+	ref := source.Ref{Name: string(r.Name()), Hash: r.Hash().String()}
+	for hash, depth := r.Hash(), 0; r.Name().IsTag() && depth < 8; depth++ {
+		tag, err := object.GetTag(store, hash)
+		if err != nil {
+			break
+		}
+		hash = tag.Target
+		ref.Peeled = hash.String()
+	}
+	return ref
+}
+
+func (l local) fetch(_ context.Context, p source.Picked) (objects, error) {
+	store, err := l.open()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := store.EncodedObject(plumbing.CommitObject, plumbing.NewHash(p.Hash)); err != nil {
+		if errors.Is(err, plumbing.ErrObjectNotFound) {
+			return nil, gone(p, "the repository does not have it")
+		}
+		return nil, err
+	}
+	return store, nil
+}
+
+// descends walks the newer commit's ancestors, nearest first: for a branch that moved on, it meets the older one soon.
+func (l local) descends(ctx context.Context, older, newer string) (source.Descent, error) {
+	store, err := l.open()
+	if err != nil {
+		return source.Unknown, err
+	}
+	want, start := plumbing.NewHash(older), plumbing.NewHash(newer)
+	seen := map[plumbing.Hash]bool{start: true}
+	for queue := []plumbing.Hash{start}; len(queue) > 0; queue = queue[1:] {
+		if queue[0] == want {
+			return source.Descends, nil
+		}
+		if ctx.Err() != nil {
+			return source.Unknown, ctx.Err()
+		}
+		c, err := object.GetCommit(store, queue[0])
+		if errors.Is(err, plumbing.ErrObjectNotFound) && queue[0] != start {
+			return source.Unknown, nil // a shallow repository ends here
+		}
+		if err != nil {
+			return source.Unknown, fmt.Errorf("reading commit %s: %w", queue[0], err)
+		}
+		for _, parent := range c.ParentHashes {
+			if !seen[parent] {
+				seen[parent] = true
+				queue = append(queue, parent)
+			}
+		}
+	}
+	return source.Rewritten, nil
+}
+
+func (wired) descends(context.Context, string, string) (source.Descent, error) {
+	return source.Unknown, nil
+}

@@ -1,0 +1,241 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/object"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// Snapshot is one commit at hand, with all its files.
+type Snapshot struct {
+	commit source.Commit
+	raw    []byte
+	root   plumbing.Hash
+	store  objects
+	limits source.Limits
+}
+
+func newSnapshot(store objects, url string, p source.Picked) (*Snapshot, error) {
+	raw, err := content(store, plumbing.CommitObject, plumbing.NewHash(p.Hash), 1<<20)
+	if err != nil {
+		return nil, fmt.Errorf("reading commit %s: %w", p.Hash, err)
+	}
+	c, err := object.GetCommit(store, plumbing.NewHash(p.Hash))
+	if err != nil {
+		return nil, fmt.Errorf("reading commit %s: %w", p.Hash, err)
+	}
+	return &Snapshot{
+		commit: source.Commit{
+			URL: url, Ref: p.Ref, Hash: p.Hash,
+			Author:  source.Line(fmt.Sprintf("%s <%s>", c.Author.Name, c.Author.Email)),
+			Subject: source.Line(c.Message),
+			Time:    source.Moment(c.Committer.When),
+		},
+		raw: raw, root: c.TreeHash, store: store, limits: source.Limits{}.OrDefault(),
+	}, nil
+}
+
+// Commit describes the commit; its Signer is empty.
+func (s *Snapshot) Commit() source.Commit { return s.commit }
+
+// Object returns the commit as git stores it, which is what a signature is over.
+func (s *Snapshot) Object() []byte { return s.raw }
+
+// Materialise puts the files below path into the folder into, which must exist and be empty, and returns them as a tree.
+// Regular files are written, 0644 or 0755; everything else is listed as refused.
+//
+// Errors are faults: PathNotFound, with the folders that there are; InvalidTree for more than the limits or a damaged
+// repository; InvalidSpec for a path that is none.
+func (s *Snapshot) Materialise(ctx context.Context, path, into string) (source.Tree, error) {
+	doing := fmt.Sprintf("reading the files of %s in %s", s.commit.Revision().Short(), s.commit.URL)
+	root, err := os.OpenRoot(into)
+	if err != nil {
+		return source.Tree{}, fmt.Errorf("%s: %w", doing, err)
+	}
+	defer root.Close()
+	folder, err := source.CleanPath(path)
+	if err != nil {
+		return source.Tree{}, err
+	}
+	w := walk{ctx: ctx, store: s.store, root: root, inventory: source.NewInventory(s.limits)}
+	start, err := s.find(folder)
+	if err == nil {
+		err = w.folder("", start)
+	}
+	if err != nil {
+		return source.Tree{}, damaged(ctx, doing, err)
+	}
+	return source.Tree{
+		Commit: s.commit, Root: into, FS: os.DirFS(into),
+		Digest: w.inventory.Digest(), Refused: w.inventory.Refused(),
+	}, nil
+}
+
+// damaged marks an error from reading objects: another fetch may mend it.
+func damaged(ctx context.Context, doing string, err error) error {
+	var f *fault.Error
+	switch {
+	case errors.As(err, &f):
+		return err
+	case ctx.Err() != nil:
+		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: %w", doing, context.Cause(ctx)))
+	case errors.Is(err, plumbing.ErrObjectNotFound) || errors.Is(err, os.ErrNotExist):
+		err = fmt.Errorf("%w: the repository is damaged, a partial clone, or was repacked just now", err)
+	}
+	return fault.NewRetry(v1alpha1.ReasonInvalidTree, fmt.Errorf("%s: %w", doing, err))
+}
+
+// find walks down to the folder that the source's path names.
+func (s *Snapshot) find(folder string) (plumbing.Hash, error) {
+	at, parent := s.root, ""
+	if folder == "" {
+		return at, nil
+	}
+	for _, name := range strings.Split(folder, "/") {
+		t, err := object.GetTree(s.store, at)
+		if err != nil {
+			return at, fmt.Errorf("reading folder %q: %w", parent, err)
+		}
+		var folders []string
+		found := false
+		for _, e := range t.Entries {
+			if e.Mode != filemode.Dir {
+				continue
+			}
+			if e.Name == name && !found {
+				at, found = e.Hash, true
+			}
+			if source.RefuseName(e.Name) == "" {
+				folders = append(folders, e.Name)
+			}
+		}
+		if !found {
+			return at, source.NoSuchPath(folder, s.commit.Revision(), parent, folders)
+		}
+		parent = path.Join(parent, name)
+	}
+	return at, nil
+}
+
+// walk writes a tree's files below root.
+type walk struct {
+	ctx       context.Context
+	store     objects
+	root      *os.Root
+	inventory *source.Inventory
+}
+
+func (w *walk) folder(at string, hash plumbing.Hash) error {
+	if w.ctx.Err() != nil {
+		return w.ctx.Err()
+	}
+	t, err := object.GetTree(w.store, hash)
+	if err != nil {
+		return fmt.Errorf("reading folder %q: %w", at, err)
+	}
+	seen := map[string]bool{}
+	for _, e := range t.Entries {
+		p, ok, err := w.inventory.Enter(at, e.Name)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if seen[e.Name] {
+			w.inventory.Refuse(p, "the name stands twice in its folder")
+			continue
+		}
+		seen[e.Name] = true
+		if err := w.entry(p, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *walk) entry(p string, e object.TreeEntry) error {
+	switch e.Mode {
+	case filemode.Dir:
+		return w.folder(p, e.Hash)
+	case filemode.Regular, filemode.Deprecated, filemode.Executable:
+		return w.file(p, e.Mode == filemode.Executable, e.Hash)
+	case filemode.Symlink:
+		w.inventory.Refuse(p, "symbolic link")
+	case filemode.Submodule:
+		w.inventory.Refuse(p, "submodule")
+	default:
+		w.inventory.Refuse(p, fmt.Sprintf("entry of unknown mode %s", e.Mode))
+	}
+	return nil
+}
+
+func (w *walk) file(p string, executable bool, hash plumbing.Hash) error {
+	size, err := w.store.EncodedObjectSize(hash)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", p, err)
+	}
+	if err := w.inventory.Admit(p, size); err != nil {
+		return err
+	}
+	data, err := content(w.store, plumbing.BlobObject, hash, size)
+	if err != nil {
+		return fmt.Errorf("reading %s: %w", p, err)
+	}
+	if !w.inventory.Take(p, executable, data) {
+		return nil
+	}
+	if err := write(w.root, p, executable, data); err != nil {
+		return fmt.Errorf("writing %s: %w", p, err)
+	}
+	return nil
+}
+
+func write(root *os.Root, p string, executable bool, data []byte) error {
+	if err := root.MkdirAll(path.Dir(p), 0o755); err != nil {
+		return err
+	}
+	mode := os.FileMode(0o644)
+	if executable {
+		mode = 0o755
+	}
+	f, err := root.OpenFile(p, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	// The umask took bits off the mode at creation.
+	return errors.Join(err, f.Chmod(mode), f.Close())
+}
+
+// content reads an object of the type that it must have, and of at most this size.
+func content(store objects, t plumbing.ObjectType, hash plumbing.Hash, limit int64) ([]byte, error) {
+	o, err := store.EncodedObject(t, hash)
+	if err != nil {
+		return nil, fmt.Errorf("object %s: %w", hash, err)
+	}
+	r, err := o.Reader()
+	if err != nil {
+		return nil, fmt.Errorf("object %s: %w", hash, err)
+	}
+	data, err := io.ReadAll(io.LimitReader(r, limit+1))
+	if err := errors.Join(err, r.Close()); err != nil {
+		return nil, fmt.Errorf("object %s: %w", hash, err)
+	}
+	if int64(len(data)) > limit {
+		return nil, fmt.Errorf("object %s is larger than %d bytes", hash, limit)
+	}
+	return data, nil
+}

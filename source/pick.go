@@ -1,0 +1,194 @@
+package source
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/Masterminds/semver/v3"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// Pick finds the commit that a GitRef asks for among a remote's refs. Where it sets several fields the more precise
+// wins: commit, name, semver, tag, branch; where it sets none, the remote's HEAD is followed, under the name of its branch.
+//
+// Errors are Stalled faults: RefNotFound for what the repository does not have, InvalidSpec for what nothing can match.
+func Pick(refs []Ref, want v1alpha1.GitRef) (Picked, error) {
+	switch {
+	case want.Commit != "":
+		return pickCommit(refs, want)
+	case want.Name != "":
+		return pickRef(refs, want.Name, "ref", "refs/")
+	case want.SemVer != "":
+		return pickVersion(refs, want.SemVer)
+	case want.Tag != "":
+		return pickRef(refs, tags+want.Tag, "tag", tags)
+	case want.Branch != "":
+		return pickRef(refs, branches+want.Branch, "branch", branches)
+	default:
+		return pickHead(refs)
+	}
+}
+
+// pickCommit takes the commit as it is: whether the repository has it shows when it is fetched.
+func pickCommit(refs []Ref, want v1alpha1.GitRef) (Picked, error) {
+	if !fullHash.MatchString(want.Commit) {
+		return Picked{}, invalid("commit %q is not a full hash: give all 40 hex digits in lower case", want.Commit)
+	}
+	p := Picked{Hash: want.Commit}
+	for _, name := range []string{want.Name, prefixed(tags, want.Tag), prefixed(branches, want.Branch)} {
+		if _, ok := find(refs, name); ok {
+			p.FullName = name
+			return p, nil
+		}
+	}
+	for _, r := range refs {
+		if r.Commit() == want.Commit && r.Name != head {
+			p.FullName = r.Name
+			return p, nil
+		}
+	}
+	return p, nil
+}
+
+func pickRef(refs []Ref, full, noun, prefix string) (Picked, error) {
+	if noun == "ref" && full != head && !strings.HasPrefix(full, prefix) {
+		return Picked{}, invalid("name %q is not a full ref name: write refs/heads/%s for the branch, or set branch instead of name", full, full)
+	}
+	r, ok := find(refs, full)
+	if !ok || r.Commit() == "" {
+		if noun == "ref" {
+			return Picked{}, missing(refs, branches, "no ref %q; the repository has the branches", full)
+		}
+		return Picked{}, missing(refs, prefix, "no "+noun+" %q; the repository has", strings.TrimPrefix(full, prefix))
+	}
+	return Picked{Ref: ShortRef(full), Hash: r.Commit(), FullName: full}, nil
+}
+
+func pickHead(refs []Ref) (Picked, error) {
+	r, ok := find(refs, head)
+	if !ok {
+		return Picked{}, missing(refs, branches, "the repository names no default branch: set ref.branch; it has")
+	}
+	if r.Target == "" {
+		if r.Hash == "" {
+			return Picked{}, missing(refs, branches, "the repository's HEAD leads nowhere: set ref.branch; it has")
+		}
+		return Picked{Ref: head, Hash: r.Hash, FullName: head}, nil
+	}
+	branch, ok := find(refs, r.Target)
+	if !ok || branch.Commit() == "" {
+		return Picked{}, missing(refs, branches, "the default branch %q has no commit: push to it or set ref.branch; the repository has", ShortRef(r.Target))
+	}
+	return Picked{Ref: ShortRef(r.Target), Hash: branch.Commit(), FullName: r.Target}, nil
+}
+
+// version is a tag that reads as one.
+type version struct {
+	*semver.Version
+	ref Ref
+}
+
+func pickVersion(refs []Ref, constraint string) (Picked, error) {
+	c, err := semver.NewConstraint(constraint)
+	if err != nil {
+		return Picked{}, invalid("semver %q is not a range of versions, such as ~1.4 or >=1.2 <2: %w", constraint, err)
+	}
+	all := versions(refs)
+	for _, v := range all {
+		if c.Check(v.Version) {
+			return Picked{Ref: ShortRef(v.ref.Name), Hash: v.ref.Commit(), FullName: v.ref.Name}, nil
+		}
+	}
+	if len(all) == 0 {
+		return Picked{}, missing(refs, tags, "no tag matches %q; no tag of the repository is a version; it has", constraint)
+	}
+	names := make([]string, len(all))
+	for i, v := range all {
+		names[i] = ShortRef(v.ref.Name)
+	}
+	return Picked{}, fault.NewStalled(v1alpha1.ReasonRefNotFound,
+		fmt.Errorf("no tag matches %q; the repository's versions are %s", constraint, few(names)))
+}
+
+// versions lists the tags that are versions, highest first. Two spellings of one version (1.4.0, v1.4.0) are ordered by
+// name, so that the choice does not depend on the order of the listing.
+func versions(refs []Ref) []version {
+	var all []version
+	for _, r := range refs {
+		name, ok := strings.CutPrefix(r.Name, tags)
+		if !ok || r.Commit() == "" {
+			continue
+		}
+		if v, err := semver.NewVersion(name); err == nil {
+			all = append(all, version{v, r})
+		}
+	}
+	slices.SortFunc(all, func(a, b version) int {
+		return cmp.Or(b.Compare(a.Version), cmp.Compare(b.ref.Name, a.ref.Name))
+	})
+	return all
+}
+
+func find(refs []Ref, name string) (Ref, bool) {
+	i := slices.IndexFunc(refs, func(r Ref) bool { return r.Name == name })
+	if i < 0 || name == "" {
+		return Ref{}, false
+	}
+	return refs[i], true
+}
+
+func prefixed(prefix, name string) string {
+	if name == "" {
+		return ""
+	}
+	return prefix + name
+}
+
+func invalid(format string, args ...any) error {
+	return fault.NewStalled(v1alpha1.ReasonInvalidSpec, fmt.Errorf(format, args...))
+}
+
+// missing says what was not found and what there is instead.
+func missing(refs []Ref, prefix, format string, args ...any) error {
+	var names []string
+	for _, r := range refs {
+		if name, ok := strings.CutPrefix(r.Name, prefix); ok && r.Commit() != "" {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	text := fmt.Sprintf(format, args...) + ": " + few(names)
+	if !slices.ContainsFunc(refs, func(r Ref) bool { return r.Commit() != "" }) {
+		text = "the repository is empty: push a commit"
+	}
+	return fault.NewStalled(v1alpha1.ReasonRefNotFound, errors.New(text))
+}
+
+// few lists names for a message, ten of them at most.
+func few(names []string) string {
+	const most = 10
+	switch {
+	case len(names) == 0:
+		return "none"
+	case len(names) > most:
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+	default:
+		return strings.Join(names, ", ")
+	}
+}
+
+// Names lists a repository's branches and tags for a message, ten of them at most.
+func Names(refs []Ref) string {
+	var names []string
+	for _, r := range refs {
+		if short := ShortRef(r.Name); short != r.Name {
+			names = append(names, short)
+		}
+	}
+	return few(names)
+}

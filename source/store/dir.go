@@ -1,0 +1,150 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// OpenDir makes a tree of a plain folder, such as a work tree, by copying its files into the folder into, which must
+// exist and be empty. Only regular files are taken, at their present content; symbolic links, devices, repositories
+// inside and hostile names are refused, and .git at the top is left out. A clean checkout of a commit has the digest that
+// the commit has.
+//
+// The copy is the point: whoever reads `local:` files below the tree's Root would follow a symbolic link out of the
+// original, or read the credentials in its .git/config.
+func OpenDir(ctx context.Context, dir, into string, l source.Limits) (source.Tree, error) {
+	s, err := scanDir(ctx, dir, into, l)
+	if err != nil {
+		return source.Tree{}, fmt.Errorf("reading the folder %s: %w", dir, err)
+	}
+	return source.Tree{
+		Root: into, FS: os.DirFS(into),
+		Digest: s.Digest(), Refused: s.Refused(),
+	}, nil
+}
+
+// digest reads a stored tree and returns what it is.
+func digest(dir string) (string, error) {
+	s, err := scanDir(context.Background(), dir, "", source.Limits{Entries: 1 << 30, Bytes: 1 << 50, FileBytes: 1 << 40})
+	if err != nil {
+		return "", err
+	}
+	if len(s.Refused()) > 0 {
+		return "", fmt.Errorf("%s was not there before: %s", s.Refused()[0].Path, s.Refused()[0].Why)
+	}
+	return s.Digest(), nil
+}
+
+// scan takes a folder's inventory and, if it has somewhere to, copies what is taken.
+type scan struct {
+	ctx       context.Context
+	from, to  *os.Root
+	inventory *source.Inventory
+}
+
+func scanDir(ctx context.Context, dir, into string, l source.Limits) (*source.Inventory, error) {
+	from, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer from.Close()
+	s := scan{ctx: ctx, from: from, inventory: source.NewInventory(l)}
+	if into != "" {
+		if s.to, err = os.OpenRoot(into); err != nil {
+			return nil, err
+		}
+		defer s.to.Close()
+	}
+	return s.inventory, s.folder("")
+}
+
+func (s *scan) folder(at string) error {
+	if s.ctx.Err() != nil {
+		return s.ctx.Err()
+	}
+	entries, err := fs.ReadDir(s.from.FS(), path.Join(".", at))
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if at == "" && e.Name() == ".git" && s.to != nil {
+			continue
+		}
+		p, ok, err := s.inventory.Enter(at, e.Name())
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		if err := s.entry(p, e.Type()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *scan) entry(p string, t fs.FileMode) error {
+	switch {
+	case t.IsDir():
+		if _, err := s.from.Lstat(path.Join(p, ".git")); err == nil {
+			s.inventory.Refuse(p, "submodule")
+			return nil
+		}
+		return s.folder(p)
+	case t.IsRegular():
+		return s.file(p)
+	case t&fs.ModeSymlink != 0:
+		s.inventory.Refuse(p, "symbolic link")
+	default:
+		s.inventory.Refuse(p, "not a regular file")
+	}
+	return nil
+}
+
+func (s *scan) file(p string) error {
+	f, err := s.from.Open(p)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	if err := s.inventory.Admit(p, info.Size()); err != nil {
+		return err
+	}
+	data, err := io.ReadAll(io.LimitReader(f, info.Size()))
+	if err != nil {
+		return err
+	}
+	executable := info.Mode()&0o100 != 0
+	if !s.inventory.Take(p, executable, data) || s.to == nil {
+		return nil
+	}
+	return s.write(p, executable, data)
+}
+
+func (s *scan) write(p string, executable bool, data []byte) error {
+	if err := s.to.MkdirAll(path.Dir(p), 0o755); err != nil {
+		return err
+	}
+	mode := os.FileMode(0o644)
+	if executable {
+		mode = 0o755
+	}
+	f, err := s.to.OpenFile(p, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(data)
+	return errors.Join(err, f.Chmod(mode), f.Close())
+}

@@ -1,0 +1,142 @@
+package store
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// record is what the store knows of a key.
+type record struct {
+	Key     Key
+	Commit  source.Commit
+	Digest  string
+	Refused []source.Refusal
+
+	used time.Time // when it was last asked for, the file's time
+	file string
+}
+
+// wellFormed digests are safe as the name of a folder.
+var wellFormed = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// unusedAfter is when a record that nobody asks for goes, as after its GitSource was deleted.
+const unusedAfter = 30 * 24 * time.Hour
+
+func (s *Store) record(k Key) string {
+	h := sha256.New()
+	for _, part := range []string{k.URL, k.Hash, k.Path, k.Trust} {
+		fmt.Fprintf(h, "%d:%s", len(part), part)
+	}
+	return filepath.Join(s.dir, "keys", hex.EncodeToString(h.Sum(nil))+".json")
+}
+
+// read returns a key's record; one that cannot be read counts as none, for it can be had again.
+func (s *Store) read(k Key) (record, bool, error) {
+	data, err := os.ReadFile(s.record(k))
+	if errors.Is(err, fs.ErrNotExist) {
+		return record{}, false, nil
+	}
+	if err != nil {
+		return record{}, false, fmt.Errorf("reading the store: %w", err)
+	}
+	var r record
+	if json.Unmarshal(data, &r) != nil || r.Key != k || !wellFormed.MatchString(r.Digest) {
+		return record{}, false, nil
+	}
+	return r, true, nil
+}
+
+func (s *Store) write(k Key, t source.Tree) error {
+	t.Commit.Ref = ""
+	data, err := json.MarshalIndent(record{Key: k, Commit: t.Commit, Digest: t.Digest, Refused: t.Refused}, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing the store: %w", err)
+	}
+	if err := renameio.WriteFile(s.record(k), data, 0o644); err != nil {
+		return fmt.Errorf("writing the store: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) touch(k Key) error {
+	now := time.Now()
+	if err := os.Chtimes(s.record(k), now, now); err != nil {
+		return fmt.Errorf("reading the store: %w", err)
+	}
+	return nil
+}
+
+// collect drops all but the newest records of each repository and path, and every tree that no record names.
+func (s *Store) collect() error {
+	records, err := s.records()
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(records, func(a, b record) int {
+		return cmp.Or(b.used.Compare(a.used), strings.Compare(a.file, b.file))
+	})
+	kept := map[[2]string]int{}
+	named := map[string]bool{}
+	for _, r := range records {
+		of := [2]string{r.Key.URL, r.Key.Path}
+		if kept[of]++; r.Digest == "" || kept[of] > s.keep || time.Since(r.used) > unusedAfter {
+			if err := os.Remove(r.file); err != nil {
+				return err
+			}
+			continue
+		}
+		named[filepath.Base(s.tree(r.Digest))] = true
+	}
+	trees, err := os.ReadDir(s.path("trees"))
+	if err != nil {
+		return err
+	}
+	for _, t := range trees {
+		if !named[t.Name()] {
+			if err := os.RemoveAll(filepath.Join(s.path("trees"), t.Name())); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Store) records() ([]record, error) {
+	entries, err := os.ReadDir(s.path("keys"))
+	if err != nil {
+		return nil, err
+	}
+	var all []record
+	for _, e := range entries {
+		r := record{file: filepath.Join(s.path("keys"), e.Name())}
+		info, err := e.Info()
+		if err != nil {
+			return nil, err
+		}
+		data, err := os.ReadFile(r.file)
+		if err != nil {
+			return nil, err
+		}
+		if json.Unmarshal(data, &r) != nil || !wellFormed.MatchString(r.Digest) {
+			r.Digest = "" // collect removes it
+		}
+		r.used = info.ModTime()
+		all = append(all, r)
+	}
+	return all, nil
+}
