@@ -1,0 +1,115 @@
+package butane
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"gopkg.in/yaml.v3"
+)
+
+func child(n *yaml.Node, key string) *yaml.Node {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+func scalar(n *yaml.Node, key string) string {
+	if c := child(n, key); c != nil && c.Kind == yaml.ScalarNode && c.Tag != "!!null" {
+		return c.Value
+	}
+	return ""
+}
+
+// pathAtLine finds the path of what stands in a line of the document, as Butane's type errors name nothing else.
+func pathAtLine(n *yaml.Node, line int, at string) string {
+	best := ""
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			here := at + "." + n.Content[i].Value
+			if p := pathAtLine(n.Content[i+1], line, here); p != "" {
+				return p
+			}
+			if n.Content[i].Line == line {
+				best = here
+			}
+		}
+	case yaml.SequenceNode:
+		for i, c := range n.Content {
+			if p := pathAtLine(c, line, fmt.Sprintf("%s.%d", at, i)); p != "" {
+				return p
+			}
+		}
+	case yaml.ScalarNode:
+		if n.Line == line {
+			best = at
+		}
+	}
+	return best
+}
+
+// meant guesses which key a typo stands for.
+func (t *translator) meant(typo string) string {
+	keys := map[string]bool{}
+	keysOf(reflect.TypeOf(t.dialect.config()), keys, map[reflect.Type]bool{})
+	best, distance := "", len(typo)/3+1
+	for k := range keys {
+		if d := edits(typo, k); d < distance || d == distance && best != "" && k < best {
+			best, distance = k, d
+		}
+	}
+	if best == "" {
+		return "; check its spelling and its indentation"
+	}
+	if best == typo {
+		return "; it belongs elsewhere, check its indentation"
+	}
+	return fmt.Sprintf("; did you mean %q?", best)
+}
+
+func keysOf(t reflect.Type, keys map[string]bool, seen map[reflect.Type]bool) {
+	switch t.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Map:
+		keysOf(t.Elem(), keys, seen)
+	case reflect.Struct:
+		if seen[t] {
+			return
+		}
+		seen[t] = true
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if k, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); k != "" {
+				keys[k] = true
+			}
+			keysOf(f.Type, keys, seen)
+		}
+	}
+}
+
+// edits is the Levenshtein distance of two words.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,195 @@
+package transpile
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/transpile/butane"
+	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/overlay"
+)
+
+// keepRuns is for how many runs an entry that nobody asks for stays: enough for a few sources in turn.
+const keepRuns = 8
+
+// Transpiler is Fragments with a memory: an untouched overlay costs the digests of what it reads, an untouched document
+// its own, an untouched tree nothing. The memory is keyed by content alone and safe to lose; the zero value is ready. It
+// may be used by several goroutines. Results share memory with each other: do not change them.
+type Transpiler struct {
+	mu        sync.Mutex
+	turn      int
+	trees     map[string]treeEntry
+	pools     map[string][]poolEntry
+	documents map[string]documentEntry
+}
+
+// treeEntry is the result of a whole tree.
+type treeEntry struct {
+	result Result
+	used   int
+}
+
+// poolEntry is what a pool's directory gave when it read just this.
+type poolEntry struct {
+	reads     []origin.File // through overlay.Digest
+	locals    []local
+	documents []string // keys of its documents' entries
+	fragments []Fragment
+	findings  []origin.Finding
+	used      int
+}
+
+// local is a file or directory that a document takes in, with all files at or below it.
+type local struct {
+	path  string
+	files []origin.File // through butane.Files
+}
+
+// documentEntry is what one document gave.
+type documentEntry struct {
+	fragment Fragment
+	findings []origin.Finding
+	used     int
+}
+
+// Fragments turns a tree into fragments, cluster objects and a report, as the function of that name does.
+func (t *Transpiler) Fragments(tree source.Tree) Result {
+	key := treeKey(tree)
+	if hit, ok := t.tree(key); ok {
+		return hit
+	}
+	files, refused := clean(tree)
+	r := &run{tree: tree, fs: files, refused: refused, cache: t}
+	out := r.do()
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.trees == nil {
+		t.trees = map[string]treeEntry{}
+	}
+	if key != "" {
+		t.trees[key] = treeEntry{out, t.turn}
+	}
+	t.forget()
+	return out
+}
+
+// treeKey is empty where a tree cannot be told from another.
+func treeKey(tree source.Tree) string {
+	if tree.Digest == "" {
+		return ""
+	}
+	return fmt.Sprint(tree.Digest, tree.Refused)
+}
+
+func (t *Transpiler) tree(key string) (Result, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.turn++
+	hit, ok := t.trees[key]
+	if !ok || key == "" {
+		return Result{}, false
+	}
+	hit.used = t.turn
+	t.trees[key] = hit
+	return hit.result, true
+}
+
+// forget drops what nobody asked for lately. The caller holds the lock.
+func (t *Transpiler) forget() {
+	old := t.turn - keepRuns
+	maps.DeleteFunc(t.trees, func(_ string, e treeEntry) bool { return e.used < old })
+	maps.DeleteFunc(t.documents, func(_ string, e documentEntry) bool { return e.used < old })
+	for dir, entries := range t.pools {
+		t.pools[dir] = slices.DeleteFunc(entries, func(e poolEntry) bool { return e.used < old })
+		if len(t.pools[dir]) == 0 {
+			delete(t.pools, dir)
+		}
+	}
+}
+
+// pool finds an entry whose reads are what the tree holds now.
+func (t *Transpiler) pool(r *run, dir string) (poolEntry, bool) {
+	t.mu.Lock()
+	entries := slices.Clone(t.pools[dir])
+	t.mu.Unlock()
+	i := slices.IndexFunc(entries, func(e poolEntry) bool { return r.unchanged(e) })
+	if i < 0 {
+		return poolEntry{}, false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for j := range t.pools[dir] {
+		if slices.Equal(t.pools[dir][j].reads, entries[i].reads) {
+			t.pools[dir][j].used = t.turn
+		}
+	}
+	for _, key := range entries[i].documents { // one of them may change next, so they stay
+		if e, ok := t.documents[key]; ok {
+			e.used = t.turn
+			t.documents[key] = e
+		}
+	}
+	return entries[i], true
+}
+
+// unchanged tells whether everything that an entry was made of is still the same.
+func (r *run) unchanged(e poolEntry) bool {
+	for _, f := range e.reads {
+		if now, err := overlay.Digest(r.fs, f.Path); err != nil || now != f.Blob {
+			return false
+		}
+	}
+	for _, l := range e.locals {
+		if now, err := butane.Files(r.fs, l.path); err != nil || !slices.Equal(now, l.files) {
+			return false
+		}
+	}
+	return true
+}
+
+func (t *Transpiler) keepPool(dir string, e poolEntry) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.pools == nil {
+		t.pools = map[string][]poolEntry{}
+	}
+	e.used = t.turn
+	t.pools[dir] = append(t.pools[dir], e)
+}
+
+func (t *Transpiler) document(key string) (documentEntry, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	hit, ok := t.documents[key]
+	if ok {
+		hit.used = t.turn
+		t.documents[key] = hit
+	}
+	return hit, ok
+}
+
+func (t *Transpiler) keepDocument(key string, e documentEntry) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.documents == nil {
+		t.documents = map[string]documentEntry{}
+	}
+	e.used = t.turn
+	t.documents[key] = e
+}
+
+// documentKey is a digest of all that a fragment is made of.
+func documentKey(pool string, doc overlay.Document, locals []local) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q %q %q %q\n", pool, doc.Name, doc.Kind, doc.File, doc.Origin.Files, locals)
+	h.Write(doc.Source)
+	for _, p := range slices.Sorted(maps.Keys(doc.Origin.At)) {
+		fmt.Fprintf(h, "%s %s\n", p, doc.Origin.At[p])
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

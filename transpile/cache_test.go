@@ -1,0 +1,130 @@
+package transpile_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/transpile"
+)
+
+// archives are all goldens' trees.
+func archives(t *testing.T) map[string]source.Tree {
+	t.Helper()
+	out := map[string]source.Tree{}
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[file] = unpack(t, archive.Files)
+	}
+	return out
+}
+
+func TestTheSameTreeGivesTheSameBytes(t *testing.T) {
+	memory := &transpile.Transpiler{}
+	for name, tree := range archives(t) {
+		fresh := transpile.Fragments(tree)
+		for range 2 {
+			if diff := cmp.Diff(fresh, memory.Fragments(tree)); diff != "" {
+				t.Errorf("%s (-fresh +remembered):\n%s", name, diff)
+			}
+		}
+	}
+}
+
+func TestGoroutinesShareATranspiler(t *testing.T) {
+	memory := &transpile.Transpiler{}
+	var wg sync.WaitGroup
+	for name, tree := range archives(t) {
+		want := transpile.Fragments(tree)
+		wg.Go(func() {
+			if diff := cmp.Diff(want, memory.Fragments(tree)); diff != "" {
+				t.Errorf("%s (-alone +together):\n%s", name, diff)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// A memory that misses a change would put an old file on a new commit's nodes: after each change of each kind of file,
+// it must give what a fresh build gives.
+func TestTheMemoryNoticesEveryChange(t *testing.T) {
+	root := t.TempDir()
+	tree := source.Tree{Root: root, FS: os.DirFS(root)}
+	doc := "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/%s\n"
+	write(t, root, "base/10-a.bu", fmt.Sprintf(doc, "a")+"      contents: {local: text}\n  trees: [{local: tree}]\n")
+	write(t, root, "base/text", "one")
+	write(t, root, "base/tree/opt/x", "one")
+	write(t, root, "pools/worker/kustomization.yaml", "resources: [../../base]\npatches: [{path: 10-a.bu}]\n")
+	write(t, root, "pools/worker/10-a.bu", "storage:\n  files:\n    - path: /etc/b\n")
+	write(t, root, "pools/master/10-m.bu", fmt.Sprintf(doc, "m"))
+	memory := &transpile.Transpiler{}
+	before := memory.Fragments(tree)
+	if before.Report.Fatal() {
+		t.Fatal(before.Report)
+	}
+	for _, change := range []struct{ what, file, data string }{
+		{"a local file", "base/text", "two"},
+		{"a file in a tree", "base/tree/opt/x", "two"},
+		{"one more file in a tree", "base/tree/opt/y", "new"},
+		{"a base's document", "base/10-a.bu", "# a line more\n" + fmt.Sprintf(doc, "a2")},
+		{"only the lines of a document", "base/10-a.bu", "# two\n# lines more\n" + fmt.Sprintf(doc, "a2")},
+		{"a patch", "pools/worker/10-a.bu", "storage:\n  files:\n    - path: /etc/c\n"},
+		{"a kustomization", "pools/worker/kustomization.yaml", "resources: [../../base]\n"},
+		{"one more document in a directory", "pools/master/20-n.bu", fmt.Sprintf(doc, "n")},
+		{"a kustomization where there was none", "pools/master/kustomization.yaml", "resources: [20-n.bu]\n"},
+	} {
+		write(t, root, change.file, change.data)
+		after := memory.Fragments(tree)
+		if diff := cmp.Diff(transpile.Fragments(tree), after); diff != "" {
+			t.Errorf("%s (-fresh +remembered):\n%s", change.what, diff)
+		}
+		if cmp.Equal(before, after) {
+			t.Errorf("%s changed nothing", change.what)
+		}
+		before = after
+	}
+	write(t, root, "pools/master/20-n.bu", "broken: [")
+	if after := memory.Fragments(tree); !after.Report.Fatal() || after.Fragments != nil {
+		t.Errorf("a broken document gave %v", after.Report)
+	}
+}
+
+func TestAnUntouchedDigestCostsNothing(t *testing.T) {
+	root := t.TempDir()
+	write(t, root, "pools/worker/10-a.bu", "variant: fcos\nversion: 1.6.0\n")
+	tree := source.Tree{Root: root, FS: os.DirFS(root), Digest: "sha256:1"}
+	memory := &transpile.Transpiler{}
+	first := memory.Fragments(tree)
+	if err := os.RemoveAll(root); err != nil { // so that reading again would be noticed
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(first, memory.Fragments(tree)); diff != "" {
+		t.Errorf("(-first +second):\n%s", diff)
+	}
+}
+
+// Positions: every leaf of every golden has an origin that names a line.
+func TestEveryLeafHasAnOrigin(t *testing.T) {
+	for name, tree := range archives(t) {
+		for _, f := range transpile.Fragments(tree).Fragments {
+			for _, l := range leaves(t, f) {
+				if at, ok := f.Origin.Find(l.path); !ok || at.Line == 0 {
+					t.Errorf("%s: %s: %s has no line", name, f.Name, l.path)
+				}
+			}
+		}
+	}
+}

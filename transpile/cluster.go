@@ -1,0 +1,258 @@
+package transpile
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/bunsen-os/bunsen/transpile/origin"
+)
+
+const (
+	poolKind   = "MachineConfigPool"
+	policyKind = "MachineConfiguration"
+	// policyName is the one name that a MachineConfiguration may have.
+	policyName = "cluster"
+)
+
+// clusterKinds are the kinds that cluster/ may hold, with their types.
+var clusterKinds = map[string]func() any{
+	mcfgv1.GroupVersion.String() + " " + poolKind:       func() any { return &mcfgv1.MachineConfigPool{} },
+	operatorv1.GroupVersion.String() + " " + policyKind: func() any { return &operatorv1.MachineConfiguration{} },
+}
+
+// managed are fields of cluster objects that others write: the renderer, and whoever pauses a pool.
+var managed = []string{"configuration", "paused"}
+
+// cluster reads the objects of cluster/.
+func (r *run) cluster() {
+	entries, err := fs.ReadDir(r.fs, clusterDir)
+	if err != nil {
+		return // a repository without cluster/ has no cluster objects
+	}
+	for _, e := range entries {
+		file := path.Join(clusterDir, e.Name())
+		at := origin.Pos{File: file}
+		switch ext := path.Ext(file); {
+		case strings.HasPrefix(e.Name(), ".") || ext == ".md":
+		case e.IsDir() || ext != ".yaml" && ext != ".yml":
+			r.warn(at, "unused-file", "not read: %s/ is its *.yaml files", clusterDir)
+		case strings.HasPrefix(e.Name(), "kustomization."):
+			r.fatal(at, "cluster-kind", "%s/ is read file by file, without kustomize; remove it", clusterDir)
+		default:
+			clusterReader{r}.file(file)
+		}
+	}
+	slices.SortStableFunc(r.out.Cluster, func(a, b ClusterObject) int {
+		return cmp.Or(cmp.Compare(a.Object.GetKind(), b.Object.GetKind()), cmp.Compare(a.Object.GetName(), b.Object.GetName()))
+	})
+	for i := 1; i < len(r.out.Cluster); i++ {
+		a, b := r.out.Cluster[i-1], r.out.Cluster[i]
+		if a.Object.GetKind() == b.Object.GetKind() && a.Object.GetName() == b.Object.GetName() {
+			r.fatal(origin.Pos{File: b.File, Line: b.Line}, "duplicate-name", "%s %s stands twice, also in %s:%d; keep one", b.Object.GetKind(), b.Object.GetName(), a.File, a.Line)
+		}
+	}
+}
+
+var yamlLine = regexp.MustCompile(`line (\d+): `)
+
+// clusterReader reads the objects of one file.
+type clusterReader struct{ *run }
+
+// file reads one file, which may hold several documents.
+func (r clusterReader) file(file string) {
+	src, err := fs.ReadFile(r.fs, file)
+	if err != nil {
+		r.fatal(origin.Pos{File: file}, "missing", "%v", err)
+		return
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(src))
+	for {
+		var doc yaml.Node
+		switch err := dec.Decode(&doc); {
+		case errors.Is(err, io.EOF):
+			return
+		case err != nil:
+			at := origin.Pos{File: file, Line: 1} // yaml names no line where it means the first
+			if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+				at.Line, _ = strconv.Atoi(m[1])
+			}
+			r.fatal(at, "yaml", "not valid YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+			return
+		}
+		if root := doc.Content[0]; root.Tag != "!!null" {
+			r.object(file, root)
+		}
+	}
+}
+
+// place is a node's position in a file.
+func place(file string, n *yaml.Node) origin.Pos {
+	return origin.Pos{File: file, Line: n.Line, Column: n.Column}
+}
+
+func (r clusterReader) object(file string, root *yaml.Node) {
+	at := place(file, root)
+	if alias := findAlias(root); alias != nil {
+		r.fatal(place(file, alias), "alias", "YAML alias: aliases are not followed; write the value out")
+		return
+	}
+	var object map[string]any
+	if err := root.Decode(&object); err != nil {
+		r.fatal(at, "yaml", "not an object: %v", err)
+		return
+	}
+	u, err := normal(object)
+	if err != nil {
+		r.fatal(at, "yaml", "not an object: %v", err)
+		return
+	}
+	newType, ok := clusterKinds[u.GetAPIVersion()+" "+u.GetKind()]
+	if !ok {
+		r.fatal(at, "cluster-kind", "%s", wrongKind(u))
+		return
+	}
+	if r.check(file, root, u, newType()) {
+		r.strip(file, root, u)
+		digest, err := digestOf(u.Object)
+		if err != nil {
+			r.fatal(at, "yaml", "%v", err)
+			return
+		}
+		r.out.Cluster = append(r.out.Cluster, ClusterObject{Object: u, Digest: digest, File: file, Line: root.Line})
+	}
+}
+
+// normal gives numbers the types that Kubernetes' machinery expects.
+func normal(object map[string]any) (*unstructured.Unstructured, error) {
+	raw, err := (&unstructured.Unstructured{Object: object}).MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("writing it as JSON: %w", err)
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(raw); err != nil {
+		return nil, fmt.Errorf("reading it as JSON: %w", err)
+	}
+	return u, nil
+}
+
+func wrongKind(u *unstructured.Unstructured) string {
+	what := fmt.Sprintf("%s/ holds %s (%s) and %s (%s)", clusterDir, poolKind, mcfgv1.GroupVersion, policyKind, operatorv1.GroupVersion)
+	switch u.GetKind() {
+	case "MachineConfig":
+		return what + ", not MachineConfigs: they belong into their pool's directory"
+	case "Secret":
+		return what + ", not Secrets: whoever reads the repository would read them"
+	default:
+		return fmt.Sprintf("%s, not %s %s: apply other objects with a tool for them", what, u.GetAPIVersion(), u.GetKind())
+	}
+}
+
+// check decodes strictly and checks names; it tells whether the object may go on.
+func (r clusterReader) check(file string, root *yaml.Node, u *unstructured.Unstructured, into any) bool {
+	at := place(file, root)
+	before := len(r.findings)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, into, true); err != nil {
+		strict, ok := runtime.AsStrictDecodingError(err)
+		if !ok {
+			r.fatal(at, "field", "not a %s: %v", u.GetKind(), err)
+			return false
+		}
+		for _, e := range strict.Errors() {
+			r.fatal(fieldPlace(file, root, e.Error()), "field", "%v: a %s has none of that name; check its spelling and indentation", e, u.GetKind())
+		}
+	}
+	switch {
+	case u.GetKind() == policyKind && u.GetName() != policyName:
+		r.fatal(at, "name", "a MachineConfiguration is named %q, and this one %q", policyName, u.GetName())
+	case len(validation.IsDNS1123Subdomain(u.GetName())) > 0:
+		r.fatal(at, "name", "%q is no name for a %s", u.GetName(), u.GetKind())
+	case u.GetNamespace() != "":
+		r.fatal(at, "name", "a %s is in no namespace; remove metadata.namespace", u.GetKind())
+	}
+	if pool, ok := into.(*mcfgv1.MachineConfigPool); ok {
+		if pool.Spec.MachineConfigSelector == nil || pool.Spec.NodeSelector == nil {
+			r.fatal(at, "field", "the MachineConfigPool needs spec.machineConfigSelector and spec.nodeSelector; without them it selects nothing")
+		}
+	}
+	return len(r.findings) == before
+}
+
+var quoted = regexp.MustCompile(`"([^"]+)"`)
+
+// fieldPlace finds the field that a strict decoding error names: `unknown field "spec.nodeSelektor"`.
+func fieldPlace(file string, root *yaml.Node, message string) origin.Pos {
+	at := place(file, root)
+	m := quoted.FindStringSubmatch(message)
+	if m == nil {
+		return at
+	}
+	n := root
+	for _, word := range strings.Split(strings.NewReplacer("[", ".", "]", "").Replace(m[1]), ".") {
+		k, v := entry(n, word)
+		if v == nil {
+			return at
+		}
+		at, n = place(file, k), v
+	}
+	return at
+}
+
+// entry returns the key (or the item) and value below a node.
+func entry(n *yaml.Node, word string) (k, v *yaml.Node) {
+	if n.Kind == yaml.SequenceNode {
+		if i, err := strconv.Atoi(word); err == nil && i < len(n.Content) {
+			return n.Content[i], n.Content[i]
+		}
+		return nil, nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == word {
+			return n.Content[i], n.Content[i+1]
+		}
+	}
+	return nil, nil
+}
+
+// strip removes what is not the repository's to say.
+func (r clusterReader) strip(file string, root *yaml.Node, u *unstructured.Unstructured) {
+	_, spec := entry(root, "spec")
+	for _, name := range managed {
+		if spec == nil || u.GetKind() != poolKind {
+			break
+		}
+		if k, _ := entry(spec, name); k != nil {
+			r.warn(place(file, k), "managed-field", "spec.%s is not taken from the repository: it is written on the cluster; remove it here", name)
+			unstructured.RemoveNestedField(u.Object, "spec", name)
+		}
+	}
+	unstructured.RemoveNestedField(u.Object, "status")
+	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+}
+
+func findAlias(n *yaml.Node) *yaml.Node {
+	if n.Kind == yaml.AliasNode {
+		return n
+	}
+	for _, c := range n.Content {
+		if a := findAlias(c); a != nil {
+			return a
+		}
+	}
+	return nil
+}

@@ -1,0 +1,39 @@
+package transpile
+
+import (
+	"regexp"
+	"strings"
+)
+
+// section says where in Ignition each list stands.
+var section = map[string]string{
+	"files": "storage", "directories": "storage", "links": "storage", "filesystems": "storage", "disks": "storage",
+	"luks": "storage", "raid": "storage", "units": "systemd", "users": "passwd", "groups": "passwd",
+}
+
+var (
+	listItem = regexp.MustCompile(`^([a-z]+)\[(\d+)\]`)
+	subItem  = regexp.MustCompile(`^[^:]*? (dropins|append|sshAuthorizedKeys)\[(\d+)\]`)
+	specItem = regexp.MustCompile(`^(kernelArguments|extensions)\[(\d+)\]`)
+	modeOf   = regexp.MustCompile(`: mode | mode[: ]`)
+)
+
+// outputPath is the path in a fragment that a problem speaks of, as package machineconfig words places:
+// `units[3] x.service dropins[0]: …`.
+func outputPath(problem string) string {
+	if m := specItem.FindStringSubmatch(problem); m != nil {
+		return "spec." + m[1] + "." + m[2]
+	}
+	m := listItem.FindStringSubmatch(problem)
+	if m == nil || section[m[1]] == "" {
+		return "$"
+	}
+	at := strings.Join([]string{"$", section[m[1]], m[1], m[2]}, ".")
+	if s := subItem.FindStringSubmatch(problem); s != nil {
+		return at + "." + s[1] + "." + s[2]
+	}
+	if m[1] == "files" && modeOf.MatchString(problem) {
+		return at + ".mode"
+	}
+	return at
+}

@@ -1,0 +1,183 @@
+package overlay
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/bunsen-os/bunsen/transpile/origin"
+)
+
+// Limits on one YAML file: far beyond what people write, far below what hurts.
+const (
+	maxFileBytes = 4 << 20
+	maxDepth     = 100
+)
+
+// text is YAML with its place: all of a file, or a block within one.
+type text struct {
+	file string
+	src  []byte
+	// offset is added to line numbers; a block within another file has no columns of its own.
+	offset int
+	inline bool
+}
+
+func (t text) pos(n *yaml.Node) origin.Pos {
+	if t.inline {
+		return origin.Pos{File: t.file, Line: n.Line + t.offset}
+	}
+	return origin.Pos{File: t.file, Line: n.Line + t.offset, Column: n.Column}
+}
+
+func fatal(at origin.Pos, rule, format string, args ...any) origin.Finding {
+	return origin.Finding{Rule: rule, Message: fmt.Sprintf(format, args...), At: at}
+}
+
+var yamlLine = regexp.MustCompile(`line (\d+): `)
+
+// syntax turns yaml's error into a finding at its line.
+func (t text) syntax(err error) origin.Finding {
+	at := origin.Pos{File: t.file, Line: t.offset + 1} // yaml names no line where it means the first
+	msg := strings.TrimPrefix(err.Error(), "yaml: ")
+	if m := yamlLine.FindStringSubmatch(msg); m != nil {
+		line, _ := strconv.Atoi(m[1])
+		at.Line = line + t.offset
+		msg = strings.Replace(msg, m[0], "", 1)
+	}
+	return fatal(at, "yaml", "not valid YAML: %s", msg)
+}
+
+// parse reads exactly one YAML document without aliases and without keys that stand twice. The node is nil where
+// there is a finding.
+func (t text) parse() (*yaml.Node, []origin.Finding) {
+	whole := origin.Pos{File: t.file, Line: t.offset}
+	if len(t.src) > maxFileBytes {
+		return nil, []origin.Finding{fatal(whole, "too-large", "the file has %d bytes, more than the %d that are read; keep large contents in a file of their own and name it with `local:`", len(t.src), maxFileBytes)}
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(t.src))
+	var doc, extra yaml.Node
+	switch err := dec.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		return nil, []origin.Finding{fatal(whole, "empty-document", "the document is empty; write it or remove it")}
+	case err != nil:
+		return nil, []origin.Finding{t.syntax(err)}
+	}
+	switch err := dec.Decode(&extra); {
+	case err == nil:
+		return nil, []origin.Finding{fatal(t.pos(&extra), "multi-document", "a second YAML document begins here, and only the first would count; put each document in a file of its own")}
+	case !errors.Is(err, io.EOF):
+		return nil, []origin.Finding{t.syntax(err)}
+	}
+	root := doc.Content[0]
+	if fs := t.strict(root, 0); len(fs) > 0 {
+		return nil, firstAlias(fs)
+	}
+	if root.Tag == "!!null" {
+		return nil, []origin.Finding{fatal(whole, "empty-document", "the document is empty; write it or remove it")}
+	}
+	return root, nil
+}
+
+// firstAlias keeps only the first of a document's aliases, as a bomb has thousands.
+func firstAlias(fs []origin.Finding) []origin.Finding {
+	found := false
+	return slices.DeleteFunc(fs, func(f origin.Finding) bool {
+		again := f.Rule == "alias" && found
+		found = found || f.Rule == "alias"
+		return again
+	})
+}
+
+// strict finds aliases, merge keys, repeated keys and nesting beyond all measure.
+func (t text) strict(n *yaml.Node, depth int) []origin.Finding {
+	if depth > maxDepth {
+		return []origin.Finding{fatal(t.pos(n), "too-deep", "nested more than %d levels deep", maxDepth)}
+	}
+	var out []origin.Finding
+	switch n.Kind {
+	case yaml.AliasNode:
+		return []origin.Finding{fatal(t.pos(n), "alias", "YAML alias *%s: aliases are not followed, as a few of them can unfold into gigabytes; write the value out", n.Value)}
+	case yaml.MappingNode:
+		seen := map[string]*yaml.Node{}
+		for i := 0; i < len(n.Content); i += 2 {
+			k := n.Content[i]
+			switch first, twice := seen[k.Value]; {
+			case k.Kind != yaml.ScalarNode:
+				out = append(out, fatal(t.pos(k), "yaml", "a key must be a plain word"))
+			case k.Tag == "!!merge":
+				out = append(out, fatal(t.pos(k), "alias", "YAML merge key <<: aliases are not followed; write the values out"))
+				continue
+			case k.Value == marker:
+				out = append(out, fatal(t.pos(k), "yaml", "the key %q is taken; choose another", marker))
+			case twice:
+				out = append(out, fatal(t.pos(k), "duplicate-key", "key %q stands twice, first in line %d; keep one", k.Value, first.Line+t.offset))
+			}
+			seen[k.Value] = k
+			out = append(out, t.strict(n.Content[i+1], depth+1)...)
+		}
+	case yaml.SequenceNode:
+		for _, c := range n.Content {
+			out = append(out, t.strict(c, depth+1)...)
+		}
+	}
+	return out
+}
+
+// field returns the key and value of a mapping's entry, or nils.
+func field(n *yaml.Node, key string) (k, v *yaml.Node) {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil, nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i], n.Content[i+1]
+		}
+	}
+	return nil, nil
+}
+
+// scalarAt returns the scalar below a chain of keys, or "".
+func scalarAt(n *yaml.Node, keys ...string) string {
+	for _, k := range keys {
+		_, n = field(n, k)
+	}
+	if n == nil || n.Kind != yaml.ScalarNode {
+		return ""
+	}
+	return n.Value
+}
+
+func str(v string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: v} }
+
+func mapping(kv ...*yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Content: kv}
+}
+
+// set replaces or adds an entry of a mapping.
+func set(n *yaml.Node, key string, v *yaml.Node) {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			n.Content[i+1] = v
+			return
+		}
+	}
+	n.Content = append(n.Content, str(key), v)
+}
+
+func encode(n *yaml.Node) ([]byte, error) {
+	var b bytes.Buffer
+	enc := yaml.NewEncoder(&b)
+	enc.SetIndent(2)
+	if err := enc.Encode(n); err != nil {
+		return nil, fmt.Errorf("writing YAML: %w", err)
+	}
+	return b.Bytes(), nil
+}

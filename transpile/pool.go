@@ -1,0 +1,210 @@
+package transpile
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/transpile/butane"
+	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/overlay"
+)
+
+// pool adds one pool's fragments.
+func (r *run) pool(pool string) {
+	dir := path.Join(poolsDir, pool)
+	if hit, ok := r.cache.pool(r, dir); ok {
+		r.out.Fragments = append(r.out.Fragments, hit.fragments...)
+		r.findings = append(r.findings, hit.findings...)
+		return
+	}
+	built, found := overlay.Build(r.fs, dir)
+	entry := poolEntry{reads: built.Reads, findings: found}
+	if !origin.Fatal(found) && len(built.Documents) == 0 {
+		entry.findings = append(entry.findings, origin.Finding{
+			Rule: "empty-pool", At: origin.Pos{File: dir},
+			Message: "the pool has no documents: add a Butane file (*.bu), or remove the directory",
+		})
+	}
+	for _, d := range built.Documents {
+		locals := r.locals(d)
+		key := documentKey(pool, d, locals)
+		hit, ok := r.cache.document(key)
+		if !ok {
+			hit = r.document(pool, d)
+		}
+		entry.findings = append(entry.findings, hit.findings...)
+		if origin.Fatal(hit.findings) {
+			continue
+		}
+		r.cache.keepDocument(key, hit)
+		entry.locals = append(entry.locals, locals...)
+		entry.documents = append(entry.documents, key)
+		entry.fragments = append(entry.fragments, hit.fragment)
+	}
+	r.out.Fragments = append(r.out.Fragments, entry.fragments...)
+	r.findings = append(r.findings, entry.findings...)
+	if !origin.Fatal(entry.findings) {
+		r.cache.keepPool(dir, entry)
+	}
+}
+
+// draft is a document on its way to a fragment.
+type draft struct {
+	name, role string
+	config     machineconfig.Config
+	origin     origin.Map
+	findings   []origin.Finding
+}
+
+func (d *draft) fatal(at origin.Pos, rule, format string, args ...any) {
+	d.findings = append(d.findings, origin.Finding{Rule: rule, Message: fmt.Sprintf(format, args...), At: at})
+}
+
+// document turns one document into a fragment, which is the zero value where a finding is fatal.
+func (r *run) document(pool string, doc overlay.Document) documentEntry {
+	var d draft
+	if doc.Kind == overlay.MachineConfig {
+		d = rawConfig(doc)
+	} else {
+		d = r.translate(pool, doc)
+	}
+	if origin.Fatal(d.findings) {
+		return documentEntry{findings: d.findings}
+	}
+	start := origin.Pos{File: doc.File}
+	if d.role != pool {
+		at, ok := doc.Origin.Find("$.metadata.labels")
+		if !ok || doc.Kind == overlay.MachineConfig {
+			at = start
+		}
+		d.fatal(at, "role", "the document's role is %q and its directory's pool is %q; set the label %s: %s, or move the document", d.role, pool, v1alpha1.RoleLabel, pool)
+	}
+	if bad := badName(d.name); bad != "" {
+		d.fatal(start, "name", "%q is no name for a MachineConfig: %s; rename the file", d.name, bad)
+	}
+	for _, err := range machineconfig.Check(d.config) {
+		at, _ := d.origin.Find(outputPath(err.Error()))
+		d.fatal(at, "unsafe", "%v", err)
+	}
+	f, err := fragment(pool, d)
+	if err != nil {
+		d.fatal(start, "machine-config", "%v", err)
+	}
+	return documentEntry{fragment: f, findings: d.findings}
+}
+
+// locals lists what a document takes in, with digests; what does not exist is left out here and reported where the
+// document is translated.
+func (r *run) locals(doc overlay.Document) []local {
+	if doc.Kind != overlay.Butane {
+		return nil
+	}
+	var out []local
+	for _, ref := range butane.References(doc.Source) {
+		if files, err := butane.Files(r.fs, ref.Path); err == nil {
+			out = append(out, local{ref.Path, files})
+		}
+	}
+	return out
+}
+
+// translate takes a Butane document through Butane.
+func (r *run) translate(pool string, doc overlay.Document) draft {
+	out, findings := butane.Translate(butane.Input{
+		Source: doc.Source, Origin: doc.Origin, Root: r.tree.Root, FS: r.fs, Refused: r.refused,
+	})
+	d := draft{name: fragmentName(pool, doc.Name), role: pool, config: out.Config, origin: out.Origin, findings: findings}
+	if out.Name != "" {
+		d.name, d.role = out.Name, out.Role
+	}
+	return d
+}
+
+// rawConfig takes a MachineConfig as it is.
+func rawConfig(doc overlay.Document) draft {
+	d := draft{origin: origin.Map{Files: doc.Origin.Files, At: map[string]origin.Pos{"$": {File: doc.File, Line: 1}}}}
+	for p, at := range doc.Origin.At {
+		if rest, ok := strings.CutPrefix(p, "$.spec.config"); ok {
+			d.origin.At["$"+rest] = at
+		} else if rest, ok := strings.CutPrefix(p, "$.spec."); ok {
+			d.origin.At["spec."+rest] = at
+		}
+	}
+	mc := mcfgv1.MachineConfig{}
+	start := origin.Pos{File: doc.File}
+	if err := decodeStrict(doc.Source, &mc); err != nil {
+		strict, ok := runtime.AsStrictDecodingError(err)
+		if !ok {
+			d.fatal(start, "machine-config", "not a MachineConfig: %v", err)
+			return d
+		}
+		for _, e := range strict.Errors() {
+			at := start
+			if m := quoted.FindStringSubmatch(e.Error()); m != nil {
+				at, _ = d.origin.Find(m[1])
+			}
+			d.fatal(at, "field", "%v: a MachineConfig has none of that name; check its spelling and indentation", e)
+		}
+		return d
+	}
+	d.name, d.role = mc.Name, mc.Labels[v1alpha1.RoleLabel]
+	var err error
+	if d.config, err = machineconfig.Parse(mc.Spec); err != nil {
+		for _, line := range strings.Split(err.Error(), "\n") {
+			at, ok := d.origin.Find(outputPath(line))
+			if !ok {
+				at = start
+			}
+			d.fatal(at, "ignition", "%s", line)
+		}
+	}
+	return d
+}
+
+// decodeStrict reads YAML into a typed object and names every field that the type does not have.
+func decodeStrict(src []byte, into any) error {
+	var object map[string]any
+	if err := yaml.Unmarshal(src, &object); err != nil {
+		return err
+	}
+	return runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object, into, true)
+}
+
+// fragment makes the object to apply.
+func fragment(pool string, d draft) (Fragment, error) {
+	spec, err := d.config.Spec()
+	if err != nil {
+		return Fragment{}, err
+	}
+	mc := &mcfgv1.MachineConfig{
+		TypeMeta:   metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"},
+		ObjectMeta: metav1.ObjectMeta{Name: d.name, Labels: map[string]string{v1alpha1.RoleLabel: d.role}},
+		Spec:       spec,
+	}
+	digest, err := digestOf(mc)
+	if err != nil {
+		return Fragment{}, err
+	}
+	return Fragment{Pool: pool, Name: d.name, MachineConfig: mc, Digest: digest, Origin: d.origin}, nil
+}
+
+// digestOf is the sha256 of an object's JSON; Go writes the keys of maps in order.
+func digestOf(object any) (string, error) {
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return "", fmt.Errorf("writing the object as JSON: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
+}

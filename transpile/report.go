@@ -1,0 +1,76 @@
+package transpile
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Severity of a report's entry.
+type Severity int
+
+const (
+	// Warning: the commit is applied all the same.
+	Warning Severity = iota
+	// Fatal: nothing of the commit is applied.
+	Fatal
+)
+
+// String names the severity as compilers do.
+func (s Severity) String() string {
+	if s == Fatal {
+		return "error"
+	}
+	return "warning"
+}
+
+// Entry is one thing to say about one place in the repository.
+type Entry struct {
+	Severity Severity
+	// Rule is a stable name in kebab-case, such as `butane`, `remote-base`, `duplicate-name`.
+	Rule string
+	// Message says what is wrong and how to mend it, in one line.
+	Message string
+	// File is the path in the repository, from the source's path on.
+	File string
+	// Line and Column count from 1; 0 where the place is the whole file.
+	Line, Column int
+}
+
+// String returns `file:line:col: error: message [rule]`, leaving out what is not known.
+func (e Entry) String() string {
+	var b strings.Builder
+	b.WriteString(e.File)
+	if e.Line > 0 {
+		fmt.Fprintf(&b, ":%d", e.Line)
+		if e.Column > 0 {
+			fmt.Fprintf(&b, ":%d", e.Column)
+		}
+	}
+	if b.Len() > 0 {
+		b.WriteString(": ")
+	}
+	fmt.Fprintf(&b, "%s: %s [%s]", e.Severity, e.Message, e.Rule)
+	return b.String()
+}
+
+// Report is everything to say about one tree, ordered by file, line, column.
+type Report []Entry
+
+// Fatal tells whether any entry is fatal.
+func (r Report) Fatal() bool {
+	for _, e := range r {
+		if e.Severity == Fatal {
+			return true
+		}
+	}
+	return false
+}
+
+// String returns one entry a line.
+func (r Report) String() string {
+	lines := make([]string, len(r))
+	for i, e := range r {
+		lines[i] = e.String()
+	}
+	return strings.Join(lines, "\n")
+}

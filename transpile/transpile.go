@@ -1,0 +1,154 @@
+package transpile
+
+import (
+	"cmp"
+	"fmt"
+	"io/fs"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/transpile/origin"
+)
+
+// Directories of a repository that mean something; all others are the repository's own affair.
+const (
+	poolsDir   = "pools"
+	clusterDir = "cluster"
+)
+
+// layout is what a repository looks like, for whoever has another one.
+const layout = "a repository has a directory pools/<pool>/ for each pool (pools/worker/, pools/master/) with Butane documents (*.bu) or a kustomization.yaml in it, and may have cluster/ for MachineConfigPools"
+
+// maxRefusedWarnings is how many entries of a tree that nothing refers to are named one by one.
+const maxRefusedWarnings = 20
+
+// Fragments turns a tree into fragments, cluster objects and a report. The same tree gives the same bytes. To do it
+// often, keep a Transpiler.
+func Fragments(tree source.Tree) Result {
+	return new(Transpiler).Fragments(tree)
+}
+
+// run is one pass over one tree.
+type run struct {
+	tree     source.Tree
+	fs       fs.FS
+	refused  map[string]string
+	cache    *Transpiler
+	findings []origin.Finding
+	out      Result
+}
+
+func (r *run) fatal(at origin.Pos, rule, format string, args ...any) {
+	r.findings = append(r.findings, origin.Finding{Rule: rule, Message: fmt.Sprintf(format, args...), At: at})
+}
+
+func (r *run) warn(at origin.Pos, rule, format string, args ...any) {
+	r.findings = append(r.findings, origin.Finding{Warning: true, Rule: rule, Message: fmt.Sprintf(format, args...), At: at})
+}
+
+func (r *run) do() Result {
+	r.refusedEntries()
+	pools := r.pools()
+	for _, p := range pools {
+		r.pool(p)
+	}
+	r.cluster()
+	r.names()
+	r.inheritance()
+	r.out.Report = report(r.findings)
+	if r.out.Report.Fatal() {
+		r.out.Fragments, r.out.Cluster = nil, nil
+		return r.out
+	}
+	slices.SortStableFunc(r.out.Fragments, func(a, b Fragment) int {
+		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name))
+	})
+	return r.out
+}
+
+// pools lists the pools' directories.
+func (r *run) pools() []string {
+	entries, err := fs.ReadDir(r.fs, poolsDir)
+	if err != nil {
+		r.fatal(origin.Pos{}, "no-pools", "there is no directory %s/ here: %s", poolsDir, layout)
+		return nil
+	}
+	for _, e := range entries {
+		name := e.Name()
+		at := origin.Pos{File: poolsDir + "/" + name}
+		switch {
+		case strings.HasPrefix(name, "."):
+		case !e.IsDir():
+			r.warn(at, "unused-file", "not read: only directories below %s/ are pools; move it into one", poolsDir)
+		case len(validation.IsDNS1123Label(name)) > 0:
+			r.fatal(at, "pool-name", "%q is no name for a pool: use lower-case letters, digits and -", name)
+		default:
+			r.out.Pools = append(r.out.Pools, name)
+		}
+	}
+	if len(r.out.Pools) == 0 && !origin.Fatal(r.findings) {
+		r.fatal(origin.Pos{File: poolsDir}, "no-pools", "%s/ has no pool in it: %s", poolsDir, layout)
+	}
+	return r.out.Pools
+}
+
+// refusedEntries says what the tree left out. Below pools/ and cluster/ that is fatal, as a document would be missing
+// in silence; elsewhere whatever refers to it says so at its line.
+func (r *run) refusedEntries() {
+	rest := 0
+	for _, e := range r.tree.Refused {
+		at := origin.Pos{File: e.Path}
+		top, _, _ := strings.Cut(e.Path, "/")
+		switch {
+		case isDocument(e.Path) && (top == poolsDir || top == clusterDir) || strings.Count(e.Path, "/") == 1 && top == poolsDir || e.Path == poolsDir || e.Path == clusterDir:
+			r.fatal(at, "refused-entry", "%s: not read; put the file or directory itself here", e.Why)
+		case rest < maxRefusedWarnings:
+			rest++
+			r.warn(at, "refused-entry", "%s: left out of the tree; nothing may refer to it", e.Why)
+		default:
+			rest++
+		}
+	}
+	if rest > maxRefusedWarnings {
+		r.warn(origin.Pos{}, "refused-entry", "%d more entries are left out of the tree (symbolic links, submodules, hostile names)", rest-maxRefusedWarnings)
+	}
+}
+
+// names finds fragments of one name: MachineConfigs have one name space for all pools.
+func (r *run) names() {
+	first := map[string]Fragment{}
+	for _, f := range r.out.Fragments {
+		before, twice := first[f.Name]
+		if !twice {
+			first[f.Name] = f
+			continue
+		}
+		r.fatal(declared(f), "duplicate-name", "the MachineConfig %s comes from %s and from %s; rename one of the files", f.Name, declared(before).File, declared(f).File)
+	}
+}
+
+// declared is where a fragment's document begins.
+func declared(f Fragment) origin.Pos {
+	p, _ := f.Origin.Find("$")
+	return origin.Pos{File: p.File}
+}
+
+// report sorts findings by file, line and column and drops repetitions.
+func report(findings []origin.Finding) Report {
+	sorted := slices.Clone(findings)
+	slices.SortStableFunc(sorted, func(a, b origin.Finding) int {
+		return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.Message, b.Message))
+	})
+	var out Report
+	for _, f := range slices.Compact(sorted) {
+		e := Entry{Severity: Fatal, Rule: f.Rule, Message: f.Message, File: f.At.File, Line: f.At.Line, Column: f.At.Column}
+		if f.Warning {
+			e.Severity = Warning
+		}
+		out = append(out, e)
+	}
+	return out
+}
