@@ -1,0 +1,175 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"regexp"
+	"slices"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+)
+
+// serviceName is what MachineConfiguration takes as the name of a unit to reload, restart or watch.
+var serviceName = regexp.MustCompile(`^[a-zA-Z0-9:._@\\-]+\.(service|socket|device|mount|automount|swap|target|path|timer|snapshot|slice|scope)$`)
+
+// FromSpec returns the default policy with the user's rules: a rule of the same path or name replaces the default one,
+// and SSH key actions replace the default's. It returns every bad rule at once.
+func FromSpec(spec operatorv1.NodeDisruptionPolicyConfig) (Policy, error) {
+	p := Default()
+	r := reader{user: true}
+	for _, f := range spec.Files {
+		p.Files = with(p.Files, r.fileRule(f.Path, fromSpecActions(f.Actions)))
+	}
+	for _, u := range spec.Units {
+		p.Units = with(p.Units, r.unitRule(string(u.Name), fromSpecActions(u.Actions)))
+	}
+	if len(spec.SSHKey.Actions) > 0 {
+		p.SSHKey = fromSpecActions(spec.SSHKey.Actions)
+		r.actions("sshkey", p.SSHKey)
+	}
+	return r.result(p)
+}
+
+// FromStatus reads the policy that a MachineConfiguration's status publishes: defaults and user's rules together. The
+// daemon uses this one, so that a cluster has one policy at a time.
+func FromStatus(status operatorv1.NodeDisruptionPolicyStatus) (Policy, error) {
+	var p Policy
+	var r reader
+	for _, f := range status.ClusterPolicies.Files {
+		p.Files = append(p.Files, r.fileRule(f.Path, fromStatusActions(f.Actions)))
+	}
+	for _, u := range status.ClusterPolicies.Units {
+		p.Units = append(p.Units, r.unitRule(string(u.Name), fromStatusActions(u.Actions)))
+	}
+	p.SSHKey = fromStatusActions(status.ClusterPolicies.SSHKey.Actions)
+	if len(p.SSHKey) > 0 {
+		r.actions("sshkey", p.SSHKey)
+	}
+	return r.result(p)
+}
+
+// Status writes the policy as a MachineConfiguration's status publishes it.
+func (p Policy) Status() operatorv1.NodeDisruptionPolicyStatus {
+	var out operatorv1.NodeDisruptionPolicyClusterStatus
+	for _, f := range p.Files {
+		out.Files = append(out.Files, operatorv1.NodeDisruptionPolicyStatusFile{Path: f.Name, Actions: toStatusActions(f.Actions)})
+	}
+	for _, u := range p.Units {
+		out.Units = append(out.Units, operatorv1.NodeDisruptionPolicyStatusUnit{
+			Name: operatorv1.NodeDisruptionPolicyServiceName(u.Name), Actions: toStatusActions(u.Actions),
+		})
+	}
+	out.SSHKey.Actions = toStatusActions(p.SSHKey)
+	return operatorv1.NodeDisruptionPolicyStatus{ClusterPolicies: out}
+}
+
+// OverridesFrom reads the overrides of a MachineConfiguration's spec; unknown words are ignored.
+func OverridesFrom(o operatorv1.IrreconcilableValidationOverrides) Overrides {
+	return Overrides{
+		Disks:       slices.Contains(o.Storage, operatorv1.IrreconcilableValidationOverridesStorageDisks),
+		FileSystems: slices.Contains(o.Storage, operatorv1.IrreconcilableValidationOverridesStorageFileSystems),
+		Raid:        slices.Contains(o.Storage, operatorv1.IrreconcilableValidationOverridesStorageRaid),
+	}
+}
+
+// reader checks rules, a user's or a status's, and collects what is wrong with them.
+type reader struct {
+	user bool
+	bad  []error
+}
+
+func (r *reader) say(rule, format string, args ...any) {
+	r.bad = append(r.bad, fmt.Errorf("rule %s: %w", rule, fmt.Errorf(format, args...)))
+}
+
+func (r *reader) result(p Policy) (Policy, error) {
+	if len(r.bad) > 0 {
+		return Policy{}, fmt.Errorf("reading nodeDisruptionPolicy: %w", errors.Join(r.bad...))
+	}
+	return p, nil
+}
+
+func (r *reader) fileRule(name string, actions []Action) Rule {
+	if !path.IsAbs(name) {
+		r.say(name, "its path is not absolute")
+	}
+	return r.rule(name, actions)
+}
+
+func (r *reader) unitRule(name string, actions []Action) Rule {
+	if !serviceName.MatchString(name) {
+		r.say(name, "it is no name of a unit: it ends in .service, .socket, .timer or another unit type")
+	}
+	return r.rule(name, actions)
+}
+
+func (r *reader) rule(name string, actions []Action) Rule {
+	if len(actions) == 0 {
+		r.say(name, "it has no actions: give None if nothing is to be done")
+	}
+	r.actions(name, actions)
+	return Rule{name, actions}
+}
+
+func (r *reader) actions(rule string, actions []Action) {
+	for _, a := range actions {
+		switch a.Type {
+		case ActionReboot, ActionNone:
+			if len(actions) > 1 {
+				r.say(rule, "action %s stands alone, remove the others or it", a.Type)
+			}
+		case ActionReload, ActionRestart:
+			if !serviceName.MatchString(a.Service) {
+				r.say(rule, "action %s names no service: give the unit's full name, such as crio.service, and not %q", a.Type, a.Service)
+			}
+		case ActionSpecial:
+			if r.user {
+				r.say(rule, "action Special is not for users: use Reload and, if pods must move first, Drain")
+			}
+		case ActionDrain, ActionDaemonReload:
+		default:
+			r.say(rule, "action %q is unknown: use Reboot, Drain, Reload, Restart, DaemonReload or None", a.Type)
+		}
+	}
+}
+
+func fromSpecActions(in []operatorv1.NodeDisruptionPolicySpecAction) (out []Action) {
+	for _, a := range in {
+		out = append(out, action(string(a.Type), a.Reload, a.Restart))
+	}
+	return out
+}
+
+func fromStatusActions(in []operatorv1.NodeDisruptionPolicyStatusAction) (out []Action) {
+	for _, a := range in {
+		out = append(out, action(string(a.Type), a.Reload, a.Restart))
+	}
+	return out
+}
+
+func action(verb string, reload *operatorv1.ReloadService, restart *operatorv1.RestartService) Action {
+	a := Action{Type: ActionType(verb)}
+	switch {
+	case a.Type == ActionReload && reload != nil:
+		a.Service = string(reload.ServiceName)
+	case a.Type == ActionRestart && restart != nil:
+		a.Service = string(restart.ServiceName)
+	}
+	return a
+}
+
+func toStatusActions(in []Action) (out []operatorv1.NodeDisruptionPolicyStatusAction) {
+	for _, a := range in {
+		s := operatorv1.NodeDisruptionPolicyStatusAction{Type: operatorv1.NodeDisruptionPolicyStatusActionType(a.Type)}
+		service := operatorv1.NodeDisruptionPolicyServiceName(a.Service)
+		switch a.Type {
+		case ActionReload:
+			s.Reload = &operatorv1.ReloadService{ServiceName: service}
+		case ActionRestart:
+			s.Restart = &operatorv1.RestartService{ServiceName: service}
+		}
+		out = append(out, s)
+	}
+	return out
+}

@@ -1,0 +1,146 @@
+package policy
+
+import (
+	"path"
+	"slices"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+)
+
+// Decide says what a node does to go from one config to the other, under a policy. It does not ask whether the node can:
+// Refuse does. No difference, and differences for new nodes only, give the one action None.
+func Decide(from, to machineconfig.Config, p Policy) Decision {
+	var d Decision
+	var all []Action
+	for _, c := range Compare(from, to) {
+		cost := costOf(c, p)
+		drain := false
+		if slices.ContainsFunc(cost.Actions, func(a Action) bool { return a.Type == ActionSpecial }) {
+			cost, drain = special(cost, from, to)
+		}
+		d.Items = append(d.Items, cost)
+		all = append(all, cost.Actions...)
+		d.Drain = d.Drain || drain
+	}
+	d.Actions = combine(all)
+	for _, a := range d.Actions {
+		d.Drain = d.Drain || a.Type == ActionReboot || a.Type == ActionDrain
+		d.Disruption = max(d.Disruption, a.Disruption())
+	}
+	if d.Drain {
+		d.Disruption = max(d.Disruption, Drain)
+	}
+	return d
+}
+
+// Disruption is how much the action disturbs a node. Special counts as a reload; whether it drains is known only
+// once Decide has resolved it.
+func (a Action) Disruption() Disruption {
+	switch a.Type {
+	case ActionNone:
+		return None
+	case ActionDaemonReload:
+		return DaemonReload
+	case ActionReload, ActionSpecial:
+		return Reload
+	case ActionRestart:
+		return Restart
+	case ActionDrain:
+		return Drain
+	}
+	return Reboot
+}
+
+// combine puts the actions of all changes together: any reboot stands alone, None is dropped beside others, the rest
+// keep their order and their repetitions.
+func combine(all []Action) []Action {
+	if slices.ContainsFunc(all, func(a Action) bool { return a.Type == ActionReboot }) {
+		return reboot()
+	}
+	if rest := slices.DeleteFunc(slices.Clone(all), func(a Action) bool { return a.Type == ActionNone }); len(rest) > 0 {
+		return rest
+	}
+	return none()
+}
+
+// costOf finds the rule of one change.
+func costOf(c Change, p Policy) Costed {
+	switch c.Kind {
+	case KindFile:
+		if r, ok := fileRule(p.Files, c.Name); ok {
+			return Costed{c, r.Actions, "rule " + r.Name}
+		}
+	case KindUnit:
+		if i := slices.IndexFunc(p.Units, func(r Rule) bool { return r.Name == c.Name }); i >= 0 {
+			return Costed{c, p.Units[i].Actions, "rule " + c.Name}
+		}
+	case KindUser, KindGroup:
+		if len(p.SSHKey) > 0 {
+			return Costed{c, p.SSHKey, "rule sshkey"}
+		}
+	case KindKargs, KindKernelType, KindExtensions, KindOSImage, KindFIPS:
+		return Costed{c, reboot(), "it is read at boot"}
+	case KindDirectory, KindLink, KindStorage, KindFirstBootKargs:
+		return Costed{c, none(), "only new nodes get it"}
+	}
+	return Costed{c, reboot(), "no rule covers it"}
+}
+
+// fileRule finds the rule with the longest path that is the file or a directory above it. A rule of / covers nothing.
+func fileRule(rules []Rule, file string) (Rule, bool) {
+	for at := path.Clean(file); at != "/" && at != "."; at = path.Dir(at) {
+		if i := slices.IndexFunc(rules, func(r Rule) bool { return path.Clean(r.Name) == at }); i >= 0 {
+			return rules[i], true
+		}
+	}
+	return Rule{}, false
+}
+
+// special resolves Special: the container runtime reads its registries again, and unless the change is known to leave
+// running pods alone, pods move away first.
+func special(c Costed, from, to machineconfig.Config) (resolved Costed, drain bool) {
+	why := unsafeRegistries(fileNamed(from, c.Name), fileNamed(to, c.Name))
+	if c.Name != RegistriesConf {
+		why = "it is not " + RegistriesConf
+	}
+	resolved = c
+	resolved.Actions = nil
+	for _, a := range c.Actions {
+		if a.Type != ActionSpecial {
+			resolved.Actions = append(resolved.Actions, a)
+			continue
+		}
+		resolved.Actions = append(resolved.Actions, reload(crio)...)
+	}
+	if why == "" {
+		resolved.Why += ", and no image that a pod uses comes from elsewhere"
+		return resolved, false
+	}
+	resolved.Why += ", pods move first: " + why
+	return resolved, true
+}
+
+// fileNamed is the file of a path, or nil.
+func fileNamed(c machineconfig.Config, name string) *ign.File {
+	for i := range c.Ignition.Storage.Files {
+		if c.Ignition.Storage.Files[i].Path == name {
+			return &c.Ignition.Storage.Files[i]
+		}
+	}
+	return nil
+}
+
+// Kargs returns the new kernel arguments one by one, and the arguments of `rpm-ostree kargs` that bring a machine from
+// old to new: each old one deleted if it is there, then each new one appended, so that their order is the config's.
+func Kargs(old, new []string) (parsed, args []string) {
+	parsed, args = machineconfig.SplitKargs(new), []string{}
+	for _, k := range machineconfig.SplitKargs(old) {
+		args = append(args, "--delete-if-present="+k)
+	}
+	for _, k := range parsed {
+		args = append(args, "--append="+k)
+	}
+	return parsed, args
+}
