@@ -1,0 +1,300 @@
+package drain_test
+
+import (
+	"fmt"
+	"math/rand"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/drain"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func pod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name, UID: types.UID("uid-" + name), Labels: map[string]string{"app": "web"}}}
+	for _, c := range change {
+		c(p)
+	}
+	return p
+}
+
+func ownedBy(kind, name string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, Controller: new(true)}}
+	}
+}
+
+func ends(at time.Time, grace int64, finalizers ...string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.DeletionTimestamp, p.DeletionGracePeriodSeconds, p.Finalizers = new(metav1.NewTime(at)), &grace, finalizers
+	}
+}
+
+// refusal is what the API server says where a budget has no room.
+func refusal(cause string) *metav1.Status {
+	return &metav1.Status{
+		Code: 429, Reason: metav1.StatusReasonTooManyRequests, Message: "Cannot evict pod as it would violate the pod's disruption budget.",
+		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: policyv1.DisruptionBudgetCause, Message: cause}}},
+	}
+}
+
+const needsTwo = "The disruption budget web needs 2 healthy pods and has 2 currently"
+
+func budget(name string, allowed int32) *policyv1.PodDisruptionBudget {
+	return &policyv1.PodDisruptionBudget{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name},
+		Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+		Status:     policyv1.PodDisruptionBudgetStatus{DesiredHealthy: 2, CurrentHealthy: 2, ExpectedPods: 3, DisruptionsAllowed: allowed},
+	}
+}
+
+func answered(ago time.Duration, s *metav1.Status, budgets ...*policyv1.PodDisruptionBudget) drain.Answer {
+	return drain.ReadAnswer(s, pod("web-0"), budgets, noon.Add(-ago))
+}
+
+// TestVerdicts says what becomes of a pod, one sentence per rule.
+func TestVerdicts(t *testing.T) {
+	goes := drain.Filter{Delete: true}
+	for sentence, tc := range map[string]struct {
+		pod  drain.Pod
+		want string
+	}{
+		"an ordinary pod is evicted":         {drain.Pod{Pod: pod("web-0"), Filter: goes}, "Evict"},
+		"a static pod stays":                 {drain.Pod{Pod: pod("etcd", func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} })}, "Skip: static pod, run by the node itself"},
+		"a DaemonSet's pod stays":            {drain.Pod{Pod: pod("cni", ownedBy("DaemonSet", "cni"))}, "Skip: DaemonSet default/cni would put it back at once"},
+		"another pod that is spared says so": {drain.Pod{Pod: pod("x"), Filter: drain.Filter{Message: "labelled to stay\n"}}, "Skip: labelled to stay"},
+		"a pod that the filters refuse keeps the drain waiting": {
+			drain.Pod{Pod: pod("x"), Filter: drain.Filter{Fatal: true, Message: "Pods that declare no controller"}},
+			"Wait: kept back: Pods that declare no controller"},
+		"a pod that is gone needs nothing":             {drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(0, &metav1.Status{Code: 404, Reason: metav1.StatusReasonNotFound})}, "Skip: gone"},
+		"an evicted pod is given time to begin to end": {drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(time.Second, nil)}, "Wait: evicted, about to terminate"},
+		"an eviction without effect is repeated":       {drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(time.Minute, nil)}, "Evict: evicted before, and still not terminating"},
+		"a pod that ends is waited for by its own grace period": {
+			drain.Pod{Pod: pod("web-0", ends(noon.Add(5*time.Minute), 600)), Filter: goes},
+			"Wait: terminating, has until 12:05:00Z (grace period 10m0s)"},
+		"a pod past its end names the kubelet": {
+			drain.Pod{Pod: pod("web-0", ends(noon.Add(-time.Minute), 30)), Filter: goes},
+			"Wait: should have ended at 11:59:00Z (grace period 30s); the node's kubelet has not confirmed it"},
+		"a pod past its end with a finalizer names the finalizer": {
+			drain.Pod{Pod: pod("web-0", ends(noon.Add(-time.Minute), 30, "example.com/hold")), Filter: goes},
+			"Wait: should have ended at 11:59:00Z, but waits for its finalizer example.com/hold"},
+		"a refusal names the budget and its numbers": {
+			drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(time.Second, refusal(needsTwo), budget("web", 0))},
+			"Wait: blocked by PodDisruptionBudget default/web: needs 2 of 3 healthy, has 2"},
+		"a refusal by a budget that was not read has the server's numbers": {
+			drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(time.Second, refusal(needsTwo))},
+			"Wait: blocked by PodDisruptionBudget default/web: needs 2 healthy, has 2"},
+		"a refusal without a name is laid to the budget without room": {
+			drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(time.Second, refusal(""), budget("roomy", 1), budget("tight", 0))},
+			"Wait: blocked by PodDisruptionBudget default/tight: needs 2 of 3 healthy, has 2"},
+		"a budget that the server has not counted yet is named": {
+			drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(time.Second, refusal("The disruption budget web is still being processed by the server."))},
+			"Wait: blocked by PodDisruptionBudget default/web: Cannot evict pod as it would violate the pod's disruption budget. The disruption budget web is still being processed by the server."},
+		"after a pause a refused eviction is asked for again, and still says why": {
+			drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(5*time.Second, refusal(needsTwo))},
+			"Evict: blocked by PodDisruptionBudget default/web: needs 2 healthy, has 2"},
+		"a server short of breath is not a budget": {
+			drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(time.Second, &metav1.Status{Code: 429, Reason: metav1.StatusReasonTooManyRequests, Message: "too many requests"})},
+			"Wait: evicting it: too many requests"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			v := drain.Decide(drain.Facts{Pods: []drain.Pod{tc.pod}}, noon).Verdicts[0]
+			got := strings.TrimSuffix(fmt.Sprintf("%s: %s", v.Do, v.Why), ": ")
+			if got != tc.want {
+				t.Errorf("\n got %s\nwant %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestProgress follows a drain with a budget in its way over the hours.
+func TestProgress(t *testing.T) {
+	blocked := drain.Pod{Pod: pod("web-0"), Filter: drain.Filter{Delete: true}, Answer: answered(time.Second, refusal(needsTwo))}
+	for sentence, tc := range map[string]struct {
+		age   time.Duration
+		next  time.Duration
+		event string
+	}{
+		"at first it looks every 5 s":                        {0, 5 * time.Second, ""},
+		"after 90 s every 30 s":                              {90 * time.Second, 30 * time.Second, ""},
+		"after 10 minutes it warns, and looks every minute":  {10 * time.Minute, time.Minute, "DrainThresholdExceeded"},
+		"after an hour it warns louder, and never gives up":  {time.Hour, time.Minute, "DrainFailed"},
+		"after a year it still goes on":                      {365 * 24 * time.Hour, time.Minute, "DrainFailed"},
+		"a clock that went backwards counts as just started": {-time.Hour, 5 * time.Second, ""},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			p := drain.Decide(drain.Facts{Started: noon.Add(-tc.age), Pods: []drain.Pod{blocked}}, noon)
+			if p.Done || p.Next != tc.next || p.Alarm.Event() != tc.event {
+				t.Errorf("done %t, next %s, event %q; want false, %s, %q", p.Done, p.Next, p.Alarm.Event(), tc.next, tc.event)
+			}
+			if want := "1 of 1 pods left: default/web-0 blocked by PodDisruptionBudget default/web: needs 2 healthy, has 2"; p.Status != want {
+				t.Errorf("status\n got %s\nwant %s", p.Status, want)
+			}
+		})
+	}
+}
+
+// TestTheStatusLineStaysShort: many blocked pods, each with a long and many-lined text.
+func TestTheStatusLineStaysShort(t *testing.T) {
+	var pods []drain.Pod
+	for i := range 50 {
+		long := refusal("")
+		long.Message = strings.Repeat("no\nway ", 500)
+		pods = append(pods, drain.Pod{Pod: pod(fmt.Sprintf("web-%02d", i)), Filter: drain.Filter{Delete: true}, Answer: answered(time.Second, long)})
+	}
+	status := drain.Decide(drain.Facts{Pods: pods}, noon).Status
+	if len(status) > 1000 || strings.Contains(status, "\n") || !strings.Contains(status, "and 47 more") {
+		t.Errorf("%d bytes: %s", len(status), status)
+	}
+}
+
+// TestADrainWithNothingToDoIsDone: only pods that may stay.
+func TestADrainWithNothingToDoIsDone(t *testing.T) {
+	p := drain.Decide(drain.Facts{Started: noon.Add(-2 * time.Hour), Pods: []drain.Pod{{Pod: pod("cni", ownedBy("DaemonSet", "cni"))}}}, noon)
+	if !p.Done || p.Next != 0 || p.Alarm != drain.Quiet || p.Status != "drained" {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestTheOrderOfPodsDoesNotMatter, on random drains; and a drain is done exactly where every pod is skipped.
+func TestTheOrderOfPodsDoesNotMatter(t *testing.T) {
+	for seed := range int64(2000) {
+		r := rand.New(rand.NewSource(seed))
+		f := drain.Facts{Started: noon.Add(-time.Duration(r.Intn(7200)) * time.Second)}
+		for i := range r.Intn(6) {
+			p := drain.Pod{Pod: pod(fmt.Sprintf("p%d", i)), Filter: drain.Filter{Delete: r.Intn(3) > 0, Fatal: r.Intn(9) == 0}}
+			p.Answer = drain.Answer{Kind: drain.AnswerKind(r.Intn(5)), At: noon.Add(-time.Duration(r.Intn(90)) * time.Second)}
+			f.Pods = append(f.Pods, p)
+		}
+		first := drain.Decide(f, noon)
+		skipped := 0
+		for _, v := range first.Verdicts {
+			if v.Do == drain.Skip {
+				skipped++
+			} else if v.Do == drain.Wait && v.Why == "" {
+				t.Fatalf("seed %d: %s waits without a reason", seed, v.Pod)
+			}
+		}
+		if first.Done != (skipped == len(f.Pods)) {
+			t.Fatalf("seed %d: done %t with %d of %d pods skipped", seed, first.Done, skipped, len(f.Pods))
+		}
+		r.Shuffle(len(f.Pods), func(i, j int) { f.Pods[i], f.Pods[j] = f.Pods[j], f.Pods[i] })
+		if diff := gocmp.Diff(first, drain.Decide(f, noon)); diff != "" {
+			t.Fatalf("seed %d: another order gives another result:\n%s", seed, diff)
+		}
+	}
+}
+
+// TestParse reads the two annotations of the protocol.
+func TestParse(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		desired, applied string
+		want             drain.Request
+		err              bool
+	}{
+		"nothing was ever asked":                {"", "", drain.Request{}, false},
+		"what is asked is done":                 {"drain-rendered-worker-aa", "drain-rendered-worker-aa", drain.Request{}, false},
+		"a first drain":                         {"drain-rendered-worker-aa", "", drain.Request{Verb: "drain", Config: "rendered-worker-aa"}, false},
+		"an uncordon after a drain":             {"uncordon-rendered-worker-aa", "drain-rendered-worker-aa", drain.Request{Verb: "uncordon", Config: "rendered-worker-aa"}, false},
+		"a drain for another config":            {"drain-rendered-worker-bb", "drain-rendered-worker-aa", drain.Request{Verb: "drain", Config: "rendered-worker-bb"}, false},
+		"a verb of another protocol":            {"reboot-rendered-worker-aa", "", drain.Request{}, true},
+		"a verb without a config":               {"drain-", "", drain.Request{}, true},
+		"a word that is no request":             {"drain", "", drain.Request{}, true},
+		"a request withdrawn, as by a new node": {"", "drain-rendered-worker-aa", drain.Request{}, false},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			got, err := drain.Parse(tc.desired, tc.applied)
+			if got != tc.want || (err != nil) != tc.err {
+				t.Errorf("%+v, %v; want %+v, error %t", got, err, tc.want, tc.err)
+			}
+			if err != nil && !strings.Contains(err.Error(), fmt.Sprintf("%q", tc.desired)) {
+				t.Errorf("error %q does not quote what it read", err)
+			}
+		})
+	}
+}
+
+// TestReadNode reads a node that drains, and one that speaks another protocol.
+func TestReadNode(t *testing.T) {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n0", Annotations: map[string]string{
+		v1alpha1.DesiredDrainAnnotation: "drain-v1", v1alpha1.CordonedAnnotation: "v1",
+		v1alpha1.DrainStartedAnnotation: "2026-01-02T11:00:00Z", v1alpha1.DrainStatusAnnotation: "drained",
+	}}, Spec: corev1.NodeSpec{Unschedulable: true}}
+	want := drain.Node{
+		Name: "n0", Request: drain.Request{Verb: "drain", Config: "v1"}, Cordoned: drain.Cordoned{Unschedulable: true, For: "v1"},
+		Started: noon.Add(-time.Hour), Status: "drained",
+	}
+	got, err := drain.ReadNode(n)
+	if diff := gocmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	n.Annotations[v1alpha1.DesiredDrainAnnotation] = "explode-v1"
+	if _, err := drain.ReadNode(n); err == nil || !strings.Contains(err.Error(), "node n0") {
+		t.Errorf("error %v, want one that names the node", err)
+	}
+}
+
+// TestCordons says who may cordon and uncordon.
+func TestCordons(t *testing.T) {
+	open, ours, theirs := drain.Cordoned{}, drain.Cordoned{Unschedulable: true, For: "v1"}, drain.Cordoned{Unschedulable: true}
+	stale := drain.Cordoned{For: "v1"}
+	older := drain.Cordoned{Unschedulable: true, For: "v0"}
+	same := func(c drain.Cordoned) drain.Change { return drain.Change{To: c} }
+	to := func(c drain.Cordoned) drain.Change { return drain.Change{Needed: true, To: c} }
+	for sentence, tc := range map[string]struct{ got, want drain.Change }{
+		"a drain cordons an open node, with our mark":         {drain.Cordon(open, "v1"), to(ours)},
+		"a drain finds its own cordon":                        {drain.Cordon(ours, "v1"), same(ours)},
+		"a drain for the next config renews the mark":         {drain.Cordon(older, "v1"), to(ours)},
+		"a drain leaves no mark on an administrator's cordon": {drain.Cordon(theirs, "v1"), same(theirs)},
+		"a drain cordons again what somebody uncordoned":      {drain.Cordon(stale, "v1"), to(ours)},
+		"an uncordon lifts our cordon and our mark":           {drain.Uncordon(ours), to(open)},
+		"an uncordon never lifts an administrator's":          {drain.Uncordon(theirs), same(theirs)},
+		"an uncordon of an open node removes a stale mark":    {drain.Uncordon(stale), to(open)},
+		"an uncordon of an open node has nothing to do":       {drain.Uncordon(open), same(open)},
+		"in between, a stale mark is tidied away":             {drain.Tidy(stale), to(open)},
+		"in between, our cordon stays until it is asked back": {drain.Tidy(ours), same(ours)},
+		"in between, an administrator's cordon stays":         {drain.Tidy(theirs), same(theirs)},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if tc.got != tc.want {
+				t.Errorf("%+v, want %+v", tc.got, tc.want)
+			}
+		})
+	}
+}
+
+// TestAcknowledge says when a request counts as done.
+func TestAcknowledge(t *testing.T) {
+	ask := func(verb string) drain.Request { return drain.Request{Verb: verb, Config: "v1"} }
+	for sentence, tc := range map[string]struct {
+		request drain.Request
+		node    drain.Cordoned
+		drained bool
+		want    string
+	}{
+		"a drained and cordoned node":                    {ask("drain"), drain.Cordoned{Unschedulable: true, For: "v1"}, true, "drain-v1"},
+		"a drained node under an administrator's cordon": {ask("drain"), drain.Cordoned{Unschedulable: true}, true, "drain-v1"},
+		"pods are left":                                  {ask("drain"), drain.Cordoned{Unschedulable: true}, false, ""},
+		"somebody uncordoned it meanwhile":               {ask("drain"), drain.Cordoned{}, true, ""},
+		"an uncordoned node":                             {ask("uncordon"), drain.Cordoned{}, false, "uncordon-v1"},
+		"an administrator's cordon is all that is left":  {ask("uncordon"), drain.Cordoned{Unschedulable: true}, false, "uncordon-v1"},
+		"our cordon still stands":                        {ask("uncordon"), drain.Cordoned{Unschedulable: true, For: "v1"}, false, ""},
+		"nothing was asked":                              {drain.Request{}, drain.Cordoned{}, true, ""},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			got, done := drain.Acknowledge(tc.request, tc.node, tc.drained)
+			if got != tc.want || done != (tc.want != "") {
+				t.Errorf("%q, %t; want %q", got, done, tc.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,166 @@
+package render
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/coreos/ignition/v2/config/util"
+	v35 "github.com/coreos/ignition/v2/config/v3_5"
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+)
+
+// fold merges configs one after another with Ignition's own Merge, in time linear in their size. Merging each config
+// with the whole result so far is quadratic, and merging pairs of pairs is wrong, for Merge is not associative. But a
+// config touches only the entries whose keys it names; so just those are merged, and put back in their places, and
+// entries that are new are added as they are.
+type fold struct {
+	// rest is what is not in the lists below.
+	rest        ign.Config
+	files       ordered[ign.File]
+	directories ordered[ign.Directory]
+	links       ordered[ign.Link]
+	units       ordered[ign.Unit]
+	users       ordered[ign.PasswdUser]
+	groups      ordered[ign.PasswdGroup]
+}
+
+// add merges one more config.
+func (f *fold) add(c ign.Config) {
+	c = detach(c)
+	st := c.Storage
+	nodes := keys(keys(keys(nil, st.Files), st.Directories), st.Links) // files, directories and links share their keys
+	known := f.known(nodes)
+	part, child := f.rest, withoutLists(c)
+	files := f.files.meet(nodes, known, st.Files)
+	directories := f.directories.meet(nodes, known, st.Directories)
+	links := f.links.meet(nodes, known, st.Links)
+	units := f.units.meet(keys(nil, c.Systemd.Units), nil, c.Systemd.Units)
+	users := f.users.meet(keys(nil, c.Passwd.Users), nil, c.Passwd.Users)
+	groups := f.groups.meet(keys(nil, c.Passwd.Groups), nil, c.Passwd.Groups)
+	part.Storage.Files, child.Storage.Files = files.ours, files.theirs
+	part.Storage.Directories, child.Storage.Directories = directories.ours, directories.theirs
+	part.Storage.Links, child.Storage.Links = links.ours, links.theirs
+	part.Systemd.Units, child.Systemd.Units = units.ours, units.theirs
+	part.Passwd.Users, child.Passwd.Users = users.ours, users.theirs
+	part.Passwd.Groups, child.Passwd.Groups = groups.ours, groups.theirs
+	merged := part
+	if !reflect.DeepEqual(child, ign.Config{Ignition: ign.Ignition{Version: part.Ignition.Version}}) {
+		merged = v35.Merge(part, child)
+		oneOwner(merged.Storage, child.Storage)
+	}
+	f.files.put(files, merged.Storage.Files, st.Files)
+	f.directories.put(directories, merged.Storage.Directories, st.Directories)
+	f.links.put(links, merged.Storage.Links, st.Links)
+	f.units.put(units, merged.Systemd.Units, c.Systemd.Units)
+	f.users.put(users, merged.Passwd.Users, c.Passwd.Users)
+	f.groups.put(groups, merged.Passwd.Groups, c.Passwd.Groups)
+	f.rest = withoutLists(merged)
+}
+
+// known returns those of the paths that are taken, by whatever kind.
+func (f *fold) known(paths []string) map[string]bool {
+	taken := map[string]bool{}
+	for _, p := range paths {
+		taken[p] = f.files.has(p) || f.directories.has(p) || f.links.has(p)
+	}
+	return taken
+}
+
+// config is the result so far.
+func (f *fold) config() ign.Config {
+	c := f.rest
+	c.Storage.Files = attach(f.files.list())
+	c.Storage.Directories = f.directories.list()
+	c.Storage.Links = f.links.list()
+	c.Systemd.Units = f.units.list()
+	c.Passwd.Users = f.users.list()
+	c.Passwd.Groups = f.groups.list()
+	return c
+}
+
+func withoutLists(c ign.Config) ign.Config {
+	c.Storage.Files, c.Storage.Directories, c.Storage.Links = nil, nil, nil
+	c.Systemd.Units = nil
+	c.Passwd.Users, c.Passwd.Groups = nil, nil
+	return c
+}
+
+// detach says explicitly that contents which a config sets are not compressed or not verified. Unsaid, Merge would pair
+// them with the compression and the hash of the contents that they replace, and no machine could boot the result. The
+// lists are copied, for Merge may hand them on, and the config is its owner's.
+func detach(c ign.Config) ign.Config {
+	files := make([]ign.File, len(c.Storage.Files))
+	for i, f := range c.Storage.Files {
+		if f.Contents.Source != nil {
+			if f.Contents.Compression == nil {
+				f.Contents.Compression = util.StrToPtr("")
+			}
+			if f.Contents.Verification.Hash == nil {
+				f.Contents.Verification.Hash = util.StrToPtr("")
+			}
+		}
+		files[i] = f
+	}
+	c.Storage.Files = files
+	c.Storage.Directories = slices.Clone(c.Storage.Directories)
+	c.Storage.Links = slices.Clone(c.Storage.Links)
+	return c
+}
+
+// attach takes back what detach said, and says that a file with contents may replace what a machine has in its place. One
+// without may not: Ignition refuses that.
+func attach(files []ign.File) []ign.File {
+	for i := range files {
+		f := &files[i]
+		if util.NilOrEmpty(f.Contents.Compression) {
+			f.Contents.Compression = nil
+		}
+		if util.NilOrEmpty(f.Contents.Verification.Hash) {
+			f.Contents.Verification.Hash = nil
+		}
+		if f.Overwrite == nil && f.Contents.Source != nil {
+			f.Overwrite = util.BoolToPtr(true)
+		}
+	}
+	return files
+}
+
+// oneOwner lets a config that gives an owner by number replace one by name, and the other way round. Merge keeps both,
+// which Ignition then refuses.
+func oneOwner(merged, child ign.Storage) {
+	set := map[string]ign.Node{}
+	for _, n := range child.Files {
+		set[n.Path] = n.Node
+	}
+	for _, n := range child.Directories {
+		set[n.Path] = n.Node
+	}
+	for _, n := range child.Links {
+		set[n.Path] = n.Node
+	}
+	for i := range merged.Files {
+		ownerOf(&merged.Files[i].Node, set)
+	}
+	for i := range merged.Directories {
+		ownerOf(&merged.Directories[i].Node, set)
+	}
+	for i := range merged.Links {
+		ownerOf(&merged.Links[i].Node, set)
+	}
+}
+
+func ownerOf(n *ign.Node, set map[string]ign.Node) {
+	child := set[n.Path]
+	n.User.ID, n.User.Name = later(n.User.ID, n.User.Name, child.User.ID, child.User.Name)
+	n.Group.ID, n.Group.Name = later(n.Group.ID, n.Group.Name, child.Group.ID, child.Group.Name)
+}
+
+func later(id *int, name *string, childID *int, childName *string) (*int, *string) {
+	switch {
+	case childID != nil && childName == nil:
+		return id, nil
+	case childName != nil && childID == nil:
+		return nil, name
+	}
+	return id, name
+}

@@ -1,0 +1,137 @@
+package render_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/reconcile/render"
+)
+
+// TestTheRendererRemembersNothingWrong changes one input after the other and holds each answer against a renderer that
+// has seen nothing.
+func TestTheRendererRemembersNothingWrong(t *testing.T) {
+	var warm render.Renderer
+	d := render.Defaults{OSImageURL: "a"}
+	mcs := []*mcfgv1.MachineConfig{mc("10", "worker", plain("/a", "1")), mc("20", "worker", file("/a", `,"mode":384`)), mc("30", "infra", plain("/b", "1"))}
+	steps := []struct {
+		what   string
+		change func()
+	}{
+		{"nothing", func() {}},
+		{"contents", func() { mcs[0] = mc("10", "worker", plain("/a", "2")) }},
+		{"a name", func() { mcs[0].Name = "25" }},
+		{"a role", func() { mcs[2].Labels[render.RoleLabel] = "worker" }},
+		{"no labels", func() { mcs[2].Labels = nil }},
+		{"labels again", func() { mcs[2].Labels = map[string]string{render.RoleLabel: "infra"} }},
+		{"a kernel argument", func() { mcs[1].Spec.KernelArguments = []string{"a"} }},
+		{"it moves to the extensions, and is refused", func() {
+			mcs[1].Spec.KernelArguments, mcs[1].Spec.Extensions = nil, []string{"a"}
+		}},
+		{"an extension that exists", func() { mcs[1].Spec.Extensions = []string{"ipsec"} }},
+		{"fips", func() { mcs[1].Spec.FIPS = true }},
+		{"the image", func() { mcs[1].Spec.OSImageURL = "b" }},
+		{"a mark that it is generated", func() {
+			mcs[1].Annotations = map[string]string{"machineconfiguration.openshift.io/generated-by-controller-version": "1"}
+		}},
+		{"the default image", func() { d.OSImageURL = "c" }},
+		{"one less", func() { mcs = mcs[:2] }},
+		{"no config", func() { mcs[1].Spec.Config.Raw = nil }},
+	}
+	for _, s := range steps {
+		s.change()
+		for _, pool := range []string{"worker", "infra"} {
+			got, err := warm.Merge(pool, mcs, d)
+			want, wantErr := render.Merge(pool, mcs, d)
+			if fmt.Sprint(err) != fmt.Sprint(wantErr) {
+				t.Errorf("after %s: error %v, fresh %v", s.what, err, wantErr)
+			}
+			if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(render.Rendered{})); diff != "" {
+				t.Errorf("after %s (-fresh +warm):\n%s", s.what, diff)
+			}
+		}
+	}
+	warm.Forget("worker")
+	if _, err := warm.Merge("worker", mcs, d); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestMergingLeavesTheInputsAlone(t *testing.T) {
+	mcs := []*mcfgv1.MachineConfig{
+		mc("20", "worker", `"storage":{"directories":[{"path":"/d","user":{"name":"a"}}],"files":[{"path":"/a"}]}`),
+		mc("10", "worker", `"storage":{"directories":[{"path":"/d","user":{"id":1}}],"files":[{"path":"/a","mode":384}]}`),
+	}
+	before := [][]byte{bytes.Clone(mcs[0].Spec.Config.Raw), bytes.Clone(mcs[1].Spec.Config.Raw)}
+	var r render.Renderer
+	first, err := r.Merge("worker", mcs, render.Defaults{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mcs[0].Name != "20" || !bytes.Equal(before[0], mcs[0].Spec.Config.Raw) || !bytes.Equal(before[1], mcs[1].Spec.Config.Raw) {
+		t.Error("the caller's list or its configs changed")
+	}
+	swapped := []*mcfgv1.MachineConfig{mcs[0].DeepCopy(), mcs[1].DeepCopy()}
+	swapped[0].Name, swapped[1].Name = "10", "20" // the same parsed configs, merged the other way round
+	if _, err := r.Merge("worker", swapped, render.Defaults{}); err != nil {
+		t.Fatal(err)
+	}
+	again, err := r.Merge("worker", mcs, render.Defaults{})
+	if err != nil || again.Name != first.Name {
+		t.Errorf("%s became %s, %v", first.Name, again.Name, err)
+	}
+}
+
+// corpus is n MachineConfigs of four files of 130 bytes and a unit each.
+func corpus(n int) (mcs []*mcfgv1.MachineConfig) {
+	text := bytes.Repeat([]byte("a%20line%20of%20text%0A"), 6)
+	for i := range n {
+		body := `"storage":{"files":[`
+		for f := range 4 {
+			if f > 0 {
+				body += ","
+			}
+			body += fmt.Sprintf(`{"path":"/etc/conf.d/%d/%d","mode":420,"contents":{"source":"data:,%d%s"}}`, i, f, i, text)
+		}
+		body += fmt.Sprintf(`]},"systemd":{"units":[{"name":"u%d.service","enabled":true,"contents":"[Service]\nExecStart=/bin/true\n"}]}`, i)
+		mcs = append(mcs, mc(fmt.Sprintf("%05d", i), "worker", body))
+	}
+	return mcs
+}
+
+func BenchmarkMerge(b *testing.B) {
+	for _, n := range []int{10, 100, 1000} {
+		mcs := corpus(n)
+		b.Run(fmt.Sprintf("cold/%d", n), func(b *testing.B) {
+			for b.Loop() {
+				mustMerge(b, new(render.Renderer), mcs)
+			}
+		})
+		b.Run(fmt.Sprintf("one-changed/%d", n), func(b *testing.B) {
+			r := new(render.Renderer)
+			mustMerge(b, r, mcs)
+			turn := 0
+			for b.Loop() {
+				turn++
+				mcs[n/2] = mc(mcs[n/2].Name, "worker", plain("/etc/changing", fmt.Sprint(turn)))
+				mustMerge(b, r, mcs)
+			}
+		})
+		b.Run(fmt.Sprintf("nothing-changed/%d", n), func(b *testing.B) {
+			r := new(render.Renderer)
+			for b.Loop() {
+				mustMerge(b, r, mcs)
+			}
+		})
+	}
+}
+
+func mustMerge(b *testing.B, r *render.Renderer, mcs []*mcfgv1.MachineConfig) {
+	if _, err := r.Merge("worker", mcs, render.Defaults{}); err != nil {
+		b.Fatal(err)
+	}
+}

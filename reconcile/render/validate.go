@@ -1,0 +1,67 @@
+package render
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+)
+
+// The words that kernelType and extensions may hold.
+var (
+	kernelTypes = []string{"", "default", "realtime", "64k-pages"}
+	extensions  = []string{"ipsec", "kerberos", "kernel-devel", "sandboxed-containers", "sysstat", "two-node-ha", "usbguard"}
+)
+
+// Validate judges one MachineConfig alone, and returns it parsed, or every problem that it has, each naming it.
+func Validate(mc *mcfgv1.MachineConfig) (machineconfig.Config, error) {
+	c, bad := judge(mc.Spec)
+	return c, blame(mc.Name, bad)
+}
+
+// judge parses and checks a spec.
+func judge(spec mcfgv1.MachineConfigSpec) (machineconfig.Config, []error) {
+	var bad []error
+	c, err := machineconfig.Parse(spec)
+	if err != nil {
+		bad = append(bad, flatten(err)...)
+	}
+	bad = append(bad, machineconfig.Check(c)...)
+	if !slices.Contains(kernelTypes, spec.KernelType) {
+		bad = append(bad, fmt.Errorf("kernelType %q is invalid: use default, realtime or 64k-pages", spec.KernelType))
+	}
+	for i, e := range spec.Extensions {
+		if !slices.Contains(extensions, e) {
+			bad = append(bad, fmt.Errorf("extensions[%d]: %q is an invalid extension: use any of %s", i, e, strings.Join(extensions, ", ")))
+		}
+	}
+	if kernelDevel(spec.Extensions) && !defaultKernel(spec.KernelType) {
+		bad = append(bad, fmt.Errorf("extension kernel-devel needs the default kernel, not kernelType %s: remove one of them", spec.KernelType))
+	}
+	return c, bad
+}
+
+func kernelDevel(extensions []string) bool { return slices.Contains(extensions, "kernel-devel") }
+
+func defaultKernel(kernelType string) bool { return kernelType == "" || kernelType == "default" }
+
+// blame joins the problems of one MachineConfig, each naming it; nil if there are none.
+func blame(name string, bad []error) error {
+	named := make([]error, 0, len(bad))
+	for _, b := range bad {
+		named = append(named, fmt.Errorf("MachineConfig %s: %w", name, b))
+	}
+	return errors.Join(named...)
+}
+
+// flatten takes joined errors apart, so that each can be told on its own line.
+func flatten(err error) []error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	return []error{err}
+}

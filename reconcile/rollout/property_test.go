@@ -1,0 +1,252 @@
+package rollout_test
+
+import (
+	"fmt"
+	"math/rand"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+)
+
+// rounds is how many random pools each property is tried on.
+const rounds = 20000
+
+// randomFacts makes a pool of up to 12 nodes in any state that annotations can express, sensible or not.
+func randomFacts(r *rand.Rand) rollout.Facts {
+	configs := []string{"", "v0", "v1", "vbad"}
+	states := []string{"", v1alpha1.StateDone, v1alpha1.StateDone, v1alpha1.StateWorking, v1alpha1.StateDegraded, v1alpha1.StateUnreconcilable}
+	pick := func(words []string) string { return words[r.Intn(len(words))] }
+	f := rollout.Facts{Pool: "worker", Target: "v1", Paused: r.Intn(8) == 0, MaxUnavailable: r.Intn(6) - 1}
+	for i := range r.Intn(13) {
+		n := rollout.Node{Name: fmt.Sprintf("n%02d", i), State: pick(states), Zone: pick([]string{"", "a", "b"})}
+		n.Created = noon.Add(-time.Duration(r.Intn(4)) * time.Hour)
+		n.Config = rollout.Configs{Current: pick(configs), Desired: pick(configs)}
+		if r.Intn(10) == 0 {
+			n.Config.CurrentImage, n.Config.DesiredImage = pick([]string{"", "i"}), pick([]string{"", "i"})
+		}
+		if r.Intn(4) == 0 {
+			n.Health.Trouble = "not Ready"
+		}
+		if r.Intn(4) == 0 {
+			n.Cordon = rollout.Cordon{Unschedulable: true, For: pick([]string{"", "vbad"})}
+		}
+		n.Step.Draining, n.Tainted = r.Intn(5) == 0, r.Intn(2) == 0
+		f.Nodes = append(f.Nodes, n)
+	}
+	if len(f.Nodes) > 0 && r.Intn(2) == 0 {
+		f.Host = f.Nodes[r.Intn(len(f.Nodes))].Name
+	}
+	return f
+}
+
+// try runs a property on many pools; the seed is fixed, so a failure comes back.
+func try(t *testing.T, property func(*testing.T, *rand.Rand, rollout.Facts, rollout.Wave)) {
+	t.Helper()
+	for seed := range int64(rounds) {
+		r := rand.New(rand.NewSource(seed))
+		f := randomFacts(r)
+		property(t, r, f, rollout.Next(f, noon))
+		if t.Failed() {
+			t.Fatalf("seed %d, pool %+v", seed, f)
+		}
+	}
+}
+
+func byNames(f rollout.Facts) map[string]rollout.Node {
+	m := map[string]rollout.Node{}
+	for _, n := range f.Nodes {
+		m[n.Name] = n
+	}
+	return m
+}
+
+// TestAWaveIsNeverOverBudget: a wave takes nobody out of service that the budget has no room for, and never sets more
+// nodes to work at a time than the budget names.
+func TestAWaveIsNeverOverBudget(t *testing.T) {
+	try(t, func(t *testing.T, _ *rand.Rand, f rollout.Facts, w rollout.Wave) {
+		nodes := byNames(f)
+		out, atWork := rollout.Count(f).Unavailable, 0
+		for _, n := range f.Nodes {
+			if n.Config.Current != n.Config.Desired && !n.Failing() {
+				atWork++
+			}
+		}
+		before, beforeWork := out, atWork
+		for _, a := range w.Assign {
+			n := nodes[a.Node]
+			if !n.Unavailable() {
+				out++
+			}
+			if n.Config.Current == n.Config.Desired || n.Failing() {
+				atWork++
+			}
+		}
+		if out > max(before, f.MaxUnavailable) {
+			t.Errorf("%d unavailable before, %d after, budget %d", before, out, f.MaxUnavailable)
+		}
+		if atWork > max(beforeWork, f.MaxUnavailable) {
+			t.Errorf("%d at work before, %d after, budget %d", beforeWork, atWork, f.MaxUnavailable)
+		}
+	})
+}
+
+// TestAWaveAccountsForEveryNode: each node is told, waits for a stated reason, or is done; none twice.
+func TestAWaveAccountsForEveryNode(t *testing.T) {
+	try(t, func(t *testing.T, _ *rand.Rand, f rollout.Facts, w rollout.Wave) {
+		seen := map[string]int{}
+		for _, a := range w.Assign {
+			seen[a.Node]++
+		}
+		for _, x := range w.Wait {
+			seen[x.Node]++
+			if x.Cause == "" || x.Reason == "" {
+				t.Errorf("node %s waits without a reason", x.Node)
+			}
+		}
+		for _, n := range f.Nodes {
+			want := 1
+			if n.UpdatedTo(f.Target) {
+				want = 0
+			}
+			if seen[n.Name] != want {
+				t.Errorf("node %s appears %d times, want %d", n.Name, seen[n.Name], want)
+			}
+		}
+	})
+}
+
+// TestAWaveRespectsPeople: nothing is told to a node that an administrator cordoned, nor to any in a paused pool.
+func TestAWaveRespectsPeople(t *testing.T) {
+	try(t, func(t *testing.T, _ *rand.Rand, f rollout.Facts, w rollout.Wave) {
+		nodes := byNames(f)
+		for _, a := range w.Assign {
+			if f.Paused || f.MaxUnavailable < 1 {
+				t.Errorf("node %s is told something in a pool that stands still", a.Node)
+			}
+			if n := nodes[a.Node]; n.Cordon.ByAdministrator() {
+				t.Errorf("node %s is told something while an administrator has it cordoned", a.Node)
+			}
+		}
+	})
+}
+
+// TestTheOrderOfNodesDoesNotMatter: a wave is a function of the set of nodes.
+func TestTheOrderOfNodesDoesNotMatter(t *testing.T) {
+	try(t, func(t *testing.T, r *rand.Rand, f rollout.Facts, w rollout.Wave) {
+		r.Shuffle(len(f.Nodes), func(i, j int) { f.Nodes[i], f.Nodes[j] = f.Nodes[j], f.Nodes[i] })
+		if diff := gocmp.Diff(w, rollout.Next(f, noon)); diff != "" {
+			t.Errorf("another order gives another wave (-first +second):\n%s", diff)
+		}
+	})
+}
+
+// TestTimeChangesWordsOnly: when it is decides nothing, it only names durations.
+func TestTimeChangesWordsOnly(t *testing.T) {
+	try(t, func(t *testing.T, _ *rand.Rand, f rollout.Facts, w rollout.Wave) {
+		later := rollout.Next(f, noon.Add(100*time.Hour))
+		if diff := gocmp.Diff(w.Assign, later.Assign); diff != "" {
+			t.Errorf("the time changes a decision:\n%s", diff)
+		}
+	})
+}
+
+// TestAConvergedPoolGetsAnEmptyWave: nothing is told, waited for, tainted or looked at again.
+func TestAConvergedPoolGetsAnEmptyWave(t *testing.T) {
+	try(t, func(t *testing.T, _ *rand.Rand, f rollout.Facts, _ rollout.Wave) {
+		for i, n := range f.Nodes {
+			f.Nodes[i] = rollout.Node{Name: n.Name, State: v1alpha1.StateDone, Config: rollout.Configs{Current: f.Target, Desired: f.Target}}
+		}
+		if !rollout.Count(f).Converged() {
+			t.Error("not converged")
+		}
+		if diff := gocmp.Diff(rollout.Wave{}, rollout.Next(f, noon)); diff != "" {
+			t.Errorf("want an empty wave (+got):\n%s", diff)
+		}
+	})
+}
+
+// TestABadConfigAndItsFix plays whole stories: a pool takes a config that fails on some nodes, then a good one. Every
+// node must end on the good one, never with more nodes out of service than the budget has, whatever the failed ones
+// look like.
+func TestABadConfigAndItsFix(t *testing.T) {
+	for seed := range int64(500) {
+		r := rand.New(rand.NewSource(seed))
+		f := rollout.Facts{Pool: "worker", Target: "vbad", MaxUnavailable: 1 + r.Intn(3)}
+		for i := range 1 + r.Intn(9) {
+			f.Nodes = append(f.Nodes, rollout.Node{Name: fmt.Sprintf("n%d", i), State: v1alpha1.StateDone, Config: rollout.Configs{Current: "v0", Desired: "v0"}})
+		}
+		play := func(steps int) {
+			for range steps {
+				for _, a := range rollout.Next(f, noon).Assign {
+					for i := range f.Nodes {
+						if f.Nodes[i].Name == a.Node {
+							f.Nodes[i].Config.Desired = a.Config
+						}
+					}
+				}
+				if out := rollout.Count(f).Unavailable; out > f.MaxUnavailable {
+					t.Fatalf("seed %d: %d nodes out of service with a budget of %d: %+v", seed, out, f.MaxUnavailable, f.Nodes)
+				}
+				advance(r, &f.Nodes[r.Intn(len(f.Nodes))])
+			}
+		}
+		play(60)
+		f.Target = "v1"
+		play(2000)
+		if !rollout.Count(f).Converged() {
+			t.Fatalf("seed %d: the fix did not reach every node: %+v", seed, f.Nodes)
+		}
+	}
+}
+
+// advance lets a node's daemon, drain and kubelet do one step.
+func advance(r *rand.Rand, n *rollout.Node) {
+	c := &n.Config
+	switch {
+	case c.Current == c.Desired:
+		*n = rollout.Node{Name: n.Name, State: v1alpha1.StateDone, Config: *c}
+	case n.State != v1alpha1.StateWorking:
+		n.State = v1alpha1.StateWorking
+	case c.Desired != "vbad":
+		c.Current = c.Desired
+	default: // fails before the drain, after it, or with a kubelet that is gone
+		n.State = v1alpha1.StateDegraded
+		switch r.Intn(3) {
+		case 1:
+			n.Cordon = rollout.Cordon{Unschedulable: true, For: c.Desired}
+		case 2:
+			n.Health.Trouble = "not Ready"
+		}
+	}
+}
+
+func benchmark(b *testing.B, size int, old func(i int) bool) {
+	f := rollout.Facts{Pool: "worker", Target: "v1", MaxUnavailable: size / 10}
+	for i := range size {
+		n := rollout.Node{Name: fmt.Sprintf("worker-%05d", i), State: v1alpha1.StateDone, Zone: string(rune('a' + i%3))}
+		n.Created = noon.Add(-time.Duration(i*7919%size) * time.Minute)
+		n.Config = rollout.Configs{Current: "v1", Desired: "v1"}
+		if old(i) {
+			n.Config = rollout.Configs{Current: "v0", Desired: "v0"}
+		}
+		f.Nodes = append(f.Nodes, n)
+	}
+	b.ResetTimer()
+	b.ReportAllocs()
+	for b.Loop() {
+		rollout.Next(f, noon)
+	}
+}
+
+// BenchmarkNext decides for a pool of which all, half or no nodes are on the old config; a tenth may be out of service.
+func BenchmarkNext(b *testing.B) {
+	for _, size := range []int{1000, 10000} {
+		b.Run(fmt.Sprintf("all-old/%d", size), func(b *testing.B) { benchmark(b, size, func(int) bool { return true }) })
+		b.Run(fmt.Sprintf("half-way/%d", size), func(b *testing.B) { benchmark(b, size, func(i int) bool { return i%2 == 0 }) })
+		b.Run(fmt.Sprintf("converged/%d", size), func(b *testing.B) { benchmark(b, size, func(int) bool { return false }) })
+	}
+}

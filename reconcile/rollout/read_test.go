@@ -1,0 +1,136 @@
+package rollout_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+)
+
+// TestReadNode reads a node with everything on it.
+func TestReadNode(t *testing.T) {
+	n := &corev1.Node{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: "n0", CreationTimestamp: metav1.NewTime(noon.Add(-time.Hour)),
+			Labels: map[string]string{corev1.LabelTopologyZone: "a"},
+			Annotations: map[string]string{
+				v1alpha1.CurrentConfigAnnotation:    "v0",
+				v1alpha1.DesiredConfigAnnotation:    "v1",
+				v1alpha1.CurrentImageAnnotation:     "i0",
+				v1alpha1.DesiredImageAnnotation:     "i1",
+				v1alpha1.StateAnnotation:            v1alpha1.StateDegraded,
+				v1alpha1.ReasonAnnotation:           "no space",
+				v1alpha1.CordonedAnnotation:         "v1",
+				v1alpha1.DesiredDrainAnnotation:     "drain-v1",
+				v1alpha1.LastAppliedDrainAnnotation: "uncordon-v0",
+				v1alpha1.DrainStartedAnnotation:     noon.Add(-time.Minute).Format(time.RFC3339),
+				v1alpha1.DrainStatusAnnotation:      "2 pods left",
+				v1alpha1.PostConfigActionAnnotation: "Rebooting",
+			},
+		},
+		Spec: corev1.NodeSpec{Unschedulable: true, Taints: []corev1.Taint{{Key: v1alpha1.UpdateInProgressTaint, Effect: corev1.TaintEffectPreferNoSchedule}}},
+		Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+			{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady", LastTransitionTime: metav1.NewTime(noon)},
+		}},
+	}
+	want := rollout.Node{
+		Name: "n0", Labels: n.Labels, Zone: "a", Created: noon.Add(-time.Hour),
+		Config: rollout.Configs{Current: "v0", Desired: "v1", CurrentImage: "i0", DesiredImage: "i1"},
+		State:  v1alpha1.StateDegraded, Reason: "no space",
+		Health:  rollout.Health{Trouble: "not Ready (KubeletNotReady)", Since: noon},
+		Cordon:  rollout.Cordon{Unschedulable: true, For: "v1"},
+		Step:    rollout.Step{Draining: true, DrainStarted: noon.Add(-time.Minute), DrainStatus: "2 pods left", Rebooting: true},
+		Tainted: true,
+	}
+	if diff := gocmp.Diff(want, rollout.ReadNode(n)); diff != "" {
+		t.Errorf("another node (-want +got):\n%s", diff)
+	}
+}
+
+// TestWhetherANodeIsReady says what of a kubelet's conditions counts.
+func TestWhetherANodeIsReady(t *testing.T) {
+	type c = corev1.NodeCondition
+	for sentence, tc := range map[string]struct {
+		conditions []c
+		trouble    string
+	}{
+		"no condition at all counts as well":        {nil, ""},
+		"Ready is well":                             {[]c{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}, ""},
+		"not Ready is not":                          {[]c{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}, "not Ready"},
+		"unknown is not":                            {[]c{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown"}}, "not Ready (its kubelet has stopped reporting)"},
+		"a full disk is not":                        {[]c{{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue, Reason: "KubeletHasDiskPressure"}}, "short of disk space (KubeletHasDiskPressure)"},
+		"no network is not":                         {[]c{{Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionTrue}}, "without a network"},
+		"short of memory or processes is no reason": {[]c{{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionTrue}, {Type: corev1.NodePIDPressure, Status: corev1.ConditionTrue}}, ""},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			n := rollout.ReadNode(&corev1.Node{Status: corev1.NodeStatus{Conditions: tc.conditions}})
+			if n.Health.Trouble != tc.trouble {
+				t.Errorf("trouble %q, want %q", n.Health.Trouble, tc.trouble)
+			}
+		})
+	}
+}
+
+func pool(name string, s *metav1.LabelSelector) *mcfgv1.MachineConfigPool {
+	return &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: mcfgv1.MachineConfigPoolSpec{NodeSelector: s}}
+}
+
+// TestPoolsOfANode covers what the vectors in test/vectors do not.
+func TestPoolsOfANode(t *testing.T) {
+	role := func(r string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{r: ""}}
+	}
+	normal := []*mcfgv1.MachineConfigPool{pool("worker", role("w")), pool("infra", role("i")), pool("gpu", role("g")), pool("nil", nil), pool("empty", &metav1.LabelSelector{})}
+	broken := append(normal[:len(normal):len(normal)], pool("broken", &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "x", Operator: "Near"}}}))
+	for sentence, tc := range map[string]struct {
+		pools   []*mcfgv1.MachineConfigPool
+		labels  map[string]string
+		primary string
+		err     string
+	}{
+		"an absent or empty selector matches nothing":          {normal, map[string]string{"other": ""}, "", ""},
+		"a custom pool comes before worker":                    {normal, map[string]string{"w": "", "i": ""}, "infra", ""},
+		"a Windows node belongs to nobody":                     {normal, map[string]string{"w": "", corev1.LabelOSStable: "windows"}, "", ""},
+		"two custom pools are refused by name":                 {normal, map[string]string{"i": "", "g": ""}, "", "2 custom pools (gpu, infra)"},
+		"a selector that cannot be read keeps every node back": {broken, map[string]string{"w": ""}, "", `nodeSelector of MachineConfigPool "broken"`},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			primary, _, err := rollout.NewPools(tc.pools).For(rollout.Node{Name: "n0", Labels: tc.labels})
+			if primary != tc.primary {
+				t.Errorf("pool %q, want %q", primary, tc.primary)
+			}
+			if got := errText(err); tc.err == "" && got != "" || !strings.Contains(got, tc.err) {
+				t.Errorf("error %q, want %q", got, tc.err)
+			}
+		})
+	}
+}
+
+// TestMaxUnavailable covers what the vectors in test/vectors do not.
+func TestMaxUnavailable(t *testing.T) {
+	if n, err := rollout.MaxUnavailable("arbiter", new(intstr.FromString("50%")), 10); n != 1 || err != nil {
+		t.Errorf("the arbiter pool's budget is always 1, got %d, %v", n, err)
+	}
+	_, err := rollout.MaxUnavailable("worker", new(intstr.FromString("many")), 10)
+	for _, want := range []string{`"many"`, `MachineConfigPool "worker"`, `"10%"`} {
+		if !strings.Contains(errText(err), want) {
+			t.Errorf("error %q does not name %s", errText(err), want)
+		}
+	}
+}
+
+func errText(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
+}

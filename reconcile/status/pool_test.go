@@ -1,0 +1,173 @@
+package status_test
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/status"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+func node(name, current, desired, state string, reason ...string) rollout.Node {
+	return rollout.Node{Name: name, Config: rollout.Configs{Current: current, Desired: desired}, State: state, Reason: strings.Join(reason, "")}
+}
+
+func facts(target string, nodes ...rollout.Node) status.PoolFacts {
+	return status.PoolFacts{
+		Generation:    7,
+		Configuration: configuration(target),
+		Rollout:       rollout.Facts{Pool: "worker", Target: target, Nodes: nodes, MaxUnavailable: 1},
+	}
+}
+
+func configuration(name string) mcfgv1.MachineConfigPoolStatusConfiguration {
+	return mcfgv1.MachineConfigPoolStatusConfiguration{ObjectReference: corev1.ObjectReference{Name: name}, Source: []corev1.ObjectReference{{Name: "10-worker-chrony"}}}
+}
+
+// show prints conditions one a line: type, status, reason, message.
+func show(s mcfgv1.MachineConfigPoolStatus) string {
+	var b strings.Builder
+	for _, c := range s.Conditions {
+		fmt.Fprintf(&b, "%s=%s|%s|%s\n", c.Type, c.Status, c.Reason, c.Message)
+	}
+	return b.String()
+}
+
+// TestPoolConditions has the texts that people and programs match.
+func TestPoolConditions(t *testing.T) {
+	done := node("n0", "v1", "v1", v1alpha1.StateDone)
+	broken := node("n1", "v0", "v1", v1alpha1.StateDegraded, `writing "/etc/chrony.conf": no space`)
+	paused := facts("v1", node("n0", "v0", "v0", v1alpha1.StateDone))
+	paused.Rollout.Paused = true
+	pausedDone := facts("v1", done)
+	pausedDone.Rollout.Paused = true
+	const well = "NodeDegraded=False||\nDegraded=False||\n"
+	for sentence, tc := range map[string]struct {
+		facts         status.PoolFacts
+		configuration string
+		want          string
+	}{
+		"a pool whose nodes all run the target is updated": {facts("v1", done), "v1", "Updated=True||All nodes are updated with MachineConfig v1\nUpdating=False||\n" + well},
+		"a pool on its way is updating":                    {facts("v1", node("n0", "v0", "v1", v1alpha1.StateWorking)), "v0", "Updated=False||\nUpdating=True||All nodes are updating to MachineConfig v1\n" + well},
+		"a paused pool says so":                            {paused, "v0", "Updated=False||\nUpdating=False||Pool is paused; will not update to MachineConfig v1\n" + well},
+		"a paused pool that is updated is updated":         {pausedDone, "v1", "Updated=True||All nodes are updated with MachineConfig v1\nUpdating=False||\n" + well},
+		"a pool without a rendered config waits for one":   {facts(""), "v0", "Updated=False||No MachineConfig is rendered for this pool yet\nUpdating=False||\n" + well},
+		"a broken node is named with its daemon's words": {facts("v1", done, broken), "v0", "Updated=False||\nUpdating=True||All nodes are updating to MachineConfig v1\n" +
+			`NodeDegraded=True|1 nodes are reporting degraded status on sync|Node n1 is reporting: "writing \"/etc/chrony.conf\": no space"` + "\n" +
+			`Degraded=True||Node n1 is reporting: "writing \"/etc/chrony.conf\": no space"` + "\n"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			old := mcfgv1.MachineConfigPoolStatus{Configuration: configuration("v0")}
+			got := status.Pool(old, tc.facts, noon)
+			if diff := gocmp.Diff(tc.want, show(got)); diff != "" {
+				t.Errorf("conditions (-want +got):\n%s", diff)
+			}
+			if got.Configuration.Name != tc.configuration || got.ObservedGeneration != 7 {
+				t.Errorf("configuration %q, generation %d; want %q, 7", got.Configuration.Name, got.ObservedGeneration, tc.configuration)
+			}
+		})
+	}
+}
+
+// TestAPoolThatCannotBeRendered keeps saying so beside what its nodes report, until it can.
+func TestAPoolThatCannotBeRendered(t *testing.T) {
+	bad := status.Rendered(mcfgv1.MachineConfigPoolStatus{}, "worker", errors.New(`merging "10-worker-chrony": two files at /etc/chrony.conf`), noon)
+	bad = status.Pool(bad, facts("v1", node("n0", "v1", "v1", v1alpha1.StateDegraded, "drift")), noon)
+	want := `RenderDegraded=True||Failed to render configuration for pool worker: merging "10-worker-chrony": two files at /etc/chrony.conf
+Degraded=True||Node n0 is reporting: "drift"; Failed to render configuration for pool worker: merging "10-worker-chrony": two files at /etc/chrony.conf
+Updated=False||
+Updating=True||All nodes are updating to MachineConfig v1
+NodeDegraded=True|1 nodes are reporting degraded status on sync|Node n0 is reporting: "drift"
+`
+	if diff := gocmp.Diff(want, show(bad)); diff != "" {
+		t.Errorf("while it cannot (-want +got):\n%s", diff)
+	}
+	good := status.Pool(status.Rendered(bad, "worker", nil, noon), facts("v1", node("n0", "v1", "v1", v1alpha1.StateDone)), noon)
+	if got := show(good); !strings.HasPrefix(got, "RenderDegraded=False||\nDegraded=False||\nUpdated=True|") {
+		t.Errorf("once it can:\n%s", got)
+	}
+}
+
+// TestTransitionTimes: a condition's time moves where its status does, and nowhere else.
+func TestTransitionTimes(t *testing.T) {
+	one := status.Pool(mcfgv1.MachineConfigPoolStatus{}, facts("v1", node("n0", "v0", "v1", v1alpha1.StateWorking)), noon)
+	same := status.Pool(one, facts("v1", node("n0", "v0", "v1", v1alpha1.StateWorking)), noon.Add(time.Hour))
+	if diff := gocmp.Diff(one, same); diff != "" {
+		t.Errorf("equal facts give another status:\n%s", diff)
+	}
+	later := noon.Add(time.Hour)
+	next := status.Pool(one, facts("v2", node("n0", "v0", "v1", v1alpha1.StateWorking)), later)
+	done := status.Pool(next, facts("v1", node("n0", "v1", "v1", v1alpha1.StateDone)), later)
+	for _, tc := range []struct {
+		sentence string
+		status   mcfgv1.MachineConfigPoolStatus
+		kind     mcfgv1.MachineConfigPoolConditionType
+		want     time.Time
+	}{
+		{"only the message changes", next, mcfgv1.MachineConfigPoolUpdating, noon},
+		{"the status changes", done, mcfgv1.MachineConfigPoolUpdating, later},
+		{"nothing changes", done, mcfgv1.MachineConfigPoolDegraded, noon},
+	} {
+		for _, c := range tc.status.Conditions {
+			if c.Type == tc.kind && !c.LastTransitionTime.Time.Equal(tc.want) {
+				t.Errorf("%s: %s moved at %s, want %s", tc.sentence, tc.kind, c.LastTransitionTime, tc.want)
+			}
+		}
+	}
+}
+
+// TestTheOldPoolStatusIsLeftAlone: what others wrote stays, and the old status is not written to.
+func TestTheOldPoolStatusIsLeftAlone(t *testing.T) {
+	old := mcfgv1.MachineConfigPoolStatus{
+		Conditions:  []mcfgv1.MachineConfigPoolCondition{{Type: mcfgv1.MachineConfigPoolPinnedImageSetsDegraded, Status: corev1.ConditionTrue, Message: "no room", LastTransitionTime: metav1.NewTime(noon)}},
+		CertExpirys: []mcfgv1.CertExpiry{{Bundle: "KubeAPIServerServingCAData"}},
+	}
+	before := old.DeepCopy()
+	got := status.Pool(old, facts("v1"), noon)
+	if diff := gocmp.Diff(*before, old); diff != "" {
+		t.Errorf("the old status was written to:\n%s", diff)
+	}
+	if diff := gocmp.Diff(old.CertExpirys, got.CertExpirys); diff != "" {
+		t.Errorf("certificate dates:\n%s", diff)
+	}
+	if got := show(got); !strings.Contains(got, "PinnedImageSetsDegraded=True||no room\n") || !strings.Contains(got, "\nDegraded=True||no room\n") {
+		t.Errorf("another's condition is lost:\n%s", got)
+	}
+}
+
+// TestTheOrderOfNodesDoesNotMatter: a cache lists nodes in any order.
+func TestTheOrderOfNodesDoesNotMatter(t *testing.T) {
+	a, b := node("n0", "v0", "v1", v1alpha1.StateDegraded, "a"), node("n1", "v0", "v1", v1alpha1.StateDegraded, "b")
+	one := status.Pool(mcfgv1.MachineConfigPoolStatus{}, facts("v1", a, b), noon)
+	if diff := gocmp.Diff(one, status.Pool(one, facts("v1", b, a), noon.Add(time.Hour))); diff != "" {
+		t.Errorf("another order gives another status:\n%s", diff)
+	}
+}
+
+// TestManyBrokenNodesFitIntoAMessage: the API takes 32 KiB.
+func TestManyBrokenNodesFitIntoAMessage(t *testing.T) {
+	var nodes []rollout.Node
+	for i := range 5000 {
+		nodes = append(nodes, node(fmt.Sprintf("n%04d", i), "v0", "v1", v1alpha1.StateDegraded, strings.Repeat("ä", 1500)))
+	}
+	for _, c := range status.Pool(mcfgv1.MachineConfigPoolStatus{}, facts("v1", nodes...), noon).Conditions {
+		if len(c.Message) > 32768 {
+			t.Errorf("%s has a message of %d bytes", c.Type, len(c.Message))
+		}
+		if c.Type == mcfgv1.MachineConfigPoolNodeDegraded && (!strings.HasSuffix(c.Message, ", … and 4984 more") || c.Reason != "5000 nodes are reporting degraded status on sync") {
+			t.Errorf("reason %q, message ends with %q", c.Reason, c.Message[len(c.Message)-40:])
+		}
+	}
+}

@@ -1,0 +1,158 @@
+package status
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// mostHistory is how many applied revisions a GitSource remembers.
+const mostHistory = 20
+
+// SourceFacts are what a GitSource's status follows from, besides what it was before.
+type SourceFacts struct {
+	// Generation of the GitSource that was read.
+	Generation int64
+	// Handled is the value of the annotation bunsen.dev/reconcile that this attempt answers.
+	Handled string
+	// Suspended: nothing was tried, because the spec says so.
+	Suspended bool
+	// Observed is the newest revision seen at the remote; empty where none was seen.
+	Observed string
+	// Applied is what this attempt put on the cluster, whole; nil where it did not come so far.
+	Applied *Applied
+	// Doing says in words what is under way; empty at the end of an attempt.
+	Doing string
+	// Warnings are what a person should know although it did not stop the attempt.
+	Warnings []string
+	// Err is what stopped the attempt, marked by api/fault; nil for success.
+	Err error
+}
+
+// Applied is a revision that is on the cluster, whole.
+type Applied struct {
+	// Commit that was applied.
+	Commit v1alpha1.CommitInfo
+	// Inventory is every object of the revision.
+	Inventory []v1alpha1.InventoryEntry
+}
+
+// Source gives the status of a GitSource after an attempt, or during one where Doing is set.
+//
+// What was applied before stays where the attempt did not get to applying; so does the newest revision seen.
+func Source(old v1alpha1.GitSourceStatus, f SourceFacts, now time.Time) v1alpha1.GitSourceStatus {
+	s := *old.DeepCopy()
+	s.ObservedGeneration = f.Generation
+	if f.Handled != "" {
+		s.LastHandledReconcileAt = f.Handled
+	}
+	if f.Observed != "" {
+		s.ObservedRevision = f.Observed
+	}
+	if f.Applied != nil {
+		c := f.Applied.Commit
+		c.Subject = cut(c.Subject, mostSubject)
+		s.AppliedRevision, s.AppliedGeneration = c.Revision, f.Generation
+		s.AppliedCommit = c.DeepCopy()
+		s.Inventory = slices.Clone(f.Applied.Inventory)
+		s.History = remember(s.History, c)
+	}
+	s.Conditions = replace(s.Conditions, sourceConditions(s, f), f.Generation, now)
+	return s
+}
+
+// Gave records which rendered config each pool got from a revision. A revision that history no longer holds is ignored.
+func Gave(old v1alpha1.GitSourceStatus, revision string, pools map[string]string) v1alpha1.GitSourceStatus {
+	s := *old.DeepCopy()
+	for i := range s.History {
+		h := &s.History[i]
+		if h.Revision != revision {
+			continue
+		}
+		for pool, rendered := range pools {
+			if h.Pools == nil {
+				h.Pools = map[string]string{}
+			}
+			h.Pools[pool] = rendered
+		}
+		break
+	}
+	return s
+}
+
+// remember puts a commit on top of history, unless it is there.
+func remember(history []v1alpha1.HistoryEntry, c v1alpha1.CommitInfo) []v1alpha1.HistoryEntry {
+	if len(history) > 0 && history[0].Revision == c.Revision {
+		history[0].CommitInfo = c
+		return history
+	}
+	history = append([]v1alpha1.HistoryEntry{{CommitInfo: c}}, history...)
+	return history[:min(len(history), mostHistory)]
+}
+
+// sourceConditions words the conditions as kstatus reads them: Ready always; Reconciling and Stalled only where true.
+func sourceConditions(s v1alpha1.GitSourceStatus, f SourceFacts) []metav1.Condition {
+	ready := func(status metav1.ConditionStatus, reason, text string) metav1.Condition {
+		return metav1.Condition{Type: v1alpha1.ReadyCondition, Status: status, Reason: reason, Message: text}
+	}
+	also := func(kind, reason, text string) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: metav1.ConditionTrue, Reason: reason, Message: text}
+	}
+	switch {
+	case f.Suspended:
+		return []metav1.Condition{suspended(s, ready)}
+	case f.Err != nil:
+		e := fault.Of(f.Err, v1alpha1.ReasonApplyFailed)
+		e.Reason = cmp.Or(e.Reason, v1alpha1.ReasonApplyFailed) // the API refuses a condition without a reason
+		text := message(e.Error())
+		switch e.Kind {
+		case fault.Stalled:
+			return []metav1.Condition{ready(metav1.ConditionFalse, e.Reason, text), also(v1alpha1.StalledCondition, e.Reason, text)}
+		case fault.Wait:
+			return []metav1.Condition{ready(metav1.ConditionUnknown, e.Reason, text), also(v1alpha1.ReconcilingCondition, e.Reason, text)}
+		default:
+			return []metav1.Condition{ready(metav1.ConditionFalse, e.Reason, text), also(v1alpha1.ReconcilingCondition, e.Reason, "will be tried again")}
+		}
+	case f.Doing != "":
+		text := message(f.Doing)
+		return []metav1.Condition{ready(metav1.ConditionUnknown, v1alpha1.ReasonProgressing, text), also(v1alpha1.ReconcilingCondition, v1alpha1.ReasonProgressing, text)}
+	}
+	texts := append([]string{"applied revision " + s.AppliedRevision}, f.Warnings...)
+	return []metav1.Condition{ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, list(texts, "; ", mostMessage))}
+}
+
+// suspended is Ready where something is applied: it stays applied.
+func suspended(s v1alpha1.GitSourceStatus, ready func(metav1.ConditionStatus, string, string) metav1.Condition) metav1.Condition {
+	if s.AppliedRevision == "" {
+		return ready(metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended before any revision was applied")
+	}
+	return ready(metav1.ConditionTrue, v1alpha1.ReasonSuspended, "suspended; revision "+s.AppliedRevision+" stays applied")
+}
+
+// ours are the conditions of a GitSource that this package answers for.
+var ours = []string{v1alpha1.ReadyCondition, v1alpha1.ReconcilingCondition, v1alpha1.StalledCondition}
+
+// replace puts the wanted conditions in place of ours, those of others stay. A transition time moves only where a status does.
+func replace(old, want []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
+	out := make([]metav1.Condition, 0, len(old)+len(want))
+	for _, c := range want {
+		c.ObservedGeneration, c.LastTransitionTime = generation, metav1.NewTime(now)
+		for _, was := range old {
+			if was.Type == c.Type && was.Status == c.Status {
+				c.LastTransitionTime = was.LastTransitionTime
+			}
+		}
+		out = append(out, c)
+	}
+	for _, was := range old {
+		if !slices.Contains(ours, was.Type) {
+			out = append(out, was)
+		}
+	}
+	return out
+}
