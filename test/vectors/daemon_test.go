@@ -1,0 +1,108 @@
+package vectors_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/bunsen-os/bunsen/policy"
+)
+
+// daemonVectors are answers of the original's daemon.
+type daemonVectors struct {
+	Actions []struct {
+		Case                       string
+		Old, New                   mcfgv1.MachineConfigSpec
+		Policy                     *operatorv1.NodeDisruptionPolicyClusterStatus
+		Actions                    []operatorv1.NodeDisruptionPolicyStatusAction
+		ChangedFiles, ChangedUnits []string
+		Drain                      bool
+	}
+	DefaultPolicies operatorv1.NodeDisruptionPolicyClusterStatus
+	Kargs           []struct{ Old, New, ParsedNew, RpmOstreeKargsArgs []string }
+}
+
+// actionExceptions are the cases in which we decide otherwise.
+var actionExceptions = exceptions{
+	"file order only": "the original gives an empty list of actions, we give None as for any other change that costs nothing; both do nothing",
+}
+
+func TestActionsAgreeWithTheOriginal(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range load[daemonVectors](t, "daemon.json").Actions {
+		t.Run(c.Case, func(t *testing.T) {
+			p := policy.Default()
+			if c.Policy != nil {
+				var err error
+				if p, err = policy.FromStatus(operatorv1.NodeDisruptionPolicyStatus{ClusterPolicies: *c.Policy}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got := policy.Decide(parse(t, c.Old), parse(t, c.New), p)
+			if diff := cmp.Diff(resolved(c.Actions), got.Actions); diff != "" {
+				actionExceptions.differs(t, c.Case, seen, "actions differ (-original +ours):\n%s", diff)
+			}
+			if got.Drain != c.Drain {
+				actionExceptions.differs(t, c.Case, seen, "drain is %v, the original's is %v", got.Drain, c.Drain)
+			}
+			for kind, want := range map[policy.ChangeKind][]string{policy.KindFile: c.ChangedFiles, policy.KindUnit: c.ChangedUnits} {
+				slices.Sort(want) // the original's order is that of a Go map
+				if diff := cmp.Diff(want, names(got, kind), cmpopts.EquateEmpty()); diff != "" {
+					actionExceptions.differs(t, c.Case, seen, "changes of kind %s differ (-original +ours):\n%s", kind, diff)
+				}
+			}
+		})
+	}
+	actionExceptions.settle(t, seen)
+}
+
+// resolved reads the original's actions. It leaves Special for the daemon to interpret at the last moment, as a reload
+// of crio; a Decision has that done.
+func resolved(in []operatorv1.NodeDisruptionPolicyStatusAction) []policy.Action {
+	out := []policy.Action{}
+	for _, a := range in {
+		next := policy.Action{Type: policy.ActionType(a.Type)}
+		switch {
+		case a.Reload != nil:
+			next.Service = string(a.Reload.ServiceName)
+		case a.Restart != nil:
+			next.Service = string(a.Restart.ServiceName)
+		case next.Type == policy.ActionSpecial:
+			next = policy.Action{Type: policy.ActionReload, Service: "crio.service"}
+		}
+		out = append(out, next)
+	}
+	return out
+}
+
+func names(d policy.Decision, kind policy.ChangeKind) (out []string) {
+	for _, i := range d.Items {
+		if i.Kind == kind {
+			out = append(out, i.Name)
+		}
+	}
+	return out
+}
+
+func TestTheDefaultPolicyIsTheOriginals(t *testing.T) {
+	want := load[daemonVectors](t, "daemon.json").DefaultPolicies
+	if diff := cmp.Diff(want, policy.Default().Status().ClusterPolicies); diff != "" {
+		t.Errorf("the default policy differs (-original +ours):\n%s", diff)
+	}
+}
+
+func TestKargsAgreeWithTheOriginal(t *testing.T) {
+	for _, c := range load[daemonVectors](t, "daemon.json").Kargs {
+		parsed, args := policy.Kargs(c.Old, c.New)
+		if diff := cmp.Diff(c.ParsedNew, parsed); diff != "" {
+			t.Errorf("%q: arguments differ (-original +ours):\n%s", c.New, diff)
+		}
+		if diff := cmp.Diff(c.RpmOstreeKargsArgs, args); diff != "" {
+			t.Errorf("%q to %q: rpm-ostree's arguments differ (-original +ours):\n%s", c.Old, c.New, diff)
+		}
+	}
+}

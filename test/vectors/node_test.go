@@ -1,0 +1,168 @@
+package vectors_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/status"
+)
+
+// nodeVectors are answers of the original's node controller.
+type nodeVectors struct {
+	MaxUnavailable []struct {
+		MaxUnavailable *intstr.IntOrString
+		Nodes, Result  int
+		Error          string
+	}
+	Pool         []poolCase
+	PoolsForNode []struct {
+		OS           string
+		Roles, Pools []string
+		Error        string
+	}
+}
+
+// poolCase is a pool, and what the original made of it.
+type poolCase struct {
+	Case, Target            string
+	Paused                  bool
+	MaxUnavailable          int
+	Nodes                   []corev1.Node
+	Candidates, Unavailable []string
+	Capacity                int
+	Status                  poolStatus
+}
+
+type poolStatus struct {
+	MachineCount, Updated, Ready, Unavailable, Degraded int32
+	Configuration                                       string
+	Conditions                                          map[string]string // type: status|reason|message
+}
+
+func TestMaxUnavailableAgreesWithTheOriginal(t *testing.T) {
+	for _, c := range load[nodeVectors](t, "node.json").MaxUnavailable {
+		got, err := rollout.MaxUnavailable("worker", c.MaxUnavailable, c.Nodes)
+		if got != c.Result || (err != nil) != (c.Error != "") {
+			t.Errorf("%v of %d nodes: %d, %v; the original has %d, %q", c.MaxUnavailable, c.Nodes, got, err, c.Result, c.Error)
+		}
+	}
+}
+
+func TestPoolsOfANodeAgreeWithTheOriginal(t *testing.T) {
+	role := func(name string) string { return "node-role.kubernetes.io/" + name }
+	var all []*mcfgv1.MachineConfigPool
+	for _, name := range []string{"master", "worker", "infra", "gpu", "arbiter"} {
+		p := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		p.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{role(name): ""}}
+		all = append(all, p)
+	}
+	pools := rollout.NewPools(all)
+	for _, c := range load[nodeVectors](t, "node.json").PoolsForNode {
+		n := rollout.Node{Name: "n", Labels: map[string]string{corev1.LabelOSStable: c.OS}}
+		for _, r := range c.Roles {
+			n.Labels[role(r)] = ""
+		}
+		primary, got, err := pools.For(n)
+		if !slices.Equal(got, c.Pools) || (err != nil) != (c.Error != "") {
+			t.Errorf("%s node with roles %v: %v, %v; the original has %v, %q", c.OS, c.Roles, got, err, c.Pools, c.Error)
+		}
+		if len(got) > 0 && primary != got[0] {
+			t.Errorf("node with roles %v: primary %q is not the first of %v", c.Roles, primary, got)
+		}
+	}
+}
+
+// candidateExceptions are the pools in which other nodes may be told.
+var candidateExceptions = exceptions{
+	"degraded on other config notready": "the original never tells a failed node anything again once it is not Ready; ours is told the fix, which takes no node out of service that is in service",
+}
+
+func TestCandidatesAgreeWithTheOriginal(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range load[nodeVectors](t, "node.json").Pool {
+		t.Run(c.Case, func(t *testing.T) {
+			f := c.facts()
+			got := rollout.FindCandidates(f)
+			if diff := cmp.Diff(c.Candidates, append(got.Recover, got.Fresh...), cmpopts.EquateEmpty()); diff != "" {
+				candidateExceptions.differs(t, c.Case, seen, "candidates (-original +ours):\n%s", diff)
+			}
+			if got.Capacity != c.Capacity {
+				candidateExceptions.differs(t, c.Case, seen, "capacity %d, the original has %d", got.Capacity, c.Capacity)
+			}
+			var unavailable []string
+			for _, n := range f.Nodes {
+				if n.Unavailable() {
+					unavailable = append(unavailable, n.Name)
+				}
+			}
+			if diff := cmp.Diff(c.Unavailable, unavailable, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("unavailable nodes (-original +ours):\n%s", diff)
+			}
+		})
+	}
+	candidateExceptions.settle(t, seen)
+}
+
+const namesNodes = "the original counts and quotes degraded nodes from MachineConfigNode objects and says 0 where there are none; ours reads the nodes' own annotations"
+
+// conditionExceptions are the pools whose conditions have other texts.
+var conditionExceptions = exceptions{
+	"degraded this config max2":           namesNodes,
+	"degraded on other config (retarget)": namesNodes,
+	"degraded on other config notready":   namesNodes,
+	"degraded cur==des==old":              namesNodes,
+	"two degraded this max3":              namesNodes,
+}
+
+func TestPoolStatusAgreesWithTheOriginal(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range load[nodeVectors](t, "node.json").Pool {
+		t.Run(c.Case, func(t *testing.T) {
+			named := func(name string) (out mcfgv1.MachineConfigPoolStatusConfiguration) {
+				out.Name = name
+				return out
+			}
+			facts := status.PoolFacts{Configuration: named(c.Target), Rollout: c.facts()}
+			s := status.Pool(mcfgv1.MachineConfigPoolStatus{Configuration: named("v0")}, facts, time.Unix(0, 0))
+			got := poolStatus{
+				MachineCount: s.MachineCount, Updated: s.UpdatedMachineCount, Ready: s.ReadyMachineCount,
+				Unavailable: s.UnavailableMachineCount, Degraded: s.DegradedMachineCount, Configuration: s.Configuration.Name,
+			}
+			if diff := cmp.Diff(c.Status, got, cmpopts.IgnoreFields(poolStatus{}, "Conditions")); diff != "" {
+				t.Errorf("counts (-original +ours):\n%s", diff)
+			}
+			texts, statuses := map[string]string{}, map[string]string{}
+			for _, x := range s.Conditions {
+				texts[string(x.Type)] = string(x.Status) + "|" + x.Reason + "|" + x.Message
+				statuses[string(x.Type)] = string(x.Status)
+			}
+			if diff := cmp.Diff(c.Status.Conditions, texts); diff != "" {
+				conditionExceptions.differs(t, c.Case, seen, "conditions (-original +ours):\n%s", diff)
+			}
+			for kind, text := range c.Status.Conditions { // an exception is about words only
+				if want := text[:len(statuses[kind])]; want != statuses[kind] {
+					t.Errorf("condition %s is %s, the original has %s", kind, statuses[kind], text)
+				}
+			}
+		})
+	}
+	conditionExceptions.settle(t, seen)
+}
+
+// facts reads the case as the controller reads a pool.
+func (c poolCase) facts() rollout.Facts {
+	f := rollout.Facts{Pool: "worker", Target: c.Target, Paused: c.Paused, MaxUnavailable: c.MaxUnavailable}
+	for i := range c.Nodes {
+		f.Nodes = append(f.Nodes, rollout.ReadNode(&c.Nodes[i]))
+	}
+	return f
+}
