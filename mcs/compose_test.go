@@ -1,0 +1,194 @@
+package mcs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	v35 "github.com/coreos/ignition/v2/config/v3_5"
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+	"github.com/google/go-cmp/cmp"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"golang.org/x/tools/txtar"
+	"sigs.k8s.io/yaml"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+)
+
+var update = flag.Bool("update", false, "rewrite the expected output in testdata")
+
+// Each archive has a rendered MachineConfig (in.yaml) and, per version, the Ignition that a machine of pool worker gets
+// (3.x.0.json, with the files' contents decoded below) or the error (3.x.0.error).
+func TestComposeGolden(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no archives in testdata", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			archive, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var mc mcfgv1.MachineConfig
+			if err := yaml.UnmarshalStrict(archive.Files[0].Data, &mc); err != nil {
+				t.Fatal(err)
+			}
+			got := &txtar.Archive{Comment: archive.Comment, Files: archive.Files[:1:1]}
+			for _, v := range []Version{V3_0, V3_2, V3_4, V3_5} {
+				body, err := Compose(Input{Pool: "worker", Rendered: &mc}, v)
+				if err != nil {
+					got.Files = append(got.Files, txtar.File{Name: string(v) + ".error", Data: []byte(err.Error() + "\n")})
+					continue
+				}
+				got.Files = append(got.Files, txtar.File{Name: string(v) + ".json", Data: readable(t, body)})
+			}
+			if *update {
+				if err := os.WriteFile(file, txtar.Format(got), 0o644); err != nil {
+					t.Fatal(err)
+				}
+				return
+			}
+			if diff := cmp.Diff(string(txtar.Format(archive)), string(txtar.Format(got))); diff != "" {
+				t.Errorf("-want +got; read the diff, then -update if it is right\n%s", diff)
+			}
+		})
+	}
+}
+
+// readable indents a config and shows the contents of its files below it.
+func readable(t *testing.T, body []byte) []byte {
+	t.Helper()
+	var config ign.Config
+	if err := json.Unmarshal(body, &config); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range config.Storage.Files {
+		if f.Contents.Source != nil {
+			body = bytes.ReplaceAll(body, []byte(*f.Contents.Source), []byte("(below)"))
+		}
+	}
+	var out bytes.Buffer
+	if err := json.Indent(&out, body, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	out.WriteByte('\n')
+	for _, f := range config.Storage.Files {
+		fmt.Fprintf(&out, "# %s: %s\n", f.Path, bytes.TrimSpace(contents(t, f)))
+	}
+	return out.Bytes()
+}
+
+func contents(t *testing.T, f ign.File) []byte {
+	t.Helper()
+	data, err := machineconfig.Contents(f.Contents)
+	if err != nil {
+		t.Fatalf("%s: %v", f.Path, err)
+	}
+	return data
+}
+
+// rendered is a MachineConfig with an inline Ignition config.
+func rendered(ignition string) *mcfgv1.MachineConfig {
+	mc := &mcfgv1.MachineConfig{}
+	mc.Name = "rendered-worker-1"
+	mc.Spec.Config.Raw = []byte(ignition)
+	return mc
+}
+
+func decode(t *testing.T, body []byte) ign.Config {
+	t.Helper()
+	config, rpt, err := v35.ParseCompatibleVersion(body)
+	if err != nil {
+		t.Fatalf("the served config does not parse: %v\n%s", err, rpt)
+	}
+	return config
+}
+
+func TestWithoutTheAppendedFilesTheServedConfigIsTheRenderedOne(t *testing.T) {
+	ignition := `{"ignition":{"version":"3.5.0"},"storage":{"files":[{"overwrite":true,"path":"/etc/a","contents":{"source":"data:,1"},"mode":420}]},"systemd":{"units":[{"enabled":true,"name":"a.service"}]}}`
+	body, err := Compose(Input{Pool: "worker", Rendered: rendered(ignition)}, Newest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	served := machineconfig.Config{Ignition: decode(t, body)}
+	files := served.Ignition.Storage.Files
+	served.Ignition.Storage.Files = files[:len(files)-2]
+	got, err := served.IgnitionJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(got) != ignition {
+		t.Errorf("got  %s\nwant %s", got, ignition)
+	}
+}
+
+func TestAnEntryAtAnAppendedPathIsReplacedWhateverItIs(t *testing.T) {
+	for kind, storage := range map[string]string{
+		"file":      `"files":[{"path":"%s","contents":{"source":"data:,mine"}},{"path":"/etc/z"}]`,
+		"directory": `"directories":[{"path":"%s"}],"files":[{"path":"/etc/z"}]`,
+		"link":      `"links":[{"path":"%s","target":"/etc/y"}],"files":[{"path":"/etc/z"}]`,
+	} {
+		for _, path := range []string{NodeAnnotationsPath, EncapsulatedPath} {
+			mc := rendered(`{"ignition":{"version":"3.5.0"},"storage":{` + fmt.Sprintf(storage, path) + `}}`)
+			body, err := Compose(Input{Pool: "worker", Rendered: mc}, Newest)
+			if err != nil {
+				t.Errorf("%s at %s: %v", kind, path, err)
+				continue
+			}
+			got := decode(t, body).Storage
+			var paths []string
+			for _, f := range got.Files {
+				paths = append(paths, f.Path)
+			}
+			if !slices.Equal(paths, []string{"/etc/z", NodeAnnotationsPath, EncapsulatedPath}) || len(got.Directories)+len(got.Links) > 0 {
+				t.Errorf("%s at %s: got files %q and %d others", kind, path, paths, len(got.Directories)+len(got.Links))
+			}
+			if bytes.Contains(contents(t, got.Files[1]), []byte("mine")) || bytes.Contains(contents(t, got.Files[2]), []byte("mine")) {
+				t.Errorf("%s at %s: the machine would get the rendered config's file", kind, path)
+			}
+		}
+	}
+}
+
+func TestABadRenderedConfigIsNamedWithItsFault(t *testing.T) {
+	for _, c := range []struct{ because, ignition, want string }{
+		{"not JSON", `{`, "reading config rendered-worker-1: "},
+		{"Ignition 2", `{"ignition":{"version":"2.2.0"}}`, "2.2.0"},
+		{"a relative path", `{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"etc/x"}]}}`, "etc/x"},
+		{"a file where an appended one needs a directory", `{"ignition":{"version":"3.2.0"},"storage":{"links":[{"path":"/etc/machine-config-daemon","target":"/x"}]}}`, "composing Ignition from config rendered-worker-1: "},
+	} {
+		_, err := Compose(Input{Pool: "worker", Rendered: rendered(c.ignition)}, Newest)
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %q in it", c.because, err, c.want)
+		}
+	}
+	if _, err := Compose(Input{Pool: "worker"}, Newest); !errors.Is(err, ErrNothingRendered) {
+		t.Errorf("no config: got %v", err)
+	}
+	var refused *UnsupportedError
+	if _, err := Compose(Input{Pool: "worker", Rendered: rendered(`{"ignition":{"version":"3.5.0"}}`)}, "2.2.0"); !errors.As(err, &refused) {
+		t.Errorf("a version that is none: got %v", err)
+	}
+}
+
+func TestAConfigWithoutIgnitionStillTellsTheMachineWhatItIs(t *testing.T) {
+	mc := rendered("")
+	mc.Spec.Config.Raw = nil
+	mc.Spec.OSImageURL = "quay.io/example/os@sha256:0"
+	body, err := Compose(Input{Pool: "worker", Rendered: mc}, V3_1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := decode(t, body).Storage.Files
+	if last := contents(t, files[len(files)-1]); !bytes.Contains(last, []byte("quay.io/example/os")) {
+		t.Errorf("the encapsulated config lacks the OS image: %s", last)
+	}
+}
