@@ -1,0 +1,66 @@
+package datadir
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Dir is the absolute path of a data directory that exists.
+type Dir string
+
+// Open makes the directory where it is missing, readable by its owner only, and
+// returns its absolute path. It takes no lock.
+func Open(path string) (Dir, error) {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return "", fmt.Errorf("finding the data directory %q: %w", path, err)
+	}
+	d := Dir(abs)
+	for _, sub := range []string{abs, d.PKI(), d.Identities(), d.Logs(), d.Run(), d.Ignition(), d.Hosts()} {
+		if err := os.MkdirAll(sub, 0o700); err != nil {
+			return "", fmt.Errorf("making the data directory: %w", err)
+		}
+	}
+	return d, nil
+}
+
+// PKI holds keys and certificates.
+func (d Dir) PKI() string { return d.join("pki") }
+
+// Identities holds one kubeconfig file per component.
+func (d Dir) Identities() string { return d.join("identities") }
+
+// Identity is the kubeconfig file of one component.
+func (d Dir) Identity(name string) string {
+	return filepath.Join(d.Identities(), name+".kubeconfig")
+}
+
+// Kubeconfig is the administrator's kubeconfig file: the one for people.
+func (d Dir) Kubeconfig() string { return d.join("kubeconfig") }
+
+// Logs holds one log file per child process.
+func (d Dir) Logs() string { return d.join("logs") }
+
+// Run holds one process record per running child.
+func (d Dir) Run() string { return d.join("run") }
+
+// Etcd holds the database.
+func (d Dir) Etcd() string { return d.join("etcd") }
+
+// Ignition holds the Ignition server's certificate and its authority, ca.crt.
+func (d Dir) Ignition() string { return d.join("mcs") }
+
+// Repository is the bare git repository that is made when no other is named.
+func (d Dir) Repository() string { return d.join("config.git") }
+
+// Hosts holds the root folder of each simulated host.
+func (d Dir) Hosts() string { return d.join("hosts") }
+
+// Host is the root folder of one simulated host.
+func (d Dir) Host(name string) string { return filepath.Join(d.Hosts(), name) }
+
+// Store holds the fetched trees of repositories; it can be lost.
+func (d Dir) Store() string { return d.join("store") }
+
+func (d Dir) join(name string) string { return filepath.Join(string(d), name) }

@@ -1,0 +1,133 @@
+package up
+
+import (
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"github.com/bunsen-os/bunsen/standalone/datadir"
+	"github.com/bunsen-os/bunsen/standalone/kubeconfig"
+	"github.com/bunsen-os/bunsen/standalone/pki"
+)
+
+const (
+	namespace = "bunsen-system"
+	// serviceIP is the first address of serviceRange, which the API server serves the cluster under.
+	serviceIP    = "10.96.0.1"
+	serviceRange = "10.96.0.0/16"
+)
+
+// identities are the files that prove who is who.
+type identities struct {
+	ca, caKey, tokenKey      string
+	apiserver, kubeletClient pki.Pair
+	etcd                     etcdIdentities
+	configs                  configs
+}
+
+// etcdIdentities are known to etcd and the API server only.
+type etcdIdentities struct {
+	ca             string
+	server, client pki.Pair
+}
+
+// configs are paths of kubeconfig files; hosts by name.
+type configs struct {
+	admin, manager, scheduler string
+	controller, server        string
+	hosts                     map[string]string
+}
+
+// identify makes or renews all keys, certificates and kubeconfig files.
+func identify(o options, dir datadir.Dir, now time.Time) (identities, error) {
+	m := maker{dir: dir, server: o.apiURL()}
+	m.open(now)
+	ids := identities{
+		tokenKey: filepath.Join(dir.PKI(), "sa.key"),
+		apiserver: m.pair(pki.Request{Name: "apiserver", CommonName: "kube-apiserver", Hosts: []string{
+			"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "127.0.0.1", serviceIP,
+		}}),
+		kubeletClient: m.pair(pki.Request{Name: "apiserver-kubelet-client", CommonName: "kube-apiserver-kubelet-client", Groups: []string{"system:masters"}}),
+		configs: configs{
+			admin:     m.config(dir.Kubeconfig(), pki.Request{Name: "admin", CommonName: "admin", Groups: []string{"system:masters"}}),
+			manager:   m.identity(pki.Request{Name: "kube-controller-manager", CommonName: "system:kube-controller-manager"}),
+			scheduler: m.identity(pki.Request{Name: "kube-scheduler", CommonName: "system:kube-scheduler"}),
+			// ServiceAccount names by certificate: the rights bound to the accounts in a real cluster hold here too.
+			controller: m.identity(serviceAccount(controllerProgram)),
+			server:     m.identity(serviceAccount(serverProgram)),
+			hosts:      map[string]string{},
+		},
+	}
+	for _, name := range o.hostNames() {
+		ids.configs.hosts[name] = m.identity(pki.Request{Name: name, CommonName: "system:node:" + name, Groups: []string{"system:nodes"}})
+	}
+	ids.etcd = m.database()
+	if m.err == nil {
+		m.err = pki.EnsureSigningKey(ids.tokenKey)
+	}
+	if m.err != nil {
+		return identities{}, m.err
+	}
+	ids.ca, ids.caKey = m.ca.CertPath(), m.ca.KeyPath()
+	return ids, nil
+}
+
+func serviceAccount(name string) pki.Request {
+	return pki.Request{
+		Name: name, CommonName: "system:serviceaccount:" + namespace + ":" + name,
+		Groups: []string{"system:serviceaccounts", "system:serviceaccounts:" + namespace},
+	}
+}
+
+// maker keeps the first error, so that the list above reads as a list.
+type maker struct {
+	dir    datadir.Dir
+	server string
+	ca     *pki.Authority
+	etcdCA *pki.Authority
+	err    error
+}
+
+func (m *maker) open(now time.Time) {
+	if m.ca, m.err = pki.OpenAuthority(m.dir.PKI(), "ca", now); m.err == nil {
+		m.etcdCA, m.err = pki.OpenAuthority(m.dir.PKI(), "etcd-ca", now)
+	}
+}
+
+// database has an authority of its own: whoever reaches etcd is beyond every
+// right, so a host's certificate, or any that the cluster signs, must not.
+func (m *maker) database() etcdIdentities {
+	if m.err != nil {
+		return etcdIdentities{}
+	}
+	return etcdIdentities{
+		ca:     m.etcdCA.CertPath(),
+		server: m.signed(m.etcdCA, pki.Request{Name: "etcd", CommonName: "etcd", Hosts: []string{"localhost", "127.0.0.1"}}),
+		client: m.signed(m.etcdCA, pki.Request{Name: "apiserver-etcd-client", CommonName: "kube-apiserver"}),
+	}
+}
+
+func (m *maker) pair(r pki.Request) pki.Pair { return m.signed(m.ca, r) }
+
+func (m *maker) signed(by *pki.Authority, r pki.Request) pki.Pair {
+	if m.err != nil {
+		return pki.Pair{}
+	}
+	p, err := by.Ensure(r)
+	m.err = err
+	return p
+}
+
+func (m *maker) identity(r pki.Request) string { return m.config(m.dir.Identity(r.Name), r) }
+
+func (m *maker) config(path string, r pki.Request) string {
+	p := m.pair(r)
+	if m.err != nil {
+		return ""
+	}
+	err := kubeconfig.Write(path, kubeconfig.Identity{Server: m.server, CA: m.ca.CertPath(), Cert: p.Cert, Key: p.Key, User: r.CommonName})
+	if err != nil {
+		m.err = fmt.Errorf("making the identity %q: %w", r.Name, err)
+	}
+	return path
+}

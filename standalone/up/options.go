@@ -1,0 +1,117 @@
+package up
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/bunsen-os/bunsen/standalone/configrepo"
+	"github.com/bunsen-os/bunsen/standalone/ports"
+)
+
+// options is what the flags say, with absolute paths.
+type options struct {
+	data, bin, config, examples string
+	source                      source
+	nodes                       int
+	ports                       portNumbers
+	// bare leaves Bunsen out: only the upstream parts are started.
+	bare bool
+	// self is this executable.
+	self string
+}
+
+// source is the repository to follow; an empty repo means one made from the examples.
+type source struct{ repo, path, ref string }
+
+type portNumbers struct{ api, etcd, etcdPeer, ignition int }
+
+// list names every port for the check before the start.
+func (o options) portList() []ports.Port {
+	list := []ports.Port{
+		{Number: o.ports.api, Purpose: "Kubernetes API", Flag: "--api-port"},
+		{Number: o.ports.etcd, Purpose: "database (etcd)", Flag: "--etcd-port"},
+		{Number: o.ports.etcdPeer, Purpose: "database's peer port (etcd)", Flag: "--etcd-peer-port"},
+	}
+	if !o.bare {
+		list = append(list, ports.Port{Number: o.ports.ignition, Purpose: "Ignition server", Flag: "--ignition-port"})
+	}
+	return list
+}
+
+func (o options) apiURL() string { return fmt.Sprintf("https://127.0.0.1:%d", o.ports.api) }
+
+func (o options) ignitionAddress() string { return fmt.Sprintf("127.0.0.1:%d", o.ports.ignition) }
+
+// hostNames are the simulated hosts: all workers, so that one change to workers reaches each.
+func (o options) hostNames() []string {
+	names := make([]string, 0, o.nodes)
+	for n := range o.nodes {
+		names = append(names, fmt.Sprintf("node-%d", n+1))
+	}
+	return names
+}
+
+// maxNodes keeps a slip of the finger from filling the machine.
+const maxNodes = 50
+
+func parse(args []string, usage io.Writer) (options, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return options{}, fmt.Errorf("finding this executable: %w", err)
+	}
+	o := options{self: self}
+	f := flag.NewFlagSet("bunsen-standalone up", flag.ContinueOnError)
+	f.SetOutput(usage)
+	f.StringVar(&o.data, "data", ".bunsen", "`folder` that keeps everything")
+	f.StringVar(&o.bin, "bin", filepath.Dir(self), "`folder` of Bunsen's programs")
+	f.StringVar(&o.config, "config", "config", "`folder` with the kustomization of kinds, rights and pools")
+	f.StringVar(&o.examples, "examples", "examples/quickstart", "`folder` whose content is the first commit of a new repository")
+	f.StringVar(&o.source.repo, "repo", "", "`URL` or path of the repository to follow; none: one is made from --examples")
+	f.StringVar(&o.source.path, "path", "", "`folder` in the repository that holds pools/")
+	f.StringVar(&o.source.ref, "ref", "", "`branch` to follow; none: the repository's default branch")
+	f.IntVar(&o.nodes, "nodes", 3, "`number` of simulated hosts")
+	f.IntVar(&o.ports.api, "api-port", 16443, "`port` of the Kubernetes API")
+	f.IntVar(&o.ports.etcd, "etcd-port", 12379, "`port` of etcd")
+	f.IntVar(&o.ports.etcdPeer, "etcd-peer-port", 12380, "peer `port` of etcd")
+	f.IntVar(&o.ports.ignition, "ignition-port", 22623, "`port` of the Ignition server")
+	f.BoolVar(&o.bare, "bare", false, "start the Kubernetes control plane only, nothing of Bunsen")
+	if err := f.Parse(args); err != nil {
+		return options{}, err
+	}
+	return o, o.settle(f.Args())
+}
+
+func (o *options) settle(rest []string) error {
+	var errs []error
+	if len(rest) > 0 {
+		errs = append(errs, fmt.Errorf("unexpected argument %q: every option begins with --", rest[0]))
+	}
+	if o.nodes < 0 || o.nodes > maxNodes {
+		errs = append(errs, fmt.Errorf("--nodes is %d: it is 0 to %d", o.nodes, maxNodes))
+	}
+	// A repository beside us is followed by another process, from another folder.
+	if o.source.repo != "" {
+		if info, err := os.Stat(o.source.repo); err == nil && info.IsDir() {
+			errs = append(errs, absolute(&o.source.repo))
+		}
+	} else if o.source.ref == "" {
+		o.source.ref = configrepo.Branch
+	}
+	for _, p := range []*string{&o.data, &o.bin, &o.config, &o.examples} {
+		errs = append(errs, absolute(p))
+	}
+	return errors.Join(errs...)
+}
+
+func absolute(path *string) error {
+	abs, err := filepath.Abs(*path)
+	if err != nil {
+		return fmt.Errorf("finding %q: %w", *path, err)
+	}
+	*path = abs
+	return nil
+}

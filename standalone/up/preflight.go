@@ -1,0 +1,58 @@
+package up
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Bunsen's programs, as they are called in --bin.
+const (
+	controllerProgram = "machine-config-controller"
+	serverProgram     = "machine-config-server"
+	daemonProgram     = "machine-config-daemon"
+)
+
+// preflight says everything that is missing before anything is started.
+func preflight(o options) error {
+	var errs []error
+	if !o.bare {
+		errs = append(errs, programs(o.bin), kustomization(o.config))
+		if o.source.repo == "" {
+			errs = append(errs, gitInPath())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func programs(bin string) error {
+	var missing []string
+	for _, name := range []string{controllerProgram, serverProgram, daemonProgram} {
+		info, err := os.Stat(filepath.Join(bin, name))
+		if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
+			missing = append(missing, name)
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s has no %s: build what is missing (make build), or name another folder with --bin; --bare starts without them",
+		bin, strings.Join(missing, ", no "))
+}
+
+func kustomization(dir string) error {
+	if _, err := os.Stat(filepath.Join(dir, "kustomization.yaml")); err != nil {
+		return fmt.Errorf("%s has no kustomization.yaml: name the folder of Bunsen's kinds, rights and pools with --config", dir)
+	}
+	return nil
+}
+
+func gitInPath() error {
+	if _, err := exec.LookPath("git"); err != nil {
+		return errors.New("git is not in PATH: install it, or name a repository with --repo")
+	}
+	return nil
+}
