@@ -1,0 +1,35 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestACallThatCannotBeMeantIsAUsageError(t *testing.T) {
+	for _, args := range [][]string{{}, {"bogus"}, {"start", "--bogus"}, {"start", "extra"}, {"simulate", "--node-name", "n"}} {
+		root := newRoot()
+		root.SetArgs(args)
+		var usage *usageError
+		if err := root.ExecuteContext(t.Context()); !errors.As(err, &usage) {
+			t.Errorf("%q: %v is no usage error", args, err)
+		}
+	}
+}
+
+func TestAMissingKubeconfigIsNamed(t *testing.T) {
+	root := newRoot()
+	root.SetArgs([]string{"simulate", "--root", t.TempDir(), "--kubeconfig", "/nowhere/kubeconfig"})
+	err := root.ExecuteContext(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "/nowhere/kubeconfig") || !strings.Contains(err.Error(), "--kubeconfig") {
+		t.Error(err)
+	}
+}
+
+func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
+	for _, cmd := range newRoot().Commands() {
+		if cmd.Short == "" || cmd.Name() != "version" && cmd.Name() != "help" && cmd.Name() != "completion" && cmd.Example == "" {
+			t.Errorf("%s has no help or example", cmd.Name())
+		}
+	}
+}

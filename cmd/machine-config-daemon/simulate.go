@@ -1,0 +1,97 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/host/linux"
+	"github.com/bunsen-os/bunsen/mcd/simulate"
+)
+
+func newSimulate() *cobra.Command {
+	var o options
+	var downtime time.Duration
+	cmd := &cobra.Command{
+		Use:   "simulate",
+		Short: "Be a simulated host: real files below a directory, a Node that is kept Ready",
+		Long: `simulate runs the daemon on a directory. Files, unit files and the symlinks that enable units are real, below --root.
+What would need a machine is printed instead: reloads, restarts and reboots. The Node object is kept Ready as a kubelet
+would, and pods bound to it count as running.`,
+		Example: `  machine-config-daemon simulate --node-name worker-0 --kubeconfig worker-0.kubeconfig --root ./hosts/worker-0`,
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.root == "" {
+				return &usageError{errors.New("--root is missing: name the directory that is the simulated host's disk")}
+			}
+			return simulateHost(cmd.Context(), o, downtime)
+		},
+	}
+	o.add(cmd, "directory that is the host's disk; made when missing", "")
+	cmd.Flags().DurationVar(&downtime, "reboot-time", time.Second, "how long a simulated reboot takes")
+	return cmd
+}
+
+func noArgs(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return &usageError{fmt.Errorf("argument %q is one too many", args[0])}
+	}
+	return nil
+}
+
+// simulateHost runs one boot of the host after the other.
+func simulateHost(ctx context.Context, o options, downtime time.Duration) error {
+	log := o.logger()
+	config, err := o.connect()
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(o.root, 0o755); err != nil {
+		return fmt.Errorf("making the simulated host's disk: %w", err)
+	}
+	h, root, err := linux.Simulated(o.root, func(line string) { log.Info(line, "node", o.node) })
+	if err != nil {
+		return err
+	}
+	defer root.Close() //nolint:errcheck // the process ends
+	kube, err := agent.NewKube(config, o.node)
+	if err != nil {
+		return err
+	}
+	kubelet, err := simulate.New(config, simulate.Config{Node: o.node, BootID: h.Power.BootID, Log: log})
+	if err != nil {
+		return err
+	}
+	go kubelet.Run(ctx)
+	changed := kube.Watch(ctx, log)
+	for {
+		err := agent.New(agent.Config{Node: o.node, Cluster: kube, Host: h, Log: log}).Run(ctx, changed)
+		if !errors.Is(err, agent.ErrRebooting) {
+			return err
+		}
+		if !reboot(ctx, log.With("node", o.node), kubelet, downtime) {
+			return nil
+		}
+	}
+}
+
+// reboot is the time between two boots; false when the process ends meanwhile.
+func reboot(ctx context.Context, log *slog.Logger, kubelet *simulate.Kubelet, downtime time.Duration) bool {
+	kubelet.SetReady(false)
+	timer := time.NewTimer(downtime)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+	}
+	kubelet.SetReady(true)
+	log.Info("simulated: booted")
+	return true
+}

@@ -1,0 +1,321 @@
+package agent_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
+)
+
+const policyFile = "/etc/containers/policy.json"
+
+func TestTheProtocol(t *testing.T) {
+	for _, c := range protocol {
+		t.Run(c.says, func(t *testing.T) { c.check(newRig(t)) })
+	}
+}
+
+// protocol is the annotation protocol, sentence by sentence.
+var protocol = []struct {
+	says  string
+	check func(*rig)
+}{
+	{"a node that nobody assigned says once that a daemon is here, and waits", func(r *rig) {
+		for range 2 {
+			r.must(r.settle())
+		}
+		r.c.says(r.t, "Done", "")
+		if !slices.Equal(r.c.told, []string{"state=Done"}) {
+			r.t.Errorf("it said %q", r.c.told)
+		}
+	}},
+	{"a node without anything takes what is desired, from the empty config", func(r *rig) {
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-a")
+		if r.disk(policyFile) != "a" {
+			r.t.Error(r.disk(policyFile))
+		}
+	}},
+	{"a first config that reboots is current when the node is open again, not before", func(r *rig) {
+		r.c.add(r.t, "rendered-r", file("/etc/motd", "hi"))
+		r.c.desire("rendered-r")
+		r.must(r.settle())
+		open, current := slices.Index(r.c.told, "desiredDrain=uncordon-rendered-r"), slices.Index(r.c.told, "currentConfig=rendered-r")
+		if open < 0 || current < open {
+			r.t.Errorf("it said %q", r.c.told)
+		}
+	}},
+	{"a machine that was born with a config says so, and is done without a step", func(r *rig) {
+		r.m.Put(policyFile, "a")
+		r.m.Put(host.SeedPath, `{"machineconfiguration.openshift.io/currentConfig":"rendered-a","machineconfiguration.openshift.io/desiredConfig":"rendered-a","machineconfiguration.openshift.io/firstPivotConfig":"rendered-a","machineconfiguration.openshift.io/state":"Done"}`)
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-a")
+		if r.c.annotations[v1alpha1.DesiredConfigAnnotation] != "rendered-a" || r.c.annotations[v1alpha1.FirstPivotConfigAnnotation] != "rendered-a" {
+			r.t.Error(r.c.annotations)
+		}
+		if !strings.Contains(r.disk(host.RecordPath), `"name":"rendered-a"`) {
+			r.t.Error("no record was kept")
+		}
+	}},
+	{"a change that only reloads a service needs no drain and tells Working, then Done", func(r *rig) {
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		r.c.told = nil
+		r.m.Log = nil
+		r.c.desire("rendered-b")
+		r.must(r.settle())
+		if want := []string{"state=Working", "currentConfig=rendered-b", "state=Done"}; !slices.Equal(r.c.told, want) {
+			r.t.Errorf("it said %q, want %q", r.c.told, want)
+		}
+		if want := []string{"reload crio.service"}; !slices.Equal(r.m.Log, want) {
+			r.t.Errorf("it did %q, want %q", r.m.Log, want)
+		}
+	}},
+	{"a change that reboots drains first, reboots, and opens the node after it", func(r *rig) {
+		r.c.add(r.t, "rendered-r", file("/etc/motd", "hi"))
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		r.c.told = nil
+		r.c.desire("rendered-r")
+		r.must(r.settle())
+		want := []string{"state=Working", "desiredDrain=drain-rendered-r", "post-config-action=Rebooting", "desiredDrain=uncordon-rendered-r", "currentConfig=rendered-r", "post-config-action=", "state=Done"}
+		if !slices.Equal(r.c.told, want) {
+			r.t.Errorf("it said %q, want %q", r.c.told, want)
+		}
+		if !slices.Contains(r.m.Log, "reboot: machine config rendered-r") {
+			r.t.Error(r.m.Log)
+		}
+	}},
+	{"nothing is touched before the drain is acknowledged", func(r *rig) {
+		r.c.add(r.t, "rendered-r", file("/etc/motd", "hi"))
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		before := r.m.String()
+		r.c.drains = false
+		r.c.desire("rendered-r")
+		r.must(r.settle())
+		r.c.says(r.t, "Working", "rendered-a")
+		if r.m.String() != before || r.a.Phase() != agent.Draining {
+			r.t.Error("it did not wait")
+		}
+	}},
+	{"a failing step takes all back, says why, and the node stays closed", func(r *rig) {
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		r.m.Broken["crio.service"] = true
+		r.c.desire("rendered-b")
+		if err := r.settle(); err == nil {
+			r.t.Fatal("no error")
+		}
+		r.c.says(r.t, "Degraded", "rendered-a", "reload crio.service", "back in rendered-a")
+		if r.disk(policyFile) != "a" {
+			r.t.Error(r.disk(policyFile))
+		}
+	}},
+	{"a degraded node takes another config, and is done", func(r *rig) {
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		r.c.desire("rendered-none")
+		if err := r.settle(); err == nil {
+			r.t.Fatal("no error")
+		}
+		r.c.says(r.t, "Degraded", "rendered-a", "rendered-none")
+		r.c.desire("rendered-b")
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-b")
+	}},
+	{"a degraded node that is sent back to what it has is done", func(r *rig) {
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		r.c.desire("rendered-none")
+		_ = r.settle()
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-a")
+	}},
+	{"what a running node cannot take is refused whole, and is no error", func(r *rig) {
+		r.c.add(r.t, "rendered-d", `"storage":{"directories":[{"path":"/etc/d"}],"files":[{"path":"/etc/motd"}]}`)
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		r.c.desire("rendered-d")
+		r.must(r.settle())
+		r.c.says(r.t, "Unreconcilable", "rendered-a", "storage.directories")
+		if r.a.Phase() != agent.Refused || !strings.Contains(r.disk("/etc/motd"), "not exist") {
+			r.t.Error("something was done")
+		}
+		r.c.desire("rendered-b")
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-b")
+	}},
+	{"a machine whose OS cannot be changed refuses the OS part, with the reason", func(r *rig) {
+		r.m.Withdraw("it is a plain Linux host")
+		r.c.add(r.t, "rendered-k", file(policyFile, "a"), func(s *mcfgv1.MachineConfigSpec) { s.KernelArguments = []string{"quiet"} })
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		r.c.desire("rendered-k")
+		r.must(r.settle())
+		r.c.says(r.t, "Unreconcilable", "rendered-a", "kernelArguments", "plain Linux host")
+	}},
+	{"a machine that boots its old OS again goes back, and does not try for ever", func(r *rig) {
+		r.c.add(r.t, "rendered-k", file(policyFile, "k"), func(s *mcfgv1.MachineConfigSpec) { s.KernelArguments = []string{"quiet"} })
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		r.m.BootsOld, r.m.Log = true, nil
+		r.c.desire("rendered-k")
+		for range 3 {
+			if err := r.settle(); err == nil {
+				r.t.Fatal("no error")
+			}
+		}
+		r.c.says(r.t, "Degraded", "rendered-a", "after the reboot")
+		if r.disk(policyFile) != "a" || !slices.Equal(r.m.Log, []string{"reboot: machine config rendered-k", "reload crio.service"}) && len(r.m.Log) != 1 {
+			r.t.Error(r.disk(policyFile), r.m.Log)
+		}
+		r.c.desire("rendered-b")
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-b")
+	}},
+	{"a node that has drifted is not overwritten before a person says so", func(r *rig) {
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		r.m.Put(policyFile, "by hand")
+		r.c.desire("rendered-b")
+		if err := r.settle(); err == nil {
+			r.t.Fatal("no error")
+		}
+		r.c.says(r.t, "Degraded", "rendered-a", "content mismatch", policyFile)
+		if strings.Contains(r.c.annotations[v1alpha1.ReasonAnnotation], "by hand") {
+			r.t.Error("the reason tells contents")
+		}
+		r.m.Put(host.ForcePath, "")
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-b")
+	}},
+	{"a node that somebody put right ahead of time has not drifted", func(r *rig) {
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		r.m.Put(policyFile, "b")
+		r.c.desire("rendered-b")
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-b")
+	}},
+	{"the disk's word is newer than the Node's", func(r *rig) {
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		r.c.annotations[v1alpha1.CurrentConfigAnnotation] = "rendered-old"
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-a")
+	}},
+	{"a reason is never longer than the protocol allows", func(r *rig) {
+		r.c.desire("rendered-" + strings.Repeat("ü", 3000))
+		_ = r.settle()
+		if n := len(r.c.annotations[v1alpha1.ReasonAnnotation]); n == 0 || n > 2000 {
+			r.t.Errorf("the reason has %d bytes", n)
+		}
+	}},
+}
+
+func TestADaemonThatDiesAnywhereEndsTheSame(t *testing.T) {
+	deaths := 0
+	for k := 0; ; k++ {
+		r := newRig(t)
+		r.c.add(t, "rendered-r", file("/etc/motd", "hi"))
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		r.c.desire("rendered-r")
+		dying, count := hosttest.Wrap(r.m.Host(), hosttest.CrashAfter(k))
+		r.start(dying)
+		for range 4 {
+			if _, err := r.a.Sync(t.Context()); err != nil {
+				break
+			}
+		}
+		r.start(r.m.Host())
+		if err := r.settle(); err != nil {
+			t.Fatalf("died after %d: %v", k, err)
+		}
+		r.c.says(t, "Done", "rendered-r")
+		if r.disk("/etc/motd") != "hi" {
+			t.Fatalf("died after %d: %s", k, r.disk("/etc/motd"))
+		}
+		if count.N <= k {
+			break
+		}
+		deaths++
+	}
+	t.Logf("%d deaths, each followed by the same end", deaths)
+}
+
+func TestAfterAFailureItPausesButAnotherConfigIsTakenAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.c.desire("rendered-none")
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.a.Run(ctx, r.c.changed) }()
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		r.c.says(t, "Degraded", "", "rendered-none")
+		start := time.Now()
+		r.c.desire("rendered-a")
+		r.c.signal()
+		synctest.Wait()
+		r.c.says(t, "Done", "rendered-a")
+		if waited := time.Since(start); waited > 0 {
+			t.Errorf("it waited %s", waited)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAClusterThatIsDownStopsNothingThatIsUnderWay(t *testing.T) {
+	r := newRig(t)
+	r.c.add(t, "rendered-r", file("/etc/motd", "hi"))
+	r.c.desire("rendered-a")
+	r.must(r.settle())
+	r.c.desire("rendered-r")
+	dying, _ := hosttest.Wrap(r.m.Host(), hosttest.CrashAfter(4))
+	r.start(dying)
+	_, _ = r.a.Sync(t.Context())
+	r.c.down = errors.New("no route to host")
+	r.start(r.m.Host())
+	if _, err := r.a.Sync(t.Context()); err == nil {
+		t.Fatal("no error")
+	}
+	if rec, err := r.m.Host().Journal.Load(); rec != nil || err != nil {
+		t.Fatalf("the journal is left: %+v, %v", rec, err)
+	}
+	r.c.down = nil
+	r.must(r.settle())
+	r.c.says(t, "Done", "rendered-r")
+}
+
+func TestEveryPhaseCanBeLeft(t *testing.T) {
+	for _, p := range agent.Phases() {
+		if len(agent.Transitions[p]) == 0 {
+			t.Errorf("%s has no way out", p)
+		}
+		for _, next := range agent.Transitions[p] {
+			if _, known := agent.Transitions[next]; !known {
+				t.Errorf("%s leads to %s, which is no phase", p, next)
+			}
+		}
+	}
+	if agent.Legal(agent.Idle, agent.Rebooting) {
+		t.Error("an idle node reboots")
+	}
+}

@@ -1,0 +1,235 @@
+package apply_test
+
+import (
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
+	"github.com/bunsen-os/bunsen/mcd/host/linux"
+	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/policy"
+)
+
+// world is a machine that outlives those who act on it.
+type world struct {
+	// open is what a daemon does that starts.
+	open func(*testing.T) host.Host
+	// tree is all that is on its disk, but for the daemon's own state.
+	tree func(*testing.T) string
+}
+
+// worlds are the machines that everything here is tried on.
+var worlds = map[string]func(*testing.T) world{
+	"in memory": func(*testing.T) world {
+		m := hosttest.NewMachine()
+		return world{
+			open: func(*testing.T) host.Host { return m.Host() },
+			tree: func(*testing.T) string {
+				text, _, _ := strings.Cut(m.String(), "\njournal ")
+				return text
+			},
+		}
+	},
+	"rooted": func(t *testing.T) world {
+		dir := tempDir(t)
+		for p, text := range hosttest.Base {
+			at := filepath.Join(dir, p)
+			if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return world{
+			open: func(t *testing.T) host.Host {
+				h, root, err := linux.Simulated(dir, func(string) {})
+				if err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { root.Close() })
+				return h
+			},
+			tree: func(t *testing.T) string { return treeOf(t, dir) },
+		}
+	},
+}
+
+// tempDir is in memory where it can be: the rooted host syncs all that it does, thousands of times here.
+func tempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "bunsen-test-")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// treeOf prints a directory: paths, modes, owners, contents. The daemon's state is left out; so are counts of boots and
+// empty directories of enablement, which systemctl makes and removes as it likes.
+func treeOf(t *testing.T, dir string) string {
+	t.Helper()
+	var b strings.Builder
+	err := filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		p := strings.TrimPrefix(at, dir)
+		if p == host.StateDir {
+			return fs.SkipDir
+		}
+		info, err := d.Info()
+		if err != nil {
+			return err
+		}
+		sys := info.Sys().(*syscall.Stat_t)
+		fmt.Fprintf(&b, "%s %v %d:%d", p, info.Mode(), sys.Uid, sys.Gid)
+		switch {
+		case info.Mode().IsRegular():
+			text, err := os.ReadFile(at)
+			if err != nil {
+				return err
+			}
+			if strings.HasSuffix(p, "simulated-os.json") {
+				_, next, _ := strings.Cut(string(text), `"Next"`)
+				next, _, _ = strings.Cut(next, `"Boots"`)
+				text = []byte(next)
+			}
+			fmt.Fprintf(&b, " %q", text)
+		case info.Mode()&fs.ModeSymlink != 0:
+			to, err := os.Readlink(at)
+			if err != nil {
+				return err
+			}
+			b.WriteString(" -> " + to)
+		}
+		b.WriteString("\n")
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// way makes the transition that the tests walk, at a given cost.
+func way(t *testing.T, h host.Host, from, to machineconfig.Config, actions ...policy.Action) plan.Way {
+	t.Helper()
+	accounts, err := apply.Accounts(h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := plan.Way{From: "rendered-a", To: "rendered-b", Old: plan.Want(from, accounts), New: plan.Want(to, accounts)}
+	w.Decision.Actions = actions
+	if p := append(w.Old.Problems, w.New.Problems...); len(p) > 0 {
+		t.Fatal(p)
+	}
+	return w
+}
+
+// planOn looks at the machine and works out the plan; the record's contents are the new config's name.
+func planOn(t *testing.T, h host.Host, w plan.Way) (plan.Plan, map[host.Digest][]byte) {
+	t.Helper()
+	observed, err := apply.Observe(t.Context(), h, w.Scope())
+	if err != nil {
+		t.Fatal(err)
+	}
+	record := []byte(w.To)
+	contents := map[host.Digest][]byte{host.DigestOf(record): record}
+	for d, c := range w.New.Contents {
+		contents[d] = c
+	}
+	return w.Plan(observed, record), contents
+}
+
+// named gives the new config a name of its own, so that its record differs from the others'.
+func named(w plan.Way, name string) plan.Way {
+	w.To = name
+	return w
+}
+
+// bring puts the machine into a config, whatever it was in.
+func bring(t *testing.T, h host.Host, w plan.Way) {
+	t.Helper()
+	p, contents := planOn(t, h, w)
+	if done, err := (apply.Runner{Host: h}).Run(t.Context(), p, contents); err != nil || done.End != apply.New || done.Why != nil {
+		t.Fatalf("%+v, %v\n%s", done, err, p)
+	}
+}
+
+// generate makes a config out of a few paths and units, so that two of them often have the same.
+func generate(r *rand.Rand) machineconfig.Config {
+	var c machineconfig.Config
+	c.HasIgnition = true
+	texts := []string{"", "one\n", "two\n", "three\n"}
+	for _, p := range []string{"/etc/chrony.conf", "/etc/new/deep/file", "/etc/new/other", "/etc/motd", "/opt/x/y", "/etc/passwd.d/z", "/etc/zz.conf"} {
+		if r.IntN(2) == 0 {
+			continue
+		}
+		f := ign.File{Node: ign.Node{Path: p}}
+		source := "data:," + strings.TrimSpace(texts[r.IntN(4)])
+		f.Contents.Source = &source
+		if r.IntN(2) == 0 {
+			mode := []int{0o600, 0o644, 0o755}[r.IntN(3)]
+			f.Mode = &mode
+		}
+		if r.IntN(3) == 0 {
+			uid := 1000
+			f.User.ID = &uid
+		}
+		c.Ignition.Storage.Files = append(c.Ignition.Storage.Files, f)
+	}
+	for _, name := range []string{"a.service", "b.timer", "vendor.service", "echo@.service", "echo@one.service", "preset.service"} {
+		if r.IntN(2) == 0 {
+			continue
+		}
+		c.Ignition.Systemd.Units = append(c.Ignition.Systemd.Units, unit(r, name))
+	}
+	if target := "chrony.conf"; r.IntN(2) == 0 {
+		c.Ignition.Storage.Links = []ign.Link{{Node: ign.Node{Path: "/etc/alias"}, LinkEmbedded1: ign.LinkEmbedded1{Target: &target}}}
+	}
+	if r.IntN(2) == 0 {
+		c.Ignition.Passwd.Users = []ign.PasswdUser{{Name: "core", SSHAuthorizedKeys: []ign.SSHAuthorizedKey{"ssh-ed25519 AAAA"}}}
+	}
+	c.KernelArguments = []string{"quiet", "nosmt nokaslr", "debug"}[:r.IntN(4)]
+	c.OSImageURL = []string{"", "registry.example/os:2"}[r.IntN(2)]
+	c.KernelType = []string{"", "realtime"}[r.IntN(2)]
+	c.Extensions = []string{"usbguard", "sysstat"}[:r.IntN(3)]
+	return c
+}
+
+func unit(r *rand.Rand, name string) ign.Unit {
+	u := ign.Unit{Name: name}
+	if r.IntN(3) > 0 {
+		text := []string{
+			"[Service]\nExecStart=/bin/a\n[Install]\nWantedBy=multi-user.target\n",
+			"[Service]\nExecStart=/bin/a\n[Install]\nRequiredBy=x.target\n",
+			"[Service]\nExecStart=/bin/static\n",
+		}[r.IntN(3)]
+		u.Contents = &text
+	}
+	yes, no := true, false
+	u.Enabled = []*bool{nil, &yes, &no}[r.IntN(3)]
+	u.Mask = []*bool{nil, nil, &yes, &no}[r.IntN(4)]
+	if r.IntN(3) == 0 {
+		text := []string{"", "[Unit]\n", "[Service]\nNice=1\n"}[r.IntN(3)]
+		u.Dropins = []ign.Dropin{{Name: "10-x.conf", Contents: &text}}
+	}
+	return u
+}

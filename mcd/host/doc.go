@@ -1,0 +1,7 @@
+// Package host is the contract of a machine: the ports through which the daemon reads and changes it, and the plain data
+// that passes through them. Two implementations stand on it, the real one (mcd/host/linux) and the simulating one
+// (mcd/host/hosttest), and one conformance suite runs on both.
+//
+// In: nothing. Out: interfaces, the observed State, Step and the journal's Record. Never: behaviour beyond printing and
+// comparing, contents of files (they travel as digests, and wait in the Store).
+package host

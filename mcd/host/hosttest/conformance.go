@@ -1,0 +1,263 @@
+package hosttest
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"testing"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// Conformance runs the suite that every host has to pass. open returns a machine as NewMachine makes it: /etc,
+// /etc/systemd/system and /usr/lib/systemd/system are there, presets disable everything but preset.service.
+func Conformance(t *testing.T, open func(*testing.T) host.Host) {
+	for _, c := range conformance {
+		t.Run(c.says, func(t *testing.T) { c.check(probe{t, open(t)}) })
+	}
+}
+
+// conformance is the suite: what a host promises, and how it is tried.
+var conformance = []struct {
+	says  string
+	check func(probe)
+}{
+	{"nothing at a path is the zero entry, even below a file", func(p probe) {
+		p.is("/etc/none", host.Entry{})
+		p.is("/etc/none/deeper", host.Entry{})
+	}},
+	{"a file is written with its mode, owner and contents, and read back", func(p probe) {
+		p.write("/etc/a", 0o640, "hello")
+		p.is("/etc/a", host.Entry{Kind: host.File, Mode: 0o640, Digest: host.DigestOf([]byte("hello"))})
+		if got, err := p.h.Files.Read("/etc/a"); err != nil || string(got) != "hello" {
+			p.t.Errorf("read %q, %v", got, err)
+		}
+	}},
+	{"an owner is set", func(p probe) {
+		if p.h.Unprivileged {
+			p.t.Skip("owners cannot be set here")
+		}
+		want := host.Entry{Kind: host.File, Mode: 0o600, Owner: host.Owner{UID: 1000, GID: 1001}, Digest: host.DigestOf(nil)}
+		p.ok(p.h.Files.Write("/etc/owned", want, nil))
+		p.is("/etc/owned", want)
+	}},
+	{"writing again changes mode and contents", func(p probe) {
+		p.write("/etc/a", 0o600, "one")
+		p.write("/etc/a", 0o644, "two")
+		p.is("/etc/a", host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte("two"))})
+	}},
+	{"a file replaces a link, not what the link points at", func(p probe) {
+		p.write("/etc/target", 0o644, "kept")
+		p.ok(p.h.Files.Link("/etc/l", host.Entry{Target: "target"}))
+		p.write("/etc/l", 0o644, "new")
+		p.is("/etc/l", host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte("new"))})
+		p.is("/etc/target", host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte("kept"))})
+	}},
+	{"a link replaces a file and is not followed by Stat", func(p probe) {
+		p.write("/etc/a", 0o644, "x")
+		p.ok(p.h.Files.Link("/etc/a", host.Entry{Target: "/dev/null"}))
+		p.is("/etc/a", host.Entry{Kind: host.Link, Target: "/dev/null"})
+	}},
+	{"a file needs its parent", func(p probe) {
+		err := p.h.Files.Write("/etc/none/a", host.Entry{Mode: 0o644}, nil)
+		p.fails(err, fs.ErrNotExist)
+	}},
+	{"an absolute link in the way is resolved within the machine", func(p probe) {
+		p.ok(p.h.Files.Mkdir("/opt", host.Entry{Mode: 0o755}))
+		p.ok(p.h.Files.Mkdir("/opt/real", host.Entry{Mode: 0o755}))
+		p.ok(p.h.Files.Link("/etc/way", host.Entry{Target: "/opt/real"}))
+		p.write("/etc/way/file", 0o644, "x")
+		p.is("/opt/real/file", host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte("x"))})
+	}},
+	{"a link that climbs out of the root ends at the root", func(p probe) {
+		p.ok(p.h.Files.Link("/etc/up", host.Entry{Target: "../../../../../../etc"}))
+		p.write("/etc/up/inside", 0o644, "x")
+		p.is("/etc/inside", host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte("x"))})
+	}},
+	{"links in a circle are an error, not a hang", func(p probe) {
+		p.ok(p.h.Files.Link("/etc/l1", host.Entry{Target: "l2"}))
+		p.ok(p.h.Files.Link("/etc/l2", host.Entry{Target: "l1"}))
+		p.fails(p.h.Files.Write("/etc/l1/a", host.Entry{Mode: 0o644}, nil), nil)
+	}},
+	{"a path that is not absolute and clean is refused", func(p probe) {
+		for _, bad := range []string{"etc/a", "/etc/../a", "/etc/a/", ""} {
+			p.fails(p.h.Files.Write(bad, host.Entry{Mode: 0o644}, nil), nil)
+		}
+	}},
+	{"a directory is made once, and again gives it mode", func(p probe) {
+		p.ok(p.h.Files.Mkdir("/etc/d", host.Entry{Mode: 0o755}))
+		p.ok(p.h.Files.Mkdir("/etc/d", host.Entry{Mode: 0o700}))
+		p.is("/etc/d", host.Entry{Kind: host.Dir, Mode: 0o700})
+	}},
+	{"a directory does not replace a file, nor a file a directory", func(p probe) {
+		p.write("/etc/a", 0o644, "x")
+		p.fails(p.h.Files.Mkdir("/etc/a", host.Entry{Mode: 0o755}), nil)
+		p.ok(p.h.Files.Mkdir("/etc/d", host.Entry{Mode: 0o755}))
+		p.fails(p.h.Files.Write("/etc/d", host.Entry{Mode: 0o644}, nil), nil)
+	}},
+	{"removing takes files, links and empty directories; nothing is no error", func(p probe) {
+		p.write("/etc/a", 0o644, "x")
+		p.ok(p.h.Files.Link("/etc/l", host.Entry{Target: "a"}))
+		p.ok(p.h.Files.Mkdir("/etc/d", host.Entry{Mode: 0o755}))
+		for _, at := range []string{"/etc/a", "/etc/l", "/etc/d", "/etc/a", "/etc/none/deeper"} {
+			p.ok(p.h.Files.Remove(at))
+			p.is(at, host.Entry{})
+		}
+	}},
+	{"a full directory is left alone", func(p probe) {
+		p.ok(p.h.Files.Mkdir("/etc/d", host.Entry{Mode: 0o755}))
+		p.write("/etc/d/a", 0o644, "x")
+		p.fails(p.h.Files.Remove("/etc/d"), host.ErrNotEmpty)
+	}},
+	{"reading nothing, or a directory, is an error", func(p probe) {
+		_, err := p.h.Files.Read("/etc/none")
+		p.fails(err, fs.ErrNotExist)
+		_, err = p.h.Files.Read("/etc")
+		p.fails(err, nil)
+	}},
+	{"a unit is enabled by its [Install] section, twice is once, and disabled", func(p probe) {
+		p.write("/etc/systemd/system/a.service", 0o644, "[Service]\nExecStart=/bin/a\n[Install]\nWantedBy=multi-user.target\n")
+		p.unit("a.service", host.Unit{Install: "WantedBy=multi-user.target"})
+		p.ok(p.h.Units.Enable(p.ctx(), "a.service"))
+		p.ok(p.h.Units.Enable(p.ctx(), "a.service"))
+		p.unit("a.service", host.Unit{Install: "WantedBy=multi-user.target", Enabled: true})
+		p.ok(p.h.Units.Disable(p.ctx(), "a.service"))
+		p.ok(p.h.Units.Disable(p.ctx(), "a.service"))
+		p.unit("a.service", host.Unit{Install: "WantedBy=multi-user.target"})
+	}},
+	{"a unit is disabled after its file is gone", func(p probe) {
+		p.write("/etc/systemd/system/a.service", 0o644, "[Install]\nWantedBy=multi-user.target\n")
+		p.ok(p.h.Units.Enable(p.ctx(), "a.service"))
+		p.ok(p.h.Files.Remove("/etc/systemd/system/a.service"))
+		p.unit("a.service", host.Unit{Enabled: true})
+		p.ok(p.h.Units.Disable(p.ctx(), "a.service"))
+		p.unit("a.service", host.Unit{})
+	}},
+	{"an instance of a template is enabled by itself", func(p probe) {
+		p.write("/etc/systemd/system/echo@.service", 0o644, "[Install]\nWantedBy=multi-user.target\n")
+		p.ok(p.h.Units.Enable(p.ctx(), "echo@one.service"))
+		p.unit("echo@one.service", host.Unit{Install: "WantedBy=multi-user.target", Enabled: true})
+		p.unit("echo@two.service", host.Unit{Install: "WantedBy=multi-user.target"})
+	}},
+	{"a vendor's unit is enabled, and presets are told", func(p probe) {
+		vendor := host.Unit{Install: "WantedBy=multi-user.target", Vendor: "WantedBy=multi-user.target"}
+		p.unit("vendor.service", vendor)
+		p.ok(p.h.Units.Enable(p.ctx(), "vendor.service"))
+		vendor.Enabled = true
+		p.unit("vendor.service", vendor)
+		p.write("/etc/systemd/system/vendor.service", 0o644, "[Install]\nAlias=other.service\n")
+		vendor.Install = "Alias=other.service"
+		p.unit("vendor.service", vendor)
+		p.unit("preset.service", host.Unit{Preset: true})
+	}},
+	{"no file, no [Install] and a mask cannot be enabled", func(p probe) {
+		p.fails(p.h.Units.Enable(p.ctx(), "none.service"), fs.ErrNotExist)
+		p.write("/etc/systemd/system/static.service", 0o644, "[Service]\nExecStart=/bin/a\n")
+		p.fails(p.h.Units.Enable(p.ctx(), "static.service"), nil)
+		p.ok(p.h.Files.Link("/etc/systemd/system/vendor.service", host.Entry{Target: "/dev/null"}))
+		p.fails(p.h.Units.Enable(p.ctx(), "vendor.service"), nil)
+	}},
+	{"what is staged runs after the reboot, and the boot's id changes", func(p probe) {
+		stage := host.Step{Verb: host.SetKargs, After: host.Value{Word: "quiet nosmt"}}
+		for range 2 {
+			p.ok(p.h.OS.Stage(p.ctx(), stage))
+		}
+		before, err := p.h.OS.Status(p.ctx())
+		p.ok(err)
+		if want := before.Booted.Kargs + " quiet nosmt"; before.Next.Kargs != want {
+			p.t.Errorf("next boot has %q, want %q", before.Next.Kargs, want)
+		}
+		id, err := p.h.Power.BootID()
+		p.ok(err)
+		p.ok(p.h.Power.Reboot(p.ctx(), "test"))
+		after, err := p.h.OS.Status(p.ctx())
+		p.ok(err)
+		if again, _ := p.h.Power.BootID(); again == id || after.Booted != before.Next {
+			p.t.Errorf("after the reboot %q: %+v, want %+v", again, after.Booted, before.Next)
+		}
+	}},
+	{"the journal is empty at first, keeps a record whole, and forgets it", func(p probe) {
+		p.journal(nil)
+		rec := host.Record{From: "a", To: "b", Phase: host.Applying, Acted: true, BootID: "x", Why: "y", Steps: []host.Step{{
+			Verb: host.Write, Target: "/etc/a",
+			Before: host.Value{Entry: host.Entry{Kind: host.Link, Target: "b"}},
+			After:  host.Value{Entry: host.Entry{Kind: host.File, Mode: 0o644, Owner: host.Owner{UID: 1, GID: 2}, Digest: "d"}, Word: "w"},
+		}}}
+		p.ok(p.h.Journal.Save(rec))
+		p.journal(&rec)
+		p.ok(p.h.Journal.Clear())
+		p.ok(p.h.Journal.Clear())
+		p.journal(nil)
+	}},
+	{"the store keeps contents by digest and is swept", func(p probe) {
+		d, err := p.h.Store.Put([]byte("old"))
+		p.ok(err)
+		if got, err := p.h.Store.Get(d); err != nil || string(got) != "old" || d != host.DigestOf([]byte("old")) {
+			p.t.Errorf("got %q, %v", got, err)
+		}
+		p.ok(p.h.Store.Sweep())
+		p.ok(p.h.Store.Sweep())
+		_, err = p.h.Store.Get(d)
+		p.fails(err, fs.ErrNotExist)
+	}},
+}
+
+// probe asks a host and compares.
+type probe struct {
+	t *testing.T
+	h host.Host
+}
+
+func (p probe) ctx() context.Context { return p.t.Context() }
+
+func (p probe) ok(err error) {
+	p.t.Helper()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// fails wants an error, of a kind where one is given.
+func (p probe) fails(err, kind error) {
+	p.t.Helper()
+	if err == nil || kind != nil && !errors.Is(err, kind) {
+		p.t.Errorf("got error %v, want %v", err, kind)
+	}
+}
+
+func (p probe) write(at string, mode uint32, text string) {
+	p.t.Helper()
+	p.ok(p.h.Files.Write(at, host.Entry{Mode: mode}, []byte(text)))
+}
+
+func (p probe) is(at string, want host.Entry) {
+	p.t.Helper()
+	if got, err := p.h.Files.Stat(at); err != nil || got != want {
+		p.t.Errorf("%s is %+v, %v; want %+v", at, got, err, want)
+	}
+}
+
+func (p probe) unit(name string, want host.Unit) {
+	p.t.Helper()
+	if got, err := p.h.Units.Status(p.ctx(), name); err != nil || got != want {
+		p.t.Errorf("%s is %+v, %v; want %+v", name, got, err, want)
+	}
+}
+
+func (p probe) journal(want *host.Record) {
+	p.t.Helper()
+	got, err := p.h.Journal.Load()
+	p.ok(err)
+	if (got == nil) != (want == nil) {
+		p.t.Fatalf("journal has %+v, want %+v", got, want)
+	}
+	if got == nil {
+		return
+	}
+	if len(got.Steps) != len(want.Steps) || len(got.Steps) > 0 && got.Steps[0] != want.Steps[0] {
+		p.t.Errorf("journal has steps %+v, want %+v", got.Steps, want.Steps)
+	}
+	if got.From != want.From || got.To != want.To || got.Phase != want.Phase || got.Acted != want.Acted || got.BootID != want.BootID || got.Why != want.Why {
+		p.t.Errorf("journal has %+v, want %+v", got, want)
+	}
+}

@@ -1,0 +1,186 @@
+package hosttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+type files struct{ m *Machine }
+
+func (f files) Stat(p string) (host.Entry, error) {
+	at, err := f.m.resolve(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return host.Entry{}, nil
+	}
+	return f.m.nodes[at].entry, err
+}
+
+func (f files) Read(p string) ([]byte, error) {
+	at, err := f.m.resolve(p)
+	if err != nil {
+		return nil, err
+	}
+	n, ok := f.m.nodes[at]
+	if !ok {
+		return nil, fmt.Errorf("%s: %w", p, fs.ErrNotExist)
+	}
+	if n.entry.Kind != host.File {
+		return nil, fmt.Errorf("%s is a %s, not a file", p, n.entry.Kind)
+	}
+	return slices.Clone(n.contents), nil
+}
+
+// place puts a node where no directory is, into a directory that is.
+func (f files) place(p string, n node) error {
+	at, err := f.m.resolve(p)
+	if err != nil {
+		return err
+	}
+	if parent := f.m.nodes[path.Dir(at)]; parent.entry.Kind != host.Dir {
+		return fmt.Errorf("%s: %w", path.Dir(at), fs.ErrNotExist)
+	}
+	if is := f.m.nodes[at].entry.Kind; is != host.Absent && (is == host.Dir) != (n.entry.Kind == host.Dir) {
+		return fmt.Errorf("%s is a %s", p, is)
+	}
+	f.m.nodes[at] = n
+	return nil
+}
+
+func (f files) Write(p string, want host.Entry, contents []byte) error {
+	want.Kind, want.Target, want.Digest = host.File, "", host.DigestOf(contents)
+	return f.place(p, node{want, slices.Clone(contents)})
+}
+
+func (f files) Link(p string, want host.Entry) error {
+	want.Kind, want.Mode, want.Digest = host.Link, 0, ""
+	return f.place(p, node{entry: want})
+}
+
+func (f files) Mkdir(p string, want host.Entry) error {
+	want.Kind, want.Target, want.Digest = host.Dir, "", ""
+	return f.place(p, node{entry: want})
+}
+
+func (f files) Remove(p string) error {
+	at, err := f.m.resolve(p)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if f.m.nodes[at].entry.Kind == host.Dir {
+		for q := range f.m.nodes {
+			if strings.HasPrefix(q, at+"/") {
+				return fmt.Errorf("%s: %w", p, host.ErrNotEmpty)
+			}
+		}
+	}
+	delete(f.m.nodes, at)
+	return nil
+}
+
+type units struct{ m *Machine }
+
+// file finds a unit's file, or its template's, in some directories; ok is false for none, masked for a link to /dev/null.
+func (u units) file(name string, dirs ...string) (contents []byte, ok, masked bool) {
+	template, _ := host.TemplateOf(name)
+	for _, n := range []string{name, template} {
+		for _, dir := range dirs {
+			is, found := u.m.nodes[dir+"/"+n]
+			if found && is.entry.Kind == host.Link {
+				return nil, true, is.entry.Target == "/dev/null"
+			}
+			if found && n != "" {
+				return is.contents, true, false
+			}
+		}
+	}
+	return nil, false, false
+}
+
+const vendorDir = "/usr/lib/systemd/system"
+
+func (u units) Status(_ context.Context, name string) (host.Unit, error) {
+	contents, _, _ := u.file(name, host.UnitDir, vendorDir)
+	vendor, _, _ := u.file(name, vendorDir)
+	var presets [][]byte
+	for _, p := range slices.SortedFunc(maps.Keys(u.m.nodes), func(a, b string) int { return strings.Compare(path.Base(a), path.Base(b)) }) {
+		if slices.Contains(host.PresetDirs, path.Dir(p)) {
+			presets = append(presets, u.m.nodes[p].contents)
+		}
+	}
+	return host.Unit{Enabled: u.m.enabled[name], Install: host.InstallOf(contents), Vendor: host.InstallOf(vendor), Preset: host.Preset(presets, name)}, nil
+}
+
+func (u units) Enable(_ context.Context, name string) error {
+	contents, ok, masked := u.file(name, host.UnitDir, vendorDir)
+	switch {
+	case !ok:
+		return fmt.Errorf("unit %s: %w", name, fs.ErrNotExist)
+	case masked:
+		return fmt.Errorf("unit %s is masked", name)
+	case host.InstallOf(contents) == "":
+		return fmt.Errorf("unit %s has no [Install] section, so nothing can pull it in", name)
+	}
+	u.m.enabled[name] = true
+	return nil
+}
+
+func (u units) Disable(_ context.Context, name string) error {
+	delete(u.m.enabled, name)
+	return nil
+}
+
+func (u units) DaemonReload(context.Context) error {
+	u.m.logf("daemon-reload")
+	return nil
+}
+
+func (u units) act(verb, name string) error {
+	u.m.logf("%s %s", verb, name)
+	if u.m.Broken[name] {
+		return fmt.Errorf("job for %s ended as failed", name)
+	}
+	return nil
+}
+
+func (u units) Reload(_ context.Context, name string) error  { return u.act("reload", name) }
+func (u units) Restart(_ context.Context, name string) error { return u.act("restart", name) }
+
+type system struct{ m *Machine }
+
+func (s system) Status(context.Context) (host.OSStatus, error) { return s.m.os, nil }
+
+func (s system) Stage(_ context.Context, step host.Step) error {
+	can, next := s.m.os.Support, &s.m.os.Next
+	for _, part := range []struct {
+		verb host.Verb
+		can  bool
+		part *string
+		to   string
+	}{
+		{host.SetImage, can.Image, &next.Image, step.After.Word},
+		{host.SetKernelType, can.KernelType, &next.KernelType, step.After.Word},
+		{host.SetExtensions, can.Extensions, &next.Extensions, step.After.Word},
+		{host.SetKargs, can.Kargs, &next.Kargs, host.EditKargs(next.Kargs, step.Before.Word, step.After.Word)},
+	} {
+		if part.verb != step.Verb {
+			continue
+		}
+		if !part.can {
+			return fmt.Errorf("%s: %w", step.Verb, host.ErrUnsupported)
+		}
+		*part.part = part.to
+		return nil
+	}
+	return fmt.Errorf("%s is not a part of the OS", step.Verb)
+}

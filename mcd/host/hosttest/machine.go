@@ -1,0 +1,197 @@
+package hosttest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// Machine is a machine in memory. What it holds survives a crash of whoever acts on it, as a disk does.
+type Machine struct {
+	// Broken units fail to reload and restart.
+	Broken map[string]bool
+	// BootsOld makes the next reboot come up with the old OS, as a machine does whose new one does not boot.
+	BootsOld bool
+	// Log has what happened beside changes on disk, one line each.
+	Log []string
+
+	nodes   map[string]node
+	enabled map[string]bool
+	os      host.OSStatus
+	boots   int
+	journal []byte
+	store   map[host.Digest][]byte
+}
+
+// node is what is at a path.
+type node struct {
+	entry    host.Entry
+	contents []byte
+}
+
+// NewMachine starts a machine with users root and core, a vendor's unit, presets that disable what nobody names, and an
+// OS that can be changed.
+func NewMachine() *Machine {
+	m := &Machine{
+		Broken: map[string]bool{}, nodes: map[string]node{}, enabled: map[string]bool{}, store: map[host.Digest][]byte{},
+	}
+	m.os.Booted = host.OS{Image: "registry.example/os:1", Kargs: "root=/dev/sda1 ro", KernelType: "default"}
+	m.os.Next = m.os.Booted
+	m.os.Support = host.Support{Image: true, Kargs: true, KernelType: true, Extensions: true}
+	for _, dir := range []string{"/", "/etc", "/etc/systemd", "/etc/systemd/system", "/usr", "/usr/lib", "/usr/lib/systemd", "/usr/lib/systemd/system", "/usr/lib/systemd/system-preset", "/var", "/var/lib", "/run", "/home"} {
+		m.nodes[dir] = node{entry: host.Entry{Kind: host.Dir, Mode: 0o755}}
+	}
+	m.nodes["/home/core"] = node{entry: host.Entry{Kind: host.Dir, Mode: 0o700, Owner: host.Owner{UID: 1000, GID: 1000}}}
+	for p, text := range Base {
+		m.nodes[p] = node{entry: host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte(text))}, contents: []byte(text)}
+	}
+	return m
+}
+
+// Base are the files of a new machine.
+var Base = map[string]string{
+	"/etc/passwd":                            "root:x:0:0::/root:/bin/bash\ncore:x:1000:1000::/home/core:/bin/bash\n",
+	"/etc/group":                             "root:x:0:\ncore:x:1000:\n",
+	"/usr/lib/systemd/system/vendor.service": "[Service]\nExecStart=/usr/bin/vendor\n[Install]\nWantedBy=multi-user.target\n",
+	"/usr/lib/systemd/system-preset/99-default-disable.preset": "disable *\n",
+	"/usr/lib/systemd/system-preset/50-vendor.preset":          "enable preset.service\n",
+	"/etc/chrony.conf": "pool example.org\n",
+	"/etc/zz.conf":     "came with the machine\n",
+}
+
+// Host is the machine through the ports.
+func (m *Machine) Host() host.Host {
+	return host.Host{Files: files{m}, Units: units{m}, OS: system{m}, Power: power{m}, Journal: journal{m}, Store: store{m}}
+}
+
+// Withdraw takes the means to change the OS away, as on a plain Linux host.
+func (m *Machine) Withdraw(why string) { m.os.Support = host.Support{Why: why} }
+
+// Put writes a file past the ports, as a person would; parents are made.
+func (m *Machine) Put(p, text string) {
+	for dir := path.Dir(p); dir != "/"; dir = path.Dir(dir) {
+		if _, ok := m.nodes[dir]; !ok {
+			m.nodes[dir] = node{entry: host.Entry{Kind: host.Dir, Mode: 0o755}}
+		}
+	}
+	m.nodes[p] = node{entry: host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte(text))}, contents: []byte(text)}
+}
+
+// String is the whole machine as canonical text: paths with contents in Go syntax, enabled units, the OS.
+func (m *Machine) String() string {
+	var b strings.Builder
+	for _, p := range slices.Sorted(maps.Keys(m.nodes)) {
+		n := m.nodes[p]
+		fmt.Fprintf(&b, "%s %s", p, n.entry)
+		if n.entry.Kind == host.File {
+			fmt.Fprintf(&b, " %q", n.contents)
+		}
+		b.WriteString("\n")
+	}
+	for _, u := range slices.Sorted(maps.Keys(m.enabled)) {
+		fmt.Fprintf(&b, "enabled %s\n", u)
+	}
+	fmt.Fprintf(&b, "next %+v\njournal %t, %d kept\n", m.os.Next, m.journal != nil, len(m.store))
+	return b.String()
+}
+
+func (m *Machine) logf(format string, args ...any) {
+	m.Log = append(m.Log, fmt.Sprintf(format, args...))
+}
+
+// resolve follows links in the way to a path, within the machine.
+func (m *Machine) resolve(p string) (string, error) {
+	if !path.IsAbs(p) || path.Clean(p) != p {
+		return "", fmt.Errorf("%q is not an absolute, clean path", p)
+	}
+	done, todo := "/", strings.Split(strings.TrimPrefix(p, "/"), "/")
+	for hops := 0; len(todo) > 1; {
+		next := path.Join(done, todo[0])
+		todo = todo[1:]
+		n, ok := m.nodes[next]
+		switch {
+		case !ok:
+			return "", fmt.Errorf("%s: %w", next, fs.ErrNotExist)
+		case n.entry.Kind == host.Link:
+			if hops++; hops > 40 {
+				return "", fmt.Errorf("%s: too many links", p)
+			}
+			to := n.entry.Target
+			if !path.IsAbs(to) {
+				to = path.Join(done, to)
+			}
+			done, todo = "/", append(strings.Split(strings.TrimPrefix(path.Clean(to), "/"), "/"), todo...)
+		case n.entry.Kind != host.Dir:
+			return "", fmt.Errorf("%s is no directory", next)
+		default:
+			done = next
+		}
+	}
+	return path.Join(done, todo[0]), nil
+}
+
+// journal and store go through JSON, so that what the real ones lose is lost here too.
+type journal struct{ m *Machine }
+
+func (j journal) Load() (*host.Record, error) {
+	if j.m.journal == nil {
+		return nil, nil
+	}
+	var rec host.Record
+	if err := json.Unmarshal(j.m.journal, &rec); err != nil {
+		return nil, err
+	}
+	return &rec, nil
+}
+
+func (j journal) Save(rec host.Record) (err error) {
+	j.m.journal, err = json.Marshal(rec)
+	return err
+}
+
+func (j journal) Clear() error {
+	j.m.journal = nil
+	return nil
+}
+
+type store struct{ m *Machine }
+
+func (s store) Put(contents []byte) (host.Digest, error) {
+	d := host.DigestOf(contents)
+	s.m.store[d] = slices.Clone(contents)
+	return d, nil
+}
+
+func (s store) Get(d host.Digest) ([]byte, error) {
+	contents, ok := s.m.store[d]
+	if !ok {
+		return nil, fs.ErrNotExist
+	}
+	return contents, nil
+}
+
+func (s store) Sweep() error {
+	clear(s.m.store)
+	return nil
+}
+
+type power struct{ m *Machine }
+
+func (p power) BootID() (string, error) { return fmt.Sprintf("boot-%d", p.m.boots), nil }
+
+func (p power) Reboot(_ context.Context, why string) error {
+	p.m.logf("reboot: %s", why)
+	p.m.boots++
+	if p.m.BootsOld {
+		p.m.os.Next = p.m.os.Booted
+	}
+	p.m.os.Booted = p.m.os.Next
+	return nil
+}

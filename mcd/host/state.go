@@ -1,0 +1,118 @@
+package host
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Places on a node that belong to the daemon.
+const (
+	// RecordPath holds the config in force, as a MachineConfig in JSON, for root only: configs hold secrets.
+	RecordPath = "/etc/machine-config-daemon/currentconfig"
+	// SeedPath is the annotations that a machine is born with, written by the Ignition server's config.
+	SeedPath = "/etc/machine-config-daemon/node-annotations.json"
+	// OrigDir keeps what a config replaced first, at <OrigDir>/<path>.mcdorig.
+	OrigDir = "/etc/machine-config-daemon/orig"
+	// NoOrigDir stamps paths where nothing was, at <NoOrigDir>/<path>.mcdnoorig.
+	NoOrigDir = "/etc/machine-config-daemon/noorig"
+	// StateDir has the journal and the store of old contents, for root only. It is in /var because an OS update swaps /etc.
+	StateDir = "/var/lib/machine-config-daemon"
+	// ForcePath exists when a person wants the next update to go ahead whatever is on disk.
+	ForcePath = "/run/machine-config-daemon-force"
+	// UnitDir is where an administrator's units live.
+	UnitDir = "/etc/systemd/system"
+)
+
+// State is what was observed of a machine, as far as somebody asked.
+type State struct {
+	// Paths that were asked for; absent ones are in it with the zero Entry.
+	Paths map[string]Entry
+	// Units that were asked for, by name.
+	Units map[string]Unit
+	// OS as the next boot will have it.
+	OS OS
+	// Support says what of the OS this machine can change.
+	Support Support
+	// Accounts of the machine, to resolve owners' names.
+	Accounts Accounts
+}
+
+// Unit is what systemd would do with a unit's name. Contents, drop-ins and masks are Paths.
+type Unit struct {
+	// Enabled: something pulls the unit in by a symlink.
+	Enabled bool
+	// Install is InstallOf the unit's file; "" for a unit without a file or without [Install], which cannot be enabled.
+	Install string
+	// Vendor is Install of the file below the administrator's, which counts when that is taken away.
+	Vendor string
+	// Preset: what the machine's preset files say about it.
+	Preset bool
+}
+
+// OS is the part of a machine that needs a reboot to change. Lists are joined by blanks, so that OS is comparable.
+type OS struct {
+	// Image is the pull spec, or "".
+	Image string
+	// Kargs are kernel arguments in order; of a State, only those that were asked for.
+	Kargs string
+	// KernelType is default, realtime or 64k-pages.
+	KernelType string
+	// Extensions by name, in lexical order.
+	Extensions string
+}
+
+// Support says which parts of the OS a machine can change, and why not the others.
+type Support struct {
+	// Image, Kargs, KernelType and Extensions can be staged.
+	Image, Kargs, KernelType, Extensions bool
+	// Why in words that complete "because …", where one of them is false.
+	Why string
+}
+
+// Accounts are the users and groups of a machine.
+type Accounts struct {
+	// Users by name.
+	Users map[string]Owner
+	// Groups by name.
+	Groups map[string]int
+	// Unprivileged: owners cannot be set on this host; every owner counts as root.
+	Unprivileged bool
+}
+
+// Clone copies the state's maps, so that the copy can be changed.
+func (s State) Clone() State {
+	s.Paths = maps.Clone(s.Paths)
+	if s.Paths == nil {
+		s.Paths = map[string]Entry{}
+	}
+	s.Units = maps.Clone(s.Units)
+	if s.Units == nil {
+		s.Units = map[string]Unit{}
+	}
+	return s
+}
+
+// String is canonical text, one line for each thing that is there.
+func (s State) String() string {
+	var b strings.Builder
+	for _, p := range slices.Sorted(maps.Keys(s.Paths)) {
+		if e := s.Paths[p]; e.Kind != Absent {
+			fmt.Fprintf(&b, "%s %s\n", p, e)
+		}
+	}
+	for _, u := range slices.Sorted(maps.Keys(s.Units)) {
+		if s.Units[u].Enabled {
+			fmt.Fprintf(&b, "enabled %s\n", u)
+		}
+	}
+	for _, line := range []struct{ name, value string }{
+		{"image", s.OS.Image}, {"kargs", s.OS.Kargs}, {"kernel", s.OS.KernelType}, {"extensions", s.OS.Extensions},
+	} {
+		if line.value != "" {
+			fmt.Fprintf(&b, "%s %s\n", line.name, line.value)
+		}
+	}
+	return b.String()
+}

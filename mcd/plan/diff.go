@@ -1,0 +1,214 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/policy"
+)
+
+// Step is one change as data; see host.Step, which the journal keeps.
+type Step = host.Step
+
+// Plan is all that has to be done, in the order of the package's contract.
+type Plan struct {
+	// From and To are the names of the configs.
+	From, To string
+	// Steps in order; empty when nothing is to be done.
+	Steps []Step
+	// Drain: pods are moved away before the first step.
+	Drain bool
+	// Disruption is how much the node is disturbed.
+	Disruption policy.Disruption
+	// Refusals: with any, no step may be done.
+	Refusals []policy.Refusal
+}
+
+// Ask is what Diff is told beside the states.
+type Ask struct {
+	// From and To are the names of the configs.
+	From, To string
+	// Decision on what the change costs, from policy.Decide.
+	Decision policy.Decision
+	// Problems are refusals found before, by policy.Refuse and Want.
+	Problems []policy.Refusal
+}
+
+// Diff works out the steps from one state to another. What the machine cannot do is a refusal, not a step. Diff of a
+// state with itself and no decision is empty.
+func Diff(from, to host.State, ask Ask) Plan {
+	p := Plan{From: ask.From, To: ask.To, Drain: ask.Decision.Drain, Disruption: ask.Decision.Disruption, Refusals: slices.Clone(ask.Problems)}
+	stages, refusals := systemSteps(from, to)
+	p.Refusals = append(p.Refusals, refusals...)
+	disables, enables := unitSteps(from, to)
+	record, gone, made := pathSteps(from.Paths, to.Paths)
+	actions, reboot := actionSteps(ask.Decision.Actions)
+	p.Steps = slices.Concat(stages, disables, gone, made, enables, actions, record, reboot)
+	return p
+}
+
+// systemSteps stages each part of the OS that differs.
+func systemSteps(from, to host.State) (steps []Step, refusals []policy.Refusal) {
+	for _, part := range []struct {
+		verb          host.Verb
+		field         string
+		before, after string
+		can           bool
+	}{
+		{host.SetImage, "osImageURL", from.OS.Image, to.OS.Image, from.Support.Image},
+		{host.SetKernelType, "kernelType", from.OS.KernelType, to.OS.KernelType, from.Support.KernelType},
+		{host.SetKargs, "kernelArguments", from.OS.Kargs, to.OS.Kargs, from.Support.Kargs},
+		{host.SetExtensions, "extensions", from.OS.Extensions, to.OS.Extensions, from.Support.Extensions},
+	} {
+		if part.before == part.after {
+			continue
+		}
+		if !part.can {
+			refusals = append(refusals, policy.Refusal{Field: part.field, Why: "this node cannot change it: " + from.Support.Why + "; take it out of the node's configs, or install the node anew"})
+			continue
+		}
+		steps = append(steps, Step{Verb: part.verb, Before: host.Value{Word: part.before}, After: host.Value{Word: part.after}})
+	}
+	return steps, refusals
+}
+
+// unitSteps disables what shall not be pulled in any more, or by other links, and enables what shall.
+func unitSteps(from, to host.State) (disables, enables []Step) {
+	names := map[string]bool{}
+	for _, s := range []host.State{from, to} {
+		for name := range s.Units {
+			names[name] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		was, is := from.Units[name], to.Units[name]
+		again := was.Enabled && is.Enabled && is.Install != "" && was.Install != is.Install
+		if was.Enabled && !is.Enabled || again {
+			disables = append(disables, Step{Verb: host.Disable, Target: name, Before: enabled, After: disabled})
+		}
+		if is.Enabled && !was.Enabled || again {
+			enables = append(enables, Step{Verb: host.Enable, Target: name, Before: disabled, After: enabled})
+		}
+	}
+	return disables, enables
+}
+
+var (
+	enabled  = host.Value{Word: "enabled"}
+	disabled = host.Value{Word: "disabled"}
+)
+
+// pathSteps makes every path be as in to: what goes first, children before their directory; then what comes, the
+// directory before its children; the record apart.
+func pathSteps(from, to map[string]host.Entry) (record, gone, made []Step) {
+	names := map[string]bool{}
+	for _, paths := range []map[string]host.Entry{from, to} {
+		for p := range paths {
+			names[p] = true
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(names)) {
+		if from[p] == to[p] {
+			continue
+		}
+		s := pathStep(p, from[p], to[p])
+		switch s.Verb {
+		case host.WriteRecord:
+			record = append(record, s)
+		case host.Remove:
+			gone = append(gone, s)
+		default:
+			made = append(made, s)
+		}
+	}
+	slices.Reverse(gone)
+	return record, gone, made
+}
+
+func pathStep(p string, before, after host.Entry) Step {
+	s := Step{Target: p, Before: host.Value{Entry: before}, After: host.Value{Entry: after}}
+	switch {
+	case p == host.RecordPath:
+		s.Verb = host.WriteRecord
+	case after.Kind == host.Absent:
+		s.Verb = host.Remove
+	case after.Kind == host.Link:
+		s.Verb = host.MakeLink
+	case after.Kind == host.Dir:
+		s.Verb = host.MakeDir
+	default:
+		s.Verb = host.Write
+	}
+	return s
+}
+
+// actionSteps orders a decision's actions: systemd reads its units, services read their configuration, services start
+// anew, each once. A service that restarts needs no reload. A reboot replaces them all.
+func actionSteps(actions []policy.Action) (steps, reboot []Step) {
+	var reload, restart []Step
+	daemon := false
+	for _, a := range actions {
+		switch a.Type {
+		case policy.ActionReboot:
+			return nil, []Step{{Verb: host.Reboot}}
+		case policy.ActionDaemonReload:
+			daemon = true
+		case policy.ActionReload:
+			reload = append(reload, Step{Verb: host.Reload, Target: a.Service})
+		case policy.ActionRestart:
+			restart = append(restart, Step{Verb: host.Restart, Target: a.Service})
+		}
+	}
+	if daemon {
+		steps = append(steps, Step{Verb: host.DaemonReload})
+	}
+	for _, s := range append(reload, restart...) {
+		started := s.Verb == host.Reload && slices.Contains(restart, Step{Verb: host.Restart, Target: s.Target})
+		if !started && !slices.Contains(steps, s) {
+			steps = append(steps, s)
+		}
+	}
+	return steps, nil
+}
+
+// Empty tells that the machine has nothing to do at all.
+func (p Plan) Empty() bool { return len(p.Steps) == 0 && len(p.Refusals) == 0 }
+
+// String is canonical text, the same bytes for the same plan:
+//
+//	from rendered-worker-1
+//	to rendered-worker-2
+//	drain
+//	write /etc/chrony.conf 0644 (was 0600)
+//	restart chronyd.service
+//	record /etc/machine-config-daemon/currentconfig
+//	disruption: restart
+//
+// Refusals are printed in place of the steps, which must not be done.
+func (p Plan) String() string {
+	var b strings.Builder
+	b.WriteString("from " + orNothing(p.From) + "\nto " + orNothing(p.To) + "\n")
+	for _, r := range p.Refusals {
+		b.WriteString("refuse " + r.Field + ": " + r.Why + "\n")
+	}
+	if len(p.Refusals) > 0 {
+		return b.String()
+	}
+	if p.Drain {
+		b.WriteString("drain\n")
+	}
+	for _, s := range p.Steps {
+		b.WriteString(s.String() + "\n")
+	}
+	b.WriteString("disruption: " + p.Disruption.String() + "\n")
+	return b.String()
+}
+
+func orNothing(name string) string {
+	if name == "" {
+		return "nothing"
+	}
+	return name
+}

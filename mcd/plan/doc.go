@@ -1,0 +1,23 @@
+// Package plan works out what has to be done to bring a machine from one state to another, as data. The same plan is
+// walked by the daemon, undone after a failure, printed in a review, and empty when nothing has drifted.
+//
+// The way is: Want says what a config asks of a machine, Scope which parts of the machine have to be looked at, Target
+// what the machine shall be after the update (with originals kept and restored), and Diff the steps from the observed
+// State to it.
+//
+// The ordering contract, kept by Diff and relied on by mcd/apply:
+//
+//  1. The journal is durable before the first step, and what the steps replace is in the store before the journal.
+//  2. Pods are drained before the first step of a plan of level drain or above.
+//  3. The OS is staged before files: a stage is the step most likely to fail, and costs nothing to take back.
+//  4. Units that go, or whose file changes, are disabled before files; what has to go is removed, children first; what
+//     comes is made, parents first; then units are enabled. Files before units.
+//  5. Actions (daemon-reload, reload, restart) come when all is on disk.
+//  6. The record of the current config is the last thing written.
+//  7. A reboot comes after the record; after it, what runs is confirmed before the journal is cleared.
+//
+// The inverse of a plan keeps this contract but for its changes' order, which is reversed.
+//
+// In: configs, the observed State, a policy.Decision. Out: Wanted, Plan, text. Never: any I/O, the contents of files in
+// a Plan or its text.
+package plan

@@ -1,0 +1,46 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// Inverse is the step that takes a step back: before and after change places. An action is its own inverse, because a
+// service has to hear of the way back too. Inverse(Inverse(s)) == s.
+func Inverse(s Step) Step {
+	s.Before, s.After = s.After, s.Before
+	switch s.Verb {
+	case host.Enable:
+		s.Verb = host.Disable
+	case host.Disable:
+		s.Verb = host.Enable
+	default:
+		if s.IsPath() {
+			s.Verb = pathStep(s.Target, s.Before.Entry, s.After.Entry).Verb
+		}
+	}
+	return s
+}
+
+// Inverse is the plan of the way back. Changes are taken back last first; actions keep their order and still follow the
+// changes; record and reboot stay where the contract has them.
+func (p Plan) Inverse() Plan {
+	var changes, actions, record, reboot []Step
+	for _, s := range p.Steps {
+		switch {
+		case s.Verb == host.Reboot:
+			reboot = append(reboot, s)
+		case s.IsAction():
+			actions = append(actions, Inverse(s))
+		case s.Verb == host.WriteRecord:
+			record = append(record, Inverse(s))
+		default:
+			changes = append(changes, Inverse(s))
+		}
+	}
+	slices.Reverse(changes)
+	p.From, p.To = p.To, p.From
+	p.Steps = slices.Concat(changes, actions, record, reboot)
+	return p
+}

@@ -1,0 +1,71 @@
+package plan
+
+import (
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// Scope is the part of a machine that an update is about.
+type Scope struct {
+	// Paths to look at, in lexical order: those of both configs, their parents, the daemon's backups of them, its record.
+	Paths []string
+	// Units to ask about, in lexical order.
+	Units []string
+	// Kargs that the configs name; others on the machine are nobody's.
+	Kargs []string
+}
+
+// ScopeOf is what has to be observed before Target can say anything about a way between the configs.
+func ScopeOf(configs ...Wanted) Scope {
+	paths := map[string]bool{host.RecordPath: true}
+	units := map[string]bool{}
+	var kargs []string
+	for _, c := range configs {
+		for p := range c.Paths {
+			paths[p] = true
+			paths[origPath(p)] = true
+			paths[noOrigPath(p)] = true
+		}
+		for u := range c.Units {
+			units[u] = true
+			paths[UnitPath(u)] = true
+			if template, _ := host.TemplateOf(u); template != "" {
+				paths[UnitPath(template)] = true
+			}
+		}
+		kargs = append(kargs, host.SplitArgs(c.OS.Kargs)...)
+	}
+	for _, p := range slices.Collect(maps.Keys(paths)) {
+		for dir := range parents(p) {
+			paths[dir] = true
+		}
+	}
+	slices.Sort(kargs)
+	return Scope{Paths: slices.Sorted(maps.Keys(paths)), Units: slices.Sorted(maps.Keys(units)), Kargs: slices.Compact(kargs)}
+}
+
+// Managed filters a machine's kernel arguments down to those of the scope.
+func (s Scope) Managed(kargs string) string {
+	return host.JoinArgs(slices.DeleteFunc(host.SplitArgs(kargs), func(a string) bool { return !slices.Contains(s.Kargs, a) }))
+}
+
+func origPath(p string) string   { return host.OrigDir + p + ".mcdorig" }
+func noOrigPath(p string) string { return host.NoOrigDir + p + ".mcdnoorig" }
+
+// parents yields the directories above a path, the nearest first, without the root.
+func parents(p string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for dir := path.Dir(p); dir != "/" && dir != "."; dir = path.Dir(dir) {
+			if !yield(dir) {
+				return
+			}
+		}
+	}
+}
+
+// below tells whether a path is a directory or something in it.
+func below(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }

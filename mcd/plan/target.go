@@ -1,0 +1,208 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// undeletable are paths that stay when no config names them any more: trust that the node needs to reach its cluster.
+var undeletable = []string{
+	"/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt",
+	"/etc/kubernetes/kubelet-ca.crt",
+	"/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem",
+	"/etc/docker/certs.d",
+}
+
+// Target says what a machine that is observed shall be when it has gone from one config to another. It is the wanted
+// config on top of what is there: what a config replaces first is kept aside, and comes back when no config names it.
+// Observed must cover ScopeOf(from, to).
+func Target(observed host.State, from, to Wanted) host.State {
+	t := &target{State: observed.Clone(), seen: observed, from: from, to: to}
+	for p := range from.Paths {
+		if _, kept := to.Paths[p]; !kept {
+			t.leave(p)
+		}
+	}
+	for p, e := range to.Paths {
+		t.take(p, e)
+	}
+	for name, u := range to.Units {
+		t.unmask(name, u)
+	}
+	for name := range from.Units {
+		if _, kept := to.Units[name]; !kept {
+			t.dropUnit(name)
+		}
+	}
+	for name, u := range to.Units {
+		t.takeUnit(name, u)
+	}
+	t.OS = t.system()
+	t.makeParents()
+	return t.State
+}
+
+// target is a state under construction.
+type target struct {
+	host.State
+	seen     host.State
+	from, to Wanted
+}
+
+// take makes the state have a path as the new config wants it, and keeps what somebody else had there.
+func (t *target) take(p string, want host.Entry) {
+	t.Paths[p] = want
+	if _, ours := t.from.Paths[p]; ours || want.Kind == host.Absent || want.Kind == host.Dir {
+		return
+	}
+	is := t.seen.Paths[p]
+	if t.seen.Paths[origPath(p)].Kind != host.Absent || t.seen.Paths[noOrigPath(p)].Kind != host.Absent || is == want {
+		return
+	}
+	switch is.Kind {
+	case host.Absent:
+		t.Paths[noOrigPath(p)] = stamp
+	case host.File, host.Link:
+		t.Paths[origPath(p)] = is
+	}
+}
+
+// stamp is the empty file that says: nothing was here.
+var stamp = host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf(nil)}
+
+// leave gives a path back that the new config does not name.
+func (t *target) leave(p string) {
+	if slices.ContainsFunc(undeletable, func(dir string) bool { return below(p, dir) }) {
+		return
+	}
+	if t.from.Paths[p].Kind == host.Dir {
+		for q := range t.to.Paths {
+			if below(q, p) {
+				return
+			}
+		}
+	}
+	orig, stamped := t.seen.Paths[origPath(p)], t.seen.Paths[noOrigPath(p)]
+	t.Paths[p] = host.Entry{}
+	switch {
+	case stamped.Kind != host.Absent:
+		t.Paths[noOrigPath(p)] = host.Entry{}
+	case orig.Kind != host.Absent:
+		t.Paths[p] = orig
+		t.Paths[origPath(p)] = host.Entry{}
+	}
+}
+
+// dropUnit is a unit that no config names any more: what pulls it in goes with its file. A unit that came from
+// elsewhere, to which a config only added, goes back to the machine's preset.
+func (t *target) dropUnit(name string) {
+	u, w := t.seen.Units[name], t.from.Units[name]
+	own := t.Paths[UnitPath(name)].Kind != host.Absent
+	u.Install = t.install(name)
+	switch {
+	case w.HasContents && own: // the file that was there first is back; who enabled it then is not known
+	case u.Install == "":
+		u.Enabled = false
+	case w.HasContents || w.Enabled != nil || w.Masked:
+		u.Enabled = u.Preset
+	}
+	t.Units[name] = u
+}
+
+// takeUnit decides whether a unit shall be enabled: as the config says; by preset where the config has just begun, or
+// has just stopped, to say; else as it is. What cannot be enabled is not.
+func (t *target) takeUnit(name string, w WantedUnit) {
+	u := t.seen.Units[name]
+	before, known := t.from.Units[name]
+	u.Install = t.install(name)
+	switch {
+	case w.Masked:
+		u.Enabled = false // nothing may pull it in, and nothing could be enabled again on the way back
+	case u.Install == "":
+		untouched := t.seen.Units[name].Install == "" && !w.HasContents
+		u.Enabled = u.Enabled && untouched && (w.Enabled == nil || *w.Enabled)
+	case w.Enabled != nil:
+		u.Enabled = *w.Enabled
+	case !known || before.Enabled != nil || before.Masked:
+		u.Enabled = u.Preset
+	}
+	t.Units[name] = u
+}
+
+// install is what the [Install] section of a unit will say, of its template for an instance.
+func (t *target) install(name string) string {
+	template, _ := host.TemplateOf(name)
+	for _, n := range []string{name, template} {
+		if n == "" {
+			continue
+		}
+		is := t.Paths[UnitPath(n)]
+		switch {
+		case is.Kind == host.Absent:
+			continue
+		case is.Kind == host.Link && is.Target == "/dev/null":
+			return ""
+		case t.to.Units[n].HasContents:
+			return t.to.Units[n].Install
+		}
+		return t.seen.Units[name].Install
+	}
+	return t.seen.Units[name].Vendor
+}
+
+// unmask takes a mask away that the new config says shall not be.
+func (t *target) unmask(name string, w WantedUnit) {
+	if is := t.seen.Paths[UnitPath(name)]; w.Unmask && !w.HasContents && is.Kind == host.Link && is.Target == "/dev/null" {
+		t.Paths[UnitPath(name)] = host.Entry{}
+	}
+}
+
+// system is the OS part: what the config names. A machine without an image in its config keeps the one it has. A part
+// that the machine cannot change and that nobody asks to change is as it is.
+func (t *target) system() host.OS {
+	seen, can, old, want := t.seen.OS, t.seen.Support, t.from.OS, t.to.OS
+	if want.Image == "" || !can.Image && old.Image == want.Image {
+		want.Image = seen.Image
+	}
+	if !can.Kargs && old.Kargs == want.Kargs {
+		want.Kargs = seen.Kargs
+	}
+	if !can.KernelType && old.KernelType == want.KernelType {
+		want.KernelType = seen.KernelType
+	}
+	if !can.Extensions && old.Extensions == want.Extensions {
+		want.Extensions = seen.Extensions
+	}
+	return want
+}
+
+// makeParents adds the directories that are missing above what shall be there.
+func (t *target) makeParents() {
+	for p, e := range t.Paths {
+		if e.Kind == host.Absent {
+			continue
+		}
+		for dir := range parents(p) {
+			if is := t.Paths[dir]; is.Kind == host.Dir || is.Kind == host.Link {
+				continue
+			}
+			made := host.Entry{Kind: host.Dir, Mode: 0o755}
+			if own, ok := t.to.Parents[dir]; ok {
+				made = own
+			} else if below(dir, host.OrigDir) {
+				made.Mode = 0o700 // a path's name may be telling, and what was there may have been secret
+			}
+			t.Paths[dir] = made
+		}
+	}
+}
+
+// WithRecord adds the record of the config in force to a state and its contents to what is wanted.
+func WithRecord(s host.State, contents []byte) host.State {
+	s = s.Clone()
+	s.Paths[host.RecordPath] = host.Entry{Kind: host.File, Mode: 0o600, Digest: host.DigestOf(contents)}
+	t := &target{State: s}
+	t.makeParents()
+	return s
+}

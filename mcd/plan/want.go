@@ -1,0 +1,159 @@
+package plan
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/policy"
+)
+
+// Wanted is what a config asks of a machine.
+type Wanted struct {
+	// Paths that the config manages. An absent entry is a path that it wants gone.
+	Paths map[string]host.Entry
+	// Parents are directories with an owner or mode of their own that are made where they are missing, and never changed.
+	Parents map[string]host.Entry
+	// Units by name.
+	Units map[string]WantedUnit
+	// OS part. An empty Image means: whatever is there.
+	OS host.OS
+	// Contents of files by digest.
+	Contents map[host.Digest][]byte
+	// Problems are what cannot be done on any or this machine.
+	Problems []policy.Refusal
+}
+
+// WantedUnit is what a config says about a unit, beside its files.
+type WantedUnit struct {
+	// Enabled as the config says; nil leaves it to the machine's preset.
+	Enabled *bool
+	// Masked by the config.
+	Masked bool
+	// Unmask: the config says mask: false, which takes a mask away that somebody made.
+	Unmask bool
+	// HasContents: the config brings the unit's file.
+	HasContents bool
+	// Install is host.InstallOf that file.
+	Install string
+}
+
+// Unwritten are files that configs may name but the daemon leaves to others on a running node: the cluster's own
+// certificates, which rotate on another path.
+var Unwritten = []string{"/etc/kubernetes/kubelet-ca.crt"}
+
+// Want reads a config. Owners' names are resolved with the machine's accounts; a name that is not there is a problem,
+// as are contents that cannot be decoded. What only a new machine gets (disks, filesystems, hard links, appends) is left
+// out: policy.Refuse speaks about it.
+func Want(c machineconfig.Config, accounts host.Accounts) Wanted {
+	w := Wanted{
+		Paths: map[string]host.Entry{}, Parents: map[string]host.Entry{},
+		Units: map[string]WantedUnit{}, Contents: map[host.Digest][]byte{},
+		OS: osOf(c),
+	}
+	in := &reader{w: &w, accounts: accounts}
+	in.storage(c.Ignition.Storage)
+	for _, u := range c.Ignition.Systemd.Units {
+		in.unit(u)
+	}
+	in.keys(c.Ignition.Passwd.Users)
+	return w
+}
+
+func osOf(c machineconfig.Config) host.OS {
+	kernel := c.KernelType
+	if kernel == "" {
+		kernel = "default"
+	}
+	extensions := slices.Clone(c.Extensions)
+	slices.Sort(extensions)
+	return host.OS{
+		Image:      c.OSImageURL,
+		Kargs:      host.JoinArgs(host.SplitArgs(strings.Join(c.KernelArguments, " "))),
+		KernelType: kernel,
+		Extensions: strings.Join(slices.Compact(extensions), " "),
+	}
+}
+
+// reader collects what a config wants.
+type reader struct {
+	w        *Wanted
+	accounts host.Accounts
+}
+
+func (r *reader) problem(field, why string) {
+	r.w.Problems = append(r.w.Problems, policy.Refusal{Field: field, Why: why})
+}
+
+// file puts a regular file among the wanted paths.
+func (r *reader) file(at string, contents []byte, e host.Entry) {
+	e.Kind, e.Digest = host.File, host.DigestOf(contents)
+	r.w.Contents[e.Digest] = contents
+	r.w.Paths[path.Clean(at)] = e
+}
+
+func (r *reader) storage(s ign.Storage) {
+	for _, d := range s.Directories {
+		e := host.Entry{Kind: host.Dir, Mode: modeOr(d.Mode, 0o755), Owner: r.owner("storage.directories "+d.Path, d.Node)}
+		r.w.Paths[path.Clean(d.Path)] = e
+	}
+	for _, f := range s.Files {
+		field := "storage.files " + f.Path
+		if slices.Contains(Unwritten, f.Path) || len(f.Append) > 0 {
+			continue
+		}
+		contents, err := machineconfig.Contents(f.Contents)
+		if err != nil {
+			r.problem(field, err.Error())
+			continue
+		}
+		r.file(f.Path, contents, host.Entry{Mode: modeOr(f.Mode, 0o644), Owner: r.owner(field, f.Node)})
+	}
+	for _, l := range s.Links {
+		if (l.Hard != nil && *l.Hard) || l.Target == nil {
+			continue
+		}
+		r.w.Paths[path.Clean(l.Path)] = host.Entry{Kind: host.Link, Target: *l.Target, Owner: r.owner("storage.links "+l.Path, l.Node)}
+	}
+}
+
+func modeOr(mode *int, otherwise uint32) uint32 {
+	if mode == nil {
+		return otherwise
+	}
+	return uint32(*mode) & 0o7777 //nolint:gosec // a mode fits
+}
+
+// owner resolves a node's user and group: by id, else by name, else root.
+func (r *reader) owner(field string, n ign.Node) host.Owner {
+	var o host.Owner
+	switch {
+	case n.User.ID != nil:
+		o.UID = *n.User.ID
+	case n.User.Name != nil && *n.User.Name != "":
+		u, ok := r.accounts.Users[*n.User.Name]
+		if !ok && *n.User.Name != "root" && !r.accounts.Unprivileged {
+			r.problem(field, fmt.Sprintf("user %q does not exist on this node: create it in the image, or give a numeric id", *n.User.Name))
+		}
+		o.UID = u.UID
+	}
+	switch {
+	case n.Group.ID != nil:
+		o.GID = *n.Group.ID
+	case n.Group.Name != nil && *n.Group.Name != "":
+		g, ok := r.accounts.Groups[*n.Group.Name]
+		if !ok && *n.Group.Name != "root" && !r.accounts.Unprivileged {
+			r.problem(field, fmt.Sprintf("group %q does not exist on this node: create it in the image, or give a numeric id", *n.Group.Name))
+		}
+		o.GID = g
+	}
+	if r.accounts.Unprivileged {
+		return host.Owner{}
+	}
+	return o
+}

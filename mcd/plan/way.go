@@ -1,0 +1,67 @@
+package plan
+
+import (
+	"slices"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/policy"
+)
+
+// Way is a transition between two configs, before anybody looked at the machine. It ties the steps of this package
+// together for those who have a machine (mcd/agent) and those who have not (review).
+type Way struct {
+	// From and To are the configs' names.
+	From, To string
+	// Old and New are what they want.
+	Old, New Wanted
+	// Decision on what the change costs.
+	Decision policy.Decision
+	// Refusals that hold on any machine, and those of New.
+	Refusals []policy.Refusal
+}
+
+// Named is a config with its name.
+type Named struct {
+	// Name of the MachineConfig; "" for the empty config that a machine starts from.
+	Name string
+	// Config itself.
+	Config machineconfig.Config
+}
+
+// Rules are a cluster's say in what a transition costs and what is refused.
+type Rules struct {
+	// Policy is what each difference costs.
+	Policy policy.Policy
+	// Overrides lift refusals.
+	Overrides policy.Overrides
+}
+
+// NewWay judges the transition: what it costs by the policy, and what of it is refused.
+func NewWay(from, to Named, rules Rules, accounts host.Accounts) Way {
+	w := Way{From: from.Name, To: to.Name, Old: Want(from.Config, accounts), New: Want(to.Config, accounts)}
+	w.Decision = policy.Decide(from.Config, to.Config, rules.Policy)
+	old := from.Config
+	if from.Name == "" {
+		old = adopt(old, to.Config)
+	}
+	w.Refusals = append(policy.Refuse(old, to.Config, rules.Overrides), w.New.Problems...)
+	return w
+}
+
+// Scope is what has to be observed.
+func (w Way) Scope() Scope { return ScopeOf(w.Old, w.New) }
+
+// Plan works out the steps on an observed machine; record is the content of the record of the new config.
+func (w Way) Plan(observed host.State, record []byte) Plan {
+	target := WithRecord(Target(observed, w.Old, w.New), record)
+	return Diff(observed, target, Ask{From: w.From, To: w.To, Decision: w.Decision, Problems: slices.Clone(w.Refusals)})
+}
+
+// adopt gives the empty config those parts of the first config that a running machine refuses to have changed but that
+// a machine which has nothing yet can take: directories and links.
+func adopt(empty, first machineconfig.Config) machineconfig.Config {
+	empty.Ignition.Storage.Directories = first.Ignition.Storage.Directories
+	empty.Ignition.Storage.Links = first.Ignition.Storage.Links
+	return empty
+}

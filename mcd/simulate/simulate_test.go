@@ -1,0 +1,107 @@
+package simulate
+
+import (
+	"log/slog"
+	"testing"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes/fake"
+)
+
+func newFake(t *testing.T, objects ...corev1.Pod) (*Kubelet, *fake.Clientset) {
+	t.Helper()
+	client := fake.NewClientset()
+	for i := range objects {
+		if err := client.Tracker().Add(&objects[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return newKubelet(client.CoreV1(), client.CoordinationV1(), Config{
+		Node: "worker-0", BootID: func() (string, error) { return "boot-1", nil }, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+	}), client
+}
+
+func TestAHostWithoutANodeMakesItReadyWithALease(t *testing.T) {
+	k, client := newFake(t)
+	ready := func() error { return k.post(t.Context(), true) }
+	for _, do := range []func() error{
+		func() error { return k.register(t.Context()) }, func() error { return k.register(t.Context()) },
+		func() error { return k.renew(t.Context()) }, func() error { return k.renew(t.Context()) }, ready, ready,
+	} {
+		if err := do(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	node, err := client.CoreV1().Nodes().Get(t.Context(), "worker-0", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := readiness(node); got != "True KubeletReady" || node.Status.NodeInfo.BootID != "boot-1" || len(node.Status.Conditions) != 4 {
+		t.Errorf("%s %+v", got, node.Status)
+	}
+	var lease *coordinationv1.Lease
+	if lease, err = client.CoordinationV1().Leases("kube-node-lease").Get(t.Context(), "worker-0", metav1.GetOptions{}); err != nil || *lease.Spec.HolderIdentity != "worker-0" {
+		t.Errorf("%+v, %v", lease, err)
+	}
+	if err := k.post(t.Context(), false); err != nil {
+		t.Fatal(err)
+	}
+	if node, err = client.CoreV1().Nodes().Get(t.Context(), "worker-0", metav1.GetOptions{}); err != nil || readiness(node) != "False KubeletNotReady" {
+		t.Errorf("%s, %v", readiness(node), err)
+	}
+}
+
+// readiness is the Ready condition in words.
+func readiness(n *corev1.Node) string {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return string(c.Status) + " " + c.Reason
+		}
+	}
+	return "none"
+}
+
+func TestTheTimeOfATransitionStaysWhileTheStatusDoes(t *testing.T) {
+	first := metav1.Unix(100, 0)
+	s := statusOf(corev1.NodeStatus{}, "n", "b", true, first)
+	s = statusOf(s, "n", "b", true, metav1.Unix(200, 0))
+	for _, c := range s.Conditions {
+		if !c.LastTransitionTime.Equal(&first) || c.LastHeartbeatTime.Unix() != 200 {
+			t.Errorf("%s: %v %v", c.Type, c.LastTransitionTime, c.LastHeartbeatTime)
+		}
+	}
+}
+
+func TestAPodThatIsBoundRunsAndADeletedOneIsGone(t *testing.T) {
+	pod := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u"},
+		Spec:       corev1.PodSpec{NodeName: "worker-0", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+		Status:     corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}},
+	}
+	k, client := newFake(t, pod)
+	if err := k.act(t.Context(), &pod, metav1.Now()); err != nil {
+		t.Fatal(err)
+	}
+	is, err := client.CoreV1().Pods("default").Get(t.Context(), "p", metav1.GetOptions{})
+	if err != nil || is.Status.Phase != corev1.PodRunning || !is.Status.ContainerStatuses[0].Ready || len(is.Status.Conditions) != 3 {
+		t.Fatalf("%+v, %v", is.Status, err)
+	}
+	for _, c := range is.Status.Conditions {
+		if c.Status != corev1.ConditionTrue {
+			t.Errorf("%+v", c)
+		}
+	}
+	now := metav1.Now()
+	is.DeletionTimestamp = &now
+	for range 2 {
+		if err := k.act(t.Context(), is, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := client.CoreV1().Pods("default").Get(t.Context(), "p", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("it is still there: %v", err)
+	}
+}
