@@ -18,6 +18,9 @@ type Config struct {
 	Limits source.Limits
 	// PackBytes is what one fetch may receive at most; 0 is 64 MiB. Unpacked it may be eight times as much.
 	PackBytes int64
+	// Verify judges a commit object, as Snapshot.Object returns it, and names the signer; nil asks for no signature. It
+	// is called before anything of the commit is used. Its errors should be faults.
+	Verify func(object []byte) (signer string, err error)
 }
 
 const (
@@ -32,6 +35,7 @@ type Remote struct {
 	limits source.Limits
 	hide   secrets
 	repo   repository
+	verify func(object []byte) (signer string, err error)
 }
 
 // repository is a way to reach one: over a wire, or on this machine.
@@ -51,7 +55,7 @@ func New(c Config) (*Remote, error) {
 	if c.PackBytes <= 0 {
 		c.PackBytes = defaultPackBytes
 	}
-	r := &Remote{url: a.String(), limits: c.Limits.OrDefault(), hide: secretsOf(a, c.Secret)}
+	r := &Remote{url: a.String(), limits: c.Limits.OrDefault(), hide: secretsOf(a, c.Secret), verify: c.Verify}
 	switch a.Transport {
 	case source.Local:
 		r.repo = local{path: a.Path}
@@ -88,7 +92,7 @@ func (r *Remote) List(ctx context.Context) ([]source.Ref, error) {
 // but those that a ref points at, the history of the picked ref is fetched instead, under the same limit.
 //
 // Errors are faults: as List's; RefNotFound where the repository does not have the commit; InvalidTree where it is
-// damaged or too large.
+// damaged or too large; Verify's where the commit does not pass.
 func (r *Remote) Fetch(ctx context.Context, p source.Picked) (*Snapshot, error) {
 	doing := fmt.Sprintf("fetching %s from %s", p.Revision().Short(), r.url)
 	store, err := r.repo.fetch(ctx, p)
@@ -98,6 +102,11 @@ func (r *Remote) Fetch(ctx context.Context, p source.Picked) (*Snapshot, error) 
 	s, err := newSnapshot(store, r.url, p)
 	if err != nil {
 		return nil, r.explain(ctx, doing, err)
+	}
+	if r.verify != nil {
+		if s.commit.Signer, err = r.verify(s.raw); err != nil {
+			return nil, r.explain(ctx, doing, err)
+		}
 	}
 	s.limits = r.limits
 	return s, nil

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,9 +33,14 @@ func newSnapshot(store objects, url string, p source.Picked) (*Snapshot, error) 
 	if err != nil {
 		return nil, fmt.Errorf("reading commit %s: %w", p.Hash, err)
 	}
-	c, err := object.GetCommit(store, plumbing.NewHash(p.Hash))
-	if err != nil {
+	// A signature covers these bytes, so the commit is read from them, not from the store once more.
+	var c object.Commit
+	if err := c.Decode(memoryObject(plumbing.CommitObject, raw)); err != nil {
 		return nil, fmt.Errorf("reading commit %s: %w", p.Hash, err)
+	}
+	if !bytes.HasPrefix(raw, []byte("tree "+c.TreeHash.String()+"\n")) {
+		return nil, fault.NewStalled(v1alpha1.ReasonInvalidTree,
+			fmt.Errorf("commit %s does not begin with its one tree: make it again with git", p.Hash))
 	}
 	return &Snapshot{
 		commit: source.Commit{
@@ -47,7 +53,7 @@ func newSnapshot(store objects, url string, p source.Picked) (*Snapshot, error) 
 	}, nil
 }
 
-// Commit describes the commit; its Signer is empty.
+// Commit describes the commit; its Signer is empty where Config.Verify is nil.
 func (s *Snapshot) Commit() source.Commit { return s.commit }
 
 // Object returns the commit as git stores it, which is what a signature is over.
@@ -104,7 +110,7 @@ func (s *Snapshot) find(folder string) (plumbing.Hash, error) {
 		return at, nil
 	}
 	for _, name := range strings.Split(folder, "/") {
-		t, err := object.GetTree(s.store, at)
+		t, err := folderAt(s.store, at)
 		if err != nil {
 			return at, fmt.Errorf("reading folder %q: %w", parent, err)
 		}
@@ -141,7 +147,7 @@ func (w *walk) folder(at string, hash plumbing.Hash) error {
 	if w.ctx.Err() != nil {
 		return w.ctx.Err()
 	}
-	t, err := object.GetTree(w.store, hash)
+	t, err := folderAt(w.store, hash)
 	if err != nil {
 		return fmt.Errorf("reading folder %q: %w", at, err)
 	}
@@ -220,7 +226,31 @@ func write(root *os.Root, p string, executable bool, data []byte) error {
 	return errors.Join(err, f.Chmod(mode), f.Close())
 }
 
-// content reads an object of the type that it must have, and of at most this size.
+// folderAt reads one of git's trees.
+func folderAt(store objects, hash plumbing.Hash) (*object.Tree, error) {
+	data, err := content(store, plumbing.TreeObject, hash, maxFolder)
+	if err != nil {
+		return nil, err
+	}
+	var t object.Tree
+	if err := t.Decode(memoryObject(plumbing.TreeObject, data)); err != nil {
+		return nil, fmt.Errorf("object %s: %w", hash, err)
+	}
+	return &t, nil
+}
+
+// maxFolder is what one of git's trees may have in bytes.
+const maxFolder = 32 << 20
+
+func memoryObject(t plumbing.ObjectType, data []byte) plumbing.EncodedObject {
+	o := &plumbing.MemoryObject{}
+	o.SetType(t)
+	_, _ = o.Write(data) // into memory; it never fails
+	return o
+}
+
+// content reads an object of the type that it must have, and of at most this size. What it returns is what the hash
+// names: a loose object on disk can hold anything, and a signature covers the rest of a commit only by hashes.
 func content(store objects, t plumbing.ObjectType, hash plumbing.Hash, limit int64) ([]byte, error) {
 	o, err := store.EncodedObject(t, hash)
 	if err != nil {
@@ -236,6 +266,9 @@ func content(store objects, t plumbing.ObjectType, hash plumbing.Hash, limit int
 	}
 	if int64(len(data)) > limit {
 		return nil, fmt.Errorf("object %s is larger than %d bytes", hash, limit)
+	}
+	if plumbing.ComputeHash(t, data) != hash {
+		return nil, fault.NewRetry(v1alpha1.ReasonInvalidTree, fmt.Errorf("object %s is damaged: its content has another hash", hash))
 	}
 	return data, nil
 }

@@ -155,6 +155,8 @@ type Remote interface {
 	List(ctx context.Context) ([]source.Ref, error)
 	// Tree puts the files of a commit below path into the empty folder into.
 	Tree(ctx context.Context, picked source.Picked, path, into string) (source.Tree, error)
+	// Descends says whether the commit newer has older among its ancestors.
+	Descends(ctx context.Context, older, newer string) (source.Descent, error)
 }
 
 // Repository is one folder of a remote, with its trees in a store.
@@ -167,7 +169,7 @@ type Repository struct {
 	URL string
 	// Path of the folder, as a GitSource's spec.path.
 	Path string
-	// Trust as in Key.
+	// Trust as in Key. Where it is set, a tree is stored only if the remote found a signer for its commit.
 	Trust string
 }
 
@@ -184,7 +186,7 @@ func (r Repository) Tree(ctx context.Context, picked source.Picked) (source.Tree
 	tree, ok, err := r.Store.Get(k)
 	if err == nil && !ok {
 		tree, err = r.Store.Put(k, func(dir string) (source.Tree, error) {
-			return r.Remote.Tree(ctx, picked, folder, dir)
+			return r.fetch(ctx, picked, folder, dir)
 		})
 	}
 	if err != nil {
@@ -192,4 +194,18 @@ func (r Repository) Tree(ctx context.Context, picked source.Picked) (source.Tree
 	}
 	tree.Commit.Ref = picked.Ref
 	return tree, nil
+}
+
+// fetch asks the remote, and holds it to Trust: keys that the remote was not told of must not make a tree look verified.
+func (r Repository) fetch(ctx context.Context, picked source.Picked, folder, dir string) (source.Tree, error) {
+	tree, err := r.Remote.Tree(ctx, picked, folder, dir)
+	if err == nil && r.Trust != "" && tree.Commit.Signer == "" {
+		return source.Tree{}, fmt.Errorf("fetching %s: a signature is asked for, but the remote verified none", picked.Revision().Short())
+	}
+	return tree, err
+}
+
+// Descends asks the remote whether the commit newer has older among its ancestors.
+func (r Repository) Descends(ctx context.Context, older, newer string) (source.Descent, error) {
+	return r.Remote.Descends(ctx, older, newer)
 }

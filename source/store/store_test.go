@@ -35,9 +35,17 @@ type shelf struct {
 	mu      sync.Mutex
 	fetched []string
 	err     error
+	signer  string
 }
 
 func (s *shelf) List(context.Context) ([]source.Ref, error) { return nil, nil }
+
+func (s *shelf) Descends(_ context.Context, older, newer string) (source.Descent, error) {
+	if older < newer {
+		return source.Descends, s.err
+	}
+	return source.Rewritten, s.err
+}
 
 func (s *shelf) Tree(ctx context.Context, p source.Picked, path, into string) (source.Tree, error) {
 	s.mu.Lock()
@@ -50,13 +58,13 @@ func (s *shelf) Tree(ctx context.Context, p source.Picked, path, into string) (s
 		}
 	}
 	tree, err := store.OpenDir(ctx, from, into, source.Limits{})
-	tree.Commit = source.Commit{URL: "https://host/cfg", Ref: p.Ref, Hash: p.Hash, Author: "A <a@b>", Subject: "s", Time: time.Unix(1e9, 0).UTC(), Signer: "key"}
+	tree.Commit = source.Commit{URL: "https://host/cfg", Ref: p.Ref, Hash: p.Hash, Author: "A <a@b>", Subject: "s", Time: time.Unix(1e9, 0).UTC(), Signer: s.signer}
 	tree.Refused = []source.Refusal{{Path: "link", Why: "symbolic link"}}
 	return tree, errors.Join(err, s.err)
 }
 
 func TestARestartUsesTheTreeWithoutFetching(t *testing.T) {
-	dir, remote := t.TempDir(), &shelf{t: t}
+	dir, remote := t.TempDir(), &shelf{t: t, signer: "key"}
 	p := source.Picked{Ref: "main", Hash: hashOf(1)}
 	s := open(t, dir)
 	first, err := store.Repository{Remote: remote, Store: s, URL: "https://host/cfg", Path: "./infra/"}.Tree(t.Context(), p)
@@ -245,17 +253,46 @@ func TestAFailedFetchKeepsNothing(t *testing.T) {
 }
 
 func TestOtherKeysOfTrustAreAnotherEntry(t *testing.T) {
-	remote := &shelf{t: t}
+	remote := &shelf{t: t, signer: "ssh SHA256:x"}
 	repo := store.Repository{Remote: remote, Store: open(t, t.TempDir()), URL: "u"}
 	p := source.Picked{Hash: hashOf(1)}
 	for _, trust := range []string{"", "sha256:1", "sha256:2", "sha256:2"} {
 		repo.Trust = trust
-		if _, err := repo.Tree(t.Context(), p); err != nil {
-			t.Fatal(err)
+		tree, err := repo.Tree(t.Context(), p)
+		if err != nil || tree.Commit.Signer != remote.signer {
+			t.Fatalf("signed by %q, %v", tree.Commit.Signer, err)
 		}
 	}
 	if len(remote.fetched) != 3 {
 		t.Errorf("fetched %v", remote.fetched)
+	}
+}
+
+// TestTrustWantsASigner: keys that the remote was not told of must not make a tree look verified.
+func TestTrustWantsASigner(t *testing.T) {
+	repo := store.Repository{Remote: &shelf{t: t}, Store: open(t, t.TempDir()), URL: "u", Trust: "sha256:1"}
+	for range 2 {
+		if _, err := repo.Tree(t.Context(), source.Picked{Ref: "main", Hash: hashOf(1)}); err == nil || !strings.Contains(err.Error(), "the remote verified none") {
+			t.Errorf("got %v", err)
+		}
+	}
+}
+
+func TestDescentIsTheRemotes(t *testing.T) {
+	remote := &shelf{t: t}
+	repo := store.Repository{Remote: remote, Store: open(t, t.TempDir()), URL: "u"}
+	for _, want := range []source.Descent{source.Descends, source.Rewritten} {
+		older, newer := hashOf(1), hashOf(2)
+		if want == source.Rewritten {
+			older, newer = newer, older
+		}
+		if got, err := repo.Descends(t.Context(), older, newer); got != want || err != nil {
+			t.Errorf("got %v, %v, want %v", got, err, want)
+		}
+	}
+	remote.err = errors.New("cut off")
+	if _, err := repo.Descends(t.Context(), hashOf(1), hashOf(2)); !errors.Is(err, remote.err) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -1,0 +1,164 @@
+package verify
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/rsa"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/ProtonMail/go-crypto/openpgp"
+	"github.com/ProtonMail/go-crypto/openpgp/armor"
+	pgperrors "github.com/ProtonMail/go-crypto/openpgp/errors"
+	"github.com/ProtonMail/go-crypto/openpgp/packet"
+
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// readEntities reads every key of an armored block; one that cannot be used is an error, not left out.
+func readEntities(armored string) (all openpgp.EntityList, err error) {
+	defer survive(&err, errors.New("the OpenPGP block is damaged: copy it whole"))
+	block, err := armor.Decode(strings.NewReader(armored))
+	if err != nil {
+		return nil, errors.New("the OpenPGP block is damaged: copy it whole")
+	}
+	packets := packet.NewReader(block.Body)
+	for {
+		e, err := openpgp.ReadEntity(packets)
+		switch {
+		case errors.Is(err, io.EOF) && len(all) > 0:
+			return all, nil
+		case err != nil:
+			return nil, fmt.Errorf("the OpenPGP block's key number %d cannot be used: %s; export it again with gpg --armor --export",
+				len(all)+1, kindOf(err))
+		case e.PrivateKey != nil:
+			return nil, errors.New("the OpenPGP block holds a private key: put the public key here, and replace the private one, for it may have been read")
+		}
+		all = append(all, e)
+	}
+}
+
+// kindOf says what a library's error is, without its text, in which there may be a piece of the key.
+func kindOf(err error) string {
+	var unsupported pgperrors.UnsupportedError
+	if errors.As(err, &unsupported) {
+		return "it is of a kind that is not supported"
+	}
+	return "it is damaged, or no user identity is bound to it"
+}
+
+func (k Keys) checkPGP(o object, now time.Time) (_ string, err error) {
+	broken := refuse("the commit's OpenPGP signature is damaged: it is not one armored signature; make the commit again")
+	defer survive(&err, broken)
+	sig, packets, err := readSignature(o.signature, broken)
+	if err != nil {
+		return "", err
+	}
+	signer := fmt.Sprintf("pgp %016X", *sig.IssuerKeyId)
+	if len(sig.IssuerFingerprint) > 0 {
+		signer = fmt.Sprintf("pgp %X", sig.IssuerFingerprint)
+	}
+	candidates := k.pgp.KeysById(*sig.IssuerKeyId)
+	if len(candidates) == 0 {
+		return "", stranger(signer)
+	}
+	for _, c := range candidates {
+		if why := weak(c.PublicKey); why != "" {
+			return "", refuse("the commit is signed by %s, which is %s: sign with a stronger key, best ed25519", signer, why)
+		}
+	}
+	at := &packet.Config{Time: func() time.Time { return now }}
+	_, entity, err := openpgp.VerifyDetachedSignature(k.pgp, bytes.NewReader(o.payload), bytes.NewReader(packets), at)
+	if err != nil {
+		return "", explainPGP(signer, err)
+	}
+	return nameOf(entity), nil
+}
+
+// readSignature wants one signature over plain bytes, made with a hash that cannot be forged, and nothing else.
+func readSignature(armored string, broken error) (*packet.Signature, []byte, error) {
+	if strings.Count(armored, "-----BEGIN ") != 1 || !strings.HasSuffix(strings.TrimSpace(armored), "-----END PGP SIGNATURE-----") {
+		return nil, nil, broken
+	}
+	block, err := armor.Decode(strings.NewReader(armored))
+	if err != nil || block.Type != openpgp.SignatureType {
+		return nil, nil, broken
+	}
+	data, err := io.ReadAll(block.Body)
+	if err != nil {
+		return nil, nil, broken
+	}
+	packets := packet.NewReader(bytes.NewReader(data))
+	first, err := packets.Next()
+	if err != nil {
+		return nil, nil, broken
+	}
+	sig, ok := first.(*packet.Signature)
+	if _, err := packets.Next(); !ok || !errors.Is(err, io.EOF) || sig.IssuerKeyId == nil {
+		return nil, nil, broken
+	}
+	if sig.SigType != packet.SigTypeBinary {
+		return nil, nil, refuse("the commit's OpenPGP signature is of type %d, not over plain bytes: sign with git commit -S", sig.SigType)
+	}
+	if !slices.Contains([]crypto.Hash{crypto.SHA256, crypto.SHA384, crypto.SHA512, crypto.SHA3_256, crypto.SHA3_512}, sig.Hash) {
+		return nil, nil, refuse("the commit's OpenPGP signature uses the hash %v, which can be forged: sign with SHA-256 or better (digest-algo in gpg.conf)", sig.Hash)
+	}
+	return sig, data, nil
+}
+
+// weak says what is weak about a key, or nothing.
+func weak(key *packet.PublicKey) string {
+	switch key.PubKeyAlgo {
+	case packet.PubKeyAlgoRSA, packet.PubKeyAlgoRSASignOnly:
+		if r, ok := key.PublicKey.(*rsa.PublicKey); ok && r.N.BitLen() < minRSA {
+			return fmt.Sprintf("an RSA key of %d bits", r.N.BitLen())
+		}
+	case packet.PubKeyAlgoECDSA, packet.PubKeyAlgoEdDSA, packet.PubKeyAlgoEd25519, packet.PubKeyAlgoEd448:
+	default:
+		return fmt.Sprintf("of kind %d, outdated or not for signing", key.PubKeyAlgo)
+	}
+	return ""
+}
+
+func explainPGP(signer string, err error) error {
+	switch {
+	case errors.Is(err, pgperrors.ErrUnknownIssuer):
+		return refuse("the commit is signed by %s, which is among the allowed keys but not meant for signing: sign with the signing key", signer)
+	case errors.Is(err, pgperrors.ErrKeyRevoked):
+		return refuse("the commit is signed by %s, which is revoked: sign a new commit with another key", signer)
+	case errors.Is(err, pgperrors.ErrKeyExpired):
+		return refuse("the commit is signed by %s, which has expired: extend it and put it into the Secret of verify.secretRef again, or sign a new commit with another key", signer)
+	case errors.Is(err, pgperrors.ErrSignatureExpired):
+		return refuse("the signature of %s is not valid now: it has expired, or was made by a clock that is ahead; make the commit again", signer)
+	}
+	return damaged(signer)
+}
+
+// survive makes an error of a panic in the OpenPGP library. Some versions index past the end of packets that are cut
+// short, and whoever can push chooses the packets; a controller must not end by that.
+func survive(err *error, otherwise error) {
+	if recover() != nil {
+		*err = otherwise
+	}
+}
+
+// nameOf names an OpenPGP key by its primary fingerprint and its first identity, a primary one if there is.
+func nameOf(e *openpgp.Entity) string {
+	signer := fmt.Sprintf("pgp %X", e.PrimaryKey.Fingerprint)
+	names := slices.Sorted(maps.Keys(e.Identities))
+	for _, n := range names {
+		if s := e.Identities[n].SelfSignature; s != nil && s.IsPrimaryId != nil && *s.IsPrimaryId {
+			names = []string{n}
+			break
+		}
+	}
+	if len(names) == 0 {
+		return signer
+	}
+	return signer + " (" + source.Line(names[0]) + ")"
+}
