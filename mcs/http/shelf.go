@@ -53,10 +53,10 @@ func (s *Shelf) Offer(pool string) (*Offer, error) {
 	switch {
 	case o != nil:
 		return o, nil
-	case known:
-		return nil, mcs.ErrNothingRendered
 	case !s.synced:
 		return nil, mcs.ErrNotSynced
+	case known:
+		return nil, mcs.ErrNothingRendered
 	}
 	return nil, mcs.ErrUnknownPool
 }
