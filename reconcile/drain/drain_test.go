@@ -74,37 +74,47 @@ func TestVerdicts(t *testing.T) {
 		"another pod that is spared says so": {drain.Pod{Pod: pod("x"), Filter: drain.Filter{Message: "labelled to stay\n"}}, "Skip: labelled to stay"},
 		"a pod that the filters refuse keeps the drain waiting": {
 			drain.Pod{Pod: pod("x"), Filter: drain.Filter{Fatal: true, Message: "Pods that declare no controller"}},
-			"Wait: kept back: Pods that declare no controller"},
+			"Wait: kept back: Pods that declare no controller",
+		},
 		"a pod that is gone needs nothing":             {drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(0, &metav1.Status{Code: 404, Reason: metav1.StatusReasonNotFound})}, "Skip: gone"},
 		"an evicted pod is given time to begin to end": {drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(time.Second, nil)}, "Wait: evicted, about to terminate"},
 		"an eviction without effect is repeated":       {drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(time.Minute, nil)}, "Evict: evicted before, and still not terminating"},
 		"a pod that ends is waited for by its own grace period": {
 			drain.Pod{Pod: pod("web-0", ends(noon.Add(5*time.Minute), 600)), Filter: goes},
-			"Wait: terminating, has until 12:05:00Z (grace period 10m0s)"},
+			"Wait: terminating, has until 12:05:00Z (grace period 10m0s)",
+		},
 		"a pod past its end names the kubelet": {
 			drain.Pod{Pod: pod("web-0", ends(noon.Add(-time.Minute), 30)), Filter: goes},
-			"Wait: should have ended at 11:59:00Z (grace period 30s); the node's kubelet has not confirmed it"},
+			"Wait: should have ended at 11:59:00Z (grace period 30s); the node's kubelet has not confirmed it",
+		},
 		"a pod past its end with a finalizer names the finalizer": {
 			drain.Pod{Pod: pod("web-0", ends(noon.Add(-time.Minute), 30, "example.com/hold")), Filter: goes},
-			"Wait: should have ended at 11:59:00Z, but waits for its finalizer example.com/hold"},
+			"Wait: should have ended at 11:59:00Z, but waits for its finalizer example.com/hold",
+		},
 		"a refusal names the budget and its numbers": {
 			drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(time.Second, refusal(needsTwo), budget("web", 0))},
-			"Wait: blocked by PodDisruptionBudget default/web: needs 2 of 3 healthy, has 2"},
+			"Wait: blocked by PodDisruptionBudget default/web: needs 2 of 3 healthy, has 2",
+		},
 		"a refusal by a budget that was not read has the server's numbers": {
 			drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(time.Second, refusal(needsTwo))},
-			"Wait: blocked by PodDisruptionBudget default/web: needs 2 healthy, has 2"},
+			"Wait: blocked by PodDisruptionBudget default/web: needs 2 healthy, has 2",
+		},
 		"a refusal without a name is laid to the budget without room": {
 			drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(time.Second, refusal(""), budget("roomy", 1), budget("tight", 0))},
-			"Wait: blocked by PodDisruptionBudget default/tight: needs 2 of 3 healthy, has 2"},
+			"Wait: blocked by PodDisruptionBudget default/tight: needs 2 of 3 healthy, has 2",
+		},
 		"a budget that the server has not counted yet is named": {
 			drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(time.Second, refusal("The disruption budget web is still being processed by the server."))},
-			"Wait: blocked by PodDisruptionBudget default/web: Cannot evict pod as it would violate the pod's disruption budget. The disruption budget web is still being processed by the server."},
+			"Wait: blocked by PodDisruptionBudget default/web: Cannot evict pod as it would violate the pod's disruption budget. The disruption budget web is still being processed by the server.",
+		},
 		"after a pause a refused eviction is asked for again, and still says why": {
 			drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(5*time.Second, refusal(needsTwo))},
-			"Evict: blocked by PodDisruptionBudget default/web: needs 2 healthy, has 2"},
+			"Evict: blocked by PodDisruptionBudget default/web: needs 2 healthy, has 2",
+		},
 		"a server short of breath is not a budget": {
 			drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(time.Second, &metav1.Status{Code: 429, Reason: metav1.StatusReasonTooManyRequests, Message: "too many requests"})},
-			"Wait: evicting it: too many requests"},
+			"Wait: evicting it: too many requests",
+		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			v := drain.Decide(drain.Facts{Pods: []drain.Pod{tc.pod}}, noon).Verdicts[0]
