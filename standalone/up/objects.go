@@ -38,20 +38,12 @@ type applier struct {
 	dir datadir.Dir
 }
 
-// config applies kinds, rights and pools. The first time the pools come
-// before the API server knows their kind, so it goes round again.
+// config applies kinds and rights, and waits until the API server knows the kinds.
 func (a applier) config(ctx context.Context) (string, error) {
-	const rounds = 3
-	var err error
-	for range rounds {
-		if err = a.kubectl(ctx, nil, "apply", "--server-side", "--force-conflicts", "-k", a.o.config); err == nil {
-			return "", nil
-		}
-		if waitErr := a.kubectl(ctx, nil, "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"); waitErr != nil {
-			return "", waitErr
-		}
+	if err := a.kubectl(ctx, nil, "apply", "--server-side", "--force-conflicts", "-k", a.o.config); err != nil {
+		return "", err
 	}
-	return "", err
+	return "", a.kubectl(ctx, nil, "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
 }
 
 // objects makes what this machine's setup consists of, and removes the

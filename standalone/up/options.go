@@ -68,7 +68,7 @@ func parse(args []string, usage io.Writer) (options, error) {
 	f.SetOutput(usage)
 	f.StringVar(&o.data, "data", ".bunsen", "`folder` that keeps everything")
 	f.StringVar(&o.bin, "bin", filepath.Dir(self), "`folder` of Bunsen's programs")
-	f.StringVar(&o.config, "config", "config", "`folder` with the kustomization of kinds, rights and pools")
+	f.StringVar(&o.config, "config", "config", "`folder` with the kustomization of kinds and rights")
 	f.StringVar(&o.examples, "examples", "examples/quickstart", "`folder` whose content is the first commit of a new repository")
 	f.StringVar(&o.source.repo, "repo", "", "`URL` or path of the repository to follow; none: one is made from --examples")
 	f.StringVar(&o.source.path, "path", "", "`folder` in the repository that holds pools/")

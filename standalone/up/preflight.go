@@ -45,7 +45,7 @@ func programs(bin string) error {
 
 func kustomization(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "kustomization.yaml")); err != nil {
-		return fmt.Errorf("%s has no kustomization.yaml: name the folder of Bunsen's kinds, rights and pools with --config", dir)
+		return fmt.Errorf("%s has no kustomization.yaml: name the folder of Bunsen's kinds and rights with --config", dir)
 	}
 	return nil
 }

@@ -69,7 +69,7 @@ func (s *session) steps() []step {
 	}
 	apply := applier{o: s.o, dir: s.dir}
 	return append(steps,
-		step{"kinds, rights and pools", apply.config},
+		step{"kinds and rights", apply.config},
 		step{"the source and the hosts' Node objects", apply.objects},
 		step{"controllers, Ignition server and simulated hosts", s.startBunsen},
 	)

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/bunsen-os/bunsen/reconcile/controller"
+	"github.com/bunsen-os/bunsen/reconcile/render"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+type options struct {
+	kubeconfig, namespace, storeDir string
+	metrics, health                 string
+	leaderElect                     bool
+	osImage, extensionsImage        string
+	verbose                         bool
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	if err := command().ExecuteContext(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+func command() *cobra.Command {
+	var o options
+	cmd := &cobra.Command{
+		Use:   "machine-config-controller",
+		Short: "Follow git repositories, render every pool's config, roll it out node by node",
+		Example: `  # Against the cluster of a kubeconfig; apply the kinds and rights first: kubectl apply -k config/
+  machine-config-controller --kubeconfig ~/.kube/config
+
+  # In a pod, as one of several replicas
+  machine-config-controller --leader-elect`,
+		Version: version, SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the pod's service account")
+	f.StringVar(&o.namespace, "namespace", "bunsen-system", "namespace of the repositories' Secrets and of the lease")
+	f.StringVar(&o.storeDir, "store", filepath.Join(os.TempDir(), "bunsen-store"), "directory for fetched trees; safe to lose")
+	f.StringVar(&o.metrics, "metrics", "0", "address for Prometheus metrics, such as 127.0.0.1:8797; 0: off")
+	f.StringVar(&o.health, "health", "0", "address for /healthz and /readyz; 0: off")
+	f.BoolVar(&o.leaderElect, "leader-elect", false, "act only while holding the lease: for several replicas")
+	f.StringVar(&o.osImage, "os-image", "", "OS image where no MachineConfig sets one; empty: nodes keep theirs")
+	f.StringVar(&o.extensionsImage, "extensions-image", "", "extensions image where no MachineConfig sets one")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every look, not only what changed")
+	return cmd
+}
+
+func run(ctx context.Context, o options) error {
+	level := slog.LevelInfo
+	if o.verbose {
+		level = slog.LevelDebug
+	}
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	ctrl.SetLogger(logr.FromSlogHandler(log.Handler()))
+	klog.SetSlogLogger(log)
+	rc, err := restConfig(o.kubeconfig)
+	if err != nil {
+		return err
+	}
+	scheme, err := controller.Scheme()
+	if err != nil {
+		return err
+	}
+	mgr, err := ctrl.NewManager(rc, ctrl.Options{
+		Scheme: scheme, Cache: controller.CacheOptions(),
+		LeaderElection: o.leaderElect, LeaderElectionID: "machine-config-controller", LeaderElectionNamespace: o.namespace,
+		LeaderElectionReleaseOnCancel: true,
+		Metrics:                       metricsserver.Options{BindAddress: o.metrics}, HealthProbeBindAddress: o.health,
+	})
+	if err != nil {
+		return fmt.Errorf("connecting to the cluster: %w", err)
+	}
+	open, trees, err := opener(o.storeDir)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = trees.Close() }() // gives up the lock, which the end of the process does as well
+	cfg := controller.Config{
+		Namespace: o.namespace, Version: version, Open: open, Now: time.Now,
+		Defaults: render.Defaults{OSImageURL: o.osImage, ExtensionsImage: o.extensionsImage},
+	}
+	if err := controller.Register(mgr, cfg); err != nil {
+		return err
+	}
+	log.Info("machine-config-controller starts", "version", version)
+	return mgr.Start(ctx)
+}
+
+func restConfig(kubeconfig string) (*rest.Config, error) {
+	if kubeconfig == "" {
+		rc, err := rest.InClusterConfig()
+		if err != nil {
+			return nil, fmt.Errorf("reading the pod's service account: %w; outside a pod name a cluster with --kubeconfig", err)
+		}
+		return rc, nil
+	}
+	rc, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("reading kubeconfig %q: %w", kubeconfig, err)
+	}
+	rc.QPS, rc.Burst = 50, 100
+	return rc, nil
+}

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/controller"
+	"github.com/bunsen-os/bunsen/source/git"
+	"github.com/bunsen-os/bunsen/source/store"
+	"github.com/bunsen-os/bunsen/source/verify"
+)
+
+// keptTrees is how many commits of a source stay on disk, so that a revert fetches nothing.
+const keptTrees = 5
+
+// opener opens repositories whose trees go through one store.
+func opener(dir string) (controller.Open, *store.Store, error) {
+	trees, err := store.Open(dir, keptTrees)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the store of trees (--store): %w", err)
+	}
+	open := func(spec v1alpha1.GitSourceSpec, secrets controller.Secrets) (controller.Repository, error) {
+		c := git.Config{URL: spec.URL, Secret: secrets.Credentials}
+		trust := ""
+		if spec.Verify != nil { // an empty Secret is an error, not a permission to go without
+			keys, err := verify.ParseKeys(secrets.Keys)
+			if err != nil {
+				return nil, err
+			}
+			trust = keys.Digest()
+			c.Verify = func(object []byte) (string, error) { return verify.Commit(object, keys, time.Now()) }
+		}
+		remote, err := git.New(c)
+		if err != nil {
+			return nil, err
+		}
+		return store.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: spec.Path, Trust: trust}, nil
+	}
+	return open, trees, nil
+}

@@ -1,0 +1,282 @@
+package controller_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/controller"
+)
+
+// podServer is the part of an API server that a drain speaks with: the pods of node n0, their budgets, evictions.
+type podServer struct {
+	pods    []corev1.Pod
+	budgets []policyv1.PodDisruptionBudget
+	// evicted and refused name pods; refusing are the pods whose budget has no room.
+	evicted, refused []string
+	refusing         map[string]bool
+	// busy answers every eviction as an overloaded server does.
+	busy bool
+}
+
+// ServeHTTP answers as kube-apiserver does.
+func (s *podServer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	reply := func(code int, v any) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(code)
+		_ = json.NewEncoder(w).Encode(v) // a client that is gone reads nothing
+	}
+	switch path := req.URL.Path; {
+	case strings.HasSuffix(path, "/eviction"):
+		s.eviction(w, req, reply)
+	case path == "/api/v1/pods" && req.URL.Query().Get("fieldSelector") == "spec.nodeName=n0":
+		reply(200, corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: s.pods})
+	case strings.HasPrefix(path, "/apis/apps/v1/namespaces/kube-system/daemonsets/"):
+		reply(200, map[string]any{"kind": "DaemonSet", "apiVersion": "apps/v1", "metadata": map[string]any{"name": "proxy", "namespace": "kube-system"}})
+	case strings.HasSuffix(path, "/poddisruptionbudgets"):
+		reply(200, policyv1.PodDisruptionBudgetList{TypeMeta: metav1.TypeMeta{Kind: "PodDisruptionBudgetList", APIVersion: "policy/v1"}, Items: s.budgets})
+	default:
+		reply(404, failure(404, metav1.StatusReasonNotFound, "nothing at "+req.URL.String()))
+	}
+}
+
+func failure(code int32, reason metav1.StatusReason, message string) metav1.Status {
+	return metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusFailure, Code: code, Reason: reason, Message: message}
+}
+
+func (s *podServer) eviction(w http.ResponseWriter, req *http.Request, reply func(int, any)) {
+	name := strings.Split(req.URL.Path, "/")[6]
+	var e policyv1.Eviction
+	i := slices.IndexFunc(s.pods, func(p corev1.Pod) bool { return p.Name == name })
+	switch {
+	case json.NewDecoder(req.Body).Decode(&e) != nil || e.DeleteOptions == nil || e.DeleteOptions.Preconditions == nil || i < 0 || *e.DeleteOptions.Preconditions.UID != s.pods[i].UID:
+		reply(409, failure(409, metav1.StatusReasonConflict, "that is another pod of this name"))
+	case s.busy:
+		w.Header().Set("Retry-After", "30")
+		reply(429, failure(429, metav1.StatusReasonTooManyRequests, "too many requests"))
+	case s.refusing[name]:
+		s.refused = append(s.refused, name)
+		st := failure(429, metav1.StatusReasonTooManyRequests, "Cannot evict pod as it would violate the pod's disruption budget.")
+		st.Details = &metav1.StatusDetails{RetryAfterSeconds: 30, Causes: []metav1.StatusCause{{
+			Type: policyv1.DisruptionBudgetCause, Message: "The disruption budget web needs 2 healthy pods and has 2 currently",
+		}}}
+		w.Header().Set("Retry-After", "30")
+		reply(429, st)
+	default:
+		s.evicted = append(s.evicted, name)
+		reply(201, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess})
+	}
+}
+
+// end lets the kubelet end a pod.
+func (s *podServer) end(name string) {
+	s.pods = slices.DeleteFunc(s.pods, func(p corev1.Pod) bool { return p.Name == name })
+}
+
+func newPod(name string, edit func(*corev1.Pod)) corev1.Pod {
+	p := corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{Kind: "Pod", APIVersion: "v1"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "shop", UID: types.UID("uid-" + name), Labels: map[string]string{"app": name}},
+		Spec:       corev1.PodSpec{NodeName: "n0"},
+		Status:     corev1.PodStatus{Phase: corev1.PodRunning},
+	}
+	if edit != nil {
+		edit(&p)
+	}
+	return p
+}
+
+func daemonPod(p *corev1.Pod) {
+	p.Namespace = "kube-system"
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "proxy", UID: "ds", Controller: new(true)}}
+}
+
+func staticPod(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} }
+
+// drained is node n0 with the pods web, a DaemonSet's and a static one, whose daemon asks for a drain.
+func drained(t *testing.T, request string) (*world, *controller.Drain, *podServer) {
+	t.Helper()
+	n := node("n0", "v0", "v1")
+	n.Annotations[v1alpha1.DesiredDrainAnnotation] = request
+	n.Annotations[v1alpha1.LastAppliedDrainAnnotation] = "uncordon-v0"
+	w := newWorld(t, n)
+	s := &podServer{
+		refusing: map[string]bool{},
+		pods:     []corev1.Pod{newPod("web", nil), newPod("proxy", daemonPod), newPod("etcd", staticPod)},
+		budgets: []policyv1.PodDisruptionBudget{{
+			ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"},
+			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
+			Status:     policyv1.PodDisruptionBudgetStatus{DesiredHealthy: 2, CurrentHealthy: 2, ExpectedPods: 3},
+		}},
+	}
+	server := httptest.NewServer(s)
+	t.Cleanup(server.Close)
+	return w, w.drainer(t, server.URL), s
+}
+
+func (w *world) drainer(t *testing.T, url string) *controller.Drain {
+	t.Helper()
+	clients, err := kubernetes.NewForConfig(&rest.Config{Host: url, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: "application/json"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &controller.Drain{Client: w.through, Clients: clients, Now: func() time.Time { return w.now }, Events: w.told}
+}
+
+func (w *world) drain(r *controller.Drain) reconcile.Result {
+	w.t.Helper()
+	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second) // a client that sleeps for a Retry-After does not make it
+	defer cancel()
+	result, err := r.Reconcile(ctx, request("n0"))
+	if err != nil {
+		w.t.Fatalf("draining: %v", err)
+	}
+	return result
+}
+
+// shown is the node as a drain leaves it: cordon, mark, acknowledgement, status.
+func (w *world) shown() string {
+	n := w.node("n0")
+	a := n.Annotations
+	return fmt.Sprintf("cordoned=%t for=%q applied=%s started=%q status=%q", n.Spec.Unschedulable, a[v1alpha1.CordonedAnnotation],
+		a[v1alpha1.LastAppliedDrainAnnotation], a[v1alpha1.DrainStartedAnnotation], a[v1alpha1.DrainStatusAnnotation])
+}
+
+func (w *world) ask(what string) {
+	change(w, w.node("n0"), func(n *corev1.Node) { n.Annotations[v1alpha1.DesiredDrainAnnotation] = what })
+}
+
+// TestDraining is what the drain controller promises, a sentence each.
+func TestDraining(t *testing.T) {
+	for sentence, story := range map[string]func(t *testing.T, w *world, r *controller.Drain, s *podServer){
+		"it cordons, evicts what has to go, waits for it, and acknowledges": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
+			equal(t, "when to look again", w.drain(r).RequeueAfter, 5*time.Second)
+			equal(t, "evicted", fmt.Sprint(s.evicted), "[web]")
+			equal(t, "the node", w.shown(), `cordoned=true for="v1" applied=uncordon-v0 started="2026-01-02T12:00:00Z" status="1 of 1 pods left: shop/web evicted, about to terminate"`)
+			w.now = w.now.Add(5 * time.Second)
+			w.drain(r)
+			equal(t, "evicted", fmt.Sprint(s.evicted), "[web]")
+			s.end("web")
+			equal(t, "when to look again", w.drain(r).RequeueAfter, 0)
+			equal(t, "the node", w.shown(), `cordoned=true for="v1" applied=drain-v1 started="" status=""`)
+			equal(t, "the events", strings.Join(w.told.lines, "\n"), "Normal Cordon: cordoned for v1")
+		},
+		"a refusal by a budget is waited for, with the budget's name, and asked again": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
+			s.refusing["web"] = true
+			w.drain(r)
+			has(t, "the node", w.shown(), "applied=uncordon-v0", "1 of 1 pods left: shop/web blocked by PodDisruptionBudget shop/web: needs 2 of 3 healthy, has 2")
+			w.drain(r)
+			equal(t, "refusals at once", len(s.refused), 1)
+			w.now = w.now.Add(6 * time.Second)
+			s.refusing["web"] = false
+			w.drain(r)
+			equal(t, "evicted once there is room", fmt.Sprint(s.evicted), "[web]")
+		},
+		"a server that is too busy is not taken for a budget": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
+			s.busy = true
+			w.drain(r)
+			has(t, "the node", w.shown(), "shop/web evicting it: too many requests")
+		},
+		"what takes long is told once, and again once it is stuck": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
+			s.refusing["web"] = true
+			for range 90 {
+				w.drain(r)
+				w.now = w.now.Add(time.Minute)
+			}
+			var got []string
+			for _, line := range w.told.lines {
+				got = append(got, strings.Join(strings.Fields(line)[:2], " "))
+			}
+			equal(t, "the events", strings.Join(got, ", "), "Normal Cordon:, Warning DrainThresholdExceeded:, Warning DrainFailed:")
+		},
+		"a restart of the controller does not set the clock back": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
+			s.refusing["web"] = true
+			w.drain(r)
+			w.now = w.now.Add(11 * time.Minute)
+			w.drain(&controller.Drain{Client: w.through, Clients: r.Clients, Now: r.Now, Events: w.told})
+			has(t, "the event", w.lastEvent(), "Warning DrainThresholdExceeded: ", "PodDisruptionBudget shop/web")
+		},
+		"a pod that comes back under its name is evicted as well": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
+			w.drain(r)
+			s.end("web")
+			s.pods = append(s.pods, newPod("web", func(p *corev1.Pod) { p.UID = "uid-web-2" }))
+			w.drain(r)
+			equal(t, "evicted", fmt.Sprint(s.evicted), "[web web]")
+		},
+		"a node that somebody uncordons meanwhile is cordoned again": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
+			w.drain(r)
+			change(w, w.node("n0"), func(n *corev1.Node) { n.Spec.Unschedulable = false })
+			s.end("web")
+			w.drain(r)
+			has(t, "the node", w.shown(), "cordoned=true", "applied=drain-v1")
+		},
+		"uncordon lifts our cordon": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
+			s.end("web")
+			w.drain(r)
+			w.ask("uncordon-v1")
+			w.drain(r)
+			equal(t, "the node", w.shown(), `cordoned=false for="" applied=uncordon-v1 started="" status=""`)
+		},
+		"an administrator's cordon survives drain and uncordon": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
+			change(w, w.node("n0"), func(n *corev1.Node) { n.Spec.Unschedulable = true })
+			s.end("web")
+			w.drain(r)
+			has(t, "drained", w.shown(), `cordoned=true for="" applied=drain-v1`)
+			w.ask("uncordon-v1")
+			w.drain(r)
+			has(t, "in the end", w.shown(), `cordoned=true for="" applied=uncordon-v1`)
+		},
+		"a drain that is called off by a revert to the config in force frees the node": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
+			s.refusing["web"] = true
+			w.drain(r)
+			w.ask("uncordon-v0") // what was applied last, so the daemon sees nothing to wait for
+			w.drain(r)
+			equal(t, "the node", w.shown(), `cordoned=false for="" applied=uncordon-v0 started="" status=""`)
+		},
+		"nothing asked, nothing written": func(t *testing.T, w *world, r *controller.Drain, _ *podServer) {
+			w.ask("uncordon-v0")
+			w.drain(r)
+			equal(t, "writes", len(w.life.writes), 0)
+		},
+		"a daemon of another protocol is an error that nobody tries again": func(t *testing.T, w *world, r *controller.Drain, _ *podServer) {
+			w.ask("reboot-v1")
+			_, err := r.Reconcile(t.Context(), request("n0"))
+			if err == nil || !strings.Contains(err.Error(), "terminal") {
+				t.Errorf("%v, want a terminal error", err)
+			}
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			w, r, s := drained(t, "drain-v1")
+			story(t, w, r, s)
+		})
+	}
+}
+
+// TestACrashInADrain: dead after any write, the next controller ends where a living one does.
+func TestACrashInADrain(t *testing.T) {
+	for k := range 4 {
+		w, r, s := drained(t, "drain-v1")
+		w.life.left = k
+		_, _ = r.Reconcile(t.Context(), request("n0")) // dies
+		s.end("web")
+		w.restart()
+		w.drain(&controller.Drain{Client: w.through, Clients: r.Clients, Now: r.Now, Events: w.told})
+		equal(t, fmt.Sprintf("after a death at write %d", k), w.shown(), `cordoned=true for="v1" applied=drain-v1 started="" status=""`)
+	}
+}

@@ -1,0 +1,44 @@
+package controller_test
+
+import (
+	"testing"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// TestHistoryPolicy: what becomes of a commit that may not descend from the one in force.
+func TestHistoryPolicy(t *testing.T) {
+	for sentence, tc := range map[string]struct {
+		policy  v1alpha1.HistoryPolicy
+		descent source.Descent
+		applied bool
+		says    string
+	}{
+		"an ordinary push goes through a block":             {v1alpha1.HistoryBlock, source.Descends, true, "applied revision main@sha1:"},
+		"a rewritten branch is blocked, and says why":       {v1alpha1.HistoryBlock, source.Rewritten, false, "False|HistoryRewritten|"},
+		"a block where history is not at hand is refused":   {v1alpha1.HistoryBlock, source.Unknown, false, "False|InvalidSpec|spec.historyPolicy Block needs"},
+		"a rewritten branch is applied with a warning":      {v1alpha1.HistoryWarn, source.Rewritten, true, "the history of the branch was rewritten"},
+		"without history a warning has nothing to say":      {v1alpha1.HistoryWarn, source.Unknown, true, "applied revision main@sha1:"},
+		"who allows everything is not even told":            {v1alpha1.HistoryAllow, source.Rewritten, true, "applied revision main@sha1:"},
+		"a policy that is not set warns, as the default is": {"", source.Rewritten, true, "the history of the branch was rewritten"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			w := newWorld(t)
+			change(w, w.gitSource(), func(s *v1alpha1.GitSource) { s.Spec.HistoryPolicy = tc.policy })
+			old := w.repo.push("say hello", files("worker/10-motd.bu=hello"))
+			w.follow()
+			equal(t, "the first commit, which has nothing before it", w.gitSource().Status.AppliedRevision, old)
+			w.repo.descent = tc.descent
+			revision := w.repo.push("say more", files("worker/10-motd.bu=more"))
+			w.tick()
+			w.follow()
+			has(t, "Ready", w.condition("Ready"), tc.says)
+			want := old
+			if tc.applied {
+				want = revision
+			}
+			equal(t, "the revision applied", w.gitSource().Status.AppliedRevision, want)
+		})
+	}
+}

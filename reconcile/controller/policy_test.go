@@ -1,0 +1,68 @@
+package controller_test
+
+import (
+	"testing"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/reconcile/controller"
+)
+
+func disruption(path string, actions ...operatorv1.NodeDisruptionPolicySpecActionType) *operatorv1.MachineConfiguration {
+	file := operatorv1.NodeDisruptionPolicySpecFile{Path: path}
+	for _, a := range actions {
+		file.Actions = append(file.Actions, operatorv1.NodeDisruptionPolicySpecAction{Type: a})
+	}
+	mc := &operatorv1.MachineConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "cluster", Generation: 4}}
+	mc.Spec.NodeDisruptionPolicy.Files = []operatorv1.NodeDisruptionPolicySpecFile{file}
+	return mc
+}
+
+// TestThePolicyInForce is what the daemons read.
+func TestThePolicyInForce(t *testing.T) {
+	w := newWorld(t, disruption("/etc/motd", operatorv1.NoneSpecAction))
+	r := &controller.Policy{Client: w.through, Events: w.told}
+	look := func(name string) {
+		t.Helper()
+		if _, err := r.Reconcile(t.Context(), request(name)); err != nil {
+			t.Errorf("it is tried again, though only a person can help: %v", err)
+		}
+	}
+	look("cluster")
+	mc := get(w, "cluster", &operatorv1.MachineConfiguration{})
+	equal(t, "the generation that the status speaks of", mc.Status.ObservedGeneration, 4)
+	p, err := policy.FromStatus(mc.Status.NodeDisruptionPolicyStatus)
+	if err != nil {
+		t.Fatal(err)
+	}
+	equal(t, "rules for files: the defaults and the user's", len(p.Files), len(policy.Default().Files)+1)
+
+	t.Run("looking again writes nothing", func(t *testing.T) {
+		w.life.writes = nil
+		look("cluster")
+		equal(t, "writes", len(w.life.writes), 0)
+	})
+	t.Run("a policy that cannot be read leaves the last status in force and is told, with every bad rule", func(t *testing.T) {
+		change(w, get(w, "cluster", &operatorv1.MachineConfiguration{}), func(mc *operatorv1.MachineConfiguration) {
+			mc.Spec.NodeDisruptionPolicy = disruption("etc/motd", operatorv1.NoneSpecAction, operatorv1.RebootSpecAction).Spec.NodeDisruptionPolicy
+		})
+		look("cluster")
+		after := get(w, "cluster", &operatorv1.MachineConfiguration{})
+		equal(t, "the generation that the status speaks of", after.Status.ObservedGeneration, 4)
+		equal(t, "rules for files", len(after.Status.NodeDisruptionPolicyStatus.ClusterPolicies.Files), len(p.Files))
+		has(t, "the event", w.lastEvent(), "Warning InvalidNodeDisruptionPolicy: ", "its path is not absolute", "stands alone")
+	})
+	t.Run("another object of that kind does not count", func(t *testing.T) {
+		other := disruption("/etc/issue", operatorv1.NoneSpecAction)
+		other.Name = "other"
+		w.create(other)
+		look("other")
+		equal(t, "its status", get(w, "other", &operatorv1.MachineConfiguration{}).Status.ObservedGeneration, 0)
+	})
+	t.Run("none at all is no error", func(t *testing.T) {
+		w.remove(get(w, "cluster", &operatorv1.MachineConfiguration{}))
+		look("cluster")
+	})
+}

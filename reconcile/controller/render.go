@@ -1,0 +1,367 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/reconcile/render"
+	"github.com/bunsen-os/bunsen/reconcile/status"
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// Render makes each pool's rendered config.
+//
+// Reads: MachineConfig, MachineConfigPool, MachineConfiguration, GitSource.status
+// Writes: `rendered-<pool>-<hash>` MachineConfig, pool.spec.configuration, the pool's RenderDegraded condition
+type Render struct {
+	// Client reads from the manager's cache and writes.
+	Client client.Client
+	// Renderer merges, and remembers what it parsed.
+	Renderer *render.Renderer
+	// Defaults of the cluster for what no MachineConfig sets.
+	Defaults render.Defaults
+	// Version of Bunsen, recorded on what it renders.
+	Version string
+	// Now is the clock.
+	Now func() time.Time
+	// Events tells people.
+	Events Events
+
+	seen digests
+}
+
+// renderFacts is everything that a render may look at.
+type renderFacts struct {
+	pool     *mcfgv1.MachineConfigPool
+	selected []*mcfgv1.MachineConfig
+	// sources by name, of the selected fragments.
+	sources map[string]*v1alpha1.GitSource
+	// current is the config that pool.spec.configuration names, nil where there is none.
+	current *mcfgv1.MachineConfig
+	// overrides let storage changes through, to new nodes only.
+	overrides policy.Overrides
+	// unsettled says which source is half applied, or is empty.
+	unsettled string
+}
+
+// Reconcile renders one pool.
+func (r *Render) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	pool := &mcfgv1.MachineConfigPool{}
+	if err := r.Client.Get(ctx, req.NamespacedName, pool); err != nil {
+		r.Renderer.Forget(req.Name)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	if !pool.DeletionTimestamp.IsZero() {
+		return reconcile.Result{}, nil
+	}
+	facts, err := r.gather(ctx, pool)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if facts.unsettled != "" {
+		return reconcile.Result{}, nil // the event of the inventory, or of the fragment put right, comes next
+	}
+	if len(facts.selected) == 0 && pool.Spec.Configuration.Name == "" {
+		return reconcile.Result{}, r.report(ctx, pool.Name, nil) // nothing is wrong with a pool that nobody has written for yet
+	}
+	rendered, err := r.decide(facts)
+	if err == nil {
+		err = r.commit(ctx, facts, rendered)
+	}
+	return reconcile.Result{}, r.report(ctx, pool.Name, err)
+}
+
+// gather reads everything once.
+func (r *Render) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool) (renderFacts, error) {
+	f := renderFacts{pool: pool, sources: map[string]*v1alpha1.GitSource{}}
+	var all mcfgv1.MachineConfigList
+	if err := r.Client.List(ctx, &all); err != nil {
+		return f, fmt.Errorf("listing MachineConfigs: %w", err)
+	}
+	var sources v1alpha1.GitSourceList
+	if err := r.Client.List(ctx, &sources); err != nil {
+		return f, fmt.Errorf("listing GitSources: %w", err)
+	}
+	for i := range sources.Items {
+		src := &sources.Items[i]
+		whole, name, err := r.seen.whole(src, owned(all.Items, src.Name))
+		if err != nil {
+			return f, err
+		}
+		if !whole && f.unsettled == "" {
+			f.unsettled = fmt.Sprintf("GitSource %q is being applied (MachineConfig %q)", src.Name, name)
+		}
+		f.sources[src.Name] = src
+	}
+	rules := &operatorv1.MachineConfiguration{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: policyName}, rules); client.IgnoreNotFound(err) != nil {
+		return f, fmt.Errorf("reading MachineConfiguration %q: %w", policyName, err)
+	}
+	f.overrides = policy.OverridesFrom(rules.Spec.IrreconcilableValidationOverrides)
+	selector, err := metav1.LabelSelectorAsSelector(pool.Spec.MachineConfigSelector)
+	if err != nil {
+		return f, fmt.Errorf("reading the machineConfigSelector of pool %q: %w", pool.Name, err)
+	}
+	for i := range all.Items {
+		mc := &all.Items[i]
+		if !selector.Empty() && selector.Matches(labels.Set(mc.Labels)) {
+			f.selected = append(f.selected, mc)
+		}
+		if mc.Name == pool.Spec.Configuration.Name {
+			f.current = mc
+		}
+	}
+	return f, nil
+}
+
+// decide merges, and refuses what running nodes cannot take.
+func (r *Render) decide(f renderFacts) (render.Rendered, error) {
+	if len(f.selected) == 0 {
+		return render.Rendered{}, fault.NewWait(v1alpha1.ReasonProgressing, fmt.Errorf("no MachineConfig carries the labels that the pool selects any more; %s stays in force; push a document to pools/%s/", f.pool.Spec.Configuration.Name, f.pool.Name))
+	}
+	rendered, err := r.Renderer.Merge(f.pool.Name, f.selected, r.Defaults)
+	if err != nil {
+		return rendered, fault.NewStalled(v1alpha1.ReasonInvalidTree, err)
+	}
+	if f.current == nil || f.current.Name == rendered.Name {
+		return rendered, nil
+	}
+	old, err := machineconfig.Parse(f.current.Spec)
+	if err != nil {
+		return rendered, fmt.Errorf("reading the config in force, MachineConfig %q: %w", f.current.Name, err)
+	}
+	refusals := policy.Refuse(old, rendered.Config, f.overrides)
+	if len(refusals) == 0 {
+		return rendered, nil
+	}
+	lines := make([]string, len(refusals))
+	for i, refusal := range refusals {
+		lines[i] = refusal.Field + ": " + refusal.Why
+	}
+	moved, err := r.moved(f)
+	if err != nil {
+		return rendered, err
+	}
+	return rendered, fault.NewStalled(v1alpha1.ReasonInvalidTree, fmt.Errorf("running nodes cannot take %s: %s; changed since %s: %s",
+		rendered.Name, strings.Join(lines, "; "), f.current.Name, strings.Join(moved, ", ")))
+}
+
+// moved names the inputs that are not those of the config in force, with their files: a refusal comes from one of them.
+func (r *Render) moved(f renderFacts) ([]string, error) {
+	was := map[string]string{}
+	if raw := f.current.Annotations[v1alpha1.InputsAnnotation]; raw != "" {
+		if err := json.Unmarshal([]byte(raw), &was); err != nil {
+			return nil, fmt.Errorf("reading annotation %s of MachineConfig %q: %w", v1alpha1.InputsAnnotation, f.current.Name, err)
+		}
+	}
+	var out []string
+	for _, mc := range f.selected {
+		digest, err := r.seen.of(mc)
+		if err != nil {
+			return nil, err
+		}
+		if was[mc.Name] != digest {
+			out = append(out, mc.Name+madeFrom(mc))
+		}
+		delete(was, mc.Name)
+	}
+	for name := range was {
+		out = append(out, name+" (gone)")
+	}
+	sort.Strings(out)
+	return out, nil
+}
+
+// madeFrom says which files of the repository a fragment was made from; nothing for one made through the API.
+func madeFrom(mc *mcfgv1.MachineConfig) string {
+	var files []struct {
+		File string `json:"file"`
+	}
+	if json.Unmarshal([]byte(mc.Annotations[v1alpha1.FileAnnotation]), &files) != nil || len(files) == 0 {
+		return ""
+	}
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = f.File
+	}
+	return " (" + strings.Join(names, ", ") + ")"
+}
+
+// commit puts the rendered config on the cluster and the pool on it, in this order: a pool never names what is not there.
+func (r *Render) commit(ctx context.Context, f renderFacts, rendered render.Rendered) error {
+	mc, err := r.object(f, rendered)
+	if err != nil {
+		return err
+	}
+	live := &mcfgv1.MachineConfig{}
+	switch err := r.Client.Get(ctx, client.ObjectKeyFromObject(mc), live); {
+	case err == nil:
+		if err := r.restore(ctx, mc, live); err != nil {
+			return err
+		}
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("reading MachineConfig %q: %w", mc.Name, err)
+	default:
+		if err := r.Client.Create(ctx, mc); err != nil {
+			return fmt.Errorf("creating MachineConfig %q: %w", mc.Name, err)
+		}
+		r.Events.Eventf(f.pool, mc, corev1.EventTypeNormal, "RenderedConfigGenerated", "Render", "%s from %s %q",
+			mc.Name, short(mc.Annotations[v1alpha1.RevisionAnnotation]), mc.Annotations[v1alpha1.CommitSubjectAnnotation])
+		for _, w := range rendered.Warnings {
+			r.Events.Eventf(f.pool, mc, corev1.EventTypeWarning, "RenderWarning", "Render", "%s", clip(w))
+		}
+	}
+	return r.point(ctx, f, rendered, newest(f.sourcesOf()))
+}
+
+// restore puts back the content of a rendered config that somebody edited: its name promises it.
+func (r *Render) restore(ctx context.Context, want, live *mcfgv1.MachineConfig) error {
+	a, err := digestOf(want)
+	if err != nil {
+		return err
+	}
+	b, err := r.seen.of(live)
+	if err != nil || a == b {
+		return err
+	}
+	fixed := live.DeepCopy()
+	fixed.Spec = want.Spec
+	if err := r.Client.Update(ctx, fixed); err != nil {
+		return fmt.Errorf("restoring MachineConfig %q: %w", want.Name, err)
+	}
+	return nil
+}
+
+// point moves pool.spec.configuration; the annotation says for which revision.
+func (r *Render) point(ctx context.Context, f renderFacts, rendered render.Rendered, src *v1alpha1.GitSource) error {
+	before := f.pool.DeepCopy()
+	pool := f.pool.DeepCopy()
+	pool.Spec.Configuration.Name = rendered.Name
+	pool.Spec.Configuration.Kind = kindMachineConfig
+	pool.Spec.Configuration.APIVersion = mcfgv1.GroupVersion.String()
+	pool.Spec.Configuration.Source = nil
+	for _, name := range rendered.Inputs {
+		pool.Spec.Configuration.Source = append(pool.Spec.Configuration.Source, corev1.ObjectReference{
+			APIVersion: mcfgv1.GroupVersion.String(), Kind: kindMachineConfig, Name: name,
+		})
+	}
+	if src != nil {
+		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.RevisionAnnotation, src.Status.AppliedRevision)
+		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.SourceAnnotation, src.Name)
+	}
+	if equality.Semantic.DeepEqual(before, pool) {
+		return nil
+	}
+	if err := r.Client.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("pointing pool %q at %q: %w", pool.Name, rendered.Name, err)
+	}
+	*f.pool = *pool
+	return nil
+}
+
+// object is the rendered config as an API object, annotated with the commit that produced it.
+func (r *Render) object(f renderFacts, rendered render.Rendered) (*mcfgv1.MachineConfig, error) {
+	inputs := map[string]string{}
+	for _, mc := range f.selected {
+		digest, err := r.seen.of(mc)
+		if err != nil {
+			return nil, err
+		}
+		inputs[mc.Name] = digest
+	}
+	list, err := json.Marshal(inputs)
+	if err != nil {
+		return nil, fmt.Errorf("writing the inputs of %q: %w", rendered.Name, err)
+	}
+	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: rendered.Name}, Spec: rendered.Spec}
+	mc.OwnerReferences = []metav1.OwnerReference{*metav1.NewControllerRef(f.pool, mcfgv1.GroupVersion.WithKind("MachineConfigPool"))}
+	mc.Annotations = map[string]string{
+		v1alpha1.GeneratedByAnnotation: r.Version,
+		v1alpha1.RendererAnnotation:    r.Version,
+		v1alpha1.InputsAnnotation:      string(list),
+	}
+	if src := newest(f.sourcesOf()); src != nil {
+		for k, v := range commitAnnotations(src) {
+			mc.Annotations[k] = v
+		}
+	}
+	return mc, nil
+}
+
+// sourcesOf returns the sources that own any selected fragment.
+func (f renderFacts) sourcesOf() []*v1alpha1.GitSource {
+	var out []*v1alpha1.GitSource
+	had := map[string]bool{}
+	for _, mc := range f.selected {
+		name := mc.Labels[v1alpha1.SourceLabel]
+		if src, ok := f.sources[name]; ok && !had[name] {
+			had[name] = true
+			out = append(out, src)
+		}
+	}
+	return out
+}
+
+// newest is the source whose applied commit is the youngest: with several, it is the one that moved last.
+func newest(sources []*v1alpha1.GitSource) *v1alpha1.GitSource {
+	var out *v1alpha1.GitSource
+	for _, src := range sources {
+		if src.Status.AppliedCommit == nil {
+			continue
+		}
+		if out == nil || out.Status.AppliedCommit.Time.Before(&src.Status.AppliedCommit.Time) {
+			out = src
+		}
+	}
+	return out
+}
+
+func commitAnnotations(src *v1alpha1.GitSource) map[string]string {
+	c := src.Status.AppliedCommit
+	out := map[string]string{
+		v1alpha1.SourceAnnotation:        src.Name,
+		v1alpha1.RepositoryAnnotation:    source.Redact(src.Spec.URL),
+		v1alpha1.RevisionAnnotation:      c.Revision,
+		v1alpha1.CommitAuthorAnnotation:  c.Author,
+		v1alpha1.CommitSubjectAnnotation: c.Subject,
+		v1alpha1.CommitTimeAnnotation:    c.Time.UTC().Format(time.RFC3339),
+	}
+	if c.VerifiedBy != "" {
+		out[v1alpha1.VerifiedByAnnotation] = c.VerifiedBy
+	}
+	return out
+}
+
+// report writes RenderDegraded from the outcome, and returns the error where another try helps.
+func (r *Render) report(ctx context.Context, pool string, failed error) error {
+	live := &mcfgv1.MachineConfigPool{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: pool}, live); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	before := live.DeepCopy()
+	live.Status = status.Rendered(before.Status, pool, failed, r.Now())
+	if err := writeStatus(ctx, r.Client, live, before); err != nil {
+		return fmt.Errorf("writing the status of pool %q: %w", pool, err)
+	}
+	if failed == nil || fault.Of(failed, "").Kind != fault.Retry {
+		return nil
+	}
+	return failed
+}

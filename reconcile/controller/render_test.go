@@ -1,0 +1,187 @@
+package controller_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// push makes a commit and lets the source controller apply it.
+func (w *world) push(subject string, parts ...string) string {
+	w.t.Helper()
+	revision := w.repo.push(subject, files(parts...))
+	w.tick()
+	w.follow()
+	if c := w.condition("Ready"); !strings.HasPrefix(c, "True") {
+		w.t.Fatalf("applying %q: %s", subject, c)
+	}
+	return revision
+}
+
+const linked = `-- pools/worker/20-link.bu --
+variant: fcos
+version: 1.6.0
+storage:
+  links:
+    - path: /etc/localtime
+      target: ../usr/share/zoneinfo/UTC
+`
+
+// TestRendering is what the render controller promises, a sentence each. Every story begins with one commit applied.
+func TestRendering(t *testing.T) {
+	for sentence, story := range map[string]func(t *testing.T, w *world, first string){
+		"a pool gets a config that names its commit, and its inputs in the order of merging": func(t *testing.T, w *world, first string) {
+			w.create(byHand("00-mine", "worker", `{"ignition":{"version":"3.2.0"}}`))
+			name := w.renderPool("worker")
+			mc := w.config(name)
+			a := mc.Annotations
+			equal(t, "its source", a[v1alpha1.SourceAnnotation]+" "+a[v1alpha1.RepositoryAnnotation], "os https://git.example.com/os")
+			equal(t, "its commit", a[v1alpha1.RevisionAnnotation]+" "+a[v1alpha1.CommitSubjectAnnotation]+" "+a[v1alpha1.CommitAuthorAnnotation], first+" begin Ada <ada@example.com>")
+			equal(t, "its time", a[v1alpha1.CommitTimeAnnotation], "2026-01-02T12:01:00Z")
+			equal(t, "its owner", mc.OwnerReferences[0].Kind+" "+mc.OwnerReferences[0].Name, "MachineConfigPool worker")
+			var inputs map[string]string
+			if err := json.Unmarshal([]byte(a[v1alpha1.InputsAnnotation]), &inputs); err != nil {
+				t.Fatal(err)
+			}
+			equal(t, "a digest among its inputs", inputs["10-worker-motd"], w.config("10-worker-motd").Annotations[v1alpha1.DigestAnnotation])
+			p := w.pool("worker")
+			var sources []string
+			for _, s := range p.Spec.Configuration.Source {
+				sources = append(sources, s.Name)
+			}
+			equal(t, "spec.configuration.source", strings.Join(sources, " "), "00-mine 10-worker-motd")
+			equal(t, "the pool's revision", p.Annotations[v1alpha1.RevisionAnnotation], first)
+			has(t, "the event", w.lastEvent(), "Normal RenderedConfigGenerated: "+name, `"begin"`)
+		},
+		"looking again writes nothing": func(t *testing.T, w *world, _ string) {
+			w.renderPool("worker")
+			w.life.writes = nil
+			w.renderPool("worker")
+			equal(t, "writes", strings.Join(w.life.writes, ", "), "")
+		},
+		"two pools render apart": func(t *testing.T, w *world, _ string) {
+			master := w.renderPool("master")
+			worker := w.renderPool("worker")
+			w.push("worker only", "worker/10-motd.bu=changed", "master/10-motd.bu=one")
+			if got := w.renderPool("worker"); got == worker {
+				t.Error("pool worker did not move")
+			}
+			equal(t, "pool master", w.renderPool("master"), master)
+		},
+		"it waits while a source is half applied": func(t *testing.T, w *world, _ string) {
+			before := w.renderPool("worker")
+			w.repo.push("three", files("worker/10-motd.bu=two", "worker/20-issue.bu=two", "worker/30-limits.bu=two", "master/10-motd.bu=one"))
+			w.tick()
+			w.life.left = 2
+			w.attempt()
+			w.restart()
+			equal(t, "while it is half applied", w.renderPool("worker"), before)
+			w.follow()
+			if got := w.renderPool("worker"); got == before {
+				t.Error("pool worker did not move once the commit was whole")
+			}
+		},
+		"it waits while a fragment is edited by hand": func(t *testing.T, w *world, _ string) {
+			before := w.renderPool("worker")
+			change(w, w.config("10-worker-motd"), func(mc *mcfgv1.MachineConfig) { mc.Spec.KernelArguments = []string{"quiet"} })
+			equal(t, "the rendered config", w.renderPool("worker"), before)
+		},
+		"a revert returns to the earlier name, and what that says of its commit stays": func(t *testing.T, w *world, first string) {
+			before := w.renderPool("worker")
+			w.push("change", "worker/10-motd.bu=two", "master/10-motd.bu=one")
+			w.renderPool("worker")
+			again := w.push("revert", "worker/10-motd.bu=one", "master/10-motd.bu=one")
+			equal(t, "the name", w.renderPool("worker"), before)
+			equal(t, "its revision", w.config(before).Annotations[v1alpha1.RevisionAnnotation], first)
+			equal(t, "the pool's revision", w.pool("worker").Annotations[v1alpha1.RevisionAnnotation], again)
+		},
+		"a commit that changes nothing for a pool gives it no new config": func(t *testing.T, w *world, first string) {
+			before := w.renderPool("worker")
+			again := w.push("explain", "worker/10-motd.bu=one", "master/10-motd.bu=one", "-- README.md --\nHi.\n")
+			w.life.writes = nil
+			equal(t, "the name", w.renderPool("worker"), before)
+			equal(t, "its revision", w.config(before).Annotations[v1alpha1.RevisionAnnotation], first)
+			equal(t, "the pool's revision", w.pool("worker").Annotations[v1alpha1.RevisionAnnotation], again)
+		},
+		"a pool that nobody has written for yet is not degraded": func(t *testing.T, w *world, _ string) {
+			w.create(pool("gpu"))
+			equal(t, "the name", w.renderPool("gpu"), "")
+			has(t, "RenderDegraded", poolCondition(w.pool("gpu"), mcfgv1.MachineConfigPoolRenderDegraded), "False|")
+		},
+		"a pool that lost all its documents keeps its config, and says so with the way out": func(t *testing.T, w *world, _ string) {
+			before := w.renderPool("worker")
+			w.push("forget the workers", "master/10-motd.bu=one")
+			equal(t, "the name", w.renderPool("worker"), before)
+			has(t, "RenderDegraded", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "True|Failed to render configuration for pool worker: ", before+" stays in force", "pools/worker/")
+		},
+		"an empty selector selects nothing": func(t *testing.T, w *world, _ string) {
+			p := pool("all")
+			p.Spec.MachineConfigSelector = &metav1.LabelSelector{}
+			w.create(p)
+			equal(t, "the name", w.renderPool("all"), "")
+		},
+		"what running nodes cannot take is refused with the reason and where it comes from, and the old config stays": func(t *testing.T, w *world, _ string) {
+			before := w.renderPool("worker")
+			w.push("link", "worker/10-motd.bu=one", "master/10-motd.bu=one", linked)
+			equal(t, "the name", w.renderPool("worker"), before)
+			equal(t, "rendered configs", strings.Count(strings.Join(keys(w.configs()), " "), "rendered-worker-"), 1)
+			has(t, "RenderDegraded", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded),
+				"True|", "running nodes cannot take", "storage.links", "first boot only", "20-worker-link (pools/worker/20-link.bu)")
+			w.push("no link", "worker/10-motd.bu=two", "master/10-motd.bu=one")
+			if got := w.renderPool("worker"); got == before {
+				t.Error("the next good commit did not go through")
+			}
+			equal(t, "RenderDegraded", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "False|")
+		},
+		"a MachineConfig that cannot be read is named, and the old config stays": func(t *testing.T, w *world, _ string) {
+			before := w.renderPool("worker")
+			w.create(byHand("99-bad", "worker", `{"ignition":{"version":"9.9.9"}}`))
+			_, err := w.render.Reconcile(t.Context(), request("worker"))
+			if err != nil {
+				t.Errorf("it is tried again and again, though only a person can help: %v", err)
+			}
+			equal(t, "the name", w.pool("worker").Spec.Configuration.Name, before)
+			has(t, "RenderDegraded", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "True|", "99-bad")
+			w.remove(w.config("99-bad"))
+			equal(t, "the name", w.renderPool("worker"), before)
+			equal(t, "RenderDegraded", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "False|")
+		},
+		"a rendered config that was edited by hand is put back": func(t *testing.T, w *world, _ string) {
+			name := w.renderPool("worker")
+			change(w, w.config(name), func(mc *mcfgv1.MachineConfig) { mc.Spec.KernelArguments = []string{"quiet"} })
+			w.renderPool("worker")
+			equal(t, "kernel arguments", len(w.config(name).Spec.KernelArguments), 0)
+		},
+		"a rendered config that was deleted by hand is made again": func(t *testing.T, w *world, _ string) {
+			name := w.renderPool("worker")
+			w.remove(w.config(name))
+			equal(t, "the name", w.renderPool("worker"), name)
+			has(t, "its content", string(w.config(name).Spec.Config.Raw), "data:,one")
+		},
+		"a pool that is gone is no error": func(t *testing.T, w *world, _ string) {
+			if _, err := w.render.Reconcile(t.Context(), request("gone")); err != nil {
+				t.Error(err)
+			}
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			w := newWorld(t)
+			first := w.repo.push("begin", files("worker/10-motd.bu=one", "master/10-motd.bu=one"))
+			w.follow()
+			story(t, w, first)
+		})
+	}
+}
+
+func keys(m map[string]*mcfgv1.MachineConfig) []string {
+	var out []string
+	for k := range m {
+		out = append(out, k)
+	}
+	return out
+}

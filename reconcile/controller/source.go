@@ -1,0 +1,339 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/status"
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/transpile"
+)
+
+// Repository is one remote repository, as a GitSource describes it.
+type Repository interface {
+	// List returns the remote's refs; it costs one ref listing.
+	List(ctx context.Context) ([]source.Ref, error)
+	// Tree returns the files of a commit below the source's path; a commit that was fetched before costs no network.
+	Tree(ctx context.Context, picked source.Picked) (source.Tree, error)
+	// Descends tells whether the commit newer has older among its ancestors, as far as that is known.
+	Descends(ctx context.Context, older, newer string) (source.Descent, error)
+}
+
+// Secrets are the contents of the Secrets that a spec names; nil where it names none.
+type Secrets struct {
+	// Credentials for the remote, and Keys whose signature commits must bear.
+	Credentials, Keys map[string][]byte
+}
+
+// Open makes a Repository. It touches nothing yet.
+type Open func(spec v1alpha1.GitSourceSpec, secrets Secrets) (Repository, error)
+
+// Source follows repositories.
+//
+// Reads: GitSource, Secret, the remote, MachineConfig, MachineConfigPool
+// Writes: fragments as MachineConfig objects and the objects of cluster/ (server-side apply), GitSource.status last
+type Source struct {
+	// Client reads from the manager's cache and writes.
+	Client client.Client
+	// Secrets reads past the cache, so that the controller keeps no Secret in memory.
+	Secrets client.Reader
+	// Open connects to repositories.
+	Open Open
+	// Transpiler turns trees into fragments and remembers what it made.
+	Transpiler *transpile.Transpiler
+	// Namespace holds the Secrets.
+	Namespace string
+	// Now is the clock.
+	Now func() time.Time
+	// Events tells people.
+	Events Events
+
+	seen     digests
+	listings sync.Map // GitSource name → listing
+	known    sync.Map // GitSource name → known
+}
+
+// known is what a look that finds nothing new needs of the revision in force: the warnings, which stay in the status,
+// and the objects of cluster/, to see whether somebody edited one. Losing it costs one more pass over the tree.
+type known struct {
+	revision string
+	warnings []string
+	cluster  []transpile.ClusterObject
+}
+
+// listing is what a remote said last, and under which question; it spares the remote while only the cluster moved.
+type listing struct {
+	refs []source.Ref
+	err  error
+	// at is when it was asked, and wait for how long the answer, or the failure, counts.
+	at         time.Time
+	wait       time.Duration
+	generation int64
+	request    string
+}
+
+// Pauses after a failure: between two questions to a remote that does not answer, doubling up to the interval; and
+// before another try of everything else.
+const (
+	firstPause = 5 * time.Second
+	retryPause = 15 * time.Second
+)
+
+// Reconcile looks at one GitSource.
+func (r *Source) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	src := &v1alpha1.GitSource{}
+	if err := r.Client.Get(ctx, req.NamespacedName, src); err != nil {
+		r.listings.Delete(req.Name)
+		r.known.Delete(req.Name)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	now := r.Now()
+	facts := r.follow(ctx, src, now)
+	pools, err := r.pools(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	facts.Warnings = append(facts.Warnings, unrendered(pools)...)
+	before := src.DeepCopy()
+	src.Status = status.Source(before.Status, facts, now)
+	src.Status = status.Gave(src.Status, src.Status.AppliedRevision, renderedUnder(src.Status.AppliedRevision, pools))
+	if err := writeStatus(ctx, r.Client, src, before); err != nil {
+		return reconcile.Result{}, fmt.Errorf("writing the status of GitSource %q: %w", src.Name, err)
+	}
+	r.tell(before, src, facts)
+	return reconcile.Result{RequeueAfter: r.next(src, facts.Err, now)}, nil
+}
+
+// follow does everything but the status: list, pick, and where anything differs fetch, transpile and apply.
+func (r *Source) follow(ctx context.Context, src *v1alpha1.GitSource, now time.Time) status.SourceFacts {
+	out := status.SourceFacts{Generation: src.Generation, Suspended: src.Spec.Suspend}
+	if src.Spec.Suspend {
+		return out
+	}
+	out.Handled = src.Annotations[v1alpha1.ReconcileAnnotation]
+	repo, err := r.repository(ctx, src)
+	if err != nil {
+		out.Err = err
+		return out
+	}
+	refs, err := r.list(ctx, repo, src, now)
+	if err != nil {
+		out.Err = err
+		return out
+	}
+	picked, err := source.Pick(refs, src.Spec.Ref)
+	if err != nil {
+		out.Err = err
+		return out
+	}
+	out.Observed = picked.Revision().String()
+	live, err := r.live(ctx)
+	if err != nil {
+		out.Err = err
+		return out
+	}
+	settled, err := r.settled(ctx, src, out.Observed, live)
+	if err != nil || settled {
+		out.Err, out.Warnings = err, r.recall(src.Name).warnings
+		return out
+	}
+	r.advance(ctx, src, repo, picked, live, &out)
+	if f := fault.Of(out.Err, ""); f.Kind == fault.Stalled && f.Reason != v1alpha1.ReasonApplyFailed {
+		out.Err = r.hold(ctx, src, repo, live, out.Err) // not while the API server refuses part of it: the two would take turns
+	}
+	return out
+}
+
+// advance fetches one commit and applies it, or says why not.
+func (r *Source) advance(ctx context.Context, src *v1alpha1.GitSource, repo Repository, picked source.Picked,
+	live map[string]*mcfgv1.MachineConfig, out *status.SourceFacts,
+) {
+	tree, err := fetch(ctx, src, repo, picked)
+	if err != nil {
+		out.Err = err
+		return
+	}
+	rewritten, err := checkHistory(ctx, src, repo, picked)
+	if err != nil {
+		out.Err = err
+		return
+	}
+	res := r.Transpiler.Fragments(tree)
+	out.Warnings = warnings(res.Report)
+	if rewritten != "" {
+		out.Warnings = append(out.Warnings, rewritten)
+	}
+	if res.Report.Fatal() {
+		out.Err = fault.NewStalled(v1alpha1.ReasonTranspileFailed, reportError{res.Report})
+		return
+	}
+	pools, err := r.pools(ctx)
+	if err != nil {
+		out.Err = err
+		return
+	}
+	if err := missingPools(res, pools); err != nil {
+		out.Err = fault.NewStalled(v1alpha1.ReasonPoolMissing, err)
+		return
+	}
+	a := applier{client: r.Client, source: src, seen: &r.seen, live: live}
+	inventory, err := a.apply(ctx, res)
+	if err != nil {
+		out.Err = fault.Of(err, v1alpha1.ReasonApplyFailed)
+		return
+	}
+	r.known.Store(src.Name, known{out.Observed, out.Warnings, res.Cluster})
+	c := tree.Commit
+	out.Applied = &status.Applied{Inventory: inventory, Commit: v1alpha1.CommitInfo{
+		Revision: out.Observed, Subject: c.Subject, Author: c.Author, Time: metav1.NewTime(c.Time), VerifiedBy: c.Signer,
+	}}
+}
+
+func (r *Source) pools(ctx context.Context) ([]mcfgv1.MachineConfigPool, error) {
+	var list mcfgv1.MachineConfigPoolList
+	if err := r.Client.List(ctx, &list); err != nil {
+		return nil, fmt.Errorf("listing MachineConfigPools: %w", err)
+	}
+	return list.Items, nil
+}
+
+func (r *Source) repository(ctx context.Context, src *v1alpha1.GitSource) (Repository, error) {
+	var secrets Secrets
+	var err error
+	if ref := src.Spec.SecretRef; ref != nil {
+		if secrets.Credentials, err = r.secret(ctx, ref.Name, v1alpha1.ReasonAuthentication); err != nil {
+			return nil, err
+		}
+	}
+	if v := src.Spec.Verify; v != nil {
+		if secrets.Keys, err = r.secret(ctx, v.SecretRef.Name, v1alpha1.ReasonSignature); err != nil {
+			return nil, err
+		}
+	}
+	repo, err := r.Open(src.Spec, secrets)
+	if err != nil {
+		return nil, fault.Of(err, v1alpha1.ReasonInvalidSpec)
+	}
+	return repo, nil
+}
+
+func (r *Source) secret(ctx context.Context, name, reason string) (map[string][]byte, error) {
+	var s corev1.Secret
+	if err := r.Secrets.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, &s); err != nil {
+		return nil, fault.NewRetry(reason, fmt.Errorf("reading Secret %s/%s: %w", r.Namespace, name, err))
+	}
+	return s.Data, nil
+}
+
+// list asks the remote, unless it was asked a short while ago about this very spec and request: within the interval
+// where it answered, within a pause that grows up to the interval where it did not.
+func (r *Source) list(ctx context.Context, repo Repository, src *v1alpha1.GitSource, now time.Time) ([]source.Ref, error) {
+	asked := listing{at: now, generation: src.Generation, request: src.Annotations[v1alpha1.ReconcileAnnotation], wait: intervalOf(src)}
+	last := r.listing(src)
+	same := last.generation == asked.generation && last.request == asked.request
+	if same && now.Before(last.at.Add(last.wait)) {
+		return last.refs, last.err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeoutOf(src))
+	defer cancel()
+	asked.refs, asked.err = repo.List(ctx)
+	if asked.err != nil {
+		asked.err = fault.Of(asked.err, v1alpha1.ReasonUnreachable)
+		pause := firstPause
+		if same && last.err != nil {
+			pause = 2 * last.wait
+		}
+		asked.wait = min(pause, asked.wait)
+	}
+	r.listings.Store(src.Name, asked)
+	return asked.refs, asked.err
+}
+
+// listing is the last one, or the zero value before the first.
+func (r *Source) listing(src *v1alpha1.GitSource) listing {
+	if v, ok := r.listings.Load(src.Name); ok {
+		return v.(listing)
+	}
+	return listing{}
+}
+
+// recall returns what is known of the revision in force.
+func (r *Source) recall(name string) known {
+	if v, ok := r.known.Load(name); ok {
+		return v.(known)
+	}
+	return known{}
+}
+
+func (r *Source) live(ctx context.Context) (map[string]*mcfgv1.MachineConfig, error) {
+	var all mcfgv1.MachineConfigList
+	if err := r.Client.List(ctx, &all); err != nil {
+		return nil, fmt.Errorf("listing MachineConfigs: %w", err)
+	}
+	live := make(map[string]*mcfgv1.MachineConfig, len(all.Items))
+	for i := range all.Items {
+		live[all.Items[i].Name] = &all.Items[i]
+	}
+	return live, nil
+}
+
+// settled tells that the revision is applied and that nobody has touched what it put on the cluster since.
+func (r *Source) settled(ctx context.Context, src *v1alpha1.GitSource, revision string, live map[string]*mcfgv1.MachineConfig) (bool, error) {
+	if src.Status.AppliedRevision != revision || src.Status.AppliedGeneration != src.Generation {
+		return false, nil
+	}
+	whole, _, err := r.seen.whole(src, mine(live, src.Name))
+	if err != nil || !whole {
+		return false, err
+	}
+	k := r.recall(src.Name)
+	if k.revision != revision {
+		return false, nil
+	}
+	for _, o := range k.cluster {
+		if held, err := r.held(ctx, src, o); err != nil || !held {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// next is when to look again by itself; a request, a changed spec and changed objects come sooner by their events.
+func (r *Source) next(src *v1alpha1.GitSource, failed error, now time.Time) time.Duration {
+	if src.Spec.Suspend {
+		return 0
+	}
+	wait := intervalOf(src)
+	last := r.listing(src)
+	if !last.at.IsZero() {
+		wait = max(last.at.Add(last.wait).Sub(now), time.Second)
+	}
+	if failed != nil && last.err == nil && fault.Of(failed, "").Kind == fault.Retry {
+		wait = min(wait, retryPause)
+	}
+	return wait + source.Jitter(intervalOf(src), src.Name+src.Status.ObservedRevision)
+}
+
+func intervalOf(src *v1alpha1.GitSource) time.Duration {
+	if d := src.Spec.Interval.Duration; d > 0 {
+		return max(d, 5*time.Second)
+	}
+	return time.Minute
+}
+
+func timeoutOf(src *v1alpha1.GitSource) time.Duration {
+	if d := src.Spec.Timeout.Duration; d > 0 {
+		return d
+	}
+	return time.Minute
+}

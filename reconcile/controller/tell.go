@@ -1,0 +1,138 @@
+package controller
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/status"
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/transpile"
+)
+
+// Events is the one method of an event recorder that the controllers use (k8s.io/client-go/tools/events).
+type Events interface {
+	// Eventf tells about regarding; action is what was being done, in UpperCamelCase.
+	Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any)
+}
+
+// tell makes one event of each transition of a GitSource.
+func (r *Source) tell(before, after *v1alpha1.GitSource, out status.SourceFacts) {
+	ready := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ReadyCondition)
+	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ReadyCondition)
+	switch {
+	case out.Err != nil && ready != nil && (was == nil || was.Reason != ready.Reason || was.Message != ready.Message):
+		r.Events.Eventf(after, nil, corev1.EventTypeWarning, ready.Reason, "Follow", "%s", clip(ready.Message))
+	case out.Applied != nil && before.Status.AppliedRevision != after.Status.AppliedRevision:
+		c := out.Applied.Commit
+		r.Events.Eventf(after, nil, corev1.EventTypeNormal, "NewRevision", "Follow", "applied %s %q by %s", short(c.Revision), c.Subject, c.Author)
+	}
+}
+
+// warnings of a report, a line each.
+func warnings(report transpile.Report) []string {
+	var lines []string
+	for _, e := range report {
+		if e.Severity == transpile.Warning {
+			lines = append(lines, e.String())
+		}
+	}
+	return lines
+}
+
+// short is a revision as events show it.
+func short(revision string) string {
+	r, err := source.ParseRevision(revision)
+	if err != nil {
+		return revision
+	}
+	return r.Short()
+}
+
+// clip keeps a note within the API's limit of 1 kB.
+func clip(s string) string {
+	const limit = 1000
+	if len(s) <= limit {
+		return s
+	}
+	return strings.ToValidUTF8(s[:limit], "") + "…"
+}
+
+// reportError is a transpile report as an error: one line a problem.
+type reportError struct{ report transpile.Report }
+
+// Error returns the fatal entries first, since a status has room for a few lines only.
+func (e reportError) Error() string {
+	var fatal transpile.Report
+	for _, entry := range e.report {
+		if entry.Severity == transpile.Fatal {
+			fatal = append(fatal, entry)
+		}
+	}
+	return fatal.String()
+}
+
+// missingPools names the directories below pools/ that no MachineConfigPool stands for.
+func missingPools(res transpile.Result, pools []mcfgv1.MachineConfigPool) error {
+	have := map[string]bool{}
+	for name := range standardPools {
+		have[name] = true
+	}
+	for i := range pools {
+		have[pools[i].Name] = true
+	}
+	for _, o := range res.Cluster {
+		if o.Object.GetKind() == "MachineConfigPool" {
+			have[o.Object.GetName()] = true
+		}
+	}
+	var errs []error
+	for _, p := range res.Pools {
+		if !have[p] {
+			errs = append(errs, fmt.Errorf("pools/%s: there is no MachineConfigPool %q on the cluster or in cluster/; add cluster/%s.yaml with one, or rename the directory", p, p, p))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// unrendered says which pools do not take what is on the cluster: whoever pushed looks at the GitSource first.
+func unrendered(pools []mcfgv1.MachineConfigPool) []string {
+	var out []string
+	for i := range pools {
+		for _, c := range pools[i].Status.Conditions {
+			if c.Type == mcfgv1.MachineConfigPoolRenderDegraded && c.Status == corev1.ConditionTrue {
+				out = append(out, fmt.Sprintf("pool %s keeps its old config: %s", pools[i].Name, c.Message))
+			}
+		}
+	}
+	return out
+}
+
+// renderedUnder maps each pool that was rendered at the revision to its rendered config.
+func renderedUnder(revision string, pools []mcfgv1.MachineConfigPool) map[string]string {
+	out := map[string]string{}
+	for i := range pools {
+		if p := &pools[i]; revision != "" && p.Annotations[v1alpha1.RevisionAnnotation] == revision && p.Spec.Configuration.Name != "" {
+			out[p.Name] = p.Spec.Configuration.Name
+		}
+	}
+	return out
+}
+
+// writeStatus writes the whole status of obj where it differs from before, and refuses to overwrite a newer object. It is
+// an update, not a patch: a patch leaves out what is zero on both sides, and `kubectl get mcp` would show blanks.
+func writeStatus(ctx context.Context, c client.Client, obj, before client.Object) error {
+	if equality.Semantic.DeepEqual(obj, before) {
+		return nil
+	}
+	return c.Status().Update(ctx, obj)
+}
