@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/inspect"
+)
+
+// target is the cluster that a verb reads.
+type target struct {
+	kubeconfig, context string
+}
+
+func (t *target) flags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&t.kubeconfig, "kubeconfig", "", "path of the kubeconfig; empty: $KUBECONFIG, then ~/.kube/config")
+	cmd.Flags().StringVar(&t.context, "context", "", "context of the kubeconfig; empty: its current one")
+}
+
+func (t *target) connect() (client.Client, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = t.kubeconfig
+	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: t.context}).ClientConfig()
+	if err != nil {
+		return nil, unreachable(fmt.Errorf("reading the kubeconfig: %w; name one with --kubeconfig", err))
+	}
+	rc.QPS, rc.Burst = 50, 100
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, mcfgv1.Install, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("registering kinds: %w", err)
+		}
+	}
+	c, err := client.New(rc, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, unreachable(fmt.Errorf("connecting to %s: %w", rc.Host, err))
+	}
+	return c, nil
+}
+
+// unread explains why a read failed, in the words of the way out.
+func unread(what string, err error) error {
+	var missing *meta.NoKindMatchError
+	switch {
+	case errors.As(err, &missing):
+		return invalid(fmt.Errorf("reading %s: the cluster does not know the kind %s; install the kinds first: kubectl apply -k config/", what, missing.GroupKind))
+	case apierrors.IsNotFound(err):
+		return invalid(fmt.Errorf("reading %s: there is none of that name on the cluster", what))
+	default:
+		return unreachable(fmt.Errorf("reading %s: %w", what, err))
+	}
+}
+
+// read gets everything that a status is made of.
+func read(ctx context.Context, c client.Client) (inspect.Cluster, error) {
+	var out inspect.Cluster
+	var sources v1alpha1.GitSourceList
+	var pools mcfgv1.MachineConfigPoolList
+	var nodes corev1.NodeList
+	for _, l := range []struct {
+		what string
+		list client.ObjectList
+	}{{"GitSources", &sources}, {"MachineConfigPools", &pools}, {"Nodes", &nodes}} {
+		if err := c.List(ctx, l.list); err != nil {
+			return out, unread(l.what, err)
+		}
+	}
+	out.Sources, out.Pools, out.Nodes = sources.Items, pools.Items, nodes.Items
+	return out, nil
+}
+
+// output is the flag -o of the verbs that print a table.
+type output string
+
+const outputWords = "table, json or yaml"
+
+func (o *output) flags(cmd *cobra.Command) {
+	*o = "table"
+	cmd.Flags().StringVarP((*string)(o), "output", "o", "table", outputWords)
+}
+
+// print writes text, or v as data.
+func (o output) print(w io.Writer, text string, v any) error {
+	if !slices.Contains(strings.Split("table json yaml", " "), string(o)) {
+		return invalid(fmt.Errorf("--output %q: want %s", string(o), outputWords))
+	}
+	if o == "table" {
+		_, err := io.WriteString(w, text)
+		return err
+	}
+	raw, err := json.MarshalIndent(v, "", "  ")
+	if err != nil {
+		return fmt.Errorf("printing as %s: %w", o, err)
+	}
+	if o == "yaml" {
+		if raw, err = yaml.JSONToYAML(raw); err != nil {
+			return fmt.Errorf("printing as yaml: %w", err)
+		}
+		_, err = w.Write(raw)
+		return err
+	}
+	_, err = fmt.Fprintf(w, "%s\n", raw)
+	return err
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+)
+
+// version is set by the linker.
+var version = "dev"
+
+// Exit codes, the same for every verb (docs/cli.md).
+const (
+	exitDifferent   = 1
+	exitInvalid     = 2
+	exitUnreachable = 3
+)
+
+// exitError carries an exit code; its error may be nil where everything is said already.
+type exitError struct {
+	code int
+	err  error
+}
+
+// Error returns the text of the error inside, if there is one.
+func (e *exitError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+// Unwrap returns the error inside.
+func (e *exitError) Unwrap() error { return e.err }
+
+func invalid(err error) error     { return &exitError{exitInvalid, err} }
+func unreachable(err error) error { return &exitError{exitUnreachable, err} }
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	os.Exit(run(ctx))
+}
+
+// run returns the exit code. What cobra finds wrong with a command line is a usage error.
+func run(ctx context.Context) int {
+	err := root().ExecuteContext(ctx)
+	var exit *exitError
+	switch {
+	case err == nil:
+		return 0
+	case !errors.As(err, &exit):
+		exit = &exitError{exitInvalid, err}
+	}
+	if exit.err != nil {
+		fmt.Fprintln(os.Stderr, "error:", exit.err)
+	}
+	return exit.code
+}
+
+func root() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bunsen",
+		Short: "The operating system of a cluster's nodes, from git",
+		Long: `Bunsen keeps the operating system of a cluster's nodes in git, as Butane documents.
+
+validate, build and diff need no cluster: they run the functions that the controllers run, so what they print is what
+will happen. status, get and trace read the cluster of your kubeconfig. None of them changes anything.
+
+Exit codes: 0 fine; 1 differences found (diff); 2 invalid input or usage; 3 cluster or repository out of reach.`,
+		Version: version, SilenceUsage: true, SilenceErrors: true,
+	}
+	cmd.AddGroup(&cobra.Group{ID: "offline", Title: "Without a cluster:"}, &cobra.Group{ID: "cluster", Title: "Reading a cluster:"})
+	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), statusCommand(), getCommand(), traceCommand(), versionCommand())
+	return cmd
+}
+
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), "bunsen", version) },
+	}
+}
+
+// colour tells whether standard output is a terminal that wants colours (https://no-color.org).
+func colour() bool {
+	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(os.Stdout.Fd()))
+}

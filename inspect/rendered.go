@@ -1,0 +1,59 @@
+package inspect
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// RenderedRow is one rendered config.
+type RenderedRow struct {
+	Name     string    `json:"name"`
+	Pool     string    `json:"pool"`
+	Revision string    `json:"revision"`
+	Subject  string    `json:"subject"`
+	Author   string    `json:"author"`
+	Created  time.Time `json:"created"`
+}
+
+// RenderedRows picks the rendered configs out of all MachineConfigs, newest first.
+func RenderedRows(all []mcfgv1.MachineConfig) []RenderedRow {
+	rows := []RenderedRow{}
+	for i := range all {
+		mc := &all[i]
+		pool := ""
+		for _, o := range mc.OwnerReferences {
+			if o.Kind == "MachineConfigPool" {
+				pool = o.Name
+			}
+		}
+		if pool == "" || !strings.HasPrefix(mc.Name, "rendered-") {
+			continue
+		}
+		rows = append(rows, RenderedRow{
+			Name: mc.Name, Pool: pool, Revision: mc.Annotations[v1alpha1.RevisionAnnotation],
+			Subject: mc.Annotations[v1alpha1.CommitSubjectAnnotation], Author: mc.Annotations[v1alpha1.CommitAuthorAnnotation],
+			Created: mc.CreationTimestamp.Time,
+		})
+	}
+	slices.SortFunc(rows, func(a, b RenderedRow) int {
+		if c := b.Created.Compare(a.Created); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return rows
+}
+
+// RenderedTable shows the rows with their ages.
+func RenderedTable(rows []RenderedRow, now time.Time) Table {
+	t := Table{Head: []string{"RENDERED", "POOL", "COMMIT", "AUTHOR", "AGE", "SUBJECT"}}
+	for _, r := range rows {
+		t.Rows = append(t.Rows, []string{r.Name, r.Pool, dash(shortRevision(r.Revision)), dash(r.Author), Age(r.Created, now), r.Subject})
+	}
+	return t
+}

@@ -1,0 +1,66 @@
+package inspect
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Table is rows under headings. Columns are as wide as their widest cell; the last is never padded.
+type Table struct {
+	// Head are the headings, in capitals.
+	Head []string
+	// Rows hold one cell for each heading.
+	Rows [][]string
+}
+
+// String prints the table, or nothing where it has no rows.
+func (t Table) String() string {
+	if len(t.Rows) == 0 {
+		return ""
+	}
+	width := make([]int, len(t.Head))
+	for _, row := range append([][]string{t.Head}, t.Rows...) {
+		for i, cell := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for _, row := range append([][]string{t.Head}, t.Rows...) {
+		for i, cell := range row {
+			b.WriteString(cell)
+			if i < len(row)-1 {
+				b.WriteString(strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)+3))
+			}
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// Age writes how long ago t was: 40s, 5m, 3h, 2d; "-" for the zero time.
+func Age(t, now time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	switch d := max(now.Sub(t), 0); {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	}
+}
+
+// ShortRendered cuts the hash of a rendered config's name to five digits, as tables show it.
+func ShortRendered(name string) string {
+	i := strings.LastIndexByte(name, '-')
+	if i < 0 || len(name)-i-1 <= 5 {
+		return name
+	}
+	return name[:i+6]
+}
