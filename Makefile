@@ -17,7 +17,7 @@ ASSETS   := bin/assets/kube-apiserver
 PARTS    := $(wildcard standalone/go.mod standalone/go.sum standalone/build.sh) \
             $(shell find standalone -name '*.go' -not -name '*_test.go' 2>/dev/null)
 TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
-ENVTEST  := KUBEBUILDER_ASSETS=$(CURDIR)/bin/assets
+ENVTEST  := KUBEBUILDER_ASSETS=$(CURDIR)/bin/assets BUNSEN_BIN=$(CURDIR)/bin
 # Packages whose tests can rewrite their golden files, and fuzz targets as file:name.
 GOLDENS  = $(shell grep -rlE --include='*_test.go' 'flag\.Bool.*"update"' . | xargs -r -n1 dirname | sort -u)
 FUZZERS  = $(shell grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed 's/func //')
@@ -25,7 +25,7 @@ FUZZERS  = $(shell grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . |
 say = @echo '==> $(1)'
 
 ##@ Use
-.PHONY: help run build standalone
+.PHONY: help run build standalone assets
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} \
 	  /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} \
@@ -47,6 +47,7 @@ bin/bunsen-standalone: $(PARTS)
 	@mkdir -p bin
 	@standalone/build.sh bin/bunsen-standalone
 
+assets: $(ASSETS)
 $(ASSETS): bin/bunsen-standalone
 	@bin/bunsen-standalone assets bin/assets
 
@@ -114,7 +115,7 @@ fuzz: ## Each fuzz target for FUZZTIME (20s)
 	@for f in $(FUZZERS); do dir=$$(dirname $${f%%:*}); echo "fuzz: $$f"; (cd $$dir && go test -run '^$$' -fuzz "^$${f##*:}\$$" -fuzztime $(FUZZTIME) .); done
 
 bench: ## Commit to rendered config, by number of fragments
-	@go test -run '^$$' -bench . -benchmem ./bench/...
+	@go run ./bench/commit
 
 deps: ## Direct dependencies, and what the daemon links
 	@go list -m -f '{{if not (or .Indirect .Main)}}{{.Path}} {{.Version}}{{end}}' all

@@ -1,0 +1,33 @@
+// Package e2e tells stories: real git over HTTP, a real API server, our real processes and simulated hosts, from the
+// commit that somebody pushes to the files on a node. Each story is one txtar file in testdata/script, meant to be read;
+// each has a control plane of its own, so that stories neither wait for nor disturb each other.
+//
+// A story speaks testscript and these commands:
+//
+//	gitrepo NAME             serve the directory NAME as a repository at $URL, behind a password ($GITUSER, $GITPASSWORD)
+//	gitserver up|down        take the git server away, or bring it back
+//	commit NAME SUBJECT      commit everything in NAME and push it; $HEAD is the commit
+//	push NAME                push what `exec git` made; $HEAD is the commit
+//	apply FILE...            kubectl apply --server-side, with $VARIABLES expanded in the file
+//	controller, server       start machine-config-controller, machine-config-server (as their service accounts)
+//	host NODE                start the daemon of a simulated host (as system:node:NODE) on the directory hosts/NODE
+//	crash NAME               end controller, server or NODE at once, as a power cut would
+//	restart NAME             start it again
+//	machines NODE...         make Nodes as kubeadm does, start their hosts, wait until they are Ready
+//	follow NAME              make the GitSource NAME for gitrepo's repository, with its Secret; it looks when asked to
+//	rendered POOL VAR        wait until the pool is rendered from $HEAD; VAR is its config's name
+//	updated POOL CONFIG      wait until every node of the pool runs the config and is in service
+//	look SOURCE              ask for a look at the repository now; returns when it has been answered
+//	waitfor KIND/NAME FIELD REGEXP   wait until the whole field matches; on time-out show what was seen
+//	waitfor KIND/NAME gone           wait until the object is away
+//	waitfor file PATH REGEXP         wait for a file's content
+//	let VAR KIND/NAME FIELD  put a field into a variable
+//	watchnodes               begin to record every change of every node
+//	budget POOL N            at no time since were more than N nodes of the pool out, and at one time N were
+//	sameignition POOL        what machine-config-server serves is the rendered config, but for what it appends
+//
+// FIELD is a {jsonpath}, annotation:KEY (by the part after the slash), or condition:TYPE (`status reason message`).
+//
+// In: KUBEBUILDER_ASSETS (or ../../bin/assets), BUNSEN_BIN (or it builds the binaries), git. Out: test results. Never: a
+// skip where a part is missing, a sleep, an address beyond loopback.
+package e2e

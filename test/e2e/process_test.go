@@ -1,0 +1,185 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// process is one of our binaries, running as it does on a real machine.
+type process struct {
+	name   string
+	args   []string
+	log    string
+	cmd    *exec.Cmd
+	ended  chan struct{}
+	err    error
+	wanted bool // somebody ended it on purpose
+}
+
+// start runs a binary in the background. A name that ran before is started again; its log goes on.
+func (s *story) start(ts *testscript.TestScript, name, program string, args ...string) error {
+	if p, ok := s.running[name]; ok && !p.wanted {
+		return fmt.Errorf("%s runs already", name)
+	}
+	if _, again := s.running[name]; !again {
+		s.order = append(s.order, name)
+	}
+	p := &process{name: name, args: append([]string{program}, args...), log: filepath.Join(s.work, name+".log")}
+	s.running[name] = p
+	return p.start(ts)
+}
+
+func (p *process) start(ts *testscript.TestScript) error {
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	p.cmd = exec.Command(p.args[0], p.args[1:]...)
+	p.cmd.Stdout, p.cmd.Stderr = log, log
+	p.cmd.Dir = filepath.Dir(p.log)
+	p.cmd.Env = []string{"HOME=" + ts.Getenv("HOME"), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
+	// A test binary that is killed takes its children along.
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	p.ended, p.wanted = make(chan struct{}), false
+	if err := p.cmd.Start(); err != nil {
+		return fmt.Errorf("starting %s: %w", p.name, err)
+	}
+	go func() {
+		p.err = p.cmd.Wait()
+		close(p.ended)
+	}()
+	return nil
+}
+
+// died returns an error where the process has ended and nobody wanted it to.
+func (p *process) died() error {
+	if p.wanted {
+		return nil
+	}
+	select {
+	case <-p.ended:
+		if p.err == nil {
+			return errors.New("exit status 0")
+		}
+		return p.err
+	default:
+		return nil
+	}
+}
+
+// stop ends the process at once, as kill -9 and a power cut do.
+func (p *process) stop() {
+	p.wanted = true
+	_ = p.cmd.Process.Kill() // one that has ended already needs no killing
+	<-p.ended
+}
+
+// controller starts machine-config-controller with its service account's rights.
+func (s *story) controller(ts *testscript.TestScript, args []string) error {
+	config, err := s.cluster.identity("controller", serviceAccount("machine-config-controller"))
+	if err != nil {
+		return err
+	}
+	args = append([]string{"--kubeconfig", config, "--store", filepath.Join(s.work, "store")}, args...)
+	return s.start(ts, "controller", filepath.Join(s.bin, "machine-config-controller"), args...)
+}
+
+// server starts machine-config-server on a free port, $MCS, and waits until it answers.
+func (s *story) server(ts *testscript.TestScript, args []string) error {
+	config, err := s.cluster.identity("server", serviceAccount("machine-config-server"))
+	if err != nil {
+		return err
+	}
+	address, err := freePort()
+	if err != nil {
+		return err
+	}
+	ts.Setenv("MCS", "https://"+address)
+	args = append([]string{"--kubeconfig", config, "--listen", address, "--cert-dir", filepath.Join(s.work, "certs")}, args...)
+	if err := s.start(ts, "server", filepath.Join(s.bin, "machine-config-server"), args...); err != nil {
+		return err
+	}
+	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{
+		// Only this look for life does not check who answers: the CA may not be written yet.
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}}
+	return poll(20*time.Second, func() (bool, error) {
+		res, err := client.Get("https://" + address + "/healthz")
+		if err != nil {
+			return false, err
+		}
+		return res.StatusCode == http.StatusOK, res.Body.Close()
+	})
+}
+
+func freePort() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// host NODE starts the daemon on a simulated host whose root is hosts/NODE.
+func (s *story) host(ts *testscript.TestScript, args []string) error {
+	if len(args) != 1 {
+		return usage("host NODE")
+	}
+	node := args[0]
+	config, err := s.cluster.identity(node, kubelet(node))
+	if err != nil {
+		return err
+	}
+	root := filepath.Join(s.work, "hosts", node)
+	if err := os.MkdirAll(root, 0o755); err != nil {
+		return err
+	}
+	return s.start(ts, node, filepath.Join(s.bin, "machine-config-daemon"),
+		"simulate", "--node-name", node, "--kubeconfig", config, "--root", root)
+}
+
+// crash NAME ends a process without warning.
+func (s *story) crash(_ *testscript.TestScript, args []string) error {
+	if len(args) != 1 || s.running[args[0]] == nil {
+		return usage("crash controller|server|NODE")
+	}
+	p := s.running[args[0]]
+	if err := p.died(); err != nil {
+		return fmt.Errorf("%s was dead already: %w", p.name, err)
+	}
+	p.stop()
+	return nil
+}
+
+// restart NAME starts a killed process again, as it was.
+func (s *story) restart(ts *testscript.TestScript, args []string) error {
+	if len(args) != 1 || s.running[args[0]] == nil {
+		return usage("restart controller|server|NODE")
+	}
+	p := s.running[args[0]]
+	if !p.wanted {
+		p.stop()
+	}
+	return p.start(ts)
+}
+
+// alive fails fast: nothing that a story waits for comes from a dead process.
+func (s *story) alive() error {
+	for _, name := range s.order {
+		if err := s.running[name].died(); err != nil {
+			return fmt.Errorf("%s ended by itself: %w", name, err)
+		}
+	}
+	return nil
+}

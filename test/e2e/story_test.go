@@ -1,0 +1,115 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// storyKey is where testscript keeps a story.
+type storyKey struct{}
+
+// story is everything that one story has started.
+type story struct {
+	parts
+	work    string
+	cluster *cluster
+	git     *gitHost
+	running map[string]*process
+	// order in which processes were started, for their logs.
+	order []string
+	watch *watcher
+	looks int
+}
+
+// begin gives a story its control plane and its environment.
+func begin(env *testscript.Env, p parts) error {
+	s := &story{parts: p, work: env.WorkDir, running: map[string]*process{}}
+	env.Values[storyKey{}] = s
+	env.Defer(func() { s.end(env.T()) })
+	for _, v := range []string{
+		"HOME=" + s.work, "PATH=" + strings.Join([]string{p.assets, p.bin, os.Getenv("PATH")}, string(os.PathListSeparator)),
+		"KUBECONFIG=" + filepath.Join(s.work, "admin.kubeconfig"), "KUBECACHEDIR=" + filepath.Join(s.work, ".kube"),
+		"GIT_CONFIG_NOSYSTEM=1", "GIT_TERMINAL_PROMPT=0", "GIT_AUTHOR_NAME=Ada Lovelace", "GIT_AUTHOR_EMAIL=ada@example.com",
+		"GIT_COMMITTER_NAME=Ada Lovelace", "GIT_COMMITTER_EMAIL=ada@example.com",
+	} {
+		name, value, _ := strings.Cut(v, "=")
+		env.Setenv(name, value)
+	}
+	var err error
+	if s.cluster, err = startCluster(p, s.work); err != nil {
+		return err
+	}
+	return s.cluster.install(env.Vars)
+}
+
+// end stops everything; a process that died of itself fails the story, and a failed story shows every log.
+func (s *story) end(t testscript.T) {
+	var dead []string
+	for _, name := range s.order {
+		p := s.running[name]
+		if err := p.died(); err != nil {
+			dead = append(dead, fmt.Sprintf("%s ended by itself: %v", name, err))
+		}
+		p.stop()
+	}
+	s.watch.stop()
+	s.git.down()
+	s.cluster.stop()
+	tb, ok := t.(interface {
+		Failed() bool
+		Errorf(format string, args ...any)
+	})
+	if !ok {
+		return
+	}
+	if len(dead) > 0 {
+		tb.Errorf("%s", strings.Join(dead, "\n"))
+	}
+	if tb.Failed() {
+		for _, name := range s.order {
+			t.Log(fmt.Sprintf("--- log of %s ---\n%s", name, tail(s.running[name].log)))
+		}
+	}
+}
+
+// tail is the last part of a log.
+func tail(path string) string {
+	const limit = 12000
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	if len(raw) > limit {
+		raw = append([]byte("…"), raw[len(raw)-limit:]...)
+	}
+	return string(raw)
+}
+
+// poll asks until it is told yes, for what has no event to wait for.
+func poll(limit time.Duration, ask func() (bool, error)) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		done, err := ask()
+		if done {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("after %s: %w", limit, errors.Join(ctx.Err(), err))
+		case <-tick.C:
+		}
+	}
+}
+
+// usage is the error of a command that was called wrongly.
+func usage(text string) error { return fmt.Errorf("usage: %s", text) }
