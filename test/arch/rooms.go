@@ -1,0 +1,135 @@
+package arch
+
+import (
+	"slices"
+	"strings"
+)
+
+// Kind says how a room relates to the world; ARCHITECTURE.md explains the letters.
+type Kind string
+
+const (
+	// Pure rooms: no I/O, no clock, no log.
+	Pure Kind = "P"
+	// Reader rooms are deterministic readers of one rooted tree.
+	Reader Kind = "P*"
+	// Ports rooms act on the world only through interfaces that they are given.
+	Ports Kind = "ports"
+	// Data rooms hold words and types.
+	Data Kind = "D"
+	// Shell rooms touch the world, and are named after the thing they touch.
+	Shell Kind = "S"
+	// Command rooms read flags, construct and run.
+	Command Kind = "cmd"
+	// Test rooms never ship.
+	Test Kind = "test"
+)
+
+// free tells whether lines of this kind count as free of I/O.
+func (k Kind) free() bool { return k == Pure || k == Reader || k == Ports || k == Data }
+
+// Room is one row of the table of imports.
+type Room struct {
+	// Prefix is the package's directory; "dir/..." stands for everything below dir, dir included.
+	Prefix string
+	Kind   Kind
+	// Allowed are the project's own packages that it may import, in the form of Prefix.
+	Allowed []string
+	// Libraries are the third-party packages that it may import, by prefix; "*" is any.
+	Libraries []string
+	// Because is the reason for the row, told to whoever breaks it.
+	Because string
+}
+
+// The named sets of libraries: types and parsers without I/O for pure rooms, clients for shells.
+var (
+	kubeTypes  = []string{"k8s.io/api/", "k8s.io/apimachinery/", "github.com/openshift/api/"}
+	ignition   = []string{"github.com/coreos/ignition/v2/config/v3_", "github.com/coreos/ignition/v2/config/util", "github.com/coreos/ignition/v2/config/validate", "github.com/coreos/ignition/v2/config/merge", "github.com/coreos/ignition/v2/config/shared/", "github.com/coreos/ign-converter/", "github.com/coreos/vcontext/", "github.com/vincent-petithory/dataurl", "github.com/coreos/go-semver/"}
+	yaml       = []string{"sigs.k8s.io/yaml", "go.yaml.in/yaml/v3", "gopkg.in/yaml.v3", "github.com/ghodss/yaml"}
+	diff       = []string{"github.com/pmezard/go-difflib/"}
+	kubeClient = []string{"k8s.io/client-go/", "k8s.io/kubectl/pkg/drain", "sigs.k8s.io/controller-runtime"}
+	anything   = []string{"*"}
+)
+
+// Rooms is the table of imports: which package may import what, and why. A
+// package that no row names fails: place it, or add a row with its reason.
+var Rooms = []Room{
+	{"api/fault", Data, nil, nil, "the three kinds of failure are words; words depend on nothing"},
+	{"api/v1alpha1", Data, list("api/fault"), kubeTypes, "the only words the three processes share, so it may not pull in any of them"},
+	{"api/machineconfig", Pure, list("api/fault", "api/v1alpha1"), libs(kubeTypes, ignition, yaml), "render, policy, mcs and mcd read a MachineConfig's spec with it, so it lies below all of them"},
+
+	{"source", Pure, list("api/..."), libs(kubeTypes, list("github.com/Masterminds/semver/v3")), "picking a commit is arithmetic on listed refs"},
+	{"source/verify", Pure, list("api/...", "source"), list("golang.org/x/crypto/", "github.com/ProtonMail/go-crypto/"), "a signature is right or wrong, whatever the network says"},
+	{"source/git", Shell, list("api/...", "source", "source/verify"), list("github.com/go-git/", "golang.org/x/crypto/"), "the only room that speaks git"},
+	{"source/store", Shell, list("api/...", "source"), list("github.com/google/renameio/v2", "golang.org/x/sys/"), "trees on disk; knows nothing of remotes"},
+
+	{"transpile", Reader, list("api/...", "source", "transpile/overlay", "transpile/butane", "transpile/origin"), libs(kubeTypes, ignition, yaml), "tree to fragments: the same for the cluster and for a reviewer's laptop"},
+	{"transpile/overlay", Reader, list("api/...", "transpile/origin"), libs(yaml, list("sigs.k8s.io/kustomize/", "github.com/evanphx/json-patch")), "the only room that links kustomize"},
+	{"transpile/butane", Reader, list("api/...", "transpile/origin"), libs(kubeTypes, ignition, yaml, list("github.com/coreos/butane/")), "the only room that links Butane"},
+	{"transpile/origin", Pure, list("api/..."), nil, "provenance is bookkeeping; every step of the chain can afford it"},
+
+	{"policy", Pure, list("api/..."), libs(kubeTypes, ignition, diff, list("github.com/BurntSushi/toml")), "what a change costs is asked by reconcile, mcd and review alike, so it lies below all of them"},
+	{"reconcile/render", Pure, list("api/...", "policy", "source", "transpile", "transpile/origin"), libs(kubeTypes, ignition, yaml), "the cluster and the preview render with the same function"},
+	{"reconcile/rollout", Pure, list("api/...", "policy"), kubeTypes, "who is next follows from facts and now"},
+	{"reconcile/drain", Pure, list("api/..."), kubeTypes, "a verdict per pod follows from the pod"},
+	{"reconcile/status", Pure, list("api/...", "policy", "source", "transpile", "reconcile/render", "reconcile/rollout", "reconcile/drain"), kubeTypes, "the only place that builds conditions"},
+	{"reconcile/controller", Shell, list("api/...", "policy", "source", "source/verify", "transpile", "transpile/origin", "reconcile/render", "reconcile/rollout", "reconcile/drain", "reconcile/status"), libs(kubeTypes, kubeClient, yaml, list("github.com/go-logr/logr", "golang.org/x/sync/")), "talks to the cluster and, through interfaces of its own, to source/git and source/store; cmd wires them"},
+	{"review", Pure, list("api/...", "policy", "source", "transpile", "transpile/origin", "reconcile/render", "reconcile/rollout", "reconcile/drain", "reconcile/status", "mcs", "mcd/plan", "mcd/host"), libs(kubeTypes, ignition, yaml, diff), "a preview is made of everybody's pure functions, and of no shell"},
+
+	{"inspect", Pure, list("api/...", "source", "reconcile/rollout"), kubeTypes, "what a person reads of a cluster follows from its objects; why a node waits is asked of the rollout itself"},
+
+	{"mcs", Pure, list("api/...", "policy"), libs(kubeTypes, ignition, yaml), "what a new machine gets follows from the rendered config and the request"},
+	{"mcs/http", Shell, list("api/...", "mcs"), libs(kubeTypes, kubeClient), "routes, TLS, authentication; mcs decides the answer"},
+
+	{"mcd/host", Data, list("api/..."), nil, "the contract of a host: two implementations and one suite stand on it"},
+	{"mcd/plan", Pure, list("api/...", "policy", "mcd/host"), libs(ignition, kubeTypes), "the difference of two states is arithmetic"},
+	{"mcd/apply", Ports, list("api/...", "mcd/host", "mcd/plan"), nil, "walks a plan through the ports, so that a crash after any step can be tested"},
+	{"mcd/host/linux", Shell, list("api/...", "mcd/host"), list("github.com/coreos/go-systemd/v22/", "github.com/godbus/dbus/v5", "github.com/google/renameio/v2", "golang.org/x/sys/"), "the only room that changes a machine"},
+	{"mcd/host/hosttest", Test, list("api/...", "mcd/host"), anything, "stands for a host in tests; knows the contract, not its users"},
+	{"mcd/agent", Shell, list("api/...", "policy", "mcd/host", "mcd/plan", "mcd/apply"), libs(kubeTypes, kubeClient), "watches one Node; the host is handed to it by cmd"},
+	{"mcd/simulate", Shell, list("api/...", "mcd/host"), libs(kubeTypes, kubeClient), "keeps a simulated host's Node alive as a kubelet would"},
+
+	{"cmd/machine-config-controller", Command, list("api/...", "policy", "source/...", "transpile/...", "reconcile/..."), anything, "wires source, transpile and reconcile; server and daemon are other processes"},
+	{"cmd/machine-config-server", Command, list("api/...", "policy", "mcs/..."), anything, "wires mcs; controller and daemon are other processes"},
+	{"cmd/machine-config-daemon", Command, list("api/...", "policy", "mcd/host", "mcd/host/linux", "mcd/plan", "mcd/apply", "mcd/agent", "mcd/simulate"), anything, "wires mcd; controller and server are other processes"},
+	{"cmd/bunsen", Command, list("api/...", "policy", "source/...", "transpile/...", "reconcile/render", "reconcile/rollout", "reconcile/drain", "reconcile/status", "review", "inspect", "mcs", "mcd/plan", "mcd/host"), anything, "the offline verbs run the controllers' pure functions, not the controllers"},
+
+	{"examples", Test, list("..."), anything, "every example is built by the code that will run it"},
+	{"bench/...", Test, list("..."), anything, "measures any room"},
+	{"test/...", Test, list("..."), anything, "tests may use every room"},
+}
+
+// roomOf finds the row of a directory: the longest prefix that covers it.
+func roomOf(table []Room, dir string) (Room, bool) {
+	var best Room
+	for _, r := range table {
+		if covers(r.Prefix, dir) && len(r.Prefix) > len(best.Prefix) {
+			best = r
+		}
+	}
+	return best, best.Prefix != ""
+}
+
+// covers tells whether a prefix of the table covers a directory: exactly, or with "/..." as a whole subtree.
+func covers(prefix, dir string) bool {
+	if prefix == "..." {
+		return true
+	}
+	base, subtree := strings.CutSuffix(prefix, "/...")
+	return dir == base || subtree && strings.HasPrefix(dir, base+"/")
+}
+
+func coversAny(prefixes []string, dir string) bool {
+	for _, p := range prefixes {
+		if covers(p, dir) {
+			return true
+		}
+	}
+	return false
+}
+
+// list makes the table's columns readable.
+func list(prefixes ...string) []string { return prefixes }
+
+// libs joins named sets of libraries.
+func libs(sets ...[]string) []string { return slices.Concat(sets...) }

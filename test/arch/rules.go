@@ -1,0 +1,43 @@
+package arch
+
+// Rule is one thing that must hold everywhere.
+type Rule struct {
+	// Name as exemptions.txt spells it; the rule's test is testdata/<Name>.txtar.
+	Name string
+	// Check is pure: it lists what breaks the rule in a repository.
+	Check func(Repo) []Violation
+}
+
+// Rules are all rules, in the order in which a newcomer would ask about them.
+var Rules = []Rule{
+	{"room", everyPackageHasARoom},                  // where does my code go?
+	{"imports", importsFollowTheTable},              // whom may it call?
+	{"shell", nobodyImportsAShell},                  // who constructs the shells?
+	{"wall", theWallStands},                         // what do the processes share?
+	{"std", pureRoomsStayPure},                      // may it touch the world?
+	{"clock", pureRoomsTakeTheClock},                // may it ask the time?
+	{"library", librariesAreNamed},                  // may it use this library?
+	{"links", theDaemonStaysSmall},                  // what runs as root on every node?
+	{"file-lines", filesAreShort},                   // how long may a file be?
+	{"func-lines", functionsAreShort},               // and a function?
+	{"struct-fields", structsAreSmall},              // how much may a struct hold?
+	{"interface-methods", interfacesAreSmall},       // how much may an interface ask?
+	{"type-methods", typesDoOneThing},               // how much may a type do?
+	{"free-lines", mostLinesAreFree},                // how much of the program needs no world?
+	{"package-doc", packagesAreDocumented},          // where is it explained?
+	{"exported-doc", exportedIsDocumented},          // what does this function promise?
+	{"controller-doc", controllersSayWhatTheyTouch}, // which objects does this controller touch?
+	{"package-name", packagesAreNamed},              // what is it called?
+	{"init", nothingRunsBeforeMain},                 // what runs before main?
+	{"log", thereIsOneLogger},                       // how does it log?
+	{"sleep", testsDoNotSleep},                      // how does a test wait?
+}
+
+// Check runs every rule on a repository.
+func Check(r Repo) []Violation {
+	var vs []Violation
+	for _, rule := range Rules {
+		vs = append(vs, rule.Check(r)...)
+	}
+	return sorted(vs)
+}
