@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+)
+
+// The commands that people run print their table, also for sizes of their own.
+func TestTheTableIsPrinted(t *testing.T) {
+	var out bytes.Buffer
+	if err := run(t.Context(), []string{"-sizes", "1,3", "-time", "1ms"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"wide:", "deep:", "from nothing", "one file changed", "machine-config-operator"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the table says nothing of %q:\n%s", want, &out)
+		}
+	}
+	if err := run(t.Context(), []string{"-sizes", "many"}, &out); err == nil {
+		t.Error("a size that is no number was taken")
+	}
+}
+
+// Growth is judged by allocated bytes: unlike time, they hardly depend on what else the machine does.
+func TestCostGrowsInStepWithFragments(t *testing.T) {
+	const small, large, limit = 10, 40, 1.25
+	b := bench{dir: t.TempDir(), time: time.Millisecond}
+	if _, err := b.measure(t.Context(), corpus{fragments: 1, perPool: 1, shape: shapes[0]}); err != nil { // loads kustomize's schema
+		t.Fatal(err)
+	}
+	for _, s := range shapes {
+		first, err := b.measure(t.Context(), corpus{fragments: small, perPool: s.perPool(small), shape: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		second, err := b.measure(t.Context(), corpus{fragments: large, perPool: s.perPool(large), shape: s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range first {
+			x := exponent(small, large, float64(first[i].total().mem), float64(second[i].total().mem))
+			t.Logf("%s, %s: %d to %d fragments: memory grows with exponent %.2f", s.name, first[i].what, small, large, x)
+			if x > limit {
+				t.Errorf("%s, %s: memory grows with exponent %.2f, more than %.2f", s.name, first[i].what, x, limit)
+			}
+		}
+		if cold, warm := second[0].steps[stepTranspile].mem, second[1].steps[stepTranspile].mem; warm > cold/5*3 {
+			t.Errorf("%s: transpiling again after one changed file of %d fragments takes %d bytes, all of them %d: too little was kept", s.name, large, warm, cold)
+		}
+	}
+}
+
+func BenchmarkCommit(b *testing.B) {
+	for _, n := range []struct {
+		name      string
+		fragments int
+	}{{"10", 10}, {"100", 100}} {
+		b.Run(n.name, func(b *testing.B) {
+			c := corpus{fragments: n.fragments, perPool: shapes[0].perPool(n.fragments), shape: shapes[0]}
+			repo := b.TempDir()
+			if err := c.repository(b.Context(), repo, 0); err != nil {
+				b.Fatal(err)
+			}
+			m := bench{dir: b.TempDir()}
+			b.ReportAllocs()
+			for b.Loop() {
+				w, err := newWay(repo)
+				if err != nil {
+					b.Fatal(err)
+				}
+				if _, err := m.once(b.Context(), w, "main"); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
