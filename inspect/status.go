@@ -126,12 +126,19 @@ func poolRow(p *mcfgv1.MachineConfigPool, nodes []rollout.Node) PoolRow {
 func poolState(p *mcfgv1.MachineConfigPool, counts rollout.Counts) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == mcfgv1.MachineConfigPoolRenderDegraded && c.Status == corev1.ConditionTrue {
-			return "Render failed: " + c.Message
+			_, why, ok := strings.Cut(c.Message, "pool "+p.Name+": ")
+			if !ok {
+				why = c.Message
+			}
+			return "Render failed: " + why
 		}
 	}
+	_, err := rollout.MaxUnavailable(p.Name, p.Spec.MaxUnavailable, counts.Machines)
 	switch {
 	case p.Spec.Configuration.Name == "":
 		return "Nothing rendered"
+	case err != nil:
+		return "Stopped: " + err.Error()
 	case counts.Degraded > 0:
 		return fmt.Sprintf("Degraded: %d of %d nodes", counts.Degraded, counts.Machines)
 	case p.Spec.Paused:
@@ -165,6 +172,8 @@ func nodeRows(p *mcfgv1.MachineConfigPool, nodes []rollout.Node, now time.Time) 
 		case n.UpdatedTo(f.Target) && n.Ready():
 		case n.Degraded():
 			row.Reason = n.Reason
+		case err != nil && n.Config.Desired != f.Target:
+			row.Reason = "pool " + p.Name + " is stopped: its maxUnavailable cannot be read"
 		default:
 			row.Reason = why[n.Name]
 		}
@@ -180,7 +189,7 @@ func nodeRows(p *mcfgv1.MachineConfigPool, nodes []rollout.Node, now time.Time) 
 func (s Status) SourceTable() Table {
 	t := Table{Head: []string{"SOURCE", "REVISION", "READY", "MESSAGE"}}
 	for _, r := range s.Sources {
-		t.Rows = append(t.Rows, []string{r.Name, dash(shortRevision(r.Revision)), r.Ready, firstLine(r.Message)})
+		t.Rows = append(t.Rows, []string{r.Name, dash(shortRevision(r.Revision)), r.Ready, brief(r.Message)})
 	}
 	return t
 }
@@ -191,7 +200,7 @@ func (s Status) PoolTable() Table {
 	for _, r := range s.Pools {
 		t.Rows = append(t.Rows, []string{
 			r.Name, dash(ShortRendered(r.Target)), dash(shortRevision(r.Revision)),
-			fmt.Sprint(r.Nodes), fmt.Sprint(r.Updated), fmt.Sprint(r.Busy), fmt.Sprint(r.Degraded), firstLine(r.State),
+			fmt.Sprint(r.Nodes), fmt.Sprint(r.Updated), fmt.Sprint(r.Busy), fmt.Sprint(r.Degraded), brief(r.State),
 		})
 	}
 	return t
@@ -203,7 +212,7 @@ func (s Status) NodeTable() Table { return nodeTable(s.Nodes) }
 func nodeTable(rows []NodeRow) Table {
 	t := Table{Head: []string{"NODE", "POOL", "CURRENT", "DESIRED", "STATE", "WHY"}}
 	for _, r := range rows {
-		t.Rows = append(t.Rows, []string{r.Name, dash(r.Pool), dash(ShortRendered(r.Current)), dash(ShortRendered(r.Desired)), r.State, firstLine(r.Reason)})
+		t.Rows = append(t.Rows, []string{r.Name, dash(r.Pool), dash(ShortRendered(r.Current)), dash(ShortRendered(r.Desired)), r.State, brief(r.Reason)})
 	}
 	return t
 }

@@ -2,12 +2,13 @@ package inspect
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
 )
 
-// Table is rows under headings. Columns are as wide as their widest cell; the last is never padded.
+// Table is rows under headings. Columns are as wide as their widest cell; no line ends in blanks.
 type Table struct {
 	// Head are the headings, in capitals.
 	Head []string
@@ -28,13 +29,12 @@ func (t Table) String() string {
 	}
 	var b strings.Builder
 	for _, row := range append([][]string{t.Head}, t.Rows...) {
+		var line strings.Builder
 		for i, cell := range row {
-			b.WriteString(cell)
-			if i < len(row)-1 {
-				b.WriteString(strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)+3))
-			}
+			line.WriteString(cell)
+			line.WriteString(strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell)+3))
 		}
-		b.WriteString("\n")
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 	return b.String()
 }
@@ -63,4 +63,15 @@ func ShortRendered(name string) string {
 		return name
 	}
 	return name[:i+6]
+}
+
+// longName is the end of a rendered config's name, and longHash a revision's hash.
+var (
+	longName = regexp.MustCompile(`(rendered-[a-z0-9.-]+-[0-9a-f]{5})[0-9a-f]{27}\b`)
+	longHash = regexp.MustCompile(`(sha1:[0-9a-f]{8})[0-9a-f]{32}\b`)
+)
+
+// brief shortens the names and revisions in a text as the columns beside it do, and keeps its first line.
+func brief(text string) string {
+	return firstLine(longHash.ReplaceAllString(longName.ReplaceAllString(text, "$1"), "$1"))
 }

@@ -47,7 +47,7 @@ func TestShortRendered(t *testing.T) {
 // TestTables have columns as wide as they need, counted in characters and not in bytes, and no blank at a line's end.
 func TestTables(t *testing.T) {
 	table := inspect.Table{Head: []string{"NAME", "WHY"}, Rows: [][]string{{"größer", "x"}, {"a", ""}}}
-	if got, want := table.String(), "NAME     WHY\ngrößer   x\na        \n"; got != want {
+	if got, want := table.String(), "NAME     WHY\ngrößer   x\na\n"; got != want {
 		t.Errorf("got\n%q, want\n%q", got, want)
 	}
 	if got := (inspect.Table{Head: []string{"NAME"}}).String(); got != "" {

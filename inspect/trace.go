@@ -55,8 +55,10 @@ type InputTrace struct {
 	Name string `json:"name"`
 	// Files of the repository it was made from; none for one made through the API.
 	Files []string `json:"files,omitempty"`
-	// Changed tells that the live object is no longer what went in.
+	// Changed tells that the live object is no longer what went in; of one made through the API that is not known.
 	Changed bool `json:"changed,omitempty"`
+	// Gone tells that the cluster has no object of that name any more.
+	Gone bool `json:"gone,omitempty"`
 }
 
 // ItemTrace is one thing on the node and its place in the repository.
@@ -91,7 +93,7 @@ func TraceRendered(mc *mcfgv1.MachineConfig, live map[string]*mcfgv1.MachineConf
 			in.Files = filesOf(m)
 			in.Changed = m.Annotations[v1alpha1.DigestAnnotation] != "" && m.Annotations[v1alpha1.DigestAnnotation] != digest
 		} else {
-			in.Changed = true
+			in.Gone = true
 		}
 		t.Inputs = append(t.Inputs, in)
 	}
@@ -147,7 +149,7 @@ func (t Trace) Text() string {
 	}
 	r := t.Rendered
 	row("Rendered:", "%s", r.Name)
-	row("Pool:", "%s   path pools/%s", dash(r.Pool), dash(r.Pool))
+	row("Pool:", "%s", dash(r.Pool))
 	commit := fmt.Sprintf("%s   %q   %s   %s", dash(r.Revision), r.Subject, r.Author, r.Time)
 	if r.VerifiedBy != "" {
 		commit += "   verified " + r.VerifiedBy
@@ -166,14 +168,7 @@ func (t Trace) Text() string {
 		if i == 0 {
 			head = "Made of:"
 		}
-		text := in.Name
-		if len(in.Files) > 0 {
-			text += "   " + strings.Join(in.Files, ", ")
-		}
-		if in.Changed {
-			text += "   (the cluster has another one now)"
-		}
-		row(head, "%s", text)
+		row(head, "%s", in.text())
 	}
 	if len(t.Items) > 0 {
 		items := Table{Head: []string{"ITEM", "SET BY"}}
@@ -186,4 +181,21 @@ func (t Trace) Text() string {
 		b.WriteString("\n" + t.Note + "\n")
 	}
 	return b.String()
+}
+
+// text is the input in one line: its name, and where it comes from.
+func (in InputTrace) text() string {
+	text := in.Name + "   "
+	switch {
+	case in.Gone:
+		return text + "(gone from the cluster since)"
+	case len(in.Files) == 0:
+		text += "made through the API"
+	default:
+		text += strings.Join(in.Files, ", ")
+	}
+	if in.Changed {
+		text += "   (changed since)"
+	}
+	return text
 }

@@ -32,7 +32,7 @@ content. Layers that were made through a cluster's API are not included.`,
 			if !slices.Contains([]string{"mc", "json", "ignition"}, output) {
 				return invalid(fmt.Errorf("--output %q: want mc, json or ignition", output))
 			}
-			tree, done, err := place{}.open(cmd.Context(), directory(args))
+			tree, done, err := open(cmd.Context(), directory(args))
 			defer done()
 			if err != nil {
 				return invalid(err)

@@ -6,8 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"slices"
-	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"github.com/spf13/cobra"
@@ -33,12 +33,19 @@ func (t *target) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&t.context, "context", "", "context of the kubeconfig; empty: its current one")
 }
 
-func (t *target) connect() (client.Client, error) {
+// connect checks the form of the output first, so that a mistake shows without a cluster.
+func (t *target) connect(o output) (client.Client, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = t.kubeconfig
 	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: t.context}).ClientConfig()
-	if err != nil {
-		return nil, unreachable(fmt.Errorf("reading the kubeconfig: %w; name one with --kubeconfig", err))
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, unreachable(errors.New("there is no kubeconfig: name one with --kubeconfig, or set KUBECONFIG"))
+	case err != nil:
+		return nil, unreachable(fmt.Errorf("reading the kubeconfig: %w; --kubeconfig and --context choose another", err))
 	}
 	rc.QPS, rc.Burst = 50, 100
 	scheme := runtime.NewScheme()
@@ -57,11 +64,16 @@ func (t *target) connect() (client.Client, error) {
 // unread explains why a read failed, in the words of the way out.
 func unread(what string, err error) error {
 	var missing *meta.NoKindMatchError
+	var dial *url.Error
 	switch {
 	case errors.As(err, &missing):
 		return invalid(fmt.Errorf("reading %s: the cluster does not know the kind %s; install the kinds first: kubectl apply -k config/", what, missing.GroupKind))
 	case apierrors.IsNotFound(err):
 		return invalid(fmt.Errorf("reading %s: there is none of that name on the cluster", what))
+	case errors.As(err, &dial):
+		return unreachable(fmt.Errorf("reading %s: the cluster does not answer: %w; is it running? --kubeconfig and --context choose another", what, dial))
+	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
+		return unreachable(fmt.Errorf("reading %s: the cluster does not let you: %w", what, err))
 	default:
 		return unreachable(fmt.Errorf("reading %s: %w", what, err))
 	}
@@ -95,11 +107,15 @@ func (o *output) flags(cmd *cobra.Command) {
 	cmd.Flags().StringVarP((*string)(o), "output", "o", "table", outputWords)
 }
 
-// print writes text, or v as data.
-func (o output) print(w io.Writer, text string, v any) error {
-	if !slices.Contains(strings.Split("table json yaml", " "), string(o)) {
+func (o output) check() error {
+	if !slices.Contains([]output{"table", "json", "yaml"}, o) {
 		return invalid(fmt.Errorf("--output %q: want %s", string(o), outputWords))
 	}
+	return nil
+}
+
+// print writes text, or v as data.
+func (o output) print(w io.Writer, text string, v any) error {
 	if o == "table" {
 		_, err := io.WriteString(w, text)
 		return err

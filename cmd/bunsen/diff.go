@@ -22,7 +22,7 @@ func diffCommand() *cobra.Command {
 costs a running node under the disruption policy (the one in HEAD's cluster/, else the default).
 
 BASE and HEAD are directories or git revisions. Without HEAD the directory as it is now is compared; without BASE,
-the last commit is the base.
+the last commit is the base. A revision is read at the place of the current directory in its repository (or of --repo).
 
 Exit codes: 0 no rendered change, 1 differences, 2 invalid input.`,
 		Example: `  # What does my working directory change, against the last commit?
@@ -65,8 +65,8 @@ Exit codes: 0 no rendered change, 1 differences, 2 invalid input.`,
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&at.repo, "repo", ".", "a directory of the git repository")
-	cmd.Flags().StringVar(&at.path, "path", "", "the folder in it that holds pools/")
+	cmd.Flags().StringVar(&at.repo, "repo", ".", "a directory in the git repository")
+	cmd.Flags().StringVar(&at.path, "path", "", "the folder below it that holds pools/")
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
 	return cmd
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -8,6 +9,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/inspect"
 )
@@ -22,39 +24,54 @@ func getCommand() *cobra.Command {
 		Use: "get sources|pools|nodes|rendered", Short: "List one kind of thing", GroupID: "cluster",
 		Example: `  bunsen get pools
   bunsen get rendered -o json`,
-		Args: cobra.ExactArgs(1), ValidArgs: lists,
+		ValidArgs: lists,
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 || !slices.Contains(lists, args[0]) {
+				return fmt.Errorf("get %s: want one of %s", strings.Join(args, " "), strings.Join(lists, ", "))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains(lists, args[0]) {
-				return invalid(fmt.Errorf("get %q: want one of %s", args[0], strings.Join(lists, ", ")))
-			}
-			c, err := t.connect()
+			c, err := t.connect(out)
 			if err != nil {
 				return err
 			}
-			if args[0] == "rendered" {
-				var all mcfgv1.MachineConfigList
-				if err := c.List(cmd.Context(), &all); err != nil {
-					return unread("MachineConfigs", err)
-				}
-				rows := inspect.RenderedRows(all.Items)
-				return out.print(cmd.OutOrStdout(), inspect.RenderedTable(rows, time.Now()).String(), rows)
-			}
-			cluster, err := read(cmd.Context(), c)
+			text, rows, err := list(cmd.Context(), c, args[0])
 			if err != nil {
 				return err
 			}
-			s := inspect.NewStatus(cluster, time.Now())
-			switch args[0] {
-			case "sources":
-				return out.print(cmd.OutOrStdout(), s.SourceTable().String(), s.Sources)
-			case "pools":
-				return out.print(cmd.OutOrStdout(), s.PoolTable().String(), s.Pools)
-			default:
-				return out.print(cmd.OutOrStdout(), s.NodeTable().String(), s.Nodes)
+			if text == "" {
+				text = fmt.Sprintf("No %s here yet.\n", args[0])
 			}
+			return out.print(cmd.OutOrStdout(), text, rows)
 		},
 	}
 	t.flags(cmd)
 	out.flags(cmd)
 	return cmd
+}
+
+// list reads one list, as a table and as data.
+func list(ctx context.Context, c client.Client, what string) (string, any, error) {
+	if what == "rendered" {
+		var all mcfgv1.MachineConfigList
+		if err := c.List(ctx, &all); err != nil {
+			return "", nil, unread("MachineConfigs", err)
+		}
+		rows := inspect.RenderedRows(all.Items)
+		return inspect.RenderedTable(rows, time.Now()).String(), rows, nil
+	}
+	cluster, err := read(ctx, c)
+	if err != nil {
+		return "", nil, err
+	}
+	s := inspect.NewStatus(cluster, time.Now())
+	switch what {
+	case "sources":
+		return s.SourceTable().String(), s.Sources, nil
+	case "pools":
+		return s.PoolTable().String(), s.Pools, nil
+	default:
+		return s.NodeTable().String(), s.Nodes, nil
+	}
 }

@@ -50,16 +50,16 @@ func main() {
 
 // run returns the exit code. What cobra finds wrong with a command line is a usage error.
 func run(ctx context.Context) int {
-	err := root().ExecuteContext(ctx)
+	cmd, err := root().ExecuteContextC(ctx)
 	var exit *exitError
 	switch {
 	case err == nil:
 		return 0
 	case !errors.As(err, &exit):
-		exit = &exitError{exitInvalid, err}
-	}
-	if exit.err != nil {
-		fmt.Fprintln(os.Stderr, "error:", exit.err)
+		fmt.Fprintf(os.Stderr, "error: %v\nSee: %s --help\n", err, cmd.CommandPath())
+		return exitInvalid
+	case exit.err != nil:
+		fmt.Fprintln(os.Stderr, "error:", err)
 	}
 	return exit.code
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -26,7 +27,10 @@ func statusCommand() *cobra.Command {
   bunsen status -o json`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := t.connect()
+			if watch && out != "table" {
+				return invalid(errors.New("--watch prints the screen: leave out --output"))
+			}
+			c, err := t.connect(out)
 			if err != nil {
 				return err
 			}

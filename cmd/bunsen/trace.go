@@ -35,9 +35,14 @@ The lines are worked out again from git at that commit, by the functions that th
 repository: the source's own where it is a path on this machine, else a clone that --repo names.`,
 		Example: `  bunsen trace node/worker-07
   bunsen trace rendered-worker-77b0c... --repo ~/os-config`,
-		Args: cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) != 1 {
+				return errors.New("trace what? Name one node, as node/NAME, or one rendered config, as rendered-POOL-HASH")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := t.connect()
+			c, err := t.connect(out)
 			if err != nil {
 				return err
 			}
@@ -83,7 +88,7 @@ func lookUp(ctx context.Context, c client.Client, what string) (inspect.Trace, *
 	}
 	mc, ok := live[name]
 	if !ok {
-		return inspect.Trace{}, nil, invalid(fmt.Errorf("tracing %s: there is no MachineConfig %q on the cluster", what, name))
+		return inspect.Trace{}, nil, invalid(fmt.Errorf("tracing %s: there is no MachineConfig %q on the cluster; a node is written node/NAME, and `bunsen get rendered` lists the configs", what, name))
 	}
 	trace, err := inspect.TraceRendered(mc, live, sources.Items)
 	if err != nil {

@@ -20,7 +20,7 @@ func validateCommand() *cobra.Command {
   bunsen validate clusters/prod`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			tree, done, err := place{}.open(cmd.Context(), directory(args))
+			tree, done, err := open(cmd.Context(), directory(args))
 			defer done()
 			if err != nil {
 				return invalid(err)
@@ -38,10 +38,17 @@ func validateCommand() *cobra.Command {
 				return invalid(r.Err)
 			}
 			for _, p := range r.Pools {
-				fmt.Fprintf(out, "pool %s: %d documents, %s\n", p.Rendered.Pool, len(p.Rendered.Inputs), p.Rendered.Name)
+				fmt.Fprintf(out, "pool %s: %s, %s\n", p.Rendered.Pool, documents(len(p.Rendered.Inputs)), p.Rendered.Name)
 			}
 			fmt.Fprintln(out, "valid")
 			return nil
 		},
 	}
+}
+
+func documents(n int) string {
+	if n == 1 {
+		return "1 document"
+	}
+	return fmt.Sprintf("%d documents", n)
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -16,6 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/bunsen-os/bunsen/reconcile/controller"
@@ -93,6 +95,10 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
+	// Without a check of its own the manager serves neither path.
+	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
+		return fmt.Errorf("serving --health: %w", err)
+	}
 	open, trees, err := opener(o.storeDir)
 	if err != nil {
 		return err
@@ -115,12 +121,18 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 		if err != nil {
 			return nil, fmt.Errorf("reading the pod's service account: %w; outside a pod name a cluster with --kubeconfig", err)
 		}
-		return rc, nil
+		return unhurried(rc), nil
 	}
 	rc, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading kubeconfig %q: %w", kubeconfig, err)
 	}
+	return unhurried(rc), nil
+}
+
+// unhurried lifts the client's own limit of 5 requests a second, at which a commit of a thousand documents would take
+// minutes; the API server limits by fairness.
+func unhurried(rc *rest.Config) *rest.Config {
 	rc.QPS, rc.Burst = 50, 100
-	return rc, nil
+	return rc
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
@@ -35,7 +36,7 @@ var clusterKinds = map[string]schema.GroupVersionKind{
 type applier struct {
 	client client.Client
 	source *v1alpha1.GitSource
-	seen   *digests
+	seen   *render.Digests
 	// live fragments by name, whoever owns them.
 	live map[string]*mcfgv1.MachineConfig
 }
@@ -57,7 +58,7 @@ func (a *applier) apply(ctx context.Context, res transpile.Result) ([]v1alpha1.I
 		if err != nil {
 			return nil, err
 		}
-		inventory = append(inventory, v1alpha1.InventoryEntry{Kind: kindMachineConfig, Name: f.Name, Digest: digest})
+		inventory = append(inventory, v1alpha1.InventoryEntry{Kind: render.KindMachineConfig, Name: f.Name, Digest: digest})
 	}
 	if !a.prunes() {
 		left, err := a.left(inventory)
@@ -101,7 +102,7 @@ func (a *applier) conflicts(fragments []transpile.Fragment) error {
 
 // fragment applies one fragment where the live object differs, and returns its digest.
 func (a *applier) fragment(ctx context.Context, f transpile.Fragment) (string, error) {
-	digest, err := digestOf(f.MachineConfig)
+	digest, err := render.Digest(f.MachineConfig)
 	if err != nil {
 		return "", err
 	}
@@ -110,7 +111,7 @@ func (a *applier) fragment(ctx context.Context, f transpile.Fragment) (string, e
 		return "", fmt.Errorf("writing the origin of %q: %w", f.Name, err)
 	}
 	if live, ok := a.live[f.Name]; ok {
-		have, err := a.seen.of(live)
+		have, err := a.seen.Of(live)
 		if err != nil {
 			return "", err
 		}
@@ -123,7 +124,7 @@ func (a *applier) fragment(ctx context.Context, f transpile.Fragment) (string, e
 		return "", fmt.Errorf("applying MachineConfig %q: %w", f.Name, err)
 	}
 	u := &unstructured.Unstructured{Object: content}
-	u.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind(kindMachineConfig))
+	u.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind(render.KindMachineConfig))
 	a.mark(u, digest)
 	annotate(u, v1alpha1.FileAnnotation, string(files))
 	dropNulls(u.Object)
@@ -140,7 +141,7 @@ func (a *applier) exact(ctx context.Context, applied *unstructured.Unstructured,
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(applied.Object, live); err != nil {
 		return fmt.Errorf("reading MachineConfig %q back: %w", f.Name, err)
 	}
-	have, err := digestOf(live)
+	have, err := render.Digest(live)
 	if err != nil || have == want {
 		return err
 	}
@@ -204,14 +205,14 @@ func (a *applier) left(inventory []v1alpha1.InventoryEntry) ([]v1alpha1.Inventor
 	}
 	var out []v1alpha1.InventoryEntry
 	for name, mc := range a.live {
-		if mc.Labels[v1alpha1.SourceLabel] != a.source.Name || named[kindMachineConfig+"/"+name] {
+		if mc.Labels[v1alpha1.SourceLabel] != a.source.Name || named[render.KindMachineConfig+"/"+name] {
 			continue
 		}
-		digest, err := a.seen.of(mc)
+		digest, err := a.seen.Of(mc)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, v1alpha1.InventoryEntry{Kind: kindMachineConfig, Name: name, Digest: digest})
+		out = append(out, v1alpha1.InventoryEntry{Kind: render.KindMachineConfig, Name: name, Digest: digest})
 	}
 	return out, nil
 }
@@ -226,7 +227,7 @@ func (a *applier) prune(ctx context.Context, inventory []v1alpha1.InventoryEntry
 		keep[e.Kind+"/"+e.Name] = true
 	}
 	for name, mc := range a.live {
-		if mc.Labels[v1alpha1.SourceLabel] != a.source.Name || keep[kindMachineConfig+"/"+name] {
+		if mc.Labels[v1alpha1.SourceLabel] != a.source.Name || keep[render.KindMachineConfig+"/"+name] {
 			continue
 		}
 		if err := a.client.Delete(ctx, mc, client.Preconditions{UID: &mc.UID}); client.IgnoreNotFound(err) != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -61,22 +60,11 @@ func (r *Drain) Reconcile(ctx context.Context, req reconcile.Request) (reconcile
 			}
 		})
 	default:
-		change := drain.Tidy(node.Cordoned)
-		if calledOff(n) {
-			change = drain.Uncordon(node.Cordoned)
-		}
-		return reconcile.Result{}, r.write(ctx, n, change, func(_ drain.Cordoned, a map[string]string) {
+		return reconcile.Result{}, r.write(ctx, n, node.Rest(), func(_ drain.Cordoned, a map[string]string) {
 			delete(a, v1alpha1.DrainStartedAnnotation)
 			delete(a, v1alpha1.DrainStatusAnnotation)
 		})
 	}
-}
-
-// calledOff tells that the daemon asks again for the open node that it had before a drain which never came to its end:
-// a revert to the config in force does that. Nothing is left to acknowledge then, but the drain's cordon is still there.
-func calledOff(n *corev1.Node) bool {
-	asked := n.Annotations[v1alpha1.DesiredDrainAnnotation]
-	return strings.HasPrefix(asked, v1alpha1.UncordonVerb+"-") && asked == n.Annotations[v1alpha1.LastAppliedDrainAnnotation]
 }
 
 // drain cordons, gathers, decides, evicts, and acknowledges in the same write that records the progress.

@@ -3,6 +3,7 @@ package controller_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -143,7 +144,7 @@ func (w *world) drain(r *controller.Drain) reconcile.Result {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second) // a client that sleeps for a Retry-After does not make it
 	defer cancel()
 	result, err := r.Reconcile(ctx, request("n0"))
-	if err != nil {
+	if err = errors.Join(err, ctx.Err()); err != nil {
 		w.t.Fatalf("draining: %v", err)
 	}
 	return result

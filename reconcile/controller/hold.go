@@ -24,7 +24,7 @@ func (r *Source) hold(ctx context.Context, src *v1alpha1.GitSource, repo Reposit
 	if src.Status.AppliedRevision == "" || src.Status.AppliedGeneration != src.Generation {
 		return failed
 	}
-	whole, _, err := r.seen.whole(src, mine(live, src.Name))
+	whole, _, err := r.seen.Whole(src.Status.Inventory, mine(live, src.Name))
 	if err != nil || whole {
 		return errors.Join(failed, err)
 	}
@@ -108,4 +108,15 @@ func within(live, want any) bool {
 	default:
 		return reflect.DeepEqual(live, want)
 	}
+}
+
+// owned returns the MachineConfigs that carry the source's label.
+func owned(all []mcfgv1.MachineConfig, source string) []*mcfgv1.MachineConfig {
+	var out []*mcfgv1.MachineConfig
+	for i := range all {
+		if all[i].Labels[v1alpha1.SourceLabel] == source {
+			out = append(out, &all[i])
+		}
+	}
+	return out
 }

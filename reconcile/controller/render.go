@@ -44,7 +44,7 @@ type Render struct {
 	// Events tells people.
 	Events Events
 
-	seen digests
+	seen render.Digests
 }
 
 // renderFacts is everything that a render may look at.
@@ -101,7 +101,7 @@ func (r *Render) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool) (re
 	}
 	for i := range sources.Items {
 		src := &sources.Items[i]
-		whole, name, err := r.seen.whole(src, owned(all.Items, src.Name))
+		whole, name, err := r.seen.Whole(src.Status.Inventory, owned(all.Items, src.Name))
 		if err != nil {
 			return f, err
 		}
@@ -173,7 +173,7 @@ func (r *Render) moved(f renderFacts) ([]string, error) {
 	}
 	var out []string
 	for _, mc := range f.selected {
-		digest, err := r.seen.of(mc)
+		digest, err := r.seen.Of(mc)
 		if err != nil {
 			return nil, err
 		}
@@ -233,11 +233,11 @@ func (r *Render) commit(ctx context.Context, f renderFacts, rendered render.Rend
 
 // restore puts back the content of a rendered config that somebody edited: its name promises it.
 func (r *Render) restore(ctx context.Context, want, live *mcfgv1.MachineConfig) error {
-	a, err := digestOf(want)
+	a, err := render.Digest(want)
 	if err != nil {
 		return err
 	}
-	b, err := r.seen.of(live)
+	b, err := r.seen.Of(live)
 	if err != nil || a == b {
 		return err
 	}
@@ -254,12 +254,12 @@ func (r *Render) point(ctx context.Context, f renderFacts, rendered render.Rende
 	before := f.pool.DeepCopy()
 	pool := f.pool.DeepCopy()
 	pool.Spec.Configuration.Name = rendered.Name
-	pool.Spec.Configuration.Kind = kindMachineConfig
+	pool.Spec.Configuration.Kind = render.KindMachineConfig
 	pool.Spec.Configuration.APIVersion = mcfgv1.GroupVersion.String()
 	pool.Spec.Configuration.Source = nil
 	for _, name := range rendered.Inputs {
 		pool.Spec.Configuration.Source = append(pool.Spec.Configuration.Source, corev1.ObjectReference{
-			APIVersion: mcfgv1.GroupVersion.String(), Kind: kindMachineConfig, Name: name,
+			APIVersion: mcfgv1.GroupVersion.String(), Kind: render.KindMachineConfig, Name: name,
 		})
 	}
 	if src != nil {
@@ -280,7 +280,7 @@ func (r *Render) point(ctx context.Context, f renderFacts, rendered render.Rende
 func (r *Render) object(f renderFacts, rendered render.Rendered) (*mcfgv1.MachineConfig, error) {
 	inputs := map[string]string{}
 	for _, mc := range f.selected {
-		digest, err := r.seen.of(mc)
+		digest, err := r.seen.Of(mc)
 		if err != nil {
 			return nil, err
 		}

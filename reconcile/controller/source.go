@@ -14,6 +14,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/reconcile/status"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
@@ -58,7 +59,7 @@ type Source struct {
 	// Events tells people.
 	Events Events
 
-	seen     digests
+	seen     render.Digests
 	listings sync.Map // GitSource name → listing
 	known    sync.Map // GitSource name → known
 }
@@ -292,7 +293,7 @@ func (r *Source) settled(ctx context.Context, src *v1alpha1.GitSource, revision 
 	if src.Status.AppliedRevision != revision || src.Status.AppliedGeneration != src.Generation {
 		return false, nil
 	}
-	whole, _, err := r.seen.whole(src, mine(live, src.Name))
+	whole, _, err := r.seen.Whole(src.Status.Inventory, mine(live, src.Name))
 	if err != nil || !whole {
 		return false, err
 	}

@@ -117,6 +117,22 @@ func TestFollowing(t *testing.T) {
 			equal(t, "what is there", w.names(), "10-worker-motd")
 			has(t, "Ready", w.condition("Ready"), "False|TranspileFailed|pools/worker/10-motd.bu:6:")
 		},
+		"what the API server refuses is named, renders nothing, and does not take turns with what was there": func(t *testing.T, w *world) {
+			w.repo.push("one", files("worker/10-motd.bu=one", "worker/20-issue.bu=one"))
+			w.follow()
+			before := w.renderPool("worker")
+			w.refuse = "20-worker-issue"
+			w.repo.push("two", files("worker/10-motd.bu=two", "worker/20-issue.bu=two"))
+			w.tick()
+			w.follow()
+			has(t, "Stalled", w.condition("Stalled"), "True|ApplyFailed|applying MachineConfig", "20-worker-issue")
+			version := w.config("10-worker-motd").ResourceVersion
+			for range 5 {
+				w.follow()
+				equal(t, "the rendered config", w.renderPool("worker"), before)
+			}
+			equal(t, "the version of the other fragment", w.config("10-worker-motd").ResourceVersion, version)
+		},
 		"a document that is gone from the repository is pruned, and what others made stays": func(t *testing.T, w *world) {
 			w.create(byHand("99-worker-mine", "worker", "{}"))
 			w.repo.push("two", files("worker/10-motd.bu=hello", "worker/20-issue.bu=hi"))

@@ -18,9 +18,11 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	"golang.org/x/tools/txtar"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
@@ -50,6 +52,8 @@ type world struct {
 	now     time.Time
 	told    *told
 	life    *life
+	// refuse is the name of an object that the API server finds invalid.
+	refuse string
 	// transpiler may be shared by worlds that see the same trees: its memory is keyed by content alone.
 	transpiler *transpile.Transpiler
 	source     *controller.Source
@@ -167,6 +171,9 @@ func (w *world) mortal() interceptor.Funcs {
 			return w.life.write(name("patch", o), func() error { return c.Patch(ctx, o, p, opts...) })
 		},
 		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			if named, ok := o.(interface{ GetName() string }); ok && named.GetName() == w.refuse {
+				return apierrors.NewInvalid(schema.GroupKind{Kind: "MachineConfig"}, w.refuse, nil)
+			}
 			return w.life.write("apply", func() error { return c.Apply(ctx, o, opts...) })
 		},
 		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {

@@ -253,6 +253,22 @@ func TestReadNode(t *testing.T) {
 	}
 }
 
+// TestARevertDuringADrain: the daemon asks for the uncordon that is acknowledged already, so only our cordon is left to lift.
+func TestARevertDuringADrain(t *testing.T) {
+	n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{
+		v1alpha1.DesiredDrainAnnotation: "uncordon-v0", v1alpha1.LastAppliedDrainAnnotation: "uncordon-v0", v1alpha1.CordonedAnnotation: "v1",
+	}}, Spec: corev1.NodeSpec{Unschedulable: true}}
+	node, err := drain.ReadNode(n)
+	if want := (drain.Change{Needed: true}); err != nil || node.Rest() != want {
+		t.Errorf("%+v, %v; want %+v", node.Rest(), err, want)
+	}
+	n.Annotations[v1alpha1.DesiredDrainAnnotation] = "drain-v1"
+	n.Annotations[v1alpha1.LastAppliedDrainAnnotation] = "drain-v1"
+	if node, err = drain.ReadNode(n); err != nil || node.Rest().Needed {
+		t.Errorf("%+v, %v; a drained node keeps our cordon", node.Rest(), err)
+	}
+}
+
 // TestCordons says who may cordon and uncordon.
 func TestCordons(t *testing.T) {
 	open, ours, theirs := drain.Cordoned{}, drain.Cordoned{Unschedulable: true, For: "v1"}, drain.Cordoned{Unschedulable: true}

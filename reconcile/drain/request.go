@@ -52,6 +52,9 @@ type Node struct {
 	Started time.Time
 	// Status is the line of text that was written last.
 	Status string
+	// CalledOff: the daemon asks again for the open node that it had before a drain which never came to its end, as a
+	// revert to the config in force does. Nothing is left to acknowledge then, but the drain's cordon is still there.
+	CalledOff bool
 }
 
 // ReadNode reads a node. The error is Parse's; the Node is filled apart from its Request then.
@@ -62,6 +65,8 @@ func ReadNode(n *corev1.Node) (Node, error) {
 		Cordoned: Cordoned{Unschedulable: n.Spec.Unschedulable, For: a[v1alpha1.CordonedAnnotation]},
 		Status:   a[v1alpha1.DrainStatusAnnotation],
 	}
+	asked := a[v1alpha1.DesiredDrainAnnotation]
+	node.CalledOff = strings.HasPrefix(asked, v1alpha1.UncordonVerb+"-") && asked == a[v1alpha1.LastAppliedDrainAnnotation]
 	if t, err := time.Parse(time.RFC3339, a[v1alpha1.DrainStartedAnnotation]); err == nil {
 		node.Started = t
 	}
@@ -71,6 +76,15 @@ func ReadNode(n *corev1.Node) (Node, error) {
 	}
 	node.Request = request
 	return node, nil
+}
+
+// Rest is what a node needs while nothing is asked of it: our cordon lifted where a drain was called off, else a stale
+// mark removed.
+func (n Node) Rest() Change {
+	if n.CalledOff {
+		return Uncordon(n.Cordoned)
+	}
+	return Tidy(n.Cordoned)
 }
 
 // Acknowledge gives the value of lastAppliedDrain once a request is done, and whether it is. A drain is done when its

@@ -84,8 +84,9 @@ func look(f Facts, nodes []Node) survey {
 		}
 		s.busy = s.busy || n.Config.Current != n.Config.Desired
 	}
-	s.capacity = max(0, f.MaxUnavailable-s.used)
-	s.recoveries = max(0, f.MaxUnavailable-atWork)
+	budget := max(0, f.MaxUnavailable) // before the differences: below the least number there is comes the greatest
+	s.capacity = max(0, budget-s.used)
+	s.recoveries = max(0, budget-atWork)
 	if s.capacity == 0 {
 		s.fresh = nil
 	}

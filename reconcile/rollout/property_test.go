@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"math"
 	"math/rand"
 	"testing"
 	"time"
@@ -36,6 +37,9 @@ func randomFacts(r *rand.Rand) rollout.Facts {
 		}
 		n.Step.Draining, n.Tainted = r.Intn(5) == 0, r.Intn(2) == 0
 		f.Nodes = append(f.Nodes, n)
+	}
+	if r.Intn(50) == 0 { // what an absurd percentage comes to
+		f.MaxUnavailable = []int{math.MinInt, math.MaxInt}[r.Intn(2)]
 	}
 	if len(f.Nodes) > 0 && r.Intn(2) == 0 {
 		f.Host = f.Nodes[r.Intn(len(f.Nodes))].Name
