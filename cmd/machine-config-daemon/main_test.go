@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 )
 
 func TestACallThatCannotBeMeantIsAUsageError(t *testing.T) {
@@ -32,4 +34,26 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 			t.Errorf("%s has no help or example", cmd.Name())
 		}
 	}
+}
+
+func TestStartSaysWhatIsProvenAndWhatIsRefused(t *testing.T) {
+	help := newStart().Long
+	for _, want := range []string{"NOT PROVEN on a live system", osParts, "password hashes", "Unreconcilable"} {
+		if !strings.Contains(help, want) {
+			t.Errorf("the help does not say %q", want)
+		}
+	}
+}
+
+func TestAMachineThatStaysUpAfterItsRebootIsAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		if err := awaitDown(t.Context()); err == nil || !strings.Contains(err.Error(), "still up") {
+			t.Error(err)
+		}
+		ended, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := awaitDown(ended); err != nil {
+			t.Error(err)
+		}
+	})
 }

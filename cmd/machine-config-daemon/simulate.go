@@ -60,6 +60,9 @@ func simulateHost(ctx context.Context, o options, downtime time.Duration) error 
 		return err
 	}
 	defer root.Close() //nolint:errcheck // the process ends
+	if err := root.Lock(); err != nil {
+		return err
+	}
 	kube, err := agent.NewKube(config, o.node)
 	if err != nil {
 		return err
@@ -83,7 +86,7 @@ func simulateHost(ctx context.Context, o options, downtime time.Duration) error 
 
 // reboot is the time between two boots; false when the process ends meanwhile.
 func reboot(ctx context.Context, log *slog.Logger, kubelet *simulate.Kubelet, downtime time.Duration) bool {
-	kubelet.SetReady(false)
+	kubelet.SetReady(ctx, false)
 	timer := time.NewTimer(downtime)
 	defer timer.Stop()
 	select {
@@ -91,7 +94,7 @@ func reboot(ctx context.Context, log *slog.Logger, kubelet *simulate.Kubelet, do
 		return false
 	case <-timer.C:
 	}
-	kubelet.SetReady(true)
+	kubelet.SetReady(ctx, true)
 	log.Info("simulated: booted")
 	return true
 }

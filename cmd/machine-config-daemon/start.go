@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,8 +17,18 @@ func newStart() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "start",
 		Short: "Serve this machine",
-		Long: `start runs the daemon on this machine, as root: with systemd over D-Bus, reboots through logind, and the OS through
-rpm-ostree where it is there.`,
+		Long: `start runs the daemon on this machine, as root. It is NOT PROVEN on a live system yet: try it on machines that you can lose.
+
+  supported, tested on rooted directories   files, directories and links of a first config, units, drop-ins, enablement by
+                                            symlinks, SSH keys of core, the journal and the way back
+  written, not proven on a live system      daemon-reload, reload and restart by systemd over D-Bus; reboot by logind
+  not there: refused, with the reason       ` + osParts + `,
+                                            by rpm-ostree or otherwise; changes of password hashes
+  not there                                 a look-out for drift between updates; SELinux labels, ACLs and extended attributes
+                                            of files that are replaced or come back
+
+A config with a refused part is refused whole: the Node says Unreconcilable and names the part. Parts that are the same in
+the config in force, as on a machine that booted from the server, are no change and are not refused.`,
 		Example: `  machine-config-daemon start --node-name $(hostname)
   machine-config-daemon start --root /rootfs --kubeconfig /rootfs/var/lib/kubelet/kubeconfig`,
 		Args: noArgs,
@@ -44,8 +56,26 @@ func startHost(ctx context.Context, o options) error {
 	}
 	err = agent.New(agent.Config{Node: o.node, Cluster: kube, Host: h, Log: log}).Run(ctx, kube.Watch(ctx, log))
 	if errors.Is(err, agent.ErrRebooting) {
-		<-ctx.Done()
-		return nil
+		return awaitDown(ctx)
 	}
 	return err
+}
+
+// osParts are what PlainOS refuses.
+const osParts = "OS image, kernel arguments, kernel type, extensions"
+
+// longestShutdown is how long a machine that accepted to reboot may take to end this process.
+const longestShutdown = 15 * time.Minute
+
+// awaitDown waits to be ended by the reboot. If that does not come, the process fails, and whoever starts it again has
+// the reboot asked for again.
+func awaitDown(ctx context.Context) error {
+	timer := time.NewTimer(longestShutdown)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-timer.C:
+		return fmt.Errorf("the machine accepted to reboot %s ago and is still up: see systemctl list-jobs and systemd-inhibit", longestShutdown)
+	}
 }

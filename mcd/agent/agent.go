@@ -53,7 +53,8 @@ type Agent struct {
 	// rejected is a config that the machine came back from, with why: it is not tried again.
 	rejected string
 	why      error
-	// failed is the config that was tried last and did not work, "" when it did.
+	// failed is the config whose steps were tried last and did not work, "" when there is none: the node stays Degraded
+	// while it is tried again.
 	failed string
 	// drainSince is when the drain under way began.
 	drainSince time.Time
@@ -162,11 +163,11 @@ func (a *Agent) Sync(ctx context.Context) (desired string, err error) {
 			return desired, err
 		case errors.As(err, &refused):
 			a.enter(Refused)
+			a.failed = ""
 			a.Log.Warn("refused", "config", desired, "why", refused.Error())
 			return desired, a.report(ctx, v1alpha1.StateUnreconcilable, refused.Error())
 		}
 		a.enter(RolledBack)
-		a.failed = desired
 		return desired, errors.Join(err, a.report(ctx, v1alpha1.StateDegraded, err.Error()))
 	}
 }
@@ -188,6 +189,7 @@ func (e *refusedError) Error() string {
 
 // report tells state and reason, if the Node does not say so already.
 func (a *Agent) report(ctx context.Context, state, reason string) error {
+	reason = strings.ToValidUTF8(reason, "\uFFFD") // as the cluster would store it
 	if len(reason) > longestReason {
 		reason = strings.ToValidUTF8(reason[:longestReason-len("…")], "") + "…"
 	}

@@ -11,6 +11,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
@@ -46,6 +47,7 @@ func (a *Agent) pass(ctx context.Context) (desired string, err error) {
 	if node.Desired == a.rejected {
 		return node.Desired, a.why
 	}
+	a.rejected, a.why = "", nil
 	return node.Desired, a.update(ctx, node)
 }
 
@@ -124,17 +126,28 @@ func (a *Agent) update(ctx context.Context, node Assignment) error {
 			return err
 		}
 	}
+	if p.From != "" && node.Current != p.From { // what is on disk is in force, and was not told before it died
+		if err := annotate(ctx, a.Cluster, map[string]string{v1alpha1.CurrentConfigAnnotation: p.From}); err != nil {
+			return fmt.Errorf("reporting the config in force: %w", err)
+		}
+	}
 	if p.Drain {
 		if err := a.drain(ctx, node); err != nil {
 			return err
 		}
 	}
-	if len(p.Steps) > 0 && p.Steps[len(p.Steps)-1].Verb == host.Reboot {
+	return a.apply(ctx, node, p, contents)
+}
+
+// apply does the steps. From here on, what goes wrong is the config's failure: the node says so until it has another.
+func (a *Agent) apply(ctx context.Context, node Assignment, p plan.Plan, contents map[host.Digest][]byte) error {
+	if p.Reboots() {
 		if err := annotate(ctx, a.Cluster, map[string]string{v1alpha1.PostConfigActionAnnotation: "Rebooting"}); err != nil {
 			return err
 		}
 	}
 	a.enter(Applying)
+	a.failed = node.Desired // until it is confirmed
 	done, err := a.runner.Run(context.WithoutCancel(ctx), p, contents)
 	if err != nil {
 		return fmt.Errorf("updating to %s: %w", node.Desired, err)
@@ -174,13 +187,21 @@ func (a Config) plan(ctx context.Context, node Assignment) (plan.Plan, map[host.
 	if err != nil {
 		return plan.Plan{}, nil, err
 	}
+	force, err := a.Host.Files.Stat(host.ForcePath)
+	if err != nil {
+		return plan.Plan{}, nil, fmt.Errorf("looking for %s: %w", host.ForcePath, err)
+	}
 	p := way.Plan(observed, record)
+	if force.Kind != host.Absent || p.Stages() && !p.Reboots() {
+		// Nobody knows what a forced update repairs, and what is staged runs only after a reboot: a machine that lost a part
+		// of its OS gets it back here, though the configs do not differ in it.
+		p = way.Rebooting().Plan(observed, record)
+	}
 	if len(p.Refusals) > 0 {
 		return p, nil, &refusedError{p.Refusals}
 	}
-	force, err := a.Host.Files.Stat(host.ForcePath)
-	if err != nil {
-		return p, nil, fmt.Errorf("looking for %s: %w", host.ForcePath, err)
+	if force.Kind != host.Absent { // it counts once; taken back like everything else, when the update fails
+		p.Steps = slices.Insert(p.Steps, 0, plan.Step{Verb: host.Remove, Target: host.ForcePath, Before: host.Value{Entry: force}})
 	}
 	if drift := plan.Drift(observed, way.Old, way.New); way.From != "" && len(drift) > 0 && force.Kind == host.Absent {
 		return p, nil, fmt.Errorf("unexpected on-disk state validating against %s: %s; put it right, or touch %s to overwrite it",
@@ -198,6 +219,9 @@ func (a Config) way(ctx context.Context, node Assignment) (plan.Way, mcfgv1.Mach
 		return plan.Way{}, mc, fmt.Errorf("fetching the desired config %s: %w", node.Desired, err)
 	}
 	to, err := parse(mc)
+	if err == nil {
+		err = errors.Join(machineconfig.Check(to.Config)...)
+	}
 	if err != nil {
 		return plan.Way{}, mc, &refusedError{[]policy.Refusal{{Field: node.Desired, Why: err.Error()}}}
 	}
@@ -234,6 +258,7 @@ func (a *Agent) drain(ctx context.Context, node Assignment) error {
 		}
 	}
 	if waited := time.Since(a.drainSince); waited > drainLimit {
+		a.failed = node.Desired
 		return fmt.Errorf("updating to %s: the node is not drained after %s; see the Node's drain status for the pods that stay", node.Desired, waited.Round(time.Minute))
 	}
 	return errLater

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
@@ -245,6 +246,41 @@ func TestAReadOnlyDirectoryKeepsTheOldConfig(t *testing.T) {
 			}
 			if diff := cmp.Diff(before, w.tree(t)); diff != "" {
 				t.Fatal(diff)
+			}
+		})
+	}
+}
+
+func TestAccountsOfPackagesAreKnownBehindTheAdministrators(t *testing.T) {
+	m := hosttest.NewMachine()
+	m.Put("/usr/lib/passwd", "chrony:x:994:992::/var/lib/chrony:/sbin/nologin\ncore:x:7:7::/:/bin/false")
+	m.Put("/usr/lib/group", "chrony:x:992:\n")
+	a, err := apply.Accounts(m.Host())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Users["chrony"] != (host.Owner{UID: 994, GID: 992}) || a.Groups["chrony"] != 992 || a.Users["core"].UID != 1000 {
+		t.Errorf("%+v", a)
+	}
+}
+
+func TestALinkThatTheJournalCannotHoldIsNotReplaced(t *testing.T) {
+	for name, makeWorld := range worlds {
+		t.Run(name, func(t *testing.T) {
+			w := makeWorld(t)
+			h := w.open(t)
+			if err := h.Files.Link("/etc/motd", host.Entry{Target: "\xff"}); err != nil {
+				t.Fatal(err)
+			}
+			before := w.tree(t)
+			c := machineconfig.Config{}
+			c.Ignition.Storage.Files = []ign.File{{Node: ign.Node{Path: "/etc/motd"}}}
+			p, contents := planOn(t, h, way(t, h, machineconfig.Config{}, c))
+			if _, err := (apply.Runner{Host: h}).Run(t.Context(), p, contents); err == nil {
+				t.Error("no error")
+			}
+			if diff := cmp.Diff(before, w.tree(t)); diff != "" {
+				t.Error(diff)
 			}
 		})
 	}

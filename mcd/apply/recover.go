@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -85,7 +86,8 @@ func bootedAs(booted host.OS, s host.Step) (string, bool) {
 	case host.SetImage:
 		return booted.Image, booted.Image == s.After.Word
 	case host.SetKernelType:
-		return booted.KernelType, booted.KernelType == s.After.Word
+		kernel := cmp.Or(booted.KernelType, "default")
+		return kernel, kernel == s.After.Word
 	case host.SetExtensions:
 		return booted.Extensions, booted.Extensions == s.After.Word
 	case host.SetKargs:

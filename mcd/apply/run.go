@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"unicode/utf8"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -77,6 +78,9 @@ func (r Runner) Run(ctx context.Context, p plan.Plan, contents map[host.Digest][
 func (r Runner) keep(steps []host.Step, contents map[host.Digest][]byte) error {
 	kept := map[host.Digest]bool{"": true, host.DigestOf(nil): true}
 	for _, s := range steps {
+		if !utf8.ValidString(s.Before.Entry.Target) {
+			return fmt.Errorf("keeping %s: it is a link whose target is not text, which the journal cannot hold: move it away", s.Target)
+		}
 		before := s.Before.Entry.Digest
 		if kept[before] {
 			continue

@@ -219,7 +219,7 @@ func unit(r *rand.Rand, name string) ign.Unit {
 	if r.IntN(3) > 0 {
 		text := []string{
 			"[Service]\nExecStart=/bin/a\n[Install]\nWantedBy=multi-user.target\n",
-			"[Service]\nExecStart=/bin/a\n[Install]\nRequiredBy=x.target\n",
+			"[Service]\nExecStart=/bin/a\n[Install]\nRequiredBy=x.target\nAlso=b.timer\n",
 			"[Service]\nExecStart=/bin/static\n",
 		}[r.IntN(3)]
 		u.Contents = &text

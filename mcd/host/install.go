@@ -31,6 +31,16 @@ func InstallOf(contents []byte) string {
 	return strings.Join(out, "\n")
 }
 
+// AlsoOf lists the units that a canonical [Install] section wants enabled and disabled together with its own.
+func AlsoOf(install string) (names []string) {
+	for line := range strings.Lines(install) {
+		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "Also="); ok && !strings.Contains(name, "/") {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // TemplateOf splits the name of an instance: getty@tty2.service is getty@.service and tty2. Other names have no
 // template. The template itself is an instance of nothing.
 func TemplateOf(name string) (template, instance string) {

@@ -53,7 +53,9 @@ type Files interface {
 type Units interface {
 	// Status tells about a name; a unit that is not there is the zero Unit.
 	Status(ctx context.Context, name string) (Unit, error)
-	// Enable makes the symlinks that [Install] names. A unit without a file or without [Install] is an error.
+	// Enable makes the symlinks that [Install] names, and none for the units of its Also lines: they get steps of their
+	// own, so that going back knows which of them were enabled before. A unit without a file or without [Install] is an
+	// error.
 	Enable(ctx context.Context, name string) error
 	// Disable removes every symlink that pulls the unit in, whether its file is there or not.
 	Disable(ctx context.Context, name string) error

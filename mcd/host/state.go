@@ -21,6 +21,8 @@ const (
 	StateDir = "/var/lib/machine-config-daemon"
 	// ForcePath exists when a person wants the next update to go ahead whatever is on disk.
 	ForcePath = "/run/machine-config-daemon-force"
+	// NewSuffix ends the name, after a dot before it, under which a path's new contents wait for their rename.
+	NewSuffix = ".bunsen-new"
 	// UnitDir is where an administrator's units live.
 	UnitDir = "/etc/systemd/system"
 )

@@ -17,7 +17,6 @@ const (
 	WriteRecord   Verb = "record"
 	Enable        Verb = "enable"
 	Disable       Verb = "disable"
-	SetPassword   Verb = "password"
 	SetImage      Verb = "image"
 	SetKargs      Verb = "kargs"
 	SetKernelType Verb = "kernel-type"
@@ -40,7 +39,7 @@ type Value struct {
 type Step struct {
 	// Verb says what is done.
 	Verb Verb
-	// Target is a path, a unit or a user; empty where there is one only.
+	// Target is a path or a unit; empty where there is one only.
 	Target string `json:",omitempty"`
 	// Before and After are equal for actions, which change nothing that stays.
 	Before, After Value

@@ -173,6 +173,16 @@ func actionSteps(actions []policy.Action) (steps, reboot []Step) {
 	return steps, nil
 }
 
+// Reboots tells that the plan ends with a reboot.
+func (p Plan) Reboots() bool { return len(p.Steps) > 0 && p.Steps[len(p.Steps)-1].Verb == host.Reboot }
+
+// Stages tells that the plan changes something that only a reboot makes run.
+func (p Plan) Stages() bool {
+	return slices.ContainsFunc(p.Steps, func(s Step) bool {
+		return slices.Contains([]host.Verb{host.SetImage, host.SetKargs, host.SetKernelType, host.SetExtensions}, s.Verb)
+	})
+}
+
 // Empty tells that the machine has nothing to do at all.
 func (p Plan) Empty() bool { return len(p.Steps) == 0 && len(p.Refusals) == 0 }
 

@@ -25,7 +25,13 @@ func ScopeOf(configs ...Wanted) Scope {
 	units := map[string]bool{}
 	var kargs []string
 	for _, c := range configs {
-		for p := range c.Paths {
+		for p, e := range c.Paths {
+			if path.Dir(p) == host.UnitDir && e.Kind == host.File {
+				for _, also := range host.AlsoOf(host.InstallOf(c.Contents[e.Digest])) {
+					units[also] = true
+					paths[UnitPath(also)] = true
+				}
+			}
 			paths[p] = true
 			paths[origPath(p)] = true
 			paths[noOrigPath(p)] = true

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
@@ -38,9 +39,40 @@ func Target(observed host.State, from, to Wanted) host.State {
 	for name, u := range to.Units {
 		t.takeUnit(name, u)
 	}
+	t.also()
 	t.OS = t.system()
 	t.makeParents()
 	return t.State
+}
+
+// also lets the units that others name with Also follow these when they are enabled or disabled, unless a config speaks
+// about them itself.
+func (t *target) also() {
+	done := map[string]bool{}
+	names := slices.Sorted(maps.Keys(t.Units))
+	for len(names) > 0 {
+		name := names[0]
+		names = names[1:]
+		was, is := t.seen.Units[name], t.Units[name]
+		if done[name] || was.Enabled == is.Enabled {
+			continue
+		}
+		done[name] = true
+		install := is.Install
+		if !is.Enabled {
+			install = was.Install
+		}
+		for _, other := range host.AlsoOf(install) {
+			said := t.to.Units[other]
+			u, seen := t.Units[other]
+			if !seen || said.Enabled != nil || said.Masked || is.Enabled && t.install(other) == "" {
+				continue
+			}
+			u.Enabled, u.Install = is.Enabled, t.install(other)
+			t.Units[other] = u
+			names = append(names, other)
+		}
+	}
 }
 
 // target is a state under construction.
@@ -53,7 +85,7 @@ type target struct {
 // take makes the state have a path as the new config wants it, and keeps what somebody else had there.
 func (t *target) take(p string, want host.Entry) {
 	t.Paths[p] = want
-	if _, ours := t.from.Paths[p]; ours || want.Kind == host.Absent || want.Kind == host.Dir {
+	if _, ours := t.from.Paths[p]; ours || want.Kind == host.Dir {
 		return
 	}
 	is := t.seen.Paths[p]
@@ -62,7 +94,7 @@ func (t *target) take(p string, want host.Entry) {
 	}
 	switch is.Kind {
 	case host.Absent:
-		t.Paths[noOrigPath(p)] = stamp
+		t.Paths[noOrigPath(p)] = stamp // is != want: something comes
 	case host.File, host.Link:
 		t.Paths[origPath(p)] = is
 	}
@@ -143,8 +175,8 @@ func (t *target) install(name string) string {
 			continue
 		case is.Kind == host.Link && is.Target == "/dev/null":
 			return ""
-		case t.to.Units[n].HasContents:
-			return t.to.Units[n].Install
+		case t.to.Paths[UnitPath(n)].Kind == host.File: // brought by the unit itself or by a plain file
+			return host.InstallOf(t.to.Contents[t.to.Paths[UnitPath(n)].Digest])
 		}
 		return t.seen.Units[name].Install
 	}

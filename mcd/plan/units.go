@@ -18,16 +18,16 @@ func (r *reader) unit(u ign.Unit) {
 	hasContents := u.Contents != nil && *u.Contents != ""
 	switch {
 	case want.Masked:
-		r.w.Paths[UnitPath(u.Name)] = host.Entry{Kind: host.Link, Target: "/dev/null"}
+		r.put(UnitPath(u.Name), host.Entry{Kind: host.Link, Target: "/dev/null"})
 	case hasContents:
-		want.HasContents, want.Install = true, host.InstallOf([]byte(*u.Contents))
+		want.HasContents = true
 		r.file(UnitPath(u.Name), []byte(*u.Contents), host.Entry{Mode: 0o644})
 	}
 	for _, d := range u.Dropins {
 		switch {
 		case d.Contents == nil:
 		case *d.Contents == "":
-			r.w.Paths[DropinPath(u.Name, d.Name)] = host.Entry{}
+			r.put(DropinPath(u.Name, d.Name), host.Entry{})
 		default:
 			r.file(DropinPath(u.Name, d.Name), []byte(*d.Contents), host.Entry{Mode: 0o644})
 		}

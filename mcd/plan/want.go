@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -39,8 +40,6 @@ type WantedUnit struct {
 	Unmask bool
 	// HasContents: the config brings the unit's file.
 	HasContents bool
-	// Install is host.InstallOf that file.
-	Install string
 }
 
 // Unwritten are files that configs may name but the daemon leaves to others on a running node: the cluster's own
@@ -62,6 +61,7 @@ func Want(c machineconfig.Config, accounts host.Accounts) Wanted {
 		in.unit(u)
 	}
 	in.keys(c.Ignition.Passwd.Users)
+	in.nesting()
 	return w
 }
 
@@ -94,17 +94,42 @@ func (r *reader) problem(field, why string) {
 func (r *reader) file(at string, contents []byte, e host.Entry) {
 	e.Kind, e.Digest = host.File, host.DigestOf(contents)
 	r.w.Contents[e.Digest] = contents
-	r.w.Paths[path.Clean(at)] = e
+	r.put(at, e)
+}
+
+// put puts something among the wanted paths, unless the path cannot be had.
+func (r *reader) put(at string, e host.Entry) {
+	at = path.Clean(at)
+	why := reserved(at)
+	if _, twice := r.w.Paths[at]; twice {
+		why = "more than one part of the config is about this path: keep one"
+	}
+	if why != "" {
+		r.problem(at, why)
+		return
+	}
+	r.w.Paths[at] = e
+}
+
+// nesting finds files that stand where others need a directory.
+func (r *reader) nesting() {
+	for _, p := range slices.Sorted(maps.Keys(r.w.Paths)) {
+		for dir := range parents(p) {
+			if r.w.Paths[dir].Kind == host.File && r.w.Paths[p].Kind != host.Absent {
+				r.problem(p, dir+" is a file of the same config, so nothing can be in it: take one of them out")
+			}
+		}
+	}
 }
 
 func (r *reader) storage(s ign.Storage) {
 	for _, d := range s.Directories {
 		e := host.Entry{Kind: host.Dir, Mode: modeOr(d.Mode, 0o755), Owner: r.owner("storage.directories "+d.Path, d.Node)}
-		r.w.Paths[path.Clean(d.Path)] = e
+		r.put(d.Path, e)
 	}
 	for _, f := range s.Files {
 		field := "storage.files " + f.Path
-		if slices.Contains(Unwritten, f.Path) || len(f.Append) > 0 {
+		if slices.Contains(Unwritten, path.Clean(f.Path)) || len(f.Append) > 0 {
 			continue
 		}
 		contents, err := machineconfig.Contents(f.Contents)
@@ -118,7 +143,7 @@ func (r *reader) storage(s ign.Storage) {
 		if (l.Hard != nil && *l.Hard) || l.Target == nil {
 			continue
 		}
-		r.w.Paths[path.Clean(l.Path)] = host.Entry{Kind: host.Link, Target: *l.Target, Owner: r.owner("storage.links "+l.Path, l.Node)}
+		r.put(l.Path, host.Entry{Kind: host.Link, Target: *l.Target, Owner: r.owner("storage.links "+l.Path, l.Node)})
 	}
 }
 

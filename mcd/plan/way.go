@@ -46,6 +46,14 @@ func NewWay(from, to Named, rules Rules, accounts host.Accounts) Way {
 		old = adopt(old, to.Config)
 	}
 	w.Refusals = append(policy.Refuse(old, to.Config, rules.Overrides), w.New.Problems...)
+	w.Refusals = append(w.Refusals, refusePasswords(from.Config.Ignition.Passwd.Users, to.Config.Ignition.Passwd.Users)...)
+	return w
+}
+
+// Rebooting is the way with a drain and a reboot, whatever the policy says.
+func (w Way) Rebooting() Way {
+	w.Decision.Actions = []policy.Action{{Type: policy.ActionReboot}}
+	w.Decision.Drain, w.Decision.Disruption = true, policy.Reboot
 	return w
 }
 
@@ -55,7 +63,8 @@ func (w Way) Scope() Scope { return ScopeOf(w.Old, w.New) }
 // Plan works out the steps on an observed machine; record is the content of the record of the new config.
 func (w Way) Plan(observed host.State, record []byte) Plan {
 	target := WithRecord(Target(observed, w.Old, w.New), record)
-	return Diff(observed, target, Ask{From: w.From, To: w.To, Decision: w.Decision, Problems: slices.Clone(w.Refusals)})
+	problems := append(slices.Clone(w.Refusals), inTheWay(observed, target, w.Old)...)
+	return Diff(observed, target, Ask{From: w.From, To: w.To, Decision: w.Decision, Problems: problems})
 }
 
 // adopt gives the empty config those parts of the first config that a running machine refuses to have changed but that

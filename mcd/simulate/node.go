@@ -22,6 +22,8 @@ const (
 	leaseEvery   = 10 * time.Second
 	statusEvery  = 30 * time.Second
 	leaseSeconds = 40
+	// postTries of a status while others write the Node too: a host that booted shall not look down until the next beat.
+	postTries = 5
 )
 
 // Config describes a simulated host.
@@ -100,8 +102,14 @@ func (k *Kubelet) beat(ctx context.Context, things ...func(context.Context) erro
 	return true
 }
 
-// SetReady says whether the machine is up; a reboot is a moment when it is not.
-func (k *Kubelet) SetReady(ready bool) { k.ready <- ready }
+// SetReady says whether the machine is up; a reboot is a moment when it is not. It returns when that is noted or the
+// context has ended, after which nobody reads notes.
+func (k *Kubelet) SetReady(ctx context.Context, ready bool) {
+	select {
+	case k.ready <- ready:
+	case <-ctx.Done():
+	}
+}
 
 // register makes the Node where there is none.
 func (k *Kubelet) register(ctx context.Context) error {
@@ -144,15 +152,20 @@ func (k *Kubelet) post(ctx context.Context, ready bool) error {
 	if err != nil {
 		return fmt.Errorf("asking for the boot's id: %w", err)
 	}
-	node, err := k.core.Nodes().Get(ctx, k.Node, metav1.GetOptions{})
-	if err != nil {
-		return fmt.Errorf("reading the Node: %w", err)
+	for try := 1; ; try++ {
+		node, err := k.core.Nodes().Get(ctx, k.Node, metav1.GetOptions{})
+		if err != nil {
+			return fmt.Errorf("reading the Node: %w", err)
+		}
+		node.Status = statusOf(node.Status, k.Node, boot, ready, metav1.Now())
+		_, err = k.core.Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{})
+		switch {
+		case err == nil:
+			return nil
+		case !apierrors.IsConflict(err) || try == postTries:
+			return fmt.Errorf("posting the Node's status: %w", err)
+		}
 	}
-	node.Status = statusOf(node.Status, k.Node, boot, ready, metav1.Now())
-	if _, err := k.core.Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{}); err != nil {
-		return fmt.Errorf("posting the Node's status: %w", err)
-	}
-	return nil
 }
 
 // statusOf is what a small machine would say of itself.

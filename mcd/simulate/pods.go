@@ -40,7 +40,8 @@ func (k *Kubelet) watchPods(ctx context.Context) error {
 			return errors.New("the watch ended with a status")
 		}
 		if err := k.act(ctx, pod, metav1.Now()); err != nil {
-			k.Log.Warn("simulating a pod", "node", k.Node, "err", err)
+			k.Log.Warn("simulating a pod, trying again", "node", k.Node, "err", err)
+			return nil // no other event may come for this pod, and a drain waits for it: the next watch shows it again
 		}
 	}
 	return nil

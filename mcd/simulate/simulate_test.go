@@ -1,6 +1,8 @@
 package simulate
 
 import (
+	"context"
+	"errors"
 	"log/slog"
 	"testing"
 
@@ -8,7 +10,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 )
 
 func newFake(t *testing.T, objects ...corev1.Pod) (*Kubelet, *fake.Clientset) {
@@ -103,5 +109,58 @@ func TestAPodThatIsBoundRunsAndADeletedOneIsGone(t *testing.T) {
 	}
 	if _, err := client.CoreV1().Pods("default").Get(t.Context(), "p", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 		t.Errorf("it is still there: %v", err)
+	}
+}
+
+func TestAStatusIsPostedThoughOthersWriteTheNodeToo(t *testing.T) {
+	k, client := newFake(t)
+	if err := k.register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	conflicts := 2
+	client.PrependReactor("update", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if conflicts--; conflicts < 0 {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "worker-0", errors.New("changed"))
+	})
+	if err := k.post(t.Context(), true); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestAPodThatCouldNotBeFinishedIsLookedAtAgain(t *testing.T) {
+	now := metav1.Now()
+	gone := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u", DeletionTimestamp: &now}}
+	k, client := newFake(t)
+	deletes := 0
+	client.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if deletes++; deletes == 1 {
+			return true, nil, apierrors.NewTooManyRequests("later", 1)
+		}
+		return true, nil, nil
+	})
+	for range 2 {
+		events := watch.NewFakeWithChanSize(1, false)
+		events.Add(gone)
+		client.PrependWatchReactor("pods", clienttesting.DefaultWatchReactor(events, nil))
+		if deletes > 0 {
+			events.Stop()
+		}
+		if err := k.watchPods(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if deletes != 2 {
+		t.Errorf("it was deleted %d times", deletes)
+	}
+}
+
+func TestNobodyWaitsForAKubeletThatHasEnded(t *testing.T) {
+	k, _ := newFake(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 3 {
+		k.SetReady(ctx, true)
 	}
 }

@@ -25,6 +25,8 @@ var conformance = []struct {
 	{"nothing at a path is the zero entry, even below a file", func(p probe) {
 		p.is("/etc/none", host.Entry{})
 		p.is("/etc/none/deeper", host.Entry{})
+		p.write("/etc/file", 0o644, "x")
+		p.is("/etc/file/below", host.Entry{})
 	}},
 	{"a file is written with its mode, owner and contents, and read back", func(p probe) {
 		p.write("/etc/a", 0o640, "hello")
@@ -138,6 +140,12 @@ var conformance = []struct {
 		p.ok(p.h.Units.Enable(p.ctx(), "echo@one.service"))
 		p.unit("echo@one.service", host.Unit{Install: "WantedBy=multi-user.target", Enabled: true})
 		p.unit("echo@two.service", host.Unit{Install: "WantedBy=multi-user.target"})
+	}},
+	{"a unit that another names with Also is left to steps of its own", func(p probe) {
+		p.write("/etc/systemd/system/a.service", 0o644, "[Install]\nWantedBy=multi-user.target\nAlso=a.socket\n")
+		p.write("/etc/systemd/system/a.socket", 0o644, "[Install]\nWantedBy=sockets.target\n")
+		p.ok(p.h.Units.Enable(p.ctx(), "a.service"))
+		p.unit("a.socket", host.Unit{Install: "WantedBy=sockets.target"})
 	}},
 	{"a vendor's unit is enabled, and presets are told", func(p probe) {
 		vendor := host.Unit{Install: "WantedBy=multi-user.target", Vendor: "WantedBy=multi-user.target"}

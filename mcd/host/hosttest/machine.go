@@ -129,7 +129,7 @@ func (m *Machine) resolve(p string) (string, error) {
 			}
 			done, todo = "/", append(strings.Split(strings.TrimPrefix(path.Clean(to), "/"), "/"), todo...)
 		case n.entry.Kind != host.Dir:
-			return "", fmt.Errorf("%s is no directory", next)
+			return "", fmt.Errorf("%s is no directory: %w", next, fs.ErrNotExist)
 		default:
 			done = next
 		}

@@ -1,8 +1,10 @@
 package linux_test
 
 import (
+	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
@@ -36,8 +38,7 @@ func TestTheSimulatedHostConforms(t *testing.T) { hosttest.Conformance(t, open) 
 func TestEnablementIsTheSymlinksThatSystemctlMakes(t *testing.T) {
 	h := open(t)
 	for p, text := range map[string]string{
-		"/etc/systemd/system/a.service":  "[Install]\nWantedBy=multi-user.target x.target\nRequiredBy=y.target\nAlias=b.service\nAlso=c.socket\n",
-		"/etc/systemd/system/c.socket":   "[Install]\nWantedBy=sockets.target\n",
+		"/etc/systemd/system/a.service":  "[Install]\nWantedBy=multi-user.target x.target\nRequiredBy=y.target\nAlias=b.service\n",
 		"/etc/systemd/system/t@.service": "[Install]\nWantedBy=%i.target\nDefaultInstance=one\n",
 		"/etc/systemd/system/s.service":  "[Install]\nWantedBy=../../../etc/evil\n",
 	} {
@@ -58,7 +59,6 @@ func TestEnablementIsTheSymlinksThatSystemctlMakes(t *testing.T) {
 		"/etc/systemd/system/x.target.wants/a.service":          "/etc/systemd/system/a.service",
 		"/etc/systemd/system/y.target.requires/a.service":       "/etc/systemd/system/a.service",
 		"/etc/systemd/system/b.service":                         "/etc/systemd/system/a.service",
-		"/etc/systemd/system/sockets.target.wants/c.socket":     "/etc/systemd/system/c.socket",
 		"/etc/systemd/system/one.target.wants/t@one.service":    "/etc/systemd/system/t@.service",
 	}
 	for at, to := range links {
@@ -73,6 +73,79 @@ func TestEnablementIsTheSymlinksThatSystemctlMakes(t *testing.T) {
 		if is, err := h.Files.Stat(at); err != nil || is.Kind != host.Absent {
 			t.Errorf("%s is still %v, %v", at, is, err)
 		}
+	}
+}
+
+func TestATemplateIsEnabledByItsDefaultInstance(t *testing.T) {
+	h := open(t)
+	if err := h.Files.Write("/etc/systemd/system/t@.service", host.Entry{Mode: 0o644}, []byte("[Install]\nWantedBy=a.target\nDefaultInstance=one\n")); err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		do   func(context.Context, string) error
+		want bool
+	}{{h.Units.Enable, true}, {h.Units.Disable, false}} {
+		if err := step.do(t.Context(), "t@.service"); err != nil {
+			t.Fatal(err)
+		}
+		if is, err := h.Units.Status(t.Context(), "t@.service"); err != nil || is.Enabled != step.want {
+			t.Errorf("enabled is %t, %v; want %t", is.Enabled, err, step.want)
+		}
+	}
+}
+
+func TestEnablingReplacesNothingThatIsSomebodyElses(t *testing.T) {
+	for says, there := range map[string]func(host.Files, string) error{
+		"a unit file": func(f host.Files, at string) error { return f.Write(at, host.Entry{Mode: 0o644}, []byte("mine")) },
+		"a link to other unit": func(f host.Files, at string) error {
+			return f.Link(at, host.Entry{Target: "/usr/lib/systemd/system/vendor.service"})
+		},
+		"a mask": func(f host.Files, at string) error { return f.Link(at, host.Entry{Target: "/dev/null"}) },
+	} {
+		t.Run(says, func(t *testing.T) {
+			h, at := open(t), "/etc/systemd/system/alias.service"
+			if err := there(h.Files, at); err != nil {
+				t.Fatal(err)
+			}
+			before, err := h.Files.Stat(at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := h.Files.Write("/etc/systemd/system/a.service", host.Entry{Mode: 0o644}, []byte("[Install]\nAlias=alias.service\n")); err != nil {
+				t.Fatal(err)
+			}
+			if err := h.Units.Enable(t.Context(), "a.service"); err == nil || !strings.Contains(err.Error(), at) {
+				t.Errorf("enabling says %v", err)
+			}
+			if is, err := h.Files.Stat(at); err != nil || is != before {
+				t.Errorf("it is %v, %v", is, err)
+			}
+		})
+	}
+}
+
+func TestTwoDaemonsDoNotServeOneMachine(t *testing.T) {
+	dir := t.TempDir()
+	var roots [2]*linux.Root
+	for i := range roots {
+		root, err := linux.OpenRoot(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { root.Close() })
+		roots[i] = root
+	}
+	if err := roots[0].Lock(); err != nil {
+		t.Fatal(err)
+	}
+	if err := roots[1].Lock(); err == nil || !strings.Contains(err.Error(), "another machine-config-daemon") {
+		t.Errorf("the second says %v", err)
+	}
+	if err := roots[0].Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := roots[1].Lock(); err != nil {
+		t.Errorf("after the first ended: %v", err)
 	}
 }
 

@@ -108,8 +108,27 @@ func (e Enablement) preset(name string) (bool, error) {
 	return host.Preset(files, name), nil
 }
 
-// pulledIn lists the symlinks that pull a unit in: <target>.wants/<unit> and the like, and aliases of it.
+// pulledIn lists the symlinks that pull a unit in: <target>.wants/<unit> and the like, and aliases of it. A template is
+// pulled in by its default instance.
 func (e Enablement) pulledIn(name string) ([]string, error) {
+	found, err := e.linksOf(name)
+	if err != nil || !strings.Contains(name, "@.") {
+		return found, err
+	}
+	file, err := e.find(name, unitDirs...)
+	if err != nil {
+		return nil, err
+	}
+	instance := instantiate(name, strings.Split(file.install, "\n"))
+	if instance == name {
+		return found, nil
+	}
+	more, err := e.linksOf(instance)
+	return append(found, more...), err
+}
+
+// linksOf lists the symlinks that pull in exactly the unit of this name.
+func (e Enablement) linksOf(name string) ([]string, error) {
 	var found []string
 	names, err := e.root.list(host.UnitDir)
 	if err != nil {
@@ -137,13 +156,7 @@ func (e Enablement) pulledIn(name string) ([]string, error) {
 }
 
 // Enable implements host.Units.
-func (e Enablement) Enable(ctx context.Context, name string) error {
-	return e.enable(ctx, name, map[string]bool{})
-}
-
-// enable makes a unit's symlinks, and those of the units that it names with Also; seen stops circles.
-func (e Enablement) enable(ctx context.Context, name string, seen map[string]bool) error {
-	seen[name] = true
+func (e Enablement) Enable(_ context.Context, name string) error {
 	file, err := e.find(name, unitDirs...)
 	switch {
 	case err != nil:
@@ -163,11 +176,6 @@ func (e Enablement) enable(ctx context.Context, name string, seen map[string]boo
 		value = strings.NewReplacer("%i", instance, "%I", instance, "%n", name).Replace(value)
 		if strings.ContainsAny(value, "/\x00") {
 			return fmt.Errorf("unit %s: %q in [Install] is no name of a unit", name, line)
-		}
-		if key == "Also" && !seen[value] {
-			if err := e.enable(ctx, value, seen); err != nil {
-				return err
-			}
 		}
 		if err := e.pull(file.path, name, key, value); err != nil {
 			return fmt.Errorf("enabling %s: %w", name, err)
@@ -202,6 +210,13 @@ func (e Enablement) pull(file, name, key, value string) error {
 		at += "/" + name
 	} else if key != "Alias" {
 		return nil
+	}
+	is, err := e.root.Stat(at)
+	if err != nil {
+		return err
+	}
+	if is.Kind != host.Absent && (is.Kind != host.Link || path.Base(is.Target) != path.Base(file)) {
+		return fmt.Errorf("%s is in the way, which is not a link to this unit: move it away, or take %q out of [Install]", at, key+"="+value)
 	}
 	return e.root.Link(at, host.Entry{Target: file})
 }

@@ -18,7 +18,7 @@ func temporary(at string) string {
 	if len(base) > 200 {
 		base = base[:200] // a name has at most 255 bytes
 	}
-	return dir + "." + base + ".bunsen-new"
+	return dir + "." + base + host.NewSuffix
 }
 
 // Write implements host.Files: a new file beside the old one, synced, renamed over it, and the directory synced.
@@ -98,6 +98,9 @@ func (r *Root) Mkdir(p string, want host.Entry) error {
 		return err
 	}
 	if err := r.root.Chmod(at, modeOf(want.Mode)); err != nil {
+		return err
+	}
+	if err := r.syncDir(at); err != nil { // its mode and owner
 		return err
 	}
 	return r.syncDir(path.Dir(at))

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path"
+	"syscall"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
@@ -32,6 +34,28 @@ func (r *Root) mkdirs(dir string) error {
 		want.Mode = 0o755
 	}
 	return r.Mkdir(dir, want)
+}
+
+// Lock keeps a second daemon from acting on the same machine: two that share one journal would undo each other's work.
+// It holds until Close or the end of the process.
+func (r *Root) Lock() error {
+	if err := r.mkdirs(host.StateDir); err != nil {
+		return err
+	}
+	at, err := r.resolve(host.StateDir + "/lock")
+	if err != nil {
+		return err
+	}
+	f, err := r.root.OpenFile(at, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("locking the machine: %w", err)
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		f.Close() //nolint:errcheck,gosec // nothing was written
+		return fmt.Errorf("locking %s/lock: %w; another machine-config-daemon serves this machine: stop it first", host.StateDir, err)
+	}
+	r.lock = f
+	return nil
 }
 
 func inState(p string) bool { return p == host.StateDir || path.Dir(p) == host.StateDir }
@@ -81,9 +105,6 @@ const storeDir = host.StateDir + "/contents"
 func (s Store) Put(contents []byte) (host.Digest, error) {
 	d := host.DigestOf(contents)
 	at := storeDir + "/" + string(d)
-	if is, err := s.root.Stat(at); err == nil && is.Digest == d {
-		return d, nil
-	}
 	if err := s.root.mkdirs(storeDir); err != nil {
 		return "", err
 	}

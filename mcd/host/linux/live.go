@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/coreos/go-systemd/v22/dbus"
 	godbus "github.com/godbus/dbus/v5"
@@ -22,6 +23,10 @@ func Open(_ context.Context, dir string) (host.Host, func(), error) {
 	}
 	root, err := OpenRoot(dir)
 	if err != nil {
+		return host.Host{}, nil, err
+	}
+	if err := root.Lock(); err != nil {
+		root.Close() //nolint:errcheck,gosec // the first error is the one to tell
 		return host.Host{}, nil, err
 	}
 	units := &LiveUnits{Enablement: Enablement{root}}
@@ -96,15 +101,23 @@ func (u *LiveUnits) Restart(ctx context.Context, name string) error {
 	})
 }
 
+// longestJob is how long a service may take to reload or start. A oneshot unit has no limit of its own, and systemd's
+// answer is lost when it starts anew meanwhile: without a limit the node would be Working for ever.
+const longestJob = 15 * time.Minute
+
 // await starts a job and waits for its result.
 func await(ctx context.Context, name string, start func(chan<- string) (int, error)) error {
 	done := make(chan string, 1)
 	if _, err := start(done); err != nil {
 		return err
 	}
+	timer := time.NewTimer(longestJob)
+	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
+	case <-timer.C:
+		return fmt.Errorf("job for %s has not ended after %s: see systemctl list-jobs and journalctl -u %s", name, longestJob, name)
 	case result := <-done:
 		if result != "done" {
 			return fmt.Errorf("job for %s ended as %s: see journalctl -u %s", name, result, name)
@@ -136,6 +149,9 @@ func (LivePower) Reboot(ctx context.Context, _ string) error {
 	return nil
 }
 
+// NoOSSupport is why a real machine refuses changes of its OS.
+const NoOSSupport = "the daemon does not change the OS of real machines yet, by rpm-ostree or otherwise"
+
 // PlainOS is an OS that the daemon cannot change: it tells what runs.
 type PlainOS struct{}
 
@@ -146,7 +162,7 @@ func (PlainOS) Status(context.Context) (host.OSStatus, error) {
 		return host.OSStatus{}, fmt.Errorf("reading the kernel's arguments: %w", err)
 	}
 	runs := host.OS{Kargs: host.JoinArgs(host.SplitArgs(string(text))), KernelType: "default"}
-	return host.OSStatus{Booted: runs, Next: runs, Support: host.Support{Why: "its OS is neither rpm-ostree nor simulated"}}, nil
+	return host.OSStatus{Booted: runs, Next: runs, Support: host.Support{Why: NoOSSupport}}, nil
 }
 
 // Stage implements host.OperatingSystem.

@@ -21,6 +21,8 @@ type Root struct {
 	root *os.Root
 	// owners can be set.
 	privileged bool
+	// lock is held while it is open; nil without one.
+	lock *os.File
 }
 
 // OpenRoot opens the directory, which must exist. Without privileges all owners count as root's.
@@ -32,8 +34,13 @@ func OpenRoot(dir string) (*Root, error) {
 	return &Root{root: root, privileged: os.Geteuid() == 0}, nil
 }
 
-// Close releases the directory.
-func (r *Root) Close() error { return r.root.Close() }
+// Close releases the directory and the lock.
+func (r *Root) Close() error {
+	if r.lock != nil {
+		return errors.Join(r.lock.Close(), r.root.Close())
+	}
+	return r.root.Close()
+}
 
 // resolve turns a machine's path into one relative to the root, with no link in the way to its last element.
 func (r *Root) resolve(p string) (string, error) {

@@ -1,0 +1,58 @@
+package agent_test
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/policy"
+)
+
+func TestTheDisruptionPolicyIsTheNewestThatTheClusterHas(t *testing.T) {
+	const object = `{"apiVersion":"operator.openshift.io/v1","kind":"MachineConfiguration","metadata":{"name":"cluster","generation":2},
+	 "spec":{"nodeDisruptionPolicy":{"files":[{"path":"/etc/new","actions":[{"type":"None"}]}]}},
+	 "status":{"observedGeneration":%d,"nodeDisruptionPolicyStatus":{"clusterPolicies":{"files":[{"path":"/etc/old","actions":[{"type":"None"}]}]}}}}`
+	var answer string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if answer == "" {
+			w.WriteHeader(http.StatusNotFound)
+			fmt.Fprint(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404}`)
+			return
+		}
+		fmt.Fprint(w, answer)
+	}))
+	defer server.Close()
+	kube, err := agent.NewKube(&rest.Config{Host: server.URL}, "worker-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		says, answer string
+		old, new     bool // which rule counts
+	}{
+		{"a cluster without one has the defaults", "", false, false},
+		{"a status of this generation counts", fmt.Sprintf(object, 2), true, false},
+		{"a status of an earlier generation does not: the spec is newer", fmt.Sprintf(object, 1), false, true},
+		{"one that was deleted again counts no more", "", false, false},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			answer = c.answer
+			rules, err := kube.Rules(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			has := map[string]bool{}
+			for _, r := range rules.Policy.Files {
+				has[r.Name] = true
+			}
+			if has["/etc/old"] != c.old || has["/etc/new"] != c.new || c.answer == "" && len(has) != len(policy.Default().Files) {
+				t.Errorf("it has rules for %v", has)
+			}
+		})
+	}
+}

@@ -1,0 +1,155 @@
+package agent_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+func TestANodeInTroubleSaysWhatIsTrueAndFindsItsWayOut(t *testing.T) {
+	for _, c := range trouble {
+		t.Run(c.says, func(t *testing.T) {
+			r := newRig(t)
+			r.c.add(t, "rendered-r", file("/etc/motd", "hi"))
+			r.c.add(t, "rendered-d", `"storage":{"directories":[{"path":"/etc/d"}]}`)
+			r.c.desire("rendered-a")
+			r.must(r.settle())
+			r.c.told, r.m.Log = nil, nil
+			c.check(r)
+		})
+	}
+}
+
+// trouble starts from a node that is done with rendered-a.
+var trouble = []struct {
+	says  string
+	check func(*rig)
+}{
+	{"a config that could not be read at first is worked on, not degraded, while the node is drained for it", func(r *rig) {
+		late := r.c.configs["rendered-r"]
+		delete(r.c.configs, "rendered-r")
+		r.c.drains = false
+		r.c.desire("rendered-r")
+		if err := r.settle(); err == nil {
+			r.t.Fatal("no error")
+		}
+		r.c.says(r.t, "Degraded", "rendered-a", "rendered-r")
+		r.c.configs["rendered-r"] = late
+		r.must(r.settle())
+		r.c.says(r.t, "Working", "rendered-a")
+	}},
+	{"a config that failed, and is desired again after one that was refused, is worked on", func(r *rig) {
+		r.m.Broken["crio.service"] = true
+		r.c.desire("rendered-b")
+		if err := r.settle(); err == nil {
+			r.t.Fatal("no error")
+		}
+		r.c.desire("rendered-d")
+		r.must(r.settle())
+		r.c.says(r.t, "Unreconcilable", "rendered-a", "storage.directories")
+		r.m.Broken["crio.service"] = false
+		r.c.told = nil
+		r.c.desire("rendered-b")
+		r.must(r.settle())
+		if len(r.c.told) == 0 || r.c.told[0] != "reason=" || r.c.told[1] != "state=Working" {
+			r.t.Errorf("it said %q", r.c.told)
+		}
+		r.c.says(r.t, "Done", "rendered-b")
+	}},
+	{"a config that did not boot is tried again after another one was desired, even one that was refused", func(r *rig) {
+		r.c.add(r.t, "rendered-k", file(policyFile, "k"), func(s *mcfgv1.MachineConfigSpec) { s.KernelArguments = []string{"quiet"} })
+		r.m.BootsOld = true
+		r.c.desire("rendered-k")
+		if err := r.settle(); err == nil {
+			r.t.Fatal("no error")
+		}
+		r.c.desire("rendered-d")
+		r.must(r.settle())
+		r.m.BootsOld = false
+		r.c.desire("rendered-k")
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-k")
+	}},
+	{"what is in force is told though the daemon died before it could, and the next config fails", func(r *rig) {
+		r.c.annotations[v1alpha1.CurrentConfigAnnotation] = "rendered-old"
+		r.m.Broken["crio.service"] = true
+		r.c.desire("rendered-b")
+		if err := r.settle(); err == nil {
+			r.t.Fatal("no error")
+		}
+		r.c.says(r.t, "Degraded", "rendered-a", "crio.service")
+	}},
+	{"a node that was drained for a config that failed stays closed, and opens when it is sent back", func(r *rig) {
+		r.c.add(r.t, "rendered-x", `"storage":{"files":[{"path":"/etc/full","contents":{"source":"data:,x"}}]}`)
+		r.m.Put("/etc/full/child", "a file of somebody's")
+		r.c.desire("rendered-x")
+		if err := r.settle(); err == nil {
+			r.t.Fatal("no error")
+		}
+		if drain := r.c.annotations[v1alpha1.DesiredDrainAnnotation]; drain != "drain-rendered-x" {
+			r.t.Errorf("it asks for %q", drain)
+		}
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		if drain := r.c.annotations[v1alpha1.DesiredDrainAnnotation]; drain != "uncordon-rendered-a" {
+			r.t.Errorf("it asks for %q", drain)
+		}
+		r.c.says(r.t, "Done", "rendered-a")
+	}},
+	{"a force file forces one update, which drains and reboots, and is gone", func(r *rig) {
+		r.m.Put(policyFile, "by hand")
+		r.m.Put(host.ForcePath, "")
+		r.c.desire("rendered-b")
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-b")
+		if !slices.Contains(r.c.told, "desiredDrain=drain-rendered-b") || !slices.Equal(r.m.Log, []string{"reboot: machine config rendered-b"}) {
+			r.t.Errorf("it said %q and did %q", r.c.told, r.m.Log)
+		}
+		if is, err := r.m.Host().Files.Stat(host.ForcePath); err != nil || is.Kind != host.Absent {
+			r.t.Errorf("the force file is %v, %v", is, err)
+		}
+	}},
+	{"a machine whose kernel somebody changed is drained and rebooted with the next config, which does not differ in it", func(r *rig) {
+		h := r.m.Host()
+		r.must(h.OS.Stage(r.t.Context(), host.Step{Verb: host.SetKernelType, After: host.Value{Word: "realtime"}}))
+		r.must(h.Power.Reboot(r.t.Context(), "by hand"))
+		r.m.Log = nil
+		r.c.desire("rendered-b")
+		r.must(r.settle())
+		if !slices.Contains(r.c.told, "desiredDrain=drain-rendered-b") || !slices.Equal(r.m.Log, []string{"reboot: machine config rendered-b"}) {
+			r.t.Errorf("it said %q and did %q", r.c.told, r.m.Log)
+		}
+	}},
+	{"a unit whose name climbs out of its directory is refused", func(r *rig) {
+		r.c.add(r.t, "rendered-evil", `"systemd":{"units":[{"name":"../../cron.d/evil.service","contents":"x"}]}`)
+		r.c.desire("rendered-evil")
+		r.must(r.settle())
+		r.c.says(r.t, "Unreconcilable", "rendered-a", "is no name of a unit")
+		if r.a.Phase() != agent.Refused || !strings.Contains(r.disk("/etc/cron.d/evil.service"), "not exist") {
+			r.t.Error("it was written")
+		}
+	}},
+	{"a password that nobody would set is refused, and its hash is not told", func(r *rig) {
+		r.c.add(r.t, "rendered-p", `"passwd":{"users":[{"name":"core","passwordHash":"$6$secret"}]}`)
+		r.c.desire("rendered-p")
+		r.must(r.settle())
+		r.c.says(r.t, "Unreconcilable", "rendered-a", "passwd.users core passwordHash")
+		if strings.Contains(r.c.annotations[v1alpha1.ReasonAnnotation], "secret") {
+			r.t.Error(r.c.annotations[v1alpha1.ReasonAnnotation])
+		}
+	}},
+	{"a reason is text, whatever a name has in it", func(r *rig) {
+		r.c.desire("rendered-\xff")
+		_ = r.settle()
+		if reason := r.c.annotations[v1alpha1.ReasonAnnotation]; reason == "" || !utf8.ValidString(reason) {
+			r.t.Errorf("%q", reason)
+		}
+	}},
+}

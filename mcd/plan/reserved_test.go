@@ -1,0 +1,146 @@
+package plan_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
+	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/policy"
+)
+
+// ignition is a config with an Ignition body, such as `"storage":{…}`; "" for the empty one.
+func ignition(t *testing.T, name, body string) plan.Named {
+	t.Helper()
+	if body == "" {
+		return plan.Named{Name: name}
+	}
+	c, err := machineconfig.Parse(mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"},` + body + `}`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan.Named{Name: name, Config: c}
+}
+
+// planOn plans between two configs on a machine as it is.
+func planOn(t *testing.T, m *hosttest.Machine, from, to plan.Named) (plan.Plan, plan.Way) {
+	t.Helper()
+	accounts, err := apply.Accounts(m.Host())
+	if err != nil {
+		t.Fatal(err)
+	}
+	way := plan.NewWay(from, to, plan.Rules{Policy: policy.Default()}, accounts)
+	return way.Plan(observe(t, m.Host(), way.Scope()), []byte(to.Name)), way
+}
+
+const (
+	noPassword    = `"passwd":{"users":[{"name":"core","sshAuthorizedKeys":["k"]}]}`
+	onePassword   = `"passwd":{"users":[{"name":"core","sshAuthorizedKeys":["k"],"passwordHash":"$6$one"}]}`
+	otherPassword = `"passwd":{"users":[{"name":"core","sshAuthorizedKeys":["k"],"passwordHash":"$6$other"}]}`
+)
+
+func TestWhatANodeCannotTakeIsRefusedBeforeAnyStep(t *testing.T) {
+	long := strings.Repeat("n", 246)
+	for sentence, c := range map[string]struct {
+		from, to, want string // a part of the refusal, "" for none
+		there          []string
+	}{
+		"the daemon's journal":                   {to: files("/var/lib/machine-config-daemon/journal.json"), want: "belongs to the daemon"},
+		"the record":                             {to: files(host.RecordPath), want: "belongs to the daemon"},
+		"a kept original":                        {to: files(host.OrigDir + "/etc/a.mcdorig"), want: "belongs to the daemon"},
+		"what is beside the daemon's own":        {to: files("/etc/machine-config-daemon/no-reboot/key")},
+		"the name of a file that is written":     {to: files("/etc/.a.bunsen-new", "/etc/a"), want: "while it writes another file"},
+		"a name too long to keep what was there": {to: files("/etc/" + long), want: "has 246 bytes"},
+		"the keys' file beside keys":             {to: noPassword + "," + files("/home/core/.ssh/authorized_keys.d/ignition"), want: "more than one part"},
+		"a file in a file":                       {to: files("/etc/a", "/etc/a/b"), want: "/etc/a is a file of the same config"},
+		"a directory where a file was":           {to: files("/etc/chrony.conf/sub/a"), want: "/etc/chrony.conf: the config needs a directory here, and this node has a file"},
+		"a directory itself where a file was":    {to: `"storage":{"directories":[{"path":"/etc/zz.conf"}]}`, want: "/etc/zz.conf: the config needs a directory"},
+		"a directory where a config's file was":  {from: files("/etc/mine"), to: files("/etc/mine/a"), there: []string{"/etc/mine"}},
+		"a first password":                       {from: noPassword, to: onePassword, want: "passwd.users core passwordHash: passwords of running nodes"},
+		"a password on a machine without config": {to: onePassword, want: "passwd.users core passwordHash"},
+		"another password":                       {from: onePassword, to: otherPassword, want: "passwd.users core passwordHash"},
+		"a password that is taken away":          {from: onePassword, to: noPassword, want: "passwd.users core passwordHash"},
+		"a user with a password taken away":      {from: onePassword, to: files("/etc/a"), want: "passwd.users core passwordHash"},
+		"a password that stays":                  {from: onePassword, to: onePassword + "," + files("/etc/a")},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			m := hosttest.NewMachine()
+			for _, p := range c.there {
+				m.Put(p, "x")
+			}
+			from := ""
+			if c.from != "" {
+				from = "rendered-a"
+			}
+			p, _ := planOn(t, m, ignition(t, from, c.from), ignition(t, "rendered-b", c.to))
+			text := p.String()
+			if c.want == "" && len(p.Refusals) > 0 || c.want != "" && !strings.Contains(text, c.want) {
+				t.Errorf("want %q in\n%s", c.want, text)
+			}
+			if strings.Contains(text, "$6$") {
+				t.Error("the refusal tells the password's hash")
+			}
+		})
+	}
+}
+
+// files is a body with empty files.
+func files(paths ...string) string {
+	var items []string
+	for _, p := range paths {
+		items = append(items, `{"path":"`+p+`","contents":{"source":"data:,x"}}`)
+	}
+	return `"storage":{"files":[` + strings.Join(items, ",") + `]}`
+}
+
+func TestADropInThatAConfigEmptiesComesBack(t *testing.T) {
+	const at = "/etc/systemd/system/a.service.d/10-x.conf"
+	m := hosttest.NewMachine()
+	m.Put(at, "[Service]\nNice=1\n")
+	empty, emptied := ignition(t, "", ""), ignition(t, "rendered-a", `"systemd":{"units":[{"name":"a.service","dropins":[{"name":"10-x.conf","contents":""}]}]}`)
+	bring(t, m, empty, emptied)
+	if is, err := m.Host().Files.Stat(at); err != nil || is.Kind != host.Absent {
+		t.Fatalf("it is %v, %v", is, err)
+	}
+	bring(t, m, emptied, ignition(t, "rendered-b", files("/etc/b")))
+	if text, err := m.Host().Files.Read(at); string(text) != "[Service]\nNice=1\n" {
+		t.Errorf("it is %q, %v", text, err)
+	}
+}
+
+// bring walks the plan between two configs, without its reboot.
+func bring(t *testing.T, m *hosttest.Machine, from, to plan.Named) {
+	t.Helper()
+	p, way := planOn(t, m, from, to)
+	p.Steps = slices.DeleteFunc(p.Steps, plan.Step.IsAction)
+	contents := way.New.Contents
+	contents[host.DigestOf([]byte(to.Name))] = []byte(to.Name)
+	if done, err := (apply.Runner{Host: m.Host()}).Run(t.Context(), p, contents); err != nil || done.Why != nil {
+		t.Fatal(err, done.Why)
+	}
+}
+
+func TestAUnitWhoseFileIsAPlainFileIsEnabledAndHasNotDrifted(t *testing.T) {
+	const body = `"storage":{"files":[{"path":"/etc/systemd/system/a.service","contents":{"source":"data:,%5BInstall%5D%0AWantedBy%3Dmulti-user.target%0A"}}]},"systemd":{"units":[{"name":"a.service","enabled":true}]}`
+	m := hosttest.NewMachine()
+	a := ignition(t, "rendered-a", body)
+	bring(t, m, ignition(t, "", ""), a)
+	if u, err := m.Host().Units.Status(t.Context(), "a.service"); err != nil || !u.Enabled {
+		t.Errorf("it is %+v, %v", u, err)
+	}
+	_, way := planOn(t, m, a, a)
+	if drift := plan.Drift(observe(t, m.Host(), way.Scope()), way.Old, way.New); len(drift) > 0 {
+		t.Errorf("it has drifted: %q", drift)
+	}
+	bring(t, m, a, ignition(t, "rendered-b", files("/etc/b")))
+	if u, err := m.Host().Units.Status(t.Context(), "a.service"); err != nil || u.Enabled {
+		t.Errorf("after the config it is %+v, %v", u, err)
+	}
+}
