@@ -18,10 +18,14 @@ var serviceName = regexp.MustCompile(`^[a-zA-Z0-9:._@\\-]+\.(service|socket|devi
 func FromSpec(spec operatorv1.NodeDisruptionPolicyConfig) (Policy, error) {
 	p := Default()
 	r := reader{user: true}
+	seen := map[string]bool{}
 	for _, f := range spec.Files {
+		r.once(seen, f.Path)
 		p.Files = with(p.Files, r.fileRule(f.Path, fromSpecActions(f.Actions)))
 	}
+	seen = map[string]bool{}
 	for _, u := range spec.Units {
+		r.once(seen, string(u.Name))
 		p.Units = with(p.Units, r.unitRule(string(u.Name), fromSpecActions(u.Actions)))
 	}
 	if len(spec.SSHKey.Actions) > 0 {
@@ -88,6 +92,14 @@ func (r *reader) result(p Policy) (Policy, error) {
 		return Policy{}, fmt.Errorf("reading nodeDisruptionPolicy: %w", errors.Join(r.bad...))
 	}
 	return p, nil
+}
+
+// once refuses a second rule of a name, as the API server does.
+func (r *reader) once(seen map[string]bool, name string) {
+	if seen[name] {
+		r.say(name, "it stands twice: keep one")
+	}
+	seen[name] = true
 }
 
 func (r *reader) fileRule(name string, actions []Action) Rule {

@@ -66,6 +66,8 @@ func TestEveryBadRuleIsNamed(t *testing.T) {
 			fileSpec("/c", specAction("Special", "")),
 			fileSpec("/d", specAction("Explode", "")),
 			fileSpec("/e"),
+			fileSpec("/f", specAction("None", "")),
+			fileSpec("/f", specAction("Reboot", "")),
 		},
 		Units: []operatorv1.NodeDisruptionPolicySpecUnit{{Name: "crio", Actions: []operatorv1.NodeDisruptionPolicySpecAction{specAction("None", "")}}},
 	})
@@ -74,7 +76,7 @@ func TestEveryBadRuleIsNamed(t *testing.T) {
 	}
 	for _, want := range []string{
 		"rule etc/relative: its path is not absolute", "rule /a: action Reboot stands alone", "rule /b: action Reload names no service",
-		"rule /c: action Special is not for users", `rule /d: action "Explode" is unknown`, "rule /e: it has no actions", "rule crio: it is no name of a unit",
+		"rule /c: action Special is not for users", `rule /d: action "Explode" is unknown`, "rule /e: it has no actions", "rule /f: it stands twice", "rule crio: it is no name of a unit",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("lacks %q:\n%v", want, err)

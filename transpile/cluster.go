@@ -92,7 +92,7 @@ func (r clusterReader) file(file string) {
 			if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 				at.Line, _ = strconv.Atoi(m[1])
 			}
-			r.fatal(at, "yaml", "not valid YAML: %s", strings.TrimPrefix(err.Error(), "yaml: "))
+			r.fatal(at, "yaml", "not valid YAML: %s", yamlLine.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), ""))
 			return
 		}
 		if root := doc.Content[0]; root.Tag != "!!null" {
@@ -112,10 +112,20 @@ func (r clusterReader) object(file string, root *yaml.Node) {
 		r.fatal(place(file, alias), "alias", "YAML alias: aliases are not followed; write the value out")
 		return
 	}
+	if root.Kind != yaml.MappingNode {
+		r.fatal(at, "yaml", "not an object: an object is a mapping that begins with apiVersion and kind")
+		return
+	}
 	var object map[string]any
 	if err := root.Decode(&object); err != nil {
-		r.fatal(at, "yaml", "not an object: %v", err)
+		r.undecodable(file, root, err)
 		return
+	}
+	for _, name := range []string{"apiVersion", "kind"} {
+		if text, ok := object[name].(string); !ok || text == "" { // what reads objects would print the whole of this one
+			r.fatal(at, "cluster-kind", "the object has no %s; %s", name, held)
+			return
+		}
 	}
 	u, err := normal(object)
 	if err != nil {
@@ -138,6 +148,22 @@ func (r clusterReader) object(file string, root *yaml.Node) {
 	}
 }
 
+// undecodable says what is wrong with each line that yaml names.
+func (r clusterReader) undecodable(file string, root *yaml.Node, err error) {
+	lines := []string{err.Error()}
+	if typed := (*yaml.TypeError)(nil); errors.As(err, &typed) {
+		lines = typed.Errors
+	}
+	for _, line := range lines {
+		at := place(file, root)
+		if m := yamlLine.FindStringSubmatch(line); m != nil {
+			at.Line, _ = strconv.Atoi(m[1])
+			at.Column, line = 0, strings.Replace(line, m[0], "", 1)
+		}
+		r.fatal(at, "yaml", "not an object: %s", line)
+	}
+}
+
 // normal gives numbers the types that Kubernetes' machinery expects.
 func normal(object map[string]any) (*unstructured.Unstructured, error) {
 	raw, err := (&unstructured.Unstructured{Object: object}).MarshalJSON()
@@ -151,8 +177,11 @@ func normal(object map[string]any) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
+// held is what belongs into cluster/.
+var held = fmt.Sprintf("%s/ holds %s (%s) and %s (%s)", clusterDir, poolKind, mcfgv1.GroupVersion, policyKind, operatorv1.GroupVersion)
+
 func wrongKind(u *unstructured.Unstructured) string {
-	what := fmt.Sprintf("%s/ holds %s (%s) and %s (%s)", clusterDir, poolKind, mcfgv1.GroupVersion, policyKind, operatorv1.GroupVersion)
+	what := held
 	switch u.GetKind() {
 	case "MachineConfig":
 		return what + ", not MachineConfigs: they belong into their pool's directory"
@@ -167,10 +196,19 @@ func wrongKind(u *unstructured.Unstructured) string {
 func (r clusterReader) check(file string, root *yaml.Node, u *unstructured.Unstructured, into any) bool {
 	at := place(file, root)
 	before := len(r.findings)
+	if u.GetKind() == poolKind {
+		if r.maxUnavailable(file, root); origin.Fatal(r.findings[before:]) {
+			return false
+		}
+	}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, into, true); err != nil {
 		strict, ok := runtime.AsStrictDecodingError(err)
 		if !ok {
-			r.fatal(at, "field", "not a %s: %v", u.GetKind(), err)
+			where, problem := mistyped(u.Object, into, err)
+			if where != "" {
+				at = fieldPlace(file, root, strconv.Quote(where))
+			}
+			r.fatal(at, "field", "not a %s: %s", u.GetKind(), problem)
 			return false
 		}
 		for _, e := range strict.Errors() {
@@ -178,6 +216,8 @@ func (r clusterReader) check(file string, root *yaml.Node, u *unstructured.Unstr
 		}
 	}
 	switch {
+	case u.GetName() == "":
+		r.fatal(at, "name", "the %s has no metadata.name; give it one (generateName would make a new object of every commit)", u.GetKind())
 	case u.GetKind() == policyKind && u.GetName() != policyName:
 		r.fatal(at, "name", "a MachineConfiguration is named %q, and this one %q", policyName, u.GetName())
 	case len(validation.IsDNS1123Subdomain(u.GetName())) > 0:
@@ -186,11 +226,12 @@ func (r clusterReader) check(file string, root *yaml.Node, u *unstructured.Unstr
 		r.fatal(at, "name", "a %s is in no namespace; remove metadata.namespace", u.GetKind())
 	}
 	if pool, ok := into.(*mcfgv1.MachineConfigPool); ok {
+		r.pool(file, root, pool)
 		if pool.Spec.MachineConfigSelector == nil || pool.Spec.NodeSelector == nil {
 			r.fatal(at, "field", "the MachineConfigPool needs spec.machineConfigSelector and spec.nodeSelector; without them it selects nothing")
 		}
 	}
-	return len(r.findings) == before
+	return !origin.Fatal(r.findings[before:])
 }
 
 var quoted = regexp.MustCompile(`"([^"]+)"`)
@@ -241,6 +282,7 @@ func (r clusterReader) strip(file string, root *yaml.Node, u *unstructured.Unstr
 			unstructured.RemoveNestedField(u.Object, "spec", name)
 		}
 	}
+	r.stripMetadata(file, root, u)
 	unstructured.RemoveNestedField(u.Object, "status")
 	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
 }

@@ -15,6 +15,7 @@ var (
 	listItem = regexp.MustCompile(`^([a-z]+)\[(\d+)\]`)
 	subItem  = regexp.MustCompile(`^[^:]*? (dropins|append|sshAuthorizedKeys)\[(\d+)\]`)
 	specItem = regexp.MustCompile(`^(kernelArguments|extensions)\[(\d+)\]`)
+	specPart = regexp.MustCompile(`^(osImageURL|baseOSExtensionsContainerImage):`)
 	modeOf   = regexp.MustCompile(`: mode | mode[: ]`)
 )
 
@@ -23,6 +24,9 @@ var (
 func outputPath(problem string) string {
 	if m := specItem.FindStringSubmatch(problem); m != nil {
 		return "spec." + m[1] + "." + m[2]
+	}
+	if m := specPart.FindStringSubmatch(problem); m != nil {
+		return "spec." + m[1]
 	}
 	m := listItem.FindStringSubmatch(problem)
 	if m == nil || section[m[1]] == "" {

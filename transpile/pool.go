@@ -6,12 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
-	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -129,56 +126,6 @@ func (r *run) translate(pool string, doc overlay.Document) draft {
 		d.name, d.role = out.Name, out.Role
 	}
 	return d
-}
-
-// rawConfig takes a MachineConfig as it is.
-func rawConfig(doc overlay.Document) draft {
-	d := draft{origin: origin.Map{Files: doc.Origin.Files, At: map[string]origin.Pos{"$": {File: doc.File, Line: 1}}}}
-	for p, at := range doc.Origin.At {
-		if rest, ok := strings.CutPrefix(p, "$.spec.config"); ok {
-			d.origin.At["$"+rest] = at
-		} else if rest, ok := strings.CutPrefix(p, "$.spec."); ok {
-			d.origin.At["spec."+rest] = at
-		}
-	}
-	mc := mcfgv1.MachineConfig{}
-	start := origin.Pos{File: doc.File}
-	if err := decodeStrict(doc.Source, &mc); err != nil {
-		strict, ok := runtime.AsStrictDecodingError(err)
-		if !ok {
-			d.fatal(start, "machine-config", "not a MachineConfig: %v", err)
-			return d
-		}
-		for _, e := range strict.Errors() {
-			at := start
-			if m := quoted.FindStringSubmatch(e.Error()); m != nil {
-				at, _ = d.origin.Find(m[1])
-			}
-			d.fatal(at, "field", "%v: a MachineConfig has none of that name; check its spelling and indentation", e)
-		}
-		return d
-	}
-	d.name, d.role = mc.Name, mc.Labels[v1alpha1.RoleLabel]
-	var err error
-	if d.config, err = machineconfig.Parse(mc.Spec); err != nil {
-		for _, line := range strings.Split(err.Error(), "\n") {
-			at, ok := d.origin.Find(outputPath(line))
-			if !ok {
-				at = start
-			}
-			d.fatal(at, "ignition", "%s", line)
-		}
-	}
-	return d
-}
-
-// decodeStrict reads YAML into a typed object and names every field that the type does not have.
-func decodeStrict(src []byte, into any) error {
-	var object map[string]any
-	if err := yaml.Unmarshal(src, &object); err != nil {
-		return err
-	}
-	return runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object, into, true)
 }
 
 // fragment makes the object to apply.

@@ -17,6 +17,12 @@ var (
 	userName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,30}[A-Za-z0-9_.$-]?$`)
 )
 
+// What Linux takes as a path and as one name in it, in bytes.
+const (
+	maxPath = 4095
+	maxName = 255
+)
+
 // Check judges a parsed config by the rules beyond Ignition's: names that would escape their directory or forge lines
 // in a system file, special mode bits, sources that are not in the config, contents that do not decode or do not match
 // their hash. It returns every problem, each naming its place; a config with any must not reach a node. Check says
@@ -28,6 +34,8 @@ func Check(c Config) []error {
 	k.passwd(c.Ignition.Passwd)
 	k.ignition(c.Ignition.Ignition)
 	k.kargs(c)
+	k.image("osImageURL", c.OSImageURL)
+	k.image("baseOSExtensionsContainerImage", c.ExtensionsImage)
 	return k.bad
 }
 
@@ -50,6 +58,7 @@ func (k *checker) storage(s ign.Storage) {
 	for i, l := range s.Links {
 		at := item("links", i, l.Path)
 		k.node(at, l.Node)
+		k.belowRoot(at, l.Path)
 		if l.Target != nil {
 			k.plain(at+" target", *l.Target)
 		}
@@ -72,6 +81,7 @@ func (k *checker) storage(s ign.Storage) {
 func (k *checker) file(i int, f ign.File) {
 	at := item("files", i, f.Path)
 	k.node(at, f.Node)
+	k.belowRoot(at, f.Path)
 	k.mode(at, f.Mode)
 	k.resource(at+" contents", f.Contents)
 	for j, a := range f.Append {
@@ -81,6 +91,7 @@ func (k *checker) file(i int, f ign.File) {
 
 func (k *checker) node(at string, n ign.Node) {
 	k.plain(at+" path", n.Path)
+	k.fits(at+" path", n.Path)
 	for _, owner := range []struct {
 		what string
 		name *string
@@ -113,7 +124,9 @@ func (k *checker) units(units []ign.Unit) {
 		if !unitName.MatchString(u.Name) || strings.HasPrefix(u.Name, ".") {
 			k.say(at, "%q is no name of a unit: use letters, digits and :_.@\\- and end in .service, .socket, .mount, .timer or another unit type", u.Name)
 		}
+		k.fits(at, u.Name)
 		for j, d := range u.Dropins {
+			k.fits(fmt.Sprintf("%s dropins[%d]", at, j), d.Name)
 			if !dropinName.MatchString(d.Name) || hasControl(d.Name) {
 				k.say(fmt.Sprintf("%s dropins[%d]", at, j), "%q is no name of a drop-in: it ends in .conf and has no / in it", d.Name)
 			}
@@ -174,6 +187,33 @@ func (k *checker) kargs(c Config) {
 	}
 }
 
+// image refuses what no reference of an image has in it, and a program would take for two arguments or for an option.
+func (k *checker) image(at, ref string) {
+	if strings.HasPrefix(ref, "-") || strings.ContainsFunc(ref, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		k.say(at, "%q is no reference of an image: it is like quay.io/org/image@sha256:…, without blanks", ref)
+	}
+}
+
+// belowRoot refuses a file or link in the place of the root directory.
+func (k *checker) belowRoot(at, path string) {
+	if path == "/" {
+		k.say(at+" path", "it is the root directory itself; name what is below it")
+	}
+}
+
+// fits refuses names that no file system takes: a node would fail only when it writes the file.
+func (k *checker) fits(at, path string) {
+	if len(path) > maxPath {
+		k.say(at, "it has %d bytes, and a path has at most %d", len(path), maxPath)
+		return
+	}
+	for _, name := range strings.Split(path, "/") {
+		if len(name) > maxName {
+			k.say(at, "%.20q… has %d bytes, and a name in a path has at most %d", name, len(name), maxName)
+		}
+	}
+}
+
 // plain refuses control characters.
 func (k *checker) plain(at, text string) {
 	if hasControl(text) {
@@ -181,7 +221,12 @@ func (k *checker) plain(at, text string) {
 	}
 }
 
-func hasControl(text string) bool { return strings.ContainsFunc(text, unicode.IsControl) }
+func hasControl(text string) bool { return strings.ContainsFunc(text, control) }
+
+// control tells of what forges or hides lines: control characters, Unicode's line breaks, and what turns text around.
+func control(r rune) bool {
+	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r)
+}
 
 // item names one item of a list: `files[2] /etc/x`. A hostile name is quoted, so that a message stays one line.
 func item(list string, i int, name string) string {

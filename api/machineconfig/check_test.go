@@ -15,6 +15,14 @@ func TestCheckRefusesWhatIgnitionLetsThrough(t *testing.T) {
 		"a unit that forges a preset line":        {`"systemd":{"units":[{"name":"a.service\nenable b.service"}]}}`, `is no name of a unit`},
 		"a drop-in that climbs":                   {`"systemd":{"units":[{"name":"a.service","dropins":[{"name":"../b.conf"}]}]}}`, `units[0] a.service dropins[0]: "../b.conf" is no name of a drop-in`},
 		"a path with a NUL":                       {`"storage":{"files":[{"path":"/etc/a\u0000b"}]}}`, `has a control character`},
+		"a path that turns its text around":       {`"storage":{"files":[{"path":"/etc/\u202ex"}]}}`, `has a control character`},
+		"a path with a line separator":            {`"storage":{"files":[{"path":"/etc/\u2028x"}]}}`, `has a control character`},
+		"a file in place of the root directory":   {`"storage":{"files":[{"path":"/"}]}}`, `it is the root directory itself`},
+		"a link in place of the root directory":   {`"storage":{"links":[{"path":"/","target":"/a"}]}}`, `it is the root directory itself`},
+		"a path with a name too long":             {`"storage":{"files":[{"path":"/etc/` + strings.Repeat("x", 256) + `"}]}}`, `"… has 256 bytes, and a name`},
+		"a path too long":                         {`"storage":{"files":[{"path":"` + strings.Repeat("/x", 2048) + `"}]}}`, `it has 4096 bytes, and a path`},
+		"a unit with a name too long":             {`"systemd":{"units":[{"name":"` + strings.Repeat("x", 248) + `.service"}]}}`, `has 256 bytes, and a name`},
+		"a drop-in with a name too long":          {`"systemd":{"units":[{"name":"a.service","dropins":[{"name":"` + strings.Repeat("x", 251) + `.conf"}]}]}}`, `dropins[0]: "xxxxxxxxxxxxxxxxxxxx"… has 256 bytes`},
 		"a path with a newline":                   {`"storage":{"directories":[{"path":"/etc/a\nb"}]}}`, `directories[0] "/etc/a\nb" path`},
 		"a link to a target with a newline":       {`"storage":{"links":[{"path":"/l","target":"/a\nb"}]}}`, `links[0] /l target`},
 		"a setuid file":                           {`"storage":{"files":[{"path":"/etc/50%a","mode":2541}]}}`, `files[0] /etc/50%a: mode 04755 has more than permission bits`},
@@ -55,5 +63,20 @@ func TestCheckTakesWhatPeopleWrite(t *testing.T) {
 	}
 	for _, bad := range machineconfig.Check(cfg) {
 		t.Error(bad)
+	}
+}
+
+func TestAnImageIsOneWord(t *testing.T) {
+	for _, ref := range []string{"a b", "a\nb", "-rf", "--option", "a\u00a0b"} {
+		for _, cfg := range []machineconfig.Config{{OSImageURL: ref}, {ExtensionsImage: ref}} {
+			if got := errors.Join(machineconfig.Check(cfg)...); got == nil || !strings.Contains(got.Error(), "is no reference of an image") {
+				t.Errorf("%q: %v", ref, got)
+			}
+		}
+	}
+	for _, ref := range []string{"", "quay.io/org/image:tag", "registry.local:5000/os@sha256:0123", "ostree-unverified-registry:quay.io/a/b"} {
+		for _, bad := range machineconfig.Check(machineconfig.Config{OSImageURL: ref}) {
+			t.Error(bad)
+		}
 	}
 }

@@ -63,9 +63,16 @@ type builder struct {
 	reads    map[string]string
 	visited  map[string]bool
 	declared map[string][]string // resource name → files that declare it
+	kinds    map[declaration]bool
 	items    map[item]origin.Pos
 	edits    []edit
 	findings []origin.Finding
+}
+
+// declaration is a document by what a patch's target may say of it.
+type declaration struct {
+	kind Kind
+	name string
 }
 
 // edit is a place that changes values without leaving markers: a JSON patch's operation or a replacement.
@@ -81,6 +88,7 @@ func Build(fsys fs.FS, dir string) (Result, []origin.Finding) {
 	b := &builder{
 		fs: fsys, memory: filesys.MakeFsInMemory(),
 		reads: map[string]string{}, visited: map[string]bool{}, declared: map[string][]string{}, items: map[item]origin.Pos{},
+		kinds: map[declaration]bool{},
 	}
 	guard{b}.directory(path.Clean(dir))
 	if origin.Fatal(b.findings) {
@@ -153,10 +161,15 @@ var (
 	noTarget    = regexp.MustCompile(`no (?:matches for Id|resource matches strategic merge patch) "?\S*?/([^/\s]+)\.\[`)
 )
 
+// quoting are the places in kustomize's errors where it prints what stands in documents and patches. Nobody may read that
+// in a log or a status.
+var quoting = regexp.MustCompile(":? ?(?:node contents: .*|(?:with config: ?)?`.*`|from \\[patch: .*\\]|in the YAML: .*)")
+
 // explain turns kustomize's error into a finding of ours.
 func (b *builder) explain(dir string, err error) {
 	at := origin.Pos{File: b.kustomization(dir)}
 	msg := strings.ReplaceAll(strings.Join(strings.Fields(err.Error()), " "), "'/", "'")
+	msg = quoting.ReplaceAllString(msg, "")
 	if m := duplicateID.FindStringSubmatch(msg); m != nil {
 		files := slices.Clone(b.declared[m[1]])
 		slices.Sort(files)

@@ -145,6 +145,13 @@ func (g guard) kustomizationField(t text, dir string, k, v *yaml.Node) bool {
 	case "labels", "commonAnnotations":
 		g.add(origin.Finding{Warning: true, Rule: "ignored-field", At: t.pos(k), Message: k.Value + " does not reach a node: of a fragment's metadata only its name and role count"})
 		return false
+	case "sortOptions":
+		if order := scalarAt(v, "order"); order != "fifo" && order != "legacy" {
+			g.add(fatal(t.pos(v), "kustomization", "the order of sortOptions is fifo or legacy; it changes nothing here, for documents merge in order of their names: remove it"))
+			return false
+		}
+		g.add(origin.Finding{Warning: true, Rule: "ignored-field", At: t.pos(k), Message: "sortOptions changes nothing: documents merge in order of their names"})
+		return false
 	case "buildMetadata":
 		return false // where everything comes from is kept in any case
 	default:

@@ -1,7 +1,6 @@
 package overlay
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 
@@ -47,7 +46,13 @@ func (p patcher) patch(entry *yaml.Node) {
 		return
 	}
 	_, target := field(entry, "target")
-	p.checkTarget(target)
+	kind := Butane
+	if scalarAt(root, "kind") != "" {
+		kind = MachineConfig
+	}
+	if !p.checkTarget(target, kind) {
+		return
+	}
 	switch {
 	case root.Kind == yaml.SequenceNode:
 		p.json(body, root, target, entry)
@@ -109,9 +114,17 @@ func (p patcher) merge(body text, root, target, entry *yaml.Node) *yaml.Node {
 			p.add(fatal(body.pos(root), "patch", "a patch is part of a Butane document, or a MachineConfig with a spec"))
 			return nil
 		}
+		p.add(body.checkShapes(spec, machineConfigLists)...)
 		p.add(body.checkLists(spec, machineConfigLists, true)...)
 		p.mark(body, spec, "")
+		if target != nil {
+			set(target, "kind", str(machineConfigKind))
+		}
 		return root
+	}
+	if scalarAt(target, "kind") == machineConfigKind {
+		p.add(fatal(body.pos(root), "patch", "a patch of a MachineConfig is part of one: begin it with apiVersion: %s/%s, kind: %s and metadata, and put the rest below spec", machineConfigGroup, machineConfigVersion, machineConfigKind))
+		return nil
 	}
 	name := stem(body.file)
 	if body.inline || target != nil {
@@ -125,6 +138,7 @@ func (p patcher) merge(body text, root, target, entry *yaml.Node) *yaml.Node {
 		p.add(fatal(body.pos(root), "patch-target", "no document is named %q here; name the patch file as the document's, or give the patch a target such as {name: 10-chrony}", name))
 		return nil
 	}
+	p.add(body.checkShapes(root, butaneLists)...)
 	p.add(body.checkLists(root, butaneLists, true)...)
 	p.add(body.localize(root)...)
 	quote(root, "")
@@ -145,6 +159,9 @@ func (p patcher) json(body text, ops, target, entry *yaml.Node) {
 	}
 	wrapped := targetButane(target)
 	for _, op := range ops.Content {
+		if !p.checkOperation(body, op) {
+			continue
+		}
 		last := ""
 		for _, key := range []string{"from", "path"} {
 			_, v := field(op, key)
@@ -186,26 +203,6 @@ func targetButane(target *yaml.Node) bool {
 	}
 }
 
-// checkTarget refuses a target that means no document so far: kustomize would skip the patch in silence.
-func (p patcher) checkTarget(target *yaml.Node) {
-	name := scalarAt(target, "name")
-	if name == "" {
-		return
-	}
-	re, err := regexp.Compile("^(?:" + name + ")$")
-	if err != nil {
-		p.add(fatal(p.t.pos(target), "patch-target", "%q is not a regular expression: %v", name, err))
-		return
-	}
-	for declared := range p.declared {
-		if re.MatchString(declared) {
-			return
-		}
-	}
-	_, n := field(target, "name")
-	p.add(fatal(p.t.pos(n), "patch-target", "no document is named %q here; there are %s", name, strings.Join(sortedKeys(p.declared), ", ")))
-}
-
 // replacements lets inline replacements in, with paths of the plain document.
 func (p patcher) replacements(list *yaml.Node) {
 	for _, r := range list.Content {
@@ -221,6 +218,9 @@ func (p patcher) replacements(list *yaml.Node) {
 		}
 		for _, target := range targets.Content {
 			_, sel := field(target, "select")
+			if !p.checkTarget(sel, Butane) {
+				continue
+			}
 			prefixFields(target, sel, "fieldPaths")
 			_, paths := field(target, "fieldPaths")
 			if paths == nil {

@@ -66,7 +66,7 @@ func (b *builder) read(file string) ([]byte, error) {
 // put shows a file to kustomize.
 func (b *builder) put(file string, src []byte) error {
 	if err := b.memory.WriteFile("/"+file, src); err != nil {
-		return fmt.Errorf("writing %q in memory: %w", file, err)
+		return fmt.Errorf("showing %q to kustomize: %w; rename it, or its directory, to letters, digits, dots, - and _ only", file, err)
 	}
 	return nil
 }

@@ -31,9 +31,10 @@ func (b *builder) resource(file string, from origin.Pos) {
 		return
 	}
 	var name string
+	is := MachineConfig
 	switch kind := scalarAt(root, "kind"); {
 	case scalarAt(root, "variant") != "" || IsButane(file):
-		name = stem(file)
+		name, is = stem(file), Butane
 		root = b.butane(t, root, name)
 	case kind == machineConfigKind && scalarAt(root, "apiVersion") == machineConfigGroup+"/"+machineConfigVersion:
 		name = scalarAt(root, "metadata", "name")
@@ -43,6 +44,7 @@ func (b *builder) resource(file string, from origin.Pos) {
 		return
 	}
 	b.declared[name] = append(b.declared[name], file)
+	b.kinds[declaration{is, name}] = true
 	b.write(file, root)
 }
 
@@ -57,6 +59,7 @@ func orNothing(kind string) string {
 func stem(file string) string { return strings.TrimSuffix(path.Base(file), path.Ext(file)) }
 
 func (b *builder) butane(t text, root *yaml.Node, name string) *yaml.Node {
+	b.add(t.checkShapes(root, butaneLists)...)
 	b.add(t.checkLists(root, butaneLists, false)...)
 	b.add(t.checkPaths(root)...)
 	b.add(t.localize(root)...)
@@ -71,6 +74,7 @@ func (b *builder) machineConfig(t text, root *yaml.Node) {
 		b.add(fatal(t.pos(root), "document", "the MachineConfig has no spec"))
 		return
 	}
+	b.add(t.checkShapes(spec, machineConfigLists)...)
 	b.add(t.checkLists(spec, machineConfigLists, false)...)
 	if scalarAt(root, "metadata", "name") == "" {
 		b.add(fatal(t.pos(root), "document", "the MachineConfig has no metadata.name"))

@@ -1,0 +1,100 @@
+package transpile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// maxPoolName leaves room for what a rendered config's name has besides its pool's: rendered-, a dash and 32 digits.
+const maxPoolName = validation.DNS1123SubdomainMaxLength - len("rendered--") - 32
+
+// ownMetadata are the fields of an object's metadata that are the repository's to say. Any other would have the garbage
+// collector remove the object, or keep it from being removed or applied at all.
+var ownMetadata = []string{"name", "labels", "annotations", "creationTimestamp"}
+
+// ours is what keys of labels and annotations begin with that only the controllers write.
+const ours = "bunsen.dev/"
+
+// pool checks what the API server would take of a MachineConfigPool, and no controller could use.
+func (r clusterReader) pool(file string, root *yaml.Node, p *mcfgv1.MachineConfigPool) {
+	if len(p.Name) > maxPoolName {
+		r.fatal(place(file, root), "name", "the MachineConfigPool's name has %d characters; at most %d leave room for the names of its rendered configs", len(p.Name), maxPoolName)
+	}
+	_, spec := entry(root, "spec")
+	for name, sel := range map[string]*metav1.LabelSelector{"machineConfigSelector": p.Spec.MachineConfigSelector, "nodeSelector": p.Spec.NodeSelector} {
+		if sel == nil {
+			continue // said already, for both at once
+		}
+		k, _ := entry(spec, name)
+		switch _, err := metav1.LabelSelectorAsSelector(sel); {
+		case err != nil:
+			r.fatal(place(file, k), "selector", "spec.%s: %v; operators are In, NotIn, Exists and DoesNotExist", name, err)
+		case len(sel.MatchLabels)+len(sel.MatchExpressions) == 0:
+			r.fatal(place(file, k), "selector", "spec.%s is empty and would mean everything, so that it is taken to mean nothing; name labels", name)
+		}
+	}
+}
+
+// maxUnavailable checks the value as it is written, as decoding it names no place.
+func (r clusterReader) maxUnavailable(file string, root *yaml.Node) {
+	_, spec := entry(root, "spec")
+	k, v := entry(spec, "maxUnavailable")
+	if v == nil || v.Tag == "!!null" {
+		return
+	}
+	text, percent := strings.CutSuffix(v.Value, "%")
+	n, err := strconv.ParseInt(text, 10, 32)
+	switch {
+	case err != nil || (v.Tag == "!!str") != percent || percent && n < 0:
+		r.fatal(place(file, k), "field", "spec.maxUnavailable: %q is neither a number such as 2 nor a percentage such as \"10%%\"", v.Value)
+	case n < 0:
+		r.warn(place(file, k), "field", "spec.maxUnavailable: with %d no node of the pool is ever updated", n)
+	}
+}
+
+// stripMetadata removes what is not the repository's to say, and says so.
+func (r clusterReader) stripMetadata(file string, root *yaml.Node, u *unstructured.Unstructured) {
+	_, meta := entry(root, "metadata")
+	if meta == nil {
+		return
+	}
+	for i := 0; i+1 < len(meta.Content); i += 2 {
+		k, v := meta.Content[i], meta.Content[i+1]
+		if !slices.Contains(ownMetadata, k.Value) {
+			r.warn(place(file, k), "managed-field", "metadata.%s is not taken from the repository: it is the cluster's own; remove it here", k.Value)
+			unstructured.RemoveNestedField(u.Object, "metadata", k.Value)
+			continue
+		}
+		for j := 0; v.Kind == yaml.MappingNode && j+1 < len(v.Content); j += 2 {
+			if key := v.Content[j]; strings.HasPrefix(key.Value, ours) {
+				r.warn(place(file, key), "managed-field", "metadata.%s: %s is not taken from the repository: only controllers write it; remove it here", k.Value, key.Value)
+				unstructured.RemoveNestedField(u.Object, "metadata", k.Value, key.Value)
+			}
+		}
+	}
+}
+
+// mistyped says which field of an object has a value of another type than its own; the converter's errors name none.
+func mistyped(object map[string]any, into any, err error) (field, problem string) {
+	var typed *json.UnmarshalTypeError
+	raw, jsonErr := json.Marshal(object)
+	if jsonErr == nil && errors.As(json.Unmarshal(raw, into), &typed) && typed.Field != "" {
+		problem = fmt.Sprintf("%s is a %s here and should be of type %s", typed.Field, typed.Value, typed.Type)
+		if typed.Type.Kind() == reflect.String {
+			problem += "; put it in quotes"
+		}
+		return typed.Field, problem
+	}
+	return "", err.Error()
+}

@@ -1,0 +1,103 @@
+package transpile
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	v35 "github.com/coreos/ignition/v2/config/v3_5"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/overlay"
+)
+
+// rawConfig takes a MachineConfig as it is.
+func rawConfig(doc overlay.Document) draft {
+	d := draft{origin: origin.Map{Files: doc.Origin.Files, At: map[string]origin.Pos{"$": {File: doc.File, Line: 1}}}}
+	for p, at := range doc.Origin.At {
+		if rest, ok := strings.CutPrefix(p, "$.spec.config"); ok {
+			d.origin.At["$"+rest] = at
+		} else if rest, ok := strings.CutPrefix(p, "$.spec."); ok {
+			d.origin.At["spec."+rest] = at
+		}
+	}
+	mc := mcfgv1.MachineConfig{}
+	start := origin.Pos{File: doc.File}
+	if object, err := decodeStrict(doc.Source, &mc); err != nil {
+		strict, ok := runtime.AsStrictDecodingError(err)
+		if !ok {
+			at := start
+			where, problem := mistyped(object, &mc, err)
+			if p, found := d.origin.Find(where); found {
+				at = p
+			}
+			d.fatal(at, "machine-config", "not a MachineConfig: %s", problem)
+			return d
+		}
+		for _, e := range strict.Errors() {
+			at := start
+			if m := quoted.FindStringSubmatch(e.Error()); m != nil {
+				at, _ = d.origin.Find(m[1])
+			}
+			d.fatal(at, "field", "%v: a MachineConfig has none of that name; check its spelling and indentation", e)
+		}
+		return d
+	}
+	d.name, d.role = mc.Name, mc.Labels[v1alpha1.RoleLabel]
+	d.leftOut(mc, start)
+	d.unknownKeys(mc.Spec.Config.Raw)
+	var err error
+	if d.config, err = machineconfig.Parse(mc.Spec); err != nil {
+		for _, line := range strings.Split(err.Error(), "\n") {
+			at, ok := d.origin.Find(outputPath(line))
+			if !ok {
+				at = start
+			}
+			d.fatal(at, "ignition", "%s", line)
+		}
+	}
+	return d
+}
+
+// decodeStrict reads YAML into a typed object and names every field that the type does not have.
+func decodeStrict(src []byte, into any) (object map[string]any, err error) {
+	if err := yaml.Unmarshal(src, &object); err != nil {
+		return nil, err
+	}
+	return object, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object, into, true)
+}
+
+// leftOut warns of metadata that a pool's selector may hope for, and that no fragment has.
+func (d *draft) leftOut(mc mcfgv1.MachineConfig, at origin.Pos) {
+	var keys []string
+	for _, k := range slices.Sorted(maps.Keys(mc.Labels)) {
+		if k != v1alpha1.RoleLabel {
+			keys = append(keys, k)
+		}
+	}
+	keys = append(keys, slices.Sorted(maps.Keys(mc.Annotations))...)
+	if len(keys) > 0 {
+		d.findings = append(d.findings, origin.Finding{
+			Warning: true, Rule: "ignored-field", At: at,
+			Message: strings.Join(keys, ", ") + " does not reach the cluster: of a fragment's metadata only its name and role count",
+		})
+	}
+}
+
+// unknownKeys refuses what Ignition would pass over, as the effect of a typo would be missing on the node.
+func (d *draft) unknownKeys(raw []byte) {
+	_, rep, _ := v35.ParseCompatibleVersion(raw) // its error is reported where the config is read for good
+	for _, e := range rep.Entries {
+		key, unused := strings.CutPrefix(e.Message, "unused key ")
+		if !unused {
+			continue
+		}
+		at, _ := d.origin.Find(e.Context.String())
+		d.fatal(at, "unknown-key", "Ignition knows no key %q here; check its spelling and its indentation", key)
+	}
+}
