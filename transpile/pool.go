@@ -33,6 +33,9 @@ func (r *run) pool(pool string) {
 			Message: "the pool has no documents: add a Butane file (*.bu), or remove the directory",
 		})
 	}
+	for _, d := range built.AsWritten { // say all that is wrong at once, as far as it shows without the patches
+		entry.findings = append(entry.findings, r.document(pool, d).findings...)
+	}
 	for _, d := range built.Documents {
 		locals := r.locals(d)
 		key := documentKey(pool, d, locals)

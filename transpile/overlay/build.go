@@ -51,6 +51,9 @@ type Result struct {
 	// Reads is everything the build depends on: files with the digest of their contents, directories without a
 	// kustomization with that of their listing (see Digest). Equal reads give an equal build.
 	Reads []origin.File
+	// AsWritten are the documents before any patch, where a finding keeps the build from being made; documents with a
+	// fatal finding of their own are left out. They are good for finding what else is wrong, and for nothing more.
+	AsWritten []Document
 }
 
 // kustomize keeps its schema in package variables, so only one build may run at a time in a process.
@@ -92,12 +95,12 @@ func Build(fsys fs.FS, dir string) (Result, []origin.Finding) {
 	}
 	guard{b}.directory(path.Clean(dir))
 	if origin.Fatal(b.findings) {
-		return Result{}, b.sorted()
+		return Result{AsWritten: b.asWritten()}, b.sorted()
 	}
 	found, err := b.kustomize(dir)
 	if err != nil {
 		b.explain(dir, err)
-		return Result{}, b.sorted()
+		return Result{AsWritten: b.asWritten()}, b.sorted()
 	}
 	var out Result
 	for _, yaml := range found {
@@ -112,6 +115,27 @@ func Build(fsys fs.FS, dir string) (Result, []origin.Finding) {
 		out.Reads = append(out.Reads, origin.File{Path: f, Blob: b.reads[f]})
 	}
 	return out, b.sorted()
+}
+
+// asWritten reads back the documents that the guard let through.
+func (b *builder) asWritten() []Document {
+	bad := map[string]bool{}
+	for _, f := range b.findings {
+		bad[f.At.File] = bad[f.At.File] || !f.Warning
+	}
+	var out []Document
+	for _, name := range sortedKeys(b.declared) {
+		for _, file := range b.declared[name] {
+			yaml, err := b.memory.ReadFile("/" + file)
+			if err != nil || bad[file] {
+				continue
+			}
+			if d, err := b.unwrap(string(yaml)); err == nil {
+				out = append(out, d)
+			}
+		}
+	}
+	return out
 }
 
 func (b *builder) add(fs ...origin.Finding) { b.findings = append(b.findings, fs...) }
