@@ -146,16 +146,3 @@ func TestNothingSecretIsPrinted(t *testing.T) {
 		})
 	}
 }
-
-// TestABadPolicyStopsARendering: no tool may call a repository valid whose disruption policy the cluster would refuse.
-func TestABadPolicyStopsARendering(t *testing.T) {
-	a := &txtar.Archive{Files: []txtar.File{
-		{Name: "head/pools/worker/10-a.bu", Data: []byte("variant: fcos\nversion: 1.5.0\n")},
-		{Name: "head/cluster/p.yaml", Data: []byte("apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata: {name: cluster}\n" +
-			"spec: {nodeDisruptionPolicy: {files: [{path: /a, actions: [{type: Reboot}, {type: Drain}]}]}}\n")},
-	}}
-	r := review.Render(transpile.Fragments(tree(t, a, "head")), &render.Renderer{}, render.Defaults{})
-	if r.Err == nil || !strings.Contains(r.Err.Error(), "cluster/p.yaml:1: reading nodeDisruptionPolicy: rule /a: action Reboot stands alone") {
-		t.Errorf("got %v", r.Err)
-	}
-}

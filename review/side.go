@@ -16,8 +16,7 @@ import (
 type Rendering struct {
 	// Pools in lexical order.
 	Pools []PoolRendering
-	// Err joins what stops pools from rendering, and what is wrong with the disruption policy; the other pools are there
-	// all the same.
+	// Err joins what stops pools from rendering; the other pools are there all the same.
 	Err error
 }
 
@@ -46,9 +45,6 @@ func Render(res transpile.Result, r *render.Renderer, d render.Defaults) Renderi
 			continue
 		}
 		out.Pools = append(out.Pools, PoolRendering{Rendered: rendered, Origins: origins(selected, rendered)})
-	}
-	if _, err := PolicyOf(res); err != nil {
-		errs = append(errs, err)
 	}
 	out.Err = errors.Join(errs...)
 	return out

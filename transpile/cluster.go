@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/bunsen-os/bunsen/policy"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
@@ -229,6 +230,14 @@ func (r clusterReader) check(file string, root *yaml.Node, u *unstructured.Unstr
 		r.pool(file, root, pool)
 		if pool.Spec.MachineConfigSelector == nil || pool.Spec.NodeSelector == nil {
 			r.fatal(at, "field", "the MachineConfigPool needs spec.machineConfigSelector and spec.nodeSelector; without them it selects nothing")
+		}
+	}
+	if mc, ok := into.(*operatorv1.MachineConfiguration); ok {
+		if _, err := policy.FromSpec(mc.Spec.NodeDisruptionPolicy); err != nil {
+			k, _ := entry(root, "spec")
+			for _, line := range strings.Split(err.Error(), "\n") {
+				r.fatal(place(file, cmp.Or(k, root)), "policy", "%s", line)
+			}
 		}
 	}
 	return !origin.Fatal(r.findings[before:])

@@ -63,7 +63,7 @@ var Rooms = []Room{
 	{"source/git", Shell, list("api/...", "source", "source/verify"), list("github.com/go-git/", "golang.org/x/crypto/"), "the only room that speaks git"},
 	{"source/store", Shell, list("api/...", "source"), list("github.com/google/renameio/v2", "golang.org/x/sys/"), "trees on disk; knows nothing of remotes"},
 
-	{"transpile", Reader, list("api/...", "source", "transpile/overlay", "transpile/butane", "transpile/origin"), libs(kubeTypes, ignition, yaml), "tree to fragments: the same for the cluster and for a reviewer's laptop"},
+	{"transpile", Reader, list("api/...", "policy", "source", "transpile/overlay", "transpile/butane", "transpile/origin"), libs(kubeTypes, ignition, yaml), "tree to fragments: the same for the cluster and for a reviewer's laptop"},
 	{"transpile/overlay", Reader, list("api/...", "transpile/origin"), libs(yaml, list("sigs.k8s.io/kustomize/", "github.com/evanphx/json-patch")), "the only room that links kustomize"},
 	{"transpile/butane", Reader, list("api/...", "transpile/origin"), libs(kubeTypes, ignition, yaml, list("github.com/coreos/butane/")), "the only room that links Butane"},
 	{"transpile/origin", Pure, list("api/..."), nil, "provenance is bookkeeping; every step of the chain can afford it"},
