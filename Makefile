@@ -105,8 +105,9 @@ test: setup build $(ASSETS) ## Every test of every module, with a real kube-apis
 	$(call say,test: standalone)
 	@cd standalone && $(ENVTEST) go test $$(go list ./... | grep '/standalone/') | grep -v 'no test files'
 
-setup: ## What the tests need from the system: git
-	@command -v git >/dev/null || { echo 'setup: installing git with apt-get'; apt-get -qq update && apt-get -qq install -y git; }
+setup: ## What the tests need from the system: git, ssh-keygen, gpg
+	@want=; for p in git:git ssh-keygen:openssh-client gpg:gnupg; do command -v $${p%%:*} >/dev/null || want="$$want $${p##*:}"; done; \
+	[ -z "$$want" ] || { echo "setup: installing$$want with apt-get"; apt-get -qq update && apt-get -qq install -y $$want; }
 
 e2e: setup build $(ASSETS) ## The stories alone, in full
 	@$(ENVTEST) go test -count=1 -v ./test/e2e/...

@@ -24,7 +24,7 @@ import (
 func signer(t *testing.T, r *repo, name string) (file, line string) {
 	t.Helper()
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {
-		t.Skip("ssh-keygen is not installed")
+		t.Fatal("ssh-keygen is not installed: make setup installs it")
 	}
 	file = filepath.Join(r.root, name)
 	if out, err := exec.CommandContext(t.Context(), "ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", name, "-f", file).CombinedOutput(); err != nil {

@@ -149,7 +149,7 @@ func wantRefusal(t *testing.T, signer string, err error, words []string) {
 func TestGitAgrees(t *testing.T) {
 	for _, program := range []string{"git", "ssh-keygen", "gpg"} {
 		if _, err := exec.LookPath(program); err != nil {
-			t.Skipf("%s is not installed", program)
+			t.Fatalf("%s is not installed: make setup installs it", program)
 		}
 	}
 	dir := t.TempDir()
