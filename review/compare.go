@@ -35,6 +35,8 @@ type Comparison struct {
 	// Base and Head name the two sides.
 	Base string `json:"base"`
 	Head string `json:"head"`
+	// Policy names each rule of the disruption policy that changes: `/etc/motd: None → Reboot`.
+	Policy []string `json:"policy,omitempty"`
 	// Pools of either side, by name; unchanged ones have disruption "none" and no items.
 	Pools []PoolChange `json:"pools"`
 }
@@ -78,8 +80,11 @@ type Item struct {
 	Diff string `json:"diff"`
 }
 
-// Changed tells whether any pool changed.
+// Changed tells whether any pool, or what changes cost, changed.
 func (c Comparison) Changed() bool {
+	if len(c.Policy) > 0 {
+		return true
+	}
 	for _, p := range c.Pools {
 		if len(p.Items) > 0 || p.From != p.To {
 			return true
@@ -128,6 +133,9 @@ func comparePool(name string, from, to Pool, p policy.Policy) PoolChange {
 		return out // a pool that comes or goes has no running nodes of its own to refuse anything
 	}
 	for _, r := range policy.Refuse(from.Config, to.Config, policy.Overrides{}) {
+		out.Refused = append(out.Refused, r.Field+": "+r.Why)
+	}
+	for _, r := range policy.RefusePasswords(from.Config.Ignition.Passwd.Users, to.Config.Ignition.Passwd.Users) {
 		out.Refused = append(out.Refused, r.Field+": "+r.Why)
 	}
 	return out

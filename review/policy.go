@@ -1,7 +1,11 @@
 package review
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -28,4 +32,36 @@ func PolicyOf(res transpile.Result) (policy.Policy, error) {
 		return p, nil
 	}
 	return policy.Default(), nil
+}
+
+// ComparePolicies names each rule that differs, in lexical order of paths and units.
+func ComparePolicies(base, head policy.Policy) []string {
+	was, is := rules(base), rules(head)
+	names := maps.Clone(was)
+	maps.Copy(names, is)
+	var out []string
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if was[name] != is[name] {
+			out = append(out, fmt.Sprintf("%s: %s → %s", name, cmp.Or(was[name], "no rule, so reboot"), cmp.Or(is[name], "no rule, so reboot")))
+		}
+	}
+	return out
+}
+
+// rules writes each rule's actions by what it is about.
+func rules(p policy.Policy) map[string]string {
+	words := func(actions []policy.Action) string {
+		text := make([]string, len(actions))
+		for i, a := range actions {
+			text[i] = a.String()
+		}
+		return strings.Join(text, ", ")
+	}
+	out := map[string]string{"SSH keys": words(p.SSHKey)}
+	for _, list := range [][]policy.Rule{p.Files, p.Units} {
+		for _, r := range list {
+			out[r.Name] = words(r.Actions)
+		}
+	}
+	return out
 }

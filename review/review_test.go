@@ -64,13 +64,18 @@ func TestComparisons(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			base, _ := side(t, a, "base")
+			base, before := side(t, a, "base")
 			head, res := side(t, a, "head")
+			was, err := review.PolicyOf(before)
+			if err != nil {
+				t.Fatal(err)
+			}
 			p, err := review.PolicyOf(res)
 			if err != nil {
 				t.Fatal(err)
 			}
 			c := review.Compare(base, head, p)
+			c.Policy = review.ComparePolicies(was, p)
 			raw, err := json.MarshalIndent(c, "", "  ")
 			if err != nil {
 				t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/policy"
 	"github.com/bunsen-os/bunsen/reconcile/render"
@@ -59,7 +61,8 @@ func (r Rendering) Side(name string) Side {
 	return s
 }
 
-// origins finds for each item the fragment that set it last, and the line there.
+// origins finds for each item the fragment that set it last, and the line there. What no fragment set comes from a
+// MachineConfig made through the API, and is named so.
 func origins(fragments []transpile.Fragment, r render.Rendered) map[string]string {
 	places := map[string]map[string]string{}
 	for _, f := range fragments {
@@ -67,11 +70,27 @@ func origins(fragments []transpile.Fragment, r render.Rendered) map[string]strin
 	}
 	out := map[string]string{}
 	for key, item := range items(r.Config) {
-		if at, ok := places[r.Winner(item.kind, item.name)][key]; ok {
+		winner := r.Winner(item.kind, item.name)
+		lines, known := places[winner]
+		if at, ok := lines[key]; ok {
 			out[key] = at
+		} else if !known && winner != "" {
+			out[key] = "MachineConfig " + winner + ", made through the API"
 		}
 	}
 	return out
+}
+
+// Explain renders the inputs of a config again and says who set each item: a line of one of the fragments, or a
+// MachineConfig made through the API. same tells that the inputs give the very config of that name and spec.
+func Explain(of *mcfgv1.MachineConfig, pool string, inputs []*mcfgv1.MachineConfig, fragments []transpile.Fragment) (places []Place, same bool, err error) {
+	d := render.Defaults{OSImageURL: of.Spec.OSImageURL, ExtensionsImage: of.Spec.BaseOSExtensionsContainerImage}
+	rendered, err := render.Merge(pool, inputs, d)
+	if err != nil {
+		return nil, false, fmt.Errorf("rendering the inputs of %s again: %w", of.Name, err)
+	}
+	p := PoolRendering{Rendered: rendered, Origins: origins(fragments, rendered)}
+	return p.Places(), rendered.Name == of.Name, nil
 }
 
 // within finds the place of each item of one fragment.
@@ -118,7 +137,7 @@ func items(c machineconfig.Config) map[string]item {
 type Place struct {
 	// Item is the kind and name: `file /etc/chrony.conf`.
 	Item string
-	// At is `file:line:col`.
+	// At is `file:line:col`, or names the MachineConfig where that was made through the API.
 	At string
 }
 

@@ -24,6 +24,13 @@ func (c Comparison) Text(s Style) string {
 		total += len(p.Items)
 		p.text(&b, s)
 	}
+	if len(c.Policy) > 0 {
+		fmt.Fprintf(&b, "%s\n", s.bold("disruption policy: what later changes cost"))
+		for _, line := range c.Policy {
+			fmt.Fprintf(&b, "~ %s\n", line)
+		}
+		b.WriteString("\n")
+	}
 	if len(same) > 0 {
 		fmt.Fprintf(&b, "unchanged: %s\n", strings.Join(same, ", "))
 	}

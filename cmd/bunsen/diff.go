@@ -74,7 +74,7 @@ Exit codes: 0 no rendered change, 1 differences, 2 invalid input.`,
 // compare renders both sides; the policy is head's, since that is what will be in force when head is rolled out.
 func compare(ctx context.Context, at place, base, head string) (review.Comparison, error) {
 	var sides [2]review.Side
-	p := policy.Default()
+	var policies [2]policy.Policy
 	for i, name := range []string{base, head} {
 		tree, done, err := at.open(ctx, name)
 		defer done()
@@ -82,13 +82,18 @@ func compare(ctx context.Context, at place, base, head string) (review.Compariso
 			return review.Comparison{}, invalid(err)
 		}
 		res, r, err := rendered(tree, render.Defaults{})
+		if err != nil && i == 0 {
+			return review.Comparison{}, fmt.Errorf("rendering %s: %w\nname an earlier base, such as the last commit that was applied", name, err)
+		}
 		if err != nil {
 			return review.Comparison{}, fmt.Errorf("rendering %s: %w", name, err)
 		}
 		sides[i] = r.Side(name)
-		if p, err = review.PolicyOf(res); err != nil {
+		if policies[i], err = review.PolicyOf(res); err != nil {
 			return review.Comparison{}, invalid(fmt.Errorf("reading the disruption policy of %s: %w", name, err))
 		}
 	}
-	return review.Compare(sides[0], sides[1], p), nil
+	c := review.Compare(sides[0], sides[1], policies[1])
+	c.Policy = review.ComparePolicies(policies[0], policies[1])
+	return c, nil
 }

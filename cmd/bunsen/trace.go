@@ -15,7 +15,6 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/inspect"
-	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/review"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
@@ -46,11 +45,12 @@ repository: the source's own where it is a path on this machine, else a clone th
 			if err != nil {
 				return err
 			}
-			trace, src, err := lookUp(cmd.Context(), c, args[0])
+			found, err := lookUp(cmd.Context(), c, args[0])
 			if err != nil {
 				return err
 			}
-			if err := items(cmd.Context(), &trace, src, repo); err != nil {
+			trace := found.trace
+			if err := found.items(cmd.Context(), &trace, repo); err != nil {
 				trace.Note = "Lines are not shown: " + err.Error()
 			}
 			return out.print(cmd.OutOrStdout(), trace.Text(), trace)
@@ -62,82 +62,126 @@ repository: the source's own where it is a path on this machine, else a clone th
 	return cmd
 }
 
+// traced is a rendered config and the objects behind it.
+type traced struct {
+	trace  inspect.Trace
+	config *mcfgv1.MachineConfig
+	// source of the commit, nil where it is gone.
+	source *v1alpha1.GitSource
+	// live MachineConfigs by name.
+	live map[string]*mcfgv1.MachineConfig
+}
+
 // lookUp reads the node, its rendered config and the objects behind it.
-func lookUp(ctx context.Context, c client.Client, what string) (inspect.Trace, *v1alpha1.GitSource, error) {
+func lookUp(ctx context.Context, c client.Client, what string) (traced, error) {
 	name, isNode := strings.CutPrefix(what, "node/")
 	var node corev1.Node
 	if isNode {
 		if err := c.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil {
-			return inspect.Trace{}, nil, unread(what, err)
+			return traced{}, unread(what, err)
 		}
 		if name = node.Annotations[v1alpha1.CurrentConfigAnnotation]; name == "" {
-			return inspect.Trace{}, nil, invalid(fmt.Errorf("tracing %s: it has no config yet (its annotation %s is empty)", what, v1alpha1.CurrentConfigAnnotation))
+			return traced{}, invalid(fmt.Errorf("tracing %s: it has no config yet (its annotation %s is empty)", what, v1alpha1.CurrentConfigAnnotation))
 		}
 	}
 	var all mcfgv1.MachineConfigList
 	if err := c.List(ctx, &all); err != nil {
-		return inspect.Trace{}, nil, unread("MachineConfigs", err)
+		return traced{}, unread("MachineConfigs", err)
 	}
 	var sources v1alpha1.GitSourceList
 	if err := c.List(ctx, &sources); err != nil {
-		return inspect.Trace{}, nil, unread("GitSources", err)
+		return traced{}, unread("GitSources", err)
 	}
-	live := map[string]*mcfgv1.MachineConfig{}
+	out := traced{live: map[string]*mcfgv1.MachineConfig{}}
+	var matches []string
 	for i := range all.Items {
-		live[all.Items[i].Name] = &all.Items[i]
+		mc := &all.Items[i]
+		out.live[mc.Name] = mc
+		if mc.Name == name || strings.HasPrefix(name, "rendered-") && strings.HasPrefix(mc.Name, name) {
+			matches = append(matches, mc.Name)
+		}
 	}
-	mc, ok := live[name]
-	if !ok {
-		return inspect.Trace{}, nil, invalid(fmt.Errorf("tracing %s: there is no MachineConfig %q on the cluster; a node is written node/NAME, and `bunsen get rendered` lists the configs", what, name))
+	if _, exact := out.live[name]; !exact && len(matches) == 1 {
+		name = matches[0] // tables show the beginning of the hash
 	}
-	trace, err := inspect.TraceRendered(mc, live, sources.Items)
-	if err != nil {
-		return trace, nil, err
+	if out.config = out.live[name]; out.config == nil {
+		return traced{}, invalid(fmt.Errorf("tracing %s: there is no MachineConfig %q on the cluster; a node is written node/NAME, and `bunsen get rendered` lists the configs", what, name))
+	}
+	var err error
+	if out.trace, err = inspect.TraceRendered(out.config, out.live, sources.Items); err != nil {
+		return traced{}, err
 	}
 	if isNode {
-		trace.OfNode(&node)
+		out.trace.OfNode(&node)
 	}
 	for i := range sources.Items {
-		if sources.Items[i].Name == trace.Rendered.Source {
-			return trace, &sources.Items[i], nil
+		if sources.Items[i].Name == out.trace.Rendered.Source {
+			out.source = &sources.Items[i]
 		}
 	}
-	return trace, nil, nil
+	return out, nil
 }
 
-// items transpiles the commit again and lists the line of each item.
-func items(ctx context.Context, trace *inspect.Trace, src *v1alpha1.GitSource, repo string) error {
-	if src == nil {
-		return errors.New("the GitSource is gone")
-	}
-	if repo == "" {
-		if repo = strings.TrimPrefix(src.Spec.URL, "file://"); !filepath.IsAbs(repo) {
-			return errors.New("name a clone of " + trace.Rendered.Repository + " with --repo")
-		}
-	}
-	revision, err := source.ParseRevision(trace.Rendered.Revision)
+// items transpiles the commit again, renders the very inputs of the config, and lists who set each item.
+func (t traced) items(ctx context.Context, trace *inspect.Trace, repo string) error {
+	res, revision, err := t.commit(ctx, repo)
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "bunsen-trace-")
-	if err != nil {
-		return fmt.Errorf("making a directory for %s: %w", revision.Short(), err)
+	fragments := map[string]*mcfgv1.MachineConfig{}
+	for _, f := range res.Fragments {
+		fragments[f.Name] = f.MachineConfig
 	}
-	defer func() { _ = os.RemoveAll(dir) }()
-	tree, err := git.OpenRevision(ctx, git.At{Repository: repo, Revision: revision.Hash, Path: src.Spec.Path}, dir)
-	if err != nil {
-		return fmt.Errorf("reading %s from %q: %w", revision.Short(), repo, err)
-	}
-	res := (&transpile.Transpiler{}).Fragments(tree)
-	if res.Report.Fatal() {
-		return fmt.Errorf("this version of bunsen does not take %s:\n%s", revision.Short(), res.Report)
-	}
-	for _, p := range review.Render(res, &render.Renderer{}, render.Defaults{}).Pools {
-		if p.Rendered.Pool == trace.Rendered.Pool {
-			for _, at := range p.Places() {
-				trace.Items = append(trace.Items, inspect.ItemTrace{Item: at.Item, Place: at.At})
-			}
+	var inputs []*mcfgv1.MachineConfig
+	for _, in := range trace.Inputs {
+		switch mc := t.live[in.Name]; {
+		case fragments[in.Name] != nil:
+			inputs = append(inputs, fragments[in.Name])
+		case mc != nil:
+			inputs = append(inputs, mc)
+		default:
+			return fmt.Errorf("MachineConfig %q, which was made through the API, is gone", in.Name)
 		}
 	}
+	places, same, err := review.Explain(t.config, trace.Rendered.Pool, inputs, res.Fragments)
+	if err != nil {
+		return err
+	}
+	for _, p := range places {
+		trace.Items = append(trace.Items, inspect.ItemTrace{Item: p.Item, Place: p.At})
+	}
+	if !same {
+		trace.Note = fmt.Sprintf("A MachineConfig made through the API has changed since: together with %s it gives another config now.", revision.Short())
+	}
 	return nil
+}
+
+// commit transpiles the commit that the config names.
+func (t traced) commit(ctx context.Context, repo string) (transpile.Result, source.Revision, error) {
+	var res transpile.Result
+	if t.source == nil {
+		return res, source.Revision{}, errors.New("the GitSource is gone")
+	}
+	if repo == "" {
+		if repo = strings.TrimPrefix(t.source.Spec.URL, "file://"); !filepath.IsAbs(repo) {
+			return res, source.Revision{}, errors.New("name a clone of " + t.trace.Rendered.Repository + " with --repo")
+		}
+	}
+	revision, err := source.ParseRevision(t.trace.Rendered.Revision)
+	if err != nil {
+		return res, revision, err
+	}
+	dir, err := os.MkdirTemp("", "bunsen-trace-")
+	if err != nil {
+		return res, revision, fmt.Errorf("making a directory for %s: %w", revision.Short(), err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	tree, err := git.OpenRevision(ctx, git.At{Repository: repo, Revision: revision.Hash, Path: t.source.Spec.Path}, dir)
+	if err != nil {
+		return res, revision, fmt.Errorf("reading %s from %q: %w", revision.Short(), repo, err)
+	}
+	if res = (&transpile.Transpiler{}).Fragments(tree); res.Report.Fatal() {
+		return res, revision, fmt.Errorf("this version of bunsen does not take %s:\n%s", revision.Short(), res.Report)
+	}
+	return res, revision, nil
 }

@@ -2,15 +2,12 @@ package plan
 
 import (
 	"bytes"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/policy"
 )
 
 // Where keys are written: for the one user that a machine config may name.
@@ -43,33 +40,6 @@ func (r *reader) keys(users []ign.PasswdUser) {
 	r.w.Parents[keysHome+"/.ssh"] = dir
 	r.w.Parents[keysHome+"/.ssh/authorized_keys.d"] = dir
 	r.file(keysPath, []byte(lines.String()), host.Entry{Mode: 0o600, Owner: owner})
-}
-
-// refusePasswords refuses changes of passwords. Ignition sets them on new machines; on a running one nobody does, and a
-// password that was taken out of a config and still opens the node must not look like success.
-func refusePasswords(from, to []ign.PasswdUser) (refusals []policy.Refusal) {
-	hashes := func(users []ign.PasswdUser) map[string]string {
-		of := map[string]string{}
-		for _, u := range users {
-			if u.PasswordHash != nil {
-				of[u.Name] = *u.PasswordHash
-			}
-		}
-		return of
-	}
-	was, is := hashes(from), hashes(to)
-	names := maps.Clone(was)
-	maps.Copy(names, is)
-	for _, name := range slices.Sorted(maps.Keys(names)) {
-		before, had := was[name]
-		if after, has := is[name]; had != has || before != after {
-			refusals = append(refusals, policy.Refusal{
-				Field: "passwd.users " + name + " passwordHash",
-				Why:   "passwords of running nodes are not changed yet, only new nodes get them: go back to the earlier value and use sshAuthorizedKeys, or replace the nodes with new ones",
-			})
-		}
-	}
-	return refusals
 }
 
 // Accounts reads /etc/passwd and /etc/group. Lines that it does not understand are skipped, as the C library does.

@@ -46,7 +46,7 @@ func NewWay(from, to Named, rules Rules, accounts host.Accounts) Way {
 		old = adopt(old, to.Config)
 	}
 	w.Refusals = append(policy.Refuse(old, to.Config, rules.Overrides), w.New.Problems...)
-	w.Refusals = append(w.Refusals, refusePasswords(from.Config.Ignition.Passwd.Users, to.Config.Ignition.Passwd.Users)...)
+	w.Refusals = append(w.Refusals, policy.RefusePasswords(from.Config.Ignition.Passwd.Users, to.Config.Ignition.Passwd.Users)...)
 	return w
 }
 

@@ -12,6 +12,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -84,6 +85,9 @@ func (r *Render) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	rendered, err := r.decide(facts)
 	if err == nil {
 		err = r.commit(ctx, facts, rendered)
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return reconcile.Result{}, err // somebody moved first; that is no failure to tell anybody about
 	}
 	return reconcile.Result{}, r.report(ctx, pool.Name, err)
 }

@@ -175,7 +175,7 @@ func (r *Source) advance(ctx context.Context, src *v1alpha1.GitSource, repo Repo
 		out.Warnings = append(out.Warnings, rewritten)
 	}
 	if res.Report.Fatal() {
-		out.Err = fault.NewStalled(v1alpha1.ReasonTranspileFailed, reportError{res.Report})
+		out.Err = fault.NewStalled(v1alpha1.ReasonTranspileFailed, reportError{res.Report, tree.Commit})
 		return
 	}
 	pools, err := r.pools(ctx)

@@ -67,8 +67,11 @@ func clip(s string) string {
 	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
-// reportError is a transpile report as an error: one line a problem.
-type reportError struct{ report transpile.Report }
+// reportError is a transpile report as an error: one line a problem, and the commit that has them.
+type reportError struct {
+	report transpile.Report
+	commit source.Commit
+}
 
 // Error returns the fatal entries first, since a status has room for a few lines only.
 func (e reportError) Error() string {
@@ -78,7 +81,7 @@ func (e reportError) Error() string {
 			fatal = append(fatal, entry)
 		}
 	}
-	return fatal.String()
+	return fmt.Sprintf("%s\nin %s %q by %s; nothing of it is applied", fatal, e.commit.Revision().Short(), e.commit.Subject, e.commit.Author)
 }
 
 // missingPools names the directories below pools/ that no MachineConfigPool stands for.
