@@ -1,11 +1,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/controller"
+	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/store"
 	"github.com/bunsen-os/bunsen/source/verify"
@@ -21,6 +24,9 @@ func opener(dir string) (controller.Open, *store.Store, error) {
 		return nil, nil, fmt.Errorf("opening the store of trees (--store): %w", err)
 	}
 	open := func(spec v1alpha1.GitSourceSpec, secrets controller.Secrets) (controller.Repository, error) {
+		if a, err := source.ParseURL(spec.URL); err == nil && a.Password != "" {
+			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.url holds a password, which everybody who may read GitSources can see: put it into a Secret, name that in spec.secretRef, and change the password"))
+		}
 		c := git.Config{URL: spec.URL, Secret: secrets.Credentials}
 		trust := ""
 		if spec.Verify != nil { // an empty Secret is an error, not a permission to go without

@@ -269,6 +269,17 @@ func (s *stage) kubectl(args ...string) string {
 	return strings.Join(rows, "\n")
 }
 
+// shows waits until kubectl prints a text: a status is written a moment after what it speaks of.
+func (s *stage) shows(want string, args ...string) {
+	s.t.Helper()
+	s.eventually("kubectl "+strings.Join(args, " "), func() error {
+		if got := s.kubectl(args...); !strings.Contains(got, want) {
+			return fmt.Errorf("%q is not in\n%s", want, got)
+		}
+		return nil
+	})
+}
+
 // told is how many of the nodes want a config that they do not run.
 func (s *stage) told(names ...string) (busy []string) {
 	for _, name := range names {
@@ -376,9 +387,10 @@ func (s *stage) commitReachesNodes() {
 		}
 		return nil
 	})
-	has(t, "an empty pool", s.kubectl("get", "mcp", "infra"), " True False False 0 0 0 0 ")
-	has(t, "the columns of a source", s.kubectl("get", "gs"), "NAME URL REVISION READY MESSAGE AGE\nos https://git.example.com/os main@sha1:", " True applied revision main@sha1:")
-	has(t, "the columns of a rendered config", s.kubectl("get", "mc", target), target+" test 3.5.0 ")
+	s.shows(" True False False 0 0 0 0 ", "get", "mcp", "infra")
+	s.shows("NAME URL REVISION READY MESSAGE AGE\nos https://git.example.com/os main@sha1:", "get", "gs")
+	s.shows(" True applied revision main@sha1:", "get", "gs")
+	s.shows(target+" test 3.5.0 ", "get", "mc", target)
 	s.eventually("events", func() error {
 		var list eventsv1.EventList
 		if err := s.admin.List(t.Context(), &list); err != nil {

@@ -52,19 +52,29 @@ func (r *Drain) Reconcile(ctx context.Context, req reconcile.Request) (reconcile
 	case v1alpha1.DrainVerb:
 		return r.drain(ctx, n, node)
 	case v1alpha1.UncordonVerb:
-		return reconcile.Result{}, r.write(ctx, n, drain.Uncordon(node.Cordoned), func(to drain.Cordoned, a map[string]string) {
-			delete(a, v1alpha1.DrainStartedAnnotation)
-			delete(a, v1alpha1.DrainStatusAnnotation)
-			if done, ok := drain.Acknowledge(node.Request, to, true); ok {
-				a[v1alpha1.LastAppliedDrainAnnotation] = done
-			}
-		})
+		return reconcile.Result{}, r.uncordon(ctx, n, node)
 	default:
 		return reconcile.Result{}, r.write(ctx, n, node.Rest(), func(_ drain.Cordoned, a map[string]string) {
 			delete(a, v1alpha1.DrainStartedAnnotation)
 			delete(a, v1alpha1.DrainStatusAnnotation)
 		})
 	}
+}
+
+// uncordon lifts our cordon, and acknowledges in the same write.
+func (r *Drain) uncordon(ctx context.Context, n *corev1.Node, node drain.Node) error {
+	change := drain.Uncordon(node.Cordoned)
+	err := r.write(ctx, n, change, func(to drain.Cordoned, a map[string]string) {
+		delete(a, v1alpha1.DrainStartedAnnotation)
+		delete(a, v1alpha1.DrainStatusAnnotation)
+		if done, ok := drain.Acknowledge(node.Request, to, true); ok {
+			a[v1alpha1.LastAppliedDrainAnnotation] = done
+		}
+	})
+	if err == nil && change.Needed {
+		r.Events.Eventf(n, nil, corev1.EventTypeNormal, "Uncordon", "Drain", "uncordoned in %s", node.Request.Config)
+	}
+	return err
 }
 
 // drain cordons, gathers, decides, evicts, and acknowledges in the same write that records the progress.

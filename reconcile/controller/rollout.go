@@ -189,7 +189,7 @@ func (r *Rollout) warn(pool *mcfgv1.MachineConfigPool, trouble error) {
 	}
 }
 
-// tell makes an event of the two transitions that people wait for.
+// tell makes an event of each transition that people wait for, or are afraid of.
 func (r *Rollout) tell(before, after *mcfgv1.MachineConfigPool, f rolloutFacts) {
 	commit := ""
 	if f.target != nil {
@@ -199,9 +199,22 @@ func (r *Rollout) tell(before, after *mcfgv1.MachineConfigPool, f rolloutFacts) 
 	if is != was && is != "" {
 		r.Events.Eventf(after, nil, corev1.EventTypeNormal, "Completed", "Rollout", "pool %s is updated to %s%s", after.Name, is, commit)
 	}
+	if now := degradedNodes(after); now != "" && now != degradedNodes(before) {
+		r.Events.Eventf(after, nil, corev1.EventTypeWarning, "NodeDegraded", "Rollout", "%s%s", clip(now), commit)
+	}
 	if updating(after) && !updating(before) {
 		r.Events.Eventf(after, nil, corev1.EventTypeNormal, "Updating", "Rollout", "pool %s is updating to %s%s", after.Name, f.Target, commit)
 	}
+}
+
+// degradedNodes is what the nodes of a pool complain of, or empty.
+func degradedNodes(p *mcfgv1.MachineConfigPool) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == mcfgv1.MachineConfigPoolNodeDegraded && c.Status == corev1.ConditionTrue {
+			return c.Message
+		}
+	}
+	return ""
 }
 
 func updating(p *mcfgv1.MachineConfigPool) bool {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -61,7 +62,7 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("making a client for evictions: %w", err)
 	}
-	c, events := mgr.GetClient(), mgr.GetEventRecorder("machine-config-controller")
+	c, events := mgr.GetClient(), logged{mgr.GetEventRecorder("machine-config-controller"), mgr.GetLogger()}
 	src := &Source{Client: c, Secrets: mgr.GetAPIReader(), Open: cfg.Open, Transpiler: &transpile.Transpiler{}, Namespace: cfg.Namespace, Now: cfg.Now, Events: events}
 	ren := &Render{Client: c, Renderer: &render.Renderer{}, Defaults: cfg.Defaults, Version: cfg.Version, Now: cfg.Now, Events: events}
 	roll := &Rollout{Client: c, Now: cfg.Now, Events: events}
@@ -90,6 +91,22 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 		}
 	}
 	return nil
+}
+
+// logged writes each event into the log as well: an event is gone after an hour.
+type logged struct {
+	Events
+	log logr.Logger
+}
+
+// Eventf tells about regarding, as Events does.
+func (l logged) Eventf(regarding, related runtime.Object, eventType, reason, action, note string, args ...any) {
+	name := ""
+	if o, ok := regarding.(client.Object); ok {
+		name = o.GetName()
+	}
+	l.log.Info(fmt.Sprintf(note, args...), "event", reason, "type", eventType, "object", name)
+	l.Events.Eventf(regarding, related, eventType, reason, action, note, args...)
 }
 
 // calm looks again soon, without an alarm in the log, where an object moved between the reading and the writing: that

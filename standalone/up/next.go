@@ -2,6 +2,7 @@ package up
 
 import (
 	"fmt"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -63,9 +64,10 @@ func (g guide) bunsenRows() []row {
 	rows := []row{
 		{"Watch", []string{near(filepath.Join(g.o.bin, "bunsen")) + " status -w"}},
 		g.changeRow(),
+		{"Ask", []string{near(filepath.Join(g.o.bin, "bunsen")) + " trace node/node-1      which commit, which line"}},
 		{"Boot a machine", []string{fmt.Sprintf(
 			"curl --cacert %s -H 'Accept: application/vnd.coreos.ignition+json;version=3.5.0' https://%s/config/worker",
-			near(filepath.Join(g.dir.Ignition(), "ca.crt")), g.o.ignitionAddress())}},
+			quote(filepath.Join(g.dir.Ignition(), "ca.crt")), g.o.ignitionAddress())}},
 	}
 	if len(hosts) > 0 {
 		rows = append(rows, row{"The hosts", []string{
@@ -76,12 +78,20 @@ func (g guide) bunsenRows() []row {
 	return rows
 }
 
+// redacted is a repository's address without a password.
+func redacted(repo string) string {
+	if u, err := url.Parse(repo); err == nil && u.User != nil {
+		return u.Redacted()
+	}
+	return repo
+}
+
 func (g guide) changeRow() row {
 	if g.o.source.repo != "" {
-		return row{"Change it", []string{"push to " + g.o.source.repo}}
+		return row{"Change it", []string{"commit and push to " + redacted(g.o.source.repo)}}
 	}
 	return row{"Change it", []string{
-		"git clone " + near(g.dir.Repository()) + " my-config && cd my-config",
+		"git clone " + quote(g.dir.Repository()) + " my-config && cd my-config",
 		"edit a file under " + filepath.Join(g.o.source.path, "pools", "worker") + ", then",
 		"git commit -am 'Change the workers' && git push",
 	}}

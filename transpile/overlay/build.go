@@ -48,8 +48,8 @@ type Document struct {
 type Result struct {
 	// Documents in the order of the build.
 	Documents []Document
-	// Reads is everything the build depends on: files with the digest of their contents, directories without a
-	// kustomization with that of their listing (see Digest). Equal reads give an equal build.
+	// Reads is everything the build depends on: files with the digest of their contents, directories with that
+	// of their listing (see Digest). Equal reads give an equal build.
 	Reads []origin.File
 	// AsWritten are the documents before any patch, where a finding keeps the build from being made; documents with a
 	// fatal finding of their own are left out. They are good for finding what else is wrong, and for nothing more.
@@ -68,8 +68,10 @@ type builder struct {
 	declared map[string][]string // resource name → files that declare it
 	kinds    map[declaration]bool
 	items    map[item]origin.Pos
-	edits    []edit
-	findings []origin.Finding
+	// kustomized directories, with their kustomization files.
+	kustomized map[string]string
+	edits      []edit
+	findings   []origin.Finding
 }
 
 // declaration is a document by what a patch's target may say of it.
@@ -91,7 +93,7 @@ func Build(fsys fs.FS, dir string) (Result, []origin.Finding) {
 	b := &builder{
 		fs: fsys, memory: filesys.MakeFsInMemory(),
 		reads: map[string]string{}, visited: map[string]bool{}, declared: map[string][]string{}, items: map[item]origin.Pos{},
-		kinds: map[declaration]bool{},
+		kinds: map[declaration]bool{}, kustomized: map[string]string{},
 	}
 	guard{b}.directory(path.Clean(dir))
 	if origin.Fatal(b.findings) {
@@ -111,6 +113,7 @@ func Build(fsys fs.FS, dir string) (Result, []origin.Finding) {
 		}
 		out.Documents = append(out.Documents, d)
 	}
+	guard{b}.unlisted()
 	for _, f := range sortedKeys(b.reads) {
 		out.Reads = append(out.Reads, origin.File{Path: f, Blob: b.reads[f]})
 	}

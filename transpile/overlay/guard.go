@@ -120,6 +120,29 @@ func (g guard) explicit(dir, file string) {
 		patcher{g, t, dir}.patches(patches)
 	}
 	g.write(file, kept)
+	g.kustomized[dir] = file
+}
+
+// unlisted warns of Butane documents that lie beside a kustomization and are read by none: whoever adds one expects it
+// to count.
+func (g guard) unlisted() {
+	for _, dir := range sortedKeys(g.kustomized) {
+		names, err := listing(g.fs, dir)
+		if err != nil {
+			continue // said where the directory was let in
+		}
+		g.reads[dir] = sum([]byte(strings.Join(names, "\n")))
+		for _, n := range names {
+			f := path.Join(dir, n)
+			if _, read := g.reads[f]; read || !IsButane(n) {
+				continue
+			}
+			g.add(origin.Finding{
+				Warning: true, Rule: "unused-file", At: origin.Pos{File: f},
+				Message: "not read: " + g.kustomized[dir] + " does not list it; add it there under resources, or under patches, or remove it",
+			})
+		}
+	}
 }
 
 // kustomizationField checks one field and tells whether kustomize shall see it.

@@ -120,7 +120,7 @@ func TestABuildSaysAllThatItRead(t *testing.T) {
 			t.Errorf("%s: digest %s is not %s: %v", r.Path, r.Blob, now, err)
 		}
 	}
-	if got, want := strings.Join(names, " "), "b b/a.bu o/a.bu o/kustomization.yaml"; got != want {
+	if got, want := strings.Join(names, " "), "b b/a.bu o o/a.bu o/kustomization.yaml"; got != want {
 		t.Errorf("read %s, want %s", got, want)
 	}
 }
