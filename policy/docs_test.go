@@ -71,7 +71,7 @@ rule for the same path or name replaces the one below.
 	for _, r := range p.Units {
 		row("unit `"+r.Name+"`", r.Actions)
 	}
-	row("SSH keys or password of a user", p.SSHKey)
+	row("SSH keys of a user", p.SSHKey)
 	row("anything else", []policy.Action{{Type: policy.ActionReboot}})
 	b.WriteString(`
 A change of ` + "`" + policy.RegistriesConf + "`" + ` is safe if no running pod can get another image by it, or none:

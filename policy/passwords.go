@@ -7,8 +7,9 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
-// RefusePasswords names the changes of passwords, which a daemon refuses and a rendered config may hold all the same: Ignition sets them on new machines; on a running one nobody does, and a
-// password that was taken out of a config and still opens the node must not look like success.
+// RefusePasswords names the changes of passwords. A daemon refuses them, while a rendered config may hold them: Ignition
+// sets them on new machines, on a running one nobody does, and a password that was taken out of a config and still opens
+// the node must not look like success.
 func RefusePasswords(from, to []ign.PasswdUser) (refusals []Refusal) {
 	hashes := func(users []ign.PasswdUser) map[string]string {
 		of := map[string]string{}
