@@ -119,9 +119,9 @@ func TestTheTableCanBePastedIntoAShell(t *testing.T) {
 		"export KUBECONFIG='/DATA DIR/kubeconfig'\n",
 		`'opt/it'\''s/bin/kubectl' get mcp,gitsource,nodes` + "\n",
 		`'opt/it'\''s/bin/bunsen' status -w` + "\n",
-		"git clone 'DATA DIR/config.git' my-config && cd my-config\n",
+		"git clone '/DATA DIR/config.git' my-config && cd my-config\n",
 		"edit a file under cluster-a/pools/worker, then\n",
-		"curl --cacert 'DATA DIR/mcs/ca.crt' -H 'Accept: application/vnd.coreos.ignition+json;version=3.5.0' https://127.0.0.1:22623/config/worker\n",
+		"curl --cacert '/DATA DIR/mcs/ca.crt' -H 'Accept: application/vnd.coreos.ignition+json;version=3.5.0' https://127.0.0.1:22623/config/worker\n",
 		"'DATA DIR/hosts/node-1' and so on",
 	} {
 		if !strings.Contains(got, want) {
