@@ -11,6 +11,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	kubectldrain "k8s.io/kubectl/pkg/drain"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,7 +35,7 @@ type Drain struct {
 	// Events tells people.
 	Events Events
 
-	answers sync.Map // pod UID → drain.Answer; losing it costs one more eviction call a pod
+	answers sync.Map // answerKey → drain.Answer; losing it costs one more eviction call a pod
 	alarms  sync.Map // node name → drain.Alarm told last
 }
 
@@ -42,6 +43,7 @@ type Drain struct {
 func (r *Drain) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	n := &corev1.Node{}
 	if err := r.Client.Get(ctx, req.NamespacedName, n); err != nil {
+		r.forget(req.Name)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	node, err := drain.ReadNode(n)
@@ -63,6 +65,7 @@ func (r *Drain) Reconcile(ctx context.Context, req reconcile.Request) (reconcile
 
 // uncordon lifts our cordon, and acknowledges in the same write.
 func (r *Drain) uncordon(ctx context.Context, n *corev1.Node, node drain.Node) error {
+	r.forget(n.Name)
 	change := drain.Uncordon(node.Cordoned)
 	err := r.write(ctx, n, change, func(to drain.Cordoned, a map[string]string) {
 		delete(a, v1alpha1.DrainStartedAnnotation)
@@ -128,10 +131,29 @@ func (r *Drain) gather(ctx context.Context, node string) ([]drain.Pod, error) {
 	return r.answered(pods), nil
 }
 
+// answerKey is a pod, and the node that it is bound to.
+type answerKey struct {
+	node string
+	pod  types.UID
+}
+
+func keyOf(pod *corev1.Pod) answerKey { return answerKey{pod.Spec.NodeName, pod.UID} }
+
+// forget drops what was remembered of a node's drain.
+func (r *Drain) forget(node string) {
+	r.alarms.Delete(node)
+	r.answers.Range(func(k, _ any) bool {
+		if k.(answerKey).node == node {
+			r.answers.Delete(k)
+		}
+		return true
+	})
+}
+
 // answered adds what the server said to the last evictions.
 func (r *Drain) answered(pods []drain.Pod) []drain.Pod {
 	for i := range pods {
-		if a, ok := r.answers.Load(pods[i].Pod.UID); ok {
+		if a, ok := r.answers.Load(keyOf(pods[i].Pod)); ok {
 			pods[i].Answer = a.(drain.Answer)
 		}
 	}
@@ -157,7 +179,7 @@ func (r *Drain) evict(ctx context.Context, verdicts []drain.Verdict, pods []drai
 		}
 		err := r.Clients.CoreV1().RESTClient().Post().MaxRetries(0).
 			Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("eviction").Body(eviction).Do(ctx).Error()
-		r.answers.Store(pod.UID, r.read(ctx, err, pod, now))
+		r.answers.Store(keyOf(pod), r.read(ctx, err, pod, now))
 		asked = true
 	}
 	return asked
@@ -190,7 +212,7 @@ func (r *Drain) alarm(n *corev1.Node, p drain.Progress) {
 		r.Events.Eventf(n, nil, corev1.EventTypeWarning, p.Alarm.Event(), "Drain", "%s", clip(p.Status))
 	}
 	if p.Done {
-		r.alarms.Delete(n.Name)
+		r.forget(n.Name)
 	}
 }
 

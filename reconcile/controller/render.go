@@ -140,6 +140,9 @@ func (r *Render) decide(f renderFacts) (render.Rendered, error) {
 	if len(f.selected) == 0 {
 		return render.Rendered{}, fault.NewWait(v1alpha1.ReasonProgressing, fmt.Errorf("no MachineConfig carries the labels that the pool selects any more; %s stays in force; push a document to pools/%s/", f.pool.Spec.Configuration.Name, f.pool.Name))
 	}
+	if err := r.left(f); err != nil {
+		return render.Rendered{}, fault.NewStalled(v1alpha1.ReasonInvalidTree, err)
+	}
 	rendered, err := r.Renderer.Merge(f.pool.Name, f.selected, r.Defaults)
 	if err != nil {
 		return rendered, fault.NewStalled(v1alpha1.ReasonInvalidTree, err)
@@ -206,6 +209,17 @@ func madeFrom(mc *mcfgv1.MachineConfig) string {
 		names[i] = f.File
 	}
 	return " (" + strings.Join(names, ", ") + ")"
+}
+
+// left refuses fragments of a source that was deleted while it was being applied.
+func (r *Render) left(f renderFacts) error {
+	inputs := map[string]string{}
+	if f.current != nil && f.current.Annotations[v1alpha1.InputsAnnotation] != "" {
+		if err := json.Unmarshal([]byte(f.current.Annotations[v1alpha1.InputsAnnotation]), &inputs); err != nil {
+			return fmt.Errorf("reading annotation %s of MachineConfig %q: %w", v1alpha1.InputsAnnotation, f.current.Name, err)
+		}
+	}
+	return r.seen.Left(f.selected, f.sources, inputs)
 }
 
 // commit puts the rendered config on the cluster and the pool on it, in this order: a pool never names what is not there.

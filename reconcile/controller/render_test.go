@@ -119,6 +119,22 @@ func TestRendering(t *testing.T) {
 			equal(t, "the name", w.renderPool("worker"), before)
 			has(t, "RenderDegraded", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "True|Failed to render configuration for pool worker: ", before+" stays in force", "pools/worker/")
 		},
+		"what a deleted source left whole stays in force, and takes another layer": func(t *testing.T, w *world, _ string) {
+			before := w.renderPool("worker")
+			w.remove(w.gitSource())
+			equal(t, "the name", w.renderPool("worker"), before)
+			w.create(byHand("99-worker-hand", "worker", `{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/hand","contents":{"source":"data:,x"}}]}}`))
+			if w.renderPool("worker") == before {
+				t.Error("the layer by hand was not taken")
+			}
+		},
+		"half a commit that a deleted source left never reaches a node": func(t *testing.T, w *world, _ string) {
+			before := w.renderPool("worker")
+			change(w, w.config("10-worker-motd"), func(mc *mcfgv1.MachineConfig) { mc.Spec.KernelArguments = []string{"quiet"} })
+			w.remove(w.gitSource())
+			equal(t, "the name", w.renderPool("worker"), before)
+			has(t, "RenderDegraded", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "True|", `GitSource "os" is gone`, `"10-worker-motd"`, "make the GitSource again")
+		},
 		"an empty selector selects nothing": func(t *testing.T, w *world, _ string) {
 			p := pool("all")
 			p.Spec.MachineConfigSelector = &metav1.LabelSelector{}

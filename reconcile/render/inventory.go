@@ -89,3 +89,35 @@ func (d *Digests) Whole(inventory []v1alpha1.InventoryEntry, live []*mcfgv1.Mach
 	}
 	return true, "", nil
 }
+
+// Left judges fragments whose source is gone: whether they are one whole commit nobody can tell any more, unless they
+// are all that the config in force was made of, which inputs says, name to digest. sources are those that are there.
+func (d *Digests) Left(selected []*mcfgv1.MachineConfig, sources map[string]*v1alpha1.GitSource, inputs map[string]string) error {
+	orphan, there := "", map[string]bool{}
+	for _, mc := range selected {
+		there[mc.Name] = true
+		source := mc.Labels[v1alpha1.SourceLabel]
+		if source == "" || sources[source] != nil {
+			continue
+		}
+		orphan = source
+		digest, err := d.Of(mc)
+		if err != nil {
+			return err
+		}
+		if inputs[mc.Name] != digest {
+			return left(mc.Name, source)
+		}
+	}
+	for name := range inputs {
+		if orphan != "" && !there[name] {
+			return left(name, orphan)
+		}
+	}
+	return nil
+}
+
+func left(name, source string) error {
+	return fmt.Errorf("GitSource %q is gone, and MachineConfig %q is not what the config in force was made of: perhaps half a commit was applied; "+
+		"make the GitSource again, or remove the label %s from its MachineConfigs to keep them as they are", source, name, v1alpha1.SourceLabel)
+}
