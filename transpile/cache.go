@@ -21,6 +21,10 @@ const keepRuns = 8
 // its own, an untouched tree nothing. The memory is keyed by content alone and safe to lose; the zero value is ready. It
 // may be used by several goroutines. Results share memory with each other: do not change them.
 type Transpiler struct {
+	// Shelf, where there is one, is asked for documents that this process has not seen. Set it before the first use.
+	Shelf Shelf
+
+	builder   overlay.Builder
 	mu        sync.Mutex
 	turn      int
 	trees     map[string]treeEntry
@@ -50,8 +54,9 @@ type local struct {
 	files []origin.File // through butane.Files
 }
 
-// documentEntry is what one document gave.
+// documentEntry is what one document gave, with what it takes in.
 type documentEntry struct {
+	locals   []local
 	fragment Fragment
 	findings []origin.Finding
 	used     int
@@ -64,7 +69,7 @@ func (t *Transpiler) Fragments(tree source.Tree) Result {
 		return hit
 	}
 	files, refused := clean(tree)
-	r := &run{tree: tree, fs: files, refused: refused, cache: t}
+	r := &run{tree: tree, fs: files, refused: refused, cache: t, digests: map[string]string{}}
 	out := r.do()
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,11 +145,26 @@ func (t *Transpiler) pool(r *run, dir string) (poolEntry, bool) {
 // unchanged tells whether everything that an entry was made of is still the same.
 func (r *run) unchanged(e poolEntry) bool {
 	for _, f := range e.reads {
-		if now, err := overlay.Digest(r.fs, f.Path); err != nil || now != f.Blob {
+		if r.digest(f.Path) != f.Blob {
 			return false
 		}
 	}
-	for _, l := range e.locals {
+	return r.same(e.locals)
+}
+
+// digest is overlay.Digest of what the tree holds, computed once in a run; empty where there is nothing.
+func (r *run) digest(name string) string {
+	known, ok := r.digests[name]
+	if !ok {
+		known, _ = overlay.Digest(r.fs, name)
+		r.digests[name] = known
+	}
+	return known
+}
+
+// same tells whether what documents take in is as it was.
+func (r *run) same(locals []local) bool {
+	for _, l := range locals {
 		if now, err := butane.Files(r.fs, l.path); err != nil || !slices.Equal(now, l.files) {
 			return false
 		}
@@ -162,18 +182,36 @@ func (t *Transpiler) keepPool(dir string, e poolEntry) {
 	t.pools[dir] = append(t.pools[dir], e)
 }
 
-func (t *Transpiler) document(key string) (documentEntry, bool) {
+// document finds what a document gave when all that it is made of was the same: here, or on the shelf.
+func (t *Transpiler) document(r *run, key string) (documentEntry, bool) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	hit, ok := t.documents[key]
-	if ok {
-		hit.used = t.turn
-		t.documents[key] = hit
+	t.mu.Unlock()
+	if !ok && t.Shelf != nil {
+		var raw []byte
+		if raw, ok = t.Shelf.Get(key); ok {
+			hit, ok = unshelve(key, raw)
+		}
 	}
-	return hit, ok
+	if !ok || !r.same(hit.locals) {
+		return documentEntry{}, false
+	}
+	t.remember(key, hit)
+	return hit, true
 }
 
+// keepDocument remembers a document that has no fatal finding.
 func (t *Transpiler) keepDocument(key string, e documentEntry) {
+	t.remember(key, e)
+	if t.Shelf == nil {
+		return
+	}
+	if raw, err := shelve(key, e); err == nil { // what cannot be written is made again
+		t.Shelf.Put(key, raw)
+	}
+}
+
+func (t *Transpiler) remember(key string, e documentEntry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.documents == nil {
@@ -183,13 +221,8 @@ func (t *Transpiler) keepDocument(key string, e documentEntry) {
 	t.documents[key] = e
 }
 
-// documentKey is a digest of all that a fragment is made of.
-func documentKey(pool string, doc overlay.Document, locals []local) string {
-	h := sha256.New()
-	fmt.Fprintf(h, "%q %q %q %q %q %q\n", pool, doc.Name, doc.Kind, doc.File, doc.Origin.Files, locals)
-	h.Write(doc.Source)
-	for _, p := range slices.Sorted(maps.Keys(doc.Origin.At)) {
-		fmt.Fprintf(h, "%s %s\n", p, doc.Origin.At[p])
-	}
-	return hex.EncodeToString(h.Sum(nil))
+// documentKey is a digest of all that a fragment is made of, but for the files that the document takes in.
+func documentKey(pool string, d named) string {
+	sum := sha256.Sum256([]byte(shelfFormat + "\n" + pool + "\n" + d.name + "\n" + d.doc.Key))
+	return hex.EncodeToString(sum[:])
 }

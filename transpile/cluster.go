@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/transpile/object"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
@@ -205,7 +206,7 @@ func (r clusterReader) check(file string, root *yaml.Node, u *unstructured.Unstr
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, into, true); err != nil {
 		strict, ok := runtime.AsStrictDecodingError(err)
 		if !ok {
-			where, problem := mistyped(u.Object, into, err)
+			where, problem := object.Mistyped(u.Object, into, err)
 			if where != "" {
 				at = fieldPlace(file, root, strconv.Quote(where))
 			}

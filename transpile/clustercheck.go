@@ -1,10 +1,6 @@
 package transpile
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/bunsen-os/bunsen/policy"
 )
 
 // maxPoolName leaves room for what a rendered config's name has besides its pool's: rendered-, a dash and 32 digits.
@@ -23,7 +21,7 @@ const maxPoolName = validation.DNS1123SubdomainMaxLength - len("rendered--") - 3
 // collector remove the object, or keep it from being removed or applied at all.
 var ownMetadata = []string{"name", "labels", "annotations", "creationTimestamp"}
 
-// ours is what keys of labels and annotations begin with that only the controllers write.
+// ours is what keys of labels and annotations begin with that only the controllers write, but for one.
 const ours = "bunsen.dev/"
 
 // pool checks what the API server would take of a MachineConfigPool, and no controller could use.
@@ -77,24 +75,10 @@ func (r clusterReader) stripMetadata(file string, root *yaml.Node, u *unstructur
 			continue
 		}
 		for j := 0; v.Kind == yaml.MappingNode && j+1 < len(v.Content); j += 2 {
-			if key := v.Content[j]; strings.HasPrefix(key.Value, ours) {
+			if key := v.Content[j]; strings.HasPrefix(key.Value, ours) && key.Value != policy.InPlaceAnnotation {
 				r.warn(place(file, key), "managed-field", "metadata.%s: %s is not taken from the repository: only controllers write it; remove it here", k.Value, key.Value)
 				unstructured.RemoveNestedField(u.Object, "metadata", k.Value, key.Value)
 			}
 		}
 	}
-}
-
-// mistyped says which field of an object has a value of another type than its own; the converter's errors name none.
-func mistyped(object map[string]any, into any, err error) (field, problem string) {
-	var typed *json.UnmarshalTypeError
-	raw, jsonErr := json.Marshal(object)
-	if jsonErr == nil && errors.As(json.Unmarshal(raw, into), &typed) && typed.Field != "" {
-		problem = fmt.Sprintf("%s is a %s here and should be of type %s", typed.Field, typed.Value, typed.Type)
-		if typed.Type.Kind() == reflect.String {
-			problem += "; put it in quotes"
-		}
-		return typed.Field, problem
-	}
-	return "", err.Error()
 }

@@ -17,6 +17,8 @@ type Fragment struct {
 	MachineConfig *mcfgv1.MachineConfig
 	// Digest is `sha256:<hex>` of the object's canonical JSON; it does not depend on the commit.
 	Digest string
+	// File of the repository that declares the document, from the source's path on; others may have changed it.
+	File string
 	// Origin maps what the fragment says to where the repository says it.
 	Origin origin.Map
 }

@@ -17,6 +17,12 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/overlay"
 )
 
+// named is a document and the name that its pool gives it; empty where the document has its own.
+type named struct {
+	doc  overlay.Document
+	name string
+}
+
 // pool adds one pool's fragments.
 func (r *run) pool(pool string) {
 	dir := path.Join(poolsDir, pool)
@@ -25,7 +31,7 @@ func (r *run) pool(pool string) {
 		r.findings = append(r.findings, hit.findings...)
 		return
 	}
-	built, found := overlay.Build(r.fs, dir)
+	built, found := r.cache.builder.Build(r.fs, dir)
 	entry := poolEntry{reads: built.Reads, findings: found}
 	if !origin.Fatal(found) && len(built.Documents) == 0 {
 		entry.findings = append(entry.findings, origin.Finding{
@@ -33,13 +39,15 @@ func (r *run) pool(pool string) {
 			Message: "the pool has no documents: add a Butane file (*.bu), or remove the directory",
 		})
 	}
-	for _, d := range built.AsWritten { // say all that is wrong at once, as far as it shows without the patches
+	early, _ := inPool(pool, built.AsWritten)
+	for _, d := range early { // say all that is wrong at once, as far as it shows without the patches
 		entry.findings = append(entry.findings, r.document(pool, d).findings...)
 	}
-	for _, d := range built.Documents {
-		locals := r.locals(d)
-		key := documentKey(pool, d, locals)
-		hit, ok := r.cache.document(key)
+	docs, tooMany := inPool(pool, built.Documents)
+	entry.findings = append(entry.findings, tooMany...)
+	for _, d := range docs {
+		key := documentKey(pool, d)
+		hit, ok := r.cache.document(r, key)
 		if !ok {
 			hit = r.document(pool, d)
 		}
@@ -47,8 +55,10 @@ func (r *run) pool(pool string) {
 		if origin.Fatal(hit.findings) {
 			continue
 		}
-		r.cache.keepDocument(key, hit)
-		entry.locals = append(entry.locals, locals...)
+		if !ok {
+			r.cache.keepDocument(key, hit)
+		}
+		entry.locals = append(entry.locals, hit.locals...)
 		entry.documents = append(entry.documents, key)
 		entry.fragments = append(entry.fragments, hit.fragment)
 	}
@@ -72,13 +82,9 @@ func (d *draft) fatal(at origin.Pos, rule, format string, args ...any) {
 }
 
 // document turns one document into a fragment, which is the zero value where a finding is fatal.
-func (r *run) document(pool string, doc overlay.Document) documentEntry {
-	var d draft
-	if doc.Kind == overlay.MachineConfig {
-		d = rawConfig(doc)
-	} else {
-		d = r.translate(pool, doc)
-	}
+func (r *run) document(pool string, n named) documentEntry {
+	doc := n.doc
+	d := r.convert(pool, n)
 	if origin.Fatal(d.findings) {
 		return documentEntry{findings: d.findings}
 	}
@@ -101,7 +107,8 @@ func (r *run) document(pool string, doc overlay.Document) documentEntry {
 	if err != nil {
 		d.fatal(start, "machine-config", "%v", err)
 	}
-	return documentEntry{fragment: f, findings: d.findings}
+	f.File = doc.File
+	return documentEntry{locals: r.locals(doc), fragment: f, findings: d.findings}
 }
 
 // locals lists what a document takes in, with digests; what does not exist is left out here and reported where the
@@ -119,35 +126,30 @@ func (r *run) locals(doc overlay.Document) []local {
 	return out
 }
 
-// translate takes a Butane document through Butane.
-func (r *run) translate(pool string, doc overlay.Document) draft {
-	out, findings := butane.Translate(butane.Input{
-		Source: doc.Source, Origin: doc.Origin, Root: r.tree.Root, FS: r.fs, Refused: r.refused,
-	})
-	d := draft{name: fragmentName(pool, doc.Name), role: pool, config: out.Config, origin: out.Origin, findings: findings}
-	if out.Name != "" {
-		d.name, d.role = out.Name, out.Role
-	}
-	return d
-}
-
 // fragment makes the object to apply.
 func fragment(pool string, d draft) (Fragment, error) {
 	spec, err := d.config.Spec()
 	if err != nil {
 		return Fragment{}, err
 	}
-	mc := &mcfgv1.MachineConfig{
-		TypeMeta:   metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"},
-		ObjectMeta: metav1.ObjectMeta{Name: d.name, Labels: map[string]string{v1alpha1.RoleLabel: d.role}},
-		Spec:       spec,
-	}
+	mc := machineConfig(d.name, d.role, spec)
 	digest, err := digestOf(mc)
 	if err != nil {
 		return Fragment{}, err
 	}
 	return Fragment{Pool: pool, Name: d.name, MachineConfig: mc, Digest: digest, Origin: d.origin}, nil
 }
+
+// machineConfig is a MachineConfig with all the metadata that a fragment has.
+func machineConfig(name, role string, spec mcfgv1.MachineConfigSpec) *mcfgv1.MachineConfig {
+	return &mcfgv1.MachineConfig{
+		TypeMeta:   metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.RoleLabel: role}},
+		Spec:       spec,
+	}
+}
+
+func roleOf(f Fragment) string { return f.MachineConfig.Labels[v1alpha1.RoleLabel] }
 
 // digestOf is the sha256 of an object's JSON; Go writes the keys of maps in order.
 func digestOf(object any) (string, error) {

@@ -7,11 +7,11 @@ import (
 
 	v35 "github.com/coreos/ignition/v2/config/v3_5"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/transpile/ignition"
+	"github.com/bunsen-os/bunsen/transpile/object"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay"
 )
@@ -28,30 +28,23 @@ func rawConfig(doc overlay.Document) draft {
 	}
 	mc := mcfgv1.MachineConfig{}
 	start := origin.Pos{File: doc.File}
-	if object, err := decodeStrict(doc.Source, &mc); err != nil {
-		strict, ok := runtime.AsStrictDecodingError(err)
-		if !ok {
-			at := start
-			where, problem := mistyped(object, &mc, err)
-			if p, found := d.origin.Find(where); found {
-				at = p
-			}
-			d.fatal(at, "machine-config", "not a MachineConfig: %s", problem)
-			return d
-		}
-		for _, e := range strict.Errors() {
-			at := start
-			if m := quoted.FindStringSubmatch(e.Error()); m != nil {
-				at, _ = d.origin.Find(m[1])
-			}
-			d.fatal(at, "field", "%v: a MachineConfig has none of that name; check its spelling and indentation", e)
-		}
+	whole, err := object.Read(doc.Source)
+	if err != nil {
+		d.fatal(start, "machine-config", "not a MachineConfig: %v", err)
+		return d
+	}
+	d.findings = object.Part{Object: whole, Path: "$", Places: doc.Origin, What: "MachineConfig"}.Decode(&mc)
+	if origin.Fatal(d.findings) {
 		return d
 	}
 	d.name, d.role = mc.Name, mc.Labels[v1alpha1.RoleLabel]
 	d.leftOut(mc, start)
+	if ignition.IsOld(mc.Spec.Config.Raw) {
+		if mc.Spec.Config.Raw = d.upgrade(mc.Spec.Config.Raw); mc.Spec.Config.Raw == nil {
+			return d
+		}
+	}
 	d.unknownKeys(mc.Spec.Config.Raw)
-	var err error
 	if d.config, err = machineconfig.Parse(mc.Spec); err != nil {
 		for _, line := range strings.Split(err.Error(), "\n") {
 			at, ok := d.origin.Find(outputPath(line))
@@ -64,12 +57,26 @@ func rawConfig(doc overlay.Document) draft {
 	return d
 }
 
-// decodeStrict reads YAML into a typed object and names every field that the type does not have.
-func decodeStrict(src []byte, into any) (object map[string]any, err error) {
-	if err := yaml.Unmarshal(src, &object); err != nil {
-		return nil, err
+// upgrade translates Ignition 2, and moves its places along. It returns nil where that is impossible.
+func (d *draft) upgrade(raw []byte) []byte {
+	r, problems := ignition.Read(raw)
+	d.findings = append(d.findings, ignition.Findings(problems, d.origin)...)
+	if origin.Fatal(d.findings) {
+		return nil
 	}
-	return object, runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object, into, true)
+	moved := r.Places(d.origin)
+	for p, at := range d.origin.At {
+		if !strings.HasPrefix(p, "$") {
+			moved.At[p] = at
+		}
+	}
+	d.origin = moved
+	out, err := machineconfig.Config{Ignition: r.Config, HasIgnition: true}.IgnitionJSON()
+	if err != nil {
+		d.fatal(origin.Pos{}, "ignition", "%v", err)
+		return nil
+	}
+	return out
 }
 
 // leftOut warns of metadata that a pool's selector may hope for, and that no fragment has.

@@ -103,7 +103,7 @@ func (r *run) inheritance() {
 		if files[f.Pool] == nil {
 			files[f.Pool] = map[string]string{}
 		}
-		files[f.Pool][declared(f).File] = f.Name
+		files[f.Pool][f.File] = f.Name
 	}
 	for _, pool := range r.out.Pools {
 		if pool == masterPool || pool == workerPool {

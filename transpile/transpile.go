@@ -39,6 +39,7 @@ type run struct {
 	fs       fs.FS
 	refused  map[string]string
 	cache    *Transpiler
+	digests  map[string]string
 	findings []origin.Finding
 	out      Result
 }
@@ -128,14 +129,8 @@ func (r *run) names() {
 			first[f.Name] = f
 			continue
 		}
-		r.fatal(declared(f), "duplicate-name", "the MachineConfig %s comes from %s and from %s; rename one of the files", f.Name, declared(before).File, declared(f).File)
+		r.fatal(origin.Pos{File: f.File}, "duplicate-name", "the MachineConfig %s comes from %s and from %s; rename one of the files", f.Name, before.File, f.File)
 	}
-}
-
-// declared is where a fragment's document begins.
-func declared(f Fragment) origin.Pos {
-	p, _ := f.Origin.Find("$")
-	return origin.Pos{File: p.File}
 }
 
 // report sorts findings by file, line and column and drops repetitions.

@@ -1,20 +1,24 @@
 package transpile
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"io/fs"
 	"path"
 	"slices"
+	"sync"
 
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile/overlay"
 )
 
 // cleanFS is a tree's file system without what was refused. A tree on disk has none of it anyway; a plain directory of
-// a user's may.
+// a user's may. It reads each file once in its life, which is one run's: a memory compares what the build reads next.
 type cleanFS struct {
 	fs.FS
 	refused map[string]string
+	files   *sync.Map // path → contents
 }
 
 // clean returns the tree's files without its refused entries, and those by path.
@@ -23,7 +27,7 @@ func clean(tree source.Tree) (fs.FS, map[string]string) {
 	for _, r := range tree.Refused {
 		refused[r.Path] = r.Why
 	}
-	return cleanFS{tree.FS, refused}, refused
+	return cleanFS{tree.FS, refused, &sync.Map{}}, refused
 }
 
 // Open refuses what lies at or below a refused entry, and says why.
@@ -34,12 +38,36 @@ func (c cleanFS) Open(name string) (fs.File, error) {
 	return c.FS.Open(name)
 }
 
-// ReadDir lists a directory without its refused entries.
+// ReadFile returns a file's contents, which are the caller's.
+func (c cleanFS) ReadFile(name string) ([]byte, error) {
+	if err := c.check("open", name); err != nil {
+		return nil, err
+	}
+	if known, ok := c.files.Load(name); ok {
+		return bytes.Clone(known.([]byte)), nil
+	}
+	src, err := fs.ReadFile(c.FS, name)
+	if err == nil {
+		c.files.Store(name, bytes.Clone(src))
+	}
+	return src, err
+}
+
+// Stat describes a file without opening it, where the tree's own file system can do so.
+func (c cleanFS) Stat(name string) (fs.FileInfo, error) {
+	if err := c.check("stat", name); err != nil {
+		return nil, err
+	}
+	return fs.Stat(c.FS, name)
+}
+
+// ReadDir lists a directory in lexical order, without its refused entries.
 func (c cleanFS) ReadDir(name string) ([]fs.DirEntry, error) {
 	if err := c.check("readdir", name); err != nil {
 		return nil, err
 	}
 	entries, err := fs.ReadDir(c.FS, name)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
 	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
 		_, no := c.refused[path.Join(name, e.Name())]
 		return no
@@ -58,5 +86,5 @@ func (c cleanFS) check(op, name string) error {
 // isDocument tells whether a file would be read as a document or a cluster object, by its name.
 func isDocument(file string) bool {
 	ext := path.Ext(file)
-	return overlay.IsButane(file) || ext == ".yaml" || ext == ".yml" || path.Base(file) == "Kustomization"
+	return overlay.IsButane(file) || ext == ".ign" || ext == ".yaml" || ext == ".yml" || path.Base(file) == "Kustomization"
 }

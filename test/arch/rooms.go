@@ -46,7 +46,6 @@ var (
 	kubeTypes  = []string{"k8s.io/api/", "k8s.io/apimachinery/", "github.com/openshift/api/"}
 	ignition   = []string{"github.com/coreos/ignition/v2/config/v3_", "github.com/coreos/ignition/v2/config/util", "github.com/coreos/ignition/v2/config/validate", "github.com/coreos/ignition/v2/config/merge", "github.com/coreos/ignition/v2/config/shared/", "github.com/coreos/ign-converter/", "github.com/coreos/vcontext/", "github.com/vincent-petithory/dataurl", "github.com/coreos/go-semver/"}
 	yaml       = []string{"sigs.k8s.io/yaml", "go.yaml.in/yaml/v3", "gopkg.in/yaml.v3", "github.com/ghodss/yaml"}
-	diff       = []string{"github.com/pmezard/go-difflib/"}
 	kubeClient = []string{"k8s.io/client-go/", "k8s.io/kubectl/pkg/drain", "sigs.k8s.io/controller-runtime"}
 	anything   = []string{"*"}
 )
@@ -63,18 +62,31 @@ var Rooms = []Room{
 	{"source/git", Shell, list("api/...", "source", "source/verify"), list("github.com/go-git/", "golang.org/x/crypto/"), "the only room that speaks git"},
 	{"source/store", Shell, list("api/...", "source"), list("github.com/google/renameio/v2", "golang.org/x/sys/"), "trees on disk; knows nothing of remotes"},
 
-	{"transpile", Reader, list("api/...", "policy", "source", "transpile/overlay", "transpile/butane", "transpile/origin"), libs(kubeTypes, ignition, yaml), "tree to fragments: the same for the cluster and for a reviewer's laptop"},
+	{"transpile", Reader, list("api/...", "policy", "source", "transpile/overlay", "transpile/butane", "transpile/origin", "transpile/ignition", "transpile/kubelet", "transpile/object", "transpile/sshkeys"), libs(kubeTypes, ignition, yaml), "tree to fragments: the same for the cluster and for a reviewer's laptop"},
 	{"transpile/overlay", Reader, list("api/...", "transpile/origin"), libs(yaml, list("sigs.k8s.io/kustomize/", "github.com/evanphx/json-patch")), "the only room that links kustomize"},
 	{"transpile/butane", Reader, list("api/...", "transpile/origin"), libs(kubeTypes, ignition, yaml, list("github.com/coreos/butane/")), "the only room that links Butane"},
+	{"transpile/ignition", Pure, list("api/...", "transpile/origin"), libs(kubeTypes, ignition, yaml, list("github.com/coreos/ignition/config/")), "Ignition of every version becomes 3.5.0 here; the only room that links Ignition 2"},
+	{"transpile/object", Pure, list("api/...", "transpile/origin"), libs(kubeTypes, yaml), "an object is read strictly, and its mistakes have lines"},
+	{"transpile/sshkeys", Pure, list("api/...", "transpile/object", "transpile/origin"), libs(kubeTypes, ignition, list("golang.org/x/crypto/ssh")), "who may log in is checked before a node gets it"},
+	{"transpile/kubelet", Pure, list("api/...", "transpile/object", "transpile/origin"), libs(kubeTypes, ignition, yaml, list("k8s.io/kubelet/config/")), "the kubelet's settings become files"},
 	{"transpile/origin", Pure, list("api/..."), nil, "provenance is bookkeeping; every step of the chain can afford it"},
 
-	{"policy", Pure, list("api/..."), libs(kubeTypes, ignition, diff, list("github.com/BurntSushi/toml")), "what a change costs is asked by reconcile, mcd and review alike, so it lies below all of them"},
-	{"reconcile/render", Pure, list("api/...", "policy", "source", "transpile", "transpile/origin"), libs(kubeTypes, ignition, yaml), "the cluster and the preview render with the same function"},
+	{"policy", Pure, list("api/..."), libs(kubeTypes, ignition, list("github.com/BurntSushi/toml")), "what a change costs is asked by reconcile, mcd and review alike, so it lies below all of them"},
+	{"reconcile/render", Pure, list("api/...", "policy", "source", "transpile", "transpile/ignition", "transpile/origin"), libs(kubeTypes, ignition, yaml), "the cluster and the preview render with the same function"},
 	{"reconcile/rollout", Pure, list("api/...", "policy"), kubeTypes, "who is next follows from facts and now"},
 	{"reconcile/drain", Pure, list("api/..."), kubeTypes, "a verdict per pod follows from the pod"},
 	{"reconcile/status", Pure, list("api/...", "policy", "source", "transpile", "reconcile/render", "reconcile/rollout", "reconcile/drain"), kubeTypes, "the only place that builds conditions"},
 	{"reconcile/controller", Shell, list("api/...", "policy", "source", "source/verify", "transpile", "transpile/origin", "reconcile/render", "reconcile/rollout", "reconcile/drain", "reconcile/status"), libs(kubeTypes, kubeClient, yaml, list("github.com/go-logr/logr", "golang.org/x/sync/")), "talks to the cluster and, through interfaces of its own, to source/git and source/store; cmd wires them"},
-	{"review", Pure, list("api/...", "policy", "source", "transpile", "transpile/origin", "reconcile/render", "reconcile/rollout", "reconcile/drain", "reconcile/status", "mcs", "mcd/plan", "mcd/host"), libs(kubeTypes, ignition, yaml, diff), "a preview is made of everybody's pure functions, and of no shell"},
+	{"review", Pure, list("api/...", "policy", "source", "transpile", "transpile/origin", "reconcile/render", "reconcile/rollout", "reconcile/drain", "reconcile/status", "review/lineage", "mcs", "mcd/plan", "mcd/host"), libs(kubeTypes, ignition, yaml), "a preview is made of everybody's pure functions, and of no shell"},
+
+	{"review/annotate", Pure, list("api/...", "transpile"), list("github.com/owenrumney/go-sarif/v3/"), "a finding is written for each system that shows it; what it says is decided elsewhere"},
+	{"review/lineage", Pure, list("api/...", "policy", "source", "transpile", "transpile/ignition", "transpile/origin", "reconcile/render"), libs(kubeTypes, ignition), "who wrote a byte follows from the layers, as merging does"},
+	{"adopt", Pure, list("api/...", "policy", "transpile/ignition"), libs(kubeTypes, ignition, yaml), "MachineConfigs of elsewhere become a repository's documents"},
+	{"forge", Ports, list("api/..."), nil, "when to post and when to edit does not depend on the service"},
+	{"forge/github", Shell, list("forge"), list("github.com/google/go-github/"), "the only room that speaks to GitHub"},
+	{"forge/gitlab", Shell, list("forge"), list("gitlab.com/gitlab-org/api/client-go"), "the only room that speaks to GitLab"},
+	{"forge/gitea", Shell, list("forge"), list("code.gitea.io/sdk/gitea"), "the only room that speaks to Gitea and Forgejo"},
+	{"forge/forgetest", Test, list("forge"), nil, "stands for the services in tests"},
 
 	{"inspect", Pure, list("api/...", "source", "reconcile/rollout"), kubeTypes, "what a person reads of a cluster follows from its objects; why a node waits is asked of the rollout itself"},
 
@@ -92,7 +104,7 @@ var Rooms = []Room{
 	{"cmd/machine-config-controller", Command, list("api/...", "policy", "source/...", "transpile/...", "reconcile/..."), anything, "wires source, transpile and reconcile; server and daemon are other processes"},
 	{"cmd/machine-config-server", Command, list("api/...", "policy", "mcs/..."), anything, "wires mcs; controller and daemon are other processes"},
 	{"cmd/machine-config-daemon", Command, list("api/...", "policy", "mcd/host", "mcd/host/linux", "mcd/plan", "mcd/apply", "mcd/agent", "mcd/simulate"), anything, "wires mcd; controller and server are other processes"},
-	{"cmd/bunsen", Command, list("api/...", "policy", "source/...", "transpile/...", "reconcile/render", "reconcile/rollout", "reconcile/drain", "reconcile/status", "review", "inspect", "mcs", "mcd/plan", "mcd/host"), anything, "the offline verbs run the controllers' pure functions, not the controllers"},
+	{"cmd/bunsen", Command, list("api/...", "policy", "source/...", "transpile/...", "reconcile/render", "reconcile/rollout", "reconcile/drain", "reconcile/status", "review/...", "adopt", "forge/...", "inspect", "mcs", "mcd/plan", "mcd/host"), anything, "the offline verbs run the controllers' pure functions, not the controllers"},
 
 	{"examples", Test, list("..."), anything, "every example is built by the code that will run it"},
 	{"bench/...", Test, list("..."), anything, "measures any room"},

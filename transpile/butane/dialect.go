@@ -1,9 +1,6 @@
 package butane
 
 import (
-	"slices"
-	"strings"
-
 	fcos1_0 "github.com/coreos/butane/config/fcos/v1_0"
 	fcos1_1 "github.com/coreos/butane/config/fcos/v1_1"
 	fcos1_2 "github.com/coreos/butane/config/fcos/v1_2"
@@ -75,29 +72,4 @@ var dialects = []dialect{
 	{"openshift", "4.20.0", func() cutil.Config { return &openshift4_20.Config{} }, "ToMachineConfig4_20Unvalidated"},
 	{"openshift", "4.21.0", func() cutil.Config { return &openshift4_21.Config{} }, "ToMachineConfig4_21Unvalidated"},
 	{"openshift", "4.22.0", func() cutil.Config { return &openshift4_22.Config{} }, "ToMachineConfig4_22Unvalidated"},
-}
-
-func find(variant, version string) (dialect, bool) {
-	i := slices.IndexFunc(dialects, func(d dialect) bool { return d.variant == variant && d.version == version })
-	if i < 0 {
-		return dialect{}, false
-	}
-	return dialects[i], true
-}
-
-// versions lists a variant's versions for a message, or all variants where it is not known.
-func versions(variant string) string {
-	var mine, variants []string
-	for _, d := range dialects {
-		if d.variant == variant {
-			mine = append(mine, d.version)
-		}
-		if !slices.Contains(variants, d.variant) {
-			variants = append(variants, d.variant)
-		}
-	}
-	if mine == nil {
-		return "variants are " + strings.Join(variants, ", ")
-	}
-	return "versions of " + variant + " are " + strings.Join(mine, ", ")
 }

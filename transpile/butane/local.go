@@ -7,8 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"gopkg.in/yaml.v3"
 
@@ -37,30 +41,42 @@ func references(n *yaml.Node, at string) []Reference {
 	switch n.Kind {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			k, v := n.Content[i], n.Content[i+1]
-			here := at + "." + k.Value
+			k, v := n.Content[i].Value, n.Content[i+1]
 			switch {
-			case (k.Value == "local" || k.Value == "contents_local") && v.Kind == yaml.ScalarNode:
-				out = append(out, Reference{here, v.Value})
-			case k.Value == "ssh_authorized_keys_local":
+			case (k == "local" || k == "contents_local") && v.Kind == yaml.ScalarNode:
+				out = append(out, reference(v, at+"."+k)...)
+			case k == "ssh_authorized_keys_local":
 				for j, c := range v.Content {
-					out = append(out, Reference{fmt.Sprintf("%s.%d", here, j), c.Value})
+					out = append(out, reference(c, at+"."+k+"."+strconv.Itoa(j))...)
 				}
-			default:
-				out = append(out, references(v, here)...)
+			case v.Kind != yaml.ScalarNode:
+				out = append(out, references(v, at+"."+k)...)
 			}
 		}
 	case yaml.SequenceNode:
 		for i, c := range n.Content {
-			out = append(out, references(c, fmt.Sprintf("%s.%d", at, i))...)
+			if c.Kind != yaml.ScalarNode {
+				out = append(out, references(c, at+"."+strconv.Itoa(i))...)
+			}
 		}
 	}
 	return out
 }
 
+func reference(n *yaml.Node, at string) []Reference {
+	if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
+		return nil
+	}
+	return []Reference{{at, text(n)}}
+}
+
 // Files returns every file at or below a path with the sha256 of its contents; an executable one has a `+x` behind it,
 // as a tree takes that over.
 func Files(fsys fs.FS, root string) ([]origin.File, error) {
+	return files(fsys, root, func(string, []byte) {})
+}
+
+func files(fsys fs.FS, root string, each func(file string, contents []byte)) ([]origin.File, error) {
 	var out []origin.File
 	err := fs.WalkDir(fsys, root, func(p string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -74,6 +90,7 @@ func Files(fsys fs.FS, root string) ([]origin.File, error) {
 		if err != nil {
 			return err
 		}
+		each(p, src)
 		h := sha256.Sum256(src)
 		blob := hex.EncodeToString(h[:])
 		if info.Mode()&0o111 != 0 {
@@ -91,8 +108,9 @@ func Files(fsys fs.FS, root string) ([]origin.File, error) {
 // locals checks every reference before Butane follows it, as Butane would follow a symbolic link to anywhere.
 func (t *translator) locals() []origin.File {
 	var out []origin.File
+	t.checked, t.contents = map[string]bool{}, map[string]string{}
 	for _, r := range references(t.doc, "$") {
-		if why := t.refused(r.Path); why != "" {
+		if why := t.in.refused(r.Path); why != "" {
 			t.fatal(r.At, "refused-local", "%s; copy the file itself into the repository", why)
 			continue
 		}
@@ -100,28 +118,54 @@ func (t *translator) locals() []origin.File {
 			t.fatal(r.At, "missing-local", "%q: there is no directory of local files here", r.Path)
 			continue
 		}
-		files, err := Files(t.in.FS, r.Path)
+		found, err := files(t.in.FS, r.Path, func(file string, contents []byte) {
+			if file == r.Path {
+				t.contents[file] = string(contents)
+			}
+			if strings.Contains(r.At, "_local") && !utf8.Valid(contents) {
+				t.fatal(r.At, "not-text", "%q is not text in UTF-8, and a unit or a key is", file)
+			}
+		})
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 			t.fatal(r.At, "missing-local", "%q: no such file in this repository; `local:` is relative to the document's directory", r.Path)
 		case err != nil:
 			t.fatal(r.At, "missing-local", "%v", err)
+		default:
+			t.checked[r.Path] = true
 		}
-		out = append(out, files...)
+		out = append(out, found...)
 	}
 	return out
 }
 
-// refused tells why a path must not be followed: it, a part of it or something below it was left out of the tree.
-func (t *translator) refused(p string) string {
-	paths := make([]string, 0, len(t.in.Refused))
-	for r := range t.in.Refused {
-		paths = append(paths, r)
+// unchecked finds a reference in a decoded document that locals did not see, however it was spelled: Butane would follow
+// it.
+func unchecked(v reflect.Value, checked map[string]bool) string {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			return unchecked(v.Elem(), checked)
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			if p := unchecked(v.Index(i), checked); p != "" {
+				return p
+			}
+		}
+	case reflect.String:
+		if p := v.String(); !checked[p] {
+			return p
+		}
 	}
-	slices.Sort(paths)
-	for _, r := range paths {
-		if r == p || strings.HasPrefix(p, r+"/") || strings.HasPrefix(r, p+"/") {
-			return fmt.Sprintf("%q: %s is a %s and is not followed", p, r, t.in.Refused[r])
+	return ""
+}
+
+// refused tells why a path must not be followed: it, a part of it or something below it was left out of the tree.
+func (in Input) refused(p string) string {
+	for _, r := range slices.Sorted(maps.Keys(in.Refused)) {
+		if r == p || p == "." || strings.HasPrefix(p, r+"/") || strings.HasPrefix(r, p+"/") {
+			return fmt.Sprintf("%q: %s is a %s and is not followed", p, r, in.Refused[r])
 		}
 	}
 	return ""

@@ -1,22 +1,16 @@
 package butane
 
 import (
-	"bytes"
 	"fmt"
 	"io/fs"
 	"reflect"
-	"regexp"
-	"strconv"
 	"strings"
 
 	"github.com/coreos/butane/config/common"
 	cutil "github.com/coreos/butane/config/util"
 	"github.com/coreos/butane/translate"
-	ignvalidate "github.com/coreos/ignition/v2/config/validate"
 	"github.com/coreos/vcontext/path"
 	"github.com/coreos/vcontext/report"
-	"github.com/coreos/vcontext/validate"
-	vyaml "github.com/coreos/vcontext/yaml"
 	"gopkg.in/yaml.v3"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
@@ -69,6 +63,9 @@ type translator struct {
 	in       Input
 	doc      *yaml.Node
 	dialect  dialect
+	checked  map[string]bool   // files and directories that Butane may read
+	contents map[string]string // of those that are files
+	plain    plain
 	findings []origin.Finding
 }
 
@@ -78,13 +75,7 @@ func (t *translator) fatal(docPath, rule, format string, args ...any) {
 }
 
 func (t *translator) run() Output {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(t.in.Source, &doc); err != nil || len(doc.Content) == 0 {
-		t.fatal("$", "yaml", "not valid YAML: %v", err)
-		return Output{}
-	}
-	t.doc = doc.Content[0]
-	if !t.choose() {
+	if !t.parse() || !t.choose() {
 		return Output{}
 	}
 	files := t.locals()
@@ -92,94 +83,48 @@ func (t *translator) run() Output {
 	if cfg == nil || origin.Fatal(t.findings) {
 		return Output{}
 	}
-	t.shoulds()
-	_, rep, err := cutil.Translate(cfg, t.dialect.method, t.options())
-	t.report(rep)
-	if err != nil && !rep.IsFatal() {
-		t.fatal("$", "butane", "%v", err)
-	}
+	t.kargs()
+	final, steps := t.translate(cfg)
 	if origin.Fatal(t.findings) {
 		return Output{}
 	}
-	final, steps := t.trace(cfg)
 	out := t.output(final, steps)
 	out.Origin.Files = mergeFiles(t.in.Origin.Files, files)
 	return out
 }
 
-func (t *translator) options() common.TranslateOptions {
-	return common.TranslateOptions{FilesDir: t.in.Root, NoResourceAutoCompression: true}
-}
-
-// choose finds the document's dialect.
-func (t *translator) choose() bool {
-	variant, version := scalar(t.doc, "variant"), scalar(t.doc, "version")
-	var ok bool
-	switch t.dialect, ok = find(variant, version); {
-	case ok:
-		return true
-	case variant == "":
-		t.fatal("$", "variant", "the document has no variant: begin it with `variant: fcos` and `version: 1.6.0`; %s", versions(""))
-	case version == "":
-		t.fatal("$.variant", "variant", "the document has no version; %s", versions(variant))
-	case strings.HasPrefix(versions(variant), "versions"):
-		t.fatal("$.version", "variant", "version %s of %s is not supported; %s", version, variant, versions(variant))
-	default:
-		t.fatal("$.variant", "variant", "variant %s is not supported; %s", variant, versions(variant))
+// translate does what Butane's own function of that name does around a dialect's method, and keeps what that one drops:
+// which part comes from where. It goes as far as the first fatal report, as Butane does.
+func (t *translator) translate(cfg cutil.Config) (final reflect.Value, set translate.TranslationSet) {
+	if t.report(verdict(cfg, yamlTag)) {
+		return
 	}
-	return false
-}
-
-var typeError = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s*)?line (\d+): (.*)$`)
-
-// decode reads the document into its dialect's type, and refuses keys that the dialect does not know.
-func (t *translator) decode() cutil.Config {
-	cfg := t.dialect.config()
-	if err := yaml.NewDecoder(bytes.NewReader(t.in.Source)).Decode(cfg); err != nil {
-		for _, line := range typeErrors(err) {
-			m := typeError.FindStringSubmatch(strings.TrimSpace(line))
-			if m == nil {
-				t.fatal("$", "yaml", "%s", line)
-				continue
-			}
-			n, _ := strconv.Atoi(m[1])
-			t.fatal(pathAtLine(t.doc, n, "$"), "yaml", "%s", m[2])
+	options := common.TranslateOptions{FilesDir: t.in.Root, NoResourceAutoCompression: true}
+	t.plain = takePlain(reflect.ValueOf(cfg).Elem(), t.contents)
+	ret := reflect.ValueOf(cfg).MethodByName(t.dialect.method).Call([]reflect.Value{reflect.ValueOf(options)})
+	final, set = t.plain.join(ret[0]), ret[1].Interface().(translate.TranslationSet)
+	if t.report(cutil.TranslateReportPaths(ret[2].Interface().(report.Report), set)) {
+		return
+	}
+	if filters := cfg.FieldFilters(); filters != nil {
+		if t.report(cutil.TranslateReportPaths(filters.Verify(final.Interface()), set)) {
+			return
 		}
-		return nil
 	}
-	tree, err := vyaml.UnmarshalToContext(t.in.Source)
-	if err != nil {
-		t.fatal("$", "yaml", "%v", err)
-		return nil
-	}
-	t.report(validate.ValidateCustom(cfg, "yaml", func(v reflect.Value, c path.ContextPath) report.Report {
-		return ignvalidate.ValidateUnusedKeys(v, c, tree)
-	}))
-	return cfg
+	t.report(cutil.TranslateReportPaths(verdict(final.Interface(), jsonTag), set))
+	return
 }
 
-func typeErrors(err error) []string {
-	if te, ok := err.(*yaml.TypeError); ok { //nolint:errorlint // the decoder returns it bare
-		return te.Errors
-	}
-	return []string{err.Error()}
-}
-
-// report takes over what Butane has to say. An unknown key is a typo whose effect would be missing on the node, so it
-// is fatal here.
-func (t *translator) report(rep report.Report) {
+// report takes over what Butane has to say, and tells whether any of it is fatal.
+func (t *translator) report(rep report.Report) bool {
 	for _, e := range rep.Entries {
-		at, _ := t.in.Origin.Find(documentPath(e.Context))
-		f := origin.Finding{Rule: "butane", Message: e.Message, At: at, Warning: e.Kind != report.Error}
-		if key, unused := strings.CutPrefix(e.Message, "unused key "); unused {
-			f.Warning, f.Rule = false, "unknown-key"
-			f.Message = fmt.Sprintf("%s %s knows no key %q here%s", t.dialect.variant, t.dialect.version, key, t.meant(key))
-		}
-		if f.Warning && e.Kind == report.Info {
+		if e.Kind == report.Info {
 			continue
 		}
-		t.findings = append(t.findings, f)
+		at, _ := t.in.Origin.Find(documentPath(e.Context))
+		t.findings = append(t.findings, origin.Finding{Rule: "butane", Message: e.Message, At: at, Warning: e.Kind != report.Error})
 	}
+	return rep.IsFatal()
 }
 
 // documentPath is where in the document a report's entry stands. What Butane could not translate back is a path in the
@@ -190,29 +135,4 @@ func documentPath(c path.ContextPath) string {
 		p = "$" + rest
 	}
 	return p
-}
-
-// shoulds refuses what no running node can do: take kernel arguments away that it did not add.
-func (t *translator) shoulds() {
-	if t.dialect.variant == "openshift" {
-		return
-	}
-	if n := child(child(t.doc, "kernel_arguments"), "should_not_exist"); n != nil && len(n.Content) > 0 {
-		t.fatal("$.kernel_arguments.should_not_exist", "kernel-arguments", "should_not_exist is not supported: a node can add kernel arguments and remove those it added, but not those of its image; build an image without them")
-	}
-}
-
-// trace translates once more for what Butane's own function drops: which part comes from where.
-func (t *translator) trace(cfg cutil.Config) (any, map[string]string) {
-	ret := reflect.ValueOf(cfg).MethodByName(t.dialect.method).Call([]reflect.Value{reflect.ValueOf(t.options())})
-	steps := map[string]string{}
-	set, ok := ret[1].Interface().(translate.TranslationSet)
-	if !ok {
-		t.fatal("$", "butane", "Butane's %s %s tells no origins", t.dialect.variant, t.dialect.version)
-		return nil, nil
-	}
-	for to, tr := range set.Set {
-		steps[to] = tr.From.String()
-	}
-	return ret[0].Interface(), steps
 }

@@ -27,6 +27,15 @@ func scalar(n *yaml.Node, key string) string {
 	return ""
 }
 
+// text is the string that a scalar decodes to.
+func text(n *yaml.Node) string {
+	var s string
+	if n.Decode(&s) != nil {
+		return n.Value
+	}
+	return s
+}
+
 // pathAtLine finds the path of what stands in a line of the document, as Butane's type errors name nothing else.
 func pathAtLine(n *yaml.Node, line int, at string) string {
 	best := ""
@@ -56,9 +65,9 @@ func pathAtLine(n *yaml.Node, line int, at string) string {
 }
 
 // meant guesses which key a typo stands for.
-func (t *translator) meant(typo string) string {
+func (d dialect) meant(typo string) string {
 	keys := map[string]bool{}
-	keysOf(reflect.TypeOf(t.dialect.config()), keys, map[reflect.Type]bool{})
+	keysOf(reflect.TypeOf(d.config()), keys, map[reflect.Type]bool{})
 	best, distance := "", len(typo)/3+1
 	for k := range keys {
 		if d := edits(typo, k); d < distance || d == distance && best != "" && k < best {

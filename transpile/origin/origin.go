@@ -38,7 +38,8 @@ type Map struct {
 	// Files that took part, in lexical order of their paths.
 	Files []File
 	// At maps an output path in the fragment's Ignition (`$.storage.files.2.mode`) to its place. What a MachineConfig
-	// says beside its Ignition has its path in the spec (`spec.kernelArguments.0`).
+	// says beside its Ignition has its path in the spec (`spec.kernelArguments.0`). Each leaf that stands on a line of its
+	// own has an entry; what was read from a local file has that file, its first line or the key's.
 	At map[string]Pos
 }
 

@@ -1,8 +1,7 @@
 package overlay
 
 import (
-	"errors"
-	"io/fs"
+	"cmp"
 	"path"
 	"regexp"
 	"slices"
@@ -20,226 +19,172 @@ var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustom
 // network, invents contents, or changes how other builds merge.
 var allowed = []string{
 	"apiVersion", "kind", "metadata", "resources", "components", "patches", "namePrefix", "nameSuffix",
-	"labels", "commonAnnotations", "buildMetadata", "replacements", "sortOptions",
+	"labels", "commonLabels", "commonAnnotations", "buildMetadata", "replacements", "sortOptions",
 }
 
 // refused says why, where there is more to say than that a field is not known.
 var refused = map[string]string{
-	"openapi":               "it would change how every list merges; Butane's lists merge by path and name already",
-	"generators":            "generators run programs",
-	"transformers":          "transformers run programs",
-	"validators":            "validators run programs",
-	"helmCharts":            "charts are fetched and run by helm",
-	"helmGlobals":           "charts are fetched and run by helm",
-	"configMapGenerator":    "nothing but Butane documents and MachineConfigs reaches a node",
-	"secretGenerator":       "nothing but Butane documents and MachineConfigs reaches a node",
-	"crds":                  "it would change how lists merge",
-	"bases":                 "list the directories under resources",
-	"patchesStrategicMerge": "write patches: [{path: …}]",
-	"patchesJson6902":       "write patches: [{target: …, patch: …}]",
-	"commonLabels":          "write labels: [{pairs: …}]",
-	"vars":                  "use replacements",
+	"openapi":                     "it would change how every list merges; Butane's lists merge by path and name already",
+	"generators":                  "generators run programs",
+	"transformers":                "transformers run programs",
+	"validators":                  "validators run programs",
+	"helmCharts":                  "charts are fetched and run by helm",
+	"helmChartInflationGenerator": "charts are fetched and run by helm",
+	"helmGlobals":                 "charts are fetched and run by helm",
+	"configMapGenerator":          "nothing but Butane documents and MachineConfigs reaches a node",
+	"secretGenerator":             "nothing but Butane documents and MachineConfigs reaches a node",
+	"generatorOptions":            "there are no generators",
+	"crds":                        "it would change how lists merge",
+	"configurations":              "it would change which fields names and labels are written to",
+	"namespace":                   "nothing here has a namespace",
+	"images":                      "no document has containers; write the image into the document, or use replacements",
+	"imageTags":                   "no document has containers; write the image into the document, or use replacements",
+	"replicas":                    "no document has replicas",
+	"bases":                       "list the directories under resources",
+	"patchesStrategicMerge":       "write patches: [{path: …}]",
+	"patchesJson6902":             "write patches: [{target: …, patch: …}]",
+	"vars":                        "use replacements",
 }
 
-// guard lets into the build what a repository may mean, and nothing else.
-type guard struct{ *builder }
-
-// directory lets one directory into the build: its kustomization and all that it names, or, without one, all its
-// Butane documents.
-func (g guard) directory(dir string) {
-	if g.visited[dir] {
-		return
-	}
-	g.visited[dir] = true
-	names, err := listing(g.fs, dir)
-	if err != nil {
-		g.add(fatal(origin.Pos{File: dir}, "missing", "%s", plain(err)))
-		return
-	}
-	var found []string
-	for _, n := range kustomizations {
-		if slices.Contains(names, n) {
-			found = append(found, n)
-		}
-	}
-	switch len(found) {
-	case 0:
-		g.implicit(dir, names)
-	case 1:
-		g.explicit(dir, path.Join(dir, found[0]))
-	default:
-		g.add(fatal(origin.Pos{File: path.Join(dir, found[1])}, "kustomization", "the directory has %s; keep one", strings.Join(found, " and ")))
-	}
-}
-
-// implicit writes the kustomization that a directory without one stands for.
-func (g guard) implicit(dir string, names []string) {
-	g.reads[dir] = sum([]byte(strings.Join(names, "\n")))
-	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
-	for _, n := range names {
-		switch ext := path.Ext(n); {
-		case IsButane(n):
-			list.Content = append(list.Content, str(n))
-			g.resource(path.Join(dir, n), origin.Pos{File: path.Join(dir, n)})
-		case ext == ".yaml" || ext == ".yml" || ext == ".ign":
-			g.add(origin.Finding{
-				Warning: true, Rule: "unused-file", At: origin.Pos{File: path.Join(dir, n)},
-				Message: "not read: a directory without a kustomization.yaml is its *.bu files; add a kustomization.yaml that lists this file",
-			})
-		}
-	}
-	g.write(path.Join(dir, kustomizations[0]), mapping(str("resources"), list))
-}
-
-// explicit lets a written kustomization in.
-func (g guard) explicit(dir, file string) {
-	src, err := g.read(file)
-	if err != nil {
-		g.add(fatal(origin.Pos{File: file}, "missing", "%s", plain(err)))
-		return
-	}
-	t := text{file: file, src: src}
-	root, fs := t.parse()
-	g.add(fs...)
-	if root == nil {
-		return
-	}
-	if root.Kind != yaml.MappingNode {
-		g.add(fatal(t.pos(root), "kustomization", "a kustomization is a mapping of fields such as resources and patches"))
-		return
-	}
-	kept := mapping()
-	for i := 0; i+1 < len(root.Content); i += 2 {
-		k, v := root.Content[i], root.Content[i+1]
-		if g.kustomizationField(t, dir, k, v) {
-			kept.Content = append(kept.Content, k, v)
-		}
-	}
-	// Patches come last, when all documents that they may mean are known.
-	if _, patches := field(kept, "patches"); patches != nil {
-		patcher{g, t, dir}.patches(patches)
-	}
-	g.write(file, kept)
-	g.kustomized[dir] = file
-}
-
-// unlisted warns of Butane documents that lie beside a kustomization and are read by none: whoever adds one expects it
-// to count.
-func (g guard) unlisted() {
-	for _, dir := range sortedKeys(g.kustomized) {
-		names, err := listing(g.fs, dir)
-		if err != nil {
-			continue // said where the directory was let in
-		}
-		g.reads[dir] = sum([]byte(strings.Join(names, "\n")))
-		for _, n := range names {
-			f := path.Join(dir, n)
-			if _, read := g.reads[f]; read || !IsButane(n) {
-				continue
-			}
-			g.add(origin.Finding{
-				Warning: true, Rule: "unused-file", At: origin.Pos{File: f},
-				Message: "not read: " + g.kustomized[dir] + " does not list it; add it there under resources, or under patches, or remove it",
-			})
-		}
-	}
-}
-
-// kustomizationField checks one field and tells whether kustomize shall see it.
-func (g guard) kustomizationField(t text, dir string, k, v *yaml.Node) bool {
+// checkField checks one field of a kustomization and tells whether it means anything.
+func (r *reader) checkField(k, v *yaml.Node) bool {
+	t := r.text
 	switch k.Value {
-	case "resources", "components":
+	case "resources", "components", "patches", "replacements", "labels":
 		if v.Kind != yaml.SequenceNode {
-			g.add(fatal(t.pos(v), "kustomization", "%s is a list of paths", k.Value))
+			if v.Tag != "!!null" {
+				r.add(fatal(t.pos(v), "kustomization", "%s is a list", k.Value))
+			}
 			return false
 		}
-		seen := map[string]int{}
-		for _, e := range v.Content {
-			p := path.Join(dir, e.Value)
-			if line, twice := seen[p]; twice {
-				g.add(fatal(t.pos(e), "duplicate-name", "%q is listed twice, first in line %d; keep one", e.Value, line))
-				continue
+	case "commonLabels", "commonAnnotations", "metadata":
+		if v.Kind != yaml.MappingNode {
+			if v.Tag != "!!null" {
+				r.add(fatal(t.pos(v), "kustomization", "%s is a mapping", k.Value))
 			}
-			seen[p] = e.Line
-			g.reference(t, dir, e)
+			return false
 		}
-	case "replacements":
-		patcher{g, t, dir}.replacements(v)
-	case "labels", "commonAnnotations":
-		g.add(origin.Finding{Warning: true, Rule: "ignored-field", At: t.pos(k), Message: k.Value + " does not reach a node: of a fragment's metadata only its name and role count"})
-		return false
+	case "namePrefix", "nameSuffix", "apiVersion", "kind":
+		if v.Kind != yaml.ScalarNode {
+			r.add(fatal(t.pos(v), "kustomization", "%s is one word", k.Value))
+			return false
+		}
 	case "sortOptions":
 		if order := scalarAt(v, "order"); order != "fifo" && order != "legacy" {
-			g.add(fatal(t.pos(v), "kustomization", "the order of sortOptions is fifo or legacy; it changes nothing here, for documents merge in order of their names: remove it"))
+			r.add(fatal(t.pos(v), "kustomization", "the order of sortOptions is fifo or legacy; it changes nothing here, for documents merge in order of their names: remove it"))
 			return false
 		}
-		g.add(origin.Finding{Warning: true, Rule: "ignored-field", At: t.pos(k), Message: "sortOptions changes nothing: documents merge in order of their names"})
+		r.add(origin.Finding{Warning: true, Rule: "ignored-field", At: t.pos(k), Message: "sortOptions changes nothing: documents merge in order of their names"})
 		return false
 	case "buildMetadata":
 		return false // where everything comes from is kept in any case
 	default:
-		if slices.Contains(allowed, k.Value) {
-			return true
-		}
 		why, known := refused[k.Value]
 		if !known {
 			why = "known are " + strings.Join(allowed[3:], ", ")
 		}
-		g.add(fatal(t.pos(k), "kustomization-field", "the field %s is not supported here: %s", k.Value, why))
+		r.add(fatal(t.pos(k), "kustomization-field", "the field %s is not supported here: %s", k.Value, why))
 		return false
 	}
 	return true
 }
 
-// reference lets in what an entry of resources or components names.
-func (g guard) reference(t text, dir string, e *yaml.Node) {
-	full, ok := g.local(t, dir, e)
-	if !ok {
-		return
-	}
-	info, err := fs.Stat(g.fs, full)
-	switch {
-	case err != nil:
-		g.add(fatal(t.pos(e), "missing", "%q: %s", e.Value, plain(err)))
-	case info.IsDir():
-		g.directory(full)
+// checkKind checks what a kustomization says it is, and tells whether that is a component.
+func (r *reader) checkKind(root *yaml.Node) bool {
+	kind, want := scalarAt(root, "kind"), "kustomize.config.k8s.io/v1beta1"
+	switch kind {
+	case "Component":
+		want = "kustomize.config.k8s.io/v1alpha1"
+	case "Kustomization", "":
 	default:
-		g.resource(full, t.pos(e))
+		_, v := field(root, "kind")
+		r.add(fatal(r.text.pos(v), "kustomization", "the kind of a kustomization is Kustomization or Component, not %q", kind))
+		return false
 	}
+	if v := scalarAt(root, "apiVersion"); v != "" && v != want {
+		_, n := field(root, "apiVersion")
+		r.add(fatal(r.text.pos(n), "kustomization", "the apiVersion of a %s is %s, not %q", cmp.Or(kind, "Kustomization"), want, v))
+	}
+	return kind == "Component"
 }
 
 // remote finds hosts that kustomize knows by name, and parts of paths that it takes for a repository's end.
 var remote = regexp.MustCompile(`(?i)^(\./)*(github|gitlab|bitbucket)\.(com|org)|\.git(/|$)|_git(/|$)`)
 
 // local checks that a path is relative, stays in the repository, and cannot be taken for something remote: kustomize
-// fetches whatever looks like a URL, even where a directory of that name exists.
-func (g guard) local(t text, dir string, e *yaml.Node) (string, bool) {
+// fetches whatever looks like a URL, even where a directory of that name exists. We never would, but whoever writes such
+// a path expects it.
+func (r *reader) local(t text, e *yaml.Node) (string, bool) {
 	p := e.Value
-	full := path.Join(dir, p)
+	full := path.Join(r.dir, p)
 	switch {
-	case e.Kind != yaml.ScalarNode || p == "":
-		g.add(fatal(t.pos(e), "kustomization", "a path is expected here"))
+	case e.Kind != yaml.ScalarNode || p == "" || e.Tag == "!!null":
+		r.add(fatal(t.pos(e), "kustomization", "a path is expected here"))
 	case strings.ContainsAny(p, "?@*:\\\x00\n") || strings.Contains(p, "//") || remote.MatchString(p):
-		g.add(fatal(t.pos(e), "remote-base", "%q looks like a remote repository or URL, and a commit must hold all that it means; copy it into this repository and name it by a relative path", p))
+		r.add(fatal(t.pos(e), "remote-base", "%q looks like a remote repository or URL, and a commit must hold all that it means; copy it into this repository and name it by a relative path", p))
 	case path.IsAbs(p):
-		g.add(fatal(t.pos(e), "path", "%q is absolute; name it relative to this directory", p))
+		r.add(fatal(t.pos(e), "path", "%q is absolute; name it relative to this directory", p))
 	case full == ".." || strings.HasPrefix(full, "../"):
-		g.add(fatal(t.pos(e), "path", "%q leaves the repository; copy it in and name it by a relative path", p))
+		r.add(fatal(t.pos(e), "path", "%q leaves the repository; copy it in and name it by a relative path", p))
 	default:
 		return full, true
 	}
 	return "", false
 }
 
-// plain says why a file cannot be read, without the operating system's words for it.
-func plain(err error) string {
-	var pe *fs.PathError
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return "no such file or directory in this repository"
-	case errors.As(err, &pe):
-		return pe.Err.Error()
-	default:
-		return err.Error()
+// references reads the entries of resources or components.
+func (r *reader) references(n *yaml.Node) []reference {
+	var out []reference
+	seen := map[string]int{}
+	for _, e := range n.Content {
+		full, ok := r.local(r.text, e)
+		if !ok {
+			continue
+		}
+		if line, twice := seen[full]; twice {
+			r.add(fatal(r.text.pos(e), "duplicate-name", "%q is listed twice, first in line %d; keep one", e.Value, line))
+			continue
+		}
+		seen[full] = e.Line
+		out = append(out, reference{full, e.Value, r.text.pos(e), false})
 	}
+	return out
+}
+
+// unlisted warns of documents that lie beside a kustomization and are read by none: whoever adds one expects it to
+// count.
+func (b *builder) unlisted() {
+	for _, dir := range sortedKeys(b.layersOf) {
+		l := b.layersOf[dir]
+		if l == nil || l.file == "" {
+			continue
+		}
+		names, err := listing(b.fs, dir)
+		if err != nil {
+			continue // said where the directory was let in
+		}
+		b.reads[dir] = sum([]byte(strings.Join(names, "\n")))
+		for _, n := range names {
+			f := path.Join(dir, n)
+			if _, read := b.reads[f]; read || !IsButane(n) && path.Ext(n) != ignitionExt {
+				continue
+			}
+			b.add(origin.Finding{
+				Warning: true, Rule: "unused-file", At: origin.Pos{File: f},
+				Message: "not read: " + l.file + " does not list it; add it there under resources, or under patches, or remove it",
+			})
+		}
+	}
+}
+
+// unknownKey finds a field that a part of a kustomization does not have.
+func (r *reader) unknownKey(t text, n *yaml.Node, what string, keys ...string) bool {
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if k := n.Content[i]; !slices.Contains(keys, k.Value) {
+			last := len(keys) - 1
+			r.add(fatal(t.pos(k), "kustomization-field", "%s has no field %s; it has %s and %s", what, k.Value, strings.Join(keys[:last], ", "), keys[last]))
+			return true
+		}
+	}
+	return false
 }

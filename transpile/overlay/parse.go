@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf16"
 
 	"go.yaml.in/yaml/v3"
 
@@ -19,6 +21,7 @@ import (
 const (
 	maxFileBytes = 4 << 20
 	maxDepth     = 100
+	maxNodes     = 400_000
 )
 
 // text is YAML with its place: all of a file, or a block within one.
@@ -59,10 +62,7 @@ func (t text) syntax(err error) origin.Finding {
 // there is a finding.
 func (t text) parse() (*yaml.Node, []origin.Finding) {
 	whole := origin.Pos{File: t.file, Line: t.offset}
-	if len(t.src) > maxFileBytes {
-		return nil, []origin.Finding{fatal(whole, "too-large", "the file has %d bytes, more than the %d that are read; keep large contents in a file of their own and name it with `local:`", len(t.src), maxFileBytes)}
-	}
-	dec := yaml.NewDecoder(bytes.NewReader(t.src))
+	dec := yaml.NewDecoder(bytes.NewReader(t.yaml()))
 	var doc, extra yaml.Node
 	switch err := dec.Decode(&doc); {
 	case errors.Is(err, io.EOF):
@@ -77,13 +77,45 @@ func (t text) parse() (*yaml.Node, []origin.Finding) {
 		return nil, []origin.Finding{t.syntax(err)}
 	}
 	root := doc.Content[0]
-	if fs := t.strict(root, 0); len(fs) > 0 {
+	nodes := maxNodes
+	if fs := t.strict(root, 0, &nodes); len(fs) > 0 {
 		return nil, firstAlias(fs)
+	}
+	if nodes < 0 {
+		return nil, []origin.Finding{fatal(whole, "too-large", "the document has more than %d values; keep large contents in a file of their own and name it with `local:`", maxNodes)}
 	}
 	if root.Tag == "!!null" {
 		return nil, []origin.Finding{fatal(whole, "empty-document", "the document is empty; write it or remove it")}
 	}
 	return root, nil
+}
+
+// escapes are what JSON writes behind a backslash: pairs of halves of what lies beyond 16 bits, and all else.
+var escapes = regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\.`)
+
+// yaml is the text as YAML. JSON is that but for tabs before the first brace and for two escapes; lines stay the same.
+func (t text) yaml() []byte {
+	if path.Ext(t.file) != ignitionExt || t.inline {
+		return t.src
+	}
+	src := t.src
+	if i := bytes.IndexAny(src, "{["); i > 0 && len(bytes.TrimSpace(src[:i])) == 0 {
+		src = slices.Concat(bytes.ReplaceAll(src[:i], []byte("\t"), []byte(" ")), src[i:])
+	}
+	if !bytes.Contains(src, []byte(`\/`)) && !bytes.Contains(src, []byte(`\ud`)) && !bytes.Contains(src, []byte(`\uD`)) {
+		return src
+	}
+	return escapes.ReplaceAllFunc(src, func(m []byte) []byte {
+		switch {
+		case len(m) == 2 && m[1] == '/':
+			return m[1:]
+		case len(m) != 12:
+			return m
+		}
+		high, _ := strconv.ParseUint(string(m[2:6]), 16, 16)
+		low, _ := strconv.ParseUint(string(m[8:]), 16, 16)
+		return fmt.Appendf(nil, `\U%08x`, utf16.DecodeRune(rune(high), rune(low)))
+	})
 }
 
 // firstAlias keeps only the first of a document's aliases, as a bomb has thousands.
@@ -96,8 +128,11 @@ func firstAlias(fs []origin.Finding) []origin.Finding {
 	})
 }
 
-// strict finds aliases, merge keys, repeated keys and nesting beyond all measure.
-func (t text) strict(n *yaml.Node, depth int) []origin.Finding {
+// strict finds aliases, merge keys, repeated keys and nesting beyond all measure, and counts down what is left of nodes.
+// It takes comments out, as kustomize would read some of them as rules how to merge.
+func (t text) strict(n *yaml.Node, depth int, left *int) []origin.Finding {
+	*left--
+	n.HeadComment, n.LineComment, n.FootComment, n.Anchor = "", "", "", ""
 	if depth > maxDepth {
 		return []origin.Finding{fatal(t.pos(n), "too-deep", "nested more than %d levels deep", maxDepth)}
 	}
@@ -106,26 +141,27 @@ func (t text) strict(n *yaml.Node, depth int) []origin.Finding {
 	case yaml.AliasNode:
 		return []origin.Finding{fatal(t.pos(n), "alias", "YAML alias *%s: aliases are not followed, as a few of them can unfold into gigabytes; write the value out", n.Value)}
 	case yaml.MappingNode:
-		seen := map[string]*yaml.Node{}
+		seen := make(map[string]*yaml.Node, len(n.Content)/2)
 		for i := 0; i < len(n.Content); i += 2 {
 			k := n.Content[i]
+			k.HeadComment, k.LineComment, k.FootComment, k.Anchor = "", "", "", ""
 			switch first, twice := seen[k.Value]; {
 			case k.Kind != yaml.ScalarNode:
 				out = append(out, fatal(t.pos(k), "yaml", "a key must be a plain word"))
 			case k.Tag == "!!merge":
 				out = append(out, fatal(t.pos(k), "alias", "YAML merge key <<: aliases are not followed; write the values out"))
 				continue
-			case k.Value == marker:
-				out = append(out, fatal(t.pos(k), "yaml", "the key %q is taken; choose another", marker))
+			case slices.Contains(reserved, k.Value):
+				out = append(out, fatal(t.pos(k), "yaml", "the key %q is taken; choose another", k.Value))
 			case twice:
 				out = append(out, fatal(t.pos(k), "duplicate-key", "key %q stands twice, first in line %d; keep one", k.Value, first.Line+t.offset))
 			}
 			seen[k.Value] = k
-			out = append(out, t.strict(n.Content[i+1], depth+1)...)
+			out = append(out, t.strict(n.Content[i+1], depth+1, left)...)
 		}
 	case yaml.SequenceNode:
 		for _, c := range n.Content {
-			out = append(out, t.strict(c, depth+1)...)
+			out = append(out, t.strict(c, depth+1, left)...)
 		}
 	}
 	return out

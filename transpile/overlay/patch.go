@@ -1,248 +1,264 @@
 package overlay
 
 import (
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// patcher prepares the patches and replacements of one kustomization.
-type patcher struct {
-	guard
-	t   text // the kustomization
-	dir string
+// body is what a patch says. It does not change and may be remembered; whoever applies it copies.
+type body struct {
+	about    about
+	findings []origin.Finding
+	// object is part of a document, marked; nil where the patch is a list of operations.
+	object     *yaml.Node
+	operations []operation
+	// name of the document that it patches, where it has no target.
+	name string
+	// deletes: the whole document goes.
+	deletes   bool
+	deletions []deletion
+	at        origin.Pos
+	// file that holds it.
+	file string
+	size int
+	key  string
 }
 
-// patches rewrites a kustomization's patches so that all of them are inline and speak of wrapped documents.
-func (p patcher) patches(list *yaml.Node) {
-	if list.Kind != yaml.SequenceNode {
-		p.add(fatal(p.t.pos(list), "kustomization", "patches is a list of {path or patch, target}"))
-		return
-	}
+// deletion is an item that a patch deletes by its name.
+type deletion struct {
+	entry entry
+	at    origin.Pos
+}
+
+// usage is what a kustomization says of a patch, beside its text.
+type usage struct {
+	kind     Kind // of the target; empty where it names none
+	targeted bool
+}
+
+// patcher reads the patches of a kustomization.
+type patcher struct{ *reader }
+
+// patches reads the list of patches.
+func (r patcher) patches(list *yaml.Node) {
 	for _, entry := range list.Content {
 		if entry.Kind != yaml.MappingNode {
-			p.add(fatal(p.t.pos(entry), "kustomization", "a patch is {path or patch, target}"))
+			r.add(fatal(r.text.pos(entry), "kustomization", "a patch is {path or patch, target}"))
 			continue
 		}
-		p.patch(entry)
+		r.patch(entry)
 	}
 }
 
-func (p patcher) patch(entry *yaml.Node) {
-	for i := 0; i < len(entry.Content); i += 2 {
-		if k := entry.Content[i]; !slices.Contains([]string{"path", "patch", "target", "options"}, k.Value) {
-			p.add(fatal(p.t.pos(k), "kustomization-field", "a patch has no field %s; it has path, patch, target and options", k.Value))
-			return
-		}
+func (r patcher) patch(entry *yaml.Node) {
+	if r.unknownKey(r.text, entry, "a patch", "path", "patch", "target", "options") || !r.patchOptions(entry) {
+		return
 	}
-	body, ok := p.text(entry)
+	t, key, ok := r.patchText(entry)
 	if !ok {
 		return
 	}
-	root, fs := body.parse()
-	p.add(fs...)
-	if root == nil {
-		return
-	}
 	_, target := field(entry, "target")
-	kind := Butane
-	if scalarAt(root, "kind") != "" {
-		kind = MachineConfig
+	u := usage{Kind(scalarAt(target, "kind")), target != nil}
+	key = keyOf(key, string(u.kind), map[bool]string{true: "target"}[u.targeted])
+	p, known := r.bodies.get(key)
+	if !known {
+		p = u.read(t)
+		p.key, p.size = key, len(t.src)
+		r.bodies.put(key, p, 20*len(t.src)+500)
 	}
-	if !p.checkTarget(target, kind) {
+	r.add(p.findings...)
+	sel := &selector{about: p.about, byID: true, name: p.name, at: p.at, file: r.layer.file}
+	if u.targeted {
+		kind := p.about.kind
+		if kind == "" { // the patch cannot be read, but its target can
+			kind = Butane
+		}
+		if sel, ok = r.selectorOf(target, kind, r.text); !ok {
+			return
+		}
+	}
+	if origin.Fatal(p.findings) {
 		return
 	}
 	switch {
-	case root.Kind == yaml.SequenceNode:
-		p.json(body, root, target, entry)
-	case root.Kind != yaml.MappingNode:
-		p.add(fatal(body.pos(root), "patch", "a patch is part of a document, or a list of JSON patch operations"))
+	case u.targeted:
+	case p.object == nil:
+		r.add(fatal(r.text.pos(entry), "patch-target", "a JSON patch needs a target, such as target: {name: 10-chrony}"))
 		return
-	default:
-		root = p.merge(body, root, target, entry)
-	}
-	if root == nil {
+	case t.inline && p.about.plain:
+		r.add(fatal(r.text.pos(entry), "patch-target", "an inline patch of a Butane document needs a target, such as target: {name: 10-chrony}"))
 		return
 	}
-	src, err := encode(root)
-	if err != nil {
-		p.add(fatal(body.pos(root), "patch", "%v", err))
-		return
+	s := &step{key: keyOf("patch", p.key, sel.key()), at: p.at, selector: sel, change: mergePatch{p}}
+	if p.object == nil {
+		s.change = jsonPatch{p}
 	}
-	kept := mapping(str("patch"), str(string(src)))
-	for _, key := range []string{"target", "options"} {
-		if _, v := field(entry, key); v != nil {
-			set(kept, key, v)
-		}
-	}
-	entry.Content = kept.Content
+	r.step(s)
 }
 
-// text returns the patch's text, from its file or from the kustomization itself.
-func (p patcher) text(entry *yaml.Node) (text, bool) {
+// patchOptions refuses what would change what a document is: targets mean documents by name and kind.
+func (r patcher) patchOptions(entry *yaml.Node) bool {
+	_, options := field(entry, "options")
+	if options == nil {
+		return true
+	}
+	for i := 0; i+1 < len(options.Content); i += 2 {
+		if k, v := options.Content[i], options.Content[i+1]; v.Value != "false" {
+			r.add(fatal(r.text.pos(k), "kustomization-field", "the option %s is not supported here: a document is known by its name and kind; use namePrefix or nameSuffix, or name its file otherwise", k.Value))
+			return false
+		}
+	}
+	return true
+}
+
+// patchText returns the patch's text, from its file or from the kustomization itself, with a digest of it and its place.
+func (r patcher) patchText(entry *yaml.Node) (text, string, bool) {
 	_, file := field(entry, "path")
 	_, inline := field(entry, "patch")
 	switch {
 	case (file == nil) == (inline == nil):
-		p.add(fatal(p.t.pos(entry), "kustomization", "a patch has either a path or a patch"))
-		return text{}, false
+		r.add(fatal(r.text.pos(entry), "kustomization", "a patch has either a path or a patch"))
+		return text{}, "", false
+	case inline != nil && inline.Kind != yaml.ScalarNode:
+		r.add(fatal(r.text.pos(inline), "kustomization", "a patch is text: write patch: |- and the patch below it"))
+		return text{}, "", false
 	case inline != nil:
 		offset := inline.Line - 1
 		if inline.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0 {
 			offset = inline.Line
 		}
-		return text{file: p.t.file, src: []byte(inline.Value), offset: offset, inline: true}, true
+		t := text{file: r.text.file, src: []byte(inline.Value), offset: offset, inline: true}
+		return t, keyOf(r.here(), "inline", r.text.pos(inline).String()), true
 	}
-	full, ok := p.local(p.t, p.dir, file)
+	full, ok := r.local(r.text, file)
 	if !ok {
-		return text{}, false
+		return text{}, "", false
 	}
-	src, err := p.read(full)
+	src, err := r.builder.read(full)
 	if err != nil {
-		p.add(fatal(p.t.pos(file), "missing", "%q: %s", file.Value, plain(err)))
-		return text{}, false
+		r.add(unreadable(r.text.pos(file), full, file.Value, err))
+		return text{}, "", false
 	}
-	return text{file: full, src: src}, true
+	return text{file: full, src: src}, keyOf(full, r.reads[full]), true
+}
+
+// read reads a patch's text.
+func (u usage) read(t text) *body {
+	p := &body{at: t.pos(&yaml.Node{Line: 1, Column: 1})}
+	root, fs := t.parse()
+	p.findings = fs
+	if root == nil {
+		return p
+	}
+	p.at = t.pos(root)
+	if !u.kindOf(p, t, root) {
+		return p
+	}
+	switch root.Kind {
+	case yaml.SequenceNode:
+		p.json(t, root)
+	case yaml.MappingNode:
+		p.merge(u, t, root)
+	default:
+		p.add(fatal(t.pos(root), "patch", "a patch is part of a document, or a list of JSON patch operations"))
+	}
+	return p
+}
+
+func (p *body) add(fs ...origin.Finding) { p.findings = append(p.findings, fs...) }
+
+// kindOf finds out of which kind the document is that a patch changes.
+func (u usage) kindOf(p *body, t text, root *yaml.Node) bool {
+	kind, said := u.kind, scalarAt(root, "kind")
+	a, known := kindOf(root)
+	switch {
+	case said != "" && !known:
+		p.add(fatal(t.pos(root), "patch", "a patch is part of a Butane document, or of an object of kind %s, with its apiVersion and kind", objectKinds()))
+		return false
+	case said != "" && (kind == "" || kind == a.kind):
+		kind = a.kind
+	case said != "":
+		p.add(fatal(t.pos(root), "patch", "the patch is of a %s and its target of kind %s", said, kind))
+		return false
+	case kind == "" && t.file != "" && !t.inline && strings.HasSuffix(t.file, ignitionExt):
+		kind = Ignition
+	case kind == "":
+		kind = Butane
+	}
+	p.about, known = kind.about()
+	if !known {
+		return true // the target is refused
+	}
+	if !p.about.plain && said == "" && root.Kind == yaml.MappingNode {
+		p.add(fatal(t.pos(root), "patch", "a patch of a %s is part of one: begin it with apiVersion: %s/%s, kind: %[1]s and metadata, and put the rest below%[4]s",
+			kind, p.about.group, p.about.version, map[bool]string{true: " " + p.about.under, false: " them"}[p.about.under != ""]))
+		return false
+	}
+	return true
 }
 
 // merge prepares part of a document.
-func (p patcher) merge(body text, root, target, entry *yaml.Node) *yaml.Node {
-	if kind := scalarAt(root, "kind"); kind != "" {
-		_, spec := field(root, "spec")
-		if kind != machineConfigKind || spec == nil {
-			p.add(fatal(body.pos(root), "patch", "a patch is part of a Butane document, or a MachineConfig with a spec"))
-			return nil
+func (p *body) merge(u usage, t text, root *yaml.Node) {
+	p.name = stem(t.file)
+	content := root
+	if !p.about.plain {
+		if content = p.about.content(root); content != nil && content.Kind != yaml.MappingNode {
+			p.add(fatal(t.pos(content), "shape", "%s is a mapping of fields, not a list or a single value", p.about.under))
+			return
 		}
-		p.add(body.checkShapes(spec, machineConfigLists)...)
-		p.add(body.checkLists(spec, machineConfigLists, true)...)
-		p.mark(body, spec, "")
-		if target != nil {
-			set(target, "kind", str(machineConfigKind))
+		if name := scalarAt(root, "metadata", "name"); name != "" {
+			p.name = name
+		} else if t.inline && !u.targeted {
+			p.add(fatal(t.pos(root), "patch-target", "the patch has no metadata.name and no target, so it is of no document; give it one of the two"))
 		}
-		return root
 	}
-	if scalarAt(target, "kind") == machineConfigKind {
-		p.add(fatal(body.pos(root), "patch", "a patch of a MachineConfig is part of one: begin it with apiVersion: %s/%s, kind: %s and metadata, and put the rest below spec", machineConfigGroup, machineConfigVersion, machineConfigKind))
-		return nil
+	p.add(t.checkDirectives(root)...)
+	if content != nil {
+		p.add(t.checkShapes(content, p.about.lists)...)
+		p.add(t.checkLists(content, p.about.lists, true)...)
 	}
-	name := stem(body.file)
-	if body.inline || target != nil {
-		name = "patch"
+	if p.about.kind == Butane {
+		p.add(t.localize(root)...)
+		quote(root, "")
 	}
-	if body.inline && target == nil {
-		p.add(fatal(p.t.pos(entry), "patch-target", "an inline patch of a Butane document needs a target, such as target: {name: 10-chrony}"))
-		return nil
-	}
-	if target == nil && p.declared[name] == nil {
-		p.add(fatal(body.pos(root), "patch-target", "no document is named %q here; name the patch file as the document's, or give the patch a target such as {name: 10-chrony}", name))
-		return nil
-	}
-	p.add(body.checkShapes(root, butaneLists)...)
-	p.add(body.checkLists(root, butaneLists, true)...)
-	p.add(body.localize(root)...)
-	quote(root, "")
-	p.mark(body, root, "")
-	targetButane(target)
-	whole := wrap(name, "", root)
-	if _, directive := field(root, "$patch"); directive != nil && directive.Value == "delete" {
-		set(whole, "$patch", directive) // the document itself goes, not only what it says
-	}
-	return whole
-}
-
-// json prepares a list of JSON patch operations: their paths are those of the plain document.
-func (p patcher) json(body text, ops, target, entry *yaml.Node) {
-	if target == nil {
-		p.add(fatal(p.t.pos(entry), "patch-target", "a JSON patch needs a target, such as target: {name: 10-chrony}"))
+	if origin.Fatal(p.findings) {
 		return
 	}
-	wrapped := targetButane(target)
-	for _, op := range ops.Content {
-		if !p.checkOperation(body, op) {
-			continue
-		}
-		last := ""
-		for _, key := range []string{"from", "path"} {
-			_, v := field(op, key)
-			if v == nil {
-				continue
-			}
-			if wrapped {
-				v.Value = "/spec" + v.Value
-			}
-			v.Style = yaml.DoubleQuotedStyle
-			last = v.Value
-		}
-		if _, v := field(op, "value"); v != nil && wrapped {
-			words := strings.Split(last, "/")
-			quote(v, words[len(words)-1])
-			p.add(body.localize(v)...)
-		}
-		at := body.pos(op)
-		p.edits = append(p.edits, edit{path: documentPath(strings.ReplaceAll(last, "/", ".")), target: scalarAt(target, "name"), at: at})
-	}
-}
-
-// documentPath turns `.spec.storage.files.-` into `$.storage.files.-`.
-func documentPath(p string) string {
-	return "$." + strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(p, "."), "spec"), ".")
-}
-
-// targetButane narrows a target to Butane documents where it names no kind, and tells whether it means them.
-func targetButane(target *yaml.Node) bool {
-	if target == nil {
-		return true
-	}
-	switch scalarAt(target, "kind") {
-	case "":
-		set(target, "kind", str(butaneKind))
-		return true
-	default:
-		return scalarAt(target, "kind") == butaneKind
-	}
-}
-
-// replacements lets inline replacements in, with paths of the plain document.
-func (p patcher) replacements(list *yaml.Node) {
-	for _, r := range list.Content {
-		if k, _ := field(r, "path"); k != nil {
-			p.add(fatal(p.t.pos(k), "kustomization-field", "replacements from a file are not supported; write them in the kustomization"))
-			continue
-		}
-		_, source := field(r, "source")
-		prefixFields(source, source, "fieldPath")
-		_, targets := field(r, "targets")
-		if targets == nil {
-			continue
-		}
-		for _, target := range targets.Content {
-			_, sel := field(target, "select")
-			if !p.checkTarget(sel, Butane) {
-				continue
-			}
-			prefixFields(target, sel, "fieldPaths")
-			_, paths := field(target, "fieldPaths")
-			if paths == nil {
-				continue
-			}
-			for _, f := range paths.Content {
-				p.edits = append(p.edits, edit{path: documentPath("." + f.Value), target: scalarAt(sel, "name"), at: p.t.pos(f)})
-			}
+	p.findDeletions(t, content)
+	_, directive := field(root, "$patch")
+	p.deletes = directive != nil && directive.Value == "delete"
+	t.settle(root)
+	p.object, p.file = root, t.file
+	if p.about.plain {
+		p.object = p.about.wrap("patch", root)
+		if p.deletes { // the document itself goes, not only what it says
+			set(p.object, "$patch", directive)
 		}
 	}
 }
 
-// prefixFields puts `spec.` before field paths of Butane documents.
-func prefixFields(holder, selector *yaml.Node, key string) {
-	_, v := field(holder, key)
-	if v == nil || selector == nil || selector.Kind != yaml.MappingNode || !targetButane(selector) {
+// findDeletions lists the items that the patch deletes by name.
+func (p *body) findDeletions(t text, content *yaml.Node) {
+	if content == nil {
 		return
 	}
-	if v.Kind == yaml.ScalarNode {
-		v.Value = "spec." + v.Value
+	for e, item := range entries(content, p.about.lists) {
+		if _, directive := field(item, "$patch"); directive != nil && directive.Value == "delete" {
+			p.deletions = append(p.deletions, deletion{e, t.pos(item)})
+		}
 	}
-	for _, p := range v.Content {
-		p.Value = "spec." + p.Value
+}
+
+// meant tells whether the patch deletes an entry, or the item that the entry is within, by its name.
+func (p *body) meant(e entry) bool {
+	for _, d := range p.deletions {
+		if d.entry == e || strings.HasPrefix(e.list, d.entry.list+".") && strings.HasPrefix(e.name, d.entry.name+"/") {
+			return true
+		}
 	}
+	return false
 }

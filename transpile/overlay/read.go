@@ -3,11 +3,11 @@ package overlay
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
@@ -53,31 +53,93 @@ func sum(b []byte) string {
 	return hex.EncodeToString(h[:])
 }
 
+// keyOf is a digest of words.
+func keyOf(words ...string) string {
+	h := sha256.New()
+	for _, w := range words {
+		fmt.Fprintf(h, "%d:", len(w))
+		_, _ = io.WriteString(h, w)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// tooLarge is a file's size, where it is more than is read.
+type tooLarge int64
+
+// Error says so, and what to do.
+func (n tooLarge) Error() string {
+	return fmt.Sprintf("the file has %d bytes, more than the %d that are read; keep large contents in a file of their own and name it with `local:`", n, maxFileBytes)
+}
+
+// unreadable says that a file, which is named somewhere, cannot be read.
+func unreadable(from origin.Pos, file, name string, err error) origin.Finding {
+	var n tooLarge
+	if errors.As(err, &n) {
+		return fatal(origin.Pos{File: file}, "too-large", "%v", n)
+	}
+	return fatal(from, "missing", "%q: %s", name, plain(err))
+}
+
+// plain says why a file cannot be read, without the operating system's words for it.
+func plain(err error) string {
+	var pe *fs.PathError
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "no such file or directory in this repository"
+	case errors.As(err, &pe):
+		return pe.Err.Error()
+	default:
+		return err.Error()
+	}
+}
+
+// errDirectory is what reading a directory gives.
+var errDirectory = errors.New("it is a directory, not a file")
+
+// tree is the file system of a build, and what the build has read of it.
+type tree struct {
+	fs    fs.FS
+	reads map[string]string // with digests
+	bytes int
+}
+
 // read returns a file's contents and notes that the build depends on it.
-func (b *builder) read(file string) ([]byte, error) {
-	src, err := fs.ReadFile(b.fs, file)
+func (t *tree) read(file string) ([]byte, error) {
+	f, err := t.fs.Open(file)
 	if err != nil {
 		return nil, err
 	}
-	b.reads[file] = sum(src)
+	src, err := readAll(f)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return nil, err
+	}
+	if _, again := t.reads[file]; !again {
+		t.bytes += len(src)
+	}
+	if t.bytes > maxBytes {
+		return nil, fmt.Errorf("the build reads more than %d bytes, which is too much", maxBytes)
+	}
+	t.reads[file] = sum(src)
 	return src, nil
 }
 
-// put shows a file to kustomize.
-func (b *builder) put(file string, src []byte) error {
-	if err := b.memory.WriteFile("/"+file, src); err != nil {
-		return fmt.Errorf("showing %q to kustomize: %w; rename it, or its directory, to letters, digits, dots, - and _ only", file, err)
+func readAll(f fs.File) ([]byte, error) {
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case info.IsDir():
+		return nil, errDirectory
+	case info.Size() > maxFileBytes:
+		return nil, tooLarge(info.Size())
 	}
-	return nil
-}
-
-// write shows a document to kustomize.
-func (b *builder) write(file string, n *yaml.Node) {
-	src, err := encode(n)
-	if err == nil {
-		err = b.put(file, src)
+	src := make([]byte, info.Size())
+	n, err := io.ReadFull(f, src)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = nil
 	}
-	if err != nil {
-		b.add(fatal(origin.Pos{File: file}, "kustomize", "%v", err))
-	}
+	return src[:n], err
 }

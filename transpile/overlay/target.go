@@ -2,81 +2,93 @@ package overlay
 
 import (
 	"regexp"
-	"slices"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// groupVersions are the group and the version that a target may name for a kind.
-var groupVersions = map[Kind]struct{ group, version string }{
-	Butane:        {group, version},
-	MachineConfig: {machineConfigGroup, machineConfigVersion},
-}
-
-// checkTarget refuses a target that means no document so far: kustomize would skip the patch in silence, and the change
-// would be missing on every node. kind is what a target that names none means.
-func (p patcher) checkTarget(target *yaml.Node, kind Kind) bool {
-	if target == nil {
-		return true
-	}
-	if target.Kind != yaml.MappingNode {
-		p.add(fatal(p.t.pos(target), "patch-target", "a target is a mapping, such as {name: 10-chrony}"))
-		return false
+// selectorOf reads a target. kind is what a target that names none means. It refuses what kustomize would pass over in
+// silence, so that the change would be missing on every node.
+func (r *reader) selectorOf(target *yaml.Node, kind Kind, t text) (*selector, bool) {
+	if target == nil || target.Kind != yaml.MappingNode {
+		at := t.pos(&yaml.Node{Line: 1})
+		if target != nil {
+			at = t.pos(target)
+		}
+		r.add(fatal(at, "patch-target", "a target is a mapping, such as {name: 10-chrony}"))
+		return nil, false
 	}
 	if k, v := field(target, "kind"); k != nil {
 		kind = Kind(v.Value)
-		if _, known := groupVersions[kind]; !known {
-			p.add(fatal(p.t.pos(v), "patch-target", "there is no kind %q here; a target is of kind %s or %s", v.Value, Butane, MachineConfig))
-			return false
+		if _, known := kind.about(); !known {
+			r.add(fatal(t.pos(v), "patch-target", "there is no kind %q here; a target is of kind %s", v.Value, kindNames()))
+			return nil, false
 		}
 	}
+	a, _ := kind.about()
+	s := &selector{about: a, at: t.pos(target), file: r.layer.file}
 	for i := 0; i+1 < len(target.Content); i += 2 {
 		k, v := target.Content[i], target.Content[i+1]
-		want := groupVersions[kind]
+		ok := v.Kind == yaml.ScalarNode
 		switch {
-		case k.Value == "name" || k.Value == "kind":
-		case k.Value == "group" && v.Value == want.group || k.Value == "version" && v.Value == want.version:
+		case k.Value == "kind":
+		case k.Value == "name" && ok:
+			s.name, s.at = v.Value, t.pos(v)
+		case k.Value == "labelSelector" && ok:
+			s.labels = v.Value
+		case k.Value == "annotationSelector" && ok:
+			s.annotations = v.Value
+		case k.Value == "group" && ok && v.Value == a.group, k.Value == "version" && ok && v.Value == a.version:
 		default:
-			p.add(fatal(p.t.pos(k), "patch-target", "a target has a name and a kind, and %s: %s means no document here; remove it", k.Value, oneWord(v)))
+			r.add(fatal(t.pos(k), "patch-target", "a target has name, kind, labelSelector and annotationSelector, and %s: %s means no document here; remove it", k.Value, oneWord(v)))
+			return nil, false
+		}
+	}
+	return s, r.compile(s, target, t)
+}
+
+func (r *reader) compile(s *selector, target *yaml.Node, t text) bool {
+	if s.name != "" {
+		re, err := regexp.Compile("^(?:" + s.name + ")$")
+		if err != nil {
+			r.add(fatal(s.at, "patch-target", "%q is not a regular expression: %v", s.name, err))
+			return false
+		}
+		s.re = re
+	}
+	for key, words := range map[string]string{"labelSelector": s.labels, "annotationSelector": s.annotations} {
+		if _, err := kyaml.NewRNode(mapping()).MatchesLabelSelector(words); err != nil {
+			_, v := field(target, key)
+			r.add(fatal(t.pos(v), "patch-target", "%q is not a selector such as tier=edge: %v", words, err))
 			return false
 		}
 	}
-	return p.checkName(target, kind)
+	return true
 }
 
-// checkName looks for the documents that a target means.
-func (p patcher) checkName(target *yaml.Node, kind Kind) bool {
-	at, name := target, scalarAt(target, "name")
-	if _, n := field(target, "name"); n != nil {
-		at = n
+// chosen tells whether a document, as it is now, has the labels and annotations that the selector asks for.
+func (s *selector) chosen(root *yaml.Node) bool {
+	if s == nil || s.labels == "" && s.annotations == "" {
+		return true
 	}
-	re, err := regexp.Compile("^(?:" + name + ")$")
-	if err != nil {
-		p.add(fatal(p.t.pos(at), "patch-target", "%q is not a regular expression: %v", name, err))
+	n := kyaml.NewRNode(root)
+	labels, err := n.MatchesLabelSelector(s.labels)
+	if err != nil || !labels {
 		return false
 	}
-	var all, others []string
-	for d := range p.kinds {
-		switch meant := name == "" || re.MatchString(d.name); {
-		case meant && d.kind == kind:
-			return true
-		case meant:
-			others = append(others, d.name)
-		}
-		all = append(all, d.name)
+	annotations, err := n.MatchesAnnotationSelector(s.annotations)
+	return err == nil && annotations
+}
+
+// depends tells whether that is not known before the document is built.
+func (s *selector) depends() bool { return s != nil && s.labels+s.annotations != "" }
+
+// key is all that the selector says.
+func (s *selector) key() string {
+	if s == nil {
+		return ""
 	}
-	slices.Sort(all)
-	switch {
-	case len(others) > 0:
-		slices.Sort(others)
-		p.add(fatal(p.t.pos(at), "patch-target", "no document of kind %s is meant here, but %s of another kind; give the target its kind, %s or %s", kind, strings.Join(others, ", "), Butane, MachineConfig))
-	case name == "":
-		p.add(fatal(p.t.pos(at), "patch-target", "no document of kind %s is here", kind))
-	default:
-		p.add(fatal(p.t.pos(at), "patch-target", "no document is named %q here; there are %s", name, strings.Join(slices.Compact(all), ", ")))
-	}
-	return false
+	return keyOf(string(s.about.kind), s.name, s.labels, s.annotations)
 }
 
 func oneWord(n *yaml.Node) string {
@@ -84,32 +96,4 @@ func oneWord(n *yaml.Node) string {
 		return "…"
 	}
 	return n.Value
-}
-
-// operations are those of a JSON patch, and whether each has a place to take a value from.
-var operations = map[string]bool{"add": false, "remove": false, "replace": false, "test": false, "move": true, "copy": true}
-
-// checkOperation refuses an operation that would fail with the patch's text in the message, or write beside the document.
-func (p patcher) checkOperation(body text, op *yaml.Node) bool {
-	name := scalarAt(op, "op")
-	from, known := operations[name]
-	keys := []string{"path"}
-	if from {
-		keys = []string{"from", "path"}
-	}
-	switch {
-	case op.Kind != yaml.MappingNode:
-		p.add(fatal(body.pos(op), "patch", "an operation of a JSON patch is a mapping, such as {op: remove, path: /storage/files/0}"))
-		return false
-	case !known:
-		p.add(fatal(body.pos(op), "patch", "there is no operation %q: known are %s", name, strings.Join(sortedKeys(operations), ", ")))
-		return false
-	}
-	for _, key := range keys {
-		if v := scalarAt(op, key); !strings.HasPrefix(v, "/") {
-			p.add(fatal(body.pos(op), "patch", "the %s %q of operation %s does not begin with /: write it as /storage/files/0/mode", key, v, name))
-			return false
-		}
-	}
-	return true
 }

@@ -1,186 +1,115 @@
 package overlay
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
-	"regexp"
-	"slices"
+	"io"
 	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// unwrap takes one object of the build apart: the document, and where each leaf of it comes from.
-func (b *builder) unwrap(src string) (Document, error) {
-	var doc yaml.Node
-	if err := yaml.Unmarshal([]byte(src), &doc); err != nil {
-		return Document{}, fmt.Errorf("reading what kustomize wrote: %w", err)
+// unwrap makes the document of an object: what it says, and where each leaf of it comes from. changed: it is no more as
+// its file has it.
+func (t *tree) unwrap(f *file, root *yaml.Node, name string, from sources, changed bool) (Document, error) {
+	d := Document{Name: name, Kind: f.about.kind, File: f.path, Origin: origin.Map{At: map[string]origin.Pos{"$": {File: f.path, Line: 1}}}}
+	if f.about.plain {
+		root = f.about.content(root)
 	}
-	root := doc.Content[0]
-	_, meta := field(root, "metadata")
-	_, annotations := field(meta, "annotations")
-	d := Document{
-		Name:   scalarAt(meta, "name"),
-		Kind:   Kind(scalarAt(root, "kind")),
-		File:   scalarAt(annotations, fileAnnotation),
-		Origin: origin.Map{At: map[string]origin.Pos{}},
-	}
-	_, spec := field(root, "spec")
-	if spec == nil {
-		return Document{}, fmt.Errorf("the document %q is empty once it is patched; remove it from the resources", d.Name)
-	}
-	d.Origin.At["$"] = origin.Pos{File: d.File, Line: 1}
-	prefix := "$"
-	if d.Kind == MachineConfig {
-		prefix = "$.spec"
-		d.Origin.At[prefix] = b.items[item{d.File, "spec"}]
-		remove(annotations, fileAnnotation)
-	}
-	s := stripper{builder: b, places: d.Origin.At}
-	for _, e := range b.edits {
-		if e.means(stem(d.File)) || e.means(d.Name) {
-			s.edits = append(s.edits, e)
-		}
-	}
-	s.strip(spec, prefix, "")
-	d.Origin.Files = b.files(d)
-	if d.Kind == Butane {
-		root = spec
-	}
+	p := places{from, d.Origin.At}
+	p.note(root, "$")
+	d.Origin.Files = t.filesOf(d)
 	var err error
-	d.Source, err = encode(root)
+	if d.Source = f.src; changed || f.about.kind != Ignition {
+		d.Source, err = encode(root)
+	}
+	d.Key = d.key()
 	return d, err
 }
 
-// files lists the files that wrote a line of the document.
-func (b *builder) files(d Document) []origin.File {
-	paths := map[string]string{d.File: b.reads[d.File]}
+func (d Document) key() string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q %q %q %q\n", d.Name, d.Kind, d.File, d.Origin.Files)
+	h.Write(d.Source)
+	var line []byte
+	for _, p := range sortedKeys(d.Origin.At) {
+		at := d.Origin.At[p]
+		line = append(append(line[:0], '\n'), p...)
+		line = strconv.AppendInt(append(line, ' '), int64(at.Line), 10)
+		line = strconv.AppendInt(append(line, ':'), int64(at.Column), 10)
+		h.Write(line)
+		_, _ = io.WriteString(h, at.File)
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// filesOf lists the files that wrote a line of the document.
+func (t *tree) filesOf(d Document) []origin.File {
+	paths := map[string]string{d.File: t.reads[d.File]}
 	for _, p := range d.Origin.At {
 		if p.File != "" {
-			paths[p.File] = b.reads[p.File]
+			paths[p.File] = t.reads[p.File]
 		}
 	}
-	var out []origin.File
+	out := make([]origin.File, 0, len(paths))
 	for _, p := range sortedKeys(paths) {
 		out = append(out, origin.File{Path: p, Blob: paths[p]})
 	}
 	return out
 }
 
-func remove(n *yaml.Node, key string) {
-	if n == nil {
-		return
-	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		if n.Content[i].Value == key {
-			n.Content = slices.Delete(n.Content, i, i+2)
-			return
-		}
-	}
+// places notes where a document's entries come from.
+type places struct {
+	from sources
+	at   map[string]origin.Pos
 }
 
-// means tells whether an edit is of a document.
-func (e edit) means(document string) bool {
-	re, err := regexp.Compile("^(?:" + e.target + ")$")
-	return e.target == "" || err == nil && re.MatchString(document)
-}
-
-// stripper takes one document's markers out.
-type stripper struct {
-	*builder
-	places map[string]origin.Pos
-	edits  []edit // of this document
-}
-
-// strip takes the markers out of n and notes each entry's place under its path.
-func (s *stripper) strip(n *yaml.Node, at, under string) {
-	places := s.places
-	if n == nil {
-		return
-	}
+// note does so for everything below n, whose path is at.
+func (p places) note(n *yaml.Node, at string) {
 	switch n.Kind {
 	case yaml.MappingNode:
-		_, marks := field(n, marker)
-		remove(n, marker)
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			k, v := n.Content[i], n.Content[i+1]
 			child := at + "." + k.Value
-			if p, ok := s.place(child, v, scalarAt(marks, k.Value)); ok {
-				places[child] = p
-			}
-			s.strip(v, child, k.Value)
+			p.one(child, v)
+			p.note(v, child)
 		}
-		if _, ok := places[at]; !ok {
-			if p, ok := itemPlace(n, at, places); ok {
-				places[at] = p
+		if _, ok := p.at[at]; !ok {
+			if pos, ok := p.item(n, at); ok {
+				p.at[at] = pos
 			}
 		}
 	case yaml.SequenceNode:
 		for i, c := range n.Content {
 			child := at + "." + strconv.Itoa(i)
-			if c.Kind != yaml.ScalarNode {
-				s.strip(c, child, under)
-			} else if p, ok := s.items[item{under, c.Value}]; ok {
-				places[child] = p
-			} else if p, ok := s.edited(child); ok {
-				places[child] = p
+			if c.Kind == yaml.ScalarNode {
+				p.one(child, c)
 			}
+			p.note(c, child)
 		}
 	}
 }
 
-// place is where an entry was written last: its marker, unless a JSON patch or replacement changed the value behind
-// the marker's back.
-func (s *stripper) place(at string, v *yaml.Node, mark string) (origin.Pos, bool) {
-	p, print := parsePlace(mark)
-	if mark != "" && (print == "-" || print == fingerprint(v)) {
-		return p, true
+func (p places) one(at string, n *yaml.Node) {
+	if pos := p.from.pos(n); pos.Line > 0 {
+		p.at[at] = pos
 	}
-	if e, ok := s.edited(at); ok {
-		return e, true
-	}
-	return p, mark != ""
 }
 
-// itemPlace is where an item of a list stands: at its key, or at its first entry.
-func itemPlace(n *yaml.Node, at string, places map[string]origin.Pos) (origin.Pos, bool) {
+// item is where an item of a list stands: at its key, or at its first entry.
+func (p places) item(n *yaml.Node, at string) (origin.Pos, bool) {
 	for _, key := range []string{"path", "name", "device", "local"} {
-		if p, ok := places[at+"."+key]; ok {
-			return p, true
+		if pos, ok := p.at[at+"."+key]; ok {
+			return pos, true
 		}
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		if p, ok := places[at+"."+n.Content[i].Value]; ok {
-			return p, true
+		if pos, ok := p.at[at+"."+n.Content[i].Value]; ok {
+			return pos, true
 		}
 	}
 	return origin.Pos{}, false
-}
-
-// edited finds the JSON patch operation or replacement that reaches deepest towards a path.
-func (s *stripper) edited(at string) (origin.Pos, bool) {
-	best, found := edit{}, false
-	for _, e := range s.edits {
-		if covers(e.path, at) && len(e.path) >= len(best.path) {
-			best, found = e, true
-		}
-	}
-	return best.at, found
-}
-
-// covers tells whether an edit at one path writes another; "-" (append) and "*" stand for any item, and an item that is
-// named by a key (`[name=x]`) may be any.
-func covers(edit, at string) bool {
-	e, a := strings.Split(edit, "."), strings.Split(at, ".")
-	if len(e) > len(a) {
-		return false
-	}
-	for i := range e {
-		if e[i] != a[i] && e[i] != "-" && e[i] != "*" && !strings.HasPrefix(e[i], "[") {
-			return false
-		}
-	}
-	return true
 }

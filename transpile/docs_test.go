@@ -1,0 +1,50 @@
+package transpile_test
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/transpile"
+)
+
+var fenced = regexp.MustCompile("(?ms)^```(yaml|json)\n(.*?)^```$")
+
+// Whoever copies a block of the documentation gets what it says.
+func TestEveryBlockOfTheDocumentationIsADocument(t *testing.T) {
+	text, err := os.ReadFile("../docs/repository.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	blocks := fenced.FindAllStringSubmatch(string(text), -1)
+	if len(blocks) < 8 {
+		t.Fatalf("only %d blocks", len(blocks))
+	}
+	for i, b := range blocks {
+		root := t.TempDir()
+		name := fmt.Sprintf("block %d", i)
+		switch {
+		case b[1] == "json":
+			write(t, root, "pools/worker/10-a.ign", b[2])
+		case strings.Contains(b[2], "kind: MachineConfigPool"), strings.Contains(b[2], "kind: MachineConfiguration\n"):
+			write(t, root, "pools/worker/10-a.bu", "variant: fcos\nversion: 1.6.0\n")
+			write(t, root, "cluster/a.yaml", b[2])
+		default:
+			first, _, _ := strings.Cut(b[2], "\n")
+			file, ok := strings.CutPrefix(first, "# pools/worker/")
+			if !ok {
+				t.Errorf("%s does not begin with the name of its file: %s", name, first)
+				continue
+			}
+			write(t, root, "pools/worker/"+file, b[2])
+			name = file
+		}
+		r := transpile.Fragments(source.Tree{Root: root, FS: os.DirFS(root)})
+		if len(r.Report) > 0 || len(r.Fragments) != 1 {
+			t.Errorf("%s: %d fragments\n%s\n%s", name, len(r.Fragments), r.Report, b[2])
+		}
+	}
+}

@@ -1,0 +1,115 @@
+package ignition
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// flat is a config as JSON that has each value in a line of its own, so that a parser's line tells a path.
+type flat struct {
+	json  []byte
+	paths []string // the path of what begins in each line
+}
+
+// at is the path of what stands in a line, counted from 1.
+func (f flat) at(line int) string {
+	if line < 1 || line > len(f.paths) {
+		return "$"
+	}
+	return f.paths[line-1]
+}
+
+// atOffset is the path of what a decoder read last.
+func (f flat) atOffset(offset int64) string {
+	end := min(max(int(offset)-1, 0), len(f.json))
+	return f.at(bytes.Count(f.json[:end], []byte("\n")) + 1)
+}
+
+// decode reads a document: JSON, or the YAML that patching made of it.
+func decode(source []byte) (any, error) {
+	var v any
+	if json.Valid(source) {
+		d := json.NewDecoder(bytes.NewReader(source))
+		d.UseNumber()
+		if err := d.Decode(&v); err != nil {
+			return nil, fmt.Errorf("reading JSON: %w", err)
+		}
+		return v, nil
+	}
+	if err := yaml.Unmarshal(source, &v); err != nil {
+		return nil, fmt.Errorf("reading JSON: %w", err)
+	}
+	return v, nil
+}
+
+// maxDepth is far beyond what any version has.
+const maxDepth = 50
+
+// flatten writes a decoded document. The error names what JSON cannot say.
+func flatten(v any) (flat, error) {
+	f := flat{paths: []string{"$"}}
+	err := f.value(v, "$", 0)
+	f.json = append(f.json, '\n')
+	return f, err
+}
+
+// value writes v; the line that it begins in has its path already.
+func (f *flat) value(v any, at string, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("%.100s… is nested more than %d levels deep", at, maxDepth)
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		keys := make([]string, 0, len(v))
+		for k := range v {
+			keys = append(keys, k)
+		}
+		slices.Sort(keys)
+		f.json = append(f.json, '{')
+		for i, k := range keys {
+			name, err := json.Marshal(k)
+			if err != nil {
+				return fmt.Errorf("writing %s: %w", at, err)
+			}
+			f.line(at+"."+k, i > 0)
+			f.json = append(append(f.json, name...), ':')
+			if err := f.value(v[k], at+"."+k, depth+1); err != nil {
+				return err
+			}
+		}
+		f.line(at, false)
+		f.json = append(f.json, '}')
+	case []any:
+		f.json = append(f.json, '[')
+		for i, item := range v {
+			child := at + "." + strconv.Itoa(i)
+			f.line(child, i > 0)
+			if err := f.value(item, child, depth+1); err != nil {
+				return err
+			}
+		}
+		f.line(at, false)
+		f.json = append(f.json, ']')
+	default:
+		raw, err := json.Marshal(v)
+		if err != nil {
+			return fmt.Errorf("%s has no form in JSON: %w", at, err)
+		}
+		f.json = append(f.json, raw...)
+	}
+	return nil
+}
+
+// line begins a new line for what has a path.
+func (f *flat) line(at string, comma bool) {
+	if comma {
+		f.json = append(f.json, ',')
+	}
+	f.json = append(f.json, '\n')
+	f.paths = append(f.paths, at)
+}

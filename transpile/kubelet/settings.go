@@ -1,0 +1,159 @@
+package kubelet
+
+import (
+	"fmt"
+	"maps"
+
+	configv1 "github.com/openshift/api/config/v1"
+	kubelet "k8s.io/kubelet/config/v1beta1"
+
+	"github.com/bunsen-os/bunsen/transpile/object"
+	"github.com/bunsen-os/bunsen/transpile/origin"
+)
+
+// settings checks the kubelet's own fields, which stand at a path of the document.
+func (t *translator) settings(fields map[string]any, at string, sizing bool) {
+	var kc kubelet.KubeletConfiguration
+	found := object.Part{Object: fields, Path: at, Places: t.in.Origin, What: "KubeletConfiguration"}.Decode(&kc)
+	t.findings = append(t.findings, found...)
+	if origin.Fatal(found) {
+		return
+	}
+	if k := kc.Kind; k != "" && k != "KubeletConfiguration" {
+		t.fatal(at+".kind", "kind", "kind %q: a KubeletConfiguration belongs here", k)
+	}
+	if v := kc.APIVersion; v != "" && v != kubelet.SchemeGroupVersion.String() {
+		t.fatal(at+".apiVersion", "kind", "apiVersion %q: the kubelet's configuration is read as %s", v, kubelet.SchemeGroupVersion)
+	}
+	for _, r := range t.refusals(kc, sizing) {
+		if r.set {
+			t.fatal(at+"."+r.field, "refused-field", "%s is not taken: %s", r.field, r.why)
+		}
+	}
+	if _, named := fields["staticPodPath"]; named && t.in.Pool == controlPlane {
+		t.fatal(at+".staticPodPath", "refused-field", "staticPodPath is not taken on the control plane: its own pods are started from there")
+	}
+	if a, b := kc.SystemReservedCgroup, kc.SystemCgroups; a != "" && b != "" && a != b {
+		t.fatal(at+".systemReservedCgroup", "field", "systemReservedCgroup and systemCgroups name two groups; give both the same, or only one of them")
+	}
+}
+
+// refusal is a field that a document may not set, and why.
+type refusal struct {
+	field string
+	set   bool
+	why   string
+}
+
+func (t *translator) refusals(kc kubelet.KubeletConfiguration, sizing bool) []refusal {
+	return []refusal{
+		{"cgroupDriver", kc.CgroupDriver != "", "it must be the container runtime's, or no pod starts any more"},
+		{"clusterDNS", len(kc.ClusterDNS) > 0, "it is the cluster's address, the same on every node, and given when a node joins"},
+		{"clusterDomain", kc.ClusterDomain != "", "it is the cluster's domain, the same on every node, and given when a node joins"},
+		{"featureGates", len(kc.FeatureGates) > 0, "a gate that the kubelet of one release does not know keeps the node from coming back; they are the cluster's to set"},
+		{"failSwapOn", kc.FailSwapOn != nil, "swap is set up with the machine; a node whose swap does not fit would not come back"},
+		{"memorySwap.swapBehavior", kc.MemorySwap.SwapBehavior != "", "swap is set up with the machine; a node whose swap does not fit would not come back"},
+		{"systemReserved", sizing && len(kc.SystemReserved) > 0, "autoSizingReserved is on and computes it; keep one of the two"},
+		{"staticPodPath", kc.StaticPodPath != "" && t.in.Pool != controlPlane, "whoever can write below it runs pods that the API server never sees; only \"\" is taken"},
+	}
+}
+
+// reserved takes out of the kubelet's fields what OpenShift's kubelet reads from another file. A kubelet whose file is
+// named knows no such file, and keeps them.
+func (t *translator) reserved(settings map[string]any) map[string]string {
+	out := map[string]string{}
+	all, _ := settings["systemReserved"].(map[string]any)
+	if t.named || len(all) == 0 {
+		return out
+	}
+	rest := maps.Clone(all)
+	for _, k := range sized {
+		if v, ok := all[k.resource].(string); ok {
+			out[k.resource] = v
+			delete(rest, k.resource)
+		}
+	}
+	settings["systemReserved"] = rest
+	if len(rest) == 0 {
+		delete(settings, "systemReserved")
+	}
+	return out
+}
+
+// sized are the variables of the file that sizes a node, and what stands there unless somebody says otherwise.
+var sized = []struct{ resource, variable, otherwise string }{
+	{"memory", "SYSTEM_RESERVED_MEMORY", "1Gi"},
+	{"cpu", "SYSTEM_RESERVED_CPU", "500m"},
+	{"ephemeral-storage", "SYSTEM_RESERVED_ES", "1Gi"},
+}
+
+// sizing writes the file that tells OpenShift's kubelet what to reserve.
+func (t *translator) sizing(auto *bool, reserved map[string]string) {
+	if auto == nil && len(reserved) == 0 {
+		return
+	}
+	text := fmt.Sprintf("NODE_SIZING_ENABLED=%t\n", auto != nil && *auto && len(reserved) == 0)
+	for _, k := range sized {
+		v := k.otherwise
+		if reserved[k.resource] != "" {
+			v = reserved[k.resource]
+		}
+		text += k.variable + "=" + v + "\n"
+	}
+	from := "$.spec.autoSizingReserved"
+	if len(reserved) > 0 {
+		from = settingsPath + ".systemReserved"
+	}
+	t.add(sizingPath, text, from)
+}
+
+// logLevel writes the drop-in with the kubelet's verbosity.
+func (t *translator) logLevel(level *int32) {
+	if level == nil {
+		return
+	}
+	if *level < 0 || *level > maxLogLevel {
+		t.fatal("$.spec.logLevel", "field", "logLevel is a number from 0 to %d, and %d is none", maxLogLevel, *level)
+		return
+	}
+	t.add(logPath, fmt.Sprintf("[Service]\nEnvironment=\"KUBELET_LOG_LEVEL=%d\"\n", *level), "$.spec.logLevel")
+}
+
+// tls returns the kubelet's fields with those that a profile stands for. What the document says itself wins.
+func (t *translator) tls(profile *configv1.TLSSecurityProfile, settings map[string]any) map[string]any {
+	if profile == nil {
+		return settings
+	}
+	const at = "$.spec.tlsSecurityProfile"
+	spec := configv1.TLSProfiles[profile.Type]
+	switch {
+	case profile.Type == configv1.TLSProfileCustomType && profile.Custom == nil:
+		t.fatal(at, "field", "tlsSecurityProfile of type Custom says its ciphers and minTLSVersion under `custom`")
+		return settings
+	case profile.Type == configv1.TLSProfileCustomType:
+		spec = &profile.Custom.TLSProfileSpec
+	case spec == nil:
+		t.fatal(at+".type", "field", "tlsSecurityProfile type %q is none of Old, Intermediate, Modern and Custom", profile.Type)
+		return settings
+	}
+	var suites []any
+	for i, c := range spec.Ciphers {
+		if name, ok := suite(c); ok {
+			suites = append(suites, name)
+		} else if profile.Type == configv1.TLSProfileCustomType {
+			t.fatal(fmt.Sprintf("%s.custom.ciphers.%d", at, i), "field", "%q is no cipher that a kubelet has; use OpenSSL's names, such as ECDHE-RSA-AES128-GCM-SHA256", c)
+		}
+	}
+	out := map[string]any{"tlsMinVersion": string(spec.MinTLSVersion)}
+	if spec.MinTLSVersion != "" && !known(spec.MinTLSVersion) {
+		t.fatal(at+".custom.minTLSVersion", "field", "minTLSVersion %q is none of VersionTLS10 to VersionTLS13", spec.MinTLSVersion)
+	}
+	if spec.MinTLSVersion == "" {
+		delete(out, "tlsMinVersion")
+	}
+	if len(suites) > 0 {
+		out["tlsCipherSuites"] = suites
+	}
+	maps.Copy(out, settings)
+	return out
+}

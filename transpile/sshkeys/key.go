@@ -1,0 +1,55 @@
+package sshkeys
+
+import (
+	"slices"
+	"strings"
+
+	"golang.org/x/crypto/ssh"
+)
+
+// types are the kinds of keys that sshd takes. Certificates are no keys, and ssh-dss is gone.
+var types = []string{
+	ssh.KeyAlgoED25519, ssh.KeyAlgoRSA, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521,
+	ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256,
+}
+
+// options are those of authorized_keys. sshd passes over a key with any other.
+var options = []string{
+	"agent-forwarding", "cert-authority", "no-agent-forwarding", "no-port-forwarding", "no-pty", "no-touch-required", "no-user-rc",
+	"no-x11-forwarding", "port-forwarding", "pty", "restrict", "user-rc", "verify-required", "x11-forwarding",
+}
+
+// valued are options that have a value in double quotes.
+var valued = []string{"command", "environment", "expiry-time", "from", "permitlisten", "permitopen", "principals", "tunnel"}
+
+// problem says what is wrong with a line of authorized_keys, or nothing. It never quotes the key.
+func problem(line string) string {
+	switch {
+	case strings.Contains(line, "PRIVATE KEY"):
+		return "this is a private key: whoever read the repository has it now; make a new pair, and put the line of the .pub file here"
+	case line == "" || strings.HasPrefix(line, "#"):
+		return "there is no key in this item: write one line of a .pub file"
+	case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' }):
+		return "an item is one key in one line; write each key as an item of its own"
+	}
+	key, _, opts, rest, err := ssh.ParseAuthorizedKey([]byte(line))
+	if err != nil || len(rest) > 0 {
+		return "not a public key: it is a line like `ssh-ed25519 AAAA… name`; check that it was copied as a whole"
+	}
+	if !slices.Contains(types, key.Type()) {
+		return "keys of type " + key.Type() + " are not taken by sshd; use ssh-ed25519 or ecdsa, or ssh-rsa"
+	}
+	for _, o := range opts {
+		name, value, hasValue := strings.Cut(o, "=")
+		name = strings.ToLower(name)
+		switch {
+		case !slices.Contains(options, name) && !slices.Contains(valued, name):
+			return "sshd knows no option of that name, and would pass over the key: options are " + strings.Join(slices.Concat(options, valued), ", ")
+		case slices.Contains(valued, name) && (!hasValue || len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"'):
+			return "the option " + name + " needs a value in double quotes, as in " + name + `="…"`
+		case slices.Contains(options, name) && hasValue:
+			return "the option " + name + " has no value"
+		}
+	}
+	return ""
+}
