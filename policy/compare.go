@@ -19,30 +19,27 @@ func Compare(from, to machineconfig.Config) Changes {
 	a, b := from.Ignition, to.Ignition
 	cs = keyed(cs, KindFile, a.Storage.Files, b.Storage.Files, sameFile)
 	cs = keyed(cs, KindUnit, a.Systemd.Units, b.Systemd.Units, deepEqual[ign.Unit])
-	cs = keyed(cs, KindUser, a.Passwd.Users, b.Passwd.Users, deepEqual[ign.PasswdUser])
-	cs = keyed(cs, KindGroup, a.Passwd.Groups, b.Passwd.Groups, deepEqual[ign.PasswdGroup])
+	cs = keyed(cs, KindUser, a.Passwd.Users, b.Passwd.Users, sameUser)
+	cs = keyed(cs, KindGroup, a.Passwd.Groups, b.Passwd.Groups, sameGroup)
 	cs = one(cs, KindKargs, !slices.Equal(machineconfig.SplitKargs(from.KernelArguments), machineconfig.SplitKargs(to.KernelArguments)), len(from.KernelArguments) > 0, len(to.KernelArguments) > 0)
 	cs = one(cs, KindKernelType, kernelType(from) != kernelType(to), true, true)
 	cs = one(cs, KindExtensions, !slices.Equal(from.Extensions, to.Extensions), len(from.Extensions) > 0, len(to.Extensions) > 0)
 	cs = one(cs, KindOSImage, from.OSImageURL != to.OSImageURL, from.OSImageURL != "", to.OSImageURL != "")
 	cs = one(cs, KindFIPS, from.FIPS != to.FIPS, from.FIPS, to.FIPS)
-	cs = keyed(cs, KindDirectory, a.Storage.Directories, b.Storage.Directories, deepEqual[ign.Directory])
-	cs = keyed(cs, KindLink, a.Storage.Links, b.Storage.Links, deepEqual[ign.Link])
+	cs = keyed(cs, KindDirectory, a.Storage.Directories, b.Storage.Directories, sameDirectory)
+	cs = keyed(cs, KindLink, a.Storage.Links, b.Storage.Links, sameLink)
 	cs = keyed(cs, KindStorage, a.Storage.Disks, b.Storage.Disks, deepEqual[ign.Disk])
 	cs = keyed(cs, KindStorage, a.Storage.Filesystems, b.Storage.Filesystems, deepEqual[ign.Filesystem])
 	cs = keyed(cs, KindStorage, a.Storage.Raid, b.Storage.Raid, deepEqual[ign.Raid])
 	cs = keyed(cs, KindStorage, a.Storage.Luks, b.Storage.Luks, deepEqual[ign.Luks])
 	ka, kb := a.KernelArguments, b.KernelArguments
-	return one(cs, KindFirstBootKargs, !slices.Equal(ka.ShouldExist, kb.ShouldExist) || !slices.Equal(ka.ShouldNotExist, kb.ShouldNotExist),
+	return one(cs, KindFirstBootKargs, !sameFirstBootKargs(ka, kb),
 		len(ka.ShouldExist)+len(ka.ShouldNotExist) > 0, len(kb.ShouldExist)+len(kb.ShouldNotExist) > 0)
 }
 
 // keyed appends the differences of two lists whose items have keys, in lexical order.
 func keyed[T interface{ Key() string }](cs Changes, kind ChangeKind, from, to []T, same func(a, b T) bool) Changes {
-	before := make(map[string]T, len(from))
-	for _, x := range from {
-		before[x.Key()] = x
-	}
+	before := byKey(from)
 	verbs := map[string]Verb{}
 	for _, x := range to {
 		old, had := before[x.Key()]
@@ -61,6 +58,15 @@ func keyed[T interface{ Key() string }](cs Changes, kind ChangeKind, from, to []
 		cs = append(cs, Change{Kind: kind, Name: name, Verb: verbs[name]})
 	}
 	return cs
+}
+
+// byKey finds the items of a list by their keys.
+func byKey[T interface{ Key() string }](list []T) map[string]T {
+	items := make(map[string]T, len(list))
+	for _, x := range list {
+		items[x.Key()] = x
+	}
+	return items
 }
 
 // one appends the difference of a thing of which there is one.
@@ -83,21 +89,70 @@ func sameFile(a, b ign.File) bool {
 	if reflect.DeepEqual(a, b) {
 		return true
 	}
-	if fileMode(a) != fileMode(b) || owner(a.User.ID, a.User.Name) != owner(b.User.ID, b.User.Name) ||
-		owner(a.Group.ID, a.Group.Name) != owner(b.Group.ID, b.Group.Name) || !reflect.DeepEqual(a.Append, b.Append) {
-		return false
+	return modeOr(a.Mode, 0o644) == modeOr(b.Mode, 0o644) && sameOwner(a.Node, b.Node) &&
+		sameContents(a.Contents, b.Contents) && slices.EqualFunc(a.Append, b.Append, sameContents)
+}
+
+// sameContents compares what two sources hold, however it is encoded.
+func sameContents(a, b ign.Resource) bool {
+	if reflect.DeepEqual(a, b) {
+		return true
 	}
-	x, errA := machineconfig.Contents(a.Contents)
-	y, errB := machineconfig.Contents(b.Contents)
+	x, errA := machineconfig.Contents(a)
+	y, errB := machineconfig.Contents(b)
 	return errA == nil && errB == nil && bytes.Equal(x, y)
 }
 
-// fileMode is the mode that a file gets: 0644 when none is given.
-func fileMode(f ign.File) int {
-	if f.Mode == nil {
-		return 0o644
+func sameDirectory(a, b ign.Directory) bool {
+	return modeOr(a.Mode, 0o755) == modeOr(b.Mode, 0o755) && sameOwner(a.Node, b.Node)
+}
+
+func sameLink(a, b ign.Link) bool {
+	return isHard(a) == isHard(b) && sameOwner(a.Node, b.Node) && reflect.DeepEqual(a.Target, b.Target)
+}
+
+func sameUser(a, b ign.PasswdUser) bool {
+	if userBirth(a) != userBirth(b) || exists(a.ShouldExist) != exists(b.ShouldExist) ||
+		!sameList(a.SSHAuthorizedKeys, b.SSHAuthorizedKeys) || !sameSet(a.Groups, b.Groups) {
+		return false
 	}
-	return *f.Mode
+	for _, u := range []*ign.PasswdUser{&a, &b} {
+		u.System, u.NoCreateHome, u.NoLogInit, u.NoUserGroup, u.ShouldExist = nil, nil, nil, nil, nil
+		u.SSHAuthorizedKeys, u.Groups = nil, nil
+	}
+	return reflect.DeepEqual(a, b)
+}
+
+func sameGroup(a, b ign.PasswdGroup) bool {
+	if groupBirth(a) != groupBirth(b) || exists(a.ShouldExist) != exists(b.ShouldExist) {
+		return false
+	}
+	a.System, b.System, a.ShouldExist, b.ShouldExist = nil, nil, nil, nil
+	return reflect.DeepEqual(a, b)
+}
+
+// sameSet compares lists whose order says nothing.
+func sameSet(a, b []ign.Group) bool {
+	return slices.Equal(slices.Sorted(slices.Values(a)), slices.Sorted(slices.Values(b)))
+}
+
+// exists reads shouldExist, of which true is the default.
+func exists(b *bool) bool { return b == nil || *b }
+
+func sameFirstBootKargs(a, b ign.KernelArguments) bool {
+	return slices.Equal(a.ShouldExist, b.ShouldExist) && slices.Equal(a.ShouldNotExist, b.ShouldNotExist)
+}
+
+// modeOr is a mode, or the one that a machine gives where none is said.
+func modeOr(mode *int, otherwise int) int {
+	if mode == nil {
+		return otherwise
+	}
+	return *mode
+}
+
+func sameOwner(a, b ign.Node) bool {
+	return owner(a.User.ID, a.User.Name) == owner(b.User.ID, b.User.Name) && owner(a.Group.ID, a.Group.Name) == owner(b.Group.ID, b.Group.Name)
 }
 
 // account is a user or group by number or by name; the zero value is root.

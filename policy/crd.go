@@ -68,12 +68,21 @@ func (p Policy) Status() operatorv1.NodeDisruptionPolicyStatus {
 	return operatorv1.NodeDisruptionPolicyStatus{ClusterPolicies: out}
 }
 
-// OverridesFrom reads the overrides of a MachineConfiguration's spec; unknown words are ignored.
-func OverridesFrom(o operatorv1.IrreconcilableValidationOverrides) Overrides {
+// InPlaceAnnotation on the MachineConfiguration, with the value `openshift`, keeps nodes to the limits of the original:
+// see Overrides.OpenShift. Any other value is as none.
+const InPlaceAnnotation = "bunsen.dev/in-place"
+
+// OverridesOf reads how much a cluster's nodes take in place. None, and words that it does not know, give the zero value.
+func OverridesOf(mc *operatorv1.MachineConfiguration) Overrides {
+	if mc == nil {
+		return Overrides{}
+	}
+	storage := mc.Spec.IrreconcilableValidationOverrides.Storage
 	return Overrides{
-		Disks:       slices.Contains(o.Storage, operatorv1.IrreconcilableValidationOverridesStorageDisks),
-		FileSystems: slices.Contains(o.Storage, operatorv1.IrreconcilableValidationOverridesStorageFileSystems),
-		Raid:        slices.Contains(o.Storage, operatorv1.IrreconcilableValidationOverridesStorageRaid),
+		OpenShift:   mc.Annotations[InPlaceAnnotation] == "openshift",
+		Disks:       slices.Contains(storage, operatorv1.IrreconcilableValidationOverridesStorageDisks),
+		FileSystems: slices.Contains(storage, operatorv1.IrreconcilableValidationOverridesStorageFileSystems),
+		Raid:        slices.Contains(storage, operatorv1.IrreconcilableValidationOverridesStorageRaid),
 	}
 }
 

@@ -16,6 +16,9 @@ func Decide(from, to machineconfig.Config, p Policy) Decision {
 	var all []Action
 	for _, c := range Compare(from, to) {
 		cost := costOf(c, p)
+		if onlyAtBirth(c, from, to) {
+			cost = Costed{c, none(), "only new nodes get it"}
+		}
 		drain := false
 		if slices.ContainsFunc(cost.Actions, func(a Action) bool { return a.Type == ActionSpecial }) {
 			cost, drain = special(cost, from, to)
@@ -68,7 +71,7 @@ func combine(all []Action) []Action {
 // costOf finds the rule of one change.
 func costOf(c Change, p Policy) Costed {
 	switch c.Kind {
-	case KindFile:
+	case KindFile, KindDirectory, KindLink:
 		if r, ok := fileRule(p.Files, c.Name); ok {
 			return Costed{c, r.Actions, "rule " + r.Name}
 		}
@@ -82,8 +85,6 @@ func costOf(c Change, p Policy) Costed {
 		}
 	case KindKargs, KindKernelType, KindExtensions, KindOSImage, KindFIPS:
 		return Costed{c, reboot(), "it is read at boot"}
-	case KindDirectory, KindLink, KindStorage, KindFirstBootKargs:
-		return Costed{c, none(), "only new nodes get it"}
 	}
 	return Costed{c, reboot(), "no rule covers it"}
 }

@@ -48,6 +48,7 @@ rule for the same path or name replaces the one below.
   arguments, kernel type and extensions.
 - If anything of an update reboots, that is all that happens. Otherwise all actions are done, in order, with repetitions.
 - A file whose bytes, mode and owner stay the same costs nothing, however its contents are written in the config.
+- Directories and links go by the rules of their path, as files do. Users and groups have one rule, ` + "`sshkey`" + `.
 
 | Changed | What happens | Disruption |
 |---|---|---|
@@ -71,14 +72,37 @@ rule for the same path or name replaces the one below.
 	for _, r := range p.Units {
 		row("unit `"+r.Name+"`", r.Actions)
 	}
-	row("SSH keys of a user", p.SSHKey)
+	row("users (SSH keys, passwords and all the rest) and groups", p.SSHKey)
 	row("anything else", []policy.Action{{Type: policy.ActionReboot}})
+	fmt.Fprintf(&b, "| %s | %s | %s |\n", "disks, filesystems, raid, luks, Ignition's `kernelArguments`", "nothing: only new nodes get it", policy.None)
 	b.WriteString(`
 A change of ` + "`" + policy.RegistriesConf + "`" + ` is safe if no running pod can get another image by it, or none:
 ` + "`unqualified-search-registries`" + ` is only appended to; no registry goes, and none changes but by new mirrors; every new mirror,
 and every mirror of a new registry, is for digests only (` + "`pull-from-mirror = \"digest-only\"`" + ` or ` + "`mirror-by-digest-only`" + `).
 
 Disruptions in rising order: none, daemon-reload, reload, restart, drain, reboot. An update has that of its worst action.
+
+## What a running node does not take
+
+Differences that only a first boot can bring about **block nothing**: new nodes get them, existing ones stay as they are, and every
+report says so (*existing nodes will not get this*): disks, filesystems, raid, luks, Ignition's own ` + "`kernelArguments`" + `, hard links that
+go, and how an account is made (` + "`system`, `noCreateHome`, `noLogInit`, `noUserGroup`" + `).
+
+These are **refused**, and nothing of the update is applied until they are gone:
+
+| Refused | Why |
+|---|---|
+| a change of FIPS mode | The kernel decides it on first boot |
+| the file ` + "`" + policy.ForceFile + "`" + ` | It makes a daemon skip its checks |
+| a hard link that is new or leads elsewhere | Which name was there first cannot be told, so there is no way back |
+| a user who had a key or a password and would have neither | Its owner would be locked out. Removing the whole entry is let through |
+| a password of a group | It is set on first boot only |
+| another uid or gid, or another ` + "`homeDir`" + `, of an account that the config had before | Its files would belong to nobody, or be left behind |
+| ` + "`shouldExist: false`" + ` for root | |
+
+The annotation ` + "`" + policy.InPlaceAnnotation + `: openshift` + "`" + ` on ` + "`MachineConfiguration cluster`" + ` keeps nodes to the limits of OpenShift: then any difference in
+directories, links (but for the removal of all), groups, users other than core, storage layout and Ignition's ` + "`kernelArguments`" + ` is refused, and so are
+appended files; ` + "`spec.irreconcilableValidationOverrides`" + ` lifts the refusal of disks, filesystems and raid.
 `)
 	return b.String()
 }

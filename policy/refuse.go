@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"reflect"
 	"slices"
 
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
@@ -12,10 +11,13 @@ import (
 // ForceFile is the file whose presence makes a daemon skip validation once; a config must not bring it along.
 const ForceFile = "/run/machine-config-daemon-force"
 
-// Overrides are the refusals that an administrator has lifted; new nodes get the change, running ones keep what they
-// have.
+// Overrides say how much is taken in place. The zero value takes all that the daemon can do and that is safe to do on a
+// running node; what only a first boot sets up goes to new nodes, and blocks nothing (NewNodesOnly tells it).
 type Overrides struct {
-	// Disks lifts the refusal of changes in storage.disks.
+	// OpenShift keeps to the limits of the original: differences in directories, links, groups, users other than core and
+	// storage layout are refused, and so are appended files.
+	OpenShift bool
+	// Disks lifts the refusal of changes in storage.disks. This and the fields below count with OpenShift only.
 	Disks bool
 	// FileSystems lifts the refusal of changes in storage.filesystems.
 	FileSystems bool
@@ -23,19 +25,19 @@ type Overrides struct {
 	Raid bool
 }
 
-// newNodes is the advice where a difference can only reach machines that boot for the first time.
-const newNodes = "it is set up on first boot only: go back to the earlier value, or replace the nodes with new ones"
-
 // Refuse returns every difference that a running node cannot take in place, so that none of the rest is applied either.
-// Nothing means that a node on `from` can go to `to`.
+// Nothing means that a node on `from` can go to `to`. What the zero Overrides refuse, the others refuse too.
 func Refuse(from, to machineconfig.Config, overrides Overrides) []Refusal {
 	var all []Refusal
-	all = append(all, refuseStorage(from.Ignition.Storage, to.Ignition.Storage, overrides)...)
-	all = append(all, refuseFiles(to.Ignition.Storage.Files)...)
-	all = append(all, refusePasswd(from.Ignition.Passwd, to.Ignition.Passwd)...)
-	a, b := from.Ignition.KernelArguments, to.Ignition.KernelArguments
-	if !slices.Equal(a.ShouldExist, b.ShouldExist) || !slices.Equal(a.ShouldNotExist, b.ShouldNotExist) {
-		all = append(all, Refusal{"kernelArguments (of Ignition)", "Ignition's kernelArguments act on first boot only: use the MachineConfig's own kernelArguments, which running nodes take"})
+	if overrides.OpenShift {
+		all = refuseBeyondOriginal(from, to, overrides)
+	} else {
+		all = append(all, refuseHardLinks(from.Ignition.Storage.Links, to.Ignition.Storage.Links)...)
+		all = append(all, refuseUsers(from.Ignition.Passwd.Users, to.Ignition.Passwd.Users)...)
+		all = append(all, refuseGroups(from.Ignition.Passwd.Groups, to.Ignition.Passwd.Groups)...)
+	}
+	if slices.ContainsFunc(to.Ignition.Storage.Files, func(f ign.File) bool { return f.Path == ForceFile }) {
+		all = append(all, Refusal{"storage.files " + ForceFile, "this file makes the daemon skip its checks and cannot come from a config: remove it here, and touch it on the node by hand if you must"})
 	}
 	if from.FIPS != to.FIPS {
 		all = append(all, Refusal{"fips", "FIPS mode cannot be changed on a running node: go back to the earlier value, or replace the nodes with new ones"})
@@ -43,68 +45,62 @@ func Refuse(from, to machineconfig.Config, overrides Overrides) []Refusal {
 	return all
 }
 
-// refuseStorage covers what only a first boot sets up. Encrypted volumes are let through: the change is for new nodes.
-func refuseStorage(a, b ign.Storage, o Overrides) (all []Refusal) {
-	const lift = "; irreconcilableValidationOverrides in MachineConfiguration lets the change through to new nodes only"
-	for _, s := range []struct {
-		field  string
-		same   bool
-		lifted bool
-		why    string
-	}{
-		{"storage.disks", sameList(a.Disks, b.Disks), o.Disks, newNodes + lift},
-		{"storage.filesystems", sameList(a.Filesystems, b.Filesystems), o.FileSystems, newNodes + lift},
-		{"storage.raid", sameList(a.Raid, b.Raid), o.Raid, newNodes + lift},
-		{"storage.directories", sameList(a.Directories, b.Directories), false, newNodes + "; a directory that holds a file of the config is made with it"},
-		{"storage.links", sameList(a.Links, b.Links), len(b.Links) == 0, newNodes},
-	} {
-		if !s.same && !s.lifted {
-			all = append(all, Refusal{s.field, s.why})
+// refuseHardLinks speaks about hard links that are new or lead elsewhere: which of the names was there first, and what to
+// put back when one goes, cannot be told on a node that is in use.
+func refuseHardLinks(from, to []ign.Link) (all []Refusal) {
+	before := byKey(from)
+	for _, l := range to {
+		if old, had := before[l.Path]; isHard(l) && !(had && sameLink(old, l)) {
+			all = append(all, Refusal{"storage.links " + l.Path, "a hard link is made on first boot only: use a symbolic link (leave `hard` out), or give the file's contents at both paths"})
 		}
 	}
 	return all
 }
 
-func refuseFiles(files []ign.File) (all []Refusal) {
-	for _, f := range files {
-		if len(f.Append) > 0 {
-			all = append(all, Refusal{"storage.files " + f.Path + " append", "appending twice would grow the file at every update: give the whole contents, or use a drop-in directory of the program"})
-		}
-		if f.Path == ForceFile {
-			all = append(all, Refusal{"storage.files " + f.Path, "this file makes the daemon skip its checks and cannot come from a config: remove it here, and touch it on the node by hand if you must"})
-		}
-	}
-	return all
-}
+func isHard(l ign.Link) bool { return l.Hard != nil && *l.Hard }
 
-func refusePasswd(a, b ign.Passwd) (all []Refusal) {
-	if !sameList(a.Groups, b.Groups) {
-		all = append(all, Refusal{"passwd.groups", newNodes})
-	}
-	if sameList(a.Users, b.Users) {
-		return all
-	}
-	for _, u := range b.Users {
+// refuseUsers speaks about accounts that would become unusable, or whose files would lose their owner. A user whose entry
+// goes as a whole is not locked out by mistake, and is let through.
+func refuseUsers(from, to []ign.PasswdUser) (all []Refusal) {
+	before := byKey(from)
+	for _, u := range to {
+		old, had := before[u.Name]
+		gone := u.ShouldExist != nil && !*u.ShouldExist
 		field := "passwd.users " + u.Name
 		switch {
-		case u.Name != "core":
-			all = append(all, Refusal{field, "only user core can be changed on a running node: make other users on first boot, or by a unit"})
-		case !onlyKeysAndPassword(u):
-			all = append(all, Refusal{field, "only sshAuthorizedKeys and passwordHash of core can be changed on a running node: leave the other fields out"})
-		case u.PasswordHash == nil && len(u.SSHAuthorizedKeys) == 0:
-			all = append(all, Refusal{field, "it has neither an SSH key nor a password, which would lock everybody out: give one, or remove the user's entry whole"})
+		case gone && u.Name == "root":
+			all = append(all, Refusal{field, "a node without root does not run: remove shouldExist"})
+		case gone || !had:
+		case canEnter(old) && !canEnter(u):
+			all = append(all, Refusal{field, "it would have neither an SSH key nor a password where it had one, which would lock its owner out: give one, or remove the user's entry whole"})
+		case renumbers(old.UID, u.UID):
+			all = append(all, Refusal{field, "its uid cannot be changed, for its files would belong to nobody: go back to the earlier uid, or leave it out"})
+		case u.HomeDir != nil && (old.HomeDir == nil || *old.HomeDir != *u.HomeDir):
+			all = append(all, Refusal{field, "its homeDir cannot be moved while it may be in use: go back to the earlier one, or make another user"})
 		}
 	}
 	return all
 }
 
-func onlyKeysAndPassword(u ign.PasswdUser) bool {
-	rest := u
-	rest.PasswordHash, rest.SSHAuthorizedKeys = nil, nil
-	return reflect.DeepEqual(rest, ign.PasswdUser{Name: u.Name})
-}
+func canEnter(u ign.PasswdUser) bool { return u.PasswordHash != nil || len(u.SSHAuthorizedKeys) > 0 }
 
-// sameList compares lists; a missing one is an empty one.
-func sameList[T any](a, b []T) bool {
-	return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b)
+// renumbers tells that a config says another number than before. One that is no longer said stays what it is on the node,
+// and whether one that is said for the first time is the node's, only the node can tell.
+func renumbers(old, now *int) bool { return now != nil && old != nil && *old != *now }
+
+func refuseGroups(from, to []ign.PasswdGroup) (all []Refusal) {
+	before := byKey(from)
+	for _, g := range to {
+		old, had := before[g.Name]
+		gone := g.ShouldExist != nil && !*g.ShouldExist
+		switch {
+		case g.PasswordHash != nil && *g.PasswordHash != "" && !(had && sameGroup(old, g)):
+			all = append(all, Refusal{"passwd.groups " + g.Name + " passwordHash", "passwords of groups are set on first boot only: leave it out, and make the users members"})
+		case gone && g.Name == "root":
+			all = append(all, Refusal{"passwd.groups " + g.Name, "a node without this group does not run: remove shouldExist"})
+		case !gone && had && renumbers(old.Gid, g.Gid):
+			all = append(all, Refusal{"passwd.groups " + g.Name, "its gid cannot be changed, for its files would belong to nobody: go back to the earlier gid, or leave it out"})
+		}
+	}
+	return all
 }

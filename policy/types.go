@@ -64,11 +64,11 @@ type Rule struct {
 
 // Policy is a node disruption policy: what a change of a path, a unit or SSH keys costs. What no rule covers reboots.
 type Policy struct {
-	// Files by path; the longest that equals or contains the changed path decides.
+	// Files by path, of directories and links too; the longest that equals or contains the changed path decides.
 	Files []Rule
 	// Units by exact name.
 	Units []Rule
-	// SSHKey is what a change of users' keys or passwords costs.
+	// SSHKey is what a change of users and groups costs: keys, passwords, and all the rest of an account.
 	SSHKey []Action
 }
 
@@ -85,10 +85,9 @@ const (
 	KindExtensions ChangeKind = "extensions"
 	KindOSImage    ChangeKind = "os-image"
 	KindFIPS       ChangeKind = "fips"
-	// KindGroup, KindDirectory and KindLink are refused on running nodes, but for the removal of all links.
-	KindGroup     ChangeKind = "group"
-	KindDirectory ChangeKind = "directory"
-	KindLink      ChangeKind = "link"
+	KindGroup      ChangeKind = "group"
+	KindDirectory  ChangeKind = "directory"
+	KindLink       ChangeKind = "link"
 	// KindStorage is a change that only new nodes get: disks, filesystems, raid, luks.
 	KindStorage ChangeKind = "storage"
 	// KindFirstBootKargs is a change of Ignition's own kernelArguments, which act on first boot only.

@@ -19,11 +19,14 @@ func newStart() *cobra.Command {
 		Short: "Serve this machine",
 		Long: `start runs the daemon on this machine, as root. It is NOT PROVEN on a live system yet: try it on machines that you can lose.
 
-  supported, tested on rooted directories   files, directories and links of a first config, units, drop-ins, enablement by
-                                            symlinks, SSH keys of core, the journal and the way back
+  supported, tested on rooted directories   files, appended ones too, directories, links, units, drop-ins, enablement by
+                                            symlinks, SSH keys, the journal and the way back; users, groups and
+                                            password hashes by the machine's own shadow-utils
   written, not proven on a live system      daemon-reload, reload and restart by systemd over D-Bus; reboot by logind
   not there: refused, with the reason       ` + osParts + `,
-                                            by rpm-ostree or otherwise; changes of password hashes
+                                            by rpm-ostree or otherwise; hard links, FIPS mode, another uid or gid of an
+                                            account that is there
+  left to new nodes                         disks, filesystems, raid, luks, Ignition's own kernelArguments
   not there                                 a look-out for drift between updates; SELinux labels, ACLs and extended attributes
                                             of files that are replaced or come back
 

@@ -144,13 +144,60 @@ var protocol = []struct {
 		r.must(r.settle())
 		r.c.says(r.t, "Done", "rendered-a")
 	}},
+	{"a cluster that keeps to the original's limits has directories refused, others take them", func(r *rig) {
+		r.c.add(r.t, "rendered-d", `"storage":{"directories":[{"path":"/etc/d"}]}`)
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		r.c.rules.Overrides.OpenShift = true
+		r.c.desire("rendered-d")
+		r.must(r.settle())
+		r.c.says(r.t, "Unreconcilable", "rendered-a", "storage.directories")
+		r.c.rules.Overrides.OpenShift = false
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-d")
+		if is, err := r.m.Host().Files.Stat("/etc/d"); err != nil || is.Kind != host.Dir {
+			r.t.Errorf("it is %v, %v", is, err)
+		}
+	}},
+	{"storage that only new nodes get is no change for a node, and stops nothing", func(r *rig) {
+		r.c.add(r.t, "rendered-s", file(policyFile, "b")[:len(file(policyFile, "b"))-1]+`,"disks":[{"device":"/dev/sdb","wipeTable":true}]}`)
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		r.m.Log = nil
+		r.c.desire("rendered-s")
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-s")
+		if want := []string{"reload crio.service"}; !slices.Equal(r.m.Log, want) {
+			r.t.Errorf("it did %q, want %q", r.m.Log, want)
+		}
+	}},
+	{"a user with a password comes and goes, and no hash is told", func(r *rig) {
+		r.c.add(r.t, "rendered-u", `"passwd":{"users":[{"name":"alice","passwordHash":"$6$secret","groups":["wheel"]}]}`)
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		r.c.desire("rendered-u")
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-u")
+		if !strings.Contains(r.disk(host.ShadowPath), "alice:$6$secret:") {
+			r.t.Error("the password is not set")
+		}
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-a")
+		if strings.Contains(r.disk(host.PasswdPath)+r.disk(host.ShadowPath)+r.disk(host.GroupPath), "alice") {
+			r.t.Error("alice is still there")
+		}
+		if told := strings.Join(r.c.told, " ") + r.log.String(); strings.Contains(told, "$6$") {
+			r.t.Error("the password's hash was told")
+		}
+	}},
 	{"what a running node cannot take is refused whole, and is no error", func(r *rig) {
-		r.c.add(r.t, "rendered-d", `"storage":{"directories":[{"path":"/etc/d"}],"files":[{"path":"/etc/motd"}]}`)
+		r.c.add(r.t, "rendered-d", file("/etc/motd", "hi"), func(s *mcfgv1.MachineConfigSpec) { s.FIPS = true })
 		r.c.desire("rendered-a")
 		r.must(r.settle())
 		r.c.desire("rendered-d")
 		r.must(r.settle())
-		r.c.says(r.t, "Unreconcilable", "rendered-a", "storage.directories")
+		r.c.says(r.t, "Unreconcilable", "rendered-a", "fips")
 		if r.a.Phase() != agent.Refused || !strings.Contains(r.disk("/etc/motd"), "not exist") {
 			r.t.Error("something was done")
 		}

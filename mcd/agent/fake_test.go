@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"maps"
 	"slices"
@@ -126,6 +127,8 @@ type rig struct {
 	c *cluster
 	m *hosttest.Machine
 	a *agent.Agent
+	// log is all that was logged.
+	log strings.Builder
 }
 
 func newRig(t *testing.T) *rig {
@@ -138,7 +141,7 @@ func newRig(t *testing.T) *rig {
 
 // start is a daemon that starts anew.
 func (r *rig) start(h host.Host) {
-	r.a = agent.New(agent.Config{Node: "worker-0", Cluster: r.c, Host: h, Log: slog.New(slog.NewTextHandler(r.t.Output(), nil))})
+	r.a = agent.New(agent.Config{Node: "worker-0", Cluster: r.c, Host: h, Log: slog.New(slog.NewTextHandler(io.MultiWriter(r.t.Output(), &r.log), nil))})
 }
 
 // settle syncs until nothing is left to do but to wait for somebody else; reboots happen.

@@ -87,7 +87,7 @@ func (k *Kube) Rules(ctx context.Context) (plan.Rules, error) {
 	if err != nil {
 		return plan.Rules{}, err
 	}
-	rules := plan.Rules{Overrides: policy.OverridesFrom(mc.Spec.IrreconcilableValidationOverrides)}
+	rules := plan.Rules{Overrides: policy.OverridesOf(&mc)}
 	if known := mc.Status.NodeDisruptionPolicyStatus; mc.Status.ObservedGeneration == mc.Generation && len(known.ClusterPolicies.Files) > 0 {
 		rules.Policy, err = policy.FromStatus(known)
 	} else {

@@ -13,7 +13,7 @@ import (
 )
 
 func TestTheDisruptionPolicyIsTheNewestThatTheClusterHas(t *testing.T) {
-	const object = `{"apiVersion":"operator.openshift.io/v1","kind":"MachineConfiguration","metadata":{"name":"cluster","generation":2},
+	const object = `{"apiVersion":"operator.openshift.io/v1","kind":"MachineConfiguration","metadata":{"name":"cluster","generation":2,"annotations":{"bunsen.dev/in-place":"openshift"}},
 	 "spec":{"nodeDisruptionPolicy":{"files":[{"path":"/etc/new","actions":[{"type":"None"}]}]}},
 	 "status":{"observedGeneration":%d,"nodeDisruptionPolicyStatus":{"clusterPolicies":{"files":[{"path":"/etc/old","actions":[{"type":"None"}]}]}}}}`
 	var answer string
@@ -52,6 +52,9 @@ func TestTheDisruptionPolicyIsTheNewestThatTheClusterHas(t *testing.T) {
 			}
 			if has["/etc/old"] != c.old || has["/etc/new"] != c.new || c.answer == "" && len(has) != len(policy.Default().Files) {
 				t.Errorf("it has rules for %v", has)
+			}
+			if rules.Overrides.OpenShift != (c.answer != "") {
+				t.Errorf("the limits are %+v", rules.Overrides)
 			}
 		})
 	}

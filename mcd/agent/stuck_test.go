@@ -18,7 +18,7 @@ func TestANodeInTroubleSaysWhatIsTrueAndFindsItsWayOut(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) {
 			r := newRig(t)
 			r.c.add(t, "rendered-r", file("/etc/motd", "hi"))
-			r.c.add(t, "rendered-d", `"storage":{"directories":[{"path":"/etc/d"}]}`)
+			r.c.add(t, "rendered-d", file("/etc/d", ""), func(s *mcfgv1.MachineConfigSpec) { s.FIPS = true })
 			r.c.desire("rendered-a")
 			r.must(r.settle())
 			r.c.told, r.m.Log = nil, nil
@@ -53,7 +53,7 @@ var trouble = []struct {
 		}
 		r.c.desire("rendered-d")
 		r.must(r.settle())
-		r.c.says(r.t, "Unreconcilable", "rendered-a", "storage.directories")
+		r.c.says(r.t, "Unreconcilable", "rendered-a", "fips")
 		r.m.Broken["crio.service"] = false
 		r.c.told = nil
 		r.c.desire("rendered-b")
@@ -136,11 +136,11 @@ var trouble = []struct {
 			r.t.Error("it was written")
 		}
 	}},
-	{"a password that nobody would set is refused, and its hash is not told", func(r *rig) {
-		r.c.add(r.t, "rendered-p", `"passwd":{"users":[{"name":"core","passwordHash":"$6$secret"}]}`)
+	{"a password that is no hash is refused, and is not told", func(r *rig) {
+		r.c.add(r.t, "rendered-p", `"passwd":{"users":[{"name":"core","passwordHash":"core:secret"}]}`)
 		r.c.desire("rendered-p")
 		r.must(r.settle())
-		r.c.says(r.t, "Unreconcilable", "rendered-a", "passwd.users core passwordHash")
+		r.c.says(r.t, "Unreconcilable", "rendered-a", "core passwordHash: it has a colon")
 		if strings.Contains(r.c.annotations[v1alpha1.ReasonAnnotation], "secret") {
 			r.t.Error(r.c.annotations[v1alpha1.ReasonAnnotation])
 		}

@@ -191,11 +191,11 @@ func (a Config) plan(ctx context.Context, node Assignment) (plan.Plan, map[host.
 	if err != nil {
 		return plan.Plan{}, nil, fmt.Errorf("looking for %s: %w", host.ForcePath, err)
 	}
-	p := way.Plan(observed, record)
+	p, contents := way.Plan(observed, record)
 	if force.Kind != host.Absent || p.Stages() && !p.Reboots() {
 		// Nobody knows what a forced update repairs, and what is staged runs only after a reboot: a machine that lost a part
 		// of its OS gets it back here, though the configs do not differ in it.
-		p = way.Rebooting().Plan(observed, record)
+		p, contents = way.Rebooting().Plan(observed, record)
 	}
 	if len(p.Refusals) > 0 {
 		return p, nil, &refusedError{p.Refusals}
@@ -207,8 +207,6 @@ func (a Config) plan(ctx context.Context, node Assignment) (plan.Plan, map[host.
 		return p, nil, fmt.Errorf("unexpected on-disk state validating against %s: %s; put it right, or touch %s to overwrite it",
 			way.From, strings.Join(drift, "; "), host.ForcePath)
 	}
-	contents := maps.Clone(way.New.Contents)
-	contents[host.DigestOf(record)] = record
 	return p, contents, nil
 }
 
@@ -233,7 +231,7 @@ func (a Config) way(ctx context.Context, node Assignment) (plan.Way, mcfgv1.Mach
 	if err != nil {
 		return plan.Way{}, mc, fmt.Errorf("reading the disruption policy: %w", err)
 	}
-	accounts, err := apply.Accounts(a.Host)
+	accounts, err := apply.Accounts(ctx, a.Host)
 	if err != nil {
 		return plan.Way{}, mc, err
 	}

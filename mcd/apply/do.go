@@ -17,6 +17,14 @@ func (r Runner) do(ctx context.Context, s host.Step) error {
 		return r.Host.Units.Disable(ctx, s.Target)
 	case host.SetImage, host.SetKargs, host.SetKernelType, host.SetExtensions:
 		return r.Host.OS.Stage(ctx, s)
+	case host.SetUser, host.DropUser:
+		password, err := r.contents(s.After.User.Password)
+		if err != nil {
+			return err
+		}
+		return r.Host.Passwd.SetUser(ctx, s.Target, s.After.User, password)
+	case host.SetGroup, host.DropGroup:
+		return r.Host.Passwd.SetGroup(ctx, s.Target, s.After.Group)
 	case host.DaemonReload:
 		return r.Host.Units.DaemonReload(ctx)
 	case host.Reload:
@@ -42,7 +50,11 @@ func (r Runner) place(s host.Step) error {
 		return errors.New("it is a device, pipe or socket, which no config made: move it away")
 	}
 	if want.Kind == host.Absent {
-		return files.Remove(s.Target)
+		err := files.Remove(s.Target)
+		if is.Kind == host.Dir && errors.Is(err, host.ErrNotEmpty) {
+			return nil // somebody put something into a directory that a config made: it is theirs now
+		}
+		return err
 	}
 	if is.Kind != host.Absent && (is.Kind == host.Dir) != (want.Kind == host.Dir) {
 		if err := files.Remove(s.Target); err != nil {
@@ -63,7 +75,7 @@ func (r Runner) place(s host.Step) error {
 }
 
 func (r Runner) contents(d host.Digest) ([]byte, error) {
-	if d == host.DigestOf(nil) {
+	if d == "" || d == host.DigestOf(nil) {
 		return nil, nil
 	}
 	contents, err := r.Host.Store.Get(d)

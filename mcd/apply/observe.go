@@ -11,35 +11,51 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-// Accounts reads the machine's users and groups. A machine without the files has none. Image-based systems keep those
-// of their packages below /usr/lib; what /etc says is stronger.
-func Accounts(h host.Host) (host.Accounts, error) {
-	var parts [2][]byte
-	for i, name := range []string{"/passwd", "/group"} {
-		for _, dir := range []string{"/usr/lib", "/etc"} {
-			contents, err := h.Files.Read(dir + name)
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return host.Accounts{}, fmt.Errorf("reading accounts: %w", err)
-			}
-			parts[i] = slices.Concat(parts[i], contents, []byte("\n"))
+// Accounts reads what the machine tells about its users and groups, and how it makes new ones. A machine without the
+// files has none.
+func Accounts(ctx context.Context, h host.Host) (host.Accounts, error) {
+	var f plan.AccountFiles
+	for _, part := range []struct {
+		at   string
+		into *[]byte
+	}{
+		{host.PasswdPath, &f.Passwd}, {host.GroupPath, &f.Group},
+		{"/usr/lib/passwd", &f.ImagePasswd}, {"/usr/lib/group", &f.ImageGroup},
+		{"/etc/login.defs", &f.LoginDefs}, {"/etc/default/useradd", &f.UserAdd},
+		{host.AccountsPath, &f.Records},
+	} {
+		contents, err := h.Files.Read(part.at)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return host.Accounts{}, fmt.Errorf("reading accounts: %w", err)
 		}
+		*part.into = contents
 	}
-	a := plan.Accounts(parts[0], parts[1])
+	a := plan.Accounts(f)
 	a.Unprivileged = h.Unprivileged
+	var err error
+	if a.Skeleton, err = h.Passwd.Skeleton(ctx); err != nil {
+		return host.Accounts{}, fmt.Errorf("reading what new home directories hold: %w", err)
+	}
 	return a, nil
 }
 
 // Observe looks at a part of the machine.
 func Observe(ctx context.Context, h host.Host, scope plan.Scope) (host.State, error) {
-	accounts, err := Accounts(h)
+	accounts, err := Accounts(ctx, h)
 	if err != nil {
 		return host.State{}, err
 	}
-	s := host.State{Paths: map[string]host.Entry{}, Units: map[string]host.Unit{}, Accounts: accounts}
+	s := host.State{Accounts: accounts}.Clone()
 	for _, p := range scope.Paths {
 		if s.Paths[p], err = h.Files.Stat(p); err != nil {
 			return host.State{}, fmt.Errorf("looking at %s: %w", p, err)
 		}
+	}
+	if err := read(h, s, scope.Read); err != nil {
+		return host.State{}, err
+	}
+	if err := observeAccounts(ctx, h, s, scope); err != nil {
+		return host.State{}, err
 	}
 	if err := observeUnits(ctx, h, s.Units, scope.Units); err != nil {
 		return host.State{}, err
@@ -54,6 +70,47 @@ func Observe(ctx context.Context, h host.Host, scope plan.Scope) (host.State, er
 		s.OS.KernelType = "default"
 	}
 	return s, nil
+}
+
+// read keeps the contents of files that are needed, under the digest that was observed.
+func read(h host.Host, s host.State, paths []string) error {
+	for _, p := range paths {
+		if s.Paths[p].Kind != host.File {
+			continue
+		}
+		contents, err := h.Files.Read(p)
+		if err == nil && host.DigestOf(contents) != s.Paths[p].Digest {
+			err = errors.New("it changed while it was looked at")
+		}
+		if err != nil {
+			return fmt.Errorf("reading %s: %w", p, err)
+		}
+		s.Contents[s.Paths[p].Digest] = contents
+	}
+	return nil
+}
+
+// observeAccounts asks about users and groups. Members whom the users themselves tell about are left out of groups.
+func observeAccounts(ctx context.Context, h host.Host, s host.State, scope plan.Scope) error {
+	for _, name := range scope.Users {
+		u, password, err := h.Passwd.User(ctx, name)
+		if err != nil {
+			return fmt.Errorf("asking about user %s: %w", name, err)
+		}
+		s.Users[name] = u
+		if u.There {
+			s.Contents[u.Password] = password
+		}
+	}
+	for _, name := range scope.Groups {
+		g, err := h.Passwd.Group(ctx, name)
+		if err != nil {
+			return fmt.Errorf("asking about group %s: %w", name, err)
+		}
+		g.Members = host.JoinNames(slices.DeleteFunc(host.Names(g.Members), func(m string) bool { return slices.Contains(scope.Users, m) }))
+		s.Groups[name] = g
+	}
+	return nil
 }
 
 // observeUnits asks about units, and about those that they name with Also: they are enabled and disabled with them.

@@ -118,8 +118,6 @@ func (r Runner) undo(ctx context.Context, rec host.Record, why error) Applied {
 		switch {
 		case err == nil:
 			r.tell(s, true)
-		case errors.Is(err, host.ErrNotEmpty):
-			// Somebody put something into a directory that we made: it is theirs now.
 		case s.IsAction(), s.Verb == host.Enable && r.cannotEnable(ctx, s.Target):
 			// The old config is back on disk; that a service does not take it is told, and is no reason to stay between.
 			why = errors.Join(why, fmt.Errorf("going back: %s: %w", s, err))

@@ -63,7 +63,7 @@ func (r Runner) Run(ctx context.Context, p plan.Plan, contents map[host.Digest][
 	if err != nil {
 		return Applied{End: Old}, fmt.Errorf("asking for the boot's id: %w", err)
 	}
-	if err := r.keep(p.Steps, contents); err != nil {
+	if err := r.keep(ctx, p.Steps, contents); err != nil {
 		return Applied{End: Old}, errors.Join(err, r.Host.Store.Sweep())
 	}
 	rec := host.Record{From: p.From, To: p.To, Steps: p.Steps, Phase: host.Applying, BootID: boot}
@@ -75,18 +75,17 @@ func (r Runner) Run(ctx context.Context, p plan.Plan, contents map[host.Digest][
 
 // keep puts into the store what the steps replace, so that undo needs no one, and what they write, so that doing needs
 // no one either. What one step replaces may be what another writes: an original that moves aside, or comes back.
-func (r Runner) keep(steps []host.Step, contents map[host.Digest][]byte) error {
+func (r Runner) keep(ctx context.Context, steps []host.Step, contents map[host.Digest][]byte) error {
 	kept := map[host.Digest]bool{"": true, host.DigestOf(nil): true}
 	for _, s := range steps {
 		if !utf8.ValidString(s.Before.Entry.Target) {
 			return fmt.Errorf("keeping %s: it is a link whose target is not text, which the journal cannot hold: move it away", s.Target)
 		}
-		before := s.Before.Entry.Digest
-		if kept[before] {
+		if kept[digest(s.Before)] {
 			continue
 		}
-		old, err := r.Host.Files.Read(s.Target)
-		if err == nil && host.DigestOf(old) != before {
+		old, err := replaced(ctx, r.Host, s)
+		if err == nil && host.DigestOf(old) != digest(s.Before) {
 			err = errors.New("it has changed since it was looked at")
 		}
 		if err == nil {
@@ -95,23 +94,39 @@ func (r Runner) keep(steps []host.Step, contents map[host.Digest][]byte) error {
 		if err != nil {
 			return fmt.Errorf("keeping %s: %w", s.Target, err)
 		}
-		kept[before] = true
+		kept[digest(s.Before)] = true
 	}
 	for _, s := range steps {
-		after := s.After.Entry.Digest
-		if kept[after] {
+		if kept[digest(s.After)] {
 			continue
 		}
-		now, ok := contents[after]
+		now, ok := contents[digest(s.After)]
 		if !ok {
 			return fmt.Errorf("keeping the new %s: nobody gave its contents", s.Target)
 		}
 		if _, err := r.Host.Store.Put(now); err != nil {
 			return fmt.Errorf("keeping the new %s: %w", s.Target, err)
 		}
-		kept[after] = true
+		kept[digest(s.After)] = true
 	}
 	return nil
+}
+
+// digest of what a value has in the store: a file's contents, or the hash of a user's password; "" for nothing.
+func digest(v host.Value) host.Digest {
+	if v.User.There {
+		return v.User.Password
+	}
+	return v.Entry.Digest
+}
+
+// replaced reads what a step replaces.
+func replaced(ctx context.Context, h host.Host, s host.Step) ([]byte, error) {
+	if !s.Before.User.There {
+		return h.Files.Read(s.Target)
+	}
+	_, password, err := h.Passwd.User(ctx, s.Target)
+	return password, err
 }
 
 // walk does all steps and settles the journal.

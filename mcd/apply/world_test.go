@@ -131,7 +131,7 @@ func treeOf(t *testing.T, dir string) string {
 // way makes the transition that the tests walk, at a given cost.
 func way(t *testing.T, h host.Host, from, to machineconfig.Config, actions ...policy.Action) plan.Way {
 	t.Helper()
-	accounts, err := apply.Accounts(h)
+	accounts, err := apply.Accounts(t.Context(), h)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,12 +150,7 @@ func planOn(t *testing.T, h host.Host, w plan.Way) (plan.Plan, map[host.Digest][
 	if err != nil {
 		t.Fatal(err)
 	}
-	record := []byte(w.To)
-	contents := map[host.Digest][]byte{host.DigestOf(record): record}
-	for d, c := range w.New.Contents {
-		contents[d] = c
-	}
-	return w.Plan(observed, record), contents
+	return w.Plan(observed, []byte(w.To))
 }
 
 // named gives the new config a name of its own, so that its record differs from the others'.
@@ -184,7 +179,11 @@ func generate(r *rand.Rand) machineconfig.Config {
 		}
 		f := ign.File{Node: ign.Node{Path: p}}
 		source := "data:," + strings.TrimSpace(texts[r.IntN(4)])
-		f.Contents.Source = &source
+		if r.IntN(4) == 0 {
+			f.Append = []ign.Resource{{Source: &source}, {Source: &source}}
+		} else {
+			f.Contents.Source = &source
+		}
 		if r.IntN(2) == 0 {
 			mode := []int{0o600, 0o644, 0o755}[r.IntN(3)]
 			f.Mode = &mode
@@ -204,9 +203,19 @@ func generate(r *rand.Rand) machineconfig.Config {
 	if target := "chrony.conf"; r.IntN(2) == 0 {
 		c.Ignition.Storage.Links = []ign.Link{{Node: ign.Node{Path: "/etc/alias"}, LinkEmbedded1: ign.LinkEmbedded1{Target: &target}}}
 	}
-	if r.IntN(2) == 0 {
-		c.Ignition.Passwd.Users = []ign.PasswdUser{{Name: "core", SSHAuthorizedKeys: []ign.SSHAuthorizedKey{"ssh-ed25519 AAAA"}}}
+	for _, p := range []string{"/etc/new", "/etc/new/deep", "/srv/made", "/usr/lib"} {
+		if r.IntN(3) == 0 {
+			d := ign.Directory{Node: ign.Node{Path: p}}
+			if r.IntN(2) == 0 {
+				d.Mode = []*int{ptr(0o700), ptr(0o755)}[r.IntN(2)]
+			}
+			if r.IntN(3) == 0 {
+				d.Group.ID = ptr(10)
+			}
+			c.Ignition.Storage.Directories = append(c.Ignition.Storage.Directories, d)
+		}
 	}
+	c.Ignition.Passwd = passwd(r)
 	c.KernelArguments = []string{"quiet", "nosmt nokaslr", "debug"}[:r.IntN(4)]
 	c.OSImageURL = []string{"", "registry.example/os:2"}[r.IntN(2)]
 	c.KernelType = []string{"", "realtime"}[r.IntN(2)]
@@ -232,4 +241,37 @@ func unit(r *rand.Rand, name string) ign.Unit {
 		u.Dropins = []ign.Dropin{{Name: "10-x.conf", Contents: &text}}
 	}
 	return u
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// passwd makes accounts: core and guest were there before any config, alice and carol are not; carol says her number.
+func passwd(r *rand.Rand) (p ign.Passwd) {
+	for _, name := range []string{"core", "guest", "alice", "carol"} {
+		if r.IntN(2) == 0 {
+			continue
+		}
+		u := ign.PasswdUser{Name: name}
+		if name == "carol" {
+			u.UID = ptr(1700)
+		}
+		u.Shell = []*string{nil, ptr("/bin/zsh"), ptr("/sbin/nologin")}[r.IntN(3)]
+		u.Gecos = []*string{nil, ptr("One of us")}[r.IntN(2)]
+		u.PasswordHash = []*string{nil, ptr("$6$one"), ptr("$6$two"), ptr("")}[r.IntN(4)]
+		u.Groups = [][]ign.Group{nil, {"wheel"}, {"wheel", "core"}}[r.IntN(3)]
+		if r.IntN(2) == 0 {
+			u.SSHAuthorizedKeys = []ign.SSHAuthorizedKey{"ssh-ed25519 AAAA"}
+		}
+		if name != "core" && r.IntN(5) == 0 {
+			u.ShouldExist = ptr(false)
+		}
+		p.Users = append(p.Users, u)
+	}
+	if r.IntN(2) == 0 {
+		p.Groups = append(p.Groups, ign.PasswdGroup{Name: "team"})
+	}
+	if r.IntN(3) == 0 {
+		p.Groups = append(p.Groups, ign.PasswdGroup{Name: "numbered", Gid: ptr(1800), ShouldExist: []*bool{nil, ptr(false)}[r.IntN(2)]})
+	}
+	return p
 }

@@ -2,6 +2,7 @@
 // that passes through them. Two implementations stand on it, the real one (mcd/host/linux) and the simulating one
 // (mcd/host/hosttest), and one conformance suite runs on both.
 //
-// In: nothing. Out: interfaces, the observed State, Step and the journal's Record. Never: behaviour beyond printing and
-// comparing, contents of files (they travel as digests, and wait in the Store).
+// In: nothing. Out: interfaces, the observed State, Step and the journal's Record; how [Install] sections, presets and the
+// account database read as text. Never: I/O, a decision; contents of files and hashes of passwords in a Step (they travel
+// as digests, and wait in the Store).
 package host

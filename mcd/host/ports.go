@@ -19,6 +19,8 @@ type Host struct {
 	Files Files
 	// Units of systemd.
 	Units Units
+	// Passwd has the users and groups.
+	Passwd Passwd
 	// OS image and kernel.
 	OS OperatingSystem
 	// Power of the machine.
@@ -65,6 +67,22 @@ type Units interface {
 	Reload(ctx context.Context, name string) error
 	// Restart restarts or starts a service and waits for the result.
 	Restart(ctx context.Context, name string) error
+}
+
+// Passwd is the machine's users and groups. Making what is as wanted already is no error.
+type Passwd interface {
+	// User tells about a user, and the hash of its password as the shadow file has it; one that is not there is the zero
+	// User.
+	User(ctx context.Context, name string) (u User, password []byte, err error)
+	// Group tells about a group with all its members; one that is not there is the zero Group.
+	Group(ctx context.Context, name string) (Group, error)
+	// SetUser makes a user be as wanted, in groups that are there; password is what has the wanted digest. The zero User is
+	// removed, even one that is logged in; its home directory stays. Home directories are never made or moved.
+	SetUser(ctx context.Context, name string, want User, password []byte) error
+	// SetGroup makes a group be there with its number and, at least, the wanted members. The zero Group is removed.
+	SetGroup(ctx context.Context, name string, want Group) error
+	// Skeleton lists what a new home directory holds, parents first.
+	Skeleton(ctx context.Context) ([]SkeletonFile, error)
 }
 
 // OperatingSystem is the image, the kernel and its arguments: all that a reboot changes.

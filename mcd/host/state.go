@@ -21,6 +21,8 @@ const (
 	StateDir = "/var/lib/machine-config-daemon"
 	// ForcePath exists when a person wants the next update to go ahead whatever is on disk.
 	ForcePath = "/run/machine-config-daemon-force"
+	// AccountsPath keeps what users and groups were before a config took them, for root only: it holds password hashes.
+	AccountsPath = "/etc/machine-config-daemon/accounts.json"
 	// NewSuffix ends the name, after a dot before it, under which a path's new contents wait for their rename.
 	NewSuffix = ".bunsen-new"
 	// UnitDir is where an administrator's units live.
@@ -33,11 +35,17 @@ type State struct {
 	Paths map[string]Entry
 	// Units that were asked for, by name.
 	Units map[string]Unit
+	// Users and Groups that were asked for, by name; those that are not there have the zero value.
+	Users  map[string]User
+	Groups map[string]Group
+	// Contents by digest, of what somebody asked to read: files that are appended to, passwords, what accounts were before.
+	// They are secret as a whole, and never printed.
+	Contents map[Digest][]byte
 	// OS as the next boot will have it.
 	OS OS
 	// Support says what of the OS this machine can change.
 	Support Support
-	// Accounts of the machine, to resolve owners' names.
+	// Accounts of the machine, to resolve names.
 	Accounts Accounts
 }
 
@@ -73,27 +81,18 @@ type Support struct {
 	Why string
 }
 
-// Accounts are the users and groups of a machine.
-type Accounts struct {
-	// Users by name.
-	Users map[string]Owner
-	// Groups by name.
-	Groups map[string]int
-	// Unprivileged: owners cannot be set on this host; every owner counts as root.
-	Unprivileged bool
-}
-
 // Clone copies the state's maps, so that the copy can be changed.
 func (s State) Clone() State {
-	s.Paths = maps.Clone(s.Paths)
-	if s.Paths == nil {
-		s.Paths = map[string]Entry{}
-	}
-	s.Units = maps.Clone(s.Units)
-	if s.Units == nil {
-		s.Units = map[string]Unit{}
-	}
+	s.Paths, s.Units = cloned(s.Paths), cloned(s.Units)
+	s.Users, s.Groups, s.Contents = cloned(s.Users), cloned(s.Groups), cloned(s.Contents)
 	return s
+}
+
+func cloned[K comparable, V any](m map[K]V) map[K]V {
+	if m == nil {
+		return map[K]V{}
+	}
+	return maps.Clone(m)
 }
 
 // String is canonical text, one line for each thing that is there.
@@ -107,6 +106,16 @@ func (s State) String() string {
 	for _, u := range slices.Sorted(maps.Keys(s.Units)) {
 		if s.Units[u].Enabled {
 			fmt.Fprintf(&b, "enabled %s\n", u)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Groups)) {
+		if g := s.Groups[name]; g.There {
+			fmt.Fprintf(&b, "group %s %s\n", name, g)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Users)) {
+		if u := s.Users[name]; u.There {
+			fmt.Fprintf(&b, "user %s %s\n", name, u)
 		}
 	}
 	for _, line := range []struct{ name, value string }{

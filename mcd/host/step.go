@@ -8,7 +8,7 @@ import (
 // Verb says what a step does.
 type Verb string
 
-// The verbs. Path verbs make a path be After; OS verbs stage After for the next boot; the rest act on running parts.
+// The verbs. Path and account verbs make a path, user or group be After; OS verbs stage After for the next boot; the rest act on running parts.
 const (
 	Write         Verb = "write"
 	Remove        Verb = "remove"
@@ -17,6 +17,10 @@ const (
 	WriteRecord   Verb = "record"
 	Enable        Verb = "enable"
 	Disable       Verb = "disable"
+	SetUser       Verb = "user"
+	DropUser      Verb = "drop-user"
+	SetGroup      Verb = "group"
+	DropGroup     Verb = "drop-group"
 	SetImage      Verb = "image"
 	SetKargs      Verb = "kargs"
 	SetKernelType Verb = "kernel-type"
@@ -27,11 +31,15 @@ const (
 	Reboot        Verb = "reboot"
 )
 
-// Value is one side of a step: an Entry for path verbs, a Word for others (enabled, an image, arguments).
+// Value is one side of a step: an Entry for path verbs, a User or Group for theirs, a Word for others (enabled, an
+// image, arguments).
 type Value struct {
 	// Entry at the path.
 	Entry Entry `json:",omitzero"`
-	// Word of verbs that are not about paths.
+	// User and Group of account verbs.
+	User  User  `json:",omitzero"`
+	Group Group `json:",omitzero"`
+	// Word of the other verbs.
 	Word string `json:",omitempty"`
 }
 
@@ -39,7 +47,7 @@ type Value struct {
 type Step struct {
 	// Verb says what is done.
 	Verb Verb
-	// Target is a path or a unit; empty where there is one only.
+	// Target is a path, a unit, a user or a group; empty where there is one only.
 	Target string `json:",omitempty"`
 	// Before and After are equal for actions, which change nothing that stays.
 	Before, After Value
@@ -70,6 +78,10 @@ func (s Step) String() string {
 		return fmt.Sprintf("record %s", s.Target)
 	case s.IsPath():
 		return s.pathText()
+	case s.Verb == SetUser:
+		return fmt.Sprintf("user %s %s (%s)", s.Target, s.After.User, s.After.User.Difference(s.Before.User))
+	case s.Verb == SetGroup:
+		return s.groupText()
 	case s.Verb == SetKargs || s.Verb == SetExtensions:
 		return listText(s)
 	case s.Verb == SetImage || s.Verb == SetKernelType:
@@ -78,6 +90,14 @@ func (s Step) String() string {
 		return string(s.Verb)
 	}
 	return string(s.Verb) + " " + s.Target
+}
+
+func (s Step) groupText() string {
+	was := "new"
+	if s.Before.Group.There {
+		was = "was " + s.Before.Group.String()
+	}
+	return fmt.Sprintf("group %s %s (%s)", s.Target, s.After.Group, was)
 }
 
 func (s Step) pathText() string {

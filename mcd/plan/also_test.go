@@ -35,9 +35,7 @@ func TestUnitsThatAreNamedWithAlsoFollowAndComeBack(t *testing.T) {
 			}
 			bring(t, m, ignition(t, "", ""), first)
 			old := m.String()
-			p, way := planOn(t, m, first, second)
-			contents := way.New.Contents
-			contents[host.DigestOf([]byte("rendered-b"))] = []byte("rendered-b")
+			p, contents, _ := contentsOn(t, m, first, second)
 			failing := m.Host()
 			failing.Power = stuck{failing.Power}
 			if done, err := (apply.Runner{Host: failing}).Run(t.Context(), p, contents); err != nil || done.End != apply.Old {

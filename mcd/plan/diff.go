@@ -45,7 +45,7 @@ func Diff(from, to host.State, ask Ask) Plan {
 	disables, enables := unitSteps(from, to)
 	record, gone, made := pathSteps(from.Paths, to.Paths)
 	actions, reboot := actionSteps(ask.Decision.Actions)
-	p.Steps = slices.Concat(stages, disables, gone, made, enables, actions, record, reboot)
+	p.Steps = slices.Concat(stages, disables, gone, accountSteps(from, to), made, enables, actions, record, reboot)
 	return p
 }
 
@@ -125,6 +125,67 @@ func pathSteps(from, to map[string]host.Entry) (record, gone, made []Step) {
 	}
 	slices.Reverse(gone)
 	return record, gone, made
+}
+
+// accountSteps makes users and groups be as in to: users go first, with the groups that nobody needs any more, so that
+// their numbers are free; groups come before their users; groups whose users had to leave them first go last.
+func accountSteps(from, to host.State) []Step {
+	var goneUsers, goneGroups, groups, users, lastGroups []Step
+	for _, name := range union(from.Users, to.Users) {
+		switch was, is := from.Users[name], to.Users[name]; {
+		case was == is:
+		case is.There:
+			users = append(users, userStep(name, was, is))
+		default:
+			goneUsers = append(goneUsers, userStep(name, was, is))
+		}
+	}
+	for _, name := range union(from.Groups, to.Groups) {
+		switch was, is := from.Groups[name], to.Groups[name]; {
+		case was == is:
+		case is.There:
+			groups = append(groups, groupStep(name, was, is))
+		case primaryOfOneWhoStays(was.GID, from.Users, to.Users):
+			lastGroups = append(lastGroups, groupStep(name, was, is))
+		default:
+			goneGroups = append(goneGroups, groupStep(name, was, is))
+		}
+	}
+	return slices.Concat(goneUsers, goneGroups, groups, users, lastGroups)
+}
+
+func primaryOfOneWhoStays(gid int, from, to map[string]host.User) bool {
+	for name, was := range from {
+		if was.There && was.GID == gid && to[name].There {
+			return true
+		}
+	}
+	return false
+}
+
+func union[V any](a, b map[string]V) []string {
+	names := maps.Clone(a)
+	if names == nil {
+		names = map[string]V{}
+	}
+	maps.Copy(names, b)
+	return slices.Sorted(maps.Keys(names))
+}
+
+func userStep(name string, before, after host.User) Step {
+	s := Step{Verb: host.SetUser, Target: name, Before: host.Value{User: before}, After: host.Value{User: after}}
+	if !after.There {
+		s.Verb = host.DropUser
+	}
+	return s
+}
+
+func groupStep(name string, before, after host.Group) Step {
+	s := Step{Verb: host.SetGroup, Target: name, Before: host.Value{Group: before}, After: host.Value{Group: after}}
+	if !after.There {
+		s.Verb = host.DropGroup
+	}
+	return s
 }
 
 func pathStep(p string, before, after host.Entry) Step {

@@ -5,13 +5,25 @@
 // what the machine shall be after the update (with originals kept and restored), and Diff the steps from the observed
 // State to it.
 //
+// A machine that went from one config to another looks like one that began with the other. What a config replaces is
+// therefore kept where it was first replaced, and comes back when no config names it:
+//
+//   - files and links, and the mode and owner of directories, below host.OrigDir; a directory that was made goes when
+//     nobody uses it;
+//   - what is appended to: the file is always its original and the appended bytes. A machine that was born with an
+//     appended file has its original in front of these bytes;
+//   - users and groups, in host.AccountsPath. One that a config made goes with it, without its home directory; one that was
+//     there is as it was, in all that a config says. Of a machine's first config, core, root and their groups were there,
+//     all others were made. Numbers that no config says are the next free ones, and stay. The numbers of accounts that
+//     are there are never changed.
+//
 // The ordering contract, kept by Diff and relied on by mcd/apply:
 //
 //  1. The journal is durable before the first step, and what the steps replace is in the store before the journal.
 //  2. Pods are drained before the first step of a plan of level drain or above.
 //  3. The OS is staged before files: a stage is the step most likely to fail, and costs nothing to take back.
-//  4. Units that go, or whose file changes, are disabled before files; what has to go is removed, children first; what
-//     comes is made, parents first; then units are enabled. Files before units.
+//  4. Units that go, or whose file changes, are disabled before files; what has to go is removed, children first; users
+//     and groups change; what comes is made, parents first; then units are enabled. Files before units.
 //  5. Actions (daemon-reload, reload, restart) come when all is on disk.
 //  6. The record of the current config is the last thing written.
 //  7. A reboot comes after the record; after it, what runs is confirmed before the journal is cleared.

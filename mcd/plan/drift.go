@@ -22,6 +22,7 @@ func Drift(observed host.State, from, to Wanted) []string {
 		}
 		found = append(found, driftOf(p, is, shall))
 	}
+	found = append(found, accountDrift(observed, want, from)...)
 	for _, name := range slices.Sorted(maps.Keys(from.Units)) {
 		if is, shall := observed.Units[name].Enabled, want.Units[name].Enabled; is != shall && from.Units[name].Enabled != nil {
 			found = append(found, fmt.Sprintf("unit %q: expected %s; received %s", name, word(shall), word(is)))
@@ -34,6 +35,33 @@ func Drift(observed host.State, from, to Wanted) []string {
 		found = append(found, fmt.Sprintf("OS image: expected %q; received %q", shall, is))
 	}
 	return found
+}
+
+// accountDrift speaks about the parts of accounts that the config says; the others are anybody's. Passwords are not told.
+func accountDrift(observed, want host.State, from Wanted) (found []string) {
+	users, groups := usersOf(from), groupsOf(from)
+	for _, name := range slices.Sorted(maps.Keys(users)) {
+		is, shall := observed.Users[name], want.Users[name]
+		switch at := strconv.Quote(name); {
+		case is.There != shall.There:
+			found = append(found, fmt.Sprintf("user %s: expected %s; received %s", at, present(shall.There), present(is.There)))
+		case is != shall:
+			found = append(found, fmt.Sprintf("user %s: %s", at, is.Difference(shall)))
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(groups)) {
+		if is, shall := observed.Groups[name], want.Groups[name]; is != shall {
+			found = append(found, fmt.Sprintf("group %q: expected %s; received %s", name, shall, is))
+		}
+	}
+	return found
+}
+
+func present(there bool) string {
+	if there {
+		return "present"
+	}
+	return "absent"
 }
 
 func driftOf(p string, is, shall host.Entry) string {

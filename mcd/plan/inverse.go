@@ -15,6 +15,10 @@ func Inverse(s Step) Step {
 		s.Verb = host.Disable
 	case host.Disable:
 		s.Verb = host.Enable
+	case host.SetUser, host.DropUser:
+		s.Verb = userStep(s.Target, s.Before.User, s.After.User).Verb
+	case host.SetGroup, host.DropGroup:
+		s.Verb = groupStep(s.Target, s.Before.Group, s.After.Group).Verb
 	default:
 		if s.IsPath() {
 			s.Verb = pathStep(s.Target, s.Before.Entry, s.After.Entry).Verb

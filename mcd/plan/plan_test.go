@@ -89,21 +89,23 @@ func planFor(t *testing.T, from, to plan.Named) plan.Plan {
 	t.Helper()
 	h := hosttest.NewMachine().Host()
 	rules := plan.Rules{Policy: policy.Default()}
-	accounts, err := apply.Accounts(h)
+	accounts, err := apply.Accounts(t.Context(), h)
 	if err != nil {
 		t.Fatal(err)
 	}
 	first := plan.NewWay(plan.Named{}, from, rules, accounts)
-	record := []byte(from.Name)
-	contents := first.New.Contents
-	contents[host.DigestOf(record)] = record
 	first.Decision = policy.Decision{}
-	done, err := (apply.Runner{Host: h}).Run(t.Context(), first.Plan(observe(t, h, first.Scope()), record), contents)
+	start, contents := first.Plan(observe(t, h, first.Scope()), []byte(from.Name))
+	done, err := (apply.Runner{Host: h}).Run(t.Context(), start, contents)
 	if err != nil || done.Why != nil {
 		t.Fatal(err, done.Why)
 	}
+	if accounts, err = apply.Accounts(t.Context(), h); err != nil {
+		t.Fatal(err)
+	}
 	way := plan.NewWay(from, to, rules, accounts)
-	return way.Plan(observe(t, h, way.Scope()), []byte(to.Name))
+	p, _ := way.Plan(observe(t, h, way.Scope()), []byte(to.Name))
+	return p
 }
 
 func observe(t *testing.T, h host.Host, scope plan.Scope) host.State {

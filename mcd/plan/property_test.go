@@ -27,6 +27,13 @@ func state(r *rand.Rand) host.State {
 	for _, u := range []string{"a.service", "b.timer"} {
 		s.Units[u] = host.Unit{Enabled: r.IntN(2) == 0, Install: []string{"WantedBy=a.target", "WantedBy=b.target"}[r.IntN(2)]}
 	}
+	s.Users, s.Groups = map[string]host.User{}, map[string]host.Group{}
+	for _, name := range []string{"u", "v"} {
+		s.Users[name] = []host.User{{}, {There: true, UID: 1, GID: 7}, {There: true, UID: 1, GID: 8, Groups: "g", Password: "one"}}[r.IntN(3)]
+	}
+	for _, name := range []string{"g", "h"} {
+		s.Groups[name] = []host.Group{{}, {There: true, GID: 7}, {There: true, GID: 8, Members: "w"}}[r.IntN(3)]
+	}
 	s.OS = host.OS{Image: []string{"one", "two"}[r.IntN(2)], Kargs: []string{"", "a b", "b a", "a a"}[r.IntN(4)], KernelType: []string{"default", "realtime"}[r.IntN(2)]}
 	return s
 }
@@ -75,20 +82,22 @@ func ordered(t *testing.T, steps []plan.Step) {
 			return 1
 		case host.Remove:
 			return 2
-		case host.Write, host.MakeLink, host.MakeDir:
+		case host.SetUser, host.DropUser, host.SetGroup, host.DropGroup:
 			return 3
-		case host.Enable:
+		case host.Write, host.MakeLink, host.MakeDir:
 			return 4
-		case host.DaemonReload:
+		case host.Enable:
 			return 5
-		case host.Reload:
+		case host.DaemonReload:
 			return 6
-		case host.Restart:
+		case host.Reload:
 			return 7
-		case host.WriteRecord:
+		case host.Restart:
 			return 8
+		case host.WriteRecord:
+			return 9
 		}
-		return 9
+		return 10
 	}
 	for i := 1; i < len(steps); i++ {
 		before, after := steps[i-1], steps[i]
@@ -98,7 +107,7 @@ func ordered(t *testing.T, steps []plan.Step) {
 		if before.Verb == host.Remove && after.Verb == host.Remove && before.Target < after.Target {
 			t.Fatalf("%s is removed before %s", before.Target, after.Target)
 		}
-		if rank(before) == 3 && rank(after) == 3 && before.Target > after.Target {
+		if rank(before) == 4 && rank(after) == 4 && before.Target > after.Target {
 			t.Fatalf("%s is made before %s", before.Target, after.Target)
 		}
 	}

@@ -15,16 +15,36 @@ type Scope struct {
 	Paths []string
 	// Units to ask about, in lexical order.
 	Units []string
+	// Users and Groups to ask about, in lexical order.
+	Users, Groups []string
+	// Read are the paths whose contents are needed: what is appended to, and what accounts were before.
+	Read []string
 	// Kargs that the configs name; others on the machine are nobody's.
 	Kargs []string
 }
 
 // ScopeOf is what has to be observed before Target can say anything about a way between the configs.
 func ScopeOf(configs ...Wanted) Scope {
-	paths := map[string]bool{host.RecordPath: true}
-	units := map[string]bool{}
+	paths, read := map[string]bool{host.RecordPath: true}, map[string]bool{}
+	units, users, groups := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	var kargs []string
 	for _, c := range configs {
+		for p := range c.Appends {
+			read[p], read[origPath(p)] = true, true
+		}
+		for _, u := range c.Users {
+			users[u.Name], read[host.AccountsPath] = true, true
+			if u.Gone {
+				continue
+			}
+			paths[u.New.Home] = true
+			for _, p := range c.Skeleton {
+				paths[path.Join(u.New.Home, p)] = true
+			}
+		}
+		for _, g := range c.Groups {
+			groups[g.Name], read[host.AccountsPath] = true, true
+		}
 		for p, e := range c.Paths {
 			if path.Dir(p) == host.UnitDir && e.Kind == host.File {
 				for _, also := range host.AlsoOf(host.InstallOf(c.Contents[e.Digest])) {
@@ -45,13 +65,17 @@ func ScopeOf(configs ...Wanted) Scope {
 		}
 		kargs = append(kargs, host.SplitArgs(c.OS.Kargs)...)
 	}
+	maps.Copy(paths, read)
 	for _, p := range slices.Collect(maps.Keys(paths)) {
 		for dir := range parents(p) {
 			paths[dir] = true
 		}
 	}
 	slices.Sort(kargs)
-	return Scope{Paths: slices.Sorted(maps.Keys(paths)), Units: slices.Sorted(maps.Keys(units)), Kargs: slices.Compact(kargs)}
+	return Scope{
+		Paths: slices.Sorted(maps.Keys(paths)), Units: slices.Sorted(maps.Keys(units)), Kargs: slices.Compact(kargs),
+		Users: slices.Sorted(maps.Keys(users)), Groups: slices.Sorted(maps.Keys(groups)), Read: slices.Sorted(maps.Keys(read)),
+	}
 }
 
 // Managed filters a machine's kernel arguments down to those of the scope.

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"bytes"
 	"maps"
 	"slices"
 
@@ -31,6 +32,7 @@ func Target(observed host.State, from, to Wanted) host.State {
 	for name, u := range to.Units {
 		t.unmask(name, u)
 	}
+	(&accountTarget{t, recordsIn(observed)}).accounts()
 	for name := range from.Units {
 		if _, kept := to.Units[name]; !kept {
 			t.dropUnit(name)
@@ -84,46 +86,120 @@ type target struct {
 
 // take makes the state have a path as the new config wants it, and keeps what somebody else had there.
 func (t *target) take(p string, want host.Entry) {
+	is, was := t.seen.Paths[p], t.original(p)
+	want = t.completed(p, want, was)
 	t.Paths[p] = want
-	if _, ours := t.from.Paths[p]; ours || want.Kind == host.Dir {
+	_, ours := t.from.Paths[p]
+	_, appended := t.from.Appends[p] // what was there is still in it
+	_, appends := t.to.Appends[p]
+	same := is == want && want.Kind != host.Dir && !appended && !appends
+	if ours && !appended || t.recorded(p) || same {
 		return
 	}
-	is := t.seen.Paths[p]
-	if t.seen.Paths[origPath(p)].Kind != host.Absent || t.seen.Paths[noOrigPath(p)].Kind != host.Absent || is == want {
-		return
-	}
-	switch is.Kind {
+	switch was.Kind {
 	case host.Absent:
-		t.Paths[noOrigPath(p)] = stamp // is != want: something comes
-	case host.File, host.Link:
-		t.Paths[origPath(p)] = is
+		if want.Kind != host.Absent {
+			t.Paths[noOrigPath(p)] = stamp
+		}
+	case host.File, host.Link, host.Dir:
+		t.Paths[origPath(p)] = was
 	}
+}
+
+// recorded tells that the daemon knows what was at a path before any config.
+func (t *target) recorded(p string) bool {
+	return t.seen.Paths[origPath(p)].Kind != host.Absent || t.seen.Paths[noOrigPath(p)].Kind != host.Absent
+}
+
+// original is what was at a path before any config. Where the machine was born with a file that is appended to, that is
+// what comes before the appended bytes; other things that it was born with were not there.
+func (t *target) original(p string) host.Entry {
+	is := t.seen.Paths[p]
+	if t.recorded(p) {
+		return t.seen.Paths[origPath(p)]
+	}
+	if _, ours := t.from.Paths[p]; !ours {
+		return is
+	}
+	tail, appended := t.from.Appends[p]
+	if !appended || is.Kind != host.File {
+		return host.Entry{}
+	}
+	head, whole := bytes.CutSuffix(t.Contents[is.Digest], tail)
+	switch {
+	case !whole:
+		return is // somebody wrote it anew: that is all there is
+	case len(head) == 0:
+		return host.Entry{}
+	}
+	is.Digest = host.DigestOf(head)
+	t.Contents[is.Digest] = head
+	return is
+}
+
+// completed fills in what the config leaves to the machine: what a file has before the appended bytes, and the mode and
+// owner of directories and files that are there.
+func (t *target) completed(p string, want, was host.Entry) host.Entry {
+	if tail, appended := t.to.Appends[p]; appended && was.Kind == host.File {
+		whole := slices.Concat(t.Contents[was.Digest], tail)
+		want.Digest = host.DigestOf(whole)
+		t.Contents[want.Digest] = whole
+	}
+	open, before := t.to.Open[p], Open{}
+	if is := t.seen.Paths[p]; was.Kind != want.Kind && is.Kind == want.Kind && !t.recorded(p) {
+		was, before = is, t.from.Open[p] // born with it: what that config left open too was there
+	} else if was.Kind == want.Kind {
+		before = Open{Mode: true, User: true, Group: true}
+	}
+	if open.Mode && before.Mode {
+		want.Mode = was.Mode
+	}
+	if open.User && before.User {
+		want.Owner.UID = was.Owner.UID
+	}
+	if open.Group && before.Group {
+		want.Owner.GID = was.Owner.GID
+	}
+	return want
 }
 
 // stamp is the empty file that says: nothing was here.
 var stamp = host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf(nil)}
 
-// leave gives a path back that the new config does not name.
+// leave gives a path back that the new config does not name. A directory that is still needed is as it was, or as one
+// that is made on the way; one that somebody else uses is left to them when it is removed.
 func (t *target) leave(p string) {
 	if slices.ContainsFunc(undeletable, func(dir string) bool { return below(p, dir) }) {
 		return
 	}
-	if t.from.Paths[p].Kind == host.Dir {
-		for q := range t.to.Paths {
-			if below(q, p) {
-				return
-			}
+	shall := t.original(p)
+	if t.from.Paths[p].Kind == host.Dir && shall.Kind == host.Absent && t.needs(p) {
+		own, said := t.to.Parents[p]
+		switch {
+		case said:
+			shall = own
+		case t.recorded(p):
+			shall = host.Entry{Kind: host.Dir, Mode: 0o755}
+		default:
+			return // born with it, and perhaps it was there before
 		}
 	}
-	orig, stamped := t.seen.Paths[origPath(p)], t.seen.Paths[noOrigPath(p)]
-	t.Paths[p] = host.Entry{}
-	switch {
-	case stamped.Kind != host.Absent:
-		t.Paths[noOrigPath(p)] = host.Entry{}
-	case orig.Kind != host.Absent:
-		t.Paths[p] = orig
-		t.Paths[origPath(p)] = host.Entry{}
+	t.Paths[p] = shall
+	for _, record := range []string{origPath(p), noOrigPath(p)} {
+		if t.seen.Paths[record].Kind != host.Absent {
+			t.Paths[record] = host.Entry{}
+		}
 	}
+}
+
+// needs tells that something of the new config is in a directory.
+func (t *target) needs(dir string) bool {
+	for q, e := range t.to.Paths {
+		if q != dir && below(q, dir) && e.Kind != host.Absent {
+			return true
+		}
+	}
+	return false
 }
 
 // dropUnit is a unit that no config names any more: what pulls it in goes with its file. A unit that came from
@@ -234,6 +310,7 @@ func (t *target) makeParents() {
 func WithRecord(s host.State, contents []byte) host.State {
 	s = s.Clone()
 	s.Paths[host.RecordPath] = host.Entry{Kind: host.File, Mode: 0o600, Digest: host.DigestOf(contents)}
+	s.Contents[host.DigestOf(contents)] = contents
 	t := &target{State: s}
 	t.makeParents()
 	return s

@@ -20,15 +20,28 @@ type Wanted struct {
 	Paths map[string]host.Entry
 	// Parents are directories with an owner or mode of their own that are made where they are missing, and never changed.
 	Parents map[string]host.Entry
+	// Open marks directories and appended files of whose mode or owner the config says nothing: those that are there stay.
+	Open map[string]Open
+	// Appends are the bytes that come behind what a file has without the config; Paths has such a file as it is where there
+	// was none.
+	Appends map[string][]byte
+	// Users and Groups in the order of the config.
+	Users  []WantedUser
+	Groups []WantedGroup
+	// Skeleton are the paths in a new home directory on this machine.
+	Skeleton []string
 	// Units by name.
 	Units map[string]WantedUnit
 	// OS part. An empty Image means: whatever is there.
 	OS host.OS
-	// Contents of files by digest.
+	// Contents of files, and hashes of passwords, by digest.
 	Contents map[host.Digest][]byte
 	// Problems are what cannot be done on any or this machine.
 	Problems []policy.Refusal
 }
+
+// Open marks what a config leaves open.
+type Open struct{ Mode, User, Group bool }
 
 // WantedUnit is what a config says about a unit, beside its files.
 type WantedUnit struct {
@@ -46,21 +59,22 @@ type WantedUnit struct {
 // certificates, which rotate on another path.
 var Unwritten = []string{"/etc/kubernetes/kubelet-ca.crt"}
 
-// Want reads a config. Owners' names are resolved with the machine's accounts; a name that is not there is a problem,
-// as are contents that cannot be decoded. What only a new machine gets (disks, filesystems, hard links, appends) is left
-// out: policy.Refuse speaks about it.
+// Want reads a config. Owners' names are resolved with the machine's accounts and those that the config makes; a name
+// that is in neither is a problem, as are contents that cannot be decoded. What only a new machine gets (disks,
+// filesystems, hard links) is left out: policy.Refuse and policy.NewNodesOnly speak about it.
 func Want(c machineconfig.Config, accounts host.Accounts) Wanted {
 	w := Wanted{
 		Paths: map[string]host.Entry{}, Parents: map[string]host.Entry{},
+		Open: map[string]Open{}, Appends: map[string][]byte{},
 		Units: map[string]WantedUnit{}, Contents: map[host.Digest][]byte{},
 		OS: osOf(c),
 	}
-	in := &reader{w: &w, accounts: accounts}
+	in := newReader(&w, accounts)
+	accountReader{in}.passwd(c.Ignition.Passwd)
 	in.storage(c.Ignition.Storage)
 	for _, u := range c.Ignition.Systemd.Units {
 		in.unit(u)
 	}
-	in.keys(c.Ignition.Passwd.Users)
 	in.nesting()
 	return w
 }
@@ -84,6 +98,23 @@ func osOf(c machineconfig.Config) host.OS {
 type reader struct {
 	w        *Wanted
 	accounts host.Accounts
+	// uids and gids are what is known so far: the machine's accounts and the config's.
+	uids map[string]host.Owner
+	gids map[string]int
+}
+
+func newReader(w *Wanted, accounts host.Accounts) *reader {
+	r := &reader{w: w, accounts: accounts, uids: map[string]host.Owner{}, gids: map[string]int{}}
+	for name, u := range accounts.Left {
+		r.uids[name] = u.Owner()
+	}
+	maps.Copy(r.uids, accounts.Users)
+	maps.Copy(r.gids, accounts.LeftGroups)
+	maps.Copy(r.gids, accounts.Groups)
+	for _, f := range accounts.Skeleton {
+		w.Skeleton = append(w.Skeleton, f.Path)
+	}
+	return r
 }
 
 func (r *reader) problem(field, why string) {
@@ -125,19 +156,13 @@ func (r *reader) nesting() {
 func (r *reader) storage(s ign.Storage) {
 	for _, d := range s.Directories {
 		e := host.Entry{Kind: host.Dir, Mode: modeOr(d.Mode, 0o755), Owner: r.owner("storage.directories "+d.Path, d.Node)}
+		r.w.Open[path.Clean(d.Path)] = openIn(d.Mode, d.Node)
 		r.put(d.Path, e)
 	}
 	for _, f := range s.Files {
-		field := "storage.files " + f.Path
-		if slices.Contains(Unwritten, path.Clean(f.Path)) || len(f.Append) > 0 {
-			continue
+		if !slices.Contains(Unwritten, path.Clean(f.Path)) {
+			r.storageFile(f)
 		}
-		contents, err := machineconfig.Contents(f.Contents)
-		if err != nil {
-			r.problem(field, err.Error())
-			continue
-		}
-		r.file(f.Path, contents, host.Entry{Mode: modeOr(f.Mode, 0o644), Owner: r.owner(field, f.Node)})
 	}
 	for _, l := range s.Links {
 		if (l.Hard != nil && *l.Hard) || l.Target == nil {
@@ -145,6 +170,33 @@ func (r *reader) storage(s ign.Storage) {
 		}
 		r.put(l.Path, host.Entry{Kind: host.Link, Target: *l.Target, Owner: r.owner("storage.links "+l.Path, l.Node)})
 	}
+}
+
+// storageFile reads a file. One with contents is known whole, what is appended included.
+func (r *reader) storageFile(f ign.File) {
+	field := "storage.files " + f.Path
+	contents, err := machineconfig.Contents(f.Contents)
+	for i, part := range f.Append {
+		more, partErr := machineconfig.Contents(part)
+		if partErr != nil && err == nil {
+			field, err = fmt.Sprintf("%s append %d", field, i+1), partErr
+		}
+		contents = slices.Concat(contents, more)
+	}
+	if err != nil {
+		r.problem(field, err.Error())
+		return
+	}
+	if len(f.Append) > 0 && f.Contents.Source == nil {
+		r.w.Open[path.Clean(f.Path)] = openIn(f.Mode, f.Node)
+		r.w.Appends[path.Clean(f.Path)] = contents
+	}
+	r.file(f.Path, contents, host.Entry{Mode: modeOr(f.Mode, 0o644), Owner: r.owner(field, f.Node)})
+}
+
+func openIn(mode *int, n ign.Node) Open {
+	said := func(id *int, name *string) bool { return id != nil || name != nil && *name != "" }
+	return Open{Mode: mode == nil, User: !said(n.User.ID, n.User.Name), Group: !said(n.Group.ID, n.Group.Name)}
 }
 
 func modeOr(mode *int, otherwise uint32) uint32 {
@@ -161,9 +213,9 @@ func (r *reader) owner(field string, n ign.Node) host.Owner {
 	case n.User.ID != nil:
 		o.UID = *n.User.ID
 	case n.User.Name != nil && *n.User.Name != "":
-		u, ok := r.accounts.Users[*n.User.Name]
+		u, ok := r.uids[*n.User.Name]
 		if !ok && *n.User.Name != "root" && !r.accounts.Unprivileged {
-			r.problem(field, fmt.Sprintf("user %q does not exist on this node: create it in the image, or give a numeric id", *n.User.Name))
+			r.problem(field, fmt.Sprintf("user %q does not exist on this node or in this config: add it to passwd, or give a numeric id", *n.User.Name))
 		}
 		o.UID = u.UID
 	}
@@ -171,9 +223,9 @@ func (r *reader) owner(field string, n ign.Node) host.Owner {
 	case n.Group.ID != nil:
 		o.GID = *n.Group.ID
 	case n.Group.Name != nil && *n.Group.Name != "":
-		g, ok := r.accounts.Groups[*n.Group.Name]
+		g, ok := r.gids[*n.Group.Name]
 		if !ok && *n.Group.Name != "root" && !r.accounts.Unprivileged {
-			r.problem(field, fmt.Sprintf("group %q does not exist on this node: create it in the image, or give a numeric id", *n.Group.Name))
+			r.problem(field, fmt.Sprintf("group %q does not exist on this node or in this config: add it to passwd, or give a numeric id", *n.Group.Name))
 		}
 		o.GID = g
 	}

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
@@ -46,7 +47,6 @@ func NewWay(from, to Named, rules Rules, accounts host.Accounts) Way {
 		old = adopt(old, to.Config)
 	}
 	w.Refusals = append(policy.Refuse(old, to.Config, rules.Overrides), w.New.Problems...)
-	w.Refusals = append(w.Refusals, policy.RefusePasswords(from.Config.Ignition.Passwd.Users, to.Config.Ignition.Passwd.Users)...)
 	return w
 }
 
@@ -60,11 +60,18 @@ func (w Way) Rebooting() Way {
 // Scope is what has to be observed.
 func (w Way) Scope() Scope { return ScopeOf(w.Old, w.New) }
 
-// Plan works out the steps on an observed machine; record is the content of the record of the new config.
-func (w Way) Plan(observed host.State, record []byte) Plan {
+// Plan works out the steps on an observed machine; record is the content of the record of the new config. Contents has
+// all that the steps write, by digest.
+func (w Way) Plan(observed host.State, record []byte) (p Plan, contents map[host.Digest][]byte) {
 	target := WithRecord(Target(observed, w.Old, w.New), record)
-	problems := append(slices.Clone(w.Refusals), inTheWay(observed, target, w.Old)...)
-	return Diff(observed, target, Ask{From: w.From, To: w.To, Decision: w.Decision, Problems: problems})
+	problems := slices.Clone(w.Refusals)
+	for _, r := range slices.Concat(inTheWay(observed, target, w.Old), cannotAppend(observed, target, w.New), renumbered(observed, target)) {
+		if !slices.ContainsFunc(w.Refusals, func(o policy.Refusal) bool { return o.Field == r.Field }) { // one reason is enough
+			problems = append(problems, r)
+		}
+	}
+	maps.Copy(target.Contents, w.New.Contents)
+	return Diff(observed, target, Ask{From: w.From, To: w.To, Decision: w.Decision, Problems: problems}), target.Contents
 }
 
 // adopt gives the empty config those parts of the first config that a running machine refuses to have changed but that

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"sort"
-	"strings"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -19,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bunsen-os/bunsen/api/fault"
-	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/policy"
 	"github.com/bunsen-os/bunsen/reconcile/render"
@@ -56,7 +53,7 @@ type renderFacts struct {
 	sources map[string]*v1alpha1.GitSource
 	// current is the config that pool.spec.configuration names, nil where there is none.
 	current *mcfgv1.MachineConfig
-	// overrides let storage changes through, to new nodes only.
+	// overrides say how much nodes take in place.
 	overrides policy.Overrides
 	// unsettled says which source is half applied, or is empty.
 	unsettled string
@@ -82,9 +79,12 @@ func (r *Render) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	if len(facts.selected) == 0 && pool.Spec.Configuration.Name == "" {
 		return reconcile.Result{}, r.report(ctx, pool.Name, nil) // nothing is wrong with a pool that nobody has written for yet
 	}
-	rendered, err := r.decide(facts)
+	rendered, newNodes, err := r.decide(facts)
 	if err == nil {
 		err = r.commit(ctx, facts, rendered)
+	}
+	if err == nil {
+		r.tellNewNodes(facts.pool, newNodes)
 	}
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return reconcile.Result{}, err // somebody moved first; that is no failure to tell anybody about
@@ -96,7 +96,8 @@ func (r *Render) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 func (r *Render) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool) (renderFacts, error) {
 	f := renderFacts{pool: pool, sources: map[string]*v1alpha1.GitSource{}}
 	var all mcfgv1.MachineConfigList
-	if err := r.Client.List(ctx, &all); err != nil {
+	// Nothing writes into them, so they need not be copied; and the Renderer knows them again where they lie.
+	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("listing MachineConfigs: %w", err)
 	}
 	var sources v1alpha1.GitSourceList
@@ -118,7 +119,7 @@ func (r *Render) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool) (re
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: policyName}, rules); client.IgnoreNotFound(err) != nil {
 		return f, fmt.Errorf("reading MachineConfiguration %q: %w", policyName, err)
 	}
-	f.overrides = policy.OverridesFrom(rules.Spec.IrreconcilableValidationOverrides)
+	f.overrides = policy.OverridesOf(rules)
 	selector, err := metav1.LabelSelectorAsSelector(pool.Spec.MachineConfigSelector)
 	if err != nil {
 		return f, fmt.Errorf("reading the machineConfigSelector of pool %q: %w", pool.Name, err)
@@ -135,91 +136,23 @@ func (r *Render) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool) (re
 	return f, nil
 }
 
-// decide merges, and refuses what running nodes cannot take.
-func (r *Render) decide(f renderFacts) (render.Rendered, error) {
+// decide merges, refuses what running nodes cannot take, and returns what only new nodes will get.
+func (r *Render) decide(f renderFacts) (rendered render.Rendered, newNodes []policy.Refusal, err error) {
 	if len(f.selected) == 0 {
-		return render.Rendered{}, fault.NewWait(v1alpha1.ReasonProgressing, fmt.Errorf("no MachineConfig carries the labels that the pool selects any more; %s stays in force; push a document to pools/%s/", f.pool.Spec.Configuration.Name, f.pool.Name))
+		return rendered, nil, fault.NewWait(v1alpha1.ReasonProgressing, fmt.Errorf("no MachineConfig carries the labels that the pool selects any more; %s stays in force; push a document to pools/%s/", f.pool.Spec.Configuration.Name, f.pool.Name))
 	}
 	if err := r.left(f); err != nil {
-		return render.Rendered{}, fault.NewStalled(v1alpha1.ReasonInvalidTree, err)
+		return rendered, nil, fault.NewStalled(v1alpha1.ReasonInvalidTree, err)
 	}
-	rendered, err := r.Renderer.Merge(f.pool.Name, f.selected, r.Defaults)
+	rendered, err = r.Renderer.Merge(f.pool.Name, f.selected, r.Defaults)
 	if err != nil {
-		return rendered, fault.NewStalled(v1alpha1.ReasonInvalidTree, err)
+		return rendered, nil, fault.NewStalled(v1alpha1.ReasonInvalidTree, err)
 	}
 	if f.current == nil || f.current.Name == rendered.Name {
-		return rendered, nil
+		return rendered, nil, nil
 	}
-	old, err := machineconfig.Parse(f.current.Spec)
-	if err != nil {
-		return rendered, fmt.Errorf("reading the config in force, MachineConfig %q: %w", f.current.Name, err)
-	}
-	refusals := policy.Refuse(old, rendered.Config, f.overrides)
-	if len(refusals) == 0 {
-		return rendered, nil
-	}
-	lines := make([]string, len(refusals))
-	for i, refusal := range refusals {
-		lines[i] = refusal.Field + ": " + refusal.Why
-	}
-	moved, err := r.moved(f)
-	if err != nil {
-		return rendered, err
-	}
-	return rendered, fault.NewStalled(v1alpha1.ReasonInvalidTree, fmt.Errorf("running nodes cannot take %s: %s; changed since %s: %s",
-		rendered.Name, strings.Join(lines, "; "), f.current.Name, strings.Join(moved, ", ")))
-}
-
-// moved names the inputs that are not those of the config in force, with their files: a refusal comes from one of them.
-func (r *Render) moved(f renderFacts) ([]string, error) {
-	was := map[string]string{}
-	if raw := f.current.Annotations[v1alpha1.InputsAnnotation]; raw != "" {
-		if err := json.Unmarshal([]byte(raw), &was); err != nil {
-			return nil, fmt.Errorf("reading annotation %s of MachineConfig %q: %w", v1alpha1.InputsAnnotation, f.current.Name, err)
-		}
-	}
-	var out []string
-	for _, mc := range f.selected {
-		digest, err := r.seen.Of(mc)
-		if err != nil {
-			return nil, err
-		}
-		if was[mc.Name] != digest {
-			out = append(out, mc.Name+madeFrom(mc))
-		}
-		delete(was, mc.Name)
-	}
-	for name := range was {
-		out = append(out, name+" (gone)")
-	}
-	sort.Strings(out)
-	return out, nil
-}
-
-// madeFrom says which files of the repository a fragment was made from; nothing for one made through the API.
-func madeFrom(mc *mcfgv1.MachineConfig) string {
-	var files []struct {
-		File string `json:"file"`
-	}
-	if json.Unmarshal([]byte(mc.Annotations[v1alpha1.FileAnnotation]), &files) != nil || len(files) == 0 {
-		return ""
-	}
-	names := make([]string, len(files))
-	for i, f := range files {
-		names[i] = f.File
-	}
-	return " (" + strings.Join(names, ", ") + ")"
-}
-
-// left refuses fragments of a source that was deleted while it was being applied.
-func (r *Render) left(f renderFacts) error {
-	inputs := map[string]string{}
-	if f.current != nil && f.current.Annotations[v1alpha1.InputsAnnotation] != "" {
-		if err := json.Unmarshal([]byte(f.current.Annotations[v1alpha1.InputsAnnotation]), &inputs); err != nil {
-			return fmt.Errorf("reading annotation %s of MachineConfig %q: %w", v1alpha1.InputsAnnotation, f.current.Name, err)
-		}
-	}
-	return r.seen.Left(f.selected, f.sources, inputs)
+	newNodes, err = r.judge(f, rendered)
+	return rendered, newNodes, err
 }
 
 // commit puts the rendered config on the cluster and the pool on it, in this order: a pool never names what is not there.
@@ -240,11 +173,7 @@ func (r *Render) commit(ctx context.Context, f renderFacts, rendered render.Rend
 		if err := r.Client.Create(ctx, mc); err != nil {
 			return fmt.Errorf("creating MachineConfig %q: %w", mc.Name, err)
 		}
-		r.Events.Eventf(f.pool, mc, corev1.EventTypeNormal, "RenderedConfigGenerated", "Render", "%s from %s %q",
-			mc.Name, short(mc.Annotations[v1alpha1.RevisionAnnotation]), mc.Annotations[v1alpha1.CommitSubjectAnnotation])
-		for _, w := range rendered.Warnings {
-			r.Events.Eventf(f.pool, mc, corev1.EventTypeWarning, "RenderWarning", "Render", "%s", clip(w))
-		}
+		r.tellRendered(f.pool, mc, rendered)
 	}
 	return r.point(ctx, f, rendered, newest(f.sourcesOf()))
 }

@@ -6,9 +6,11 @@ import (
 	"testing"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/policy"
 )
 
 // push makes a commit and lets the source controller apply it.
@@ -30,6 +32,15 @@ storage:
   links:
     - path: /etc/localtime
       target: ../usr/share/zoneinfo/UTC
+`
+
+const mirrored = `-- pools/worker/30-disks.bu --
+variant: fcos
+version: 1.6.0
+storage:
+  disks:
+    - device: /dev/vdb
+      wipe_table: true
 `
 
 // TestRendering is what the render controller promises, a sentence each. Every story begins with one commit applied.
@@ -143,16 +154,43 @@ func TestRendering(t *testing.T) {
 		},
 		"what running nodes cannot take is refused with the reason and where it comes from, and the old config stays": func(t *testing.T, w *world, _ string) {
 			before := w.renderPool("worker")
-			w.push("link", "worker/10-motd.bu=one", "master/10-motd.bu=one", linked)
+			w.push("link", "worker/10-motd.bu=one", "master/10-motd.bu=one", linked+"      hard: true\n")
 			equal(t, "the name", w.renderPool("worker"), before)
 			equal(t, "rendered configs", strings.Count(strings.Join(keys(w.configs()), " "), "rendered-worker-"), 1)
 			has(t, "RenderDegraded", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded),
-				"True|", "running nodes cannot take", "storage.links", "first boot only", "20-worker-link (pools/worker/20-link.bu)")
+				"True|", "running nodes cannot take", "storage.links /etc/localtime", "first boot only", "20-worker-link (pools/worker/20-link.bu)")
 			w.push("no link", "worker/10-motd.bu=two", "master/10-motd.bu=one")
 			if got := w.renderPool("worker"); got == before {
 				t.Error("the next good commit did not go through")
 			}
 			equal(t, "RenderDegraded", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "False|")
+		},
+		"with OpenShift's limits asked for, a symbolic link is refused too, and taken once they are not": func(t *testing.T, w *world, _ string) {
+			before := w.renderPool("worker")
+			limits := &operatorv1.MachineConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "cluster", Annotations: map[string]string{policy.InPlaceAnnotation: "openshift"}}}
+			w.create(limits)
+			w.push("link", "worker/10-motd.bu=one", "master/10-motd.bu=one", linked)
+			equal(t, "the name", w.renderPool("worker"), before)
+			has(t, "RenderDegraded", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "True|", "storage.links", policy.InPlaceAnnotation)
+			w.remove(limits)
+			if w.renderPool("worker") == before {
+				t.Error("the link was not taken")
+			}
+		},
+		"what only new nodes get goes through, and is told": func(t *testing.T, w *world, _ string) {
+			before := w.renderPool("worker")
+			w.push("disks", "worker/10-motd.bu=one", "master/10-motd.bu=one", mirrored)
+			if w.renderPool("worker") == before {
+				t.Error("the pool did not move")
+			}
+			equal(t, "RenderDegraded", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "False|")
+			has(t, "the event", w.lastEvent(), "Warning NewNodesOnly: storage.disks /dev/vdb: existing nodes will not get this")
+		},
+		"what is set twice is told, and stops nothing": func(t *testing.T, w *world, _ string) {
+			w.push("twice", "worker/10-motd.bu=one", "worker/20-other.bu=one", "master/10-motd.bu=one", strings.ReplaceAll(linked, "target", "user: {name: core}\n      target"))
+			w.create(byHand("99-mine", "worker", `{"ignition":{"version":"3.2.0"},"storage":{"links":[{"path":"/etc/localtime","target":"/x"}]}}`))
+			w.renderPool("worker")
+			has(t, "the event", w.lastEvent(), "Normal RenderNotice: 1 of its entries", "same-link: link /etc/localtime: target: 99-mine wins over 20-worker-link")
 		},
 		"a MachineConfig that cannot be read is named, and the old config stays": func(t *testing.T, w *world, _ string) {
 			before := w.renderPool("worker")

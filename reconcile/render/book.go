@@ -1,6 +1,11 @@
 package render
 
 import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/policy"
@@ -12,20 +17,70 @@ type entry struct {
 	name string
 }
 
-// book keeps who set what.
+// book tells who set what. It is written when somebody asks for the first time, for hardly anybody does.
 type book struct {
-	// last is the input that set an entry last.
-	last map[entry]string
-	// all are the inputs that set it, in order.
+	inputs []input
+
+	once sync.Once
+	// all are the names of the inputs that set an entry, in order.
 	all map[entry][]string
 }
 
-func newBook() *book { return &book{map[entry]string{}, map[entry][]string{}} }
+func (b *book) open() map[entry][]string {
+	b.once.Do(func() {
+		b.all = map[entry][]string{}
+		for _, in := range b.inputs {
+			if in.config.HasIgnition {
+				b.ignition(in.name, in.config.Ignition)
+			}
+			b.plain(in)
+		}
+	})
+	return b.all
+}
+
+// last is the input that set an entry last, or "".
+func (b *book) last(e entry) string {
+	if all := b.open()[e]; len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return ""
+}
+
+// lastOf is last for an item of a list, without opening the book.
+func (b *book) lastOf(e entry) string {
+	for _, in := range slices.Backward(b.inputs) {
+		for list := range listTable {
+			if listTable[list].kind == e.kind && slices.Contains(in.keys[list], e.name) {
+				return in.name
+			}
+		}
+	}
+	return ""
+}
 
 func (b *book) set(input string, kind policy.ChangeKind, name string) {
 	e := entry{kind, name}
-	b.last[e] = input
 	b.all[e] = append(b.all[e], input)
+}
+
+// plain records what is not Ignition's.
+func (b *book) plain(in input) {
+	for _, k := range in.kargs {
+		b.set(in.name, policy.KindKargs, k)
+	}
+	for _, e := range in.config.Extensions {
+		b.set(in.name, policy.KindExtensions, e)
+	}
+	if in.config.FIPS {
+		b.set(in.name, policy.KindFIPS, "")
+	}
+	if !defaultKernel(in.config.KernelType) {
+		b.set(in.name, policy.KindKernelType, "")
+	}
+	if !in.generated && in.config.OSImageURL != "" {
+		b.set(in.name, policy.KindOSImage, "")
+	}
 }
 
 // ignition records an Ignition config.
@@ -62,9 +117,41 @@ func (b *book) ignition(input string, c ign.Config) {
 func (b *book) node(input string, kind policy.ChangeKind, path string) {
 	for _, other := range []policy.ChangeKind{policy.KindFile, policy.KindDirectory, policy.KindLink} {
 		if other != kind {
-			delete(b.last, entry{other, path})
 			delete(b.all, entry{other, path})
 		}
 	}
 	b.set(input, kind, path)
+}
+
+// explain adds to a problem of the merged config who set the entry that it is about. The entry's index is left out: it
+// counts in a list that nobody has.
+func (b *book) explain(err error) string {
+	text := err.Error()
+	place, _, _ := strings.Cut(text, ":")
+	list, rest, _ := strings.Cut(place, "[")
+	_, rest, ok := strings.Cut(rest, "] ")
+	if !ok {
+		return text
+	}
+	text = list + " " + rest + text[len(place):]
+	var about entry // the longest name that fits, for names may have blanks in them
+	for e := range b.open() {
+		if listOf(e.kind) == list && len(e.name) > len(about.name) && (rest == e.name || strings.HasPrefix(rest, e.name+" ")) {
+			about = e
+		}
+	}
+	if about.name == "" {
+		return text
+	}
+	return fmt.Sprintf("%s (set by MachineConfigs %s)", text, strings.Join(b.all[about], ", "))
+}
+
+// listOf is the list in which problems name entries of a kind.
+func listOf(kind policy.ChangeKind) string {
+	for _, l := range listTable {
+		if l.kind == kind {
+			return l.name
+		}
+	}
+	return ""
 }

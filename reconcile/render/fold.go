@@ -24,8 +24,8 @@ type fold struct {
 	groups      ordered[ign.PasswdGroup]
 }
 
-// add merges one more config.
-func (f *fold) add(c ign.Config) {
+// add merges one more config; turn is its number, which those after it are above.
+func (f *fold) add(turn int, c ign.Config) {
 	c = detach(c)
 	st := c.Storage
 	nodes := keys(keys(keys(nil, st.Files), st.Directories), st.Links) // files, directories and links share their keys
@@ -48,12 +48,12 @@ func (f *fold) add(c ign.Config) {
 		merged = v35.Merge(part, child)
 		oneOwner(merged.Storage, child.Storage)
 	}
-	f.files.put(files, merged.Storage.Files, st.Files)
-	f.directories.put(directories, merged.Storage.Directories, st.Directories)
-	f.links.put(links, merged.Storage.Links, st.Links)
-	f.units.put(units, merged.Systemd.Units, c.Systemd.Units)
-	f.users.put(users, merged.Passwd.Users, c.Passwd.Users)
-	f.groups.put(groups, merged.Passwd.Groups, c.Passwd.Groups)
+	f.files.put(turn, files, merged.Storage.Files, st.Files)
+	f.directories.put(turn, directories, merged.Storage.Directories, st.Directories)
+	f.links.put(turn, links, merged.Storage.Links, st.Links)
+	f.units.put(turn, units, merged.Systemd.Units, c.Systemd.Units)
+	f.users.put(turn, users, merged.Passwd.Users, c.Passwd.Users)
+	f.groups.put(turn, groups, merged.Passwd.Groups, c.Passwd.Groups)
 	f.rest = withoutLists(merged)
 }
 
@@ -66,23 +66,9 @@ func (f *fold) known(paths []string) map[string]bool {
 	return taken
 }
 
-// config is the result so far.
-func (f *fold) config() ign.Config {
-	c := f.rest
-	c.Storage.Files = attach(f.files.list())
-	c.Storage.Directories = f.directories.list()
-	c.Storage.Links = f.links.list()
-	c.Systemd.Units = f.units.list()
-	c.Passwd.Users = f.users.list()
-	c.Passwd.Groups = f.groups.list()
-	return c
-}
-
-func withoutLists(c ign.Config) ign.Config {
-	c.Storage.Files, c.Storage.Directories, c.Storage.Links = nil, nil, nil
-	c.Systemd.Units = nil
-	c.Passwd.Users, c.Passwd.Groups = nil, nil
-	return c
+// lists are those of the result so far.
+func (f *fold) lists() lists {
+	return lists{attach(f.files.list()), f.directories.list(), f.links.list(), f.units.list(), f.users.list(), f.groups.list()}
 }
 
 // detach says explicitly that contents which a config sets are not compressed or not verified. Unsaid, Merge would pair

@@ -3,9 +3,7 @@ package render
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
@@ -35,14 +33,19 @@ type Rendered struct {
 	Inputs []string
 	// Warnings are what a person should know and nothing is stopped by.
 	Warnings []string
+	// Notices are what MachineConfigs set more than once, which the order of merging decides. They are no errors.
+	Notices []Notice
 
-	winners map[entry]string
+	book *book
 }
 
 // Winner returns the name of the MachineConfig that set an entry last, or "" if the config has no such entry. A kernel
 // argument or an extension is its own name; kinds of which there is one have the name "".
 func (r Rendered) Winner(kind policy.ChangeKind, name string) string {
-	return r.winners[entry{kind, name}]
+	if r.book == nil {
+		return ""
+	}
+	return r.book.last(entry{kind, name})
 }
 
 // Merge renders a pool: it orders the MachineConfigs, validates each, merges them, validates the result and names it.
@@ -51,138 +54,84 @@ func Merge(pool string, mcs []*mcfgv1.MachineConfig, d Defaults) (Rendered, erro
 	return new(Renderer).Merge(pool, mcs, d)
 }
 
-// input is one MachineConfig as merging needs it.
-type input struct {
-	name      string
-	generated bool
-	config    machineconfig.Config
-}
-
-// merge is the work behind Merge, for inputs that are valid and in order; all but the name.
-func merge(pool string, inputs []input, d Defaults) (Rendered, error) {
-	var f fold
-	b := newBook()
-	out := machineconfig.Config{HasIgnition: true, KernelType: "default", OSImageURL: d.OSImageURL, ExtensionsImage: d.ExtensionsImage}
-	r := Rendered{Pool: pool}
+// merge does the work behind Merge for inputs that are valid and in order. It leaves behind what the next call may use
+// again, and takes it from the last call.
+func (m *memory) merge(pool string, inputs []input, last *memory) error {
+	m.contests = findContests(inputs)
+	fresh, err := m.contests.settle(inputs, last.contests)
+	if err != nil {
+		return fmt.Errorf("rendering pool %s: %w", pool, err)
+	}
+	m.foldRest(inputs, last)
+	all, texts, err := gatherAll(inputs, m.contests)
+	if err != nil {
+		return fmt.Errorf("rendering pool %s: %w", pool, err)
+	}
+	rest := plainOf(inputs, m.defaults)
+	rest.Ignition = m.rest
+	b := &book{inputs: inputs}
+	whole := rest
+	whole.Ignition = all.into(rest.Ignition)
+	if bad := validateMerged(whole, fresh, b); len(bad) > 0 {
+		return fmt.Errorf("merging the MachineConfigs of pool %s: %w", pool, errors.Join(bad...))
+	}
+	doc := document{texts: texts}
+	hashed, err := doc.finish(rest)
+	if err != nil {
+		return fmt.Errorf("rendering pool %s: %w", pool, err)
+	}
+	r := Rendered{Pool: pool, Spec: doc.spec, Config: whole, book: b}
 	for _, in := range inputs {
 		r.Inputs = append(r.Inputs, in.name)
-		if in.config.HasIgnition {
-			f.add(in.config.Ignition)
-			b.ignition(in.name, in.config.Ignition)
-		}
-		addPlain(&out, in, b)
 	}
-	out.Ignition = f.config()
-	out.Ignition.Ignition.Version = machineconfig.Version
-	if bad := validateMerged(out, b); len(bad) > 0 {
-		return Rendered{}, fmt.Errorf("merging the MachineConfigs of pool %s: %w", pool, errors.Join(bad...))
-	}
-	var err error
-	if r.Spec, err = out.Spec(); err != nil {
-		return Rendered{}, fmt.Errorf("rendering pool %s: %w", pool, err)
-	}
-	r.Config, r.winners = out, b.last
 	r.Config.KernelArguments, r.Config.Extensions = r.Spec.KernelArguments, r.Spec.Extensions
-	warning, err := guardSize(r)
-	if err != nil {
-		return Rendered{}, err
+	if r.Warnings, err = guardSize(r, &doc, m.limit); err != nil {
+		return err
 	}
-	if warning != "" {
-		r.Warnings = append(r.Warnings, warning)
-	}
-	return r, nil
+	r.Notices = notices(inputs, m.contests)
+	r.Name = nameOf(pool, hashed)
+	m.rendered = r
+	return nil
 }
 
-// addPlain merges what is not Ignition's: FIPS is on if any asks for it, lists are put together with their repetitions,
+// foldRest merges what is beside the lists, of the few inputs that have such.
+func (m *memory) foldRest(inputs []input, last *memory) {
+	for _, in := range inputs {
+		if in.config.HasIgnition && !in.plain {
+			m.restOf = append(m.restOf, in.fragment)
+		}
+	}
+	if m.rest = last.rest; !slices.Equal(m.restOf, last.restOf) {
+		var f fold
+		for i, fragment := range m.restOf {
+			f.add(i, withoutLists(fragment.config.Ignition))
+		}
+		m.rest = f.rest
+	}
+	m.rest.Ignition.Version = machineconfig.Version
+}
+
+// plainOf merges what is not Ignition's: FIPS is on if any asks for it, lists are put together with their repetitions,
 // and of single values the last given wins.
-func addPlain(out *machineconfig.Config, in input, b *book) {
-	c := in.config
-	out.KernelArguments = append(out.KernelArguments, c.KernelArguments...)
-	out.Extensions = append(out.Extensions, c.Extensions...)
-	for _, k := range machineconfig.SplitKargs(c.KernelArguments) {
-		b.set(in.name, policy.KindKargs, k)
-	}
-	for _, e := range c.Extensions {
-		b.set(in.name, policy.KindExtensions, e)
-	}
-	if c.FIPS {
-		out.FIPS = true
-		b.set(in.name, policy.KindFIPS, "")
-	}
-	if !defaultKernel(c.KernelType) {
-		out.KernelType = c.KernelType
-		b.set(in.name, policy.KindKernelType, "")
-	}
-	if in.generated {
-		return // a generated config's images are those of the cluster at the time
-	}
-	if c.OSImageURL != "" {
-		out.OSImageURL = c.OSImageURL
-		b.set(in.name, policy.KindOSImage, "")
-	}
-	if c.ExtensionsImage != "" {
-		out.ExtensionsImage = c.ExtensionsImage
-	}
-}
-
-// validateMerged looks for what merging can break in configs that are each valid: entries that several of them set, and
-// rules between entries.
-func validateMerged(c machineconfig.Config, b *book) (bad []error) {
-	contested := c
-	i := &contested.Ignition
-	i.Storage.Files = keep(c.Ignition.Storage.Files, policy.KindFile, b)
-	i.Storage.Directories = keep(c.Ignition.Storage.Directories, policy.KindDirectory, b)
-	i.Storage.Links = keep(c.Ignition.Storage.Links, policy.KindLink, b)
-	i.Systemd.Units = keep(c.Ignition.Systemd.Units, policy.KindUnit, b)
-	found := map[string]bool{}
-	for _, err := range slices.Concat(machineconfig.Validate(contested), machineconfig.Check(contested), machineconfig.ValidateBetween(c)) {
-		found[b.explain(err)] = true // the checks overlap
-	}
-	for _, text := range slices.Sorted(maps.Keys(found)) {
-		bad = append(bad, errors.New(text))
-	}
-	if kernelDevel(c.Extensions) && !defaultKernel(c.KernelType) {
-		bad = append(bad, fmt.Errorf("extension kernel-devel (of MachineConfig %s) needs the default kernel, not %s (of MachineConfig %s): remove one of them",
-			b.last[entry{policy.KindExtensions, "kernel-devel"}], c.KernelType, b.last[entry{policy.KindKernelType, ""}]))
-	}
-	return bad
-}
-
-// keep returns the items that more than one input set.
-func keep[T interface{ Key() string }](list []T, kind policy.ChangeKind, b *book) (contested []T) {
-	for _, x := range list {
-		if len(b.all[entry{kind, x.Key()}]) > 1 {
-			contested = append(contested, x)
+func plainOf(inputs []input, d Defaults) machineconfig.Config {
+	out := machineconfig.Config{HasIgnition: true, KernelType: "default", OSImageURL: d.OSImageURL, ExtensionsImage: d.ExtensionsImage}
+	for _, in := range inputs {
+		c := &in.config
+		out.KernelArguments = append(out.KernelArguments, c.KernelArguments...)
+		out.Extensions = append(out.Extensions, c.Extensions...)
+		out.FIPS = out.FIPS || c.FIPS
+		if !defaultKernel(c.KernelType) {
+			out.KernelType = c.KernelType
+		}
+		if in.generated {
+			continue // a generated config's images are those of the cluster at the time
+		}
+		if c.OSImageURL != "" {
+			out.OSImageURL = c.OSImageURL
+		}
+		if c.ExtensionsImage != "" {
+			out.ExtensionsImage = c.ExtensionsImage
 		}
 	}
-	return contested
-}
-
-// explain adds to a problem of the merged config who set the entry that it is about. The entry's index is left out: it
-// counts in a list that nobody has.
-func (b *book) explain(err error) string {
-	text := err.Error()
-	place, _, _ := strings.Cut(text, ":")
-	list, rest, _ := strings.Cut(place, "[")
-	_, rest, ok := strings.Cut(rest, "] ")
-	if !ok {
-		return text
-	}
-	text = list + " " + rest + text[len(place):]
-	var about entry // the longest name that fits, for names may have blanks in them
-	for e := range b.all {
-		if kindLists[e.kind] == list && len(e.name) > len(about.name) && (rest == e.name || strings.HasPrefix(rest, e.name+" ")) {
-			about = e
-		}
-	}
-	if about.name == "" {
-		return text
-	}
-	return text + " (set by MachineConfigs " + strings.Join(b.all[about], ", ") + ")"
-}
-
-// kindLists are the lists in which problems name entries.
-var kindLists = map[policy.ChangeKind]string{
-	policy.KindFile: "files", policy.KindDirectory: "directories", policy.KindLink: "links",
-	policy.KindUnit: "units", policy.KindUser: "users", policy.KindGroup: "groups",
+	return out
 }

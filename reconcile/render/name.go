@@ -26,12 +26,15 @@ func Name(pool string, spec mcfgv1.MachineConfigSpec) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("naming the rendered config of pool %s: %w", pool, err)
 	}
-	return nameOf(pool, text), nil
+	return nameOf(pool, [][]byte{text}), nil
 }
 
-func nameOf(pool string, text []byte) string {
+// nameOf takes the hashed text in pieces.
+func nameOf(pool string, text [][]byte) string {
 	h := md5.New() //nolint:gosec // see the import
 	h.Write(salt[:])
-	h.Write(text)
+	for _, piece := range text {
+		h.Write(piece)
+	}
 	return "rendered-" + pool + "-" + hex.EncodeToString(h.Sum(nil))
 }

@@ -17,13 +17,19 @@ const generatedBy = "machineconfiguration.openshift.io/generated-by-controller-v
 // name, then all others by name. So a custom pool's 00-infra wins over the 99-worker that it inherits.
 func Order(mcs []*mcfgv1.MachineConfig) []*mcfgv1.MachineConfig {
 	return slices.SortedStableFunc(slices.Values(mcs), func(a, b *mcfgv1.MachineConfig) int {
-		return cmp.Or(cmp.Compare(layer(a), layer(b)), cmp.Compare(a.Name, b.Name))
+		return compare(isWorker(a), isWorker(b), a.Name, b.Name)
 	})
 }
 
-func layer(mc *mcfgv1.MachineConfig) int {
-	if mc.Labels[RoleLabel] == "worker" {
-		return 0
+func isWorker(mc *mcfgv1.MachineConfig) bool { return mc.Labels[RoleLabel] == "worker" }
+
+// compare orders two by their layer and their name.
+func compare(aWorker, bWorker bool, a, b string) int {
+	switch {
+	case aWorker == bWorker:
+		return cmp.Compare(a, b)
+	case aWorker:
+		return -1
 	}
 	return 1
 }

@@ -7,6 +7,8 @@ type ordered[T util.Keyed] struct {
 	items []T
 	dead  []bool
 	place map[string]int
+	// born says with which config each item came into the list: the one that gives it its place.
+	born map[string]int
 }
 
 // meeting is what a config and the result so far have to do with each other in one list.
@@ -36,11 +38,11 @@ func (o *ordered[T]) has(key string) bool {
 	return ok
 }
 
-// put brings a config's list in: where its items met some of ours, as they were merged, and else as they are. Known
-// items go to their places, new ones to the end in the config's order, and ours that the merge dropped go out.
-func (o *ordered[T]) put(m meeting[T], merged, list []T) {
+// put brings the list of config number turn in: where its items met some of ours, as they were merged, and else as they
+// are. Known items go to their places, new ones to the end in the config's order, and ours that the merge dropped go out.
+func (o *ordered[T]) put(turn int, m meeting[T], merged, list []T) {
 	if o.place == nil {
-		o.place = map[string]int{}
+		o.place, o.born = map[string]int{}, map[string]int{}
 	}
 	byKey := make(map[string]T, len(merged))
 	for _, x := range merged {
@@ -61,7 +63,7 @@ func (o *ordered[T]) put(m meeting[T], merged, list []T) {
 			o.items[i] = x
 			continue
 		}
-		o.place[k] = len(o.items)
+		o.place[k], o.born[k] = len(o.items), turn
 		o.items = append(o.items, x)
 		o.dead = append(o.dead, false)
 	}
@@ -79,12 +81,4 @@ func (o *ordered[T]) list() (all []T) {
 		}
 	}
 	return all
-}
-
-// keys appends the keys of a list's items.
-func keys[T util.Keyed](to []string, list []T) []string {
-	for _, x := range list {
-		to = append(to, x.Key())
-	}
-	return to
 }

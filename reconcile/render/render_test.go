@@ -222,17 +222,30 @@ func randomMCs(r *rand.Rand) (mcs []*mcfgv1.MachineConfig) {
 	return mcs
 }
 
-func TestTooLargeNamesTheLargest(t *testing.T) {
+func TestSize(t *testing.T) {
 	big := func(n int) string { return base64.StdEncoding.EncodeToString(make([]byte, n)) }
-	_, err := render.Merge("worker", []*mcfgv1.MachineConfig{
-		mc("10-small", "worker", plain("/etc/small", "x")),
-		mc("20-big", "worker", file("/etc/big", `,"contents":{"source":"data:;base64,`+big(1_200_000)+`"}`)),
-	}, render.Defaults{})
-	if err == nil || !strings.Contains(err.Error(), "more than the 1572864 that a cluster stores") || !strings.Contains(err.Error(), "file /etc/big (1600013 bytes, from MachineConfig 20-big), file /etc/small") {
+	of := func(n int) []*mcfgv1.MachineConfig {
+		return []*mcfgv1.MachineConfig{
+			mc("10-small", "worker", plain("/etc/small", "x")),
+			mc("20-big", "worker", file("/etc/big", `,"contents":{"source":"data:;base64,`+big(n)+`"}`)),
+		}
+	}
+	if r := merged(t, of(380_000)...); len(r.Warnings) > 0 {
+		t.Errorf("500 kB are warned of: %q", r.Warnings)
+	}
+	r := merged(t, of(400_000)...)
+	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "34 % of the most that a cluster stores; the largest are file /etc/big (533349 bytes, from MachineConfig 20-big), file /etc/small") {
+		t.Errorf("warnings %q", r.Warnings)
+	}
+	_, err := render.Merge("worker", of(1_175_000), render.Defaults{}) // alone its spec would pass
+	if err == nil || !strings.Contains(err.Error(), "more than the 1572864 that a cluster stores") || !strings.Contains(err.Error(), "file /etc/big (1566681 bytes, from MachineConfig 20-big), file /etc/small") {
 		t.Errorf("got %v", err)
 	}
-	r := merged(t, mc("20-big", "worker", file("/etc/big", `,"contents":{"source":"data:;base64,`+big(1_000_000)+`"}`)))
-	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "84 % of the most") {
-		t.Errorf("warnings %q", r.Warnings)
+	var many []*mcfgv1.MachineConfig
+	for i := range 3000 {
+		many = append(many, mc(fmt.Sprintf("%05d", i), "worker", ""))
+	}
+	if _, err := render.Merge("worker", many, render.Defaults{}); err == nil || !strings.Contains(err.Error(), "3000 MachineConfigs; the list of them") {
+		t.Errorf("got %v", err)
 	}
 }

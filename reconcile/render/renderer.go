@@ -1,137 +1,99 @@
 package render
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash"
+	"slices"
 	"sync"
 
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-
-	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
 
-// Renderer renders pools and remembers, by digests of the content, what the last call for each pool parsed and
-// returned: one changed MachineConfig of many costs one parse and the merge, and nothing changed costs the digests. It
-// gives the same answers as Merge; losing it loses time only. The zero value is ready, and safe for concurrent use.
+// Renderer renders pools and remembers what the last call for each pool read, wrote and returned: one changed
+// MachineConfig of many costs its own reading, a look at the keys of all, and putting the text together; nothing changed
+// costs a look at each object. It gives the same answers as Merge; losing it loses time only. The zero value is ready,
+// and safe for concurrent use.
+//
+// An object with a UID and a resource version is taken to hold the bytes, labels and annotations that it held under the
+// same two before, where these lie at the same place in memory; all its other fields are compared. So do not write into
+// the bytes of Spec.Config.Raw, or into the maps, of an object that came from the API server; to set new ones is fine. All
+// other objects are known by a digest of their content.
 type Renderer struct {
 	mu    sync.Mutex
-	pools map[string]memory
+	pools map[string]*memory
+
+	// limit replaces MaxSize in measurements.
+	limit int
 }
 
-// digest identifies a spec's content.
-type digest [sha256.Size]byte
-
-// memory is what one pool's last call left behind.
+// memory is what one pool's last call left behind. It is never written to once it is there.
 type memory struct {
-	key      digest
+	defaults Defaults
 	rendered Rendered
 	err      error
-	judged   map[digest]judgement
-	pieces   pieces
-}
 
-// judgement is a spec, parsed and checked.
-type judgement struct {
-	config machineconfig.Config
-	bad    []error
+	// seen are the objects in the order in which they were given, place says where each name stands.
+	seen  []sighting
+	place map[string]int
+	// twice are names that stand more than once.
+	twice map[string]bool
+	// known are the fragments by content.
+	known map[digest]*fragment
+
+	// merged are the inputs of rendered, the rest what is kept of merging them.
+	merged   []input
+	contests contests
+	rest     ign.Config
+	restOf   []*fragment
+	limit    int
 }
 
 // Merge does what the function Merge does.
 func (r *Renderer) Merge(pool string, mcs []*mcfgv1.MachineConfig, d Defaults) (Rendered, error) {
-	mcs = Order(mcs)
-	digests := make([]digest, len(mcs))
-	for i, mc := range mcs {
-		digests[i] = digestOf(mc.Spec)
-	}
-	key := keyOf(mcs, digests, d)
-	known, last := r.recall(pool)
-	if last.judged != nil && last.key == key {
+	last, others := r.recall(pool)
+	if last.knows(mcs, d) {
 		return last.rendered, last.err
 	}
-	m := memory{key: key, judged: make(map[digest]judgement, len(mcs))}
-	bad := selectionProblems(pool, mcs)
-	var inputs []input
-	for i, mc := range mcs {
-		j, ok := known(digests[i])
-		if !ok {
-			j.config, j.bad = judge(mc.Spec)
-		}
-		m.judged[digests[i]] = j
-		bad = append(bad, blame(mc.Name, j.bad))
-		_, generated := mc.Annotations[generatedBy]
-		inputs = append(inputs, input{mc.Name, generated, j.config})
+	m := &memory{defaults: d, limit: r.limit}
+	m.look(mcs, append([]*memory{last}, others...))
+	inputs, bad := m.inputs(pool)
+	switch {
+	case len(bad) > 0:
+		m.err = errors.Join(bad...)
+	case last.err == nil && d == last.defaults && slices.Equal(inputs, last.merged):
+		m.rendered, m.merged, m.contests, m.rest, m.restOf = last.rendered, last.merged, last.contests, last.rest, last.restOf
+	default:
+		m.merged = inputs
+		m.err = m.merge(pool, inputs, last)
 	}
-	if m.err = errors.Join(bad...); m.err == nil {
-		m.render(pool, inputs, d, last)
+	if m.err != nil {
+		m.contests, m.rest, m.restOf, m.merged = contests{}, ign.Config{}, nil, nil // what a merge that failed decided was not judged
 	}
 	r.remember(pool, m)
 	return m.rendered, m.err
 }
 
-// render merges and names, with the last call's pieces of text.
-func (m *memory) render(pool string, inputs []input, d Defaults, last memory) {
-	rendered, err := merge(pool, inputs, d)
-	if err != nil {
-		m.err = err
-		return
-	}
-	m.pieces = pieces{}
-	text, err := m.pieces.hashed(rendered.Spec, last.pieces)
-	if err != nil {
-		m.err = fmt.Errorf("naming the rendered config of pool %s: %w", pool, err)
-		return
-	}
-	rendered.Name = nameOf(pool, text)
-	m.rendered = rendered
-}
-
-// selectionProblems are those of the list as a whole.
-func selectionProblems(pool string, mcs []*mcfgv1.MachineConfig) (bad []error) {
-	if len(mcs) == 0 {
-		bad = append(bad, fmt.Errorf("pool %s selects no MachineConfigs: label some for it, or change its machineConfigSelector", pool))
-	}
-	seen := map[string]bool{}
-	for _, mc := range mcs {
-		if len(mc.Labels) == 0 {
-			bad = append(bad, fmt.Errorf("MachineConfig %s: it has no labels, so that no pool can mean it: label it %s=<role>", mc.Name, RoleLabel))
-		}
-		if seen[mc.Name] {
-			bad = append(bad, fmt.Errorf("MachineConfig %s: there are two of this name: rename one", mc.Name))
-		}
-		seen[mc.Name] = true
-	}
-	return bad
-}
-
-// recall returns what is remembered of a pool, and a look-up of specs that any pool has judged.
-func (r *Renderer) recall(pool string) (known func(digest) (judgement, bool), last memory) {
+// recall returns what is remembered of a pool, and of the others.
+func (r *Renderer) recall(pool string) (last *memory, others []*memory) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	last = r.pools[pool]
-	tables := []map[digest]judgement{last.judged}
 	for name, m := range r.pools {
 		if name != pool {
-			tables = append(tables, m.judged)
+			others = append(others, m)
 		}
 	}
-	return func(d digest) (judgement, bool) {
-		for _, t := range tables { // the tables are never written to once they are here
-			if j, ok := t[d]; ok {
-				return j, true
-			}
-		}
-		return judgement{}, false
-	}, last
+	if last = r.pools[pool]; last == nil {
+		last = &memory{}
+	}
+	return last, others
 }
 
-func (r *Renderer) remember(pool string, m memory) {
+func (r *Renderer) remember(pool string, m *memory) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pools == nil {
-		r.pools = map[string]memory{}
+		r.pools = map[string]*memory{}
 	}
 	r.pools[pool] = m
 }
@@ -143,56 +105,59 @@ func (r *Renderer) Forget(pool string) {
 	delete(r.pools, pool)
 }
 
-// digestOf is the digest of everything in a spec that parsing and checking look at.
-func digestOf(spec mcfgv1.MachineConfigSpec) digest {
-	h := sha256.New()
-	raw := spec.Config.Raw
-	if raw == nil && spec.Config.Object != nil {
-		var err error
-		if raw, err = spec.Config.MarshalJSON(); err != nil {
-			raw = []byte(err.Error()) // Parse refuses it with the same words
+// look reads all objects, as far as none of the memories knows them; the first is this pool's.
+func (m *memory) look(mcs []*mcfgv1.MachineConfig, memories []*memory) {
+	m.seen = make([]sighting, len(mcs))
+	m.place, m.twice = make(map[string]int, len(mcs)), map[string]bool{}
+	m.known = make(map[digest]*fragment, len(mcs))
+	last := memories[0]
+	for i, mc := range mcs {
+		if _, again := m.place[mc.Name]; again {
+			m.twice[mc.Name] = true
+		}
+		m.place[mc.Name] = i
+		s := &m.seen[i]
+		if was := last.sighted(i, mc.Name); was != nil && was.same(mc) {
+			*s = *was
+		} else {
+			*s = sight(mc)
+			s.fragment = m.known[s.digest]
+			for n := 0; n < len(memories) && s.fragment == nil; n++ {
+				s.fragment = memories[n].known[s.digest]
+			}
+			if s.fragment == nil {
+				s.fragment = read(mc.Spec)
+			}
+		}
+		m.known[s.digest] = s.fragment
+	}
+}
+
+// inputs returns what was seen in the order of merging, and every problem of it.
+func (m *memory) inputs(pool string) (inputs []input, bad []error) {
+	if len(m.seen) == 0 {
+		return nil, []error{fmt.Errorf("pool %s selects no MachineConfigs: label some for it, or change its machineConfigSelector", pool)}
+	}
+	order := make([]*sighting, len(m.seen))
+	for i := range m.seen {
+		order[i] = &m.seen[i]
+	}
+	slices.SortStableFunc(order, func(a, b *sighting) int { return compare(a.worker, b.worker, a.name, b.name) })
+	inputs = make([]input, len(order))
+	for i, s := range order {
+		if !s.labelled {
+			bad = append(bad, fmt.Errorf("MachineConfig %s: it has no labels, so that no pool can mean it: label it %s=<role>", s.name, RoleLabel))
+		}
+		if m.twice[s.name] {
+			bad = append(bad, fmt.Errorf("MachineConfig %s: there are two of this name: rename one", s.name))
+			delete(m.twice, s.name) // once is enough
+		}
+		inputs[i] = input{s.name, s.worker, s.generated, s.fragment}
+	}
+	for _, in := range inputs {
+		if err := blame(in.name, in.bad); err != nil {
+			bad = append(bad, err)
 		}
 	}
-	h.Write([]byte{boolByte(spec.FIPS), boolByte(raw != nil)})
-	write(h, string(raw), spec.KernelType, spec.OSImageURL, spec.BaseOSExtensionsContainerImage)
-	writeList(h, spec.KernelArguments)
-	writeList(h, spec.Extensions)
-	return digest(h.Sum(nil))
-}
-
-// keyOf is the digest of everything that a result depends on.
-func keyOf(mcs []*mcfgv1.MachineConfig, digests []digest, d Defaults) digest {
-	h := sha256.New()
-	write(h, d.OSImageURL, d.ExtensionsImage)
-	for i, mc := range mcs {
-		_, generated := mc.Annotations[generatedBy]
-		h.Write([]byte{boolByte(generated), boolByte(len(mc.Labels) > 0), byte(layer(mc))})
-		write(h, mc.Name)
-		h.Write(digests[i][:])
-	}
-	return digest(h.Sum(nil))
-}
-
-// write adds texts with their lengths, so that no two lists of texts look alike.
-func write(h hash.Hash, texts ...string) {
-	var n [8]byte
-	for _, s := range texts {
-		binary.LittleEndian.PutUint64(n[:], uint64(len(s)))
-		h.Write(n[:])
-		h.Write([]byte(s))
-	}
-}
-
-func writeList(h hash.Hash, list []string) {
-	var n [8]byte
-	binary.LittleEndian.PutUint64(n[:], uint64(len(list)))
-	h.Write(n[:])
-	write(h, list...)
-}
-
-func boolByte(b bool) byte {
-	if b {
-		return 1
-	}
-	return 0
+	return inputs, bad
 }

@@ -86,52 +86,20 @@ func TestMergingLeavesTheInputsAlone(t *testing.T) {
 	}
 }
 
-// corpus is n MachineConfigs of four files of 130 bytes and a unit each.
-func corpus(n int) (mcs []*mcfgv1.MachineConfig) {
-	text := bytes.Repeat([]byte("a%20line%20of%20text%0A"), 6)
-	for i := range n {
-		body := `"storage":{"files":[`
-		for f := range 4 {
-			if f > 0 {
-				body += ","
-			}
-			body += fmt.Sprintf(`{"path":"/etc/conf.d/%d/%d","mode":420,"contents":{"source":"data:,%d%s"}}`, i, f, i, text)
-		}
-		body += fmt.Sprintf(`]},"systemd":{"units":[{"name":"u%d.service","enabled":true,"contents":"[Service]\nExecStart=/bin/true\n"}]}`, i)
-		mcs = append(mcs, mc(fmt.Sprintf("%05d", i), "worker", body))
+// TestNothingChangedCostsALook guards what makes a controller with many pools cheap; BenchmarkMerge has the times.
+func TestNothingChangedCostsALook(t *testing.T) {
+	mcs := shapes[0].corpus(100)
+	var r render.Renderer
+	mustMerge(t, &r, mcs)
+	if n := testing.AllocsPerRun(20, func() { mustMerge(t, &r, mcs) }); n > 0 {
+		t.Errorf("looking at the very same objects again allocates %.0f times", n)
 	}
-	return mcs
-}
-
-func BenchmarkMerge(b *testing.B) {
-	for _, n := range []int{10, 100, 1000} {
-		mcs := corpus(n)
-		b.Run(fmt.Sprintf("cold/%d", n), func(b *testing.B) {
-			for b.Loop() {
-				mustMerge(b, new(render.Renderer), mcs)
-			}
-		})
-		b.Run(fmt.Sprintf("one-changed/%d", n), func(b *testing.B) {
-			r := new(render.Renderer)
-			mustMerge(b, r, mcs)
-			turn := 0
-			for b.Loop() {
-				turn++
-				mcs[n/2] = mc(mcs[n/2].Name, "worker", plain("/etc/changing", fmt.Sprint(turn)))
-				mustMerge(b, r, mcs)
-			}
-		})
-		b.Run(fmt.Sprintf("nothing-changed/%d", n), func(b *testing.B) {
-			r := new(render.Renderer)
-			for b.Loop() {
-				mustMerge(b, r, mcs)
-			}
-		})
+	copies := make([]*mcfgv1.MachineConfig, len(mcs))
+	for i, m := range mcs {
+		copied := *m // as a cache that need not copy hands out
+		copies[len(mcs)-1-i] = &copied
 	}
-}
-
-func mustMerge(b *testing.B, r *render.Renderer, mcs []*mcfgv1.MachineConfig) {
-	if _, err := r.Merge("worker", mcs, render.Defaults{}); err != nil {
-		b.Fatal(err)
+	if n := testing.AllocsPerRun(20, func() { mustMerge(t, &r, copies) }); n > 1 {
+		t.Errorf("looking at them in another order allocates %.0f times", n)
 	}
 }

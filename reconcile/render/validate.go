@@ -3,12 +3,15 @@ package render
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/transpile/ignition"
 )
 
 // The words that kernelType and extensions may hold.
@@ -26,6 +29,10 @@ func Validate(mc *mcfgv1.MachineConfig) (machineconfig.Config, error) {
 // judge parses and checks a spec.
 func judge(spec mcfgv1.MachineConfigSpec) (machineconfig.Config, []error) {
 	var bad []error
+	spec, err := ignition.UpgradeSpec(spec)
+	if err != nil {
+		return machineconfig.Config{}, flatten(err)
+	}
 	c, err := machineconfig.Parse(spec)
 	if err != nil {
 		bad = append(bad, flatten(err)...)
@@ -64,4 +71,49 @@ func flatten(err error) []error {
 		return joined.Unwrap()
 	}
 	return []error{err}
+}
+
+// validateMerged looks for what merging can break in configs that are each valid: entries that several of them set, as far
+// as these are fresh, what is beside the lists, and rules between entries.
+func validateMerged(c machineconfig.Config, fresh contests, b *book) (bad []error) {
+	contested := c
+	contested.Ignition = take(fresh.bring().Ignition).into(c.Ignition)
+	found := map[string]bool{}
+	for _, err := range slices.Concat(machineconfig.Validate(contested), machineconfig.Check(contested), validateBetween(c)) {
+		found[b.explain(err)] = true // the checks overlap
+	}
+	for _, text := range slices.Sorted(maps.Keys(found)) {
+		bad = append(bad, errors.New(text))
+	}
+	if kernelDevel(c.Extensions) && !defaultKernel(c.KernelType) {
+		bad = append(bad, fmt.Errorf("extension kernel-devel (of MachineConfig %s) needs the default kernel, not %s (of MachineConfig %s): remove one of them",
+			b.last(entry{policy.KindExtensions, "kernel-devel"}), c.KernelType, b.last(entry{policy.KindKernelType, ""})))
+	}
+	return bad
+}
+
+// validateBetween asks Ignition for the rules between entries, if there can be anything to say: it compares every path with
+// every link.
+func validateBetween(c machineconfig.Config) []error {
+	st := c.Ignition.Storage
+	if len(st.Links) == 0 {
+		return nil
+	}
+	links := make(map[string]bool, len(st.Links))
+	for _, l := range st.Links {
+		if l.Target == nil || *l.Target == "" || l.Hard != nil && *l.Hard {
+			return machineconfig.ValidateBetween(c)
+		}
+		links[l.Path] = true
+	}
+	for _, paths := range [][]string{keys(nil, st.Files), keys(nil, st.Directories), keys(nil, st.Links)} {
+		for _, p := range paths {
+			for i := range len(p) {
+				if p[i] == '/' && links[p[:i]] {
+					return machineconfig.ValidateBetween(c)
+				}
+			}
+		}
+	}
+	return nil
 }

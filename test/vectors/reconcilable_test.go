@@ -8,6 +8,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/policy"
 )
@@ -37,7 +38,10 @@ func TestRefusalsAgreeWithTheOriginal(t *testing.T) {
 	seen := map[string]bool{}
 	for _, c := range load[[]reconcilableCase](t, "reconcilable.json") {
 		t.Run(c.Case, func(t *testing.T) {
-			overrides := policy.OverridesFrom(operatorv1.IrreconcilableValidationOverrides{Storage: c.Overrides})
+			overrides := policy.OverridesOf(&operatorv1.MachineConfiguration{
+				ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{policy.InPlaceAnnotation: "openshift"}},
+				Spec:       operatorv1.MachineConfigurationSpec{IrreconcilableValidationOverrides: operatorv1.IrreconcilableValidationOverrides{Storage: c.Overrides}},
+			})
 			got := policy.Refuse(parse(t, c.Old), parse(t, c.New), overrides)
 			if (len(got) == 0) != c.Reconcilable {
 				reconcilableExceptions.differs(t, c.Case, seen, "refused for %v; the original says reconcilable=%v %s", got, c.Reconcilable, c.Error)
@@ -45,7 +49,7 @@ func TestRefusalsAgreeWithTheOriginal(t *testing.T) {
 			if want := refusedField[c.Case]; !c.Reconcilable && (want == "" || !strings.Contains(fmt.Sprint(got), want)) {
 				t.Errorf("the refusal %v does not name %q", got, want)
 			}
-			if len(c.Overrides) > 0 && len(policy.Refuse(parse(t, c.Old), parse(t, c.New), policy.Overrides{})) == 0 {
+			if len(c.Overrides) > 0 && len(policy.Refuse(parse(t, c.Old), parse(t, c.New), policy.Overrides{OpenShift: true})) == 0 {
 				t.Error("without the override it is not refused either, so the case shows nothing")
 			}
 		})

@@ -1,8 +1,6 @@
 package hosttest
 
 import (
-	"context"
-	"errors"
 	"io/fs"
 	"testing"
 
@@ -15,6 +13,7 @@ func Conformance(t *testing.T, open func(*testing.T) host.Host) {
 	for _, c := range conformance {
 		t.Run(c.says, func(t *testing.T) { c.check(probe{t, open(t)}) })
 	}
+	AccountConformance(t, open)
 }
 
 // conformance is the suite: what a host promises, and how it is tried.
@@ -208,64 +207,4 @@ var conformance = []struct {
 		_, err = p.h.Store.Get(d)
 		p.fails(err, fs.ErrNotExist)
 	}},
-}
-
-// probe asks a host and compares.
-type probe struct {
-	t *testing.T
-	h host.Host
-}
-
-func (p probe) ctx() context.Context { return p.t.Context() }
-
-func (p probe) ok(err error) {
-	p.t.Helper()
-	if err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-// fails wants an error, of a kind where one is given.
-func (p probe) fails(err, kind error) {
-	p.t.Helper()
-	if err == nil || kind != nil && !errors.Is(err, kind) {
-		p.t.Errorf("got error %v, want %v", err, kind)
-	}
-}
-
-func (p probe) write(at string, mode uint32, text string) {
-	p.t.Helper()
-	p.ok(p.h.Files.Write(at, host.Entry{Mode: mode}, []byte(text)))
-}
-
-func (p probe) is(at string, want host.Entry) {
-	p.t.Helper()
-	if got, err := p.h.Files.Stat(at); err != nil || got != want {
-		p.t.Errorf("%s is %+v, %v; want %+v", at, got, err, want)
-	}
-}
-
-func (p probe) unit(name string, want host.Unit) {
-	p.t.Helper()
-	if got, err := p.h.Units.Status(p.ctx(), name); err != nil || got != want {
-		p.t.Errorf("%s is %+v, %v; want %+v", name, got, err, want)
-	}
-}
-
-func (p probe) journal(want *host.Record) {
-	p.t.Helper()
-	got, err := p.h.Journal.Load()
-	p.ok(err)
-	if (got == nil) != (want == nil) {
-		p.t.Fatalf("journal has %+v, want %+v", got, want)
-	}
-	if got == nil {
-		return
-	}
-	if len(got.Steps) != len(want.Steps) || len(got.Steps) > 0 && got.Steps[0] != want.Steps[0] {
-		p.t.Errorf("journal has steps %+v, want %+v", got.Steps, want.Steps)
-	}
-	if got.From != want.From || got.To != want.To || got.Phase != want.Phase || got.Acted != want.Acted || got.BootID != want.BootID || got.Why != want.Why {
-		p.t.Errorf("journal has %+v, want %+v", got, want)
-	}
 }

@@ -73,6 +73,7 @@ func Wrap(h host.Host, fault Fault) (host.Host, *Counter) {
 	c := &Counter{fault: fault}
 	h.Files = faultyFiles{h.Files, c}
 	h.Units = faultyUnits{h.Units, c}
+	h.Passwd = faultyPasswd{h.Passwd, c}
 	h.OS = faultyOS{h.OS, c}
 	h.Power = faultyPower{h.Power, c}
 	h.Journal = faultyJournal{h.Journal, c}
@@ -134,6 +135,19 @@ func (f faultyUnits) Reload(ctx context.Context, n string) error {
 
 func (f faultyUnits) Restart(ctx context.Context, n string) error {
 	return f.c.try("units", n, func() error { return f.Units.Restart(ctx, n) })
+}
+
+type faultyPasswd struct {
+	host.Passwd
+	c *Counter
+}
+
+func (f faultyPasswd) SetUser(ctx context.Context, n string, want host.User, password []byte) error {
+	return f.c.try("users", n, func() error { return f.Passwd.SetUser(ctx, n, want, password) })
+}
+
+func (f faultyPasswd) SetGroup(ctx context.Context, n string, want host.Group) error {
+	return f.c.try("groups", n, func() error { return f.Passwd.SetGroup(ctx, n, want) })
 }
 
 type faultyOS struct {

@@ -45,7 +45,7 @@ func NewMachine() *Machine {
 	m.os.Booted = host.OS{Image: "registry.example/os:1", Kargs: "root=/dev/sda1 ro", KernelType: "default"}
 	m.os.Next = m.os.Booted
 	m.os.Support = host.Support{Image: true, Kargs: true, KernelType: true, Extensions: true}
-	for _, dir := range []string{"/", "/etc", "/etc/systemd", "/etc/systemd/system", "/usr", "/usr/lib", "/usr/lib/systemd", "/usr/lib/systemd/system", "/usr/lib/systemd/system-preset", "/var", "/var/lib", "/run", "/home"} {
+	for _, dir := range []string{"/", "/etc", "/etc/skel", "/etc/systemd", "/etc/systemd/system", "/usr", "/usr/lib", "/usr/lib/systemd", "/usr/lib/systemd/system", "/usr/lib/systemd/system-preset", "/var", "/var/lib", "/run", "/home"} {
 		m.nodes[dir] = node{entry: host.Entry{Kind: host.Dir, Mode: 0o755}}
 	}
 	m.nodes["/home/core"] = node{entry: host.Entry{Kind: host.Dir, Mode: 0o700, Owner: host.Owner{UID: 1000, GID: 1000}}}
@@ -57,8 +57,10 @@ func NewMachine() *Machine {
 
 // Base are the files of a new machine.
 var Base = map[string]string{
-	"/etc/passwd":                            "root:x:0:0::/root:/bin/bash\ncore:x:1000:1000::/home/core:/bin/bash\n",
-	"/etc/group":                             "root:x:0:\ncore:x:1000:\n",
+	"/etc/passwd":                            "root:x:0:0::/root:/bin/bash\ncore:x:1000:1000::/home/core:/bin/bash\nguest:x:1200:1200:A guest:/home/guest:/bin/sh\n",
+	"/etc/group":                             "root:x:0:\nwheel:x:10:guest\nusers:x:100:\ncore:x:1000:\nguest:x:1200:\n",
+	"/etc/shadow":                            "root:*::0:99999:7:::\ncore:*::0:99999:7:::\nguest:$6$guest::0:99999:7:::\n",
+	"/etc/skel/.bashrc":                      "# what every user begins with\n",
 	"/usr/lib/systemd/system/vendor.service": "[Service]\nExecStart=/usr/bin/vendor\n[Install]\nWantedBy=multi-user.target\n",
 	"/usr/lib/systemd/system-preset/99-default-disable.preset": "disable *\n",
 	"/usr/lib/systemd/system-preset/50-vendor.preset":          "enable preset.service\n",
@@ -68,7 +70,7 @@ var Base = map[string]string{
 
 // Host is the machine through the ports.
 func (m *Machine) Host() host.Host {
-	return host.Host{Files: files{m}, Units: units{m}, OS: system{m}, Power: power{m}, Journal: journal{m}, Store: store{m}}
+	return host.Host{Files: files{m}, Units: units{m}, Passwd: passwd{m}, OS: system{m}, Power: power{m}, Journal: journal{m}, Store: store{m}}
 }
 
 // Withdraw takes the means to change the OS away, as on a plain Linux host.
@@ -87,7 +89,7 @@ func (m *Machine) Put(p, text string) {
 // String is the whole machine as canonical text: paths with contents in Go syntax, enabled units, the OS.
 func (m *Machine) String() string {
 	var b strings.Builder
-	for _, p := range slices.Sorted(maps.Keys(m.nodes)) {
+	for _, p := range sortedPaths(m.nodes) {
 		n := m.nodes[p]
 		fmt.Fprintf(&b, "%s %s", p, n.entry)
 		if n.entry.Kind == host.File {
@@ -101,6 +103,8 @@ func (m *Machine) String() string {
 	fmt.Fprintf(&b, "next %+v\njournal %t, %d kept\n", m.os.Next, m.journal != nil, len(m.store))
 	return b.String()
 }
+
+func sortedPaths(nodes map[string]node) []string { return slices.Sorted(maps.Keys(nodes)) }
 
 func (m *Machine) logf(format string, args ...any) {
 	m.Log = append(m.Log, fmt.Sprintf(format, args...))

@@ -35,7 +35,7 @@ func Open(_ context.Context, dir string) (host.Host, func(), error) {
 		root.Close() //nolint:errcheck,gosec // nothing was left unwritten
 	}
 	return host.Host{
-		Files: root, Units: units, OS: PlainOS{}, Power: LivePower{}, Journal: Journal{root}, Store: Store{root},
+		Files: root, Units: units, Passwd: newShadowUtils(root, dir), OS: PlainOS{}, Power: LivePower{}, Journal: Journal{root}, Store: Store{root},
 	}, closeAll, nil
 }
 

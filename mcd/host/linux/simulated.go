@@ -30,7 +30,7 @@ func Simulated(dir string, say func(line string)) (host.Host, *Root, error) {
 	}
 	units := SimulatedUnits{Enablement: Enablement{root}, Say: say}
 	return host.Host{
-		Files: root, Units: units, OS: SimulatedOS{root}, Power: SimulatedPower{root, say},
+		Files: root, Units: units, Passwd: AccountFiles{root}, OS: SimulatedOS{root}, Power: SimulatedPower{root, say},
 		Journal: Journal{root}, Store: Store{root}, Unprivileged: !root.privileged,
 	}, root, nil
 }
@@ -38,7 +38,8 @@ func Simulated(dir string, say func(line string)) (host.Host, *Root, error) {
 // furniture is what a simulated host has from the start.
 var furniture = map[string]string{
 	"/etc/passwd":     "root:x:0:0:root:/root:/bin/bash\ncore:x:1000:1000:CoreOS Admin:/home/core:/bin/bash\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n",
-	"/etc/group":      "root:x:0:\nwheel:x:10:core\ncore:x:1000:\nnobody:x:65534:\n",
+	"/etc/group":      "root:x:0:\nwheel:x:10:core\nusers:x:100:\ncore:x:1000:\nnobody:x:65534:\n",
+	"/etc/shadow":     "root:*::0:99999:7:::\ncore:*::0:99999:7:::\nnobody:*::0:99999:7:::\n",
 	"/etc/os-release": "ID=bunsen-simulated\nPRETTY_NAME=\"Bunsen simulated host\"\n",
 	"/usr/lib/systemd/system-preset/99-default-disable.preset": "disable *\n",
 }
@@ -62,7 +63,11 @@ func furnish(root *Root) error {
 		if err := root.mkdirs(path.Dir(p)); err != nil {
 			return err
 		}
-		if err := root.Write(p, host.Entry{Mode: 0o644}, []byte(furniture[p])); err != nil {
+		mode := uint32(0o644)
+		if p == host.ShadowPath {
+			mode = 0o600
+		}
+		if err := root.Write(p, host.Entry{Mode: mode}, []byte(furniture[p])); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,107 @@
+package hosttest
+
+import (
+	"testing"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// AccountConformance is the part of Conformance about users and groups, for whoever can change them without being a
+// whole host.
+func AccountConformance(t *testing.T, open func(*testing.T) host.Host) {
+	for _, c := range accountConformance {
+		t.Run(c.says, func(t *testing.T) { c.check(probe{t, open(t)}) })
+	}
+}
+
+// accountConformance is that part.
+var accountConformance = []struct {
+	says  string
+	check func(probe)
+}{
+	{"a user is read with its groups and its password, one that is not there is the zero user", func(p probe) {
+		u, hash, err := p.h.Passwd.User(p.ctx(), "guest")
+		p.ok(err)
+		want := host.User{There: true, UID: 1200, GID: 1200, Gecos: "A guest", Home: "/home/guest", Shell: "/bin/sh", Groups: "wheel", Password: host.DigestOf([]byte("$6$guest"))}
+		if u != want || string(hash) != "$6$guest" {
+			p.t.Errorf("it is %+v", u)
+		}
+		p.user("none", host.User{})
+		p.group("wheel", host.Group{There: true, GID: 10, Members: "guest"})
+		p.group("none", host.Group{})
+	}},
+	{"a user is made, changed and removed, each twice, and others stay", func(p probe) {
+		guest, _, err := p.h.Passwd.User(p.ctx(), "guest")
+		p.ok(err)
+		alice := p.account("alice", host.User{UID: 1500, GID: 1000, Gecos: "Alice", Home: "/home/alice", Shell: "/bin/bash", Groups: "core,wheel"}, "$6$alice")
+		alice.Gecos, alice.Home, alice.Shell, alice.Groups, alice.GID = "", "/srv/alice", "/bin/sh", "", 10
+		p.account("alice", alice, "*")
+		p.is("/srv/alice", host.Entry{})
+		p.account("alice", alice, "")
+		for range 2 {
+			p.ok(p.h.Passwd.SetUser(p.ctx(), "alice", host.User{}, nil))
+			p.user("alice", host.User{})
+		}
+		p.user("guest", guest)
+	}},
+	{"a system's user is made with a small number", func(p probe) {
+		p.account("daemonic", host.User{UID: 700, GID: 10, Home: "/", Shell: "/sbin/nologin"}, "*")
+	}},
+	{"a user who goes leaves the groups and the home, and takes nobody's group along", func(p probe) {
+		p.ok(p.h.Files.Mkdir("/home/guest", host.Entry{Mode: 0o700}))
+		p.ok(p.h.Passwd.SetUser(p.ctx(), "guest", host.User{}, nil))
+		p.group("wheel", host.Group{There: true, GID: 10})
+		p.group("guest", host.Group{There: true, GID: 1200})
+		p.is("/home/guest", host.Entry{Kind: host.Dir, Mode: 0o700})
+	}},
+	{"a group is made, gets members that it lacks, and is removed", func(p probe) {
+		team := host.Group{There: true, GID: 2000}
+		for range 2 {
+			p.ok(p.h.Passwd.SetGroup(p.ctx(), "team", team))
+			p.group("team", team)
+		}
+		team.Members = "core,guest"
+		for range 2 {
+			p.ok(p.h.Passwd.SetGroup(p.ctx(), "team", team))
+			p.group("team", team)
+		}
+		p.ok(p.h.Passwd.SetGroup(p.ctx(), "team", host.Group{There: true, GID: 2000}))
+		p.group("team", team)
+		for range 2 {
+			p.ok(p.h.Passwd.SetGroup(p.ctx(), "team", host.Group{}))
+			p.group("team", host.Group{})
+		}
+		p.user("none", host.User{})
+	}},
+	{"a user in a group that is not there, and a hash that is none, are errors", func(p probe) {
+		u := host.User{There: true, UID: 1500, GID: 10, Home: "/", Shell: "/bin/sh", Groups: "none", Password: host.DigestOf(nil)}
+		p.fails(p.h.Passwd.SetUser(p.ctx(), "alice", u, nil), nil)
+		u.Groups = ""
+		for _, hash := range []string{"a:b", "a\nroot:b"} {
+			u.Password = host.DigestOf([]byte(hash))
+			p.fails(p.h.Passwd.SetUser(p.ctx(), "alice", u, []byte(hash)), nil)
+		}
+	}},
+	{"what a new home holds is told, parents first", func(p probe) {
+		p.ok(p.h.Files.Mkdir("/etc/skel/dir", host.Entry{Mode: 0o755}))
+		p.write("/etc/skel/dir/file", 0o600, "x")
+		files, err := p.h.Passwd.Skeleton(p.ctx())
+		p.ok(err)
+		var got []string
+		for _, f := range files {
+			got = append(got, f.Path+" "+f.Entry.String()+" "+string(f.Contents))
+		}
+		want := []string{
+			".bashrc " + host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte(Base["/etc/skel/.bashrc"]))}.String() + " " + Base["/etc/skel/.bashrc"],
+			"dir dir 0755 ", "dir/file file 0600 " + host.DigestOf([]byte("x")).Short() + " x",
+		}
+		if len(got) != len(want) {
+			p.t.Fatalf("it holds %q, want %q", got, want)
+		}
+		for i := range want {
+			if got[i] != want[i] {
+				p.t.Errorf("it holds %q, want %q", got[i], want[i])
+			}
+		}
+	}},
+}

@@ -1,0 +1,83 @@
+package policy
+
+import (
+	"reflect"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+)
+
+// newNodes is the advice where a difference can only reach machines that boot for the first time.
+const newNodes = "it is set up on first boot only: go back to the earlier value, or replace the nodes with new ones"
+
+// refuseBeyondOriginal refuses what the original refuses and we, left alone, do not.
+func refuseBeyondOriginal(from, to machineconfig.Config, o Overrides) []Refusal {
+	all := refuseStorage(from.Ignition.Storage, to.Ignition.Storage, o)
+	for _, f := range to.Ignition.Storage.Files {
+		if len(f.Append) > 0 {
+			all = append(all, Refusal{"storage.files " + f.Path + " append", "appending is refused, as OpenShift does: give the whole contents, or use a drop-in directory of the program"})
+		}
+	}
+	all = append(all, refusePasswd(from.Ignition.Passwd, to.Ignition.Passwd)...)
+	if !sameFirstBootKargs(from.Ignition.KernelArguments, to.Ignition.KernelArguments) {
+		all = append(all, Refusal{"kernelArguments (of Ignition)", "Ignition's kernelArguments act on first boot only: use the MachineConfig's own kernelArguments, which running nodes take"})
+	}
+	return all
+}
+
+// refuseStorage covers what the original sets up on first boot only. Encrypted volumes are let through: the change is for
+// new nodes.
+func refuseStorage(a, b ign.Storage, o Overrides) (all []Refusal) {
+	const lift = "; irreconcilableValidationOverrides in MachineConfiguration lets the change through to new nodes only"
+	const inPlace = "; without the annotation " + InPlaceAnnotation + " nodes take it in place"
+	for _, s := range []struct {
+		field  string
+		same   bool
+		lifted bool
+		why    string
+	}{
+		{"storage.disks", sameList(a.Disks, b.Disks), o.Disks, newNodes + lift},
+		{"storage.filesystems", sameList(a.Filesystems, b.Filesystems), o.FileSystems, newNodes + lift},
+		{"storage.raid", sameList(a.Raid, b.Raid), o.Raid, newNodes + lift},
+		{"storage.directories", sameList(a.Directories, b.Directories), false, newNodes + "; a directory that holds a file of the config is made with it" + inPlace},
+		{"storage.links", sameList(a.Links, b.Links), len(b.Links) == 0, newNodes + inPlace},
+	} {
+		if !s.same && !s.lifted {
+			all = append(all, Refusal{s.field, s.why})
+		}
+	}
+	return all
+}
+
+func refusePasswd(a, b ign.Passwd) (all []Refusal) {
+	if !sameList(a.Groups, b.Groups) {
+		all = append(all, Refusal{"passwd.groups", newNodes})
+	}
+	if sameList(a.Users, b.Users) {
+		return all
+	}
+	for _, u := range b.Users {
+		field := "passwd.users " + u.Name
+		switch {
+		case u.Name != "core":
+			all = append(all, Refusal{field, "only user core can be changed on a running node: make other users on first boot, or by a unit"})
+		case !onlyKeysAndPassword(u):
+			all = append(all, Refusal{field, "only sshAuthorizedKeys and passwordHash of core can be changed on a running node: leave the other fields out"})
+		case !canEnter(u):
+			all = append(all, Refusal{field, "it has neither an SSH key nor a password, which would lock everybody out: give one, or remove the user's entry whole"})
+		}
+	}
+	return all
+}
+
+func onlyKeysAndPassword(u ign.PasswdUser) bool {
+	rest := u
+	rest.PasswordHash, rest.SSHAuthorizedKeys = nil, nil
+	return reflect.DeepEqual(rest, ign.PasswdUser{Name: u.Name})
+}
+
+// sameList compares lists; a missing one is an empty one.
+func sameList[T any](a, b []T) bool {
+	return len(a) == 0 && len(b) == 0 || reflect.DeepEqual(a, b)
+}

@@ -1,0 +1,82 @@
+package render
+
+import (
+	"github.com/coreos/ignition/v2/config/util"
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/policy"
+)
+
+// lists are the lists of an Ignition config that merging treats item by item. Nearly all of a config is in them.
+type lists struct {
+	files       []ign.File
+	directories []ign.Directory
+	links       []ign.Link
+	units       []ign.Unit
+	users       []ign.PasswdUser
+	groups      []ign.PasswdGroup
+}
+
+// The numbers of the lists, for tables.
+const (
+	listFiles = iota
+	listDirectories
+	listLinks
+	listUnits
+	listUsers
+	listGroups
+	listCount
+)
+
+// listTable says where each list stands in a config, what its items are to other rooms, and which lists share their keys:
+// there is one thing at a path, be it a file, a directory or a link.
+var listTable = [listCount]struct {
+	section, name, key string
+	kind               policy.ChangeKind
+	space              int
+}{
+	listFiles:       {"storage", "files", "path", policy.KindFile, listFiles},
+	listDirectories: {"storage", "directories", "path", policy.KindDirectory, listFiles},
+	listLinks:       {"storage", "links", "path", policy.KindLink, listFiles},
+	listUnits:       {"systemd", "units", "name", policy.KindUnit, listUnits},
+	listUsers:       {"passwd", "users", "name", policy.KindUser, listUsers},
+	listGroups:      {"passwd", "groups", "name", policy.KindGroup, listGroups},
+}
+
+// Each of these picks one list, so that a function can be written once for all.
+func filesOf(l *lists) *[]ign.File            { return &l.files }
+func directoriesOf(l *lists) *[]ign.Directory { return &l.directories }
+func linksOf(l *lists) *[]ign.Link            { return &l.links }
+func unitsOf(l *lists) *[]ign.Unit            { return &l.units }
+func usersOf(l *lists) *[]ign.PasswdUser      { return &l.users }
+func groupsOf(l *lists) *[]ign.PasswdGroup    { return &l.groups }
+
+// take returns the lists of a config, which share its items.
+func take(c ign.Config) lists {
+	return lists{c.Storage.Files, c.Storage.Directories, c.Storage.Links, c.Systemd.Units, c.Passwd.Users, c.Passwd.Groups}
+}
+
+// into returns the config with these lists.
+func (l lists) into(c ign.Config) ign.Config {
+	c.Storage.Files, c.Storage.Directories, c.Storage.Links = l.files, l.directories, l.links
+	c.Systemd.Units = l.units
+	c.Passwd.Users, c.Passwd.Groups = l.users, l.groups
+	return c
+}
+
+func withoutLists(c ign.Config) ign.Config { return lists{}.into(c) }
+
+// keys returns the keys of each list.
+func (l lists) keys() [listCount][]string {
+	return [listCount][]string{
+		keys(nil, l.files), keys(nil, l.directories), keys(nil, l.links), keys(nil, l.units), keys(nil, l.users), keys(nil, l.groups),
+	}
+}
+
+// keys appends the keys of a list's items.
+func keys[T util.Keyed](to []string, list []T) []string {
+	for _, x := range list {
+		to = append(to, x.Key())
+	}
+	return to
+}

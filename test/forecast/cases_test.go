@@ -1,0 +1,210 @@
+package forecast_test
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/policy"
+)
+
+// change is one that somebody could propose.
+type change struct {
+	says      string
+	from, to  machineconfig.Config
+	policy    policy.Policy
+	overrides policy.Overrides
+	// whole: its items make sense together only.
+	whole bool
+}
+
+// house is a policy with a rule of every kind.
+var house = policy.Policy{
+	Files: []policy.Rule{
+		{Name: "/etc/drain", Actions: []policy.Action{{Type: policy.ActionDrain}, {Type: policy.ActionReload, Service: "a.service"}}},
+		{Name: "/etc/reload", Actions: []policy.Action{{Type: policy.ActionReload, Service: "a.service"}}},
+		{Name: "/etc/restart", Actions: []policy.Action{{Type: policy.ActionRestart, Service: "a.service"}}},
+		{Name: "/etc/both", Actions: []policy.Action{{Type: policy.ActionDaemonReload}, {Type: policy.ActionReload, Service: "b.service"}, {Type: policy.ActionRestart, Service: "c.service"}}},
+		{Name: "/etc/none", Actions: []policy.Action{{Type: policy.ActionNone}}},
+		{Name: "/etc/special", Actions: []policy.Action{{Type: policy.ActionSpecial}}},
+		{Name: policy.RegistriesConf, Actions: []policy.Action{{Type: policy.ActionSpecial}}},
+		{Name: "/etc/none/reboot", Actions: []policy.Action{{Type: policy.ActionReboot}}},
+	},
+	Units: []policy.Rule{
+		{Name: "none.service", Actions: []policy.Action{{Type: policy.ActionNone}}},
+		{Name: "restarts.service", Actions: []policy.Action{{Type: policy.ActionDaemonReload}, {Type: policy.ActionRestart, Service: "restarts.service"}}},
+		{Name: "drains.service", Actions: []policy.Action{{Type: policy.ActionDrain}, {Type: policy.ActionDaemonReload}}},
+	},
+	SSHKey: []policy.Action{{Type: policy.ActionRestart, Service: "sshd.service"}},
+}
+
+const (
+	unitText = "[Service]\\nExecStart=/bin/a\\n[Install]\\nWantedBy=multi-user.target\\n"
+	search   = `unqualified-search-registries = [\"a.example\"]`
+	more     = `unqualified-search-registries = [\"a.example\", \"b.example\"]`
+	other    = `unqualified-search-registries = [\"b.example\"]`
+)
+
+func file(path, text string) string {
+	return `{"path":"` + path + `","contents":{"source":"data:,` + strings.NewReplacer(" ", "%20", "[", "%5B", "]", "%5D", `\"`, "%22", "=", "%3D").Replace(text) + `"}}`
+}
+
+func files(list ...string) string { return `"storage":{"files":[` + strings.Join(list, ",") + `]}` }
+
+func unit(name, more string) string {
+	return `"systemd":{"units":[{"name":"` + name + `","contents":"` + unitText + `"` + more + `}]}`
+}
+
+// written are changes as their Ignition bodies; what follows a line with | are fields of the MachineConfig itself.
+var written = []struct {
+	says, from, to string
+	house, whole   bool
+}{
+	{says: "a file that no rule covers", to: files(file("/etc/motd", "x"))},
+	{says: "a mode alone", from: files(`{"path":"/etc/motd","mode":420}`), to: files(`{"path":"/etc/motd","mode":384}`)},
+	{says: "an owner alone", from: files(`{"path":"/etc/motd"}`), to: files(`{"path":"/etc/motd","user":{"id":1000}}`)},
+	{says: "the same bytes in another encoding", from: files(file("/etc/motd", "x")), to: files(`{"path":"/etc/motd","contents":{"source":"data:;base64,eA=="}}`)},
+	{says: "files in another order", from: files(file("/etc/a", "x"), file("/etc/b", "x")), to: files(file("/etc/b", "x"), file("/etc/a", "x"))},
+	{says: "a file that drains", to: files(file("/etc/drain/x", "x")), house: true},
+	{says: "a file that reloads", from: files(file("/etc/reload", "x")), to: files(file("/etc/reload", "y")), house: true},
+	{says: "a file that restarts, removed", from: files(file("/etc/restart", "x")), house: true},
+	{says: "files with all actions", to: files(file("/etc/both", "x"), file("/etc/none/x", "x"), file("/etc/reload", "x"), file("/etc/restart", "x")), house: true},
+	{says: "a reload and a restart of one service", to: files(file("/etc/reload", "x"), file("/etc/restart", "x")), house: true},
+	{says: "a file that reboots below one that does nothing", to: files(file("/etc/none/reboot", "x"), file("/etc/none/x", "x")), house: true},
+	{says: "a path that only begins like a rule's", to: files(file("/etc/reloaded", "x")), house: true},
+	{says: "Special on a path that is not the container registries'", to: files(file("/etc/special", "x")), house: true},
+	{says: "registries that are only appended", from: files(file(policy.RegistriesConf, search)), to: files(file(policy.RegistriesConf, more))},
+	{says: "registries that change places", from: files(file(policy.RegistriesConf, more)), to: files(file(policy.RegistriesConf, other))},
+	{says: "registries that are removed", from: files(file(policy.RegistriesConf, search))},
+	{says: "registries beside a reload and a drain", from: files(file(policy.RegistriesConf, search)), to: files(file(policy.RegistriesConf, more), file("/etc/drain/a", "x"), file("/etc/reload", "x")), house: true},
+	{says: "a unit that no rule covers", to: unit("new.service", `,"enabled":true`)},
+	{says: "a unit with the rule None", to: unit("none.service", `,"enabled":true`), house: true},
+	{says: "a unit that restarts itself", from: unit("restarts.service", ""), to: unit("restarts.service", `,"enabled":true`), house: true},
+	{says: "a drop-in of a unit that drains", from: unit("drains.service", ""), to: unit("drains.service", `,"dropins":[{"name":"10-a.conf","contents":"[Unit]\n"}]`), house: true},
+	{says: "a mask", from: unit("restarts.service", `,"enabled":true`), to: `"systemd":{"units":[{"name":"restarts.service","mask":true}]}`, house: true},
+	{says: "a unit and a file together", to: files(file("/etc/restart", "x")) + "," + unit("restarts.service", ""), house: true},
+	{says: "a unit and a file of which one reboots", to: files(file("/etc/motd", "x")) + "," + unit("none.service", ""), house: true},
+	{says: "an SSH key", to: `"passwd":{"users":[{"name":"core","sshAuthorizedKeys":["k"]}]}`},
+	{says: "an SSH key where keys restart a service", from: `"passwd":{"users":[{"name":"core","sshAuthorizedKeys":["k"]}]}`, to: `"passwd":{"users":[{"name":"core","sshAuthorizedKeys":["k","l"]}]}`, house: true},
+	{says: "a password", to: `"passwd":{"users":[{"name":"core","passwordHash":"$6$x"}]}`},
+	{says: "a new user in a new group", to: `"passwd":{"groups":[{"name":"team"}],"users":[{"name":"alice","groups":["team","wheel"],"shell":"/bin/zsh"}]}`, house: true, whole: true},
+	{says: "a user who leaves", from: `"passwd":{"users":[{"name":"alice"}]}`, house: true},
+	{says: "a user who shall not be", to: `"passwd":{"users":[{"name":"guest","shouldExist":false}]}`},
+	{says: "a group that comes", to: `"passwd":{"groups":[{"name":"team","gid":2000}]}`},
+	{says: "a group that goes", from: `"passwd":{"groups":[{"name":"team","gid":2000}]}`, house: true},
+	{says: "a user who would be locked out is refused", from: `"passwd":{"users":[{"name":"core","sshAuthorizedKeys":["k"]}]}`, to: `"passwd":{"users":[{"name":"core","gecos":"x"}]}`},
+	{says: "a user's number is refused", from: `"passwd":{"users":[{"name":"alice","uid":1500}]}`, to: `"passwd":{"users":[{"name":"alice","uid":1501}]}`},
+	{says: "how a user is made counts for new nodes only", from: `"passwd":{"users":[{"name":"alice"}]}`, to: `"passwd":{"users":[{"name":"alice","noCreateHome":true}]}`, house: true},
+	{says: "a directory that no rule covers", to: `"storage":{"directories":[{"path":"/srv/x","mode":448}]}`},
+	{says: "a directory below a rule", to: `"storage":{"directories":[{"path":"/etc/reload/d"}]}`, house: true},
+	{says: "a directory's mode", from: `"storage":{"directories":[{"path":"/etc/none/d","mode":448}]}`, to: `"storage":{"directories":[{"path":"/etc/none/d","mode":493}]}`, house: true},
+	{says: "a directory that goes", from: `"storage":{"directories":[{"path":"/etc/drain/d"}]}`, house: true},
+	{says: "a link that comes", to: `"storage":{"links":[{"path":"/etc/restart/l","target":"../x"}]}`, house: true},
+	{says: "a link that leads elsewhere", from: `"storage":{"links":[{"path":"/etc/l","target":"a"}]}`, to: `"storage":{"links":[{"path":"/etc/l","target":"b"}]}`},
+	{says: "a link that goes, one of two", from: `"storage":{"links":[{"path":"/etc/none/l","target":"a"},{"path":"/etc/none/m","target":"a"}]}`, to: `"storage":{"links":[{"path":"/etc/none/m","target":"a"}]}`, house: true},
+	{says: "a hard link is refused", to: `"storage":{"links":[{"path":"/etc/l","target":"/etc/chrony.conf","hard":true}]}`},
+	{says: "appended bytes", to: files(`{"path":"/etc/chrony.conf","append":[{"source":"data:,x"}]}`)},
+	{says: "more appended bytes below a rule", from: files(`{"path":"/etc/reload","append":[{"source":"data:,x"}]}`), to: files(`{"path":"/etc/reload","append":[{"source":"data:,x"},{"source":"data:,y"}]}`), house: true},
+	{says: "a disk", to: `"storage":{"disks":[{"device":"/dev/sdb","wipeTable":true}]}`},
+	{says: "a disk beside a file", to: `"storage":{"disks":[{"device":"/dev/sdb"}],"files":[` + file("/etc/reload", "x") + `]}`, house: true},
+	{says: "a filesystem, an array and an encrypted volume", to: `"storage":{"filesystems":[{"device":"/dev/sdb1","format":"xfs","path":"/var/x"}],"raid":[{"name":"r","level":"raid1","devices":["/dev/sdb","/dev/sdc"]}],"luks":[{"name":"l","device":"/dev/sdd"}]}`},
+	{says: "arguments of the first boot", to: `"kernelArguments":{"shouldExist":["quiet"]}`},
+	{says: "an argument of the kernel", to: `|"kernelArguments":["quiet"]`},
+	{says: "arguments of the kernel that are written another way", from: `|"kernelArguments":["quiet debug"]`, to: `|"kernelArguments":["quiet","debug"]`},
+	{says: "an argument of the kernel and a file", from: `|"kernelArguments":["quiet"]`, to: files(file("/etc/reload", "x")) + `|"kernelArguments":["debug"]`, house: true},
+	{says: "an image of the OS", to: `|"osImageURL":"registry.example/os:2"`},
+	{says: "an extension", to: `|"extensions":["usbguard"]`},
+	{says: "an extension that goes", from: `|"extensions":["usbguard","sysstat"]`, to: `|"extensions":["usbguard"]`},
+	{says: "a type of kernel", to: `|"kernelType":"realtime"`},
+	{says: "the default type of kernel by its name", to: `|"kernelType":"default"`},
+	{says: "FIPS mode is refused", to: `|"fips":true`},
+	{says: "everything at once", to: files(file("/etc/both", "x")) + `,"passwd":{"groups":[{"name":"team"}],"users":[{"name":"core","sshAuthorizedKeys":["k"]}]},` + unit("drains.service", "") + `|"kernelArguments":["quiet"],"kernelType":"realtime","extensions":["usbguard"],"osImageURL":"registry.example/os:2"`, house: true},
+}
+
+func specOf(t *testing.T, body string) machineconfig.Config {
+	t.Helper()
+	body, fields, _ := strings.Cut(body, "|")
+	if body != "" {
+		body = "," + body
+	}
+	if fields != "" {
+		fields = "," + fields
+	}
+	var spec mcfgv1.MachineConfigSpec
+	if err := json.Unmarshal([]byte(`{"config":{"ignition":{"version":"3.5.0"}`+body+`}`+fields+`}`), &spec); err != nil {
+		t.Fatalf("%s: %v", body, err)
+	}
+	return configOf(t, spec)
+}
+
+func configOf(t *testing.T, spec mcfgv1.MachineConfigSpec) machineconfig.Config {
+	t.Helper()
+	c, err := machineconfig.Parse(spec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// changes are those that are written, each row of the default policy in three ways, and the vectors'.
+func changes(t *testing.T) (all []change) {
+	t.Helper()
+	for _, w := range written {
+		c := change{says: w.says, from: specOf(t, w.from), to: specOf(t, w.to), policy: policy.Default(), whole: w.whole}
+		if w.house {
+			c.policy = house
+		}
+		all = append(all, c)
+		if w.from == "" && w.to != "" && !strings.Contains(w.says, "refused") {
+			c.says, c.from, c.to = "back: "+c.says, c.to, c.from
+			all = append(all, c)
+		}
+	}
+	for _, limits := range []string{`"storage":{"directories":[{"path":"/srv/x"}]}`, `"storage":{"disks":[{"device":"/dev/sdb"}]}`, files(`{"path":"/etc/a","append":[{"source":"data:,x"}]}`)} {
+		all = append(all, change{says: "within the original's limits: " + limits, from: specOf(t, ""), to: specOf(t, limits), policy: policy.Default(), overrides: policy.Overrides{OpenShift: true}})
+	}
+	for _, r := range policy.Default().Files {
+		x, y := files(file(r.Name, "x")), files(file(r.Name, "y"))
+		for says, pair := range map[string][2]string{"added": {"", x}, "changed": {x, y}, "removed": {x, ""}, "below": {"", files(file(r.Name+"/below", "x"))}} {
+			all = append(all, change{says: "default rule " + r.Name + " " + says, from: specOf(t, pair[0]), to: specOf(t, pair[1]), policy: policy.Default()})
+		}
+	}
+	for _, r := range policy.Default().Units {
+		all = append(all, change{says: "default rule " + r.Name, from: specOf(t, ""), to: specOf(t, unit(r.Name, `,"enabled":true`)), policy: policy.Default()})
+	}
+	return append(all, recorded(t)...)
+}
+
+// recorded are the cases of the vectors.
+func recorded(t *testing.T) (all []change) {
+	t.Helper()
+	text, err := os.ReadFile("../vectors/testdata/daemon.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var vectors struct {
+		Actions []struct {
+			Case     string
+			Old, New mcfgv1.MachineConfigSpec
+			Policy   *operatorv1.NodeDisruptionPolicyClusterStatus
+		}
+	}
+	if err := json.Unmarshal(text, &vectors); err != nil {
+		t.Fatal(err)
+	}
+	for _, v := range vectors.Actions {
+		c := change{says: "vector " + v.Case, from: configOf(t, v.Old), to: configOf(t, v.New), policy: policy.Default()}
+		if v.Policy != nil {
+			if c.policy, err = policy.FromStatus(operatorv1.NodeDisruptionPolicyStatus{ClusterPolicies: *v.Policy}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all = append(all, c)
+	}
+	return all
+}

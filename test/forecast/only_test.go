@@ -1,0 +1,56 @@
+package forecast_test
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/policy"
+)
+
+// only is the first config with one item of the second.
+func only(t *testing.T, c change, kind policy.ChangeKind, name string) machineconfig.Config {
+	t.Helper()
+	out := c.from
+	a, b, o := c.from.Ignition, c.to.Ignition, &out.Ignition
+	switch kind {
+	case policy.KindFile:
+		o.Storage.Files = swap(a.Storage.Files, b.Storage.Files, name)
+	case policy.KindDirectory:
+		o.Storage.Directories = swap(a.Storage.Directories, b.Storage.Directories, name)
+	case policy.KindLink:
+		o.Storage.Links = swap(a.Storage.Links, b.Storage.Links, name)
+	case policy.KindUnit:
+		o.Systemd.Units = swap(a.Systemd.Units, b.Systemd.Units, name)
+	case policy.KindUser:
+		o.Passwd.Users = swap(a.Passwd.Users, b.Passwd.Users, name)
+	case policy.KindGroup:
+		o.Passwd.Groups = swap(a.Passwd.Groups, b.Passwd.Groups, name)
+	case policy.KindStorage:
+		o.Storage.Disks = swap(a.Storage.Disks, b.Storage.Disks, name)
+		o.Storage.Filesystems = swap(a.Storage.Filesystems, b.Storage.Filesystems, name)
+		o.Storage.Raid = swap(a.Storage.Raid, b.Storage.Raid, name)
+		o.Storage.Luks = swap(a.Storage.Luks, b.Storage.Luks, name)
+	case policy.KindKargs:
+		out.KernelArguments = c.to.KernelArguments
+	case policy.KindKernelType:
+		out.KernelType = c.to.KernelType
+	case policy.KindExtensions:
+		out.Extensions = c.to.Extensions
+	case policy.KindOSImage:
+		out.OSImageURL = c.to.OSImageURL
+	default:
+		t.Fatalf("no item of kind %s can be had alone", kind)
+	}
+	return out
+}
+
+// swap is the first list with the item of one name as in the second.
+func swap[T interface{ Key() string }](from, to []T, name string) []T {
+	is := func(x T) bool { return x.Key() == name }
+	out := slices.DeleteFunc(slices.Clone(from), is)
+	if i := slices.IndexFunc(to, is); i >= 0 {
+		out = append(out, to[i])
+	}
+	return out
+}
