@@ -1,150 +1,181 @@
 package review
 
 import (
-	"sort"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/review/lineage"
 )
 
 // Side is one of the two states that are compared.
 type Side struct {
 	// Name for people: a revision or a directory.
 	Name string
+	// Commit of the side; nil for a directory, or for what runs in a cluster.
+	Commit *Commit
 	// Pools by name.
 	Pools map[string]Pool
+	// Overrides say how much running nodes take in place under the MachineConfiguration of this side; head's count.
+	Overrides policy.Overrides
 }
 
 // Pool is what one pool renders to.
 type Pool struct {
-	// Rendered is the name, `rendered-<pool>-<hash>`.
+	// Rendered is the name, `rendered-<pool>-<hash>`. Pools of one name hold the same content and are not looked into.
 	Rendered string
 	// Config is the content.
 	Config machineconfig.Config
-	// Origins maps an item, as ItemKey names it, to `file:line:col` of the repository.
-	Origins map[string]string
+	// Origin says where the repository sets an item: `file:line:col`, or "" where that is not known. An argument of the
+	// kernel and an extension are their own names. Nil knows nothing. It is asked for items that changed, only.
+	Origin func(kind policy.ChangeKind, name string) string
+	// Lineage says who wrote each attribute of an item. Nil knows nothing. It is asked for items that changed, only.
+	Lineage func(kind policy.ChangeKind, name string) (lineage.Item, bool)
+	// Secrets mark items whose contents nobody prints; see SecretsAnnotation.
+	Secrets Secrets
+	// Notices of the renderer.
+	Notices []Notice
 }
 
-// ItemKey names an item of a config in Pool.Origins.
-func ItemKey(kind policy.ChangeKind, name string) string { return string(kind) + " " + name }
-
-// Comparison is what a change does. Its JSON form is what tools may build on; Version moves with it.
-type Comparison struct {
-	// Version of the form, "1".
-	Version string `json:"version"`
-	// Base and Head name the two sides.
-	Base string `json:"base"`
-	Head string `json:"head"`
-	// Policy names each rule of the disruption policy that changes: `/etc/motd: None → Reboot`.
-	Policy []string `json:"policy,omitempty"`
-	// Pools of either side, by name; unchanged ones have disruption "none" and no items.
-	Pools []PoolChange `json:"pools"`
-}
-
-// PoolChange is what a change does to one pool.
-type PoolChange struct {
-	Pool string `json:"pool"`
-	// From and To are rendered names; empty where the pool is on one side only.
-	From string `json:"from"`
-	To   string `json:"to"`
-	// Disruption is none, daemon-reload, reload, restart, drain or reboot.
-	Disruption string `json:"disruption"`
-	// Actions of the whole change, in order.
-	Actions []Action `json:"actions"`
-	// Items in the order of policy.Changes.
-	Items []Item `json:"items"`
-	// Refused names what running nodes cannot take; new nodes get it.
-	Refused []string `json:"refused,omitempty"`
-}
-
-// Action is one action of the disruption policy.
-type Action struct {
-	Type    string `json:"type"`
-	Service string `json:"service,omitempty"`
-}
-
-// Item is one thing that changed.
-type Item struct {
-	// Kind as in policy.ChangeKind.
-	Kind string `json:"kind"`
-	// Path of a file, or the name of a unit or user; empty for kinds of which there is one.
-	Path string `json:"path"`
-	// Change is added, changed or removed.
-	Change string `json:"change"`
-	// Actions of this item alone, and why.
-	Actions []Action `json:"actions"`
-	Why     string   `json:"why"`
-	// Origin is `file:line:col` in the repository, where it is known.
-	Origin string `json:"origin,omitempty"`
-	// Diff is a unified diff of the decoded content, or one line where the content is hidden or binary.
-	Diff string `json:"diff"`
-}
-
-// Changed tells whether any pool, or what changes cost, changed.
-func (c Comparison) Changed() bool {
-	if len(c.Policy) > 0 {
-		return true
-	}
-	for _, p := range c.Pools {
-		if len(p.Items) > 0 || p.From != p.To {
-			return true
+// Compare says what going from base to head does under p. Its cost is that of comparing the pools whose rendered names
+// differ, and of decoding and diffing what differs in them.
+func Compare(base, head Side, p policy.Policy) Comparison {
+	out := Comparison{Version: "1", Base: base.Name, Head: head.Name, BaseCommit: base.Commit, HeadCommit: head.Commit, Pools: []PoolChange{}}
+	names := map[string]bool{}
+	for _, s := range []Side{base, head} {
+		for name := range s.Pools {
+			names[name] = true
 		}
 	}
-	return false
-}
-
-// Compare says what going from base to head does under p.
-func Compare(base, head Side, p policy.Policy) Comparison {
-	out := Comparison{Version: "1", Base: base.Name, Head: head.Name, Pools: []PoolChange{}}
-	names := map[string]bool{}
-	for name := range base.Pools {
-		names[name] = true
+	d := differ{known: map[texts]string{}}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		out.Pools = append(out.Pools, d.pool(name, base.Pools[name], head.Pools[name], terms{p, head.Overrides}))
 	}
-	for name := range head.Pools {
-		names[name] = true
-	}
-	for name := range names {
-		out.Pools = append(out.Pools, comparePool(name, base.Pools[name], head.Pools[name], p))
-	}
-	sort.Slice(out.Pools, func(i, j int) bool { return out.Pools[i].Pool < out.Pools[j].Pool })
+	out.Undo = undo(out)
 	return out
 }
 
-func comparePool(name string, from, to Pool, p policy.Policy) PoolChange {
+// terms are what costs and limits are judged by.
+type terms struct {
+	policy    policy.Policy
+	overrides policy.Overrides
+}
+
+func (d differ) pool(name string, from, to Pool, t terms) PoolChange {
 	out := PoolChange{Pool: name, From: from.Rendered, To: to.Rendered, Disruption: policy.None.String(), Actions: []Action{}, Items: []Item{}}
 	if from.Rendered == to.Rendered {
 		return out
 	}
-	decision := policy.Decide(from.Config, to.Config, p)
+	decision := policy.Decide(from.Config, to.Config, t.policy)
 	out.Disruption = decision.Disruption.String()
 	out.Actions = actions(decision.Actions)
-	for _, c := range decision.Items {
-		origin := to.Origins[ItemKey(c.Kind, c.Name)]
-		if c.Verb == policy.Removed {
-			origin = from.Origins[ItemKey(c.Kind, c.Name)]
-		}
+	pairs := look(decision.Items, from, to)
+	hideCopies(pairs)
+	for i, c := range decision.Items {
+		diff, parts := d.difference(pairs[i])
 		out.Items = append(out.Items, Item{
-			Kind: string(c.Kind), Path: c.Name, Change: string(c.Verb),
-			Actions: actions(c.Actions), Why: c.Why, Origin: origin,
-			Diff: difference(c.Change, from.Config, to.Config),
+			Kind: string(c.Kind), Path: c.Name, Change: string(c.Verb), Parts: parts,
+			Actions: actions(c.Actions), Why: c.Why, Origin: origin(c.Change, from, to), Origins: origins(c.Change, from, to), Diff: diff,
 		})
 	}
+	findRenames(out.Items, pairs)
+	out.Notices = newNotices(from.Notices, to.Notices)
 	if from.Rendered == "" || to.Rendered == "" {
 		return out // a pool that comes or goes has no running nodes of its own to refuse anything
 	}
-	for _, r := range policy.Refuse(from.Config, to.Config, policy.Overrides{}) {
+	for _, r := range policy.Refuse(from.Config, to.Config, t.overrides) {
 		out.Refused = append(out.Refused, r.Field+": "+r.Why)
 	}
-	for _, r := range policy.RefusePasswords(from.Config.Ignition.Passwd.Users, to.Config.Ignition.Passwd.Users) {
-		out.Refused = append(out.Refused, r.Field+": "+r.Why)
+	for _, r := range policy.NewNodesOnly(from.Config, to.Config) {
+		out.NewNodesOnly = append(out.NewNodesOnly, r.Field+": "+strings.TrimPrefix(r.Why, newNodesWords))
 	}
 	return out
 }
+
+// newNodesWords begin every reason of policy.NewNodesOnly; the printers say them once for all.
+const newNodesWords = "existing nodes will not get this: "
 
 func actions(in []policy.Action) []Action {
 	out := make([]Action, len(in))
 	for i, a := range in {
 		out[i] = Action{Type: string(a.Type), Service: a.Service}
+	}
+	return out
+}
+
+// origin is where head sets the item, or base where it is gone. Lists of arguments have one place for each that changed.
+func origin(c policy.Change, from, to Pool) string {
+	at := func(p Pool, name string) string {
+		if p.Origin == nil {
+			return ""
+		}
+		return p.Origin(c.Kind, name)
+	}
+	was, is := listOf(c.Kind, from.Config), listOf(c.Kind, to.Config)
+	if len(was)+len(is) == 0 {
+		if c.Verb == policy.Removed {
+			return at(from, c.Name)
+		}
+		return at(to, c.Name)
+	}
+	var places []string
+	add := func(p Pool, names, others []string) {
+		for _, name := range names {
+			if place := at(p, name); place != "" && !slices.Contains(others, name) && !slices.Contains(places, place) {
+				places = append(places, place)
+			}
+		}
+	}
+	add(to, is, was)
+	add(from, was, is)
+	return strings.Join(places, ", ")
+}
+
+// origins are the places of the attributes that changed, where these are not all on one line.
+func origins(c policy.Change, from, to Pool) map[string]string {
+	if c.Verb != policy.Changed || len(listOf(c.Kind, from.Config))+len(listOf(c.Kind, to.Config)) > 0 {
+		return nil // Origin has the place of the whole, or of each
+	}
+	attributes := func(p Pool) []lineage.Attribute {
+		if p.Lineage == nil {
+			return nil
+		}
+		item, _ := p.Lineage(c.Kind, c.Name)
+		return item.Attributes
+	}
+	was, is := attributes(from), attributes(to)
+	out, places := map[string]string{}, map[string]bool{}
+	for _, a := range is {
+		same := slices.ContainsFunc(was, func(o lineage.Attribute) bool { return o.Name == a.Name && o.Value == a.Value })
+		if place := a.At.String(); !same && place != "" {
+			out[a.Name], places[place] = place, true
+		}
+	}
+	if len(places) < 2 {
+		return nil
+	}
+	return out
+}
+
+// listOf is what a kind lists, nil for kinds of another sort.
+func listOf(kind policy.ChangeKind, c machineconfig.Config) []string {
+	switch kind {
+	case policy.KindKargs:
+		return machineconfig.SplitKargs(c.KernelArguments)
+	case policy.KindExtensions:
+		return slices.Sorted(slices.Values(c.Extensions))
+	}
+	return nil
+}
+
+// newNotices leaves out what the base drew already: a review is about the change.
+func newNotices(base, head []Notice) (out []Notice) {
+	for _, n := range head {
+		if !slices.ContainsFunc(base, func(o Notice) bool { return o.Rule == n.Rule && o.text() == n.text() }) {
+			out = append(out, n)
+		}
 	}
 	return out
 }

@@ -3,202 +3,146 @@ package review
 import (
 	"crypto/sha256"
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 	"unicode/utf8"
-
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
-	"github.com/pmezard/go-difflib/difflib"
-
-	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/policy"
 )
 
-// view is one item as people read it: a line of attributes, and its content.
-type view struct {
-	exists  bool
-	attrs   string
-	content []byte
-	secret  bool
+// differ writes differences, and remembers those of texts: a shared document gives every pool the same.
+type differ struct{ known map[texts]string }
+
+// texts are two contents.
+type texts struct{ from, to string }
+
+// difference describes one change: attributes that moved, then each text that differs, as a unified diff. Parts name what
+// differs.
+func (d differ) difference(p pair) (diff string, parts []string) {
+	var out strings.Builder
+	for _, line := range attributes(p) {
+		out.WriteString(line + "\n")
+		if name := strings.TrimRight(word(line[1:]), ":"); !p.to.plain && !slices.Contains(parts, name) {
+			parts = append(parts, name)
+		}
+	}
+	for _, t := range align(p) {
+		if string(t.from.content) == string(t.to.content) && t.had == t.has {
+			continue
+		}
+		parts = append(parts, t.name)
+		if t.name != contentsPart {
+			fmt.Fprintf(&out, "# %s%s\n", t.name, t.verb())
+		}
+		out.WriteString(d.text(t))
+	}
+	return out.String(), parts
 }
 
-// difference describes one change: attributes that moved, then a unified diff of the content.
-func difference(c policy.Change, from, to machineconfig.Config) string {
-	a, b := look(c, from), look(c, to)
-	var out strings.Builder
-	if a.exists && b.exists && a.attrs != b.attrs {
-		fmt.Fprintf(&out, "-%s\n+%s\n", a.attrs, b.attrs)
+const contentsPart = "contents"
+
+// attributes writes the attributes that differ, with a sign each. Of what goes with its contents nothing needs saying.
+func attributes(p pair) (out []string) {
+	switch {
+	case p.from.exists && !p.to.exists && len(p.from.parts) > 0:
+		return nil
+	case !p.from.exists && slices.Contains(p.to.attrs, rootOwner):
+		p.to.attrs = slices.DeleteFunc(slices.Clone(p.to.attrs), func(a string) bool { return a == rootOwner })
 	}
+	edits, ok := script(p.from.attrs, p.to.attrs)
+	if !ok {
+		return []string{fmt.Sprintf("~%d lines → %d lines, too many to be compared", len(p.from.attrs), len(p.to.attrs))}
+	}
+	for _, e := range edits {
+		if e.sign != ' ' {
+			out = append(out, string(e.sign)+e.text)
+		}
+	}
+	return out
+}
+
+// rootOwner is what everything belongs to unless said otherwise.
+const rootOwner = "owner root:root"
+
+// both is a part on both sides.
+type both struct {
+	name     string
+	had, has bool
+	from, to part
+}
+
+func (t both) verb() string {
+	switch {
+	case !t.had:
+		return " (added)"
+	case !t.has:
+		return " (removed)"
+	}
+	return ""
+}
+
+// align pairs the parts of both sides by their names, in the order of the new side; what is gone comes last.
+func align(p pair) (out []both) {
+	before := map[string]part{}
+	for _, x := range p.from.parts {
+		before[x.name] = x
+	}
+	for _, x := range p.to.parts {
+		old, had := before[x.name]
+		delete(before, x.name)
+		out = append(out, both{x.name, had, true, old, x})
+	}
+	for _, x := range p.from.parts {
+		if _, gone := before[x.name]; gone {
+			out = append(out, both{x.name, true, false, x, part{}})
+		}
+	}
+	return out
+}
+
+// text is the difference of one text.
+func (d differ) text(t both) string {
+	a, b := t.from, t.to
 	switch {
 	case string(a.content) == string(b.content):
+		return ""
 	case a.secret || b.secret:
-		fmt.Fprintf(&out, "content changed (hidden, %s → %s)\n", digest(a), digest(b))
+		return fmt.Sprintf("content %s (hidden, %s)\n", changed(a, b), arrow(a, b, secretDigest))
 	case !isText(a.content) || !isText(b.content):
-		fmt.Fprintf(&out, "binary content changed (%d bytes, %s → %d bytes, %s)\n", len(a.content), digest(a), len(b.content), digest(b))
-	default:
-		out.WriteString(unified(a.content, b.content))
+		return fmt.Sprintf("binary content %s (%s)\n", changed(a, b), arrow(a, b, sizeAndDigest))
 	}
-	return out.String()
+	key := texts{string(a.content), string(b.content)}
+	if known, ok := d.known[key]; ok {
+		return known
+	}
+	d.known[key] = unified(a.content, b.content)
+	return d.known[key]
 }
 
-func look(c policy.Change, cfg machineconfig.Config) view {
-	switch c.Kind {
-	case policy.KindFile:
-		return lookFile(c.Name, cfg.Ignition.Storage.Files)
-	case policy.KindUnit:
-		return lookUnit(c.Name, cfg.Ignition.Systemd.Units)
-	case policy.KindUser:
-		return lookUser(c.Name, cfg.Ignition.Passwd.Users)
-	default:
-		return lookOther(c.Kind, cfg)
+func changed(a, b part) string {
+	switch {
+	case len(a.content) == 0:
+		return "added"
+	case len(b.content) == 0:
+		return "removed"
 	}
+	return "changed"
 }
 
-func lookFile(path string, files []ign.File) view {
-	for i := range files {
-		f := &files[i]
-		if f.Path != path {
-			continue
-		}
-		v := view{exists: true, attrs: "mode " + mode(f.Mode) + owner(f.Node)}
-		content, err := machineconfig.Contents(f.Contents)
-		if err != nil {
-			content = []byte("(unreadable: " + err.Error() + ")\n")
-		}
-		v.content, v.secret = content, secret(path, content)
-		return v
+// arrow names the old and the new content; one where the other is empty.
+func arrow(a, b part, name func([]byte) string) string {
+	switch {
+	case len(a.content) == 0:
+		return name(b.content)
+	case len(b.content) == 0:
+		return name(a.content)
 	}
-	return view{}
+	return name(a.content) + " → " + name(b.content)
 }
 
-func mode(m *int) string {
-	if m == nil {
-		return "0644"
-	}
-	return fmt.Sprintf("%#o", *m)
-}
-
-func owner(n ign.Node) string {
-	id := func(name *string, id *int) string {
-		switch {
-		case id != nil:
-			return fmt.Sprint(*id)
-		case name != nil && *name != "":
-			return *name
-		default:
-			return "root"
-		}
-	}
-	return " owner " + id(n.User.Name, n.User.ID) + ":" + id(n.Group.Name, n.Group.ID)
-}
-
-// lookUnit writes a unit as one text, its drop-ins below it, the way `systemctl cat` does.
-func lookUnit(name string, units []ign.Unit) view {
-	for i := range units {
-		u := &units[i]
-		if u.Name != name {
-			continue
-		}
-		v := view{exists: true}
-		var state []string
-		if u.Enabled != nil {
-			state = append(state, map[bool]string{true: "enabled", false: "disabled"}[*u.Enabled])
-		}
-		if u.Mask != nil && *u.Mask {
-			state = append(state, "masked")
-		}
-		if len(state) == 0 {
-			state = []string{"enabled by preset"}
-		}
-		v.attrs = strings.Join(state, ", ")
-		var text strings.Builder
-		if u.Contents != nil {
-			text.WriteString(*u.Contents)
-		}
-		for _, d := range u.Dropins {
-			if d.Contents != nil {
-				fmt.Fprintf(&text, "# %s.d/%s\n%s", u.Name, d.Name, *d.Contents)
-			}
-		}
-		v.content = []byte(text.String())
-		v.secret = secret("", v.content)
-		return v
-	}
-	return view{}
-}
-
-func lookUser(name string, users []ign.PasswdUser) view {
-	for i := range users {
-		u := &users[i]
-		if u.Name != name {
-			continue
-		}
-		var text strings.Builder
-		for _, k := range u.SSHAuthorizedKeys {
-			text.WriteString("ssh " + string(k) + "\n")
-		}
-		if u.PasswordHash != nil {
-			fmt.Fprintf(&text, "password (hidden, sha256 %.8x)\n", sha256.Sum256([]byte(*u.PasswordHash)))
-		}
-		return view{exists: true, content: []byte(text.String())}
-	}
-	return view{}
-}
-
-func lookOther(kind policy.ChangeKind, cfg machineconfig.Config) view {
-	var lines []string
-	switch kind {
-	case policy.KindKargs:
-		lines = cfg.KernelArguments
-	case policy.KindExtensions:
-		lines = append(lines, cfg.Extensions...)
-		sort.Strings(lines)
-	case policy.KindKernelType:
-		lines = []string{cfg.KernelType}
-		if cfg.KernelType == "" {
-			lines = []string{"default"}
-		}
-	case policy.KindOSImage:
-		lines = []string{cfg.OSImageURL}
-	case policy.KindFIPS:
-		lines = []string{fmt.Sprint(cfg.FIPS)}
-	}
-	text := ""
-	for _, l := range lines {
-		text += l + "\n"
-	}
-	return view{exists: true, content: []byte(text)}
-}
-
-func digest(v view) string {
-	if !v.exists {
-		return "nothing"
-	}
-	return fmt.Sprintf("sha256 %.8x", sha256.Sum256(v.content))
+func sizeAndDigest(content []byte) string {
+	sum := sha256.Sum256(content)
+	return fmt.Sprintf("%d bytes, sha256 %x", len(content), sum[:8])
 }
 
 func isText(b []byte) bool {
 	return utf8.Valid(b) && !strings.ContainsRune(string(b), 0)
-}
-
-func unified(a, b []byte) string {
-	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{A: lines(a), B: lines(b), Context: 3})
-	if err != nil {
-		return err.Error() + "\n" // a strings.Builder does not fail
-	}
-	return text
-}
-
-// lines splits into lines that each end in a newline, which the diff needs also for the last.
-func lines(b []byte) []string {
-	if len(b) == 0 {
-		return nil
-	}
-	out := strings.SplitAfter(string(b), "\n")
-	if last := len(out) - 1; out[last] == "" {
-		out = out[:last]
-	} else {
-		out[last] += "\n\\ No newline at end of file\n"
-	}
-	return out
 }

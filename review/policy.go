@@ -17,21 +17,34 @@ import (
 // PolicyOf returns the disruption policy that a repository's cluster/ sets, over the default; the default alone where it
 // sets none.
 func PolicyOf(res transpile.Result) (policy.Policy, error) {
+	mc, at, err := configuration(res)
+	if err != nil || mc == nil {
+		return policy.Default(), err
+	}
+	p, err := policy.FromSpec(mc.Spec.NodeDisruptionPolicy)
+	if err != nil {
+		return policy.Policy{}, fmt.Errorf("%s: %w", at, err)
+	}
+	return p, nil
+}
+
+// policyKind is the kind that holds the disruption policy.
+const policyKind = "MachineConfiguration"
+
+// configuration is the repository's MachineConfiguration and its place, nil where it has none.
+func configuration(res transpile.Result) (mc *operatorv1.MachineConfiguration, at string, err error) {
 	for _, o := range res.Cluster {
-		if o.Object.GetKind() != "MachineConfiguration" {
+		if o.Object.GetKind() != policyKind {
 			continue
 		}
-		var mc operatorv1.MachineConfiguration
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object.Object, &mc); err != nil {
-			return policy.Policy{}, fmt.Errorf("%s:%d: reading MachineConfiguration: %w", o.File, o.Line, err)
+		at := fmt.Sprintf("%s:%d", o.File, o.Line)
+		mc := &operatorv1.MachineConfiguration{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object.Object, mc); err != nil {
+			return nil, at, fmt.Errorf("%s: reading MachineConfiguration: %w", at, err)
 		}
-		p, err := policy.FromSpec(mc.Spec.NodeDisruptionPolicy)
-		if err != nil {
-			return policy.Policy{}, fmt.Errorf("%s:%d: %w", o.File, o.Line, err)
-		}
-		return p, nil
+		return mc, at, nil
 	}
-	return policy.Default(), nil
+	return nil, "", nil
 }
 
 // ComparePolicies names each rule that differs, in lexical order of paths and units.

@@ -4,20 +4,42 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
-	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/policy"
 	"github.com/bunsen-os/bunsen/reconcile/render"
+	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
 )
+
+// Renderings renders trees one after the other, or at once, with one memory for all: the second side of a comparison
+// costs what it differs from the first. The zero value is ready; it is not copied once used.
+type Renderings struct {
+	// Transpiler and Renderer are the memories; both may be set up before the first use.
+	Transpiler transpile.Transpiler
+	Renderer   render.Renderer
+	// Defaults are the images of pools that set none.
+	Defaults render.Defaults
+}
+
+// Render transpiles a tree and renders its pools. A fatal report gives no pools; see Result.Report.
+func (r *Renderings) Render(tree source.Tree) (transpile.Result, Rendering) {
+	res := r.Transpiler.Fragments(tree)
+	if res.Report.Fatal() {
+		return res, Rendering{}
+	}
+	return res, Render(res, &r.Renderer, r.Defaults)
+}
 
 // Rendering is what one tree renders to, pool by pool, without a cluster.
 type Rendering struct {
 	// Pools in lexical order.
 	Pools []PoolRendering
+	// Overrides are those of the tree's MachineConfiguration.
+	Overrides policy.Overrides
 	// Err joins what stops pools from rendering; the other pools are there all the same.
 	Err error
 }
@@ -26,56 +48,98 @@ type Rendering struct {
 type PoolRendering struct {
 	// Rendered is the very config that the controller would make of these inputs.
 	Rendered render.Rendered
-	// Origins as in Pool.
-	Origins map[string]string
+	// Secrets are the items that the tree marks.
+	Secrets Secrets
+
+	places *places
 }
 
 // Render does offline what the controllers do: it selects each pool's fragments and merges them. Layers that others
 // made through the cluster's API are not known here and not included.
 func Render(res transpile.Result, r *render.Renderer, d render.Defaults) Rendering {
+	return RenderWith(res, r, d, nil)
+}
+
+// RenderWith is Render, with layers that the cluster has besides: each pool takes those that its selector chooses. A
+// layer that has the name of a fragment is left out, for the fragment takes its place.
+func RenderWith(res transpile.Result, r *render.Renderer, d render.Defaults, layers []*mcfgv1.MachineConfig) Rendering {
 	var out Rendering
 	var errs []error
+	mc, _, err := configuration(res)
+	errs = append(errs, err)
+	out.Overrides = policy.OverridesOf(mc)
 	for _, pool := range transpile.AllPools(res) {
 		selected, err := transpile.Select(res, pool)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("selecting the fragments of pool %q: %w", pool, err))
 			continue
 		}
-		rendered, err := r.Merge(pool, transpile.MachineConfigs(selected), d)
+		secrets, err := secretsOf(res, pool)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		others, err := chosen(res, pool, layers)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		inputs := append(transpile.MachineConfigs(selected), others...)
+		if len(inputs) == 0 && !slices.Contains(res.Pools, pool) {
+			continue // nobody has written anything for it yet, which the controller takes too
+		}
+		rendered, err := r.Merge(pool, inputs, d)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("rendering pool %q: %w", pool, err))
 			continue
 		}
-		out.Pools = append(out.Pools, PoolRendering{Rendered: rendered, Origins: origins(selected, rendered)})
+		out.Pools = append(out.Pools, PoolRendering{Rendered: rendered, Secrets: secrets, places: newPlaces(selected, inputs, rendered)})
 	}
 	out.Err = errors.Join(errs...)
 	return out
 }
 
+// chosen are the layers that a pool's selector takes and no fragment replaces.
+func chosen(res transpile.Result, pool string, layers []*mcfgv1.MachineConfig) (out []*mcfgv1.MachineConfig, err error) {
+	if len(layers) == 0 {
+		return nil, nil
+	}
+	selector, err := transpile.Selector(pool, res.Cluster)
+	if err != nil {
+		return nil, fmt.Errorf("selecting the layers of pool %q: %w", pool, err)
+	}
+	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
+		return nil, nil // an empty selector takes nothing
+	}
+	matches, err := metav1.LabelSelectorAsSelector(&selector)
+	if err != nil {
+		return nil, fmt.Errorf("reading the selector of MachineConfigPool %q: %w", pool, err)
+	}
+	for _, l := range layers {
+		ours := slices.ContainsFunc(res.Fragments, func(f transpile.Fragment) bool { return f.Name == l.Name })
+		if !ours && matches.Matches(labels.Set(l.Labels)) {
+			out = append(out, l)
+		}
+	}
+	return out, nil
+}
+
 // Side makes a side of a comparison.
 func (r Rendering) Side(name string) Side {
-	s := Side{Name: name, Pools: map[string]Pool{}}
+	s := Side{Name: name, Overrides: r.Overrides, Pools: map[string]Pool{}}
 	for _, p := range r.Pools {
-		s.Pools[p.Rendered.Pool] = Pool{Rendered: p.Rendered.Name, Config: p.Rendered.Config, Origins: p.Origins}
+		s.Pools[p.Rendered.Pool] = Pool{
+			Rendered: p.Rendered.Name, Config: p.Rendered.Config, Origin: p.Origin, Lineage: p.Lineage, Secrets: p.Secrets, Notices: notices(p.Rendered.Notices),
+		}
 	}
 	return s
 }
 
-// origins finds for each item the fragment that set it last, and the line there. What no fragment set comes from a
-// MachineConfig made through the API, and is named so.
-func origins(fragments []transpile.Fragment, r render.Rendered) map[string]string {
-	places := map[string]map[string]string{}
-	for _, f := range fragments {
-		places[f.Name] = within(f)
-	}
-	out := map[string]string{}
-	for key, item := range items(r.Config) {
-		winner := r.Winner(item.kind, item.name)
-		lines, known := places[winner]
-		if at, ok := lines[key]; ok {
-			out[key] = at
-		} else if !known && winner != "" {
-			out[key] = "MachineConfig " + winner + ", made through the API"
+// notices leaves out what a pool overrides of what it inherits: that is what pools are for.
+func notices(all []render.Notice) (out []Notice) {
+	for _, n := range all {
+		if n.Rule != render.RuleOverridesWorker {
+			out = append(out, Notice{Rule: n.Rule, Kind: n.Kind, Path: n.Name, Message: n.Message, Inputs: n.Inputs})
 		}
 	}
 	return out
@@ -89,64 +153,6 @@ func Explain(of *mcfgv1.MachineConfig, pool string, inputs []*mcfgv1.MachineConf
 	if err != nil {
 		return nil, false, fmt.Errorf("rendering the inputs of %s again: %w", of.Name, err)
 	}
-	p := PoolRendering{Rendered: rendered, Origins: origins(fragments, rendered)}
+	p := PoolRendering{Rendered: rendered, places: newPlaces(fragments, inputs, rendered)}
 	return p.Places(), rendered.Name == of.Name, nil
-}
-
-// within finds the place of each item of one fragment.
-func within(f transpile.Fragment) map[string]string {
-	cfg, err := machineconfig.Parse(f.MachineConfig.Spec)
-	if err != nil {
-		return nil // transpile makes none that cannot be read
-	}
-	out := map[string]string{}
-	for key, item := range items(cfg) {
-		if pos, ok := f.Origin.Find(item.path); ok {
-			out[key] = pos.String()
-		}
-	}
-	return out
-}
-
-// item is a file, unit or user, and where it stands in its config.
-type item struct {
-	kind policy.ChangeKind
-	name string
-	path string
-}
-
-// items of a config by ItemKey.
-func items(c machineconfig.Config) map[string]item {
-	out := map[string]item{}
-	add := func(kind policy.ChangeKind, name, list string, i int) {
-		out[ItemKey(kind, name)] = item{kind, name, fmt.Sprintf("$.%s.%d", list, i)}
-	}
-	for i := range c.Ignition.Storage.Files {
-		add(policy.KindFile, c.Ignition.Storage.Files[i].Path, "storage.files", i)
-	}
-	for i := range c.Ignition.Systemd.Units {
-		add(policy.KindUnit, c.Ignition.Systemd.Units[i].Name, "systemd.units", i)
-	}
-	for i := range c.Ignition.Passwd.Users {
-		add(policy.KindUser, c.Ignition.Passwd.Users[i].Name, "passwd.users", i)
-	}
-	return out
-}
-
-// Place is an item and the line that sets it.
-type Place struct {
-	// Item is the kind and name: `file /etc/chrony.conf`.
-	Item string
-	// At is `file:line:col`, or names the MachineConfig where that was made through the API.
-	At string
-}
-
-// Places lists the origins in lexical order of the items.
-func (p PoolRendering) Places() []Place {
-	out := make([]Place, 0, len(p.Origins))
-	for item, at := range p.Origins {
-		out = append(out, Place{item, at})
-	}
-	slices.SortFunc(out, func(a, b Place) int { return strings.Compare(a.Item, b.Item) })
-	return out
 }

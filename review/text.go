@@ -3,6 +3,8 @@ package review
 import (
 	"fmt"
 	"strings"
+
+	"github.com/bunsen-os/bunsen/policy"
 )
 
 // Style colours the text; the zero value leaves it plain.
@@ -11,68 +13,161 @@ type Style struct {
 	Colour bool
 }
 
-// Text prints the comparison for people: a pool a section, a change an item, and the sum as its last line.
+// Text prints the comparison for people: what becomes of each pool, each change once, and the sums as its last lines.
 func (c Comparison) Text(s Style) string {
 	var b strings.Builder
-	same := []string{}
-	total := 0
-	for _, p := range c.Pools {
-		if len(p.Items) == 0 && p.From == p.To {
-			same = append(same, p.Pool)
-			continue
+	changed, same := c.split()
+	for _, p := range changed {
+		fmt.Fprintf(&b, "%s\n", s.bold(fmt.Sprintf("pool %s: %s → %s", visible(p.Pool), nameOr(p.From, "(new)"), nameOr(p.To, "(gone)"))))
+	}
+	c.warnings(&b, s)
+	if len(changed) > 0 {
+		b.WriteString("\n")
+	}
+	sections := c.sections()
+	for _, sec := range sections {
+		if len(sections) > 1 || len(sec.pools) > 1 {
+			fmt.Fprintf(&b, "%s\n\n", s.bold("in "+visible(enumerate(sec.pools))))
 		}
-		total += len(p.Items)
-		p.text(&b, s)
+		for _, it := range sec.items {
+			it.text(&b, s)
+		}
 	}
 	if len(c.Policy) > 0 {
 		fmt.Fprintf(&b, "%s\n", s.bold("disruption policy: what later changes cost"))
 		for _, line := range c.Policy {
-			fmt.Fprintf(&b, "~ %s\n", line)
+			fmt.Fprintf(&b, "~ %s\n", visible(line))
 		}
 		b.WriteString("\n")
 	}
-	if len(same) > 0 {
-		fmt.Fprintf(&b, "unchanged: %s\n", strings.Join(same, ", "))
+	for _, p := range changed {
+		fmt.Fprintf(&b, "%s\n", p.summary(s))
 	}
-	switch changed := len(c.Pools) - len(same); {
+	if len(same) > 0 {
+		fmt.Fprintf(&b, "unchanged: %s\n", visible(strings.Join(same, ", ")))
+	}
+	if c.Undo != "" {
+		fmt.Fprintf(&b, "undo: %s\n", visible(c.Undo))
+	}
+	total := 0
+	for _, p := range changed {
+		total += len(p.Items)
+	}
+	switch {
 	case len(c.Pools) == 0:
 		b.WriteString("No pools on either side.\n")
-	case changed == 0:
+	case len(changed) == 0:
 		b.WriteString("No rendered change: nothing will be rolled out.\n")
 	default:
-		fmt.Fprintf(&b, "%s in %s.\n", count(total, "change"), count(changed, "pool"))
+		fmt.Fprintf(&b, "%s in %s.\n", count(total, "change"), count(len(changed), "pool"))
 	}
 	return b.String()
 }
 
-func (p PoolChange) text(b *strings.Builder, s Style) {
-	fmt.Fprintf(b, "%s\n", s.bold(fmt.Sprintf("pool %s: %s → %s", p.Pool, nameOr(p.From, "(new)"), nameOr(p.To, "(gone)"))))
-	fmt.Fprintf(b, "disruption: %s%s\n", p.Disruption, listed(p.Actions))
-	for _, r := range p.Refused {
-		fmt.Fprintf(b, "%s\n", s.red("! running nodes cannot take "+r))
+// warnings are what a reviewer must not miss.
+func (c Comparison) warnings(b *strings.Builder, s Style) {
+	say := func(of func(PoolChange) []string, format string) {
+		for _, r := range c.remarks(of) {
+			fmt.Fprintf(b, "%s\n", s.red("! "+visible(strings.NewReplacer("POOLS", enumerate(r.pools), "TEXT", r.text).Replace(format))))
+		}
 	}
-	for _, it := range p.Items {
-		sign := map[string]string{"added": "+", "removed": "-"}[it.Change]
-		if sign == "" {
-			sign = "~"
+	for _, level := range []policy.Disruption{policy.Reboot, policy.Drain} {
+		say(because(level), level.String()+" of POOLS because of TEXT")
+	}
+	say(func(p PoolChange) []string { return p.Refused }, "running nodes of POOLS cannot take TEXT")
+	say(func(p PoolChange) []string { return p.NewNodesOnly }, "existing nodes of POOLS will not get TEXT")
+	say(PoolChange.noticeTexts, "in POOLS the order of merging decides: TEXT")
+}
+
+// maxCauses is how many reasons of a reboot are named; the rest is counted.
+const maxCauses = 3
+
+// because returns what says why a pool's nodes do this much.
+func because(level policy.Disruption) func(PoolChange) []string {
+	return func(p PoolChange) []string { return p.because(level, Item.cause) }
+}
+
+// because names the causes of this much disruption, in one text; none for pools that no nodes leave or reach.
+func (p PoolChange) because(level policy.Disruption, name func(Item) string) []string {
+	causes := p.causes()
+	if len(causes) == 0 || p.level() != level || p.From == "" || p.To == "" {
+		return nil
+	}
+	var reasons []string
+	for _, it := range causes[:min(maxCauses, len(causes))] {
+		reasons = append(reasons, name(it))
+	}
+	if more := len(causes) - maxCauses; more > 0 {
+		reasons = append(reasons, thousands(more)+" more")
+	}
+	return []string{strings.Join(reasons, "; ")}
+}
+
+// cause is the item with why it costs what it costs.
+func (it Item) cause() string {
+	why := it.Why
+	if it.listed() {
+		lines := strings.Split(strings.TrimSuffix(it.Diff, "\n"), "\n")
+		why = strings.Join(lines[:min(maxCauses, len(lines))], " ")
+	}
+	if place := it.places(); place != "" {
+		why += ", from " + place
+	}
+	return it.title() + " (" + strings.TrimPrefix(why, ", ") + ")"
+}
+
+// listed tells that the difference itself is the reason: a short list of arguments, or one value.
+func (it Item) listed() bool {
+	switch policy.ChangeKind(it.Kind) {
+	case policy.KindKargs, policy.KindExtensions, policy.KindKernelType, policy.KindOSImage:
+		return true
+	}
+	return false
+}
+
+// summary is the pool in one line: `worker: 3 changes, reload chronyd.service, 40 nodes, 0 reboots, up to 45 min`.
+func (p PoolChange) summary(s Style) string {
+	line := fmt.Sprintf("%s: %s, %s", visible(p.Pool), count(len(p.Items), "change"), visible(p.sum()))
+	switch r := p.Rollout; {
+	case len(p.Refused) > 0:
+		line += ", refused by running nodes"
+	case p.From == "":
+		line += ", for machines that join"
+	case p.To == "":
+		line += ", the pool goes"
+	case r == nil:
+		line += ", nodes unknown"
+	default:
+		line += fmt.Sprintf(", %s, %s, %s", count(r.Nodes, "node"), count(r.Reboots, "reboot"), r.words())
+		if r.Paused {
+			line += " once it is resumed (paused)"
 		}
-		fmt.Fprintf(b, "\n%s %s", sign, it.Kind)
-		if it.Path != "" {
-			fmt.Fprintf(b, " %s", it.Path)
-		}
-		fmt.Fprintf(b, " · %s", plainActions(it.Actions))
-		if it.Why != "" {
-			fmt.Fprintf(b, " (%s)", it.Why)
-		}
-		if it.Origin != "" {
-			fmt.Fprintf(b, " · from %s", it.Origin)
-		}
-		b.WriteString("\n")
-		for _, line := range strings.SplitAfter(it.Diff, "\n") {
-			if line != "" {
-				b.WriteString("  " + s.line(line))
-			}
-		}
+	}
+	if p.level() >= policy.Drain {
+		return s.red(line)
+	}
+	return line
+}
+
+func (it Item) text(b *strings.Builder, s Style) {
+	line := it.sign() + " " + it.title()
+	if move := it.move(); move != "" {
+		line += " · " + move
+	}
+	line += " · " + actionWords(it.Actions)
+	if it.Why != "" {
+		line += " (" + it.Why + ")"
+	}
+	if it.Origin != "" {
+		line += " · from " + it.Origin
+	}
+	line = visible(line)
+	if it.disturbs() {
+		line = s.red(line)
+	}
+	b.WriteString(line + "\n")
+	for text := range strings.Lines(it.body()) {
+		b.WriteString("  " + s.line(visible(strings.TrimSuffix(text, "\n"))) + "\n")
 	}
 	b.WriteString("\n")
 }
@@ -81,42 +176,16 @@ func nameOr(name, otherwise string) string {
 	if name == "" {
 		return otherwise
 	}
-	return name
+	return visible(name)
 }
 
-func listed(actions []Action) string {
-	if len(actions) == 0 {
-		return ""
+// enumerate writes a list as people do: `master, worker and gpu`.
+func enumerate(list []string) string {
+	if len(list) < 2 {
+		return strings.Join(list, "")
 	}
-	return " (" + plainActions(actions) + ")"
-}
-
-// plainActions writes actions as words: `restart chronyd.service`, `no action`.
-func plainActions(actions []Action) string {
-	words := make([]string, 0, len(actions))
-	for _, a := range actions {
-		switch a.Type {
-		case "None":
-			words = append(words, "no action")
-		case "DaemonReload":
-			words = append(words, "daemon-reload")
-		case "Reboot":
-			words = append(words, "drain + reboot")
-		default:
-			words = append(words, strings.TrimSpace(strings.ToLower(a.Type)+" "+a.Service))
-		}
-	}
-	if len(words) == 0 {
-		return "no action"
-	}
-	return strings.Join(words, ", ")
-}
-
-func count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	last := len(list) - 1
+	return strings.Join(list[:last], ", ") + " and " + list[last]
 }
 
 func (s Style) bold(t string) string { return s.wrap("1", t) }
@@ -124,19 +193,15 @@ func (s Style) red(t string) string  { return s.wrap("31", t) }
 
 // line colours one line of a diff by its first character.
 func (s Style) line(l string) string {
-	text, nl := strings.CutSuffix(l, "\n")
 	switch {
-	case strings.HasPrefix(text, "+"):
-		text = s.wrap("32", text)
-	case strings.HasPrefix(text, "-"):
-		text = s.wrap("31", text)
-	case strings.HasPrefix(text, "@@"):
-		text = s.wrap("36", text)
+	case strings.HasPrefix(l, "+"):
+		return s.wrap("32", l)
+	case strings.HasPrefix(l, "-"):
+		return s.wrap("31", l)
+	case strings.HasPrefix(l, "@@"), strings.HasPrefix(l, "#"):
+		return s.wrap("36", l)
 	}
-	if nl {
-		text += "\n"
-	}
-	return text
+	return l
 }
 
 func (s Style) wrap(code, t string) string {

@@ -1,0 +1,122 @@
+package review
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/reconcile/render"
+	"github.com/bunsen-os/bunsen/transpile"
+)
+
+// Checked is everything to say about a tree: about its documents, and about what they give together.
+type Checked struct {
+	// Report of the transpiler and of the renderer, ordered by file, line and column.
+	Report transpile.Report
+	// Rendering that it is about; without pools where a document is wrong.
+	Rendering Rendering
+}
+
+// The rules of what rendering adds to a report; notices keep their own.
+const (
+	ruleRender = "render"
+	ruleSize   = "size"
+)
+
+// Check adds to the transpiler's report what rendering finds, each at the line that says it last.
+func Check(res transpile.Result, r Rendering) Checked {
+	out := Checked{Report: slices.Clone(res.Report), Rendering: r}
+	if res.Report.Fatal() {
+		return out
+	}
+	var problems []string
+	if r.Err != nil {
+		problems = strings.Split(r.Err.Error(), "\n")
+	}
+	l := locator{res: res, read: map[string]map[item]string{}}
+	for _, p := range problems {
+		out.Report = append(out.Report, l.entry(transpile.Fatal, ruleRender, p, l.mentioned(p)))
+	}
+	for _, p := range r.Pools {
+		for _, text := range p.Rendered.Warnings {
+			out.Report = append(out.Report, transpile.Entry{Severity: transpile.Warning, Rule: ruleSize, Message: fmt.Sprintf("pool %s: %s", p.Rendered.Pool, text)})
+		}
+		for _, n := range p.Rendered.Notices {
+			if n.Rule == render.RuleOverridesWorker {
+				continue // inheriting is what pools are for
+			}
+			at := ""
+			if len(n.Inputs) > 0 {
+				at = l.place(n.Inputs[len(n.Inputs)-1], item{policy.ChangeKind(n.Kind), n.Name})
+			}
+			message := fmt.Sprintf("pool %s: %s: %s", p.Rendered.Pool, strings.TrimSpace(n.Kind+" "+n.Name), n.Message)
+			out.Report = append(out.Report, l.entry(transpile.Warning, n.Rule, message, at))
+		}
+	}
+	slices.SortStableFunc(out.Report, func(a, b transpile.Entry) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	out.Report = slices.Compact(out.Report)
+	return out
+}
+
+// locator finds lines for what the renderer says of MachineConfigs.
+type locator struct {
+	res  transpile.Result
+	read map[string]map[item]string
+}
+
+// place is where a fragment sets an item, or where it begins.
+func (l locator) place(fragment string, of item) string {
+	i := slices.IndexFunc(l.res.Fragments, func(f transpile.Fragment) bool { return f.Name == fragment })
+	if i < 0 {
+		return ""
+	}
+	f := l.res.Fragments[i]
+	if l.read[fragment] == nil {
+		l.read[fragment] = within(f)
+	}
+	if at, ok := l.read[fragment][of]; ok {
+		return at
+	}
+	start, _ := f.Origin.Find("$")
+	return start.String()
+}
+
+// mentioned is the place of what a problem names: the last of its fragments, and there the longest of its items.
+func (l locator) mentioned(problem string) string {
+	words := strings.FieldsFunc(problem, func(r rune) bool { return strings.ContainsRune(" ,:;()\"", r) })
+	for _, w := range slices.Backward(words) {
+		if at := l.place(w, item{}); at == "" {
+			continue
+		}
+		best := item{}
+		for i := range l.read[w] {
+			if i.name != "" && slices.Contains(words, i.name) && (len(i.name) > len(best.name) || len(i.name) == len(best.name) && i.kind < best.kind) {
+				best = i
+			}
+		}
+		return l.place(w, best)
+	}
+	return ""
+}
+
+// entry takes a place apart again.
+func (l locator) entry(s transpile.Severity, rule, message, at string) transpile.Entry {
+	e := transpile.Entry{Severity: s, Rule: rule, Message: message, File: at}
+	for range 2 {
+		i := strings.LastIndexByte(e.File, ':')
+		if i < 0 {
+			break
+		}
+		n, err := strconv.Atoi(e.File[i+1:])
+		if err != nil {
+			break
+		}
+		e.File, e.Line, e.Column = e.File[:i], n, e.Line
+	}
+	return e
+}

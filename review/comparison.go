@@ -1,0 +1,116 @@
+package review
+
+// Comparison is what a change does. Its JSON form is what tools may build on, and docs/review-json.md describes it;
+// Version moves when a field changes its meaning or goes.
+type Comparison struct {
+	// Version of the form, "1".
+	Version string `json:"version"`
+	// Base and Head name the two sides.
+	Base string `json:"base"`
+	Head string `json:"head"`
+	// BaseCommit and HeadCommit are the commits of the sides, nil where a side is none.
+	BaseCommit *Commit `json:"baseCommit,omitempty"`
+	HeadCommit *Commit `json:"headCommit,omitempty"`
+	// Policy names each rule of the disruption policy that changes: `/etc/motd: None → Reboot`.
+	Policy []string `json:"policy,omitempty"`
+	// Pools of either side, by name; unchanged ones have disruption "none" and no items.
+	Pools []PoolChange `json:"pools"`
+	// Undo is the one line that takes the change back, or words where it is no commit.
+	Undo string `json:"undo,omitempty"`
+}
+
+// Commit is what is known of the commit of a side.
+type Commit struct {
+	// Hash in full.
+	Hash string `json:"hash"`
+	// Subject, Author and Time (RFC 3339) as the commit says them.
+	Subject string `json:"subject,omitempty"`
+	Author  string `json:"author,omitempty"`
+	Time    string `json:"time,omitempty"`
+	// Parents in full; with them it is known whether one revert undoes all that is between base and head.
+	Parents []string `json:"parents,omitempty"`
+}
+
+// PoolChange is what a change does to one pool.
+type PoolChange struct {
+	// Pool is the pool's name.
+	Pool string `json:"pool"`
+	// From and To are rendered names; empty where the pool is on one side only.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Disruption is none, daemon-reload, reload, restart, drain or reboot.
+	Disruption string `json:"disruption"`
+	// Actions of the whole change, in order.
+	Actions []Action `json:"actions"`
+	// Items in the order of policy.Changes.
+	Items []Item `json:"items"`
+	// Refused names what running nodes cannot take; new nodes get it.
+	Refused []string `json:"refused,omitempty"`
+	// NewNodesOnly names what running nodes keep as it is while they take the rest.
+	NewNodesOnly []string `json:"newNodesOnly,omitempty"`
+	// Notices are the renderer's remarks on the new config that the old one did not draw.
+	Notices []Notice `json:"notices,omitempty"`
+	// Rollout is the forecast; nil where nothing is known of the pool's nodes.
+	Rollout *Rollout `json:"rollout,omitempty"`
+}
+
+// Action is one action of the disruption policy.
+type Action struct {
+	// Type as in MachineConfiguration: None, DaemonReload, Reload, Restart, Drain, Reboot.
+	Type string `json:"type"`
+	// Service of a Reload or Restart.
+	Service string `json:"service,omitempty"`
+}
+
+// Notice is something that rendering saw and nothing is stopped by.
+type Notice struct {
+	// Rule is a stable name, such as same-file.
+	Rule string `json:"rule"`
+	// Kind and Path as in Item: what it is about.
+	Kind string `json:"kind"`
+	Path string `json:"path"`
+	// Message says it in a sentence, without contents.
+	Message string `json:"message"`
+	// Inputs are the MachineConfigs in the order of merging; the last wins.
+	Inputs []string `json:"inputs,omitempty"`
+}
+
+// Item is one thing that changed.
+type Item struct {
+	// Kind as in policy.ChangeKind.
+	Kind string `json:"kind"`
+	// Path of a file, or the name of a unit or user; empty for kinds of which there is one.
+	Path string `json:"path"`
+	// Change is added, changed or removed.
+	Change string `json:"change"`
+	// Parts names what of the item changed: `mode`, `owner`, `contents`, `drop-in 20-limits.conf`, ….
+	Parts []string `json:"parts,omitempty"`
+	// RenamedFrom and RenamedTo join an item that was added with one that was removed and had the same content.
+	RenamedFrom string `json:"renamedFrom,omitempty"`
+	RenamedTo   string `json:"renamedTo,omitempty"`
+	// Actions of this item alone, and why.
+	Actions []Action `json:"actions"`
+	Why     string   `json:"why"`
+	// Origin is `file:line:col` in the repository, where it is known; several are separated by commas.
+	Origin string `json:"origin,omitempty"`
+	// Origins maps what changed in the item to its `file:line`, where attributes come from different lines.
+	Origins map[string]string `json:"origins,omitempty"`
+	// Diff is attributes that moved, then a unified diff of the decoded content, or one line where the content is hidden
+	// or binary.
+	Diff string `json:"diff"`
+}
+
+// Changed tells whether any pool, or what changes cost, changed.
+func (c Comparison) Changed() bool {
+	if len(c.Policy) > 0 {
+		return true
+	}
+	for i := range c.Pools {
+		if c.Pools[i].changed() {
+			return true
+		}
+	}
+	return false
+}
+
+func (p PoolChange) changed() bool { return len(p.Items) > 0 || p.From != p.To }

@@ -1,0 +1,169 @@
+package lineage
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/policy"
+)
+
+// Lineage is the layers of one pool, sorted by what they say, so that one item costs its own size and all of them the
+// layers' sizes together. It does not change once it is made.
+type Lineage struct {
+	layers  []Layer
+	options Options
+	// touched are the places of an item in the layers' Ignition, in the order of merging.
+	touched map[key][]touch
+	// plain are the writes of what a MachineConfig says beside its Ignition.
+	plain map[entry][]write
+}
+
+// key is an item's name among the lists in which there is one of it.
+type key struct{ family, name string }
+
+// entry is an item's kind and name.
+type entry struct {
+	kind policy.ChangeKind
+	name string
+}
+
+// New sorts layers, which are in the order of merging, later ones winning. They are shared, not copied.
+func New(layers []Layer, o Options) *Lineage {
+	l := &Lineage{layers: layers, options: o, touched: map[key][]touch{}, plain: map[entry][]write{}}
+	for n := range layers {
+		l.beside(n)
+		if !layers[n].Config.HasIgnition {
+			continue
+		}
+		for i := range lists {
+			for index, name := range lists[i].keys(layers[n].Config.Ignition) {
+				k := key{lists[i].family, name}
+				l.touched[k] = append(l.touched[k], touch{n, &lists[i], index})
+			}
+		}
+	}
+	return l
+}
+
+// beside sorts what a layer says beside its Ignition, by the renderer's rules: FIPS is on if any asks for it, the last
+// kernel that is not the default wins, and images of generated configs do not count.
+func (l *Lineage) beside(n int) {
+	c := l.layers[n].Config
+	set := func(kind policy.ChangeKind, name, attribute, path, value string) {
+		e := entry{kind, name}
+		l.plain[e] = append(l.plain[e], write{n, path, leaf{name: attribute, raw: value}})
+	}
+	for i, argument := range c.KernelArguments {
+		for _, a := range machineconfig.SplitKargs([]string{argument}) {
+			set(policy.KindKargs, a, "argument", fmt.Sprintf("spec.kernelArguments.%d", i), a)
+		}
+	}
+	for i, e := range c.Extensions {
+		set(policy.KindExtensions, e, "extension", fmt.Sprintf("spec.extensions.%d", i), e)
+	}
+	if c.FIPS {
+		set(policy.KindFIPS, "", "fips", "spec.fips", "true")
+	}
+	if c.KernelType != "" && c.KernelType != "default" {
+		set(policy.KindKernelType, "", "kernelType", "spec.kernelType", c.KernelType)
+	}
+	if c.OSImageURL != "" && !l.layers[n].Generated {
+		set(policy.KindOSImage, "", "osImageURL", "spec.osImageURL", c.OSImageURL)
+	}
+	if c.ExtensionsImage != "" && !l.layers[n].Generated {
+		set(KindExtensionsImage, "", "extensionsImage", "spec.baseOSExtensionsContainerImage", c.ExtensionsImage)
+	}
+}
+
+// Explain is the lineage of one item. Kinds and names are those of policy's Changes and of render's Winner; kernel
+// arguments and extensions without a name are all of them, in order. Of a path it does not matter which of file,
+// directory and link the question says. The error is an *UnknownError, which suggests what was meant.
+func (l *Lineage) Explain(kind policy.ChangeKind, name string) (Item, error) {
+	if name == "" && (kind == policy.KindKargs || kind == policy.KindExtensions) {
+		if item := l.list(kind); len(item.Attributes) > 0 {
+			return item, nil
+		}
+		return Item{}, l.unknown(kind, name)
+	}
+	if writes := l.plain[entry{kind, name}]; writes != nil {
+		return l.plainItem(entry{kind, name}, writes), nil
+	}
+	var out Item
+	for _, family := range families(kind) {
+		if touches := l.touched[key{family, name}]; touches != nil {
+			out = joined(out, l.item(name, l.fold(touches)))
+		}
+	}
+	if out.Kind == "" {
+		return Item{}, l.unknown(kind, name)
+	}
+	return out, nil
+}
+
+// families lists those that hold a kind.
+func families(kind policy.ChangeKind) (out []string) {
+	for _, x := range lists {
+		if x.kind == kind && !slices.Contains(out, x.family) {
+			out = append(out, x.family)
+		}
+	}
+	return out
+}
+
+// joined puts the halves of storage devices together that have one name: a disk and the file system on it.
+func joined(a, b Item) Item {
+	if a.Kind == "" {
+		return b
+	}
+	a.Attributes = append(a.Attributes, b.Attributes...)
+	a.Writers = append(a.Writers, b.Writers...)
+	slices.SortStableFunc(a.Writers, func(x, y Writer) int { return cmp.Compare(x.layer, y.layer) })
+	return a
+}
+
+// list is all kernel arguments or extensions, numbered as they come.
+func (l *Lineage) list(kind policy.ChangeKind) Item {
+	item := Item{Kind: kind}
+	for n, layer := range l.layers {
+		said, path, name := layer.Config.Extensions, "spec.extensions.%d", "extensions.%d"
+		if kind == policy.KindKargs {
+			said, path, name = layer.Config.KernelArguments, "spec.kernelArguments.%d", "kernelArguments.%d"
+		}
+		for i, x := range said {
+			parts := []string{x}
+			if kind == policy.KindKargs {
+				parts = machineconfig.SplitKargs(parts)
+			}
+			for _, part := range parts {
+				w := write{n, fmt.Sprintf(path, i), leaf{raw: part}}
+				item.Attributes = append(item.Attributes, Attribute{Name: fmt.Sprintf(name, len(item.Attributes)), Writer: l.writer(w, kind, "")})
+			}
+		}
+		if len(said) > 0 {
+			item.Writers = append(item.Writers, l.begins(n, fmt.Sprintf(path, 0)))
+		}
+	}
+	return item
+}
+
+// All is the lineage of every item: files, directories and links by path, units, users, groups, storage by name, then the
+// rest; kernel arguments and extensions one by one.
+func (l *Lineage) All() []Item {
+	entries := l.entries()
+	out := make([]Item, 0, len(entries))
+	for _, e := range entries {
+		if item, err := l.Explain(e.kind, e.name); err == nil {
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+// order of the kinds in All.
+var order = []policy.ChangeKind{
+	policy.KindFile, policy.KindDirectory, policy.KindLink, policy.KindUnit, policy.KindUser, policy.KindGroup, policy.KindStorage,
+	policy.KindKargs, policy.KindFirstBootKargs, policy.KindKernelType, policy.KindExtensions, KindExtensionsImage, policy.KindOSImage,
+	policy.KindFIPS, KindIgnition,
+}

@@ -1,0 +1,65 @@
+package lineage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/reconcile/render"
+	"github.com/bunsen-os/bunsen/transpile"
+	"github.com/bunsen-os/bunsen/transpile/ignition"
+)
+
+// generatedBy marks a MachineConfig that a controller of the cluster wrote.
+const generatedBy = "machineconfiguration.openshift.io/generated-by-controller-version"
+
+// LayersOf puts MachineConfigs into the order of merging, with the origins of those that are fragments. The others were
+// made through the API. The error names a MachineConfig that cannot be read.
+func LayersOf(mcs []*mcfgv1.MachineConfig, fragments []transpile.Fragment) ([]Layer, error) {
+	known := make(map[string]transpile.Fragment, len(fragments))
+	for _, f := range fragments {
+		known[f.Name] = f
+	}
+	var out []Layer
+	for _, mc := range render.Order(mcs) {
+		spec, err := ignition.UpgradeSpec(mc.Spec)
+		if err != nil {
+			return nil, fmt.Errorf("reading MachineConfig %s: %w", mc.Name, err)
+		}
+		config, err := machineconfig.Parse(spec)
+		if err != nil {
+			return nil, fmt.Errorf("reading MachineConfig %s: %w", mc.Name, err)
+		}
+		layer := Layer{Name: mc.Name, Config: config}
+		_, layer.Generated = mc.Annotations[generatedBy]
+		if f, ok := known[mc.Name]; ok {
+			start, _ := f.Origin.Find("$")
+			layer.Origin, layer.Source = f.Origin, start.File
+		}
+		out = append(out, layer)
+	}
+	return out, nil
+}
+
+// LayersOfPool are the layers that a repository alone gives a pool: the fragments that its selector takes. Those of the
+// cluster and of other sources are not among them.
+func LayersOfPool(result transpile.Result, pool string) ([]Layer, error) {
+	fragments, err := transpile.Select(result, pool)
+	if err != nil {
+		return nil, err
+	}
+	known := slices.Contains(result.Pools, pool) || slices.ContainsFunc(result.Cluster, func(o transpile.ClusterObject) bool {
+		return o.Object.GetKind() == "MachineConfigPool" && o.Object.GetName() == pool
+	})
+	if !known {
+		return nil, fmt.Errorf("there is no pool %s in this repository: it has %s", pool, strings.Join(result.Pools, ", "))
+	}
+	mcs := make([]*mcfgv1.MachineConfig, len(fragments))
+	for i, f := range fragments {
+		mcs[i] = f.MachineConfig
+	}
+	return LayersOf(mcs, fragments)
+}

@@ -1,0 +1,116 @@
+package lineage
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/policy"
+)
+
+// maxShort is how many characters a value may have that is shown as it is.
+const maxShort = 72
+
+// hidden are the last parts of the names of attributes that are never shown.
+var hidden = []string{"passwordHash", "keyFile", "config", "advertisement"}
+
+// shown is a leaf as people may see it: short, and all of it where it is a text that may be read.
+func (o Options) shown(x leaf, kind policy.ChangeKind, item string) (short, content string) {
+	last := x.name[strings.LastIndexByte(x.name, '.')+1:]
+	switch {
+	case slices.Contains(hidden, last), strings.Contains(x.name, "httpHeaders."), strings.HasPrefix(x.name, "proxy.") && strings.Contains(x.raw, "@"):
+		return digest(decoded(x)) + " (hidden)", ""
+	case strings.HasPrefix(x.name, "sshAuthorizedKeys."):
+		return sshKey(x.raw), ""
+	case x.resource != nil:
+		if kind != policy.KindFile {
+			item = ""
+		}
+		return o.text(item, decoded(x))
+	case kind == policy.KindUnit && (x.name == "contents" || strings.HasPrefix(x.name, "dropins.")):
+		return o.text("", []byte(x.raw))
+	case kind == policy.KindKargs && o.Hide != nil && o.Hide("", []byte(x.raw)):
+		return digest([]byte(x.raw)) + " (hidden)", ""
+	}
+	return plain(x.raw), ""
+}
+
+// decoded is the leaf's content.
+func decoded(x leaf) []byte {
+	if x.resource == nil {
+		return []byte(x.raw)
+	}
+	data, err := machineconfig.Contents(*x.resource)
+	if err != nil {
+		return []byte(x.raw)
+	}
+	return data
+}
+
+// text shows a content that may be secret.
+func (o Options) text(path string, data []byte) (short, content string) {
+	switch text := string(data); {
+	case len(data) == 0:
+		return "(empty)", ""
+	case o.Hide == nil || o.Hide(path, data):
+		return digest(data) + " (hidden)", ""
+	case !readable(text):
+		return digest(data) + " (binary)", ""
+	case len(text) <= maxShort && !strings.Contains(strings.TrimSuffix(text, "\n"), "\n"):
+		return strings.TrimSuffix(text, "\n"), ""
+	default:
+		return lines(text) + ", " + digest(data), text
+	}
+}
+
+func digest(data []byte) string {
+	return fmt.Sprintf("%d bytes, sha256 %.4x", len(data), sha256.Sum256(data))
+}
+
+func lines(text string) string {
+	n := strings.Count(text, "\n")
+	if !strings.HasSuffix(text, "\n") {
+		n++
+	}
+	if n == 1 {
+		return "1 line"
+	}
+	return strconv.Itoa(n) + " lines"
+}
+
+// readable tells of a text that a terminal shows as it is.
+func readable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && control(r) })
+}
+
+// control tells of characters that a terminal obeys.
+func control(r rune) bool {
+	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
+}
+
+// plain is a value on one line.
+func plain(text string) string {
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, control) {
+		text = strconv.Quote(text)
+	}
+	if r := []rune(text); len(r) > 4*maxShort {
+		text = string(r[:4*maxShort]) + "…"
+	}
+	return text
+}
+
+// sshKey shortens a public key to what tells it from others: its type, its end, and whose it is.
+func sshKey(text string) string {
+	words := strings.Fields(text)
+	for i, w := range words {
+		if len(w) > 24 && strings.HasPrefix(w, "AAAA") {
+			words[i] = "…" + w[len(w)-8:]
+		}
+	}
+	return plain(strings.Join(words, " "))
+}

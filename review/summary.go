@@ -1,0 +1,45 @@
+package review
+
+import "strings"
+
+// maxSummary is what hosts of git take for the description of a status.
+const maxSummary = 140
+
+// Summary is the comparison in one short line, for a status: `2 changes in 1 pool: gpu drain + reboot`.
+func (c Comparison) Summary() string {
+	changed, _ := c.split()
+	if len(changed) == 0 {
+		if len(c.Policy) > 0 {
+			return "no rendered change; the disruption policy changes"
+		}
+		return "no rendered change"
+	}
+	total := 0
+	var deeds []string
+	for _, r := range c.remarks(func(p PoolChange) []string {
+		if !p.changed() {
+			return nil
+		}
+		return []string{p.short()}
+	}) {
+		deeds = append(deeds, strings.Join(r.pools, ", ")+" "+r.text)
+	}
+	for _, p := range changed {
+		total += len(p.Items)
+	}
+	line := count(total, "change") + " in " + count(len(changed), "pool") + ": " + strings.Join(deeds, "; ")
+	return shorten(visible(line), maxSummary-len("…"))
+}
+
+// short is what becomes of the pool's nodes, in two or three words.
+func (p PoolChange) short() string {
+	switch {
+	case len(p.Refused) > 0:
+		return "refused by running nodes"
+	case p.From == "":
+		return "is new"
+	case p.To == "":
+		return "goes"
+	}
+	return p.sum()
+}

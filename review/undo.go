@@ -1,0 +1,36 @@
+package review
+
+import (
+	"fmt"
+	"slices"
+)
+
+// undo is the one line that takes the change back. A commit on top of base is reverted; more than one are reverted as a
+// range. Where head is no commit, words say what to put back.
+func undo(c Comparison) string {
+	switch base, head := c.BaseCommit, c.HeadCommit; {
+	case !c.Changed():
+		return ""
+	case head == nil || head.Hash == "":
+		return fmt.Sprintf("put back what %s holds, which renders to the same names as before", c.Base)
+	case base == nil || base.Hash == "" || len(head.Parents) == 0 || slices.Equal(head.Parents, []string{base.Hash}):
+		return "git revert " + short(head.Hash)
+	case head.Parents[0] == base.Hash:
+		return "git revert -m 1 " + short(head.Hash)
+	default:
+		return "git revert --no-edit " + short(base.Hash) + ".." + short(head.Hash)
+	}
+}
+
+// short is a name as people write it: eight digits of a hash, and anything else as it is.
+func short(name string) string {
+	if len(name) != 40 && len(name) != 64 {
+		return name
+	}
+	for _, r := range name {
+		if (r < '0' || r > '9') && (r < 'a' || r > 'f') {
+			return name
+		}
+	}
+	return name[:8]
+}

@@ -1,0 +1,226 @@
+package review
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/bunsen-os/bunsen/policy"
+)
+
+// The words that text and Markdown share.
+
+// sign is + for what comes, - for what goes, ~ for what changes, and ! behind it where pods have to move.
+func (it Item) sign() string {
+	sign := map[string]string{"added": "+", "removed": "-"}[it.Change]
+	if sign == "" {
+		sign = "~"
+	}
+	if it.disturbs() {
+		sign += "!"
+	}
+	return sign
+}
+
+// disturbs tells whether pods have to move for this item alone.
+func (it Item) disturbs() bool {
+	return slices.ContainsFunc(it.Actions, func(a Action) bool {
+		return a.Type == string(policy.ActionReboot) || a.Type == string(policy.ActionDrain)
+	})
+}
+
+// nouns are kinds as people say them; the others are their own.
+var nouns = map[string]string{
+	string(policy.KindKargs):          "kernel arguments",
+	string(policy.KindKernelType):     "kernel type",
+	string(policy.KindOSImage):        "OS image",
+	string(policy.KindFirstBootKargs): "first-boot kernel arguments",
+	string(policy.KindFIPS):           "FIPS mode",
+}
+
+// title names the item: `file /etc/motd`, `unit kubelet.service drop-in 20-limits.conf`, `kernel arguments`.
+func (it Item) title() string {
+	title := it.Kind
+	if noun, ok := nouns[it.Kind]; ok {
+		title = noun
+	}
+	if it.Path != "" {
+		title += " " + it.Path
+	}
+	if only := it.dropin(); only != "" {
+		title += " " + only
+	}
+	return title
+}
+
+// dropin is the one part of a unit that changed, if it is a drop-in.
+func (it Item) dropin() string {
+	if len(it.Parts) == 1 && strings.HasPrefix(it.Parts[0], "drop-in ") {
+		return it.Parts[0]
+	}
+	return ""
+}
+
+// body is the difference as printers show it: not what the title says, and not the content of what only moved.
+func (it Item) body() string {
+	if it.RenamedTo != "" || it.RenamedFrom != "" {
+		return ""
+	}
+	if only := it.dropin(); only != "" {
+		if head, rest, ok := strings.Cut(it.Diff, "\n"); ok && strings.HasPrefix(head, "# "+only) {
+			return rest
+		}
+	}
+	return it.Diff
+}
+
+// move says what the item was, or is now.
+func (it Item) move() string {
+	switch {
+	case it.RenamedFrom != "":
+		return "renamed from " + it.RenamedFrom
+	case it.RenamedTo != "":
+		return "renamed to " + it.RenamedTo
+	}
+	return ""
+}
+
+// places says where the repository sets what changed; attributes are named where they come from different lines.
+func (it Item) places() string {
+	attributes := map[string][]string{}
+	for attribute, place := range it.Origins {
+		attributes[place] = append(attributes[place], attribute)
+	}
+	if len(attributes) < 2 {
+		for place := range attributes {
+			return place
+		}
+		return it.Origin
+	}
+	var out []string
+	for place, names := range attributes {
+		slices.Sort(names)
+		out = append(out, strings.Join(names, " and ")+" "+place)
+	}
+	slices.Sort(out)
+	return strings.Join(out, ", ")
+}
+
+// actionWords writes actions: `restart chronyd.service`, `drain + reboot`, `no action`. Equal ones stand once.
+func actionWords(actions []Action) string {
+	words := make([]string, 0, len(actions))
+	for _, a := range actions {
+		text := strings.TrimSpace(strings.ToLower(a.Type) + " " + a.Service)
+		switch a.Type {
+		case string(policy.ActionNone):
+			text = "no action"
+		case string(policy.ActionDaemonReload):
+			text = "daemon-reload"
+		case string(policy.ActionReboot):
+			text = "drain + reboot"
+		}
+		if !slices.Contains(words, text) {
+			words = append(words, text)
+		}
+	}
+	if len(words) == 0 {
+		return "no action"
+	}
+	return strings.Join(words, ", ")
+}
+
+// sum is what the pool's nodes do for all items together.
+func (p PoolChange) sum() string {
+	words := actionWords(p.Actions)
+	if p.level() == policy.Drain && !strings.Contains(words, "drain") {
+		return "drain, " + words
+	}
+	return words
+}
+
+// causes are the items that make pods move. A rule that is Special moves them without an action that says so.
+func (p PoolChange) causes() (out []Item) {
+	if p.level() < policy.Drain {
+		return nil
+	}
+	for _, it := range p.Items {
+		if it.disturbs() || it.Path == policy.RegistriesConf && p.level() == policy.Drain {
+			out = append(out, it)
+		}
+	}
+	return out
+}
+
+// text is the notice with what it is about.
+func (n Notice) text() string {
+	return strings.TrimPrefix(strings.TrimSpace(n.Kind+" "+n.Path)+": ", ": ") + n.Message
+}
+
+// noticeTexts are what rendering had to say about the pool.
+func (p PoolChange) noticeTexts() (out []string) {
+	for _, n := range p.Notices {
+		out = append(out, n.text())
+	}
+	return out
+}
+
+// count writes a number with its noun.
+func count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return thousands(n) + " " + noun + "s"
+}
+
+func thousands(n int) string {
+	digits := strconv.Itoa(n)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + "," + digits[i:]
+	}
+	return digits
+}
+
+// visible shows as their codes the characters that a terminal or a browser would obey instead of showing: control
+// characters, and those that turn text around. Tabs stay.
+func visible(text string) string {
+	if !utf8.ValidString(text) {
+		text = strings.ToValidUTF8(text, "\uFFFD")
+	}
+	if !strings.ContainsFunc(text, obeyed) {
+		return text
+	}
+	var b strings.Builder
+	for _, r := range text {
+		if obeyed(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+func obeyed(r rune) bool {
+	if r >= ' ' && r < 0x7f {
+		return false // nearly all there is
+	}
+	return unicode.IsControl(r) && r != '\t' || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' || r == '\uFEFF'
+}
+
+// tally counts changes by their signs: `+1 ~2 -3`.
+func tally(items []Item) string {
+	n := map[string]int{}
+	for _, it := range items {
+		n[it.Change]++
+	}
+	var out []string
+	for _, s := range []struct{ change, sign string }{{"added", "+"}, {"changed", "~"}, {"removed", "-"}} {
+		if n[s.change] > 0 {
+			out = append(out, fmt.Sprintf("%s%d", s.sign, n[s.change]))
+		}
+	}
+	return strings.Join(out, " ")
+}
