@@ -1,0 +1,186 @@
+package adopt
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// The kinds that are read.
+const (
+	machineConfigKind = "MachineConfig"
+	poolKind          = "MachineConfigPool"
+	policyKind        = "MachineConfiguration"
+	operatorGroup     = "operator.openshift.io"
+)
+
+// maxDepth is far beyond what people nest.
+const maxDepth = 100
+
+// object is one object of the inputs.
+type object struct {
+	at Position
+	// kind, apiVersion and name as written.
+	kind, apiVersion, name string
+	// content is the object as JSON values.
+	content map[string]any
+	// bad is why the object cannot be read; content is nil then.
+	bad error
+}
+
+// id is what no two objects share.
+func (o object) id() string { return o.apiVersion + " " + o.kind + " " + o.name }
+
+// is tells whether the object is of a group's version v1 and of a kind.
+func (o object) is(group, kind string) bool { return o.kind == kind && o.apiVersion == group+"/v1" }
+
+func same(a, b map[string]any) bool { return reflect.DeepEqual(a, b) }
+
+// read takes one input apart. The error means that its text is broken, so that nobody knows what it holds.
+func read(in Input) ([]object, error) {
+	dec := yaml.NewDecoder(bytes.NewReader(in.Data))
+	var out []object
+	for {
+		var doc yaml.Node
+		switch err := dec.Decode(&doc); {
+		case errors.Is(err, io.EOF):
+			return out, nil
+		case err != nil:
+			return nil, fmt.Errorf("reading %s: %s; nothing is imported, as it cannot be told what is missing", oneLine(in.Name), oneLine(strings.TrimPrefix(err.Error(), "yaml: ")))
+		}
+		if len(doc.Content) == 0 || doc.Content[0].ShortTag() == "!!null" {
+			continue
+		}
+		out = append(out, objectsOf(in.Name, doc.Content[0], 0)...)
+	}
+}
+
+// objectsOf returns the object that a node is, or those of the list that it is.
+func objectsOf(file string, n *yaml.Node, depth int) []object {
+	items := field(n, "items")
+	if items == nil || items.Kind != yaml.SequenceNode || !strings.HasSuffix(scalarAt(n, "kind"), "List") || depth > maxDepth {
+		return []object{objectOf(file, n)}
+	}
+	var out []object
+	for _, item := range items.Content {
+		out = append(out, objectsOf(file, item, depth+1)...)
+	}
+	return out
+}
+
+func objectOf(file string, n *yaml.Node) object {
+	o := object{
+		at:   Position{File: file, Line: n.Line},
+		kind: scalarAt(n, "kind"), apiVersion: scalarAt(n, "apiVersion"), name: scalarAt(field(n, "metadata"), "name"),
+	}
+	if n.Kind != yaml.MappingNode {
+		o.bad = errors.New("it is not an object: an object is a mapping that begins with apiVersion and kind")
+		return o
+	}
+	v, err := value(n, 0)
+	if err != nil {
+		o.bad = err
+		return o
+	}
+	o.content, _ = v.(map[string]any)
+	return o
+}
+
+// value reads a node as Kubernetes reads YAML, but for aliases, which can unfold into gigabytes.
+func value(n *yaml.Node, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("line %d: nested more than %d levels deep", n.Line, maxDepth)
+	}
+	switch n.Kind {
+	case yaml.MappingNode:
+		out := make(map[string]any, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			k := n.Content[i]
+			if _, twice := out[k.Value]; twice || k.Kind != yaml.ScalarNode || k.ShortTag() == "!!merge" {
+				return nil, fmt.Errorf("line %d: a key must be a plain word that stands once; YAML merge keys are not read", k.Line)
+			}
+			v, err := value(n.Content[i+1], depth+1)
+			if err != nil {
+				return nil, err
+			}
+			out[k.Value] = v
+		}
+		return out, nil
+	case yaml.SequenceNode:
+		out := make([]any, 0, len(n.Content))
+		for _, c := range n.Content {
+			v, err := value(c, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, v)
+		}
+		return out, nil
+	case yaml.ScalarNode:
+		return scalarValue(n), nil
+	default:
+		return nil, fmt.Errorf("line %d: YAML aliases are not read; write the value out", n.Line)
+	}
+}
+
+// booleans are the words that Kubernetes' YAML takes for booleans besides true and false.
+var booleans = map[string]bool{"yes": true, "Yes": true, "YES": true, "on": true, "On": true, "ON": true, "no": false, "No": false, "NO": false, "off": false, "Off": false, "OFF": false}
+
+func scalarValue(n *yaml.Node) any {
+	switch n.ShortTag() {
+	case "!!null":
+		return nil
+	case "!!bool":
+		var b bool
+		if n.Decode(&b) == nil {
+			return b
+		}
+	case "!!int":
+		var i int64
+		if n.Decode(&i) == nil {
+			return i
+		}
+		var f float64
+		if n.Decode(&f) == nil {
+			return f
+		}
+	case "!!float":
+		var f float64
+		if n.Decode(&f) == nil && !math.IsInf(f, 0) && !math.IsNaN(f) {
+			return f
+		}
+	case "!!str":
+		if b, ok := booleans[n.Value]; ok && n.Style == 0 {
+			return b
+		}
+	}
+	return n.Value
+}
+
+// field returns the value of a mapping's entry, or nil.
+func field(n *yaml.Node, key string) *yaml.Node {
+	if n == nil || n.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		if n.Content[i].Value == key {
+			return n.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// scalarAt returns a mapping's scalar, or "".
+func scalarAt(n *yaml.Node, key string) string {
+	v := field(n, key)
+	if v == nil || v.Kind != yaml.ScalarNode || v.ShortTag() == "!!null" {
+		return ""
+	}
+	return v.Value
+}
