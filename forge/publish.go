@@ -1,0 +1,129 @@
+package forge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// ErrForbidden is in the chain of a Host's error where the token may not do what was asked.
+var ErrForbidden = errors.New("the token may not do this")
+
+// Comment of a pull request.
+type Comment struct {
+	// ID that Edit takes.
+	ID int64
+	// Author is the login of whoever wrote it.
+	Author string
+	// Body in Markdown.
+	Body string
+}
+
+// State of a commit status.
+type State string
+
+// States: what a change may be.
+const (
+	Success State = "success"
+	Failure State = "failure"
+)
+
+// Status of a commit.
+type Status struct {
+	// Context tells statuses apart: bunsen/plan.
+	Context string
+	// State that shows.
+	State State
+	// Description in one line; it is cut where a service allows less.
+	Description string
+	// URL to read more, or "".
+	URL string
+}
+
+// Host is a pull request on its service. The rooms below this one implement it.
+type Host interface {
+	// Self is the login whose token is used.
+	Self(ctx context.Context) (string, error)
+	// Comments of the pull request, the oldest first, all of them.
+	Comments(ctx context.Context) ([]Comment, error)
+	// Create adds a comment.
+	Create(ctx context.Context, body string) error
+	// Edit replaces the body of a comment.
+	Edit(ctx context.Context, id int64, body string) error
+	// Status sets the status of the pull request's last commit.
+	Status(ctx context.Context, s Status) error
+}
+
+// Outcome says what became of the comment.
+type Outcome string
+
+// Outcomes.
+const (
+	Created   Outcome = "created"
+	Edited    Outcome = "edited"
+	Unchanged Outcome = "unchanged"
+)
+
+// maxDescription is the shortest limit among the services: GitHub's, in characters.
+const maxDescription = 140
+
+// Publish sets the status, then posts the comment or edits the one of before: the oldest that the same account wrote and
+// whose first line, the marker, is the same. Done twice it does nothing the second time.
+func Publish(ctx context.Context, h Host, body string, s Status) (Outcome, error) {
+	s.Description = cut(s.Description)
+	if err := h.Status(ctx, s); err != nil {
+		return "", fmt.Errorf("setting the status %s: %w", s.Context, err)
+	}
+	self, err := h.Self(ctx)
+	if err != nil {
+		return "", fmt.Errorf("asking whose the token is: %w", err)
+	}
+	comments, err := h.Comments(ctx)
+	if err != nil {
+		return "", fmt.Errorf("listing the comments: %w", err)
+	}
+	before, found := sticky(comments, self, firstLine(body))
+	switch {
+	case !found:
+		if err := h.Create(ctx, body); err != nil {
+			return "", fmt.Errorf("adding the comment: %w", err)
+		}
+		return Created, nil
+	case plain(before.Body) == plain(body):
+		return Unchanged, nil
+	}
+	if err := h.Edit(ctx, before.ID, body); err != nil {
+		return "", fmt.Errorf("editing the comment: %w", err)
+	}
+	return Edited, nil
+}
+
+// sticky finds our comment. The author is compared because anybody can write the marker: an edit would put our words
+// under their name, for them to change.
+func sticky(comments []Comment, self, marker string) (Comment, bool) {
+	for _, c := range comments {
+		if strings.EqualFold(c.Author, self) && firstLine(plain(c.Body)) == marker {
+			return c, true
+		}
+	}
+	return Comment{}, false
+}
+
+// plain is a body without what services change in it: line ends, and blanks around it.
+func plain(body string) string {
+	return strings.TrimSpace(strings.ReplaceAll(body, "\r\n", "\n"))
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	return strings.TrimSpace(line)
+}
+
+func cut(description string) string {
+	if utf8.RuneCountInString(description) <= maxDescription {
+		return description
+	}
+	return string([]rune(description)[:maxDescription-1]) + "…"
+}

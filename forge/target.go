@@ -1,0 +1,150 @@
+package forge
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Kind of service.
+type Kind string
+
+// Services. Gitea's API is Forgejo's too.
+const (
+	GitHub Kind = "github"
+	GitLab Kind = "gitlab"
+	Gitea  Kind = "gitea"
+)
+
+// Target is a pull request (GitLab: merge request) and how to reach it.
+type Target struct {
+	// Kind of the service.
+	Kind Kind
+	// API is the base URL: https://api.github.com, https://gitlab.com/api/v4, https://codeberg.org/api/v1.
+	API string
+	// Project is owner/name, or GitLab's numeric id.
+	Project string
+	// Number of the pull request.
+	Number int
+	// Head is the commit that the status is about: 40 hex digits.
+	Head string
+	// Base is the commit or branch that it would be merged to, where it is known.
+	Base string
+	// Fork tells that the change comes from another repository, whose jobs get a token that may only read.
+	Fork bool
+	// Run is the URL of the job, for the status to link to.
+	Run string
+	// Token to present. Never print it.
+	Token string
+	// Author is the login that writes with a token which may not ask for its user, as a job's own may not.
+	Author string
+}
+
+// tokens are the variables that may hold one, the most particular first.
+var tokens = map[Kind][]string{
+	GitHub: {"BUNSEN_TOKEN", "GITHUB_TOKEN", "GH_TOKEN"},
+	GitLab: {"BUNSEN_TOKEN", "GITLAB_TOKEN"},
+	Gitea:  {"BUNSEN_TOKEN", "FORGEJO_TOKEN", "GITEA_TOKEN", "GITHUB_TOKEN"},
+}
+
+// FromEnv reads the target from the variables that the services' jobs have, and from the event that started the job, in
+// the JSON form of GitHub, Gitea and Forgejo (nil where there is none). What it leaves empty has to be given by hand:
+// Missing names it.
+func FromEnv(env func(string) string, event []byte) (Target, error) {
+	t := Target{}
+	switch {
+	case env("GITLAB_CI") != "":
+		t = fromGitLab(env)
+	case env("FORGEJO_ACTIONS") != "":
+		t.Kind, t.Author = Gitea, "forgejo-actions"
+	case env("GITEA_ACTIONS") != "":
+		t.Kind, t.Author = Gitea, "gitea-actions"
+	case env("GITHUB_ACTIONS") != "":
+		t.Kind, t.Author = GitHub, "github-actions[bot]"
+	default:
+		return t, nil
+	}
+	for _, name := range tokens[t.Kind] {
+		if t.Token == "" {
+			t.Token = env(name)
+		}
+	}
+	if t.Kind == GitLab {
+		return t, nil
+	}
+	return t, t.fromActions(env, event)
+}
+
+func fromGitLab(env func(string) string) Target {
+	number, _ := strconv.Atoi(env("CI_MERGE_REQUEST_IID")) // absent outside merge requests
+	source, target := env("CI_MERGE_REQUEST_SOURCE_PROJECT_ID"), env("CI_MERGE_REQUEST_PROJECT_ID")
+	head := env("CI_MERGE_REQUEST_SOURCE_BRANCH_SHA") // set where CI_COMMIT_SHA is a merge that the service made
+	if head == "" {
+		head = env("CI_COMMIT_SHA")
+	}
+	project := target
+	if project == "" {
+		project = env("CI_PROJECT_ID")
+	}
+	return Target{
+		Kind: GitLab, API: env("CI_API_V4_URL"), Project: project, Number: number, Head: head,
+		Base: env("CI_MERGE_REQUEST_DIFF_BASE_SHA"), Fork: source != target, Run: env("CI_JOB_URL"),
+	}
+}
+
+// pullEvent is the part of a pull_request event that matters here.
+type pullEvent struct {
+	PullRequest *struct {
+		Number     int
+		Head, Base struct {
+			SHA  string
+			Repo struct {
+				FullName string `json:"full_name"`
+			}
+		}
+	} `json:"pull_request"`
+}
+
+func (t *Target) fromActions(env func(string) string, event []byte) error {
+	t.API, t.Project = env("GITHUB_API_URL"), env("GITHUB_REPOSITORY")
+	if server, run := env("GITHUB_SERVER_URL"), env("GITHUB_RUN_ID"); server != "" && run != "" {
+		t.Run = server + "/" + t.Project + "/actions/runs/" + run
+	}
+	if len(event) == 0 {
+		return nil
+	}
+	var e pullEvent
+	if err := json.Unmarshal(event, &e); err != nil {
+		return fmt.Errorf("reading the job's event: %w", err)
+	}
+	if e.PullRequest == nil {
+		return nil
+	}
+	t.Number, t.Head, t.Base = e.PullRequest.Number, e.PullRequest.Head.SHA, e.PullRequest.Base.SHA
+	t.Fork = e.PullRequest.Head.Repo.FullName != e.PullRequest.Base.Repo.FullName
+	return nil
+}
+
+// Missing names everything that has to be known before the target can be told anything, with where it may come from.
+func (t Target) Missing() error {
+	var errs []error
+	need := func(there bool, what string) {
+		if !there {
+			errs = append(errs, errors.New(what))
+		}
+	}
+	need(t.Kind != "", "the service: --host github, gitlab or gitea (this is no job of a service that is recognised)")
+	need(t.API != "", "the service's API: --api https://…")
+	need(t.Project != "", "the repository: --project owner/name")
+	need(t.Number > 0, "the pull request: --pull NUMBER (the job was not started by one)")
+	need(t.Head != "", "its last commit: --commit HASH")
+	if t.Kind != "" {
+		need(t.Token != "", "a token, in the environment as "+strings.Join(tokens[t.Kind], " or "))
+	}
+	if len(errs) > 0 {
+		return fmt.Errorf("finding the pull request; not known are:\n%w", errors.Join(errs...))
+	}
+	return nil
+}
