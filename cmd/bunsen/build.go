@@ -16,7 +16,7 @@ import (
 )
 
 func buildCommand() *cobra.Command {
-	var pool, output string
+	var pool, output, out string
 	var defaults render.Defaults
 	cmd := &cobra.Command{
 		Use: "build [DIR]", Short: "Print what a pool renders to", GroupID: "offline",
@@ -26,24 +26,33 @@ content. Layers that were made through a cluster's API are not included.`,
   bunsen build --pool worker
 
   # The Ignition of it, for a machine without a cluster
-  bunsen build examples/quickstart --pool worker -o ignition`,
+  bunsen build examples/quickstart --pool worker -o ignition
+
+  # The files that a node of the pool would get, to look around in
+  bunsen build --pool worker -o tree --out /tmp/worker`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if !slices.Contains([]string{"mc", "json", "ignition"}, output) {
-				return invalid(fmt.Errorf("--output %q: want mc, json or ignition", output))
+			if !slices.Contains([]string{"mc", "json", "ignition", "tree"}, output) {
+				return invalid(fmt.Errorf("--output %q: want mc, json, ignition or tree", output))
+			}
+			if (output == "tree") != (out != "") {
+				return invalid(fmt.Errorf("-o tree writes files and needs --out with a new directory; the other forms are printed"))
 			}
 			tree, done, err := open(cmd.Context(), directory(args))
 			defer done()
 			if err != nil {
 				return invalid(err)
 			}
-			_, r, err := rendered(tree, defaults)
+			r, err := renderWith(remembering(defaults), tree)
 			if err != nil {
 				return err
 			}
-			pools, err := choose(r.Pools, pool, output)
+			pools, err := choose(r.rendering.Pools, pool, map[string]string{"ignition": "an Ignition config", "tree": "a tree"}[output])
 			if err != nil {
 				return invalid(err)
+			}
+			if output == "tree" {
+				return printTree(cmd.OutOrStdout(), out, pools[0].Rendered)
 			}
 			for i, p := range pools {
 				text, err := printed(p, output)
@@ -59,14 +68,15 @@ content. Layers that were made through a cluster's API are not included.`,
 		},
 	}
 	cmd.Flags().StringVar(&pool, "pool", "", "the pool; empty: all")
-	cmd.Flags().StringVarP(&output, "output", "o", "mc", "mc (YAML), json or ignition")
+	cmd.Flags().StringVarP(&output, "output", "o", "mc", "mc (YAML), json, ignition or tree")
+	cmd.Flags().StringVar(&out, "out", "", "with -o tree: the directory to write to, new or empty")
 	cmd.Flags().StringVar(&defaults.OSImageURL, "os-image", "", "the cluster's default OS image, as the controller's flag of that name")
 	cmd.Flags().StringVar(&defaults.ExtensionsImage, "extensions-image", "", "the cluster's default extensions image")
 	return cmd
 }
 
-// choose picks the pools to print; a single Ignition config is one pool's.
-func choose(pools []review.PoolRendering, name, output string) ([]review.PoolRendering, error) {
+// choose picks the pools to print; one names what there is of one pool only, or is empty.
+func choose(pools []review.PoolRendering, name, one string) ([]review.PoolRendering, error) {
 	var names []string
 	for _, p := range pools {
 		if p.Rendered.Pool == name {
@@ -77,8 +87,8 @@ func choose(pools []review.PoolRendering, name, output string) ([]review.PoolRen
 	switch {
 	case name != "":
 		return nil, fmt.Errorf("no pool %q; the repository has: %s", name, strings.Join(names, ", "))
-	case output == "ignition" && len(pools) != 1:
-		return nil, fmt.Errorf("an Ignition config is one pool's: choose with --pool one of %s", strings.Join(names, ", "))
+	case one != "" && len(pools) != 1:
+		return nil, fmt.Errorf("%s is one pool's: choose with --pool one of %s", one, strings.Join(names, ", "))
 	}
 	return pools, nil
 }

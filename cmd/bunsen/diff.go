@@ -1,21 +1,20 @@
 package main
 
 import (
-	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
 
-	"github.com/bunsen-os/bunsen/policy"
-	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/review"
 )
 
 func diffCommand() *cobra.Command {
-	var at place
-	var output string
+	var c comparing
+	var output, key string
 	cmd := &cobra.Command{
 		Use: "diff [BASE [HEAD]]", Short: "Say what a change does to machines: contents, actions, reboots", GroupID: "offline",
 		Long: `Say what going from BASE to HEAD does to the machines of each pool: decoded differences of files and units, and what each
@@ -23,77 +22,103 @@ costs a running node under the disruption policy (the one in HEAD's cluster/, el
 
 BASE and HEAD are directories or git revisions. Without HEAD the directory as it is now is compared; without BASE,
 the last commit is the base. A revision is read at the place of the current directory in its repository (or of --repo).
+With --cluster the base is what the cluster's nodes are told to run now, and the only argument is HEAD.
 
-Exit codes: 0 no rendered change, 1 differences, 2 invalid input.`,
+How long it takes is told where the number of nodes is known: from --cluster, or from --nodes.
+
+Exit codes: 0 no rendered change, 1 differences, 2 invalid input, 3 cluster out of reach.`,
 		Example: `  # What does my working directory change, against the last commit?
   bunsen diff
 
-  # What does a branch change?
-  bunsen diff main my-branch
+  # What does a branch change, on 40 workers of which 4 may be away at once?
+  bunsen diff main my-branch --nodes worker=40/4
 
-  # Two directories
-  bunsen diff ./before ./after`,
+  # What would change on the cluster if this directory were merged?
+  bunsen diff --cluster
+
+  # As a comment for a pull request, and as data (docs/review-json.md)
+  bunsen diff main HEAD -o markdown
+  bunsen diff main HEAD -o json`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			base, head := "HEAD", at.repo
-			if len(args) > 0 {
-				base = args[0]
+			if !slices.Contains([]string{"text", "markdown", "json"}, output) {
+				return invalid(fmt.Errorf("--output %q: want text, markdown or json", output))
 			}
-			if len(args) > 1 {
-				head = args[1]
+			base, head, err := c.sides(args)
+			if err != nil {
+				return invalid(err)
 			}
-			if !slices.Contains([]string{"text", "json"}, output) {
-				return invalid(fmt.Errorf("--output %q: want text or json", output))
-			}
-			c, err := compare(cmd.Context(), at, base, head)
+			found, err := c.compare(cmd.Context(), base, head)
 			if err != nil {
 				return err
 			}
-			if output == "json" {
-				enc := json.NewEncoder(cmd.OutOrStdout())
-				enc.SetIndent("", "  ")
-				enc.SetEscapeHTML(false)
-				if err := enc.Encode(c); err != nil {
-					return fmt.Errorf("printing the comparison: %w", err)
-				}
-			} else {
-				fmt.Fprint(cmd.OutOrStdout(), c.Text(review.Style{Colour: colour()}))
+			if err := show(cmd.OutOrStdout(), found, output, key); err != nil {
+				return err
 			}
-			if c.Changed() {
+			if found.Changed() {
 				return &exitError{code: exitDifferent}
 			}
 			return nil
 		},
 	}
-	cmd.Flags().StringVar(&at.repo, "repo", ".", "a directory in the git repository")
-	cmd.Flags().StringVar(&at.path, "path", "", "the folder below it that holds pools/")
-	cmd.Flags().StringVarP(&output, "output", "o", "text", "text or json")
+	c.flags(cmd)
+	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, markdown or json")
+	cmd.Flags().StringVar(&key, "key", "", keyHelp)
 	return cmd
 }
 
-// compare renders both sides; the policy is head's, since that is what will be in force when head is rolled out.
-func compare(ctx context.Context, at place, base, head string) (review.Comparison, error) {
-	var sides [2]review.Side
-	var policies [2]policy.Policy
-	for i, name := range []string{base, head} {
-		tree, done, err := at.open(ctx, name)
-		defer done()
-		if err != nil {
-			return review.Comparison{}, invalid(err)
+// keyHelp explains the flag --key.
+const keyHelp = "name of the cluster or environment, for Markdown: it heads the comment, and keeps several comments apart"
+
+func (c *comparing) flags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&c.at.repo, "repo", ".", "a directory in the git repository")
+	f.StringVar(&c.at.path, "path", "", "the folder below it that holds pools/")
+	f.StringVar(&c.policyFile, "policy", "", "a MachineConfiguration to judge by, instead of the one in cluster/")
+	f.StringSliceVar(&c.nodes, "nodes", nil, "nodes of a pool, and how many may be away at once: worker=40/4 (repeatable)")
+	f.BoolVar(&c.running, "cluster", false, "compare with what the cluster's nodes are told to run now")
+	f.StringVar(&c.source, "source", "", "with --cluster: the GitSource that follows this repository, where there are several")
+	f.StringVar(&c.defaults.OSImageURL, "os-image", "", "the cluster's default OS image, as the controller's flag of that name")
+	f.StringVar(&c.defaults.ExtensionsImage, "extensions-image", "", "the cluster's default extensions image")
+	c.cluster.flags(cmd)
+}
+
+// sides are what the arguments name.
+func (c *comparing) sides(args []string) (base, head string, err error) {
+	base, head = "HEAD", c.at.repo
+	if c.running {
+		if len(args) > 1 {
+			return "", "", errors.New("with --cluster the base is the cluster: name only the head")
 		}
-		res, r, err := rendered(tree, render.Defaults{})
-		if err != nil && i == 0 {
-			return review.Comparison{}, fmt.Errorf("rendering %s: %w\nname an earlier base, such as the last commit that was applied", name, err)
-		}
-		if err != nil {
-			return review.Comparison{}, fmt.Errorf("rendering %s: %w", name, err)
-		}
-		sides[i] = r.Side(name)
-		if policies[i], err = review.PolicyOf(res); err != nil {
-			return review.Comparison{}, invalid(fmt.Errorf("reading the disruption policy of %s: %w", name, err))
-		}
+		args = append([]string{""}, args...)
 	}
-	c := review.Compare(sides[0], sides[1], policies[1])
-	c.Policy = review.ComparePolicies(policies[0], policies[1])
-	return c, nil
+	if len(args) > 0 {
+		base = args[0]
+	}
+	if len(args) > 1 {
+		head = args[1]
+	}
+	return base, head, nil
+}
+
+func show(w io.Writer, c review.Comparison, output, key string) error {
+	text := ""
+	switch output {
+	case "json":
+		enc := json.NewEncoder(w)
+		enc.SetIndent("", "  ")
+		enc.SetEscapeHTML(false)
+		if err := enc.Encode(c); err != nil {
+			return fmt.Errorf("printing the comparison: %w", err)
+		}
+		return nil
+	case "markdown":
+		text = c.Markdown(review.MarkdownOptions{Key: key})
+	default:
+		text = c.Text(review.Style{Colour: colour()})
+	}
+	if _, err := io.WriteString(w, text); err != nil {
+		return fmt.Errorf("printing the comparison: %w", err)
+	}
+	return nil
 }

@@ -70,14 +70,15 @@ func root() *cobra.Command {
 		Short: "The operating system of a cluster's nodes, from git",
 		Long: `Bunsen keeps the operating system of a cluster's nodes in git, as Butane documents.
 
-validate, build and diff need no cluster: they run the functions that the controllers run, so what they print is what
-will happen. status, get and trace read the cluster of your kubeconfig. None of them changes anything.
+validate, build, diff, explain and import need no cluster: they run the functions that the controllers run, so what they
+print is what will happen. comment tells a pull request. status, get and trace read the cluster of your kubeconfig. None of
+them changes a cluster.
 
 Exit codes: 0 fine; 1 differences found (diff); 2 invalid input or usage; 3 cluster or repository out of reach.`,
 		Version: version, SilenceUsage: true, SilenceErrors: true,
 	}
 	cmd.AddGroup(&cobra.Group{ID: "offline", Title: "Without a cluster:"}, &cobra.Group{ID: "cluster", Title: "Reading a cluster:"})
-	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), statusCommand(), getCommand(), traceCommand(), versionCommand())
+	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), importCommand(), commentCommand(), statusCommand(), getCommand(), traceCommand(), versionCommand())
 	return cmd
 }
 

@@ -2,11 +2,12 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
-	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/review"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
@@ -14,16 +15,28 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// place is where diff looks: a directory as it is, or a revision of a repository.
+// place is where diff, comment and explain look: a directory as it is, or a revision of a repository.
 type place struct {
 	// repo is a directory in a repository; path the folder below it that holds pools/.
 	repo, path string
+	// revisions takes no name for a directory but repo and those that are written as paths, such as ./main. Where a pull
+	// request is judged, its own files must not stand in for a commit of that name.
+	revisions bool
 }
 
-// open returns the tree that arg names: a directory that exists, else a revision of p.repo. The caller calls done.
+// open returns the tree that arg names: a directory that exists, else a revision of p.repo. What could be both is an
+// error, but for HEAD, which is the revision. The caller calls done.
 func (p place) open(ctx context.Context, arg string) (tree source.Tree, done func(), err error) {
-	if info, err := os.Stat(arg); err == nil && info.IsDir() {
+	if p.directory(arg) {
 		return open(ctx, filepath.Join(arg, p.path))
+	}
+	if info, err := os.Stat(arg); err == nil && info.IsDir() && !p.revisions {
+		switch _, err := git.OpenHistory(ctx, git.At{Repository: p.repo, Revision: arg}); {
+		case err != nil:
+			return open(ctx, filepath.Join(arg, p.path))
+		case arg != "HEAD":
+			return source.Tree{}, func() {}, fmt.Errorf("%q is a directory, and a revision of the repository too: write ./%[2]s for the directory, or a longer name (refs/heads/%[2]s, refs/tags/%[2]s, a hash) for the revision", arg, arg)
+		}
 	}
 	into, done, err := scratch()
 	if err != nil {
@@ -31,9 +44,18 @@ func (p place) open(ctx context.Context, arg string) (tree source.Tree, done fun
 	}
 	at := git.At{Repository: p.repo, Revision: arg, Path: filepath.ToSlash(filepath.Join(below(p.repo), p.path))}
 	if tree, err = git.OpenRevision(ctx, at, into); err != nil {
+		if p.revisions {
+			return source.Tree{}, done, fmt.Errorf("reading %q as a revision: %w", arg, err)
+		}
 		return source.Tree{}, done, fmt.Errorf("%q is no directory; reading it as a revision: %w", arg, err)
 	}
 	return tree, done, nil
+}
+
+// directory tells of an argument that can be nothing else.
+func (p place) directory(arg string) bool {
+	return arg == p.repo || arg == "." || arg == ".." || filepath.IsAbs(arg) || strings.HasSuffix(arg, "/") ||
+		strings.HasPrefix(arg, "./") || strings.HasPrefix(arg, "../")
 }
 
 // open returns the tree of a directory. The caller calls done.
@@ -75,26 +97,25 @@ func below(dir string) string {
 	}
 }
 
-// transpiled is a tree's result, and an error that carries the whole report where it is fatal.
-func transpiled(tree source.Tree) (transpile.Result, error) {
-	res := (&transpile.Transpiler{}).Fragments(tree)
-	if res.Report.Fatal() {
-		return res, invalid(fmt.Errorf("the repository is not valid:\n%s", res.Report))
-	}
-	return res, nil
+// rendition is a tree's result and what its pools render to.
+type rendition struct {
+	result    transpile.Result
+	rendering review.Rendering
 }
 
-// rendered builds every pool of a tree.
-func rendered(tree source.Tree, d render.Defaults) (transpile.Result, review.Rendering, error) {
-	res, err := transpiled(tree)
-	if err != nil {
-		return res, review.Rendering{}, err
+// errNotValid tells of a tree that was read and gives no pools, unlike one that could not be read.
+var errNotValid = errors.New("the repository is not valid")
+
+// renderWith builds every pool of a tree; the error carries the whole report where that is fatal.
+func renderWith(memory *review.Renderings, tree source.Tree) (rendition, error) {
+	res, out := memory.Render(tree)
+	if res.Report.Fatal() {
+		return rendition{}, invalid(fmt.Errorf("%w:\n%s", errNotValid, res.Report))
 	}
-	out := review.Render(res, &render.Renderer{}, d)
 	if out.Err != nil {
-		return res, out, invalid(out.Err)
+		return rendition{}, invalid(fmt.Errorf("%w:\n%w", errNotValid, out.Err))
 	}
-	return res, out, nil
+	return rendition{res, out}, nil
 }
 
 func directory(args []string) string {

@@ -3,11 +3,19 @@ package main
 import (
 	"errors"
 	"flag"
+	"fmt"
+	"net/http/httptest"
+	"os"
 	"os/exec"
 	"strconv"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/bunsen-os/bunsen/forge"
+	"github.com/bunsen-os/bunsen/forge/forgetest"
 )
 
 var update = flag.Bool("update", false, "rewrite the files that scripts compare with")
@@ -18,16 +26,18 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs testdata/*.txtar: what people type, what they read, and the exit code. Beside testscript's commands
-// there is `exits CODE command…`.
+// there are `exits CODE command…`; `pull KIND [fork]`, which begins a job of a pull request on a service of that kind; and
+// `told`, which prints what the service was told.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata", UpdateScripts: *update, RequireExplicitExec: true,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "pull": pull, "told": told},
 		Setup: func(env *testscript.Env) error {
 			for _, v := range [][2]string{
 				{"GIT_CONFIG_NOSYSTEM", "1"},
 				{"GIT_CONFIG_GLOBAL", "/dev/null"},
 				{"KUBECONFIG", ""},
+				{"BUNSEN_CACHE", env.WorkDir + "/.cache"},
 				{"GIT_AUTHOR_NAME", "Ada"},
 				{"GIT_AUTHOR_EMAIL", "ada@example.com"},
 				{"GIT_AUTHOR_DATE", "2026-01-02T12:00:00Z"},
@@ -60,4 +70,56 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if got != want {
 		ts.Fatalf("exit code %d, want %d", got, want)
 	}
+}
+
+// pull starts a service with one pull request, and sets the environment of a job of it. The job of a fork may only read.
+func pull(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 1 {
+		ts.Fatalf("usage: pull github|gitlab|gitea [fork]")
+	}
+	fork := len(args) > 1 && args[1] == "fork"
+	p := &forgetest.Pull{Kind: forge.Kind(args[0]), Self: "bunsen-bot", ReadOnly: fork}
+	server := httptest.NewServer(p)
+	ts.Defer(server.Close)
+	t := p.Target(server.URL)
+	source, event := forgetest.Project, ts.MkAbs("event.json")
+	if fork {
+		source = "mallory/os-config"
+	}
+	ts.Check(os.WriteFile(event, fmt.Appendf(nil, `{"pull_request":{"number":%d,"head":{"sha":%q,"repo":{"full_name":%q}},"base":{"sha":"","repo":{"full_name":%q}}}}`,
+		t.Number, t.Head, source, forgetest.Project), 0o600))
+	env := map[string]string{"BUNSEN_TOKEN": t.Token, "GITHUB_ACTIONS": "", "GITLAB_CI": "", "GITEA_ACTIONS": "", "GITHUB_EVENT_PATH": event}
+	switch t.Kind {
+	case forge.GitLab:
+		env["GITLAB_CI"], env["CI_API_V4_URL"], env["CI_PROJECT_ID"], env["CI_MERGE_REQUEST_IID"], env["CI_COMMIT_SHA"] = "true", t.API, t.Project, strconv.Itoa(t.Number), t.Head
+		env["GITHUB_EVENT_PATH"] = ""
+	case forge.Gitea:
+		env["GITEA_ACTIONS"], env["GITHUB_API_URL"], env["GITHUB_REPOSITORY"] = "true", t.API, t.Project
+	default:
+		env["GITHUB_ACTIONS"], env["GITHUB_API_URL"], env["GITHUB_REPOSITORY"] = "true", t.API, t.Project
+	}
+	for k, v := range env {
+		ts.Setenv(k, v)
+	}
+	pulls.Store(ts, p)
+}
+
+// pulls are the services of the scripts that run.
+var pulls sync.Map
+
+// told writes the comments and statuses of the script's service to the file told.
+func told(ts *testscript.TestScript, _ bool, _ []string) {
+	v, _ := pulls.Load(ts)
+	p, ok := v.(*forgetest.Pull)
+	if !ok {
+		ts.Fatalf("there is no pull request: begin with pull")
+	}
+	var b strings.Builder
+	for _, s := range p.Statuses {
+		fmt.Fprintf(&b, "status %s %s: %s\n", s.Context, s.State, s.Description)
+	}
+	for _, c := range p.Comments {
+		fmt.Fprintf(&b, "comment of %s:\n%s", c.Author, c.Body)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs("told"), []byte(b.String()), 0o600))
 }

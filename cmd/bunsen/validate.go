@@ -2,53 +2,68 @@ package main
 
 import (
 	"fmt"
+	"path/filepath"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/review"
-	"github.com/bunsen-os/bunsen/transpile"
+	"github.com/bunsen-os/bunsen/review/annotate"
 )
 
 func validateCommand() *cobra.Command {
-	return &cobra.Command{
+	var output string
+	cmd := &cobra.Command{
 		Use: "validate [DIR]", Short: "Check a config repository: every problem, with file:line:col", GroupID: "offline",
+		Long: `Check a config repository: every document, every overlay, and what each pool renders to. Each problem is told with its
+place, what is wrong and how to mend it. Warnings do not make a repository invalid.
+
+Exit codes: 0 valid, 2 invalid.`,
 		Example: `  # The directory that holds pools/
   bunsen validate
 
   # One folder of a larger repository
-  bunsen validate clusters/prod`,
+  bunsen validate clusters/prod
+
+  # Annotations at the lines of a pull request, on GitHub, Gitea and Forgejo Actions
+  bunsen validate -o github
+
+  # For a code-scanning service, and for GitLab's report of code quality
+  bunsen validate -o sarif > bunsen.sarif
+  bunsen validate -o gitlab > gl-code-quality-report.json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			tree, done, err := open(cmd.Context(), directory(args))
+			dir := directory(args)
+			if _, err := (annotate.Findings{}).Write(annotate.Format(output)); err != nil {
+				return invalid(err)
+			}
+			tree, done, err := open(cmd.Context(), dir)
 			defer done()
 			if err != nil {
 				return invalid(err)
 			}
-			res := (&transpile.Transpiler{}).Fragments(tree)
-			out := cmd.OutOrStdout()
-			for _, e := range res.Report {
-				fmt.Fprintln(out, e)
+			checked := review.Check(remembering(render.Defaults{}).Render(tree))
+			text, err := annotate.Findings{
+				Directory: filepath.ToSlash(below(dir)), Version: version, Entries: checked.Report, Pools: rendersTo(checked.Rendering),
+			}.Write(annotate.Format(output))
+			if err != nil {
+				return invalid(err)
 			}
-			if res.Report.Fatal() {
+			fmt.Fprint(cmd.OutOrStdout(), text)
+			if checked.Report.Fatal() {
 				return &exitError{code: exitInvalid}
 			}
-			r := review.Render(res, &render.Renderer{}, render.Defaults{})
-			if r.Err != nil {
-				return invalid(r.Err)
-			}
-			for _, p := range r.Pools {
-				fmt.Fprintf(out, "pool %s: %s, %s\n", p.Rendered.Pool, documents(len(p.Rendered.Inputs)), p.Rendered.Name)
-			}
-			fmt.Fprintln(out, "valid")
 			return nil
 		},
 	}
+	cmd.Flags().StringVarP(&output, "output", "o", string(annotate.Text), "one of "+strings.Trim(fmt.Sprint(annotate.Formats), "[]"))
+	return cmd
 }
 
-func documents(n int) string {
-	if n == 1 {
-		return "1 document"
+func rendersTo(r review.Rendering) (pools []annotate.Pool) {
+	for _, p := range r.Pools {
+		pools = append(pools, annotate.Pool{Pool: p.Rendered.Pool, Rendered: p.Rendered.Name, Documents: len(p.Rendered.Inputs)})
 	}
-	return fmt.Sprintf("%d documents", n)
+	return pools
 }

@@ -1,0 +1,159 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bunsen-os/bunsen/forge"
+	"github.com/bunsen-os/bunsen/forge/gitea"
+	"github.com/bunsen-os/bunsen/forge/github"
+	"github.com/bunsen-os/bunsen/forge/gitlab"
+	"github.com/bunsen-os/bunsen/review"
+)
+
+// commentTimeout bounds one request to a service.
+const commentTimeout = 30 * time.Second
+
+// statusContext names the commit status; a key comes after it.
+const statusContext = "bunsen/plan"
+
+func commentCommand() *cobra.Command {
+	var c comparing
+	var by forge.Target
+	var key string
+	cmd := &cobra.Command{
+		Use: "comment [BASE [HEAD]]", Short: "Tell a pull request what it does to machines: one comment, edited in place, and a status", GroupID: "offline",
+		Long: `Compare as diff does, and post the outcome to the pull request whose job this is: one comment that is edited in place, and
+the commit status ` + statusContext + `. On GitHub Actions, GitLab CI and Gitea or Forgejo Actions everything is known from the job;
+elsewhere --host, --api, --project, --pull and --commit say it. The token comes from the environment: BUNSEN_TOKEN, or
+GITHUB_TOKEN, GITLAB_TOKEN, GITEA_TOKEN, FORGEJO_TOKEN.
+
+An invalid head gets a comment with its problems, and the status "failure". Where the job of a fork may not write, the
+comment is printed instead. docs/ci.md tells more.
+
+Exit codes: 0 told, 2 invalid input, 3 service out of reach.`,
+		Example: `  # In a job of a pull request: HEAD is what merging makes, its first parent what it is merged to
+  bunsen comment HEAD^1 HEAD
+
+  # By hand
+  BUNSEN_TOKEN=... bunsen comment main HEAD --host gitlab --api https://gitlab.example.com/api/v4 \
+    --project infra/os-config --pull 7 --commit "$(git rev-parse HEAD)"`,
+		Args: cobra.MaximumNArgs(2),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			target, err := targetOf(by)
+			if err != nil {
+				return invalid(err)
+			}
+			if len(args) == 0 && target.Base != "" {
+				args = []string{target.Base, "HEAD"}
+			}
+			base, head, err := c.sides(args)
+			if err != nil {
+				return invalid(err)
+			}
+			body, status, failed := c.message(cmd.Context(), base, head, key)
+			status.URL = target.Run
+			if err := tell(cmd.Context(), cmd.OutOrStdout(), target, body, status); err != nil {
+				return err
+			}
+			return failed
+		},
+	}
+	c.flags(cmd)
+	f := cmd.Flags()
+	f.StringVar(&key, "key", "", keyHelp)
+	f.StringVar((*string)(&by.Kind), "host", "", "the service: github, gitlab or gitea (also for Forgejo)")
+	f.StringVar(&by.API, "api", "", "its API, such as https://api.github.com")
+	f.StringVar(&by.Project, "project", "", "the repository there, owner/name")
+	f.IntVar(&by.Number, "pull", 0, "the number of the pull request")
+	f.StringVar(&by.Head, "commit", "", "the pull request's last commit, which gets the status")
+	f.StringVar(&by.Author, "author", "", "the login that the token writes as, where it may not ask for that")
+	return cmd
+}
+
+// targetOf fills in what the flags leave out from the job's environment.
+func targetOf(by forge.Target) (forge.Target, error) {
+	var event []byte
+	if file := os.Getenv("GITHUB_EVENT_PATH"); file != "" {
+		var err error
+		if event, err = os.ReadFile(file); err != nil {
+			return by, fmt.Errorf("reading the job's event: %w", err)
+		}
+	}
+	env := os.Getenv
+	if by.Kind != "" { // a service named by hand is not that of the job, perhaps; its token is all that is read
+		env = func(name string) string {
+			return map[forge.Kind]map[string]string{
+				forge.GitHub: {"GITHUB_ACTIONS": "true"}, forge.GitLab: {"GITLAB_CI": "true"}, forge.Gitea: {"GITEA_ACTIONS": "true"},
+			}[by.Kind][name] + onlyToken(name)
+		}
+		event = nil
+	}
+	t, err := forge.FromEnv(env, event)
+	t.Kind, t.API, t.Project = cmp.Or(by.Kind, t.Kind), cmp.Or(by.API, t.API), cmp.Or(by.Project, t.Project)
+	t.Number, t.Head, t.Author = cmp.Or(by.Number, t.Number), cmp.Or(by.Head, t.Head), cmp.Or(by.Author, t.Author)
+	return t, errors.Join(err, t.Missing())
+}
+
+// onlyToken reads a variable that holds a token, and no other.
+func onlyToken(name string) string {
+	if strings.HasSuffix(name, "_TOKEN") {
+		return os.Getenv(name)
+	}
+	return ""
+}
+
+// message is the comment and the status. What is wrong with the head is for the comment and for the exit code.
+func (c comparing) message(ctx context.Context, base, head, key string) (body string, s forge.Status, failed error) {
+	o := review.MarkdownOptions{Key: key}
+	s = forge.Status{Context: statusContext, State: forge.Success}
+	if key != "" {
+		s.Context += "/" + key
+	}
+	found, err := c.compare(ctx, base, head)
+	if err != nil {
+		s.State, s.Description = forge.Failure, "the change cannot be rendered; the comment says why"
+		return review.Trouble(err.Error(), o), s, err
+	}
+	s.Description = found.Summary()
+	return found.Markdown(o), s, nil
+}
+
+// tell posts, or prints where the job of a fork may not post.
+func tell(ctx context.Context, w io.Writer, t forge.Target, body string, s forge.Status) error {
+	client := &http.Client{Timeout: commentTimeout}
+	var host forge.Host
+	var err error
+	switch t.Kind {
+	case forge.GitHub:
+		host, err = github.New(t, client)
+	case forge.GitLab:
+		host, err = gitlab.New(t, client)
+	case forge.Gitea:
+		host, err = gitea.New(t, client)
+	default:
+		err = fmt.Errorf("--host %q: want github, gitlab or gitea", t.Kind)
+	}
+	if err != nil {
+		return invalid(err)
+	}
+	outcome, err := forge.Publish(ctx, host, body, s)
+	switch {
+	case errors.Is(err, forge.ErrForbidden) && t.Fork:
+		fmt.Fprintf(w, "The job of a fork may not comment; this is what it would say:\n\n%s", body)
+		return nil
+	case err != nil:
+		return unreachable(fmt.Errorf("telling the pull request: %w", err))
+	}
+	fmt.Fprintf(w, "comment %s, status %s: %s\n", outcome, s.Context, s.State)
+	return nil
+}
