@@ -115,8 +115,8 @@ e2e: setup build $(ASSETS) ## The stories alone, in full
 fuzz: ## Each fuzz target for FUZZTIME (20s)
 	@for f in $(FUZZERS); do dir=$$(dirname $${f%%:*}); echo "fuzz: $$f"; (cd $$dir && go test -run '^$$' -fuzz "^$${f##*:}\$$" -fuzztime $(FUZZTIME) .); done
 
-bench: ## Commit to rendered config, by number of fragments
-	@go run ./bench/commit
+bench: ## What everything costs, beside its goals and what others need
+	@for p in render transpile commit diff build adopt; do printf '\n==> bench/%s\n' $$p; go run ./bench/$$p; done
 
 deps: ## Direct dependencies, and what the daemon links
 	@go list -m -f '{{if not (or .Indirect .Main)}}{{.Path}} {{.Version}}{{end}}' all

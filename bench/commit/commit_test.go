@@ -4,7 +4,8 @@ import (
 	"bytes"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/bunsen-os/bunsen/bench/measure"
 )
 
 // The commands that people run print their table, also for sizes of their own.
@@ -13,7 +14,7 @@ func TestTheTableIsPrinted(t *testing.T) {
 	if err := run(t.Context(), []string{"-sizes", "1,3", "-time", "1ms"}, &out); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"wide:", "deep:", "from nothing", "one file changed", "machine-config-operator"} {
+	for _, want := range []string{"wide:", "deep:", "patched:", "from nothing", "one file changed", "machine-config-operator"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the table says nothing of %q:\n%s", want, &out)
 		}
@@ -23,30 +24,33 @@ func TestTheTableIsPrinted(t *testing.T) {
 	}
 }
 
+// stepTranspile is the second part of the way.
+const stepTranspile = 1
+
 // Growth is judged by allocated bytes: unlike time, they hardly depend on what else the machine does.
 func TestCostGrowsInStepWithFragments(t *testing.T) {
 	const small, large, limit = 10, 40, 1.25
-	b := bench{dir: t.TempDir(), time: time.Millisecond}
-	if _, err := b.measure(t.Context(), corpus{fragments: 1, perPool: 1, shape: shapes[0]}); err != nil { // loads kustomize's schema
+	b := bench{dir: t.TempDir(), limit: measure.Limit{Runs: 1}}
+	if _, err := b.measure(t.Context(), shapes[0].corpus(1)); err != nil { // loads kustomize's schema
 		t.Fatal(err)
 	}
 	for _, s := range shapes {
-		first, err := b.measure(t.Context(), corpus{fragments: small, perPool: s.perPool(small), shape: s})
+		first, err := b.measure(t.Context(), s.corpus(small))
 		if err != nil {
 			t.Fatal(err)
 		}
-		second, err := b.measure(t.Context(), corpus{fragments: large, perPool: s.perPool(large), shape: s})
+		second, err := b.measure(t.Context(), s.corpus(large))
 		if err != nil {
 			t.Fatal(err)
 		}
 		for i := range first {
-			x := exponent(small, large, float64(first[i].total().mem), float64(second[i].total().mem))
-			t.Logf("%s, %s: %d to %d fragments: memory grows with exponent %.2f", s.name, first[i].what, small, large, x)
+			x := measure.Exponent(small, large, float64(first[i].Mem), float64(second[i].Mem))
+			t.Logf("%s, %s: %d to %d fragments: memory grows with exponent %.2f", s.name, first[i].What, small, large, x)
 			if x > limit {
-				t.Errorf("%s, %s: memory grows with exponent %.2f, more than %.2f", s.name, first[i].what, x, limit)
+				t.Errorf("%s, %s: memory grows with exponent %.2f, more than %.2f", s.name, first[i].What, x, limit)
 			}
 		}
-		if cold, warm := second[0].steps[stepTranspile].mem, second[1].steps[stepTranspile].mem; warm > cold/5*3 {
+		if cold, warm := second[0].Parts[stepTranspile].Mem, second[1].Parts[stepTranspile].Mem; warm > cold/5*3 {
 			t.Errorf("%s: transpiling again after one changed file of %d fragments takes %d bytes, all of them %d: too little was kept", s.name, large, warm, cold)
 		}
 	}
@@ -58,9 +62,8 @@ func BenchmarkCommit(b *testing.B) {
 		fragments int
 	}{{"10", 10}, {"100", 100}} {
 		b.Run(n.name, func(b *testing.B) {
-			c := corpus{fragments: n.fragments, perPool: shapes[0].perPool(n.fragments), shape: shapes[0]}
 			repo := b.TempDir()
-			if err := c.repository(b.Context(), repo, 0); err != nil {
+			if err := shapes[0].corpus(n.fragments).Git(b.Context(), repo, nil); err != nil {
 				b.Fatal(err)
 			}
 			m := bench{dir: b.TempDir()}

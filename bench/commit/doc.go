@@ -2,6 +2,5 @@
 // commit, write its files, transpile, render. It prints what each step costs for growing repositories, from nothing and
 // after one changed file, and how the cost grows with the number of fragments.
 //
-// In: flags; the packages that the controller runs. Out: a table on standard output. Never: a network, a cluster, more
-// than the time it is given (--time) for one row, whatever the machine.
+// In: flags; the packages that the controller runs. Out: tables on standard output. Never: a network, a cluster.
 package main

@@ -1,33 +1,24 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
-	"slices"
-	"syscall"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/bench/corpus"
+	"github.com/bunsen-os/bunsen/bench/measure"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// The steps of the way, and the two states in which it is gone.
-const (
-	stepFetch = iota
-	stepTranspile
-	stepRender
-	steps
-)
-
+// The two states in which the way is gone.
 const (
 	cold    = "from nothing"
 	changed = "one file changed"
@@ -36,36 +27,11 @@ const (
 // mostRuns is how often a row is repeated at most.
 const mostRuns = 5
 
-// cost is what something took. CPU is of the whole process, garbage collection included.
-type cost struct {
-	cpu, wall        time.Duration
-	allocations, mem uint64
-}
-
-func (c cost) plus(d cost) cost {
-	return cost{c.cpu + d.cpu, c.wall + d.wall, c.allocations + d.allocations, c.mem + d.mem}
-}
-
-// row is one line of the table: the run of median CPU of several.
-type row struct {
-	fragments int
-	what      string
-	steps     [steps]cost
-	runs      int
-}
-
-func (r row) total() (sum cost) {
-	for _, c := range r.steps {
-		sum = sum.plus(c)
-	}
-	return sum
-}
-
-// bench measures in a directory of its own.
+// bench measures in a directory of its own; see measure.Scratch.
 type bench struct {
-	dir  string
-	time time.Duration
-	next int
+	dir   string
+	limit measure.Limit
+	next  int
 }
 
 // way is what the controller keeps between two commits.
@@ -76,53 +42,29 @@ type way struct {
 }
 
 // measure returns the rows of a corpus: cold, and after one changed file.
-func (b *bench) measure(ctx context.Context, c corpus) ([]row, error) {
+func (b *bench) measure(ctx context.Context, c corpus.Repository) ([]measure.Row, error) {
 	repo, err := b.folder("repo")
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(repo)
-	if err := c.repository(ctx, repo, mostRuns); err != nil {
+	if err := c.Git(ctx, repo, changes(c)); err != nil {
 		return nil, err
 	}
-	first, err := b.repeat(func(int) ([steps]cost, error) {
-		w, err := newWay(repo)
-		if err != nil {
-			return [steps]cost{}, err
+	var w *way
+	first, err := b.limit.Median(func(int) (measure.Sample, error) {
+		if w, err = newWay(repo); err != nil {
+			return measure.Sample{}, err
 		}
 		return b.once(ctx, w, "main")
 	})
 	if err != nil {
 		return nil, err
 	}
-	w, err := newWay(repo)
-	if err != nil {
-		return nil, err
-	}
-	if _, err := b.once(ctx, w, "main"); err != nil {
-		return nil, err
-	}
-	second, err := b.repeat(func(run int) ([steps]cost, error) { return b.once(ctx, w, branch(run)) })
-	first.fragments, first.what = c.fragments, cold
-	second.fragments, second.what = c.fragments, changed
-	return []row{first, second}, err
-}
-
-// repeat runs until the time is up or there are enough, and returns the run of median CPU.
-func (b *bench) repeat(once func(run int) ([steps]cost, error)) (row, error) {
-	var all []row
-	begun := time.Now()
-	for run := 0; run < mostRuns && (run == 0 || time.Since(begun) < b.time); run++ {
-		costs, err := once(run)
-		if err != nil {
-			return row{}, err
-		}
-		all = append(all, row{steps: costs})
-	}
-	slices.SortFunc(all, func(x, y row) int { return cmp.Compare(x.total().cpu, y.total().cpu) })
-	median := all[len(all)/2]
-	median.runs = len(all)
-	return median, nil
+	second, err := b.limit.Median(func(run int) (measure.Sample, error) { return b.once(ctx, w, branch(run)) })
+	return []measure.Row{
+		{What: cold, Size: c.Fragments, Sample: first},
+		{What: changed, Size: c.Fragments, Sample: second, Goal: measure.Goal{CPU: 300 * time.Millisecond}},
+	}, err
 }
 
 func newWay(repo string) (*way, error) {
@@ -134,15 +76,14 @@ func newWay(repo string) (*way, error) {
 }
 
 // once goes the whole way for a branch.
-func (b *bench) once(ctx context.Context, w *way, branch string) (out [steps]cost, err error) {
+func (b *bench) once(ctx context.Context, w *way, branch string) (measure.Sample, error) {
 	into, err := b.folder("tree")
 	if err != nil {
-		return out, err
+		return measure.Sample{}, err
 	}
-	defer os.RemoveAll(into)
-	runtime.GC()
 	var tree source.Tree
-	if out[stepFetch], err = charge(func() (err error) {
+	var result transpile.Result
+	return measure.Of(func() error {
 		refs, err := w.remote.List(ctx)
 		if err != nil {
 			return err
@@ -153,19 +94,12 @@ func (b *bench) once(ctx context.Context, w *way, branch string) (out [steps]cos
 		}
 		tree, err = w.remote.Tree(ctx, picked, "", into)
 		return err
-	}); err != nil {
-		return out, err
-	}
-	var result transpile.Result
-	if out[stepTranspile], err = charge(func() error {
+	}, func() error {
 		if result = w.transpiler.Fragments(tree); result.Report.Fatal() {
 			return fmt.Errorf("transpiling: %s", result.Report)
 		}
 		return nil
-	}); err != nil {
-		return out, err
-	}
-	out[stepRender], err = charge(func() error {
+	}, func() error {
 		for pool, mcs := range byPool(result) {
 			if _, err := w.renderer.Merge(pool, mcs, render.Defaults{}); err != nil {
 				return err
@@ -173,7 +107,6 @@ func (b *bench) once(ctx context.Context, w *way, branch string) (out [steps]cos
 		}
 		return nil
 	})
-	return out, err
 }
 
 // byPool sorts fragments as pool selectors would.
@@ -183,27 +116,6 @@ func byPool(result transpile.Result) map[string][]*mcfgv1.MachineConfig {
 		out[f.Pool] = append(out[f.Pool], f.MachineConfig)
 	}
 	return out
-}
-
-// charge measures what do costs.
-func charge(do func() error) (cost, error) {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	cpu, wall := cpuTime(), time.Now()
-	err := do()
-	c := cost{cpu: cpuTime() - cpu, wall: time.Since(wall)}
-	runtime.ReadMemStats(&after)
-	c.allocations, c.mem = after.Mallocs-before.Mallocs, after.TotalAlloc-before.TotalAlloc
-	return c, err
-}
-
-// cpuTime is what the process has used so far.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 func (b *bench) folder(name string) (string, error) {

@@ -1,0 +1,35 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestTheTablesArePrinted(t *testing.T) {
+	args := []string{"-size", "20", "-sizes", "10,20", "-changes", "1,15", "-time", "1ns"}
+	if bin := os.Getenv("BUNSEN_BIN"); bin != "" { // else it is built
+		args = append(args, "-bunsen", filepath.Join(bin, "bunsen"))
+	}
+	var out bytes.Buffer
+	if err := run(t.Context(), args, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"The program:", "Its steps", "cold", "warm, nothing changed", "worker's", "growth with repository", "with main in memory"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the tables say nothing of %q:\n%s", want, &out)
+		}
+	}
+	if err := run(t.Context(), []string{"-changes", "none"}, &out); err == nil {
+		t.Error("a size that is no number was taken")
+	}
+}
+
+func TestAFailingProgramIsSaid(t *testing.T) {
+	b := &bench{dir: t.TempDir(), options: options{binary: "false"}}
+	if _, err := b.diff(t.Context(), b.dir, "main", "off"); err == nil { // it ends as the program does where there is a difference
+		t.Error("a program that says nothing was measured")
+	}
+}

@@ -1,0 +1,33 @@
+package measure
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Sizes is a flag of growing numbers: 10,100,1000.
+type Sizes []int
+
+// String writes the numbers as Set reads them.
+func (s *Sizes) String() string {
+	var words []string
+	for _, n := range *s {
+		words = append(words, strconv.Itoa(n))
+	}
+	return strings.Join(words, ",")
+}
+
+// Set reads the flag. The error says what is wanted.
+func (s *Sizes) Set(text string) error {
+	var sizes []int
+	for _, word := range strings.Split(text, ",") {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < 1 || len(sizes) > 0 && n <= sizes[len(sizes)-1] {
+			return fmt.Errorf("%q: want numbers from 1 on, growing, with commas between them", text)
+		}
+		sizes = append(sizes, n)
+	}
+	*s = sizes
+	return nil
+}

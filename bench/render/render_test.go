@@ -1,0 +1,22 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+func TestTheTablesArePrinted(t *testing.T) {
+	var out bytes.Buffer
+	if err := run([]string{"-sizes", "1,4", "-time", "1ns"}, &out); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"large:", "small:", cold, changed, same, "growth ≤ 1.05", "machine-config-operator"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("the tables say nothing of %q:\n%s", want, &out)
+		}
+	}
+	if err := run([]string{"-sizes", "4,2"}, &out); err == nil {
+		t.Error("sizes that shrink were taken")
+	}
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/coreos/butane/config"
+	"github.com/coreos/butane/config/common"
+	"sigs.k8s.io/kustomize/api/krusty"
+	"sigs.k8s.io/kustomize/kyaml/filesys"
+
+	"github.com/bunsen-os/bunsen/bench/corpus"
+)
+
+// butane translates documents as the peer's command would, in this process.
+func butane(texts ...[]byte) error {
+	for _, text := range texts {
+		out, report, err := config.TranslateBytes(text, common.TranslateBytesOptions{})
+		if err != nil || report.IsFatal() || len(out) == 0 {
+			return fmt.Errorf("translating with Butane: %w: %s", err, report)
+		}
+	}
+	return nil
+}
+
+// resources are an overlay of n documents with a patch each as kustomize takes them, in its own file system.
+func resources(d corpus.Documents, n int) (filesys.FileSystem, error) {
+	memory := filesys.MakeFsInMemory()
+	var base, pool strings.Builder
+	base.WriteString("resources:\n")
+	pool.WriteString("resources: [../base]\npatches:\n")
+	files := map[string]string{}
+	for i := range n {
+		head := fmt.Sprintf("apiVersion: bench.example.com/v1\nkind: Butane\nmetadata:\n  name: doc-%04d\n", i)
+		name := fmt.Sprintf("doc-%04d.yaml", i)
+		files["/base/"+name], files["/pool/"+name] = head+d.Body(i, 0), head+corpus.Patch(i)
+		fmt.Fprintf(&base, "  - %s\n", name)
+		fmt.Fprintf(&pool, "  - path: %s\n", name)
+	}
+	files["/base/kustomization.yaml"], files["/pool/kustomization.yaml"] = base.String(), pool.String()
+	for name, text := range files {
+		if err := memory.WriteFile(name, []byte(text)); err != nil {
+			return nil, fmt.Errorf("writing %s: %w", name, err)
+		}
+	}
+	return memory, nil
+}
+
+// kustomize builds an overlay as the peer's command would, in this process.
+func kustomize(memory filesys.FileSystem) error {
+	out, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(memory, "/pool")
+	if err != nil {
+		return fmt.Errorf("building with kustomize: %w", err)
+	}
+	text, err := out.AsYaml()
+	if err == nil && len(text) == 0 {
+		err = errors.New("kustomize built nothing")
+	}
+	return err
+}
+
+// digest reads and hashes all files below a directory: the least that whoever looks whether they changed can do.
+func digest(dir string) error {
+	root := os.DirFS(dir)
+	return fs.WalkDir(root, ".", func(name string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		sha256.Sum256(text)
+		return err
+	})
+}
