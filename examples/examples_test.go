@@ -19,6 +19,10 @@ import (
 var repositories = map[string][]string{
 	"quickstart":   {"infra", "master", "worker"},
 	"fcos-kubeadm": {"master", "worker"},
+	"cookbook": {
+		"arm64", "edge", "encrypted", "flatcar", "gateway", "lab", "legacy", "master", "mirrored", "openshift", "power",
+		"sealed", "storage", "striped", "worker", "z-cex", "z-dasd", "z-fcp", "z-kvm",
+	},
 }
 
 func build(t *testing.T, dir string) transpile.Result {
@@ -34,6 +38,22 @@ func TestEveryDirectoryIsListedHere(t *testing.T) {
 	for _, e := range entries {
 		if _, err := os.Stat(path.Join(e.Name(), "pools")); err == nil && repositories[e.Name()] == nil {
 			t.Errorf("examples/%s is a config repository that no test builds", e.Name())
+		}
+	}
+}
+
+func TestEveryExampleHasAReadme(t *testing.T) {
+	entries, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !e.IsDir() {
+			continue
+		}
+		text, err := os.ReadFile(path.Join(e.Name(), "README.md"))
+		if err != nil || !bytes.HasPrefix(text, []byte("# "+e.Name()+": ")) {
+			t.Errorf("examples/%[1]s/README.md does not begin with `# %[1]s: ` and what it is for: %[2]v", e.Name(), err)
 		}
 	}
 }
@@ -66,6 +86,9 @@ func TestEveryLeafPointsAtALine(t *testing.T) {
 	for dir := range repositories {
 		lines := map[string]int{}
 		for _, f := range build(t, dir).Fragments {
+			if len(f.MachineConfig.Spec.Config.Raw) == 0 {
+				continue // it says nothing in Ignition's words
+			}
 			var ignition any
 			if err := json.Unmarshal(f.MachineConfig.Spec.Config.Raw, &ignition); err != nil {
 				t.Fatal(err)

@@ -25,6 +25,10 @@ type watcher struct {
 	nodes map[string]sight
 	// peak is the most nodes of a pool that were out at once, by pool.
 	peak map[string]int
+	// seen is what each node was seen to do.
+	seen map[string]*deeds
+	// logs says where the logs of the hosts ended when the record began.
+	logs map[string]int64
 	// book is what happened, in words.
 	book []string
 	err  error
@@ -81,7 +85,10 @@ func (s *story) watchnodes(_ *testscript.TestScript, args []string) error {
 	}
 	s.watch.stop()
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &watcher{cancel: cancel, ended: make(chan struct{}), nodes: map[string]sight{}, peak: map[string]int{}}
+	w := &watcher{
+		cancel: cancel, ended: make(chan struct{}), nodes: map[string]sight{}, peak: map[string]int{},
+		seen: map[string]*deeds{}, logs: s.logEnds(),
+	}
 	s.watch = w
 	nodes := s.cluster.clients.CoreV1().Nodes()
 	list, err := nodes.List(ctx, metav1.ListOptions{})
@@ -119,6 +126,7 @@ func (w *watcher) see(n *corev1.Node) {
 		w.book = append(w.book, fmt.Sprintf("%s %s: %s", time.Now().Format("05.000"), n.Name, now))
 	}
 	w.nodes[n.Name] = now
+	w.note(n)
 	out := map[string]int{}
 	for _, s := range w.nodes {
 		if s.out() {

@@ -21,9 +21,11 @@
 //	waitfor KIND/NAME FIELD REGEXP   wait until the whole field matches; on time-out show what was seen
 //	waitfor KIND/NAME gone           wait until the object is away
 //	waitfor file PATH REGEXP         wait for a file's content
+//	event KIND/NAME REASON REGEXP    wait for an event about an object, by the API's kind, whose whole note matches
 //	let VAR KIND/NAME FIELD  put a field into a variable
 //	watchnodes               begin to record every change of every node
 //	budget POOL N            at no time since were more than N nodes of the pool out, and at one time N were
+//	foretold FILE            since watchnodes the nodes did what FILE, of `bunsen diff --cluster -o json`, says: no more, no less
 //	sameignition POOL        what machine-config-server serves is the rendered config, but for what it appends
 //
 // FIELD is a {jsonpath}, annotation:KEY (by the part after the slash), or condition:TYPE (`status reason message`).

@@ -25,6 +25,8 @@ type gitHost struct {
 	address string
 	backend string
 	serving *http.Server
+	// closed when nothing listens any more.
+	closed chan struct{}
 }
 
 // up listens, at the same address every time.
@@ -38,15 +40,20 @@ func (g *gitHost) up() error {
 		return fmt.Errorf("starting the git server: %w", err)
 	}
 	g.address = l.Addr().String()
-	g.serving = &http.Server{Handler: g}
-	go func() { _ = g.serving.Serve(l) }() // returns when the server is closed
+	g.serving, g.closed = &http.Server{Handler: g}, make(chan struct{})
+	go func() {
+		_ = g.serving.Serve(l) // returns when the server is closed
+		close(g.closed)
+	}()
 	return nil
 }
 
-// down closes the port and every connection.
+// down closes the port and every connection. The port is closed only once nobody waits at it: before that, a look is let
+// in and thrown out, which is another failure than a server that is away.
 func (g *gitHost) down() {
 	if g != nil && g.serving != nil {
 		_ = g.serving.Close()
+		<-g.closed
 		g.serving = nil
 	}
 }

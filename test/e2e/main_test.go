@@ -38,7 +38,8 @@ func TestStories(t *testing.T) {
 			"crash": command((*story).crash), "restart": command((*story).restart),
 			"waitfor": command((*story).waitfor), "let": command((*story).let),
 			"watchnodes": command((*story).watchnodes), "budget": command((*story).budget),
-			"sameignition": command((*story).sameignition),
+			"sameignition": command((*story).sameignition), "foretold": command((*story).foretold),
+			"event": command((*story).event),
 		},
 	})
 }

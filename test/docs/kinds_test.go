@@ -1,0 +1,201 @@
+package docs_test
+
+import (
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+	"sigs.k8s.io/kustomize/api/types"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// yamlKind is something that a block of YAML can be.
+type yamlKind struct {
+	is    func(block, *yaml.Node) bool
+	check func(t *testing.T, b block, root *yaml.Node, text string)
+}
+
+// yamlKinds are asked in this order.
+var yamlKinds = []yamlKind{
+	{has("variant"), butaneBlock},
+	{objectOf("bunsen.dev/v1alpha1", "GitSource"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &v1alpha1.GitSource{}) }},
+	{objectOf("machineconfiguration.openshift.io/v1", "MachineConfigPool"), clusterBlock},
+	{objectOf("operator.openshift.io/v1", "MachineConfiguration"), clusterBlock},
+	{objectOf("machineconfiguration.openshift.io/v1", "MachineConfig", "KubeletConfig"), poolBlock},
+	{objectOf("kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"), poolBlock},
+	{objectOf("bunsen.dev/v1alpha1", "SSHKeys"), poolBlock},
+	{objectOf("kustomize.config.k8s.io/v1beta1", "Kustomization"), kustomizationBlock},
+	{objectOf("kustomize.config.k8s.io/v1alpha1", "Component"), kustomizationBlock},
+	{kustomization, kustomizationBlock},
+	{part, partBlock},
+	{workflow, func(*testing.T, block, *yaml.Node, string) {}}, // it is YAML; what it runs is looked at as shell
+}
+
+func value(n *yaml.Node, keys ...string) *yaml.Node {
+	for _, key := range keys {
+		var next *yaml.Node
+		for i := 0; n != nil && n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == key {
+				next = n.Content[i+1]
+			}
+		}
+		n = next
+	}
+	return n
+}
+
+func word(n *yaml.Node, keys ...string) string {
+	if v := value(n, keys...); v != nil {
+		return v.Value
+	}
+	return ""
+}
+
+func has(key string) func(block, *yaml.Node) bool {
+	return func(_ block, n *yaml.Node) bool { return value(n, key) != nil }
+}
+
+func objectOf(apiVersion string, kinds ...string) func(block, *yaml.Node) bool {
+	return func(_ block, n *yaml.Node) bool {
+		return word(n, "apiVersion") == apiVersion && slices.Contains(kinds, word(n, "kind"))
+	}
+}
+
+// workflow tells of the files of continuous integration.
+func workflow(_ block, n *yaml.Node) bool {
+	return value(n, "jobs") != nil || value(n, "stages") != nil || value(n, "script") != nil
+}
+
+// kustomization tells of a kustomization without apiVersion and kind.
+func kustomization(_ block, n *yaml.Node) bool {
+	return slices.ContainsFunc([]string{"resources", "patches", "components", "replacements"}, func(key string) bool { return value(n, key) != nil })
+}
+
+// parts are blocks that show a part of an object, by page and first key: what they are a part of.
+var parts = map[string]func(*testing.T, *yaml.Node){
+	"docs/sources.md spec": func(t *testing.T, n *yaml.Node) { strictly(t, n, &v1alpha1.GitSource{}) },
+}
+
+func partOf(b block, n *yaml.Node) string {
+	if n.Kind != yaml.MappingNode || len(n.Content) == 0 {
+		return ""
+	}
+	return b.file + " " + n.Content[0].Value
+}
+
+func part(b block, n *yaml.Node) bool { return parts[partOf(b, n)] != nil }
+
+func partBlock(t *testing.T, b block, n *yaml.Node, _ string) { parts[partOf(b, n)](t, n) }
+
+var placed = regexp.MustCompile(`^# (pools/([a-z0-9-]+)/[^ ]*|base/[^ ]*)\n`)
+
+const roleLabel = "machineconfiguration.openshift.io/role"
+
+// home is the file that a document's first line names, else one in the pool whose role it has.
+func home(n *yaml.Node, text, name string) string {
+	if m := placed.FindStringSubmatch(text); m != nil {
+		return m[1]
+	}
+	pool := word(n, "metadata", "labels", roleLabel)
+	if pool == "" {
+		pool = "worker"
+	}
+	return "pools/" + pool + "/" + name
+}
+
+// butaneBlock transpiles a document alone in its pool, with a stub for each file that it takes in.
+func butaneBlock(t *testing.T, _ block, n *yaml.Node, text string) {
+	file := home(n, text, "10-block.bu")
+	files := map[string]string{file: text}
+	stubs(n, path.Dir(file), files)
+	builds(t, withPool(path.Base(path.Dir(file)), files))
+}
+
+// stubs adds what the document names beside it.
+func stubs(n *yaml.Node, dir string, files map[string]string) {
+	tree := value(n, "target") == nil && value(n, "contents") == nil && value(n, "path") != nil
+	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
+		switch v := n.Content[i+1]; n.Content[i].Value {
+		case "local":
+			if tree {
+				files[path.Join(dir, v.Value, "stub")] = "stub\n"
+			} else {
+				files[path.Join(dir, v.Value)] = "stub\n"
+			}
+		case "contents_local":
+			files[path.Join(dir, v.Value)] = "[Service]\nNice=1\n"
+		case "ssh_authorized_keys_local":
+			for _, c := range v.Content {
+				files[path.Join(dir, c.Value)] = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGmzc5CzPp8LQGKOCtZgwQwPLBPQq3ZVtQ8yPHtOr2bR stub\n"
+			}
+		}
+	}
+	for _, c := range n.Content {
+		stubs(c, dir, files)
+	}
+}
+
+// poolBlock builds an object that is a pool's document.
+func poolBlock(t *testing.T, _ block, n *yaml.Node, text string) {
+	file := home(n, text, "10-block.yaml")
+	builds(t, withPool(path.Base(path.Dir(file)), map[string]string{file: text}))
+}
+
+// clusterBlock builds an object of cluster/, beside a pool that it can be about.
+func clusterBlock(t *testing.T, _ block, n *yaml.Node, text string) {
+	pool := "worker"
+	if word(n, "kind") == "MachineConfigPool" {
+		pool = word(n, "metadata", "name")
+	}
+	builds(t, map[string]string{"cluster/block.yaml": text, "pools/" + pool + "/10-stub.bu": stubDocument("10-stub.bu")})
+}
+
+// kustomizationBlock reads a kustomization strictly, and builds it with stubs for what it lists.
+func kustomizationBlock(t *testing.T, _ block, n *yaml.Node, text string) {
+	strictly(t, n, &types.Kustomization{})
+	file := home(n, text, "kustomization.yaml")
+	files := map[string]string{file: text}
+	for _, list := range []string{"resources", "components"} {
+		for _, r := range contents(value(n, list)) {
+			at := path.Join(path.Dir(file), r.Value)
+			if path.Ext(r.Value) == "" {
+				stub := path.Base(at) + "-stub.bu"
+				files[path.Join(at, stub)] = stubDocument(at)
+				kind := map[string]string{"components": "apiVersion: kustomize.config.k8s.io/v1alpha1\nkind: Component\n"}[list]
+				files[path.Join(at, "kustomization.yaml")] = kind + "resources: [" + stub + "]\n"
+				continue
+			}
+			files[at] = stubDocument(at)
+		}
+	}
+	builds(t, withPool(path.Base(path.Dir(file)), files))
+}
+
+func contents(n *yaml.Node) []*yaml.Node {
+	if n == nil {
+		return nil
+	}
+	return n.Content
+}
+
+// stubDocument is a document that sets a file of its own.
+func stubDocument(name string) string {
+	return "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/stub/" + strings.ReplaceAll(name, "/", "-") + "\n      mode: 0644\n"
+}
+
+// withPool adds the MachineConfigPool that a custom pool needs, and a pool that lists what is in base/.
+func withPool(pool string, files map[string]string) map[string]string {
+	switch pool {
+	case "base":
+		files["pools/worker/kustomization.yaml"] = "resources: [../../base]\n"
+	case "worker", "master":
+	default:
+		files["cluster/stub.yaml"] = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfigPool\nmetadata:\n  name: " + pool +
+			"\nspec:\n  machineConfigSelector:\n    matchLabels:\n      " + roleLabel + ": " + pool + "\n  nodeSelector:\n    matchLabels:\n      node-role.kubernetes.io/" + pool + ": \"\"\n"
+	}
+	return files
+}
