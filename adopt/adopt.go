@@ -6,6 +6,9 @@ import (
 	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/transpile/ignition"
 )
 
 // Input is one text with objects: YAML of one or more documents, or JSON; a List is taken apart.
@@ -28,8 +31,8 @@ type Options struct {
 	Exact bool
 	// MaxInline is the most bytes of text that stand in a document; longer text becomes a file beside it. 0 is 4096.
 	MaxInline int
-	// Upgrade returns a spec with its Ignition as version 3 where it is of version 2, and any other as it is. Nil: objects with
-	// version 2 are set aside.
+	// Upgrade returns a spec with its Ignition as version 3 where it is of version 2, and any other as it is. Nil is
+	// ignition.UpgradeSpec.
 	Upgrade func(mcfgv1.MachineConfigSpec) (mcfgv1.MachineConfigSpec, error)
 }
 
@@ -130,6 +133,9 @@ type adoption struct {
 }
 
 func newAdoption(objects []object, opts Options) *adoption {
+	if opts.Upgrade == nil {
+		opts.Upgrade = ignition.UpgradeSpec
+	}
 	a := &adoption{
 		opts: opts, objects: objects, names: map[string]bool{}, first: map[string]int{},
 		documents: map[string][]document{}, growth: map[string]int{}, pools: map[string]mcfgv1.MachineConfigPool{},
@@ -197,7 +203,7 @@ func (a *adoption) setAside(i int, why string) {
 	file := a.free(asideDir, slug(a.objects[i].kind+"-"+a.objects[i].name), ".yaml")
 	a.out.Files[file] = aside(a.objects[i], why)
 	a.out.Objects[i].Skipped, a.out.Objects[i].Aside = why, file
-	if holdsSecret("", a.out.Files[file]) {
+	if policy.Secret("", a.out.Files[file]) {
 		a.out.Secrets = append(a.out.Secrets, file)
 	}
 	a.findings = append(a.findings, Finding{

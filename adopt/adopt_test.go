@@ -38,15 +38,21 @@ func TestVersion2ComesAlongWhereItCanBeRead(t *testing.T) {
 		spec.Config.Raw = bytes.Replace(spec.Config.Raw, []byte("2.2.0"), []byte("3.0.0"), 1)
 		return spec, nil
 	}
-	repo, findings := imported(t, adopt.Options{Upgrade: upgrade}, in)
-	rendersEqual(t, repo, findings)
-	if !bytes.Contains(repo.Files["pools/worker/10-a.bu"], []byte("inline: a")) {
-		t.Errorf("not imported:\n%s", show(repo))
+	plain := adopt.Input{Name: "in.yaml", Data: bytes.Replace(in.Data, []byte("path: /etc/a"), []byte("filesystem: root, path: /etc/a, mode: 420"), 1)}
+	for _, c := range []struct {
+		opts adopt.Options
+		in   adopt.Input
+	}{{adopt.Options{Upgrade: upgrade}, in}, {adopt.Options{}, plain}} {
+		repo, findings := imported(t, c.opts, c.in)
+		rendersEqual(t, repo, findings)
+		if !bytes.Contains(repo.Files["pools/worker/10-a.bu"], []byte("inline: a")) {
+			t.Errorf("not imported:\n%s", show(repo))
+		}
 	}
 	refuse := func(spec mcfgv1.MachineConfigSpec) (mcfgv1.MachineConfigSpec, error) {
 		return spec, errors.New("networkd has no place in version 3")
 	}
-	repo, _ = imported(t, adopt.Options{Upgrade: refuse}, in)
+	repo, _ := imported(t, adopt.Options{Upgrade: refuse}, in)
 	if o := repo.Objects[0]; o.Aside == "" || !strings.Contains(o.Skipped, "networkd") {
 		t.Errorf("want it aside with the reason, got %+v", o)
 	}

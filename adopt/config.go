@@ -49,7 +49,7 @@ func (a judge) machineConfig(i int) {
 	case err == nil:
 		err = refused(o, role)
 	}
-	if err == nil && a.opts.Upgrade != nil {
+	if err == nil {
 		mc.Spec, err = a.opts.Upgrade(mc.Spec)
 	}
 	c := config{index: i, name: o.name, pool: role}

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/policy"
 )
 
 // maxGrowth is how many bytes a pool may grow by unpacking gzip, so that what fitted into an API object still does.
@@ -93,7 +94,7 @@ func (d *draft) resource(v map[string]any, at string) *yaml.Node {
 		return d.plain(v, at)
 	}
 	f := d.formOf(r, fixed[at], at == "storage.files.contents")
-	secret := at == "storage.luks.keyFile" || holdsSecret(d.file, f.plain)
+	secret := at == "storage.luks.keyFile" || policy.Secret(d.file, f.plain)
 	if !f.readable {
 		if *r.Source != "" {
 			d.opaque = append(d.opaque, d.label(at))
@@ -141,7 +142,7 @@ func (d *draft) put(f form, name string, secret bool) (where string, what *yaml.
 
 // unitText writes the contents of a unit or drop-in.
 func (d *draft) unitText(text, name string) (where string, what *yaml.Node) {
-	secret := holdsSecret("", []byte(text))
+	secret := policy.Secret("", []byte(text))
 	n, ok := d.inline(text)
 	switch {
 	case ok && !secret:

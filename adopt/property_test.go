@@ -147,7 +147,7 @@ func (g gen) rare(c *ign.Config) {
 		c.Storage.Raid = []ign.Raid{{Name: "md0", Level: util.StrToPtr("raid1"), Devices: []ign.Device{"/dev/a", "/dev/b"}, Spares: maybe(g, 0)}}
 	}
 	if g.IntN(6) == 0 {
-		c.Ignition.Timeouts = ign.Timeouts{HTTPTotal: util.IntToPtr(5)}
+		c.Ignition.Timeouts = ign.Timeouts{HTTPTotal: util.IntToPtr(5), HTTPResponseHeaders: maybe(g, 0, 9)}
 		c.Ignition.Proxy = ign.Proxy{HTTPProxy: util.StrToPtr("http://p"), NoProxy: []ign.NoProxyItem{"localhost"}}
 		c.Ignition.Security.TLS.CertificateAuthorities = []ign.Resource{{Source: util.StrToPtr("data:;base64,YQ==")}}
 	}

@@ -69,13 +69,20 @@ const (
 // maxDescription is the shortest limit among the services: GitHub's, in characters.
 const maxDescription = 140
 
-// Publish sets the status, then posts the comment or edits the one of before: the oldest that the same account wrote and
-// whose first line, the marker, is the same. Done twice it does nothing the second time.
+// Publish sets the status, and posts the comment or edits the one of before: the oldest that the same account wrote and
+// whose first line, the marker, is the same. Done twice it does nothing the second time. A token that may do only one of
+// the two does that one; the error tells of the other, and the outcome is empty where it was the comment.
 func Publish(ctx context.Context, h Host, body string, s Status) (Outcome, error) {
 	s.Description = cut(s.Description)
-	if err := h.Status(ctx, s); err != nil {
-		return "", fmt.Errorf("setting the status %s: %w", s.Context, err)
+	errStatus := h.Status(ctx, s)
+	if errStatus != nil {
+		errStatus = fmt.Errorf("setting the status %s: %w", s.Context, errStatus)
 	}
+	outcome, err := comment(ctx, h, body)
+	return outcome, errors.Join(errStatus, err)
+}
+
+func comment(ctx context.Context, h Host, body string) (Outcome, error) {
 	self, err := h.Self(ctx)
 	if err != nil {
 		return "", fmt.Errorf("asking whose the token is: %w", err)

@@ -135,6 +135,16 @@ func TestARefusalIsToldApartAndNamesNoToken(t *testing.T) {
 	})
 }
 
+func TestATokenThatMayNotSetAStatusComments(t *testing.T) {
+	onEach(t, func(t *testing.T, r *forgetest.Pull) {
+		r.NoStatus = true
+		out, err := forge.Publish(t.Context(), open(t, r), marker+"x", good)
+		if out != forge.Created || !errors.Is(err, forge.ErrForbidden) || len(r.Comments) != 1 {
+			t.Errorf("got %q, %v, %d comments", out, err, len(r.Comments))
+		}
+	})
+}
+
 func TestAServiceThatIsDownIsAnErrorThatIsNoRefusal(t *testing.T) {
 	onEach(t, func(t *testing.T, r *forgetest.Pull) {
 		server := serve(t, r)

@@ -109,8 +109,12 @@ type pullEvent struct {
 
 func (t *Target) fromActions(env func(string) string, event []byte) error {
 	t.API, t.Project = env("GITHUB_API_URL"), env("GITHUB_REPOSITORY")
-	if server, run := env("GITHUB_SERVER_URL"), env("GITHUB_RUN_ID"); server != "" && run != "" {
-		t.Run = server + "/" + t.Project + "/actions/runs/" + run
+	run := map[Kind]string{GitHub: "GITHUB_RUN_ID"}[t.Kind]
+	if env("FORGEJO_ACTIONS") != "" {
+		run = "GITHUB_RUN_NUMBER" // its addresses count by repository; whether Gitea's do depends on the version, so it gets none
+	}
+	if server, id := env("GITHUB_SERVER_URL"), env(run); run != "" && server != "" && id != "" {
+		t.Run = server + "/" + t.Project + "/actions/runs/" + id
 	}
 	if len(event) == 0 {
 		return nil
@@ -140,8 +144,10 @@ func (t Target) Missing() error {
 	need(t.Project != "", "the repository: --project owner/name")
 	need(t.Number > 0, "the pull request: --pull NUMBER (the job was not started by one)")
 	need(t.Head != "", "its last commit: --commit HASH")
-	if t.Kind != "" {
-		need(t.Token != "", "a token, in the environment as "+strings.Join(tokens[t.Kind], " or "))
+	if names, known := tokens[t.Kind]; known && !t.Fork { // the job of a fork may have none, and tells its log instead
+		need(t.Token != "", "a token, in the environment as "+strings.Join(names, " or "))
+	} else if t.Kind != "" && !known {
+		need(false, fmt.Sprintf("the service: --host %q is none of github, gitlab and gitea", t.Kind))
 	}
 	if len(errs) > 0 {
 		return fmt.Errorf("finding the pull request; not known are:\n%w", errors.Join(errs...))

@@ -41,10 +41,13 @@ func TestTheTargetIsReadFromAJobsEnvironment(t *testing.T) {
 		"GitHub Actions of a fork":            {actions, nil, forkEvent, with(github, func(t *forge.Target) { t.Fork = true })},
 		"GitHub Actions of a push":            {actions, nil, `{"ref":"refs/heads/main"}`, with(github, func(t *forge.Target) { t.Number, t.Head, t.Base = 0, "", "" })},
 		"GitHub Actions with a token of ours": {actions, []string{"BUNSEN_TOKEN=t9"}, ownEvent, with(github, func(t *forge.Target) { t.Token = "t9" })},
-		"Forgejo Actions": {actions, []string{"FORGEJO_ACTIONS=true", "GITHUB_API_URL=https://codeberg.org/api/v1"}, ownEvent, with(github, func(t *forge.Target) {
+		"Forgejo Actions, where a run's page has its number": {actions, []string{"FORGEJO_ACTIONS=true", "GITHUB_API_URL=https://codeberg.org/api/v1", "GITHUB_RUN_NUMBER=3"}, ownEvent, with(github, func(t *forge.Target) {
 			t.Kind, t.Author, t.API = forge.Gitea, "forgejo-actions", "https://codeberg.org/api/v1"
+			t.Run = "https://github.com/acme/os-config/actions/runs/3"
 		})},
-		"Gitea Actions":                {actions, []string{"GITEA_ACTIONS=true"}, ownEvent, with(github, func(t *forge.Target) { t.Kind, t.Author = forge.Gitea, "gitea-actions" })},
+		"Gitea Actions, where it depends": {actions, []string{"GITEA_ACTIONS=true", "GITHUB_RUN_NUMBER=3"}, ownEvent, with(github, func(t *forge.Target) {
+			t.Kind, t.Author, t.Run = forge.Gitea, "gitea-actions", ""
+		})},
 		"GitLab CI":                    {lab, nil, "", gitlab},
 		"GitLab CI of a fork":          {lab, []string{"CI_MERGE_REQUEST_SOURCE_PROJECT_ID=77"}, "", with(gitlab, func(t *forge.Target) { t.Fork = true })},
 		"GitLab CI of a merged result": {lab, []string{"CI_MERGE_REQUEST_SOURCE_BRANCH_SHA=ddd"}, "", with(gitlab, func(t *forge.Target) { t.Head = "ddd" })},
@@ -88,6 +91,24 @@ func TestWhatIsMissingIsNamedAllAtOnce(t *testing.T) {
 	}
 	whole.Token = ""
 	if err := whole.Missing(); err == nil || !strings.Contains(err.Error(), "GITHUB_TOKEN") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestTheJobOfAForkNeedsNoToken(t *testing.T) {
+	fork := forge.Target{Kind: forge.GitLab, API: "a", Project: "b", Number: 1, Head: "c", Fork: true}
+	if err := fork.Missing(); err != nil {
+		t.Errorf("it could print the plan: %v", err)
+	}
+	fork.Fork = false
+	if err := fork.Missing(); err == nil {
+		t.Error("a job of the project itself needs one")
+	}
+}
+
+func TestAServiceThatIsNoneIsNamed(t *testing.T) {
+	err := forge.Target{Kind: "bitbucket", API: "a", Project: "b", Number: 1, Head: "c", Token: "d"}.Missing()
+	if err == nil || !strings.Contains(err.Error(), `"bitbucket" is none of github, gitlab and gitea`) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -33,8 +33,9 @@ func Compare(from, to machineconfig.Config) Changes {
 	cs = keyed(cs, KindStorage, a.Storage.Raid, b.Storage.Raid, deepEqual[ign.Raid])
 	cs = keyed(cs, KindStorage, a.Storage.Luks, b.Storage.Luks, deepEqual[ign.Luks])
 	ka, kb := a.KernelArguments, b.KernelArguments
-	return one(cs, KindFirstBootKargs, !sameFirstBootKargs(ka, kb),
+	cs = one(cs, KindFirstBootKargs, !sameFirstBootKargs(ka, kb),
 		len(ka.ShouldExist)+len(ka.ShouldNotExist) > 0, len(kb.ShouldExist)+len(kb.ShouldNotExist) > 0)
+	return compareIgnition(cs, a.Ignition, b.Ignition)
 }
 
 // keyed appends the differences of two lists whose items have keys, in lexical order.

@@ -74,7 +74,7 @@ rule for the same path or name replaces the one below.
 	}
 	row("users (SSH keys, passwords and all the rest) and groups", p.SSHKey)
 	row("anything else", []policy.Action{{Type: policy.ActionReboot}})
-	fmt.Fprintf(&b, "| %s | %s | %s |\n", "disks, filesystems, raid, luks, Ignition's `kernelArguments`", "nothing: only new nodes get it", policy.None)
+	fmt.Fprintf(&b, "| %s | %s | %s |\n", "disks, filesystems, raid, luks, Ignition's `kernelArguments` and its own section `ignition`", "nothing: only new nodes get it", policy.None)
 	b.WriteString(`
 A change of ` + "`" + policy.RegistriesConf + "`" + ` is safe if no running pod can get another image by it, or none:
 ` + "`unqualified-search-registries`" + ` is only appended to; no registry goes, and none changes but by new mirrors; every new mirror,
@@ -85,7 +85,8 @@ Disruptions in rising order: none, daemon-reload, reload, restart, drain, reboot
 ## What a running node does not take
 
 Differences that only a first boot can bring about **block nothing**: new nodes get them, existing ones stay as they are, and every
-report says so (*existing nodes will not get this*): disks, filesystems, raid, luks, Ignition's own ` + "`kernelArguments`" + `, hard links that
+report says so (*existing nodes will not get this*): disks, filesystems, raid, luks, Ignition's own ` + "`kernelArguments`" + `, what a config tells
+Ignition about itself (its section ` + "`ignition`" + `: configs to merge, certificate authorities, proxies, timeouts), hard links that
 go, and how an account is made (` + "`system`, `noCreateHome`, `noLogInit`, `noUserGroup`" + `).
 
 These are **refused**, and nothing of the update is applied until they are gone:

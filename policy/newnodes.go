@@ -13,8 +13,8 @@ const (
 )
 
 // NewNodesOnly returns the differences that only machines get which boot for the first time: disks, filesystems, raid,
-// encrypted volumes, Ignition's own kernelArguments, hard links that go, and how accounts are made. They block nothing
-// (but see Overrides.OpenShift) and cost nothing. Every Why begins with "existing nodes will not get this: ".
+// encrypted volumes, Ignition's own kernelArguments and settings (configs to merge, proxies, timeouts), hard links that go,
+// and how accounts are made. They block nothing (but see Overrides.OpenShift) and cost nothing. Every Why begins with "existing nodes will not get this: ".
 func NewNodesOnly(from, to machineconfig.Config) (all []Refusal) {
 	a, b := from.Ignition, to.Ignition
 	all = firstBoot(all, "storage.disks ", keyed(nil, KindStorage, a.Storage.Disks, b.Storage.Disks, deepEqual[ign.Disk]))
@@ -32,7 +32,7 @@ func NewNodesOnly(from, to machineconfig.Config) (all []Refusal) {
 	if !sameFirstBootKargs(a.KernelArguments, b.KernelArguments) {
 		all = append(all, Refusal{"kernelArguments (of Ignition)", notGiven + ", or use the MachineConfig's own kernelArguments"})
 	}
-	return all
+	return firstBoot(all, "ignition ", compareIgnition(nil, a.Ignition, b.Ignition))
 }
 
 func firstBoot(all []Refusal, section string, changes Changes) []Refusal {
@@ -72,7 +72,7 @@ func madeOtherwise[T interface{ Key() string }](section string, from, to []T, of
 func onlyAtBirth(c Change, from, to machineconfig.Config) bool {
 	a, b := from.Ignition, to.Ignition
 	switch c.Kind {
-	case KindStorage, KindFirstBootKargs:
+	case KindStorage, KindFirstBootKargs, KindIgnition:
 		return true
 	case KindLink:
 		return c.Verb == Removed && isHard(byKey(a.Storage.Links)[c.Name])

@@ -92,6 +92,9 @@ const (
 	KindStorage ChangeKind = "storage"
 	// KindFirstBootKargs is a change of Ignition's own kernelArguments, which act on first boot only.
 	KindFirstBootKargs ChangeKind = "first-boot-kargs"
+	// KindIgnition is a change of what a config tells Ignition about itself, which only new nodes get. Names are
+	// config.merge, config.replace, proxy, security.tls and timeouts.
+	KindIgnition ChangeKind = "ignition"
 )
 
 // Verb says how it changed.

@@ -22,6 +22,10 @@ func (c Comparison) callouts(b *strings.Builder, room int) {
 	say(func(p PoolChange) []string { return each(p.NewNodesOnly, prose) }, "🛈 **Existing nodes of %s will not get this:** %s")
 	say(paused, "⏸ **Paused: %s.** %s")
 	say(func(p PoolChange) []string { return each(p.noticeTexts(), prose) }, "⚠ **In %s the order of merging decides:** %s")
+	say(func(p PoolChange) []string { return each(moving(p), prose) }, "⚠ **Nodes of %s:** %s")
+	for _, line := range c.MachineConfigPools {
+		all = append(all, "⚠ **A MachineConfigPool changes:** "+prose(line))
+	}
 	for _, line := range c.Policy {
 		all = append(all, "⚖ **The disruption policy changes:** "+prose(line))
 	}

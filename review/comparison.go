@@ -13,6 +13,9 @@ type Comparison struct {
 	HeadCommit *Commit `json:"headCommit,omitempty"`
 	// Policy names each rule of the disruption policy that changes: `/etc/motd: None → Reboot`.
 	Policy []string `json:"policy,omitempty"`
+	// MachineConfigPools names what changes in them and is in no rendered config: which nodes a pool takes, and how many are
+	// away at once.
+	MachineConfigPools []string `json:"machineConfigPools,omitempty"`
 	// Pools of either side, by name; unchanged ones have disruption "none" and no items.
 	Pools []PoolChange `json:"pools"`
 	// Undo is the one line that takes the change back, or words where it is no commit.
@@ -100,9 +103,9 @@ type Item struct {
 	Diff string `json:"diff"`
 }
 
-// Changed tells whether any pool, or what changes cost, changed.
+// Changed tells whether any pool, its nodes, or what changes cost, changed.
 func (c Comparison) Changed() bool {
-	if len(c.Policy) > 0 {
+	if len(c.Policy)+len(c.MachineConfigPools) > 0 {
 		return true
 	}
 	for i := range c.Pools {

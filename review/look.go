@@ -81,6 +81,8 @@ func (x index) look(kind policy.ChangeKind, name string) view {
 		return lookup(x.config.Ignition.Passwd.Groups, name, group)
 	case policy.KindStorage:
 		return storage(x.config.Ignition.Storage, name)
+	case policy.KindIgnition:
+		return ignition(x.config.Ignition.Ignition, name)
 	}
 	return single(kind, x.config)
 }
@@ -114,7 +116,7 @@ func resource(name, path string, r ign.Resource, marked bool) part {
 	if err != nil {
 		content = []byte("(unreadable: " + err.Error() + ")\n")
 	}
-	return part{name: name, content: content, secret: marked || secret(path, content)}
+	return part{name: name, content: content, secret: marked || policy.Secret(path, content)}
 }
 
 // mode is a mode, or the one that a machine gives where none is said.
@@ -155,7 +157,7 @@ func (x index) unit(name string) view {
 	}
 	add := func(name string, contents *string) {
 		if contents != nil {
-			v.parts = append(v.parts, part{name, []byte(*contents), x.secrets.marks(u.Name) || secret("", []byte(*contents))})
+			v.parts = append(v.parts, part{name, []byte(*contents), x.secrets.marks(u.Name) || policy.Secret("", []byte(*contents))})
 		}
 	}
 	add("contents", u.Contents)

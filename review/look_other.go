@@ -87,7 +87,7 @@ func sshKey(line string) string {
 		}
 		sum := sha256.Sum256(blob)
 		out := slices.Clone(fields[:i])
-		if secretContent([]byte(strings.Join(out, " "))) {
+		if policy.Secret("", []byte(strings.Join(out, " "))) {
 			out = []string{"(options hidden)"}
 		}
 		out = append(out, fields[i], "SHA256:"+base64.RawStdEncoding.EncodeToString(sum[:]))
@@ -124,6 +124,37 @@ func single(kind policy.ChangeKind, c machineconfig.Config) view {
 		for _, k := range c.Ignition.KernelArguments.ShouldNotExist {
 			v.attrs = append(v.attrs, "shouldNotExist "+unless(string(k)))
 		}
+	}
+	return v
+}
+
+// ignition reads a part of what a config tells Ignition about itself: texts that it takes in, and settings one a line.
+func ignition(i ign.Ignition, name string) view {
+	v := view{exists: slices.Contains(policy.IgnitionParts(i), name)}
+	taken := func(what string, list ...ign.Resource) {
+		for n, r := range list {
+			v.parts = append(v.parts, resource(fmt.Sprintf("%s %d", what, n+1), "", r, false))
+		}
+	}
+	switch name {
+	case "config.merge":
+		taken("merged config", i.Config.Merge...)
+	case "config.replace":
+		if v.exists {
+			taken("replacing config", i.Config.Replace)
+		}
+	case "security.tls":
+		taken("authority", i.Security.TLS.CertificateAuthorities...)
+	case "proxy":
+		v.attrs = append(said("httpProxy", i.Proxy.HTTPProxy), said("httpsProxy", i.Proxy.HTTPSProxy)...)
+		for _, host := range i.Proxy.NoProxy {
+			v.attrs = append(v.attrs, "noProxy "+string(host))
+		}
+	case "timeouts":
+		v.attrs = append(number("httpResponseHeaders", i.Timeouts.HTTPResponseHeaders), number("httpTotal", i.Timeouts.HTTPTotal)...)
+	}
+	for n, line := range v.attrs {
+		v.attrs[n] = unless(line)
 	}
 	return v
 }

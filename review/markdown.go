@@ -59,7 +59,7 @@ func (c Comparison) Markdown(o MarkdownOptions) string {
 	fmt.Fprintf(&top, "%s\n### OS config plan%s\n\n", o.Marker(), c.heading(o.Key))
 	changed, same := c.split()
 	if len(changed) == 0 {
-		top.WriteString("No rendered change: nothing will be rolled out.\n\n")
+		top.WriteString(nothing(c) + "\n\n")
 	}
 	c.table(&top, changed, same, limit/4)
 	c.callouts(&top, limit/5)
@@ -96,7 +96,7 @@ func atMost(text string, limit int, otherwise string) string {
 }
 
 func (c Comparison) undoWords() string {
-	if c.HeadCommit != nil && c.HeadCommit.Hash != "" {
+	if strings.HasPrefix(c.Undo, "git ") {
 		return code(c.Undo) + " renders to the same names as before"
 	}
 	return prose(c.Undo)

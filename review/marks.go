@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/bunsen-os/bunsen/policy"
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
@@ -65,8 +66,12 @@ func secretsOf(res transpile.Result, pool string) (out Secrets, err error) {
 	return out, errors.Join(bad...)
 }
 
-// Secret tells whether content at a path must not be shown to anybody: by where it is, by what it holds, or because the
-// tree marks it. Contents that are no file have no path.
-func (p PoolRendering) Secret(path string, content []byte) bool {
-	return path != "" && p.Secrets.marks(path) || secret(path, content)
+// Secret tells whether content at a path, or of a unit of that name, must not be shown to anybody: by where it is, by what
+// it holds, or because the tree marks it. Contents that are neither have no name.
+func (p PoolRendering) Secret(name string, content []byte) bool {
+	file := name
+	if !strings.HasPrefix(name, "/") {
+		file = "" // the name of a unit says nothing about its content
+	}
+	return name != "" && p.Secrets.marks(name) || policy.Secret(file, content)
 }

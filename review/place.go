@@ -6,8 +6,6 @@ import (
 	"strings"
 	"sync"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/policy"
 	"github.com/bunsen-os/bunsen/reconcile/render"
@@ -40,7 +38,7 @@ type item struct {
 	name string
 }
 
-func newPlaces(fragments []transpile.Fragment, inputs []*mcfgv1.MachineConfig, r render.Rendered) *places {
+func newPlaces(fragments []transpile.Fragment, r render.Rendered) *places {
 	return &places{rendered: r, read: map[string]map[item]string{}, fragments: sync.OnceValue(func() map[string]transpile.Fragment {
 		named := make(map[string]transpile.Fragment, len(fragments))
 		for _, f := range fragments {
@@ -48,11 +46,7 @@ func newPlaces(fragments []transpile.Fragment, inputs []*mcfgv1.MachineConfig, r
 		}
 		return named
 	}), lineage: sync.OnceValue(func() *lineage.Lineage {
-		layers, err := lineage.LayersOf(inputs, fragments)
-		if err != nil {
-			return nil // what cannot be read was not rendered
-		}
-		return lineage.New(layers, lineage.Options{Pool: r.Pool})
+		return lineage.New(lineage.LayersOfRendered(r, fragments), lineage.Options{Pool: r.Pool})
 	})}
 }
 
@@ -143,6 +137,9 @@ func items(c machineconfig.Config) map[item]string {
 	}
 	for i, e := range c.Extensions {
 		out[item{policy.KindExtensions, e}] = fmt.Sprintf("spec.extensions.%d", i)
+	}
+	for _, part := range policy.IgnitionParts(c.Ignition.Ignition) {
+		out[item{policy.KindIgnition, part}] = "$.ignition." + part
 	}
 	out[item{policy.KindKernelType, ""}] = "spec.kernelType"
 	out[item{policy.KindOSImage, ""}] = "spec.osImageURL"

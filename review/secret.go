@@ -4,104 +4,10 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"fmt"
-	"path"
-	"regexp"
-	"slices"
 	"strings"
+
+	"github.com/bunsen-os/bunsen/policy"
 )
-
-// secretWords in a file's name mark it as one whose content nobody prints.
-var secretWords = []string{"secret", "password", "passwd", "token", "credential", "kubeconfig", "private", "shadow", "id_rsa", "id_ed25519", "id_ecdsa", "htpasswd", "auth.json"}
-
-// secretSuffixes do so by their ending.
-var secretSuffixes = []string{".key", ".p12", ".pfx", ".jks", ".keytab", ".psk", ".nmconnection", ".ovpn"}
-
-// secretFiles do so by their whole path.
-var secretFiles = map[string]bool{
-	"/var/lib/kubelet/config.json": true, // the registries' pull secret
-	"/root/.docker/config.json":    true,
-	"/root/.netrc":                 true,
-	"/root/.pgpass":                true,
-	"/etc/kubernetes/kubeconfig":   true,
-}
-
-// secretTexts are what secrets look like in whatever file they stand. The expressions are slow, so each is asked only
-// where a text has one of its words, in lower case.
-var secretTexts = []struct {
-	words []string
-	form  *regexp.Regexp
-}{
-	{[]string{"private key"}, regexp.MustCompile(`PRIVATE KEY( BLOCK)?-----`)},
-	{[]string{"age-secret-key-1"}, regexp.MustCompile(`AGE-SECRET-KEY-1`)},
-	{[]string{"ghp", "gho", "ghu", "ghs", "ghr", "github_pat", "glpat", "xox", "npm", "hvs", "sk_live", "dop_v1"}, regexp.MustCompile(`\b(ghp|gho|ghu|ghs|ghr|github_pat|glpat|xox[abprs]|npm|hvs|sk_live|dop_v1)[_.-][A-Za-z0-9_-]{10}`)},
-	{[]string{"akia"}, regexp.MustCompile(`\bAKIA[0-9A-Z]{16}\b`)},
-	{[]string{"eyj"}, regexp.MustCompile(`\beyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}\.`)},   // a signed web token
-	{[]string{"authorization"}, regexp.MustCompile(`(?i)\bauthorization["']?\s*[:=]\s*\S+`)}, // a header
-	{[]string{"bearer", "basic"}, regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9+/=._~-]{12,}`)},
-	{[]string{"://"}, regexp.MustCompile(`\b[a-z][a-z0-9+.-]*://[^/\s:@]*:[^/\s@]+@`)},     // a password in an address
-	{[]string{"$"}, regexp.MustCompile(`\$(y|gy|7|6|5|1|2[abxy]|argon2id?)\$[^\s$]+\$\S`)}, // a hash of a password
-	{[]string{"client-key-data"}, regexp.MustCompile(`(?m)^\s*client-key-data:`)},          // a kubeconfig
-	{[]string{`"auths"`}, regexp.MustCompile(`"auths"\s*:`)},                               // a container tool's log-ins
-}
-
-// assigned are words of which one is in every assignment and option below.
-var assigned = []string{"pass", "secret", "token", "key", "psk", "credential"}
-
-// assignment is `password = value` and its like, with names that end in such a word, in any syntax that has = or :.
-var assignment = regexp.MustCompile(`(?i)(?:passw(?:or)?d|passphrase|pass|secret|token|api[_.-]?key|access[_.-]?key(?:[_.-]id)?|private[_.-]?key|preshared[_.-]?key|psk|credentials?)["']?[ \t]*[:=][ \t]*["']?([^\s"']+)`)
-
-// option is the same as an option of a program: `--token value`.
-var option = regexp.MustCompile(`(?i)--?[a-z-]*(?:password|passphrase|token|secret|api-key)[ \t]+["']?([^\s"'-][^\s"']*)`)
-
-// harmless values of an assignment say where a secret is, or whether there shall be one.
-var harmless = regexp.MustCompile(`(?i)^(?:true|false|yes|no|on|off|none|null|never|always|required|optional|\d|[|>{[]-?|\$.*|%.*|file:.*|(?:[\w.-]+:)?/(?:etc|var|run|usr|home|opt|root|dev|srv|tmp|boot|sys|proc)/[^,;]*)[,;]?$`)
-
-// secret tells whether content at a path must not be printed: by where it is, or by what it holds. It errs on the side
-// of hiding. Contents that are no file have no path.
-func secret(file string, content []byte) bool {
-	return file != "" && secretPath(file) || secretContent(content)
-}
-
-func secretPath(file string) bool {
-	base := strings.ToLower(path.Base(file))
-	if secretFiles[file] {
-		return true
-	}
-	for _, w := range secretWords {
-		if strings.Contains(base, w) {
-			return true
-		}
-	}
-	for _, s := range secretSuffixes {
-		if strings.HasSuffix(base, s) {
-			return true
-		}
-	}
-	return false
-}
-
-func secretContent(content []byte) bool {
-	lower := bytes.ToLower(content)
-	has := func(words []string) bool {
-		return slices.ContainsFunc(words, func(w string) bool { return bytes.Contains(lower, []byte(w)) })
-	}
-	for _, s := range secretTexts {
-		if has(s.words) && s.form.Match(content) {
-			return true
-		}
-	}
-	if !has(assigned) {
-		return false
-	}
-	for _, r := range []*regexp.Regexp{assignment, option} {
-		for _, m := range r.FindAllSubmatch(content, -1) {
-			if !harmless.Match(m[1]) {
-				return true
-			}
-		}
-	}
-	return false
-}
 
 // hidden stands for a secret in one line.
 func hidden(content []byte) string { return "(hidden, " + secretDigest(content) + ")" }
@@ -114,10 +20,10 @@ func secretDigest(content []byte) string {
 
 // unless returns the line, or its name and a digest where it looks secret: `token=(hidden, sha256 ab12…)`.
 func unless(line string) string {
-	if !secretContent([]byte(line)) {
+	if !policy.Secret("", []byte(line)) {
 		return line
 	}
-	if name, value, ok := strings.Cut(line, "="); ok && !secretContent([]byte(name)) {
+	if name, value, ok := strings.Cut(line, "="); ok && !policy.Secret("", []byte(name)) {
 		return name + "=" + hidden([]byte(value))
 	}
 	return hidden([]byte(line))

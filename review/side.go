@@ -63,40 +63,66 @@ func Render(res transpile.Result, r *render.Renderer, d render.Defaults) Renderi
 // RenderWith is Render, with layers that the cluster has besides: each pool takes those that its selector chooses. A
 // layer that has the name of a fragment is left out, for the fragment takes its place.
 func RenderWith(res transpile.Result, r *render.Renderer, d render.Defaults, layers []*mcfgv1.MachineConfig) Rendering {
+	return job{result: res, renderer: r, defaults: d, layers: layers}.run()
+}
+
+// job is one tree to render.
+type job struct {
+	result   transpile.Result
+	renderer *render.Renderer
+	defaults render.Defaults
+	// layers that the cluster has besides.
+	layers []*mcfgv1.MachineConfig
+	// known are names of pools of which no more is asked for.
+	known map[string]string
+}
+
+func (j job) run() Rendering {
 	var out Rendering
-	var errs []error
-	mc, _, err := configuration(res)
-	errs = append(errs, err)
+	mc, _, err := configuration(j.result)
+	errs := []error{err}
 	out.Overrides = policy.OverridesOf(mc)
-	for _, pool := range transpile.AllPools(res) {
-		selected, err := transpile.Select(res, pool)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("selecting the fragments of pool %q: %w", pool, err))
+	for _, pool := range transpile.AllPools(j.result) {
+		if name, ok := j.known[pool]; ok {
+			out.Pools = append(out.Pools, PoolRendering{Rendered: render.Rendered{Pool: pool, Name: name}})
 			continue
 		}
-		secrets, err := secretsOf(res, pool)
-		if err != nil {
+		p, err := j.pool(pool)
+		switch {
+		case err != nil:
 			errs = append(errs, err)
-			continue
+		case p.Rendered.Name != "":
+			out.Pools = append(out.Pools, p)
 		}
-		others, err := chosen(res, pool, layers)
-		if err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		inputs := append(transpile.MachineConfigs(selected), others...)
-		if len(inputs) == 0 && !slices.Contains(res.Pools, pool) {
-			continue // nobody has written anything for it yet, which the controller takes too
-		}
-		rendered, err := r.Merge(pool, inputs, d)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("rendering pool %q: %w", pool, err))
-			continue
-		}
-		out.Pools = append(out.Pools, PoolRendering{Rendered: rendered, Secrets: secrets, places: newPlaces(selected, inputs, rendered)})
 	}
 	out.Err = errors.Join(errs...)
 	return out
+}
+
+// pool renders one pool. One that only a MachineConfigPool speaks of, and nobody has written anything for, is left out
+// without an error: the controller takes it too.
+func (j job) pool(pool string) (PoolRendering, error) {
+	selected, err := transpile.Select(j.result, pool)
+	if err != nil {
+		return PoolRendering{}, fmt.Errorf("selecting the fragments of pool %q: %w", pool, err)
+	}
+	secrets, err := secretsOf(j.result, pool)
+	if err != nil {
+		return PoolRendering{}, err
+	}
+	others, err := chosen(j.result, pool, j.layers)
+	if err != nil {
+		return PoolRendering{}, err
+	}
+	inputs := append(transpile.MachineConfigs(selected), others...)
+	if len(inputs) == 0 && !slices.Contains(j.result.Pools, pool) {
+		return PoolRendering{}, nil
+	}
+	rendered, err := j.renderer.Merge(pool, inputs, j.defaults)
+	if err != nil {
+		return PoolRendering{}, fmt.Errorf("rendering pool %q: %w", pool, err)
+	}
+	return PoolRendering{Rendered: rendered, Secrets: secrets, places: newPlaces(selected, rendered)}, nil
 }
 
 // chosen are the layers that a pool's selector takes and no fragment replaces.
@@ -153,6 +179,6 @@ func Explain(of *mcfgv1.MachineConfig, pool string, inputs []*mcfgv1.MachineConf
 	if err != nil {
 		return nil, false, fmt.Errorf("rendering the inputs of %s again: %w", of.Name, err)
 	}
-	p := PoolRendering{Rendered: rendered, places: newPlaces(fragments, inputs, rendered)}
+	p := PoolRendering{Rendered: rendered, places: newPlaces(fragments, rendered)}
 	return p.Places(), rendered.Name == of.Name, nil
 }

@@ -9,6 +9,9 @@ const maxSummary = 140
 func (c Comparison) Summary() string {
 	changed, _ := c.split()
 	if len(changed) == 0 {
+		if len(c.MachineConfigPools) > 0 {
+			return "no rendered change; MachineConfigPools change, so nodes may take other configs"
+		}
 		if len(c.Policy) > 0 {
 			return "no rendered change; the disruption policy changes"
 		}

@@ -40,6 +40,13 @@ func (c Comparison) Text(s Style) string {
 		}
 		b.WriteString("\n")
 	}
+	if len(c.MachineConfigPools) > 0 {
+		fmt.Fprintf(&b, "%s\n", s.bold("MachineConfigPools: whose nodes, and how many at once"))
+		for _, line := range c.MachineConfigPools {
+			fmt.Fprintf(&b, "~ %s\n", visible(line))
+		}
+		b.WriteString("\n")
+	}
 	for _, p := range changed {
 		fmt.Fprintf(&b, "%s\n", p.summary(s))
 	}
@@ -57,7 +64,7 @@ func (c Comparison) Text(s Style) string {
 	case len(c.Pools) == 0:
 		b.WriteString("No pools on either side.\n")
 	case len(changed) == 0:
-		b.WriteString("No rendered change: nothing will be rolled out.\n")
+		b.WriteString(nothing(c) + "\n")
 	default:
 		fmt.Fprintf(&b, "%s in %s.\n", count(total, "change"), count(len(changed), "pool"))
 	}
@@ -77,6 +84,7 @@ func (c Comparison) warnings(b *strings.Builder, s Style) {
 	say(func(p PoolChange) []string { return p.Refused }, "running nodes of POOLS cannot take TEXT")
 	say(func(p PoolChange) []string { return p.NewNodesOnly }, "existing nodes of POOLS will not get TEXT")
 	say(PoolChange.noticeTexts, "in POOLS the order of merging decides: TEXT")
+	say(moving, "nodes of POOLS: TEXT")
 }
 
 // maxCauses is how many reasons of a reboot are named; the rest is counted.

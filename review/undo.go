@@ -5,20 +5,20 @@ import (
 	"slices"
 )
 
-// undo is the one line that takes the change back. A commit on top of base is reverted; more than one are reverted as a
-// range. Where head is no commit, words say what to put back.
+// undo is the one line that takes the change back. A commit on top of base is reverted. Of more than one, some may be
+// merges, or base may lie on another branch: then what base holds is put back. Where a side is no commit, words say so.
 func undo(c Comparison) string {
 	switch base, head := c.BaseCommit, c.HeadCommit; {
 	case !c.Changed():
 		return ""
-	case head == nil || head.Hash == "":
+	case head == nil || head.Hash == "" || base == nil || base.Hash == "":
 		return fmt.Sprintf("put back what %s holds, which renders to the same names as before", c.Base)
-	case base == nil || base.Hash == "" || len(head.Parents) == 0 || slices.Equal(head.Parents, []string{base.Hash}):
+	case slices.Equal(head.Parents, []string{base.Hash}):
 		return "git revert " + short(head.Hash)
-	case head.Parents[0] == base.Hash:
+	case len(head.Parents) > 0 && head.Parents[0] == base.Hash:
 		return "git revert -m 1 " + short(head.Hash)
 	default:
-		return "git revert --no-edit " + short(base.Hash) + ".." + short(head.Hash)
+		return "git restore --source=" + short(base.Hash) + " --staged --worktree :/"
 	}
 }
 

@@ -141,6 +141,25 @@ func (p PoolChange) sum() string {
 	return words
 }
 
+// nothing says that no config changes. Which nodes take which may change all the same.
+func nothing(c Comparison) string {
+	if len(c.MachineConfigPools) > 0 {
+		return "No rendered change, but a change of pools: nodes may take other configs than now."
+	}
+	return "No rendered change: nothing will be rolled out."
+}
+
+// moving tells of nodes that are there and take a config that is not compared here: that of another pool.
+func moving(p PoolChange) []string {
+	switch {
+	case p.From == "" && p.To != "":
+		return []string{"a node that it takes over from another pool goes to this config, which may reboot it"}
+	case p.To == "" && p.From != "":
+		return []string{"they go to the config of the pool that takes them over, which may reboot them"}
+	}
+	return nil
+}
+
 // causes are the items that make pods move. A rule that is Special moves them without an action that says so.
 func (p PoolChange) causes() (out []Item) {
 	if p.level() < policy.Drain {

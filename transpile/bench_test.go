@@ -108,6 +108,24 @@ func BenchmarkFragments(b *testing.B) {
 				whole(b, (&transpile.Transpiler{Shelf: kept}).Fragments(tree))
 			}
 		})
+		b.Run(c.name+"/full-shelf-one-changed", func(b *testing.B) {
+			root, tree := large(b, c.patched)
+			kept := &shelf{kept: map[string][]byte{}}
+			whole(b, (&transpile.Transpiler{Shelf: kept}).Fragments(tree))
+			for i := 0; b.Loop(); i++ {
+				writeDocument(b, root, dir, 500, fmt.Sprint("change ", i))
+				whole(b, (&transpile.Transpiler{Shelf: kept}).Fragments(tree))
+			}
+		})
+		b.Run(c.name+"/full-shelf-known-tree", func(b *testing.B) {
+			_, tree := large(b, c.patched)
+			tree.Digest = "sha256:1"
+			kept := &shelf{kept: map[string][]byte{}}
+			whole(b, (&transpile.Transpiler{Shelf: kept}).Fragments(tree))
+			for b.Loop() {
+				whole(b, (&transpile.Transpiler{Shelf: kept}).Fragments(tree))
+			}
+		})
 	}
 }
 

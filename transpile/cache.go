@@ -1,8 +1,6 @@
 package transpile
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,7 +19,7 @@ const keepRuns = 8
 // its own, an untouched tree nothing. The memory is keyed by content alone and safe to lose; the zero value is ready. It
 // may be used by several goroutines. Results share memory with each other: do not change them.
 type Transpiler struct {
-	// Shelf, where there is one, is asked for documents that this process has not seen. Set it before the first use.
+	// Shelf, where there is one, is asked for what this process has not seen. Set it before the first use.
 	Shelf Shelf
 
 	builder   overlay.Builder
@@ -42,16 +40,30 @@ type treeEntry struct {
 type poolEntry struct {
 	reads     []origin.File // through overlay.Digest
 	locals    []local
-	documents []string // keys of its documents' entries
+	documents []documentRef
 	fragments []Fragment
 	findings  []origin.Finding
 	used      int
+	// key and learned are the shelf's: see keeper and overlay.Builder.Learned.
+	key, learned string
+}
+
+// documentRef names a document that a pool had.
+type documentRef struct {
+	key     string // of its entry
+	overlay string // overlay.Document's Key
 }
 
 // local is a file or directory that a document takes in, with all files at or below it.
 type local struct {
 	path  string
 	files []origin.File // through butane.Files
+}
+
+// taken is what a document takes in, as it is in this tree.
+type taken struct {
+	files []origin.File
+	there bool
 }
 
 // documentEntry is what one document gave, with what it takes in.
@@ -68,9 +80,18 @@ func (t *Transpiler) Fragments(tree source.Tree) Result {
 	if hit, ok := t.tree(key); ok {
 		return hit
 	}
-	files, refused := clean(tree)
-	r := &run{tree: tree, fs: files, refused: refused, cache: t, digests: map[string]string{}}
-	out := r.do()
+	out, ok := Result{}, false
+	if t.Shelf != nil && key != "" {
+		out, ok = keeper{t}.tree(key)
+	}
+	if !ok {
+		files, refused := clean(tree)
+		r := &run{tree: tree, fs: files, refused: refused, cache: t, digests: map[string]string{}, taken: map[string]taken{}}
+		out = r.do()
+		if t.Shelf != nil && key != "" && !out.Report.Fatal() {
+			keeper{t}.putTree(key, out, r.kept)
+		}
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.trees == nil {
@@ -133,10 +154,10 @@ func (t *Transpiler) pool(r *run, dir string) (poolEntry, bool) {
 			t.pools[dir][j].used = t.turn
 		}
 	}
-	for _, key := range entries[i].documents { // one of them may change next, so they stay
-		if e, ok := t.documents[key]; ok {
+	for _, d := range entries[i].documents { // one of them may change next, so they stay
+		if e, ok := t.documents[d.key]; ok {
 			e.used = t.turn
-			t.documents[key] = e
+			t.documents[d.key] = e
 		}
 	}
 	return entries[i], true
@@ -165,14 +186,60 @@ func (r *run) digest(name string) string {
 // same tells whether what documents take in is as it was.
 func (r *run) same(locals []local) bool {
 	for _, l := range locals {
-		if now, err := butane.Files(r.fs, l.path); err != nil || !slices.Equal(now, l.files) {
+		now, known := r.taken[l.path]
+		if !known {
+			files, err := butane.Files(r.fs, l.path)
+			now = taken{files, err == nil}
+			r.taken[l.path] = now
+		}
+		if !now.there || !slices.Equal(now.files, l.files) {
 			return false
 		}
 	}
 	return true
 }
 
-func (t *Transpiler) keepPool(dir string, e poolEntry) {
+// latestPool asks the shelf for what a directory gave last, remembers it, and tells whether the tree still holds that.
+func (t *Transpiler) latestPool(r *run, dir string) (poolEntry, bool) {
+	if t.Shelf == nil {
+		return poolEntry{}, false
+	}
+	e, ok := keeper{t}.latest(dir)
+	return e, ok && r.unchanged(e)
+}
+
+// learn tells the builder what is known of a directory, and returns the keys of all documents whose entries are here.
+func (t *Transpiler) learn(dir string) map[string]bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known := map[string]bool{}
+	for i := range t.pools[dir] {
+		e := &t.pools[dir][i]
+		if e.learned != "" {
+			t.builder.Learn([]byte(e.learned))
+			e.learned = ""
+		}
+		for _, d := range e.documents {
+			known[d.overlay] = true
+		}
+	}
+	return known
+}
+
+func (t *Transpiler) keepPool(dir string, built overlay.Result, e poolEntry) poolEntry {
+	if t.Shelf != nil {
+		e.key = e.shelfKey(dir)
+		if learned, err := t.builder.Learned(built); err == nil {
+			e.learned = string(learned)
+		}
+		keeper{t}.putPool(dir, e)
+		e.learned = "" // the builder knows
+	}
+	t.rememberPool(dir, e)
+	return e
+}
+
+func (t *Transpiler) rememberPool(dir string, e poolEntry) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.pools == nil {
@@ -184,6 +251,15 @@ func (t *Transpiler) keepPool(dir string, e poolEntry) {
 
 // document finds what a document gave when all that it is made of was the same: here, or on the shelf.
 func (t *Transpiler) document(r *run, key string) (documentEntry, bool) {
+	hit, ok := t.shelved(key)
+	if !ok || !r.same(hit.locals) {
+		return documentEntry{}, false
+	}
+	return hit, true
+}
+
+// shelved finds what a document gave, whatever has become of what it takes in.
+func (t *Transpiler) shelved(key string) (documentEntry, bool) {
 	t.mu.Lock()
 	hit, ok := t.documents[key]
 	t.mu.Unlock()
@@ -193,21 +269,19 @@ func (t *Transpiler) document(r *run, key string) (documentEntry, bool) {
 			hit, ok = unshelve(key, raw)
 		}
 	}
-	if !ok || !r.same(hit.locals) {
-		return documentEntry{}, false
+	if ok {
+		t.remember(key, hit)
 	}
-	t.remember(key, hit)
-	return hit, true
+	return hit, ok
 }
 
 // keepDocument remembers a document that has no fatal finding.
 func (t *Transpiler) keepDocument(key string, e documentEntry) {
-	t.remember(key, e)
-	if t.Shelf == nil {
-		return
-	}
-	if raw, err := shelve(key, e); err == nil { // what cannot be written is made again
-		t.Shelf.Put(key, raw)
+	for _, key := range slices.Compact([]string{key, e.exactKey(key)}) {
+		t.remember(key, e)
+		if t.Shelf != nil {
+			t.Shelf.Put(key, shelve(key, e))
+		}
 	}
 }
 
@@ -223,6 +297,5 @@ func (t *Transpiler) remember(key string, e documentEntry) {
 
 // documentKey is a digest of all that a fragment is made of, but for the files that the document takes in.
 func documentKey(pool string, d named) string {
-	sum := sha256.Sum256([]byte(shelfFormat + "\n" + pool + "\n" + d.name + "\n" + d.doc.Key))
-	return hex.EncodeToString(sum[:])
+	return shelfKey("document", pool, d.name, d.doc.Key)
 }

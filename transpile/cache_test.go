@@ -61,6 +61,26 @@ func TestGoroutinesShareATranspiler(t *testing.T) {
 // A memory that misses a change would put an old file on a new commit's nodes: after each change of each kind of file,
 // it must give what a fresh build gives.
 func TestTheMemoryNoticesEveryChange(t *testing.T) {
+	memory := &transpile.Transpiler{}
+	var before transpile.Result
+	eachChange(t, func(what string, tree source.Tree) {
+		after := memory.Fragments(tree)
+		if diff := cmp.Diff(transpile.Fragments(tree), after); diff != "" {
+			t.Errorf("%s (-fresh +remembered):\n%s", what, diff)
+		}
+		if cmp.Equal(before, after) {
+			t.Errorf("%s changed nothing", what)
+		}
+		before = after
+	})
+	if !before.Report.Fatal() || before.Fragments != nil {
+		t.Errorf("a broken document gave %v", before.Report)
+	}
+}
+
+// eachChange changes a repository, each kind of file once, and ends with a broken one.
+func eachChange(t *testing.T, check func(what string, tree source.Tree)) {
+	t.Helper()
 	root := t.TempDir()
 	tree := source.Tree{Root: root, FS: os.DirFS(root)}
 	doc := "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/%s\n"
@@ -70,11 +90,7 @@ func TestTheMemoryNoticesEveryChange(t *testing.T) {
 	write(t, root, "pools/worker/kustomization.yaml", "resources: [../../base]\npatches: [{path: 10-a.bu}]\n")
 	write(t, root, "pools/worker/10-a.bu", "storage:\n  files:\n    - path: /etc/b\n")
 	write(t, root, "pools/master/10-m.bu", fmt.Sprintf(doc, "m"))
-	memory := &transpile.Transpiler{}
-	before := memory.Fragments(tree)
-	if before.Report.Fatal() {
-		t.Fatal(before.Report)
-	}
+	check("nothing yet", tree)
 	for _, change := range []struct{ what, file, data string }{
 		{"a local file", "base/text", "two"},
 		{"a file in a tree", "base/tree/opt/x", "two"},
@@ -85,20 +101,13 @@ func TestTheMemoryNoticesEveryChange(t *testing.T) {
 		{"a kustomization", "pools/worker/kustomization.yaml", "resources: [../../base]\n"},
 		{"one more document in a directory", "pools/master/20-n.bu", fmt.Sprintf(doc, "n")},
 		{"a kustomization where there was none", "pools/master/kustomization.yaml", "resources: [20-n.bu]\n"},
+		{"a patch of what was none", "pools/worker/kustomization.yaml", "resources: [../../base]\npatches: [{path: 10-a.bu}]\nnamePrefix: b-\n"},
+		{"a document that takes files in again", "base/10-a.bu", fmt.Sprintf(doc, "a") + "      contents: {local: text}\n  trees: [{local: tree}]\n"},
+		{"a local file, back", "base/text", "one"},
+		{"a broken document", "pools/master/20-n.bu", "broken: ["},
 	} {
 		write(t, root, change.file, change.data)
-		after := memory.Fragments(tree)
-		if diff := cmp.Diff(transpile.Fragments(tree), after); diff != "" {
-			t.Errorf("%s (-fresh +remembered):\n%s", change.what, diff)
-		}
-		if cmp.Equal(before, after) {
-			t.Errorf("%s changed nothing", change.what)
-		}
-		before = after
-	}
-	write(t, root, "pools/master/20-n.bu", "broken: [")
-	if after := memory.Fragments(tree); !after.Report.Fatal() || after.Fragments != nil {
-		t.Errorf("a broken document gave %v", after.Report)
+		check(change.what, tree)
 	}
 }
 

@@ -141,6 +141,9 @@ func (r clusterReader) object(file string, root *yaml.Node) {
 	}
 	if r.check(file, root, u, newType()) {
 		r.strip(file, root, u)
+		if u.Object["spec"] == nil {
+			u.Object["spec"] = map[string]any{} // an annotation may be all that it says, and the API server wants one
+		}
 		digest, err := digestOf(u.Object)
 		if err != nil {
 			r.fatal(at, "yaml", "%v", err)

@@ -1,6 +1,8 @@
 package transpile
 
 import (
+	"bytes"
+	"io/fs"
 	"slices"
 	"strconv"
 	"strings"
@@ -11,7 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
 // maxPoolName leaves room for what a rendered config's name has besides its pool's: rendered-, a dash and 32 digits.
@@ -42,6 +46,30 @@ func (r clusterReader) pool(file string, root *yaml.Node, p *mcfgv1.MachineConfi
 			r.fatal(place(file, k), "selector", "spec.%s is empty and would mean everything, so that it is taken to mean nothing; name labels", name)
 		}
 	}
+}
+
+// passesBy refuses a pool that has documents of its own, and takes neither them nor any other.
+func (r clusterReader) passesBy(pool string) {
+	o, ok := poolObject(pool, r.out.Cluster)
+	chosen, err := Select(r.out, pool)
+	if !ok || err != nil || len(chosen) > 0 || origin.Fatal(r.findings) { // what cannot be read could not be taken
+		return
+	}
+	r.fatal(r.fieldOf(o, "spec.machineConfigSelector"), "empty-selection", "spec.machineConfigSelector takes no document of this repository, not even those of %s/%s: select %s: %s", poolsDir, pool, v1alpha1.RoleLabel, pool)
+}
+
+// fieldOf finds a field of an object that was read.
+func (r clusterReader) fieldOf(o ClusterObject, field string) origin.Pos {
+	at := origin.Pos{File: o.File, Line: o.Line}
+	src, err := fs.ReadFile(r.fs, o.File)
+	dec := yaml.NewDecoder(bytes.NewReader(src))
+	for err == nil {
+		var doc yaml.Node
+		if err = dec.Decode(&doc); err == nil && doc.Content[0].Line == o.Line {
+			return fieldPlace(o.File, doc.Content[0], strconv.Quote(field))
+		}
+	}
+	return at
 }
 
 // maxUnavailable checks the value as it is written, as decoding it names no place.

@@ -23,9 +23,9 @@ func (r *run) convert(pool string, n named) draft {
 	case overlay.Butane:
 		var out butane.Output
 		out, findings = butane.Translate(butane.Input{
-			Source: doc.Source, Origin: doc.Origin, Root: r.tree.Root, FS: r.fs, Refused: r.refused,
+			Source: doc.Source, Parsed: n.parsed, Origin: doc.Origin, Root: r.tree.Root, FS: r.fs, Refused: r.refused,
 		})
-		d.config, d.origin = out.Config, out.Origin
+		d.config, d.origin, d.locals = out.Config, out.Origin, locals(out.Locals)
 		if out.Name != "" {
 			d.name, d.role = out.Name, out.Role
 		}

@@ -17,6 +17,10 @@ var (
 	specItem = regexp.MustCompile(`^(kernelArguments|extensions)\[(\d+)\]`)
 	specPart = regexp.MustCompile(`^(osImageURL|baseOSExtensionsContainerImage):`)
 	modeOf   = regexp.MustCompile(`: mode | mode[: ]`)
+	// headItem is a resource in what a config tells Ignition.
+	headItem = regexp.MustCompile(`^(ignition\.[A-Za-z.]+)(?:\[(\d+)\])?: `)
+	// partOf is a resource in an item.
+	partOf = regexp.MustCompile(`^[^:]* (contents|keyFile|append\[\d+\]): `)
 )
 
 // outputPath is the path in a fragment that a problem speaks of, as package machineconfig words places:
@@ -28,11 +32,18 @@ func outputPath(problem string) string {
 	if m := specPart.FindStringSubmatch(problem); m != nil {
 		return "spec." + m[1]
 	}
+	if m := headItem.FindStringSubmatch(problem); m != nil {
+		return resource(strings.TrimRight("$."+m[1]+"."+m[2], "."), problem)
+	}
 	m := listItem.FindStringSubmatch(problem)
 	if m == nil || section[m[1]] == "" {
 		return "$"
 	}
 	at := strings.Join([]string{"$", section[m[1]], m[1], m[2]}, ".")
+	if s := partOf.FindStringSubmatch(problem); s != nil {
+		part, number, _ := strings.Cut(strings.TrimSuffix(s[1], "]"), "[")
+		return resource(strings.TrimRight(at+"."+part+"."+number, "."), problem)
+	}
 	if s := subItem.FindStringSubmatch(problem); s != nil {
 		return at + "." + s[1] + "." + s[2]
 	}
@@ -40,4 +51,12 @@ func outputPath(problem string) string {
 		return at + ".mode"
 	}
 	return at
+}
+
+// resource is the part of a resource that a problem is about: its hash, or else its source.
+func resource(at, problem string) string {
+	if strings.Contains(problem, ": verification hash ") {
+		return at + ".verification.hash"
+	}
+	return at + ".source"
 }

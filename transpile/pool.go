@@ -8,6 +8,7 @@ import (
 	"path"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
@@ -19,19 +20,34 @@ import (
 
 // named is a document and the name that its pool gives it; empty where the document has its own.
 type named struct {
-	doc  overlay.Document
-	name string
+	doc    overlay.Document
+	parsed *yaml.Node // see overlay.Result
+	name   string
 }
 
 // pool adds one pool's fragments.
 func (r *run) pool(pool string) {
-	dir := path.Join(poolsDir, pool)
-	if hit, ok := r.cache.pool(r, dir); ok {
-		r.out.Fragments = append(r.out.Fragments, hit.fragments...)
-		r.findings = append(r.findings, hit.findings...)
-		return
+	dir := poolDir(pool)
+	hit, ok := r.cache.pool(r, dir)
+	if !ok {
+		hit, ok = r.cache.latestPool(r, dir)
 	}
-	built, found := r.cache.builder.Build(r.fs, dir)
+	if !ok {
+		hit = r.build(pool, dir)
+	}
+	r.out.Fragments = append(r.out.Fragments, hit.fragments...)
+	r.findings = append(r.findings, hit.findings...)
+	r.kept = append(r.kept, hit.key)
+}
+
+func poolDir(pool string) string { return path.Join(poolsDir, pool) }
+
+// build makes a pool's fragments.
+func (r *run) build(pool, dir string) poolEntry {
+	built, found := r.cache.builder.BuildKnowing(r.fs, dir, r.cache.learn(dir))
+	if !r.cache.knows(r, pool, built.Documents) {
+		built, found = r.cache.builder.Build(r.fs, dir)
+	}
 	entry := poolEntry{reads: built.Reads, findings: found}
 	if !origin.Fatal(found) && len(built.Documents) == 0 {
 		entry.findings = append(entry.findings, origin.Finding{
@@ -41,6 +57,7 @@ func (r *run) pool(pool string) {
 	}
 	early, _ := inPool(pool, built.AsWritten)
 	for _, d := range early { // say all that is wrong at once, as far as it shows without the patches
+		d.parsed = built.Parsed[d.doc.Key]
 		entry.findings = append(entry.findings, r.document(pool, d).findings...)
 	}
 	docs, tooMany := inPool(pool, built.Documents)
@@ -49,24 +66,43 @@ func (r *run) pool(pool string) {
 		key := documentKey(pool, d)
 		hit, ok := r.cache.document(r, key)
 		if !ok {
+			d.parsed = built.Parsed[d.doc.Key]
 			hit = r.document(pool, d)
 		}
 		entry.findings = append(entry.findings, hit.findings...)
 		if origin.Fatal(hit.findings) {
 			continue
 		}
+		exact := hit.exactKey(key)
+		if ok && exact != key {
+			_, ok = r.cache.shelved(exact)
+		}
 		if !ok {
 			r.cache.keepDocument(key, hit)
 		}
 		entry.locals = append(entry.locals, hit.locals...)
-		entry.documents = append(entry.documents, key)
+		entry.documents = append(entry.documents, documentRef{exact, d.doc.Key})
 		entry.fragments = append(entry.fragments, hit.fragment)
 	}
-	r.out.Fragments = append(r.out.Fragments, entry.fragments...)
-	r.findings = append(r.findings, entry.findings...)
 	if !origin.Fatal(entry.findings) {
-		r.cache.keepPool(dir, entry)
+		entry = r.cache.keepPool(dir, built, entry)
 	}
+	return entry
+}
+
+// knows tells whether there is an entry for each document of which the overlay gave no more than the key. There is
+// none where the same document had another name, or took in other files.
+func (t *Transpiler) knows(r *run, pool string, documents []overlay.Document) bool {
+	docs, _ := inPool(pool, documents)
+	for _, d := range docs {
+		if d.doc.Source != nil {
+			continue
+		}
+		if _, ok := t.document(r, documentKey(pool, d)); !ok {
+			return false
+		}
+	}
+	return true
 }
 
 // draft is a document on its way to a fragment.
@@ -74,6 +110,7 @@ type draft struct {
 	name, role string
 	config     machineconfig.Config
 	origin     origin.Map
+	locals     []local
 	findings   []origin.Finding
 }
 
@@ -108,20 +145,14 @@ func (r *run) document(pool string, n named) documentEntry {
 		d.fatal(start, "machine-config", "%v", err)
 	}
 	f.File = doc.File
-	return documentEntry{locals: r.locals(doc), fragment: f, findings: d.findings}
+	return documentEntry{locals: d.locals, fragment: f, findings: d.findings}
 }
 
-// locals lists what a document takes in, with digests; what does not exist is left out here and reported where the
-// document is translated.
-func (r *run) locals(doc overlay.Document) []local {
-	if doc.Kind != overlay.Butane {
-		return nil
-	}
+// locals are what a document takes in, as an entry has it.
+func locals(of []butane.Local) []local {
 	var out []local
-	for _, ref := range butane.References(doc.Source) {
-		if files, err := butane.Files(r.fs, ref.Path); err == nil {
-			out = append(out, local{ref.Path, files})
-		}
+	for _, l := range of {
+		out = append(out, local{l.Path, l.Files})
 	}
 	return out
 }

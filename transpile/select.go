@@ -106,6 +106,7 @@ func (r *run) inheritance() {
 		files[f.Pool][f.File] = f.Name
 	}
 	for _, pool := range r.out.Pools {
+		clusterReader{r}.passesBy(pool)
 		if pool == masterPool || pool == workerPool {
 			continue
 		}

@@ -2,6 +2,7 @@ package transpile_test
 
 import (
 	"bytes"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -40,18 +41,64 @@ func TestAShelfChangesNothingButTheCost(t *testing.T) {
 	kept := &shelf{kept: map[string][]byte{}}
 	for name, tree := range archives(t) {
 		want := transpile.Fragments(tree)
-		for _, when := range []string{"empty", "full"} {
-			kept.puts = 0
-			if diff := cmp.Diff(want, (&transpile.Transpiler{Shelf: kept}).Fragments(tree)); diff != "" {
-				t.Errorf("%s with an %s shelf (-without +with):\n%s", name, when, diff)
+		for _, digest := range []string{"", "sha256:" + name} {
+			tree.Digest = digest
+			for _, when := range []string{"empty", "full"} {
+				kept.puts = 0
+				if diff := cmp.Diff(want, (&transpile.Transpiler{Shelf: kept}).Fragments(tree)); diff != "" {
+					t.Errorf("%s with an %s shelf (-without +with):\n%s", name, when, diff)
+				}
 			}
-		}
-		if kept.puts > 0 {
-			t.Errorf("%s: a full shelf was given %d documents again", name, kept.puts)
+			if kept.puts > 0 && !want.Report.Fatal() {
+				t.Errorf("%s: a full shelf was given %d entries again", name, kept.puts)
+			}
 		}
 	}
 	if len(kept.kept) < 20 {
-		t.Errorf("only %d documents are on the shelf", len(kept.kept))
+		t.Errorf("only %d entries are on the shelf", len(kept.kept))
+	}
+}
+
+// After each change of each kind of file, a new process with a shelf full of what was before must give what one without
+// a shelf gives, and so must one that goes on.
+func TestAShelfNoticesEveryChange(t *testing.T) {
+	kept := &shelf{kept: map[string][]byte{}}
+	goesOn := &transpile.Transpiler{Shelf: kept}
+	n := 0
+	eachChange(t, func(what string, tree source.Tree) {
+		n++
+		for _, digest := range []string{"", fmt.Sprint("sha256:", n)} {
+			tree.Digest = digest
+			want := transpile.Fragments(tree)
+			for who, memory := range map[string]*transpile.Transpiler{"new process": {Shelf: kept}, "old process": goesOn, "newer process": {Shelf: kept}} {
+				if diff := cmp.Diff(want, memory.Fragments(tree)); diff != "" {
+					t.Errorf("%s, in a %s (-without +with):\n%s", what, who, diff)
+				}
+			}
+		}
+	})
+}
+
+// A tree that was seen before is not read again, and of one that differs only what changed is translated.
+func TestAFullShelfSavesTheWork(t *testing.T) {
+	kept := &shelf{kept: map[string][]byte{}}
+	root := t.TempDir()
+	doc := "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/"
+	for _, name := range []string{"worker/10-a", "worker/20-b", "master/10-c"} {
+		write(t, root, "pools/"+name+".bu", doc+name+"\n")
+	}
+	tree := source.Tree{Root: root, FS: os.DirFS(root), Digest: "sha256:1"}
+	want := (&transpile.Transpiler{Shelf: kept}).Fragments(tree)
+	write(t, root, "pools/worker/20-b.bu", doc+"else\n")
+	if diff := cmp.Diff(want, (&transpile.Transpiler{Shelf: kept}).Fragments(tree)); diff != "" { // by its digest alone
+		t.Errorf("(-first +second):\n%s", diff)
+	}
+	tree.Digest, kept.puts = "sha256:2", 0
+	if diff := cmp.Diff(transpile.Fragments(tree), (&transpile.Transpiler{Shelf: kept}).Fragments(tree)); diff != "" {
+		t.Errorf("(-without +with):\n%s", diff)
+	}
+	if kept.puts != 4 { // the document, its pool, that this is the latest, and the tree
+		t.Errorf("the shelf was given %d entries", kept.puts)
 	}
 }
 
@@ -71,29 +118,43 @@ func TestAShelfNoticesChangedLocalFiles(t *testing.T) {
 func TestADamagedShelfIsAnEmptyOne(t *testing.T) {
 	kept := &shelf{kept: map[string][]byte{}}
 	root := t.TempDir()
-	tree := source.Tree{Root: root, FS: os.DirFS(root)}
+	tree := source.Tree{Root: root, FS: os.DirFS(root), Digest: "sha256:1"}
 	doc := "variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    - path: /etc/"
 	write(t, root, "pools/worker/10-a.bu", doc+"a\n")
 	write(t, root, "pools/worker/20-b.bu", doc+"b\n")
+	write(t, root, "cluster/a.yaml", "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata: {name: cluster, uid: x}\nspec: {logLevel: Debug}\n")
 	want := (&transpile.Transpiler{Shelf: kept}).Fragments(tree)
 	keys := slices.Sorted(maps.Keys(kept.kept))
-	if len(keys) != 2 {
-		t.Fatalf("the shelf has %d documents", len(keys))
+	if len(keys) != 5 || len(want.Fragments) != 2 || len(want.Cluster) != 1 || len(want.Report) != 1 {
+		t.Fatalf("the shelf has %d entries of %+v", len(keys), want)
 	}
 	good := maps.Clone(kept.kept)
-	for sentence, damage := range map[string]func(){
-		"entries that stand for each other": func() { kept.kept[keys[0]], kept.kept[keys[1]] = good[keys[1]], good[keys[0]] },
-		"an empty entry":                    func() { kept.kept[keys[0]] = nil },
-		"half an entry":                     func() { kept.kept[keys[0]] = good[keys[0]][:len(good[keys[0]])/2] },
-		"an entry of something else":        func() { kept.kept[keys[0]] = []byte(`{"Name": "10-worker-a"}` + string(make([]byte, 64))) },
-	} {
+	damaged := func(sentence string, damage func()) {
+		t.Helper()
 		kept.kept = maps.Clone(good)
 		damage()
 		if diff := cmp.Diff(want, (&transpile.Transpiler{Shelf: kept}).Fragments(tree)); diff != "" {
 			t.Errorf("%s (-sound +damaged):\n%s", sentence, diff)
 		}
+	}
+	for i, key := range keys {
+		other := keys[(i+1)%len(keys)]
+		damaged("entries that stand for each other", func() { kept.kept[key], kept.kept[other] = good[other], good[key] })
+		damaged("no entry", func() { delete(kept.kept, key) })
+		damaged("an empty entry", func() { kept.kept[key] = nil })
+		damaged("half an entry", func() { kept.kept[key] = good[key][:len(good[key])/2] })
+		damaged("an entry of something else", func() { kept.kept[key] = []byte(`{"Name": "10-worker-a"}` + string(make([]byte, 64))) })
+		for at := 0; at < len(good[key]); at += 1 + len(good[key])/50 {
+			damaged(fmt.Sprint("byte ", at), func() {
+				kept.kept[key] = bytes.Clone(good[key])
+				kept.kept[key][at] ^= 1
+			})
+		}
+	}
+	for _, key := range keys {
+		damaged("no tree, and one more thing not", func() { clear(kept.kept); kept.kept[key] = good[key] })
 		if !maps.EqualFunc(kept.kept, good, bytes.Equal) {
-			t.Errorf("%s: the shelf is not mended", sentence)
+			t.Errorf("the shelf is not mended")
 		}
 	}
 }

@@ -40,6 +40,8 @@ type run struct {
 	refused  map[string]string
 	cache    *Transpiler
 	digests  map[string]string
+	taken    map[string]taken
+	kept     []string // keys of the pools' entries on the shelf
 	findings []origin.Finding
 	out      Result
 }
@@ -66,10 +68,16 @@ func (r *run) do() Result {
 		r.out.Fragments, r.out.Cluster = nil, nil
 		return r.out
 	}
-	slices.SortStableFunc(r.out.Fragments, func(a, b Fragment) int {
+	r.out.Fragments = inOrder(r.out.Fragments)
+	return r.out
+}
+
+// inOrder sorts fragments as a result has them.
+func inOrder(fragments []Fragment) []Fragment {
+	slices.SortStableFunc(fragments, func(a, b Fragment) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name))
 	})
-	return r.out
+	return fragments
 }
 
 // pools lists the pools' directories.

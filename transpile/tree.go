@@ -3,6 +3,8 @@ package transpile
 import (
 	"bytes"
 	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"path"
@@ -18,7 +20,13 @@ import (
 type cleanFS struct {
 	fs.FS
 	refused map[string]string
-	files   *sync.Map // path → contents
+	files   *sync.Map // path → *contents
+}
+
+// contents of a file, and their digest once somebody asks for it.
+type contents struct {
+	raw []byte
+	sum func() string
 }
 
 // clean returns the tree's files without its refused entries, and those by path.
@@ -40,17 +48,39 @@ func (c cleanFS) Open(name string) (fs.File, error) {
 
 // ReadFile returns a file's contents, which are the caller's.
 func (c cleanFS) ReadFile(name string) ([]byte, error) {
+	known, err := c.read(name)
+	if err != nil {
+		return nil, err
+	}
+	return bytes.Clone(known.raw), nil
+}
+
+// Kept returns a file's contents, which nobody may change, and their digest.
+func (c cleanFS) Kept(name string) ([]byte, string, error) {
+	known, err := c.read(name)
+	if err != nil {
+		return nil, "", err
+	}
+	return known.raw, known.sum(), nil
+}
+
+func (c cleanFS) read(name string) (*contents, error) {
 	if err := c.check("open", name); err != nil {
 		return nil, err
 	}
 	if known, ok := c.files.Load(name); ok {
-		return bytes.Clone(known.([]byte)), nil
+		return known.(*contents), nil
 	}
-	src, err := fs.ReadFile(c.FS, name)
-	if err == nil {
-		c.files.Store(name, bytes.Clone(src))
+	raw, err := fs.ReadFile(c.FS, name)
+	if err != nil {
+		return nil, err
 	}
-	return src, err
+	known := &contents{raw, sync.OnceValue(func() string {
+		sum := sha256.Sum256(raw)
+		return hex.EncodeToString(sum[:])
+	})}
+	c.files.Store(name, known)
+	return known, nil
 }
 
 // Stat describes a file without opening it, where the tree's own file system can do so.

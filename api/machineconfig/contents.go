@@ -23,7 +23,7 @@ import (
 const MaxContents = 64 << 20
 
 // ErrNotInline tells that a resource's source is not a data: URL, so that its contents are not in the config.
-var ErrNotInline = errors.New("its contents are not in the config: only data: sources are supported")
+var ErrNotInline = errors.New("its contents are not in the config: only data: sources are supported; put the file into the repository and name it with Butane's `local:`")
 
 // Contents decodes a resource: the data: URL, then gzip if it is compressed. A resource without a source is empty. The
 // verification hash is not looked at; Check does that.

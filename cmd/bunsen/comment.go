@@ -3,11 +3,13 @@ package main
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +40,8 @@ elsewhere --host, --api, --project, --pull and --commit say it. The token comes 
 GITHUB_TOKEN, GITLAB_TOKEN, GITEA_TOKEN, FORGEJO_TOKEN.
 
 An invalid head gets a comment with its problems, and the status "failure". Where the job of a fork may not write, the
-comment is printed instead. docs/ci.md tells more.
+comment is printed instead. BASE and HEAD are revisions; a directory is written as a path, such as ./before. docs/ci.md
+tells more.
 
 Exit codes: 0 told, 2 invalid input, 3 service out of reach.`,
 		Example: `  # In a job of a pull request: HEAD is what merging makes, its first parent what it is merged to
@@ -53,14 +56,16 @@ Exit codes: 0 told, 2 invalid input, 3 service out of reach.`,
 			if err != nil {
 				return invalid(err)
 			}
-			if len(args) == 0 && target.Base != "" {
+			if len(args) == 0 && target.Base != "" && !c.running {
 				args = []string{target.Base, "HEAD"}
 			}
 			base, head, err := c.sides(args)
 			if err != nil {
 				return invalid(err)
 			}
-			body, status, failed := c.message(cmd.Context(), base, head, key)
+			c.at.revisions = true
+			found, err := c.compare(cmd.Context(), base, head)
+			body, status, failed := message(ofPull(found, target), err, key)
 			status.URL = target.Run
 			if err := tell(cmd.Context(), cmd.OutOrStdout(), target, body, status); err != nil {
 				return err
@@ -112,25 +117,77 @@ func onlyToken(name string) string {
 	return ""
 }
 
-// message is the comment and the status. What is wrong with the head is for the comment and for the exit code.
-func (c comparing) message(ctx context.Context, base, head, key string) (body string, s forge.Status, failed error) {
+// ofPull names the commits that the pull request knows: a job may see a merge that the service made to try, which nobody
+// ever gets, as the head.
+func ofPull(c review.Comparison, t forge.Target) review.Comparison {
+	if c.BaseCommit != nil {
+		c.Base = c.BaseCommit.Hash
+	}
+	if c.HeadCommit == nil {
+		return c
+	}
+	c.Head = c.HeadCommit.Hash
+	if slices.Contains(c.HeadCommit.Parents, t.Head) {
+		c.Head = t.Head
+	}
+	if one := c.BaseCommit != nil && slices.Equal(c.HeadCommit.Parents, []string{c.BaseCommit.Hash}); !one && c.Undo != "" {
+		c.Undo = "a revert of the commit that merging makes (with -m 1 where that is a merge) renders to the same names as before"
+	}
+	return c
+}
+
+// message is the comment and the status. What is wrong with the head is for the comment and for the exit code. A base that
+// cannot be rendered is no fault of the change, which may be what mends it.
+func message(found review.Comparison, err error, key string) (body string, s forge.Status, failed error) {
 	o := review.MarkdownOptions{Key: key}
-	s = forge.Status{Context: statusContext, State: forge.Success}
+	s = forge.Status{Context: statusContext, State: forge.Failure}
 	if key != "" {
 		s.Context += "/" + key
 	}
-	found, err := c.compare(ctx, base, head)
-	if err != nil {
-		s.State, s.Description = forge.Failure, "the change cannot be rendered; the comment says why"
-		return review.Trouble(err.Error(), o), s, err
+	var sides *unrendered
+	isSides := errors.As(err, &sides)
+	switch {
+	case err == nil:
+		s.State, s.Description = forge.Success, found.Summary()
+		return found.Markdown(o), s, nil
+	case isSides && errors.Is(sides.head, errNotValid):
+		s.Description = "the change cannot be rendered; the comment says why"
+		return review.Trouble(review.HeadFails, sides.head.Error(), o), s, err
+	case isSides && sides.head == nil && errors.Is(sides.base, errNotValid):
+		s.State, s.Description = forge.Success, "it can be rendered; what it is merged to cannot, so nothing is compared"
+		return review.Trouble(review.BaseFails, sides.base.Error(), o), s, nil
+	default:
+		s.Description = "there is no plan; the comment says why"
+		return review.Trouble(review.AllFails, err.Error(), o), s, err
 	}
-	s.Description = found.Summary()
-	return found.Markdown(o), s, nil
+}
+
+// logged prints what a repository says into the log of a job, where lines that begin with :: are commands to the runner.
+func logged(w io.Writer, text string) error {
+	if os.Getenv("GITHUB_ACTIONS") != "" {
+		mark := rand.Text()
+		text = "::stop-commands::" + mark + "\n" + text + "\n::" + mark + "::\n"
+	}
+	if _, err := io.WriteString(w, text); err != nil {
+		return fmt.Errorf("printing the comment: %w", err)
+	}
+	return nil
+}
+
+// stay keeps a token on the server that it is for: a header of GitLab's own would go along to wherever that one points.
+func stay(to *http.Request, via []*http.Request) error {
+	if from := via[0].URL; to.URL.Host != from.Host || to.URL.Scheme != from.Scheme {
+		return fmt.Errorf("%s points to another server, %s://%s, which does not get the token: name that one with --api", from.Host, to.URL.Scheme, to.URL.Host)
+	}
+	if len(via) >= 10 {
+		return errors.New("it points from one address to the next without end")
+	}
+	return nil
 }
 
 // tell posts, or prints where the job of a fork may not post.
 func tell(ctx context.Context, w io.Writer, t forge.Target, body string, s forge.Status) error {
-	client := &http.Client{Timeout: commentTimeout}
+	client := &http.Client{Timeout: commentTimeout, CheckRedirect: stay}
 	var host forge.Host
 	var err error
 	switch t.Kind {
@@ -138,19 +195,19 @@ func tell(ctx context.Context, w io.Writer, t forge.Target, body string, s forge
 		host, err = github.New(t, client)
 	case forge.GitLab:
 		host, err = gitlab.New(t, client)
-	case forge.Gitea:
-		host, err = gitea.New(t, client)
 	default:
-		err = fmt.Errorf("--host %q: want github, gitlab or gitea", t.Kind)
+		host, err = gitea.New(t, client)
 	}
 	if err != nil {
 		return invalid(err)
 	}
-	outcome, err := forge.Publish(ctx, host, body, s)
+	outcome := forge.Outcome("")
+	if err = forge.ErrForbidden; t.Token != "" {
+		outcome, err = forge.Publish(ctx, host, body, s)
+	}
 	switch {
 	case errors.Is(err, forge.ErrForbidden) && t.Fork:
-		fmt.Fprintf(w, "The job of a fork may not comment; this is what it would say:\n\n%s", body)
-		return nil
+		return logged(w, "The job of a fork may not comment; this is what it would say:\n\n"+body)
 	case err != nil:
 		return unreachable(fmt.Errorf("telling the pull request: %w", err))
 	}

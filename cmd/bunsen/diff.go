@@ -15,6 +15,7 @@ import (
 func diffCommand() *cobra.Command {
 	var c comparing
 	var output, key string
+	var exitCode bool
 	cmd := &cobra.Command{
 		Use: "diff [BASE [HEAD]]", Short: "Say what a change does to machines: contents, actions, reboots", GroupID: "offline",
 		Long: `Say what going from BASE to HEAD does to the machines of each pool: decoded differences of files and units, and what each
@@ -55,7 +56,7 @@ Exit codes: 0 no rendered change, 1 differences, 2 invalid input, 3 cluster out 
 			if err := show(cmd.OutOrStdout(), found, output, key); err != nil {
 				return err
 			}
-			if found.Changed() {
+			if found.Changed() && exitCode {
 				return &exitError{code: exitDifferent}
 			}
 			return nil
@@ -64,6 +65,7 @@ Exit codes: 0 no rendered change, 1 differences, 2 invalid input, 3 cluster out 
 	c.flags(cmd)
 	cmd.Flags().StringVarP(&output, "output", "o", "text", "text, markdown or json")
 	cmd.Flags().StringVar(&key, "key", "", keyHelp)
+	cmd.Flags().BoolVar(&exitCode, "exit-code", true, "exit with 1 where there are differences")
 	return cmd
 }
 
@@ -75,9 +77,9 @@ func (c *comparing) flags(cmd *cobra.Command) {
 	f.StringVar(&c.at.repo, "repo", ".", "a directory in the git repository")
 	f.StringVar(&c.at.path, "path", "", "the folder below it that holds pools/")
 	f.StringVar(&c.policyFile, "policy", "", "a MachineConfiguration to judge by, instead of the one in cluster/")
-	f.StringSliceVar(&c.nodes, "nodes", nil, "nodes of a pool, and how many may be away at once: worker=40/4 (repeatable)")
+	f.StringSliceVar(&c.nodes, "nodes", nil, "nodes of a pool, and how many may be away at once, else as the pool in cluster/ says: worker=40/4 (repeatable)")
 	f.BoolVar(&c.running, "cluster", false, "compare with what the cluster's nodes are told to run now")
-	f.StringVar(&c.source, "source", "", "with --cluster: the GitSource that follows this repository, where there are several")
+	f.StringVar(&c.source, "source", "", "with --cluster: the GitSource that follows this repository, where there are several; - for none of them")
 	f.StringVar(&c.defaults.OSImageURL, "os-image", "", "the cluster's default OS image, as the controller's flag of that name")
 	f.StringVar(&c.defaults.ExtensionsImage, "extensions-image", "", "the cluster's default extensions image")
 	c.cluster.flags(cmd)

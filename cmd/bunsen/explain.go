@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
@@ -31,14 +32,19 @@ Exit codes: 0 found, 2 invalid input, or nothing of that name.`,
   bunsen explain kubelet.service/20-limits.conf --pool worker
   bunsen explain karg nosmt --pool gpu
   bunsen explain user core --pool worker --revision v1.4.0`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("explain what? Name a path, a unit, a user, a kernel argument (karg nosmt)")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := out.check(); err != nil {
 				return err
 			}
 			name := at.repo
 			if revision != "" {
-				name = revision
+				name, at.revisions = revision, true
 			}
 			tree, done, err := at.open(cmd.Context(), name)
 			defer done()
@@ -52,6 +58,9 @@ Exit codes: 0 found, 2 invalid input, or nothing of that name.`,
 			report.Revision = revision
 			if err := at.blame(cmd.Context(), tree, &report); err != nil {
 				fmt.Fprintf(cmd.ErrOrStderr(), "commits are not shown: %v\n", err)
+			}
+			if report.Shallow {
+				fmt.Fprintln(cmd.ErrOrStderr(), "the repository is shallow: what its oldest commit is said to have written may be older; git fetch --unshallow gets the rest")
 			}
 			return out.print(cmd.OutOrStdout(), report.Text(), report)
 		},
@@ -92,6 +101,7 @@ func (p place) blame(ctx context.Context, tree source.Tree, report *lineage.Repo
 	if err != nil {
 		return err
 	}
+	report.Shallow = history.Shallow()
 	r := lineage.Repository{
 		Read: func(file string) ([]byte, error) { return fs.ReadFile(tree.FS, file) },
 		Blame: func(file string, lines []int) (map[int]lineage.Commit, error) {

@@ -14,7 +14,8 @@ import (
 	"github.com/bunsen-os/bunsen/review"
 )
 
-// factsOf reads `pool=nodes` and `pool=nodes/at-once`, such as worker=40 and worker=40/4.
+// factsOf reads `pool=nodes` and `pool=nodes/at-once`, such as worker=40 and worker=40/4. How many may be away at once is 0
+// where it is not given.
 func factsOf(flags []string) (review.Facts, error) {
 	facts := review.Facts{Pools: map[string]review.PoolFacts{}}
 	var errs []error
@@ -22,11 +23,11 @@ func factsOf(flags []string) (review.Facts, error) {
 		pool, numbers, ok := strings.Cut(f, "=")
 		count, atOnce, limited := strings.Cut(numbers, "/")
 		nodes, err := strconv.Atoi(count)
-		most := 1
+		most := 0
 		if limited && err == nil {
 			most, err = strconv.Atoi(atOnce)
 		}
-		if !ok || pool == "" || err != nil || nodes < 0 || most < 1 {
+		if !ok || pool == "" || err != nil || nodes < 0 || limited && most < 1 {
 			errs = append(errs, fmt.Errorf("--nodes %q: want POOL=NODES or POOL=NODES/AT-ONCE, such as worker=40 or worker=40/4", f))
 			continue
 		}

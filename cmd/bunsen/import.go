@@ -9,11 +9,11 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bunsen-os/bunsen/adopt"
-	"github.com/bunsen-os/bunsen/transpile/ignition"
 )
 
 func importCommand() *cobra.Command {
@@ -32,7 +32,12 @@ Exit codes: 0 done, 2 invalid input.`,
 
   # One file, one pool, and rendered names that stay what they are
   bunsen import 99-worker-chrony.yaml --pool worker --exact --out os-config`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("import what? Name files with MachineConfigs, or - for standard input")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				return invalid(errors.New("--out: name a new directory to write the repository to"))
@@ -41,7 +46,6 @@ Exit codes: 0 done, 2 invalid input.`,
 			if err != nil {
 				return invalid(err)
 			}
-			opts.Upgrade = ignition.UpgradeSpec
 			repository, findings, err := adopt.Import(inputs, opts)
 			if err != nil {
 				return invalid(err)
@@ -88,7 +92,7 @@ func writeFiles(dir string, r adopt.Repository) error {
 	defer root.Close()
 	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
 		mode := fs.FileMode(0o644)
-		if slices.Contains(r.Secrets, name) {
+		if slices.Contains(r.Secrets, name) || strings.HasPrefix(name, "unsupported/") { // what was not read may hold anything
 			mode = 0o600
 		}
 		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {

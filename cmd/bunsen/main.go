@@ -74,11 +74,12 @@ validate, build, diff, explain and import need no cluster: they run the function
 print is what will happen. comment tells a pull request. status, get and trace read the cluster of your kubeconfig. None of
 them changes a cluster.
 
-Exit codes: 0 fine; 1 differences found (diff); 2 invalid input or usage; 3 cluster or repository out of reach.`,
+Exit codes: 0 fine; 1 differences found (diff); 2 invalid input or usage; 3 cluster or service out of reach.`,
 		Version: version, SilenceUsage: true, SilenceErrors: true,
 	}
 	cmd.AddGroup(&cobra.Group{ID: "offline", Title: "Without a cluster:"}, &cobra.Group{ID: "cluster", Title: "Reading a cluster:"})
 	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), importCommand(), commentCommand(), statusCommand(), getCommand(), traceCommand(), versionCommand())
+	completeFlags(cmd)
 	return cmd
 }
 

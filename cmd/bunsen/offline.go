@@ -109,13 +109,21 @@ var errNotValid = errors.New("the repository is not valid")
 // renderWith builds every pool of a tree; the error carries the whole report where that is fatal.
 func renderWith(memory *review.Renderings, tree source.Tree) (rendition, error) {
 	res, out := memory.Render(tree)
-	if res.Report.Fatal() {
-		return rendition{}, invalid(fmt.Errorf("%w:\n%s", errNotValid, res.Report))
-	}
-	if out.Err != nil {
-		return rendition{}, invalid(fmt.Errorf("%w:\n%w", errNotValid, out.Err))
+	if err := checked(res, out); err != nil {
+		return rendition{}, err
 	}
 	return rendition{res, out}, nil
+}
+
+// checked is an error where a tree gives no pools.
+func checked(res transpile.Result, out review.Rendering) error {
+	switch {
+	case res.Report.Fatal():
+		return invalid(fmt.Errorf("%w:\n%s", errNotValid, res.Report))
+	case out.Err != nil:
+		return invalid(fmt.Errorf("%w:\n%w", errNotValid, out.Err))
+	}
+	return nil
 }
 
 func directory(args []string) string {

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -19,6 +21,7 @@ import (
 	"github.com/bunsen-os/bunsen/policy"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 	"github.com/bunsen-os/bunsen/review"
+	"github.com/bunsen-os/bunsen/review/lineage"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
 )
@@ -40,7 +43,7 @@ func (c comparing) fromCluster(ctx context.Context, memory *review.Renderings, h
 	if err != nil {
 		return compared{}, facts, err
 	}
-	base := compared{Side: review.Side{Name: "the cluster", Pools: map[string]review.Pool{}, Commit: r.commit()}, policy: policy.Default()}
+	base := compared{Side: review.Side{Name: "the cluster", Pools: map[string]review.Pool{}, Commit: r.commit()}, policy: policy.Default(), pools: r.pools}
 	live := map[string]*mcfgv1.MachineConfig{}
 	for i := range r.configs {
 		live[r.configs[i].Name] = &r.configs[i]
@@ -101,7 +104,8 @@ func (c comparing) look(ctx context.Context) (running, error) {
 	return out, nil
 }
 
-// follower is the GitSource that stands for the compared repository.
+// follower is the GitSource that stands for the compared repository; nil where the cluster does not follow it yet, so that
+// all that is there stays.
 func (c comparing) follower(sources []v1alpha1.GitSource) (*v1alpha1.GitSource, error) {
 	var names []string
 	for i := range sources {
@@ -110,11 +114,18 @@ func (c comparing) follower(sources []v1alpha1.GitSource) (*v1alpha1.GitSource, 
 		}
 		names = append(names, sources[i].Name)
 	}
-	if c.source == "" && len(names) > 1 {
-		return nil, fmt.Errorf("the cluster follows several repositories (%s): say with --source which of them this one is", strings.Join(names, ", "))
+	switch have := strings.Join(names, ", "); {
+	case c.source == notFollowed || c.source == "" && len(names) == 0:
+		return nil, nil
+	case c.source == "":
+		return nil, fmt.Errorf("the cluster follows several repositories (%s): say with --source which of them this one is, or --source %s for none of them", have, notFollowed)
+	default:
+		return nil, fmt.Errorf("--source %s: the cluster has no GitSource of that name; it has: %s; --source %s is for a repository that it does not follow yet", c.source, cmp.Or(have, "none"), notFollowed)
 	}
-	return nil, nil // a repository that the cluster does not follow yet: all that is there stays
 }
+
+// notFollowed is what --source says of a repository that no GitSource follows.
+const notFollowed = "-"
 
 // brings tells whether an object is there because of the compared repository, and goes when the repository has it no more.
 func (r running) brings(o client.Object) bool {
@@ -155,7 +166,20 @@ func runningPool(p *mcfgv1.MachineConfigPool, live map[string]*mcfgv1.MachineCon
 	if err != nil {
 		return review.Pool{}, fmt.Errorf("reading MachineConfig %s: %w", name, err)
 	}
-	return review.Pool{Rendered: name, Config: config}, nil
+	values := sync.OnceValue(func() *lineage.Lineage {
+		layers, err := lineage.LayersOf([]*mcfgv1.MachineConfig{mc}, nil)
+		if err != nil {
+			return nil // it was read above
+		}
+		return lineage.New(layers, lineage.Options{Pool: p.Name})
+	})
+	return review.Pool{Rendered: name, Config: config, Lineage: func(kind policy.ChangeKind, name string) (lineage.Item, bool) {
+		if values() == nil {
+			return lineage.Item{}, false
+		}
+		item, err := values().Explain(kind, name) // what wrote it is not known here, only what it is
+		return item, err == nil
+	}}, nil
 }
 
 // besides renders head again with what the cluster keeps though the repository does not have it.
@@ -166,7 +190,7 @@ func (c comparing) besides(memory *review.Renderings, head *compared, base compa
 			layers = append(layers, mc)
 		}
 	}
-	result := head.result.result
+	result := head.result
 	ours := func(kind, name string) bool {
 		return slices.ContainsFunc(result.Cluster, func(o transpile.ClusterObject) bool { return o.Object.GetKind() == kind && o.Object.GetName() == name })
 	}
@@ -183,6 +207,7 @@ func (c comparing) besides(memory *review.Renderings, head *compared, base compa
 		u := &unstructured.Unstructured{Object: content}
 		u.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind("MachineConfigPool"))
 		kept = append(kept, transpile.ClusterObject{Object: u, File: "the cluster"})
+		head.pools = append(head.pools, *p)
 	}
 	result.Cluster = slices.Concat(result.Cluster, kept)
 	rendering := review.RenderWith(result, &memory.Renderer, c.defaults, layers)

@@ -2,14 +2,22 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/policy"
 	"github.com/bunsen-os/bunsen/reconcile/render"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
 	"github.com/bunsen-os/bunsen/review"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
+	"github.com/bunsen-os/bunsen/transpile"
 )
 
 // comparing is what diff and comment compare, and by what.
@@ -28,6 +36,15 @@ type comparing struct {
 	defaults render.Defaults
 }
 
+// unrendered tells which sides could not be rendered; the other one is nil.
+type unrendered struct{ base, head error }
+
+// Error names each side.
+func (u *unrendered) Error() string { return errors.Join(u.base, u.head).Error() }
+
+// Unwrap returns the errors of the sides.
+func (u *unrendered) Unwrap() []error { return []error{u.base, u.head} }
+
 // compare renders both sides; the policy is head's, since that is what will be in force when head is rolled out.
 func (c comparing) compare(ctx context.Context, base, head string) (review.Comparison, error) {
 	facts, err := factsOf(c.nodes)
@@ -36,26 +53,64 @@ func (c comparing) compare(ctx context.Context, base, head string) (review.Compa
 	}
 	memory := remembering(c.defaults)
 	var from, to compared
+	var failed unrendered
 	if !c.running {
-		if from, err = c.side(ctx, memory, base); err != nil {
-			return review.Comparison{}, fmt.Errorf("rendering %s: %w\nname an earlier base, such as the last commit that was applied", base, err)
-		}
+		from, failed.base = c.read(ctx, memory, base)
 	}
-	if to, err = c.side(ctx, memory, head); err != nil {
-		return review.Comparison{}, fmt.Errorf("rendering %s: %w", head, err)
+	if to, failed.head = c.read(ctx, memory, head); failed == (unrendered{}) {
+		was, is := memory.Pair(from.result, to.result)
+		failed = unrendered{from.rendered(was), to.rendered(is)}
+	}
+	if failed.base != nil {
+		failed.base = fmt.Errorf("rendering %s: %w", base, failed.base)
+	}
+	if errors.Is(failed.base, errNotValid) {
+		failed.base = fmt.Errorf("%w\nname an earlier base, such as the last commit that was applied", failed.base)
+	}
+	if failed.head != nil {
+		failed.head = fmt.Errorf("rendering %s: %w", head, failed.head)
+	}
+	if failed != (unrendered{}) {
+		return review.Comparison{}, &failed
 	}
 	if c.running {
 		if from, facts, err = c.fromCluster(ctx, memory, &to, facts); err != nil {
 			return review.Comparison{}, err
 		}
 	}
+	return c.judged(from, to, facts)
+}
+
+// judged compares two sides that are rendered.
+func (c comparing) judged(from, to compared, facts review.Facts) (review.Comparison, error) {
+	for _, pool := range slices.Sorted(maps.Keys(facts.Pools)) {
+		_, was := from.Pools[pool]
+		if _, is := to.Pools[pool]; !was && !is {
+			return review.Comparison{}, invalid(fmt.Errorf("--nodes %s: neither side has such a pool; head has: %s", pool, strings.Join(slices.Sorted(maps.Keys(to.Pools)), ", ")))
+		}
+	}
+	for i := range to.pools {
+		p := &to.pools[i]
+		known, ok := facts.Pools[p.Name]
+		if !ok || known.MaxUnavailable > 0 {
+			continue
+		}
+		var err error
+		if known.MaxUnavailable, err = rollout.MaxUnavailable(p.Name, p.Spec.MaxUnavailable, known.Nodes); err != nil {
+			return review.Comparison{}, invalid(fmt.Errorf("reading MachineConfigPool %s: %w", p.Name, err))
+		}
+		facts.Pools[p.Name] = known
+	}
 	if c.policyFile != "" {
+		var err error
 		if to.policy, to.Overrides, err = policyFrom(c.policyFile); err != nil {
 			return review.Comparison{}, invalid(err)
 		}
+		from.policy = to.policy // it stands for both: that it is another one than the repository's is no change
 	}
 	out := review.Compare(from.Side, to.Side, to.policy)
 	out.Policy = review.ComparePolicies(from.policy, to.policy)
+	out.MachineConfigPools = review.ComparePools(from.pools, to.pools)
 	return out.WithFacts(facts), nil
 }
 
@@ -63,26 +118,41 @@ func (c comparing) compare(ctx context.Context, base, head string) (review.Compa
 type compared struct {
 	review.Side
 	policy policy.Policy
-	result rendition
+	// pools are the MachineConfigPools that the side declares.
+	pools  []mcfgv1.MachineConfigPool
+	result transpile.Result
 }
 
-// side renders a directory or a revision.
-func (c comparing) side(ctx context.Context, memory *review.Renderings, name string) (compared, error) {
+// rendered takes over what the side's pools render to.
+func (c *compared) rendered(r review.Rendering) error {
+	if err := checked(c.result, r); err != nil {
+		return err
+	}
+	name, commit := c.Name, c.Commit
+	c.Side = r.Side(name)
+	c.Commit = commit
+	return nil
+}
+
+// read transpiles a directory or a revision.
+func (c comparing) read(ctx context.Context, memory *review.Renderings, name string) (compared, error) {
 	tree, done, err := c.at.open(ctx, name)
 	defer done()
 	if err != nil {
 		return compared{}, invalid(err)
 	}
-	r, err := renderWith(memory, tree)
-	if err != nil {
+	out := compared{Side: review.Side{Name: name}, result: memory.Transpiler.Fragments(tree)}
+	if err := checked(out.result, review.Rendering{}); err != nil {
 		return compared{}, err
 	}
-	out := compared{Side: r.rendering.Side(name), result: r}
 	if out.Commit, err = c.commit(ctx, tree); err != nil {
 		return compared{}, err
 	}
-	if out.policy, err = review.PolicyOf(r.result); err != nil {
+	if out.policy, err = review.PolicyOf(out.result); err != nil {
 		return compared{}, invalid(fmt.Errorf("reading the disruption policy: %w", err))
+	}
+	if out.pools, err = review.PoolsOf(out.result); err != nil {
+		return compared{}, invalid(err)
 	}
 	return out, nil
 }

@@ -52,7 +52,7 @@ func printTree(w io.Writer, dir string, r render.Rendered) error {
 	return err
 }
 
-// placed writes what is wanted, parents first: a path sorts before what is below it.
+// placed writes what is wanted, parents first: a path sorts before what is below it. Modes of folders come last.
 func placed(root *os.Root, want plan.Wanted) (written []string, err error) {
 	entries := maps.Clone(want.Parents)
 	maps.Copy(entries, want.Paths)
@@ -62,9 +62,16 @@ func placed(root *os.Root, want plan.Wanted) (written []string, err error) {
 			continue
 		}
 		if err := put(root, strings.TrimPrefix(p, "/"), e, want.Contents[e.Digest]); err != nil {
-			return nil, fmt.Errorf("writing %s: %w", p, err)
+			return nil, invalid(fmt.Errorf("writing %s: %w", p, err))
 		}
 		written = append(written, p)
+	}
+	for _, p := range slices.Backward(written) { // when all is in them: a folder may be closed to its owner, too
+		if e := entries[p]; e.Kind == host.Dir {
+			if err := root.Chmod(strings.TrimPrefix(p, "/"), fs.FileMode(e.Mode)); err != nil {
+				return nil, invalid(fmt.Errorf("writing %s: %w", p, err))
+			}
+		}
 	}
 	return written, nil
 }
@@ -97,10 +104,7 @@ func put(root *os.Root, p string, e host.Entry, contents []byte) error {
 	mode := fs.FileMode(e.Mode)
 	switch e.Kind {
 	case host.Dir:
-		if err := root.MkdirAll(p, 0o755); err != nil {
-			return err
-		}
-		return root.Chmod(p, mode)
+		return root.MkdirAll(p, 0o755)
 	case host.Link:
 		return root.Symlink(e.Target, p)
 	default:

@@ -22,6 +22,8 @@ type Pull struct {
 	Self string
 	// ReadOnly refuses what changes anything, as a fork's job meets it.
 	ReadOnly bool
+	// NoStatus refuses statuses only, as a token without that right meets it.
+	NoStatus bool
 
 	// Comments, Statuses and Log of all calls that change something, in order. Read them when nobody is talking.
 	Comments []forge.Comment
@@ -122,6 +124,8 @@ func (r *Pull) answer(q *http.Request, body []byte) (int, any) {
 		return http.StatusCreated, map[string]any{"id": 1000 + len(r.Comments) - 1}
 	case q.Method == p.editMethod && strings.HasPrefix(at, p.edit):
 		return r.edit(strings.TrimPrefix(at, p.edit), bodyOf(body))
+	case at == p.status && r.NoStatus:
+		return http.StatusForbidden, forbidden
 	case q.Method == http.MethodPost && at == p.status:
 		return r.status(body)
 	}

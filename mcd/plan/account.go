@@ -63,6 +63,7 @@ func (r accountReader) passwd(p ign.Passwd) {
 	}
 }
 
+// group reads a group. Its password is first boots' to set: policy.Refuse speaks about one that is new.
 func (r accountReader) group(g ign.PasswdGroup) {
 	field := "passwd.groups " + g.Name
 	switch {
@@ -71,9 +72,6 @@ func (r accountReader) group(g ign.PasswdGroup) {
 		return
 	case r.accounts.Image[g.Name]:
 		r.problem(field, "it comes with the node's image and cannot be changed in place: choose another name, or change the image")
-		return
-	case g.PasswordHash != nil && *g.PasswordHash != "":
-		r.problem(field+" passwordHash", "passwords of groups are set on first boot only: leave it out, and make the users members")
 		return
 	}
 	want := WantedGroup{Name: g.Name, Gone: g.ShouldExist != nil && !*g.ShouldExist, Said: g.Gid != nil}

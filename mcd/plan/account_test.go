@@ -25,6 +25,8 @@ func TestWhatANodeCannotTakeOfAccountsIsRefused(t *testing.T) {
 		"a user who came with the image":              {to: users(`{"name":"chrony"}`), want: "comes with the node's image"},
 		"a group that came with the image":            {to: groups(`{"name":"chrony"}`), want: "comes with the node's image"},
 		"a group's password":                          {to: groups(`{"name":"team","passwordHash":"x"}`), want: "passwords of groups"},
+		"a group's password that was there at first":  {from: groups(`{"name":"team","passwordHash":"x"}`), to: groups(`{"name":"team","passwordHash":"x"}`) + `,"storage":{"files":[{"path":"/etc/a"}]}`},
+		"another password of a group":                 {from: groups(`{"name":"team","passwordHash":"x"}`), to: groups(`{"name":"team","passwordHash":"y"}`), want: "passwords of groups"},
 		"a name that is an option":                    {to: users(`{"name":"-o"}`), want: "-o"},
 		"a home that is relative":                     {to: users(`{"name":"alice","homeDir":"alice"}`), want: "alice"},
 		"a file of a user of the config":              {to: users(`{"name":"alice"}`) + `,"storage":{"files":[{"path":"/etc/a","user":{"name":"alice"},"group":{"name":"alice"}}]}`},

@@ -95,7 +95,7 @@ func (a *applier) conflicts(fragments []transpile.Fragment) error {
 		if len(f.Origin.Files) > 0 {
 			file = f.Origin.Files[0].Path + ": "
 		}
-		errs = append(errs, fmt.Errorf("%sMachineConfig %q exists already and belongs to %s; rename the file or delete that object", file, f.Name, owner))
+		errs = append(errs, fmt.Errorf("%sMachineConfig %q exists already and belongs to %s; rename the file or delete that object; the label %s=%s on it hands it over", file, f.Name, owner, v1alpha1.SourceLabel, a.source.Name))
 	}
 	return errors.Join(errs...)
 }

@@ -315,14 +315,15 @@ func (r *Source) next(src *v1alpha1.GitSource, failed error, now time.Time) time
 		return 0
 	}
 	wait := intervalOf(src)
+	spread := wait // of the pause, not of the interval: a look that is due in seconds must not come in minutes
 	last := r.listing(src)
 	if !last.at.IsZero() {
-		wait = max(last.at.Add(last.wait).Sub(now), time.Second)
+		wait, spread = max(last.at.Add(last.wait).Sub(now), time.Second), last.wait
 	}
 	if failed != nil && last.err == nil && fault.Of(failed, "").Kind == fault.Retry {
-		wait = min(wait, retryPause)
+		wait, spread = min(wait, retryPause), retryPause
 	}
-	return wait + source.Jitter(intervalOf(src), src.Name+src.Status.ObservedRevision)
+	return wait + source.Jitter(spread, src.Name+src.Status.ObservedRevision)
 }
 
 func intervalOf(src *v1alpha1.GitSource) time.Duration {

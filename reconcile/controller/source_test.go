@@ -299,7 +299,7 @@ func TestPollingARemoteThatIsDown(t *testing.T) {
 	w.repo.down = fault.NewRetry(v1alpha1.ReasonUnreachable, errors.New("no route to host"))
 	w.repo.lists = 0
 	first := w.follow().RequeueAfter
-	if first > time.Minute {
+	if first > 6*time.Second { // spread by a tenth of the pause, not of the interval
 		t.Errorf("the first new attempt comes after %s, want soon", first)
 	}
 	due := w.now.Add(first)

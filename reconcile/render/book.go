@@ -35,6 +35,7 @@ func (b *book) open() map[entry][]string {
 			}
 			b.plain(in)
 		}
+		b.defaultKernels()
 	})
 	return b.all
 }
@@ -64,8 +65,13 @@ func (b *book) set(input string, kind policy.ChangeKind, name string) {
 	b.all[e] = append(b.all[e], input)
 }
 
-// plain records what is not Ignition's.
+// plain records what has no list: the MachineConfig's own fields, and what it tells Ignition about itself.
 func (b *book) plain(in input) {
+	if !in.fragment.plain {
+		for _, name := range policy.IgnitionParts(in.config.Ignition.Ignition) {
+			b.set(in.name, policy.KindIgnition, name)
+		}
+	}
 	for _, k := range in.kargs {
 		b.set(in.name, policy.KindKargs, k)
 	}
@@ -80,6 +86,19 @@ func (b *book) plain(in input) {
 	}
 	if !in.generated && in.config.OSImageURL != "" {
 		b.set(in.name, policy.KindOSImage, "")
+	}
+}
+
+// defaultKernels records who says that the kernel is the default one, where nobody says another: then it is their word
+// that counts.
+func (b *book) defaultKernels() {
+	if len(b.all[entry{policy.KindKernelType, ""}]) > 0 {
+		return
+	}
+	for _, in := range b.inputs {
+		if in.config.KernelType != "" {
+			b.set(in.name, policy.KindKernelType, "")
+		}
 	}
 }
 

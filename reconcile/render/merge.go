@@ -48,6 +48,28 @@ func (r Rendered) Winner(kind policy.ChangeKind, name string) string {
 	return r.book.last(entry{kind, name})
 }
 
+// Layer is one input as merging took it.
+type Layer struct {
+	// Name of the MachineConfig.
+	Name string
+	// Config is its spec, parsed and checked. It is shared with the Renderer's cache: do not change it.
+	Config machineconfig.Config
+	// Generated tells that a controller of the cluster wrote it, so that its images do not count.
+	Generated bool
+}
+
+// Layers are the inputs in the order of merging.
+func (r Rendered) Layers() []Layer {
+	if r.book == nil {
+		return nil
+	}
+	out := make([]Layer, len(r.book.inputs))
+	for i, in := range r.book.inputs {
+		out[i] = Layer{in.name, in.config, in.generated}
+	}
+	return out
+}
+
 // Merge renders a pool: it orders the MachineConfigs, validates each, merges them, validates the result and names it.
 // The error joins every problem, each naming its MachineConfig.
 func Merge(pool string, mcs []*mcfgv1.MachineConfig, d Defaults) (Rendered, error) {

@@ -148,7 +148,7 @@ func TestMergingCanBreakWhatWasGoodAlone(t *testing.T) {
 		"a file below another's link":               {[]*mcfgv1.MachineConfig{mc("10", "worker", `"storage":{"links":[{"path":"/a","target":"/b"}]}`), mc("20", "worker", file("/a/c", ""))}, "files /a/c: file path includes link in config (set by MachineConfigs 20)"},
 		"a hash for contents of another":            {[]*mcfgv1.MachineConfig{mc("10", "worker", plain("/a", "x")), mc("20", "worker", file("/a", `,"contents":{"source":"data:,hello","verification":{"hash":"sha256-2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}}`)), mc("30", "worker", file("/a", `,"contents":{"compression":"gzip"}`))}, "files /a contents: unpacking gzip: unexpected EOF (set by MachineConfigs 10, 20, 30)"},
 		"kernel-devel and another's kernel":         {[]*mcfgv1.MachineConfig{devel, realtime}, "extension kernel-devel (of MachineConfig 10) needs the default kernel, not realtime (of MachineConfig 20)"},
-		"no MachineConfigs at all is a problem too": {nil, "pool worker selects no MachineConfigs"},
+		"no MachineConfigs at all is a problem too": {nil, "no MachineConfigs are selected"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			_, err := render.Merge("worker", c.mcs, render.Defaults{})

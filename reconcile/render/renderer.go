@@ -57,7 +57,7 @@ func (r *Renderer) Merge(pool string, mcs []*mcfgv1.MachineConfig, d Defaults) (
 	}
 	m := &memory{defaults: d, limit: r.limit}
 	m.look(mcs, append([]*memory{last}, others...))
-	inputs, bad := m.inputs(pool)
+	inputs, bad := m.inputs()
 	switch {
 	case len(bad) > 0:
 		m.err = errors.Join(bad...)
@@ -134,9 +134,9 @@ func (m *memory) look(mcs []*mcfgv1.MachineConfig, memories []*memory) {
 }
 
 // inputs returns what was seen in the order of merging, and every problem of it.
-func (m *memory) inputs(pool string) (inputs []input, bad []error) {
+func (m *memory) inputs() (inputs []input, bad []error) {
 	if len(m.seen) == 0 {
-		return nil, []error{fmt.Errorf("pool %s selects no MachineConfigs: label some for it, or change its machineConfigSelector", pool)}
+		return nil, []error{errors.New("no MachineConfigs are selected: label some for the pool, or change its machineConfigSelector")}
 	}
 	order := make([]*sighting, len(m.seen))
 	for i := range m.seen {

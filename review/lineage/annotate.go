@@ -67,7 +67,7 @@ func (a annotator) writer(w *Writer) error {
 	newest := Commit{}
 	for n, line := range lines {
 		c := found[line]
-		if n == 0 || c.Hash == "" || newest.Hash != "" && c.Date.After(newest.Date) {
+		if n == 0 || c.Hash == "" || newest.Hash != "" && !c.Date.Before(newest.Date) { // of one second, as after a rebase: what the value says, not its key above
 			newest = c
 		}
 	}

@@ -84,9 +84,9 @@ func words(kind policy.ChangeKind) string {
 }
 
 // Find answers a question as a person types it: a path; the name of a unit, a user, a group, a device or an extension; a
-// kernel argument, whole or up to its `=`; a kind of which there is one (`os-image`, `kargs`); a kind and a name
-// (`user core`, `karg nosmt`); a drop-in (`kubelet.service/20-limits.conf`); the path of a unit or a drop-in. Several
-// items may go by one name. The error is an *UnknownError.
+// kernel argument, whole or up to its `=`; a kind of which there is one (`os-image`, `OS image`, `osImageURL`, `kargs`); a
+// kind and a name (`user core`, `karg nosmt`, `ignition proxy`); a drop-in (`kubelet.service/20-limits.conf`); the path of
+// a unit or a drop-in. Several items may go by one name. The error is an *UnknownError.
 func (l *Lineage) Find(question string) ([]Item, error) {
 	question = strings.TrimSpace(question)
 	kind, name := asked(question)
@@ -104,23 +104,36 @@ func (l *Lineage) Find(question string) ([]Item, error) {
 	return nil, l.unknown(kind, name)
 }
 
-// kinds as people write them.
+// kinds as people write them, and as a MachineConfig's spec does. The kinds' own names and the words that answers have for
+// them count beside these.
 var kinds = map[string]policy.ChangeKind{
-	"karg": policy.KindKargs, "extension": policy.KindExtensions, "dropin": policy.KindUnit, "drop-in": policy.KindUnit,
-	"image": policy.KindOSImage, "kernel": policy.KindKernelType, "disk": policy.KindStorage, "filesystem": policy.KindStorage,
-	"raid": policy.KindStorage, "luks": policy.KindStorage,
+	"karg": policy.KindKargs, "kernel arguments": policy.KindKargs, "kernelArguments": policy.KindKargs, "extension": policy.KindExtensions,
+	"dropin": policy.KindUnit, "drop-in": policy.KindUnit,
+	"image": policy.KindOSImage, "osImageURL": policy.KindOSImage, "baseOSExtensionsContainerImage": KindExtensionsImage,
+	"kernel": policy.KindKernelType, "kernelType": policy.KindKernelType,
+	"disk": policy.KindStorage, "filesystem": policy.KindStorage, "raid": policy.KindStorage, "luks": policy.KindStorage,
 }
 
-// asked takes the kind from a question that names one.
-func asked(question string) (policy.ChangeKind, string) {
-	word, rest, _ := strings.Cut(question, " ")
-	if k, ok := kinds[word]; ok {
-		return k, strings.TrimSpace(rest)
+// asked takes the kind from a question that names one, by the longest words that do. Capitals do not count in them.
+func asked(question string) (kind policy.ChangeKind, rest string) {
+	longest := -1
+	try := func(words string, k policy.ChangeKind) {
+		n := len(words)
+		if n > longest && len(question) >= n && strings.EqualFold(question[:n], words) && (len(question) == n || question[n] == ' ') {
+			kind, rest, longest = k, strings.TrimSpace(question[n:]), n
+		}
 	}
-	if slices.Contains(order, policy.ChangeKind(word)) {
-		return policy.ChangeKind(word), strings.TrimSpace(rest)
+	for text, k := range kinds {
+		try(text, k)
 	}
-	return "", question
+	for _, k := range order {
+		try(string(k), k)
+		try(words(k), k)
+	}
+	if longest < 0 {
+		return "", question
+	}
+	return kind, rest
 }
 
 // find looks a name up in one kind or in all.
@@ -208,7 +221,7 @@ func (l *Lineage) unknown(kind policy.ChangeKind, name string) error {
 	var meant []candidate
 	consider := func(k policy.ChangeKind, full string) {
 		if d, ok := near(name, full); ok && name != "" && (kind == "" || k == kind) {
-			meant = append(meant, candidate{plain(full), d})
+			meant = append(meant, candidate{plain(l.options.named(k, full)), d})
 		}
 	}
 	for _, x := range l.entries() {

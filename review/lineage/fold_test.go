@@ -42,7 +42,7 @@ func TestItemsAreWhatIsRendered(t *testing.T) {
 			t.Fatalf("list %d of %v (-rendered +lineage):\n%s", n, want.Inputs, diff)
 		}
 		for _, item := range l.All() {
-			if item.Kind != KindIgnition && item.Kind != KindExtensionsImage && item.Winner() != want.Winner(item.Kind, item.Name) {
+			if item.Kind != policy.KindIgnition && item.Kind != KindExtensionsImage && item.Winner() != want.Winner(item.Kind, item.Name) {
 				t.Fatalf("list %d: %s %s was written last by %q, and render says %q", n, item.Kind, item.Name, item.Winner(), want.Winner(item.Kind, item.Name))
 			}
 			if len(item.Writers) > 1 {

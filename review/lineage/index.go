@@ -44,7 +44,22 @@ func New(layers []Layer, o Options) *Lineage {
 			}
 		}
 	}
+	if kernel := (entry{policy.KindKernelType, ""}); l.plain[kernel] == nil {
+		if writes := defaultKernels(layers); writes != nil {
+			l.plain[kernel] = writes
+		}
+	}
 	return l
+}
+
+// defaultKernels are the writes of the default kernel, which count where nobody asks for another.
+func defaultKernels(layers []Layer) (out []write) {
+	for n := range layers {
+		if kernel := layers[n].Config.KernelType; kernel != "" {
+			out = append(out, write{n, "spec.kernelType", leaf{name: "kernelType", raw: kernel}})
+		}
+	}
+	return out
 }
 
 // beside sorts what a layer says beside its Ignition, by the renderer's rules: FIPS is on if any asks for it, the last
@@ -78,8 +93,9 @@ func (l *Lineage) beside(n int) {
 }
 
 // Explain is the lineage of one item. Kinds and names are those of policy's Changes and of render's Winner; kernel
-// arguments and extensions without a name are all of them, in order. Of a path it does not matter which of file,
-// directory and link the question says. The error is an *UnknownError, which suggests what was meant.
+// arguments and extensions without a name are all of them, in order, and so is what a config tells Ignition. Of a path it
+// does not matter which of file, directory and link the question says. The error is an *UnknownError, which suggests what
+// was meant.
 func (l *Lineage) Explain(kind policy.ChangeKind, name string) (Item, error) {
 	if name == "" && (kind == policy.KindKargs || kind == policy.KindExtensions) {
 		if item := l.list(kind); len(item.Attributes) > 0 {
@@ -89,6 +105,13 @@ func (l *Lineage) Explain(kind policy.ChangeKind, name string) (Item, error) {
 	}
 	if writes := l.plain[entry{kind, name}]; writes != nil {
 		return l.plainItem(entry{kind, name}, writes), nil
+	}
+	if kind == policy.KindIgnition && name != "" {
+		whole, err := l.Explain(kind, "")
+		if part, ok := whole.part(name); ok && err == nil {
+			return part, nil
+		}
+		return Item{}, l.unknown(kind, name)
 	}
 	var out Item
 	for _, family := range families(kind) {
@@ -165,5 +188,5 @@ func (l *Lineage) All() []Item {
 var order = []policy.ChangeKind{
 	policy.KindFile, policy.KindDirectory, policy.KindLink, policy.KindUnit, policy.KindUser, policy.KindGroup, policy.KindStorage,
 	policy.KindKargs, policy.KindFirstBootKargs, policy.KindKernelType, policy.KindExtensions, KindExtensionsImage, policy.KindOSImage,
-	policy.KindFIPS, KindIgnition,
+	policy.KindFIPS, policy.KindIgnition,
 }

@@ -32,7 +32,7 @@ func (l *Lineage) item(name string, f folded) Item {
 
 // plainItem is one of what a MachineConfig says beside its Ignition.
 func (l *Lineage) plainItem(e entry, writes []write) Item {
-	out := Item{Kind: e.kind, Name: e.name}
+	out := Item{Kind: e.kind, Name: l.options.named(e.kind, e.name)}
 	last := writes[len(writes)-1]
 	a := Attribute{Name: last.leaf.name, Writer: l.writer(last, e.kind, e.name)}
 	for i, w := range writes {
@@ -70,6 +70,28 @@ func (l *Lineage) writer(w write, kind policy.ChangeKind, name string) Writer {
 		out.content = decoded(w.leaf)
 	}
 	return out
+}
+
+// part is what of an item has a name, such as `config.merge` of what a config tells Ignition, and its writers.
+func (i Item) part(name string) (Item, bool) {
+	out := Item{Kind: i.Kind, Name: name}
+	layers := map[int]bool{}
+	for _, a := range i.Attributes {
+		if a.Name != name && !strings.HasPrefix(a.Name, name+".") {
+			continue
+		}
+		out.Attributes = append(out.Attributes, a)
+		layers[a.layer] = true
+		for _, w := range a.Replaced {
+			layers[w.layer] = true
+		}
+	}
+	for _, w := range i.Writers {
+		if layers[w.layer] {
+			out.Writers = append(out.Writers, w)
+		}
+	}
+	return out, len(out.Attributes) > 0
 }
 
 // defaults are what a node does where nobody says anything.

@@ -19,10 +19,7 @@ const generatedBy = "machineconfiguration.openshift.io/generated-by-controller-v
 // LayersOf puts MachineConfigs into the order of merging, with the origins of those that are fragments. The others were
 // made through the API. The error names a MachineConfig that cannot be read.
 func LayersOf(mcs []*mcfgv1.MachineConfig, fragments []transpile.Fragment) ([]Layer, error) {
-	known := make(map[string]transpile.Fragment, len(fragments))
-	for _, f := range fragments {
-		known[f.Name] = f
-	}
+	known := byName(fragments)
 	var out []Layer
 	for _, mc := range render.Order(mcs) {
 		spec, err := ignition.UpgradeSpec(mc.Spec)
@@ -35,13 +32,38 @@ func LayersOf(mcs []*mcfgv1.MachineConfig, fragments []transpile.Fragment) ([]La
 		}
 		layer := Layer{Name: mc.Name, Config: config}
 		_, layer.Generated = mc.Annotations[generatedBy]
-		if f, ok := known[mc.Name]; ok {
-			start, _ := f.Origin.Find("$")
-			layer.Origin, layer.Source = f.Origin, start.File
-		}
-		out = append(out, layer)
+		out = append(out, known.place(layer))
 	}
 	return out, nil
+}
+
+// LayersOfRendered are the layers of a config that was rendered just now, which need not be read again.
+func LayersOfRendered(r render.Rendered, fragments []transpile.Fragment) []Layer {
+	known := byName(fragments)
+	var out []Layer
+	for _, l := range r.Layers() {
+		out = append(out, known.place(Layer{Name: l.Name, Config: l.Config, Generated: l.Generated}))
+	}
+	return out
+}
+
+// fragmentsByName finds what a layer was made of.
+type fragmentsByName map[string]transpile.Fragment
+
+func byName(fragments []transpile.Fragment) fragmentsByName {
+	known := make(fragmentsByName, len(fragments))
+	for _, f := range fragments {
+		known[f.Name] = f
+	}
+	return known
+}
+
+// place adds to a layer where the repository has it.
+func (known fragmentsByName) place(l Layer) Layer {
+	if f, ok := known[l.Name]; ok {
+		l.Origin, l.Source = f.Origin, f.File
+	}
+	return l
 }
 
 // LayersOfPool are the layers that a repository alone gives a pool: the fragments that its selector takes. Those of the

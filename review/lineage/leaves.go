@@ -24,9 +24,9 @@ type leaf struct {
 	resource *ign.Resource
 }
 
-// detached tells of a leaf that the renderer takes back: it only kept another layer's value away.
+// detached tells of a leaf that says nothing but that another layer's value does not count: no compression, no digest.
 func (l leaf) detached() bool {
-	return l.raw == "" && (l.name == "contents.compression" || l.name == "contents.verification.hash")
+	return l.raw == "" && (strings.HasSuffix(l.name, ".compression") || strings.HasSuffix(l.name, ".verification.hash"))
 }
 
 // leaves lists the values of an item, but for the field that it is named by.

@@ -8,13 +8,8 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// Kinds of items that no Change has: they cost a running node nothing by themselves.
-const (
-	// KindExtensionsImage is the image that extensions come from.
-	KindExtensionsImage policy.ChangeKind = "extensions-image"
-	// KindIgnition is what a config tells Ignition about itself: certificate authorities, proxies, timeouts.
-	KindIgnition policy.ChangeKind = "ignition"
-)
+// KindExtensionsImage is the image that extensions come from. No Change has it: it costs a running node nothing by itself.
+const KindExtensionsImage policy.ChangeKind = "extensions-image"
 
 // Layer is one MachineConfig, as merging takes it.
 type Layer struct {
@@ -34,8 +29,9 @@ type Layer struct {
 type Options struct {
 	// Pool is named in errors.
 	Pool string
-	// Hide tells that content at a path must not be shown; the path is empty for units, drop-ins and kernel arguments. Nil
-	// hides all. Passwords, keys of encrypted disks and the like are hidden without asking.
+	// Hide tells that content at a path must not be shown; of units and drop-ins the path is the unit's name, and it is empty
+	// for what is no file, such as kernel arguments. Nil hides all contents. Passwords, keys of encrypted disks and the like
+	// are hidden without asking.
 	Hide func(path string, content []byte) bool
 }
 

@@ -47,7 +47,7 @@ var lists = []list{
 	listOf("storage.raid:name", "raid", policy.KindStorage, func(c *ign.Config) *[]ign.Raid { return &c.Storage.Raid }),
 	listOf("storage.luks:name", "luks", policy.KindStorage, func(c *ign.Config) *[]ign.Luks { return &c.Storage.Luks }),
 	whole("kernelArguments", policy.KindFirstBootKargs, func(c *ign.Config) *ign.KernelArguments { return &c.KernelArguments }),
-	whole("ignition", KindIgnition, func(c *ign.Config) *ign.Ignition { return &c.Ignition }),
+	whole("ignition", policy.KindIgnition, func(c *ign.Config) *ign.Ignition { return &c.Ignition }),
 }
 
 // listOf takes a list's path and, behind a colon, the field that is its items' key.

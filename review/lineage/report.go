@@ -21,6 +21,8 @@ type Report struct {
 	Rendered string `json:"rendered,omitempty"`
 	// Revision whose files were read, or "" for a directory as it is.
 	Revision string `json:"revision,omitempty"`
+	// Shallow tells that history is missing, so that the oldest commit may stand for older ones.
+	Shallow bool `json:"shallow,omitempty"`
 	// Items that the question named; mostly one.
 	Items []Item `json:"items"`
 }

@@ -24,20 +24,38 @@ func (o Options) shown(x leaf, kind policy.ChangeKind, item string) (short, cont
 	last := x.name[strings.LastIndexByte(x.name, '.')+1:]
 	switch {
 	case slices.Contains(hidden, last), strings.Contains(x.name, "httpHeaders."), strings.HasPrefix(x.name, "proxy.") && strings.Contains(x.raw, "@"):
-		return digest(decoded(x)) + " (hidden)", ""
+		return o.hidden(decoded(x)), ""
 	case strings.HasPrefix(x.name, "sshAuthorizedKeys."):
-		return sshKey(x.raw), ""
+		return o.sshKey(x.raw), ""
 	case x.resource != nil:
 		if kind != policy.KindFile {
 			item = ""
 		}
 		return o.text(item, decoded(x))
 	case kind == policy.KindUnit && (x.name == "contents" || strings.HasPrefix(x.name, "dropins.")):
-		return o.text("", []byte(x.raw))
-	case kind == policy.KindKargs && o.Hide != nil && o.Hide("", []byte(x.raw)):
-		return digest([]byte(x.raw)) + " (hidden)", ""
+		return o.text(item, []byte(x.raw))
+	case o.Hide != nil && o.Hide("", []byte(x.raw)):
+		return o.hidden([]byte(x.raw)), ""
 	}
 	return plain(x.raw), ""
+}
+
+// named is an item's name as people may see it: a kernel argument is its own name, and may hold a secret.
+func (o Options) named(kind policy.ChangeKind, name string) string {
+	argument, value, _ := strings.Cut(name, "=")
+	if kind == policy.KindKargs && o.Hide != nil && o.Hide("", []byte(name)) {
+		return argument + "=" + o.hidden([]byte(value))
+	}
+	return name
+}
+
+// hidden stands for what must not be shown. Its digest is short on purpose: enough to see that one became another, too
+// little to test guesses with. Where nothing is shown at all, it is long, to compare by.
+func (o Options) hidden(data []byte) string {
+	if o.Hide == nil {
+		return digest(data) + " (hidden)"
+	}
+	return fmt.Sprintf("(hidden, sha256 %.2x…)", sha256.Sum256(data))
 }
 
 // decoded is the leaf's content.
@@ -58,7 +76,7 @@ func (o Options) text(path string, data []byte) (short, content string) {
 	case len(data) == 0:
 		return "(empty)", ""
 	case o.Hide == nil || o.Hide(path, data):
-		return digest(data) + " (hidden)", ""
+		return o.hidden(data), ""
 	case !readable(text):
 		return digest(data) + " (binary)", ""
 	case len(text) <= maxShort && !strings.Contains(strings.TrimSuffix(text, "\n"), "\n"):
@@ -104,13 +122,18 @@ func plain(text string) string {
 	return text
 }
 
-// sshKey shortens a public key to what tells it from others: its type, its end, and whose it is.
-func sshKey(text string) string {
+// sshKey shortens a public key to what tells it from others: its type, its end, and whose it is. What is no key at all may
+// be one that should have stayed private, and options may set passwords.
+func (o Options) sshKey(text string) string {
 	words := strings.Fields(text)
-	for i, w := range words {
-		if len(w) > 24 && strings.HasPrefix(w, "AAAA") {
-			words[i] = "…" + w[len(w)-8:]
-		}
+	i := slices.IndexFunc(words, func(w string) bool { return len(w) > 24 && strings.HasPrefix(w, "AAAA") })
+	if i < 0 {
+		return o.hidden([]byte(text))
 	}
-	return plain(strings.Join(words, " "))
+	words[i] = "…" + words[i][len(words[i])-8:]
+	short := strings.Join(words, " ")
+	if o.Hide != nil && o.Hide("", []byte(short)) {
+		short = "(options hidden) " + strings.Join(words[max(i-1, 0):i+1], " ")
+	}
+	return plain(short)
 }

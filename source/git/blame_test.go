@@ -296,3 +296,22 @@ func BenchmarkBlame(b *testing.B) {
 		}
 	}
 }
+
+func TestARepositoryWithoutAllOfItsHistoryIsKnown(t *testing.T) {
+	var h history
+	h.commit("main", "", nil, file("a", "one\n"))
+	h.commit("main", "", nil, file("a", "one\ntwo\n"))
+	whole, shallow := imported(t, h.b.String()), t.TempDir()
+	if out, err := gitCmd(".", "clone", "-q", "--depth", "1", "file://"+whole, shallow); err != nil {
+		t.Fatalf("cloning: %v\n%s", err, out)
+	}
+	for dir, want := range map[string]bool{whole: false, shallow: true} {
+		history, err := git.OpenHistory(t.Context(), git.At{Repository: dir, Revision: "main"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if history.Shallow() != want {
+			t.Errorf("shallow: %v, want %v", !want, want)
+		}
+	}
+}

@@ -27,6 +27,7 @@ type History struct {
 	start   plumbing.Hash
 	commits map[plumbing.Hash]*visit
 	folders map[inFolder]entryAt
+	shallow bool
 }
 
 // visit is a commit as a walk through history needs it.
@@ -70,8 +71,13 @@ func OpenHistory(ctx context.Context, at At) (*History, error) {
 	if err != nil {
 		return nil, err
 	}
+	ends, err := repo.Storer.Shallow()
+	if err != nil {
+		return nil, damaged(ctx, "reading where a shallow repository ends", err)
+	}
 	return &History{
-		store: repo.Storer, url: at.Repository, folder: folder, start: *hash,
+		shallow: len(ends) > 0,
+		store:   repo.Storer, url: at.Repository, folder: folder, start: *hash,
 		commits: map[plumbing.Hash]*visit{}, folders: map[inFolder]entryAt{},
 	}, nil
 }

@@ -15,3 +15,6 @@ func (h *History) Parents(ctx context.Context) ([]string, error) {
 	}
 	return out, nil
 }
+
+// Shallow tells of a repository that lacks history: what the oldest commits that it has seem to have written may be older.
+func (h *History) Shallow() bool { return h.shallow }

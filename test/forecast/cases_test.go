@@ -60,7 +60,8 @@ func unit(name, more string) string {
 	return `"systemd":{"units":[{"name":"` + name + `","contents":"` + unitText + `"` + more + `}]}`
 }
 
-// written are changes as their Ignition bodies; what follows a line with | are fields of the MachineConfig itself.
+// written are changes as their Ignition bodies; what follows a | are fields of the MachineConfig itself, and what follows
+// another are those of the section `ignition`.
 var written = []struct {
 	says, from, to string
 	house, whole   bool
@@ -97,6 +98,8 @@ var written = []struct {
 	{says: "a user who shall not be", to: `"passwd":{"users":[{"name":"guest","shouldExist":false}]}`},
 	{says: "a group that comes", to: `"passwd":{"groups":[{"name":"team","gid":2000}]}`},
 	{says: "a group that goes", from: `"passwd":{"groups":[{"name":"team","gid":2000}]}`, house: true},
+	{says: "a file beside a group whose password was there at first", from: `"passwd":{"groups":[{"name":"team","gid":2000,"passwordHash":"x"}]}`, to: files(file("/etc/reload", "x")) + `,"passwd":{"groups":[{"name":"team","gid":2000,"passwordHash":"x"}]}`, house: true},
+	{says: "another password of a group is refused", from: `"passwd":{"groups":[{"name":"team","passwordHash":"x"}]}`, to: `"passwd":{"groups":[{"name":"team","passwordHash":"y"}]}`},
 	{says: "a user who would be locked out is refused", from: `"passwd":{"users":[{"name":"core","sshAuthorizedKeys":["k"]}]}`, to: `"passwd":{"users":[{"name":"core","gecos":"x"}]}`},
 	{says: "a user's number is refused", from: `"passwd":{"users":[{"name":"alice","uid":1500}]}`, to: `"passwd":{"users":[{"name":"alice","uid":1501}]}`},
 	{says: "how a user is made counts for new nodes only", from: `"passwd":{"users":[{"name":"alice"}]}`, to: `"passwd":{"users":[{"name":"alice","noCreateHome":true}]}`, house: true},
@@ -114,6 +117,9 @@ var written = []struct {
 	{says: "a disk beside a file", to: `"storage":{"disks":[{"device":"/dev/sdb"}],"files":[` + file("/etc/reload", "x") + `]}`, house: true},
 	{says: "a filesystem, an array and an encrypted volume", to: `"storage":{"filesystems":[{"device":"/dev/sdb1","format":"xfs","path":"/var/x"}],"raid":[{"name":"r","level":"raid1","devices":["/dev/sdb","/dev/sdc"]}],"luks":[{"name":"l","device":"/dev/sdd"}]}`},
 	{says: "arguments of the first boot", to: `"kernelArguments":{"shouldExist":["quiet"]}`},
+	{says: "a config that Ignition merges", to: `||"config":{"merge":[{"source":"data:,x"}]}`},
+	{says: "a config that Ignition takes in place of this one, and an authority", to: `||"config":{"replace":{"source":"data:,x"}},"security":{"tls":{"certificateAuthorities":[{"source":"data:,x"}]}}`},
+	{says: "another proxy and a timeout beside a file", from: `||"proxy":{"httpProxy":"http://a"}`, to: files(file("/etc/reload", "x")) + `||"proxy":{"httpProxy":"http://b"},"timeouts":{"httpTotal":9}`, house: true},
 	{says: "an argument of the kernel", to: `|"kernelArguments":["quiet"]`},
 	{says: "arguments of the kernel that are written another way", from: `|"kernelArguments":["quiet debug"]`, to: `|"kernelArguments":["quiet","debug"]`},
 	{says: "an argument of the kernel and a file", from: `|"kernelArguments":["quiet"]`, to: files(file("/etc/reload", "x")) + `|"kernelArguments":["debug"]`, house: true},
@@ -129,14 +135,18 @@ var written = []struct {
 func specOf(t *testing.T, body string) machineconfig.Config {
 	t.Helper()
 	body, fields, _ := strings.Cut(body, "|")
+	fields, head, _ := strings.Cut(fields, "|")
 	if body != "" {
 		body = "," + body
 	}
 	if fields != "" {
 		fields = "," + fields
 	}
+	if head != "" {
+		head = "," + head
+	}
 	var spec mcfgv1.MachineConfigSpec
-	if err := json.Unmarshal([]byte(`{"config":{"ignition":{"version":"3.5.0"}`+body+`}`+fields+`}`), &spec); err != nil {
+	if err := json.Unmarshal([]byte(`{"config":{"ignition":{"version":"3.5.0"`+head+`}`+body+`}`+fields+`}`), &spec); err != nil {
 		t.Fatalf("%s: %v", body, err)
 	}
 	return configOf(t, spec)

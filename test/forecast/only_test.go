@@ -4,6 +4,8 @@ import (
 	"slices"
 	"testing"
 
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/policy"
 )
@@ -31,6 +33,8 @@ func only(t *testing.T, c change, kind policy.ChangeKind, name string) machineco
 		o.Storage.Filesystems = swap(a.Storage.Filesystems, b.Storage.Filesystems, name)
 		o.Storage.Raid = swap(a.Storage.Raid, b.Storage.Raid, name)
 		o.Storage.Luks = swap(a.Storage.Luks, b.Storage.Luks, name)
+	case policy.KindIgnition:
+		onlyTold(&o.Ignition, b.Ignition, name)
 	case policy.KindKargs:
 		out.KernelArguments = c.to.KernelArguments
 	case policy.KindKernelType:
@@ -53,4 +57,20 @@ func swap[T interface{ Key() string }](from, to []T, name string) []T {
 		out = append(out, to[i])
 	}
 	return out
+}
+
+// onlyTold takes over one part of what a config tells Ignition.
+func onlyTold(out *ign.Ignition, b ign.Ignition, name string) {
+	switch name {
+	case "config.merge":
+		out.Config.Merge = b.Config.Merge
+	case "config.replace":
+		out.Config.Replace = b.Config.Replace
+	case "proxy":
+		out.Proxy = b.Proxy
+	case "security.tls":
+		out.Security.TLS = b.Security.TLS
+	case "timeouts":
+		out.Timeouts = b.Timeouts
+	}
 }

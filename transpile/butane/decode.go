@@ -1,23 +1,28 @@
 package butane
 
 import (
+	"errors"
 	"reflect"
 	"regexp"
 	"strconv"
 	"strings"
 
 	cutil "github.com/coreos/butane/config/util"
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 )
 
-// parse parses the document, once for everything.
+// parse parses the document, once for everything. A tree that somebody else parsed is taken where there is nothing to say
+// about it: what is said names lines, and those are the text's.
 func (t *translator) parse() bool {
-	var doc yaml.Node
-	if err := yaml.Unmarshal(t.in.Source, &doc); err != nil || len(doc.Content) == 0 {
+	if n := t.in.Parsed; n != nil && odd(n) == nil {
+		t.doc = n
+		return true
+	}
+	var err error
+	if t.doc, err = t.in.parse(); err != nil {
 		t.fatal("$", "yaml", "not valid YAML: %v", err)
 		return false
 	}
-	t.doc = doc.Content[0]
 	n := odd(t.doc)
 	switch {
 	case n == nil:
@@ -28,6 +33,18 @@ func (t *translator) parse() bool {
 		t.fatal(pathAtLine(t.doc, n.Line, "$"), "yaml", "an item of this list is empty; write it out, or take its dash away")
 	}
 	return false
+}
+
+// parse parses the text.
+func (in Input) parse() (*yaml.Node, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(in.Source, &doc); err != nil {
+		return nil, err
+	}
+	if len(doc.Content) == 0 {
+		return nil, errors.New("there is nothing in it")
+	}
+	return doc.Content[0], nil
 }
 
 // odd finds the first node that this package would see elsewhere than Butane does: an alias, and an item of a list that
@@ -49,7 +66,14 @@ var typeError = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s*)?line (\
 // decode reads the document into its dialect's type, and refuses keys that the dialect does not know.
 func (t *translator) decode() cutil.Config {
 	cfg := t.dialect.config()
-	if err := t.doc.Decode(cfg); err != nil {
+	err := t.doc.Decode(cfg)
+	if err != nil && t.in.Parsed != nil { // for its lines
+		if t.doc, err = t.in.parse(); err == nil {
+			cfg = t.dialect.config()
+			err = t.doc.Decode(cfg)
+		}
+	}
+	if err != nil {
 		for _, line := range typeErrors(err) {
 			m := typeError.FindStringSubmatch(strings.TrimSpace(line))
 			if m == nil {

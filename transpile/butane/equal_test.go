@@ -20,6 +20,7 @@ import (
 	"github.com/coreos/vcontext/validate"
 	vyaml "github.com/coreos/vcontext/yaml"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"golang.org/x/tools/txtar"
 	"gopkg.in/yaml.v3"
 
@@ -117,7 +118,8 @@ func TestTranslateGivesAndSaysWhatButaneDoes(t *testing.T) {
 		if want.refused {
 			continue // by this package, before Butane's turn
 		}
-		if diff := cmp.Diff(want.says, says(found)); diff != "" {
+		want.says = slices.DeleteFunc(want.says, func(line string) bool { return strings.HasSuffix(line, common.ErrUnkownIgnitionVersion.Error()) }) // we look
+		if diff := cmp.Diff(want.says, says(found), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s: findings (-Butane +ours):\n%s", s.name, diff)
 			continue
 		}

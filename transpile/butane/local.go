@@ -14,40 +14,38 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// Reference is one file or directory that a document takes in.
-type Reference struct {
-	// At is the place in the document: `$.storage.files.0.contents.local`.
-	At string
+// Local is one file or directory that a document takes in.
+type Local struct {
 	// Path is relative to the tree's root.
 	Path string
+	// Files at or below it, see Files.
+	Files []origin.File
 }
 
-// References lists what a document takes in, in the order in which it says so. A document that is not YAML has none.
-func References(source []byte) []Reference {
-	var doc yaml.Node
-	if yaml.Unmarshal(source, &doc) != nil || len(doc.Content) == 0 {
-		return nil
-	}
-	return references(doc.Content[0], "$")
+// reference is where a document names a file or directory.
+type reference struct {
+	at   string // `$.storage.files.0.contents.local`
+	path string // relative to the tree's root
 }
 
-func references(n *yaml.Node, at string) []Reference {
-	var out []Reference
+// references lists what a document takes in, in the order in which it says so.
+func references(n *yaml.Node, at string) []reference {
+	var out []reference
 	switch n.Kind {
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			k, v := n.Content[i].Value, n.Content[i+1]
 			switch {
 			case (k == "local" || k == "contents_local") && v.Kind == yaml.ScalarNode:
-				out = append(out, reference(v, at+"."+k)...)
+				out = append(out, refer(v, at+"."+k)...)
 			case k == "ssh_authorized_keys_local":
 				for j, c := range v.Content {
-					out = append(out, reference(c, at+"."+k+"."+strconv.Itoa(j))...)
+					out = append(out, refer(c, at+"."+k+"."+strconv.Itoa(j))...)
 				}
 			case v.Kind != yaml.ScalarNode:
 				out = append(out, references(v, at+"."+k)...)
@@ -63,11 +61,11 @@ func references(n *yaml.Node, at string) []Reference {
 	return out
 }
 
-func reference(n *yaml.Node, at string) []Reference {
+func refer(n *yaml.Node, at string) []reference {
 	if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
 		return nil
 	}
-	return []Reference{{at, text(n)}}
+	return []reference{{at, text(n)}}
 }
 
 // Files returns every file at or below a path with the sha256 of its contents; an executable one has a `+x` behind it,
@@ -106,35 +104,35 @@ func files(fsys fs.FS, root string, each func(file string, contents []byte)) ([]
 }
 
 // locals checks every reference before Butane follows it, as Butane would follow a symbolic link to anywhere.
-func (t *translator) locals() []origin.File {
-	var out []origin.File
+func (t *translator) locals() []Local {
+	var out []Local
 	t.checked, t.contents = map[string]bool{}, map[string]string{}
 	for _, r := range references(t.doc, "$") {
-		if why := t.in.refused(r.Path); why != "" {
-			t.fatal(r.At, "refused-local", "%s; copy the file itself into the repository", why)
+		if why := t.in.refused(r.path); why != "" {
+			t.fatal(r.at, "refused-local", "%s; copy the file itself into the repository", why)
 			continue
 		}
 		if t.in.FS == nil || t.in.Root == "" {
-			t.fatal(r.At, "missing-local", "%q: there is no directory of local files here", r.Path)
+			t.fatal(r.at, "missing-local", "%q: there is no directory of local files here", r.path)
 			continue
 		}
-		found, err := files(t.in.FS, r.Path, func(file string, contents []byte) {
-			if file == r.Path {
+		found, err := files(t.in.FS, r.path, func(file string, contents []byte) {
+			if file == r.path {
 				t.contents[file] = string(contents)
 			}
-			if strings.Contains(r.At, "_local") && !utf8.Valid(contents) {
-				t.fatal(r.At, "not-text", "%q is not text in UTF-8, and a unit or a key is", file)
+			if strings.Contains(r.at, "_local") && !utf8.Valid(contents) {
+				t.fatal(r.at, "not-text", "%q is not text in UTF-8, and a unit or a key is", file)
 			}
 		})
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			t.fatal(r.At, "missing-local", "%q: no such file in this repository; `local:` is relative to the document's directory", r.Path)
+			t.fatal(r.at, "missing-local", "%q: no such file in this repository; `local:` is relative to the document's directory", r.path)
 		case err != nil:
-			t.fatal(r.At, "missing-local", "%v", err)
+			t.fatal(r.at, "missing-local", "%v", err)
 		default:
-			t.checked[r.Path] = true
+			t.checked[r.path] = true
 		}
-		out = append(out, found...)
+		out = append(out, Local{r.path, found})
 	}
 	return out
 }
@@ -171,12 +169,14 @@ func (in Input) refused(p string) string {
 	return ""
 }
 
-// mergeFiles joins two lists by path. Of an executable file the digest stays that of its contents.
-func mergeFiles(a, b []origin.File) []origin.File {
+// mergeFiles joins lists by path. Of an executable file the digest stays that of its contents.
+func mergeFiles(a []origin.File, locals []Local) []origin.File {
 	out := slices.Clone(a)
-	for _, f := range b {
-		f.Blob = strings.TrimSuffix(f.Blob, "+x")
-		out = append(out, f)
+	for _, l := range locals {
+		for _, f := range l.Files {
+			f.Blob = strings.TrimSuffix(f.Blob, "+x")
+			out = append(out, f)
+		}
 	}
 	slices.SortFunc(out, func(x, y origin.File) int { return cmp.Compare(x.Path, y.Path) })
 	return slices.CompactFunc(out, func(x, y origin.File) bool { return x.Path == y.Path })

@@ -10,7 +10,7 @@ import (
 
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	cpath "github.com/coreos/vcontext/path"
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )

@@ -11,7 +11,7 @@ import (
 	"github.com/coreos/butane/translate"
 	"github.com/coreos/vcontext/path"
 	"github.com/coreos/vcontext/report"
-	"gopkg.in/yaml.v3"
+	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/transpile/origin"
@@ -21,6 +21,8 @@ import (
 type Input struct {
 	// Source is the document as YAML: one document, no aliases.
 	Source []byte
+	// Parsed is Source as it was parsed, with other lines; nil where nobody has. It is not changed.
+	Parsed *yaml.Node
 	// Origin maps paths in the document to places in the repository.
 	Origin origin.Map
 	// Root is the directory on disk below which `local:` names files. It holds nothing but regular files and
@@ -40,6 +42,8 @@ type Output struct {
 	Name, Role string
 	// Origin maps paths of the output to places in the repository. Its Files are the input's and the local files.
 	Origin origin.Map
+	// Locals are what the document takes in, in the order in which it says so.
+	Locals []Local
 }
 
 // Translate translates a document. The output is the zero value where a finding is fatal. It is a pure function of the
@@ -78,7 +82,7 @@ func (t *translator) run() Output {
 	if !t.parse() || !t.choose() {
 		return Output{}
 	}
-	files := t.locals()
+	locals := t.locals()
 	cfg := t.decode()
 	if cfg == nil || origin.Fatal(t.findings) {
 		return Output{}
@@ -89,7 +93,7 @@ func (t *translator) run() Output {
 		return Output{}
 	}
 	out := t.output(final, steps)
-	out.Origin.Files = mergeFiles(t.in.Origin.Files, files)
+	out.Origin.Files, out.Locals = mergeFiles(t.in.Origin.Files, locals), locals
 	return out
 }
 
@@ -118,7 +122,7 @@ func (t *translator) translate(cfg cutil.Config) (final reflect.Value, set trans
 // report takes over what Butane has to say, and tells whether any of it is fatal.
 func (t *translator) report(rep report.Report) bool {
 	for _, e := range rep.Entries {
-		if e.Kind == report.Info {
+		if e.Kind == report.Info || e.Message == common.ErrUnkownIgnitionVersion.Error() { // see merged
 			continue
 		}
 		at, _ := t.in.Origin.Find(documentPath(e.Context))

@@ -224,7 +224,6 @@ func FuzzTranslate(f *testing.F) {
 		f.Add("variant: openshift\nversion: 4.19.0\nmetadata: {name: a, labels: {machineconfiguration.openshift.io/role: w}}\n" + string(body.Data))
 	}
 	f.Fuzz(func(t *testing.T, doc string) {
-		butane.References([]byte(doc))
 		in := in
 		in.Source, in.Origin = []byte(doc), origin.Map{At: butane.PlacesOf(doc)}
 		out, found := butane.Translate(in)

@@ -7,6 +7,8 @@ import (
 	"path"
 	"slices"
 
+	"go.yaml.in/yaml/v3"
+
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
@@ -39,6 +41,11 @@ type Result struct {
 	// AsWritten are the documents before any patch, where a finding keeps the build from being made; documents with a
 	// fatal finding of their own are left out. They are good for finding what else is wrong, and for nothing more.
 	AsWritten []Document
+	// Parsed are the trees of Butane documents that no patch touched and that this build had to parse, by the documents'
+	// keys: parsing is most of the cost. A tree says what its document's Source says, with other lines. Do not change it.
+	Parsed map[string]*yaml.Node
+	// Keys are the builder's own, of the documents and of those that a patch deleted; see Learned.
+	Keys []string
 }
 
 // Build builds the directory dir of fsys. Documents are nil where a finding is fatal; a finding that is not comes with
@@ -84,6 +91,13 @@ type builder struct {
 	isolated bool // see merge
 	spent
 	outcomes
+	sharing
+}
+
+// sharing is what a build and its caller need not do twice.
+type sharing struct {
+	parsed map[string]*yaml.Node // see Result.Parsed
+	known  map[string]bool       // see BuildKnowing
 }
 
 // spend counts work, and tells whether there may be more.
@@ -101,9 +115,15 @@ type spent struct{ held, work int }
 
 // Build builds the directory dir of fsys, as the function of that name does.
 func (m *Builder) Build(fsys fs.FS, dir string) (Result, []origin.Finding) {
+	return m.BuildKnowing(fsys, dir, nil)
+}
+
+// BuildKnowing is Build for a caller that knows already what became of documents with these keys: they may come without
+// Source and Origin, where the builder has learned of them and has not seen them.
+func (m *Builder) BuildKnowing(fsys fs.FS, dir string, known map[string]bool) (Result, []origin.Finding) {
 	b := &builder{
 		Builder: m, tree: tree{fs: fsys, reads: map[string]string{}}, files: map[string]*file{}, layersOf: map[string]*layer{},
-		states: map[string]*state{}, outcomes: outcomes{of: map[*step]*outcome{}},
+		states: map[string]*state{}, outcomes: outcomes{of: map[*step]*outcome{}}, sharing: sharing{map[string]*yaml.Node{}, known},
 	}
 	docs := b.walk(path.Clean(dir))
 	var out Result
@@ -111,7 +131,12 @@ func (m *Builder) Build(fsys fs.FS, dir string) (Result, []origin.Finding) {
 		out.Documents = b.build(docs)
 	}
 	if origin.Fatal(b.findings) {
-		return Result{AsWritten: b.asWritten()}, sorted(b.findings)
+		b.known = nil
+		return Result{AsWritten: b.asWritten(), Parsed: b.parsed}, sorted(b.findings)
+	}
+	out.Parsed = b.parsed
+	for _, d := range slices.Concat(docs, b.dropped) {
+		out.Keys = append(out.Keys, d.now())
 	}
 	b.unlisted()
 	for _, f := range sortedKeys(b.reads) {

@@ -159,12 +159,26 @@ func repeated(content, patch *yaml.Node, lists []list) (key string, found bool) 
 // entry is one item of a list that patches merge into. Items within items have both names: `a.service/10-x.conf`.
 type entry struct{ list, name string }
 
-// short is the item's own name.
-func (e entry) short() string {
-	if strings.Contains(e.list, "dropins") {
-		return e.name[strings.LastIndexByte(e.name, '/')+1:]
+// within is the item that the entry is within: the unit of a drop-in, the user of a key.
+func (e entry) within() (entry, bool) {
+	if !strings.Contains(e.list, "units.") && !strings.Contains(e.list, "users.") {
+		return entry{}, false
 	}
-	return e.name
+	holder, _, _ := strings.Cut(e.name, "/")
+	return entry{e.list[:strings.LastIndexByte(e.list, '.')], holder}, true
+}
+
+// short is the word for the entry that people write: its own name, or, of what has a long one, that of its holder.
+func (e entry) short() string {
+	holder, within := e.within()
+	switch {
+	case !within:
+		return e.name
+	case strings.HasSuffix(e.list, "dropins"):
+		return strings.TrimPrefix(e.name, holder.name+"/")
+	default:
+		return holder.name
+	}
 }
 
 // String names the entry without repeating what may be long, such as a key.

@@ -21,6 +21,8 @@ type declared struct {
 	named bool
 	// foreign: it is YAML that is nobody's here; almost: but for its version.
 	foreign, almost bool
+	// rewritten: its tree says some of it in another way than its text.
+	rewritten bool
 }
 
 // file is one file of this build that declares a document.
@@ -43,7 +45,7 @@ func (b *builder) file(from reference) *file {
 		b.add(unreadable(from.at, name, from.written, err))
 		return nil
 	}
-	f := &file{path: name, key: keyOf(name, b.reads[name]), src: src}
+	f := &file{path: name, key: fileKey(name, b.reads[name]), src: src}
 	if hit, ok := b.Builder.declared.get(f.key); ok {
 		f.declared = hit
 	} else {
@@ -61,13 +63,23 @@ func (b *builder) file(from reference) *file {
 	return f
 }
 
-// object is the document as its file has it, in a tree that the caller may change.
-func (f *file) object() *yaml.Node {
-	root := f.root
+// fileKey tells what a file declares from what every other does.
+func fileKey(name, digest string) string { return name + "\x00" + digest }
+
+// take is the document as its file has it, in a tree that the caller may change. held: the tree was there already.
+func (f *file) take() (root *yaml.Node, held bool) {
+	root = f.root
 	f.root = nil
 	if root == nil {
 		_, root = declare(f.path, f.src)
+		return root, false
 	}
+	return root, true
+}
+
+// object is take, settled for patches.
+func (f *file) object() *yaml.Node {
+	root, _ := f.take()
 	text{file: f.path}.settle(root)
 	return root
 }
@@ -144,8 +156,9 @@ func (d *declared) butane(t text, root *yaml.Node) {
 	d.add(t.checkShapes(content, butaneLists)...)
 	d.add(t.checkLists(content, butaneLists, false)...)
 	d.add(t.checkPaths(content)...)
-	d.add(t.localize(content)...)
-	quote(content, "")
+	l := localizer{text: t}
+	d.add(l.walk(content)...)
+	d.rewritten = quote(content, "") || l.changed
 }
 
 // ignition checks what kustomize would trip over. Ignition 2 lets a path stand twice; it cannot be patched, see merge.

@@ -34,6 +34,8 @@ type built struct {
 	deleted  bool
 	findings []origin.Finding
 	facts    []fact
+	// brief: the document has neither source nor origin, see Learn.
+	brief bool
 }
 
 // fact is what one step did to one document, for the steps' outcomes.
@@ -69,8 +71,8 @@ type state struct {
 
 // evaluate takes one document through its steps.
 func (b *builder) evaluate(d *document) (out *built) {
-	key := keyOf(d.now(), d.name())
-	if hit, ok := b.documents.get(key); ok {
+	key := d.now()
+	if hit, ok := b.documents.get(key); ok && b.enough(hit) {
 		return hit
 	}
 	defer func() {
@@ -82,11 +84,7 @@ func (b *builder) evaluate(d *document) (out *built) {
 		b.before(d.name())
 	}
 	if len(d.uses) == 0 {
-		out = &built{}
-		made, err := b.unwrap(d.file, d.file.object(), d.name(), sources{d.path}, false)
-		if out.document = made; err != nil {
-			out.findings = append(out.findings, fatal(origin.Pos{File: d.path}, "kustomize", "%v", err))
-		}
+		out = d.asItIs(b)
 	} else {
 		out = b.run(d, len(d.uses)).finish()
 	}
@@ -95,6 +93,19 @@ func (b *builder) evaluate(d *document) (out *built) {
 		weight += len(p) + 80
 	}
 	b.documents.put(key, out, weight)
+	return out
+}
+
+// asItIs makes a document that no step touches. Its text is good as it stands, and so is its tree.
+func (d *document) asItIs(b *builder) *built {
+	out := &built{}
+	root, held := d.file.take()
+	made, err := b.unwrap(root, unwrapping{file: d.file, name: d.name(), from: sources{d.path}})
+	if out.document = made; err != nil {
+		out.findings = append(out.findings, fatal(origin.Pos{File: d.path}, "kustomize", "%v", err))
+	} else if held && made.Kind == Butane {
+		b.parsed[made.Key] = d.about.content(root)
+	}
 	return out
 }
 
@@ -193,7 +204,7 @@ func (s *state) finish() *built {
 		return f.what == removed && back
 	})
 	var err error
-	if out.document, err = s.b.unwrap(d.file, s.root, d.name(), s.from, true); err != nil {
+	if out.document, err = s.b.unwrap(s.root, unwrapping{file: d.file, name: d.name(), from: s.from, changed: true}); err != nil {
 		out.findings = append(out.findings, fatal(origin.Pos{File: d.path}, "kustomize", "%v", err))
 	}
 	return out

@@ -120,7 +120,7 @@ func TestABombIsRefused(t *testing.T) {
 		"patches for all, many of them": {patches(700, 700), "too-large"},
 	} {
 		start := time.Now()
-		built, found := (&Builder{less: 32 << 20}).Build(bomb.repo, "o")
+		built, found := (&Builder{less: 8 << 20}).Build(bomb.repo, "o")
 		if len(built.Documents) > 0 || !slices.ContainsFunc(found, func(f origin.Finding) bool { return f.Rule == bomb.rule && f.At.File != "" }) {
 			t.Errorf("%s: %d documents, %.300v", name, len(built.Documents), found)
 		}

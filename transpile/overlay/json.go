@@ -103,7 +103,7 @@ func (p *body) readValue(t text, n *yaml.Node, op *operation) bool {
 		if p.about.kind == Butane {
 			switch {
 			case v.Kind == yaml.ScalarNode && (isLocal(last) || areLocal(parent)):
-				p.add(t.localizeOne(v)...)
+				p.add((&localizer{text: t}).one(v)...)
 			case v.Kind == yaml.SequenceNode && areLocal(last):
 				p.add(t.localize(mapping(str(last), v))...)
 			default:

@@ -163,7 +163,7 @@ func kindNames() string {
 
 // verbatim are the keys whose values Butane reads as numbers or booleans. Every other plain scalar that YAML would
 // take for a number, boolean or date is quoted before kustomize sees it, so that `inline: 0644` stays that text.
-var verbatim = setOf("dir_mode file_mode gid http_total id mode number size_mib spares start_mib threshold uid " +
+var verbatim = setOf("dir_mode file_mode gid http_response_headers http_total id mode number size_mib spares start_mib threshold uid " +
 	"discard enabled fips hard mask needs_network no_create_home no_log_init no_user_group overwrite resize should_exist " +
 	"system tpm2 wipe_filesystem wipe_partition_entry wipe_table wipe_volume with_mount_unit")
 

@@ -117,28 +117,30 @@ func fingerprint(n *yaml.Node) string {
 }
 
 // quote keeps the text of every scalar that is not meant as a number or boolean through the conversions to JSON that
-// some patches cause.
-func quote(n *yaml.Node, key string) {
+// some patches cause. It tells whether it changed anything.
+func quote(n *yaml.Node, key string) (changed bool) {
 	switch n.Kind {
 	case yaml.ScalarNode:
 		switch n.Tag {
 		case "!!int", "!!float", "!!bool", "!!timestamp":
 			if !verbatim[key] {
 				n.Tag, n.Style = "!!str", yaml.DoubleQuotedStyle
+				return true
 			}
 		}
 	case yaml.MappingNode:
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			quote(n.Content[i+1], n.Content[i].Value)
+			changed = quote(n.Content[i+1], n.Content[i].Value) || changed
 		}
 	case yaml.SequenceNode:
 		if key == "should_exist" { // of kernel_arguments: text; of users and groups it is no list
 			key = ""
 		}
 		for _, c := range n.Content {
-			quote(c, key)
+			changed = quote(c, key) || changed
 		}
 	}
+	return changed
 }
 
 // isLocal tells whether a key of a Butane document names a file of the repository.
@@ -150,6 +152,17 @@ func areLocal(key string) bool { return key == "ssh_authorized_keys_local" }
 // localize makes every reference to a file relative to the repository's root, so that a base and an overlay each mean
 // a file beside themselves.
 func (t text) localize(n *yaml.Node) []origin.Finding {
+	l := localizer{text: t}
+	return l.walk(n)
+}
+
+// localizer does so, and notes whether any reference was something else.
+type localizer struct {
+	text
+	changed bool
+}
+
+func (t *localizer) walk(n *yaml.Node) []origin.Finding {
 	var out []origin.Finding
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -157,26 +170,26 @@ func (t text) localize(n *yaml.Node) []origin.Finding {
 			k, v := n.Content[i], n.Content[i+1]
 			switch {
 			case isLocal(k.Value) && v.Kind == yaml.ScalarNode:
-				out = append(out, t.localizeOne(v)...)
+				out = append(out, t.one(v)...)
 			case areLocal(k.Value) && v.Kind == yaml.SequenceNode:
 				for _, c := range v.Content {
 					if c.Kind == yaml.ScalarNode {
-						out = append(out, t.localizeOne(c)...)
+						out = append(out, t.one(c)...)
 					}
 				}
 			default:
-				out = append(out, t.localize(v)...)
+				out = append(out, t.walk(v)...)
 			}
 		}
 	case yaml.SequenceNode:
 		for _, c := range n.Content {
-			out = append(out, t.localize(c)...)
+			out = append(out, t.walk(c)...)
 		}
 	}
 	return out
 }
 
-func (t text) localizeOne(v *yaml.Node) []origin.Finding {
+func (t *localizer) one(v *yaml.Node) []origin.Finding {
 	if v.Tag == "!!null" { // a patch that removes the entry
 		return nil
 	}
@@ -184,6 +197,7 @@ func (t text) localizeOne(v *yaml.Node) []origin.Finding {
 	if v.Value == "" || path.IsAbs(v.Value) || full == ".." || strings.HasPrefix(full, "../") || strings.ContainsAny(v.Value, "\\\x00\n") {
 		return []origin.Finding{fatal(t.pos(v), "local-path", "%q is not a file of this repository; name it relative to this document's directory", v.Value)}
 	}
+	t.changed = t.changed || v.Value != full
 	v.Value = full
 	return nil
 }

@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -155,17 +156,12 @@ func gone(before, after map[entry]*yaml.Node) []entry {
 		}
 	}
 	sortEntries(out)
-	var kept []entry
-	for _, e := range out {
-		within := false
-		for _, k := range kept {
-			within = within || strings.HasPrefix(e.list, k.list+".") && strings.HasPrefix(e.name, k.name+"/")
-		}
-		if !within {
-			kept = append(kept, e)
-		}
-	}
-	return kept
+	return slices.DeleteFunc(out, func(e entry) bool {
+		holder, within := e.within()
+		_, was := before[holder]
+		_, left := after[holder]
+		return within && was && !left
+	})
 }
 
 // placeOf is the deepest place of the patch on the way to an entry's list.

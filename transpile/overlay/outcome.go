@@ -3,7 +3,6 @@ package overlay
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
@@ -104,8 +103,9 @@ func (l *layer) lost(losses []loss, used map[string]bool) (out []origin.Finding)
 
 // acknowledges tells by which word a layer says that an entry may disappear.
 func (l *layer) acknowledges(e entry) (string, bool) {
+	holder, _ := e.within()
 	for _, name := range l.removes {
-		if name == "*" || name == e.name || name == e.short() || strings.HasPrefix(e.name, name+"/") && strings.Count(e.list, ".") > 1 {
+		if name == "*" || name == e.name || name == e.short() || name == holder.name {
 			return name, true
 		}
 	}

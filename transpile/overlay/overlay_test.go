@@ -9,8 +9,6 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"sigs.k8s.io/kustomize/kyaml/openapi"
-
 	"github.com/bunsen-os/bunsen/transpile/overlay"
 )
 
@@ -60,25 +58,6 @@ func TestMarkersAndWrapperLeaveNoTrace(t *testing.T) {
 		if strings.Contains(got, trace) {
 			t.Errorf("%q is left in\n%s", trace, got)
 		}
-	}
-}
-
-// A schema of another build in the process must not change how lists merge here.
-func TestABuildUnderAPoisonedSchemaIsRight(t *testing.T) {
-	repo := files(
-		"o/kustomization.yaml", "resources: [../b/a.bu]\npatches: [{path: a.bu}]\n",
-		"o/a.bu", "storage:\n  files:\n    - path: /etc/b\n", "b/a.bu", file("/etc/a", "x"))
-	want := one(t, repo)
-	poison := `{"definitions": {"x": {"type": "object", "properties": {"spec": {"type": "object", "properties": {"storage": {"type": "object"}}}},
-		"x-kubernetes-group-version-kind": [{"group": "butane.bunsen.dev", "version": "v1alpha1", "kind": "Butane"}]}}}`
-	if err := openapi.AddSchema([]byte(poison)); err != nil {
-		t.Fatal(err)
-	}
-	if got := one(t, repo); got != want {
-		t.Errorf("after the poison:\n%s\nbefore:\n%s", got, want)
-	}
-	if !strings.Contains(want, "/etc/a") || !strings.Contains(want, "/etc/b") {
-		t.Errorf("the patch replaced the base's list:\n%s", want)
 	}
 }
 
@@ -170,24 +149,4 @@ func TestWhatKustomizeRefusesIsAFinding(t *testing.T) {
 		}
 	}
 	one(t, files("o/a.bu", file("/etc/a", "x")))
-}
-
-// Whatever a repository holds, a build ends in documents or in findings.
-func FuzzBuild(f *testing.F) {
-	f.Add("resources: [a.bu]\n", file("/etc/a", "x"), "storage:\n  files: [{path: /etc/a}]\n")
-	f.Add("resources: [a.bu]\npatches: [{path: p.bu, target: {name: a}}]\n", file("/etc/a", "x"), "[{op: add, path: /x, value: 1}]")
-	f.Add("patches: [{target: {kind: MachineConfig}, patch: 'a: b'}]\n", "kind: MachineConfig", "$patch: delete\n")
-	f.Fuzz(func(t *testing.T, kustomization, document, patch string) {
-		built, found := overlay.Build(files("o/kustomization.yaml", kustomization, "o/a.bu", document, "o/p.bu", patch), "o")
-		for _, d := range built.Documents {
-			if bytes.Contains(d.Source, []byte("__bunsen_origin:")) {
-				t.Errorf("markers are left in\n%s", d.Source)
-			}
-		}
-		for _, p := range found {
-			if strings.HasPrefix(p.At.File, "/") || strings.Contains(p.At.File, "..") {
-				t.Errorf("a finding points outside: %v", p)
-			}
-		}
-	})
 }

@@ -133,6 +133,9 @@ func firstAlias(fs []origin.Finding) []origin.Finding {
 func (t text) strict(n *yaml.Node, depth int, left *int) []origin.Finding {
 	*left--
 	n.HeadComment, n.LineComment, n.FootComment, n.Anchor = "", "", "", ""
+	if n.Style&yaml.FoldedStyle != 0 { // written again, folded text may come out otherwise
+		n.Style = n.Style&^yaml.FoldedStyle | yaml.LiteralStyle
+	}
 	if depth > maxDepth {
 		return []origin.Finding{fatal(t.pos(n), "too-deep", "nested more than %d levels deep", maxDepth)}
 	}

@@ -1,6 +1,7 @@
 package overlay
 
 import (
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -253,12 +254,7 @@ func (p *body) findDeletions(t text, content *yaml.Node) {
 	}
 }
 
-// meant tells whether the patch deletes an entry, or the item that the entry is within, by its name.
+// meant tells whether the patch deletes an entry by its name.
 func (p *body) meant(e entry) bool {
-	for _, d := range p.deletions {
-		if d.entry == e || strings.HasPrefix(e.list, d.entry.list+".") && strings.HasPrefix(e.name, d.entry.name+"/") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.deletions, func(d deletion) bool { return d.entry == e })
 }

@@ -5,12 +5,30 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
+	"strconv"
 	"strings"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
+
+// Keeping is a file system that keeps what it has read, so that nobody reads or sums it twice.
+type Keeping interface {
+	// Kept returns a file's contents, which nobody may change, and their sha256 in hex.
+	Kept(file string) ([]byte, string, error)
+}
+
+// contents of a file, and their digest.
+func contents(fsys fs.FS, file string) ([]byte, string, error) {
+	if k, ok := fsys.(Keeping); ok {
+		return k.Kept(file)
+	}
+	src, err := fs.ReadFile(fsys, file)
+	if err != nil {
+		return nil, "", err
+	}
+	return src, sum(src), nil
+}
 
 // Digest returns the sha256, in hex, of a file's contents, or of a directory's listing.
 func Digest(fsys fs.FS, name string) (string, error) {
@@ -25,11 +43,11 @@ func Digest(fsys fs.FS, name string) (string, error) {
 		}
 		return sum([]byte(strings.Join(names, "\n"))), nil
 	}
-	src, err := fs.ReadFile(fsys, name)
+	_, digest, err := contents(fsys, name)
 	if err != nil {
 		return "", fmt.Errorf("reading %q: %w", name, err)
 	}
-	return sum(src), nil
+	return digest, nil
 }
 
 // listing returns the names in a directory in lexical order, directories with a slash.
@@ -55,12 +73,12 @@ func sum(b []byte) string {
 
 // keyOf is a digest of words.
 func keyOf(words ...string) string {
-	h := sha256.New()
+	var b []byte
 	for _, w := range words {
-		fmt.Fprintf(h, "%d:", len(w))
-		_, _ = io.WriteString(h, w)
+		b = strconv.AppendInt(b, int64(len(w)), 10)
+		b = append(append(b, ':'), w...)
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return sum(b)
 }
 
 // tooLarge is a file's size, where it is more than is read.
@@ -105,14 +123,7 @@ type tree struct {
 
 // read returns a file's contents and notes that the build depends on it.
 func (t *tree) read(file string) ([]byte, error) {
-	f, err := t.fs.Open(file)
-	if err != nil {
-		return nil, err
-	}
-	src, err := readAll(f)
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
+	src, digest, err := readFile(t.fs, file)
 	if err != nil {
 		return nil, err
 	}
@@ -122,24 +133,23 @@ func (t *tree) read(file string) ([]byte, error) {
 	if t.bytes > maxBytes {
 		return nil, fmt.Errorf("the build reads more than %d bytes, which is too much", maxBytes)
 	}
-	t.reads[file] = sum(src)
+	t.reads[file] = digest
 	return src, nil
 }
 
-func readAll(f fs.File) ([]byte, error) {
-	info, err := f.Stat()
+func readFile(fsys fs.FS, file string) (src []byte, digest string, err error) {
+	info, err := fs.Stat(fsys, file)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, "", err
 	case info.IsDir():
-		return nil, errDirectory
+		return nil, "", errDirectory
 	case info.Size() > maxFileBytes:
-		return nil, tooLarge(info.Size())
+		return nil, "", tooLarge(info.Size())
 	}
-	src := make([]byte, info.Size())
-	n, err := io.ReadFull(f, src)
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = nil
+	src, digest, err = contents(fsys, file)
+	if len(src) > maxFileBytes { // it grew
+		return nil, "", tooLarge(len(src))
 	}
-	return src[:n], err
+	return src, digest, err
 }

@@ -12,18 +12,33 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// unwrap makes the document of an object: what it says, and where each leaf of it comes from. changed: it is no more as
-// its file has it.
-func (t *tree) unwrap(f *file, root *yaml.Node, name string, from sources, changed bool) (Document, error) {
-	d := Document{Name: name, Kind: f.about.kind, File: f.path, Origin: origin.Map{At: map[string]origin.Pos{"$": {File: f.path, Line: 1}}}}
+// unwrapping says which document an object is.
+type unwrapping struct {
+	file *file
+	name string
+	from sources
+	// changed: it is no more as its file has it, and settled.
+	changed bool
+}
+
+// verbatim tells whether the file's own text says what the document says.
+func (u unwrapping) verbatim() bool {
+	kind := u.file.about.kind
+	return !u.changed && (kind == Ignition || kind == Butane && !u.file.rewritten)
+}
+
+// unwrap makes the document of an object: what it says, and where each leaf of it comes from.
+func (t *tree) unwrap(root *yaml.Node, u unwrapping) (Document, error) {
+	f := u.file
+	d := Document{Name: u.name, Kind: f.about.kind, File: f.path, Origin: origin.Map{At: map[string]origin.Pos{"$": {File: f.path, Line: 1}}}}
 	if f.about.plain {
 		root = f.about.content(root)
 	}
-	p := places{from, d.Origin.At}
+	p := places{u.from, u.changed, d.Origin.At}
 	p.note(root, "$")
 	d.Origin.Files = t.filesOf(d)
 	var err error
-	if d.Source = f.src; changed || f.about.kind != Ignition {
+	if d.Source = f.src; !u.verbatim() {
 		d.Source, err = encode(root)
 	}
 	d.Key = d.key()
@@ -63,8 +78,9 @@ func (t *tree) filesOf(d Document) []origin.File {
 
 // places notes where a document's entries come from.
 type places struct {
-	from sources
-	at   map[string]origin.Pos
+	from    sources
+	settled bool // see settle; otherwise a value's place is its key's
+	at      map[string]origin.Pos
 }
 
 // note does so for everything below n, whose path is at.
@@ -74,7 +90,11 @@ func (p places) note(n *yaml.Node, at string) {
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			k, v := n.Content[i], n.Content[i+1]
 			child := at + "." + k.Value
-			p.one(child, v)
+			if p.settled {
+				p.one(child, v)
+			} else {
+				p.one(child, k)
+			}
 			p.note(v, child)
 		}
 		if _, ok := p.at[at]; !ok {

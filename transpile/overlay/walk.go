@@ -59,6 +59,23 @@ type identity struct {
 type gathered struct {
 	docs []*document
 	ids  map[identity]*document
+	// named are those that ever had a name.
+	named map[identity][]*document
+}
+
+func newGathered() *gathered {
+	return &gathered{ids: map[identity]*document{}, named: map[identity][]*document{}}
+}
+
+// add adds a document with all its names.
+func (g *gathered) add(d *document) {
+	g.docs = append(g.docs, d)
+	g.ids[identity{d.about.kind, d.name()}] = d
+	for i, name := range d.names {
+		if !slices.Contains(d.names[:i], name) {
+			g.named[identity{d.about.kind, name}] = append(g.named[identity{d.about.kind, name}], d)
+		}
+	}
 }
 
 // walk finds all documents of a directory and the steps that each of them takes.
@@ -68,7 +85,7 @@ func (b *builder) walk(dir string) []*document {
 	if l == nil {
 		return nil
 	}
-	all := &gathered{ids: map[identity]*document{}}
+	all := newGathered()
 	if l.component {
 		b.add(fatal(origin.Pos{File: l.file}, "kustomization", "a component is no directory of its own: list it under components of a kustomization"))
 		return nil
@@ -136,7 +153,7 @@ func (w *walker) resource(r reference, all *gathered) {
 	}
 	if w.files[r.path] == nil && !r.isFile && w.isDir(r) {
 		if sub := w.directory(r, false); sub != nil {
-			own := &gathered{ids: map[identity]*document{}}
+			own := newGathered()
 			w.gather(sub, own)
 			for _, d := range own.docs {
 				w.join(d, r, all)
@@ -212,8 +229,7 @@ func (w *walker) join(d *document, r reference, all *gathered) {
 	id := identity{d.about.kind, d.name()}
 	other, twice := all.ids[id]
 	if !twice {
-		all.ids[id] = d
-		all.docs = append(all.docs, d)
+		all.add(d)
 		return
 	}
 	files := []string{other.path, d.path}
@@ -227,10 +243,12 @@ func (w *walker) join(d *document, r reference, all *gathered) {
 
 // renew takes out documents that are gone, and names all others anew.
 func (g *gathered) renew() {
-	g.docs = slices.DeleteFunc(g.docs, func(d *document) bool { return d.gone })
-	clear(g.ids)
-	for _, d := range g.docs {
-		g.ids[identity{d.about.kind, d.name()}] = d
+	docs := g.docs
+	*g = *newGathered()
+	for _, d := range docs {
+		if !d.gone {
+			g.add(d)
+		}
 	}
 }
 
@@ -277,7 +295,11 @@ type miss struct {
 // meant returns the documents that a selector may mean.
 func (w *walker) meant(s *selector, all *gathered) []*document {
 	var out []*document
-	for _, d := range all.docs {
+	docs := all.docs
+	if s.name != "" && regexp.QuoteMeta(s.name) == s.name {
+		docs = all.named[identity{s.about.kind, s.name}]
+	}
+	for _, d := range docs {
 		if s.means(d) {
 			out = append(out, d)
 		}

@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -376,11 +377,10 @@ func comparable(repo fs.FS, dir string) bool {
 	return true
 }
 
+var cases = flag.Int("cases", 60, "how many random repositories are built; a change to how layers are gone through deserves thousands")
+
 func TestRandomRepositoriesBuildAsThroughKustomizeAtOnce(t *testing.T) {
-	built, all := 0, 150
-	if testing.Short() {
-		all = 40
-	}
+	built, all := 0, *cases
 	for seed := range all {
 		r := &random{Rand: rand.New(rand.NewPCG(uint64(seed), 7)), repo: fstest.MapFS{}}
 		r.layer("o", 3)

@@ -1,0 +1,74 @@
+package policy_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/policy"
+)
+
+// head is a config with more in its section `ignition` than the version.
+func head(t *testing.T, more string) machineconfig.Config {
+	t.Helper()
+	if more != "" {
+		more = "," + more
+	}
+	c, err := machineconfig.Parse(mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"` + more + `}}`)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestWhatAConfigTellsIgnitionIsForNewNodes covers the section `ignition`, which a running node reads no more.
+func TestWhatAConfigTellsIgnitionIsForNewNodes(t *testing.T) {
+	const merge = `"config":{"merge":[{"source":"data:,%7B%7D"}]}`
+	for sentence, c := range map[string]struct{ from, to, want string }{
+		"a config that is merged":                {"", merge, "added config.merge"},
+		"one that is merged no more":             {merge, "", "removed config.merge"},
+		"the same one in another encoding":       {merge, `"config":{"merge":[{"source":"data:;base64,e30="}]}`, ""},
+		"a config in place of this one":          {"", `"config":{"replace":{"source":"data:,%7B%7D"}}`, "added config.replace"},
+		"an authority":                           {"", `"security":{"tls":{"certificateAuthorities":[{"source":"data:,x"}]}}`, "added security.tls"},
+		"another proxy":                          {`"proxy":{"httpProxy":"http://a"}`, `"proxy":{"httpProxy":"http://b"}`, "changed proxy"},
+		"hosts without a proxy in another order": {`"proxy":{"noProxy":["a","b"]}`, `"proxy":{"noProxy":["b","a"]}`, ""},
+		"a timeout":                              {"", `"timeouts":{"httpTotal":9}`, "added timeouts"},
+		"several at once, in lexical order":      {merge, `"timeouts":{"httpTotal":9},"proxy":{"noProxy":["a"]}`, "removed config.merge, added proxy, added timeouts"},
+		"a config that says nothing of the kind": {"", "", ""},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			from, to := head(t, c.from), head(t, c.to)
+			var got, fields []string
+			for _, x := range policy.Compare(from, to) {
+				got = append(got, fmt.Sprintf("%s %s", x.Verb, x.Name))
+				fields = append(fields, "ignition "+x.Name)
+				if x.Kind != policy.KindIgnition {
+					t.Errorf("kind %s", x.Kind)
+				}
+			}
+			if strings.Join(got, ", ") != c.want {
+				t.Errorf("changes are %q, want %s", got, c.want)
+			}
+			later := policy.NewNodesOnly(from, to)
+			if refusals(t, later) != strings.Join(fields, ", ") {
+				t.Errorf("for new nodes only are %v, want %v", later, fields)
+			}
+			for _, r := range later {
+				if !strings.HasPrefix(r.Why, "existing nodes will not get this: ") {
+					t.Errorf("%s: %s", r.Field, r.Why)
+				}
+			}
+			d := policy.Decide(from, to, policy.Default())
+			if summary(d) != "None; none" || len(d.Items) != len(fields) {
+				t.Errorf("it costs %s, with %d items", summary(d), len(d.Items))
+			}
+			if r := policy.Refuse(from, to, policy.Overrides{}); len(r) > 0 {
+				t.Errorf("it is refused: %v", r)
+			}
+		})
+	}
+}
