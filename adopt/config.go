@@ -69,7 +69,7 @@ func (a judge) machineConfig(i int) {
 		c.spec.OSImageURL, c.spec.ExtensionsImage = "", ""
 	}
 	a.out.Objects[i].Pool = role
-	a.documents[role] = append(a.documents[role], author{a.adoption}.express(c)...)
+	a.documents[role] = append(a.documents[role], author(a).express(c)...)
 }
 
 // decode reads an object as a MachineConfig, and lists the fields that a MachineConfig does not have.

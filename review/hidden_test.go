@@ -85,7 +85,8 @@ func TestWhatIsMarkedIsNotPrinted(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			a := &txtar.Archive{Files: []txtar.File{
-				{Name: "base/pools/worker/10-a.bu", Data: []byte(doc + "hunter1\n")}, {Name: "head/pools/worker/10-a.bu", Data: []byte(doc + "hunter2\n")},
+				{Name: "base/pools/worker/10-a.bu", Data: []byte(doc + "hunter1\n")},
+				{Name: "head/pools/worker/10-a.bu", Data: []byte(doc + "hunter2\n")},
 				{Name: c.file, Data: []byte(c.cluster)},
 			}}
 			for _, text := range printed(t, compared(t, a)) {

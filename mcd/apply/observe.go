@@ -19,9 +19,12 @@ func Accounts(ctx context.Context, h host.Host) (host.Accounts, error) {
 		at   string
 		into *[]byte
 	}{
-		{host.PasswdPath, &f.Passwd}, {host.GroupPath, &f.Group},
-		{"/usr/lib/passwd", &f.ImagePasswd}, {"/usr/lib/group", &f.ImageGroup},
-		{"/etc/login.defs", &f.LoginDefs}, {"/etc/default/useradd", &f.UserAdd},
+		{host.PasswdPath, &f.Passwd},
+		{host.GroupPath, &f.Group},
+		{"/usr/lib/passwd", &f.ImagePasswd},
+		{"/usr/lib/group", &f.ImageGroup},
+		{"/etc/login.defs", &f.LoginDefs},
+		{"/etc/default/useradd", &f.UserAdd},
 		{host.AccountsPath, &f.Records},
 	} {
 		contents, err := h.Files.Read(part.at)

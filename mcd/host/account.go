@@ -51,8 +51,12 @@ func (u User) Difference(was User) string {
 	}
 	var parts []string
 	for _, f := range []struct{ name, was, is string }{
-		{"uid", fmt.Sprint(was.UID), fmt.Sprint(u.UID)}, {"gid", fmt.Sprint(was.GID), fmt.Sprint(u.GID)},
-		{"home", was.Home, u.Home}, {"shell", was.Shell, u.Shell}, {"groups", was.Groups, u.Groups}, {"comment", was.Gecos, u.Gecos},
+		{"uid", fmt.Sprint(was.UID), fmt.Sprint(u.UID)},
+		{"gid", fmt.Sprint(was.GID), fmt.Sprint(u.GID)},
+		{"home", was.Home, u.Home},
+		{"shell", was.Shell, u.Shell},
+		{"groups", was.Groups, u.Groups},
+		{"comment", was.Gecos, u.Gecos},
 	} {
 		if f.was != f.is {
 			parts = append(parts, fmt.Sprintf("%s was %s", f.name, orNone(f.was)))

@@ -185,8 +185,10 @@ func TestAppendingNeverGrowsAFile(t *testing.T) {
 		to   plan.Named
 		want string
 	}{
-		{appended("rendered-a", "one"), "pool example.org\none\n"}, {appended("rendered-b", "two"), "pool example.org\ntwo\n"},
-		{ignition(t, "rendered-c", files(at)), "x"}, {appended("rendered-d", "one"), "pool example.org\none\n"},
+		{appended("rendered-a", "one"), "pool example.org\none\n"},
+		{appended("rendered-b", "two"), "pool example.org\ntwo\n"},
+		{ignition(t, "rendered-c", files(at)), "x"},
+		{appended("rendered-d", "one"), "pool example.org\none\n"},
 		{ignition(t, "rendered-e", files("/etc/b")), "pool example.org\n"},
 	} {
 		bring(t, m, from, step.to)

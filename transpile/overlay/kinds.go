@@ -144,14 +144,6 @@ func (a about) content(root *yaml.Node) *yaml.Node {
 	return n
 }
 
-// document is how a path into the object reads for whoever wrote it.
-func (a about) path(words ...string) string {
-	if a.plain && len(words) > 0 && words[0] == a.under {
-		words = words[1:]
-	}
-	return strings.Join(append([]string{"$"}, words...), ".")
-}
-
 // kindNames lists all kinds for a message.
 func kindNames() string {
 	names := make([]string, len(kinds))

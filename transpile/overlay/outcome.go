@@ -44,7 +44,9 @@ func (b *outcomes) note(d *document, made *built) {
 		case deleted:
 			o.deletions[was] = true
 		case missing:
-			o.deletions[was] = o.deletions[was]
+			if !o.deletions[was] { // another document may have it
+				o.deletions[was] = false
+			}
 		case removed:
 			o.removed = append(o.removed, loss{f, d.name()})
 		}

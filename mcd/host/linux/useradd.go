@@ -96,8 +96,12 @@ func userArgs(is, want host.User) (tool string, args []string) {
 		}
 	}
 	for _, f := range []struct{ flag, is, want string }{
-		{"--uid", strconv.Itoa(is.UID), strconv.Itoa(want.UID)}, {"--gid", strconv.Itoa(is.GID), strconv.Itoa(want.GID)},
-		{"--comment", is.Gecos, want.Gecos}, {home, is.Home, want.Home}, {"--shell", is.Shell, want.Shell}, {"--groups", is.Groups, want.Groups},
+		{"--uid", strconv.Itoa(is.UID), strconv.Itoa(want.UID)},
+		{"--gid", strconv.Itoa(is.GID), strconv.Itoa(want.GID)},
+		{"--comment", is.Gecos, want.Gecos},
+		{home, is.Home, want.Home},
+		{"--shell", is.Shell, want.Shell},
+		{"--groups", is.Groups, want.Groups},
 	} {
 		if f.is != f.want || !is.There && f.want != "" {
 			args = append(args, f.flag, f.want)
