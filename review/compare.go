@@ -74,10 +74,11 @@ func (d differ) pool(name string, from, to Pool, t terms) PoolChange {
 	pairs := look(decision.Items, from, to)
 	hideCopies(pairs)
 	for i, c := range decision.Items {
+		at, attributes := placesOf(c.Change, from, to)
 		diff, parts := d.difference(pairs[i])
 		out.Items = append(out.Items, Item{
 			Kind: string(c.Kind), Path: c.Name, Change: string(c.Verb), Parts: parts,
-			Actions: actions(c.Actions), Why: c.Why, Origin: origin(c.Change, from, to), Origins: origins(c.Change, from, to), Diff: diff,
+			Actions: actions(c.Actions), Why: c.Why, Origin: at, Origins: attributes, Diff: diff,
 		})
 	}
 	findRenames(out.Items, pairs)
@@ -133,31 +134,38 @@ func origin(c policy.Change, from, to Pool) string {
 	return strings.Join(places, ", ")
 }
 
-// origins are the places of the attributes that changed, where these are not all on one line.
-func origins(c policy.Change, from, to Pool) map[string]string {
+// placesOf says where the repository sets what changed: the one line of all attributes that did, or where the item begins
+// with a place for each attribute.
+func placesOf(c policy.Change, from, to Pool) (at string, attributes map[string]string) {
+	at = origin(c, from, to)
 	if c.Verb != policy.Changed || len(listOf(c.Kind, from.Config))+len(listOf(c.Kind, to.Config)) > 0 {
-		return nil // Origin has the place of the whole, or of each
+		return at, nil // the place of the whole, or of each
 	}
-	attributes := func(p Pool) []lineage.Attribute {
+	written := func(p Pool) []lineage.Attribute {
 		if p.Lineage == nil {
 			return nil
 		}
 		item, _ := p.Lineage(c.Kind, c.Name)
 		return item.Attributes
 	}
-	was, is := attributes(from), attributes(to)
-	out, places := map[string]string{}, map[string]bool{}
-	for _, a := range is {
-		same := slices.ContainsFunc(was, func(o lineage.Attribute) bool { return o.Name == a.Name && o.Value == a.Value })
+	was, attributes, places := written(from), map[string]string{}, map[string]bool{}
+	for _, a := range written(to) {
+		same := slices.ContainsFunc(was, func(o lineage.Attribute) bool { return unnumbered(o.Name) == unnumbered(a.Name) && o.Value == a.Value })
 		if place := a.At.String(); !same && place != "" {
-			out[a.Name], places[place] = place, true
+			attributes[a.Name], places[place] = place, true
 		}
 	}
-	if len(places) < 2 {
-		return nil
+	if len(places) > 1 {
+		return at, attributes
 	}
-	return out
+	for place := range places {
+		at = place
+	}
+	return at, nil
 }
+
+// unnumbered is an attribute's name without its place in a list, which others move.
+func unnumbered(name string) string { return strings.TrimRight(name, "0123456789") }
 
 // listOf is what a kind lists, nil for kinds of another sort.
 func listOf(kind policy.ChangeKind, c machineconfig.Config) []string {
