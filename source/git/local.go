@@ -32,7 +32,13 @@ func (l local) open() (storage.Storer, error) {
 	if !ok {
 		return nil, errors.New("the repository is not made of files")
 	}
-	return filesystem.NewStorage(withoutLocks{fs.Filesystem()}, cache.NewObjectLRUDefault()), nil
+	return reading(withoutLocks{fs.Filesystem()}), nil
+}
+
+// reading opens a repository's files for reading many objects soon: it lists what there is once, and keeps packs open
+// until the storage is garbage. What another process repacks meanwhile is not found any more, which the reader reports.
+func reading(fs billy.Filesystem) *filesystem.Storage {
+	return filesystem.NewStorageWithOptions(fs, cache.NewObjectLRUDefault(), filesystem.Options{ExclusiveAccess: true, KeepDescriptors: true})
 }
 
 // withoutLocks hides the lock files that git makes beside a ref while it writes it: the library would read them as refs.

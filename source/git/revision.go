@@ -9,6 +9,7 @@ import (
 	gogit "github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/storage/filesystem"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -49,7 +50,11 @@ func OpenRevision(ctx context.Context, at At, into string) (source.Tree, error) 
 		return source.Tree{}, unresolved(ctx, repo, at, err)
 	}
 	p := source.Picked{Hash: hash.String(), Ref: refOf(repo, at.Revision)}
-	s, err := newSnapshot(repo.Storer, at.Repository, p)
+	var store objects = repo.Storer
+	if files, ok := repo.Storer.(*filesystem.Storage); ok {
+		store = reading(files.Filesystem())
+	}
+	s, err := newSnapshot(store, at.Repository, p)
 	if err != nil {
 		return source.Tree{}, damaged(ctx, "reading revision "+at.Revision+" of "+at.Repository, err)
 	}
