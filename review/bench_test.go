@@ -81,7 +81,7 @@ func TestOneMemoryForBothSides(t *testing.T) {
 	if again := review.Compare(base, rendering(t, &alone, large(21, "1")).Side("head"), policy.Default()); again.Markdown(review.MarkdownOptions{}) != c.Markdown(review.MarkdownOptions{}) {
 		t.Error("without the memory of base it says something else")
 	}
-	if at := c.Pools[0].Items[0].Origin; at != "pools/master/10-doc.bu:5:7" {
+	if at := c.Pools[0].Items[0].Origin; at != "pools/master/10-doc.bu:8:9" {
 		t.Errorf("the first change is from %q", at)
 	}
 	if _, err := fs.Stat(large(0, "1").FS, "pools/p9/29-doc.bu"); err != nil || len(c.Pools) != 10 {

@@ -35,10 +35,10 @@ func (l local) open() (storage.Storer, error) {
 	return reading(withoutLocks{fs.Filesystem()}), nil
 }
 
-// reading opens a repository's files for reading many objects soon: it lists what there is once, and keeps packs open
-// until the storage is garbage. What another process repacks meanwhile is not found any more, which the reader reports.
+// reading opens a repository's files for reading many objects soon: it keeps packs open until the storage is garbage. What
+// there is, is looked up anew each time, for another process may push or repack meanwhile.
 func reading(fs billy.Filesystem) *filesystem.Storage {
-	return filesystem.NewStorageWithOptions(fs, cache.NewObjectLRUDefault(), filesystem.Options{ExclusiveAccess: true, KeepDescriptors: true})
+	return filesystem.NewStorageWithOptions(fs, cache.NewObjectLRUDefault(), filesystem.Options{KeepDescriptors: true})
 }
 
 // withoutLocks hides the lock files that git makes beside a ref while it writes it: the library would read them as refs.
