@@ -15,6 +15,9 @@ func (c Comparison) callouts(b *strings.Builder, room int) {
 			all = append(all, fmt.Sprintf(format, codes(r.pools), r.text))
 		}
 	}
+	for _, w := range c.Warnings {
+		all = append(all, "⚠ **Warning:** "+prose(w.text()))
+	}
 	for _, level := range []policy.Disruption{policy.Reboot, policy.Drain} {
 		say(func(p PoolChange) []string { return p.because(level, Item.causeMarkdown) }, "⚠ **"+capital(level.String())+" of %s because of** %s")
 	}

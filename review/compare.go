@@ -18,6 +18,10 @@ type Side struct {
 	Commit *Commit
 	// Pools by name.
 	Pools map[string]Pool
+	// Folder of the repository that the side is, "" for all of it: what an undo may touch.
+	Folder string
+	// Warnings of its documents.
+	Warnings []Warning
 	// Overrides say how much running nodes take in place under the MachineConfiguration of this side; head's count.
 	Overrides policy.Overrides
 }
@@ -53,6 +57,7 @@ func Compare(base, head Side, p policy.Policy) Comparison {
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		out.Pools = append(out.Pools, d.pool(name, base.Pools[name], head.Pools[name], terms{p, head.Overrides}))
 	}
+	out.Warnings, out.folder = newWarnings(base.Warnings, head.Warnings), head.Folder
 	out.Undo = undo(out)
 	return out
 }
@@ -106,8 +111,8 @@ func actions(in []policy.Action) []Action {
 	return out
 }
 
-// origin is where head sets the item, or base where it is gone. Lists of arguments have one place for each that changed.
-func origin(c policy.Change, from, to Pool) string {
+// originOf is where head sets the item, or base where it is gone. Lists of arguments have one place for each that changed.
+func originOf(c policy.Change, from, to Pool) string {
 	at := func(p Pool, name string) string {
 		if p.Origin == nil {
 			return ""
@@ -137,7 +142,7 @@ func origin(c policy.Change, from, to Pool) string {
 // placesOf says where the repository sets what changed: the one line of all attributes that did, or where the item begins
 // with a place for each attribute.
 func placesOf(c policy.Change, from, to Pool) (at string, attributes map[string]string) {
-	at = origin(c, from, to)
+	at = originOf(c, from, to)
 	if c.Verb != policy.Changed || len(listOf(c.Kind, from.Config))+len(listOf(c.Kind, to.Config)) > 0 {
 		return at, nil // the place of the whole, or of each
 	}
@@ -176,6 +181,16 @@ func listOf(kind policy.ChangeKind, c machineconfig.Config) []string {
 		return slices.Sorted(slices.Values(c.Extensions))
 	}
 	return nil
+}
+
+// newWarnings leaves out what the base had already, whichever line it stands in now.
+func newWarnings(base, head []Warning) (out []Warning) {
+	for _, w := range head {
+		if !slices.ContainsFunc(base, func(o Warning) bool { return o.Rule == w.Rule && o.Message == w.Message && o.file == w.file }) {
+			out = append(out, w)
+		}
+	}
+	return out
 }
 
 // newNotices leaves out what the base drew already: a review is about the change.

@@ -16,10 +16,49 @@ type Comparison struct {
 	// MachineConfigPools names what changes in them and is in no rendered config: which nodes a pool takes, and how many are
 	// away at once.
 	MachineConfigPools []string `json:"machineConfigPools,omitempty"`
+	// Warnings are those of head's documents that base's did not draw: what `bunsen validate` says of the change.
+	Warnings []Warning `json:"warnings,omitempty"`
 	// Pools of either side, by name; unchanged ones have disruption "none" and no items.
 	Pools []PoolChange `json:"pools"`
 	// Undo is the one line that takes the change back, or words where it is no commit.
 	Undo string `json:"undo,omitempty"`
+
+	// folder as head's Folder.
+	folder string
+}
+
+// Warning is something that may not be meant, and stops nothing.
+type Warning struct {
+	// Rule is a stable name, such as unused-file.
+	Rule string `json:"rule"`
+	// Message says it, and what to do.
+	Message string `json:"message"`
+	// Origin is `file:line:col`, as far as it is known.
+	Origin string `json:"origin,omitempty"`
+
+	file string
+}
+
+// text is the place and what is wrong there.
+func (w Warning) text() string {
+	if w.Origin == "" {
+		return w.Message
+	}
+	return w.Origin + ": " + w.Message
+}
+
+// WithCluster adds what changes in a repository's cluster/ and is in no rendered config, as ComparePolicies and
+// ComparePools name it.
+func (c Comparison) WithCluster(policies, pools []string) Comparison {
+	c.Policy, c.MachineConfigPools = policies, pools
+	c.Undo = undo(c)
+	return c
+}
+
+// WithWarning adds a warning about the comparison itself.
+func (c Comparison) WithWarning(rule, message string) Comparison {
+	c.Warnings = append([]Warning{{Rule: rule, Message: message}}, c.Warnings...)
+	return c
 }
 
 // Commit is what is known of the commit of a side.

@@ -2,6 +2,7 @@ package review
 
 import (
 	"math/rand"
+	"strings"
 	"testing"
 )
 
@@ -66,10 +67,15 @@ func TestTheLineThatUndoes(t *testing.T) {
 		"what runs in a cluster":          {nil, &Commit{Hash: b, Parents: []string{m}}, changed, "put back what main holds, which renders to the same names as before"},
 		"a merge into base":               {&Commit{Hash: a}, &Commit{Hash: b, Parents: []string{a, m}}, changed, "git revert -m 1 bbbbbbbb"},
 		"several commits":                 {&Commit{Hash: a}, &Commit{Hash: b, Parents: []string{m}}, changed, "git restore --source=aaaaaaaa --staged --worktree :/"},
+		"a folder of a larger repository": {&Commit{Hash: a}, &Commit{Hash: b}, changed, "git restore --source=aaaaaaaa --staged --worktree ':/nodes of x'"},
 		"a directory":                     {&Commit{Hash: a}, nil, changed, "put back what main holds, which renders to the same names as before"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := undo(Comparison{Base: "main", BaseCommit: c.base, HeadCommit: c.head, Pools: c.pools}); got != c.want {
+			folder := ""
+			if strings.Contains(sentence, "larger") {
+				folder = "nodes of x"
+			}
+			if got := undo(Comparison{Base: "main", BaseCommit: c.base, HeadCommit: c.head, Pools: c.pools, folder: folder}); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})

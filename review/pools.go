@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -41,13 +42,21 @@ func ComparePools(base, head []mcfgv1.MachineConfigPool) (out []string) {
 			continue // the pool comes or goes, which the comparison tells
 		}
 		if a, b := cmp.Or(was[name].takes, undeclared), cmp.Or(is[name].takes, undeclared); a != b {
-			out = append(out, fmt.Sprintf("%s: the nodes that it takes: %s → %s; a node that it gains or loses takes another config, which may reboot it", name, a, b))
+			out = append(out, fmt.Sprintf("%s"+takes+"%s → %s; a node that it gains or loses takes another config, which may reboot it", name, a, b))
 		}
 		if a, b := cmp.Or(was[name].away, "1"), cmp.Or(is[name].away, "1"); a != b {
 			out = append(out, fmt.Sprintf("%s: nodes away at once: %s → %s", name, a, b))
 		}
 	}
 	return out
+}
+
+// takes is in what ComparePools says where nodes may come or go.
+const takes = ": the nodes that it takes: "
+
+// moves tells whether nodes may change pools.
+func (c Comparison) moves() bool {
+	return slices.ContainsFunc(c.MachineConfigPools, func(line string) bool { return strings.Contains(line, takes) })
 }
 
 // undeclared is what a pool has of which there is no object: the standard pools have selectors of their own.

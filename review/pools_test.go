@@ -57,6 +57,17 @@ func TestOtherNodesInAPoolAreSaidEverywhere(t *testing.T) {
 	}
 }
 
+func TestThatMoreNodesMayBeAwayMovesNone(t *testing.T) {
+	c := Comparison{Version: "1", Base: "a", Head: "b", MachineConfigPools: []string{"gpu: nodes away at once: 1 → 50%"}, Pools: []PoolChange{
+		{Pool: "gpu", From: "rendered-gpu-1", To: "rendered-gpu-1", Disruption: "none"},
+	}}
+	for where, text := range map[string]string{"text": c.Text(Style{}), "Markdown": c.Markdown(MarkdownOptions{}), "summary": c.Summary()} {
+		if strings.Contains(text, "other configs") || !strings.Contains(text, "away at once") {
+			t.Errorf("%s:\n%s", where, text)
+		}
+	}
+}
+
 func TestACommentInPlaceOfAPlanCannotBeBrokenOutOf(t *testing.T) {
 	const nasty = "pools/a.bu:1: ```\n</details>\u202e\x1b[31m\n" + "`````"
 	for _, failing := range []Failing{HeadFails, BaseFails, AllFails} {

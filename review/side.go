@@ -13,6 +13,7 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
+	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
 // Renderings renders trees one after the other, or at once, with one memory for all: the second side of a comparison
@@ -38,6 +39,8 @@ func (r *Renderings) Render(tree source.Tree) (transpile.Result, Rendering) {
 type Rendering struct {
 	// Pools in lexical order.
 	Pools []PoolRendering
+	// Warnings of the tree's documents.
+	Warnings []Warning
 	// Overrides are those of the tree's MachineConfiguration.
 	Overrides policy.Overrides
 	// Err joins what stops pools from rendering; the other pools are there all the same.
@@ -82,6 +85,10 @@ func (j job) run() Rendering {
 	mc, _, err := configuration(j.result)
 	errs := []error{err}
 	out.Overrides = policy.OverridesOf(mc)
+	for _, e := range j.result.Report {
+		at := origin.Pos{File: e.File, Line: e.Line, Column: e.Column}
+		out.Warnings = append(out.Warnings, Warning{Rule: e.Rule, Message: e.Message, Origin: at.String(), file: e.File})
+	}
 	for _, pool := range transpile.AllPools(j.result) {
 		if name, ok := j.known[pool]; ok {
 			out.Pools = append(out.Pools, PoolRendering{Rendered: render.Rendered{Pool: pool, Name: name}})
@@ -152,7 +159,7 @@ func chosen(res transpile.Result, pool string, layers []*mcfgv1.MachineConfig) (
 
 // Side makes a side of a comparison.
 func (r Rendering) Side(name string) Side {
-	s := Side{Name: name, Overrides: r.Overrides, Pools: map[string]Pool{}}
+	s := Side{Name: name, Overrides: r.Overrides, Warnings: r.Warnings, Pools: map[string]Pool{}}
 	for _, p := range r.Pools {
 		s.Pools[p.Rendered.Pool] = Pool{
 			Rendered: p.Rendered.Name, Config: p.Rendered.Config, Origin: p.Origin, Lineage: p.Lineage, Secrets: p.Secrets, Notices: notices(p.Rendered.Notices),

@@ -7,12 +7,22 @@ const maxSummary = 140
 
 // Summary is the comparison in one short line, for a status: `2 changes in 1 pool: gpu drain + reboot`.
 func (c Comparison) Summary() string {
+	warned := ""
+	if n := len(c.Warnings); n > 0 {
+		warned = ", " + count(n, "warning")
+	}
+	return shorten(visible(c.deeds()), maxSummary-len("…")-len(warned)) + warned
+}
+
+func (c Comparison) deeds() string {
 	changed, _ := c.split()
 	if len(changed) == 0 {
-		if len(c.MachineConfigPools) > 0 {
+		switch {
+		case c.moves():
 			return "no rendered change; MachineConfigPools change, so nodes may take other configs"
-		}
-		if len(c.Policy) > 0 {
+		case len(c.MachineConfigPools) > 0:
+			return "no rendered change; how many nodes are away at once changes"
+		case len(c.Policy) > 0:
 			return "no rendered change; the disruption policy changes"
 		}
 		return "no rendered change"
@@ -30,8 +40,7 @@ func (c Comparison) Summary() string {
 	for _, p := range changed {
 		total += len(p.Items)
 	}
-	line := count(total, "change") + " in " + count(len(changed), "pool") + ": " + strings.Join(deeds, "; ")
-	return shorten(visible(line), maxSummary-len("…"))
+	return count(total, "change") + " in " + count(len(changed), "pool") + ": " + strings.Join(deeds, "; ")
 }
 
 // short is what becomes of the pool's nodes, in two or three words.

@@ -21,7 +21,7 @@ func (c Comparison) Text(s Style) string {
 		fmt.Fprintf(&b, "%s\n", s.bold(fmt.Sprintf("pool %s: %s → %s", visible(p.Pool), nameOr(p.From, "(new)"), nameOr(p.To, "(gone)"))))
 	}
 	c.warnings(&b, s)
-	if len(changed) > 0 {
+	if len(changed)+len(c.Warnings) > 0 {
 		b.WriteString("\n")
 	}
 	sections := c.sections()
@@ -77,6 +77,9 @@ func (c Comparison) warnings(b *strings.Builder, s Style) {
 		for _, r := range c.remarks(of) {
 			fmt.Fprintf(b, "%s\n", s.red("! "+visible(strings.NewReplacer("POOLS", enumerate(r.pools), "TEXT", r.text).Replace(format))))
 		}
+	}
+	for _, w := range c.Warnings {
+		fmt.Fprintf(b, "%s\n", s.red("! warning: "+visible(w.text())))
 	}
 	for _, level := range []policy.Disruption{policy.Reboot, policy.Drain} {
 		say(because(level), level.String()+" of POOLS because of TEXT")

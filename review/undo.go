@@ -3,6 +3,8 @@ package review
 import (
 	"fmt"
 	"slices"
+	"strings"
+	"unicode"
 )
 
 // undo is the one line that takes the change back. A commit on top of base is reverted. Of more than one, some may be
@@ -18,8 +20,17 @@ func undo(c Comparison) string {
 	case len(head.Parents) > 0 && head.Parents[0] == base.Hash:
 		return "git revert -m 1 " + short(head.Hash)
 	default:
-		return "git restore --source=" + short(base.Hash) + " --staged --worktree :/"
+		return "git restore --source=" + short(base.Hash) + " --staged --worktree " + pathspec(c.folder)
 	}
+}
+
+// pathspec names a folder from the repository's root, for a shell.
+func pathspec(folder string) string {
+	spec := ":/" + folder
+	if strings.ContainsFunc(folder, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-", r) }) {
+		spec = "'" + strings.ReplaceAll(spec, "'", `'\''`) + "'"
+	}
+	return spec
 }
 
 // short is a name as people write it: eight digits of a hash, and anything else as it is.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -97,7 +96,7 @@ func explained(tree source.Tree, pool, question string) (lineage.Report, error) 
 
 // blame adds to each value the commit that last changed its lines.
 func (p place) blame(ctx context.Context, tree source.Tree, report *lineage.Report) error {
-	history, err := git.OpenHistory(ctx, git.At{Repository: p.repo, Revision: tree.Commit.Hash, Path: filepath.ToSlash(filepath.Join(below(p.repo), p.path))})
+	history, err := git.OpenHistory(ctx, git.At{Repository: p.repo, Revision: tree.Commit.Hash, Path: p.folder()})
 	if err != nil {
 		return err
 	}

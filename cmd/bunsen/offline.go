@@ -42,7 +42,7 @@ func (p place) open(ctx context.Context, arg string) (tree source.Tree, done fun
 	if err != nil {
 		return source.Tree{}, done, err
 	}
-	at := git.At{Repository: p.repo, Revision: arg, Path: filepath.ToSlash(filepath.Join(below(p.repo), p.path))}
+	at := git.At{Repository: p.repo, Revision: arg, Path: p.folder()}
 	if tree, err = git.OpenRevision(ctx, at, into); err != nil {
 		if p.revisions {
 			return source.Tree{}, done, fmt.Errorf("reading %q as a revision: %w", arg, err)
@@ -51,6 +51,9 @@ func (p place) open(ctx context.Context, arg string) (tree source.Tree, done fun
 	}
 	return tree, done, nil
 }
+
+// folder is where pools/ is, from the repository's root.
+func (p place) folder() string { return filepath.ToSlash(filepath.Join(below(p.repo), p.path)) }
 
 // directory tells of an argument that can be nothing else.
 func (p place) directory(arg string) bool {

@@ -109,8 +109,7 @@ func (c comparing) judged(from, to compared, facts review.Facts) (review.Compari
 		from.policy = to.policy // it stands for both: that it is another one than the repository's is no change
 	}
 	out := review.Compare(from.Side, to.Side, to.policy)
-	out.Policy = review.ComparePolicies(from.policy, to.policy)
-	out.MachineConfigPools = review.ComparePools(from.pools, to.pools)
+	out = out.WithCluster(review.ComparePolicies(from.policy, to.policy), review.ComparePools(from.pools, to.pools))
 	return out.WithFacts(facts), nil
 }
 
@@ -128,9 +127,9 @@ func (c *compared) rendered(r review.Rendering) error {
 	if err := checked(c.result, r); err != nil {
 		return err
 	}
-	name, commit := c.Name, c.Commit
-	c.Side = r.Side(name)
-	c.Commit = commit
+	read := c.Side
+	c.Side = r.Side(read.Name)
+	c.Commit, c.Folder = read.Commit, read.Folder
 	return nil
 }
 
@@ -141,7 +140,7 @@ func (c comparing) read(ctx context.Context, memory *review.Renderings, name str
 	if err != nil {
 		return compared{}, invalid(err)
 	}
-	out := compared{Side: review.Side{Name: name}, result: memory.Transpiler.Fragments(tree)}
+	out := compared{Side: review.Side{Name: name, Folder: c.at.folder()}, result: memory.Transpiler.Fragments(tree)}
 	if err := checked(out.result, review.Rendering{}); err != nil {
 		return compared{}, err
 	}
