@@ -59,7 +59,7 @@ Exit codes: 0 told, 2 invalid input, 3 service out of reach.`,
 			if len(args) == 0 && target.Base != "" && !c.running {
 				args = []string{target.Base, "HEAD"}
 			}
-			base, head, err := c.sides(args)
+			base, head, err := c.sides(cmd.Context(), args)
 			if err != nil {
 				return invalid(err)
 			}

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/bunsen-os/bunsen/review"
+	"github.com/bunsen-os/bunsen/source/git"
 )
 
 func diffCommand() *cobra.Command {
@@ -23,6 +27,8 @@ costs a running node under the disruption policy (the one in HEAD's cluster/, el
 
 BASE and HEAD are directories or git revisions. Without HEAD the directory as it is now is compared; without BASE,
 the last commit is the base. A revision is read at the place of the current directory in its repository (or of --repo).
+main...topic compares what topic adds since it left main, as a pull request does; main topic
+also shows what main got meanwhile, backwards.
 With --cluster the base is what the cluster's nodes are told to run now, and the only argument is HEAD.
 
 How long it takes is told where the number of nodes is known: from --cluster, or from --nodes.
@@ -32,7 +38,7 @@ Exit codes: 0 no rendered change, 1 differences, 2 invalid input, 3 cluster out 
   bunsen diff
 
   # What does a branch change, on 40 workers of which 4 may be away at once?
-  bunsen diff main my-branch --nodes worker=40/4
+  bunsen diff main...my-branch --nodes worker=40/4
 
   # What would change on the cluster if this directory were merged?
   bunsen diff --cluster
@@ -45,7 +51,7 @@ Exit codes: 0 no rendered change, 1 differences, 2 invalid input, 3 cluster out 
 			if !slices.Contains([]string{"text", "markdown", "json"}, output) {
 				return invalid(fmt.Errorf("--output %q: want text, markdown or json", output))
 			}
-			base, head, err := c.sides(args)
+			base, head, err := c.sides(cmd.Context(), args)
 			if err != nil {
 				return invalid(err)
 			}
@@ -86,13 +92,18 @@ func (c *comparing) flags(cmd *cobra.Command) {
 }
 
 // sides are what the arguments name.
-func (c *comparing) sides(args []string) (base, head string, err error) {
+func (c *comparing) sides(ctx context.Context, args []string) (base, head string, err error) {
 	base, head = "HEAD", c.at.repo
 	if c.running {
 		if len(args) > 1 {
 			return "", "", errors.New("with --cluster the base is the cluster: name only the head")
 		}
 		args = append([]string{""}, args...)
+	}
+	if one, other, ok := strings.Cut(strings.Join(args, " "), "..."); ok && len(args) == 1 && !c.at.directory(args[0]) {
+		head = cmp.Or(other, "HEAD")
+		base, err = git.MergeBase(ctx, c.at.repo, cmp.Or(one, "HEAD"), head)
+		return base, head, err
 	}
 	if len(args) > 0 {
 		base = args[0]
