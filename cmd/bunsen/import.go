@@ -50,11 +50,14 @@ Exit codes: 0 done, 2 invalid input.`,
 			if err != nil {
 				return invalid(err)
 			}
-			if err := writeFiles(out, repository); err != nil {
-				return err
-			}
 			for _, f := range findings {
 				fmt.Fprintln(cmd.ErrOrStderr(), f)
+			}
+			if len(repository.Files) == 0 {
+				return invalid(errors.New("nothing to import: the files hold no MachineConfig or MachineConfigPool that is taken; " + out + " was not written"))
+			}
+			if err := writeFiles(out, repository); err != nil {
+				return err
 			}
 			return summarize(cmd.OutOrStdout(), repository, out)
 		},
