@@ -3,6 +3,7 @@ package machineconfig
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 	"unicode"
 
@@ -103,7 +104,12 @@ func (k *checker) node(at string, n ign.Node) {
 }
 
 func (k *checker) mode(at string, mode *int) {
-	if mode != nil && (*mode < 0 || *mode > 0o777) {
+	if mode == nil || *mode >= 0 && *mode <= 0o777 {
+		return
+	}
+	if meant, err := strconv.ParseUint(strconv.Itoa(*mode), 8, 32); err == nil && meant <= 0o777 {
+		k.say(at, "mode %d is read as a decimal number: write %#o (in JSON: %d)", *mode, meant, meant)
+	} else {
 		k.say(at, "mode %#o has more than permission bits: setuid, setgid and sticky are not supported, use 0000 to 0777 (JSON wants it in decimal: 0644 is 420)", *mode)
 	}
 }

@@ -25,6 +25,7 @@ func TestCheckRefusesWhatIgnitionLetsThrough(t *testing.T) {
 		"a drop-in with a name too long":          {`"systemd":{"units":[{"name":"a.service","dropins":[{"name":"` + strings.Repeat("x", 251) + `.conf"}]}]}}`, `dropins[0]: "xxxxxxxxxxxxxxxxxxxx"… has 256 bytes`},
 		"a path with a newline":                   {`"storage":{"directories":[{"path":"/etc/a\nb"}]}}`, `directories[0] "/etc/a\nb" path`},
 		"a link to a target with a newline":       {`"storage":{"links":[{"path":"/l","target":"/a\nb"}]}}`, `links[0] /l target`},
+		"a mode without its leading zero":         {`"storage":{"files":[{"path":"/etc/a","mode":644}]}}`, `files[0] /etc/a: mode 644 is read as a decimal number: write 0644 (in JSON: 420)`},
 		"a setuid file":                           {`"storage":{"files":[{"path":"/etc/50%a","mode":2541}]}}`, `files[0] /etc/50%a: mode 04755 has more than permission bits`},
 		"a sticky directory":                      {`"storage":{"directories":[{"path":"/d","mode":1023}]}}`, `directories[0] /d: mode 01777`},
 		"contents that are fetched":               {`"storage":{"files":[{"path":"/a","contents":{"source":"https://example.com/a"}}]}}`, `files[0] /a contents: its contents are not in the config`},
