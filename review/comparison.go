@@ -55,12 +55,6 @@ func (c Comparison) WithCluster(policies, pools []string) Comparison {
 	return c
 }
 
-// WithWarning adds a warning about the comparison itself.
-func (c Comparison) WithWarning(rule, message string) Comparison {
-	c.Warnings = append([]Warning{{Rule: rule, Message: message}}, c.Warnings...)
-	return c
-}
-
 // Commit is what is known of the commit of a side.
 type Commit struct {
 	// Hash in full.
