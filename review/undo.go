@@ -27,7 +27,9 @@ func undo(c Comparison) string {
 // pathspec names a folder from the repository's root, for a shell.
 func pathspec(folder string) string {
 	spec := ":/" + folder
-	if strings.ContainsFunc(folder, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-", r) }) {
+	if strings.ContainsFunc(folder, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-", r)
+	}) {
 		spec = "'" + strings.ReplaceAll(spec, "'", `'\''`) + "'"
 	}
 	return spec
