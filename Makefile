@@ -12,7 +12,7 @@ FUZZTIME ?= 20s
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 BINARIES := bunsen machine-config-controller machine-config-server machine-config-daemon
-MODULES  := . standalone tools
+MODULES  := . standalone tools test/ignition
 ASSETS   := bin/assets/kube-apiserver
 PARTS    := $(wildcard standalone/go.mod standalone/go.sum standalone/build.sh) \
             $(shell find standalone -name '*.go' -not -name '*_test.go' 2>/dev/null)
@@ -29,16 +29,17 @@ say = @echo '==> $(1)'
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} \
 	  /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} \
-	  /^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	  /^[a-z0-9-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 run: build $(ASSETS) ## The whole path on this machine: make run [REPO=<url> [DIR=<folder in it>] [REF=<branch>]] [DATA=.run]
 	@exec bin/bunsen-standalone up --data '$(DATA)' --bin bin \
 	  $(if $(REPO),--repo '$(REPO)') $(if $(DIR),--path '$(DIR)') $(if $(REF),--ref '$(REF)')
 
+# Static: a pod's daemon goes on inside of the node's root, where no libc of its own is.
 build: ## The project's binaries, into bin/
 	$(call say,build: $(BINARIES))
 	@mkdir -p bin
-	@go build -ldflags '-X main.version=$(VERSION)' -o bin/ $(addprefix ./cmd/,$(BINARIES))
+	@CGO_ENABLED=0 go build -ldflags '-s -w -X main.version=$(VERSION)' -o bin/ $(addprefix ./cmd/,$(BINARIES))
 	@ln -sf bunsen bin/kubectl-bunsen
 
 standalone: bin/bunsen-standalone ## The control plane in one binary, into bin/ (minutes the first time)
@@ -70,7 +71,7 @@ docs: ## Each package with its purpose, from its own comment
 	@go list -f '{{if ne .Name "main"}}{{slice .ImportPath (len .Module.Path)}}	{{.Doc}}{{end}}' ./... | sed 's|^/||' | expand -t 28
 
 ##@ Check
-.PHONY: verify lint verify-fmt verify-generate verify-tidy test setup fuzz e2e bench deps
+.PHONY: verify lint verify-fmt verify-generate verify-tidy test test-host test-ignition test-vm setup fuzz e2e bench deps
 verify: verify-fmt lint verify-generate verify-tidy ## Format, vet, staticcheck, generated files, go.mod files; changes nothing
 	$(call say,verify: all current)
 
@@ -99,15 +100,36 @@ verify-tidy:
 	$(call say,verify: go mod tidy)
 	@for m in $(MODULES); do (cd $$m && go mod tidy -diff) || { echo "run go mod tidy in $$m"; exit 1; }; done
 
-test: setup build $(ASSETS) ## Every test of every module, with a real kube-apiserver
+test: setup build $(ASSETS) ## Every test of every module, with a real kube-apiserver; as root with real hosts and real Ignition
 	$(call say,test: $(shell sed -n 's/^module //p' go.mod))
 	@$(ENVTEST) go test ./... | grep -v 'no test files'
 	$(call say,test: standalone)
 	@cd standalone && $(ENVTEST) go test $$(go list ./... | grep '/standalone/') | grep -v 'no test files'
+	@if [ "$$(id -u)" = 0 ]; then $(MAKE) test-host test-ignition; \
+	else printf '==> test-host, test-ignition: NOT RUN. Real hosts and real Ignition need root: run make test-host test-ignition as root\n'; fi
 
-setup: ## What the tests need from the system: git, ssh-keygen, gpg
-	@want=; for p in git:git ssh-keygen:openssh-client gpg:gnupg; do command -v $${p%%:*} >/dev/null || want="$$want $${p##*:}"; done; \
-	[ -z "$$want" ] || { echo "setup: installing$$want with apt-get"; apt-get -qq update && apt-get -qq install -y $$want; }
+test-host: setup build $(ASSETS) ## The tests of real hosts in systemd-nspawn: units, reboots, users, OSTree, a whole life (root)
+	$(call say,test-host: real hosts)
+	@BUNSEN_LAB=1 $(ENVTEST) go test ./test/lab/... | grep -v 'no test files'
+	@BUNSEN_LAB=1 $(ENVTEST) go test -run TestLives ./test/e2e
+
+test-ignition: setup ## What the daemon makes of a machine beside what real Ignition makes (root; builds Ignition the first time)
+	$(call say,test-ignition: the daemon beside Ignition)
+	@cd test/ignition && BUNSEN_LAB=1 go test ./...
+
+test-vm: build $(ASSETS) ## The life of a machine in a QEMU VM, Ignition in its initramfs (root; a quarter of an hour after the image is made)
+	@test/vm/run $(ARGS)
+
+# NEEDS are programs, or libraries of pkg-config, with their packages; those of LAB are for tests that need root.
+NEEDS := git:git ssh-keygen:openssh-client gpg:gnupg
+LAB   := systemd-nspawn:systemd-container mmdebstrap:mmdebstrap ip:iproute2 nsenter:util-linux dbus-daemon:dbus useradd:passwd \
+         ostree:ostree mke2fs:e2fsprogs gcc:gcc pkg-config:pkg-config blkid.pc:libblkid-dev
+setup: ## What the tests need from the system: installed with apt-get as root, else told
+	@missing() { for p in "$$@"; do case $$p in *.pc:*) pkg-config --exists "$${p%%.*}" 2>/dev/null ;; *) command -v "$${p%%:*}" >/dev/null ;; esac || printf ' %s' "$${p#*:}"; done; }; \
+	PATH="$$PATH:/usr/sbin:/sbin"; needs=$$(missing $(NEEDS)); lab=$$(missing $(LAB)); [ -n "$$needs$$lab" ] || exit 0; \
+	if [ "$$(id -u)" = 0 ]; then echo "setup: installing$$needs$$lab with apt-get"; apt-get -qq update && apt-get -qq install -y $$needs $$lab; exit; fi; \
+	[ -z "$$lab" ] || echo "setup: tests of real hosts, which need root, also need$$lab: sudo make setup"; \
+	[ -z "$$needs" ] || { echo "setup: the tests need$$needs: sudo make setup"; exit 1; }
 
 e2e: setup build $(ASSETS) ## The stories alone, in full
 	@$(ENVTEST) go test -count=1 -v ./test/e2e/...
@@ -116,7 +138,7 @@ fuzz: ## Each fuzz target for FUZZTIME (20s)
 	@for f in $(FUZZERS); do dir=$$(dirname $${f%%:*}); echo "fuzz: $$f"; (cd $$dir && go test -run '^$$' -fuzz "^$${f##*:}\$$" -fuzztime $(FUZZTIME) .); done
 
 bench: ## What everything costs, beside its goals and what others need
-	@for p in render transpile commit diff build adopt; do printf '\n==> bench/%s\n' $$p; go run ./bench/$$p; done
+	@for p in render transpile commit diff build adopt apply; do printf '\n==> bench/%s\n' $$p; go run ./bench/$$p; done
 
 deps: ## Direct dependencies, and what the daemon links
 	@go list -m -f '{{if not (or .Indirect .Main)}}{{.Path}} {{.Version}}{{end}}' all

@@ -86,8 +86,8 @@ Disruptions in rising order: none, daemon-reload, reload, restart, drain, reboot
 
 Differences that only a first boot can bring about **block nothing**: new nodes get them, existing ones stay as they are, and every
 report says so (*existing nodes will not get this*): disks, filesystems, raid, luks, Ignition's own ` + "`kernelArguments`" + `, what a config tells
-Ignition about itself (its section ` + "`ignition`" + `: configs to merge, certificate authorities, proxies, timeouts), hard links that
-go, and how an account is made (` + "`system`, `noCreateHome`, `noLogInit`, `noUserGroup`" + `).
+Ignition about itself (its section ` + "`ignition`" + `: configs to merge that are not inline, certificate authorities, proxies, timeouts),
+and how an account is made (` + "`system`, `noCreateHome`, `noLogInit`, `noUserGroup`" + `).
 
 These are **refused**, and nothing of the update is applied until they are gone:
 
@@ -95,7 +95,6 @@ These are **refused**, and nothing of the update is applied until they are gone:
 |---|---|
 | a change of FIPS mode | The kernel decides it on first boot |
 | the file ` + "`" + policy.ForceFile + "`" + ` | It makes a daemon skip its checks |
-| a hard link that is new or leads elsewhere | Which name was there first cannot be told, so there is no way back |
 | a user who had a key or a password and would have neither | Its owner would be locked out. Removing the whole entry is let through |
 | a password of a group | It is set on first boot only |
 | another uid or gid, or another ` + "`homeDir`" + `, of an account that the config had before | Its files would belong to nobody, or be left behind |

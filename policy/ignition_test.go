@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
@@ -23,6 +24,37 @@ func head(t *testing.T, more string) machineconfig.Config {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// TestAnInlineConfigThatIsNamedIsPartOfTheOneThatNamesIt compares what machines get that boot with what nodes take.
+func TestAnInlineConfigThatIsNamedIsPartOfTheOneThatNamesIt(t *testing.T) {
+	child := func(mode string) string {
+		return `"config":{"merge":[{"source":"data:;base64,` + base64.StdEncoding.EncodeToString([]byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/x","mode":`+mode+`}]}}`)) + `"}]}`
+	}
+	for sentence, c := range map[string]struct{ from, to, want string }{
+		"a config that is merged":        {"", child("420"), "added file /etc/x"},
+		"another one in its place":       {child("420"), child("384"), "changed file /etc/x"},
+		"one that is merged no more":     {child("420"), "", "removed file /etc/x"},
+		"the same one, and a proxy more": {child("420"), child("420") + `,"proxy":{"noProxy":["a"]}`, "added ignition proxy"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			from, to := head(t, c.from), head(t, c.to)
+			var got []string
+			for _, x := range policy.Compare(from, to) {
+				got = append(got, fmt.Sprintf("%s %s %s", x.Verb, x.Kind, x.Name))
+			}
+			if strings.Join(got, ", ") != c.want {
+				t.Errorf("changes are %q, want %s", got, c.want)
+			}
+			file := strings.Contains(c.want, "file")
+			if d := policy.Decide(from, to, policy.Default()); (d.Disruption == policy.Reboot) != file {
+				t.Errorf("it costs %s", summary(d))
+			}
+			if later := policy.NewNodesOnly(from, to); (len(later) == 0) != file {
+				t.Errorf("for new nodes only are %v", later)
+			}
+		})
+	}
 }
 
 // TestWhatAConfigTellsIgnitionIsForNewNodes covers the section `ignition`, which a running node reads no more.

@@ -13,20 +13,15 @@ const (
 )
 
 // NewNodesOnly returns the differences that only machines get which boot for the first time: disks, filesystems, raid,
-// encrypted volumes, Ignition's own kernelArguments and settings (configs to merge, proxies, timeouts), hard links that go,
+// encrypted volumes, Ignition's own kernelArguments and settings (configs to merge that are not inline, proxies, timeouts),
 // and how accounts are made. They block nothing (but see Overrides.OpenShift) and cost nothing. Every Why begins with "existing nodes will not get this: ".
 func NewNodesOnly(from, to machineconfig.Config) (all []Refusal) {
+	from, to = flat(from), flat(to)
 	a, b := from.Ignition, to.Ignition
 	all = firstBoot(all, "storage.disks ", keyed(nil, KindStorage, a.Storage.Disks, b.Storage.Disks, deepEqual[ign.Disk]))
 	all = firstBoot(all, "storage.filesystems ", keyed(nil, KindStorage, a.Storage.Filesystems, b.Storage.Filesystems, deepEqual[ign.Filesystem]))
 	all = firstBoot(all, "storage.raid ", keyed(nil, KindStorage, a.Storage.Raid, b.Storage.Raid, deepEqual[ign.Raid]))
 	all = firstBoot(all, "storage.luks ", keyed(nil, KindStorage, a.Storage.Luks, b.Storage.Luks, deepEqual[ign.Luks]))
-	after := byKey(b.Storage.Links)
-	for _, c := range keyed(nil, KindLink, a.Storage.Links, b.Storage.Links, sameLink) {
-		if _, stays := after[c.Name]; !stays && isHard(byKey(a.Storage.Links)[c.Name]) {
-			all = append(all, Refusal{"storage.links " + c.Name, notTaken})
-		}
-	}
 	all = append(all, madeOtherwise("passwd.users ", a.Passwd.Users, b.Passwd.Users, userBirth)...)
 	all = append(all, madeOtherwise("passwd.groups ", a.Passwd.Groups, b.Passwd.Groups, groupBirth)...)
 	if !sameFirstBootKargs(a.KernelArguments, b.KernelArguments) {
@@ -74,8 +69,6 @@ func onlyAtBirth(c Change, from, to machineconfig.Config) bool {
 	switch c.Kind {
 	case KindStorage, KindFirstBootKargs, KindIgnition:
 		return true
-	case KindLink:
-		return c.Verb == Removed && isHard(byKey(a.Storage.Links)[c.Name])
 	case KindUser:
 		return c.Verb == Changed && sameLiveUser(byKey(a.Passwd.Users)[c.Name], byKey(b.Passwd.Users)[c.Name])
 	case KindGroup:

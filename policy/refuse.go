@@ -28,11 +28,11 @@ type Overrides struct {
 // Refuse returns every difference that a running node cannot take in place, so that none of the rest is applied either.
 // Nothing means that a node on `from` can go to `to`. What the zero Overrides refuse, the others refuse too.
 func Refuse(from, to machineconfig.Config, overrides Overrides) []Refusal {
+	from, to = flat(from), flat(to)
 	var all []Refusal
 	if overrides.OpenShift {
 		all = refuseBeyondOriginal(from, to, overrides)
 	} else {
-		all = append(all, refuseHardLinks(from.Ignition.Storage.Links, to.Ignition.Storage.Links)...)
 		all = append(all, refuseUsers(from.Ignition.Passwd.Users, to.Ignition.Passwd.Users)...)
 		all = append(all, refuseGroups(from.Ignition.Passwd.Groups, to.Ignition.Passwd.Groups)...)
 	}
@@ -41,18 +41,6 @@ func Refuse(from, to machineconfig.Config, overrides Overrides) []Refusal {
 	}
 	if from.FIPS != to.FIPS {
 		all = append(all, Refusal{"fips", "FIPS mode cannot be changed on a running node: go back to the earlier value, or replace the nodes with new ones"})
-	}
-	return all
-}
-
-// refuseHardLinks speaks about hard links that are new or lead elsewhere: which of the names was there first, and what to
-// put back when one goes, cannot be told on a node that is in use.
-func refuseHardLinks(from, to []ign.Link) (all []Refusal) {
-	before := byKey(from)
-	for _, l := range to {
-		if old, had := before[l.Path]; isHard(l) && !(had && sameLink(old, l)) {
-			all = append(all, Refusal{"storage.links " + l.Path, "a hard link is made on first boot only: use a symbolic link (leave `hard` out), or give the file's contents at both paths"})
-		}
 	}
 	return all
 }

@@ -55,7 +55,7 @@ func ComparePools(base, head []mcfgv1.MachineConfigPool) (out []string) {
 const takes = ": the nodes that it takes: "
 
 // moves tells whether nodes may change pools.
-func (c Comparison) moves() bool {
+func moves(c Comparison) bool {
 	return slices.ContainsFunc(c.MachineConfigPools, func(line string) bool { return strings.Contains(line, takes) })
 }
 

@@ -11,14 +11,14 @@ func (c Comparison) Summary() string {
 	if n := len(c.Warnings); n > 0 {
 		warned = ", " + count(n, "warning")
 	}
-	return shorten(visible(c.deeds()), maxSummary-len("…")-len(warned)) + warned
+	return shorten(visible(deedsOf(c)), maxSummary-len("…")-len(warned)) + warned
 }
 
-func (c Comparison) deeds() string {
+func deedsOf(c Comparison) string {
 	changed, _ := c.split()
 	if len(changed) == 0 {
 		switch {
-		case c.moves():
+		case moves(c):
 			return "no rendered change; MachineConfigPools change, so nodes may take other configs"
 		case len(c.MachineConfigPools) > 0:
 			return "no rendered change; how many nodes are away at once changes"

@@ -20,7 +20,7 @@ func (c Comparison) Text(s Style) string {
 	for _, p := range changed {
 		fmt.Fprintf(&b, "%s\n", s.bold(fmt.Sprintf("pool %s: %s → %s", visible(p.Pool), nameOr(p.From, "(new)"), nameOr(p.To, "(gone)"))))
 	}
-	c.warnings(&b, s)
+	warnings(&b, s, c)
 	if len(changed)+len(c.Warnings) > 0 {
 		b.WriteString("\n")
 	}
@@ -72,7 +72,7 @@ func (c Comparison) Text(s Style) string {
 }
 
 // warnings are what a reviewer must not miss.
-func (c Comparison) warnings(b *strings.Builder, s Style) {
+func warnings(b *strings.Builder, s Style, c Comparison) {
 	say := func(of func(PoolChange) []string, format string) {
 		for _, r := range c.remarks(of) {
 			fmt.Fprintf(b, "%s\n", s.red("! "+visible(strings.NewReplacer("POOLS", enumerate(r.pools), "TEXT", r.text).Replace(format))))

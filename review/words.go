@@ -144,7 +144,7 @@ func (p PoolChange) sum() string {
 // nothing says that no config changes. Which nodes take which may change all the same.
 func nothing(c Comparison) string {
 	switch {
-	case c.moves():
+	case moves(c):
 		return "No rendered change, but a change of pools: nodes may take other configs than now."
 	case len(c.MachineConfigPools) > 0:
 		return "No rendered change, but from the next roll-out on another number of nodes is away at once."

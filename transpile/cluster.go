@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/policy"
 	"github.com/bunsen-os/bunsen/transpile/object"
 	"github.com/bunsen-os/bunsen/transpile/origin"
@@ -28,6 +29,7 @@ import (
 const (
 	poolKind   = "MachineConfigPool"
 	policyKind = "MachineConfiguration"
+	driftKind  = "DriftPolicy"
 	// policyName is the one name that a MachineConfiguration may have.
 	policyName = "cluster"
 )
@@ -36,6 +38,7 @@ const (
 var clusterKinds = map[string]func() any{
 	mcfgv1.GroupVersion.String() + " " + poolKind:       func() any { return &mcfgv1.MachineConfigPool{} },
 	operatorv1.GroupVersion.String() + " " + policyKind: func() any { return &operatorv1.MachineConfiguration{} },
+	v1alpha1.GroupVersion.String() + " " + driftKind:    func() any { return &v1alpha1.DriftPolicy{} },
 }
 
 // managed are fields of cluster objects that others write: the renderer, and whoever pauses a pool.
@@ -183,7 +186,7 @@ func normal(object map[string]any) (*unstructured.Unstructured, error) {
 }
 
 // held is what belongs into cluster/.
-var held = fmt.Sprintf("%s/ holds %s (%s) and %s (%s)", clusterDir, poolKind, mcfgv1.GroupVersion, policyKind, operatorv1.GroupVersion)
+var held = fmt.Sprintf("%s/ holds %s (%s), %s (%s) and %s (%s)", clusterDir, poolKind, mcfgv1.GroupVersion, policyKind, operatorv1.GroupVersion, driftKind, v1alpha1.GroupVersion)
 
 func wrongKind(u *unstructured.Unstructured) string {
 	what := held
@@ -235,6 +238,9 @@ func (r clusterReader) check(file string, root *yaml.Node, u *unstructured.Unstr
 		if pool.Spec.MachineConfigSelector == nil || pool.Spec.NodeSelector == nil {
 			r.fatal(at, "field", "the MachineConfigPool needs spec.machineConfigSelector and spec.nodeSelector; without them it selects nothing")
 		}
+	}
+	if drift, ok := into.(*v1alpha1.DriftPolicy); ok {
+		r.drift(file, root, drift)
 	}
 	if mc, ok := into.(*operatorv1.MachineConfiguration); ok {
 		if _, err := policy.FromSpec(mc.Spec.NodeDisruptionPolicy); err != nil {

@@ -39,6 +39,9 @@ const (
 	DrainStartedAnnotation = "bunsen.dev/drain-started"
 	// DrainStatusAnnotation on a Node is one line on what a drain waits for.
 	DrainStatusAnnotation = "bunsen.dev/drain-status"
+	// DriftAnnotation on a Node is a Drift as JSON; empty while all is as the config in force has it. Writer: the
+	// daemon.
+	DriftAnnotation = "bunsen.dev/drift"
 )
 
 // Keys of the machine-config API that Bunsen shares with every other speaker of it
@@ -66,6 +69,9 @@ const (
 	CurrentImageAnnotation = "machineconfiguration.openshift.io/currentImage"
 	// DesiredImageAnnotation: see CurrentImageAnnotation.
 	DesiredImageAnnotation = "machineconfiguration.openshift.io/desiredImage"
+	// SSHAnnotation on a Node is SSHAccessed from when somebody was first logged in there over SSH. Writer: the daemon, which
+	// never takes it back.
+	SSHAnnotation = "machineconfiguration.openshift.io/ssh"
 	// GeneratedByAnnotation on a MachineConfig marks one that a controller generated.
 	GeneratedByAnnotation = "machineconfiguration.openshift.io/generated-by-controller-version"
 	// UpdateInProgressTaint is put (PreferNoSchedule) on each node of a pool that does not yet want the pool's config.
@@ -79,6 +85,9 @@ const (
 	StateDegraded       = "Degraded"
 	StateUnreconcilable = "Unreconcilable"
 )
+
+// SSHAccessed is the one value of SSHAnnotation.
+const SSHAccessed = "accessed"
 
 // Verbs of DesiredDrainAnnotation, before the dash.
 const (

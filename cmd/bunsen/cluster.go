@@ -16,6 +16,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -39,16 +40,10 @@ func (t *target) connect(o output) (client.Client, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
-	rules := clientcmd.NewDefaultClientConfigLoadingRules()
-	rules.ExplicitPath = t.kubeconfig
-	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: t.context}).ClientConfig()
-	switch {
-	case clientcmd.IsEmptyConfig(err):
-		return nil, unreachable(errors.New("there is no kubeconfig: name one with --kubeconfig, or set KUBECONFIG"))
-	case err != nil:
-		return nil, unreachable(fmt.Errorf("reading the kubeconfig: %w; --kubeconfig and --context choose another", err))
+	rc, err := t.config()
+	if err != nil {
+		return nil, err
 	}
-	rc.QPS, rc.Burst = 50, 100
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, mcfgv1.Install, operatorv1.Install, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -60,6 +55,21 @@ func (t *target) connect(o output) (client.Client, error) {
 		return nil, unreachable(fmt.Errorf("connecting to %s: %w", rc.Host, err))
 	}
 	return c, nil
+}
+
+// config reads the kubeconfig.
+func (t *target) config() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = t.kubeconfig
+	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: t.context}).ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, unreachable(errors.New("there is no kubeconfig: name one with --kubeconfig, or set KUBECONFIG"))
+	case err != nil:
+		return nil, unreachable(fmt.Errorf("reading the kubeconfig: %w; --kubeconfig and --context choose another", err))
+	}
+	rc.QPS, rc.Burst = 50, 100
+	return rc, nil
 }
 
 // unread explains why a read failed, in the words of the way out.

@@ -71,14 +71,14 @@ func root() *cobra.Command {
 		Long: `Bunsen keeps the operating system of a cluster's nodes in git, as Butane documents.
 
 validate, build, diff, explain and import need no cluster: they run the functions that the controllers run, so what they
-print is what will happen. comment tells a pull request. status, get and trace read the cluster of your kubeconfig. None of
-them changes a cluster.
+print is what will happen. comment tells a pull request. status, get, trace and drift read the cluster of your kubeconfig.
+None of them changes a cluster.
 
-Exit codes: 0 fine; 1 differences found (diff); 2 invalid input or usage; 3 cluster or service out of reach.`,
+Exit codes: 0 fine; 1 differences found (diff, drift); 2 invalid input or usage; 3 cluster or service out of reach.`,
 		Version: version, SilenceUsage: true, SilenceErrors: true,
 	}
 	cmd.AddGroup(&cobra.Group{ID: "offline", Title: "Without a cluster:"}, &cobra.Group{ID: "cluster", Title: "Reading a cluster:"})
-	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), importCommand(), commentCommand(), statusCommand(), getCommand(), traceCommand(), versionCommand())
+	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), importCommand(), commentCommand(), statusCommand(), getCommand(), traceCommand(), driftCommand(), versionCommand())
 	completeFlags(cmd)
 	return cmd
 }

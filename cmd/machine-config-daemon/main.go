@@ -13,12 +13,15 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
 )
 
 // Exit codes.
 const (
-	exitFailed = 1
-	exitUsage  = 2
+	exitFailed  = 1
+	exitUsage   = 2
+	exitRefused = 3 // apply
+	exitBetween = 4 // apply
 )
 
 // version is set by the linker for releases.
@@ -38,12 +41,26 @@ func run() int {
 		fmt.Fprintf(os.Stderr, "machine-config-daemon: %v\nSee machine-config-daemon --help.\n", err)
 		return exitUsage
 	}
+	var exit *exitError
+	code := exitFailed
+	if errors.As(err, &exit) {
+		code = exit.code
+	}
 	fmt.Fprintf(os.Stderr, "machine-config-daemon: %v\n", err)
-	return exitFailed
+	return code
 }
 
 // usageError is a call that cannot be meant.
 type usageError struct{ error }
+
+// exitError is an error with an exit code of its own.
+type exitError struct {
+	code int
+	error
+}
+
+// Unwrap lets errors.Is see the reason.
+func (e *exitError) Unwrap() error { return e.error }
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
@@ -52,15 +69,18 @@ func newRoot() *cobra.Command {
 		Long: `machine-config-daemon watches its own Node. When the Node's annotation
 machineconfiguration.openshift.io/desiredConfig names another rendered config than the one in force, it works out what
 differs from what is on disk, asks for a drain where the cluster's policy wants one, applies the steps with a journal,
-and reports. A step that fails takes all back.
+and reports. A step that fails takes all back. Machines without a cluster are brought to a config by apply; firstboot is
+what a new machine runs before its kubelet; drift shows what somebody changed.
 
-Exit codes: 0 ended as asked, 1 failed, 2 called wrongly.`,
+Exit codes: 0 ended as asked, 1 failed, 2 called wrongly; apply has more.`,
 		SilenceErrors: true, SilenceUsage: true,
-		RunE: func(*cobra.Command, []string) error { return &usageError{errors.New("say start or simulate")} },
+		RunE: func(*cobra.Command, []string) error {
+			return &usageError{errors.New("say start, apply, firstboot, drift or simulate")}
+		},
 		Args: cobra.ArbitraryArgs,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(newStart(), newSimulate(), &cobra.Command{
+	root.AddCommand(entering(newStart()), entering(newApply()), entering(newFirstboot()), newDrift(), newSimulate(), &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), versionText()) },
 	})
@@ -79,8 +99,8 @@ func versionText() string {
 
 // options are the flags that both ways to run have.
 type options struct {
-	node, kubeconfig, root string
-	verbose                bool
+	node, kubeconfig, root, metrics string
+	verbose                         bool
 }
 
 func (o *options) add(cmd *cobra.Command, rootHelp, rootDefault string) {
@@ -92,6 +112,7 @@ func (o *options) add(cmd *cobra.Command, rootHelp, rootDefault string) {
 	f.StringVar(&o.node, "node-name", hostname, "name of this node's Node object")
 	f.StringVar(&o.kubeconfig, "kubeconfig", "/var/lib/kubelet/kubeconfig", "kubeconfig with the kubelet's identity, system:node:<name>")
 	f.StringVar(&o.root, "root", rootDefault, rootHelp)
+	f.StringVar(&o.metrics, "metrics", "", "loopback address at which metrics are served under /metrics; \"\" serves none")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more")
 }
 
@@ -106,10 +127,17 @@ func (o *options) connect() (*rest.Config, error) {
 	return config, nil
 }
 
+// logger writes lines of key=value to standard error.
 func (o *options) logger() *slog.Logger {
 	level := slog.LevelInfo
 	if o.verbose {
 		level = slog.LevelDebug
 	}
-	return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
+	if o.verbose { // what the client libraries log, they return as errors too
+		klog.SetSlogLogger(log)
+	} else {
+		klog.SetSlogLogger(slog.New(slog.DiscardHandler))
+	}
+	return log
 }

@@ -9,12 +9,25 @@ import (
 )
 
 func TestACallThatCannotBeMeantIsAUsageError(t *testing.T) {
-	for _, args := range [][]string{{}, {"bogus"}, {"start", "--bogus"}, {"start", "extra"}, {"simulate", "--node-name", "n"}} {
+	for _, args := range [][]string{{}, {"bogus"}, {"start", "--bogus"}, {"start", "extra"}, {"simulate", "--node-name", "n"}, {"apply"}, {"apply", "--once-from", "x", "-o", "yaml"}, {"firstboot", "extra"}, {"drift"}, {"drift", "show"}} {
 		root := newRoot()
 		root.SetArgs(args)
 		var usage *usageError
 		if err := root.ExecuteContext(t.Context()); !errors.As(err, &usage) {
 			t.Errorf("%q: %v is no usage error", args, err)
+		}
+	}
+}
+
+// TestWhatBunsenRunsInThePodIsUnderstood: bunsen drift runs these in the daemon's container.
+func TestWhatBunsenRunsInThePodIsUnderstood(t *testing.T) {
+	for _, verb := range []string{"show", "export"} {
+		cmd, rest, err := newRoot().Find([]string{"drift", verb, "/etc/chrony.conf", "--root=/rootfs"})
+		if err != nil || cmd.Name() != verb {
+			t.Fatalf("drift %s leads to %s: %v", verb, cmd.Name(), err)
+		}
+		if err := cmd.ParseFlags(rest); err != nil {
+			t.Errorf("drift %s: %v", verb, err)
 		}
 	}
 }
@@ -38,7 +51,7 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 
 func TestStartSaysWhatIsProvenAndWhatIsRefused(t *testing.T) {
 	help := newStart().Long
-	for _, want := range []string{"NOT PROVEN on a live system", osParts, "password hashes", "Unreconcilable"} {
+	for _, want := range []string{"taken in place", osParts, "password hashes", "Unreconcilable", "--health-timeout"} {
 		if !strings.Contains(help, want) {
 			t.Errorf("the help does not say %q", want)
 		}

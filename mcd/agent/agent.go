@@ -3,16 +3,14 @@ package agent
 import (
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
+	"math/rand/v2"
 	"path"
 	"strings"
 	"time"
 
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/policy"
 )
 
 // How patient the agent is.
@@ -21,10 +19,10 @@ const (
 	firstPause, longestPause = time.Second, time.Minute
 	// lookAgain is when a node that waits is looked at without being told to.
 	lookAgain = 5 * time.Minute
-	// drainLimit is how long a drain may take before the node says that it is stuck.
-	drainLimit = time.Hour
-	// longestReason is what the protocol allows in the reason annotation.
-	longestReason = 2000
+	// drainLimit is how long a drain may take before the node says that it is stuck; openLimit is the same for its end.
+	drainLimit, openLimit = time.Hour, 10 * time.Minute
+	// outage is how long parts of the API may give no answer, while others do, before the node says so.
+	outage = time.Minute
 )
 
 // ErrRebooting tells that the machine goes down. The caller stops, and a new agent starts after the boot.
@@ -33,7 +31,7 @@ var ErrRebooting = errors.New("the machine is rebooting")
 // errLater tells that somebody else has to do something first; the Node will change then.
 var errLater = errors.New("waiting")
 
-// Config is what an Agent is made of. Every field must be set.
+// Config is what an Agent is made of. Node, Cluster, Host and Log must be set; what is nil of the others is not done.
 type Config struct {
 	// Node is the node's name, for the log.
 	Node string
@@ -43,39 +41,74 @@ type Config struct {
 	Host host.Host
 	// Log gets one line for each step.
 	Log *slog.Logger
+	// Health judges a new config; nil: every config is well.
+	Health *Health
+	// Drift watches what configs put on the machine.
+	Drift Watcher
+	// Events and Metrics are told what happens.
+	Events  Events
+	Metrics Metrics
 }
 
 // Agent serves one node. It is not safe for use by several goroutines.
 type Agent struct {
 	Config
+	memory memory
+	gate   *gate
 	runner apply.Runner
 	phase  Phase
-	// rejected is a config that the machine came back from, with why: it is not tried again.
-	rejected string
-	why      error
 	// failed is the config whose steps were tried last and did not work, "" when there is none: the node stays Degraded
 	// while it is tried again.
 	failed string
-	// drainSince is when the drain under way began.
-	drainSince time.Time
+	// asked is what somebody else is waited for, and since when.
+	asked waiting
+	// silence of the API server; read tells that it told about the Node in this pass.
+	silence silence
+	read    bool
+	// calm is kept where the machine is disturbed all the time.
+	calm calm
+	// begun: the first look at the machine was taken; seen: it was found to be in its config since.
+	begun, seen bool
 }
 
 // New makes an agent. Nothing happens before Run or Sync.
 func New(c Config) *Agent {
-	a := &Agent{Config: c, phase: Idle}
-	a.Log = c.Log.With("node", c.Node)
-	a.runner = apply.Runner{Host: c.Host, Tell: func(s host.Step, undone bool) {
-		verb := "done"
-		if undone {
-			verb = "taken back, now"
+	c.Log = c.Log.With("node", c.Node)
+	a := &Agent{Config: c, phase: Idle, memory: memory{c.Host}}
+	a.gate = &gate{Config: c, memory: a.memory, stop: context.Background()}
+	judge := func(ctx context.Context, rec host.Record) error {
+		if a.phase == Idle {
+			a.phase = Rebooting // it began in another process
 		}
-		level := slog.LevelInfo
-		if strings.HasPrefix(s.Target, path.Dir(host.RecordPath)+"/") {
-			level = slog.LevelDebug // its own bookkeeping
-		}
-		a.Log.Log(context.Background(), level, verb, "step", s.String())
-	}}
+		a.enter(Checking)
+		return a.gate.judge(ctx, rec)
+	}
+	h := c.Host
+	h.Power = voice{h.Power, a.gate}
+	a.runner = apply.Runner{Host: h, Tell: c.tell, Gate: judge, Rejected: a.gate.rejected}
 	return a
+}
+
+// tell logs a step, and has an event for those that people feel.
+func (c Config) tell(s host.Step, undone bool) {
+	verb := "done"
+	if undone {
+		verb = "taken back, now"
+	}
+	level := slog.LevelInfo
+	if strings.HasPrefix(s.Target, path.Dir(host.RecordPath)+"/") {
+		level = slog.LevelDebug // its own bookkeeping
+	}
+	c.Log.Log(context.Background(), level, verb, "step", s.String())
+	switch {
+	case undone:
+	case s.Verb == host.Reload:
+		c.event(EventServiceReload, "reloaded %s", s.Target)
+	case s.Verb == host.Restart:
+		c.event(EventServiceRestart, "restarted %s", s.Target)
+	case s.Verb == host.SetImage:
+		c.event(EventOSUpdateStaged, "staged OS image %s for the next boot", s.After.Word)
+	}
 }
 
 // Phase is where the agent is.
@@ -91,9 +124,14 @@ func (a *Agent) enter(p Phase) {
 	a.phase = p
 }
 
-// Run syncs whenever the Node changes, until the context ends (nil) or the machine reboots (ErrRebooting). After a
-// failure it pauses, unless another config is desired meanwhile.
+// Run syncs whenever the Node changes or the machine is disturbed, until the context ends (nil) or the machine reboots
+// (ErrRebooting). An update that has begun is brought to its end first. After a failure it pauses, unless another config
+// is desired meanwhile.
 func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
+	var disturbed <-chan struct{}
+	if a.Drift != nil {
+		disturbed = a.Drift.Disturbed()
+	}
 	pause := time.Duration(0)
 	for {
 		desired, err := a.Sync(ctx)
@@ -104,120 +142,68 @@ func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
 			return err
 		case err == nil:
 			pause = 0
-			if !wait(ctx, changed, lookAgain) {
-				return nil
-			}
-		default:
-			pause = min(max(2*pause, firstPause), longestPause)
-			a.Log.Error("update failed, trying again", "config", desired, "in", pause, "err", err)
-			if a.waitFailed(ctx, changed, desired, pause) {
-				pause = 0
-			}
+			a.calm.rest(ctx, changed, disturbed, lookAgain)
+			continue
+		}
+		pause = min(max(2*pause, firstPause), longestPause)
+		own, level := disturbed, slog.LevelDebug
+		if desired != "" && a.failed == desired {
+			own, level = nil, slog.LevelError // what the steps did and took back is no news
+		}
+		if errors.Is(err, ErrUnreachable) {
+			a.Log.Log(ctx, level, "looking again", "in", pause, "err", err)
+			a.calm.rest(ctx, changed, own, jitter(pause))
+			continue
+		}
+		a.Log.Error("update failed, trying again", "config", desired, "in", pause, "err", err)
+		if a.waitFailed(ctx, changed, own, desired, pause) {
+			pause = 0
 		}
 	}
 }
 
+// jitter keeps many nodes from asking at once after an outage.
+func jitter(d time.Duration) time.Duration { return d + rand.N(d/4+1) }
+
 // wait returns false when the context ended.
-func wait(ctx context.Context, changed <-chan struct{}, limit time.Duration) bool {
+func wait(ctx context.Context, limit time.Duration) bool {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-changed:
 	case <-timer.C:
+		return true
 	}
-	return true
 }
 
-// waitFailed pauses; it returns true, at once, when another config is desired than the one that failed.
-func (a *Agent) waitFailed(ctx context.Context, changed <-chan struct{}, failed string, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-timer.C:
-			return false
-		case <-changed:
-			if node, err := a.Cluster.Assignment(ctx); err == nil && node.Desired != failed {
-				return true
-			}
+// waitFailed pauses, at most until the machine is disturbed; it returns true, at once, when another config is desired than
+// the one that failed, or when there is a Node again.
+func (a *Agent) waitFailed(ctx context.Context, changed, disturbed <-chan struct{}, failed string, pause time.Duration) bool {
+	until := time.Now().Add(pause)
+	for a.calm.rest(ctx, changed, disturbed, time.Until(until)) {
+		if node, err := a.Cluster.Assignment(ctx); err == nil && (!a.read || node.Desired != failed) {
+			return true
 		}
 	}
+	return false
 }
 
-// Sync does what is next for the node and returns the config that is desired. No error means that there is nothing to do
-// until the Node changes. A failure has been reported on the Node, if the cluster can be reached.
-func (a *Agent) Sync(ctx context.Context) (desired string, err error) {
-	for {
-		desired, err = a.pass(ctx)
-		var refused *refusedError
-		switch {
-		case errors.Is(err, errAgain):
-			continue
-		case err == nil, errors.Is(err, errLater):
-			return desired, nil
-		case errors.Is(err, ErrRebooting), ctx.Err() != nil:
-			return desired, err
-		case errors.As(err, &refused):
-			a.enter(Refused)
-			a.failed = ""
-			a.Log.Warn("refused", "config", desired, "why", refused.Error())
-			return desired, a.report(ctx, v1alpha1.StateUnreconcilable, refused.Error())
-		}
-		a.enter(RolledBack)
-		return desired, errors.Join(err, a.report(ctx, v1alpha1.StateDegraded, err.Error()))
-	}
+// waiting is for somebody else.
+type waiting struct {
+	// what is asked for, and since when.
+	what  string
+	since time.Time
 }
 
-// errAgain asks for another pass at once: something was done that changes what is next.
-var errAgain = errors.New("look again")
-
-// refusedError is a config that a running node cannot take.
-type refusedError struct{ refusals []policy.Refusal }
-
-// Error lists the refusals, each with its field.
-func (e *refusedError) Error() string {
-	var parts []string
-	for _, r := range e.refusals {
-		parts = append(parts, strings.TrimLeft(r.Field+": "+r.Why, ": "))
+// from tells how long something has been waited for; anything else begins anew. Began is when it is known to have begun,
+// zero where nobody knows.
+func (w *waiting) from(what string, began time.Time) time.Duration {
+	if w.what != what {
+		*w = waiting{what, time.Now()}
 	}
-	return strings.Join(parts, "; ")
-}
-
-// report tells state and reason, if the Node does not say so already.
-func (a *Agent) report(ctx context.Context, state, reason string) error {
-	reason = strings.ToValidUTF8(reason, "\uFFFD") // as the cluster would store it
-	if len(reason) > longestReason {
-		reason = strings.ToValidUTF8(reason[:longestReason-len("…")], "") + "…"
+	if !began.IsZero() && began.Before(w.since) {
+		w.since = began
 	}
-	if err := annotate(ctx, a.Cluster, map[string]string{v1alpha1.StateAnnotation: state, v1alpha1.ReasonAnnotation: reason, v1alpha1.PostConfigActionAnnotation: ""}); err != nil {
-		return fmt.Errorf("reporting state %s: %w", state, err)
-	}
-	return nil
-}
-
-// annotate reports what the Node does not say yet.
-func annotate(ctx context.Context, cluster Cluster, want map[string]string) error {
-	node, err := cluster.Assignment(ctx)
-	if err != nil {
-		return err
-	}
-	is := map[string]string{
-		v1alpha1.CurrentConfigAnnotation: node.Current, v1alpha1.DesiredConfigAnnotation: node.Desired,
-		v1alpha1.StateAnnotation: node.State, v1alpha1.ReasonAnnotation: node.Reason,
-		v1alpha1.DesiredDrainAnnotation: node.DesiredDrain, v1alpha1.PostConfigActionAnnotation: node.PostAction,
-	}
-	changes := map[string]string{}
-	for key, value := range want {
-		if is[key] != value {
-			changes[key] = value
-		}
-	}
-	if len(changes) == 0 {
-		return nil
-	}
-	return cluster.Report(ctx, changes)
+	return time.Since(w.since)
 }

@@ -8,20 +8,16 @@ import (
 	"io/fs"
 	"strings"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/record"
 )
 
 // current is the config in force: what the record on disk says, else the Node, else the seed that the machine was born
 // with. A machine with none of them has the empty config, whose name is "".
 func (a Config) current(ctx context.Context, node Assignment) (plan.Named, error) {
-	mc, err := recordIn(a.Host.Files)
+	mc, err := record.In(a.Host.Files)
 	if err != nil {
 		return plan.Named{}, err
 	}
@@ -35,44 +31,7 @@ func (a Config) current(ctx context.Context, node Assignment) (plan.Named, error
 		}
 		mc = &fetched
 	}
-	return parse(*mc)
-}
-
-func parse(mc mcfgv1.MachineConfig) (plan.Named, error) {
-	c, err := machineconfig.Parse(mc.Spec)
-	if err != nil {
-		return plan.Named{}, fmt.Errorf("reading config %s: %w", mc.Name, err)
-	}
-	return plan.Named{Name: mc.Name, Config: c}, nil
-}
-
-// recordIn reads the config that is in force from disk; nil for none.
-func recordIn(files host.Files) (*mcfgv1.MachineConfig, error) {
-	text, err := files.Read(host.RecordPath)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading the record: %w", err)
-	}
-	var mc mcfgv1.MachineConfig
-	if err := json.Unmarshal(text, &mc); err != nil {
-		return nil, fmt.Errorf("reading the record %s: %w; restore it, or remove it to take the Node's word", host.RecordPath, err)
-	}
-	return &mc, nil
-}
-
-// recordOf is what the record of a config contains: name and spec.
-func recordOf(mc mcfgv1.MachineConfig) ([]byte, error) {
-	text, err := json.Marshal(mcfgv1.MachineConfig{
-		TypeMeta:   metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"},
-		ObjectMeta: metav1.ObjectMeta{Name: mc.Name},
-		Spec:       mc.Spec,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("writing the record of %s: %w", mc.Name, err)
-	}
-	return text, nil
+	return record.Named(*mc)
 }
 
 // seed tells the Node what the machine was born with, once: when the Node says nothing about a current config yet.
@@ -80,16 +39,19 @@ func (a Config) seed(ctx context.Context, node Assignment) (told bool, err error
 	if node.Current != "" {
 		return false, nil
 	}
-	seed, err := seedIn(a.Host.Files)
-	if err != nil {
+	mc, err := record.In(a.Host.Files)
+	var seed map[string]string
+	switch {
+	case err != nil:
 		return false, err
-	}
-	if mc, err := recordIn(a.Host.Files); err != nil {
-		return false, err
-	} else if mc != nil && mc.Name == node.Desired {
+	case mc != nil && mc.Name == node.Desired:
 		return false, nil // it is told when the node is open again
-	} else if mc != nil {
+	case mc != nil: // the Node is a new one; the machine is not
 		seed = map[string]string{v1alpha1.CurrentConfigAnnotation: mc.Name}
+	default:
+		if seed, err = seedIn(a.Host.Files); err != nil {
+			return false, err
+		}
 	}
 	current := seed[v1alpha1.CurrentConfigAnnotation]
 	if current == "" {
@@ -106,6 +68,16 @@ func (a Config) seed(ctx context.Context, node Assignment) (told bool, err error
 	return true, a.Cluster.Report(ctx, seed)
 }
 
+// introduce tells that a daemon is here, on a node that did not boot from the server and was told nothing yet: Done
+// without a config. The roll-out gives it its first one when it is this node's turn.
+func (a Config) introduce(ctx context.Context, node Assignment) error {
+	if node.State == v1alpha1.StateDone && node.Reason == "" {
+		return errLater
+	}
+	a.Log.Info("ready for a first config")
+	return a.report(ctx, v1alpha1.StateDone, "")
+}
+
 // seedIn reads the annotations that the server put into the machine's first config.
 func seedIn(files host.Files) (map[string]string, error) {
 	text, err := files.Read(host.SeedPath)
@@ -117,7 +89,7 @@ func seedIn(files host.Files) (map[string]string, error) {
 	}
 	var raw map[string]string
 	if err := json.Unmarshal(text, &raw); err != nil {
-		return nil, fmt.Errorf("reading the seed %s: %w", host.SeedPath, err)
+		return nil, fmt.Errorf("reading the seed %s: %w; restore it, or remove it: then the node waits for a first config", host.SeedPath, err)
 	}
 	seed := map[string]string{}
 	for key, value := range raw {
@@ -126,26 +98,4 @@ func seedIn(files host.Files) (map[string]string, error) {
 		}
 	}
 	return seed, nil
-}
-
-// keepRecord writes the record of a config that is in force by the Node's word alone, as on a machine that was just born.
-func (a *Agent) keepRecord(ctx context.Context, name string) error {
-	if mc, err := recordIn(a.Host.Files); err != nil || mc != nil {
-		return err
-	}
-	mc, err := a.Cluster.Config(ctx, name)
-	if err != nil {
-		return fmt.Errorf("fetching the current config %s: %w", name, err)
-	}
-	text, err := recordOf(mc)
-	if err != nil {
-		return err
-	}
-	observed, err := apply.Observe(ctx, a.Host, plan.ScopeOf())
-	if err != nil {
-		return err
-	}
-	p := plan.Diff(observed, plan.WithRecord(observed, text), plan.Ask{From: name, To: name})
-	done, err := a.runner.Run(ctx, p, map[host.Digest][]byte{host.DigestOf(text): text})
-	return errors.Join(err, done.Why)
 }

@@ -5,17 +5,27 @@
 // Sync is level-triggered: it looks at the journal, the node's disk and the Node object, does the next thing, and can be
 // killed at any line; the next Sync finds out where things are. Within one process the phases are
 //
-//	          ┌────────────────────────────────────────────┐
-//	          ▼                                            │
-//	┌──▶ Idle ──▶ Planned ──▶ Draining ──▶ Applying ──▶ Confirming
-//	│     ▲         │  │          │           │  │           ▲
-//	│     │         │  └──────────┼─▶ Applying│  └▶ Rebooting ┘ (another boot)
-//	│     │         ▼             ▼           ▼
-//	└── Refused ◀── any ──────▶ RolledBack (undone, or failed before the first step)
+//	                ┌─────────────────────────────────────────────────────────┐
+//	                ▼                                                         │
+//	┌─ Drifted ◀─▶ Idle ──▶ Planned ──▶ Draining ──▶ Applying ──▶ Checking ──▶ Confirming
+//	│               ▲        │   │          │         │     │      ▲    │         ▲
+//	│               │        │   └──────────┼──▶ Applying   │      │    │         │
+//	│               │        │              │               ▼      │    ▼         │
+//	│               │        │              │             Rebooting (another boot, or the way back)
+//	│               │        ▼              ▼                │          │
+//	└─▶ Planned     └── Refused ◀── any ──▶ RolledBack ◀─────┴──▶ Rejected
 //
-// and Transitions has them as a table. Refused waits for another desired config; RolledBack is tried again with growing
-// pauses, and at once when another config is desired.
+// and Transitions has them as a table. Who waits for what:
 //
-// In: a Cluster, a host.Host, a signal that the Node changed. Out: annotations, steps on the host. Never: eviction,
-// another node, the contents of a file in a log or annotation.
+//	Drifted     the machine to be put right, another config, or the force file
+//	RolledBack  nothing: it tries again with growing pauses, and at once when another config is desired
+//	Rejected    another config, or the force file: the machine did not live with this one (Health, package health)
+//	Refused     another config
+//
+// While the API server does not answer, an update that has begun (its pods are gone) is finished with what was kept of it on
+// disk, and drift is watched. Nothing waits in memory to be told: state and reason follow again from the journal, the record
+// of the config in force, the verdict and the disk. Pauses grow to a minute; an idle node looks every five.
+//
+// In: a Cluster, a host.Host, Health, a Watcher, a signal that the Node changed. Out: annotations, events, steps on the host,
+// files below host.StateDir. Never: eviction, another node, the contents of a file in a log, an annotation or an event.
 package agent

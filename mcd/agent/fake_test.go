@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -18,6 +19,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/drift"
+	"github.com/bunsen-os/bunsen/mcd/health"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -37,7 +40,15 @@ type cluster struct {
 	told []string
 	// changed is signalled after each report.
 	changed chan struct{}
+	// calls counts them; from number failFrom on, if it is set, none is answered.
+	calls, failFrom int
+	// last is a report after which the cluster goes down, and how.
+	last    string
+	lastErr error
 }
+
+// downAt lets the cluster go down once a key was reported.
+func (c *cluster) downAt(key string, how error) { c.last, c.lastErr = key, how }
 
 func newCluster() *cluster {
 	return &cluster{
@@ -47,17 +58,35 @@ func newCluster() *cluster {
 }
 
 func (c *cluster) Assignment(context.Context) (agent.Assignment, error) {
-	return agent.AssignmentOf(c.annotations), c.down
+	if err := c.away(); err != nil {
+		return agent.Assignment{}, err
+	}
+	return agent.AssignmentOf(c.annotations), nil
+}
+
+// away is what a cluster says that cannot be reached.
+func (c *cluster) away() error {
+	c.calls++
+	if c.failFrom > 0 && c.calls >= c.failFrom {
+		return fmt.Errorf("%w: %w", agent.ErrUnreachable, errRefused)
+	}
+	if c.down == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %w", agent.ErrUnreachable, c.down)
 }
 
 func (c *cluster) Report(_ context.Context, annotations map[string]string) error {
-	if c.down != nil {
-		return c.down
+	if err := c.away(); err != nil {
+		return err
 	}
 	for _, key := range slices.Sorted(maps.Keys(annotations)) {
 		c.annotations[key] = annotations[key]
 		_, short, _ := strings.Cut(key, "/")
 		c.told = append(c.told, fmt.Sprintf("%s=%s", short, annotations[key]))
+		if short == c.last {
+			c.down, c.last = c.lastErr, ""
+		}
 	}
 	if want := c.annotations[v1alpha1.DesiredDrainAnnotation]; c.drains && want != "" {
 		c.annotations[v1alpha1.LastAppliedDrainAnnotation] = want
@@ -74,14 +103,21 @@ func (c *cluster) signal() {
 }
 
 func (c *cluster) Config(_ context.Context, name string) (mcfgv1.MachineConfig, error) {
+	if err := c.away(); err != nil {
+		return mcfgv1.MachineConfig{}, err
+	}
 	mc, ok := c.configs[name]
 	if !ok {
 		return mc, fmt.Errorf("machineconfigs %q not found", name)
 	}
-	return mc, c.down
+	return mc, nil
 }
 
-func (c *cluster) Rules(context.Context) (plan.Rules, error) { return c.rules, c.down }
+func (c *cluster) Rules(context.Context) (plan.Rules, error) { return c.rules, c.away() }
+
+func (c *cluster) DriftRules(context.Context, string) (drift.Policy, error) {
+	return drift.Policy{}, c.away()
+}
 
 // add adds a config whose Ignition is given without its version.
 func (c *cluster) add(t *testing.T, name, ignition string, change ...func(*mcfgv1.MachineConfigSpec)) {
@@ -98,6 +134,16 @@ func (c *cluster) add(t *testing.T, name, ignition string, change ...func(*mcfgv
 	mc := mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: raw}}}
 	for _, f := range change {
 		f(&mc.Spec)
+	}
+	c.configs[name] = mc
+}
+
+// commit says which commit brought a config.
+func (c *cluster) commit(name, hash, subject string) {
+	mc := c.configs[name]
+	mc.Annotations = map[string]string{
+		v1alpha1.RevisionAnnotation: "main@sha1:" + hash, v1alpha1.CommitSubjectAnnotation: subject,
+		v1alpha1.CommitAuthorAnnotation: "Alice <alice@example.org>",
 	}
 	c.configs[name] = mc
 }
@@ -129,6 +175,110 @@ type rig struct {
 	a *agent.Agent
 	// log is all that was logged.
 	log strings.Builder
+	// health is the gate, nil for none; life is what it sees.
+	health *agent.Health
+	life   *life
+	// events are all that were told, as `Reason message`.
+	events events
+	counts counts
+}
+
+// counts is what was counted, as words.
+type counts []string
+
+// State implements agent.Metrics.
+func (c *counts) State(state, _ string) { *c = append(*c, "state "+state) }
+
+// Update implements agent.Metrics.
+func (c *counts) Update(config string, err error) {
+	*c = append(*c, fmt.Sprintf("update %s %v", config, err != nil))
+}
+
+// Drift implements agent.Metrics.
+func (c *counts) Drift(at time.Time) { *c = append(*c, fmt.Sprintf("drift %v", !at.IsZero())) }
+
+// Reboot implements agent.Metrics.
+func (c *counts) Reboot(err error) { *c = append(*c, fmt.Sprintf("reboot %v", err != nil)) }
+
+// Pivot implements agent.Metrics.
+func (c *counts) Pivot(err error) { *c = append(*c, fmt.Sprintf("pivot %v", err != nil)) }
+
+// Boot implements agent.Metrics.
+func (c *counts) Boot(os, version string) { *c = append(*c, "boot "+os+" "+version) }
+
+// events is a list of them.
+type events []string
+
+// Event implements agent.Events.
+func (e *events) Event(reason agent.Reason, message string) {
+	*e = append(*e, string(reason)+" "+message)
+}
+
+// has tells that an event of a reason has all words.
+func (e events) has(reason agent.Reason, words ...string) bool {
+	return slices.ContainsFunc(e, func(s string) bool {
+		return strings.HasPrefix(s, string(reason)+" ") && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(s, w) })
+	})
+}
+
+// life is what runs on a machine: by its disk, as it booted.
+type life struct {
+	m *hosttest.Machine
+	// unitDies, kubeletDies and cutsOff are what a unit, the kubelet and the network do not live with.
+	unitDies, kubeletDies, cutsOff poison
+}
+
+// poison is a text in a file; any text where it is empty. The zero value is none.
+type poison struct{ path, text string }
+
+func (l *life) has(p poison) bool {
+	if p.path == "" {
+		return false
+	}
+	text, err := l.m.Host().Files.Read(p.path)
+	return err == nil && strings.Contains(string(text), p.text)
+}
+
+// Active implements agent.Units.
+func (l *life) Active(context.Context, string) (state, sub, result string, err error) {
+	if l.has(l.unitDies) {
+		return "failed", "failed", "exit-code", nil
+	}
+	return "active", "running", "success", nil
+}
+
+func (l *life) kubelet(context.Context) error {
+	if l.has(l.kubeletDies) {
+		return errors.New("connection refused")
+	}
+	return nil
+}
+
+// heard is what an error of asking the cluster means: a machine that is cut off hears nothing, others know that it is down.
+func (l *life) heard(err error) health.API {
+	switch {
+	case l.has(l.cutsOff):
+		return health.Silent
+	case err == nil:
+		return health.Answers
+	case errors.Is(err, errSilent):
+		return health.Silent
+	}
+	return health.RefusedThere
+}
+
+// errRefused is a cluster that is down, on machines that are up.
+var errRefused = errors.New("connection refused")
+
+// errSilent is a cluster of which nothing is heard.
+var errSilent = errors.New("i/o timeout")
+
+// watched gives the rig a gate.
+func (r *rig) watched() *life {
+	r.life = &life{m: r.m}
+	r.health = &agent.Health{Units: r.life, Kubelet: r.life.kubelet, API: r.life.heard}
+	r.start(r.m.Host())
+	return r.life
 }
 
 func newRig(t *testing.T) *rig {
@@ -136,12 +286,21 @@ func newRig(t *testing.T) *rig {
 	r.c.add(t, "rendered-a", file("/etc/containers/policy.json", "a"))
 	r.c.add(t, "rendered-b", file("/etc/containers/policy.json", "b"))
 	r.start(r.m.Host())
+	t.Cleanup(func() {
+		if strings.Contains(r.log.String(), "illegal transition") {
+			t.Error("a phase followed another that it may not follow")
+		}
+	})
 	return r
 }
 
 // start is a daemon that starts anew.
 func (r *rig) start(h host.Host) {
-	r.a = agent.New(agent.Config{Node: "worker-0", Cluster: r.c, Host: h, Log: slog.New(slog.NewTextHandler(io.MultiWriter(r.t.Output(), &r.log), nil))})
+	r.a = agent.New(agent.Config{Node: "worker-0", Cluster: r.c, Host: h, Health: r.health, Events: &r.events, Metrics: &r.counts, Log: r.logger()})
+}
+
+func (r *rig) logger() *slog.Logger {
+	return slog.New(slog.NewTextHandler(io.MultiWriter(r.t.Output(), &r.log), nil))
 }
 
 // settle syncs until nothing is left to do but to wait for somebody else; reboots happen.
@@ -164,6 +323,22 @@ func (r *rig) settle() error {
 	return err
 }
 
+// rest syncs, through reboots, until only the cluster is waited for.
+func (r *rig) rest() {
+	for range 10 {
+		_, err := r.a.Sync(r.t.Context())
+		switch {
+		case errors.Is(err, agent.ErrRebooting):
+			r.start(r.m.Host())
+		case errors.Is(err, agent.ErrUnreachable):
+			return
+		case err != nil:
+			r.t.Fatal(err)
+		}
+	}
+	r.t.Fatal("it never came to rest")
+}
+
 // disk is a file's contents.
 func (r *rig) disk(p string) string {
 	text, err := r.m.Host().Files.Read(p)
@@ -171,6 +346,19 @@ func (r *rig) disk(p string) string {
 		return err.Error()
 	}
 	return string(text)
+}
+
+func (r *rig) tree() string { return treeOf(r.m) }
+
+// treeOf is a machine's disk without the daemon's own state.
+func treeOf(m *hosttest.Machine) string {
+	var b strings.Builder
+	for line := range strings.Lines(m.Tree()) {
+		if !strings.HasPrefix(line, host.StateDir) {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
 }
 
 func (r *rig) must(err error) {

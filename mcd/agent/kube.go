@@ -3,22 +3,18 @@ package agent
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -30,17 +26,20 @@ var (
 	machineConfigurations = schema.GroupVersionResource{Group: "operator.openshift.io", Version: "v1", Resource: "machineconfigurations"}
 )
 
+// callLimit is how long one call may take: a server that accepts connections and never answers must not hold the daemon.
+const callLimit = 30 * time.Second
+
 // Kube is a Cluster over the Kubernetes API. It needs no more rights than a kubelet, plus to read machineconfigs and
 // machineconfigurations.
 type Kube struct {
 	node    string
-	nodes   typedcorev1.NodeInterface
+	nodes   metadata.Getter
 	objects dynamic.Interface
 }
 
 // NewKube connects for one node.
 func NewKube(config *rest.Config, node string) (*Kube, error) {
-	core, err := typedcorev1.NewForConfig(config)
+	core, err := metadata.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
@@ -48,14 +47,16 @@ func NewKube(config *rest.Config, node string) (*Kube, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	return &Kube{node: node, nodes: core.Nodes(), objects: objects}, nil
+	return &Kube{node: node, nodes: core.Resource(schema.GroupVersionResource{Version: "v1", Resource: "nodes"}), objects: objects}, nil
 }
 
 // Assignment implements Cluster.
 func (k *Kube) Assignment(ctx context.Context) (Assignment, error) {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
 	n, err := k.nodes.Get(ctx, k.node, metav1.GetOptions{})
 	if err != nil {
-		return Assignment{}, err
+		return Assignment{}, answered(err)
 	}
 	return AssignmentOf(n.Annotations), nil
 }
@@ -66,8 +67,10 @@ func (k *Kube) Report(ctx context.Context, annotations map[string]string) error 
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
 	_, err = k.nodes.Patch(ctx, k.node, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-	return err
+	return answered(err)
 }
 
 // Config implements Cluster.
@@ -98,57 +101,15 @@ func (k *Kube) Rules(ctx context.Context) (plan.Rules, error) {
 
 // get fetches a cluster-scoped object. It goes through JSON, so that the object's own decoding is used.
 func (k *Kube) get(ctx context.Context, gvr schema.GroupVersionResource, name string, into any) error {
+	ctx, cancel := context.WithTimeout(ctx, callLimit)
+	defer cancel()
 	u, err := k.objects.Resource(gvr).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return err
+		return answered(err)
 	}
 	text, err := u.MarshalJSON()
 	if err != nil {
 		return err
 	}
 	return json.Unmarshal(text, into)
-}
-
-// Watch signals when the Node changes, and after each reconnection. The channel holds one signal: more say no more.
-func (k *Kube) Watch(ctx context.Context, log *slog.Logger) <-chan struct{} {
-	changed := make(chan struct{}, 1)
-	go func() {
-		for ctx.Err() == nil {
-			if err := k.watchOnce(ctx, changed); err != nil && ctx.Err() == nil {
-				log.Debug("watching the Node", "node", k.node, "err", err)
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(time.Second):
-			}
-		}
-	}()
-	return changed
-}
-
-func (k *Kube) watchOnce(ctx context.Context, changed chan<- struct{}) error {
-	w, err := k.nodes.Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, k.node).String()})
-	if err != nil {
-		return err
-	}
-	defer w.Stop()
-	var last map[string]string
-	for event := range w.ResultChan() {
-		n, ok := event.Object.(*corev1.Node)
-		if !ok {
-			return errors.New("the watch ended with a status")
-		}
-		if last != nil && AssignmentOf(last) == AssignmentOf(n.Annotations) {
-			continue // a heartbeat
-		}
-		last = n.Annotations
-		if last == nil {
-			last = map[string]string{}
-		}
-		select {
-		case changed <- struct{}{}:
-		default:
-		}
-	}
-	return nil
 }

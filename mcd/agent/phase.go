@@ -15,26 +15,35 @@ const (
 	Draining Phase = "Draining"
 	// Applying: steps are done.
 	Applying Phase = "Applying"
-	// Rebooting: the machine goes down.
+	// Rebooting: the machine goes down, to the new config or back to the old one.
 	Rebooting Phase = "Rebooting"
-	// Confirming: the config is on disk; the cluster is told and the node opened again.
+	// Checking: the new config is in place; whether the machine lives with it is being found out.
+	Checking Phase = "Checking"
+	// Confirming: the config is in force; the cluster is told and the node opened again.
 	Confirming Phase = "Confirming"
-	// RolledBack: the update failed and the node is in the old config.
+	// Drifted: the node is not as the config in force says.
+	Drifted Phase = "Drifted"
+	// RolledBack: the update failed and the node is in the old config; it is tried again.
 	RolledBack Phase = "RolledBack"
+	// Rejected: the machine did not live with the desired config and is in the old one; it is not tried again.
+	Rejected Phase = "Rejected"
 	// Refused: a running node cannot take the desired config.
 	Refused Phase = "Refused"
 )
 
 // Transitions says which phase may follow which. Staying is always legal.
 var Transitions = map[Phase][]Phase{
-	Idle:       {Planned, Confirming, RolledBack, Refused},
-	Planned:    {Idle, Draining, Applying, Confirming, RolledBack, Refused},
-	Draining:   {Planned, Applying, Confirming, RolledBack, Refused},
-	Applying:   {Confirming, Rebooting, RolledBack},
-	Rebooting:  {Confirming, RolledBack},
-	Confirming: {Idle, Planned, RolledBack, Refused},
-	RolledBack: {Planned, Confirming, Refused, Idle},
-	Refused:    {Planned, Confirming, RolledBack, Idle},
+	Idle:       {Planned, Confirming, Drifted, RolledBack, Rejected, Refused},
+	Planned:    {Idle, Draining, Applying, Confirming, RolledBack, Rejected, Refused},
+	Draining:   {Planned, Applying, Confirming, RolledBack, Rejected, Refused},
+	Applying:   {Checking, Confirming, Rebooting, RolledBack, Rejected},
+	Rebooting:  {Checking, Confirming, Planned, RolledBack, Rejected, Refused},
+	Checking:   {Confirming, Planned, Rebooting, RolledBack, Rejected, Refused},
+	Confirming: {Idle, Planned, Drifted, RolledBack, Rejected, Refused},
+	Drifted:    {Confirming, Planned, RolledBack, Rejected, Refused},
+	RolledBack: {Planned, Confirming, Drifted, Rejected, Refused, Idle},
+	Rejected:   {Planned, Confirming, Drifted, RolledBack, Refused, Idle},
+	Refused:    {Planned, Confirming, Drifted, RolledBack, Rejected, Idle},
 }
 
 // Legal tells whether a phase may follow another.

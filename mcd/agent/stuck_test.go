@@ -67,9 +67,8 @@ var trouble = []struct {
 		r.c.add(r.t, "rendered-k", file(policyFile, "k"), func(s *mcfgv1.MachineConfigSpec) { s.KernelArguments = []string{"quiet"} })
 		r.m.BootsOld = true
 		r.c.desire("rendered-k")
-		if err := r.settle(); err == nil {
-			r.t.Fatal("no error")
-		}
+		r.must(r.settle())
+		r.c.says(r.t, "Degraded", "rendered-a", "rendered-k")
 		r.c.desire("rendered-d")
 		r.must(r.settle())
 		r.m.BootsOld = false

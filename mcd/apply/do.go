@@ -8,8 +8,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// do makes one step's After be.
-func (r Runner) do(ctx context.Context, s host.Step) error {
+// do makes one step's After be. At its path, where it has one, is what is said; contents come from the source.
+func (r Runner) do(ctx context.Context, s host.Step, is host.Entry, from source) error {
 	switch s.Verb {
 	case host.Enable:
 		return r.Host.Units.Enable(ctx, s.Target)
@@ -18,7 +18,7 @@ func (r Runner) do(ctx context.Context, s host.Step) error {
 	case host.SetImage, host.SetKargs, host.SetKernelType, host.SetExtensions:
 		return r.Host.OS.Stage(ctx, s)
 	case host.SetUser, host.DropUser:
-		password, err := r.contents(s.After.User.Password)
+		password, err := from(s.After.User.Password)
 		if err != nil {
 			return err
 		}
@@ -33,18 +33,17 @@ func (r Runner) do(ctx context.Context, s host.Step) error {
 		return r.Host.Units.Restart(ctx, s.Target)
 	}
 	if s.IsPath() {
-		return r.place(s)
+		return r.place(s, is, from)
 	}
 	return fmt.Errorf("no step has the verb %q", s.Verb)
 }
 
 // place makes a path be as the step says. Where a directory and something else change places, the old goes first; that
 // is two changes, and either order of them is undone by placing the old again.
-func (r Runner) place(s host.Step) error {
+func (r Runner) place(s host.Step, is host.Entry, from source) error {
 	files, want := r.Host.Files, s.After.Entry
-	is, err := files.Stat(s.Target)
-	if err != nil || is == want {
-		return err
+	if is == want && want.Kind != host.Hard { // what a hard link names may be another file by now
+		return nil
 	}
 	if is.Kind == host.Other {
 		return errors.New("it is a device, pipe or socket, which no config made: move it away")
@@ -64,23 +63,12 @@ func (r Runner) place(s host.Step) error {
 	switch want.Kind {
 	case host.Dir:
 		return files.Mkdir(s.Target, want)
-	case host.Link:
+	case host.Link, host.Hard:
 		return files.Link(s.Target, want)
 	}
-	contents, err := r.contents(want.Digest)
+	contents, err := from(want.Digest)
 	if err != nil {
 		return err
 	}
 	return files.Write(s.Target, want, contents)
-}
-
-func (r Runner) contents(d host.Digest) ([]byte, error) {
-	if d == "" || d == host.DigestOf(nil) {
-		return nil, nil
-	}
-	contents, err := r.Host.Store.Get(d)
-	if err != nil {
-		return nil, fmt.Errorf("fetching kept contents %s: %w", d.Short(), err)
-	}
-	return contents, nil
 }

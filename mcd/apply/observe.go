@@ -54,6 +54,15 @@ func Observe(ctx context.Context, h host.Host, scope plan.Scope) (host.State, er
 			return host.State{}, fmt.Errorf("looking at %s: %w", p, err)
 		}
 	}
+	for p, targets := range scope.Hard {
+		for _, target := range targets {
+			if same, err := sameFile(h, p, target); err != nil {
+				return host.State{}, fmt.Errorf("looking at %s: %w", p, err)
+			} else if same {
+				s.Paths[p] = host.Entry{Kind: host.Hard, Target: target}
+			}
+		}
+	}
 	if err := read(h, s, scope.Read); err != nil {
 		return host.State{}, err
 	}
@@ -73,6 +82,13 @@ func Observe(ctx context.Context, h host.Host, scope plan.Scope) (host.State, er
 		s.OS.KernelType = "default"
 	}
 	return s, nil
+}
+
+func sameFile(h host.Host, a, b string) (bool, error) {
+	if h.Same == nil {
+		return false, nil
+	}
+	return h.Same(a, b)
 }
 
 // read keeps the contents of files that are needed, under the digest that was observed.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"unicode/utf8"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -20,7 +19,7 @@ type Applied struct {
 	Stopped *host.Step
 	// From and To are the configs' names.
 	From, To string
-	// Why the machine is in the old config or between, nil otherwise.
+	// Why the machine is in the old config, on its way there, between or unjudged; nil otherwise.
 	Why error
 }
 
@@ -35,8 +34,11 @@ const (
 	Old End = "old"
 	// New: the new config is in force.
 	New End = "new"
-	// Rebooting: the machine goes down and will be in the new config.
+	// Rebooting: the machine goes down and will be in the new config, or, where Why says why, in the old one.
 	Rebooting End = "rebooting"
+	// Unjudged: the new config is in place, and the context ended before the Gate knew whether the machine is healthy.
+	// Recover asks again.
+	Unjudged End = "unjudged"
 	// Between: taking back failed too. The journal is kept, and Recover tries again.
 	Between End = "between"
 )
@@ -44,12 +46,20 @@ const (
 // ErrRefused tells that a plan has refusals and was not begun.
 var ErrRefused = errors.New("plan has refusals")
 
-// Runner walks plans. The zero value of Tell is silence.
+// Runner walks plans. Host must be set; the others may be nil.
 type Runner struct {
 	// Host to act on.
 	Host host.Host
 	// Tell is called after each step that was done; undone says that it was taken back.
 	Tell func(step host.Step, undone bool)
+	// Gate judges the machine when the new config is in place: after the reboot of an update that reboots, and after the
+	// last step of one that acted on units. nil is healthy. It blocks until it knows; an error takes everything back, with
+	// a reboot where the update had one. An error that wraps context.Canceled, or that comes when the context has ended,
+	// says that nobody knows: the next Recover asks again. Without a Gate a machine is always healthy.
+	Gate func(ctx context.Context, rec host.Record) error
+	// Rejected is called once everything is taken back because of ErrNotBooted or ErrUnhealthy, and before the journal
+	// is cleared, so that after a crash it is called again. An error keeps the journal.
+	Rejected func(rec host.Record, why error) error
 }
 
 // Run does the plan's steps. If one fails, all are taken back, and the error in Applied.Why says why. Run returns an
@@ -63,75 +73,24 @@ func (r Runner) Run(ctx context.Context, p plan.Plan, contents map[host.Digest][
 	if err != nil {
 		return Applied{End: Old}, fmt.Errorf("asking for the boot's id: %w", err)
 	}
-	if err := r.keep(ctx, p.Steps, contents); err != nil {
+	given, err := r.keep(ctx, p.Steps, contents)
+	if err != nil {
 		return Applied{End: Old}, errors.Join(err, r.Host.Store.Sweep())
 	}
 	rec := host.Record{From: p.From, To: p.To, Steps: p.Steps, Phase: host.Applying, BootID: boot}
 	if err := r.Host.Journal.Save(rec); err != nil {
 		return Applied{End: Old}, fmt.Errorf("writing the journal: %w", err)
 	}
-	return r.walk(ctx, rec), nil
+	return wayThere{r}.walk(ctx, rec, given), nil
 }
 
-// keep puts into the store what the steps replace, so that undo needs no one, and what they write, so that doing needs
-// no one either. What one step replaces may be what another writes: an original that moves aside, or comes back.
-func (r Runner) keep(ctx context.Context, steps []host.Step, contents map[host.Digest][]byte) error {
-	kept := map[host.Digest]bool{"": true, host.DigestOf(nil): true}
-	for _, s := range steps {
-		if !utf8.ValidString(s.Before.Entry.Target) {
-			return fmt.Errorf("keeping %s: it is a link whose target is not text, which the journal cannot hold: move it away", s.Target)
-		}
-		if kept[digest(s.Before)] {
-			continue
-		}
-		old, err := replaced(ctx, r.Host, s)
-		if err == nil && host.DigestOf(old) != digest(s.Before) {
-			err = errors.New("it has changed since it was looked at")
-		}
-		if err == nil {
-			_, err = r.Host.Store.Put(old)
-		}
-		if err != nil {
-			return fmt.Errorf("keeping %s: %w", s.Target, err)
-		}
-		kept[digest(s.Before)] = true
-	}
-	for _, s := range steps {
-		if kept[digest(s.After)] {
-			continue
-		}
-		now, ok := contents[digest(s.After)]
-		if !ok {
-			return fmt.Errorf("keeping the new %s: nobody gave its contents", s.Target)
-		}
-		if _, err := r.Host.Store.Put(now); err != nil {
-			return fmt.Errorf("keeping the new %s: %w", s.Target, err)
-		}
-		kept[digest(s.After)] = true
-	}
-	return nil
-}
-
-// digest of what a value has in the store: a file's contents, or the hash of a user's password; "" for nothing.
-func digest(v host.Value) host.Digest {
-	if v.User.There {
-		return v.User.Password
-	}
-	return v.Entry.Digest
-}
-
-// replaced reads what a step replaces.
-func replaced(ctx context.Context, h host.Host, s host.Step) ([]byte, error) {
-	if !s.Before.User.There {
-		return h.Files.Read(s.Target)
-	}
-	_, password, err := h.Passwd.User(ctx, s.Target)
-	return password, err
-}
+// wayThere is how a Runner goes to the new config.
+type wayThere struct{ Runner }
 
 // walk does all steps and settles the journal.
-func (r Runner) walk(ctx context.Context, rec host.Record) Applied {
+func (r wayThere) walk(ctx context.Context, rec host.Record, given source) Applied {
 	done := Applied{From: rec.From, To: rec.To}
+	r.Host.Disk.Batch()
 	for _, s := range rec.Steps {
 		if s.IsAction() && !rec.Acted {
 			rec.Acted = true
@@ -142,50 +101,99 @@ func (r Runner) walk(ctx context.Context, rec host.Record) Applied {
 		if s.Verb == host.Reboot {
 			return r.reboot(ctx, rec, done)
 		}
-		if err := r.do(ctx, s); err != nil {
+		if err := r.do(ctx, s, s.Before.Entry, given); err != nil {
 			return r.back(ctx, rec, done, s, fmt.Errorf("%s: %w", s, err))
 		}
 		done.Done++
 		r.tell(s, false)
 	}
-	rec.Phase = host.Committed
+	if err := r.Host.Disk.Flush(ctx); err != nil {
+		return r.back(ctx, rec, done, host.Step{}, fmt.Errorf("making the changes durable: %w", err))
+	}
+	if r.Gate == nil || !rec.Acted {
+		return r.end(ctx, rec, done)
+	}
+	rec.Phase = host.Judging
 	if err := r.Host.Journal.Save(rec); err != nil {
 		return r.back(ctx, rec, done, host.Step{}, fmt.Errorf("writing the journal: %w", err))
 	}
-	done.End, done.Why = New, r.forget()
+	ended, err := r.judge(ctx, rec, done)
+	if err != nil {
+		return r.back(ctx, rec, done, host.Step{}, err)
+	}
+	return ended
+}
+
+// end commits, or takes all back.
+func (r wayThere) end(ctx context.Context, rec host.Record, done Applied) Applied {
+	if err := r.commit(&done); err != nil {
+		rec.Phase = "" // the journal may be gone: who knows what of a failed write is there
+		return r.back(ctx, rec, done, host.Step{}, err)
+	}
 	return done
 }
 
 // reboot is the last step: what runs after it is confirmed by Recover.
-func (r Runner) reboot(ctx context.Context, rec host.Record, done Applied) Applied {
+func (r wayThere) reboot(ctx context.Context, rec host.Record, done Applied) Applied {
+	at := host.Step{Verb: host.Reboot}
+	if err := r.Host.Disk.Flush(ctx); err != nil {
+		return r.back(ctx, rec, done, at, fmt.Errorf("making the changes durable: %w", err))
+	}
 	rec.Phase = host.Rebooting
 	if err := r.Host.Journal.Save(rec); err != nil {
-		return r.back(ctx, rec, done, host.Step{Verb: host.Reboot}, fmt.Errorf("writing the journal: %w", err))
+		return r.back(ctx, rec, done, at, fmt.Errorf("writing the journal: %w", err))
 	}
 	if err := r.Host.Power.Reboot(ctx, "machine config "+rec.To); err != nil {
-		return r.back(ctx, rec, done, host.Step{Verb: host.Reboot}, fmt.Errorf("rebooting: %w", err))
+		return r.back(ctx, rec, done, at, fmt.Errorf("rebooting: %w", err))
 	}
 	done.Done++
 	done.End = Rebooting
 	return done
 }
 
-// back records a failure and takes everything back.
-func (r Runner) back(ctx context.Context, rec host.Record, done Applied, at host.Step, why error) Applied {
-	undone := r.undo(ctx, rec, why)
-	undone.Done, undone.Stopped = done.Done, &at
-	return undone
+// judge asks whether the machine is healthy, then commits or takes all back. It returns an error only when it could not
+// put the new config in force.
+func (r wayThere) judge(ctx context.Context, rec host.Record, done Applied) (Applied, error) {
+	if r.Gate != nil {
+		err := r.Gate(ctx, rec)
+		switch {
+		case err == nil:
+		case ctx.Err() != nil || errors.Is(err, context.Canceled):
+			done.End, done.Why = Unjudged, err
+			return done, nil
+		default:
+			ended := wayBack(r).undo(ctx, rec, fmt.Errorf("%w: %w", ErrUnhealthy, err))
+			ended.Done = done.Done
+			return ended, nil
+		}
+	}
+	err := r.commit(&done)
+	return done, err
 }
 
-// forget clears the journal first: a store without a journal is only old, a journal without its store is a dead end.
-func (r Runner) forget() error {
+// commit puts the new config in force: without a journal there is no way back.
+func (r wayThere) commit(done *Applied) error {
 	if err := r.Host.Journal.Clear(); err != nil {
 		return fmt.Errorf("clearing the journal: %w", err)
 	}
+	done.End, done.Why = New, r.sweep()
+	return nil
+}
+
+// sweep comes after the journal is cleared: a store without a journal is only old, a journal without its store is a dead
+// end.
+func (r Runner) sweep() error {
 	if err := r.Host.Store.Sweep(); err != nil {
 		return fmt.Errorf("sweeping the store: %w", err)
 	}
 	return nil
+}
+
+// back records a failure and takes everything back.
+func (r wayThere) back(ctx context.Context, rec host.Record, done Applied, at host.Step, why error) Applied {
+	undone := wayBack(r).undo(ctx, rec, why)
+	undone.Done, undone.Stopped = done.Done, &at
+	return undone
 }
 
 func (r Runner) tell(s host.Step, undone bool) {

@@ -1,6 +1,7 @@
 package apply_test
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"math/rand/v2"
@@ -27,43 +28,70 @@ type world struct {
 	open func(*testing.T) host.Host
 	// tree is all that is on its disk, but for the daemon's own state.
 	tree func(*testing.T) string
+	// cut is a power cut; nil where there is none to be had.
+	cut func(*rand.Rand)
+	// booted is the tree that the machine found when it booted last, and how often it has; nil where nobody knows.
+	booted func() (tree string, boots int)
+	// files is the tree without what is staged.
+	files func() string
+	// bootsOld lets no new OS boot; nil where one always does.
+	bootsOld func(bool)
+	// trap is linux.Root's for all that is opened from now on; nil where there is none.
+	trap func(func(call, path string) error)
+	// close ends the daemons that were opened; nil where that is not needed.
+	close func()
 }
 
 // worlds are the machines that everything here is tried on.
 var worlds = map[string]func(*testing.T) world{
-	"in memory": func(*testing.T) world {
-		m := hosttest.NewMachine()
-		return world{
-			open: func(*testing.T) host.Host { return m.Host() },
-			tree: func(*testing.T) string {
-				text, _, _ := strings.Cut(m.String(), "\njournal ")
-				return text
-			},
-		}
-	},
+	"in memory": func(*testing.T) world { return inMemory(hosttest.NewMachine()) },
 	"rooted": func(t *testing.T) world {
 		dir := tempDir(t)
-		for p, text := range hosttest.Base {
-			at := filepath.Join(dir, p)
-			if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		return world{
-			open: func(t *testing.T) host.Host {
-				h, root, err := linux.Simulated(dir, func(string) {})
-				if err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { root.Close() })
-				return h
-			},
-			tree: func(t *testing.T) string { return treeOf(t, dir) },
-		}
+		furnish(t, dir)
+		return rooted(dir)
 	},
+}
+
+func inMemory(m *hosttest.Machine) world {
+	return world{
+		open: func(*testing.T) host.Host { return m.Host() },
+		tree: func(*testing.T) string {
+			text, _, _ := strings.Cut(m.String(), "\njournal ")
+			return text
+		},
+		cut:      m.PowerCut,
+		bootsOld: func(old bool) { m.BootsOld = old },
+		booted:   m.Booted,
+		files:    m.Tree,
+	}
+}
+
+func rooted(dir string) world {
+	var trap func(call, path string) error
+	var opened []*linux.Root
+	closeAll := func() {
+		for _, root := range opened {
+			root.Close()
+		}
+		opened = nil
+	}
+	return world{
+		open: func(t *testing.T) host.Host {
+			t.Helper()
+			h, root, err := linux.Simulated(dir, func(string) {})
+			if err != nil {
+				t.Fatal(err)
+			}
+			root.Trap(trap)
+			if opened = append(opened, root); len(opened) == 1 {
+				t.Cleanup(closeAll)
+			}
+			return h
+		},
+		tree:  func(t *testing.T) string { return treeOf(t, dir) },
+		trap:  func(f func(call, path string) error) { trap = f },
+		close: closeAll,
+	}
 }
 
 // tempDir is in memory where it can be: the rooted host syncs all that it does, thousands of times here.
@@ -91,8 +119,13 @@ func treeOf(t *testing.T, dir string) string {
 			return err
 		}
 		p := strings.TrimPrefix(at, dir)
-		if p == host.StateDir {
+		if p == host.StateDir || p == "/lost+found" {
 			return fs.SkipDir
+		}
+		if ext := filepath.Ext(p); d.IsDir() && (ext == ".wants" || ext == ".requires" || ext == ".upholds") {
+			if left, err := os.ReadDir(at); err == nil && len(left) == 0 {
+				return nil
+			}
 		}
 		info, err := d.Info()
 		if err != nil {
@@ -131,16 +164,25 @@ func treeOf(t *testing.T, dir string) string {
 // way makes the transition that the tests walk, at a given cost.
 func way(t *testing.T, h host.Host, from, to machineconfig.Config, actions ...policy.Action) plan.Way {
 	t.Helper()
-	accounts, err := apply.Accounts(t.Context(), h)
+	w, err := wayBetween(h, from, to, actions...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	return w
+}
+
+// wayBetween is way for who has no test.
+func wayBetween(h host.Host, from, to machineconfig.Config, actions ...policy.Action) (plan.Way, error) {
+	accounts, err := apply.Accounts(context.Background(), h)
+	if err != nil {
+		return plan.Way{}, err
 	}
 	w := plan.Way{From: "rendered-a", To: "rendered-b", Old: plan.Want(from, accounts), New: plan.Want(to, accounts)}
 	w.Decision.Actions = actions
 	if p := append(w.Old.Problems, w.New.Problems...); len(p) > 0 {
-		t.Fatal(p)
+		return w, fmt.Errorf("the config has problems: %v", p)
 	}
-	return w
+	return w, nil
 }
 
 // planOn looks at the machine and works out the plan; the record's contents are the new config's name.
@@ -228,7 +270,7 @@ func unit(r *rand.Rand, name string) ign.Unit {
 	if r.IntN(3) > 0 {
 		text := []string{
 			"[Service]\nExecStart=/bin/a\n[Install]\nWantedBy=multi-user.target\n",
-			"[Service]\nExecStart=/bin/a\n[Install]\nRequiredBy=x.target\nAlso=b.timer\n",
+			"[Service]\nExecStart=/bin/a\n[Install]\nRequiredBy=x.target y.target\nAlso=b.timer\n",
 			"[Service]\nExecStart=/bin/static\n",
 		}[r.IntN(3)]
 		u.Contents = &text

@@ -22,12 +22,14 @@ func (d Digest) Short() string { return string(d[:min(len(d), 8)]) }
 // Kind says what is at a path.
 type Kind string
 
-// What may be at a path. Other is a device, socket or pipe: nothing that the daemon makes or replaces.
+// What may be at a path. Other is a device, socket or pipe: nothing that the daemon makes or replaces. Hard is a further name
+// of what is at Target, an absolute path of the machine; Stat never tells it, for every name of a file is as good.
 const (
 	Absent Kind = ""
 	File   Kind = "file"
 	Link   Kind = "link"
 	Dir    Kind = "dir"
+	Hard   Kind = "hard link"
 	Other  Kind = "other"
 )
 
@@ -59,6 +61,8 @@ func (e Entry) String() string {
 		return "absent"
 	case Link:
 		fmt.Fprintf(&b, "link -> %s", e.Target)
+	case Hard:
+		return "hard link to " + e.Target
 	case File:
 		fmt.Fprintf(&b, "file %04o %s", e.Mode, e.Digest.Short())
 	default:

@@ -17,6 +17,8 @@ var (
 type Host struct {
 	// Files of the machine.
 	Files Files
+	// Disk below them.
+	Disk Disk
 	// Units of systemd.
 	Units Units
 	// Passwd has the users and groups.
@@ -29,13 +31,16 @@ type Host struct {
 	Journal Journal
 	// Store of old contents.
 	Store Store
+	// Same tells whether two paths are names of one file; two of nothing are not. Nil: no file here has two names.
+	Same func(a, b string) (bool, error)
 	// Unprivileged: owners cannot be set here, all count as root's. For simulated hosts of a user without rights.
 	Unprivileged bool
 }
 
 // Files is the machine's file system. Paths are absolute and clean. Links in the way to a path are followed within the
-// machine's root; a link at the path itself is not. Every change is durable when the call returns, and is either made
-// whole or not at all. Making what is there already is no error.
+// machine's root; a link at the path itself is not. Every change is made whole or not at all, and is seen by everybody when
+// the call returns. It is durable then too, unless Disk.Batch was called: then when Disk.Flush has returned. Making what is
+// there already is no error.
 type Files interface {
 	// Stat tells what is at a path; nothing is the zero Entry, not an error.
 	Stat(path string) (Entry, error)
@@ -43,12 +48,28 @@ type Files interface {
 	Read(path string) ([]byte, error)
 	// Write replaces a file or link. The parent directory must be there. want.Digest is not looked at.
 	Write(path string, want Entry, contents []byte) error
-	// Link replaces a file or link by a symlink.
+	// Link replaces a file or link by a symlink, or, where want is of kind Hard, by a further name of what is at its Target.
 	Link(path string, want Entry) error
 	// Mkdir makes one directory, or gives an existing one mode and owner.
 	Mkdir(path string, want Entry) error
 	// Remove takes a file, link or empty directory away; ErrNotEmpty for a full directory, nil for nothing.
 	Remove(path string) error
+}
+
+// Disk is where changes of Files, and of Units and Passwd as far as they are files, become durable: each for itself, or many
+// together, which costs about as much. A power cut in a batch loses any of the changes since the Flush before: each may be
+// there, or not, or be an empty file. The files of Passwd are never empty.
+type Disk interface {
+	// Batch lets the changes from now on wait for the next Flush. Who begins a batch knows how to take it back after a
+	// power cut.
+	Batch()
+	// Flush makes all changes of this process durable, and those of the process before that Resume took over, and ends the
+	// batch. It goes on when the context ends. After an error nobody knows what is durable; the next Flush tries all of it
+	// again.
+	Flush(ctx context.Context) error
+	// Resume takes over the steps of a process that died: what it left half done beside their targets is removed, and the
+	// next Flush counts whatever the steps are about as changed. Nothing of that is no error.
+	Resume(ctx context.Context, steps []Step) error
 }
 
 // Units is systemd. Names are complete: chronyd.service, getty@tty2.service.
@@ -122,29 +143,55 @@ type Journal interface {
 	Clear() error
 }
 
-// Store keeps contents by digest, readable by root only, durable when a call returns.
+// Store keeps what an update replaces, readable by root only, until it is swept.
 type Store interface {
-	// Put keeps contents.
-	Put(contents []byte) (Digest, error)
-	// Get returns contents; those that were never put are fs.ErrNotExist.
+	// Keep forgets what was kept before and keeps these, at the cost of about one flush. They are durable when the next
+	// Journal.Save has returned.
+	Keep(old []Old) error
+	// Get returns contents; those that were not kept are fs.ErrNotExist.
 	Get(Digest) ([]byte, error)
 	// Sweep forgets everything.
 	Sweep() error
 }
 
+// Old is something that an update is about to replace.
+type Old struct {
+	// Path of a file: the store reads it, and what is attached to it, which comes back with it. "" for what is no file.
+	Path string
+	// Digest of the contents. A file that has others is an error: it has changed since it was looked at.
+	Digest Digest
+	// Contents of what is no file.
+	Contents []byte
+}
+
 // Phase is how far an update is.
 type Phase string
 
-// The phases, in order. Undoing may follow any but Committed.
+// The phases. Without a journal, a config is in force. Undoing may follow any of the others, Returning only Undoing.
 const (
 	// Applying: some of the steps may be done.
 	Applying Phase = "applying"
 	// Rebooting: all is done but the reboot, which was asked for or is about to be.
 	Rebooting Phase = "rebooting"
+	// Judging: all is done without a reboot; whether the machine is healthy with it is not known yet.
+	Judging Phase = "judging"
+	// Committed is written by nobody any more.
+	Committed Phase = "committed"
 	// Undoing: the way back was begun.
 	Undoing Phase = "undoing"
-	// Committed: the new config is in force; only the journal is left to clear.
-	Committed Phase = "committed"
+	// Returning: all is taken back but for a reboot, which was asked for or is about to be.
+	Returning Phase = "returning"
+)
+
+// Cause is why a config is not to be tried again.
+type Cause string
+
+// The causes. An update that was interrupted, or that a step of it failed, has none.
+const (
+	// NotBooted: the machine came back from its reboot without what was staged.
+	NotBooted Cause = "not-booted"
+	// Unhealthy: the new config was in place, and the machine is not healthy with it.
+	Unhealthy Cause = "unhealthy"
 )
 
 // Record is the journal's content: all that is needed to undo an update without asking anybody.
@@ -157,8 +204,14 @@ type Record struct {
 	Phase Phase
 	// Acted: services may have been told about the new config already.
 	Acted bool
-	// BootID of the boot that did the steps.
+	// Booted: the machine may run the new config since a boot, so that going back takes a reboot too.
+	Booted bool
+	// BootID of the boot that did the steps; of one that is Returning, of the boot that took them back.
 	BootID string
 	// Why the update is undone, where it is.
 	Why string
+	// Cause of that, where the config is at fault.
+	Cause Cause
+	// Returns counts the reboots of the way back.
+	Returns int
 }

@@ -13,8 +13,9 @@ const (
 	RecordPath = "/etc/machine-config-daemon/currentconfig"
 	// SeedPath is the annotations that a machine is born with, written by the Ignition server's config.
 	SeedPath = "/etc/machine-config-daemon/node-annotations.json"
-	// OrigDir keeps what a config replaced first, at <OrigDir>/<path>.mcdorig.
-	OrigDir = "/etc/machine-config-daemon/orig"
+	// OrigDir keeps what a config replaced first, at <OrigDir>/<path><OrigSuffix>.
+	OrigDir    = "/etc/machine-config-daemon/orig"
+	OrigSuffix = ".mcdorig"
 	// NoOrigDir stamps paths where nothing was, at <NoOrigDir>/<path>.mcdnoorig.
 	NoOrigDir = "/etc/machine-config-daemon/noorig"
 	// StateDir has the journal and the store of old contents, for root only. It is in /var because an OS update swaps /etc.

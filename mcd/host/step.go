@@ -108,6 +108,8 @@ func (s Step) pathText() string {
 		return text
 	case Link:
 		text += " -> " + now.Target
+	case Hard:
+		return text + " = " + now.Target + " (" + difference(was, now) + ")"
 	default:
 		text += fmt.Sprintf(" %04o", now.Mode)
 	}

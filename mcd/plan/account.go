@@ -103,6 +103,7 @@ func (r accountReader) user(u ign.PasswdUser) {
 	}
 	want := WantedUser{Name: u.Name, Gone: u.ShouldExist != nil && !*u.ShouldExist, Homeless: u.NoCreateHome != nil && *u.NoCreateHome}
 	if want.Gone {
+		r.goneGroup(u.Name)
 		delete(r.uids, u.Name)
 		r.w.Users = append(r.w.Users, want)
 		return
@@ -122,6 +123,23 @@ func (r accountReader) user(u ign.PasswdUser) {
 	}
 	r.w.Users = append(r.w.Users, want)
 	r.keys(want, u)
+}
+
+// goneGroup lets a user's own group go with it, as userdel does: one of its name that nobody else has as primary group.
+func (r accountReader) goneGroup(name string) {
+	owner, known := r.uids[name]
+	gid, named := r.gids[name]
+	said := slices.ContainsFunc(r.w.Groups, func(g WantedGroup) bool { return g.Name == name })
+	if !known || !named || gid != owner.GID || said {
+		return
+	}
+	for other, o := range r.uids {
+		if other != name && o.GID == gid {
+			return
+		}
+	}
+	delete(r.gids, name)
+	r.w.Groups = append(r.w.Groups, WantedGroup{Name: name, Gone: true})
 }
 
 // secret puts a password's hash among the contents.
@@ -171,10 +189,8 @@ func (r accountReader) numbers(want *WantedUser, u ign.PasswdUser) {
 	switch d := r.accounts.Defaults.Filled(); {
 	case u.UID != nil:
 		want.New.UID = *u.UID
-	case !known && system:
-		want.New.UID = lowest(usedUIDs(r.uids), d.SystemUIDs)
 	case !known:
-		want.New.UID = highest(usedUIDs(r.uids), d.UIDs)
+		want.New.UID = r.freeUID(u.Name, system, d)
 	}
 	want.Says.GID = u.PrimaryGroup != nil && *u.PrimaryGroup != ""
 	if want.Says.GID {
@@ -218,7 +234,7 @@ func (r accountReader) ownGroup(want *WantedUser, u ign.PasswdUser, owner host.O
 		r.problem("passwd.users "+u.Name, fmt.Sprintf("a group %q is there already, so the user cannot have one of its own: say primaryGroup: %s, or noUserGroup: true", u.Name, u.Name))
 		return gid
 	case !known:
-		gid = r.freeGID(u.System != nil && *u.System, want.New.UID)
+		gid = r.freeGID(u.System != nil && *u.System, cmp.Or(r.former[u.Name].GID, want.New.UID))
 		r.gids[u.Name] = gid
 	}
 	if !slices.ContainsFunc(r.w.Groups, func(g WantedGroup) bool { return g.Name == u.Name }) {
@@ -237,18 +253,34 @@ func (r accountReader) freeGID(system bool, preferred int) int {
 	switch {
 	case preferred >= 0 && !used[preferred]:
 		return preferred
+	}
+	for _, o := range r.former {
+		used[o.GID] = true
+	}
+	switch {
 	case system:
 		return lowest(used, d.SystemGIDs)
 	}
 	return highest(used, d.GIDs)
 }
 
-func usedUIDs(users map[string]host.Owner) map[int]bool {
+// freeUID chooses the number of a new user: the one that it had before, so that its files are its own again, or else one
+// that nobody has or had.
+func (r accountReader) freeUID(name string, system bool, d host.AccountDefaults) int {
 	used := map[int]bool{}
-	for _, o := range users {
+	for _, o := range r.uids {
 		used[o.UID] = true
 	}
-	return used
+	if had, ok := r.former[name]; ok && !used[had.UID] {
+		return had.UID
+	}
+	for _, o := range r.former {
+		used[o.UID] = true
+	}
+	if system {
+		return lowest(used, d.SystemUIDs)
+	}
+	return highest(used, d.UIDs)
 }
 
 // highest is the number above all that are used in a range; if that is full at the top, the first that is free.

@@ -101,7 +101,7 @@ var (
 )
 
 // pathSteps makes every path be as in to: what goes first, children before their directory; then what comes, the
-// directory before its children; the record apart.
+// directory before its children, hard links last; the record apart.
 func pathSteps(from, to map[string]host.Entry) (record, gone, made []Step) {
 	names := map[string]bool{}
 	for _, paths := range []map[string]host.Entry{from, to} {
@@ -109,11 +109,17 @@ func pathSteps(from, to map[string]host.Entry) (record, gone, made []Step) {
 			names[p] = true
 		}
 	}
+	var hard []Step
 	for _, p := range slices.Sorted(maps.Keys(names)) {
-		if from[p] == to[p] {
+		again := to[p].Kind == host.Hard && from[to[p].Target] != to[to[p].Target] // what it names will be another file
+		if from[p] == to[p] && !again {
 			continue
 		}
 		s := pathStep(p, from[p], to[p])
+		if to[p].Kind == host.Hard {
+			hard = append(hard, s)
+			continue
+		}
 		switch s.Verb {
 		case host.WriteRecord:
 			record = append(record, s)
@@ -124,7 +130,7 @@ func pathSteps(from, to map[string]host.Entry) (record, gone, made []Step) {
 		}
 	}
 	slices.Reverse(gone)
-	return record, gone, made
+	return record, gone, append(made, hard...)
 }
 
 // accountSteps makes users and groups be as in to: users go first, with the groups that nobody needs any more, so that
@@ -145,7 +151,7 @@ func accountSteps(from, to host.State) []Step {
 		case was == is:
 		case is.There:
 			groups = append(groups, groupStep(name, was, is))
-		case primaryOfOneWhoStays(was.GID, from.Users, to.Users):
+		case neededByOneWhoStays(name, was.GID, from.Users, to.Users):
 			lastGroups = append(lastGroups, groupStep(name, was, is))
 		default:
 			goneGroups = append(goneGroups, groupStep(name, was, is))
@@ -154,9 +160,12 @@ func accountSteps(from, to host.State) []Step {
 	return slices.Concat(goneUsers, goneGroups, groups, users, lastGroups)
 }
 
-func primaryOfOneWhoStays(gid int, from, to map[string]host.User) bool {
+// neededByOneWhoStays tells that a user who stays leaves a group: while that user changes it has to be there, and on the
+// way back too.
+func neededByOneWhoStays(group string, gid int, from, to map[string]host.User) bool {
 	for name, was := range from {
-		if was.There && was.GID == gid && to[name].There {
+		in := was.GID == gid || slices.Contains(host.Names(was.Groups), group)
+		if was.There && to[name].There && was != to[name] && in {
 			return true
 		}
 	}
@@ -195,7 +204,7 @@ func pathStep(p string, before, after host.Entry) Step {
 		s.Verb = host.WriteRecord
 	case after.Kind == host.Absent:
 		s.Verb = host.Remove
-	case after.Kind == host.Link:
+	case after.Kind == host.Link || after.Kind == host.Hard:
 		s.Verb = host.MakeLink
 	case after.Kind == host.Dir:
 		s.Verb = host.MakeDir

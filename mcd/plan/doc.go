@@ -9,13 +9,17 @@
 // therefore kept where it was first replaced, and comes back when no config names it:
 //
 //   - files and links, and the mode and owner of directories, below host.OrigDir; a directory that was made goes when
-//     nobody uses it;
+//     nobody uses it. Of what a machine was born with, the original is what its image keeps below /usr/etc; where it keeps
+//     nothing, nothing was there. What was there is replaced only where the config says so (overwrite), because a new
+//     machine that has the same would not boot;
 //   - what is appended to: the file is always its original and the appended bytes. A machine that was born with an
 //     appended file has its original in front of these bytes;
 //   - users and groups, in host.AccountsPath. One that a config made goes with it, without its home directory; one that was
 //     there is as it was, in all that a config says. Of a machine's first config, core, root and their groups were there,
 //     all others were made. Numbers that no config says are the next free ones, and stay. The numbers of accounts that
-//     are there are never changed.
+//     are there are never changed; those of users who went are given to nobody else, and to them when they come back.
+//
+// A hard link is a further name of a file: it is made when all else is made, and again when its file becomes another one.
 //
 // The ordering contract, kept by Diff and relied on by mcd/apply:
 //
@@ -28,7 +32,7 @@
 //  6. The record of the current config is the last thing written.
 //  7. A reboot comes after the record; after it, what runs is confirmed before the journal is cleared.
 //
-// The inverse of a plan keeps this contract but for its changes' order, which is reversed.
+// The inverse of a plan keeps this contract but for its changes' order, which is reversed, and hard links come last again.
 //
 // In: configs, the observed State, a policy.Decision. Out: Wanted, Plan, text. Never: any I/O, the contents of files in
 // a Plan or its text.

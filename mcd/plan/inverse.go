@@ -30,7 +30,7 @@ func Inverse(s Step) Step {
 // Inverse is the plan of the way back. Changes are taken back last first; actions keep their order and still follow the
 // changes; record and reboot stay where the contract has them.
 func (p Plan) Inverse() Plan {
-	var changes, actions, record, reboot []Step
+	var changes, hard, actions, record, reboot []Step
 	for _, s := range p.Steps {
 		switch {
 		case s.Verb == host.Reboot:
@@ -39,12 +39,15 @@ func (p Plan) Inverse() Plan {
 			actions = append(actions, Inverse(s))
 		case s.Verb == host.WriteRecord:
 			record = append(record, Inverse(s))
+		case s.Before.Entry.Kind == host.Hard: // names of files that have to be there again first
+			hard = append(hard, Inverse(s))
 		default:
 			changes = append(changes, Inverse(s))
 		}
 	}
 	slices.Reverse(changes)
+	slices.Reverse(hard)
 	p.From, p.To = p.To, p.From
-	p.Steps = slices.Concat(changes, actions, record, reboot)
+	p.Steps = slices.Concat(changes, hard, actions, record, reboot)
 	return p
 }

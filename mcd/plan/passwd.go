@@ -44,6 +44,11 @@ func Accounts(f AccountFiles) host.Accounts {
 			a.Left[name] = b.User
 		}
 	}
+	for name, o := range records.Former {
+		if _, there := a.Users[name]; !there && !a.Left[name].There {
+			a.Left[name] = host.User{UID: o.UID, GID: o.GID}
+		}
+	}
 	for name, g := range records.Groups {
 		if _, there := a.Groups[name]; g.There && !there {
 			a.LeftGroups[name] = g.GID

@@ -34,14 +34,16 @@ func reserved(p string) string {
 }
 
 // inTheWay refuses to make directories where something else is that no config made: it would be lost, because only what
-// a config's file or link replaces is kept aside.
-func inTheWay(observed, target host.State, from Wanted) (refusals []policy.Refusal) {
+// a config itself replaces is kept aside.
+func inTheWay(observed, target host.State, w Way) (refusals []policy.Refusal) {
 	for _, p := range slices.Sorted(maps.Keys(target.Paths)) {
 		is, shall := observed.Paths[p], target.Paths[p]
 		if shall.Kind != host.Dir || is.Kind == host.Dir || is.Kind == host.Absent {
 			continue
 		}
-		if _, ours := from.Paths[p]; !ours {
+		_, ours := w.Old.Paths[p]
+		replaces := w.New.Paths[p].Kind == host.Dir && !w.New.Yields[p] && is.Kind != host.Other
+		if !ours && !replaces {
 			refusals = append(refusals, policy.Refusal{Field: p, Why: fmt.Sprintf("the config needs a directory here, and this node has a %s that no config made: move it away on the node, or choose another path", is.Kind)})
 		}
 	}
@@ -66,7 +68,68 @@ func renumbered(observed, target host.State) (refusals []policy.Refusal) {
 	return refusals
 }
 
-// cannotAppend refuses to append to what is no file: its place would be taken, and nothing be appended.
+// occupied refuses to replace what was at a path before any config, where the config does not say that it shall: a new
+// machine that has the same there would not boot. What is in force already stays in force.
+func occupied(target host.State, w Way) (refusals []policy.Refusal) {
+	for _, p := range slices.Sorted(maps.Keys(w.New.Yields)) {
+		want, was := w.New.Paths[p], target.Paths[origPath(p)]
+		if !w.New.Yields[p] || was.Kind == host.Absent || w.Old.Yields[p] && w.Old.Paths[p].Kind == want.Kind {
+			continue
+		}
+		_, takes := w.New.Appends[p]
+		if was.Kind == want.Kind && (was.Kind == host.Dir || takes || path.Clean(was.Target) == path.Clean(want.Target) && was.Kind == host.Link) {
+			continue
+		}
+		refusals = append(refusals, policy.Refusal{Field: p, Why: fmt.Sprintf("this node has a %s here that no config made, and the config does not say that it may be replaced, so that a new node like it would not boot: say overwrite: true, or choose another path", was.Kind)})
+	}
+	return refusals
+}
+
+// unlinkable refuses hard links to what nothing makes and nobody has.
+func unlinkable(target host.State, to Wanted) (refusals []policy.Refusal) {
+	for _, p := range slices.Sorted(maps.Keys(to.Paths)) {
+		if e := to.Paths[p]; e.Kind == host.Hard && !slices.Contains([]host.Kind{host.File, host.Link}, target.Paths[e.Target].Kind) {
+			refusals = append(refusals, policy.Refusal{Field: "storage.links " + p, Why: fmt.Sprintf("it is a hard link to %s, which is neither a file nor a link on this node or in this config: name one that is", e.Target)})
+		}
+	}
+	return refusals
+}
+
+// collisions refuses two names for one place: links on the machine lead both to it, and the later one would win.
+func collisions(target host.State, to Wanted) (refusals []policy.Refusal) {
+	named := map[string]string{}
+	for _, p := range slices.Sorted(maps.Keys(to.Paths)) {
+		at := resolved(target.Paths, p)
+		if other, twice := named[at]; twice {
+			refusals = append(refusals, policy.Refusal{Field: p, Why: fmt.Sprintf("a link on this node makes it the same place as %s, which the config names too: keep one of them", other)})
+		}
+		named[at] = p
+	}
+	return refusals
+}
+
+// resolved follows the links in the way to a path, as far as they are known.
+func resolved(paths map[string]host.Entry, p string) string {
+	for range 40 { // as many as the kernel follows
+		link := ""
+		for dir := range parents(p) {
+			if paths[dir].Kind == host.Link {
+				link = dir // the topmost counts
+			}
+		}
+		if link == "" {
+			break
+		}
+		to := paths[link].Target
+		if !path.IsAbs(to) {
+			to = path.Join(path.Dir(link), to)
+		}
+		p = path.Join(to, strings.TrimPrefix(p, link))
+	}
+	return p
+}
+
+// cannotAppend refuses to append to what is no file, or to take it as it is: its place would be taken.
 func cannotAppend(observed, target host.State, to Wanted) (refusals []policy.Refusal) {
 	for _, p := range slices.Sorted(maps.Keys(to.Appends)) {
 		was := observed.Paths[p]
@@ -74,7 +137,7 @@ func cannotAppend(observed, target host.State, to Wanted) (refusals []policy.Ref
 			was = orig
 		}
 		if was.Kind != host.Absent && was.Kind != host.File {
-			refusals = append(refusals, policy.Refusal{Field: "storage.files " + p + " append", Why: fmt.Sprintf("this node has a %s here, and only files can be appended to: give the whole contents, or name the file itself", was.Kind)})
+			refusals = append(refusals, policy.Refusal{Field: "storage.files " + p, Why: fmt.Sprintf("this node has a %s here, and only files can be appended to, or taken as they are: give the whole contents, or name the file itself", was.Kind)})
 		}
 	}
 	return refusals

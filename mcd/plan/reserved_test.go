@@ -67,12 +67,25 @@ func TestWhatANodeCannotTakeIsRefusedBeforeAnyStep(t *testing.T) {
 		"a directory where a file was":           {to: files("/etc/chrony.conf/sub/a"), want: "/etc/chrony.conf: the config needs a directory here, and this node has a file"},
 		"a directory itself where a file was":    {to: `"storage":{"directories":[{"path":"/etc/zz.conf"}]}`, want: "/etc/zz.conf: the config needs a directory"},
 		"a directory where a config's file was":  {from: files("/etc/mine"), to: files("/etc/mine/a"), there: []string{"/etc/mine"}},
+		"a directory that may replace a file":    {to: `"storage":{"directories":[{"path":"/etc/zz.conf","overwrite":true}]}`},
+		"a link over a file":                     {to: `"storage":{"links":[{"path":"/etc/zz.conf","target":"/x"}]}`, want: "/etc/zz.conf: this node has a file here that no config made"},
+		"a link that may replace a file":         {to: `"storage":{"links":[{"path":"/etc/zz.conf","target":"/x","overwrite":true}]}`},
+		"a link that is there already":           {to: `"storage":{"links":[{"path":"/etc/l","target":"zz.conf"}]}`},
+		"a link that leads elsewhere":            {to: `"storage":{"links":[{"path":"/etc/l","target":"motd"}]}`, want: "/etc/l: this node has a link here"},
+		"a link in force over what was there":    {from: `"storage":{"links":[{"path":"/etc/zz.conf","target":"/x","overwrite":true}]}`, to: `"storage":{"links":[{"path":"/etc/zz.conf","target":"/y","overwrite":true}]}`, there: []string{"/etc/zz.conf"}},
+		"a file that may not replace another":    {to: `"storage":{"files":[{"path":"/etc/zz.conf","overwrite":false,"contents":{"source":"data:,x"}}]}`, want: "/etc/zz.conf: this node has a file here"},
+		"a file that is taken as it is":          {to: `"storage":{"files":[{"path":"/etc/zz.conf","overwrite":false,"mode":384}]}`},
+		"a file that is taken and is a link":     {to: `"storage":{"files":[{"path":"/etc/l"}]}`, want: "storage.files /etc/l: this node has a link here"},
+		"two names for one place":                {to: files("/etc/d/a", "/etc/a"), want: "/etc/d/a: a link on this node makes it the same place as /etc/a"},
+		"a hard link to nothing":                 {to: `"storage":{"links":[{"path":"/etc/h","target":"/etc/none","hard":true}]}`, want: "storage.links /etc/h: it is a hard link to /etc/none"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			m := hosttest.NewMachine()
 			for _, p := range c.there {
 				m.Put(p, "x")
 			}
+			link(t, m, "/etc/l", "zz.conf")
+			link(t, m, "/etc/d", "../etc")
 			from := ""
 			if c.from != "" {
 				from = "rendered-a"
@@ -86,6 +99,13 @@ func TestWhatANodeCannotTakeIsRefusedBeforeAnyStep(t *testing.T) {
 	}
 }
 
+func link(t *testing.T, m *hosttest.Machine, p, target string) {
+	t.Helper()
+	if err := m.Host().Files.Link(p, host.Entry{Target: target}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // files is a body with empty files.
 func files(paths ...string) string {
 	var items []string
@@ -95,13 +115,13 @@ func files(paths ...string) string {
 	return `"storage":{"files":[` + strings.Join(items, ",") + `]}`
 }
 
-func TestADropInThatAConfigEmptiesComesBack(t *testing.T) {
+func TestADropInThatAConfigEmptiesHidesThatOfTheVendorAndComesBack(t *testing.T) {
 	const at = "/etc/systemd/system/a.service.d/10-x.conf"
 	m := hosttest.NewMachine()
 	m.Put(at, "[Service]\nNice=1\n")
 	empty, emptied := ignition(t, "", ""), ignition(t, "rendered-a", `"systemd":{"units":[{"name":"a.service","dropins":[{"name":"10-x.conf","contents":""}]}]}`)
 	bring(t, m, empty, emptied)
-	if is, err := m.Host().Files.Stat(at); err != nil || is.Kind != host.Absent {
+	if is, err := m.Host().Files.Stat(at); err != nil || is.Kind != host.File || is.Digest != host.DigestOf(nil) {
 		t.Fatalf("it is %v, %v", is, err)
 	}
 	bring(t, m, emptied, ignition(t, "rendered-b", files("/etc/b")))

@@ -19,15 +19,18 @@ type Scope struct {
 	Users, Groups []string
 	// Read are the paths whose contents are needed: what is appended to, and what accounts were before.
 	Read []string
+	// Hard are the hard links that the configs name, with the target that each config gives.
+	Hard map[string][]string
 	// Kargs that the configs name; others on the machine are nobody's.
 	Kargs []string
 }
 
 // ScopeOf is what has to be observed before Target can say anything about a way between the configs.
 func ScopeOf(configs ...Wanted) Scope {
-	paths, read := map[string]bool{host.RecordPath: true}, map[string]bool{}
+	paths, read := map[string]bool{host.RecordPath: true, imageMark: true}, map[string]bool{}
 	units, users, groups := map[string]bool{}, map[string]bool{}, map[string]bool{}
 	var kargs []string
+	hard := map[string][]string{}
 	for _, c := range configs {
 		for p := range c.Appends {
 			read[p], read[origPath(p)] = true, true
@@ -52,9 +55,15 @@ func ScopeOf(configs ...Wanted) Scope {
 					paths[UnitPath(also)] = true
 				}
 			}
+			if e.Kind == host.Hard {
+				hard[p], paths[e.Target] = append(hard[p], e.Target), true
+			}
 			paths[p] = true
 			paths[origPath(p)] = true
 			paths[noOrigPath(p)] = true
+			if image := pristinePath(p); image != "" {
+				paths[image], read[image] = true, true
+			}
 		}
 		for u := range c.Units {
 			units[u] = true
@@ -73,7 +82,7 @@ func ScopeOf(configs ...Wanted) Scope {
 	}
 	slices.Sort(kargs)
 	return Scope{
-		Paths: slices.Sorted(maps.Keys(paths)), Units: slices.Sorted(maps.Keys(units)), Kargs: slices.Compact(kargs),
+		Hard: hard, Paths: slices.Sorted(maps.Keys(paths)), Units: slices.Sorted(maps.Keys(units)), Kargs: slices.Compact(kargs),
 		Users: slices.Sorted(maps.Keys(users)), Groups: slices.Sorted(maps.Keys(groups)), Read: slices.Sorted(maps.Keys(read)),
 	}
 }
@@ -81,6 +90,17 @@ func ScopeOf(configs ...Wanted) Scope {
 // Managed filters a machine's kernel arguments down to those of the scope.
 func (s Scope) Managed(kargs string) string {
 	return host.JoinArgs(slices.DeleteFunc(host.SplitArgs(kargs), func(a string) bool { return !slices.Contains(s.Kargs, a) }))
+}
+
+// imageMark is there on systems of OSTree, which keep what the image has of /etc.
+const imageMark = "/ostree"
+
+// pristinePath is where such systems keep what the image has at a path below /etc; "" for other paths.
+func pristinePath(p string) string {
+	if !below(p, "/etc") || p == "/etc" {
+		return ""
+	}
+	return "/usr" + p
 }
 
 func origPath(p string) string   { return host.OrigDir + p + ".mcdorig" }

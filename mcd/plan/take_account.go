@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"path"
+	"slices"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
@@ -15,6 +16,9 @@ type accountRecords struct {
 	Users map[string]userRecord `json:",omitempty"`
 	// Groups by name; the zero group says that there was none.
 	Groups map[string]host.Group `json:",omitempty"`
+	// Former are the numbers of users whom configs made and took away. Their files are still there, so nobody else shall
+	// have their numbers. The GID is that of a group of their own, or 0.
+	Former map[string]host.Owner `json:",omitempty"`
 }
 
 // userRecord is a user with the hash of its password.
@@ -25,13 +29,14 @@ type userRecord struct {
 
 // readRecords reads the file; one that is damaged is as none, because it must not keep a node from its config.
 func readRecords(text []byte) accountRecords {
-	r := accountRecords{Users: map[string]userRecord{}, Groups: map[string]host.Group{}}
+	r := accountRecords{Users: map[string]userRecord{}, Groups: map[string]host.Group{}, Former: map[string]host.Owner{}}
 	var read accountRecords
 	if json.Unmarshal(text, &read) != nil {
 		return r
 	}
 	maps.Copy(r.Users, read.Users)
 	maps.Copy(r.Groups, read.Groups)
+	maps.Copy(r.Former, read.Former)
 	return r
 }
 
@@ -64,7 +69,37 @@ func (t *accountTarget) accounts() {
 	for _, w := range t.to.Users {
 		t.takeUser(w)
 	}
+	t.leaveGroups()
+	t.former()
 	t.keepRecords()
+}
+
+// former remembers the numbers of users who go, and forgets those of users who are there.
+func (t *accountTarget) former() {
+	for name, u := range t.Users {
+		is := t.seen.Users[name]
+		switch {
+		case u.There:
+			delete(t.kept.Former, name)
+		case is.There:
+			last := host.Owner{UID: is.UID}
+			if g := t.seen.Groups[name]; g.There && g.GID == is.GID {
+				last.GID = g.GID
+			}
+			t.kept.Former[name] = last
+		}
+	}
+}
+
+// leaveGroups takes users out of groups that go.
+func (t *accountTarget) leaveGroups() {
+	for name, u := range t.Users {
+		u.Groups = host.JoinNames(slices.DeleteFunc(host.Names(u.Groups), func(group string) bool {
+			g, asked := t.Groups[group]
+			return asked && !g.There
+		}))
+		t.Users[name] = u
+	}
 }
 
 // keepRecords writes the records where they have changed, and removes the last.
@@ -73,7 +108,7 @@ func (t *accountTarget) keepRecords() {
 	before, _ := json.Marshal(recordsIn(t.seen)) //nolint:errcheck // plain data always marshals, as text above
 	switch {
 	case err != nil || bytes.Equal(text, before):
-	case len(t.kept.Users)+len(t.kept.Groups) == 0:
+	case len(t.kept.Users)+len(t.kept.Groups)+len(t.kept.Former) == 0:
 		t.Paths[host.AccountsPath] = host.Entry{}
 	default:
 		d := host.DigestOf(text)

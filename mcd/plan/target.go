@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
@@ -112,7 +113,8 @@ func (t *target) recorded(p string) bool {
 }
 
 // original is what was at a path before any config. Where the machine was born with a file that is appended to, that is
-// what comes before the appended bytes; other things that it was born with were not there.
+// what comes before the appended bytes; of other things that it was born with, it is what the image has of them, if it
+// keeps that.
 func (t *target) original(p string) host.Entry {
 	is := t.seen.Paths[p]
 	if t.recorded(p) {
@@ -123,18 +125,34 @@ func (t *target) original(p string) host.Entry {
 	}
 	tail, appended := t.from.Appends[p]
 	if !appended || is.Kind != host.File {
-		return host.Entry{}
+		return pristine(t.seen, p)
 	}
 	head, whole := bytes.CutSuffix(t.Contents[is.Digest], tail)
 	switch {
 	case !whole:
 		return is // somebody wrote it anew: that is all there is
 	case len(head) == 0:
-		return host.Entry{}
+		return pristine(t.seen, p)
 	}
 	is.Digest = host.DigestOf(head)
 	t.Contents[is.Digest] = head
+	if image := pristine(t.seen, p); image.Kind == host.File {
+		is.Mode, is.Owner = t.from.Open[p].keep(is, image)
+	}
 	return is
+}
+
+// pristine is what the image has at a path, on a system that keeps that.
+func pristine(seen host.State, p string) host.Entry {
+	if !imageKnows(seen, p) {
+		return host.Entry{}
+	}
+	return seen.Paths[pristinePath(p)]
+}
+
+// imageKnows tells that the system keeps what the image has at a path, or that it has nothing there.
+func imageKnows(seen host.State, p string) bool {
+	return seen.Paths[imageMark].Kind != host.Absent && pristinePath(p) != ""
 }
 
 // completed fills in what the config leaves to the machine: what a file has before the appended bytes, and the mode and
@@ -151,15 +169,7 @@ func (t *target) completed(p string, want, was host.Entry) host.Entry {
 	} else if was.Kind == want.Kind {
 		before = Open{Mode: true, User: true, Group: true}
 	}
-	if open.Mode && before.Mode {
-		want.Mode = was.Mode
-	}
-	if open.User && before.User {
-		want.Owner.UID = was.Owner.UID
-	}
-	if open.Group && before.Group {
-		want.Owner.GID = was.Owner.GID
-	}
+	want.Mode, want.Owner = Open{open.Mode && before.Mode, open.User && before.User, open.Group && before.Group}.keep(was, want)
 	return want
 }
 
@@ -178,17 +188,30 @@ func (t *target) leave(p string) {
 		switch {
 		case said:
 			shall = own
-		case t.recorded(p):
+		case t.recorded(p) || imageKnows(t.seen, p):
 			shall = host.Entry{Kind: host.Dir, Mode: 0o755}
 		default:
 			return // born with it, and perhaps it was there before
 		}
 	}
 	t.Paths[p] = shall
+	t.leaveKeyDirs(p)
 	for _, record := range []string{origPath(p), noOrigPath(p)} {
 		if t.seen.Paths[record].Kind != host.Absent {
 			t.Paths[record] = host.Entry{}
 		}
+	}
+}
+
+// leaveKeyDirs lets the directories go that were made for a user's keys, if nothing else is in them.
+func (t *target) leaveKeyDirs(p string) {
+	for dir := range parents(p) {
+		_, made := t.from.Parents[dir]
+		_, wanted := t.to.Paths[dir]
+		if !made || !strings.Contains(dir, "/.ssh") || wanted || t.needs(dir) {
+			return
+		}
+		t.Paths[dir] = host.Entry{}
 	}
 }
 
@@ -213,29 +236,48 @@ func (t *target) dropUnit(name string) {
 	case u.Install == "":
 		u.Enabled = false
 	case w.HasContents || w.Enabled != nil || w.Masked:
-		u.Enabled = u.Preset
+		u.Enabled = u.Preset || t.comesAlong(name)
 	}
 	t.Units[name] = u
 }
 
 // takeUnit decides whether a unit shall be enabled: as the config says; by preset where the config has just begun, or
-// has just stopped, to say; else as it is. What cannot be enabled is not.
+// has just stopped, to say, or where the unit could not be enabled before; else as it is. What cannot be enabled is not.
 func (t *target) takeUnit(name string, w WantedUnit) {
 	u := t.seen.Units[name]
 	before, known := t.from.Units[name]
 	u.Install = t.install(name)
+	byImage := u.Vendor != "" && u.Preset
 	switch {
-	case w.Masked:
-		u.Enabled = false // nothing may pull it in, and nothing could be enabled again on the way back
+	case w.Masked: // the image's own links lead nowhere meanwhile; others go, for nothing could make them again
+		u.Enabled = u.Enabled && byImage
 	case u.Install == "":
 		untouched := t.seen.Units[name].Install == "" && !w.HasContents
-		u.Enabled = u.Enabled && untouched && (w.Enabled == nil || *w.Enabled)
+		u.Enabled = u.Enabled && (untouched || byImage) && (w.Enabled == nil || *w.Enabled)
+	case bare(name, u.Install):
+		u.Enabled = false
 	case w.Enabled != nil:
 		u.Enabled = *w.Enabled
-	case !known || before.Enabled != nil || before.Masked:
-		u.Enabled = u.Preset
+	case !known || before.Enabled != nil || before.Masked || t.seen.Units[name].Install == "":
+		u.Enabled = u.Preset || t.comesAlong(name)
 	}
 	t.Units[name] = u
+}
+
+// comesAlong tells that a unit which the config enables, itself or by preset, names this one with Also.
+func (t *target) comesAlong(name string) bool {
+	for other, w := range t.to.Units {
+		enabled := w.Enabled != nil && *w.Enabled || w.Enabled == nil && t.seen.Units[other].Preset
+		if enabled && !w.Masked && slices.Contains(host.AlsoOf(t.install(other)), name) {
+			return true
+		}
+	}
+	return false
+}
+
+// bare tells of a template that has no instance to be enabled: neither in its name nor by default.
+func bare(name, install string) bool {
+	return strings.Contains(name, "@.") && !strings.Contains("\n"+install, "\nDefaultInstance=")
 }
 
 // install is what the [Install] section of a unit will say, of its template for an instance.

@@ -24,11 +24,7 @@ func (r *reader) unit(u ign.Unit) {
 		r.file(UnitPath(u.Name), []byte(*u.Contents), host.Entry{Mode: 0o644})
 	}
 	for _, d := range u.Dropins {
-		switch {
-		case d.Contents == nil:
-		case *d.Contents == "":
-			r.put(DropinPath(u.Name, d.Name), host.Entry{})
-		default:
+		if d.Contents != nil { // an empty one hides that of the vendor
 			r.file(DropinPath(u.Name, d.Name), []byte(*d.Contents), host.Entry{Mode: 0o644})
 		}
 	}

@@ -22,8 +22,11 @@ type Wanted struct {
 	Parents map[string]host.Entry
 	// Open marks directories and appended files of whose mode or owner the config says nothing: those that are there stay.
 	Open map[string]Open
-	// Appends are the bytes that come behind what a file has without the config; Paths has such a file as it is where there
-	// was none.
+	// Yields marks paths that the config wants only where nothing else is: overwrite is false, or not said of a directory or
+	// link. A new machine that has something else there does not boot.
+	Yields map[string]bool
+	// Appends are the bytes that come behind what a file has without the config, none for a file without contents; Paths has
+	// such a file as it is where there was none.
 	Appends map[string][]byte
 	// Users and Groups in the order of the config.
 	Users  []WantedUser
@@ -59,17 +62,18 @@ type WantedUnit struct {
 // certificates, which rotate on another path.
 var Unwritten = []string{"/etc/kubernetes/kubelet-ca.crt"}
 
-// Want reads a config. Owners' names are resolved with the machine's accounts and those that the config makes; a name
-// that is in neither is a problem, as are contents that cannot be decoded. What only a new machine gets (disks,
-// filesystems, hard links) is left out: policy.Refuse and policy.NewNodesOnly speak about it.
+// Want reads a config, with those that it names inline. Owners' names are resolved with the machine's accounts and those
+// that the config makes; a name that is in neither is a problem, as are contents that cannot be decoded. What only a new
+// machine gets (disks, filesystems) is left out: policy.Refuse and policy.NewNodesOnly speak about it.
 func Want(c machineconfig.Config, accounts host.Accounts) Wanted {
 	w := Wanted{
 		Paths: map[string]host.Entry{}, Parents: map[string]host.Entry{},
-		Open: map[string]Open{}, Appends: map[string][]byte{},
+		Open: map[string]Open{}, Appends: map[string][]byte{}, Yields: map[string]bool{},
 		Units: map[string]WantedUnit{}, Contents: map[host.Digest][]byte{},
 		OS: osOf(c),
 	}
 	in := newReader(&w, accounts)
+	c = flat(c)
 	accountReader{in}.passwd(c.Ignition.Passwd)
 	in.storage(c.Ignition.Storage)
 	for _, u := range c.Ignition.Systemd.Units {
@@ -101,12 +105,18 @@ type reader struct {
 	// uids and gids are what is known so far: the machine's accounts and the config's.
 	uids map[string]host.Owner
 	gids map[string]int
+	// former are the numbers of users who are no more; nobody else gets them.
+	former map[string]host.Owner
 }
 
 func newReader(w *Wanted, accounts host.Accounts) *reader {
-	r := &reader{w: w, accounts: accounts, uids: map[string]host.Owner{}, gids: map[string]int{}}
+	r := &reader{w: w, accounts: accounts, uids: map[string]host.Owner{}, gids: map[string]int{}, former: map[string]host.Owner{}}
 	for name, u := range accounts.Left {
-		r.uids[name] = u.Owner()
+		if u.There {
+			r.uids[name] = u.Owner()
+		} else {
+			r.former[name] = u.Owner()
+		}
 	}
 	maps.Copy(r.uids, accounts.Users)
 	maps.Copy(r.gids, accounts.LeftGroups)
@@ -156,7 +166,10 @@ func (r *reader) nesting() {
 func (r *reader) storage(s ign.Storage) {
 	for _, d := range s.Directories {
 		e := host.Entry{Kind: host.Dir, Mode: modeOr(d.Mode, 0o755), Owner: r.owner("storage.directories "+d.Path, d.Node)}
-		r.w.Open[path.Clean(d.Path)] = openIn(d.Mode, d.Node)
+		if !isTrue(d.Overwrite) { // else a new machine makes it anew
+			r.w.Open[path.Clean(d.Path)] = openIn(d.Mode, d.Node)
+			r.w.Yields[path.Clean(d.Path)] = true
+		}
 		r.put(d.Path, e)
 	}
 	for _, f := range s.Files {
@@ -165,9 +178,15 @@ func (r *reader) storage(s ign.Storage) {
 		}
 	}
 	for _, l := range s.Links {
-		if (l.Hard != nil && *l.Hard) || l.Target == nil {
+		if l.Target == nil {
 			continue
 		}
+		r.w.Yields[path.Clean(l.Path)] = !isTrue(l.Overwrite)
+		if isTrue(l.Hard) {
+			r.put(l.Path, host.Entry{Kind: host.Hard, Target: path.Clean(path.Join("/", *l.Target))})
+			continue
+		}
+		r.w.Open[path.Clean(l.Path)] = openIn(nil, l.Node) // a new machine gives it to whoever has what it leads to
 		r.put(l.Path, host.Entry{Kind: host.Link, Target: *l.Target, Owner: r.owner("storage.links "+l.Path, l.Node)})
 	}
 }
@@ -187,17 +206,35 @@ func (r *reader) storageFile(f ign.File) {
 		r.problem(field, err.Error())
 		return
 	}
-	if len(f.Append) > 0 && f.Contents.Source == nil {
+	r.w.Yields[path.Clean(f.Path)] = f.Overwrite != nil && !*f.Overwrite
+	if f.Contents.Source == nil {
 		r.w.Open[path.Clean(f.Path)] = openIn(f.Mode, f.Node)
 		r.w.Appends[path.Clean(f.Path)] = contents
 	}
 	r.file(f.Path, contents, host.Entry{Mode: modeOr(f.Mode, 0o644), Owner: r.owner(field, f.Node)})
 }
 
+// keep takes the parts that are open from one entry, and the others from another.
+func (o Open) keep(from, otherwise host.Entry) (mode uint32, owner host.Owner) {
+	mode, owner = otherwise.Mode, otherwise.Owner
+	if o.Mode {
+		mode = from.Mode
+	}
+	if o.User {
+		owner.UID = from.Owner.UID
+	}
+	if o.Group {
+		owner.GID = from.Owner.GID
+	}
+	return mode, owner
+}
+
 func openIn(mode *int, n ign.Node) Open {
 	said := func(id *int, name *string) bool { return id != nil || name != nil && *name != "" }
 	return Open{Mode: mode == nil, User: !said(n.User.ID, n.User.Name), Group: !said(n.Group.ID, n.Group.Name)}
 }
+
+func isTrue(b *bool) bool { return b != nil && *b }
 
 func modeOr(mode *int, otherwise uint32) uint32 {
 	if mode == nil {

@@ -12,8 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	typedcoordinationv1 "k8s.io/client-go/kubernetes/typed/coordination/v1"
-	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 )
 
@@ -41,26 +40,34 @@ type Config struct {
 // Kubelet keeps one Node alive.
 type Kubelet struct {
 	Config
-	core   typedcorev1.CoreV1Interface
-	leases typedcoordinationv1.LeaseInterface
-	ready  chan bool
+	cluster dynamic.Interface
+	ready   chan bool
 }
 
 // New connects; nothing happens before Run.
 func New(client *rest.Config, c Config) (*Kubelet, error) {
-	core, err := typedcorev1.NewForConfig(client)
+	cluster, err := dynamic.NewForConfig(client)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	coordination, err := typedcoordinationv1.NewForConfig(client)
-	if err != nil {
-		return nil, fmt.Errorf("connecting to the cluster: %w", err)
-	}
-	return newKubelet(core, coordination, c), nil
+	return newKubelet(cluster, c), nil
 }
 
-func newKubelet(core typedcorev1.CoreV1Interface, coordination typedcoordinationv1.CoordinationV1Interface, c Config) *Kubelet {
-	return &Kubelet{Config: c, core: core, leases: coordination.Leases("kube-node-lease"), ready: make(chan bool, 1)}
+func newKubelet(cluster dynamic.Interface, c Config) *Kubelet {
+	return &Kubelet{Config: c, cluster: cluster, ready: make(chan bool, 1)}
+}
+
+func (k *Kubelet) nodes() objects[corev1.Node] {
+	return objects[corev1.Node]{nodes, k.cluster.Resource(nodes.GroupVersion().WithResource("nodes"))}
+}
+
+func (k *Kubelet) leases() objects[coordinationv1.Lease] {
+	return objects[coordinationv1.Lease]{leases, k.cluster.Resource(leases.GroupVersion().WithResource("leases")).Namespace(corev1.NamespaceNodeLease)}
+}
+
+// pods of a namespace, or of all.
+func (k *Kubelet) pods(namespace string) objects[corev1.Pod] {
+	return objects[corev1.Pod]{pods, k.cluster.Resource(pods.GroupVersion().WithResource("pods")).Namespace(namespace)}
 }
 
 // Run keeps the Node alive until the context ends. What fails is tried again at the next beat, as a kubelet does.
@@ -117,7 +124,7 @@ func (k *Kubelet) register(ctx context.Context) error {
 	for key, value := range k.Labels {
 		labels[key] = value
 	}
-	_, err := k.core.Nodes().Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: k.Node, Labels: labels}}, metav1.CreateOptions{})
+	err := k.nodes().create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: k.Node, Labels: labels}})
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("making the Node: %w", err)
 	}
@@ -130,15 +137,15 @@ func (k *Kubelet) register(ctx context.Context) error {
 // renew renews the lease by which the cluster knows that the node lives.
 func (k *Kubelet) renew(ctx context.Context) error {
 	now, seconds := metav1.NewMicroTime(time.Now()), int32(leaseSeconds)
-	lease, err := k.leases.Get(ctx, k.Node, metav1.GetOptions{})
+	lease, err := k.leases().get(ctx, k.Node)
 	if apierrors.IsNotFound(err) {
-		_, err = k.leases.Create(ctx, &coordinationv1.Lease{
+		err = k.leases().create(ctx, &coordinationv1.Lease{
 			ObjectMeta: metav1.ObjectMeta{Name: k.Node},
 			Spec:       coordinationv1.LeaseSpec{HolderIdentity: &k.Node, LeaseDurationSeconds: &seconds, RenewTime: &now},
-		}, metav1.CreateOptions{})
+		})
 	} else if err == nil {
 		lease.Spec.HolderIdentity, lease.Spec.LeaseDurationSeconds, lease.Spec.RenewTime = &k.Node, &seconds, &now
-		_, err = k.leases.Update(ctx, lease, metav1.UpdateOptions{})
+		err = k.leases().update(ctx, lease)
 	}
 	if err != nil {
 		return fmt.Errorf("renewing the lease: %w", err)
@@ -153,12 +160,12 @@ func (k *Kubelet) post(ctx context.Context, ready bool) error {
 		return fmt.Errorf("asking for the boot's id: %w", err)
 	}
 	for try := 1; ; try++ {
-		node, err := k.core.Nodes().Get(ctx, k.Node, metav1.GetOptions{})
+		node, err := k.nodes().get(ctx, k.Node)
 		if err != nil {
 			return fmt.Errorf("reading the Node: %w", err)
 		}
 		node.Status = statusOf(node.Status, k.Node, boot, ready, metav1.Now())
-		_, err = k.core.Nodes().UpdateStatus(ctx, node, metav1.UpdateOptions{})
+		err = k.nodes().updateStatus(ctx, node)
 		switch {
 		case err == nil:
 			return nil

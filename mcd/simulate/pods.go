@@ -9,8 +9,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 )
 
 // runPods does what a kubelet does to pods, without containers: those bound to the node run, those deleted are gone.
@@ -29,15 +31,19 @@ func (k *Kubelet) runPods(ctx context.Context) {
 // watchPods acts on each pod that is there or comes, until the watch ends.
 func (k *Kubelet) watchPods(ctx context.Context) error {
 	mine := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", k.Node).String()}
-	w, err := k.core.Pods(metav1.NamespaceAll).Watch(ctx, mine)
+	w, err := k.pods(metav1.NamespaceAll).Watch(ctx, mine)
 	if err != nil {
 		return err
 	}
 	defer w.Stop()
 	for event := range w.ResultChan() {
-		pod, ok := event.Object.(*corev1.Pod)
-		if !ok {
+		u, ok := event.Object.(*unstructured.Unstructured)
+		if !ok || event.Type == watch.Error {
 			return errors.New("the watch ended with a status")
+		}
+		pod, err := typed[corev1.Pod](u)
+		if err != nil {
+			return err
 		}
 		if err := k.act(ctx, pod, metav1.Now()); err != nil {
 			k.Log.Warn("simulating a pod, trying again", "node", k.Node, "err", err)
@@ -49,7 +55,7 @@ func (k *Kubelet) watchPods(ctx context.Context) error {
 
 // act brings one pod on.
 func (k *Kubelet) act(ctx context.Context, pod *corev1.Pod, now metav1.Time) error {
-	pods := k.core.Pods(pod.Namespace)
+	pods := k.pods(pod.Namespace)
 	switch {
 	case pod.DeletionTimestamp != nil:
 		zero := int64(0)
@@ -60,7 +66,7 @@ func (k *Kubelet) act(ctx context.Context, pod *corev1.Pod, now metav1.Time) err
 	case pod.Status.Phase == corev1.PodPending:
 		running := pod.DeepCopy()
 		running.Status = runningStatus(pod, now)
-		if _, err := pods.UpdateStatus(ctx, running, metav1.UpdateOptions{}); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		if err := pods.updateStatus(ctx, running); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("running pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
 	}

@@ -13,25 +13,26 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/kubernetes/fake"
+	"k8s.io/client-go/dynamic/fake"
 	clienttesting "k8s.io/client-go/testing"
 )
 
-func newFake(t *testing.T, objects ...corev1.Pod) (*Kubelet, *fake.Clientset) {
+func newFake(t *testing.T, objects ...runtime.Object) (*Kubelet, *fake.FakeDynamicClient) {
 	t.Helper()
-	client := fake.NewClientset()
-	for i := range objects {
-		if err := client.Tracker().Add(&objects[i]); err != nil {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme} {
+		if err := add(scheme); err != nil {
 			t.Fatal(err)
 		}
 	}
-	return newKubelet(client.CoreV1(), client.CoordinationV1(), Config{
+	client := fake.NewSimpleDynamicClient(scheme, objects...)
+	return newKubelet(client, Config{
 		Node: "worker-0", BootID: func() (string, error) { return "boot-1", nil }, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 	}), client
 }
 
 func TestAHostWithoutANodeMakesItReadyWithALease(t *testing.T) {
-	k, client := newFake(t)
+	k, _ := newFake(t)
 	ready := func() error { return k.post(t.Context(), true) }
 	for _, do := range []func() error{
 		func() error { return k.register(t.Context()) }, func() error { return k.register(t.Context()) },
@@ -41,7 +42,7 @@ func TestAHostWithoutANodeMakesItReadyWithALease(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	node, err := client.CoreV1().Nodes().Get(t.Context(), "worker-0", metav1.GetOptions{})
+	node, err := k.nodes().get(t.Context(), "worker-0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,13 +50,13 @@ func TestAHostWithoutANodeMakesItReadyWithALease(t *testing.T) {
 		t.Errorf("%s %+v", got, node.Status)
 	}
 	var lease *coordinationv1.Lease
-	if lease, err = client.CoordinationV1().Leases("kube-node-lease").Get(t.Context(), "worker-0", metav1.GetOptions{}); err != nil || *lease.Spec.HolderIdentity != "worker-0" {
+	if lease, err = k.leases().get(t.Context(), "worker-0"); err != nil || *lease.Spec.HolderIdentity != "worker-0" {
 		t.Errorf("%+v, %v", lease, err)
 	}
 	if err := k.post(t.Context(), false); err != nil {
 		t.Fatal(err)
 	}
-	if node, err = client.CoreV1().Nodes().Get(t.Context(), "worker-0", metav1.GetOptions{}); err != nil || readiness(node) != "False KubeletNotReady" {
+	if node, err = k.nodes().get(t.Context(), "worker-0"); err != nil || readiness(node) != "False KubeletNotReady" {
 		t.Errorf("%s, %v", readiness(node), err)
 	}
 }
@@ -87,11 +88,11 @@ func TestAPodThatIsBoundRunsAndADeletedOneIsGone(t *testing.T) {
 		Spec:       corev1.PodSpec{NodeName: "worker-0", Containers: []corev1.Container{{Name: "c", Image: "i"}}},
 		Status:     corev1.PodStatus{Phase: corev1.PodPending, Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse}}},
 	}
-	k, client := newFake(t, pod)
+	k, _ := newFake(t, &pod)
 	if err := k.act(t.Context(), &pod, metav1.Now()); err != nil {
 		t.Fatal(err)
 	}
-	is, err := client.CoreV1().Pods("default").Get(t.Context(), "p", metav1.GetOptions{})
+	is, err := k.pods("default").get(t.Context(), "p")
 	if err != nil || is.Status.Phase != corev1.PodRunning || !is.Status.ContainerStatuses[0].Ready || len(is.Status.Conditions) != 3 {
 		t.Fatalf("%+v, %v", is.Status, err)
 	}
@@ -107,7 +108,7 @@ func TestAPodThatIsBoundRunsAndADeletedOneIsGone(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := client.CoreV1().Pods("default").Get(t.Context(), "p", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+	if _, err := k.pods("default").get(t.Context(), "p"); !apierrors.IsNotFound(err) {
 		t.Errorf("it is still there: %v", err)
 	}
 }
@@ -133,6 +134,10 @@ func TestAPodThatCouldNotBeFinishedIsLookedAtAgain(t *testing.T) {
 	now := metav1.Now()
 	gone := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "p", UID: "u", DeletionTimestamp: &now}}
 	k, client := newFake(t)
+	shown, err := k.pods("default").untyped(gone)
+	if err != nil {
+		t.Fatal(err)
+	}
 	deletes := 0
 	client.PrependReactor("delete", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
 		if deletes++; deletes == 1 {
@@ -142,7 +147,7 @@ func TestAPodThatCouldNotBeFinishedIsLookedAtAgain(t *testing.T) {
 	})
 	for range 2 {
 		events := watch.NewFakeWithChanSize(1, false)
-		events.Add(gone)
+		events.Add(shown)
 		client.PrependWatchReactor("pods", clienttesting.DefaultWatchReactor(events, nil))
 		if deletes > 0 {
 			events.Stop()

@@ -75,6 +75,7 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 			Watches(&mcfgv1.MachineConfig{}, handler.EnqueueRequestsFromMapFunc(ownerOf)).
 			Watches(&mcfgv1.MachineConfigPool{}, handler.EnqueueRequestsFromMapFunc(everySource(c))).
 			Watches(&operatorv1.MachineConfiguration{}, handler.EnqueueRequestsFromMapFunc(ownerOf)).
+			Watches(&v1alpha1.DriftPolicy{}, handler.EnqueueRequestsFromMapFunc(ownerOf)).
 			WithOptions(controller.Options{MaxConcurrentReconciles: 2}).Complete(calm(src)),
 		ctrl.NewControllerManagedBy(mgr).Named("render").For(&mcfgv1.MachineConfigPool{}).
 			Watches(&mcfgv1.MachineConfig{}, handler.EnqueueRequestsFromMapFunc(every)).

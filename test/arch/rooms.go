@@ -95,15 +95,20 @@ var Rooms = []Room{
 
 	{"mcd/host", Data, list("api/..."), nil, "the contract of a host: two implementations and one suite stand on it"},
 	{"mcd/plan", Pure, list("api/...", "policy", "mcd/host"), libs(ignition, kubeTypes), "the difference of two states is arithmetic"},
+	{"mcd/health", Pure, list("mcd/host"), nil, "whether a machine lives with its new config follows from what was seen of it"},
+	{"mcd/drift", Pure, list("api/...", "policy", "mcd/host", "mcd/plan"), libs(ignition, kubeTypes, list("github.com/pmezard/go-difflib")), "what to do about a difference follows from the difference, the policy and now"},
+	{"mcd/metrics", Shell, nil, nil, "what the daemon counts, served on loopback; the agent tells it through an interface of its own"},
+	{"mcd/record", Ports, list("api/...", "mcd/host", "mcd/plan"), kubeTypes, "agent, once-from and the next daemon read one record"},
+	{"mcd/once", Ports, list("api/...", "policy", "mcd/host", "mcd/plan", "mcd/apply", "mcd/record"), libs(kubeTypes, ignition, yaml), "one config on a machine that asks no cluster: once-from and first boot"},
 	{"mcd/apply", Ports, list("api/...", "mcd/host", "mcd/plan"), nil, "walks a plan through the ports, so that a crash after any step can be tested"},
 	{"mcd/host/linux", Shell, list("api/...", "mcd/host"), list("github.com/coreos/go-systemd/v22/", "github.com/godbus/dbus/v5", "github.com/google/renameio/v2", "golang.org/x/sys/"), "the only room that changes a machine"},
 	{"mcd/host/hosttest", Test, list("api/...", "mcd/host"), anything, "stands for a host in tests; knows the contract, not its users"},
-	{"mcd/agent", Shell, list("api/...", "policy", "mcd/host", "mcd/plan", "mcd/apply"), libs(kubeTypes, kubeClient), "watches one Node; the host is handed to it by cmd"},
+	{"mcd/agent", Shell, list("api/...", "policy", "mcd/host", "mcd/plan", "mcd/apply", "mcd/drift", "mcd/health", "mcd/record"), libs(kubeTypes, kubeClient), "watches one Node; the host is handed to it by cmd"},
 	{"mcd/simulate", Shell, list("api/...", "mcd/host"), libs(kubeTypes, kubeClient), "keeps a simulated host's Node alive as a kubelet would"},
 
 	{"cmd/machine-config-controller", Command, list("api/...", "policy", "source/...", "transpile/...", "reconcile/..."), anything, "wires source, transpile and reconcile; server and daemon are other processes"},
 	{"cmd/machine-config-server", Command, list("api/...", "policy", "mcs/..."), anything, "wires mcs; controller and daemon are other processes"},
-	{"cmd/machine-config-daemon", Command, list("api/...", "policy", "mcd/host", "mcd/host/linux", "mcd/plan", "mcd/apply", "mcd/agent", "mcd/simulate"), anything, "wires mcd; controller and server are other processes"},
+	{"cmd/machine-config-daemon", Command, list("api/...", "policy", "mcd/host", "mcd/host/linux", "mcd/plan", "mcd/apply", "mcd/drift", "mcd/health", "mcd/agent", "mcd/metrics", "mcd/once", "mcd/record", "mcd/simulate"), anything, "wires mcd; controller and server are other processes"},
 	{"cmd/bunsen", Command, list("api/...", "policy", "source/...", "transpile/...", "reconcile/render", "reconcile/rollout", "reconcile/drain", "reconcile/status", "review/...", "adopt", "forge/...", "inspect", "mcs", "mcd/plan", "mcd/host"), anything, "the offline verbs run the controllers' pure functions, not the controllers"},
 
 	{"examples", Test, list("..."), anything, "every example is built by the code that will run it"},

@@ -18,30 +18,35 @@ type parts struct {
 	bin string
 	// root is the repository.
 	root string
+	// lab holds what the lab's machines run besides.
+	lab string
 }
 
 var programs = []string{"bunsen", "machine-config-controller", "machine-config-server", "machine-config-daemon"}
 
 func TestStories(t *testing.T) {
 	p := findParts(t)
+	commands := map[string]func(*testscript.TestScript, bool, []string){}
+	for name, do := range storyCommands {
+		commands[name] = command(do)
+	}
 	testscript.Run(t, testscript.Params{
 		Dir:                "testdata/script",
 		RequireUniqueNames: true,
 		Setup:              func(env *testscript.Env) error { return begin(env, p) },
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"gitrepo": command((*story).gitrepo), "gitserver": command((*story).gitserver),
-			"commit": command((*story).commit), "push": command((*story).push),
-			"machines": command((*story).machines), "follow": command((*story).follow),
-			"rendered": command((*story).rendered), "updated": command((*story).updated),
-			"apply": command((*story).apply), "look": command((*story).look),
-			"controller": command((*story).controller), "server": command((*story).server), "host": command((*story).host),
-			"crash": command((*story).crash), "restart": command((*story).restart),
-			"waitfor": command((*story).waitfor), "let": command((*story).let),
-			"watchnodes": command((*story).watchnodes), "budget": command((*story).budget),
-			"sameignition": command((*story).sameignition), "foretold": command((*story).foretold),
-			"event": command((*story).event),
-		},
+		Cmds:               commands,
 	})
+}
+
+// storyCommands are what every story can do.
+var storyCommands = map[string]func(*story, *testscript.TestScript, []string) error{
+	"gitrepo": (*story).gitrepo, "gitserver": (*story).gitserver, "commit": (*story).commit,
+	"push": (*story).push, "machines": (*story).machines, "follow": (*story).follow,
+	"rendered": (*story).rendered, "updated": (*story).updated, "apply": (*story).apply, "look": (*story).look,
+	"controller": (*story).controller, "server": (*story).server, "host": (*story).host,
+	"crash": (*story).crash, "restart": (*story).restart, "waitfor": (*story).waitfor, "let": (*story).let,
+	"watchnodes": (*story).watchnodes, "budget": (*story).budget, "sameignition": (*story).sameignition,
+	"foretold": (*story).foretold, "event": (*story).event,
 }
 
 // command gives a method of the story to testscript.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -52,13 +53,21 @@ func (p *process) start(ts *testscript.TestScript) error {
 	// A test binary that is killed takes its children along.
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.ended, p.wanted = make(chan struct{}), false
-	if err := p.cmd.Start(); err != nil {
-		return fmt.Errorf("starting %s: %w", p.name, err)
-	}
+	started := make(chan error)
 	go func() {
-		p.err = p.cmd.Wait()
+		// The child dies with the thread that started it, so that thread stays as long as the child.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			p.err = p.cmd.Wait()
+		}
 		close(p.ended)
 	}()
+	if err := <-started; err != nil {
+		return fmt.Errorf("starting %s: %w", p.name, err)
+	}
 	return nil
 }
 

@@ -10,10 +10,16 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/bunsen-os/bunsen/test/lab"
+	"github.com/bunsen-os/bunsen/test/lab/ostree"
 )
 
-// storyKey is where testscript keeps a story.
-type storyKey struct{}
+// storyKey and testKey are where testscript keeps a story and its test.
+type (
+	storyKey struct{}
+	testKey  struct{}
+)
 
 // story is everything that one story has started.
 type story struct {
@@ -26,12 +32,17 @@ type story struct {
 	order []string
 	watch *watcher
 	looks int
+	// hosts are the machines of the lab, by name, in one network with a port, api, that leads to the API server.
+	hosts   map[string]*lab.Host
+	images  map[string]*ostree.Host
+	network *lab.Network
+	api     string
 }
 
 // begin gives a story its control plane and its environment.
 func begin(env *testscript.Env, p parts) error {
 	s := &story{parts: p, work: env.WorkDir, running: map[string]*process{}}
-	env.Values[storyKey{}] = s
+	env.Values[storyKey{}], env.Values[testKey{}] = s, env.T()
 	env.Defer(func() { s.end(env.T()) })
 	for _, v := range []string{
 		"HOME=" + s.work, "PATH=" + strings.Join([]string{p.assets, p.bin, os.Getenv("PATH")}, string(os.PathListSeparator)),

@@ -110,7 +110,7 @@ var written = []struct {
 	{says: "a link that comes", to: `"storage":{"links":[{"path":"/etc/restart/l","target":"../x"}]}`, house: true},
 	{says: "a link that leads elsewhere", from: `"storage":{"links":[{"path":"/etc/l","target":"a"}]}`, to: `"storage":{"links":[{"path":"/etc/l","target":"b"}]}`},
 	{says: "a link that goes, one of two", from: `"storage":{"links":[{"path":"/etc/none/l","target":"a"},{"path":"/etc/none/m","target":"a"}]}`, to: `"storage":{"links":[{"path":"/etc/none/m","target":"a"}]}`, house: true},
-	{says: "a hard link is refused", to: `"storage":{"links":[{"path":"/etc/l","target":"/etc/chrony.conf","hard":true}]}`},
+	{says: "a hard link is made", to: `"storage":{"links":[{"path":"/etc/l","target":"/etc/chrony.conf","hard":true}]}`},
 	{says: "appended bytes", to: files(`{"path":"/etc/chrony.conf","append":[{"source":"data:,x"}]}`)},
 	{says: "more appended bytes below a rule", from: files(`{"path":"/etc/reload","append":[{"source":"data:,x"}]}`), to: files(`{"path":"/etc/reload","append":[{"source":"data:,x"},{"source":"data:,y"}]}`), house: true},
 	{says: "a disk", to: `"storage":{"disks":[{"device":"/dev/sdb","wipeTable":true}]}`},

@@ -196,15 +196,44 @@ var conformance = []struct {
 		p.ok(p.h.Journal.Clear())
 		p.journal(nil)
 	}},
-	{"the store keeps contents by digest and is swept", func(p probe) {
-		d, err := p.h.Store.Put([]byte("old"))
-		p.ok(err)
-		if got, err := p.h.Store.Get(d); err != nil || string(got) != "old" || d != host.DigestOf([]byte("old")) {
-			p.t.Errorf("got %q, %v", got, err)
-		}
-		p.ok(p.h.Store.Sweep())
-		p.ok(p.h.Store.Sweep())
-		_, err = p.h.Store.Get(d)
+	{"the store keeps contents by digest until it keeps others or is swept", func(p probe) {
+		one, two := host.DigestOf([]byte("one")), host.DigestOf([]byte("two"))
+		p.write("/etc/a", 0o644, "one")
+		p.ok(p.h.Store.Keep([]host.Old{{Path: "/etc/a", Digest: one}, {Digest: two, Contents: []byte("two")}}))
+		p.kept(one, "one")
+		p.kept(two, "two")
+		p.ok(p.h.Store.Keep([]host.Old{{Digest: two, Contents: []byte("two")}}))
+		p.kept(two, "two")
+		_, err := p.h.Store.Get(one)
 		p.fails(err, fs.ErrNotExist)
+		p.fails(p.h.Store.Keep([]host.Old{{Path: "/etc/a", Digest: two}}), nil)
+		p.fails(p.h.Store.Keep([]host.Old{{Path: "/etc/none", Digest: two}}), fs.ErrNotExist)
+		p.ok(p.h.Store.Sweep())
+		p.ok(p.h.Store.Sweep())
+		_, err = p.h.Store.Get(two)
+		p.fails(err, fs.ErrNotExist)
+		p.ok(p.h.Store.Keep(nil))
+	}},
+	{"what was changed is flushed, also what is gone since, and nothing is", func(p probe) {
+		p.ok(p.h.Disk.Flush(p.ctx()))
+		p.ok(p.h.Files.Mkdir("/etc/d", host.Entry{Mode: 0o700}))
+		p.write("/etc/d/a", 0o600, "x")
+		p.ok(p.h.Files.Link("/etc/l", host.Entry{Target: "d"}))
+		p.write("/etc/l/b", 0o600, "x")
+		p.ok(p.h.Disk.Flush(p.ctx()))
+		for _, at := range []string{"/etc/d/a", "/etc/d/b", "/etc/d"} {
+			p.ok(p.h.Files.Remove(at))
+		}
+		p.ok(p.h.Disk.Flush(p.ctx()))
+		p.is("/etc/d", host.Entry{})
+	}},
+	{"what a process that died left beside its targets goes", func(p probe) {
+		left := "/etc/.a" + host.NewSuffix
+		p.write("/etc/a", 0o644, "x")
+		p.write(left, 0o600, "half")
+		p.ok(p.h.Disk.Resume(p.ctx(), []host.Step{{Verb: host.Write, Target: "/etc/a"}, {Verb: host.Write, Target: "/etc/none/a"}}))
+		p.is(left, host.Entry{})
+		p.is("/etc/a", host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte("x"))})
+		p.ok(p.h.Disk.Flush(p.ctx()))
 	}},
 }

@@ -15,6 +15,8 @@ var (
 	ErrCrashed = errors.New("crashed")
 	// ErrInjected is a failure that a test asked for.
 	ErrInjected = errors.New("injected failure")
+	// ErrFull is a disk without room.
+	ErrFull = errors.New("the disk is full")
 	// ErrReadOnly is a file system that takes no writes.
 	ErrReadOnly = errors.New("read-only file system")
 )
@@ -25,6 +27,10 @@ type Call struct {
 	N int
 	// Port and Target say what was called.
 	Port, Target string
+	// Frees tells that it takes no room on the disk.
+	Frees bool
+	// GivenUp is closed when the caller's context ends; nil for a port that asks for none.
+	GivenUp <-chan struct{}
 }
 
 // Fault decides before each changing call whether it happens.
@@ -50,6 +56,39 @@ func CrashAfter(n int) Fault {
 	}
 }
 
+// FailFrom makes the n-th change and all after it fail with an error.
+func FailFrom(n int, err error) Fault {
+	return func(c Call) error {
+		if c.N >= n {
+			return fmt.Errorf("%s %s: %w", c.Port, c.Target, err)
+		}
+		return nil
+	}
+}
+
+// FullFrom lets the disk be full from the n-th change on: only what takes no room still happens.
+func FullFrom(n int) Fault {
+	return func(c Call) error {
+		if c.N >= n && !c.Frees {
+			return fmt.Errorf("%s %s: %w", c.Port, c.Target, ErrFull)
+		}
+		return nil
+	}
+}
+
+// HangFrom makes ports that take a context not answer before it ends, from the n-th change on; hung is told when one
+// begins to.
+func HangFrom(n int, hung func()) Fault {
+	return func(c Call) error {
+		if c.N < n || c.GivenUp == nil {
+			return nil
+		}
+		hung()
+		<-c.GivenUp
+		return fmt.Errorf("%s %s: %w", c.Port, c.Target, context.Canceled)
+	}
+}
+
 // ReadOnlyPath makes changes of files at or below a path fail.
 func ReadOnlyPath(p string) Fault {
 	return func(c Call) error {
@@ -72,6 +111,7 @@ type Counter struct {
 func Wrap(h host.Host, fault Fault) (host.Host, *Counter) {
 	c := &Counter{fault: fault}
 	h.Files = faultyFiles{h.Files, c}
+	h.Disk = faultyDisk{h.Disk, c}
 	h.Units = faultyUnits{h.Units, c}
 	h.Passwd = faultyPasswd{h.Passwd, c}
 	h.OS = faultyOS{h.OS, c}
@@ -81,10 +121,11 @@ func Wrap(h host.Host, fault Fault) (host.Host, *Counter) {
 	return h, c
 }
 
-func (c *Counter) try(port, target string, do func() error) error {
+func (c *Counter) try(call Call, do func() error) error {
 	c.N++
+	call.N = c.N
 	if c.fault != nil {
-		if err := c.fault(Call{c.N, port, target}); err != nil {
+		if err := c.fault(call); err != nil {
 			return err
 		}
 	}
@@ -97,19 +138,19 @@ type faultyFiles struct {
 }
 
 func (f faultyFiles) Write(p string, e host.Entry, contents []byte) error {
-	return f.c.try("files", p, func() error { return f.Files.Write(p, e, contents) })
+	return f.c.try(Call{Port: "files", Target: p}, func() error { return f.Files.Write(p, e, contents) })
 }
 
 func (f faultyFiles) Link(p string, e host.Entry) error {
-	return f.c.try("files", p, func() error { return f.Files.Link(p, e) })
+	return f.c.try(Call{Port: "files", Target: p}, func() error { return f.Files.Link(p, e) })
 }
 
 func (f faultyFiles) Mkdir(p string, e host.Entry) error {
-	return f.c.try("files", p, func() error { return f.Files.Mkdir(p, e) })
+	return f.c.try(Call{Port: "files", Target: p}, func() error { return f.Files.Mkdir(p, e) })
 }
 
 func (f faultyFiles) Remove(p string) error {
-	return f.c.try("files", p, func() error { return f.Files.Remove(p) })
+	return f.c.try(Call{Port: "files", Target: p, Frees: true}, func() error { return f.Files.Remove(p) })
 }
 
 type faultyUnits struct {
@@ -118,23 +159,23 @@ type faultyUnits struct {
 }
 
 func (f faultyUnits) Enable(ctx context.Context, n string) error {
-	return f.c.try("units", n, func() error { return f.Units.Enable(ctx, n) })
+	return f.c.try(Call{Port: "units", Target: n, GivenUp: ctx.Done()}, func() error { return f.Units.Enable(ctx, n) })
 }
 
 func (f faultyUnits) Disable(ctx context.Context, n string) error {
-	return f.c.try("units", n, func() error { return f.Units.Disable(ctx, n) })
+	return f.c.try(Call{Port: "units", Target: n, Frees: true, GivenUp: ctx.Done()}, func() error { return f.Units.Disable(ctx, n) })
 }
 
 func (f faultyUnits) DaemonReload(ctx context.Context) error {
-	return f.c.try("units", "", func() error { return f.Units.DaemonReload(ctx) })
+	return f.c.try(Call{Port: "units", Target: "", Frees: true, GivenUp: ctx.Done()}, func() error { return f.Units.DaemonReload(ctx) })
 }
 
 func (f faultyUnits) Reload(ctx context.Context, n string) error {
-	return f.c.try("units", n, func() error { return f.Units.Reload(ctx, n) })
+	return f.c.try(Call{Port: "units", Target: n, Frees: true, GivenUp: ctx.Done()}, func() error { return f.Units.Reload(ctx, n) })
 }
 
 func (f faultyUnits) Restart(ctx context.Context, n string) error {
-	return f.c.try("units", n, func() error { return f.Units.Restart(ctx, n) })
+	return f.c.try(Call{Port: "units", Target: n, Frees: true, GivenUp: ctx.Done()}, func() error { return f.Units.Restart(ctx, n) })
 }
 
 type faultyPasswd struct {
@@ -143,11 +184,11 @@ type faultyPasswd struct {
 }
 
 func (f faultyPasswd) SetUser(ctx context.Context, n string, want host.User, password []byte) error {
-	return f.c.try("users", n, func() error { return f.Passwd.SetUser(ctx, n, want, password) })
+	return f.c.try(Call{Port: "users", Target: n, GivenUp: ctx.Done()}, func() error { return f.Passwd.SetUser(ctx, n, want, password) })
 }
 
 func (f faultyPasswd) SetGroup(ctx context.Context, n string, want host.Group) error {
-	return f.c.try("groups", n, func() error { return f.Passwd.SetGroup(ctx, n, want) })
+	return f.c.try(Call{Port: "groups", Target: n, GivenUp: ctx.Done()}, func() error { return f.Passwd.SetGroup(ctx, n, want) })
 }
 
 type faultyOS struct {
@@ -156,7 +197,7 @@ type faultyOS struct {
 }
 
 func (f faultyOS) Stage(ctx context.Context, s host.Step) error {
-	return f.c.try("os", string(s.Verb), func() error { return f.OperatingSystem.Stage(ctx, s) })
+	return f.c.try(Call{Port: "os", Target: string(s.Verb), GivenUp: ctx.Done()}, func() error { return f.OperatingSystem.Stage(ctx, s) })
 }
 
 type faultyPower struct {
@@ -165,7 +206,7 @@ type faultyPower struct {
 }
 
 func (f faultyPower) Reboot(ctx context.Context, why string) error {
-	return f.c.try("power", "", func() error { return f.Power.Reboot(ctx, why) })
+	return f.c.try(Call{Port: "power", Frees: true, GivenUp: ctx.Done()}, func() error { return f.Power.Reboot(ctx, why) })
 }
 
 type faultyJournal struct {
@@ -174,19 +215,33 @@ type faultyJournal struct {
 }
 
 func (f faultyJournal) Save(r host.Record) error {
-	return f.c.try("journal", string(r.Phase), func() error { return f.Journal.Save(r) })
+	return f.c.try(Call{Port: "journal", Target: string(r.Phase)}, func() error { return f.Journal.Save(r) })
 }
 
-func (f faultyJournal) Clear() error { return f.c.try("journal", "", f.Journal.Clear) }
+func (f faultyJournal) Clear() error {
+	return f.c.try(Call{Port: "journal", Frees: true}, f.Journal.Clear)
+}
 
 type faultyStore struct {
 	host.Store
 	c *Counter
 }
 
-func (f faultyStore) Put(contents []byte) (d host.Digest, err error) {
-	err = f.c.try("store", "", func() error { d, err = f.Store.Put(contents); return err })
-	return d, err
+func (f faultyStore) Keep(old []host.Old) error {
+	return f.c.try(Call{Port: "store"}, func() error { return f.Store.Keep(old) })
 }
 
-func (f faultyStore) Sweep() error { return f.c.try("store", "", f.Store.Sweep) }
+func (f faultyStore) Sweep() error { return f.c.try(Call{Port: "store", Frees: true}, f.Store.Sweep) }
+
+type faultyDisk struct {
+	host.Disk
+	c *Counter
+}
+
+func (f faultyDisk) Flush(ctx context.Context) error {
+	return f.c.try(Call{Port: "disk", Frees: true, GivenUp: ctx.Done()}, func() error { return f.Disk.Flush(ctx) })
+}
+
+func (f faultyDisk) Resume(ctx context.Context, steps []host.Step) error {
+	return f.c.try(Call{Port: "disk", Target: "resume", Frees: true, GivenUp: ctx.Done()}, func() error { return f.Disk.Resume(ctx, steps) })
+}

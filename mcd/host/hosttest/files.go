@@ -13,14 +13,14 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-type files struct{ m *Machine }
+type files struct{ m *process }
 
 func (f files) Stat(p string) (host.Entry, error) {
 	at, err := f.m.resolve(p)
 	if errors.Is(err, fs.ErrNotExist) {
 		return host.Entry{}, nil
 	}
-	return f.m.nodes[at].entry, err
+	return f.m.disk.nodes[at].entry, err
 }
 
 func (f files) Read(p string) ([]byte, error) {
@@ -28,7 +28,7 @@ func (f files) Read(p string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	n, ok := f.m.nodes[at]
+	n, ok := f.m.disk.nodes[at]
 	if !ok {
 		return nil, fmt.Errorf("%s: %w", p, fs.ErrNotExist)
 	}
@@ -44,13 +44,13 @@ func (f files) place(p string, n node) error {
 	if err != nil {
 		return err
 	}
-	if parent := f.m.nodes[path.Dir(at)]; parent.entry.Kind != host.Dir {
+	if parent := f.m.disk.nodes[path.Dir(at)]; parent.entry.Kind != host.Dir {
 		return fmt.Errorf("%s: %w", path.Dir(at), fs.ErrNotExist)
 	}
-	if is := f.m.nodes[at].entry.Kind; is != host.Absent && (is == host.Dir) != (n.entry.Kind == host.Dir) {
+	if is := f.m.disk.nodes[at].entry.Kind; is != host.Absent && (is == host.Dir) != (n.entry.Kind == host.Dir) {
 		return fmt.Errorf("%s is a %s", p, is)
 	}
-	f.m.nodes[at] = n
+	f.m.put(at, n)
 	return nil
 }
 
@@ -60,8 +60,25 @@ func (f files) Write(p string, want host.Entry, contents []byte) error {
 }
 
 func (f files) Link(p string, want host.Entry) error {
+	if want.Kind == host.Hard { // whoever writes one of the names makes it another file, so that a copy does
+		at, err := f.m.resolve(want.Target)
+		if err != nil {
+			return err
+		}
+		return f.place(p, f.m.disk.nodes[at])
+	}
 	want.Kind, want.Mode, want.Digest = host.Link, 0, ""
 	return f.place(p, node{entry: want})
+}
+
+// same tells of two names that anything could take for one file.
+func (f files) same(a, b string) (bool, error) {
+	one, err := f.Stat(a)
+	if err != nil || one.Kind == host.Absent {
+		return false, err
+	}
+	other, err := f.Stat(b)
+	return one == other, err
 }
 
 func (f files) Mkdir(p string, want host.Entry) error {
@@ -77,25 +94,25 @@ func (f files) Remove(p string) error {
 	if err != nil {
 		return err
 	}
-	if f.m.nodes[at].entry.Kind == host.Dir {
-		for q := range f.m.nodes {
+	if f.m.disk.nodes[at].entry.Kind == host.Dir {
+		for q := range f.m.disk.nodes {
 			if strings.HasPrefix(q, at+"/") {
 				return fmt.Errorf("%s: %w", p, host.ErrNotEmpty)
 			}
 		}
 	}
-	delete(f.m.nodes, at)
+	f.m.put(at, node{})
 	return nil
 }
 
-type units struct{ m *Machine }
+type units struct{ m *process }
 
 // file finds a unit's file, or its template's, in some directories; ok is false for none, masked for a link to /dev/null.
 func (u units) file(name string, dirs ...string) (contents []byte, ok, masked bool) {
 	template, _ := host.TemplateOf(name)
 	for _, n := range []string{name, template} {
 		for _, dir := range dirs {
-			is, found := u.m.nodes[dir+"/"+n]
+			is, found := u.m.disk.nodes[dir+"/"+n]
 			if found && is.entry.Kind == host.Link {
 				return nil, true, is.entry.Target == "/dev/null"
 			}
@@ -113,12 +130,12 @@ func (u units) Status(_ context.Context, name string) (host.Unit, error) {
 	contents, _, _ := u.file(name, host.UnitDir, vendorDir)
 	vendor, _, _ := u.file(name, vendorDir)
 	var presets [][]byte
-	for _, p := range slices.SortedFunc(maps.Keys(u.m.nodes), func(a, b string) int { return strings.Compare(path.Base(a), path.Base(b)) }) {
+	for _, p := range slices.SortedFunc(maps.Keys(u.m.disk.nodes), func(a, b string) int { return strings.Compare(path.Base(a), path.Base(b)) }) {
 		if slices.Contains(host.PresetDirs, path.Dir(p)) {
-			presets = append(presets, u.m.nodes[p].contents)
+			presets = append(presets, u.m.disk.nodes[p].contents)
 		}
 	}
-	return host.Unit{Enabled: u.m.enabled[name], Install: host.InstallOf(contents), Vendor: host.InstallOf(vendor), Preset: host.Preset(presets, name)}, nil
+	return host.Unit{Enabled: u.m.disk.enabled[name], Install: host.InstallOf(contents), Vendor: host.InstallOf(vendor), Preset: host.Preset(presets, name)}, nil
 }
 
 func (u units) Enable(_ context.Context, name string) error {
@@ -131,12 +148,12 @@ func (u units) Enable(_ context.Context, name string) error {
 	case host.InstallOf(contents) == "":
 		return fmt.Errorf("unit %s has no [Install] section, so nothing can pull it in", name)
 	}
-	u.m.enabled[name] = true
+	u.m.enable(name, true)
 	return nil
 }
 
 func (u units) Disable(_ context.Context, name string) error {
-	delete(u.m.enabled, name)
+	u.m.enable(name, false)
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
+	"math/rand/v2"
 	"path"
 	"slices"
 	"strings"
@@ -22,10 +23,10 @@ type Machine struct {
 	// Log has what happened beside changes on disk, one line each.
 	Log []string
 
-	nodes   map[string]node
-	enabled map[string]bool
+	disk    *platter
 	os      host.OSStatus
 	boots   int
+	booted  string
 	journal []byte
 	store   map[host.Digest][]byte
 }
@@ -40,18 +41,20 @@ type node struct {
 // OS that can be changed.
 func NewMachine() *Machine {
 	m := &Machine{
-		Broken: map[string]bool{}, nodes: map[string]node{}, enabled: map[string]bool{}, store: map[host.Digest][]byte{},
+		Broken: map[string]bool{}, disk: newPlatter(), store: map[host.Digest][]byte{},
 	}
 	m.os.Booted = host.OS{Image: "registry.example/os:1", Kargs: "root=/dev/sda1 ro", KernelType: "default"}
 	m.os.Next = m.os.Booted
 	m.os.Support = host.Support{Image: true, Kargs: true, KernelType: true, Extensions: true}
 	for _, dir := range []string{"/", "/etc", "/etc/skel", "/etc/systemd", "/etc/systemd/system", "/usr", "/usr/lib", "/usr/lib/systemd", "/usr/lib/systemd/system", "/usr/lib/systemd/system-preset", "/var", "/var/lib", "/run", "/home"} {
-		m.nodes[dir] = node{entry: host.Entry{Kind: host.Dir, Mode: 0o755}}
+		m.disk.nodes[dir] = node{entry: host.Entry{Kind: host.Dir, Mode: 0o755}}
 	}
-	m.nodes["/home/core"] = node{entry: host.Entry{Kind: host.Dir, Mode: 0o700, Owner: host.Owner{UID: 1000, GID: 1000}}}
+	m.disk.nodes["/home/core"] = node{entry: host.Entry{Kind: host.Dir, Mode: 0o700, Owner: host.Owner{UID: 1000, GID: 1000}}}
 	for p, text := range Base {
-		m.nodes[p] = node{entry: host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte(text))}, contents: []byte(text)}
+		m.disk.nodes[p] = node{entry: host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte(text))}, contents: []byte(text)}
 	}
+	m.disk.settle()
+	m.booted = m.Tree()
 	return m
 }
 
@@ -68,9 +71,10 @@ var Base = map[string]string{
 	"/etc/zz.conf":     "came with the machine\n",
 }
 
-// Host is the machine through the ports.
+// Host is the machine through the ports, for one process: what it changed is what it flushes.
 func (m *Machine) Host() host.Host {
-	return host.Host{Files: files{m}, Units: units{m}, Passwd: passwd{m}, OS: system{m}, Power: power{m}, Journal: journal{m}, Store: store{m}}
+	p := &process{Machine: m, changed: map[string]bool{}}
+	return host.Host{Files: files{p}, Disk: p, Units: units{p}, Passwd: passwd{p}, OS: system{m}, Power: power{m}, Journal: journal{m}, Store: store{m}, Same: files{p}.same}
 }
 
 // Withdraw takes the means to change the OS away, as on a plain Linux host.
@@ -79,28 +83,33 @@ func (m *Machine) Withdraw(why string) { m.os.Support = host.Support{Why: why} }
 // Put writes a file past the ports, as a person would; parents are made.
 func (m *Machine) Put(p, text string) {
 	for dir := path.Dir(p); dir != "/"; dir = path.Dir(dir) {
-		if _, ok := m.nodes[dir]; !ok {
-			m.nodes[dir] = node{entry: host.Entry{Kind: host.Dir, Mode: 0o755}}
+		if _, ok := m.disk.nodes[dir]; !ok {
+			m.disk.nodes[dir] = node{entry: host.Entry{Kind: host.Dir, Mode: 0o755}}
 		}
 	}
-	m.nodes[p] = node{entry: host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte(text))}, contents: []byte(text)}
+	m.disk.nodes[p] = node{entry: host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf([]byte(text))}, contents: []byte(text)}
+	m.disk.settle()
 }
 
-// String is the whole machine as canonical text: paths with contents in Go syntax, enabled units, the OS.
+// String is the whole machine as canonical text: its Tree, the OS, what the daemon keeps.
 func (m *Machine) String() string {
+	return fmt.Sprintf("%snext %+v\njournal %t, %d kept\n", m.Tree(), m.os.Next, m.journal != nil, len(m.store))
+}
+
+// Tree is the machine's disk as canonical text: paths with contents in Go syntax, enabled units.
+func (m *Machine) Tree() string {
 	var b strings.Builder
-	for _, p := range sortedPaths(m.nodes) {
-		n := m.nodes[p]
+	for _, p := range sortedPaths(m.disk.nodes) {
+		n := m.disk.nodes[p]
 		fmt.Fprintf(&b, "%s %s", p, n.entry)
 		if n.entry.Kind == host.File {
 			fmt.Fprintf(&b, " %q", n.contents)
 		}
 		b.WriteString("\n")
 	}
-	for _, u := range slices.Sorted(maps.Keys(m.enabled)) {
+	for _, u := range slices.Sorted(maps.Keys(m.disk.enabled)) {
 		fmt.Fprintf(&b, "enabled %s\n", u)
 	}
-	fmt.Fprintf(&b, "next %+v\njournal %t, %d kept\n", m.os.Next, m.journal != nil, len(m.store))
 	return b.String()
 }
 
@@ -119,7 +128,7 @@ func (m *Machine) resolve(p string) (string, error) {
 	for hops := 0; len(todo) > 1; {
 		next := path.Join(done, todo[0])
 		todo = todo[1:]
-		n, ok := m.nodes[next]
+		n, ok := m.disk.nodes[next]
 		switch {
 		case !ok:
 			return "", fmt.Errorf("%s: %w", next, fs.ErrNotExist)
@@ -167,10 +176,23 @@ func (j journal) Clear() error {
 
 type store struct{ m *Machine }
 
-func (s store) Put(contents []byte) (host.Digest, error) {
-	d := host.DigestOf(contents)
-	s.m.store[d] = slices.Clone(contents)
-	return d, nil
+func (s store) Keep(old []host.Old) error {
+	kept := map[host.Digest][]byte{}
+	for _, o := range old {
+		contents := o.Contents
+		if o.Path != "" {
+			var err error
+			if contents, err = (files{&process{Machine: s.m}}).Read(o.Path); err != nil {
+				return err
+			}
+		}
+		if host.DigestOf(contents) != o.Digest {
+			return fmt.Errorf("%s has changed since it was looked at", o.Path)
+		}
+		kept[o.Digest] = slices.Clone(contents)
+	}
+	s.m.store = kept
+	return nil
 }
 
 func (s store) Get(d host.Digest) ([]byte, error) {
@@ -192,10 +214,29 @@ func (p power) BootID() (string, error) { return fmt.Sprintf("boot-%d", p.m.boot
 
 func (p power) Reboot(_ context.Context, why string) error {
 	p.m.logf("reboot: %s", why)
-	p.m.boots++
-	if p.m.BootsOld {
-		p.m.os.Next = p.m.os.Booted
-	}
-	p.m.os.Booted = p.m.os.Next
+	p.m.disk.settle() // going down, a machine writes all that it has
+	p.m.boot(!p.m.BootsOld)
 	return nil
+}
+
+// boot begins another boot: of what is staged, or else of what ran.
+func (m *Machine) boot(staged bool) {
+	m.boots++
+	if staged {
+		m.os.Booted = m.os.Next
+	}
+	m.os.Next = m.os.Booted
+	m.booted = m.Tree()
+}
+
+// Booted is the Tree that the machine found when it booted last, which is what its services run with, and how often it
+// has booted since it was made.
+func (m *Machine) Booted() (tree string, boots int) { return m.booted, m.boots }
+
+// PowerCut lets the machine go down and boot at any moment. Of what was changed since the last Flush, some is there and
+// some is not, and some files are there but empty; what was staged may be lost too.
+func (m *Machine) PowerCut(r *rand.Rand) {
+	m.logf("power cut")
+	m.disk.lose(r)
+	m.boot(!m.BootsOld && r.IntN(2) == 0)
 }

@@ -9,18 +9,21 @@ import (
 )
 
 // passwd keeps accounts in the machine's own files, so that it prints them.
-type passwd struct{ m *Machine }
+type passwd struct{ m *process }
 
 func (p passwd) load() host.Database {
-	text := func(at string) string { return string(p.m.nodes[at].contents) }
+	text := func(at string) string { return string(p.m.disk.nodes[at].contents) }
 	return host.Database{Passwd: text(host.PasswdPath), Group: text(host.GroupPath), Shadow: text(host.ShadowPath)}
 }
 
 func (p passwd) save(d host.Database) {
 	for at, text := range map[string]string{host.PasswdPath: d.Passwd, host.GroupPath: d.Group, host.ShadowPath: d.Shadow} {
-		n := p.m.nodes[at]
+		n := p.m.disk.nodes[at]
+		if string(n.contents) == text {
+			continue
+		}
 		n.contents, n.entry.Digest = []byte(text), host.DigestOf([]byte(text))
-		p.m.nodes[at] = n
+		p.m.put(at, n)
 	}
 }
 
@@ -52,9 +55,9 @@ func (p passwd) SetGroup(_ context.Context, name string, want host.Group) error 
 }
 
 func (p passwd) Skeleton(context.Context) (files []host.SkeletonFile, _ error) {
-	for _, at := range sortedPaths(p.m.nodes) {
+	for _, at := range sortedPaths(p.m.disk.nodes) {
 		if rel, ok := strings.CutPrefix(at, "/etc/skel/"); ok {
-			n := p.m.nodes[at]
+			n := p.m.disk.nodes[at]
 			files = append(files, host.SkeletonFile{Path: path.Clean(rel), Entry: n.entry, Contents: n.contents})
 		}
 	}

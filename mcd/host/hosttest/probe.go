@@ -50,6 +50,13 @@ func (p probe) unit(name string, want host.Unit) {
 	}
 }
 
+func (p probe) kept(d host.Digest, want string) {
+	p.t.Helper()
+	if got, err := p.h.Store.Get(d); err != nil || string(got) != want {
+		p.t.Errorf("the store has %q, %v; want %q", got, err, want)
+	}
+}
+
 func (p probe) journal(want *host.Record) {
 	p.t.Helper()
 	got, err := p.h.Journal.Load()

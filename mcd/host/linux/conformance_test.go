@@ -151,17 +151,13 @@ func TestTwoDaemonsDoNotServeOneMachine(t *testing.T) {
 
 func TestSecretsOfTheJournalAreForRootOnly(t *testing.T) {
 	h := open(t)
-	d, err := h.Store.Put([]byte("secret"))
-	if err != nil {
+	if err := h.Store.Keep([]host.Old{{Digest: host.DigestOf([]byte("secret")), Contents: []byte("secret")}}); err != nil {
 		t.Fatal(err)
 	}
 	if err := h.Journal.Save(host.Record{}); err != nil {
 		t.Fatal(err)
 	}
-	for at, mode := range map[string]uint32{
-		host.StateDir: 0o700, host.StateDir + "/contents": 0o700,
-		host.StateDir + "/contents/" + string(d): 0o600, host.StateDir + "/journal.json": 0o600,
-	} {
+	for at, mode := range map[string]uint32{host.StateDir: 0o700, host.StateDir + "/replaced": 0o600, host.StateDir + "/journal.json": 0o600} {
 		if is, err := h.Files.Stat(at); err != nil || is.Mode != mode {
 			t.Errorf("%s is %v, %v; want mode %o", at, is, err, mode)
 		}

@@ -2,6 +2,7 @@ package linux
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
@@ -14,18 +15,34 @@ import (
 // unitDirs are where unit files live, the strongest first.
 var unitDirs = []string{host.UnitDir, "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
 
-// Enablement enables and disables units by their symlinks, as systemctl does for a machine that is not running.
+// Enablement enables and disables units by their symlinks. They are those that systemctl makes, which test/lab/host tries
+// side by side; made here, they are written as all files are, so that a crash between two of them is undone, and they can
+// be made on a machine that does not run. What differs is meant:
+//
+//   - the units of Also lines have steps of their own;
+//   - a section with a mistake makes no link at all, where systemctl makes those of the other lines and fails then;
+//   - disabling a template disables its default instance, not every instance: those are units with an entry of their own;
+//   - disabling leaves the unit file where it is, also where that is a link to somewhere else;
+//   - a specifier that depends on the machine is an error;
+//   - UpheldBy makes its link whether this systemd knows it or not.
 type Enablement struct{ root *Root }
 
 // unitFile is what was found for a unit's name.
 type unitFile struct {
 	// path of the file, "" for none.
 	path string
-	// install is host.InstallOf it.
-	install string
-	// masked by a link to /dev/null.
+	// name is the unit's own, where the one that was asked for is an alias.
+	name string
+	// contents of the file.
+	contents []byte
+	// masked by a link to /dev/null, or by an empty file.
 	masked bool
+	// foreign: a link in the administrator's directory to a unit of another name.
+	foreign bool
 }
+
+// install is host.InstallOf the file.
+func (f unitFile) install() string { return host.InstallOf(f.contents) }
 
 // find looks for a unit's file, or its template's, in some directories.
 func (e Enablement) find(name string, dirs ...string) (unitFile, error) {
@@ -35,34 +52,50 @@ func (e Enablement) find(name string, dirs ...string) (unitFile, error) {
 	}
 	for _, n := range names {
 		for _, dir := range dirs {
-			at := dir + "/" + n
-			is, err := e.root.Stat(at)
-			if err != nil {
-				return unitFile{}, err
+			file, err := e.at(dir+"/"+n, name)
+			if err != nil || file.path != "" {
+				return file, err
 			}
-			if is.Kind == host.Link && is.Target == "/dev/null" {
-				return unitFile{path: at, masked: true}, nil
-			}
-			if is.Kind == host.Link {
-				at = path.Join(dir, is.Target)
-				if path.IsAbs(is.Target) {
-					at = path.Clean(is.Target)
+		}
+	}
+	return unitFile{name: name}, nil
+}
+
+// at reads the unit's file at a path, through links; none is the zero file.
+func (e Enablement) at(p, name string) (unitFile, error) {
+	from := p
+	for range maxHops {
+		is, err := e.root.Stat(p)
+		if err != nil || is.Kind == host.File && is.Digest == host.DigestOf(nil) || is.Kind == host.Link && is.Target == "/dev/null" {
+			return unitFile{path: from, name: name, masked: true}, err
+		}
+		switch is.Kind {
+		case host.Link:
+			p = linkedTo(p, is.Target)
+		case host.File:
+			contents, err := e.root.Read(p)
+			file := unitFile{path: p, name: name, contents: contents}
+			if own := path.Base(p); own != path.Base(from) {
+				file.foreign = path.Dir(from) == host.UnitDir
+				file.name = own
+				if _, instance := host.TemplateOf(name); instance != "" {
+					file.name = strings.Replace(own, "@.", "@"+instance+".", 1)
 				}
-				if is, err = e.root.Stat(at); err != nil {
-					return unitFile{}, err
-				}
 			}
-			if is.Kind != host.File {
-				continue
-			}
-			contents, err := e.root.Read(at)
-			if err != nil {
-				return unitFile{}, err
-			}
-			return unitFile{path: at, install: host.InstallOf(contents)}, nil
+			return file, err
+		default:
+			return unitFile{}, nil
 		}
 	}
 	return unitFile{}, nil
+}
+
+// linkedTo is where a link at a path leads.
+func linkedTo(at, target string) string {
+	if path.IsAbs(target) {
+		return path.Clean(target)
+	}
+	return path.Join(path.Dir(at), target)
 }
 
 // Status implements host.Units.
@@ -75,12 +108,32 @@ func (e Enablement) Status(_ context.Context, name string) (host.Unit, error) {
 	if err != nil {
 		return host.Unit{}, err
 	}
-	pulled, err := e.pulledIn(name)
+	on, err := e.enabled(name, nil)
 	if err != nil {
 		return host.Unit{}, err
 	}
 	preset, err := e.preset(name)
-	return host.Unit{Enabled: len(pulled) > 0, Install: file.install, Vendor: vendor.install, Preset: preset}, err
+	return host.Unit{Enabled: on, Install: file.install(), Vendor: vendor.install(), Preset: preset}, err
+}
+
+// enabled tells whether a symlink pulls the unit in. One that has nothing but Also lines is enabled when all of those are.
+func (e Enablement) enabled(name string, asked []string) (bool, error) {
+	found, err := e.pulledIn(name)
+	if err != nil || len(found) > 0 {
+		return len(found) > 0, err
+	}
+	file, err := e.find(name, unitDirs...)
+	also := host.AlsoOf(file.install())
+	links, wrong := installLinks(name, file.install())
+	if err != nil || len(also) == 0 || len(links) > 0 || wrong != nil || slices.Contains(asked, name) {
+		return false, err
+	}
+	for _, other := range also {
+		if on, err := e.enabled(other, append(asked, name)); err != nil || !on {
+			return false, err
+		}
+	}
+	return true, nil
 }
 
 // preset reads the machine's preset files.
@@ -111,53 +164,81 @@ func (e Enablement) preset(name string) (bool, error) {
 // pulledIn lists the symlinks that pull a unit in: <target>.wants/<unit> and the like, and aliases of it. A template is
 // pulled in by its default instance.
 func (e Enablement) pulledIn(name string) ([]string, error) {
-	found, err := e.linksOf(name)
-	if err != nil || !strings.Contains(name, "@.") {
-		return found, err
-	}
 	file, err := e.find(name, unitDirs...)
 	if err != nil {
 		return nil, err
 	}
-	instance := instantiate(name, strings.Split(file.install, "\n"))
-	if instance == name {
-		return found, nil
+	name = file.name
+	found, err := e.linksOf(name)
+	if instance := instantiate(name, file.install()); err == nil && instance != name {
+		var more []string
+		more, err = e.linksOf(instance)
+		found = append(found, more...)
 	}
-	more, err := e.linksOf(instance)
-	return append(found, more...), err
+	return found, err
 }
 
 // linksOf lists the symlinks that pull in exactly the unit of this name.
 func (e Enablement) linksOf(name string) ([]string, error) {
-	var found []string
 	names, err := e.root.list(host.UnitDir)
 	if err != nil {
 		return nil, err
 	}
+	var places []string
 	for _, n := range names {
 		at := host.UnitDir + "/" + n
-		switch path.Ext(n) {
-		case ".wants", ".requires", ".upholds":
-			at += "/" + name
-		default:
-			if n == name {
-				continue // the unit's own name is not an alias of it, even when its file is a link
-			}
+		if !slices.Contains([]string{".wants", ".requires", ".upholds"}, path.Ext(n)) {
+			places = append(places, at)
+			continue
 		}
-		is, err := e.root.Stat(at)
+		below, err := e.root.list(at)
 		if err != nil {
 			return nil, err
 		}
-		if is.Kind == host.Link && (path.Base(at) == name || path.Base(is.Target) == name) {
+		for _, b := range below {
+			places = append(places, at+"/"+b)
+		}
+	}
+	var found []string
+	for _, at := range places {
+		ours, err := e.pulls(at, name)
+		if err != nil {
+			return nil, err
+		}
+		if ours {
 			found = append(found, at)
 		}
 	}
 	return found, nil
 }
 
+// pulls tells whether what is at a path is a link that pulls a unit in, or an alias of it. The unit's own name in the
+// directory of unit files is no alias of it, even when its file is a link.
+func (e Enablement) pulls(at, name string) (bool, error) {
+	below := path.Dir(at) != host.UnitDir
+	if !below && path.Base(at) == name {
+		return false, nil
+	}
+	is, err := e.root.Stat(at)
+	if err != nil || is.Kind != host.Link {
+		return false, err
+	}
+	to := path.Base(is.Target)
+	if to == name && (!isBare(name) || isBare(path.Base(at))) || below && path.Base(at) == name {
+		return true, nil
+	}
+	template, instance := host.TemplateOf(name)
+	_, other := host.TemplateOf(path.Base(at))
+	return !below && template != "" && to == template && other == instance, nil
+}
+
 // Enable implements host.Units.
 func (e Enablement) Enable(_ context.Context, name string) error {
 	file, err := e.find(name, unitDirs...)
+	if err != nil {
+		return err
+	}
+	install, err := e.wholeInstall(file)
 	switch {
 	case err != nil:
 		return err
@@ -165,58 +246,77 @@ func (e Enablement) Enable(_ context.Context, name string) error {
 		return fmt.Errorf("unit %s: %w", name, fs.ErrNotExist)
 	case file.masked:
 		return fmt.Errorf("unit %s is masked", name)
-	case file.install == "":
+	case file.foreign:
+		return fmt.Errorf("unit %s is a link to %s: enable that one", name, file.path)
+	case install == "":
 		return fmt.Errorf("unit %s has no [Install] section, so nothing can pull it in", name)
 	}
-	lines := strings.Split(file.install, "\n")
-	name = instantiate(name, lines)
-	for _, line := range lines {
-		key, value, _ := strings.Cut(line, "=")
-		_, instance := host.TemplateOf(name)
-		value = strings.NewReplacer("%i", instance, "%I", instance, "%n", name).Replace(value)
-		if strings.ContainsAny(value, "/\x00") {
-			return fmt.Errorf("unit %s: %q in [Install] is no name of a unit", name, line)
-		}
-		if err := e.pull(file.path, name, key, value); err != nil {
+	links, err := installLinks(instantiate(file.name, install), install)
+	for _, at := range links {
+		err = errors.Join(err, e.mayLink(at, file.path))
+	}
+	if err != nil {
+		return fmt.Errorf("enabling %s: %w", name, err)
+	}
+	for _, at := range links {
+		if err := e.link(at, file.path); err != nil {
 			return fmt.Errorf("enabling %s: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// instantiate gives a bare template its default instance.
-func instantiate(name string, install []string) string {
-	stem, suffix, ok := strings.Cut(name, "@.")
-	if !ok {
-		return name
+// wholeInstall is the [Install] section of a unit's file and of its drop-ins, in their order.
+func (e Enablement) wholeInstall(file unitFile) (string, error) {
+	owners := []string{file.name}
+	if template, _ := host.TemplateOf(file.name); template != "" {
+		owners = append(owners, template)
 	}
-	for _, line := range install {
-		if instance, found := strings.CutPrefix(line, "DefaultInstance="); found {
-			return stem + "@" + instance + "." + suffix
+	from := map[string]string{}
+	for _, dir := range slices.Backward(unitDirs) {
+		for _, owner := range slices.Backward(owners) {
+			names, err := e.root.list(dir + "/" + owner + ".d")
+			if err != nil {
+				return "", err
+			}
+			for _, n := range names {
+				if path.Ext(n) == ".conf" {
+					from[n] = dir + "/" + owner + ".d/" + n
+				}
+			}
 		}
 	}
-	return name
+	text := slices.Clone(file.contents)
+	for _, n := range sortedKeys(from) {
+		dropin, err := e.at(from[n], n)
+		if err != nil {
+			return "", err
+		}
+		text = append(append(text, '\n'), dropin.contents...)
+	}
+	return host.InstallOf(text), nil
 }
 
-// pull makes the symlink of one line of [Install].
-func (e Enablement) pull(file, name, key, value string) error {
-	dirs := map[string]string{"WantedBy": ".wants", "RequiredBy": ".requires", "UpheldBy": ".upholds"}
-	at := host.UnitDir + "/" + value
-	if suffix, ok := dirs[key]; ok {
-		at += suffix
-		if err := e.root.mkdirs(at); err != nil {
-			return err
-		}
-		at += "/" + name
-	} else if key != "Alias" {
-		return nil
+// mayLink refuses a place where there is something else than a link to this unit.
+func (e Enablement) mayLink(at, file string) error {
+	is, err := e.root.Stat(at)
+	if err == nil && is.Kind != host.Absent && (is.Kind != host.Link || path.Base(is.Target) != path.Base(file)) {
+		err = fmt.Errorf("%s is in the way, which is not a link to this unit: move it away, or take its name out of [Install]", at)
 	}
+	return err
+}
+
+// link makes the symlink, unless there is one that leads to the file already.
+func (e Enablement) link(at, file string) error {
 	is, err := e.root.Stat(at)
 	if err != nil {
 		return err
 	}
-	if is.Kind != host.Absent && (is.Kind != host.Link || path.Base(is.Target) != path.Base(file)) {
-		return fmt.Errorf("%s is in the way, which is not a link to this unit: move it away, or take %q out of [Install]", at, key+"="+value)
+	if to := linkedTo(at, is.Target); is.Kind == host.Link && (to == file || slices.Contains(unitDirs, path.Dir(to))) {
+		return nil // relative, or to another place of unit files: systemd looks at the name alone
+	}
+	if err := e.root.mkdirs(path.Dir(at)); err != nil {
+		return err
 	}
 	return e.root.Link(at, host.Entry{Target: file})
 }

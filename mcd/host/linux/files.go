@@ -4,155 +4,205 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
+	"slices"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// temporary is the name under which a path's new content waits for its rename. It is the same each time, so that a crash
-// leaves at most one behind, and the next write takes it over.
-func temporary(at string) string {
-	dir, base := path.Split(at)
-	if len(base) > 200 {
-		base = base[:200] // a name has at most 255 bytes
+// temporary is the name under which something new waits for its rename, beside the name that it will have. It is the
+// same each time, so that a crash leaves at most one behind, and the next write takes it over.
+func temporary(name string) string {
+	if len(name) > 200 {
+		name = name[:200] // a name has at most 255 bytes
 	}
-	return dir + "." + base + host.NewSuffix
+	return "." + name + host.NewSuffix
 }
 
-// Write implements host.Files: a new file beside the old one, synced, renamed over it, and the directory synced.
+// Write implements host.Files: a new file beside the old one, renamed over it. What an administrator or a policy has
+// attached to the old one is attached to the new one too.
 func (r *Root) Write(p string, want host.Entry, contents []byte) error {
-	at, err := r.resolve(p)
-	if err != nil {
+	return r.write(p, want, contents, r.batching)
+}
+
+// neverEmpty are files that have all their contents, also after a power cut in a batch: nobody could log in else.
+var neverEmpty = []string{host.PasswdPath, host.GroupPath, host.ShadowPath, osPath, storePath}
+
+// write may leave it to the next Flush to make the file durable.
+func (d *disk) write(p string, want host.Entry, contents []byte, later bool) error {
+	if made, err := d.writeEmpty(p, want, contents, later); made || err != nil {
 		return err
 	}
-	return r.swap(at, func(tmp string) error {
-		f, err := r.root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	return d.swap(p, later, func(tmp, to at) error {
+		fd, err := tmp.create(want.Mode)
 		if err != nil {
 			return err
 		}
-		defer f.Close() //nolint:errcheck // closed and judged below; this is for early returns
-		if _, err := f.Write(contents); err != nil {
+		defer unix.Close(fd) //nolint:errcheck // it is synced before anybody relies on it
+		if err := tmp.fill(fd, contents); err != nil {
 			return err
 		}
-		if err := r.own(f.Chown, want.Owner); err != nil {
+		if err := tmp.dress(fd, want); err != nil {
 			return err
 		}
-		if err := f.Chmod(modeOf(want.Mode)); err != nil {
+		label, err := d.labelFor(to)
+		if err != nil {
 			return err
 		}
-		if err := f.Sync(); err != nil {
+		if err := attach(tmp, fd, label); err != nil || later && !slices.Contains(neverEmpty, p) {
 			return err
 		}
-		return f.Close()
+		return tmp.sync(fd)
 	})
+}
+
+// writeEmpty makes an empty file where nothing is: it is whole at once, if the kernel gives it mode and owner.
+func (d *disk) writeEmpty(p string, want host.Entry, contents []byte, later bool) (made bool, err error) {
+	if len(contents) > 0 || !later || want.Owner != d.self || d.kept == nil || d.kept.label(p) != nil || originalOf(p) != "" {
+		return false, nil
+	}
+	to, err := d.at(p)
+	if err != nil {
+		return false, err
+	}
+	defer to.close()
+	fd, err := to.createOnly(want.Mode)
+	if errors.Is(err, fs.ErrExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer unix.Close(fd) //nolint:errcheck // nothing is in it
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil || !d.dressed(is, want) {
+		return false, errors.Join(pathError("stat", p, err), to.remove(0))
+	}
+	return true, d.happened(p, later)
+}
+
+// dressed tells that something has owner and mode.
+func (t *tree) dressed(is unix.Stat_t, want host.Entry) bool {
+	return is.Mode&0o7777 == want.Mode&0o7777 && (!t.privileged || is.Uid == uint32(want.Owner.UID) && is.Gid == uint32(want.Owner.GID)) //nolint:gosec // owners fit
+}
+
+// dress gives something its owner and mode, in this order: a new owner takes special bits away.
+func (a at) dress(fd int, want host.Entry) error {
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil || a.root.dressed(is, want) {
+		return pathError("stat", a.path, err)
+	}
+	if a.root.privileged {
+		if err := a.change("chown", func() error { return unix.Fchown(fd, want.Owner.UID, want.Owner.GID) }); err != nil {
+			return err
+		}
+	}
+	return a.change("chmod", func() error { return unix.Fchmod(fd, want.Mode&0o7777) })
 }
 
 // Link implements host.Files.
 func (r *Root) Link(p string, want host.Entry) error {
-	at, err := r.resolve(p)
-	if err != nil {
-		return err
+	if want.Kind == host.Hard {
+		return r.hardLink(p, want.Target)
 	}
-	return r.swap(at, func(tmp string) error {
-		if err := r.root.Symlink(want.Target, tmp); err != nil {
+	return r.swap(p, r.batching, func(tmp, _ at) error {
+		if err := tmp.link(want.Target); err != nil || !r.privileged {
 			return err
 		}
-		return r.own(func(uid, gid int) error { return r.root.Lchown(tmp, uid, gid) }, want.Owner)
+		return tmp.change("chown", func() error {
+			return unix.Fchownat(tmp.dir, tmp.name, want.Owner.UID, want.Owner.GID, unix.AT_SYMLINK_NOFOLLOW)
+		})
 	})
 }
 
 // swap makes something under a temporary name, then puts it in place.
-func (r *Root) swap(at string, create func(tmp string) error) error {
-	tmp := temporary(at)
-	if err := r.root.Remove(tmp); err != nil && !gone(err) {
-		return fmt.Errorf("removing what an earlier write left: %w", err)
-	}
-	err := create(tmp)
-	if err == nil {
-		err = r.root.Rename(tmp, at)
-	}
+func (d *disk) swap(p string, later bool, create func(tmp, to at) error) error {
+	to, err := d.at(p)
 	if err != nil {
-		if left := r.root.Remove(tmp); left != nil && !gone(left) {
-			return errors.Join(err, left)
-		}
 		return err
 	}
-	return r.syncDir(path.Dir(at))
+	defer to.close()
+	tmp := to.beside(temporary(to.name))
+	err = create(tmp, to)
+	if err == nil {
+		err = tmp.rename(to)
+	}
+	if err == nil {
+		return d.happened(p, later)
+	}
+	if left := tmp.remove(0); left != nil && !gone(left) {
+		return errors.Join(err, left)
+	}
+	return err
+}
+
+// happened makes a change of a directory durable, now or with the next Flush.
+func (d *disk) happened(p string, later bool) error {
+	if later {
+		d.changed.add(p)
+		return nil
+	}
+	return syncDir(d.tree, path.Dir(p))
 }
 
 // Mkdir implements host.Files.
 func (r *Root) Mkdir(p string, want host.Entry) error {
-	at, err := r.resolve(p)
+	a, err := r.at(p)
 	if err != nil {
 		return err
 	}
-	if err := r.root.Mkdir(at, 0o700); err != nil {
-		info, statErr := r.root.Lstat(at)
-		if !errors.Is(err, fs.ErrExist) || statErr != nil || !info.IsDir() {
+	defer a.close()
+	if err := a.mkdir(); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	fd, err := a.open(unix.O_RDONLY | unix.O_DIRECTORY)
+	if errors.Is(err, fs.ErrPermission) { // a directory of one's own that one may not list
+		if err := a.change("chmod", func() error { return unix.Fchmodat(a.dir, a.name, want.Mode&0o7777, unix.AT_SYMLINK_NOFOLLOW) }); err != nil {
+			return err
+		}
+		return r.happened(p, r.batching)
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd) //nolint:errcheck // only a place
+	if err := a.dress(fd, want); err != nil {
+		return err
+	}
+	if !r.batching {
+		if err := a.sync(fd); err != nil {
 			return err
 		}
 	}
-	if err := r.own(func(uid, gid int) error { return r.root.Lchown(at, uid, gid) }, want.Owner); err != nil {
-		return err
-	}
-	if err := r.root.Chmod(at, modeOf(want.Mode)); err != nil {
-		return err
-	}
-	if err := r.syncDir(at); err != nil { // its mode and owner
-		return err
-	}
-	return r.syncDir(path.Dir(at))
+	return r.happened(p, r.batching)
 }
 
 // Remove implements host.Files.
-func (r *Root) Remove(p string) error {
-	at, err := r.resolve(p)
-	if err == nil {
-		err = r.root.Remove(at)
+func (r *Root) Remove(p string) error { return r.remove(p, r.batching) }
+
+func (d *disk) remove(p string, later bool) error {
+	a, err := d.at(p)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	err = a.remove(0)
+	if errors.Is(err, syscall.EISDIR) {
+		err = a.remove(unix.AT_REMOVEDIR)
 	}
 	switch {
 	case err == nil:
-		return r.syncDir(path.Dir(at))
+		return d.happened(p, later)
 	case gone(err):
 		return nil
 	case errors.Is(err, syscall.ENOTEMPTY):
 		return fmt.Errorf("%s: %w", p, host.ErrNotEmpty)
 	}
 	return err
-}
-
-// own sets an owner where that can be done.
-func (r *Root) own(chown func(uid, gid int) error, o host.Owner) error {
-	if !r.privileged {
-		return nil
-	}
-	return chown(o.UID, o.GID)
-}
-
-func (r *Root) syncDir(at string) error {
-	d, err := r.root.Open(at)
-	if err != nil {
-		return err
-	}
-	defer d.Close() //nolint:errcheck // only read
-	if err := d.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) {
-		return fmt.Errorf("syncing %s: %w", at, err)
-	}
-	return nil
-}
-
-// modeOf turns permission bits into Go's.
-func modeOf(bits uint32) fs.FileMode {
-	mode := fs.FileMode(bits & 0o777)
-	for _, special := range []struct {
-		bit  uint32
-		mode fs.FileMode
-	}{{0o4000, fs.ModeSetuid}, {0o2000, fs.ModeSetgid}, {0o1000, fs.ModeSticky}} {
-		if bits&special.bit != 0 {
-			mode |= special.mode
-		}
-	}
-	return mode
 }

@@ -2,23 +2,21 @@ package linux
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// private is the state directory and what is in it: for root only.
-var (
-	privateDir  = host.Entry{Kind: host.Dir, Mode: 0o700}
-	privateFile = host.Entry{Kind: host.File, Mode: 0o600}
-)
+// privateFile is for root only.
+var privateFile = host.Entry{Kind: host.File, Mode: 0o600}
 
-// mkdirs makes a directory for root only, and what is missing above it.
+// mkdirs makes a directory, and what is missing above it; the daemon's state is for root only.
 func (r *Root) mkdirs(dir string) error {
 	is, err := r.Stat(dir)
 	if err != nil || is.Kind == host.Dir || is.Kind == host.Link {
@@ -29,36 +27,53 @@ func (r *Root) mkdirs(dir string) error {
 			return err
 		}
 	}
-	want := privateDir
-	if !inState(dir) {
-		want.Mode = 0o755
+	want := host.Entry{Kind: host.Dir, Mode: 0o755}
+	if dir == host.StateDir || path.Dir(dir) == host.StateDir {
+		want.Mode = 0o700
 	}
 	return r.Mkdir(dir, want)
+}
+
+// stateDir makes the directory of the daemon's state, durably: what is in it shall not be lost with it.
+func stateDir(r *Root) error {
+	if is, err := r.Stat(host.StateDir); err != nil || is.Kind != host.Absent {
+		return err
+	}
+	if err := r.mkdirs(host.StateDir); err != nil || !r.batching {
+		return err
+	}
+	for dir := path.Dir(host.StateDir); ; dir = path.Dir(dir) {
+		if err := syncDir(r.tree, dir); err != nil || dir == "/" {
+			return err
+		}
+	}
 }
 
 // Lock keeps a second daemon from acting on the same machine: two that share one journal would undo each other's work.
 // It holds until Close or the end of the process.
 func (r *Root) Lock() error {
-	if err := r.mkdirs(host.StateDir); err != nil {
+	if err := stateDir(r); err != nil {
 		return err
 	}
-	at, err := r.resolve(host.StateDir + "/lock")
-	if err != nil {
-		return err
-	}
-	f, err := r.root.OpenFile(at, os.O_WRONLY|os.O_CREATE, 0o600)
+	a, err := r.at(host.StateDir + "/lock")
 	if err != nil {
 		return fmt.Errorf("locking the machine: %w", err)
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	defer a.close()
+	fd, err := again(func() (int, error) {
+		return unix.Openat(a.dir, a.name, unix.O_WRONLY|unix.O_CREAT|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	})
+	if err != nil {
+		return fmt.Errorf("locking the machine: %w", pathError("open", a.path, err))
+	}
+	f := os.NewFile(uintptr(fd), a.path) //nolint:gosec // a descriptor is positive
+	if err := syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		f.Close() //nolint:errcheck,gosec // nothing was written
 		return fmt.Errorf("locking %s/lock: %w; another machine-config-daemon serves this machine: stop it first", host.StateDir, err)
 	}
 	r.lock = f
 	return nil
 }
-
-func inState(p string) bool { return p == host.StateDir || path.Dir(p) == host.StateDir }
 
 // Journal is the update under way, in one file that is replaced whole. It implements host.Journal.
 type Journal struct{ root *Root }
@@ -87,74 +102,30 @@ func (j Journal) Save(rec host.Record) error {
 	if err != nil {
 		return err
 	}
-	if err := j.root.mkdirs(host.StateDir); err != nil {
+	if err := stateDir(j.root); err != nil {
 		return err
 	}
-	return j.root.Write(journalPath, privateFile, text)
+	return j.root.write(journalPath, privateFile, text, false)
 }
 
 // Clear implements host.Journal.
-func (j Journal) Clear() error { return j.root.Remove(journalPath) }
-
-// Store keeps contents as files named by their digest. It implements host.Store.
-type Store struct{ root *Root }
-
-const storeDir = host.StateDir + "/contents"
-
-// Put implements host.Store.
-func (s Store) Put(contents []byte) (host.Digest, error) {
-	d := host.DigestOf(contents)
-	at := storeDir + "/" + string(d)
-	if err := s.root.mkdirs(storeDir); err != nil {
-		return "", err
-	}
-	return d, s.root.Write(at, privateFile, contents)
-}
-
-// Get implements host.Store. Contents that do not match their digest are an error: a disk has lied.
-func (s Store) Get(d host.Digest) ([]byte, error) {
-	contents, err := s.root.Read(storeDir + "/" + string(d))
-	if err != nil {
-		return nil, err
-	}
-	if host.DigestOf(contents) != d {
-		return nil, fmt.Errorf("%s/%s is damaged: its contents do not match its name", storeDir, d)
-	}
-	return contents, nil
-}
-
-// Sweep implements host.Store.
-func (s Store) Sweep() error {
-	names, err := s.root.list(storeDir)
-	if err != nil {
-		return err
-	}
-	var bad []error
-	for _, name := range names {
-		bad = append(bad, s.root.Remove(storeDir+"/"+name))
-	}
-	return errors.Join(bad...)
-}
+func (j Journal) Clear() error { return j.root.remove(journalPath, false) }
 
 // list names what is in a directory, in lexical order; nothing where there is none.
-func (r *Root) list(dir string) ([]string, error) {
-	at, err := r.resolve(path.Join(dir, "x"))
+func (t *tree) list(dir string) (names []string, _ error) {
+	err := t.eachIn(dir, func(_ at, fd int) error {
+		twin, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 0)
+		if err != nil {
+			return pathError("open", dir, err)
+		}
+		f := os.NewFile(uintptr(twin), dir)
+		defer f.Close() //nolint:errcheck // only read
+		names, err = f.Readdirnames(-1)
+		return err
+	})
+	slices.Sort(names)
 	if gone(err) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	entries, err := fs.ReadDir(r.root.FS(), path.Dir(at))
-	if gone(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var names []string
-	for _, e := range entries {
-		names = append(names, e.Name())
-	}
-	return names, nil
+	return names, err
 }

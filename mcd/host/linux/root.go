@@ -9,20 +9,45 @@ import (
 	"strings"
 	"syscall"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
 // maxHops is how many links may stand in the way to one path, as in the kernel.
 const maxHops = 40
 
-// Root is the file system of a machine, below a directory. It implements host.Files. Links within it are resolved as the
-// machine itself would, absolute ones too, so that none leads out.
+// Root is the file system of a machine, below a directory. It implements host.Files and host.Disk. Links within it are
+// resolved as the machine itself would, absolute ones too, so that none leads out.
 type Root struct {
-	root *os.Root
-	// owners can be set.
-	privileged bool
+	*disk
 	// lock is held while it is open; nil without one.
 	lock *os.File
+}
+
+// tree is what can be seen of it, and where changes are made.
+type tree struct {
+	// dir is the directory, for the kernel; root is it for kernels that cannot resolve paths below a root.
+	dir  int
+	root *os.Root
+	// walks: this kernel cannot.
+	walks bool
+	// privileged: owners can be set. self is who owns what is made.
+	privileged bool
+	self       host.Owner
+	// trap is called before every system call that changes something; see Trap.
+	trap func(call, path string) error
+}
+
+// disk is a tree with what has to be known of changes before they are durable.
+type disk struct {
+	*tree
+	// batching: changes wait for a Flush.
+	batching bool
+	// changed is what the next Flush has to make durable.
+	changed changes
+	// kept is what the store holds.
+	kept *pack
 }
 
 // OpenRoot opens the directory, which must exist. Without privileges all owners count as root's.
@@ -31,27 +56,94 @@ func OpenRoot(dir string) (*Root, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the machine's root: %w", err)
 	}
-	return &Root{root: root, privileged: os.Geteuid() == 0}, nil
+	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		root.Close() //nolint:errcheck,gosec // the first error is the one to tell
+		return nil, fmt.Errorf("opening the machine's root: %w", &fs.PathError{Op: "open", Path: dir, Err: err})
+	}
+	r := &Root{disk: &disk{tree: &tree{dir: fd, root: root, privileged: os.Geteuid() == 0}}}
+	if r.privileged {
+		r.self = host.Owner{UID: os.Geteuid(), GID: os.Getegid()}
+	}
+	if probe, err := r.openBelow("/", unix.O_PATH); err == nil {
+		unix.Close(probe) //nolint:errcheck,gosec // only looked at
+	} else {
+		r.walks = true
+	}
+	return r, nil
 }
 
 // Close releases the directory and the lock.
 func (r *Root) Close() error {
+	bad := errors.Join(unix.Close(r.dir), r.root.Close())
 	if r.lock != nil {
-		return errors.Join(r.lock.Close(), r.root.Close())
+		bad = errors.Join(r.lock.Close(), bad)
 	}
-	return r.root.Close()
+	return bad
 }
 
-// resolve turns a machine's path into one relative to the root, with no link in the way to its last element.
-func (r *Root) resolve(p string) (string, error) {
-	if !path.IsAbs(p) || path.Clean(p) != p || strings.ContainsRune(p, 0) {
-		return "", fmt.Errorf("%q is not an absolute, clean path", p)
+// Trap has a function called before every system call that changes something below the root, with the call's name and
+// the machine's path; its error takes the place of the call. It is how tests kill a process in the middle of a step, and
+// how they fill, break and freeze a disk.
+func (r *Root) Trap(before func(call, path string) error) { r.trap = before }
+
+// openBelow opens a path as the machine itself would see it. A link at the path itself is not followed.
+func (t *tree) openBelow(p string, flags int) (int, error) {
+	how := unix.OpenHow{Flags: uint64(flags|unix.O_NOFOLLOW|unix.O_CLOEXEC) & 0xffffffff, Resolve: unix.RESOLVE_IN_ROOT} //nolint:gosec // flags are positive
+	return again(func() (int, error) { return unix.Openat2(t.dir, p, &how) })
+}
+
+// open opens what is at a path, in whatever way this kernel can.
+func (t *tree) open(p string, flags int) (int, error) {
+	if err := clean(p); err != nil {
+		return -1, err
 	}
+	if !t.walks {
+		fd, err := t.openBelow(p, flags)
+		return fd, pathError("open", p, err)
+	}
+	a, err := t.at(p)
+	if err != nil {
+		return -1, err
+	}
+	defer a.close()
+	return a.open(flags)
+}
+
+// again repeats a system call that a signal interrupted, or that met somebody else's rename.
+func again(call func() (int, error)) (int, error) {
+	for {
+		n, err := call()
+		if err != unix.EINTR && err != unix.EAGAIN { //nolint:errorlint // the kernel's bare numbers
+			return n, err
+		}
+	}
+}
+
+// pathError says which path an error of the kernel is about; nil stays nil.
+func pathError(call, p string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return &fs.PathError{Op: call, Path: p, Err: err}
+}
+
+// clean refuses what no path of a machine looks like.
+func clean(p string) error {
+	if !path.IsAbs(p) || path.Clean(p) != p || strings.ContainsRune(p, 0) {
+		return fmt.Errorf("%q is not an absolute, clean path", p)
+	}
+	return nil
+}
+
+// resolve turns a machine's path into one relative to the root, with no link in the way to its last element, for kernels
+// that cannot do so themselves.
+func (t *tree) resolve(p string) (string, error) {
 	done, todo := "/", strings.Split(strings.TrimPrefix(p, "/"), "/")
 	for hops := 0; len(todo) > 1; {
 		next := path.Join(done, todo[0])
 		todo = todo[1:]
-		info, err := r.root.Lstat(relative(next))
+		info, err := t.root.Lstat(relative(next))
 		if err != nil {
 			return "", err
 		}
@@ -62,7 +154,7 @@ func (r *Root) resolve(p string) (string, error) {
 		if hops++; hops > maxHops {
 			return "", fmt.Errorf("%s: %w", p, syscall.ELOOP)
 		}
-		to, err := r.root.Readlink(relative(next))
+		to, err := t.root.Readlink(relative(next))
 		if err != nil {
 			return "", err
 		}
@@ -86,57 +178,119 @@ func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(e
 
 // Stat implements host.Files.
 func (r *Root) Stat(p string) (host.Entry, error) {
-	at, err := r.resolve(p)
-	if err == nil {
-		var info fs.FileInfo
-		if info, err = r.root.Lstat(at); err == nil {
-			return r.entry(at, info)
-		}
-	}
+	fd, err := r.open(p, unix.O_PATH)
 	if gone(err) {
 		return host.Entry{}, nil
 	}
-	return host.Entry{}, err
+	if err != nil {
+		return host.Entry{}, err
+	}
+	defer unix.Close(fd) //nolint:errcheck // only looked at
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil {
+		return host.Entry{}, pathError("stat", p, err)
+	}
+	e := r.entry(is)
+	switch e.Kind {
+	case host.File:
+		contents, is, err := r.read(p)
+		if gone(err) {
+			return host.Entry{}, nil
+		}
+		if err != nil {
+			return host.Entry{}, err
+		}
+		e = r.entry(is)
+		e.Digest = host.DigestOf(contents)
+	case host.Link:
+		to := make([]byte, unix.PathMax)
+		n, err := unix.Readlinkat(fd, "", to)
+		if err != nil {
+			return host.Entry{}, pathError("readlink", p, err)
+		}
+		e.Target = string(to[:n])
+	}
+	return e, nil
 }
 
-func (r *Root) entry(at string, info fs.FileInfo) (e host.Entry, err error) {
-	if sys, ok := info.Sys().(*syscall.Stat_t); ok {
-		e.Owner = host.Owner{UID: int(sys.Uid), GID: int(sys.Gid)}
-		e.Mode = sys.Mode & 0o7777
+// entry is what the kernel says of something, without its contents or target.
+func (t *tree) entry(is unix.Stat_t) host.Entry {
+	e := host.Entry{Kind: host.Other, Mode: is.Mode & 0o7777}
+	if t.privileged {
+		e.Owner = host.Owner{UID: int(is.Uid), GID: int(is.Gid)}
 	}
-	if !r.privileged {
-		e.Owner = host.Owner{}
-	}
-	switch mode := info.Mode(); {
-	case mode.IsRegular():
+	switch is.Mode & unix.S_IFMT {
+	case unix.S_IFREG:
 		e.Kind = host.File
-		var contents []byte
-		if contents, err = r.root.ReadFile(at); err == nil {
-			e.Digest = host.DigestOf(contents)
-		}
-	case mode.IsDir():
+	case unix.S_IFDIR:
 		e.Kind = host.Dir
-	case mode&fs.ModeSymlink != 0:
+	case unix.S_IFLNK:
 		e.Kind, e.Mode = host.Link, 0
-		e.Target, err = r.root.Readlink(at)
-	default:
-		e.Kind = host.Other
 	}
-	return e, err
+	return e
 }
 
 // Read implements host.Files.
 func (r *Root) Read(p string) ([]byte, error) {
-	at, err := r.resolve(p)
-	if err != nil {
-		return nil, err
-	}
-	info, err := r.root.Lstat(at)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is not a regular file", p)
-	}
-	return r.root.ReadFile(at)
+	contents, _, err := r.read(p)
+	return contents, err
 }
+
+// read reads a regular file, and tells what it is.
+func (t *tree) read(p string) (contents []byte, is unix.Stat_t, err error) {
+	err = t.reading(p, func(fd int) error {
+		contents, is, err = readAll(fd, p)
+		return err
+	})
+	return contents, is, err
+}
+
+// readLabelled reads a regular file with what is attached to it.
+func (t *tree) readLabelled(p string) (contents []byte, l label, err error) {
+	err = t.reading(p, func(fd int) error {
+		if contents, _, err = readAll(fd, p); err == nil {
+			l, err = t.labelAt(fd, p)
+		}
+		return err
+	})
+	return contents, l, err
+}
+
+// reading opens what may be a regular file.
+func (t *tree) reading(p string, do func(fd int) error) error {
+	fd, err := t.open(p, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+	if errors.Is(err, syscall.ELOOP) {
+		return notRegular(p)
+	}
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd) //nolint:errcheck // only read
+	return do(fd)
+}
+
+func readAll(fd int, p string) ([]byte, unix.Stat_t, error) {
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil {
+		return nil, is, pathError("stat", p, err)
+	}
+	if is.Mode&unix.S_IFMT != unix.S_IFREG {
+		return nil, is, notRegular(p)
+	}
+	contents := make([]byte, is.Size+1) // one more, to see the end at once
+	for have := 0; ; {
+		n, err := again(func() (int, error) { return unix.Read(fd, contents[have:]) })
+		if err != nil {
+			return nil, is, pathError("read", p, err)
+		}
+		have += n
+		if n == 0 || is.Size > 0 && have == int(is.Size) {
+			return contents[:have:have], is, nil
+		}
+		if have == len(contents) { // it grew, or its size is not known before
+			contents = append(contents, make([]byte, max(512, have))...)
+		}
+	}
+}
+
+func notRegular(p string) error { return fmt.Errorf("%s is not a regular file", p) }

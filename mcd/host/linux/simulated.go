@@ -30,9 +30,53 @@ func Simulated(dir string, say func(line string)) (host.Host, *Root, error) {
 	}
 	units := SimulatedUnits{Enablement: Enablement{root}, Say: say}
 	return host.Host{
-		Files: root, Units: units, Passwd: AccountFiles{root}, OS: SimulatedOS{root}, Power: SimulatedPower{root, say},
-		Journal: Journal{root}, Store: Store{root}, Unprivileged: !root.privileged,
+		Files: root, Disk: root, Units: units, Passwd: AccountFiles{root}, OS: SimulatedOS{root}, Power: SimulatedPower{root, say},
+		Journal: Journal{root}, Store: Store{root}, Same: root.Same, Unprivileged: !root.privileged,
 	}, root, nil
+}
+
+// AtRest opens the root of a machine that does not run: an image's, or a directory under test. Nothing is added to it. Files
+// and enablement are real; users and groups change by the tools inside of it, or those outside with --root; say is told one
+// line for each reload, restart and reboot, which the machine's next start makes good. Its OS cannot be changed. Close the
+// Root when done.
+func AtRest(dir string, say func(line string)) (host.Host, *Root, error) {
+	root, err := OpenRoot(dir)
+	if err != nil {
+		return host.Host{}, nil, err
+	}
+	h := host.Host{
+		Files: root, Disk: root, Units: SimulatedUnits{Enablement: Enablement{root}, Say: say}, Passwd: newShadowUtils(root, dir),
+		OS: restingOS{}, Power: restingPower{say}, Journal: Journal{root}, Store: Store{root}, Same: root.Same, Unprivileged: !root.privileged,
+	}
+	if h.Unprivileged {
+		h.Passwd = AccountFiles{root}
+	}
+	return h, root, nil
+}
+
+// restingOS is the OS of a machine that does not run.
+type restingOS struct{}
+
+// Status implements host.OperatingSystem.
+func (restingOS) Status(context.Context) (host.OSStatus, error) {
+	return host.OSStatus{Support: host.Support{Why: "it does not run, and only a running machine can stage an OS"}}, nil
+}
+
+// Stage implements host.OperatingSystem.
+func (restingOS) Stage(_ context.Context, step host.Step) error {
+	return fmt.Errorf("%s: %w", step.Verb, host.ErrUnsupported)
+}
+
+// restingPower is the switch of a machine that is off already.
+type restingPower struct{ say func(line string) }
+
+// BootID implements host.Power.
+func (restingPower) BootID() (string, error) { return "at-rest", nil }
+
+// Reboot implements host.Power.
+func (p restingPower) Reboot(_ context.Context, why string) error {
+	p.say("at rest: reboot (" + strings.TrimSpace(why) + ")")
+	return nil
 }
 
 // furniture is what a simulated host has from the start.

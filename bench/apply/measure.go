@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"encoding/base64"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/bench/measure"
+	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/linux"
+	"github.com/bunsen-os/bunsen/mcd/plan"
+)
+
+// state is what is on the disk before.
+type state struct {
+	name string
+	// from and to are the versions of the files before and after; 0 is that there are none.
+	from, to int
+	// mco is what the peer needs for a file; by number of files where that matters.
+	mco map[int]time.Duration
+}
+
+var states = []state{
+	{"new", 0, 1, map[int]time.Duration{100: 426 * time.Microsecond, 1000: 407 * time.Microsecond}},
+	{"changed", 1, 2, map[int]time.Duration{100: 5108 * time.Microsecond, 1000: 6447 * time.Microsecond}},
+	{"unchanged", 1, 1, map[int]time.Duration{100: 5108 * time.Microsecond, 1000: 6447 * time.Microsecond}},
+}
+
+// bench is a size, and a directory for its runs.
+type bench struct {
+	dir string
+	n   int
+}
+
+// inDir is how many files a directory has.
+const inDir = 20
+
+func (b bench) path(i int) string { return fmt.Sprintf("/etc/bench%02d/file%04d.conf", i/inDir, i) }
+
+// contents of a file in a version.
+func (b bench) contents(i, version int) []byte {
+	line := fmt.Sprintf("setting-%04d = value of version %d\n", i, version)
+	return []byte(strings.Repeat(line, 1500/len(line)))
+}
+
+// config has all files in a version; version 0 has none.
+func (b bench) config(version int) machineconfig.Config {
+	c := machineconfig.Config{HasIgnition: true}
+	for i := 0; version > 0 && i < b.n; i++ {
+		source := "data:;base64," + base64.StdEncoding.EncodeToString(b.contents(i, version))
+		c.Ignition.Storage.Files = append(c.Ignition.Storage.Files, ign.File{
+			Node: ign.Node{Path: b.path(i)}, FileEmbedded1: ign.FileEmbedded1{Contents: ign.Resource{Source: &source}},
+		})
+	}
+	return c
+}
+
+// allowed is how many times the floor applying may take.
+const allowed = 1.3
+
+// measure adds the rows of a state: what applying costs, and the floors.
+func (s state) measure(ctx context.Context, t *measure.Table, limit measure.Limit, b bench) error {
+	b.dir = filepath.Join(b.dir, s.name)
+	kinds := []measure.Once{func(run int) (measure.Sample, error) { return s.apply(ctx, b, run) }}
+	if s.from != s.to {
+		for _, f := range floors {
+			if s.from == 0 || f.stamps {
+				kinds = append(kinds, func(run int) (measure.Sample, error) { return s.floor(b, f, run) })
+			}
+		}
+	}
+	samples, err := limit.Together(kinds...)
+	if err != nil {
+		return err
+	}
+	row := measure.Row{What: s.name + ", apply", Size: b.n, Sample: samples[0]}
+	row.Peer = measure.Peer{Name: "mco", CPU: s.mco[b.n] * time.Duration(b.n), Quoted: true}
+	if len(samples) > 1 {
+		row.Goal = measure.Goal{CPU: time.Duration(allowed * float64(samples[1].CPU)), Why: "1.3x batched"}
+	}
+	t.Add(row)
+	at := 1
+	for _, f := range floors {
+		if s.from != s.to && (s.from == 0 || f.stamps) {
+			t.Add(measure.Row{What: s.name + ", " + f.name, Size: b.n, Sample: samples[at]})
+			at++
+		}
+	}
+	return nil
+}
+
+// apply brings a new machine into the state, then measures the update.
+func (s state) apply(ctx context.Context, b bench, run int) (measure.Sample, error) {
+	dir := filepath.Join(b.dir, fmt.Sprintf("apply-%d", run))
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return measure.Sample{}, err
+	}
+	h, root, err := linux.Simulated(dir, func(string) {})
+	if err != nil {
+		return measure.Sample{}, err
+	}
+	defer root.Close() //nolint:errcheck // thrown away
+	u := update{h: h, from: b.config(0), to: b.config(s.from), record: "before"}
+	if s.from > 0 {
+		if err := u.read(ctx); err != nil {
+			return measure.Sample{}, err
+		}
+		if _, err := measure.Of(u.parts(ctx)...); err != nil {
+			return measure.Sample{}, err
+		}
+	}
+	if err := syncfs(dir); err != nil {
+		return measure.Sample{}, err
+	}
+	u = update{h: h, from: b.config(s.from), to: b.config(s.to), record: "after"}
+	if err := u.read(ctx); err != nil {
+		return measure.Sample{}, err
+	}
+	return measure.Of(u.parts(ctx)...)
+}
+
+// update is one on its way.
+type update struct {
+	h        host.Host
+	from, to machineconfig.Config
+	record   string
+
+	way      plan.Way
+	observed host.State
+	plan     plan.Plan
+	contents map[host.Digest][]byte
+}
+
+// read reads both configs, which is no part of applying them.
+func (u *update) read(ctx context.Context) error {
+	accounts, err := apply.Accounts(ctx, u.h)
+	u.way = plan.NewWay(plan.Named{Name: "from", Config: u.from}, plan.Named{Name: "to", Config: u.to}, plan.Rules{}, accounts)
+	u.way.Decision.Actions = nil // what units do is no part of it either
+	return err
+}
+
+// parts are the update's steps: looking at the machine, planning, applying.
+func (u *update) parts(ctx context.Context) []func() error {
+	return []func() error{
+		func() (err error) {
+			u.observed, err = apply.Observe(ctx, u.h, u.way.Scope())
+			return err
+		},
+		func() error {
+			u.plan, u.contents = u.way.Plan(u.observed, []byte(u.record))
+			return nil
+		},
+		func() error {
+			done, err := (apply.Runner{Host: u.h}).Run(ctx, u.plan, u.contents)
+			if err == nil && done.End != apply.New {
+				err = fmt.Errorf("it ended %s: %w", done.End, done.Why)
+			}
+			return err
+		},
+	}
+}

@@ -1,0 +1,278 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/bunsen-os/bunsen/mcd/agent"
+)
+
+// daemonRights is what a daemon with a service account of its own needs beside what nodes have.
+const daemonRights = `{"apiVersion": "v1", "kind": "List", "items": [
+  {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "test-daemon"}, "rules": [
+    {"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["get", "list", "watch", "patch", "create"]}]},
+  {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "test-daemon"},
+   "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "test-daemon"},
+   "subjects": [{"kind": "User", "name": "system:serviceaccount:bunsen-system:machine-config-daemon", "apiGroup": "rbac.authorization.k8s.io"}]}]}`
+
+// daemonAs are the identities that speak.
+var daemonAs = map[string]rest.ImpersonationConfig{
+	"the node":           {UserName: "system:node:worker-0", Groups: []string{"system:nodes", "system:authenticated"}},
+	"the controller":     {UserName: "system:serviceaccount:bunsen-system:machine-config-controller", Groups: []string{"system:serviceaccounts", "system:authenticated"}},
+	"the account":        {UserName: "system:serviceaccount:bunsen-system:machine-config-daemon", Groups: []string{"system:authenticated"}, Extra: map[string][]string{"authentication.kubernetes.io/node-name": {"worker-0"}}},
+	"an unbound account": {UserName: "system:serviceaccount:bunsen-system:machine-config-daemon", Groups: []string{"system:authenticated"}},
+}
+
+// nodeWrites are told against a real API server. Nodes: worker-0, which was told a desired config, has a label and a
+// kubelet's annotation; worker-1, which was told nothing.
+var nodeWrites = []struct {
+	says, who, node, part string
+	patch                 string
+	// denied is a word of the refusal; "" is allowed.
+	denied string
+}{
+	{"a node tells what its daemon has to say", "the node", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/state":"Working","machineconfiguration.openshift.io/reason":"","machineconfiguration.openshift.io/currentConfig":"rendered-worker-1","machineconfiguration.openshift.io/desiredDrain":"drain-rendered-worker-2","machineconfiguration.openshift.io/post-config-action":"Rebooting","machineconfiguration.openshift.io/ssh":"accessed","bunsen.dev/drift":"{}"}}}`, ""},
+	{"a node that was told nothing is seeded", "the other node", "worker-1", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/desiredConfig":"rendered-worker-1","machineconfiguration.openshift.io/firstPivotConfig":"rendered-worker-1"}}}`, ""},
+	{"a kubelet writes annotations and labels of its own", "the node", "worker-0", "", `{"metadata":{"annotations":{"volumes.kubernetes.io/controller-managed-attach-detach":"true"},"labels":{"example.com/own":"x"}}}`, ""},
+	{"a kubelet's heartbeat goes through", "the node", "worker-0", "status", `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady","message":"ok","lastHeartbeatTime":"2026-01-02T12:00:00Z","lastTransitionTime":"2026-01-02T12:00:00Z"}]}}`, ""},
+	{"a daemon with a token of this node tells", "the account", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/state":"Done"}}}`, ""},
+	{"the controller assigns and acknowledges", "the controller", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/desiredConfig":"rendered-worker-2","machineconfiguration.openshift.io/lastAppliedDrain":"drain-rendered-worker-2"}},"spec":{"unschedulable":true}}`, ""},
+	{"the original's daemon goes on telling of its certificates", "the node", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/lastSyncedControllerConfigResourceVersion":"7","machineconfiguration.openshift.io/lastObservedServerCAAnnotation":"x"}}}`, ""},
+	{"whoever manages machines ties a Node to its machine", "the controller", "worker-0", "", `{"metadata":{"finalizers":["example.com/machine"],"ownerReferences":[{"apiVersion":"v1","kind":"ConfigMap","name":"x","uid":"00000000-0000-0000-0000-000000000000"}]}}`, ""},
+	{"a kubelet writes on a Node that others tied", "the node", "worker-0", "", `{"metadata":{"annotations":{"example.com/tied":"x"}}}`, ""},
+
+	{"a node does not keep its Node from being deleted", "the node", "worker-0", "", `{"metadata":{"finalizers":["example.com/stay"]}}`, "finalizer"},
+	{"a node does not have its Node collected, to be made anew", "the node", "worker-0", "", `{"metadata":{"ownerReferences":[{"$patch":"replace"},{"apiVersion":"v1","kind":"ConfigMap","name":"y","uid":"00000000-0000-0000-0000-000000000001"}]}}`, "owner"},
+	{"a node does not name its own next config", "the node", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/desiredConfig":"rendered-master-1"}}}`, "desiredConfig"},
+	{"a node does not forget its next config", "the node", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/desiredConfig":null}}}`, "desiredConfig"},
+	{"a node does not acknowledge its own drain", "the node", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/lastAppliedDrain":"drain-x"}}}`, "lastAppliedDrain"},
+	{"nor by way of its status", "the node", "worker-0", "status", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/lastAppliedDrain":"drain-x"}}}`, "lastAppliedDrain"},
+	{"a node does not write what the controller keeps there", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/cordoned-for":null}}}`, "cordoned-for"},
+	{"a node writes no annotation of the protocol that nobody knows", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/new":"x"}}}`, "bunsen.dev/new"},
+	{"a request for a drain is one", "the node", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/desiredDrain":"please"}}}`, "desiredDrain is"},
+	{"a node does not open itself again", "the node", "worker-0", "", `{"spec":{"unschedulable":false}}`, "neither closes nor opens"},
+	{"a node does not speak for another", "the node", "worker-1", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/state":"Done"}}}`, "not allowed to modify node"},
+	{"a daemon with a token of another node does not either", "the account", "worker-1", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/state":"Done"}}}`, "speaks for worker-0, not for worker-1"},
+	{"a token that is bound to no node writes nothing", "an unbound account", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/state":"Done"}}}`, "bound to no node"},
+	{"a daemon with an account writes no labels", "the account", "worker-0", "", `{"metadata":{"labels":{"node-role.kubernetes.io/infra":""}}}`, "nothing else"},
+	{"a daemon with an account writes no annotations of others", "the account", "worker-0", "", `{"metadata":{"annotations":{"example.com/x":"y"}}}`, "nothing else"},
+	{"a daemon with an account writes no spec", "the account", "worker-0", "", `{"spec":{"providerID":"x://y"}}`, "nothing else"},
+}
+
+func TestOnARealAPIServer(t *testing.T) {
+	p := controlPlane(t)
+	t.Run("what a node may write", func(t *testing.T) { whatANodeMayWrite(t, p) })
+	t.Run("what a node may read", func(t *testing.T) { whatANodeMayRead(t, p) })
+	t.Run("the DaemonSet is taken", func(t *testing.T) {
+		p.kubectl(t, "", "apply", "--dry-run=server", "--validate=strict", "-k", filepath.Join("..", "..", "config", "daemon"))
+	})
+	t.Run("a machine that the server bore joins", func(t *testing.T) { aBornMachineJoins(t, p) })
+}
+
+func whatANodeMayWrite(t *testing.T, p plane) {
+	t.Helper()
+	admin := p.admin
+	as := func(who string) dynamic.ResourceInterface {
+		config := rest.CopyConfig(admin)
+		config.Impersonate = daemonAs[who]
+		if who == "the other node" {
+			config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:worker-1", Groups: []string{"system:nodes", "system:authenticated"}}
+		}
+		return nodesOf(t, config)
+	}
+	p.kubectl(t, daemonRights, "apply", "-f", "-")
+	for name, node := range map[string]map[string]any{
+		"worker-0": {"annotations": map[string]any{"machineconfiguration.openshift.io/desiredConfig": "rendered-worker-1", "bunsen.dev/cordoned-for": "x"}},
+		"worker-1": {},
+	} {
+		node["name"] = name
+		object := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Node", "metadata": node, "spec": map[string]any{"unschedulable": true}}}
+		if _, err := nodesOf(t, admin).Create(t.Context(), object, metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	awaitPolicy(t, as("the node"))
+	for _, c := range nodeWrites {
+		t.Run(c.says, func(t *testing.T) {
+			var part []string
+			if c.part != "" {
+				part = []string{c.part}
+			}
+			_, err := as(c.who).Patch(t.Context(), c.node, types.StrategicMergePatchType, []byte(c.patch), metav1.PatchOptions{}, part...)
+			switch {
+			case c.denied == "" && err != nil:
+				t.Error(err)
+			case c.denied != "" && (err == nil || !strings.Contains(err.Error(), c.denied)):
+				t.Errorf("want a refusal that says %q, got: %v", c.denied, err)
+			}
+		})
+	}
+	t.Run("nor by server-side apply", func(t *testing.T) {
+		applied := `{"apiVersion":"v1","kind":"Node","metadata":{"name":"worker-0","annotations":{"machineconfiguration.openshift.io/lastAppliedDrain":"drain-x"}}}`
+		_, err := as("the node").Patch(t.Context(), "worker-0", types.ApplyPatchType, []byte(applied), metav1.PatchOptions{FieldManager: "x", Force: new(true)})
+		if err == nil || !strings.Contains(err.Error(), "lastAppliedDrain") {
+			t.Errorf("it was taken: %v", err)
+		}
+	})
+	t.Run("a kubelet makes its Node, but not one that was drained already", func(t *testing.T) {
+		var forged unstructured.Unstructured
+		if err := json.Unmarshal([]byte(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"worker-2","annotations":{"machineconfiguration.openshift.io/lastAppliedDrain":"drain-x"}}}`), &forged); err != nil {
+			t.Fatal(err)
+		}
+		config := rest.CopyConfig(admin)
+		config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:worker-2", Groups: []string{"system:nodes", "system:authenticated"}}
+		if _, err := nodesOf(t, config).Create(t.Context(), &forged, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), "lastAppliedDrain") {
+			t.Errorf("it was made: %v", err)
+		}
+		forged.SetAnnotations(nil)
+		if _, err := nodesOf(t, config).Create(t.Context(), &forged, metav1.CreateOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// whatANodeMayRead lets the daemon's own client read all that it reads, as a node, and tries for more.
+func whatANodeMayRead(t *testing.T, p plane) {
+	t.Helper()
+	p.kubectl(t, daemonReads, "create", "-f", "-")
+	config := rest.CopyConfig(p.admin)
+	config.Impersonate = daemonAs["the node"]
+	kube, err := agent.NewKube(config, "worker-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := kube.Config(t.Context(), "rendered-infra-1"); err != nil {
+		t.Errorf("reading its config: %v", err)
+	}
+	if _, err := kube.Rules(t.Context()); err != nil {
+		t.Errorf("reading the disruption policy: %v", err)
+	}
+	rules, err := kube.DriftRules(t.Context(), "infra")
+	if err != nil || len(rules.Rules) != 1 {
+		t.Errorf("reading the policy on drift of a pool that is chosen by its labels: %v, %v", rules, err)
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"machineconfigs", "machineconfigpools"} {
+		_, err := client.Resource(schema.GroupVersionResource{Group: "machineconfiguration.openshift.io", Version: "v1", Resource: kind}).List(t.Context(), metav1.ListOptions{})
+		if !apierrors.IsForbidden(err) {
+			t.Errorf("a node lists all %s: %v", kind, err)
+		}
+	}
+}
+
+// daemonReads are one of each kind that a daemon reads.
+const daemonReads = `{"apiVersion": "v1", "kind": "List", "items": [
+  {"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfig", "metadata": {"name": "rendered-infra-1"}, "spec": {"config": {"ignition": {"version": "3.5.0"}}}},
+  {"apiVersion": "machineconfiguration.openshift.io/v1", "kind": "MachineConfigPool", "metadata": {"name": "infra", "labels": {"tier": "infra"}}, "spec": {}},
+  {"apiVersion": "bunsen.dev/v1alpha1", "kind": "DriftPolicy", "metadata": {"name": "infra"}, "spec": {"machineConfigPoolSelector": {"matchLabels": {"tier": "infra"}}, "rules": [{"path": "/etc/motd", "action": "Ignore"}]}}]}`
+
+func nodesOf(t *testing.T, config *rest.Config) dynamic.ResourceInterface {
+	t.Helper()
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "nodes"})
+}
+
+// awaitPolicy waits until the API server has taken the policy up.
+func awaitPolicy(t *testing.T, nodes dynamic.ResourceInterface) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for {
+		_, err := nodes.Patch(ctx, "worker-0", types.StrategicMergePatchType, []byte(`{"metadata":{"annotations":{"bunsen.dev/probe":"x"}}}`), metav1.PatchOptions{DryRun: []string{metav1.DryRunAll}})
+		if err != nil && strings.Contains(err.Error(), "bunsen.dev/probe") {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			t.Fatalf("the policy does not act: %v", err)
+		case <-again.C:
+		}
+	}
+}
+
+// plane is a real API server with config/ applied.
+type plane struct {
+	env                *envtest.Environment
+	admin              *rest.Config
+	assets, kubeconfig string
+}
+
+// controlPlane starts a real API server with config/ applied as README.md says, and rights as on a real cluster.
+func controlPlane(tb testing.TB) plane {
+	tb.Helper()
+	root, err := filepath.Abs(filepath.Join("..", ".."))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	p := plane{assets: os.Getenv("KUBEBUILDER_ASSETS"), kubeconfig: filepath.Join(tb.TempDir(), "kubeconfig")}
+	if p.assets == "" {
+		p.assets = filepath.Join(root, "bin", "assets")
+	}
+	if _, err := os.Stat(filepath.Join(p.assets, "kube-apiserver")); err != nil {
+		tb.Fatalf("there is no kube-apiserver to test against: %v; make assets builds one", err)
+	}
+	no := false
+	p.env = &envtest.Environment{BinaryAssetsDirectory: p.assets, UseExistingCluster: &no, ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute}
+	p.env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node,RBAC").Append("enable-admission-plugins", "NodeRestriction")
+	if _, err := p.env.Start(); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := p.env.Stop(); err != nil {
+			tb.Log(err)
+		}
+	})
+	p.admin = p.identity(tb, p.kubeconfig, envtest.User{Name: "admin", Groups: []string{"system:masters"}})
+	p.kubectl(tb, "", "apply", "-k", filepath.Join(root, "config"))
+	p.kubectl(tb, "", "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+	return p
+}
+
+// identity writes the kubeconfig of a user.
+func (p plane) identity(tb testing.TB, file string, who envtest.User) *rest.Config {
+	tb.Helper()
+	user, err := p.env.AddUser(who, nil)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	raw, err := user.KubeConfig()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := os.WriteFile(file, raw, 0o600); err != nil {
+		tb.Fatal(err)
+	}
+	return user.Config()
+}
+
+func (p plane) kubectl(tb testing.TB, stdin string, args ...string) {
+	tb.Helper()
+	cmd := exec.Command(filepath.Join(p.assets, "kubectl"), append([]string{"--kubeconfig", p.kubeconfig}, args...)...)
+	cmd.Stdin = strings.NewReader(stdin)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		tb.Fatalf("kubectl %q: %v\n%s", args, err, out)
+	}
+}

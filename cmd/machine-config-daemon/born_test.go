@@ -1,0 +1,91 @@
+package main
+
+import (
+	"encoding/json"
+	"log/slog"
+	"testing"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"github.com/vincent-petithory/dataurl"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
+	"github.com/bunsen-os/bunsen/mcd/once"
+	"github.com/bunsen-os/bunsen/mcs"
+)
+
+// ignite does what Ignition does with the files of a config that the server composed.
+func ignite(t *testing.T, m *hosttest.Machine, rendered *mcfgv1.MachineConfig) {
+	t.Helper()
+	body, err := mcs.Compose(mcs.Input{Pool: "worker", Rendered: rendered}, mcs.Newest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config ign.Config
+	if err := json.Unmarshal(body, &config); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range config.Storage.Files {
+		contents, err := dataurl.DecodeString(*f.Contents.Source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Put(f.Path, string(contents.Data))
+	}
+}
+
+// aBornMachineJoins goes the whole way of a new machine: what the server served is on its disk; its OS is brought to the
+// config before it joins; then its Node says what it was born with.
+func aBornMachineJoins(t *testing.T, p plane) {
+	t.Helper()
+	rendered := &mcfgv1.MachineConfig{
+		TypeMeta:   metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"},
+		ObjectMeta: metav1.ObjectMeta{Name: "rendered-worker-0123456789abcdef0123456789abcdef"},
+	}
+	rendered.Spec.KernelArguments = []string{"quiet"}
+	rendered.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/motd","mode":420,"contents":{"source":"data:,hello"}}]}}`)
+	text, err := json.Marshal(rendered)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.kubectl(t, string(text), "create", "-f", "-")
+	p.kubectl(t, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"worker-9"}}`, "create", "-f", "-")
+
+	m := hosttest.NewMachine()
+	ignite(t, m, rendered)
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	for _, want := range []apply.End{apply.Rebooting, apply.New, apply.Nothing} {
+		if done, err := once.FirstBoot(t.Context(), apply.Runner{Host: m.Host()}, nil); err != nil || done.End != want {
+			t.Fatalf("first boot ended as %+v, %v, not %s", done, err, want)
+		}
+	}
+	if is, err := m.Host().Files.Stat(once.EncapsulatedPath); err != nil || is.Kind != host.Absent || len(m.Log) != 1 {
+		t.Fatalf("%v %v %q", is, err, m.Log)
+	}
+
+	config := rest.CopyConfig(p.admin)
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:worker-9", Groups: []string{"system:nodes", "system:authenticated"}}
+	cluster := agent.NewLater("worker-9", func() (*rest.Config, error) { return config, nil })
+	a := agent.New(agent.Config{Node: "worker-9", Cluster: cluster, Host: m.Host(), Log: log, Events: agent.NewRecorder(t.Context(), cluster, log)})
+	if _, err := a.Sync(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	node, err := nodesOf(t, p.admin).Get(t.Context(), "worker-9", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{
+		v1alpha1.CurrentConfigAnnotation: rendered.Name, v1alpha1.DesiredConfigAnnotation: rendered.Name, v1alpha1.FirstPivotConfigAnnotation: rendered.Name,
+		v1alpha1.StateAnnotation: v1alpha1.StateDone, v1alpha1.ReasonAnnotation: "",
+	} {
+		if is := node.GetAnnotations()[key]; is != want {
+			t.Errorf("%s is %q, not %q", key, is, want)
+		}
+	}
+}

@@ -1,0 +1,103 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/linux"
+)
+
+func newDrift() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "drift",
+		Short: "What of this machine is not as its config has it, as the daemon saw it last",
+		Long: `drift reads what the daemon that serves this machine keeps below ` + agent.DriftDir + `. It asks
+no cluster, changes nothing and may run beside the daemon. ` + "`bunsen drift`" + ` reads the same from the cluster, for all nodes.`,
+		Example: `  machine-config-daemon drift list
+  machine-config-daemon drift show /etc/chrony.conf`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(*cobra.Command, []string) error { return &usageError{errors.New("say drift list, show or export")} },
+	}
+	list := driftCommand("list", "List what differs", func(w io.Writer, files host.Files, _ string) error {
+		known, err := agent.KnownDrift(files)
+		if err != nil {
+			return err
+		}
+		return printDrift(w, known)
+	})
+	list.Example = "  machine-config-daemon drift list"
+	show := driftCommand("show PATH", "Print the difference of a path; what is secret is hidden", func(w io.Writer, files host.Files, path string) error {
+		text, err := agent.DriftDiff(files, path)
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(w, text)
+		return err
+	})
+	show.Example = "  machine-config-daemon drift show /etc/chrony.conf"
+	export := driftCommand("export PATH", "Print a path that differs as JSON, with its contents, secret ones too", func(w io.Writer, files host.Files, path string) error {
+		out, err := agent.ExportDrift(files, path)
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(w).Encode(out)
+	})
+	export.Long = "export prints one path that has drifted, as JSON with its contents, for `bunsen drift adopt --from FILE`. Contents that are secret\nare printed too: whoever can run this can read root's files anyhow."
+	export.Example = "  machine-config-daemon drift export /etc/chrony.conf > chrony.json"
+	cmd.AddCommand(list, show, export)
+	return cmd
+}
+
+// driftCommand reads the files of the machine; a use with PATH takes one.
+func driftCommand(use, short string, run func(w io.Writer, files host.Files, path string) error) *cobra.Command {
+	var dir string
+	wantsPath := use != "list"
+	cmd := &cobra.Command{
+		Use: use, Short: short,
+		Args: func(_ *cobra.Command, args []string) error {
+			if !wantsPath {
+				return noArgs(nil, args)
+			}
+			if len(args) != 1 {
+				return &usageError{errors.New("name one path")}
+			}
+			return nil
+		},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			root, err := linux.OpenRoot(dir)
+			if err != nil {
+				return err
+			}
+			defer root.Close() //nolint:errcheck // only read
+			path := ""
+			if wantsPath {
+				path = args[0]
+			}
+			return run(cmd.OutOrStdout(), root, path)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "root", "/", "the machine's root file system; in a container, where it is mounted")
+	return cmd
+}
+
+// printDrift is a table for people on the machine.
+func printDrift(w io.Writer, known v1alpha1.Drift) error {
+	if len(known.Items) == 0 {
+		_, err := fmt.Fprintln(w, "No drift known.")
+		return err
+	}
+	table := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
+	fmt.Fprintln(table, "PATH\tKIND\tACTION\tSINCE\tWHY") //nolint:errcheck // Flush tells
+	for _, it := range known.Items {
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", it.Name, it.Kind, it.Action, it.Since.UTC().Format("2006-01-02T15:04:05Z"), it.Why) //nolint:errcheck // Flush tells
+	}
+	return table.Flush()
+}

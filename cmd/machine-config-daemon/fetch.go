@@ -1,0 +1,154 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+const (
+	// largestConfig is how long a config may be: its files are in it.
+	largestConfig = 32 << 20
+	// mostRedirects of a server.
+	mostRedirects = 5
+	// wantsIgnition lets an Ignition server answer in the newest version that is read here.
+	wantsIgnition = "application/vnd.coreos.ignition+json;version=3.5.0, application/yaml;q=0.9, application/json;q=0.9, */*;q=0.1"
+)
+
+// source says where a config comes from, and what must be true of it.
+type source struct {
+	from, ca, digest string
+	timeout          time.Duration
+}
+
+func (s *source) add(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&s.from, "once-from", "", "file or http(s) URL of the config: Ignition 3.0 to 3.5, or a MachineConfig in YAML or JSON")
+	f.StringVar(&s.ca, "ca", "", "file of PEM certificates that the URL's server has to be signed by, instead of the system's")
+	f.StringVar(&s.digest, "digest", "", "what the config's bytes have to be, as sha256:<hex>")
+	f.DurationVar(&s.timeout, "timeout", 30*time.Second, "how long the URL's server may take, for all of the config")
+}
+
+// read returns the config's bytes, and a name for it that has no password.
+func (s *source) read(ctx context.Context) (name string, text []byte, err error) {
+	want, ok := strings.CutPrefix(s.digest, "sha256:")
+	if s.digest != "" && (!ok || len(want) != len(host.DigestOf(nil))) {
+		return "", nil, &usageError{fmt.Errorf("--digest %q is not sha256:<64 hex digits>", s.digest)}
+	}
+	if strings.HasPrefix(s.from, "http://") || strings.HasPrefix(s.from, "https://") {
+		name, text, err = s.download(ctx)
+	} else {
+		name, text, err = s.open()
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	if is := string(host.DigestOf(text)); s.digest != "" && is != strings.ToLower(want) {
+		return "", nil, fmt.Errorf("reading %s: its digest is sha256:%s, not %s: somebody changed it, or --digest is of another version", name, is, s.digest)
+	}
+	return name, text, nil
+}
+
+func (s *source) open() (string, []byte, error) {
+	f, err := os.Open(s.from)
+	if err != nil {
+		return "", nil, fmt.Errorf("reading the config: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	text, err := limited(f)
+	if err != nil {
+		return "", nil, fmt.Errorf("reading %s: %w", s.from, err)
+	}
+	return s.from, text, nil
+}
+
+func (s *source) download(ctx context.Context) (string, []byte, error) {
+	at, err := url.Parse(s.from)
+	if err != nil || at.Host == "" {
+		return "", nil, &usageError{errors.New("--once-from is no URL that can be read")} // it may have a password
+	}
+	name := (&url.URL{Scheme: at.Scheme, Host: at.Host, Path: at.Path}).String()
+	client, err := s.client()
+	if err != nil {
+		return "", nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at.String(), http.NoBody)
+	if err != nil {
+		return "", nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	request.Header.Set("Accept", wantsIgnition)
+	request.Header.Set("User-Agent", "machine-config-daemon/"+versionText())
+	answer, err := client.Do(request)
+	var inURL *url.Error
+	if errors.As(err, &inURL) {
+		err = inURL.Err // without the URL
+	}
+	if err != nil {
+		return "", nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // only read
+	if answer.StatusCode != http.StatusOK {
+		return "", nil, fmt.Errorf("reading %s: the server answered %s", name, answer.Status)
+	}
+	if endless(answer) && s.digest == "" {
+		return "", nil, fmt.Errorf("reading %s: the server does not say how long it is, so that a config that was cut off would be taken for a whole one: give --digest, or have the server send Content-Length", name)
+	}
+	text, err := limited(answer.Body)
+	if err != nil {
+		return "", nil, fmt.Errorf("reading %s: %w", name, err)
+	}
+	return name, text, nil
+}
+
+// endless tells answers that end where the connection does, for whatever reason.
+func endless(answer *http.Response) bool {
+	return answer.ProtoMajor < 2 && answer.ContentLength < 0 && len(answer.TransferEncoding) == 0 && !answer.Uncompressed
+}
+
+// client trusts whom it is told to, and no redirect that leaves TLS.
+func (s *source) client() (*http.Client, error) {
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, DisableKeepAlives: true}
+	if s.ca != "" {
+		pem, err := os.ReadFile(s.ca)
+		if err != nil {
+			return nil, fmt.Errorf("reading --ca: %w", err)
+		}
+		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
+		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("reading --ca %s: there is no PEM certificate in it", s.ca)
+		}
+	}
+	return &http.Client{Transport: transport, CheckRedirect: func(to *http.Request, via []*http.Request) error {
+		to.Header.Del("Referer") // what is after the question mark may be a key
+		if len(via) > mostRedirects {
+			return fmt.Errorf("the server redirects more than %d times", mostRedirects)
+		}
+		if via[0].URL.Scheme == "https" && to.URL.Scheme != "https" {
+			return errors.New("the server redirects to an address without TLS")
+		}
+		return nil
+	}}, nil
+}
+
+// limited reads all, but not without end.
+func limited(r io.Reader) ([]byte, error) {
+	text, err := io.ReadAll(io.LimitReader(r, largestConfig+1))
+	if err == nil && len(text) > largestConfig {
+		err = fmt.Errorf("it is longer than %d MiB, which no config is", largestConfig>>20)
+	}
+	return text, err
+}

@@ -1,0 +1,120 @@
+package inspect_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/inspect"
+)
+
+func reporting(t *testing.T, node string, d *v1alpha1.Drift) corev1.Node {
+	t.Helper()
+	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{}}}
+	if d != nil {
+		text, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.Annotations[v1alpha1.DriftAnnotation] = string(text)
+	}
+	return n
+}
+
+func TestDriftIsListedByNode(t *testing.T) {
+	since := metav1.NewTime(noon.Add(-5 * time.Minute))
+	d := inspect.NewDrift([]corev1.Node{
+		reporting(t, "b", &v1alpha1.Drift{Config: "rendered-worker-77b0cfa4c32a", More: 3, Items: []v1alpha1.DriftItem{
+			{Name: "/etc/a", Kind: v1alpha1.DriftContent, Action: v1alpha1.DriftDegrade, Since: since},
+			{Name: "chronyd.service", Kind: v1alpha1.DriftEnablement, Action: v1alpha1.DriftReport, Since: since},
+		}}),
+		reporting(t, "c", nil),
+		reporting(t, "a", &v1alpha1.Drift{Config: "rendered-worker-77b0cfa4c32a", Items: []v1alpha1.DriftItem{{Name: "/etc/z", Kind: v1alpha1.DriftMode, Action: v1alpha1.DriftReport, Since: since}}}),
+	})
+	want := `NODE   PATH              KIND         ACTION    SINCE
+a      /etc/z            mode         Report    5m
+b      /etc/a            content      Degrade   5m
+b      chronyd.service   enablement   Report    5m
+b: 3 more; on the node: machine-config-daemon drift list
+`
+	if diff := gocmp.Diff(want, d.Text(noon)); diff != "" {
+		t.Error(diff)
+	}
+	if got := inspect.NewDrift([]corev1.Node{reporting(t, "c", nil)}); got.Any() || got.Text(noon) != "No drift: 1 nodes are as their configs have them.\n" {
+		t.Error(got.Text(noon))
+	}
+}
+
+func TestOneDifferenceIsABlock(t *testing.T) {
+	modified := metav1.NewTime(noon.Add(-time.Hour))
+	row := inspect.DriftRow{Node: "a", Config: "rendered-worker-77b0cfa4c32a", DriftItem: v1alpha1.DriftItem{
+		Name: "/etc/key", Kind: v1alpha1.DriftMode, Action: v1alpha1.DriftReport, Since: metav1.NewTime(noon), Modified: &modified, Secret: true,
+		Expected: &v1alpha1.DriftEntry{Type: "file", Mode: "0600", Owner: "0:0"}, Actual: &v1alpha1.DriftEntry{Type: "link", Target: "/x", Owner: "0:0"},
+	}}
+	want := `Node:      a   rendered-worker-77b0c
+Path:      /etc/key
+Differs:   mode, since 2026-01-02T12:00:00Z (0s)
+Action:    Report
+Expected:  file 0600 0:0 (contents hidden: they are secret)
+Actual:    link 0:0 -> /x
+Modified:  2026-01-02T11:00:00Z
+`
+	if diff := gocmp.Diff(want, row.Text(noon)); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestWhatANodeHasIsWrittenAsAMachineConfig(t *testing.T) {
+	mode := int32(0o640)
+	for _, c := range []struct {
+		says   string
+		x      v1alpha1.DriftExport
+		asUnit bool
+		want   string
+	}{
+		{"a file with mode and owner", v1alpha1.DriftExport{Path: "/etc/a", Type: "file", Mode: &mode, GID: 7, Contents: []byte("x")}, true, `"storage":{"files":[{"path":"/etc/a","overwrite":true,"mode":416,"group":{"id":7},"contents":{"source":"data:;base64,eA=="}}]}`},
+		{"a directory", v1alpha1.DriftExport{Path: "/etc/a", Type: "dir", Mode: &mode, UID: 7}, false, `"storage":{"directories":[{"path":"/etc/a","mode":416,"user":{"id":7}}]}`},
+		{"a mask", v1alpha1.DriftExport{Path: "/etc/systemd/system/a.service", Type: "link", Target: "/dev/null"}, true, `"systemd":{"units":[{"name":"a.service","mask":true}]}`},
+		{"a unit's file", v1alpha1.DriftExport{Path: "/etc/systemd/system/a.service", Type: "file", Mode: &mode, Contents: []byte("x")}, true, `"systemd":{"units":[{"name":"a.service","contents":"x"}]}`},
+		{"a unit's file that the config has as a plain file", v1alpha1.DriftExport{Path: "/etc/systemd/system/a.service", Type: "file", Mode: &mode, Contents: []byte("x")}, false, `"storage":{"files":[{"path":"/etc/systemd/system/a.service"`},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			got, err := inspect.AdoptedPath(c.x, "worker", c.asUnit)
+			if err != nil || !strings.Contains(string(got), c.want) || !strings.Contains(string(got), `"labels":{"machineconfiguration.openshift.io/role":"worker"}`) {
+				t.Errorf("%v\n%s", err, got)
+			}
+		})
+	}
+	for _, x := range []v1alpha1.DriftExport{{Path: "/etc/a"}, {Path: "/etc/a", Type: "other"}} {
+		if _, err := inspect.AdoptedPath(x, "worker", false); err == nil {
+			t.Errorf("%q can be adopted", x.Type)
+		}
+	}
+	if _, err := inspect.AdoptedPath(v1alpha1.DriftExport{Path: "/etc/a", Type: "dir"}, inspect.Pool("my-config"), false); err == nil || !strings.Contains(err.Error(), "which pool") {
+		t.Error(err)
+	}
+}
+
+func TestUnitOfAndPool(t *testing.T) {
+	for path, want := range map[string]string{
+		"/etc/systemd/system/a.service": "a.service  true", "/etc/systemd/system/a.service.d/b.conf": "a.service b.conf true",
+		"/etc/systemd/system/a.target.wants/b.service": "a.target.wants b.service false", "/etc/systemd/system/": "  false", "/etc/a": "  false",
+	} {
+		unit, dropin, ok := inspect.UnitOf(path)
+		if got := fmt.Sprintf("%s %s %t", unit, dropin, ok); got != want {
+			t.Errorf("%s: %q, want %q", path, got, want)
+		}
+	}
+	for name, want := range map[string]string{"rendered-worker-77b0": "worker", "rendered-far-edge-77b0": "far-edge", "rendered-x": "", "99-worker": "", "": ""} {
+		if got := inspect.Pool(name); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+}

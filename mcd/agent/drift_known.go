@@ -1,0 +1,60 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/drift"
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/plan"
+)
+
+// ErrNoDrift tells that a path has not drifted, as far as the daemon knows.
+var ErrNoDrift = errors.New("it has not drifted, as far as the daemon has seen")
+
+// KnownDrift is what the daemon of this machine saw at its last look, read beside it. Without a daemon that ever looked it
+// is empty.
+func KnownDrift(files host.Files) (v1alpha1.Drift, error) {
+	known, err := loadDrift(files)
+	return known.Report, err
+}
+
+// DriftDiff is the redacted difference of a path as text, or ErrNoDrift.
+func DriftDiff(files host.Files, path string) (string, error) {
+	text, err := files.Read(diffPath(path))
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("%s: %w", path, ErrNoDrift)
+	}
+	return string(text), err
+}
+
+// ExportDrift is what the machine has now at a path that has drifted, contents included; or ErrNoDrift. Nothing that the
+// config does not manage is exported.
+func ExportDrift(files host.Files, path string) (v1alpha1.DriftExport, error) {
+	known, err := loadDrift(files)
+	if err != nil {
+		return v1alpha1.DriftExport{}, err
+	}
+	if !slices.ContainsFunc(known.Report.Items, func(it v1alpha1.DriftItem) bool { return it.Name == path && it.Actual != nil }) {
+		return v1alpha1.DriftExport{}, fmt.Errorf("%s: %w", path, ErrNoDrift)
+	}
+	is, err := files.Stat(path)
+	if err != nil {
+		return v1alpha1.DriftExport{}, fmt.Errorf("looking at %s: %w", path, err)
+	}
+	out := v1alpha1.DriftExport{Path: path, Config: known.Report.Config, Type: string(is.Kind), UID: int64(is.Owner.UID), GID: int64(is.Owner.GID), Target: is.Target}
+	if is.Kind == host.File || is.Kind == host.Dir {
+		mode := int32(is.Mode) //nolint:gosec // at most 07777
+		out.Mode = &mode
+	}
+	if is.Kind == host.File {
+		if out.Contents, err = files.Read(path); err != nil {
+			return v1alpha1.DriftExport{}, fmt.Errorf("reading %s: %w", path, err)
+		}
+		out.Secret = drift.Secret(drift.Item{Name: path, Step: plan.Step{Before: host.Value{Entry: is}}}, nil, out.Contents)
+	}
+	return out, nil
+}

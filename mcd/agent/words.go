@@ -1,0 +1,97 @@
+package agent
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"unicode"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// How much of a commit is told.
+const (
+	shortHash     = 10
+	shortSubject  = 72
+	longestReason = 2000 // what the protocol allows in the reason annotation
+	longestEnd    = 500  // how much of that is its end, which says what to do
+)
+
+// named is a config with the commit that brought it: `rendered-x (commit 1f2e3d4c5b "time: two pools" by Alice)`. Where
+// nothing says which commit that was, it is the name alone.
+func named(mc mcfgv1.MachineConfig) string {
+	_, hash, _ := strings.Cut(mc.Annotations[v1alpha1.RevisionAnnotation], ":")
+	if hash = oneLine(hash); hash == "" {
+		return mc.Name
+	}
+	text := "commit " + hash[:min(len(hash), shortHash)]
+	if subject := oneLine(mc.Annotations[v1alpha1.CommitSubjectAnnotation]); subject != "" {
+		text += " " + `"` + subject + `"`
+	}
+	author, _, _ := strings.Cut(mc.Annotations[v1alpha1.CommitAuthorAnnotation], "<")
+	if author = oneLine(author); author != "" {
+		text += " by " + author
+	}
+	return mc.Name + " (" + text + ")"
+}
+
+// oneLine keeps what somebody wrote into a commit from being more than a word on a terminal that it is shown on.
+func oneLine(text string) string {
+	text = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(text, "")))
+	if runes := []rune(text); len(runes) > shortSubject {
+		return string(runes[:shortSubject-1]) + "…"
+	}
+	return text
+}
+
+// fit makes a reason be what the cluster takes: text, not too long. What is too much is taken out of the middle.
+func fit(reason string) string {
+	reason = strings.ToValidUTF8(reason, "\uFFFD") // as the cluster would store it
+	if len(reason) > longestReason {
+		const middle = " … "
+		head, tail := reason[:longestReason-longestEnd-len(middle)], reason[len(reason)-longestEnd:]
+		reason = strings.ToValidUTF8(head, "") + middle + strings.ToValidUTF8(tail, "")
+	}
+	return reason
+}
+
+// orNothing names the config that a machine goes back to.
+func orNothing(name string) string { return cmp.Or(name, "its first state") }
+
+// look says where to look after a step failed.
+func look(s *host.Step) string {
+	switch {
+	case s == nil:
+		return "see the daemon's log"
+	case s.Verb == host.Reload, s.Verb == host.Restart, s.Verb == host.Enable, s.Verb == host.Disable:
+		return fmt.Sprintf("see journalctl -u %s and systemctl cat %s on the node", s.Target, s.Target)
+	case s.Verb == host.DaemonReload:
+		return "see journalctl -b _PID=1 on the node"
+	case s.Verb == host.Reboot:
+		return "see systemctl list-jobs and systemd-inhibit on the node"
+	case s.IsPath():
+		return fmt.Sprintf("see ls -ld %s, df and mount on the node", s.Target)
+	case s.Verb == host.SetUser, s.Verb == host.DropUser, s.Verb == host.SetGroup, s.Verb == host.DropGroup:
+		return fmt.Sprintf("see getent passwd, getent group and journalctl for %s on the node", s.Target)
+	}
+	return "see rpm-ostree status or bootc status, and journalctl -u rpm-ostreed, on the node"
+}
+
+// inspect says where to look after units were not well.
+func inspect(units []string) string {
+	if len(units) == 0 {
+		return "see journalctl -b -1 on the node"
+	}
+	return "see journalctl -u " + strings.Join(units, " -u ") + " on the node"
+}
+
+// onceMore says how a config that was rejected is tried again.
+const onceMore = "it is not tried again until another config is desired: fix or revert the commit; or touch " + host.ForcePath + " on the node to try it once more"

@@ -1,0 +1,105 @@
+package drift
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// Policy is what a node's pool says about drift. The zero value degrades everything. It survives JSON, so that a daemon can
+// keep it for when the cluster does not answer.
+type Policy struct {
+	// Rules in order; the first that matches decides.
+	Rules []Rule `json:"rules,omitempty"`
+}
+
+// Rule is one rule of a DriftPolicy.
+type Rule struct {
+	// Policy is the name of the object that has the rule.
+	Policy string `json:"policy"`
+	// Pattern as Match has it.
+	Pattern string `json:"pattern"`
+	// Action on what matches.
+	Action v1alpha1.DriftAction `json:"action"`
+	// Limit of repairs of each single thing.
+	Limit Limit `json:"limit"`
+}
+
+// Limit allows Burst repairs at once, and one more after each Interval. The zero value is the usual one.
+type Limit struct {
+	// Interval after which one more repair is allowed; 0 is 10 minutes.
+	Interval time.Duration `json:"interval,omitempty"`
+	// Burst is how many are allowed at once; 0 is 3.
+	Burst int `json:"burst,omitempty"`
+}
+
+// actions that a rule may name.
+var actions = []v1alpha1.DriftAction{v1alpha1.DriftDegrade, v1alpha1.DriftRepair, v1alpha1.DriftReport, v1alpha1.DriftIgnore}
+
+func (l Limit) filled() Limit {
+	return Limit{Interval: max(cmp.Or(l.Interval, 10*time.Minute), time.Second), Burst: max(cmp.Or(l.Burst, 3), 1)}
+}
+
+// Select makes the policy of a pool out of all policies of a cluster, in the order of their names. The labels are those of
+// the MachineConfigPool. A policy whose selector cannot be read selects nothing, and is told in the error; the others
+// count nevertheless.
+func Select(all []v1alpha1.DriftPolicy, pool string, poolLabels map[string]string) (Policy, error) {
+	var p Policy
+	var bad []string
+	sorted := slices.Clone(all)
+	slices.SortFunc(sorted, func(a, b v1alpha1.DriftPolicy) int { return cmp.Compare(a.Name, b.Name) })
+	for i := range sorted {
+		o := &sorted[i]
+		ok, err := selects(o.Spec, pool, poolLabels)
+		if err != nil {
+			bad = append(bad, fmt.Sprintf("DriftPolicy %s: spec.machineConfigPoolSelector: %v", o.Name, err))
+		}
+		if !ok {
+			continue
+		}
+		limit := Limit{Interval: o.Spec.Repair.Interval.Duration, Burst: int(o.Spec.Repair.Burst)}.filled()
+		for i, r := range o.Spec.Rules {
+			rule := Rule{Policy: o.Name, Pattern: r.Path, Action: r.Action, Limit: limit}
+			if !slices.Contains(actions, r.Action) {
+				bad = append(bad, fmt.Sprintf("DriftPolicy %s: spec.rules[%d].action: %q is none of %s, and counts as %s", o.Name, i, r.Action, actions, v1alpha1.DriftDegrade))
+				rule.Action = v1alpha1.DriftDegrade
+			}
+			p.Rules = append(p.Rules, rule)
+		}
+	}
+	if len(bad) > 0 {
+		return p, fmt.Errorf("reading drift policies: %s", bad)
+	}
+	return p, nil
+}
+
+// selects tells whether a policy is for a pool.
+func selects(s v1alpha1.DriftPolicySpec, pool string, poolLabels map[string]string) (bool, error) {
+	if len(s.Pools) == 0 && s.MachineConfigPoolSelector == nil {
+		return true, nil
+	}
+	if slices.Contains(s.Pools, pool) {
+		return true, nil
+	}
+	sel, err := metav1.LabelSelectorAsSelector(s.MachineConfigPoolSelector) // nil selects nothing
+	if err != nil {
+		return false, err
+	}
+	return sel.Matches(labels.Set(poolLabels)), nil
+}
+
+// rule finds what decides about an item; the usual rule where none does.
+func (p Policy) rule(it Item) Rule {
+	for _, r := range p.Rules {
+		if Match(r.Pattern, it.Name) || it.Unit != "" && Match(r.Pattern, it.Unit) {
+			return r
+		}
+	}
+	return Rule{Action: v1alpha1.DriftDegrade}
+}

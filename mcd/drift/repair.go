@@ -1,0 +1,139 @@
+package drift
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/policy"
+)
+
+// repair plans to put items right, and nothing else but what they stand on: missing directories above them, the links of a
+// unit whose file is written, the home of a user who comes back.
+func (f Facts) repair(items []Item, want host.State) (plan.Plan, map[host.Digest][]byte) {
+	to := f.Observed.Clone()
+	for _, it := range items {
+		switch s := it.Step; {
+		case s.IsPath():
+			to.Paths[s.Target] = want.Paths[s.Target]
+			f.stand(to, want, s.Target)
+			if it.Unit != "" {
+				f.enabled(to, want, it.Unit)
+			}
+		case s.Verb == host.Enable || s.Verb == host.Disable:
+			f.enabled(to, want, it.Unit)
+		case strings.HasPrefix(it.Name, "user/"):
+			to.Users[s.Target] = want.Users[s.Target]
+			f.home(to, want, s.After.User.Home)
+		case strings.HasPrefix(it.Name, "group/"):
+			to.Groups[s.Target] = want.Groups[s.Target]
+		}
+	}
+	ask := plan.Ask{From: f.Config.Name, To: f.Config.Name, Decision: f.cost(items)}
+	return plan.Diff(f.Observed, to, ask), want.Contents
+}
+
+// stand makes the directories above a path be there.
+func (f Facts) stand(to, want host.State, p string) {
+	if want.Paths[p].Kind == host.Absent {
+		return
+	}
+	for dir := path.Dir(p); dir != "/" && dir != "."; dir = path.Dir(dir) {
+		if is := to.Paths[dir].Kind; is == host.Absent && want.Paths[dir].Kind == host.Dir {
+			to.Paths[dir] = want.Paths[dir]
+		}
+	}
+}
+
+// enabled makes a unit be pulled in as wanted, with those that it names with Also and that no config speaks about.
+func (f Facts) enabled(to, want host.State, unit string) {
+	if _, known := want.Units[unit]; !known {
+		return
+	}
+	todo := []string{unit}
+	for len(todo) > 0 {
+		name := todo[0]
+		todo = todo[1:]
+		if to.Units[name] == want.Units[name] {
+			continue
+		}
+		to.Units[name] = want.Units[name]
+		for _, also := range slices.Concat(host.AlsoOf(want.Units[name].Install), host.AlsoOf(f.Observed.Units[name].Install)) {
+			if _, own := f.Wanted.Units[also]; !own {
+				todo = append(todo, also)
+			}
+		}
+	}
+}
+
+// home makes what a new home directory holds, where the user's is to be made.
+func (f Facts) home(to, want host.State, home string) {
+	if home == "" || f.Observed.Paths[home].Kind != host.Absent {
+		return
+	}
+	for p, e := range want.Paths {
+		if _, named := f.Wanted.Paths[p]; !named && (p == home || strings.HasPrefix(p, home+"/")) {
+			to.Paths[p] = e
+		}
+	}
+}
+
+// cost is what a node does after these items are put right: the same as when a config that lacks them is followed by the
+// config in force.
+func (f Facts) cost(items []Item) policy.Decision {
+	without := f.Config.Config
+	known := false
+	for _, it := range items {
+		var found bool
+		without, found = lacking(without, it)
+		known = known || found
+	}
+	d := policy.Decide(without, f.Config.Config, f.Rules)
+	if !known { // no part of the config explains it, so no rule can be about it
+		d.Actions, d.Drain, d.Disruption = []policy.Action{{Type: policy.ActionReboot}}, true, policy.Reboot
+	}
+	return d
+}
+
+// lacking is a config without the part that an item comes from. Paths that are no file, directory, link or unit are the keys
+// of users.
+func lacking(c machineconfig.Config, it Item) (machineconfig.Config, bool) {
+	before := c
+	s, u, accounts := &c.Ignition.Storage, &c.Ignition.Systemd, &c.Ignition.Passwd
+	group, isGroup := strings.CutPrefix(it.Name, "group/")
+	user, isUser := strings.CutPrefix(it.Name, "user/")
+	switch {
+	case isGroup:
+		accounts.Groups = dropped(accounts.Groups, func(g ign.PasswdGroup) bool { return g.Name == group })
+		if len(accounts.Groups) < len(before.Ignition.Passwd.Groups) {
+			return c, true
+		}
+		accounts.Users = dropped(accounts.Users, func(p ign.PasswdUser) bool { return p.Name == group }) // a user's own group
+		return c, len(accounts.Users) < len(before.Ignition.Passwd.Users)
+	case isUser:
+		accounts.Users = dropped(accounts.Users, func(p ign.PasswdUser) bool { return p.Name == user })
+		return c, len(accounts.Users) < len(before.Ignition.Passwd.Users)
+	}
+	s.Files = dropped(s.Files, func(n ign.File) bool { return path.Clean(n.Path) == it.Name })
+	s.Directories = dropped(s.Directories, func(n ign.Directory) bool { return path.Clean(n.Path) == it.Name })
+	s.Links = dropped(s.Links, func(n ign.Link) bool { return path.Clean(n.Path) == it.Name })
+	if it.Unit != "" {
+		u.Units = dropped(u.Units, func(n ign.Unit) bool { return n.Name == it.Unit })
+	}
+	was := before.Ignition
+	if len(s.Files) < len(was.Storage.Files) || len(s.Directories) < len(was.Storage.Directories) || len(s.Links) < len(was.Storage.Links) || len(u.Units) < len(was.Systemd.Units) {
+		return c, true
+	}
+	accounts.Users = dropped(accounts.Users, func(p ign.PasswdUser) bool { return it.isPath() && len(p.SSHAuthorizedKeys) > 0 })
+	return c, len(accounts.Users) < len(was.Passwd.Users)
+}
+
+// dropped copies a list without some of its members.
+func dropped[T any](list []T, drop func(T) bool) []T {
+	return slices.DeleteFunc(slices.Clone(list), drop)
+}

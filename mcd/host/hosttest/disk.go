@@ -1,0 +1,162 @@
+package hosttest
+
+import (
+	"context"
+	"maps"
+	"math/rand/v2"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// platter is a machine's disk with a memory before it, where changes are until they are flushed.
+type platter struct {
+	// nodes and enabled are what everybody sees.
+	nodes   map[string]node
+	enabled map[string]bool
+	// past are the nodes that changed paths had, the durable one first; wasEnabled is what is durable of changed units.
+	past       map[string][]node
+	wasEnabled map[string]bool
+}
+
+// accounts are the files that are never empty.
+var accounts = []string{host.PasswdPath, host.GroupPath, host.ShadowPath}
+
+// unitKey is what stands for a unit among the paths that a process changed.
+const unitKey = "unit "
+
+func newPlatter() *platter {
+	return &platter{map[string]node{}, map[string]bool{}, map[string][]node{}, map[string]bool{}}
+}
+
+// settle makes everything durable.
+func (d *platter) settle() {
+	clear(d.past)
+	clear(d.wasEnabled)
+}
+
+// settleOne makes a path or unit durable.
+func (d *platter) settleOne(key string) {
+	if unit, ok := strings.CutPrefix(key, unitKey); ok {
+		delete(d.wasEnabled, unit)
+		return
+	}
+	delete(d.past, key)
+}
+
+// lose forgets what a power cut takes. A path has any of its states since the last flush; a file that is not durable may
+// be empty. Nothing is where its directory is not.
+func (d *platter) lose(r *rand.Rand) {
+	for _, p := range slices.Sorted(maps.Keys(d.past)) {
+		states := append(d.past[p], d.nodes[p])
+		i := r.IntN(len(states))
+		n := states[i]
+		if i > 0 && n.entry.Kind == host.File && !slices.Contains(accounts, p) && r.IntN(3) == 0 {
+			n.contents, n.entry.Digest = nil, host.DigestOf(nil)
+		}
+		d.set(p, n)
+	}
+	for _, p := range sortedPaths(d.nodes) { // directories come before what is in them
+		if p != "/" && d.nodes[path.Dir(p)].entry.Kind != host.Dir {
+			delete(d.nodes, p)
+		}
+	}
+	for _, unit := range slices.Sorted(maps.Keys(d.wasEnabled)) {
+		if r.IntN(2) == 0 {
+			d.setEnabled(unit, d.wasEnabled[unit])
+		}
+	}
+	d.settle()
+}
+
+// set makes a node be at a path; the zero node is none.
+func (d *platter) set(p string, n node) {
+	if n.entry.Kind == host.Absent {
+		delete(d.nodes, p)
+		return
+	}
+	d.nodes[p] = n
+}
+
+func (d *platter) setEnabled(unit string, is bool) {
+	if !is {
+		delete(d.enabled, unit)
+		return
+	}
+	d.enabled[unit] = true
+}
+
+// process is somebody who acts on a machine, and has changed some paths and units of it. It is the machine's host.Disk.
+type process struct {
+	*Machine
+	changed map[string]bool
+	// batching: changes wait for a Flush.
+	batching bool
+}
+
+// put changes what is at a path.
+func (p *process) put(at string, n node) {
+	p.disk.past[at] = append(p.disk.past[at], p.disk.nodes[at])
+	p.disk.set(at, n)
+	p.did(at)
+}
+
+// enable changes whether a unit is enabled.
+func (p *process) enable(unit string, is bool) {
+	if _, known := p.disk.wasEnabled[unit]; !known {
+		p.disk.wasEnabled[unit] = p.disk.enabled[unit]
+	}
+	p.disk.setEnabled(unit, is)
+	p.did(unitKey + unit)
+}
+
+func (p *process) did(key string) {
+	if !p.batching {
+		p.disk.settleOne(key)
+		return
+	}
+	p.changed[key] = true
+}
+
+// Batch implements host.Disk.
+func (p *process) Batch() { p.batching = true }
+
+// Flush implements host.Disk.
+func (p *process) Flush(context.Context) error {
+	for key := range p.changed {
+		p.disk.settleOne(key)
+	}
+	clear(p.changed)
+	p.batching = false
+	return nil
+}
+
+// Resume implements host.Disk.
+func (p *process) Resume(_ context.Context, steps []host.Step) error {
+	dirs := map[string]bool{}
+	for _, s := range steps {
+		switch {
+		case s.IsPath():
+			at, err := p.resolve(s.Target)
+			if err != nil {
+				continue // its directory is not there
+			}
+			p.changed[at] = true
+			dirs[path.Dir(at)] = true
+		case s.Verb == host.Enable || s.Verb == host.Disable:
+			p.changed[unitKey+s.Target] = true
+		default:
+			for _, at := range accounts {
+				p.changed[at] = true
+			}
+		}
+	}
+	for _, at := range sortedPaths(p.disk.nodes) {
+		if name := path.Base(at); dirs[path.Dir(at)] && strings.HasPrefix(name, ".") && strings.HasSuffix(name, host.NewSuffix) {
+			p.put(at, node{})
+		}
+	}
+	return nil
+}

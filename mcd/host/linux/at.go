@@ -1,0 +1,170 @@
+package linux
+
+import (
+	"os"
+	"path"
+
+	"golang.org/x/sys/unix"
+)
+
+// at is where a change is made: a name in a directory that is held open, so that whatever happens to the links in the
+// way meanwhile, the change is made there.
+type at struct {
+	root *tree
+	dir  int
+	name string
+	// path is the machine's, for errors and traps.
+	path string
+}
+
+// at opens the directory of a path. Close it.
+func (t *tree) at(p string) (at, error) {
+	if err := clean(p); err != nil {
+		return at{}, err
+	}
+	a := at{root: t, dir: -1, name: path.Base(p), path: p}
+	if p == "/" {
+		a.name = "."
+	}
+	if !t.walks {
+		fd, err := t.openFollowing(path.Dir(p))
+		a.dir = fd
+		return a, pathError("open", p, err)
+	}
+	rel, err := t.resolve(p)
+	if err != nil {
+		return at{}, err
+	}
+	f, err := t.root.Open(path.Dir(rel))
+	if err != nil {
+		return at{}, err
+	}
+	defer f.Close() //nolint:errcheck // only read
+	if rel != "." {
+		a.name = path.Base(rel)
+	}
+	fd, err := again(func() (int, error) { return unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0) })
+	a.dir = fd
+	return a, pathError("open", p, err)
+}
+
+// openFollowing opens a directory, behind a link too.
+func (t *tree) openFollowing(p string) (int, error) {
+	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT}
+	return again(func() (int, error) { return unix.Openat2(t.dir, p, &how) })
+}
+
+func (a at) close() { unix.Close(a.dir) } //nolint:errcheck,gosec // only a place
+
+// beside is another name in the same directory.
+func (a at) beside(name string) at {
+	a.path, a.name = path.Join(path.Dir(a.path), name), name
+	return a
+}
+
+// change makes a system call, unless the trap has something else happen.
+func (a at) change(call string, do func() error) error {
+	if a.root.trap != nil {
+		if err := a.root.trap(call, a.path); err != nil {
+			return pathError(call, a.path, err)
+		}
+	}
+	_, err := again(func() (int, error) { return 0, do() })
+	return pathError(call, a.path, err)
+}
+
+// open opens what is there. A link is not followed.
+func (a at) open(flags int) (int, error) {
+	fd, err := again(func() (int, error) {
+		return unix.Openat(a.dir, a.name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	})
+	return fd, pathError("open", a.path, err)
+}
+
+// stat tells what is there.
+func (a at) stat() (unix.Stat_t, error) {
+	var is unix.Stat_t
+	_, err := again(func() (int, error) {
+		return 0, unix.Fstatat(a.dir, a.name, &is, unix.AT_SYMLINK_NOFOLLOW)
+	})
+	return is, pathError("stat", a.path, err)
+}
+
+// create makes a new, empty file, which others may read only if they may read it in the end. What an earlier write left
+// there goes.
+func (a at) create(mode uint32) (fd int, err error) {
+	return fd, a.anew(func() error {
+		fd, err = a.createOnly(mode)
+		return err
+	})
+}
+
+// createOnly is create where nothing is.
+func (a at) createOnly(mode uint32) (fd int, err error) {
+	if mode &= 0o777; mode&0o004 == 0 {
+		mode = 0o600
+	}
+	return fd, a.change("create", func() error {
+		fd, err = unix.Openat(a.dir, a.name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, mode)
+		return err
+	})
+}
+
+// link makes a symlink. What an earlier write left there goes.
+func (a at) link(target string) error {
+	return a.anew(func() error {
+		return a.change("symlink", func() error { return unix.Symlinkat(target, a.dir, a.name) })
+	})
+}
+
+// anew makes something, a second time when something was there.
+func (a at) anew(try func() error) error {
+	err := try()
+	if !os.IsExist(err) {
+		return err
+	}
+	if err := a.remove(0); err != nil {
+		return err
+	}
+	return try()
+}
+
+func (a at) mkdir() error {
+	return a.change("mkdir", func() error { return unix.Mkdirat(a.dir, a.name, 0o700) })
+}
+
+// remove takes a name away; the flag is AT_REMOVEDIR for a directory.
+func (a at) remove(flag int) error {
+	return a.change("unlink", func() error { return unix.Unlinkat(a.dir, a.name, flag) })
+}
+
+func (a at) rename(to at) error {
+	return to.change("rename", func() error { return unix.Renameat(a.dir, a.name, to.dir, to.name) })
+}
+
+// fill gives a new file its contents.
+func (a at) fill(fd int, contents []byte) error {
+	if len(contents) == 0 {
+		return nil
+	}
+	return a.change("write", func() error {
+		for len(contents) > 0 {
+			n, err := again(func() (int, error) { return unix.Write(fd, contents) })
+			if err != nil {
+				return err
+			}
+			contents = contents[n:]
+		}
+		return nil
+	})
+}
+
+// sync makes something durable that is open.
+func (a at) sync(fd int) error {
+	return a.change("fsync", func() error {
+		if err := unix.Fsync(fd); err != nil && err != unix.EINVAL { //nolint:errorlint // a file system without such a thing
+			return err
+		}
+		return nil
+	})
+}

@@ -1,0 +1,132 @@
+package linux
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// Bootc changes the image through the machine's bootc, on machines that have no rpm-ostree. There, kernel arguments,
+// kernel and packages are parts of the image.
+type Bootc struct {
+	bootc, ostree executable
+	is            release
+}
+
+// bootEntry is one deployment of `bootc status --json --format-version=1`, as far as it matters.
+type bootEntry struct {
+	Image *struct {
+		Image struct {
+			Image     string `json:"image"`
+			Transport string `json:"transport"`
+		} `json:"image"`
+	} `json:"image"`
+}
+
+// spec is its pull spec; what does not come from a registry keeps its transport.
+func (e *bootEntry) spec() string {
+	switch {
+	case e == nil || e.Image == nil:
+		return ""
+	case e.Image.Image.Transport == "registry", e.Image.Image.Transport == "":
+		return e.Image.Image.Image
+	}
+	return e.Image.Image.Transport + ":" + e.Image.Image.Image
+}
+
+// bootcStatus is what runs and what the next boot will have.
+type bootcStatus struct {
+	booted, next string
+	// staged: there is something to take back.
+	staged bool
+}
+
+func parseBootc(text []byte) (bootcStatus, error) {
+	var s struct {
+		Status struct {
+			Staged         *bootEntry `json:"staged"`
+			Booted         *bootEntry `json:"booted"`
+			Rollback       *bootEntry `json:"rollback"`
+			RollbackQueued bool       `json:"rollbackQueued"`
+		} `json:"status"`
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		return bootcStatus{}, fmt.Errorf("reading what bootc tells: %w", err)
+	}
+	if s.Status.Booted == nil {
+		return bootcStatus{}, errors.New("bootc does not know what runs: the machine was not booted from an image of it")
+	}
+	is := bootcStatus{booted: s.Status.Booted.spec()}
+	is.next = is.booted
+	switch {
+	case s.Status.Staged != nil:
+		is.next, is.staged = s.Status.Staged.spec(), true
+	case s.Status.RollbackQueued:
+		is.next = s.Status.Rollback.spec()
+	}
+	return is, nil
+}
+
+func (o *Bootc) look(ctx context.Context) (bootcStatus, error) {
+	text, err := o.bootc.run(ctx, looking, "status", "--json", "--format-version=1")
+	if err != nil {
+		return bootcStatus{}, err
+	}
+	return parseBootc(text)
+}
+
+// Status implements host.OperatingSystem.
+func (o *Bootc) Status(ctx context.Context) (host.OSStatus, error) {
+	is, err := o.look(ctx)
+	if err != nil {
+		return host.OSStatus{}, err
+	}
+	kargs, err := runningKargs()
+	if err != nil {
+		return host.OSStatus{}, err
+	}
+	runs := host.OS{Image: is.booted, Kargs: kargs, KernelType: "default"}
+	next := runs
+	next.Image = is.next
+	return host.OSStatus{Booted: runs, Next: next, Support: host.Support{Image: true, Why: o.why()}}, nil
+}
+
+func (o *Bootc) why() string {
+	return "it is " + o.is.name + " with bootc and without rpm-ostree, where kernel, packages and kernel arguments are parts of the image (arguments in its /usr/lib/bootc/kargs.d)"
+}
+
+// Stage implements host.OperatingSystem.
+func (o *Bootc) Stage(ctx context.Context, step host.Step) error {
+	if step.Verb != host.SetImage {
+		return refused(step, o.why())
+	}
+	is, err := o.look(ctx)
+	want := step.After.Word
+	switch {
+	case err != nil:
+		return err
+	case is.next == want:
+		return nil
+	case isImage(want) != nil:
+		return isImage(want)
+	case is.staged && is.booted == want && o.ostree.path != "":
+		// What is staged comes first. To switch back instead would fetch the image again, whose tag may have moved.
+		_, err = o.ostree.run(ctx, staging, "admin", "undeploy", "0")
+	default:
+		transport, name := transportOf(want)
+		if transport == "" {
+			transport = "registry"
+		}
+		err = o.bootc.patiently(ctx, always, "switch", "--transport", transport, name)
+	}
+	if err != nil {
+		return err
+	}
+	if is, err = o.look(ctx); err == nil && is.next != want {
+		return fmt.Errorf("bootc reported no error, but the next boot has the image %q, not %q", is.next, want)
+	}
+	return err
+}

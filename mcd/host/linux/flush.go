@@ -1,0 +1,271 @@
+package linux
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+const (
+	// atOnce is how many files are synced side by side: what they wait for is then often the same.
+	atOnce = 16
+	// few is up to how many files each is synced by itself. Beyond, their whole file system is, where that is quick.
+	few = 24
+	// quick is how many bytes may wait for the disk, whoever wrote them, for a whole file system to be synced quickly.
+	quick = 256 << 20
+)
+
+// changes are what is not known to be durable.
+type changes struct {
+	mu sync.Mutex
+	// paths that changed, as the machine names them.
+	paths map[string]bool
+	// unknown: there may be others.
+	unknown bool
+}
+
+// add counts paths as changed.
+func (c *changes) add(paths ...string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.paths == nil {
+		c.paths = map[string]bool{}
+	}
+	for _, p := range paths {
+		c.paths[p] = true
+	}
+}
+
+// take empties it.
+func (c *changes) take() (paths map[string]bool, unknown bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	paths, unknown = c.paths, c.unknown
+	c.paths, c.unknown = nil, false
+	return paths, unknown
+}
+
+func (c *changes) more() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unknown = true
+}
+
+// Batch implements host.Disk.
+func (r *Root) Batch() { r.batching = true }
+
+// Flush implements host.Disk. The files and the directories that name them are synced side by side; when they are many,
+// their whole file systems are, if that does not wait for much that others wrote.
+func (r *Root) Flush(context.Context) error {
+	paths, unknown := r.changed.take()
+	err := r.flush(paths, unknown)
+	if err != nil {
+		r.changed.add(slices.Collect(maps.Keys(paths))...)
+		if unknown {
+			r.changed.more()
+		}
+	}
+	r.batching = false
+	return err
+}
+
+func (d *disk) flush(paths map[string]bool, unknown bool) error {
+	dirs := map[string]bool{}
+	for p := range paths {
+		dirs[path.Dir(p)] = true
+	}
+	if unknown || len(paths) > few && quickly() {
+		enough, err := syncWhole(d.tree, slices.Sorted(maps.Keys(dirs)))
+		if err != nil || enough && !unknown {
+			return err
+		}
+	}
+	all := maps.Clone(dirs)
+	maps.Copy(all, paths)
+	return syncEach(d.tree, slices.Sorted(maps.Keys(all)))
+}
+
+// quickly tells that little waits for the disk, and that this kernel tells when syncing a file system failed.
+func quickly() bool {
+	var system unix.Utsname
+	if err := unix.Uname(&system); err != nil {
+		return false
+	}
+	release := strings.FieldsFunc(unix.ByteSliceToString(system.Release[:]), func(c rune) bool { return c < '0' || c > '9' })
+	if len(release) < 2 {
+		return false
+	}
+	major, minor := number(release[0]), number(release[1])
+	if major < 5 || major == 5 && minor < 8 {
+		return false
+	}
+	text, err := os.ReadFile("/proc/meminfo")
+	waits := 0
+	for line := range bytes.Lines(text) {
+		if f := strings.Fields(string(line)); len(f) > 1 && (f[0] == "Dirty:" || f[0] == "Writeback:") {
+			waits += number(f[1]) << 10
+		}
+	}
+	return err == nil && waits <= quick
+}
+
+// number reads one; what is none is too large.
+func number(text string) int {
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		return 1 << 30
+	}
+	return n
+}
+
+// wholes are the file systems that are known to write all that they have when they are asked to. The last one keeps
+// nothing over a power cut anyway.
+var wholes = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
+
+// syncWhole syncs the file systems that directories are on, each once. It tells whether that made all of them durable.
+func syncWhole(t *tree, dirs []string) (enough bool, _ error) {
+	enough = true
+	done := map[uint64]bool{}
+	for _, p := range dirs {
+		err := t.eachIn(p, func(a at, fd int) error {
+			var is unix.Stat_t
+			var of unix.Statfs_t
+			if err := errors.Join(unix.Fstat(fd, &is), unix.Fstatfs(fd, &of)); err != nil || done[is.Dev] {
+				return pathError("stat", p, err)
+			}
+			done[is.Dev] = true
+			enough = enough && slices.Contains(wholes, of.Type)
+			return a.change("syncfs", func() error { return unix.Syncfs(fd) })
+		})
+		if err != nil {
+			return false, err
+		}
+	}
+	return enough, nil
+}
+
+// eachIn opens a directory, if it is there; links are followed.
+func (t *tree) eachIn(dir string, do func(a at, fd int) error) error {
+	a, err := t.at(path.Join(dir, "x"))
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	a.name, a.path = ".", dir
+	fd, err := a.open(unix.O_RDONLY | unix.O_DIRECTORY)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(fd) //nolint:errcheck // only read
+	return do(a, fd)
+}
+
+// syncEach syncs files and directories side by side. What is a link, or gone, is durable with the directory around it.
+func syncEach(t *tree, paths []string) error {
+	workers := min(atOnce, len(paths))
+	if t.trap != nil {
+		workers = min(1, len(paths)) // in an order
+	}
+	todo, bad := make(chan string), make(chan error, workers)
+	for range workers {
+		go func() {
+			var all error
+			for p := range todo {
+				if all == nil {
+					all = syncOne(t, p)
+				}
+			}
+			bad <- all
+		}()
+	}
+	for _, p := range paths {
+		todo <- p
+	}
+	close(todo)
+	var all error
+	for range workers {
+		all = errors.Join(all, <-bad)
+	}
+	return all
+}
+
+func syncOne(t *tree, p string) error {
+	a, err := t.at(p)
+	if gone(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer a.close()
+	fd, err := a.open(unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY)
+	switch {
+	case gone(err), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENXIO):
+		return nil
+	case errors.Is(err, fs.ErrPermission) && !t.privileged:
+		return nil // a simulated host's, who may not even read it
+	case err != nil:
+		return err
+	}
+	defer unix.Close(fd) //nolint:errcheck // only read
+	return a.sync(fd)
+}
+
+// syncDir makes what a directory names durable.
+func syncDir(t *tree, dir string) error {
+	return t.eachIn(dir, func(a at, fd int) error { return a.sync(fd) })
+}
+
+// Resume implements host.Disk. Files that wait for their rename are known by their names, which no config may use.
+func (r *Root) Resume(_ context.Context, steps []host.Step) error {
+	dirs := map[string]bool{path.Dir(host.PasswdPath): true, host.UnitDir: true}
+	for _, s := range steps {
+		if s.IsPath() {
+			r.changed.add(s.Target)
+			dirs[path.Dir(s.Target)] = true
+		}
+	}
+	pulls, err := r.list(host.UnitDir)
+	for _, name := range pulls {
+		if path.Ext(name) == ".wants" || path.Ext(name) == ".requires" || path.Ext(name) == ".upholds" {
+			dirs[path.Join(host.UnitDir, name)] = true
+		}
+	}
+	bad := []error{err}
+	for _, dir := range slices.Sorted(maps.Keys(dirs)) {
+		r.changed.add(path.Join(dir, "x"))
+		bad = append(bad, tidy(r, dir))
+	}
+	for _, p := range []string{host.PasswdPath, host.GroupPath, host.ShadowPath} {
+		r.changed.add(p)
+	}
+	r.changed.more()
+	return errors.Join(bad...)
+}
+
+// tidy removes what waits for a rename that nobody will do.
+func tidy(r *Root, dir string) error {
+	names, err := r.list(dir)
+	for _, name := range names {
+		if strings.HasPrefix(name, ".") && strings.HasSuffix(name, host.NewSuffix) {
+			err = errors.Join(err, r.Remove(path.Join(dir, name)))
+		}
+	}
+	return err
+}

@@ -1,0 +1,145 @@
+package linux
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
+)
+
+// TestAKernelThatCannotResolveBelowARootConformsToo is for kernels before 5.6, and sandboxes that hide openat2.
+func TestAKernelThatCannotResolveBelowARootConformsToo(t *testing.T) {
+	hosttest.Conformance(t, func(t *testing.T) host.Host {
+		dir := t.TempDir()
+		for p, text := range hosttest.Base {
+			at := filepath.Join(dir, p)
+			if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h, root, err := Simulated(dir, func(string) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { root.Close() })
+		root.walks = true
+		return h
+	})
+}
+
+// withLabel is a host whose file has an attribute of a person's, and a label where this may be given.
+func withLabel(t *testing.T, p string) (h host.Host, dir string, want label) {
+	t.Helper()
+	dir = t.TempDir()
+	h, root, err := Simulated(dir, func(string) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { root.Close() })
+	if err := h.Files.Write(p, host.Entry{Mode: 0o640}, []byte("old")); err != nil {
+		t.Fatal(err)
+	}
+	want = label{"user.by": []byte("a person")}
+	if root.privileged {
+		want[securityLabel] = []byte("system_u:object_r:special_t:s0\x00")
+	}
+	for name, value := range want {
+		err := unix.Lsetxattr(dir+p, name, value, 0)
+		switch {
+		case err != nil && name == securityLabel: // a sandbox may not let us
+			delete(want, name)
+		case err != nil:
+			t.Skipf("this file system has no attributes: %v", err)
+		}
+	}
+	if err := unix.Lsetxattr(dir+p, "trusted.other", []byte("x"), 0); err == nil {
+		t.Log("an attribute that is not to be carried is there")
+	}
+	return h, dir, want
+}
+
+func hasLabel(t *testing.T, h host.Host, p string, want label) {
+	t.Helper()
+	got, err := h.Files.(*Root).labelOf(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != len(want) {
+		t.Errorf("%s has %q, want %q", p, got, want)
+	}
+	for name, value := range want {
+		if string(got[name]) != string(value) {
+			t.Errorf("%s has %q, want %q", p, got, want)
+		}
+	}
+	if n, err := unix.Lgetxattr(h.Files.(*Root).root.Name()+p, "trusted.other", nil); err == nil && n > 0 && len(want) > 0 {
+		t.Errorf("%s has an attribute that is not to be carried", p)
+	}
+}
+
+func TestWhatIsAttachedToAFile(t *testing.T) {
+	const p, orig = "/etc/labelled", host.OrigDir + "/etc/labelled" + host.OrigSuffix
+	for _, c := range []struct {
+		says string
+		do   func(t *testing.T, h host.Host)
+	}{
+		{"stays when the file is overwritten", func(t *testing.T, h host.Host) {
+			must(t, h.Files.Write(p, host.Entry{Mode: 0o600}, []byte("new")))
+		}},
+		{"comes back when a file that was removed comes back", func(t *testing.T, h host.Host) {
+			must(t, h.Store.Keep([]host.Old{{Path: p, Digest: host.DigestOf([]byte("old"))}}))
+			must(t, h.Files.Remove(p))
+			must(t, h.Files.Write(p, host.Entry{Mode: 0o640}, []byte("old")))
+		}},
+		{"comes back when a link was there meanwhile, also by another process", func(t *testing.T, h host.Host) {
+			must(t, h.Store.Keep([]host.Old{{Path: p, Digest: host.DigestOf([]byte("old"))}}))
+			must(t, h.Files.Link(p, host.Entry{Target: "/dev/null"}))
+			h.Files.(*Root).kept = nil
+			must(t, h.Files.Write(p, host.Entry{Mode: 0o640}, []byte("old")))
+		}},
+		{"goes with the original that is put aside, and comes back with it", func(t *testing.T, h host.Host) {
+			must(t, h.Files.(*Root).mkdirs(filepath.Dir(orig)))
+			must(t, h.Store.Keep([]host.Old{{Path: p, Digest: host.DigestOf([]byte("old"))}}))
+			must(t, h.Files.Link(p, host.Entry{Target: "/dev/null"}))
+			must(t, h.Files.Write(orig, host.Entry{Mode: 0o640}, []byte("old")))
+			must(t, h.Store.Sweep()) // the update is over; the next takes the link out again
+			must(t, h.Store.Keep([]host.Old{{Path: orig, Digest: host.DigestOf([]byte("old"))}}))
+			must(t, h.Files.Remove(orig))
+			must(t, h.Files.Write(p, host.Entry{Mode: 0o640}, []byte("old")))
+		}},
+		{"goes aside with an original after its place was taken", func(t *testing.T, h host.Host) {
+			must(t, h.Files.(*Root).mkdirs(filepath.Dir(orig)))
+			must(t, h.Files.Write(p, host.Entry{Mode: 0o640}, []byte("new")))
+			must(t, h.Files.Write(orig, host.Entry{Mode: 0o640}, []byte("old")))
+			must(t, h.Files.Remove(p))
+			must(t, h.Files.Write(p, host.Entry{Mode: 0o640}, []byte("x")))
+			if got, _ := h.Files.(*Root).labelOf(p); got["user.by"] != nil {
+				t.Error("nobody kept it, and it is there")
+			}
+			must(t, h.Store.Keep([]host.Old{{Path: orig, Digest: host.DigestOf([]byte("old"))}}))
+			must(t, h.Files.Remove(orig))
+			must(t, h.Files.Remove(p))
+			must(t, h.Files.Write(p, host.Entry{Mode: 0o640}, []byte("old")))
+		}},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			h, _, want := withLabel(t, p)
+			c.do(t, h)
+			hasLabel(t, h, p, want)
+		})
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,216 @@
+package once
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
+	"github.com/bunsen-os/bunsen/mcd/record"
+)
+
+// config is Ignition with these words in it.
+func config(t *testing.T, words string) mcfgv1.MachineConfig {
+	t.Helper()
+	mc, err := Read("config", []byte(`{"ignition":{"version":"3.5.0"}`+words+`}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return mc
+}
+
+func file(path, text string) string {
+	return fmt.Sprintf(`,"storage":{"files":[{"path":%q,"overwrite":true,"contents":{"source":"data:,%s"}}]}`, path, text)
+}
+
+// do runs Do on a machine and returns what was shown.
+func do(t *testing.T, m *hosttest.Machine, ask Ask, dry bool) (Result, string, error) {
+	t.Helper()
+	shown := ""
+	r, err := Do(t.Context(), apply.Runner{Host: m.Host()}, ask, dry, func(d Draft) { shown = d.String() })
+	return r, shown, err
+}
+
+// policyFile is one whose change costs a reload, by the default policy.
+const policyFile = "/etc/containers/policy.json"
+
+func TestAMachineWithoutAClusterGoesToAConfigAndStays(t *testing.T) {
+	m := hosttest.NewMachine()
+	first, second := config(t, file(policyFile, "a")), config(t, file(policyFile, "b"))
+
+	r, shown, err := do(t, m, Ask{To: first}, true)
+	if err != nil || r.End != apply.Nothing || len(m.Log) > 0 {
+		t.Fatalf("a dry run: %+v %v %q", r, err, m.Log)
+	}
+	want := "from nothing\nto " + first.Name + "\nmkdir /etc/containers 0755 (new)\nwrite /etc/containers/policy.json 0644 (new)\nreload crio.service\ndisruption: reload\n"
+	if diff := cmp.Diff(want, shown); diff != "" {
+		t.Error(diff)
+	}
+	if r, _, err = do(t, m, Ask{To: first}, false); err != nil || r.End != apply.New {
+		t.Fatalf("%+v %v", r, err)
+	}
+	if mc, err := record.In(m.Host().Files); err != nil || mc == nil || mc.Name != first.Name {
+		t.Fatalf("the record is %v, %v", mc, err)
+	}
+	before := m.String()
+	if r, shown, err = do(t, m, Ask{To: first}, false); err != nil || r.End != apply.Nothing || !r.Draft.Empty() || m.String() != before {
+		t.Errorf("the second run is not nothing: %+v %v\n%s", r, err, shown)
+	}
+	m.Log = nil
+	if r, _, err = do(t, m, Ask{To: second}, false); err != nil || r.End != apply.New || len(m.Log) != 1 || !strings.Contains(m.Log[0], "crio.service") {
+		t.Errorf("%+v %v %q", r, err, m.Log)
+	}
+}
+
+// refusals begin nothing.
+func TestWhatIsRefusedChangesNothing(t *testing.T) {
+	disks := `,"storage":{"disks":[{"device":"/dev/vdb","wipeTable":true}],"files":[{"path":"/etc/motd","contents":{"source":"data:,x"}}]}`
+	for _, c := range []struct {
+		says   string
+		before func(*hosttest.Machine)
+		ask    Ask
+		want   []string
+	}{
+		{"a disk, which only a first boot sets up", nil, Ask{To: config(t, disks)}, []string{"storage.disks /dev/vdb", "--as-born"}},
+		{"a kernel argument on a machine that cannot change it", func(m *hosttest.Machine) { m.Withdraw("it is a plain host") }, Ask{To: func() mcfgv1.MachineConfig {
+			mc := config(t, "")
+			mc.Spec.KernelArguments = []string{"quiet"}
+			return mc
+		}()}, []string{"kernelArguments", "it is a plain host"}},
+		{"what somebody changed by hand", func(m *hosttest.Machine) {
+			if _, _, err := do(t, m, Ask{To: config(t, file(policyFile, "a"))}, false); err != nil {
+				t.Fatal(err)
+			}
+			m.Put(policyFile, "by hand")
+		}, Ask{To: config(t, file(policyFile, "b"))}, []string{"unexpected on-disk state", policyFile, "--force"}},
+	} {
+		t.Run(c.says, func(t *testing.T) {
+			m := hosttest.NewMachine()
+			if c.before != nil {
+				c.before(m)
+			}
+			before := m.String()
+			_, _, err := do(t, m, c.ask, false)
+			if err == nil || m.String() != before {
+				t.Fatalf("%v\n%s", err, cmp.Diff(before, m.String()))
+			}
+			for _, want := range c.want {
+				if !strings.Contains(err.Error(), want) {
+					t.Errorf("no %q in %v", want, err)
+				}
+			}
+			var drift *DriftError
+			if !errors.Is(err, apply.ErrRefused) && !errors.As(err, &drift) {
+				t.Errorf("%T is neither refused nor drift", err)
+			}
+		})
+	}
+	t.Run("but not where it is said to be so already, or is forced", func(t *testing.T) {
+		m := hosttest.NewMachine()
+		if r, _, err := do(t, m, Ask{To: config(t, disks), Born: true, Stay: true}, false); err != nil || r.End != apply.New {
+			t.Errorf("%+v %v", r, err)
+		}
+		m.Put("/etc/motd", "by hand")
+		m.Log = nil
+		if r, _, err := do(t, m, Ask{To: config(t, file("/etc/motd", "y")), Force: true}, false); err != nil || r.End != apply.Rebooting || len(m.Log) != 1 {
+			t.Errorf("%+v %v %q", r, err, m.Log)
+		}
+	})
+}
+
+func TestARebootIsDoneAndConfirmedOrLeftToSomebodyElse(t *testing.T) {
+	to := config(t, file("/etc/motd", "x"))
+	to.Spec.KernelArguments = []string{"quiet"}
+	m := hosttest.NewMachine()
+	if r, _, err := do(t, m, Ask{To: to}, false); err != nil || r.End != apply.Rebooting || r.Draft.Due {
+		t.Fatalf("%+v %v", r, err)
+	}
+	if _, _, err := do(t, m, Ask{To: to}, true); !errors.Is(err, ErrUnfinished) {
+		t.Errorf("a dry run now: %v", err)
+	}
+	if r, _, err := do(t, m, Ask{To: to}, false); err != nil || r.Earlier.End != apply.New || r.End != apply.Nothing {
+		t.Errorf("after the reboot: %+v %v", r, err)
+	}
+	left := hosttest.NewMachine()
+	r, shown, err := do(t, left, Ask{To: to, Stay: true}, false)
+	if err != nil || r.End != apply.New || !r.Draft.Due || len(left.Log) > 0 || !strings.HasSuffix(shown, "disruption: reboot\na reboot is left to you\n") {
+		t.Errorf("%+v %v %q\n%s", r, err, left.Log, shown)
+	}
+	if r, _, err := do(t, left, Ask{To: to, Stay: true}, false); err != nil || r.End != apply.Nothing {
+		t.Errorf("again: %+v %v", r, err)
+	}
+}
+
+func TestAMachineThatCameBackFromItsRebootIsTakenBack(t *testing.T) {
+	m := hosttest.NewMachine()
+	if _, _, err := do(t, m, Ask{To: config(t, file(policyFile, "a"))}, false); err != nil {
+		t.Fatal(err)
+	}
+	to := config(t, file(policyFile, "b"))
+	to.Spec.KernelArguments = []string{"quiet"}
+	m.BootsOld = true
+	if r, _, err := do(t, m, Ask{To: to}, false); err != nil || r.End != apply.Rebooting {
+		t.Fatalf("%+v %v", r, err)
+	}
+	m.BootsOld = false
+	r, err := apply.Runner{Host: m.Host()}.Recover(t.Context())
+	for ; err == nil && r.End == apply.Rebooting; r, err = (apply.Runner{Host: m.Host()}).Recover(t.Context()) {
+	}
+	if text, _ := m.Host().Files.Read(policyFile); err != nil || string(text) != "a" {
+		t.Errorf("%+v %v %s", r, err, text)
+	}
+}
+
+// TestACrashAnywhereIsMadeGoodByTheNextRun kills the run after each of its changes, and runs it again.
+func TestACrashAnywhereIsMadeGoodByTheNextRun(t *testing.T) {
+	first := config(t, file(policyFile, "a"))
+	for _, kargs := range [][]string{nil, {"quiet"}} {
+		to := config(t, file(policyFile, "b"))
+		to.Spec.KernelArguments = kargs
+		crashes := 0
+		for k := 0; ; k++ {
+			m := hosttest.NewMachine()
+			if _, _, err := do(t, m, Ask{To: first}, false); err != nil {
+				t.Fatal(err)
+			}
+			dying, count := hosttest.Wrap(m.Host(), hosttest.CrashAfter(k))
+			_, _ = Do(t.Context(), apply.Runner{Host: dying}, Ask{To: to}, false, func(Draft) {})
+			whole := count.N <= k
+			for range 3 { // a run that ends in a reboot is followed by the one after it
+				if r, _, err := do(t, m, Ask{To: to}, false); err != nil || r.End != apply.Nothing && r.End != apply.New && r.End != apply.Rebooting {
+					t.Fatalf("after %d changes: %+v %v", k, r, err)
+				}
+			}
+			rec, err := m.Host().Journal.Load()
+			text, _ := m.Host().Files.Read(policyFile)
+			if mc, _ := record.In(m.Host().Files); err != nil || rec != nil || mc == nil || mc.Name != to.Name || string(text) != "b" {
+				t.Fatalf("after %d changes the machine is in %v with %q, journal %v", k, mc, text, rec)
+			}
+			if whole {
+				break
+			}
+			crashes++
+		}
+		if crashes < 8 {
+			t.Errorf("only %d crashes", crashes)
+		}
+		t.Logf("%d crashes with kernel arguments %q", crashes, kargs)
+	}
+}
+
+func TestAJournalThatWaitsForABootIsLeftAloneWhereNobodyBoots(t *testing.T) {
+	m := hosttest.NewMachine()
+	to := config(t, file("/etc/motd", "x"))
+	if err := m.Host().Journal.Save(host.Record{To: "rendered-x", Phase: host.Rebooting, BootID: "elsewhere"}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := do(t, m, Ask{To: to, Stay: true}, false); !errors.Is(err, ErrUnfinished) || !strings.Contains(err.Error(), "rendered-x") {
+		t.Error(err)
+	}
+}

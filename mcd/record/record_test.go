@@ -1,0 +1,48 @@
+package record
+
+import (
+	"strings"
+	"testing"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
+)
+
+func TestARecordIsReadAsItWasWritten(t *testing.T) {
+	var mc mcfgv1.MachineConfig
+	mc.Name, mc.ResourceVersion = "rendered-worker-1", "7"
+	mc.Spec.KernelArguments = []string{"quiet"}
+	text, err := Of(mc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := hosttest.NewMachine()
+	if is, err := In(m.Host().Files); is != nil || err != nil {
+		t.Errorf("a machine without a record has %v, %v", is, err)
+	}
+	m.Put(host.RecordPath, string(text))
+	is, err := In(m.Host().Files)
+	if err != nil || is.Name != mc.Name || is.ResourceVersion != "" || len(is.Spec.KernelArguments) != 1 {
+		t.Errorf("%+v, %v", is, err)
+	}
+	if named, err := Named(*is); err != nil || named.Name != mc.Name || named.Config.KernelArguments[0] != "quiet" {
+		t.Errorf("%+v, %v", named, err)
+	}
+}
+
+func TestADamagedRecordSaysWhatToDo(t *testing.T) {
+	m := hosttest.NewMachine()
+	for _, text := range []string{`{"metadata"`, "", "null", "{}"} {
+		m.Put(host.RecordPath, text)
+		if is, err := In(m.Host().Files); err == nil || !strings.Contains(err.Error(), host.RecordPath) || !strings.Contains(err.Error(), "remove it") {
+			t.Errorf("%q: %+v, %v", text, is, err)
+		}
+	}
+	bad := mcfgv1.MachineConfig{}
+	bad.Name, bad.Spec.Config.Raw = "x", []byte(`{"ignition":{"version":"9"}}`)
+	if _, err := Named(bad); err == nil || !strings.Contains(err.Error(), "config x") {
+		t.Error(err)
+	}
+}

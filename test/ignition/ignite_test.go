@@ -1,0 +1,170 @@
+package ignition
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// judge is the real Ignition, built from its module, and what it needs around it.
+type judge struct {
+	// bin is its program.
+	bin string
+	// run is what it sees as /run: a systemd that tells its version, and nothing else.
+	run string
+}
+
+// summon builds Ignition once for all tests of this process.
+var summon = sync.OnceValues(func() (judge, error) {
+	dir, err := os.MkdirTemp("", "bunsen-ignition-")
+	if err != nil {
+		return judge{}, err
+	}
+	j := judge{bin: filepath.Join(dir, "ignition"), run: filepath.Join(dir, "run")}
+	const module = "github.com/coreos/ignition/v2/internal"
+	flags := fmt.Sprintf("-X %s/version.Raw=%s -X %s/distro.selinuxRelabel=false", module, ignitionVersion(), module)
+	build := exec.Command("go", "build", "-o", j.bin, "-ldflags", flags, module)
+	build.Env = append(os.Environ(), "CGO_ENABLED=1")
+	if out, err := build.CombinedOutput(); err != nil {
+		return judge{}, fmt.Errorf("building Ignition, which needs a C compiler and libblkid (Debian: gcc libblkid-dev pkg-config): %w\n%s", err, out)
+	}
+	return j, serveSystemd(filepath.Join(j.run, "systemd", "private"))
+})
+
+// ignitionVersion is the version that the module's go.mod requires.
+func ignitionVersion() string {
+	info, _ := debug.ReadBuildInfo()
+	for _, m := range info.Deps {
+		if m.Path == "github.com/coreos/ignition/v2" {
+			return strings.TrimPrefix(m.Version, "v")
+		}
+	}
+	return "unknown"
+}
+
+// need returns the judge, or ends the test: it skips where nobody asked for it, and says what to install where somebody did.
+func need(t *testing.T) judge {
+	t.Helper()
+	var missing []string
+	if os.Geteuid() != 0 {
+		missing = append(missing, "to be root")
+	}
+	for program, from := range map[string]string{"unshare": "util-linux", "systemctl": "systemd", "useradd": "passwd", "gcc": "gcc"} {
+		if _, err := exec.LookPath(program); err != nil {
+			missing = append(missing, program+" (Debian: "+from+")")
+		}
+	}
+	if len(missing) > 0 || os.Getenv("BUNSEN_LAB") != "1" {
+		slices.Sort(missing)
+		if os.Getenv("BUNSEN_LAB") == "1" {
+			t.Fatalf("the real Ignition needs %s", strings.Join(missing, ", "))
+		}
+		t.Skip("the real Ignition judges in `make test-ignition`")
+	}
+	j, err := summon()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return j
+}
+
+// TestMain takes the built program away again.
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if j, err := summoned(); err == nil && j.bin != "" {
+		_ = os.RemoveAll(filepath.Dir(j.bin))
+	}
+	os.Exit(code)
+}
+
+// summoned is the judge where a test has called for it.
+func summoned() (judge, error) {
+	if os.Getenv("BUNSEN_LAB") != "1" {
+		return judge{}, nil
+	}
+	return summon()
+}
+
+// system are the files of the three directories that hold configs of the image, by path below them.
+type system struct{ runtime, local, vendor map[string]string }
+
+// provision lets Ignition make a directory a machine of this config, as the first boot of an image does: config is the user's.
+func (j judge) provision(ctx context.Context, root string, config []byte, s system) error {
+	scratch, err := os.MkdirTemp(filepath.Dir(root), "scratch-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch) //nolint:errcheck // a directory of the test's own
+	files := map[string]string{"config.ign": string(config), "cmdline": ""}
+	for dir, of := range map[string]map[string]string{"runtime": s.runtime, "local": s.local, "vendor": s.vendor} {
+		for p, text := range of {
+			files[filepath.Join(dir, p)] = text
+		}
+	}
+	for _, p := range slices.Sorted(maps.Keys(files)) {
+		if err := put(filepath.Join(scratch, p), files[p]); err != nil {
+			return err
+		}
+	}
+	const script = `mount --bind "$RUN" /run && mkdir -p "$ROOT/proc" && mount --bind /proc "$ROOT/proc" && for stage in fetch files; do
+"$IGNITION" -platform file -stage $stage -root "$ROOT" -log-to-stdout -config-cache ign.json -neednet neednet -state-file state || exit 1
+done`
+	cmd := exec.CommandContext(ctx, "unshare", "--mount", "--propagation", "private", "sh", "-c", script)
+	cmd.Dir = scratch
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "RUN=" + j.run, "IGNITION=" + j.bin, "ROOT=" + root,
+		"IGNITION_SYSTEM_RUNTIME_CONFIG_DIR=" + scratch + "/runtime", "IGNITION_SYSTEM_LOCAL_CONFIG_DIR=" + scratch + "/local",
+		"IGNITION_SYSTEM_CONFIG_DIR=" + scratch + "/vendor", "IGNITION_KERNEL_CMDLINE_PATH=" + scratch + "/cmdline",
+		"IGNITION_CONFIG_FILE=" + scratch + "/config.ign", "IGNITION_WRITE_AUTHORIZED_KEYS_FRAGMENT=true",
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%w: %s", err, complaints(string(out)))
+	}
+	return nil
+}
+
+// complaints are the lines of Ignition's log that say what went wrong.
+func complaints(log string) string {
+	var lines []string
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, "[CRITICAL]") || strings.Contains(line, "[ERROR]") || strings.Contains(line, "failed") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	if len(lines) == 0 {
+		return log
+	}
+	return strings.Join(lines, "\n")
+}
+
+// firstBoot does what the machine's first start does with what Ignition left: systemd enables what presets name, and the
+// daemon takes Ignition's presets away, because what a config once said is no preset of the machine.
+func firstBoot(ctx context.Context, root string) error {
+	cmd := exec.CommandContext(ctx, "systemctl", "--root", root, "preset-all", "--preset-mode=enable-only")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("systemctl preset-all: %w: %s", err, out)
+	}
+	if err := os.Remove(filepath.Join(root, ignitionPreset)); !os.IsNotExist(err) {
+		return err
+	}
+	return nil
+}
+
+// ignitionPreset is where Ignition writes what shall be enabled.
+const ignitionPreset = "etc/systemd/system-preset/20-ignition.preset"
+
+// put writes a file with its parents.
+func put(at, text string) error {
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		return err
+	}
+	return os.WriteFile(at, []byte(text), 0o644)
+}

@@ -1,0 +1,307 @@
+package vm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// How long a step may wait: an emulated machine boots in half a minute where nobody else is at work, and in minutes where
+// somebody is.
+const (
+	soon   = 5 * time.Minute
+	aBoot  = 10 * time.Minute
+	twoOf  = 15 * time.Minute
+	asGone = 20 * time.Second // long enough to see that nothing happens
+)
+
+// nodeName is the machine's.
+const nodeName = "worker-0"
+
+// life is everything that the steps speak with.
+type life struct {
+	*transcript
+	image   image
+	plane   *plane
+	repo    *repository
+	machine *machine
+	shell   *shell
+	node    *watcher
+	// config is the rendered config that the pool has by the last commit.
+	config string
+}
+
+// TestLife is the whole life, a subtest for each step. A step that fails does not end it: the next says what it sees.
+func TestLife(t *testing.T) {
+	root, bin := findParts(t)
+	dir, err := os.MkdirTemp("", "bunsen-vm-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if *keepRun || t.Failed() {
+			t.Logf("the run's logs are in %s", dir)
+			_ = os.Remove(filepath.Join(dir, "machine", "disk.raw")) // the largest, and rarely of use
+			return
+		}
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	l := begin(t, root, bin, dir)
+	for _, s := range []struct {
+		title string
+		do    func(*testing.T)
+	}{
+		{"First boot: Ignition asks our server, the daemon takes over", l.firstBoot},
+		{"A change that needs no reboot", l.rebootless},
+		{"A change that reboots", l.reboots},
+		{"A unit that does not start: back by itself", l.badUnit},
+		{"git revert", l.revertBadUnit},
+		{"The power is cut in the middle of an update", l.powerCut},
+		{"Another OS, with a kernel argument", l.newOS},
+		{"git revert of the OS", l.oldOS},
+		{"The power is cut while the machine goes down into another OS", l.cutGoingDown},
+	} {
+		l.step(t, s.title, s.do)
+	}
+	if *transcriptPath != "" {
+		if err := l.save(*transcriptPath, l.head()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// begin makes everything that the machine needs to be born.
+func begin(t *testing.T, root, bin, dir string) *life {
+	t.Helper()
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &life{transcript: &transcript{t: t, hide: strings.NewReplacer(dir, "RUN", root, "REPOSITORY", home, "HOME", host, "HOST")}}
+	l.image = makeImage(t, root)
+	free := freePorts(t, 1)
+	l.shell = newShell(t, dir, free[0])
+	t.Cleanup(l.shell.hangUp)
+	l.repo = newRepository(t, dir, filepath.Join(root, "test", "vm", "config"), "CORE_KEY", l.shell.public, "OS_IMAGE", l.image.v1)
+	l.plane = startPlane(t, root, bin, dir)
+	l.node = watchNode(t, l.plane.kubeconfig(), nodeName)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ignition := filepath.Join(dir, "pointer.ign")
+	if err := os.WriteFile(ignition, pointer(t, l.plane, dir), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	l.machine = &machine{
+		dir: filepath.Join(dir, "machine"), ignition: ignition,
+		netdev: netdev(self, l.shell.port, map[int]int{seenAPI: l.plane.ports.api, seenServer: l.plane.ports.server, seenStore: serveStore(t, l.image.store)}),
+	}
+	l.machine.prepare(t, l.image.disk)
+	return l
+}
+
+// pointer is the config that whoever makes a machine hands to it: who it is, whom to ask, whom to believe, and the token
+// to join with.
+func pointer(t *testing.T, p *plane, dir string) []byte {
+	t.Helper()
+	ca, err := os.ReadFile(filepath.Join(dir, "certificates", "ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clusterCA, err := os.ReadFile(filepath.Join(p.data, "pki", "ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	join, err := json.Marshal(map[string]any{
+		"apiVersion": "v1", "kind": "Config", "current-context": "lab",
+		"clusters": []any{map[string]any{"name": "lab", "cluster": map[string]any{
+			"server": fmt.Sprintf("https://%s:%d", seenAddress, seenAPI), "tls-server-name": "kubernetes", "certificate-authority-data": clusterCA,
+		}}},
+		"users":    []any{map[string]any{"name": "bootstrap", "user": map[string]any{"token": p.token}}},
+		"contexts": []any{map[string]any{"name": "lab", "context": map[string]any{"cluster": "lab", "user": "bootstrap"}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	data := func(text []byte) map[string]any {
+		return map[string]any{"source": "data:," + url.PathEscape(string(text))}
+	}
+	config, err := json.Marshal(map[string]any{
+		"ignition": map[string]any{
+			"version":  "3.5.0",
+			"config":   map[string]any{"merge": []any{map[string]any{"source": fmt.Sprintf("https://%s:%d/config/worker", seenAddress, seenServer)}}},
+			"security": map[string]any{"tls": map[string]any{"certificateAuthorities": []any{data(ca)}}},
+		},
+		"storage": map[string]any{"files": []any{
+			map[string]any{"path": "/etc/hostname", "mode": 0o644, "overwrite": true, "contents": data([]byte(nodeName + "\n"))},
+			map[string]any{"path": "/etc/kubernetes/bootstrap-kubeconfig", "mode": 0o600, "contents": data(join)},
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return config
+}
+
+// head is the page's beginning.
+func (l *life) head() string {
+	qemu, err := exec.Command("qemu-system-x86_64", "--version").Output()
+	if err != nil {
+		qemu = []byte(err.Error())
+	}
+	version, _, _ := strings.Cut(string(qemu), "\n")
+	return fmt.Sprintf(`# The life of a machine, once in a virtual one
+
+Written by the run itself: %s. A machine is emulated (%s, TCG without KVM, on %d cores shared with the
+control plane, the controllers and whoever else was at work), boots an OSTree host by a real kernel (%s) and an initramfs
+with Ignition %s, and is then brought from commit to commit by our daemon. What follows %s was typed on the machine, by
+SSH; what the daemon logged has the seconds since the boot. Times say more about the emulator than about the daemon.
+`, "`test/vm/run --transcript docs/vm-transcript.md`", version, runtime.NumCPU(), l.image.kernel, ignitionVersion, "`"+nodeName+"$`")
+}
+
+// look runs a script on the machine and writes down both.
+func (l *life) look(ctx context.Context, script string) string {
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
+	out, err := l.shell.run(ctx, script)
+	if err != nil {
+		out = strings.TrimSpace(out + "\n" + err.Error())
+	}
+	l.show(nodeName+"$", script, out)
+	return out
+}
+
+// ask is look without writing it down.
+func (l *life) ask(ctx context.Context, script string) string {
+	ctx, cancel := context.WithTimeout(ctx, soon)
+	defer cancel()
+	out, err := l.shell.run(ctx, script)
+	if err != nil {
+		return err.Error()
+	}
+	return out
+}
+
+// render pushes what do makes and waits until the pool is rendered from it; it returns when that was.
+func (l *life) render(t *testing.T, do func() (hash, diff string, err error)) time.Time {
+	t.Helper()
+	hash, diff, err := do()
+	l.must(t, err)
+	l.show("$", "git push  # "+hash[:12], diff)
+	begin := time.Now()
+	before := l.config
+	_, err = l.plane.kubectl(t.Context(), nil, "wait", "mcp/worker", "--timeout=90s", `--for=jsonpath={.metadata.annotations.bunsen\.dev/revision}=main@sha1:`+hash)
+	if err != nil {
+		out, _ := l.plane.kubectl(t.Context(), nil, "get", "gitsource,mcp", "-o", "yaml")
+		t.Log(out)
+		l.must(t, err)
+	}
+	l.config = l.plane.must(t, "get", "mcp", "worker", "-o", "jsonpath={.spec.configuration.name}")
+	l.check(l.config != before, fmt.Sprintf("the pool is rendered from it after %.1f s", time.Since(begin).Seconds()), l.config)
+	return begin
+}
+
+// must ends a step that cannot go on, and writes down why.
+func (l *life) must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		l.check(false, "the step cannot go on", err)
+		t.FailNow()
+	}
+}
+
+// change is a commit of some edits.
+func (l *life) change(subject string, edits ...error) func() (string, string, error) {
+	return func() (string, string, error) {
+		for _, err := range edits {
+			if err != nil {
+				return "", "", err
+			}
+		}
+		return l.repo.commit(subject)
+	}
+}
+
+// becomes waits for the Node and writes down how it got there.
+func (l *life) becomes(t *testing.T, begin time.Time, limit time.Duration, what string, ask func(*corev1.Node) error) *corev1.Node {
+	t.Helper()
+	node, err := l.node.await(t.Context(), limit, ask)
+	l.show("$", "kubectl get node "+nodeName+" --watch  # what its annotations say", l.node.since(begin))
+	if boots, died := l.machine.booted(); died != nil {
+		l.must(t, fmt.Errorf("the machine ended after %d boots: %w", len(boots), died))
+	}
+	if err != nil {
+		l.check(false, what, err)
+		return node
+	}
+	l.check(true, fmt.Sprintf("%s, %.1f s after the push", what, time.Since(begin).Seconds()), said(node))
+	return node
+}
+
+// bootID is the running boot's, as the machine says; boots counts how often it was switched on.
+func (l *life) bootID(ctx context.Context) string {
+	return l.ask(ctx, "cat /proc/sys/kernel/random/boot_id")
+}
+
+func (l *life) boots() int {
+	boots, _ := l.machine.booted()
+	return len(boots)
+}
+
+// events of the Node, oldest first, that have a reason.
+func (l *life) events(ctx context.Context, reasons ...string) string {
+	out, err := l.plane.kubectl(ctx, nil, "get", "events", "-A", "--sort-by=.metadata.creationTimestamp", "-o",
+		`jsonpath={range .items[?(@.involvedObject.kind=="Node")]}{.type} {.reason}: {.message}{"\n"}{end}`)
+	if err != nil {
+		return err.Error()
+	}
+	var lines []string
+	for line := range strings.Lines(out) {
+		for _, reason := range reasons {
+			if strings.Contains(line, " "+reason+": ") {
+				lines = append(lines, strings.TrimSpace(line))
+			}
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// noise is what every line of the daemon's log has.
+var noise = regexp.MustCompile(`time=\S+ |level=INFO |node=` + nodeName + ` ?`)
+
+// daemonSaid is what the daemon logged, by the journal on the serial line, from an offset on.
+func (l *life) daemonSaid(from int64) string {
+	var lines []string
+	for line := range strings.Lines(l.machine.saidSince(from)) {
+		at, message, ok := strings.Cut(strings.TrimSpace(line), "machine-config-daemon[")
+		if !ok {
+			continue
+		}
+		_, message, _ = strings.Cut(message, "]: ")
+		lines = append(lines, at+noise.ReplaceAllString(message, ""))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// done asks for the config in force by the last commit.
+func (l *life) done() func(*corev1.Node) error { return is(v1alpha1.StateDone, l.config) }
