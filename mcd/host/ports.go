@@ -175,8 +175,6 @@ const (
 	Rebooting Phase = "rebooting"
 	// Judging: all is done without a reboot; whether the machine is healthy with it is not known yet.
 	Judging Phase = "judging"
-	// Committed is written by nobody any more.
-	Committed Phase = "committed"
 	// Undoing: the way back was begun.
 	Undoing Phase = "undoing"
 	// Returning: all is taken back but for a reboot, which was asked for or is about to be.
