@@ -7,6 +7,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/policy"
 	"github.com/bunsen-os/bunsen/transpile/ignition"
 )
@@ -173,10 +174,12 @@ func (a *adoption) take(i int) {
 		keeper{a}.pool(i)
 	case o.is(operatorGroup, policyKind):
 		keeper{a}.policy(i)
+	case o.apiVersion == v1alpha1.GroupVersion.String() && o.kind == driftKind:
+		keeper{a}.drift(i)
 	case o.is(mcfgv1.GroupName, "KubeletConfig"), o.is(mcfgv1.GroupName, "ContainerRuntimeConfig"):
 		a.setAside(i, "a controller mixes it with its own settings into a generated MachineConfig, and that is what nodes have; ask for generated ones to take it, or write here what you mean")
 	default:
-		a.skip(i, "other-kind", "it is not part of a config repository, which holds MachineConfigs, MachineConfigPools and the MachineConfiguration")
+		a.skip(i, "other-kind", "it is not part of a config repository, which holds MachineConfigs, MachineConfigPools, DriftPolicies and the MachineConfiguration")
 	}
 }
 

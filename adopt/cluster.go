@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/policy"
 )
 
@@ -63,6 +64,17 @@ func (a keeper) policy(i int) {
 	}
 	spec, _ := o.content["spec"].(map[string]any)
 	a.keep(i, a.free(clusterDir, "disruption", ".yaml"), spec)
+}
+
+// drift keeps a DriftPolicy.
+func (a keeper) drift(i int) {
+	o := a.objects[i]
+	if err := strictly(o, &v1alpha1.DriftPolicy{}); err != nil {
+		a.setAside(i, err.Error())
+		return
+	}
+	spec, _ := o.content["spec"].(map[string]any)
+	a.keep(i, a.free(clusterDir, "drift-"+o.name, ".yaml"), spec)
 }
 
 // keep writes an object of the cluster with its name, its labels and annotations that people set, and its spec.

@@ -17,6 +17,7 @@ const (
 	machineConfigKind = "MachineConfig"
 	poolKind          = "MachineConfigPool"
 	policyKind        = "MachineConfiguration"
+	driftKind         = "DriftPolicy"
 	operatorGroup     = "operator.openshift.io"
 )
 

@@ -29,7 +29,7 @@ func TestEveryBlockOfTheDocumentationIsADocument(t *testing.T) {
 		switch {
 		case b[1] == "json":
 			write(t, root, "pools/worker/10-a.ign", b[2])
-		case strings.Contains(b[2], "kind: MachineConfigPool"), strings.Contains(b[2], "kind: MachineConfiguration\n"):
+		case strings.Contains(b[2], "kind: MachineConfigPool"), strings.Contains(b[2], "kind: MachineConfiguration\n"), strings.Contains(b[2], "kind: DriftPolicy"):
 			write(t, root, "pools/worker/10-a.bu", "variant: fcos\nversion: 1.6.0\n")
 			write(t, root, "cluster/a.yaml", b[2])
 		default:

@@ -34,6 +34,15 @@ storage:
       target: ../usr/share/zoneinfo/UTC
 `
 
+const guarded = `-- pools/worker/20-group.bu --
+variant: fcos
+version: 1.6.0
+passwd:
+  groups:
+    - name: ops
+      password_hash: $6$x$y
+`
+
 const mirrored = `-- pools/worker/30-disks.bu --
 variant: fcos
 version: 1.6.0
@@ -154,12 +163,12 @@ func TestRendering(t *testing.T) {
 		},
 		"what running nodes cannot take is refused with the reason and where it comes from, and the old config stays": func(t *testing.T, w *world, _ string) {
 			before := w.renderPool("worker")
-			w.push("link", "worker/10-motd.bu=one", "master/10-motd.bu=one", linked+"      hard: true\n")
+			w.push("group", "worker/10-motd.bu=one", "master/10-motd.bu=one", guarded)
 			equal(t, "the name", w.renderPool("worker"), before)
 			equal(t, "rendered configs", strings.Count(strings.Join(keys(w.configs()), " "), "rendered-worker-"), 1)
 			has(t, "RenderDegraded", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded),
-				"True|", "running nodes cannot take", "storage.links /etc/localtime", "first boot only", "20-worker-link (pools/worker/20-link.bu)")
-			w.push("no link", "worker/10-motd.bu=two", "master/10-motd.bu=one")
+				"True|", "running nodes cannot take", "passwd.groups ops", "first boot only", "20-worker-group (pools/worker/20-group.bu)")
+			w.push("no group", "worker/10-motd.bu=two", "master/10-motd.bu=one")
 			if got := w.renderPool("worker"); got == before {
 				t.Error("the next good commit did not go through")
 			}

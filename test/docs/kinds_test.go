@@ -25,6 +25,7 @@ var yamlKinds = []yamlKind{
 	{objectOf("bunsen.dev/v1alpha1", "GitSource"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &v1alpha1.GitSource{}) }},
 	{objectOf("machineconfiguration.openshift.io/v1", "MachineConfigPool"), clusterBlock},
 	{objectOf("operator.openshift.io/v1", "MachineConfiguration"), clusterBlock},
+	{objectOf("bunsen.dev/v1alpha1", "DriftPolicy"), clusterBlock},
 	{objectOf("machineconfiguration.openshift.io/v1", "MachineConfig", "KubeletConfig"), poolBlock},
 	{objectOf("kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"), poolBlock},
 	{objectOf("bunsen.dev/v1alpha1", "SSHKeys"), poolBlock},
