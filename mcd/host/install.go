@@ -3,6 +3,7 @@ package host
 import (
 	"bytes"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -23,6 +24,9 @@ func InstallOf(contents []byte) string {
 		}
 		switch key = strings.TrimSpace(key); key {
 		case "WantedBy", "RequiredBy", "UpheldBy", "Alias", "Also", "DefaultInstance":
+			if strings.TrimSpace(value) == "" { // forgets what was said of the key before
+				out = slices.DeleteFunc(out, func(l string) bool { return strings.HasPrefix(l, key+"=") })
+			}
 			for _, name := range strings.Fields(value) {
 				out = append(out, key+"="+name)
 			}
