@@ -103,18 +103,22 @@ var (
 // pathSteps makes every path be as in to: what goes first, children before their directory; then what comes, the
 // directory before its children, hard links last; the record apart.
 func pathSteps(from, to map[string]host.Entry) (record, gone, made []Step) {
-	names := map[string]bool{}
-	for _, paths := range []map[string]host.Entry{from, to} {
-		for p := range paths {
-			names[p] = true
+	var changed []string
+	for p, is := range to {
+		again := is.Kind == host.Hard && from[is.Target] != to[is.Target] // what it names will be another file
+		if from[p] != is || again {
+			changed = append(changed, p)
 		}
 	}
-	var hard []Step
-	for _, p := range slices.Sorted(maps.Keys(names)) {
-		again := to[p].Kind == host.Hard && from[to[p].Target] != to[to[p].Target] // what it names will be another file
-		if from[p] == to[p] && !again {
-			continue
+	for p, was := range from {
+		if _, both := to[p]; !both && was != (host.Entry{}) {
+			changed = append(changed, p)
 		}
+	}
+	slices.Sort(changed)
+	made = make([]Step, 0, len(changed))
+	var hard []Step
+	for _, p := range changed {
 		s := pathStep(p, from[p], to[p])
 		if to[p].Kind == host.Hard {
 			hard = append(hard, s)
