@@ -39,6 +39,21 @@ const (
 	DrainStartedAnnotation = "bunsen.dev/drain-started"
 	// DrainStatusAnnotation on a Node is one line on what a drain waits for.
 	DrainStatusAnnotation = "bunsen.dev/drain-status"
+	// DrainReportAnnotation on a Node is a DrainReport as JSON while a drain is under way, else absent.
+	DrainReportAnnotation = "bunsen.dev/drain-report"
+	// PostponedAnnotation on a Node: its drain for a config was given up to take another node first. The value is the
+	// rendered config and the time, RFC 3339 in UTC, with a blank between them. Writer: the controller.
+	PostponedAnnotation = "bunsen.dev/postponed"
+	// RetryAnnotation on a Node or a MachineConfigPool asks to try again what failed before this time, RFC 3339. It stays
+	// there; what failed later than that is not tried again by it.
+	RetryAnnotation = "bunsen.dev/retry"
+	// RolloutAnnotation on a MachineConfigPool is a RolloutRecord as JSON. Writer: the controller.
+	RolloutAnnotation = "bunsen.dev/rollout"
+	// PausedByAnnotation on a MachineConfigPool says who paused it and why, in words.
+	PausedByAnnotation = "bunsen.dev/paused-by"
+	// OpenUntilAnnotation on a MachineConfigPool lets it be rolled out outside of its maintenance windows until this time,
+	// RFC 3339.
+	OpenUntilAnnotation = "bunsen.dev/open-until"
 	// DriftAnnotation on a Node is a Drift as JSON; empty while all is as the config in force has it. Writer: the
 	// daemon.
 	DriftAnnotation = "bunsen.dev/drift"
@@ -65,6 +80,9 @@ const (
 	PostConfigActionAnnotation = "machineconfiguration.openshift.io/post-config-action"
 	// FirstPivotConfigAnnotation on a Node: the rendered config it first booted with. Seeded by the server.
 	FirstPivotConfigAnnotation = "machineconfiguration.openshift.io/firstPivotConfig"
+	// CustomPoolLabelsAppliedAnnotation on a Node: the labels of the custom pool that it first booted for were put on it, once.
+	// The value is empty. Writer: the controller.
+	CustomPoolLabelsAppliedAnnotation = "machineconfiguration.openshift.io/customPoolLabelsApplied"
 	// CurrentImageAnnotation and DesiredImageAnnotation exist on layered nodes only; Bunsen reads them, to judge such nodes right.
 	CurrentImageAnnotation = "machineconfiguration.openshift.io/currentImage"
 	// DesiredImageAnnotation: see CurrentImageAnnotation.
