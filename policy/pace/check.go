@@ -1,0 +1,217 @@
+package pace
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/policy/window"
+)
+
+// Problem is something wrong in a policy.
+type Problem struct {
+	// Path of the field, such as spec.windows[2].schedule; of one that is missing: where it belongs.
+	Path string
+	// Text says what is wrong and what to write instead.
+	Text string
+}
+
+// checker collects problems.
+type checker struct{ problems []Problem }
+
+func (c *checker) wrong(path, format string, args ...any) {
+	c.problems = append(c.problems, Problem{Path: path, Text: fmt.Sprintf(format, args...)})
+}
+
+// Check finds everything that is wrong in a policy: what no schema can say, and what the schema of the kind says too, for a
+// commit is checked where there is no API server. The problems are in the order of the fields, but for lists that are too long.
+func Check(p *v1alpha1.RolloutPolicy) []Problem {
+	c := &checker{}
+	s := p.Spec
+	c.most("spec.batches", len(s.Batches), 50)
+	c.most("spec.gates", len(s.Gates), 20)
+	c.most("spec.windows", len(s.Windows), 50)
+	c.pools(s)
+	c.budget("spec.maxUnavailable", s.MaxUnavailable)
+	c.budget("spec.maxUnavailablePerZone", s.MaxUnavailablePerZone)
+	c.budget("spec.maxUnavailableTogether", s.MaxUnavailableTogether)
+	c.canary(s.Canary)
+	c.batches(s)
+	gateChecker{c}.gates(s.Gates)
+	c.failures(s.Failures)
+	c.after(s)
+	c.windows(s.Windows)
+	c.drain(s.Drain)
+	return c.problems
+}
+
+// most is how many items the schema allows.
+func (c *checker) most(path string, n, most int) {
+	if n > most {
+		c.wrong(path, "%d are more than the %d that a policy may have; write fewer, or a second policy", n, most)
+	}
+}
+
+func (c *checker) pools(s v1alpha1.RolloutPolicySpec) {
+	c.names("spec.pools", s.Pools)
+	if _, err := metav1.LabelSelectorAsSelector(s.MachineConfigPoolSelector); err != nil {
+		c.wrong("spec.machineConfigPoolSelector", "it cannot be read: %v; operators are In, NotIn, Exists and DoesNotExist", err)
+	}
+}
+
+// names checks names of pools.
+func (c *checker) names(path string, names []string) {
+	for i, name := range names {
+		at := fmt.Sprintf("%s[%d]", path, i)
+		if len(validation.IsDNS1123Subdomain(name)) > 0 {
+			c.wrong(at, "%q is no name of a pool; write one such as worker", name)
+		} else if slices.Contains(names[:i], name) {
+			c.wrong(at, "%s is named twice; remove one", name)
+		}
+	}
+}
+
+// number checks a count of nodes, or a share of them.
+func (c *checker) number(path string, v intstr.IntOrString) (n int, isPercent, ok bool) {
+	n, isPercent, wrong := percent(v)
+	switch {
+	case wrong != "":
+		c.wrong(path, "%s", wrong)
+	case n < 0:
+		c.wrong(path, "%s is below zero; write a number of nodes, or a percentage", v.String())
+	case isPercent && n > 100:
+		c.wrong(path, "%s is more than all nodes; write 100%% or less", v.String())
+	default:
+		return n, isPercent, true
+	}
+	return 0, false, false
+}
+
+func (c *checker) budget(path string, v *intstr.IntOrString) {
+	if v == nil {
+		return
+	}
+	if n, _, ok := c.number(path, *v); ok && n == 0 {
+		c.wrong(path, "0 stops nothing, for it is read as 1; write 1 or more, or pause the pool")
+	}
+}
+
+func (c *checker) canary(canary *v1alpha1.RolloutCanary) {
+	if canary == nil {
+		return
+	}
+	const path = "spec.canary"
+	switch {
+	case canary.Nodes == nil && canary.NodeSelector == nil:
+		c.wrong(path, "it picks no node; write nodes: 1, or a nodeSelector")
+	case canary.Nodes != nil && canary.NodeSelector != nil:
+		c.wrong(path, "it has both nodes and nodeSelector; write one of them")
+	}
+	if canary.Nodes != nil {
+		c.step(path+".nodes", *canary.Nodes)
+	}
+	if sel := canary.NodeSelector; sel != nil {
+		if read, err := metav1.LabelSelectorAsSelector(sel); err != nil {
+			c.wrong(path+".nodeSelector", "it cannot be read: %v; operators are In, NotIn, Exists and DoesNotExist", err)
+		} else if read.Empty() {
+			c.wrong(path+".nodeSelector", "it picks every node, and leaves none for later; write labels, such as matchLabels: {canary: \"true\"}")
+		}
+	}
+	c.duration(path+".soak", canary.Soak.Duration)
+}
+
+// step checks how many nodes a step reaches.
+func (c *checker) step(path string, v intstr.IntOrString) (n int, isPercent, ok bool) {
+	if n, isPercent, ok = c.number(path, v); ok && n == 0 {
+		c.wrong(path, "0 nodes are no step; write 1 or more")
+		return 0, false, false
+	}
+	return n, isPercent, ok
+}
+
+// batches have to grow; a number and a percentage are compared only once there are nodes.
+func (c *checker) batches(s v1alpha1.RolloutPolicySpec) {
+	last := map[bool]int{} // by whether it is a percentage
+	if s.Canary != nil && s.Canary.Nodes != nil {
+		if n, isPercent, wrong := percent(*s.Canary.Nodes); wrong == "" {
+			last[isPercent] = n
+		}
+	}
+	for i, b := range s.Batches {
+		path := fmt.Sprintf("spec.batches[%d]", i)
+		c.duration(path+".soak", b.Soak.Duration)
+		n, isPercent, ok := c.step(path+".upTo", b.UpTo)
+		if !ok {
+			continue
+		}
+		if n <= last[isPercent] {
+			unit := map[bool]string{true: "%"}[isPercent]
+			c.wrong(path+".upTo", "up to %d%s is no more than the step before, up to %d%s, for nodes of the steps before are counted; write more, or remove it", n, unit, last[isPercent], unit)
+		}
+		last[isPercent] = max(last[isPercent], n)
+	}
+}
+
+func (c *checker) duration(path string, d time.Duration) {
+	if d < 0 {
+		c.wrong(path, "%s is below zero; write a duration such as 30m", d)
+	}
+}
+
+func (c *checker) failures(f *v1alpha1.FailureBudget) {
+	if f == nil {
+		return
+	}
+	const path = "spec.failures"
+	if f.After < 0 {
+		c.wrong(path+".after", "%d nodes; write 1 or more", f.After)
+	}
+	if !slices.Contains([]v1alpha1.FailureAction{"", v1alpha1.FailureHalt, v1alpha1.FailureRevert}, f.Action) {
+		c.wrong(path+".action", "%q is no action; there are Halt and Revert", f.Action)
+	}
+	if f.NodeDeadline != nil && f.NodeDeadline.Duration <= 0 {
+		c.wrong(path+".nodeDeadline", "%s would fail a node that reboots at once; write a duration such as 30m, or remove it to wait for ever", f.NodeDeadline.Duration)
+	}
+}
+
+func (c *checker) after(s v1alpha1.RolloutPolicySpec) {
+	c.names("spec.after", s.After)
+	for i, name := range s.After {
+		if slices.Contains(s.Pools, name) {
+			c.wrong(fmt.Sprintf("spec.after[%d]", i), "%s would wait for itself; remove it here, or write a policy for the pools that wait for it", name)
+		}
+	}
+}
+
+// windowFields are the fields of window.Window as the policy spells them.
+var windowFields = map[string]string{"Schedule": "schedule", "Duration": "duration", "Zone": "timeZone", "From": "from", "Until": "until"}
+
+func (c *checker) windows(ws []v1alpha1.MaintenanceWindow) {
+	found := window.Check(windows(ws))
+	for i, w := range ws {
+		path := fmt.Sprintf("spec.windows[%d]", i)
+		if !slices.Contains([]v1alpha1.WindowKind{"", v1alpha1.WindowAllow, v1alpha1.WindowDeny}, w.Kind) {
+			c.wrong(path+".kind", "%q is no kind of window; there are Allow and Deny", w.Kind)
+		}
+		for _, p := range found {
+			if p.Window == i {
+				c.wrong(path+"."+windowFields[p.Field], "%s", p.Text)
+			}
+		}
+	}
+}
+
+func (c *checker) drain(d *v1alpha1.DrainPolicy) {
+	if d == nil {
+		return
+	}
+	if !slices.Contains([]v1alpha1.DrainAction{"", v1alpha1.DrainWait, v1alpha1.DrainMoveOn, v1alpha1.DrainDelete}, d.WhenBlocked) {
+		c.wrong("spec.drain.whenBlocked", "%q is no action; there are Wait, MoveOn and Delete", d.WhenBlocked)
+	}
+	c.duration("spec.drain.after", d.After.Duration)
+}
