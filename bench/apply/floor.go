@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -32,45 +34,67 @@ var floors = []floor{
 	{name: "one by one", stamps: true, each: true, end: func(_ string, _, dirs []string) error { return sideBySide(dirs) }},
 }
 
-// floor measures it on a new directory that is in the state before.
-func (s state) floor(b bench, f floor, run int) (measure.Sample, error) {
-	root := filepath.Join(b.dir, fmt.Sprintf("%s-%d", f.name, run))
-	var files, dirs []string
-	var contents [][]byte
-	add := func(p string, text []byte) error {
-		p = filepath.Join(root, p)
-		if dir := filepath.Dir(p); len(dirs) == 0 || dirs[len(dirs)-1] != dir {
-			dirs = append(dirs, dir)
-			if err := os.MkdirAll(dir, 0o755); err != nil {
-				return err
-			}
-		}
-		files, contents = append(files, p), append(contents, text)
-		return nil
+// work is what a floor writes: files in directories, parents first.
+type work struct {
+	root        string
+	dirs, files []string
+	contents    [][]byte
+}
+
+func (w *work) add(p string, text []byte) {
+	w.files, w.contents = append(w.files, filepath.Join(w.root, p)), append(w.contents, text)
+	var above []string
+	for dir := filepath.Join(w.root, filepath.Dir(p)); dir != w.root && !slices.Contains(w.dirs, dir); dir = filepath.Dir(dir) {
+		above = append(above, dir)
 	}
-	var bad error
+	slices.Reverse(above)
+	w.dirs = append(w.dirs, above...)
+}
+
+// makeDirs makes those that are not there.
+func (w *work) makeDirs() error {
+	for _, dir := range w.dirs {
+		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// floor measures it on a new directory that is in the state before. Whoever makes new files makes their directories too.
+func (s state) floor(b bench, f floor, run int) (measure.Sample, error) {
+	w := &work{root: filepath.Join(b.dir, fmt.Sprintf("%s-%d", f.name, run))}
 	for i := range b.n {
-		bad = errors.Join(bad, add(b.path(i), b.contents(i, s.to)))
+		w.add(b.path(i), b.contents(i, s.to))
 	}
 	for i := 0; s.from == 0 && f.stamps && i < b.n; i++ {
-		bad = errors.Join(bad, add(host.NoOrigDir+b.path(i)+".mcdnoorig", nil))
+		w.add(host.NoOrigDir+b.path(i)+".mcdnoorig", nil)
+	}
+	bad := os.MkdirAll(w.root, 0o755)
+	if s.from > 0 {
+		bad = errors.Join(bad, w.makeDirs())
 	}
 	for i := 0; s.from > 0 && i < b.n; i++ {
-		bad = errors.Join(bad, os.WriteFile(files[i], b.contents(i, s.from), 0o600))
+		bad = errors.Join(bad, os.WriteFile(w.files[i], b.contents(i, s.from), 0o600))
 	}
-	if bad = errors.Join(bad, syncfs(root)); bad != nil {
+	if bad = errors.Join(bad, syncfs(w.root)); bad != nil {
 		return measure.Sample{}, bad
 	}
 	return measure.Of(func() error {
-		for i, p := range files {
-			if is, err := os.ReadFile(p); err == nil && bytes.Equal(is, contents[i]) {
-				continue
-			}
-			if err := replace(p, contents[i], f.each); err != nil {
+		if s.from == 0 {
+			if err := w.makeDirs(); err != nil {
 				return err
 			}
 		}
-		return f.end(root, files, dirs)
+		for i, p := range w.files {
+			if is, err := os.ReadFile(p); err == nil && bytes.Equal(is, w.contents[i]) {
+				continue
+			}
+			if err := replace(p, w.contents[i], f.each); err != nil {
+				return err
+			}
+		}
+		return f.end(w.root, w.files, append(w.dirs, w.root))
 	})
 }
 

@@ -29,8 +29,8 @@ const preface = `Applying: a config's files reach a node's disk, through plan an
 const explained = `
 apply        what the daemon does: it looks at all files of both configs, plans, keeps what is replaced, writes a journal, the
              files, a stamp for each path where nothing was, the record of the config, and makes all of it durable
-batched      the floor: as many files and stamps, each read and compared, written beside its place and renamed, and one sync of
-             the file system
+batched      the floor: as many files and stamps and their directories, each file read and compared, written beside its place
+             and renamed, and one sync of the file system; no way back
 no stamps    the same without stamps
 side by side the same with stamps, and each file and directory synced by itself, 16 at a time
 one by one   each file and stamp written, synced and renamed by itself

@@ -107,7 +107,10 @@ func (s state) apply(ctx context.Context, b bench, run int) (measure.Sample, err
 	if err != nil {
 		return measure.Sample{}, err
 	}
-	defer root.Close() //nolint:errcheck // thrown away
+	defer root.Close()                  //nolint:errcheck // thrown away
+	if err := root.Lock(); err != nil { // as a daemon does when it starts, which makes the directory of its state
+		return measure.Sample{}, err
+	}
 	u := update{h: h, from: b.config(0), to: b.config(s.from), record: "before"}
 	if s.from > 0 {
 		if err := u.read(ctx); err != nil {

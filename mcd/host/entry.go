@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Digest is the sha256 of some contents in lower-case hex; "" where there are none.
+// Digest is the sha256 of some contents in lower-case hex; "" where there are none; NotRead where nobody knows them.
 type Digest string
 
 // DigestOf computes the digest of contents. The empty file has a digest too.
@@ -15,6 +15,10 @@ func DigestOf(contents []byte) Digest {
 	sum := sha256.Sum256(contents)
 	return Digest(hex.EncodeToString(sum[:]))
 }
+
+// NotRead stands for the digest of a file that is too large to be read; it is the digest of nothing. Files of the same size
+// have the same.
+func NotRead(bytes int64) Digest { return Digest(fmt.Sprintf("not-read-%d-bytes", bytes)) }
 
 // Short is enough of a digest for people.
 func (d Digest) Short() string { return string(d[:min(len(d), 8)]) }

@@ -184,12 +184,14 @@ const (
 // Cause is why a config is not to be tried again.
 type Cause string
 
-// The causes. An update that was interrupted, or that a step of it failed, has none.
+// The causes. An update of which a step failed has none.
 const (
 	// NotBooted: the machine came back from its reboot without what was staged.
 	NotBooted Cause = "not-booted"
 	// Unhealthy: the new config was in place, and the machine is not healthy with it.
 	Unhealthy Cause = "unhealthy"
+	// Interrupted: the machine or the daemon went down while its steps were done.
+	Interrupted Cause = "interrupted"
 )
 
 // Record is the journal's content: all that is needed to undo an update without asking anybody.

@@ -54,10 +54,14 @@ type State struct {
 type Unit struct {
 	// Enabled: something pulls the unit in by a symlink.
 	Enabled bool
-	// Install is InstallOf the unit's file; "" for a unit without a file or without [Install], which cannot be enabled.
+	// Install is what the unit's file and its drop-ins say in [Install] together, in the form of InstallOf; "" for a unit
+	// without a file or without [Install], which cannot be enabled.
 	Install string
-	// Vendor is Install of the file below the administrator's, which counts when that is taken away.
+	// Vendor is Install without the administrator's files, which counts when those are taken away.
 	Vendor string
+	// Parts has the Sections that Install is put together from, for who wants to know what it would be with other files; ""
+	// where it is that of one file.
+	Parts string
 	// Preset: what the machine's preset files say about it.
 	Preset bool
 }

@@ -1,10 +1,12 @@
 package plan_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -82,8 +84,8 @@ func TestAccountsGoThrough(t *testing.T) {
 				if len(p.Steps) > 0 {
 					t.Errorf("after %s this is left:\n%s", to.Name, p)
 				}
-				if drift := plan.Drift(observe(t, m.Host(), way.Scope()), way.Old, way.New); len(drift) > 0 {
-					t.Errorf("after %s: %q", to.Name, drift)
+				if items := drift.Items(observe(t, m.Host(), way.Scope()), way.Old, way.New); len(items) > 0 {
+					t.Errorf("after %s: %v", to.Name, items)
 				}
 				from = to
 			}
@@ -150,7 +152,7 @@ func TestAnAccountThatSomebodyChangedHasDriftedAndNoHashIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	way := plan.NewWay(a, a, plan.Rules{}, accounts)
-	got := strings.Join(plan.Drift(observe(t, h, way.Scope()), way.Old, way.New), "\n")
+	got := fmt.Sprint(drift.Items(observe(t, h, way.Scope()), way.Old, way.New))
 	for _, want := range []string{`user "guest": shell was /bin/zsh, password changed`, `user "alice": expected present; received absent`, `group "team": expected`} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %s", want, got)

@@ -43,9 +43,15 @@ func Diff(from, to host.State, ask Ask) Plan {
 	stages, refusals := systemSteps(from, to)
 	p.Refusals = append(p.Refusals, refusals...)
 	disables, enables := unitSteps(from, to)
-	record, gone, made := pathSteps(from.Paths, to.Paths)
+	paths := changedPaths(from.Paths, to.Paths)
+	accounts := accountSteps(from, to)
 	actions, reboot := actionSteps(ask.Decision.Actions)
-	p.Steps = slices.Concat(stages, disables, gone, accountSteps(from, to), made, enables, actions, record, reboot)
+	most := len(stages) + len(disables) + len(paths.all) + len(accounts) + len(enables) + len(actions) + len(reboot)
+	p.Steps = slices.Grow(p.Steps, most) // once: steps are large
+	p.Steps = append(append(p.Steps, stages...), disables...)
+	p.Steps = append(paths.gone(p.Steps), accounts...)
+	p.Steps = append(append(paths.made(p.Steps), enables...), actions...)
+	p.Steps = append(paths.record(p.Steps), reboot...)
 	return p
 }
 
@@ -100,42 +106,72 @@ var (
 	disabled = host.Value{Word: "disabled"}
 )
 
-// pathSteps makes every path be as in to: what goes first, children before their directory; then what comes, the
-// directory before its children, hard links last; the record apart.
-func pathSteps(from, to map[string]host.Entry) (record, gone, made []Step) {
-	var changed []string
-	for p, is := range to {
-		again := is.Kind == host.Hard && from[is.Target] != to[is.Target] // what it names will be another file
-		if from[p] != is || again {
-			changed = append(changed, p)
-		}
-	}
-	for p, was := range from {
-		if _, both := to[p]; !both && was != (host.Entry{}) {
-			changed = append(changed, p)
-		}
-	}
-	slices.Sort(changed)
-	made = make([]Step, 0, len(changed))
-	var hard []Step
-	for _, p := range changed {
-		s := pathStep(p, from[p], to[p])
-		if to[p].Kind == host.Hard {
-			hard = append(hard, s)
-			continue
-		}
-		switch s.Verb {
-		case host.WriteRecord:
-			record = append(record, s)
-		case host.Remove:
-			gone = append(gone, s)
-		default:
-			made = append(made, s)
-		}
-	}
-	slices.Reverse(gone)
-	return record, gone, append(made, hard...)
+// pathChanges are the paths that differ between two states, in lexical order.
+type pathChanges struct {
+	from, to map[string]host.Entry
+	all      []string
 }
+
+func changedPaths(from, to map[string]host.Entry) pathChanges {
+	c := pathChanges{from: from, to: to}
+	both := 0
+	for p, is := range to {
+		was, known := from[p]
+		if known {
+			both++
+		}
+		again := is.Kind == host.Hard && from[is.Target] != to[is.Target] // what it names will be another file
+		if was != is || again {
+			c.all = append(c.all, p)
+		}
+	}
+	if both < len(from) {
+		for p, was := range from {
+			if _, kept := to[p]; !kept && was != (host.Entry{}) {
+				c.all = append(c.all, p)
+			}
+		}
+	}
+	slices.Sort(c.all)
+	return c
+}
+
+// gone adds the steps of what goes: children before their directory.
+func (c pathChanges) gone(steps []Step) []Step {
+	for _, p := range slices.Backward(c.all) {
+		if p != host.RecordPath && c.to[p].Kind == host.Absent {
+			steps = append(steps, c.step(p))
+		}
+	}
+	return steps
+}
+
+// made adds the steps of what comes or changes: the directory before its children, hard links last.
+func (c pathChanges) made(steps []Step) []Step {
+	var hard []string
+	for _, p := range c.all {
+		switch kind := c.to[p].Kind; {
+		case kind == host.Hard:
+			hard = append(hard, p)
+		case p != host.RecordPath && kind != host.Absent:
+			steps = append(steps, c.step(p))
+		}
+	}
+	for _, p := range hard {
+		steps = append(steps, c.step(p))
+	}
+	return steps
+}
+
+// record adds the step of the record, if that changes.
+func (c pathChanges) record(steps []Step) []Step {
+	if _, changes := slices.BinarySearch(c.all, host.RecordPath); changes && c.to[host.RecordPath].Kind != host.Hard {
+		steps = append(steps, c.step(host.RecordPath))
+	}
+	return steps
+}
+
+func (c pathChanges) step(p string) Step { return pathStep(p, c.from[p], c.to[p]) }
 
 // accountSteps makes users and groups be as in to: users go first, with the groups that nobody needs any more, so that
 // their numbers are free; groups come before their users; groups whose users had to leave them first go last.

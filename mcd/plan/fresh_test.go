@@ -4,9 +4,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
-	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
 // What real Ignition has shown as a judge (test/ignition): each test is one finding, small enough to read.
@@ -141,8 +141,8 @@ func TestAHardLinkIsMadeAgainWhenItsFileChanges(t *testing.T) {
 	bring(t, m, one, two)
 	has(t, m, "/etc/a", "file 0644 two")
 	_, way := planOn(t, m, two, two)
-	if drift := plan.Drift(observe(t, m.Host(), way.Scope()), way.Old, way.New); len(drift) > 0 {
-		t.Errorf("it has drifted: %q", drift)
+	if items := drift.Items(observe(t, m.Host(), way.Scope()), way.Old, way.New); len(items) > 0 {
+		t.Errorf("it has drifted: %v", items)
 	}
 }
 

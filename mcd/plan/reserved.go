@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -36,9 +37,12 @@ func reserved(p string) string {
 // inTheWay refuses to make directories where something else is that no config made: it would be lost, because only what
 // a config itself replaces is kept aside.
 func inTheWay(observed, target host.State, w Way) (refusals []policy.Refusal) {
-	for _, p := range slices.Sorted(maps.Keys(target.Paths)) {
-		is, shall := observed.Paths[p], target.Paths[p]
-		if shall.Kind != host.Dir || is.Kind == host.Dir || is.Kind == host.Absent {
+	for p, shall := range target.Paths {
+		if shall.Kind != host.Dir {
+			continue
+		}
+		is := observed.Paths[p]
+		if is.Kind == host.Dir || is.Kind == host.Absent {
 			continue
 		}
 		_, ours := w.Old.Paths[p]
@@ -47,6 +51,12 @@ func inTheWay(observed, target host.State, w Way) (refusals []policy.Refusal) {
 			refusals = append(refusals, policy.Refusal{Field: p, Why: fmt.Sprintf("the config needs a directory here, and this node has a %s that no config made: move it away on the node, or choose another path", is.Kind)})
 		}
 	}
+	return inOrder(refusals)
+}
+
+// inOrder sorts refusals by what they are about.
+func inOrder(refusals []policy.Refusal) []policy.Refusal {
+	slices.SortFunc(refusals, func(a, b policy.Refusal) int { return strings.Compare(a.Field, b.Field) })
 	return refusals
 }
 
@@ -71,9 +81,9 @@ func renumbered(observed, target host.State) (refusals []policy.Refusal) {
 // occupied refuses to replace what was at a path before any config, where the config does not say that it shall: a new
 // machine that has the same there would not boot. What is in force already stays in force.
 func occupied(target host.State, w Way) (refusals []policy.Refusal) {
-	for _, p := range slices.Sorted(maps.Keys(w.New.Yields)) {
+	for p, yields := range w.New.Yields {
 		want, was := w.New.Paths[p], target.Paths[origPath(p)]
-		if !w.New.Yields[p] || was.Kind == host.Absent || w.Old.Yields[p] && w.Old.Paths[p].Kind == want.Kind {
+		if !yields || was.Kind == host.Absent || w.Old.Yields[p] && w.Old.Paths[p].Kind == want.Kind {
 			continue
 		}
 		_, takes := w.New.Appends[p]
@@ -82,24 +92,39 @@ func occupied(target host.State, w Way) (refusals []policy.Refusal) {
 		}
 		refusals = append(refusals, policy.Refusal{Field: p, Why: fmt.Sprintf("this node has a %s here that no config made, and the config does not say that it may be replaced, so that a new node like it would not boot: say overwrite: true, or choose another path", was.Kind)})
 	}
-	return refusals
+	return inOrder(refusals)
 }
 
 // unlinkable refuses hard links to what nothing makes and nobody has.
 func unlinkable(target host.State, to Wanted) (refusals []policy.Refusal) {
-	for _, p := range slices.Sorted(maps.Keys(to.Paths)) {
-		if e := to.Paths[p]; e.Kind == host.Hard && !slices.Contains([]host.Kind{host.File, host.Link}, target.Paths[e.Target].Kind) {
+	for p, e := range to.Paths {
+		if e.Kind == host.Hard && !slices.Contains([]host.Kind{host.File, host.Link}, target.Paths[e.Target].Kind) {
 			refusals = append(refusals, policy.Refusal{Field: "storage.links " + p, Why: fmt.Sprintf("it is a hard link to %s, which is neither a file nor a link on this node or in this config: name one that is", e.Target)})
 		}
 	}
-	return refusals
+	return inOrder(refusals)
 }
 
 // collisions refuses two names for one place: links on the machine lead both to it, and the later one would win.
 func collisions(target host.State, to Wanted) (refusals []policy.Refusal) {
+	links := map[string]string{}
+	for p, e := range target.Paths {
+		if e.Kind == host.Link {
+			links[p] = e.Target
+		}
+	}
+	places := map[string]string{} // of those that a link leads elsewhere
+	for p := range to.Paths {
+		if at := resolved(links, p); at != p {
+			places[p] = at
+		}
+	}
+	if len(places) == 0 {
+		return nil
+	}
 	named := map[string]string{}
 	for _, p := range slices.Sorted(maps.Keys(to.Paths)) {
-		at := resolved(target.Paths, p)
+		at := cmp.Or(places[p], p)
 		if other, twice := named[at]; twice {
 			refusals = append(refusals, policy.Refusal{Field: p, Why: fmt.Sprintf("a link on this node makes it the same place as %s, which the config names too: keep one of them", other)})
 		}
@@ -109,18 +134,18 @@ func collisions(target host.State, to Wanted) (refusals []policy.Refusal) {
 }
 
 // resolved follows the links in the way to a path, as far as they are known.
-func resolved(paths map[string]host.Entry, p string) string {
+func resolved(links map[string]string, p string) string {
 	for range 40 { // as many as the kernel follows
 		link := ""
 		for dir := range parents(p) {
-			if paths[dir].Kind == host.Link {
+			if _, is := links[dir]; is {
 				link = dir // the topmost counts
 			}
 		}
 		if link == "" {
 			break
 		}
-		to := paths[link].Target
+		to := links[link]
 		if !path.IsAbs(to) {
 			to = path.Join(path.Dir(link), to)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -149,8 +150,8 @@ func TestAUnitWhoseFileIsAPlainFileIsEnabledAndHasNotDrifted(t *testing.T) {
 		t.Errorf("it is %+v, %v", u, err)
 	}
 	_, way := planOn(t, m, a, a)
-	if drift := plan.Drift(observe(t, m.Host(), way.Scope()), way.Old, way.New); len(drift) > 0 {
-		t.Errorf("it has drifted: %q", drift)
+	if items := drift.Items(observe(t, m.Host(), way.Scope()), way.Old, way.New); len(items) > 0 {
+		t.Errorf("it has drifted: %v", items)
 	}
 	bring(t, m, a, ignition(t, "rendered-b", files("/etc/b")))
 	if u, err := m.Host().Units.Status(t.Context(), "a.service"); err != nil || u.Enabled {

@@ -27,64 +27,108 @@ type Scope struct {
 
 // ScopeOf is what has to be observed before Target can say anything about a way between the configs.
 func ScopeOf(configs ...Wanted) Scope {
-	paths, read := map[string]bool{host.RecordPath: true, imageMark: true}, map[string]bool{}
-	units, users, groups := map[string]bool{}, map[string]bool{}, map[string]bool{}
-	var kargs []string
-	hard := map[string][]string{}
-	for _, c := range configs {
+	s := scoper{hard: map[string][]string{}}
+	s.look(host.RecordPath, imageMark)
+	for i, c := range configs {
 		for p := range c.Appends {
-			read[p], read[origPath(p)] = true, true
+			s.read = append(s.read, p, origPath(p))
 		}
-		for _, u := range c.Users {
-			users[u.Name], read[host.AccountsPath] = true, true
-			if u.Gone {
-				continue
-			}
-			paths[u.New.Home] = true
-			for _, p := range c.Skeleton {
-				paths[path.Join(u.New.Home, p)] = true
-			}
-		}
-		for _, g := range c.Groups {
-			groups[g.Name], read[host.AccountsPath] = true, true
-		}
+		s.accounts(c)
 		for p, e := range c.Paths {
-			if path.Dir(p) == host.UnitDir && e.Kind == host.File {
-				for _, also := range host.AlsoOf(host.InstallOf(c.Contents[e.Digest])) {
-					units[also] = true
-					paths[UnitPath(also)] = true
-				}
-			}
-			if e.Kind == host.Hard {
-				hard[p], paths[e.Target] = append(hard[p], e.Target), true
-			}
-			paths[p] = true
-			paths[origPath(p)] = true
-			paths[noOrigPath(p)] = true
-			if image := pristinePath(p); image != "" {
-				paths[image], read[image] = true, true
+			s.path(c, p, e)
+			before := func(other Wanted) bool { _, known := other.Paths[p]; return known }
+			if !slices.ContainsFunc(configs[:i], before) {
+				s.around(p)
 			}
 		}
 		for u := range c.Units {
-			units[u] = true
-			paths[UnitPath(u)] = true
-			if template, _ := host.TemplateOf(u); template != "" {
-				paths[UnitPath(template)] = true
-			}
+			s.unit(u)
 		}
-		kargs = append(kargs, host.SplitArgs(c.OS.Kargs)...)
+		s.kargs = append(s.kargs, host.SplitArgs(c.OS.Kargs)...)
 	}
-	maps.Copy(paths, read)
-	for _, p := range slices.Collect(maps.Keys(paths)) {
-		for dir := range parents(p) {
-			paths[dir] = true
-		}
-	}
-	slices.Sort(kargs)
+	s.paths = append(s.paths, s.read...)
 	return Scope{
-		Hard: hard, Paths: slices.Sorted(maps.Keys(paths)), Units: slices.Sorted(maps.Keys(units)), Kargs: slices.Compact(kargs),
-		Users: slices.Sorted(maps.Keys(users)), Groups: slices.Sorted(maps.Keys(groups)), Read: slices.Sorted(maps.Keys(read)),
+		Hard: s.hard, Paths: withParents(sorted(s.paths)), Units: sorted(s.units), Kargs: sorted(s.kargs),
+		Users: sorted(s.users), Groups: sorted(s.groups), Read: sorted(s.read),
 	}
+}
+
+// scoper collects a Scope, in any order and with repetitions.
+type scoper struct {
+	paths, read, units, users, groups, kargs []string
+	hard                                     map[string][]string
+}
+
+func (s *scoper) look(paths ...string) { s.paths = append(s.paths, paths...) }
+
+func (s *scoper) unit(name string) {
+	s.units = append(s.units, name)
+	s.look(UnitPath(name))
+	if template, _ := host.TemplateOf(name); template != "" {
+		s.look(UnitPath(template))
+	}
+}
+
+func (s *scoper) accounts(c Wanted) {
+	if len(c.Users)+len(c.Groups) > 0 {
+		s.read = append(s.read, host.AccountsPath)
+	}
+	for _, u := range c.Users {
+		s.users = append(s.users, u.Name)
+		if u.Gone {
+			continue
+		}
+		s.look(u.New.Home)
+		for _, p := range c.Skeleton {
+			s.look(path.Join(u.New.Home, p))
+		}
+	}
+	for _, g := range c.Groups {
+		s.groups = append(s.groups, g.Name)
+	}
+}
+
+// path is what a config's own way to speak about a path needs.
+func (s *scoper) path(c Wanted, p string, e host.Entry) {
+	if e.Kind == host.File && ownerOf(p) != "" {
+		s.read = append(s.read, origPath(p)) // if it comes back, what it says of [Install] counts again
+		for _, also := range host.AlsoOf(host.InstallOf(c.Contents[e.Digest])) {
+			s.units = append(s.units, also)
+			s.look(UnitPath(also))
+		}
+	}
+	if e.Kind == host.Hard {
+		s.hard[p] = append(s.hard[p], e.Target)
+		s.look(e.Target)
+	}
+}
+
+// around is what every path that is managed needs.
+func (s *scoper) around(p string) {
+	s.look(p, origPath(p), noOrigPath(p))
+	if image := pristinePath(p); image != "" {
+		s.read = append(s.read, image)
+	}
+}
+
+// sorted puts texts in order, each once.
+func sorted(all []string) []string {
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// withParents adds the directories above sorted paths.
+func withParents(paths []string) []string {
+	dirs := map[string]bool{}
+	for _, p := range paths {
+		for dir := range parents(p) {
+			if dirs[dir] {
+				break
+			}
+			dirs[dir] = true
+		}
+	}
+	return sorted(slices.AppendSeq(paths, maps.Keys(dirs)))
 }
 
 // Managed filters a machine's kernel arguments down to those of the scope.
@@ -106,11 +150,11 @@ func pristinePath(p string) string {
 func origPath(p string) string   { return host.OrigDir + p + ".mcdorig" }
 func noOrigPath(p string) string { return host.NoOrigDir + p + ".mcdnoorig" }
 
-// parents yields the directories above a path, the nearest first, without the root.
+// parents yields the directories above a clean path, the nearest first, without the root.
 func parents(p string) func(func(string) bool) {
 	return func(yield func(string) bool) {
-		for dir := path.Dir(p); dir != "/" && dir != "."; dir = path.Dir(dir) {
-			if !yield(dir) {
+		for i := strings.LastIndexByte(p, '/'); i > 0; i = strings.LastIndexByte(p[:i], '/') {
+			if !yield(p[:i]) {
 				return
 			}
 		}

@@ -21,7 +21,7 @@ var undeletable = []string{
 // config on top of what is there: what a config replaces first is kept aside, and comes back when no config names it.
 // Observed must cover ScopeOf(from, to).
 func Target(observed host.State, from, to Wanted) host.State {
-	t := &target{State: observed.Clone(), seen: observed, from: from, to: to}
+	t := &target{State: room(observed, len(to.Paths)), seen: observed, from: from, to: to, units: map[string]host.Unit{}}
 	for p := range from.Paths {
 		if _, kept := to.Paths[p]; !kept {
 			t.leave(p)
@@ -48,6 +48,17 @@ func Target(observed host.State, from, to Wanted) host.State {
 	return t.State
 }
 
+// room is a copy of a state in which there is room for what so many paths add: their stamps are there as absent already,
+// their contents are not.
+func room(s host.State, paths int) host.State {
+	contents := make(map[host.Digest][]byte, len(s.Contents)+paths+1)
+	maps.Copy(contents, s.Contents)
+	s.Contents = nil
+	s = s.Clone()
+	s.Contents = contents
+	return s
+}
+
 // also lets the units that others name with Also follow these when they are enabled or disabled, unless a config speaks
 // about them itself.
 func (t *target) also() {
@@ -67,11 +78,12 @@ func (t *target) also() {
 		}
 		for _, other := range host.AlsoOf(install) {
 			said := t.to.Units[other]
-			u, seen := t.Units[other]
-			if !seen || said.Enabled != nil || said.Masked || is.Enabled && t.install(other) == "" {
+			_, seen := t.Units[other]
+			u := t.counted(other)
+			if !seen || said.Enabled != nil || said.Masked || is.Enabled && u.Install == "" {
 				continue
 			}
-			u.Enabled, u.Install = is.Enabled, t.install(other)
+			u.Enabled = is.Enabled
 			t.Units[other] = u
 			names = append(names, other)
 		}
@@ -83,42 +95,56 @@ type target struct {
 	host.State
 	seen     host.State
 	from, to Wanted
+	// files of units in both configs, by unit, and units that are counted already.
+	files map[string][]string
+	units map[string]host.Unit
 }
 
 // take makes the state have a path as the new config wants it, and keeps what somebody else had there.
 func (t *target) take(p string, want host.Entry) {
-	is, was := t.seen.Paths[p], t.original(p)
-	want = t.completed(p, want, was)
+	is, k := t.seen.Paths[p], keptOf(t.seen, p)
+	was := t.original(p, k)
+	want = t.completed(p, want, was, k)
 	t.Paths[p] = want
 	_, ours := t.from.Paths[p]
 	_, appended := t.from.Appends[p] // what was there is still in it
 	_, appends := t.to.Appends[p]
 	same := is == want && want.Kind != host.Dir && !appended && !appends
-	if ours && !appended || t.recorded(p) || same {
+	if ours && !appended || k.recorded() || same {
 		return
 	}
 	switch was.Kind {
 	case host.Absent:
 		if want.Kind != host.Absent {
-			t.Paths[noOrigPath(p)] = stamp
+			t.Paths[k.stampAt] = stamp
 		}
 	case host.File, host.Link, host.Dir:
-		t.Paths[origPath(p)] = was
+		t.Paths[k.origAt] = was
 	}
 }
 
-// recorded tells that the daemon knows what was at a path before any config.
-func (t *target) recorded(p string) bool {
-	return t.seen.Paths[origPath(p)].Kind != host.Absent || t.seen.Paths[noOrigPath(p)].Kind != host.Absent
+// kept is what the daemon knows of what was at a path before any config, and where.
+type kept struct {
+	origAt, stampAt string
+	orig, stamp     host.Entry
 }
+
+func keptOf(seen host.State, p string) kept {
+	k := kept{origAt: origPath(p), stampAt: noOrigPath(p)}
+	k.orig, k.stamp = seen.Paths[k.origAt], seen.Paths[k.stampAt]
+	return k
+}
+
+// recorded tells that it knows.
+func (k kept) recorded() bool { return k.orig.Kind != host.Absent || k.stamp.Kind != host.Absent }
 
 // original is what was at a path before any config. Where the machine was born with a file that is appended to, that is
 // what comes before the appended bytes; of other things that it was born with, it is what the image has of them, if it
 // keeps that.
-func (t *target) original(p string) host.Entry {
+func (t *target) original(p string, k kept) host.Entry {
 	is := t.seen.Paths[p]
-	if t.recorded(p) {
-		return t.seen.Paths[origPath(p)]
+	if k.recorded() {
+		return k.orig
 	}
 	if _, ours := t.from.Paths[p]; !ours {
 		return is
@@ -157,14 +183,14 @@ func imageKnows(seen host.State, p string) bool {
 
 // completed fills in what the config leaves to the machine: what a file has before the appended bytes, and the mode and
 // owner of directories and files that are there.
-func (t *target) completed(p string, want, was host.Entry) host.Entry {
+func (t *target) completed(p string, want, was host.Entry, k kept) host.Entry {
 	if tail, appended := t.to.Appends[p]; appended && was.Kind == host.File {
 		whole := slices.Concat(t.Contents[was.Digest], tail)
 		want.Digest = host.DigestOf(whole)
 		t.Contents[want.Digest] = whole
 	}
 	open, before := t.to.Open[p], Open{}
-	if is := t.seen.Paths[p]; was.Kind != want.Kind && is.Kind == want.Kind && !t.recorded(p) {
+	if is := t.seen.Paths[p]; was.Kind != want.Kind && is.Kind == want.Kind && !k.recorded() {
 		was, before = is, t.from.Open[p] // born with it: what that config left open too was there
 	} else if was.Kind == want.Kind {
 		before = Open{Mode: true, User: true, Group: true}
@@ -182,13 +208,14 @@ func (t *target) leave(p string) {
 	if slices.ContainsFunc(undeletable, func(dir string) bool { return below(p, dir) }) {
 		return
 	}
-	shall := t.original(p)
+	k := keptOf(t.seen, p)
+	shall := t.original(p, k)
 	if t.from.Paths[p].Kind == host.Dir && shall.Kind == host.Absent && t.needs(p) {
 		own, said := t.to.Parents[p]
 		switch {
 		case said:
 			shall = own
-		case t.recorded(p) || imageKnows(t.seen, p):
+		case k.recorded() || imageKnows(t.seen, p):
 			shall = host.Entry{Kind: host.Dir, Mode: 0o755}
 		default:
 			return // born with it, and perhaps it was there before
@@ -196,10 +223,11 @@ func (t *target) leave(p string) {
 	}
 	t.Paths[p] = shall
 	t.leaveKeyDirs(p)
-	for _, record := range []string{origPath(p), noOrigPath(p)} {
-		if t.seen.Paths[record].Kind != host.Absent {
-			t.Paths[record] = host.Entry{}
-		}
+	if k.orig.Kind != host.Absent {
+		t.Paths[k.origAt] = host.Entry{}
+	}
+	if k.stamp.Kind != host.Absent {
+		t.Paths[k.stampAt] = host.Entry{}
 	}
 }
 
@@ -228,9 +256,8 @@ func (t *target) needs(dir string) bool {
 // dropUnit is a unit that no config names any more: what pulls it in goes with its file. A unit that came from
 // elsewhere, to which a config only added, goes back to the machine's preset.
 func (t *target) dropUnit(name string) {
-	u, w := t.seen.Units[name], t.from.Units[name]
+	u, w := t.counted(name), t.from.Units[name]
 	own := t.Paths[UnitPath(name)].Kind != host.Absent
-	u.Install = t.install(name)
 	switch {
 	case w.HasContents && own: // the file that was there first is back; who enabled it then is not known
 	case u.Install == "":
@@ -244,9 +271,8 @@ func (t *target) dropUnit(name string) {
 // takeUnit decides whether a unit shall be enabled: as the config says; by preset where the config has just begun, or
 // has just stopped, to say, or where the unit could not be enabled before; else as it is. What cannot be enabled is not.
 func (t *target) takeUnit(name string, w WantedUnit) {
-	u := t.seen.Units[name]
+	u := t.counted(name)
 	before, known := t.from.Units[name]
-	u.Install = t.install(name)
 	byImage := u.Vendor != "" && u.Preset
 	switch {
 	case w.Masked: // the image's own links lead nowhere meanwhile; others go, for nothing could make them again
@@ -280,27 +306,6 @@ func bare(name, install string) bool {
 	return strings.Contains(name, "@.") && !strings.Contains("\n"+install, "\nDefaultInstance=")
 }
 
-// install is what the [Install] section of a unit will say, of its template for an instance.
-func (t *target) install(name string) string {
-	template, _ := host.TemplateOf(name)
-	for _, n := range []string{name, template} {
-		if n == "" {
-			continue
-		}
-		is := t.Paths[UnitPath(n)]
-		switch {
-		case is.Kind == host.Absent:
-			continue
-		case is.Kind == host.Link && is.Target == "/dev/null":
-			return ""
-		case t.to.Paths[UnitPath(n)].Kind == host.File: // brought by the unit itself or by a plain file
-			return host.InstallOf(t.to.Contents[t.to.Paths[UnitPath(n)].Digest])
-		}
-		return t.seen.Units[name].Install
-	}
-	return t.seen.Units[name].Vendor
-}
-
 // unmask takes a mask away that the new config says shall not be.
 func (t *target) unmask(name string, w WantedUnit) {
 	if is := t.seen.Paths[UnitPath(name)]; w.Unmask && !w.HasContents && is.Kind == host.Link && is.Target == "/dev/null" {
@@ -329,31 +334,51 @@ func (t *target) system() host.OS {
 
 // makeParents adds the directories that are missing above what shall be there.
 func (t *target) makeParents() {
+	there := make(map[string]bool, 64)
+	made := map[string]host.Entry{}
 	for p, e := range t.Paths {
 		if e.Kind == host.Absent {
 			continue
 		}
 		for dir := range parents(p) {
-			if is := t.Paths[dir]; is.Kind == host.Dir || is.Kind == host.Link {
-				continue
+			if there[dir] {
+				break // and so is all above it
 			}
-			made := host.Entry{Kind: host.Dir, Mode: 0o755}
-			if own, ok := t.to.Parents[dir]; ok {
-				made = own
-			} else if below(dir, host.OrigDir) {
-				made.Mode = 0o700 // a path's name may be telling, and what was there may have been secret
+			there[dir] = true
+			if is := t.Paths[dir]; is.Kind != host.Dir && is.Kind != host.Link {
+				made[dir] = directory(dir, t.to.Parents)
 			}
-			t.Paths[dir] = made
 		}
 	}
+	maps.Copy(t.Paths, made)
+}
+
+// directory is one that is made for what is in it, with an owner and mode of its own where somebody says so.
+func directory(dir string, said map[string]host.Entry) host.Entry {
+	if own, ok := said[dir]; ok {
+		return own
+	}
+	if below(dir, host.OrigDir) {
+		return host.Entry{Kind: host.Dir, Mode: 0o700} // a path's name may be telling, and what was there may have been secret
+	}
+	return host.Entry{Kind: host.Dir, Mode: 0o755}
 }
 
 // WithRecord adds the record of the config in force to a state and its contents to what is wanted.
 func WithRecord(s host.State, contents []byte) host.State {
 	s = s.Clone()
-	s.Paths[host.RecordPath] = host.Entry{Kind: host.File, Mode: 0o600, Digest: host.DigestOf(contents)}
-	s.Contents[host.DigestOf(contents)] = contents
-	t := &target{State: s}
-	t.makeParents()
+	addRecord(s, contents)
 	return s
+}
+
+// addRecord is WithRecord for a state that is nobody else's.
+func addRecord(s host.State, contents []byte) {
+	digest := host.DigestOf(contents)
+	s.Contents[digest] = contents
+	s.Paths[host.RecordPath] = host.Entry{Kind: host.File, Mode: 0o600, Digest: digest}
+	for dir := range parents(host.RecordPath) {
+		if is := s.Paths[dir]; is.Kind != host.Dir && is.Kind != host.Link {
+			s.Paths[dir] = directory(dir, nil)
+		}
+	}
 }

@@ -152,6 +152,15 @@ func (r *reader) put(at string, e host.Entry) {
 	r.w.Paths[at] = e
 }
 
+// yields notes whether a path is wanted only where nothing else is.
+func (r *reader) yields(at string, does bool) {
+	if at = path.Clean(at); does {
+		r.w.Yields[at] = true
+	} else {
+		delete(r.w.Yields, at)
+	}
+}
+
 // nesting finds files that stand where others need a directory.
 func (r *reader) nesting() {
 	for _, p := range slices.Sorted(maps.Keys(r.w.Paths)) {
@@ -168,7 +177,7 @@ func (r *reader) storage(s ign.Storage) {
 		e := host.Entry{Kind: host.Dir, Mode: modeOr(d.Mode, 0o755), Owner: r.owner("storage.directories "+d.Path, d.Node)}
 		if !isTrue(d.Overwrite) { // else a new machine makes it anew
 			r.w.Open[path.Clean(d.Path)] = openIn(d.Mode, d.Node)
-			r.w.Yields[path.Clean(d.Path)] = true
+			r.yields(d.Path, true)
 		}
 		r.put(d.Path, e)
 	}
@@ -181,7 +190,7 @@ func (r *reader) storage(s ign.Storage) {
 		if l.Target == nil {
 			continue
 		}
-		r.w.Yields[path.Clean(l.Path)] = !isTrue(l.Overwrite)
+		r.yields(l.Path, !isTrue(l.Overwrite))
 		if isTrue(l.Hard) {
 			r.put(l.Path, host.Entry{Kind: host.Hard, Target: path.Clean(path.Join("/", *l.Target))})
 			continue
@@ -206,7 +215,7 @@ func (r *reader) storageFile(f ign.File) {
 		r.problem(field, err.Error())
 		return
 	}
-	r.w.Yields[path.Clean(f.Path)] = f.Overwrite != nil && !*f.Overwrite
+	r.yields(f.Path, f.Overwrite != nil && !*f.Overwrite)
 	if f.Contents.Source == nil {
 		r.w.Open[path.Clean(f.Path)] = openIn(f.Mode, f.Node)
 		r.w.Appends[path.Clean(f.Path)] = contents

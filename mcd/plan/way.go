@@ -63,7 +63,8 @@ func (w Way) Scope() Scope { return ScopeOf(w.Old, w.New) }
 // Plan works out the steps on an observed machine; record is the content of the record of the new config. Contents has
 // all that the steps write, by digest.
 func (w Way) Plan(observed host.State, record []byte) (p Plan, contents map[host.Digest][]byte) {
-	target := WithRecord(Target(observed, w.Old, w.New), record)
+	target := Target(observed, w.Old, w.New)
+	addRecord(target, record)
 	problems := slices.Clone(w.Refusals)
 	for _, r := range slices.Concat(inTheWay(observed, target, w), cannotAppend(observed, target, w.New), occupied(target, w), unlinkable(target, w.New), collisions(target, w.New), renumbered(observed, target)) {
 		if !slices.ContainsFunc(w.Refusals, func(o policy.Refusal) bool { return o.Field == r.Field }) { // one reason is enough

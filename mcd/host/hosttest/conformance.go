@@ -126,6 +126,30 @@ var conformance = []struct {
 		p.ok(p.h.Units.Disable(p.ctx(), "a.service"))
 		p.unit("a.service", host.Unit{Install: "WantedBy=multi-user.target"})
 	}},
+	{"what a unit's drop-ins say in [Install] counts, with and without the administrator's files", func(p probe) {
+		at := "/etc/systemd/system/vendor.service.d"
+		p.ok(p.h.Files.Mkdir(at, host.Entry{Mode: 0o755}))
+		p.write(at+"/10-more.conf", 0o644, "[Install]\nWantedBy=x.target\n")
+		p.installs("vendor.service", "WantedBy=multi-user.target\nWantedBy=x.target", "WantedBy=multi-user.target")
+		p.write(at+"/20-anew.conf", 0o644, "[Install]\nWantedBy=\nRequiredBy=y.target\n")
+		p.installs("vendor.service", "RequiredBy=y.target", "WantedBy=multi-user.target")
+		p.ok(p.h.Units.Enable(p.ctx(), "vendor.service"))
+		p.ok(p.h.Units.Disable(p.ctx(), "vendor.service"))
+		for _, name := range []string{"/10-more.conf", "/20-anew.conf", ""} {
+			p.ok(p.h.Files.Remove(at + name))
+		}
+		p.unit("vendor.service", host.Unit{Install: "WantedBy=multi-user.target", Vendor: "WantedBy=multi-user.target"})
+	}},
+	{"a unit without [Install] is enabled by that of its drop-in", func(p probe) {
+		p.write("/etc/systemd/system/static.service", 0o644, "[Service]\nExecStart=/bin/a\n")
+		p.ok(p.h.Files.Mkdir("/etc/systemd/system/static.service.d", host.Entry{Mode: 0o755}))
+		p.write("/etc/systemd/system/static.service.d/10.conf", 0o644, "[Install]\nWantedBy=multi-user.target\n")
+		p.installs("static.service", "WantedBy=multi-user.target", "")
+		p.ok(p.h.Units.Enable(p.ctx(), "static.service"))
+		if u, err := p.h.Units.Status(p.ctx(), "static.service"); err != nil || !u.Enabled {
+			p.t.Errorf("it is %+v, %v", u, err)
+		}
+	}},
 	{"a unit is disabled after its file is gone", func(p probe) {
 		p.write("/etc/systemd/system/a.service", 0o644, "[Install]\nWantedBy=multi-user.target\n")
 		p.ok(p.h.Units.Enable(p.ctx(), "a.service"))

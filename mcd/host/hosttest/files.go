@@ -107,46 +107,44 @@ func (f files) Remove(p string) error {
 
 type units struct{ m *process }
 
-// file finds a unit's file, or its template's, in some directories; ok is false for none, masked for a link to /dev/null.
-func (u units) file(name string, dirs ...string) (contents []byte, ok, masked bool) {
-	template, _ := host.TemplateOf(name)
-	for _, n := range []string{name, template} {
-		for _, dir := range dirs {
-			is, found := u.m.disk.nodes[dir+"/"+n]
-			if found && is.entry.Kind == host.Link {
-				return nil, true, is.entry.Target == "/dev/null"
-			}
-			if found && n != "" {
-				return is.contents, true, false
+// sections reads a unit's files. A link masks.
+func (u units) sections(name string) (s host.Sections, found bool) {
+	s = host.Sections{}
+	for _, owner := range host.Owners(name) {
+		for _, dir := range []string{host.UnitDir, vendorDir} {
+			for p, n := range u.m.disk.nodes {
+				if own := p == dir+"/"+owner; own || path.Dir(p) == dir+"/"+owner+".d" && path.Ext(p) == ".conf" {
+					s[p], found = host.Says(n.contents), found || own
+					if own && n.entry.Kind == host.Link {
+						s[p] = host.Masked
+					}
+				}
 			}
 		}
 	}
-	return nil, false, false
+	return s, found
 }
 
 const vendorDir = "/usr/lib/systemd/system"
 
 func (u units) Status(_ context.Context, name string) (host.Unit, error) {
-	contents, _, _ := u.file(name, host.UnitDir, vendorDir)
-	vendor, _, _ := u.file(name, vendorDir)
 	var presets [][]byte
 	for _, p := range slices.SortedFunc(maps.Keys(u.m.disk.nodes), func(a, b string) int { return strings.Compare(path.Base(a), path.Base(b)) }) {
 		if slices.Contains(host.PresetDirs, path.Dir(p)) {
 			presets = append(presets, u.m.disk.nodes[p].contents)
 		}
 	}
-	return host.Unit{Enabled: u.m.disk.enabled[name], Install: host.InstallOf(contents), Vendor: host.InstallOf(vendor), Preset: host.Preset(presets, name)}, nil
+	parts, _ := u.sections(name)
+	return host.Unit{Enabled: u.m.disk.enabled[name], Preset: host.Preset(presets, name)}.Counting(name, parts), nil
 }
 
 func (u units) Enable(_ context.Context, name string) error {
-	contents, ok, masked := u.file(name, host.UnitDir, vendorDir)
+	parts, found := u.sections(name)
 	switch {
-	case !ok:
+	case !found:
 		return fmt.Errorf("unit %s: %w", name, fs.ErrNotExist)
-	case masked:
-		return fmt.Errorf("unit %s is masked", name)
-	case host.InstallOf(contents) == "":
-		return fmt.Errorf("unit %s has no [Install] section, so nothing can pull it in", name)
+	case host.Unit{}.Counting(name, parts).Install == "":
+		return fmt.Errorf("unit %s is masked, or has no [Install] section, so nothing can pull it in", name)
 	}
 	u.m.enable(name, true)
 	return nil

@@ -50,6 +50,14 @@ func (p probe) unit(name string, want host.Unit) {
 	}
 }
 
+// installs compares what counts of a unit's [Install] sections.
+func (p probe) installs(name, install, vendor string) {
+	p.t.Helper()
+	if got, err := p.h.Units.Status(p.ctx(), name); err != nil || got.Install != install || got.Vendor != vendor {
+		p.t.Errorf("of %s, %q and without the administrator's files %q counts, %v; want %q and %q", name, got.Install, got.Vendor, err, install, vendor)
+	}
+}
+
 func (p probe) kept(d host.Digest, want string) {
 	p.t.Helper()
 	if got, err := p.h.Store.Get(d); err != nil || string(got) != want {

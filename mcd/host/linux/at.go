@@ -1,6 +1,7 @@
 package linux
 
 import (
+	"errors"
 	"os"
 	"path"
 
@@ -129,8 +130,8 @@ func (a at) anew(try func() error) error {
 	return try()
 }
 
-func (a at) mkdir() error {
-	return a.change("mkdir", func() error { return unix.Mkdirat(a.dir, a.name, 0o700) })
+func (a at) mkdir(mode uint32) error {
+	return a.change("mkdir", func() error { return unix.Mkdirat(a.dir, a.name, mode) })
 }
 
 // remove takes a name away; the flag is AT_REMOVEDIR for a directory.
@@ -140,6 +141,16 @@ func (a at) remove(flag int) error {
 
 func (a at) rename(to at) error {
 	return to.change("rename", func() error { return unix.Renameat(a.dir, a.name, to.dir, to.name) })
+}
+
+// renameNew is rename where nothing is; it tells whether that was so. A file system that cannot tell is one where
+// something is.
+func renameNew(a, to at) (bool, error) {
+	err := to.change("rename", func() error { return unix.Renameat2(a.dir, a.name, to.dir, to.name, unix.RENAME_NOREPLACE) })
+	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // fill gives a new file its contents.

@@ -12,9 +12,6 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// unitDirs are where unit files live, the strongest first.
-var unitDirs = []string{host.UnitDir, "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
-
 // Enablement enables and disables units by their symlinks. They are those that systemctl makes, which test/lab/host tries
 // side by side; made here, they are written as all files are, so that a crash between two of them is undone, and they can
 // be made on a machine that does not run. What differs is meant:
@@ -41,17 +38,10 @@ type unitFile struct {
 	foreign bool
 }
 
-// install is host.InstallOf the file.
-func (f unitFile) install() string { return host.InstallOf(f.contents) }
-
-// find looks for a unit's file, or its template's, in some directories.
-func (e Enablement) find(name string, dirs ...string) (unitFile, error) {
-	names := []string{name}
-	if template, _ := host.TemplateOf(name); template != "" {
-		names = append(names, template)
-	}
-	for _, n := range names {
-		for _, dir := range dirs {
+// find looks for a unit's file, or its template's.
+func (e Enablement) find(name string) (unitFile, error) {
+	for _, n := range host.Owners(name) {
+		for _, dir := range host.UnitDirs {
 			file, err := e.at(dir+"/"+n, name)
 			if err != nil || file.path != "" {
 				return file, err
@@ -100,11 +90,7 @@ func linkedTo(at, target string) string {
 
 // Status implements host.Units.
 func (e Enablement) Status(_ context.Context, name string) (host.Unit, error) {
-	file, err := e.find(name, unitDirs...)
-	if err != nil {
-		return host.Unit{}, err
-	}
-	vendor, err := e.find(name, unitDirs[1:]...)
+	parts, err := e.sections(name)
 	if err != nil {
 		return host.Unit{}, err
 	}
@@ -113,7 +99,68 @@ func (e Enablement) Status(_ context.Context, name string) (host.Unit, error) {
 		return host.Unit{}, err
 	}
 	preset, err := e.preset(name)
-	return host.Unit{Enabled: on, Install: file.install(), Vendor: vendor.install(), Preset: preset}, err
+	return host.Unit{Enabled: on, Preset: preset}.Counting(name, parts), err
+}
+
+// install is what the unit's file and its drop-ins say.
+func (e Enablement) install(name string) (string, error) {
+	parts, err := e.sections(name)
+	return host.Unit{}.Counting(name, parts).Install, err
+}
+
+// sections reads the unit's files: of each, the administrator's and the one that counts without it. An alias has the
+// drop-ins of its unit.
+func (e Enablement) sections(name string) (host.Sections, error) {
+	s := host.Sections{}
+	file, err := e.find(name)
+	if err != nil {
+		return nil, err
+	}
+	real := host.Owners(file.name)
+	for i, owner := range host.Owners(name) {
+		below, dropins := false, map[string]bool{}
+		for _, dir := range host.UnitDirs {
+			if below {
+				break
+			}
+			is, err := e.at(dir+"/"+owner, name)
+			switch {
+			case err != nil:
+				return nil, err
+			case is.masked:
+				s[dir+"/"+owner] = host.Masked
+			case is.path != "":
+				s[dir+"/"+owner] = host.Says(is.contents)
+			}
+			below = is.path != "" && dir != host.UnitDir
+		}
+		for _, dir := range host.UnitDirs {
+			if err := e.dropins(s, dir+"/"+owner+".d", dir+"/"+real[min(i, len(real)-1)]+".d", dropins); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return s, nil
+}
+
+// dropins reads those in a directory that none in a stronger one below the administrator's hides.
+func (e Enablement) dropins(s host.Sections, as, dir string, hidden map[string]bool) error {
+	names, err := e.root.list(dir)
+	if err != nil {
+		return err
+	}
+	for _, n := range names {
+		if path.Ext(n) != ".conf" || hidden[n] {
+			continue
+		}
+		is, err := e.at(dir+"/"+n, n)
+		if err != nil {
+			return err
+		}
+		s[as+"/"+n] = host.Says(is.contents)
+		hidden[n] = path.Dir(dir) != host.UnitDir
+	}
+	return nil
 }
 
 // enabled tells whether a symlink pulls the unit in. One that has nothing but Also lines is enabled when all of those are.
@@ -122,9 +169,9 @@ func (e Enablement) enabled(name string, asked []string) (bool, error) {
 	if err != nil || len(found) > 0 {
 		return len(found) > 0, err
 	}
-	file, err := e.find(name, unitDirs...)
-	also := host.AlsoOf(file.install())
-	links, wrong := installLinks(name, file.install())
+	install, err := e.install(name)
+	also := host.AlsoOf(install)
+	links, wrong := installLinks(name, install)
 	if err != nil || len(also) == 0 || len(links) > 0 || wrong != nil || slices.Contains(asked, name) {
 		return false, err
 	}
@@ -164,13 +211,17 @@ func (e Enablement) preset(name string) (bool, error) {
 // pulledIn lists the symlinks that pull a unit in: <target>.wants/<unit> and the like, and aliases of it. A template is
 // pulled in by its default instance.
 func (e Enablement) pulledIn(name string) ([]string, error) {
-	file, err := e.find(name, unitDirs...)
+	file, err := e.find(name)
+	if err != nil {
+		return nil, err
+	}
+	install, err := e.install(name)
 	if err != nil {
 		return nil, err
 	}
 	name = file.name
 	found, err := e.linksOf(name)
-	if instance := instantiate(name, file.install()); err == nil && instance != name {
+	if instance := instantiate(name, install); err == nil && instance != name {
 		var more []string
 		more, err = e.linksOf(instance)
 		found = append(found, more...)
@@ -234,11 +285,11 @@ func (e Enablement) pulls(at, name string) (bool, error) {
 
 // Enable implements host.Units.
 func (e Enablement) Enable(_ context.Context, name string) error {
-	file, err := e.find(name, unitDirs...)
+	file, err := e.find(name)
 	if err != nil {
 		return err
 	}
-	install, err := e.wholeInstall(file)
+	install, err := e.install(name)
 	switch {
 	case err != nil:
 		return err
@@ -266,37 +317,6 @@ func (e Enablement) Enable(_ context.Context, name string) error {
 	return nil
 }
 
-// wholeInstall is the [Install] section of a unit's file and of its drop-ins, in their order.
-func (e Enablement) wholeInstall(file unitFile) (string, error) {
-	owners := []string{file.name}
-	if template, _ := host.TemplateOf(file.name); template != "" {
-		owners = append(owners, template)
-	}
-	from := map[string]string{}
-	for _, dir := range slices.Backward(unitDirs) {
-		for _, owner := range slices.Backward(owners) {
-			names, err := e.root.list(dir + "/" + owner + ".d")
-			if err != nil {
-				return "", err
-			}
-			for _, n := range names {
-				if path.Ext(n) == ".conf" {
-					from[n] = dir + "/" + owner + ".d/" + n
-				}
-			}
-		}
-	}
-	text := slices.Clone(file.contents)
-	for _, n := range sortedKeys(from) {
-		dropin, err := e.at(from[n], n)
-		if err != nil {
-			return "", err
-		}
-		text = append(append(text, '\n'), dropin.contents...)
-	}
-	return host.InstallOf(text), nil
-}
-
 // mayLink refuses a place where there is something else than a link to this unit.
 func (e Enablement) mayLink(at, file string) error {
 	is, err := e.root.Stat(at)
@@ -312,7 +332,7 @@ func (e Enablement) link(at, file string) error {
 	if err != nil {
 		return err
 	}
-	if to := linkedTo(at, is.Target); is.Kind == host.Link && (to == file || slices.Contains(unitDirs, path.Dir(to))) {
+	if to := linkedTo(at, is.Target); is.Kind == host.Link && (to == file || slices.Contains(host.UnitDirs, path.Dir(to))) {
 		return nil // relative, or to another place of unit files: systemd looks at the name alone
 	}
 	if err := e.root.mkdirs(path.Dir(at)); err != nil {

@@ -36,32 +36,38 @@ func (d *disk) write(p string, want host.Entry, contents []byte, later bool) err
 	if made, err := d.writeEmpty(p, want, contents, later); made || err != nil {
 		return err
 	}
-	return d.swap(p, later, func(tmp, to at) error {
+	return d.swap(p, later, func(tmp, to at) (placed bool, _ error) {
 		fd, err := tmp.create(want.Mode)
 		if err != nil {
-			return err
+			return false, err
 		}
 		defer unix.Close(fd) //nolint:errcheck // it is synced before anybody relies on it
 		if err := tmp.fill(fd, contents); err != nil {
-			return err
+			return false, err
 		}
 		if err := tmp.dress(fd, want); err != nil {
-			return err
+			return false, err
+		}
+		later := later && !slices.Contains(neverEmpty, p)
+		if later && d.unlabelled(p) {
+			if placed, err := renameNew(tmp, to); placed || err != nil {
+				return placed, err
+			}
 		}
 		label, err := d.labelFor(to)
 		if err != nil {
-			return err
+			return false, err
 		}
-		if err := attach(tmp, fd, label); err != nil || later && !slices.Contains(neverEmpty, p) {
-			return err
+		if err := attach(tmp, fd, label); err != nil || later {
+			return false, err
 		}
-		return tmp.sync(fd)
+		return false, tmp.sync(fd)
 	})
 }
 
 // writeEmpty makes an empty file where nothing is: it is whole at once, if the kernel gives it mode and owner.
 func (d *disk) writeEmpty(p string, want host.Entry, contents []byte, later bool) (made bool, err error) {
-	if len(contents) > 0 || !later || want.Owner != d.self || d.kept == nil || d.kept.label(p) != nil || originalOf(p) != "" {
+	if len(contents) > 0 || !later || want.Owner != d.self || !d.unlabelled(p) {
 		return false, nil
 	}
 	to, err := d.at(p)
@@ -81,7 +87,7 @@ func (d *disk) writeEmpty(p string, want host.Entry, contents []byte, later bool
 	if err := unix.Fstat(fd, &is); err != nil || !d.dressed(is, want) {
 		return false, errors.Join(pathError("stat", p, err), to.remove(0))
 	}
-	return true, d.happened(p, later)
+	return true, d.happened(to, later)
 }
 
 // dressed tells that something has owner and mode.
@@ -108,30 +114,30 @@ func (r *Root) Link(p string, want host.Entry) error {
 	if want.Kind == host.Hard {
 		return r.hardLink(p, want.Target)
 	}
-	return r.swap(p, r.batching, func(tmp, _ at) error {
+	return r.swap(p, r.batching, func(tmp, _ at) (placed bool, _ error) {
 		if err := tmp.link(want.Target); err != nil || !r.privileged {
-			return err
+			return false, err
 		}
-		return tmp.change("chown", func() error {
+		return false, tmp.change("chown", func() error {
 			return unix.Fchownat(tmp.dir, tmp.name, want.Owner.UID, want.Owner.GID, unix.AT_SYMLINK_NOFOLLOW)
 		})
 	})
 }
 
-// swap makes something under a temporary name, then puts it in place.
-func (d *disk) swap(p string, later bool, create func(tmp, to at) error) error {
+// swap makes something under a temporary name, then puts it in place, unless that is done already.
+func (d *disk) swap(p string, later bool, create func(tmp, to at) (placed bool, _ error)) error {
 	to, err := d.at(p)
 	if err != nil {
 		return err
 	}
 	defer to.close()
 	tmp := to.beside(temporary(to.name))
-	err = create(tmp, to)
-	if err == nil {
+	placed, err := create(tmp, to)
+	if err == nil && !placed {
 		err = tmp.rename(to)
 	}
 	if err == nil {
-		return d.happened(p, later)
+		return d.happened(to, later)
 	}
 	if left := tmp.remove(0); left != nil && !gone(left) {
 		return errors.Join(err, left)
@@ -139,13 +145,14 @@ func (d *disk) swap(p string, later bool, create func(tmp, to at) error) error {
 	return err
 }
 
-// happened makes a change of a directory durable, now or with the next Flush.
-func (d *disk) happened(p string, later bool) error {
+// happened makes a change of a name in its directory durable, now or with the next Flush.
+func (d *disk) happened(a at, later bool) error {
 	if later {
-		d.changed.add(p)
+		d.changed.add(a.path)
 		return nil
 	}
-	return syncDir(d.tree, path.Dir(p))
+	a.name, a.path = ".", path.Dir(a.path)
+	return opened(a, func(a at, fd int) error { return a.sync(fd) })
 }
 
 // Mkdir implements host.Files.
@@ -155,7 +162,11 @@ func (r *Root) Mkdir(p string, want host.Entry) error {
 		return err
 	}
 	defer a.close()
-	if err := a.mkdir(); err != nil && !errors.Is(err, fs.ErrExist) {
+	mode := uint32(0o700)
+	if want.Owner == r.self && want.Mode&0o005 == 0o005 { // as for files: what others may see in the end, they may see now
+		mode = want.Mode & 0o777
+	}
+	if err := a.mkdir(mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	fd, err := a.open(unix.O_RDONLY | unix.O_DIRECTORY)
@@ -163,7 +174,7 @@ func (r *Root) Mkdir(p string, want host.Entry) error {
 		if err := a.change("chmod", func() error { return unix.Fchmodat(a.dir, a.name, want.Mode&0o7777, unix.AT_SYMLINK_NOFOLLOW) }); err != nil {
 			return err
 		}
-		return r.happened(p, r.batching)
+		return r.happened(a, r.batching)
 	}
 	if err != nil {
 		return err
@@ -177,7 +188,7 @@ func (r *Root) Mkdir(p string, want host.Entry) error {
 			return err
 		}
 	}
-	return r.happened(p, r.batching)
+	return r.happened(a, r.batching)
 }
 
 // Remove implements host.Files.
@@ -198,7 +209,7 @@ func (d *disk) remove(p string, later bool) error {
 	}
 	switch {
 	case err == nil:
-		return d.happened(p, later)
+		return d.happened(a, later)
 	case gone(err):
 		return nil
 	case errors.Is(err, syscall.ENOTEMPTY):

@@ -113,13 +113,20 @@ func quickly() bool {
 		return false
 	}
 	text, err := os.ReadFile("/proc/meminfo")
-	waits := 0
-	for line := range bytes.Lines(text) {
-		if f := strings.Fields(string(line)); len(f) > 1 && (f[0] == "Dirty:" || f[0] == "Writeback:") {
-			waits += number(f[1]) << 10
-		}
+	return err == nil && kilobytes(text, "\nDirty:")+kilobytes(text, "\nWriteback:") <= quick>>10
+}
+
+// kilobytes reads a line of /proc/meminfo; one that is missing is 0.
+func kilobytes(text []byte, name string) int {
+	_, rest, found := bytes.Cut(text, []byte(name))
+	if !found {
+		return 0
 	}
-	return err == nil && waits <= quick
+	line, _, _ := bytes.Cut(rest, []byte("\n"))
+	if f := strings.Fields(string(line)); len(f) > 0 {
+		return number(f[0])
+	}
+	return 0
 }
 
 // number reads one; what is none is too large.
@@ -140,15 +147,20 @@ func syncWhole(t *tree, dirs []string) (enough bool, _ error) {
 	enough = true
 	done := map[uint64]bool{}
 	for _, p := range dirs {
-		err := t.eachIn(p, func(a at, fd int) error {
+		err := within(t, p, func(a at) error {
 			var is unix.Stat_t
-			var of unix.Statfs_t
-			if err := errors.Join(unix.Fstat(fd, &is), unix.Fstatfs(fd, &of)); err != nil || done[is.Dev] {
+			if err := unix.Fstat(a.dir, &is); err != nil || done[is.Dev] {
 				return pathError("stat", p, err)
 			}
 			done[is.Dev] = true
-			enough = enough && slices.Contains(wholes, of.Type)
-			return a.change("syncfs", func() error { return unix.Syncfs(fd) })
+			return opened(a, func(a at, fd int) error {
+				var of unix.Statfs_t
+				if err := unix.Fstatfs(fd, &of); err != nil {
+					return pathError("stat", p, err)
+				}
+				enough = enough && slices.Contains(wholes, of.Type)
+				return a.change("syncfs", func() error { return unix.Syncfs(fd) })
+			})
 		})
 		if err != nil {
 			return false, err
@@ -159,6 +171,11 @@ func syncWhole(t *tree, dirs []string) (enough bool, _ error) {
 
 // eachIn opens a directory, if it is there; links are followed.
 func (t *tree) eachIn(dir string, do func(a at, fd int) error) error {
+	return within(t, dir, func(a at) error { return opened(a, do) })
+}
+
+// within is a directory itself as a place, if it is there; links are followed.
+func within(t *tree, dir string, do func(a at) error) error {
 	a, err := t.at(path.Join(dir, "x"))
 	if gone(err) {
 		return nil
@@ -168,6 +185,11 @@ func (t *tree) eachIn(dir string, do func(a at, fd int) error) error {
 	}
 	defer a.close()
 	a.name, a.path = ".", dir
+	return do(a)
+}
+
+// opened opens a directory.
+func opened(a at, do func(a at, fd int) error) error {
 	fd, err := a.open(unix.O_RDONLY | unix.O_DIRECTORY)
 	if err != nil {
 		return err

@@ -14,8 +14,8 @@ func (r *Root) hardLink(p, target string) error {
 	if same, err := r.Same(p, target); err != nil || same {
 		return err // a rename among the names of one file does nothing, and would leave the temporary one
 	}
-	return r.swap(p, r.batching, func(tmp, _ at) error {
-		return tmp.anew(func() error {
+	return r.swap(p, r.batching, func(tmp, _ at) (placed bool, _ error) {
+		return false, tmp.anew(func() error {
 			return tmp.change("link", func() error { return unix.Linkat(from.dir, from.name, tmp.dir, tmp.name, 0) })
 		})
 	})

@@ -82,7 +82,7 @@ const journalPath = host.StateDir + "/journal.json"
 
 // Load implements host.Journal.
 func (j Journal) Load() (*host.Record, error) {
-	text, err := j.root.Read(journalPath)
+	text, err := readOwn(j.root.tree, journalPath)
 	if gone(err) {
 		return nil, nil
 	}

@@ -114,6 +114,11 @@ func (d *disk) labelFor(a at) (label, error) {
 	return nil, nil
 }
 
+// unlabelled tells that a new file gets nothing but what the kernel gives it, unless there is one that it replaces.
+func (d *disk) unlabelled(p string) bool {
+	return d.kept != nil && !d.kept.looked[p] && d.kept.label(p) == nil && originalOf(p) == ""
+}
+
 // originalOf is the path whose original is kept at a path; "" where it is none.
 func originalOf(p string) string {
 	if was, ok := strings.CutPrefix(p, host.OrigDir+"/"); ok {

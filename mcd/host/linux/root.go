@@ -35,6 +35,8 @@ type tree struct {
 	// privileged: owners can be set. self is who owns what is made.
 	privileged bool
 	self       host.Owner
+	// most is how many bytes a file may have whose contents are looked at.
+	most int64
 	// trap is called before every system call that changes something; see Trap.
 	trap func(call, path string) error
 }
@@ -61,7 +63,7 @@ func OpenRoot(dir string) (*Root, error) {
 		root.Close() //nolint:errcheck,gosec // the first error is the one to tell
 		return nil, fmt.Errorf("opening the machine's root: %w", &fs.PathError{Op: "open", Path: dir, Err: err})
 	}
-	r := &Root{disk: &disk{tree: &tree{dir: fd, root: root, privileged: os.Geteuid() == 0}}}
+	r := &Root{disk: &disk{tree: &tree{dir: fd, root: root, privileged: os.Geteuid() == 0, most: most}}}
 	if r.privileged {
 		r.self = host.Owner{UID: os.Geteuid(), GID: os.Getegid()}
 	}
@@ -176,43 +178,6 @@ func relative(p string) string {
 // gone tells errors that mean: nothing is there. A file in the way to a path means that as well.
 func gone(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) }
 
-// Stat implements host.Files.
-func (r *Root) Stat(p string) (host.Entry, error) {
-	fd, err := r.open(p, unix.O_PATH)
-	if gone(err) {
-		return host.Entry{}, nil
-	}
-	if err != nil {
-		return host.Entry{}, err
-	}
-	defer unix.Close(fd) //nolint:errcheck // only looked at
-	var is unix.Stat_t
-	if err := unix.Fstat(fd, &is); err != nil {
-		return host.Entry{}, pathError("stat", p, err)
-	}
-	e := r.entry(is)
-	switch e.Kind {
-	case host.File:
-		contents, is, err := r.read(p)
-		if gone(err) {
-			return host.Entry{}, nil
-		}
-		if err != nil {
-			return host.Entry{}, err
-		}
-		e = r.entry(is)
-		e.Digest = host.DigestOf(contents)
-	case host.Link:
-		to := make([]byte, unix.PathMax)
-		n, err := unix.Readlinkat(fd, "", to)
-		if err != nil {
-			return host.Entry{}, pathError("readlink", p, err)
-		}
-		e.Target = string(to[:n])
-	}
-	return e, nil
-}
-
 // entry is what the kernel says of something, without its contents or target.
 func (t *tree) entry(is unix.Stat_t) host.Entry {
 	e := host.Entry{Kind: host.Other, Mode: is.Mode & 0o7777}
@@ -229,68 +194,3 @@ func (t *tree) entry(is unix.Stat_t) host.Entry {
 	}
 	return e
 }
-
-// Read implements host.Files.
-func (r *Root) Read(p string) ([]byte, error) {
-	contents, _, err := r.read(p)
-	return contents, err
-}
-
-// read reads a regular file, and tells what it is.
-func (t *tree) read(p string) (contents []byte, is unix.Stat_t, err error) {
-	err = t.reading(p, func(fd int) error {
-		contents, is, err = readAll(fd, p)
-		return err
-	})
-	return contents, is, err
-}
-
-// readLabelled reads a regular file with what is attached to it.
-func (t *tree) readLabelled(p string) (contents []byte, l label, err error) {
-	err = t.reading(p, func(fd int) error {
-		if contents, _, err = readAll(fd, p); err == nil {
-			l, err = t.labelAt(fd, p)
-		}
-		return err
-	})
-	return contents, l, err
-}
-
-// reading opens what may be a regular file.
-func (t *tree) reading(p string, do func(fd int) error) error {
-	fd, err := t.open(p, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
-	if errors.Is(err, syscall.ELOOP) {
-		return notRegular(p)
-	}
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd) //nolint:errcheck // only read
-	return do(fd)
-}
-
-func readAll(fd int, p string) ([]byte, unix.Stat_t, error) {
-	var is unix.Stat_t
-	if err := unix.Fstat(fd, &is); err != nil {
-		return nil, is, pathError("stat", p, err)
-	}
-	if is.Mode&unix.S_IFMT != unix.S_IFREG {
-		return nil, is, notRegular(p)
-	}
-	contents := make([]byte, is.Size+1) // one more, to see the end at once
-	for have := 0; ; {
-		n, err := again(func() (int, error) { return unix.Read(fd, contents[have:]) })
-		if err != nil {
-			return nil, is, pathError("read", p, err)
-		}
-		have += n
-		if n == 0 || is.Size > 0 && have == int(is.Size) {
-			return contents[:have:have], is, nil
-		}
-		if have == len(contents) { // it grew, or its size is not known before
-			contents = append(contents, make([]byte, max(512, have))...)
-		}
-	}
-}
-
-func notRegular(p string) error { return fmt.Errorf("%s is not a regular file", p) }

@@ -143,7 +143,7 @@ func (u SimulatedUnits) Restart(_ context.Context, name string) error { return u
 
 // act says it. A service without a unit file is said too: a simulated host has no packages, so most are not there.
 func (u SimulatedUnits) act(verb, name string) error {
-	file, err := u.find(name, unitDirs...)
+	file, err := u.find(name)
 	if err != nil {
 		return err
 	}

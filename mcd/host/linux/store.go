@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"slices"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
@@ -41,11 +40,12 @@ type packed struct {
 // Keep implements host.Store.
 func (s Store) Keep(old []host.Old) error {
 	p := &pack{Labels: map[string]label{}, looked: map[string]bool{}}
-	var blob bytes.Buffer
+	var parts [][]byte
+	size := 0
 	known := map[host.Digest]bool{"": true, host.DigestOf(nil): true}
 	for _, o := range old {
 		if o.Path != "" {
-			contents, l, err := s.root.readLabelled(o.Path)
+			contents, l, err := s.root.readLabelled(o.Path, s.root.most, true)
 			if err != nil {
 				return err
 			}
@@ -60,7 +60,7 @@ func (s Store) Keep(old []host.Old) error {
 		if !known[o.Digest] {
 			known[o.Digest] = true
 			p.Contents = append(p.Contents, packed{o.Digest, len(o.Contents)})
-			blob.Write(o.Contents)
+			parts, size = append(parts, o.Contents), size+len(o.Contents)
 		}
 	}
 	if err := s.Sweep(); err != nil {
@@ -74,7 +74,10 @@ func (s Store) Keep(old []host.Old) error {
 		if err := stateDir(s.root); err != nil {
 			return err
 		}
-		whole := slices.Concat(index, []byte("\n"), blob.Bytes())
+		whole := append(append(make([]byte, 0, len(index)+1+size), index...), '\n')
+		for _, part := range parts {
+			whole = append(whole, part...)
+		}
 		if err := s.root.write(storePath, privateFile, whole, true); err != nil { // the journal is in the same directory
 			return err
 		}
@@ -125,7 +128,7 @@ func (d *disk) packed() (*pack, error) {
 	if d.kept != nil {
 		return d.kept, nil
 	}
-	text, _, err := d.read(storePath)
+	text, err := readOwn(d.tree, storePath)
 	if err != nil && !gone(err) {
 		return nil, fmt.Errorf("reading what the update replaced: %w", err)
 	}

@@ -40,15 +40,21 @@ func rooted(t *testing.T) (*Root, string) {
 	return root, dir
 }
 
-func TestTheRealToolsConform(t *testing.T) {
+// needsTools skips what only root can do, and fails where root lacks the tools for it.
+func needsTools(t *testing.T) {
+	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("useradd --root needs to be root")
 	}
-	for _, tool := range []string{"useradd", "usermod", "userdel", "groupadd", "groupdel", "chpasswd"} {
+	for _, tool := range []string{"useradd", "usermod", "userdel", "groupadd", "groupmod", "groupdel", "chpasswd"} {
 		if _, err := exec.LookPath("/usr/sbin/" + tool); err != nil {
-			t.Skip(err)
+			t.Fatalf("%v: install the package passwd (Debian, Ubuntu) or shadow-utils (Fedora)", err)
 		}
 	}
+}
+
+func TestTheRealToolsConform(t *testing.T) {
+	needsTools(t)
 	hosttest.AccountConformance(t, func(t *testing.T) host.Host {
 		root, dir := rooted(t)
 		return host.Host{Files: root, Passwd: newShadowUtils(root, dir)}
@@ -129,9 +135,7 @@ func TestAToolThatIsMissingOrFailsIsToldWithoutSecrets(t *testing.T) {
 }
 
 func TestAUserOfWhomHalfWasDoneIsFinishedOrTakenBack(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("useradd --root needs to be root")
-	}
+	needsTools(t)
 	want := host.User{There: true, UID: 1500, GID: 10, Home: "/home/alice", Shell: "/bin/sh", Groups: "core", Password: host.DigestOf([]byte("$6$a"))}
 	for _, end := range []host.User{want, {}} {
 		root, dir := rooted(t)
