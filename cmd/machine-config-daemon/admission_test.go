@@ -19,13 +19,14 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
-	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/agent/kube"
 )
 
 // daemonRights is what a daemon with a service account of its own needs beside what nodes have.
 const daemonRights = `{"apiVersion": "v1", "kind": "List", "items": [
   {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": {"name": "test-daemon"}, "rules": [
-    {"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["get", "list", "watch", "patch", "create"]}]},
+    {"apiGroups": [""], "resources": ["nodes", "nodes/status"], "verbs": ["get", "list", "watch", "patch", "create"]},
+    {"apiGroups": ["machineconfiguration.openshift.io"], "resources": ["machineconfignodes", "machineconfignodes/status"], "verbs": ["get", "patch", "create", "delete"]}]},
   {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding", "metadata": {"name": "test-daemon"},
    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "test-daemon"},
    "subjects": [{"kind": "User", "name": "system:serviceaccount:bunsen-system:machine-config-daemon", "apiGroup": "rbac.authorization.k8s.io"}]}]}`
@@ -78,6 +79,7 @@ func TestOnARealAPIServer(t *testing.T) {
 	p := controlPlane(t)
 	t.Run("what a node may write", func(t *testing.T) { whatANodeMayWrite(t, p) })
 	t.Run("what a node may read", func(t *testing.T) { whatANodeMayRead(t, p) })
+	t.Run("what a node shows", func(t *testing.T) { whatANodeShows(t, p) })
 	t.Run("the DaemonSet is taken", func(t *testing.T) {
 		p.kubectl(t, "", "apply", "--dry-run=server", "--validate=strict", "-k", filepath.Join("..", "..", "config", "daemon"))
 	})
@@ -152,17 +154,17 @@ func whatANodeMayRead(t *testing.T, p plane) {
 	p.kubectl(t, daemonReads, "create", "-f", "-")
 	config := rest.CopyConfig(p.admin)
 	config.Impersonate = daemonAs["the node"]
-	kube, err := agent.NewKube(config, "worker-0")
+	cluster, err := kube.New(config, "worker-0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := kube.Config(t.Context(), "rendered-infra-1"); err != nil {
+	if _, err := cluster.Config(t.Context(), "rendered-infra-1"); err != nil {
 		t.Errorf("reading its config: %v", err)
 	}
-	if _, err := kube.Rules(t.Context()); err != nil {
+	if _, err := cluster.Rules(t.Context()); err != nil {
 		t.Errorf("reading the disruption policy: %v", err)
 	}
-	rules, err := kube.DriftRules(t.Context(), "infra")
+	rules, err := cluster.DriftRules(t.Context(), "infra")
 	if err != nil || len(rules.Rules) != 1 {
 		t.Errorf("reading the policy on drift of a pool that is chosen by its labels: %v, %v", rules, err)
 	}

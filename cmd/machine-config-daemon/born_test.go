@@ -13,6 +13,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/agent/kube"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
@@ -71,8 +72,8 @@ func aBornMachineJoins(t *testing.T, p plane) {
 
 	config := rest.CopyConfig(p.admin)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:worker-9", Groups: []string{"system:nodes", "system:authenticated"}}
-	cluster := agent.NewLater("worker-9", func() (*rest.Config, error) { return config, nil })
-	a := agent.New(agent.Config{Node: "worker-9", Cluster: cluster, Host: m.Host(), Log: log, Events: agent.NewRecorder(t.Context(), cluster, log)})
+	cluster := kube.NewLater("worker-9", func() (*rest.Config, error) { return config, nil })
+	a := agent.New(agent.Config{Node: "worker-9", Cluster: cluster, Host: m.Host(), Log: log, Events: kube.NewRecorder(t.Context(), cluster, log)})
 	if _, err := a.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host/linux"
 	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 	"github.com/bunsen-os/bunsen/policy"
 )
 
@@ -31,10 +32,10 @@ type oneNode struct {
 	changed     chan struct{}
 }
 
-func (c *oneNode) Assignment(context.Context) (agent.Assignment, error) {
+func (c *oneNode) Assignment(context.Context) (protocol.Assignment, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return agent.AssignmentOf(c.annotations), nil
+	return protocol.AssignmentOf(c.annotations), nil
 }
 
 func (c *oneNode) Report(_ context.Context, annotations map[string]string) error {

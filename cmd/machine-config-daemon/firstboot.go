@@ -28,8 +28,8 @@ the running machine has them already, the file is removed, and the kubelet may s
 is renamed to ` + once.BackupSuffix + `, and the machine reboots into them; the next firstboot confirms what booted.
 
 What fails is tried again, each minute for ever, so that a machine never joins its cluster as something else than its
-pool's config says. An OS that was staged and did not boot costs a reboot each time, so the pause before the next one grows
-up to an hour, also over reboots. It is meant to be run by machine-config-daemon-firstboot.service.
+pool's config says. An OS that was staged and did not boot costs a reboot each time, and so does one whose staging takes the
+machine down, so the pause before the next one grows up to an hour, also over reboots. It is meant to be run by machine-config-daemon-firstboot.service.
 
 Exit codes: 0 the machine's OS is as its config says, or it is rebooting; 1 failed (with --retry 0), or told to stop.`,
 		Example: `  machine-config-daemon firstboot
@@ -57,12 +57,12 @@ func firstBoot(ctx context.Context, retry time.Duration, log *slog.Logger) error
 
 func untilFirstBooted(ctx context.Context, h host.Host, retry time.Duration, log *slog.Logger) error {
 	runner := apply.Runner{Host: h, Tell: func(s host.Step, undone bool) { log.Info("step", "step", s.String(), "undone", undone) }}
-	rest := func(ctx context.Context, reboots int) error {
+	rest := func(ctx context.Context, tries int) error {
 		if retry <= 0 {
 			return nil
 		}
-		pause := min(retry<<min(reboots, 12), max(retry, longestRest))
-		log.Error("the machine came up without what was staged: pausing before it reboots again", "reboots", reboots, "in", pause)
+		pause := min(retry<<min(tries, 12), max(retry, longestRest))
+		log.Error("what was staged did not come up, or staging it took the machine down: pausing before the next try", "tries", tries, "in", pause)
 		return sleep(ctx, pause)
 	}
 	for {
@@ -93,7 +93,7 @@ func untilFirstBooted(ctx context.Context, h host.Host, retry time.Duration, log
 	}
 }
 
-// longestRest before a reboot that is like others which brought nothing.
+// longestRest before a try that is like others which brought nothing.
 const longestRest = time.Hour
 
 // sleep lets time pass; the error is the context's.

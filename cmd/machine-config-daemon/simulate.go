@@ -9,33 +9,43 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
 
 	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/agent/kube"
 	"github.com/bunsen-os/bunsen/mcd/host/linux"
 	"github.com/bunsen-os/bunsen/mcd/simulate"
 )
 
 func newSimulate() *cobra.Command {
 	var o options
-	var downtime time.Duration
+	var s simulation
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Be a simulated host: real files below a directory, a Node that is kept Ready",
 		Long: `simulate runs the daemon on a directory. Files, unit files and the symlinks that enable units are real, below --root.
 What would need a machine is printed instead: reloads, restarts and reboots. The Node object is kept Ready as a kubelet
-would, and pods bound to it count as running.`,
+would, and pods bound to it count as running. With --no-kubelet, somebody else does that, as a real kubelet without
+containers.`,
 		Example: `  machine-config-daemon simulate --node-name worker-0 --kubeconfig worker-0.kubeconfig --root ./hosts/worker-0`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.root == "" {
 				return &usageError{errors.New("--root is missing: name the directory that is the simulated host's disk")}
 			}
-			return simulateHost(cmd.Context(), o, downtime)
+			return simulateHost(cmd.Context(), o, s)
 		},
 	}
 	o.add(cmd, "directory that is the host's disk; made when missing", "")
-	cmd.Flags().DurationVar(&downtime, "reboot-time", time.Second, "how long a simulated reboot takes")
+	cmd.Flags().DurationVar(&s.downtime, "reboot-time", time.Second, "how long a simulated reboot takes")
+	cmd.Flags().BoolVar(&s.noKubelet, "no-kubelet", false, "a kubelet of its own keeps the Node and runs its pods")
 	return cmd
+}
+
+// simulation is how a host is simulated.
+type simulation struct {
+	downtime  time.Duration
+	noKubelet bool
 }
 
 func noArgs(_ *cobra.Command, args []string) error {
@@ -46,7 +56,7 @@ func noArgs(_ *cobra.Command, args []string) error {
 }
 
 // simulateHost runs one boot of the host after the other.
-func simulateHost(ctx context.Context, o options, downtime time.Duration) error {
+func simulateHost(ctx context.Context, o options, s simulation) error {
 	log := o.logger()
 	config, err := o.connect()
 	if err != nil {
@@ -63,30 +73,31 @@ func simulateHost(ctx context.Context, o options, downtime time.Duration) error 
 	if err := root.Lock(); err != nil {
 		return err
 	}
-	kube, err := agent.NewKube(config, o.node)
-	if err != nil {
-		return err
+	cluster := kube.NewLater(o.node, func() (*rest.Config, error) { return config, nil })
+	setReady := func(context.Context, bool) {}
+	if !s.noKubelet {
+		kubelet, err := simulate.New(config, simulate.Config{Node: o.node, BootID: h.Power.BootID, Log: log})
+		if err != nil {
+			return err
+		}
+		go kubelet.Run(ctx)
+		setReady = kubelet.SetReady
 	}
-	kubelet, err := simulate.New(config, simulate.Config{Node: o.node, BootID: h.Power.BootID, Log: log})
-	if err != nil {
-		return err
-	}
-	go kubelet.Run(ctx)
-	changed := kube.Watch(ctx, log)
+	changed, board := cluster.Watch(ctx, log), kube.NewBoard(ctx, cluster, log)
 	for {
-		err := agent.New(agent.Config{Node: o.node, Cluster: kube, Host: h, Log: log}).Run(ctx, changed)
+		err := agent.New(agent.Config{Node: o.node, Cluster: cluster, Host: h, Log: log, Board: board}).Run(ctx, changed)
 		if !errors.Is(err, agent.ErrRebooting) {
 			return err
 		}
-		if !reboot(ctx, log.With("node", o.node), kubelet, downtime) {
+		if !reboot(ctx, log.With("node", o.node), setReady, s.downtime) {
 			return nil
 		}
 	}
 }
 
 // reboot is the time between two boots; false when the process ends meanwhile.
-func reboot(ctx context.Context, log *slog.Logger, kubelet *simulate.Kubelet, downtime time.Duration) bool {
-	kubelet.SetReady(ctx, false)
+func reboot(ctx context.Context, log *slog.Logger, setReady func(context.Context, bool), downtime time.Duration) bool {
+	setReady(ctx, false)
 	timer := time.NewTimer(downtime)
 	defer timer.Stop()
 	select {
@@ -94,7 +105,7 @@ func reboot(ctx context.Context, log *slog.Logger, kubelet *simulate.Kubelet, do
 		return false
 	case <-timer.C:
 	}
-	kubelet.SetReady(ctx, true)
+	setReady(ctx, true)
 	log.Info("simulated: booted")
 	return true
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/agent/kube"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/linux"
 )
@@ -67,13 +68,13 @@ func (c *checks) add(cmd *cobra.Command) {
 }
 
 // health is the gate on a machine; nil for none.
-func (c *checks) health(h host.Host, cluster *agent.Later) *agent.Health {
+func (c *checks) health(h host.Host, cluster *kube.Later) *agent.Health {
 	if c.off {
 		return nil
 	}
 	health := &agent.Health{API: cluster.Heard, AfterReboot: c.afterReboot, AfterActions: c.afterAct, Settle: c.settle}
 	if c.kubelet {
-		health.Kubelet = agent.KubeletAt(c.endpoint)
+		health.Kubelet = kube.KubeletAt(c.endpoint)
 	}
 	if units, can := h.Units.(agent.Units); can {
 		health.Units = units
@@ -110,10 +111,10 @@ func startHost(ctx context.Context, o options, c checks) error {
 		return err
 	}
 	// The kubeconfig may be missing or broken, by the very config that is to be judged: that is no reason not to start.
-	cluster := agent.NewLater(o.node, o.connect)
+	cluster := kube.NewLater(o.node, o.connect)
 	config := agent.Config{
 		Node: o.node, Cluster: cluster, Host: h, Log: log, Health: c.health(h, cluster),
-		Events: agent.NewRecorder(ctx, cluster, log), Metrics: set,
+		Events: kube.NewRecorder(ctx, cluster, log), Metrics: set, Board: kube.NewBoard(ctx, cluster, log),
 	}
 	if root, can := h.Files.(*linux.Root); can {
 		if watcher, err := linux.NewWatcher(root); err != nil {

@@ -7,6 +7,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/progress"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 )
 
 // aftermath is what comes of an update that a crash, a reboot or the end of the process cut in two.
@@ -19,19 +21,20 @@ func (a aftermath) settle(ctx context.Context) error {
 	case err != nil:
 		return err
 	case end.End == apply.Rebooting:
-		a.phase = Rebooting
+		a.at.Phase = progress.Rebooting
 		return a.down(ctx, end)
 	case end.End == apply.Unjudged:
 		return unjudged(ctx, end)
 	case end.End == apply.New:
-		if a.phase != Checking {
-			a.phase = Rebooting // or a crash at the very end; either way it is confirmed now
+		if a.at.Phase != progress.Checking {
+			a.at.Phase = progress.Rebooting // or a crash at the very end; either way it is confirmed now
 		}
 		a.Log.Info("the new config is in force", "config", end.To)
 		a.met(end.To, nil)
 	case end.End == apply.Old:
 		a.wentBack(end)
 	case end.End == apply.Between:
+		a.at.Planned = true
 		return between(end)
 	}
 	return nil
@@ -46,10 +49,11 @@ func (a aftermath) down(ctx context.Context, end apply.Applied) error {
 		return ErrRebooting
 	}
 	why := end.Why.Error()
-	if v, err := a.memory.verdict(); err == nil && v != nil && v.Config == end.To {
+	if v, err := a.memory.verdict(); err == nil && v.stands() && v.Config == end.To {
 		why = v.Why
 	}
-	a.event(EventReboot, "rebooting to go back to %s", orNothing(end.From))
+	sign{a.Agent}.returns(end, why)
+	a.event(protocol.EventReboot, "rebooting to go back to %s", orNothing(end.From))
 	if err := a.report(ctx, v1alpha1.StateDegraded, why); err != nil {
 		a.Log.Warn("telling that it goes back", "err", err)
 	}
@@ -60,9 +64,9 @@ func (a aftermath) down(ctx context.Context, end apply.Applied) error {
 func (a aftermath) wentBack(end apply.Applied) {
 	a.Log.Warn("went back", "config", end.From, "from", end.To, "why", end.Why)
 	a.met(end.To, end.Why)
-	reason := EventWentBack
+	reason := protocol.EventWentBack
 	if v, err := a.memory.verdict(); err == nil && v.stands() && v.Config == end.To {
-		reason = EventRejected
+		reason = protocol.EventRejected
 	}
 	a.event(reason, "back in %s from %s: %v", orNothing(end.From), end.To, end.Why)
 }

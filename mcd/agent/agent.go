@@ -11,6 +11,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/progress"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 )
 
 // How patient the agent is.
@@ -45,9 +47,10 @@ type Config struct {
 	Health *Health
 	// Drift watches what configs put on the machine.
 	Drift Watcher
-	// Events and Metrics are told what happens.
+	// Events and Metrics are told what happens, and Board where the agent is.
 	Events  Events
 	Metrics Metrics
+	Board   Board
 }
 
 // Agent serves one node. It is not safe for use by several goroutines.
@@ -56,15 +59,16 @@ type Agent struct {
 	memory memory
 	gate   *gate
 	runner apply.Runner
-	phase  Phase
+	// at is where the agent is; but for the phase, each pass finds it out anew.
+	at progress.Place
 	// failed is the config whose steps were tried last and did not work, "" when there is none: the node stays Degraded
 	// while it is tried again.
 	failed string
 	// asked is what somebody else is waited for, and since when.
 	asked waiting
-	// silence of the API server; read tells that it told about the Node in this pass.
+	// silence of the API server; told is what it told about the Node in this pass, nil for nothing.
 	silence silence
-	read    bool
+	told    *protocol.Assignment
 	// calm is kept where the machine is disturbed all the time.
 	calm calm
 	// begun: the first look at the machine was taken; seen: it was found to be in its config since.
@@ -74,17 +78,19 @@ type Agent struct {
 // New makes an agent. Nothing happens before Run or Sync.
 func New(c Config) *Agent {
 	c.Log = c.Log.With("node", c.Node)
-	a := &Agent{Config: c, phase: Idle, memory: memory{c.Host}}
+	a := &Agent{Config: c, at: progress.Place{Phase: progress.Idle}, memory: memory{c.Host}}
 	a.gate = &gate{Config: c, memory: a.memory, stop: context.Background()}
 	judge := func(ctx context.Context, rec host.Record) error {
-		if a.phase == Idle {
-			a.phase = Rebooting // it began in another process
+		if a.at.Phase == progress.Idle {
+			a.at.Phase = progress.Rebooting // it began in another process
 		}
-		a.enter(Checking)
+		a.enter(progress.Checking)
+		sign{a}.recall(rec)
+		sign{a}.put()
 		return a.gate.judge(ctx, rec)
 	}
 	h := c.Host
-	h.Power = voice{h.Power, a.gate}
+	h.Power = voice{h.Power, a}
 	a.runner = apply.Runner{Host: h, Tell: c.tell, Gate: judge, Rejected: a.gate.rejected}
 	return a
 }
@@ -103,25 +109,25 @@ func (c Config) tell(s host.Step, undone bool) {
 	switch {
 	case undone:
 	case s.Verb == host.Reload:
-		c.event(EventServiceReload, "reloaded %s", s.Target)
+		c.event(protocol.EventServiceReload, "reloaded %s", s.Target)
 	case s.Verb == host.Restart:
-		c.event(EventServiceRestart, "restarted %s", s.Target)
+		c.event(protocol.EventServiceRestart, "restarted %s", s.Target)
 	case s.Verb == host.SetImage:
-		c.event(EventOSUpdateStaged, "staged OS image %s for the next boot", s.After.Word)
+		c.event(protocol.EventOSUpdateStaged, "staged OS image %s for the next boot", s.After.Word)
 	}
 }
 
 // Phase is where the agent is.
-func (a *Agent) Phase() Phase { return a.phase }
+func (a *Agent) Phase() progress.Phase { return a.at.Phase }
 
-func (a *Agent) enter(p Phase) {
-	if !Legal(a.phase, p) {
-		a.Log.Error("illegal transition, which is a bug", "from", string(a.phase), "to", string(p))
+func (a *Agent) enter(p progress.Phase) {
+	if !progress.Legal(a.at.Phase, p) {
+		a.Log.Error("illegal transition, which is a bug", "from", string(a.at.Phase), "to", string(p))
 	}
-	if a.phase != p {
-		a.Log.Debug("phase", "from", string(a.phase), "to", string(p))
+	if a.at.Phase != p {
+		a.Log.Debug("phase", "from", string(a.at.Phase), "to", string(p))
 	}
-	a.phase = p
+	a.at.Phase = p
 }
 
 // Run syncs whenever the Node changes or the machine is disturbed, until the context ends (nil) or the machine reboots
@@ -150,7 +156,7 @@ func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
 		if desired != "" && a.failed == desired {
 			own, level = nil, slog.LevelError // what the steps did and took back is no news
 		}
-		if errors.Is(err, ErrUnreachable) {
+		if errors.Is(err, protocol.ErrUnreachable) {
 			a.Log.Log(ctx, level, "looking again", "in", pause, "err", err)
 			a.calm.rest(ctx, changed, own, jitter(pause))
 			continue
@@ -178,11 +184,11 @@ func wait(ctx context.Context, limit time.Duration) bool {
 }
 
 // waitFailed pauses, at most until the machine is disturbed; it returns true, at once, when another config is desired than
-// the one that failed, or when there is a Node again.
+// the one that failed, when the Node asks to try again, or when there is a Node again.
 func (a *Agent) waitFailed(ctx context.Context, changed, disturbed <-chan struct{}, failed string, pause time.Duration) bool {
 	until := time.Now().Add(pause)
 	for a.calm.rest(ctx, changed, disturbed, time.Until(until)) {
-		if node, err := a.Cluster.Assignment(ctx); err == nil && (!a.read || node.Desired != failed) {
+		if node, err := a.Cluster.Assignment(ctx); err == nil && (a.told == nil || node.Desired != failed || node.Retry != a.told.Retry) {
 			return true
 		}
 	}

@@ -12,21 +12,21 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcd/agent"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
+	"github.com/bunsen-os/bunsen/mcd/progress"
 )
 
 const policyFile = "/etc/containers/policy.json"
 
 func TestTheProtocol(t *testing.T) {
-	for _, c := range protocol {
+	for _, c := range conversation {
 		t.Run(c.says, func(t *testing.T) { c.check(newRig(t)) })
 	}
 }
 
-// protocol is the annotation protocol, sentence by sentence.
-var protocol = []struct {
+// conversation is the annotation protocol, sentence by sentence.
+var conversation = []struct {
 	says  string
 	check func(*rig)
 }{
@@ -106,7 +106,7 @@ var protocol = []struct {
 		r.c.desire("rendered-r")
 		r.must(r.settle())
 		r.c.says(r.t, "Working", "rendered-a")
-		if r.tree() != before || r.a.Phase() != agent.Draining {
+		if r.tree() != before || r.a.Phase() != progress.Draining {
 			r.t.Error("it did not wait")
 		}
 	}},
@@ -198,7 +198,7 @@ var protocol = []struct {
 		r.c.desire("rendered-d")
 		r.must(r.settle())
 		r.c.says(r.t, "Unreconcilable", "rendered-a", "fips")
-		if r.a.Phase() != agent.Refused || !strings.Contains(r.disk("/etc/motd"), "not exist") {
+		if r.a.Phase() != progress.Refused || !strings.Contains(r.disk("/etc/motd"), "not exist") {
 			r.t.Error("something was done")
 		}
 		r.c.desire("rendered-b")
@@ -328,6 +328,37 @@ func TestAfterAFailureItPausesButAnotherConfigIsTakenAtOnce(t *testing.T) {
 	})
 }
 
+func TestARetryEndsThePauseAfterAFailure(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.m.Broken["crio.service"] = true
+		r.c.desire("rendered-a")
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- r.a.Run(ctx, r.c.changed) }()
+		time.Sleep(10*time.Minute + 7*time.Second)
+		synctest.Wait()
+		r.c.says(t, "Degraded", "", "crio.service")
+		r.m.Broken["crio.service"] = false
+		start := time.Now()
+		r.c.annotations[v1alpha1.RetryAnnotation] = "no time"
+		r.c.signal()
+		synctest.Wait()
+		r.c.says(t, "Degraded", "", "crio.service")
+		r.c.annotations[v1alpha1.RetryAnnotation] = start.Format(time.RFC3339)
+		r.c.signal()
+		synctest.Wait()
+		r.c.says(t, "Done", "rendered-a")
+		if waited := time.Since(start); waited > 0 {
+			t.Errorf("it waited %s", waited)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestAClusterThatIsDownStopsNothingThatIsUnderWay(t *testing.T) {
 	r := newRig(t)
 	r.c.add(t, "rendered-r", file("/etc/motd", "hi"))
@@ -348,20 +379,4 @@ func TestAClusterThatIsDownStopsNothingThatIsUnderWay(t *testing.T) {
 	r.c.down = nil
 	r.must(r.settle())
 	r.c.says(t, "Done", "rendered-r")
-}
-
-func TestEveryPhaseCanBeLeft(t *testing.T) {
-	for _, p := range agent.Phases() {
-		if len(agent.Transitions[p]) == 0 {
-			t.Errorf("%s has no way out", p)
-		}
-		for _, next := range agent.Transitions[p] {
-			if _, known := agent.Transitions[next]; !known {
-				t.Errorf("%s leads to %s, which is no phase", p, next)
-			}
-		}
-	}
-	if agent.Legal(agent.Idle, agent.Rebooting) {
-		t.Error("an idle node reboots")
-	}
 }

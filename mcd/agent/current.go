@@ -11,12 +11,13 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 	"github.com/bunsen-os/bunsen/mcd/record"
 )
 
-// current is the config in force: what the record on disk says, else the Node, else the seed that the machine was born
-// with. A machine with none of them has the empty config, whose name is "".
-func (a Config) current(ctx context.Context, node Assignment) (plan.Named, error) {
+// current is the config in force: what the record on disk says, else the Node, which was told the seed that the machine was
+// born with. A machine with neither has the empty config, whose name is "".
+func (a Config) current(ctx context.Context, node protocol.Assignment) (plan.Named, error) {
 	mc, err := record.In(a.Host.Files)
 	if err != nil {
 		return plan.Named{}, err
@@ -35,7 +36,7 @@ func (a Config) current(ctx context.Context, node Assignment) (plan.Named, error
 }
 
 // seed tells the Node what the machine was born with, once: when the Node says nothing about a current config yet.
-func (a Config) seed(ctx context.Context, node Assignment) (told bool, err error) {
+func (a Config) seed(ctx context.Context, node protocol.Assignment) (told bool, err error) {
 	if node.Current != "" {
 		return false, nil
 	}
@@ -70,7 +71,7 @@ func (a Config) seed(ctx context.Context, node Assignment) (told bool, err error
 
 // introduce tells that a daemon is here, on a node that did not boot from the server and was told nothing yet: Done
 // without a config. The roll-out gives it its first one when it is this node's turn.
-func (a Config) introduce(ctx context.Context, node Assignment) error {
+func (a Config) introduce(ctx context.Context, node protocol.Assignment) error {
 	if node.State == v1alpha1.StateDone && node.Reason == "" {
 		return errLater
 	}

@@ -15,17 +15,19 @@
 //	│               │        ▼              ▼                │          │
 //	└─▶ Planned     └── Refused ◀── any ──▶ RolledBack ◀─────┴──▶ Rejected
 //
-// and Transitions has them as a table. Who waits for what:
+// and package progress has them as a table, and says what people see of each. Who waits for what:
 //
 //	Drifted     the machine to be put right, another config, or the force file
 //	RolledBack  nothing: it tries again with growing pauses, and at once when another config is desired
-//	Rejected    another config, or the force file: the machine did not live with this one (Health, package health)
+//	Rejected    another config, the force file, or a retry that the Node asks for: the machine did not live with this one
+//	            (Health, package health), or went down with it each time
 //	Refused     another config
 //
 // While the API server does not answer, an update that has begun (its pods are gone) is finished with what was kept of it on
 // disk, and drift is watched. Nothing waits in memory to be told: state and reason follow again from the journal, the record
 // of the config in force, the verdict and the disk. Pauses grow to a minute; an idle node looks every five.
 //
-// In: a Cluster, a host.Host, Health, a Watcher, a signal that the Node changed. Out: annotations, events, steps on the host,
-// files below host.StateDir. Never: eviction, another node, the contents of a file in a log, an annotation or an event.
+// In: a Cluster, a host.Host, Health, a Watcher, a signal that the Node changed. Out: annotations, events, the place that is
+// shown on a Board, steps on the host, files below host.StateDir. Never: eviction, another node, the
+// contents of a file in a log, an annotation or an event.
 package agent

@@ -12,6 +12,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 	"github.com/bunsen-os/bunsen/mcd/record"
 	"github.com/bunsen-os/bunsen/policy"
 )
@@ -24,7 +25,7 @@ type draft struct{ *Agent }
 
 // way reads both configs and the cluster's rules. Where the API server stops answering in the middle of an update, what it
 // said before counts.
-func (d draft) way(ctx context.Context, node Assignment) (plan.Way, task, error) {
+func (d draft) way(ctx context.Context, node protocol.Assignment) (plan.Way, task, error) {
 	t, err := d.task(ctx, node)
 	if err != nil {
 		return plan.Way{}, t, err
@@ -48,23 +49,23 @@ func (d draft) way(ctx context.Context, node Assignment) (plan.Way, task, error)
 }
 
 // task asks the cluster for all that the update needs.
-func (d draft) task(ctx context.Context, node Assignment) (task, error) {
+func (d draft) task(ctx context.Context, node protocol.Assignment) (task, error) {
 	kept, err := d.memory.task(node.Desired)
 	if err != nil {
 		return task{}, err
 	}
-	t := task{Node: node.asks()}
+	t := task{Node: node.Asks()}
 	if kept != nil {
-		t.Before = kept.Before
+		t.Before, t.Attempt = kept.Before, kept.Attempt
 	}
-	if t.Config, err = d.Cluster.Config(ctx, node.Desired); errors.Is(err, ErrUnreachable) && kept != nil {
+	if t.Config, err = d.Cluster.Config(ctx, node.Desired); errors.Is(err, protocol.ErrUnreachable) && kept != nil {
 		t.Config, err = kept.Config, nil
 	}
 	if err != nil {
 		return t, fmt.Errorf("fetching the desired config %s: %w; see kubectl get machineconfig %s", node.Desired, err, node.Desired)
 	}
 	t.Config.ManagedFields = nil
-	if t.Rules, err = d.Cluster.Rules(ctx); errors.Is(err, ErrUnreachable) && kept != nil {
+	if t.Rules, err = d.Cluster.Rules(ctx); errors.Is(err, protocol.ErrUnreachable) && kept != nil {
 		t.Rules, err = kept.Rules, nil
 	}
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 )
 
 // Watcher tells when something that a config put on this machine may have been changed by somebody else, and who came to
@@ -29,7 +30,7 @@ type Watcher interface {
 // checkDrift compares this machine with the config in force and does what the cluster's DriftPolicy says. It is called
 // when the node is in its config and idle: before Done is told, when Drift.Disturbed fires, and on a slow timer. Nil: all
 // is as it should be, or nobody minds. An error is the reason to be Degraded, and never one to begin an update.
-func (a *Agent) checkDrift(ctx context.Context, node Assignment) error {
+func (a *Agent) checkDrift(ctx context.Context, node protocol.Assignment) error {
 	l := lookout{a}
 	at, err := l.inForce(ctx, node)
 	if err != nil || at.Name == "" {
@@ -53,7 +54,7 @@ func (a *Agent) checkDrift(ctx context.Context, node Assignment) error {
 }
 
 // noteLogins tells the Node that somebody was logged in over SSH, once. It is called whenever the Node was read.
-func (a *Agent) noteLogins(ctx context.Context, node Assignment) error {
+func (a *Agent) noteLogins(ctx context.Context, node protocol.Assignment) error {
 	if node.SSH == v1alpha1.SSHAccessed {
 		return nil
 	}
@@ -78,7 +79,7 @@ func (l lookout) before(ctx context.Context, way plan.Way, observed host.State, 
 	if way.From == "" || len(items) == 0 {
 		return p, nil
 	}
-	at, err := l.inForce(ctx, Assignment{Current: way.From})
+	at, err := l.inForce(ctx, protocol.Assignment{Current: way.From})
 	if err != nil {
 		return p, err
 	}
@@ -93,7 +94,7 @@ func (l lookout) before(ctx context.Context, way plan.Way, observed host.State, 
 		return p, errAgain
 	}
 	if reason := seen.Reason(way.From); reason != "" && !(p.Reboots() && seen.overwritten()) {
-		l.a.event(EventPreflightFailed, "%s", reason)
+		l.a.event(protocol.EventPreflightFailed, "%s", reason)
 		if node, err := l.a.Cluster.Assignment(ctx); err == nil {
 			return p, l.tell(ctx, node, seen)
 		}

@@ -15,6 +15,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/progress"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 )
 
 // sight is one look at the machine, and what follows from it.
@@ -29,7 +31,7 @@ type sight struct {
 }
 
 // inForce is the config that the machine should be in; without a name where it has none.
-func (l lookout) inForce(ctx context.Context, node Assignment) (plan.Named, error) {
+func (l lookout) inForce(ctx context.Context, node protocol.Assignment) (plan.Named, error) {
 	return l.a.current(ctx, node)
 }
 
@@ -43,7 +45,7 @@ func (l lookout) look(ctx context.Context, at plan.Named, next *plan.Wanted) (si
 	if next == nil {
 		next = &f.Wanted
 	}
-	l.watch(f.Wanted) // first, so that nothing is missed between
+	l.watch(ctx, f.Wanted) // first, so that nothing is missed between
 	scope := plan.ScopeOf(f.Wanted)
 	if f.Observed, err = apply.Observe(ctx, l.a.Host, scope); err != nil { // perhaps something changed meanwhile
 		f.Observed, err = apply.Observe(ctx, l.a.Host, scope)
@@ -81,7 +83,7 @@ func (l lookout) look(ctx context.Context, at plan.Named, next *plan.Wanted) (si
 }
 
 // watch looks after what the config names, and after the links of units and the files of accounts that it is about.
-func (l lookout) watch(want plan.Wanted) {
+func (l lookout) watch(ctx context.Context, want plan.Wanted) {
 	if l.a.Drift == nil {
 		return
 	}
@@ -90,13 +92,11 @@ func (l lookout) watch(want plan.Wanted) {
 		if u.Enabled == nil {
 			continue
 		}
-		install := host.InstallOf(want.Contents[want.Paths[plan.UnitPath(name)].Digest])
-		for line := range strings.Lines(install) {
-			key, target, _ := strings.Cut(strings.TrimSpace(line), "=")
-			if kind := map[string]string{"WantedBy": ".wants", "RequiredBy": ".requires"}[key]; kind != "" {
-				paths = append(paths, path.Join(host.UnitDir, target+kind, name))
-			}
+		is, err := l.a.Host.Units.Status(ctx, name)
+		if err != nil { // who observes it says so
+			continue
 		}
+		paths = append(paths, linksOf(name, is.Install)...)
 	}
 	if len(want.Users)+len(want.Groups) > 0 {
 		paths = append(paths, host.PasswdPath, host.GroupPath, host.ShadowPath)
@@ -106,10 +106,33 @@ func (l lookout) watch(want plan.Wanted) {
 	}
 }
 
+// pulls are the directories of links by what asks for them.
+var pulls = map[string]string{"WantedBy": ".wants", "RequiredBy": ".requires", "UpheldBy": ".upholds"}
+
+// linksOf are the links that enable a unit, by what counts of its [Install].
+func linksOf(name, install string) (links []string) {
+	linked := name
+	for line := range strings.Lines(install) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		if key == "DefaultInstance" {
+			linked = strings.Replace(name, "@.", "@"+value+".", 1)
+		}
+	}
+	for line := range strings.Lines(install) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		if dir, pulled := pulls[key]; pulled {
+			links = append(links, path.Join(host.UnitDir, value+dir, linked))
+		} else if key == "Alias" {
+			links = append(links, path.Join(host.UnitDir, value))
+		}
+	}
+	return links
+}
+
 // ask learns what the cluster says about drift and its repair; what it said last counts while it does not answer.
 func (l lookout) ask(ctx context.Context, config string, known *kept) {
-	p, err := l.a.Cluster.DriftRules(ctx, poolOf(config))
-	if !errors.Is(err, ErrUnreachable) {
+	p, err := l.a.Cluster.DriftRules(ctx, progress.Pool(config))
+	if !errors.Is(err, protocol.ErrUnreachable) {
 		known.Policy = p
 		if err != nil { // what cannot be read degrades more and repairs less, which is safe
 			l.a.Log.Warn("a drift policy counts only as far as it can be read", "err", err)
@@ -118,19 +141,9 @@ func (l lookout) ask(ctx context.Context, config string, known *kept) {
 	rules, err := l.a.Cluster.Rules(ctx)
 	if err == nil {
 		known.Rules = rules.Policy
-	} else if !errors.Is(err, ErrUnreachable) { // no fault of this node's
+	} else if !errors.Is(err, protocol.ErrUnreachable) { // no fault of this node's
 		l.a.Log.Warn("repairs of drift cost what they did before: reading the disruption policy", "err", err)
 	}
-}
-
-// poolOf is the pool in the name of a rendered config, or "".
-func poolOf(config string) string {
-	rest, ok := strings.CutPrefix(config, "rendered-")
-	i := strings.LastIndexByte(rest, '-')
-	if !ok || i < 0 {
-		return ""
-	}
-	return rest[:i]
 }
 
 // seen reads what the machine has where something differs. A file that goes away meanwhile is looked at the next time.
@@ -185,7 +198,7 @@ func (s sight) first() (at time.Time) {
 
 // tell says what differs: on the Node, as an event, as a metric. What the cluster cannot be told now is told at the next
 // look. The error is the reason to be Degraded.
-func (l lookout) tell(ctx context.Context, node Assignment, s sight) error {
+func (l lookout) tell(ctx context.Context, node protocol.Assignment, s sight) error {
 	text := ""
 	if report, ok := s.Report(s.config); ok {
 		var err error
@@ -196,7 +209,7 @@ func (l lookout) tell(ctx context.Context, node Assignment, s sight) error {
 	if len(s.fresh) > 0 {
 		what := drift.Summary(s.config, s.fresh)
 		l.a.Log.Warn("drift", "what", what)
-		l.a.event(EventDriftDetected, "%s", what)
+		l.a.event(protocol.EventDriftDetected, "%s", what)
 	}
 	if l.a.Metrics != nil {
 		l.a.Metrics.Drift(s.first())
@@ -206,7 +219,7 @@ func (l lookout) tell(ctx context.Context, node Assignment, s sight) error {
 		if text == "" {
 			l.a.Log.Info("no drift any more", "config", s.config)
 		}
-		if err := l.a.Cluster.Report(ctx, map[string]string{v1alpha1.DriftAnnotation: text}); err != nil && !errors.Is(err, ErrUnreachable) {
+		if err := l.a.Cluster.Report(ctx, map[string]string{v1alpha1.DriftAnnotation: text}); err != nil && !errors.Is(err, protocol.ErrUnreachable) {
 			untold = fmt.Errorf("reporting drift: %w", err)
 		}
 	}

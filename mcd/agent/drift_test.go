@@ -15,6 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/agent"
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 )
 
 // watcher stands for inotify: the test says what it noticed.
@@ -224,7 +225,7 @@ var drifted = []struct {
 	{"while the API server does not answer drift is repaired by the rules that it gave last", func(r *watched) {
 		r.policy = rules("/etc/containers/**", "Repair")
 		r.must(r.settle())
-		r.c.down = agent.ErrUnreachable
+		r.c.down = protocol.ErrUnreachable
 		r.edit()
 		r.looks()
 		if r.disk(policyFile) != "a" {
@@ -232,7 +233,7 @@ var drifted = []struct {
 		}
 	}},
 	{"while the API server does not answer drift is noticed, and told when it answers", func(r *watched) {
-		r.c.down = agent.ErrUnreachable
+		r.c.down = protocol.ErrUnreachable
 		r.edit()
 		r.looks()
 		if !strings.Contains(r.disk(policyDiff), "+by hand") {
@@ -255,6 +256,22 @@ var drifted = []struct {
 			}
 		}
 	}},
+	{"the links that enable a unit are watched, whoever says in [Install] which they are", func(r *watched) {
+		const dropin = `"dropins":[{"name":"10.conf","contents":"[Install]\nUpheldBy=app.target\nAlias=other.service\n"}]`
+		r.c.add(r.t, "rendered-u", `"systemd":{"units":[{"name":"vendor.service","enabled":true,`+dropin+`},
+		  {"name":"echo@.service","enabled":true,"contents":"[Service]\nExecStart=/bin/a\n[Install]\nRequiredBy=b.target\nDefaultInstance=one\n"}]}`)
+		r.c.desire("rendered-u")
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-u")
+		w := &watcher{signal: make(chan struct{}, 1)}
+		r.watch(w)
+		r.must(r.settle())
+		for _, p := range []string{"multi-user.target.wants/vendor.service", "app.target.upholds/vendor.service", "other.service", "b.target.requires/echo@one.service"} {
+			if !slices.Contains(w.paths, host.UnitDir+"/"+p) {
+				r.t.Errorf("%s is not watched: %q", p, w.paths)
+			}
+		}
+	}},
 	{"somebody who was logged in over SSH is noted once, and for ever", func(r *watched) {
 		w := &watcher{signal: make(chan struct{}, 1), accessed: true}
 		r.watch(w)
@@ -273,7 +290,7 @@ var drifted = []struct {
 	{"a login while the API server does not answer is told by the next daemon", func(r *watched) {
 		w := &watcher{signal: make(chan struct{}, 1), accessed: true}
 		r.watch(w)
-		r.c.down = agent.ErrUnreachable
+		r.c.down = protocol.ErrUnreachable
 		r.looks()
 		r.watch(&watcher{signal: make(chan struct{}, 1)})
 		r.c.down = nil

@@ -24,6 +24,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 	"github.com/bunsen-os/bunsen/policy"
 )
 
@@ -57,23 +58,23 @@ func newCluster() *cluster {
 	}
 }
 
-func (c *cluster) Assignment(context.Context) (agent.Assignment, error) {
+func (c *cluster) Assignment(context.Context) (protocol.Assignment, error) {
 	if err := c.away(); err != nil {
-		return agent.Assignment{}, err
+		return protocol.Assignment{}, err
 	}
-	return agent.AssignmentOf(c.annotations), nil
+	return protocol.AssignmentOf(c.annotations), nil
 }
 
 // away is what a cluster says that cannot be reached.
 func (c *cluster) away() error {
 	c.calls++
 	if c.failFrom > 0 && c.calls >= c.failFrom {
-		return fmt.Errorf("%w: %w", agent.ErrUnreachable, errRefused)
+		return fmt.Errorf("%w: %w", protocol.ErrUnreachable, errRefused)
 	}
 	if c.down == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", agent.ErrUnreachable, c.down)
+	return fmt.Errorf("%w: %w", protocol.ErrUnreachable, c.down)
 }
 
 func (c *cluster) Report(_ context.Context, annotations map[string]string) error {
@@ -153,7 +154,7 @@ func (c *cluster) desire(name string) { c.annotations[v1alpha1.DesiredConfigAnno
 // says compares the Node's annotations of the protocol with `state reason current desired`.
 func (c *cluster) says(t *testing.T, state, current string, reason ...string) {
 	t.Helper()
-	is := agent.AssignmentOf(c.annotations)
+	is := protocol.AssignmentOf(c.annotations)
 	if is.State != state || is.Current != current {
 		t.Errorf("the node says state %q, current %q, reason %q; want %q, %q", is.State, is.Current, is.Reason, state, current)
 	}
@@ -181,6 +182,7 @@ type rig struct {
 	// events are all that were told, as `Reason message`.
 	events events
 	counts counts
+	board  board
 }
 
 // counts is what was counted, as words.
@@ -210,12 +212,12 @@ func (c *counts) Boot(os, version string) { *c = append(*c, "boot "+os+" "+versi
 type events []string
 
 // Event implements agent.Events.
-func (e *events) Event(reason agent.Reason, message string) {
+func (e *events) Event(reason protocol.Reason, message string) {
 	*e = append(*e, string(reason)+" "+message)
 }
 
 // has tells that an event of a reason has all words.
-func (e events) has(reason agent.Reason, words ...string) bool {
+func (e events) has(reason protocol.Reason, words ...string) bool {
 	return slices.ContainsFunc(e, func(s string) bool {
 		return strings.HasPrefix(s, string(reason)+" ") && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(s, w) })
 	})
@@ -296,7 +298,7 @@ func newRig(t *testing.T) *rig {
 
 // start is a daemon that starts anew.
 func (r *rig) start(h host.Host) {
-	r.a = agent.New(agent.Config{Node: "worker-0", Cluster: r.c, Host: h, Health: r.health, Events: &r.events, Metrics: &r.counts, Log: r.logger()})
+	r.a = agent.New(agent.Config{Node: "worker-0", Cluster: r.c, Host: h, Health: r.health, Events: &r.events, Metrics: &r.counts, Board: &r.board, Log: r.logger()})
 }
 
 func (r *rig) logger() *slog.Logger {
@@ -330,7 +332,7 @@ func (r *rig) rest() {
 		switch {
 		case errors.Is(err, agent.ErrRebooting):
 			r.start(r.m.Host())
-		case errors.Is(err, agent.ErrUnreachable):
+		case errors.Is(err, protocol.ErrUnreachable):
 			return
 		case err != nil:
 			r.t.Fatal(err)

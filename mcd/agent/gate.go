@@ -3,14 +3,9 @@ package agent
 import (
 	"cmp"
 	"context"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
-	"strings"
 	"time"
 
-	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/health"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
@@ -54,21 +49,47 @@ type gate struct {
 	memory memory
 	// stop ends it without a judgement when it is done; the next start asks again.
 	stop context.Context
+	// own is the attempt that this process began last, and looked the one whose look it counted last.
+	own, looked attempt
+}
+
+// attempt is one time that the steps to a config were done.
+type attempt struct {
+	config string
+	number int
 }
 
 // judge blocks until it is known whether the machine lives with the new config of a journal.
 func (g *gate) judge(ctx context.Context, rec host.Record) error {
-	h := g.Health
-	if h == nil {
+	if g.Health == nil {
 		return nil
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(g.stop, cancel)()
-	var before health.Before
-	if t, err := g.memory.task(rec.To); err != nil { // a disk that cannot be read is not the config's fault
+	t, err := g.memory.task(rec.To)
+	if err != nil { // a disk that cannot be read is not the config's fault
 		g.Log.Warn("what was well before the change is not known, so only its units count", "err", err)
-	} else if t != nil {
+	}
+	if ill := g.beginLook(ctx, t); ill != nil {
+		return g.reject(ctx, rec, ill)
+	}
+	ill, unknown := g.find(ctx, rec, t)
+	switch {
+	case unknown != nil:
+		g.endLook(ctx, t)
+		return unknown
+	case ill != nil:
+		return g.reject(ctx, rec, ill)
+	}
+	return nil
+}
+
+// find looks until it is known whether the machine is healthy: nil is healthy. The error is the context's, when nobody knows.
+func (g *gate) find(ctx context.Context, rec host.Record, t *task) (*health.Illness, error) {
+	h := g.Health
+	var before health.Before
+	if t != nil {
 		before = t.Before
 	}
 	before.API = before.API && health.Reboots(rec)
@@ -78,21 +99,18 @@ func (g *gate) judge(ctx context.Context, rec host.Record) error {
 	for answered := false; ; {
 		seen := g.look(ctx, rec, before, answered)
 		if ctx.Err() != nil {
-			return ctx.Err() // nobody knows
+			return nil, ctx.Err()
 		}
 		answered = answered || seen.API == health.Answers
 		done, ill := watch.See(time.Now(), seen)
-		switch {
-		case done && ill == nil:
-			if seen.API == health.RefusedThere {
-				g.Log.Warn("the API server does not answer; it is taken to be down for all", "err", seen.APIWhy)
-			}
-			return nil
-		case done:
-			return g.reject(ctx, rec, ill)
+		if done && ill == nil && seen.API == health.RefusedThere {
+			g.Log.Warn("the API server does not answer; it is taken to be down for all", "err", seen.APIWhy)
+		}
+		if done {
+			return ill, nil
 		}
 		if !wait(ctx, glance) {
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
 }
@@ -184,50 +202,6 @@ func (g *gate) units(ctx context.Context, names []string) (units []health.Unit) 
 	return units
 }
 
-// reject keeps the verdict before anything is taken back, because a crash forgets why.
-func (g *gate) reject(ctx context.Context, rec host.Record, ill *health.Illness) error {
-	why := fmt.Sprintf("%s; %s", ill.Error(), inspect(ill.Units))
-	if err := g.memory.keep(ctx, VerdictPath, g.verdictOn(rec, why, ill.Doubtful)); err != nil {
-		return errors.Join(ill, err)
-	}
-	g.Log.Warn("going back", "config", rec.From, "from", rec.To, "why", ill.Error())
-	return ill
-}
-
-// verdictOn words a verdict.
-func (g *gate) verdictOn(rec host.Record, why string, doubtful bool) verdict {
-	about := rec.To
-	if t, err := g.memory.task(rec.To); err == nil && t != nil {
-		about = named(t.Config)
-	}
-	why = fmt.Sprintf("updating to %s: the machine did not live with it: %s; the node is back in %s; %s", about, why, orNothing(rec.From), onceMore)
-	return verdict{Config: rec.To, Why: why, Time: time.Now().UTC().Truncate(time.Second), Doubtful: doubtful}
-}
-
-// rejected is called when all is taken back. It keeps the verdict, if the gate did not, and takes the force file away: a
-// person's word counts once. A machine that came back with its old OS gets a second chance.
-func (g *gate) rejected(rec host.Record, why error) error {
-	ctx := context.Background()
-	v, err := g.memory.verdict()
-	if err != nil {
-		return err
-	}
-	known := v != nil && v.Config == rec.To
-	if !known || v.Again && v.Attempt != rec.BootID {
-		now := g.verdictOn(rec, strings.TrimPrefix(why.Error(), apply.ErrUnhealthy.Error()+": "), false)
-		now.Again, now.Attempt = !known && rec.Cause == host.NotBooted, rec.BootID
-		v = &now
-	}
-	text, err := json.Marshal(v)
-	if err != nil {
-		return fmt.Errorf("keeping the verdict: %w", err)
-	}
-	if err := g.memory.put(ctx, VerdictPath, text); err != nil {
-		return err
-	}
-	return g.memory.forget(ctx, host.ForcePath)
-}
-
 // title is what people who are logged in are told before a reboot.
 func (g *gate) title(rec host.Record) string {
 	if rec.Phase == host.Returning {
@@ -242,13 +216,16 @@ func (g *gate) title(rec host.Record) string {
 // voice is a machine's switch that says what a reboot is for: who is logged in shall know the commit.
 type voice struct {
 	host.Power
-	gate *gate
+	agent *Agent
 }
 
 // Reboot implements host.Power.
 func (v voice) Reboot(ctx context.Context, why string) error {
-	if rec, err := v.gate.Host.Journal.Load(); err == nil && rec != nil {
-		why = v.gate.title(*rec)
+	if rec, err := v.agent.Host.Journal.Load(); err == nil && rec != nil {
+		why = v.agent.gate.title(*rec)
+		if rec.Phase != host.Returning { // that is shown when it is known why
+			sign{v.agent}.reboots(*rec)
+		}
 	}
 	return v.Power.Reboot(ctx, why)
 }

@@ -13,6 +13,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/agent"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
+	"github.com/bunsen-os/bunsen/mcd/progress"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 )
 
 const badUnit = `"systemd":{"units":[{"name":"bad.service","enabled":true,"contents":"[Service]\nExecStart=/bin/false\n[Install]\nWantedBy=multi-user.target\n"}]}`
@@ -52,7 +54,7 @@ var living = []struct {
 		r.must(r.settle())
 		r.c.says(r.t, "Degraded", "rendered-a", `rendered-bad (commit 0123456789 "time: try it [31mred" by Alice)`, "unit bad.service failed (result exit-code)",
 			"back in rendered-a", "journalctl -u bad.service", "revert the commit", host.ForcePath)
-		if r.tree() != before || r.a.Phase() != agent.Rejected {
+		if r.tree() != before || r.a.Phase() != progress.Rejected {
 			r.t.Errorf("it is %s, and was\n%s, is\n%s", r.a.Phase(), before, r.tree())
 		}
 		want := []string{
@@ -62,7 +64,7 @@ var living = []struct {
 		if !slices.Equal(r.m.Log, want) {
 			r.t.Errorf("it did %q", r.m.Log)
 		}
-		if !r.events.has(agent.EventReboot, "rendered-bad", "0123456789") || !r.events.has(agent.EventRejected, "rendered-bad") {
+		if !r.events.has(protocol.EventReboot, "rendered-bad", "0123456789") || !r.events.has(protocol.EventRejected, "rendered-bad") {
 			r.t.Errorf("it told %q", r.events)
 		}
 	}},
@@ -320,7 +322,7 @@ func TestWhatIsCounted(t *testing.T) {
 			t.Errorf("%q is not among %q", want, r.counts)
 		}
 	}
-	if !r.events.has(agent.EventFailedServiceReload, "crio.service") || !r.events.has(agent.EventNodeDone, "rendered-r") || !r.events.has(agent.EventUncordon) || !r.events.has(agent.EventSkipReboot, "rendered-a") {
+	if !r.events.has(protocol.EventFailedServiceReload, "crio.service") || !r.events.has(protocol.EventNodeDone, "rendered-r") || !r.events.has(protocol.EventUncordon) || !r.events.has(protocol.EventSkipReboot, "rendered-a") {
 		t.Errorf("it told %q", r.events)
 	}
 }

@@ -4,16 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"k8s.io/client-go/rest"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
@@ -21,6 +16,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 )
 
 // restless is a watcher that tells of disturbances all the time.
@@ -105,7 +101,7 @@ func TestANodeThatIsDeletedAndComesBackIsTakenUpAtOnce(t *testing.T) {
 		r.c.signal()
 		synctest.Wait()
 		r.c.says(t, "Done", "rendered-a")
-		if is := agent.AssignmentOf(r.c.annotations); is.Desired != "rendered-a" {
+		if is := protocol.AssignmentOf(r.c.annotations); is.Desired != "rendered-a" {
 			t.Errorf("it desires %q", is.Desired)
 		}
 		cancel()
@@ -119,9 +115,9 @@ type gone struct {
 	is bool
 }
 
-func (g *gone) Assignment(ctx context.Context) (agent.Assignment, error) {
+func (g *gone) Assignment(ctx context.Context) (protocol.Assignment, error) {
 	if g.is {
-		return agent.Assignment{}, errors.New(`nodes "worker-0" not found`)
+		return protocol.Assignment{}, errors.New(`nodes "worker-0" not found`)
 	}
 	return g.cluster.Assignment(ctx)
 }
@@ -288,7 +284,7 @@ func TestADrainThatIsStuckIsAnEventOnce(t *testing.T) {
 		r.runs(4 * time.Hour)
 		stuck := 0
 		for _, e := range r.events {
-			if strings.HasPrefix(e, string(agent.EventFailedToDrain)) {
+			if strings.HasPrefix(e, string(protocol.EventFailedToDrain)) {
 				stuck++
 			}
 		}
@@ -328,48 +324,6 @@ func TestThousandsOfDriftsAreAFewWords(t *testing.T) {
 	if n := len(r.c.annotations[v1alpha1.DriftAnnotation]); n > v1alpha1.MaxDrift {
 		t.Errorf("the report has %d bytes", n)
 	}
-}
-
-// limited fails calls that may last for ever.
-type limited struct {
-	http.RoundTripper
-	t *testing.T
-}
-
-func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
-	if _, ends := r.Context().Deadline(); !ends {
-		l.t.Errorf("%s may last for ever", r.URL.Path)
-	}
-	return l.RoundTripper.RoundTrip(r)
-}
-
-func TestNoCallLastsForEver(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		if strings.HasSuffix(r.URL.Path, "driftpolicies") {
-			fmt.Fprint(w, `{"apiVersion":"bunsen.dev/v1alpha1","kind":"DriftPolicyList","items":[{"apiVersion":"bunsen.dev/v1alpha1","kind":"DriftPolicy","metadata":{"name":"a"},"spec":{"machineConfigPoolSelector":{}}}]}`)
-			return
-		}
-		if r.URL.Query().Get("watch") != "" {
-			fmt.Fprint(w, `{"type":"ADDED","object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"worker-0"}}}`)
-			return
-		}
-		fmt.Fprint(w, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"worker-0"}}`)
-	}))
-	defer server.Close()
-	kube, err := agent.NewKube(&rest.Config{Host: server.URL, WrapTransport: func(next http.RoundTripper) http.RoundTripper { return limited{next, t} }}, "worker-0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx := t.Context()
-	_, _ = kube.Assignment(ctx)
-	_ = kube.Report(ctx, map[string]string{"a": "b"})
-	_, _ = kube.Config(ctx, "rendered-a")
-	_, _ = kube.Rules(ctx)
-	_, _ = kube.DriftRules(ctx, "worker")
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	<-kube.Watch(ctx, slog.New(slog.DiscardHandler))
 }
 
 func TestADaemonThatStartsOnARefusedNodeCountsItsState(t *testing.T) {

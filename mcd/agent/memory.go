@@ -7,13 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/mcd/health"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 )
 
 // What the agent keeps on disk beside the journal, for root only.
@@ -24,25 +24,6 @@ const (
 	TaskPath = host.StateDir + "/desired.json"
 )
 
-// verdict is a config that is not tried again until another one is desired, or a person says so by the force file.
-type verdict struct {
-	// Config is its name.
-	Config string `json:"config"`
-	// Why in words, as the Node is told.
-	Why string `json:"why"`
-	// Time of the verdict.
-	Time time.Time `json:"time"`
-	// Doubtful until the API server was reached with the old config: where it is not reached either, the config is innocent.
-	Doubtful bool `json:"doubtful,omitempty"`
-	// Again: it is tried once more, because a power cut in the moment of the reboot loses what was staged, too.
-	Again bool `json:"again,omitempty"`
-	// Attempt is the journal's boot that it is about: told twice of one attempt, it is one.
-	Attempt string `json:"attempt,omitempty"`
-}
-
-// stands tells a verdict that keeps the config from being tried.
-func (v *verdict) stands() bool { return v != nil && !v.Again }
-
 // task is the update under way, as it was when the cluster was last heard of.
 type task struct {
 	// Config desired, with the annotations that name its commit.
@@ -50,10 +31,17 @@ type task struct {
 	// Rules of the cluster.
 	Rules plan.Rules `json:"rules"`
 	// Node as last read.
-	Node Assignment `json:"node"`
+	Node protocol.Assignment `json:"node"`
 	// Before is what was well right before the first step.
 	Before health.Before `json:"before"`
+	// Attempt counts how often its steps were begun.
+	Attempt int `json:"attempt,omitempty"`
+	// Looks counts how often it was begun to look whether the machine is healthy after this attempt, and not ended.
+	Looks int `json:"looks,omitempty"`
 }
+
+// attempt is the one that was begun last.
+func (t *task) attempt() attempt { return attempt{t.Config.Name, t.Attempt} }
 
 // memory keeps such things.
 type memory struct{ host host.Host }
@@ -124,20 +112,6 @@ func (m memory) forget(ctx context.Context, paths ...string) error {
 		return nil
 	}
 	return m.host.Disk.Flush(ctx)
-}
-
-// verdict that stands.
-func (m memory) verdict() (*verdict, error) { return recall[verdict](m, VerdictPath) }
-
-// stand keeps a verdict. The API server answers, so that one in doubt of it is confirmed: with the old config it does.
-func (m memory) stand(ctx context.Context, v verdict) error {
-	if v.Doubtful {
-		v.Doubtful = false
-		if err := m.keep(ctx, VerdictPath, v); err != nil {
-			return err
-		}
-	}
-	return &standingError{v}
 }
 
 // task under way, of a given config; nil for another or none. The name "" takes any.

@@ -17,6 +17,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/agent"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 )
 
 // TestTheAPIServerMayGoDownAtAnyCall lets it go down at the k-th call of an update with a drain and a reboot, for every k, and
@@ -71,7 +72,7 @@ func (r *rig) restOrDone() bool {
 		switch {
 		case errors.Is(err, agent.ErrRebooting):
 			r.start(r.m.Host())
-		case errors.Is(err, agent.ErrUnreachable):
+		case errors.Is(err, protocol.ErrUnreachable):
 			return false
 		case err != nil:
 			r.t.Fatal(err)
@@ -254,7 +255,7 @@ func (s *story) end() string {
 		s.start(s.m.Host())
 	}
 	desired := s.c.annotations["machineconfiguration.openshift.io/desiredConfig"]
-	is := agent.AssignmentOf(s.c.annotations)
+	is := protocol.AssignmentOf(s.c.annotations)
 	want := outcome[desired]
 	if s.silent && want.end == "Done" && is.State == "Degraded" && strings.Contains(is.Reason, "cannot be reached") {
 		want.end = "Degraded" // convicted in an outage that was over too soon

@@ -6,12 +6,15 @@ import (
 	"fmt"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/progress"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 	"github.com/bunsen-os/bunsen/mcd/record"
 )
 
 // pass looks at everything and does the one thing that is next.
 func (a *Agent) pass(ctx context.Context) (desired string, err error) {
-	a.gate.stop, a.read = ctx, false
+	a.gate.stop, a.told = ctx, nil
+	a.at = progress.Place{Node: a.Node, Phase: a.at.Phase}
 	unsettled := aftermath{a}.settle(ctx) // needs no cluster, so it comes first
 	if unsettled == nil && !a.begun {
 		unsettled = a.begin(ctx)
@@ -20,13 +23,15 @@ func (a *Agent) pass(ctx context.Context) (desired string, err error) {
 		return "", unsettled
 	}
 	node, err := a.Cluster.Assignment(ctx)
-	a.read = err == nil
+	if err == nil {
+		a.told, a.at.Told = &node, node
+	}
 	switch {
 	case err != nil && unsettled != nil:
 		return "", errors.Join(unsettled, fmt.Errorf("reading the Node: %w", err))
 	case unsettled != nil:
 		return node.Desired, unsettled
-	case errors.Is(err, ErrUnreachable):
+	case errors.Is(err, protocol.ErrUnreachable):
 		return a.alone(ctx, fmt.Errorf("reading the Node: %w", err))
 	case err != nil:
 		return "", fmt.Errorf("reading the Node: %w", err)
@@ -40,13 +45,15 @@ func (a *Agent) pass(ctx context.Context) (desired string, err error) {
 		return node.Desired, errAgain
 	}
 	if node.Desired == "" {
+		sign{a}.says(v1alpha1.StateDone, "")
+		sign{a}.put()
 		return "", a.introduce(ctx, node)
 	}
 	return node.Desired, a.turn(ctx, node)
 }
 
 // turn goes to what is desired, or sees that it is in force.
-func (a *Agent) turn(ctx context.Context, node Assignment) error {
+func (a *Agent) turn(ctx context.Context, node protocol.Assignment) error {
 	mc, err := record.In(a.Host.Files)
 	if err != nil {
 		return err
@@ -59,8 +66,8 @@ func (a *Agent) turn(ctx context.Context, node Assignment) error {
 	if err != nil {
 		return err
 	}
-	if v != nil && (v.Config != node.Desired || forced) {
-		a.Log.Info("a verdict is lifted", "config", v.Config, "desired", node.Desired, "forced", forced)
+	if v != nil && (v.Config != node.Desired || forced || v.lifted(node.Retry)) {
+		a.Log.Info("a verdict is lifted", "config", v.Config, "desired", node.Desired, "forced", forced, "asked", v.lifted(node.Retry))
 		if err := a.memory.forget(ctx, VerdictPath); err != nil {
 			return err
 		}
@@ -70,6 +77,7 @@ func (a *Agent) turn(ctx context.Context, node Assignment) error {
 		return err
 	}
 	inForce := mc != nil && mc.Name == node.Desired || mc == nil && node.Current == node.Desired
+	a.at.InForce = inForce && !forced
 	switch {
 	case inForce && !forced:
 		return a.confirm(ctx, node)
@@ -77,7 +85,7 @@ func (a *Agent) turn(ctx context.Context, node Assignment) error {
 		return a.memory.stand(ctx, *v)
 	}
 	if !a.seen && !inForce && mc != nil {
-		a.event(EventBootResync, "the daemon has started, and goes from %s to %s", mc.Name, node.Desired)
+		a.event(protocol.EventBootResync, "the daemon has started, and goes from %s to %s", mc.Name, node.Desired)
 	}
 	a.seen = true
 	return a.update(ctx, node)
@@ -104,11 +112,12 @@ func (a *Agent) alone(ctx context.Context, down error) (desired string, err erro
 	case err != nil:
 		return "", errors.Join(err, down)
 	case t != nil && !v.stands() && (mc == nil || mc.Name != t.Config.Name):
+		a.at.Told = t.Node
 		if err := a.update(ctx, t.Node); err != nil {
 			return t.Config.Name, err
 		}
 	case mc != nil:
-		if err := a.checkDrift(ctx, Assignment{Current: mc.Name, Desired: mc.Name}); err != nil {
+		if err := a.checkDrift(ctx, protocol.Assignment{Current: mc.Name, Desired: mc.Name}); err != nil {
 			a.Log.Debug("not as its config says; to be told", "config", mc.Name, "why", err)
 		}
 	}
@@ -116,22 +125,25 @@ func (a *Agent) alone(ctx context.Context, down error) (desired string, err erro
 }
 
 // confirm tells that the desired config is in force, after the node was opened again.
-func (a *Agent) confirm(ctx context.Context, node Assignment) error {
-	a.enter(Confirming)
+func (a *Agent) confirm(ctx context.Context, node protocol.Assignment) error {
+	a.enter(progress.Confirming)
 	if err := (draft{a}).keepRecord(ctx, node.Desired); err != nil {
 		return err
 	}
-	if err := a.checkDrift(ctx, node); errors.Is(err, ErrUnreachable) {
+	if err := a.checkDrift(ctx, node); errors.Is(err, protocol.ErrUnreachable) {
 		return err
 	} else if err != nil {
 		if !a.seen {
-			a.event(EventDiskStateFailed, "%v", err)
+			a.event(protocol.EventDiskStateFailed, "%v", err)
 		}
 		a.seen = true
 		return &driftedError{err}
 	}
 	a.seen = true
 	if err := (doors{a.Config, &a.asked}).open(ctx, node); err != nil {
+		if errors.Is(err, errLater) {
+			sign{a}.put()
+		}
 		return err
 	}
 	if err := a.annotate(ctx, map[string]string{
@@ -145,9 +157,12 @@ func (a *Agent) confirm(ctx context.Context, node Assignment) error {
 	}
 	if node.State != v1alpha1.StateDone || node.Current != node.Desired {
 		a.Log.Info("done", "config", node.Desired)
-		a.event(EventNodeDone, "the node is in %s", node.Desired)
+		a.event(protocol.EventNodeDone, "the node is in %s", node.Desired)
 	}
 	a.failed, a.asked = "", waiting{}
-	a.enter(Idle)
+	a.enter(progress.Idle)
+	a.at.Told.Current = node.Desired
+	sign{a}.says(v1alpha1.StateDone, "")
+	sign{a}.put()
 	return a.memory.forget(ctx, VerdictPath, TaskPath)
 }

@@ -9,8 +9,8 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcd/agent"
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/progress"
 )
 
 func TestANodeInTroubleSaysWhatIsTrueAndFindsItsWayOut(t *testing.T) {
@@ -131,7 +131,7 @@ var trouble = []struct {
 		r.c.desire("rendered-evil")
 		r.must(r.settle())
 		r.c.says(r.t, "Unreconcilable", "rendered-a", "is no name of a unit")
-		if r.a.Phase() != agent.Refused || !strings.Contains(r.disk("/etc/cron.d/evil.service"), "not exist") {
+		if r.a.Phase() != progress.Refused || !strings.Contains(r.disk("/etc/cron.d/evil.service"), "not exist") {
 			r.t.Error("it was written")
 		}
 	}},

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/progress"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 	"github.com/bunsen-os/bunsen/policy"
 )
 
@@ -30,20 +32,22 @@ func (a *Agent) Sync(ctx context.Context) (desired string, err error) {
 		case errors.Is(err, ErrRebooting), ctx.Err() != nil:
 			return desired, err
 		case errors.As(err, &refused):
-			a.enter(Refused)
-			a.failed = ""
+			a.enter(progress.Refused)
+			a.failed, a.at.Refusals = "", refused.refusals
 			return desired, a.complain(ctx, v1alpha1.StateUnreconcilable, err)
 		case errors.As(err, &standing):
-			a.enter(Rejected)
+			a.enter(progress.Rejected)
 			a.failed = ""
 			return desired, a.complain(ctx, v1alpha1.StateDegraded, err)
 		case errors.As(err, &drifted):
-			a.enter(Drifted)
+			a.enter(progress.Drifted)
 			return desired, a.complain(ctx, v1alpha1.StateDegraded, err)
-		case errors.Is(err, ErrUnreachable) && (!a.read || a.silence.missing(a.Log) < outage):
+		case errors.Is(err, protocol.ErrUnreachable) && (a.told == nil || a.silence.missing(a.Log) < outage):
 			return desired, err
 		}
-		a.enter(RolledBack)
+		a.enter(progress.RolledBack)
+		sign{a}.says(v1alpha1.StateDegraded, err.Error())
+		sign{a}.put()
 		return desired, errors.Join(err, a.report(ctx, v1alpha1.StateDegraded, err.Error()))
 	}
 }
@@ -82,6 +86,8 @@ func (e *driftedError) Unwrap() error { return e.error }
 // complain reports a state that stays until somebody does something. It logs it when the Node does not say so yet.
 func (a *Agent) complain(ctx context.Context, state string, why error) error {
 	a.silence.over(a.Log)
+	sign{a}.says(state, why.Error())
+	sign{a}.put()
 	if a.Metrics != nil {
 		a.Metrics.State(state, fit(why.Error()))
 	}
@@ -91,7 +97,7 @@ func (a *Agent) complain(ctx context.Context, state string, why error) error {
 	}
 	a.Log.Warn(strings.ToLower(state), "why", why.Error())
 	if state == v1alpha1.StateUnreconcilable {
-		a.event(EventFailedToReconcile, "%s", why.Error())
+		a.event(protocol.EventFailedToReconcile, "%s", why.Error())
 	}
 	return a.report(ctx, state, why.Error())
 }
@@ -114,7 +120,7 @@ func (c Config) annotate(ctx context.Context, want map[string]string) error {
 	if err != nil {
 		return err
 	}
-	changes := node.says(want)
+	changes := node.Unsaid(want)
 	if len(changes) == 0 {
 		return nil
 	}
@@ -123,7 +129,7 @@ func (c Config) annotate(ctx context.Context, want map[string]string) error {
 
 // later lets a report wait for the API server to come back: it is derived again from what is on disk.
 func (c Config) later(err error) error {
-	if errors.Is(err, ErrUnreachable) {
+	if errors.Is(err, protocol.ErrUnreachable) {
 		c.Log.Debug("telling it later", "err", err)
 		return nil
 	}

@@ -4,18 +4,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/progress"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 )
 
 // update brings the node to the desired config, as far as it can get now. What the cluster cannot be told now is no reason
 // to stop; what it has to be asked is.
-func (a *Agent) update(ctx context.Context, node Assignment) error {
+func (a *Agent) update(ctx context.Context, node protocol.Assignment) error {
 	way, t, err := draft{a}.way(ctx, node)
 	if err != nil {
 		return err
@@ -24,13 +24,16 @@ func (a *Agent) update(ctx context.Context, node Assignment) error {
 	if err != nil {
 		return err
 	}
-	a.enter(Planned)
+	a.enter(progress.Planned)
+	a.at.Planned, a.at.Drains, a.at.Reboots = true, p.Drain, p.Reboots()
 	if a.failed != node.Desired && node.State != v1alpha1.StateWorking {
 		a.Log.Info("updating", "config", named(t.Config), "disruption", p.Disruption.String(), "steps", len(p.Steps))
+		sign{a}.says(v1alpha1.StateWorking, "")
 		if err := a.later(a.report(ctx, v1alpha1.StateWorking, "")); err != nil {
 			return err
 		}
 	}
+	a.at.Told.Current = p.From
 	if p.From != "" && node.Current != p.From { // what is on disk is in force, and was not told before it died
 		if err := a.later(a.annotate(ctx, map[string]string{v1alpha1.CurrentConfigAnnotation: p.From})); err != nil {
 			return fmt.Errorf("reporting the config in force: %w", err)
@@ -44,13 +47,17 @@ func (a *Agent) update(ctx context.Context, node Assignment) error {
 		if err := (doors{a.Config, &a.asked}).drain(ctx, node, named(t.Config)); err != nil {
 			if errors.Is(err, errStuck) && a.failed != node.Desired {
 				a.failed = node.Desired
-				a.event(EventFailedToDrain, "%v", err)
+				a.event(protocol.EventFailedToDrain, "%v", err)
 			}
-			a.enter(Draining)
+			a.enter(progress.Draining)
+			if a.failed != node.Desired {
+				sign{a}.put()
+			}
 			return err
 		}
 	}
-	t.Before = a.gate.before(ctx, p.Steps, a.read)
+	t.Before = a.gate.before(ctx, p.Steps, a.told != nil)
+	t.Attempt++
 	if err := a.memory.keep(ctx, TaskPath, t); err != nil {
 		a.failed = node.Desired
 		return err
@@ -67,11 +74,15 @@ func (a *Agent) apply(ctx context.Context, t task, p plan.Plan, contents map[hos
 		}
 	}
 	a.announce(p, about)
-	a.enter(Applying)
+	a.enter(progress.Applying)
+	if a.failed != name { // one that is tried again and again is not shown again and again
+		sign{a}.put()
+	}
 	a.failed = name // until it is confirmed
+	a.gate.own = t.attempt()
 	told := context.AfterFunc(ctx, func() {
 		a.Log.Warn("told to end; finishing the steps first", "config", name)
-		a.event(EventGotSigterm, "told to end while going to %s; finishing the steps first", about)
+		a.event(protocol.EventGotSigterm, "told to end while going to %s; finishing the steps first", about)
 	})
 	done, err := a.runner.Run(context.WithoutCancel(ctx), p, contents)
 	told()
@@ -82,13 +93,13 @@ func (a *Agent) apply(ctx context.Context, t task, p plan.Plan, contents map[hos
 	case apply.New:
 		a.met(name, nil)
 		if len(p.Steps) > 0 {
-			a.event(EventSkipReboot, "in %s without a reboot", about)
+			a.event(protocol.EventSkipReboot, "in %s without a reboot", about)
 		}
 		return errAgain
 	case apply.Unjudged:
 		return unjudged(ctx, done)
 	case apply.Rebooting:
-		a.enter(Rebooting)
+		a.enter(progress.Rebooting)
 		a.Log.Info("rebooting", "config", name)
 		return aftermath{a}.down(ctx, done)
 	}
@@ -98,7 +109,7 @@ func (a *Agent) apply(ctx context.Context, t task, p plan.Plan, contents map[hos
 		return between(done)
 	}
 	if v, err := a.memory.verdict(); err == nil && v.stands() && v.Config == name {
-		a.event(EventRejected, "%s", v.Why)
+		a.event(protocol.EventRejected, "%s", v.Why)
 		return &standingError{*v}
 	}
 	return fmt.Errorf("updating to %s: %w; the node is back in %s and tries again: %s, or fix or revert the commit", about, done.Why, orNothing(p.From), look(done.Stopped))
@@ -107,15 +118,15 @@ func (a *Agent) apply(ctx context.Context, t task, p plan.Plan, contents map[hos
 // announce tells what is about to happen to people who look at events.
 func (c Config) announce(p plan.Plan, about string) {
 	if p.Stages() {
-		c.event(EventOSUpdateStarted, "staging the OS for %s", about)
+		c.event(protocol.EventOSUpdateStarted, "staging the OS for %s", about)
 	}
 	for _, s := range p.Steps {
 		if s.Verb == host.SetImage {
-			c.event(EventInClusterUpgrade, "updating from OS image %s to %s", s.Before.Word, s.After.Word)
+			c.event(protocol.EventInClusterUpgrade, "updating from OS image %s to %s", s.Before.Word, s.After.Word)
 		}
 	}
 	if p.Reboots() {
-		c.event(EventReboot, "the node will reboot into %s", about)
+		c.event(protocol.EventReboot, "the node will reboot into %s", about)
 	}
 }
 
@@ -127,9 +138,9 @@ func (c Config) blame(done apply.Applied) {
 	}
 	switch s.Verb {
 	case host.Reload:
-		c.event(EventFailedServiceReload, "%v", done.Why)
+		c.event(protocol.EventFailedServiceReload, "%v", done.Why)
 	case host.Restart:
-		c.event(EventFailedServiceRestart, "%v", done.Why)
+		c.event(protocol.EventFailedServiceRestart, "%v", done.Why)
 	case host.Reboot:
 		if c.Metrics != nil {
 			c.Metrics.Reboot(done.Why)
@@ -140,6 +151,3 @@ func (c Config) blame(done apply.Applied) {
 		}
 	}
 }
-
-// Phases lists all phases, for tests and docs.
-func Phases() []Phase { return slices.Sorted(maps.Keys(Transitions)) }

@@ -4,18 +4,17 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-	"unicode"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 )
 
 // How much of a commit is told.
 const (
 	shortHash     = 10
-	shortSubject  = 72
 	longestReason = 2000 // what the protocol allows in the reason annotation
 	longestEnd    = 500  // how much of that is its end, which says what to do
 )
@@ -24,32 +23,18 @@ const (
 // nothing says which commit that was, it is the name alone.
 func named(mc mcfgv1.MachineConfig) string {
 	_, hash, _ := strings.Cut(mc.Annotations[v1alpha1.RevisionAnnotation], ":")
-	if hash = oneLine(hash); hash == "" {
+	if hash = protocol.OneLine(hash); hash == "" {
 		return mc.Name
 	}
 	text := "commit " + hash[:min(len(hash), shortHash)]
-	if subject := oneLine(mc.Annotations[v1alpha1.CommitSubjectAnnotation]); subject != "" {
+	if subject := protocol.OneLine(mc.Annotations[v1alpha1.CommitSubjectAnnotation]); subject != "" {
 		text += " " + `"` + subject + `"`
 	}
 	author, _, _ := strings.Cut(mc.Annotations[v1alpha1.CommitAuthorAnnotation], "<")
-	if author = oneLine(author); author != "" {
+	if author = protocol.OneLine(author); author != "" {
 		text += " by " + author
 	}
 	return mc.Name + " (" + text + ")"
-}
-
-// oneLine keeps what somebody wrote into a commit from being more than a word on a terminal that it is shown on.
-func oneLine(text string) string {
-	text = strings.TrimSpace(strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return -1
-		}
-		return r
-	}, strings.ToValidUTF8(text, "")))
-	if runes := []rune(text); len(runes) > shortSubject {
-		return string(runes[:shortSubject-1]) + "…"
-	}
-	return text
 }
 
 // fit makes a reason be what the cluster takes: text, not too long. What is too much is taken out of the middle.
@@ -94,4 +79,4 @@ func inspect(units []string) string {
 }
 
 // onceMore says how a config that was rejected is tried again.
-const onceMore = "it is not tried again until another config is desired: fix or revert the commit; or touch " + host.ForcePath + " on the node to try it once more"
+const onceMore = "it is not tried again until another config is desired: fix or revert the commit; or ask for it with bunsen retry, or touch " + host.ForcePath + " on the node, to try it once more"

@@ -75,6 +75,9 @@ var disturbances = []disturbance{
 	{says: "power cut, not booted", fault: hosttest.CrashAfter, cut: true, bootsOld: true, on: "in memory"},
 }
 
+// newHard and oldHard count hard links that come and that go.
+const newHard, oldHard = host.Verb("new hard link"), host.Verb("hard link that goes")
+
 // tally counts how machines ended.
 type tally struct{ disturbed, olds, news, rejected int }
 
@@ -103,6 +106,11 @@ func TestWhateverHappensAnywhereEndsInTheOldOrTheNewConfig(t *testing.T) {
 	for _, v := range []host.Verb{host.Write, host.Remove, host.MakeLink, host.MakeDir, host.SetUser, host.DropUser, host.SetGroup, host.DropGroup, host.WriteRecord, host.Enable, host.Disable, host.SetImage, host.SetKargs, host.SetKernelType, host.SetExtensions, host.DaemonReload, host.Reload, host.Restart, host.Reboot} {
 		if verbs[v] == 0 {
 			t.Errorf("no plan had the verb %s", v)
+		}
+	}
+	for _, v := range []host.Verb{newHard, oldHard} {
+		if verbs[v] == 0 {
+			t.Errorf("no plan had a %s", v)
 		}
 	}
 }
@@ -175,6 +183,12 @@ func everywhere(t *testing.T, on string, c crashCase, d disturbance, sum *tally,
 	tr := begin(t, c, worlds[on])
 	for _, s := range tr.plan.Steps {
 		verbs[s.Verb]++
+		if s.After.Entry.Kind == host.Hard {
+			verbs[newHard]++
+		}
+		if s.Before.Entry.Kind == host.Hard {
+			verbs[oldHard]++
+		}
 	}
 	for k := 0; ; k++ {
 		if tr.tree(t) != tr.old {
@@ -252,6 +266,7 @@ func (tr *trial) judge(t *testing.T, where string, end apply.Applied, sum *tally
 		if is != tr.old {
 			t.Fatalf("%s: rejected, and not in the old config", where)
 		}
+		tr.rejected = 0
 	}
 	found, boots := "", 0
 	if tr.booted != nil {

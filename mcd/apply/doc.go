@@ -7,7 +7,7 @@
 // finds a journal therefore needs nobody else to finish:
 //
 //	phase       found after a crash, it means       Recover
-//	applying    any of the steps may be done        takes all back
+//	applying    any of the steps may be done        takes all back, and tells that it was interrupted
 //	undoing     any of the steps may be undone      takes all back
 //	rebooting   all done, same boot                 asks for the reboot again
 //	rebooting   all done, another boot              confirms what booted, asks the Gate, then clears; or takes all back

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path"
 	"slices"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
@@ -49,7 +50,12 @@ func Observe(ctx context.Context, h host.Host, scope plan.Scope) (host.State, er
 		return host.State{}, err
 	}
 	s := host.State{Accounts: accounts}.Clone()
-	for _, p := range scope.Paths {
+	s.Paths = make(map[string]host.Entry, len(scope.Paths))
+	for _, p := range scope.Paths { // a directory comes before what is in it
+		if above, seen := s.Paths[path.Dir(p)]; seen && !slices.Contains([]host.Kind{host.Dir, host.Link}, above.Kind) {
+			s.Paths[p] = host.Entry{} // nothing is in nothing, nor in a file
+			continue
+		}
 		if s.Paths[p], err = h.Files.Stat(p); err != nil {
 			return host.State{}, fmt.Errorf("looking at %s: %w", p, err)
 		}

@@ -11,12 +11,14 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-// Why a config is taken back that is not to be tried again.
+// Why a config is taken back that is not to be tried again, or not for ever.
 var (
 	// ErrNotBooted tells that the machine came back from a reboot without what was staged. Trying again may go on for ever.
 	ErrNotBooted = errors.New("after the reboot, the machine runs something else than what was staged")
 	// ErrUnhealthy wraps what a Gate said.
 	ErrUnhealthy = errors.New("the machine is not healthy with the new config")
+	// ErrInterrupted tells that the machine or the daemon went down while steps were done: by a power cut, or by one of them.
+	ErrInterrupted = errors.New("the machine or the daemon went down before the steps were done")
 )
 
 // Recover finishes what a crash, a power cut or a reboot left. Without a journal it does nothing. It returns an error
@@ -49,7 +51,7 @@ func (r Runner) Recover(ctx context.Context) (Applied, error) {
 	case host.Undoing:
 		return wayBack{r}.undo(ctx, *rec, recalled(*rec)), nil
 	}
-	return wayBack{r}.undo(ctx, *rec, fmt.Errorf("the update to %s was interrupted", rec.To)), nil
+	return wayBack{r}.undo(ctx, *rec, ErrInterrupted), nil
 }
 
 func reboots(steps []host.Step) bool {

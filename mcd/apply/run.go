@@ -57,8 +57,8 @@ type Runner struct {
 	// a reboot where the update had one. An error that wraps context.Canceled, or that comes when the context has ended,
 	// says that nobody knows: the next Recover asks again. Without a Gate a machine is always healthy.
 	Gate func(ctx context.Context, rec host.Record) error
-	// Rejected is called once everything is taken back because of ErrNotBooted or ErrUnhealthy, and before the journal
-	// is cleared, so that after a crash it is called again. An error keeps the journal.
+	// Rejected is called once everything is taken back because of ErrNotBooted, ErrUnhealthy or ErrInterrupted, and before
+	// the journal is cleared, so that after a crash it is called again. An error keeps the journal.
 	Rejected func(rec host.Record, why error) error
 }
 

@@ -140,6 +140,17 @@ func victim(dir string) error {
 	if err != nil {
 		return err
 	}
+	var calls atomic.Int64
+	root.Trap(func(string, string) error {
+		if calls.Add(1) > int64(last) {
+			return syscall.Kill(os.Getpid(), syscall.SIGKILL)
+		}
+		return nil
+	})
+	r := apply.Runner{Host: h}
+	if end, err := r.Recover(context.Background()); err != nil || end.End != apply.Nothing || os.Getenv(victimHeir) != "" {
+		return err
+	}
 	c := crashCases(uint64(number) + 1)[number]
 	w, err := wayBetween(h, c.from, c.to, c.actions...)
 	if err != nil {
@@ -150,18 +161,7 @@ func victim(dir string) error {
 		return err
 	}
 	p, contents := w.Plan(observed, []byte(w.To))
-	var calls atomic.Int64
-	root.Trap(func(string, string) error {
-		if calls.Add(1) > int64(last) {
-			return syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		}
-		return nil
-	})
-	r := apply.Runner{Host: h}
-	end, err := r.Recover(context.Background())
-	if err == nil && end.End == apply.Nothing && os.Getenv(victimHeir) == "" {
-		_, err = r.Run(context.Background(), p, contents)
-	}
+	_, err = r.Run(context.Background(), p, contents)
 	return err
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -18,12 +17,7 @@ import (
 // TestACrashAnywhereOfTheRealToolsEndsInTheOldOrTheNewAccounts lets the machine's own useradd and its kin change a
 // directory's accounts, and kills the daemon after every change.
 func TestACrashAnywhereOfTheRealToolsEndsInTheOldOrTheNewAccounts(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("useradd --root needs to be root")
-	}
-	if _, err := exec.LookPath("/usr/sbin/useradd"); err != nil {
-		t.Skip(err)
-	}
+	needRoot(t, "useradd", "usermod", "userdel", "groupadd", "groupmod", "groupdel", "gpasswd")
 	crashes := 0
 	for seed := range uint64(3) {
 		r := rand.New(rand.NewPCG(seed, 31))

@@ -20,7 +20,7 @@ func (r wayBack) undo(ctx context.Context, rec host.Record, why error) Applied {
 	rec.Phase, rec.Why, rec.Cause = host.Undoing, why.Error(), causeOf(why)
 	if err := r.Host.Journal.Save(rec); err != nil {
 		end.Why = errors.Join(why, fmt.Errorf("writing the journal: %w", err))
-		if was != host.Applying || rec.Booted || rec.Cause != "" {
+		if was != host.Applying || rec.Booted || rec.Cause != "" && rec.Cause != host.Interrupted {
 			return end // the journal still says something else, and the next start decides
 		}
 		// It still says that all has to be taken back. A disk may be too full to say more, and going back makes room.
@@ -153,7 +153,7 @@ func (r wayBack) isBack(rec host.Record, why error) Applied {
 }
 
 // causes are the errors that a journal can say.
-var causes = map[host.Cause]error{host.NotBooted: ErrNotBooted, host.Unhealthy: ErrUnhealthy}
+var causes = map[host.Cause]error{host.NotBooted: ErrNotBooted, host.Unhealthy: ErrUnhealthy, host.Interrupted: ErrInterrupted}
 
 func causeOf(why error) host.Cause {
 	for cause, err := range causes {
@@ -175,5 +175,5 @@ type recalledError struct {
 // Error is what was said when the way back was begun.
 func (e *recalledError) Error() string { return e.text }
 
-// Unwrap is ErrNotBooted, ErrUnhealthy or nil.
+// Unwrap is ErrNotBooted, ErrUnhealthy, ErrInterrupted or nil.
 func (e *recalledError) Unwrap() error { return e.cause }

@@ -109,11 +109,12 @@ func tempDir(t *testing.T) string {
 	return dir
 }
 
-// treeOf prints a directory: paths, modes, owners, contents. The daemon's state is left out; so are counts of boots and
+// treeOf prints a directory: paths, modes, owners, contents, and which are names of one file. The daemon's state is left out; so are counts of boots and
 // empty directories of enablement, which systemctl makes and removes as it likes.
 func treeOf(t *testing.T, dir string) string {
 	t.Helper()
 	var b strings.Builder
+	first := map[uint64]string{} // names of files, by inode
 	err := filepath.WalkDir(dir, func(at string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -145,6 +146,11 @@ func treeOf(t *testing.T, dir string) string {
 				text = []byte(next)
 			}
 			fmt.Fprintf(&b, " %q", text)
+			if other, again := first[sys.Ino]; again {
+				b.WriteString(" = " + other)
+			} else {
+				first[sys.Ino] = p
+			}
 		case info.Mode()&fs.ModeSymlink != 0:
 			to, err := os.Readlink(at)
 			if err != nil {
@@ -245,6 +251,7 @@ func generate(r *rand.Rand) machineconfig.Config {
 	if target := "chrony.conf"; r.IntN(2) == 0 {
 		c.Ignition.Storage.Links = []ign.Link{{Node: ign.Node{Path: "/etc/alias"}, LinkEmbedded1: ign.LinkEmbedded1{Target: &target}}}
 	}
+	c.Ignition.Storage.Links = append(c.Ignition.Storage.Links, secondNames(r, c.Ignition.Storage.Files)...)
 	for _, p := range []string{"/etc/new", "/etc/new/deep", "/srv/made", "/usr/lib"} {
 		if r.IntN(3) == 0 {
 			d := ign.Directory{Node: ign.Node{Path: p}}
@@ -263,6 +270,17 @@ func generate(r *rand.Rand) machineconfig.Config {
 	c.KernelType = []string{"", "realtime"}[r.IntN(2)]
 	c.Extensions = []string{"usbguard", "sysstat"}[:r.IntN(3)]
 	return c
+}
+
+// secondNames makes hard links to some of the files, before them and after them in the order of paths.
+func secondNames(r *rand.Rand, files []ign.File) (links []ign.Link) {
+	for _, p := range []string{"/etc/2nd", "/etc/zzz/2nd"} {
+		if len(files) > 0 && r.IntN(3) > 0 {
+			target := files[r.IntN(len(files))].Path
+			links = append(links, ign.Link{Node: ign.Node{Path: p}, LinkEmbedded1: ign.LinkEmbedded1{Target: &target, Hard: ptr(true)}})
+		}
+	}
+	return links
 }
 
 func unit(r *rand.Rand, name string) ign.Unit {

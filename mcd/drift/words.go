@@ -52,6 +52,9 @@ func (v Verdict) String() string {
 	return text
 }
 
+// String is what differs, with both sides, without contents and digests: nobody has looked whether they are secret.
+func (it Item) String() string { return Verdict{Item: it, Secret: true}.what() }
+
 // what differs, with both sides.
 func (v Verdict) what() string {
 	is, shall, at := v.Step.Before, v.Step.After, strconv.Quote(v.Name)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/mcd/record"
@@ -49,6 +50,14 @@ type DriftError struct {
 	Found []string
 }
 
+func drifted(config string, items []drift.Item) *DriftError {
+	e := &DriftError{Config: config}
+	for _, it := range items {
+		e.Found = append(e.Found, it.String())
+	}
+	return e
+}
+
 // Error lists everything, and says what to do.
 func (e *DriftError) Error() string {
 	return fmt.Sprintf("unexpected on-disk state validating against %s: %s; put it right, or overwrite it with --force", e.Config, strings.Join(e.Found, "; "))
@@ -76,8 +85,8 @@ func Drafted(ctx context.Context, h host.Host, ask Ask) (Draft, error) {
 	if !ask.Born {
 		way.Refusals = append(way.Refusals, firstBootParts(from.Config, to.Config)...)
 	}
-	if drift := plan.Drift(observed, way.Old, way.New); from.Name != "" && len(drift) > 0 && !ask.Force {
-		return Draft{}, &DriftError{from.Name, drift}
+	if items := drift.Items(observed, way.Old, way.New); from.Name != "" && len(items) > 0 && !ask.Force {
+		return Draft{}, drifted(from.Name, items)
 	}
 	d := Draft{}
 	d.Plan, d.Contents = way.Plan(observed, text)
@@ -162,29 +171,26 @@ var ErrUnfinished = errors.New("an earlier update has not ended")
 
 // Do brings a machine to a config: it ends what a crash or a reboot left, drafts, lets show see the draft, and does the
 // steps, with a journal and a way back. With dry set, it changes nothing. The error says that nothing was begun; how the
-// steps ended is in the Result.
+// steps ended is in the Result. A config that took the machine down, or did not boot, too often is ErrGivenUp.
 func Do(ctx context.Context, r apply.Runner, ask Ask, dry bool, show func(Draft)) (Result, error) {
-	var result Result
+	result := Result{Earlier: apply.Applied{End: apply.Nothing}}
 	left, err := r.Host.Journal.Load()
 	if err != nil {
 		return result, fmt.Errorf("reading the journal: %w", err)
 	}
 	if left != nil {
-		if dry {
-			return result, fmt.Errorf("%w: that to %s, which is in its phase %s; run it without --dry-run, which ends it first", ErrUnfinished, left.To, left.Phase)
-		}
-		if ask.Stay && (left.Phase == host.Rebooting || left.Phase == host.Returning) {
-			return result, fmt.Errorf("%w: that to %s waits for the machine to start: start it, or run this on it without --skip-reboot", ErrUnfinished, left.To)
-		}
-		if result.Earlier, err = r.Recover(context.WithoutCancel(ctx)); err != nil {
+		if result.Earlier, err = earlier(ctx, r, ask, *left, dry); err != nil {
 			return result, err
 		}
 		if end := result.Earlier.End; end == apply.Rebooting || end == apply.Between || end == apply.Unjudged {
 			result.Applied = result.Earlier
 			return result, nil
 		}
-	} else {
-		result.Earlier.End = apply.Nothing
+	}
+	if !dry {
+		if err := givenUp(r.Host.Files, ask.To.Name, ask.Force); err != nil {
+			return result, err
+		}
 	}
 	if result.Draft, err = Drafted(ctx, r.Host, ask); err != nil {
 		return result, err
@@ -194,10 +200,29 @@ func Do(ctx context.Context, r apply.Runner, ask Ask, dry bool, show func(Draft)
 	switch {
 	case len(p.Refusals) > 0:
 		return result, Refused(p.Refusals)
-	case len(p.Steps) == 0 || dry:
+	case dry:
 		result.Applied = apply.Applied{End: apply.Nothing, From: p.From, To: p.To}
 		return result, nil
+	case len(p.Steps) == 0:
+		result.Applied = apply.Applied{End: apply.Nothing, From: p.From, To: p.To}
+		return result, forgetTries(r.Host.Files, doTries)
 	}
 	result.Applied, err = r.Run(context.WithoutCancel(ctx), p, result.Draft.Contents)
+	if err == nil && result.End == apply.New {
+		err = forgetTries(r.Host.Files, doTries)
+	}
 	return result, err
+}
+
+// earlier ends the update that a journal is about, and counts it where it was in vain.
+func earlier(ctx context.Context, r apply.Runner, ask Ask, left host.Record, dry bool) (apply.Applied, error) {
+	var none apply.Applied
+	if dry {
+		return none, fmt.Errorf("%w: that to %s, which is in its phase %s; run it without --dry-run, which ends it first", ErrUnfinished, left.To, left.Phase)
+	}
+	if ask.Stay && (left.Phase == host.Rebooting || left.Phase == host.Returning) {
+		return none, fmt.Errorf("%w: that to %s waits for the machine to start: start it, or run this on it without --skip-reboot", ErrUnfinished, left.To)
+	}
+	r.Rejected = count(r.Host.Files, doTries)
+	return r.Recover(context.WithoutCancel(ctx))
 }

@@ -33,9 +33,10 @@ const fipsPath = "/proc/sys/crypto/fips_enabled"
 // FirstBoot brings a new machine's OS to its first config, before it joins its cluster. End is Nothing where that was so
 // already, or where there is nothing to read; Rebooting where it is staged; New once it runs. It can be killed at any line
 // and is called again until it ends in one of them. A journal of another update is left to the daemon. Errors, refusals
-// among them, begin nothing and are tried again. Before a config is staged that some reboots did not bring, which is counted
-// on disk, rest is asked to let time pass; its error ends the call. No rest is none.
-func FirstBoot(ctx context.Context, r apply.Runner, rest func(ctx context.Context, reboots int) error) (apply.Applied, error) {
+// among them, begin nothing and are tried again. Before a config is staged that some tries did not bring, which is counted
+// on disk, rest is asked to let time pass: a reboot that came up without it is such a try, and so is a machine that went down
+// while it was staged, but for the first time. Its error ends the call. No rest is none.
+func FirstBoot(ctx context.Context, r apply.Runner, rest func(ctx context.Context, tries int) error) (apply.Applied, error) {
 	left, err := r.Host.Journal.Load()
 	if err != nil {
 		return apply.Applied{}, fmt.Errorf("reading the journal: %w", err)
@@ -47,6 +48,9 @@ func FirstBoot(ctx context.Context, r apply.Runner, rest func(ctx context.Contex
 		return recovered(ctx, r)
 	}
 	mc, kept, err := encapsulated(r.Host.Files)
+	if err == nil && mc == nil {
+		err = forgetTries(r.Host.Files, firstBootTries)
+	}
 	if err != nil || mc == nil {
 		return apply.Applied{End: apply.Nothing}, err
 	}
@@ -54,12 +58,12 @@ func FirstBoot(ctx context.Context, r apply.Runner, rest func(ctx context.Contex
 	if err != nil {
 		return apply.Applied{}, err
 	}
-	reboots, err := fruitless(r.Host.Files, mc.Name)
+	vain, err := triesOf(r.Host.Files, firstBootTries, mc.Name)
 	if err != nil {
 		return apply.Applied{}, err
 	}
-	if p.Stages() && reboots > 0 && rest != nil {
-		if err := rest(ctx, reboots); err != nil {
+	if n := vain.fruitless(); p.Stages() && n > 0 && rest != nil {
+		if err := rest(ctx, n); err != nil {
 			return apply.Applied{}, err
 		}
 		return FirstBoot(ctx, r, nil) // the file or the OS may be another by now
@@ -83,69 +87,21 @@ func FirstBoot(ctx context.Context, r apply.Runner, rest func(ctx context.Contex
 	return r.Run(context.WithoutCancel(ctx), p, nil)
 }
 
-// fruitlessPath counts the reboots that did not bring a first config.
-const fruitlessPath = host.StateDir + "/firstboot.json"
-
-// reboots is what is in it.
-type reboots struct {
-	Config  string `json:"config"`
-	Reboots int    `json:"reboots"`
-}
-
-// fruitless is how many reboots did not bring a config. A file that cannot be read counts none: it is only for patience.
-func fruitless(files host.Files, config string) (int, error) {
-	text, err := files.Read(fruitlessPath)
-	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
-	}
-	var is reboots
-	if err != nil {
-		return 0, fmt.Errorf("reading how often the machine has rebooted: %w", err)
-	}
-	if json.Unmarshal(text, &is) != nil || is.Config != config {
-		return 0, nil
-	}
-	return is.Reboots, nil
-}
-
-// count writes down one more.
-func count(files host.Files, config string) error {
-	n, err := fruitless(files, config)
-	if err != nil {
-		return err
-	}
-	text, err := json.Marshal(reboots{config, n + 1})
-	if err != nil {
-		return err
-	}
-	dir, err := files.Stat(host.StateDir)
-	if err == nil && dir.Kind == host.Absent {
-		err = files.Mkdir(host.StateDir, host.Entry{Kind: host.Dir, Mode: 0o700})
-	}
-	if err != nil {
-		return err
-	}
-	return files.Write(fruitlessPath, host.Entry{Kind: host.File, Mode: 0o600}, text)
-}
-
-// recovered ends what an earlier FirstBoot has begun, and counts a reboot that did not bring it.
+// recovered ends what an earlier FirstBoot has begun, and counts it where it was in vain.
 func recovered(ctx context.Context, r apply.Runner) (apply.Applied, error) {
 	var uncounted error
-	r.Rejected = func(rec host.Record, _ error) error {
-		uncounted = count(r.Host.Files, rec.To)
+	r.Rejected = func(rec host.Record, why error) error {
+		uncounted = count(r.Host.Files, firstBootTries)(rec, why)
 		return nil // no reason not to go back
 	}
 	done, err := r.Recover(context.WithoutCancel(ctx))
 	if uncounted != nil {
-		done.Why = errors.Join(done.Why, fmt.Errorf("counting the reboots that did not bring it: %w", uncounted))
+		done.Why = errors.Join(done.Why, fmt.Errorf("counting the tries that were in vain: %w", uncounted))
 	}
 	if err != nil || done.End != apply.New {
 		return done, err
 	}
-	if is, err := r.Host.Files.Stat(fruitlessPath); err == nil && is.Kind != host.Absent {
-		return done, r.Host.Files.Remove(fruitlessPath)
-	}
-	return done, nil
+	return done, forgetTries(r.Host.Files, firstBootTries)
 }
 
 // isFirstBoot tells a journal of FirstBoot from the daemon's.

@@ -3,6 +3,7 @@ package once
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -202,6 +203,66 @@ func TestACrashAnywhereIsMadeGoodByTheNextRun(t *testing.T) {
 		}
 		t.Logf("%d crashes with kernel arguments %q", crashes, kargs)
 	}
+}
+
+// TestAConfigThatTakesTheMachineDownIsGivenUp: a unit that applies it at each boot would take the machine down for ever.
+func TestAConfigThatTakesTheMachineDownIsGivenUp(t *testing.T) {
+	m := hosttest.NewMachine()
+	first, to := config(t, file(policyFile, "a")), config(t, file(policyFile, "b"))
+	if _, _, err := do(t, m, Ask{To: first}, false); err != nil {
+		t.Fatal(err)
+	}
+	before := treeOf(m)
+	die := func() { // in the reload of a service that does not live with the new config
+		down := false
+		h, _ := hosttest.Wrap(m.Host(), func(c hosttest.Call) error {
+			text, err := m.Host().Files.Read(policyFile)
+			if down = down || c.Port == "units" && err == nil && string(text) == "b"; down {
+				return hosttest.ErrCrashed
+			}
+			return nil
+		})
+		_, _ = Do(t.Context(), apply.Runner{Host: h}, Ask{To: to}, false, func(Draft) {})
+		m.PowerCut(rand.New(rand.NewPCG(1, 2)))
+	}
+	for range 3 {
+		die()
+	}
+	for range 2 {
+		r, _, err := do(t, m, Ask{To: to}, false)
+		if !errors.Is(err, ErrGivenUp) || !strings.Contains(err.Error(), "3 times") || !strings.Contains(err.Error(), "--force") || r.End != "" {
+			t.Fatalf("%+v, %v", r, err)
+		}
+	}
+	if rec, err := m.Host().Journal.Load(); rec != nil || err != nil {
+		t.Errorf("the journal is left: %v %v", rec, err)
+	}
+	if is := treeOf(m); is != before {
+		t.Errorf("it is not as it was:\n%s", cmp.Diff(before, is))
+	}
+	if r, _, err := do(t, m, Ask{To: config(t, file(policyFile, "c"))}, false); err != nil || r.End != apply.New {
+		t.Errorf("another config: %+v, %v", r, err)
+	}
+	for range 3 {
+		die()
+	}
+	if r, _, err := do(t, m, Ask{To: to, Force: true}, false); err != nil || r.End != apply.Rebooting {
+		t.Errorf("forced: %+v, %v", r, err)
+	}
+	if r, _, err := do(t, m, Ask{To: to}, false); err != nil || r.Earlier.End != apply.New || exists(t, m, doTries) {
+		t.Errorf("after the reboot: %+v, %v", r, err)
+	}
+}
+
+// treeOf is a machine's disk without the daemon's own state.
+func treeOf(m *hosttest.Machine) string {
+	text := ""
+	for line := range strings.Lines(m.Tree()) {
+		if !strings.HasPrefix(line, host.StateDir) {
+			text += line
+		}
+	}
+	return text
 }
 
 func TestAJournalThatWaitsForABootIsLeftAloneWhereNobodyBoots(t *testing.T) {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/linux"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -67,8 +67,8 @@ func (d daemon) move(ctx context.Context, from, to plan.Named) error {
 	if err != nil {
 		return err
 	}
-	if drift := plan.Drift(observed, way.Old, way.New); from.Name != "" && len(drift) > 0 {
-		return fmt.Errorf("the machine has drifted from %s: %s", from.Name, strings.Join(drift, "; "))
+	if items := drift.Items(observed, way.Old, way.New); from.Name != "" && len(items) > 0 {
+		return fmt.Errorf("the machine has drifted from %s: %v", from.Name, items)
 	}
 	p, contents := way.Plan(observed, []byte(to.Name))
 	if len(p.Refusals) > 0 {
@@ -93,7 +93,7 @@ func (d daemon) move(ctx context.Context, from, to plan.Named) error {
 }
 
 // drift is what the daemon finds on a machine that should be in a config.
-func (d daemon) drift(ctx context.Context, in plan.Named) ([]string, error) {
+func (d daemon) drift(ctx context.Context, in plan.Named) ([]drift.Item, error) {
 	accounts, err := apply.Accounts(ctx, d.host)
 	if err != nil {
 		return nil, err
@@ -103,5 +103,5 @@ func (d daemon) drift(ctx context.Context, in plan.Named) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return plan.Drift(observed, want, want), nil
+	return drift.Items(observed, want, want), nil
 }

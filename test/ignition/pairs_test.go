@@ -131,9 +131,9 @@ func (b bench) walk(ctx context.Context, from, to machine) error {
 		return err
 	}
 	defer d.root.Close() //nolint:errcheck // a directory of the test's own
-	drift, err := d.drift(ctx, from.named)
-	if err == nil && len(drift) > 0 {
-		err = fmt.Errorf("a machine that was just born has drifted: %s", strings.Join(drift, "; "))
+	drifted, err := d.drift(ctx, from.named)
+	if err == nil && len(drifted) > 0 {
+		err = fmt.Errorf("a machine that was just born has drifted: %v", drifted)
 	}
 	if err != nil {
 		return err

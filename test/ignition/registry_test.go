@@ -277,9 +277,9 @@ func bornByUs(t *testing.T, root string, c types.Test) error {
 	if err := d.move(t.Context(), plan.Named{}, to); err != nil {
 		return err
 	}
-	drift, err := d.drift(t.Context(), to)
-	if err == nil && len(drift) > 0 {
-		err = fmt.Errorf("it has drifted at once: %s", strings.Join(drift, "; "))
+	drifted, err := d.drift(t.Context(), to)
+	if err == nil && len(drifted) > 0 {
+		err = fmt.Errorf("it has drifted at once: %v", drifted)
 	}
 	return err
 }

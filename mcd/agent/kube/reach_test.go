@@ -1,4 +1,4 @@
-package agent
+package kube
 
 import (
 	"context"
@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/bunsen-os/bunsen/mcd/health"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 )
 
 func TestWhatAnAnswerSaysAboutTheNetwork(t *testing.T) {
@@ -48,7 +49,7 @@ func TestWhatAnAnswerSaysAboutTheNetwork(t *testing.T) {
 	} {
 		t.Run(says, func(t *testing.T) {
 			err := answered(c.err)
-			if errors.Is(err, ErrUnreachable) != c.unreachable {
+			if errors.Is(err, protocol.ErrUnreachable) != c.unreachable {
 				t.Errorf("unreachable is %v: %v", !c.unreachable, err)
 			}
 			there, here := heard(err, func() bool { return false }), heard(err, func() bool { return true })
@@ -99,7 +100,7 @@ func TestAWatchThatFailsIsTriedLessAndLess(t *testing.T) {
 		tries, lasts := 0, false
 		watch(ctx, testLog(t), func(ctx context.Context, changed chan<- struct{}) error {
 			if tries++; lasts {
-				wait(ctx, time.Hour)
+				hold(ctx, time.Hour)
 			}
 			return errors.New("connection refused")
 		})

@@ -1,4 +1,4 @@
-package agent
+package kube
 
 import (
 	"context"
@@ -20,9 +20,9 @@ var (
 	configPools   = mcfgv1.GroupVersion.WithResource("machineconfigpools")
 )
 
-// DriftRules implements Cluster. A cluster that does not know the kind has no policy. A policy that cannot be read counts as
+// DriftRules is for the agent's Cluster. A cluster that does not know the kind has no policy. A policy that cannot be read counts as
 // if it were not there, and is told in the error; the others count nevertheless.
-func (k *Kube) DriftRules(ctx context.Context, pool string) (drift.Policy, error) {
+func (k *Client) DriftRules(ctx context.Context, pool string) (drift.Policy, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	list, err := k.objects.Resource(driftPolicies).List(ctx, metav1.ListOptions{})

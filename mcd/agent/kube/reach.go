@@ -1,4 +1,4 @@
-package agent
+package kube
 
 import (
 	"context"
@@ -13,11 +13,13 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/bunsen-os/bunsen/mcd/health"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 )
 
 // noAnswers are codes below 500 that say nothing about what was asked: too many requests; credentials that are not taken, as
@@ -32,7 +34,7 @@ func answered(err error) error {
 	if code, is := status(err); is && code < http.StatusInternalServerError && !slices.Contains(noAnswers, code) {
 		return err
 	}
-	return fmt.Errorf("%w: %w", ErrUnreachable, err)
+	return fmt.Errorf("%w: %w", protocol.ErrUnreachable, err)
 }
 
 // status is the HTTP status that an API server, or somebody in front of it, gave.
@@ -77,6 +79,9 @@ func heard(err error, here func() bool) health.API {
 	return health.Silent
 }
 
+// lookupLimit is how long a name may take to be resolved.
+const lookupLimit = 5 * time.Second
+
 // here tells that an API server's URL names this machine.
 func here(server string) bool {
 	u, err := url.Parse(server)
@@ -85,7 +90,7 @@ func here(server string) bool {
 	}
 	ips := []net.IP{net.ParseIP(u.Hostname())}
 	if ips[0] == nil {
-		ctx, cancel := context.WithTimeout(context.Background(), answerIn)
+		ctx, cancel := context.WithTimeout(context.Background(), lookupLimit)
 		defer cancel()
 		if ips, err = net.DefaultResolver.LookupIP(ctx, "ip", u.Hostname()); err != nil {
 			return false
@@ -141,6 +146,6 @@ func KubeletAt(endpoint string) func(context.Context) error {
 		if err != nil {
 			text = nil
 		}
-		return fmt.Errorf("%s says %s: %s", endpoint, answer.Status, oneLine(strings.ReplaceAll(string(text), "\n", " ")))
+		return fmt.Errorf("%s says %s: %s", endpoint, answer.Status, protocol.OneLine(strings.ReplaceAll(string(text), "\n", " ")))
 	}
 }

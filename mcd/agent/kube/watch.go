@@ -1,4 +1,4 @@
-package agent
+package kube
 
 import (
 	"context"
@@ -8,6 +8,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 )
 
 // lasting is how long a watch must have held to count as one that worked: after it, no pause is due.
@@ -18,7 +20,7 @@ const watchLimit = 30 * time.Minute
 
 // Watch signals when somebody else changed the Node, and after each reconnection. The channel holds one signal: more say no
 // more. While the API server does not answer, it is asked again after pauses that grow to a minute.
-func (k *Kube) Watch(ctx context.Context, log *slog.Logger) <-chan struct{} {
+func (k *Client) Watch(ctx context.Context, log *slog.Logger) <-chan struct{} {
 	return watch(ctx, log, func(ctx context.Context, changed chan<- struct{}) error { return k.watchOnce(ctx, changed) })
 }
 
@@ -26,23 +28,23 @@ func (k *Kube) Watch(ctx context.Context, log *slog.Logger) <-chan struct{} {
 func watch(ctx context.Context, log *slog.Logger, once func(context.Context, chan<- struct{}) error) <-chan struct{} {
 	changed := make(chan struct{}, 1)
 	go func() {
-		for pause := time.Duration(0); ctx.Err() == nil; {
+		for next := pauses(); ctx.Err() == nil; {
 			began := time.Now()
 			err := once(ctx, changed)
 			if time.Since(began) >= lasting {
-				pause = 0
+				next = pauses()
 			}
-			pause = min(max(2*pause, firstPause), longestPause)
+			pause := next.Step()
 			if ctx.Err() == nil {
 				log.Debug("watching the Node again", "in", pause, "err", err)
 			}
-			wait(ctx, jitter(pause))
+			hold(ctx, pause)
 		}
 	}()
 	return changed
 }
 
-func (k *Kube) watchOnce(ctx context.Context, changed chan<- struct{}) error {
+func (k *Client) watchOnce(ctx context.Context, changed chan<- struct{}) error {
 	ctx, cancel := context.WithTimeout(ctx, watchLimit)
 	defer cancel()
 	w, err := k.nodes.Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, k.node).String()})
@@ -50,13 +52,13 @@ func (k *Kube) watchOnce(ctx context.Context, changed chan<- struct{}) error {
 		return err
 	}
 	defer w.Stop()
-	var last *Assignment
+	var last *protocol.Assignment
 	for event := range w.ResultChan() {
 		n, ok := event.Object.(*metav1.PartialObjectMetadata)
 		if !ok {
 			return errors.New("the watch ended with a status")
 		}
-		now := AssignmentOf(n.Annotations).asks()
+		now := assignmentOf(n).Asks()
 		if last != nil && *last == now {
 			continue // a heartbeat
 		}

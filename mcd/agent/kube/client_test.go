@@ -1,14 +1,17 @@
-package agent_test
+package kube_test
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"k8s.io/client-go/rest"
 
-	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/agent/kube"
 	"github.com/bunsen-os/bunsen/policy"
 )
 
@@ -27,7 +30,7 @@ func TestTheDisruptionPolicyIsTheNewestThatTheClusterHas(t *testing.T) {
 		fmt.Fprint(w, answer)
 	}))
 	defer server.Close()
-	kube, err := agent.NewKube(&rest.Config{Host: server.URL}, "worker-0")
+	client, err := kube.New(&rest.Config{Host: server.URL}, "worker-0")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +45,7 @@ func TestTheDisruptionPolicyIsTheNewestThatTheClusterHas(t *testing.T) {
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			answer = c.answer
-			rules, err := kube.Rules(t.Context())
+			rules, err := client.Rules(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -58,4 +61,46 @@ func TestTheDisruptionPolicyIsTheNewestThatTheClusterHas(t *testing.T) {
 			}
 		})
 	}
+}
+
+// limited fails calls that may last for ever.
+type limited struct {
+	http.RoundTripper
+	t *testing.T
+}
+
+func (l limited) RoundTrip(r *http.Request) (*http.Response, error) {
+	if _, ends := r.Context().Deadline(); !ends {
+		l.t.Errorf("%s may last for ever", r.URL.Path)
+	}
+	return l.RoundTripper.RoundTrip(r)
+}
+
+func TestNoCallLastsForEver(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasSuffix(r.URL.Path, "driftpolicies") {
+			fmt.Fprint(w, `{"apiVersion":"bunsen.dev/v1alpha1","kind":"DriftPolicyList","items":[{"apiVersion":"bunsen.dev/v1alpha1","kind":"DriftPolicy","metadata":{"name":"a"},"spec":{"machineConfigPoolSelector":{}}}]}`)
+			return
+		}
+		if r.URL.Query().Get("watch") != "" {
+			fmt.Fprint(w, `{"type":"ADDED","object":{"kind":"PartialObjectMetadata","apiVersion":"meta.k8s.io/v1","metadata":{"name":"worker-0"}}}`)
+			return
+		}
+		fmt.Fprint(w, `{"kind":"Node","apiVersion":"v1","metadata":{"name":"worker-0"}}`)
+	}))
+	defer server.Close()
+	client, err := kube.New(&rest.Config{Host: server.URL, WrapTransport: func(next http.RoundTripper) http.RoundTripper { return limited{next, t} }}, "worker-0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	_, _ = client.Assignment(ctx)
+	_ = client.Report(ctx, map[string]string{"a": "b"})
+	_, _ = client.Config(ctx, "rendered-a")
+	_, _ = client.Rules(ctx)
+	_, _ = client.DriftRules(ctx, "worker")
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	<-client.Watch(ctx, slog.New(slog.DiscardHandler))
 }

@@ -1,4 +1,4 @@
-package agent
+package kube
 
 import (
 	"context"
@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 )
 
 // What a Recorder writes at most: burst events at once, then one for each refill; what is said again within repeat is not
@@ -28,12 +30,12 @@ const (
 
 // note is an event before it is written.
 type note struct {
-	reason  Reason
+	reason  protocol.Reason
 	message string
 	at      time.Time
 }
 
-// Recorder is Events over the Kubernetes API, with the kubelet's identity. Writing is nobody's concern: it never blocks and
+// Recorder is the agent's Events over the Kubernetes API, with the kubelet's identity. Writing is nobody's concern: it never blocks and
 // never fails, and what waits for the API server at the end of the process is lost.
 type Recorder struct {
 	cluster *Later
@@ -54,8 +56,8 @@ func NewRecorder(ctx context.Context, cluster *Later, log *slog.Logger) *Recorde
 	return r
 }
 
-// Event implements Events.
-func (r *Recorder) Event(reason Reason, message string) {
+// Event is for the agent's Events.
+func (r *Recorder) Event(reason protocol.Reason, message string) {
 	message = strings.ToValidUTF8(message, "\uFFFD")
 	if len(message) > longestNote {
 		message = strings.ToValidUTF8(message[:longestNote-len("…")], "") + "…"
@@ -119,15 +121,15 @@ func (r *Recorder) run(ctx context.Context) {
 			}
 			continue
 		}
-		for pause := firstPause; ctx.Err() == nil; pause = min(2*pause, longestPause) {
+		for next := pauses(); ctx.Err() == nil; {
 			err := r.write(ctx, n)
-			if !errors.Is(err, ErrUnreachable) {
+			if !errors.Is(err, protocol.ErrUnreachable) {
 				if err != nil {
 					r.log.Debug("writing an event", "reason", string(n.reason), "err", err)
 				}
 				break
 			}
-			wait(ctx, jitter(pause))
+			hold(ctx, next.Step())
 		}
 	}
 }
@@ -152,7 +154,7 @@ func (r *Recorder) write(ctx context.Context, n note) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	_, err = via(r.cluster, func(k *Kube) (*unstructured.Unstructured, error) {
+	_, err = via(r.cluster, func(k *Client) (*unstructured.Unstructured, error) {
 		e, err := k.objects.Resource(corev1.SchemeGroupVersion.WithResource("events")).Namespace(metav1.NamespaceDefault).
 			Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
 		return e, answered(err)

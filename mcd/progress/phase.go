@@ -1,11 +1,14 @@
-package agent
+package progress
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
-// Phase is where the agent is with its node.
+// Phase is where a daemon is with its node.
 type Phase string
 
-// The phases; see the package's picture.
+// The phases; package agent has a picture of them.
 const (
 	// Idle: the node has what is desired, or nothing is.
 	Idle Phase = "Idle"
@@ -25,7 +28,8 @@ const (
 	Drifted Phase = "Drifted"
 	// RolledBack: the update failed and the node is in the old config; it is tried again.
 	RolledBack Phase = "RolledBack"
-	// Rejected: the machine did not live with the desired config and is in the old one; it is not tried again.
+	// Rejected: the machine did not live with the desired config, or went down with it each time, and is in the old one; it is
+	// not tried again.
 	Rejected Phase = "Rejected"
 	// Refused: a running node cannot take the desired config.
 	Refused Phase = "Refused"
@@ -41,10 +45,13 @@ var Transitions = map[Phase][]Phase{
 	Checking:   {Confirming, Planned, Rebooting, RolledBack, Rejected, Refused},
 	Confirming: {Idle, Planned, Drifted, RolledBack, Rejected, Refused},
 	Drifted:    {Confirming, Planned, RolledBack, Rejected, Refused},
-	RolledBack: {Planned, Confirming, Drifted, Rejected, Refused, Idle},
+	RolledBack: {Planned, Checking, Confirming, Drifted, Rejected, Refused, Idle}, // Checking: what was found could not be written down
 	Rejected:   {Planned, Confirming, Drifted, RolledBack, Refused, Idle},
 	Refused:    {Planned, Confirming, Drifted, RolledBack, Rejected, Idle},
 }
 
 // Legal tells whether a phase may follow another.
 func Legal(from, to Phase) bool { return from == to || slices.Contains(Transitions[from], to) }
+
+// Phases lists all of them.
+func Phases() []Phase { return slices.Sorted(maps.Keys(Transitions)) }

@@ -1,4 +1,4 @@
-package agent_test
+package kube_test
 
 import (
 	"errors"
@@ -11,7 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/client-go/rest"
 
-	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/agent/kube"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 )
 
 func TestTheDriftPolicyIsThatOfThePool(t *testing.T) {
@@ -31,12 +32,12 @@ func TestTheDriftPolicyIsThatOfThePool(t *testing.T) {
 		fmt.Fprintf(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","code":%d}`, code)
 	}))
 	defer server.Close()
-	kube, err := agent.NewKube(&rest.Config{Host: server.URL}, "worker-0")
+	client, err := kube.New(&rest.Config{Host: server.URL}, "worker-0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	ask := func(pool string) (rules []string) {
-		p, err := kube.DriftRules(t.Context(), pool)
+		p, err := client.DriftRules(t.Context(), pool)
 		if err != nil {
 			t.Error(err)
 		}
@@ -56,12 +57,12 @@ func TestTheDriftPolicyIsThatOfThePool(t *testing.T) {
 		}
 	}
 	answers["/apis/bunsen.dev/v1alpha1/driftpolicies"] = strings.Replace(policies, `"30m"`, `"soon"`, 1)
-	if p, err := kube.DriftRules(t.Context(), "master"); len(p.Rules) != 1 || err == nil || !strings.Contains(err.Error(), "DriftPolicy edge") {
+	if p, err := client.DriftRules(t.Context(), "master"); len(p.Rules) != 1 || err == nil || !strings.Contains(err.Error(), "DriftPolicy edge") {
 		t.Errorf("one that cannot be read takes others with it: %+v, %v", p, err)
 	}
 	answers["/apis/bunsen.dev/v1alpha1/driftpolicies"] = policies
 	code = http.StatusServiceUnavailable
-	if _, err := kube.DriftRules(t.Context(), "worker"); !errors.Is(err, agent.ErrUnreachable) {
+	if _, err := client.DriftRules(t.Context(), "worker"); !errors.Is(err, protocol.ErrUnreachable) {
 		t.Error(err)
 	}
 }

@@ -1,4 +1,4 @@
-package agent
+package kube
 
 import (
 	"encoding/json"
@@ -13,6 +13,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/rest"
+
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 )
 
 func testLog(t *testing.T) *slog.Logger { return slog.New(slog.NewTextHandler(t.Output(), nil)) }
@@ -43,8 +45,8 @@ func eventServer(t *testing.T) (*Later, chan corev1.Event) {
 func TestAnEventReachesTheClusterWhenItAnswers(t *testing.T) {
 	cluster, got := eventServer(t)
 	r := NewRecorder(t.Context(), cluster, testLog(t))
-	r.Event(EventDrain, "draining the node for rendered-a")
-	r.Event(EventRejected, strings.Repeat("ü", 2000)+"\xff")
+	r.Event(protocol.EventDrain, "draining the node for rendered-a")
+	r.Event(protocol.EventRejected, strings.Repeat("ü", 2000)+"\xff")
 	first, second := <-got, <-got
 	if first.Reason != "Drain" || first.Type != "Normal" || first.InvolvedObject.Kind != "Node" || first.InvolvedObject.Name != "worker-0" ||
 		first.InvolvedObject.UID != "worker-0" || first.Source.Component != "machineconfigdaemon" || first.Count != 1 || first.FirstTimestamp.IsZero() {
@@ -58,13 +60,13 @@ func TestAnEventReachesTheClusterWhenItAnswers(t *testing.T) {
 func TestEventsAreBounded(t *testing.T) {
 	r := &Recorder{said: map[note]time.Time{}, tokens: burst, filled: time.Unix(0, 0)}
 	now := time.Unix(0, 0)
-	if !r.admit(note{reason: EventDrain, message: "m"}, now) || r.admit(note{reason: EventDrain, message: "m"}, now.Add(repeat-time.Second)) || !r.admit(note{reason: EventDrain, message: "m"}, now.Add(repeat)) {
+	if !r.admit(note{reason: protocol.EventDrain, message: "m"}, now) || r.admit(note{reason: protocol.EventDrain, message: "m"}, now.Add(repeat-time.Second)) || !r.admit(note{reason: protocol.EventDrain, message: "m"}, now.Add(repeat)) {
 		t.Error("what was said is said again too soon, or never")
 	}
 	now = now.Add(time.Hour)
 	admitted := 0
 	for i := range 10000 { // a thousand seconds
-		if r.admit(note{reason: EventDrain, message: fmt.Sprint(i)}, now.Add(time.Duration(i)*100*time.Millisecond)) {
+		if r.admit(note{reason: protocol.EventDrain, message: fmt.Sprint(i)}, now.Add(time.Duration(i)*100*time.Millisecond)) {
 			admitted++
 		}
 	}

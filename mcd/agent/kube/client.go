@@ -1,4 +1,4 @@
-package agent
+package kube
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 	"github.com/bunsen-os/bunsen/policy"
 )
 
@@ -29,16 +30,15 @@ var (
 // callLimit is how long one call may take: a server that accepts connections and never answers must not hold the daemon.
 const callLimit = 30 * time.Second
 
-// Kube is a Cluster over the Kubernetes API. It needs no more rights than a kubelet, plus to read machineconfigs and
-// machineconfigurations.
-type Kube struct {
+// Client is a cluster over the Kubernetes API. It needs a kubelet's rights, and those of config/rbac/nodes.yaml.
+type Client struct {
 	node    string
 	nodes   metadata.Getter
 	objects dynamic.Interface
 }
 
-// NewKube connects for one node.
-func NewKube(config *rest.Config, node string) (*Kube, error) {
+// New connects for one node.
+func New(config *rest.Config, node string) (*Client, error) {
 	core, err := metadata.NewForConfig(config)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
@@ -47,22 +47,29 @@ func NewKube(config *rest.Config, node string) (*Kube, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	return &Kube{node: node, nodes: core.Resource(schema.GroupVersionResource{Version: "v1", Resource: "nodes"}), objects: objects}, nil
+	return &Client{node: node, nodes: core.Resource(schema.GroupVersionResource{Version: "v1", Resource: "nodes"}), objects: objects}, nil
 }
 
-// Assignment implements Cluster.
-func (k *Kube) Assignment(ctx context.Context) (Assignment, error) {
+// Assignment is for the agent's Cluster.
+func (k *Client) Assignment(ctx context.Context) (protocol.Assignment, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	n, err := k.nodes.Get(ctx, k.node, metav1.GetOptions{})
 	if err != nil {
-		return Assignment{}, answered(err)
+		return protocol.Assignment{}, answered(err)
 	}
-	return AssignmentOf(n.Annotations), nil
+	return assignmentOf(n), nil
 }
 
-// Report implements Cluster.
-func (k *Kube) Report(ctx context.Context, annotations map[string]string) error {
+// assignmentOf reads a Node.
+func assignmentOf(n *metav1.PartialObjectMetadata) protocol.Assignment {
+	a := protocol.AssignmentOf(n.Annotations)
+	a.UID = string(n.UID)
+	return a
+}
+
+// Report is for the agent's Cluster.
+func (k *Client) Report(ctx context.Context, annotations map[string]string) error {
 	patch, err := json.Marshal(map[string]map[string]map[string]string{"metadata": {"annotations": annotations}})
 	if err != nil {
 		return err
@@ -73,15 +80,15 @@ func (k *Kube) Report(ctx context.Context, annotations map[string]string) error 
 	return answered(err)
 }
 
-// Config implements Cluster.
-func (k *Kube) Config(ctx context.Context, name string) (mcfgv1.MachineConfig, error) {
+// Config is for the agent's Cluster.
+func (k *Client) Config(ctx context.Context, name string) (mcfgv1.MachineConfig, error) {
 	var mc mcfgv1.MachineConfig
 	return mc, k.get(ctx, machineConfigs, name, &mc)
 }
 
-// Rules implements Cluster. The status of the MachineConfiguration counts where it is up to date; else its spec is read
+// Rules is for the agent's Cluster. The status of the MachineConfiguration counts where it is up to date; else its spec is read
 // in the same way as the controller does.
-func (k *Kube) Rules(ctx context.Context) (plan.Rules, error) {
+func (k *Client) Rules(ctx context.Context) (plan.Rules, error) {
 	var mc operatorv1.MachineConfiguration
 	err := k.get(ctx, machineConfigurations, "cluster", &mc)
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
@@ -100,7 +107,7 @@ func (k *Kube) Rules(ctx context.Context) (plan.Rules, error) {
 }
 
 // get fetches a cluster-scoped object. It goes through JSON, so that the object's own decoding is used.
-func (k *Kube) get(ctx context.Context, gvr schema.GroupVersionResource, name string, into any) error {
+func (k *Client) get(ctx context.Context, gvr schema.GroupVersionResource, name string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	u, err := k.objects.Resource(gvr).Get(ctx, name, metav1.GetOptions{})

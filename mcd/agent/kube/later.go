@@ -1,4 +1,4 @@
-package agent
+package kube
 
 import (
 	"context"
@@ -13,9 +13,10 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/health"
 	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/protocol"
 )
 
-// Later is a Cluster that is connected to when it is first needed, and again after the credentials were not taken: what an
+// Later is a cluster that is connected to when it is first needed, and again after the credentials were not taken: what an
 // earlier boot left is settled without a cluster, and a node whose kubeconfig is not there yet waits for it. It is safe for
 // use by several goroutines.
 type Later struct {
@@ -23,7 +24,7 @@ type Later struct {
 	load func() (*rest.Config, error)
 
 	mu   sync.Mutex
-	kube *Kube
+	kube *Client
 	host string
 }
 
@@ -33,7 +34,7 @@ func NewLater(node string, load func() (*rest.Config, error)) *Later {
 }
 
 // connect returns the connection that is there, or a new one.
-func (l *Later) connect() (*Kube, error) {
+func (l *Later) connect() (*Client, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.kube != nil {
@@ -41,11 +42,11 @@ func (l *Later) connect() (*Kube, error) {
 	}
 	config, err := l.load()
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+		return nil, fmt.Errorf("%w: %w", protocol.ErrUnreachable, err)
 	}
-	kube, err := NewKube(config, l.node)
+	kube, err := New(config, l.node)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrUnreachable, err)
+		return nil, fmt.Errorf("%w: %w", protocol.ErrUnreachable, err)
 	}
 	l.kube, l.host = kube, config.Host
 	return kube, nil
@@ -62,7 +63,7 @@ func (l *Later) heard(err error) error {
 }
 
 // via calls with a connection.
-func via[T any](l *Later, call func(*Kube) (T, error)) (T, error) {
+func via[T any](l *Later, call func(*Client) (T, error)) (T, error) {
 	kube, err := l.connect()
 	if err != nil {
 		var none T
@@ -72,36 +73,36 @@ func via[T any](l *Later, call func(*Kube) (T, error)) (T, error) {
 	return result, l.heard(err)
 }
 
-// Assignment implements Cluster.
-func (l *Later) Assignment(ctx context.Context) (Assignment, error) {
-	return via(l, func(k *Kube) (Assignment, error) { return k.Assignment(ctx) })
+// Assignment is for the agent's Cluster.
+func (l *Later) Assignment(ctx context.Context) (protocol.Assignment, error) {
+	return via(l, func(k *Client) (protocol.Assignment, error) { return k.Assignment(ctx) })
 }
 
-// Report implements Cluster.
+// Report is for the agent's Cluster.
 func (l *Later) Report(ctx context.Context, annotations map[string]string) error {
-	_, err := via(l, func(k *Kube) (struct{}, error) { return struct{}{}, k.Report(ctx, annotations) })
+	_, err := via(l, func(k *Client) (struct{}, error) { return struct{}{}, k.Report(ctx, annotations) })
 	return err
 }
 
-// Config implements Cluster.
+// Config is for the agent's Cluster.
 func (l *Later) Config(ctx context.Context, name string) (mcfgv1.MachineConfig, error) {
-	return via(l, func(k *Kube) (mcfgv1.MachineConfig, error) { return k.Config(ctx, name) })
+	return via(l, func(k *Client) (mcfgv1.MachineConfig, error) { return k.Config(ctx, name) })
 }
 
-// Rules implements Cluster.
+// Rules is for the agent's Cluster.
 func (l *Later) Rules(ctx context.Context) (plan.Rules, error) {
-	return via(l, func(k *Kube) (plan.Rules, error) { return k.Rules(ctx) })
+	return via(l, func(k *Client) (plan.Rules, error) { return k.Rules(ctx) })
 }
 
-// DriftRules implements Cluster.
+// DriftRules is for the agent's Cluster.
 func (l *Later) DriftRules(ctx context.Context, pool string) (drift.Policy, error) {
-	return via(l, func(k *Kube) (drift.Policy, error) { return k.DriftRules(ctx, pool) })
+	return via(l, func(k *Client) (drift.Policy, error) { return k.DriftRules(ctx, pool) })
 }
 
-// Watch is Kube's, with a connection that is made anew where it has to be.
+// Watch is Client's, with a connection that is made anew where it has to be.
 func (l *Later) Watch(ctx context.Context, log *slog.Logger) <-chan struct{} {
 	return watch(ctx, log, func(ctx context.Context, changed chan<- struct{}) error {
-		_, err := via(l, func(k *Kube) (struct{}, error) { return struct{}{}, k.watchOnce(ctx, changed) })
+		_, err := via(l, func(k *Client) (struct{}, error) { return struct{}{}, k.watchOnce(ctx, changed) })
 		return err
 	})
 }
