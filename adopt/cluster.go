@@ -16,6 +16,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/policy/pace"
 )
 
 // keeper puts objects of the cluster into cluster/.
@@ -75,6 +76,22 @@ func (a keeper) drift(i int) {
 	}
 	spec, _ := o.content["spec"].(map[string]any)
 	a.keep(i, a.free(clusterDir, "drift-"+o.name, ".yaml"), spec)
+}
+
+// rollout keeps a RolloutPolicy that a commit could have.
+func (a keeper) rollout(i int) {
+	o := a.objects[i]
+	var p v1alpha1.RolloutPolicy
+	if err := strictly(o, &p); err != nil {
+		a.setAside(i, err.Error())
+		return
+	}
+	if problems := pace.Check(&p); len(problems) > 0 {
+		a.setAside(i, problems[0].Path+": "+problems[0].Text)
+		return
+	}
+	spec, _ := o.content["spec"].(map[string]any)
+	a.keep(i, a.free(clusterDir, "rollout-"+o.name, ".yaml"), spec)
 }
 
 // keep writes an object of the cluster with its name, its labels and annotations that people set, and its spec.

@@ -18,6 +18,7 @@ const (
 	poolKind          = "MachineConfigPool"
 	policyKind        = "MachineConfiguration"
 	driftKind         = "DriftPolicy"
+	rolloutKind       = "RolloutPolicy"
 	operatorGroup     = "operator.openshift.io"
 )
 

@@ -18,7 +18,7 @@ type group struct {
 	kinds []kind
 }
 
-var groups = []group{people, files, units, system, disks, systems, inputs, overlays}
+var groups = []group{people, files, units, system, disks, systems, inputs, overlays, rollouts}
 
 func kinds() (all []kind) {
 	for _, g := range groups {

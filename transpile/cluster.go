@@ -27,9 +27,10 @@ import (
 )
 
 const (
-	poolKind   = "MachineConfigPool"
-	policyKind = "MachineConfiguration"
-	driftKind  = "DriftPolicy"
+	poolKind    = "MachineConfigPool"
+	policyKind  = "MachineConfiguration"
+	driftKind   = "DriftPolicy"
+	rolloutKind = "RolloutPolicy"
 	// policyName is the one name that a MachineConfiguration may have.
 	policyName = "cluster"
 )
@@ -39,6 +40,7 @@ var clusterKinds = map[string]func() any{
 	mcfgv1.GroupVersion.String() + " " + poolKind:       func() any { return &mcfgv1.MachineConfigPool{} },
 	operatorv1.GroupVersion.String() + " " + policyKind: func() any { return &operatorv1.MachineConfiguration{} },
 	v1alpha1.GroupVersion.String() + " " + driftKind:    func() any { return &v1alpha1.DriftPolicy{} },
+	v1alpha1.GroupVersion.String() + " " + rolloutKind:  func() any { return &v1alpha1.RolloutPolicy{} },
 }
 
 // managed are fields of cluster objects that others write: the renderer, and whoever pauses a pool.
@@ -72,6 +74,7 @@ func (r *run) cluster() {
 			r.fatal(origin.Pos{File: b.File, Line: b.Line}, "duplicate-name", "%s %s stands twice, also in %s:%d; keep one", b.Object.GetKind(), b.Object.GetName(), a.File, a.Line)
 		}
 	}
+	clusterReader{r}.rollouts()
 }
 
 var yamlLine = regexp.MustCompile(`line (\d+): `)
@@ -97,13 +100,23 @@ func (r clusterReader) file(file string) {
 			if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 				at.Line, _ = strconv.Atoi(m[1])
 			}
-			r.fatal(at, "yaml", "not valid YAML: %s", yamlLine.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), ""))
+			r.fatal(at, "yaml", "not valid YAML: %s", yamlLine.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")+quotes(err))
 			return
 		}
 		if root := doc.Content[0]; root.Tag != "!!null" {
 			r.object(file, root)
 		}
 	}
+}
+
+// quotes is what to do where a value begins with what YAML takes for itself, as schedules do.
+func quotes(err error) string {
+	for _, text := range []string{"alphabetic or numeric", "cannot start any token", "unknown anchor"} {
+		if strings.Contains(err.Error(), text) {
+			return "; put a value that begins with * or @ in quotes"
+		}
+	}
+	return ""
 }
 
 // place is a node's position in a file.
@@ -186,7 +199,7 @@ func normal(object map[string]any) (*unstructured.Unstructured, error) {
 }
 
 // held is what belongs into cluster/.
-var held = fmt.Sprintf("%s/ holds %s (%s), %s (%s) and %s (%s)", clusterDir, poolKind, mcfgv1.GroupVersion, policyKind, operatorv1.GroupVersion, driftKind, v1alpha1.GroupVersion)
+var held = fmt.Sprintf("%s/ holds %s (%s), %s (%s), %s and %s (%s)", clusterDir, poolKind, mcfgv1.GroupVersion, policyKind, operatorv1.GroupVersion, driftKind, rolloutKind, v1alpha1.GroupVersion)
 
 func wrongKind(u *unstructured.Unstructured) string {
 	what := held
@@ -212,11 +225,9 @@ func (r clusterReader) check(file string, root *yaml.Node, u *unstructured.Unstr
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, into, true); err != nil {
 		strict, ok := runtime.AsStrictDecodingError(err)
 		if !ok {
-			where, problem := object.Mistyped(u.Object, into, err)
-			if where != "" {
-				at = fieldPlace(file, root, strconv.Quote(where))
+			for _, m := range object.Mistakes(u.Object, into, err) {
+				r.fatal(fieldPlace(file, root, strconv.Quote(m.Field)), "field", "not a %s: %s", u.GetKind(), m.Problem)
 			}
-			r.fatal(at, "field", "not a %s: %s", u.GetKind(), problem)
 			return false
 		}
 		for _, e := range strict.Errors() {
@@ -241,6 +252,9 @@ func (r clusterReader) check(file string, root *yaml.Node, u *unstructured.Unstr
 	}
 	if drift, ok := into.(*v1alpha1.DriftPolicy); ok {
 		r.drift(file, root, drift)
+	}
+	if rollout, ok := into.(*v1alpha1.RolloutPolicy); ok {
+		r.rollout(file, root, rollout)
 	}
 	if mc, ok := into.(*operatorv1.MachineConfiguration); ok {
 		if _, err := policy.FromSpec(mc.Spec.NodeDisruptionPolicy); err != nil {

@@ -15,12 +15,18 @@ var fenced = regexp.MustCompile("(?ms)^```(yaml|json)\n(.*?)^```$")
 
 // Whoever copies a block of the documentation gets what it says.
 func TestEveryBlockOfTheDocumentationIsADocument(t *testing.T) {
-	text, err := os.ReadFile("../docs/repository.md")
+	for page, least := range map[string]int{"repository.md": 8, "rollouts.md": 8} {
+		t.Run(page, func(t *testing.T) { documents(t, page, least) })
+	}
+}
+
+func documents(t *testing.T, page string, least int) {
+	text, err := os.ReadFile("../docs/" + page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	blocks := fenced.FindAllStringSubmatch(string(text), -1)
-	if len(blocks) < 8 {
+	if len(blocks) < least {
 		t.Fatalf("only %d blocks", len(blocks))
 	}
 	for i, b := range blocks {
@@ -29,7 +35,7 @@ func TestEveryBlockOfTheDocumentationIsADocument(t *testing.T) {
 		switch {
 		case b[1] == "json":
 			write(t, root, "pools/worker/10-a.ign", b[2])
-		case strings.Contains(b[2], "kind: MachineConfigPool"), strings.Contains(b[2], "kind: MachineConfiguration\n"), strings.Contains(b[2], "kind: DriftPolicy"):
+		case strings.Contains(b[2], "kind: MachineConfigPool"), strings.Contains(b[2], "kind: MachineConfiguration\n"), strings.Contains(b[2], "kind: DriftPolicy"), strings.Contains(b[2], "kind: RolloutPolicy"):
 			write(t, root, "pools/worker/10-a.bu", "variant: fcos\nversion: 1.6.0\n")
 			write(t, root, "cluster/a.yaml", b[2])
 		default:

@@ -1,6 +1,7 @@
 package docs_test
 
 import (
+	"os"
 	"path"
 	"regexp"
 	"slices"
@@ -25,7 +26,7 @@ var yamlKinds = []yamlKind{
 	{objectOf("bunsen.dev/v1alpha1", "GitSource"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &v1alpha1.GitSource{}) }},
 	{objectOf("machineconfiguration.openshift.io/v1", "MachineConfigPool"), clusterBlock},
 	{objectOf("operator.openshift.io/v1", "MachineConfiguration"), clusterBlock},
-	{objectOf("bunsen.dev/v1alpha1", "DriftPolicy"), clusterBlock},
+	{objectOf("bunsen.dev/v1alpha1", "DriftPolicy", "RolloutPolicy"), clusterBlock},
 	{objectOf("machineconfiguration.openshift.io/v1", "MachineConfig", "KubeletConfig"), poolBlock},
 	{objectOf("kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"), poolBlock},
 	{objectOf("bunsen.dev/v1alpha1", "SSHKeys"), poolBlock},
@@ -33,6 +34,7 @@ var yamlKinds = []yamlKind{
 	{objectOf("kustomize.config.k8s.io/v1alpha1", "Component"), kustomizationBlock},
 	{kustomization, kustomizationBlock},
 	{part, partBlock},
+	{has("scrape_configs"), prometheusBlock},
 	{workflow, func(*testing.T, block, *yaml.Node, string) {}}, // it is YAML; what it runs is looked at as shell
 }
 
@@ -91,6 +93,19 @@ func partOf(b block, n *yaml.Node) string {
 func part(b block, n *yaml.Node) bool { return parts[partOf(b, n)] != nil }
 
 func partBlock(t *testing.T, b block, n *yaml.Node, _ string) { parts[partOf(b, n)](t, n) }
+
+// prometheusBlock is a part of Prometheus' own configuration: the rules that it names are the ones that ship.
+func prometheusBlock(t *testing.T, _ block, n *yaml.Node, _ string) {
+	files := value(n, "rule_files")
+	if files == nil || len(files.Content) == 0 {
+		t.Fatal("no rule_files: the block shows no alerts")
+	}
+	for _, f := range files.Content {
+		if _, err := os.Stat(path.Join("../../config/monitoring", f.Value)); err != nil {
+			t.Errorf("rule_files names what does not ship: %v", err)
+		}
+	}
+}
 
 var placed = regexp.MustCompile(`^# (pools/([a-z0-9-]+)/[^ ]*|base/[^ ]*)\n`)
 

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -56,17 +57,9 @@ func (p Part) Decode(into any) []origin.Finding {
 		}
 		return out
 	}
-	try := func(o map[string]any) error {
-		return runtime.DefaultUnstructuredConverter.FromUnstructured(o, reflect.New(reflect.TypeOf(into).Elem()).Interface())
-	}
 	var out []origin.Finding
-	for _, path := range culprits(p.Object, try) {
-		only := alone(p.Object, path)
-		_, problem := Mistyped(only, reflect.New(reflect.TypeOf(into).Elem()).Interface(), try(only))
-		out = append(out, p.fatal(strings.Join(path, "."), "not a "+p.What+": "+problem))
-	}
-	if len(out) == 0 {
-		out = append(out, p.fatal("", "not a "+p.What+": "+err.Error()))
+	for _, m := range Mistakes(p.Object, into, err) {
+		out = append(out, p.fatal(m.Field, "not a "+p.What+": "+m.Problem))
 	}
 	return out
 }
@@ -80,45 +73,94 @@ func (p Part) fatal(field, message string) origin.Finding {
 	return origin.Finding{Rule: "field", Message: message, At: at}
 }
 
-// culprits finds the fields that keep an object from being decoded: each alone does so too.
-func culprits(o map[string]any, try func(map[string]any) error) [][]string {
-	var out [][]string
-	for _, k := range slices.Sorted(maps.Keys(o)) {
-		if try(map[string]any{k: o[k]}) == nil {
-			continue
+// Mistake is a value that is not of its field's type.
+type Mistake struct {
+	// Field as a path whose words have dots between them, the index of a list being one of them; empty where it is not known.
+	Field string
+	// Problem in words.
+	Problem string
+}
+
+// Mistakes finds all values that keep an object from being decoded into a type; err is what the converter says, which names
+// no field. There is at least one.
+func Mistakes(object map[string]any, into any, err error) []Mistake {
+	try := func(v any) error {
+		o, ok := v.(map[string]any)
+		if !ok {
+			return nil
 		}
-		below, _ := o[k].(map[string]any)
-		deeper := culprits(below, func(inner map[string]any) error { return try(map[string]any{k: inner}) })
+		return runtime.DefaultUnstructuredConverter.FromUnstructured(o, reflect.New(reflect.TypeOf(into).Elem()).Interface())
+	}
+	var out []Mistake
+	for _, path := range culprits(object, try) {
+		only := alone(object, path).(map[string]any) // what is alone in an object is an object
+		m := Mistake{Field: strings.Join(path, "."), Problem: mistyped(only, reflect.New(reflect.TypeOf(into).Elem()).Interface())}
+		if m.Problem == "" {
+			m.Problem = fmt.Sprintf("%s: %v", m.Field, try(only))
+		}
+		out = append(out, m)
+	}
+	if len(out) == 0 {
+		out = append(out, Mistake{Problem: err.Error()})
+	}
+	return out
+}
+
+// culprits finds what keeps a value from being decoded: each alone does so too. Paths have the words of a Mistake's Field.
+func culprits(v any, try func(any) error) [][]string {
+	var out [][]string
+	look := func(word string, part any, wrap func(any) any) {
+		inner := func(part any) error { return try(wrap(part)) }
+		if inner(part) == nil {
+			return
+		}
+		deeper := culprits(part, inner)
 		if len(deeper) == 0 {
 			deeper = [][]string{nil}
 		}
 		for _, d := range deeper {
-			out = append(out, append([]string{k}, d...))
+			out = append(out, append([]string{word}, d...))
+		}
+	}
+	switch v := v.(type) {
+	case map[string]any:
+		for _, k := range slices.Sorted(maps.Keys(v)) {
+			look(k, v[k], func(part any) any { return map[string]any{k: part} })
+		}
+	case []any:
+		for i, part := range v {
+			look(strconv.Itoa(i), part, func(part any) any { return []any{part} })
 		}
 	}
 	return out
 }
 
-// alone is an object with one of its fields only.
-func alone(o map[string]any, path []string) map[string]any {
-	if len(path) > 1 {
-		below, _ := o[path[0]].(map[string]any)
-		return map[string]any{path[0]: alone(below, path[1:])}
+// alone is a value with one of its parts only.
+func alone(v any, path []string) any {
+	if len(path) == 0 {
+		return v
 	}
-	return map[string]any{path[0]: o[path[0]]}
+	switch v := v.(type) {
+	case map[string]any:
+		return map[string]any{path[0]: alone(v[path[0]], path[1:])}
+	case []any:
+		i, _ := strconv.Atoi(path[0])
+		return []any{alone(v[i], path[1:])}
+	default:
+		return v
+	}
 }
 
-// Mistyped says which field of an object has a value of another type than its own; the converter's errors name none.
-// Where it cannot tell, the field is empty and the problem is err's.
-func Mistyped(object map[string]any, into any, err error) (field, problem string) {
+// mistyped says which field of an object has a value of another type than its own; empty where it cannot tell.
+func mistyped(object map[string]any, into any) string {
 	var typed *json.UnmarshalTypeError
-	raw, jsonErr := json.Marshal(object)
-	if jsonErr == nil && errors.As(json.Unmarshal(raw, into), &typed) && typed.Field != "" {
-		problem = fmt.Sprintf("%s is a %s here and should be of type %s", typed.Field, typed.Value, typed.Type)
-		if typed.Type.Kind() == reflect.String {
-			problem += "; put it in quotes"
-		}
-		return typed.Field, problem
+	raw, err := json.Marshal(object)
+	if err != nil || !errors.As(json.Unmarshal(raw, into), &typed) || typed.Field == "" {
+		return ""
 	}
-	return "", err.Error()
+	problem := fmt.Sprintf("%s is a %s here and should be of type %s", typed.Field, typed.Value, typed.Type)
+	if typed.Type.Kind() == reflect.String {
+		problem += "; put it in quotes"
+	}
+	return problem
 }
