@@ -12,10 +12,11 @@ FUZZTIME ?= 20s
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 BINARIES := bunsen machine-config-controller machine-config-server machine-config-daemon
-MODULES  := . standalone tools test/ignition
+MODULES  := . standalone tools test/ignition test/monitoring
 ASSETS   := bin/assets/kube-apiserver
 PARTS    := $(wildcard standalone/go.mod standalone/go.sum standalone/build.sh) \
-            $(shell find standalone -name '*.go' -not -name '*_test.go' 2>/dev/null)
+            $(shell find standalone -name '*.go' -not -name '*_test.go' -not -path '*/hollow/*' 2>/dev/null)
+HOLLOW   := bin/hollow-kubelet
 TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
 ENVTEST  := KUBEBUILDER_ASSETS=$(CURDIR)/bin/assets BUNSEN_BIN=$(CURDIR)/bin
 # Packages whose tests can rewrite their golden files, and fuzz targets as file:name.
@@ -25,7 +26,7 @@ FUZZERS  = $(shell grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . |
 say = @echo '==> $(1)'
 
 ##@ Use
-.PHONY: help run build standalone assets
+.PHONY: help run build standalone assets hollow
 help: ## This list
 	@awk 'BEGIN {FS = ":.*## "} \
 	  /^##@/ {printf "\n\033[1m%s\033[0m\n", substr($$0, 5)} \
@@ -48,7 +49,12 @@ bin/bunsen-standalone: $(PARTS)
 	@mkdir -p bin
 	@standalone/build.sh bin/bunsen-standalone
 
-assets: $(ASSETS)
+assets: $(ASSETS) ## The control plane's programs for tests, in bin/assets
+hollow: $(HOLLOW) ## Kubelets without containers, for the stories about drains (minutes the first time)
+$(HOLLOW): standalone/go.mod standalone/go.sum standalone/build.sh $(wildcard standalone/hollow/*.go)
+	@mkdir -p bin
+	@standalone/build.sh $@ ./hollow
+
 $(ASSETS): bin/bunsen-standalone
 	@bin/bunsen-standalone assets bin/assets
 
@@ -58,20 +64,20 @@ generate: ## Deep copies and CRDs, from api/ and from openshift/api
 	@$(TOOL) controller-gen object paths=./api/...
 	@$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
 	@crds=$$(go list -m -f '{{.Dir}}' github.com/openshift/api)/payload-manifests/crds/0000_80_machine-config_01_; \
-	for crd in machineconfigs:machineconfigs machineconfigpools-SelfManagedHA:machineconfigpools machineconfigurations:machineconfigurations; do \
+	for crd in machineconfigs:machineconfigs machineconfigpools-SelfManagedHA:machineconfigpools machineconfigurations:machineconfigurations machineconfignodes-SelfManagedHA-Default:machineconfignodes; do \
 	  install -m 0644 "$$crds$${crd%%:*}.crd.yaml" config/crd/openshift_$${crd##*:}.yaml; done
 
 fmt: ## Format every Go file
 	@$(TOOL) gofumpt -w .
 
-golden: $(ASSETS) build ## Rewrite the golden files; read the diff before you commit it
+golden: $(ASSETS) $(HOLLOW) build ## Rewrite the golden files; read the diff before you commit it
 	@for dir in $(GOLDENS); do (cd $$dir && $(ENVTEST) go test . -update); done
 
 docs: ## Each package with its purpose, from its own comment
 	@go list -f '{{if ne .Name "main"}}{{slice .ImportPath (len .Module.Path)}}	{{.Doc}}{{end}}' ./... | sed 's|^/||' | expand -t 28
 
 ##@ Check
-.PHONY: verify lint verify-fmt verify-generate verify-tidy test test-host test-ignition test-vm setup fuzz e2e bench deps
+.PHONY: verify lint verify-fmt verify-generate verify-tidy test test-host test-ignition test-monitoring test-vm setup fuzz e2e bench deps
 verify: verify-fmt lint verify-generate verify-tidy ## Format, vet, staticcheck, generated files, go.mod files; changes nothing
 	$(call say,verify: all current)
 
@@ -83,10 +89,10 @@ verify-fmt:
 lint: ## go vet and staticcheck
 	$(call say,verify: go vet)
 	@go vet ./...
-	@cd standalone && go vet $$(go list ./... | grep '/standalone/')
+	@cd standalone && go vet $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$')
 	$(call say,verify: staticcheck)
 	@$(TOOL) staticcheck ./...
-	@bin=$$($(TOOL) -n staticcheck); cd standalone && $$bin $$(go list ./... | grep '/standalone/')
+	@bin=$$($(TOOL) -n staticcheck); cd standalone && $$bin $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$')
 
 # Generated once more in a copy, so that nothing here changes and a dirty git tree does not matter.
 verify-generate:
@@ -100,11 +106,12 @@ verify-tidy:
 	$(call say,verify: go mod tidy)
 	@for m in $(MODULES); do (cd $$m && go mod tidy -diff) || { echo "run go mod tidy in $$m"; exit 1; }; done
 
-test: setup build $(ASSETS) ## Every test of every module, with a real kube-apiserver; as root with real hosts and real Ignition
+test: setup build $(ASSETS) $(HOLLOW) ## Every test of every module, with a real kube-apiserver; as root with real hosts and real Ignition
 	$(call say,test: $(shell sed -n 's/^module //p' go.mod))
 	@$(ENVTEST) go test ./... | grep -v 'no test files'
 	$(call say,test: standalone)
-	@cd standalone && $(ENVTEST) go test $$(go list ./... | grep '/standalone/') | grep -v 'no test files'
+	@cd standalone && $(ENVTEST) go test $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$') | grep -v 'no test files'
+	@$(MAKE) test-monitoring
 	@if [ "$$(id -u)" = 0 ]; then $(MAKE) test-host test-ignition; \
 	else printf '==> test-host, test-ignition: NOT RUN. Real hosts and real Ignition need root: run make test-host test-ignition as root\n'; fi
 
@@ -117,13 +124,18 @@ test-ignition: setup ## What the daemon makes of a machine beside what real Igni
 	$(call say,test-ignition: the daemon beside Ignition)
 	@cd test/ignition && BUNSEN_LAB=1 go test ./...
 
+test-monitoring: setup ## The alert rules and the dashboard, in Prometheus' own rule engine (builds it the first time)
+	$(call say,test-monitoring: alert rules)
+	@cd test/monitoring && go test ./...
+
 test-vm: build $(ASSETS) ## The life of a machine in a QEMU VM, Ignition in its initramfs (root; a quarter of an hour after the image is made)
 	@test/vm/run $(ARGS)
 
 # NEEDS are programs, or libraries of pkg-config, with their packages; those of LAB are for tests that need root.
 NEEDS := git:git ssh-keygen:openssh-client gpg:gnupg
 LAB   := systemd-nspawn:systemd-container mmdebstrap:mmdebstrap ip:iproute2 nsenter:util-linux dbus-daemon:dbus useradd:passwd \
-         ostree:ostree mke2fs:e2fsprogs gcc:gcc pkg-config:pkg-config blkid.pc:libblkid-dev
+         ostree:ostree mke2fs:e2fsprogs gcc:gcc pkg-config:pkg-config blkid.pc:libblkid-dev \
+         systemd-analyze:systemd mkfs.ext4:e2fsprogs mount:mount
 setup: ## What the tests need from the system: installed with apt-get as root, else told
 	@missing() { for p in "$$@"; do case $$p in *.pc:*) pkg-config --exists "$${p%%.*}" 2>/dev/null ;; *) command -v "$${p%%:*}" >/dev/null ;; esac || printf ' %s' "$${p#*:}"; done; }; \
 	PATH="$$PATH:/usr/sbin:/sbin"; needs=$$(missing $(NEEDS)); lab=$$(missing $(LAB)); [ -n "$$needs$$lab" ] || exit 0; \
@@ -131,7 +143,7 @@ setup: ## What the tests need from the system: installed with apt-get as root, e
 	[ -z "$$lab" ] || echo "setup: tests of real hosts, which need root, also need$$lab: sudo make setup"; \
 	[ -z "$$needs" ] || { echo "setup: the tests need$$needs: sudo make setup"; exit 1; }
 
-e2e: setup build $(ASSETS) ## The stories alone, in full
+e2e: setup build $(ASSETS) $(HOLLOW) ## The stories alone, in full
 	@$(ENVTEST) go test -count=1 -v ./test/e2e/...
 
 fuzz: ## Each fuzz target for FUZZTIME (20s)

@@ -1,5 +1,6 @@
 #!/bin/sh
-# build.sh OUT: builds the embedded control plane, bunsen-standalone, into the file OUT.
+# build.sh OUT [PACKAGE]: builds the embedded control plane, bunsen-standalone, or another program of this module into
+# the file OUT.
 #
 # The first build compiles Kubernetes and takes minutes: how far it is stands on
 # standard error, live on a terminal and every 20 s elsewhere. A build with a
@@ -7,7 +8,7 @@
 # would compile everything anew.
 set -eu
 
-out=${1:?usage: build.sh OUT}
+out=${1:?usage: build.sh OUT [PACKAGE]} package=${2:-.} what=${1##*/}
 case $out in /*) ;; *) out=$PWD/$out ;; esac
 cd "$(dirname "$0")"
 
@@ -24,14 +25,14 @@ trap 'rm -f "$log"' EXIT
 trap '[ -z "$builder" ] || kill "$builder" 2>/dev/null; exit 130' INT TERM HUP
 
 started=$(date +%s)
-go build -v -ldflags "$flags" -o "$out" . 2>"$log" &
+go build -v -ldflags "$flags" -o "$out" "$package" 2>"$log" &
 builder=$!
 
 if [ -t 2 ]; then every=1 begin='\r\033[K' end=; else every=20 begin= end='\n'; fi
 total= shown=0
 # Enough for a build that only links.
 next=$((started + 15))
-say() { printf "${begin}building the control plane: %s${end}" "$1" >&2; }
+say() { printf "${begin}building $what: %s${end}" "$1" >&2; }
 while kill -0 "$builder" 2>/dev/null; do
 	now=$(date +%s)
 	if [ "$now" -ge "$next" ]; then
@@ -40,7 +41,7 @@ while kill -0 "$builder" 2>/dev/null; do
 		if [ "$compiled" = 0 ]; then
 			say "$(grep -c 'downloading' "$log" || true) modules downloaded, $((now - started)) s"
 		else
-			[ -n "$total" ] || total=$(go list -deps . 2>/dev/null | wc -l)
+			[ -n "$total" ] || total=$(go list -deps "$package" 2>/dev/null | wc -l)
 			say "$compiled of at most $total packages, $((now - started)) s (only the first build takes minutes)"
 		fi
 		shown=1 next=$((now + every))
@@ -51,11 +52,11 @@ done
 status=0
 wait "$builder" || status=$?
 if [ "$shown" = 1 ]; then
-	printf "${begin}building the control plane: %s s${end:-\n}" "$(($(date +%s) - started))" >&2
+	printf "${begin}building $what: %s s${end:-\n}" "$(($(date +%s) - started))" >&2
 fi
 if [ "$status" != 0 ]; then
 	# Everything but the names of packages.
 	grep -v '^[^ :#]*$' "$log" >&2 || true
-	echo "building the control plane: go build ended with status $status" >&2
+	echo "building $what: go build ended with status $status" >&2
 fi
 exit "$status"
