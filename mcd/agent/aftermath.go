@@ -52,7 +52,7 @@ func (a aftermath) down(ctx context.Context, end apply.Applied) error {
 	if v, err := a.memory.verdict(); err == nil && v.stands() && v.Config == end.To {
 		why = v.Why
 	}
-	sign{a.Agent}.returns(end, why)
+	sign(a).returns(end, why)
 	a.event(protocol.EventReboot, "rebooting to go back to %s", orNothing(end.From))
 	if err := a.report(ctx, v1alpha1.StateDegraded, why); err != nil {
 		a.Log.Warn("telling that it goes back", "err", err)
