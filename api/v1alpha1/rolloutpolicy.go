@@ -146,7 +146,8 @@ type ObjectName struct {
 
 // JobGate runs a job.
 type JobGate struct {
-	// CronJob whose jobTemplate is run. The job's pods get the environment variables BUNSEN_POOL, BUNSEN_CONFIG and
+	// CronJob whose jobTemplate is run. It has to carry the label bunsen.dev/gate: "true", by which those who may write it let
+	// gates run it. The job's pods get the environment variables BUNSEN_POOL, BUNSEN_CONFIG and
 	// BUNSEN_STEP.
 	CronJob ObjectName `json:"cronJob"`
 }

@@ -30,7 +30,8 @@ type RolloutRecord struct {
 	// At is when the verdict fell.
 	At *metav1.Time `json:"at,omitempty"`
 	// Forgiven are nodes whose failure does not count: they had failed when they were told the config, or when somebody asked
-	// to retry it. They count again once they were seen otherwise.
+	// to retry it. They count again once they were seen otherwise. NAME/away forgives only that a node was not Ready. NAME/again
+	// says that it is tried again after a retry: the others wait until it is well, for five minutes at most.
 	Forgiven []string `json:"forgiven,omitempty"`
 	// Ended is when every node of the pool, at least one, ran the config and was well with it.
 	Ended *metav1.Time `json:"ended,omitempty"`
