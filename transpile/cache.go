@@ -86,7 +86,7 @@ func (t *Transpiler) Fragments(tree source.Tree) Result {
 	}
 	if !ok {
 		files, refused := clean(tree)
-		r := &run{tree: tree, fs: files, refused: refused, cache: t, digests: map[string]string{}, taken: map[string]taken{}}
+		r := &run{tree: tree, fs: files, refused: refused, cache: t, digests: map[string]string{}, taken: map[string]taken{}, reads: map[string]bool{}}
 		out = r.do()
 		if t.Shelf != nil && key != "" && !out.Report.Fatal() {
 			keeper{t}.putTree(key, out, r.kept)

@@ -58,7 +58,7 @@ func (r *run) cluster() {
 		switch ext := path.Ext(file); {
 		case strings.HasPrefix(e.Name(), ".") || ext == ".md":
 		case e.IsDir() || ext != ".yaml" && ext != ".yml":
-			r.warn(at, "unused-file", "not read: %s/ is its *.yaml files", clusterDir)
+			r.warn(at, unusedFile, "not read: %s/ is its *.yaml files", clusterDir)
 		case strings.HasPrefix(e.Name(), "kustomization."):
 			r.fatal(at, "cluster-kind", "%s/ is read file by file, without kustomize; remove it", clusterDir)
 		default:
@@ -74,7 +74,7 @@ func (r *run) cluster() {
 			r.fatal(origin.Pos{File: b.File, Line: b.Line}, "duplicate-name", "%s %s stands twice, also in %s:%d; keep one", b.Object.GetKind(), b.Object.GetName(), a.File, a.Line)
 		}
 	}
-	clusterReader{r}.rollouts()
+	rollouts(clusterReader{r})
 }
 
 var yamlLine = regexp.MustCompile(`line (\d+): `)
@@ -226,7 +226,7 @@ func (r clusterReader) check(file string, root *yaml.Node, u *unstructured.Unstr
 		strict, ok := runtime.AsStrictDecodingError(err)
 		if !ok {
 			for _, m := range object.Mistakes(u.Object, into, err) {
-				r.fatal(fieldPlace(file, root, strconv.Quote(m.Field)), "field", "not a %s: %s", u.GetKind(), m.Problem)
+				r.fatal(fieldPlace(file, root, strconv.Quote(m.Field)), "field", "not a %s: %s%s", u.GetKind(), m.Problem, inBrackets(u, m))
 			}
 			return false
 		}
@@ -265,6 +265,14 @@ func (r clusterReader) check(file string, root *yaml.Node, u *unstructured.Unstr
 		}
 	}
 	return !origin.Fatal(r.findings[before:])
+}
+
+// inBrackets is how to write a single value where a list is wanted.
+func inBrackets(u *unstructured.Unstructured, m object.Mistake) string {
+	if value, ok, _ := unstructured.NestedString(u.Object, strings.Split(m.Field, ".")...); ok && m.Single {
+		return "; write [" + value + "]"
+	}
+	return ""
 }
 
 var quoted = regexp.MustCompile(`"([^"]+)"`)

@@ -13,6 +13,20 @@ import (
 
 var fenced = regexp.MustCompile("(?ms)^```(yaml|json)\n(.*?)^```$")
 
+// others are what the blocks on cluster/ leave to the rest of a repository: a pool for selectors, steps for gates.
+const others = `apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfigPool
+metadata: {name: of-the-docs, labels: {tier: edge}}
+spec:
+  machineConfigSelector: {matchLabels: {machineconfiguration.openshift.io/role: worker}}
+  nodeSelector: {matchLabels: {node-role.kubernetes.io/edge: ""}}
+---
+apiVersion: bunsen.dev/v1alpha1
+kind: RolloutPolicy
+metadata: {name: of-the-docs}
+spec: {canary: {nodes: 1}}
+`
+
 // Whoever copies a block of the documentation gets what it says.
 func TestEveryBlockOfTheDocumentationIsADocument(t *testing.T) {
 	for page, least := range map[string]int{"repository.md": 8, "rollouts.md": 8} {
@@ -38,6 +52,7 @@ func documents(t *testing.T, page string, least int) {
 		case strings.Contains(b[2], "kind: MachineConfigPool"), strings.Contains(b[2], "kind: MachineConfiguration\n"), strings.Contains(b[2], "kind: DriftPolicy"), strings.Contains(b[2], "kind: RolloutPolicy"):
 			write(t, root, "pools/worker/10-a.bu", "variant: fcos\nversion: 1.6.0\n")
 			write(t, root, "cluster/a.yaml", b[2])
+			write(t, root, "cluster/others.yaml", others)
 		default:
 			first, _, _ := strings.Cut(b[2], "\n")
 			file, ok := strings.CutPrefix(first, "# pools/worker/")

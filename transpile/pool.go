@@ -38,6 +38,7 @@ func (r *run) pool(pool string) {
 	r.out.Fragments = append(r.out.Fragments, hit.fragments...)
 	r.findings = append(r.findings, hit.findings...)
 	r.kept = append(r.kept, hit.key)
+	hit.noteReads(r.reads)
 }
 
 func poolDir(pool string) string { return path.Join(poolsDir, pool) }

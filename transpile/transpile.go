@@ -24,6 +24,9 @@ const (
 // layout is what a repository looks like, for whoever has another one.
 const layout = "a repository has a directory pools/<pool>/ for each pool (pools/worker/, pools/master/) with Butane documents (*.bu) or a kustomization.yaml in it, and may have cluster/ for MachineConfigPools"
 
+// unusedFile is the rule of files that nothing reads.
+const unusedFile = "unused-file"
+
 // maxRefusedWarnings is how many entries of a tree that nothing refers to are named one by one.
 const maxRefusedWarnings = 20
 
@@ -41,7 +44,8 @@ type run struct {
 	cache    *Transpiler
 	digests  map[string]string
 	taken    map[string]taken
-	kept     []string // keys of the pools' entries on the shelf
+	kept     []string        // keys of the pools' entries on the shelf
+	reads    map[string]bool // files that the pools are made of
 	findings []origin.Finding
 	out      Result
 }
@@ -60,6 +64,7 @@ func (r *run) do() Result {
 	for _, p := range pools {
 		r.pool(p)
 	}
+	strays(r)
 	r.cluster()
 	r.names()
 	r.inheritance()
@@ -93,7 +98,7 @@ func (r *run) pools() []string {
 		switch {
 		case strings.HasPrefix(name, "."):
 		case !e.IsDir():
-			r.warn(at, "unused-file", "not read: only directories below %s/ are pools; move it into one", poolsDir)
+			r.warn(at, unusedFile, "not read: only directories below %s/ are pools; move it into one", poolsDir)
 		case len(validation.IsDNS1123Label(name)) > 0:
 			r.fatal(at, "pool-name", "%q is no name for a pool: use lower-case letters, digits and -", name)
 		default:

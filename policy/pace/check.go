@@ -215,3 +215,12 @@ func (c *checker) drain(d *v1alpha1.DrainPolicy) {
 	}
 	c.duration("spec.drain.after", d.After.Duration)
 }
+
+// Doubts finds what a policy may say, and what changes nothing all the same.
+func Doubts(p *v1alpha1.RolloutPolicy) []Problem {
+	c := &checker{}
+	if d := p.Spec.Drain; d != nil && d.After.Duration > 0 && drain(d).WhenBlocked == v1alpha1.DrainWait {
+		c.wrong("spec.drain.after", "it changes nothing, for whenBlocked is Wait, and a drain is tried for ever; write whenBlocked: MoveOn or Delete, or remove after")
+	}
+	return c.problems
+}

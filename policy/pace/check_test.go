@@ -144,3 +144,24 @@ drain: {whenBlocked: Skip}
 		t.Error(diff)
 	}
 }
+
+func TestDoubtsOfAPolicy(t *testing.T) {
+	const idle = "spec.drain.after: it changes nothing, for whenBlocked is Wait, and a drain is tried for ever; write whenBlocked: MoveOn or Delete, or remove after"
+	for spec, want := range map[string]string{
+		`{}`:                         "",
+		`drain: {}`:                  "",
+		`drain: {whenBlocked: Wait}`: "",
+		`drain: {whenBlocked: MoveOn, after: 5m}`: "",
+		`drain: {after: 5m}`:                      idle,
+		`drain: {whenBlocked: Wait, after: 5m}`:   idle,
+	} {
+		p := policyOf(t, "p", spec)
+		got := ""
+		for _, d := range pace.Doubts(&p) {
+			got += d.Path + ": " + d.Text
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q", spec, got, want)
+		}
+	}
+}

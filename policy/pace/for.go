@@ -17,6 +17,9 @@ import (
 	"github.com/bunsen-os/bunsen/policy/window"
 )
 
+// masterPool takes a maxUnavailable only from a policy that names it.
+const masterPool = "master"
+
 // defaultDrainAfter is how long a drain is tried where a policy does not say.
 const defaultDrainAfter = time.Hour
 
@@ -31,7 +34,11 @@ func For(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy) (Pac
 	p := Pace{Failures: failures(nil), Drain: drain(nil)}
 	var ws []window.Window
 	for _, s := range slices.Backward(speak) { // the closest speaks last
-		p.override(s.policy.Spec)
+		spec := s.policy.Spec
+		if pool.Name == masterPool && s.closeness < byName {
+			spec.MaxUnavailable = nil // it was hardly meant to cost the cluster its quorum
+		}
+		p.override(spec)
 	}
 	for _, s := range speak {
 		spec := s.policy.Spec

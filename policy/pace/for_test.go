@@ -112,6 +112,30 @@ func TestWhatPoliciesComeTo(t *testing.T) {
 	}
 }
 
+// The control plane's quorum is nobody's by accident.
+func TestOnlyAPolicyThatNamesMasterMayTakeSeveralOfIt(t *testing.T) {
+	all, labelled, named := `all: {maxUnavailable: 10}`, `some: {machineConfigPoolSelector: {}, maxUnavailable: 5}`, `own: {pools: [worker, master], maxUnavailable: 2}`
+	for _, c := range []struct {
+		sentence, pool string
+		policies       []string
+		want           string // empty: the pool's own
+	}{
+		{"a policy for all pools does not", "master", []string{all}, ""},
+		{"nor does one that selects by labels", "master", []string{all, labelled}, ""},
+		{"one that names it does", "master", []string{all, labelled, named}, "2"},
+		{"any other pool takes it from either", "infra", []string{all, labelled}, "5"},
+	} {
+		p, err := pace.For(pool(c.pool), read(t, c.policies))
+		got := ""
+		if p.MaxUnavailable != nil {
+			got = p.MaxUnavailable.String()
+		}
+		if got != c.want || err != nil || len(p.Policies) != len(c.policies) {
+			t.Errorf("%s: maxUnavailable %q of %v, %v; want %q", c.sentence, got, p.Policies, err, c.want)
+		}
+	}
+}
+
 func read(t *testing.T, specs []string) []v1alpha1.RolloutPolicy {
 	t.Helper()
 	var out []v1alpha1.RolloutPolicy

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
@@ -59,6 +60,9 @@ func (p Part) Decode(into any) []origin.Finding {
 	}
 	var out []origin.Finding
 	for _, m := range Mistakes(p.Object, into, err) {
+		if m.Single {
+			m.Problem += "; put it in brackets"
+		}
 		out = append(out, p.fatal(m.Field, "not a "+p.What+": "+m.Problem))
 	}
 	return out
@@ -79,6 +83,8 @@ type Mistake struct {
 	Field string
 	// Problem in words.
 	Problem string
+	// Single is a text where a list of texts is wanted.
+	Single bool
 }
 
 // Mistakes finds all values that keep an object from being decoded into a type; err is what the converter says, which names
@@ -94,9 +100,10 @@ func Mistakes(object map[string]any, into any, err error) []Mistake {
 	var out []Mistake
 	for _, path := range culprits(object, try) {
 		only := alone(object, path).(map[string]any) // what is alone in an object is an object
-		m := Mistake{Field: strings.Join(path, "."), Problem: mistyped(only, reflect.New(reflect.TypeOf(into).Elem()).Interface())}
+		m := Mistake{Field: strings.Join(path, ".")}
+		m.Problem, m.Single = mistyped(written(path), only, reflect.New(reflect.TypeOf(into).Elem()).Interface())
 		if m.Problem == "" {
-			m.Problem = fmt.Sprintf("%s: %v", m.Field, try(only))
+			m.Problem = untyped(written(path), try(only))
 		}
 		out = append(out, m)
 	}
@@ -114,7 +121,10 @@ func culprits(v any, try func(any) error) [][]string {
 		if inner(part) == nil {
 			return
 		}
-		deeper := culprits(part, inner)
+		var deeper [][]string
+		if inner(hollow(part)) == nil { // else it is no place for a list or a mapping, whatever is in it
+			deeper = culprits(part, inner)
+		}
 		if len(deeper) == 0 {
 			deeper = [][]string{nil}
 		}
@@ -135,6 +145,18 @@ func culprits(v any, try func(any) error) [][]string {
 	return out
 }
 
+// hollow is a list or a mapping without what is in it; nil is fine anywhere.
+func hollow(v any) any {
+	switch v.(type) {
+	case map[string]any:
+		return map[string]any{}
+	case []any:
+		return []any{}
+	default:
+		return nil
+	}
+}
+
 // alone is a value with one of its parts only.
 func alone(v any, path []string) any {
 	if len(path) == 0 {
@@ -151,16 +173,52 @@ func alone(v any, path []string) any {
 	}
 }
 
-// mistyped says which field of an object has a value of another type than its own; empty where it cannot tell.
-func mistyped(object map[string]any, into any) string {
+// written is a path as people write it: spec.windows[1].duration.
+func written(path []string) string {
+	var b strings.Builder
+	for i, word := range path {
+		if _, err := strconv.Atoi(word); err == nil && i > 0 {
+			b.WriteString("[" + word + "]")
+			continue
+		}
+		if i > 0 {
+			b.WriteByte('.')
+		}
+		b.WriteString(word)
+	}
+	return b.String()
+}
+
+// mistyped says of what type the value of a field is and should be; empty where it cannot tell.
+func mistyped(field string, object map[string]any, into any) (problem string, single bool) {
 	var typed *json.UnmarshalTypeError
 	raw, err := json.Marshal(object)
 	if err != nil || !errors.As(json.Unmarshal(raw, into), &typed) || typed.Field == "" {
-		return ""
+		return "", false
 	}
-	problem := fmt.Sprintf("%s is a %s here and should be of type %s", typed.Field, typed.Value, typed.Type)
-	if typed.Type.Kind() == reflect.String {
+	problem = fmt.Sprintf("%s is a %s here and should be of type %s", field, typed.Value, typed.Type)
+	if typed.Value == "array" {
+		problem = fmt.Sprintf("%s is a list here and should be of type %s", field, typed.Type)
+	}
+	switch {
+	case typed.Type == reflect.TypeFor[metav1.Duration]():
+		problem = field + " is no duration; " + durations
+	case typed.Type.Kind() == reflect.String:
 		problem += "; put it in quotes"
+	case typed.Type.Kind() == reflect.Slice && typed.Type.Elem().Kind() == reflect.String && typed.Value == "string":
+		single = true
 	}
-	return problem
+	return problem, single
+}
+
+// durations is how to write one.
+const durations = "write 1h, 30m or 1h30m"
+
+// untyped says what a type's own decoder says, and what to write where that is known.
+func untyped(field string, err error) string {
+	text := err.Error()
+	if duration, ok := strings.CutPrefix(text, "time: "); ok && strings.Contains(duration, "duration") {
+		return fmt.Sprintf("%s: %s; %s", field, duration, durations)
+	}
+	return field + ": " + text
 }

@@ -11,11 +11,20 @@ import (
 )
 
 type thing struct {
-	Name  string                 `json:"name"`
-	Spec  struct{ Size int }     `json:"spec"`
-	Times map[string]string      `json:"times"`
-	Every metav1.Duration        `json:"every"`
+	Name  string             `json:"name"`
+	Spec  struct{ Size int } `json:"spec"`
+	Times map[string]string  `json:"times"`
+	Every metav1.Duration    `json:"every"`
+	Inner `json:",inline"`
 	More  []metav1.LabelSelector `json:"more"`
+}
+
+// Inner has fields of its own in Go, and none in a document.
+type Inner struct {
+	Pools   []string `json:"pools"`
+	Windows []struct {
+		Duration metav1.Duration `json:"duration"`
+	} `json:"windows"`
 }
 
 func TestDecodeSaysWhichFieldIsWrong(t *testing.T) {
@@ -25,7 +34,9 @@ func TestDecodeSaysWhichFieldIsWrong(t *testing.T) {
 		{"an unknown field of an item", "more: [{matchlabels: {}}]\n", "$.spec.x.more.0.matchlabels", `unknown field "more.0.matchlabels"`},
 		{"a number for a text", "name: 5\n", "$.spec.x.name", "name is a number here and should be of type string; put it in quotes"},
 		{"a time that is none", "name: a\nevery: soon\n", "$.spec.x.every", "not a thing: "},
-		{"a map's value", "times: {a: x, b: [1]}\n", "$.spec.x.times.b", "times is a array here"},
+		{"a text for a list, below a struct that a document does not see", "pools: a\n", "$.spec.x.pools", "not a thing: pools is a string here and should be of type []string; put it in brackets"},
+		{"a duration with a space", "windows: [{duration: 1h}, {duration: 1 hour}]\n", "$.spec.x.windows.1.duration", "windows[1].duration: unknown unit \" hour\" in duration \"1 hour\"; write 1h, 30m or 1h30m"},
+		{"a map's value", "times: {a: x, b: [1]}\n", "$.spec.x.times.b", "times.b is a list here"},
 	} {
 		o, err := object.Read([]byte(c.source))
 		if err != nil {
