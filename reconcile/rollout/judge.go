@@ -1,6 +1,12 @@
 package rollout
 
-import "github.com/bunsen-os/bunsen/api/v1alpha1"
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
 
 // Ready: the kubelet is well and pods may be scheduled there.
 func (n *Node) Ready() bool { return n.Health.Trouble == "" && !n.Cordon.Unschedulable }
@@ -38,11 +44,10 @@ func (n *Node) told(target string) bool {
 	return n.Config.Desired == target && n.Config.DesiredImage == ""
 }
 
-// recoverable tells that the node failed another config than the target and is out of service through nobody's doing
-// but ours: a new order may heal it, and takes no node out of service that is in service now. An administrator's
-// cordon is respected even then.
-func (n *Node) recoverable(target string) bool {
-	return !n.told(target) && n.Failing() && n.Unavailable() && !n.Cordon.ByAdministrator()
+// blames tells that the daemon's complaint is about another rendered config than the target. A node that is told a config
+// while it complains of the one before goes on complaining for a moment.
+func (n *Node) blames(target string) bool {
+	return strings.Contains(n.Reason, "rendered-") && !strings.Contains(n.Reason, target)
 }
 
 // Counts are the numbers of a pool's status.
@@ -51,30 +56,53 @@ type Counts struct {
 	Machines int
 	// Updated nodes run the target; Ready ones of these also serve pods.
 	Updated, Ready int
-	// Unavailable nodes take a place in the budget.
+	// Unavailable nodes are out of service or at work.
 	Unavailable int
+	// Places are taken in the budget: by the unavailable nodes, once more by those that failed the target, and by updated
+	// ones that a health gate still holds.
+	Places int
 	// Degraded nodes report a failure.
 	Degraded int
 }
 
-// Count counts the nodes of a pool.
+// Count counts the nodes of a pool with regard to its target and to no time: a gate that asks how long a node is Ready
+// holds none here.
 func Count(f Facts) Counts {
-	c := Counts{Machines: len(f.Nodes)}
+	l, t := lens{target: f.Target, goal: f.Target}, tally{}
 	for i := range f.Nodes {
-		n := &f.Nodes[i]
-		if n.UpdatedTo(f.Target) {
-			c.Updated++
-			if n.Ready() {
-				c.Ready++
+		t.add(l.kind(&f.Nodes[i]), 1)
+	}
+	return t.counts(len(f.Nodes), 0)
+}
+
+// Candidates are the nodes of a pool that could be told the target now, by name, without regard to Facts.Paused.
+type Candidates struct {
+	// Free are out of service already, or run the target: telling them costs the budget nothing.
+	Free []string
+	// Fresh are in service; each one told takes a place. Capacity is how many may be told now.
+	Fresh    []string
+	Capacity int
+}
+
+// FindCandidates finds all of them by the plain semantics of maxUnavailable.
+func FindCandidates(f Facts) Candidates {
+	d := decide(newMembers(f.Nodes), f, time.Time{})
+	c := Candidates{Capacity: d.budget.room}
+	for _, k := range []kind{home, broken, lost, turning, ailing} {
+		for _, s := range d.m.in(k) {
+			if k == turning && s.kind&lost != 0 {
+				continue // it is there already
 			}
-		}
-		if n.Unavailable() {
-			c.Unavailable++
-		}
-		if n.Degraded() {
-			c.Degraded++
+			c.Free = append(c.Free, s.Name)
 		}
 	}
+	if c.Capacity > 0 {
+		for _, s := range d.m.in(fresh) {
+			c.Fresh = append(c.Fresh, s.Name)
+		}
+	}
+	slices.Sort(c.Free)
+	slices.Sort(c.Fresh)
 	return c
 }
 

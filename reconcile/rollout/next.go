@@ -1,173 +1,148 @@
 package rollout
 
 import (
-	"slices"
-	"strings"
 	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
-
-// Facts are all that a decision on a pool depends on, besides the time.
-type Facts struct {
-	// Pool is the pool's name.
-	Pool string
-	// Target is the rendered config that the pool should run; empty while nothing is rendered.
-	Target string
-	// Paused pools are told nothing.
-	Paused bool
-	// MaxUnavailable is the budget; see the function of that name. Below 1 nobody is told anything.
-	MaxUnavailable int
-	// Host is the node that the controller itself runs on, told last; empty if it is not known.
-	Host string
-	// Nodes are those whose primary pool this is. Any order gives the same Wave; by name is fastest.
-	Nodes []Node
-}
-
-// Wave is what to do with a pool now.
-type Wave struct {
-	// Assign are the nodes to tell the target, in the order to tell them.
-	Assign []Assignment
-	// Wait are the nodes that do not run the target and are told nothing now, by name.
-	Wait []Waiting
-	// Taint and Untaint are the nodes, besides those of Assign, that get or lose the UpdateInProgress taint, by name.
-	Taint, Untaint []string
-	// LookAgain is when to decide again even if nothing is heard of; 0 means that there is no need to.
-	LookAgain time.Duration
-}
-
-// Assignment tells one node its config.
-type Assignment struct {
-	// Node to write to, and the rendered Config to write there as desiredConfig.
-	Node, Config string
-	// Was is the config that the node was told before; empty for none.
-	Was string
-	// DropImage: remove the desiredImage annotation in the same write.
-	DropImage bool
-	// Untaint: remove the UpdateInProgress taint in the same write.
-	Untaint bool
-	// Recovery: the node failed Was and is out of service; this order is meant to heal it.
-	Recovery bool
-}
-
-// Waiting says why a node does not run the target yet.
-type Waiting struct {
-	// Node that waits.
-	Node string
-	// Cause is the reason as a stable word.
-	Cause Cause
-	// Reason is the reason in words, for people.
-	Reason string
-}
-
-// Cause is why a node waits, as a word for metrics and tests.
-type Cause string
-
-// Values of Cause.
-const (
-	// CausePaused: the pool is paused.
-	CausePaused Cause = "Paused"
-	// CauseBudget: as many nodes as the pool allows are out of service.
-	CauseBudget Cause = "Budget"
-	// CauseCordoned: the node is cordoned, by an administrator or still by us.
-	CauseCordoned Cause = "Cordoned"
-	// CauseNotReady: the node is not well.
-	CauseNotReady Cause = "NotReady"
-	// CauseHost: the controller runs on the node, which is therefore told last.
-	CauseHost Cause = "HostsController"
-	// CauseUpdating: the node was told and is at work.
-	CauseUpdating Cause = "Updating"
-	// CauseFailed: the node was told and could not.
-	CauseFailed Cause = "Failed"
-)
-
-// lookAgain is how long a Wave holds while a node is at work: its words name durations, and an event can be lost.
-const lookAgain = time.Minute
 
 // Next decides what a pool's nodes are told now. It tells nobody anything while the pool is paused or has no target.
 //
-// A node that is told takes a place in the budget until it is done. One that failed another config and is out of
-// service takes no new place, so it can be told at once; no more than MaxUnavailable nodes are at work at a time.
-func Next(f Facts, now time.Time) Wave {
-	var w Wave
+// A node that is told takes a place in the budget until it is done. One that is out of service already, because it failed
+// another config or is on its way to one, takes no new place, so it can be told at once; no more than MaxUnavailable nodes
+// are at work at a time.
+func Next(f Facts, now time.Time) Wave { return newMembers(f.Nodes).Next(f, now) }
+
+// Next decides as the function of that name does, for these nodes instead of Facts.Nodes.
+func (m *Members) Next(f Facts, now time.Time) Wave { return decide(m, f, now).wave() }
+
+// Count counts the nodes of a pool as a decision would.
+func (m *Members) Count(f Facts, now time.Time) Counts { return decide(m, f, now).counts() }
+
+// decision is a Wave in the making: each step of decide adds what it is about, and reads what the steps before it found.
+type decision struct {
+	f   Facts
+	m   *Members
+	now time.Time
+	// record is what is remembered from now on; target follows from it.
+	record v1alpha1.RolloutRecord
+	target string
+	budget budget
+	stage  stage
+	// stop keeps everybody from being told anything; hold only those whom it would disturb.
+	stop, hold []Block
+	picked     picked
+	release    []Release
+	// again is when the decision may come out otherwise though nothing happens; zero: never.
+	again time.Time
+}
+
+// decide is the whole order of things.
+func decide(m *Members, f Facts, now time.Time) *decision {
+	d := &decision{f: f, m: m, now: now, record: f.Care.Record}
 	if f.Target == "" {
+		m.look(lens{})
+		return d
+	}
+	d.remember()
+	d.look(f.Target)
+	court{d}.sentence()
+	d.look(d.target)
+	accounts{d}.measure()
+	course{d}.advance()
+	hurdles{d}.stops()
+	hurdles{d}.holds()
+	choice{d}.pick()
+	choice{d}.note()
+	choice{d}.moveOn()
+	return d
+}
+
+// look sorts the members out for what they are to be told.
+func (d *decision) look(target string) {
+	if d.record.Verdict == v1alpha1.RolloutReverted {
+		target = d.record.Back
+	}
+	d.target = target
+	l := lens{target: target, goal: d.f.Target, host: d.f.Host}
+	if d.f.Pool == workerPool {
+		l.customs = d.f.Care.Around.Customs
+	}
+	for _, s := range d.f.Care.Pace.Steps {
+		if s.Selector != nil {
+			l.canary = s.Selector
+			break
+		}
+	}
+	d.m.look(l)
+}
+
+// counts are the pool's numbers.
+func (d *decision) counts() Counts {
+	return d.m.tally.counts(d.m.Len(), d.budget.young.held-d.lenience())
+}
+
+// wakeAt sees to it that the next decision is not later.
+func (d *decision) wakeAt(t time.Time) {
+	if d.again.IsZero() || t.Before(d.again) {
+		d.again = t
+	}
+}
+
+const (
+	// soon is how long a Wave holds at least: a moment can pass twice within the precision of a clock.
+	soon = time.Second
+	// askAgain is how long it holds while a job or a query is waited for.
+	askAgain = 15 * time.Second
+	// lookAgain is how long it holds while a node is at work: an event can be lost.
+	lookAgain = time.Minute
+	// seldom is how long it holds at most where something is waited for: a clock can be set.
+	seldom = 10 * time.Minute
+)
+
+// wave is the decision as others see it.
+func (d *decision) wave() Wave {
+	w := Wave{Record: d.record, Target: d.target, Counts: d.counts(), Stage: d.stage.Stage, Release: d.release}
+	if d.f.Target == "" {
+		w.Blocks = d.unreadable()
 		return w
 	}
-	nodes := byName(f.Nodes)
-	s := look(f, nodes)
-	p := choose(f, s)
-	for _, n := range p.nodes {
+	for _, s := range d.picked.seats {
 		w.Assign = append(w.Assign, Assignment{
-			Node: n.Name, Config: f.Target, Was: n.Config.Desired,
-			DropImage: n.Config.DesiredImage != "", Untaint: n.Tainted, Recovery: n.recoverable(f.Target),
+			Node: s.Name, Config: d.target, Was: s.Config.Desired, DropImage: s.Config.DesiredImage != "", Untaint: s.Tainted,
+			Recovery: s.Failing() && s.kind&fresh == 0,
 		})
 	}
-	w.rest(f, s, p, describe{f, s, p, now}, nodes)
-	if s.busy || len(w.Assign) > 0 {
-		w.LookAgain = lookAgain
+	d.mark(&w)
+	w.Blocks = notice{d}.blocks()
+	if d.m.tally.of(busy) > 0 || len(w.Assign) > 0 {
+		d.wakeAt(d.now.Add(lookAgain))
+	}
+	if !d.again.IsZero() {
+		w.LookAgain = min(max(d.again.Sub(d.now), soon), seldom)
 	}
 	return w
 }
 
-// picked are the nodes of one wave.
-type picked struct {
-	nodes  []*Node
-	fresh  int     // how many of them take a new place
-	byName []*Node // the same in the order of names, to be walked beside all nodes
-}
-
-// choose takes from the candidates as many as the budget has room for.
-func choose(f Facts, s survey) picked {
-	var p picked
-	if f.Paused {
-		return p
+// mark puts taints and labels on the nodes that are not told anything; a paused pool gets no new ones.
+func (d *decision) mark(w *Wave) {
+	for _, s := range d.m.in(toUntaint) {
+		w.Untaint = append(w.Untaint, s.Name)
 	}
-	p.nodes = first(s.recover, s.recoveries)
-	fresh := s.fresh
-	if len(fresh) > 1 {
-		fresh = without(fresh, f.Host)
+	if d.f.Paused || d.f.Care.Invalid != "" {
+		return
 	}
-	fresh = first(fresh, s.capacity)
-	p.fresh = len(fresh)
-	p.nodes = append(p.nodes, fresh...)
-	p.byName = slices.Clone(p.nodes)
-	slices.SortFunc(p.byName, func(a, b *Node) int { return strings.Compare(a.Name, b.Name) })
-	return p
-}
-
-func without(nodes []*Node, name string) []*Node {
-	for i, n := range nodes {
-		if n.Name == name {
-			return append(append([]*Node{}, nodes[:i]...), nodes[i+1:]...)
+	for _, s := range d.m.in(toLabel) {
+		if c := custom(d.f.Care.Around.Customs, s.Booted); c != nil {
+			w.Label = append(w.Label, Label{Node: s.Name, Labels: c.Labels})
 		}
 	}
-	return nodes
-}
-
-// rest says what happens to the nodes that are not told anything.
-func (w *Wave) rest(f Facts, s survey, p picked, d describe, nodes []Node) {
-	if waiting := s.behind - len(p.nodes); waiting > 0 {
-		w.Wait = make([]Waiting, 0, waiting)
+	if n := len(d.m.in(toTaint)) - len(d.picked.seats); n > 0 {
+		w.Taint = make([]string, 0, n)
 	}
-	full, next := d.budget(), p.byName
-	for i := range nodes {
-		n := &nodes[i]
-		if len(next) > 0 && next[0] == n {
-			next = next[1:]
-			continue
+	for _, s := range d.m.in(toTaint) {
+		if !d.picked.has[s] {
+			w.Taint = append(w.Taint, s.Name)
 		}
-		told := n.told(f.Target)
-		switch { // a paused pool gets no new taints
-		case told && n.Tainted:
-			w.Untaint = append(w.Untaint, n.Name)
-		case !told && !n.Tainted && !f.Paused:
-			if w.Taint == nil {
-				w.Taint = make([]string, 0, min(len(nodes)-i, cap(w.Wait)))
-			}
-			w.Taint = append(w.Taint, n.Name)
-		}
-		if n.UpdatedTo(f.Target) {
-			continue
-		}
-		cause, reason := d.why(n, full)
-		w.Wait = append(w.Wait, Waiting{Node: n.Name, Cause: cause, Reason: reason})
 	}
 }

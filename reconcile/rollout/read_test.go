@@ -34,6 +34,9 @@ func TestReadNode(t *testing.T) {
 				v1alpha1.LastAppliedDrainAnnotation: "uncordon-v0",
 				v1alpha1.DrainStartedAnnotation:     noon.Add(-time.Minute).Format(time.RFC3339),
 				v1alpha1.DrainStatusAnnotation:      "2 pods left",
+				v1alpha1.DrainReportAnnotation:      `{"for":"v1","started":"2026-01-02T11:59:00Z","pods":[{"pod":"a/b","state":"Waiting"},{"pod":"web/shop-1","state":"Waiting","budget":"web/shop","since":"2026-01-02T11:59:30Z"}]}`,
+				v1alpha1.PostponedAnnotation:        "v0 2026-01-02T11:00:00Z",
+				v1alpha1.FirstPivotConfigAnnotation: "rendered-infra-1a2b",
 				v1alpha1.PostConfigActionAnnotation: "Rebooting",
 			},
 		},
@@ -46,10 +49,10 @@ func TestReadNode(t *testing.T) {
 		Name: "n0", Labels: n.Labels, Zone: "a", Created: noon.Add(-time.Hour),
 		Config: rollout.Configs{Current: "v0", Desired: "v1", CurrentImage: "i0", DesiredImage: "i1"},
 		State:  v1alpha1.StateDegraded, Reason: "no space",
-		Health:  rollout.Health{Trouble: "not Ready (KubeletNotReady)", Since: noon},
-		Cordon:  rollout.Cordon{Unschedulable: true, For: "v1"},
-		Step:    rollout.Step{Draining: true, DrainStarted: noon.Add(-time.Minute), DrainStatus: "2 pods left", Rebooting: true},
-		Tainted: true,
+		Health: rollout.Health{Trouble: "not Ready (KubeletNotReady)", Since: noon},
+		Cordon: rollout.Cordon{Unschedulable: true, For: "v1"},
+		Step:   rollout.Step{Draining: true, DrainStarted: noon.Add(-time.Minute), DrainStatus: "2 pods left", HeldUpSince: noon.Add(-30 * time.Second), Rebooting: true},
+		Marks:  rollout.Marks{Tainted: true, Postponed: rollout.Postponed{For: "v0", At: noon.Add(-time.Hour)}, Booted: "rendered-infra-1a2b"},
 	}
 	if diff := gocmp.Diff(want, rollout.ReadNode(n)); diff != "" {
 		t.Errorf("another node (-want +got):\n%s", diff)
@@ -133,4 +136,23 @@ func errText(err error) string {
 		return ""
 	}
 	return err.Error()
+}
+
+func TestAPoolThatSelectsEverythingIsToldAbout(t *testing.T) {
+	named := &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}}
+	for does, c := range map[string]struct {
+		nodes, configs *metav1.LabelSelector
+		want           string
+	}{
+		"both name labels":              {named, named, ""},
+		"a selector that is not there":  {nil, nil, ""},
+		"a nodeSelector of {}":          {&metav1.LabelSelector{}, named, "spec.nodeSelector"},
+		"a machineConfigSelector of {}": {named, &metav1.LabelSelector{}, "spec.machineConfigSelector"},
+	} {
+		pool := &mcfgv1.MachineConfigPool{Spec: mcfgv1.MachineConfigPoolSpec{NodeSelector: c.nodes, MachineConfigSelector: c.configs}}
+		got := rollout.ReadFacts(pool, nil, 3).Care.Invalid
+		if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q in it", does, got, c.want)
+		}
+	}
 }

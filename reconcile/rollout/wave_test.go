@@ -1,7 +1,6 @@
 package rollout_test
 
 import (
-	"bufio"
 	"cmp"
 	"flag"
 	"fmt"
@@ -53,87 +52,6 @@ func TestWaves(t *testing.T) {
 	}
 }
 
-// parseFacts reads a pool: a line of its own, then a line per node, `name current desired state [key[=value]]…`.
-func parseFacts(t *testing.T, text string) rollout.Facts {
-	t.Helper()
-	f := rollout.Facts{Pool: "worker", MaxUnavailable: 1}
-	lines := bufio.NewScanner(strings.NewReader(text))
-	for lines.Scan() {
-		words := strings.Fields(lines.Text())
-		switch {
-		case len(words) == 0:
-		case words[0] == "pool":
-			for _, w := range words[1:] {
-				poolWord(t, &f, w)
-			}
-		default:
-			f.Nodes = append(f.Nodes, parseNode(t, words))
-		}
-	}
-	return f
-}
-
-func poolWord(t *testing.T, f *rollout.Facts, word string) {
-	t.Helper()
-	key, value, _ := strings.Cut(word, "=")
-	switch key {
-	case "target":
-		f.Target = value
-	case "paused":
-		f.Paused = true
-	case "max":
-		if _, err := fmt.Sscan(value, &f.MaxUnavailable); err != nil {
-			t.Fatalf("pool word %q: %v", word, err)
-		}
-	case "host":
-		f.Host = value
-	default:
-		t.Fatalf("unknown word %q for a pool", word)
-	}
-}
-
-func parseNode(t *testing.T, words []string) rollout.Node {
-	t.Helper()
-	absent := func(s string) string { return strings.TrimPrefix(s, "-") }
-	n := rollout.Node{Name: words[0], State: absent(words[3])}
-	n.Config.Current, n.Config.Desired = absent(words[1]), absent(words[2])
-	ago := func(s string) time.Time {
-		d, err := time.ParseDuration(s)
-		if err != nil {
-			t.Fatalf("node %s: %v", n.Name, err)
-		}
-		return noon.Add(-d)
-	}
-	for _, word := range words[4:] {
-		key, value, _ := strings.Cut(word, "=")
-		switch key {
-		case "zone":
-			n.Zone = value
-		case "age":
-			n.Created = ago(value)
-		case "notready":
-			n.Health = rollout.Health{Trouble: "not Ready", Since: ago(value)}
-		case "cordoned":
-			n.Cordon = rollout.Cordon{Unschedulable: true}
-		case "cordoned-for":
-			n.Cordon = rollout.Cordon{Unschedulable: true, For: value}
-		case "draining":
-			n.Step.Draining, n.Step.DrainStarted = true, ago(value)
-		case "rebooting":
-			n.Step.Rebooting = true
-		case "taint":
-			n.Tainted = true
-		case "image":
-			n.Config.CurrentImage, n.Config.DesiredImage = value, value
-		case "reason":
-			n.Reason = strings.ReplaceAll(value, "_", " ")
-		default:
-			t.Fatalf("unknown word %q for node %s", word, n.Name)
-		}
-	}
-	return n
-}
-
 // print writes a wave and the pool's counts as text.
 func print(f rollout.Facts, w rollout.Wave) string {
 	var b strings.Builder
@@ -149,7 +67,7 @@ func print(f rollout.Facts, w rollout.Wave) string {
 		}
 		b.WriteString("\n")
 	}
-	for _, x := range w.Wait {
+	for _, x := range rollout.Explain(f, w, noon) {
 		fmt.Fprintf(&b, "%s waits, %s: %s\n", x.Node, x.Cause, x.Reason)
 	}
 	if len(w.Taint) > 0 {
@@ -161,7 +79,37 @@ func print(f rollout.Facts, w rollout.Wave) string {
 	if w.LookAgain > 0 {
 		fmt.Fprintf(&b, "look again in %s\n", w.LookAgain)
 	}
-	c := rollout.Count(f)
+	for _, r := range w.Release {
+		fmt.Fprintf(&b, "release %s to %s, postponed %q\n", r.Node, r.Config, r.Postponed)
+	}
+	for _, l := range w.Label {
+		fmt.Fprintf(&b, "label %s %v\n", l.Node, l.Labels)
+	}
+	for _, x := range w.Blocks {
+		fmt.Fprintf(&b, "blocked, %s: %s", x.Cause, x.Reason)
+		if !x.Until.IsZero() {
+			fmt.Fprintf(&b, " [until %s]", x.Until.UTC().Format(time.RFC3339))
+		}
+		b.WriteString("\n")
+	}
+	if s := w.Stage; s.Of > 0 {
+		fmt.Fprintf(&b, "stage %d of %d, %d of %d well", s.Step, s.Of, s.Well, s.Want)
+		if s.Due {
+			b.WriteString(", due")
+		}
+		b.WriteString("\n")
+	}
+	if len(f.Care.Pace.Policies) > 0 || f.Care.Record.Config != "" {
+		if text := w.Record.String(); text == f.Care.Record.String() {
+			b.WriteString("record as it was\n")
+		} else {
+			fmt.Fprintf(&b, "record %s\n", text)
+		}
+	}
+	if w.Target != f.Target {
+		fmt.Fprintf(&b, "target %s\n", w.Target)
+	}
+	c := w.Counts
 	fmt.Fprintf(&b, "%d machines: %d updated, %d ready, %d unavailable, %d degraded\n", c.Machines, c.Updated, c.Ready, c.Unavailable, c.Degraded)
 	return b.String()
 }

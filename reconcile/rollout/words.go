@@ -2,101 +2,130 @@ package rollout
 
 import (
 	"fmt"
-	"slices"
+	"regexp"
 	"strings"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// describe finds the words for a wave.
-type describe struct {
-	facts  Facts
-	survey survey
-	picked picked
-	now    time.Time
+// named is how many nodes are named in a message.
+const named = 3
+
+// How much of a daemon's reason is said of a node, in runes: in passing, and where it ended a rollout.
+const (
+	mostOfReason = 240
+	mostOfWhy    = 500
+)
+
+// words finds the words for a decision. Stable ones name points in time instead of durations, so that a text stays the same
+// while nothing changes.
+type words struct {
+	d      *decision
+	stable bool
+	// most runes of a daemon's reason are said.
+	most int
 }
 
-// why says why a node that is not told anything does not run the target. full is the text for a full budget.
-func (d describe) why(n *Node, full string) (Cause, string) {
-	switch {
-	case n.told(d.facts.Target) && n.Failing():
-		return CauseFailed, d.doing(n)
-	case n.told(d.facts.Target):
-		return CauseUpdating, d.doing(n)
-	case n.Config.Current != n.Config.Desired && !n.Failing():
-		return CauseUpdating, d.doing(n)
-	case d.facts.Paused:
-		return CausePaused, "pool " + d.facts.Pool + " is paused"
-	case n.Cordon.ByAdministrator():
-		return CauseCordoned, "cordoned by an administrator; uncordon it to let it update"
-	case n.recoverable(d.facts.Target):
-		return CauseBudget, full
-	case n.Cordon.Unschedulable:
-		return CauseCordoned, d.doing(n)
-	case n.Health.Trouble != "":
-		return CauseNotReady, n.Health.Trouble + d.since(n.Health.Since)
-	case n.Name == d.facts.Host && d.picked.fresh > 0:
-		return CauseHost, "the controller runs on it, so it is told last"
+func (d *decision) words(stable bool) words { return words{d, stable, mostOfReason} }
+
+// paused says by whom, and why.
+func (w words) paused() string {
+	text := "pool " + w.d.f.Pool + " is paused"
+	if who := strings.Join(strings.Fields(w.d.f.PausedBy), " "); who != "" {
+		text += " by " + middle(who, w.most)
 	}
-	return CauseBudget, full
+	return text
+}
+
+// retried says whom all others wait for.
+func (w words) retried(names []string, until time.Time) string {
+	var texts []string
+	for _, name := range names[:min(len(names), named)] {
+		texts = append(texts, name+" failed "+w.d.target+" and is tried again")
+	}
+	if more := len(names) - len(texts); more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(texts, "; ") + "; the others wait until that is well, at most until " + within(until, patience)
 }
 
 // budget says who takes the places of the budget, this wave's nodes included.
-func (d describe) budget() string {
-	if d.facts.MaxUnavailable < 1 {
-		return fmt.Sprintf("maxUnavailable of pool %s is %d, so no node may be taken out of service", d.facts.Pool, d.facts.MaxUnavailable)
+func (w words) budget() string {
+	d := w.d
+	if d.budget.max < 1 {
+		return fmt.Sprintf("maxUnavailable of pool %s is %d, so no node may be taken out of service", d.f.Pool, d.budget.max)
 	}
 	var names []string
-	for _, n := range d.survey.occupants {
-		text := n.Name + " " + d.doing(n)
-		if slices.Contains(d.picked.nodes, n) {
-			text = n.Name + " told " + d.facts.Target + " now"
+	occupants := d.m.in(out)
+	for _, s := range occupants[:min(len(occupants), named)] {
+		text := s.Name + " " + w.doing(&s.Node)
+		if d.picked.has[s] {
+			text = s.Name + " told " + d.target + " now"
 		}
-		if n.Unavailable() && n.Failing() && n.Config.Desired == d.facts.Target {
+		if s.kind.places() > 1 && !d.forgiven(s) {
 			text += ", which takes 2 places"
 		}
 		names = append(names, text)
 	}
-	total := d.survey.occupied
-	for _, n := range d.picked.nodes {
-		if n.recoverable(d.facts.Target) {
+	total := len(occupants)
+	for _, s := range d.picked.seats {
+		if s.kind&out != 0 || s.kind&fresh == 0 {
 			continue
 		}
-		if !n.Unavailable() {
-			total++
-		}
+		total++
 		if len(names) < named {
-			names = append(names, n.Name+" told "+d.facts.Target+" now")
+			names = append(names, s.Name+" told "+d.target+" now")
 		}
-	}
-	text := fmt.Sprintf("pool budget %d/%d used", d.survey.used+d.picked.fresh, d.facts.MaxUnavailable)
-	if len(names) == 0 {
-		return text
 	}
 	if more := total - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))
 	}
+	if held := d.budget.young.held; held > 0 {
+		names = append(names, fmt.Sprintf("%d updated and not Ready for long enough", held))
+	}
+	text := fmt.Sprintf("pool budget %d/%d used", d.budget.used+d.picked.fresh, d.budget.max)
+	if len(names) == 0 {
+		return text
+	}
 	return text + " (" + strings.Join(names, "; ") + ")"
 }
 
+// together says who takes the places of a shared budget.
+func (w words) together(t Shared) string {
+	own := w.d.budget.used + w.d.picked.fresh
+	text := fmt.Sprintf("budget of RolloutPolicy %s %d/%d used (%s %d", t.Policy, t.Used+own, t.Max, w.d.f.Pool, own)
+	if t.Who != "" {
+		text += ", " + t.Who
+	}
+	return text + ")"
+}
+
+// zone says that a zone's limit is reached.
+func (w words) zone(s *seat) string {
+	name := s.Zone
+	if name == "" {
+		name = "(none)"
+	}
+	used := s.zone.places + w.d.budget.young.zones[s.zone] + w.d.picked.zones[s.zone]
+	return fmt.Sprintf("zone %s: %d places used, maxUnavailablePerZone is %s of %d nodes", name, used, w.d.budget.zone, s.zone.nodes)
+}
+
 // doing says what a node is at that is out of service or was told something, such as "draining since 6m".
-func (d describe) doing(n *Node) string {
+func (w words) doing(n *Node) string {
 	c := n.Config
 	switch {
-	case n.Failing():
-		return "failed " + c.Desired + quoted(n.Reason)
-	case n.Degraded():
-		return "degraded" + quoted(n.Reason)
 	case n.Step.Draining:
-		text := "draining" + d.since(n.Step.DrainStarted)
-		if n.Step.DrainStatus != "" {
-			text += ": " + n.Step.DrainStatus
-		}
-		return text
+		return w.draining(n)
+	case n.Failing() && c.Desired == w.d.target && n.blames(c.Desired):
+		return "told " + c.Desired + ", and complaining still of the config before" + quoted(n.Reason, w.most)
+	case n.Failing():
+		return "failed " + c.Desired + quoted(n.Reason, w.most)
+	case n.Degraded():
+		return "degraded" + quoted(n.Reason, w.most)
 	case n.Step.Rebooting:
 		if n.Health.Trouble != "" {
-			return "rebooting into " + c.Desired + ", " + n.Health.Trouble + d.since(n.Health.Since)
+			return "rebooting into " + c.Desired + ", " + n.Health.Trouble + w.since(n.Health.Since)
 		}
 		return "rebooting into " + c.Desired
 	case n.Step.Uncordoning:
@@ -104,7 +133,9 @@ func (d describe) doing(n *Node) string {
 	case n.Cordon.ByAdministrator():
 		return "cordoned by an administrator"
 	case n.Health.Trouble != "":
-		return n.Health.Trouble + d.since(n.Health.Since)
+		return n.Health.Trouble + w.since(n.Health.Since)
+	case n.Gate != "" && n.UpdatedTo(w.d.target):
+		return "updated, and held by a gate: " + n.Gate
 	case n.State == "":
 		return "without a report from a machine-config-daemon"
 	case n.State == v1alpha1.StateWorking:
@@ -119,12 +150,24 @@ func (d describe) doing(n *Node) string {
 	return "at work on " + c.Desired
 }
 
-// since says how long ago, in whole minutes so that the text is stable; nothing if it is not known.
-func (d describe) since(t time.Time) string {
-	if t.IsZero() || d.now.Before(t) {
+// draining says since when, and what for.
+func (w words) draining(n *Node) string {
+	text := "draining" + w.since(n.Step.DrainStarted)
+	if n.Step.DrainStatus != "" {
+		text += ": " + n.Step.DrainStatus
+	}
+	return text
+}
+
+// since says how long ago, in whole minutes; nothing if it is not known.
+func (w words) since(t time.Time) string {
+	if w.stable && !t.IsZero() {
+		return " since " + at(t)
+	}
+	if t.IsZero() || w.d.now.Before(t) {
 		return ""
 	}
-	switch age := d.now.Sub(t); {
+	switch age := w.d.now.Sub(t); {
 	case age < time.Minute:
 		return " since less than 1m"
 	case age < time.Hour:
@@ -136,14 +179,52 @@ func (d describe) since(t time.Time) string {
 	}
 }
 
-// quoted appends the first line of a daemon's reason, cut where it would flood the text around it.
-func quoted(reason string) string {
+// at is a point in time for people.
+func at(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
+
+// within is a point in time at the end of a span: of a short one with its seconds.
+func within(t time.Time, span time.Duration) string {
+	if span < time.Hour {
+		return t.UTC().Format("2006-01-02 15:04:05 MST")
+	}
+	return at(t)
+}
+
+// short is a duration without the zeros that Go ends it with.
+func short(d time.Duration) string {
+	text := strings.TrimSuffix(d.String(), "m0s")
+	if text != d.String() {
+		text += "m"
+	}
+	return strings.Replace(text, "h0m", "h", 1)
+}
+
+// quoted appends the first line of a daemon's reason, without what the text around it says, and cut where it would flood it.
+func quoted(reason string, most int) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(reason), "\n")
+	line = line[len(preamble.FindString(line)):]
+	line, _, _ = strings.Cut(line, advice)
 	if line == "" {
 		return ""
 	}
-	if runes := []rune(line); len(runes) > 160 {
-		line = string(runes[:160]) + "…"
+	return ": " + middle(line, most)
+}
+
+// preamble is how a daemon begins its reasons: with the config, and its commit where that is known.
+var preamble = regexp.MustCompile(`^(?:updating to [^\s:]+` + commit + `: |rendered-[^\s:]+` + commit + ` cannot be taken by a running node, and nothing of it was: )`)
+
+const (
+	commit = `(?: \(commit \S+?(?: ".*?")?(?: by [^)]*)?\))?`
+	// advice is how a daemon ends the reason of a config that it rejected. What to do is said of the pool.
+	advice = "; it is not tried again until another config is desired"
+)
+
+// middle takes what is too much for a text out of its middle: it begins with what was tried, and ends with the cause.
+func middle(text string, most int) string {
+	runes := []rune(text)
+	if len(runes) <= most {
+		return text
 	}
-	return ": " + line
+	tail := most / 3
+	return strings.TrimSpace(string(runes[:most-tail-3])) + " … " + strings.TrimSpace(string(runes[len(runes)-tail:]))
 }

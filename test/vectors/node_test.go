@@ -84,6 +84,8 @@ func TestPoolsOfANodeAgreeWithTheOriginal(t *testing.T) {
 // candidateExceptions are the pools in which other nodes may be told.
 var candidateExceptions = exceptions{
 	"degraded on other config notready": "the original never tells a failed node anything again once it is not Ready; ours is told the fix, which takes no node out of service that is in service",
+	"old notready only node":            "the original never tells a node anything while it is not Ready, so one that died with a bad config never hears of the fix; ours is told it once it is away for ten minutes, with the place that it has",
+	"degraded cur==des==old":            "in the original a node that has drifted takes the place in which it would be told the commit that mends it; ours is told it with the place that it has",
 }
 
 func TestCandidatesAgreeWithTheOriginal(t *testing.T) {
@@ -92,7 +94,7 @@ func TestCandidatesAgreeWithTheOriginal(t *testing.T) {
 		t.Run(c.Case, func(t *testing.T) {
 			f := c.facts()
 			got := rollout.FindCandidates(f)
-			if diff := cmp.Diff(c.Candidates, append(got.Recover, got.Fresh...), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(c.Candidates, append(got.Free, got.Fresh...), cmpopts.EquateEmpty()); diff != "" {
 				candidateExceptions.differs(t, c.Case, seen, "candidates (-original +ours):\n%s", diff)
 			}
 			if got.Capacity != c.Capacity {
@@ -142,6 +144,9 @@ func TestPoolStatusAgreesWithTheOriginal(t *testing.T) {
 			}
 			texts, statuses := map[string]string{}, map[string]string{}
 			for _, x := range s.Conditions {
+				if x.Type == status.RolloutBlocked {
+					continue // the original has no such condition
+				}
 				texts[string(x.Type)] = string(x.Status) + "|" + x.Reason + "|" + x.Message
 				statuses[string(x.Type)] = string(x.Status)
 			}

@@ -1,0 +1,153 @@
+package rollout_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/policy/pace"
+	"github.com/bunsen-os/bunsen/policy/window"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+)
+
+// fleet is a pool in the middle of a rollout: some nodes run v1, as many as the budget has places are at work, the rest wait.
+func fleet(size, updated, atWork int) []*corev1.Node {
+	nodes := make([]*corev1.Node, size)
+	for i := range nodes {
+		config := [3]string{"v0", "v0", v1alpha1.StateDone}
+		switch {
+		case i < updated:
+			config = [3]string{"v1", "v1", v1alpha1.StateDone}
+		case i < updated+atWork:
+			config = [3]string{"v0", "v1", v1alpha1.StateWorking}
+		}
+		nodes[i] = &corev1.Node{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: fmt.Sprintf("worker-%05d", i), CreationTimestamp: metav1.NewTime(noon.Add(-time.Duration(i*7919%size) * time.Minute)),
+				Labels: map[string]string{
+					"node-role.kubernetes.io/worker": "", corev1.LabelTopologyZone: string(rune('a' + i%3)), "kubernetes.io/hostname": fmt.Sprintf("worker-%05d", i),
+					corev1.LabelOSStable: "linux", "kubernetes.io/arch": "amd64", "node.kubernetes.io/instance-type": "m5.large",
+				},
+				Annotations: map[string]string{
+					v1alpha1.CurrentConfigAnnotation: config[0], v1alpha1.DesiredConfigAnnotation: config[1], v1alpha1.StateAnnotation: config[2],
+				},
+			},
+			Status: corev1.NodeStatus{Conditions: []corev1.NodeCondition{
+				{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour - time.Duration(i)*time.Second))},
+			}},
+		}
+	}
+	return nodes
+}
+
+// careful is a pace with a word on everything.
+func careful() pace.Pace {
+	windows, err := window.Parse([]window.Window{{Name: "day", Schedule: "0 8 * * *", Duration: 10 * time.Hour, Zone: "Europe/Berlin"}})
+	if err != nil {
+		panic(err)
+	}
+	return pace.Pace{
+		Policies: []string{"careful"},
+		PerZone:  new(intstr.FromString("10%")),
+		Steps: []pace.Step{
+			{Canary: true, Selector: labels.SelectorFromSet(labels.Set{"canary": "true"}), Soak: time.Minute},
+			{UpTo: intstr.FromString("100%"), Soak: time.Minute},
+		},
+		Gates:    []v1alpha1.HealthGate{{Name: "ready", Ready: &v1alpha1.ReadyGate{For: metav1.Duration{Duration: time.Minute}}}},
+		Failures: pace.Failures{After: 1, Action: v1alpha1.FailureRevert, NodeDeadline: time.Hour},
+		Windows:  windows,
+		Drain:    pace.Drain{WhenBlocked: v1alpha1.DrainMoveOn, After: time.Hour},
+	}
+}
+
+func rosterOf(nodes []*corev1.Node) *rollout.Roster {
+	r := rollout.NewRoster()
+	r.SetPools([]*mcfgv1.MachineConfigPool{pool("worker", &metav1.LabelSelector{MatchLabels: map[string]string{"node-role.kubernetes.io/worker": ""}})})
+	for _, n := range nodes {
+		r.Put(n)
+	}
+	return r
+}
+
+func rolling(size int) rollout.Facts {
+	f := rollout.Facts{Pool: "worker", Target: "v1", MaxUnavailable: size / 10}
+	f.Care = rollout.Care{Pace: careful(), Healthy: "v0", Record: v1alpha1.RolloutRecord{Config: "v1", Began: metav1.NewTime(noon.Add(-time.Hour)), Steps: 1}}
+	return f
+}
+
+// BenchmarkDecision decides for a pool in the middle of a rollout, with a pace: once where the budget is used up, and once
+// where a tenth of the pool may be told.
+func BenchmarkDecision(b *testing.B) {
+	for _, size := range []int{100, 1000, 5000, 10000} {
+		for name, atWork := range map[string]int{"full": size / 10, "telling": 0} {
+			b.Run(fmt.Sprintf("%s/%d", name, size), func(b *testing.B) {
+				m := rosterOf(fleet(size, size/2, atWork)).Pool("worker")
+				f := rolling(size)
+				if w := m.Next(f, noon); (len(w.Assign) > 0) != (atWork == 0) {
+					b.Fatalf("%d nodes are told with %d at work: %v", len(w.Assign), atWork, w.Blocks)
+				}
+				b.ReportAllocs()
+				for b.Loop() {
+					m.Next(f, noon)
+				}
+			})
+		}
+	}
+}
+
+// BenchmarkNodeEvent takes one node's event: a heartbeat, a change, and a change with the decision that follows it.
+func BenchmarkNodeEvent(b *testing.B) {
+	for _, size := range []int{100, 1000, 10000} {
+		nodes := fleet(size, size/2, size/10)
+		r := rosterOf(nodes)
+		m, f := r.Pool("worker"), rolling(size)
+		m.Next(f, noon)
+		waits, works := nodes[size-3], nodes[size-3].DeepCopy()
+		works.Annotations[v1alpha1.DesiredConfigAnnotation] = "v1"
+		b.Run(fmt.Sprintf("heartbeat/%d", size), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				r.Put(waits)
+			}
+		})
+		b.Run(fmt.Sprintf("change/%d", size), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				r.Put(works)
+				r.Put(waits)
+			}
+		})
+		b.Run(fmt.Sprintf("change and decision/%d", size), func(b *testing.B) {
+			for b.Loop() {
+				r.Put(works)
+				m.Next(f, noon)
+				r.Put(waits)
+				m.Next(f, noon)
+			}
+		})
+	}
+}
+
+// BenchmarkFromScratch decides without a memory, as `bunsen status` does, with a new target that nobody runs yet.
+func BenchmarkFromScratch(b *testing.B) {
+	for _, size := range []int{10, 1000, 10000} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) {
+			f := rolling(size)
+			for _, n := range fleet(size, 0, 0) {
+				f.Nodes = append(f.Nodes, rollout.ReadNode(n))
+			}
+			b.ReportAllocs()
+			for b.Loop() {
+				rollout.Next(f, noon)
+			}
+		})
+	}
+}
