@@ -3,6 +3,7 @@ package drain
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,120 +13,177 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// AnswerKind sorts the server's answers to an eviction.
+// AnswerKind sorts the server's answers to an eviction or a deletion.
 type AnswerKind int
 
 // Values of AnswerKind.
 const (
-	// Unasked: no eviction was asked for yet.
+	// Unasked: nothing was asked for yet.
 	Unasked AnswerKind = iota
 	// Accepted: the pod will terminate.
 	Accepted
 	// Gone: there is no such pod any more.
 	Gone
-	// Refused: a disruption budget forbids it now (429).
+	// Refused: a disruption budget forbids it now.
 	Refused
 	// Failed: any other error; the next try may succeed.
 	Failed
 )
 
-// Answer is the server's answer to an eviction.
+// Answer is the server's answer to an eviction or a deletion.
 type Answer struct {
 	// Kind of the answer.
 	Kind AnswerKind
+	// Past: the pod was deleted past its budgets rather than evicted.
+	Past bool
 	// At is when it came.
 	At time.Time
-	// Message is the server's text, and the causes it gave.
-	Message string
-	// Budget is the disruption budget that refused, if it was found.
-	Budget *Budget
+	// Since is when the first of several answers came that were the same; Following keeps it.
+	Since time.Time
+	// Why is in words what is in the way; empty for Accepted and Gone.
+	Why string
+	// Down: the server has trouble of its own, so that nothing more should be asked for now.
+	Down bool
+	// Budgets in the way, as namespace/name: one, or all that select the pod where they are too many.
+	Budgets []string
 }
 
-// Budget is what a PodDisruptionBudget counts.
-type Budget struct {
-	// Name of the PodDisruptionBudget; it lies in the pod's namespace.
-	Name string
-	// Needs healthy pods, Has them now, of Of expected.
-	Needs, Has, Of int32
-}
-
-// ReadAnswer sorts the error of an eviction, given as the status that an API error carries; nil is success. budgets are
-// those of the pod's namespace, to name the one in the way with its numbers; none will do.
-func ReadAnswer(s *metav1.Status, pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget, now time.Time) Answer {
-	if s == nil {
-		return Answer{Kind: Accepted, At: now}
-	}
-	a := Answer{Kind: Failed, At: now, Message: s.Message}
-	byBudget := false
-	if s.Details != nil {
-		for _, c := range s.Details.Causes {
-			a.Message = strings.TrimSpace(a.Message + " " + c.Message)
-			byBudget = byBudget || c.Type == policyv1.DisruptionBudgetCause
-		}
-	}
-	switch {
-	case s.Reason == metav1.StatusReasonNotFound:
-		a.Kind = Gone
-	case byBudget: // a 429 without this cause is the server's own limit on requests
-		a.Kind = Refused
-		a.Budget = inTheWay(a.Message, pod, budgets)
+// Following is the answer with the clock of the one before, where both say the same.
+func (a Answer) Following(before Answer) Answer {
+	a.Since = a.At
+	if before.Kind == a.Kind && slices.Equal(before.Budgets, a.Budgets) && !before.Since.IsZero() {
+		a.Since = before.Since
 	}
 	return a
 }
 
-// counted is how the server names a budget and its numbers; named is how it names one without numbers.
+// ReadAnswer sorts the error of an eviction, given as the status that an API error carries; nil is success. budgets are
+// those of the pod's namespace, to name the ones in the way with their numbers; none will do.
+func ReadAnswer(s *metav1.Status, pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget, now time.Time) Answer {
+	a := Answer{Kind: Accepted, At: now, Since: now}
+	if s == nil {
+		return a
+	}
+	causes := causesOf(s)
+	switch {
+	case s.Reason == metav1.StatusReasonNotFound, s.Reason == metav1.StatusReasonConflict && strings.Contains(s.Message, "UID in"):
+		a.Kind = Gone // the conflict: another pod has the name by now
+	case causes[policyv1.DisruptionBudgetCause] != "": // a 429 without this cause is the server's own limit on requests
+		a.Kind = Refused
+		a.Budgets, a.Why = inTheWay(s.Message, causes[policyv1.DisruptionBudgetCause], pod, budgets)
+	case strings.Contains(s.Message, "more than one PodDisruptionBudget"):
+		a.Kind = Refused
+		a.Budgets, a.Why = tooMany(pod, budgets)
+	case causes[corev1.NamespaceTerminatingCause] != "":
+		a.Kind, a.Why = Failed, fmt.Sprintf("its namespace %s is being deleted, and the pod with it", pod.Namespace)
+	default:
+		a.Kind, a.Why = Failed, "evicting it: "+s.Message
+		a.Down = s.Code == 0 || s.Code == http429 || s.Code >= 500 // no answer at all, too many requests, or broken
+	}
+	return a
+}
+
+// http429 is Too Many Requests.
+const http429 = 429
+
+// age is how long ago the answer came. One from the future, as after a clock was set back, is older than anything.
+func (a Answer) age(now time.Time) time.Duration {
+	if age := now.Sub(a.At); age >= 0 {
+		return age
+	}
+	return 1<<63 - 1
+}
+
+// ReadDeletion sorts the error of a deletion past the budgets, as ReadAnswer does.
+func ReadDeletion(s *metav1.Status, pod *corev1.Pod, now time.Time) Answer {
+	a := ReadAnswer(s, pod, nil, now)
+	a.Past = true
+	if a.Kind == Refused || a.Kind == Failed { // no budget has a say in a deletion
+		a.Kind, a.Budgets, a.Why = Failed, nil, "deleting it: "+s.Message
+	}
+	return a
+}
+
+// causesOf has the text of each cause that the server gives; a cause without one counts too.
+func causesOf(s *metav1.Status) map[metav1.CauseType]string {
+	causes := map[metav1.CauseType]string{}
+	if s.Details != nil {
+		for _, c := range s.Details.Causes {
+			causes[c.Type] = strings.TrimSpace(c.Message + " ")
+			if causes[c.Type] == "" {
+				causes[c.Type] = "no reason given"
+			}
+		}
+	}
+	return causes
+}
+
+// How the server names a budget in the cause of a refusal: with its numbers, while the budget is not counted, and any
+// other way.
 var (
-	counted = regexp.MustCompile(`disruption budget (\S+) needs (\d+) healthy pods and has (\d+) currently`)
-	named   = regexp.MustCompile(`disruption budget (\S+) (?:does not|is still)`)
+	counted   = regexp.MustCompile(`disruption budget (\S+) needs (\d+) healthy pods and has (\d+) currently`)
+	uncounted = regexp.MustCompile(`disruption budget (\S+) is still being processed`)
+	named     = regexp.MustCompile(`disruption budget (\S+) does not`)
 )
 
-// inTheWay finds the budget that refused: by the name in the server's text, else the first that selects the pod and has
-// no room. Its numbers come from the object, which knows how many pods are expected, else from the text.
-func inTheWay(message string, pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) *Budget {
-	name, fromText := parseBudget(message)
+// inTheWay names the budget that refused, with what it counts. The numbers come from the object where there is one, which
+// knows how many pods are expected, else from the server's text.
+func inTheWay(message, cause string, pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) ([]string, string) {
+	name, says := "", strings.TrimSpace(message+" "+cause)
+	if m := counted.FindStringSubmatch(cause); m != nil {
+		name, says = m[1], fmt.Sprintf("needs %s healthy, has %s", m[2], m[3])
+		for _, b := range selecting(pod, budgets) {
+			if b.Name == name {
+				says = numbers(b)
+			}
+		}
+	} else if m := uncounted.FindStringSubmatch(cause); m != nil {
+		name, says = m[1], "kube-controller-manager has not counted its pods yet"
+	} else if m := named.FindStringSubmatch(cause); m != nil {
+		name, says = m[1], cause
+	} else {
+		for _, b := range selecting(pod, budgets) {
+			if b.Status.DisruptionsAllowed <= 0 {
+				name, says = b.Name, numbers(b)
+				break
+			}
+		}
+	}
+	if name == "" {
+		return nil, "blocked by a PodDisruptionBudget: " + says
+	}
+	full := pod.Namespace + "/" + name
+	return []string{full}, "blocked by PodDisruptionBudget " + full + ": " + says
+}
+
+func numbers(b *policyv1.PodDisruptionBudget) string {
+	s := b.Status
+	return fmt.Sprintf("needs %d of %d healthy, has %d", s.DesiredHealthy, s.ExpectedPods, s.CurrentHealthy)
+}
+
+// tooMany names the budgets of a pod that has more than one, which the server never evicts.
+func tooMany(pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) ([]string, string) {
+	var names []string
+	for _, b := range selecting(pod, budgets) {
+		names = append(names, b.Namespace+"/"+b.Name)
+	}
+	slices.Sort(names)
+	which := ""
+	if len(names) > 0 {
+		which = " (" + strings.Join(names, ", ") + ")"
+	}
+	return names, "more than one PodDisruptionBudget selects it" + which + ", so that it can never be evicted: change or delete all but one of them"
+}
+
+// selecting are the budgets that select a pod, by name.
+func selecting(pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) []*policyv1.PodDisruptionBudget {
+	var out []*policyv1.PodDisruptionBudget
 	for _, b := range budgets {
-		if b.Namespace != pod.Namespace || name != "" && b.Name != name {
-			continue
-		}
-		if name == "" && (b.Status.DisruptionsAllowed > 0 || !selects(b, pod)) {
-			continue
-		}
-		return &Budget{Name: b.Name, Needs: b.Status.DesiredHealthy, Has: b.Status.CurrentHealthy, Of: b.Status.ExpectedPods}
-	}
-	return fromText
-}
-
-func parseBudget(message string) (string, *Budget) {
-	if m := counted.FindStringSubmatch(message); m != nil {
-		b := &Budget{Name: m[1]}
-		if _, err := fmt.Sscan(m[2]+" "+m[3], &b.Needs, &b.Has); err == nil {
-			return m[1], b
+		s, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
+		if err == nil && b.Namespace == pod.Namespace && s.Matches(labels.Set(pod.Labels)) {
+			out = append(out, b)
 		}
 	}
-	if m := named.FindStringSubmatch(message); m != nil {
-		return m[1], &Budget{Name: m[1]}
-	}
-	return "", nil
-}
-
-func selects(b *policyv1.PodDisruptionBudget, pod *corev1.Pod) bool {
-	s, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-	return err == nil && s.Matches(labels.Set(pod.Labels))
-}
-
-// why says in words what refused the eviction of a pod in a namespace.
-func (a Answer) why(namespace string) string {
-	if a.Kind != Refused {
-		return "evicting it: " + a.Message
-	}
-	b := a.Budget
-	switch {
-	case b == nil:
-		return "blocked by a PodDisruptionBudget: " + a.Message
-	case b.Of > 0:
-		return fmt.Sprintf("blocked by PodDisruptionBudget %s/%s: needs %d of %d healthy, has %d", namespace, b.Name, b.Needs, b.Of, b.Has)
-	case b.Needs > 0:
-		return fmt.Sprintf("blocked by PodDisruptionBudget %s/%s: needs %d healthy, has %d", namespace, b.Name, b.Needs, b.Has)
-	}
-	return fmt.Sprintf("blocked by PodDisruptionBudget %s/%s: %s", namespace, b.Name, a.Message)
+	slices.SortFunc(out, func(a, b *policyv1.PodDisruptionBudget) int { return strings.Compare(a.Name, b.Name) })
+	return out
 }

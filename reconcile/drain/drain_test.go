@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/policy/pace"
 	"github.com/bunsen-os/bunsen/reconcile/drain"
 )
 
@@ -29,9 +30,12 @@ func pod(name string, change ...func(*corev1.Pod)) *corev1.Pod {
 
 func ownedBy(kind, name string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
-		p.OwnerReferences = []metav1.OwnerReference{{Kind: kind, Name: name, Controller: new(true)}}
+		p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: kind, Name: name, Controller: new(true)}}
 	}
 }
+
+// replicated is a pod that its ReplicaSet puts back.
+func replicated(p *corev1.Pod) { ownedBy("ReplicaSet", "web")(p) }
 
 func ends(at time.Time, grace int64, finalizers ...string) func(*corev1.Pod) {
 	return func(p *corev1.Pod) {
@@ -61,74 +65,9 @@ func answered(ago time.Duration, s *metav1.Status, budgets ...*policyv1.PodDisru
 	return drain.ReadAnswer(s, pod("web-0"), budgets, noon.Add(-ago))
 }
 
-// TestVerdicts says what becomes of a pod, one sentence per rule.
-func TestVerdicts(t *testing.T) {
-	goes := drain.Filter{Delete: true}
-	for sentence, tc := range map[string]struct {
-		pod  drain.Pod
-		want string
-	}{
-		"an ordinary pod is evicted":         {drain.Pod{Pod: pod("web-0"), Filter: goes}, "Evict"},
-		"a static pod stays":                 {drain.Pod{Pod: pod("etcd", func(p *corev1.Pod) { p.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: "x"} })}, "Skip: static pod, run by the node itself"},
-		"a DaemonSet's pod stays":            {drain.Pod{Pod: pod("cni", ownedBy("DaemonSet", "cni"))}, "Skip: DaemonSet default/cni would put it back at once"},
-		"another pod that is spared says so": {drain.Pod{Pod: pod("x"), Filter: drain.Filter{Message: "labelled to stay\n"}}, "Skip: labelled to stay"},
-		"a pod that the filters refuse keeps the drain waiting": {
-			drain.Pod{Pod: pod("x"), Filter: drain.Filter{Fatal: true, Message: "Pods that declare no controller"}},
-			"Wait: kept back: Pods that declare no controller",
-		},
-		"a pod that is gone needs nothing":             {drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(0, &metav1.Status{Code: 404, Reason: metav1.StatusReasonNotFound})}, "Skip: gone"},
-		"an evicted pod is given time to begin to end": {drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(time.Second, nil)}, "Wait: evicted, about to terminate"},
-		"an eviction without effect is repeated":       {drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(time.Minute, nil)}, "Evict: evicted before, and still not terminating"},
-		"a pod that ends is waited for by its own grace period": {
-			drain.Pod{Pod: pod("web-0", ends(noon.Add(5*time.Minute), 600)), Filter: goes},
-			"Wait: terminating, has until 12:05:00Z (grace period 10m0s)",
-		},
-		"a pod past its end names the kubelet": {
-			drain.Pod{Pod: pod("web-0", ends(noon.Add(-time.Minute), 30)), Filter: goes},
-			"Wait: should have ended at 11:59:00Z (grace period 30s); the node's kubelet has not confirmed it",
-		},
-		"a pod past its end with a finalizer names the finalizer": {
-			drain.Pod{Pod: pod("web-0", ends(noon.Add(-time.Minute), 30, "example.com/hold")), Filter: goes},
-			"Wait: should have ended at 11:59:00Z, but waits for its finalizer example.com/hold",
-		},
-		"a refusal names the budget and its numbers": {
-			drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(time.Second, refusal(needsTwo), budget("web", 0))},
-			"Wait: blocked by PodDisruptionBudget default/web: needs 2 of 3 healthy, has 2",
-		},
-		"a refusal by a budget that was not read has the server's numbers": {
-			drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(time.Second, refusal(needsTwo))},
-			"Wait: blocked by PodDisruptionBudget default/web: needs 2 healthy, has 2",
-		},
-		"a refusal without a name is laid to the budget without room": {
-			drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(time.Second, refusal(""), budget("roomy", 1), budget("tight", 0))},
-			"Wait: blocked by PodDisruptionBudget default/tight: needs 2 of 3 healthy, has 2",
-		},
-		"a budget that the server has not counted yet is named": {
-			drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(time.Second, refusal("The disruption budget web is still being processed by the server."))},
-			"Wait: blocked by PodDisruptionBudget default/web: Cannot evict pod as it would violate the pod's disruption budget. The disruption budget web is still being processed by the server.",
-		},
-		"after a pause a refused eviction is asked for again, and still says why": {
-			drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(5*time.Second, refusal(needsTwo))},
-			"Evict: blocked by PodDisruptionBudget default/web: needs 2 healthy, has 2",
-		},
-		"a server short of breath is not a budget": {
-			drain.Pod{Pod: pod("web-0"), Filter: goes, Answer: answered(time.Second, &metav1.Status{Code: 429, Reason: metav1.StatusReasonTooManyRequests, Message: "too many requests"})},
-			"Wait: evicting it: too many requests",
-		},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			v := drain.Decide(drain.Facts{Pods: []drain.Pod{tc.pod}}, noon).Verdicts[0]
-			got := strings.TrimSuffix(fmt.Sprintf("%s: %s", v.Do, v.Why), ": ")
-			if got != tc.want {
-				t.Errorf("\n got %s\nwant %s", got, tc.want)
-			}
-		})
-	}
-}
-
 // TestProgress follows a drain with a budget in its way over the hours.
 func TestProgress(t *testing.T) {
-	blocked := drain.Pod{Pod: pod("web-0"), Filter: drain.Filter{Delete: true}, Answer: answered(time.Second, refusal(needsTwo))}
+	blocked := drain.Pod{Pod: pod("web-0"), Answer: answered(time.Second, refusal(needsTwo))}
 	for sentence, tc := range map[string]struct {
 		age   time.Duration
 		next  time.Duration
@@ -146,7 +85,7 @@ func TestProgress(t *testing.T) {
 			if p.Done || p.Next != tc.next || p.Alarm.Event() != tc.event {
 				t.Errorf("done %t, next %s, event %q; want false, %s, %q", p.Done, p.Next, p.Alarm.Event(), tc.next, tc.event)
 			}
-			if want := "1 of 1 pods left: default/web-0 blocked by PodDisruptionBudget default/web: needs 2 healthy, has 2"; p.Status != want {
+			if want := "1 pod left: default/web-0 blocked by PodDisruptionBudget default/web: needs 2 healthy, has 2"; p.Status != want {
 				t.Errorf("status\n got %s\nwant %s", p.Status, want)
 			}
 		})
@@ -159,7 +98,7 @@ func TestTheStatusLineStaysShort(t *testing.T) {
 	for i := range 50 {
 		long := refusal("")
 		long.Message = strings.Repeat("no\nway ", 500)
-		pods = append(pods, drain.Pod{Pod: pod(fmt.Sprintf("web-%02d", i)), Filter: drain.Filter{Delete: true}, Answer: answered(time.Second, long)})
+		pods = append(pods, drain.Pod{Pod: pod(fmt.Sprintf("web-%02d", i)), Answer: answered(time.Second, long)})
 	}
 	status := drain.Decide(drain.Facts{Pods: pods}, noon).Status
 	if len(status) > 1000 || strings.Contains(status, "\n") || !strings.Contains(status, "and 47 more") {
@@ -181,9 +120,21 @@ func TestTheOrderOfPodsDoesNotMatter(t *testing.T) {
 		r := rand.New(rand.NewSource(seed))
 		f := drain.Facts{Started: noon.Add(-time.Duration(r.Intn(7200)) * time.Second)}
 		for i := range r.Intn(6) {
-			p := drain.Pod{Pod: pod(fmt.Sprintf("p%d", i)), Filter: drain.Filter{Delete: r.Intn(3) > 0, Fatal: r.Intn(9) == 0}}
-			p.Answer = drain.Answer{Kind: drain.AnswerKind(r.Intn(5)), At: noon.Add(-time.Duration(r.Intn(90)) * time.Second)}
+			p := drain.Pod{Pod: pod(fmt.Sprintf("p%d", i)), Orphan: r.Intn(2) == 0}
+			if r.Intn(3) == 0 {
+				ownedBy("DaemonSet", "cni")(p.Pod)
+			}
+			if r.Intn(4) == 0 {
+				ends(noon.Add(time.Duration(r.Intn(200)-100)*time.Second), int64(r.Intn(90)))(p.Pod)
+			}
+			p.Answer = drain.Answer{Kind: drain.AnswerKind(r.Intn(5)), At: noon.Add(-time.Duration(r.Intn(90)) * time.Second), Why: "x"}
 			f.Pods = append(f.Pods, p)
+		}
+		if r.Intn(3) == 0 {
+			f.NotReadySince = noon.Add(-time.Duration(r.Intn(200)) * time.Second)
+		}
+		if r.Intn(3) == 0 {
+			f.Pace = pace.Drain{WhenBlocked: v1alpha1.DrainDelete, After: time.Hour}
 		}
 		first := drain.Decide(f, noon)
 		skipped := 0

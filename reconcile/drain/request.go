@@ -50,8 +50,11 @@ type Node struct {
 	Cordoned Cordoned
 	// Started is when the drain under way began; zero before it did.
 	Started time.Time
-	// Status is the line of text that was written last.
+	// Status is the line of text that was written last, and Last the report.
 	Status string
+	Last   v1alpha1.DrainReport
+	// NotReadySince is since when the node is not Ready; zero while it is.
+	NotReadySince time.Time
 	// CalledOff: the daemon asks again for the open node that it had before a drain which never came to its end, as a
 	// revert to the config in force does. Nothing is left to acknowledge then, but the drain's cordon is still there.
 	CalledOff bool
@@ -69,6 +72,13 @@ func ReadNode(n *corev1.Node) (Node, error) {
 	node.CalledOff = strings.HasPrefix(asked, v1alpha1.UncordonVerb+"-") && asked == a[v1alpha1.LastAppliedDrainAnnotation]
 	if t, err := time.Parse(time.RFC3339, a[v1alpha1.DrainStartedAnnotation]); err == nil {
 		node.Started = t
+	}
+	// A report that cannot be read is one that was never written: the next one takes its place.
+	node.Last, _ = v1alpha1.ParseDrainReport(a[v1alpha1.DrainReportAnnotation])
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
+			node.NotReadySince = c.LastTransitionTime.Time
+		}
 	}
 	request, err := Parse(a[v1alpha1.DesiredDrainAnnotation], a[v1alpha1.LastAppliedDrainAnnotation])
 	if err != nil {

@@ -1,0 +1,75 @@
+package drain
+
+import (
+	"fmt"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// DaemonSetOf names the DaemonSet that a pod belongs to; empty where it belongs to none. Whoever gathers facts asks with it
+// whether that DaemonSet still exists.
+func DaemonSetOf(pod *corev1.Pod) string {
+	owner := metav1.GetControllerOf(pod)
+	if owner == nil || owner.Kind != "DaemonSet" || owner.APIVersion != appsv1.SchemeGroupVersion.String() {
+		return ""
+	}
+	return owner.Name
+}
+
+// stays says why a pod may stay on a node that is drained; empty: it has to go. These are kubectl's filters with --force,
+// --ignore-daemonsets and --delete-emptydir-data, but that what has finished stays: a test holds them side by side.
+func stays(p Pod) string {
+	if isStatic(p.Pod) {
+		return "static pod, run by the node itself"
+	}
+	if set := DaemonSetOf(p.Pod); set != "" && !p.Orphan {
+		return fmt.Sprintf("DaemonSet %s/%s would put it back at once", p.Pod.Namespace, set)
+	}
+	if hasEnded(p.Pod) && p.Pod.DeletionTimestamp == nil {
+		return fmt.Sprintf("finished (%s): nothing of it runs", p.Pod.Status.Phase)
+	}
+	if hasEnded(p.Pod) && len(p.Pod.Finalizers) > 0 {
+		return fmt.Sprintf("finished (%s): only its finalizer %s keeps the object", p.Pod.Status.Phase, strings.Join(p.Pod.Finalizers, ", "))
+	}
+	return ""
+}
+
+func isStatic(pod *corev1.Pod) bool {
+	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
+	return mirror
+}
+
+// hasEnded tells that no container of a pod runs or will run again.
+func hasEnded(pod *corev1.Pod) bool {
+	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
+}
+
+// isReady tells whether a disruption budget counts the pod as healthy.
+func isReady(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// loses says what does not come back when a pod leaves its node, in words to append; empty where all of it does.
+func loses(pod *corev1.Pod, alone bool) string {
+	text := ""
+	switch {
+	case metav1.GetControllerOf(pod) == nil:
+		text = "; no controller puts it back"
+	case alone:
+		text = "; there is no other node: Pending until this one is back"
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.EmptyDir != nil {
+			return text + "; what it kept in emptyDir is lost"
+		}
+	}
+	return text
+}

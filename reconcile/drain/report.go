@@ -1,0 +1,106 @@
+package drain
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// mostReport is how many bytes a report has at most as JSON: all annotations of an object share 256 KiB, and each write of
+// the Node carries it.
+const mostReport = 8 << 10
+
+// ReportText is the report as the annotation spells it.
+func ReportText(r v1alpha1.DrainReport) string {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return "" // it consists of texts, numbers and times, which always marshal
+	}
+	return string(text)
+}
+
+// report tells of every pod that is not gone, in the order of the verdicts, as far as there is room.
+func (f Facts) report(verdicts []Verdict, now time.Time) v1alpha1.DrainReport {
+	started := f.Started
+	if started.IsZero() {
+		started = now
+	}
+	r := v1alpha1.DrainReport{For: f.Config, Started: whole(started)}
+	room := mostReport - len(ReportText(r)) - len(`,"pods":[],"more":1000000`)
+	for _, v := range verdicts {
+		if v.State == "" {
+			continue
+		}
+		pod := v1alpha1.DrainedPod{Pod: v.Pod, State: v.State, Why: cut(v.Why), Budget: v.Budget}
+		if !v.Since.IsZero() {
+			since := whole(v.Since)
+			pod.Since = &since
+		}
+		text, err := json.Marshal(pod)
+		if room -= len(text) + 1; err != nil || room < 0 || r.More > 0 {
+			r.More++
+			continue
+		}
+		r.Pods = append(r.Pods, pod)
+	}
+	return r
+}
+
+// whole is a time as JSON keeps it.
+func whole(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
+
+// kept gives a verdict what the last report knows better than a controller that has just begun: since when it is so, and
+// that the pod was deleted rather than evicted. An entry that is older than the pod is about another pod of its name.
+func (f Facts) kept(v Verdict, p Pod) Verdict {
+	for _, last := range f.Last.Pods {
+		if last.Pod != v.Pod || last.Since == nil || last.Since.Time.Before(p.Pod.CreationTimestamp.Time) {
+			continue
+		}
+		if v.Do == Evict && p.Answer.Kind == Unasked && last.State == v1alpha1.PodWaiting {
+			v.Why, v.Budget, v.Since = last.Why, last.Budget, last.Since.Time
+		}
+		if v.State == v1alpha1.PodEvicted && last.State == v1alpha1.PodDeleted {
+			v.State = v1alpha1.PodDeleted
+		}
+		if v.State == last.State && v.Budget == last.Budget && !v.Since.IsZero() {
+			v.Since = last.Since.Time
+		}
+	}
+	return v
+}
+
+// blocked says which pods wait for budgets that none waited for before: one pod for each such budget, and how many more.
+func (f Facts) blocked(verdicts []Verdict) string {
+	known := map[string]bool{}
+	for _, p := range f.Last.Pods {
+		known[p.Budget] = true
+	}
+	first, more := []Verdict(nil), map[string]int{}
+	for _, v := range verdicts {
+		if v.State != v1alpha1.PodWaiting || v.Budget == "" || known[v.Budget] {
+			continue
+		}
+		if _, again := more[v.Budget]; again {
+			more[v.Budget]++
+			continue
+		}
+		first, more[v.Budget] = append(first, v), 0
+	}
+	lines := make([]string, len(first))
+	for i, v := range first {
+		lines[i] = v.Pod + " " + cut(v.Why)
+		switch n := more[v.Budget]; n {
+		case 0:
+		case 1:
+			lines[i] += " (and 1 more pod)"
+		default:
+			lines[i] += fmt.Sprintf(" (and %d more pods)", n)
+		}
+	}
+	return strings.Join(lines, "; ")
+}
