@@ -1,0 +1,159 @@
+package render
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+const (
+	// keepNewest is how many rendered configs of a pool stay whether anything names them or not.
+	keepNewest = 10
+	// keepYounger is the age below which one stays: what it was made for may not have been written yet.
+	keepYounger = time.Hour
+)
+
+// Holders are all objects of a cluster that name rendered configs, and the configs. Nothing is written to them.
+type Holders struct {
+	// Configs are the MachineConfigs, rendered or not.
+	Configs []mcfgv1.MachineConfig
+	Pools   []mcfgv1.MachineConfigPool
+	Nodes   []corev1.Node
+	Sources []v1alpha1.GitSource
+}
+
+// Lost is a rendered config that is needed and not there.
+type Lost struct {
+	// Name of the config.
+	Name string
+	// Pool that it was rendered for.
+	Pool string
+	// For says who needs it, in words: the first of them.
+	For string
+	// Target tells that it is what its pool should run now.
+	Target bool
+}
+
+// Unused are the rendered configs that can be deleted, the oldest first: made by Bunsen for a pool that is still there,
+// an hour old, not among the last ten of the pool, and named by no node, pool, rollout or history of a source.
+func Unused(h Holders, now time.Time) []*mcfgv1.MachineConfig {
+	needed := h.needed()
+	for i := range h.Nodes {
+		needed.add(h.Nodes[i].Annotations[v1alpha1.FirstPivotConfigAnnotation], "")
+	}
+	for i := range h.Sources {
+		for _, entry := range h.Sources[i].Status.History {
+			for _, name := range entry.Pools {
+				needed.add(name, "")
+			}
+		}
+	}
+	pools := map[string]*mcfgv1.MachineConfigPool{}
+	for i := range h.Pools {
+		pools[h.Pools[i].Name] = &h.Pools[i]
+	}
+	byPool := map[string][]*mcfgv1.MachineConfig{}
+	for i := range h.Configs {
+		if pool, ok := madeFor(&h.Configs[i], pools); ok {
+			byPool[pool] = append(byPool[pool], &h.Configs[i])
+		}
+	}
+	var out []*mcfgv1.MachineConfig
+	for _, configs := range byPool {
+		slices.SortFunc(configs, older)
+		for _, mc := range configs[:max(0, len(configs)-keepNewest)] {
+			if _, named := needed[mc.Name]; !named && now.Sub(mc.CreationTimestamp.Time) >= keepYounger {
+				out = append(out, mc)
+			}
+		}
+	}
+	slices.SortFunc(out, older)
+	return out
+}
+
+// Missing are the rendered configs that nodes, pools or rollouts need and that are not there, by name. One that only
+// history names is not missed.
+func Missing(h Holders) []Lost {
+	there := make(map[string]bool, len(h.Configs))
+	for i := range h.Configs {
+		there[h.Configs[i].Name] = true
+	}
+	var out []Lost
+	for name, need := range h.needed() {
+		if there[name] {
+			continue
+		}
+		for i := range h.Pools {
+			if p := &h.Pools[i]; isNameOf(name, p.Name) {
+				out = append(out, Lost{Name: name, Pool: p.Name, For: need, Target: p.Spec.Configuration.Name == name})
+				break
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Lost) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// needs maps names of configs to whoever needs them.
+type needs map[string]string
+
+func (n needs) add(name, who string) {
+	if _, ok := n[name]; name != "" && !ok {
+		n[name] = who
+	}
+}
+
+// needed are the configs that something is done with, or may be at any time.
+func (h Holders) needed() needs {
+	n := needs{}
+	for i := range h.Pools {
+		p := &h.Pools[i]
+		n.add(p.Spec.Configuration.Name, "pool "+p.Name+" should run it")
+		n.add(p.Status.Configuration.Name, "pool "+p.Name+" ran it last")
+		for _, list := range [][]corev1.ObjectReference{p.Spec.Configuration.Source, p.Status.Configuration.Source} {
+			for _, from := range list {
+				n.add(from.Name, "the config of pool "+p.Name+" is made of it")
+			}
+		}
+		record, err := v1alpha1.ParseRolloutRecord(p.Annotations[v1alpha1.RolloutAnnotation])
+		if err != nil {
+			continue // the rollout says so, and what the pool and its nodes run is kept all the same
+		}
+		n.add(record.Back, "pool "+p.Name+" goes back to it")
+		n.add(record.Healthy, "pool "+p.Name+" was well with it last")
+		n.add(record.Config, "pool "+p.Name+" rolls it out")
+	}
+	for i := range h.Nodes {
+		node := &h.Nodes[i]
+		n.add(node.Annotations[v1alpha1.DesiredConfigAnnotation], "node "+node.Name+" should run it")
+		n.add(node.Annotations[v1alpha1.CurrentConfigAnnotation], "node "+node.Name+" runs it")
+	}
+	return n
+}
+
+// madeFor tells whether a MachineConfig is a rendered one of ours, and for which of the pools.
+func madeFor(mc *mcfgv1.MachineConfig, pools map[string]*mcfgv1.MachineConfigPool) (string, bool) {
+	owner := metav1.GetControllerOfNoCopy(mc)
+	if owner == nil || owner.Kind != "MachineConfigPool" || mc.Annotations[v1alpha1.GeneratedByAnnotation] == "" || mc.DeletionTimestamp != nil {
+		return "", false
+	}
+	pool := pools[owner.Name]
+	return owner.Name, pool != nil && pool.UID == owner.UID && isNameOf(mc.Name, owner.Name)
+}
+
+// isNameOf tells whether a name is that of a rendered config of the pool.
+func isNameOf(name, pool string) bool {
+	rest, ok := strings.CutPrefix(name, "rendered-"+pool+"-")
+	return ok && len(rest) == 32 && strings.Trim(rest, "0123456789abcdef") == ""
+}
+
+func older(a, b *mcfgv1.MachineConfig) int {
+	return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+}
