@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+	_ "time/tzdata" // maintenance windows have time zones, and an image need not
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -32,6 +33,7 @@ type options struct {
 	metrics, health                 string
 	leaderElect                     bool
 	osImage, extensionsImage        string
+	node                            string
 	verbose                         bool
 }
 
@@ -66,6 +68,7 @@ func command() *cobra.Command {
 	f.BoolVar(&o.leaderElect, "leader-elect", false, "act only while holding the lease: for several replicas")
 	f.StringVar(&o.osImage, "os-image", "", "OS image where no MachineConfig sets one; empty: nodes keep theirs")
 	f.StringVar(&o.extensionsImage, "extensions-image", "", "extensions image where no MachineConfig sets one")
+	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "node that this runs on, which is told last; by default $NODE_NAME (the downward API's spec.nodeName)")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every look, not only what changed")
 	return cmd
 }
@@ -105,7 +108,7 @@ func run(ctx context.Context, o options) error {
 	}
 	defer func() { _ = trees.Close() }() // gives up the lock, which the end of the process does as well
 	cfg := controller.Config{
-		Namespace: o.namespace, Version: version, Open: open, Now: time.Now,
+		Namespace: o.namespace, Version: version, Open: open, Now: time.Now, Node: o.node,
 		Defaults: render.Defaults{OSImageURL: o.osImage, ExtensionsImage: o.extensionsImage},
 	}
 	if err := controller.Register(mgr, cfg); err != nil {
@@ -130,9 +133,10 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	return unhurried(rc), nil
 }
 
-// unhurried lifts the client's own limit of 5 requests a second, at which a commit of a thousand documents would take
-// minutes; the API server limits by fairness.
+// unhurried lifts the client's own limit of 5 requests a second, at which the start of a rollout to thousands of nodes
+// would take a quarter of an hour; the API server limits by fairness, and the controllers by how many writes they have
+// under way.
 func unhurried(rc *rest.Config) *rest.Config {
-	rc.QPS, rc.Burst = 50, 100
+	rc.QPS, rc.Burst = 1000, 2000
 	return rc
 }

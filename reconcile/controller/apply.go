@@ -29,6 +29,7 @@ var clusterKinds = map[string]schema.GroupVersionKind{
 	"MachineConfigPool":    {Group: "machineconfiguration.openshift.io", Version: "v1", Kind: "MachineConfigPool"},
 	"MachineConfiguration": {Group: "operator.openshift.io", Version: "v1", Kind: "MachineConfiguration"},
 	"DriftPolicy":          {Group: "bunsen.dev", Version: "v1alpha1", Kind: "DriftPolicy"},
+	"RolloutPolicy":        {Group: "bunsen.dev", Version: "v1alpha1", Kind: "RolloutPolicy"},
 }
 
 // applier puts one transpiled commit on the cluster: pools and policy first, so that a fragment's pool exists; then the
@@ -253,14 +254,14 @@ func (a *applier) prune(ctx context.Context, inventory []v1alpha1.InventoryEntry
 	return nil
 }
 
-// letGo deletes a custom pool or a drift policy, and gives up our fields of what the cluster cannot do without: applying an object that
-// names no field removes exactly those that nobody else owns.
+// letGo deletes a custom pool or a policy of ours, and gives up our fields of what the cluster cannot do without: applying
+// an object that names no field removes exactly those that nobody else owns.
 func (a *applier) letGo(ctx context.Context, gvk schema.GroupVersionKind, name string) error {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(gvk)
 	u.SetName(name)
 	_, standard := standardPools[name]
-	if gvk.Kind == "DriftPolicy" || gvk.Kind == "MachineConfigPool" && !standard {
+	if gvk.Kind == "DriftPolicy" || gvk.Kind == "RolloutPolicy" || gvk.Kind == "MachineConfigPool" && !standard {
 		if err := a.client.Delete(ctx, u); client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("pruning %s %q: %w", gvk.Kind, name, err)
 		}

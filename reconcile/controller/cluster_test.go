@@ -31,6 +31,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -158,6 +159,7 @@ func (s *stage) run(rc *rest.Config) {
 	as.Impersonate = rest.ImpersonationConfig{UserName: account, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:bunsen-system", "system:authenticated"}}
 	mgr, err := ctrl.NewManager(as, ctrl.Options{
 		Scheme: s.admin.Scheme(), Cache: controller.CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
+		Controller:     config.Controller{SkipNameValidation: new(true)}, // another stage of this process may have had the same names
 		LeaderElection: true, LeaderElectionID: "machine-config-controller", LeaderElectionNamespace: "bunsen-system", LeaderElectionReleaseOnCancel: true,
 	})
 	if err != nil {
@@ -306,6 +308,7 @@ func TestOnARealAPIServer(t *testing.T) {
 	}
 	s.commitReachesNodes()
 	s.peopleWriteToo()
+	s.carefulRollouts()
 	s.drains()
 	s.clusterObjectsGo()
 	if lines := s.log.forbidden(); lines != "" {
@@ -363,16 +366,10 @@ func (s *stage) commitReachesNodes() {
 		}
 		return nil
 	})
-	var first []string
-	s.eventually("telling one node", func() error {
-		if first = s.told("n0", "n1"); len(first) != 1 {
-			return fmt.Errorf("told: %v", first)
-		}
-		return nil
-	})
-	s.finish(first[0])
+	first := s.oneTold()
+	s.finish(first)
 	s.eventually("telling the other", func() error {
-		if next := s.told("n0", "n1"); len(next) != 1 || next[0] == first[0] {
+		if next := s.told("n0", "n1"); len(next) != 1 || next[0] == first {
 			return fmt.Errorf("told: %v", next)
 		}
 		return nil

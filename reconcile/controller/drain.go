@@ -2,31 +2,30 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
-	kubectldrain "k8s.io/kubectl/pkg/drain"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/policy/pace"
 	"github.com/bunsen-os/bunsen/reconcile/drain"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
 
-// Drain empties and frees nodes when their daemons ask for it.
+// Drain empties and frees nodes when their daemons ask for it. Nothing tells it that a pod is gone: it looks again at the
+// pace of drain.Every. Other news of the node in between cost no request.
 //
-// Reads: Node request annotation, Pod, PodDisruptionBudget
-// Writes: cordon, evictions, Node acknowledgement
+// Reads: Node request annotation, Pod, PodDisruptionBudget, DaemonSet, MachineConfigPool, RolloutPolicy
+// Writes: cordon, evictions, deletions where a RolloutPolicy says so, Node acknowledgement and report
 type Drain struct {
-	// Client reads nodes from the manager's cache and writes them.
+	// Client reads nodes, pools and policies from the manager's cache and writes nodes.
 	Client client.Client
 	// Clients reads pods and evicts them: no controller keeps every pod of a cluster in memory.
 	Clients kubernetes.Interface
@@ -34,9 +33,37 @@ type Drain struct {
 	Now func() time.Time
 	// Events tells people.
 	Events Events
+	// Stuck, where set, is told whether a node's drain has been under way for too long.
+	Stuck func(node string, on bool)
 
-	answers sync.Map // answerKey → drain.Answer; losing it costs one more eviction call a pod
-	alarms  sync.Map // node name → drain.Alarm told last
+	nodes sync.Map // node name → *drained
+	sets  sync.Map // namespace/name → daemonSet
+}
+
+// drained is what is remembered of a node's drain. Losing it costs requests and a warning told twice, no clock: those are
+// on the Node.
+type drained struct {
+	// request of the last look at the node's pods, and when the next one is due.
+	request drain.Request
+	due     time.Time
+	// alarm told last.
+	alarm drain.Alarm
+
+	mu      sync.Mutex
+	answers map[types.UID]drain.Answer
+}
+
+// of is what is remembered of a node. A node is never reconciled twice at the same time.
+func (r *Drain) of(node string) *drained {
+	d, _ := r.nodes.LoadOrStore(node, &drained{answers: map[types.UID]drain.Answer{}})
+	return d.(*drained)
+}
+
+// forget drops what was remembered of a node.
+func (r *Drain) forget(node string) {
+	if _, known := r.nodes.LoadAndDelete(node); known && r.Stuck != nil {
+		r.Stuck(node, false)
+	}
 }
 
 // Reconcile serves one node's request.
@@ -56,11 +83,16 @@ func (r *Drain) Reconcile(ctx context.Context, req reconcile.Request) (reconcile
 	case v1alpha1.UncordonVerb:
 		return reconcile.Result{}, r.uncordon(ctx, n, node)
 	default:
-		return reconcile.Result{}, r.write(ctx, n, node.Rest(), func(_ drain.Cordoned, a map[string]string) {
-			delete(a, v1alpha1.DrainStartedAnnotation)
-			delete(a, v1alpha1.DrainStatusAnnotation)
-		})
+		r.forget(n.Name)
+		return reconcile.Result{}, r.write(ctx, n, node.Rest(), func(_ drain.Cordoned, a map[string]string) { wipe(a) })
 	}
+}
+
+// wipe removes what is written of a drain under way.
+func wipe(annotations map[string]string) {
+	delete(annotations, v1alpha1.DrainStartedAnnotation)
+	delete(annotations, v1alpha1.DrainStatusAnnotation)
+	delete(annotations, v1alpha1.DrainReportAnnotation)
 }
 
 // uncordon lifts our cordon, and acknowledges in the same write.
@@ -68,8 +100,7 @@ func (r *Drain) uncordon(ctx context.Context, n *corev1.Node, node drain.Node) e
 	r.forget(n.Name)
 	change := drain.Uncordon(node.Cordoned)
 	err := r.write(ctx, n, change, func(to drain.Cordoned, a map[string]string) {
-		delete(a, v1alpha1.DrainStartedAnnotation)
-		delete(a, v1alpha1.DrainStatusAnnotation)
+		wipe(a)
 		if done, ok := drain.Acknowledge(node.Request, to, true); ok {
 			a[v1alpha1.LastAppliedDrainAnnotation] = done
 		}
@@ -83,136 +114,121 @@ func (r *Drain) uncordon(ctx context.Context, n *corev1.Node, node drain.Node) e
 // drain cordons, gathers, decides, evicts, and acknowledges in the same write that records the progress.
 func (r *Drain) drain(ctx context.Context, n *corev1.Node, node drain.Node) (reconcile.Result, error) {
 	now := r.Now()
-	if change := drain.Cordon(node.Cordoned, node.Request.Config); change.Needed || node.Started.IsZero() {
-		err := r.write(ctx, n, change, func(_ drain.Cordoned, a map[string]string) {
-			if node.Started.IsZero() {
-				a[v1alpha1.DrainStartedAnnotation] = now.UTC().Format(time.RFC3339)
-			}
-		})
-		if err != nil {
-			return reconcile.Result{}, err
-		}
-		if change.Needed {
-			r.Events.Eventf(n, nil, corev1.EventTypeNormal, "Cordon", "Drain", "cordoned for %s", node.Request.Config)
-		}
+	change := drain.Cordon(node.Cordoned, node.Request.Config)
+	memory := r.of(n.Name)
+	pause := memory.due.Sub(now)
+	if early := pause > 0 && pause <= drain.LongestPause; early && !change.Needed && !node.Started.IsZero() && memory.request == node.Request {
+		return reconcile.Result{RequeueAfter: pause}, nil
 	}
-	pods, err := r.gather(ctx, n.Name)
-	if err != nil {
+	if err := r.begin(ctx, n, node, change, now); err != nil {
 		return reconcile.Result{}, err
 	}
-	progress := drain.Decide(drain.Facts{Started: node.Started, Pods: pods}, now)
-	if r.evict(ctx, progress.Verdicts, pods, now) {
-		progress = drain.Decide(drain.Facts{Started: node.Started, Pods: r.answered(pods)}, now)
+	if node.Started.IsZero() {
+		node.Started = now
 	}
-	r.alarm(n, progress)
+	facts, err := r.gather(ctx, n, node)
+	if err != nil {
+		return r.late(ctx, n, node, err, now)
+	}
+	progress := drain.Decide(facts, now)
+	if r.act(ctx, n, facts, progress.Verdicts, now) {
+		memory.answered(facts.Pods)
+		progress = drain.Decide(facts, now)
+	}
 	live := drain.Cordoned{Unschedulable: n.Spec.Unschedulable, For: n.Annotations[v1alpha1.CordonedAnnotation]}
 	err = r.write(ctx, n, drain.Change{To: live}, func(to drain.Cordoned, a map[string]string) {
 		a[v1alpha1.DrainStatusAnnotation] = progress.Status
+		a[v1alpha1.DrainReportAnnotation] = drain.ReportText(progress.Report)
 		if done, ok := drain.Acknowledge(node.Request, to, progress.Done); ok {
+			wipe(a)
 			a[v1alpha1.LastAppliedDrainAnnotation] = done
-			delete(a, v1alpha1.DrainStatusAnnotation)
-			delete(a, v1alpha1.DrainStartedAnnotation)
 		}
 	})
-	return reconcile.Result{RequeueAfter: progress.Next}, err
-}
-
-// gather reads the pods that have to go, by kubectl's own filters: what a DaemonSet or the node itself runs stays.
-func (r *Drain) gather(ctx context.Context, node string) ([]drain.Pod, error) {
-	helper := kubectldrain.Helper{Ctx: ctx, Client: r.Clients, Force: true, IgnoreAllDaemonSets: true, DeleteEmptyDirData: true, GracePeriodSeconds: -1}
-	list, errs := helper.GetPodsForDeletion(node)
-	if len(errs) > 0 {
-		return nil, fmt.Errorf("listing the pods of node %q: %w", node, errors.Join(errs...))
+	if err != nil {
+		return reconcile.Result{}, err
 	}
-	pods := make([]drain.Pod, len(list.Pods()))
-	for i, pod := range list.Pods() {
-		pods[i] = drain.Pod{Pod: &pod, Filter: drain.Filter{Delete: true}}
+	if progress.Done { // the cache shows the acknowledgement in a moment; to drain once more until then would be for nothing
+		progress.Next = drain.Every(0)
 	}
-	return r.answered(pods), nil
+	memory.request, memory.due = node.Request, now.Add(progress.Next)
+	r.tell(n, memory, progress)
+	return reconcile.Result{RequeueAfter: progress.Next}, nil
 }
 
-// answerKey is a pod, and the node that it is bound to.
-type answerKey struct {
-	node string
-	pod  types.UID
-}
-
-func keyOf(pod *corev1.Pod) answerKey { return answerKey{pod.Spec.NodeName, pod.UID} }
-
-// forget drops what was remembered of a node's drain.
-func (r *Drain) forget(node string) {
-	r.alarms.Delete(node)
-	r.answers.Range(func(k, _ any) bool {
-		if k.(answerKey).node == node {
-			r.answers.Delete(k)
+// begin cordons the node, and starts the clock.
+func (r *Drain) begin(ctx context.Context, n *corev1.Node, node drain.Node, change drain.Change, now time.Time) error {
+	if !change.Needed && !node.Started.IsZero() {
+		return nil
+	}
+	err := r.write(ctx, n, change, func(_ drain.Cordoned, a map[string]string) {
+		if node.Started.IsZero() {
+			a[v1alpha1.DrainStartedAnnotation] = now.UTC().Format(time.RFC3339)
 		}
-		return true
 	})
+	if err == nil && change.Needed {
+		r.Events.Eventf(n, nil, corev1.EventTypeNormal, "Cordon", "Drain", "cordoned for %s", node.Request.Config)
+	}
+	return err
 }
 
-// answered adds what the server said to the last evictions.
-func (r *Drain) answered(pods []drain.Pod) []drain.Pod {
-	for i := range pods {
-		if a, ok := r.answers.Load(keyOf(pods[i].Pod)); ok {
-			pods[i].Answer = a.(drain.Answer)
-		}
+// late is a round that could not be held: the node says why, and the next one is at the usual pace.
+func (r *Drain) late(ctx context.Context, n *corev1.Node, node drain.Node, trouble error, now time.Time) (reconcile.Result, error) {
+	live := drain.Cordoned{Unschedulable: n.Spec.Unschedulable, For: n.Annotations[v1alpha1.CordonedAnnotation]}
+	err := r.write(ctx, n, drain.Change{To: live}, func(_ drain.Cordoned, a map[string]string) {
+		a[v1alpha1.DrainStatusAnnotation] = clip(trouble.Error())
+	})
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("%w, after %w", err, trouble)
 	}
-	return pods
+	pause := drain.Every(now.Sub(node.Started))
+	memory := r.of(n.Name)
+	memory.request, memory.due = node.Request, now.Add(pause)
+	return reconcile.Result{RequeueAfter: pause}, nil
 }
 
-// evict asks for each pod that is due, and tells whether any answer is new. The client must not repeat a refusal by
-// itself: it would sleep for the server's Retry-After and block the whole worker.
-func (r *Drain) evict(ctx context.Context, verdicts []drain.Verdict, pods []drain.Pod, now time.Time) bool {
-	byUID := map[string]*corev1.Pod{}
-	for _, p := range pods {
-		byUID[string(p.Pod.UID)] = p.Pod
+// pace is what the RolloutPolicies of the node's pool say about its drain. Where they cannot be read, or the node is in no
+// pool, the drain waits: the rollout says what is wrong with them.
+func (r *Drain) pace(ctx context.Context, n *corev1.Node) (pace.Drain, error) {
+	var pools mcfgv1.MachineConfigPoolList
+	var policies v1alpha1.RolloutPolicyList
+	if err := r.Client.List(ctx, &policies); err != nil {
+		return pace.Drain{}, fmt.Errorf("listing RolloutPolicies: %w", err)
 	}
-	asked := false
-	for _, v := range verdicts {
-		pod := byUID[v.UID]
-		if v.Do != drain.Evict || pod == nil {
-			continue
-		}
-		eviction := &policyv1.Eviction{
-			ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
-			DeleteOptions: &metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(v.UID)},
-		}
-		err := r.Clients.CoreV1().RESTClient().Post().MaxRetries(0).
-			Namespace(pod.Namespace).Resource("pods").Name(pod.Name).SubResource("eviction").Body(eviction).Do(ctx).Error()
-		r.answers.Store(keyOf(pod), r.read(ctx, err, pod, now))
-		asked = true
+	if len(policies.Items) == 0 {
+		return pace.Drain{}, nil
 	}
-	return asked
+	if err := r.Client.List(ctx, &pools); err != nil {
+		return pace.Drain{}, fmt.Errorf("listing MachineConfigPools: %w", err)
+	}
+	all := make([]*mcfgv1.MachineConfigPool, len(pools.Items))
+	for i := range pools.Items {
+		all[i] = &pools.Items[i]
+	}
+	primary, _, err := rollout.NewPools(all).For(rollout.ReadNode(n))
+	if err != nil {
+		return pace.Drain{}, nil
+	}
+	for _, pool := range all {
+		if pool.Name == primary {
+			p, _ := pace.For(pool, policies.Items)
+			return p.Drain, nil
+		}
+	}
+	return pace.Drain{}, nil
 }
 
-// read sorts an answer, and after a refusal looks for the budget behind it.
-func (r *Drain) read(ctx context.Context, err error, pod *corev1.Pod, now time.Time) drain.Answer {
-	if err == nil {
-		return drain.ReadAnswer(nil, pod, nil, now)
+// tell makes one event when a drain begins to wait for a budget, one when it begins to take too long, and one when it is
+// stuck.
+func (r *Drain) tell(n *corev1.Node, memory *drained, p drain.Progress) {
+	if p.Blocked != "" {
+		r.Events.Eventf(n, nil, corev1.EventTypeNormal, "DrainBlocked", "Drain", "%s", clip(p.Blocked))
 	}
-	status := &metav1.Status{Message: err.Error()}
-	var api apierrors.APIStatus
-	if errors.As(err, &api) {
-		s := api.Status()
-		status = &s
-	}
-	var budgets []*policyv1.PodDisruptionBudget
-	if list, err := r.Clients.PolicyV1().PodDisruptionBudgets(pod.Namespace).List(ctx, metav1.ListOptions{}); err == nil {
-		for i := range list.Items {
-			budgets = append(budgets, &list.Items[i])
-		}
-	}
-	return drain.ReadAnswer(status, pod, budgets, now)
-}
-
-// alarm makes one event when a drain begins to take too long, and one when it is stuck.
-func (r *Drain) alarm(n *corev1.Node, p drain.Progress) {
-	was, _ := r.alarms.Swap(n.Name, p.Alarm)
-	if told, _ := was.(drain.Alarm); p.Alarm > told {
+	if p.Alarm > memory.alarm {
+		memory.alarm = p.Alarm
 		r.Events.Eventf(n, nil, corev1.EventTypeWarning, p.Alarm.Event(), "Drain", "%s", clip(p.Status))
 	}
-	if p.Done {
-		r.forget(n.Name)
+	if r.Stuck != nil {
+		r.Stuck(n.Name, p.Alarm == drain.Stuck)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,30 +27,55 @@ import (
 
 // podServer is the part of an API server that a drain speaks with: the pods of node n0, their budgets, evictions.
 type podServer struct {
+	mu      sync.Mutex
 	pods    []corev1.Pod
 	budgets []policyv1.PodDisruptionBudget
-	// evicted and refused name pods; refusing are the pods whose budget has no room.
-	evicted, refused []string
-	refusing         map[string]bool
-	// busy answers every eviction as an overloaded server does.
-	busy bool
+	// evicted, refused, bothered while busy, and deleted name pods; refusing are the pods whose budget has no room.
+	evicted, refused, bothered, deleted []string
+	refusing                            map[string]bool
+	// busy answers every eviction as an overloaded server does, deaf every list of pods.
+	busy, deaf bool
+	// noSets: the DaemonSet was deleted.
+	noSets bool
+	// requests by verb and resource.
+	requests map[string]int
+	// meet, where set, is called by each eviction before it is answered.
+	meet func()
 }
 
 // ServeHTTP answers as kube-apiserver does.
 func (s *podServer) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	path := req.URL.Path
+	if s.meet != nil && strings.HasSuffix(path, "/eviction") {
+		s.meet()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	reply := func(code int, v any) {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(code)
 		_ = json.NewEncoder(w).Encode(v) // a client that is gone reads nothing
 	}
-	switch path := req.URL.Path; {
+	parts := strings.Split(path, "/")
+	count := func(what string) { s.requests[what]++ }
+	switch {
 	case strings.HasSuffix(path, "/eviction"):
+		count("evictions")
 		s.eviction(w, req, reply)
+	case req.Method == http.MethodDelete && parts[5] == "pods":
+		count("deletions")
+		s.deleted = append(s.deleted, parts[6])
+		reply(200, metav1.Status{TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"}, Status: metav1.StatusSuccess})
+	case path == "/api/v1/pods" && s.deaf:
+		reply(500, failure(500, metav1.StatusReasonInternalError, "etcdserver: request timed out"))
 	case path == "/api/v1/pods" && req.URL.Query().Get("fieldSelector") == "spec.nodeName=n0":
+		count("lists of pods")
 		reply(200, corev1.PodList{TypeMeta: metav1.TypeMeta{Kind: "PodList", APIVersion: "v1"}, Items: s.pods})
-	case strings.HasPrefix(path, "/apis/apps/v1/namespaces/kube-system/daemonsets/"):
+	case strings.HasPrefix(path, "/apis/apps/v1/namespaces/kube-system/daemonsets/") && !s.noSets:
+		count("daemonsets")
 		reply(200, map[string]any{"kind": "DaemonSet", "apiVersion": "apps/v1", "metadata": map[string]any{"name": "proxy", "namespace": "kube-system"}})
 	case strings.HasSuffix(path, "/poddisruptionbudgets"):
+		count("lists of budgets")
 		reply(200, policyv1.PodDisruptionBudgetList{TypeMeta: metav1.TypeMeta{Kind: "PodDisruptionBudgetList", APIVersion: "policy/v1"}, Items: s.budgets})
 	default:
 		reply(404, failure(404, metav1.StatusReasonNotFound, "nothing at "+req.URL.String()))
@@ -66,8 +92,9 @@ func (s *podServer) eviction(w http.ResponseWriter, req *http.Request, reply fun
 	i := slices.IndexFunc(s.pods, func(p corev1.Pod) bool { return p.Name == name })
 	switch {
 	case json.NewDecoder(req.Body).Decode(&e) != nil || e.DeleteOptions == nil || e.DeleteOptions.Preconditions == nil || i < 0 || *e.DeleteOptions.Preconditions.UID != s.pods[i].UID:
-		reply(409, failure(409, metav1.StatusReasonConflict, "that is another pod of this name"))
+		reply(409, failure(409, metav1.StatusReasonConflict, "the UID in the precondition is that of another pod of this name"))
 	case s.busy:
+		s.bothered = append(s.bothered, name)
 		w.Header().Set("Retry-After", "30")
 		reply(429, failure(429, metav1.StatusReasonTooManyRequests, "too many requests"))
 	case s.refusing[name]:
@@ -102,6 +129,11 @@ func newPod(name string, edit func(*corev1.Pod)) corev1.Pod {
 	return p
 }
 
+// put is what a ReplicaSet put there.
+func put(p *corev1.Pod) {
+	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web", UID: "rs", Controller: new(true)}}
+}
+
 func daemonPod(p *corev1.Pod) {
 	p.Namespace = "kube-system"
 	p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "DaemonSet", Name: "proxy", UID: "ds", Controller: new(true)}}
@@ -115,10 +147,10 @@ func drained(t *testing.T, request string) (*world, *controller.Drain, *podServe
 	n := node("n0", "v0", "v1")
 	n.Annotations[v1alpha1.DesiredDrainAnnotation] = request
 	n.Annotations[v1alpha1.LastAppliedDrainAnnotation] = "uncordon-v0"
-	w := newWorld(t, n)
+	w := newWorld(t, n, node("n1", "v0", "v0"))
 	s := &podServer{
-		refusing: map[string]bool{},
-		pods:     []corev1.Pod{newPod("web", nil), newPod("proxy", daemonPod), newPod("etcd", staticPod)},
+		refusing: map[string]bool{}, requests: map[string]int{},
+		pods: []corev1.Pod{newPod("web", put), newPod("proxy", daemonPod), newPod("etcd", staticPod)},
 		budgets: []policyv1.PodDisruptionBudget{{
 			ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: "shop"},
 			Spec:       policyv1.PodDisruptionBudgetSpec{Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}},
@@ -165,22 +197,34 @@ func (w *world) ask(what string) {
 // TestDraining is what the drain controller promises, a sentence each.
 func TestDraining(t *testing.T) {
 	for sentence, story := range map[string]func(t *testing.T, w *world, r *controller.Drain, s *podServer){
+		"a cache that does not show the acknowledgement yet costs nothing": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
+			w.drain(r)
+			late := w.node("n0").Annotations
+			s.end("web")
+			w.now = w.now.Add(5 * time.Second)
+			w.drain(r)
+			rounds := s.requests["lists of pods"]
+			change(w, w.node("n0"), func(n *corev1.Node) { n.Annotations = late })
+			w.drain(r)
+			equal(t, "lists of pods", s.requests["lists of pods"], rounds)
+		},
 		"it cordons, evicts what has to go, waits for it, and acknowledges": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
 			equal(t, "when to look again", w.drain(r).RequeueAfter, 5*time.Second)
 			equal(t, "evicted", fmt.Sprint(s.evicted), "[web]")
-			equal(t, "the node", w.shown(), `cordoned=true for="v1" applied=uncordon-v0 started="2026-01-02T12:00:00Z" status="1 of 1 pods left: shop/web evicted, about to terminate"`)
+			equal(t, "the node", w.shown(), `cordoned=true for="v1" applied=uncordon-v0 started="2026-01-02T12:00:00Z" status="1 pod left: shop/web terminating (grace period 30s)"`)
 			w.now = w.now.Add(5 * time.Second)
 			w.drain(r)
 			equal(t, "evicted", fmt.Sprint(s.evicted), "[web]")
 			s.end("web")
-			equal(t, "when to look again", w.drain(r).RequeueAfter, 0)
+			w.now = w.now.Add(5 * time.Second)
+			equal(t, "when to look again", w.drain(r).RequeueAfter, 5*time.Second)
 			equal(t, "the node", w.shown(), `cordoned=true for="v1" applied=drain-v1 started="" status=""`)
 			equal(t, "the events", strings.Join(w.told.lines, "\n"), "Normal Cordon: cordoned for v1")
 		},
 		"a refusal by a budget is waited for, with the budget's name, and asked again": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
 			s.refusing["web"] = true
 			w.drain(r)
-			has(t, "the node", w.shown(), "applied=uncordon-v0", "1 of 1 pods left: shop/web blocked by PodDisruptionBudget shop/web: needs 2 of 3 healthy, has 2")
+			has(t, "the node", w.shown(), "applied=uncordon-v0", "1 pod left: shop/web blocked by PodDisruptionBudget shop/web: needs 2 of 3 healthy, has 2")
 			w.drain(r)
 			equal(t, "refusals at once", len(s.refused), 1)
 			w.now = w.now.Add(6 * time.Second)
@@ -203,7 +247,7 @@ func TestDraining(t *testing.T) {
 			for _, line := range w.told.lines {
 				got = append(got, strings.Join(strings.Fields(line)[:2], " "))
 			}
-			equal(t, "the events", strings.Join(got, ", "), "Normal Cordon:, Warning DrainThresholdExceeded:, Warning DrainFailed:")
+			equal(t, "the events", strings.Join(got, ", "), "Normal Cordon:, Normal DrainBlocked:, Warning DrainThresholdExceeded:, Warning DrainFailed:")
 		},
 		"a restart of the controller does not set the clock back": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
 			s.refusing["web"] = true
@@ -215,7 +259,8 @@ func TestDraining(t *testing.T) {
 		"a pod that comes back under its name is evicted as well": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
 			w.drain(r)
 			s.end("web")
-			s.pods = append(s.pods, newPod("web", func(p *corev1.Pod) { p.UID = "uid-web-2" }))
+			s.pods = append(s.pods, newPod("web", func(p *corev1.Pod) { put(p); p.UID = "uid-web-2" }))
+			w.now = w.now.Add(5 * time.Second)
 			w.drain(r)
 			equal(t, "evicted", fmt.Sprint(s.evicted), "[web web]")
 		},
@@ -241,6 +286,28 @@ func TestDraining(t *testing.T) {
 			w.ask("uncordon-v1")
 			w.drain(r)
 			has(t, "in the end", w.shown(), `cordoned=true for="" applied=uncordon-v1`)
+		},
+		"an administrator's cordon survives restarts of the controller as well": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
+			change(w, w.node("n0"), func(n *corev1.Node) { n.Spec.Unschedulable = true })
+			w.drain(r)
+			s.end("web")
+			w.drain(w.anew(r))
+			w.ask("uncordon-v1")
+			w.drain(w.anew(r))
+			has(t, "in the end", w.shown(), `cordoned=true for="" applied=uncordon-v1`)
+		},
+		"an administrator who lifts his own cordon meanwhile leaves the node to us": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
+			change(w, w.node("n0"), func(n *corev1.Node) { n.Spec.Unschedulable = true })
+			w.drain(r)
+			change(w, w.node("n0"), func(n *corev1.Node) { n.Spec.Unschedulable = false })
+			w.drain(r)
+			has(t, "cordoned again", w.shown(), `cordoned=true for="v1"`)
+			s.end("web")
+			w.now = w.now.Add(5 * time.Second)
+			w.drain(r)
+			w.ask("uncordon-v1")
+			w.drain(r)
+			equal(t, "in the end", w.shown(), `cordoned=false for="" applied=uncordon-v1 started="" status=""`)
 		},
 		"a drain that is called off by a revert to the config in force frees the node": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
 			s.refusing["web"] = true

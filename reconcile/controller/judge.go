@@ -67,6 +67,14 @@ func (r *Render) tellRendered(pool *mcfgv1.MachineConfigPool, mc *mcfgv1.Machine
 	}
 }
 
+// took tells how long a commit took to the config that it is the first to give.
+func (r *Render) took(f renderFacts, mc *mcfgv1.MachineConfig) {
+	src := newest(f.sourcesOf())
+	if r.Took != nil && src != nil && src.Status.AppliedCommit.Revision == mc.Annotations[v1alpha1.RevisionAnnotation] {
+		r.Took(f.pool.Name, r.Now().Sub(src.Status.AppliedCommit.Time.Time))
+	}
+}
+
 // moved names the inputs that are not those of the config in force, with their files: a refusal comes from one of them.
 func (r *Render) moved(f renderFacts) ([]string, error) {
 	was := map[string]string{}

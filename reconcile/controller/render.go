@@ -41,6 +41,8 @@ type Render struct {
 	Now func() time.Time
 	// Events tells people.
 	Events Events
+	// Took, where set, is told how long after its commit a new config was rendered.
+	Took func(pool string, took time.Duration)
 
 	seen render.Digests
 }
@@ -174,6 +176,7 @@ func (r *Render) commit(ctx context.Context, f renderFacts, rendered render.Rend
 			return fmt.Errorf("creating MachineConfig %q: %w", mc.Name, err)
 		}
 		r.tellRendered(f.pool, mc, rendered)
+		r.took(f, mc)
 	}
 	return r.point(ctx, f, rendered, newest(f.sourcesOf()))
 }
@@ -245,7 +248,7 @@ func (r *Render) object(f renderFacts, rendered render.Rendered) (*mcfgv1.Machin
 		v1alpha1.InputsAnnotation:      string(list),
 	}
 	if src := newest(f.sourcesOf()); src != nil {
-		for k, v := range commitAnnotations(src) {
+		for k, v := range commitAnnotations(bornIn(src, f.pool.Name, rendered.Name)) {
 			mc.Annotations[k] = v
 		}
 	}

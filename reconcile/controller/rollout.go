@@ -2,12 +2,13 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -19,209 +20,240 @@ import (
 
 // Rollout tells nodes their config, a few at a time.
 //
-// Reads: MachineConfigPool, rendered configs, Node
-// Writes: Node desiredConfig annotation and UpdateInProgress taint, pool status
+// Reads: MachineConfigPool, RolloutPolicy, rendered configs, Node
+// Writes: MachineConfigPool rollout annotation and status, Node desiredConfig and postponed annotations, Node UpdateInProgress taint, Node labels of the pool that it booted for
 type Rollout struct {
 	// Client reads from the manager's cache and writes.
 	Client client.Client
+	// Live reads past the cache, where the cache has not shown a write of ours for long.
+	Live client.Reader
+	// Fleet has the pools and nodes; whoever makes a Rollout feeds it.
+	Fleet *Fleet
+	// Gates ask about health; nil: gates of policies stay shut.
+	Gates *Gates
+	// Metrics are told of each look; nil: nobody is.
+	Metrics *Metrics
 	// Now is the clock.
 	Now func() time.Time
 	// Events tells people.
 	Events Events
+	// Host is the node that the controller runs on; empty if it is not known.
+	Host string
+	// Writers is how many nodes are written to at a time; 0 is 1.
+	Writers int
+	// Wake asks for a look at a pool that there may be room for, though no event says so; nil: nobody listens.
+	Wake func(pool string)
 
-	written  sync.Map // node name → resourceVersion that a write of ours replaced
-	troubles sync.Map // pool name → trouble told last
+	turn sync.Mutex // from a decision to the last of its writes: pools may share a budget
+	said said
 }
 
-// rolloutFacts is one pool, its nodes, and the objects behind both.
-type rolloutFacts struct {
-	rollout.Facts
-	pool  *mcfgv1.MachineConfigPool
-	nodes map[string]*corev1.Node
-	// commit annotations of the target, for events.
-	target *mcfgv1.MachineConfig
-	// trouble is a pool that cannot be rolled out as it is written.
-	trouble error
-	// stale: the cache does not show a write of ours yet, so a decision now could break the budget.
-	stale bool
-}
+// lag is how long a look waits for the informers to show what was written, where no event wakes it earlier.
+const lag = time.Second
+
+// afresh is when a look comes again that saw something old; the informers have the new, or are about to.
+const afresh = 10 * time.Millisecond
 
 // Reconcile looks at one pool.
 func (r *Rollout) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pool := &mcfgv1.MachineConfigPool{}
 	if err := r.Client.Get(ctx, req.NamespacedName, pool); err != nil {
+		r.forget(req.Name)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	now := r.Now()
-	facts, err := r.gather(ctx, pool)
+	q, err := r.gather(ctx, pool)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if facts.stale {
-		return reconcile.Result{}, nil // the event of that very node comes next
-	}
-	var wave rollout.Wave
-	if pool.DeletionTimestamp.IsZero() && facts.trouble == nil && facts.target != nil {
-		wave = rollout.Next(facts.Facts, now)
-	}
-	r.warn(pool, facts.trouble)
-	if err := r.act(ctx, facts, wave); err != nil {
+	d, err := r.act(ctx, pool, q)
+	switch {
+	case err != nil:
 		return reconcile.Result{}, err
+	case d.moved:
+		return reconcile.Result{RequeueAfter: afresh}, nil
+	case d.stale: // a decision now could break a budget
+		return reconcile.Result{RequeueAfter: lag}, r.doubt(ctx, d.written, r.Now())
+	}
+	for _, other := range r.Fleet.freed(pool.Name, d.wave.Counts.Places) {
+		if r.Wake != nil {
+			r.Wake(other)
+		}
+	}
+	if d.unasked && r.Gates != nil && (d.wave.LookAgain == 0 || d.wave.LookAgain > coalesce) {
+		return reconcile.Result{RequeueAfter: coalesce}, nil
+	}
+	return reconcile.Result{RequeueAfter: d.wave.LookAgain}, nil
+}
+
+// act decides, and does what was decided. What was gathered may be old by then: gates take their time to answer, and so do
+// other pools. A decision is about the pool and the policies as they are now, or there is none.
+func (r *Rollout) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q question) (decision, error) {
+	r.turn.Lock()
+	defer r.turn.Unlock()
+	policies, err := listPolicies(ctx, r.Client)
+	if err != nil {
+		return decision{}, err
+	}
+	if !alikePolicies(policies, q.policies) {
+		return decision{moved: true}, nil
+	}
+	now := r.Now()
+	d := r.Fleet.decide(q, now)
+	if d.stale || d.moved {
+		return d, nil
+	}
+	if err := r.store(ctx, pool, d.wave.Record); err != nil {
+		return d, err
+	}
+	done, failed := r.carryOut(ctx, pool.Name, orders(d.wave, d.nodes))
+	before := pool.DeepCopy()
+	pool.Status = status.Pool(before.Status, r.summary(ctx, pool, d), now)
+	t := transition{before: before, after: pool, was: d.facts.Care.Record, decision: d, events: r.Events}
+	t.target, _ = r.config(ctx, d.facts.Target) // nil where it cannot be read: an event without its commit is better than none
+	r.announceDone(ctx, t, done)                // whatever becomes of the status: nothing else remembers it
+	if err := r.report(ctx, pool, before); err != nil {
+		return d, errors.Join(failed, err)
+	}
+	r.announce(t)
+	return d, failed
+}
+
+// store puts the record on the pool, before any node is told: whoever comes after a crash decides the same.
+func (r *Rollout) store(ctx context.Context, pool *mcfgv1.MachineConfigPool, record v1alpha1.RolloutRecord) error {
+	text := record.String()
+	if text == pool.Annotations[v1alpha1.RolloutAnnotation] {
+		return nil
 	}
 	before := pool.DeepCopy()
-	pool.Status = status.Pool(before.Status, status.PoolFacts{
-		Generation: pool.Generation, Configuration: pool.Spec.Configuration, Rollout: facts.Facts,
-	}, now)
-	if err := writeStatus(ctx, r.Client, pool, before); err != nil {
-		return reconcile.Result{}, fmt.Errorf("writing the status of pool %q: %w", pool.Name, err)
+	metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.RolloutAnnotation, text)
+	if text == "" {
+		delete(pool.Annotations, v1alpha1.RolloutAnnotation)
 	}
-	r.tell(before, pool, facts)
-	return reconcile.Result{RequeueAfter: wave.LookAgain}, nil
-}
-
-func (r *Rollout) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool) (rolloutFacts, error) {
-	f := rolloutFacts{pool: pool, nodes: map[string]*corev1.Node{}}
-	f.Pool, f.Target, f.Paused = pool.Name, pool.Spec.Configuration.Name, pool.Spec.Paused
-	var pools mcfgv1.MachineConfigPoolList
-	if err := r.Client.List(ctx, &pools); err != nil {
-		return f, fmt.Errorf("listing MachineConfigPools: %w", err)
-	}
-	var nodes corev1.NodeList
-	if err := r.Client.List(ctx, &nodes); err != nil {
-		return f, fmt.Errorf("listing Nodes: %w", err)
-	}
-	all := make([]*mcfgv1.MachineConfigPool, len(pools.Items))
-	for i := range pools.Items {
-		all[i] = &pools.Items[i]
-	}
-	members := rollout.NewPools(all)
-	for i := range nodes.Items {
-		n := rollout.ReadNode(&nodes.Items[i])
-		primary, _, err := members.For(n)
-		if err != nil || primary != pool.Name {
-			continue // a node in two custom pools is touched by nobody; the render of neither suffers
-		}
-		if rv, ok := r.written.Load(n.Name); ok && rv == nodes.Items[i].ResourceVersion {
-			f.stale = true
-		}
-		f.Nodes = append(f.Nodes, n)
-		f.nodes[n.Name] = &nodes.Items[i]
-	}
-	f.MaxUnavailable, f.trouble = rollout.MaxUnavailable(pool.Name, pool.Spec.MaxUnavailable, len(f.Nodes))
-	if f.Target == "" {
-		return f, nil
-	}
-	target := &mcfgv1.MachineConfig{}
-	switch err := r.Client.Get(ctx, client.ObjectKey{Name: f.Target}, target); {
-	case err == nil:
-		f.target = target
-	case client.IgnoreNotFound(err) != nil:
-		return f, fmt.Errorf("reading MachineConfig %q: %w", f.Target, err)
-	}
-	return f, nil
-}
-
-// act writes to nodes in the wave's order: one patch a node.
-func (r *Rollout) act(ctx context.Context, f rolloutFacts, w rollout.Wave) error {
-	for _, a := range w.Assign {
-		err := r.patch(ctx, f.nodes[a.Node], func(n *corev1.Node) {
-			metav1.SetMetaDataAnnotation(&n.ObjectMeta, v1alpha1.DesiredConfigAnnotation, a.Config)
-			if a.DropImage {
-				delete(n.Annotations, v1alpha1.DesiredImageAnnotation)
-			}
-			if a.Untaint {
-				n.Spec.Taints = withoutTaint(n.Spec.Taints)
-			}
-		})
-		if err != nil {
-			return fmt.Errorf("telling node %q to take %q: %w", a.Node, a.Config, err)
-		}
-		r.Events.Eventf(f.pool, f.nodes[a.Node], corev1.EventTypeNormal, "SetDesiredConfig", "Rollout", "node %s takes %s (%s %q)",
-			a.Node, a.Config, short(f.target.Annotations[v1alpha1.RevisionAnnotation]), f.target.Annotations[v1alpha1.CommitSubjectAnnotation])
-	}
-	for _, name := range w.Taint {
-		if err := r.patch(ctx, f.nodes[name], func(n *corev1.Node) {
-			n.Spec.Taints = append(withoutTaint(n.Spec.Taints), corev1.Taint{Key: v1alpha1.UpdateInProgressTaint, Effect: corev1.TaintEffectPreferNoSchedule})
-		}); err != nil {
-			return fmt.Errorf("tainting node %q: %w", name, err)
-		}
-	}
-	for _, name := range w.Untaint {
-		if err := r.patch(ctx, f.nodes[name], func(n *corev1.Node) { n.Spec.Taints = withoutTaint(n.Spec.Taints) }); err != nil {
-			return fmt.Errorf("removing the taint of node %q: %w", name, err)
-		}
+	err := r.Client.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
+	r.Fleet.wrote(poolKey(pool.Name), outcome(pool.Name, before.ResourceVersion, pool.ResourceVersion, err, r.Now()))
+	if err != nil {
+		return fmt.Errorf("recording the rollout of pool %q: %w", pool.Name, err)
 	}
 	return nil
 }
 
-// patch changes a node where it is still as it was read: a decision on stale facts could break the budget.
-func (r *Rollout) patch(ctx context.Context, n *corev1.Node, change func(*corev1.Node)) error {
-	before := n.DeepCopy()
-	change(n)
-	if err := r.Client.Patch(ctx, n, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
-		return err
-	}
-	if n.ResourceVersion != before.ResourceVersion {
-		r.written.Store(n.Name, before.ResourceVersion)
+// report writes the status.
+func (r *Rollout) report(ctx context.Context, pool, before *mcfgv1.MachineConfigPool) error {
+	err := writeStatus(ctx, r.Client, pool, before)
+	r.Fleet.wrote(poolKey(pool.Name), outcome(pool.Name, before.ResourceVersion, pool.ResourceVersion, err, r.Now()))
+	if err != nil {
+		return fmt.Errorf("writing the status of pool %q: %w", pool.Name, err)
 	}
 	return nil
 }
 
-func withoutTaint(in []corev1.Taint) []corev1.Taint {
-	out := make([]corev1.Taint, 0, len(in))
-	for _, t := range in {
-		if t.Key != v1alpha1.UpdateInProgressTaint {
-			out = append(out, t)
+// doubt asks the API server about writes that no informer has shown for long: one whose answer was lost may never have
+// been done, and an object may be gone. Where the server has what we wrote, the cache is late, and waiting is right.
+func (r *Rollout) doubt(ctx context.Context, keys []objectKey, now time.Time) error {
+	for _, key := range keys {
+		var o client.Object = &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
+		if key.pool {
+			o = &mcfgv1.MachineConfigPool{}
+		}
+		err := r.Live.Get(ctx, client.ObjectKey{Name: key.name}, o)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("asking whether %q was written: %w", key.name, err)
+		}
+		r.Fleet.asked(key, o.GetResourceVersion(), now)
+	}
+	return nil
+}
+
+// forget drops what is remembered of a pool that is gone.
+func (r *Rollout) forget(pool string) {
+	r.said.troubles.Delete(pool)
+	r.said.waiting.Delete(pool)
+	r.Metrics.Forget(pool)
+}
+
+// gather reads what the fleet does not have: policies, whether the target is there, and the answers of health gates.
+func (r *Rollout) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool) (question, error) {
+	q := question{pool: pool, host: r.Host, missing: map[string]bool{}}
+	policies, err := listPolicies(ctx, r.Client)
+	if err != nil {
+		return q, err
+	}
+	q.policies = policies
+	facts := rollout.ReadFacts(pool, q.policies, 0)
+	for _, name := range []string{facts.Target, facts.Care.Healthy, facts.Care.Record.Back} {
+		if there, err := r.config(ctx, name); err != nil {
+			return q, err
+		} else if name != "" && there == nil {
+			q.missing[name] = true
 		}
 	}
-	return out
+	if r.Gates == nil || len(facts.Care.Pace.Gates) == 0 {
+		return q, nil
+	}
+	if ask := r.Fleet.unasked(q, r.Now()); len(ask.nodes) > 0 {
+		r.Fleet.answered(ask, r.Gates.Nodes(ctx, ask.nodes, facts.Care.Pace))
+	}
+	first := r.Fleet.decide(q, r.Now())
+	q.early = first.stale
+	if first.stale || first.moved || first.facts.Paused || first.wave.Counts.Converged() {
+		return q, nil
+	}
+	record := first.wave.Record
+	q.gates, err = r.Gates.Pool(ctx, GateQuestion{
+		Pool: pool.Name, Config: record.Config, Began: record.Began.Time, Step: first.wave.Stage.Step,
+		Due:     first.wave.Stage.Due && record.Began.Equal(&first.facts.Care.Record.Began), // a record that is not stored may come to nothing
+		RetryAt: first.facts.Care.RetryAt, Pace: first.facts.Care.Pace, Now: r.Now(),
+	})
+	return q, err
 }
 
-// warn makes one event of a pool that cannot be rolled out as it is written, however often it is looked at.
-func (r *Rollout) warn(pool *mcfgv1.MachineConfigPool, trouble error) {
-	if trouble == nil {
-		r.troubles.Delete(pool.Name)
-		return
+// listPolicies has all that there are, from the cache, and shared with it.
+func listPolicies(ctx context.Context, c client.Reader) ([]v1alpha1.RolloutPolicy, error) {
+	var list v1alpha1.RolloutPolicyList
+	if err := c.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("listing RolloutPolicies: %w", err)
 	}
-	text := clip(trouble.Error())
-	if told, _ := r.troubles.Swap(pool.Name, text); told != text {
-		r.Events.Eventf(pool, nil, corev1.EventTypeWarning, "InvalidMaxUnavailable", "Rollout", "%s", text)
-	}
+	return list.Items, nil
 }
 
-// tell makes an event of each transition that people wait for, or are afraid of.
-func (r *Rollout) tell(before, after *mcfgv1.MachineConfigPool, f rolloutFacts) {
-	commit := ""
-	if f.target != nil {
-		commit = fmt.Sprintf(" (%s %q)", short(f.target.Annotations[v1alpha1.RevisionAnnotation]), f.target.Annotations[v1alpha1.CommitSubjectAnnotation])
+// alikePolicies tells that two lists, each in any order, have the same policies in the same versions.
+func alikePolicies(a, b []v1alpha1.RolloutPolicy) bool {
+	versions := func(list []v1alpha1.RolloutPolicy) map[string]string {
+		out := make(map[string]string, len(list))
+		for i := range list {
+			out[list[i].Name] = string(list[i].UID) + " " + list[i].ResourceVersion
+		}
+		return out
 	}
-	was, is := before.Status.Configuration.Name, after.Status.Configuration.Name
-	if is != was && is != "" {
-		r.Events.Eventf(after, nil, corev1.EventTypeNormal, "Completed", "Rollout", "pool %s is updated to %s%s", after.Name, is, commit)
-	}
-	if now := degradedNodes(after); now != "" && now != degradedNodes(before) {
-		r.Events.Eventf(after, nil, corev1.EventTypeWarning, "NodeDegraded", "Rollout", "%s%s", clip(now), commit)
-	}
-	if updating(after) && !updating(before) {
-		r.Events.Eventf(after, nil, corev1.EventTypeNormal, "Updating", "Rollout", "pool %s is updating to %s%s", after.Name, f.Target, commit)
-	}
+	return maps.Equal(versions(a), versions(b))
 }
 
-// degradedNodes is what the nodes of a pool complain of, or empty.
-func degradedNodes(p *mcfgv1.MachineConfigPool) string {
-	for _, c := range p.Status.Conditions {
-		if c.Type == mcfgv1.MachineConfigPoolNodeDegraded && c.Status == corev1.ConditionTrue {
-			return c.Message
+// config reads a rendered config without copying it; nil where it is not there, or has no name.
+func (r *Rollout) config(ctx context.Context, name string) (*mcfgv1.MachineConfig, error) {
+	if name == "" {
+		return nil, nil
+	}
+	mc := &mcfgv1.MachineConfig{}
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: name}, mc, client.UnsafeDisableDeepCopy); err != nil {
+		if client.IgnoreNotFound(err) == nil {
+			return nil, nil
+		}
+		return nil, fmt.Errorf("reading MachineConfig %q: %w", name, err)
+	}
+	return mc, nil
+}
+
+// summary is what the pool's status follows from.
+func (r *Rollout) summary(ctx context.Context, pool *mcfgv1.MachineConfigPool, d decision) status.PoolFacts {
+	f := status.PoolFacts{
+		Generation: pool.Generation, Configuration: pool.Spec.Configuration,
+		Rollout: d.facts, Wave: d.wave, Degraded: d.degraded, Commits: map[string]string{},
+	}
+	for i := range d.degraded {
+		name := d.degraded[i].Config.Desired
+		if _, known := f.Commits[name]; !known && d.degraded[i].Failing() {
+			f.Commits[name] = r.commit(ctx, name)
 		}
 	}
-	return ""
-}
-
-func updating(p *mcfgv1.MachineConfigPool) bool {
-	for _, c := range p.Status.Conditions {
-		if c.Type == mcfgv1.MachineConfigPoolUpdating {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
+	return f
 }

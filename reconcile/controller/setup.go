@@ -9,17 +9,21 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/render"
@@ -36,6 +40,8 @@ type Config struct {
 	Open Open
 	// Defaults of the cluster for what no MachineConfig sets.
 	Defaults render.Defaults
+	// Node that the controllers run on, which is told last; empty if it is not known.
+	Node string
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -51,47 +57,86 @@ func Scheme() (*runtime.Scheme, error) {
 	return s, nil
 }
 
-// CacheOptions keeps out of memory what no controller reads.
+// CacheOptions keeps out of memory what no controller reads: the images of a Node are most of it.
 func CacheOptions() cache.Options {
-	return cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
+	strip := cache.TransformStripManagedFields()
+	return cache.Options{
+		DefaultTransform: strip,
+		ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: func(o any) (any, error) {
+			if n, ok := o.(*corev1.Node); ok {
+				n.Status.Images, n.Status.VolumesInUse, n.Status.VolumesAttached = nil, nil, nil
+			}
+			return strip(o)
+		}}},
+	}
 }
 
-// Register adds the five controllers to mgr, and the making of the pools that every cluster has.
+// Register adds the controllers to mgr, and the making of the pools that every cluster has.
 func Register(mgr ctrl.Manager, cfg Config) error {
 	clients, err := kubernetes.NewForConfig(mgr.GetConfig())
 	if err != nil {
 		return fmt.Errorf("making a client for evictions: %w", err)
 	}
-	c, events := mgr.GetClient(), logged{mgr.GetEventRecorder("machine-config-controller"), mgr.GetLogger()}
-	src := &Source{Client: c, Secrets: mgr.GetAPIReader(), Open: cfg.Open, Transpiler: &transpile.Transpiler{}, Namespace: cfg.Namespace, Now: cfg.Now, Events: events}
-	ren := &Render{Client: c, Renderer: &render.Renderer{}, Defaults: cfg.Defaults, Version: cfg.Version, Now: cfg.Now, Events: events}
-	roll := &Rollout{Client: c, Now: cfg.Now, Events: events}
-	dr := &Drain{Client: c, Clients: clients, Now: cfg.Now, Events: events}
-
-	every := everyPool(c)
-	builders := []error{
+	c, live, events := mgr.GetClient(), mgr.GetAPIReader(), logged{mgr.GetEventRecorder("machine-config-controller"), mgr.GetLogger()}
+	numbers := NewMetrics(MetricsConfig{Reader: c, Elected: mgr.Elected(), Now: cfg.Now, OSImage: cfg.Defaults.OSImageURL})
+	src := &Source{Client: c, Secrets: live, Open: cfg.Open, Transpiler: &transpile.Transpiler{}, Namespace: cfg.Namespace, Now: cfg.Now, Events: events}
+	ren := &Render{Client: c, Renderer: &render.Renderer{}, Defaults: cfg.Defaults, Version: cfg.Version, Now: cfg.Now, Events: events, Took: numbers.Rendered}
+	dr := &Drain{Client: c, Clients: clients, Now: cfg.Now, Events: events, Stuck: numbers.DrainError}
+	garbage := &Garbage{Client: c, Live: live, Source: src, Render: ren, Now: cfg.Now, Events: events}
+	roll := &Rollout{
+		Client: c, Live: live, Fleet: NewFleet(), Gates: &Gates{Live: live, Client: c, Now: cfg.Now, Events: events}, Metrics: numbers,
+		Now: cfg.Now, Events: events, Host: cfg.Node, Writers: writers,
+	}
+	watched := func(name string, r reconcile.Reconciler) reconcile.Func { return calm(numbers.Watch(name, r)) }
+	every := handler.EnqueueRequestsFromMapFunc(everyPool(c))
+	errs := []error{
+		numbers.Register(metrics.Registry),
 		mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return ensureStandardPools(ctx, c) })),
 		ctrl.NewControllerManagedBy(mgr).Named("source").For(&v1alpha1.GitSource{}).
 			Watches(&mcfgv1.MachineConfig{}, handler.EnqueueRequestsFromMapFunc(ownerOf)).
-			Watches(&mcfgv1.MachineConfigPool{}, handler.EnqueueRequestsFromMapFunc(everySource(c))).
+			Watches(&mcfgv1.MachineConfigPool{}, handler.EnqueueRequestsFromMapFunc(everySource(c)), builder.WithPredicates(poolsMoved(rendersAlike))).
 			Watches(&operatorv1.MachineConfiguration{}, handler.EnqueueRequestsFromMapFunc(ownerOf)).
 			Watches(&v1alpha1.DriftPolicy{}, handler.EnqueueRequestsFromMapFunc(ownerOf)).
-			WithOptions(controller.Options{MaxConcurrentReconciles: 2}).Complete(calm(src)),
-		ctrl.NewControllerManagedBy(mgr).Named("render").For(&mcfgv1.MachineConfigPool{}).
-			Watches(&mcfgv1.MachineConfig{}, handler.EnqueueRequestsFromMapFunc(every)).
-			Watches(&v1alpha1.GitSource{}, handler.EnqueueRequestsFromMapFunc(every)).Complete(calm(ren)),
-		ctrl.NewControllerManagedBy(mgr).Named("rollout").For(&mcfgv1.MachineConfigPool{}).
-			Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(every)).Complete(calm(roll)),
-		ctrl.NewControllerManagedBy(mgr).Named("policy").For(&operatorv1.MachineConfiguration{}).Complete(calm(&Policy{Client: c, Events: events})),
+			Watches(&v1alpha1.RolloutPolicy{}, handler.EnqueueRequestsFromMapFunc(ownerOf)).
+			WithOptions(controller.Options{MaxConcurrentReconciles: 2}).Complete(watched("source", src)),
+		ctrl.NewControllerManagedBy(mgr).Named("render").For(&mcfgv1.MachineConfigPool{}, builder.WithPredicates(poolsMoved(nil))).
+			Watches(&mcfgv1.MachineConfig{}, every).Watches(&v1alpha1.GitSource{}, every).Complete(watched("render", ren)),
+		roll.setup(mgr, every, watched("rollout", roll)),
+		ctrl.NewControllerManagedBy(mgr).Named("policy").For(&operatorv1.MachineConfiguration{}).Complete(watched("policy", &Policy{Client: c, Events: events})),
 		ctrl.NewControllerManagedBy(mgr).Named("drain").For(&corev1.Node{}).
-			WithOptions(controller.Options{MaxConcurrentReconciles: 5}).Complete(calm(dr)),
+			WithOptions(controller.Options{MaxConcurrentReconciles: 20}).Complete(watched("drain", dr)),
+		garbage.SetupWithManager(mgr),
 	}
-	for _, err := range builders {
+	for _, err := range errs {
 		if err != nil {
 			return fmt.Errorf("registering a controller: %w", err)
 		}
 	}
 	return nil
+}
+
+// setup lets the events of pools and nodes feed the fleet. Its workers start once the fleet has all that there is.
+func (r *Rollout) setup(mgr ctrl.Manager, every handler.EventHandler, look reconcile.Reconciler) error {
+	targets := handler.EnqueueRequestForOwner(mgr.GetScheme(), mgr.GetRESTMapper(), &mcfgv1.MachineConfigPool{}, handler.OnlyControllerOwner())
+	woken := make(chan event.TypedGenericEvent[string], 64)
+	r.Wake = func(pool string) {
+		select {
+		case woken <- event.TypedGenericEvent[string]{Object: pool}:
+		default: // it looks again by itself
+		}
+	}
+	wake := handler.TypedFuncs[string, reconcile.Request]{
+		GenericFunc: func(_ context.Context, e event.TypedGenericEvent[string], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+			q.Add(reconcile.Request{NamespacedName: client.ObjectKey{Name: e.Object}})
+		},
+	}
+	return ctrl.NewControllerManagedBy(mgr).Named("rollout").
+		WatchesRawSource(source.Kind(mgr.GetCache(), &mcfgv1.MachineConfigPool{}, feed(r.Fleet.PutPool, r.Fleet.DropPool))).
+		WatchesRawSource(source.Kind(mgr.GetCache(), &corev1.Node{}, feed(r.Fleet.PutNode, r.Fleet.DropNode))).
+		WatchesRawSource(source.TypedChannel(woken, wake)).
+		Watches(&v1alpha1.RolloutPolicy{}, every).
+		Watches(&mcfgv1.MachineConfig{}, targets, builder.WithPredicates(comesOrGoes)).
+		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).Complete(look)
 }
 
 // logged writes each event into the log as well: an event is gone after an hour.
@@ -108,54 +153,4 @@ func (l logged) Eventf(regarding, related runtime.Object, eventType, reason, act
 	}
 	l.log.Info(fmt.Sprintf(note, args...), "event", reason, "type", eventType, "object", name)
 	l.Events.Eventf(regarding, related, eventType, reason, action, note, args...)
-}
-
-// calm looks again soon, without an alarm in the log, where an object moved between the reading and the writing: that
-// is how controllers that share objects work.
-func calm(inner reconcile.Reconciler) reconcile.Func {
-	return func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-		res, err := inner.Reconcile(ctx, req)
-		if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-			return reconcile.Result{RequeueAfter: 200 * time.Millisecond}, nil
-		}
-		return res, err
-	}
-}
-
-// ownerOf asks for the GitSource that owns an object.
-func ownerOf(_ context.Context, o client.Object) []reconcile.Request {
-	if name := o.GetLabels()[v1alpha1.SourceLabel]; name != "" {
-		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: name}}}
-	}
-	return nil
-}
-
-// everySource asks for all GitSources: a pool may be what one of them waits for.
-func everySource(c client.Reader) handler.MapFunc {
-	return func(ctx context.Context, _ client.Object) []reconcile.Request {
-		var list v1alpha1.GitSourceList
-		if c.List(ctx, &list) != nil {
-			return nil // the cache answers; where it cannot yet, the first sync asks for every object anyway
-		}
-		return requests(list.Items, func(s *v1alpha1.GitSource) string { return s.Name })
-	}
-}
-
-// everyPool asks for all pools; there are few, and a look that finds nothing to do is cheap.
-func everyPool(c client.Reader) handler.MapFunc {
-	return func(ctx context.Context, _ client.Object) []reconcile.Request {
-		var list mcfgv1.MachineConfigPoolList
-		if c.List(ctx, &list) != nil {
-			return nil
-		}
-		return requests(list.Items, func(p *mcfgv1.MachineConfigPool) string { return p.Name })
-	}
-}
-
-func requests[T any](items []T, name func(*T) string) []reconcile.Request {
-	out := make([]reconcile.Request, len(items))
-	for i := range items {
-		out[i] = reconcile.Request{NamespacedName: client.ObjectKey{Name: name(&items[i])}}
-	}
-	return out
 }

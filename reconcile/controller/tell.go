@@ -58,13 +58,17 @@ func short(revision string) string {
 	return r.Short()
 }
 
-// clip keeps a note within the API's limit of 1 kB.
-func clip(s string) string {
-	const limit = 1000
-	if len(s) <= limit {
+// mostNote is the API's limit for the note of an event, with some room.
+const mostNote = 1000
+
+// clip keeps a note within the API's limit.
+func clip(s string) string { return cutTo(s, mostNote) }
+
+func cutTo(s string, most int) string {
+	if len(s) <= most {
 		return s
 	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
+	return strings.ToValidUTF8(s[:max(0, most)], "") + "…"
 }
 
 // reportError is a transpile report as an error: one line a problem, and the commit that has them.

@@ -12,12 +12,14 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	"golang.org/x/tools/txtar"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -62,16 +64,28 @@ type world struct {
 
 // life ends the controller after a number of writes; negative is never. It names the writes.
 type life struct {
+	mu     sync.Mutex
 	left   int
 	writes []string
+	// fault, where set, may take the place of an answer: done tells whether the write is done nevertheless.
+	fault func(what string) (done bool, err error)
 }
 
 func (l *life) write(what string, do func() error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	if l.left == 0 {
 		return errCrash
 	}
 	l.left--
 	l.writes = append(l.writes, what)
+	if l.fault != nil {
+		if done, err := l.fault(what); err != nil && done {
+			return errors.Join(err, do())
+		} else if err != nil {
+			return err
+		}
+	}
 	return do()
 }
 
@@ -151,7 +165,8 @@ func newWorld(t *testing.T, objects ...client.Object) *world {
 		pool("master"), pool("worker"),
 	}, objects...)
 	w.admin = fake.NewClientBuilder().WithScheme(scheme).WithObjects(objects...).
-		WithStatusSubresource(&v1alpha1.GitSource{}, &mcfgv1.MachineConfigPool{}, &operatorv1.MachineConfiguration{}).Build()
+		WithStatusSubresource(&v1alpha1.GitSource{}, &mcfgv1.MachineConfigPool{}, &operatorv1.MachineConfiguration{}).
+		WithIndex(&corev1.Pod{}, "spec.nodeName", func(o client.Object) []string { return []string{o.(*corev1.Pod).Spec.NodeName} }).Build()
 	w.through = interceptor.NewClient(w.admin, w.mortal())
 	w.restart()
 	return w

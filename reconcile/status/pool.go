@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -11,8 +12,13 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
+
+// RolloutBlocked is the one condition that Bunsen adds to a MachineConfigPool: True while the pool as a whole does not go
+// on although it should. Its reason is a rollout.Cause.
+const RolloutBlocked mcfgv1.MachineConfigPoolConditionType = "RolloutBlocked"
 
 // PoolFacts are what a MachineConfigPool's status follows from, besides what it was before.
 type PoolFacts struct {
@@ -20,15 +26,23 @@ type PoolFacts struct {
 	Generation int64
 	// Configuration is the pool's spec.configuration; it becomes status.configuration once every node runs it.
 	Configuration mcfgv1.MachineConfigPoolStatusConfiguration
-	// Rollout has the pool's name, target, pause and nodes.
+	// Rollout has the pool's name, target and pause. Where it has Nodes, these are counted; else Wave and Degraded say all
+	// that there is to know of them.
 	Rollout rollout.Facts
+	// Wave is what was decided.
+	Wave rollout.Wave
+	// Degraded are the nodes that report a failure.
+	Degraded []rollout.Node
+	// Commits are what people know the rendered configs by that nodes failed: `main@sha1:4f1c2ab1 "chrony: use site NTP"`.
+	Commits map[string]string
 }
 
 // Pool gives the status of a pool from its nodes: counts, configuration, and the conditions Updated, Updating,
-// NodeDegraded and Degraded. RenderDegraded and the conditions of others stay as they are.
+// NodeDegraded, Degraded and RolloutBlocked. RenderDegraded and the conditions of others stay as they are.
 func Pool(old mcfgv1.MachineConfigPoolStatus, f PoolFacts, now time.Time) mcfgv1.MachineConfigPoolStatus {
 	s := *old.DeepCopy()
-	c := rollout.Count(f.Rollout)
+	f.count()
+	c := f.Wave.Counts
 	s.ObservedGeneration = f.Generation
 	s.MachineCount = int32(c.Machines)
 	s.UpdatedMachineCount = int32(c.Updated)
@@ -40,12 +54,26 @@ func Pool(old mcfgv1.MachineConfigPoolStatus, f PoolFacts, now time.Time) mcfgv1
 		s.Configuration = *f.Configuration.DeepCopy()
 	}
 	set := setter(&s, now)
-	updated, updating := progress(f.Rollout, converged)
+	updated, updating := progress(f, converged)
 	set(updated)
 	set(updating)
-	set(nodeDegraded(f.Rollout, c.Degraded))
+	set(nodeDegraded(f))
+	set(blocked(f, converged))
 	set(degraded(s.Conditions))
 	return s
+}
+
+// count looks at the nodes where the facts have them.
+func (f *PoolFacts) count() {
+	if len(f.Rollout.Nodes) == 0 {
+		return
+	}
+	f.Wave.Counts, f.Degraded = rollout.Count(f.Rollout), nil
+	for i := range f.Rollout.Nodes {
+		if f.Rollout.Nodes[i].Degraded() {
+			f.Degraded = append(f.Degraded, f.Rollout.Nodes[i])
+		}
+	}
 }
 
 // Rendered gives the status of a pool after an attempt to render it: the conditions RenderDegraded and Degraded. A nil
@@ -64,36 +92,74 @@ func Rendered(old mcfgv1.MachineConfigPoolStatus, pool string, err error, now ti
 }
 
 // progress words Updated and Updating; `oc`, alerts and people match these texts.
-func progress(f rollout.Facts, converged bool) (updated, updating mcfgv1.MachineConfigPoolCondition) {
+func progress(f PoolFacts, converged bool) (updated, updating mcfgv1.MachineConfigPoolCondition) {
+	target := f.Rollout.Target
 	updated = poolCondition(mcfgv1.MachineConfigPoolUpdated, false, "", "")
 	updating = poolCondition(mcfgv1.MachineConfigPoolUpdating, false, "", "")
 	switch {
 	case converged:
-		updated = poolCondition(updated.Type, true, "", "All nodes are updated with MachineConfig "+f.Target)
-	case f.Target == "":
+		updated = poolCondition(updated.Type, true, "", "All nodes are updated with MachineConfig "+target)
+	case target == "":
 		updated.Message = "No MachineConfig is rendered for this pool yet"
-	case f.Paused:
-		updating.Message = "Pool is paused; will not update to MachineConfig " + f.Target
+	case f.Rollout.Paused:
+		updating.Message = "Pool is paused; will not update to MachineConfig " + target
+	case f.Wave.Record.Verdict == v1alpha1.RolloutHalted:
+		updating.Message = "Rollout is halted; will not update to MachineConfig " + target
+	case f.Wave.Record.Verdict == v1alpha1.RolloutReverted:
+		updating.Message = fmt.Sprintf("Rollout is reverted to MachineConfig %s; will not update to MachineConfig %s", f.Wave.Record.Back, target)
 	default:
-		updating = poolCondition(updating.Type, true, "", "All nodes are updating to MachineConfig "+f.Target)
+		updating = poolCondition(updating.Type, true, "", "All nodes are updating to MachineConfig "+target)
 	}
 	return updated, updating
 }
 
-// nodeDegraded names every node that reports a failure, with its daemon's own words.
-func nodeDegraded(f rollout.Facts, count int) mcfgv1.MachineConfigPoolCondition {
-	if count == 0 {
+// nodeDegraded names every node that reports a failure, with its daemon's own words, the config that it failed with its
+// commit, and in the end what to do.
+func nodeDegraded(f PoolFacts) mcfgv1.MachineConfigPoolCondition {
+	if len(f.Degraded) == 0 {
 		return poolCondition(mcfgv1.MachineConfigPoolNodeDegraded, false, "", "")
 	}
-	texts := make([]string, 0, count)
-	for i := range f.Nodes {
-		if n := &f.Nodes[i]; n.Degraded() {
-			texts = append(texts, fmt.Sprintf("Node %s is reporting: %q", n.Name, cut(cmp.Or(n.Reason, "no reason given"), mostReason)))
+	nodes := slices.Clone(f.Degraded) // a cache lists nodes in any order, and the text must not change with it
+	slices.SortFunc(nodes, func(a, b rollout.Node) int { return strings.Compare(a.Name, b.Name) })
+	texts, failing := make([]string, len(nodes)), ""
+	for i := range nodes {
+		n := &nodes[i]
+		texts[i] = fmt.Sprintf("Node %s is reporting: %q", n.Name, cut(cmp.Or(n.Reason, "no reason given"), mostReason))
+		if n.Failing() {
+			failing = cmp.Or(failing, n.Name)
+			texts[i] += " (" + cut(n.Config.Desired+from(f.Commits[n.Config.Desired]), mostSubject) + ")"
 		}
 	}
-	slices.Sort(texts) // a cache lists nodes in any order, and the text must not change with it
+	advice := ""
+	if failing != "" {
+		advice = "; push a commit that mends or reverts it, which failed nodes take first, or try again: bunsen retry node/" + failing
+	}
 	return poolCondition(mcfgv1.MachineConfigPoolNodeDegraded, true,
-		fmt.Sprintf("%d nodes are reporting degraded status on sync", count), list(texts, ", ", mostMessage))
+		fmt.Sprintf("%d nodes are reporting degraded status on sync", len(nodes)), list(texts, ", ", mostMessage-len(advice))+advice)
+}
+
+func from(commit string) string {
+	if commit == "" {
+		return ""
+	}
+	return " from " + commit
+}
+
+// blocked says why a pool as a whole does not go on. A budget that is used up is the ordinary course of a rollout while
+// nodes are at work.
+func blocked(f PoolFacts, converged bool) mcfgv1.MachineConfigPoolCondition {
+	var texts []string
+	var reason rollout.Cause
+	for _, b := range f.Wave.Blocks {
+		texts = append(texts, b.Reason)
+		if reason == "" || isVerdict(string(b.Cause)) && reason != rollout.CauseInvalid { // Degraded goes by the reason
+			reason = b.Cause
+		}
+	}
+	if converged || len(texts) == 0 {
+		return poolCondition(RolloutBlocked, false, "", "")
+	}
+	return poolCondition(RolloutBlocked, true, string(reason), list(texts, "; ", mostMessage))
 }
 
 // causes are the conditions that make a pool Degraded, in the order in which their messages are shown.
@@ -102,6 +168,7 @@ var causes = []mcfgv1.MachineConfigPoolConditionType{
 	mcfgv1.MachineConfigPoolRenderDegraded,
 	mcfgv1.MachineConfigPoolImageBuildDegraded,
 	mcfgv1.MachineConfigPoolPinnedImageSetsDegraded,
+	RolloutBlocked,
 }
 
 // degraded sums up the causes, and repeats what they say.
@@ -110,7 +177,7 @@ func degraded(conditions []mcfgv1.MachineConfigPoolCondition) mcfgv1.MachineConf
 	var texts []string
 	for _, cause := range causes {
 		for _, c := range conditions {
-			if c.Type != cause || c.Status != corev1.ConditionTrue {
+			if c.Type != cause || c.Status != corev1.ConditionTrue || c.Type == RolloutBlocked && !isVerdict(c.Reason) {
 				continue
 			}
 			is = true
@@ -120,6 +187,11 @@ func degraded(conditions []mcfgv1.MachineConfigPoolCondition) mcfgv1.MachineConf
 		}
 	}
 	return poolCondition(mcfgv1.MachineConfigPoolDegraded, is, "", list(texts, "; ", mostMessage))
+}
+
+// isVerdict tells the blocks that are failures from those that are patience.
+func isVerdict(reason string) bool {
+	return reason == string(rollout.CauseHalted) || reason == string(rollout.CauseReverted)
 }
 
 func poolCondition(kind mcfgv1.MachineConfigPoolConditionType, is bool, reason, text string) mcfgv1.MachineConfigPoolCondition {

@@ -1,0 +1,279 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/policy/window"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/status"
+)
+
+// transition is one look at a pool, of which people are told what changed by it. What was, is read off the pool itself
+// where it says so, so that a restart tells nothing twice.
+type transition struct {
+	before, after *mcfgv1.MachineConfigPool
+	was           v1alpha1.RolloutRecord
+	decision      decision
+	// target is the rendered config that the pool should run; nil where it is not there.
+	target *mcfgv1.MachineConfig
+	events Events
+}
+
+// said is what was told and cannot be read off a pool.
+type said struct {
+	troubles sync.Map // pool name → trouble told last
+	waiting  sync.Map // pool name → true while it waits for a window
+}
+
+// announceDone makes an event of what is done and recorded, before the status is written: where that fails, the next look
+// does not know of it any more. What ends a rollout is told in the look that puts it into the status, so that a crash after
+// the record does not keep it from people; where the status is refused it is told twice.
+func (r *Rollout) announceDone(ctx context.Context, t transition, done map[string]bool) {
+	d := t.decision
+	for _, x := range d.wave.Release {
+		if done[x.Node] {
+			t.warn(d.nodes[x.Node], "DrainPostponed", "Release", "the drain of node %s is given up for now, other nodes come first", x.Node)
+		}
+	}
+	t.assigned(done, bracketed(r.commit(ctx, d.wave.Target)))
+	for _, l := range d.wave.Label {
+		if done[l.Node] {
+			t.tell(d.nodes[l.Node], "LabelsApplied", "Label", "node %s booted for another pool and is labelled for it", l.Node)
+		}
+	}
+	commit := bracketed(words(t.target))
+	t.ended(commit)
+	t.verdict(commit)
+	t.steps(commit)
+}
+
+// announce makes an event of what the status says for the first time, and tells the metrics.
+func (r *Rollout) announce(t transition) {
+	now, d := r.Now(), t.decision
+	commit := bracketed(words(t.target))
+	t.measure(r.Metrics, now)
+	t.degraded(commit)
+	if updating(t.after) && !updating(t.before) {
+		t.tell(t.config(), "Updating", "Rollout", "pool %s is updating to %s%s", t.after.Name, d.facts.Target, commit)
+	}
+	r.said.trouble(t)
+	r.said.window(t, now)
+	r.Metrics.Pool(t.after.Name, d.wave.Counts, d.wave.Blocks, d.facts.Care.Pace.Windows.At(now))
+}
+
+// fewNodes are told of one by one; a wave of more is one event.
+const fewNodes = 10
+
+// assigned tells who was told what. The action is the config, since events that differ in their text alone are counted as
+// one.
+func (t transition) assigned(done map[string]bool, commit string) {
+	var names []string
+	for _, a := range t.decision.wave.Assign {
+		if done[a.Node] {
+			names = append(names, a.Node)
+		}
+	}
+	config := t.decision.wave.Target
+	if len(names) > fewNodes {
+		t.tell(t.decision.nodes[names[0]], "SetDesiredConfig", config, "%d nodes take %s%s: %s and %d more",
+			len(names), config, commit, strings.Join(names[:fewNodes], ", "), len(names)-fewNodes)
+		return
+	}
+	for _, name := range names {
+		t.tell(t.decision.nodes[name], "SetDesiredConfig", config, "node %s takes %s%s", name, config, commit)
+	}
+}
+
+// tell makes an event of the pool. Events of the same pool, related object, reason and action within some minutes are
+// counted as one, with the text of the first.
+func (t transition) tell(related runtime.Object, reason, action, note string, args ...any) {
+	t.events.Eventf(t.after, related, corev1.EventTypeNormal, reason, action, "%s", clip(fmt.Sprintf(note, args...)))
+}
+
+func (t transition) warn(related runtime.Object, reason, action, note string, args ...any) {
+	t.events.Eventf(t.after, related, corev1.EventTypeWarning, reason, action, "%s", clip(fmt.Sprintf(note, args...)))
+}
+
+// config is the target as an object that an event relates to; untyped nil where there is none.
+func (t transition) config() runtime.Object {
+	if t.target == nil {
+		return nil
+	}
+	return t.target
+}
+
+// completed tells that every node runs the target, and did not before.
+func (t transition) completed() bool {
+	is := t.after.Status.Configuration.Name
+	return is != "" && is != t.before.Status.Configuration.Name
+}
+
+// ended tells that every node runs the target.
+func (t transition) ended(commit string) {
+	if t.completed() {
+		t.tell(t.config(), "Completed", "Rollout", "pool %s is updated to %s%s", t.after.Name, t.after.Status.Configuration.Name, commit)
+	}
+}
+
+// measure tells the metrics how long the way from the commit to all nodes was.
+func (t transition) measure(m *Metrics, now time.Time) {
+	if !t.completed() || t.target == nil || t.target.Annotations[v1alpha1.RevisionAnnotation] != t.after.Annotations[v1alpha1.RevisionAnnotation] {
+		return // a config that came back was brought by another commit than it names
+	}
+	if made, err := time.Parse(time.RFC3339, t.target.Annotations[v1alpha1.CommitTimeAnnotation]); err == nil {
+		m.RolledOut(t.after.Name, now.Sub(made))
+	}
+}
+
+// degraded tells what nodes complain of.
+func (t transition) degraded(commit string) {
+	is := condition(t.after, mcfgv1.MachineConfigPoolNodeDegraded)
+	if is == "" || is == condition(t.before, mcfgv1.MachineConfigPoolNodeDegraded) {
+		return
+	}
+	t.warn(t.config(), "NodeDegraded", fmt.Sprintf("Rollout%d", len(t.decision.degraded)), "%s%s", cutTo(is, mostNote-len(commit)), commit)
+}
+
+// verdict tells that a rollout ended before its time, or goes on after that.
+func (t transition) verdict(commit string) {
+	now, target := t.decision.wave.Record, t.decision.facts.Target
+	was := t.was
+	if was.Config != now.Config {
+		was = v1alpha1.RolloutRecord{}
+	}
+	news := now.Verdict != was.Verdict
+	for _, cause := range []rollout.Cause{rollout.CauseHalted, rollout.CauseReverted} {
+		news = news || blockedBy(t.after, cause) && !blockedBy(t.before, cause)
+	}
+	switch {
+	case !news:
+	case now.Verdict == v1alpha1.RolloutHalted:
+		t.warn(t.config(), "RolloutHalted", "Judge", "%s%s is halted in pool %s: %s; push another commit, or go on with bunsen retry pool/%s", target, commit, t.after.Name, now.Why, t.after.Name)
+	case now.Verdict == v1alpha1.RolloutReverted:
+		t.warn(t.config(), "RolloutReverted", "Judge", "pool %s goes back from %s%s to %s: %s; git still names the config that failed: push another commit", t.after.Name, target, commit, now.Back, now.Why)
+	case was.Verdict != "":
+		t.tell(t.config(), "RolloutResumed", "Retry", "pool %s tries %s%s again", t.after.Name, target, commit)
+	}
+}
+
+// steps tells that a step of the pool's policy is over.
+func (t transition) steps(commit string) {
+	now := t.decision.wave.Record
+	if now.Config != t.was.Config || now.Steps <= t.was.Steps {
+		return
+	}
+	step, of := "step", len(t.decision.facts.Care.Pace.Steps)
+	if t.was.Steps == 0 && of > 0 && t.decision.facts.Care.Pace.Steps[0].Canary {
+		step = "canary"
+	}
+	t.tell(t.config(), "StepDone", fmt.Sprintf("Step%d", now.Steps), "%s %d of %d of pool %s is well with %s%s", step, now.Steps, of+1, t.after.Name, t.decision.facts.Target, commit)
+}
+
+// trouble tells once of a pool that cannot be rolled out as it is written.
+func (s *said) trouble(t transition) {
+	c := t.decision.facts.Care
+	text := strings.TrimSpace(c.Invalid + "\n" + c.Lost)
+	if text == "" {
+		s.troubles.Delete(t.after.Name)
+		return
+	}
+	if told, _ := s.troubles.Swap(t.after.Name, text); told != text {
+		reason := "RolloutInvalid"
+		if rollout.SelectingAll(t.after) != nil {
+			reason = "SelectingAll"
+		}
+		t.warn(nil, reason, "Rollout", "%s", text)
+	}
+}
+
+// window tells once that a rollout waits for its window, and once that it goes on.
+func (s *said) window(t transition, now time.Time) {
+	was := blockedBy(t.before, rollout.CauseWindow)
+	var block *rollout.Block
+	for i := range t.decision.wave.Blocks {
+		if b := &t.decision.wave.Blocks[i]; b.Cause == rollout.CauseWindow {
+			block = b
+		}
+	}
+	if _, waits := s.waiting.Load(t.after.Name); waits {
+		was = true
+	}
+	state := t.decision.facts.Care.Pace.Windows.At(now)
+	switch {
+	case block != nil:
+		s.waiting.Store(t.after.Name, true)
+		if !was {
+			t.tell(t.config(), "WindowClosed", "Rollout", "pool %s waits: %s", t.after.Name, block.Reason)
+		}
+	case was:
+		s.waiting.Delete(t.after.Name)
+		if windowOpen(state, t.decision.facts.Care, now) {
+			t.tell(t.config(), "WindowOpened", "Rollout", "pool %s may be rolled out%s", t.after.Name, until(state))
+		}
+	}
+}
+
+func windowOpen(s window.State, c rollout.Care, now time.Time) bool {
+	return s.Open || now.Before(c.OpenUntil)
+}
+
+func until(s window.State) string {
+	if !s.Open || s.Until.IsZero() {
+		return ""
+	}
+	return fmt.Sprintf(" until %s (window %s)", s.Until.UTC().Format(time.RFC3339), s.Window)
+}
+
+// commit is what people know a rendered config by; empty where that is not known.
+func (r *Rollout) commit(ctx context.Context, name string) string {
+	mc, _ := r.config(ctx, name) // as in announce
+	return words(mc)
+}
+
+// words are the short revision and the subject of the commit that brought a rendered config.
+func words(mc *mcfgv1.MachineConfig) string {
+	if mc == nil || mc.Annotations[v1alpha1.RevisionAnnotation] == "" {
+		return ""
+	}
+	return fmt.Sprintf("%s %q", short(mc.Annotations[v1alpha1.RevisionAnnotation]), mc.Annotations[v1alpha1.CommitSubjectAnnotation])
+}
+
+func bracketed(commit string) string {
+	if commit == "" {
+		return ""
+	}
+	return " (" + commit + ")"
+}
+
+// condition is the message of a condition that is True, or empty.
+func condition(p *mcfgv1.MachineConfigPool, kind mcfgv1.MachineConfigPoolConditionType) string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == kind && c.Status == corev1.ConditionTrue {
+			return c.Message
+		}
+	}
+	return ""
+}
+
+// blockedBy tells whether a pool's status names a cause as the first that blocks it.
+func blockedBy(p *mcfgv1.MachineConfigPool, cause rollout.Cause) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == status.RolloutBlocked && c.Status == corev1.ConditionTrue {
+			return c.Reason == string(cause)
+		}
+	}
+	return false
+}
+
+func updating(p *mcfgv1.MachineConfigPool) bool {
+	return condition(p, mcfgv1.MachineConfigPoolUpdating) != ""
+}

@@ -1,0 +1,204 @@
+package controller
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/policy/pace"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+)
+
+const (
+	// doubtful is how old a write may be that no informer shows before the API server is asked about it.
+	doubtful = 5 * time.Second
+	// doubts is how many such writes are asked about in one look: one request each.
+	doubts = 16
+)
+
+// question is what a decision needs besides the fleet.
+type question struct {
+	pool     *mcfgv1.MachineConfigPool
+	policies []v1alpha1.RolloutPolicy
+	gates    []rollout.Gate
+	host     string
+	// missing are the rendered configs that nodes may have to be told and that are not on the cluster.
+	missing map[string]bool
+	// early: the gates could not be asked, for there was nothing to decide yet.
+	early bool
+}
+
+// decision is a wave, and what it was decided on.
+type decision struct {
+	facts rollout.Facts
+	wave  rollout.Wave
+	// nodes of the wave as the decision saw them, by name; shared with the informer.
+	nodes map[string]*corev1.Node
+	// degraded nodes by name.
+	degraded []rollout.Node
+	// unasked: nodes are held only because nobody asked about their health gates since they changed.
+	unasked bool
+	// stale: no informer shows all of our own writes yet, so nothing is decided; written are those to ask about.
+	stale   bool
+	written []objectKey
+	// moved: nor is anything where the pool is another one by now than the question is about.
+	moved bool
+}
+
+// decide answers a question about one pool.
+func (f *Fleet) decide(q question, now time.Time) decision {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	members := f.roster.Pool(q.pool.Name)
+	d := decision{facts: rollout.ReadFacts(q.pool, q.policies, members.Len())}
+	d.facts.Host, d.facts.Care.Gates = q.host, q.gates
+	sharing := f.around(&d.facts, q, now)
+	known := f.pools[q.pool.Name]
+	if d.stale = q.early || known == nil || f.written.waits(sharing); d.stale {
+		d.written = f.written.since(now.Add(-doubtful), sharing)
+		return d
+	}
+	if d.moved = known.ResourceVersion != q.pool.ResourceVersion; d.moved {
+		return d
+	}
+	if a := f.gates.shut(d.facts); a != nil {
+		d.unasked = len(a.nodes) > 0
+	}
+	switch {
+	case !q.pool.DeletionTimestamp.IsZero() || d.facts.Target == "":
+		d.wave = rollout.Wave{Record: d.facts.Care.Record, Counts: members.Count(d.facts, now)}
+	case q.missing[d.facts.Target]:
+		d.wave = lost(d.facts, members.Count(d.facts, now), d.facts.Target)
+	default:
+		if q.missing[d.facts.Care.Healthy] { // nobody can go back to it
+			d.facts.Care.Healthy = ""
+		}
+		if d.wave = members.Next(d.facts, now); q.missing[d.wave.Target] {
+			d.wave = lost(d.facts, d.wave.Counts, d.wave.Target)
+		}
+	}
+	d.nodes = named(d.wave, f.nodes)
+	d.degraded = members.Degraded()
+	for name := range f.gates.held { // no event tells when a gate opens
+		if _, ours := members.Node(name); ours && (d.wave.LookAgain == 0 || d.wave.LookAgain > askAllOver) {
+			d.wave.LookAgain = askAllOver
+		}
+	}
+	return d
+}
+
+// lost is what to do while nobody can be told the config that the pool should run or go back to: wait until it is made
+// again.
+func lost(f rollout.Facts, counts rollout.Counts, config string) rollout.Wave {
+	return rollout.Wave{Record: f.Care.Record, Counts: counts, LookAgain: time.Minute, Blocks: []rollout.Block{{
+		Cause: rollout.CauseInvalid, Reason: fmt.Sprintf("MachineConfig %s, which nodes of the pool should run, is not on the cluster", config),
+	}}}
+}
+
+// around fills in what other pools mean for this one, and returns the pools whose nodes this decision counts, the pool
+// itself among them.
+func (f *Fleet) around(facts *rollout.Facts, q question, now time.Time) (sharing []string) {
+	sharing, watched := []string{q.pool.Name}, []string(nil)
+	a, p := &facts.Care.Around, facts.Care.Pace
+	a.Customs = rollout.NewCustoms(f.allPools())
+	for _, name := range rollout.AheadOf(q.pool.Name, p) {
+		if f.pools[name] == nil && !slices.Contains(p.After, name) {
+			continue // a cluster without masters
+		}
+		a.Ahead = append(a.Ahead, rollout.NewAhead(q.pool, name, f.pools[name]))
+		watched = append(watched, name)
+	}
+	if len(watched) > 0 {
+		a.Cycle = cycle(q, f.pools)
+	}
+	count := func(name string) rollout.Counts {
+		if name != q.pool.Name && !slices.Contains(sharing, name) {
+			sharing = append(sharing, name)
+		}
+		members := f.roster.Pool(name)
+		other := rollout.ReadFacts(f.pools[name], q.policies, members.Len())
+		other.Host, other.Care.Around.Customs = q.host, a.Customs // so that its nodes are sorted as its own decision sorts them
+		f.gates.shut(other)
+		return members.Count(other, now)
+	}
+	for _, t := range p.Together {
+		counts := map[string]rollout.Counts{}
+		for name, other := range f.pools {
+			if t.Selects(other) {
+				counts[name] = count(name)
+			}
+		}
+		shared, err := rollout.NewShared(t, q.pool.Name, counts)
+		if err != nil {
+			facts.Care.Invalid = err.Error()
+		}
+		a.Together = append(a.Together, shared)
+	}
+	if q.pool.Name == "master" && f.pools["arbiter"] != nil {
+		a.Quorum = rollout.NewQuorum(q.pool.Name, map[string]rollout.Counts{"arbiter": count("arbiter")})
+	}
+	f.watched[q.pool.Name] = append(watched, sharing[1:]...)
+	return sharing
+}
+
+// cycle are pools that wait for each other, and this one for them.
+func cycle(q question, pools map[string]*mcfgv1.MachineConfigPool) []string {
+	after, next := map[string][]string{}, []string{q.pool.Name}
+	for len(next) > 0 {
+		name := next[0]
+		next = next[1:]
+		pool := pools[name]
+		if _, seen := after[name]; seen || pool == nil {
+			continue
+		}
+		p, err := pace.For(pool, q.policies)
+		if err != nil {
+			p = pace.Pace{} // such a pool is not rolled out, and says why
+		}
+		after[name] = rollout.AheadOf(name, p)
+		next = append(next, after[name]...)
+	}
+	return pace.Cycle(after)
+}
+
+// named are the nodes that a wave writes to.
+func named(w rollout.Wave, all map[string]*corev1.Node) map[string]*corev1.Node {
+	out := map[string]*corev1.Node{}
+	add := func(name string) { out[name] = all[name] }
+	for _, x := range w.Assign {
+		add(x.Node)
+	}
+	for _, x := range w.Release {
+		add(x.Node)
+	}
+	for _, x := range w.Label {
+		add(x.Node)
+	}
+	for _, name := range w.Taint {
+		add(name)
+	}
+	for _, name := range w.Untaint {
+		add(name)
+	}
+	return out
+}
+
+// asked takes the API server's word about a write that no informer shows: where the server does not have it either, the
+// write was not done, or the object is gone, or the server was restored from a backup.
+func (f *Fleet) asked(key objectKey, version string, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	what, ok := f.written.pending[key]
+	switch {
+	case !ok:
+	case version == "" || !what.shownBy(version):
+		f.written.drop(key)
+	default: // the informer is late
+		what.at = now
+		f.written.pending[key] = what
+	}
+}

@@ -1,0 +1,179 @@
+package controller_test
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/controller"
+)
+
+// asController is a client with the controller's rights, and no cache.
+func (s *stage) asController() client.Client {
+	s.t.Helper()
+	rc, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	rc.Impersonate = rest.ImpersonationConfig{UserName: account, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:bunsen-system", "system:authenticated"}}
+	c, err := client.New(rc, client.Options{Scheme: s.admin.Scheme()})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return c
+}
+
+// must writes.
+func (s *stage) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+func TestGatesAndGarbageOnARealAPIServer(t *testing.T) {
+	s := newStage(t)
+	t.Run("a DaemonSet's pods are found by their node", s.gateOfPods)
+	t.Run("a job lives through the API server's checks", s.gateOfJobs)
+	t.Run("a config that is deleted by hand comes back", s.lostConfig)
+}
+
+func (s *stage) gateOfPods(t *testing.T) {
+	c := s.asController()
+	w := &gateWorld{t: t, now: noon}
+	g := &controller.Gates{Live: c, Client: c, Now: func() time.Time { return w.now }}
+	look := func() string {
+		w.now = w.now.Add(time.Minute)
+		return g.Nodes(t.Context(), []*corev1.Node{gateNode(0)}, daemonSetPace())[0]
+	}
+	equal(t, "before the DaemonSet", look(), "gate network: there is no DaemonSet kube-system/cni: correct the gate in the RolloutPolicy, or make it")
+	ds := daemonSet(0, 0, func(p *corev1.PodSpec) { p.Containers = []corev1.Container{{Name: "agent", Image: "example.com/cni"}} })
+	ds.UID = ""
+	ds.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cni"}}
+	ds.Spec.Template.Labels = ds.Spec.Selector.MatchLabels
+	s.must(s.admin.Create(t.Context(), ds))
+	equal(t, "before the pod", look(), "gate network: DaemonSet kube-system/cni has no pod on the node yet")
+	for _, node := range []string{"n2", "n1"} {
+		pod := gatePod("cni-"+node, node, func(p *corev1.Pod) {
+			p.OwnerReferences[0].UID = ds.UID
+			p.Spec.Containers = ds.Spec.Template.Spec.Containers
+		})
+		s.must(s.admin.Create(t.Context(), pod))
+		ready(pod)
+		if node == "n1" {
+			equal(t, "a pod that is not ready", look(), "gate network: pod kube-system/cni-n1 is not ready: Pending")
+		}
+		s.must(s.admin.Status().Update(t.Context(), pod))
+	}
+	equal(t, "a pod that is", look(), "")
+}
+
+func (s *stage) gateOfJobs(t *testing.T) {
+	c, events := s.asController(), &told{}
+	now := time.Now().Truncate(time.Second)
+	ask := func(retry time.Time) string {
+		now = now.Add(5 * time.Second)
+		q := jobQuestion()
+		q.Now, q.RetryAt = now, retry
+		gates, err := (&controller.Gates{Live: c, Client: c, Now: time.Now, Events: events}).Pool(t.Context(), q)
+		s.must(err)
+		return string(gates[0].Verdict) + " " + gates[0].Why
+	}
+	equal(t, "before the CronJob", ask(time.Time{}), "Waits there is no CronJob checks/smoke: correct the gate in the RolloutPolicy, or make it")
+	s.must(s.admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "checks"}}))
+	cron := cronJob()
+	cron.UID = ""
+	s.must(s.admin.Create(t.Context(), cron))
+	has(t, "the first answer", ask(time.Time{}), "Waits job checks/bunsen-worker-1-", " runs")
+	has(t, "the answer after a restart", ask(time.Time{}), "Waits job checks/bunsen-worker-1-", " runs")
+	jobs := func() []batchv1.Job {
+		var list batchv1.JobList
+		s.must(s.admin.List(t.Context(), &list, client.InNamespace("checks")))
+		return list.Items
+	}
+	equal(t, "the number of jobs", len(jobs()), 1)
+	first := jobs()[0]
+	equal(t, "its owner", string(first.OwnerReferences[0].UID), string(cron.UID))
+	s.end(first, batchv1.JobFailureTarget, batchv1.JobFailed, now)
+	has(t, "a job that failed", ask(time.Time{}), "Failed job checks/"+first.Name+" failed: BackoffLimitExceeded: three of three")
+	again := now.Add(time.Minute)
+	has(t, "a retry", ask(again), "Waits job checks/bunsen-worker-1-", " runs")
+	for _, job := range jobs() {
+		if job.Name != first.Name {
+			s.end(job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete, again)
+		}
+	}
+	equal(t, "its end", ask(again), "Open ")
+	equal(t, "the number of jobs", len(jobs()), 2)
+	equal(t, "the number of events", strings.Count(strings.Join(events.lines, "\n"), "GateJobStarted"), 2)
+}
+
+// end writes a job's end as the job controller does.
+func (s *stage) end(job batchv1.Job, because, end batchv1.JobConditionType, at time.Time) {
+	s.t.Helper()
+	when := metav1.NewTime(at)
+	job.Status.StartTime = &when
+	if end == batchv1.JobComplete {
+		job.Status.CompletionTime = &when
+	}
+	for _, kind := range []batchv1.JobConditionType{because, end} {
+		job.Status.Conditions = append(job.Status.Conditions, batchv1.JobCondition{
+			Type: kind, Status: corev1.ConditionTrue, Reason: "BackoffLimitExceeded", Message: "three of three", LastTransitionTime: when,
+		})
+	}
+	s.must(s.admin.Status().Update(s.t.Context(), &job))
+}
+
+func (s *stage) lostConfig(t *testing.T) {
+	src := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: "os"}, Spec: v1alpha1.GitSourceSpec{URL: "https://git.example.com/os"}}
+	s.repo.inner.push("greet", files("worker/10-motd.bu=hello"))
+	s.must(s.admin.Create(t.Context(), src))
+	target := func() string {
+		p := &mcfgv1.MachineConfigPool{}
+		s.must(s.get("worker", p))
+		return p.Spec.Configuration.Name
+	}
+	s.eventually("rendering", func() error {
+		g := &v1alpha1.GitSource{}
+		if err := s.get("os", g); err != nil || len(g.Status.History) == 0 || g.Status.History[0].Pools["worker"] == "" {
+			return fmt.Errorf("history is %v, %v", g.Status.History, err)
+		}
+		return nil
+	})
+	first := target()
+	n := node("n1", first, first)
+	n.Labels = nil // a worker by having no role
+	s.must(s.admin.Create(t.Context(), n))
+	s.push("greet louder", "worker/10-motd.bu=HELLO")
+	s.eventually("rendering again", func() error {
+		if target() == first {
+			return fmt.Errorf("the target is still %s", first)
+		}
+		return nil
+	})
+	mc := &mcfgv1.MachineConfig{}
+	s.must(s.get(first, mc))
+	s.must(s.admin.Delete(t.Context(), mc))
+	s.eventually("making it again", func() error {
+		again := &mcfgv1.MachineConfig{}
+		if err := s.get(first, again); err != nil {
+			return err
+		}
+		if again.UID == mc.UID || again.Annotations[v1alpha1.CommitSubjectAnnotation] != "greet" {
+			return fmt.Errorf("it is annotated with %v", again.Annotations)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,284 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strconv"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// scrapeTimeout is how long a scrape may read from the cache.
+const scrapeTimeout = 5 * time.Second
+
+// Describe tells every name; prometheus calls it.
+func (m *Metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, d := range m.descs {
+		to <- d
+	}
+	m.rendered.Describe(to)
+	m.rolledOut.Describe(to)
+}
+
+// Collect tells every value; prometheus calls it.
+func (m *Metrics) Collect(to chan<- prometheus.Metric) {
+	if !m.leads() {
+		return
+	}
+	s := scrape{m: m, to: to, now: m.config.Now()}
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	if err := s.objects(ctx, m.config.Reader); err != nil {
+		to <- prometheus.NewInvalidMetric(m.descs["mco_machine_count"], err)
+	}
+	s.told()
+	m.rendered.Collect(to)
+	m.rolledOut.Collect(to)
+}
+
+// scrape is one answer.
+type scrape struct {
+	m   *Metrics
+	to  chan<- prometheus.Metric
+	now time.Time
+	// pools by name, and their members' numbers.
+	pools map[string]*poolScrape
+	nodes map[string]bool
+	// customs are the pools that a master may ask for in vain.
+	customs rollout.Pools
+}
+
+// builtIn are the pools that are no custom ones.
+var builtIn = []string{"master", "worker", "arbiter"}
+
+// poolScrape is what the nodes of a pool add up to.
+type poolScrape struct {
+	target             string
+	states             map[string]int
+	failures, drifting int
+}
+
+// nodeStates are the values of the label state of bunsen_pool_nodes; each has a series in every pool.
+var nodeStates = []string{"updated", "unready", "waiting", "draining", "rebooting", "applying", "degraded"}
+
+func (s *scrape) gauge(name string, value float64, labels ...string) {
+	for i := range labels {
+		labels[i] = clipLine(labels[i])
+	}
+	d := s.m.descs[name]
+	metric, err := prometheus.NewConstMetric(d, prometheus.GaugeValue, value, labels...)
+	if err != nil {
+		metric = prometheus.NewInvalidMetric(d, err)
+	}
+	s.to <- metric
+}
+
+// objects reads the cluster off the cache, without copies: nothing is written to it.
+func (s *scrape) objects(ctx context.Context, from client.Reader) error {
+	var pools mcfgv1.MachineConfigPoolList
+	var nodes corev1.NodeList
+	var sources v1alpha1.GitSourceList
+	for _, list := range []client.ObjectList{&pools, &nodes, &sources} {
+		if err := from.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return err
+		}
+	}
+	s.pools, s.nodes = map[string]*poolScrape{}, map[string]bool{}
+	all := make([]*mcfgv1.MachineConfigPool, len(pools.Items))
+	for i := range pools.Items {
+		p := &pools.Items[i]
+		all[i] = p
+		s.pools[p.Name] = &poolScrape{target: p.Spec.Configuration.Name, states: map[string]int{}}
+	}
+	members := rollout.NewPools(all)
+	s.customs = rollout.NewPools(slices.DeleteFunc(slices.Clone(all), func(p *mcfgv1.MachineConfigPool) bool { return slices.Contains(builtIn, p.Name) }))
+	for i := range nodes.Items {
+		s.node(&nodes.Items[i], members)
+	}
+	for _, p := range all {
+		if err := s.pool(ctx, from, p); err != nil {
+			return err
+		}
+	}
+	for i := range sources.Items {
+		s.source(&sources.Items[i])
+	}
+	return nil
+}
+
+// node tells of one node, and adds it to its pool.
+func (s *scrape) node(object *corev1.Node, members rollout.Pools) {
+	n := rollout.ReadNode(object)
+	s.nodes[n.Name] = true
+	primary, _, err := members.For(n)
+	if err != nil || s.outvoted(primary, n) {
+		s.gauge("mcc_pool_alert", 1, n.Name)
+	}
+	pool := s.pools[primary]
+	if pool == nil {
+		return
+	}
+	s.gauge("mco_state", 1, n.Name, primary, n.State, n.Reason)
+	pool.states[stateOf(&n, pool.target)]++
+	if n.Degraded() && n.Config.Desired == pool.target {
+		pool.failures++
+	}
+	if n.Step.Draining && !n.Step.DrainStarted.IsZero() {
+		s.gauge("bunsen_drain_seconds", s.now.Sub(n.Step.DrainStarted).Seconds(), n.Name, primary)
+		s.gauge("bunsen_drain_waiting_pods", float64(waitingPods(object)), n.Name, primary)
+	}
+	if count := drifting(object); count > 0 {
+		s.gauge("bunsen_node_drift", float64(count), n.Name, primary)
+		pool.drifting += count
+	}
+}
+
+// outvoted tells that a master asks for a custom pool too, which it does not follow.
+func (s *scrape) outvoted(primary string, n rollout.Node) bool {
+	if primary != "master" {
+		return false
+	}
+	custom, _, err := s.customs.For(n)
+	return custom != "" || err != nil
+}
+
+// stateOf is the value of the label state.
+func stateOf(n *rollout.Node, target string) string {
+	switch {
+	case n.Degraded():
+		return "degraded"
+	case n.UpdatedTo(target) && n.Ready():
+		return "updated"
+	case n.UpdatedTo(target):
+		return "unready"
+	case target == "" || n.Config.Desired != target:
+		return "waiting"
+	case n.Step.Draining:
+		return "draining"
+	case n.Step.Rebooting:
+		return "rebooting"
+	}
+	return "applying"
+}
+
+func waitingPods(n *corev1.Node) int {
+	report, err := v1alpha1.ParseDrainReport(n.Annotations[v1alpha1.DrainReportAnnotation])
+	if err != nil {
+		return 0
+	}
+	count := 0
+	for _, p := range report.Pods {
+		if p.State == v1alpha1.PodWaiting {
+			count++
+		}
+	}
+	return count
+}
+
+func drifting(n *corev1.Node) int {
+	var d v1alpha1.Drift
+	if text := n.Annotations[v1alpha1.DriftAnnotation]; text == "" || json.Unmarshal([]byte(text), &d) != nil {
+		return 0
+	}
+	return len(d.Items) + d.More
+}
+
+// pool tells of one pool what its object and its nodes say.
+func (s *scrape) pool(ctx context.Context, from client.Reader, p *mcfgv1.MachineConfigPool) error {
+	sum := s.pools[p.Name]
+	for _, state := range nodeStates {
+		s.gauge("bunsen_pool_nodes", float64(sum.states[state]), p.Name, state)
+	}
+	s.gauge("bunsen_rollout_failures", float64(sum.failures), p.Name)
+	s.gauge("bunsen_drift_files", float64(sum.drifting), p.Name)
+	record, err := v1alpha1.ParseRolloutRecord(p.Annotations[v1alpha1.RolloutAnnotation])
+	if err != nil || record.Config != sum.target {
+		record = v1alpha1.RolloutRecord{}
+	}
+	s.gauge("bunsen_rollout_step", float64(record.Steps), p.Name)
+	if record.Verdict != "" {
+		s.gauge("bunsen_rollout_verdict", 1, p.Name, string(record.Verdict))
+	}
+	if p.Spec.Paused {
+		s.gauge("bunsen_suspended", 1, "MachineConfigPool", p.Name)
+	}
+	if sum.target == "" {
+		return nil
+	}
+	target := &mcfgv1.MachineConfig{}
+	if err := from.Get(ctx, client.ObjectKey{Name: sum.target}, target); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	s.gauge("os_image_url_override", one(target.Spec.OSImageURL != "" && target.Spec.OSImageURL != s.m.config.OSImage), p.Name)
+	return nil
+}
+
+// source tells of one GitSource.
+func (s *scrape) source(src *v1alpha1.GitSource) {
+	st := &src.Status
+	if src.Spec.Suspend {
+		s.gauge("bunsen_suspended", 1, "GitSource", src.Name)
+	}
+	if ready := meta.FindStatusCondition(st.Conditions, v1alpha1.ReadyCondition); ready != nil {
+		s.gauge("bunsen_source_ready", one(ready.Status == "True"), src.Name)
+	}
+	s.gauge("bunsen_source_stalled", one(meta.IsStatusConditionTrue(st.Conditions, v1alpha1.StalledCondition)), src.Name)
+	s.gauge("bunsen_source_behind", one(st.ObservedRevision != st.AppliedRevision), src.Name)
+	if c := st.AppliedCommit; c != nil {
+		s.gauge("bunsen_source_info", 1, src.Name, source.Redact(src.Spec.URL), c.Revision, strconv.FormatBool(c.VerifiedBy != ""))
+		if !c.Time.IsZero() {
+			s.gauge("bunsen_source_commit_timestamp_seconds", float64(c.Time.Unix()), src.Name)
+		}
+	}
+}
+
+// told tells what the controllers said, of pools and nodes that are there.
+func (s *scrape) told() {
+	s.m.mu.Lock()
+	defer s.m.mu.Unlock()
+	for name, p := range s.m.pools {
+		if s.pools[name] == nil {
+			continue
+		}
+		s.gauge("mco_machine_count", float64(p.counts.Machines), name)
+		s.gauge("mco_updated_machine_count", float64(p.counts.Updated), name)
+		s.gauge("mco_degraded_machine_count", float64(p.counts.Degraded), name)
+		s.gauge("mco_unavailable_machine_count", float64(p.counts.Unavailable), name)
+		causes := map[rollout.Cause]bool{}
+		for _, b := range p.blocks {
+			if !causes[b.Cause] {
+				s.gauge("bunsen_pool_blocked", 1, name, string(b.Cause))
+			}
+			causes[b.Cause] = true
+		}
+		s.gauge("bunsen_window_open", one(p.window.Open), name)
+		if !p.window.Until.IsZero() {
+			s.gauge("bunsen_window_next_seconds", max(p.window.Until.Sub(s.now), 0).Seconds(), name)
+		}
+	}
+	for node := range s.m.drains {
+		if s.nodes[node] {
+			s.gauge("mcc_drain_err", 1, node)
+		}
+	}
+	for name, c := range s.m.controllers {
+		s.gauge("mcc_sub_controller_state", float64(c.at.Unix()), name, c.state, c.object)
+	}
+}
+
+func one(is bool) float64 {
+	if is {
+		return 1
+	}
+	return 0
+}
