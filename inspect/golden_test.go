@@ -19,6 +19,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"golang.org/x/tools/txtar"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -78,6 +79,7 @@ func parse(t *testing.T, data []byte) cluster {
 	for {
 		doc, err := docs.Read()
 		if errors.Is(err, io.EOF) {
+			c.rendered()
 			return c
 		}
 		if err != nil {
@@ -103,6 +105,8 @@ func (c *cluster) add(t *testing.T, doc []byte) {
 		c.Nodes, err = one(c.Nodes, doc)
 	case "MachineConfig":
 		c.configs, err = one(c.configs, doc)
+	case "RolloutPolicy":
+		c.Policies, err = one(c.Policies, doc)
 	case "Nodes": // many of one kind
 		var many struct {
 			Count         int
@@ -124,6 +128,17 @@ func (c *cluster) add(t *testing.T, doc []byte) {
 	}
 }
 
+// rendered are the rendered configs, where the test speaks of any.
+func (c *cluster) rendered() {
+	metas := make([]metav1.PartialObjectMetadata, len(c.configs))
+	for i := range c.configs {
+		metas[i].ObjectMeta = c.configs[i].ObjectMeta
+	}
+	if len(metas) > 0 {
+		c.Rendered = inspect.RenderedRows(metas)
+	}
+}
+
 func one[T any](list []T, doc []byte) ([]T, error) {
 	var o T
 	err := yaml.UnmarshalStrict(doc, &o)
@@ -138,7 +153,7 @@ func (c cluster) show(t *testing.T, command string) string {
 	case verb == "status":
 		return status.Text()
 	case command == "get rendered":
-		return inspect.RenderedTable(inspect.RenderedRows(c.configs), noon).String()
+		return inspect.RenderedTable(c.Rendered, noon).String()
 	case command == "get sources":
 		return status.SourceTable().String()
 	case command == "get pools":
@@ -147,6 +162,16 @@ func (c cluster) show(t *testing.T, command string) string {
 		return status.NodeTable().String()
 	case verb == "trace":
 		return c.trace(t, what)
+	case verb == "why":
+		return c.why(t, what)
+	case verb == "history":
+		return c.history(t, what)
+	case verb == "screen":
+		return screen(t, status, what)
+	case verb == "changes":
+		return strings.Join(status.Changes(nil), "\n") + "\n"
+	case verb == "pause" || verb == "resume" || verb == "retry":
+		return c.order(t, verb, what)
 	}
 	t.Fatalf("unknown screen %q", command)
 	return ""

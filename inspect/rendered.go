@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
@@ -14,14 +14,15 @@ import (
 type RenderedRow struct {
 	Name     string    `json:"name"`
 	Pool     string    `json:"pool"`
+	Source   string    `json:"source,omitempty"`
 	Revision string    `json:"revision"`
 	Subject  string    `json:"subject"`
 	Author   string    `json:"author"`
 	Created  time.Time `json:"created"`
 }
 
-// RenderedRows picks the rendered configs out of all MachineConfigs, newest first.
-func RenderedRows(all []mcfgv1.MachineConfig) []RenderedRow {
+// RenderedRows picks the rendered configs out of all MachineConfigs, newest first. What they are made of is not looked at.
+func RenderedRows(all []metav1.PartialObjectMetadata) []RenderedRow {
 	rows := []RenderedRow{}
 	for i := range all {
 		mc := &all[i]
@@ -35,7 +36,7 @@ func RenderedRows(all []mcfgv1.MachineConfig) []RenderedRow {
 			continue
 		}
 		rows = append(rows, RenderedRow{
-			Name: mc.Name, Pool: pool, Revision: mc.Annotations[v1alpha1.RevisionAnnotation],
+			Name: mc.Name, Pool: pool, Source: mc.Annotations[v1alpha1.SourceAnnotation], Revision: mc.Annotations[v1alpha1.RevisionAnnotation],
 			Subject: mc.Annotations[v1alpha1.CommitSubjectAnnotation], Author: mc.Annotations[v1alpha1.CommitAuthorAnnotation],
 			Created: mc.CreationTimestamp.Time,
 		})
@@ -53,7 +54,7 @@ func RenderedRows(all []mcfgv1.MachineConfig) []RenderedRow {
 func RenderedTable(rows []RenderedRow, now time.Time) Table {
 	t := Table{Head: []string{"RENDERED", "POOL", "COMMIT", "AUTHOR", "AGE", "SUBJECT"}}
 	for _, r := range rows {
-		t.Rows = append(t.Rows, []string{r.Name, r.Pool, dash(shortRevision(r.Revision)), dash(r.Author), Age(r.Created, now), r.Subject})
+		t.Rows = append(t.Rows, []string{r.Name, r.Pool, dash(shortRevision(r.Revision)), person(r.Author), Age(r.Created, now), r.Subject})
 	}
 	return t
 }

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,16 +14,16 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/source"
 )
 
 // Cluster is what a status is made of.
 type Cluster struct {
-	Sources []v1alpha1.GitSource
-	Pools   []mcfgv1.MachineConfigPool
-	Nodes   []corev1.Node
-	// Rendered configs by name, as far as they were read.
-	Rendered map[string]*mcfgv1.MachineConfig
+	Sources  []v1alpha1.GitSource
+	Pools    []mcfgv1.MachineConfigPool
+	Nodes    []corev1.Node
+	Policies []v1alpha1.RolloutPolicy
+	// Rendered configs that are there; nil where they were not read.
+	Rendered []RenderedRow
 }
 
 // Status is the one screen for a whole cluster.
@@ -36,6 +37,7 @@ type Status struct {
 type SourceRow struct {
 	Name     string `json:"name"`
 	Revision string `json:"revision"`
+	Subject  string `json:"subject,omitempty"`
 	Ready    string `json:"ready"`
 	Message  string `json:"message"`
 }
@@ -45,56 +47,59 @@ type PoolRow struct {
 	Name     string `json:"name"`
 	Target   string `json:"target"`
 	Revision string `json:"revision"`
-	Nodes    int    `json:"nodes"`
-	Updated  int    `json:"updated"`
-	Busy     int    `json:"busy"`
-	Degraded int    `json:"degraded"`
-	State    string `json:"state"`
+
+	PoolCounts `json:",inline"`
+
+	State string `json:"state"`
+	// Step of the rollout under way, and Blocked why it does not go on; empty where there is none.
+	Step    string   `json:"step,omitempty"`
+	Blocked []string `json:"blocked,omitempty"`
+	// patient tells of each of Blocked whether it ends by itself.
+	patient []bool
+	// Next is what happens next by itself: nodes that are told, or when a wait ends.
+	Next string `json:"next,omitempty"`
+	// Outcome sums it up.
+	Outcome Outcome `json:"outcome"`
 }
 
-// NodeRow is one node that is not done, and why.
-type NodeRow struct {
-	Name    string `json:"name"`
-	Pool    string `json:"pool"`
-	Current string `json:"current"`
-	Desired string `json:"desired"`
-	State   string `json:"state"`
-	Reason  string `json:"reason,omitempty"`
+// PoolCounts are the numbers of a pool's nodes. Each is Updated, Busy, Degraded, Back or none of them: then it waits.
+type PoolCounts struct {
+	Nodes   int `json:"nodes"`
+	Updated int `json:"updated"`
+	// Busy nodes were told the config and are at work, or run it and are not well yet.
+	Busy     int `json:"busy"`
+	Degraded int `json:"degraded"`
+	// Back are the nodes of a reverted pool that run the config to which it went back.
+	Back int `json:"back,omitempty"`
 }
+
+// Waiting nodes were told nothing yet.
+func (r PoolCounts) Waiting() int { return max(0, r.Nodes-r.Updated-r.Busy-r.Degraded-r.Back) }
 
 // NewStatus makes the screen. It decides nothing anew: why a node waits is what the rollout says at this moment.
 func NewStatus(c Cluster, now time.Time) Status {
+	f := newFleet(c, now)
 	s := Status{Sources: []SourceRow{}, Pools: []PoolRow{}, Nodes: []NodeRow{}}
 	for i := range c.Sources {
 		s.Sources = append(s.Sources, sourceRow(&c.Sources[i]))
 	}
-	all := make([]*mcfgv1.MachineConfigPool, len(c.Pools))
 	for i := range c.Pools {
-		all[i] = &c.Pools[i]
+		v := f.pools[c.Pools[i].Name]
+		s.Pools = append(s.Pools, f.poolRow(v))
+		s.Nodes = append(s.Nodes, v.rows...)
 	}
-	members := rollout.NewPools(all)
-	byPool := map[string][]rollout.Node{}
-	for i := range c.Nodes {
-		n := rollout.ReadNode(&c.Nodes[i])
-		pool, _, err := members.For(n)
-		switch {
-		case err != nil:
-			s.Nodes = append(s.Nodes, NodeRow{Name: n.Name, Current: n.Config.Current, Desired: n.Config.Desired, State: "Conflict", Reason: err.Error()})
-		case pool != "":
-			byPool[pool] = append(byPool[pool], n)
-		}
-	}
-	for i := range c.Pools {
-		p := &c.Pools[i]
-		s.Pools = append(s.Pools, poolRow(p, byPool[p.Name]))
-		s.Nodes = append(s.Nodes, nodeRows(p, byPool[p.Name], now)...)
+	for _, row := range f.torn {
+		s.Nodes = append(s.Nodes, row)
 	}
 	slices.SortFunc(s.Nodes, func(a, b NodeRow) int { return strings.Compare(a.Name, b.Name) })
 	return s
 }
 
 func sourceRow(src *v1alpha1.GitSource) SourceRow {
-	row := SourceRow{Name: src.Name, Revision: src.Status.AppliedRevision, Ready: "Unknown"}
+	row := SourceRow{Name: src.Name, Revision: src.Status.AppliedRevision, Ready: unknown}
+	if src.Status.AppliedCommit != nil {
+		row.Subject = src.Status.AppliedCommit.Subject
+	}
 	if c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition); c != nil {
 		row.Ready, row.Message = string(c.Status), c.Message
 		if c.Status != metav1.ConditionTrue {
@@ -107,163 +112,121 @@ func sourceRow(src *v1alpha1.GitSource) SourceRow {
 	return row
 }
 
-func poolRow(p *mcfgv1.MachineConfigPool, nodes []rollout.Node) PoolRow {
-	f := rollout.Facts{Pool: p.Name, Target: p.Spec.Configuration.Name, Nodes: nodes}
-	counts := rollout.Count(f)
+func (f *fleet) poolRow(v *poolView) PoolRow {
+	p := v.object
 	row := PoolRow{
-		Name: p.Name, Target: f.Target, Revision: p.Annotations[v1alpha1.RevisionAnnotation],
-		Nodes: counts.Machines, Updated: counts.Updated, Degraded: counts.Degraded,
+		Name: p.Name, Target: p.Spec.Configuration.Name, Revision: p.Annotations[v1alpha1.RevisionAnnotation],
+		PoolCounts: v.counts(), Outcome: reasons{f}.poolAnswers(v, nil)[0].Outcome,
 	}
-	for i := range nodes {
-		if n := &nodes[i]; n.Config.Desired == f.Target && !n.UpdatedTo(f.Target) && f.Target != "" {
-			row.Busy++
+	if row.Updated < row.Nodes || v.wave.Record.Verdict != "" {
+		row.Step = v.stepText()
+	}
+	for _, b := range v.wave.Blocks {
+		if b.Cause == rollout.CausePaused {
+			b.Reason = "paused" + by(p)
 		}
+		row.Blocked = append(row.Blocked, shorten(b.Reason))
+		row.patient = append(row.patient, b.Cause == rollout.CauseSoak || b.Cause == rollout.CauseWindow || b.Cause == rollout.CauseAfterPool)
 	}
-	row.State = poolState(p, counts)
+	row.State, row.Next = v.state(row), f.next(v)
 	return row
 }
 
-func poolState(p *mcfgv1.MachineConfigPool, counts rollout.Counts) string {
-	for _, c := range p.Status.Conditions {
-		if c.Type == mcfgv1.MachineConfigPoolRenderDegraded && c.Status == corev1.ConditionTrue {
-			_, why, ok := strings.Cut(c.Message, "pool "+p.Name+": ")
-			if !ok {
-				why = c.Message
-			}
-			return "Render failed: " + why
-		}
-	}
-	_, err := rollout.MaxUnavailable(p.Name, p.Spec.MaxUnavailable, counts.Machines)
-	switch {
-	case p.Spec.Configuration.Name == "":
-		return "Nothing rendered"
-	case err != nil:
-		return "Stopped: " + err.Error()
-	case counts.Degraded > 0:
-		return fmt.Sprintf("Degraded: %d of %d nodes", counts.Degraded, counts.Machines)
-	case p.Spec.Paused:
-		return "Paused"
-	case counts.Updated == counts.Machines:
-		return "Updated"
-	default:
-		return "Updating"
-	}
-}
-
-func nodeRows(p *mcfgv1.MachineConfigPool, nodes []rollout.Node, now time.Time) []NodeRow {
-	budget, err := rollout.MaxUnavailable(p.Name, p.Spec.MaxUnavailable, len(nodes))
-	if err != nil {
-		budget = 0
-	}
-	f := rollout.Facts{Pool: p.Name, Target: p.Spec.Configuration.Name, Paused: p.Spec.Paused, MaxUnavailable: budget, Nodes: nodes}
-	why := map[string]string{}
-	wave := rollout.Next(f, now)
-	for _, w := range wave.Wait {
-		why[w.Node] = w.Reason
-	}
-	for _, a := range wave.Assign {
-		why[a.Node] = "next to be told " + ShortRendered(a.Config)
-	}
-	var out []NodeRow
-	for i := range nodes {
-		n := &nodes[i]
-		row := NodeRow{Name: n.Name, Pool: p.Name, Current: n.Config.Current, Desired: n.Config.Desired, State: n.State}
-		switch {
-		case n.UpdatedTo(f.Target) && n.Ready():
+// counts are the numbers of the pool's nodes.
+func (v *poolView) counts() PoolCounts {
+	out := PoolCounts{Nodes: len(v.facts.Nodes)}
+	for i := range v.facts.Nodes {
+		switch n := &v.facts.Nodes[i]; {
+		case v.facts.Target == "":
 		case n.Degraded():
-			row.Reason = n.Reason
-		case err != nil && n.Config.Desired != f.Target:
-			row.Reason = "pool " + p.Name + " is stopped: its maxUnavailable cannot be read"
-		default:
-			row.Reason = why[n.Name]
+			out.Degraded++
+		case n.UpdatedTo(v.facts.Target) && n.Gate == "":
+			out.Updated++
+		case v.wave.Record.Verdict == v1alpha1.RolloutReverted && n.UpdatedTo(v.wave.Record.Back):
+			out.Back++
+		case n.Config.Desired == v.wave.Target, n.Config.Current != n.Config.Desired:
+			out.Busy++
 		}
-		if row.State == "" {
-			row.State = "Unknown"
-		}
-		out = append(out, row)
 	}
 	return out
 }
 
-// SourceTable shows the sources.
-func (s Status) SourceTable() Table {
-	t := Table{Head: []string{"SOURCE", "REVISION", "READY", "MESSAGE"}}
-	for _, r := range s.Sources {
-		t.Rows = append(t.Rows, []string{r.Name, dash(shortRevision(r.Revision)), r.Ready, brief(r.Message)})
+// renderFailed begins the state of a pool that cannot be rendered.
+const renderFailed = "Render failed: "
+
+// state is the pool's state in a few words.
+func (v *poolView) state(row PoolRow) string {
+	if why := v.renderFailure(); why != "" {
+		return renderFailed + why
 	}
-	return t
+	var first rollout.Block
+	if len(v.wave.Blocks) > 0 {
+		first = v.wave.Blocks[0]
+	}
+	switch {
+	case row.Target == "":
+		return "Nothing rendered"
+	case first.Cause == rollout.CauseInvalid:
+		return "Stopped: " + first.Reason
+	case v.wave.Record.Verdict != "":
+		return string(v.wave.Record.Verdict) + ": " + v.wave.Record.Why
+	case row.Degraded > 0:
+		return fmt.Sprintf("Degraded: %d of %d nodes", row.Degraded, row.Nodes)
+	case v.object.Spec.Paused:
+		return "Paused" + by(v.object)
+	case row.Updated == row.Nodes:
+		return "Updated"
+	case first.Reason != "":
+		return "Waiting: " + first.Reason
+	case row.Step != "":
+		return "Updating, " + row.Step
+	}
+	return "Updating"
 }
 
-// PoolTable shows the pools.
-func (s Status) PoolTable() Table {
-	t := Table{Head: []string{"POOL", "TARGET", "COMMIT", "NODES", "UPDATED", "BUSY", "DEGRADED", "STATE"}}
-	for _, r := range s.Pools {
-		t.Rows = append(t.Rows, []string{
-			r.Name, dash(ShortRendered(r.Target)), dash(shortRevision(r.Revision)),
-			fmt.Sprint(r.Nodes), fmt.Sprint(r.Updated), fmt.Sprint(r.Busy), fmt.Sprint(r.Degraded), brief(r.State),
-		})
+// by says who paused a pool and why, as far as that is known.
+func by(p *mcfgv1.MachineConfigPool) string {
+	if who := p.Annotations[v1alpha1.PausedByAnnotation]; who != "" {
+		return " by " + who
 	}
-	return t
+	return ""
 }
 
-// NodeTable shows all nodes.
-func (s Status) NodeTable() Table { return nodeTable(s.Nodes) }
-
-func nodeTable(rows []NodeRow) Table {
-	t := Table{Head: []string{"NODE", "POOL", "CURRENT", "DESIRED", "STATE", "WHY"}}
-	for _, r := range rows {
-		t.Rows = append(t.Rows, []string{r.Name, dash(r.Pool), dash(ShortRendered(r.Current)), dash(ShortRendered(r.Desired)), r.State, brief(r.Reason)})
+// renderFailure is why the newest configuration of the pool cannot be rendered; empty while it can.
+func (v *poolView) renderFailure() string {
+	c := v.condition(mcfgv1.MachineConfigPoolRenderDegraded)
+	if c.Status != corev1.ConditionTrue {
+		return ""
 	}
-	return t
+	if _, why, ok := strings.Cut(c.Message, "pool "+v.object.Name+": "); ok {
+		return why
+	}
+	return cmp.Or(c.Message, "no reason given")
 }
 
-// fewNodes fit on a screen whole; of more, only those with something to say are shown.
-const fewNodes = 12
-
-// Text prints the screen: sources, pools, then nodes.
-func (s Status) Text() string {
-	shown := s.Nodes
-	if len(shown) > fewNodes {
-		shown = nil
-		for _, r := range s.Nodes {
-			if r.Reason != "" && len(shown) < 2*fewNodes {
-				shown = append(shown, r)
-			}
+// next is what happens next without anybody's doing: who is told, or when a wait ends.
+func (f *fleet) next(v *poolView) string {
+	const most = 3
+	var names []string
+	for _, a := range v.wave.Assign {
+		if len(names) == most {
+			names = append(names, fmt.Sprintf("%d more", len(v.wave.Assign)-most))
+			break
+		}
+		names = append(names, a.Node)
+	}
+	if len(names) > 0 {
+		return "told now: " + strings.Join(names, ", ")
+	}
+	if len(v.waits) > 0 { // some node does not run what it should
+		if w := f.window(v); w != nil && !w.Open && w.OpenUntil == nil && w.Changes != nil {
+			return "windows " + w.Text(f.now)
 		}
 	}
-	var parts []string
-	for _, t := range []Table{s.SourceTable(), s.PoolTable(), nodeTable(shown)} {
-		if text := t.String(); text != "" {
-			parts = append(parts, text)
+	for _, b := range v.wave.Blocks {
+		if !b.Until.IsZero() && b.Until.After(f.now) {
+			return "goes on " + moment(b.Until, nil, f.now)
 		}
 	}
-	if len(parts) == 0 {
-		return "Nothing here yet: no GitSource, pool or node.\n"
-	}
-	if hidden := len(s.Nodes) - len(shown); hidden > 0 {
-		parts = append(parts, fmt.Sprintf("%d more nodes: bunsen get nodes\n", hidden))
-	}
-	return strings.Join(parts, "\n")
-}
-
-func shortRevision(s string) string {
-	r, err := source.ParseRevision(s)
-	if err != nil {
-		return s
-	}
-	return r.Short()
-}
-
-func dash(s string) string {
-	if s == "" {
-		return "-"
-	}
-	return s
-}
-
-func firstLine(s string) string {
-	if i := strings.IndexByte(s, '\n'); i >= 0 {
-		return fmt.Sprintf("%s (+%d more)", s[:i], strings.Count(s[i+1:], "\n")+1)
-	}
-	return s
+	return ""
 }

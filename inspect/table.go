@@ -72,6 +72,9 @@ var (
 )
 
 // brief shortens the names and revisions in a text as the columns beside it do, and keeps its first line.
-func brief(text string) string {
-	return firstLine(longHash.ReplaceAllString(longName.ReplaceAllString(text, "$1"), "$1"))
+func brief(text string) string { return firstLine(shorten(text)) }
+
+// shorten shortens the names and revisions in a text.
+func shorten(text string) string {
+	return longHash.ReplaceAllString(longName.ReplaceAllString(text, "$1"), "$1")
 }

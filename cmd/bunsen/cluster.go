@@ -12,9 +12,11 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -44,17 +46,26 @@ func (t *target) connect(o output) (client.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, mcfgv1.Install, operatorv1.Install, v1alpha1.AddToScheme} {
-		if err := add(scheme); err != nil {
-			return nil, fmt.Errorf("registering kinds: %w", err)
-		}
+	scheme, err := kinds()
+	if err != nil {
+		return nil, err
 	}
 	c, err := client.New(rc, client.Options{Scheme: scheme})
 	if err != nil {
 		return nil, unreachable(fmt.Errorf("connecting to %s: %w", rc.Host, err))
 	}
 	return c, nil
+}
+
+// kinds are all that bunsen speaks of with a cluster.
+func kinds() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, mcfgv1.Install, operatorv1.Install, authenticationv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("registering kinds: %w", err)
+		}
+	}
+	return scheme, nil
 }
 
 // config reads the kubeconfig.
@@ -91,22 +102,28 @@ func unread(what string, err error) error {
 }
 
 // read gets everything that a status is made of.
-func read(ctx context.Context, c client.Client) (inspect.Cluster, error) {
+func read(ctx context.Context, c client.Reader) (inspect.Cluster, error) {
 	var out inspect.Cluster
 	var sources v1alpha1.GitSourceList
 	var pools mcfgv1.MachineConfigPoolList
 	var nodes corev1.NodeList
+	var policies v1alpha1.RolloutPolicyList
+	configs := &metav1.PartialObjectMetadataList{TypeMeta: configsMeta}
 	for _, l := range []struct {
 		what string
 		list client.ObjectList
-	}{{"GitSources", &sources}, {"MachineConfigPools", &pools}, {"Nodes", &nodes}} {
-		if err := c.List(ctx, l.list); err != nil {
+	}{{"GitSources", &sources}, {"MachineConfigPools", &pools}, {"Nodes", &nodes}, {"RolloutPolicies", &policies}, {"MachineConfigs", configs}} {
+		if err := c.List(ctx, l.list, client.UnsafeDisableDeepCopy); err != nil { // nothing is written to them
 			return out, unread(l.what, err)
 		}
 	}
-	out.Sources, out.Pools, out.Nodes = sources.Items, pools.Items, nodes.Items
+	out.Sources, out.Pools, out.Nodes, out.Policies = sources.Items, pools.Items, nodes.Items, policies.Items
+	out.Rendered = inspect.RenderedRows(configs.Items)
 	return out, nil
 }
+
+// configsMeta asks for MachineConfigs without what they configure: that may be megabytes.
+var configsMeta = metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfigList"}
 
 // output is the flag -o of the verbs that print a table.
 type output string

@@ -11,7 +11,7 @@ import (
 var outputs = map[string][]string{
 	"build": {"mc", "json", "ignition", "tree"}, "diff": {"text", "markdown", "json"}, "validate": {"text", "json", "sarif", "github", "gitlab"},
 	"explain": {"table", "json", "yaml"}, "status": {"table", "json", "yaml"}, "get": {"table", "json", "yaml"}, "trace": {"table", "json", "yaml"},
-	"drift": {"table", "json", "yaml"},
+	"drift": {"table", "json", "yaml"}, "why": {"table", "json", "yaml"}, "history": {"table", "json", "yaml"},
 }
 
 // completeFlags lets a shell offer the values of flags.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/inspect"
@@ -54,8 +54,8 @@ func getCommand() *cobra.Command {
 // list reads one list, as a table and as data.
 func list(ctx context.Context, c client.Client, what string) (string, any, error) {
 	if what == "rendered" {
-		var all mcfgv1.MachineConfigList
-		if err := c.List(ctx, &all); err != nil {
+		all := &metav1.PartialObjectMetadataList{TypeMeta: configsMeta}
+		if err := c.List(ctx, all); err != nil {
 			return "", nil, unread("MachineConfigs", err)
 		}
 		rows := inspect.RenderedRows(all.Items)

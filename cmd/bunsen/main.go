@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	_ "time/tzdata" // maintenance windows have time zones, and a machine need not
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
@@ -20,6 +21,9 @@ const (
 	exitDifferent   = 1
 	exitInvalid     = 2
 	exitUnreachable = 3
+	// 4 is kept for commands that wait.
+	exitBlocked  = 5
+	exitDegraded = 6
 )
 
 // exitError carries an exit code; its error may be nil where everything is said already.
@@ -71,14 +75,18 @@ func root() *cobra.Command {
 		Long: `Bunsen keeps the operating system of a cluster's nodes in git, as Butane documents.
 
 validate, build, diff, explain and import need no cluster: they run the functions that the controllers run, so what they
-print is what will happen. comment tells a pull request. status, get, trace and drift read the cluster of your kubeconfig.
-None of them changes a cluster.
+print is what will happen. comment tells a pull request. status, why, history, get, trace and drift read the cluster of your
+kubeconfig. pause, resume and retry are the only ones that change it.
 
-Exit codes: 0 fine; 1 differences found (diff, drift); 2 invalid input or usage; 3 cluster or service out of reach.`,
+Exit codes: 0 fine; 1 differences found (diff, drift); 2 invalid input or usage; 3 cluster or service out of reach;
+5 blocked, 6 degraded (why).`,
 		Version: version, SilenceUsage: true, SilenceErrors: true,
 	}
-	cmd.AddGroup(&cobra.Group{ID: "offline", Title: "Without a cluster:"}, &cobra.Group{ID: "cluster", Title: "Reading a cluster:"})
-	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), importCommand(), commentCommand(), statusCommand(), getCommand(), traceCommand(), driftCommand(), versionCommand())
+	cmd.AddGroup(&cobra.Group{ID: "offline", Title: "Without a cluster:"}, &cobra.Group{ID: "cluster", Title: "Reading a cluster:"},
+		&cobra.Group{ID: "act", Title: "Steering a rollout:"})
+	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), importCommand(), commentCommand(),
+		statusCommand(), whyCommand(), historyCommand(), getCommand(), traceCommand(), driftCommand(),
+		pauseCommand(), resumeCommand(), retryCommand(), versionCommand())
 	completeFlags(cmd)
 	return cmd
 }

@@ -1,16 +1,10 @@
 package main
 
 import (
-	"context"
 	"errors"
-	"fmt"
-	"io"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/inspect"
 )
@@ -19,9 +13,13 @@ func statusCommand() *cobra.Command {
 	var t target
 	var out output
 	var watch bool
-	var every time.Duration
 	cmd := &cobra.Command{
 		Use: "status", Short: "One screen: sources, pools, nodes, and why each node waits", GroupID: "cluster",
+		Long: `Show sources, pools, nodes, and why each node waits.
+
+With --watch it is a live screen until Ctrl-C: each pool with a bar (# updated, > at work, ! failed, < went back, . waiting), its
+step, what blocks it, what it waits for, what comes next and what to type, and the nodes in flight. It is fed by watches: a cluster where nothing happens sends nothing.
+Where standard output is no terminal, each change is a line.`,
 		Example: `  bunsen status
   bunsen status -w
   bunsen status -o json`,
@@ -35,55 +33,19 @@ func statusCommand() *cobra.Command {
 				return err
 			}
 			if watch {
-				return follow(cmd.Context(), cmd.OutOrStdout(), c, every)
+				return t.follow(cmd.Context(), c, newDisplay(cmd.OutOrStdout()))
 			}
 			cluster, err := read(cmd.Context(), c)
 			if err != nil {
 				return err
 			}
 			s := inspect.NewStatus(cluster, time.Now())
-			return out.print(cmd.OutOrStdout(), s.Text(), s)
+			newStopwatch(c).status(cmd.Context(), &s)
+			return out.print(cmd.OutOrStdout(), harmless(s.Text()), s)
 		},
 	}
 	t.flags(cmd)
 	out.flags(cmd)
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "keep the screen current until Ctrl-C; without a terminal, print each change")
-	cmd.Flags().DurationVar(&every, "every", time.Second, "with --watch: how often to look")
 	return cmd
-}
-
-// follow prints the status whenever it changes: over itself on a terminal, below itself otherwise. A cluster that
-// cannot be reached for a while is said and waited for.
-func follow(ctx context.Context, w io.Writer, c client.Client, every time.Duration) error {
-	terminal := term.IsTerminal(int(os.Stdout.Fd()))
-	tick := time.NewTicker(max(every, 100*time.Millisecond))
-	defer tick.Stop()
-	last := ""
-	for {
-		text := ""
-		cluster, err := read(ctx, c)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
-			text = "waiting for the cluster: " + err.Error() + "\n"
-		default:
-			text = inspect.NewStatus(cluster, time.Now()).Text()
-		}
-		if text != last {
-			head := time.Now().UTC().Format(time.RFC3339) + "\n"
-			if terminal {
-				head = "\x1b[H\x1b[2J"
-			}
-			if _, err := fmt.Fprintln(w, head+text); err != nil {
-				return fmt.Errorf("printing the status: %w", err)
-			}
-			last = text
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
 }

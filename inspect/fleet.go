@@ -1,0 +1,217 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bunsen-os/bunsen/policy/pace"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+)
+
+// fleet is a cluster's pools and nodes as the rollout sees them at one moment. It judges nothing: waves, counts and the
+// reasons of nodes are the rollout's own answers to what the objects say.
+type fleet struct {
+	Cluster
+	now     time.Time
+	pools   map[string]*poolView
+	customs []rollout.Custom
+	// torn are nodes that nobody may touch, nobodys those that no pool selects; both by name.
+	torn, nobodys map[string]NodeRow
+}
+
+// poolView is one pool, its nodes, and what the rollout says of them.
+type poolView struct {
+	object *mcfgv1.MachineConfigPool
+	facts  rollout.Facts
+	wave   rollout.Wave
+	// lost says in words that nothing could be decided; empty: wave is the rollout's answer.
+	lost string
+	// rows are the nodes by name, waits why each of them does not run the target.
+	rows  []NodeRow
+	waits map[string]rollout.Waiting
+	// plain are the pool's numbers without regard to other pools, once they were asked for.
+	plain *rollout.Counts
+}
+
+func newFleet(c Cluster, now time.Time) *fleet {
+	f := &fleet{Cluster: c, now: now, pools: map[string]*poolView{}, torn: map[string]NodeRow{}, nobodys: map[string]NodeRow{}}
+	objects := make([]*mcfgv1.MachineConfigPool, len(c.Pools))
+	for i := range c.Pools {
+		objects[i] = &c.Pools[i]
+	}
+	f.customs = rollout.NewCustoms(objects)
+	nodes := f.sort(rollout.NewPools(objects))
+	for _, p := range objects {
+		v := &poolView{object: p, facts: rollout.ReadFacts(p, c.Policies, len(nodes[p.Name]))}
+		v.facts.Nodes = nodes[p.Name]
+		slices.SortFunc(v.facts.Nodes, func(a, b rollout.Node) int { return strings.Compare(a.Name, b.Name) })
+		v.hear()
+		f.pools[p.Name] = v
+	}
+	for _, p := range objects {
+		f.look(f.pools[p.Name])
+	}
+	return f
+}
+
+// sort puts each node to its pool, or to those that have none.
+func (f *fleet) sort(pools rollout.Pools) map[string][]rollout.Node {
+	out := map[string][]rollout.Node{}
+	for i := range f.Nodes {
+		n := rollout.ReadNode(&f.Nodes[i])
+		row := NodeRow{Name: n.Name, Current: n.Config.Current, Desired: n.Config.Desired, State: cmp.Or(n.State, unknown)}
+		switch pool, _, err := pools.For(n); {
+		case err != nil:
+			row.State, row.Cause, row.Reason = "Conflict", CauseConflict, err.Error()
+			f.torn[n.Name] = row
+		case pool == "":
+			f.nobodys[n.Name] = row
+		default:
+			out[pool] = append(out[pool], n)
+		}
+	}
+	return out
+}
+
+// rolloutBlocked is the condition in which the controller says why a pool does not go on.
+const rolloutBlocked mcfgv1.MachineConfigPoolConditionType = "RolloutBlocked"
+
+// condition of the pool; the zero one where it has none of that type.
+func (v *poolView) condition(kind mcfgv1.MachineConfigPoolConditionType) mcfgv1.MachineConfigPoolCondition {
+	for _, c := range v.object.Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return mcfgv1.MachineConfigPoolCondition{}
+}
+
+// hear fills in what only the controller can ask: the answers of health gates, as it wrote them into the pool's condition.
+// A gate that it does not complain of is open.
+func (v *poolView) hear() {
+	said := map[string]string{}
+	if c := v.condition(rolloutBlocked); c.Status == corev1.ConditionTrue {
+		for _, part := range strings.Split(c.Message, "; ") {
+			if who, why, ok := strings.Cut(part, ": "); ok {
+				said[who] = why
+			}
+		}
+	}
+	for _, g := range v.facts.Care.Pace.Gates {
+		a := rollout.Gate{Name: g.Name, Verdict: rollout.GateOpen}
+		if why, closed := said["gate "+g.Name]; closed {
+			a.Verdict, a.Why = rollout.GateWaits, why
+		}
+		if g.Job != nil || g.Prometheus != nil {
+			v.facts.Care.Gates = append(v.facts.Care.Gates, a)
+		}
+	}
+	for i := range v.facts.Nodes {
+		if n := &v.facts.Nodes[i]; n.Done() {
+			n.Gate = said[n.Name]
+		}
+	}
+}
+
+// look asks the rollout what it would do with a pool now.
+func (f *fleet) look(v *poolView) {
+	target := v.facts.Target
+	v.facts.Care.Around = f.around(v)
+	if target != "" && f.Rendered != nil && !slices.ContainsFunc(f.Rendered, func(r RenderedRow) bool { return r.Name == target }) {
+		v.lost = fmt.Sprintf("MachineConfig %s, which the pool should run, is not on the cluster", target)
+	}
+	if v.lost != "" || !v.object.DeletionTimestamp.IsZero() {
+		v.wave = rollout.Wave{Record: v.facts.Care.Record, Target: target, Counts: f.count(v)}
+		if v.lost != "" {
+			v.wave.Blocks = []rollout.Block{{Cause: rollout.CauseInvalid, Reason: v.lost}}
+		}
+	} else {
+		v.wave = rollout.Next(v.facts, f.now)
+	}
+	v.explain(f.now)
+}
+
+// explain asks why each node does not run what the pool should run.
+func (v *poolView) explain(now time.Time) {
+	v.waits = map[string]rollout.Waiting{}
+	if v.lost == "" {
+		for _, w := range rollout.Explain(v.facts, v.wave, now) {
+			v.waits[w.Node] = w
+		}
+	}
+	for _, a := range v.wave.Assign {
+		v.waits[a.Node] = rollout.Waiting{Node: a.Node, Cause: rollout.CauseNext, Reason: "next to be told " + a.Config}
+	}
+	v.rows = make([]NodeRow, len(v.facts.Nodes))
+	for i := range v.facts.Nodes {
+		v.rows[i] = v.row(&v.facts.Nodes[i], now)
+	}
+}
+
+// around is what the other pools mean for one.
+func (f *fleet) around(v *poolView) rollout.Around {
+	name, p := v.object.Name, v.facts.Care.Pace
+	a := rollout.Around{Customs: f.customs}
+	for _, ahead := range rollout.AheadOf(name, p) {
+		var object *mcfgv1.MachineConfigPool
+		if other := f.pools[ahead]; other != nil {
+			object = other.object
+		}
+		if object != nil || slices.Contains(p.After, ahead) { // else it is a cluster without masters
+			a.Ahead = append(a.Ahead, rollout.NewAhead(v.object, ahead, object))
+		}
+	}
+	if len(a.Ahead) > 0 {
+		a.Cycle = f.cycle(name)
+	}
+	for _, t := range p.Together {
+		counts := map[string]rollout.Counts{}
+		for other, view := range f.pools {
+			if t.Selects(view.object) {
+				counts[other] = f.count(view)
+			}
+		}
+		shared, err := rollout.NewShared(t, name, counts)
+		if err != nil {
+			v.facts.Care.Invalid = err.Error()
+		}
+		a.Together = append(a.Together, shared)
+	}
+	const master, arbiter = "master", "arbiter"
+	if other := f.pools[arbiter]; name == master && other != nil {
+		a.Quorum = rollout.NewQuorum(name, map[string]rollout.Counts{arbiter: f.count(other)})
+	}
+	return a
+}
+
+// count is a pool's numbers as another pool's decision sees them.
+func (f *fleet) count(v *poolView) rollout.Counts {
+	if v.plain == nil {
+		facts := v.facts
+		facts.Care.Around = rollout.Around{Customs: f.customs}
+		counts := rollout.Next(facts, f.now).Counts
+		v.plain = &counts
+	}
+	return *v.plain
+}
+
+// cycle are pools that wait for each other, and this one for them.
+func (f *fleet) cycle(name string) []string {
+	after, next := map[string][]string{}, []string{name}
+	for len(next) > 0 {
+		name, next = next[0], next[1:]
+		v := f.pools[name]
+		if _, seen := after[name]; seen || v == nil {
+			continue
+		}
+		after[name] = rollout.AheadOf(name, v.facts.Care.Pace)
+		next = append(next, after[name]...)
+	}
+	return pace.Cycle(after)
+}

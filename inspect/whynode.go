@@ -1,0 +1,174 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+)
+
+// nodeReasons finds out why nodes are not done.
+type nodeReasons struct{ reasons }
+
+// nodeAnswers are all reasons why a node is not done, worst first; at least one, which may be that it is.
+func (f nodeReasons) nodeAnswers(v *poolView, row NodeRow, w Why) []Answer {
+	if v == nil {
+		return []Answer{f.strays(row)}
+	}
+	var out []Answer
+	if row.State == unknown {
+		out = append(out, Answer{
+			Outcome: Blocked, Cause: CauseNoDaemon, Reason: "no machine-config-daemon has reported from it, so that nobody knows what it runs",
+			Do: []string{"kubectl get pods -A -o wide --field-selector spec.nodeName=" + row.Name},
+		})
+	}
+	if a, wrong := f.nodeAnswer(v, row, w); wrong {
+		out = append(out, a)
+	}
+	if len(w.Drift) > 0 {
+		out = append(out, drifted(w.Drift))
+	}
+	out = worstFirst(append(out, f.besides(row)...))
+	if len(out) == 0 || out[0].Outcome == Fine && out[0].Cause != rollout.CauseCordoned {
+		fine := Answer{Outcome: Fine, Reason: "it runs " + row.Current + ", which pool " + row.Pool + " should run"}
+		if v.facts.Target == "" {
+			fine = Answer{Outcome: Progressing, Reason: "nothing is rendered for pool " + row.Pool + " yet", Do: []string{"bunsen why pool/" + row.Pool}}
+		} else if v.wave.Target != v.facts.Target {
+			fine.Reason = "it runs " + row.Current + ", to which pool " + row.Pool + " went back"
+			if a, guilty := f.wentBack(v, row); guilty {
+				fine = a
+			}
+		}
+		out = append([]Answer{fine}, out...)
+	}
+	return out
+}
+
+// strays is the answer for a node that is in no pool, or in too many.
+func (f nodeReasons) strays(row NodeRow) Answer {
+	if row.Cause == CauseConflict {
+		return Answer{Outcome: Blocked, Cause: CauseConflict, Reason: row.Reason, Do: []string{"kubectl get node " + row.Name + " --show-labels"}}
+	}
+	return Answer{
+		Outcome: Fine, Cause: CauseNoPool, Reason: "no pool selects it, so that Bunsen leaves it alone",
+		Do: []string{"kubectl get mcp -o custom-columns=NAME:.metadata.name,SELECTOR:.spec.nodeSelector", "kubectl get node " + row.Name + " --show-labels"},
+	}
+}
+
+// nodeAnswer is what the rollout, or the node's own report, says of it; false where there is nothing to say.
+func (f nodeReasons) nodeAnswer(v *poolView, row NodeRow, w Why) (Answer, bool) {
+	a := Answer{Outcome: Progressing, Cause: row.Cause, Reason: row.Reason}
+	_, behind := v.waits[row.Name]
+	switch row.Cause {
+	case "":
+		return a, false
+	case rollout.CauseFailed:
+		line, _, _ := strings.Cut(strings.TrimSpace(row.Reason), "\n")
+		a.Outcome, a.Reason = Degraded, "its daemon reports: "+cmp.Or(line, "no reason")
+		if row.Current != row.Desired {
+			a.Reason, a.Do = "it "+failure(row), append(f.undo(row.Desired), "bunsen retry node/"+row.Name)
+		}
+	case rollout.CauseUpdating, rollout.CauseNotReady:
+		f.atWork(&a, row, w)
+	case rollout.CauseNext, rollout.CauseLabels, rollout.CauseHost, rollout.CauseDrain:
+	case rollout.CauseCordoned:
+		a.Outcome, a.Do = Blocked, []string{"kubectl uncordon " + row.Name}
+		if !behind { // it runs the target, and only takes a place
+			a.Outcome, a.Reason = Fine, "it runs what it should, and is cordoned by an administrator, so that it takes a place in the pool's budget"
+		}
+	case rollout.CauseGate:
+		if a.Outcome = Blocked; behind {
+			f.asPool(v, &a, row)
+		}
+	default:
+		f.asPool(v, &a, row)
+	}
+	return a, true
+}
+
+// asPool is the answer for a node that is held by what holds its pool.
+func (f nodeReasons) asPool(v *poolView, a *Answer, row NodeRow) {
+	pool := f.poolAnswers(v, nil)
+	a.Do = []string{"bunsen why pool/" + row.Pool}
+	for _, p := range pool {
+		if p.Cause == row.Cause && row.Cause != rollout.CauseBudget { // whose words are about this very node
+			a.Outcome, a.Reason, a.Until, a.Do = p.Outcome, p.Reason, p.Until, p.Do
+			if row.Cause == rollout.CauseHalted {
+				a.Outcome = Blocked // others failed
+			}
+			return
+		}
+	}
+	if pool[0].Outcome.rank() >= Blocked.rank() || row.Cause == rollout.CauseInvalid {
+		a.Outcome = Blocked // its turn comes once somebody has seen to that
+	}
+}
+
+// atWork is the answer for a node that was told, or that is not well.
+func (f nodeReasons) atWork(a *Answer, row NodeRow, w Why) {
+	switch held := heldUp(w.Drain); {
+	case row.Step == StepDraining && len(held) > 0:
+		a.Outcome, a.Cause, a.Reason = Blocked, rollout.CauseDrain, drainSentence(*w.Drain, held, f.now)
+		for _, p := range held {
+			namespace, name, _ := strings.Cut(p.Budget, "/")
+			if do := fmt.Sprintf("kubectl -n %s describe pdb %s", namespace, name); !slices.Contains(a.Do, do) {
+				a.Do = append(a.Do, do)
+			}
+		}
+	case row.Cause == rollout.CauseNotReady && row.Step != StepRebooting:
+		a.Outcome, a.Do = Blocked, []string{"kubectl describe node " + row.Name}
+	}
+}
+
+// drainSentence says what a drain waits for.
+func drainSentence(r v1alpha1.DrainReport, held []v1alpha1.DrainedPod, now time.Time) string {
+	first := held[0]
+	text := "draining" + since(r.Started.Time, now) + ": pod " + first.Pod + " " + first.Why
+	if first.Since != nil {
+		text += "," + since(first.Since.Time, now)
+	}
+	if more := len(held) - 1; more > 0 {
+		text += "; and " + count(more, "more pod")
+	}
+	return text
+}
+
+// drifted is the answer for a node that somebody changed.
+func drifted(rows []DriftRow) Answer {
+	a := Answer{Outcome: Fine, Cause: CauseDrift, Reason: fmt.Sprintf("somebody changed %s on it by hand", rows[0].Name)}
+	if more := len(rows) - 1; more > 0 {
+		a.Reason = fmt.Sprintf("somebody changed %s and %s on it by hand", rows[0].Name, count(more, "other thing"))
+	}
+	for _, r := range rows {
+		if r.Action == v1alpha1.DriftDegrade {
+			a.Outcome = Degraded
+		}
+	}
+	a.Do = []string{"bunsen drift show node/" + rows[0].Node + " " + rows[0].Name, "bunsen drift adopt node/" + rows[0].Node + " " + rows[0].Name}
+	return a
+}
+
+// besides are what is wrong with the node besides what the rollout says of it.
+func (f nodeReasons) besides(row NodeRow) []Answer {
+	at := slices.IndexFunc(f.Nodes, func(n corev1.Node) bool { return n.Name == row.Name })
+	n := rollout.ReadNode(&f.Nodes[at])
+	var out []Answer
+	if n.Health.Trouble != "" && row.Cause != rollout.CauseNotReady && !strings.Contains(row.Reason, n.Health.Trouble) {
+		out = append(out, Answer{
+			Outcome: Blocked, Cause: rollout.CauseNotReady, Reason: "it is " + n.Health.Trouble + since(n.Health.Since, f.now), Do: []string{"kubectl describe node " + row.Name},
+		})
+	}
+	if n.Cordon.ByAdministrator() && row.Cause != rollout.CauseCordoned {
+		out = append(out, Answer{Outcome: Fine, Cause: rollout.CauseCordoned, Reason: "it is cordoned by an administrator", Do: []string{"kubectl uncordon " + row.Name}})
+	}
+	if n.Marks.Postponed.For != "" {
+		out = append(out, Answer{Outcome: Fine, Cause: rollout.CauseDrain, Reason: "its drain for " + n.Marks.Postponed.For + " was given up " + Age(n.Marks.Postponed.At, f.now) + " ago, to take other nodes first"})
+	}
+	return out
+}

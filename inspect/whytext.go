@@ -1,0 +1,223 @@
+package inspect
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+)
+
+// mostListed is how many nodes or pods a block of text lists.
+const mostListed = 20
+
+// Text prints the answer: a sentence, then what stands behind it, then what to type.
+func (w Why) Text(now time.Time) string {
+	b := blocks{}
+	b.line("", w.About+" "+w.verb()+": "+w.short())
+	b.gap()
+	for _, a := range w.Also {
+		b.line("Also", a.short()+a.when(now))
+	}
+	if w.Until != nil && w.Cause != rollout.CauseWindow {
+		b.line("Until", moment(*w.Until, nil, now))
+	}
+	if w.Node != nil {
+		b.line("Node", w.nodeLine(now))
+	}
+	if w.Runs != nil && w.Runs.Name != "" && (w.Target == nil || w.Runs.Name != w.Target.Name) {
+		b.line("Runs", w.Runs.commit())
+	}
+	if w.Pool != nil {
+		b.line("Pool", w.Pool.Name+"   "+w.Pool.numbers())
+		b.line("Step", w.Pool.Step)
+	}
+	if w.Target != nil && w.Target.Name != "" {
+		b.line("Target", w.Target.commit())
+	}
+	if w.Windows != nil {
+		b.line("Windows", w.Windows.Text(now))
+	}
+	w.busy(&b, now)
+	w.drain(&b, now)
+	for _, d := range w.Drift {
+		b.line("Drift", fmt.Sprintf("%s   %s   %s%s", d.Name, d.Kind, d.Action, since(d.Since.Time, now)))
+	}
+	for _, do := range w.commands() {
+		b.line("To do", do)
+	}
+	return b.String()
+}
+
+// verb is how the sentence begins.
+func (w Why) verb() string {
+	switch {
+	case w.Node != nil && w.Cause == rollout.CauseHalted: // it is not the node that failed
+		return "is held back"
+	case w.Node != nil && w.Cause == rollout.CauseReverted:
+		return "went back"
+	case w.Outcome == Blocked:
+		return "is blocked"
+	case w.Outcome == Degraded:
+		return "is degraded"
+	case w.Outcome == Fine:
+		return "is fine"
+	case w.Cause == rollout.CauseUpdating, w.Cause == rollout.CauseNext:
+		return "is updating"
+	}
+	return "waits"
+}
+
+// when says until when the reason holds.
+func (a Answer) when(now time.Time) string {
+	if a.Until == nil || a.Cause == rollout.CauseWindow {
+		return ""
+	}
+	return "; until " + moment(*a.Until, nil, now)
+}
+
+func (w Why) nodeLine(now time.Time) string {
+	n := w.Node
+	text := n.Name + "   " + n.State
+	if n.Step != "" {
+		text += ", " + n.Step
+		if n.Since != nil {
+			text += since(*n.Since, now)
+		}
+	}
+	if n.Desired != "" && n.Desired != n.Current {
+		text += "   " + dash(ShortRendered(n.Current)) + " → " + ShortRendered(n.Desired)
+	}
+	return text
+}
+
+// commit is the config and the commit behind it, as far as it is known.
+func (r RenderedRow) commit() string {
+	if r.Revision == "" {
+		return r.Name + "   (its commit is not known)"
+	}
+	text := fmt.Sprintf("%s   %s %q", r.Name, shortRevision(r.Revision), r.Subject)
+	if r.Author != "" {
+		text += "   " + r.Author
+	}
+	return text
+}
+
+// numbers counts the pool's nodes in words.
+func (r PoolRow) numbers() string {
+	return fmt.Sprintf("%d of %d nodes updated, %s", r.Updated, r.Nodes, r.others())
+}
+
+// others are the nodes that are not updated.
+func (r PoolCounts) others() string {
+	text := fmt.Sprintf("%d busy, %d waiting, %d failed", r.Busy, r.Waiting(), r.Degraded)
+	if r.Back > 0 {
+		text += fmt.Sprintf(", %d went back", r.Back)
+	}
+	return text
+}
+
+// busy lists the nodes that are at work, and those that failed with what.
+func (w Why) busy(b *blocks, now time.Time) {
+	for i, n := range w.Busy {
+		if i == mostListed {
+			b.line("", fmt.Sprintf("and %d more: bunsen get nodes", len(w.Busy)-i))
+			return
+		}
+		if n.Step == StepFailed {
+			b.line("Failed", n.Name+"   "+n.Config.commit())
+			for _, line := range strings.Split(strings.TrimSpace(n.Reason), "\n") {
+				b.line("", "  "+line)
+			}
+			continue
+		}
+		if n.Failed != "" {
+			b.line("Failed", n.Name+"   "+n.Config.commit())
+			b.line("", "  "+shorten(n.Failed))
+			if !n.InFlight() {
+				continue
+			}
+		}
+		text := n.Step
+		switch {
+		case strings.HasPrefix(n.Reason, n.Step):
+			text = brief(n.Reason)
+		case n.Reason != "":
+			text += ": " + brief(n.Reason)
+		}
+		if n.Since != nil && !strings.Contains(text, " since ") {
+			text += since(*n.Since, now)
+		}
+		b.line("In flight", n.Name+"   "+text)
+	}
+}
+
+// drain lists the pods of the node that is asked about.
+func (w Why) drain(b *blocks, now time.Time) {
+	if w.Drain == nil {
+		return
+	}
+	b.line("Drain", fmt.Sprintf("for %s%s", ShortRendered(w.Drain.For), since(w.Drain.Started.Time, now)))
+	t, more := Table{Head: []string{"POD", "STATE", "SINCE", "WHY"}}, w.Drain.More
+	for i, p := range w.Drain.Pods {
+		if i == mostListed {
+			more += len(w.Drain.Pods) - i
+			break
+		}
+		at := time.Time{}
+		if p.Since != nil {
+			at = p.Since.Time
+		}
+		t.Rows = append(t.Rows, []string{p.Pod, string(p.State), Age(at, now), p.Why})
+	}
+	for _, line := range strings.Split(strings.TrimRight(t.String(), "\n"), "\n") {
+		b.line("", line)
+	}
+	if more > 0 {
+		b.line("", fmt.Sprintf("and %d more pods", more))
+	}
+}
+
+// commands are all that helps, each once, those for the first reason first.
+func (w Why) commands() []string {
+	var out []string
+	seen := map[string]bool{}
+	for _, a := range append([]Answer{w.Answer}, w.Also...) {
+		for _, do := range a.Do {
+			if !seen[do] {
+				seen[do] = true
+				out = append(out, do)
+			}
+		}
+	}
+	return out
+}
+
+// blocks are lines under labels; a label that comes again is not repeated.
+type blocks struct {
+	b    strings.Builder
+	last string
+}
+
+// line adds one, or nothing where there is no text. Without a label it belongs to the one before.
+func (b *blocks) line(label, text string) {
+	const wide = 11
+	switch {
+	case text == "":
+		return
+	case b.b.Len() == 0:
+		b.b.WriteString(text + "\n")
+		return
+	case label == "" || label == b.last:
+		b.b.WriteString(strings.Repeat(" ", wide))
+	default:
+		fmt.Fprintf(&b.b, "%-*s", wide, label+":")
+		b.last = label
+	}
+	b.b.WriteString(strings.TrimRight(text, " ") + "\n")
+}
+
+func (b *blocks) gap() { b.b.WriteString("\n") }
+
+// String is all of it, without an empty end.
+func (b *blocks) String() string { return strings.TrimRight(b.b.String(), "\n") + "\n" }
