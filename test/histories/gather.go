@@ -1,0 +1,153 @@
+package histories
+
+import (
+	"fmt"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/policy/pace"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+)
+
+// facts of a pool without what is around it.
+func (w rollouts) facts(pool *mcfgv1.MachineConfigPool) rollout.Facts {
+	p := w.proc
+	var nodes []rollout.Node
+	for _, m := range w.machines {
+		if seen := p.seen(m.name); seen.pool == pool.Name {
+			nodes = append(nodes, seen.read)
+		}
+	}
+	f := w.says(pool, len(nodes))
+	for i := range nodes {
+		nodes[i].Gate = w.nodeGate(nodes[i].Name, f.Care.Pace)
+		p.roster.SetGate(nodes[i].Name, nodes[i].Gate)
+	}
+	f.Nodes, f.Host = nodes, w.setup.Host
+	return f
+}
+
+// says is what a pool of that many nodes and the policies say. Reading policies takes longest of all, so it is kept.
+func (w rollouts) says(pool *mcfgv1.MachineConfigPool, size int) rollout.Facts {
+	said := w.proc.said[pool.Name]
+	if said.pool != pool || said.edition != w.edition || said.size != size {
+		said = saying{pool, w.edition, size, rollout.ReadFacts(pool, w.policies, size)}
+		w.proc.said[pool.Name] = said
+	}
+	return said.facts
+}
+
+// nodeGate is why a gate of a node does not hold.
+func (w rollouts) nodeGate(name string, p pace.Pace) string {
+	for _, g := range p.Gates {
+		if len(g.DaemonSets) > 0 && w.sick[name] {
+			return fmt.Sprintf("gate %s: the pod of DaemonSet %s/%s is not ready", g.Name, g.DaemonSets[0].Namespace, g.DaemonSets[0].Name)
+		}
+	}
+	return ""
+}
+
+// gather finds all that a decision on a pool depends on, in what the watches have shown.
+func (w rollouts) gather(pool *mcfgv1.MachineConfigPool) rollout.Facts {
+	f := w.facts(pool)
+	c := &f.Care
+	c.Around.Customs = w.proc.customs
+	var watched []string
+	defer func() { w.proc.watched[pool.Name] = watched }()
+	for _, name := range rollout.AheadOf(pool.Name, c.Pace) {
+		if name == "master" && w.proc.pools[name] == nil && pool.Name == "arbiter" {
+			continue
+		}
+		watched = append(watched, name)
+		c.Around.Ahead = append(c.Around.Ahead, rollout.NewAhead(pool, name, w.proc.pools[name]))
+	}
+	if len(c.Pace.After) > 0 {
+		c.Around.Cycle = w.cycle(pool.Name)
+	}
+	for _, t := range c.Pace.Together {
+		counts := map[string]rollout.Counts{}
+		for name, other := range w.proc.pools {
+			if t.Selects(other) {
+				watched = append(watched, name)
+				counts[name] = rollout.Count(w.facts(other))
+			}
+		}
+		shared, err := rollout.NewShared(t, pool.Name, counts)
+		if err != nil {
+			c.Invalid = err.Error()
+			continue
+		}
+		c.Around.Together = append(c.Around.Together, shared)
+	}
+	if pool.Name == "master" && w.proc.pools["arbiter"] != nil {
+		watched = append(watched, "arbiter")
+		c.Around.Quorum = rollout.NewQuorum(pool.Name, map[string]rollout.Counts{
+			"master": rollout.Count(f), "arbiter": rollout.Count(w.facts(w.proc.pools["arbiter"])),
+		})
+	}
+	c.Gates = w.queries(c.Pace.Gates)
+	return f
+}
+
+// cycle is one of pools that wait for each other through this one.
+func (w rollouts) cycle(pool string) []string {
+	after := map[string][]string{}
+	for name, other := range w.proc.pools {
+		if p, err := pace.For(other, w.policies); err == nil {
+			after[name] = p.After
+		}
+	}
+	for _, name := range pace.Cycle(after) {
+		if name == pool {
+			return pace.Cycle(after)
+		}
+	}
+	return nil
+}
+
+// queries are the answers of Prometheus.
+func (w rollouts) queries(gates []v1alpha1.HealthGate) []rollout.Gate {
+	var out []rollout.Gate
+	for _, g := range gates {
+		if g.Prometheus == nil {
+			continue
+		}
+		answer := rollout.Gate{Name: g.Name, Verdict: rollout.GateOpen}
+		if w.gate != 0 {
+			answer.Verdict, answer.Why = rollout.GateWaits, "the query answers 0"
+		}
+		out = append(out, answer)
+	}
+	return out
+}
+
+// jobs are the answers of jobs.
+func (w rollouts) jobs(gates []v1alpha1.HealthGate) []rollout.Gate {
+	var out []rollout.Gate
+	for _, g := range gates {
+		if g.Job == nil {
+			continue
+		}
+		answers := []rollout.Gate{
+			{Name: g.Name, Verdict: rollout.GateOpen}, {Name: g.Name, Verdict: rollout.GateWaits, Why: "the job runs"}, {Name: g.Name, Verdict: rollout.GateFailed, Why: "the job failed"},
+		}
+		out = append(out, answers[w.gate])
+	}
+	return out
+}
+
+// withTaint is taints with our own, or without.
+func withTaint(taints []corev1.Taint, on bool) []corev1.Taint {
+	out := make([]corev1.Taint, 0, len(taints)+1)
+	for _, t := range taints {
+		if t.Key != v1alpha1.UpdateInProgressTaint {
+			out = append(out, t)
+		}
+	}
+	if on {
+		out = append(out, corev1.Taint{Key: v1alpha1.UpdateInProgressTaint, Effect: corev1.TaintEffectPreferNoSchedule})
+	}
+	return out
+}

@@ -1,0 +1,161 @@
+package histories
+
+import (
+	"slices"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+)
+
+// ledger is what rules need to remember of a history.
+type ledger struct {
+	broken Rule
+	how    string
+	// cordons are nodes that an administrator cordoned; opened are those that one uncordoned since their last drain.
+	cordons, opened map[string]bool
+	// flights are the nodes that were taken out of service by being told, and by which pool.
+	flights map[string]string
+	// writes counts what a rollout wrote to a node; upset are nodes that something outside happened to since.
+	writes map[job]int
+	upset  map[string]bool
+	// tells counts how often a node was told a config.
+	tells int
+}
+
+// job is one rollout's work on one node.
+type job struct{ node, pool, target, began string }
+
+func newLedger() ledger {
+	return ledger{cordons: map[string]bool{}, opened: map[string]bool{}, flights: map[string]string{}, writes: map[job]int{}, upset: map[string]bool{}}
+}
+
+// forget drops what is known of a node that is deleted.
+func (l *ledger) forget(node string) {
+	delete(l.cordons, node)
+	delete(l.flights, node)
+	l.disturbed(node)
+}
+
+// disturbed notes that people were at a node.
+func (l *ledger) disturbed(node string) {
+	delete(l.flights, node)
+	l.upset[node] = true
+}
+
+// cordoned notes an administrator's cordon. On a node that still bears our mark it cannot be told from ours, as drain.Tidy
+// says, and is not one.
+func (l *ledger) cordoned(n *corev1.Node) {
+	if n.Annotations[v1alpha1.CordonedAnnotation] == "" {
+		l.cordons[n.Name] = true
+	}
+}
+
+// watcher holds what is done against the rules.
+type watcher struct{ *world }
+
+// begins checks that a machine may begin with a config.
+func (w watcher) begins(m *machine, n *corev1.Node, config string) {
+	if m.doing != "" {
+		w.breaks(OneConfig, "%s begins with %s in the middle of %s", m.name, config, m.doing)
+	}
+	if w.needs(m.inForce, config) < drained || w.ledger.opened[m.name] {
+		return
+	}
+	if !n.Spec.Unschedulable {
+		w.breaks(OneConfig, "%s begins with %s and is open", m.name, config)
+	}
+	for _, pod := range w.pods.on(m.name) {
+		if pod.DeletionTimestamp == nil {
+			w.breaks(OneConfig, "%s begins with %s and still runs pod %s", m.name, config, pod.Name)
+		}
+	}
+}
+
+// beforeTell checks what holds for an order whatever the controllers know, right before it is written.
+func (w watcher) beforeTell(pool string, f rollout.Facts, a rollout.Assignment) {
+	if c := w.made[a.Config]; c == nil || c.pool != pool {
+		w.breaks(KnownConfig, "%s of pool %s is told %q", a.Node, pool, a.Config)
+	}
+	live := w.api.pools[pool]
+	record, err := v1alpha1.ParseRolloutRecord(live.Annotations[v1alpha1.RolloutAnnotation])
+	if err == nil && record.Config == a.Config && record.Verdict != "" && record.At != nil && !asked(live.Annotations).After(record.At.Time) {
+		w.breaks(HaltedConfig, "%s is told %s, about which the pool's record says %s", a.Node, a.Config, describeRecord(record))
+	}
+	atWork := 0
+	for node, of := range w.ledger.flights {
+		if n := w.api.nodes[node]; of == pool && node != a.Node && n != nil && atWorkOn(n) {
+			atWork++
+		}
+	}
+	n := w.api.nodes[a.Node]
+	if fresh := n != nil && serves(n); fresh && atWork+1 > max(1, budgetOf(f)) {
+		w.breaks(InFlight, "%s is told %s while %d others of pool %s are at work, with a budget of %d", a.Node, a.Config, atWork, pool, budgetOf(f))
+	}
+}
+
+// told notes an order that was written.
+func (w watcher) told(pool string, f rollout.Facts, wave rollout.Wave, a rollout.Assignment) {
+	w.ledger.tells++
+	delete(w.ledger.opened, a.Node)
+	delete(w.ledger.flights, a.Node)
+	for i := range f.Nodes {
+		if n := &f.Nodes[i]; n.Name == a.Node && n.Config.Current != a.Config { // else it is there already, as far as anybody knows
+			w.ledger.flights[a.Node] = pool
+		}
+	}
+}
+
+// atWorkOn tells that a node is on its way to what it was told.
+func atWorkOn(n *corev1.Node) bool {
+	a := n.Annotations
+	state := a[v1alpha1.StateAnnotation]
+	failed := state == v1alpha1.StateDegraded || state == v1alpha1.StateUnreconcilable
+	return !failed && a[v1alpha1.CurrentConfigAnnotation] != a[v1alpha1.DesiredConfigAnnotation]
+}
+
+// serves tells that a node is in service.
+func serves(n *corev1.Node) bool {
+	read := rollout.ReadNode(n)
+	return !out(&read)
+}
+
+// countWrite counts a write of the rollout controller to a node. Nodes that people or fate were at are left out.
+func (w watcher) countWrite(node string, f rollout.Facts, wave rollout.Wave) {
+	if w.ledger.upset[node] {
+		return
+	}
+	j := job{node, f.Pool, wave.Target, wave.Record.Began.String()}
+	w.ledger.writes[j]++
+	if n := w.ledger.writes[j]; n > 2 {
+		w.breaks(TwoWrites, "the rollout of %s writes to %s for the %d. time", wave.Target, node, n)
+	}
+}
+
+// checkRecord compares a record with the one before.
+func (w watcher) checkRecord(was, is v1alpha1.RolloutRecord, f rollout.Facts) {
+	if was.Config != is.Config {
+		return
+	}
+	if !was.Began.Equal(&is.Began) && !was.Began.After(w.now) { // else the clock was set back
+		w.breaks(KeptRecord, "the rollout of %s began at %s, and now at %s", is.Config, moment(was.Began.Time), moment(is.Began.Time))
+	}
+	if was.Verdict != "" && is.Verdict == "" && is.Ended == nil && (was.At == nil || !f.Care.RetryAt.After(was.At.Time)) {
+		w.breaks(KeptRecord, "%s was %s because %s, and now is not, without that anybody asked for it", is.Config, was.Verdict, was.Why)
+	}
+}
+
+// checkStatus compares a pool's status with its nodes.
+func (w watcher) checkStatus(pool *mcfgv1.MachineConfigPool, f rollout.Facts, s mcfgv1.MachineConfigPoolStatus) {
+	updated := slices.ContainsFunc(s.Conditions, func(c mcfgv1.MachineConfigPoolCondition) bool {
+		return c.Type == mcfgv1.MachineConfigPoolUpdated && c.Status == corev1.ConditionTrue
+	})
+	for i := range f.Nodes {
+		n := &f.Nodes[i]
+		if updated && (!done(n) || n.Config.Current != f.Target || !ready(n)) {
+			w.breaks(TrueStatus, "pool %s is Updated with %s, but %s runs %s", pool.Name, f.Target, n.Name, n.Config.Current)
+		}
+	}
+}

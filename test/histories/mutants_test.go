@@ -1,0 +1,167 @@
+package histories
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/policy/pace"
+	"github.com/bunsen-os/bunsen/policy/window"
+	"github.com/bunsen-os/bunsen/reconcile/drain"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+)
+
+// mutants are cores that are worse than the real one in one way each, and the rules of which one must find that out.
+var mutants = map[string]struct {
+	spoil func(*Core)
+	rules []Rule
+}{
+	"ignores the budget": {next(func(f *rollout.Facts) {
+		f.MaxUnavailable, f.Care.Pace.MaxUnavailable = 100, nil
+	}, nil), []Rule{OverBudget}},
+	"ignores the budget of a zone": {next(func(f *rollout.Facts) { f.Care.Pace.PerZone = nil }, nil), []Rule{OverBudget}},
+	"ignores a budget that is shared": {next(func(f *rollout.Facts) {
+		f.Care.Pace.Together, f.Care.Around.Together = nil, nil
+	}, nil), []Rule{OverBudget}},
+	"forgets the record": {next(func(f *rollout.Facts) {
+		f.Care.Record = v1alpha1.RolloutRecord{}
+	}, nil), []Rule{KeptRecord, TrueReason, Converges, StepByStep}},
+	"drops a verdict": {next(nil, func(_ rollout.Facts, w *rollout.Wave) {
+		w.Record.Verdict, w.Record.Why, w.Record.At = "", "", nil
+	}), []Rule{KeptRecord, FailureBudget, HaltedConfig, TwoWrites}},
+	"tells a halted config": {next(func(f *rollout.Facts) {
+		f.Care.Record.Verdict, f.Care.Pace.Failures = "", pace.Failures{}
+	}, nil), []Rule{KeptRecord, FailureBudget, HaltedConfig}},
+	"tells outside of windows":  {next(func(f *rollout.Facts) { f.Care.Pace.Windows = window.Set{} }, nil), []Rule{ClosedWindow}},
+	"tells while paused":        {next(func(f *rollout.Facts) { f.Paused = false }, nil), []Rule{PausedPool}},
+	"skips the canaries":        {next(func(f *rollout.Facts) { f.Care.Pace.Steps = nil }, nil), []Rule{StepByStep}},
+	"does not wait for a soak":  {next(func(f *rollout.Facts) { f.Care.Pace.Steps = withoutSoak(f.Care.Pace.Steps) }, nil), []Rule{StepByStep}},
+	"does not ask the gates":    {next(func(f *rollout.Facts) { f.Care.Pace.Gates = nil }, nil), []Rule{StepByStep}},
+	"does not wait for a pool":  {next(func(f *rollout.Facts) { f.Care.Around.Ahead, f.Care.Pace.After = nil, nil }, nil), []Rule{AfterPools}},
+	"taints at every look":      {next(nil, taintAgain), []Rule{TwoWrites, Rest}},
+	"never tells the last node": {next(nil, tellAllButOne), []Rule{Converges, EveryNode, TrueReason}},
+	"lets the broken wait":      {next(func(f *rollout.Facts) { f.Nodes = withoutBroken(f.Nodes, f.Target) }, nil), []Rule{BrokenFirst, EveryNode, Converges, OverBudget, StepByStep}},
+	"lifts any cordon": {func(c *Core) {
+		c.Uncordon = func(drain.Cordoned) drain.Change { return drain.Change{Needed: true} }
+	}, []Rule{AdminCordon}},
+	"marks an administrator's cordon": {func(c *Core) {
+		c.Cordon = func(is drain.Cordoned, config string) drain.Change {
+			ours := drain.Cordoned{Unschedulable: true, For: config}
+			return drain.Change{Needed: is != ours, To: ours}
+		}
+	}, []Rule{AdminCordon}},
+	"never lifts its own cordon": {func(c *Core) {
+		c.Uncordon = func(is drain.Cordoned) drain.Change { return drain.Change{To: is} }
+	}, []Rule{OwnCordon, Converges}},
+	"acknowledges a drain at once": {func(c *Core) {
+		c.Acknowledge = func(r drain.Request, is drain.Cordoned, _ bool) (string, bool) {
+			return drain.Acknowledge(r, is, true)
+		}
+	}, []Rule{DrainedNode}},
+	"deletes pods at once": {func(c *Core) {
+		c.Decide = func(f drain.Facts, now time.Time) drain.Progress {
+			f.Pace = pace.Drain{WhenBlocked: v1alpha1.DrainDelete}
+			return drain.Decide(f, now)
+		}
+	}, []Rule{PodBudget}},
+}
+
+// next spoils what goes into a decision, or what comes out of it.
+func next(in func(*rollout.Facts), out func(rollout.Facts, *rollout.Wave)) func(*Core) {
+	return func(c *Core) {
+		c.Next = func(f rollout.Facts, now time.Time) rollout.Wave {
+			if in != nil {
+				in(&f)
+			}
+			w := rollout.Next(f, now)
+			if out != nil {
+				out(f, &w)
+			}
+			return w
+		}
+	}
+}
+
+func withoutSoak(steps []pace.Step) []pace.Step {
+	var out []pace.Step
+	for _, s := range steps {
+		s.Soak = 0
+		out = append(out, s)
+	}
+	return out
+}
+
+func withoutBroken(nodes []rollout.Node, target string) []rollout.Node {
+	var out []rollout.Node
+	for i := range nodes {
+		if !broken(&nodes[i], target) {
+			out = append(out, nodes[i])
+		}
+	}
+	return out
+}
+
+func taintAgain(f rollout.Facts, w *rollout.Wave) {
+	for i := range f.Nodes {
+		if n := &f.Nodes[i]; n.Config.Desired != w.Target && len(w.Assign) == 0 {
+			if n.Tainted {
+				w.Untaint = append(w.Untaint, n.Name)
+			} else {
+				w.Taint = []string{n.Name}
+			}
+			return
+		}
+	}
+}
+
+func tellAllButOne(f rollout.Facts, w *rollout.Wave) {
+	for i, a := range w.Assign {
+		if a.Node == f.Nodes[len(f.Nodes)-1].Name {
+			w.Assign = append(w.Assign[:i:i], w.Assign[i+1:]...)
+			return
+		}
+	}
+}
+
+// TestEveryMutantIsCaught: a rule that nothing can break proves nothing. Each mutant breaks one of its rules within a few
+// histories, and the story of that is short.
+func TestEveryMutantIsCaught(t *testing.T) {
+	for name, m := range mutants {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			core := Real()
+			m.spoil(&core)
+			for s := range uint64(1000) {
+				h := Random(s + 1)
+				r := Play(h, core)
+				if r.Broken == "" {
+					continue
+				}
+				small := Shrink(h, core)
+				story := Story(small, core)
+				if !oneOf(m.rules, r.Broken) {
+					t.Fatalf("seed %d breaks another rule than %q:\n%s", s+1, m.rules, story)
+				}
+				if lines := strings.Count(story, "\n"); lines > longestStory {
+					t.Errorf("the story has %d lines:\n%s", lines, story)
+				}
+				t.Logf("seed %d, %d of %d steps:\n%s", s+1, len(small.Steps), len(h.Steps), story)
+				return
+			}
+			t.Error("no history breaks a rule")
+		})
+	}
+}
+
+// longestStory is how many lines the story of a mutant may have.
+const longestStory = 60
+
+func oneOf(rules []Rule, r Rule) bool {
+	for _, x := range rules {
+		if x == r {
+			return true
+		}
+	}
+	return false
+}

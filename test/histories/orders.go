@@ -1,0 +1,125 @@
+package histories
+
+import (
+	"fmt"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/status"
+)
+
+// orders are the writes of a wave in their order: the record first, then nodes, then the pool's status.
+func (w rollouts) orders(pool *mcfgv1.MachineConfigPool, f rollout.Facts, wave rollout.Wave) []write {
+	var out []write
+	live := pool // as this sync left it
+	if text := wave.Record.String(); wave.Target != "" && text != pool.Annotations[v1alpha1.RolloutAnnotation] {
+		out = append(out, write{record: true, do: func() (err error) { live, err = w.writeRecord(pool, f, wave.Record); return err }})
+	}
+	onNode := func(name, what string, edit func(*corev1.Node)) {
+		read := w.proc.nodes[name]
+		out = append(out, write{do: func() error { return w.writeNode(read, what, f, wave, edit) }})
+	}
+	for _, x := range wave.Release {
+		w.ledger.upset[x.Node] = true // its drain costs more writes
+		onNode(x.Node, "gives up the drain of "+x.Node, func(n *corev1.Node) {
+			n.Annotations[v1alpha1.DesiredConfigAnnotation], n.Annotations[v1alpha1.PostponedAnnotation] = x.Config, x.Postponed
+		})
+	}
+	for _, a := range wave.Assign {
+		read := w.proc.nodes[a.Node]
+		out = append(out, write{do: func() error {
+			if is := w.api.nodes[a.Node]; is != nil && is.ResourceVersion == read.ResourceVersion {
+				watcher(w).beforeTell(pool.Name, f, a)
+			}
+			err := w.writeNode(read, fmt.Sprintf("tells %s to take %s", a.Node, a.Config), f, wave, func(n *corev1.Node) {
+				n.Annotations[v1alpha1.DesiredConfigAnnotation] = a.Config
+				delete(n.Annotations, v1alpha1.PostponedAnnotation)
+				if a.Untaint {
+					n.Spec.Taints = withTaint(n.Spec.Taints, false)
+				}
+			})
+			if err == nil {
+				watcher(w).told(pool.Name, f, wave, a)
+			}
+			return err
+		}})
+	}
+	for _, l := range wave.Label {
+		onNode(l.Node, "labels "+l.Node, func(n *corev1.Node) {
+			for k, v := range l.Labels {
+				n.Labels[k] = v
+			}
+			n.Annotations[v1alpha1.CustomPoolLabelsAppliedAnnotation] = ""
+		})
+	}
+	for _, name := range wave.Taint {
+		onNode(name, "taints "+name, func(n *corev1.Node) { n.Spec.Taints = withTaint(n.Spec.Taints, true) })
+	}
+	for _, name := range wave.Untaint {
+		onNode(name, "removes the taint of "+name, func(n *corev1.Node) { n.Spec.Taints = withTaint(n.Spec.Taints, false) })
+	}
+	return append(out, write{do: func() error { return w.writeStatus(live, f, wave) }})
+}
+
+// writeNode writes to a node that is still as the decision saw it.
+func (w rollouts) writeNode(read *corev1.Node, what string, f rollout.Facts, wave rollout.Wave, edit func(*corev1.Node)) error {
+	changed, err := w.api.patchNode(read, edit)
+	if err != nil || !changed {
+		return err
+	}
+	w.tell("the controller %s", what)
+	w.proc.written[read.Name] = w.api.version
+	watcher(w).countWrite(read.Name, f, wave)
+	return nil
+}
+
+// writeRecord stores what must not be forgotten.
+func (w rollouts) writeRecord(pool *mcfgv1.MachineConfigPool, f rollout.Facts, record v1alpha1.RolloutRecord) (*mcfgv1.MachineConfigPool, error) {
+	err := w.api.patchPool(pool, func(p *mcfgv1.MachineConfigPool) {
+		p.Annotations[v1alpha1.RolloutAnnotation] = record.String()
+	})
+	if err != nil {
+		return pool, err
+	}
+	w.tell("the controller notes on pool %s: %s", pool.Name, describeRecord(record))
+	w.proc.written["pool/"+pool.Name] = w.api.version
+	watcher(w).checkRecord(f.Care.Record, record, f)
+	return w.api.pools[pool.Name], nil
+}
+
+// writeStatus is the end of a sync.
+func (w rollouts) writeStatus(pool *mcfgv1.MachineConfigPool, f rollout.Facts, wave rollout.Wave) error {
+	facts := status.PoolFacts{Configuration: mcfgv1.MachineConfigPoolStatusConfiguration{ObjectReference: pool.Spec.Configuration.ObjectReference}, Rollout: f, Wave: wave}
+	s := status.Pool(pool.Status, facts, w.now)
+	if sameStatus(&pool.Status, &s) {
+		return nil
+	}
+	was := pool.Status.Configuration.Name
+	if err := w.api.patchPool(pool, func(p *mcfgv1.MachineConfigPool) { p.Status = s }); err != nil {
+		return err
+	}
+	w.proc.written["pool/"+pool.Name] = w.api.version
+	if s.Configuration.Name != was {
+		w.tell("pool %s is updated to %s", pool.Name, s.Configuration.Name)
+	}
+	watcher(w).checkStatus(pool, f, s)
+	return nil
+}
+
+// describeRecord says what a record says.
+func describeRecord(r v1alpha1.RolloutRecord) string {
+	text := fmt.Sprintf("config %s, %d steps done", r.Config, r.Steps)
+	if r.WellSince != nil {
+		text += ", well since " + moment(r.WellSince.Time)
+	}
+	if r.Verdict != "" {
+		text += fmt.Sprintf(", %s: %s", r.Verdict, r.Why)
+	}
+	if r.Ended != nil {
+		text += ", ended"
+	}
+	return text
+}
