@@ -1,0 +1,142 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// child is the controller, as a process of its own.
+type child struct {
+	cmd     *exec.Cmd
+	metrics string
+	log     string
+}
+
+// startController builds the controller where no binary is named, and starts it.
+func startController(ctx context.Context, o options, p *plane) (*child, error) {
+	binary := o.controller
+	if binary == "" {
+		binary = filepath.Join(p.dir, "machine-config-controller")
+		build := exec.CommandContext(ctx, "go", "build", "-o", binary, "./cmd/machine-config-controller")
+		build.Dir = o.root
+		if text, err := build.CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("building the controller: %w\n%s", err, text)
+		}
+	}
+	kubeconfig, err := p.kubeconfig()
+	if err != nil {
+		return nil, err
+	}
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	c := &child{metrics: free.Addr().String(), log: filepath.Join(p.dir, "controller.log")}
+	if err := free.Close(); err != nil {
+		return nil, err
+	}
+	log, err := os.Create(c.log)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() //nolint:errcheck // the child has it, too
+	c.cmd = exec.Command(binary, "--kubeconfig", kubeconfig, "--store", filepath.Join(p.dir, "store"), "--metrics", c.metrics)
+	c.cmd.Stdout, c.cmd.Stderr = log, log
+	return c, c.cmd.Start()
+}
+
+func (c *child) stop() {
+	_ = c.cmd.Process.Signal(syscall.SIGTERM) // one that has ended is what is wanted
+	_ = c.cmd.Wait()
+}
+
+// tail is the end of the controller's log, for errors.
+func (c *child) tail() string {
+	text, err := os.ReadFile(c.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(text[max(0, len(text)-4000):])
+}
+
+// usage of the processor so far, and the most memory held at once since the last call.
+func (c *child) usage() (cpu time.Duration, peak uint64, err error) {
+	dir := "/proc/" + strconv.Itoa(c.cmd.Process.Pid)
+	stat, err := os.ReadFile(dir + "/stat")
+	if err != nil {
+		return 0, 0, fmt.Errorf("measuring the controller: %w", err)
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0, 0, fmt.Errorf("measuring the controller: %s/stat says %q", dir, stat)
+	}
+	for _, field := range fields[11:13] { // utime, stime in hundredths of a second
+		n, err := strconv.ParseInt(field, 10, 64)
+		if err != nil {
+			return 0, 0, fmt.Errorf("measuring the controller: %w", err)
+		}
+		cpu += time.Duration(n) * 10 * time.Millisecond
+	}
+	status, err := os.ReadFile(dir + "/status")
+	if err != nil {
+		return 0, 0, fmt.Errorf("measuring the controller: %w", err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			if _, err := fmt.Sscan(value, &peak); err != nil {
+				return 0, 0, fmt.Errorf("measuring the controller: %w", err)
+			}
+		}
+	}
+	return cpu, peak << 10, os.WriteFile(dir+"/clear_refs", []byte("5"), 0)
+}
+
+// syncs is how often the rollout controller looked at a pool, and how long that took in all.
+func (c *child) syncs(ctx context.Context) (count int, took time.Duration, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.metrics+"/metrics", nil)
+	if err != nil {
+		return 0, 0, err
+	}
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, 0, fmt.Errorf("reading the controller's metrics: %w", err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // only read
+	return readSyncs(answer.Body)
+}
+
+func readSyncs(text io.Reader) (count int, took time.Duration, err error) {
+	const name = "controller_runtime_reconcile_time_seconds_"
+	lines := bufio.NewScanner(text)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		for _, part := range []string{"sum", "count"} {
+			value, ok := strings.CutPrefix(lines.Text(), name+part+`{controller="rollout"} `)
+			if !ok {
+				continue
+			}
+			n, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				return 0, 0, fmt.Errorf("reading the controller's metrics: %w", err)
+			}
+			if part == "sum" {
+				took = time.Duration(n * float64(time.Second))
+			} else {
+				count = int(n)
+			}
+		}
+	}
+	return count, took, lines.Err()
+}

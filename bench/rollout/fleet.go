@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// hands is how many requests the machines have under way at a time.
+const hands = 24
+
+// fleet is machines and their daemons: one watch for all, and for each what its daemon would do next.
+type fleet struct {
+	nodes typedcorev1.NodeInterface
+	work  chan string
+
+	mu       sync.Mutex
+	machines map[string]*machine
+}
+
+// machine is what is known of one.
+type machine struct {
+	now *corev1.Node
+	// acted is the version that the daemon's last report made: what is older says nothing new.
+	acted int
+	// queued tells that somebody looks at it already.
+	queued bool
+	// booted is the config that it rebooted for.
+	booted string
+}
+
+func newFleet(config *rest.Config) (*fleet, error) {
+	own := rest.CopyConfig(config)
+	own.ContentType, own.AcceptContentTypes = "application/vnd.kubernetes.protobuf", "application/vnd.kubernetes.protobuf,application/json"
+	clients, err := kubernetes.NewForConfig(own)
+	if err != nil {
+		return nil, err
+	}
+	return &fleet{nodes: clients.CoreV1().Nodes(), machines: map[string]*machine{}}, nil
+}
+
+// zones of the machines.
+const zones = 5
+
+// join makes the nodes of machines that run a config.
+func (f *fleet) join(ctx context.Context, count int, config string) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(hands)
+	f.work = make(chan string, count)
+	for i := range count {
+		name := fmt.Sprintf("worker-%05d", i)
+		f.machines[name] = &machine{}
+		group.Go(func() error {
+			n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{
+				Name:   name,
+				Labels: map[string]string{"node-role.kubernetes.io/worker": "", corev1.LabelTopologyZone: "zone-" + strconv.Itoa(i%zones), corev1.LabelHostname: name},
+				Annotations: map[string]string{
+					v1alpha1.CurrentConfigAnnotation: config, v1alpha1.DesiredConfigAnnotation: config, v1alpha1.StateAnnotation: v1alpha1.StateDone,
+				},
+			}}
+			made, err := f.nodes.Create(ctx, n, metav1.CreateOptions{})
+			if err != nil {
+				return fmt.Errorf("making node %s: %w", name, err)
+			}
+			made.Status.Conditions = conditions(corev1.ConditionTrue)
+			if _, err := f.nodes.UpdateStatus(ctx, made, metav1.UpdateOptions{}); err != nil {
+				return fmt.Errorf("making node %s Ready: %w", name, err)
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+func conditions(ready corev1.ConditionStatus) []corev1.NodeCondition {
+	now := metav1.Now()
+	return []corev1.NodeCondition{
+		{Type: corev1.NodeDiskPressure, Status: corev1.ConditionFalse, Reason: "KubeletHasNoDiskPressure", LastHeartbeatTime: now},
+		{Type: corev1.NodeReady, Status: ready, Reason: "Kubelet", LastHeartbeatTime: now, LastTransitionTime: now},
+	}
+}
+
+// run lets the machines live until the context ends, or something fails.
+func (f *fleet) run(ctx context.Context) error {
+	list, err := f.nodes.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	if err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return f.watch(ctx, list.ResourceVersion) })
+	for range hands {
+		group.Go(func() error {
+			for {
+				select {
+				case <-ctx.Done():
+					return nil
+				case name := <-f.work:
+					if err := f.act(ctx, name); err != nil && ctx.Err() == nil {
+						return fmt.Errorf("letting %s live: %w", name, err)
+					}
+				}
+			}
+		})
+	}
+	err = group.Wait()
+	if errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+func (f *fleet) watch(ctx context.Context, version string) error {
+	for ctx.Err() == nil {
+		w, err := f.nodes.Watch(ctx, metav1.ListOptions{ResourceVersion: version})
+		if err != nil {
+			return err
+		}
+		for e := range w.ResultChan() {
+			n, ok := e.Object.(*corev1.Node)
+			if !ok {
+				return fmt.Errorf("watching nodes: %v", e.Object)
+			}
+			version = n.ResourceVersion
+			f.see(n)
+		}
+	}
+	return nil
+}
+
+// see takes note of a node, and has somebody look at it.
+func (f *fleet) see(n *corev1.Node) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m := f.machines[n.Name]
+	if m == nil {
+		return
+	}
+	m.now = n
+	if !m.queued {
+		m.queued = true
+		f.work <- n.Name // has room for every machine
+	}
+}
+
+// act does the next thing for a machine.
+func (f *fleet) act(ctx context.Context, name string) error {
+	f.mu.Lock()
+	m := f.machines[name]
+	m.queued = false
+	n := m.now
+	version, err := strconv.Atoi(n.ResourceVersion)
+	if err != nil || version < m.acted {
+		f.mu.Unlock()
+		return err
+	}
+	annotations, ready := m.next()
+	f.mu.Unlock()
+	var after *corev1.Node
+	switch {
+	case annotations != nil:
+		after, err = f.patch(ctx, name, map[string]any{"metadata": map[string]any{"annotations": annotations}}, types.MergePatchType)
+	case ready != "":
+		after, err = f.patch(ctx, name, map[string]any{"status": map[string]any{"conditions": conditions(ready)}}, types.StrategicMergePatchType, "status")
+	default:
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	m.acted, err = strconv.Atoi(after.ResourceVersion)
+	return err
+}
+
+func (f *fleet) patch(ctx context.Context, name string, body map[string]any, kind types.PatchType, subresources ...string) (*corev1.Node, error) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return nil, err
+	}
+	return f.nodes.Patch(ctx, name, kind, text, metav1.PatchOptions{}, subresources...)
+}
+
+// next is what the daemon reports next, or how the kubelet is; neither where somebody else has to do something first.
+func (m *machine) next() (annotations map[string]string, ready corev1.ConditionStatus) {
+	a := m.now.Annotations
+	desired, request := a[v1alpha1.DesiredConfigAnnotation], a[v1alpha1.DesiredDrainAnnotation]
+	acknowledged := request == a[v1alpha1.LastAppliedDrainAnnotation]
+	drain, open := v1alpha1.DrainVerb+"-"+desired, v1alpha1.UncordonVerb+"-"+desired
+	switch {
+	case a[v1alpha1.CurrentConfigAnnotation] == desired:
+		return nil, ""
+	case m.booted == desired && !isReady(m.now):
+		return nil, corev1.ConditionTrue
+	case m.booted == desired && request != open:
+		return map[string]string{v1alpha1.DesiredDrainAnnotation: open}, ""
+	case m.booted == desired && acknowledged:
+		return map[string]string{
+			v1alpha1.CurrentConfigAnnotation: desired, v1alpha1.StateAnnotation: v1alpha1.StateDone, v1alpha1.ReasonAnnotation: "", v1alpha1.PostConfigActionAnnotation: "",
+		}, ""
+	case m.booted == desired:
+		return nil, ""
+	case a[v1alpha1.StateAnnotation] != v1alpha1.StateWorking:
+		return map[string]string{v1alpha1.StateAnnotation: v1alpha1.StateWorking, v1alpha1.ReasonAnnotation: "", v1alpha1.PostConfigActionAnnotation: ""}, ""
+	case request != drain:
+		return map[string]string{v1alpha1.DesiredDrainAnnotation: drain}, ""
+	case acknowledged && a[v1alpha1.PostConfigActionAnnotation] == "":
+		return map[string]string{v1alpha1.PostConfigActionAnnotation: "Rebooting"}, ""
+	case acknowledged:
+		m.booted = desired
+		return nil, corev1.ConditionFalse
+	}
+	return nil, ""
+}
+
+func isReady(n *corev1.Node) bool {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

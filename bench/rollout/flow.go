@@ -1,0 +1,211 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/controller"
+)
+
+// result is what one rollout took.
+type result struct {
+	what string
+	wall time.Duration
+	// cpu of the controller, user and system; peak is the most memory it held.
+	cpu  time.Duration
+	peak uint64
+	// syncs is how often it looked at a pool, and took what that cost in all.
+	syncs int
+	took  time.Duration
+	requests
+}
+
+// flow is a cluster under measurement.
+type flow struct {
+	options
+	plane *plane
+	child *child
+	admin client.Client
+	read  int64 // of the audit log
+}
+
+// rollOut starts everything, and rolls out twice: without a policy, and with one.
+func rollOut(ctx context.Context, o options, dir string) (results []result, err error) {
+	p, err := startPlane(o, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, p.env.Stop()) }()
+	c, err := startController(ctx, o, p)
+	if err != nil {
+		return nil, err
+	}
+	defer c.stop()
+	scheme, err := controller.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	f := &flow{options: o, plane: p, child: c}
+	if f.admin, err = client.New(p.admin, client.Options{Scheme: scheme}); err != nil {
+		return nil, err
+	}
+	machines, err := newFleet(p.admin)
+	if err != nil {
+		return nil, err
+	}
+	if err := f.settle(ctx, machines); err != nil {
+		return nil, fmt.Errorf("%w\n%s", err, c.tail())
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	lived := make(chan struct{})
+	go func() { defer close(lived); stop(machines.run(ctx)) }()
+	defer func() { stop(nil); <-lived }()
+	for i, way := range []struct {
+		what   string
+		policy *v1alpha1.RolloutPolicy
+	}{{"no policy", nil}, {"canary, batches, zones", carefully()}} {
+		if way.policy != nil {
+			if err := f.admin.Create(ctx, way.policy); err != nil {
+				return nil, err
+			}
+		}
+		r, err := f.once(ctx, way.what, i)
+		if err != nil {
+			return nil, fmt.Errorf("rolling out (%s): %w: %w\n%s", way.what, err, context.Cause(ctx), c.tail())
+		}
+		results = append(results, r)
+	}
+	return results, nil
+}
+
+// carefully is a policy that uses most of what there is.
+func carefully() *v1alpha1.RolloutPolicy {
+	few, zone := intstr.FromString("1%"), intstr.FromString("20%")
+	p := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "carefully"}}
+	p.Spec.Pools = []string{pool}
+	p.Spec.Canary = &v1alpha1.RolloutCanary{Nodes: &few, Soak: metav1.Duration{Duration: time.Second}}
+	p.Spec.Batches = []v1alpha1.RolloutBatch{{UpTo: intstr.FromString("10%")}, {UpTo: intstr.FromString("50%")}}
+	p.Spec.MaxUnavailablePerZone = &zone
+	p.Spec.Gates = []v1alpha1.HealthGate{{Name: "ready", Ready: &v1alpha1.ReadyGate{For: metav1.Duration{Duration: time.Second}}}}
+	p.Spec.Windows = []v1alpha1.MaintenanceWindow{{Name: "not at midnight", Kind: v1alpha1.WindowDeny, Schedule: "0 0 1 1 *", Duration: metav1.Duration{Duration: time.Minute}}}
+	return p
+}
+
+// pool is the one that is rolled out.
+const pool = "worker"
+
+// settle brings the pool and its nodes to a first config.
+func (f *flow) settle(ctx context.Context, machines *fleet) error {
+	if err := f.admin.Create(ctx, machineConfig("00-worker", "first")); err != nil {
+		return err
+	}
+	p, err := f.until(ctx, func(p *mcfgv1.MachineConfigPool) bool { return p.Spec.Configuration.Name != "" })
+	if err != nil {
+		return fmt.Errorf("waiting for the first config: %w", err)
+	}
+	before := p.DeepCopy()
+	tenth := intstr.FromString("10%")
+	p.Spec.MaxUnavailable = &tenth
+	if err := f.admin.Patch(ctx, p, client.MergeFrom(before)); err != nil {
+		return err
+	}
+	if err := machines.join(ctx, f.nodes, p.Spec.Configuration.Name); err != nil {
+		return err
+	}
+	_, err = f.until(ctx, func(p *mcfgv1.MachineConfigPool) bool { return f.done(p, p.Spec.Configuration.Name) })
+	if err != nil {
+		return fmt.Errorf("waiting for the nodes to be seen: %w", err)
+	}
+	return nil
+}
+
+// done tells that every node runs a config.
+func (f *flow) done(p *mcfgv1.MachineConfigPool, config string) bool {
+	s := p.Status
+	return s.Configuration.Name == config && int(s.UpdatedMachineCount) == f.nodes && int(s.ReadyMachineCount) == f.nodes
+}
+
+// until looks at the pool until it is as wanted.
+func (f *flow) until(ctx context.Context, is func(*mcfgv1.MachineConfigPool) bool) (*mcfgv1.MachineConfigPool, error) {
+	p := &mcfgv1.MachineConfigPool{}
+	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, f.limit, true, func(ctx context.Context) (bool, error) {
+		err := f.admin.Get(ctx, client.ObjectKey{Name: pool}, p)
+		return err == nil && is(p), client.IgnoreNotFound(err)
+	})
+	if err != nil {
+		err = fmt.Errorf("%w; the pool has %d of %d nodes updated: %v", err, p.Status.UpdatedMachineCount, p.Status.MachineCount, p.Status.Conditions)
+	}
+	return p, err
+}
+
+// once rolls a change out to all nodes, and measures that.
+func (f *flow) once(ctx context.Context, what string, number int) (result, error) {
+	r := result{what: what}
+	_, read, err := f.plane.asked(f.read)
+	if err != nil {
+		return r, err
+	}
+	cpu, _, err := f.child.usage()
+	if err != nil {
+		return r, err
+	}
+	syncs, took, err := f.child.syncs(ctx)
+	if err != nil {
+		return r, err
+	}
+	p, err := f.until(ctx, func(*mcfgv1.MachineConfigPool) bool { return true })
+	if err != nil {
+		return r, err
+	}
+	was, begun := p.Spec.Configuration.Name, time.Now()
+	if err := f.admin.Create(ctx, machineConfig(fmt.Sprintf("50-change-%d", number), what)); err != nil {
+		return r, err
+	}
+	if _, err = f.until(ctx, func(p *mcfgv1.MachineConfigPool) bool {
+		return p.Spec.Configuration.Name != was && f.done(p, p.Spec.Configuration.Name)
+	}); err != nil {
+		return r, err
+	}
+	r.wall = time.Since(begun)
+	after, peak, err := f.child.usage()
+	if err != nil {
+		return r, err
+	}
+	r.cpu, r.peak = after-cpu, peak
+	all, allTook, err := f.child.syncs(ctx)
+	if err != nil {
+		return r, err
+	}
+	r.syncs, r.took = all-syncs, allTook-took
+	r.requests, f.read, err = f.plane.asked(read)
+	return r, err
+}
+
+// machineConfig is a file with some text.
+func machineConfig(name, text string) *mcfgv1.MachineConfig {
+	config := map[string]any{
+		"ignition": map[string]any{"version": v1alpha1.IgnitionVersion},
+		"storage": map[string]any{"files": []any{map[string]any{
+			"path": "/etc/" + name, "mode": 0o644, "contents": map[string]any{"source": "data:," + fmt.Sprintf("%x", text)},
+		}}},
+	}
+	raw, err := json.Marshal(config)
+	if err != nil {
+		raw = nil // it consists of texts and numbers, which always marshal
+	}
+	return &mcfgv1.MachineConfig{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.RoleLabel: pool}},
+		Spec:       mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: raw}},
+	}
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"github.com/bunsen-os/bunsen/bench/measure"
+)
+
+// options are what the command line says.
+type options struct {
+	nodes      int
+	sizes      measure.Sizes
+	time       time.Duration
+	limit      time.Duration
+	assets     string
+	controller string
+	root       string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	if err := run(ctx, os.Args[1:], os.Stdout); err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+const preface = `A rollout to all nodes of a pool, on a real API server: the controller is a process of its own, the nodes' daemons are
+simulated in one other process, which is not counted, nor is the API server. A daemon asks for its drain, reboots (not
+Ready, Ready), asks for the end of its drain, is done; there are no pods to evict. A tenth of the nodes may be at work at
+a time. With a policy, 1 % are canaries, 10 % and 50 % are batches, each node has to be Ready for a second, and a zone
+has a limit of its own.
+`
+
+// peers are quoted, not measured here.
+const peers = `
+What machine-config-operator* takes for the same, from its own functions and fake clients:
+  one look at a pool, rolling                     1000 nodes: 25.0 ms; 10,000: 479 ms; growth 1.28
+  its candidates alone                            1000 nodes: 481 µs; 10,000: 5.14 ms
+  one look at a pool in which nothing is to do    1000 nodes: 23.8 ms; 10,000: 519 ms
+  the first look after a new target               1000 nodes: 1100 GET and 1100 PATCH of nodes, one after the other, before anyone
+                                                  is told; at client-go's default of 5 requests a second about 7 minutes
+`
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	fmt.Fprint(out, preface, measure.Machine())
+	decisions, err := decide(o)
+	if err != nil {
+		return err
+	}
+	dir, done, err := measure.Scratch()
+	if err != nil {
+		return err
+	}
+	defer done()
+	results, err := rollOut(ctx, o, dir)
+	if err != nil {
+		return err
+	}
+	if err := report(out, o, results); err != nil {
+		return err
+	}
+	if err := decisions.Print(out); err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(out, peers, measure.Quoted, measure.Whether(missed(results), decisions))
+	return err
+}
+
+func parse(args []string) (options, error) {
+	o := options{sizes: measure.Sizes{1000, 10000}}
+	f := flag.NewFlagSet("rollout", flag.ContinueOnError)
+	f.IntVar(&o.nodes, "nodes", 5000, "how many nodes are rolled out to")
+	f.Var(&o.sizes, "sizes", "numbers of nodes to decide on, growing")
+	f.DurationVar(&o.time, "time", time.Second, "repeat a decision until it has taken the CPU for this long")
+	f.DurationVar(&o.limit, "limit", 30*time.Minute, "how long one rollout may take")
+	f.StringVar(&o.root, "root", ".", "folder of the checkout, with config/crd")
+	f.StringVar(&o.assets, "assets", "", "folder with etcd and kube-apiserver; empty: KUBEBUILDER_ASSETS, or bin/assets of the checkout")
+	f.StringVar(&o.controller, "controller", "", "the controller's binary; empty: that of BUNSEN_BIN, or built from the checkout")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if o.nodes < 10 {
+		return o, fmt.Errorf("-nodes %d: want at least 10, so that a tenth of them is one", o.nodes)
+	}
+	o.assets = cmp.Or(o.assets, os.Getenv("KUBEBUILDER_ASSETS"), filepath.Join(o.root, "bin", "assets"))
+	if dir := os.Getenv("BUNSEN_BIN"); o.controller == "" && dir != "" {
+		o.controller = filepath.Join(dir, "machine-config-controller")
+	}
+	if _, err := os.Stat(filepath.Join(o.assets, "kube-apiserver")); err != nil {
+		return o, fmt.Errorf("looking for kube-apiserver: %w; make assets builds it, or name its folder with -assets", err)
+	}
+	return o, nil
+}
