@@ -14,12 +14,15 @@
 //	crash NAME               end controller, server or NODE at once, as a power cut would
 //	restart NAME             start it again
 //	machines NODE...         make Nodes as kubeadm does, start their hosts, wait until they are Ready
+//	upstream                 start the real kube-controller-manager and kube-scheduler
+//	kubelets NODE...         start Nodes with real kubelets whose pods run nothing, and their hosts; wait until they are Ready
 //	follow NAME              make the GitSource NAME for gitrepo's repository, with its Secret; it looks when asked to
 //	rendered POOL VAR        wait until the pool is rendered from $HEAD; VAR is its config's name
 //	updated POOL CONFIG      wait until every node of the pool runs the config and is in service
 //	look SOURCE              ask for a look at the repository now; returns when it has been answered
 //	waitfor KIND/NAME FIELD REGEXP   wait until the whole field matches; on time-out show what was seen
 //	waitfor KIND/NAME gone           wait until the object is away
+//	within DURATION waitfor ...      the same, and not later than that
 //	waitfor file PATH REGEXP         wait for a file's content
 //	event KIND/NAME REASON REGEXP    wait for an event about an object, by the API's kind, whose whole note matches
 //	let VAR KIND/NAME FIELD  put a field into a variable
@@ -30,6 +33,7 @@
 //
 // FIELD is a {jsonpath}, annotation:KEY (by the part after the slash), or condition:TYPE (`status reason message`).
 //
-// In: KUBEBUILDER_ASSETS (or ../../bin/assets), BUNSEN_BIN (or it builds the binaries), git. Out: test results. Never: a
+// In: KUBEBUILDER_ASSETS (or ../../bin/assets), BUNSEN_BIN (or it builds the binaries), hollow-kubelet beside the
+// executable that the assets link to, git. Out: test results. Never: a
 // skip where a part is missing, a sleep, an address beyond loopback.
 package e2e

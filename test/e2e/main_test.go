@@ -47,6 +47,7 @@ var storyCommands = map[string]func(*story, *testscript.TestScript, []string) er
 	"crash": (*story).crash, "restart": (*story).restart, "waitfor": (*story).waitfor, "let": (*story).let,
 	"watchnodes": (*story).watchnodes, "budget": (*story).budget, "sameignition": (*story).sameignition,
 	"foretold": (*story).foretold, "event": (*story).event,
+	"upstream": (*story).upstream, "kubelets": (*story).kubelets, "within": (*story).within,
 }
 
 // command gives a method of the story to testscript.

@@ -145,7 +145,11 @@ func (s *story) host(ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 {
 		return usage("host NODE")
 	}
-	node := args[0]
+	return s.daemon(ts, args[0])
+}
+
+// daemon starts the daemon of a node on the directory hosts/NODE.
+func (s *story) daemon(ts *testscript.TestScript, node string, flags ...string) error {
 	config, err := s.cluster.identity(node, kubelet(node))
 	if err != nil {
 		return err
@@ -154,8 +158,8 @@ func (s *story) host(ts *testscript.TestScript, args []string) error {
 	if err := os.MkdirAll(root, 0o755); err != nil {
 		return err
 	}
-	return s.start(ts, node, filepath.Join(s.bin, "machine-config-daemon"),
-		"simulate", "--node-name", node, "--kubeconfig", config, "--root", root)
+	flags = append([]string{"simulate", "--node-name", node, "--kubeconfig", config, "--root", root}, flags...)
+	return s.start(ts, node, filepath.Join(s.bin, "machine-config-daemon"), flags...)
 }
 
 // crash NAME ends a process without warning.
