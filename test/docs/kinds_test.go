@@ -167,8 +167,21 @@ func clusterBlock(t *testing.T, _ block, n *yaml.Node, text string) {
 	if word(n, "kind") == "MachineConfigPool" {
 		pool = word(n, "metadata", "name")
 	}
-	builds(t, map[string]string{"cluster/block.yaml": text, "pools/" + pool + "/10-stub.bu": stubDocument("10-stub.bu")})
+	files := map[string]string{"cluster/block.yaml": text, "pools/" + pool + "/10-stub.bu": stubDocument("10-stub.bu")}
+	if value(n, "spec", "machineConfigPoolSelector") != nil {
+		files["cluster/edge.yaml"] = edgePool
+	}
+	builds(t, files)
 }
+
+// edgePool is the pool that selectors of the documentation are about.
+const edgePool = `apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfigPool
+metadata: {name: edge, labels: {tier: edge}}
+spec:
+  machineConfigSelector: {matchLabels: {machineconfiguration.openshift.io/role: worker}}
+  nodeSelector: {matchLabels: {node-role.kubernetes.io/edge: ""}}
+`
 
 // kustomizationBlock reads a kustomization strictly, and builds it with stubs for what it lists.
 func kustomizationBlock(t *testing.T, _ block, n *yaml.Node, text string) {
