@@ -57,18 +57,16 @@ func Scheme() (*runtime.Scheme, error) {
 	return s, nil
 }
 
-// CacheOptions keeps out of memory what no controller reads: the images of a Node are most of it.
+// CacheOptions keeps out of memory what no controller reads: the images of a Node are most of it. One function for all
+// kinds, since a cache that is told of kinds asks the API server about them before it can wait for it.
 func CacheOptions() cache.Options {
 	strip := cache.TransformStripManagedFields()
-	return cache.Options{
-		DefaultTransform: strip,
-		ByObject: map[client.Object]cache.ByObject{&corev1.Node{}: {Transform: func(o any) (any, error) {
-			if n, ok := o.(*corev1.Node); ok {
-				n.Status.Images, n.Status.VolumesInUse, n.Status.VolumesAttached = nil, nil, nil
-			}
-			return strip(o)
-		}}},
-	}
+	return cache.Options{DefaultTransform: func(o any) (any, error) {
+		if n, ok := o.(*corev1.Node); ok {
+			n.Status.Images, n.Status.VolumesInUse, n.Status.VolumesAttached = nil, nil, nil
+		}
+		return strip(o)
+	}}
 }
 
 // Register adds the controllers to mgr, and the making of the pools that every cluster has.
