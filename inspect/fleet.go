@@ -10,7 +10,6 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/bunsen-os/bunsen/policy/pace"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
 
@@ -18,9 +17,9 @@ import (
 // reasons of nodes are the rollout's own answers to what the objects say.
 type fleet struct {
 	Cluster
-	now     time.Time
-	pools   map[string]*poolView
-	customs []rollout.Custom
+	now    time.Time
+	pools  map[string]*poolView
+	others rollout.Others
 	// torn are nodes that nobody may touch, nobodys those that no pool selects; both by name.
 	torn, nobodys map[string]NodeRow
 }
@@ -45,14 +44,17 @@ func newFleet(c Cluster, now time.Time) *fleet {
 	for i := range c.Pools {
 		objects[i] = &c.Pools[i]
 	}
-	f.customs = rollout.NewCustoms(objects)
+	f.others = rollout.Others{
+		Pools: map[string]*mcfgv1.MachineConfigPool{}, Policies: c.Policies, Customs: rollout.NewCustoms(objects),
+		Count: func(p *mcfgv1.MachineConfigPool) rollout.Counts { return f.count(f.pools[p.Name]) },
+	}
 	nodes := f.sort(rollout.NewPools(objects))
 	for _, p := range objects {
 		v := &poolView{object: p, facts: rollout.ReadFacts(p, c.Policies, len(nodes[p.Name]))}
 		v.facts.Nodes = nodes[p.Name]
 		slices.SortFunc(v.facts.Nodes, func(a, b rollout.Node) int { return strings.Compare(a.Name, b.Name) })
 		v.hear()
-		f.pools[p.Name] = v
+		f.pools[p.Name], f.others.Pools[p.Name] = v, p
 	}
 	for _, p := range objects {
 		f.look(f.pools[p.Name])
@@ -122,7 +124,7 @@ func (v *poolView) hear() {
 // look asks the rollout what it would do with a pool now.
 func (f *fleet) look(v *poolView) {
 	target := v.facts.Target
-	v.facts.Care.Around = f.around(v)
+	f.others.Surround(v.object, &v.facts)
 	if target != "" && f.Rendered != nil && !slices.ContainsFunc(f.Rendered, func(r RenderedRow) bool { return r.Name == target }) {
 		v.lost = fmt.Sprintf("MachineConfig %s, which the pool should run, is not on the cluster", target)
 	}
@@ -154,64 +156,13 @@ func (v *poolView) explain(now time.Time) {
 	}
 }
 
-// around is what the other pools mean for one.
-func (f *fleet) around(v *poolView) rollout.Around {
-	name, p := v.object.Name, v.facts.Care.Pace
-	a := rollout.Around{Customs: f.customs}
-	for _, ahead := range rollout.AheadOf(name, p) {
-		var object *mcfgv1.MachineConfigPool
-		if other := f.pools[ahead]; other != nil {
-			object = other.object
-		}
-		if object != nil || slices.Contains(p.After, ahead) { // else it is a cluster without masters
-			a.Ahead = append(a.Ahead, rollout.NewAhead(v.object, ahead, object))
-		}
-	}
-	if len(a.Ahead) > 0 {
-		a.Cycle = f.cycle(name)
-	}
-	for _, t := range p.Together {
-		counts := map[string]rollout.Counts{}
-		for other, view := range f.pools {
-			if t.Selects(view.object) {
-				counts[other] = f.count(view)
-			}
-		}
-		shared, err := rollout.NewShared(t, name, counts)
-		if err != nil {
-			v.facts.Care.Invalid = err.Error()
-		}
-		a.Together = append(a.Together, shared)
-	}
-	const master, arbiter = "master", "arbiter"
-	if other := f.pools[arbiter]; name == master && other != nil {
-		a.Quorum = rollout.NewQuorum(name, map[string]rollout.Counts{arbiter: f.count(other)})
-	}
-	return a
-}
-
 // count is a pool's numbers as another pool's decision sees them.
 func (f *fleet) count(v *poolView) rollout.Counts {
 	if v.plain == nil {
 		facts := v.facts
-		facts.Care.Around = rollout.Around{Customs: f.customs}
+		facts.Care.Around = rollout.Around{Customs: f.others.Customs}
 		counts := rollout.Next(facts, f.now).Counts
 		v.plain = &counts
 	}
 	return *v.plain
-}
-
-// cycle are pools that wait for each other, and this one for them.
-func (f *fleet) cycle(name string) []string {
-	after, next := map[string][]string{}, []string{name}
-	for len(next) > 0 {
-		name, next = next[0], next[1:]
-		v := f.pools[name]
-		if _, seen := after[name]; seen || v == nil {
-			continue
-		}
-		after[name] = rollout.AheadOf(name, v.facts.Care.Pace)
-		next = append(next, after[name]...)
-	}
-	return pace.Cycle(after)
 }

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/policy/pace"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
 
@@ -100,69 +99,19 @@ func lost(f rollout.Facts, counts rollout.Counts, config string) rollout.Wave {
 }
 
 // around fills in what other pools mean for this one, and returns the pools whose nodes this decision counts, the pool
-// itself among them.
+// itself first.
 func (f *Fleet) around(facts *rollout.Facts, q question, now time.Time) (sharing []string) {
-	sharing, watched := []string{q.pool.Name}, []string(nil)
-	a, p := &facts.Care.Around, facts.Care.Pace
-	a.Customs = rollout.NewCustoms(f.allPools())
-	for _, name := range rollout.AheadOf(q.pool.Name, p) {
-		if f.pools[name] == nil && !slices.Contains(p.After, name) {
-			continue // a cluster without masters
-		}
-		a.Ahead = append(a.Ahead, rollout.NewAhead(q.pool, name, f.pools[name]))
-		watched = append(watched, name)
-	}
-	if len(watched) > 0 {
-		a.Cycle = cycle(q, f.pools)
-	}
-	count := func(name string) rollout.Counts {
-		if name != q.pool.Name && !slices.Contains(sharing, name) {
-			sharing = append(sharing, name)
-		}
-		members := f.roster.Pool(name)
-		other := rollout.ReadFacts(f.pools[name], q.policies, members.Len())
-		other.Host, other.Care.Around.Customs = q.host, a.Customs // so that its nodes are sorted as its own decision sorts them
+	others := rollout.Others{Pools: f.pools, Policies: q.policies, Customs: rollout.NewCustoms(f.allPools())}
+	others.Count = func(pool *mcfgv1.MachineConfigPool) rollout.Counts {
+		members := f.roster.Pool(pool.Name)
+		other := rollout.ReadFacts(pool, q.policies, members.Len())
+		other.Host, other.Care.Around.Customs = q.host, others.Customs // so that its nodes are sorted as its own decision sorts them
 		f.gates.shut(other)
 		return members.Count(other, now)
 	}
-	for _, t := range p.Together {
-		counts := map[string]rollout.Counts{}
-		for name, other := range f.pools {
-			if t.Selects(other) {
-				counts[name] = count(name)
-			}
-		}
-		shared, err := rollout.NewShared(t, q.pool.Name, counts)
-		if err != nil {
-			facts.Care.Invalid = err.Error()
-		}
-		a.Together = append(a.Together, shared)
-	}
-	if q.pool.Name == "master" && f.pools["arbiter"] != nil {
-		a.Quorum = rollout.NewQuorum(q.pool.Name, map[string]rollout.Counts{"arbiter": count("arbiter")})
-	}
-	f.watched[q.pool.Name] = append(watched, sharing[1:]...)
-	return sharing
-}
-
-// cycle are pools that wait for each other, and this one for them.
-func cycle(q question, pools map[string]*mcfgv1.MachineConfigPool) []string {
-	after, next := map[string][]string{}, []string{q.pool.Name}
-	for len(next) > 0 {
-		name := next[0]
-		next = next[1:]
-		pool := pools[name]
-		if _, seen := after[name]; seen || pool == nil {
-			continue
-		}
-		p, err := pace.For(pool, q.policies)
-		if err != nil {
-			p = pace.Pace{} // such a pool is not rolled out, and says why
-		}
-		after[name] = rollout.AheadOf(name, p)
-		next = append(next, after[name]...)
-	}
-	return pace.Cycle(after)
+	ahead, counted := others.Surround(q.pool, facts)
+	f.watched[q.pool.Name] = slices.Concat(ahead, counted)
+	return append([]string{q.pool.Name}, counted...)
 }
 
 // named are the nodes that a wave writes to.

@@ -138,6 +138,14 @@ func ReadFacts(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy
 	return f
 }
 
+// unreadable adds to what of the pool or its policies cannot be read.
+func (c *Care) unreadable(err error) {
+	if c.Invalid != "" {
+		c.Invalid += "\n"
+	}
+	c.Invalid += err.Error()
+}
+
 // readTime reads an annotation's time; one that says nothing sensible counts as absent.
 func readTime(text string) time.Time {
 	t, err := time.Parse(time.RFC3339, text)

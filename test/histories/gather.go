@@ -2,6 +2,7 @@ package histories
 
 import (
 	"fmt"
+	"slices"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -53,58 +54,13 @@ func (w rollouts) nodeGate(name string, p pace.Pace) string {
 func (w rollouts) gather(pool *mcfgv1.MachineConfigPool) rollout.Facts {
 	f := w.facts(pool)
 	c := &f.Care
-	c.Around.Customs = w.proc.customs
-	var watched []string
-	defer func() { w.proc.watched[pool.Name] = watched }()
-	for _, name := range rollout.AheadOf(pool.Name, c.Pace) {
-		if name == "master" && w.proc.pools[name] == nil && pool.Name == "arbiter" {
-			continue
-		}
-		watched = append(watched, name)
-		c.Around.Ahead = append(c.Around.Ahead, rollout.NewAhead(pool, name, w.proc.pools[name]))
-	}
-	if len(c.Pace.After) > 0 {
-		c.Around.Cycle = w.cycle(pool.Name)
-	}
-	for _, t := range c.Pace.Together {
-		counts := map[string]rollout.Counts{}
-		for name, other := range w.proc.pools {
-			if t.Selects(other) {
-				watched = append(watched, name)
-				counts[name] = rollout.Count(w.facts(other))
-			}
-		}
-		shared, err := rollout.NewShared(t, pool.Name, counts)
-		if err != nil {
-			c.Invalid = err.Error()
-			continue
-		}
-		c.Around.Together = append(c.Around.Together, shared)
-	}
-	if pool.Name == "master" && w.proc.pools["arbiter"] != nil {
-		watched = append(watched, "arbiter")
-		c.Around.Quorum = rollout.NewQuorum(pool.Name, map[string]rollout.Counts{
-			"master": rollout.Count(f), "arbiter": rollout.Count(w.facts(w.proc.pools["arbiter"])),
-		})
-	}
+	ahead, counted := rollout.Others{
+		Pools: w.proc.pools, Policies: w.policies, Customs: w.proc.customs,
+		Count: func(other *mcfgv1.MachineConfigPool) rollout.Counts { return rollout.Count(w.facts(other)) },
+	}.Surround(pool, &f)
+	w.proc.watched[pool.Name] = slices.Concat(ahead, counted)
 	c.Gates = w.queries(c.Pace.Gates)
 	return f
-}
-
-// cycle is one of pools that wait for each other through this one.
-func (w rollouts) cycle(pool string) []string {
-	after := map[string][]string{}
-	for name, other := range w.proc.pools {
-		if p, err := pace.For(other, w.policies); err == nil {
-			after[name] = p.After
-		}
-	}
-	for _, name := range pace.Cycle(after) {
-		if name == pool {
-			return pace.Cycle(after)
-		}
-	}
-	return nil
 }
 
 // queries are the answers of Prometheus.
