@@ -3,6 +3,7 @@ package inspect
 import (
 	"cmp"
 	"fmt"
+	"strings"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -69,6 +70,9 @@ func (v *poolView) row(n *rollout.Node, now time.Time) NodeRow {
 		row.Step = ""
 	case n.Degraded():
 		row.Cause, row.Reason = rollout.CauseFailed, n.Reason
+		if n.Config.Desired != "" && strings.Contains(n.Reason, n.Config.Desired) { // else it is about another config, and has to say so
+			row.Reason = rollout.Complaint(n.Reason)
+		}
 	case waits:
 		row.Cause, row.Reason = wait.Cause, wait.Reason
 	case v.lost != "" && n.Config.Desired != v.facts.Target:

@@ -158,14 +158,18 @@ func (d notice) ailment() Cause {
 }
 
 // unwell names the nodes among these that are out of service.
-func (d notice) unwell(among func(*seat) bool) string {
+func (d notice) unwell(among func(*seat) bool) string { return d.few(among, d.words(true).doing) }
+
+// few names the first of the nodes among these that are out of service, with what is said of each, and counts the rest;
+// empty: there are none.
+func (d notice) few(among func(*seat) bool, say func(*Node) string) string {
 	var texts []string
 	more := 0
 	for _, x := range d.m.in(out) {
 		switch {
 		case !among(x):
 		case len(texts) < named:
-			texts = append(texts, x.Name+" "+d.words(true).doing(&x.Node))
+			texts = append(texts, x.Name+" "+say(&x.Node))
 		default:
 			more++
 		}
@@ -206,22 +210,9 @@ func (d notice) heldUp(x *seat) bool {
 
 // drainBlocks name the drains that are held up.
 func (d notice) drainBlocks() []Block {
-	var texts []string
-	more := 0
-	for _, x := range d.m.in(out) {
-		switch {
-		case !d.heldUp(x):
-		case len(texts) < named:
-			texts = append(texts, x.Name+" "+d.words(true).draining(&x.Node))
-		default:
-			more++
-		}
-	}
-	if more > 0 {
-		texts = append(texts, fmt.Sprintf("and %d more", more))
-	}
-	if len(texts) == 0 {
+	text := d.few(d.heldUp, d.words(true).draining)
+	if text == "" {
 		return nil
 	}
-	return []Block{{Cause: CauseDrain, Reason: strings.Join(texts, "; ")}}
+	return []Block{{Cause: CauseDrain, Reason: text}}
 }

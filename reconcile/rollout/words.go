@@ -201,13 +201,23 @@ func short(d time.Duration) string {
 
 // quoted appends the first line of a daemon's reason, without what the text around it says, and cut where it would flood it.
 func quoted(reason string, most int) string {
-	line, _, _ := strings.Cut(strings.TrimSpace(reason), "\n")
-	line = line[len(preamble.FindString(line)):]
-	line, _, _ = strings.Cut(line, advice)
+	line, _, _ := strings.Cut(Complaint(reason), "\n")
 	if line == "" {
 		return ""
 	}
 	return ": " + middle(line, most)
+}
+
+// Complaint is what a daemon's reason says of the machine: without the config and the commit that it begins with, and
+// without the advice at the end of its first line. What is left names the path or the unit, and the cause.
+func Complaint(reason string) string {
+	line, rest, more := strings.Cut(strings.TrimSpace(reason), "\n")
+	line = line[len(preamble.FindString(line)):]
+	line, _, _ = strings.Cut(line, advice)
+	if more {
+		line += "\n" + rest
+	}
+	return line
 }
 
 // preamble is how a daemon begins its reasons: with the config, and its commit where that is known.
