@@ -16,6 +16,7 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"github.com/google/go-cmp/cmp"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"github.com/vincent-petithory/dataurl"
 	"golang.org/x/tools/txtar"
 	"sigs.k8s.io/yaml"
 
@@ -24,8 +25,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected output in testdata")
 
-// Each archive has a rendered MachineConfig (in.yaml) and, per version, the Ignition that a machine of pool worker gets
-// (3.x.0.json, with the files' contents decoded below) or the error (3.x.0.error).
+// Each archive has a rendered MachineConfig (in.yaml), where it matters what the server does with it (server.yaml) and, per
+// version, the Ignition that a machine of pool worker gets (2.2.0.json or 3.x.0.json, with the files' contents decoded
+// below, and what was withheld) or the error (3.x.0.error).
 func TestComposeGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -42,8 +44,13 @@ func TestComposeGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			got := &txtar.Archive{Comment: archive.Comment, Files: archive.Files[:1:1]}
-			for _, v := range []Version{V3_0, V3_2, V3_4, V3_5} {
-				body, err := Compose(Input{Pool: "worker", Rendered: &mc}, v)
+			in := Input{Pool: "worker", Rendered: &mc}
+			if s := archive.Files[1]; s.Name == "server.yaml" {
+				got.Files = append(got.Files, s)
+				in.Extra, in.Withhold = readServer(t, s.Data)
+			}
+			for _, v := range []Version{V2_2, V3_0, V3_2, V3_4, V3_5} {
+				body, err := Compose(in, v)
 				if err != nil {
 					got.Files = append(got.Files, txtar.File{Name: string(v) + ".error", Data: []byte(err.Error() + "\n")})
 					continue
@@ -63,9 +70,42 @@ func TestComposeGolden(t *testing.T) {
 	}
 }
 
-// readable indents a config and shows the contents of its files below it.
-func readable(t *testing.T, body []byte) []byte {
+// readServer reads what an archive says of the server.
+func readServer(t *testing.T, text []byte) (Extra, bool) {
 	t.Helper()
+	var s struct {
+		Withhold bool
+		Files    []struct {
+			Path, Contents string
+			Mode           int
+		}
+		Join *struct{ Server, CA string }
+	}
+	if err := yaml.UnmarshalStrict(text, &s); err != nil {
+		t.Fatal(err)
+	}
+	var extra Extra
+	for _, f := range s.Files {
+		extra.Files = append(extra.Files, File{f.Path, f.Mode, []byte(f.Contents)})
+	}
+	if s.Join != nil {
+		extra.Join = &Join{Server: s.Join.Server, CA: []byte(s.Join.CA)}
+	}
+	return extra, s.Withhold
+}
+
+// whole is a body as a machine with this token gets it.
+func whole(b Body, token string) []byte {
+	if !b.Joins() {
+		return b.Head
+	}
+	return slices.Concat(b.Head, []byte(token), b.Tail)
+}
+
+// readable indents a config and shows the contents of its files below it.
+func readable(t *testing.T, b Body) []byte {
+	t.Helper()
+	body := whole(b, "TOKEN-OF-THIS-MACHINE--")
 	var config ign.Config
 	if err := json.Unmarshal(body, &config); err != nil {
 		t.Fatal(err)
@@ -82,6 +122,9 @@ func readable(t *testing.T, body []byte) []byte {
 	out.WriteByte('\n')
 	for _, f := range config.Storage.Files {
 		fmt.Fprintf(&out, "# %s: %s\n", f.Path, bytes.TrimSpace(contents(t, f)))
+	}
+	for _, w := range b.Withheld {
+		fmt.Fprintf(&out, "# withheld: %s\n", w)
 	}
 	return out.Bytes()
 }
@@ -118,7 +161,7 @@ func TestWithoutTheAppendedFilesTheServedConfigIsTheRenderedOne(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	served := machineconfig.Config{Ignition: decode(t, body)}
+	served := machineconfig.Config{Ignition: decode(t, body.Head)}
 	files := served.Ignition.Storage.Files
 	served.Ignition.Storage.Files = files[:len(files)-2]
 	got, err := served.IgnitionJSON()
@@ -131,28 +174,35 @@ func TestWithoutTheAppendedFilesTheServedConfigIsTheRenderedOne(t *testing.T) {
 }
 
 func TestAnEntryAtAnAppendedPathIsReplacedWhateverItIs(t *testing.T) {
-	for kind, storage := range map[string]string{
-		"file":      `"files":[{"path":"%s","contents":{"source":"data:,mine"}},{"path":"/etc/z"}]`,
-		"directory": `"directories":[{"path":"%s"}],"files":[{"path":"/etc/z"}]`,
-		"link":      `"links":[{"path":"%s","target":"/etc/y"}],"files":[{"path":"/etc/z"}]`,
+	nested := `{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"%s","contents":{"source":"data:,mine"}}]}}`
+	appended := []string{"/etc/ca", NodeAnnotationsPath, KubeconfigPath, EncapsulatedPath}
+	extra := Extra{Files: []File{{"/etc/ca", 0o644, []byte("pem")}}, Join: &Join{Server: "https://api:6443"}}
+	for kind, config := range map[string]string{
+		"file":                 `"storage":{"files":[{"path":"%s","contents":{"source":"data:,mine"}},{"path":"/etc/z"}]}`,
+		"directory":            `"storage":{"directories":[{"path":"%s"}],"files":[{"path":"/etc/z"}]}`,
+		"link":                 `"storage":{"links":[{"path":"%s","target":"/etc/y"}],"files":[{"path":"/etc/z"}]}`,
+		"file of config in it": `"storage":{"files":[{"path":"/etc/z"}]},"ignition":{"version":"3.5.0","config":{"merge":[{"source":"data:,` + dataurl.EscapeString(nested) + `"}]}}`,
 	} {
-		for _, path := range []string{NodeAnnotationsPath, EncapsulatedPath} {
-			mc := rendered(`{"ignition":{"version":"3.5.0"},"storage":{` + fmt.Sprintf(storage, path) + `}}`)
-			body, err := Compose(Input{Pool: "worker", Rendered: mc}, Newest)
+		for _, path := range appended {
+			config := strings.ReplaceAll(strings.ReplaceAll(config, "%s", path), "%25s", path)
+			if !strings.Contains(config, `"ignition":`) {
+				config += `,"ignition":{"version":"3.5.0"}`
+			}
+			body, err := Compose(Input{Pool: "worker", Rendered: rendered("{" + config + "}"), Extra: extra}, Newest)
 			if err != nil {
 				t.Errorf("%s at %s: %v", kind, path, err)
 				continue
 			}
-			got := decode(t, body).Storage
+			got := decode(t, whole(body, "abcdef.0123456789abcdef"))
 			var paths []string
-			for _, f := range got.Files {
+			for _, f := range got.Storage.Files {
 				paths = append(paths, f.Path)
+				if bytes.Contains(contents(t, f), []byte("mine")) {
+					t.Errorf("%s at %s: the machine would get the rendered config's file", kind, path)
+				}
 			}
-			if !slices.Equal(paths, []string{"/etc/z", NodeAnnotationsPath, EncapsulatedPath}) || len(got.Directories)+len(got.Links) > 0 {
-				t.Errorf("%s at %s: got files %q and %d others", kind, path, paths, len(got.Directories)+len(got.Links))
-			}
-			if bytes.Contains(contents(t, got.Files[1]), []byte("mine")) || bytes.Contains(contents(t, got.Files[2]), []byte("mine")) {
-				t.Errorf("%s at %s: the machine would get the rendered config's file", kind, path)
+			if others := len(got.Storage.Directories) + len(got.Storage.Links) + len(got.Ignition.Config.Merge); !slices.Equal(paths, append([]string{"/etc/z"}, appended...)) || others > 0 {
+				t.Errorf("%s at %s: got files %q and %d others", kind, path, paths, others)
 			}
 		}
 	}
@@ -174,7 +224,7 @@ func TestABadRenderedConfigIsNamedWithItsFault(t *testing.T) {
 		t.Errorf("no config: got %v", err)
 	}
 	var refused *UnsupportedError
-	if _, err := Compose(Input{Pool: "worker", Rendered: rendered(`{"ignition":{"version":"3.5.0"}}`)}, "2.2.0"); !errors.As(err, &refused) {
+	if _, err := Compose(Input{Pool: "worker", Rendered: rendered(`{"ignition":{"version":"3.5.0"}}`)}, "2.1.0"); !errors.As(err, &refused) {
 		t.Errorf("a version that is none: got %v", err)
 	}
 }
@@ -187,8 +237,33 @@ func TestAConfigWithoutIgnitionStillTellsTheMachineWhatItIs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	files := decode(t, body).Storage.Files
+	files := decode(t, body.Head).Storage.Files
 	if last := contents(t, files[len(files)-1]); !bytes.Contains(last, []byte("quay.io/example/os")) {
 		t.Errorf("the encapsulated config lacks the OS image: %s", last)
+	}
+}
+
+// Ignition before 2.3, which reads 3.0.0 and 2.2.0, gives up at "compression is not supported with that scheme".
+func TestWhoCannotUnpackIsSentItUnpacked(t *testing.T) {
+	const zipped = `{"source":"data:;base64,H4sIAAAAAAACA0tMBADXGYoHAgAAAA==","compression":"gzip"}`
+	mc := rendered(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/a","mode":420,"contents":` + zipped + `,"append":[` + zipped + `]},{"path":"/b","contents":{"source":"https://x/y","compression":"gzip"}}]}}`)
+	for _, v := range Versions() {
+		body, err := Compose(Input{Rendered: mc}, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 3
+		if v == V2_2 || v == V3_0 {
+			want = 1 // what is elsewhere is unpacked by all
+			if bytes.Count(body.Head, []byte(`data:;base64,YWE=`)) != 2 {
+				t.Errorf("%s: it is not in\n%s", v, body.Head)
+			}
+		}
+		if got := bytes.Count(body.Head, []byte(`"compression":"gzip"`)); got != want {
+			t.Errorf("%s: %d are compressed, want %d", v, got, want)
+		}
+	}
+	if !bytes.Contains(mc.Spec.Config.Raw, []byte(zipped)) {
+		t.Error("composing changed its input")
 	}
 }

@@ -19,27 +19,30 @@ import (
 
 // dialect is one version of Ignition's spec. Versions of 3.x only add words, so a config of the newest says the same in
 // an older one as long as that one's own types know all its words and its parser accepts all its values. That is what
-// say tests, instead of translating step by step.
+// say tests, instead of translating step by step. Version 2.2.0 has other shapes: see translation.
 type dialect struct {
 	version Version
 	// kernelArguments tells whether the version has kernelArguments.
 	kernelArguments bool
 	// specialModes tells whether setuid, setgid and sticky bits are kept; older versions parse them and drop them.
 	specialModes bool
+	// zippedData tells whether whoever reads the version unpacks a data: URL; Ignition did not before 2.3.
+	zippedData bool
 	// recode decodes into the version's own types and encodes again, which loses what these do not know.
 	recode func([]byte) ([]byte, error)
 	// parse is the version's own parser.
 	parse func([]byte) (report.Report, error)
 }
 
-// dialects has every version, by its minor number.
+// dialects has every version, oldest first.
 var dialects = []dialect{
-	{V3_0, false, false, recode(v30.Parse), parse(v30.Parse)},
-	{V3_1, false, false, recode(v31.Parse), parse(v31.Parse)},
-	{V3_2, false, false, recode(v32.Parse), parse(v32.Parse)},
-	{V3_3, true, false, recode(v33.Parse), parse(v33.Parse)},
-	{V3_4, true, true, recode(v34.Parse), parse(v34.Parse)},
-	{V3_5, true, true, recode(v35.Parse), parse(v35.Parse)},
+	{version: V2_2}, // see sayOld
+	{V3_0, false, false, false, recode(v30.Parse), parse(v30.Parse)},
+	{V3_1, false, false, true, recode(v31.Parse), parse(v31.Parse)},
+	{V3_2, false, false, true, recode(v32.Parse), parse(v32.Parse)},
+	{V3_3, true, false, true, recode(v33.Parse), parse(v33.Parse)},
+	{V3_4, true, true, true, recode(v34.Parse), parse(v34.Parse)},
+	{V3_5, true, true, true, recode(v35.Parse), parse(v35.Parse)},
 }
 
 func dialectOf(v Version) (dialect, bool) {
@@ -78,6 +81,9 @@ func (d dialect) say(newest []byte) (body []byte, unsayable []string, err error)
 	config, err := tree(newest)
 	if err != nil {
 		return nil, nil, err
+	}
+	if d.version == V2_2 {
+		return sayOld(config)
 	}
 	kept, err := d.recode(newest)
 	if err != nil {
@@ -135,10 +141,11 @@ var defaults = []struct {
 	end   string
 	value bool
 }{
-	{"].shouldExist", true}, // passwd, since 3.2: users and groups exist
-	{"].resize", false},     // partitions, since 3.2
-	{"].discard", false},    // luks, since 3.4
-	{".cex.enabled", false}, // luks, since 3.5
+	{"].shouldExist", true},         // passwd, since 3.2: users and groups exist; partitions, since 3.0
+	{"].wipePartitionEntry", false}, // partitions, since 3.0
+	{"].resize", false},             // partitions, since 3.2
+	{"].discard", false},            // luks, since 3.4
+	{".cex.enabled", false},         // luks, since 3.5
 }
 
 // lost names the fields of config that known lacks, and removes from config those that say nothing but the default.

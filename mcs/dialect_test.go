@@ -61,7 +61,7 @@ func TestAFieldWithItsDefaultIsLeftOutWhereAnOlderVersionLacksIt(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if text := string(body); strings.Contains(text, "shouldExist") || strings.Contains(text, "resize") {
+	if text := string(body.Head); strings.Contains(text, "shouldExist") || strings.Contains(text, "resize") {
 		t.Errorf("3.0.0 does not know what it is given: %s", text)
 	}
 }
@@ -113,12 +113,12 @@ func TestWhateverIsServedHoldsForEveryConfig(t *testing.T) {
 		mc := random(r)
 		before := mc.DeepCopy()
 		in := Input{Pool: "worker", Rendered: mc}
-		newest, err := Compose(in, Newest)
+		newest, err := bytesOf(in, Newest)
 		if err != nil {
 			t.Fatalf("%s: %v", mc.Spec.Config.Raw, err)
 		}
-		for _, d := range dialects {
-			body, err := Compose(in, d.version)
+		for _, d := range dialects[1:] { // 2.2.0 has tests of its own
+			body, err := bytesOf(in, d.version)
 			var unsayable *UnsayableError
 			if errors.As(err, &unsayable) {
 				continue
@@ -133,7 +133,7 @@ func TestWhateverIsServedHoldsForEveryConfig(t *testing.T) {
 			if err != nil || len(rpt.Entries) > 0 {
 				t.Fatalf("the parser of %s says %v %s about\n%s", d.version, err, rpt, body)
 			}
-			if again, err := Compose(in, d.version); err != nil || string(again) != string(body) {
+			if again, err := bytesOf(in, d.version); err != nil || string(again) != string(body) {
 				t.Fatalf("composed twice, %s differs:\n%s\n%s", d.version, body, again)
 			}
 			if d.kernelArguments { // below, they move into the encapsulated config
@@ -146,11 +146,17 @@ func TestWhateverIsServedHoldsForEveryConfig(t *testing.T) {
 			t.Fatalf("composing changed its input: %s", diff)
 		}
 	}
-	for _, v := range Versions() {
+	for _, v := range Versions()[1:] {
 		if served[v] < 10 {
 			t.Errorf("only %d of the random configs could be said in %s: the test shows nothing", served[v], v)
 		}
 	}
+}
+
+// bytesOf is a body that has no room for a token.
+func bytesOf(in Input, v Version) ([]byte, error) {
+	body, err := Compose(in, v)
+	return body.Head, err
 }
 
 // plain is a config as any JSON reader sees it, without its version and without fields that say the default.
@@ -170,7 +176,7 @@ func TestOlderVersionsAreWhatTheConverterOfTheIgnitionProjectMakes(t *testing.T)
 	compared := 0
 	for range 120 {
 		mc := random(r)
-		newest, err := Compose(Input{Pool: "worker", Rendered: mc}, Newest)
+		newest, err := bytesOf(Input{Pool: "worker", Rendered: mc}, Newest)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -247,7 +253,7 @@ func BenchmarkCompose(b *testing.B) {
 		files = append(files, strings.ReplaceAll(file, "%d", string(rune('a'+i/26/26))+string(rune('a'+i/26%26))+string(rune('a'+i%26))))
 	}
 	mc := rendered(`{"ignition":{"version":"3.5.0"},"storage":{"files":[` + strings.Join(files, ",") + `]}}`)
-	for _, v := range []Version{V3_5, V3_2} {
+	for _, v := range []Version{V3_5, V3_2, V2_2} {
 		b.Run(string(v), func(b *testing.B) {
 			for b.Loop() {
 				if _, err := Compose(Input{Pool: "worker", Rendered: mc}, v); err != nil {

@@ -35,14 +35,20 @@ func Negotiate(accept string) (Version, error) {
 }
 
 func serve(a ask) (Version, error) {
-	if a.version.Major != 3 {
-		return "", &UnsupportedError{Asked: a.text}
+	major, minor := a.version.Major, a.version.Minor
+	switch {
+	case major == 3 && minor < int64(len(minors)):
+		return minors[minor], nil
+	case major == 3:
+		return Newest, nil
+	case major == 2 && minor >= 2 && minor <= 9:
+		return V2_2, nil
 	}
-	if minor := int(a.version.Minor); minor < len(dialects) {
-		return dialects[minor].version, nil
-	}
-	return Newest, nil
+	return "", &UnsupportedError{Asked: a.text}
 }
+
+// minors has every version of 3.x, by its minor number.
+var minors = []Version{V3_0, V3_1, V3_2, V3_3, V3_4, V3_5}
 
 // ask is one entry of an Accept header.
 type ask struct {

@@ -18,6 +18,10 @@ func TestTheAcceptHeaderDecidesTheVersion(t *testing.T) {
 		{"anything goes: the newest", "*/*", V3_5},
 		{"another type: the newest", "application/json", V3_5},
 		{"Ignition without a version: the newest", media, V3_5},
+		{"version 2 from 2.2 on is 2.2.0", media + ";version=2.2.0", V2_2},
+		{"version 2 from 2.2 on is 2.2.0", media + ";version=2.4.0", V2_2},
+		{"version 2 from 2.2 on is 2.2.0", media + ";version=2.9.9", V2_2},
+		{"what Ignition 0.35 sends", media + "; version=2.4.0, application/vnd.coreos.ignition+json; version=1; q=0.5, */*; q=0.1", V2_2},
 		{"each version is served as asked", media + ";version=3.0.0", V3_0},
 		{"each version is served as asked", media + ";version=3.1.0", V3_1},
 		{"each version is served as asked", media + ";version=3.2.0", V3_2},
@@ -51,14 +55,14 @@ func TestTheAcceptHeaderDecidesTheVersion(t *testing.T) {
 }
 
 func TestAVersionThatIsNotServedIsRefusedWithThoseThatAre(t *testing.T) {
-	for _, asked := range []string{"2.2.0", "2.4.0", "1.0.0", "4.0.0", "0.1.0"} {
+	for _, asked := range []string{"2.1.0", "2.0.0", "2.10.0", "1.0.0", "4.0.0", "0.1.0"} {
 		_, err := Negotiate(media + ";version=" + asked + ", " + media + ";version=3.4.0;q=0.9")
 		var refused *UnsupportedError
 		if !errors.As(err, &refused) || refused.Asked != asked {
 			t.Errorf("%s: got %v", asked, err)
 			continue
 		}
-		if text := err.Error(); !strings.Contains(text, `"`+asked+`"`) || !strings.Contains(text, "3.0.0, 3.1.0, 3.2.0, 3.3.0, 3.4.0, 3.5.0") {
+		if text := err.Error(); !strings.Contains(text, `"`+asked+`"`) || !strings.Contains(text, "2.2.0, 3.0.0, 3.1.0, 3.2.0, 3.3.0, 3.4.0, 3.5.0") {
 			t.Errorf("%s: the message does not help: %s", asked, text)
 		}
 	}

@@ -2,8 +2,12 @@ package mcs
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
 // Why a pool has nothing to serve.
@@ -16,16 +20,67 @@ var (
 	ErrNotSynced = errors.New("the server has not read the pools yet")
 )
 
-// Serve names the rendered config that a new machine of a pool boots. Once one machine of the pool runs the newest
-// config, new machines get that; before, they get the last one that the whole pool ran, so that a config which no
-// machine has survived is not spread. A pool that has run none yet serves the newest. It is false while none is rendered.
-func Serve(pool mcfgv1.MachineConfigPool) (name string, ok bool) {
-	newest, proven := pool.Spec.Configuration.Name, pool.Status.Configuration.Name
-	switch {
-	case newest == "":
-		return proven, proven != ""
-	case pool.Status.UpdatedMachineCount > 0 || proven == "":
-		return newest, true
+// Serve names the rendered config that a new machine of a pool boots. choice is v1alpha1.ServeHealthy or ServeNewest; the
+// pool's annotation of that name wins. Healthy is the last config that the whole pool was well with; a pool that was well
+// with none yet serves its newest, for its first machine has to boot something. Newest is the config that is being rolled
+// out. Neither is ever one that a rollout halted on or reverted from.
+//
+// Without a name, why says what there is to wait for. Beside a name it says what of the pool could not be read: the name
+// is then what the careful would take.
+func Serve(pool mcfgv1.MachineConfigPool, choice string) (name string, why error) {
+	choice, odd := chosen(pool, choice)
+	record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation])
+	if err != nil {
+		return unrecorded(pool, errors.Join(odd, err))
 	}
-	return proven, true
+	newest, healthy := pool.Spec.Configuration.Name, record.Healthy
+	if record.Config == "" {
+		healthy = pool.Status.Configuration.Name
+	}
+	bad := ""
+	if record.Verdict != "" {
+		bad = record.Config
+	}
+	order := []string{healthy, newest}
+	if choice == v1alpha1.ServeNewest {
+		order = []string{newest, healthy}
+	}
+	for _, name := range order {
+		if name != "" && name != bad {
+			return name, odd
+		}
+	}
+	if slices.Contains(order, bad) && bad != "" {
+		return "", errors.Join(odd, fmt.Errorf("the rollout of %s was %s, and the pool was never well with another config: commit a better one, or `bunsen retry pool/%s`", bad, verdicts[record.Verdict], pool.Name))
+	}
+	return "", errors.Join(odd, ErrNothingRendered)
+}
+
+// verdicts are a rollout's ends within a sentence.
+var verdicts = map[v1alpha1.RolloutVerdict]string{
+	v1alpha1.RolloutHalted:   "halted",
+	v1alpha1.RolloutReverted: "taken back",
+}
+
+// chosen is the pool's own choice, or the server's where it has none. One that is not known counts as the careful one.
+func chosen(pool mcfgv1.MachineConfigPool, choice string) (string, error) {
+	own, ok := pool.Annotations[v1alpha1.ServeAnnotation]
+	switch {
+	case !ok:
+		return choice, nil
+	case own == v1alpha1.ServeHealthy, own == v1alpha1.ServeNewest:
+		return own, nil
+	}
+	return v1alpha1.ServeHealthy, fmt.Errorf("annotation %s is %q, and counts as %q: it can be %q or %q",
+		v1alpha1.ServeAnnotation, own, v1alpha1.ServeHealthy, v1alpha1.ServeHealthy, v1alpha1.ServeNewest)
+}
+
+// unrecorded is for a pool whose record cannot be read: its newest config may be one that a rollout halted on, so only what
+// the whole pool ran is served.
+func unrecorded(pool mcfgv1.MachineConfigPool, err error) (string, error) {
+	ran := pool.Status.Configuration.Name
+	if ran == "" {
+		return "", fmt.Errorf("whether the rollout was halted is not known, and no config that the whole pool ran is: %w", err)
+	}
+	return ran, err
 }

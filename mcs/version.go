@@ -11,6 +11,7 @@ type Version string
 
 // The versions, oldest first.
 const (
+	V2_2 Version = "2.2.0"
 	V3_0 Version = "3.0.0"
 	V3_1 Version = "3.1.0"
 	V3_2 Version = "3.2.0"
@@ -58,6 +59,21 @@ type UnsayableError struct {
 func (e *UnsayableError) Error() string {
 	return fmt.Sprintf("config %s cannot be said in Ignition %s, which lacks: %s; "+
 		"boot an image with a newer Ignition (asking for up to %s), or change these fields", e.Config, e.Version, strings.Join(e.Fields, ", "), Newest)
+}
+
+// BoundError says that a config has secrets which a machine needs for its first boot, so that they cannot be withheld: it
+// is served whole or not at all.
+type BoundError struct {
+	// Config is the rendered config's name.
+	Config string
+	// Fields are the places of these secrets, such as storage.luks[root].keyFile; never empty.
+	Fields []string
+}
+
+// Error names config and every field, and what to ask with.
+func (e *BoundError) Error() string {
+	return fmt.Sprintf("config %s has secrets that a machine needs for its first boot (%s): "+
+		"ask with a token of the node: bunsen token create --node", e.Config, strings.Join(e.Fields, ", "))
 }
 
 func supported() string {

@@ -3,10 +3,6 @@ package main
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,9 +12,15 @@ import (
 // kubeconfig of an API server that is away.
 func kubeconfig(t *testing.T) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), "kubeconfig")
 	text := `{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],` +
 		`"clusters":[{"name":"c","cluster":{"server":"http://127.0.0.1:1"}}],"users":[{"name":"u","user":{}}]}`
+	return write(t, "kubeconfig", text)
+}
+
+// write makes a file in a folder of its own.
+func write(t *testing.T, name, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -33,14 +35,67 @@ func TestHelpShowsWhatToType(t *testing.T) {
 	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"--kubeconfig", "--listen", "0.0.0.0:22623", "--cert-dir", "--hostnames", "curl --cacert"} {
+	for _, want := range []string{"--kubeconfig", "0.0.0.0:22623", "Who may ask:\n      --open", "curl --cacert", "--from-git URL", `(default "healthy")`} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the help lacks %q:\n%s", want, out.String())
 		}
 	}
+	for _, g := range (&flags{}).groups() {
+		for line := range strings.Lines(g.flags.FlagUsages()) {
+			if !strings.Contains(out.String(), line) {
+				t.Errorf("the help lacks %q", line)
+			}
+		}
+	}
 }
 
-func TestBadFlagsAreExplained(t *testing.T) {
+// Each mistake of a command line is one line that says what to do instead.
+func TestFlagsThatCannotBeMeant(t *testing.T) {
+	for _, c := range []struct {
+		args string
+		want []string
+	}{
+		{"--kubeconfig a --from-dir b --open", []string{"--from-dir and --kubeconfig exclude each other: configs come from a cluster, from a folder or from a repository"}},
+		{"--from-git a --from-dir b --cache-dir c --open", []string{"--from-dir and --from-git exclude each other: configs come from a cluster, from a folder or from a repository"}},
+		{"--from-dir a", []string{"nobody could get a config: give --tokens-file, --client-ca, or --open to serve whoever asks"}},
+		{"--from-git a --open", []string{"--from-git needs --cache-dir: the commits that it fetches, and the last good one among them, lie there"}},
+		{"--from-dir a --tokens-file b", []string{"--tokens-file needs --cache-dir: the uses of tokens are counted there"}},
+		{"--tokens-file a --cache-dir b", []string{"--tokens-file is for a server without a cluster; in one tokens are its objects: bunsen token create"}},
+		{"--ref main", []string{"--ref is about a repository: give --from-git, too"}},
+		{"--from-dir a --open --interval 5m --os-image x", []string{"--interval is about a repository: give --from-git, too", "--os-image is about a repository: give --from-git, too"}},
+		{"--from-dir a --open --serve newest", []string{"--serve is about rollouts, of which there are none without a cluster: leave it out"}},
+		{"--from-dir a --open --join-server https://a:6443", []string{"--join-server needs a cluster, in which the machines' tokens are made: leave it out, or --from-dir and --from-git"}},
+		{"--from-dir a --open --tls-secret a/b", []string{"--tls-secret needs a cluster: give --cert-dir"}},
+		{"--from-dir a --open --name b", []string{"--name is told to the cluster, and there is none: leave it out"}},
+		{"--join-ca a", []string{"--join-ca is the CA of --join-server: give that, too"}},
+		{"--join-server http://a:6443", []string{`--join-server is a URL such as https://api.example.com:6443, not "http://a:6443"`}},
+		{"--join-server api.example.com:6443", []string{`--join-server is a URL such as https://api.example.com:6443, not "api.example.com:6443"`}},
+		{"--serve latest", []string{`--serve is healthy or newest, not "latest"`}},
+		{"--secrets none", []string{`--secrets is bound or all, not "none"`}},
+		{"--tls-secret a", []string{`--tls-secret is a namespace and a name, as bunsen-system/machine-config-server-tls, not "a"`}},
+		{"--allow-from 10.0.0.0/8,b", []string{`reading --allow-from: reading "b": want a network such as 192.0.2.0/24 or 2001:db8::/48, or an address`}},
+		{"--from-git a --cache-dir b --open --interval 0s", []string{"--interval is a time such as 1m, not 0s"}},
+		{"--grace -1s", []string{"--grace is a time such as 1m, not -1s"}},
+		{"--rate -1", []string{"--rate is how many requests a second, or 0 for no limit, not -1"}},
+		{"--burst 0", []string{"--burst 0 lets no request in: at least 1, or --rate 0 for no limit"}},
+		{"--failure-burst 0", []string{"--failure-burst 0 lets no request in: at least 1, or --failure-rate 0 for no limit"}},
+		{"--max-connections 0", []string{"--max-connections 0 lets nobody in: at least 1"}},
+		{"--max-connections-per-source 0", []string{"--max-connections-per-source 0 lets nobody in: at least 1"}},
+		{"--registry-ca ca.crt", []string{`--registry-ca is NAME=FILE, such as registry.example.com:5000=ca.crt, not "ca.crt"`}},
+		{"--registry-ca ../../a=ca.crt", []string{`--registry-ca is NAME=FILE, such as registry.example.com:5000=ca.crt, not "../../a=ca.crt"`}},
+		{"--registry-ca a=b --registry-ca a=c", []string{"--registry-ca names a twice: put both certificates into one file"}},
+		{"--serve latest --join-ca a --burst 0", []string{"--join-ca is the CA of --join-server: give that, too", `--serve is healthy or newest, not "latest"`, "--burst 0 lets no request in: at least 1, or --rate 0 for no limit"}},
+	} {
+		cmd := command()
+		cmd.SetArgs(strings.Fields(c.args))
+		if err := cmd.ExecuteContext(t.Context()); err == nil || err.Error() != strings.Join(c.want, "\n") {
+			t.Errorf("%s: got\n%v\nwant\n%s", c.args, err, strings.Join(c.want, "\n"))
+		}
+	}
+}
+
+func TestWhatIsMeantAndCannotBeIsExplained(t *testing.T) {
+	key := write(t, "key.pem", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")
 	for _, c := range []struct {
 		args []string
 		want string
@@ -48,6 +103,17 @@ func TestBadFlagsAreExplained(t *testing.T) {
 		{[]string{"--kubeconfig", "/does/not/exist"}, "--kubeconfig"},
 		{[]string{"--kubeconfig", kubeconfig(t), "--cert-dir", t.TempDir(), "--listen", "nowhere"}, "opening --listen nowhere"},
 		{[]string{"--kubeconfig", kubeconfig(t), "--cert-dir", t.TempDir(), "--hostnames", "https://a"}, `"https://a"`},
+		{[]string{"--kubeconfig", kubeconfig(t), "--join-server", "https://a"}, "--join-server needs --join-ca"},
+		{[]string{"--kubeconfig", kubeconfig(t), "--cert-dir", t.TempDir(), "--kubelet-ca", key}, "it holds a PRIVATE KEY, which every machine would get"},
+		{[]string{"--kubeconfig", kubeconfig(t), "--cert-dir", t.TempDir(), "--cloud-ca", write(t, "ca", "-----BEGIN CERTIFICATE-----\nhalf")}, "is broken"},
+		{[]string{"--kubeconfig", kubeconfig(t), "--cert-dir", t.TempDir(), "--registry-ca", "a=" + write(t, "ca", "")}, "it has none as PEM"},
+		{[]string{"--kubeconfig", kubeconfig(t), "--cert-dir", t.TempDir(), "--cache-dir", key}, "--cache-dir"},
+		{[]string{"--kubeconfig", kubeconfig(t), "--cert-dir", t.TempDir(), "--audit-log", key + "/a"}, "opening --audit-log"},
+		{[]string{"--kubeconfig", kubeconfig(t), "--cert-dir", t.TempDir(), "--client-ca", key}, "client certificates"},
+		{[]string{"--kubeconfig", kubeconfig(t), "--cert-dir", t.TempDir(), "--listen", "127.0.0.1:0", "--metrics-listen", "0.0.0.0:8798"}, "loopback only"},
+		{[]string{"--from-dir", key, "--open", "--cert-dir", t.TempDir()}, "--from-dir"},
+		{[]string{"--from-dir", t.TempDir(), "--tokens-file", key, "--cache-dir", t.TempDir(), "--cert-dir", t.TempDir()}, "--tokens-file"},
+		{[]string{"--from-git", "https://a:b@example.com/os.git", "--open", "--cache-dir", t.TempDir(), "--cert-dir", t.TempDir()}, "password"},
 		{[]string{"start"}, "unknown command"},
 	} {
 		cmd := command()
@@ -55,43 +121,5 @@ func TestBadFlagsAreExplained(t *testing.T) {
 		if err := cmd.ExecuteContext(context.Background()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: got %v, want %q in it", c.args, err, c.want)
 		}
-	}
-}
-
-func TestItAsksForPatienceWhileTheAPIServerIsAwayAndStopsWhenTold(t *testing.T) {
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	if err := free.Close(); err != nil {
-		t.Fatal(err)
-	}
-	certs := t.TempDir()
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- run(ctx, flags{kubeconfig: kubeconfig(t), listen: address, certDir: certs}) }()
-
-	var got *http.Response
-	for got == nil {
-		select {
-		case err := <-done:
-			t.Fatalf("stopped: %v", err)
-		default:
-		}
-		roots := x509.NewCertPool()
-		if ca, err := os.ReadFile(filepath.Join(certs, "ca.crt")); err == nil {
-			roots.AppendCertsFromPEM(ca)
-		}
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: true}}
-		got, _ = client.Get("https://" + address + "/config/worker") // refused until it listens
-	}
-	_ = got.Body.Close()
-	if got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("Retry-After") == "" {
-		t.Errorf("got %d, Retry-After %q", got.StatusCode, got.Header.Get("Retry-After"))
-	}
-	stop()
-	if err := <-done; err != nil {
-		t.Errorf("stopping: %v", err)
 	}
 }

@@ -2,88 +2,103 @@ package http
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
-	"net"
+	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
-	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
 // BenchmarkServe compares what a machine waits for with a static file server's answer of the same bytes: over the same
-// TLS, with a new connection for each machine, and with one kept open, which leaves the handler alone.
+// TLS, with a new connection for each machine, and with one kept open, which leaves the handler alone. Ours asks for a token,
+// keeps an audit log and a log, and counts.
 func BenchmarkServe(b *testing.B) {
-	// A body of 1 MiB: it is made once, so that only its size matters here.
-	s := NewShelf()
-	s.Put("worker", NewOffer(mcs.Input{Pool: "worker", Rendered: rendered("rendered-worker-1", strings.Repeat("x", 1<<20))}))
-	s.SetReady()
-	routes := Routes(s, quiet)
-	body := text(b, ask(routes, "GET", "/config/worker"))
+	s := large(b)
+	known := &tokens{}
+	good := known.make(b, v1alpha1.ProvisioningTokenSpec{Pool: "worker"})
+	log := slog.New(slog.NewJSONHandler(io.Discard, nil))
+	limits := DefaultLimits()
+	limits.Requests.PerSecond, limits.Requests.Burst = 1e9, 1e9
+	ours, _ := Routes(Options{Source: s, Tokens: forgetful{known}, Limits: limits, Audit: io.Discard, Log: log, Now: atNoon})
+	joined, _ := Routes(Options{Source: joining(b, large(b)), Joiner: &minter{}, Access: Access{Open: true}, Limits: limits, Audit: io.Discard, Log: log, Now: atNoon})
+	body := text(b, ask(ours, "GET", "/config/worker", "Authorization", bearer(good)))
 	root := b.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "worker"), []byte(body), 0o644); err != nil {
 		b.Fatal(err)
 	}
-	dir := b.TempDir()
-	certificates, err := OpenCertificates(dir, nil, quiet)
-	if err != nil {
-		b.Fatal(err)
-	}
-	ca, err := os.ReadFile(filepath.Join(dir, CAFile))
-	if err != nil {
-		b.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(ca)
 	for _, keep := range []bool{false, true} {
-		for name, handler := range map[string]http.Handler{
-			"ours":   routes,
-			"static": http.StripPrefix("/config/", http.FileServer(http.Dir(root))),
+		for _, c := range []struct {
+			name    string
+			handler http.Handler
+		}{
+			{"static", http.StripPrefix("/config/", http.FileServer(http.Dir(root)))},
+			{"ours", ours},
+			{"joined", joined},
 		} {
-			b.Run(fmt.Sprintf("keep=%t/%s", keep, name), func(b *testing.B) {
-				serveMany(b, Server{Handler: handler, TLS: certificates.TLS(), Log: quiet}, roots, keep, len(body))
+			b.Run(fmt.Sprintf("keep=%t/%s", keep, c.name), func(b *testing.B) {
+				serveMany(b, start(b, Server{Handler: c.handler}), keep, bearer(good))
 			})
 		}
 	}
 }
 
-// serveMany sends the benchmark's requests from several clients.
-func serveMany(b *testing.B, server Server, roots *x509.CertPool, keep bool, size int) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
+// forgetful counts no uses, so that the benchmark does not measure the test's own list.
+type forgetful struct{ *tokens }
+
+func (forgetful) Use(context.Context, string, v1alpha1.TokenUse) error { return nil }
+
+// BenchmarkAnswer is the handler alone, without a socket.
+func BenchmarkAnswer(b *testing.B) {
+	known := &tokens{}
+	good := known.make(b, v1alpha1.ProvisioningTokenSpec{Pool: "worker"})
+	h, _ := Routes(Options{Source: large(b), Tokens: forgetful{known}, Audit: io.Discard, Log: slog.New(slog.NewJSONHandler(io.Discard, nil)), Now: atNoon})
+	r := httptest.NewRequest("GET", "/config/worker", nil)
+	r.Header.Set("Authorization", bearer(good))
+	b.ReportAllocs()
+	for b.Loop() {
+		h.ServeHTTP(discard{http.Header{}}, r)
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- server.Serve(ctx, listener) }()
-	b.SetBytes(int64(size))
+}
+
+// discard takes an answer and keeps nothing of it.
+type discard struct{ header http.Header }
+
+func (d discard) Header() http.Header         { return d.header }
+func (d discard) WriteHeader(int)             {}
+func (d discard) Write(p []byte) (int, error) { return len(p), nil }
+func (d discard) Flush()                      {}
+
+// serveMany sends the benchmark's requests from several clients.
+func serveMany(b *testing.B, server running, keep bool, authorization string) {
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
-		transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, DisableKeepAlives: !keep}
+		client := server.client("127.0.0.1")
+		transport := client.Transport.(*http.Transport)
+		transport.DisableKeepAlives = !keep
 		defer transport.CloseIdleConnections()
-		client := &http.Client{Transport: transport}
+		r, err := http.NewRequest("GET", server.url("/config/worker"), nil)
+		if err != nil {
+			b.Error(err)
+			return
+		}
+		r.Header.Set("Authorization", authorization)
 		for pb.Next() {
-			response, err := client.Get("https://" + listener.Addr().String() + "/config/worker")
+			response, err := client.Do(r)
 			if err != nil {
 				b.Error(err)
 				return
 			}
 			n, err := io.Copy(io.Discard, response.Body)
 			_ = response.Body.Close()
-			if err != nil || int(n) != size {
+			if err != nil || n != response.ContentLength || n < 1<<20 {
 				b.Errorf("%d bytes, %v", n, err)
 				return
 			}
 		}
 	})
-	b.StopTimer()
-	stop()
-	if err := <-done; err != nil {
-		b.Error(err)
-	}
 }

@@ -46,6 +46,7 @@ var (
 	kubeTypes  = []string{"k8s.io/api/", "k8s.io/apimachinery/", "github.com/openshift/api/"}
 	ignition   = []string{"github.com/coreos/ignition/v2/config/v3_", "github.com/coreos/ignition/v2/config/util", "github.com/coreos/ignition/v2/config/validate", "github.com/coreos/ignition/v2/config/merge", "github.com/coreos/ignition/v2/config/shared/", "github.com/coreos/ign-converter/", "github.com/coreos/vcontext/", "github.com/vincent-petithory/dataurl", "github.com/coreos/go-semver/"}
 	yaml       = []string{"sigs.k8s.io/yaml", "go.yaml.in/yaml/v3", "gopkg.in/yaml.v3", "github.com/ghodss/yaml"}
+	ignition2  = []string{"github.com/coreos/ignition/config/v2_", "github.com/coreos/ignition/config/util", "github.com/coreos/ignition/config/validate"}
 	kubeClient = []string{"k8s.io/client-go/", "k8s.io/kubectl/pkg/drain", "sigs.k8s.io/controller-runtime"}
 	anything   = []string{"*"}
 )
@@ -92,8 +93,17 @@ var Rooms = []Room{
 
 	{"inspect", Pure, list("api/...", "policy/...", "source", "reconcile/rollout", "reconcile/drain"), kubeTypes, "what a person reads of a cluster follows from its objects; why a node waits is asked of the rollout itself"},
 
-	{"mcs", Pure, list("api/...", "policy"), libs(kubeTypes, ignition, yaml), "what a new machine gets follows from the rendered config and the request"},
-	{"mcs/http", Shell, list("api/...", "mcs"), libs(kubeTypes, kubeClient), "routes, TLS, authentication; mcs decides the answer"},
+	{"mcs", Pure, list("api/...", "policy"), libs(kubeTypes, ignition, ignition2, yaml), "what a new machine gets follows from the rendered config and the request"},
+	{"mcs/shelf", Pure, list("api/...", "mcs"), kubeTypes, "bodies are made once and shared; where they come from and who gets them is decided elsewhere"},
+	{"mcs/token", Pure, list("api/..."), kubeTypes, "whether a token is good follows from what is kept of it and from now"},
+	{"mcs/pointer", Pure, list("api/...", "mcs", "mcs/token"), libs(ignition, ignition2, yaml), "what a machine is handed at birth follows from where the server is and whom to believe"},
+	{"mcs/http", Shell, list("api/...", "mcs", "mcs/shelf", "mcs/token"), libs(kubeTypes, list("golang.org/x/time/rate", "golang.org/x/net/netutil", "github.com/hashicorp/golang-lru/v2", "github.com/prometheus/")), "routes, bounds, who may ask, the record of it; mcs decides the answer"},
+	{"mcs/certs", Shell, list("api/...", "mcs"), libs(kubeTypes, kubeClient), "keeps the certificates that the server shows"},
+	{"mcs/cluster", Shell, list("api/...", "mcs", "mcs/shelf", "mcs/token"), libs(kubeTypes, kubeClient), "speaks to the API server for the server of configs"},
+	{"mcs/cache", Shell, list("api/...", "mcs"), kubeTypes, "the last known configs and tokens on a disk, for the next start without an API server"},
+	{"mcs/files", Shell, list("api/...", "mcs", "mcs/shelf", "mcs/token"), libs(kubeTypes, yaml), "what the server offers and whom it believes, from files: no cluster"},
+
+	{"bootstrap", Shell, list("api/...", "policy", "source", "source/verify", "transpile", "reconcile/render", "review"), libs(kubeTypes, yaml), "a repository's rendered configs without a cluster, by the controllers' own pure functions"},
 
 	{"mcd/host", Data, list("api/..."), nil, "the contract of a host: two implementations and one suite stand on it"},
 	{"mcd/plan", Pure, list("api/...", "policy", "mcd/host"), libs(ignition, kubeTypes), "the difference of two states is arithmetic"},
@@ -112,9 +122,9 @@ var Rooms = []Room{
 	{"mcd/simulate", Shell, list("api/...", "mcd/host"), libs(kubeTypes, kubeClient), "keeps a simulated host's Node alive as a kubelet would"},
 
 	{"cmd/machine-config-controller", Command, list("api/...", "policy/...", "source/...", "transpile/...", "reconcile/..."), anything, "wires source, transpile and reconcile; server and daemon are other processes"},
-	{"cmd/machine-config-server", Command, list("api/...", "policy", "mcs/..."), anything, "wires mcs; controller and daemon are other processes"},
+	{"cmd/machine-config-server", Command, list("api/...", "policy", "mcs/...", "bootstrap", "source/..."), anything, "wires mcs, and a repository where there is no cluster; controller and daemon are other processes"},
 	{"cmd/machine-config-daemon", Command, list("api/...", "policy", "mcd/host", "mcd/host/linux", "mcd/plan", "mcd/apply", "mcd/drift", "mcd/health", "mcd/agent/...", "mcd/metrics", "mcd/once", "mcd/progress", "mcd/protocol", "mcd/record", "mcd/simulate"), anything, "wires mcd; controller and server are other processes"},
-	{"cmd/bunsen", Command, list("api/...", "policy/...", "source/...", "transpile/...", "reconcile/render", "reconcile/rollout", "reconcile/drain", "reconcile/status", "review/...", "adopt", "forge/...", "inspect", "mcs", "mcd/plan", "mcd/host"), anything, "the offline verbs run the controllers' pure functions, not the controllers"},
+	{"cmd/bunsen", Command, list("api/...", "policy/...", "source/...", "transpile/...", "reconcile/render", "reconcile/rollout", "reconcile/drain", "reconcile/status", "review/...", "adopt", "forge/...", "inspect", "mcs", "mcs/token", "mcs/pointer", "mcd/plan", "mcd/host"), anything, "the offline verbs run the controllers' pure functions, not the controllers"},
 
 	{"examples", Test, list("..."), anything, "every example is built by the code that will run it"},
 	{"bench/...", Test, list("..."), anything, "measures any room"},

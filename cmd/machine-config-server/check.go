@@ -1,0 +1,173 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
+)
+
+// check tells what of the flags cannot be meant, all of it at once. given tells whether a flag was given.
+func (f flags) check(given func(string) bool) error {
+	var bad []error
+	for _, rule := range []func(func(string) bool) []error{f.checkFrom, f.checkAlone, f.checkValues, f.checkLimits, f.checkExtra} {
+		bad = append(bad, rule(given)...)
+	}
+	return errors.Join(bad...)
+}
+
+// checkFrom: one place to read from, and all that it needs.
+func (f flags) checkFrom(func(string) bool) (bad []error) {
+	var from []string
+	for flag, value := range map[string]string{"--kubeconfig": f.from.kubeconfig, "--from-dir": f.from.dir, "--from-git": f.from.git} {
+		if value != "" {
+			from = append(from, flag)
+		}
+	}
+	slices.Sort(from)
+	if len(from) > 1 {
+		bad = append(bad, fmt.Errorf("%s exclude each other: configs come from a cluster, from a folder or from a repository", strings.Join(from, " and ")))
+	}
+	if f.from.cluster() {
+		if f.from.tokens != "" {
+			bad = append(bad, errors.New("--tokens-file is for a server without a cluster; in one tokens are its objects: bunsen token create"))
+		}
+		return bad
+	}
+	if f.from.tokens == "" && f.access.clientCA == "" && !f.access.open {
+		bad = append(bad, errors.New("nobody could get a config: give --tokens-file, --client-ca, or --open to serve whoever asks"))
+	}
+	if f.from.cache == "" && f.from.git != "" {
+		bad = append(bad, errors.New("--from-git needs --cache-dir: the commits that it fetches, and the last good one among them, lie there"))
+	}
+	if f.from.cache == "" && f.from.tokens != "" {
+		bad = append(bad, errors.New("--tokens-file needs --cache-dir: the uses of tokens are counted there"))
+	}
+	return bad
+}
+
+// checkAlone: flags that mean nothing without another one.
+func (f flags) checkAlone(given func(string) bool) (bad []error) {
+	for _, rule := range []struct {
+		needed bool
+		flags  []string
+		says   string
+	}{
+		{f.from.git != "", []string{"ref", "path", "pools", "interval", "git-credentials", "git-keys", "os-image", "extensions-image"}, "is about a repository: give --from-git, too"},
+		{f.from.cluster(), []string{"serve"}, "is about rollouts, of which there are none without a cluster: leave it out"},
+		{f.from.cluster(), []string{"join-server"}, "needs a cluster, in which the machines' tokens are made: leave it out, or --from-dir and --from-git"},
+		{f.from.cluster(), []string{"tls-secret"}, "needs a cluster: give --cert-dir"},
+		{f.from.cluster(), []string{"name"}, "is told to the cluster, and there is none: leave it out"},
+		{f.extra.server != "", []string{"join-ca"}, "is the CA of --join-server: give that, too"},
+	} {
+		for _, flag := range rule.flags {
+			if !rule.needed && given(flag) {
+				bad = append(bad, fmt.Errorf("--%s %s", flag, rule.says))
+			}
+		}
+	}
+	return bad
+}
+
+// secretName is NAMESPACE/NAME.
+var secretName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?/[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
+
+// checkValues: words that a flag knows.
+func (f flags) checkValues(given func(string) bool) (bad []error) {
+	for _, rule := range []struct {
+		flag, value string
+		known       []string
+	}{
+		{"serve", f.serve, []string{v1alpha1.ServeHealthy, v1alpha1.ServeNewest}},
+		{"secrets", f.access.secrets, []string{secretsBound, secretsAll}},
+	} {
+		if !slices.Contains(rule.known, rule.value) {
+			bad = append(bad, fmt.Errorf("--%s is %s, not %q", rule.flag, strings.Join(rule.known, " or "), rule.value))
+		}
+	}
+	if f.tls.secret != "" && !secretName.MatchString(f.tls.secret) {
+		bad = append(bad, fmt.Errorf("--tls-secret is a namespace and a name, as %s, not %q", defaultSecret, f.tls.secret))
+	}
+	if _, err := mcshttp.ParseAllowFrom(f.access.from); err != nil {
+		bad = append(bad, fmt.Errorf("reading --allow-from: %w", err))
+	}
+	if f.from.git != "" && f.git.interval <= 0 {
+		bad = append(bad, fmt.Errorf("--interval is a time such as 1m, not %s", f.git.interval))
+	}
+	if f.tls.grace < 0 {
+		bad = append(bad, fmt.Errorf("--grace is a time such as 1m, not %s", f.tls.grace))
+	}
+	return bad
+}
+
+// checkLimits: limits that let somebody in.
+func (f flags) checkLimits(func(string) bool) (bad []error) {
+	l := f.limits
+	for _, rule := range []struct {
+		rate, burst string
+		perSecond   float64
+		atOnce      int
+	}{
+		{"--rate", "--burst", l.rate, l.burst},
+		{"--failure-rate", "--failure-burst", l.failureRate, l.failureBurst},
+	} {
+		if rule.perSecond < 0 {
+			bad = append(bad, fmt.Errorf("%s is how many requests a second, or 0 for no limit, not %g", rule.rate, rule.perSecond))
+		}
+		if rule.perSecond > 0 && rule.atOnce < 1 {
+			bad = append(bad, fmt.Errorf("%s %d lets no request in: at least 1, or %s 0 for no limit", rule.burst, rule.atOnce, rule.rate))
+		}
+	}
+	if l.connections < 1 {
+		bad = append(bad, fmt.Errorf("--max-connections %d lets nobody in: at least 1", l.connections))
+	}
+	if l.perSource < 1 {
+		bad = append(bad, fmt.Errorf("--max-connections-per-source %d lets nobody in: at least 1", l.perSource))
+	}
+	return bad
+}
+
+// checkExtra: what is added to configs.
+func (f flags) checkExtra(func(string) bool) (bad []error) {
+	if _, err := registries(f.extra.registryCAs); err != nil {
+		bad = append(bad, err)
+	}
+	if f.extra.server == "" {
+		return bad
+	}
+	u, err := url.Parse(f.extra.server)
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		bad = append(bad, fmt.Errorf("--join-server is a URL such as https://api.example.com:6443, not %q", f.extra.server))
+	}
+	return bad
+}
+
+// registryName is a host, or host:port, as a folder of certificates is called by.
+var registryName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?$`)
+
+// registry is one --registry-ca.
+type registry struct{ name, file string }
+
+// registries reads --registry-ca, in order of the names.
+func registries(texts []string) ([]registry, error) {
+	var all []registry
+	var bad []error
+	for _, text := range texts {
+		name, file, ok := strings.Cut(text, "=")
+		switch {
+		case !ok || file == "" || !registryName.MatchString(name):
+			bad = append(bad, fmt.Errorf("--registry-ca is NAME=FILE, such as registry.example.com:5000=ca.crt, not %q", text))
+		case slices.ContainsFunc(all, func(r registry) bool { return r.name == name }):
+			bad = append(bad, fmt.Errorf("--registry-ca names %s twice: put both certificates into one file", name))
+		default:
+			all = append(all, registry{name, file})
+		}
+	}
+	slices.SortFunc(all, func(a, b registry) int { return strings.Compare(a.name, b.name) })
+	return all, errors.Join(bad...)
+}

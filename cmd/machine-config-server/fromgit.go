@@ -1,0 +1,37 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/bunsen-os/bunsen/bootstrap"
+	"github.com/bunsen-os/bunsen/source/git"
+	"github.com/bunsen-os/bunsen/source/store"
+)
+
+// keptTrees is how many commits of the repository stay on disk: the last good one, and later ones that were not.
+const keptTrees = 5
+
+// openRepository prepares to follow a repository, with its trees and what it last took in a folder of the cache. The caller
+// closes the store.
+func openRepository(c bootstrap.Config, cacheDir string) (*bootstrap.Repository, *store.Store, error) {
+	dir := filepath.Join(cacheDir, "git")
+	trees, err := store.Open(dir, keptTrees)
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the store of trees (--cache-dir): %w", err)
+	}
+	c.Last = filepath.Join(dir, "last-good.json")
+	c.Open = func(a bootstrap.Access) (bootstrap.Remote, error) {
+		remote, err := git.New(git.Config{URL: a.URL, Secret: a.Secret, Verify: a.Verify})
+		if err != nil {
+			return nil, err
+		}
+		return store.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: a.Path, Trust: a.Trust}, nil
+	}
+	r, err := bootstrap.New(c)
+	if err != nil {
+		return nil, nil, fmt.Errorf("preparing to follow --from-git: %w", errors.Join(err, trees.Close()))
+	}
+	return r, trees, nil
+}

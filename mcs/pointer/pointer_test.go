@@ -1,0 +1,325 @@
+package pointer_test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"encoding/pem"
+	"math/big"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	butane "github.com/coreos/butane/config"
+	"github.com/coreos/butane/config/common"
+	v35 "github.com/coreos/ignition/v2/config/v3_5"
+	"github.com/google/go-cmp/cmp"
+	"github.com/vincent-petithory/dataurl"
+
+	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/pointer"
+	"github.com/bunsen-os/bunsen/mcs/token"
+)
+
+const someToken = "bunsen.bbbbbbbbbb.AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE"
+
+// authority makes the certificate of a CA such as the server's own.
+func authority(t testing.TB, name string) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: name}, NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<32, 0),
+		IsCA: true, BasicConstraintsValid: true, MaxPathLenZero: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// whole is a pointer with everything that version v can say.
+func whole(t testing.TB, v mcs.Version) pointer.Pointer {
+	return pointer.Pointer{
+		Pool: "worker", Server: "https://api.example.com:22623", Token: someToken, Version: v, Zipped: !strings.HasPrefix(string(v), "2.") && v != mcs.V3_0,
+		CA: append(authority(t, "bunsen machine-config-server CA"), authority(t, "the next one")...),
+	}
+}
+
+func ignition(t testing.TB, p pointer.Pointer) string {
+	t.Helper()
+	out, err := p.Ignition()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(out)
+}
+
+// What is written down in clouds and on boot servers stays as it is.
+func TestWhatAPointerReads(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		pointer pointer.Pointer
+		want    string
+	}{
+		"since 3.1.0 the token is in a header": {
+			pointer.Pointer{Pool: "worker", Server: "https://api.example.com:22623", Token: someToken, Version: pointer.Default},
+			`{"ignition":{"version":"3.1.0","config":{"merge":[{"source":"https://api.example.com:22623/config/worker","httpHeaders":[{"name":"Authorization","value":"Bearer ` + someToken + `"}]}]}}}`,
+		},
+		"3.0.0 has it in the URL": {
+			pointer.Pointer{Pool: "worker", Server: "https://api.example.com:22623/", Token: someToken, Version: mcs.V3_0},
+			`{"ignition":{"version":"3.0.0","config":{"merge":[{"source":"https://bbbbbbbbbb:AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE@api.example.com:22623/config/worker"}]}}}`,
+		},
+		"2.2.0 appends": {
+			pointer.Pointer{Pool: "worker", Server: "https://[2001:db8::1]:22623", Token: someToken, Version: mcs.V2_2},
+			`{"ignition":{"version":"2.2.0","config":{"append":[{"source":"https://bbbbbbbbbb:AQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQEBAQE@[2001:db8::1]:22623/config/worker"}]}}}`,
+		},
+		"an open server is asked without a token": {
+			pointer.Pointer{Pool: "edge.site-1", Server: "https://boot.example.com/os", Version: mcs.V3_5},
+			`{"ignition":{"version":"3.5.0","config":{"merge":[{"source":"https://boot.example.com/os/config/edge.site-1"}]}}}`,
+		},
+		"a compressed config is asked for, and said to be one": {
+			pointer.Pointer{Pool: "worker", Server: "https://api.example.com:22623", Version: pointer.Default, Zipped: true},
+			`{"ignition":{"version":"3.1.0","config":{"merge":[{"source":"https://api.example.com:22623/config/worker","compression":"gzip","httpHeaders":[{"name":"Accept-Encoding","value":"gzip"}]}]}}}`,
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if diff := cmp.Diff(c.want+"\n", ignition(t, c.pointer)); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// Every CA of a bundle is one entry, and is what was given.
+func TestTheCAArrives(t *testing.T) {
+	one, two := authority(t, "one"), authority(t, "two")
+	bundle := []byte("# from the vault\n" + string(one) + "\nSubject: two\n" + string(two) + string(one) + "\n")
+	for _, v := range pointer.Versions() {
+		var got struct {
+			Ignition struct {
+				Security struct {
+					TLS struct {
+						CertificateAuthorities []struct{ Source string }
+					}
+				}
+			}
+		}
+		if err := json.Unmarshal([]byte(ignition(t, pointer.Pointer{Pool: "worker", Server: "https://api.example.com:22623", CA: bundle, Version: v})), &got); err != nil {
+			t.Fatal(err)
+		}
+		var found [][]byte
+		for _, ca := range got.Ignition.Security.TLS.CertificateAuthorities {
+			u, err := dataurl.DecodeString(ca.Source)
+			if err != nil {
+				t.Fatal(err)
+			}
+			found = append(found, u.Data)
+		}
+		if diff := cmp.Diff([][]byte{one, two}, found); diff != "" {
+			t.Errorf("%s: %s", v, diff)
+		}
+	}
+}
+
+// The server answers exactly the versions that a pointer may be written in, and the daemons of old images ask for.
+func TestAPointerSpeaksWhatTheServerSpeaks(t *testing.T) {
+	if diff := cmp.Diff(mcs.Versions(), pointer.Versions()); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// AWS takes 16 KiB of user data, and is the narrowest.
+func TestAPointerIsSmall(t *testing.T) {
+	for _, v := range pointer.Versions() {
+		p := whole(t, v)
+		if out := ignition(t, p); len(out) > 4<<10 {
+			t.Errorf("%s: %d bytes", v, len(out))
+		}
+		p.CA = authority(t, "bunsen machine-config-server CA")
+		if out := ignition(t, p); len(out) > 2<<10 {
+			t.Errorf("%s with one CA: %d bytes", v, len(out))
+		}
+	}
+}
+
+// Whoever keeps Butane documents gets the same machine.
+func TestButaneTranspilesToTheIgnition(t *testing.T) {
+	for _, v := range pointer.Versions() {
+		t.Run(string(v), func(t *testing.T) {
+			p := whole(t, v)
+			doc, err := p.Butane()
+			if v == mcs.V2_2 {
+				if err == nil || !strings.Contains(err.Error(), "no Butane for Ignition 2.2.0") {
+					t.Errorf("%v\n%s", err, doc)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, report, err := butane.TranslateBytes(doc, common.TranslateBytesOptions{})
+			if err != nil || len(report.Entries) > 0 {
+				t.Fatalf("%v\n%s\n%s", err, report.String(), doc)
+			}
+			if diff := cmp.Diff(said(t, []byte(ignition(t, p))), said(t, out)); diff != "" {
+				t.Errorf("%s\n%s", diff, doc)
+			}
+			for _, want := range []string{"# CA: \"CN=bunsen machine-config-server CA\" until 2106-02-07, sha256 ", "pool worker"} {
+				if !strings.Contains(string(doc), want) {
+					t.Errorf("it lacks %s:\n%s", want, doc)
+				}
+			}
+		})
+	}
+}
+
+// said is what a config says: without the fields that Butane writes though they are empty.
+func said(t *testing.T, raw []byte) any {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal(raw, &v); err != nil {
+		t.Fatal(err)
+	}
+	return withoutEmpty(v)
+}
+
+func withoutEmpty(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		for key, item := range v {
+			if v[key] = withoutEmpty(item); v[key] == nil {
+				delete(v, key)
+			}
+		}
+		if len(v) == 0 {
+			return nil
+		}
+	case []any:
+		for i := range v {
+			v[i] = withoutEmpty(v[i])
+		}
+	}
+	return v
+}
+
+// What the server serves is merged into the pointer: nothing of the pointer but its CA is left on the machine's config.
+func TestTheServedConfigMergesIntoThePointer(t *testing.T) {
+	for _, v := range pointer.Versions()[1:] {
+		parent, report, err := v35.ParseCompatibleVersion([]byte(ignition(t, whole(t, v))))
+		if err != nil {
+			t.Fatalf("%s: %v %s", v, err, report.String())
+		}
+		child, _, err := v35.Parse([]byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/motd","contents":{"source":"data:,hi"}}]}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		merged := v35.Merge(parent, child)
+		if !reflect.DeepEqual(merged.Storage, child.Storage) || len(merged.Ignition.Security.TLS.CertificateAuthorities) != 2 {
+			t.Errorf("%s: %+v", v, merged)
+		}
+	}
+}
+
+func TestWhatIsNoPointer(t *testing.T) {
+	good := pointer.Pointer{Pool: "worker", Server: "https://api.example.com:22623", Token: someToken, Version: pointer.Default}
+	key, err := rsa.GenerateKey(rand.Reader, 1024)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)})
+	ca := authority(t, "one")
+	for sentence, c := range map[string]struct {
+		change func(*pointer.Pointer)
+		want   []string
+	}{
+		"one to a server without a scheme":    {func(p *pointer.Pointer) { p.Server = "api.example.com:22623" }, []string{`--server "api.example.com:22623": want https://HOST:22623`}},
+		"one to no server":                    {func(p *pointer.Pointer) { p.Server = "" }, []string{"want https://HOST:22623"}},
+		"one in the clear":                    {func(p *pointer.Pointer) { p.Server = "http://api.example.com" }, []string{"want https, since a token"}},
+		"one with a password of its own":      {func(p *pointer.Pointer) { p.Server = "https://me:hunter2@api.example.com" }, []string{"want no more than", "me:xxxxx@"}},
+		"one with a query":                    {func(p *pointer.Pointer) { p.Server += "/?token=1" }, []string{"want no more than"}},
+		"one for no pool":                     {func(p *pointer.Pointer) { p.Pool = "" }, []string{`--pool ""`}},
+		"one for a pool that leads elsewhere": {func(p *pointer.Pointer) { p.Pool = ".." }, []string{`--pool ".."`}},
+		"one for a pool of two lines":         {func(p *pointer.Pointer) { p.Pool = "a\nb" }, []string{`--pool "a\nb"`}},
+		"one with half a token":               {func(p *pointer.Pointer) { p.Token = someToken[:30] }, []string{"--token: that is no provisioning token"}},
+		"one of a version that nobody serves": {func(p *pointer.Pointer) { p.Version = "3.6.0" }, []string{`--version "3.6.0": want one of 2.2.0, 3.0.0, 3.1.0`}},
+		"a compressed one without headers":    {func(p *pointer.Pointer) { p.Version, p.Zipped = mcs.V3_0, true }, []string{"--gzip needs headers"}},
+		"one with a private key":              {func(p *pointer.Pointer) { p.CA = append(private, ca...) }, []string{"a private key must never leave its place"}},
+		"one with a CA that is none":          {func(p *pointer.Pointer) { p.CA = []byte("hello") }, []string{"the CA is no PEM"}},
+		"one with a CA that is cut off":       {func(p *pointer.Pointer) { p.CA = ca[:len(ca)-20] }, []string{"cut off"}},
+		"one with a CA that is broken":        {func(p *pointer.Pointer) { p.CA = append(bytes.Replace(ca, []byte("\n"), []byte("\n!"), 2), ca...) }, []string{"cut off"}},
+		"one with a certificate of rubbish": {func(p *pointer.Pointer) {
+			p.CA = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})
+		}, []string{"certificate number 1"}},
+		"everything at once": {func(p *pointer.Pointer) { *p = pointer.Pointer{CA: []byte("x"), Token: "x"} }, []string{"--version", "--server", "--pool", "--token", "the CA"}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			p := good
+			c.change(&p)
+			for form, write := range map[string]func() ([]byte, error){"Ignition": p.Ignition, "Butane": p.Butane} {
+				out, err := write()
+				if err == nil || out != nil {
+					t.Fatalf("%s is written:\n%s", form, out)
+				}
+				for _, want := range c.want {
+					if !strings.Contains(err.Error(), want) {
+						t.Errorf("%s: %v, want %s", form, err, want)
+					}
+				}
+				if strings.Contains(err.Error(), someToken) || strings.Contains(err.Error(), "hunter2") {
+					t.Errorf("the error has a secret: %v", err)
+				}
+			}
+		})
+	}
+}
+
+func TestATokenInAURLIsSaid(t *testing.T) {
+	for _, v := range pointer.Versions() {
+		p := pointer.Pointer{Pool: "worker", Server: "https://api.example.com:22623", Token: someToken, Version: v}
+		secret := strings.SplitN(someToken, ".", 3)[2]
+		if in := strings.Contains(ignition(t, p), secret+"@"); in != p.TokenInURL() {
+			t.Errorf("%s: in the URL %v, said %v", v, in, p.TokenInURL())
+		}
+		if p.Token = ""; p.TokenInURL() {
+			t.Errorf("%s: a token in the URL without a token", v)
+		}
+	}
+}
+
+// Whatever the pool and the server are called, the server's answer is asked for by exactly one URL, and the token reads back.
+func FuzzPointer(f *testing.F) {
+	f.Add("worker", "https://api.example.com:22623", uint8(2))
+	f.Add("a%2fb", "https://u:p@h/x?y#z", uint8(0))
+	f.Add("..", "https://[::1]", uint8(1))
+	versions := pointer.Versions()
+	tok, err := token.Parse(someToken)
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, pool, server string, v uint8) {
+		p := pointer.Pointer{Pool: pool, Server: server, Token: someToken, Version: versions[int(v)%len(versions)]}
+		out, err := p.Ignition()
+		if err != nil {
+			if strings.Contains(err.Error(), tok.Secret) {
+				t.Errorf("the error has the secret: %v", err)
+			}
+			return
+		}
+		if !bytes.Contains(out, []byte("/config/"+pool+`"`)) || bytes.Count(out, []byte(tok.Secret)) != 1 {
+			t.Errorf("pool %q, server %q: %s", pool, server, out)
+		}
+	})
+}

@@ -1,0 +1,111 @@
+package shelf
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcs"
+)
+
+// Form is one way to say a config.
+type Form struct {
+	// Version of Ignition.
+	Version mcs.Version
+	// Zipped is gzip, else the text as it is.
+	Zipped bool
+	// Withhold leaves secrets out.
+	Withhold bool
+}
+
+// Offer is what one pool serves until the next one takes its place: one rendered config, and its body in each form, made
+// once. An offer never changes what it says, so any number of requests share it; a Shelf makes them.
+type Offer struct {
+	in     mcs.Input
+	mu     sync.Mutex
+	bodies map[Form]*made
+}
+
+// made is one complete answer, or why there is none.
+type made struct {
+	once sync.Once
+	over atomic.Bool // once is
+	body Body
+	err  error
+}
+
+func newOffer(in mcs.Input) *Offer { return &Offer{in: in, bodies: map[Form]*made{}} }
+
+// Config is the name of the rendered config.
+func (o *Offer) Config() string { return o.in.Rendered.Name }
+
+// Commit is the revision whose content the rendered config has, or "" when it came from no repository.
+func (o *Offer) Commit() string { return o.in.Rendered.Annotations[v1alpha1.RevisionAnnotation] }
+
+// Body returns the body in a form, made by the first who asks; others wait for that one. Errors are those of mcs.Compose.
+func (o *Offer) Body(f Form) (Body, error) {
+	o.mu.Lock()
+	m := o.bodies[f]
+	if m == nil {
+		m = &made{}
+		o.bodies[f] = m
+	}
+	o.mu.Unlock()
+	m.once.Do(func() {
+		m.body, m.err = o.make(f)
+		m.over.Store(true)
+	})
+	return m.body, m.err
+}
+
+// make puts a body together. A zipped one is the plain one, zipped; one that withholds nothing is the whole one.
+func (o *Offer) make(f Form) (Body, error) {
+	if f.Zipped {
+		plain, err := o.Body(Form{Version: f.Version, Withhold: f.Withhold})
+		if err != nil {
+			return Body{}, err
+		}
+		return zip(plain), nil
+	}
+	in := o.in
+	in.Withhold = f.Withhold
+	composed, err := mcs.Compose(in, f.Version)
+	if err != nil {
+		return Body{}, err
+	}
+	if f.Withhold && len(composed.Withheld) == 0 {
+		return o.Body(Form{Version: f.Version})
+	}
+	return tagged(Body{Body: composed}), nil
+}
+
+// prepare makes the newest version's bodies before anybody asks, and those in the forms that were asked of an earlier
+// offer, which may be nil. It returns the error of the newest version's, which then no version can be served without.
+func (o *Offer) prepare(earlier *Offer) error {
+	for _, f := range append(earlier.asked(), Form{Version: mcs.Newest, Withhold: true}) {
+		_, _ = o.Body(f) // whoever asks is told
+	}
+	return o.problem()
+}
+
+// problem is why the newest version cannot be served, or nil.
+func (o *Offer) problem() error {
+	_, err := o.Body(Form{Version: mcs.Newest})
+	return err
+}
+
+// asked lists the forms that were made.
+func (o *Offer) asked() []Form {
+	if o == nil {
+		return nil
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	var forms []Form
+	for f, m := range o.bodies {
+		if m.over.Load() {
+			forms = append(forms, f)
+		}
+	}
+	return forms
+}
