@@ -48,6 +48,11 @@ var nodeWrites = []struct {
 	denied string
 }{
 	{"a node tells what its daemon has to say", "the node", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/state":"Working","machineconfiguration.openshift.io/reason":"","machineconfiguration.openshift.io/currentConfig":"rendered-worker-1","machineconfiguration.openshift.io/desiredDrain":"drain-rendered-worker-2","machineconfiguration.openshift.io/post-config-action":"Rebooting","machineconfiguration.openshift.io/ssh":"accessed","bunsen.dev/drift":"{}"}}}`, ""},
+	{"a node tells that it lacks secrets of its first config", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/withheld":"rendered-worker-1"}}}`, ""},
+	{"a node tells that it has them", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/withheld":""}}}`, ""},
+	{"a node takes the annotation away", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/withheld":null}}}`, ""},
+	{"a daemon with a token of this node tells that it has its secrets", "the account", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/withheld":""}}}`, ""},
+	{"a node does not tell it of another", "the node", "worker-1", "", `{"metadata":{"annotations":{"bunsen.dev/withheld":""}}}`, "not allowed to modify node"},
 	{"a node that was told nothing is seeded", "the other node", "worker-1", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/desiredConfig":"rendered-worker-1","machineconfiguration.openshift.io/firstPivotConfig":"rendered-worker-1"}}}`, ""},
 	{"a kubelet writes annotations and labels of its own", "the node", "worker-0", "", `{"metadata":{"annotations":{"volumes.kubernetes.io/controller-managed-attach-detach":"true"},"labels":{"example.com/own":"x"}}}`, ""},
 	{"a kubelet's heartbeat goes through", "the node", "worker-0", "status", `{"status":{"conditions":[{"type":"Ready","status":"True","reason":"KubeletReady","message":"ok","lastHeartbeatTime":"2026-01-02T12:00:00Z","lastTransitionTime":"2026-01-02T12:00:00Z"}]}}`, ""},

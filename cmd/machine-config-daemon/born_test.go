@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"log/slog"
+	"strings"
 	"testing"
 
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
@@ -21,15 +22,19 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// ignite does what Ignition does with the files of a config that the server composed.
-func ignite(t *testing.T, m *hosttest.Machine, rendered *mcfgv1.MachineConfig) {
+// ignite does what Ignition does with the files of a config that the server composed; withhold: for a machine that came with
+// a token of no node.
+func ignite(t *testing.T, m *hosttest.Machine, rendered *mcfgv1.MachineConfig, withhold bool) {
 	t.Helper()
-	body, err := mcs.Compose(mcs.Input{Pool: "worker", Rendered: rendered}, mcs.Newest)
+	body, err := mcs.Compose(mcs.Input{Pool: "worker", Rendered: rendered, Withhold: withhold}, mcs.Newest)
 	if err != nil {
 		t.Fatal(err)
 	}
+	if strings.Contains(string(body.Head), secretText) == withhold {
+		t.Fatalf("what is served does not fit the token: %s", body.Head)
+	}
 	var config ign.Config
-	if err := json.Unmarshal(body, &config); err != nil {
+	if err := json.Unmarshal(body.Head, &config); err != nil {
 		t.Fatal(err)
 	}
 	for _, f := range config.Storage.Files {
@@ -41,8 +46,12 @@ func ignite(t *testing.T, m *hosttest.Machine, rendered *mcfgv1.MachineConfig) {
 	}
 }
 
+// secretText is what the config of the test has that few should read.
+const secretText = "hunter2"
+
 // aBornMachineJoins goes the whole way of a new machine: what the server served is on its disk; its OS is brought to the
-// config before it joins; then its Node says what it was born with.
+// config before it joins; then its Node says what it was born with. What was withheld comes after that, by the node's own
+// rights, and the node is done only then.
 func aBornMachineJoins(t *testing.T, p plane) {
 	t.Helper()
 	rendered := &mcfgv1.MachineConfig{
@@ -50,16 +59,22 @@ func aBornMachineJoins(t *testing.T, p plane) {
 		ObjectMeta: metav1.ObjectMeta{Name: "rendered-worker-0123456789abcdef0123456789abcdef"},
 	}
 	rendered.Spec.KernelArguments = []string{"quiet"}
-	rendered.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/motd","mode":420,"contents":{"source":"data:,hello"}}]}}`)
+	rendered.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/motd","mode":420,"contents":{"source":"data:,hello"}},{"path":"/var/lib/kubelet/config.json","mode":420,"contents":{"source":"data:,` + secretText + `"}}]}}`)
 	text, err := json.Marshal(rendered)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.kubectl(t, string(text), "create", "-f", "-")
-	p.kubectl(t, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"worker-9"}}`, "create", "-f", "-")
+	for name, withhold := range map[string]bool{"worker-8": true, "worker-9": false} {
+		t.Run(name, func(t *testing.T) { joins(t, p, name, rendered, withhold) })
+	}
+}
 
+func joins(t *testing.T, p plane, name string, rendered *mcfgv1.MachineConfig, withhold bool) {
+	t.Helper()
+	p.kubectl(t, `{"apiVersion":"v1","kind":"Node","metadata":{"name":"`+name+`"}}`, "create", "-f", "-")
 	m := hosttest.NewMachine()
-	ignite(t, m, rendered)
+	ignite(t, m, rendered, withhold)
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	for _, want := range []apply.End{apply.Rebooting, apply.New, apply.Nothing} {
 		if done, err := once.FirstBoot(t.Context(), apply.Runner{Host: m.Host()}, nil); err != nil || done.End != want {
@@ -71,22 +86,26 @@ func aBornMachineJoins(t *testing.T, p plane) {
 	}
 
 	config := rest.CopyConfig(p.admin)
-	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:worker-9", Groups: []string{"system:nodes", "system:authenticated"}}
-	cluster := kube.NewLater("worker-9", func() (*rest.Config, error) { return config, nil })
-	a := agent.New(agent.Config{Node: "worker-9", Cluster: cluster, Host: m.Host(), Log: log, Events: kube.NewRecorder(t.Context(), cluster, log)})
+	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + name, Groups: []string{"system:nodes", "system:authenticated"}}
+	cluster := kube.NewLater(name, func() (*rest.Config, error) { return config, nil })
+	a := agent.New(agent.Config{Node: name, Cluster: cluster, Host: m.Host(), Log: log, Events: kube.NewRecorder(t.Context(), cluster, log)})
 	if _, err := a.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	node, err := nodesOf(t, p.admin).Get(t.Context(), "worker-9", metav1.GetOptions{})
+	node, err := nodesOf(t, p.admin).Get(t.Context(), name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]string{
 		v1alpha1.CurrentConfigAnnotation: rendered.Name, v1alpha1.DesiredConfigAnnotation: rendered.Name, v1alpha1.FirstPivotConfigAnnotation: rendered.Name,
 		v1alpha1.StateAnnotation: v1alpha1.StateDone, v1alpha1.ReasonAnnotation: "",
+		v1alpha1.WithheldAnnotation: "",
 	} {
 		if is := node.GetAnnotations()[key]; is != want {
 			t.Errorf("%s is %q, not %q", key, is, want)
 		}
+	}
+	if text, err := m.Host().Files.Read("/var/lib/kubelet/config.json"); err != nil || string(text) != secretText {
+		t.Errorf("the machine has %q, %v", text, err)
 	}
 }

@@ -53,7 +53,7 @@ func (a aftermath) down(ctx context.Context, end apply.Applied) error {
 		why = v.Why
 	}
 	sign(a).returns(end, why)
-	a.event(protocol.EventReboot, "rebooting to go back to %s", orNothing(end.From))
+	a.event(protocol.EventReboot, "rebooting to go back to %s", before(end.From, end.To))
 	if err := a.report(ctx, v1alpha1.StateDegraded, why); err != nil {
 		a.Log.Warn("telling that it goes back", "err", err)
 	}
@@ -68,7 +68,7 @@ func (a aftermath) wentBack(end apply.Applied) {
 	if v, err := a.memory.verdict(); err == nil && v.stands() && v.Config == end.To {
 		reason = protocol.EventRejected
 	}
-	a.event(reason, "back in %s from %s: %v", orNothing(end.From), end.To, end.Why)
+	a.event(reason, "back in %s from %s: %v", before(end.From, end.To), end.To, end.Why)
 }
 
 // met counts how an update ended.
@@ -84,5 +84,5 @@ func unjudged(ctx context.Context, end apply.Applied) error {
 }
 
 func between(end apply.Applied) error {
-	return fmt.Errorf("going back from %s to %s: %w; the node is between the two, and going back is tried again: put right what is in its way", end.To, orNothing(end.From), end.Why)
+	return fmt.Errorf("going back from %s to %s: %w; the node is between the two, and going back is tried again: put right what is in its way", end.To, before(end.From, end.To), end.Why)
 }

@@ -16,23 +16,18 @@ import (
 )
 
 // current is the config in force: what the record on disk says, else the Node, which was told the seed that the machine was
-// born with. A machine with neither has the empty config, whose name is "".
+// born with, less what was withheld of it. A machine with neither has the empty config, whose name is "".
 func (a Config) current(ctx context.Context, node protocol.Assignment) (plan.Named, error) {
 	mc, err := record.In(a.Host.Files)
-	if err != nil {
+	switch {
+	case err != nil:
 		return plan.Named{}, err
-	}
-	if mc == nil && node.Current == "" {
+	case mc != nil:
+		return record.Named(*mc)
+	case node.Current == "":
 		return plan.Named{}, nil
 	}
-	if mc == nil {
-		fetched, err := a.Cluster.Config(ctx, node.Current)
-		if err != nil {
-			return plan.Named{}, fmt.Errorf("fetching the current config %s: %w", node.Current, err)
-		}
-		mc = &fetched
-	}
-	return record.Named(*mc)
+	return newborn{a}.first(ctx, node.Current)
 }
 
 // seed tells the Node what the machine was born with, once: when the Node says nothing about a current config yet.
@@ -94,7 +89,7 @@ func seedIn(files host.Files) (map[string]string, error) {
 	}
 	seed := map[string]string{}
 	for key, value := range raw {
-		if strings.HasPrefix(key, "machineconfiguration.openshift.io/") {
+		if strings.HasPrefix(key, "machineconfiguration.openshift.io/") || key == v1alpha1.WithheldAnnotation {
 			seed[key] = value
 		}
 	}

@@ -23,6 +23,13 @@
 //	            (Health, package health), or went down with it each time
 //	Refused     another config
 //
+// A machine that came to its server without a token of its own was served its first config without what is secret there, and
+// its seed says so (v1alpha1.WithheldAnnotation). It completes itself when it has joined: as long as no record is kept, the
+// config in force is the first one as the machine was born with it (plan.Born), and the way from there to the whole one is an
+// update like every other: planned, journaled, drained and rebooted for where the policy says so, judged, taken back. What
+// was withheld is therefore no drift, and what somebody edited is. Nobody assigns it, so no pause and no window keeps it back.
+// The record ends it; then the mark is taken off the Node and out of the seed, and one that is put back counts for nothing.
+//
 // While the API server does not answer, an update that has begun (its pods are gone) is finished with what was kept of it on
 // disk, and drift is watched. Nothing waits in memory to be told: state and reason follow again from the journal, the record
 // of the config in force, the verdict and the disk. Pauses grow to a minute; an idle node looks every five.

@@ -205,7 +205,7 @@ func (g *gate) units(ctx context.Context, names []string) (units []health.Unit) 
 // title is what people who are logged in are told before a reboot.
 func (g *gate) title(rec host.Record) string {
 	if rec.Phase == host.Returning {
-		return "going back to machine config " + orNothing(rec.From) + ", because the machine did not live with " + rec.To
+		return "going back to machine config " + before(rec.From, rec.To) + ", because the machine did not live with " + rec.To
 	}
 	if t, err := g.memory.task(rec.To); err == nil && t != nil {
 		return "machine config " + named(t.Config)

@@ -76,7 +76,14 @@ func (a *Agent) turn(ctx context.Context, node protocol.Assignment) error {
 	if err := a.memory.outdate(ctx, node.Desired); err != nil {
 		return err
 	}
-	inForce := mc != nil && mc.Name == node.Desired || mc == nil && node.Current == node.Desired
+	inForce := mc != nil && mc.Name == node.Desired
+	if mc == nil && node.Current == node.Desired {
+		lacks, err := newborn{a.Config}.lacks(node.Current)
+		if err != nil {
+			return err
+		}
+		inForce = !lacks
+	}
 	a.at.InForce = inForce && !forced
 	switch {
 	case inForce && !forced:
@@ -144,6 +151,9 @@ func (a *Agent) confirm(ctx context.Context, node protocol.Assignment) error {
 		if errors.Is(err, errLater) {
 			sign{a}.put()
 		}
+		return err
+	}
+	if err := (newborn{a.Config}).grown(ctx); err != nil {
 		return err
 	}
 	if err := a.annotate(ctx, map[string]string{

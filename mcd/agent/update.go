@@ -28,8 +28,12 @@ func (a *Agent) update(ctx context.Context, node protocol.Assignment) error {
 	a.at.Planned, a.at.Drains, a.at.Reboots = true, p.Drain, p.Reboots()
 	if a.failed != node.Desired && node.State != v1alpha1.StateWorking {
 		a.Log.Info("updating", "config", named(t.Config), "disruption", p.Disruption.String(), "steps", len(p.Steps))
-		sign{a}.says(v1alpha1.StateWorking, "")
-		if err := a.later(a.report(ctx, v1alpha1.StateWorking, "")); err != nil {
+		reason, err := newborn{a.Config}.reason(node, t)
+		if err != nil {
+			return err
+		}
+		sign{a}.says(v1alpha1.StateWorking, reason)
+		if err := a.later(a.report(ctx, v1alpha1.StateWorking, reason)); err != nil {
 			return err
 		}
 	}
@@ -112,7 +116,7 @@ func (a *Agent) apply(ctx context.Context, t task, p plan.Plan, contents map[hos
 		a.event(protocol.EventRejected, "%s", v.Why)
 		return &standingError{*v}
 	}
-	return fmt.Errorf("updating to %s: %w; the node is back in %s and tries again: %s, or fix or revert the commit", about, done.Why, orNothing(p.From), look(done.Stopped))
+	return fmt.Errorf("updating to %s: %w; the node is back in %s and tries again: %s, or fix or revert the commit", about, done.Why, before(p.From, p.To), look(done.Stopped))
 }
 
 // announce tells what is about to happen to people who look at events.

@@ -86,7 +86,7 @@ func (g *gate) verdictOn(rec host.Record, why string) verdict {
 	if rec.Cause != host.Interrupted {
 		why = "the machine did not live with it: " + why
 	}
-	v.Why = fmt.Sprintf("updating to %s: %s; the node is back in %s; %s", about, why, orNothing(rec.From), onceMore)
+	v.Why = fmt.Sprintf("updating to %s: %s; the node is back in %s; %s", about, why, before(rec.From, rec.To), onceMore)
 	return v
 }
 

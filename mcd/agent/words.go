@@ -48,8 +48,13 @@ func fit(reason string) string {
 	return reason
 }
 
-// orNothing names the config that a machine goes back to.
-func orNothing(name string) string { return cmp.Or(name, "its first state") }
+// before names what a machine goes back to from a config.
+func before(from, to string) string {
+	if from == to { // a forced update, or one that added what was withheld
+		return to + " as it was before"
+	}
+	return cmp.Or(from, "its first state")
+}
 
 // look says where to look after a step failed.
 func look(s *host.Step) string {

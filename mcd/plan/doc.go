@@ -21,6 +21,8 @@
 //
 // A hard link is a further name of a file: it is made when all else is made, and again when its file becomes another one.
 //
+// A machine whose first config came without its secrets was born with Born of it, and goes on from there.
+//
 // The ordering contract, kept by Diff and relied on by mcd/apply:
 //
 //  1. The journal is durable before the first step, and what the steps replace is in the store before the journal.

@@ -217,6 +217,8 @@ func updated(p Place) word {
 		return word{metav1.ConditionTrue, "Updated", "the node is in " + t.Desired}
 	case t.Desired == "":
 		return no("the node was told no config yet")
+	case t.Current == t.Desired: // born without its secrets, or forced
+		return word{metav1.ConditionFalse, "Updating", "the node is to have all of " + t.Desired}
 	default:
 		return word{metav1.ConditionFalse, "Updating", "the node is to go from " + cmp.Or(t.Current, "its first state") + " to " + t.Desired}
 	}
