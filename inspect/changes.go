@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Changes are what is new since an earlier status, a line each: sources, pools, and nodes whose step, configs or state
+// Changes are what is new since an earlier status, a line each: sources, pools, servers, and nodes whose step, configs or state
 // changed. A nil status was never shown: then it is everything but the nodes that have nothing to say. Durations that run
 // on are no change.
 func (s Status) Changes(before *Status) []string {
@@ -17,6 +17,7 @@ func (s Status) Changes(before *Status) []string {
 	var out []string
 	out = append(out, news(before.sourceLines(), s.sourceLines(), "source/")...)
 	out = append(out, news(before.poolLines(), s.poolLines(), "pool/")...)
+	out = append(out, news(before.serverLines(), s.serverLines(), "server/")...)
 	is := s.nodeLines()
 	if first {
 		for i := range s.Nodes {
@@ -75,6 +76,9 @@ func (s *Status) poolLines() told {
 		text := dash(ShortRendered(r.Target)) + " " + dash(shortRevision(r.Revision)) + " " + r.numbers() + ": " + brief(r.State)
 		if r.Step != "" && !strings.Contains(text, r.Step) {
 			text += "; " + r.Step
+		}
+		for _, boots := range s.Servers.said(r.Name) {
+			text += "; " + boots
 		}
 		t.add(r.Name, text)
 	}

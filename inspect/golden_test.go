@@ -3,6 +3,7 @@ package inspect_test
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -105,6 +106,12 @@ func (c *cluster) add(t *testing.T, doc []byte) {
 		c.Nodes, err = one(c.Nodes, doc)
 	case "MachineConfig":
 		c.configs, err = one(c.configs, doc)
+	case "LeasesNote":
+		var said struct{ Note string }
+		err = yaml.Unmarshal(doc, &said)
+		c.LeasesNote = said.Note
+	case "Lease":
+		c.Leases, err = one(c.Leases, doc)
 	case "RolloutPolicy":
 		c.Policies, err = one(c.Policies, doc)
 	case "Nodes": // many of one kind
@@ -170,6 +177,12 @@ func (c cluster) show(t *testing.T, command string) string {
 		return screen(t, status, what)
 	case verb == "changes":
 		return strings.Join(status.Changes(nil), "\n") + "\n"
+	case command == "json servers":
+		text, err := json.MarshalIndent(status.Servers, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text) + "\n"
 	case verb == "pause" || verb == "resume" || verb == "retry":
 		return c.order(t, verb, what)
 	}

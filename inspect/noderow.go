@@ -73,6 +73,8 @@ func (v *poolView) row(n *rollout.Node, now time.Time) NodeRow {
 		if n.Config.Desired != "" && strings.Contains(n.Reason, n.Config.Desired) { // else it is about another config, and has to say so
 			row.Reason = rollout.Complaint(n.Reason)
 		}
+	case waits && row.Step == StepApplying && n.Reason != "": // its daemon says what else than an update
+		row.Cause, row.Reason = wait.Cause, n.Reason
 	case waits:
 		row.Cause, row.Reason = wait.Cause, wait.Reason
 	case v.lost != "" && n.Config.Desired != v.facts.Target:

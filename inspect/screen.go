@@ -95,6 +95,9 @@ func (s Status) Screen(size Size, now time.Time) []Line {
 	for _, r := range s.Pools {
 		spare -= 1 + len(r.lines(size.Width, new(int)))
 	}
+	if servers := s.Servers.lines(size.Width, new(int)); len(servers) > 0 {
+		spare -= 1 + len(servers)
+	}
 	if rows := s.inFlight(); len(rows) > 0 {
 		spare -= len(rows) + 2
 	}
@@ -104,6 +107,9 @@ func (s Status) Screen(size Size, now time.Time) []Line {
 	for _, r := range s.Pools {
 		out = append(out, nil)
 		out = append(out, r.lines(size.Width, &spare)...)
+	}
+	if servers := s.Servers.lines(size.Width, &spare); len(servers) > 0 {
+		out = append(append(out, nil), servers...)
 	}
 	if room := size.Height - len(out) - 2; room < 3 && len(out) > size.Height {
 		more := len(out) - size.Height + 1

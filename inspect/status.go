@@ -8,6 +8,7 @@ import (
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,6 +25,9 @@ type Cluster struct {
 	Policies []v1alpha1.RolloutPolicy
 	// Rendered configs that are there; nil where they were not read.
 	Rendered []RenderedRow
+	// Leases of machine-config-servers, and LeasesNote why they were not read; a screen without both says nothing of servers.
+	Leases     []coordinationv1.Lease
+	LeasesNote string
 }
 
 // Status is the one screen for a whole cluster.
@@ -31,6 +35,10 @@ type Status struct {
 	Sources []SourceRow `json:"sources"`
 	Pools   []PoolRow   `json:"pools"`
 	Nodes   []NodeRow   `json:"nodes"`
+	// Servers of first configs; absent where none was ever there.
+	Servers *Servers `json:"servers,omitempty"`
+	// at is when it was so.
+	at time.Time
 }
 
 // SourceRow is one GitSource.
@@ -79,7 +87,7 @@ func (r PoolCounts) Waiting() int { return max(0, r.Nodes-r.Updated-r.Busy-r.Deg
 // NewStatus makes the screen. It decides nothing anew: why a node waits is what the rollout says at this moment.
 func NewStatus(c Cluster, now time.Time) Status {
 	f := newFleet(c, now)
-	s := Status{Sources: []SourceRow{}, Pools: []PoolRow{}, Nodes: []NodeRow{}}
+	s := Status{Sources: []SourceRow{}, Pools: []PoolRow{}, Nodes: []NodeRow{}, Servers: f.servers(), at: now}
 	for i := range c.Sources {
 		s.Sources = append(s.Sources, sourceRow(&c.Sources[i]))
 	}

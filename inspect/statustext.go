@@ -44,7 +44,7 @@ func nodeTable(rows []NodeRow) Table {
 // fewNodes fit on a screen whole; of more, only those with something to say are shown.
 const fewNodes = 12
 
-// Text prints the screen: sources, pools, then nodes.
+// Text prints the screen: sources, pools, servers, then nodes.
 func (s Status) Text() string {
 	shown := s.Nodes
 	if len(shown) > fewNodes {
@@ -56,8 +56,8 @@ func (s Status) Text() string {
 		}
 	}
 	var parts []string
-	for _, t := range []Table{s.SourceTable(), s.PoolTable(), nodeTable(shown)} {
-		if text := t.String(); text != "" {
+	for _, text := range []string{s.SourceTable().String(), s.PoolTable().String(), s.Servers.text(s.at), nodeTable(shown).String()} {
+		if text != "" {
 			parts = append(parts, text)
 		}
 	}

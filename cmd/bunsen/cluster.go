@@ -13,6 +13,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 	"github.com/spf13/cobra"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -60,7 +61,7 @@ func (t *target) connect(o output) (client.Client, error) {
 // kinds are all that bunsen speaks of with a cluster.
 func kinds() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, mcfgv1.Install, operatorv1.Install, authenticationv1.AddToScheme, v1alpha1.AddToScheme} {
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, mcfgv1.Install, operatorv1.Install, authenticationv1.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
 			return nil, fmt.Errorf("registering kinds: %w", err)
 		}
@@ -84,20 +85,25 @@ func (t *target) config() (*rest.Config, error) {
 }
 
 // unread explains why a read failed, in the words of the way out.
-func unread(what string, err error) error {
+func unread(what string, err error) error { return undone("reading "+what, err) }
+
+// undone explains why something failed that the cluster was asked to do.
+func undone(doing string, err error) error {
 	var missing *meta.NoKindMatchError
 	var dial *url.Error
 	switch {
 	case errors.As(err, &missing):
-		return invalid(fmt.Errorf("reading %s: the cluster does not know the kind %s; install the kinds first: kubectl apply -k config/", what, missing.GroupKind))
+		return invalid(fmt.Errorf("%s: the cluster does not know the kind %s; install the kinds first: kubectl apply -k config/", doing, missing.GroupKind))
 	case apierrors.IsNotFound(err):
-		return invalid(fmt.Errorf("reading %s: there is none of that name on the cluster", what))
+		return invalid(fmt.Errorf("%s: there is none of that name on the cluster", doing))
 	case errors.As(err, &dial):
-		return unreachable(fmt.Errorf("reading %s: the cluster does not answer: %w; is it running? --kubeconfig and --context choose another", what, dial))
+		return unreachable(fmt.Errorf("%s: the cluster does not answer: %w; is it running? --kubeconfig and --context choose another", doing, dial))
 	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
-		return unreachable(fmt.Errorf("reading %s: the cluster does not let you: %w", what, err))
+		return unreachable(fmt.Errorf("%s: the cluster does not let you: %w", doing, err))
+	case apierrors.IsInvalid(err):
+		return invalid(fmt.Errorf("%s: %w", doing, err))
 	default:
-		return unreachable(fmt.Errorf("reading %s: %w", what, err))
+		return unreachable(fmt.Errorf("%s: %w", doing, err))
 	}
 }
 

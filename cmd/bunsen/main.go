@@ -76,17 +76,17 @@ func root() *cobra.Command {
 
 validate, build, diff, explain and import need no cluster: they run the functions that the controllers run, so what they
 print is what will happen. comment tells a pull request. status, why, history, get, trace and drift read the cluster of your
-kubeconfig. pause, resume and retry are the only ones that change it.
+kubeconfig. pause, resume and retry steer a rollout there. token and pointer let new machines in.
 
 Exit codes: 0 fine; 1 differences found (diff, drift); 2 invalid input or usage; 3 cluster or service out of reach;
 5 blocked, 6 degraded (why).`,
 		Version: version, SilenceUsage: true, SilenceErrors: true,
 	}
 	cmd.AddGroup(&cobra.Group{ID: "offline", Title: "Without a cluster:"}, &cobra.Group{ID: "cluster", Title: "Reading a cluster:"},
-		&cobra.Group{ID: "act", Title: "Steering a rollout:"})
+		&cobra.Group{ID: "act", Title: "Steering a rollout:"}, &cobra.Group{ID: "machines", Title: "New machines:"})
 	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), importCommand(), commentCommand(),
 		statusCommand(), whyCommand(), historyCommand(), getCommand(), traceCommand(), driftCommand(),
-		pauseCommand(), resumeCommand(), retryCommand(), versionCommand())
+		pauseCommand(), resumeCommand(), retryCommand(), tokenCommand(), pointerCommand(), versionCommand())
 	completeFlags(cmd)
 	return cmd
 }

@@ -14,11 +14,12 @@ func statusCommand() *cobra.Command {
 	var out output
 	var watch bool
 	cmd := &cobra.Command{
-		Use: "status", Short: "One screen: sources, pools, nodes, and why each node waits", GroupID: "cluster",
-		Long: `Show sources, pools, nodes, and why each node waits.
+		Use: "status", Short: "One screen: sources, pools, servers, nodes, and why each node waits", GroupID: "cluster",
+		Long: `Show sources, pools, nodes, and why each node waits; and the machine-config-servers: who gets configs from them, what is wrong
+with them, and which config new machines of a pool boot where that is not the pool's target.
 
 With --watch it is a live screen until Ctrl-C: each pool with a bar (# updated, > at work, ! failed, < went back, . waiting), its
-step, what blocks it, what it waits for, what comes next and what to type, and the nodes in flight. It is fed by watches: a cluster where nothing happens sends nothing.
+step, what blocks it, what it waits for, what comes next and what to type, and the nodes in flight. It is fed by watches; servers are asked for every ten seconds.
 Where standard output is no terminal, each change is a line.`,
 		Example: `  bunsen status
   bunsen status -w
@@ -37,6 +38,9 @@ Where standard output is no terminal, each change is a line.`,
 			}
 			cluster, err := read(cmd.Context(), c)
 			if err != nil {
+				return err
+			}
+			if err := (&roll{c: c}).call(cmd.Context(), &cluster); err != nil {
 				return err
 			}
 			s := inspect.NewStatus(cluster, time.Now())

@@ -24,6 +24,7 @@ type yamlKind struct {
 var yamlKinds = []yamlKind{
 	{has("variant"), butaneBlock},
 	{objectOf("bunsen.dev/v1alpha1", "GitSource"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &v1alpha1.GitSource{}) }},
+	{objectOf("bunsen.dev/v1alpha1", "ProvisioningToken"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &v1alpha1.ProvisioningToken{}) }},
 	{objectOf("machineconfiguration.openshift.io/v1", "MachineConfigPool"), clusterBlock},
 	{objectOf("operator.openshift.io/v1", "MachineConfiguration"), clusterBlock},
 	{objectOf("bunsen.dev/v1alpha1", "DriftPolicy", "RolloutPolicy"), clusterBlock},

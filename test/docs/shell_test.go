@@ -23,6 +23,7 @@ var programs = map[string]func(*manual, *testing.T, []string) string{
 	"go":      nil,
 	"git":     nil,
 	"kubectl": nil,
+	"mkdir":   nil,
 	"oc":      nil,
 	"cd":      nil,
 	"sed":     nil,
@@ -30,12 +31,18 @@ var programs = map[string]func(*manual, *testing.T, []string) string{
 	"date":    nil,
 	// Its own tests run every line of its help and of the units.
 	"machine-config-daemon": nil,
+	"machine-config-server": (*manual).server,
+	"curl":                  nil,
+	"qemu-img":              nil,
+	"qemu-system-x86_64":    nil,
 }
 
 // manual is what the binary and the Makefile say of themselves.
 type manual struct {
 	bin   string
 	helps map[string]string
+	// serving is the help of machine-config-server, once somebody asked for it.
+	serving string
 	// verbs are those that `bunsen --help` lists.
 	verbs []string
 	// targets of the Makefile.
@@ -45,12 +52,7 @@ type manual struct {
 // newManual builds the binary from the tree as it is: an old one would know of old flags.
 func newManual(t *testing.T) *manual {
 	t.Helper()
-	m := &manual{bin: filepath.Join(t.TempDir(), "bunsen"), helps: map[string]string{}, targets: map[string]bool{}}
-	build := exec.Command("go", "build", "-o", m.bin, "./cmd/bunsen")
-	build.Dir = "../.."
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("building bunsen: %v\n%s", err, out)
-	}
+	m := &manual{bin: built(t, "bunsen"), helps: map[string]string{}, targets: map[string]bool{}}
 	makefile, err := fs.ReadFile(root, "Makefile")
 	if err != nil {
 		t.Fatal(err)
@@ -62,13 +64,25 @@ func newManual(t *testing.T) *manual {
 	return m
 }
 
-// help is what `bunsen VERB --help` prints; empty for a verb that is none.
+// built is a program of ours.
+func built(t *testing.T, name string) string {
+	t.Helper()
+	bin := filepath.Join(t.TempDir(), name)
+	build := exec.Command("go", "build", "-o", bin, "./cmd/"+name)
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("building %s: %v\n%s", name, err, out)
+	}
+	return bin
+}
+
+// help is what `bunsen VERB --help` prints, also for two words such as drift show; empty for a verb that is none.
 func (m *manual) help(t *testing.T, verb string) string {
 	t.Helper()
 	if text, ok := m.helps[verb]; ok {
 		return text
 	}
-	out, err := exec.Command(m.bin, verb, "--help").CombinedOutput()
+	out, err := exec.Command(m.bin, append(strings.Fields(verb), "--help")...).CombinedOutput()
 	m.helps[verb] = string(out)
 	if err != nil || !strings.Contains(string(out), "bunsen "+verb) {
 		m.helps[verb] = ""
@@ -106,6 +120,10 @@ func (m *manual) bunsen(t *testing.T, args []string) string {
 	if help == "" || !slices.Contains(m.verbs, verb) {
 		return "there is no verb " + verb
 	}
+	if len(args) > 1 && regexp.MustCompile(`(?m)^  `+regexp.QuoteMeta(args[1])+` {2,}\S`).MatchString(help) {
+		args = append([]string{verb + " " + args[1]}, args[2:]...) // token create
+		verb, help = args[0], m.help(t, args[0])
+	}
 	for i, arg := range args[1:] {
 		f := flag.FindStringSubmatch(arg)
 		if f == nil {
@@ -131,6 +149,23 @@ func (m *manual) bunsen(t *testing.T, args []string) string {
 	return ""
 }
 
+// server says which flag machine-config-server does not have.
+func (m *manual) server(t *testing.T, args []string) string {
+	if m.serving == "" {
+		out, err := exec.Command(built(t, "machine-config-server"), "--help").CombinedOutput()
+		if err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		m.serving = string(out)
+	}
+	for _, arg := range args {
+		if f := flag.FindStringSubmatch(arg); f != nil && !regexp.MustCompile(`(?m)^ +(-\w, )?--`+f[2]+`\b`).MatchString(m.serving) {
+			return "machine-config-server has no flag " + arg
+		}
+	}
+	return ""
+}
+
 // make says which target the Makefile does not have.
 func (m *manual) make(_ *testing.T, args []string) string {
 	for _, arg := range args {
@@ -144,7 +179,7 @@ func (m *manual) make(_ *testing.T, args []string) string {
 var (
 	separator  = regexp.MustCompile(` *(?:&&|\|\||;|\|) +`)
 	comment    = regexp.MustCompile(`(^| )# .*$`)
-	assignment = regexp.MustCompile(`^[A-Z_]+=\S* +`)
+	assignment = regexp.MustCompile(`^[A-Z_]+=\S*(?: +|$)`)
 	inner      = regexp.MustCompile(`\$\(([^()]*)\)`)
 	quoted     = regexp.MustCompile(`"[^"]*"|'[^']*'|<[^<>]*>`)
 )
@@ -177,7 +212,8 @@ func (m *manual) everyCommandExists(t *testing.T) {
 	seen := 0
 	for _, p := range pages(t) {
 		for _, b := range p.blocks {
-			for i, l := range strings.Split(b.text, "\n") {
+			// A command that goes on in the next line is one.
+			for i, l := range strings.Split(strings.ReplaceAll(b.text, "\\\n", " "), "\n") {
 				if b.lang == "sh" || b.lang == "console" && strings.HasPrefix(l, "$ ") {
 					seen += typed(t, m, p.file, line{b.line + 1 + i, l}, true)
 				}
@@ -278,6 +314,10 @@ func (m *manual) whatDoesNotExistIsSaid(t *testing.T) {
 		"bunsen diff --no-such-flag":                "bunsen diff has no flag --no-such-flag",
 		"bunsen diff -z":                            "bunsen diff has no flag -z",
 		"bunsen validate -o xml":                    "bunsen validate has no output xml",
+		"bunsen token create --pool worker":         "",
+		"bunsen token create --pools":               "bunsen token create has no flag --pools",
+		"bunsen token --pool worker":                "bunsen token has no flag --pool",
+		"machine-config-server --from-nowhere x":    "machine-config-server has no flag --from-nowhere",
 		"`bunsen validate [DIR] [-o text|jsonx]`":   "bunsen validate has no output jsonx",
 		`bunsen comment "$(bunsen nothing a)" HEAD`: "there is no verb nothing",
 		"make verify tset":                          "the Makefile has no target tset",
