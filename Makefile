@@ -17,6 +17,8 @@ ASSETS   := bin/assets/kube-apiserver
 PARTS    := $(wildcard standalone/go.mod standalone/go.sum standalone/build.sh) \
             $(shell find standalone -name '*.go' -not -name '*_test.go' -not -path '*/hollow/*' 2>/dev/null)
 HOLLOW   := bin/hollow-kubelet
+# Packages whose values several requests share.
+RACED    := ./mcs/http ./mcs/shelf ./mcs/files
 TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
 ENVTEST  := KUBEBUILDER_ASSETS=$(CURDIR)/bin/assets BUNSEN_BIN=$(CURDIR)/bin
 # Packages whose tests can rewrite their golden files, and fuzz targets as file:name.
@@ -77,7 +79,7 @@ docs: ## Each package with its purpose, from its own comment
 	@go list -f '{{if ne .Name "main"}}{{slice .ImportPath (len .Module.Path)}}	{{.Doc}}{{end}}' ./... | sed 's|^/||' | expand -t 28
 
 ##@ Check
-.PHONY: verify lint verify-fmt verify-generate verify-tidy test test-host test-ignition test-monitoring test-vm setup fuzz e2e bench deps
+.PHONY: verify lint verify-fmt verify-generate verify-tidy test test-host test-ignition test-monitoring test-race test-vm setup fuzz e2e bench deps
 verify: verify-fmt lint verify-generate verify-tidy ## Format, vet, staticcheck, generated files, go.mod files; changes nothing
 	$(call say,verify: all current)
 
@@ -112,6 +114,8 @@ test: setup build $(ASSETS) $(HOLLOW) ## Every test of every module, with a real
 	$(call say,test: standalone)
 	@cd standalone && $(ENVTEST) go test $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$') | grep -v 'no test files'
 	@$(MAKE) test-monitoring
+	@if command -v gcc >/dev/null; then $(MAKE) test-race; \
+	else printf '==> test-race: NOT RUN. The race detector needs a C compiler\n'; fi
 	@if [ "$$(id -u)" = 0 ]; then $(MAKE) test-host test-ignition; \
 	else printf '==> test-host, test-ignition: NOT RUN. Real hosts and real Ignition need root: run make test-host test-ignition as root\n'; fi
 
@@ -120,9 +124,13 @@ test-host: setup build $(ASSETS) ## The tests of real hosts in systemd-nspawn: u
 	@BUNSEN_LAB=1 $(ENVTEST) go test ./test/lab/... | grep -v 'no test files'
 	@BUNSEN_LAB=1 $(ENVTEST) go test -run TestLives ./test/e2e
 
-test-ignition: setup ## What the daemon makes of a machine beside what real Ignition makes (root; builds Ignition the first time)
+test-ignition: setup ## The daemon beside real Ignition; first boots from our server by Ignition 2.27 and Debian's 2.14 (root; builds Ignition the first time)
 	$(call say,test-ignition: the daemon beside Ignition)
 	@cd test/ignition && BUNSEN_LAB=1 go test ./...
+
+test-race: ## What is shared between requests, under the race detector (needs a C compiler)
+	$(call say,test-race: configs and tokens change under load)
+	@CGO_ENABLED=1 go test -race -run 'Race|UnderLoad|HalfOfAChange|AtOnce' $(RACED) | grep -v 'no test files'
 
 test-monitoring: setup ## The alert rules and the dashboard, in Prometheus' own rule engine (builds it the first time)
 	$(call say,test-monitoring: alert rules)
@@ -150,7 +158,7 @@ fuzz: ## Each fuzz target for FUZZTIME (20s)
 	@for f in $(FUZZERS); do dir=$$(dirname $${f%%:*}); echo "fuzz: $$f"; (cd $$dir && go test -run '^$$' -fuzz "^$${f##*:}\$$" -fuzztime $(FUZZTIME) .); done
 
 bench: ## What everything costs, beside its goals and what others need
-	@for p in render transpile commit diff build adopt apply rollout; do printf '\n==> bench/%s\n' $$p; go run ./bench/$$p; done
+	@for p in render transpile commit diff build adopt apply rollout serve; do printf '\n==> bench/%s\n' $$p; go run ./bench/$$p; done
 
 deps: ## Direct dependencies, and what the daemon links
 	@go list -m -f '{{if not (or .Indirect .Main)}}{{.Path}} {{.Version}}{{end}}' all
