@@ -75,12 +75,19 @@ func (r recipes) upstream() []supervise.Spec {
 	}
 }
 
+// virtualHost is how a virtual machine of QEMU, with its user network, reaches the machine that it runs on.
+const virtualHost = "10.0.2.2"
+
 // bunsen is the project's own programs: the controllers, the Ignition server and the simulated hosts.
 func (r recipes) bunsen() []supervise.Spec {
 	specs := []supervise.Spec{
 		r.program(controllerProgram, controllerProgram, "--kubeconfig", r.ids.configs.controller, "--store", r.dir.Store()),
+		// As in a cluster: whoever asks needs a token, and the certificate lies in a Secret, so that `bunsen pointer` knows
+		// the CA. The folder has what a start without API server needs.
 		r.program(serverProgram, serverProgram, "--kubeconfig", r.ids.configs.server,
-			"--listen", r.o.ignitionAddress(), "--cert-dir", r.dir.Ignition()),
+			"--listen", r.o.ignitionAddress(), "--hostnames", virtualHost,
+			"--tls-secret", namespace+"/machine-config-server-tls", "--cert-dir", r.dir.Ignition(),
+			"--cache-dir", filepath.Join(r.dir.Ignition(), "cache")),
 	}
 	for _, name := range r.o.hostNames() {
 		specs = append(specs, r.program(name, daemonProgram, "simulate", "--node-name", name,

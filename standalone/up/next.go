@@ -64,10 +64,8 @@ func (g guide) bunsenRows() []row {
 	rows := []row{
 		{"Watch", []string{near(filepath.Join(g.o.bin, "bunsen")) + " status -w"}},
 		g.changeRow(),
-		{"Ask", []string{near(filepath.Join(g.o.bin, "bunsen")) + " trace node/node-1      which commit, which line"}},
-		{"Boot a machine", []string{fmt.Sprintf(
-			"curl --cacert %s -H 'Accept: application/vnd.coreos.ignition+json;version=3.5.0' https://%s/config/worker",
-			quote(filepath.Join(g.dir.Ignition(), "ca.crt")), g.o.ignitionAddress())}},
+		{"Ask", []string{near(filepath.Join(g.o.bin, "bunsen")) + " trace node/node-1      # which commit, which line"}},
+		{"A new machine", g.machineLines()},
 	}
 	if len(hosts) > 0 {
 		rows = append(rows, row{"The hosts", []string{
@@ -76,6 +74,17 @@ func (g guide) bunsenRows() []row {
 		}})
 	}
 	return rows
+}
+
+// machineLines make what a new machine starts with, and ask as it would.
+func (g guide) machineLines() []string {
+	bunsen := near(filepath.Join(g.o.bin, "bunsen"))
+	return []string{
+		fmt.Sprintf("%s pointer --pool worker --server https://%s:%d > worker.ign      # for QEMU: docs/provisioning.md",
+			bunsen, virtualHost, g.o.ports.ignition),
+		fmt.Sprintf("curl --cacert %s -H \"Authorization: Bearer $(%s token create --pool worker --ttl 1h)\" https://%s/config/worker",
+			near(filepath.Join(g.dir.Ignition(), "ca.crt")), bunsen, g.o.ignitionAddress()),
+	}
 }
 
 // redacted is a repository's address without a password.

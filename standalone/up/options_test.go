@@ -121,7 +121,8 @@ func TestTheTableCanBePastedIntoAShell(t *testing.T) {
 		`'opt/it'\''s/bin/bunsen' status -w` + "\n",
 		"git clone '/DATA DIR/config.git' my-config && cd my-config\n",
 		"edit a file under cluster-a/pools/worker, then\n",
-		"curl --cacert '/DATA DIR/mcs/ca.crt' -H 'Accept: application/vnd.coreos.ignition+json;version=3.5.0' https://127.0.0.1:22623/config/worker\n",
+		`'opt/it'\''s/bin/bunsen' pointer --pool worker --server https://10.0.2.2:22623 > worker.ign      # `,
+		`curl --cacert 'DATA DIR/mcs/ca.crt' -H "Authorization: Bearer $('opt/it'\''s/bin/bunsen' token create --pool worker --ttl 1h)" https://127.0.0.1:22623/config/worker` + "\n",
 		"'DATA DIR/hosts/node-1' and so on",
 	} {
 		if !strings.Contains(got, want) {
