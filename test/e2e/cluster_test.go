@@ -36,6 +36,7 @@ func startCluster(p parts, dir string) (*cluster, error) {
 	}
 	env.ControlPlane.GetAPIServer().Configure().
 		Set("authorization-mode", "Node,RBAC").
+		Set("enable-bootstrap-token-auth", "true").
 		Append("enable-admission-plugins", "NodeRestriction")
 	config, err := env.Start()
 	if err != nil {

@@ -9,7 +9,9 @@
 //	commit NAME SUBJECT      commit everything in NAME and push it; $HEAD is the commit
 //	push NAME                push what `exec git` made; $HEAD is the commit
 //	apply FILE...            kubectl apply --server-side, with $VARIABLES expanded in the file
-//	controller, server       start machine-config-controller, machine-config-server (as their service accounts)
+//	controller, server       start machine-config-controller, machine-config-server (as their service accounts); who asks
+//	                         the server, at $MCS, needs a token
+//	bare NAME FLAG...        start machine-config-server without a cluster, at $NAME; NAME/certs/ca.crt is its CA
 //	host NODE                start the daemon of a simulated host (as system:node:NODE) on the directory hosts/NODE
 //	crash NAME               end controller, server or NODE at once, as a power cut would
 //	restart NAME             start it again
@@ -29,7 +31,14 @@
 //	watchnodes               begin to record every change of every node
 //	budget POOL N            at no time since were more than N nodes of the pool out, and at one time N were
 //	foretold FILE            since watchnodes the nodes did what FILE, of `bunsen diff --cluster -o json`, says: no more, no less
+//	token VAR POOL [FLAG...] bunsen token create: VAR is the token, VAR_ID and VAR_SECRET its parts
+//	ask STATUS POOL [TOKEN]  ask the server as a new machine does, until it answers so; print the body
+//	pointed STATUS FILE      the same with what a pointer config says, and nothing else: URL, CA and headers
+//	serves POOL CONFIG       wait until new machines of the pool get the config
 //	sameignition POOL        what machine-config-server serves is the rendered config, but for what it appends
+//	unpack FILE DIR          write the files of an Ignition config into a directory
+//	csr NODE FILE            write the request for a certificate that the kubelet of a new node sends
+//	apiserver away|back      cut the server off the API server ($APISERVER for everybody else), and mend that
 //
 // FIELD is a {jsonpath}, annotation:KEY (by the part after the slash), or condition:TYPE (`status reason message`).
 //

@@ -2,15 +2,10 @@ package e2e
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -81,34 +76,18 @@ func (s *story) renderedIgnition(pool string) (map[string]any, string, error) {
 	return out, name, err
 }
 
-// servedIgnition is the served config without the files that the server appends; each must be there.
+// servedIgnition is the served config, with its secrets, without the files that the server appends; each must be there.
 func (s *story) servedIgnition(ts *testscript.TestScript, pool string) (map[string]any, error) {
-	ca, err := os.ReadFile(filepath.Join(s.work, "certs", "ca.crt"))
+	pass, err := s.pass(ts, pool)
 	if err != nil {
 		return nil, err
 	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(ca) {
-		return nil, errors.New("ca.crt holds no certificate")
-	}
-	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}}}
-	req, err := http.NewRequest(http.MethodGet, ts.Getenv("MCS")+"/config/"+pool, nil)
+	status, raw, err := s.asMachine(ts, http.MethodGet, pool, pass)
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Accept", "application/vnd.coreos.ignition+json;version=3.5.0, */*;q=0.1")
-	req.Header.Set("User-Agent", "Ignition/2.27.0")
-	res, err := client.Do(req)
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	raw, err := io.ReadAll(res.Body)
-	if err != nil {
-		return nil, err
-	}
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s", res.Status, raw)
+	if status != http.StatusOK {
+		return nil, fmt.Errorf("status %d: %s", status, raw)
 	}
 	config, err := plainIgnition(raw)
 	if err != nil {

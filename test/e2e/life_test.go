@@ -104,12 +104,8 @@ func (s *story) born(ts *testscript.TestScript, args []string) error {
 	return nil
 }
 
-// pointer is the small config that a machine is started with: where the rest is, and whom to trust.
+// pointer is the small config that a machine is started with: what `bunsen pointer` prints, and the Node's identity.
 func (s *story) pointer(ts *testscript.TestScript, node, pool string) (string, error) {
-	ca, err := os.ReadFile(filepath.Join(s.work, "certs", "ca.crt"))
-	if err != nil {
-		return "", err
-	}
 	who, err := s.cluster.identity(node, kubelet(node))
 	if err != nil {
 		return "", err
@@ -125,19 +121,24 @@ func (s *story) pointer(ts *testscript.TestScript, node, pool string) (string, e
 	if err != nil {
 		return "", fmt.Errorf("writing the kubeconfig of %s: %w", node, err)
 	}
-	type object = map[string]any
-	source := func(b []byte) string { return "data:," + url.PathEscape(string(b)) }
-	file := func(path string) object {
-		return object{"path": path, "mode": 0o600, "contents": object{"source": source(identity)}}
+	token, err := s.newToken(ts, pool, "--node", node, "--uses", "2")
+	if err != nil {
+		return "", err
 	}
-	text, err := json.Marshal(object{
-		"ignition": object{
-			"version":  "3.4.0",
-			"config":   object{"merge": []object{{"source": ts.Getenv("MCS") + "/config/" + pool}}},
-			"security": object{"tls": object{"certificateAuthorities": []object{{"source": source(ca)}}}},
-		},
-		"storage": object{"files": []object{file("/var/lib/kubelet/kubeconfig"), file("/etc/kubernetes/kubeconfig")}},
-	})
+	printed, err := s.bunsen(ts, "pointer", "--pool", pool, "--server", ts.Getenv("MCS"), "--token", token)
+	if err != nil {
+		return "", err
+	}
+	type object = map[string]any
+	var pointer object
+	if err := json.Unmarshal(printed, &pointer); err != nil {
+		return "", fmt.Errorf("reading what bunsen pointer prints: %w", err)
+	}
+	file := func(path string) object {
+		return object{"path": path, "mode": 0o600, "contents": object{"source": "data:," + url.PathEscape(string(identity))}}
+	}
+	pointer["storage"] = object{"files": []object{file("/var/lib/kubelet/kubeconfig"), file("/etc/kubernetes/kubeconfig")}}
+	text, err := json.Marshal(pointer)
 	if err != nil {
 		return "", err
 	}

@@ -47,6 +47,8 @@ var storyCommands = map[string]func(*story, *testscript.TestScript, []string) er
 	"crash": (*story).crash, "restart": (*story).restart, "waitfor": (*story).waitfor, "let": (*story).let,
 	"watchnodes": (*story).watchnodes, "budget": (*story).budget, "sameignition": (*story).sameignition,
 	"foretold": (*story).foretold, "event": (*story).event,
+	"token": (*story).token, "ask": (*story).ask, "serves": (*story).serves, "apiserver": (*story).apiserver,
+	"unpack": (*story).unpack, "csr": (*story).csr, "bare": (*story).bare, "pointed": (*story).pointed,
 	"upstream": (*story).upstream, "kubelets": (*story).kubelets, "within": (*story).within,
 }
 

@@ -104,9 +104,10 @@ func (s *story) controller(ts *testscript.TestScript, args []string) error {
 	return s.start(ts, "controller", filepath.Join(s.bin, "machine-config-controller"), args...)
 }
 
-// server starts machine-config-server on a free port, $MCS, and waits until it answers.
+// server starts machine-config-server on a free port, $MCS, and waits until it answers. Its certificate lies in a Secret, as
+// in a cluster; certs has what machines believe. Whoever asks it needs a token.
 func (s *story) server(ts *testscript.TestScript, args []string) error {
-	config, err := s.cluster.identity("server", serviceAccount("machine-config-server"))
+	config, err := s.serverConfig()
 	if err != nil {
 		return err
 	}
@@ -115,16 +116,27 @@ func (s *story) server(ts *testscript.TestScript, args []string) error {
 		return err
 	}
 	ts.Setenv("MCS", "https://"+address)
-	args = append([]string{"--kubeconfig", config, "--listen", address, "--cert-dir", filepath.Join(s.work, "certs")}, args...)
+	args = append([]string{
+		"--kubeconfig", config, "--listen", address,
+		"--tls-secret", "bunsen-system/machine-config-server-tls", "--cert-dir", filepath.Join(s.work, "certs"),
+	}, args...)
 	if err := s.start(ts, "server", filepath.Join(s.bin, "machine-config-server"), args...); err != nil {
 		return err
 	}
+	return s.answers(address, "healthz")
+}
+
+// answers waits until a server says that all is well.
+func (s *story) answers(address, path string) error {
 	client := &http.Client{Timeout: time.Second, Transport: &http.Transport{
 		// Only this look for life does not check who answers: the CA may not be written yet.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}}
 	return poll(20*time.Second, func() (bool, error) {
-		res, err := client.Get("https://" + address + "/healthz")
+		if err := s.alive(); err != nil {
+			return false, err
+		}
+		res, err := client.Get("https://" + address + "/" + path)
 		if err != nil {
 			return false, err
 		}

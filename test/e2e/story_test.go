@@ -32,7 +32,15 @@ type story struct {
 	order []string
 	watch *watcher
 	looks int
-	// hosts are the machines of the lab, by name, in one network with a port, api, that leads to the API server.
+	// way is the server's way to the API server.
+	way *way
+	// passes are tokens of this test itself, by pool.
+	passes map[string]string
+	laboratory
+}
+
+// laboratory are the machines of the lab, by name, in one network with a port, api, that leads to the API server.
+type laboratory struct {
 	hosts   map[string]*lab.Host
 	images  map[string]*ostree.Host
 	network *lab.Network
@@ -41,7 +49,7 @@ type story struct {
 
 // begin gives a story its control plane and its environment.
 func begin(env *testscript.Env, p parts) error {
-	s := &story{parts: p, work: env.WorkDir, running: map[string]*process{}}
+	s := &story{parts: p, work: env.WorkDir, running: map[string]*process{}, passes: map[string]string{}}
 	env.Values[storyKey{}], env.Values[testKey{}] = s, env.T()
 	env.Defer(func() { s.end(env.T()) })
 	for _, v := range []string{
@@ -57,6 +65,7 @@ func begin(env *testscript.Env, p parts) error {
 	if s.cluster, err = startCluster(p, s.work); err != nil {
 		return err
 	}
+	env.Setenv("APISERVER", s.cluster.env.Config.Host)
 	return s.cluster.install(env.Vars)
 }
 
@@ -72,6 +81,7 @@ func (s *story) end(t testscript.T) {
 	}
 	s.watch.stop()
 	s.git.down()
+	s.way.cut()
 	s.cluster.stop()
 	tb, ok := t.(interface {
 		Failed() bool

@@ -32,6 +32,7 @@ var kinds = map[string]struct {
 }{
 	"gitsource":            {GroupVersionResource: schema.GroupVersionResource{Group: "bunsen.dev", Version: "v1alpha1", Resource: "gitsources"}},
 	"mc":                   {GroupVersionResource: schema.GroupVersionResource{Group: "machineconfiguration.openshift.io", Version: "v1", Resource: "machineconfigs"}},
+	"provisioningtoken":    {GroupVersionResource: schema.GroupVersionResource{Group: "bunsen.dev", Version: "v1alpha1", Resource: "provisioningtokens"}},
 	"mcp":                  {GroupVersionResource: schema.GroupVersionResource{Group: "machineconfiguration.openshift.io", Version: "v1", Resource: "machineconfigpools"}},
 	"machineconfignode":    {GroupVersionResource: schema.GroupVersionResource{Group: "machineconfiguration.openshift.io", Version: "v1", Resource: "machineconfignodes"}},
 	"machineconfiguration": {GroupVersionResource: schema.GroupVersionResource{Group: "operator.openshift.io", Version: "v1", Resource: "machineconfigurations"}},
