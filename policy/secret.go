@@ -9,10 +9,10 @@ import (
 )
 
 // secretWords in a file's name mark it as one whose content nobody prints.
-var secretWords = []string{"secret", "password", "passwd", "token", "credential", "kubeconfig", "private", "shadow", "id_rsa", "id_ed25519", "id_ecdsa", "htpasswd", "auth.json", ".netrc", ".pgpass"}
+var secretWords = []string{"secret", "password", "passwd", "token", "credential", "kubeconfig", "private", "shadow", "id_rsa", "id_ed25519", "id_ecdsa", "htpasswd", "auth.json", "authkey", ".netrc", ".pgpass"}
 
 // secretSuffixes do so by their ending.
-var secretSuffixes = []string{".key", ".keys", ".p12", ".pfx", ".jks", ".keytab", ".psk", ".nmconnection", ".ovpn"}
+var secretSuffixes = []string{".key", ".keys", ".keyring", ".p12", ".pfx", ".jks", ".keytab", ".psk", ".nmconnection", ".ovpn"}
 
 // secretFolders do so for all below them, whatever it is called.
 var secretFolders = []string{"secret", "secrets", "private", "credential", "credentials", "credstore", "credstore.encrypted", "tokens", "system-connections"}
@@ -42,20 +42,29 @@ var secretTexts = []struct {
 	{[]string{"client-key-data"}, regexp.MustCompile(`\bclient-key-data["']?\s*:`)},                                    // a kubeconfig
 	{[]string{"grub.pbkdf2."}, regexp.MustCompile(`(?i)grub\.pbkdf2\.`)},                                               // a boot loader's password
 	{[]string{"<"}, regexp.MustCompile(`(?i)<[\w.:-]*(?:password|passwd|passphrase|secret|token|api-?key)>\s*[^<\s]`)}, // an element of XML
+	{[]string{"key"}, regexp.MustCompile(`(?m)^\s*key\s*=\s*[A-Za-z0-9+/]{38}==\s*$`)},                                 // a key of Ceph
+	{[]string{"secret"}, regexp.MustCompile(`\bsecret\s+"[^"\s]{6}`)},                                                  // a key of a name server
+	{[]string{"community"}, regexp.MustCompile(`(?m)^\s*r[ow]community6?\s+\S`)},                                       // SNMP
+	{[]string{"message-digest-key"}, regexp.MustCompile(`\bmessage-digest-key\s+\d+\s+\S+\s+\S`)},                      // a routing protocol
+	{[]string{"stats"}, regexp.MustCompile(`(?m)^\s*stats\s+auth\s+\S+:\S`)},                                           // a proxy's own page
+	{[]string{"curl"}, regexp.MustCompile(`\bcurl\b[^\n]*\s(?:-u|--user)[ =]?["']?[^\s:"'-][^\s:"']*:[^\s"'$%]`)},      // a log-in as an option
 	{[]string{`"auths"`}, regexp.MustCompile(`"auths"\s*:`)},                                                           // a container tool's log-ins
 }
 
 // assigned are words of which one is in every assignment and option below.
-var assigned = []string{"pass", "pwd", "secret", "token", "key", "psk", "credential"}
+var assigned = []string{"pass", "pwd", "secret", "token", "key", "psk", "credential", "authtok"}
 
 // assignment is `password = value` and its like, with names that end in such a word, in any syntax that has = or :.
-var assignment = regexp.MustCompile(`(?i)(?:passw(?:or)?d|pwd|passphrase|pass|secret|token|api[_.-]?key|access[_.-]?key(?:[_.-]id)?|private[_.-]?key|preshared[_.-]?key|psk|credentials?)["']?[ \t]*[:=][ \t]*["']?([^\s"']+)`)
+var assignment = regexp.MustCompile(`(?i)(?:passw(?:or)?d|pwd|passphrase|pass|secret|token|api[_.-]?key|access[_.-]?key(?:[_.-]id)?|auth[_.-]?key|authtok|certificate[_.-]?key|private[_.-]?key|preshared[_.-]?key|psk|credentials?)["']?[ \t]*[:=][ \t]*["']?([^\s"']+)`)
 
 // option is the same as an option of a program: `--token value`.
 var option = regexp.MustCompile(`(?i)--?[a-z-]*(?:password|passphrase|token|secret|api-key)[ \t]+["']?([^\s"'-][^\s"']*)`)
 
+// directive is the same with blanks, as the first words of a line: `auth_pass value`. PAM's are harmless.
+var directive = regexp.MustCompile(`(?im)^[ \t]*(?:enable[ \t]+|neighbor[ \t]+\S+[ \t]+)?(?:password|passphrase|auth_pass)[ \t]+["']?([^\s"']+)["';]*(?:[ \t]*$|[ \t]+#)`)
+
 // harmless values of an assignment say where a secret is, or whether there shall be one.
-var harmless = regexp.MustCompile(`(?i)^(?:true|false|yes|no|on|off|none|null|never|always|required|optional|\d|[{[]|\$\w+|\$[{(].*|%[a-zA-Z%](?:/.*)?|file:.*|(?:[\w.-]+:)?/(?:etc|var|run|usr|home|opt|root|dev|srv|tmp|boot|sys|proc)/[^,;]*)[,;]?$`)
+var harmless = regexp.MustCompile(`(?i)^(?:true|false|yes|no|on|off|none|null|never|always|required|requisite|sufficient|optional|include|substack|\d|[{[]|\$\w+|\$[{(].*|%[a-zA-Z%](?:/.*)?|file:.*|(?:[\w.-]+:)?/(?:etc|var|run|usr|home|opt|root|dev|srv|tmp|boot|sys|proc)/[^,;]*)[,;]?$`)
 
 // Secret tells whether content at a path must not be printed, and should be read by few people: by where it is, or by what
 // it holds. It errs on the side of yes. Contents that are no file have no path.
@@ -97,7 +106,7 @@ func secretContent(content []byte) bool {
 	if !has(assigned) {
 		return false
 	}
-	for _, r := range []*regexp.Regexp{assignment, option} {
+	for _, r := range []*regexp.Regexp{assignment, option, directive} {
 		for _, m := range r.FindAllSubmatch(content, -1) {
 			if !harmless.Match(m[1]) {
 				return true
