@@ -144,8 +144,17 @@ func ValidateBetween(c Config) []error {
 func fatal(c ign.Config, rpt report.Report) (bad []error) {
 	for _, e := range rpt.Entries {
 		if e.Kind.IsFatal() {
-			bad = append(bad, fmt.Errorf("%s: %s", placeIn(c, e.Context.Path), e.Message))
+			bad = append(bad, fmt.Errorf("%s: %s", placeIn(c, e.Context.Path), unquoted(e.Message)))
 		}
 	}
 	return bad
+}
+
+// unquoted is a message of Ignition without what it quotes of a unit, which may be a secret: messages reach logs and status.
+func unquoted(message string) string {
+	before, _, found := strings.Cut(message, "found garbage after section name")
+	if !found {
+		return message
+	}
+	return before + "there is text behind the [Name] of a section, on the same line"
 }

@@ -93,3 +93,10 @@ func TestSpecIsCanonical(t *testing.T) {
 		})
 	}
 }
+
+func TestAProblemDoesNotQuoteAUnit(t *testing.T) {
+	_, err := machineconfig.Parse(spec(`{"ignition":{"version":"3.5.0"},"systemd":{"units":[{"name":"db.service","contents":"[Service] Environment=DB_PASSWORD=hunter2\n"}]}}`))
+	if err == nil || !strings.Contains(err.Error(), "units[0] db.service") || strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("got %v", err)
+	}
+}
