@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -125,6 +126,25 @@ func TestProcess(t *testing.T) {
 				t.Errorf("got %+v, %v", s, err)
 			}
 		})
+	}
+}
+
+func TestAProcessCanBeAskedWhatItHasUsed(t *testing.T) {
+	ours := os.Getpid()
+	begin, err := measure.UsageOf(ours)
+	if err != nil || begin.Held == 0 || begin.Peak < begin.Held/2 {
+		t.Fatalf("this process: %+v, %v", begin, err)
+	}
+	for begun := time.Now(); time.Since(begun) < 100*time.Millisecond; {
+	}
+	if now, err := measure.UsageOf(ours); err != nil || now.CPU <= begin.CPU {
+		t.Errorf("after a tenth of a second of work it has used %v, before %v; %v", now.CPU, begin.CPU, err)
+	}
+	if err := measure.Forget(ours); err != nil {
+		t.Error(err)
+	}
+	if _, err := measure.UsageOf(0); err == nil {
+		t.Error("a process that cannot be was measured")
 	}
 }
 

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/bunsen-os/bunsen/bench/measure"
 )
 
 // child is the controller, as a process of its own.
@@ -72,35 +74,11 @@ func (c *child) tail() string {
 
 // usage of the processor so far, and the most memory held at once since the last call.
 func (c *child) usage() (cpu time.Duration, peak uint64, err error) {
-	dir := "/proc/" + strconv.Itoa(c.cmd.Process.Pid)
-	stat, err := os.ReadFile(dir + "/stat")
+	u, err := measure.UsageOf(c.cmd.Process.Pid)
 	if err != nil {
-		return 0, 0, fmt.Errorf("measuring the controller: %w", err)
+		return 0, 0, err
 	}
-	_, rest, _ := strings.Cut(string(stat), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0, 0, fmt.Errorf("measuring the controller: %s/stat says %q", dir, stat)
-	}
-	for _, field := range fields[11:13] { // utime, stime in hundredths of a second
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, 0, fmt.Errorf("measuring the controller: %w", err)
-		}
-		cpu += time.Duration(n) * 10 * time.Millisecond
-	}
-	status, err := os.ReadFile(dir + "/status")
-	if err != nil {
-		return 0, 0, fmt.Errorf("measuring the controller: %w", err)
-	}
-	for line := range strings.Lines(string(status)) {
-		if value, ok := strings.CutPrefix(line, "VmHWM:"); ok {
-			if _, err := fmt.Sscan(value, &peak); err != nil {
-				return 0, 0, fmt.Errorf("measuring the controller: %w", err)
-			}
-		}
-	}
-	return cpu, peak << 10, os.WriteFile(dir+"/clear_refs", []byte("5"), 0)
+	return u.CPU, u.Peak, measure.Forget(c.cmd.Process.Pid)
 }
 
 // syncs is how often the rollout controller looked at a pool, and how long that took in all.

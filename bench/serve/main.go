@@ -1,0 +1,223 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"time"
+
+	"github.com/bunsen-os/bunsen/bench/measure"
+)
+
+// options are what the command line says.
+type options struct {
+	rounds   int
+	time     time.Duration
+	limit    time.Duration
+	size     int
+	requests int
+	machines int
+	nat      int
+	workers  measure.Sizes
+	root     string
+	program  string
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	defer stop()
+	err := error(nil)
+	if role := os.Getenv(roleVariable); role != "" {
+		err = play(ctx, role, os.Args[1:])
+	} else {
+		err = run(ctx, os.Args[1:], os.Stdout)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "error:", err)
+		os.Exit(1)
+	}
+}
+
+const preface = `Serving: machine-config-server beside net/http's file server with the same bytes, the same certificate and TLS, each a
+process of its own; a third process asks. One shows a token and is recorded, the other one serves whoever asks.
+`
+
+// peers are quoted, not measured here.
+const peers = `
+What others need for 1.06 MB of config (297 files, 30 units), measured elsewhere*, on such a machine: the server on one
+processor, wrk on the other, which resumes sessions; connections are new unless kept:
+  server                                                      req/s, 1 / 8 at once   p50 / p99, 1 at once    CPU/req   peak MB, 1 / 8      sent
+  machine-config-server of machine-config-operator, 3.5               5.5 / 5.0          178 / 240 ms   182–194 ms        109 / 243   2.64 MB
+  the same, asked for 3.2                                             2.8 / 2.3          332 / 425 ms   354–430 ms        106 / 219   2.64 MB
+  matchbox /ignition                                                   26 / 32             34 / 62 ms     31–35 ms          40 / 85   1.06 MB
+  net/http's file server                                            1065 / 1244          0.59 / 1.4 ms 0.51–0.74 ms              15   1.06 MB
+  the same, gzip made before                                        1452 / 3224          0.20 / 3.0 ms      0.26 ms              15   0.24 MB
+`
+
+// bench is everything that measures.
+type bench struct {
+	options
+	processors
+	dir          string
+	offer        offered
+	ours, static *server
+}
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	o, err := parse(args)
+	if err != nil {
+		return err
+	}
+	dir, done, err := measure.Scratch()
+	if err != nil {
+		return err
+	}
+	defer done()
+	b := bench{options: o, processors: pick(), dir: dir}
+	fmt.Fprint(out, preface, measure.Machine(), b.bound(), "\n")
+	if err := b.prepare(ctx); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "The config has %d bytes, with gzip %d.\n", b.offer.size, b.offer.zippedSize)
+	rows, err := b.pairs(ctx)
+	if err != nil {
+		return err
+	}
+	if err := printPairs(out, rows); err != nil {
+		return err
+	}
+	memory, err := b.memory(ctx)
+	if err != nil {
+		return err
+	}
+	if err := printMemory(out, memory); err != nil {
+		return err
+	}
+	storms, err := b.storms(ctx)
+	if err != nil {
+		return err
+	}
+	if err := printStorms(out, storms); err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(out, peers, measure.Quoted, measure.Whether(missed(rows, memory, storms)))
+	return err
+}
+
+// bound says where the processes run.
+func (p processors) bound() string {
+	if !p.on {
+		return "There is one processor for all: what the server has of it depends on those who ask.\n"
+	}
+	return fmt.Sprintf("Servers are bound to processor %d and take turns; who asks is bound to %d.\n", p.server, p.load)
+}
+
+// pairs measures every way.
+func (b *bench) pairs(ctx context.Context) (rows []row, err error) {
+	if err := b.start(ctx, "--rate=0"); err != nil {
+		return nil, err
+	}
+	defer b.stop()
+	for _, w := range ways(b.workers) {
+		r, err := b.compare(ctx, w)
+		if err != nil {
+			return nil, err
+		}
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+// memory measures both servers from their start on.
+func (b *bench) memory(ctx context.Context) (all []held, err error) {
+	if err := b.start(ctx, "--rate=0"); err != nil {
+		return nil, err
+	}
+	defer b.stop()
+	for _, s := range []*server{b.ours, b.static} {
+		h, err := b.remember(ctx, s, b.requests)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, h)
+	}
+	return all, nil
+}
+
+// storms measures both servers, each just started and as it is without flags.
+func (b *bench) storms(ctx context.Context) (all []weather, err error) {
+	for _, kind := range []struct {
+		static, oneAddress bool
+		machines           int
+	}{{false, false, b.machines}, {true, false, b.machines}, {false, true, b.nat}} {
+		if kind.machines == 0 {
+			continue
+		}
+		if err := b.start(ctx); err != nil {
+			return nil, err
+		}
+		s := b.ours
+		if kind.static {
+			s = b.static
+		}
+		b.machines = kind.machines
+		w, err := b.boots(ctx, s, kind.oneAddress)
+		b.stop()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, w)
+	}
+	return all, nil
+}
+
+// missed says which goals are, one a line.
+func missed(rows []row, memory []held, storms []weather) (out string) {
+	for _, r := range rows {
+		if m := r.missed(); m != "" {
+			out += fmt.Sprintf("  %s: %s; goals ≥ %.2f of the requests, p99 ≤ %.2f times\n", r.way, m, leastRate, mostLatency)
+		}
+	}
+	for _, h := range memory {
+		if h.name == oursName && h.growth() > mostGrowth {
+			out += fmt.Sprintf("  memory: the peak grows %.2f times; goal ≤ %.2f\n", h.growth(), mostGrowth)
+		}
+	}
+	for _, w := range storms {
+		if w.server == oursName && w.Failures > 0 {
+			out += fmt.Sprintf("  the storm, addresses %s: %d machines have no config: %v\n", w.from, w.Failures, w.Failed)
+		}
+	}
+	return out
+}
+
+func parse(args []string) (options, error) {
+	o := options{workers: measure.Sizes{1, 8}}
+	f := flag.NewFlagSet("serve", flag.ContinueOnError)
+	f.IntVar(&o.rounds, "rounds", 9, "how often each server is measured in each way; the median counts")
+	f.DurationVar(&o.time, "time", time.Second, "how long a round asks")
+	f.DurationVar(&o.limit, "limit", 10*time.Minute, "how long the machines of a storm may take")
+	f.IntVar(&o.size, "size", 1<<20, "bytes of the config")
+	f.Var(&o.workers, "at-once", "how many ask at once, growing")
+	f.IntVar(&o.requests, "requests", 2000, "how many requests memory is measured after; and ten times as many")
+	f.IntVar(&o.machines, "machines", 5000, "how many machines boot at once, 0: none")
+	f.IntVar(&o.nat, "behind-one", 5000, "how many machines boot at once from one address, 0: none")
+	f.StringVar(&o.root, "root", ".", "folder of the checkout")
+	f.StringVar(&o.program, "server", "", "the server's binary; empty: that of BUNSEN_BIN, or built from the checkout")
+	if err := f.Parse(args); err != nil {
+		return o, err
+	}
+	if o.rounds < 1 || o.size < 10_000 || o.requests < 1 || o.machines < 0 || o.nat < 0 {
+		return o, errors.New("want -rounds and -requests of 1 on, -size of 10000 on, no negative numbers of machines")
+	}
+	if dir := os.Getenv("BUNSEN_BIN"); dir != "" {
+		o.program = cmp.Or(o.program, filepath.Join(dir, "machine-config-server"))
+	}
+	return o, nil
+}

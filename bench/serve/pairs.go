@@ -1,0 +1,188 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/bunsen-os/bunsen/bench/measure"
+)
+
+// way is how a config is asked for.
+type way struct {
+	kind    string
+	zipped  bool
+	workers int
+}
+
+// ways are the rows of the first table.
+func ways(workers []int) (all []way) {
+	for _, kind := range []string{full, resumed, keep} {
+		for _, zipped := range []bool{false, true} {
+			for _, n := range workers {
+				all = append(all, way{kind, zipped, n})
+			}
+		}
+	}
+	return all
+}
+
+// rates is what one server made of one way, or the ratios of two.
+type rates struct{ persecond, p50, p99, cpu, busy float64 }
+
+// The goals of the first table.
+const (
+	leastRate   = 0.90
+	mostLatency = 1.20
+)
+
+// row is a way with the medians of its rounds.
+type row struct {
+	way
+	ours, static, ratio rates
+	resumed             float64
+}
+
+// missed says which goals it misses, or "".
+func (r row) missed() (out string) {
+	if r.ratio.persecond < leastRate {
+		out = fmt.Sprintf("%.2f of the requests", r.ratio.persecond)
+	}
+	if r.ratio.p99 > mostLatency {
+		if out != "" {
+			out += ", "
+		}
+		out += fmt.Sprintf("p99 %.2f times", r.ratio.p99)
+	}
+	return out
+}
+
+// kinds are the kinds of connections in words.
+var kinds = map[string]string{full: "new", resumed: "new, resumed", keep: "kept"}
+
+// String names the way.
+func (w way) String() string {
+	return fmt.Sprintf("%s, %s, %d at once", kinds[w.kind], w.body(), w.workers)
+}
+
+func (w way) body() string {
+	if w.zipped {
+		return "gzip"
+	}
+	return "plain"
+}
+
+// compare measures both servers in turn, round by round, so that whatever else the machine does meets both alike.
+func (b bench) compare(ctx context.Context, w way) (row, error) {
+	var ours, static, ratio []rates
+	r := row{way: w}
+	for round := range b.rounds + 1 { // the first one warms both up
+		servers := []*server{b.ours, b.static}
+		var of [2]rates
+		for i := range servers {
+			if round%2 == 1 {
+				i = 1 - i // who comes first takes turns as well
+			}
+			o, rate, err := b.round(ctx, w, servers[i])
+			if err != nil {
+				return r, fmt.Errorf("measuring %s, %s: %w\n%s", servers[i].name, w, err, servers[i].tail())
+			}
+			of[i] = rate
+			if i == 0 && len(o.Latencies) > 0 {
+				r.resumed = float64(o.Resumed) / float64(len(o.Latencies))
+			}
+		}
+		if round > 0 {
+			ours, static, ratio = append(ours, of[0]), append(static, of[1]), append(ratio, of[0].over(of[1]))
+		}
+	}
+	r.ours, r.static, r.ratio = median(ours), median(static), median(ratio)
+	return r, nil
+}
+
+// round lets one server be asked for a while.
+func (b bench) round(ctx context.Context, w way, s *server) (outcome, rates, error) {
+	before, err := s.usage()
+	if err != nil {
+		return outcome{}, rates{}, err
+	}
+	j := b.job(w, s)
+	o, err := ask(ctx, b.processors, j)
+	if err != nil {
+		return o, rates{}, err
+	}
+	after, err := s.usage()
+	if err != nil {
+		return o, rates{}, err
+	}
+	if len(o.Latencies) == 0 {
+		return o, rates{}, fmt.Errorf("no request ended within %s", j.For)
+	}
+	cpu := (after.CPU - before.CPU).Seconds()
+	return o, rates{
+		persecond: float64(len(o.Latencies)) / o.Wall.Seconds(),
+		p50:       percentile(o.Latencies, 50).Seconds(),
+		p99:       percentile(o.Latencies, 99).Seconds(),
+		cpu:       cpu / float64(len(o.Latencies)),
+		busy:      cpu / o.Wall.Seconds(),
+	}, nil
+}
+
+// percentile of some times, which it sorts.
+func percentile(times []time.Duration, p int) time.Duration {
+	if len(times) == 0 {
+		return 0
+	}
+	slices.Sort(times)
+	return times[min(len(times)-1, len(times)*p/100)]
+}
+
+func (r rates) over(o rates) rates {
+	return rates{r.persecond / o.persecond, r.p50 / o.p50, r.p99 / o.p99, r.cpu / o.cpu, r.busy / o.busy}
+}
+
+// median of each figure by itself.
+func median(all []rates) rates {
+	of := func(figure func(rates) float64) float64 {
+		var values []float64
+		for _, r := range all {
+			values = append(values, figure(r))
+		}
+		slices.Sort(values)
+		return values[len(values)/2]
+	}
+	return rates{
+		of(func(r rates) float64 { return r.persecond }), of(func(r rates) float64 { return r.p50 }), of(func(r rates) float64 { return r.p99 }),
+		of(func(r rates) float64 { return r.cpu }), of(func(r rates) float64 { return r.busy }),
+	}
+}
+
+// printPairs writes the first table.
+func printPairs(out io.Writer, rows []row) error {
+	fmt.Fprint(out, "\nOne server beside the other: ours, static, and the median of ours / static over the rounds\n")
+	g := measure.Grid{Head: []string{
+		"<connections", "<body", "at once", "req/s", "static", "ratio", "p50", "static", "ratio", "p99", "static", "ratio",
+		"CPU/req", "static", "ratio", "busy", "static", "<met",
+	}}
+	for _, r := range rows {
+		met := "yes"
+		if missed := r.missed(); missed != "" {
+			met = "NO: " + missed
+		}
+		kind := kinds[r.kind]
+		if r.kind == resumed {
+			kind += fmt.Sprintf(" (%.0f %%)", 100*r.resumed)
+		}
+		g.Add(kind, r.body(), fmt.Sprint(r.workers),
+			fmt.Sprintf("%.0f", r.ours.persecond), fmt.Sprintf("%.0f", r.static.persecond), fmt.Sprintf("%.2f", r.ratio.persecond),
+			seconds(r.ours.p50), seconds(r.static.p50), fmt.Sprintf("%.2f", r.ratio.p50),
+			seconds(r.ours.p99), seconds(r.static.p99), fmt.Sprintf("%.2f", r.ratio.p99),
+			seconds(r.ours.cpu), seconds(r.static.cpu), fmt.Sprintf("%.2f", r.ratio.cpu),
+			fmt.Sprintf("%.0f %%", 100*r.ours.busy), fmt.Sprintf("%.0f %%", 100*r.static.busy), met)
+	}
+	return g.Print(out)
+}
+
+func seconds(s float64) string { return measure.Duration(time.Duration(s * float64(time.Second))) }
