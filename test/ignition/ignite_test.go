@@ -7,19 +7,23 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 )
 
 // judge is the real Ignition, built from its module, and what it needs around it.
 type judge struct {
-	// bin is its program.
-	bin string
+	// bin is its program, version what it says of itself.
+	bin, version string
 	// run is what it sees as /run: a systemd that tells its version, and nothing else.
 	run string
+	// programs is a folder of programs that it finds before all others; "" is none.
+	programs string
+	// flags tell it where its config is, with what else only some Ignitions know.
+	flags string
 }
 
 // summon builds Ignition once for all tests of this process.
@@ -28,9 +32,13 @@ var summon = sync.OnceValues(func() (judge, error) {
 	if err != nil {
 		return judge{}, err
 	}
-	j := judge{bin: filepath.Join(dir, "ignition"), run: filepath.Join(dir, "run")}
+	version, err := ignitionVersion()
+	if err != nil {
+		return judge{}, fmt.Errorf("asking which Ignition to build: %w", err)
+	}
+	j := judge{bin: filepath.Join(dir, "ignition"), version: version, run: filepath.Join(dir, "run"), flags: "-platform file -neednet neednet -state-file state"}
 	const module = "github.com/coreos/ignition/v2/internal"
-	flags := fmt.Sprintf("-X %s/version.Raw=%s -X %s/distro.selinuxRelabel=false", module, ignitionVersion(), module)
+	flags := fmt.Sprintf("-X %s/version.Raw=%s -X %s/distro.selinuxRelabel=false", module, version, module)
 	build := exec.Command("go", "build", "-o", j.bin, "-ldflags", flags, module)
 	build.Env = append(os.Environ(), "CGO_ENABLED=1")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -40,14 +48,9 @@ var summon = sync.OnceValues(func() (judge, error) {
 })
 
 // ignitionVersion is the version that the module's go.mod requires.
-func ignitionVersion() string {
-	info, _ := debug.ReadBuildInfo()
-	for _, m := range info.Deps {
-		if m.Path == "github.com/coreos/ignition/v2" {
-			return strings.TrimPrefix(m.Version, "v")
-		}
-	}
-	return "unknown"
+func ignitionVersion() (string, error) {
+	out, err := exec.Command("go", "list", "-m", "-f", "{{.Version}}", "github.com/coreos/ignition/v2").Output()
+	return strings.TrimPrefix(strings.TrimSpace(string(out)), "v"), err
 }
 
 // need returns the judge, or ends the test: it skips where nobody asked for it, and says what to install where somebody did.
@@ -98,9 +101,18 @@ type system struct{ runtime, local, vendor map[string]string }
 
 // provision lets Ignition make a directory a machine of this config, as the first boot of an image does: config is the user's.
 func (j judge) provision(ctx context.Context, root string, config []byte, s system) error {
+	log, err := j.boot(ctx, root, config, s)
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, complaints(log))
+	}
+	return nil
+}
+
+// boot is provision that returns what Ignition logged.
+func (j judge) boot(ctx context.Context, root string, config []byte, s system) (log string, err error) {
 	scratch, err := os.MkdirTemp(filepath.Dir(root), "scratch-")
 	if err != nil {
-		return err
+		return "", err
 	}
 	defer os.RemoveAll(scratch) //nolint:errcheck // a directory of the test's own
 	files := map[string]string{"config.ign": string(config), "cmdline": ""}
@@ -111,24 +123,27 @@ func (j judge) provision(ctx context.Context, root string, config []byte, s syst
 	}
 	for _, p := range slices.Sorted(maps.Keys(files)) {
 		if err := put(filepath.Join(scratch, p), files[p]); err != nil {
-			return err
+			return "", err
 		}
 	}
-	const script = `mount --bind "$RUN" /run && mkdir -p "$ROOT/proc" && mount --bind /proc "$ROOT/proc" && for stage in fetch files; do
-"$IGNITION" -platform file -stage $stage -root "$ROOT" -log-to-stdout -config-cache ign.json -neednet neednet -state-file state || exit 1
+	// Where it runs, everybody can reach the machine's root: Ignition writes a user's keys as that user.
+	const script = `mount --bind "$RUN" /run && mkdir -p "$ROOT/proc" /run/machine && mount --bind "$ROOT" /run/machine &&
+mount --bind /proc /run/machine/proc && for stage in fetch files; do
+"$IGNITION" $FLAGS -stage $stage -root /run/machine -log-to-stdout -config-cache ign.json || exit 1
 done`
 	cmd := exec.CommandContext(ctx, "unshare", "--mount", "--propagation", "private", "sh", "-c", script)
 	cmd.Dir = scratch
+	// Ignition may ask without end: who stops it has to stop all of it.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.Env = []string{
-		"PATH=" + os.Getenv("PATH"), "LC_ALL=C.UTF-8", "RUN=" + j.run, "IGNITION=" + j.bin, "ROOT=" + root,
+		"PATH=" + strings.TrimPrefix(j.programs+":"+os.Getenv("PATH"), ":"), "LC_ALL=C.UTF-8", "RUN=" + j.run, "IGNITION=" + j.bin, "ROOT=" + root, "FLAGS=" + j.flags,
 		"IGNITION_SYSTEM_RUNTIME_CONFIG_DIR=" + scratch + "/runtime", "IGNITION_SYSTEM_LOCAL_CONFIG_DIR=" + scratch + "/local",
 		"IGNITION_SYSTEM_CONFIG_DIR=" + scratch + "/vendor", "IGNITION_KERNEL_CMDLINE_PATH=" + scratch + "/cmdline",
 		"IGNITION_CONFIG_FILE=" + scratch + "/config.ign", "IGNITION_WRITE_AUTHORIZED_KEYS_FRAGMENT=true",
 	}
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("%w: %s", err, complaints(string(out)))
-	}
-	return nil
+	out, err := cmd.CombinedOutput()
+	return string(out), err
 }
 
 // complaints are the lines of Ignition's log that say what went wrong.

@@ -75,7 +75,10 @@ type machine struct {
 }
 
 // boot makes a new machine of a config, by way of our renderer and server.
-func (b bench) boot(ctx context.Context, c ign.Config) (m machine, err error) {
+func (b bench) boot(ctx context.Context, c ign.Config) (machine, error) { return b.bear(ctx, c, false) }
+
+// bear is boot of a machine that the server gives no secrets, or all.
+func (b bench) bear(ctx context.Context, c ign.Config, withhold bool) (m machine, err error) {
 	m.config = c
 	raw, err := machineconfig.Config{Ignition: c}.IgnitionJSON()
 	if err != nil {
@@ -88,7 +91,7 @@ func (b bench) boot(ctx context.Context, c ign.Config) (m machine, err error) {
 		return m, err
 	}
 	mc = &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: r.Name}, Spec: r.Spec}
-	served, err := mcs.Compose(mcs.Input{Pool: "worker", Rendered: mc}, mcs.Newest)
+	served, err := mcs.Compose(mcs.Input{Pool: "worker", Rendered: mc, Withhold: withhold}, mcs.Newest)
 	if err != nil {
 		return m, err
 	}
@@ -100,7 +103,7 @@ func (b bench) boot(ctx context.Context, c ign.Config) (m machine, err error) {
 	}
 	err = errors.Join(os.Chmod(m.root, 0o755), install(m.root))
 	if err == nil {
-		err = b.provision(ctx, m.root, served, system{})
+		err = b.provision(ctx, m.root, served.Head, system{})
 	}
 	if err == nil {
 		err = firstBoot(ctx, m.root)
