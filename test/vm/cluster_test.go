@@ -18,8 +18,6 @@ import (
 type plane struct {
 	bin, data, logs string
 	ports           planePorts
-	// token of a bootstrap, as kubeadm token create makes one.
-	token string
 }
 
 type planePorts struct{ api, etcd, peer, server int }
@@ -30,7 +28,7 @@ func startPlane(t *testing.T, root, bin, dir string) *plane {
 	free := freePorts(t, 4)
 	p := &plane{
 		bin: bin, data: filepath.Join(dir, "control-plane"), logs: filepath.Join(dir, "logs"),
-		ports: planePorts{free[0], free[1], free[2], free[3]}, token: "lab000.0123456789abcdef",
+		ports: planePorts{free[0], free[1], free[2], free[3]},
 	}
 	if err := os.MkdirAll(p.logs, 0o755); err != nil {
 		t.Fatal(err)
@@ -43,8 +41,12 @@ func startPlane(t *testing.T, root, bin, dir string) *plane {
 	p.apply(t, "-f", filepath.Join(root, "test", "vm", "objects.yaml"))
 	identity := func(name string) string { return filepath.Join(p.data, "identities", name+".kubeconfig") }
 	p.start(t, "controller", "machine-config-controller", "--kubeconfig", identity("machine-config-controller"), "--store", filepath.Join(dir, "store"))
-	p.start(t, "server", "machine-config-server", "--kubeconfig", identity("machine-config-server"), "--cert-dir", filepath.Join(dir, "certificates"),
-		"--listen", fmt.Sprintf("127.0.0.1:%d", p.ports.server), "--hostnames", seenAddress)
+	// Closed, with its certificate in a Secret, and able to let machines join: they know the API server by a name of its
+	// certificate.
+	p.start(t, "server", "machine-config-server", "--kubeconfig", identity("machine-config-server"),
+		"--listen", fmt.Sprintf("127.0.0.1:%d", p.ports.server), "--hostnames", seenAddress,
+		"--join-server", fmt.Sprintf("https://%s:%d", apiName, seenAPI),
+		"--cache-dir", filepath.Join(dir, "server-cache"), "--audit-log", filepath.Join(p.logs, "audit.log"))
 	p.await(t, "server", "listening")
 	return p
 }
@@ -141,13 +143,20 @@ func (p *plane) apply(t *testing.T, args ...string) {
 
 // bunsen is our own command line, as the administrator.
 func (p *plane) bunsen(ctx context.Context, args ...string) (string, error) {
+	out, errs, err := p.bunsenOut(ctx, args...)
+	return strings.TrimRight(out+errs, "\n"), err
+}
+
+// bunsenOut has what it prints and what it remarks apart.
+func (p *plane) bunsenOut(ctx context.Context, args ...string) (out, errs string, err error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(p.bin, "bunsen"), args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+p.kubeconfig())
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		err = fmt.Errorf("bunsen %s: %w: %s", strings.Join(args, " "), err, out)
+	var stdout, stderr strings.Builder
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err = cmd.Run(); err != nil {
+		err = fmt.Errorf("bunsen %s: %w: %s%s", args[0], err, stdout.String(), stderr.String())
 	}
-	return strings.TrimRight(string(out), "\n"), err
+	return stdout.String(), stderr.String(), err
 }
 
 // poll asks until it is told yes, for what has no event to wait for.

@@ -42,6 +42,8 @@ type life struct {
 	node    *watcher
 	// config is the rendered config that the pool has by the last commit.
 	config string
+	// token that the machine was handed, and the file with what the cluster is to keep of it.
+	token, keep string
 }
 
 // TestLife is the whole life, a subtest for each step. A step that fails does not end it: the next says what it sees.
@@ -66,6 +68,7 @@ func TestLife(t *testing.T) {
 		title string
 		do    func(*testing.T)
 	}{
+		{"A token that the cluster does not know: Ignition is refused, and the machine tries again", l.refused},
 		{"First boot: Ignition asks our server, the daemon takes over", l.firstBoot},
 		{"A change that needs no reboot", l.rebootless},
 		{"A change that reboots", l.reboots},
@@ -109,7 +112,9 @@ func begin(t *testing.T, root, bin, dir string) *life {
 		t.Fatal(err)
 	}
 	ignition := filepath.Join(dir, "pointer.ign")
-	if err := os.WriteFile(ignition, pointer(t, l.plane, dir), 0o600); err != nil {
+	l.keep = filepath.Join(dir, "token.yaml")
+	l.token = l.plane.makeToken(t, l.keep)
+	if err := os.WriteFile(ignition, l.plane.pointer(t, l.token), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	l.machine = &machine{
@@ -120,47 +125,41 @@ func begin(t *testing.T, root, bin, dir string) *life {
 	return l
 }
 
-// pointer is the config that whoever makes a machine hands to it: who it is, whom to ask, whom to believe, and the token
-// to join with.
-func pointer(t *testing.T, p *plane, dir string) []byte {
+// makeToken makes a token of the machine that is good once, and returns its text. The cluster does not know it yet: what it is
+// to keep of it is in a file.
+func (p *plane) makeToken(t *testing.T, keep string) string {
 	t.Helper()
-	ca, err := os.ReadFile(filepath.Join(dir, "certificates", "ca.crt"))
+	out, _, err := p.bunsenOut(t.Context(), "token", "create", "--pool", "worker", "--node", nodeName, "--uses", "1", "--ttl", "2h", "--tokens-file", keep)
 	if err != nil {
 		t.Fatal(err)
 	}
-	clusterCA, err := os.ReadFile(filepath.Join(p.data, "pki", "ca.crt"))
+	return strings.TrimSpace(out)
+}
+
+// pointer is the config that whoever makes a machine hands to it: whom to ask, whom to believe, and a token, as `bunsen
+// pointer` prints it; and what this network lacks, which is names.
+func (p *plane) pointer(t *testing.T, token string) []byte {
+	t.Helper()
+	out, _, err := p.bunsenOut(t.Context(), "pointer", "--pool", "worker", "--server", fmt.Sprintf("https://%s:%d", seenAddress, seenServer), "--token", token)
 	if err != nil {
 		t.Fatal(err)
 	}
-	join, err := json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "Config", "current-context": "lab",
-		"clusters": []any{map[string]any{"name": "lab", "cluster": map[string]any{
-			"server": fmt.Sprintf("https://%s:%d", seenAddress, seenAPI), "tls-server-name": "kubernetes", "certificate-authority-data": clusterCA,
-		}}},
-		"users":    []any{map[string]any{"name": "bootstrap", "user": map[string]any{"token": p.token}}},
-		"contexts": []any{map[string]any{"name": "lab", "context": map[string]any{"cluster": "lab", "user": "bootstrap"}}},
-	})
+	var config map[string]any
+	if err := json.Unmarshal([]byte(out), &config); err != nil {
+		t.Fatal(err)
+	}
+	file := func(path, text string) map[string]any {
+		return map[string]any{"path": path, "mode": 0o644, "overwrite": true, "contents": map[string]any{"source": "data:," + url.PathEscape(text)}}
+	}
+	config["storage"] = map[string]any{"files": []any{
+		file("/etc/hostname", nodeName+"\n"),
+		file("/etc/hosts", "127.0.0.1 localhost\n"+seenAddress+" "+apiName+"\n"),
+	}}
+	text, err := json.Marshal(config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	data := func(text []byte) map[string]any {
-		return map[string]any{"source": "data:," + url.PathEscape(string(text))}
-	}
-	config, err := json.Marshal(map[string]any{
-		"ignition": map[string]any{
-			"version":  "3.5.0",
-			"config":   map[string]any{"merge": []any{map[string]any{"source": fmt.Sprintf("https://%s:%d/config/worker", seenAddress, seenServer)}}},
-			"security": map[string]any{"tls": map[string]any{"certificateAuthorities": []any{data(ca)}}},
-		},
-		"storage": map[string]any{"files": []any{
-			map[string]any{"path": "/etc/hostname", "mode": 0o644, "overwrite": true, "contents": data([]byte(nodeName + "\n"))},
-			map[string]any{"path": "/etc/kubernetes/bootstrap-kubeconfig", "mode": 0o600, "contents": data(join)},
-		}},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return config
+	return text
 }
 
 // head is the page's beginning.

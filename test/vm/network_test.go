@@ -13,9 +13,11 @@ import (
 // The machine sees the test under one address; each of its ports is one of the test's on loopback.
 const (
 	seenAddress = "10.0.2.100"
-	seenAPI     = 6443
-	seenServer  = 22623
-	seenStore   = 80
+	// apiName is what machines call the API server: a name of its certificate.
+	apiName    = "kubernetes"
+	seenAPI    = 6443
+	seenServer = 22623
+	seenStore  = 80
 )
 
 // forward is between the machine and one port of the test, for one connection: QEMU starts it and speaks by its standard

@@ -2,6 +2,7 @@ package vm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -15,8 +16,9 @@ import (
 // source is the object by which the controller follows the repository.
 const source = `{"apiVersion":"bunsen.dev/v1alpha1","kind":"GitSource","metadata":{"name":"config"},"spec":{"url":%q,"interval":"5s","ref":{"branch":"main"}}}`
 
-func (l *life) firstBoot(t *testing.T) {
-	begin := l.render(t, func() (string, string, error) {
+// refused switches the machine on with a token that is not good yet.
+func (l *life) refused(t *testing.T) {
+	l.render(t, func() (string, string, error) {
 		hash, diff, err := l.repo.commit("Machines that follow git")
 		if err != nil {
 			return "", "", err
@@ -27,17 +29,41 @@ func (l *life) firstBoot(t *testing.T) {
 		}
 		return hash, diff, err
 	})
-	on := time.Now()
 	go l.machine.live()
-	l.say("The machine is switched on. It knows whom to ask, whom to believe and a token to join with, and nothing else.")
-	l.becomes(t, begin, aBoot, "the Node is there, Ready and Done", l.done())
+	l.say("The machine is switched on. It knows whom to ask, whom to believe and a token to ask with, and nothing else. The token was made without the cluster, which does not know it yet.")
+	l.must(t, poll(t.Context(), aBoot, func() error {
+		if strings.Contains(l.lastLine("server", "answered GET"), "status=401") {
+			return nil
+		}
+		return fmt.Errorf("the server was not asked: %s", l.plane.tail("server"))
+	}))
+	l.check(true, "our server refuses it", l.lastLine("server", "answered GET"))
+	l.must(t, poll(t.Context(), aBoot, func() error {
+		if l.boots() > 1 {
+			return nil
+		}
+		return errors.New("the machine still runs")
+	}))
+	l.check(true, "Ignition gave up, the initramfs switched the machine off, and it boots again", l.boots())
+}
+
+func (l *life) firstBoot(t *testing.T) {
+	begin, on := time.Now(), time.Now()
+	refused := l.boots()
+	_, err := l.plane.kubectl(t.Context(), nil, "apply", "--server-side", "-f", l.keep)
+	l.must(t, err)
+	l.show("$", "kubectl apply -f token.yaml; bunsen token list", l.list(t))
+	l.becomes(t, begin, twoOf, "the Node is there, Ready and Done", l.done())
 	l.must(t, l.shell.await(t.Context()))
 	l.check(true, "SSH lets core in by the key from git, after", time.Since(on).Round(time.Second))
 	boots, _ := l.machine.booted()
-	l.check(len(boots) == 2 && boots[0].firstBoot && !boots[1].firstBoot, "two boots: one with Ignition in the initramfs, and one into the kernel argument, before the kubelet joins", len(boots))
-	l.check(!strings.Contains(boots[0].options, "lab.born=1") && strings.Contains(boots[1].options, "lab.born=1"), "the boot entry has the argument since the second", boots[1].title)
-	served := l.lastLine("server", "answered GET")
+	// It may have come a moment too early once more.
+	born := len(boots) - 2
+	l.check(born >= refused-1 && born <= refused && boots[born].firstBoot && !boots[born+1].firstBoot, "two boots more: one with Ignition in the initramfs, and one into the kernel argument, before the kubelet joins", len(boots))
+	l.check(!strings.Contains(boots[born].options, "lab.born=1") && strings.Contains(boots[born+1].options, "lab.born=1"), "the boot entry has the argument since the last", boots[born+1].title)
+	served := l.lastLine("server", "status=200")
 	l.check(strings.Contains(served, "version=3.5.0") && strings.Contains(served, "config="+l.config), "our server served it", served)
+	l.closed(t)
 	l.look(t.Context(), "sudo journalctl -b -1 -o cat -t ignition | grep -E 'GET |finished.*(writing file|unit|user|ssh)'")
 	out := l.look(t.Context(), "cat /etc/motd /usr/lib/bunsen-release; systemctl is-enabled beat; systemctl is-active beat; stat -c '%a %U %n' /home/core/.ssh/authorized_keys.d/ignition")
 	l.check(strings.Contains(out, "follows git") && strings.Contains(out, "enabled\nactive"), "files and units are as in git", "motd, beat.service")
@@ -45,6 +71,29 @@ func (l *life) firstBoot(t *testing.T) {
 	l.look(t.Context(), "cat /proc/cmdline; sudo ostree admin status; cat /etc/machine-config-daemon/node-annotations.json")
 	current := l.plane.must(t, "get", "node", nodeName, "-o", `jsonpath={.metadata.annotations.machineconfiguration\.openshift\.io/currentConfig}`)
 	l.check(current == l.config, "the annotations were seeded from what the server appended", current)
+}
+
+// closed looks at what the machine was let in by.
+func (l *life) closed(t *testing.T) {
+	l.check(strings.Contains(l.lastLine("audit", `"action":"serve"`), `"node":"`+nodeName+`"`), "the audit log has it", l.lastLine("audit", `"action":"serve"`))
+	list := l.list(t)
+	l.check(strings.Contains(list, "used up"), "the token was good for one machine", list)
+	ask := fmt.Sprintf(`curl -sk -o /dev/null -w '%%{http_code}' https://%s:%d/config/worker`, seenAddress, seenServer)
+	l.check(l.look(t.Context(), ask) == "401", "nobody else reads it", "401")
+	_, secret, _ := strings.Cut(strings.TrimPrefix(l.token, "bunsen."), ".")
+	found := l.ask(t.Context(), "sudo journalctl --no-pager | grep -c "+secret+" || true")
+	l.check(found == "0", "the token is not in the machine's journal", found)
+	out := l.look(t.Context(), "sudo stat -c '%a %U %n' /etc/kubernetes/kubeconfig; sudo grep -vE 'certificate-authority-data|\"token\"' /etc/kubernetes/kubeconfig")
+	l.check(strings.Contains(out, "600 root"), "it joined by a bootstrap token that was minted for it", "/etc/kubernetes/kubeconfig")
+}
+
+// list is what people see of the tokens.
+func (l *life) list(t *testing.T) string {
+	out, err := l.plane.bunsen(t.Context(), "token", "list")
+	if err != nil {
+		return err.Error()
+	}
+	return out
 }
 
 // lastLine is the last line of a process's log that has a word.
