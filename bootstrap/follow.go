@@ -43,7 +43,7 @@ func (r *Repository) Run(ctx context.Context, interval time.Duration, apply Appl
 		wait := source.NextPoll(interval, r.url+f.taken.Picked.Hash)
 		if err != nil && fault.Of(err, "").Kind != fault.Stalled {
 			wait = min(pause, wait)
-			pause *= 2
+			pause = min(2*pause, interval) // a remote that is away for days is not asked the faster for it
 		} else {
 			pause = firstPause
 		}

@@ -172,7 +172,6 @@ func back(t *testing.T, config old.Config) v31types.Config {
 	for _, f := range appended {
 		i := slices.IndexFunc(newer.Storage.Files, func(g v31types.File) bool { return g.Path == f.Path })
 		if i < 0 {
-			i = len(newer.Storage.Files)
 			alone, err := v24tov31.Translate(v24.Translate(v23.Translate(old.Config{
 				Ignition: config.Ignition, Storage: old.Storage{Files: []old.File{f}},
 			})), nil)

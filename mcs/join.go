@@ -79,7 +79,7 @@ func bootstrapKubeconfig(j Join, token string) ([]byte, error) {
 	out, err := json.MarshalIndent(kubeconfig{
 		APIVersion:     "v1",
 		Kind:           "Config",
-		Clusters:       []namedCluster{{cluster, clusterPart{Server: j.Server, CA: j.CA}}},
+		Clusters:       []namedCluster{{cluster, clusterPart(j)}},
 		Users:          []namedUser{{user, userPart{Token: token}}},
 		Contexts:       []namedContext{{user, contextPart{Cluster: cluster, User: user}}},
 		CurrentContext: user,

@@ -37,10 +37,7 @@ func Serve(pool mcfgv1.MachineConfigPool, choice string) (name string, why error
 	if record.Config == "" {
 		healthy = pool.Status.Configuration.Name
 	}
-	bad := ""
-	if record.Verdict != "" {
-		bad = record.Config
-	}
+	bad := refused(record)
 	order := []string{healthy, newest}
 	if choice == v1alpha1.ServeNewest {
 		order = []string{newest, healthy}
@@ -54,6 +51,23 @@ func Serve(pool mcfgv1.MachineConfigPool, choice string) (name string, why error
 		return "", errors.Join(odd, fmt.Errorf("the rollout of %s was %s, and the pool was never well with another config: commit a better one, or `bunsen retry pool/%s`", bad, verdicts[record.Verdict], pool.Name))
 	}
 	return "", errors.Join(odd, ErrNothingRendered)
+}
+
+// Refused names the config that no new machine of a pool may boot, for its rollout was halted or taken back; empty where
+// there is none, or where the pool's record cannot be read.
+func Refused(pool mcfgv1.MachineConfigPool) string {
+	record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation])
+	if err != nil {
+		return ""
+	}
+	return refused(record)
+}
+
+func refused(record v1alpha1.RolloutRecord) string {
+	if record.Verdict == "" {
+		return ""
+	}
+	return record.Config
 }
 
 // verdicts are a rollout's ends within a sentence.

@@ -24,8 +24,8 @@ type withholder struct {
 // machine without those that are none may never join, to get them.
 const profiles = "/etc/NetworkManager/system-connections/"
 
-// profileSecrets are the secrets of a connection that no other file has.
-var profileSecrets = regexp.MustCompile(`(?m)^\s*(wep-key\d|pin)\s*=\s*\S`)
+// profileSecrets are the secrets of a connection that no other file has; a tunnel's may be called anything.
+var profileSecrets = regexp.MustCompile(`(?m)^\s*((wep-key\d|pin|password-raw|mka-cak)\s*=\s*\S|\[vpn-secrets\])`)
 
 // ways into a cluster: a machine without them does not join, to get them.
 var ways = []string{KubeconfigPath, "/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/kubelet.conf"}
@@ -129,9 +129,9 @@ func (w *withholder) passwd(p ign.Passwd) ign.Passwd {
 // ignition looks at what Ignition uses itself: other configs, whom it believes, and by what way it goes.
 func (w *withholder) ignition(i ign.Ignition) {
 	for n, r := range i.Config.Merge {
-		w.bind(fmt.Sprintf("ignition.config.merge[%d]", n), secretResource("", r))
+		w.bind(fmt.Sprintf("ignition.config.merge[%d]", n), nested(r) || secretResource("", r))
 	}
-	w.bind("ignition.config.replace", secretResource("", i.Config.Replace))
+	w.bind("ignition.config.replace", nested(i.Config.Replace) || secretResource("", i.Config.Replace))
 	for n, r := range i.Security.TLS.CertificateAuthorities {
 		w.bind(fmt.Sprintf("ignition.security.tls.certificateAuthorities[%d]", n), secretResource("", r))
 	}
@@ -166,5 +166,8 @@ func secretResource(file string, r ign.Resource) bool {
 	}
 	return policy.Secret(file, data)
 }
+
+// nested tells of a config that stands in a config, though all was made flat that can be: what it hides is not looked for.
+func nested(r ign.Resource) bool { return r.Source != nil && strings.HasPrefix(*r.Source, "data:") }
 
 func secretText(text string) bool { return policy.Secret("", []byte(text)) }

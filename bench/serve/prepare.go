@@ -44,8 +44,10 @@ type offered struct {
 
 // job is how a server is asked in one way.
 func (b bench) job(w way, s *server) job {
-	j := job{Address: s.address, Path: s.path, CA: b.offer.ca, Kind: w.kind, Zipped: w.zipped, Workers: w.workers, For: b.time,
-		Digest: b.offer.digest, Size: b.offer.size}
+	j := job{
+		Address: s.address, Path: s.path, CA: b.offer.ca, Kind: w.kind, Zipped: w.zipped, Workers: w.workers, For: b.time,
+		Digest: b.offer.digest, Size: b.offer.size,
+	}
 	if s.name == oursName {
 		j.Token = b.offer.token
 	}
@@ -175,9 +177,11 @@ func (b *bench) startOurs(ctx context.Context, flags ...string) error {
 		return err
 	}
 	b.ours = &server{name: oursName, address: address, path: "/config/" + pool, readiness: "/readyz", log: filepath.Join(b.dir, "server.log")}
-	args := append([]string{b.program,
+	args := append([]string{
+		b.program,
 		"--listen", address, "--from-dir", filepath.Join(b.dir, "configs"), "--tokens-file", filepath.Join(b.dir, "tokens.yaml"),
-		"--cert-dir", filepath.Join(b.dir, "certificate"), "--cache-dir", filepath.Join(b.dir, "cache"), "--audit-log", filepath.Join(b.dir, "audit.log")}, flags...)
+		"--cert-dir", filepath.Join(b.dir, "certificate"), "--cache-dir", filepath.Join(b.dir, "cache"), "--audit-log", filepath.Join(b.dir, "audit.log"),
+	}, flags...)
 	return launch(ctx, b.processors, b.ours, "", args...)
 }
 

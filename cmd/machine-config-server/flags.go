@@ -105,7 +105,7 @@ func (f *fromFlags) set() *pflag.FlagSet {
 
 func (f *gitFlags) set() *pflag.FlagSet {
 	s := newSet()
-	s.StringVar(&f.ref, "ref", "", "branch, tag:NAME, semver:RANGE or commit to follow (default: the remote's default branch)")
+	s.StringVar(&f.ref, "ref", "", "branch or tag by its name, semver:RANGE, refs/… or commit to follow (default: the remote's default branch)")
 	s.StringVar(&f.path, "path", "", "`folder` of the repository that holds pools/")
 	s.StringSliceVar(&f.pools, "pools", nil, "`pools` to serve (default: all that the repository has)")
 	s.DurationVar(&f.interval, "interval", time.Minute, "how often to look for new commits")
@@ -151,7 +151,7 @@ func (f *limitFlags) set() *pflag.FlagSet {
 
 func (f *flags) listening() *pflag.FlagSet {
 	s, t := newSet(), &f.tls
-	s.StringVar(&t.listen, "listen", "0.0.0.0:22623", "address and port to serve HTTPS on")
+	s.StringVar(&t.listen, "listen", ":22623", "address and port to serve HTTPS on; without an address all of this host, of IPv4 and IPv6")
 	s.StringVar(&t.metrics, "metrics-listen", "", "loopback `address` and port that serve /metrics for Prometheus over plain HTTP (default: none)")
 	s.StringSliceVar(&t.hostnames, "hostnames", nil, "names and addresses that machines ask for; loopback's are added")
 	s.StringVar(&t.secret, "tls-secret", "", "`NAMESPACE/NAME` of the Secret with the certificate (default in a cluster, unless there is a --cert-dir:\n"+defaultSecret+")")

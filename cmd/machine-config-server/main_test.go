@@ -35,7 +35,7 @@ func TestHelpShowsWhatToType(t *testing.T) {
 	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"--kubeconfig", "0.0.0.0:22623", "Who may ask:\n      --open", "curl --cacert", "--from-git URL", `(default "healthy")`} {
+	for _, want := range []string{"--kubeconfig", `of IPv4 and IPv6 (default ":22623")`, "Who may ask:\n      --open", "curl --cacert", "--from-git URL", `(default "healthy")`} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the help lacks %q:\n%s", want, out.String())
 		}

@@ -77,6 +77,9 @@ func run(ctx context.Context, f flags) (err error) {
 	log.Info("listening", "address", p.listener.Addr().String(), "version", version)
 	if f.access.open {
 		log.Warn("--open: whoever reaches this port gets the configs")
+		if f.extra.server != "" {
+			log.Warn("--open and --join-server: whoever reaches this port can join the cluster as any node, and read what nodes may, secrets of configs among it")
+		}
 	}
 	if f.access.secrets == secretsAll {
 		log.Warn("--secrets=all: configs are served with their secrets to tokens of a pool, too")
@@ -99,7 +102,8 @@ func (p *program) server() (mcshttp.Server, error) {
 		return mcshttp.Server{}, err
 	}
 	server := mcshttp.Server{TLS: p.cert.TLS(), Log: p.log, Bounds: mcshttp.DefaultBounds()}
-	server.Bounds.Stop, server.Bounds.Connections, server.Bounds.PerSource = p.tls.grace, p.limits.connections, p.limits.perSource
+	server.Bounds.Stop = max(p.tls.grace, 1) // 0 would be the default
+	server.Bounds.Connections, server.Bounds.PerSource = p.limits.connections, p.limits.perSource
 	if p.access.clientCA != "" {
 		if server.ClientCAs, err = mcshttp.OpenClientCAs(p.access.clientCA, p.log); err != nil {
 			return mcshttp.Server{}, err

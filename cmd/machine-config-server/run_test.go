@@ -81,7 +81,7 @@ func (r *running) ask(t *testing.T, path, bearer string) *http.Response {
 func dialSmall(ctx context.Context, network, address string) (net.Conn, error) {
 	c, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	if tcp, ok := c.(*net.TCPConn); ok && err == nil {
-		err = tcp.SetReadBuffer(4096)
+		err = tcp.SetReadBuffer(256 << 10)
 	}
 	return c, err
 }
@@ -189,6 +189,22 @@ func scrape(t *testing.T, address string) string {
 		t.Fatal(err)
 	}
 	return string(text)
+}
+
+func TestNoGraceIsNone(t *testing.T) {
+	r := start(t, "--from-dir", folder(t, 6<<20), "--open", "--grace", "0s")
+	for r.ask(t, "/readyz", "").StatusCode != http.StatusOK {
+		if t.Context().Err() != nil {
+			t.Fatal("it never gets ready")
+		}
+	}
+	r.ask(t, "/config/worker", "") // and reads none of it
+	r.stop()
+	select {
+	case <-r.done:
+	case <-time.After(30 * time.Second):
+		t.Error("it waits for the one who reads nothing")
+	}
 }
 
 func TestAnAnswerUnderWayEndsBeforeTheServerDoes(t *testing.T) {

@@ -66,7 +66,8 @@ type Cluster struct {
 	ledger *ledger
 	tally  *tally
 	mints  chan struct{} // holds one of each that is under way
-	ca     []byte        // the kubelets', as it was told last
+	minted allowance
+	ca     []byte // the kubelets', as it was told last
 }
 
 // New prepares to read an API server into a shelf.
@@ -108,8 +109,8 @@ func (c *Cluster) Use(ctx context.Context, id string, by v1alpha1.TokenUse) erro
 	return c.ledger.use(ctx, known, by)
 }
 
-// Run reads until the context ends. The shelf is ready once every pool was looked at and every token is known, or, while the
-// API server does not answer, with what was kept. While the API server is away, the shelf keeps what it has. The error is nil
+// Run reads until the context ends. The shelf is ready once every pool was looked at and every token is known, or, in part,
+// while the API server does not answer, with what was kept. While the API server is away, the shelf keeps what it has. The error is nil
 // after a stop that was asked for.
 func (c *Cluster) Run(ctx context.Context) error {
 	var parts sync.WaitGroup
@@ -134,7 +135,7 @@ func (c *Cluster) synced(ctx context.Context) bool {
 	for first := true; ; first = false {
 		soon, cancel := context.WithTimeout(ctx, tellAfter)
 		done := cache.WaitForCacheSync(soon.Done(), c.pools.informer.HasSynced, c.tokens.informer.HasSynced)
-		if done && !c.readKubeletCA(ctx) {
+		if done && !c.readKubeletCA(ctx) && c.ca == nil { // an earlier one, as it was kept, is better than to serve what pools said then
 			done = false
 			<-soon.Done() // until it is tried again
 		}
@@ -175,6 +176,6 @@ func (c *Cluster) serveKept() {
 	}
 	c.tokens.kept.Store(keptTokens(c.Keeper, c.Log))
 	c.pools.putKept(configs)
-	c.Shelf.SetReady()
+	c.Shelf.SetPartial()
 	c.Log.Warn("the API server does not answer: ready with what was kept", "pools", len(configs))
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"encoding/json"
 	"errors"
 	"slices"
 	"strings"
@@ -76,6 +77,9 @@ func TestAStartWithoutTheAPIServerServesWhatWasKept(t *testing.T) {
 	for _, pool := range []string{"worker", "halted", "gone"} {
 		serves(t, c.Shelf, pool, "rendered-worker-1")
 	}
+	if _, err := c.Shelf.Offer("new"); !errors.Is(err, mcs.ErrNotSynced) || !c.Shelf.Ready() || c.Shelf.Complete() {
+		t.Errorf("a pool that may have been made meanwhile: %v", err)
+	}
 	if c.Token("aaaaaaaaaa") == nil {
 		t.Error("the token is not known")
 	}
@@ -115,4 +119,98 @@ func TestWithoutAnythingKeptAStartWaits(t *testing.T) {
 	}
 	api.change(func() { api.away = false })
 	log.await(t, "msg=serving", "rendered-worker-1")
+}
+
+// Whatever keeps the healthy config from being read: one that a rollout was halted on is served no more from the moment
+// that this is known, neither now nor by the next start.
+func TestAHaltedConfigIsServedNoMoreThoughNoOtherCanBe(t *testing.T) {
+	t.Parallel()
+	for because, healthy := range map[string]func(*apiServer){
+		"it is gone": func(*apiServer) {},
+		"it cannot be served": func(api *apiServer) {
+			bad := rendered("rendered-worker-1", "")
+			bad.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"relative"}]}}`)
+			api.config(bad)
+		},
+	} {
+		t.Run(because, func(t *testing.T) {
+			t.Parallel()
+			api := newAPIServer(t)
+			healthy(api)
+			api.config(rendered("rendered-worker-2", "b"))
+			keeper, err := cache.Open(t.TempDir(), quiet)
+			if err != nil {
+				t.Fatal(err)
+			}
+			record := v1alpha1.RolloutRecord{Config: "rendered-worker-2", Healthy: "rendered-worker-1"}
+			api.pool("worker", "rendered-worker-2", record)
+			c, log, _ := run(t, &rest.Config{Host: api.URL}, Options{Serve: v1alpha1.ServeNewest, Keeper: keeper})
+			log.await(t, "ready")
+			serves(t, c.Shelf, "worker", "rendered-worker-2")
+
+			record.Verdict = v1alpha1.RolloutHalted
+			api.pool("worker", "rendered-worker-2", record)
+			log.await(t, "taking off", "rendered-worker-2")
+			if _, err := c.Shelf.Offer("worker"); !errors.Is(err, mcs.ErrNothingRendered) || !strings.Contains(err.Error(), "rendered-worker-1") {
+				t.Errorf("got %v", err)
+			}
+			if kept := keptConfigs(keeper, quiet); len(kept) != 0 {
+				t.Errorf("kept are %v", kept)
+			}
+			api.config(rendered("rendered-worker-3", "c"))
+			api.pool("worker", "rendered-worker-3", v1alpha1.RolloutRecord{Config: "rendered-worker-3", Healthy: "rendered-worker-1"})
+			log.await(t, "msg=serving", "rendered-worker-3")
+		})
+	}
+}
+
+// A pool whose config cannot be read tells so, to machines and in the report, instead of that it is being read for ever.
+func TestWhatAPoolWaitsForIsTold(t *testing.T) {
+	t.Parallel()
+	api := newAPIServer(t)
+	api.pool("worker", "rendered-worker-1")
+	c, log, _ := run(t, &rest.Config{Host: api.URL}, Options{})
+	log.await(t, "will try again", "rendered-worker-1")
+	for _, said := range []string{offered(c), c.pools.serving()["worker"].Problem} {
+		if !strings.Contains(said, "its config rendered-worker-1 is not on the cluster") {
+			t.Errorf("said is %q", said)
+		}
+	}
+	api.config(rendered("rendered-worker-1", "a"))
+	log.await(t, "msg=serving", "rendered-worker-1")
+}
+
+func offered(c *Cluster) string {
+	if _, err := c.Shelf.Offer("worker"); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
+// What was kept is for as long as the pools are not known; that the kubelets' CA cannot be read does not keep a replica that
+// has an earlier one from following them.
+func TestAKeptCAIsGoodEnoughToFollowThePools(t *testing.T) {
+	t.Parallel()
+	api := newAPIServer(t) // has no ConfigMap
+	api.config(rendered("rendered-worker-1", "a"))
+	api.config(rendered("rendered-worker-2", "b"))
+	api.pool("worker", "rendered-worker-2")
+	keeper, err := cache.Open(t.TempDir(), quiet)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := json.Marshal(rendered("rendered-worker-1", "a"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(keeper.Put(kubeletCAKey, []byte("PEM")), keeper.Put("pool-worker", old)); err != nil {
+		t.Fatal(err)
+	}
+	told := make(chan []byte, 1)
+	c, log, _ := run(t, &rest.Config{Host: api.URL}, Options{Keeper: keeper, KubeletCA: func(pem []byte) { told <- pem }})
+	log.await(t, "ready: all pools are known")
+	serves(t, c.Shelf, "worker", "rendered-worker-2")
+	if got := <-told; string(got) != "PEM" {
+		t.Errorf("told is %q", got)
+	}
 }

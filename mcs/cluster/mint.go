@@ -46,10 +46,14 @@ func (c *Cluster) Mint(ctx context.Context, machine For) (string, error) {
 	case <-ctx.Done():
 		return "", fmt.Errorf("minting a bootstrap token, which %d others wait for, too: %w", mintsAtOnce, ctx.Err())
 	}
+	if c.minted.spent(c.Now()) {
+		return "", fmt.Errorf("minting a bootstrap token: %d of this server are good already, each for an hour; `kubectl -n kube-system get secrets` tells for whom", mintsAnHour)
+	}
 	for try := 1; ; try++ {
 		id, secret := draw(mintedID), draw(mintedSecret)
 		err := c.api.core.Post().Namespace(metav1.NamespaceSystem).Resource("secrets").Body(minted(id, secret, machine, c.Now())).Do(ctx).Error()
 		if err == nil {
+			c.minted.add(c.Now())
 			return id + "." + secret, nil
 		}
 		if !apierrors.IsAlreadyExists(err) || try == mintTries {

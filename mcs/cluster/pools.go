@@ -10,6 +10,7 @@ import (
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/rest"
@@ -167,19 +168,54 @@ func (p *pools) update(ctx context.Context, name string) error {
 		p.note(name, now)
 		return nil
 	}
-	if last.config == "" {
+	if last.config == "" && p.queue.NumRequeues(name) == 0 {
 		if _, err := p.shelf.Offer(name); err != nil { // the pool exists, so a machine that asks meanwhile has to wait, not to give up
 			p.shelf.Hold(name, "its config "+wanted+" is being read")
 		}
 	}
-	rendered := &mcfgv1.MachineConfig{}
-	if err := p.client.Get().Resource("machineconfigs").Name(wanted).Do(ctx).Into(rendered); err != nil {
-		return fmt.Errorf("reading config %s: %w", wanted, err)
+	rendered, err := p.read(ctx, wanted)
+	if err != nil {
+		p.withdraw(name, mcs.Refused(*pool), missing(wanted, err))
+		return err
 	}
-	rendered.ManagedFields = nil
 	now.kept = p.serve(name, rendered)
+	p.withdraw(name, mcs.Refused(*pool), "its config "+wanted+" cannot be served; the server's log says why")
 	p.note(name, now)
 	return nil
+}
+
+// read gets a rendered config. One that hangs keeps no other pool waiting for long.
+func (p *pools) read(ctx context.Context, name string) (*mcfgv1.MachineConfig, error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	rendered := &mcfgv1.MachineConfig{}
+	if err := p.client.Get().Resource("machineconfigs").Name(name).Do(ctx).Into(rendered); err != nil {
+		return nil, fmt.Errorf("reading config %s: %w", name, err)
+	}
+	rendered.ManagedFields = nil
+	return rendered, nil
+}
+
+// missing says to whoever asks for a config why there is none.
+func missing(config string, err error) string {
+	if apierrors.IsNotFound(err) {
+		return "its config " + config + " is not on the cluster"
+	}
+	return "its config " + config + " cannot be read now"
+}
+
+// withdraw says why a pool has nothing to serve, where it has nothing, or only the config that no new machine may boot any
+// more: that one goes, though what is to take its place cannot be had.
+func (p *pools) withdraw(pool, refused, why string) {
+	offer, err := p.shelf.Offer(pool)
+	if err == nil && (refused == "" || offer.Config() != refused) {
+		return
+	}
+	p.shelf.Hold(pool, why)
+	if err == nil {
+		p.forget(pool)
+		p.log.Warn("taking off a config that no new machine may boot, before there is another", "pool", pool, "config", refused, "why", why)
+	}
 }
 
 // serve puts a config on the shelf, and keeps it where it can be served. A config that cannot be is not tried again, for it

@@ -1,6 +1,7 @@
 package files
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -99,6 +100,11 @@ func (d *Dir) look() error {
 // read makes configs of files, by pool. All that is wrong is told at once.
 func (d *Dir) read(all []content) (map[string]*mcfgv1.MachineConfig, error) {
 	docs, bad := documents(all)
+	for _, c := range all {
+		if len(bytes.TrimSpace(c.data)) == 0 { // its pool is not gone: it is not there yet
+			bad = append(bad, fmt.Errorf("%s: the file is empty: it is being copied, or take it away", c.name))
+		}
+	}
 	alone := map[string]int{}
 	for _, doc := range docs {
 		alone[doc.file]++

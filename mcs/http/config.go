@@ -24,7 +24,7 @@ type config struct {
 	source Source
 	gate   gate
 	due    due
-	record record
+	record *record
 	now    func() time.Time
 }
 
@@ -80,7 +80,15 @@ func (h *config) serve(w http.ResponseWriter, r *http.Request, a *answer, now ti
 	if !h.source.Ready() {
 		return mcs.ErrNotSynced // and tokens may be unknown for the same reason
 	}
-	if a.who, err = h.gate.admit(r, a.pool, a.from, now); err != nil {
+	complete := h.source.Complete()
+	a.who, err = h.gate.admit(r, a.pool, a.from, now)
+	if a.who.certificate != "" {
+		w.Header().Set("Connection", "close") // what was verified at its beginning may be over when it asks again
+	}
+	if err != nil && !complete {
+		err = early(err)
+	}
+	if err != nil {
 		return err
 	}
 	if err = h.choose(r, a); err != nil {

@@ -33,7 +33,7 @@ func TestAnswers(t *testing.T) {
 		{"a config with a secret that cannot come later", "GET", "/config/locked", "", 403, "bunsen token create --node"},
 		{"a version that is not served", "GET", "/config/worker", accept + "2.1.0", 400, "3.0.0, 3.1.0, 3.2.0, 3.3.0, 3.4.0, 3.5.0"},
 		{"a config that the version cannot say", "GET", "/config/luks", accept + "3.4.0", 406, "storage.luks[root].cex.enabled"},
-		{"a rendered config that is bad", "GET", "/config/bad", "", 500, "rendered-bad-1"},
+		{"a rendered config that is bad", "GET", "/config/bad", "", 500, "the config cannot be served: the server's log says why"},
 		{"another method", "POST", "/config/worker", "", 405, ""},
 		{"another method", "DELETE", "/healthz", "", 405, ""},
 		{"another path", "GET", "/metrics", "", 404, ""},
@@ -55,6 +55,20 @@ func TestAnswers(t *testing.T) {
 		if r.StatusCode == 200 && strings.HasPrefix(c.path, "/config") && r.Header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s: Content-Type is %q", c.because, r.Header.Get("Content-Type"))
 		}
+	}
+}
+
+// What is wrong with a config may quote it, and who asks may be one who gets no secrets.
+func TestWhatIsWrongWithAConfigIsNotToldToWhoAsks(t *testing.T) {
+	s := shelf.NewShelf()
+	s.SetReady()
+	unit := `{"name":"db.service","contents":"[Service] Environment=DB_PASSWORD=` + hush + `\n"}`
+	if err := s.Put("worker", withIgnition("rendered-worker-1", `"systemd":{"units":[`+unit+`]}`)); err == nil {
+		t.Fatal("the bad config was taken for a good one")
+	}
+	r := ask(openRoutes(s), "GET", "/config/worker")
+	if body := text(t, r); r.StatusCode != 500 || strings.Contains(body, hush) {
+		t.Errorf("answered %d %q", r.StatusCode, body)
 	}
 }
 

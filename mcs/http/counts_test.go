@@ -85,6 +85,7 @@ type fragile struct{}
 
 func (fragile) Offer(string) (*shelf.Offer, error) { panic("out of luck") }
 func (fragile) Ready() bool                        { return true }
+func (fragile) Complete() bool                     { return true }
 
 func TestAPanicIsAnAnswerAndInTheRecords(t *testing.T) {
 	var written strings.Builder

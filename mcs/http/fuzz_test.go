@@ -10,6 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs/token"
@@ -48,10 +51,15 @@ func FuzzConfigPath(f *testing.F) {
 
 func FuzzNobodyComesInWithoutAGoodToken(f *testing.F) {
 	known := &tokens{random: mathrand.New(mathrand.NewSource(1))} // the same for every worker
-	good := known.make(f, v1alpha1.ProvisioningTokenSpec{Pool: "secret", Node: "a"})
+	good := known.make(f, v1alpha1.ProvisioningTokenSpec{Pool: "secret", Node: "a", Expires: metav1.NewTime(noon.AddDate(1, 0, 0))})
 	once := known.make(f, v1alpha1.ProvisioningTokenSpec{Pool: "worker", Revoked: true})
 	var written bytes.Buffer
-	o := Options{Source: filled(f), Tokens: known, Audit: &written, Log: slog.New(slog.NewJSONHandler(&written, nil)), Now: atNoon}
+	now := noon
+	slowly := func() time.Time { // so that each refusal has its line
+		now = now.Add(time.Second)
+		return now
+	}
+	o := Options{Source: filled(f), Tokens: known, Audit: &written, Log: slog.New(slog.NewJSONHandler(&written, nil)), Now: slowly}
 	h, _ := Routes(o)
 	o.Access.Open = true
 	opened, _ := Routes(o)

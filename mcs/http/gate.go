@@ -107,7 +107,7 @@ func (g gate) admit(r *http.Request, pool string, from netip.Addr, now time.Time
 		}
 	}
 	if g.access.Open {
-		who.open = true
+		who.open, who.node = true, "" // a certificate that is not good for the pool makes nobody its node either
 		if shown {
 			who.passed = err
 		}

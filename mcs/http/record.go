@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"golang.org/x/time/rate"
 )
 
 // Actions of the audit log.
@@ -15,6 +17,10 @@ const (
 	actionRefuse = "refuse"
 )
 
+// refusalLines is how many refusals get a line of their own, of all sources together: who has many addresses is within the
+// limits of each.
+var refusalLines = Rate{PerSecond: 50, Burst: 1000}
+
 // record keeps what became of each request: a line of the log, a line of the audit log, a count. Of floods it keeps one per
 // second, which says for how many it stands, so that nobody fills a disk by asking.
 type record struct {
@@ -22,8 +28,13 @@ type record struct {
 	audit  io.Writer
 	counts *Counts
 
-	floods throttle
-	mu     sync.Mutex // one line at a time into audit
+	refusals *rate.Limiter
+	floods   throttle
+	mu       sync.Mutex // one line at a time into audit
+}
+
+func newRecord(log *slog.Logger, audit io.Writer, counts *Counts) *record {
+	return &record{log: log, audit: audit, counts: counts, refusals: refusalLines.limiter()}
 }
 
 // audited is one line of the audit log.
@@ -67,7 +78,7 @@ type auditedWhat struct {
 func (k *record) keep(r *http.Request, a *answer, now time.Time) {
 	k.counts.add(a)
 	repeated := 0
-	if flood(a.err) {
+	if flood(a.err) || !a.served() && !k.refusals.AllowN(now, 1) {
 		if repeated = k.floods.pass(now); repeated == 0 {
 			return
 		}

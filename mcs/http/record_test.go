@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http/httptest"
@@ -158,6 +159,27 @@ func TestAFloodIsOneLinePerSecond(t *testing.T) {
 		}
 	}
 	if counts.Refused() != 2000 {
+		t.Errorf("counted %d refused", counts.Refused())
+	}
+}
+
+// Whoever has many addresses is within the limits of each.
+func TestRefusalsOfManySourcesAreNotALineEachWithoutEnd(t *testing.T) {
+	var audit, log bytes.Buffer
+	o := Options{Source: filled(t), Limits: DefaultLimits(), Audit: &audit, Log: slog.New(slog.NewJSONHandler(&log, nil)), Now: atNoon}
+	h, counts := Routes(o)
+	const asked = 5000
+	for i := range asked {
+		r := httptest.NewRequest("GET", "/config/worker", nil)
+		r.RemoteAddr = fmt.Sprintf("[2001:db8:0:%x::1]:1", i)
+		h.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	for name, got := range map[string]int{"audit": len(lines(t, &audit)), "log": len(lines(t, &log))} {
+		if got < 500 || got > 1100 {
+			t.Errorf("%s: %d lines of %d refusals", name, got, asked)
+		}
+	}
+	if counts.Refused() != asked {
 		t.Errorf("counted %d refused", counts.Refused())
 	}
 }

@@ -77,7 +77,8 @@ func told(err error) refusal {
 	case errors.As(err, &unsayable):
 		return refusal{status: http.StatusNotAcceptable, reason: "Unsayable", public: text}
 	}
-	return refusal{status: http.StatusInternalServerError, reason: "Broken", public: text}
+	// It is about the whole config, and may quote it: that is for those who read the log.
+	return refusal{status: http.StatusInternalServerError, reason: "Broken", public: "the config cannot be served: the server's log says why", cause: err}
 }
 
 // refuse answers an error with its status and its text, and returns the status.

@@ -16,8 +16,10 @@ type Source interface {
 	// Offer returns what a pool serves now. The error is mcs.ErrUnknownPool, mcs.ErrNothingRendered (or one of its kind) or
 	// mcs.ErrNotSynced.
 	Offer(pool string) (*shelf.Offer, error)
-	// Ready tells whether all pools and all tokens are known. Until then nobody gets a config.
+	// Ready tells whether anything is known. Until then nobody gets a config.
 	Ready() bool
+	// Complete tells whether all pools and all tokens are known. Until then what is not known may come to be.
+	Complete() bool
 }
 
 // Tokens is what is known of provisioning tokens.
@@ -70,7 +72,7 @@ func Routes(o Options) (http.Handler, *Counts) {
 		source: o.Source,
 		gate:   gate{tokens: o.Tokens, access: o.Access, limits: newLimiter(o.Limits)},
 		due:    due{tokens: o.Tokens, joiner: o.Joiner},
-		record: record{log: o.Log, audit: o.Audit, counts: counts},
+		record: newRecord(o.Log, o.Audit, counts),
 		now:    o.Now,
 	})
 	mux.HandleFunc("GET /healthz", healthz)

@@ -9,10 +9,13 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 func TestOnlyModernTLSIsSpoken(t *testing.T) {
@@ -170,6 +173,48 @@ func TestAnAuthorityThatIsGoneIsBelievedNoMore(t *testing.T) {
 	// the second only, the client has none to show.
 	if r := fetch(t, old, server.url("/config/worker")); r.StatusCode != 401 || r.TLS.DidResume {
 		t.Errorf("a certificate of the first is answered %d, resumed is %t", r.StatusCode, r.TLS.DidResume)
+	}
+}
+
+// Whoever has a certificate for something else is, where access is open, one of everybody.
+func TestOpenAccessTakesNoNodeFromACertificateThatIsNotGood(t *testing.T) {
+	o, _, mint := closed(t)
+	o.Access.Open = true
+	o.Source = joining(t, filled(t))
+	h, _ := Routes(o)
+	for because, subject := range map[string]pkix.Name{
+		"a certificate of another pool": {CommonName: "bunsen:node:a", Organization: []string{"bunsen:pool:worker"}},
+		"a kubelet's own":               {CommonName: "system:node:a", Organization: []string{"system:nodes"}},
+	} {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, certified("secret", subject))
+		if w.Code != 200 || strings.Contains(w.Body.String(), hush) {
+			t.Errorf("%s: %d %s", because, w.Code, w.Body)
+		}
+	}
+	if diff := cmp.Diff([]For{{Pool: "secret", Address: "192.0.2.1"}, {Pool: "secret", Address: "192.0.2.1"}}, mint.made); diff != "" {
+		t.Errorf("bootstrap tokens -want +got:\n%s", diff)
+	}
+}
+
+// A connection is judged once, when it is opened: on one that stays open a certificate would be good beyond its end, and
+// beyond its authority's.
+func TestACertificateAdmitsOneRequestOfAConnection(t *testing.T) {
+	ours := newAuthority(t, "ours")
+	h, _ := Routes(Options{Source: filled(t), Log: quiet})
+	server := start(t, Server{Handler: h, ClientCAs: believing(t, ours)})
+	client := server.client("127.0.0.1", ours.issue(t, pkix.Name{Organization: []string{"bunsen:pool:worker"}}))
+	client.Transport.(*http.Transport).DisableKeepAlives = false
+	for _, pool := range []string{"worker", "secret"} {
+		if r := fetch(t, client, server.url("/config/"+pool)); !r.Close {
+			t.Errorf("after pool %s is answered %d, the connection goes on", pool, r.StatusCode)
+		}
+	}
+	client = server.client("127.0.0.1")
+	client.Transport.(*http.Transport).DisableKeepAlives = false
+	defer client.CloseIdleConnections()
+	if r := fetch(t, client, server.url("/config/worker")); r.Close {
+		t.Error("a connection without a certificate ends as well")
 	}
 }
 

@@ -1,6 +1,8 @@
 package shelf
 
 import (
+	"fmt"
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -51,11 +53,27 @@ func (o *Offer) Body(f Form) (Body, error) {
 		o.bodies[f] = m
 	}
 	o.mu.Unlock()
-	m.once.Do(func() {
-		m.body, m.err = o.make(f)
-		m.over.Store(true)
-	})
+	m.once.Do(func() { m.from(func() (Body, error) { return o.make(f) }) })
 	return m.body, m.err
+}
+
+// from is what making comes to. A panic of one pool's config is an error, to each who asks, and not the end of the server.
+func (m *made) from(making func() (Body, error)) {
+	defer m.over.Store(true)
+	defer func() {
+		if p := recover(); p != nil {
+			m.body, m.err = Body{}, fmt.Errorf("making the config: a panic: %s", panicked(p))
+		}
+	}()
+	m.body, m.err = making()
+}
+
+// panicked is what is told of a panic, to whoever asks: the runtime's own words, which have nothing of a config.
+func panicked(p any) string {
+	if err, ok := p.(runtime.Error); ok {
+		return err.Error()
+	}
+	return fmt.Sprintf("%T", p)
 }
 
 // make puts a body together. A zipped one is the plain one, zipped; one that withholds nothing is the whole one.

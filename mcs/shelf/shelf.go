@@ -21,9 +21,9 @@ type Shelf struct {
 	making sync.Mutex // one change at a time, over the time that bodies take
 	extra  mcs.Extra  // read and written while making
 
-	mu     sync.RWMutex
-	pools  map[string]place
-	synced bool
+	mu              sync.RWMutex
+	pools           map[string]place
+	partial, synced bool
 }
 
 // place is what the shelf has for one pool.
@@ -46,7 +46,7 @@ func NewShelf() *Shelf { return &Shelf{pools: map[string]place{}} }
 
 // Put makes a rendered config what its pool serves, once its first bodies are made; until then the pool serves what it
 // did. The config must not be changed afterwards. Nil says that the pool exists and has nothing to serve. The error says
-// why the config cannot be served: then the pool keeps an earlier one, or else tells whoever asks what is wrong.
+// why the config cannot be served: then the pool keeps an earlier one, or else fails whoever asks with that.
 func (s *Shelf) Put(pool string, rendered *mcfgv1.MachineConfig) error {
 	s.making.Lock()
 	defer s.making.Unlock()
@@ -75,7 +75,7 @@ func (s *Shelf) fill(pool string, p place) (place, error) {
 	}
 	p.why = err.Error()
 	if p.offer == nil || p.offer.problem() != nil {
-		p.offer = next // whoever asks is told what is wrong with it
+		p.offer = next // whoever asks meets what is wrong with it
 	}
 	return p, err
 }
@@ -141,8 +141,23 @@ func (s *Shelf) SetReady() {
 	s.synced = true
 }
 
-// Ready tells whether SetReady was called.
+// SetPartial says that what is here may be served, though there may be more: a pool that is not here may exist, so whoever
+// asks for it shall ask again.
+func (s *Shelf) SetPartial() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.partial = true
+}
+
+// Ready tells whether SetReady or SetPartial was called.
 func (s *Shelf) Ready() bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return s.partial || s.synced
+}
+
+// Complete tells whether SetReady was called.
+func (s *Shelf) Complete() bool {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	return s.synced

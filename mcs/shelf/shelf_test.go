@@ -286,3 +286,15 @@ func TestOffersChangeWhileTheyAreServed(t *testing.T) {
 	close(done)
 	readers.Wait()
 }
+
+// A config that trips the one who composes it is one pool's misfortune: it is told as an error, to each who asks.
+func TestAPanicWhileABodyIsMadeIsAnError(t *testing.T) {
+	o, form, m := newOffer(mcs.Input{}), Form{Version: mcs.Newest}, &made{}
+	m.once.Do(func() { m.from(func() (Body, error) { return Body{}, [1]error{}[len(o.bodies)+1] }) })
+	o.bodies[form] = m
+	for range 2 {
+		if body, err := o.Body(form); err == nil || !strings.Contains(err.Error(), "a panic: runtime error: index out of range") {
+			t.Errorf("got a body of %d bytes and %v", len(body.Head), err)
+		}
+	}
+}
