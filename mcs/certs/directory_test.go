@@ -250,7 +250,7 @@ func TestRunRenewsAndTakesUpByItself(t *testing.T) {
 		done := make(chan struct{})
 		time.Sleep(certLife - certRenew - lookAgain)
 		go func() { c.Run(ctx); close(done) }()
-		time.Sleep(3 * lookAgain)
+		time.Sleep(2*lookAgain + lookAgain/2) // between two looks, so that none sees half of what follows
 		if got := c.Until().Sub(first); got < certLife-certRenew-time.Hour {
 			t.Errorf("the renewed certificate lasts %s longer than the first", got)
 		}
@@ -271,4 +271,18 @@ func TestRunRenewsAndTakesUpByItself(t *testing.T) {
 		stop()
 		<-done
 	})
+}
+
+func TestACAOfTheFutureIsMadeAgain(t *testing.T) {
+	dir, now := t.TempDir(), time.Now()
+	c := open(t, dir)
+	if err := c.Refresh(t.Context(), now.Add(caLife-caRenew+time.Hour)); err != nil { // a clock that is eight years ahead
+		t.Fatal(err)
+	}
+	if err := c.Refresh(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	if err := trusts(t, read(t, dir, CAFile), c, "localhost", now); err != nil {
+		t.Errorf("after the clock was put right: %v", err)
+	}
 }

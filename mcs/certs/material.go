@@ -68,7 +68,8 @@ func (m material) authority(now time.Time) (authority, material, error) {
 		return authority{}, m, err
 	case m.fixed && !belongs(signer, cert):
 		return authority{}, m, fmt.Errorf("%s is not the certificate of %s: put both of one CA there", CAFile, CAKeyFile)
-	case m.fixed, cert != nil && belongs(signer, cert) && now.Before(cert.NotAfter.Add(-caRenew)):
+	// One of the future was made by a clock that was ahead: no machine would believe it yet.
+	case m.fixed, cert != nil && belongs(signer, cert) && !now.Before(cert.NotBefore) && now.Before(cert.NotAfter.Add(-caRenew)):
 		return authority{cert, signer}, m, nil
 	case cert != nil && !belongs(signer, cert):
 		cert = nil
