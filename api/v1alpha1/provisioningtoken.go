@@ -12,7 +12,7 @@ import (
 // +kubebuilder:resource:scope=Cluster,categories=bunsen
 // +kubebuilder:printcolumn:name="Pool",type=string,JSONPath=`.spec.pool`
 // +kubebuilder:printcolumn:name="Node",type=string,JSONPath=`.spec.node`
-// +kubebuilder:printcolumn:name="Expires",type=date,JSONPath=`.spec.expires`
+// +kubebuilder:printcolumn:name="Expires",type=string,JSONPath=`.spec.expires`
 // +kubebuilder:printcolumn:name="Uses",type=integer,JSONPath=`.spec.uses`
 // +kubebuilder:printcolumn:name="Used",type=integer,JSONPath=`.status.used`
 // +kubebuilder:printcolumn:name="Last used",type=date,JSONPath=`.status.lastUsed`

@@ -57,6 +57,9 @@ type ServerReport struct {
 	SecretsToAll bool `json:"secretsToAll,omitempty"`
 	// CertificateUntil is when the certificate that it shows ends.
 	CertificateUntil *metav1.Time `json:"certificateUntil,omitempty"`
+	// Authorities are the SHA-256, in hexadecimal, of each certificate (DER) that machines may believe it by; empty where that
+	// is not known. A pointer config with another CA is of no use with this server.
+	Authorities []string `json:"authorities,omitempty"`
 	// Pools it knows, by name.
 	Pools map[string]ServedPool `json:"pools,omitempty"`
 	// Served counts the configs that were served since Started, Refused the requests that were turned away.

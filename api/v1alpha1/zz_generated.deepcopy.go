@@ -1005,6 +1005,11 @@ func (in *ServerReport) DeepCopyInto(out *ServerReport) {
 		in, out := &in.CertificateUntil, &out.CertificateUntil
 		*out = (*in).DeepCopy()
 	}
+	if in.Authorities != nil {
+		in, out := &in.Authorities, &out.Authorities
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Pools != nil {
 		in, out := &in.Pools, &out.Pools
 		*out = make(map[string]ServedPool, len(*in))
