@@ -24,6 +24,7 @@ var programs = map[string]func(*manual, *testing.T, []string) string{
 	"git":       nil,
 	"kubectl":   nil,
 	"kustomize": nil,
+	"umask":     nil,
 	"mkdir":     nil,
 	"oc":        nil,
 	"cd":        nil,
