@@ -7,6 +7,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
@@ -54,6 +55,14 @@ type BootRow struct {
 // endsSoon is how long before its end a certificate is warned of: what renews them does so earlier.
 const endsSoon = 14 * 24 * time.Hour
 
+const (
+	// reportsWithin is how soon a server that reaches the cluster tells what it serves after a pool changed, with the time that
+	// it takes to read a config, and clocks that do not agree.
+	reportsWithin = 20 * time.Second
+	// reportsAgain is how old no report of such a server gets.
+	reportsAgain = 45 * time.Second
+)
+
 // servers is nil where none was ever there.
 func (f *fleet) servers() *Servers {
 	if len(f.Leases) == 0 && f.LeasesNote == "" {
@@ -66,7 +75,7 @@ func (f *fleet) servers() *Servers {
 	slices.SortFunc(s.Replicas, func(a, b ServerRow) int { return strings.Compare(a.Name, b.Name) })
 	s.Warnings = s.warnings(f.now)
 	for i := range f.Pools {
-		s.Boots = append(s.Boots, s.boots(f.pools[f.Pools[i].Name])...)
+		s.Boots = append(s.Boots, s.boots(f.pools[f.Pools[i].Name], f.now)...)
 	}
 	return s
 }
@@ -153,7 +162,7 @@ func (r ServerRow) warnings(now time.Time) (all []string) {
 }
 
 // boots are what the replicas serve of a pool, where that is not its target.
-func (s *Servers) boots(v *poolView) (all []BootRow) {
+func (s *Servers) boots(v *poolView, now time.Time) (all []BootRow) {
 	by := map[v1alpha1.ServedPool][]string{}
 	var order []v1alpha1.ServedPool
 	for _, r := range s.up() {
@@ -161,7 +170,7 @@ func (s *Servers) boots(v *poolView) (all []BootRow) {
 			continue
 		}
 		served, knows := r.Report.Pools[v.object.Name]
-		if !knows {
+		if !knows || v.outdated(served, seen(r), now) {
 			continue
 		}
 		if by[served] == nil {
@@ -180,6 +189,23 @@ func (s *Servers) boots(v *poolView) (all []BootRow) {
 		all = append(all, row)
 	}
 	return all
+}
+
+// outdated tells of a report that is older than what the pool changed last, or hardly younger, while the next one is still to
+// be expected: that it names neither of the configs that may be served now says nothing.
+func (v *poolView) outdated(served v1alpha1.ServedPool, reported, now time.Time) bool {
+	switch {
+	case served.Config == "" || served.Problem != "", served.Config == v.facts.Target, served.Config == v.facts.Care.Healthy:
+		return false
+	}
+	record := v.facts.Care.Record
+	changed := record.Began.Time
+	for _, at := range []*metav1.Time{record.At, record.Ended} {
+		if at != nil && at.After(changed) {
+			changed = at.Time
+		}
+	}
+	return reported.Before(changed.Add(reportsWithin)) && now.Before(changed.Add(reportsAgain))
 }
 
 // instead is why new machines do not boot the pool's target.
