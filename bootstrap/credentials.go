@@ -22,7 +22,7 @@ func credentials(dir string) (map[string][]byte, error) {
 	}
 	found, err := keyFiles(dir)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("reading the folder of credentials: %w", err)
 	}
 	out := map[string][]byte{}
 	for name, data := range found {
@@ -45,13 +45,13 @@ func credentials(dir string) (map[string][]byte, error) {
 func keyFiles(path string) (map[string][]byte, error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("reading keys: %w", err)
+		return nil, err
 	}
 	names := []string{path}
 	if info.IsDir() {
 		entries, err := os.ReadDir(path)
 		if err != nil {
-			return nil, fmt.Errorf("reading keys: %w", err)
+			return nil, err
 		}
 		names = nil
 		for _, e := range entries {
@@ -67,7 +67,7 @@ func keyFiles(path string) (map[string][]byte, error) {
 		}
 		data, err := os.ReadFile(name)
 		if err != nil {
-			return nil, fmt.Errorf("reading keys: %w", err)
+			return nil, err
 		}
 		out[filepath.Base(name)] = data
 	}

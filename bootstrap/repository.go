@@ -145,7 +145,7 @@ func (r *Repository) connect() (remote Remote, trust string, err error) {
 	if r.config.Keys != "" {
 		data, err := keyFiles(r.config.Keys)
 		if err != nil {
-			return nil, "", err
+			return nil, "", fmt.Errorf("reading the keys of commits: %w", err)
 		}
 		keys, err := verify.ParseKeys(data)
 		if err != nil {

@@ -20,7 +20,7 @@ import (
 
 // inCluster constructs what reads a cluster.
 func (p *program) inCluster(ctx context.Context) error {
-	config, err := clientcmd.BuildConfigFromFlags("", p.from.kubeconfig)
+	config, err := p.from.apiServer()
 	if err != nil {
 		return fmt.Errorf("finding the API server (give --kubeconfig outside of a cluster, --from-dir or --from-git without one): %w", err)
 	}
@@ -47,6 +47,14 @@ func (p *program) inCluster(ctx context.Context) error {
 	p.parts = append(p.parts, api.Run)
 	p.cert, err = p.certificates(ctx, config)
 	return err
+}
+
+// apiServer is that of --kubeconfig, or the one of the pod that this runs in.
+func (f fromFlags) apiServer() (*rest.Config, error) {
+	if f.kubeconfig == "" {
+		return rest.InClusterConfig() // clientcmd would do so, too, after warnings
+	}
+	return clientcmd.BuildConfigFromFlags("", f.kubeconfig)
 }
 
 // extrasOf is what is added to each config. New machines believe the API server as this one does, unless told otherwise.

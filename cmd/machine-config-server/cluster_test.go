@@ -131,7 +131,7 @@ func TestInAClusterAMachineGetsWhatItJoinsWith(t *testing.T) {
 		t.Fatal(err)
 	}
 	report, err := v1alpha1.ParseServerReport(lease.Annotations[v1alpha1.ServerAnnotation])
-	if err != nil || report.Served != 1 || report.Refused != 1 || report.Pools["worker"].Config != rendered.Name || report.Access != v1alpha1.AccessTokens || report.CertificateUntil == nil {
+	if err != nil || report.Served != 1 || report.Refused != 1 || report.Pools["worker"].Config != rendered.Name || report.Access != v1alpha1.AccessTokens || report.CertificateUntil == nil || len(report.Authorities) != 1 {
 		t.Errorf("it told %+v (%v)", report, err)
 	}
 }

@@ -37,6 +37,9 @@ func (p *program) withoutCluster(context.Context) (err error) {
 	}
 	if p.from.git != "" {
 		g := p.git
+		if err := g.readable(); err != nil {
+			return err
+		}
 		repository, trees, err := openRepository(bootstrap.Config{
 			URL: p.from.git, Ref: g.ref, Path: g.path, Pools: g.pools, Credentials: g.credentials, Keys: g.keys,
 			Defaults: bootstrap.Images{OS: g.osImage, Extensions: g.extensionsImage}, Version: version, Log: p.log,

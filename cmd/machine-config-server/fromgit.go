@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"github.com/bunsen-os/bunsen/bootstrap"
@@ -12,6 +13,20 @@ import (
 
 // keptTrees is how many commits of the repository stay on disk: the last good one, and later ones that were not.
 const keptTrees = 5
+
+// readable tells which flag names a file that is not there, all of it at once.
+func (f gitFlags) readable() error {
+	var bad []error
+	for _, named := range []struct{ flag, path string }{{"--git-credentials", f.credentials}, {"--git-keys", f.keys}} {
+		if named.path == "" {
+			continue
+		}
+		if _, err := os.Stat(named.path); err != nil {
+			bad = append(bad, fmt.Errorf("reading %s: %w", named.flag, err))
+		}
+	}
+	return errors.Join(bad...)
+}
 
 // openRepository prepares to follow a repository, with its trees and what it last took in a folder of the cache. The caller
 // closes the store.

@@ -53,7 +53,7 @@ away, with --cache-dir also after a restart. Without a cluster it reads a folder
   # What a machine asks
   curl --cacert certs/ca.crt -H "Authorization: Bearer $TOKEN" https://192.0.2.10:22623/config/worker`,
 		Version:       version,
-		Args:          cobra.NoArgs,
+		Args:          func(cmd *cobra.Command, args []string) error { return seeHelp(cmd, cobra.NoArgs(cmd, args)) },
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -68,5 +68,14 @@ away, with --cache-dir also after a restart. Without a cluster it reads a folder
 		cmd.Flags().AddFlagSet(g.flags)
 	}
 	cmd.SetUsageFunc(usage(groups))
+	cmd.SetFlagErrorFunc(seeHelp)
 	return cmd
+}
+
+// seeHelp says, after what is wrong with a command line, where all flags are explained.
+func seeHelp(cmd *cobra.Command, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w\nSee: %s --help", err, cmd.CommandPath())
 }

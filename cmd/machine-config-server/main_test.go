@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/pem"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -114,12 +116,70 @@ func TestWhatIsMeantAndCannotBeIsExplained(t *testing.T) {
 		{[]string{"--from-dir", key, "--open", "--cert-dir", t.TempDir()}, "--from-dir"},
 		{[]string{"--from-dir", t.TempDir(), "--tokens-file", key, "--cache-dir", t.TempDir(), "--cert-dir", t.TempDir()}, "--tokens-file"},
 		{[]string{"--from-git", "https://a:b@example.com/os.git", "--open", "--cache-dir", t.TempDir(), "--cert-dir", t.TempDir()}, "password"},
+		{[]string{"--from-git", "/r", "--open", "--cache-dir", t.TempDir(), "--cert-dir", t.TempDir(), "--git-credentials", "/not", "--git-keys", "/nor"}, "reading --git-credentials: stat /not: no such file or directory\nreading --git-keys: stat /nor: "},
 		{[]string{"start"}, "unknown command"},
+		{[]string{"start"}, "\nSee: machine-config-server --help"},
+		{[]string{"--nosuch"}, "unknown flag: --nosuch\nSee: machine-config-server --help"},
 	} {
 		cmd := command()
 		cmd.SetArgs(c.args)
 		if err := cmd.ExecuteContext(context.Background()); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: got %v, want %q in it", c.args, err, c.want)
+		}
+	}
+}
+
+func TestOutsideOfAClusterItSaysOnlyWhatToGive(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	said := logged(t)
+	cmd := command()
+	cmd.SetArgs(nil)
+	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "give --kubeconfig outside of a cluster, --from-dir or --from-git without one") {
+		t.Errorf("got %v", err)
+	}
+	if text := said(); text != "" {
+		t.Errorf("and beside it\n%s", text)
+	}
+}
+
+// logged is what is written to the standard error from now on.
+func logged(t *testing.T) func() string {
+	t.Helper()
+	file, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := os.Stderr
+	os.Stderr = file
+	t.Cleanup(func() {
+		os.Stderr = before
+		_ = file.Close()
+	})
+	return func() string {
+		text, err := os.ReadFile(file.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+}
+
+func TestTheReportNamesEachAuthority(t *testing.T) {
+	of := func(kind, der string) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: []byte(der)}))
+	}
+	const one, two = "7692c3ad3540bb803c020b3aee66cd8887123234ea0c6e7143c0add73ff431ed", "3fc4ccfe745870e2c0d99f71f30ff0656c8dedd41cc1d7d3d376b0dbe685e2f3"
+	for sentence, c := range map[string]struct {
+		bundle string
+		want   []string
+	}{
+		"none is known":                {"", nil},
+		"one":                          {of("CERTIFICATE", "one"), []string{one}},
+		"an old one and a new one":     {of("CERTIFICATE", "one") + "# new\n" + of("CERTIFICATE", "two"), []string{one, two}},
+		"something else is among them": {of("X509 CRL", "crl") + of("CERTIFICATE", "one"), []string{one}},
+	} {
+		if got := authorities([]byte(c.bundle)); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", sentence, got, c.want)
 		}
 	}
 }

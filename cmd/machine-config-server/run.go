@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -165,7 +167,15 @@ func (p *program) serve(ctx context.Context, server mcshttp.Server) error {
 	var group errgroup.Group
 	group.Go(func() error {
 		defer stopBehind()
+		defer stopServing()
 		return server.Serve(serving, p.listener)
+	})
+	group.Go(func() error {
+		<-serving.Done()
+		if ctx.Err() != nil {
+			p.log.Info("told to stop: answers under way may take as long as the grace", "grace", p.tls.grace)
+		}
+		return nil
 	})
 	for _, part := range p.parts {
 		group.Go(func() error {
@@ -181,7 +191,7 @@ func (p *program) report() v1alpha1.ServerReport {
 	r := v1alpha1.ServerReport{
 		Version: version, Listen: p.listener.Addr().String(), Started: metav1.NewTime(p.started.UTC().Truncate(time.Second)),
 		Access: v1alpha1.AccessTokens, SecretsToAll: p.access.secrets == secretsAll,
-		Served: p.counts.Served(), Refused: p.counts.Refused(),
+		Authorities: authorities(p.cert.CA()), Served: p.counts.Served(), Refused: p.counts.Refused(),
 	}
 	if p.access.open {
 		r.Access = v1alpha1.AccessOpen
@@ -190,4 +200,14 @@ func (p *program) report() v1alpha1.ServerReport {
 		r.CertificateUntil = new(metav1.NewTime(until))
 	}
 	return r
+}
+
+// authorities are the SHA-256, in hexadecimal, of the certificates of PEM.
+func authorities(bundle []byte) (sums []string) {
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			sums = append(sums, fmt.Sprintf("%x", sha256.Sum256(block.Bytes)))
+		}
+	}
+	return sums
 }

@@ -96,12 +96,19 @@ func (r *running) ends(t *testing.T) {
 }
 
 func TestItAsksForPatienceWhileTheAPIServerIsAwayAndStopsWhenTold(t *testing.T) {
-	r := start(t, "--kubeconfig", kubeconfig(t))
+	said := logged(t)
+	r := start(t, "--kubeconfig", kubeconfig(t), "--grace", "7s")
 	got := r.ask(t, "/config/worker", "")
 	if got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("Retry-After") == "" {
 		t.Errorf("got %d, Retry-After %q", got.StatusCode, got.Header.Get("Retry-After"))
 	}
+	if strings.Contains(said(), "told to stop") {
+		t.Error("nobody has told it to stop")
+	}
 	r.ends(t)
+	if !strings.Contains(said(), `msg="told to stop: answers under way may take as long as the grace" grace=7s`) {
+		t.Errorf("it does not say that it was told to stop:\n%s", said())
+	}
 }
 
 // folder has a config of pool worker with a file of this size.
@@ -156,8 +163,12 @@ func TestWithoutAClusterAMachineWithATokenGetsItsConfigOnce(t *testing.T) {
 	if got := r.ask(t, "/config/worker", text); got.StatusCode != http.StatusForbidden {
 		t.Errorf("a second time: %d", got.StatusCode)
 	}
-	if got := scrape(t, metrics); !strings.Contains(got, `bunsen_mcs_requests_total{code="200",pool="worker"} 1`) {
-		t.Errorf("the metrics are\n%s", got)
+	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	defer cancel()
+	for got := ""; !strings.Contains(got, `bunsen_mcs_requests_total{code="200",pool="worker"} 1`); { // counted after it was sent
+		if got = scrape(t, metrics); ctx.Err() != nil {
+			t.Fatalf("the metrics are\n%s", got)
+		}
 	}
 	r.ends(t)
 	audit, err := os.ReadFile(log)

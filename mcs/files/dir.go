@@ -59,7 +59,7 @@ func OpenDir(path string, check Check, offers *Offers, log *slog.Logger) (*Dir, 
 func (d *Dir) Run(ctx context.Context) {
 	every(ctx, lookEvery, func() {
 		if err := d.look(); err != nil {
-			d.log.Warn("the folder of rendered configs is not taken as it is: what was served before still is", "folder", d.path, "error", err)
+			d.log.Warn("the folder of rendered configs is not taken as it is", "folder", d.path, "error", err, "in force", d.offers.inForce())
 		}
 	})
 }

@@ -163,7 +163,7 @@ func TestAFolderIsFollowed(t *testing.T) {
 		if got := served(t, on, "worker"); !strings.Contains(got, "data:,two") {
 			t.Errorf("served is %s", got)
 		}
-		if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "other.json:1: ") {
+		if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "other.json:1: ") || !strings.Contains(log.String(), `"in force"="what is served already"`) {
 			t.Errorf("said %d times:\n%s", n, log.String())
 		}
 		if err := os.RemoveAll(dir); err != nil { // as while somebody puts another one in its place
@@ -237,4 +237,24 @@ func FuzzFolders(f *testing.F) {
 			t.Errorf("%v, but %v is served", err, on.Serving())
 		}
 	})
+}
+
+// TestAFolderThatWasNeverGoodServesNothing, and the log says so.
+func TestAFolderThatWasNeverGoodServesNothing(t *testing.T) {
+	dir := folder(t, []txtar.File{{Name: "worker.yaml", Data: []byte("{")}})
+	var log bytes.Buffer
+	synctest.Test(t, func(t *testing.T) {
+		d, err := files.OpenDir(dir, promised, files.NewOffers(shelf.NewShelf(), quiet()), slog.New(slog.NewTextHandler(&log, nil)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		go d.Run(ctx)
+		synctest.Wait()
+		stop()
+		synctest.Wait()
+	})
+	if !strings.Contains(log.String(), `"in force"="nothing: there was no good config yet"`) {
+		t.Errorf("said is\n%s", log.String())
+	}
 }

@@ -66,3 +66,15 @@ func (o *Offers) Set(configs map[string]*mcfgv1.MachineConfig) error {
 	o.shelf.SetReady()
 	return errors.Join(bad...)
 }
+
+// inForce says whether anything is offered.
+func (o *Offers) inForce() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, config := range o.names {
+		if config != "" {
+			return "what is served already"
+		}
+	}
+	return "nothing: there was no good config yet"
+}
