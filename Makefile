@@ -18,7 +18,7 @@ PARTS    := $(wildcard standalone/go.mod standalone/go.sum standalone/build.sh) 
             $(shell find standalone -name '*.go' -not -name '*_test.go' -not -path '*/hollow/*' 2>/dev/null)
 HOLLOW   := bin/hollow-kubelet
 # Packages whose values several requests share.
-RACED    := ./mcs/http ./mcs/shelf ./mcs/files
+RACED    := ./mcs/http ./mcs/shelf ./mcs/cache
 TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
 ENVTEST  := KUBEBUILDER_ASSETS=$(CURDIR)/bin/assets BUNSEN_BIN=$(CURDIR)/bin
 # Packages whose tests can rewrite their golden files, and fuzz targets as file:name.
@@ -130,7 +130,7 @@ test-ignition: setup ## The daemon beside real Ignition; first boots from our se
 
 test-race: ## What is shared between requests, under the race detector (needs a C compiler)
 	$(call say,test-race: configs and tokens change under load)
-	@CGO_ENABLED=1 go test -race -run 'Race|UnderLoad|HalfOfAChange|AtOnce' $(RACED) | grep -v 'no test files'
+	@CGO_ENABLED=1 go test -race $(RACED) | grep -v 'no test files'
 
 test-monitoring: setup ## The alert rules and the dashboard, in Prometheus' own rule engine (builds it the first time)
 	$(call say,test-monitoring: alert rules)

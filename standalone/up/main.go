@@ -45,6 +45,7 @@ func Main(args []string, out *os.File, errs io.Writer) int {
 	fmt.Fprintln(errs, err)
 	var conflict *ports.ConflictError
 	if errors.As(err, &conflict) {
+		fmt.Fprintln(errs, "(make run has these ports only; bin/bunsen-standalone up has the flags)")
 		return exitPort
 	}
 	return exitFailed

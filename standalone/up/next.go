@@ -95,14 +95,15 @@ func redacted(repo string) string {
 	return repo
 }
 
+// changeRow changes no folder: the lines after it are typed in the same shell.
 func (g guide) changeRow() row {
 	if g.o.source.repo != "" {
 		return row{"Change it", []string{"commit and push to " + redacted(g.o.source.repo)}}
 	}
 	return row{"Change it", []string{
-		"git clone " + quote(g.dir.Repository()) + " my-config && cd my-config",
-		"edit a file under " + filepath.Join(g.o.source.path, "pools", "worker") + ", then",
-		"git commit -am 'Change the workers' && git push",
+		"git clone " + quote(g.dir.Repository()) + " my-config",
+		"edit a file under " + filepath.Join("my-config", g.o.source.path, "pools", "worker") + ", then",
+		"git -C my-config commit -am 'Change the workers' && git -C my-config push",
 	}}
 }
 
