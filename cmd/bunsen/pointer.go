@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -30,13 +31,14 @@ const pointerOutputs = "ignition or butane"
 func pointerCommand() *cobra.Command {
 	var p pointing
 	cmd := &cobra.Command{
-		Use: "pointer --pool NAME --server URL", Short: "Print the Ignition config that a new machine starts with", GroupID: "machines",
-		Long: `Print what a new machine of a pool is handed at birth, as user data of a cloud, by PXE or by QEMU: an Ignition config of some
-hundred bytes that says where its real config is, whom to believe, and by which token to ask.
+		Use: "pointer --pool NAME [--server URL]", Short: "Print the Ignition config that a new machine starts with", GroupID: "machines",
+		Long: `Print what a new machine of a pool is handed at birth, as user data of a cloud, by PXE or by QEMU: an Ignition config of about a
+kilobyte that says where its real config is, whom to believe, and by which token to ask.
 
 Without --token a token is made, as "bunsen token create" does, for which --node, --uses and --ttl say what it is good for. The CA
 is read from the cluster (ConfigMap bunsen-system/machine-config-server-ca) unless --ca names a file, and so is the server's
-URL where the cluster knows it. With --server, --ca and --token no cluster is asked.
+URL where the cluster knows it. With --server, --ca and --token no cluster is asked. Hand a token over with --token - on standard
+input: the arguments of a program show in the machine's list of processes.
 
 Ignition 3.1.0, the default, is read by every Ignition since 2.3. 3.0.0 and 2.2.0 are for older ones: they have no headers, so the
 token stands in the URL, which such a machine writes to its log. Whoever has the pointer has the token: keep it as a secret.
@@ -46,14 +48,15 @@ Exit codes: 0 printed, 2 invalid input, 3 cluster out of reach, or it does not l
   bunsen pointer --pool worker --server https://api.example.com:22623 --ttl 7d -o butane
   bunsen pointer --pool worker --node worker-07 --uses 3 --ttl 1h
   bunsen token create --pool master --tokens-file tokens.yaml | bunsen pointer --pool master --token - --ca ca.crt --server https://10.0.0.2:22623`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return p.run(cmd) },
+		Args:    p.poolOnly,
+		PreRunE: p.noneMade,
+		RunE:    func(cmd *cobra.Command, _ []string) error { return provisioning(p.run(cmd)) },
 	}
 	p.flags(cmd)
 	cmd.Flags().StringVar(&p.server, "server", "", "the server's URL as new machines reach it, such as https://api.example.com:22623; empty: as the cluster has it")
 	cmd.Flags().StringVar(&p.ca, "ca", "", "file with the certificates of the CAs to believe the server by, as PEM; empty: as the cluster has it")
 	cmd.Flags().BoolVar(&p.noCA, "no-ca", false, "name no CA: the server's certificate is one that the machine's image believes anyway")
-	cmd.Flags().StringVar(&p.token, "token", "", "the token to ask with, or - for standard input; empty: make one")
+	cmd.Flags().StringVar(&p.token, "token", "", "the token to ask with, or - for standard input, which no list of processes shows; empty: make one")
 	cmd.Flags().BoolVar(&p.noToken, "no-token", false, "ask without a token: for a server that runs with --open")
 	cmd.Flags().StringVarP(&p.output, "output", "o", "ignition", pointerOutputs)
 	cmd.Flags().StringVar(&p.version, "version", string(pointer.Default), "version of Ignition to write: "+versions(", "))
@@ -67,6 +70,18 @@ Exit codes: 0 printed, 2 invalid input, 3 cluster out of reach, or it does not l
 	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions([]string{"ignition", "butane"}, cobra.ShellCompDirectiveNoFileComp))
 	_ = cmd.RegisterFlagCompletionFunc("version", cobra.FixedCompletions(strings.Split(versions(" "), " "), cobra.ShellCompDirectiveNoFileComp))
 	return cmd
+}
+
+// noneMade refuses what a token that is made is good for, where none is made.
+func (p *pointing) noneMade(cmd *cobra.Command, _ []string) error {
+	for _, given := range []string{"token", "no-token"} {
+		for _, made := range []string{"node", "uses", "ttl"} {
+			if cmd.Flags().Changed(given) && cmd.Flags().Changed(made) {
+				return fmt.Errorf("--%s is for a token that is made: leave it out with --%s", made, given)
+			}
+		}
+	}
+	return nil
 }
 
 func versions(between string) string {
@@ -108,7 +123,7 @@ func (p *pointing) run(cmd *cobra.Command) error {
 			return invalid(err)
 		}
 	}
-	remark(cmd.ErrOrStderr(), out, len(text))
+	p.remark(cmd.ErrOrStderr(), out, len(text))
 	_, err = cmd.OutOrStdout().Write(text)
 	return err
 }
@@ -154,12 +169,17 @@ func (p *pointing) ask(ctx context.Context, c client.Client, out pointer.Pointer
 		return out, err
 	}
 	var missing []error
+	caSource := "--ca"
 	if p.ca == "" && !p.noCA {
+		caSource = publishedIn
 		out.CA, err = published.authority()
 		missing = append(missing, err)
 	}
+	if p.server != "" {
+		missing = append(missing, published.fits(p.server, out.CA, caSource))
+	}
 	if p.server == "" {
-		out.Server, err = published.url()
+		out.Server, err = published.url(out.CA, caSource)
 		missing = append(missing, err)
 	}
 	if err := errors.Join(missing...); err != nil {
@@ -179,9 +199,16 @@ func (p *pointing) write(out pointer.Pointer) ([]byte, error) {
 const userDataLimit = 16 << 10
 
 // remark says what the reader of a pointer should know.
-func remark(w io.Writer, out pointer.Pointer, size int) {
+func (p *pointing) remark(w io.Writer, out pointer.Pointer, size int) {
 	if out.TokenInURL() {
 		say(w, "note: Ignition %s has no headers, so the token stands in the URL, which the machine writes to its log; take --version %s where its Ignition knows it", out.Version, pointer.Default)
+	}
+	if u, err := url.Parse(out.Server); err == nil && u.Port() == "" {
+		source := "--server"
+		if p.server == "" {
+			source = urlSource
+		}
+		say(w, "note: no port in %s: machines ask at 443; servers listen on 22623 unless told otherwise", source)
 	}
 	if size > userDataLimit {
 		say(w, "note: it has %d bytes, and AWS takes %d as user data: give fewer certificates with --ca", size, userDataLimit)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -43,12 +44,27 @@ hash. "bunsen pointer" makes one and puts it into the config that a machine star
 type granter struct {
 	target
 	grant token.Grant
-	ttl   span
+	ttl   lifetime
+}
+
+// lifetime is a span that remembers how it was given.
+type lifetime struct {
+	span
+	typed string
+}
+
+// String is what was typed.
+func (l *lifetime) String() string { return l.typed }
+
+// Set reads what span reads.
+func (l *lifetime) Set(text string) error {
+	l.typed = text
+	return l.span.Set(text)
 }
 
 func (g *granter) flags(cmd *cobra.Command) {
 	g.target.flags(cmd)
-	g.ttl = span(24 * time.Hour)
+	g.ttl = lifetime{span(24 * time.Hour), "24h"}
 	cmd.Flags().StringVar(&g.grant.Pool, "pool", "", "the pool of the new machines")
 	cmd.Flags().StringVar(&g.grant.Node, "node", "", "make the token for this one node, which gets the secrets of its config at once; empty: any machine of the pool")
 	cmd.Flags().Int32Var(&g.grant.Uses, "uses", 0, "how often a config is served to the token; 0: any number of times")
@@ -58,14 +74,33 @@ func (g *granter) flags(cmd *cobra.Command) {
 
 // check says what is wrong with the grant, before anything is asked or made.
 func (g *granter) check() error {
-	g.grant.Lasts = time.Duration(g.ttl)
+	g.grant.Lasts = time.Duration(g.ttl.span)
 	if g.grant.Pool == "" {
 		return invalid(errors.New("say which pool the new machines are of: --pool NAME"))
 	}
-	if err := g.grant.Check(); err != nil {
+	var errs []error
+	asked := g.grant
+	if asked.Lasts < token.Shortest || asked.Lasts > token.Longest {
+		errs = append(errs, fmt.Errorf("--ttl %s: want between 1m and 90d; make another token when this one ends", g.ttl.typed))
+		asked.Lasts = token.Longest // it is said already, in the words that were typed
+	}
+	if err := errors.Join(append(errs, asked.Check())...); err != nil {
 		return invalid(err)
 	}
 	return nil
+}
+
+// poolOnly refuses arguments. A name alone is most likely the pool's; a token is not repeated.
+func (g *granter) poolOnly(_ *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case strings.HasPrefix(args[0], "bunsen."):
+		return errors.New("unexpected argument 1: is it a token? Give it with --token")
+	case g.grant.Pool == "":
+		return fmt.Errorf("unexpected argument %q: did you mean --pool %s?", args[0], strings.TrimPrefix(args[0], "pool/"))
+	}
+	return fmt.Errorf("unexpected argument %q", args[0])
 }
 
 // fresh is a token and what is kept of it.
@@ -83,12 +118,8 @@ func (g *granter) create(ctx context.Context, c client.Client) (token.Token, *v1
 	if err != nil {
 		return token.Token{}, nil, unread("MachineConfigPools", err)
 	}
-	if !slices.Contains(pools, g.grant.Pool) {
-		there := "it has none yet"
-		if len(pools) > 0 {
-			there = "it has " + strings.Join(pools, ", ")
-		}
-		return token.Token{}, nil, invalid(fmt.Errorf("the cluster has no pool %q: %s", g.grant.Pool, there))
+	if err := among(pools, g.grant.Pool); err != nil {
+		return token.Token{}, nil, err
 	}
 	t, kept, err := g.fresh()
 	if err != nil {
@@ -98,6 +129,39 @@ func (g *granter) create(ctx context.Context, c client.Client) (token.Token, *v1
 		return token.Token{}, nil, undone("making a token", err)
 	}
 	return t, kept, nil
+}
+
+// among says that a pool is none of those that there are.
+func among(pools []string, pool string) error {
+	if slices.Contains(pools, pool) {
+		return nil
+	}
+	there := "it has none yet"
+	if len(pools) > 0 {
+		there = "it has " + strings.Join(pools, ", ")
+	}
+	return invalid(fmt.Errorf("the cluster has no pool %q: %s", pool, there))
+}
+
+// provisioning adds to a refusal of the cluster who may work with tokens.
+func provisioning(err error) error {
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	return fmt.Errorf("%w; who may is bound to ClusterRole bunsen-provisioner, and to the Role of that name in bunsen-system", err)
+}
+
+// noFile takes the flag of token create, and says what to do instead.
+func noFile(cmd *cobra.Command, instead string) {
+	const name = "tokens-file"
+	cmd.Flags().String(name, "", "is for token create")
+	_ = cmd.Flags().MarkHidden(name) // the flag is there
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if cmd.Flags().Changed(name) {
+			return errors.New("--tokens-file is for `bunsen token create`: " + instead)
+		}
+		return nil
+	}
 }
 
 // about says what a token is for, in a line without its end.
@@ -117,8 +181,19 @@ func about(kept *v1alpha1.ProvisioningToken, now time.Time) string {
 	return fmt.Sprintf("token %s: %s, %s, until %s (%s)", kept.Name, who, often, end.UTC().Format("2006-01-02 15:04 UTC"), lasting(end, now))
 }
 
-// lasting is how long it is until an end, in words such as 24h. A token of a day that was made just now lasts 24h, not 23.
-func lasting(end, now time.Time) string { return inspect.Age(now, end.Add(2*time.Second)) }
+// lasting is how long it is until an end, in words such as 24h. A token of a day that was made just now lasts 24h, not 23, and
+// one of an hour 1h, not 60m.
+func lasting(end, now time.Time) string {
+	const lost = 2 * time.Second // by making it, and since it ends at a whole second
+	left := end.Add(lost).Sub(now)
+	switch {
+	case left >= time.Hour && left < time.Hour+lost:
+		return "1h"
+	case left >= time.Minute && left < time.Minute+lost:
+		return "1m"
+	}
+	return inspect.Age(now, end.Add(lost))
+}
 
 // readTokens lists the tokens of a pool, or all of them, newest first.
 func readTokens(ctx context.Context, c client.Client, pool string) ([]v1alpha1.ProvisioningToken, error) {

@@ -2,10 +2,8 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -45,8 +43,8 @@ Exit codes: 0 made, 2 invalid input or no such pool, 3 cluster out of reach, or 
   TOKEN=$(bunsen token create --pool worker)
   TOKEN=$(bunsen token create --pool master --tokens-file tokens.yaml)
   bunsen token create --pool master --offline >> tokens.yaml`,
-		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return t.run(cmd) },
+		Args: t.poolOnly,
+		RunE: func(cmd *cobra.Command, _ []string) error { return provisioning(t.run(cmd)) },
 	}
 	t.flags(cmd)
 	cmd.Flags().StringVarP(&t.output, "output", "o", "token", createOutputs+": the token alone, or with what it is for")
@@ -97,6 +95,9 @@ func (t *creator) keepHere(out, notes io.Writer) error {
 		_, err = fmt.Fprintf(out, "---\n%s", object)
 		return err
 	}
+	if err := checkTokens(t.tokensFile); err != nil {
+		return invalid(err)
+	}
 	if err := appendFile(t.tokensFile, object); err != nil {
 		return invalid(fmt.Errorf("writing %s: %w", t.tokensFile, err))
 	}
@@ -116,25 +117,6 @@ func document(kept *v1alpha1.ProvisioningToken) ([]byte, error) {
 		return nil, fmt.Errorf("writing the token's object: %w", err)
 	}
 	return out, nil
-}
-
-// appendFile adds a document to a file of YAML, which may not be there yet.
-func appendFile(name string, document []byte) (err error) {
-	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-	separator := "---\n"
-	if info.Size() > 0 {
-		separator = "\n---\n" // its last line may have no end
-	}
-	_, err = f.Write(append([]byte(separator), document...))
-	return err
 }
 
 // madeToken is a new token as data.

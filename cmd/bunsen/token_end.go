@@ -66,10 +66,11 @@ Exit codes: 0 revoked, also if it was before; 2 no such token; 3 cluster out of 
 			for _, id := range ids { // one that there is not keeps no other alive
 				errs = append(errs, e.revoke(cmd.Context(), cmd.OutOrStdout(), c, id))
 			}
-			return errors.Join(errs...)
+			return provisioning(errors.Join(errs...))
 		},
 	}
 	e.flags(cmd)
+	noFile(cmd, "to revoke a token of a file edit the file: `revoked: true` in its spec")
 	return cmd
 }
 
@@ -130,10 +131,11 @@ Exit codes: 0 done, also where there was none; 3 cluster out of reach, or it doe
 			if err != nil {
 				return err
 			}
-			return e.prune(cmd.Context(), cmd.OutOrStdout(), c)
+			return provisioning(e.prune(cmd.Context(), cmd.OutOrStdout(), c))
 		},
 	}
 	e.flags(cmd)
+	noFile(cmd, "to delete a token of a file take its document out")
 	return cmd
 }
 

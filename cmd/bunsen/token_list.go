@@ -29,7 +29,14 @@ times; FROM the address that asked last. The tokens themselves are not kept anyw
 			}
 			all, err := readTokens(cmd.Context(), c, pool)
 			if err != nil {
-				return err
+				return provisioning(err)
+			}
+			if len(all) == 0 && pool != "" { // a pool that is gone may have tokens still
+				if pools, err := listNames(cmd.Context(), c, aPool); err == nil {
+					if err := among(pools, pool); err != nil {
+						return err
+					}
+				}
 			}
 			now := time.Now()
 			rows := tokenRows(all, now)
@@ -41,6 +48,7 @@ times; FROM the address that asked last. The tokens themselves are not kept anyw
 		},
 	}
 	t.flags(cmd)
+	noFile(cmd, "the file itself lists its tokens; to revoke one edit the file: `revoked: true` in its spec")
 	out.flags(cmd)
 	cmd.Flags().StringVar(&pool, "pool", "", "list the tokens of this pool only")
 	_ = cmd.RegisterFlagCompletionFunc("pool", t.completePools)

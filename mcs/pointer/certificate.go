@@ -20,6 +20,22 @@ type certificate struct {
 	source string
 	// about says which it is.
 	about string
+	// sum is the SHA-256 of its DER, in hexadecimal.
+	sum string
+}
+
+// Authorities are the SHA-256, in hexadecimal, of each certificate (DER) of a bundle in PEM, as a v1alpha1.ServerReport has
+// them. The error is what is wrong with the bundle.
+func Authorities(bundle []byte) ([]string, error) {
+	all, err := readCertificates(bundle)
+	if err != nil {
+		return nil, err
+	}
+	var out []string
+	for _, c := range all {
+		out = append(out, c.sum)
+	}
+	return out, nil
 }
 
 // readCertificates reads all certificates of PEM, each once; anything else in it is a mistake.
@@ -51,9 +67,10 @@ func readCertificates(bundle []byte) ([]certificate, error) {
 		}
 		seen[string(c.Raw)] = true
 		text := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
+		sum := fmt.Sprintf("%x", sha256.Sum256(c.Raw))
 		out = append(out, certificate{
-			source: "data:," + dataurl.Escape(text),
-			about:  fmt.Sprintf("%q until %s, sha256 %x", c.Subject.String(), c.NotAfter.UTC().Format(time.DateOnly), sha256.Sum256(c.Raw)),
+			source: "data:," + dataurl.Escape(text), sum: sum,
+			about: fmt.Sprintf("%q until %s, sha256 %s", c.Subject.String(), c.NotAfter.UTC().Format(time.DateOnly), sum),
 		})
 	}
 	if blocks != bytes.Count(bundle, []byte("-----BEGIN ")) || len(bundle) > 0 && blocks == 0 {

@@ -151,7 +151,9 @@ func (p Pointer) config() (dialect, section, error) {
 func (p Pointer) resource(d dialect) (resource, error) {
 	var errs []error
 	where, err := serverURL(p.Server)
-	errs = append(errs, err)
+	if err != nil {
+		errs = append(errs, fmt.Errorf("--server %w", err))
+	}
 	if url.PathEscape(p.Pool) != p.Pool || strings.Trim(p.Pool, ".") == "" {
 		errs = append(errs, fmt.Errorf("--pool %q is no name of a pool", p.Pool))
 	}
@@ -180,16 +182,24 @@ func (p Pointer) resource(d dialect) (resource, error) {
 	return out, nil
 }
 
+// CheckServer says what is wrong with a server's URL, beginning with the URL in quotes: the caller says where it stands.
+func CheckServer(text string) error {
+	_, err := serverURL(text)
+	return err
+}
+
 // serverURL reads where the server is. A token must not travel in the clear, nor a config be changed on its way.
 func serverURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
 	case err != nil || u.Scheme == "" || u.Host == "":
-		return nil, fmt.Errorf("--server %q: want https://HOST:22623", text)
+		return nil, fmt.Errorf("%q: want https://HOST:22623", text)
 	case u.Scheme != "https":
-		return nil, fmt.Errorf("--server %q: want https, since a token and a config travel there", text)
+		return nil, fmt.Errorf("%q: want https, since a token and a config travel there", text)
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Hostname() == "":
-		return nil, fmt.Errorf("--server %q: want no more than https://HOST:22623", u.Redacted())
+		return nil, fmt.Errorf("%q: want no more than https://HOST:22623", u.Redacted())
+	case strings.Contains(u.Path+"/", "/config/"):
+		return nil, fmt.Errorf("%q: want https://HOST:22623, without /config/POOL", text)
 	}
 	return u, nil
 }

@@ -6,12 +6,15 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -134,6 +137,23 @@ func TestTheCAArrives(t *testing.T) {
 	}
 }
 
+// Whom a server must be believed by is compared by what everybody can work out.
+func TestAuthoritiesAreTheCertificatesOfABundle(t *testing.T) {
+	one, two := authority(t, "one"), authority(t, "two")
+	var want []string
+	for _, text := range [][]byte{one, two} {
+		block, _ := pem.Decode(text)
+		want = append(want, fmt.Sprintf("%x", sha256.Sum256(block.Bytes)))
+	}
+	got, err := pointer.Authorities(slices.Concat(one, two, one))
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(err, diff)
+	}
+	if got, err := pointer.Authorities([]byte("hello")); err == nil {
+		t.Errorf("what is no PEM has authorities: %v", got)
+	}
+}
+
 // The server answers exactly the versions that a pointer may be written in, and the daemons of old images ask for.
 func TestAPointerSpeaksWhatTheServerSpeaks(t *testing.T) {
 	if diff := cmp.Diff(mcs.Versions(), pointer.Versions()); diff != "" {
@@ -250,6 +270,8 @@ func TestWhatIsNoPointer(t *testing.T) {
 		"one in the clear":                    {func(p *pointer.Pointer) { p.Server = "http://api.example.com" }, []string{"want https, since a token"}},
 		"one with a password of its own":      {func(p *pointer.Pointer) { p.Server = "https://me:hunter2@api.example.com" }, []string{"want no more than", "me:xxxxx@"}},
 		"one with a query":                    {func(p *pointer.Pointer) { p.Server += "/?token=1" }, []string{"want no more than"}},
+		"one with the pool in the URL":        {func(p *pointer.Pointer) { p.Server += "/config/worker" }, []string{`22623/config/worker": want https://HOST:22623, without /config/POOL`}},
+		"one with half of that in the URL":    {func(p *pointer.Pointer) { p.Server += "/os/config/" }, []string{"without /config/POOL"}},
 		"one for no pool":                     {func(p *pointer.Pointer) { p.Pool = "" }, []string{`--pool ""`}},
 		"one for a pool that leads elsewhere": {func(p *pointer.Pointer) { p.Pool = ".." }, []string{`--pool ".."`}},
 		"one for a pool of two lines":         {func(p *pointer.Pointer) { p.Pool = "a\nb" }, []string{`--pool "a\nb"`}},
