@@ -88,6 +88,12 @@ func Launch(t testing.TB, options Options) *Host {
 	}
 	h.life = l
 	t.Cleanup(func() {
+		if t.Failed() {
+			ctx, cancel := context.WithTimeout(context.Background(), limit)
+			defer cancel()
+			said, err := h.Exec(ctx, "journalctl", "--no-pager", "--output=short-precise", "--lines=600", "--boot=all")
+			t.Logf("the journal of %s (%v):\n%s", h.Name, err, said)
+		}
 		if err := l.end(); err != nil {
 			t.Errorf("ending host %s: %v", h.Name, err)
 		}
