@@ -82,7 +82,7 @@ func (v *poolView) row(n *rollout.Node, now time.Time) NodeRow {
 	case n.Cordon.ByAdministrator():
 		row.Cause, row.Reason = rollout.CauseCordoned, "cordoned by an administrator"
 	case n.Health.Trouble != "":
-		row.Cause, row.Reason = rollout.CauseNotReady, n.Health.Trouble+since(n.Health.Since, now)
+		row.Cause, row.Reason = rollout.CauseNotReady, n.Health.Text(since(n.Health.Since, now))
 	case n.Gate != "":
 		row.Cause, row.Reason = rollout.CauseGate, "updated, and held by a gate: "+n.Gate
 	case n.Step.Uncordoning:
@@ -127,7 +127,7 @@ func since(t, now time.Time) string {
 	if t.IsZero() {
 		return ""
 	}
-	return " since " + Age(t, now)
+	return " for " + Age(t, now)
 }
 
 // count is a number of things.

@@ -161,7 +161,7 @@ func (f nodeReasons) besides(row NodeRow) []Answer {
 	var out []Answer
 	if n.Health.Trouble != "" && row.Cause != rollout.CauseNotReady && !strings.Contains(row.Reason, n.Health.Trouble) {
 		out = append(out, Answer{
-			Outcome: Blocked, Cause: rollout.CauseNotReady, Reason: "it is " + n.Health.Trouble + since(n.Health.Since, f.now), Do: []string{"kubectl describe node " + row.Name},
+			Outcome: Blocked, Cause: rollout.CauseNotReady, Reason: "it is " + n.Health.Text(since(n.Health.Since, f.now)), Do: []string{"kubectl describe node " + row.Name},
 		})
 	}
 	if n.Cordon.ByAdministrator() && row.Cause != rollout.CauseCordoned {

@@ -87,7 +87,7 @@ func (e explanation) why(s *seat) (Cause, string) {
 	case n.Cordon.Unschedulable:
 		return CauseCordoned, e.doing(n)
 	case n.Health.Trouble != "":
-		return CauseNotReady, n.Health.Trouble + e.since(n.Health.Since)
+		return CauseNotReady, n.Health.Text(e.since(n.Health.Since))
 	}
 	return e.fresh(s)
 }

@@ -85,6 +85,8 @@ type Configs struct {
 type Health struct {
 	// Trouble says in words what is wrong, such as "not Ready (KubeletNotReady)"; empty if nothing is.
 	Trouble string
+	// Silence says in words that the kubelet does not report, so that nothing else is known of the node; empty if it reports.
+	Silence string
 	// Since is when the trouble began; zero if that is not known.
 	Since time.Time
 	// ReadySince is since when the kubelet calls the node Ready; zero if it does not, or if that is not known.
@@ -139,35 +141,60 @@ func ReadNode(n *corev1.Node) Node {
 	}
 }
 
-// readHealth finds the first condition that speaks against the node. A condition that is absent speaks for it.
+// Text says what is wrong; duration is words such as " for 6m".
+func (h Health) Text(duration string) string {
+	if h.Silence == "" {
+		return h.Trouble + duration
+	}
+	return h.Trouble + duration + ": " + h.Silence
+}
+
+// readHealth reads the kubelet's conditions. Ready decides first: once a kubelet is silent, the node controller sets all of its
+// conditions to Unknown, in the order in which the kubelet listed them, and Ready is the last. The others count only while they
+// are True. A condition that is absent says nothing.
 func readHealth(conditions []corev1.NodeCondition) Health {
 	var h Health
-	for _, c := range conditions {
-		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+	var other *corev1.NodeCondition
+	for i := range conditions {
+		switch c := &conditions[i]; {
+		case c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue:
 			h.ReadySince = c.LastTransitionTime.Time
+		case c.Type == corev1.NodeReady:
+			return notReady(c)
+		case other == nil && c.Status == corev1.ConditionTrue && pressures[c.Type] != "":
+			other = c
 		}
-		if h.Trouble != "" {
-			continue
-		}
-		var trouble string
-		switch {
-		case c.Type == corev1.NodeReady && c.Status == corev1.ConditionUnknown:
-			trouble = "not Ready (its kubelet has stopped reporting)"
-		case c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue:
-			trouble = "not Ready"
-		case c.Type == corev1.NodeDiskPressure && c.Status != corev1.ConditionFalse:
-			trouble = "short of disk space"
-		case c.Type == corev1.NodeNetworkUnavailable && c.Status != corev1.ConditionFalse:
-			trouble = "without a network"
-		default:
-			continue
-		}
-		if c.Reason != "" && c.Status != corev1.ConditionUnknown {
-			trouble += " (" + c.Reason + ")"
-		}
-		h.Trouble, h.Since = trouble, c.LastTransitionTime.Time
+	}
+	if other != nil {
+		h.Trouble, h.Since = pressures[other.Type]+because(other), other.LastTransitionTime.Time
 	}
 	return h
+}
+
+// pressures are the conditions that take a Ready node out of service, in words.
+var pressures = map[corev1.NodeConditionType]string{
+	corev1.NodeDiskPressure:       "short of disk space",
+	corev1.NodeNetworkUnavailable: "without a network",
+}
+
+func notReady(c *corev1.NodeCondition) Health {
+	h := Health{Trouble: "not Ready", Since: c.LastTransitionTime.Time}
+	switch {
+	case c.Status != corev1.ConditionUnknown:
+		h.Trouble += because(c)
+	case c.Reason == "NodeStatusNeverUpdated":
+		h.Silence = "its kubelet has never reported"
+	default:
+		h.Silence = "its kubelet stopped reporting"
+	}
+	return h
+}
+
+func because(c *corev1.NodeCondition) string {
+	if c.Reason == "" {
+		return ""
+	}
+	return " (" + c.Reason + ")"
 }
 
 func readStep(a map[string]string) Step {

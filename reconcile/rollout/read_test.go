@@ -59,25 +59,50 @@ func TestReadNode(t *testing.T) {
 	}
 }
 
-// TestWhetherANodeIsReady says what of a kubelet's conditions counts.
-func TestWhetherANodeIsReady(t *testing.T) {
-	type c = corev1.NodeCondition
+// TestHealthOfANode says what of a kubelet's conditions counts.
+func TestHealthOfANode(t *testing.T) {
+	condition := func(kind corev1.NodeConditionType, status corev1.ConditionStatus, reason string) corev1.NodeCondition {
+		return corev1.NodeCondition{Type: kind, Status: status, Reason: reason, LastTransitionTime: metav1.NewTime(noon)}
+	}
+	// In the order in which a kubelet lists them.
+	kubelet := func(disk, ready corev1.ConditionStatus, reason string) []corev1.NodeCondition {
+		others := corev1.ConditionFalse
+		if ready == corev1.ConditionUnknown {
+			others = corev1.ConditionUnknown
+		}
+		return []corev1.NodeCondition{
+			condition(corev1.NodeMemoryPressure, others, reason), condition(corev1.NodeDiskPressure, disk, reason),
+			condition(corev1.NodePIDPressure, others, reason), condition(corev1.NodeReady, ready, reason),
+		}
+	}
+	const yes, no, unknown = corev1.ConditionTrue, corev1.ConditionFalse, corev1.ConditionUnknown
 	for sentence, tc := range map[string]struct {
-		conditions []c
-		trouble    string
+		conditions []corev1.NodeCondition
+		text       string
 	}{
-		"no condition at all counts as well":        {nil, ""},
-		"Ready is well":                             {[]c{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}, ""},
-		"not Ready is not":                          {[]c{{Type: corev1.NodeReady, Status: corev1.ConditionFalse}}, "not Ready"},
-		"unknown is not":                            {[]c{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown"}}, "not Ready (its kubelet has stopped reporting)"},
-		"a full disk is not":                        {[]c{{Type: corev1.NodeDiskPressure, Status: corev1.ConditionTrue, Reason: "KubeletHasDiskPressure"}}, "short of disk space (KubeletHasDiskPressure)"},
-		"no network is not":                         {[]c{{Type: corev1.NodeNetworkUnavailable, Status: corev1.ConditionTrue}}, "without a network"},
-		"short of memory or processes is no reason": {[]c{{Type: corev1.NodeMemoryPressure, Status: corev1.ConditionTrue}, {Type: corev1.NodePIDPressure, Status: corev1.ConditionTrue}}, ""},
+		"no condition at all counts as healthy":           {nil, ""},
+		"a Ready node is healthy":                         {kubelet(no, yes, ""), ""},
+		"a node that is not Ready says why":               {kubelet(no, no, "KubeletNotReady"), "not Ready (KubeletNotReady) for 6m"},
+		"a silent kubelet is not short of disk space":     {kubelet(unknown, unknown, "NodeStatusUnknown"), "not Ready for 6m: its kubelet stopped reporting"},
+		"a kubelet that never came up has never reported": {kubelet(unknown, unknown, "NodeStatusNeverUpdated"), "not Ready for 6m: its kubelet has never reported"},
+		"Ready decides even where the disk is full":       {kubelet(yes, no, "KubeletNotReady"), "not Ready (KubeletNotReady) for 6m"},
+		"a full disk takes a Ready node out of service":   {kubelet(yes, yes, "KubeletHasDiskPressure"), "short of disk space (KubeletHasDiskPressure) for 6m"},
+		"an unknown disk of a Ready node says nothing":    {kubelet(unknown, yes, ""), ""},
+		"a node without a network is not in service":      {[]corev1.NodeCondition{condition(corev1.NodeNetworkUnavailable, yes, "")}, "without a network for 6m"},
+		"an unknown network says nothing":                 {[]corev1.NodeCondition{condition(corev1.NodeNetworkUnavailable, unknown, "")}, ""},
+		"memory and processes do not count":               {[]corev1.NodeCondition{condition(corev1.NodeMemoryPressure, yes, ""), condition(corev1.NodePIDPressure, yes, "")}, ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			n := rollout.ReadNode(&corev1.Node{Status: corev1.NodeStatus{Conditions: tc.conditions}})
-			if n.Health.Trouble != tc.trouble {
-				t.Errorf("trouble %q, want %q", n.Health.Trouble, tc.trouble)
+			h := rollout.ReadNode(&corev1.Node{Status: corev1.NodeStatus{Conditions: tc.conditions}}).Health
+			text := ""
+			if h.Trouble != "" {
+				text = h.Text(" for 6m")
+			}
+			if text != tc.text {
+				t.Errorf("%q, want %q", text, tc.text)
+			}
+			if tc.text != "" && !h.Since.Equal(noon) {
+				t.Errorf("since %v, want %v", h.Since, noon)
 			}
 		})
 	}

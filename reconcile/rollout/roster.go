@@ -138,7 +138,7 @@ func (n *Node) same(o *Node) bool {
 }
 
 func (h Health) same(o Health) bool {
-	return h.Trouble == o.Trouble && h.Since.Equal(o.Since) && h.ReadySince.Equal(o.ReadySince)
+	return h.Trouble == o.Trouble && h.Silence == o.Silence && h.Since.Equal(o.Since) && h.ReadySince.Equal(o.ReadySince)
 }
 
 func (s Step) same(o Step) bool {

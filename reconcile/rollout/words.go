@@ -111,7 +111,7 @@ func (w words) zone(s *seat) string {
 	return fmt.Sprintf("zone %s: %d places used, maxUnavailablePerZone is %s of %d nodes", name, used, w.d.budget.zone, s.zone.nodes)
 }
 
-// doing says what a node is at that is out of service or was told something, such as "draining since 6m".
+// doing says what a node is at that is out of service or was told something, such as "draining for 6m".
 func (w words) doing(n *Node) string {
 	c := n.Config
 	switch {
@@ -125,7 +125,7 @@ func (w words) doing(n *Node) string {
 		return "degraded" + quoted(n.Reason, w.most)
 	case n.Step.Rebooting:
 		if n.Health.Trouble != "" {
-			return "rebooting into " + c.Desired + ", " + n.Health.Trouble + w.since(n.Health.Since)
+			return "rebooting into " + c.Desired + ", " + n.Health.Text(w.since(n.Health.Since))
 		}
 		return "rebooting into " + c.Desired
 	case n.Step.Uncordoning:
@@ -133,11 +133,11 @@ func (w words) doing(n *Node) string {
 	case n.Cordon.ByAdministrator():
 		return "cordoned by an administrator"
 	case n.Health.Trouble != "":
-		return n.Health.Trouble + w.since(n.Health.Since)
+		return n.Health.Text(w.since(n.Health.Since))
 	case n.Gate != "" && n.UpdatedTo(w.d.target):
 		return "updated, and held by a gate: " + n.Gate
 	case n.State == "":
-		return "without a report from a machine-config-daemon"
+		return "not known: no machine-config-daemon has reported"
 	case n.State == v1alpha1.StateWorking:
 		return "applying " + c.Desired
 	case c.Current != c.Desired:
@@ -159,7 +159,7 @@ func (w words) draining(n *Node) string {
 	return text
 }
 
-// since says how long ago, in whole minutes; nothing if it is not known.
+// since says for how long, in whole minutes; nothing if that is not known.
 func (w words) since(t time.Time) string {
 	if w.stable && !t.IsZero() {
 		return " since " + at(t)
@@ -169,13 +169,13 @@ func (w words) since(t time.Time) string {
 	}
 	switch age := w.d.now.Sub(t); {
 	case age < time.Minute:
-		return " since less than 1m"
+		return " for less than 1m"
 	case age < time.Hour:
-		return fmt.Sprintf(" since %dm", int(age.Minutes()))
+		return fmt.Sprintf(" for %dm", int(age.Minutes()))
 	case age < 48*time.Hour:
-		return fmt.Sprintf(" since %dh%dm", int(age.Hours()), int(age.Minutes())%60)
+		return fmt.Sprintf(" for %dh%dm", int(age.Hours()), int(age.Minutes())%60)
 	default:
-		return fmt.Sprintf(" since %dd", int(age.Hours())/24)
+		return fmt.Sprintf(" for %dd", int(age.Hours())/24)
 	}
 }
 
