@@ -15,6 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/progress"
+	"github.com/bunsen-os/bunsen/policy"
 )
 
 const policyFile = "/etc/containers/policy.json"
@@ -80,6 +81,25 @@ var conversation = []struct {
 		}
 		if want := []string{"reload crio.service"}; !slices.Equal(r.m.Log, want) {
 			r.t.Errorf("it did %q, want %q", r.m.Log, want)
+		}
+	}},
+	{"a config that is desired while a change without any action is applied begins a new update", func(r *rig) {
+		r.c.rules.Policy.Files = append(r.c.rules.Policy.Files, policy.Rule{Name: "/etc/motd", Actions: []policy.Action{{Type: policy.ActionNone}}})
+		for _, name := range []string{"rendered-m1", "rendered-m2", "rendered-m3"} {
+			r.c.add(r.t, name, file("/etc/motd", name))
+		}
+		r.c.desire("rendered-m1")
+		r.must(r.settle())
+		r.c.onReport = func(report string) {
+			if report == "state=Working" {
+				r.c.desire("rendered-m3")
+			}
+		}
+		r.c.desire("rendered-m2")
+		r.must(r.settle())
+		r.c.says(r.t, "Done", "rendered-m3")
+		if r.disk("/etc/motd") != "rendered-m3" || len(r.m.Log) > 0 {
+			r.t.Errorf("%q after %q", r.disk("/etc/motd"), r.m.Log)
 		}
 	}},
 	{"a change that reboots drains first, reboots, and opens the node after it", func(r *rig) {

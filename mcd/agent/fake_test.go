@@ -37,6 +37,8 @@ type cluster struct {
 	drains bool
 	// down: nothing can be reached.
 	down error
+	// onReport is called with each report.
+	onReport func(report string)
 	// told are all reports in order, without the common prefix.
 	told []string
 	// changed is signalled after each report.
@@ -85,6 +87,9 @@ func (c *cluster) Report(_ context.Context, annotations map[string]string) error
 		c.annotations[key] = annotations[key]
 		_, short, _ := strings.Cut(key, "/")
 		c.told = append(c.told, fmt.Sprintf("%s=%s", short, annotations[key]))
+		if c.onReport != nil {
+			c.onReport(c.told[len(c.told)-1])
+		}
 		if short == c.last {
 			c.down, c.last = c.lastErr, ""
 		}

@@ -95,6 +95,7 @@ func (a *Agent) apply(ctx context.Context, t task, p plan.Plan, contents map[hos
 	}
 	switch done.End {
 	case apply.New:
+		a.enter(progress.Confirming) // another config may be desired by now, which begins a new update
 		a.met(name, nil)
 		if len(p.Steps) > 0 {
 			a.event(protocol.EventSkipReboot, "in %s without a reboot", about)
