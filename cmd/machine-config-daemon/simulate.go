@@ -83,9 +83,16 @@ func simulateHost(ctx context.Context, o options, s simulation) error {
 		go kubelet.Run(ctx)
 		setReady = kubelet.SetReady
 	}
-	changed, board := cluster.Watch(ctx, log), kube.NewBoard(ctx, cluster, log)
+	agentConfig := agent.Config{
+		Node: o.node, Cluster: cluster, Host: h, Log: log, Events: kube.NewRecorder(ctx, cluster, log), Board: kube.NewBoard(ctx, cluster, log),
+	}
+	if watcher := watchFiles(root, log); watcher != nil {
+		defer watcher.Close() //nolint:errcheck // the process ends
+		agentConfig.Drift = watcher
+	}
+	changed := cluster.Watch(ctx, log)
 	for {
-		err := agent.New(agent.Config{Node: o.node, Cluster: cluster, Host: h, Log: log, Board: board}).Run(ctx, changed)
+		err := agent.New(agentConfig).Run(ctx, changed)
 		if !errors.Is(err, agent.ErrRebooting) {
 			return err
 		}

@@ -117,9 +117,7 @@ func startHost(ctx context.Context, o options, c checks) error {
 		Events: kube.NewRecorder(ctx, cluster, log), Metrics: set, Board: kube.NewBoard(ctx, cluster, log),
 	}
 	if root, can := h.Files.(*linux.Root); can {
-		if watcher, err := linux.NewWatcher(root); err != nil {
-			log.Warn("changes by others are noticed late: they are looked for every few minutes only", "err", err)
-		} else {
+		if watcher := watchFiles(root, log); watcher != nil {
 			defer watcher.Close() //nolint:errcheck // the process ends
 			config.Drift = watcher
 		}
@@ -129,6 +127,17 @@ func startHost(ctx context.Context, o options, c checks) error {
 		return awaitDown(ctx)
 	}
 	return err
+}
+
+// watchFiles returns a watcher of a machine's files, or nil where the kernel gives none: then the daemon sees drift at its
+// periodic scan only, and the log says so.
+func watchFiles(root *linux.Root, log *slog.Logger) *linux.Watcher {
+	watcher, err := linux.NewWatcher(root)
+	if err != nil {
+		log.Warn("file changes are not watched, so drift is found by the periodic scan only", "err", err)
+		return nil
+	}
+	return watcher
 }
 
 // osParts are what machines without an image-based OS refuse.

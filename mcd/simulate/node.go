@@ -164,8 +164,8 @@ func (k *Kubelet) post(ctx context.Context, ready bool) error {
 		if err != nil {
 			return fmt.Errorf("reading the Node: %w", err)
 		}
-		node.Status = statusOf(node.Status, k.Node, boot, ready, metav1.Now())
-		err = k.nodes().updateStatus(ctx, node)
+		status := statusOf(node.Status, k.Node, boot, ready, metav1.Now())
+		err = k.nodes().patchStatus(ctx, k.Node, node.ResourceVersion, status)
 		switch {
 		case err == nil:
 			return nil

@@ -2,12 +2,14 @@ package simulate
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 )
 
@@ -54,6 +56,18 @@ func (o objects[T]) updateStatus(ctx context.Context, object *T) error {
 	if err == nil {
 		_, err = o.UpdateStatus(ctx, u, metav1.UpdateOptions{})
 	}
+	return err
+}
+
+// patchStatus replaces the fields that a status has, and nothing outside of it. It fails with a conflict where the object is no
+// longer at the version. An update of the whole object would also carry spec as it was read: NodeRestriction refuses
+// a kubelet's update in which the taints differ from those that a controller has written meanwhile.
+func (o objects[T]) patchStatus(ctx context.Context, name, version string, status any) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": version}, "status": status})
+	if err != nil {
+		return fmt.Errorf("writing the status of a %s: %w", o.kind.Kind, err)
+	}
+	_, err = o.Patch(ctx, name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	return err
 }
 

@@ -2,6 +2,7 @@ package simulate
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"testing"
@@ -119,14 +120,43 @@ func TestAStatusIsPostedThoughOthersWriteTheNodeToo(t *testing.T) {
 		t.Fatal(err)
 	}
 	conflicts := 2
-	client.PrependReactor("update", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
+	client.PrependReactor("patch", "nodes", func(clienttesting.Action) (bool, runtime.Object, error) {
 		if conflicts--; conflicts < 0 {
 			return false, nil, nil
 		}
 		return true, nil, apierrors.NewConflict(schema.GroupResource{Resource: "nodes"}, "worker-0", errors.New("changed"))
 	})
-	if err := k.post(t.Context(), true); err != nil {
-		t.Error(err)
+	if err := k.post(t.Context(), true); err != nil || conflicts >= 0 {
+		t.Errorf("%v, %d conflicts left", err, conflicts)
+	}
+}
+
+func TestTheStatusIsPostedWithoutTheTaintsThatOthersWrite(t *testing.T) {
+	k, client := newFake(t)
+	if err := k.register(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	patches := 0
+	client.PrependReactor("*", "nodes", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		patch, ok := a.(clienttesting.PatchAction)
+		if !ok {
+			if a.GetVerb() == "update" {
+				t.Error("the whole Node was written")
+			}
+			return false, nil, nil
+		}
+		patches++
+		var fields map[string]any
+		if err := json.Unmarshal(patch.GetPatch(), &fields); err != nil {
+			t.Fatal(err)
+		}
+		if fields["spec"] != nil || a.GetSubresource() != "status" {
+			t.Errorf("%s of %q", patch.GetPatch(), a.GetSubresource())
+		}
+		return false, nil, nil
+	})
+	if err := k.post(t.Context(), true); err != nil || patches != 1 {
+		t.Errorf("%v, %d patches", err, patches)
 	}
 }
 
