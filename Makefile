@@ -62,12 +62,13 @@ $(ASSETS): bin/bunsen-standalone
 
 ##@ Change
 .PHONY: generate fmt golden docs
-generate: ## Deep copies and CRDs, from api/ and from openshift/api
+generate: ## Deep copies, CRDs and their compact schemas, from api/ and from openshift/api
 	@$(TOOL) controller-gen object paths=./api/...
 	@$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
 	@crds=$$(go list -m -f '{{.Dir}}' github.com/openshift/api)/payload-manifests/crds/0000_80_machine-config_01_; \
 	for crd in machineconfigs:machineconfigs machineconfigpools-SelfManagedHA:machineconfigpools machineconfigurations:machineconfigurations machineconfignodes-SelfManagedHA-Default:machineconfignodes; do \
 	  install -m 0644 "$$crds$${crd%%:*}.crd.yaml" config/crd/openshift_$${crd##*:}.yaml; done
+	@go test ./transpile/schema -update >/dev/null
 
 fmt: ## Format every Go file
 	@$(TOOL) gofumpt -w .

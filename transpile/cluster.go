@@ -18,12 +18,12 @@ import (
 	"go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/policy"
 	"github.com/bunsen-os/bunsen/transpile/object"
 	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/schema"
 )
 
 const (
@@ -234,16 +234,7 @@ func (r clusterReader) check(file string, root *yaml.Node, u *unstructured.Unstr
 			r.fatal(fieldPlace(file, root, e.Error()), "field", "%v: a %s has none of that name; check its spelling and indentation", e, u.GetKind())
 		}
 	}
-	switch {
-	case u.GetName() == "":
-		r.fatal(at, "name", "the %s has no metadata.name; give it one (generateName would make a new object of every commit)", u.GetKind())
-	case u.GetKind() == policyKind && u.GetName() != policyName:
-		r.fatal(at, "name", "a MachineConfiguration is named %q, and this one %q", policyName, u.GetName())
-	case len(validation.IsDNS1123Subdomain(u.GetName())) > 0:
-		r.fatal(at, "name", "%q is no name for a %s", u.GetName(), u.GetKind())
-	case u.GetNamespace() != "":
-		r.fatal(at, "name", "a %s is in no namespace; remove metadata.namespace", u.GetKind())
-	}
+	r.metadata(file, root, u)
 	if pool, ok := into.(*mcfgv1.MachineConfigPool); ok {
 		r.pool(file, root, pool)
 		if pool.Spec.MachineConfigSelector == nil || pool.Spec.NodeSelector == nil {
@@ -264,7 +255,26 @@ func (r clusterReader) check(file string, root *yaml.Node, u *unstructured.Unstr
 			}
 		}
 	}
+	r.schema(file, root, u, before)
 	return !origin.Fatal(r.findings[before:])
+}
+
+// schema checks an object against the schema of its CRD. A place at which an error was found already, which the findings from a
+// number on tell, gets no second one: the first is more exact.
+func (r clusterReader) schema(file string, root *yaml.Node, u *unstructured.Unstructured, from int) {
+	problems, err := schema.Check(u.GetKind(), u.Object)
+	if err != nil {
+		r.fatal(place(file, root), "schema", "%v", err)
+	}
+	found := map[origin.Pos]bool{}
+	for _, f := range r.findings[from:] {
+		found[f.At] = found[f.At] || !f.Warning
+	}
+	for _, p := range problems {
+		if at := fieldPlace(file, root, strconv.Quote(p.Path)); !found[at] {
+			r.fatal(at, "schema", "%s: %s", p.Path, p.Text)
+		}
+	}
 }
 
 // inBrackets is how to write a single value where a list is wanted.

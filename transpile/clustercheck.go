@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/policy"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
@@ -24,9 +23,6 @@ const maxPoolName = validation.DNS1123SubdomainMaxLength - len("rendered--") - 3
 // ownMetadata are the fields of an object's metadata that are the repository's to say. Any other would have the garbage
 // collector remove the object, or keep it from being removed or applied at all.
 var ownMetadata = []string{"name", "labels", "annotations", "creationTimestamp"}
-
-// ours is what keys of labels and annotations begin with that only the controllers write, but for one.
-const ours = "bunsen.dev/"
 
 // pool checks what the API server would take of a MachineConfigPool, and no controller could use.
 func (r clusterReader) pool(file string, root *yaml.Node, p *mcfgv1.MachineConfigPool) {
@@ -41,11 +37,19 @@ func (r clusterReader) pool(file string, root *yaml.Node, p *mcfgv1.MachineConfi
 		k, _ := entry(spec, name)
 		switch _, err := metav1.LabelSelectorAsSelector(sel); {
 		case err != nil:
-			r.fatal(place(file, k), "selector", "spec.%s: %v; operators are In, NotIn, Exists and DoesNotExist", name, err)
+			r.fatal(place(file, k), "selector", "spec.%s: %s", name, selectorMessage(err))
 		case len(sel.MatchLabels)+len(sel.MatchExpressions) == 0:
 			r.fatal(place(file, k), "selector", "spec.%s is empty and would mean everything, so that it is taken to mean nothing; name labels", name)
 		}
 	}
+}
+
+// selectorMessage says why a label selector cannot be used, with the operators that there are where one is wrong.
+func selectorMessage(err error) string {
+	if strings.Contains(err.Error(), "operator") {
+		return err.Error() + "; operators are In, NotIn, Exists and DoesNotExist"
+	}
+	return err.Error() + "; correct the labels"
 }
 
 // passesBy refuses a pool that has documents of its own, and takes neither them nor any other.
@@ -96,17 +100,10 @@ func (r clusterReader) stripMetadata(file string, root *yaml.Node, u *unstructur
 		return
 	}
 	for i := 0; i+1 < len(meta.Content); i += 2 {
-		k, v := meta.Content[i], meta.Content[i+1]
+		k := meta.Content[i]
 		if !slices.Contains(ownMetadata, k.Value) {
 			r.warn(place(file, k), "managed-field", "metadata.%s is not taken from the repository: it is the cluster's own; remove it here", k.Value)
 			unstructured.RemoveNestedField(u.Object, "metadata", k.Value)
-			continue
-		}
-		for j := 0; v.Kind == yaml.MappingNode && j+1 < len(v.Content); j += 2 {
-			if key := v.Content[j]; strings.HasPrefix(key.Value, ours) && key.Value != policy.InPlaceAnnotation {
-				r.warn(place(file, key), "managed-field", "metadata.%s: %s is not taken from the repository: only controllers write it; remove it here", k.Value, key.Value)
-				unstructured.RemoveNestedField(u.Object, "metadata", k.Value, key.Value)
-			}
 		}
 	}
 }

@@ -34,7 +34,7 @@ func (r clusterReader) drift(file string, root *yaml.Node, p *v1alpha1.DriftPoli
 	}
 	if _, err := metav1.LabelSelectorAsSelector(p.Spec.MachineConfigPoolSelector); err != nil {
 		field, n := at("spec.machineConfigPoolSelector")
-		r.fatal(place(file, n), "selector", "%s: %v; operators are In, NotIn, Exists and DoesNotExist", field, err)
+		r.fatal(place(file, n), "selector", "%s: %s", field, selectorMessage(err))
 	}
 	if every := p.Spec.Repair.Interval.Duration; every != 0 && every < time.Second {
 		field, n := at("spec.repair.interval")

@@ -38,6 +38,7 @@ func rawConfig(doc overlay.Document) draft {
 		return d
 	}
 	d.name, d.role = mc.Name, mc.Labels[v1alpha1.RoleLabel]
+	d.metadata(mc, doc.Origin, start)
 	d.leftOut(mc, start)
 	if ignition.IsOld(mc.Spec.Config.Raw) {
 		if mc.Spec.Config.Raw = d.upgrade(mc.Spec.Config.Raw); mc.Spec.Config.Raw == nil {
@@ -77,6 +78,18 @@ func (d *draft) upgrade(raw []byte) []byte {
 		return nil
 	}
 	return out
+}
+
+// metadata refuses labels and annotations that the API server would refuse, though of a fragment's metadata only its name and
+// role count: whoever wrote them expects them to be valid.
+func (d *draft) metadata(mc mcfgv1.MachineConfig, places origin.Map, start origin.Pos) {
+	for _, p := range checkMetadata(mc.Labels, mc.Annotations) {
+		at, ok := places.Find("$.metadata." + p.field + "." + p.key)
+		if !ok {
+			at = start
+		}
+		d.fatal(at, ruleMetadata, "%s", p.text)
+	}
 }
 
 // leftOut warns of metadata that a pool's selector may hope for, and that no fragment has.

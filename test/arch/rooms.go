@@ -63,11 +63,12 @@ var Rooms = []Room{
 	{"source/git", Shell, list("api/...", "source", "source/verify"), list("github.com/go-git/", "golang.org/x/crypto/"), "the only room that speaks git"},
 	{"source/store", Shell, list("api/...", "source"), list("github.com/google/renameio/v2", "golang.org/x/sys/"), "trees on disk; knows nothing of remotes"},
 
-	{"transpile", Reader, list("api/...", "policy", "policy/pace", "source", "transpile/overlay", "transpile/butane", "transpile/origin", "transpile/ignition", "transpile/kubelet", "transpile/object", "transpile/sshkeys"), libs(kubeTypes, ignition, yaml), "tree to fragments: the same for the cluster and for a reviewer's laptop"},
+	{"transpile", Reader, list("api/...", "policy", "policy/pace", "source", "transpile/overlay", "transpile/butane", "transpile/origin", "transpile/ignition", "transpile/kubelet", "transpile/object", "transpile/schema", "transpile/sshkeys"), libs(kubeTypes, ignition, yaml), "tree to fragments: the same for the cluster and for a reviewer's laptop"},
 	{"transpile/overlay", Reader, list("api/...", "transpile/origin"), libs(yaml, list("sigs.k8s.io/kustomize/", "github.com/evanphx/json-patch")), "the only room that links kustomize"},
 	{"transpile/butane", Reader, list("api/...", "transpile/origin"), libs(kubeTypes, ignition, yaml, list("github.com/coreos/butane/")), "the only room that links Butane"},
 	{"transpile/ignition", Pure, list("api/...", "transpile/origin"), libs(kubeTypes, ignition, yaml, list("github.com/coreos/ignition/config/")), "Ignition of every version becomes 3.5.0 here; the only room that links Ignition 2"},
 	{"transpile/object", Pure, list("api/...", "transpile/origin"), libs(kubeTypes, yaml), "an object is read strictly, and its mistakes have lines"},
+	{"transpile/schema", Pure, nil, nil, "what a CRD's schema refuses is known without an API server"},
 	{"transpile/sshkeys", Pure, list("api/...", "transpile/object", "transpile/origin"), libs(kubeTypes, ignition, list("golang.org/x/crypto/ssh")), "who may log in is checked before a node gets it"},
 	{"transpile/kubelet", Pure, list("api/...", "transpile/object", "transpile/origin"), libs(kubeTypes, ignition, yaml, list("k8s.io/kubelet/config/")), "the kubelet's settings become files"},
 	{"transpile/origin", Pure, list("api/..."), nil, "provenance is bookkeeping; every step of the chain can afford it"},
