@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
@@ -64,7 +64,7 @@ func command() *cobra.Command {
 	f.StringVar(&o.namespace, "namespace", "bunsen-system", "namespace of the repositories' Secrets and of the lease")
 	f.StringVar(&o.storeDir, "store", filepath.Join(os.TempDir(), "bunsen-store"), "directory for fetched trees; safe to lose")
 	f.StringVar(&o.metrics, "metrics", "0", "address for Prometheus metrics, such as 127.0.0.1:8797; 0: off")
-	f.StringVar(&o.health, "health", "0", "address for /healthz and /readyz; 0: off")
+	f.StringVar(&o.health, "health", "0", "address for /healthz (the process answers) and /readyz (the API server answers and the caches have synced); 0: off")
 	f.BoolVar(&o.leaderElect, "leader-elect", false, "act only while holding the lease: for several replicas")
 	f.StringVar(&o.osImage, "os-image", "", "OS image where no MachineConfig sets one; empty: nodes keep theirs")
 	f.StringVar(&o.extensionsImage, "extensions-image", "", "extensions image where no MachineConfig sets one")
@@ -98,8 +98,9 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	// Without a check of its own the manager serves neither path.
-	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", healthz.Ping)); err != nil {
+	// The process is alive while it answers: a restart would not help where the API server is away. Register adds the check of
+	// /readyz.
+	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("serving --health: %w", err)
 	}
 	open, trees, err := opener(o.storeDir)
@@ -108,7 +109,7 @@ func run(ctx context.Context, o options) error {
 	}
 	defer func() { _ = trees.Close() }() // gives up the lock, which the end of the process does as well
 	cfg := controller.Config{
-		Namespace: o.namespace, Version: version, Open: open, Now: time.Now, Node: o.node,
+		Namespace: o.namespace, Version: version, Open: open, Now: time.Now, Node: o.node, Replica: replica(),
 		Defaults: render.Defaults{OSImageURL: o.osImage, ExtensionsImage: o.extensionsImage},
 	}
 	if err := controller.Register(mgr, cfg); err != nil {
@@ -116,6 +117,20 @@ func run(ctx context.Context, o options) error {
 	}
 	log.Info("machine-config-controller starts", "version", version)
 	return mgr.Start(ctx)
+}
+
+// replica is this process among the controllers: the pod, or the host.
+func replica() controller.Replica {
+	r := controller.Replica{Name: os.Getenv("POD_NAME"), Pod: os.Getenv("POD_NAME"), PodUID: types.UID(os.Getenv("POD_UID"))}
+	if r.Name != "" {
+		return r
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	r.Name = host
+	return r
 }
 
 func restConfig(kubeconfig string) (*rest.Config, error) {

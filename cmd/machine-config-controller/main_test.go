@@ -64,7 +64,7 @@ func TestWhatStopsItAtTheStart(t *testing.T) {
 	}
 }
 
-// TestHealth: both paths answer as soon as the process runs, even where the cluster takes its time.
+// TestHealth: a process whose cluster does not answer is alive, so that nothing restarts it, and is not ready.
 func TestHealth(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	cluster := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
@@ -85,7 +85,7 @@ func TestHealth(t *testing.T) {
 	go func() {
 		ended <- start(ctx, "--kubeconfig", kubeconfig(t, cluster.URL), "--store", t.TempDir(), "--health", address)
 	}()
-	for _, path := range []string{"/healthz", "/readyz"} {
+	for path, want := range map[string]int{"/healthz": http.StatusOK, "/readyz": http.StatusInternalServerError} {
 		var last error
 		err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) {
 			answer, err := http.Get("http://" + address + path)
@@ -93,7 +93,7 @@ func TestHealth(t *testing.T) {
 				return false, nil
 			}
 			last = fmt.Errorf("status %s", answer.Status)
-			return answer.StatusCode == http.StatusOK, answer.Body.Close()
+			return answer.StatusCode == want, answer.Body.Close()
 		})
 		if err != nil {
 			t.Errorf("%s: %v", path, last)

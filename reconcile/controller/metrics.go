@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/policy/window"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
@@ -22,6 +23,10 @@ type MetricsConfig struct {
 	Elected <-chan struct{}
 	// Now is the clock.
 	Now func() time.Time
+	// Looks are the last looks at the repositories; nil: none.
+	Looks func() map[string]v1alpha1.SourceLook
+	// Live reads the daemons' heartbeats past the cache, at most once a minute; nil: they are not read.
+	Live client.Reader
 	// OSImage that nodes get where no MachineConfig sets one.
 	OSImage string
 }

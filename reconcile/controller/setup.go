@@ -42,6 +42,8 @@ type Config struct {
 	Defaults render.Defaults
 	// Node that the controllers run on, which is told last; empty if it is not known.
 	Node string
+	// Replica that this process is.
+	Replica Replica
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -76,8 +78,8 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 		return fmt.Errorf("making a client for evictions: %w", err)
 	}
 	c, live, events := mgr.GetClient(), mgr.GetAPIReader(), logged{mgr.GetEventRecorder("machine-config-controller"), mgr.GetLogger()}
-	numbers := NewMetrics(MetricsConfig{Reader: c, Elected: mgr.Elected(), Now: cfg.Now, OSImage: cfg.Defaults.OSImageURL})
 	src := &Source{Client: c, Secrets: live, Open: cfg.Open, Transpiler: &transpile.Transpiler{}, Namespace: cfg.Namespace, Now: cfg.Now, Events: events}
+	numbers := NewMetrics(MetricsConfig{Reader: c, Elected: mgr.Elected(), Now: cfg.Now, OSImage: cfg.Defaults.OSImageURL, Looks: src.Looks, Live: live})
 	ren := &Render{Client: c, Renderer: &render.Renderer{}, Defaults: cfg.Defaults, Version: cfg.Version, Now: cfg.Now, Events: events, Took: numbers.Rendered}
 	dr := &Drain{Client: c, Clients: clients, Now: cfg.Now, Events: events, Stuck: numbers.DrainError}
 	garbage := &Garbage{Client: c, Live: live, Source: src, Render: ren, Now: cfg.Now, Events: events}
@@ -104,6 +106,7 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 		ctrl.NewControllerManagedBy(mgr).Named("drain").For(&corev1.Node{}).
 			WithOptions(controller.Options{MaxConcurrentReconciles: 20}).Complete(watched("drain", dr)),
 		garbage.SetupWithManager(mgr),
+		cfg.heartbeat(mgr, src.Looks).register(mgr),
 	}
 	for _, err := range errs {
 		if err != nil {
@@ -111,6 +114,14 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 		}
 	}
 	return nil
+}
+
+// heartbeat of this process.
+func (cfg Config) heartbeat(mgr ctrl.Manager, looks func() map[string]v1alpha1.SourceLook) *Heartbeat {
+	return &Heartbeat{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: cfg.Namespace, Replica: cfg.Replica, Version: cfg.Version,
+		Elected: mgr.Elected(), Looks: looks, Synced: mgr.GetCache().WaitForCacheSync, Now: cfg.Now,
+	}
 }
 
 // setup lets the events of pools and nodes feed the fleet. Its workers start once the fleet has all that there is.
