@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent/kube"
 	"github.com/bunsen-os/bunsen/mcd/progress"
 	"github.com/bunsen-os/bunsen/mcd/protocol"
@@ -72,6 +73,7 @@ func whatANodeShows(t *testing.T, p plane) {
 		t.Error(err)
 	}
 	t.Run("the daemon's own board", func(t *testing.T) { aBoardOnARealAPIServer(t, p) })
+	t.Run("the heartbeat", func(t *testing.T) { aHeartbeatOnARealAPIServer(t, p) })
 }
 
 // awaitShowPolicy waits until the API server has taken the policy up.
@@ -117,7 +119,9 @@ func aBoardOnARealAPIServer(t *testing.T, p plane) {
 	if err != nil || node.UID == "" {
 		t.Fatalf("%+v, %v", node, err)
 	}
-	board := kube.NewBoard(t.Context(), kube.NewLater("worker-0", func() (*rest.Config, error) { return config, nil }), slog.New(slog.NewTextHandler(t.Output(), nil)))
+	cluster := kube.NewLater("worker-0", func() (*rest.Config, error) { return config, nil })
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	board := kube.NewBoard(t.Context(), cluster, log)
 	told := protocol.Assignment{UID: node.UID, Current: "rendered-infra-1", Desired: "rendered-infra-2"}
 	refused := told
 	refused.State, refused.Reason = "Unreconcilable", "rendered-infra-2 cannot be taken"
@@ -143,6 +147,39 @@ func aBoardOnARealAPIServer(t *testing.T, p plane) {
 			}
 			was[c.Type+string(c.Status)] = c.LastTransitionTime
 		}
+	}
+}
+
+// aHeartbeatOnARealAPIServer reports as a node, and sees that the report stays when the board writes.
+func aHeartbeatOnARealAPIServer(t *testing.T, p plane) {
+	t.Helper()
+	config := rest.CopyConfig(p.admin)
+	config.Impersonate = daemonAs["the node"]
+	cluster := kube.NewLater("worker-0", func() (*rest.Config, error) { return config, nil })
+	log := slog.New(slog.NewTextHandler(t.Output(), nil))
+	told := protocol.Assignment{Current: "rendered-infra-2", Desired: "rendered-infra-3"}
+	board := kube.NewBoard(t.Context(), cluster, log)
+	board.Show(progress.Place{Node: "worker-0", Phase: progress.Draining, Planned: true, Drains: true, Told: told})
+	watch, err := showsOf(t, p.admin).Watch(t.Context(), metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer watch.Stop()
+	kube.Heartbeat(t.Context(), cluster, "v1", log)
+	for event := range watch.ResultChan() {
+		is, ok := event.Object.(*unstructured.Unstructured)
+		if !ok || is.GetName() != "worker-0" || is.GetAnnotations()[v1alpha1.DaemonAnnotation] == "" {
+			continue
+		}
+		if r, err := v1alpha1.ParseDaemonReport(is.GetAnnotations()[v1alpha1.DaemonAnnotation]); err != nil || r.Version != "v1" {
+			t.Errorf("%+v, %v", r, err)
+		}
+		break
+	}
+	at := progress.Place{Node: "worker-0", Phase: progress.Idle, Told: protocol.Assignment{Current: "rendered-infra-3", Desired: "rendered-infra-3"}}
+	board.Show(at)
+	if is := awaitShown(t, p, at); is.Annotations[v1alpha1.DaemonAnnotation] == "" {
+		t.Error("the board removed the heartbeat")
 	}
 }
 

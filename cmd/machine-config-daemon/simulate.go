@@ -90,6 +90,7 @@ func simulateHost(ctx context.Context, o options, s simulation) error {
 		defer watcher.Close() //nolint:errcheck // the process ends
 		agentConfig.Drift = watcher
 	}
+	kube.Heartbeat(ctx, cluster, versionText(), log)
 	changed := cluster.Watch(ctx, log)
 	for {
 		err := agent.New(agentConfig).Run(ctx, changed)

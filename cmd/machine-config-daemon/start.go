@@ -122,6 +122,7 @@ func startHost(ctx context.Context, o options, c checks) error {
 			config.Drift = watcher
 		}
 	}
+	kube.Heartbeat(ctx, cluster, versionText(), log)
 	err = agent.New(config).Run(ctx, cluster.Watch(ctx, log))
 	if errors.Is(err, agent.ErrRebooting) {
 		return awaitDown(ctx)
