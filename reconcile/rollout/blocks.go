@@ -13,6 +13,8 @@ const (
 	slow = 10 * time.Minute
 	// forbidden is after how long a PodDisruptionBudget holds a drain up, and not just for a moment.
 	forbidden = 5 * time.Second
+	// flapping is for how long a node of an updated pool may be not Ready before that is reported.
+	flapping = 30 * time.Second
 )
 
 // notice is a decision that says why a pool does not go on.
@@ -34,7 +36,7 @@ func (d notice) blocks() []Block {
 		out = append(out, d.verdict())
 	}
 	if !behind {
-		return out
+		return append(out, d.deadBlocks()...)
 	}
 	if len(d.stop) == 0 {
 		out = append(out, d.hold...)
@@ -42,6 +44,25 @@ func (d notice) blocks() []Block {
 		out = append(out, d.placeBlocks(len(out) > 0)...)
 	}
 	return append(out, d.drainBlocks()...)
+}
+
+// deadBlocks name the nodes that run the target and have not been Ready for longer than a moment: the pool is not updated
+// while they are not.
+func (d notice) deadBlocks() []Block {
+	text := d.unwell(func(x *seat) bool {
+		if x.Health.Trouble == "" || x.kind&busy != 0 {
+			return false
+		}
+		if age(d.now, x.Health.Since) < flapping {
+			d.wakeAt(x.Health.Since.Add(flapping))
+			return false
+		}
+		return true
+	})
+	if text == "" {
+		return nil
+	}
+	return []Block{{Cause: CauseNotReady, Reason: text}}
 }
 
 // stepBlocks say why the step under way does not end.
@@ -183,7 +204,7 @@ func (d notice) few(among func(*seat) bool, say func(*Node) string) string {
 // moving tells that a node is on its way, to the target or to what it was told before, and has not been at it for too long.
 func (d notice) moving() bool {
 	for _, x := range d.m.in(out) {
-		if x.kind&busy == 0 || x.Failing() {
+		if x.kind&busy == 0 || x.Failing() || d.abandoned(x) {
 			continue
 		}
 		lost := x.Health.Trouble != "" && age(d.now, x.Health.Since) > slow
@@ -192,6 +213,18 @@ func (d notice) moving() bool {
 		}
 	}
 	return false
+}
+
+// abandoned tells that no daemon has ever reported from a node that has been there for long.
+func (d notice) abandoned(x *seat) bool {
+	if x.State != "" || x.Created.IsZero() {
+		return false
+	}
+	if age(d.now, x.Created) <= slow {
+		d.wakeAt(x.Created.Add(slow + time.Second))
+		return false
+	}
+	return true
 }
 
 func (d notice) drainsSlowly(x *seat) bool {

@@ -107,10 +107,21 @@ func progress(f PoolFacts, converged bool) (updated, updating mcfgv1.MachineConf
 		updating.Message = "Rollout is halted; will not update to MachineConfig " + target
 	case f.Wave.Record.Verdict == v1alpha1.RolloutReverted:
 		updating.Message = fmt.Sprintf("Rollout is reverted to MachineConfig %s; will not update to MachineConfig %s", f.Wave.Record.Back, target)
+	case len(f.Wave.Blocks) > 0:
+		updating = poolCondition(updating.Type, true, "", waitsText(f))
 	default:
 		updating = poolCondition(updating.Type, true, "", "All nodes are updating to MachineConfig "+target)
 	}
 	return updated, updating
+}
+
+// waitsText is the message of Updating while the rollout does not proceed: the original's text would be wrong then.
+func waitsText(f PoolFacts) string {
+	c, cause := f.Wave.Counts, string(f.Wave.Blocks[0].Cause)
+	if c.Updated == c.Machines {
+		return fmt.Sprintf("All nodes run MachineConfig %s; %d of %d are unavailable (%s), see RolloutBlocked", f.Rollout.Target, c.Unavailable, c.Machines, cause)
+	}
+	return fmt.Sprintf("%d of %d nodes run MachineConfig %s; the rollout waits (%s), see RolloutBlocked", c.Updated, c.Machines, f.Rollout.Target, cause)
 }
 
 // nodeDegraded names every node that reports a failure, with its daemon's own words, the config that it failed with its

@@ -68,6 +68,9 @@ func TestPoolConditions(t *testing.T) {
 	reverted.Wave.Blocks = []rollout.Block{{Cause: rollout.CauseReverted, Reason: "n7 failed v1"}}
 	soaking := facts("v1", done, node("n1", "v0", "v0", v1alpha1.StateDone))
 	soaking.Wave.Blocks = []rollout.Block{{Cause: rollout.CauseSoak, Reason: "step 1 soaks"}, {Cause: rollout.CauseDrain, Reason: "n2 waits for default/web"}}
+	dead := facts("v1", done, node("n1", "v1", "v1", v1alpha1.StateDone))
+	dead.Rollout.Nodes[1].Health.Trouble = "not Ready"
+	dead.Wave.Blocks = []rollout.Block{{Cause: rollout.CauseNotReady, Reason: "n1 is dead"}}
 	for sentence, tc := range map[string]struct {
 		facts         status.PoolFacts
 		configuration string
@@ -92,8 +95,10 @@ func TestPoolConditions(t *testing.T) {
 			"NodeDegraded=False||\nRolloutBlocked=True|Halted|it is paused; n7 failed v1\nDegraded=True||it is paused; n7 failed v1\n"},
 		"so is one that is reverted": {reverted, "v0", "Updated=False||\nUpdating=False||Rollout is reverted to MachineConfig v0; will not update to MachineConfig v1\n" +
 			"NodeDegraded=False||\nRolloutBlocked=True|Reverted|n7 failed v1\nDegraded=True||n7 failed v1\n"},
-		"patience is no failure": {soaking, "v0", "Updated=False||\nUpdating=True||All nodes are updating to MachineConfig v1\n" +
+		"patience is no failure": {soaking, "v0", "Updated=False||\nUpdating=True||1 of 2 nodes run MachineConfig v1; the rollout waits (Soak), see RolloutBlocked\n" +
 			"NodeDegraded=False||\nRolloutBlocked=True|Soak|step 1 soaks; n2 waits for default/web\nDegraded=False||\n"},
+		"a dead node that runs the target keeps the pool from being updated": {dead, "v0", "Updated=False||\nUpdating=True||All nodes run MachineConfig v1; 1 of 2 are unavailable (NotReady), see RolloutBlocked\n" +
+			"NodeDegraded=False||\nRolloutBlocked=True|NotReady|n1 is dead\nDegraded=False||\n"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			old := mcfgv1.MachineConfigPoolStatus{Configuration: configuration("v0")}
