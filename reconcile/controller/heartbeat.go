@@ -223,8 +223,8 @@ func leaseName(replica string) string {
 	return strings.TrimRight(name[:min(len(name), 253)], "-.")
 }
 
-// Looks are the last looks at the repositories, by the name of the GitSource.
-func (r *Source) Looks() map[string]v1alpha1.SourceLook {
+// lastLooks are the last looks of a Source at the repositories, by the name of the GitSource.
+func lastLooks(r *Source) map[string]v1alpha1.SourceLook {
 	const longest = 500
 	looks := map[string]v1alpha1.SourceLook{}
 	r.listings.Range(func(name, value any) bool {

@@ -79,7 +79,8 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 	}
 	c, live, events := mgr.GetClient(), mgr.GetAPIReader(), logged{mgr.GetEventRecorder("machine-config-controller"), mgr.GetLogger()}
 	src := &Source{Client: c, Secrets: live, Open: cfg.Open, Transpiler: &transpile.Transpiler{}, Namespace: cfg.Namespace, Now: cfg.Now, Events: events}
-	numbers := NewMetrics(MetricsConfig{Reader: c, Elected: mgr.Elected(), Now: cfg.Now, OSImage: cfg.Defaults.OSImageURL, Looks: src.Looks, Live: live})
+	looks := func() map[string]v1alpha1.SourceLook { return lastLooks(src) }
+	numbers := NewMetrics(MetricsConfig{Reader: c, Elected: mgr.Elected(), Now: cfg.Now, OSImage: cfg.Defaults.OSImageURL, Looks: looks, Live: live})
 	ren := &Render{Client: c, Renderer: &render.Renderer{}, Defaults: cfg.Defaults, Version: cfg.Version, Now: cfg.Now, Events: events, Took: numbers.Rendered}
 	dr := &Drain{Client: c, Clients: clients, Now: cfg.Now, Events: events, Stuck: numbers.DrainError}
 	garbage := &Garbage{Client: c, Live: live, Source: src, Render: ren, Now: cfg.Now, Events: events}
@@ -106,7 +107,7 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 		ctrl.NewControllerManagedBy(mgr).Named("drain").For(&corev1.Node{}).
 			WithOptions(controller.Options{MaxConcurrentReconciles: 20}).Complete(watched("drain", dr)),
 		garbage.SetupWithManager(mgr),
-		cfg.heartbeat(mgr, src.Looks).register(mgr),
+		cfg.heartbeat(mgr, looks).register(mgr),
 	}
 	for _, err := range errs {
 		if err != nil {
