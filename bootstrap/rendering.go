@@ -123,7 +123,7 @@ func missing(wanted []string, got Rendering, all review.Rendering) (out []string
 // object is a rendered config as the controllers would put it on a cluster, but for what only a cluster knows.
 func (r *Repository) object(rendered render.Rendered, c v1alpha1.CommitInfo) *mcfgv1.MachineConfig {
 	mc := &mcfgv1.MachineConfig{
-		TypeMeta:   metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: render.KindMachineConfig},
+		TypeMeta:   metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"},
 		ObjectMeta: metav1.ObjectMeta{Name: rendered.Name},
 		Spec:       rendered.Spec,
 	}

@@ -129,7 +129,7 @@ func inCluster(t *testing.T, from *remote, path string, d bootstrap.Images) map[
 	}
 	t.Cleanup(func() { _ = trees.Close() })
 	follow := &controller.Source{
-		Client: c, Secrets: c, Transpiler: &transpile.Transpiler{}, Namespace: "bunsen-system", Now: time.Now, Events: silent{},
+		Client: c, Live: c, Applier: &controller.Applier{Client: c, Live: c, Now: time.Now, Events: silent{}}, Transpiler: &transpile.Transpiler{}, Namespace: "bunsen-system", Now: time.Now, Events: silent{},
 		Open: func(spec v1alpha1.GitSourceSpec, s controller.Secrets) (controller.Repository, error) {
 			remote, err := git.New(git.Config{URL: spec.URL, Secret: s.Credentials})
 			return store.Repository{Remote: remote, Store: trees, URL: spec.URL, Path: spec.Path}, err

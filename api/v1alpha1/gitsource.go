@@ -119,6 +119,11 @@ type GitSourceStatus struct {
 	History []HistoryEntry `json:"history,omitempty"`
 	// Inventory is every object of AppliedRevision; it is written last, so a pool renders only from whole commits.
 	Inventory []InventoryEntry `json:"inventory,omitempty"`
+	// AppliedContent is the digest under which RevisionContent objects hold the objects of AppliedRevision.
+	AppliedContent string `json:"appliedContent,omitempty"`
+	// Applying is the revision whose objects are being written; absent while none is. It is recorded before the first
+	// write, and no pool that the source feeds is rendered or rolled out while it is there.
+	Applying *ApplyingRevision `json:"applying,omitempty"`
 	// Conditions: Ready, Reconciling, Stalled.
 	// +listType=map
 	// +listMapKey=type
@@ -148,10 +153,26 @@ type HistoryEntry struct {
 
 // InventoryEntry is one object of a revision.
 type InventoryEntry struct {
-	// Kind of the object: MachineConfig, MachineConfigPool, MachineConfiguration.
+	// Kind of the object: MachineConfig, MachineConfigPool, MachineConfiguration, DriftPolicy, RolloutPolicy.
 	Kind string `json:"kind"`
 	// Name of the object.
 	Name string `json:"name"`
 	// Digest of what the revision wants there, `sha256:<hex>`.
 	Digest string `json:"digest"`
+	// Role label of a MachineConfig; pools select by it.
+	Role string `json:"role,omitempty"`
+}
+
+// ApplyingRevision is what the controller is writing to the cluster for a GitSource.
+type ApplyingRevision struct {
+	// Revision whose objects are written; the empty string stands for the state before the first revision.
+	Revision string `json:"revision"`
+	// Started is when the controller began to write.
+	Started metav1.Time `json:"started"`
+	// Inventory is every object of Revision.
+	Inventory []InventoryEntry `json:"inventory,omitempty"`
+	// Base is the digest of the RevisionContent objects that the controller restores where Revision cannot be applied whole.
+	Base string `json:"base,omitempty"`
+	// Created are the objects, as `Kind/name`, that did not exist before; restoring Base deletes them.
+	Created []string `json:"created,omitempty"`
 }

@@ -11,7 +11,8 @@ var GroupVersion = schema.GroupVersion{Group: "bunsen.dev", Version: "v1alpha1"}
 
 // AddToScheme registers the kinds of this package in s. It fails only where another type holds one of the names.
 func AddToScheme(s *runtime.Scheme) error {
-	s.AddKnownTypes(GroupVersion, &GitSource{}, &GitSourceList{}, &DriftPolicy{}, &DriftPolicyList{}, &RolloutPolicy{}, &RolloutPolicyList{}, &ProvisioningToken{}, &ProvisioningTokenList{})
+	s.AddKnownTypes(GroupVersion, &GitSource{}, &GitSourceList{}, &DriftPolicy{}, &DriftPolicyList{}, &RolloutPolicy{}, &RolloutPolicyList{}, &ProvisioningToken{}, &ProvisioningTokenList{},
+		&RevisionContent{}, &RevisionContentList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -7,6 +7,11 @@ const (
 	SourceLabel = "bunsen.dev/source"
 	// DigestAnnotation on a fragment or cluster object is the sha256 of what the source wants there.
 	DigestAnnotation = "bunsen.dev/digest"
+	// WantedAnnotation on an object of `cluster/` is what the repository says of it, as JSON; DigestAnnotation is its digest.
+	WantedAnnotation = "bunsen.dev/wanted"
+	// SelectedAnnotation on a pool is the digest of the MachineConfigs that its config was rendered from, or could not be
+	// rendered from. The pool is not rolled out while the live ones differ from it. Writer: the controller.
+	SelectedAnnotation = "bunsen.dev/selected"
 	// FileAnnotation on a fragment lists the repository files it was made from, as JSON [{"file","blob"}].
 	FileAnnotation = "bunsen.dev/files"
 

@@ -27,6 +27,8 @@ type question struct {
 	host     string
 	// missing are the rendered configs that nodes may have to be told and that are not on the cluster.
 	missing map[string]bool
+	// unsettled says why nothing may be decided: what the sources put on the cluster is not one whole revision each.
+	unsettled string
 	// early: the gates could not be asked, for there was nothing to decide yet.
 	early bool
 }
@@ -70,6 +72,10 @@ func (f *Fleet) decide(q question, now time.Time) decision {
 	switch {
 	case !q.pool.DeletionTimestamp.IsZero() || d.facts.Target == "":
 		d.wave = rollout.Wave{Record: d.facts.Care.Record, Counts: members.Count(d.facts, now)}
+	case q.unsettled != "":
+		d.wave = rollout.Wave{Record: d.facts.Care.Record, Counts: members.Count(d.facts, now), LookAgain: lag, Blocks: []rollout.Block{{
+			Cause: rollout.CauseApplying, Reason: q.unsettled,
+		}}}
 	case q.missing[d.facts.Target]:
 		d.wave = lost(d.facts, members.Count(d.facts, now), d.facts.Target)
 	default:

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,13 +17,14 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/policy/pace"
 	"github.com/bunsen-os/bunsen/reconcile/drain"
+	"github.com/bunsen-os/bunsen/reconcile/revision"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
 
 // Drain empties and frees nodes when their daemons ask for it. Nothing tells it that a pod is gone: it looks again at the
 // pace of drain.Every. Other news of the node in between cost no request.
 //
-// Reads: Node request annotation, Pod, PodDisruptionBudget, DaemonSet, MachineConfigPool, RolloutPolicy
+// Reads: Node request annotation, Pod, PodDisruptionBudget, DaemonSet, MachineConfigPool, RolloutPolicy, GitSource.status, MachineConfig
 // Writes: cordon, evictions, deletions where a RolloutPolicy says so, Node acknowledgement and report
 type Drain struct {
 	// Client reads nodes, pools and policies from the manager's cache and writes nodes.
@@ -36,6 +38,7 @@ type Drain struct {
 	// Stuck, where set, is told whether a node's drain has been under way for too long.
 	Stuck func(node string, on bool)
 
+	seen  revision.Digests
 	nodes sync.Map // node name → *drained
 	sets  sync.Map // namespace/name → daemonSet
 }
@@ -208,13 +211,19 @@ func (r *Drain) pace(ctx context.Context, n *corev1.Node) (pace.Drain, error) {
 	if err != nil {
 		return pace.Drain{}, nil
 	}
-	for _, pool := range all {
-		if pool.Name == primary {
-			p, _ := pace.For(pool, policies.Items)
-			return p.Drain, nil
-		}
+	at := slices.IndexFunc(all, func(p *mcfgv1.MachineConfigPool) bool { return p.Name == primary })
+	if at < 0 {
+		return pace.Drain{}, nil
 	}
-	return pace.Drain{}, nil
+	revisions, err := readRevisions(ctx, r.Client, &r.seen)
+	if err != nil {
+		return pace.Drain{}, err
+	}
+	if why, err := revision.Unsettled(all[at], revisions.states); err != nil || why != "" {
+		return pace.Drain{}, err // a policy of half a revision ends nobody's patience
+	}
+	p, _ := pace.For(all[at], policies.Items)
+	return p.Drain, nil
 }
 
 // tell makes one event when a drain begins to wait for a budget, one when it begins to take too long, and one when it is

@@ -35,6 +35,8 @@ type Fleet struct {
 	places  map[string]int      // pool → places that it took when it was decided about last
 	gates   gatekeeper
 	written written
+	// revisions has what the sources put on the cluster; it needs no lock.
+	revisions settlement
 }
 
 // poolKey is the key of a pool among what was written.

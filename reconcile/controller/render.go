@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -12,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -20,6 +20,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/policy"
 	"github.com/bunsen-os/bunsen/reconcile/render"
+	"github.com/bunsen-os/bunsen/reconcile/revision"
 	"github.com/bunsen-os/bunsen/reconcile/status"
 	"github.com/bunsen-os/bunsen/source"
 )
@@ -44,7 +45,7 @@ type Render struct {
 	// Took, where set, is told how long after its commit a new config was rendered.
 	Took func(pool string, took time.Duration)
 
-	seen render.Digests
+	seen revision.Digests
 }
 
 // renderFacts is everything that a render may look at.
@@ -57,8 +58,10 @@ type renderFacts struct {
 	current *mcfgv1.MachineConfig
 	// overrides say how much nodes take in place.
 	overrides policy.Overrides
-	// unsettled says which source is half applied, or is empty.
+	// unsettled says which source is not on the cluster as one whole revision, or is empty.
 	unsettled string
+	// digest of the selected MachineConfigs, as SelectedAnnotation has it.
+	digest string
 }
 
 // Reconcile renders one pool.
@@ -76,10 +79,10 @@ func (r *Render) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		return reconcile.Result{}, err
 	}
 	if facts.unsettled != "" {
-		return reconcile.Result{}, nil // the event of the inventory, or of the fragment put right, comes next
+		return reconcile.Result{}, nil // the event of the inventory, or of the restored object, comes next
 	}
 	if len(facts.selected) == 0 && pool.Spec.Configuration.Name == "" {
-		return reconcile.Result{}, r.report(ctx, pool.Name, nil) // nothing is wrong with a pool that nobody has written for yet
+		return reconcile.Result{}, r.report(ctx, facts, nil) // nothing is wrong with a pool that nobody has written for yet
 	}
 	rendered, newNodes, err := r.decide(facts)
 	if err == nil {
@@ -91,51 +94,38 @@ func (r *Render) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return reconcile.Result{}, err // somebody moved first; that is no failure to tell anybody about
 	}
-	return reconcile.Result{}, r.report(ctx, pool.Name, err)
+	return reconcile.Result{}, r.report(ctx, facts, err)
 }
 
 // gather reads everything once.
 func (r *Render) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool) (renderFacts, error) {
 	f := renderFacts{pool: pool, sources: map[string]*v1alpha1.GitSource{}}
-	var all mcfgv1.MachineConfigList
-	// Nothing writes into them, so they need not be copied; and the Renderer knows them again where they lie.
-	if err := r.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
-		return f, fmt.Errorf("listing MachineConfigs: %w", err)
+	// Nothing writes into what the cache has, so it need not be copied; and the Renderer knows it again where it lies.
+	all, err := readRevisions(ctx, r.Client, &r.seen)
+	if err != nil {
+		return f, err
 	}
-	var sources v1alpha1.GitSourceList
-	if err := r.Client.List(ctx, &sources); err != nil {
-		return f, fmt.Errorf("listing GitSources: %w", err)
+	if live, ok := all.cluster[revision.Key(revision.KindMachineConfigPool, pool.Name)]; ok && live.GetResourceVersion() != pool.ResourceVersion {
+		f.unsettled = "the pool has changed since it was read"
+		return f, nil
 	}
-	for i := range sources.Items {
-		src := &sources.Items[i]
-		whole, name, err := r.seen.Whole(src.Status.Inventory, owned(all.Items, src.Name))
-		if err != nil {
-			return f, err
-		}
-		if !whole && f.unsettled == "" {
-			f.unsettled = fmt.Sprintf("GitSource %q is being applied (MachineConfig %q)", src.Name, name)
-		}
-		f.sources[src.Name] = src
+	if f.unsettled, err = revision.Unsettled(pool, all.states); err != nil || f.unsettled != "" {
+		return f, err
+	}
+	for i := range all.sources {
+		f.sources[all.sources[i].Name] = &all.sources[i]
 	}
 	rules := &operatorv1.MachineConfiguration{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: policyName}, rules); client.IgnoreNotFound(err) != nil {
 		return f, fmt.Errorf("reading MachineConfiguration %q: %w", policyName, err)
 	}
 	f.overrides = policy.OverridesOf(rules)
-	selector, err := metav1.LabelSelectorAsSelector(pool.Spec.MachineConfigSelector)
-	if err != nil {
-		return f, fmt.Errorf("reading the machineConfigSelector of pool %q: %w", pool.Name, err)
+	if f.selected, err = all.selected(pool); err != nil {
+		return f, err
 	}
-	for i := range all.Items {
-		mc := &all.Items[i]
-		if !selector.Empty() && selector.Matches(labels.Set(mc.Labels)) {
-			f.selected = append(f.selected, mc)
-		}
-		if mc.Name == pool.Spec.Configuration.Name {
-			f.current = mc
-		}
-	}
-	return f, nil
+	f.current = all.byName[pool.Spec.Configuration.Name]
+	f.digest, err = r.seen.Selected(f.selected)
+	return f, err
 }
 
 // decide merges, refuses what running nodes cannot take, and returns what only new nodes will get.
@@ -183,7 +173,7 @@ func (r *Render) commit(ctx context.Context, f renderFacts, rendered render.Rend
 
 // restore puts back the content of a rendered config that somebody edited: its name promises it.
 func (r *Render) restore(ctx context.Context, want, live *mcfgv1.MachineConfig) error {
-	a, err := render.Digest(want)
+	a, err := revision.Digest(want)
 	if err != nil {
 		return err
 	}
@@ -204,14 +194,15 @@ func (r *Render) point(ctx context.Context, f renderFacts, rendered render.Rende
 	before := f.pool.DeepCopy()
 	pool := f.pool.DeepCopy()
 	pool.Spec.Configuration.Name = rendered.Name
-	pool.Spec.Configuration.Kind = render.KindMachineConfig
+	pool.Spec.Configuration.Kind = revision.KindMachineConfig
 	pool.Spec.Configuration.APIVersion = mcfgv1.GroupVersion.String()
 	pool.Spec.Configuration.Source = nil
 	for _, name := range rendered.Inputs {
 		pool.Spec.Configuration.Source = append(pool.Spec.Configuration.Source, corev1.ObjectReference{
-			APIVersion: mcfgv1.GroupVersion.String(), Kind: render.KindMachineConfig, Name: name,
+			APIVersion: mcfgv1.GroupVersion.String(), Kind: revision.KindMachineConfig, Name: name,
 		})
 	}
+	setAnnotation(pool, v1alpha1.SelectedAnnotation, f.digest)
 	if src != nil {
 		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.RevisionAnnotation, src.Status.AppliedRevision)
 		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.SourceAnnotation, src.Name)
@@ -299,19 +290,41 @@ func commitAnnotations(src *v1alpha1.GitSource) map[string]string {
 	return out
 }
 
-// report writes RenderDegraded from the outcome, and returns the error where another try helps.
-func (r *Render) report(ctx context.Context, pool string, failed error) error {
+// report writes RenderDegraded from the outcome, and returns the error where another try helps. Where the selected
+// MachineConfigs cannot be rendered, it first records that these were tried: the config in force is rolled out further.
+func (r *Render) report(ctx context.Context, f renderFacts, failed error) error {
 	live := &mcfgv1.MachineConfigPool{}
-	if err := r.Client.Get(ctx, client.ObjectKey{Name: pool}, live); err != nil {
+	if err := r.Client.Get(ctx, client.ObjectKey{Name: f.pool.Name}, live); err != nil {
 		return client.IgnoreNotFound(err)
 	}
+	if failed != nil && fault.Of(failed, "").Kind != fault.Retry && live.Annotations[v1alpha1.SelectedAnnotation] != f.digest {
+		before := live.DeepCopy()
+		setAnnotation(live, v1alpha1.SelectedAnnotation, f.digest)
+		if err := r.Client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return fmt.Errorf("recording what pool %q was rendered from: %w", live.Name, err)
+		}
+	}
 	before := live.DeepCopy()
-	live.Status = status.Rendered(before.Status, pool, failed, r.Now())
+	live.Status = status.Rendered(before.Status, live.Name, failed, r.Now())
 	if err := writeStatus(ctx, r.Client, live, before); err != nil {
-		return fmt.Errorf("writing the status of pool %q: %w", pool, err)
+		return fmt.Errorf("writing the status of pool %q: %w", live.Name, err)
 	}
 	if failed == nil || fault.Of(failed, "").Kind != fault.Retry {
 		return nil
 	}
 	return failed
+}
+
+// setAnnotation sets an annotation, or removes it where the value is empty.
+func setAnnotation(o metav1.Object, key, value string) {
+	annotations := maps.Clone(o.GetAnnotations())
+	if value == "" {
+		delete(annotations, key)
+	} else {
+		if annotations == nil {
+			annotations = map[string]string{}
+		}
+		annotations[key] = value
+	}
+	o.SetAnnotations(annotations)
 }

@@ -153,7 +153,7 @@ func TestRendering(t *testing.T) {
 			change(w, w.config("10-worker-motd"), func(mc *mcfgv1.MachineConfig) { mc.Spec.KernelArguments = []string{"quiet"} })
 			w.remove(w.gitSource())
 			equal(t, "the name", w.renderPool("worker"), before)
-			has(t, "RenderDegraded", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "True|", `GitSource "os" is gone`, `"10-worker-motd"`, "make the GitSource again")
+			has(t, "RenderDegraded", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "True|", `GitSource "os" was deleted`, `"10-worker-motd"`, "create the GitSource again")
 		},
 		"an empty selector selects nothing": func(t *testing.T, w *world, _ string) {
 			p := pool("all")

@@ -20,7 +20,7 @@ import (
 
 // Rollout tells nodes their config, a few at a time.
 //
-// Reads: MachineConfigPool, RolloutPolicy, rendered configs, Node
+// Reads: MachineConfigPool, RolloutPolicy, GitSource.status, MachineConfig, Node
 // Writes: MachineConfigPool rollout annotation and status, Node desiredConfig and postponed annotations, Node UpdateInProgress taint, Node labels of the pool that it booted for
 type Rollout struct {
 	// Client reads from the manager's cache and writes.
@@ -64,6 +64,9 @@ func (r *Rollout) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	q, err := r.gather(ctx, pool)
 	if err != nil {
 		return reconcile.Result{}, err
+	}
+	if q.unsettled != "" && !r.Fleet.revisions.lasts(pool.Name, r.Now()) {
+		return reconcile.Result{RequeueAfter: lag}, nil
 	}
 	d, err := r.act(ctx, pool, q)
 	switch {
@@ -168,6 +171,7 @@ func (r *Rollout) doubt(ctx context.Context, keys []objectKey, now time.Time) er
 func (r *Rollout) forget(pool string) {
 	r.said.troubles.Delete(pool)
 	r.said.waiting.Delete(pool)
+	r.Fleet.revisions.since.Delete(pool)
 	r.Metrics.Forget(pool)
 }
 
@@ -179,6 +183,9 @@ func (r *Rollout) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool) (q
 		return q, err
 	}
 	q.policies = policies
+	if q.unsettled, err = r.Fleet.revisions.waitsFor(ctx, r.Client, pool); err != nil || q.unsettled != "" {
+		return q, err
+	}
 	facts := rollout.ReadFacts(pool, q.policies, 0)
 	for _, name := range []string{facts.Target, facts.Care.Healthy, facts.Care.Record.Back} {
 		if there, err := r.config(ctx, name); err != nil {

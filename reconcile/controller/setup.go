@@ -78,7 +78,10 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 		return fmt.Errorf("making a client for evictions: %w", err)
 	}
 	c, live, events := mgr.GetClient(), mgr.GetAPIReader(), logged{mgr.GetEventRecorder("machine-config-controller"), mgr.GetLogger()}
-	src := &Source{Client: c, Secrets: live, Open: cfg.Open, Transpiler: &transpile.Transpiler{}, Namespace: cfg.Namespace, Now: cfg.Now, Events: events}
+	src := &Source{
+		Client: c, Live: live, Open: cfg.Open, Transpiler: &transpile.Transpiler{}, Namespace: cfg.Namespace, Now: cfg.Now, Events: events,
+		Applier: &Applier{Client: c, Live: live, Now: cfg.Now, Events: events},
+	}
 	looks := func() map[string]v1alpha1.SourceLook { return lastLooks(src) }
 	numbers := NewMetrics(MetricsConfig{Reader: c, Elected: mgr.Elected(), Now: cfg.Now, OSImage: cfg.Defaults.OSImageURL, Looks: looks, Live: live})
 	ren := &Render{Client: c, Renderer: &render.Renderer{}, Defaults: cfg.Defaults, Version: cfg.Version, Now: cfg.Now, Events: events, Took: numbers.Rendered}
@@ -145,6 +148,7 @@ func (r *Rollout) setup(mgr ctrl.Manager, every handler.EventHandler, look recon
 		WatchesRawSource(source.Kind(mgr.GetCache(), &corev1.Node{}, feed(r.Fleet.PutNode, r.Fleet.DropNode))).
 		WatchesRawSource(source.TypedChannel(woken, wake)).
 		Watches(&v1alpha1.RolloutPolicy{}, every).
+		Watches(&v1alpha1.GitSource{}, every).
 		Watches(&mcfgv1.MachineConfig{}, targets, builder.WithPredicates(comesOrGoes)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).Complete(look)
 }

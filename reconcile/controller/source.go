@@ -8,13 +8,14 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/render"
+	"github.com/bunsen-os/bunsen/reconcile/revision"
 	"github.com/bunsen-os/bunsen/reconcile/status"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
@@ -42,12 +43,14 @@ type Open func(spec v1alpha1.GitSourceSpec, secrets Secrets) (Repository, error)
 // Source follows repositories.
 //
 // Reads: GitSource, Secret, the remote, MachineConfig, MachineConfigPool
-// Writes: fragments as MachineConfig objects and the objects of cluster/ (server-side apply), GitSource.status last
+// Writes: RevisionContent, GitSource.status.applying, then fragments as MachineConfig objects and the objects of cluster/ (server-side apply), GitSource.status last
 type Source struct {
 	// Client reads from the manager's cache and writes.
 	Client client.Client
-	// Secrets reads past the cache, so that the controller keeps no Secret in memory.
-	Secrets client.Reader
+	// Live reads past the cache, so that the controller keeps no Secret in memory.
+	Live client.Reader
+	// Applier writes to the cluster what the repository has.
+	Applier *Applier
 	// Open connects to repositories.
 	Open Open
 	// Transpiler turns trees into fragments and remembers what it made.
@@ -59,17 +62,14 @@ type Source struct {
 	// Events tells people.
 	Events Events
 
-	seen     render.Digests
 	listings sync.Map // GitSource name → listing
 	known    sync.Map // GitSource name → known
 }
 
-// known is what a look that finds nothing new needs of the revision in force: the warnings, which stay in the status,
-// and the objects of cluster/, to see whether somebody edited one. Losing it costs one more pass over the tree.
+// known are the warnings of the revision in force, which stay in the status. Losing them costs one more pass over the tree.
 type known struct {
 	revision string
 	warnings []string
-	cluster  []transpile.ClusterObject
 }
 
 // listing is what a remote said last, and under which question; it spares the remote while only the cluster moved.
@@ -96,11 +96,15 @@ func (r *Source) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	if err := r.Client.Get(ctx, req.NamespacedName, src); err != nil {
 		r.listings.Delete(req.Name)
 		r.known.Delete(req.Name)
+		r.Applier.Forget(req.Name)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	now := r.Now()
 	facts := r.follow(ctx, src, now)
-	pools, err := r.pools(ctx)
+	if apierrors.IsConflict(facts.Err) {
+		return reconcile.Result{}, facts.Err // the GitSource that was read is an old one
+	}
+	pools, err := listPools(ctx, r.Client)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -112,59 +116,73 @@ func (r *Source) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		return reconcile.Result{}, fmt.Errorf("writing the status of GitSource %q: %w", src.Name, err)
 	}
 	r.tell(before, src, facts)
+	if facts.Applied != nil || facts.Restored {
+		if err := dropContents(ctx, r.Client, r.Live, src); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	return reconcile.Result{RequeueAfter: r.next(src, facts.Err, now)}, nil
 }
 
-// follow does everything but the status: list, pick, and where anything differs fetch, transpile and apply.
+// follow does everything but the last status: list, pick, and where anything differs fetch, transpile and apply. Where that
+// fails, the revision in force is restored.
 func (r *Source) follow(ctx context.Context, src *v1alpha1.GitSource, now time.Time) status.SourceFacts {
 	out := status.SourceFacts{Generation: src.Generation, Suspended: src.Spec.Suspend}
-	if src.Spec.Suspend {
+	if !src.Spec.Suspend {
+		out.Handled = src.Annotations[v1alpha1.ReconcileAnnotation]
+		r.catchUp(ctx, src, now, &out)
+	}
+	if apierrors.IsConflict(out.Err) || out.Err == nil && !src.Spec.Suspend {
 		return out
 	}
-	out.Handled = src.Annotations[v1alpha1.ReconcileAnnotation]
-	repo, err := r.repository(ctx, src)
+	restored, err := r.Applier.Restore(ctx, src, out.Err, func() (revision.Content, error) { return r.appliedContent(ctx, src) })
+	out.Restored = restored
 	if err != nil {
 		out.Err = err
-		return out
-	}
-	refs, err := r.list(ctx, repo, src, now)
-	if err != nil {
-		out.Err = err
-		return out
-	}
-	picked, err := source.Pick(refs, src.Spec.Ref)
-	if err != nil {
-		out.Err = err
-		return out
-	}
-	out.Observed = picked.Revision().String()
-	live, err := r.live(ctx)
-	if err != nil {
-		out.Err = err
-		return out
-	}
-	settled, err := r.settled(ctx, src, out.Observed, live)
-	if err != nil || settled {
-		out.Err, out.Warnings = err, r.recall(src.Name).warnings
-		return out
-	}
-	r.advance(ctx, src, repo, picked, live, &out)
-	if f := fault.Of(out.Err, ""); f.Kind == fault.Stalled && f.Reason != v1alpha1.ReasonApplyFailed {
-		out.Err = r.hold(ctx, src, repo, live, out.Err) // not while the API server refuses part of it: the two would take turns
 	}
 	return out
 }
 
-// advance fetches one commit and applies it, or says why not.
-func (r *Source) advance(ctx context.Context, src *v1alpha1.GitSource, repo Repository, picked source.Picked,
-	live map[string]*mcfgv1.MachineConfig, out *status.SourceFacts,
-) {
-	tree, err := fetch(ctx, src, repo, picked)
+// catchUp brings the newest commit to the cluster, where it is not there.
+func (r *Source) catchUp(ctx context.Context, src *v1alpha1.GitSource, now time.Time, out *status.SourceFacts) {
+	repo, err := r.repository(ctx, src)
 	if err != nil {
 		out.Err = err
 		return
 	}
-	rewritten, err := checkHistory(ctx, src, repo, picked)
+	refs, err := r.list(ctx, repo, src, now)
+	if err != nil {
+		out.Err = err
+		return
+	}
+	picked, err := source.Pick(refs, src.Spec.Ref)
+	if err != nil {
+		out.Err = err
+		return
+	}
+	out.Observed = picked.Revision().String()
+	settled, err := r.settled(ctx, src, out.Observed)
+	if err != nil || settled {
+		out.Err, out.Warnings = err, r.recall(src.Name).warnings
+		return
+	}
+	r.advance(ctx, src, fetched{repo, picked}, out)
+}
+
+// fetched is a commit of a repository.
+type fetched struct {
+	repo   Repository
+	picked source.Picked
+}
+
+// advance fetches one commit and applies it, or says why not.
+func (r *Source) advance(ctx context.Context, src *v1alpha1.GitSource, at fetched, out *status.SourceFacts) {
+	tree, err := fetch(ctx, src, at.repo, at.picked)
+	if err != nil {
+		out.Err = err
+		return
+	}
+	rewritten, err := checkHistory(ctx, src, at.repo, at.picked)
 	if err != nil {
 		out.Err = err
 		return
@@ -178,7 +196,7 @@ func (r *Source) advance(ctx context.Context, src *v1alpha1.GitSource, repo Repo
 		out.Err = fault.NewStalled(v1alpha1.ReasonTranspileFailed, reportError{res.Report, tree.Commit})
 		return
 	}
-	pools, err := r.pools(ctx)
+	pools, err := listPools(ctx, r.Client)
 	if err != nil {
 		out.Err = err
 		return
@@ -187,22 +205,29 @@ func (r *Source) advance(ctx context.Context, src *v1alpha1.GitSource, repo Repo
 		out.Err = fault.NewStalled(v1alpha1.ReasonPoolMissing, err)
 		return
 	}
-	a := applier{client: r.Client, source: src, seen: &r.seen, live: live}
-	inventory, err := a.apply(ctx, res)
+	applied, err := r.Applier.Apply(ctx, src, out.Observed, res)
 	if err != nil {
-		out.Err = fault.Of(err, v1alpha1.ReasonApplyFailed)
+		out.Err = err
 		return
 	}
-	r.known.Store(src.Name, known{out.Observed, out.Warnings, res.Cluster})
+	r.known.Store(src.Name, known{out.Observed, out.Warnings})
 	c := tree.Commit
-	out.Applied = &status.Applied{Inventory: inventory, Commit: v1alpha1.CommitInfo{
+	applied.Commit = v1alpha1.CommitInfo{
 		Revision: out.Observed, Subject: c.Subject, Author: c.Author, Time: metav1.NewTime(c.Time), VerifiedBy: c.Signer,
-	}}
+	}
+	out.Applied = &applied
 }
 
-func (r *Source) pools(ctx context.Context) ([]mcfgv1.MachineConfigPool, error) {
+// fetch reads a commit's files within the source's timeout.
+func fetch(ctx context.Context, src *v1alpha1.GitSource, repo Repository, picked source.Picked) (source.Tree, error) {
+	ctx, cancel := context.WithTimeout(ctx, timeoutOf(src))
+	defer cancel()
+	return repo.Tree(ctx, picked)
+}
+
+func listPools(ctx context.Context, c client.Reader) ([]mcfgv1.MachineConfigPool, error) {
 	var list mcfgv1.MachineConfigPoolList
-	if err := r.Client.List(ctx, &list); err != nil {
+	if err := c.List(ctx, &list); err != nil {
 		return nil, fmt.Errorf("listing MachineConfigPools: %w", err)
 	}
 	return list.Items, nil
@@ -230,7 +255,7 @@ func (r *Source) repository(ctx context.Context, src *v1alpha1.GitSource) (Repos
 
 func (r *Source) secret(ctx context.Context, name, reason string) (map[string][]byte, error) {
 	var s corev1.Secret
-	if err := r.Secrets.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, &s); err != nil {
+	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, &s); err != nil {
 		return nil, fault.NewRetry(reason, fmt.Errorf("reading Secret %s/%s: %w", r.Namespace, name, err))
 	}
 	return s.Data, nil
@@ -276,37 +301,32 @@ func (r *Source) recall(name string) known {
 	return known{}
 }
 
-func (r *Source) live(ctx context.Context) (map[string]*mcfgv1.MachineConfig, error) {
-	var all mcfgv1.MachineConfigList
-	if err := r.Client.List(ctx, &all); err != nil {
-		return nil, fmt.Errorf("listing MachineConfigs: %w", err)
+// settled reports whether the revision is applied and everything that it put on the cluster is as it was applied.
+func (r *Source) settled(ctx context.Context, src *v1alpha1.GitSource, revisionName string) (bool, error) {
+	if src.Status.AppliedRevision != revisionName || src.Status.AppliedGeneration != src.Generation ||
+		src.Status.AppliedContent == "" || r.recall(src.Name).revision != revisionName {
+		return false, nil
 	}
-	live := make(map[string]*mcfgv1.MachineConfig, len(all.Items))
-	for i := range all.Items {
-		live[all.Items[i].Name] = &all.Items[i]
-	}
-	return live, nil
+	differs, err := r.Applier.differences(ctx, src)
+	return err == nil && len(differs) == 0 && src.Status.Applying == nil, err
 }
 
-// settled tells that the revision is applied and that nobody has touched what it put on the cluster since.
-func (r *Source) settled(ctx context.Context, src *v1alpha1.GitSource, revision string, live map[string]*mcfgv1.MachineConfig) (bool, error) {
-	if src.Status.AppliedRevision != revision || src.Status.AppliedGeneration != src.Generation {
-		return false, nil
+// appliedContent makes the content of the revision in force from the repository again.
+func (r *Source) appliedContent(ctx context.Context, src *v1alpha1.GitSource) (revision.Content, error) {
+	at, err := source.ParseRevision(src.Status.AppliedRevision)
+	if err != nil {
+		return revision.Content{}, err
 	}
-	whole, _, err := r.seen.Whole(src.Status.Inventory, mine(live, src.Name))
-	if err != nil || !whole {
-		return false, err
+	repo, err := r.repository(ctx, src)
+	if err != nil {
+		return revision.Content{}, err
 	}
-	k := r.recall(src.Name)
-	if k.revision != revision {
-		return false, nil
+	tree, err := fetch(ctx, src, repo, source.Picked{Ref: at.Ref, Hash: at.Hash})
+	if err != nil {
+		return revision.Content{}, err
 	}
-	for _, o := range k.cluster {
-		if held, err := r.held(ctx, src, o); err != nil || !held {
-			return false, err
-		}
-	}
-	return true, nil
+	content, _, err := contentOf(r.Transpiler.Fragments(tree))
+	return content, err
 }
 
 // next is when to look again by itself; a request, a changed spec and changed objects come sooner by their events.

@@ -41,7 +41,7 @@ func TestFollowing(t *testing.T) {
 			s := w.gitSource().Status
 			equal(t, "the revision applied", s.AppliedRevision, revision)
 			equal(t, "the inventory", fmt.Sprintf("%d %s %t", len(s.Inventory), s.Inventory[0].Name, s.Inventory[0].Digest == mc.Annotations[v1alpha1.DigestAnnotation]), "2 10-worker-motd true")
-			equal(t, "the last write", w.life.writes[len(w.life.writes)-1], "update status *v1alpha1.GitSource os")
+			equal(t, "the writes to the GitSource and their neighbours", w.order(), "keep content, record what is applied, apply, apply, record the inventory, drop content")
 			equal(t, "Ready", w.condition("Ready"), "True|Succeeded|applied revision "+revision)
 			has(t, "the event", w.lastEvent(), "Normal NewRevision: applied main@sha1:", `"say hello" by Ada`)
 		},
@@ -125,7 +125,7 @@ func TestFollowing(t *testing.T) {
 			w.repo.push("two", files("worker/10-motd.bu=two", "worker/20-issue.bu=two"))
 			w.tick()
 			w.follow()
-			has(t, "Stalled", w.condition("Stalled"), "True|ApplyFailed|applying MachineConfig", "20-worker-issue")
+			has(t, "Stalled", w.condition("Stalled"), "True|ApplyFailed|pools/worker/20-issue.bu: applying MachineConfig", "20-worker-issue")
 			version := w.config("10-worker-motd").ResourceVersion
 			for range 5 {
 				w.follow()

@@ -101,6 +101,9 @@ type Cause string
 const (
 	// CauseInvalid: something that a person wrote cannot be followed.
 	CauseInvalid Cause = "Invalid"
+	// CauseApplying: a GitSource that feeds the pool is not on the cluster as one whole revision, or the pool is not rendered
+	// from it yet.
+	CauseApplying Cause = "Applying"
 	// CausePaused: the pool is paused.
 	CausePaused Cause = "Paused"
 	// CauseHalted: too many nodes failed the config, so that nobody else is told it.

@@ -26,6 +26,8 @@ type SourceFacts struct {
 	Observed string
 	// Applied is what this attempt put on the cluster, whole; nil where it did not come so far.
 	Applied *Applied
+	// Restored: the revision in force was restored, whole, so that nothing is being applied any more.
+	Restored bool
 	// Doing says in words what is under way; empty at the end of an attempt.
 	Doing string
 	// Warnings are what a person should know although it did not stop the attempt.
@@ -40,6 +42,8 @@ type Applied struct {
 	Commit v1alpha1.CommitInfo
 	// Inventory is every object of the revision.
 	Inventory []v1alpha1.InventoryEntry
+	// Content is the digest under which the objects are kept.
+	Content string
 }
 
 // Source gives the status of a GitSource after an attempt, or during one where Doing is set.
@@ -59,8 +63,11 @@ func Source(old v1alpha1.GitSourceStatus, f SourceFacts, now time.Time) v1alpha1
 		c.Subject = cut(c.Subject, mostSubject)
 		s.AppliedRevision, s.AppliedGeneration = c.Revision, f.Generation
 		s.AppliedCommit = c.DeepCopy()
-		s.Inventory = slices.Clone(f.Applied.Inventory)
+		s.Inventory, s.AppliedContent = slices.Clone(f.Applied.Inventory), f.Applied.Content
 		s.History = remember(s.History, c)
+	}
+	if f.Applied != nil || f.Restored {
+		s.Applying = nil
 	}
 	s.Conditions = replace(s.Conditions, sourceConditions(s, f), f.Generation, now)
 	return s

@@ -77,10 +77,11 @@ var Rooms = []Room{
 	{"policy/window", Pure, nil, list("github.com/robfig/cron/v3"), "whether a time lies in a window is arithmetic on calendars"},
 	{"policy/pace", Pure, list("api/...", "policy/window"), kubeTypes, "how carefully a pool is rolled out is read once, for the check of a commit, the rollout, the drain and the preview alike"},
 	{"reconcile/render", Pure, list("api/...", "policy", "source", "transpile", "transpile/ignition", "transpile/origin"), libs(kubeTypes, ignition, yaml), "the cluster and the preview render with the same function"},
+	{"reconcile/revision", Pure, list("api/..."), kubeTypes, "render, rollout and drain wait for the same thing: one whole revision of each source"},
 	{"reconcile/rollout", Pure, list("api/...", "policy/..."), kubeTypes, "who is next follows from facts and now"},
 	{"reconcile/drain", Pure, list("api/...", "policy/pace"), kubeTypes, "a verdict per pod follows from the pod"},
 	{"reconcile/status", Pure, list("api/...", "policy/...", "source", "transpile", "reconcile/render", "reconcile/rollout", "reconcile/drain"), kubeTypes, "the only place that builds conditions"},
-	{"reconcile/controller", Shell, list("api/...", "policy/...", "source", "source/verify", "transpile", "transpile/origin", "reconcile/render", "reconcile/rollout", "reconcile/drain", "reconcile/status"), libs(kubeTypes, kubeClient, yaml, list("github.com/go-logr/logr", "golang.org/x/sync/", "github.com/prometheus/")), "talks to the cluster and, through interfaces of its own, to source/git and source/store; cmd wires them"},
+	{"reconcile/controller", Shell, list("api/...", "policy/...", "source", "source/verify", "transpile", "transpile/origin", "reconcile/render", "reconcile/revision", "reconcile/rollout", "reconcile/drain", "reconcile/status"), libs(kubeTypes, kubeClient, yaml, list("github.com/go-logr/logr", "golang.org/x/sync/", "github.com/prometheus/")), "talks to the cluster and, through interfaces of its own, to source/git and source/store; cmd wires them"},
 	{"review", Pure, list("api/...", "policy", "source", "transpile", "transpile/origin", "reconcile/render", "reconcile/rollout", "reconcile/drain", "reconcile/status", "review/lineage", "mcs", "mcd/plan", "mcd/host"), libs(kubeTypes, ignition, yaml), "a preview is made of everybody's pure functions, and of no shell"},
 
 	{"review/annotate", Pure, list("api/...", "transpile"), list("github.com/owenrumney/go-sarif/v3/"), "a finding is written for each system that shows it; what it says is decided elsewhere"},

@@ -1,0 +1,166 @@
+package revision
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// Content is what one revision of a GitSource puts on the cluster.
+type Content struct {
+	// Configs are the fragments; of their metadata the name, the role label and FileAnnotation count.
+	Configs []*mcfgv1.MachineConfig
+	// Objects are those of `cluster/`, as the repository has them.
+	Objects []*unstructured.Unstructured
+	// Foreign are live objects that became the source's with the next revision, as they were before.
+	Foreign []*unstructured.Unstructured
+}
+
+// Inventory lists every object of the content.
+func (c Content) Inventory() ([]v1alpha1.InventoryEntry, error) {
+	var out []v1alpha1.InventoryEntry
+	for _, mc := range c.Configs {
+		digest, err := Digest(mc)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v1alpha1.InventoryEntry{Kind: KindMachineConfig, Name: mc.Name, Digest: digest, Role: mc.Labels[v1alpha1.RoleLabel]})
+	}
+	for _, o := range c.Objects {
+		_, digest, err := Wanted(o)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v1alpha1.InventoryEntry{Kind: o.GetKind(), Name: o.GetName(), Digest: digest})
+	}
+	SortInventory(out)
+	return out, nil
+}
+
+// SortInventory orders entries by kind, then name.
+func SortInventory(entries []v1alpha1.InventoryEntry) {
+	slices.SortFunc(entries, func(a, b v1alpha1.InventoryEntry) int {
+		return strings.Compare(Key(a.Kind, a.Name), Key(b.Kind, b.Name))
+	})
+}
+
+// storedContent is a Content as JSON.
+type storedContent struct {
+	Configs []storedConfig   `json:"configs,omitempty"`
+	Objects []map[string]any `json:"objects,omitempty"`
+	Foreign []map[string]any `json:"foreign,omitempty"`
+}
+
+// storedConfig is a fragment as JSON.
+type storedConfig struct {
+	Name  string                   `json:"name"`
+	Role  string                   `json:"role"`
+	Files string                   `json:"files,omitempty"`
+	Spec  mcfgv1.MachineConfigSpec `json:"spec"`
+}
+
+// partSize keeps each part well below the API server's limit for one object.
+const partSize = 512 << 10
+
+// mostContent is the size of the largest content that Decode unpacks.
+const mostContent = 1 << 30
+
+// Encode returns the content as the parts of RevisionContent objects, and its digest, which depends on the objects alone.
+func Encode(c Content) (parts [][]byte, digest string, err error) {
+	stored := storedContent{}
+	for _, mc := range c.Configs {
+		stored.Configs = append(stored.Configs, storedConfig{mc.Name, mc.Labels[v1alpha1.RoleLabel], mc.Annotations[v1alpha1.FileAnnotation], mc.Spec})
+	}
+	for _, o := range c.Objects {
+		stored.Objects = append(stored.Objects, o.Object)
+	}
+	for _, o := range c.Foreign {
+		stored.Foreign = append(stored.Foreign, o.Object)
+	}
+	slices.SortFunc(stored.Configs, func(a, b storedConfig) int { return strings.Compare(a.Name, b.Name) })
+	raw, err := json.Marshal(stored)
+	if err != nil {
+		return nil, "", fmt.Errorf("writing the content of a revision: %w", err)
+	}
+	var packed bytes.Buffer
+	w := gzip.NewWriter(&packed)
+	if _, err := w.Write(raw); err != nil {
+		return nil, "", fmt.Errorf("compressing the content of a revision: %w", err)
+	}
+	if err := w.Close(); err != nil {
+		return nil, "", fmt.Errorf("compressing the content of a revision: %w", err)
+	}
+	return slices.Collect(slices.Chunk(packed.Bytes(), partSize)), digestOf(raw), nil
+}
+
+// Decode is the inverse of Encode. It returns an error where the parts are not the whole content of that digest.
+func Decode(parts [][]byte, digest string) (Content, error) {
+	r, err := gzip.NewReader(bytes.NewReader(bytes.Join(parts, nil)))
+	if err != nil {
+		return Content{}, fmt.Errorf("unpacking the content of a revision: %w", err)
+	}
+	raw, err := io.ReadAll(io.LimitReader(r, mostContent))
+	if err != nil {
+		return Content{}, fmt.Errorf("unpacking the content of a revision: %w", err)
+	}
+	if digestOf(raw) != digest {
+		return Content{}, errors.New("reading the content of a revision: its digest is another one: somebody changed a RevisionContent")
+	}
+	var stored storedContent
+	if err := json.Unmarshal(raw, &stored); err != nil {
+		return Content{}, fmt.Errorf("reading the content of a revision: %w", err)
+	}
+	var out Content
+	for _, s := range stored.Configs {
+		mc := &mcfgv1.MachineConfig{
+			TypeMeta:   metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: KindMachineConfig},
+			ObjectMeta: metav1.ObjectMeta{Name: s.Name, Labels: map[string]string{v1alpha1.RoleLabel: s.Role}},
+			Spec:       s.Spec,
+		}
+		if s.Files != "" {
+			mc.Annotations = map[string]string{v1alpha1.FileAnnotation: s.Files}
+		}
+		out.Configs = append(out.Configs, mc)
+	}
+	if out.Objects, err = readObjects(stored.Objects); err != nil {
+		return Content{}, err
+	}
+	out.Foreign, err = readObjects(stored.Foreign)
+	return out, err
+}
+
+func readObjects(objects []map[string]any) ([]*unstructured.Unstructured, error) {
+	var out []*unstructured.Unstructured
+	for _, o := range objects {
+		u, err := toUnstructured(o)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, u)
+	}
+	return out, nil
+}
+
+// toUnstructured gives numbers the types that Kubernetes' machinery expects.
+func toUnstructured(object map[string]any) (*unstructured.Unstructured, error) {
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return nil, fmt.Errorf("reading an object of a revision: %w", err)
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(raw); err != nil {
+		return nil, fmt.Errorf("reading an object of a revision: %w", err)
+	}
+	return u, nil
+}

@@ -1,0 +1,187 @@
+package revision
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// State is what the cluster has of one GitSource.
+type State struct {
+	// Source is the GitSource as read.
+	Source *v1alpha1.GitSource
+	// Live are the objects that carry the source's label. The digest is empty where an object is not as it was applied.
+	Live []v1alpha1.InventoryEntry
+}
+
+// Difference names the first object that is not as the inventory has it, as `Kind/name`; empty where the live objects are
+// exactly the inventory's.
+func Difference(inventory, live []v1alpha1.InventoryEntry) string {
+	if all := Differences(inventory, live); len(all) > 0 {
+		return all[0]
+	}
+	return ""
+}
+
+// Differences names all objects that are not as the inventory has them, in order.
+func Differences(inventory, live []v1alpha1.InventoryEntry) []string {
+	want := make(map[string]v1alpha1.InventoryEntry, len(inventory))
+	for _, e := range inventory {
+		want[Key(e.Kind, e.Name)] = e
+	}
+	var differ []string
+	for _, e := range live {
+		key := Key(e.Kind, e.Name)
+		if w, ok := want[key]; !ok || w.Digest != e.Digest {
+			differ = append(differ, key)
+		}
+		delete(want, key)
+	}
+	for key := range want {
+		differ = append(differ, key)
+	}
+	slices.Sort(differ)
+	return differ
+}
+
+// IsWhole reports whether the cluster has exactly the applied revision of the source, and nothing else is being written.
+func (s State) IsWhole() bool {
+	return s.Source.Status.Applying == nil && Difference(s.Source.Status.Inventory, s.Live) == ""
+}
+
+// Unsettled says why a pool must neither be rendered nor rolled out: a source that feeds it is not on the cluster as one
+// whole revision. Empty: nothing is in the way. Sources that do not feed the pool do not matter to it.
+func Unsettled(pool *mcfgv1.MachineConfigPool, states []State) (string, error) {
+	selector, err := Selector(pool)
+	if err != nil {
+		return "", err
+	}
+	for _, s := range states {
+		if s.IsWhole() || !s.feeds(pool.Name, selector) {
+			continue
+		}
+		if a := s.Source.Status.Applying; a != nil {
+			return fmt.Sprintf("GitSource %s: %s is being applied", s.Source.Name, nameOf(a.Revision)), nil
+		}
+		kind, name := SplitKey(Difference(s.Source.Status.Inventory, s.Live))
+		return fmt.Sprintf("GitSource %s: %s %s is not as %s has it", s.Source.Name, kind, name, nameOf(s.Source.Status.AppliedRevision)), nil
+	}
+	return "", nil
+}
+
+func nameOf(revision string) string {
+	if revision == "" {
+		return "the state before the first revision"
+	}
+	return revision
+}
+
+// feeds reports whether an object of the source has a say in the pool's config or its rollout: the pool itself, a MachineConfig
+// that it selects, or a policy, which may select any pool.
+func (s State) feeds(pool string, selector labels.Selector) bool {
+	matters := func(e v1alpha1.InventoryEntry) bool {
+		switch e.Kind {
+		case KindMachineConfig:
+			return Selects(selector, e.Role)
+		case KindMachineConfigPool:
+			return e.Name == pool
+		case KindRolloutPolicy, KindMachineConfiguration:
+			return true
+		}
+		return false
+	}
+	status := s.Source.Status
+	return slices.ContainsFunc(s.Live, matters) || slices.ContainsFunc(status.Inventory, matters) ||
+		status.Applying != nil && slices.ContainsFunc(status.Applying.Inventory, matters)
+}
+
+// Selector is the pool's machineConfigSelector. One that is absent or empty selects nothing.
+func Selector(pool *mcfgv1.MachineConfigPool) (labels.Selector, error) {
+	selector, err := metav1.LabelSelectorAsSelector(pool.Spec.MachineConfigSelector)
+	if err != nil {
+		return nil, fmt.Errorf("reading the machineConfigSelector of pool %q: %w", pool.Name, err)
+	}
+	if selector.Empty() {
+		return labels.Nothing(), nil
+	}
+	return selector, nil
+}
+
+// Selects reports whether a selector takes the MachineConfig of a repository that has this role. Its role is its only label
+// that counts: labels that others add to it do not make it part of another pool.
+func Selects(selector labels.Selector, role string) bool {
+	return selector.Matches(labels.Set{v1alpha1.RoleLabel: role})
+}
+
+// Select returns the MachineConfigs that a pool's config is rendered from.
+func Select(selector labels.Selector, all []mcfgv1.MachineConfig) []*mcfgv1.MachineConfig {
+	var out []*mcfgv1.MachineConfig
+	for i := range all {
+		mc := &all[i]
+		if mc.Labels[v1alpha1.SourceLabel] != "" {
+			if Selects(selector, mc.Labels[v1alpha1.RoleLabel]) {
+				out = append(out, mc)
+			}
+		} else if selector.Matches(labels.Set(mc.Labels)) {
+			out = append(out, mc)
+		}
+	}
+	return out
+}
+
+// Selected is the digest of a set of MachineConfigs by name and content; empty for none. Two pools with the same digest were
+// rendered from the same.
+func (d *Digests) Selected(configs []*mcfgv1.MachineConfig) (string, error) {
+	if len(configs) == 0 {
+		return "", nil
+	}
+	lines := make([]string, len(configs))
+	for i, mc := range configs {
+		digest, err := d.Of(mc)
+		if err != nil {
+			return "", err
+		}
+		lines[i] = mc.Name + " " + digest
+	}
+	slices.Sort(lines)
+	return digestOf([]byte(strings.Join(lines, "\n"))), nil
+}
+
+// Left judges fragments whose source is gone. Nobody knows whether they are one whole commit, unless they are all that the
+// config in force was made of, which inputs says, name to digest. sources are those that exist.
+func (d *Digests) Left(selected []*mcfgv1.MachineConfig, sources map[string]*v1alpha1.GitSource, inputs map[string]string) error {
+	orphan, there := "", map[string]bool{}
+	for _, mc := range selected {
+		there[mc.Name] = true
+		source := mc.Labels[v1alpha1.SourceLabel]
+		if source == "" || sources[source] != nil {
+			continue
+		}
+		orphan = source
+		digest, err := d.Of(mc)
+		if err != nil {
+			return err
+		}
+		if inputs[mc.Name] != digest {
+			return left(mc.Name, source)
+		}
+	}
+	for name := range inputs {
+		if orphan != "" && !there[name] {
+			return left(name, orphan)
+		}
+	}
+	return nil
+}
+
+func left(name, source string) error {
+	return fmt.Errorf("GitSource %q was deleted, and MachineConfig %q is not what the config in force was made of: perhaps half a commit was applied; "+
+		"create the GitSource again, or remove the label %s from its MachineConfigs to keep them as they are", source, name, v1alpha1.SourceLabel)
+}
