@@ -11,18 +11,58 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
 
 // Drift is what the daemons of a cluster report: where nodes are not as their configs have them.
 type Drift struct {
 	// Rows by node, then in the order of the node's report.
 	Rows []DriftRow `json:"drift"`
-	// Nodes that were looked at.
-	Nodes int `json:"nodes"`
+	// Nodes that were looked at, and those of them of which it is not known whether they drifted.
+	Nodes   int           `json:"nodes"`
+	Unknown []UnknownNode `json:"unknown,omitempty"`
 	// Unlisted items by node: the Node had no room for them.
 	Unlisted map[string]int `json:"unlisted,omitempty"`
 	// Unread are nodes whose report cannot be read, with why.
 	Unread map[string]string `json:"unread,omitempty"`
+}
+
+// UnknownNode is a node whose drift is not known, because its daemon or its kubelet does not report.
+type UnknownNode struct {
+	Node  string        `json:"node"`
+	Cause rollout.Cause `json:"cause"`
+	// Since is when it stopped reporting; absent where it never reported.
+	Since *time.Time `json:"since,omitempty"`
+}
+
+// text says what is wrong.
+func (u UnknownNode) text(now time.Time) string {
+	age := ""
+	if u.Since != nil {
+		age = since(*u.Since, now)
+	}
+	switch u.Cause {
+	case CauseNoDaemon:
+		return "no machine-config-daemon has reported"
+	case CauseSilent:
+		return "its machine-config-daemon has been silent" + age
+	}
+	return "its kubelet has been silent" + age
+}
+
+// unknownNode tells of a node whether its daemon's report is of now; nil: it is.
+func unknownNode(n *corev1.Node, daemons map[string]v1alpha1.DaemonReport, now time.Time) *UnknownNode {
+	r := rollout.ReadNode(n)
+	seen, silent := silentSince(daemons, &r, now)
+	switch {
+	case r.State == "":
+		return &UnknownNode{Node: n.Name, Cause: CauseNoDaemon}
+	case r.Health.Silence != "":
+		return &UnknownNode{Node: n.Name, Cause: rollout.CauseNotReady, Since: known(r.Health.Since)}
+	case silent:
+		return &UnknownNode{Node: n.Name, Cause: CauseSilent, Since: known(seen)}
+	}
+	return nil
 }
 
 // DriftRow is one thing on one node.
@@ -35,10 +75,13 @@ type DriftRow struct {
 	v1alpha1.DriftItem `json:",inline"`
 }
 
-// NewDrift reads the reports of nodes.
-func NewDrift(nodes []corev1.Node) Drift {
+// NewDrift reads the reports of nodes. Daemons are the heartbeats by node, as Cluster has them.
+func NewDrift(nodes []corev1.Node, daemons map[string]v1alpha1.DaemonReport, now time.Time) Drift {
 	d := Drift{Rows: []DriftRow{}, Nodes: len(nodes), Unlisted: map[string]int{}, Unread: map[string]string{}}
 	for i := range nodes {
+		if u := unknownNode(&nodes[i], daemons, now); u != nil {
+			d.Unknown = append(d.Unknown, *u)
+		}
 		text := nodes[i].Annotations[v1alpha1.DriftAnnotation]
 		if text == "" {
 			continue
@@ -55,6 +98,7 @@ func NewDrift(nodes []corev1.Node) Drift {
 			d.Unlisted[nodes[i].Name] = report.More
 		}
 	}
+	slices.SortFunc(d.Unknown, func(a, b UnknownNode) int { return cmp.Compare(a.Node, b.Node) })
 	slices.SortStableFunc(d.Rows, func(a, b DriftRow) int { return cmp.Compare(a.Node, b.Node) })
 	return d
 }
@@ -82,7 +126,7 @@ func (d Drift) Find(node, name string) (DriftRow, error) {
 // Text prints the table, and what it leaves out.
 func (d Drift) Text(now time.Time) string {
 	if !d.Any() {
-		return fmt.Sprintf("No drift: %d nodes are as their configs have them.\n", d.Nodes)
+		return d.none(now)
 	}
 	t := Table{Head: []string{"NODE", "PATH", "KIND", "ACTION", "SINCE"}}
 	for _, r := range d.Rows {
@@ -95,6 +139,32 @@ func (d Drift) Text(now time.Time) string {
 	}
 	for _, node := range sortedKeys(d.Unread) {
 		fmt.Fprintf(&b, "%s: its report cannot be read: %s\n", node, d.Unread[node])
+	}
+	return b.String() + d.unknownText(now)
+}
+
+// none says that no drift is reported, and of how many nodes that is known.
+func (d Drift) none(now time.Time) string {
+	switch known := d.Nodes - len(d.Unknown); {
+	case len(d.Unknown) == 0:
+		return fmt.Sprintf("No drift: %d nodes are as their configs have them.\n", d.Nodes)
+	case known == 0:
+		return "Drift is not known.\n" + d.unknownText(now)
+	default:
+		return fmt.Sprintf("No drift on %d of %d nodes.\n", known, d.Nodes) + d.unknownText(now)
+	}
+}
+
+// unknownText names the nodes whose drift is not known.
+func (d Drift) unknownText(now time.Time) string {
+	const most = 10
+	var b strings.Builder
+	for i, u := range d.Unknown {
+		if i == most {
+			fmt.Fprintf(&b, "%d more nodes are not known: bunsen get nodes\n", len(d.Unknown)-most)
+			break
+		}
+		fmt.Fprintf(&b, "%s is not known: %s\n", u.Node, u.text(now))
 	}
 	return b.String()
 }

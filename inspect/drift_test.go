@@ -17,7 +17,7 @@ import (
 
 func reporting(t *testing.T, node string, d *v1alpha1.Drift) corev1.Node {
 	t.Helper()
-	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{}}}
+	n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node, Annotations: map[string]string{v1alpha1.StateAnnotation: v1alpha1.StateDone}}}
 	if d != nil {
 		text, err := json.Marshal(d)
 		if err != nil {
@@ -37,7 +37,7 @@ func TestDriftIsListedByNode(t *testing.T) {
 		}}),
 		reporting(t, "c", nil),
 		reporting(t, "a", &v1alpha1.Drift{Config: "rendered-worker-77b0cfa4c32a", Items: []v1alpha1.DriftItem{{Name: "/etc/z", Kind: v1alpha1.DriftMode, Action: v1alpha1.DriftReport, Since: since}}}),
-	})
+	}, nil, noon)
 	want := `NODE   PATH              KIND         ACTION    SINCE
 a      /etc/z            mode         Report    5m
 b      /etc/a            content      Degrade   5m
@@ -47,8 +47,36 @@ b: 3 more; on the node: machine-config-daemon drift list
 	if diff := gocmp.Diff(want, d.Text(noon)); diff != "" {
 		t.Error(diff)
 	}
-	if got := inspect.NewDrift([]corev1.Node{reporting(t, "c", nil)}); got.Any() || got.Text(noon) != "No drift: 1 nodes are as their configs have them.\n" {
+	if got := inspect.NewDrift([]corev1.Node{reporting(t, "c", nil)}, nil, noon); got.Any() || got.Text(noon) != "No drift: 1 nodes are as their configs have them.\n" {
 		t.Error(got.Text(noon))
+	}
+}
+
+// TestDriftOfNodesThatDoNotReport: nothing is claimed of a node whose daemon or kubelet does not report.
+func TestDriftOfNodesThatDoNotReport(t *testing.T) {
+	never, dead, silent := reporting(t, "never", nil), reporting(t, "dead", nil), reporting(t, "silent", nil)
+	never.Annotations = nil
+	dead.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionUnknown, LastTransitionTime: metav1.NewTime(noon.Add(-6 * time.Minute))}}
+	daemons := map[string]v1alpha1.DaemonReport{
+		"well": {Seen: metav1.NewTime(noon.Add(-time.Minute))}, "silent": {Seen: metav1.NewTime(noon.Add(-12 * time.Minute))},
+	}
+	for sentence, tc := range map[string]struct {
+		nodes []corev1.Node
+		want  string
+	}{
+		"every daemon reports": {[]corev1.Node{reporting(t, "well", nil)}, "No drift: 1 nodes are as their configs have them.\n"},
+		"some do not": {[]corev1.Node{reporting(t, "well", nil), silent, never, dead}, `No drift on 1 of 4 nodes.
+dead is not known: its kubelet has been silent for 6m
+never is not known: no machine-config-daemon has reported
+silent is not known: its machine-config-daemon has been silent for 12m
+`},
+		"none does": {[]corev1.Node{never}, "Drift is not known.\nnever is not known: no machine-config-daemon has reported\n"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if diff := gocmp.Diff(tc.want, inspect.NewDrift(tc.nodes, daemons, noon).Text(noon)); diff != "" {
+				t.Error(diff)
+			}
+		})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
 
@@ -34,6 +35,11 @@ type poolView struct {
 	// rows are the nodes by name, waits why each of them does not run the target.
 	rows  []NodeRow
 	waits map[string]rollout.Waiting
+	// daemons are the heartbeats of the nodes' daemons; now is when it is looked at.
+	daemons map[string]v1alpha1.DaemonReport
+	now     time.Time
+	// unwell are the nodes that are not known, or not Ready without being updated.
+	unwell []unwellNode
 	// plain are the pool's numbers without regard to other pools, once they were asked for.
 	plain *rollout.Counts
 }
@@ -50,7 +56,7 @@ func newFleet(c Cluster, now time.Time) *fleet {
 	}
 	nodes := f.sort(rollout.NewPools(objects))
 	for _, p := range objects {
-		v := &poolView{object: p, facts: rollout.ReadFacts(p, c.Policies, len(nodes[p.Name]))}
+		v := &poolView{object: p, facts: rollout.ReadFacts(p, c.Policies, len(nodes[p.Name])), daemons: c.Daemons, now: now}
 		v.facts.Nodes = nodes[p.Name]
 		slices.SortFunc(v.facts.Nodes, func(a, b rollout.Node) int { return strings.Compare(a.Name, b.Name) })
 		v.hear()
@@ -154,6 +160,7 @@ func (v *poolView) explain(now time.Time) {
 	for i := range v.facts.Nodes {
 		v.rows[i] = v.row(&v.facts.Nodes[i], now)
 	}
+	v.unwell = unwellNodes(v)
 }
 
 // count is a pool's numbers as another pool's decision sees them.

@@ -19,6 +19,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"golang.org/x/tools/txtar"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/yaml"
@@ -110,8 +111,17 @@ func (c *cluster) add(t *testing.T, doc []byte) {
 		var said struct{ Note string }
 		err = yaml.Unmarshal(doc, &said)
 		c.LeasesNote = said.Note
+	case "NoLeases":
+		c.Leases = []coordinationv1.Lease{}
 	case "Lease":
 		c.Leases, err = one(c.Leases, doc)
+	case "MachineConfigNode":
+		var of []metav1.PartialObjectMetadata
+		of, err = one(of, doc)
+		if c.Daemons == nil {
+			c.Daemons = map[string]v1alpha1.DaemonReport{}
+		}
+		maps.Copy(c.Daemons, inspect.DaemonReports(of))
 	case "RolloutPolicy":
 		c.Policies, err = one(c.Policies, doc)
 	case "Nodes": // many of one kind
@@ -177,8 +187,8 @@ func (c cluster) show(t *testing.T, command string) string {
 		return screen(t, status, what)
 	case verb == "changes":
 		return strings.Join(status.Changes(nil), "\n") + "\n"
-	case command == "json servers":
-		text, err := json.MarshalIndent(status.Servers, "", "  ")
+	case verb == "json":
+		text, err := json.MarshalIndent(map[string]any{"servers": status.Servers, "controllers": status.Controllers, "pools": status.Pools}[what], "", "  ")
 		if err != nil {
 			t.Fatal(err)
 		}

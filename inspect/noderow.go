@@ -20,8 +20,10 @@ type NodeRow struct {
 	Pool    string `json:"pool"`
 	Current string `json:"current"`
 	Desired string `json:"desired"`
-	// State is the daemon's word.
-	State string `json:"state"`
+	// State is the daemon's word. AsOf is the time of the last report where nothing newer is known; absent where State is
+	// current, and where that time is not known.
+	State string     `json:"state"`
+	AsOf  *time.Time `json:"asOf,omitempty"`
 	// Step of an update that the node is at, one of the Step* words; empty for a node that is done.
 	Step string `json:"step,omitempty"`
 	// Since when it is at that step; absent where that is not known.
@@ -65,9 +67,15 @@ func (v *poolView) row(n *rollout.Node, now time.Time) NodeRow {
 	}
 	wait, waits := v.waits[n.Name]
 	row.Step, row.Since = stepOf(n, wait)
-	switch {
-	case n.UpdatedTo(v.wave.Target) && n.Ready() && n.Gate == "":
+	inService := n.UpdatedTo(v.wave.Target) && n.Ready() && n.Gate == ""
+	if inService {
 		row.Step = ""
+	}
+	if notHeard(v, n, &row) {
+		return row
+	}
+	switch {
+	case inService:
 	case n.Degraded():
 		row.Cause, row.Reason = rollout.CauseFailed, n.Reason
 		if n.Config.Desired != "" && strings.Contains(n.Reason, n.Config.Desired) { // else it is about another config, and has to say so

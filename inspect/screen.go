@@ -95,6 +95,8 @@ func (s Status) Screen(size Size, now time.Time) []Line {
 	for _, r := range s.Pools {
 		spare -= 1 + len(r.lines(size.Width, new(int)))
 	}
+	controllers := s.controllerLines(now, size.Width, new(int))
+	spare -= len(controllers)
 	if servers := s.Servers.lines(size.Width, new(int)); len(servers) > 0 {
 		spare -= 1 + len(servers)
 	}
@@ -104,6 +106,7 @@ func (s Status) Screen(size Size, now time.Time) []Line {
 	for _, r := range s.Sources {
 		out = append(out, r.lines(size.Width, &spare)...)
 	}
+	out = append(out, s.controllerLines(now, size.Width, &spare)...)
 	for _, r := range s.Pools {
 		out = append(out, nil)
 		out = append(out, r.lines(size.Width, &spare)...)
@@ -186,11 +189,17 @@ func labelled(label, text string, style Style, width int, spare *int) []Line {
 }
 
 // bar shows the pool's nodes as signs that need no colour: # updated, > busy, ! failed, < went back, . waiting. Whatever there
-// is has a sign at least, while there is room.
+// is has a sign at least, while there is room; ? are the nodes that are unready or unknown.
 func (r PoolRow) bar(width int) Line {
 	beside := 58 // the words after the bar
 	if r.Back > 0 {
 		beside += 14
+	}
+	if r.Unready > 0 {
+		beside += 12
+	}
+	if r.Unknown > 0 {
+		beside += 12
 	}
 	size := min(max(width-beside, 10), 60)
 	if r.Nodes == 0 {
@@ -200,7 +209,7 @@ func (r PoolRow) bar(width int) Line {
 		n     int
 		sign  string
 		style Style
-	}{{r.Updated, "#", Good}, {r.Busy, ">", Active}, {r.Degraded, "!", Bad}, {r.Back, "<", Active}, {r.Waiting(), ".", Dim}}
+	}{{r.Updated, "#", Good}, {r.Busy, ">", Active}, {r.Degraded, "!", Bad}, {r.Back, "<", Active}, {r.Waiting, ".", Dim}, {r.Unready + r.Unknown, "?", Bad}}
 	wide := make([]int, len(parts))
 	left := size
 	for i, p := range parts {

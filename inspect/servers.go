@@ -26,18 +26,12 @@ type Servers struct {
 
 // ServerRow is one replica.
 type ServerRow struct {
-	Name string `json:"name"`
-	// Alive: its last sign of life still holds.
-	Alive bool `json:"alive"`
-	// Seen is when it gave that; absent where it never did.
-	Seen *time.Time `json:"seen,omitempty"`
+	Heartbeat `json:",inline"`
 	// Report is what it says of itself; absent where that cannot be read.
 	Report *v1alpha1.ServerReport `json:"report,omitempty"`
 
 	// unread is why there is no report.
 	unread string
-	// lasting is for how long the last sign of life held.
-	lasting time.Duration
 }
 
 // BootRow is what new machines of a pool boot where that is not the pool's target.
@@ -65,12 +59,15 @@ const (
 
 // servers is nil where none was ever there.
 func (f *fleet) servers() *Servers {
-	if len(f.Leases) == 0 && f.LeasesNote == "" {
-		return nil
-	}
 	s := &Servers{Note: f.LeasesNote}
 	for i := range f.Leases {
+		if componentOf(&f.Leases[i]) != v1alpha1.ServerComponent {
+			continue
+		}
 		s.Replicas = append(s.Replicas, serverRow(&f.Leases[i], f.now))
+	}
+	if len(s.Replicas) == 0 && s.Note == "" {
+		return nil
 	}
 	slices.SortFunc(s.Replicas, func(a, b ServerRow) int { return strings.Compare(a.Name, b.Name) })
 	s.Warnings = s.warnings(f.now)
@@ -81,15 +78,7 @@ func (f *fleet) servers() *Servers {
 }
 
 func serverRow(l *coordinationv1.Lease, now time.Time) ServerRow {
-	row := ServerRow{Name: strings.TrimPrefix(l.Name, v1alpha1.ServerComponent+"-")}
-	if l.Spec.HolderIdentity != nil {
-		row.Name = cmp.Or(*l.Spec.HolderIdentity, row.Name)
-	}
-	if l.Spec.RenewTime != nil && l.Spec.LeaseDurationSeconds != nil {
-		row.Seen = known(l.Spec.RenewTime.Time)
-		row.lasting = time.Duration(*l.Spec.LeaseDurationSeconds) * time.Second
-		row.Alive = now.Before(row.Seen.Add(row.lasting))
-	}
+	row := ServerRow{Heartbeat: heartbeatOf(l, v1alpha1.ServerComponent, now)}
 	report, err := v1alpha1.ParseServerReport(l.Annotations[v1alpha1.ServerAnnotation])
 	if err != nil {
 		row.unread = err.Error()
@@ -113,8 +102,8 @@ func (s *Servers) up() (rows []ServerRow) {
 func (s *Servers) warnings(now time.Time) (all []string) {
 	up := s.up()
 	if len(up) == 0 && len(s.Replicas) > 0 {
-		last := slices.MaxFunc(s.Replicas, func(a, b ServerRow) int { return seen(a).Compare(seen(b)) })
-		return []string{"no machine-config-server is up, so no new machine can boot; " + last.Name + " was seen last, " + Age(seen(last), now) + " ago"}
+		last := slices.MaxFunc(s.Replicas, func(a, b ServerRow) int { return a.at().Compare(b.at()) })
+		return []string{"no machine-config-server is up, so no new machine can boot; " + last.Name + " was seen last, " + Age(last.at(), now) + " ago"}
 	}
 	of := map[string][]string{}
 	var words []string
@@ -130,13 +119,6 @@ func (s *Servers) warnings(now time.Time) (all []string) {
 		all = append(all, "server "+strings.Join(of[w], ", ")+": "+w)
 	}
 	return all
-}
-
-func seen(r ServerRow) (t time.Time) {
-	if r.Seen != nil {
-		t = *r.Seen
-	}
-	return t
 }
 
 func (r ServerRow) warnings(now time.Time) (all []string) {
@@ -170,7 +152,7 @@ func (s *Servers) boots(v *poolView, now time.Time) (all []BootRow) {
 			continue
 		}
 		served, knows := r.Report.Pools[v.object.Name]
-		if !knows || v.outdated(served, seen(r), now) {
+		if !knows || v.outdated(served, r.at(), now) {
 			continue
 		}
 		if by[served] == nil {

@@ -33,10 +33,10 @@ func (s *Servers) text(now time.Time) string {
 func (s *Servers) table(now time.Time) Table {
 	t := Table{Head: []string{"SERVER", "LISTEN", "ACCESS", "SECRETS", "CERTIFICATE", "SERVED", "REFUSED", "STATE"}}
 	for _, r := range s.Replicas {
-		if !r.Alive && len(s.up()) > 0 && now.Sub(seen(r)) > recently {
+		if !r.Alive && len(s.up()) > 0 && now.Sub(r.at()) > recently {
 			continue
 		}
-		row := []string{r.Name, "-", "-", "-", "-", "-", "-", r.state(now)}
+		row := []string{r.Name, "-", "-", "-", "-", "-", "-", r.state(r.started(), now)}
 		if p := r.Report; p != nil {
 			copy(row[1:], []string{dash(p.Listen), r.access(), r.secrets(), r.certificate(), fmt.Sprint(p.Served), fmt.Sprint(p.Refused)})
 		}
@@ -45,19 +45,12 @@ func (s *Servers) table(now time.Time) Table {
 	return t
 }
 
-// state is whether the replica is there.
-func (r ServerRow) state(now time.Time) string {
-	switch {
-	case r.Alive && r.Report != nil && !r.Report.Started.IsZero():
-		return "up " + Age(r.Report.Started.Time, now)
-	case r.Alive:
-		return "up"
-	case r.Seen == nil:
-		return "gone"
-	case r.lasting <= time.Second: // its last words
-		return "ended " + Age(*r.Seen, now) + " ago"
+// started is when the process began; zero where that is not known.
+func (r ServerRow) started() time.Time {
+	if r.Report == nil {
+		return time.Time{}
 	}
-	return "gone, seen " + Age(*r.Seen, now) + " ago"
+	return r.Report.Started.Time
 }
 
 func (r ServerRow) access() string {

@@ -25,9 +25,13 @@ type Cluster struct {
 	Policies []v1alpha1.RolloutPolicy
 	// Rendered configs that are there; nil where they were not read.
 	Rendered []RenderedRow
-	// Leases of machine-config-servers, and LeasesNote why they were not read; a screen without both says nothing of servers.
+	// Leases of machine-config-controllers and machine-config-servers, and LeasesNote why they were not read. Where both are
+	// nil, nothing is said of either.
 	Leases     []coordinationv1.Lease
 	LeasesNote string
+	// Daemons are the heartbeats of the daemons, by node; nil where they were not read, for the reason in DaemonsNote.
+	Daemons     map[string]v1alpha1.DaemonReport
+	DaemonsNote string
 }
 
 // Status is the one screen for a whole cluster.
@@ -35,8 +39,12 @@ type Status struct {
 	Sources []SourceRow `json:"sources"`
 	Pools   []PoolRow   `json:"pools"`
 	Nodes   []NodeRow   `json:"nodes"`
+	// Controllers that render and roll out; absent where that was not read.
+	Controllers *Controllers `json:"controllers,omitempty"`
 	// Servers of first configs; absent where none was ever there.
 	Servers *Servers `json:"servers,omitempty"`
+	// Warnings are what concerns no pool, node or server alone. They name no ages.
+	Warnings []string `json:"warnings,omitempty"`
 	// at is when it was so.
 	at time.Time
 }
@@ -48,6 +56,10 @@ type SourceRow struct {
 	Subject  string `json:"subject,omitempty"`
 	Ready    string `json:"ready"`
 	Message  string `json:"message"`
+	// LastLook is when the controller last asked the repository; absent where that is not known. Overdue: it should have asked
+	// again by now.
+	LastLook *time.Time `json:"lastLook,omitempty"`
+	Overdue  bool       `json:"overdue,omitempty"`
 }
 
 // PoolRow is one pool.
@@ -70,26 +82,30 @@ type PoolRow struct {
 	Outcome Outcome `json:"outcome"`
 }
 
-// PoolCounts are the numbers of a pool's nodes. Each is Updated, Busy, Degraded, Back or none of them: then it waits.
+// PoolCounts are the numbers of a pool's nodes. Each node counts once, so the others add up to Nodes; see rollout.Standing.
 type PoolCounts struct {
-	Nodes   int `json:"nodes"`
+	Nodes int `json:"nodes"`
+	// Updated nodes run the target and serve pods. Unready ones run it, and are not Ready or are cordoned.
 	Updated int `json:"updated"`
-	// Busy nodes were told the config and are at work, or run it and are not well yet.
-	Busy     int `json:"busy"`
+	Unready int `json:"unready"`
+	// Busy nodes are being updated, Waiting ones have not been assigned the target.
+	Busy    int `json:"busy"`
+	Waiting int `json:"waiting"`
+	// Degraded nodes report a failure.
 	Degraded int `json:"degraded"`
 	// Back are the nodes of a reverted pool that run the config to which it went back.
-	Back int `json:"back,omitempty"`
+	Back int `json:"back"`
+	// Unknown nodes do not report: no daemon ever did, their kubelet stopped, or their daemon is silent.
+	Unknown int `json:"unknown"`
 }
-
-// Waiting nodes were told nothing yet.
-func (r PoolCounts) Waiting() int { return max(0, r.Nodes-r.Updated-r.Busy-r.Degraded-r.Back) }
 
 // NewStatus makes the screen. It decides nothing anew: why a node waits is what the rollout says at this moment.
 func NewStatus(c Cluster, now time.Time) Status {
 	f := newFleet(c, now)
-	s := Status{Sources: []SourceRow{}, Pools: []PoolRow{}, Nodes: []NodeRow{}, Servers: f.servers(), at: now}
+	s := Status{Sources: []SourceRow{}, Pools: []PoolRow{}, Nodes: []NodeRow{}, Servers: f.servers(), Controllers: f.controllers(), at: now}
+	s.Warnings = warnings(f, s.Controllers)
 	for i := range c.Sources {
-		s.Sources = append(s.Sources, sourceRow(&c.Sources[i]))
+		s.Sources = append(s.Sources, sourceRow(&c.Sources[i], s.Controllers))
 	}
 	for i := range c.Pools {
 		v := f.pools[c.Pools[i].Name]
@@ -103,7 +119,7 @@ func NewStatus(c Cluster, now time.Time) Status {
 	return s
 }
 
-func sourceRow(src *v1alpha1.GitSource) SourceRow {
+func sourceRow(src *v1alpha1.GitSource, c *Controllers) SourceRow {
 	row := SourceRow{Name: src.Name, Revision: src.Status.AppliedRevision, Ready: unknown}
 	if src.Status.AppliedCommit != nil {
 		row.Subject = src.Status.AppliedCommit.Subject
@@ -116,6 +132,9 @@ func sourceRow(src *v1alpha1.GitSource) SourceRow {
 	}
 	if src.Spec.Suspend {
 		row.Ready = "Suspended"
+	}
+	if look, ok := c.look(src.Name); ok {
+		row.LastLook, row.Overdue = known(look.At.Time), c.overdue(src)
 	}
 	return row
 }
@@ -143,16 +162,31 @@ func (f *fleet) poolRow(v *poolView) PoolRow {
 // counts are the numbers of the pool's nodes.
 func (v *poolView) counts() PoolCounts {
 	out := PoolCounts{Nodes: len(v.facts.Nodes)}
+	back := ""
+	if v.wave.Record.Verdict == v1alpha1.RolloutReverted {
+		back = v.wave.Record.Back
+	}
 	for i := range v.facts.Nodes {
-		switch n := &v.facts.Nodes[i]; {
-		case v.facts.Target == "":
-		case n.Degraded():
+		n := &v.facts.Nodes[i]
+		_, silent := v.silentSince(n)
+		switch n.Standing(v.facts.Target, back, silent) {
+		case rollout.StandingUpdated:
+			if n.Gate == "" {
+				out.Updated++
+			} else {
+				out.Unready++
+			}
+		case rollout.StandingUnready:
+			out.Unready++
+		case rollout.StandingWaiting:
+			out.Waiting++
+		case rollout.StandingDegraded:
 			out.Degraded++
-		case n.UpdatedTo(v.facts.Target) && n.Gate == "":
-			out.Updated++
-		case v.wave.Record.Verdict == v1alpha1.RolloutReverted && n.UpdatedTo(v.wave.Record.Back):
+		case rollout.StandingBack:
 			out.Back++
-		case n.Config.Desired == v.wave.Target, n.Config.Current != n.Config.Desired:
+		case rollout.StandingUnknown:
+			out.Unknown++
+		default:
 			out.Busy++
 		}
 	}
@@ -184,6 +218,10 @@ func (v *poolView) state(row PoolRow) string {
 		return "Paused" + by(v.object)
 	case row.Updated == row.Nodes:
 		return "Updated"
+	case len(v.unwell) > 0 && len(v.waits) == 0:
+		return fmt.Sprintf("%d of %d nodes updated: %s", row.Updated, row.Nodes, v.unwell[0].text)
+	case row.Updated+row.Unready == row.Nodes && len(v.wave.Blocks) == 0 && !slices.ContainsFunc(v.facts.Nodes, func(n rollout.Node) bool { return n.Gate != "" }):
+		return fmt.Sprintf("Updated, %d cordoned", row.Unready)
 	case first.Reason != "":
 		return "Waiting: " + first.Reason
 	case row.Step != "":

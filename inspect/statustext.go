@@ -3,39 +3,41 @@ package inspect
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/bunsen-os/bunsen/source"
 )
 
 // SourceTable shows the sources.
 func (s Status) SourceTable() Table {
-	t := Table{Head: []string{"SOURCE", "REVISION", "READY", "MESSAGE"}}
+	t := Table{Head: []string{"SOURCE", "REVISION", "READY", "LOOKED", "MESSAGE"}}
 	for _, r := range s.Sources {
-		t.Rows = append(t.Rows, []string{r.Name, dash(shortRevision(r.Revision)), r.Ready, briefly(r.Message)})
+		t.Rows = append(t.Rows, []string{r.Name, dash(shortRevision(r.Revision)), r.Ready, r.looked(s.at), briefly(r.Message)})
 	}
-	return t
+	return t.without("LOOKED", "-")
 }
 
 // PoolTable shows the pools.
 func (s Status) PoolTable() Table {
-	t := Table{Head: []string{"POOL", "TARGET", "COMMIT", "NODES", "UPDATED", "BUSY", "WAITING", "DEGRADED", "STATE"}}
+	t := Table{Head: []string{"POOL", "TARGET", "COMMIT", "NODES", "UPDATED", "UNREADY", "BUSY", "WAITING", "DEGRADED", "BACK", "UNKNOWN", "STATE"}}
 	for _, r := range s.Pools {
 		t.Rows = append(t.Rows, []string{
 			r.Name, dash(ShortRendered(r.Target)), dash(shortRevision(r.Revision)),
-			fmt.Sprint(r.Nodes), fmt.Sprint(r.Updated), fmt.Sprint(r.Busy), fmt.Sprint(r.Waiting()), fmt.Sprint(r.Degraded), brief(r.State),
+			fmt.Sprint(r.Nodes), fmt.Sprint(r.Updated), fmt.Sprint(r.Unready), fmt.Sprint(r.Busy), fmt.Sprint(r.Waiting), fmt.Sprint(r.Degraded),
+			fmt.Sprint(r.Back), fmt.Sprint(r.Unknown), brief(r.State),
 		})
 	}
-	return t
+	return t.without("UNREADY", "0").without("BACK", "0").without("UNKNOWN", "0")
 }
 
 // NodeTable shows all nodes.
-func (s Status) NodeTable() Table { return nodeTable(s.Nodes) }
+func (s Status) NodeTable() Table { return nodeTable(s.Nodes, s.at) }
 
-func nodeTable(rows []NodeRow) Table {
+func nodeTable(rows []NodeRow, now time.Time) Table {
 	t := Table{Head: []string{"NODE", "POOL", "CURRENT", "DESIRED", "STATE", "STEP", "WHY"}}
 	for _, r := range rows {
 		t.Rows = append(t.Rows, []string{
-			r.Name, dash(r.Pool), dash(ShortRendered(r.Current)), dash(ShortRendered(r.Desired)), r.State, dash(r.Step), brief(r.Reason),
+			r.Name, dash(r.Pool), dash(ShortRendered(r.Current)), dash(ShortRendered(r.Desired)), r.state(now), dash(r.Step), brief(r.Reason),
 		})
 	}
 	return t
@@ -56,7 +58,7 @@ func (s Status) Text() string {
 		}
 	}
 	var parts []string
-	for _, text := range []string{s.SourceTable().String(), s.PoolTable().String(), s.Servers.text(s.at), nodeTable(shown).String()} {
+	for _, text := range []string{s.head(), s.PoolTable().String(), s.Servers.text(s.at), nodeTable(shown, s.at).String()} {
 		if text != "" {
 			parts = append(parts, text)
 		}
@@ -65,9 +67,52 @@ func (s Status) Text() string {
 		return nothing
 	}
 	if hidden := len(s.Nodes) - len(shown); hidden > 0 {
-		parts = append(parts, fmt.Sprintf("%d more nodes: bunsen get nodes\n", hidden))
+		more := "more nodes"
+		if len(shown) == 0 {
+			more = "nodes, all in service"
+		}
+		parts = append(parts, fmt.Sprintf("%d %s: bunsen get nodes\n", hidden, more))
 	}
 	return strings.Join(parts, "\n")
+}
+
+// head prints the sources, the controllers, and what concerns nothing else.
+func (s Status) head() string {
+	text := s.SourceTable().String()
+	for _, r := range s.Sources {
+		if r.Overdue {
+			text += "WARNING: " + r.overdue(s.at) + "\n"
+		}
+	}
+	for _, w := range s.Warnings {
+		text += "WARNING: " + w + "\n"
+	}
+	controllers := s.Controllers.text(s.at)
+	if text != "" && controllers != "" {
+		text += "\n"
+	}
+	return text + controllers
+}
+
+// looked is how long ago the controller asked the repository.
+func (r SourceRow) looked(now time.Time) string {
+	if r.LastLook == nil {
+		return "-"
+	}
+	return Age(*r.LastLook, now) + " ago"
+}
+
+// overdue says that the controller should have asked the repository again.
+func (r SourceRow) overdue(now time.Time) string {
+	return fmt.Sprintf("the controller looked at the repository of GitSource %s %s ago, longer than two intervals; a newer commit has no effect yet", r.Name, Age(*r.LastLook, now))
+}
+
+// state is the daemon's word, and how old it is where it is old.
+func (r NodeRow) state(now time.Time) string {
+	if r.AsOf == nil || r.State == unknown {
+		return r.State
+	}
+	return r.State + " (" + Age(*r.AsOf, now) + " ago)"
 }
 
 // nothing is the screen of an empty cluster.

@@ -3,6 +3,7 @@ package inspect
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -37,6 +38,21 @@ func (t Table) String() string {
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 	return b.String()
+}
+
+// without drops a column in which every cell is empty, as said.
+func (t Table) without(head, empty string) Table {
+	i := slices.Index(t.Head, head)
+	for _, row := range t.Rows {
+		if row[i] != empty {
+			return t
+		}
+	}
+	t.Head = slices.Delete(slices.Clone(t.Head), i, i+1)
+	for r, row := range t.Rows {
+		t.Rows[r] = slices.Delete(row, i, i+1)
+	}
+	return t
 }
 
 // Age writes how long ago t was: 40s, 5m, 3h, 2d; "-" for the zero time.

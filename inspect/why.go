@@ -106,7 +106,7 @@ func WhyNode(c Cluster, name string, now time.Time) (Why, error) {
 		return Why{}, fmt.Errorf("there is no node %q; `bunsen get nodes` lists them", name)
 	}
 	why := Why{About: "node/" + name}
-	if d := NewDrift(c.Nodes[at : at+1]); d.Any() {
+	if d := NewDrift(c.Nodes[at:at+1], c.Daemons, now); d.Any() {
 		why.Drift = d.Rows
 	}
 	row, v := f.find(name)

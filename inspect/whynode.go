@@ -21,13 +21,7 @@ func (f nodeReasons) nodeAnswers(v *poolView, row NodeRow, w Why) []Answer {
 	if v == nil {
 		return []Answer{f.strays(row)}
 	}
-	var out []Answer
-	if row.State == unknown {
-		out = append(out, Answer{
-			Outcome: Blocked, Cause: CauseNoDaemon, Reason: "no machine-config-daemon has reported from it, so that nobody knows what it runs",
-			Do: []string{"kubectl get pods -A -o wide --field-selector spec.nodeName=" + row.Name},
-		})
-	}
+	out := f.nodeLife(v, row)
 	if a, wrong := f.nodeAnswer(v, row, w); wrong {
 		out = append(out, a)
 	}
@@ -66,7 +60,7 @@ func (f nodeReasons) nodeAnswer(v *poolView, row NodeRow, w Why) (Answer, bool) 
 	a := Answer{Outcome: Progressing, Cause: row.Cause, Reason: row.Reason}
 	_, behind := v.waits[row.Name]
 	switch row.Cause {
-	case "":
+	case "", CauseNoDaemon, CauseSilent: // nodeLife says it
 		return a, false
 	case rollout.CauseFailed:
 		line, _, _ := strings.Cut(strings.TrimSpace(row.Reason), "\n")
@@ -121,8 +115,8 @@ func (f nodeReasons) atWork(a *Answer, row NodeRow, w Why) {
 				a.Do = append(a.Do, do)
 			}
 		}
-	case row.Cause == rollout.CauseNotReady && row.Step != StepRebooting:
-		a.Outcome, a.Do = Blocked, []string{"kubectl describe node " + row.Name}
+	case isLost(f.fleet, row):
+		a.Outcome, a.Do = Blocked, notReadyCommands(f.fleet, row.Name)
 	}
 }
 
@@ -161,7 +155,7 @@ func (f nodeReasons) besides(row NodeRow) []Answer {
 	var out []Answer
 	if n.Health.Trouble != "" && row.Cause != rollout.CauseNotReady && !strings.Contains(row.Reason, n.Health.Trouble) {
 		out = append(out, Answer{
-			Outcome: Blocked, Cause: rollout.CauseNotReady, Reason: "it is " + n.Health.Text(since(n.Health.Since, f.now)), Do: []string{"kubectl describe node " + row.Name},
+			Outcome: Blocked, Cause: rollout.CauseNotReady, Reason: "it is " + n.Health.Text(since(n.Health.Since, f.now)), Do: notReadyCommands(f.fleet, row.Name),
 		})
 	}
 	if n.Cordon.ByAdministrator() && row.Cause != rollout.CauseCordoned {

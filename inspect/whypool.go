@@ -21,10 +21,11 @@ type reasons struct{ *fleet }
 // pools that wait for this one, so that a circle of them ends.
 func (f reasons) poolAnswers(v *poolView, asked []string) []Answer {
 	name := v.object.Name
-	var out []Answer
+	out := f.controllerAnswers()
 	for _, b := range v.wave.Blocks {
 		out = append(out, f.block(v, b, append(asked, name)))
 	}
+	out = f.withLiveness(v, out)
 	if a, held := f.heldDrains(v); held {
 		out = append([]Answer{a}, slices.DeleteFunc(out, func(o Answer) bool { return o.Cause == rollout.CauseDrain })...)
 	}
@@ -188,13 +189,10 @@ func failure(r NodeRow) string {
 
 // course is the answer for a pool that nothing is in the way of.
 func (f reasons) course(v *poolView) Answer {
-	target, updated, busy := v.facts.Target, 0, []string(nil)
+	target, updated, busy := v.facts.Target, v.counts().Updated, []string(nil)
 	for _, r := range v.rows {
-		switch {
-		case r.InFlight():
+		if r.InFlight() {
 			busy = append(busy, r.Name+" "+r.Step)
-		case r.Step == "":
-			updated++
 		}
 	}
 	switch {

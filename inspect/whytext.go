@@ -78,7 +78,7 @@ func (a Answer) when(now time.Time) string {
 
 func (w Why) nodeLine(now time.Time) string {
 	n := w.Node
-	text := n.Name + "   " + n.State
+	text := n.Name + "   " + n.state(now)
 	if n.Step != "" {
 		text += ", " + n.Step
 		if n.Since != nil {
@@ -110,9 +110,15 @@ func (r PoolRow) numbers() string {
 
 // others are the nodes that are not updated.
 func (r PoolCounts) others() string {
-	text := fmt.Sprintf("%d busy, %d waiting, %d failed", r.Busy, r.Waiting(), r.Degraded)
+	text := fmt.Sprintf("%d busy, %d waiting, %d failed", r.Busy, r.Waiting, r.Degraded)
 	if r.Back > 0 {
 		text += fmt.Sprintf(", %d went back", r.Back)
+	}
+	if r.Unready > 0 {
+		text += fmt.Sprintf(", %d unready", r.Unready)
+	}
+	if r.Unknown > 0 {
+		text += fmt.Sprintf(", %d unknown", r.Unknown)
 	}
 	return text
 }

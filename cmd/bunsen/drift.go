@@ -25,7 +25,9 @@ func driftCommand() *cobra.Command {
 daemons report it on their Nodes, without contents. What is done about it is a DriftPolicy's to say: ACTION is Degrade,
 Repair or Report; what is ignored is not listed.
 
-Exit codes: 0 no drift, 1 drift, 2 invalid input, 3 cluster out of reach.`,
+A node whose daemon or kubelet does not report is listed as not known.
+
+Exit codes: 0 no drift, 1 drift, 2 invalid input, 3 cluster out of reach, 5 no drift is reported but some nodes are not known.`,
 		Example: `  bunsen drift
   bunsen drift worker-07 -o json
   bunsen drift show node/worker-07 /etc/chrony.conf
@@ -49,15 +51,18 @@ Exit codes: 0 no drift, 1 drift, 2 invalid input, 3 cluster out of reach.`,
 			if err := out.print(cmd.OutOrStdout(), harmless(d.Text(time.Now())), d); err != nil {
 				return err
 			}
-			if d.Any() && exitCode {
+			switch {
+			case d.Any() && exitCode:
 				return &exitError{code: exitDifferent}
+			case len(d.Unknown) > 0 && exitCode:
+				return &exitError{code: exitBlocked}
 			}
 			return nil
 		},
 	}
 	t.flags(cmd)
 	out.flags(cmd)
-	cmd.Flags().BoolVar(&exitCode, "exit-code", true, "exit with 1 where there is drift")
+	cmd.Flags().BoolVar(&exitCode, "exit-code", true, "exit with 1 where there is drift, with 5 where nodes are not known")
 	cmd.AddCommand(driftShowCommand(), driftAdoptCommand())
 	return cmd
 }
@@ -69,14 +74,16 @@ func readDrift(ctx context.Context, c client.Client, args []string) (inspect.Dri
 		if err := c.List(ctx, &nodes); err != nil {
 			return inspect.Drift{}, unread("Nodes", err)
 		}
-		return inspect.NewDrift(nodes.Items), nil
+		daemons, _, err := readDaemons(ctx, c)
+		return inspect.NewDrift(nodes.Items, daemons, time.Now()), err
 	}
 	name := strings.TrimPrefix(args[0], "node/")
 	var node corev1.Node
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil {
 		return inspect.Drift{}, unread("node/"+name, err)
 	}
-	return inspect.NewDrift([]corev1.Node{node}), nil
+	daemons, err := readDaemon(ctx, c, name)
+	return inspect.NewDrift([]corev1.Node{node}, daemons, time.Now()), err
 }
 
 // onePath checks the arguments of the verbs that are about one thing on one node.

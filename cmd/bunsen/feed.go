@@ -102,14 +102,14 @@ func (t *target) watch(ctx context.Context, c client.Client, d *display) error {
 	}
 	tick := time.NewTicker(mostOften)
 	defer tick.Stop()
-	dirty, laps, servers := true, newStopwatch(c), &roll{c: c}
+	dirty, laps, beats := true, newStopwatch(c), &heartbeats{c: c}
 	for {
-		if dirty || servers.due(time.Now()) || d.due(time.Now()) {
+		if dirty || beats.due(time.Now()) || d.due(time.Now()) {
 			cluster, err := read(ctx, f.cache)
 			if err != nil {
 				return err
 			}
-			if err := servers.call(ctx, &cluster); err != nil {
+			if err := beats.fill(ctx, &cluster); err != nil {
 				return err
 			}
 			now := time.Now()

@@ -61,7 +61,7 @@ func list(ctx context.Context, c client.Client, what string) (string, any, error
 		rows := inspect.RenderedRows(all.Items)
 		return inspect.RenderedTable(rows, time.Now()).String(), rows, nil
 	}
-	cluster, err := read(ctx, c)
+	cluster, err := readAll(ctx, c)
 	if err != nil {
 		return "", nil, err
 	}

@@ -14,12 +14,15 @@ func statusCommand() *cobra.Command {
 	var out output
 	var watch bool
 	cmd := &cobra.Command{
-		Use: "status", Short: "One screen: sources, pools, servers, nodes, and why each node waits", GroupID: "cluster",
-		Long: `Show sources, pools, nodes, and why each node waits; and the machine-config-servers: who gets configs from them, what is wrong
-with them, and which config new machines of a pool boot where that is not the pool's target.
+		Use: "status", Short: "One screen: sources, controllers, pools, servers, nodes, and why each node waits", GroupID: "cluster",
+		Long: `Show sources, and when the controller last looked at their repositories; the machine-config-controllers, and which of them leads;
+pools; nodes, and why each node waits; and the machine-config-servers: who gets configs from them, what is wrong with them, and
+which config new machines of a pool boot where that is not the pool's target. Facts that are old are shown with their age: a
+node whose kubelet or daemon does not report is UNKNOWN.
 
-With --watch it is a live screen until Ctrl-C: each pool with a bar (# updated, > at work, ! failed, < went back, . waiting), its
-step, what blocks it, what it waits for, what comes next and what to type, and the nodes in flight. It is fed by watches; servers are asked for every ten seconds.
+With --watch it is a live screen until Ctrl-C: each pool with a bar (# updated, > at work, ! failed, < went back, . waiting, ? unready or unknown), its
+step, what blocks it, what it waits for, what comes next and what to type, and the nodes in flight. It is fed by watches; heartbeats of
+controllers and servers are read every ten seconds, those of daemons every thirty.
 Where standard output is no terminal, each change is a line.`,
 		Example: `  bunsen status
   bunsen status -w
@@ -36,11 +39,8 @@ Where standard output is no terminal, each change is a line.`,
 			if watch {
 				return t.follow(cmd.Context(), c, newDisplay(cmd.OutOrStdout()))
 			}
-			cluster, err := read(cmd.Context(), c)
+			cluster, err := readAll(cmd.Context(), c)
 			if err != nil {
-				return err
-			}
-			if err := (&roll{c: c}).call(cmd.Context(), &cluster); err != nil {
 				return err
 			}
 			s := inspect.NewStatus(cluster, time.Now())

@@ -31,7 +31,7 @@ nodes failed; 2 invalid input; 3 cluster out of reach.`,
 			if err != nil {
 				return err
 			}
-			cluster, err := read(cmd.Context(), c)
+			cluster, err := readAll(cmd.Context(), c)
 			if err != nil {
 				return err
 			}

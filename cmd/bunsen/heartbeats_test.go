@@ -14,8 +14,8 @@ import (
 	"github.com/bunsen-os/bunsen/inspect"
 )
 
-// TestServersAreReadFromTheirLeases asks a stand-in of an API server, which keeps Leases of servers and of others.
-func TestServersAreReadFromTheirLeases(t *testing.T) {
+// TestHeartbeatsAreReadFromLeases asks a stand-in of an API server, which keeps Leases of controllers and servers, and of others.
+func TestHeartbeatsAreReadFromLeases(t *testing.T) {
 	lease := func(namespace, name, component string) object {
 		return object{"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": map[string]any{
 			"namespace": namespace, "name": name, "labels": map[string]any{"bunsen.dev/component": component},
@@ -26,12 +26,12 @@ func TestServersAreReadFromTheirLeases(t *testing.T) {
 		names  string
 		note   string
 	}{
-		"those of servers, in Bunsen's own namespace": {names: "a"},
-		"or a note for who may not read them":         {denied: []string{"list leases"}, note: "not shown, because you may not list leases in bunsen-system"},
+		"those of controllers and servers, in Bunsen's own namespace": {names: "a b"},
+		"or a note for who may not read them":                         {denied: []string{"list leases"}, note: "not shown, because you may not list leases in bunsen-system"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			s := &keeper{objects: map[string]object{}, denied: c.denied}
-			for _, o := range []object{lease("bunsen-system", "a", "machine-config-server"), lease("bunsen-system", "b", "other"), lease("default", "c", "machine-config-server")} {
+			for _, o := range []object{lease("bunsen-system", "a", "machine-config-server"), lease("bunsen-system", "b", "machine-config-controller"), lease("default", "c", "machine-config-server")} {
 				s.objects[o.path()] = o
 			}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.ServeHTTP(w, r) }))
@@ -45,8 +45,8 @@ func TestServersAreReadFromTheirLeases(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got inspect.Cluster
-			r := &roll{c: kube}
-			if err := r.call(t.Context(), &got); err != nil {
+			r := &heartbeats{c: kube}
+			if err := r.fill(t.Context(), &got); err != nil {
 				t.Fatal(err)
 			}
 			var names []string
@@ -58,11 +58,11 @@ func TestServersAreReadFromTheirLeases(t *testing.T) {
 			}
 			server.Close()
 			again := got
-			if err := r.call(t.Context(), &again); err != nil || len(again.Leases) != len(got.Leases) {
+			if err := r.fill(t.Context(), &again); err != nil || len(again.Leases) != len(got.Leases) {
 				t.Errorf("it asked again at once: %v", err)
 			}
-			r = &roll{c: kube}
-			if err := r.call(t.Context(), &again); err == nil {
+			r = &heartbeats{c: kube}
+			if err := r.fill(t.Context(), &again); err == nil {
 				t.Error("a cluster that does not answer is no error")
 			} else if !strings.Contains(err.Error(), "reading Leases") || errors.Is(err, context.Canceled) {
 				t.Error(err)
