@@ -35,13 +35,15 @@ type MetricsConfig struct {
 // them at each scrape, so that a restart loses nothing and what is gone has no series; the rest is told by the methods.
 // A nil Metrics takes everything and tells nothing.
 //
-// Reads: MachineConfigPool, MachineConfig, Node, GitSource
+// Reads: MachineConfigPool, MachineConfig, Node, GitSource, MachineConfigNode (heartbeats)
 // Writes: nothing
 type Metrics struct {
 	config MetricsConfig
 	descs  map[string]*prometheus.Desc
 	// rendered and rolledOut are commit to rendered, and commit to rolled out.
 	rendered, rolledOut *prometheus.HistogramVec
+
+	daemons daemonReports
 
 	mu sync.Mutex
 	// pools, drains and controllers are what was told last, by the name of the pool, node and controller.

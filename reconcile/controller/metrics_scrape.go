@@ -56,6 +56,10 @@ type scrape struct {
 	nodes map[string]bool
 	// customs are the pools that a master may ask for in vain.
 	customs rollout.Pools
+	// daemons is when each node's daemon last reported.
+	daemons map[string]time.Time
+	// looks are the last looks at the repositories.
+	looks map[string]v1alpha1.SourceLook
 }
 
 // builtIn are the pools that are no custom ones.
@@ -63,13 +67,10 @@ var builtIn = []string{"master", "worker", "arbiter"}
 
 // poolScrape is what the nodes of a pool add up to.
 type poolScrape struct {
-	target             string
-	states             map[string]int
+	target, back       string
+	states             map[rollout.Standing]int
 	failures, drifting int
 }
-
-// nodeStates are the values of the label state of bunsen_pool_nodes; each has a series in every pool.
-var nodeStates = []string{"updated", "unready", "waiting", "draining", "rebooting", "applying", "degraded"}
 
 func (s *scrape) gauge(name string, value float64, labels ...string) {
 	for i := range labels {
@@ -98,8 +99,12 @@ func (s *scrape) objects(ctx context.Context, from client.Reader) error {
 	for i := range pools.Items {
 		p := &pools.Items[i]
 		all[i] = p
-		s.pools[p.Name] = &poolScrape{target: p.Spec.Configuration.Name, states: map[string]int{}}
+		s.pools[p.Name] = &poolScrape{target: p.Spec.Configuration.Name, states: map[rollout.Standing]int{}}
+		if record := recordOf(p); record.Verdict == v1alpha1.RolloutReverted {
+			s.pools[p.Name].back = record.Back
+		}
 	}
+	s.daemons = s.m.daemons.read(ctx, s.m.config.Live, s.now)
 	members := rollout.NewPools(all)
 	s.customs = rollout.NewPools(slices.DeleteFunc(slices.Clone(all), func(p *mcfgv1.MachineConfigPool) bool { return slices.Contains(builtIn, p.Name) }))
 	for i := range nodes.Items {
@@ -109,6 +114,9 @@ func (s *scrape) objects(ctx context.Context, from client.Reader) error {
 		if err := s.pool(ctx, from, p); err != nil {
 			return err
 		}
+	}
+	if s.m.config.Looks != nil {
+		s.looks = s.m.config.Looks()
 	}
 	for i := range sources.Items {
 		s.source(&sources.Items[i])
@@ -129,7 +137,7 @@ func (s *scrape) node(object *corev1.Node, members rollout.Pools) {
 		return
 	}
 	s.gauge("mco_state", 1, n.Name, primary, n.State, n.Reason)
-	pool.states[stateOf(&n, pool.target)]++
+	pool.states[n.Standing(pool.target, pool.back, s.silent(&n, primary))]++
 	if n.Degraded() && n.Config.Desired == pool.target {
 		pool.failures++
 	}
@@ -150,25 +158,6 @@ func (s *scrape) outvoted(primary string, n rollout.Node) bool {
 	}
 	custom, _, err := s.customs.For(n)
 	return custom != "" || err != nil
-}
-
-// stateOf is the value of the label state.
-func stateOf(n *rollout.Node, target string) string {
-	switch {
-	case n.Degraded():
-		return "degraded"
-	case n.UpdatedTo(target) && n.Ready():
-		return "updated"
-	case n.UpdatedTo(target):
-		return "unready"
-	case target == "" || n.Config.Desired != target:
-		return "waiting"
-	case n.Step.Draining:
-		return "draining"
-	case n.Step.Rebooting:
-		return "rebooting"
-	}
-	return "applying"
 }
 
 func waitingPods(n *corev1.Node) int {
@@ -196,15 +185,12 @@ func drifting(n *corev1.Node) int {
 // pool tells of one pool what its object and its nodes say.
 func (s *scrape) pool(ctx context.Context, from client.Reader, p *mcfgv1.MachineConfigPool) error {
 	sum := s.pools[p.Name]
-	for _, state := range nodeStates {
-		s.gauge("bunsen_pool_nodes", float64(sum.states[state]), p.Name, state)
+	for _, state := range rollout.Standings {
+		s.gauge("bunsen_pool_nodes", float64(sum.states[state]), p.Name, string(state))
 	}
 	s.gauge("bunsen_rollout_failures", float64(sum.failures), p.Name)
 	s.gauge("bunsen_drift_files", float64(sum.drifting), p.Name)
-	record, err := v1alpha1.ParseRolloutRecord(p.Annotations[v1alpha1.RolloutAnnotation])
-	if err != nil || record.Config != sum.target {
-		record = v1alpha1.RolloutRecord{}
-	}
+	record := recordOf(p)
 	s.gauge("bunsen_rollout_step", float64(record.Steps), p.Name)
 	if record.Verdict != "" {
 		s.gauge("bunsen_rollout_verdict", 1, p.Name, string(record.Verdict))
@@ -223,6 +209,26 @@ func (s *scrape) pool(ctx context.Context, from client.Reader, p *mcfgv1.Machine
 	return nil
 }
 
+// recordOf is the record of the rollout of the pool's target; the zero one where there is none.
+func recordOf(p *mcfgv1.MachineConfigPool) v1alpha1.RolloutRecord {
+	record, err := v1alpha1.ParseRolloutRecord(p.Annotations[v1alpha1.RolloutAnnotation])
+	if err != nil || record.Config != p.Spec.Configuration.Name {
+		return v1alpha1.RolloutRecord{}
+	}
+	return record
+}
+
+// silent tells whether the heartbeat of a node's daemon is missing, and since when.
+func (s *scrape) silent(n *rollout.Node, pool string) bool {
+	seen, known := s.daemons[n.Name]
+	age := s.now.Sub(seen)
+	if !known || n.Step.Rebooting || age <= v1alpha1.DaemonSilentAfter {
+		return false
+	}
+	s.gauge("bunsen_daemon_silent_seconds", age.Seconds(), n.Name, pool)
+	return true
+}
+
 // source tells of one GitSource.
 func (s *scrape) source(src *v1alpha1.GitSource) {
 	st := &src.Status
@@ -231,6 +237,10 @@ func (s *scrape) source(src *v1alpha1.GitSource) {
 	}
 	if ready := meta.FindStatusCondition(st.Conditions, v1alpha1.ReadyCondition); ready != nil {
 		s.gauge("bunsen_source_ready", one(ready.Status == "True"), src.Name)
+	}
+	s.gauge("bunsen_source_interval_seconds", intervalOf(src).Seconds(), src.Name)
+	if look, ok := s.looks[src.Name]; ok {
+		s.gauge("bunsen_source_last_look_timestamp_seconds", float64(look.At.Unix()), src.Name)
 	}
 	s.gauge("bunsen_source_stalled", one(meta.IsStatusConditionTrue(st.Conditions, v1alpha1.StalledCondition)), src.Name)
 	s.gauge("bunsen_source_behind", one(st.ObservedRevision != st.AppliedRevision), src.Name)

@@ -18,7 +18,8 @@ var families = []family{
 	{"mcc_pool_alert", "1 for a node that no pool, or not the one that its labels ask for, can manage.", []string{"node"}},
 	{"mcc_sub_controller_state", "When a controller looked last, in seconds since 1970, at which object, and how it went.", []string{"subcontroller", "state", "object"}},
 
-	{"bunsen_pool_nodes", "Nodes of the pool by what they do: updated, unready (updated, and not Ready or cordoned), waiting, draining, rebooting, applying, degraded.", []string{"pool", "state"}},
+	{"bunsen_pool_nodes", "Nodes of the pool by what they do: updated, unready (updated, and not Ready or cordoned), waiting, draining, rebooting, applying, degraded, back (in the config to which the pool was reverted), unknown (the daemon or the kubelet does not report).", []string{"pool", "state"}},
+	{"bunsen_daemon_silent_seconds", "Age of the last heartbeat of a daemon that has stopped reporting; absent for the others.", []string{"node", "pool"}},
 	{"bunsen_pool_blocked", "1 for each cause that keeps the pool's rollout from going on.", []string{"pool", "cause"}},
 	{"bunsen_window_open", "1 while the pool's maintenance windows allow its rollout.", []string{"pool"}},
 	{"bunsen_window_next_seconds", "Seconds until bunsen_window_open changes; absent where it does not within a year.", []string{"pool"}},
@@ -33,6 +34,8 @@ var families = []family{
 
 	{"bunsen_source_info", "1 for each GitSource that has applied a revision.", []string{"source", "url", "revision", "verified"}},
 	{"bunsen_source_ready", "1 where the newest revision of the GitSource is on the cluster, else 0.", []string{"source"}},
+	{"bunsen_source_interval_seconds", "Interval at which the GitSource's repository is looked at.", []string{"source"}},
+	{"bunsen_source_last_look_timestamp_seconds", "When the GitSource's repository was last asked for its refs, whether it answered or not, in seconds since 1970.", []string{"source"}},
 	{"bunsen_source_stalled", "1 where a person has to change something before the GitSource goes on, else 0.", []string{"source"}},
 	{"bunsen_source_behind", "1 where a newer revision was seen than the one that is applied, else 0.", []string{"source"}},
 	{"bunsen_source_commit_timestamp_seconds", "Time of the applied commit, in seconds since 1970.", []string{"source"}},

@@ -88,7 +88,7 @@ func measured(t *testing.T) (*world, *controller.Metrics, *prom.Registry) {
 	})
 	src := w.gitSource()
 	src.Spec.URL = "https://user:hunter2@git.example.com/os"
-	src.Spec.Suspend = true
+	src.Spec.Suspend, src.Spec.Interval.Duration = true, 30*time.Second
 	if err := w.admin.Update(t.Context(), src); err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +103,16 @@ func measured(t *testing.T) (*world, *controller.Metrics, *prom.Registry) {
 	if err := w.admin.Status().Update(t.Context(), src); err != nil {
 		t.Fatal(err)
 	}
-	m := controller.NewMetrics(controller.MetricsConfig{Reader: w.admin, Now: func() time.Time { return w.now }, OSImage: "registry.example.com/os@sha256:0"})
+	silent := &mcfgv1.MachineConfigNode{}
+	silent.Name = "n2"
+	silent.Annotations = map[string]string{v1alpha1.DaemonAnnotation: v1alpha1.DaemonReport{Seen: metav1.NewTime(noon.Add(-12 * time.Minute))}.String()}
+	w.create(silent)
+	m := controller.NewMetrics(controller.MetricsConfig{
+		Reader: w.admin, Live: w.admin, Now: func() time.Time { return w.now }, OSImage: "registry.example.com/os@sha256:0",
+		Looks: func() map[string]v1alpha1.SourceLook {
+			return map[string]v1alpha1.SourceLook{src.Name: {At: metav1.NewTime(noon.Add(-time.Minute))}}
+		},
+	})
 	r := prom.NewRegistry()
 	if err := m.Register(r); err != nil {
 		t.Fatal(err)
