@@ -22,7 +22,7 @@ RACED    := ./mcs/http ./mcs/shelf ./mcs/cache
 TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
 ENVTEST  := KUBEBUILDER_ASSETS=$(CURDIR)/bin/assets BUNSEN_BIN=$(CURDIR)/bin
 # Packages whose tests can rewrite their golden files, and fuzz targets as file:name.
-GOLDENS  = $(shell grep -rlE --include='*_test.go' 'flag\.Bool.*"update"' . | xargs -r -n1 dirname | sort -u)
+GOLDENS  = $(filter-out ./test/e2e,$(shell grep -rlE --include='*_test.go' 'flag\.Bool.*"update"' . | xargs -r -n1 dirname | sort -u))
 FUZZERS  = $(shell grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed 's/func //')
 
 say = @echo '==> $(1)'
@@ -75,6 +75,7 @@ fmt: ## Format every Go file
 
 golden: $(ASSETS) $(HOLLOW) build ## Rewrite the golden files; read the diff before you commit it
 	@for dir in $(GOLDENS); do (cd $$dir && $(ENVTEST) go test . -update); done
+	@$(ENVTEST) go test ./test/e2e -run TestTruth -update
 
 docs: ## Each package with its purpose, from its own comment
 	@go list -f '{{if ne .Name "main"}}{{slice .ImportPath (len .Module.Path)}}	{{.Doc}}{{end}}' ./... | sed 's|^/||' | expand -t 28

@@ -25,6 +25,8 @@ type watcher struct {
 	nodes map[string]sight
 	// peak is the most nodes of a pool that were out at once, by pool.
 	peak map[string]int
+	// assigned are the configs that nodes were assigned, each with the names of the nodes.
+	assigned map[string]map[string]bool
 	// seen is what each node was seen to do.
 	seen map[string]*deeds
 	// logs says where the logs of the hosts ended when the record began.
@@ -87,7 +89,7 @@ func (s *story) watchnodes(_ *testscript.TestScript, args []string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &watcher{
 		cancel: cancel, ended: make(chan struct{}), nodes: map[string]sight{}, peak: map[string]int{},
-		seen: map[string]*deeds{}, logs: s.logEnds(),
+		seen: map[string]*deeds{}, assigned: map[string]map[string]bool{}, logs: s.logEnds(),
 	}
 	s.watch = w
 	nodes := s.cluster.clients.CoreV1().Nodes()
@@ -126,6 +128,12 @@ func (w *watcher) see(n *corev1.Node) {
 		w.book = append(w.book, fmt.Sprintf("%s %s: %s", time.Now().Format("05.000"), n.Name, now))
 	}
 	w.nodes[n.Name] = now
+	if now.desired != "" {
+		if w.assigned[now.desired] == nil {
+			w.assigned[now.desired] = map[string]bool{}
+		}
+		w.assigned[now.desired][n.Name] = true
+	}
 	w.note(n)
 	out := map[string]int{}
 	for _, s := range w.nodes {

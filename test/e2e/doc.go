@@ -29,6 +29,7 @@
 //	event KIND/NAME REASON REGEXP    wait for an event about an object, by the API's kind, whose whole note matches
 //	let VAR KIND/NAME FIELD  put a field into a variable
 //	watchnodes               begin to record every change of every node
+//	committed REPO           since watchnodes nodes were assigned only configs that pushed commits of REPO render
 //	budget POOL N            at no time since were more than N nodes of the pool out, and at one time N were
 //	foretold FILE            since watchnodes the nodes did what FILE, of `bunsen diff --cluster -o json`, says: no more, no less
 //	token VAR POOL [FLAG...] bunsen token create: VAR is the token, VAR_ID and VAR_SECRET its parts
@@ -39,6 +40,24 @@
 //	unpack FILE DIR          write the files of an Ignition config into a directory
 //	csr NODE FILE            write the request for a certificate that the kubelet of a new node sends
 //	apiserver away|back      cut the server off the API server ($APISERVER for everybody else), and mend that
+//
+// The scripts of the truth table, testdata/truth, speak these as well. Each of their states is compared with the golden
+// STATE.txt, each way out of it with STATE.fix.txt; `go test ./test/e2e -run TestTruth -update` rewrites them.
+//
+//	state NAME WANT...       wait until each WANT is true and `bunsen status`, `bunsen why`, the conditions of pools, the metrics
+//	                         and exit codes agree; then compare them and the events with the golden. WANT is
+//	                         node/NAME=OUTCOME[:CAUSE], pool/NAME=OUTCOME[:CAUSE], mcp/NAME:CONDITION=STATUS,
+//	                         gitsource/NAME:CONDITION=STATUS, metric:SERIES=VALUE or status=EXITCODE
+//	fix ABOUT STATE          execute the lines after "To do:" of `bunsen why ABOUT` until ABOUT is fine
+//	advice REGEXP COMMAND... what a person does who reads a line that is no command
+//	instead REGEXP COMMAND... what a person does in the place of a command that needs more than this cluster has
+//	freeze NAME, thaw NAME   stop a process with all that it holds, and let it continue
+//	nokubelet NODE...        make Nodes and start their daemons; no kubelet reports but by `kubelet`
+//	kubelet NODE ready|silent|diskpressure   write the conditions of a Node
+//	smalldisk NODE SIZE      make a Node with a simulated host whose disk has SIZE; fill NODE [off] fills it, or frees it
+//	replica NAME FLAG...     start one more machine-config-controller
+//	network USER route|down|up   lead a user (controller, NODE, admin) to the API server by a route, cut it, and mend it
+//	backdate WHAT AGE        make older what a frozen process last reported: daemon/NODE, controller, server, look/SOURCE
 //
 // FIELD is a {jsonpath}, annotation:KEY (by the part after the slash), or condition:TYPE (`status reason message`).
 //

@@ -36,6 +36,7 @@ type story struct {
 	way *way
 	// passes are tokens of this test itself, by pool.
 	passes map[string]string
+	truth  *truth
 	laboratory
 }
 
@@ -82,6 +83,11 @@ func (s *story) end(t testscript.T) {
 	s.watch.stop()
 	s.git.down()
 	s.way.cut()
+	if s.truth != nil {
+		for _, w := range s.truth.routes {
+			w.cut()
+		}
+	}
 	s.cluster.stop()
 	tb, ok := t.(interface {
 		Failed() bool

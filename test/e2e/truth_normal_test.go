@@ -1,0 +1,116 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/testscript"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// What differs from run to run, and what stands in its place in the goldens.
+var varying = []struct {
+	is *regexp.Regexp
+	to string
+}{
+	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`), "<time>"},
+	{regexp.MustCompile(`((Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?( UTC)?`), "<time>"},
+	{regexp.MustCompile(`\b\d\d:\d\d(:\d\d)? UTC`), "<time>"},
+	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "<address>"},
+	{regexp.MustCompile(`less than (1m|a minute)\b`), "<age>"},
+	{regexp.MustCompile(`\b\d+ (seconds?|minutes?|hours?)\b`), "<age>"},
+	{regexp.MustCompile(`(--open-for |--interval )?\b\d+(\.\d+)?(ms|s|m|h|d)(\d+(m|s))?\b`), "<age>"},
+	{regexp.MustCompile(`[ \t]{2,}`), "  "},
+	{regexp.MustCompile(`(?m)[ \t]+$`), ""},
+}
+
+var (
+	renderedName = regexp.MustCompile(`rendered-([a-z0-9]+)-([0-9a-f]{32}|[0-9a-f]{5})\b`)
+	hash         = regexp.MustCompile(`\b[0-9a-f]{8,64}\b`)
+	notWord      = regexp.MustCompile(`[^A-Za-z0-9]+`)
+)
+
+// normal is a snapshot with words in the place of hashes, times, ages and addresses.
+func (s *story) normal(ts *testscript.TestScript, snap snapshot) (string, error) {
+	commits, err := commitWords(ts.MkAbs("config"))
+	if err != nil {
+		return "", err
+	}
+	if err := s.nameConfigs(commits); err != nil {
+		return "", err
+	}
+	return snap.text(func(text string) string { return s.words(text, commits) }), nil
+}
+
+func (s *story) words(text string, commits map[string]string) string {
+	text = strings.ReplaceAll(text, s.work, "$WORK")
+	text = renderedName.ReplaceAllStringFunc(text, func(name string) string {
+		for full, word := range s.truth.configs {
+			if strings.HasPrefix(full, name) {
+				return word
+			}
+		}
+		return name[:strings.LastIndex(name, "-")] + "-<unknown>"
+	})
+	text = hash.ReplaceAllStringFunc(text, func(h string) string {
+		for full, word := range commits {
+			if strings.HasPrefix(full, h) {
+				return "<" + word + ">"
+			}
+		}
+		return "<hash>"
+	})
+	for _, v := range varying {
+		text = v.is.ReplaceAllStringFunc(text, func(is string) string {
+			if strings.HasPrefix(is, "--") { // a flag's value is not an age
+				return is
+			}
+			return v.to
+		})
+	}
+	return text
+}
+
+// commitWords are words for the commits of a clone, made of their subjects, by hash.
+func commitWords(tree string) (map[string]string, error) {
+	log, err := exec.Command("git", "-C", tree, "log", "--all", "--reverse", "--format=%H %s").Output()
+	if err != nil {
+		return nil, fmt.Errorf("listing the commits of %s: %w", tree, err)
+	}
+	out, taken := map[string]string{}, map[string]int{}
+	for _, line := range strings.Split(strings.TrimSpace(string(log)), "\n") {
+		h, subject, _ := strings.Cut(line, " ")
+		word := strings.Trim(strings.ToLower(notWord.ReplaceAllString(subject, "-")), "-")
+		if taken[word]++; taken[word] > 1 {
+			word = fmt.Sprintf("%s-%d", word, taken[word])
+		}
+		out[h] = word
+	}
+	return out, nil
+}
+
+// nameConfigs gives each rendered config the word of the commit for which it was made first.
+func (s *story) nameConfigs(commits map[string]string) error {
+	list, err := s.cluster.dynamic.Resource(kinds["mc"].GroupVersionResource).List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("listing MachineConfigs: %w", err)
+	}
+	for _, mc := range list.Items {
+		m := renderedName.FindStringSubmatch(mc.GetName())
+		if m == nil || s.truth.configs[mc.GetName()] != "" {
+			continue
+		}
+		_, h, _ := strings.Cut(mc.GetAnnotations()[v1alpha1.RevisionAnnotation], "sha1:")
+		word := commits[h]
+		if word == "" {
+			word = "unknown"
+		}
+		s.truth.configs[mc.GetName()] = "rendered-" + m[1] + "-<" + word + ">"
+	}
+	return nil
+}
