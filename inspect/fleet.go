@@ -134,10 +134,14 @@ func (f *fleet) look(v *poolView) {
 	if target != "" && f.Rendered != nil && !slices.ContainsFunc(f.Rendered, func(r RenderedRow) bool { return r.Name == target }) {
 		v.lost = fmt.Sprintf("MachineConfig %s, which the pool should run, is not on the cluster", target)
 	}
-	if v.lost != "" || !v.object.DeletionTimestamp.IsZero() {
+	applying, waits := v.applying()
+	if v.lost != "" || waits || !v.object.DeletionTimestamp.IsZero() {
 		v.wave = rollout.Wave{Record: v.facts.Care.Record, Target: target, Counts: f.count(v)}
-		if v.lost != "" {
+		switch {
+		case v.lost != "":
 			v.wave.Blocks = []rollout.Block{{Cause: rollout.CauseInvalid, Reason: v.lost}}
+		case waits:
+			v.wave.Blocks = []rollout.Block{applying}
 		}
 	} else {
 		v.wave = rollout.Next(v.facts, f.now)
@@ -148,7 +152,13 @@ func (f *fleet) look(v *poolView) {
 // explain asks why each node does not run what the pool should run.
 func (v *poolView) explain(now time.Time) {
 	v.waits = map[string]rollout.Waiting{}
-	if v.lost == "" {
+	if applying, waits := v.applying(); waits {
+		for i := range v.facts.Nodes {
+			if n := &v.facts.Nodes[i]; !n.UpdatedTo(v.facts.Target) {
+				v.waits[n.Name] = rollout.Waiting{Node: n.Name, Cause: applying.Cause, Reason: applying.Reason}
+			}
+		}
+	} else if v.lost == "" {
 		for _, w := range rollout.Explain(v.facts, v.wave, now) {
 			v.waits[w.Node] = w
 		}

@@ -62,6 +62,8 @@ func (f reasons) block(v *poolView, b rollout.Block, asked []string) Answer {
 	name := v.object.Name
 	a := Answer{Outcome: Blocked, Cause: b.Cause, Reason: b.Reason, Until: known(b.Until)}
 	switch b.Cause {
+	case rollout.CauseApplying:
+		return applyingAnswer(b, v.object, f.Sources)
 	case rollout.CausePaused:
 		a.Reason = "paused" + by(v.object)
 		a.Do = []string{"bunsen resume pool/" + name}

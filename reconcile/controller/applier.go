@@ -64,15 +64,9 @@ func (a *Applier) Apply(ctx context.Context, src *v1alpha1.GitSource, revisionNa
 	if err := a.rests(src, revisionName); err != nil {
 		return status.Applied{}, err
 	}
-	live, err := readLive(ctx, a.Live)
+	p, live, err := a.plan(ctx, src, content, at)
 	if err != nil {
-		return status.Applied{}, applyFault(err)
-	}
-	p, err := planner{
-		source: src.Name, prune: prunes(src), seen: &a.seen, live: live, at: at, unrecorded: src.Status.AppliedContent == "",
-	}.plan(content)
-	if err != nil {
-		return status.Applied{}, fault.NewStalled(v1alpha1.ReasonConflict, err)
+		return status.Applied{}, err
 	}
 	if err := tryAll(ctx, a.Client, p.changes); err != nil {
 		return status.Applied{}, applyFault(err)
@@ -101,6 +95,30 @@ func (a *Applier) Apply(ctx context.Context, src *v1alpha1.GitSource, revisionNa
 		return applied, err
 	}
 	return applied, nil
+}
+
+// plan compares a commit with the cluster. The cache is good enough where objects only change, for a plan that was made from
+// old objects leaves differences, which are seen. Whether an object existed before is asked of the API server: restoring
+// deletes what did not.
+func (a *Applier) plan(ctx context.Context, src *v1alpha1.GitSource, content revision.Content, at map[string]string) (plan, liveObjects, error) {
+	var p plan
+	var live liveObjects
+	for _, from := range []client.Reader{a.Client, a.Live} {
+		var err error
+		if live, err = readLive(ctx, from); err != nil {
+			return p, live, applyFault(err)
+		}
+		p, err = planner{
+			source: src.Name, prune: prunes(src), seen: &a.seen, live: live, at: at, unrecorded: src.Status.AppliedContent == "",
+		}.plan(content)
+		if err != nil {
+			return p, live, fault.NewStalled(v1alpha1.ReasonConflict, err)
+		}
+		if len(p.created)+len(p.foreign) == 0 {
+			break
+		}
+	}
+	return p, live, nil
 }
 
 // applyFault marks a failure between the cluster and the controller; conflicts stay as they are, for they only mean that
