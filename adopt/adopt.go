@@ -107,6 +107,7 @@ func Import(inputs []Input, opts Options) (Repository, []Finding, error) {
 	for i := range a.objects {
 		a.take(i)
 	}
+	a.summarizeRendered()
 	placer{a}.write()
 	sortFindings(a.findings)
 	return a.out, a.findings, nil
@@ -131,6 +132,8 @@ type adoption struct {
 	// stems are the files, as pool/name without extension, that documents need for their names; exacts are those that
 	// documents with a name of their own were given.
 	stems, exacts map[string]bool
+	// rendered counts the rendered configs, which no repository holds.
+	rendered int
 }
 
 func newAdoption(objects []object, opts Options) *adoption {
@@ -200,6 +203,18 @@ func (a *adoption) twice(i int) {
 func (a *adoption) skip(i int, rule, format string, args ...any) {
 	a.out.Objects[i].Skipped = oneLine(fmt.Sprintf(format, args...))
 	a.find(i, rule == "unreadable", rule, "skipped: %s", a.out.Objects[i].Skipped)
+}
+
+// summarizeRendered adds one finding for all rendered configs: a cluster has dozens of them.
+func (a *adoption) summarizeRendered() {
+	if a.rendered == 0 {
+		return
+	}
+	what := "1 rendered config is"
+	if a.rendered > 1 {
+		what = fmt.Sprintf("%d rendered configs are", a.rendered)
+	}
+	a.findings = append(a.findings, Finding{Rule: "rendered", Message: what + " left out: the repository holds what pools are rendered from"})
 }
 
 // setAside skips an object that a person has to look at, and keeps it where no pool reads it.

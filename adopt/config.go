@@ -38,7 +38,8 @@ func (a judge) machineConfig(i int) {
 	_, generated := mc.Annotations[v1alpha1.GeneratedByAnnotation]
 	switch {
 	case strings.HasPrefix(o.name, "rendered-"):
-		a.skip(i, "rendered", "it is what a pool was rendered to; the repository holds what it was rendered from")
+		a.out.Objects[i].Skipped = "it is what a pool was rendered to; the repository holds what it was rendered from"
+		a.rendered++
 		return
 	case generated && !a.opts.Generated:
 		a.skip(i, "generated", "a controller wrote it and writes it anew with each of its releases; ask for generated ones to take it as it is now, after which nobody updates it")

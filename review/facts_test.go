@@ -64,11 +64,11 @@ func TestTheLineThatUndoes(t *testing.T) {
 		"nothing changed":                 {&Commit{Hash: a}, &Commit{Hash: b}, nil, ""},
 		"a commit on top of base":         {&Commit{Hash: a}, &Commit{Hash: b, Parents: []string{a}}, changed, "git revert bbbbbbbb"},
 		"a commit whose parents are lost": {&Commit{Hash: a}, &Commit{Hash: b}, changed, "git restore --source=aaaaaaaa --staged --worktree :/"},
-		"what runs in a cluster":          {nil, &Commit{Hash: b, Parents: []string{m}}, changed, "put back what main holds, which renders to the same names as before"},
+		"what runs in a cluster":          {nil, &Commit{Hash: b, Parents: []string{m}}, changed, "restore the files of main; every pool then returns to its earlier rendered config"},
 		"a merge into base":               {&Commit{Hash: a}, &Commit{Hash: b, Parents: []string{a, m}}, changed, "git revert -m 1 bbbbbbbb"},
 		"several commits":                 {&Commit{Hash: a}, &Commit{Hash: b, Parents: []string{m}}, changed, "git restore --source=aaaaaaaa --staged --worktree :/"},
 		"a folder of a larger repository": {&Commit{Hash: a}, &Commit{Hash: b}, changed, "git restore --source=aaaaaaaa --staged --worktree ':/nodes of x'"},
-		"a directory":                     {&Commit{Hash: a}, nil, changed, "put back what main holds, which renders to the same names as before"},
+		"a directory":                     {&Commit{Hash: a}, nil, changed, "restore the files of main; every pool then returns to its earlier rendered config"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			folder := ""

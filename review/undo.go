@@ -7,14 +7,19 @@ import (
 	"unicode"
 )
 
+// runningCluster is the name of a base that is what a cluster runs.
+const runningCluster = "the cluster"
+
 // undo is the one line that takes the change back. A commit on top of base is reverted. Of more than one, some may be
 // merges, or base may lie on another branch: then what base holds is put back. Where a side is no commit, words say so.
 func undo(c Comparison) string {
 	switch base, head := c.BaseCommit, c.HeadCommit; {
 	case !c.Changed():
 		return ""
+	case base == nil && c.Base == runningCluster:
+		return "revert the commit after it is pushed; every pool then returns to its earlier rendered config"
 	case head == nil || head.Hash == "" || base == nil || base.Hash == "":
-		return fmt.Sprintf("put back what %s holds, which renders to the same names as before", c.Base)
+		return fmt.Sprintf("restore the files of %s; every pool then returns to its earlier rendered config", c.Base)
 	case slices.Equal(head.Parents, []string{base.Hash}):
 		return "git revert " + short(head.Hash)
 	case len(head.Parents) > 0 && head.Parents[0] == base.Hash:

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"os"
 	"slices"
+	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -22,6 +24,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
 	"sigs.k8s.io/yaml"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -76,7 +79,7 @@ func (t *target) config() (*rest.Config, error) {
 	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: t.context}).ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
-		return nil, unreachable(errors.New("there is no kubeconfig: name one with --kubeconfig, or set KUBECONFIG"))
+		return nil, unreachable(noKubeconfig(rules))
 	case err != nil:
 		return nil, unreachable(fmt.Errorf("reading the kubeconfig: %w; --kubeconfig and --context choose another", err))
 	}
@@ -84,13 +87,49 @@ func (t *target) config() (*rest.Config, error) {
 	return rc, nil
 }
 
-// unread explains why a read failed, in the words of the way out.
-func unread(what string, err error) error { return undone("reading "+what, err) }
+// noKubeconfig says where a kubeconfig was looked for.
+func noKubeconfig(rules *clientcmd.ClientConfigLoadingRules) error {
+	if set := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); set != "" && rules.ExplicitPath == "" {
+		return fmt.Errorf("KUBECONFIG is %s, and there is no kubeconfig: correct it, or name a file with --kubeconfig", set)
+	}
+	return errors.New("there is no kubeconfig: name one with --kubeconfig, or set KUBECONFIG")
+}
+
+// groupsOf lists the API groups that could not be discovered.
+func groupsOf(err *apiutil.ErrResourceDiscoveryFailed) string {
+	var groups []string
+	for gv := range *err {
+		groups = append(groups, gv.String())
+	}
+	slices.Sort(groups)
+	return strings.Join(groups, ", ")
+}
+
+// The roles of config/rbac/people.yaml that let people read.
+const (
+	// viewerRole lets read all but MachineConfigs, which hold secrets.
+	viewerRole = "bunsen-viewer"
+	// configViewerRole lets read MachineConfigs.
+	configViewerRole = "bunsen-config-viewer"
+)
+
+// unread explains why a read failed that viewerRole allows.
+func unread(what string, err error) error { return unreadFor(viewerRole, what, err) }
+
+// unreadFor explains why a read failed. If permission is missing, the error names the role that grants it.
+func unreadFor(role, what string, err error) error {
+	explained := undone("reading "+what, err)
+	if apierrors.IsForbidden(err) {
+		return unreachable(fmt.Errorf("%w; ClusterRole %s grants it", explained, role))
+	}
+	return explained
+}
 
 // undone explains why something failed that the cluster was asked to do.
 func undone(doing string, err error) error {
 	var missing *meta.NoKindMatchError
 	var dial *url.Error
+	var undiscovered *apiutil.ErrResourceDiscoveryFailed
 	switch {
 	case errors.As(err, &missing):
 		return invalid(fmt.Errorf("%s: the cluster does not know the kind %s; install the kinds first: kubectl apply -k config/", doing, missing.GroupKind))
@@ -98,8 +137,12 @@ func undone(doing string, err error) error {
 		return invalid(fmt.Errorf("%s: there is none of that name on the cluster", doing))
 	case errors.As(err, &dial):
 		return unreachable(fmt.Errorf("%s: the cluster does not answer: %w; is it running? --kubeconfig and --context choose another", doing, dial))
-	case apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err):
-		return unreachable(fmt.Errorf("%s: the cluster does not let you: %w", doing, err))
+	case apierrors.IsForbidden(err):
+		return unreachable(fmt.Errorf("permission denied: %s: %w", doing, err))
+	case apierrors.IsUnauthorized(err):
+		return unreachable(fmt.Errorf("permission denied: %s: the cluster does not accept your credentials: %w", doing, err))
+	case errors.As(err, &undiscovered):
+		return unreachable(fmt.Errorf("%s: the API server does not serve %s yet: it is starting, or the kinds are not installed (kubectl apply -k config/); try again in a few seconds", doing, groupsOf(undiscovered)))
 	case apierrors.IsInvalid(err):
 		return invalid(fmt.Errorf("%s: %w", doing, err))
 	default:
@@ -109,23 +152,45 @@ func undone(doing string, err error) error {
 
 // read gets everything that a status is made of.
 func read(ctx context.Context, c client.Reader) (inspect.Cluster, error) {
+	out, err := readObjects(ctx, c)
+	if err == nil {
+		err = readConfigs(ctx, c, &out)
+	}
+	return out, err
+}
+
+// readObjects gets all of it but the rendered configs.
+func readObjects(ctx context.Context, c client.Reader) (inspect.Cluster, error) {
 	var out inspect.Cluster
 	var sources v1alpha1.GitSourceList
 	var pools mcfgv1.MachineConfigPoolList
 	var nodes corev1.NodeList
 	var policies v1alpha1.RolloutPolicyList
-	configs := &metav1.PartialObjectMetadataList{TypeMeta: configsMeta}
 	for _, l := range []struct {
 		what string
 		list client.ObjectList
-	}{{"GitSources", &sources}, {"MachineConfigPools", &pools}, {"Nodes", &nodes}, {"RolloutPolicies", &policies}, {"MachineConfigs", configs}} {
+	}{{"GitSources", &sources}, {"MachineConfigPools", &pools}, {"Nodes", &nodes}, {"RolloutPolicies", &policies}} {
 		if err := c.List(ctx, l.list, client.UnsafeDisableDeepCopy); err != nil { // nothing is written to them
 			return out, unread(l.what, err)
 		}
 	}
 	out.Sources, out.Pools, out.Nodes, out.Policies = sources.Items, pools.Items, nodes.Items, policies.Items
-	out.Rendered = inspect.RenderedRows(configs.Items)
 	return out, nil
+}
+
+// readConfigs adds the rendered configs, with their commits. MachineConfigs hold secrets: a user who may not read them gets a note
+// on standard error, and the commits are not shown.
+func readConfigs(ctx context.Context, c client.Reader, cluster *inspect.Cluster) error {
+	configs := &metav1.PartialObjectMetadataList{TypeMeta: configsMeta}
+	err := c.List(ctx, configs, client.UnsafeDisableDeepCopy)
+	switch {
+	case apierrors.IsForbidden(err):
+		fmt.Fprintf(os.Stderr, "permission denied: you may not read MachineConfigs, so commits and history are not shown; ClusterRole %s grants it\n", configViewerRole)
+	case err != nil:
+		return unreadFor(configViewerRole, "MachineConfigs", err)
+	}
+	cluster.Rendered = inspect.RenderedRows(configs.Items)
+	return nil
 }
 
 // configsMeta asks for MachineConfigs without what they configure: that may be megabytes.

@@ -169,7 +169,7 @@ func (a *adopting) export(ctx context.Context, c client.Client, row inspect.Drif
 func unitsOf(ctx context.Context, c client.Client, name string) (units []string, err error) {
 	var mc mcfgv1.MachineConfig
 	if err := c.Get(ctx, client.ObjectKey{Name: name}, &mc); err != nil {
-		return nil, unread("MachineConfig "+name, err)
+		return nil, unreadFor(configViewerRole, "MachineConfig "+name, err)
 	}
 	config, err := machineconfig.Parse(mc.Spec)
 	if err != nil {

@@ -25,6 +25,8 @@ import (
 // feed is a cluster as watches show it: everything is sent once, and then what changes.
 type feed struct {
 	cache cache.Cache
+	// configs: MachineConfigs may be read.
+	configs bool
 	// changed has something in it after a change.
 	changed chan struct{}
 	// refused has the error of a watch that the cluster does not allow.
@@ -86,7 +88,7 @@ func alive(ctx context.Context, c client.Client) error {
 func (t *target) watch(ctx context.Context, c client.Client, d *display) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f, err := t.newFeed(ctx)
+	f, err := t.newFeed(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -105,7 +107,7 @@ func (t *target) watch(ctx context.Context, c client.Client, d *display) error {
 	dirty, laps, beats := true, newStopwatch(c), &heartbeats{c: c}
 	for {
 		if dirty || beats.due(time.Now()) || d.due(time.Now()) {
-			cluster, err := read(ctx, f.cache)
+			cluster, err := f.read(ctx)
 			if err != nil {
 				return err
 			}
@@ -152,7 +154,7 @@ func (f *feed) whileAlive(ctx context.Context, c client.Client) error {
 }
 
 // newFeed watches all that a status is made of, and keeps of it only that.
-func (t *target) newFeed(ctx context.Context) (*feed, error) {
+func (t *target) newFeed(ctx context.Context, c client.Client) (*feed, error) {
 	rc, err := t.config()
 	if err != nil {
 		return nil, err
@@ -174,7 +176,12 @@ func (t *target) newFeed(ctx context.Context) (*feed, error) {
 	}
 	handlers := toolscache.ResourceEventHandlerFuncs{AddFunc: poke, DeleteFunc: poke, UpdateFunc: func(_, is any) { poke(is) }}
 	config := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: configsMeta.APIVersion, Kind: strings.TrimSuffix(configsMeta.Kind, "List")}}
-	for _, o := range []client.Object{&v1alpha1.GitSource{}, &mcfgv1.MachineConfigPool{}, &corev1.Node{}, &v1alpha1.RolloutPolicy{}, config} {
+	watched := []client.Object{&v1alpha1.GitSource{}, &mcfgv1.MachineConfigPool{}, &corev1.Node{}, &v1alpha1.RolloutPolicy{}}
+	known := &metav1.PartialObjectMetadataList{TypeMeta: configsMeta}
+	if err := c.List(ctx, known, client.Limit(1)); !apierrors.IsForbidden(err) { // other errors show in the watch
+		f.configs, watched = true, append(watched, config)
+	}
+	for _, o := range watched {
 		informer, err := f.cache.GetInformer(ctx, o, cache.BlockUntilSynced(false))
 		if err != nil {
 			return nil, unread(fmt.Sprintf("%T", o), err)
@@ -195,6 +202,14 @@ func (f *feed) failed(_ context.Context, _ *toolscache.Reflector, err error) {
 	case f.refused <- unread("what changes", err):
 	default:
 	}
+}
+
+// read gets what the screen shows. Without permission to read MachineConfigs it shows no commits.
+func (f *feed) read(ctx context.Context) (inspect.Cluster, error) {
+	if f.configs {
+		return read(ctx, f.cache)
+	}
+	return readObjects(ctx, f.cache)
 }
 
 // slim drops what no screen shows: of thousands of nodes it is most.

@@ -26,8 +26,11 @@ func getCommand() *cobra.Command {
   bunsen get rendered -o json`,
 		ValidArgs: lists,
 		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 || !slices.Contains(lists, args[0]) {
-				return fmt.Errorf("get %s: want one of %s", strings.Join(args, " "), strings.Join(lists, ", "))
+			switch {
+			case len(args) != 1:
+				return fmt.Errorf("get needs one of %s, for example: bunsen get pools", strings.Join(lists, ", "))
+			case !slices.Contains(lists, args[0]):
+				return fmt.Errorf("get knows no list %q; use one of %s", args[0], strings.Join(lists, ", "))
 			}
 			return nil
 		},
@@ -56,7 +59,7 @@ func list(ctx context.Context, c client.Client, what string) (string, any, error
 	if what == "rendered" {
 		all := &metav1.PartialObjectMetadataList{TypeMeta: configsMeta}
 		if err := c.List(ctx, all); err != nil {
-			return "", nil, unread("MachineConfigs", err)
+			return "", nil, unreadFor(configViewerRole, "MachineConfigs", err)
 		}
 		rows := inspect.RenderedRows(all.Items)
 		return inspect.RenderedTable(rows, time.Now()).String(), rows, nil

@@ -61,8 +61,11 @@ func (p place) directory(arg string) bool {
 		strings.HasPrefix(arg, "./") || strings.HasPrefix(arg, "../")
 }
 
-// open returns the tree of a directory. The caller calls done.
+// open returns the tree of a directory that has pools/. The caller calls done.
 func open(ctx context.Context, dir string) (tree source.Tree, done func(), err error) {
+	if err := checkFolder(dir); err != nil {
+		return source.Tree{}, func() {}, err
+	}
 	into, done, err := scratch()
 	if err != nil {
 		return source.Tree{}, done, err

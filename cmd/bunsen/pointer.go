@@ -43,7 +43,7 @@ input: the arguments of a program show in the machine's list of processes.
 Ignition 3.1.0, the default, is read by every Ignition since 2.3. 3.0.0 and 2.2.0 are for older ones: they have no headers, so the
 token stands in the URL, which such a machine writes to its log. Whoever has the pointer has the token: keep it as a secret.
 
-Exit codes: 0 printed, 2 invalid input, 3 cluster out of reach, or it does not let you.`,
+Exit codes: 0 printed, 2 invalid input, 3 cluster out of reach, or permission denied.`,
 		Example: `  bunsen pointer --pool worker --server https://api.example.com:22623 > worker.ign
   bunsen pointer --pool worker --server https://api.example.com:22623 --ttl 7d -o butane
   bunsen pointer --pool worker --node worker-07 --uses 3 --ttl 1h

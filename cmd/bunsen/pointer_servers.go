@@ -45,7 +45,7 @@ func readServers(ctx context.Context, c client.Client) (servers, error) {
 	case err == nil:
 		out.published = published.Data
 	case !apierrors.IsNotFound(err):
-		return out, unread(publishedIn, err)
+		return out, undone("reading "+publishedIn, err)
 	}
 	var leases coordinationv1.LeaseList
 	// Who may not read them is asked for the URL instead.

@@ -84,7 +84,7 @@ func (c comparing) look(ctx context.Context) (running, error) {
 	}
 	var configs mcfgv1.MachineConfigList
 	if err := conn.List(ctx, &configs); err != nil {
-		return running{}, unread("MachineConfigs", err)
+		return running{}, unreadFor(configViewerRole, "MachineConfigs", err)
 	}
 	var sources v1alpha1.GitSourceList
 	if err := conn.List(ctx, &sources); err != nil && !meta.IsNoMatchError(err) {

@@ -100,7 +100,7 @@ text of --because.`,
   bunsen pause pool/worker --because test --dry-run`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if because == "" {
-				return invalid(errors.New("say why, for the others: --because TEXT"))
+				return invalid(errors.New("pause needs a reason, which others see: --because TEXT"))
 			}
 			return s.steer(cmd, args[0], []string{aPool}, func(ctx context.Context, c client.Client, cluster inspect.Cluster, t thing) (inspect.Order, error) {
 				pool, err := poolOf(cluster, t)

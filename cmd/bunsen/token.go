@@ -81,7 +81,7 @@ func (g *granter) check() error {
 	var errs []error
 	asked := g.grant
 	if asked.Lasts < token.Shortest || asked.Lasts > token.Longest {
-		errs = append(errs, fmt.Errorf("--ttl %s: want between 1m and 90d; make another token when this one ends", g.ttl.typed))
+		errs = append(errs, fmt.Errorf("--ttl %s: it must be between 1m and 90d; create a new token when this one expires", g.ttl.typed))
 		asked.Lasts = token.Longest // it is said already, in the words that were typed
 	}
 	if err := errors.Join(append(errs, asked.Check())...); err != nil {
@@ -116,7 +116,7 @@ func (g *granter) fresh() (token.Token, *v1alpha1.ProvisioningToken, error) {
 func (g *granter) create(ctx context.Context, c client.Client) (token.Token, *v1alpha1.ProvisioningToken, error) {
 	pools, err := listNames(ctx, c, aPool)
 	if err != nil {
-		return token.Token{}, nil, unread("MachineConfigPools", err)
+		return token.Token{}, nil, undone("reading MachineConfigPools", err)
 	}
 	if err := among(pools, g.grant.Pool); err != nil {
 		return token.Token{}, nil, err
@@ -148,7 +148,7 @@ func provisioning(err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
-	return fmt.Errorf("%w; who may is bound to ClusterRole bunsen-provisioner, and to the Role of that name in bunsen-system", err)
+	return fmt.Errorf("%w; ClusterRole bunsen-provisioner and the Role of that name in bunsen-system grant it", err)
 }
 
 // noFile takes the flag of token create, and says what to do instead.
@@ -199,7 +199,7 @@ func lasting(end, now time.Time) string {
 func readTokens(ctx context.Context, c client.Client, pool string) ([]v1alpha1.ProvisioningToken, error) {
 	var all v1alpha1.ProvisioningTokenList
 	if err := c.List(ctx, &all); err != nil {
-		return nil, unread("ProvisioningTokens", err)
+		return nil, undone("reading ProvisioningTokens", err)
 	}
 	out := slices.DeleteFunc(all.Items, func(t v1alpha1.ProvisioningToken) bool { return pool != "" && t.Spec.Pool != pool })
 	slices.SortFunc(out, func(a, b v1alpha1.ProvisioningToken) int {

@@ -37,7 +37,7 @@ Without a cluster: --tokens-file FILE adds what is to be kept to the file that "
 prints the token as ever; --offline prints what is to be kept on standard output, for such a file or for "kubectl apply -f -",
 and the token on standard error.
 
-Exit codes: 0 made, 2 invalid input or no such pool, 3 cluster out of reach, or it does not let you.`,
+Exit codes: 0 made, 2 invalid input or no such pool, 3 cluster out of reach, or permission denied.`,
 		Example: `  bunsen token create --pool worker --ttl 24h
   bunsen token create --pool worker --node worker-07 --uses 3 --ttl 1h -o json
   TOKEN=$(bunsen token create --pool worker)

@@ -43,7 +43,7 @@ func tokenRevokeCommand() *cobra.Command {
 		Long: `End tokens at once: machines that ask with one are refused from then on. What they fetched before stays with them. The token
 itself will do instead of its id. What is revoked stays revoked, and is listed until it is deleted: see "bunsen token prune".
 
-Exit codes: 0 revoked, also if it was before; 2 no such token; 3 cluster out of reach, or it does not let you.`,
+Exit codes: 0 revoked, also if it was before; 2 no such token; 3 cluster out of reach, or permission denied.`,
 		Example: `  bunsen token revoke abcdefghij
   bunsen token revoke abcdefghij klmnopqrst --dry-run`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -122,7 +122,7 @@ func tokenPruneCommand() *cobra.Command {
 		Long: `Delete the tokens that are expired, used up or revoked, and say which. Who used them, and when, is gone then: the server's
 audit log has it still.
 
-Exit codes: 0 done, also where there was none; 3 cluster out of reach, or it does not let you.`,
+Exit codes: 0 done, also where there was none; 3 cluster out of reach, or permission denied.`,
 		Example: `  bunsen token prune --dry-run
   bunsen token prune`,
 		Args: cobra.NoArgs,

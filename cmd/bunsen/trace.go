@@ -86,7 +86,7 @@ func lookUp(ctx context.Context, c client.Client, what string) (traced, error) {
 	}
 	var all mcfgv1.MachineConfigList
 	if err := c.List(ctx, &all); err != nil {
-		return traced{}, unread("MachineConfigs", err)
+		return traced{}, unreadFor(configViewerRole, "MachineConfigs", err)
 	}
 	var sources v1alpha1.GitSourceList
 	if err := c.List(ctx, &sources); err != nil {
@@ -165,6 +165,9 @@ func (t traced) commit(ctx context.Context, repo string) (transpile.Result, sour
 	if repo == "" {
 		if repo = strings.TrimPrefix(t.source.Spec.URL, "file://"); !filepath.IsAbs(repo) {
 			return res, source.Revision{}, errors.New("name a clone of " + t.trace.Rendered.Repository + " with --repo")
+		}
+		if _, err := os.Stat(repo); err != nil { // git would read the repository around it instead
+			return res, source.Revision{}, fmt.Errorf("the source's repository cannot be read: %w; name a clone of it with --repo", err)
 		}
 	}
 	revision, err := source.ParseRevision(t.trace.Rendered.Revision)

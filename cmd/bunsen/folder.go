@@ -1,0 +1,80 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+const (
+	// poolsFolder is what makes a folder a config repository.
+	poolsFolder = "pools"
+	// searchDepth and searchEntries bound the search for config repositories below a folder that is none.
+	searchDepth, searchEntries = 3, 2000
+	// namedFolders is how many folders a message names.
+	namedFolders = 3
+)
+
+// checkFolder refuses a folder without pools/ before its files are read: the wrong folder may hold gigabytes. The error names the
+// folders nearby that have one.
+func checkFolder(dir string) error {
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		return nil // whoever reads it says what it is
+	}
+	if _, err := os.Lstat(filepath.Join(dir, poolsFolder)); !errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	text := fmt.Sprintf("there is no directory %s/ in %s, so it is no config repository", poolsFolder, dir)
+	if above := folderAbove(dir); above != "" {
+		return fmt.Errorf("%s; %s has one: run it there, or name that folder", text, above)
+	}
+	if below := foldersBelow(dir); len(below) > 0 {
+		return fmt.Errorf("%s; name a folder that has one, such as %s", text, strings.Join(below[:min(namedFolders, len(below))], " or "))
+	}
+	return fmt.Errorf("%s: a repository has a directory %s/<pool>/ for each pool (%[2]s/worker/, %[2]s/master/) with Butane documents (*.bu) or a kustomization.yaml in it", text, poolsFolder)
+}
+
+// folderAbove is the nearest folder around dir that has pools/, "" where there is none. It stops at the top of a git work tree.
+func folderAbove(dir string) string {
+	at, err := filepath.Abs(dir)
+	if err != nil {
+		return ""
+	}
+	for at != filepath.Dir(at) {
+		if _, err := os.Lstat(filepath.Join(at, ".git")); err == nil {
+			return ""
+		}
+		at = filepath.Dir(at)
+		if info, err := os.Stat(filepath.Join(at, poolsFolder)); err == nil && info.IsDir() {
+			return at
+		}
+	}
+	return ""
+}
+
+// foldersBelow are the folders in dir that have pools/, in lexical order. Hidden folders are not searched.
+func foldersBelow(dir string) (found []string) {
+	seen := 0
+	_ = filepath.WalkDir(dir, func(p string, e fs.DirEntry, err error) error { // what cannot be read is not named
+		if seen++; seen > searchEntries {
+			return fs.SkipAll
+		}
+		rel, relErr := filepath.Rel(dir, p)
+		switch {
+		case err != nil || relErr != nil || !e.IsDir():
+			return nil
+		case rel != "." && strings.HasPrefix(e.Name(), "."), strings.Count(rel, string(filepath.Separator)) >= searchDepth:
+			return fs.SkipDir
+		case rel != "." && e.Name() == poolsFolder:
+			found = append(found, filepath.Dir(p))
+			return fs.SkipDir
+		}
+		return nil
+	})
+	slices.Sort(found)
+	return found
+}
