@@ -23,11 +23,15 @@ func (c Comparison) callouts(b *strings.Builder, room int) {
 	}
 	say(func(p PoolChange) []string { return each(p.Refused, prose) }, "⛔ **Running nodes of %s cannot take this change:** %s")
 	say(func(p PoolChange) []string { return each(p.NewNodesOnly, prose) }, "🛈 **Existing nodes of %s will not get this:** %s")
+	say(func(p PoolChange) []string { return each(p.CheckedOnNode, prose) }, "🛈 **In %s:** %s")
 	say(paused, "⏸ **Paused: %s.** %s")
 	say(func(p PoolChange) []string { return each(p.noticeTexts(), prose) }, "⚠ **In %s the order of merging decides:** %s")
 	say(func(p PoolChange) []string { return each(moving(p), prose) }, "⚠ **Nodes of %s:** %s")
 	for _, line := range c.MachineConfigPools {
 		all = append(all, "⚠ **A MachineConfigPool changes:** "+prose(line))
+	}
+	for _, line := range c.ClusterObjects {
+		all = append(all, "⚠ **An object of cluster/ changes:** "+prose(line))
 	}
 	for _, line := range c.Policy {
 		all = append(all, "⚖ **The disruption policy changes:** "+prose(line))

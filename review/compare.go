@@ -22,8 +22,15 @@ type Side struct {
 	Folder string
 	// Warnings of its documents.
 	Warnings []Warning
+	// Declared are the pools of which the side has a MachineConfigPool, whether or not it has documents for them.
+	Declared []string
 	// Overrides say how much running nodes take in place under the MachineConfiguration of this side; head's count.
 	Overrides policy.Overrides
+}
+
+// declares tells that the pool has a MachineConfigPool: every cluster has the standard ones, whatever its repository says.
+func (s Side) declares(pool string) bool {
+	return pool == "master" || pool == "worker" || slices.Contains(s.Declared, pool)
 }
 
 // Pool is what one pool renders to.
@@ -55,6 +62,10 @@ func Compare(base, head Side, p policy.Policy) Comparison {
 	}
 	d := differ{known: map[texts]string{}}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if from := base.Pools[name].Rendered; from != "" && head.Pools[name].Rendered == "" && head.declares(name) {
+			out.Pools = append(out.Pools, PoolChange{Pool: name, From: from, KeepsConfig: true, Disruption: policy.None.String(), Actions: []Action{}, Items: []Item{}})
+			continue
+		}
 		out.Pools = append(out.Pools, d.pool(name, base.Pools[name], head.Pools[name], terms{p, head.Overrides}))
 	}
 	out.Warnings, out.folder = newWarnings(base.Warnings, head.Warnings), head.Folder
@@ -94,6 +105,7 @@ func (d differ) pool(name string, from, to Pool, t terms) PoolChange {
 	for _, r := range policy.Refuse(from.Config, to.Config, t.overrides) {
 		out.Refused = append(out.Refused, r.Field+": "+r.Why)
 	}
+	out.CheckedOnNode = checkedOnNode(from.Config, to.Config)
 	for _, r := range policy.NewNodesOnly(from.Config, to.Config) {
 		out.NewNodesOnly = append(out.NewNodesOnly, r.Field+": "+strings.TrimPrefix(r.Why, newNodesWords))
 	}

@@ -16,6 +16,9 @@ type Comparison struct {
 	// MachineConfigPools names what changes in them and is in no rendered config: which nodes a pool takes, and how many are
 	// away at once.
 	MachineConfigPools []string `json:"machineConfigPools,omitempty"`
+	// ClusterObjects names what changes in the other fields of the objects of cluster/, and which of them come and go:
+	// RolloutPolicies, DriftPolicies, MachineConfigPools and the MachineConfiguration.
+	ClusterObjects []string `json:"clusterObjects,omitempty"`
 	// Warnings are those of head's documents that base's did not draw: what `bunsen validate` says of the change.
 	Warnings []Warning `json:"warnings,omitempty"`
 	// Pools of either side, by name; unchanged ones have disruption "none" and no items.
@@ -47,10 +50,10 @@ func (w Warning) text() string {
 	return w.Origin + ": " + w.Message
 }
 
-// WithCluster adds what changes in a repository's cluster/ and is in no rendered config, as ComparePolicies and
-// ComparePools name it.
-func (c Comparison) WithCluster(policies, pools []string) Comparison {
-	c.Policy, c.MachineConfigPools = policies, pools
+// WithCluster adds what changes in a repository's cluster/ and is in no rendered config, as ComparePolicies, ComparePools and
+// CompareObjects name it.
+func (c Comparison) WithCluster(policies, pools, objects []string) Comparison {
+	c.Policy, c.MachineConfigPools, c.ClusterObjects = policies, pools, objects
 	c.Undo = undo(c)
 	return c
 }
@@ -80,6 +83,11 @@ type PoolChange struct {
 	Actions []Action `json:"actions"`
 	// Items in the order of policy.Changes.
 	Items []Item `json:"items"`
+	// KeepsConfig: head has the pool's MachineConfigPool and no document that it selects. Its nodes keep From, and the pool becomes
+	// degraded.
+	KeepsConfig bool `json:"keepsConfig,omitempty"`
+	// CheckedOnNode names what only a node knows, and for which it may refuse the config.
+	CheckedOnNode []string `json:"checkedOnNode,omitempty"`
 	// Refused names what running nodes cannot take; new nodes get it.
 	Refused []string `json:"refused,omitempty"`
 	// NewNodesOnly names what running nodes keep as it is while they take the rest.
@@ -138,7 +146,7 @@ type Item struct {
 
 // Changed tells whether any pool, its nodes, or what changes cost, changed.
 func (c Comparison) Changed() bool {
-	if len(c.Policy)+len(c.MachineConfigPools) > 0 {
+	if len(c.Policy)+len(c.MachineConfigPools)+len(c.ClusterObjects) > 0 {
 		return true
 	}
 	for i := range c.Pools {

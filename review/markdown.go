@@ -199,6 +199,8 @@ func (p PoolChange) deed() string {
 		return "**refused** by running nodes"
 	case p.From == "":
 		return "new pool"
+	case p.KeepsConfig:
+		return "**no documents**: nodes keep their config"
 	case p.To == "":
 		return "the pool goes"
 	case p.level() == policy.Reboot:

@@ -17,7 +17,7 @@ import (
 // PoolsOf reads the MachineConfigPools that a repository's cluster/ declares.
 func PoolsOf(res transpile.Result) (out []mcfgv1.MachineConfigPool, err error) {
 	for _, o := range res.Cluster {
-		if o.Object.GetKind() != "MachineConfigPool" {
+		if o.Object.GetKind() != poolKind {
 			continue
 		}
 		var p mcfgv1.MachineConfigPool

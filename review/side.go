@@ -41,6 +41,8 @@ type Rendering struct {
 	Pools []PoolRendering
 	// Warnings of the tree's documents.
 	Warnings []Warning
+	// Declared are the pools of which the tree has a MachineConfigPool.
+	Declared []string
 	// Overrides are those of the tree's MachineConfiguration.
 	Overrides policy.Overrides
 	// Err joins what stops pools from rendering; the other pools are there all the same.
@@ -88,6 +90,11 @@ func (j job) run() Rendering {
 	for _, e := range j.result.Report {
 		at := origin.Pos{File: e.File, Line: e.Line, Column: e.Column}
 		out.Warnings = append(out.Warnings, Warning{Rule: e.Rule, Message: e.Message, Origin: at.String(), file: e.File})
+	}
+	for _, o := range j.result.Cluster {
+		if o.Object.GetKind() == poolKind {
+			out.Declared = append(out.Declared, o.Object.GetName())
+		}
 	}
 	for _, pool := range transpile.AllPools(j.result) {
 		if name, ok := j.known[pool]; ok {
@@ -159,7 +166,7 @@ func chosen(res transpile.Result, pool string, layers []*mcfgv1.MachineConfig) (
 
 // Side makes a side of a comparison.
 func (r Rendering) Side(name string) Side {
-	s := Side{Name: name, Overrides: r.Overrides, Warnings: r.Warnings, Pools: map[string]Pool{}}
+	s := Side{Name: name, Overrides: r.Overrides, Declared: r.Declared, Warnings: r.Warnings, Pools: map[string]Pool{}}
 	for _, p := range r.Pools {
 		s.Pools[p.Rendered.Pool] = Pool{
 			Rendered: p.Rendered.Name, Config: p.Rendered.Config, Origin: p.Origin, Lineage: p.Lineage, Secrets: p.Secrets, Notices: notices(p.Rendered.Notices),

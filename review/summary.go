@@ -22,6 +22,8 @@ func deedsOf(c Comparison) string {
 			return "no rendered change; MachineConfigPools change, so nodes may take other configs"
 		case len(c.MachineConfigPools) > 0:
 			return "no rendered change; how many nodes are away at once changes"
+		case len(c.ClusterObjects) > 0:
+			return "no rendered change; objects of cluster/ change"
 		case len(c.Policy) > 0:
 			return "no rendered change; the disruption policy changes"
 		}
@@ -50,6 +52,8 @@ func (p PoolChange) short() string {
 		return "refused by running nodes"
 	case p.From == "":
 		return "is new"
+	case p.KeepsConfig:
+		return "keeps its config without documents"
 	case p.To == "":
 		return "goes"
 	}

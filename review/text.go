@@ -18,7 +18,7 @@ func (c Comparison) Text(s Style) string {
 	var b strings.Builder
 	changed, same := c.split()
 	for _, p := range changed {
-		fmt.Fprintf(&b, "%s\n", s.bold(fmt.Sprintf("pool %s: %s → %s", visible(p.Pool), nameOr(p.From, "(new)"), nameOr(p.To, "(gone)"))))
+		fmt.Fprintf(&b, "%s\n", s.bold(fmt.Sprintf("pool %s: %s → %s", visible(p.Pool), nameOr(p.From, "(new)"), nameOr(p.To, p.gone()))))
 	}
 	warnings(&b, s, c)
 	if len(changed)+len(c.Warnings) > 0 {
@@ -33,20 +33,7 @@ func (c Comparison) Text(s Style) string {
 			it.text(&b, s)
 		}
 	}
-	if len(c.Policy) > 0 {
-		fmt.Fprintf(&b, "%s\n", s.bold("disruption policy: what later changes cost"))
-		for _, line := range c.Policy {
-			fmt.Fprintf(&b, "~ %s\n", visible(line))
-		}
-		b.WriteString("\n")
-	}
-	if len(c.MachineConfigPools) > 0 {
-		fmt.Fprintf(&b, "%s\n", s.bold("MachineConfigPools: whose nodes, and how many at once"))
-		for _, line := range c.MachineConfigPools {
-			fmt.Fprintf(&b, "~ %s\n", visible(line))
-		}
-		b.WriteString("\n")
-	}
+	clusterText(&b, s, c)
 	for _, p := range changed {
 		fmt.Fprintf(&b, "%s\n", p.summary(s))
 	}
@@ -71,6 +58,27 @@ func (c Comparison) Text(s Style) string {
 	return b.String()
 }
 
+// clusterText prints what changes in cluster/ and is in no rendered config.
+func clusterText(b *strings.Builder, s Style, c Comparison) {
+	for _, part := range []struct {
+		title string
+		lines []string
+	}{
+		{"disruption policy: what later changes cost", c.Policy},
+		{"MachineConfigPools: whose nodes, and how many at once", c.MachineConfigPools},
+		{"objects of cluster/: how and when nodes are updated", c.ClusterObjects},
+	} {
+		if len(part.lines) == 0 {
+			continue
+		}
+		fmt.Fprintf(b, "%s\n", s.bold(part.title))
+		for _, line := range part.lines {
+			fmt.Fprintf(b, "~ %s\n", visible(line))
+		}
+		b.WriteString("\n")
+	}
+}
+
 // warnings are what a reviewer must not miss.
 func warnings(b *strings.Builder, s Style, c Comparison) {
 	say := func(of func(PoolChange) []string, format string) {
@@ -85,6 +93,7 @@ func warnings(b *strings.Builder, s Style, c Comparison) {
 		say(because(level), level.String()+" of POOLS because of TEXT")
 	}
 	say(func(p PoolChange) []string { return p.Refused }, "running nodes of POOLS cannot take TEXT")
+	say(func(p PoolChange) []string { return p.CheckedOnNode }, "in POOLS, TEXT")
 	say(func(p PoolChange) []string { return p.NewNodesOnly }, "existing nodes of POOLS will not get TEXT")
 	say(PoolChange.noticeTexts, "in POOLS the order of merging decides: TEXT")
 	say(moving, "nodes of POOLS: TEXT")
@@ -138,8 +147,13 @@ func (it Item) listed() bool {
 
 // summary is the pool in one line: `worker: 3 changes, reload chronyd.service, 40 nodes, 0 reboots, up to 45 min`.
 func (p PoolChange) summary(s Style) string {
+	if p.KeepsConfig {
+		return s.red(fmt.Sprintf("%s: no document any more, so its nodes keep %s and the pool becomes degraded", visible(p.Pool), visible(p.From)))
+	}
 	line := fmt.Sprintf("%s: %s, %s", visible(p.Pool), count(len(p.Items), "change"), visible(p.sum()))
 	switch r := p.Rollout; {
+	case r != nil && r.Nodes == 0 && len(p.Refused) == 0:
+		return fmt.Sprintf("%s: %s; no nodes, so nothing reboots", visible(p.Pool), count(len(p.Items), "change"))
 	case len(p.Refused) > 0:
 		line += ", refused by running nodes"
 	case p.From == "":

@@ -148,8 +148,18 @@ func nothing(c Comparison) string {
 		return "No rendered change, but a change of pools: nodes may take other configs than now."
 	case len(c.MachineConfigPools) > 0:
 		return "No rendered change, but from the next roll-out on another number of nodes is away at once."
+	case len(c.ClusterObjects) > 0:
+		return "No rendered change, but objects of cluster/ change."
 	}
 	return "No rendered change: nothing will be rolled out."
+}
+
+// gone is written in place of the rendered name that a pool has no more.
+func (p PoolChange) gone() string {
+	if p.KeepsConfig {
+		return "(no documents)"
+	}
+	return "(gone)"
 }
 
 // moving tells of nodes that are there and take a config that is not compared here: that of another pool.
@@ -157,8 +167,10 @@ func moving(p PoolChange) []string {
 	switch {
 	case p.From == "" && p.To != "":
 		return []string{"a node that it takes over from another pool goes to this config, which may reboot it"}
+	case p.KeepsConfig:
+		return []string{"they keep " + p.From + ", and the pool becomes degraded, because its MachineConfigPool stays and selects no document; add documents, or remove the MachineConfigPool too"}
 	case p.To == "" && p.From != "":
-		return []string{"they go to the config of the pool that takes them over, which may reboot them"}
+		return []string{"if the MachineConfigPool goes too, they move to pool worker, or to another pool that selects them, which may reboot them; if it stays, they keep their config and the pool becomes degraded"}
 	}
 	return nil
 }

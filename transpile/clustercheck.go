@@ -52,6 +52,17 @@ func selectorMessage(err error) string {
 	return err.Error() + "; correct the labels"
 }
 
+// selectsNothing warns of a MachineConfigPool without documents of its own that takes no other document either: MachineConfigs that
+// were made through the API may have the labels, and the repository does not know.
+func (r clusterReader) selectsNothing(o ClusterObject) {
+	pool := o.Object.GetName()
+	chosen, err := Select(r.out, pool)
+	if err != nil || len(chosen) > 0 || slices.Contains(r.out.Pools, pool) || origin.Fatal(r.findings) {
+		return
+	}
+	r.warn(r.fieldOf(o, "spec.machineConfigSelector"), "empty-selection", "spec.machineConfigSelector takes no document of this repository: unless the cluster has other MachineConfigs with these labels, the nodes of pool %s keep the config that they have, and the pool becomes degraded; add documents to %s/%s, or remove %s too", pool, poolsDir, pool, o.File)
+}
+
 // passesBy refuses a pool that has documents of its own, and takes neither them nor any other.
 func (r clusterReader) passesBy(pool string) {
 	o, ok := poolObject(pool, r.out.Cluster)

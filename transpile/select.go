@@ -105,6 +105,11 @@ func (r *run) inheritance() {
 		}
 		files[f.Pool][f.File] = f.Name
 	}
+	for _, o := range r.out.Cluster {
+		if o.Object.GetKind() == poolKind {
+			clusterReader{r}.selectsNothing(o)
+		}
+	}
 	for _, pool := range r.out.Pools {
 		clusterReader{r}.passesBy(pool)
 		if pool == masterPool || pool == workerPool {

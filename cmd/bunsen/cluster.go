@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"os"
 	"slices"
@@ -186,11 +187,37 @@ func readConfigs(ctx context.Context, c client.Reader, cluster *inspect.Cluster)
 	switch {
 	case apierrors.IsForbidden(err):
 		fmt.Fprintf(os.Stderr, "permission denied: you may not read MachineConfigs, so commits and history are not shown; ClusterRole %s grants it\n", configViewerRole)
+		cluster.Rendered = namedConfigs(*cluster)
+		return nil
 	case err != nil:
 		return unreadFor(configViewerRole, "MachineConfigs", err)
 	}
 	cluster.Rendered = inspect.RenderedRows(configs.Items)
 	return nil
+}
+
+// namedConfigs are the rendered configs that pools and nodes name, without anything else that is known of them: they are there, although
+// this user may not read them.
+func namedConfigs(cluster inspect.Cluster) []inspect.RenderedRow {
+	pools := map[string]string{} // by the config's name, rendered-POOL-HASH
+	add := func(name string) {
+		if rest, ok := strings.CutPrefix(name, "rendered-"); ok {
+			pools[name] = rest[:max(0, strings.LastIndexByte(rest, '-'))]
+		}
+	}
+	for i := range cluster.Pools {
+		add(cluster.Pools[i].Spec.Configuration.Name)
+		add(cluster.Pools[i].Status.Configuration.Name)
+	}
+	for i := range cluster.Nodes {
+		add(cluster.Nodes[i].Annotations[v1alpha1.CurrentConfigAnnotation])
+		add(cluster.Nodes[i].Annotations[v1alpha1.DesiredConfigAnnotation])
+	}
+	var rows []inspect.RenderedRow
+	for _, name := range slices.Sorted(maps.Keys(pools)) {
+		rows = append(rows, inspect.RenderedRow{Name: name, Pool: pools[name]})
+	}
+	return rows
 }
 
 // configsMeta asks for MachineConfigs without what they configure: that may be megabytes.

@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/bunsen-os/bunsen/review"
 	"github.com/bunsen-os/bunsen/source/git"
@@ -33,7 +35,7 @@ With --cluster the base is what the cluster's nodes are told to run now, and the
 
 How long it takes is told where the number of nodes is known: from --cluster, or from --nodes.
 
-Exit codes: 0 no rendered change, 1 differences, 2 invalid input, 3 cluster out of reach.`,
+Exit codes: 0 no change, 1 differences in rendered configs or in objects of cluster/, 2 invalid input, 3 cluster out of reach.`,
 		Example: `  # What does my working directory change, against the last commit?
   bunsen diff
 
@@ -59,7 +61,7 @@ Exit codes: 0 no rendered change, 1 differences, 2 invalid input, 3 cluster out 
 			if err != nil {
 				return err
 			}
-			if err := show(cmd.OutOrStdout(), found, output, key); err != nil {
+			if err := c.show(cmd.OutOrStdout(), found, output, key); err != nil {
 				return err
 			}
 			if found.Changed() && exitCode {
@@ -91,6 +93,18 @@ func (c *comparing) flags(cmd *cobra.Command) {
 	c.cluster.flags(cmd)
 }
 
+// nodesHint says how to learn the number of nodes, where a changed pool has none and a cluster could be asked. The cluster is not asked
+// without --cluster: its nodes may run another commit than base.
+func (c *comparing) nodesHint(found review.Comparison) string {
+	unknown := slices.ContainsFunc(found.Pools, func(p review.PoolChange) bool {
+		return p.From != "" && p.To != "" && p.From != p.To && p.Rollout == nil
+	})
+	if !unknown || c.running || os.Getenv(clientcmd.RecommendedConfigPathEnvVar) == "" {
+		return ""
+	}
+	return "Nodes are unknown: add --cluster to compare with your cluster and count its nodes, or --nodes POOL=COUNT.\n"
+}
+
 // sides are what the arguments name.
 func (c *comparing) sides(ctx context.Context, args []string) (base, head string, err error) {
 	base, head = "HEAD", c.at.repo
@@ -114,21 +128,22 @@ func (c *comparing) sides(ctx context.Context, args []string) (base, head string
 	return base, head, nil
 }
 
-func show(w io.Writer, c review.Comparison, output, key string) error {
+// show prints a comparison in one of the forms.
+func (c *comparing) show(w io.Writer, found review.Comparison, output, key string) error {
 	text := ""
 	switch output {
 	case "json":
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")
 		enc.SetEscapeHTML(false)
-		if err := enc.Encode(c); err != nil {
+		if err := enc.Encode(found); err != nil {
 			return fmt.Errorf("printing the comparison: %w", err)
 		}
 		return nil
 	case "markdown":
-		text = c.Markdown(review.MarkdownOptions{Key: key})
+		text = found.Markdown(review.MarkdownOptions{Key: key})
 	default:
-		text = c.Text(review.Style{Colour: colour()})
+		text = found.Text(review.Style{Colour: colour()}) + c.nodesHint(found)
 	}
 	if _, err := io.WriteString(w, text); err != nil {
 		return fmt.Errorf("printing the comparison: %w", err)

@@ -209,7 +209,9 @@ func (f *feed) read(ctx context.Context) (inspect.Cluster, error) {
 	if f.configs {
 		return read(ctx, f.cache)
 	}
-	return readObjects(ctx, f.cache)
+	out, err := readObjects(ctx, f.cache)
+	out.Rendered = namedConfigs(out)
+	return out, err
 }
 
 // slim drops what no screen shows: of thousands of nodes it is most.

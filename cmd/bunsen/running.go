@@ -34,6 +34,8 @@ type running struct {
 	source *v1alpha1.GitSource
 	// rules is the MachineConfiguration, nil where there is none.
 	rules *operatorv1.MachineConfiguration
+	// policies are the RolloutPolicies and DriftPolicies.
+	policies []*unstructured.Unstructured
 }
 
 // fromCluster makes what runs now the base. It gives head what the cluster has besides the repository, as the controller
@@ -69,6 +71,9 @@ func (c comparing) fromCluster(ctx context.Context, memory *review.Renderings, h
 		}
 		base.Overrides = policy.OverridesOf(r.rules)
 	}
+	if base.objects, err = r.objects(head.result.Cluster); err != nil {
+		return compared{}, facts, invalid(err)
+	}
 	return base, facts, c.besides(memory, head, base, r)
 }
 
@@ -101,7 +106,7 @@ func (c comparing) look(ctx context.Context) (running, error) {
 	case !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err):
 		return running{}, unread("MachineConfiguration cluster", err)
 	}
-	return out, nil
+	return out, out.readPolicies(ctx, conn)
 }
 
 // follower is the GitSource that stands for the compared repository; nil where the cluster does not follow it yet, so that

@@ -109,7 +109,7 @@ func (c comparing) judged(from, to compared, facts review.Facts) (review.Compari
 		from.policy = to.policy // it stands for both: that it is another one than the repository's is no change
 	}
 	out := review.Compare(from.Side, to.Side, to.policy)
-	out = out.WithCluster(review.ComparePolicies(from.policy, to.policy), review.ComparePools(from.pools, to.pools))
+	out = out.WithCluster(review.ComparePolicies(from.policy, to.policy), review.ComparePools(from.pools, to.pools), review.CompareObjects(from.objects, to.objects))
 	return out.WithFacts(facts), nil
 }
 
@@ -118,8 +118,10 @@ type compared struct {
 	review.Side
 	policy policy.Policy
 	// pools are the MachineConfigPools that the side declares.
-	pools  []mcfgv1.MachineConfigPool
-	result transpile.Result
+	pools []mcfgv1.MachineConfigPool
+	// objects are those of cluster/.
+	objects []transpile.ClusterObject
+	result  transpile.Result
 }
 
 // rendered takes over what the side's pools render to.
@@ -153,6 +155,7 @@ func (c comparing) read(ctx context.Context, memory *review.Renderings, name str
 	if out.pools, err = review.PoolsOf(out.result); err != nil {
 		return compared{}, invalid(err)
 	}
+	out.objects = out.result.Cluster
 	return out, nil
 }
 

@@ -36,6 +36,7 @@ var kinds = map[string]struct {
 	"mcp":                  {GroupVersionResource: schema.GroupVersionResource{Group: "machineconfiguration.openshift.io", Version: "v1", Resource: "machineconfigpools"}},
 	"machineconfignode":    {GroupVersionResource: schema.GroupVersionResource{Group: "machineconfiguration.openshift.io", Version: "v1", Resource: "machineconfignodes"}},
 	"machineconfiguration": {GroupVersionResource: schema.GroupVersionResource{Group: "operator.openshift.io", Version: "v1", Resource: "machineconfigurations"}},
+	"clusterrole":          {GroupVersionResource: schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}},
 	"node":                 {GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}},
 	"daemonset":            {schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "daemonsets"}, true},
 	"pod":                  {schema.GroupVersionResource{Version: "v1", Resource: "pods"}, true},

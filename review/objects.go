@@ -1,0 +1,159 @@
+package review
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"github.com/bunsen-os/bunsen/transpile"
+)
+
+// shownElsewhere are the fields of specs that ComparePolicies and ComparePools tell.
+var shownElsewhere = map[string][]string{
+	policyKind: {"nodeDisruptionPolicy"},
+	poolKind:   {"nodeSelector", "maxUnavailable"},
+}
+
+// poolKind is the kind of pools.
+const poolKind = "MachineConfigPool"
+
+// CompareObjects names each difference between the objects of cluster/ of two repositories that is in no rendered config and that neither
+// ComparePolicies nor ComparePools tells: how pools are rolled out, what becomes of drift, which pools there are. The lines are in
+// the order of kinds, names and fields.
+func CompareObjects(base, head []transpile.ClusterObject) (out []string) {
+	was, is := objectsByName(base), objectsByName(head)
+	names := maps.Clone(was)
+	maps.Copy(names, is)
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		a, b := was[name], is[name]
+		kind := names[name].GetKind()
+		switch {
+		case a != nil && b != nil && reflect.DeepEqual(a.Object, b.Object):
+			continue
+		case kind == poolKind && a == nil:
+			out = append(out, name+": added; a node that its nodeSelector matches leaves its present pool and takes this pool's config, which may reboot it")
+			continue
+		case kind == poolKind && b == nil:
+			out = append(out, name+": removed; its nodes move to pool worker, or to another pool that selects them, and take that pool's config, which may reboot them")
+			continue
+		case kind == policyKind: // without its rules it has few fields, and each is named
+		case a == nil:
+			out = append(out, name+": added")
+		case b == nil:
+			out = append(out, name+": removed")
+		}
+		for _, line := range fieldChanges("", comparedFields(kind, a), comparedFields(kind, b)) {
+			out = append(out, name+": "+line)
+		}
+	}
+	return out
+}
+
+// objectsByName has the objects by kind and name.
+func objectsByName(objects []transpile.ClusterObject) map[string]*unstructured.Unstructured {
+	out := map[string]*unstructured.Unstructured{}
+	for _, o := range objects {
+		out[o.Object.GetKind()+" "+o.Object.GetName()] = o.Object
+	}
+	return out
+}
+
+// comparedFields are the fields of a spec, with labels and annotations beside them; empty for no object.
+func comparedFields(kind string, of *unstructured.Unstructured) map[string]any {
+	out := map[string]any{}
+	if of == nil {
+		return out
+	}
+	spec, _, _ := unstructured.NestedMap(of.Object, "spec") // transpiling checked that it is a mapping
+	maps.Copy(out, spec)
+	for _, field := range shownElsewhere[kind] {
+		delete(out, field)
+	}
+	for _, field := range []string{"labels", "annotations"} {
+		if entries, ok, _ := unstructured.NestedMap(of.Object, "metadata", field); ok && len(entries) > 0 {
+			out[field] = entries
+		}
+	}
+	return out
+}
+
+// fieldChanges names what differs below a field.
+func fieldChanges(field string, was, is any) []string {
+	a, aMap := was.(map[string]any)
+	b, bMap := is.(map[string]any)
+	before, aList := was.([]any)
+	after, bList := is.([]any)
+	switch {
+	case reflect.DeepEqual(was, is):
+		return nil
+	case aMap && bMap:
+		all := maps.Clone(a)
+		maps.Copy(all, b)
+		var out []string
+		for _, key := range slices.Sorted(maps.Keys(all)) {
+			path := key
+			if field != "" {
+				path = field + "." + key
+			}
+			out = append(out, fieldChanges(path, a[key], b[key])...)
+		}
+		return out
+	case aList && bList:
+		return listChanges(field, before, after)
+	case was == nil:
+		return []string{fmt.Sprintf("%s added (%s)", field, valueText(is))}
+	case is == nil:
+		return []string{fmt.Sprintf("%s removed (%s)", field, valueText(was))}
+	}
+	return []string{fmt.Sprintf("%s: %s → %s", field, valueText(was), valueText(is))}
+}
+
+// listChanges names the items that one list has and the other has not.
+func listChanges(field string, before, after []any) (out []string) {
+	without := func(all, other []any, what string) {
+		for _, item := range all {
+			if !slices.ContainsFunc(other, func(o any) bool { return reflect.DeepEqual(o, item) }) {
+				out = append(out, fmt.Sprintf("%s: %s %s", field, what, valueText(item)))
+			}
+		}
+	}
+	without(before, after, "removed")
+	without(after, before, "added")
+	if len(out) == 0 {
+		out = append(out, field+": other order: "+valueText(after))
+	}
+	return out
+}
+
+// valueText writes a value on one line, as YAML in its short form.
+func valueText(v any) string {
+	switch v := v.(type) {
+	case map[string]any:
+		var parts []string
+		for _, key := range slices.Sorted(maps.Keys(v)) {
+			parts = append(parts, key+": "+valueText(v[key]))
+		}
+		return "{" + strings.Join(parts, ", ") + "}"
+	case []any:
+		parts := make([]string, len(v))
+		for i, item := range v {
+			parts[i] = valueText(item)
+		}
+		return "[" + strings.Join(parts, ", ") + "]"
+	case string:
+		if v == "" || strings.ContainsAny(v, "{}[],:#\"' \n") {
+			raw, err := json.Marshal(v)
+			if err == nil {
+				return string(raw)
+			}
+		}
+		return v
+	default:
+		return fmt.Sprint(v)
+	}
+}
