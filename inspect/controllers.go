@@ -109,6 +109,19 @@ func (f *fleet) controllers() *Controllers {
 	return c
 }
 
+// ago writes how long ago a time was, seen from now.
+func ago(now time.Time) func(time.Time) string {
+	return func(t time.Time) string { return Age(t, now) + " ago" }
+}
+
+// whenIn writes times as the reasons of a cluster name them.
+func whenIn(f *fleet) func(time.Time) string {
+	if f.Timestamps {
+		return func(t time.Time) string { return "at " + t.UTC().Format(time.RFC3339) }
+	}
+	return ago(f.now)
+}
+
 // leader is the replica that renders and rolls out; nil for none.
 func (c *Controllers) leader() *ControllerRow {
 	if c == nil {
@@ -151,13 +164,13 @@ func (c *Controllers) problem() string {
 }
 
 // warning is the problem with its consequence, and the age of the last heartbeat.
-func (c *Controllers) warning(now time.Time) string {
+func (c *Controllers) warning(when func(time.Time) string) string {
 	if c == nil || c.Problem == "" {
 		return ""
 	}
 	text := c.Problem
 	if last := c.last(); last != nil && !last.Alive && last.Seen != nil {
-		text += " (" + last.Name + " was last seen " + Age(*last.Seen, now) + " ago)"
+		text += " (" + last.Name + " was last seen " + when(*last.Seen) + ")"
 	}
 	if c.leader() == nil {
 		text += ": nothing is rendered or rolled out"
@@ -181,7 +194,7 @@ func (c *Controllers) text(now time.Time) string {
 		t.Rows = append(t.Rows, r.cells(now))
 	}
 	text := t.String()
-	if w := c.warning(now); w != "" {
+	if w := c.warning(ago(now)); w != "" {
 		text += "WARNING: " + w + "\n"
 	}
 	return text
@@ -207,7 +220,7 @@ func (c *Controllers) lines(now time.Time, width int, spare *int) []Line {
 		cells := leader.cells(now)
 		return []Line{{{"CONTROLLER ", Dim}, {leader.Name, Head}, {"   " + cells[len(cells)-1], Good}}}
 	}
-	return append([]Line{{{"CONTROLLER ", Dim}, {"none leads", Bad}}}, labelled("warning", c.warning(now), Bad, width, spare)...)
+	return append([]Line{{{"CONTROLLER ", Dim}, {"none leads", Bad}}}, labelled("warning", c.warning(ago(now)), Bad, width, spare)...)
 }
 
 // look is the leader's last look at a repository; false where that is not known.
@@ -243,7 +256,7 @@ func (s Status) controllerLines(now time.Time, width int, spare *int) []Line {
 	}
 	for _, r := range s.Sources {
 		if r.Overdue {
-			out = append(out, labelled("warning", r.overdue(now), Bad, width, spare)...)
+			out = append(out, labelled("warning", r.overdue(ago(now)), Bad, width, spare)...)
 		}
 	}
 	return out

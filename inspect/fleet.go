@@ -57,7 +57,7 @@ func newFleet(c Cluster, now time.Time) *fleet {
 	nodes := f.sort(rollout.NewPools(objects))
 	for _, p := range objects {
 		v := &poolView{object: p, facts: rollout.ReadFacts(p, c.Policies, len(nodes[p.Name])), daemons: c.Daemons, now: now}
-		v.facts.Nodes = nodes[p.Name]
+		v.facts.Nodes, v.facts.Timestamps = nodes[p.Name], c.Timestamps
 		slices.SortFunc(v.facts.Nodes, func(a, b rollout.Node) int { return strings.Compare(a.Name, b.Name) })
 		v.hear()
 		f.pools[p.Name], f.others.Pools[p.Name] = v, p

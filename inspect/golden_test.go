@@ -188,7 +188,9 @@ func (c cluster) show(t *testing.T, command string) string {
 	case verb == "changes":
 		return strings.Join(status.Changes(nil), "\n") + "\n"
 	case verb == "json":
-		text, err := json.MarshalIndent(map[string]any{"servers": status.Servers, "controllers": status.Controllers, "pools": status.Pools}[what], "", "  ")
+		c.Timestamps = true
+		status = inspect.NewStatus(c.Cluster, noon)
+		text, err := json.MarshalIndent(map[string]any{"servers": status.Servers, "controllers": status.Controllers, "pools": status.Pools, "nodes": status.Nodes}[what], "", "  ")
 		if err != nil {
 			t.Fatal(err)
 		}

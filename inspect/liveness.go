@@ -72,15 +72,22 @@ func notHeard(v *poolView, n *rollout.Node, row *NodeRow) bool {
 	case n.State == "":
 		row.Cause, row.Reason = CauseNoDaemon, noDaemon
 	case silent && n.Health.Trouble == "" && !n.Degraded() && (row.InFlight() || !waits):
-		row.Cause, row.Reason = CauseSilent, silentText(seen, v.now)
+		row.Cause, row.Reason = CauseSilent, silentText+v.since(seen)
 	default:
 		return false
 	}
 	return true
 }
 
-func silentText(seen, now time.Time) string {
-	return "its machine-config-daemon has been silent for " + Age(seen, now)
+// silentText is the reason of a node whose daemon is silent; for how long follows it.
+const silentText = "its machine-config-daemon has been silent"
+
+// since says for how long, or since when; nothing where that is not known.
+func (v *poolView) since(t time.Time) string {
+	if v.facts.Timestamps && !t.IsZero() {
+		return " since " + t.UTC().Format(time.RFC3339)
+	}
+	return since(t, v.now)
 }
 
 // unwellNode is a node that somebody has to look at although it reports no failure.
@@ -106,12 +113,12 @@ func unwellNodes(v *poolView) (all []unwellNode) {
 			if row.InFlight() && v.now.Sub(n.Health.Since) < updating {
 				continue
 			}
-			u.cause, u.text = rollout.CauseNotReady, n.Name+" is "+n.Health.Text(since(n.Health.Since, v.now))
+			u.cause, u.text = rollout.CauseNotReady, n.Name+" is "+n.Health.Text(v.since(n.Health.Since))
 		case n.State == "":
 			u.cause, u.text = CauseNoDaemon, "no machine-config-daemon has reported from "+n.Name
 			u.patient = !n.Created.IsZero() && v.now.Sub(n.Created) < joining
 		case silent:
-			u.cause, u.text = CauseSilent, "the machine-config-daemon of "+n.Name+" has been silent for "+Age(seen, v.now)
+			u.cause, u.text = CauseSilent, "the machine-config-daemon of "+n.Name+" has been silent"+v.since(seen)
 		default:
 			continue
 		}
@@ -137,14 +144,14 @@ func (f reasons) withLiveness(v *poolView, out []Answer) []Answer {
 // controllerAnswers say that no controller runs, or that it does not look at a repository any more.
 func (f reasons) controllerAnswers() []Answer {
 	c := f.controllers()
-	if text := c.warning(f.now); text != "" {
+	if text := c.warning(whenIn(f.fleet)); text != "" {
 		return []Answer{{Outcome: Blocked, Cause: CauseController, Reason: text, Do: []string{"kubectl -n bunsen-system get pods,leases"}}}
 	}
 	var out []Answer
 	for i := range f.Sources {
 		src := &f.Sources[i]
 		if row := sourceRow(src, c); row.Overdue {
-			out = append(out, Answer{Outcome: Blocked, Cause: CauseSource, Reason: row.overdue(f.now), Do: []string{"kubectl -n bunsen-system logs " + c.leader().Name}})
+			out = append(out, Answer{Outcome: Blocked, Cause: CauseSource, Reason: row.overdue(whenIn(f.fleet)), Do: []string{"kubectl -n bunsen-system logs " + c.leader().Name}})
 		}
 	}
 	return out
@@ -187,7 +194,7 @@ func (f nodeReasons) nodeLife(v *poolView, row NodeRow) []Answer {
 		a := Answer{Outcome: Blocked, Cause: u.cause}
 		switch u.cause {
 		case CauseSilent:
-			a.Reason = silentText(*row.AsOf, f.now) + ", so its state is not known"
+			a.Reason = silentText + v.since(*row.AsOf) + ", so its state is not known"
 			a.Do = daemonCommands(row.Name)
 		case CauseNoDaemon:
 			a.Reason = "no machine-config-daemon has reported from it, so that nobody knows what it runs"

@@ -90,7 +90,7 @@ func (v *poolView) row(n *rollout.Node, now time.Time) NodeRow {
 	case n.Cordon.ByAdministrator():
 		row.Cause, row.Reason = rollout.CauseCordoned, "cordoned by an administrator"
 	case n.Health.Trouble != "":
-		row.Cause, row.Reason = rollout.CauseNotReady, n.Health.Text(since(n.Health.Since, now))
+		row.Cause, row.Reason = rollout.CauseNotReady, n.Health.Text(v.since(n.Health.Since))
 	case n.Gate != "":
 		row.Cause, row.Reason = rollout.CauseGate, "updated, and held by a gate: "+n.Gate
 	case n.Step.Uncordoning:

@@ -32,6 +32,8 @@ type Cluster struct {
 	// Daemons are the heartbeats of the daemons, by node; nil where they were not read, for the reason in DaemonsNote.
 	Daemons     map[string]v1alpha1.DaemonReport
 	DaemonsNote string
+	// Timestamps has reasons name points in time instead of ages, for programs.
+	Timestamps bool
 }
 
 // Status is the one screen for a whole cluster.

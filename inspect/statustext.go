@@ -81,7 +81,7 @@ func (s Status) head() string {
 	text := s.SourceTable().String()
 	for _, r := range s.Sources {
 		if r.Overdue {
-			text += "WARNING: " + r.overdue(s.at) + "\n"
+			text += "WARNING: " + r.overdue(ago(s.at)) + "\n"
 		}
 	}
 	for _, w := range s.Warnings {
@@ -103,8 +103,8 @@ func (r SourceRow) looked(now time.Time) string {
 }
 
 // overdue says that the controller should have asked the repository again.
-func (r SourceRow) overdue(now time.Time) string {
-	return fmt.Sprintf("the controller looked at the repository of GitSource %s %s ago, longer than two intervals; a newer commit has no effect yet", r.Name, Age(*r.LastLook, now))
+func (r SourceRow) overdue(when func(time.Time) string) string {
+	return fmt.Sprintf("the controller last looked at the repository of GitSource %s %s, longer ago than two intervals; a newer commit has no effect yet", r.Name, when(*r.LastLook))
 }
 
 // state is the daemon's word, and how old it is where it is old.

@@ -39,7 +39,7 @@ func getCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			text, rows, err := list(cmd.Context(), c, args[0])
+			text, rows, err := list(cmd.Context(), c, args[0], out != "table")
 			if err != nil {
 				return err
 			}
@@ -54,8 +54,8 @@ func getCommand() *cobra.Command {
 	return cmd
 }
 
-// list reads one list, as a table and as data.
-func list(ctx context.Context, c client.Client, what string) (string, any, error) {
+// list reads one list, as a table and as data, whose reasons name points in time instead of ages where timestamps are wanted.
+func list(ctx context.Context, c client.Client, what string, timestamps bool) (string, any, error) {
 	if what == "rendered" {
 		all := &metav1.PartialObjectMetadataList{TypeMeta: configsMeta}
 		if err := c.List(ctx, all); err != nil {
@@ -68,6 +68,7 @@ func list(ctx context.Context, c client.Client, what string) (string, any, error
 	if err != nil {
 		return "", nil, err
 	}
+	cluster.Timestamps = timestamps
 	s := inspect.NewStatus(cluster, time.Now())
 	switch what {
 	case "sources":

@@ -43,6 +43,7 @@ Where standard output is no terminal, each change is a line.`,
 			if err != nil {
 				return err
 			}
+			cluster.Timestamps = out != "table"
 			s := inspect.NewStatus(cluster, time.Now())
 			newStopwatch(c).status(cmd.Context(), &s)
 			return out.print(cmd.OutOrStdout(), harmless(s.Text()), s)

@@ -35,6 +35,7 @@ nodes failed; 2 invalid input; 3 cluster out of reach.`,
 			if err != nil {
 				return err
 			}
+			cluster.Timestamps = out != "table"
 			about, err := named(cluster, args[0], aNode, aPool)
 			if err != nil {
 				return err

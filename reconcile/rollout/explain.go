@@ -51,7 +51,7 @@ type explanation struct {
 
 func explain(f Facts, w Wave, now time.Time) explanation {
 	d := decide(newMembers(f.Nodes), f, now)
-	e := explanation{d: d, words: d.words(false), next: map[string]bool{}, released: map[string]bool{}}
+	e := explanation{d: d, words: d.words(f.Timestamps), next: map[string]bool{}, released: map[string]bool{}}
 	for _, a := range w.Assign {
 		e.next[a.Node] = true
 	}

@@ -28,6 +28,8 @@ type Facts struct {
 	// Nodes are those whose primary pool this is. Any order gives the same Wave; by name is fastest. A decision of Members
 	// does not look at them.
 	Nodes []Node
+	// Timestamps has explanations name points in time instead of ages; it decides nothing.
+	Timestamps bool
 	// Care is how carefully, and what is remembered. Its zero value is the plain semantics of maxUnavailable.
 	Care Care
 }
