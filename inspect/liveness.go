@@ -44,10 +44,6 @@ func DaemonReports(nodes []metav1.PartialObjectMetadata) map[string]v1alpha1.Dae
 
 // silentSince is the time of the last heartbeat of a node's daemon; true where it is too old. A daemon is silent while its
 // machine reboots, and one that has never sent a heartbeat may be older than heartbeats are.
-func (v *poolView) silentSince(n *rollout.Node) (time.Time, bool) {
-	return silentSince(v.daemons, n, v.now)
-}
-
 func silentSince(daemons map[string]v1alpha1.DaemonReport, n *rollout.Node, now time.Time) (time.Time, bool) {
 	report, ok := daemons[n.Name]
 	if !ok || n.Step.Rebooting {
@@ -58,7 +54,7 @@ func silentSince(daemons map[string]v1alpha1.DaemonReport, n *rollout.Node, now 
 
 // notHeard fills in the row of a node of which nothing is known now, and that nothing else explains: false for others.
 func notHeard(v *poolView, n *rollout.Node, row *NodeRow) bool {
-	seen, silent := v.silentSince(n)
+	seen, silent := silentSince(v.daemons, n, v.now)
 	switch {
 	case silent:
 		row.AsOf = known(seen)
@@ -105,7 +101,7 @@ func unwellNodes(v *poolView) (all []unwellNode) {
 	for i := range v.facts.Nodes {
 		n, row := &v.facts.Nodes[i], &v.rows[i]
 		u := unwellNode{name: n.Name}
-		seen, silent := v.silentSince(n)
+		seen, silent := silentSince(v.daemons, n, v.now)
 		switch {
 		case n.Degraded():
 			continue

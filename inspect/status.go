@@ -170,7 +170,7 @@ func (v *poolView) counts() PoolCounts {
 	}
 	for i := range v.facts.Nodes {
 		n := &v.facts.Nodes[i]
-		_, silent := v.silentSince(n)
+		_, silent := silentSince(v.daemons, n, v.now)
 		switch n.Standing(v.facts.Target, back, silent) {
 		case rollout.StandingUpdated:
 			if n.Gate == "" {
