@@ -15,6 +15,19 @@ func (v *poolView) guilty() map[string]string {
 	if r.Verdict != v1alpha1.RolloutReverted {
 		return nil
 	}
+	if len(r.Failed) > 0 {
+		out := map[string]string{}
+		for _, n := range r.Failed {
+			out[n.Node] = n.Why
+		}
+		return out
+	}
+	return failedInWords(v)
+}
+
+// failedInWords reads the failed nodes out of the words of a record that an older controller wrote.
+func failedInWords(v *poolView) map[string]string {
+	r := v.wave.Record
 	type part struct {
 		at   int
 		name string
@@ -45,6 +58,6 @@ func (f nodeReasons) wentBack(v *poolView, row NodeRow) (Answer, bool) {
 	why := v.guilty()[row.Name]
 	return Answer{
 		Outcome: Degraded, Cause: rollout.CauseReverted, Reason: "it " + why,
-		Do: append(f.undo(v.wave.Record.Config), "bunsen why pool/"+row.Pool),
+		Do: verdictActions(f.fleet, v),
 	}, why != ""
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// History is what a pool was told to run, newest first.
+// History is what commits gave a pool to run, newest first, and how the rollout of each ended.
 type History struct {
 	Pool string       `json:"pool"`
 	Rows []HistoryRow `json:"history"`
@@ -21,7 +21,7 @@ type History struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// HistoryRow is one commit and what became of it.
+// HistoryRow is one commit and how it ended for the pool.
 type HistoryRow struct {
 	Source   string `json:"source,omitempty"`
 	Revision string `json:"revision"`
@@ -32,42 +32,77 @@ type HistoryRow struct {
 	// Rendered config that the commit gave the pool, and when that was first made; absent where it is not known.
 	Rendered   string     `json:"rendered,omitempty"`
 	RenderedAt *time.Time `json:"renderedAt,omitempty"`
-	// Outcome in words.
+
+	HistoryOutcome `json:",inline"`
+
+	// entry of the source's history; nil for a row that is none of its.
+	entry *v1alpha1.HistoryEntry
+}
+
+// HistoryOutcome is how a commit ended for a pool, or how far it is.
+type HistoryOutcome struct {
+	// Result as a stable word.
+	Result HistoryResult `json:"result"`
+	// Updated of Nodes ran the config when the rollout ended, or run it now; both 0 where it had no rollout.
+	Updated int `json:"updated"`
+	Nodes   int `json:"nodes"`
+	// Began and Ended of the rollout; absent where they are not known, or it goes on.
+	Began *time.Time `json:"began,omitempty"`
+	Ended *time.Time `json:"ended,omitempty"`
+	// By is the revision that replaced it.
+	By string `json:"by,omitempty"`
+	// Back is the config that the pool went back to.
+	Back string `json:"back,omitempty"`
+	// Why it was refused, halted or reverted, or what it waits for.
+	Why string `json:"why,omitempty"`
+	// Outcome is all of that in words.
 	Outcome string `json:"outcome"`
 }
 
-// mostHistory is how many commits a GitSource remembers.
-const mostHistory = 20
+// HistoryResult is how a commit ended for a pool.
+type HistoryResult string
 
-// annals finds out what became of commits.
-type annals struct{ *fleet }
+// Values of HistoryResult. Those of v1alpha1.RolloutResult are results too.
+const (
+	// ResultRefused: nothing of the commit was applied.
+	ResultRefused HistoryResult = "Refused"
+	// ResultNotRendered: the commit was applied, but the pool cannot be rendered with it.
+	ResultNotRendered HistoryResult = "NotRendered"
+	// ResultPending: the pool is not rendered yet, or its rollout has not begun.
+	ResultPending HistoryResult = "Pending"
+	// ResultNoEffect: the commit changed nothing for the pool.
+	ResultNoEffect HistoryResult = "NoEffect"
+	// ResultRollingOut, ResultWaiting, ResultPaused: the rollout is under way, and goes on, waits, or is paused.
+	ResultRollingOut HistoryResult = "RollingOut"
+	ResultWaiting    HistoryResult = "Waiting"
+	ResultPaused     HistoryResult = "Paused"
+	// ResultUnknown: the result was not recorded.
+	ResultUnknown HistoryResult = "Unknown"
+)
 
-// NewHistory puts together what the sources, the pool's record and the rendered configs remember.
+// NewHistory puts together what the sources, the pool's record and history, and the rendered configs remember.
 func NewHistory(c Cluster, pool string, now time.Time) (History, error) {
-	f := annals{newFleet(c, now)}
+	f := newFleet(c, now)
 	v := f.pools[pool]
 	if v == nil {
 		return History{}, fmt.Errorf("there is no pool %q; `bunsen get pools` lists them", pool)
 	}
 	h := History{Pool: pool, Rows: []HistoryRow{}}
-	var refused []HistoryRow
 	for i := range f.Sources {
 		src := &f.Sources[i]
 		if of := v.object.Annotations[v1alpha1.SourceAnnotation]; of != "" && of != src.Name && !gave(src, pool) {
 			continue
 		}
-		row, no := refusedRow(src)
-		if no {
-			refused = append(refused, row)
+		if row, no := refusedRow(src); no {
+			h.Rows = append(h.Rows, row)
+		} else if s := src.Status; s.ObservedRevision != "" && s.ObservedRevision != s.AppliedRevision && !remembers(src, s.ObservedRevision) {
+			h.Notes = append(h.Notes, fmt.Sprintf("GitSource %s has seen %s, which is not applied: bunsen why pool/%s", src.Name, shortRevision(s.ObservedRevision), pool))
 		}
 		for j := range src.Status.History {
-			h.Rows = append(h.Rows, f.historyRow(src.Name, &src.Status.History[j], pool))
+			h.Rows = append(h.Rows, historyRow(f, src.Name, &src.Status.History[j], pool))
 		}
-		if s := src.Status; !no && s.ObservedRevision != "" && s.ObservedRevision != s.AppliedRevision {
-			h.Notes = append(h.Notes, fmt.Sprintf("source %s has seen %s, which is not applied: bunsen why pool/%s", src.Name, shortRevision(s.ObservedRevision), pool))
-		}
-		if len(src.Status.History) >= mostHistory {
-			h.Notes = append(h.Notes, fmt.Sprintf("source %s remembers %d commits; older ones are not known any more", src.Name, mostHistory))
+		if len(appliedHistory(src)) >= v1alpha1.MaxHistory {
+			h.Notes = append(h.Notes, fmt.Sprintf("GitSource %s keeps %d commits; older ones are not listed", src.Name, v1alpha1.MaxHistory))
 		}
 	}
 	slices.SortStableFunc(h.Rows, func(a, b HistoryRow) int {
@@ -76,21 +111,34 @@ func NewHistory(c Cluster, pool string, now time.Time) (History, error) {
 		}
 		return b.Committed.Compare(*a.Committed)
 	})
-	f.judge(v, h.Rows)
-	h.Rows = append(append(refused, h.Rows...), f.orphans(v, h.Rows)...)
+	past, err := v1alpha1.ParseRolloutHistory(v.object.Annotations[v1alpha1.RolloutHistoryAnnotation])
+	if err != nil {
+		h.Notes = append(h.Notes, "older results are lost: "+err.Error())
+	}
+	used := judgeCommits(f, v, h.Rows, past)
+	h.Rows = append(h.Rows, forgottenRows(f, v, h.Rows, past, used)...)
 	return h, nil
 }
 
-// refusedRow is the newest commit of a source where it cannot be used.
+// remembers tells that a source's history has a revision.
+func remembers(src *v1alpha1.GitSource, revision string) bool {
+	return slices.ContainsFunc(src.Status.History, func(e v1alpha1.HistoryEntry) bool { return e.Revision == revision })
+}
+
+// refusedRow is the newest commit of a source where it cannot be used and where the history does not say so, as that of an older
+// controller.
 func refusedRow(src *v1alpha1.GitSource) (HistoryRow, bool) {
 	s := src.Status
 	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ReadyCondition)
 	r := refusalOf(c)
 	stalled := c != nil && c.Status == metav1.ConditionFalse && meta.IsStatusConditionTrue(s.Conditions, v1alpha1.StalledCondition)
-	row := HistoryRow{
-		Source: src.Name, Revision: cmp.Or(s.ObservedRevision, r.revision), Subject: r.subject, Author: r.author, Outcome: "not rendered: " + shorten(r.problem),
-	}
-	return row, (r.in != "" || stalled) && row.Revision != "" && row.Revision != s.AppliedRevision
+	row := HistoryRow{Source: src.Name, Revision: cmp.Or(s.ObservedRevision, r.revision), Subject: r.subject, Author: r.author}
+	row.HistoryOutcome = refusedOutcome(r.problem)
+	return row, (r.in != "" || stalled) && row.Revision != "" && row.Revision != s.AppliedRevision && !remembers(src, row.Revision)
+}
+
+func refusedOutcome(why string) HistoryOutcome {
+	return HistoryOutcome{Result: ResultRefused, Why: why, Outcome: "refused, nothing of it was applied: " + shorten(why)}
 }
 
 // gave tells that a commit of the source gave the pool a config.
@@ -98,16 +146,16 @@ func gave(src *v1alpha1.GitSource, pool string) bool {
 	return slices.ContainsFunc(src.Status.History, func(e v1alpha1.HistoryEntry) bool { return e.Pools[pool] != "" })
 }
 
-func (f annals) historyRow(source string, e *v1alpha1.HistoryEntry, pool string) HistoryRow {
+func historyRow(f *fleet, source string, e *v1alpha1.HistoryEntry, pool string) HistoryRow {
 	row := HistoryRow{
-		Source: source, Revision: e.Revision, Subject: e.Subject, Author: e.Author, Committed: known(e.Time.UTC()), Rendered: e.Pools[pool],
+		Source: source, Revision: e.Revision, Subject: e.Subject, Author: e.Author, Committed: known(e.Time.UTC()), Rendered: e.Pools[pool], entry: e,
 	}
-	row.RenderedAt = f.renderedAt(row.Rendered)
+	row.RenderedAt = renderedAt(f, row.Rendered)
 	return row
 }
 
 // renderedAt is when a config was made; nil where that is not known.
-func (f annals) renderedAt(name string) *time.Time {
+func renderedAt(f *fleet, name string) *time.Time {
 	for _, r := range f.Rendered {
 		if r.Name == name {
 			return known(r.Created.UTC())
@@ -116,119 +164,165 @@ func (f annals) renderedAt(name string) *time.Time {
 	return nil
 }
 
-// judge says what became of each commit. Rows are newest first; those in a line with one config are told apart: the oldest
-// brought it, the others changed nothing for the pool.
-func (f annals) judge(v *poolView, rows []HistoryRow) {
-	target := v.facts.Target
-	newer := "" // the revision that brought the config after the one that is looked at
-	current := true
+// judgeCommits says how each commit ended, and returns the recorded outcomes that it used. Rows are newest first; of those in a line with
+// one config the oldest brought it, and the others changed nothing for the pool.
+func judgeCommits(f *fleet, v *poolView, rows []HistoryRow, past []v1alpha1.RolloutOutcome) map[int]bool {
+	used := map[int]bool{}
+	newer := ""      // the revision that brought the config after the one that is looked at
+	var run []string // revisions of the line with one config
+	applied := 0     // how many applied commits were looked at
 	for i := range rows {
 		r := &rows[i]
-		if r.Rendered == "" {
-			r.Outcome = notRendered(v, i == 0)
+		if r.entry == nil {
 			continue
 		}
-		if before := slices.IndexFunc(rows[i+1:], func(o HistoryRow) bool { return o.Rendered != "" }); before >= 0 && rows[i+1+before].Rendered == r.Rendered {
-			r.Outcome = "same content as " + shortRevision(rows[i+1+before].Revision)
+		if r.entry.Refused != nil {
+			r.HistoryOutcome = refusedOutcome(r.entry.Refused.Message)
 			continue
 		}
+		if applied++; r.Rendered == "" {
+			r.HistoryOutcome = notRendered(v, r.entry, applied == 1)
+			continue
+		}
+		run = append(run, r.Revision)
+		older := slices.IndexFunc(rows[i+1:], func(o HistoryRow) bool { return o.Rendered != "" })
+		if older >= 0 && rows[i+1+older].Rendered == r.Rendered {
+			r.HistoryOutcome = HistoryOutcome{Result: ResultNoEffect, Outcome: "no effect: same config as " + shortRevision(rows[i+1+older].Revision)}
+			continue
+		}
+		at := slices.IndexFunc(past, func(o v1alpha1.RolloutOutcome) bool {
+			return o.Config == r.Rendered && slices.Contains(run, o.Revision)
+		})
 		switch {
-		case r.Rendered == target && current:
-			r.Outcome = f.verdict(v)
+		case newer == "" && r.Rendered == v.facts.Target:
+			r.HistoryOutcome = currentOutcome(f, v)
 		case newer == "":
-			r.Outcome = "not the pool's target yet"
+			r.HistoryOutcome = HistoryOutcome{Result: ResultPending, Outcome: "not the target of the pool yet"}
+		case at >= 0:
+			used[at] = true
+			r.HistoryOutcome = pastOutcome(past[at], newer)
 		default:
-			r.Outcome = "superseded by " + newer
+			r.HistoryOutcome = unrecorded(v, rows[i:], past, newer)
 		}
-		r.Outcome += f.traces(v, r.Rendered)
-		newer, current = shortRevision(r.Revision), false
+		newer, run = r.Revision, nil
 	}
+	return used
 }
 
 // notRendered is the outcome of a commit that gave the pool nothing.
-func notRendered(v *poolView, newest bool) string {
-	if why := v.renderFailure(); why != "" && newest {
-		return "cannot be rendered: " + shorten(why)
+func notRendered(v *poolView, e *v1alpha1.HistoryEntry, newest bool) HistoryOutcome {
+	why := e.NotRendered[v.object.Name]
+	if failed := v.renderFailure(); newest && failed != "" {
+		why = failed
 	}
-	if newest {
-		return "not rendered yet"
-	}
-	return "superseded before it was rendered, or nothing of the pool's"
-}
-
-// verdict is the outcome of the config that the pool should run.
-func (f annals) verdict(v *poolView) string {
-	r := v.wave.Record
-	on := fmt.Sprintf(" (%s)", f.poolRow(v).numbers())
 	switch {
-	case r.Config != v.facts.Target || r.Began.IsZero():
-		if v.object.Status.Configuration.Name == v.facts.Target {
-			return "rolled out; how long it took is not known"
+	case why != "":
+		return HistoryOutcome{Result: ResultNotRendered, Why: why, Outcome: "not rendered: " + shorten(why)}
+	case newest:
+		return HistoryOutcome{Result: ResultPending, Outcome: "not rendered yet"}
+	}
+	return HistoryOutcome{Result: ResultNoEffect, Outcome: "no effect: did not affect this pool, or was replaced before it was rendered"}
+}
+
+// pastOutcome is a recorded outcome. newer is the revision that came next.
+func pastOutcome(o v1alpha1.RolloutOutcome, newer string) HistoryOutcome {
+	out := HistoryOutcome{
+		Result: HistoryResult(o.Result), Updated: o.Updated, Nodes: o.Nodes, Began: known(o.Began.UTC()), Ended: known(o.Ended.UTC()), Back: o.Back, Why: o.Why,
+	}
+	if o.Result == v1alpha1.RolloutSuperseded {
+		out.By = newer
+	}
+	out.Outcome = out.text()
+	return out
+}
+
+// unrecorded is the outcome of a commit whose rollout is not in the pool's history: it was replaced before it began, or, where no
+// older one was recorded either, by a controller that recorded none.
+func unrecorded(v *poolView, rows []HistoryRow, past []v1alpha1.RolloutOutcome, newer string) HistoryOutcome {
+	recorded := func(r HistoryRow) bool {
+		return slices.ContainsFunc(past, func(o v1alpha1.RolloutOutcome) bool { return o.Revision == r.Revision }) || v.facts.Care.Record.Revision == r.Revision
+	}
+	earlier := func(o v1alpha1.RolloutOutcome) bool { // its commit is older than the history
+		return o.Config == rows[0].Rendered && !slices.ContainsFunc(rows, func(r HistoryRow) bool { return r.Revision == o.Revision })
+	}
+	if at := slices.IndexFunc(past, earlier); at >= 0 && renderedIn(rows[1:]) == "" {
+		return HistoryOutcome{Result: ResultNoEffect, Outcome: "no effect: same config as " + shortRevision(past[at].Revision)}
+	}
+	if slices.ContainsFunc(rows, recorded) {
+		return HistoryOutcome{Result: HistoryResult(v1alpha1.RolloutSuperseded), By: newer, Outcome: "superseded by " + shortRevision(newer) + " before its rollout began"}
+	}
+	return HistoryOutcome{Result: ResultUnknown, By: newer, Outcome: "replaced by " + shortRevision(newer) + "; its result was not recorded"}
+}
+
+// renderedIn is the first config of these rows; empty where they have none.
+func renderedIn(rows []HistoryRow) string {
+	for _, r := range rows {
+		if r.Rendered != "" {
+			return r.Rendered
 		}
-		return "rolling; since when is not known" + on
-	case r.Verdict == v1alpha1.RolloutHalted:
-		return "halted: " + shorten(r.Why)
-	case r.Verdict == v1alpha1.RolloutReverted:
-		return "reverted to " + shorten(r.Back) + ": " + shorten(r.Why)
-	case r.Ended != nil && v.facts.Care.Record.Config != v.facts.Target: // the record is begun, and ends, only now
-		return "rolled out; how long it took is not known"
-	case r.Ended != nil:
-		return "rolled out in " + took(r.Ended.Sub(r.Began.Time))
+	}
+	return ""
+}
+
+// currentOutcome is the outcome of the config that the pool should run.
+func currentOutcome(f *fleet, v *poolView) HistoryOutcome {
+	r, counts := v.wave.Record, v.counts()
+	out := HistoryOutcome{Updated: counts.Updated, Nodes: counts.Nodes, Began: known(r.Began.UTC()), Back: r.Back, Why: r.Why}
+	if r.At != nil {
+		out.Ended = known(r.At.UTC())
+	}
+	recorded := v.facts.Care.Record.Config == v.facts.Target // else the record is begun, and may end, only now
+	switch {
+	case r.Verdict != "":
+		out.Result = HistoryResult(r.Verdict)
+	case r.Ended != nil, v.object.Status.Configuration.Name == v.facts.Target && !recorded:
+		out.Result, out.Updated = HistoryResult(v1alpha1.RolloutCompleted), counts.Nodes
+		if r.Ended != nil {
+			out.Ended = known(r.Ended.UTC())
+		}
+		if !recorded {
+			out.Began, out.Ended = nil, nil
+		}
 	case v.facts.Paused:
-		return "paused" + by(v.object) + on
+		out.Result, out.Why = ResultPaused, strings.TrimPrefix(by(v.object), " by ")
+	case len(v.wave.Blocks) > 0:
+		out.Result, out.Why = ResultWaiting, v.wave.Blocks[0].Reason
+	default:
+		out.Result = ResultRollingOut
 	}
-	return "rolling since " + Age(r.Began.Time, f.now) + on
+	out.Outcome = out.text()
+	if out.Result == ResultRollingOut && out.Began != nil {
+		out.Outcome = "rolling out" + since(*out.Began, f.now) + ": " + out.at()
+	}
+	return out
 }
 
-// took is a duration for people; a day and more in hours.
-func took(d time.Duration) string {
-	text := d.Round(time.Second).String()
-	for _, zero := range []string{"m0s", "h0m"} {
-		if strings.HasSuffix(text, zero) {
-			text = strings.TrimSuffix(text, zero[1:])
-		}
-	}
-	return text
-}
-
-// traces are what of an older config can still be seen.
-func (f annals) traces(v *poolView, config string) string {
-	if config == v.facts.Target {
-		return ""
-	}
-	var out []string
-	n := 0
-	for _, row := range v.rows {
-		if row.Current == config {
-			n++
-		}
-	}
-	if n > 0 {
-		out = append(out, "still run by "+count(n, "node"))
-	}
-	if v.object.Status.Configuration.Name == config {
-		out = append(out, "the last that the whole pool ran")
-	} else {
-		out = append(out, "how far it came is not known any more")
-	}
-	if f.Rendered != nil && f.renderedAt(config) == nil {
-		out = append(out, "its config was deleted since")
-	}
-	return "; " + strings.Join(out, "; ")
-}
-
-// orphans are the pool's rendered configs that no history speaks of: older ones, and those of what was changed through the API.
-func (f annals) orphans(v *poolView, rows []HistoryRow) []HistoryRow {
+// forgottenRows are the rollouts and rendered configs of the pool of which no source's history speaks any more: older ones, and those
+// of what was changed through the API.
+func forgottenRows(f *fleet, v *poolView, rows []HistoryRow, past []v1alpha1.RolloutOutcome, used map[int]bool) []HistoryRow {
 	var out []HistoryRow
+	newer := v.wave.Record.Revision
+	for i, o := range past {
+		if !used[i] {
+			row := HistoryRow{Revision: o.Revision, Rendered: o.Config, RenderedAt: renderedAt(f, o.Config), HistoryOutcome: pastOutcome(o, newer)}
+			for _, r := range f.Rendered {
+				if r.Name == o.Config && r.Revision == o.Revision {
+					row.Source, row.Subject, row.Author = r.Source, r.Subject, r.Author
+				}
+			}
+			out = append(out, row)
+		}
+		newer = o.Revision
+	}
 	for _, r := range f.Rendered {
-		if r.Pool != v.object.Name || slices.ContainsFunc(rows, func(h HistoryRow) bool { return h.Rendered == r.Name }) {
+		has := func(h HistoryRow) bool { return h.Rendered == r.Name }
+		if r.Pool != v.object.Name || slices.ContainsFunc(rows, has) || slices.ContainsFunc(out, has) {
 			continue
 		}
 		row := HistoryRow{Source: r.Source, Revision: r.Revision, Subject: r.Subject, Author: r.Author, Rendered: r.Name, RenderedAt: known(r.Created.UTC())}
+		row.HistoryOutcome = HistoryOutcome{Result: ResultUnknown, Outcome: "its commit is not in the history any more"}
 		if r.Name == v.facts.Target {
-			row.Outcome = f.verdict(v) + "; no commit that is remembered asked for it"
-		} else {
-			row.Outcome = "no commit that is remembered asked for it" + f.traces(v, r.Name)
+			row.HistoryOutcome = currentOutcome(f, v)
 		}
 		out = append(out, row)
 	}

@@ -1,13 +1,10 @@
 package inspect
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"github.com/bunsen-os/bunsen/source"
 )
 
 // refusal is what a GitSource says of a commit that it cannot use.
@@ -19,7 +16,7 @@ type refusal struct {
 }
 
 // named is the last line of a report: the commit that has the problems.
-var named = regexp.MustCompile(`^in (\S+@\S+) "(.*)" by (.*?)(; nothing of it is applied)?$`)
+var named = regexp.MustCompile(`^in (\S+@\S+) ["'](.*)["'] by (.*?)(; nothing of it is applied)?$`)
 
 // parseRefusal takes a message of a GitSource apart.
 func parseRefusal(message string) refusal {
@@ -38,19 +35,6 @@ func refusalOf(c *metav1.Condition) refusal {
 		return refusal{}
 	}
 	return parseRefusal(c.Message)
-}
-
-// undo is the command that takes the commit back.
-func (r refusal) undo() []string {
-	rev, err := source.ParseRevision(r.revision)
-	hash := rev.Hash
-	if err != nil { // it is shortened
-		_, hash, _ = strings.Cut(r.revision, ":")
-	}
-	if hash == "" {
-		return nil
-	}
-	return []string{fmt.Sprintf("git revert %s   # %s; or push a fix", hash[:min(len(hash), 8)], r.subject)}
 }
 
 // oneLine is the first line of a text, and the commit where the text names one at its end.

@@ -144,7 +144,7 @@ func sourceRow(src *v1alpha1.GitSource, c *Controllers) SourceRow {
 func (f *fleet) poolRow(v *poolView) PoolRow {
 	p := v.object
 	row := PoolRow{
-		Name: p.Name, Target: p.Spec.Configuration.Name, Revision: p.Annotations[v1alpha1.RevisionAnnotation],
+		Name: p.Name, Target: p.Spec.Configuration.Name, Revision: cmp.Or(f.config(v.facts.Target).Revision, p.Annotations[v1alpha1.RevisionAnnotation]),
 		PoolCounts: v.counts(), Outcome: reasons{f}.poolAnswers(v, nil)[0].Outcome,
 	}
 	if row.Updated < row.Nodes || v.wave.Record.Verdict != "" {
@@ -225,7 +225,7 @@ func (v *poolView) state(row PoolRow) string {
 	case row.Updated+row.Unready == row.Nodes && len(v.wave.Blocks) == 0 && !slices.ContainsFunc(v.facts.Nodes, func(n rollout.Node) bool { return n.Gate != "" }):
 		return fmt.Sprintf("Updated, %d cordoned", row.Unready)
 	case first.Reason != "":
-		return "Waiting: " + first.Reason
+		return "Waiting: " + strings.TrimPrefix(first.Reason, "waiting for ")
 	case row.Step != "":
 		return "Updating, " + row.Step
 	}

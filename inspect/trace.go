@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/source"
 )
 
 // Trace is the way back from a node, or a rendered config, to the commit and its lines.
@@ -18,6 +20,8 @@ type Trace struct {
 	Node *NodeTrace `json:"node,omitempty"`
 	// Rendered config in force, and what produced it.
 	Rendered RenderedTrace `json:"rendered"`
+	// AskedBy is the commit that asked last for this content, as a revert does; absent where that is Rendered's, or not known.
+	AskedBy *CommitTrace `json:"askedBy,omitempty"`
 	// Asked lists the revisions that asked for this very content since, newest first; a revert shows here.
 	Asked []string `json:"asked,omitempty"`
 	// Inputs in the order of their names.
@@ -48,6 +52,14 @@ type RenderedTrace struct {
 	Author     string `json:"author"`
 	Time       string `json:"time"`
 	VerifiedBy string `json:"verifiedBy,omitempty"`
+}
+
+// CommitTrace is a commit of a source's history.
+type CommitTrace struct {
+	Revision string `json:"revision"`
+	Subject  string `json:"subject"`
+	Author   string `json:"author"`
+	Time     string `json:"time"`
 }
 
 // InputTrace is one MachineConfig that went into it.
@@ -99,9 +111,13 @@ func TraceRendered(mc *mcfgv1.MachineConfig, live map[string]*mcfgv1.MachineConf
 	}
 	slices.SortFunc(t.Inputs, func(x, y InputTrace) int { return strings.Compare(x.Name, y.Name) })
 	for i := range sources {
-		for _, h := range sources[i].Status.History {
+		history := sources[i].Status.History
+		if c := v1alpha1.AskedBy(history, t.Rendered.Pool, mc.Name); c != nil && c.Revision != t.Rendered.Revision {
+			t.AskedBy = &CommitTrace{c.Revision, c.Subject, c.Author, c.Time.UTC().Format(time.RFC3339)}
+		}
+		for _, h := range history {
 			if h.Pools[t.Rendered.Pool] == mc.Name {
-				t.Asked = append(t.Asked, fmt.Sprintf("%s %q", shortRevision(h.Revision), h.Subject))
+				t.Asked = append(t.Asked, shortRevision(h.Revision)+" "+source.Quote(h.Subject))
 			}
 		}
 	}
@@ -150,11 +166,16 @@ func (t Trace) Text() string {
 	r := t.Rendered
 	row("Rendered:", "%s", r.Name)
 	row("Pool:", "%s", dash(r.Pool))
-	commit := fmt.Sprintf("%s   %q   %s   %s", dash(r.Revision), r.Subject, r.Author, r.Time)
+	commit := fmt.Sprintf("%s   %s   %s   %s", dash(r.Revision), source.Quote(r.Subject), r.Author, r.Time)
 	if r.VerifiedBy != "" {
 		commit += "   verified " + r.VerifiedBy
 	}
-	row("Commit:", "%s", commit)
+	if c := t.AskedBy; c != nil {
+		row("Commit:", "%s   %s   %s   %s", c.Revision, source.Quote(c.Subject), c.Author, c.Time)
+		row("First by:", "%s", commit)
+	} else {
+		row("Commit:", "%s", commit)
+	}
 	row("Source:", "%s   %s", dash(r.Source), r.Repository)
 	for i, a := range t.Asked {
 		head := ""

@@ -76,8 +76,10 @@ type Why struct {
 	// Node asked about, and Pool: the node's, or the one asked about.
 	Node *NodeRow `json:"node,omitempty"`
 	Pool *PoolRow `json:"pool,omitempty"`
-	// Target is the config that nodes are told, Runs the one that the node runs.
+	// Target is the config that the pool should run, Back the one that a reverted pool goes back to, Runs the one that the node
+	// runs.
 	Target *RenderedRow `json:"target,omitempty"`
+	Back   *RenderedRow `json:"back,omitempty"`
 	Runs   *RenderedRow `json:"runs,omitempty"`
 	// Windows of the pool; absent where it has none.
 	Windows *WindowState `json:"windows,omitempty"`
@@ -96,6 +98,8 @@ type BusyNode struct {
 	Config RenderedRow `json:"config"`
 	// Failed is what the node failed before its pool went back.
 	Failed string `json:"failed,omitempty"`
+	// Cause of its failure, as far as it is known.
+	Cause v1alpha1.FailureCause `json:"failureCause,omitempty"`
 }
 
 // WhyNode says why a node does not run what its pool should run, or that it does.
@@ -114,7 +118,7 @@ func WhyNode(c Cluster, name string, now time.Time) (Why, error) {
 	if v != nil {
 		pool := f.poolRow(v)
 		why.Pool, why.Windows = &pool, f.window(v)
-		why.Target, why.Runs = f.config(v.wave.Target), f.config(row.Current)
+		why.Target, why.Back, why.Runs = f.config(v.facts.Target), wentBackTo(f, v), f.config(row.Current)
 		switch row.Cause { // what other nodes do matters to a node that waits for them
 		case rollout.CauseBudget, rollout.CauseStep, rollout.CauseGate, rollout.CauseHalted, rollout.CauseReverted, rollout.CauseTogether:
 			why.Busy = f.busy(v, name)
@@ -133,7 +137,7 @@ func WhyPool(c Cluster, name string, now time.Time) (Why, error) {
 		return Why{}, fmt.Errorf("there is no pool %q; `bunsen get pools` lists them", name)
 	}
 	pool := f.poolRow(v)
-	why := Why{About: "pool/" + name, Pool: &pool, Target: f.config(v.wave.Target), Windows: f.window(v), Busy: f.busy(v, "")}
+	why := Why{About: "pool/" + name, Pool: &pool, Target: f.config(v.facts.Target), Back: wentBackTo(f, v), Windows: f.window(v), Busy: f.busy(v, "")}
 	why.settle(reasons{f}.poolAnswers(v, nil))
 	return why, nil
 }
@@ -172,7 +176,7 @@ func (f *fleet) busy(v *poolView, but string) []BusyNode {
 		case why != "" && row.Step != StepFailed:
 			out = append(out, BusyNode{NodeRow: row, Config: *f.config(v.wave.Record.Config), Failed: why})
 		case row.InFlight() || row.Step == StepFailed:
-			out = append(out, BusyNode{NodeRow: row, Config: *f.config(row.Desired)})
+			out = append(out, BusyNode{NodeRow: row, Config: *f.config(row.Desired), Cause: failureCause(f, row)})
 		}
 	}
 	slices.SortStableFunc(out, func(a, b BusyNode) int {
@@ -182,8 +186,16 @@ func (f *fleet) busy(v *poolView, but string) []BusyNode {
 	return out
 }
 
-// config is what is known of a rendered config: the commit that brought it last, as the histories of the sources have it,
-// else what it says itself: that is the commit for which it was first made.
+// wentBackTo is the config that a reverted pool goes back to; nil for another pool.
+func wentBackTo(f *fleet, v *poolView) *RenderedRow {
+	if v.wave.Record.Verdict != v1alpha1.RolloutReverted {
+		return nil
+	}
+	return f.config(v.wave.Record.Back)
+}
+
+// config is what is known of a rendered config: the commit that asked for it last, as the histories of the sources or the pool's
+// record have it, else what it says itself: that is the commit for which it was first made.
 func (f *fleet) config(name string) *RenderedRow {
 	row := &RenderedRow{Name: name}
 	for i := range f.Rendered {
@@ -192,8 +204,13 @@ func (f *fleet) config(name string) *RenderedRow {
 		}
 	}
 	var last time.Time
+	if v := f.pools[Pool(name)]; v != nil {
+		if r := v.facts.Care.Record; r.Config == name && r.Revision != "" && r.Revision != row.Revision {
+			row.Pool, row.Revision, row.Subject, row.Author = Pool(name), r.Revision, "", ""
+		}
+	}
 	for i := range f.Sources {
-		h := broughtBy(f.Sources[i].Status.History, name)
+		h := v1alpha1.AskedBy(f.Sources[i].Status.History, Pool(name), name)
 		if h == nil || h.Time.Time.Before(last) {
 			continue
 		}
@@ -201,26 +218,6 @@ func (f *fleet) config(name string) *RenderedRow {
 		row.Pool, row.Source, row.Revision, row.Subject, row.Author = Pool(name), f.Sources[i].Name, h.Revision, h.Subject, h.Author
 	}
 	return row
-}
-
-// broughtBy is the commit of a history that brought a pool its config last: of the newest ones in a line that have it the
-// oldest, for the others changed nothing. Nil where that is not remembered.
-func broughtBy(history []v1alpha1.HistoryEntry, name string) *v1alpha1.HistoryEntry {
-	var found *v1alpha1.HistoryEntry
-	pool := Pool(name)
-	for i := range history {
-		switch rendered := history[i].Pools[pool]; {
-		case rendered == "":
-		case rendered == name:
-			found = &history[i]
-		case found != nil:
-			return found
-		}
-	}
-	if len(history) >= mostHistory { // it may be older than what is remembered
-		return nil
-	}
-	return found
 }
 
 // sourceAnswers say why the newest commit is not on the cluster, where it is not.
@@ -233,20 +230,27 @@ func (f reasons) sourceAnswers(v *poolView) []Answer {
 			continue
 		}
 		c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition)
-		do := refusalOf(c).undo()
-		do = append(do, "kubectl describe gitsource "+src.Name)
+		do := sourceActions(src)
 		switch {
 		case src.Spec.Suspend:
-			out = append(out, Answer{Outcome: Fine, Cause: CauseSource, Reason: "source " + src.Name + " is suspended: newer commits are not looked at"})
+			out = append(out, Answer{Outcome: Fine, Cause: CauseSource, Do: []string{fmt.Sprintf(`kubectl patch gitsource %s --type=merge -p '{"spec":{"suspend":false}}'`, src.Name)}, Reason: "GitSource " + src.Name + " is suspended, so new commits have no effect"})
 		case c == nil || c.Status != metav1.ConditionFalse:
 		case meta.IsStatusConditionTrue(src.Status.Conditions, v1alpha1.StalledCondition):
-			out = append(out, Answer{Outcome: Blocked, Cause: CauseSource, Do: do, Reason: fmt.Sprintf("source %s is stalled, so that nothing newer than %s is rolled out: %s: %s",
-				src.Name, cmp.Or(shortRevision(src.Status.AppliedRevision), "nothing"), c.Reason, c.Message)})
+			out = append(out, Answer{Outcome: Blocked, Cause: CauseSource, Do: do, Reason: stalled(src, c)})
 		default:
-			out = append(out, Answer{Outcome: Progressing, Cause: CauseSource, Do: do, Reason: fmt.Sprintf("source %s is not ready, and is tried again: %s: %s", src.Name, c.Reason, c.Message)})
+			out = append(out, Answer{Outcome: Progressing, Cause: CauseSource, Do: do, Reason: fmt.Sprintf("GitSource %s is not ready and tries again: %s: %s", src.Name, c.Reason, c.Message)})
 		}
 	}
 	return out
+}
+
+// stalled says that a source cannot use its newest commit, and what stays in force.
+func stalled(src *v1alpha1.GitSource, c *metav1.Condition) string {
+	stays := "nothing is applied yet"
+	if h := hashOf(src.Status.AppliedRevision); h != "" {
+		stays = h + " stays in force"
+	}
+	return fmt.Sprintf("GitSource %s cannot use its newest commit, so %s: %s: %s", src.Name, stays, c.Reason, c.Message)
 }
 
 // short is the reason on one line.

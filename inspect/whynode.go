@@ -50,7 +50,7 @@ func (f nodeReasons) strays(row NodeRow) Answer {
 		return Answer{Outcome: Blocked, Cause: CauseConflict, Reason: row.Reason, Do: []string{"kubectl get node " + row.Name + " --show-labels"}}
 	}
 	return Answer{
-		Outcome: Fine, Cause: CauseNoPool, Reason: "no pool selects it, so that Bunsen leaves it alone",
+		Outcome: Fine, Cause: CauseNoPool, Reason: "no pool selects it, so Bunsen does not manage it",
 		Do: []string{"kubectl get mcp -o custom-columns=NAME:.metadata.name,SELECTOR:.spec.nodeSelector", "kubectl get node " + row.Name + " --show-labels"},
 	}
 }
@@ -66,7 +66,10 @@ func (f nodeReasons) nodeAnswer(v *poolView, row NodeRow, w Why) (Answer, bool) 
 		line, _, _ := strings.Cut(strings.TrimSpace(row.Reason), "\n")
 		a.Outcome, a.Reason = Degraded, "its daemon reports: "+cmp.Or(line, "no reason")
 		if row.Current != row.Desired {
-			a.Reason, a.Do = "it "+failure(row), append(f.undo(row.Desired), "bunsen retry node/"+row.Name)
+			a.Reason = "it " + failure(row)
+		}
+		if len(w.Drift) == 0 || row.Current != row.Desired { // the answer for drift has its own commands
+			a.Do = nodeActions(f.fleet, v, row)
 		}
 	case rollout.CauseUpdating, rollout.CauseNotReady:
 		f.atWork(&a, row, w)
@@ -74,7 +77,7 @@ func (f nodeReasons) nodeAnswer(v *poolView, row NodeRow, w Why) (Answer, bool) 
 	case rollout.CauseCordoned:
 		a.Outcome, a.Do = Blocked, []string{"kubectl uncordon " + row.Name}
 		if !behind { // it runs the target, and only takes a place
-			a.Outcome, a.Reason = Fine, "it runs what it should, and is cordoned by an administrator, so that it takes a place in the pool's budget"
+			a.Outcome, a.Reason = Fine, "it runs what it should; it is cordoned, not by Bunsen, and counts as unavailable in its pool"
 		}
 	case rollout.CauseGate:
 		if a.Outcome = Blocked; behind {
@@ -89,7 +92,12 @@ func (f nodeReasons) nodeAnswer(v *poolView, row NodeRow, w Why) (Answer, bool) 
 // asPool is the answer for a node that is held by what holds its pool.
 func (f nodeReasons) asPool(v *poolView, a *Answer, row NodeRow) {
 	pool := f.poolAnswers(v, nil)
-	a.Do = []string{"bunsen why pool/" + row.Pool}
+	if own := nodeActions(f.fleet, v, row); len(own) > 0 {
+		a.Do = own
+	} else if a.Do = nil; pool[0].Outcome.rank() >= Blocked.rank() {
+		a.Do = slices.Clone(pool[0].Do)
+	}
+	a.Do = append(a.Do, "bunsen why pool/"+row.Pool)
 	for _, p := range pool {
 		if p.Cause == row.Cause && row.Cause != rollout.CauseBudget { // whose words are about this very node
 			a.Outcome, a.Reason, a.Until, a.Do = p.Outcome, p.Reason, p.Until, p.Do
@@ -109,21 +117,20 @@ func (f nodeReasons) atWork(a *Answer, row NodeRow, w Why) {
 	switch held := heldUp(w.Drain); {
 	case row.Step == StepDraining && len(held) > 0:
 		a.Outcome, a.Cause, a.Reason = Blocked, rollout.CauseDrain, drainSentence(*w.Drain, held, f.now)
-		for _, p := range held {
-			namespace, name, _ := strings.Cut(p.Budget, "/")
-			if do := fmt.Sprintf("kubectl -n %s describe pdb %s", namespace, name); !slices.Contains(a.Do, do) {
-				a.Do = append(a.Do, do)
-			}
-		}
+		a.Do = budgetActions(held)
 	case isLost(f.fleet, row):
 		a.Outcome, a.Do = Blocked, notReadyCommands(f.fleet, row.Name)
+	default:
+		if a.Do = nodeActions(f.fleet, f.pools[row.Pool], row); len(a.Do) > 0 { // it does not continue by itself
+			a.Outcome = Blocked
+		}
 	}
 }
 
 // drainSentence says what a drain waits for.
 func drainSentence(r v1alpha1.DrainReport, held []v1alpha1.DrainedPod, now time.Time) string {
 	first := held[0]
-	text := "draining" + since(r.Started.Time, now) + ": pod " + first.Pod + " " + first.Why
+	text := "draining" + since(r.Started.Time, now) + ": pod " + first.Pod + ": " + first.Why
 	if first.Since != nil {
 		text += "," + since(first.Since.Time, now)
 	}
@@ -135,16 +142,19 @@ func drainSentence(r v1alpha1.DrainReport, held []v1alpha1.DrainedPod, now time.
 
 // drifted is the answer for a node that somebody changed.
 func drifted(rows []DriftRow) Answer {
-	a := Answer{Outcome: Fine, Cause: CauseDrift, Reason: fmt.Sprintf("somebody changed %s on it by hand", rows[0].Name)}
+	a := Answer{Outcome: Fine, Cause: CauseDrift, Reason: fmt.Sprintf("%s was changed manually and is not as the config says", rows[0].Name)}
 	if more := len(rows) - 1; more > 0 {
-		a.Reason = fmt.Sprintf("somebody changed %s and %s on it by hand", rows[0].Name, count(more, "other thing"))
+		a.Reason = fmt.Sprintf("%s and %s were changed manually and are not as the config says", rows[0].Name, count(more, "other item"))
 	}
 	for _, r := range rows {
 		if r.Action == v1alpha1.DriftDegrade {
 			a.Outcome = Degraded
 		}
 	}
-	a.Do = []string{"bunsen drift show node/" + rows[0].Node + " " + rows[0].Name, "bunsen drift adopt node/" + rows[0].Node + " " + rows[0].Name}
+	a.Do = driftActions(rows[0].Node, rows[0].Name)
+	if a.Outcome == Degraded {
+		a.Do = append(a.Do, "touch "+forceFile+"   # on "+rows[0].Node+": its daemon restores what the config says")
+	}
 	return a
 }
 
@@ -159,10 +169,10 @@ func (f nodeReasons) besides(row NodeRow) []Answer {
 		})
 	}
 	if n.Cordon.ByAdministrator() && row.Cause != rollout.CauseCordoned {
-		out = append(out, Answer{Outcome: Fine, Cause: rollout.CauseCordoned, Reason: "it is cordoned by an administrator", Do: []string{"kubectl uncordon " + row.Name}})
+		out = append(out, Answer{Outcome: Fine, Cause: rollout.CauseCordoned, Reason: "it is cordoned, not by Bunsen", Do: []string{"kubectl uncordon " + row.Name}})
 	}
 	if n.Marks.Postponed.For != "" {
-		out = append(out, Answer{Outcome: Fine, Cause: rollout.CauseDrain, Reason: "its drain for " + n.Marks.Postponed.For + " was given up " + Age(n.Marks.Postponed.At, f.now) + " ago, to take other nodes first"})
+		out = append(out, Answer{Outcome: Fine, Cause: rollout.CauseDrain, Reason: "its drain for " + n.Marks.Postponed.For + " was postponed " + Age(n.Marks.Postponed.At, f.now) + " ago, because its pods could not be evicted"})
 	}
 	return out
 }

@@ -1,17 +1,16 @@
 package inspect
 
 import (
-	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
-	"github.com/bunsen-os/bunsen/source"
 )
 
 // reasons finds out why pools are not done.
@@ -30,18 +29,18 @@ func (f reasons) poolAnswers(v *poolView, asked []string) []Answer {
 		out = append([]Answer{a}, slices.DeleteFunc(out, func(o Answer) bool { return o.Cause == rollout.CauseDrain })...)
 	}
 	if why := v.renderFailure(); why != "" {
-		out = append(out, Answer{Outcome: Blocked, Cause: CauseRender, Do: []string{"bunsen validate"}, Reason: "its newest configuration cannot be rendered: " + why})
+		out = append(out, Answer{Outcome: Blocked, Cause: CauseRender, Do: f.renderActions(v), Reason: "its newest configuration cannot be rendered: " + why})
 	}
 	out = append(out, f.sourceAnswers(v)...)
 	if a, failed := f.failedNodes(v); failed {
 		out = append(out, a)
 	}
 	if v.object.Status.ObservedGeneration < v.object.Generation {
-		out = append(out, Answer{Outcome: Progressing, Cause: CauseStale, Reason: "the controller has not looked at the pool since it was changed; does it run?"})
+		out = append(out, Answer{Outcome: Progressing, Cause: CauseStale, Reason: "the controller has not processed the newest change of the pool", Do: []string{"kubectl get leases -A   # does a controller run?"}})
 	}
 	if !slices.ContainsFunc(out, func(a Answer) bool { return a.Cause == rollout.CausePaused }) && v.object.Spec.Paused {
 		out = append(out, Answer{
-			Outcome: Fine, Cause: rollout.CausePaused, Reason: "it is paused" + by(v.object) + ", so that the next commit is not rolled out", Do: []string{"bunsen resume pool/" + name},
+			Outcome: Fine, Cause: rollout.CausePaused, Reason: "it is paused" + by(v.object) + ", so the next commit will not be rolled out", Do: []string{"bunsen resume pool/" + name},
 		})
 	}
 	out = worstFirst(out)
@@ -68,7 +67,7 @@ func (f reasons) block(v *poolView, b rollout.Block, asked []string) Answer {
 		a.Reason = "paused" + by(v.object)
 		a.Do = []string{"bunsen resume pool/" + name}
 	case rollout.CauseHalted, rollout.CauseReverted:
-		a.Outcome, a.Do = Degraded, append(f.undo(v.wave.Record.Config), "bunsen retry pool/"+name)
+		a.Outcome, a.Do = Degraded, verdictActions(f.fleet, v)
 	case rollout.CauseAfterPool:
 		a.Outcome = Progressing
 		for _, ahead := range v.facts.Care.Around.Ahead {
@@ -76,10 +75,14 @@ func (f reasons) block(v *poolView, b rollout.Block, asked []string) Answer {
 			if ahead.Done || other == nil || slices.Contains(asked, ahead.Pool) {
 				continue
 			}
-			a.Do = append(a.Do, "bunsen why pool/"+ahead.Pool)
 			if first := f.poolAnswers(other, asked)[0]; first.Outcome.rank() >= Blocked.rank() {
 				a.Outcome = Blocked // it waits for what is blocked itself; its own nodes did not fail
+				a.Do = append(a.Do, first.Do...)
 			}
+			a.Do = append(a.Do, "bunsen why pool/"+ahead.Pool)
+		}
+		if v.facts.Care.Around.Quorum != "" && f.pools["arbiter"] != nil {
+			a.Do = append(a.Do, troubleActions(f.fleet, f.pools["arbiter"])...)
 		}
 	case rollout.CauseWindow:
 		if w := f.window(v); w != nil {
@@ -87,19 +90,109 @@ func (f reasons) block(v *poolView, b rollout.Block, asked []string) Answer {
 		}
 		a.Do = []string{"bunsen resume pool/" + name + " --open-for 2h"}
 	case rollout.CauseInvalid:
-		for _, name := range v.policies(b.Reason) {
-			a.Do = append(a.Do, "kubectl edit rolloutpolicy "+name)
-		}
-	case rollout.CauseSoak, rollout.CauseTogether:
+		a.Do = f.invalidActions(v, b.Reason)
+	case rollout.CauseSoak:
 		a.Outcome = Progressing
+	case rollout.CauseTogether:
+		if a.Do = f.sharedActions(v); len(a.Do) == 0 {
+			a.Outcome = Progressing
+		}
 	case rollout.CauseGate:
 		if !b.Until.IsZero() {
 			a.Outcome = Progressing
+		} else {
+			a.Do = gateActions(f.fleet, v)
 		}
 	case rollout.CauseFailed:
-		a.Outcome = Degraded
+		a.Outcome, a.Do = Degraded, troubleActions(f.fleet, v)
+	case rollout.CauseStep:
+		a.Do = f.stepActions(v)
+	case rollout.CauseBudget:
+		a.Do = f.placeActions(v)
+	default:
+		a.Do = troubleActions(f.fleet, v)
 	}
 	return a
+}
+
+// renderActions are the commands for a pool that cannot be rendered.
+func (f reasons) renderActions(v *poolView) []string {
+	name := v.object.Name
+	good := hashOf(v.object.Annotations[v1alpha1.RevisionAnnotation])
+	if v.condition(mcfgv1.MachineConfigPoolRenderDegraded).Reason == v1alpha1.ReasonNoMachineConfigs {
+		var out []string
+		if good != "" {
+			out = append(out, fmt.Sprintf("git restore --source=%s -- pools/%s   # bring its documents back, then commit and push", good, name))
+		}
+		if owner := v.object.Labels[v1alpha1.SourceLabel]; owner != "" {
+			return append(out, "remove pool "+name+" from cluster/ of the repository of GitSource "+owner+", and push; its nodes go to another pool")
+		}
+		return append(out, "kubectl delete mcp "+name+"   # its nodes go to another pool")
+	}
+	for i := range f.Sources {
+		bad := hashOf(f.Sources[i].Status.AppliedRevision)
+		if f.Sources[i].Name == v.object.Annotations[v1alpha1.SourceAnnotation] && good != "" && bad != "" && good != bad {
+			return []string{fmt.Sprintf("git revert --no-edit %s..%s   # back to the last commit that pool %s took; or push a fix", good, bad, name)}
+		}
+	}
+	return []string{"push a commit that fixes pool " + name}
+}
+
+// invalidActions are the commands for what a person wrote and what cannot be followed.
+func (f reasons) invalidActions(v *poolView, reason string) []string {
+	var out []string
+	for _, name := range v.policies(reason) {
+		out = append(out, editPolicy(f.fleet, name))
+	}
+	if len(out) == 0 {
+		out = append(out, "kubectl describe mcp "+v.object.Name)
+	}
+	return out
+}
+
+// stepActions are the commands for a step that does not end: an empty canary, or nodes that need a person.
+func (f reasons) stepActions(v *poolView) []string {
+	s, steps := v.wave.Stage, v.facts.Care.Pace.Steps
+	if s.Want > 0 || s.Step >= len(steps) || steps[s.Step].Selector == nil {
+		return troubleActions(f.fleet, v)
+	}
+	var out []string
+	if do := label(steps[s.Step].Selector); do != "" {
+		out = append(out, do+"   # for a node of pool "+v.object.Name)
+	}
+	for _, name := range v.facts.Care.Pace.Policies {
+		out = append(out, editPolicy(f.fleet, name))
+	}
+	return out
+}
+
+// placeActions are the commands for a pool whose budget has no place: the nodes that take the places, or the budget itself.
+func (f reasons) placeActions(v *poolView) []string {
+	out := troubleActions(f.fleet, v)
+	if len(out) > 0 {
+		return out
+	}
+	for _, name := range v.facts.Care.Pace.Policies {
+		out = append(out, editPolicy(f.fleet, name)+"   # maxUnavailable")
+	}
+	if len(out) == 0 {
+		out = append(out, fmt.Sprintf(`kubectl patch mcp %s --type=merge -p '{"spec":{"maxUnavailable":1}}'`, v.object.Name))
+	}
+	return out
+}
+
+// sharedActions are the commands for the nodes that take the places of a budget of several pools.
+func (f reasons) sharedActions(v *poolView) []string {
+	out := troubleActions(f.fleet, v)
+	for _, t := range v.facts.Care.Around.Together {
+		for _, name := range t.Pools {
+			if other := f.pools[name]; other != nil {
+				out = append(out, troubleActions(f.fleet, other)...)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
 }
 
 // policyNamed finds the RolloutPolicy of which a text complains.
@@ -130,7 +223,7 @@ func (f reasons) failedNodes(v *poolView) (Answer, bool) {
 		}
 		if n++; n <= most {
 			texts = append(texts, row.Name+" "+failure(row))
-			a.Do = append(a.Do, "bunsen why node/"+row.Name)
+			a.Do = append(a.Do, nodeActions(f.fleet, v, row)...)
 		}
 	}
 	if n > most {
@@ -154,7 +247,7 @@ func (f reasons) heldDrains(v *poolView) (Answer, bool) {
 		}
 		if n++; n <= most {
 			texts = append(texts, row.Name+" "+drainSentence(*report, held, f.now))
-			a.Do = append(a.Do, "bunsen why node/"+row.Name)
+			a.Do = append(a.Do, budgetActions(held)...)
 		}
 	}
 	if n > most {
@@ -217,16 +310,6 @@ func (f reasons) course(v *poolView) Answer {
 		texts = append(texts, next)
 	}
 	return Answer{Outcome: Progressing, Cause: rollout.CauseUpdating, Reason: strings.Join(texts, "; ")}
-}
-
-// undo is the command line that takes back the commit of a config.
-func (f reasons) undo(config string) []string {
-	row := f.config(config)
-	r, err := source.ParseRevision(row.Revision)
-	if err != nil {
-		return nil
-	}
-	return []string{"git revert " + r.Hash[:min(len(r.Hash), 8)] + "   # " + cmp.Or(row.Subject, "the commit that brought it")}
 }
 
 // heldUp are the pods that disruption budgets keep on a node.

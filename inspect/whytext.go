@@ -5,7 +5,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/source"
 )
 
 // mostListed is how many nodes or pods a block of text lists.
@@ -34,6 +36,9 @@ func (w Why) Text(now time.Time) string {
 	}
 	if w.Target != nil && w.Target.Name != "" {
 		b.line("Target", w.Target.commit())
+	}
+	if w.Back != nil && w.Back.Name != "" {
+		b.line("Back to", w.Back.commit())
 	}
 	if w.Windows != nil {
 		b.line("Windows", w.Windows.Text(now))
@@ -96,7 +101,10 @@ func (r RenderedRow) commit() string {
 	if r.Revision == "" {
 		return r.Name + "   (its commit is not known)"
 	}
-	text := fmt.Sprintf("%s   %s %q", r.Name, shortRevision(r.Revision), r.Subject)
+	text := r.Name + "   " + shortRevision(r.Revision)
+	if r.Subject != "" {
+		text += " " + source.Quote(r.Subject)
+	}
 	if r.Author != "" {
 		text += "   " + r.Author
 	}
@@ -131,7 +139,11 @@ func (w Why) busy(b *blocks, now time.Time) {
 			return
 		}
 		if n.Step == StepFailed {
-			b.line("Failed", n.Name+"   "+n.Config.commit())
+			if n.Cause == v1alpha1.FailureDrift || n.Cause == v1alpha1.FailureNoConfig || n.Cause == v1alpha1.FailureLost {
+				b.line("Failed", n.Name) // no commit is at fault
+			} else {
+				b.line("Failed", n.Name+"   "+n.Config.commit())
+			}
 			for _, line := range strings.Split(strings.TrimSpace(n.Reason), "\n") {
 				b.line("", "  "+line)
 			}
@@ -151,7 +163,7 @@ func (w Why) busy(b *blocks, now time.Time) {
 		case n.Reason != "":
 			text += ": " + brief(n.Reason)
 		}
-		if n.Since != nil && !strings.Contains(text, " since ") {
+		if n.Since != nil && !strings.Contains(text, " since ") && !strings.Contains(text, " for ") {
 			text += since(*n.Since, now)
 		}
 		b.line("In flight", n.Name+"   "+text)
@@ -163,7 +175,7 @@ func (w Why) drain(b *blocks, now time.Time) {
 	if w.Drain == nil {
 		return
 	}
-	b.line("Drain", fmt.Sprintf("for %s%s", ShortRendered(w.Drain.For), since(w.Drain.Started.Time, now)))
+	b.line("Drain", fmt.Sprintf("to %s,%s", ShortRendered(w.Drain.For), since(w.Drain.Started.Time, now)))
 	t, more := Table{Head: []string{"POD", "STATE", "SINCE", "WHY"}}, w.Drain.More
 	for i, p := range w.Drain.Pods {
 		if i == mostListed {

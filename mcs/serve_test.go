@@ -80,7 +80,7 @@ func TestNoMachineBootsWhatARolloutHaltedOn(t *testing.T) {
 	choices := []string{"", v1alpha1.ServeHealthy, v1alpha1.ServeNewest, "odd"}
 	verdicts := []v1alpha1.RolloutVerdict{"", v1alpha1.RolloutHalted, v1alpha1.RolloutReverted, "Unheard"}
 	property := func(newest, ran, config, healthy, verdict, own, choice uint8) bool {
-		record := v1alpha1.RolloutRecord{Config: names[config%4], Healthy: names[healthy%4], Verdict: verdicts[verdict%4]}
+		record := v1alpha1.RolloutRecord{Config: names[config%4], Healthy: names[healthy%4], RolloutEnd: v1alpha1.RolloutEnd{Verdict: verdicts[verdict%4]}}
 		name, why := Serve(poolOf(names[newest%4], names[ran%4], record.String(), choices[own%4]), choices[choice%4])
 		bad := record.Config != "" && record.Verdict != "" && name == record.Config
 		return !bad && (name != "" || why != nil)

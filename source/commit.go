@@ -56,6 +56,15 @@ func (r Revision) Short() string {
 	return r.String()
 }
 
+// Quote returns the subject of a commit between quotation marks, for people: between single ones where it has double ones itself, as
+// that of a revert has.
+func Quote(subject string) string {
+	if strings.Contains(subject, `"`) {
+		return "'" + subject + "'"
+	}
+	return `"` + subject + `"`
+}
+
 var fullHash = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
 // ParseRevision reads what Revision.String wrote.

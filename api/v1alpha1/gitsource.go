@@ -115,7 +115,7 @@ type GitSourceStatus struct {
 	AppliedCommit *CommitInfo `json:"appliedCommit,omitempty"`
 	// LastHandledReconcileAt echoes the annotation bunsen.dev/reconcile.
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
-	// History of applied revisions, newest first, at most 20.
+	// History of revisions, newest first: at most 20 that were applied, and at most 10 that were refused.
 	History []HistoryEntry `json:"history,omitempty"`
 	// Inventory is every object of AppliedRevision; it is written last, so a pool renders only from whole commits.
 	Inventory []InventoryEntry `json:"inventory,omitempty"`
@@ -144,11 +144,23 @@ type CommitInfo struct {
 	VerifiedBy string `json:"verifiedBy,omitempty"`
 }
 
-// HistoryEntry is one applied revision and what each pool was rendered to under it.
+// HistoryEntry is one revision: applied, with what each pool was rendered to under it, or refused.
 type HistoryEntry struct {
 	CommitInfo `json:",inline"`
 	// Pools maps a pool to the rendered config that this revision gave it.
 	Pools map[string]string `json:"pools,omitempty"`
+	// NotRendered maps a pool to the reason why it could not be rendered under this revision, in at most 200 characters.
+	NotRendered map[string]string `json:"notRendered,omitempty"`
+	// Refused says why nothing of this revision was applied; absent on a revision that was applied.
+	Refused *Refusal `json:"refused,omitempty"`
+}
+
+// Refusal is why a revision was refused.
+type Refusal struct {
+	// Reason is that of the condition Ready.
+	Reason string `json:"reason"`
+	// Message has the first problem, in at most 200 characters.
+	Message string `json:"message"`
 }
 
 // InventoryEntry is one object of a revision.

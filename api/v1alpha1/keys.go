@@ -54,6 +54,9 @@ const (
 	RetryAnnotation = "bunsen.dev/retry"
 	// RolloutAnnotation on a MachineConfigPool is a RolloutRecord as JSON. Writer: the controller.
 	RolloutAnnotation = "bunsen.dev/rollout"
+	// RolloutHistoryAnnotation on a MachineConfigPool is a list of RolloutOutcome as JSON, newest first: how the rollouts before
+	// that of RolloutAnnotation ended. Writer: the controller.
+	RolloutHistoryAnnotation = "bunsen.dev/rollout-history"
 	// PausedByAnnotation on a MachineConfigPool says who paused it and why, in words.
 	PausedByAnnotation = "bunsen.dev/paused-by"
 	// OpenUntilAnnotation on a MachineConfigPool lets it be rolled out outside of its maintenance windows until this time,
@@ -64,6 +67,8 @@ const (
 	// DriftAnnotation on a Node is a Drift as JSON; empty while all is as the config in force has it. Writer: the
 	// daemon.
 	DriftAnnotation = "bunsen.dev/drift"
+	// FailureAnnotation on a Node is a Failure as JSON while its daemon reports one, else empty. Writer: the daemon.
+	FailureAnnotation = "bunsen.dev/failure"
 )
 
 // Keys of the machine-config API that Bunsen shares with every other speaker of it
@@ -147,6 +152,8 @@ const (
 	ReasonHistoryRewritten = "HistoryRewritten"
 	ReasonSignature        = "SignatureMissing"
 	ReasonApplyFailed      = "ApplyFailed"
+	// ReasonNoMachineConfigs is the reason of a pool's condition RenderDegraded: no MachineConfig matches its selector any more.
+	ReasonNoMachineConfigs = "NoMachineConfigs"
 )
 
 // Version of the machine-config API's Ignition that everything inside Bunsen speaks.

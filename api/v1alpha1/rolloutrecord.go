@@ -18,23 +18,33 @@ type RolloutRecord struct {
 	Steps int `json:"steps,omitempty"`
 	// WellSince is since when the nodes of the step under way are updated and well: its soak began then.
 	WellSince *metav1.Time `json:"wellSince,omitempty"`
-	// Verdict is how the rollout ended before its time; empty while it did not.
-	Verdict RolloutVerdict `json:"verdict,omitempty"`
-	// Back is the config that a Reverted pool goes back to.
-	Back string `json:"back,omitempty"`
+	// RolloutEnd is how the rollout ended before its time; zero while it did not.
+	RolloutEnd `json:",inline"`
+	// Revision that asked for the config, `main@sha1:<hex>`: the pool's when the config became its target.
+	Revision string `json:"revision,omitempty"`
 	// Healthy is the last config that every node of the pool, at least one, ran and was well with, health gates included. It is
 	// carried from record to record.
 	Healthy string `json:"healthy,omitempty"`
-	// Why has the failures behind the verdict, in words.
-	Why string `json:"why,omitempty"`
-	// At is when the verdict fell.
-	At *metav1.Time `json:"at,omitempty"`
 	// Forgiven are nodes whose failure does not count: they had failed when they were told the config, or when somebody asked
 	// to retry it. They count again once they were seen otherwise. NAME/away forgives only that a node was not Ready. NAME/again
 	// says that it is tried again after a retry: the others wait until it is well, for five minutes at most.
 	Forgiven []string `json:"forgiven,omitempty"`
 	// Ended is when every node of the pool, at least one, ran the config and was well with it.
 	Ended *metav1.Time `json:"ended,omitempty"`
+}
+
+// RolloutEnd is how a rollout ended before its time.
+type RolloutEnd struct {
+	// Verdict on the config; empty while there is none.
+	Verdict RolloutVerdict `json:"verdict,omitempty"`
+	// Back is the config that a Reverted pool goes back to.
+	Back string `json:"back,omitempty"`
+	// Why has the failures behind the verdict, in words.
+	Why string `json:"why,omitempty"`
+	// At is when the verdict fell.
+	At *metav1.Time `json:"at,omitempty"`
+	// Failed are the first nodes that failed, at most three; none where a health gate failed.
+	Failed []FailedNode `json:"failed,omitempty"`
 }
 
 // RolloutVerdict is how a rollout ended before its time.
@@ -95,6 +105,8 @@ type DrainedPod struct {
 	Why string `json:"why,omitempty"`
 	// Budget is namespace/name of the PodDisruptionBudget that forbids to evict it.
 	Budget string `json:"budget,omitempty"`
+	// Never: that budget allows no eviction, however healthy its pods are. A person has to change it.
+	Never bool `json:"never,omitempty"`
 	// Since is since when it is so; absent where that is not known.
 	Since *metav1.Time `json:"since,omitempty"`
 }

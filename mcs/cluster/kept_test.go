@@ -31,7 +31,7 @@ func TestAPoolServesWhatItWasWellWith(t *testing.T) {
 	serves(t, c.Shelf, "worker", "rendered-worker-1")
 	serves(t, c.Shelf, "young", "rendered-worker-3")
 
-	api.pool("young", "rendered-worker-3", v1alpha1.RolloutRecord{Config: "rendered-worker-3", Verdict: v1alpha1.RolloutHalted})
+	api.pool("young", "rendered-worker-3", v1alpha1.RolloutRecord{Config: "rendered-worker-3", RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted}})
 	log.await(t, "deciding what to serve", "pool=young", "was halted")
 	if _, err := c.Shelf.Offer("young"); !errors.Is(err, mcs.ErrNothingRendered) || !strings.Contains(err.Error(), "was halted") {
 		t.Errorf("a pool whose first rollout was halted: %v", err)
@@ -84,7 +84,7 @@ func TestAStartWithoutTheAPIServerServesWhatWasKept(t *testing.T) {
 		t.Error("the token is not known")
 	}
 	api.remove("gone")
-	api.pool("halted", "rendered-worker-1", v1alpha1.RolloutRecord{Config: "rendered-worker-1", Verdict: v1alpha1.RolloutHalted})
+	api.pool("halted", "rendered-worker-1", v1alpha1.RolloutRecord{Config: "rendered-worker-1", RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted}})
 	api.change(func() { api.away = false })
 	log.await(t, "ready: all pools are known")
 	serves(t, c.Shelf, "worker", "rendered-worker-1")

@@ -41,27 +41,32 @@ func (r *Rollout) announceDone(ctx context.Context, t transition, done map[strin
 	d := t.decision
 	for _, x := range d.wave.Release {
 		if done[x.Node] {
-			t.warn(d.nodes[x.Node], "DrainPostponed", "Release", "the drain of node %s is given up for now, other nodes come first", x.Node)
+			t.warn(d.nodes[x.Node], "DrainPostponed", "Release", "drain of node %s postponed: its pods cannot be evicted; other nodes go first", x.Node)
 		}
 	}
-	t.assigned(done, bracketed(r.commit(ctx, d.wave.Target)))
+	commit := bracketed(r.commit(ctx, t.after, d.facts.Target))
+	back := commit
+	if d.wave.Target != d.facts.Target {
+		back = bracketed(r.commit(ctx, t.after, d.wave.Target))
+	}
+	t.assigned(done, back)
 	for _, l := range d.wave.Label {
 		if done[l.Node] {
-			t.tell(d.nodes[l.Node], "LabelsApplied", "Label", "node %s booted for another pool and is labelled for it", l.Node)
+			t.tell(d.nodes[l.Node], "LabelsApplied", "Label", "node %s booted for another pool and got its labels", l.Node)
 		}
 	}
-	commit := bracketed(words(t.target))
 	t.ended(commit)
+	t.superseded(commit)
 	t.verdict(commit)
 	t.steps(commit)
 }
 
 // announce makes an event of what the status says for the first time, and tells the metrics.
-func (r *Rollout) announce(t transition) {
+func (r *Rollout) announce(ctx context.Context, t transition) {
 	now, d := r.Now(), t.decision
-	commit := bracketed(words(t.target))
+	commit := bracketed(r.commit(ctx, t.after, d.facts.Target))
 	t.measure(r.Metrics, now)
-	t.degraded(commit)
+	t.degraded()
 	if updating(t.after) && !updating(t.before) {
 		t.tell(t.config(), "Updating", "Rollout", "pool %s is updating to %s%s", t.after.Name, d.facts.Target, commit)
 	}
@@ -84,12 +89,12 @@ func (t transition) assigned(done map[string]bool, commit string) {
 	}
 	config := t.decision.wave.Target
 	if len(names) > fewNodes {
-		t.tell(t.decision.nodes[names[0]], "SetDesiredConfig", config, "%d nodes take %s%s: %s and %d more",
+		t.tell(t.decision.nodes[names[0]], "SetDesiredConfig", config, "told %d nodes to update to %s%s: %s and %d more",
 			len(names), config, commit, strings.Join(names[:fewNodes], ", "), len(names)-fewNodes)
 		return
 	}
 	for _, name := range names {
-		t.tell(t.decision.nodes[name], "SetDesiredConfig", config, "node %s takes %s%s", name, config, commit)
+		t.tell(t.decision.nodes[name], "SetDesiredConfig", config, "told node %s to update to %s%s", name, config, commit)
 	}
 }
 
@@ -124,6 +129,16 @@ func (t transition) ended(commit string) {
 	}
 }
 
+// superseded tells that another config became the target before all nodes ran the one before.
+func (t transition) superseded(commit string) {
+	past := t.decision.wave.Past
+	if past == nil || past.Result != v1alpha1.RolloutSuperseded || past.Updated == past.Nodes {
+		return
+	}
+	t.tell(t.config(), "RolloutSuperseded", past.Config, "the rollout of %s ended at %d of %d nodes of pool %s: it was replaced by %s%s",
+		past.Config, past.Updated, past.Nodes, t.after.Name, t.decision.facts.Target, commit)
+}
+
 // measure tells the metrics how long the way from the commit to all nodes was.
 func (t transition) measure(m *Metrics, now time.Time) {
 	if !t.completed() || t.target == nil || t.target.Annotations[v1alpha1.RevisionAnnotation] != t.after.Annotations[v1alpha1.RevisionAnnotation] {
@@ -134,13 +149,13 @@ func (t transition) measure(m *Metrics, now time.Time) {
 	}
 }
 
-// degraded tells what nodes complain of.
-func (t transition) degraded(commit string) {
+// degraded tells what nodes complain of. The message names the configs that they failed, with their commits.
+func (t transition) degraded() {
 	is := condition(t.after, mcfgv1.MachineConfigPoolNodeDegraded)
 	if is == "" || is == condition(t.before, mcfgv1.MachineConfigPoolNodeDegraded) {
 		return
 	}
-	t.warn(t.config(), "NodeDegraded", fmt.Sprintf("Rollout%d", len(t.decision.degraded)), "%s%s", cutTo(is, mostNote-len(commit)), commit)
+	t.warn(t.config(), "NodeDegraded", fmt.Sprintf("Rollout%d", len(t.decision.degraded)), "%s", is)
 }
 
 // verdict tells that a rollout ended before its time, or goes on after that.
@@ -157,9 +172,9 @@ func (t transition) verdict(commit string) {
 	switch {
 	case !news:
 	case now.Verdict == v1alpha1.RolloutHalted:
-		t.warn(t.config(), "RolloutHalted", "Judge", "%s%s is halted in pool %s: %s; push another commit, or go on with bunsen retry pool/%s", target, commit, t.after.Name, now.Why, t.after.Name)
+		t.warn(t.config(), "RolloutHalted", "Judge", "%s%s is halted in pool %s: %s; for what to do: bunsen why pool/%s", target, commit, t.after.Name, now.Why, t.after.Name)
 	case now.Verdict == v1alpha1.RolloutReverted:
-		t.warn(t.config(), "RolloutReverted", "Judge", "pool %s goes back from %s%s to %s: %s; git still names the config that failed: push another commit", t.after.Name, target, commit, now.Back, now.Why)
+		t.warn(t.config(), "RolloutReverted", "Judge", "pool %s is reverted from %s%s to %s: %s; for what to do: bunsen why pool/%s", t.after.Name, target, commit, now.Back, now.Why, t.after.Name)
 	case was.Verdict != "":
 		t.tell(t.config(), "RolloutResumed", "Retry", "pool %s tries %s%s again", t.after.Name, target, commit)
 	}
@@ -231,20 +246,6 @@ func until(s window.State) string {
 		return ""
 	}
 	return fmt.Sprintf(" until %s (window %s)", s.Until.UTC().Format(time.RFC3339), s.Window)
-}
-
-// commit is what people know a rendered config by; empty where that is not known.
-func (r *Rollout) commit(ctx context.Context, name string) string {
-	mc, _ := r.config(ctx, name) // as in announce
-	return words(mc)
-}
-
-// words are the short revision and the subject of the commit that brought a rendered config.
-func words(mc *mcfgv1.MachineConfig) string {
-	if mc == nil || mc.Annotations[v1alpha1.RevisionAnnotation] == "" {
-		return ""
-	}
-	return fmt.Sprintf("%s %q", short(mc.Annotations[v1alpha1.RevisionAnnotation]), mc.Annotations[v1alpha1.CommitSubjectAnnotation])
 }
 
 func bracketed(commit string) string {

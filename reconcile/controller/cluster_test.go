@@ -484,7 +484,7 @@ func (s *stage) drains() {
 	s.eventually("naming the budget", func() error {
 		n := &corev1.Node{}
 		err := s.get("n0", n)
-		if got := n.Annotations[v1alpha1.DrainStatusAnnotation]; !n.Spec.Unschedulable || !strings.Contains(got, "default/web blocked by PodDisruptionBudget default/web") || strings.Contains(got, "proxy") {
+		if got := n.Annotations[v1alpha1.DrainStatusAnnotation]; !n.Spec.Unschedulable || !strings.Contains(got, "default/web: PodDisruptionBudget default/web allows no evictions") || strings.Contains(got, "proxy") {
 			return fmt.Errorf("cordoned %t, status %q, %v", n.Spec.Unschedulable, got, err)
 		}
 		return nil

@@ -230,7 +230,7 @@ func (r *Drain) pace(ctx context.Context, n *corev1.Node) (pace.Drain, error) {
 // stuck.
 func (r *Drain) tell(n *corev1.Node, memory *drained, p drain.Progress) {
 	if p.Blocked != "" {
-		r.Events.Eventf(n, nil, corev1.EventTypeNormal, "DrainBlocked", "Drain", "%s", clip(p.Blocked))
+		r.Events.Eventf(n, nil, corev1.EventTypeWarning, "DrainBlocked", "Drain", "%s", clip(p.Blocked))
 	}
 	if p.Alarm > memory.alarm {
 		memory.alarm = p.Alarm

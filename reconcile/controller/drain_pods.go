@@ -174,7 +174,7 @@ func (a *asking) drop(ctx context.Context, p drain.Pod, v drain.Verdict) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.deleted = append(a.deleted, v.Pod+" "+v.Why)
+	a.deleted = append(a.deleted, v.Pod+": "+v.Why)
 }
 
 // evict asks for one pod. The client must not repeat a refusal by itself: it would sleep for the server's Retry-After and

@@ -47,7 +47,7 @@ func (w *world) policy(when v1alpha1.DrainAction, after time.Duration) {
 const (
 	etcdStays  = "shop/etcd Skipped: static pod, run by the node itself"
 	proxyStays = "kube-system/proxy Skipped: DaemonSet kube-system/proxy would put it back at once"
-	webBlocked = "shop/web Waiting: blocked by PodDisruptionBudget shop/web: needs 2 of 3 healthy, has 2"
+	webBlocked = "shop/web Waiting: blocked by PodDisruptionBudget shop/web: 2 of 3 pods must stay healthy, and 2 are healthy"
 )
 
 // TestADrainExplainsItself is what the report on the node promises, a sentence each.
@@ -76,7 +76,7 @@ func TestADrainExplainsItself(t *testing.T) {
 			}
 			w.drain(w.anew(r))
 			equal(t, "the events", strings.Join(w.told.lines, "\n"), "Normal Cordon: cordoned for v1\n"+
-				"Normal DrainBlocked: shop/web blocked by PodDisruptionBudget shop/web: needs 2 of 3 healthy, has 2")
+				"Warning DrainBlocked: shop/web: blocked by PodDisruptionBudget shop/web: 2 of 3 pods must stay healthy, and 2 are healthy")
 		},
 		"while nothing changes, nothing is written": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
 			s.refusing["web"] = true
@@ -132,7 +132,7 @@ func TestADrainExplainsItself(t *testing.T) {
 			w.drain(r)
 			equal(t, "deleted", fmt.Sprint(s.deleted), "[web]")
 			has(t, "the report", w.reported(), "shop/web Deleted: terminating (grace period 30s) (since 12:10:00)")
-			has(t, "the events", strings.Join(w.told.lines, "\n"), "Warning DrainDeleted: deleted past their budgets, as the pool's RolloutPolicy says after 10m0s: shop/web blocked by PodDisruptionBudget shop/web")
+			has(t, "the events", strings.Join(w.told.lines, "\n"), "Warning DrainDeleted: deleted past their budgets, as the pool's RolloutPolicy says after 10m0s: shop/web: blocked by PodDisruptionBudget shop/web")
 			w.now = w.now.Add(5 * time.Minute)
 			s.pods[0].DeletionTimestamp, s.pods[0].DeletionGracePeriodSeconds = new(metav1.NewTime(noon.Add(20*time.Minute))), new(int64(600))
 			w.drain(w.anew(r))

@@ -211,7 +211,7 @@ func TestDraining(t *testing.T) {
 		"it cordons, evicts what has to go, waits for it, and acknowledges": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
 			equal(t, "when to look again", w.drain(r).RequeueAfter, 5*time.Second)
 			equal(t, "evicted", fmt.Sprint(s.evicted), "[web]")
-			equal(t, "the node", w.shown(), `cordoned=true for="v1" applied=uncordon-v0 started="2026-01-02T12:00:00Z" status="1 pod left: shop/web terminating (grace period 30s)"`)
+			equal(t, "the node", w.shown(), `cordoned=true for="v1" applied=uncordon-v0 started="2026-01-02T12:00:00Z" status="1 pod left: shop/web: terminating (grace period 30s)"`)
 			w.now = w.now.Add(5 * time.Second)
 			w.drain(r)
 			equal(t, "evicted", fmt.Sprint(s.evicted), "[web]")
@@ -224,7 +224,7 @@ func TestDraining(t *testing.T) {
 		"a refusal by a budget is waited for, with the budget's name, and asked again": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
 			s.refusing["web"] = true
 			w.drain(r)
-			has(t, "the node", w.shown(), "applied=uncordon-v0", "1 pod left: shop/web blocked by PodDisruptionBudget shop/web: needs 2 of 3 healthy, has 2")
+			has(t, "the node", w.shown(), "applied=uncordon-v0", "1 pod left: shop/web: blocked by PodDisruptionBudget shop/web: 2 of 3 pods must stay healthy, and 2 are healthy")
 			w.drain(r)
 			equal(t, "refusals at once", len(s.refused), 1)
 			w.now = w.now.Add(6 * time.Second)
@@ -235,7 +235,7 @@ func TestDraining(t *testing.T) {
 		"a server that is too busy is not taken for a budget": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
 			s.busy = true
 			w.drain(r)
-			has(t, "the node", w.shown(), "shop/web evicting it: too many requests")
+			has(t, "the node", w.shown(), "shop/web: evicting it: too many requests")
 		},
 		"what takes long is told once, and again once it is stuck": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
 			s.refusing["web"] = true
@@ -247,7 +247,7 @@ func TestDraining(t *testing.T) {
 			for _, line := range w.told.lines {
 				got = append(got, strings.Join(strings.Fields(line)[:2], " "))
 			}
-			equal(t, "the events", strings.Join(got, ", "), "Normal Cordon:, Normal DrainBlocked:, Warning DrainThresholdExceeded:, Warning DrainFailed:")
+			equal(t, "the events", strings.Join(got, ", "), "Normal Cordon:, Warning DrainBlocked:, Warning DrainThresholdExceeded:, Warning DrainFailed:")
 		},
 		"a restart of the controller does not set the clock back": func(t *testing.T, w *world, r *controller.Drain, s *podServer) {
 			s.refusing["web"] = true

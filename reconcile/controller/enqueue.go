@@ -88,6 +88,7 @@ func metaAlike(a, b *mcfgv1.MachineConfigPool) bool {
 		m := p.ObjectMeta.DeepCopy()
 		m.ResourceVersion, m.Generation, m.ManagedFields = "", 0, nil
 		delete(m.Annotations, v1alpha1.RolloutAnnotation)
+		delete(m.Annotations, v1alpha1.RolloutHistoryAnnotation)
 		if len(m.Annotations) == 0 {
 			m.Annotations = nil
 		}

@@ -83,7 +83,7 @@ func measured(t *testing.T) (*world, *controller.Metrics, *prom.Registry) {
 	w.create(config)
 	change(w, w.pool("worker"), func(p *mcfgv1.MachineConfigPool) {
 		p.Spec.Configuration.Name = b
-		r := v1alpha1.RolloutRecord{Config: b, Steps: 2, Verdict: v1alpha1.RolloutHalted}
+		r := v1alpha1.RolloutRecord{Config: b, Steps: 2, RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted}}
 		metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.RolloutAnnotation, r.String())
 	})
 	src := w.gitSource()

@@ -131,7 +131,7 @@ func (r *Render) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool) (re
 // decide merges, refuses what running nodes cannot take, and returns what only new nodes will get.
 func (r *Render) decide(f renderFacts) (rendered render.Rendered, newNodes []policy.Refusal, err error) {
 	if len(f.selected) == 0 {
-		return rendered, nil, fault.NewWait(v1alpha1.ReasonProgressing, fmt.Errorf("no MachineConfig carries the labels that the pool selects any more; %s stays in force; push a document to pools/%s/", f.pool.Spec.Configuration.Name, f.pool.Name))
+		return rendered, nil, fault.NewWait(v1alpha1.ReasonNoMachineConfigs, fmt.Errorf("no MachineConfig matches its selector any more; its nodes keep %s", f.pool.Spec.Configuration.Name))
 	}
 	if err := r.left(f); err != nil {
 		return rendered, nil, fault.NewStalled(v1alpha1.ReasonInvalidTree, err)

@@ -137,7 +137,7 @@ func TestRendering(t *testing.T) {
 			before := w.renderPool("worker")
 			w.push("forget the workers", "master/10-motd.bu=one")
 			equal(t, "the name", w.renderPool("worker"), before)
-			has(t, "RenderDegraded", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "True|Failed to render configuration for pool worker: ", before+" stays in force", "pools/worker/")
+			has(t, "RenderDegraded", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "True|Failed to render configuration for pool worker: ", "no MachineConfig matches its selector any more; its nodes keep "+before)
 		},
 		"what a deleted source left whole stays in force, and takes another layer": func(t *testing.T, w *world, _ string) {
 			before := w.renderPool("worker")

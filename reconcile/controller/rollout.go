@@ -105,7 +105,7 @@ func (r *Rollout) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q que
 	if d.stale || d.moved {
 		return d, nil
 	}
-	if err := r.store(ctx, pool, d.wave.Record); err != nil {
+	if err := r.store(ctx, pool, d.wave); err != nil {
 		return d, err
 	}
 	done, failed := r.carryOut(ctx, pool.Name, orders(d.wave, d.nodes))
@@ -117,13 +117,14 @@ func (r *Rollout) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q que
 	if err := r.report(ctx, pool, before); err != nil {
 		return d, errors.Join(failed, err)
 	}
-	r.announce(t)
+	r.announce(ctx, t)
 	return d, failed
 }
 
-// store puts the record on the pool, before any node is told: whoever comes after a crash decides the same.
-func (r *Rollout) store(ctx context.Context, pool *mcfgv1.MachineConfigPool, record v1alpha1.RolloutRecord) error {
-	text := record.String()
+// store puts the record on the pool, before any node is told: whoever comes after a crash decides the same. How the rollout
+// before it ended goes into the pool's history in the same write, so that a crash neither loses nor repeats it.
+func (r *Rollout) store(ctx context.Context, pool *mcfgv1.MachineConfigPool, wave rollout.Wave) error {
+	text := wave.Record.String()
 	if text == pool.Annotations[v1alpha1.RolloutAnnotation] {
 		return nil
 	}
@@ -131,6 +132,10 @@ func (r *Rollout) store(ctx context.Context, pool *mcfgv1.MachineConfigPool, rec
 	metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.RolloutAnnotation, text)
 	if text == "" {
 		delete(pool.Annotations, v1alpha1.RolloutAnnotation)
+	}
+	if wave.Past != nil {
+		history := v1alpha1.AddRolloutOutcome(pool.Annotations[v1alpha1.RolloutHistoryAnnotation], *wave.Past)
+		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.RolloutHistoryAnnotation, history)
 	}
 	err := r.Client.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))
 	r.Fleet.wrote(poolKey(pool.Name), outcome(pool.Name, before.ResourceVersion, pool.ResourceVersion, err, r.Now()))
@@ -259,7 +264,7 @@ func (r *Rollout) summary(ctx context.Context, pool *mcfgv1.MachineConfigPool, d
 	for i := range d.degraded {
 		name := d.degraded[i].Config.Desired
 		if _, known := f.Commits[name]; !known && d.degraded[i].Failing() {
-			f.Commits[name] = r.commit(ctx, name)
+			f.Commits[name] = r.commit(ctx, pool, name)
 		}
 	}
 	return f

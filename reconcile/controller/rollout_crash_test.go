@@ -26,7 +26,7 @@ func (w *world) rolloutState() string {
 		if err := w.admin.Get(w.t.Context(), client.ObjectKey{Name: name}, p); err != nil {
 			continue
 		}
-		fmt.Fprintf(&b, "%s %s %s\n", name, p.Annotations[v1alpha1.RolloutAnnotation], p.Status.Configuration.Name)
+		fmt.Fprintf(&b, "%s %s %s %s\n", name, p.Annotations[v1alpha1.RolloutAnnotation], p.Annotations[v1alpha1.RolloutHistoryAnnotation], p.Status.Configuration.Name)
 		for _, c := range p.Status.Conditions {
 			fmt.Fprintf(&b, "  %s %s %s %s\n", c.Type, c.Status, c.Reason, c.Message)
 		}

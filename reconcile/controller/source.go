@@ -111,7 +111,8 @@ func (r *Source) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	facts.Warnings = append(facts.Warnings, unrendered(pools)...)
 	before := src.DeepCopy()
 	src.Status = status.Source(before.Status, facts, now)
-	src.Status = status.Gave(src.Status, src.Status.AppliedRevision, renderedUnder(src.Status.AppliedRevision, pools))
+	applied := src.Status.AppliedRevision
+	src.Status = status.Gave(src.Status, applied, renderedUnder(applied, pools), refusedUnder(src.Name, applied, before.Status.AppliedRevision, pools))
 	if err := writeStatus(ctx, r.Client, src, before); err != nil {
 		return reconcile.Result{}, fmt.Errorf("writing the status of GitSource %q: %w", src.Name, err)
 	}
@@ -182,6 +183,8 @@ func (r *Source) advance(ctx context.Context, src *v1alpha1.GitSource, at fetche
 		out.Err = err
 		return
 	}
+	c := tree.Commit
+	out.Tried = &v1alpha1.CommitInfo{Revision: out.Observed, Subject: c.Subject, Author: c.Author, Time: metav1.NewTime(c.Time), VerifiedBy: c.Signer}
 	rewritten, err := checkHistory(ctx, src, at.repo, at.picked)
 	if err != nil {
 		out.Err = err
@@ -211,10 +214,7 @@ func (r *Source) advance(ctx context.Context, src *v1alpha1.GitSource, at fetche
 		return
 	}
 	r.known.Store(src.Name, known{out.Observed, out.Warnings})
-	c := tree.Commit
-	applied.Commit = v1alpha1.CommitInfo{
-		Revision: out.Observed, Subject: c.Subject, Author: c.Author, Time: metav1.NewTime(c.Time), VerifiedBy: c.Signer,
-	}
+	applied.Commit = *out.Tried
 	out.Applied = &applied
 }
 

@@ -34,7 +34,7 @@ func (r *Source) tell(before, after *v1alpha1.GitSource, out status.SourceFacts)
 		r.Events.Eventf(after, nil, corev1.EventTypeWarning, ready.Reason, "Follow", "%s", clip(ready.Message))
 	case out.Applied != nil && before.Status.AppliedRevision != after.Status.AppliedRevision:
 		c := out.Applied.Commit
-		r.Events.Eventf(after, nil, corev1.EventTypeNormal, "NewRevision", "Follow", "applied %s %q by %s", short(c.Revision), c.Subject, c.Author)
+		r.Events.Eventf(after, nil, corev1.EventTypeNormal, "NewRevision", "Follow", "applied %s %s by %s", short(c.Revision), source.Quote(c.Subject), c.Author)
 	}
 }
 
@@ -85,7 +85,7 @@ func (e reportError) Error() string {
 			fatal = append(fatal, entry)
 		}
 	}
-	return fmt.Sprintf("%s\nin %s %q by %s; nothing of it is applied", fatal, e.commit.Revision().Short(), e.commit.Subject, e.commit.Author)
+	return fmt.Sprintf("%s\nin %s %s by %s; nothing of it is applied", fatal, e.commit.Revision().Short(), source.Quote(e.commit.Subject), e.commit.Author)
 }
 
 // missingPools names the directories below pools/ that no MachineConfigPool stands for.
@@ -130,6 +130,20 @@ func renderedUnder(revision string, pools []mcfgv1.MachineConfigPool) map[string
 	for i := range pools {
 		if p := &pools[i]; revision != "" && p.Annotations[v1alpha1.RevisionAnnotation] == revision && p.Spec.Configuration.Name != "" {
 			out[p.Name] = p.Spec.Configuration.Name
+		}
+	}
+	return out
+}
+
+// refusedUnder maps each pool of a source that cannot be rendered at the revision to the reason. The moment of a revision's
+// application is left out: what a pool says then may still be about the one before.
+func refusedUnder(source, revision, before string, pools []mcfgv1.MachineConfigPool) map[string]string {
+	out := map[string]string{}
+	for i := range pools {
+		p := &pools[i]
+		why := condition(p, mcfgv1.MachineConfigPoolRenderDegraded)
+		if why != "" && revision == before && p.Annotations[v1alpha1.SourceAnnotation] == source && p.Annotations[v1alpha1.RevisionAnnotation] != revision {
+			out[p.Name] = strings.TrimPrefix(why, "Failed to render configuration for pool "+p.Name+": ")
 		}
 	}
 	return out

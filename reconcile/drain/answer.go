@@ -46,6 +46,8 @@ type Answer struct {
 	Down bool
 	// Budgets in the way, as namespace/name: one, or all that select the pod where they are too many.
 	Budgets []string
+	// Never: the budgets allow no eviction, however healthy the pods are.
+	Never bool
 }
 
 // Following is the answer with the clock of the one before, where both say the same.
@@ -70,10 +72,11 @@ func ReadAnswer(s *metav1.Status, pod *corev1.Pod, budgets []*policyv1.PodDisrup
 		a.Kind = Gone // the conflict: another pod has the name by now
 	case causes[policyv1.DisruptionBudgetCause] != "": // a 429 without this cause is the server's own limit on requests
 		a.Kind = Refused
-		a.Budgets, a.Why = inTheWay(s.Message, causes[policyv1.DisruptionBudgetCause], pod, budgets)
+		a.Budgets, a.Why, a.Never = inTheWay(s.Message, causes[policyv1.DisruptionBudgetCause], pod, budgets)
 	case strings.Contains(s.Message, "more than one PodDisruptionBudget"):
 		a.Kind = Refused
 		a.Budgets, a.Why = tooMany(pod, budgets)
+		a.Never = true
 	case causes[corev1.NamespaceTerminatingCause] != "":
 		a.Kind, a.Why = Failed, fmt.Sprintf("its namespace %s is being deleted, and the pod with it", pod.Namespace)
 	default:
@@ -126,15 +129,15 @@ var (
 	named     = regexp.MustCompile(`disruption budget (\S+) does not`)
 )
 
-// inTheWay names the budget that refused, with what it counts. The numbers come from the object where there is one, which
-// knows how many pods are expected, else from the server's text.
-func inTheWay(message, cause string, pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) ([]string, string) {
+// inTheWay names the budget that refused, with what it counts, and says whether it never allows an eviction. The numbers come
+// from the object where there is one, which knows how many pods are expected, else from the server's text.
+func inTheWay(message, cause string, pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) (names []string, why string, never bool) {
 	name, says := "", strings.TrimSpace(message+" "+cause)
 	if m := counted.FindStringSubmatch(cause); m != nil {
-		name, says = m[1], fmt.Sprintf("needs %s healthy, has %s", m[2], m[3])
+		name, says = m[1], fmt.Sprintf("it requires %s healthy pods, and %s are healthy", m[2], m[3])
 		for _, b := range selecting(pod, budgets) {
 			if b.Name == name {
-				says = numbers(b)
+				says, never = numbers(b)
 			}
 		}
 	} else if m := uncounted.FindStringSubmatch(cause); m != nil {
@@ -144,21 +147,32 @@ func inTheWay(message, cause string, pod *corev1.Pod, budgets []*policyv1.PodDis
 	} else {
 		for _, b := range selecting(pod, budgets) {
 			if b.Status.DisruptionsAllowed <= 0 {
-				name, says = b.Name, numbers(b)
+				name = b.Name
+				says, never = numbers(b)
 				break
 			}
 		}
 	}
 	if name == "" {
-		return nil, "blocked by a PodDisruptionBudget: " + says
+		return nil, "blocked by a PodDisruptionBudget: " + says, false
 	}
 	full := pod.Namespace + "/" + name
-	return []string{full}, "blocked by PodDisruptionBudget " + full + ": " + says
+	if never {
+		return []string{full}, "PodDisruptionBudget " + full + " allows no evictions: " + says, true
+	}
+	return []string{full}, "blocked by PodDisruptionBudget " + full + ": " + says, false
 }
 
-func numbers(b *policyv1.PodDisruptionBudget) string {
+// numbers says what a budget counts, and whether it asks for all pods there are, so that it never allows an eviction.
+func numbers(b *policyv1.PodDisruptionBudget) (text string, never bool) {
 	s := b.Status
-	return fmt.Sprintf("needs %d of %d healthy, has %d", s.DesiredHealthy, s.ExpectedPods, s.CurrentHealthy)
+	switch {
+	case s.ExpectedPods == 1 && s.DesiredHealthy >= 1:
+		return "its only pod must stay healthy", true
+	case s.ExpectedPods > 0 && s.DesiredHealthy >= s.ExpectedPods:
+		return fmt.Sprintf("all %d pods must stay healthy", s.ExpectedPods), true
+	}
+	return fmt.Sprintf("%d of %d pods must stay healthy, and %d are healthy", s.DesiredHealthy, s.ExpectedPods, s.CurrentHealthy), false
 }
 
 // tooMany names the budgets of a pod that has more than one, which the server never evicts.

@@ -179,7 +179,7 @@ func status(verdicts []Verdict) string {
 		}
 		left++
 		if v.Why != "" {
-			why = append(why, v.Pod+" "+cut(v.Why))
+			why = append(why, v.Pod+": "+cut(v.Why))
 		}
 	}
 	text := fmt.Sprintf("%d pods left", left)

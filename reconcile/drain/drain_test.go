@@ -85,7 +85,7 @@ func TestProgress(t *testing.T) {
 			if p.Done || p.Next != tc.next || p.Alarm.Event() != tc.event {
 				t.Errorf("done %t, next %s, event %q; want false, %s, %q", p.Done, p.Next, p.Alarm.Event(), tc.next, tc.event)
 			}
-			if want := "1 pod left: default/web-0 blocked by PodDisruptionBudget default/web: needs 2 healthy, has 2"; p.Status != want {
+			if want := "1 pod left: default/web-0: blocked by PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are healthy"; p.Status != want {
 				t.Errorf("status\n got %s\nwant %s", p.Status, want)
 			}
 		})

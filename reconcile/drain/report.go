@@ -36,7 +36,7 @@ func (f Facts) report(verdicts []Verdict, now time.Time) v1alpha1.DrainReport {
 		if v.State == "" {
 			continue
 		}
-		pod := v1alpha1.DrainedPod{Pod: v.Pod, State: v.State, Why: cut(v.Why), Budget: v.Budget}
+		pod := v1alpha1.DrainedPod{Pod: v.Pod, State: v.State, Why: cut(v.Why), Budget: v.Budget, Never: v.Never}
 		if !v.Since.IsZero() {
 			since := whole(v.Since)
 			pod.Since = &since
@@ -62,7 +62,7 @@ func (f Facts) kept(v Verdict, p Pod) Verdict {
 			continue
 		}
 		if v.Do == Evict && p.Answer.Kind == Unasked && last.State == v1alpha1.PodWaiting {
-			v.Why, v.Budget, v.Since = last.Why, last.Budget, last.Since.Time
+			v.Why, v.Budget, v.Never, v.Since = last.Why, last.Budget, last.Never, last.Since.Time
 		}
 		if v.State == v1alpha1.PodEvicted && last.State == v1alpha1.PodDeleted {
 			v.State = v1alpha1.PodDeleted
@@ -93,7 +93,7 @@ func (f Facts) blocked(verdicts []Verdict) string {
 	}
 	lines := make([]string, len(first))
 	for i, v := range first {
-		lines[i] = v.Pod + " " + cut(v.Why)
+		lines[i] = v.Pod + ": " + cut(v.Why)
 		switch n := more[v.Budget]; n {
 		case 0:
 		case 1:

@@ -38,7 +38,7 @@ func TestTheReport(t *testing.T) {
 		},
 	}
 	want := `{"for":"rendered-worker-aa","started":"2026-01-02T11:50:00Z","pods":[
-{"pod":"default/guarded","state":"Waiting","why":"blocked by PodDisruptionBudget default/web: needs 2 of 3 healthy, has 2","budget":"default/web","since":"2026-01-02T11:59:58Z"},
+{"pod":"default/guarded","state":"Waiting","why":"blocked by PodDisruptionBudget default/web: 2 of 3 pods must stay healthy, and 2 are healthy","budget":"default/web","since":"2026-01-02T11:59:58Z"},
 {"pod":"default/slow","state":"Evicted","why":"terminating, has until 2026-01-02T12:04:00Z (grace period 10m0s)","since":"2026-01-02T11:54:00Z"},
 {"pod":"default/cni","state":"Skipped","why":"DaemonSet default/cni would put it back at once"}]}`
 	got := drain.ReportText(drain.Decide(f, noon).Report)
@@ -158,7 +158,7 @@ func TestWhatOneEventIsAbout(t *testing.T) {
 		}
 		return r
 	}
-	const web0 = "default/web-0 blocked by PodDisruptionBudget default/web: needs 2 healthy, has 2"
+	const web0 = "default/web-0: blocked by PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are healthy"
 	for sentence, tc := range map[string]struct {
 		pods []drain.Pod
 		last v1alpha1.DrainReport
@@ -167,8 +167,8 @@ func TestWhatOneEventIsAbout(t *testing.T) {
 		"a first pod that has to wait":                {[]drain.Pod{one("web-0")}, waits(), web0},
 		"several pods of one budget are one matter":   {[]drain.Pod{one("web-0"), one("web-1"), one("web-2")}, waits(), web0 + " (and 2 more pods)"},
 		"it is told once":                             {[]drain.Pod{one("web-0")}, waits("default/web"), ""},
-		"a budget beside another one is told as well": {[]drain.Pod{one("web-0"), other}, waits("default/web"), "default/other blocked by PodDisruptionBudget default/all: needs 1 healthy, has 1"},
-		"two at once are told in one":                 {[]drain.Pod{one("web-0"), other}, waits(), "default/other blocked by PodDisruptionBudget default/all: needs 1 healthy, has 1; " + web0},
+		"a budget beside another one is told as well": {[]drain.Pod{one("web-0"), other}, waits("default/web"), "default/other: blocked by PodDisruptionBudget default/all: it requires 1 healthy pods, and 1 are healthy"},
+		"two at once are told in one":                 {[]drain.Pod{one("web-0"), other}, waits(), "default/other: blocked by PodDisruptionBudget default/all: it requires 1 healthy pods, and 1 are healthy; " + web0},
 		"an error is no budget":                       {[]drain.Pod{web(asked(1, &metav1.Status{Message: "no route to host"}))}, waits(), ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {

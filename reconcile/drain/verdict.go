@@ -47,6 +47,8 @@ type Verdict struct {
 	Why string
 	// Budget is namespace/name of the disruption budget in the way; of several the first.
 	Budget string
+	// Never: that budget allows no eviction at all.
+	Never bool
 	// Since is since when it is so; zero where that does not matter.
 	Since time.Time
 }
@@ -98,7 +100,7 @@ func (f Facts) judge(p Pod, retry time.Duration, force bool, now time.Time) Verd
 		v.State = v1alpha1.PodDeleted
 	}
 	if v.State == v1alpha1.PodWaiting && len(p.Answer.Budgets) > 0 {
-		v.Budget = p.Answer.Budgets[0]
+		v.Budget, v.Never = p.Answer.Budgets[0], p.Answer.Never
 	}
 	return v
 }

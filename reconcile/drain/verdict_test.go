@@ -124,15 +124,15 @@ func TestRefusals(t *testing.T) {
 		"a refusal names the budget and its numbers": {
 			web(asked(1, refusal(needsTwo), budget("web", 0))),
 			drain.Facts{},
-			"Wait Waiting default/web: blocked by PodDisruptionBudget default/web: needs 2 of 3 healthy, has 2",
+			"Wait Waiting default/web: blocked by PodDisruptionBudget default/web: 2 of 3 pods must stay healthy, and 2 are healthy",
 		},
 		"a refusal by a budget that was not read has the server's numbers": {
-			web(asked(1, refusal(needsTwo))), drain.Facts{}, "Wait Waiting default/web: blocked by PodDisruptionBudget default/web: needs 2 healthy, has 2",
+			web(asked(1, refusal(needsTwo))), drain.Facts{}, "Wait Waiting default/web: blocked by PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are healthy",
 		},
 		"a refusal without a name is laid to the budget without room": {
 			web(asked(1, refusal(""), budget("roomy", 1), budget("tight", 0))),
 			drain.Facts{},
-			"Wait Waiting default/tight: blocked by PodDisruptionBudget default/tight: needs 2 of 3 healthy, has 2",
+			"Wait Waiting default/tight: blocked by PodDisruptionBudget default/tight: 2 of 3 pods must stay healthy, and 2 are healthy",
 		},
 		"a budget that the cluster has not counted yet says who does that": {
 			web(asked(1, refusal("The disruption budget web is still being processed by the server."), budget("web", 0))),
@@ -150,7 +150,7 @@ func TestRefusals(t *testing.T) {
 			"Wait Waiting default/all: more than one PodDisruptionBudget selects it (default/all, default/web), so that it can never be evicted: change or delete all but one of them",
 		},
 		"after a pause a refused eviction is asked for again, and still says why": {
-			web(asked(5, refusal(needsTwo))), drain.Facts{}, "Evict Waiting default/web: blocked by PodDisruptionBudget default/web: needs 2 healthy, has 2",
+			web(asked(5, refusal(needsTwo))), drain.Facts{}, "Evict Waiting default/web: blocked by PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are healthy",
 		},
 		"a pod of a namespace that is being deleted goes with it": {
 			web(asked(1, said(403, metav1.StatusReasonForbidden, "pods \"web-0\" is forbidden", metav1.StatusCause{Type: corev1.NamespaceTerminatingCause, Message: "namespace default is being terminated"}))),
@@ -164,7 +164,7 @@ func TestRefusals(t *testing.T) {
 			web(asked(1, &metav1.Status{Message: "context deadline exceeded"})), drain.Facts{}, "Wait Waiting: evicting it: context deadline exceeded",
 		},
 		"a clock that was set back does not put off the next try": {
-			web(asked(-7200, refusal(needsTwo))), drain.Facts{}, "Evict Waiting default/web: blocked by PodDisruptionBudget default/web: needs 2 healthy, has 2",
+			web(asked(-7200, refusal(needsTwo))), drain.Facts{}, "Evict Waiting default/web: blocked by PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are healthy",
 		},
 		"a controller that has just begun knows from the report what a pod waits for": {
 			web(drain.Answer{}), drain.Facts{Last: v1alpha1.DrainReport{Pods: []v1alpha1.DrainedPod{{
@@ -190,15 +190,15 @@ func TestDeletePastBudgets(t *testing.T) {
 	past.Past = true
 	refused := drain.ReadDeletion(said(403, metav1.StatusReasonForbidden, "pods \"web-0\" is forbidden"), pod("web-0"), noon.Add(-time.Second))
 	testVerdicts(t, map[string]podCase{
-		"before its time is over nothing is deleted":                          {web(blocked), after(v1alpha1.DrainDelete, 29*time.Minute), "Wait Waiting default/web: blocked by PodDisruptionBudget default/web: needs 2 healthy, has 2"},
-		"then what is left is deleted, whatever forbids it":                   {web(blocked), after(v1alpha1.DrainDelete, 30*time.Minute), "Delete Waiting default/web: blocked by PodDisruptionBudget default/web: needs 2 healthy, has 2"},
+		"before its time is over nothing is deleted":                          {web(blocked), after(v1alpha1.DrainDelete, 29*time.Minute), "Wait Waiting default/web: blocked by PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are healthy"},
+		"then what is left is deleted, whatever forbids it":                   {web(blocked), after(v1alpha1.DrainDelete, 30*time.Minute), "Delete Waiting default/web: blocked by PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are healthy"},
 		"a pod that was never asked is asked first":                           {web(drain.Answer{}), after(v1alpha1.DrainDelete, time.Hour), "Evict Waiting"},
 		"a deleted pod has its grace period, and is told from an evicted one": {web(past), after(v1alpha1.DrainDelete, time.Hour), "Wait Deleted: terminating (grace period 30s)"},
 		"a deletion that fails is tried again after a pause":                  {web(refused), after(v1alpha1.DrainDelete, time.Hour), `Wait Waiting: deleting it: pods "web-0" is forbidden`},
 		"a pod that ends already is not deleted again":                        {web(blocked, ends(noon.Add(time.Hour), 7200)), after(v1alpha1.DrainDelete, time.Hour), "Wait Evicted: terminating, has until 2026-01-02T13:00:00Z (grace period 2h0m0s)"},
 		"a DaemonSet's pod is never deleted":                                  {drain.Pod{Pod: pod("cni", ownedBy("DaemonSet", "cni")), Answer: blocked}, after(v1alpha1.DrainDelete, time.Hour), "Skip Skipped: DaemonSet default/cni would put it back at once"},
-		"a policy that waits never deletes":                                   {web(blocked), after(v1alpha1.DrainWait, 24*time.Hour), "Wait Waiting default/web: blocked by PodDisruptionBudget default/web: needs 2 healthy, has 2"},
-		"a policy that moves on never deletes":                                {web(blocked), after(v1alpha1.DrainMoveOn, 24*time.Hour), "Wait Waiting default/web: blocked by PodDisruptionBudget default/web: needs 2 healthy, has 2"},
+		"a policy that waits never deletes":                                   {web(blocked), after(v1alpha1.DrainWait, 24*time.Hour), "Wait Waiting default/web: blocked by PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are healthy"},
+		"a policy that moves on never deletes":                                {web(blocked), after(v1alpha1.DrainMoveOn, 24*time.Hour), "Wait Waiting default/web: blocked by PodDisruptionBudget default/web: it requires 2 healthy pods, and 2 are healthy"},
 	})
 	p := drain.Decide(drain.Facts{Started: noon.Add(-30*time.Minute + 7*time.Second), Pods: []drain.Pod{web(blocked)}, Pace: pace.Drain{WhenBlocked: v1alpha1.DrainDelete, After: 30 * time.Minute}}, noon)
 	if p.Next != 7*time.Second {

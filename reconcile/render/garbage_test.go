@@ -114,7 +114,7 @@ func TestUnused(t *testing.T) {
 }
 
 func record(h *render.Holders, config, back string) {
-	r := v1alpha1.RolloutRecord{Config: config, Back: back}
+	r := v1alpha1.RolloutRecord{Config: config, RolloutEnd: v1alpha1.RolloutEnd{Back: back}}
 	h.Pools[0].Annotations = map[string]string{v1alpha1.RolloutAnnotation: r.String()}
 }
 

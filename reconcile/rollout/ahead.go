@@ -18,7 +18,7 @@ import (
 func NewAhead(own *mcfgv1.MachineConfigPool, name string, other *mcfgv1.MachineConfigPool) Ahead {
 	a := Ahead{Pool: name}
 	if other == nil {
-		a.Why = "there is no such pool; correct the after of the RolloutPolicy"
+		a.Missing, a.Why = true, "there is no such pool"
 		return a
 	}
 	at := func(p *mcfgv1.MachineConfigPool) (source, revision string) {
@@ -29,7 +29,7 @@ func NewAhead(own *mcfgv1.MachineConfigPool, name string, other *mcfgv1.MachineC
 	target := other.Spec.Configuration.Name
 	switch {
 	case source == ownSource && source != "" && revision != ownRevision:
-		a.Why = fmt.Sprintf("it is at %s, this pool at %s", revision, ownRevision)
+		a.Why = fmt.Sprintf("it is at %s, this pool is at %s", revision, ownRevision)
 	case target == "":
 		a.Why = "nothing is rendered for it yet"
 	case other.Status.Configuration.Name != target:
@@ -69,7 +69,7 @@ func NewShared(t pace.Together, own string, pools map[string]Counts) (Shared, er
 			continue
 		}
 		s.Used += c.Places
-		who = append(who, fmt.Sprintf("%s %d", name, c.Places))
+		who, s.Pools = append(who, fmt.Sprintf("%s %d", name, c.Places)), append(s.Pools, name)
 	}
 	s.Who = strings.Join(who, ", ")
 	var err error

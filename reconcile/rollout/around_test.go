@@ -45,7 +45,7 @@ func TestWhenAPoolThatComesFirstIsDone(t *testing.T) {
 		"it runs what the same commit wants of it":             {poolAt("fleet", "main@sha1:b", "m2", "m2"), ""},
 		"a commit that changed nothing for it counts":          {poolAt("fleet", "main@sha1:b", "m1", "m1"), ""},
 		"it is on its way":                                     {poolAt("fleet", "main@sha1:b", "m2", "m1"), "not all of its nodes run m2 yet"},
-		"it is at an older commit":                             {poolAt("fleet", "main@sha1:a", "m1", "m1"), "it is at main@sha1:a, this pool at main@sha1:b"},
+		"it is at an older commit":                             {poolAt("fleet", "main@sha1:a", "m1", "m1"), "it is at main@sha1:a, this pool is at main@sha1:b"},
 		"nothing is rendered for it":                           {poolAt("fleet", "main@sha1:b", "", ""), "nothing is rendered"},
 		"it is of another source, whose commits mean no more":  {poolAt("base", "main@sha1:z", "m1", "m1"), ""},
 		"it is of no source":                                   {poolAt("", "", "m1", "m1"), ""},
@@ -86,7 +86,7 @@ func TestWhoComesFirst(t *testing.T) {
 func TestASharedBudgetIsOfAllPoolsTogether(t *testing.T) {
 	pools := map[string]rollout.Counts{"worker": {Machines: 50, Places: 3}, "infra": {Machines: 30, Places: 2}, "gpu": {Machines: 20}, "edge": {Machines: 1, Places: 1}}
 	got, err := rollout.NewShared(pace.Together{Policy: "all", Max: intstr.FromString("10%")}, "worker", pools)
-	if diff := gocmp.Diff(rollout.Shared{Policy: "all", Max: 10, Used: 3, Who: "edge 1, infra 2"}, got); diff != "" || err != nil {
+	if diff := gocmp.Diff(rollout.Shared{Policy: "all", Max: 10, Used: 3, Who: "edge 1, infra 2", Pools: []string{"edge", "infra"}}, got); diff != "" || err != nil {
 		t.Errorf("%v, (-want +got):\n%s", err, diff)
 	}
 	for text, want := range map[string]int{"1%": 1, "0": 1, "200%": 202, "7": 7} {

@@ -79,7 +79,7 @@ func (d notice) stepBlocks() []Block {
 		return []Block{g}
 	}
 	if !s.soaked.IsZero() {
-		return []Block{{Cause: CauseSoak, Until: s.soaked, Reason: fmt.Sprintf("%s; they have to be well until %s", d.stepText(), within(s.soaked, s.step.Soak))}}
+		return []Block{{Cause: CauseSoak, Until: s.soaked, Reason: fmt.Sprintf("%s; soaking until %s", d.stepText(), within(s.soaked, s.step.Soak))}}
 	}
 	if s.step.Selector != nil && s.Want == 0 {
 		return []Block{{Cause: CauseStep, Reason: fmt.Sprintf("the canary's nodeSelector %s matches no node of pool %s; label one, or correct the RolloutPolicy",
@@ -119,7 +119,7 @@ func (d notice) heldByGates() (Block, bool) {
 	}
 	b := Block{Cause: CauseGate}
 	if y := d.budget.young; y.held > 0 {
-		texts = append(texts, fmt.Sprintf("%d updated nodes have to be Ready until %s", y.held, within(y.until, y.span)))
+		texts = append(texts, fmt.Sprintf("%d updated nodes have to stay Ready until %s", y.held, within(y.until, y.span)))
 		b.Until = y.until
 	}
 	b.Reason = strings.Join(texts, "; ")

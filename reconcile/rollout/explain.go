@@ -73,7 +73,7 @@ func (e explanation) why(s *seat) (Cause, string) {
 	case s.kind&failedThis != 0:
 		return CauseFailed, e.doing(n)
 	case e.released[n.Name]:
-		return CauseDrain, "its drain is given up to take another node first"
+		return CauseDrain, "its drain is postponed: its pods cannot be evicted, and other nodes go first"
 	case s.kind&told != 0, n.Config.Current != n.Config.Desired && !n.Failing():
 		return CauseUpdating, e.doing(n)
 	case len(e.d.stop) > 0:
@@ -81,7 +81,7 @@ func (e explanation) why(s *seat) (Cause, string) {
 	case s.kind&toLabel != 0:
 		return CauseLabels, "it booted with " + n.Booted + ", and is labelled for that pool first"
 	case n.Cordon.ByAdministrator():
-		return CauseCordoned, "cordoned by an administrator; uncordon it to let it update"
+		return CauseCordoned, "cordoned, not by Bunsen; it updates once it is uncordoned"
 	case s.kind&broken != 0:
 		return CauseBudget, e.full
 	case n.Cordon.Unschedulable:
@@ -101,7 +101,7 @@ func (e explanation) fresh(s *seat) (Cause, string) {
 	case !d.stage.lets(s, len(d.picked.seats)):
 		return e.step.Cause, e.step.Reason
 	case !s.late.IsZero():
-		return CauseDrain, "waiting" + e.since(s.late) + ", when its drain was given up, until all others were told"
+		return CauseDrain, "its drain was postponed; it goes last"
 	case s.host && d.picked.fresh > 0:
 		return CauseHost, "the controller runs on it, so it is told last"
 	case d.f.Care.Around.Quorum != "":

@@ -16,6 +16,8 @@ type Facts struct {
 	Pool string
 	// Target is the rendered config that the pool should run; empty while nothing is rendered.
 	Target string
+	// Revision that the pool is at; empty where that is not known.
+	Revision string
 	// Paused pools are told nothing.
 	Paused bool
 	// PausedBy says in words who paused it and why; empty where that is not known.
@@ -78,6 +80,8 @@ type Around struct {
 type Ahead struct {
 	// Pool by name.
 	Pool string
+	// Missing: there is no such pool, so that this one waits for ever.
+	Missing bool
 	// Done: it runs what the commit wants of it.
 	Done bool
 	// Why it is not done, in words.
@@ -90,8 +94,9 @@ type Shared struct {
 	Policy string
 	// Max places there are, and how many are Used by nodes of other pools.
 	Max, Used int
-	// Who of the other pools uses places, in words such as "infra 2, master 1".
-	Who string
+	// Who of the other pools uses places, in words such as "infra 2, master 1"; Pools are their names.
+	Who   string
+	Pools []string
 }
 
 // Gate is the answer of a job or of a query.
@@ -121,6 +126,7 @@ const (
 // to fill in. What cannot be read is said in Care.Invalid. size is the number of the pool's nodes.
 func ReadFacts(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy, size int) Facts {
 	f := Facts{Pool: pool.Name, Target: pool.Spec.Configuration.Name, Paused: pool.Spec.Paused, PausedBy: pool.Annotations[v1alpha1.PausedByAnnotation]}
+	f.Revision = pool.Annotations[v1alpha1.RevisionAnnotation]
 	c := &f.Care
 	c.OpenUntil, c.RetryAt = readTime(pool.Annotations[v1alpha1.OpenUntilAnnotation]), readTime(pool.Annotations[v1alpha1.RetryAnnotation])
 	record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation])

@@ -39,15 +39,13 @@ func (d hurdles) stops() {
 	}
 }
 
-// verdict says how the rollout ended before its time, and what goes on from there.
+// verdict says how the rollout ended before its time.
 func (d *decision) verdict() Block {
 	r := d.record
 	if r.Verdict == v1alpha1.RolloutReverted {
-		return Block{Cause: CauseReverted, Reason: fmt.Sprintf("the rollout of %s is taken back to %s: %s; push a fix, or try it again with bunsen retry pool/%s",
-			r.Config, r.Back, r.Why, d.f.Pool)}
+		return Block{Cause: CauseReverted, Reason: fmt.Sprintf("pool %s was reverted from %s to %s: %s", d.f.Pool, r.Config, r.Back, r.Why)}
 	}
-	return Block{Cause: CauseHalted, Reason: fmt.Sprintf("the rollout of %s is halted: %s; push a fix or a revert, or go on with bunsen retry pool/%s",
-		r.Config, r.Why, d.f.Pool)}
+	return Block{Cause: CauseHalted, Reason: fmt.Sprintf("the rollout of %s is halted: %s", r.Config, r.Why)}
 }
 
 // arbiterOut tells that the arbiter is out of service with what it has: then the masters wait for it, as they need it for
@@ -64,7 +62,7 @@ func (d hurdles) holds() {
 	c := d.f.Care
 	reverting := d.record.Verdict == v1alpha1.RolloutReverted
 	if len(c.Around.Cycle) > 0 {
-		d.hold = append(d.hold, Block{Cause: CauseInvalid, Reason: fmt.Sprintf("pools %s wait for each other: take one of them out of the after of its RolloutPolicy",
+		d.hold = append(d.hold, Block{Cause: CauseInvalid, Reason: fmt.Sprintf("pools %s wait for each other; remove one of them from `after` of its RolloutPolicy",
 			strings.Join(slices.Concat(c.Around.Cycle, c.Around.Cycle[:1]), ", "))})
 	}
 	if names := retried(d.record); len(names) > 0 {
@@ -72,8 +70,13 @@ func (d hurdles) holds() {
 		d.hold = append(d.hold, Block{Cause: CauseFailed, Reason: d.words(true).retried(names, until), Until: until})
 	}
 	for _, a := range c.Around.Ahead {
-		if !a.Done && !reverting && !(a.Pool == masterPool && d.arbiterOut()) {
-			d.hold = append(d.hold, Block{Cause: CauseAfterPool, Reason: "pool " + a.Pool + " comes first: " + a.Why})
+		switch {
+		case a.Done, reverting, a.Pool == masterPool && d.arbiterOut():
+		case a.Missing: // nobody but a person ends that
+			d.hold = append(d.hold, Block{Cause: CauseInvalid, Reason: fmt.Sprintf("`after` of RolloutPolicy %s names pool %s, which does not exist",
+				strings.Join(c.Pace.Policies, ", "), a.Pool)})
+		default:
+			d.hold = append(d.hold, Block{Cause: CauseAfterPool, Reason: "pool " + a.Pool + " is updated first: " + a.Why})
 		}
 	}
 	if w := c.Pace.Windows.At(d.now); !w.Open && !d.now.Before(c.OpenUntil) {

@@ -121,6 +121,7 @@ func (d *decision) wave() Wave {
 	if !d.again.IsZero() {
 		w.LookAgain = min(max(d.again.Sub(d.now), soon), seldom)
 	}
+	w.Past = pastOutcome(d) // last, for it looks at the members through the config before
 	return w
 }
 

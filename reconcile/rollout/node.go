@@ -34,12 +34,14 @@ type Node struct {
 	Step Step
 	// Gate says in words why a health gate of the node does not hold yet; empty: it holds. It is not read off the node.
 	Gate string
-	// Marks are what the controller itself left on the node.
+	// Marks are further annotations.
 	Marks
 }
 
-// Marks are what the controller, and the server when the machine booted, left on a node.
+// Marks are what the controller, the daemon, and the server when the machine booted, left on a node.
 type Marks struct {
+	// Failure is the daemon's structured reason beside Reason; zero where there is none.
+	Failure v1alpha1.Failure
 	// Tainted tells that the node has the UpdateInProgress taint.
 	Tainted bool
 	// Postponed tells that a drain of the node was given up.
@@ -237,6 +239,9 @@ func hasVerb(request, verb string) bool {
 
 func readMarks(n *corev1.Node) Marks {
 	m := Marks{Tainted: tainted(n.Spec.Taints), Postponed: readPostponed(n.Annotations[v1alpha1.PostponedAnnotation])}
+	if f, err := v1alpha1.ParseFailure(n.Annotations[v1alpha1.FailureAnnotation]); err == nil {
+		m.Failure = f
+	}
 	if _, labelled := n.Annotations[v1alpha1.CustomPoolLabelsAppliedAnnotation]; !labelled {
 		m.Booted = n.Annotations[v1alpha1.FirstPivotConfigAnnotation]
 	}

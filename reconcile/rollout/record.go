@@ -16,7 +16,7 @@ func (d *decision) remember() {
 		r.Healthy = d.f.Care.Healthy
 	}
 	if r.Config != d.f.Target {
-		*r = v1alpha1.RolloutRecord{Config: d.f.Target, Began: stamp(d.now), Healthy: r.Healthy}
+		*r = v1alpha1.RolloutRecord{Config: d.f.Target, Revision: d.f.Revision, Began: stamp(d.now), Healthy: r.Healthy}
 		return
 	}
 	if r.Began.After(d.now) { // the clock was set back
@@ -28,9 +28,37 @@ func (d *decision) remember() {
 	if r.Verdict == v1alpha1.RolloutReverted {
 		r.Steps = 0 // its nodes went back
 	}
-	r.Verdict, r.Back, r.Why, r.At, r.WellSince, r.Forgiven = "", "", "", nil, nil, nil
+	r.RolloutEnd, r.WellSince, r.Forgiven = v1alpha1.RolloutEnd{}, nil, nil
 	d.look(d.f.Target)
 	court{d}.retry()
+}
+
+// mostOfOutcome is how much of the reason for a verdict the pool's history keeps, in runes.
+const mostOfOutcome = 200
+
+// pastOutcome is how the rollout of the pool's record ended, where the decision replaces that by one of another config; else nil.
+func pastOutcome(d *decision) *v1alpha1.RolloutOutcome {
+	r := d.f.Care.Record
+	if r.Config == "" || r.Config == d.record.Config {
+		return nil
+	}
+	defer d.look(d.target)
+	d.m.look(lens{target: r.Config, goal: r.Config, host: d.f.Host})
+	o := &v1alpha1.RolloutOutcome{
+		Revision: r.Revision, Config: r.Config, Result: v1alpha1.RolloutSuperseded, Nodes: d.m.Len(), Updated: d.m.tally.of(updated), Began: r.Began, Ended: stamp(d.now),
+	}
+	switch {
+	case r.Ended != nil:
+		o.Result, o.Updated, o.Ended = v1alpha1.RolloutCompleted, o.Nodes, *r.Ended
+	case r.Verdict != "":
+		o.Result, o.Back, o.Why = v1alpha1.RolloutResult(r.Verdict), r.Back, middle(r.Why, mostOfOutcome)
+		if r.At != nil {
+			o.Ended = *r.At
+		}
+	case o.Nodes > 0 && d.m.tally.of(well) == o.Nodes:
+		o.Result = v1alpha1.RolloutCompleted
+	}
+	return o
 }
 
 // settled tells that the target is no news to the pool: it is what the whole pool was well with last, or is by now. Then nothing

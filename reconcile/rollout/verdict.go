@@ -19,7 +19,7 @@ func (d court) sentence() {
 	r := &d.record
 	if r.Ended == nil && r.Verdict != v1alpha1.RolloutReverted && d.allWell() {
 		at := stamp(d.now)
-		*r = v1alpha1.RolloutRecord{Config: r.Config, Began: r.Began, Steps: r.Steps, Healthy: r.Config, Ended: &at} // a halt is over with that, too
+		*r = v1alpha1.RolloutRecord{Config: r.Config, Revision: r.Revision, Began: r.Began, Steps: r.Steps, Healthy: r.Config, Ended: &at} // a halt is over with that, too
 	}
 	if r.Verdict != "" {
 		return
@@ -28,11 +28,11 @@ func (d court) sentence() {
 	if d.settled() {
 		return
 	}
-	why := d.guilt()
-	if why == "" {
+	end := d.failure()
+	if end.Verdict == "" {
 		return
 	}
-	r.Verdict, r.Why, r.WellSince, r.Forgiven = v1alpha1.RolloutHalted, why, nil, nil
+	r.RolloutEnd, r.WellSince, r.Forgiven = end, nil, nil
 	if d.f.Care.Pace.Failures.Action == v1alpha1.FailureRevert && d.f.Care.Healthy != "" && r.Healthy != "" {
 		r.Verdict, r.Back = v1alpha1.RolloutReverted, r.Healthy
 	}
@@ -49,30 +49,35 @@ func (d court) allWell() bool {
 	return n > 0 && d.m.tally.of(well) == n && accounts(d).settling().held == 0
 }
 
-// guilt is why the rollout ends now, or empty.
-func (d court) guilt() string {
+// failure halts the rollout where a job or too many nodes failed; the zero value where they did not.
+func (d court) failure() v1alpha1.RolloutEnd {
 	for _, g := range d.f.Care.Gates {
 		if g.Verdict == GateFailed {
-			return "gate " + g.Name + " failed" + quoted(g.Why, mostOfWhy)
+			return v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted, Why: "gate " + g.Name + " failed" + quoted(g.Why, mostOfWhy)}
 		}
 	}
 	guilty := slices.DeleteFunc(d.failures(), d.forgiven)
 	after := d.f.Care.Pace.Failures.After
 	if after < 1 || len(guilty) < after {
-		return ""
+		return v1alpha1.RolloutEnd{}
 	}
+	end := v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted}
 	var texts []string
 	for _, s := range guilty[:min(len(guilty), named)] {
-		text := s.Name + " " + words{d: d.decision, stable: true, most: mostOfWhy}.doing(&s.Node)
+		failed := v1alpha1.FailedNode{Node: s.Name, Why: words{d: d.decision, stable: true, most: mostOfWhy}.doing(&s.Node)}
 		if !s.Failing() {
-			text += fmt.Sprintf(", longer than %s", short(d.f.Care.Pace.Failures.NodeDeadline))
+			failed.Cause = v1alpha1.FailureLost
+			failed.Why += fmt.Sprintf(", longer than %s", short(d.f.Care.Pace.Failures.NodeDeadline))
+		} else if s.Failure.Config == s.Config.Desired {
+			failed.Cause = s.Failure.Cause
 		}
-		texts = append(texts, text)
+		end.Failed, texts = append(end.Failed, failed), append(texts, s.Name+" "+failed.Why)
 	}
 	if more := len(guilty) - len(texts); more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
-	return strings.Join(texts, "; ")
+	end.Why = strings.Join(texts, "; ")
+	return end
 }
 
 // failures are the nodes that failed the target, by name.

@@ -10,6 +10,8 @@ import (
 type Wave struct {
 	// Record is what to store on the pool before acting, equal to Facts.Care.Record where nothing changed.
 	Record v1alpha1.RolloutRecord
+	// Past is how the rollout before Record's ended, to add to the pool's history in the same write; nil: Record is not another's.
+	Past *v1alpha1.RolloutOutcome
 	// Target is what nodes are told: Facts.Target, or the config that a reverted pool goes back to; empty: nothing.
 	Target string
 	// Assign are the nodes to tell the target, in the order to tell them.

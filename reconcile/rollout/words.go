@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
@@ -40,14 +41,12 @@ func (w words) paused() string {
 
 // retried says whom all others wait for.
 func (w words) retried(names []string, until time.Time) string {
-	var texts []string
-	for _, name := range names[:min(len(names), named)] {
-		texts = append(texts, name+" failed "+w.d.target+" and is tried again")
-	}
+	texts := slices.Clone(names[:min(len(names), named)])
 	if more := len(names) - len(texts); more > 0 {
-		texts = append(texts, fmt.Sprintf("and %d more", more))
+		texts = append(texts, fmt.Sprintf("%d more", more))
 	}
-	return strings.Join(texts, "; ") + "; the others wait until that is well, at most until " + within(until, patience)
+	return fmt.Sprintf("retrying %s on %s first; the other nodes wait until it succeeds, at most until %s",
+		w.d.target, strings.Join(texts, ", "), within(until, patience))
 }
 
 // budget says who takes the places of the budget, this wave's nodes included.
@@ -59,14 +58,14 @@ func (w words) budget() string {
 	var names []string
 	occupants := d.m.in(out)
 	for _, s := range occupants[:min(len(occupants), named)] {
-		text := s.Name + " " + w.doing(&s.Node)
+		text := w.doing(&s.Node)
 		if d.picked.has[s] {
-			text = s.Name + " told " + d.target + " now"
+			text = "told " + d.target + " now"
 		}
 		if s.kind.places() > 1 && !d.forgiven(s) {
-			text += ", which takes 2 places"
+			text += "; counts twice"
 		}
-		names = append(names, text)
+		names = append(names, s.Name+" ("+text+")")
 	}
 	total := len(occupants)
 	for _, s := range d.picked.seats {
@@ -75,30 +74,38 @@ func (w words) budget() string {
 		}
 		total++
 		if len(names) < named {
-			names = append(names, s.Name+" told "+d.target+" now")
+			names = append(names, s.Name+" (told "+d.target+" now)")
 		}
 	}
 	if more := total - len(names); more > 0 {
-		names = append(names, fmt.Sprintf("and %d more", more))
+		names = append(names, fmt.Sprintf("%d more", more))
 	}
 	if held := d.budget.young.held; held > 0 {
 		names = append(names, fmt.Sprintf("%d updated and not Ready for long enough", held))
 	}
-	text := fmt.Sprintf("pool budget %d/%d used", d.budget.used+d.picked.fresh, d.budget.max)
+	text := fmt.Sprintf("pool %s allows %s", d.f.Pool, unavailableNodes(d.budget.max))
 	if len(names) == 0 {
-		return text
+		return text + ", and that many are"
 	}
-	return text + " (" + strings.Join(names, "; ") + ")"
+	return "waiting for " + strings.Join(names, ", ") + "; " + text
 }
 
 // together says who takes the places of a shared budget.
 func (w words) together(t Shared) string {
 	own := w.d.budget.used + w.d.picked.fresh
-	text := fmt.Sprintf("budget of RolloutPolicy %s %d/%d used (%s %d", t.Policy, t.Used+own, t.Max, w.d.f.Pool, own)
+	text := fmt.Sprintf("RolloutPolicy %s allows %s in all its pools, and %d are in use (%s %d", t.Policy, unavailableNodes(t.Max), t.Used+own, w.d.f.Pool, own)
 	if t.Who != "" {
 		text += ", " + t.Who
 	}
 	return text + ")"
+}
+
+// unavailableNodes counts nodes that may be unavailable at a time.
+func unavailableNodes(n int) string {
+	if n == 1 {
+		return "1 unavailable node"
+	}
+	return fmt.Sprintf("%d unavailable nodes", n)
 }
 
 // zone says that a zone's limit is reached.
@@ -131,13 +138,13 @@ func (w words) doing(n *Node) string {
 	case n.Step.Uncordoning:
 		return "being uncordoned"
 	case n.Cordon.ByAdministrator():
-		return "cordoned by an administrator"
+		return "cordoned, not by Bunsen"
 	case n.Health.Trouble != "":
 		return n.Health.Text(w.since(n.Health.Since))
 	case n.Gate != "" && n.UpdatedTo(w.d.target):
 		return "updated, and held by a gate: " + n.Gate
 	case n.State == "":
-		return "not known: no machine-config-daemon has reported"
+		return "no machine-config-daemon has reported"
 	case n.State == v1alpha1.StateWorking:
 		return "applying " + c.Desired
 	case c.Current != c.Desired:
@@ -159,7 +166,7 @@ func (w words) draining(n *Node) string {
 	return text
 }
 
-// since says for how long, in whole minutes; nothing if that is not known.
+// since says for how long, in whole minutes, or since when where the text has to be stable; nothing if it is not known.
 func (w words) since(t time.Time) string {
 	if w.stable && !t.IsZero() {
 		return " since " + at(t)

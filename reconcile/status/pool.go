@@ -12,6 +12,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
@@ -82,7 +83,7 @@ func Rendered(old mcfgv1.MachineConfigPoolStatus, pool string, err error, now ti
 	s := *old.DeepCopy()
 	c := poolCondition(mcfgv1.MachineConfigPoolRenderDegraded, false, "", "")
 	if err != nil {
-		c = poolCondition(mcfgv1.MachineConfigPoolRenderDegraded, true, "",
+		c = poolCondition(mcfgv1.MachineConfigPoolRenderDegraded, true, fault.Of(err, "").Reason,
 			message(fmt.Sprintf("Failed to render configuration for pool %s: %s", pool, err)))
 	}
 	set := setter(&s, now)
@@ -135,15 +136,20 @@ func nodeDegraded(f PoolFacts) mcfgv1.MachineConfigPoolCondition {
 	texts, failing := make([]string, len(nodes)), ""
 	for i := range nodes {
 		n := &nodes[i]
-		texts[i] = fmt.Sprintf("Node %s is reporting: %q", n.Name, cut(cmp.Or(n.Reason, "no reason given"), mostReason))
-		if n.Failing() {
+		reason := n.Reason
+		if n.Failing() { // its config and commit are named once
 			failing = cmp.Or(failing, n.Name)
+			reason = rollout.Complaint(reason)
+		}
+		reason = strings.ReplaceAll(cut(cmp.Or(reason, "no reason given"), mostReason), `"`, "'")
+		texts[i] = fmt.Sprintf(`Node %s is reporting: "%s"`, n.Name, reason)
+		if n.Failing() {
 			texts[i] += " (" + cut(n.Config.Desired+from(f.Commits[n.Config.Desired]), mostSubject) + ")"
 		}
 	}
 	advice := ""
 	if failing != "" {
-		advice = "; push a commit that mends or reverts it, which failed nodes take first, or try again: bunsen retry node/" + failing
+		advice = "; for what to do: bunsen why node/" + failing
 	}
 	return poolCondition(mcfgv1.MachineConfigPoolNodeDegraded, true,
 		fmt.Sprintf("%d nodes are reporting degraded status on sync", len(nodes)), list(texts, ", ", mostMessage-len(advice))+advice)
@@ -161,8 +167,10 @@ func from(commit string) string {
 func blocked(f PoolFacts, converged bool) mcfgv1.MachineConfigPoolCondition {
 	var texts []string
 	var reason rollout.Cause
+	verdict := false
 	for _, b := range f.Wave.Blocks {
 		texts = append(texts, b.Reason)
+		verdict = verdict || isVerdict(string(b.Cause))
 		if reason == "" || isVerdict(string(b.Cause)) && reason != rollout.CauseInvalid { // Degraded goes by the reason
 			reason = b.Cause
 		}
@@ -170,7 +178,11 @@ func blocked(f PoolFacts, converged bool) mcfgv1.MachineConfigPoolCondition {
 	if converged || len(texts) == 0 {
 		return poolCondition(RolloutBlocked, false, "", "")
 	}
-	return poolCondition(RolloutBlocked, true, string(reason), list(texts, "; ", mostMessage))
+	advice := ""
+	if verdict {
+		advice = "; for what to do: bunsen why pool/" + f.Rollout.Pool
+	}
+	return poolCondition(RolloutBlocked, true, string(reason), list(texts, "; ", mostMessage-len(advice))+advice)
 }
 
 // causes are the conditions that make a pool Degraded, in the order in which their messages are shown.

@@ -46,7 +46,7 @@ func show(s mcfgv1.MachineConfigPoolStatus) string {
 }
 
 // mend is what to do about nodes that failed a config.
-const mend = "; push a commit that mends or reverts it, which failed nodes take first, or try again: bunsen retry node/n1"
+const mend = "; for what to do: bunsen why node/n1"
 
 // TestPoolConditions has the texts that people and programs match.
 func TestPoolConditions(t *testing.T) {
@@ -61,10 +61,10 @@ func TestPoolConditions(t *testing.T) {
 	known.Commits = map[string]string{"v1": `main@sha1:4f1c2ab1 "chrony: use site NTP"`}
 	drifted := facts("v1", node("n1", "v1", "v1", v1alpha1.StateDegraded, "drift"))
 	halted := facts("v1", done, node("n1", "v0", "v0", v1alpha1.StateDone))
-	halted.Wave.Record = v1alpha1.RolloutRecord{Config: "v1", Verdict: v1alpha1.RolloutHalted}
+	halted.Wave.Record = v1alpha1.RolloutRecord{Config: "v1", RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted}}
 	halted.Wave.Blocks = []rollout.Block{{Cause: rollout.CausePaused, Reason: "it is paused"}, {Cause: rollout.CauseHalted, Reason: "n7 failed v1"}}
 	reverted := facts("v1", node("n1", "v0", "v0", v1alpha1.StateDone))
-	reverted.Wave.Record = v1alpha1.RolloutRecord{Config: "v1", Verdict: v1alpha1.RolloutReverted, Back: "v0"}
+	reverted.Wave.Record = v1alpha1.RolloutRecord{Config: "v1", RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutReverted, Back: "v0"}}
 	reverted.Wave.Blocks = []rollout.Block{{Cause: rollout.CauseReverted, Reason: "n7 failed v1"}}
 	soaking := facts("v1", done, node("n1", "v0", "v0", v1alpha1.StateDone))
 	soaking.Wave.Blocks = []rollout.Block{{Cause: rollout.CauseSoak, Reason: "step 1 soaks"}, {Cause: rollout.CauseDrain, Reason: "n2 waits for default/web"}}
@@ -82,19 +82,19 @@ func TestPoolConditions(t *testing.T) {
 		"a paused pool that is updated is updated":         {pausedDone, "v1", "Updated=True||All nodes are updated with MachineConfig v1\nUpdating=False||\n" + well},
 		"a pool without a rendered config waits for one":   {facts(""), "v0", "Updated=False||No MachineConfig is rendered for this pool yet\nUpdating=False||\n" + well},
 		"a broken node is named with its daemon's words, its config, and what to do": {facts("v1", done, broken), "v0", "Updated=False||\nUpdating=True||All nodes are updating to MachineConfig v1\n" +
-			`NodeDegraded=True|1 nodes are reporting degraded status on sync|Node n1 is reporting: "writing \"/etc/chrony.conf\": no space" (v1)` + mend +
+			`NodeDegraded=True|1 nodes are reporting degraded status on sync|Node n1 is reporting: "writing '/etc/chrony.conf': no space" (v1)` + mend +
 			"\nRolloutBlocked=False||\n" +
-			`Degraded=True||Node n1 is reporting: "writing \"/etc/chrony.conf\": no space" (v1)` + mend + "\n"},
+			`Degraded=True||Node n1 is reporting: "writing '/etc/chrony.conf': no space" (v1)` + mend + "\n"},
 		"and with the commit that brought it": {known, "v0", "Updated=False||\nUpdating=True||All nodes are updating to MachineConfig v1\n" +
-			`NodeDegraded=True|1 nodes are reporting degraded status on sync|Node n1 is reporting: "writing \"/etc/chrony.conf\": no space" (v1 from main@sha1:4f1c2ab1 "chrony: use site NTP")` + mend +
+			`NodeDegraded=True|1 nodes are reporting degraded status on sync|Node n1 is reporting: "writing '/etc/chrony.conf': no space" (v1 from main@sha1:4f1c2ab1 "chrony: use site NTP")` + mend +
 			"\nRolloutBlocked=False||\n" +
-			`Degraded=True||Node n1 is reporting: "writing \"/etc/chrony.conf\": no space" (v1 from main@sha1:4f1c2ab1 "chrony: use site NTP")` + mend + "\n"},
+			`Degraded=True||Node n1 is reporting: "writing '/etc/chrony.conf': no space" (v1 from main@sha1:4f1c2ab1 "chrony: use site NTP")` + mend + "\n"},
 		"a node that is degraded in what it should run has failed no config": {drifted, "v0", "Updated=False||\nUpdating=True||All nodes are updating to MachineConfig v1\n" +
 			"NodeDegraded=True|1 nodes are reporting degraded status on sync|Node n1 is reporting: \"drift\"\nRolloutBlocked=False||\nDegraded=True||Node n1 is reporting: \"drift\"\n"},
 		"a halted rollout is blocked and degraded, also while it is paused": {halted, "v0", "Updated=False||\nUpdating=False||Rollout is halted; will not update to MachineConfig v1\n" +
-			"NodeDegraded=False||\nRolloutBlocked=True|Halted|it is paused; n7 failed v1\nDegraded=True||it is paused; n7 failed v1\n"},
+			"NodeDegraded=False||\nRolloutBlocked=True|Halted|it is paused; n7 failed v1; for what to do: bunsen why pool/worker\nDegraded=True||it is paused; n7 failed v1; for what to do: bunsen why pool/worker\n"},
 		"so is one that is reverted": {reverted, "v0", "Updated=False||\nUpdating=False||Rollout is reverted to MachineConfig v0; will not update to MachineConfig v1\n" +
-			"NodeDegraded=False||\nRolloutBlocked=True|Reverted|n7 failed v1\nDegraded=True||n7 failed v1\n"},
+			"NodeDegraded=False||\nRolloutBlocked=True|Reverted|n7 failed v1; for what to do: bunsen why pool/worker\nDegraded=True||n7 failed v1; for what to do: bunsen why pool/worker\n"},
 		"patience is no failure": {soaking, "v0", "Updated=False||\nUpdating=True||1 of 2 nodes run MachineConfig v1; the rollout waits (Soak), see RolloutBlocked\n" +
 			"NodeDegraded=False||\nRolloutBlocked=True|Soak|step 1 soaks; n2 waits for default/web\nDegraded=False||\n"},
 		"a dead node that runs the target keeps the pool from being updated": {dead, "v0", "Updated=False||\nUpdating=True||All nodes run MachineConfig v1; 1 of 2 are unavailable (NotReady), see RolloutBlocked\n" +
@@ -199,7 +199,7 @@ func TestManyBrokenNodesFitIntoAMessage(t *testing.T) {
 		if len(c.Message) > 32768 {
 			t.Errorf("%s has a message of %d bytes", c.Type, len(c.Message))
 		}
-		if c.Type == mcfgv1.MachineConfigPoolNodeDegraded && (!strings.Contains(c.Message, ", … and 4984 more; push a commit") || c.Reason != "5000 nodes are reporting degraded status on sync") {
+		if c.Type == mcfgv1.MachineConfigPoolNodeDegraded && (!strings.Contains(c.Message, " more; for what to do: bunsen why node/n0000") || c.Reason != "5000 nodes are reporting degraded status on sync") {
 			t.Errorf("reason %q, message ends with %q", c.Reason, c.Message[len(c.Message)-200:])
 		}
 	}

@@ -3,6 +3,7 @@ package status
 import (
 	"cmp"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -11,8 +12,12 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// mostHistory is how many applied revisions a GitSource remembers.
-const mostHistory = 20
+const (
+	// mostRefused is how many refused revisions a GitSource remembers.
+	mostRefused = 10
+	// mostOutcome is how much of a reason the history keeps, in runes.
+	mostOutcome = 200
+)
 
 // SourceFacts are what a GitSource's status follows from, besides what it was before.
 type SourceFacts struct {
@@ -24,6 +29,8 @@ type SourceFacts struct {
 	Suspended bool
 	// Observed is the newest revision seen at the remote; empty where none was seen.
 	Observed string
+	// Tried is the commit that this attempt read; nil where it did not come so far.
+	Tried *v1alpha1.CommitInfo
 	// Applied is what this attempt put on the cluster, whole; nil where it did not come so far.
 	Applied *Applied
 	// Restored: the revision in force was restored, whole, so that nothing is being applied any more.
@@ -69,12 +76,44 @@ func Source(old v1alpha1.GitSourceStatus, f SourceFacts, now time.Time) v1alpha1
 	if f.Applied != nil || f.Restored {
 		s.Applying = nil
 	}
+	if e := fault.Of(f.Err, v1alpha1.ReasonApplyFailed); f.Err != nil && f.Tried != nil && f.Tried.Revision != s.AppliedRevision && e.Kind != fault.Wait {
+		s.History = refuse(s.History, *f.Tried, v1alpha1.Refusal{Reason: cmp.Or(e.Reason, v1alpha1.ReasonApplyFailed), Message: cut(firstLine(e.Error()), mostOutcome)})
+	}
 	s.Conditions = replace(s.Conditions, sourceConditions(s, f), f.Generation, now)
 	return s
 }
 
-// Gave records which rendered config each pool got from a revision. A revision that history no longer holds is ignored.
-func Gave(old v1alpha1.GitSourceStatus, revision string, pools map[string]string) v1alpha1.GitSourceStatus {
+// refuse puts a commit that was refused on top of history, or says anew why it is.
+func refuse(history []v1alpha1.HistoryEntry, c v1alpha1.CommitInfo, why v1alpha1.Refusal) []v1alpha1.HistoryEntry {
+	c.Subject = cut(c.Subject, mostSubject)
+	if len(history) == 0 || history[0].Revision != c.Revision {
+		history = append([]v1alpha1.HistoryEntry{{}}, history...)
+	}
+	history[0] = v1alpha1.HistoryEntry{CommitInfo: c, Refused: &why}
+	return forget(history)
+}
+
+// forget drops the oldest entries of each kind that are too many.
+func forget(history []v1alpha1.HistoryEntry) []v1alpha1.HistoryEntry {
+	applied, refused := 0, 0
+	return slices.DeleteFunc(history, func(e v1alpha1.HistoryEntry) bool {
+		if e.Refused != nil {
+			refused++
+			return refused > mostRefused
+		}
+		applied++
+		return applied > v1alpha1.MaxHistory
+	})
+}
+
+func firstLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
+}
+
+// Gave records which rendered config each pool got from a revision, and why it could not be rendered for others. A revision that
+// history no longer holds is ignored.
+func Gave(old v1alpha1.GitSourceStatus, revision string, pools, failed map[string]string) v1alpha1.GitSourceStatus {
 	s := *old.DeepCopy()
 	for i := range s.History {
 		h := &s.History[i]
@@ -87,6 +126,13 @@ func Gave(old v1alpha1.GitSourceStatus, revision string, pools map[string]string
 			}
 			h.Pools[pool] = rendered
 		}
+		h.NotRendered = nil
+		for pool, why := range failed {
+			if h.NotRendered == nil {
+				h.NotRendered = map[string]string{}
+			}
+			h.NotRendered[pool] = cut(firstLine(why), mostOutcome)
+		}
 		break
 	}
 	return s
@@ -95,11 +141,10 @@ func Gave(old v1alpha1.GitSourceStatus, revision string, pools map[string]string
 // remember puts a commit on top of history, unless it is there.
 func remember(history []v1alpha1.HistoryEntry, c v1alpha1.CommitInfo) []v1alpha1.HistoryEntry {
 	if len(history) > 0 && history[0].Revision == c.Revision {
-		history[0].CommitInfo = c
+		history[0].CommitInfo, history[0].Refused = c, nil
 		return history
 	}
-	history = append([]v1alpha1.HistoryEntry{{CommitInfo: c}}, history...)
-	return history[:min(len(history), mostHistory)]
+	return forget(append([]v1alpha1.HistoryEntry{{CommitInfo: c}}, history...))
 }
 
 // sourceConditions words the conditions as kstatus reads them: Ready always; Reconciling and Stalled only where true.

@@ -1,0 +1,243 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+)
+
+const (
+	// mostAdvised is how many nodes one answer has commands for.
+	mostAdvised = 3
+	// slowDrain is after how long a drain that no budget holds up needs a person.
+	slowDrain = 10 * time.Minute
+	// forceFile on a node lets its daemon restore everything that its config says.
+	forceFile = "/run/machine-config-daemon-force"
+)
+
+// verdictActions are the commands after a rollout was halted or reverted: what the failed nodes need, then a retry.
+func verdictActions(f *fleet, v *poolView) []string {
+	r := v.wave.Record
+	failed := r.Failed
+	if len(failed) == 0 && !strings.HasPrefix(r.Why, "gate ") { // a record of an older controller does not name them
+		for _, row := range v.rows {
+			if row.Step == StepFailed && row.Desired == r.Config || isSilent(f, row.Name) {
+				failed = append(failed, v1alpha1.FailedNode{Node: row.Name, Cause: failureCause(f, row)})
+			}
+		}
+	}
+	var out []string
+	blamed := len(failed) == 0
+	for _, n := range failed[:min(len(failed), mostAdvised)] {
+		row, _ := f.find(n.Node)
+		switch gone := nodeNamed(f, n.Node) == nil; {
+		case gone && n.Cause == v1alpha1.FailureLost: // it was deleted since
+		case n.Cause == v1alpha1.FailureLost:
+			out = append(out, notReadyCommands(f, n.Node)...)
+		case n.Cause == v1alpha1.FailureDiskFull, n.Cause == v1alpha1.FailureDrift, n.Cause == v1alpha1.FailureNoConfig:
+			out = append(out, failureActions(f, v, row, n.Cause)...)
+		default:
+			blamed = true
+		}
+	}
+	if blamed {
+		out = append(undo(f, v, r.Config), out...)
+	}
+	return append(out, "bunsen retry pool/"+v.object.Name)
+}
+
+// troubleActions are the commands for the nodes of a pool that need a person; none where they all continue by themselves.
+func troubleActions(f *fleet, v *poolView) []string {
+	var out []string
+	n := 0
+	for _, row := range v.rows {
+		do := nodeActions(f, v, row)
+		if len(do) == 0 {
+			continue
+		}
+		if n++; n <= mostAdvised {
+			out = append(out, do...)
+		}
+	}
+	if n > mostAdvised {
+		out = append(out, fmt.Sprintf("bunsen get nodes   # %d more nodes need attention", n-mostAdvised))
+	}
+	return out
+}
+
+// nodeActions are the commands for one node, whatever its pool does; none where it continues by itself.
+func nodeActions(f *fleet, v *poolView, row NodeRow) []string {
+	n := nodeNamed(f, row.Name)
+	if n == nil {
+		return nil
+	}
+	facts := rollout.ReadNode(n)
+	switch report := f.drain(row); {
+	case isSilent(f, row.Name) && (row.Step != StepRebooting || f.now.Sub(facts.Health.Since) > slowDrain):
+		return notReadyCommands(f, row.Name)
+	case facts.State == "":
+		return daemonCommands(row.Name)
+	case row.Step == StepFailed:
+		return failureActions(f, v, row, failureCause(f, row))
+	case len(heldUp(report)) > 0:
+		return budgetActions(heldUp(report))
+	case row.Step == StepDraining && report != nil && f.now.Sub(report.Started.Time) > slowDrain && len(report.Pods) > 0:
+		namespace, name, _ := strings.Cut(report.Pods[0].Pod, "/")
+		return []string{fmt.Sprintf("kubectl -n %s describe pod %s", namespace, name)}
+	case facts.Cordon.ByAdministrator():
+		return []string{"kubectl uncordon " + row.Name}
+	case facts.Health.Trouble != "" && row.Step != StepRebooting:
+		return []string{"kubectl describe node " + row.Name}
+	case row.Cause == rollout.CauseGate:
+		return gateActions(f, v)
+	}
+	return nil
+}
+
+// failureActions are the commands for a node whose daemon reports a failure.
+func failureActions(f *fleet, v *poolView, row NodeRow, cause v1alpha1.FailureCause) []string {
+	retry := "bunsen retry node/" + row.Name
+	switch cause {
+	case v1alpha1.FailureDiskFull:
+		return []string{"free disk space on " + row.Name + "; its daemon tries again by itself"}
+	case v1alpha1.FailureDrift:
+		do := []string{"bunsen drift show node/" + row.Name}
+		if at := nodeNamed(f, row.Name); at != nil {
+			if d := NewDrift([]corev1.Node{*at}, f.Daemons, f.now); d.Any() {
+				do = driftActions(row.Name, d.Rows[0].Name)
+			}
+		}
+		return append(do, "touch "+forceFile+"   # on "+row.Name+": its daemon restores what the config says")
+	case v1alpha1.FailureNoConfig:
+		config := cmp.Or(row.Current, v.wave.Target)
+		return []string{fmt.Sprintf("kubectl annotate node %s --overwrite %s=%s", row.Name, v1alpha1.DesiredConfigAnnotation, config)}
+	case v1alpha1.FailureRefused:
+		return undo(f, v, row.Desired)
+	}
+	if row.Current == row.Desired { // no config is being applied, so no commit is at fault
+		return []string{"kubectl describe node " + row.Name, retry}
+	}
+	return append(undo(f, v, row.Desired), retry)
+}
+
+func driftActions(node, item string) []string {
+	return []string{"bunsen drift show node/" + node + " " + item, "bunsen drift adopt node/" + node + " " + item}
+}
+
+// failureCause is why a node failed: as its annotations have it, else as its daemon reports it in structured form. Empty: it
+// could not take its config for a reason that only its daemon's words have.
+func failureCause(f *fleet, row NodeRow) v1alpha1.FailureCause {
+	n := nodeNamed(f, row.Name)
+	if n == nil {
+		return ""
+	}
+	missing := !slices.ContainsFunc(f.Rendered, func(r RenderedRow) bool { return r.Name == row.Desired && (row.Pool == "" || r.Pool == row.Pool) })
+	failure, err := v1alpha1.ParseFailure(n.Annotations[v1alpha1.FailureAnnotation])
+	switch {
+	case isSilent(f, row.Name) && row.Step != StepFailed:
+		return v1alpha1.FailureLost
+	case f.Rendered != nil && row.Desired != "" && row.Desired != row.Current && missing:
+		return v1alpha1.FailureNoConfig
+	case err == nil && failure.Cause != "" && failure.Config == row.Desired:
+		return failure.Cause
+	case row.Current == row.Desired && NewDrift([]corev1.Node{*n}, f.Daemons, f.now).Any():
+		return v1alpha1.FailureDrift
+	}
+	return ""
+}
+
+// budgetActions are the commands for the disruption budgets that keep pods on a node.
+func budgetActions(held []v1alpha1.DrainedPod) []string {
+	var out []string
+	for _, p := range held {
+		namespace, name, _ := strings.Cut(p.Budget, "/")
+		do := fmt.Sprintf("kubectl -n %s describe pdb %s", namespace, name)
+		if p.Never {
+			do = fmt.Sprintf("kubectl -n %s edit pdb %s   # let it allow one eviction, or run one more pod", namespace, name)
+		}
+		if !slices.Contains(out, do) && len(out) < mostAdvised {
+			out = append(out, do)
+		}
+	}
+	return out
+}
+
+// gateActions are the commands for the health gates of a pool that are not open.
+func gateActions(f *fleet, v *poolView) []string {
+	closed := map[string]bool{}
+	for _, g := range v.facts.Care.Gates {
+		closed[g.Name] = g.Verdict != rollout.GateOpen
+	}
+	var out []string
+	for _, g := range v.facts.Care.Pace.Gates {
+		switch {
+		case g.Job != nil && closed[g.Name]:
+			out = append(out, fmt.Sprintf("kubectl -n %s get jobs,pods -l %s=%s", g.Job.CronJob.Namespace, v1alpha1.GateLabel, g.Name))
+		case g.Prometheus != nil && closed[g.Name]:
+			out = append(out, "curl -fsG "+g.Prometheus.URL+"/api/v1/query --data-urlencode 'query="+strings.ReplaceAll(g.Prometheus.Query, "'", `'\''`)+"'")
+		case len(g.DaemonSets) > 0:
+			for _, d := range g.DaemonSets[:min(len(g.DaemonSets), mostAdvised)] {
+				out = append(out, fmt.Sprintf("kubectl -n %s describe daemonset %s", d.Namespace, d.Name))
+			}
+			continue
+		default:
+			continue
+		}
+		for _, p := range f.Policies {
+			has := slices.ContainsFunc(p.Spec.Gates, func(o v1alpha1.HealthGate) bool { return o.Name == g.Name })
+			if has && slices.Contains(v.facts.Care.Pace.Policies, p.Name) {
+				out = append(out, editPolicy(f, p.Name)+"   # change or remove gate "+g.Name)
+			}
+		}
+	}
+	return out
+}
+
+// editPolicy is the command that changes a RolloutPolicy. A GitSource puts its own back, so they are changed in git.
+func editPolicy(f *fleet, name string) string {
+	for i := range f.Policies {
+		if p := &f.Policies[i]; p.Name == name && p.Labels[v1alpha1.SourceLabel] != "" {
+			return "change RolloutPolicy " + name + " in cluster/ of the repository of GitSource " + p.Labels[v1alpha1.SourceLabel] + ", and push"
+		}
+	}
+	return "kubectl edit rolloutpolicy " + name
+}
+
+// nodeNamed is the Node of that name; nil where there is none.
+func nodeNamed(f *fleet, name string) *corev1.Node {
+	for i := range f.Nodes {
+		if f.Nodes[i].Name == name {
+			return &f.Nodes[i]
+		}
+	}
+	return nil
+}
+
+// isSilent reports whether the kubelet of a node has stopped reporting.
+func isSilent(f *fleet, name string) bool { return nodeNamed(f, name) != nil && healthOf(f, name).Silence != "" }
+
+// label is the command that puts a node into what a selector asks for; empty where no labels do.
+func label(s labels.Selector) string {
+	requirements, _ := s.Requirements()
+	var pairs []string
+	for _, r := range requirements {
+		values := r.Values().List()
+		if r.Operator() != selection.Equals && r.Operator() != selection.DoubleEquals && r.Operator() != selection.In || len(values) == 0 {
+			return ""
+		}
+		pairs = append(pairs, r.Key()+"="+values[0])
+	}
+	if len(pairs) == 0 {
+		return ""
+	}
+	return "kubectl label node NODE " + strings.Join(pairs, " ")
+}
