@@ -223,7 +223,9 @@ func nodeNamed(f *fleet, name string) *corev1.Node {
 }
 
 // isSilent reports whether the kubelet of a node has stopped reporting.
-func isSilent(f *fleet, name string) bool { return nodeNamed(f, name) != nil && healthOf(f, name).Silence != "" }
+func isSilent(f *fleet, name string) bool {
+	return nodeNamed(f, name) != nil && healthOf(f, name).Silence != ""
+}
 
 // label is the command that puts a node into what a selector asks for; empty where no labels do.
 func label(s labels.Selector) string {

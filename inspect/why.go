@@ -233,7 +233,7 @@ func (f reasons) sourceAnswers(v *poolView) []Answer {
 		do := sourceActions(src)
 		switch {
 		case src.Spec.Suspend:
-			out = append(out, Answer{Outcome: Fine, Cause: CauseSource, Do: []string{fmt.Sprintf(`kubectl patch gitsource %s --type=merge -p '{"spec":{"suspend":false}}'`, src.Name)}, Reason: "GitSource " + src.Name + " is suspended, so new commits have no effect"})
+			out = append(out, Answer{Outcome: Fine, Cause: CauseSource, Do: []string{fmt.Sprintf(`kubectl patch gitsource %s --type merge -p '{"spec":{"suspend":false}}'`, src.Name)}, Reason: "GitSource " + src.Name + " is suspended, so new commits have no effect"})
 		case c == nil || c.Status != metav1.ConditionFalse:
 		case meta.IsStatusConditionTrue(src.Status.Conditions, v1alpha1.StalledCondition):
 			out = append(out, Answer{Outcome: Blocked, Cause: CauseSource, Do: do, Reason: stalled(src, c)})

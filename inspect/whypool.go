@@ -141,7 +141,7 @@ func (f reasons) renderActions(v *poolView) []string {
 // invalidActions are the commands for what a person wrote and what cannot be followed.
 func (f reasons) invalidActions(v *poolView, reason string) []string {
 	var out []string
-	for _, name := range v.policies(reason) {
+	for _, name := range policiesIn(v, reason) {
 		out = append(out, editPolicy(f.fleet, name))
 	}
 	if len(out) == 0 {
@@ -198,8 +198,8 @@ func (f reasons) sharedActions(v *poolView) []string {
 // policyNamed finds the RolloutPolicy of which a text complains.
 var policyNamed = regexp.MustCompile(`RolloutPolicy ([a-z0-9.-]+): `)
 
-// policies are the RolloutPolicies of which a text complains, or that make up the pool's where it names none.
-func (v *poolView) policies(text string) []string {
+// policiesIn are the RolloutPolicies of which a text complains, or that make up the pool's where it names none.
+func policiesIn(v *poolView, text string) []string {
 	var out []string
 	for _, m := range policyNamed.FindAllStringSubmatch(text, -1) {
 		out = append(out, m[1])

@@ -16,8 +16,6 @@ type Failure struct {
 	Cause FailureCause `json:"cause"`
 	// Path on the node that the failure is about; empty where it is about none.
 	Path string `json:"path,omitempty"`
-	// Unit of systemd that the failure is about; empty where it is about none.
-	Unit string `json:"unit,omitempty"`
 	// Since is when the daemon first reported it.
 	Since metav1.Time `json:"since"`
 }

@@ -47,7 +47,7 @@ var nodeWrites = []struct {
 	// denied is a word of the refusal; "" is allowed.
 	denied string
 }{
-	{"a node tells what its daemon has to say", "the node", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/state":"Working","machineconfiguration.openshift.io/reason":"","machineconfiguration.openshift.io/currentConfig":"rendered-worker-1","machineconfiguration.openshift.io/desiredDrain":"drain-rendered-worker-2","machineconfiguration.openshift.io/post-config-action":"Rebooting","machineconfiguration.openshift.io/ssh":"accessed","bunsen.dev/drift":"{}"}}}`, ""},
+	{"a node tells what its daemon has to say", "the node", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/state":"Working","machineconfiguration.openshift.io/reason":"","machineconfiguration.openshift.io/currentConfig":"rendered-worker-1","machineconfiguration.openshift.io/desiredDrain":"drain-rendered-worker-2","machineconfiguration.openshift.io/post-config-action":"Rebooting","machineconfiguration.openshift.io/ssh":"accessed","bunsen.dev/drift":"{}","bunsen.dev/failure":"{}"}}}`, ""},
 	{"a node tells that it lacks secrets of its first config", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/withheld":"rendered-worker-1"}}}`, ""},
 	{"a node tells that it has them", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/withheld":""}}}`, ""},
 	{"a node takes the annotation away", "the node", "worker-0", "", `{"metadata":{"annotations":{"bunsen.dev/withheld":null}}}`, ""},

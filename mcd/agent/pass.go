@@ -158,7 +158,7 @@ func (a *Agent) confirm(ctx context.Context, node protocol.Assignment) error {
 	}
 	if err := a.annotate(ctx, map[string]string{
 		v1alpha1.CurrentConfigAnnotation: node.Desired, v1alpha1.StateAnnotation: v1alpha1.StateDone,
-		v1alpha1.ReasonAnnotation: "", v1alpha1.PostConfigActionAnnotation: "",
+		v1alpha1.ReasonAnnotation: "", v1alpha1.PostConfigActionAnnotation: "", v1alpha1.FailureAnnotation: "",
 	}); err != nil {
 		return fmt.Errorf("reporting the config in force: %w", err)
 	}

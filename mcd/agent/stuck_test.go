@@ -54,11 +54,14 @@ var trouble = []struct {
 		r.c.desire("rendered-d")
 		r.must(r.settle())
 		r.c.says(r.t, "Unreconcilable", "rendered-a", "fips")
+		if f, err := v1alpha1.ParseFailure(r.c.annotations[v1alpha1.FailureAnnotation]); err != nil || f.Cause != v1alpha1.FailureRefused || f.Config != "rendered-d" {
+			r.t.Errorf("the cause is %v, %v", f, err)
+		}
 		r.m.Broken["crio.service"] = false
 		r.c.told = nil
 		r.c.desire("rendered-b")
 		r.must(r.settle())
-		if len(r.c.told) == 0 || r.c.told[0] != "reason=" || r.c.told[1] != "state=Working" {
+		if len(r.c.told) < 3 || r.c.told[0] != "failure=" || r.c.told[1] != "reason=" || r.c.told[2] != "state=Working" {
 			r.t.Errorf("it said %q", r.c.told)
 		}
 		r.c.says(r.t, "Done", "rendered-b")

@@ -48,6 +48,7 @@ func (a *Agent) Sync(ctx context.Context) (desired string, err error) {
 		a.enter(progress.RolledBack)
 		sign{a}.says(v1alpha1.StateDegraded, err.Error())
 		sign{a}.put()
+		reportFailure(ctx, &a.Config, desired, err)
 		return desired, errors.Join(err, a.report(ctx, v1alpha1.StateDegraded, err.Error()))
 	}
 }
@@ -96,6 +97,7 @@ func (a *Agent) complain(ctx context.Context, state string, why error) error {
 		return nil
 	}
 	a.Log.Warn(strings.ToLower(state), "why", why.Error())
+	reportFailure(ctx, &a.Config, node.Desired, why)
 	if state == v1alpha1.StateUnreconcilable {
 		a.event(protocol.EventFailedToReconcile, "%s", why.Error())
 	}
@@ -108,7 +110,11 @@ func (c Config) report(ctx context.Context, state, reason string) error {
 	if c.Metrics != nil {
 		c.Metrics.State(state, reason)
 	}
-	if err := c.annotate(ctx, map[string]string{v1alpha1.StateAnnotation: state, v1alpha1.ReasonAnnotation: reason, v1alpha1.PostConfigActionAnnotation: ""}); err != nil {
+	want := map[string]string{v1alpha1.StateAnnotation: state, v1alpha1.ReasonAnnotation: reason, v1alpha1.PostConfigActionAnnotation: ""}
+	if state != v1alpha1.StateDegraded && state != v1alpha1.StateUnreconcilable {
+		want[v1alpha1.FailureAnnotation] = ""
+	}
+	if err := c.annotate(ctx, want); err != nil {
 		return fmt.Errorf("reporting state %s: %w", state, err)
 	}
 	return nil

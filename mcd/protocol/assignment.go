@@ -25,10 +25,18 @@ type Assignment struct {
 	Drain Drain
 	// PostAction is `Rebooting` while the machine does.
 	PostAction string
-	// Drift is the report of what drifted, as JSON; SSH is whether somebody was logged in.
-	Drift, SSH string
+	// Notes are what the daemon reports besides.
+	Notes
 	// Retry is when somebody asked to try again, in UTC; zero where nobody did, or in words that are no time.
 	Retry time.Time
+}
+
+// Notes are annotations of the daemon's own.
+type Notes struct {
+	// Drift is the report of what drifted, as JSON; SSH is whether a user was logged in.
+	Drift, SSH string
+	// Failure is the structured cause beside Reason, as JSON.
+	Failure string
 }
 
 // Drain is one that is under way.
@@ -47,8 +55,8 @@ func AssignmentOf(annotations map[string]string) Assignment {
 		DesiredDrain: annotations[v1alpha1.DesiredDrainAnnotation], LastAppliedDrain: annotations[v1alpha1.LastAppliedDrainAnnotation],
 		Drain:      Drain{annotations[v1alpha1.DrainStatusAnnotation], timeOf(annotations[v1alpha1.DrainStartedAnnotation])},
 		PostAction: annotations[v1alpha1.PostConfigActionAnnotation],
-		Drift:      annotations[v1alpha1.DriftAnnotation], SSH: annotations[v1alpha1.SSHAnnotation],
-		Retry: timeOf(annotations[v1alpha1.RetryAnnotation]),
+		Notes:      Notes{annotations[v1alpha1.DriftAnnotation], annotations[v1alpha1.SSHAnnotation], annotations[v1alpha1.FailureAnnotation]},
+		Retry:      timeOf(annotations[v1alpha1.RetryAnnotation]),
 	}
 }
 
@@ -67,7 +75,7 @@ func (n Assignment) Unsaid(want map[string]string) (changes map[string]string) {
 		v1alpha1.CurrentConfigAnnotation: n.Current, v1alpha1.DesiredConfigAnnotation: n.Desired,
 		v1alpha1.StateAnnotation: n.State, v1alpha1.ReasonAnnotation: n.Reason,
 		v1alpha1.DesiredDrainAnnotation: n.DesiredDrain, v1alpha1.PostConfigActionAnnotation: n.PostAction,
-		v1alpha1.DriftAnnotation: n.Drift, v1alpha1.SSHAnnotation: n.SSH,
+		v1alpha1.DriftAnnotation: n.Drift, v1alpha1.SSHAnnotation: n.SSH, v1alpha1.FailureAnnotation: n.Failure,
 	}
 	changes = map[string]string{}
 	for key, value := range want {

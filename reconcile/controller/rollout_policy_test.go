@@ -132,7 +132,7 @@ func TestRolloutPolicies(t *testing.T) {
 			equal(t, "the verdict", w.record("worker").Verdict, v1alpha1.RolloutReverted)
 			has(t, "RolloutBlocked", w.blocked("worker"), "True|Reverted|", "n0")
 			equal(t, "events of the revert", w.events("RolloutReverted"), 1)
-			has(t, "the order to go back", strings.Join(w.told.lines, "\n"), `node n0 takes v0 (main@sha1:aaaaaaaa "say nothing")`)
+			has(t, "the order to go back", strings.Join(w.told.lines, "\n"), `told node n0 to update to v0 (main@sha1:aaaaaaaa "say nothing")`)
 			w.finish("n0")
 			r.roll()
 			w.aim("worker", "v2")

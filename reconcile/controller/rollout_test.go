@@ -42,10 +42,10 @@ func TestRollingOut(t *testing.T) {
 			equal(t, "Updated", poolCondition(p, mcfgv1.MachineConfigPoolUpdated), "True|All nodes are updated with MachineConfig v1")
 			equal(t, "status.configuration", p.Status.Configuration.Name, "v1")
 			want := []string{
-				`Normal SetDesiredConfig: node n0 takes v1 (main@sha1:bbbbbbbb "say hello")`,
+				`Normal SetDesiredConfig: told node n0 to update to v1 (main@sha1:bbbbbbbb "say hello")`,
 				`Normal Updating: pool worker is updating to v1 (main@sha1:bbbbbbbb "say hello")`,
-				`Normal SetDesiredConfig: node n1 takes v1 (main@sha1:bbbbbbbb "say hello")`,
-				`Normal SetDesiredConfig: node n2 takes v1 (main@sha1:bbbbbbbb "say hello")`,
+				`Normal SetDesiredConfig: told node n1 to update to v1 (main@sha1:bbbbbbbb "say hello")`,
+				`Normal SetDesiredConfig: told node n2 to update to v1 (main@sha1:bbbbbbbb "say hello")`,
 				`Normal Completed: pool worker is updated to v1 (main@sha1:bbbbbbbb "say hello")`,
 			}
 			equal(t, "the events", strings.Join(w.told.lines, "\n"), strings.Join(want, "\n"))

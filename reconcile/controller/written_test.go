@@ -162,7 +162,7 @@ func TestWritesToNodes(t *testing.T) {
 			equal(t, "nodes told", told(w), 14)
 			equal(t, "nodes tainted", strings.Count(w.nodes(), "tainted"), 50)
 			equal(t, "events of these orders", w.events("SetDesiredConfig"), 1)
-			has(t, "the event", strings.Join(w.told.lines, "\n"), `14 nodes take v1 (main@sha1:bbbbbbbb "say hello"): m0, `, " and 4 more")
+			has(t, "the event", strings.Join(w.told.lines, "\n"), `told 14 nodes to update to v1 (main@sha1:bbbbbbbb "say hello"): m0, `, " and 4 more")
 		},
 		"a server that was restored from a backup holds nobody up": func(t *testing.T, w *world, r *rolling) {
 			r.roll()
