@@ -12,13 +12,20 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/transpile/kubelet"
+	"github.com/bunsen-os/bunsen/transpile/overlay"
 )
 
 // ruleMetadata is the rule of labels and annotations that the API server refuses.
 const ruleMetadata = "metadata"
 
-// reservedPrefix begins the keys of labels and annotations that Bunsen itself writes, with the exception of policy.InPlaceAnnotation.
+// reservedPrefix begins the keys of labels and annotations that Bunsen itself writes, with the exception of those that isForUsers tells.
 const reservedPrefix = "bunsen.dev/"
+
+// isForUsers tells of an annotation under reservedPrefix that a repository may set.
+func isForUsers(key string) bool {
+	return key == policy.InPlaceAnnotation || key == overlay.RemovesAnnotation || key == kubelet.PathAnnotation
+}
 
 // metadataProblem is one label or annotation that the API server or Bunsen refuses.
 type metadataProblem struct {
@@ -57,7 +64,7 @@ func checkMetadata(labels, annotations map[string]string) (out []metadataProblem
 		all   map[string]string
 	}{{"labels", labels}, {"annotations", annotations}} {
 		for _, key := range slices.Sorted(maps.Keys(entries.all)) {
-			if strings.HasPrefix(key, reservedPrefix) && key != policy.InPlaceAnnotation {
+			if strings.HasPrefix(key, reservedPrefix) && !isForUsers(key) {
 				out = append(out, metadataProblem{entries.field, key, fmt.Sprintf("metadata.%s: %s is reserved: only Bunsen writes it; remove it", entries.field, key)})
 			}
 		}

@@ -152,13 +152,13 @@ func (r *reader) read(root *yaml.Node) {
 	}
 }
 
-// removesAnnotation is where a kustomization acknowledges what it makes disappear.
-const removesAnnotation = "bunsen.dev/removes"
+// RemovesAnnotation is where a kustomization acknowledges what it makes disappear.
+const RemovesAnnotation = "bunsen.dev/removes"
 
 // removals reads the acknowledgement: paths and names, with commas between them, or * for all.
 func (r *reader) removals(metadata *yaml.Node) {
 	_, annotations := field(metadata, "annotations")
-	_, v := field(annotations, removesAnnotation)
+	_, v := field(annotations, RemovesAnnotation)
 	if v == nil {
 		return
 	}

@@ -94,7 +94,7 @@ func (l *layer) lost(losses []loss, used map[string]bool) (out []origin.Finding)
 		}
 		out = append(out, origin.Finding{
 			Warning: true, Rule: "entry-removed", At: f.at,
-			Message: fmt.Sprintf("this makes %s%s disappear from %q; if that is meant, delete the item with `$patch: delete`, or say so in %s: metadata: {annotations: {%s: %q}}", f.entry, from, f.document, l.file, removesAnnotation, f.entry.short()),
+			Message: fmt.Sprintf("this makes %s%s disappear from %q; if that is meant, delete the item with `$patch: delete`, or say so in %s: metadata: {annotations: {%s: %q}}", f.entry, from, f.document, l.file, RemovesAnnotation, f.entry.short()),
 		})
 	}
 	if told > maxLosses {
@@ -123,7 +123,7 @@ func idle(layers map[string]*layer, used map[*layer]map[string]bool) (out []orig
 		}
 		words := slices.DeleteFunc(slices.Clone(l.removes), func(name string) bool { return used[l][name] })
 		if len(words) > 0 {
-			out = append(out, origin.Finding{Warning: true, Rule: "entry-removed", At: l.removesAt, Message: fmt.Sprintf("%s acknowledges that %s disappears, and nothing of that name does; remove it", removesAnnotation, some(words))})
+			out = append(out, origin.Finding{Warning: true, Rule: "entry-removed", At: l.removesAt, Message: fmt.Sprintf("%s acknowledges that %s disappears, and nothing of that name does; remove it", RemovesAnnotation, some(words))})
 		}
 	}
 	return out
