@@ -79,7 +79,8 @@ func (r *Render) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		return reconcile.Result{}, err
 	}
 	if facts.unsettled != "" {
-		return reconcile.Result{}, nil // the event of the inventory, or of the restored object, comes next
+		// The informers of other kinds may be late, and the end of their lateness is no event of a pool.
+		return reconcile.Result{RequeueAfter: lag}, nil
 	}
 	if len(facts.selected) == 0 && pool.Spec.Configuration.Name == "" {
 		return reconcile.Result{}, r.report(ctx, facts, nil) // nothing is wrong with a pool that nobody has written for yet

@@ -155,6 +155,13 @@ func TestWholeRevisions(t *testing.T) {
 			equal(t, "its label", got.Labels["mine"], "yes")
 			equal(t, "its nodes", metav1.FormatLabelSelector(got.Spec.NodeSelector), "mine=yes")
 		},
+		"a pool that waits for a whole revision looks again by itself: no event of a pool tells that a policy is restored": func(t *testing.T, w *world) {
+			change(w, get(w, "careful", &v1alpha1.RolloutPolicy{}), func(p *v1alpha1.RolloutPolicy) { p.Spec.MaxUnavailable = nil })
+			again, err := w.render.Reconcile(t.Context(), request("worker"))
+			if err != nil || again.RequeueAfter == 0 || again.RequeueAfter > time.Second {
+				t.Errorf("it looks again after %s, %v", again.RequeueAfter, err)
+			}
+		},
 		"a suspended source is restored too where an apply was interrupted": func(t *testing.T, w *world) {
 			was := w.objects()
 			w.repo.push("two", next)

@@ -74,7 +74,7 @@ type storedConfig struct {
 const partSize = 512 << 10
 
 // mostContent is the size of the largest content that Decode unpacks.
-const mostContent = 1 << 30
+const mostContent = 256 << 20
 
 // Encode returns the content as the parts of RevisionContent objects, and its digest, which depends on the objects alone.
 func Encode(c Content) (parts [][]byte, digest string, err error) {
