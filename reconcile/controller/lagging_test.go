@@ -29,6 +29,8 @@ type lagging struct {
 	caches map[reflect.Type][]client.Object
 	// left is how many writes the controller lives for; negative: for ever.
 	left int
+	// writes counts those that were done.
+	writes int
 	// refused are names of objects that the API server does not take: when it is asked, or only when it is told.
 	refusedAsked, refusedTold string
 	// lost is the chance that a write is done and its answer lost.
@@ -74,6 +76,7 @@ func (l *lagging) client() client.WithWatch {
 			return errCrash
 		}
 		l.left--
+		l.writes++
 		if o != nil && l.refusedTold != "" && o.GetName() == l.refusedTold {
 			return invalid(o.GetName())
 		}

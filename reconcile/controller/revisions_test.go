@@ -188,6 +188,8 @@ type history struct {
 	// allowed are the names of all configs that pushed revisions render to.
 	allowed map[string]bool
 	events  *told
+	// rounds since the faults ended.
+	rounds int
 	crew
 }
 
