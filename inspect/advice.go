@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/selection"
 
@@ -96,7 +97,7 @@ func nodeActions(f *fleet, v *poolView, row NodeRow) []string {
 	case facts.Cordon.ByAdministrator():
 		return []string{"kubectl uncordon " + row.Name}
 	case facts.Health.Trouble != "" && row.Step != StepRebooting:
-		return []string{"kubectl describe node " + row.Name}
+		return notReadyCommands(f, row.Name)
 	case row.Cause == rollout.CauseGate:
 		return gateActions(f, v)
 	}
@@ -227,8 +228,8 @@ func isSilent(f *fleet, name string) bool {
 	return nodeNamed(f, name) != nil && healthOf(f, name).Silence != ""
 }
 
-// label is the command that puts a node into what a selector asks for; empty where no labels do.
-func label(s labels.Selector) string {
+// label is the command that labels the first of these nodes as a selector asks for; empty where no label does that.
+func label(s labels.Selector, rows []NodeRow) string {
 	requirements, _ := s.Requirements()
 	var pairs []string
 	for _, r := range requirements {
@@ -238,8 +239,35 @@ func label(s labels.Selector) string {
 		}
 		pairs = append(pairs, r.Key()+"="+values[0])
 	}
-	if len(pairs) == 0 {
+	if len(pairs) == 0 || len(rows) == 0 {
 		return ""
 	}
-	return "kubectl label node NODE " + strings.Join(pairs, " ")
+	return "kubectl label node " + rows[0].Name + " " + strings.Join(pairs, " ")
+}
+
+// conflictActions are the commands that take a node out of one of the custom pools that select it. The labels of master and
+// worker stay: they do not conflict with a custom pool.
+func conflictActions(f *fleet, node string) []string {
+	n := nodeNamed(f, node)
+	if n == nil {
+		return nil
+	}
+	var out []string
+	for i := range f.Pools {
+		p := &f.Pools[i]
+		s, err := metav1.LabelSelectorAsSelector(p.Spec.NodeSelector)
+		if err != nil || s.Empty() || !s.Matches(labels.Set(n.Labels)) || p.Name == "master" || p.Name == "worker" {
+			continue
+		}
+		var keys []string
+		for key := range p.Spec.NodeSelector.MatchLabels {
+			keys = append(keys, key+"-")
+		}
+		slices.Sort(keys)
+		if len(keys) > 0 {
+			out = append(out, fmt.Sprintf("kubectl label node %s %s   # takes it out of pool %s", node, keys[0], p.Name))
+		}
+	}
+	slices.Sort(out)
+	return append(out, "kubectl get node "+node+" --show-labels")
 }

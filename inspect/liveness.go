@@ -141,13 +141,13 @@ func (f reasons) withLiveness(v *poolView, out []Answer) []Answer {
 func (f reasons) controllerAnswers() []Answer {
 	c := f.controllers()
 	if text := c.warning(whenIn(f.fleet)); text != "" {
-		return []Answer{{Outcome: Blocked, Cause: CauseController, Reason: text, Do: []string{"kubectl -n bunsen-system get pods,leases"}}}
+		return []Answer{{Outcome: Blocked, Cause: CauseController, Reason: text, Do: controllerCommands(c)}}
 	}
 	var out []Answer
 	for i := range f.Sources {
 		src := &f.Sources[i]
 		if row := sourceRow(src, c); row.Overdue {
-			out = append(out, Answer{Outcome: Blocked, Cause: CauseSource, Reason: row.overdue(whenIn(f.fleet)), Do: []string{"kubectl -n bunsen-system logs " + c.leader().Name}})
+			out = append(out, Answer{Outcome: Blocked, Cause: CauseSource, Reason: row.overdue(whenIn(f.fleet)), Do: []string{"restart machine-config-controller " + c.leader().Name + ", after a look at its log"}})
 		}
 	}
 	return out
@@ -224,7 +224,22 @@ func notReadyCommands(f *fleet, node string) []string {
 	if healthOf(f, node).Silence != "" {
 		return deadNodeCommands(node)
 	}
-	return []string{"kubectl describe node " + node}
+	do := []string{"kubectl describe node " + node}
+	if n := nodeNamed(f, node); n != nil && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeDiskPressure && c.Status == corev1.ConditionTrue
+	}) {
+		do = append(do, "free disk space on "+node+"; its kubelet then reports it by itself")
+	}
+	return do
+}
+
+// controllerCommands help where no controller leads.
+func controllerCommands(c *Controllers) []string {
+	do := []string{"kubectl -n bunsen-system get pods,leases"}
+	if last := c.last(); last != nil && last.Alive {
+		return append(do, "kubectl -n bunsen-system delete lease machine-config-controller   # if its holder is gone: a replica that stands by then leads")
+	}
+	return append(do, "start machine-config-controller")
 }
 
 // daemonCommands help where a daemon does not report.

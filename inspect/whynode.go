@@ -47,7 +47,7 @@ func (f nodeReasons) nodeAnswers(v *poolView, row NodeRow, w Why) []Answer {
 // strays is the answer for a node that is in no pool, or in too many.
 func (f nodeReasons) strays(row NodeRow) Answer {
 	if row.Cause == CauseConflict {
-		return Answer{Outcome: Blocked, Cause: CauseConflict, Reason: row.Reason, Do: []string{"kubectl get node " + row.Name + " --show-labels"}}
+		return Answer{Outcome: Blocked, Cause: CauseConflict, Reason: row.Reason, Do: conflictActions(f.fleet, row.Name)}
 	}
 	return Answer{
 		Outcome: Fine, Cause: CauseNoPool, Reason: "no pool selects it, so Bunsen does not manage it",

@@ -135,7 +135,10 @@ func (f reasons) renderActions(v *poolView) []string {
 			return []string{fmt.Sprintf("git revert --no-edit %s..%s   # back to the last commit that pool %s took; or push a fix", good, bad, name)}
 		}
 	}
-	return []string{"push a commit that fixes pool " + name}
+	return []string{
+		"push a commit that fixes pool " + name + ", or correct the MachineConfig that is named above",
+		"kubectl get machineconfigs -l '!" + v1alpha1.SourceLabel + "'   # those that no repository holds",
+	}
 }
 
 // invalidActions are the commands for what a person wrote and what cannot be followed.
@@ -157,8 +160,8 @@ func (f reasons) stepActions(v *poolView) []string {
 		return troubleActions(f.fleet, v)
 	}
 	var out []string
-	if do := label(steps[s.Step].Selector); do != "" {
-		out = append(out, do+"   # for a node of pool "+v.object.Name)
+	if do := label(steps[s.Step].Selector, v.rows); do != "" {
+		out = append(out, do+"   # or another node of pool "+v.object.Name)
 	}
 	for _, name := range v.facts.Care.Pace.Policies {
 		out = append(out, editPolicy(f.fleet, name))

@@ -171,6 +171,11 @@ func (d notice) ailment() Cause {
 		return CauseFailed
 	}
 	for _, x := range d.m.in(out) {
+		if x.kind&behind != 0 && x.Health.Silence != "" {
+			return CauseNotReady
+		}
+	}
+	for _, x := range d.m.in(out) {
 		if x.kind&behind != 0 && x.Cordon.Unschedulable {
 			return CauseCordoned
 		}
@@ -208,11 +213,23 @@ func (d notice) moving() bool {
 			continue
 		}
 		lost := x.Health.Trouble != "" && age(d.now, x.Health.Since) > slow
-		if !lost && !d.drainsSlowly(x) {
+		if !lost && !d.dead(x) && !d.drainsSlowly(x) {
 			return true
 		}
 	}
 	return false
+}
+
+// dead reports whether the kubelet of a node that does not reboot has stopped reporting for longer than a moment.
+func (d notice) dead(x *seat) bool {
+	if x.Health.Silence == "" || x.Step.Rebooting {
+		return false
+	}
+	if age(d.now, x.Health.Since) < flapping {
+		d.wakeAt(x.Health.Since.Add(flapping))
+		return false
+	}
+	return true
 }
 
 // abandoned tells that no daemon has ever reported from a node that has been there for long.

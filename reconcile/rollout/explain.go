@@ -74,6 +74,8 @@ func (e explanation) why(s *seat) (Cause, string) {
 		return CauseFailed, e.doing(n)
 	case e.released[n.Name]:
 		return CauseDrain, "its drain is postponed: its pods cannot be evicted, and other nodes go first"
+	case s.kind&told != 0 && n.Health.Silence != "" && !n.Step.Rebooting && !n.Degraded():
+		return CauseNotReady, e.doing(n)
 	case s.kind&told != 0, n.Config.Current != n.Config.Desired && !n.Failing():
 		return CauseUpdating, e.doing(n)
 	case len(e.d.stop) > 0:

@@ -283,6 +283,8 @@ func (r *reader) nodeWord(n *rollout.Node, key, value string) bool {
 		n.Created = r.ago(value)
 	case "notready":
 		n.Health.Trouble, n.Health.Since = "not Ready", r.ago(value)
+	case "silent":
+		n.Health.Trouble, n.Health.Silence, n.Health.Since = "not Ready", "its kubelet stopped reporting", r.ago(value)
 	case "ready":
 		n.Health.ReadySince = r.ago(value)
 	case "cordoned":

@@ -122,6 +122,8 @@ func (w words) zone(s *seat) string {
 func (w words) doing(n *Node) string {
 	c := n.Config
 	switch {
+	case n.Health.Silence != "" && !n.Step.Rebooting && !n.Degraded():
+		return n.Health.Text(w.since(n.Health.Since))
 	case n.Step.Draining:
 		return w.draining(n)
 	case n.Failing() && c.Desired == w.d.target && n.blames(c.Desired):
