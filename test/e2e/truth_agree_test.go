@@ -101,7 +101,7 @@ func (snap snapshot) poolContradictions(p poolNumbers, u *unstructured.Unstructu
 	if p.Outcome == "Fine" && p.Nodes > 0 && p.Updated != p.Nodes {
 		say("it is Fine with %d of %d nodes updated", p.Updated, p.Nodes)
 	}
-	if snap.metrics == nil {
+	if _, leads := snap.metrics[`mco_machine_count{pool="worker"}`]; !leads { // no controller answers, or one that stands by
 		return out
 	}
 	for name, n := range map[string]int{"machineCount": p.Nodes, "degradedMachineCount": p.Degraded} {
@@ -134,7 +134,7 @@ func (snap snapshot) poolContradictions(p poolNumbers, u *unstructured.Unstructu
 			say("it is Fine, and the condition Updated is not True")
 		case is("Updated") && is("Updating"):
 			say("it is Updated and Updating")
-		case is("Updated") && p.Updated != p.Nodes:
+		case is("Updated") && p.Updated+p.Unknown != p.Nodes: // conditions do not depend on the heartbeats of daemons
 			say("the condition Updated is True with %d of %d nodes updated", p.Updated, p.Nodes)
 		case is("Updating") && p.Outcome == "Blocked" && !is("RolloutBlocked"):
 			say("why says Blocked, and kubectl only that it is Updating")

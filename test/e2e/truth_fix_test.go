@@ -82,7 +82,7 @@ type fixing struct {
 }
 
 // fix ABOUT STATE follows the lines after "To do:" of `bunsen why ABOUT`, in their order and to the letter, until ABOUT is
-// fine. What was typed is compared with the golden testdata/truth/SCRIPT/STATE.fix.txt.
+// fine and nothing is left to do. What was typed is compared with the golden testdata/truth/SCRIPT/STATE.fix.txt.
 func (s *story) fix(ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("fix ABOUT STATE")
@@ -152,7 +152,7 @@ func (t *fixing) await(after string) error {
 	}
 	_ = poll(limit, func() (bool, error) { // when the time is up, the next line of the advice is tried
 		why, err := t.why(t.root)
-		t.isFine = err == nil && strings.HasPrefix(why.out, t.root+" is fine")
+		t.isFine = err == nil && strings.HasPrefix(why.out, t.root+" is fine") && len(advices(why.out)) == 0
 		return t.isFine || t.alive() != nil, err
 	})
 	if t.isFine {
@@ -182,7 +182,11 @@ func (t *fixing) execute(line string, depth int) error {
 	if !strings.HasPrefix(line, "git ") || readOnly.MatchString(line) {
 		return nil
 	}
-	if err := t.push(t.ts, []string{"config"}); err != nil { // nothing to push is no error
+	upload := t.push // nothing to push is no error
+	if strings.Contains(line, "then commit") {
+		upload = func(ts *testscript.TestScript, args []string) error { return t.commit(ts, append(args, "As advised")) }
+	}
+	if err := upload(t.ts, []string{"config"}); err != nil {
 		return err
 	}
 	return t.look(t.ts, []string{"config"})

@@ -53,6 +53,7 @@ type poolNumbers struct {
 	Nodes    int    `json:"nodes"`
 	Updated  int    `json:"updated"`
 	Degraded int    `json:"degraded"`
+	Unknown  int    `json:"unknown"`
 	State    string `json:"state"`
 	Outcome  string `json:"outcome"`
 }
@@ -174,7 +175,8 @@ func (s *story) observeCluster(snap *snapshot) error {
 		if e.Series != nil {
 			count = e.Series.Count
 		}
-		if count <= s.truth.events[string(e.UID)] {
+		other := e.Regarding.Kind == "MachineConfigPool" && !slices.Contains(snap.order, "pool/"+e.Regarding.Name)
+		if count <= s.truth.events[string(e.UID)] || other || e.Regarding.Kind == "Lease" {
 			continue
 		}
 		snap.events = append(snap.events, event{string(e.UID), fmt.Sprintf("%s %s %s/%s: %s", e.Type, e.Reason, e.Regarding.Kind, e.Regarding.Name, e.Note), count})
@@ -249,6 +251,9 @@ func (snap snapshot) text(words func(string) string) string {
 	list("events", lines)
 	lines = nil
 	for series, value := range snap.metrics {
+		if strings.HasPrefix(series, "bunsen_daemon_silent_seconds") {
+			value = "<age>"
+		}
 		if value != "0" {
 			lines = append(lines, series+" "+value)
 		}

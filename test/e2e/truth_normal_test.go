@@ -3,6 +3,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"regexp"
 	"strings"
@@ -49,6 +50,9 @@ func (s *story) normal(ts *testscript.TestScript, snap snapshot) (string, error)
 
 func (s *story) words(text string, commits map[string]string) string {
 	text = strings.ReplaceAll(text, s.work, "$WORK")
+	if host, err := os.Hostname(); err == nil { // which is the name of a controller that runs in no pod
+		text = regexp.MustCompile(`\b`+regexp.QuoteMeta(host)+`\b`).ReplaceAllString(text, "<host>")
+	}
 	text = renderedName.ReplaceAllStringFunc(text, func(name string) string {
 		for full, word := range s.truth.configs {
 			if strings.HasPrefix(full, name) {

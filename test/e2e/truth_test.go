@@ -81,6 +81,7 @@ func (s *story) beginTruth(env *testscript.Env) error {
 	}
 	env.Setenv("METRICS", address)
 	env.Setenv("GIT_EDITOR", "true")
+	env.Setenv("KUBE_EDITOR", "false") // a script that needs an editor sets one
 	env.Setenv("NO_COLOR", "1")
 	return nil
 }
