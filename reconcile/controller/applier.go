@@ -99,26 +99,56 @@ func (a *Applier) Apply(ctx context.Context, src *v1alpha1.GitSource, revisionNa
 
 // plan compares a commit with the cluster. The cache is good enough where objects only change, for a plan that was made from
 // old objects leaves differences, which are seen. Whether an object existed before is asked of the API server: restoring
-// deletes what did not.
+// deletes what did not. So is whether an object is there that the cache lacks and the revision in force has: nothing else
+// would delete it.
 func (a *Applier) plan(ctx context.Context, src *v1alpha1.GitSource, content revision.Content, at map[string]string) (plan, liveObjects, error) {
 	var p plan
 	var live liveObjects
+	content, err := a.afterEarlier(ctx, src, content)
+	if err != nil {
+		return p, live, applyFault(err)
+	}
+	var created []string
+	if was := src.Status.Applying; was != nil {
+		created = was.Created
+	}
 	for _, from := range []client.Reader{a.Client, a.Live} {
 		var err error
 		if live, err = readLive(ctx, from); err != nil {
 			return p, live, applyFault(err)
 		}
 		p, err = planner{
-			source: src.Name, prune: prunes(src), seen: &a.seen, live: live, at: at, unrecorded: src.Status.AppliedContent == "",
+			source: src.Name, prune: prunes(src), created: created, seen: &a.seen, live: live, at: at, unrecorded: src.Status.AppliedContent == "",
 		}.plan(content)
 		if err != nil {
 			return p, live, fault.NewStalled(v1alpha1.ReasonConflict, err)
 		}
-		if len(p.created)+len(p.foreign) == 0 {
+		if len(p.created)+len(p.foreign) == 0 && live.hasAll(src.Status.Inventory) {
 			break
 		}
 	}
+	p.content.Foreign = nil // they are not the source's any more
 	return p, live, nil
+}
+
+// afterEarlier adds to a commit what stays of the revision in force where nothing is pruned, and what an interrupted apply of
+// another commit has to give back. Without a content to restore the commit stays as it is.
+func (a *Applier) afterEarlier(ctx context.Context, src *v1alpha1.GitSource, content revision.Content) (revision.Content, error) {
+	digest := src.Status.AppliedContent
+	switch applying := src.Status.Applying; {
+	case applying != nil:
+		digest = applying.Base
+	case prunes(src):
+		return content, nil
+	}
+	if digest == "" {
+		return content, nil
+	}
+	base, err := loadContent(ctx, a.Live, src, digest)
+	if errors.Is(err, errContentLost) {
+		return content, nil
+	}
+	return content.After(base, prunes(src)), err
 }
 
 // applyFault marks a failure between the cluster and the controller; conflicts stay as they are, for they only mean that
@@ -149,11 +179,9 @@ func (a *Applier) rests(src *v1alpha1.GitSource, revisionName string) error {
 // begin records what is going to be written, before the first write. Where an apply was interrupted, its base stays: what
 // was there before it.
 func (a *Applier) begin(ctx context.Context, src *v1alpha1.GitSource, revisionName string, live liveObjects, p plan) error {
-	before := src.DeepCopy()
 	now := metav1.NewTime(a.Now().UTC().Truncate(time.Second))
 	applying := &v1alpha1.ApplyingRevision{Revision: revisionName, Started: now, Inventory: p.inventory, Created: slices.Clone(p.created)}
 	if was := src.Status.Applying; was != nil {
-		applying.Base = was.Base
 		if was.Revision == revisionName {
 			applying.Started = was.Started
 		}
@@ -164,38 +192,41 @@ func (a *Applier) begin(ctx context.Context, src *v1alpha1.GitSource, revisionNa
 		}
 	}
 	slices.Sort(applying.Created)
-	if applying.Base == "" {
-		base, err := a.base(ctx, src, live, p)
-		if err != nil {
-			return err
-		}
-		applying.Base = base
+	base, err := a.base(ctx, src, live, p)
+	if err != nil {
+		return err
 	}
+	applying.Base = base
 	src.Status.Applying = applying
-	if err := writeStatus(ctx, a.Client, src, before); err != nil {
+	// It is written although it may be there already: the API server refuses it where the GitSource that was read is an old
+	// one, and nothing is being applied any more.
+	if err := a.Client.Status().Update(ctx, src); err != nil {
 		return fmt.Errorf("recording in GitSource %q what is going to be applied: %w", src.Name, err)
 	}
 	return nil
 }
 
 // base keeps what is restored where a revision cannot be applied whole, and returns its digest: the revision in force, and
-// the objects that become the source's, as they are.
+// the objects that become the source's, as they are. Where an apply was interrupted, those of both are kept.
 func (a *Applier) base(ctx context.Context, src *v1alpha1.GitSource, live liveObjects, p plan) (string, error) {
-	if src.Status.AppliedContent != "" && len(p.foreign) == 0 {
-		return src.Status.AppliedContent, nil
+	digest, created := src.Status.AppliedContent, []string(nil)
+	if was := src.Status.Applying; was != nil && was.Base != "" {
+		digest, created = was.Base, was.Created
+	}
+	if digest != "" && len(p.foreign) == 0 {
+		return digest, nil
 	}
 	var c revision.Content
 	var err error
-	if src.Status.AppliedContent != "" {
-		c, err = loadContent(ctx, a.Live, src, src.Status.AppliedContent)
+	if digest != "" {
+		c, err = loadContent(ctx, a.Live, src, digest)
 	} else {
 		c, err = live.ownContent(src.Name, &a.seen)
 	}
 	if err != nil {
 		return "", err
 	}
-	c.Foreign = p.foreign
-	return storeContent(ctx, a.Client, src, c)
+	return storeContent(ctx, a.Client, src, c.WithForeign(p.foreign, created))
 }
 
 // Restore brings the revision in force back where a newer one was not applied whole, or somebody changed its objects while

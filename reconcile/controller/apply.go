@@ -155,12 +155,12 @@ func (ch change) release(ctx context.Context, c client.Client, dryRun bool) erro
 }
 
 // reset puts an object back as it was before it became the source's. What controllers and administrators write on a pool
-// stays.
+// stays. An object that is not there is an error, for the cache may be late: the next plan asks the API server.
 func (ch change) reset(ctx context.Context, c client.Client) error {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(ch.gvk())
 	if err := c.Get(ctx, client.ObjectKey{Name: ch.name}, live); err != nil {
-		return client.IgnoreNotFound(err)
+		return err
 	}
 	spec, _, _ := unstructured.NestedMap(ch.object.Object, "spec")
 	if spec == nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -33,21 +34,30 @@ func storeContent(ctx context.Context, c client.Client, src *v1alpha1.GitSource,
 	return digest, nil
 }
 
-// loadContent is the inverse of storeContent.
+// errContentLost: the RevisionContent objects of a digest are not there, or not whole.
+var errContentLost = errors.New("the content of the revision is lost")
+
+// loadContent is the inverse of storeContent. The error is errContentLost where no other try helps.
 func loadContent(ctx context.Context, live client.Reader, src *v1alpha1.GitSource, digest string) (revision.Content, error) {
 	var parts [][]byte
 	for n := 1; len(parts) < n; {
 		o := &v1alpha1.RevisionContent{}
 		name := contentName(src.Name, digest, len(parts))
-		if err := live.Get(ctx, client.ObjectKey{Name: name}, o); err != nil {
+		if err := live.Get(ctx, client.ObjectKey{Name: name}, o); apierrors.IsNotFound(err) {
+			return revision.Content{}, fmt.Errorf("reading RevisionContent %q: %w: %w", name, errContentLost, err)
+		} else if err != nil {
 			return revision.Content{}, fmt.Errorf("reading RevisionContent %q: %w", name, err)
 		}
 		if len(parts) > 0 && int(o.Spec.Parts) != n {
-			return revision.Content{}, fmt.Errorf("reading RevisionContent %q: %w", name, errors.New("it has another number of parts than the first one"))
+			return revision.Content{}, fmt.Errorf("reading RevisionContent %q: %w: it has another number of parts than the first one", name, errContentLost)
 		}
 		n, parts = int(o.Spec.Parts), append(parts, o.Spec.Data)
 	}
-	return revision.Decode(parts, digest)
+	out, err := revision.Decode(parts, digest)
+	if err != nil {
+		return out, fmt.Errorf("%w: %w", errContentLost, err)
+	}
+	return out, nil
 }
 
 // dropContents deletes the contents of a source that nothing would be restored from any more.

@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -73,6 +74,13 @@ func readLive(ctx context.Context, c client.Reader) (liveObjects, error) {
 		out.cluster[revision.Key(revision.KindRolloutPolicy, rollouts.Items[i].Name)] = &rollouts.Items[i]
 	}
 	return out, nil
+}
+
+// hasAll reports whether all objects of an inventory are there, whatever they hold.
+func (l liveObjects) hasAll(inventory []v1alpha1.InventoryEntry) bool {
+	return !slices.ContainsFunc(inventory, func(e v1alpha1.InventoryEntry) bool {
+		return l.byName[e.Name] == nil && l.cluster[revision.Key(e.Kind, e.Name)] == nil
+	})
 }
 
 // owned lists the objects of one source as an inventory does.

@@ -62,8 +62,10 @@ type plan struct {
 type planner struct {
 	source string
 	prune  bool
-	seen   *revision.Digests
-	live   liveObjects
+	// created are objects that an interrupted apply created. They go where nothing is pruned, too.
+	created []string
+	seen    *revision.Digests
+	live    liveObjects
 	// at maps revision.Key to a place in the repository.
 	at map[string]string
 	// unrecorded: no content of the applied revision is kept yet, so that objects to write to are kept as they are.
@@ -246,8 +248,9 @@ func (p planner) mark(u *unstructured.Unstructured, digest string) {
 	annotate(u, v1alpha1.DigestAnnotation, digest)
 }
 
-// gone plans what the source owns and the revision does not name. Where nothing is pruned it stays, and joins the inventory
-// and the content as it is: it is rendered, and an object that no inventory names would block every pool.
+// gone plans what the source owns and the revision does not name. Where nothing is pruned, what was handed over by its label
+// stays, and joins the inventory and the content as it is: it is rendered, and an object that no inventory names would block
+// every pool. What an earlier revision left is among the content already.
 func (p planner) gone(out *plan, named map[string]string) ([]v1alpha1.InventoryEntry, error) {
 	owned, err := p.live.owned(p.source, p.seen)
 	if err != nil {
@@ -259,7 +262,7 @@ func (p planner) gone(out *plan, named map[string]string) ([]v1alpha1.InventoryE
 		if _, wanted := named[key]; wanted {
 			continue
 		}
-		if !p.prune {
+		if !p.prune && !slices.Contains(p.created, key) {
 			left = append(left, e)
 			if err := p.keep(out, e); err != nil {
 				return nil, err

@@ -16,7 +16,7 @@ import (
 const unsettledNotice = 10 * time.Second
 
 // settlement decides whether a pool may be rolled out: the sources that feed it are on the cluster as one whole revision each,
-// and the pool was rendered from them. The zero value is ready; losing it delays a message.
+// so are the pools of all sources, and the pool was rendered from them. The zero value is ready; losing it delays a message.
 type settlement struct {
 	seen revision.Digests
 	// since is when each pool began to wait: pool name → time.Time.
@@ -34,6 +34,9 @@ func (s *settlement) waitsFor(ctx context.Context, c client.Reader, pool *mcfgv1
 	}
 	if why, err := revision.Unsettled(pool, all.states); err != nil || why != "" {
 		return why, err
+	}
+	if why := revision.Moving(all.states); why != "" {
+		return why, nil
 	}
 	selected, err := all.selected(pool)
 	if err != nil {

@@ -27,6 +27,49 @@ type Content struct {
 	Foreign []*unstructured.Unstructured
 }
 
+// After returns the content to apply after base: the revision in force, or what was there before an apply that was interrupted.
+// What base has and c does not name is as base has it: the source's own objects where it does not prune, and the objects that
+// were not its own.
+func (c Content) After(base Content, prunes bool) Content {
+	named := c.names()
+	if !prunes {
+		c.Configs = append(slices.Clone(c.Configs), slices.DeleteFunc(slices.Clone(base.Configs), func(mc *mcfgv1.MachineConfig) bool {
+			return named[Key(KindMachineConfig, mc.Name)]
+		})...)
+		c.Objects = append(slices.Clone(c.Objects), others(base.Objects, named)...)
+	}
+	c.Foreign = append(slices.Clone(c.Foreign), others(base.Foreign, named)...)
+	return c
+}
+
+// WithForeign adds objects that become the source's, as they are, but for those that an interrupted apply created and those
+// that the content already has as they were before it.
+func (c Content) WithForeign(objects []*unstructured.Unstructured, created []string) Content {
+	named := c.names()
+	for _, key := range created {
+		named[key] = true
+	}
+	c.Foreign = append(slices.Clone(c.Foreign), others(objects, named)...)
+	return c
+}
+
+// names are the objects of the content, by Key.
+func (c Content) names() map[string]bool {
+	out := map[string]bool{}
+	for _, mc := range c.Configs {
+		out[Key(KindMachineConfig, mc.Name)] = true
+	}
+	for _, o := range slices.Concat(c.Objects, c.Foreign) {
+		out[Key(o.GetKind(), o.GetName())] = true
+	}
+	return out
+}
+
+// others are the objects that are not named.
+func others(objects []*unstructured.Unstructured, named map[string]bool) []*unstructured.Unstructured {
+	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return named[Key(o.GetKind(), o.GetName())] })
+}
+
 // Inventory lists every object of the content.
 func (c Content) Inventory() ([]v1alpha1.InventoryEntry, error) {
 	var out []v1alpha1.InventoryEntry

@@ -76,6 +76,40 @@ func Unsettled(pool *mcfgv1.MachineConfigPool, states []State) (string, error) {
 	return "", nil
 }
 
+// Moving says why no node may be assigned a config yet: a pool of a source is not as one whole revision has it. A pool decides
+// which nodes are its own and which are left to others, so that the nodes of any pool may be about to move. Empty: nothing is
+// in the way.
+func Moving(states []State) string {
+	for _, s := range states {
+		if s.IsWhole() {
+			continue
+		}
+		have := pools(s.Live)
+		sets := [][]v1alpha1.InventoryEntry{pools(s.Source.Status.Inventory)}
+		if a := s.Source.Status.Applying; a != nil {
+			sets = append(sets, pools(a.Inventory))
+		}
+		for _, want := range sets {
+			if key := Difference(want, have); key != "" {
+				_, name := SplitKey(key)
+				return fmt.Sprintf("GitSource %s: MachineConfigPool %s, which decides which nodes are its own, is not as one whole revision has it", s.Source.Name, name)
+			}
+		}
+	}
+	return ""
+}
+
+// pools are the entries of MachineConfigPools.
+func pools(entries []v1alpha1.InventoryEntry) []v1alpha1.InventoryEntry {
+	var out []v1alpha1.InventoryEntry
+	for _, e := range entries {
+		if e.Kind == KindMachineConfigPool {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
 func nameOf(revision string) string {
 	if revision == "" {
 		return "the state before the first revision"

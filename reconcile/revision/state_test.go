@@ -71,6 +71,35 @@ func TestUnsettled(t *testing.T) {
 	}
 }
 
+// TestMoving: no node is assigned a config while the pools of any source are not those of one whole revision.
+func TestMoving(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		applied, applying, live string
+		want                    string
+	}{
+		"all is as it was applied":                      {applied: "MachineConfigPool/infra 1", live: "MachineConfigPool/infra 1"},
+		"a MachineConfig was edited":                    {applied: "MachineConfigPool/infra 1\nMachineConfig/a 1 worker", live: "MachineConfigPool/infra 1\nMachineConfig/a 2 worker"},
+		"a revision with the same pools is applied":     {applied: "MachineConfigPool/infra 1", applying: "MachineConfigPool/infra 1\nMachineConfig/a 1 worker", live: "MachineConfigPool/infra 1"},
+		"a pool was edited":                             {applied: "MachineConfigPool/infra 1", live: "MachineConfigPool/infra", want: "MachineConfigPool infra"},
+		"a pool was deleted":                            {applied: "MachineConfigPool/infra 1", want: "MachineConfigPool infra"},
+		"a pool will change":                            {applied: "MachineConfigPool/infra 1", applying: "MachineConfigPool/infra 2", live: "MachineConfigPool/infra 1", want: "MachineConfigPool infra"},
+		"a pool has changed, and that is not yet known": {applied: "MachineConfigPool/infra 1", applying: "MachineConfigPool/infra 2", live: "MachineConfigPool/infra 2", want: "MachineConfigPool infra"},
+		"a pool will go":                                {applied: "MachineConfigPool/infra 1", applying: "MachineConfig/a 1 worker", live: "MachineConfigPool/infra 1", want: "MachineConfigPool infra"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			src := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: "config"}}
+			src.Status.Inventory = inventory(c.applied)
+			if c.applying != "" {
+				src.Status.Applying = &v1alpha1.ApplyingRevision{Revision: "main@sha1:2", Inventory: inventory(c.applying)}
+			}
+			got := revision.Moving([]revision.State{{Source: src, Live: inventory(c.live)}})
+			if (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+				t.Errorf("nodes wait for %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
 // TestSelect: a repository's MachineConfig is selected by its role alone, whatever labels somebody adds to it.
 func TestSelect(t *testing.T) {
 	all := []mcfgv1.MachineConfig{
