@@ -112,7 +112,7 @@ verify-tidy:
 
 test: setup build $(ASSETS) $(HOLLOW) ## Every test of every module, with a real kube-apiserver; as root with real hosts and real Ignition
 	$(call say,test: $(shell sed -n 's/^module //p' go.mod))
-	@$(ENVTEST) go test ./... | grep -v 'no test files'
+	@$(ENVTEST) go test -timeout 30m ./... | grep -v 'no test files'
 	$(call say,test: standalone)
 	@cd standalone && $(ENVTEST) go test $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$') | grep -v 'no test files'
 	@$(MAKE) test-monitoring
@@ -124,7 +124,7 @@ test: setup build $(ASSETS) $(HOLLOW) ## Every test of every module, with a real
 test-host: setup build $(ASSETS) ## The tests of real hosts in systemd-nspawn: units, reboots, users, OSTree, a whole life (root)
 	$(call say,test-host: real hosts)
 	@BUNSEN_LAB=1 $(ENVTEST) go test ./test/lab/... | grep -v 'no test files'
-	@BUNSEN_LAB=1 $(ENVTEST) go test -run TestLives ./test/e2e
+	@BUNSEN_LAB=1 $(ENVTEST) go test -timeout 30m -run TestLives ./test/e2e
 
 test-ignition: setup ## The daemon beside real Ignition; first boots from our server by Ignition 2.27 and Debian's 2.14 (root; builds Ignition the first time)
 	$(call say,test-ignition: the daemon beside Ignition)
