@@ -40,12 +40,17 @@ func verdictActions(f *fleet, v *poolView) []string {
 	blamed := len(failed) == 0
 	for _, n := range failed[:min(len(failed), mostAdvised)] {
 		row, _ := f.find(n.Node)
+		cause := n.Cause
+		if row.Desired == r.Config && failureCause(f, row) == v1alpha1.FailureNoConfig { // as a daemon that does not report it would say
+			cause = v1alpha1.FailureNoConfig
+		}
 		switch gone := nodeNamed(f, n.Node) == nil; {
-		case gone && n.Cause == v1alpha1.FailureLost: // it was deleted since
-		case n.Cause == v1alpha1.FailureLost:
+		case gone && cause == v1alpha1.FailureLost: // it was deleted since
+		case cause == v1alpha1.FailureLost:
 			out = append(out, notReadyCommands(f, n.Node)...)
-		case n.Cause == v1alpha1.FailureDiskFull, n.Cause == v1alpha1.FailureDrift, n.Cause == v1alpha1.FailureNoConfig:
-			out = append(out, failureActions(f, v, row, n.Cause)...)
+		case cause == v1alpha1.FailureNoConfig && isRendered(f, r.Config): // it was made again since
+		case cause == v1alpha1.FailureDiskFull, cause == v1alpha1.FailureDrift, cause == v1alpha1.FailureNoConfig:
+			out = append(out, failureActions(f, v, row, cause)...)
 		default:
 			blamed = true
 		}
@@ -91,7 +96,7 @@ func nodeActions(f *fleet, v *poolView, row NodeRow) []string {
 		return failureActions(f, v, row, failureCause(f, row))
 	case len(heldUp(report)) > 0:
 		return budgetActions(heldUp(report))
-	case row.Step == StepDraining && report != nil && f.now.Sub(report.Started.Time) > slowDrain && len(report.Pods) > 0:
+	case row.Step == StepDraining && report != nil && f.now.Sub(drainBegan(facts, report)) > slowDrain && len(report.Pods) > 0:
 		namespace, name, _ := strings.Cut(report.Pods[0].Pod, "/")
 		return []string{fmt.Sprintf("kubectl -n %s describe pod %s", namespace, name)}
 	case facts.Cordon.ByAdministrator():
@@ -102,6 +107,14 @@ func nodeActions(f *fleet, v *poolView, row NodeRow) []string {
 		return gateActions(f, v)
 	}
 	return nil
+}
+
+// drainBegan is when the first drain of a node for its desired config began.
+func drainBegan(n rollout.Node, report *v1alpha1.DrainReport) time.Time {
+	if n.Drains.For == n.Config.Desired && n.Drains.First.Before(report.Started.Time) {
+		return n.Drains.First
+	}
+	return report.Started.Time
 }
 
 // failureActions are the commands for a node whose daemon reports a failure.
@@ -119,6 +132,12 @@ func failureActions(f *fleet, v *poolView, row NodeRow, cause v1alpha1.FailureCa
 		}
 		return append(do, "touch "+forceFile+"   # on "+row.Name+": its daemon restores what the config says")
 	case v1alpha1.FailureNoConfig:
+		if isRendered(f, row.Desired) { // it was made again since
+			return []string{retry}
+		}
+		if row.Desired == v.facts.Target {
+			return lostConfigActions(v)
+		}
 		config := cmp.Or(row.Current, v.wave.Target)
 		return []string{fmt.Sprintf("kubectl annotate node %s --overwrite %s=%s", row.Name, v1alpha1.DesiredConfigAnnotation, config)}
 	case v1alpha1.FailureRefused:
@@ -128,6 +147,19 @@ func failureActions(f *fleet, v *poolView, row NodeRow, cause v1alpha1.FailureCa
 		return []string{"kubectl describe node " + row.Name, retry}
 	}
 	return append(undo(f, v, row.Desired), retry)
+}
+
+// isRendered reports whether a rendered config is on the cluster.
+func isRendered(f *fleet, config string) bool {
+	return slices.ContainsFunc(f.Rendered, func(r RenderedRow) bool { return r.Name == config })
+}
+
+// lostConfigActions are the commands for a pool whose config was deleted and that the controller cannot make again.
+func lostConfigActions(v *poolView) []string {
+	return []string{
+		"kubectl get events -A --field-selector reason=RenderedConfigLost   # why the controller cannot make it again",
+		"push a commit that changes pool " + v.object.Name + "; it gets a new config",
+	}
 }
 
 func driftActions(node, item string) []string {
@@ -141,7 +173,7 @@ func failureCause(f *fleet, row NodeRow) v1alpha1.FailureCause {
 	if n == nil {
 		return ""
 	}
-	missing := !slices.ContainsFunc(f.Rendered, func(r RenderedRow) bool { return r.Name == row.Desired && (row.Pool == "" || r.Pool == row.Pool) })
+	missing := !isRendered(f, row.Desired)
 	failure, err := v1alpha1.ParseFailure(n.Annotations[v1alpha1.FailureAnnotation])
 	switch {
 	case isSilent(f, row.Name) && row.Step != StepFailed:

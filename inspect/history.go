@@ -133,12 +133,27 @@ func refusedRow(src *v1alpha1.GitSource) (HistoryRow, bool) {
 	r := refusalOf(c)
 	stalled := c != nil && c.Status == metav1.ConditionFalse && meta.IsStatusConditionTrue(s.Conditions, v1alpha1.StalledCondition)
 	row := HistoryRow{Source: src.Name, Revision: cmp.Or(s.ObservedRevision, r.revision), Subject: r.subject, Author: r.author}
-	row.HistoryOutcome = refusedOutcome(r.problem)
+	row.HistoryOutcome = refusedOutcome(r.problem, "")
 	return row, (r.in != "" || stalled) && row.Revision != "" && row.Revision != s.AppliedRevision && !remembers(src, row.Revision)
 }
 
-func refusedOutcome(why string) HistoryOutcome {
-	return HistoryOutcome{Result: ResultRefused, Why: why, Outcome: "refused, nothing of it was applied: " + shorten(why)}
+// refusedOutcome is the outcome of a refused commit. newer is the commit that the source followed next; empty while there is none.
+func refusedOutcome(why, newer string) HistoryOutcome {
+	text := "refused, nothing of it was applied: " + shorten(why)
+	if newer != "" {
+		text += "; superseded by " + shortRevision(newer)
+	}
+	return HistoryOutcome{Result: ResultRefused, Why: why, By: newer, Outcome: text}
+}
+
+// followedBy is the commit of the same source that came after that of a row; empty for the newest. Rows are newest first.
+func followedBy(rows []HistoryRow, i int) string {
+	for j := i - 1; j >= 0; j-- {
+		if rows[j].Source == rows[i].Source && rows[j].Revision != rows[i].Revision {
+			return rows[j].Revision
+		}
+	}
+	return ""
 }
 
 // gave tells that a commit of the source gave the pool a config.
@@ -177,7 +192,7 @@ func judgeCommits(f *fleet, v *poolView, rows []HistoryRow, past []v1alpha1.Roll
 			continue
 		}
 		if r.entry.Refused != nil {
-			r.HistoryOutcome = refusedOutcome(r.entry.Refused.Message)
+			r.HistoryOutcome = refusedOutcome(r.entry.Refused.Message, followedBy(rows, i))
 			continue
 		}
 		if applied++; r.Rendered == "" {
@@ -212,7 +227,7 @@ func judgeCommits(f *fleet, v *poolView, rows []HistoryRow, past []v1alpha1.Roll
 // notRendered is the outcome of a commit that gave the pool nothing.
 func notRendered(v *poolView, e *v1alpha1.HistoryEntry, newest bool) HistoryOutcome {
 	why := e.NotRendered[v.object.Name]
-	if failed := v.renderFailure(); newest && failed != "" {
+	if failed := v.renderFailure(); newest && failed != "" && v.object.Annotations[v1alpha1.NotRenderedAnnotation] == e.Revision {
 		why = failed
 	}
 	switch {

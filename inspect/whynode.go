@@ -116,7 +116,7 @@ func (f nodeReasons) asPool(v *poolView, a *Answer, row NodeRow) {
 func (f nodeReasons) atWork(a *Answer, row NodeRow, w Why) {
 	switch held := heldUp(w.Drain); {
 	case row.Step == StepDraining && len(held) > 0:
-		a.Outcome, a.Cause, a.Reason = Blocked, rollout.CauseDrain, drainSentence(*w.Drain, held, f.now)
+		a.Outcome, a.Cause, a.Reason = Blocked, rollout.CauseDrain, drainSentence(*w.Drain, held, postponedText(f.fleet, row), f.now)
 		a.Do = budgetActions(held)
 	case isLost(f.fleet, row):
 		a.Outcome, a.Do = Blocked, notReadyCommands(f.fleet, row.Name)
@@ -127,10 +127,10 @@ func (f nodeReasons) atWork(a *Answer, row NodeRow, w Why) {
 	}
 }
 
-// drainSentence says what a drain waits for.
-func drainSentence(r v1alpha1.DrainReport, held []v1alpha1.DrainedPod, now time.Time) string {
+// drainSentence says what a drain waits for. postponed says how often it was postponed before.
+func drainSentence(r v1alpha1.DrainReport, held []v1alpha1.DrainedPod, postponed string, now time.Time) string {
 	first := held[0]
-	text := "draining" + since(r.Started.Time, now) + ": pod " + first.Pod + ": " + first.Why
+	text := "draining" + since(r.Started.Time, now) + postponed + ": pod " + first.Pod + ": " + first.Why
 	if first.Since != nil {
 		text += "," + since(first.Since.Time, now)
 	}

@@ -90,7 +90,9 @@ func (f reasons) block(v *poolView, b rollout.Block, asked []string) Answer {
 		}
 		a.Do = []string{"bunsen resume pool/" + name + " --open-for 2h"}
 	case rollout.CauseInvalid:
-		a.Do = f.invalidActions(v, b.Reason)
+		if a.Do = f.invalidActions(v, b.Reason); v.lost != "" {
+			a.Do = lostConfigActions(v)
+		}
 	case rollout.CauseSoak:
 		a.Outcome = Progressing
 	case rollout.CauseTogether:
@@ -249,7 +251,7 @@ func (f reasons) heldDrains(v *poolView) (Answer, bool) {
 			continue
 		}
 		if n++; n <= most {
-			texts = append(texts, row.Name+" "+drainSentence(*report, held, f.now))
+			texts = append(texts, row.Name+" "+drainSentence(*report, held, postponedText(f.fleet, row), f.now))
 			a.Do = append(a.Do, budgetActions(held)...)
 		}
 	}
@@ -271,6 +273,16 @@ func (f *fleet) drain(row NodeRow) *v1alpha1.DrainReport {
 		return nil
 	}
 	return &r
+}
+
+// postponedText says how often the drain of a node was postponed; empty where it never was.
+func postponedText(f *fleet, row NodeRow) string {
+	n := nodeNamed(f, row.Name)
+	if n == nil {
+		return ""
+	}
+	facts := rollout.ReadNode(n)
+	return facts.PostponedText()
 }
 
 // failure says what a node failed, and how.

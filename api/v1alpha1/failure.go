@@ -18,6 +18,9 @@ type Failure struct {
 	Path string `json:"path,omitempty"`
 	// Since is when the daemon first reported it.
 	Since metav1.Time `json:"since"`
+	// Retry is the value of RetryAnnotation on the Node when the last attempt began: the failure is the answer to that request.
+	// Absent where nobody had asked.
+	Retry *metav1.Time `json:"retry,omitempty"`
 }
 
 // FailureCause is why a node failed, as a stable word.

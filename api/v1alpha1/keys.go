@@ -12,6 +12,9 @@ const (
 	// SelectedAnnotation on a pool is the digest of the MachineConfigs that its config was rendered from, or could not be
 	// rendered from. The pool is not rolled out while the live ones differ from it. Writer: the controller.
 	SelectedAnnotation = "bunsen.dev/selected"
+	// NotRenderedAnnotation on a pool is the newest revision under which the pool could not be rendered; the pool's condition
+	// RenderDegraded has the reason. It is absent while the newest revision renders. Writer: the controller.
+	NotRenderedAnnotation = "bunsen.dev/not-rendered"
 	// FileAnnotation on a fragment lists the repository files it was made from, as JSON [{"file","blob"}].
 	FileAnnotation = "bunsen.dev/files"
 
@@ -49,6 +52,9 @@ const (
 	// PostponedAnnotation on a Node: its drain for a config was given up to take another node first. The value is the
 	// rendered config and the time, RFC 3339 in UTC, with a blank between them. Writer: the controller.
 	PostponedAnnotation = "bunsen.dev/postponed"
+	// DrainsAnnotation on a Node: its drains for a config were postponed. The value is the rendered config, when the first of them
+	// began, RFC 3339 in UTC, and how many there were, with blanks between them. Writer: the controller.
+	DrainsAnnotation = "bunsen.dev/postponed-drains"
 	// RetryAnnotation on a Node or a MachineConfigPool asks to try again what failed before this time, RFC 3339. It stays
 	// there; what failed later than that is not tried again by it.
 	RetryAnnotation = "bunsen.dev/retry"

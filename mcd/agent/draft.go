@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/mcd/apply"
@@ -60,6 +61,9 @@ func (d draft) task(ctx context.Context, node protocol.Assignment) (task, error)
 	}
 	if t.Config, err = d.Cluster.Config(ctx, node.Desired); errors.Is(err, protocol.ErrUnreachable) && kept != nil {
 		t.Config, err = kept.Config, nil
+	}
+	if apierrors.IsNotFound(err) {
+		return t, &missingConfigError{node.Desired, err}
 	}
 	if err != nil {
 		return t, fmt.Errorf("fetching the desired config %s: %w; see kubectl get machineconfig %s", node.Desired, err, node.Desired)

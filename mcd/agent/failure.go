@@ -18,6 +18,7 @@ func failureOf(config string, why error) v1alpha1.Failure {
 	var refused *refusedError
 	var standing *standingError
 	var drifted *driftedError
+	var missing *missingConfigError
 	var path *fs.PathError
 	switch {
 	case errors.As(why, &refused):
@@ -26,6 +27,8 @@ func failureOf(config string, why error) v1alpha1.Failure {
 		f.Cause = v1alpha1.FailureRejected
 	case errors.As(why, &drifted):
 		f.Cause = v1alpha1.FailureDrift
+	case errors.As(why, &missing):
+		f.Cause = v1alpha1.FailureNoConfig
 	case errors.Is(why, syscall.ENOSPC), errors.Is(why, syscall.EDQUOT):
 		f.Cause = v1alpha1.FailureDiskFull
 	}
@@ -36,17 +39,26 @@ func failureOf(config string, why error) v1alpha1.Failure {
 }
 
 // reportFailure reports the structured cause of a failure before its state, so that who acts on the state knows it. It is a write
-// of its own and may fail: a cluster whose admission policy is older than the daemon refuses it.
-func reportFailure(ctx context.Context, a *Config, config string, why error) {
+// of its own and may fail: a cluster whose admission policy is older than the daemon refuses it. A failure that the Node has
+// already is reported again only where it answers another request to retry.
+func reportFailure(ctx context.Context, a *Agent, config string, why error) {
 	node, err := a.Cluster.Assignment(ctx)
 	if config == "" || err != nil {
 		return // the state is not reported either
 	}
 	f := failureOf(config, why)
-	if was, err := v1alpha1.ParseFailure(node.Failure); err == nil && was.Config == f.Config && was.Cause == f.Cause && was.Path == f.Path {
+	was, err := v1alpha1.ParseFailure(node.Failure)
+	same := err == nil && was.Config == f.Config && was.Cause == f.Cause && was.Path == f.Path
+	f.Since = metav1.NewTime(time.Now().UTC().Truncate(time.Second))
+	if same {
+		f.Since, f.Retry = was.Since, was.Retry
+	}
+	if a.told != nil && !a.told.Retry.IsZero() { // as it was when the attempt began: it does not answer a later one
+		f.Retry = &metav1.Time{Time: a.told.Retry}
+	}
+	if same && f.Retry.Equal(was.Retry) {
 		return
 	}
-	f.Since = metav1.NewTime(time.Now().UTC().Truncate(time.Second))
 	if err := a.Cluster.Report(ctx, map[string]string{v1alpha1.FailureAnnotation: f.String()}); err != nil {
 		a.Log.Debug("the cause of the failure is not reported", "err", err)
 	}

@@ -14,8 +14,10 @@ import (
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
@@ -114,7 +116,7 @@ func (c *cluster) Config(_ context.Context, name string) (mcfgv1.MachineConfig, 
 	}
 	mc, ok := c.configs[name]
 	if !ok {
-		return mc, fmt.Errorf("machineconfigs %q not found", name)
+		return mc, apierrors.NewNotFound(schema.GroupResource{Resource: "machineconfigs"}, name)
 	}
 	return mc, nil
 }

@@ -48,7 +48,7 @@ func (a *Agent) Sync(ctx context.Context) (desired string, err error) {
 		a.enter(progress.RolledBack)
 		sign{a}.says(v1alpha1.StateDegraded, err.Error())
 		sign{a}.put()
-		reportFailure(ctx, &a.Config, desired, err)
+		reportFailure(ctx, a, desired, err)
 		return desired, errors.Join(err, a.report(ctx, v1alpha1.StateDegraded, err.Error()))
 	}
 }
@@ -72,6 +72,20 @@ func (e *refusedError) Error() string {
 	return fmt.Sprintf("%s cannot be taken by a running node, and nothing of it was: %s", e.config, strings.Join(parts, "; "))
 }
 
+// missingConfigError is a desired config that is not on the cluster.
+type missingConfigError struct {
+	config string
+	cause  error
+}
+
+// Error names the config.
+func (e *missingConfigError) Error() string {
+	return fmt.Sprintf("fetching the desired config %s: %v; see kubectl get machineconfig %s", e.config, e.cause, e.config)
+}
+
+// Unwrap is the API server's answer.
+func (e *missingConfigError) Unwrap() error { return e.cause }
+
 // standingError is a verdict that stands.
 type standingError struct{ verdict }
 
@@ -93,11 +107,11 @@ func (a *Agent) complain(ctx context.Context, state string, why error) error {
 		a.Metrics.State(state, fit(why.Error()))
 	}
 	node, err := a.Cluster.Assignment(ctx)
+	reportFailure(ctx, a, node.Desired, why)
 	if err == nil && node.State == state && node.Reason == fit(why.Error()) {
 		return nil
 	}
 	a.Log.Warn(strings.ToLower(state), "why", why.Error())
-	reportFailure(ctx, &a.Config, node.Desired, why)
 	if state == v1alpha1.StateUnreconcilable {
 		a.event(protocol.EventFailedToReconcile, "%s", why.Error())
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -90,6 +91,7 @@ func orders(w rollout.Wave, nodes map[string]*corev1.Node) []order {
 		o := newOrder(nodes[x.Node], fmt.Sprintf("giving up the drain of node %q", x.Node))
 		o.annotate(v1alpha1.DesiredConfigAnnotation, x.Config)
 		o.annotate(v1alpha1.PostponedAnnotation, x.Postponed)
+		o.annotate(v1alpha1.DrainsAnnotation, x.Drains)
 		out = append(out, o)
 	}
 	for _, a := range w.Assign {
@@ -103,6 +105,9 @@ func orders(w rollout.Wave, nodes map[string]*corev1.Node) []order {
 		}
 		if _, was := o.node.Annotations[v1alpha1.PostponedAnnotation]; was { // it is about who is told, and the node is now
 			o.annotate(v1alpha1.PostponedAnnotation, "")
+		}
+		if drains, was := o.node.Annotations[v1alpha1.DrainsAnnotation]; was && !strings.HasPrefix(drains, a.Config+" ") {
+			o.annotate(v1alpha1.DrainsAnnotation, "") // they were for another config
 		}
 		out = append(out, o)
 	}

@@ -204,6 +204,7 @@ func (r *Render) point(ctx context.Context, f renderFacts, rendered render.Rende
 		})
 	}
 	setAnnotation(pool, v1alpha1.SelectedAnnotation, f.digest)
+	setAnnotation(pool, v1alpha1.NotRenderedAnnotation, "")
 	if src != nil {
 		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.RevisionAnnotation, src.Status.AppliedRevision)
 		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.SourceAnnotation, src.Name)
@@ -310,10 +311,31 @@ func (r *Render) report(ctx context.Context, f renderFacts, failed error) error 
 	if err := writeStatus(ctx, r.Client, live, before); err != nil {
 		return fmt.Errorf("writing the status of pool %q: %w", live.Name, err)
 	}
-	if failed == nil || fault.Of(failed, "").Kind != fault.Retry {
+	if failed != nil && fault.Of(failed, "").Kind == fault.Retry {
+		return failed
+	}
+	return r.recordNotRendered(ctx, f, live, failed)
+}
+
+// recordNotRendered records on the pool the revision to which RenderDegraded belongs. It comes after the condition, so that a
+// crash between the two writes leaves no revision beside the reason of another one.
+func (r *Render) recordNotRendered(ctx context.Context, f renderFacts, live *mcfgv1.MachineConfigPool, failed error) error {
+	src, revision := newest(f.sourcesOf()), ""
+	if src == nil {
+		src = f.sources[live.Annotations[v1alpha1.SourceAnnotation]]
+	}
+	if failed != nil && src != nil {
+		revision = src.Status.AppliedRevision
+	}
+	if live.Annotations[v1alpha1.NotRenderedAnnotation] == revision {
 		return nil
 	}
-	return failed
+	before := live.DeepCopy()
+	setAnnotation(live, v1alpha1.NotRenderedAnnotation, revision)
+	if err := r.Client.Patch(ctx, live, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return fmt.Errorf("recording what pool %q could not be rendered from: %w", live.Name, err)
+	}
+	return nil
 }
 
 // setAnnotation sets an annotation, or removes it where the value is empty.

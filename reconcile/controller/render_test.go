@@ -155,6 +155,21 @@ func TestRendering(t *testing.T) {
 			equal(t, "the name", w.renderPool("worker"), before)
 			has(t, "RenderDegraded", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "True|", `GitSource "os" was deleted`, `"10-worker-motd"`, "create the GitSource again")
 		},
+		"the history says which commit could not be rendered, and never gives it the reason of another one": func(t *testing.T, w *world, _ string) {
+			w.renderPool("worker")
+			bad := w.push("group", "worker/10-motd.bu=one", "master/10-motd.bu=one", guarded)
+			equal(t, "before it is rendered", w.gitSource().Status.History[0].NotRendered["worker"], "")
+			w.renderPool("worker")
+			equal(t, "the revision of RenderDegraded", w.pool("worker").Annotations[v1alpha1.NotRenderedAnnotation], bad)
+			w.follow()
+			has(t, "the reason", w.gitSource().Status.History[0].NotRendered["worker"], "running nodes cannot take", "passwd.groups ops")
+			w.push("motd two", "worker/10-motd.bu=two", "master/10-motd.bu=one", guarded)
+			w.follow()
+			equal(t, "of a commit that is not rendered yet, while the condition is still about the one before", w.gitSource().Status.History[0].NotRendered["worker"], "")
+			w.push("good again", "worker/10-motd.bu=three", "master/10-motd.bu=one")
+			w.renderPool("worker")
+			equal(t, "the revision of RenderDegraded, which is over", w.pool("worker").Annotations[v1alpha1.NotRenderedAnnotation], "")
+		},
 		"an empty selector selects nothing": func(t *testing.T, w *world, _ string) {
 			p := pool("all")
 			p.Spec.MachineConfigSelector = &metav1.LabelSelector{}

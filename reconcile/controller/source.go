@@ -112,7 +112,7 @@ func (r *Source) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	before := src.DeepCopy()
 	src.Status = status.Source(before.Status, facts, now)
 	applied := src.Status.AppliedRevision
-	src.Status = status.Gave(src.Status, applied, renderedUnder(applied, pools), refusedUnder(src.Name, applied, before.Status.AppliedRevision, pools))
+	src.Status = status.Gave(src.Status, applied, renderedUnder(applied, pools), notRenderedUnder(applied, pools))
 	if err := writeStatus(ctx, r.Client, src, before); err != nil {
 		return reconcile.Result{}, fmt.Errorf("writing the status of GitSource %q: %w", src.Name, err)
 	}

@@ -135,14 +135,13 @@ func renderedUnder(revision string, pools []mcfgv1.MachineConfigPool) map[string
 	return out
 }
 
-// refusedUnder maps each pool of a source that cannot be rendered at the revision to the reason. The moment of a revision's
-// application is left out: what a pool says then may still be about the one before.
-func refusedUnder(source, revision, before string, pools []mcfgv1.MachineConfigPool) map[string]string {
+// notRenderedUnder maps each pool that could not be rendered at the revision to the reason.
+func notRenderedUnder(revision string, pools []mcfgv1.MachineConfigPool) map[string]string {
 	out := map[string]string{}
 	for i := range pools {
 		p := &pools[i]
 		why := condition(p, mcfgv1.MachineConfigPoolRenderDegraded)
-		if why != "" && revision == before && p.Annotations[v1alpha1.SourceAnnotation] == source && p.Annotations[v1alpha1.RevisionAnnotation] != revision {
+		if why != "" && revision != "" && p.Annotations[v1alpha1.NotRenderedAnnotation] == revision {
 			out[p.Name] = strings.TrimPrefix(why, "Failed to render configuration for pool "+p.Name+": ")
 		}
 	}

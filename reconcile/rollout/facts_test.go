@@ -317,6 +317,10 @@ func (r *reader) stepWord(n *rollout.Node, key, value string) bool {
 		n.Step.Rebooting = true
 	case "postponed":
 		n.Postponed = rollout.Postponed{For: cmp.Or(r.f.Target, "v1"), At: r.ago(value)}
+	case "drains": // how often they were postponed, before the first that began 3 hours ago
+		n.Drains = rollout.Drains{For: n.Config.Desired, First: noon.Add(-3 * time.Hour), Postponed: r.number(value)}
+	case "answered": // the retry that its failure answers
+		n.Failure = v1alpha1.Failure{Config: n.Config.Desired, Cause: v1alpha1.FailureApply, Retry: new(metav1.NewTime(r.ago(value)))}
 	case "booted":
 		n.Booted = value
 	default:

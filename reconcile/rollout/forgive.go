@@ -15,8 +15,8 @@ const away = "/away"
 // well, for as long as patience. Whether its failure counts is said by its bare name.
 const again = "/again"
 
-// patience is how long after a retry a failure is taken for the one before it: a daemon that fails once more with the same
-// words writes nothing.
+// patience is how long after a retry a failure is taken for the one before it, where the daemon does not say which request its
+// failure answers.
 const patience = 5 * time.Minute
 
 // forgive notes nodes whose failure does not count: they had failed when they were told, or when somebody asked to retry.
@@ -58,9 +58,9 @@ func (d court) remind() {
 			return s.Health.Trouble == ""
 		case mark == again[1:]:
 			anew := s.kind&failedThis != 0 && !slices.Contains(forgiven, name)
-			return late || anew || s.kind&well != 0
+			return late || anew || s.kind&well != 0 || failedAgain(d.decision, s)
 		}
-		return !s.Failing() && !d.lostSince(s) || late && slices.Contains(forgiven, name+again)
+		return !s.Failing() && !d.lostSince(s) || (late || failedAgain(d.decision, s)) && slices.Contains(forgiven, name+again)
 	}
 	if slices.ContainsFunc(forgiven, otherwise) {
 		d.record.Forgiven = slices.DeleteFunc(slices.Clone(forgiven), otherwise)
@@ -71,6 +71,12 @@ func (d court) remind() {
 	if len(retried(d.record)) > 0 {
 		d.wakeAt(patientUntil(d.decision))
 	}
+}
+
+// failedAgain reports whether a node failed the target once more after somebody asked to retry it, as its daemon says.
+func failedAgain(d *decision, s *seat) bool {
+	asked := d.f.Care.RetryAt
+	return s.kind&failedThis != 0 && s.Failure.Config == d.target && s.Failure.Retry != nil && !asked.IsZero() && !s.Failure.Retry.Time.Before(asked)
 }
 
 // patientUntil is until when nodes are waited for that somebody asked to try again.

@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -46,33 +45,10 @@ type Marks struct {
 	Tainted bool
 	// Postponed tells that a drain of the node was given up.
 	Postponed Postponed
+	// Drains tells how often the node was drained for one config before, without success.
+	Drains Drains
 	// Booted is the rendered config that the machine first booted with; empty once the labels of its pool were put on the node.
 	Booted string
-}
-
-// Postponed is a drain that was given up to take another node first. The zero value: none was.
-type Postponed struct {
-	// For is the rendered config that the node was drained for.
-	For string
-	// At is when it was given up.
-	At time.Time
-}
-
-// String is what PostponedAnnotation has; empty for the zero value.
-func (p Postponed) String() string {
-	if p.For == "" {
-		return ""
-	}
-	return p.For + " " + p.At.UTC().Format(time.RFC3339)
-}
-
-// readPostponed is String's inverse.
-func readPostponed(text string) Postponed {
-	config, at, _ := strings.Cut(text, " ")
-	if t := readTime(at); !t.IsZero() {
-		return Postponed{For: config, At: t}
-	}
-	return Postponed{}
 }
 
 // Configs are a node's names of rendered configs and, on layered nodes, of images.
@@ -238,7 +214,7 @@ func hasVerb(request, verb string) bool {
 }
 
 func readMarks(n *corev1.Node) Marks {
-	m := Marks{Tainted: tainted(n.Spec.Taints), Postponed: readPostponed(n.Annotations[v1alpha1.PostponedAnnotation])}
+	m := Marks{Tainted: tainted(n.Spec.Taints), Postponed: readPostponed(n.Annotations[v1alpha1.PostponedAnnotation]), Drains: readDrains(n.Annotations[v1alpha1.DrainsAnnotation])}
 	if f, err := v1alpha1.ParseFailure(n.Annotations[v1alpha1.FailureAnnotation]); err == nil {
 		m.Failure = f
 	}

@@ -180,6 +180,7 @@ func (d choice) moveOn() {
 		used -= s.kind.places()
 		d.release = append(d.release, Release{
 			Node: s.Name, Config: s.Config.Current, Postponed: Postponed{For: d.target, At: d.now.Truncate(time.Second)}.String(),
+			Drains: s.Drains.postpone(d.target, s.Step.DrainStarted).String(),
 		})
 	}
 }

@@ -53,6 +53,8 @@ type Release struct {
 	Node, Config string
 	// Postponed is the value of PostponedAnnotation to write in the same write.
 	Postponed string
+	// Drains is the value of DrainsAnnotation to write in the same write.
+	Drains string
 }
 
 // Label puts a machine into the pool that it booted for.

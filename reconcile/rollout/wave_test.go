@@ -80,7 +80,7 @@ func print(f rollout.Facts, w rollout.Wave) string {
 		fmt.Fprintf(&b, "look again in %s\n", w.LookAgain)
 	}
 	for _, r := range w.Release {
-		fmt.Fprintf(&b, "release %s to %s, postponed %q\n", r.Node, r.Config, r.Postponed)
+		fmt.Fprintf(&b, "release %s to %s, postponed %q, drains %q\n", r.Node, r.Config, r.Postponed, r.Drains)
 	}
 	for _, l := range w.Label {
 		fmt.Fprintf(&b, "label %s %v\n", l.Node, l.Labels)

@@ -161,7 +161,7 @@ func (w words) doing(n *Node) string {
 
 // draining says since when, and what for.
 func (w words) draining(n *Node) string {
-	text := "draining" + w.since(n.Step.DrainStarted)
+	text := "draining" + w.since(n.Step.DrainStarted) + n.PostponedText()
 	if n.Step.DrainStatus != "" {
 		text += ": " + n.Step.DrainStatus
 	}

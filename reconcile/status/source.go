@@ -76,7 +76,7 @@ func Source(old v1alpha1.GitSourceStatus, f SourceFacts, now time.Time) v1alpha1
 	if f.Applied != nil || f.Restored {
 		s.Applying = nil
 	}
-	if e := fault.Of(f.Err, v1alpha1.ReasonApplyFailed); f.Err != nil && f.Tried != nil && f.Tried.Revision != s.AppliedRevision && e.Kind != fault.Wait {
+	if e := fault.Of(f.Err, v1alpha1.ReasonApplyFailed); f.Err != nil && f.Tried != nil && f.Tried.Revision != s.AppliedRevision && e.Kind == fault.Stalled {
 		s.History = refuse(s.History, *f.Tried, v1alpha1.Refusal{Reason: cmp.Or(e.Reason, v1alpha1.ReasonApplyFailed), Message: cut(firstLine(e.Error()), mostOutcome)})
 	}
 	s.Conditions = replace(s.Conditions, sourceConditions(s, f), f.Generation, now)
@@ -142,7 +142,7 @@ func Gave(old v1alpha1.GitSourceStatus, revision string, pools, failed map[strin
 func remember(history []v1alpha1.HistoryEntry, c v1alpha1.CommitInfo) []v1alpha1.HistoryEntry {
 	if len(history) > 0 && history[0].Revision == c.Revision {
 		history[0].CommitInfo, history[0].Refused = c, nil
-		return history
+		return forget(history)
 	}
 	return forget(append([]v1alpha1.HistoryEntry{{CommitInfo: c}}, history...))
 }
