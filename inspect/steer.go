@@ -76,7 +76,7 @@ func Pause(p *mcfgv1.MachineConfigPool, who, because string) Order {
 		return Order{Notes: []string{"pool/" + p.Name + " is paused already" + by(p) + "; nothing is changed"}}
 	}
 	text, yes := who+": "+strings.Join(strings.Fields(because), " "), true
-	did := "pool/" + p.Name + " is paused: no node is told anything, also no fix, until bunsen resume pool/" + p.Name + "; nodes at work finish"
+	did := "pool/" + p.Name + " is paused: no updates, not even fixes, until you run `bunsen resume pool/" + p.Name + "`; updates that are already running finish"
 	return Order{
 		Changes: []Change{change(resourcePool, p.Name, did, map[string]*string{v1alpha1.PausedByAnnotation: &text}, &yes)},
 		Notes:   owners(p),
@@ -124,12 +124,12 @@ func opening(p *mcfgv1.MachineConfigPool, openFor *time.Duration, annotations ma
 		return ""
 	case *openFor <= 0:
 		annotations[v1alpha1.OpenUntilAnnotation] = nil
-		return " is not open outside of its maintenance windows any more"
+		return " updates only in its maintenance windows again"
 	}
 	until := now.Add(*openFor).UTC().Truncate(time.Second)
 	text := until.Format(time.RFC3339)
 	annotations[v1alpha1.OpenUntilAnnotation] = &text
-	return " is open outside of its maintenance windows until " + moment(until, nil, now)
+	return " may update outside its maintenance windows until " + moment(until, nil, now)
 }
 
 // windowNotes are what somebody who resumes a pool should know about its windows.

@@ -102,7 +102,7 @@ var shown = []struct {
 	{"a config that a running node cannot take", func(r *rig) {
 		r.c.desire("rendered-d")
 		r.must(r.settle())
-	}, []string{"spec rendered-d", "NodeDegraded"}, "True Refused rendered-d cannot be taken by a running node, and nothing of it was: fips:"},
+	}, []string{"spec rendered-d", "NodeDegraded"}, "True Refused the node refused rendered-d, and nothing was changed: fips:"},
 	{"a config that is not there", func(r *rig) {
 		r.c.desire("rendered-none")
 		if r.settle() == nil {

@@ -60,7 +60,7 @@ func (a Config) seed(ctx context.Context, node protocol.Assignment) (told bool, 
 		delete(seed, v1alpha1.DesiredConfigAnnotation) // the controller's word is newer
 	}
 	delete(seed, v1alpha1.StateAnnotation) // it is Done when it is seen to be
-	a.Log.Info("telling the Node what the machine was born with", "config", current)
+	a.Log.Info("setting the Node's initial annotations from first boot", "config", current)
 	return true, a.Cluster.Report(ctx, seed)
 }
 

@@ -29,7 +29,7 @@ func failureOf(config string, why error) v1alpha1.Failure {
 		f.Cause = v1alpha1.FailureDrift
 	case errors.As(why, &missing):
 		f.Cause = v1alpha1.FailureNoConfig
-	case errors.Is(why, syscall.ENOSPC), errors.Is(why, syscall.EDQUOT):
+	case isDiskFull(why):
 		f.Cause = v1alpha1.FailureDiskFull
 	}
 	if errors.As(why, &path) {
@@ -37,6 +37,9 @@ func failureOf(config string, why error) v1alpha1.Failure {
 	}
 	return f
 }
+
+// isDiskFull reports whether a file system had no space left.
+func isDiskFull(why error) bool { return errors.Is(why, syscall.ENOSPC) || errors.Is(why, syscall.EDQUOT) }
 
 // reportFailure reports the structured cause of a failure before its state, so that who acts on the state knows it. It is a write
 // of its own and may fail: a cluster whose admission policy is older than the daemon refuses it. A failure that the Node has

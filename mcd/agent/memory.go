@@ -66,7 +66,7 @@ func recall[T any](m memory, path string) (*T, error) {
 func (m memory) keep(ctx context.Context, path string, value any) error {
 	text, err := json.Marshal(value)
 	if err != nil {
-		return fmt.Errorf("keeping %s: %w", path, err)
+		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	if is, err := m.host.Files.Read(path); err == nil && bytes.Equal(is, text) {
 		return nil
@@ -87,7 +87,7 @@ func (m memory) put(ctx context.Context, path string, text []byte) error {
 		err = m.host.Disk.Flush(ctx)
 	}
 	if err != nil {
-		return fmt.Errorf("keeping %s: %w", path, err)
+		return fmt.Errorf("writing %s: %w", path, err)
 	}
 	return nil
 }

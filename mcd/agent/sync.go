@@ -69,7 +69,7 @@ func (e *refusedError) Error() string {
 	for _, r := range e.refusals {
 		parts = append(parts, strings.TrimLeft(r.Field+": "+r.Why, ": "))
 	}
-	return fmt.Sprintf("%s cannot be taken by a running node, and nothing of it was: %s", e.config, strings.Join(parts, "; "))
+	return fmt.Sprintf("the node refused %s, and nothing was changed: %s", e.config, strings.Join(parts, "; "))
 }
 
 // missingConfigError is a desired config that is not on the cluster.

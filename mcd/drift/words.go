@@ -25,7 +25,7 @@ func (d Decision) Reason(config string) string {
 	if len(degrade) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s. Put it right, keep it with `bunsen drift adopt`, or touch %s to overwrite it", Summary(config, degrade), host.ForcePath)
+	return fmt.Sprintf("%s. Restore it, keep it with `bunsen drift adopt`, or touch %s to overwrite it", Summary(config, degrade), host.ForcePath)
 }
 
 // Summary is one line about things that differ from a config: it names a few, and counts the rest.

@@ -43,7 +43,7 @@ func (g Grant) Check() error {
 		errs = append(errs, fmt.Errorf("--uses %d: want 1 or more, or 0 for any number", g.Uses))
 	}
 	if g.Lasts < Shortest || g.Lasts > Longest {
-		errs = append(errs, fmt.Errorf("--ttl %s: want between 1m and 90d; make another token when this one ends", g.Lasts))
+		errs = append(errs, fmt.Errorf("--ttl %s: it must be between 1m and 90d; create a new token when this one expires", g.Lasts))
 	}
 	return errors.Join(errs...)
 }

@@ -202,8 +202,8 @@ func TestWhatATokenMayBeMadeFor(t *testing.T) {
 		"a pool, for a day":                {token.Grant{Pool: "worker", Lasts: 24 * time.Hour}, nil},
 		"one node, once, for three months": {token.Grant{Pool: "worker", Node: "worker-7.example.com", Uses: 1, Lasts: token.Longest}, nil},
 		"not for no pool":                  {token.Grant{Lasts: time.Hour}, []string{`--pool "" is no name of a pool`}},
-		"not for longer":                   {token.Grant{Pool: "worker", Lasts: token.Longest + 1}, []string{"want between 1m and 90d"}},
-		"not for a moment":                 {token.Grant{Pool: "worker", Lasts: time.Second}, []string{"--ttl 1s: want between 1m and 90d"}},
+		"not for longer":                   {token.Grant{Pool: "worker", Lasts: token.Longest + 1}, []string{"it must be between 1m and 90d"}},
+		"not for a moment":                 {token.Grant{Pool: "worker", Lasts: time.Second}, []string{"--ttl 1s: it must be between 1m and 90d"}},
 		"everything that is wrong is said": {token.Grant{Pool: "a/b", Node: "N 1", Uses: -1}, []string{`--pool "a/b"`, `--node "N 1"`, "--uses -1", "--ttl 0s"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {

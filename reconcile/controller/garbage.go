@@ -144,7 +144,7 @@ func (g *Garbage) collect(ctx context.Context, h render.Holders) error {
 			return fmt.Errorf("deleting MachineConfig %q, which nothing names: %w", mc.Name, err)
 		}
 		if pool := poolNamed(h.Pools, metav1.GetControllerOfNoCopy(mc).Name); pool != nil {
-			g.Events.Eventf(pool, mc, corev1.EventTypeNormal, "RenderedConfigDeleted", "Collect", "%s: no node, pool or history names it, and ten younger ones are there", mc.Name)
+			g.Events.Eventf(pool, mc, corev1.EventTypeNormal, "RenderedConfigDeleted", "Collect", "deleted old config %s: it is unused, and the 10 newest unused ones are kept", mc.Name)
 		}
 	}
 	return nil

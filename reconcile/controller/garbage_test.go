@@ -76,7 +76,7 @@ func TestAFewRenderedConfigsAreDeletedAMinute(t *testing.T) {
 	w := newWorld(t, node("n1", fmt.Sprintf("rendered-worker-%032x", 2), ""))
 	w.oldConfigs(18)
 	g := w.garbage()
-	has(t, "the events", w.sweep(g), "Normal RenderedConfigDeleted: rendered-worker-00000000000000000000000000000001: no node, pool or history names it")
+	has(t, "the events", w.sweep(g), "Normal RenderedConfigDeleted: deleted old config rendered-worker-00000000000000000000000000000001: it is unused")
 	equal(t, "what is left", w.rendered(), "02 07 08 09 0a 0b 0c 0d 0e 0f 10 11 12")
 	equal(t, "a look at once", w.sweep(g), "")
 	w.now = w.now.Add(time.Minute)

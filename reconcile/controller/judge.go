@@ -63,7 +63,7 @@ func (r *Render) tellRendered(pool *mcfgv1.MachineConfigPool, mc *mcfgv1.Machine
 		for i, notice := range rendered.Notices {
 			lines[i] = notice.String()
 		}
-		r.Events.Eventf(pool, mc, corev1.EventTypeNormal, "RenderNotice", "Render", "%s", clip(fmt.Sprintf("%d of its entries are set more than once: %s", n, strings.Join(lines, "; "))))
+		r.Events.Eventf(pool, mc, corev1.EventTypeNormal, "RenderNotice", "Render", "%s", clip("several MachineConfigs set the same thing: "+strings.Join(lines, "; ")))
 	}
 }
 

@@ -214,7 +214,7 @@ func TestRendering(t *testing.T) {
 			w.push("twice", "worker/10-motd.bu=one", "worker/20-other.bu=one", "master/10-motd.bu=one", strings.ReplaceAll(linked, "target", "user: {name: core}\n      target"))
 			w.create(byHand("99-mine", "worker", `{"ignition":{"version":"3.2.0"},"storage":{"links":[{"path":"/etc/localtime","target":"/x"}]}}`))
 			w.renderPool("worker")
-			has(t, "the event", w.lastEvent(), "Normal RenderNotice: 1 of its entries", "same-link: link /etc/localtime: target: 99-mine wins over 20-worker-link")
+			has(t, "the event", w.lastEvent(), "Normal RenderNotice: several MachineConfigs set the same thing", "same-link: link /etc/localtime: target: 99-mine wins over 20-worker-link")
 		},
 		"a MachineConfig that cannot be read is named, and the old config stays": func(t *testing.T, w *world, _ string) {
 			before := w.renderPool("worker")

@@ -230,7 +230,7 @@ func Complaint(reason string) string {
 }
 
 // preamble is how a daemon begins its reasons: with the config, and its commit where that is known.
-var preamble = regexp.MustCompile(`^(?:updating to [^\s:]+` + commit + `: |rendered-[^\s:]+` + commit + ` cannot be taken by a running node, and nothing of it was: )`)
+var preamble = regexp.MustCompile(`^(?:updating to [^\s:]+` + commit + `: |the node refused [^\s:]+` + commit + `, and nothing was changed: |rendered-[^\s:]+` + commit + ` cannot be taken by a running node, and nothing of it was: )`)
 
 const (
 	commit = `(?: \(commit \S+?(?: ".*?")?(?: by [^)]*)?\))?`
