@@ -39,7 +39,9 @@ func failureOf(config string, why error) v1alpha1.Failure {
 }
 
 // isDiskFull reports whether a file system had no space left.
-func isDiskFull(why error) bool { return errors.Is(why, syscall.ENOSPC) || errors.Is(why, syscall.EDQUOT) }
+func isDiskFull(why error) bool {
+	return errors.Is(why, syscall.ENOSPC) || errors.Is(why, syscall.EDQUOT)
+}
 
 // reportFailure reports the structured cause of a failure before its state, so that who acts on the state knows it. It is a write
 // of its own and may fail: a cluster whose admission policy is older than the daemon refuses it. A failure that the Node has
