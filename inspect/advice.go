@@ -124,7 +124,7 @@ func failureActions(f *fleet, v *poolView, row NodeRow, cause v1alpha1.FailureCa
 	case v1alpha1.FailureDiskFull:
 		return []string{"free disk space on " + row.Name + "; its daemon tries again by itself"}
 	case v1alpha1.FailureDrift:
-		do := []string{"bunsen drift show node/" + row.Name}
+		do := []string{"bunsen drift " + row.Name}
 		if at := nodeNamed(f, row.Name); at != nil {
 			if d := NewDrift([]corev1.Node{*at}, f.Daemons, f.now); d.Any() {
 				do = driftActions(row.Name, d.Rows[0].Name)

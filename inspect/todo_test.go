@@ -14,7 +14,7 @@ var commandForms = []string{
 	`bunsen retry (pool|node)/[a-z0-9-]+`,
 	`bunsen resume pool/[a-z0-9-]+( --open-for 2h)?`,
 	`bunsen drift (show|adopt) node/[a-z0-9-]+ \S+`,
-	`bunsen drift show node/[a-z0-9-]+`,
+	`bunsen drift [a-z0-9-]+`,
 	`bunsen get (nodes|sources|pools)`,
 	`git revert --no-edit [0-9a-f]{8}(\.\.[0-9a-f]{8})?`,
 	`git restore --source=[0-9a-f]{8} -- pools/[a-z0-9-]+`,
