@@ -23,14 +23,12 @@ type settlement struct {
 	since sync.Map
 }
 
-// waitsFor says what a pool waits for; empty: nothing.
+// waitsFor says what a pool waits for; empty: nothing. A pool that has changed since it was read is not decided about at all;
+// see Fleet.decide.
 func (s *settlement) waitsFor(ctx context.Context, c client.Reader, pool *mcfgv1.MachineConfigPool) (string, error) {
 	all, err := readRevisions(ctx, c, &s.seen)
 	if err != nil {
 		return "", err
-	}
-	if live, ok := all.cluster[revision.Key(revision.KindMachineConfigPool, pool.Name)]; ok && live.GetResourceVersion() != pool.ResourceVersion {
-		return "the pool has changed since it was read", nil
 	}
 	if why, err := revision.Unsettled(pool, all.states); err != nil || why != "" {
 		return why, err

@@ -64,10 +64,6 @@ var mutants = map[string]struct {
 			}
 		}
 	}}, []Rule{KeptObjects, HandedBack}},
-	"rolls out a pool that has changed since it was read": {Core{Gate: func(g gate) gate {
-		g.moved = false
-		return g
-	}}, []Rule{OwnPool}},
 	"ignores sources that feed a pool by its role only": {Core{View: func(s *session, list client.ObjectList) {
 		presentWhole(s, list, hasConfigsOnly)
 	}}, []Rule{WholeRevision}},
