@@ -18,7 +18,7 @@ const (
 	// CauseController: no controller runs, so nothing is rendered or rolled out.
 	CauseController rollout.Cause = "Controller"
 	// CauseSilent: the node's daemon has stopped reporting.
-	CauseSilent rollout.Cause = "DaemonSilent"
+	CauseSilent = rollout.CauseSilent
 )
 
 const (

@@ -29,6 +29,8 @@ type question struct {
 	missing map[string]bool
 	// unsettled says why nothing may be decided: what the sources put on the cluster is not one whole revision each.
 	unsettled string
+	// heartbeats of the nodes' daemons, as they were last read.
+	heartbeats map[string]time.Time
 	// early: the gates could not be asked, for there was nothing to decide yet.
 	early bool
 }
@@ -41,6 +43,8 @@ type decision struct {
 	nodes map[string]*corev1.Node
 	// degraded nodes by name.
 	degraded []rollout.Node
+	// heard: the daemon of any node of the pool has ever sent a heartbeat.
+	heard bool
 	// unasked: nodes are held only because nobody asked about their health gates since they changed.
 	unasked bool
 	// stale: no informer shows all of our own writes yet, so nothing is decided; written are those to ask about.

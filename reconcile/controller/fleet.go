@@ -35,6 +35,8 @@ type Fleet struct {
 	places  map[string]int      // pool → places that it took when it was decided about last
 	gates   gatekeeper
 	written written
+	// daemons are the heartbeats of the nodes' daemons, as they were last read.
+	daemons *daemonReports
 	// revisions has what the sources put on the cluster; it needs no lock.
 	revisions settlement
 }
@@ -47,7 +49,7 @@ func NewFleet() *Fleet {
 	roster := rollout.NewRoster()
 	return &Fleet{
 		roster: roster, gates: newGatekeeper(roster), nodes: map[string]*corev1.Node{}, pools: map[string]*mcfgv1.MachineConfigPool{},
-		watched: map[string][]string{}, places: map[string]int{}, written: newWritten(),
+		watched: map[string][]string{}, places: map[string]int{}, written: newWritten(), daemons: &daemonReports{},
 	}
 }
 

@@ -43,7 +43,7 @@ type Metrics struct {
 	// rendered and rolledOut are commit to rendered, and commit to rolled out.
 	rendered, rolledOut *prometheus.HistogramVec
 
-	daemons daemonReports
+	daemons *daemonReports
 
 	mu sync.Mutex
 	// pools, drains and controllers are what was told last, by the name of the pool, node and controller.
@@ -68,7 +68,7 @@ type controllerTold struct {
 // NewMetrics makes Metrics without any values.
 func NewMetrics(c MetricsConfig) *Metrics {
 	m := &Metrics{
-		config: c, descs: map[string]*prometheus.Desc{},
+		config: c, daemons: &daemonReports{}, descs: map[string]*prometheus.Desc{},
 		pools: map[string]poolTold{}, drains: map[string]bool{}, controllers: map[string]controllerTold{},
 	}
 	for _, f := range families {

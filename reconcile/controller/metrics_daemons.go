@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
 
 // daemonsReadEvery is how often scrapes read the daemons' heartbeats. They change all the time, so no cache keeps them.
@@ -43,4 +44,31 @@ func (d *daemonReports) read(ctx context.Context, from client.Reader, now time.T
 		}
 	}
 	return d.seen
+}
+
+// isSilent reports whether the last heartbeat of a node's daemon is too old. A daemon is silent while its machine reboots.
+func isSilent(n *rollout.Node, seen, now time.Time) bool {
+	return !n.Step.Rebooting && now.Sub(seen) > v1alpha1.DaemonSilentAfter
+}
+
+// silentNodes are the nodes of a pool whose daemons have stopped reporting, with their last heartbeats; heard says that any
+// daemon of the pool has ever reported.
+func (f *Fleet) silentNodes(pool string, seen map[string]time.Time, now time.Time) (silent map[string]time.Time, heard bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	members := f.roster.Pool(pool)
+	for name, at := range seen {
+		n, ours := members.Node(name)
+		if !ours {
+			continue
+		}
+		heard = true
+		if isSilent(&n, at, now) {
+			if silent == nil {
+				silent = map[string]time.Time{}
+			}
+			silent[name] = at
+		}
+	}
+	return silent, heard
 }

@@ -221,11 +221,10 @@ func recordOf(p *mcfgv1.MachineConfigPool) v1alpha1.RolloutRecord {
 // silent tells whether the heartbeat of a node's daemon is missing, and since when.
 func (s *scrape) silent(n *rollout.Node, pool string) bool {
 	seen, known := s.daemons[n.Name]
-	age := s.now.Sub(seen)
-	if !known || n.Step.Rebooting || age <= v1alpha1.DaemonSilentAfter {
+	if !known || !isSilent(n, seen, s.now) {
 		return false
 	}
-	s.gauge("bunsen_daemon_silent_seconds", age.Seconds(), n.Name, pool)
+	s.gauge("bunsen_daemon_silent_seconds", s.now.Sub(seen).Seconds(), n.Name, pool)
 	return true
 }
 

@@ -85,7 +85,11 @@ func (r *Rollout) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	if d.unasked && r.Gates != nil && (d.wave.LookAgain == 0 || d.wave.LookAgain > coalesce) {
 		return reconcile.Result{RequeueAfter: coalesce}, nil
 	}
-	return reconcile.Result{RequeueAfter: d.wave.LookAgain}, nil
+	again := d.wave.LookAgain
+	if d.heard && (again == 0 || again > daemonsReadEvery) { // no event tells that a heartbeat is missing
+		again = daemonsReadEvery
+	}
+	return reconcile.Result{RequeueAfter: again}, nil
 }
 
 // act decides, and does what was decided. What was gathered may be old by then: gates take their time to answer, and so do
@@ -107,6 +111,10 @@ func (r *Rollout) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q que
 	}
 	if err := r.store(ctx, pool, d.wave); err != nil {
 		return d, err
+	}
+	silent, heard := r.Fleet.silentNodes(pool.Name, q.heartbeats, now)
+	if d.heard = heard; len(silent) > 0 {
+		d.wave.Blocks = append(d.wave.Blocks, rollout.SilentBlock(silent))
 	}
 	done, failed := r.carryOut(ctx, pool.Name, orders(d.wave, d.nodes))
 	before := pool.DeepCopy()
@@ -182,7 +190,7 @@ func (r *Rollout) forget(pool string) {
 
 // gather reads what the fleet does not have: policies, whether the target is there, and the answers of health gates.
 func (r *Rollout) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool) (question, error) {
-	q := question{pool: pool, host: r.Host, missing: map[string]bool{}}
+	q := question{pool: pool, host: r.Host, missing: map[string]bool{}, heartbeats: r.Fleet.daemons.read(ctx, r.Live, r.Now())}
 	policies, err := listPolicies(ctx, r.Client)
 	if err != nil {
 		return q, err

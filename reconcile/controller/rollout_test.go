@@ -5,10 +5,16 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/status"
 )
 
 // TestRollingOut is what the rollout controller promises, a sentence each.
@@ -133,4 +139,35 @@ func TestACrashInTheMiddleOfAWave(t *testing.T) {
 		w.rollout().roll()
 		equal(t, fmt.Sprintf("after a death at write %d", k), w.nodes(), "n0 v0>v1, n1 v0>v1, n2 v0>v0 tainted, n3 v0>v0 tainted")
 	}
+}
+
+// TestASilentDaemonIsSeen: no event tells that a heartbeat is missing, so the pool looks again each minute.
+func TestASilentDaemonIsSeen(t *testing.T) {
+	w := newWorld(t)
+	w.create(byHand("rendered-worker-1", "none", "{}"))
+	change(w, w.pool("worker"), func(p *mcfgv1.MachineConfigPool) { p.Spec.Configuration.Name = "rendered-worker-1" })
+	w.create(node("n1", "rendered-worker-1", "rendered-worker-1"))
+	heard := &mcfgv1.MachineConfigNode{ObjectMeta: metav1.ObjectMeta{Name: "n1", Annotations: map[string]string{
+		v1alpha1.DaemonAnnotation: v1alpha1.DaemonReport{Seen: metav1.NewTime(w.now)}.String(),
+	}}}
+	w.create(heard)
+	r := w.rollout()
+	look := func() reconcile.Result {
+		t.Helper()
+		r.feed()
+		again, err := r.Reconcile(t.Context(), request("worker"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return again
+	}
+	look()
+	if again := look(); again.RequeueAfter != time.Minute {
+		t.Errorf("it looks again after %s", again.RequeueAfter)
+	}
+	has(t, "Updated", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolUpdated), "True|")
+	w.now = w.now.Add(12 * time.Minute)
+	look()
+	has(t, "Updated", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolUpdated), "False|")
+	has(t, "RolloutBlocked", poolCondition(w.pool("worker"), status.RolloutBlocked), "True|", "no heartbeat of the machine-config-daemon of n1")
 }

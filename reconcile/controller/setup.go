@@ -87,8 +87,10 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 	ren := &Render{Client: c, Renderer: &render.Renderer{}, Defaults: cfg.Defaults, Version: cfg.Version, Now: cfg.Now, Events: events, Took: numbers.Rendered}
 	dr := &Drain{Client: c, Clients: clients, Now: cfg.Now, Events: events, Stuck: numbers.DrainError}
 	garbage := &Garbage{Client: c, Live: live, Source: src, Render: ren, Now: cfg.Now, Events: events}
+	fleet := NewFleet()
+	fleet.daemons = numbers.daemons
 	roll := &Rollout{
-		Client: c, Live: live, Fleet: NewFleet(), Gates: &Gates{Live: live, Client: c, Now: cfg.Now, Events: events}, Metrics: numbers,
+		Client: c, Live: live, Fleet: fleet, Gates: &Gates{Live: live, Client: c, Now: cfg.Now, Events: events}, Metrics: numbers,
 		Now: cfg.Now, Events: events, Host: cfg.Node, Writers: writers,
 	}
 	watched := func(name string, r reconcile.Reconciler) reconcile.Func { return calm(numbers.Watch(name, r)) }

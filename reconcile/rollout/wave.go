@@ -134,6 +134,9 @@ const (
 	CauseCordoned Cause = "Cordoned"
 	// CauseNotReady: the node is not well.
 	CauseNotReady Cause = "NotReady"
+	// CauseSilent: the daemon of a node has stopped reporting, so that nobody knows what the node runs. A rollout does not read
+	// heartbeats; its status does.
+	CauseSilent Cause = "DaemonSilent"
 	// CauseFailed: the node was told and could not; the others wait while it is tried again.
 	CauseFailed Cause = "Failed"
 )

@@ -50,7 +50,7 @@ func Pool(old mcfgv1.MachineConfigPoolStatus, f PoolFacts, now time.Time) mcfgv1
 	s.ReadyMachineCount = int32(c.Ready)
 	s.UnavailableMachineCount = int32(c.Unavailable)
 	s.DegradedMachineCount = int32(c.Degraded)
-	converged := c.Converged() && f.Rollout.Target != ""
+	converged := c.Converged() && f.Rollout.Target != "" && !f.isSilent()
 	if converged {
 		s.Configuration = *f.Configuration.DeepCopy()
 	}
@@ -62,6 +62,11 @@ func Pool(old mcfgv1.MachineConfigPoolStatus, f PoolFacts, now time.Time) mcfgv1
 	set(blocked(f, converged))
 	set(degraded(s.Conditions))
 	return s
+}
+
+// isSilent reports whether the daemon of a node has stopped reporting: what the node runs is not known.
+func (f *PoolFacts) isSilent() bool {
+	return slices.ContainsFunc(f.Wave.Blocks, func(b rollout.Block) bool { return b.Cause == rollout.CauseSilent })
 }
 
 // count looks at the nodes where the facts have them.
@@ -119,6 +124,9 @@ func progress(f PoolFacts, converged bool) (updated, updating mcfgv1.MachineConf
 // waitsText is the message of Updating while the rollout does not proceed: the original's text would be wrong then.
 func waitsText(f PoolFacts) string {
 	c, cause := f.Wave.Counts, string(f.Wave.Blocks[0].Cause)
+	if c.Converged() {
+		return fmt.Sprintf("All nodes ran MachineConfig %s when they last reported (%s), see RolloutBlocked", f.Rollout.Target, cause)
+	}
 	if c.Updated == c.Machines {
 		return fmt.Sprintf("All nodes run MachineConfig %s; %d of %d are unavailable (%s), see RolloutBlocked", f.Rollout.Target, c.Unavailable, c.Machines, cause)
 	}

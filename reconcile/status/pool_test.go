@@ -204,3 +204,25 @@ func TestManyBrokenNodesFitIntoAMessage(t *testing.T) {
 		}
 	}
 }
+
+// TestSilentDaemons: a pool is not Updated while nobody knows what one of its nodes runs, whatever the node said last.
+func TestSilentDaemons(t *testing.T) {
+	f := facts("v1", node("n0", "v1", "v1", v1alpha1.StateDone), node("n1", "v1", "v1", v1alpha1.StateDone))
+	f.Wave.Blocks = []rollout.Block{rollout.SilentBlock(map[string]time.Time{"n1": noon.Add(-12 * time.Minute)})}
+	got := status.Pool(mcfgv1.MachineConfigPoolStatus{}, f, noon)
+	want := "Updated=False||\n" +
+		"Updating=True||All nodes ran MachineConfig v1 when they last reported (DaemonSilent), see RolloutBlocked\n" +
+		"NodeDegraded=False||\n" +
+		"RolloutBlocked=True|DaemonSilent|no heartbeat of the machine-config-daemon of n1 since 2026-01-02 11:48 UTC\n" +
+		"Degraded=False||\n"
+	if diff := gocmp.Diff(want, show(got)); diff != "" {
+		t.Errorf("conditions (-want +got):\n%s", diff)
+	}
+	if got.Configuration.Name != "" {
+		t.Error("the config counts as running on all nodes")
+	}
+	f.Wave.Blocks = nil
+	if got := show(status.Pool(got, f, noon)); !strings.HasPrefix(got, "Updated=True") {
+		t.Errorf("once all report again:\n%s", got)
+	}
+}

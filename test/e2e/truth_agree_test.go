@@ -134,7 +134,7 @@ func (snap snapshot) poolContradictions(p poolNumbers, u *unstructured.Unstructu
 			say("it is Fine, and the condition Updated is not True")
 		case is("Updated") && is("Updating"):
 			say("it is Updated and Updating")
-		case is("Updated") && p.Updated+p.Unknown != p.Nodes: // conditions do not depend on the heartbeats of daemons
+		case is("Updated") && p.Updated != p.Nodes:
 			say("the condition Updated is True with %d of %d nodes updated", p.Updated, p.Nodes)
 		case is("Updating") && p.Outcome == "Blocked" && !is("RolloutBlocked"):
 			say("why says Blocked, and kubectl only that it is Updating")

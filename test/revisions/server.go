@@ -34,9 +34,6 @@ var kinds = []string{
 	revision.KindMachineConfiguration, revision.KindDriftPolicy, kindContent, kindNode,
 }
 
-// inventoryKinds are the kinds of the objects of a source.
-var inventoryKinds = kinds[1:6]
-
 // newObject is an empty object of a kind.
 func newObject(kind string) client.Object {
 	switch kind {
