@@ -77,8 +77,11 @@ func (s *story) words(text string, commits map[string]string) string {
 			return v.to
 		})
 	}
-	return text
+	return looked.ReplaceAllString(strings.ReplaceAll(text, "READY  LOOKED  ", "READY  "), "$1")
 }
+
+// looked is when the remote was last looked at: a controller that began a moment ago has not said so yet.
+var looked = regexp.MustCompile(`(?m)^(\S+  \S+  (?:True|False|Unknown|Suspended)  )(?:<age> ago|-)  `)
 
 // commitWords are words for the commits of a clone, made of their subjects, by hash.
 func commitWords(tree string) (map[string]string, error) {
