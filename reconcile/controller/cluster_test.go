@@ -104,7 +104,8 @@ type stage struct {
 	dir   string // of kubectl and the kubeconfig
 }
 
-func newStage(t *testing.T) *stage {
+// startServer starts a real API server that has the kinds of config/crd, and stops it with the test.
+func startServer(t *testing.T) (*envtest.Environment, *rest.Config) {
 	t.Helper()
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	if assets == "" {
@@ -128,8 +129,15 @@ func newStage(t *testing.T) *stage {
 		}
 	})
 	rc.QPS = -1
-	s := &stage{t: t, repo: &shared{inner: &repository{t: t, trees: map[string]source.Tree{}}}, log: &notes{}, dir: assets}
-	if s.admin, err = client.New(rc, client.Options{Scheme: scheme}); err != nil {
+	return env, rc
+}
+
+func newStage(t *testing.T) *stage {
+	t.Helper()
+	env, rc := startServer(t)
+	s := &stage{t: t, repo: &shared{inner: &repository{t: t, trees: map[string]source.Tree{}}}, log: &notes{}, dir: env.BinaryAssetsDirectory}
+	var err error
+	if s.admin, err = client.New(rc, client.Options{Scheme: env.Scheme}); err != nil {
 		t.Fatal(err)
 	}
 	for _, file := range []string{"namespace.yaml", "rbac/controller.yaml"} {

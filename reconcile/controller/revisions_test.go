@@ -6,8 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -18,7 +16,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/controller"
@@ -36,7 +33,11 @@ var (
 // refused between any two writes, and read from caches of different ages. Every config that a node is ever assigned is what
 // some pushed revision renders to; and once the faults end, the newest good revision is in force.
 func TestAssignedConfigsAreRevisions(t *testing.T) {
-	live := liveServer(t)
+	env, rc := startServer(t)
+	live, err := client.NewWithWatch(rc, client.Options{Scheme: env.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
 	first, last := 0, *manyHistories
 	if *oneHistory >= 0 {
 		first, last = *oneHistory, *oneHistory+1
@@ -66,38 +67,6 @@ func (t *tally) add(o tally) {
 	for i := range a.NumField() {
 		a.Field(i).SetInt(a.Field(i).Int() + b.Field(i).Int())
 	}
-}
-
-// liveServer is a real API server without controllers.
-func liveServer(t *testing.T) client.WithWatch {
-	t.Helper()
-	assets := os.Getenv("KUBEBUILDER_ASSETS")
-	if assets == "" {
-		assets = filepath.Join("..", "..", "bin", "assets")
-	}
-	if _, err := os.Stat(filepath.Join(assets, "kube-apiserver")); err != nil {
-		t.Fatalf("there is no kube-apiserver to test against: %v; `make test` builds one, or set KUBEBUILDER_ASSETS", err)
-	}
-	scheme, err := controller.Scheme()
-	if err != nil {
-		t.Fatal(err)
-	}
-	env := &envtest.Environment{BinaryAssetsDirectory: assets, CRDDirectoryPaths: []string{"../../config/crd"}, ErrorIfCRDPathMissing: true, Scheme: scheme}
-	rc, err := env.Start()
-	if err != nil {
-		t.Fatalf("starting kube-apiserver: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Errorf("stopping kube-apiserver: %v", err)
-		}
-	})
-	rc.QPS = -1
-	c, err := client.NewWithWatch(rc, client.Options{Scheme: scheme})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
 }
 
 // repoModel is what a repository holds.
