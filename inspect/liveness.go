@@ -80,10 +80,7 @@ const silentText = "its machine-config-daemon has been silent"
 
 // since says for how long, or since when; nothing where that is not known.
 func (v *poolView) since(t time.Time) string {
-	if v.facts.Timestamps && !t.IsZero() {
-		return " since " + t.UTC().Format(time.RFC3339)
-	}
-	return since(t, v.now)
+	return sinceIn(Cluster{Timestamps: v.facts.Timestamps}, t, v.now)
 }
 
 // unwellNode is a node that somebody has to look at although it reports no failure.

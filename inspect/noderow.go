@@ -138,6 +138,22 @@ func since(t, now time.Time) string {
 	return " for " + Age(t, now)
 }
 
+// sinceIn is since for people; where the reasons name points in time, it says since when.
+func sinceIn(c Cluster, t, now time.Time) string {
+	if c.Timestamps && !t.IsZero() {
+		return " since " + t.UTC().Format(time.RFC3339)
+	}
+	return since(t, now)
+}
+
+// agoIn says how long ago something was, or when where the reasons name points in time.
+func agoIn(c Cluster, t, now time.Time) string {
+	if c.Timestamps && !t.IsZero() {
+		return "at " + t.UTC().Format(time.RFC3339)
+	}
+	return Age(t, now) + " ago"
+}
+
 // count is a number of things.
 func count(n int, what string) string {
 	if n == 1 {

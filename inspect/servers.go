@@ -70,7 +70,7 @@ func (f *fleet) servers() *Servers {
 		return nil
 	}
 	slices.SortFunc(s.Replicas, func(a, b ServerRow) int { return strings.Compare(a.Name, b.Name) })
-	s.Warnings = s.warnings(f.now)
+	s.Warnings = s.warnings(f.Cluster, f.now)
 	for i := range f.Pools {
 		s.Boots = append(s.Boots, s.boots(f.pools[f.Pools[i].Name], f.now)...)
 	}
@@ -99,16 +99,16 @@ func (s *Servers) up() (rows []ServerRow) {
 }
 
 // warnings are what somebody should see to; what is so of several replicas is said once.
-func (s *Servers) warnings(now time.Time) (all []string) {
+func (s *Servers) warnings(c Cluster, now time.Time) (all []string) {
 	up := s.up()
 	if len(up) == 0 && len(s.Replicas) > 0 {
 		last := slices.MaxFunc(s.Replicas, func(a, b ServerRow) int { return a.at().Compare(b.at()) })
-		return []string{"no machine-config-server is up, so no new machine can boot; " + last.Name + " was seen last, " + Age(last.at(), now) + " ago"}
+		return []string{"no machine-config-server is up, so no new machine can boot; " + last.Name + " was last seen " + agoIn(c, last.at(), now)}
 	}
 	of := map[string][]string{}
 	var words []string
 	for _, r := range up {
-		for _, w := range r.warnings(now) {
+		for _, w := range r.warnings(c, now) {
 			if of[w] == nil {
 				words = append(words, w)
 			}
@@ -121,7 +121,7 @@ func (s *Servers) warnings(now time.Time) (all []string) {
 	return all
 }
 
-func (r ServerRow) warnings(now time.Time) (all []string) {
+func (r ServerRow) warnings(c Cluster, now time.Time) (all []string) {
 	if r.Report == nil {
 		return []string{"what it does is not known: " + r.unread}
 	}
@@ -136,9 +136,13 @@ func (r ServerRow) warnings(now time.Time) (all []string) {
 	switch until := r.Report.CertificateUntil; {
 	case until == nil:
 	case !now.Before(until.Time):
-		all = append(all, "its certificate ended "+Age(until.Time, now)+" ago, so no new machine believes it; its log says why it was not renewed")
+		all = append(all, "its certificate ended "+agoIn(c, until.Time, now)+", so no new machine believes it; its log says why it was not renewed")
 	case until.Sub(now) < endsSoon:
-		all = append(all, "its certificate ends in "+Age(now, until.Time)+" and was not renewed; its log says why")
+		ends := "in " + Age(now, until.Time)
+		if c.Timestamps {
+			ends = "at " + until.UTC().Format(time.RFC3339)
+		}
+		all = append(all, "its certificate ends "+ends+" and was not renewed; its log says why")
 	}
 	return all
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -116,7 +115,7 @@ func (f nodeReasons) asPool(v *poolView, a *Answer, row NodeRow) {
 func (f nodeReasons) atWork(a *Answer, row NodeRow, w Why) {
 	switch held := heldUp(w.Drain); {
 	case row.Step == StepDraining && len(held) > 0:
-		a.Outcome, a.Cause, a.Reason = Blocked, rollout.CauseDrain, drainSentence(*w.Drain, held, postponedText(f.fleet, row), f.now)
+		a.Outcome, a.Cause, a.Reason = Blocked, rollout.CauseDrain, drainSentence(f.fleet, row, *w.Drain, held)
 		a.Do = budgetActions(held)
 	case isLost(f.fleet, row):
 		a.Outcome, a.Do = Blocked, notReadyCommands(f.fleet, row.Name)
@@ -127,12 +126,12 @@ func (f nodeReasons) atWork(a *Answer, row NodeRow, w Why) {
 	}
 }
 
-// drainSentence says what a drain waits for. postponed says how often it was postponed before.
-func drainSentence(r v1alpha1.DrainReport, held []v1alpha1.DrainedPod, postponed string, now time.Time) string {
+// drainSentence says what a drain waits for.
+func drainSentence(f *fleet, row NodeRow, r v1alpha1.DrainReport, held []v1alpha1.DrainedPod) string {
 	first := held[0]
-	text := "draining" + since(r.Started.Time, now) + postponed + ": pod " + first.Pod + ": " + first.Why
+	text := "draining" + sinceIn(f.Cluster, r.Started.Time, f.now) + postponedText(f, row) + ": pod " + first.Pod + ": " + first.Why
 	if first.Since != nil {
-		text += "," + since(first.Since.Time, now)
+		text += "," + sinceIn(f.Cluster, first.Since.Time, f.now)
 	}
 	if more := len(held) - 1; more > 0 {
 		text += "; and " + count(more, "more pod")
@@ -165,14 +164,14 @@ func (f nodeReasons) besides(row NodeRow) []Answer {
 	var out []Answer
 	if n.Health.Trouble != "" && row.Cause != rollout.CauseNotReady && !strings.Contains(row.Reason, n.Health.Trouble) {
 		out = append(out, Answer{
-			Outcome: Blocked, Cause: rollout.CauseNotReady, Reason: "it is " + n.Health.Text(since(n.Health.Since, f.now)), Do: notReadyCommands(f.fleet, row.Name),
+			Outcome: Blocked, Cause: rollout.CauseNotReady, Reason: "it is " + n.Health.Text(sinceIn(f.Cluster, n.Health.Since, f.now)), Do: notReadyCommands(f.fleet, row.Name),
 		})
 	}
 	if n.Cordon.ByAdministrator() && row.Cause != rollout.CauseCordoned {
 		out = append(out, Answer{Outcome: Fine, Cause: rollout.CauseCordoned, Reason: "it is cordoned, not by Bunsen", Do: []string{"kubectl uncordon " + row.Name}})
 	}
 	if n.Marks.Postponed.For != "" {
-		out = append(out, Answer{Outcome: Fine, Cause: rollout.CauseDrain, Reason: "its drain for " + n.Marks.Postponed.For + " was postponed " + Age(n.Marks.Postponed.At, f.now) + " ago, because its pods could not be evicted"})
+		out = append(out, Answer{Outcome: Fine, Cause: rollout.CauseDrain, Reason: "its drain for " + n.Marks.Postponed.For + " was postponed " + agoIn(f.Cluster, n.Marks.Postponed.At, f.now) + ", because its pods could not be evicted"})
 	}
 	return out
 }

@@ -251,7 +251,7 @@ func (f reasons) heldDrains(v *poolView) (Answer, bool) {
 			continue
 		}
 		if n++; n <= most {
-			texts = append(texts, row.Name+" "+drainSentence(*report, held, postponedText(f.fleet, row), f.now))
+			texts = append(texts, row.Name+" "+drainSentence(f.fleet, row, *report, held))
 			a.Do = append(a.Do, budgetActions(held)...)
 		}
 	}

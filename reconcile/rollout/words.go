@@ -93,7 +93,7 @@ func (w words) budget() string {
 // together says who takes the places of a shared budget.
 func (w words) together(t Shared) string {
 	own := w.d.budget.used + w.d.picked.fresh
-	text := fmt.Sprintf("RolloutPolicy %s allows %s in all its pools, and %d are in use (%s %d", t.Policy, unavailableNodes(t.Max), t.Used+own, w.d.f.Pool, own)
+	text := fmt.Sprintf("RolloutPolicy %s allows %s in all its pools; in use: %d (%s %d", t.Policy, unavailableNodes(t.Max), t.Used+own, w.d.f.Pool, own)
 	if t.Who != "" {
 		text += ", " + t.Who
 	}
