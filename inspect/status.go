@@ -210,6 +210,8 @@ func (v *poolView) state(row PoolRow) string {
 	switch {
 	case row.Target == "":
 		return "Nothing rendered"
+	case first.Cause == rollout.CauseApplying:
+		return "Waiting: " + first.Reason
 	case first.Cause == rollout.CauseInvalid:
 		return "Stopped: " + first.Reason
 	case v.wave.Record.Verdict != "":

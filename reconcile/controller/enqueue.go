@@ -69,6 +69,9 @@ func requests[T any](items []T, name func(*T) string) []reconcile.Request {
 // comesOrGoes is for objects whose content never changes.
 var comesOrGoes = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 
+// ofASource is for the objects that a GitSource owns.
+var ofASource = predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[v1alpha1.SourceLabel] != "" })
+
 // poolsMoved leaves out what a rollout writes to its pool, many times a minute. alike, where set, compares the part of the
 // status that counts nevertheless.
 func poolsMoved(alike func(a, b *mcfgv1.MachineConfigPool) bool) predicate.Funcs {

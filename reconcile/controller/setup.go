@@ -152,6 +152,7 @@ func (r *Rollout) setup(mgr ctrl.Manager, every handler.EventHandler, look recon
 		Watches(&v1alpha1.RolloutPolicy{}, every).
 		Watches(&v1alpha1.GitSource{}, every).
 		Watches(&mcfgv1.MachineConfig{}, targets, builder.WithPredicates(comesOrGoes)).
+		Watches(&mcfgv1.MachineConfig{}, every, builder.WithPredicates(ofASource)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: 4}).Complete(look)
 }
 

@@ -183,7 +183,7 @@ func blocked(f PoolFacts, converged bool) mcfgv1.MachineConfigPoolCondition {
 			reason = b.Cause
 		}
 	}
-	if converged || len(texts) == 0 {
+	if converged && reason != rollout.CauseApplying || len(texts) == 0 { // what cannot be rendered blocks an updated pool, too
 		return poolCondition(RolloutBlocked, false, "", "")
 	}
 	advice := ""

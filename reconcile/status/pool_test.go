@@ -226,3 +226,15 @@ func TestSilentDaemons(t *testing.T) {
 		t.Errorf("once all report again:\n%s", got)
 	}
 }
+
+// TestAnUpdatedPoolMayWait: that a pool cannot be rendered is said although all its nodes are updated.
+func TestAnUpdatedPoolMayWait(t *testing.T) {
+	f := facts("v1", node("n0", "v1", "v1", v1alpha1.StateDone))
+	f.Wave.Blocks = []rollout.Block{{Cause: rollout.CauseApplying, Reason: "GitSource config: MachineConfig a is not as main@sha1:1 has it"}}
+	got := show(status.Pool(mcfgv1.MachineConfigPoolStatus{}, f, noon))
+	for _, want := range []string{"Updated=True||All nodes are updated with MachineConfig v1\n", "RolloutBlocked=True|Applying|GitSource config: MachineConfig a is not as main@sha1:1 has it\n"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in\n%s", want, got)
+		}
+	}
+}
