@@ -112,9 +112,9 @@ verify-tidy:
 
 test: setup build $(ASSETS) $(HOLLOW) ## Every test of every module, with a real kube-apiserver; as root with real hosts and real Ignition
 	$(call say,test: $(shell sed -n 's/^module //p' go.mod))
-	@$(ENVTEST) go test -timeout 30m ./... | grep -v 'no test files'
+	@$(ENVTEST) go test -timeout 30m ./... | grep --line-buffered -v 'no test files'
 	$(call say,test: standalone)
-	@cd standalone && $(ENVTEST) go test $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$') | grep -v 'no test files'
+	@cd standalone && $(ENVTEST) go test $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$') | grep --line-buffered -v 'no test files'
 	@$(MAKE) test-monitoring
 	@if command -v gcc >/dev/null; then $(MAKE) test-race; \
 	else printf '==> test-race: NOT RUN. The race detector needs a C compiler\n'; fi
@@ -123,7 +123,7 @@ test: setup build $(ASSETS) $(HOLLOW) ## Every test of every module, with a real
 
 test-host: setup build $(ASSETS) ## The tests of real hosts in systemd-nspawn: units, reboots, users, OSTree, a whole life (root)
 	$(call say,test-host: real hosts)
-	@BUNSEN_LAB=1 $(ENVTEST) go test ./test/lab/... | grep -v 'no test files'
+	@BUNSEN_LAB=1 $(ENVTEST) go test ./test/lab/... | grep --line-buffered -v 'no test files'
 	@BUNSEN_LAB=1 $(ENVTEST) go test -timeout 30m -run TestLives ./test/e2e
 
 test-ignition: setup ## The daemon beside real Ignition; first boots from our server by Ignition 2.27 and Debian's 2.14 (root; builds Ignition the first time)
@@ -132,7 +132,7 @@ test-ignition: setup ## The daemon beside real Ignition; first boots from our se
 
 test-race: ## What is shared between requests, under the race detector (needs a C compiler)
 	$(call say,test-race: configs and tokens change under load)
-	@CGO_ENABLED=1 go test -race $(RACED) | grep -v 'no test files'
+	@CGO_ENABLED=1 go test -race $(RACED) | grep --line-buffered -v 'no test files'
 
 test-monitoring: setup ## The alert rules and the dashboard, in Prometheus' own rule engine (builds it the first time)
 	$(call say,test-monitoring: alert rules)
