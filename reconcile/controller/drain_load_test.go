@@ -105,7 +105,7 @@ func TestWhatADrainCosts(t *testing.T) {
 			if n := len(s.bothered); n < 1 || n > 20 {
 				t.Errorf("%d evictions were asked for", n)
 			}
-			for range 100 {
+			for range 300 {
 				look(1)
 			}
 			slices.Sort(s.bothered)

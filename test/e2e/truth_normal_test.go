@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -50,6 +51,9 @@ func (s *story) normal(ts *testscript.TestScript, snap snapshot) (string, error)
 
 func (s *story) words(text string, commits map[string]string) string {
 	text = strings.ReplaceAll(text, s.work, "$WORK")
+	if v := s.version(); v != "" {
+		text = strings.ReplaceAll(text, v, "dev")
+	}
 	if host, err := os.Hostname(); err == nil { // which is the name of a controller that runs in no pod
 		text = regexp.MustCompile(`\b`+regexp.QuoteMeta(host)+`\b`).ReplaceAllString(text, "<host>")
 	}
@@ -78,6 +82,16 @@ func (s *story) words(text string, commits map[string]string) string {
 		})
 	}
 	return looked.ReplaceAllString(strings.ReplaceAll(text, "READY  LOOKED  ", "READY  "), "$1")
+}
+
+// version is what `make build` made of the commit; empty where the binaries have none.
+func (s *story) version() string {
+	out, err := exec.Command(filepath.Join(s.bin, "machine-config-controller"), "--version").Output()
+	fields := strings.Fields(string(out))
+	if err != nil || len(fields) == 0 || fields[len(fields)-1] == "dev" {
+		return ""
+	}
+	return fields[len(fields)-1]
 }
 
 // looked is when the remote was last looked at: a controller that began a moment ago has not said so yet.
