@@ -228,6 +228,7 @@ func (snap snapshot) text(words func(string) string) string {
 		for i := range lines {
 			lines[i] = words(lines[i])
 		}
+		lines = slices.DeleteFunc(lines, func(line string) bool { return line == "" })
 		sort.Strings(lines)
 		fmt.Fprintf(&b, "\n## %s\n%s\n", title, strings.Join(slices.Compact(lines), "\n"))
 	}

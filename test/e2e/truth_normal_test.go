@@ -87,7 +87,7 @@ func (s *story) words(text string, commits map[string]string) string {
 
 // unknownConfig is an event that the controller writes only if it looks before it has put a node back that was given a config
 // that does not exist.
-var unknownConfig = regexp.MustCompile(`(?m)^Warning NodeDegraded MachineConfigPool/\S+: Node \S+ is reporting: "fetching the desired config rendered-\w+-<unknown>.*\n`)
+var unknownConfig = regexp.MustCompile(`(?m)^Warning NodeDegraded MachineConfigPool/\S+: Node \S+ is reporting: "fetching the desired config rendered-\w+-<unknown>.*$`)
 
 // version is what `make build` made of the commit; empty where the binaries have none.
 func (s *story) version() string {
