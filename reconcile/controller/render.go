@@ -69,6 +69,9 @@ func (r *Render) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	pool := &mcfgv1.MachineConfigPool{}
 	if err := r.Client.Get(ctx, req.NamespacedName, pool); err != nil {
 		r.Renderer.Forget(req.Name)
+		if _, standard := standardPools[req.Name]; standard && apierrors.IsNotFound(err) { // somebody deleted it
+			err = applyStandardPool(ctx, r.Client, req.Name)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !pool.DeletionTimestamp.IsZero() {

@@ -162,6 +162,13 @@ func TestWholeRevisions(t *testing.T) {
 				t.Errorf("it looks again after %s, %v", again.RequeueAfter, err)
 			}
 		},
+		"a standard pool that somebody deletes is created again": func(t *testing.T, w *world) {
+			w.remove(w.pool("worker"))
+			w.renderPool("worker")
+			if w.pool("worker").Spec.MachineConfigSelector == nil {
+				t.Error("it selects nothing")
+			}
+		},
 		"a suspended source is restored too where an apply was interrupted": func(t *testing.T, w *world) {
 			was := w.objects()
 			w.repo.push("two", next)
