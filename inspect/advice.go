@@ -163,7 +163,16 @@ func lostConfigActions(v *poolView) []string {
 }
 
 func driftActions(node, item string) []string {
+	item = shellWord(item)
 	return []string{"bunsen drift show node/" + node + " " + item, "bunsen drift adopt node/" + node + " " + item}
+}
+
+// shellWord is a text as one word of a shell. What a node reports may be anything, and people paste these commands.
+func shellWord(text string) string {
+	if text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._@:+-") == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
 }
 
 // failureCause is why a node failed: as its annotations have it, else as its daemon reports it in structured form. Empty: it

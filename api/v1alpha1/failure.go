@@ -19,7 +19,7 @@ type Failure struct {
 	// Since is when the daemon first reported it.
 	Since metav1.Time `json:"since"`
 	// Retry is the value of RetryAnnotation on the Node when the last attempt began: the failure is the answer to that request.
-	// Absent where nobody had asked.
+	// Absent where no one requested a retry.
 	Retry *metav1.Time `json:"retry,omitempty"`
 }
 

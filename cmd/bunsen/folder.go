@@ -23,7 +23,7 @@ const (
 // folders nearby that have one.
 func checkFolder(dir string) error {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		return nil // whoever reads it says what it is
+		return nil // the code that reads it reports the error
 	}
 	if _, err := os.Lstat(filepath.Join(dir, poolsFolder)); !errors.Is(err, fs.ErrNotExist) {
 		return nil
