@@ -165,7 +165,11 @@ func (t transition) verdict(commit string) {
 	if was.Config != now.Config {
 		was = v1alpha1.RolloutRecord{}
 	}
-	news := now.Verdict != was.Verdict
+	again := was.Verdict != "" && now.Verdict != "" && !was.At.Equal(now.At) // somebody asked to retry, and it failed before this look
+	if was.Verdict != "" && now.Verdict == "" || again {
+		t.tell(t.config(), "RolloutResumed", "Retry", "pool %s tries %s%s again", t.after.Name, target, commit)
+	}
+	news := now.Verdict != was.Verdict || again
 	for _, cause := range []rollout.Cause{rollout.CauseHalted, rollout.CauseReverted} {
 		news = news || blockedBy(t.after, cause) && !blockedBy(t.before, cause)
 	}
@@ -175,8 +179,6 @@ func (t transition) verdict(commit string) {
 		t.warn(t.config(), "RolloutHalted", "Judge", "%s%s is halted in pool %s: %s; for what to do: bunsen why pool/%s", target, commit, t.after.Name, now.Why, t.after.Name)
 	case now.Verdict == v1alpha1.RolloutReverted:
 		t.warn(t.config(), "RolloutReverted", "Judge", "pool %s is reverted from %s%s to %s: %s; for what to do: bunsen why pool/%s", t.after.Name, target, commit, now.Back, now.Why, t.after.Name)
-	case was.Verdict != "":
-		t.tell(t.config(), "RolloutResumed", "Retry", "pool %s tries %s%s again", t.after.Name, target, commit)
 	}
 }
 

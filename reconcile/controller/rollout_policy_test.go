@@ -45,6 +45,15 @@ func (w *world) retry(pool string) {
 	})
 }
 
+// failAgain is what the daemon reports that tried once more at once, and failed.
+func (w *world) failAgain(name, config string) {
+	asked := metav1.NewTime(w.now)
+	change(w, w.node(name), func(n *corev1.Node) {
+		n.Annotations[v1alpha1.RetryAnnotation] = w.now.Format(time.RFC3339)
+		n.Annotations[v1alpha1.FailureAnnotation] = v1alpha1.Failure{Config: config, Cause: v1alpha1.FailureDiskFull, Since: asked, Retry: &asked}.String()
+	})
+}
+
 func (w *world) later(d time.Duration) { w.now = w.now.Add(d) }
 
 // record is what the pool remembers of its rollout.
@@ -107,6 +116,21 @@ func TestRolloutPolicies(t *testing.T) {
 			equal(t, "the nodes after a retry", w.nodes(), "n0 v1>v1, n1 v0>v1, n2 v0>v0 tainted")
 			equal(t, "events of the resumption", w.events("RolloutResumed"), 1)
 			equal(t, "RolloutBlocked after a retry", w.blocked("worker"), "False||")
+		}},
+		"a retry that failed before anybody looked is told as resumed and halted": {halts, func(t *testing.T, w *world, r *rolling) {
+			r.roll()
+			w.fail("n0", "no space")
+			r.roll()
+			r.roll()
+			w.later(time.Minute)
+			w.retry("worker")
+			w.failAgain("n0", "v1")
+			r.roll()
+			equal(t, "the verdict", w.record("worker").Verdict, v1alpha1.RolloutHalted)
+			equal(t, "events of the resumption", w.events("RolloutResumed"), 1)
+			equal(t, "events of the halts", w.events("RolloutHalted"), 2)
+			r.roll()
+			equal(t, "events of the halts after another look", w.events("RolloutHalted"), 2)
 		}},
 		"a new commit lifts the verdict, and the broken node is told first": {halts, func(t *testing.T, w *world, r *rolling) {
 			r.roll()

@@ -22,7 +22,8 @@ type person struct {
 }
 
 // advice REGEXP COMMAND ARG... says what a person does who reads an advice that is no command, such as "free disk space on
-// node-2". COMMAND is one of the story's commands, or a program. A later advice for the same line wins.
+// node-2". COMMAND is one of the story's commands, or a program; `true` is for what a person does not do. A later advice for
+// the same line wins.
 func (s *story) advice(_ *testscript.TestScript, args []string) error {
 	return s.person("advice", args, false)
 }
@@ -144,10 +145,11 @@ func (t *fixing) why(about string) (printed, error) {
 	return t.run(t.ts, "", filepath.Join(t.bin, "bunsen"), "why", about)
 }
 
-// await waits until the root is fine. After a command that only reads it looks once.
+// await waits until the root is fine. After a command that only reads, and after what a person does not do, it looks once.
 func (t *fixing) await(after string) error {
 	limit := *settle
-	if readOnly.MatchString(after) || strings.HasPrefix(after, "bunsen why ") {
+	nothing := func(p person) bool { return p.command == "true" && p.advice.MatchString(after) }
+	if readOnly.MatchString(after) || strings.HasPrefix(after, "bunsen why ") || slices.ContainsFunc(t.truth.people, nothing) {
 		limit = 0
 	}
 	_ = poll(limit, func() (bool, error) { // when the time is up, the next line of the advice is tried
