@@ -43,11 +43,11 @@ var causes = []cause{
 		"the server does not accept the Secret's identity: add its public key there",
 	},
 	{
-		is(transport.ErrRepositoryNotFound), fault.NewStalled, v1alpha1.ReasonUnreachable,
+		is(transport.ErrRepositoryNotFound), fault.NewRetry, v1alpha1.ReasonUnreachable,
 		"the server has no such repository, or hides it from these credentials",
 	},
 	{
-		is(gogit.ErrRepositoryNotExists), fault.NewStalled, v1alpha1.ReasonUnreachable,
+		is(gogit.ErrRepositoryNotExists), fault.NewRetry, v1alpha1.ReasonUnreachable,
 		"there is no git repository",
 	},
 	{

@@ -59,7 +59,11 @@ func TestStrangersAreTurnedAway(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := remote(t, test.url, test.secret).List(t.Context())
-			wantFault(t, err, fault.Stalled, test.reason, test.words, "listing the refs of ")
+			kind := fault.Stalled
+			if test.reason == v1alpha1.ReasonUnreachable { // it may come back
+				kind = fault.Retry
+			}
+			wantFault(t, err, kind, test.reason, test.words, "listing the refs of ")
 		})
 	}
 }
