@@ -141,6 +141,9 @@ func (r *Source) follow(ctx context.Context, src *v1alpha1.GitSource, now time.T
 	if err != nil {
 		out.Err = err
 	}
+	if restored || src.Status.Applying == nil {
+		out.Err = namingCommit(src, out)
+	}
 	return out
 }
 

@@ -161,13 +161,13 @@ func TestFollowing(t *testing.T) {
 			w.follow()
 			equal(t, "what is there", w.names(), "10-worker-motd")
 			equal(t, "its content", string(w.config("10-worker-motd").Spec.Config.Raw), "{}")
-			has(t, "Stalled", w.condition("Stalled"), "True|OwnershipConflict|pools/worker/10-motd.bu: ", `"10-worker-motd"`, "rename the file or delete that object")
+			has(t, "Stalled", w.condition("Stalled"), "True|OwnershipConflict|pools/worker/10-motd.bu: ", `"10-worker-motd"`, "rename the file or delete that object", "\nin main@sha1:", "; nothing of it is applied")
 		},
 		"a pool directory without a pool is refused, with the way out": func(t *testing.T, w *world) {
 			w.repo.push("gpu", files("gpu/10-motd.bu=hello", "worker/10-motd.bu=hello"))
 			w.follow()
 			equal(t, "what is there", w.names(), "")
-			has(t, "Stalled", w.condition("Stalled"), "True|PoolMissing|pools/gpu: ", "add cluster/gpu.yaml", "rename the directory")
+			has(t, "Stalled", w.condition("Stalled"), "True|PoolMissing|pools/gpu: ", "add cluster/gpu.yaml", "rename the directory", "\nin main@sha1:", "; nothing of it is applied")
 			w.create(pool("gpu"))
 			w.follow()
 			equal(t, "once the pool is there", w.names(), "10-gpu-motd 10-worker-motd")

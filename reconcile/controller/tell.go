@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/status"
 	"github.com/bunsen-os/bunsen/source"
@@ -86,6 +87,22 @@ func (e reportError) Error() string {
 		}
 	}
 	return fmt.Sprintf("%s\nin %s %s by %s; nothing of it is applied", fatal, e.commit.Revision().Short(), source.Quote(e.commit.Subject), e.commit.Author)
+}
+
+// namingCommit is the failure of an attempt that left nothing of a commit on the cluster, with that commit. A failure that may pass
+// by itself, and one of the revision in force, stay as they are.
+func namingCommit(src *v1alpha1.GitSource, out status.SourceFacts) error {
+	f := fault.Of(out.Err, "")
+	var report reportError
+	switch {
+	case out.Err == nil, out.Tried == nil, out.Applied != nil, out.Observed == src.Status.AppliedRevision:
+		return out.Err
+	case f.Kind != fault.Stalled, errors.As(out.Err, &report): // a report names its commit itself
+		return out.Err
+	}
+	c := out.Tried
+	err := fmt.Errorf("%w\nin %s %s by %s; nothing of it is applied", out.Err, short(c.Revision), source.Quote(c.Subject), c.Author)
+	return &fault.Error{Kind: f.Kind, Reason: f.Reason, Err: err}
 }
 
 // missingPools names the directories below pools/ that no MachineConfigPool stands for.

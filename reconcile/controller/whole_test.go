@@ -48,7 +48,7 @@ func TestWholeRevisions(t *testing.T) {
 			w.repo.push("two", files("worker/10-motd.bu=two", "gpu/20-driver.bu=two", strings.Replace(gpuAlone, "maxUnavailable: 1", "maxUnavailable: 2", 1)))
 			w.tick()
 			w.follow()
-			has(t, "Stalled", w.condition("Stalled"), "True|ApplyFailed|cluster/gpu.yaml:11: applying RolloutPolicy", "careful")
+			has(t, "Stalled", w.condition("Stalled"), "True|ApplyFailed|cluster/gpu.yaml:11: applying RolloutPolicy", "careful", "\nin main@sha1:", "; nothing of it is applied")
 			for _, write := range w.life.writes[before:] {
 				if !strings.HasPrefix(write, "update status *v1alpha1.GitSource") {
 					t.Errorf("a refused commit led to a write: %s", write)
