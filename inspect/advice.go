@@ -36,7 +36,8 @@ func verdictActions(f *fleet, v *poolView) []string {
 			}
 		}
 	}
-	var out []string
+	retry := "bunsen retry pool/" + v.object.Name
+	var out, names []string
 	blamed := len(failed) == 0
 	for _, n := range failed[:min(len(failed), mostAdvised)] {
 		row, _ := f.find(n.Node)
@@ -49,16 +50,64 @@ func verdictActions(f *fleet, v *poolView) []string {
 		case cause == v1alpha1.FailureLost:
 			out = append(out, notReadyCommands(f, n.Node)...)
 		case cause == v1alpha1.FailureNoConfig && isRendered(f, r.Config): // it was made again since
-		case cause == v1alpha1.FailureDiskFull, cause == v1alpha1.FailureDrift, cause == v1alpha1.FailureNoConfig:
-			out = append(out, failureActions(f, v, row, cause)...)
+		case blamesCommit(cause):
+			blamed, names = true, append(names, n.Node)
 		default:
-			blamed = true
+			out = append(out, hostActions(f, v, row, cause)...)
 		}
 	}
-	if blamed {
-		out = append(undo(f, v, r.Config), out...)
+	if !blamed {
+		return append(out, retry)
 	}
-	return append(out, "bunsen retry pool/"+v.object.Name)
+	return append(append(undo(f, v, r.Config), out...), alternative(causeGone(names), retry))
+}
+
+// alternative is a command to use instead of the commands before it, when something is so. Commands without these words are one
+// list: followed in their order they lead to a good state.
+func alternative(when, command string) string { return "or, when " + when + ": " + command }
+
+// isAlternative reports whether alternative made a line.
+func isAlternative(line string) bool { return strings.HasPrefix(line, "or, when ") }
+
+// causeGone is when a retry helps although a commit is to blame.
+func causeGone(nodes []string) string {
+	switch len(nodes) {
+	case 0:
+		return "the cause is gone"
+	case 1:
+		return "the cause on " + nodes[0] + " is gone"
+	}
+	return "the causes on the nodes are gone"
+}
+
+// blamesCommit reports whether the commit of a config may be why a node failed it.
+func blamesCommit(cause v1alpha1.FailureCause) bool {
+	switch cause {
+	case v1alpha1.FailureDiskFull, v1alpha1.FailureDrift, v1alpha1.FailureNoConfig, v1alpha1.FailureLost:
+		return false
+	}
+	return true
+}
+
+// blamedConfig is the config of a pool that nodes failed because of its commit; empty where no commit is to blame.
+func blamedConfig(f *fleet, v *poolView) string {
+	r := v.wave.Record
+	if r.Verdict != "" {
+		for _, n := range r.Failed {
+			if blamesCommit(n.Cause) {
+				return r.Config
+			}
+		}
+		if len(r.Failed) == 0 {
+			return r.Config
+		}
+	}
+	for _, row := range v.rows {
+		if row.Step == StepFailed && row.Current != row.Desired && row.Desired != healthyConfig(v) && blamesCommit(failureCause(f, row)) {
+			return row.Desired
+		}
+	}
+	return ""
 }
 
 // troubleActions are the commands for the nodes of a pool that need a person; none where they all continue by themselves.
@@ -88,7 +137,7 @@ func nodeActions(f *fleet, v *poolView, row NodeRow) []string {
 	}
 	facts := rollout.ReadNode(n)
 	switch report := f.drain(row); {
-	case isSilent(f, row.Name) && (row.Step != StepRebooting || f.now.Sub(facts.Health.Since) > slowDrain):
+	case isSilent(f, row.Name) && !mayReturn(row, facts.Health, f.now):
 		return notReadyCommands(f, row.Name)
 	case facts.State == "":
 		return daemonCommands(row.Name)
@@ -101,7 +150,7 @@ func nodeActions(f *fleet, v *poolView, row NodeRow) []string {
 		return []string{fmt.Sprintf("kubectl -n %s describe pod %s", namespace, name)}
 	case facts.Cordon.ByAdministrator():
 		return []string{"kubectl uncordon " + row.Name}
-	case facts.Health.Trouble != "" && row.Step != StepRebooting:
+	case facts.Health.Trouble != "" && !mayReturn(row, facts.Health, f.now):
 		return notReadyCommands(f, row.Name)
 	case row.Cause == rollout.CauseGate:
 		return gateActions(f, v)
@@ -119,7 +168,25 @@ func drainBegan(n rollout.Node, report *v1alpha1.DrainReport) time.Time {
 
 // failureActions are the commands for a node whose daemon reports a failure.
 func failureActions(f *fleet, v *poolView, row NodeRow, cause v1alpha1.FailureCause) []string {
-	retry := "bunsen retry node/" + row.Name
+	retry, halted := "bunsen retry node/"+row.Name, false
+	if r := v.wave.Record; r.Verdict != "" && r.Config == row.Desired {
+		retry, halted = "bunsen retry pool/"+v.object.Name, true // a retry of the node alone leaves the others halted
+	}
+	switch {
+	case !blamesCommit(cause) && halted && cause != v1alpha1.FailureNoConfig:
+		return append(hostActions(f, v, row, cause), retry)
+	case !blamesCommit(cause):
+		return hostActions(f, v, row, cause)
+	case cause == v1alpha1.FailureRefused:
+		return undo(f, v, row.Desired)
+	case row.Current == row.Desired: // no config is being applied, so no commit is at fault
+		return []string{"kubectl describe node " + row.Name, retry}
+	}
+	return append(undo(f, v, row.Desired), alternative(causeGone([]string{row.Name}), retry))
+}
+
+// hostActions are the commands for a failure for which no commit is to blame.
+func hostActions(f *fleet, v *poolView, row NodeRow, cause v1alpha1.FailureCause) []string {
 	switch cause {
 	case v1alpha1.FailureDiskFull:
 		return []string{"free disk space on " + row.Name + "; its daemon tries again by itself"}
@@ -133,20 +200,15 @@ func failureActions(f *fleet, v *poolView, row NodeRow, cause v1alpha1.FailureCa
 		return append(do, "touch "+forceFile+"   # on "+row.Name+": its daemon restores what the config says")
 	case v1alpha1.FailureNoConfig:
 		if isRendered(f, row.Desired) { // it was made again since
-			return []string{retry}
+			return []string{"bunsen retry node/" + row.Name}
 		}
 		if row.Desired == v.facts.Target {
 			return lostConfigActions(v)
 		}
 		config := cmp.Or(row.Current, v.wave.Target)
 		return []string{fmt.Sprintf("kubectl annotate node %s --overwrite %s=%s", row.Name, v1alpha1.DesiredConfigAnnotation, config)}
-	case v1alpha1.FailureRefused:
-		return undo(f, v, row.Desired)
 	}
-	if row.Current == row.Desired { // no config is being applied, so no commit is at fault
-		return []string{"kubectl describe node " + row.Name, retry}
-	}
-	return append(undo(f, v, row.Desired), retry)
+	return notReadyCommands(f, row.Name)
 }
 
 // isRendered reports whether a rendered config is on the cluster.

@@ -103,7 +103,7 @@ func unwellNodes(v *poolView) (all []unwellNode) {
 		case n.Degraded():
 			continue
 		case n.Health.Trouble != "":
-			if row.InFlight() && v.now.Sub(n.Health.Since) < updating {
+			if row.InFlight() { // stuckNodes has it
 				continue
 			}
 			u.cause, u.text = rollout.CauseNotReady, n.Name+" is "+n.Health.Text(v.since(n.Health.Since))
@@ -209,11 +209,13 @@ func healthOf(f *fleet, node string) rollout.Health {
 	return rollout.ReadNode(&f.Nodes[at]).Health
 }
 
-// isLost tells that a node is not Ready and will hardly come back by itself: it is not being updated, or has been away for too
-// long.
-func isLost(f *fleet, row NodeRow) bool {
-	h := healthOf(f, row.Name)
-	return h.Trouble != "" && (row.Step != StepRebooting && row.Cause == rollout.CauseNotReady || f.now.Sub(h.Since) > updating)
+// mayReturn reports whether a node that is not Ready is being updated, and may return by itself: a reboot or a restarted kubelet takes
+// it away for a while. A kubelet that has stopped reporting outside of a reboot is no part of an update.
+func mayReturn(row NodeRow, health rollout.Health, now time.Time) bool {
+	if health.Silence != "" && row.Step != StepRebooting {
+		return false
+	}
+	return row.InFlight() && now.Sub(health.Since) < updating
 }
 
 // notReadyCommands help where a node is not Ready.

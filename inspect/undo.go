@@ -1,54 +1,171 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// undo is the command that takes back what gave a pool a config: the commits since the pool's last good one. A revert of the
-// newest commit alone could bring back what an earlier one broke.
+// commitRange are the commits of a repository after good up to bad, both as they are typed.
+type commitRange struct {
+	good, bad string
+	// what says which commits these are, in a few words.
+	what string
+	// others is how many of them did not change the pool's config, as far as the source remembers them.
+	others int
+}
+
+// undo is the way to take back what gave a pool a config: one range, from the pool's last good commit to the newest bad one. A
+// revert of the newest commit alone could bring back what an earlier one broke.
 func undo(f *fleet, v *poolView, config string) []string {
-	good := v.wave.Record.Healthy
-	if good == "" {
-		good = v.object.Status.Configuration.Name
-	}
 	for i := range f.Sources {
-		applied := appliedHistory(&f.Sources[i])
-		newest, oldest := -1, -1 // of the commits since the good one that changed the pool's config
-		found := false
-		for j := range applied {
-			rendered := applied[j].Pools[v.object.Name]
-			if rendered == "" {
-				continue
-			}
-			if rendered == good && good != config {
-				found = true
-				break
-			}
-			if next := renderedBefore(applied[j+1:], v.object.Name); next != "" && next != rendered {
-				if oldest = j; newest < 0 {
-					newest = j
-				}
-			}
-		}
-		if !found || newest < 0 {
+		if config == healthyConfig(v) || !gaveConfig(f, v, &f.Sources[i], config) {
 			continue
 		}
-		subject := applied[newest].Subject
-		if newest != oldest {
-			subject = "everything since " + source.Quote(applied[oldest+1].Subject)
+		if r, ok := badCommits(f, v, &f.Sources[i], config); ok {
+			return r.commands(v)
 		}
-		return []string{revert(applied[oldest+1].Revision, applied[newest].Revision) + "   # " + subject + "; or push a fix"}
-	}
-	row := f.config(config)
-	if h := hashOf(row.Revision); h != "" && config != good {
-		return []string{"git revert --no-edit " + h + "   # " + row.Subject + "; or push a fix"}
 	}
 	return []string{"push a commit that fixes pool " + v.object.Name}
+}
+
+// gaveConfig reports whether a config of a pool came from a source, as far as that is known.
+func gaveConfig(f *fleet, v *poolView, src *v1alpha1.GitSource, config string) bool {
+	if slices.ContainsFunc(src.Status.History, func(h v1alpha1.HistoryEntry) bool { return h.Pools[v.object.Name] != "" }) {
+		return true
+	}
+	of := cmp.Or(f.config(config).Source, v.object.Annotations[v1alpha1.SourceAnnotation])
+	return of == src.Name || of == "" && len(f.Sources) == 1
+}
+
+// healthyConfig is the last config that the whole pool ran well.
+func healthyConfig(v *poolView) string {
+	return cmp.Or(v.wave.Record.Healthy, v.object.Status.Configuration.Name)
+}
+
+// badCommits are the commits of a source that somebody has to take back for a pool: those that gave it a config that nodes failed
+// (empty: nodes failed none), those with which it cannot be rendered, and those that the source cannot use. There is one range for
+// all of them; false: no commit is to blame.
+func badCommits(f *fleet, v *poolView, src *v1alpha1.GitSource, config string) (commitRange, bool) {
+	var r commitRange
+	if config != "" {
+		r.good, r.bad = failedCommits(f, v, src, config)
+	}
+	if good := renderedCommit(v, src); good != "" {
+		r.good, r.bad = cmp.Or(r.good, good), hashOf(src.Status.AppliedRevision)
+	}
+	if isUnusable(src) {
+		r.good, r.bad = cmp.Or(r.good, hashOf(src.Status.AppliedRevision)), hashOf(src.Status.ObservedRevision)
+	}
+	r.describe(v, src)
+	return r, r.good != "" && r.bad != "" && r.good != r.bad
+}
+
+// renderedCommit is the last commit of a source with which a pool could be rendered; empty where commits since then are not why it
+// cannot be rendered now.
+func renderedCommit(v *poolView, src *v1alpha1.GitSource) string {
+	c := v.condition(mcfgv1.MachineConfigPoolRenderDegraded)
+	good := hashOf(v.object.Annotations[v1alpha1.RevisionAnnotation])
+	switch {
+	case c.Status != corev1.ConditionTrue, c.Reason == v1alpha1.ReasonNoMachineConfigs:
+		return ""
+	case v.object.Annotations[v1alpha1.SourceAnnotation] != src.Name, good == hashOf(src.Status.AppliedRevision):
+		return ""
+	}
+	return good
+}
+
+// isUnusable reports whether the content of the newest commit is why a source cannot apply it.
+func isUnusable(src *v1alpha1.GitSource) bool {
+	c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition)
+	if c == nil || c.Status != metav1.ConditionFalse || src.Status.ObservedRevision == src.Status.AppliedRevision {
+		return false
+	}
+	switch c.Reason {
+	case v1alpha1.ReasonTranspileFailed, v1alpha1.ReasonInvalidTree, v1alpha1.ReasonPoolMissing, v1alpha1.ReasonConflict:
+		return true
+	case v1alpha1.ReasonApplyFailed: // one that is not stalled is the API server's
+		return meta.IsStatusConditionTrue(src.Status.Conditions, v1alpha1.StalledCondition)
+	}
+	return false
+}
+
+// failedCommits are the commit before the first, and the last, of those that changed the pool's config since the one that it last
+// ran well. Where the source's history does not reach back to that one, they are the commit of the config alone.
+func failedCommits(f *fleet, v *poolView, src *v1alpha1.GitSource, config string) (good, bad string) {
+	applied := appliedHistory(src)
+	newest, oldest := -1, -1
+	for j := range applied {
+		rendered := applied[j].Pools[v.object.Name]
+		if rendered == "" {
+			continue
+		}
+		if rendered == healthyConfig(v) {
+			if newest < 0 {
+				break
+			}
+			return hashOf(applied[oldest+1].Revision), hashOf(applied[newest].Revision)
+		}
+		if next := renderedBefore(applied[j+1:], v.object.Name); next != "" && next != rendered {
+			if oldest = j; newest < 0 {
+				newest = j
+			}
+		}
+	}
+	hash := hashOf(f.config(config).Revision)
+	if hash == "" || config == healthyConfig(v) {
+		return "", ""
+	}
+	return hash + "^", hash
+}
+
+// describe says which commits a range has, as far as the source remembers them.
+func (r *commitRange) describe(v *poolView, src *v1alpha1.GitSource) {
+	r.what = "back to the last good commit"
+	history := src.Status.History
+	at := func(hash string) int {
+		return slices.IndexFunc(history, func(h v1alpha1.HistoryEntry) bool { return hash != "" && hashOf(h.Revision) == hash })
+	}
+	last, before := at(r.bad), at(r.good)
+	switch {
+	case last < 0:
+		return
+	case before == last+1, r.good == r.bad+"^":
+		r.what = history[last].Subject
+		return
+	case before > last:
+		r.what = "everything since " + source.Quote(history[before].Subject)
+	default:
+		before = len(history)
+	}
+	for j := last; j < before; j++ {
+		rendered := history[j].Pools[v.object.Name]
+		if rendered != "" && rendered == renderedBefore(history[j+1:], v.object.Name) {
+			r.others++
+		}
+	}
+}
+
+// commands take the commits back. Where good commits are among them, the list of all comes first.
+func (r commitRange) commands(v *poolView) []string {
+	commits := r.good + ".." + r.bad
+	revert := "git revert --no-edit " + commits
+	if r.good == r.bad+"^" {
+		revert = "git revert --no-edit " + r.bad
+	}
+	out := []string{revert + " && git push   # " + r.what + "; or push a fix"}
+	if r.others > 0 {
+		out = append([]string{fmt.Sprintf("git log --oneline %s   # the revert takes back all of these, also %s that did not change pool %s", commits, count(r.others, "commit"), v.object.Name)}, out...)
+	}
+	return out
 }
 
 // renderedBefore is the config that the newest of these commits gave a pool; empty where none is known to have.
@@ -72,11 +189,6 @@ func appliedHistory(src *v1alpha1.GitSource) []v1alpha1.HistoryEntry {
 	return out
 }
 
-// revert is the command that takes back the commits after one up to another.
-func revert(good, bad string) string {
-	return "git revert --no-edit " + hashOf(good) + ".." + hashOf(bad)
-}
-
 // hashOf is the short hash of a revision; empty where it has none.
 func hashOf(revision string) string {
 	r, err := source.ParseRevision(revision)
@@ -84,36 +196,4 @@ func hashOf(revision string) string {
 		return ""
 	}
 	return r.Hash[:min(len(r.Hash), 8)]
-}
-
-// sourceActions are the commands for a GitSource that cannot use its newest commit, by the reason of its condition Ready.
-func sourceActions(src *v1alpha1.GitSource) []string {
-	c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition)
-	if c == nil {
-		return nil
-	}
-	edit, describe := "kubectl edit gitsource "+src.Name, "kubectl describe gitsource "+src.Name
-	switch c.Reason {
-	case v1alpha1.ReasonTranspileFailed, v1alpha1.ReasonInvalidTree, v1alpha1.ReasonPoolMissing, v1alpha1.ReasonApplyFailed:
-		good, bad := hashOf(src.Status.AppliedRevision), hashOf(src.Status.ObservedRevision)
-		switch {
-		case good != "" && bad != "" && good != bad:
-			return []string{fmt.Sprintf("git revert --no-edit %s..%s   # back to the last good commit; or push a fix", good, bad), describe}
-		default:
-			return []string{"push a commit that fixes it", describe}
-		}
-	case v1alpha1.ReasonUnreachable, v1alpha1.ReasonAuthentication:
-		return []string{describe, edit + "   # spec.url and spec.secretRef"}
-	case v1alpha1.ReasonRefNotFound:
-		return []string{edit + "   # spec.ref"}
-	case v1alpha1.ReasonPathNotFound:
-		return []string{edit + "   # spec.path"}
-	case v1alpha1.ReasonHistoryRewritten:
-		return []string{fmt.Sprintf("push a branch that contains %s", hashOf(src.Status.AppliedRevision)), edit + "   # spec.historyPolicy: Warn"}
-	case v1alpha1.ReasonSignature:
-		return []string{"push a commit that is signed with an allowed key", edit + "   # spec.verify"}
-	case v1alpha1.ReasonInvalidSpec:
-		return []string{edit}
-	}
-	return []string{describe}
 }

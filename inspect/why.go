@@ -7,8 +7,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
@@ -218,39 +216,6 @@ func (f *fleet) config(name string) *RenderedRow {
 		row.Pool, row.Source, row.Revision, row.Subject, row.Author = Pool(name), f.Sources[i].Name, h.Revision, h.Subject, h.Author
 	}
 	return row
-}
-
-// sourceAnswers say why the newest commit is not on the cluster, where it is not.
-func (f reasons) sourceAnswers(v *poolView) []Answer {
-	var out []Answer
-	of := v.object.Annotations[v1alpha1.SourceAnnotation]
-	for i := range f.Sources {
-		src := &f.Sources[i]
-		if of != "" && of != src.Name {
-			continue
-		}
-		c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition)
-		do := sourceActions(src)
-		switch {
-		case src.Spec.Suspend:
-			out = append(out, Answer{Outcome: Fine, Cause: CauseSource, Do: []string{fmt.Sprintf(`kubectl patch gitsource %s --type merge -p '{"spec":{"suspend":false}}'`, src.Name)}, Reason: "GitSource " + src.Name + " is suspended, so new commits have no effect"})
-		case c == nil || c.Status != metav1.ConditionFalse:
-		case meta.IsStatusConditionTrue(src.Status.Conditions, v1alpha1.StalledCondition):
-			out = append(out, Answer{Outcome: Blocked, Cause: CauseSource, Do: do, Reason: stalled(src, c)})
-		default:
-			out = append(out, Answer{Outcome: Progressing, Cause: CauseSource, Do: do, Reason: fmt.Sprintf("GitSource %s is not ready and tries again: %s: %s", src.Name, c.Reason, c.Message)})
-		}
-	}
-	return out
-}
-
-// stalled says that a source cannot use its newest commit, and what stays in force.
-func stalled(src *v1alpha1.GitSource, c *metav1.Condition) string {
-	stays := "nothing is applied yet"
-	if h := hashOf(src.Status.AppliedRevision); h != "" {
-		stays = h + " stays in force"
-	}
-	return fmt.Sprintf("GitSource %s cannot use its newest commit, so %s: %s: %s", src.Name, stays, c.Reason, c.Message)
 }
 
 // short is the reason on one line.

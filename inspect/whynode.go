@@ -71,7 +71,7 @@ func (f nodeReasons) nodeAnswer(v *poolView, row NodeRow, w Why) (Answer, bool) 
 			a.Do = nodeActions(f.fleet, v, row)
 		}
 	case rollout.CauseUpdating, rollout.CauseNotReady:
-		f.atWork(&a, row, w)
+		return f.atWork(v, row)
 	case rollout.CauseNext, rollout.CauseLabels, rollout.CauseHost, rollout.CauseDrain:
 	case rollout.CauseCordoned:
 		a.Outcome, a.Do = Blocked, []string{"kubectl uncordon " + row.Name}
@@ -111,19 +111,22 @@ func (f nodeReasons) asPool(v *poolView, a *Answer, row NodeRow) {
 	}
 }
 
-// atWork is the answer for a node that was told, or that is not well.
-func (f nodeReasons) atWork(a *Answer, row NodeRow, w Why) {
-	switch held := heldUp(w.Drain); {
-	case row.Step == StepDraining && len(held) > 0:
-		a.Outcome, a.Cause, a.Reason = Blocked, rollout.CauseDrain, drainSentence(f.fleet, row, *w.Drain, held)
-		a.Do = budgetActions(held)
-	case isLost(f.fleet, row):
-		a.Outcome, a.Do = Blocked, notReadyCommands(f.fleet, row.Name)
-	default:
-		if a.Do = nodeActions(f.fleet, f.pools[row.Pool], row); len(a.Do) > 0 { // it does not continue by itself
-			a.Outcome = Blocked
-		}
+// atWork is the answer for a node that was told, or that is not Ready; false for others. It is Blocked where the node does not
+// continue by itself. The answer for the pool is made of it, too.
+func (f nodeReasons) atWork(v *poolView, row NodeRow) (Answer, bool) {
+	a := Answer{Outcome: Progressing, Cause: row.Cause, Reason: row.Reason}
+	if row.Cause != rollout.CauseUpdating && row.Cause != rollout.CauseNotReady {
+		return a, false
 	}
+	report := f.drain(row)
+	held := heldUp(report)
+	if len(held) > 0 {
+		a.Outcome, a.Cause, a.Reason = Blocked, rollout.CauseDrain, drainSentence(f.fleet, row, *report, held)
+		a.Do = budgetActions(held)
+	} else if a.Do = nodeActions(f.fleet, v, row); len(a.Do) > 0 {
+		a.Outcome = Blocked
+	}
+	return a, true
 }
 
 // drainSentence says what a drain waits for.
@@ -167,7 +170,7 @@ func (f nodeReasons) besides(row NodeRow) []Answer {
 			Outcome: Blocked, Cause: rollout.CauseNotReady, Reason: "it is " + n.Health.Text(sinceIn(f.Cluster, n.Health.Since, f.now)), Do: notReadyCommands(f.fleet, row.Name),
 		})
 	}
-	if n.Cordon.ByAdministrator() && row.Cause != rollout.CauseCordoned {
+	if n.Cordon.ByAdministrator() && row.Cause != rollout.CauseCordoned && !strings.Contains(row.Reason, "cordoned, not by Bunsen") {
 		out = append(out, Answer{Outcome: Fine, Cause: rollout.CauseCordoned, Reason: "it is cordoned, not by Bunsen", Do: []string{"kubectl uncordon " + row.Name}})
 	}
 	if n.Marks.Postponed.For != "" {

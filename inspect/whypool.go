@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -28,11 +29,12 @@ func (f reasons) poolAnswers(v *poolView, asked []string) []Answer {
 	if a, held := f.heldDrains(v); held {
 		out = append([]Answer{a}, slices.DeleteFunc(out, func(o Answer) bool { return o.Cause == rollout.CauseDrain })...)
 	}
+	out = append(out, f.stuckNodes(v, out)...)
 	if why := v.renderFailure(); why != "" {
 		out = append(out, Answer{Outcome: Blocked, Cause: CauseRender, Do: f.renderActions(v), Reason: "its newest configuration cannot be rendered: " + why})
 	}
 	out = append(out, f.sourceAnswers(v)...)
-	if a, failed := f.failedNodes(v); failed {
+	if a, failed := f.failedNodes(v); failed && !verdictNamesAll(v) {
 		out = append(out, a)
 	}
 	if v.object.Status.ObservedGeneration < v.object.Generation {
@@ -132,9 +134,8 @@ func (f reasons) renderActions(v *poolView) []string {
 		return append(out, "kubectl delete mcp "+name+"   # its nodes go to another pool")
 	}
 	for i := range f.Sources {
-		bad := hashOf(f.Sources[i].Status.AppliedRevision)
-		if f.Sources[i].Name == v.object.Annotations[v1alpha1.SourceAnnotation] && good != "" && bad != "" && good != bad {
-			return []string{fmt.Sprintf("git revert --no-edit %s..%s   # back to the last commit that pool %s took; or push a fix", good, bad, name)}
+		if r, ok := badCommits(f.fleet, v, &f.Sources[i], blamedConfig(f.fleet, v)); ok && renderedCommit(v, &f.Sources[i]) != "" {
+			return r.commands(v)
 		}
 	}
 	return []string{
@@ -236,6 +237,40 @@ func (f reasons) failedNodes(v *poolView) (Answer, bool) {
 	}
 	a.Reason = fmt.Sprintf("%d of %d nodes failed: %s", n, len(v.rows), strings.Join(texts, "; "))
 	return a, n > 0
+}
+
+// verdictNamesAll reports whether the pool's verdict is about every node that reports a failure, so that they need no answer of
+// their own.
+func verdictNamesAll(v *poolView) bool {
+	r := v.wave.Record
+	return r.Verdict != "" && !slices.ContainsFunc(v.rows, func(row NodeRow) bool { return row.Step == StepFailed && row.Desired != r.Config })
+}
+
+// stuckNodes sums up the nodes at work that do not continue by themselves, as the answers for these nodes have it. Left out is what
+// another answer says of the pool already.
+func (f reasons) stuckNodes(v *poolView, answers []Answer) []Answer {
+	const most = 3
+	a := Answer{Outcome: Blocked}
+	var texts []string
+	n := 0
+	for _, row := range v.rows {
+		stuck, is := nodeReasons{f}.atWork(v, row)
+		if !is || stuck.Outcome != Blocked || slices.ContainsFunc(answers, func(o Answer) bool { return o.Outcome == Blocked && o.Cause == stuck.Cause }) {
+			continue
+		}
+		if n++; n <= most {
+			texts = append(texts, row.Name+": "+stuck.Reason)
+			a.Cause, a.Do = cmp.Or(a.Cause, stuck.Cause), append(a.Do, stuck.Do...)
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	if n > most {
+		texts = append(texts, fmt.Sprintf("and %d more", n-most))
+	}
+	a.Reason = strings.Join(texts, "; ")
+	return []Answer{a}
 }
 
 // heldDrains names the drains that disruption budgets hold up.

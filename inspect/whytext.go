@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -144,14 +145,20 @@ func (w Why) busy(b *blocks, now time.Time) {
 			} else {
 				b.line("Failed", n.Name+"   "+n.Config.commit())
 			}
-			for _, line := range strings.Split(strings.TrimSpace(n.Reason), "\n") {
+			lines := strings.Split(strings.TrimSpace(n.Reason), "\n")
+			if len(lines) == 1 && w.says(n.Name+" "+failure(n.NodeRow)) {
+				continue
+			}
+			for _, line := range lines {
 				b.line("", "  "+line)
 			}
 			continue
 		}
 		if n.Failed != "" {
 			b.line("Failed", n.Name+"   "+n.Config.commit())
-			b.line("", "  "+shorten(n.Failed))
+			if !w.says(n.Name + " " + n.Failed) {
+				b.line("", "  "+shorten(n.Failed))
+			}
 			if !n.InFlight() {
 				continue
 			}
@@ -168,6 +175,11 @@ func (w Why) busy(b *blocks, now time.Time) {
 		}
 		b.line("In flight", n.Name+"   "+text)
 	}
+}
+
+// says reports whether a reason above has this text already.
+func (w Why) says(text string) bool {
+	return slices.ContainsFunc(append([]Answer{w.Answer}, w.Also...), func(a Answer) bool { return strings.Contains(a.short(), shorten(text)) })
 }
 
 // drain lists the pods of the node that is asked about.
@@ -196,19 +208,23 @@ func (w Why) drain(b *blocks, now time.Time) {
 	}
 }
 
-// commands are all that helps, each once, those for the first reason first.
+// commands are all that helps, each once, those for the first reason first. Alternatives come last.
 func (w Why) commands() []string {
-	var out []string
+	var out, others []string
 	seen := map[string]bool{}
 	for _, a := range append([]Answer{w.Answer}, w.Also...) {
 		for _, do := range a.Do {
-			if !seen[do] {
-				seen[do] = true
+			switch {
+			case seen[do]:
+			case isAlternative(do):
+				others = append(others, do)
+			default:
 				out = append(out, do)
 			}
+			seen[do] = true
 		}
 	}
-	return out
+	return append(out, others...)
 }
 
 // blocks are lines under labels; a label that comes again is not repeated.

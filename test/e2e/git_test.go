@@ -104,6 +104,8 @@ func (s *story) gitrepo(ts *testscript.TestScript, args []string) error {
 		{"init", "--quiet", "--bare", "--initial-branch=main", bare},
 		{"init", "--quiet", "--initial-branch=main", tree},
 		{"-C", tree, "remote", "add", "origin", pushURL},
+		{"-C", tree, "config", "branch.main.remote", "origin"},
+		{"-C", tree, "config", "branch.main.merge", "refs/heads/main"},
 	} {
 		if err := ts.Exec("git", c...); err != nil {
 			return err

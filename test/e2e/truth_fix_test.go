@@ -45,6 +45,33 @@ func (s *story) person(verb string, args []string, instead bool) error {
 	return nil
 }
 
+// isAlternative reports whether a line is no part of the list, but a command to use instead of it.
+func isAlternative(line string) bool { return strings.HasPrefix(line, "or, when ") }
+
+// alternative ABOUT takes the first alternative that `bunsen why ABOUT` has, and waits until ABOUT is fine.
+func (s *story) alternative(ts *testscript.TestScript, args []string) error {
+	if len(args) != 1 {
+		return usage("alternative ABOUT")
+	}
+	t := &fixing{story: s, ts: ts, root: args[0]}
+	why, err := t.why(t.root)
+	if err != nil {
+		return err
+	}
+	for _, line := range advices(why.out) {
+		if _, command, found := strings.Cut(line, ": "); found && isAlternative(line) {
+			if err := t.execute(command, 0); err != nil {
+				return err
+			}
+			if err := t.await(command); err != nil || t.isFine {
+				return err
+			}
+			return fmt.Errorf("%s is not fine after %q", t.root, command)
+		}
+	}
+	return fmt.Errorf("`why %s` has no alternative:\n%s", t.root, why.out)
+}
+
 // act does what a person does who reads this line.
 func (t *fixing) act(line string) error {
 	i := slices.IndexFunc(t.truth.people, func(p person) bool { return p.advice.MatchString(line) })
@@ -123,7 +150,7 @@ func (t *fixing) follow(about string, depth int) error {
 			return err
 		}
 		todo := advices(why.out)
-		next := slices.IndexFunc(todo, func(line string) bool { return !slices.Contains(t.done, line) })
+		next := slices.IndexFunc(todo, func(line string) bool { return !isAlternative(line) && !slices.Contains(t.done, line) })
 		if next < 0 {
 			return fmt.Errorf("%s is not fine, and `why` has no advice left that was not followed:\n%s", about, why.out)
 		}
@@ -184,7 +211,7 @@ func (t *fixing) execute(line string, depth int) error {
 	if !strings.HasPrefix(line, "git ") || readOnly.MatchString(line) {
 		return nil
 	}
-	upload := t.push // nothing to push is no error
+	upload := t.push // only $HEAD is new where the line itself pushes
 	if strings.Contains(line, "then commit") {
 		upload = func(ts *testscript.TestScript, args []string) error { return t.commit(ts, append(args, "As advised")) }
 	}
