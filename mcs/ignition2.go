@@ -52,12 +52,6 @@ func translate2(config map[string]any) *translation {
 	t := &translation{}
 	head := object(config, "ignition")
 	head["version"] = string(V2_2)
-	for _, key := range []string{"merge", "replace"} {
-		if c := object(head, "config"); c[key] != nil {
-			t.say("ignition.config."+key, "what it names is written in version 3")
-			delete(c, key)
-		}
-	}
 	t.resources("ignition.security.tls.certificateAuthorities", list(object(object(head, "security"), "tls"), "certificateAuthorities"))
 	t.storage(object(config, "storage"))
 	for i, u := range list(object(config, "systemd"), "units") {

@@ -26,7 +26,6 @@ func TestAFieldThatVersion2LacksIsNamedWhereItIs(t *testing.T) {
 		{"types that 3.2 brought", `"storage":{"luks":[{"name":"root","device":"/dev/a"}]}`, "storage.luks"},
 		{"arguments that the image has", `"kernelArguments":{"shouldNotExist":["b"]}`, "kernelArguments.shouldNotExist"},
 		{"proxies", `"ignition":{"version":"3.5.0","proxy":{"httpProxy":"http://p","noProxy":["a"]}}`, "ignition.proxy.httpProxy, ignition.proxy.noProxy"},
-		{"a config elsewhere would be read in its own version", `"ignition":{"version":"3.5.0","config":{"merge":[{"source":"https://a/b"}]}}`, "ignition.config.merge (what it names is written in version 3)"},
 		{"a compressed authority", `"ignition":{"version":"3.5.0","security":{"tls":{"certificateAuthorities":[{"source":"https://a/b","compression":"gzip","httpHeaders":[{"name":"A","value":"b"}]}]}}}`, "ignition.security.tls.certificateAuthorities[0].httpHeaders, ignition.security.tls.certificateAuthorities[0].compression"},
 		{
 			"a header of a file's source, in both kinds of it", `"storage":{"files":[{"path":"/f","contents":{"source":"https://a/b","httpHeaders":[{"name":"A","value":"b"}]},"append":[{"source":"https://a/b","httpHeaders":[{"name":"A","value":"b"}]}]}]}`,

@@ -32,7 +32,7 @@ var ways = []string{KubeconfigPath, "/etc/kubernetes/bootstrap-kubelet.conf", "/
 
 // withhold returns a config without what policy.Secret tells to be secret (but see profiles and ways), what was left out, and the fields that are
 // secret and cannot be left out: a machine needs them before it can ask anybody again. The lists are new: the caller's stay.
-// Configs in the config are not looked into, so it is to be flat.
+// The config is flat, so nothing stands in another config.
 func withhold(c machineconfig.Config) (machineconfig.Config, []string, []string) {
 	w := &withholder{}
 	c.Ignition.Storage = w.storage(c.Ignition.Storage)
@@ -126,12 +126,8 @@ func (w *withholder) passwd(p ign.Passwd) ign.Passwd {
 	return p
 }
 
-// ignition looks at what Ignition uses itself: other configs, whom it believes, and by what way it goes.
+// ignition looks at what Ignition uses itself: whom it believes, and by what way it goes.
 func (w *withholder) ignition(i ign.Ignition) {
-	for n, r := range i.Config.Merge {
-		w.bind(fmt.Sprintf("ignition.config.merge[%d]", n), nested(r) || secretResource("", r))
-	}
-	w.bind("ignition.config.replace", nested(i.Config.Replace) || secretResource("", i.Config.Replace))
 	for n, r := range i.Security.TLS.CertificateAuthorities {
 		w.bind(fmt.Sprintf("ignition.security.tls.certificateAuthorities[%d]", n), secretResource("", r))
 	}
@@ -166,8 +162,5 @@ func secretResource(file string, r ign.Resource) bool {
 	}
 	return policy.Secret(file, data)
 }
-
-// nested tells of a config that stands in a config, though all was made flat that can be: what it hides is not looked for.
-func nested(r ign.Resource) bool { return r.Source != nil && strings.HasPrefix(*r.Source, "data:") }
 
 func secretText(text string) bool { return policy.Secret("", []byte(text)) }

@@ -22,13 +22,8 @@ func TestASecretThatAMachineNeedsFirstIsNotServedWithoutIt(t *testing.T) {
 		{"who cannot join cannot be completed", `"storage":{"files":[{"path":"/etc/kubernetes/kubeconfig","contents":{"source":"data:,users:%0A-%20user:%20%7Btoken:%20h7Gk2jd82kdj%7D"}}]}`, "storage.files[/etc/kubernetes/kubeconfig]"},
 		{"groups are not the daemon's", `"passwd":{"groups":[{"name":"wheel","passwordHash":"$6$a$b"}]}`, "passwd.groups[wheel].passwordHash"},
 		{
-			"what stands in a config beside one that only the network knows",
-			`"ignition":{"version":"3.5.0","config":{"merge":[{"source":"https://a/b"},{"source":"data:;base64,eyJpZ25pdGlvbiI6eyJ2ZXJzaW9uIjoiMy4yLjAifSwic3RvcmFnZSI6eyJmaWxlcyI6W3sicGF0aCI6Ii9ldGMvYSIsImNvbnRlbnRzIjp7InNvdXJjZSI6ImRhdGE6O2Jhc2U2NCxjR0Z6YzNkdmNtUTljMVJ5TUc1blUyVmpjbVYwIn19XX19"}]}}`,
-			"ignition.config.merge[1]",
-		},
-		{
-			"the way to another config", `"ignition":{"version":"3.5.0","config":{"merge":[{"source":"https://a/b","httpHeaders":[{"name":"Authorization","value":"Bearer abcdefabcdefabcdef"}]}]},"security":{"tls":{"certificateAuthorities":[{"source":"https://me:secret@a/ca"}]}},"proxy":{"httpsProxy":"http://me:secret@proxy"}}`,
-			"ignition.config.merge[0], ignition.security.tls.certificateAuthorities[0], ignition.proxy.httpsProxy",
+			"whom Ignition believes, and by what way it goes", `"ignition":{"version":"3.5.0","security":{"tls":{"certificateAuthorities":[{"source":"https://me:secret@a/ca"}]}},"proxy":{"httpsProxy":"http://me:secret@proxy"}}`,
+			"ignition.security.tls.certificateAuthorities[0], ignition.proxy.httpsProxy",
 		},
 	} {
 		config := "{" + c.config + "}"

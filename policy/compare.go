@@ -15,7 +15,7 @@ import (
 // stay is not changed, however its contents are encoded; nor does the order of a list count where it has no meaning. The
 // image of extensions is no difference by itself: it is looked at only when the OS changes.
 func Compare(from, to machineconfig.Config) Changes {
-	from, to = flat(from), flat(to)
+	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
 	var cs Changes
 	a, b := from.Ignition, to.Ignition
 	cs = keyed(cs, KindFile, a.Storage.Files, b.Storage.Files, sameFile)

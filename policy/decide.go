@@ -12,7 +12,7 @@ import (
 // Decide says what a node does to go from one config to the other, under a policy. It does not ask whether the node can:
 // Refuse does. No difference, and differences for new nodes only, give the one action None.
 func Decide(from, to machineconfig.Config, p Policy) Decision {
-	from, to = flat(from), flat(to)
+	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
 	var d Decision
 	var all []Action
 	for _, c := range Compare(from, to) {

@@ -86,7 +86,7 @@ Disruptions in rising order: none, daemon-reload, reload, restart, drain, reboot
 
 Differences that only a first boot can bring about **block nothing**: new nodes get them, existing ones stay as they are, and every
 report says so (*existing nodes will not get this*): disks, filesystems, raid, luks, Ignition's own ` + "`kernelArguments`" + `, what a config tells
-Ignition about itself (its section ` + "`ignition`" + `: configs to merge that are not inline, certificate authorities, proxies, timeouts),
+Ignition about itself (its section ` + "`ignition`" + `: certificate authorities, proxies, timeouts),
 and how an account is made (` + "`system`, `noCreateHome`, `noLogInit`, `noUserGroup`" + `).
 
 These are **refused**, and nothing of the update is applied until they are gone:

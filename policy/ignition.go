@@ -5,19 +5,7 @@ import (
 	"slices"
 
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
-
-	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
-
-// flat is the config with the configs that it names in itself, which running nodes take like the rest. One that cannot be
-// put together is left as it is: nodes refuse it.
-func flat(c machineconfig.Config) machineconfig.Config {
-	f, err := machineconfig.Flat(c)
-	if err != nil {
-		return c
-	}
-	return f
-}
 
 // compareIgnition appends the differences of what two configs tell Ignition about itself, in lexical order. The version is
 // none: every config is read as the newest.

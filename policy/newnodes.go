@@ -13,10 +13,10 @@ const (
 )
 
 // NewNodesOnly returns the differences that only machines get which boot for the first time: disks, filesystems, raid,
-// encrypted volumes, Ignition's own kernelArguments and settings (configs to merge that are not inline, proxies, timeouts),
+// encrypted volumes, Ignition's own kernelArguments and settings (proxies, timeouts),
 // and how accounts are made. They block nothing (but see Overrides.OpenShift) and cost nothing. Every Why begins with "existing nodes will not get this: ".
 func NewNodesOnly(from, to machineconfig.Config) (all []Refusal) {
-	from, to = flat(from), flat(to)
+	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
 	a, b := from.Ignition, to.Ignition
 	all = firstBoot(all, "storage.disks ", keyed(nil, KindStorage, a.Storage.Disks, b.Storage.Disks, deepEqual[ign.Disk]))
 	all = firstBoot(all, "storage.filesystems ", keyed(nil, KindStorage, a.Storage.Filesystems, b.Storage.Filesystems, deepEqual[ign.Filesystem]))

@@ -28,7 +28,7 @@ type Overrides struct {
 // Refuse returns every difference that a running node cannot take in place, so that none of the rest is applied either.
 // Nothing means that a node on `from` can go to `to`. What the zero Overrides refuse, the others refuse too.
 func Refuse(from, to machineconfig.Config, overrides Overrides) []Refusal {
-	from, to = flat(from), flat(to)
+	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
 	var all []Refusal
 	if overrides.OpenShift {
 		all = refuseBeyondOriginal(from, to, overrides)

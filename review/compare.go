@@ -84,6 +84,7 @@ func (d differ) pool(name string, from, to Pool, t terms) PoolChange {
 	if from.Rendered == to.Rendered {
 		return out
 	}
+	from.Config, to.Config = machineconfig.Flattened(from.Config), machineconfig.Flattened(to.Config)
 	decision := policy.Decide(from.Config, to.Config, t.policy)
 	out.Disruption = decision.Disruption.String()
 	out.Actions = actions(decision.Actions)

@@ -141,6 +141,14 @@ func items(c machineconfig.Config) map[item]string {
 	for _, part := range policy.IgnitionParts(c.Ignition.Ignition) {
 		out[item{policy.KindIgnition, part}] = "$.ignition." + part
 	}
+	nested, _ := machineconfig.NestedConfigs(c) // without them, their items have no place of their own
+	for _, n := range nested {
+		for i := range items(n.Config) {
+			if i.name != "" {
+				out[i] = n.Path
+			}
+		}
+	}
 	out[item{policy.KindKernelType, ""}] = "spec.kernelType"
 	out[item{policy.KindOSImage, ""}] = "spec.osImageURL"
 	out[item{policy.KindFIPS, ""}] = "spec.fips"

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"go.yaml.in/yaml/v3"
@@ -137,16 +138,25 @@ func (r *run) document(pool string, n named) documentEntry {
 	if bad := badName(d.name); bad != "" {
 		d.fatal(start, "name", "%q is no name for a MachineConfig: %s; rename the file", d.name, bad)
 	}
-	for _, err := range machineconfig.Check(d.config) {
-		at, _ := d.origin.Find(outputPath(err.Error()))
-		d.fatal(at, "unsafe", "%v", err)
-	}
+	d.check()
 	f, err := fragment(pool, d)
 	if err != nil {
 		d.fatal(start, "machine-config", "%v", err)
 	}
 	f.File = doc.File
 	return documentEntry{locals: d.locals, fragment: f, findings: d.findings}
+}
+
+// check refuses what no machine may get. What is wrong with a config that the document merges has a rule of its own.
+func (d *draft) check() {
+	for _, err := range machineconfig.Check(d.config) {
+		at, _ := d.origin.Find(outputPath(err.Error()))
+		rule := "unsafe"
+		if strings.HasPrefix(err.Error(), "ignition.config") {
+			rule = "merged-config"
+		}
+		d.fatal(at, rule, "%v", err)
+	}
 }
 
 // locals are what a document takes in, as an entry has it.

@@ -26,9 +26,38 @@ const (
 
 // Check judges a parsed config by the rules beyond Ignition's: names that would escape their directory or forge lines
 // in a system file, special mode bits, sources that are not in the config, contents that do not decode or do not match
-// their hash. It returns every problem, each naming its place; a config with any must not reach a node. Check says
+// their hash. It judges the flat form, so configs that the config merges are checked too, and a config without a flat form
+// has a problem. Check returns every problem, each naming its place; a config with any must not reach a node. Check says
 // nothing about whether a running node can take the config: package policy does.
 func Check(c Config) []error {
+	bad := checkWritten(c)
+	if !nests(c.Ignition) {
+		return bad
+	}
+	nested, err := named(c.Ignition)
+	if err != nil {
+		return append(bad, split(err)...)
+	}
+	for _, n := range nested {
+		for _, err := range Check(n.Config) {
+			bad = append(bad, at(n.Place, err))
+		}
+	}
+	flat, err := Flat(c)
+	if err != nil {
+		return append(bad, split(err)...)
+	}
+	if len(bad) > 0 {
+		return bad // what these give together has the same problems
+	}
+	for _, err := range checkWritten(flat) {
+		bad = append(bad, at("ignition.config: merging the configs that it names", err))
+	}
+	return bad
+}
+
+// checkWritten looks at all of a config but for the configs that it names.
+func checkWritten(c Config) []error {
 	k := &checker{}
 	k.storage(c.Ignition.Storage)
 	k.units(c.Ignition.Systemd.Units)
@@ -176,12 +205,8 @@ func (k *checker) account(at, name string) {
 	}
 }
 
-// ignition refuses configs that Ignition would fetch from elsewhere: the daemon could never compare a node with them.
+// ignition refuses certificates that Ignition would fetch from elsewhere.
 func (k *checker) ignition(i ign.Ignition) {
-	for j, r := range i.Config.Merge {
-		k.resource(fmt.Sprintf("ignition.config.merge[%d]", j), r)
-	}
-	k.resource("ignition.config.replace", i.Config.Replace)
 	for j, r := range i.Security.TLS.CertificateAuthorities {
 		k.resource(fmt.Sprintf("ignition.security.tls.certificateAuthorities[%d]", j), r)
 	}

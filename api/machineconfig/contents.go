@@ -27,7 +27,18 @@ var ErrNotInline = errors.New("its contents are not in the config: only data: so
 
 // Contents decodes a resource: the data: URL, then gzip if it is compressed. A resource without a source is empty. The
 // verification hash is not looked at; Check does that.
-func Contents(r ign.Resource) ([]byte, error) {
+func Contents(r ign.Resource) ([]byte, error) { return contents(r, MaxContents) }
+
+// contents is Contents for a resource that may decode to at most limit bytes.
+func contents(r ign.Resource, limit int) ([]byte, error) {
+	data, err := unpacked(r, limit)
+	if err == nil && len(data) > limit {
+		return nil, fmt.Errorf("its contents have %d bytes, more than the %d that are left for them", len(data), limit)
+	}
+	return data, err
+}
+
+func unpacked(r ign.Resource, limit int) ([]byte, error) {
 	if r.Source == nil || *r.Source == "" {
 		return nil, nil
 	}
@@ -45,14 +56,21 @@ func Contents(r ign.Resource) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("unpacking gzip: %w", err)
 	}
-	out, err := io.ReadAll(io.LimitReader(zip, MaxContents+1))
+	out, err := io.ReadAll(io.LimitReader(zip, int64(limit)+1))
 	if err != nil {
 		return nil, fmt.Errorf("unpacking gzip: %w", err)
 	}
-	if len(out) > MaxContents {
-		return nil, fmt.Errorf("unpacking gzip: it is more than %d MiB", MaxContents>>20)
+	if len(out) > limit {
+		return nil, fmt.Errorf("unpacking gzip: it is more than %s", size(limit))
 	}
 	return out, nil
+}
+
+func size(bytes int) string {
+	if mib := bytes >> 20; mib > 0 {
+		return fmt.Sprintf("%d MiB", mib)
+	}
+	return fmt.Sprintf("%d bytes", bytes)
 }
 
 // decodeURL decodes a data: URL. The common forms are decoded here; dataurl, which Ignition uses, takes a rune at a

@@ -2,6 +2,7 @@ package agent_test
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"slices"
 	"strings"
@@ -209,6 +210,21 @@ var conversation = []struct {
 		}
 		if told := strings.Join(r.c.told, " ") + r.log.String(); strings.Contains(told, "$6$") {
 			r.t.Error("the password's hash was told")
+		}
+	}},
+	{"a setuid file is refused, also in a config that the config merges: the daemon repeats the checks", func(r *rig) {
+		r.c.desire("rendered-a")
+		r.must(r.settle())
+		before := r.m.String()
+		inner := "data:;base64," + base64.StdEncoding.EncodeToString([]byte(`{"ignition":{"version":"3.4.0"},"storage":{"files":[{"path":"/usr/local/bin/x","mode":2541}]}}`))
+		r.c.add(r.t, "rendered-s", "", func(spec *mcfgv1.MachineConfigSpec) {
+			spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0","config":{"merge":[{"source":"` + inner + `"}]}}}`)
+		})
+		r.c.desire("rendered-s")
+		_ = r.settle() // the state says it
+		r.c.says(r.t, "Unreconcilable", "rendered-a", "ignition.config.merge[0]: files[0] /usr/local/bin/x: mode 04755")
+		if after := r.m.String(); after != before {
+			r.t.Errorf("the machine has changed:\n%s", after)
 		}
 	}},
 	{"what a running node cannot take is refused whole, and is no error", func(r *rig) {

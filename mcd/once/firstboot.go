@@ -12,6 +12,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -137,6 +138,9 @@ func encapsulated(files host.Files) (*mcfgv1.MachineConfig, host.Entry, error) {
 // and the daemon writes the whole one when the node has joined.
 func firstBootPlan(ctx context.Context, h host.Host, mc mcfgv1.MachineConfig) (plan.Plan, error) {
 	to, err := record.Named(mc)
+	if err == nil {
+		err = errors.Join(machineconfig.Check(to.Config)...)
+	}
 	if err != nil {
 		return plan.Plan{}, err
 	}

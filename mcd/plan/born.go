@@ -19,7 +19,7 @@ import (
 // machine with these accounts; the config is not changed.
 func Born(c machineconfig.Config, accounts host.Accounts, observed host.State) machineconfig.Config {
 	b := newborn{seen: observed, wants: Want(c, accounts), missing: map[string]bool{}}
-	c = flat(c)
+	c = machineconfig.Flattened(c)
 	s := &c.Ignition.Storage
 	s.Files = slices.DeleteFunc(slices.Clone(s.Files), func(f ign.File) bool { return b.lacks(path.Clean(f.Path), path.Clean(f.Path)) })
 	s.Links = slices.DeleteFunc(slices.Clone(s.Links), b.lacksLink)

@@ -73,7 +73,7 @@ func Want(c machineconfig.Config, accounts host.Accounts) Wanted {
 		OS: osOf(c),
 	}
 	in := newReader(&w, accounts)
-	c = flat(c)
+	c = machineconfig.Flattened(c)
 	accountReader{in}.passwd(c.Ignition.Passwd)
 	in.storage(c.Ignition.Storage)
 	for _, u := range c.Ignition.Systemd.Units {

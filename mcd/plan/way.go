@@ -44,7 +44,7 @@ func NewWay(from, to Named, rules Rules, accounts host.Accounts) Way {
 	w.Decision = policy.Decide(from.Config, to.Config, rules.Policy)
 	old := from.Config
 	if from.Name == "" {
-		old = adopt(old, flat(to.Config))
+		old = adopt(old, machineconfig.Flattened(to.Config))
 	}
 	w.Refusals = append(policy.Refuse(old, to.Config, rules.Overrides), w.New.Problems...)
 	return w
@@ -73,15 +73,6 @@ func (w Way) Plan(observed host.State, record []byte) (p Plan, contents map[host
 	}
 	maps.Copy(target.Contents, w.New.Contents)
 	return Diff(observed, target, Ask{From: w.From, To: w.To, Decision: w.Decision, Problems: problems}), target.Contents
-}
-
-// flat is the config with the configs that it names; what cannot be put together is for new machines to judge.
-func flat(c machineconfig.Config) machineconfig.Config {
-	f, err := machineconfig.Flat(c)
-	if err != nil {
-		return c
-	}
-	return f
 }
 
 // adopt gives the empty config those parts of the first config that a running machine refuses to have changed but that

@@ -1,11 +1,15 @@
 package shelf
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
 	"sync/atomic"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
 )
@@ -23,7 +27,9 @@ type Form struct {
 // Offer is what one pool serves until the next one takes its place: one rendered config, and its body in each form, made
 // once. An offer never changes what it says, so any number of requests share it; a Shelf makes them.
 type Offer struct {
-	in     mcs.Input
+	in mcs.Input
+	// unsafe is what no machine may boot of the rendered config, whoever wrote it.
+	unsafe func() error
 	mu     sync.Mutex
 	bodies map[Form]*made
 }
@@ -36,7 +42,24 @@ type made struct {
 	err  error
 }
 
-func newOffer(in mcs.Input) *Offer { return &Offer{in: in, bodies: map[Form]*made{}} }
+func newOffer(in mcs.Input) *Offer {
+	return &Offer{in: in, bodies: map[Form]*made{}, unsafe: sync.OnceValue(func() error { return check(in.Rendered) })}
+}
+
+// check repeats the checks that every config passes before it is rendered: the server does not rely on who wrote it.
+func check(rendered *mcfgv1.MachineConfig) error {
+	if rendered == nil {
+		return nil
+	}
+	config, err := machineconfig.Parse(rendered.Spec)
+	if err != nil {
+		return nil // Compose reports it
+	}
+	if bad := machineconfig.Check(config); len(bad) > 0 {
+		return fmt.Errorf("checking config %s: %w", rendered.Name, errors.Join(bad...))
+	}
+	return nil
+}
 
 // Config is the name of the rendered config.
 func (o *Offer) Config() string { return o.in.Rendered.Name }
@@ -84,6 +107,9 @@ func (o *Offer) make(f Form) (Body, error) {
 			return Body{}, err
 		}
 		return zip(plain), nil
+	}
+	if err := o.unsafe(); err != nil {
+		return Body{}, err
 	}
 	in := o.in
 	in.Withhold = f.Withhold

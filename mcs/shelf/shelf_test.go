@@ -298,3 +298,24 @@ func TestAPanicWhileABodyIsMadeIsAnError(t *testing.T) {
 		}
 	}
 }
+
+// TestAHostileConfigIsNotServed: whoever wrote a rendered config, the server repeats the checks. The pool keeps what it served.
+func TestAHostileConfigIsNotServed(t *testing.T) {
+	const head = `{"ignition":{"version":"3.5.0","config":{"merge":[{"source":"data:,`
+	for sentence, source := range map[string]string{
+		"a setuid file in a config that it merges": `{%22ignition%22:{%22version%22:%223.4.0%22},%22storage%22:{%22files%22:[{%22path%22:%22/x%22,%22mode%22:2541}]}}`,
+		"no config where one is merged":            `{%22storage%22:[[[[`,
+	} {
+		s := NewShelf()
+		put(t, s, "worker", config("rendered-worker-1", "/etc/a"))
+		hostile := config("rendered-worker-2", "/etc/a")
+		hostile.Spec.Config.Raw = []byte(head + source + `"}]}}}`)
+		if err := s.Put("worker", hostile); err == nil || !strings.Contains(err.Error(), "rendered-worker-2: ignition.config.merge[0]: ") {
+			t.Errorf("%s: %v", sentence, err)
+		}
+		s.SetReady()
+		if text := served(t, s, "worker"); !strings.Contains(text, "rendered-worker-1") {
+			t.Errorf("%s: %s", sentence, text)
+		}
+	}
+}

@@ -2,12 +2,14 @@ package render
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/policy"
 )
 
@@ -35,10 +37,45 @@ func (b *book) open() map[entry][]string {
 			}
 			b.plain(in)
 		}
+		b.nested()
 		b.defaultKernels()
 	})
 	return b.all
 }
+
+// nested records what the configs set that inputs name: they are merged after all inputs, in the order of these. A config
+// that replaces the whole one takes all Ignition away that was there.
+func (b *book) nested() {
+	type named struct {
+		input string
+		machineconfig.Nested
+	}
+	var all, replacing []named
+	for _, in := range b.inputs {
+		if in.fragment.plain {
+			continue
+		}
+		configs, err := machineconfig.NestedConfigs(in.config)
+		if err != nil {
+			continue // the input was checked
+		}
+		for _, n := range configs {
+			if all = append(all, named{in.name, n}); n.Replaces {
+				replacing = []named{{in.name, n}}
+			}
+		}
+	}
+	if replacing != nil {
+		maps.DeleteFunc(b.all, func(e entry, _ []string) bool { return !slices.Contains(beside, e.kind) })
+		all = replacing
+	}
+	for _, n := range all {
+		b.ignition(n.input, n.Config.Ignition)
+	}
+}
+
+// beside are the kinds that a MachineConfig has beside its Ignition.
+var beside = []policy.ChangeKind{policy.KindKargs, policy.KindExtensions, policy.KindFIPS, policy.KindKernelType, policy.KindOSImage, policy.KindIgnition}
 
 // last is the input that set an entry last, or "".
 func (b *book) last(e entry) string {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
@@ -78,8 +79,9 @@ func flatten(err error) []error {
 func validateMerged(c machineconfig.Config, fresh contests, b *book) (bad []error) {
 	contested := c
 	contested.Ignition = take(fresh.bring().Ignition).into(c.Ignition)
+	contested.Ignition.Ignition.Config = ign.IgnitionConfig{} // it is merged into all items, not into these alone
 	found := map[string]bool{}
-	for _, err := range slices.Concat(machineconfig.Validate(contested), machineconfig.Check(contested), validateBetween(c)) {
+	for _, err := range slices.Concat(machineconfig.Validate(contested), machineconfig.Check(contested), validateBetween(c), validateNested(c)) {
 		found[b.explain(err)] = true // the checks overlap
 	}
 	for _, text := range slices.Sorted(maps.Keys(found)) {
@@ -90,6 +92,14 @@ func validateMerged(c machineconfig.Config, fresh contests, b *book) (bad []erro
 			b.last(entry{policy.KindExtensions, "kernel-devel"}), c.KernelType, b.last(entry{policy.KindKernelType, ""})))
 	}
 	return bad
+}
+
+// validateNested judges what the configs that the inputs name give together with all the rest.
+func validateNested(c machineconfig.Config) []error {
+	if names := c.Ignition.Ignition.Config; names.Replace.Source == nil && len(names.Merge) == 0 {
+		return nil
+	}
+	return machineconfig.Check(c)
 }
 
 // validateBetween asks Ignition for the rules between entries, if there can be anything to say: it compares every path with

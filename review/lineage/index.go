@@ -29,8 +29,10 @@ type entry struct {
 	name string
 }
 
-// New sorts layers, which are in the order of merging, later ones winning. They are shared, not copied.
+// New sorts layers, which are in the order of merging, later ones winning. They are shared, not copied. What a layer's config
+// merges counts as a layer of the same name.
 func New(layers []Layer, o Options) *Lineage {
+	layers = withNested(layers)
 	l := &Lineage{layers: layers, options: o, touched: map[key][]touch{}, plain: map[entry][]write{}}
 	for n := range layers {
 		l.beside(n)

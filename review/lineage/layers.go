@@ -5,12 +5,14 @@ import (
 	"slices"
 	"strings"
 
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/transpile"
 	"github.com/bunsen-os/bunsen/transpile/ignition"
+	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
 // generatedBy marks a MachineConfig that a controller of the cluster wrote.
@@ -64,6 +66,36 @@ func (known fragmentsByName) place(l Layer) Layer {
 		l.Origin, l.Source = f.Origin, f.File
 	}
 	return l
+}
+
+// withNested adds the configs that layers name as layers of their own: they are merged after all others, in the order of the
+// layers that name them. A config that replaces the whole one leaves nothing of the Ignition of the others.
+func withNested(layers []Layer) []Layer {
+	var nested, replacing []Layer
+	for _, l := range layers {
+		configs, err := machineconfig.NestedConfigs(l.Config)
+		if err != nil {
+			continue // the layer was checked
+		}
+		for _, n := range configs {
+			more := Layer{Name: l.Name, Config: n.Config, Source: l.Source, Generated: l.Generated}
+			if at, ok := l.Origin.Find(n.Path); ok {
+				more.Origin = origin.Map{Files: l.Origin.Files, At: map[string]origin.Pos{"$": at}}
+			}
+			if nested = append(nested, more); n.Replaces {
+				replacing = []Layer{more}
+			}
+		}
+	}
+	out := slices.Concat(layers, nested)
+	if replacing == nil {
+		return out
+	}
+	out = slices.Concat(layers, replacing)
+	for i := range layers {
+		out[i].Config.Ignition, out[i].Config.HasIgnition = ign.Config{}, false
+	}
+	return out
 }
 
 // LayersOfPool are the layers that a repository alone gives a pool: the fragments that its selector takes. Those of the

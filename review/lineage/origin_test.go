@@ -121,6 +121,9 @@ var excepted = []struct {
 	{"what Ignition reads itself is embedded by local and inline", func(item lineage.Item, line string) bool {
 		return item.Kind == policy.KindIgnition && containsAny(line, "local:", "inline:", "source:")
 	}},
+	{"a config that another one merges stands at the line that names it", func(_ lineage.Item, line string) bool {
+		return containsAny(line, `"merge":`, "inline:")
+	}},
 	{"a file of a tree has its mode and place from the tree, which names a directory above it", func(item lineage.Item, line string) bool {
 		_, dir, ok := strings.Cut(line, "path: ")
 		return ok && strings.HasPrefix(item.Name, strings.TrimSpace(dir)+"/")

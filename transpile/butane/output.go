@@ -57,7 +57,6 @@ func (t *translator) output(final reflect.Value, set translate.TranslationSet) O
 	out.Config.Ignition.Ignition.Version = machineconfig.Version
 	t.places(&out, steps)
 	t.asNewest(out)
-	t.findings = append(t.findings, merged(out)...)
 	liftKernelArguments(&out)
 	return out
 }
