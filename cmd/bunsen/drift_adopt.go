@@ -175,7 +175,7 @@ func unitsOf(ctx context.Context, c client.Client, name string) (units []string,
 	if err != nil {
 		return nil, invalid(fmt.Errorf("reading MachineConfig %s: %w", name, err))
 	}
-	for _, u := range config.Ignition.Systemd.Units {
+	for _, u := range machineconfig.Flattened(config).Ignition.Systemd.Units {
 		units = append(units, u.Name)
 	}
 	return units, nil
