@@ -3,6 +3,7 @@ package policy
 import (
 	"path"
 	"slices"
+	"strings"
 
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
@@ -73,7 +74,7 @@ func combine(all []Action) []Action {
 func costOf(c Change, p Policy) Costed {
 	switch c.Kind {
 	case KindFile, KindDirectory, KindLink:
-		if r, ok := fileRule(p.Files, c.Name); ok {
+		if r, ok := fileRule(p.Files, c); ok {
 			return Costed{c, r.Actions, "rule " + r.Name}
 		}
 	case KindUnit:
@@ -90,14 +91,18 @@ func costOf(c Change, p Policy) Costed {
 	return Costed{c, reboot(), "no rule covers it"}
 }
 
-// fileRule finds the rule with the longest path that is the file or a directory above it. A rule of / covers nothing.
-func fileRule(rules []Rule, file string) (Rule, bool) {
-	for at := path.Clean(file); at != "/" && at != "."; at = path.Dir(at) {
-		if i := slices.IndexFunc(rules, func(r Rule) bool { return path.Clean(r.Name) == at }); i >= 0 {
-			return rules[i], true
+// fileRule finds the rule with the longest path that is the changed path or a directory above it. A path with a trailing
+// slash means a directory: the directory itself and all below it, but no file or link of that name. A rule of / covers
+// nothing.
+func fileRule(rules []Rule, c Change) (best Rule, ok bool) {
+	for _, r := range rules {
+		dir := path.Clean(r.Name)
+		covers := r.Name == c.Name || strings.HasPrefix(c.Name, dir+"/") || c.Kind == KindDirectory && dir == c.Name
+		if covers && dir != "/" && len(r.Name) > len(best.Name) {
+			best, ok = r, true
 		}
 	}
-	return Rule{}, false
+	return best, ok
 }
 
 // special resolves Special: the container runtime reads its registries again, and unless the change is known to leave

@@ -43,10 +43,12 @@ A node takes a new config in place where it can. What that disturbs is decided p
 policy*: the rules below, and those of your own in ` + "`MachineConfiguration cluster`" + ` (` + "`spec.nodeDisruptionPolicy`" + `), where a
 rule for the same path or name replaces the one below.
 
-- A rule for a directory covers everything below it; of several, the longest path decides. A rule for ` + "`/`" + ` covers nothing.
+- A rule for a directory covers everything below it; of several, the longest path decides. A path with a trailing slash means the
+  directory: it covers no file of that name. A rule for ` + "`/`" + ` covers nothing.
 - **What no rule covers reboots the node**, after its pods have moved away. So does every change of the OS image, kernel
   arguments, kernel type and extensions.
-- If anything of an update reboots, that is all that happens. Otherwise all actions are done, in order, with repetitions.
+- If anything of an update reboots, that is all that happens. Otherwise each action is done, in the order of the
+  changes and of each rule's list, with repetitions. Pods move away before the first one where any of them is a drain.
 - A file whose bytes, mode and owner stay the same costs nothing, however its contents are written in the config.
 - Directories and links go by the rules of their path, as files do. Users and groups have one rule, ` + "`sshkey`" + `.
 

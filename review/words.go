@@ -109,10 +109,12 @@ func (it Item) places() string {
 	return strings.Join(out, ", ")
 }
 
-// actionWords writes actions: `restart chronyd.service`, `drain + reboot`, `no action`. Equal ones stand once.
+// actionWords writes actions in their order: `restart chronyd.service`, `drain + reboot`, `no action`. An action that follows
+// itself is counted: `restart app.service ×2`.
 func actionWords(actions []Action) string {
 	words := make([]string, 0, len(actions))
-	for _, a := range actions {
+	times := 1
+	for i, a := range actions {
 		text := strings.TrimSpace(strings.ToLower(a.Type) + " " + a.Service)
 		switch a.Type {
 		case string(policy.ActionNone):
@@ -122,8 +124,13 @@ func actionWords(actions []Action) string {
 		case string(policy.ActionReboot):
 			text = "drain + reboot"
 		}
-		if !slices.Contains(words, text) {
+		switch {
+		case i == 0 || actions[i-1] != a:
+			times = 1
 			words = append(words, text)
+		case a.Service != "":
+			times++
+			words[len(words)-1] = fmt.Sprintf("%s ×%d", text, times)
 		}
 	}
 	if len(words) == 0 {

@@ -214,6 +214,9 @@ func (k *checker) ignition(i ign.Ignition) {
 
 func (k *checker) kargs(c Config) {
 	for i, a := range c.KernelArguments {
+		if strings.Count(a, `"`)%2 != 0 {
+			k.say(fmt.Sprintf("kernelArguments[%d]", i), "it has an odd number of double quotes, so it would take in the arguments that follow: close the quote")
+		}
 		k.plain(fmt.Sprintf("kernelArguments[%d]", i), strings.ReplaceAll(strings.ReplaceAll(a, "\t", " "), "\n", " "))
 	}
 }

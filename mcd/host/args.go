@@ -3,18 +3,12 @@ package host
 import (
 	"slices"
 	"strings"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
 
-// SplitArgs splits kernel arguments at blanks outside double quotes, as the kernel does. Quotes stay.
-func SplitArgs(words string) []string {
-	quoted := false
-	return strings.FieldsFunc(words, func(r rune) bool {
-		if r == '"' {
-			quoted = !quoted
-		}
-		return !quoted && (r == ' ' || r == '\t' || r == '\n')
-	})
-}
+// SplitArgs splits kernel arguments as machineconfig.SplitKargs does.
+func SplitArgs(words string) []string { return machineconfig.SplitKargs([]string{words}) }
 
 // JoinArgs is the inverse of SplitArgs.
 func JoinArgs(args []string) string { return strings.Join(args, " ") }

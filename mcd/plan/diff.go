@@ -254,30 +254,18 @@ func pathStep(p string, before, after host.Entry) Step {
 	return s
 }
 
-// actionSteps orders a decision's actions: systemd reads its units, services read their configuration, services start
-// anew, each once. A service that restarts needs no reload. A reboot replaces them all.
+// actionSteps are a decision's actions in its order and with its repetitions. A reboot replaces them all.
 func actionSteps(actions []policy.Action) (steps, reboot []Step) {
-	var reload, restart []Step
-	daemon := false
 	for _, a := range actions {
 		switch a.Type {
 		case policy.ActionReboot:
 			return nil, []Step{{Verb: host.Reboot}}
 		case policy.ActionDaemonReload:
-			daemon = true
+			steps = append(steps, Step{Verb: host.DaemonReload})
 		case policy.ActionReload:
-			reload = append(reload, Step{Verb: host.Reload, Target: a.Service})
+			steps = append(steps, Step{Verb: host.Reload, Target: a.Service})
 		case policy.ActionRestart:
-			restart = append(restart, Step{Verb: host.Restart, Target: a.Service})
-		}
-	}
-	if daemon {
-		steps = append(steps, Step{Verb: host.DaemonReload})
-	}
-	for _, s := range append(reload, restart...) {
-		started := s.Verb == host.Reload && slices.Contains(restart, Step{Verb: host.Restart, Target: s.Target})
-		if !started && !slices.Contains(steps, s) {
-			steps = append(steps, s)
+			steps = append(steps, Step{Verb: host.Restart, Target: a.Service})
 		}
 	}
 	return steps, nil

@@ -30,7 +30,7 @@
 //  3. The OS is staged before files: a stage is the step most likely to fail, and costs nothing to take back.
 //  4. Units that go, or whose file changes, are disabled before files; what has to go is removed, children first; users
 //     and groups change; what comes is made, parents first; then units are enabled. Files before units.
-//  5. Actions (daemon-reload, reload, restart) come when all is on disk.
+//  5. Actions (daemon-reload, reload, restart) come when all is on disk, in the order of the decision and with its repetitions.
 //  6. The record of the current config is the last thing written.
 //  7. A reboot comes after the record; after it, what runs is confirmed before the journal is cleared.
 //

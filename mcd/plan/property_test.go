@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -43,8 +44,10 @@ func decision(r *rand.Rand) policy.Decision {
 		nil,
 		{{Type: policy.ActionReboot}},
 		{{Type: policy.ActionRestart, Service: "a.service"}, {Type: policy.ActionReload, Service: "a.service"}, {Type: policy.ActionDaemonReload}, {Type: policy.ActionReload, Service: "b.service"}},
+		{{Type: policy.ActionRestart, Service: "db.service"}, {Type: policy.ActionReload, Service: "app.service"}},
+		{{Type: policy.ActionRestart, Service: "a.service"}, {Type: policy.ActionRestart, Service: "b.service"}, {Type: policy.ActionRestart, Service: "a.service"}},
 		{{Type: policy.ActionNone}},
-	}[r.IntN(4)]}
+	}[r.IntN(6)]}
 }
 
 func TestPropertiesOfPlans(t *testing.T) {
@@ -68,6 +71,26 @@ func TestPropertiesOfPlans(t *testing.T) {
 			}
 		}
 		ordered(t, p.Steps)
+		repeated(t, ask.Decision.Actions, p.Steps)
+	}
+}
+
+// repeated checks that the actions are those of the decision, in its order and with its repetitions.
+func repeated(t *testing.T, actions []policy.Action, steps []plan.Step) {
+	t.Helper()
+	var want, got []string
+	for _, a := range actions {
+		if a.Type != policy.ActionNone {
+			want = append(want, strings.ToLower(strings.ReplaceAll(a.String(), "DaemonReload", "Daemon-reload")))
+		}
+	}
+	for _, s := range steps {
+		if s.IsAction() {
+			got = append(got, s.String())
+		}
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Fatalf("actions of the decision and steps (-want +got):\n%s", diff)
 	}
 }
 
@@ -88,12 +111,8 @@ func ordered(t *testing.T, steps []plan.Step) {
 			return 4
 		case host.Enable:
 			return 5
-		case host.DaemonReload:
+		case host.DaemonReload, host.Reload, host.Restart:
 			return 6
-		case host.Reload:
-			return 7
-		case host.Restart:
-			return 8
 		case host.WriteRecord:
 			return 9
 		}

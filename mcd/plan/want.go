@@ -92,7 +92,7 @@ func osOf(c machineconfig.Config) host.OS {
 	slices.Sort(extensions)
 	return host.OS{
 		Image:      c.OSImageURL,
-		Kargs:      host.JoinArgs(host.SplitArgs(strings.Join(c.KernelArguments, " "))),
+		Kargs:      host.JoinArgs(machineconfig.SplitKargs(c.KernelArguments)),
 		KernelType: kernel,
 		Extensions: strings.Join(slices.Compact(extensions), " "),
 	}

@@ -140,8 +140,8 @@ func planOn(t *testing.T, m *hosttest.Machine, from, to plan.Named, rules plan.R
 	return way.Plan(observed, []byte(to.Name))
 }
 
-// agree compares the forecast with the machine's record. What is said several times is done once; a service that
-// restarts is not told to reload; a reboot is all there is.
+// agree compares the forecast with the machine's record: every action in its order and as often as it is said, and a reboot
+// is all there is.
 func agree(t *testing.T, said forecast, done deed) {
 	t.Helper()
 	if diff := cmp.Diff(said.Refused, done.refused, cmpopts.EquateEmpty()); diff != "" {
@@ -166,29 +166,17 @@ func agree(t *testing.T, said forecast, done deed) {
 }
 
 // logOf is the record of a machine that does what is said.
-func logOf(actions []action) []string {
-	var daemon, reloads, restarts []string
+func logOf(actions []action) (log []string) {
 	for _, a := range actions {
 		switch a.Type {
 		case "Reboot":
 			return []string{"reboot: machine config rendered-b"}
 		case "DaemonReload":
-			daemon = []string{"daemon-reload"}
+			log = append(log, "daemon-reload")
 		case "Reload":
-			reloads = append(reloads, a.Service)
+			log = append(log, "reload "+a.Service)
 		case "Restart":
-			restarts = append(restarts, a.Service)
-		}
-	}
-	log := daemon
-	for _, part := range []struct {
-		verb     string
-		services []string
-	}{{"reload ", slices.DeleteFunc(reloads, func(s string) bool { return slices.Contains(restarts, s) })}, {"restart ", restarts}} {
-		for _, s := range part.services {
-			if !slices.Contains(log, part.verb+s) {
-				log = append(log, part.verb+s)
-			}
+			log = append(log, "restart "+a.Service)
 		}
 	}
 	return log

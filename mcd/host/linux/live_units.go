@@ -33,8 +33,10 @@ func (u *LiveUnits) Reload(ctx context.Context, name string) error {
 	return nil
 }
 
-// Restart implements host.Units.
+// Restart implements host.Units. An update may restart a service several times, so systemd first forgets how often it was
+// started: its limit is for services that fail. A unit that is not loaded has nothing to forget.
 func (u *LiveUnits) Restart(ctx context.Context, name string) error {
+	_ = u.bus.do(ctx, u.bus.patience.ask, func(ctx context.Context, l *line) error { return l.ResetFailedUnitContext(ctx, name) }) //nolint:errcheck // the restart reports what is wrong
 	if err := u.run(ctx, name, (*dbus.Conn).RestartUnitContext); err != nil {
 		return fmt.Errorf("restarting %s: %w", name, err)
 	}
