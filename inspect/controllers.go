@@ -19,6 +19,11 @@ type Controllers struct {
 	Replicas []ControllerRow `json:"replicas,omitempty"`
 	// Problem is why nothing is rendered or rolled out; empty while a replica leads. It names no ages.
 	Problem string `json:"problem,omitempty"`
+	// Late: the leader missed its last report, and may hang.
+	Late bool `json:"late,omitempty"`
+
+	// at is when it was so.
+	at time.Time
 }
 
 // ControllerRow is one replica.
@@ -54,18 +59,26 @@ func heartbeatOf(l *coordinationv1.Lease, component string, now time.Time) Heart
 	return h
 }
 
+// isLate reports whether the replica should have reported since its last heartbeat, which still holds: the process may be stopped.
+func (h Heartbeat) isLate(now time.Time) bool {
+	return h.Alive && h.Seen != nil && now.Sub(*h.Seen) > h.lasting/2
+}
+
+// hasEnded reports whether the replica reported its own end.
+func (h Heartbeat) hasEnded() bool { return !h.Alive && h.Seen != nil && h.lasting <= time.Second }
+
 // state is whether the replica runs. A heartbeat that is late, though it still holds, is said: the process may be stopped.
 func (h Heartbeat) state(started, now time.Time) string {
 	switch {
 	case h.Seen == nil:
 		return "gone"
-	case h.Alive && now.Sub(*h.Seen) > h.lasting/2:
+	case h.isLate(now):
 		return "last seen " + Age(*h.Seen, now) + " ago"
 	case h.Alive && !started.IsZero():
 		return "up " + Age(started, now)
 	case h.Alive:
 		return "up"
-	case h.lasting <= time.Second: // it reported its end
+	case h.hasEnded():
 		return "ended " + Age(*h.Seen, now) + " ago"
 	}
 	return "gone, last seen " + Age(*h.Seen, now) + " ago"
@@ -105,7 +118,8 @@ func (f *fleet) controllers() *Controllers {
 		c.Replicas = append(c.Replicas, row)
 	}
 	slices.SortFunc(c.Replicas, func(a, b ControllerRow) int { return strings.Compare(a.Name, b.Name) })
-	c.Problem = c.problem()
+	c.at, c.Problem = f.now, c.problem()
+	c.Late = c.late(ago(f.now)) != ""
 	return c
 }
 
@@ -122,17 +136,35 @@ func whenIn(f *fleet) func(time.Time) string {
 	return ago(f.now)
 }
 
-// leader is the replica that renders and rolls out; nil for none.
+// leader is the replica that renders and rolls out; nil for none. One that hangs may still claim to lead, so the last report counts.
 func (c *Controllers) leader() *ControllerRow {
+	if last := c.lastLeader(); last != nil && last.Alive {
+		return last
+	}
+	return nil
+}
+
+// lastLeader is the replica that was the last to report that it leads; nil where none ever did.
+func (c *Controllers) lastLeader() *ControllerRow {
+	var last *ControllerRow
 	if c == nil {
 		return nil
 	}
 	for i := range c.Replicas {
-		if r := &c.Replicas[i]; r.Alive && r.Report != nil && r.Report.Leader {
-			return r
+		if r := &c.Replicas[i]; r.Report != nil && r.Report.Leader && (last == nil || r.at().After(last.at())) {
+			last = r
 		}
 	}
-	return nil
+	return last
+}
+
+// late says that the leader missed its last report, though its last heartbeat still holds; empty where that is not so.
+func (c *Controllers) late(when func(time.Time) string) string {
+	leader := c.leader()
+	if leader == nil || !leader.isLate(c.at) {
+		return ""
+	}
+	return "machine-config-controller " + leader.Name + " was last seen " + when(*leader.Seen) + " and should have reported since: it may hang"
 }
 
 // last is the replica that was seen last; nil where there is none.
@@ -160,7 +192,10 @@ func (c *Controllers) problem() string {
 	case last.Alive:
 		return "no machine-config-controller leads"
 	}
-	return "no machine-config-controller is running"
+	if last.hasEnded() {
+		return "no machine-config-controller is running"
+	}
+	return "no machine-config-controller reports any more"
 }
 
 // warning is the problem with its consequence, and the age of the last heartbeat.
@@ -169,8 +204,12 @@ func (c *Controllers) warning(when func(time.Time) string) string {
 		return ""
 	}
 	text := c.Problem
-	if last := c.last(); last != nil && !last.Alive && last.Seen != nil {
-		text += " (" + last.Name + " was last seen " + when(*last.Seen) + ")"
+	switch last := c.last(); {
+	case last == nil || last.Alive || last.Seen == nil:
+	case last.hasEnded():
+		text += " (" + last.Name + " ended " + when(*last.Seen) + ")"
+	default:
+		text += " (" + last.Name + " was last seen " + when(*last.Seen) + "; it hangs or is gone)"
 	}
 	if c.leader() == nil {
 		text += ": nothing is rendered or rolled out"
@@ -194,7 +233,7 @@ func (c *Controllers) text(now time.Time) string {
 		t.Rows = append(t.Rows, r.cells(now))
 	}
 	text := t.String()
-	if w := c.warning(ago(now)); w != "" {
+	if w := cmp.Or(c.warning(ago(now)), c.late(ago(now))); w != "" {
 		text += "WARNING: " + w + "\n"
 	}
 	return text
@@ -218,14 +257,17 @@ func (c *Controllers) lines(now time.Time, width int, spare *int) []Line {
 	}
 	if leader := c.leader(); leader != nil {
 		cells := leader.cells(now)
+		if c.Late {
+			return append([]Line{{{"CONTROLLER ", Dim}, {leader.Name, Head}, {"   " + cells[len(cells)-1], Bad}}}, labelled("warning", c.late(ago(now)), Bad, width, spare)...)
+		}
 		return []Line{{{"CONTROLLER ", Dim}, {leader.Name, Head}, {"   " + cells[len(cells)-1], Good}}}
 	}
 	return append([]Line{{{"CONTROLLER ", Dim}, {"none leads", Bad}}}, labelled("warning", c.warning(ago(now)), Bad, width, spare)...)
 }
 
-// look is the leader's last look at a repository; false where that is not known.
+// look is the last look at a repository of the replica that led last; false where that is not known.
 func (c *Controllers) look(source string) (v1alpha1.SourceLook, bool) {
-	leader := c.leader()
+	leader := c.lastLeader()
 	if leader == nil {
 		return v1alpha1.SourceLook{}, false
 	}
@@ -233,19 +275,16 @@ func (c *Controllers) look(source string) (v1alpha1.SourceLook, bool) {
 	return look, ok
 }
 
-// lookAge is how old the leader's last look was when the leader last reported.
-func (c *Controllers) lookAge(look v1alpha1.SourceLook) time.Duration {
-	return c.leader().at().Sub(look.At.Time)
-}
-
-// overdue tells that the leader has not looked at a repository for longer than two intervals and the timeout of a look.
+// overdue tells that the leader has not looked at a repository for longer than two intervals and the timeout of a look. Where none
+// leads, that is the problem.
 func (c *Controllers) overdue(src *v1alpha1.GitSource) bool {
 	look, ok := c.look(src.Name)
-	if !ok || src.Spec.Suspend {
+	leader := c.leader()
+	if !ok || src.Spec.Suspend || leader == nil {
 		return false
 	}
 	interval, timeout := cmp.Or(src.Spec.Interval.Duration, time.Minute), cmp.Or(src.Spec.Timeout.Duration, time.Minute)
-	return c.lookAge(look) > 2*interval+timeout
+	return leader.at().Sub(look.At.Time) > 2*interval+timeout
 }
 
 // controllerLines are those of the controllers, and what concerns nothing else.
@@ -268,10 +307,21 @@ func warnings(f *fleet, c *Controllers) []string {
 	if text := f.withoutSource(); text != "" && c != nil {
 		all = append(all, text)
 	}
+	if text := withoutWorkers(f); text != "" {
+		all = append(all, text)
+	}
 	if f.DaemonsNote != "" {
 		all = append(all, "it is not known which daemons run: "+f.DaemonsNote)
 	}
 	return all
+}
+
+// withoutWorkers says that the pool is missing to which most nodes belong.
+func withoutWorkers(f *fleet) string {
+	if n := len(f.nobodys); n > 0 && f.pools["worker"] == nil {
+		return "there is no MachineConfigPool worker: " + count(n, "node") + " of no pool get no config"
+	}
+	return ""
 }
 
 // withoutSource says that nothing follows git, where that is so.

@@ -21,6 +21,8 @@ type Drift struct {
 	// Nodes that were looked at, and those of them of which it is not known whether they drifted.
 	Nodes   int           `json:"nodes"`
 	Unknown []UnknownNode `json:"unknown,omitempty"`
+	// Unmanaged are nodes that no pool selects. Those of which no daemon has reported do not count among Nodes.
+	Unmanaged []string `json:"unmanaged,omitempty"`
 	// Unlisted items by node: the Node had no room for them.
 	Unlisted map[string]int `json:"unlisted,omitempty"`
 	// Unread are nodes whose report cannot be read, with why.
@@ -103,6 +105,21 @@ func NewDrift(nodes []corev1.Node, daemons map[string]v1alpha1.DaemonReport, now
 	return d
 }
 
+// ClusterDrift reads the reports of all nodes of a cluster, and tells those that no pool selects.
+func ClusterDrift(c Cluster, now time.Time) Drift {
+	d := NewDrift(c.Nodes, c.Daemons, now)
+	d.Unmanaged = sortedKeys(newFleet(c, now).nobodys)
+	d.Unknown = slices.DeleteFunc(d.Unknown, func(u UnknownNode) bool {
+		return u.Cause == CauseNoDaemon && slices.Contains(d.Unmanaged, u.Node)
+	})
+	for i := range c.Nodes {
+		if r := rollout.ReadNode(&c.Nodes[i]); r.State == "" && slices.Contains(d.Unmanaged, r.Name) {
+			d.Nodes--
+		}
+	}
+	return d
+}
+
 // Any tells whether anything differs anywhere, as far as can be read.
 func (d Drift) Any() bool { return len(d.Rows)+len(d.Unlisted)+len(d.Unread) > 0 }
 
@@ -140,18 +157,33 @@ func (d Drift) Text(now time.Time) string {
 	for _, node := range sortedKeys(d.Unread) {
 		fmt.Fprintf(&b, "%s: its report cannot be read: %s\n", node, d.Unread[node])
 	}
-	return b.String() + d.unknownText(now)
+	return b.String() + d.unknownText(now) + d.unmanagedText()
+}
+
+// unmanagedText names the nodes that no pool selects.
+func (d Drift) unmanagedText() string {
+	const most = 10
+	if len(d.Unmanaged) == 0 {
+		return ""
+	}
+	names := strings.Join(d.Unmanaged[:min(len(d.Unmanaged), most)], ", ")
+	if more := len(d.Unmanaged) - most; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return fmt.Sprintf("No pool selects %s (%s), so Bunsen does not manage %s.\n", count(len(d.Unmanaged), "node"), names, map[bool]string{true: "it", false: "them"}[len(d.Unmanaged) == 1])
 }
 
 // none says that no drift is reported, and of how many nodes that is known.
 func (d Drift) none(now time.Time) string {
 	switch known := d.Nodes - len(d.Unknown); {
+	case d.Nodes == 0:
+		return "Drift is not known: no node reports.\n" + d.unmanagedText()
 	case len(d.Unknown) == 0:
-		return fmt.Sprintf("No drift: %d nodes are as their configs have them.\n", d.Nodes)
+		return fmt.Sprintf("No drift: %d nodes are as their configs have them.\n", d.Nodes) + d.unmanagedText()
 	case known == 0:
-		return "Drift is not known.\n" + d.unknownText(now)
+		return "Drift is not known.\n" + d.unknownText(now) + d.unmanagedText()
 	default:
-		return fmt.Sprintf("No drift on %d of %d nodes.\n", known, d.Nodes) + d.unknownText(now)
+		return fmt.Sprintf("No drift on %d of %d nodes.\n", known, d.Nodes) + d.unknownText(now) + d.unmanagedText()
 	}
 }
 

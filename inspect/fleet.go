@@ -79,6 +79,7 @@ func (f *fleet) sort(pools rollout.Pools) map[string][]rollout.Node {
 			row.State, row.Cause, row.Reason = "Conflict", CauseConflict, err.Error()
 			f.torn[n.Name] = row
 		case pool == "":
+			row.Cause, row.Reason = CauseNoPool, "no pool selects it, so Bunsen does not manage it"
 			f.nobodys[n.Name] = row
 		default:
 			out[pool] = append(out[pool], n)

@@ -177,6 +177,8 @@ func (c cluster) show(t *testing.T, command string) string {
 		return status.PoolTable().String()
 	case command == "get nodes":
 		return status.NodeTable().String()
+	case verb == "drift":
+		return inspect.ClusterDrift(c.Cluster, noon).Text(noon)
 	case verb == "trace":
 		return c.trace(t, what)
 	case verb == "why":
@@ -218,6 +220,13 @@ func (c cluster) trace(t *testing.T, what string) string {
 	mc, ok := live[name]
 	if !ok {
 		t.Fatalf("no MachineConfig %q among %v", name, slices.Sorted(maps.Keys(live)))
+	}
+	if !inspect.IsRendered(mc) {
+		trace, err := inspect.TraceConfig(mc, live, c.Sources)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return trace.Text()
 	}
 	trace, err := inspect.TraceRendered(mc, live, c.Sources)
 	if err != nil {

@@ -141,10 +141,13 @@ func (f reasons) controllerAnswers() []Answer {
 		return []Answer{{Outcome: Blocked, Cause: CauseController, Reason: text, Do: controllerCommands(c)}}
 	}
 	var out []Answer
+	if text := c.late(whenIn(f.fleet)); text != "" {
+		out = append(out, Answer{Outcome: Progressing, Cause: CauseController, Reason: text})
+	}
 	for i := range f.Sources {
 		src := &f.Sources[i]
 		if row := sourceRow(src, c); row.Overdue {
-			out = append(out, Answer{Outcome: Blocked, Cause: CauseSource, Reason: row.overdue(whenIn(f.fleet)), Do: []string{"restart machine-config-controller " + c.leader().Name + ", after a look at its log"}})
+			out = append(out, Answer{Outcome: Blocked, Cause: CauseSource, Reason: row.overdue(whenIn(f.fleet)), Do: restartCommands(c.leader().Name)})
 		}
 	}
 	return out
@@ -235,10 +238,22 @@ func notReadyCommands(f *fleet, node string) []string {
 // controllerCommands help where no controller leads.
 func controllerCommands(c *Controllers) []string {
 	do := []string{"kubectl -n bunsen-system get pods,leases"}
-	if last := c.last(); last != nil && last.Alive {
+	last := c.last()
+	switch {
+	case last == nil || last.hasEnded():
+		return append(do, "start machine-config-controller")
+	case last.Alive:
 		return append(do, "kubectl -n bunsen-system delete lease machine-config-controller   # if its holder is gone: a replica that stands by then leads")
 	}
-	return append(do, "start machine-config-controller")
+	return append(do, restartCommands(last.Name)...)
+}
+
+// restartCommands restart a controller that hangs or is gone: its Deployment, or its process.
+func restartCommands(name string) []string {
+	return []string{
+		"kubectl -n bunsen-system rollout restart deployment machine-config-controller",
+		alternative("it is a process on a host", "systemctl restart machine-config-controller   # controller "+name+"; without systemd: kill -9 its process and start it again"),
+	}
 }
 
 // daemonCommands help where a daemon does not report.

@@ -41,6 +41,8 @@ type Status struct {
 	Sources []SourceRow `json:"sources"`
 	Pools   []PoolRow   `json:"pools"`
 	Nodes   []NodeRow   `json:"nodes"`
+	// Unmanaged are the nodes that no pool selects.
+	Unmanaged []NodeRow `json:"unmanaged,omitempty"`
 	// Controllers that render and roll out; absent where that was not read.
 	Controllers *Controllers `json:"controllers,omitempty"`
 	// Servers of first configs; absent where none was ever there.
@@ -116,6 +118,9 @@ func NewStatus(c Cluster, now time.Time) Status {
 	}
 	for _, row := range f.torn {
 		s.Nodes = append(s.Nodes, row)
+	}
+	for _, name := range sortedKeys(f.nobodys) {
+		s.Unmanaged = append(s.Unmanaged, f.nobodys[name])
 	}
 	slices.SortFunc(s.Nodes, func(a, b NodeRow) int { return strings.Compare(a.Name, b.Name) })
 	return s

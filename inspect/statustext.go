@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,8 +31,11 @@ func (s Status) PoolTable() Table {
 	return t.without("UNREADY", "0").without("BACK", "0").without("UNKNOWN", "0")
 }
 
-// NodeTable shows all nodes.
-func (s Status) NodeTable() Table { return nodeTable(s.Nodes, s.at) }
+// NodeTable shows all nodes, also those that no pool selects.
+func (s Status) NodeTable() Table { return nodeTable(s.AllNodes(), s.at) }
+
+// AllNodes are the nodes of all pools, and then those that no pool selects.
+func (s Status) AllNodes() []NodeRow { return slices.Concat(s.Nodes, s.Unmanaged) }
 
 func nodeTable(rows []NodeRow, now time.Time) Table {
 	t := Table{Head: []string{"NODE", "POOL", "CURRENT", "DESIRED", "STATE", "STEP", "WHY"}}
@@ -62,6 +66,9 @@ func (s Status) Text() string {
 		if text != "" {
 			parts = append(parts, text)
 		}
+	}
+	if n := len(s.Unmanaged); n > 0 {
+		parts = append(parts, count(n, "node")+" of no pool, which Bunsen does not manage: bunsen get nodes\n")
 	}
 	if len(parts) == 0 {
 		return nothing

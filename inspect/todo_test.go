@@ -32,6 +32,8 @@ var commandForms = []string{
 	`kubectl -n [a-z0-9-]+ (describe|edit) (pdb|pod|daemonset) [a-z0-9-]+`,
 	`kubectl -n [a-z0-9-]+ get jobs,pods -l bunsen\.dev/gate=[a-z0-9-]+`,
 	`kubectl -n bunsen-system get pods,leases`,
+	`kubectl -n bunsen-system rollout restart deployment machine-config-controller`,
+	`systemctl restart machine-config-controller`,
 	`kubectl -n bunsen-system delete lease machine-config-controller`,
 	`kubectl get leases -A`,
 	`kubectl get mcp -o custom-columns=\S+`,

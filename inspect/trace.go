@@ -88,11 +88,7 @@ func TraceRendered(mc *mcfgv1.MachineConfig, live map[string]*mcfgv1.MachineConf
 		Revision: a[v1alpha1.RevisionAnnotation], Subject: a[v1alpha1.CommitSubjectAnnotation],
 		Author: a[v1alpha1.CommitAuthorAnnotation], Time: a[v1alpha1.CommitTimeAnnotation], VerifiedBy: a[v1alpha1.VerifiedByAnnotation],
 	}}
-	for _, o := range mc.OwnerReferences {
-		if o.Kind == "MachineConfigPool" {
-			t.Rendered.Pool = o.Name
-		}
-	}
+	t.Rendered.Pool = poolOf(mc)
 	inputs := map[string]string{}
 	if raw := a[v1alpha1.InputsAnnotation]; raw != "" {
 		if err := json.Unmarshal([]byte(raw), &inputs); err != nil {

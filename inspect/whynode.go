@@ -49,7 +49,7 @@ func (f nodeReasons) strays(row NodeRow) Answer {
 		return Answer{Outcome: Blocked, Cause: CauseConflict, Reason: row.Reason, Do: conflictActions(f.fleet, row.Name)}
 	}
 	return Answer{
-		Outcome: Fine, Cause: CauseNoPool, Reason: "no pool selects it, so Bunsen does not manage it",
+		Outcome: Fine, Cause: CauseNoPool, Reason: row.Reason,
 		Do: []string{"kubectl get mcp -o custom-columns=NAME:.metadata.name,SELECTOR:.spec.nodeSelector", "kubectl get node " + row.Name + " --show-labels"},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 	"unicode"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -74,8 +75,12 @@ func readDrift(ctx context.Context, c client.Client, args []string) (inspect.Dri
 		if err := c.List(ctx, &nodes); err != nil {
 			return inspect.Drift{}, unread("Nodes", err)
 		}
+		pools := &mcfgv1.MachineConfigPoolList{}
+		if err := c.List(ctx, pools); err != nil {
+			return inspect.Drift{}, unread("MachineConfigPools", err)
+		}
 		daemons, _, err := readDaemons(ctx, c)
-		return inspect.NewDrift(nodes.Items, daemons, time.Now()), err
+		return inspect.ClusterDrift(inspect.Cluster{Nodes: nodes.Items, Pools: pools.Items, Daemons: daemons}, time.Now()), err
 	}
 	name := strings.TrimPrefix(args[0], "node/")
 	var node corev1.Node

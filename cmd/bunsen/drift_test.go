@@ -78,7 +78,8 @@ var discovery = map[string]string{
 	"/api/v1": `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"v1","resources":[
 		{"name":"nodes","kind":"Node","verbs":["get","list"]},{"name":"pods","kind":"Pod","namespaced":true,"verbs":["get","list"]}]}`,
 	"/apis/machineconfiguration.openshift.io/v1": `{"kind":"APIResourceList","apiVersion":"v1","groupVersion":"machineconfiguration.openshift.io/v1","resources":[
-		{"name":"machineconfigs","kind":"MachineConfig","verbs":["get","list"]}]}`,
+		{"name":"machineconfigs","kind":"MachineConfig","verbs":["get","list"]},
+		{"name":"machineconfigpools","kind":"MachineConfigPool","verbs":["get","list"]}]}`,
 }
 
 func (a apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -92,8 +93,8 @@ func (a apiServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	name := filepath.Base(r.URL.Path)
-	if all, isList := a.objects[name]; isList || name == "pods" || name == "nodes" {
-		fmt.Fprintf(w, `{"kind":%q,"apiVersion":%q,"items":[%s]}`, map[string]string{"nodes": "NodeList", "pods": "PodList", "machineconfigs": "MachineConfigList"}[name],
+	if all, isList := a.objects[name]; isList || name == "pods" || name == "nodes" || name == "machineconfigpools" {
+		fmt.Fprintf(w, `{"kind":%q,"apiVersion":%q,"items":[%s]}`, map[string]string{"nodes": "NodeList", "pods": "PodList", "machineconfigs": "MachineConfigList", "machineconfigpools": "MachineConfigPoolList"}[name],
 			strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(filepath.Dir(r.URL.Path), "/"), "apis/"), "api/"), bytes.Join(raws(all), []byte(",")))
 		return
 	}

@@ -76,6 +76,6 @@ func list(ctx context.Context, c client.Client, what string, timestamps bool) (s
 	case "pools":
 		return s.PoolTable().String(), s.Pools, nil
 	default:
-		return s.NodeTable().String(), s.Nodes, nil
+		return s.NodeTable().String(), s.AllNodes(), nil
 	}
 }

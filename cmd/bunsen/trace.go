@@ -26,9 +26,10 @@ func traceCommand() *cobra.Command {
 	var out output
 	var repo string
 	cmd := &cobra.Command{
-		Use: "trace node/NAME | rendered-POOL-HASH", Short: "Follow a node back to the commit and the lines that made it so", GroupID: "cluster",
+		Use: "trace node/NAME | rendered-POOL-HASH | MACHINECONFIG", Short: "Follow a node back to the commit and the lines that made it so", GroupID: "cluster",
 		Long: `Follow a node, or a rendered config, back: to the commit that first produced its content, to every commit that asked for
-it since, to the documents that went in, and to the line that sets each file, unit and user.
+it since, to the documents that went in, and to the line that sets each file, unit and user. Of another MachineConfig it says
+where it comes from, and which rendered configs hold it.
 
 The lines are worked out again from git at that commit, by the functions that the controllers run. They need the
 repository: the source's own where it is a path on this machine, else a clone that --repo names.`,
@@ -36,7 +37,7 @@ repository: the source's own where it is a path on this machine, else a clone th
   bunsen trace rendered-worker-77b0c... --repo ~/os-config`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return errors.New("trace what? Name one node, as node/NAME, or one rendered config, as rendered-POOL-HASH")
+				return errors.New("trace needs one node (node/NAME), rendered config or other MachineConfig, for example: bunsen trace node/worker-07")
 			}
 			return nil
 		},
@@ -48,6 +49,9 @@ repository: the source's own where it is a path on this machine, else a clone th
 			found, err := lookUp(cmd.Context(), c, args[0])
 			if err != nil {
 				return err
+			}
+			if found.input != nil {
+				return out.print(cmd.OutOrStdout(), harmless(found.input.Text()), found.input)
 			}
 			trace := found.trace
 			if err := found.items(cmd.Context(), &trace, repo); err != nil {
@@ -66,6 +70,8 @@ repository: the source's own where it is a path on this machine, else a clone th
 type traced struct {
 	trace  inspect.Trace
 	config *mcfgv1.MachineConfig
+	// input is what is known of a MachineConfig that is not rendered; nil for a rendered one, which trace is about.
+	input *inspect.ConfigTrace
 	// source of the commit, nil where it is gone.
 	source *v1alpha1.GitSource
 	// live MachineConfigs by name.
@@ -105,9 +111,14 @@ func lookUp(ctx context.Context, c client.Client, what string) (traced, error) {
 		name = matches[0] // tables show the beginning of the hash
 	}
 	if out.config = out.live[name]; out.config == nil {
-		return traced{}, invalid(fmt.Errorf("tracing %s: there is no MachineConfig %q on the cluster; a node is written node/NAME, and `bunsen get rendered` lists the configs", what, name))
+		return traced{}, invalid(fmt.Errorf("tracing %s: there is no MachineConfig %q on the cluster; a node is written node/NAME, and `bunsen get rendered` lists the rendered configs", what, name))
 	}
 	var err error
+	if !isNode && !inspect.IsRendered(out.config) {
+		input, err := inspect.TraceConfig(out.config, out.live, sources.Items)
+		out.input = &input
+		return out, err
+	}
 	if out.trace, err = inspect.TraceRendered(out.config, out.live, sources.Items); err != nil {
 		return traced{}, err
 	}
