@@ -33,10 +33,15 @@ type HistoryRow struct {
 	Rendered   string     `json:"rendered,omitempty"`
 	RenderedAt *time.Time `json:"renderedAt,omitempty"`
 
+	// API are the changes through the API that asked for the config; Revision was applied at that time.
+	API []v1alpha1.APIChange `json:"api,omitempty"`
+
 	HistoryOutcome `json:",inline"`
 
 	// entry of the source's history; nil for a row that is none of its.
 	entry *v1alpha1.HistoryEntry
+	// rollout is the index in the pool's past outcomes, of a row that was made from one; currentRollout for the one under way.
+	rollout int
 }
 
 // HistoryOutcome is how a commit ended for a pool, or how far it is.
@@ -76,6 +81,8 @@ const (
 	ResultRollingOut HistoryResult = "RollingOut"
 	ResultWaiting    HistoryResult = "Waiting"
 	ResultPaused     HistoryResult = "Paused"
+	// ResultNoNodes: the pool should run the config, and has no nodes.
+	ResultNoNodes HistoryResult = "NoNodes"
 	// ResultUnknown: the result was not recorded.
 	ResultUnknown HistoryResult = "Unknown"
 )
@@ -115,7 +122,9 @@ func NewHistory(c Cluster, pool string, now time.Time) (History, error) {
 	if err != nil {
 		h.Notes = append(h.Notes, "older results are lost: "+err.Error())
 	}
+	h.Rows = withAPIRows(f, v, h.Rows, past)
 	used := judgeCommits(f, v, h.Rows, past)
+	h.Rows = withRetries(withCurrent(f, v, h.Rows), past, used)
 	h.Rows = append(h.Rows, forgottenRows(f, v, h.Rows, past, used)...)
 	return h, nil
 }
@@ -188,6 +197,14 @@ func judgeCommits(f *fleet, v *poolView, rows []HistoryRow, past []v1alpha1.Roll
 	applied := 0     // how many applied commits were looked at
 	for i := range rows {
 		r := &rows[i]
+		if r.byAPI() {
+			if r.HistoryOutcome = currentOutcome(f, v); r.rollout != currentRollout {
+				r.HistoryOutcome = pastOutcome(past[r.rollout], newer)
+				used[r.rollout] = true
+			}
+			newer, run = r.name(), nil
+			continue
+		}
 		if r.entry == nil {
 			continue
 		}
@@ -202,11 +219,11 @@ func judgeCommits(f *fleet, v *poolView, rows []HistoryRow, past []v1alpha1.Roll
 		run = append(run, r.Revision)
 		older := slices.IndexFunc(rows[i+1:], func(o HistoryRow) bool { return o.Rendered != "" })
 		if older >= 0 && rows[i+1+older].Rendered == r.Rendered {
-			r.HistoryOutcome = HistoryOutcome{Result: ResultNoEffect, Outcome: "no effect: same config as " + shortRevision(rows[i+1+older].Revision)}
+			r.HistoryOutcome = HistoryOutcome{Result: ResultNoEffect, Outcome: "no effect: same config as " + shortRevision(rows[i+1+older].name())}
 			continue
 		}
 		at := slices.IndexFunc(past, func(o v1alpha1.RolloutOutcome) bool {
-			return o.Config == r.Rendered && slices.Contains(run, o.Revision)
+			return o.Config == r.Rendered && !o.ByAPI() && slices.Contains(run, o.Revision)
 		})
 		switch {
 		case newer == "" && r.Rendered == v.facts.Target:
@@ -290,6 +307,8 @@ func currentOutcome(f *fleet, v *poolView) HistoryOutcome {
 	switch {
 	case r.Verdict != "":
 		out.Result = HistoryResult(r.Verdict)
+	case counts.Nodes == 0:
+		out.Result = ResultNoNodes
 	case r.Ended != nil, v.object.Status.Configuration.Name == v.facts.Target && !recorded:
 		out.Result, out.Updated = HistoryResult(v1alpha1.RolloutCompleted), counts.Nodes
 		if r.Ended != nil {
@@ -312,38 +331,6 @@ func currentOutcome(f *fleet, v *poolView) HistoryOutcome {
 	return out
 }
 
-// forgottenRows are the rollouts and rendered configs of the pool of which no source's history speaks any more: older ones, and those
-// of what was changed through the API.
-func forgottenRows(f *fleet, v *poolView, rows []HistoryRow, past []v1alpha1.RolloutOutcome, used map[int]bool) []HistoryRow {
-	var out []HistoryRow
-	newer := v.wave.Record.Revision
-	for i, o := range past {
-		if !used[i] {
-			row := HistoryRow{Revision: o.Revision, Rendered: o.Config, RenderedAt: renderedAt(f, o.Config), HistoryOutcome: pastOutcome(o, newer)}
-			for _, r := range f.Rendered {
-				if r.Name == o.Config && r.Revision == o.Revision {
-					row.Source, row.Subject, row.Author = r.Source, r.Subject, r.Author
-				}
-			}
-			out = append(out, row)
-		}
-		newer = o.Revision
-	}
-	for _, r := range f.Rendered {
-		has := func(h HistoryRow) bool { return h.Rendered == r.Name }
-		if r.Pool != v.object.Name || slices.ContainsFunc(rows, has) || slices.ContainsFunc(out, has) {
-			continue
-		}
-		row := HistoryRow{Source: r.Source, Revision: r.Revision, Subject: r.Subject, Author: r.Author, Rendered: r.Name, RenderedAt: known(r.Created.UTC())}
-		row.HistoryOutcome = HistoryOutcome{Result: ResultUnknown, Outcome: "its commit is not in the history any more"}
-		if r.Name == v.facts.Target {
-			row.HistoryOutcome = currentOutcome(f, v)
-		}
-		out = append(out, row)
-	}
-	return out
-}
-
 // Text prints the table, and what is not known.
 func (h History) Text(now time.Time) string {
 	if len(h.Rows) == 0 {
@@ -355,8 +342,12 @@ func (h History) Text(now time.Time) string {
 		if at := cmp.Or(r.Committed, r.RenderedAt); at != nil {
 			when = *at
 		}
+		commit, author, subject := shortRevision(r.Revision), person(r.Author), r.Subject
+		if r.byAPI() {
+			commit, author, subject = "API", dash(r.API[0].Manager), r.subjectText()
+		}
 		t.Rows = append(t.Rows, []string{
-			dash(shortRevision(r.Revision)), dash(ShortRendered(r.Rendered)), Age(when, now), person(r.Author), dash(firstLine(r.Subject)), firstLine(r.Outcome),
+			dash(commit), dash(ShortRendered(r.Rendered)), Age(when, now), author, dash(firstLine(subject)), firstLine(r.Outcome),
 		})
 	}
 	text := t.String()

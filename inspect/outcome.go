@@ -26,7 +26,12 @@ func (o HistoryOutcome) text() string {
 	case HistoryResult(v1alpha1.RolloutWasReverted):
 		return "reverted to " + shorten(o.Back) + " at " + o.at() + why
 	case HistoryResult(v1alpha1.RolloutSuperseded):
+		if o.Nodes == 0 {
+			return "superseded by " + shortRevision(o.By) + "; the pool had no nodes"
+		}
 		return "superseded by " + shortRevision(o.By) + " at " + o.at()
+	case ResultNoNodes:
+		return "the pool has no nodes; the next one gets it"
 	case ResultWaiting:
 		return "waiting at " + o.at() + ": " + shorten(strings.TrimPrefix(o.Why, "waiting for "))
 	case ResultPaused:

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +20,8 @@ type RenderedRow struct {
 	Subject  string    `json:"subject"`
 	Author   string    `json:"author"`
 	Created  time.Time `json:"created"`
+	// API are the changes through the API that asked for the config. Where Revision is empty, no commit asked.
+	API []v1alpha1.APIChange `json:"api,omitempty"`
 }
 
 // RenderedRows picks the rendered configs out of all MachineConfigs, newest first. What they are made of is not looked at.
@@ -35,11 +38,15 @@ func RenderedRows(all []metav1.PartialObjectMetadata) []RenderedRow {
 		if pool == "" || !strings.HasPrefix(mc.Name, "rendered-") {
 			continue
 		}
-		rows = append(rows, RenderedRow{
+		row := RenderedRow{
 			Name: mc.Name, Pool: pool, Source: mc.Annotations[v1alpha1.SourceAnnotation], Revision: mc.Annotations[v1alpha1.RevisionAnnotation],
 			Subject: mc.Annotations[v1alpha1.CommitSubjectAnnotation], Author: mc.Annotations[v1alpha1.CommitAuthorAnnotation],
 			Created: mc.CreationTimestamp.Time,
-		})
+		}
+		if asked := v1alpha1.ParseConfigRequest(mc.Annotations[v1alpha1.RequestAnnotation], mc.Name); len(asked.API) > 0 {
+			row.setRequester(asked)
+		}
+		rows = append(rows, row)
 	}
 	slices.SortFunc(rows, func(a, b RenderedRow) int {
 		if c := b.Created.Compare(a.Created); c != 0 {
@@ -54,7 +61,7 @@ func RenderedRows(all []metav1.PartialObjectMetadata) []RenderedRow {
 func RenderedTable(rows []RenderedRow, now time.Time) Table {
 	t := Table{Head: []string{"RENDERED", "POOL", "COMMIT", "AUTHOR", "AGE", "SUBJECT"}}
 	for _, r := range rows {
-		t.Rows = append(t.Rows, []string{r.Name, r.Pool, dash(shortRevision(r.Revision)), person(r.Author), Age(r.Created, now), r.Subject})
+		t.Rows = append(t.Rows, []string{r.Name, r.Pool, cmp.Or(shortRevision(r.Revision), dash(apiLabel(r.API))), person(r.Author), Age(r.Created, now), r.Subject})
 	}
 	return t
 }

@@ -71,6 +71,8 @@ type PoolRow struct {
 	Name     string `json:"name"`
 	Target   string `json:"target"`
 	Revision string `json:"revision"`
+	// API are the changes through the API that asked for Target; Revision is empty where no commit did.
+	API []v1alpha1.APIChange `json:"api,omitempty"`
 
 	PoolCounts `json:",inline"`
 
@@ -148,9 +150,13 @@ func sourceRow(src *v1alpha1.GitSource, c *Controllers) SourceRow {
 
 func (f *fleet) poolRow(v *poolView) PoolRow {
 	p := v.object
+	target := f.config(v.facts.Target)
 	row := PoolRow{
-		Name: p.Name, Target: p.Spec.Configuration.Name, Revision: cmp.Or(f.config(v.facts.Target).Revision, p.Annotations[v1alpha1.RevisionAnnotation]),
+		Name: p.Name, Target: p.Spec.Configuration.Name, Revision: target.Revision, API: target.API,
 		PoolCounts: v.counts(), Outcome: reasons{f}.poolAnswers(v, nil)[0].Outcome,
+	}
+	if row.Revision == "" && !target.byAPI() {
+		row.Revision = p.Annotations[v1alpha1.RevisionAnnotation]
 	}
 	if row.Updated < row.Nodes || v.wave.Record.Verdict != "" {
 		row.Step = v.stepText()

@@ -26,6 +26,7 @@ var commandForms = []string{
 	`kubectl label node [a-z0-9-]+ [a-z0-9./-]+(=\S*|-)`,
 	`kubectl annotate node [a-z0-9-]+ --overwrite [a-zA-Z./]+=rendered-[a-z0-9-]+`,
 	`kubectl delete mcp [a-z0-9-]+`,
+	`kubectl (delete|edit) mc [a-z0-9.-]+`,
 	`kubectl describe (mcp|gitsource) [a-z0-9-]+`,
 	`kubectl edit (gitsource|rolloutpolicy) [a-z0-9-]+`,
 	`kubectl patch (mcp|gitsource) [a-z0-9-]+ --type[ =]merge -p '\{.*\}'`,

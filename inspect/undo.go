@@ -26,13 +26,19 @@ type commitRange struct {
 // undo is the way to take back what gave a pool a config: one range, from the pool's last good commit to the newest bad one. A
 // revert of the newest commit alone could bring back what an earlier one broke.
 func undo(f *fleet, v *poolView, config string) []string {
+	out := undoAPI(f, v, config, healthyConfig(v))
 	for i := range f.Sources {
 		if config == healthyConfig(v) || !gaveConfig(f, v, &f.Sources[i], config) {
 			continue
 		}
-		if r, ok := badCommits(f, v, &f.Sources[i], config); ok {
+		if r, ok := badCommits(f, v, &f.Sources[i], config); ok && len(out) > 0 {
+			return append(out, alternative("the change through the API is not the cause", r.commands(v)[0]))
+		} else if ok {
 			return r.commands(v)
 		}
+	}
+	if len(out) > 0 {
+		return out
 	}
 	return []string{"push a commit that fixes pool " + v.object.Name}
 }

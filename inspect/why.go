@@ -201,12 +201,17 @@ func (f *fleet) config(name string) *RenderedRow {
 			*row = f.Rendered[i]
 		}
 	}
-	var last time.Time
 	if v := f.pools[Pool(name)]; v != nil {
-		if r := v.facts.Care.Record; r.Config == name && r.Revision != "" && r.Revision != row.Revision {
-			row.Pool, row.Revision, row.Subject, row.Author = Pool(name), r.Revision, "", ""
+		asked := v1alpha1.RequesterOf(v.object.Annotations, name)
+		if asked.Revision != "" || len(asked.API) > 0 {
+			row.Pool = Pool(name)
+			row.setRequester(asked)
+		}
+		if row.byAPI() || row.Subject != "" && asked.Subject != "" {
+			return row
 		}
 	}
+	var last time.Time
 	for i := range f.Sources {
 		h := v1alpha1.AskedBy(f.Sources[i].Status.History, Pool(name), name)
 		if h == nil || h.Time.Time.Before(last) {

@@ -99,6 +99,10 @@ func (w Why) nodeLine(now time.Time) string {
 
 // commit is the config and the commit behind it, as far as it is known.
 func (r RenderedRow) commit() string {
+	api := v1alpha1.Requester{API: r.API}.APIText()
+	if r.byAPI() {
+		return r.Name + "   " + api
+	}
 	if r.Revision == "" {
 		return r.Name + "   (its commit is not known)"
 	}
@@ -108,6 +112,9 @@ func (r RenderedRow) commit() string {
 	}
 	if r.Author != "" {
 		text += "   " + r.Author
+	}
+	if api != "" {
+		text += "; " + api
 	}
 	return text
 }

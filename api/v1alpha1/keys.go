@@ -15,6 +15,12 @@ const (
 	// NotRenderedAnnotation on a pool is the newest revision under which the pool could not be rendered; the pool's condition
 	// RenderDegraded has the reason. It is absent while the newest revision renders. Writer: the controller.
 	NotRenderedAnnotation = "bunsen.dev/not-rendered"
+	// TargetAnnotation on a pool is a PoolTarget as JSON: who asked for the config that the pool should run. Writer: the
+	// controller.
+	TargetAnnotation = "bunsen.dev/target"
+	// RequestAnnotation on a Node is a ConfigRequest as JSON: who asked for its desired config. On a rendered config it is there where
+	// changes through the API first asked for the config. Writer: the controller.
+	RequestAnnotation = "bunsen.dev/requested-by"
 	// FileAnnotation on a fragment lists the repository files it was made from, as JSON [{"file","blob"}].
 	FileAnnotation = "bunsen.dev/files"
 

@@ -13,8 +13,8 @@ const MaxRolloutHistory = 20
 // RolloutOutcome says how the rollout of one config to one pool ended. RolloutHistoryAnnotation on the pool has a list of them.
 // The rollout of the config that the pool should run now is in its RolloutRecord instead.
 type RolloutOutcome struct {
-	// Revision that asked for the config, `main@sha1:<hex>`; empty where the controller did not know it.
-	Revision string `json:"revision,omitempty"`
+	// Requester is who asked for the config.
+	Requester `json:",inline"`
 	// Config is the rendered config.
 	Config string `json:"config"`
 	// Result of the rollout.

@@ -20,8 +20,8 @@ type RolloutRecord struct {
 	WellSince *metav1.Time `json:"wellSince,omitempty"`
 	// RolloutEnd is how the rollout ended before its time; zero while it did not.
 	RolloutEnd `json:",inline"`
-	// Revision that asked for the config, `main@sha1:<hex>`: the pool's when the config became its target.
-	Revision string `json:"revision,omitempty"`
+	// Requester is who asked for the config when it became the pool's target.
+	Requester `json:",inline"`
 	// Healthy is the last config that every node of the pool, at least one, ran and was well with, health gates included. It is
 	// carried from record to record.
 	Healthy string `json:"healthy,omitempty"`

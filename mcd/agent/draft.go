@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"slices"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -36,7 +36,7 @@ func (d draft) way(ctx context.Context, node protocol.Assignment) (plan.Way, tas
 		err = errors.Join(machineconfig.Check(to.Config)...)
 	}
 	if err != nil {
-		return plan.Way{}, t, &refusedError{named(t.Config), []policy.Refusal{{Why: err.Error()}}}
+		return plan.Way{}, t, &refusedError{t.about(), []policy.Refusal{{Why: err.Error()}}}
 	}
 	from, err := d.current(ctx, node)
 	if err != nil {
@@ -56,7 +56,10 @@ func (d draft) task(ctx context.Context, node protocol.Assignment) (task, error)
 		return task{}, err
 	}
 	t := task{Node: node.Asks()}
-	if kept != nil {
+	if t.Asked = v1alpha1.ParseConfigRequest(node.Request, node.Desired); kept != nil {
+		if node.Request == "" { // what is kept of a Node has no request
+			t.Asked = kept.Asked
+		}
 		t.Before, t.Attempt = kept.Before, kept.Attempt
 	}
 	if t.Config, err = d.Cluster.Config(ctx, node.Desired); errors.Is(err, protocol.ErrUnreachable) && kept != nil {
@@ -79,8 +82,8 @@ func (d draft) task(ctx context.Context, node protocol.Assignment) (task, error)
 }
 
 // plan works out the steps from what is on disk, and every reason not to do them.
-func (d draft) plan(ctx context.Context, way plan.Way, mc mcfgv1.MachineConfig) (plan.Plan, map[host.Digest][]byte, error) {
-	text, err := record.Of(mc)
+func (d draft) plan(ctx context.Context, way plan.Way, t task) (plan.Plan, map[host.Digest][]byte, error) {
+	text, err := record.Of(t.Config)
 	if err != nil {
 		return plan.Plan{}, nil, err
 	}
@@ -99,7 +102,7 @@ func (d draft) plan(ctx context.Context, way plan.Way, mc mcfgv1.MachineConfig) 
 		p, contents = way.Rebooting().Plan(observed, text)
 	}
 	if len(p.Refusals) > 0 {
-		return p, nil, &refusedError{named(mc), p.Refusals}
+		return p, nil, &refusedError{t.about(), p.Refusals}
 	}
 	if err := d.closeKubeconfig(&p, way); err != nil {
 		return p, nil, err

@@ -208,7 +208,7 @@ func (g *gate) title(rec host.Record) string {
 		return "going back to machine config " + before(rec.From, rec.To) + ", because the machine did not live with " + rec.To
 	}
 	if t, err := g.memory.task(rec.To); err == nil && t != nil {
-		return "machine config " + named(t.Config)
+		return "machine config " + t.about()
 	}
 	return "machine config " + rec.To
 }

@@ -68,6 +68,33 @@ var living = []struct {
 			r.t.Errorf("it told %q", r.events)
 		}
 	}},
+	{"the node names the commit that asked now, and not the one that the config was first made for", func(r *rig, l *life) {
+		request := v1alpha1.ConfigRequest{Config: "rendered-r", Requester: v1alpha1.Requester{Revision: "main@sha1:5555666677778888", Subject: "Revert it", Author: "Bob <b@example.com>"}}
+		r.c.annotations[v1alpha1.RequestAnnotation] = request.String()
+		r.c.desire("rendered-r")
+		r.must(r.settle())
+		if !r.events.has(protocol.EventReboot, "rendered-r", `(commit 5555666677 "Revert it" by Bob)`) {
+			r.t.Errorf("it told %q", r.events)
+		}
+	}},
+	{"a request for another config says nothing of this one", func(r *rig, l *life) {
+		r.c.annotations[v1alpha1.RequestAnnotation] = v1alpha1.ConfigRequest{Config: "rendered-b", Requester: v1alpha1.Requester{Revision: "main@sha1:5555666677778888"}}.String()
+		r.c.desire("rendered-r")
+		r.must(r.settle())
+		if !r.events.has(protocol.EventReboot, "rendered-r", `(commit aaaabbbbcc "motd: hi" by Alice)`) {
+			r.t.Errorf("it told %q", r.events)
+		}
+	}},
+	{"the node names the object that was changed through the API", func(r *rig, l *life) {
+		change := v1alpha1.APIChange{Kind: "MachineConfig", Name: "99-by-hand", Action: v1alpha1.APICreated, Manager: "kubectl-create"}
+		request := v1alpha1.ConfigRequest{Config: "rendered-r", Requester: v1alpha1.Requester{Revision: "main@sha1:aaaabbbbccccdddd", API: []v1alpha1.APIChange{change}}}
+		r.c.annotations[v1alpha1.RequestAnnotation] = request.String()
+		r.c.desire("rendered-r")
+		r.must(r.settle())
+		if !r.events.has(protocol.EventReboot, "rendered-r", "(MachineConfig 99-by-hand, made through the API (kubectl-create))") {
+			r.t.Errorf("it told %q", r.events)
+		}
+	}},
 	{"what was rejected is not tried again, by no signal and no start, until another config is desired", func(r *rig, l *life) {
 		l.unitDies = deadly
 		r.c.desire("rendered-bad")

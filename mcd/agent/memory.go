@@ -10,6 +10,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/health"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
@@ -28,6 +29,8 @@ const (
 type task struct {
 	// Config desired, with the annotations that name its commit.
 	Config mcfgv1.MachineConfig `json:"config"`
+	// Asked is who asked for it now; zero where the controller did not say.
+	Asked v1alpha1.Requester `json:"asked,omitzero"`
 	// Rules of the cluster.
 	Rules plan.Rules `json:"rules"`
 	// Node as last read.

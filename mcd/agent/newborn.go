@@ -44,7 +44,7 @@ func (n newborn) reason(node protocol.Assignment, t task) (string, error) {
 	if err != nil || !lacks {
 		return "", err
 	}
-	return fmt.Sprintf("adding the secrets of %s, which the server withheld when this machine first booted", named(t.Config)), nil
+	return fmt.Sprintf("adding the secrets of %s, which the server withheld when this machine first booted", t.about()), nil
 }
 
 // first is the config that a machine without a record is in.

@@ -20,14 +20,14 @@ func (a *Agent) update(ctx context.Context, node protocol.Assignment) error {
 	if err != nil {
 		return err
 	}
-	p, contents, err := draft{a}.plan(ctx, way, t.Config)
+	p, contents, err := draft{a}.plan(ctx, way, t)
 	if err != nil {
 		return err
 	}
 	a.enter(progress.Planned)
 	a.at.Planned, a.at.Drains, a.at.Reboots = true, p.Drain, p.Reboots()
 	if a.failed != node.Desired && node.State != v1alpha1.StateWorking {
-		a.Log.Info("updating", "config", named(t.Config), "disruption", p.Disruption.String(), "steps", len(p.Steps))
+		a.Log.Info("updating", "config", t.about(), "disruption", p.Disruption.String(), "steps", len(p.Steps))
 		reason, err := newborn{a.Config}.reason(node, t)
 		if err != nil {
 			return err
@@ -48,7 +48,7 @@ func (a *Agent) update(ctx context.Context, node protocol.Assignment) error {
 			a.failed = node.Desired
 			return err
 		}
-		if err := (doors{a.Config, &a.asked}).drain(ctx, node, named(t.Config)); err != nil {
+		if err := (doors{a.Config, &a.asked}).drain(ctx, node, t.about()); err != nil {
 			if errors.Is(err, errStuck) && a.failed != node.Desired {
 				a.failed = node.Desired
 				a.event(protocol.EventFailedToDrain, "%v", err)
@@ -71,7 +71,7 @@ func (a *Agent) update(ctx context.Context, node protocol.Assignment) error {
 
 // apply does the steps. From here on, what goes wrong is the config's failure: the node says so until it has another.
 func (a *Agent) apply(ctx context.Context, t task, p plan.Plan, contents map[host.Digest][]byte) error {
-	name, about := t.Config.Name, named(t.Config)
+	name, about := t.Config.Name, t.about()
 	if p.Reboots() {
 		if err := a.later(a.annotate(ctx, map[string]string{v1alpha1.PostConfigActionAnnotation: "Rebooting"})); err != nil {
 			return err

@@ -81,7 +81,7 @@ func (g *gate) verdictOn(rec host.Record, why string) verdict {
 	v := verdict{Config: rec.To, Time: time.Now().UTC().Truncate(time.Second), Attempt: rec.BootID}
 	about := rec.To
 	if t, err := g.memory.task(rec.To); err == nil && t != nil {
-		about, v.Retry, v.Attempt = named(t.Config), t.Node.Retry, strconv.Itoa(t.Attempt)
+		about, v.Retry, v.Attempt = t.about(), t.Node.Retry, strconv.Itoa(t.Attempt)
 	}
 	if rec.Cause != host.Interrupted {
 		why = "the machine did not live with it: " + why

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"strings"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/protocol"
@@ -19,22 +17,37 @@ const (
 	longestEnd    = 500  // how much of that is its end, which says what to do
 )
 
-// named is a config with the commit that brought it: `rendered-x (commit 1f2e3d4c5b "time: two pools" by Alice)`. Where
-// nothing says which commit that was, it is the name alone.
-func named(mc mcfgv1.MachineConfig) string {
-	_, hash, _ := strings.Cut(mc.Annotations[v1alpha1.RevisionAnnotation], ":")
+// about is the config with who asked for it: `rendered-x (commit 1f2e3d4c5b "time: two pools" by Alice)`, or the objects that users
+// changed through the API. Where the controller did not say, it is the commit for which the config was first made; where nothing says
+// that either, the name alone.
+func (t task) about() string {
+	a := t.Config.Annotations
+	asked := t.Asked
+	if asked.Revision == "" && len(asked.API) == 0 {
+		if asked = v1alpha1.ParseConfigRequest(a[v1alpha1.RequestAnnotation], t.Config.Name); len(asked.API) == 0 {
+			asked = v1alpha1.Requester{Revision: a[v1alpha1.RevisionAnnotation], Subject: a[v1alpha1.CommitSubjectAnnotation], Author: a[v1alpha1.CommitAuthorAnnotation]}
+		}
+	}
+	api := protocol.OneLine(asked.APIText())
+	if asked.ByAPI() {
+		return t.Config.Name + " (" + api + ")"
+	}
+	if api != "" {
+		api = "; " + api
+	}
+	_, hash, _ := strings.Cut(asked.Revision, ":")
 	if hash = protocol.OneLine(hash); hash == "" {
-		return mc.Name
+		return t.Config.Name
 	}
 	text := "commit " + hash[:min(len(hash), shortHash)]
-	if subject := protocol.OneLine(mc.Annotations[v1alpha1.CommitSubjectAnnotation]); subject != "" {
+	if subject := protocol.OneLine(asked.Subject); subject != "" {
 		text += " " + `"` + subject + `"`
 	}
-	author, _, _ := strings.Cut(mc.Annotations[v1alpha1.CommitAuthorAnnotation], "<")
+	author, _, _ := strings.Cut(asked.Author, "<")
 	if author = protocol.OneLine(author); author != "" {
 		text += " by " + author
 	}
-	return mc.Name + " (" + text + ")"
+	return t.Config.Name + " (" + text + api + ")"
 }
 
 // fit makes a reason be what the cluster takes: text, not too long. What is too much is taken out of the middle.

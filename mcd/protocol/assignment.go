@@ -27,6 +27,8 @@ type Assignment struct {
 	PostAction string
 	// Notes are what the daemon reports besides.
 	Notes
+	// Request says who asked for Desired, as v1alpha1.RequestAnnotation has it.
+	Request string
 	// Retry is when somebody asked to try again, in UTC; zero where nobody did, or in words that are no time.
 	Retry time.Time
 }
@@ -56,6 +58,7 @@ func AssignmentOf(annotations map[string]string) Assignment {
 		Drain:      Drain{annotations[v1alpha1.DrainStatusAnnotation], timeOf(annotations[v1alpha1.DrainStartedAnnotation])},
 		PostAction: annotations[v1alpha1.PostConfigActionAnnotation],
 		Notes:      Notes{annotations[v1alpha1.DriftAnnotation], annotations[v1alpha1.SSHAnnotation], annotations[v1alpha1.FailureAnnotation]},
+		Request:    annotations[v1alpha1.RequestAnnotation],
 		Retry:      timeOf(annotations[v1alpha1.RetryAnnotation]),
 	}
 }

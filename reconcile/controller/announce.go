@@ -141,7 +141,7 @@ func (t transition) superseded(commit string) {
 
 // measure tells the metrics how long the way from the commit to all nodes was.
 func (t transition) measure(m *Metrics, now time.Time) {
-	if !t.completed() || t.target == nil || t.target.Annotations[v1alpha1.RevisionAnnotation] != t.after.Annotations[v1alpha1.RevisionAnnotation] {
+	if !t.completed() || t.target == nil || t.decision.wave.Record.ByAPI() || t.target.Annotations[v1alpha1.RevisionAnnotation] != t.after.Annotations[v1alpha1.RevisionAnnotation] {
 		return // a config that came back was brought by another commit than it names
 	}
 	if made, err := time.Parse(time.RFC3339, t.target.Annotations[v1alpha1.CommitTimeAnnotation]); err == nil {

@@ -11,19 +11,61 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// commit is the short revision and the subject of the commit that asked last for a rendered config of a pool, as the histories of
-// the GitSources have it; else of the commit that it was first made for. Empty where neither is known.
-func (r *Rollout) commit(ctx context.Context, pool *mcfgv1.MachineConfigPool, name string) string {
+// requester is who asked last for a rendered config of a pool: as the pool's own records have it, else as the history of the
+// pool's GitSource has it, else the commit that the config was first made for. The zero Requester where nobody knows.
+func requester(ctx context.Context, r *Rollout, pool *mcfgv1.MachineConfigPool, name string) v1alpha1.Requester {
+	asked := v1alpha1.RequesterOf(pool.Annotations, name)
+	if asked.Subject != "" || len(asked.API) > 0 {
+		return asked
+	}
 	src := &v1alpha1.GitSource{}
 	key := client.ObjectKey{Name: pool.Annotations[v1alpha1.SourceAnnotation]}
 	if key.Name != "" && r.Client.Get(ctx, key, src) == nil { // an event that names an older commit is better than none
 		if c := v1alpha1.AskedBy(src.Status.History, pool.Name, name); c != nil {
-			return fmt.Sprintf("%s %s", short(c.Revision), source.Quote(c.Subject))
+			return v1alpha1.Requester{Revision: c.Revision, Subject: c.Subject, Author: c.Author}
 		}
 	}
 	mc, _ := r.config(ctx, name)
-	if mc == nil || mc.Annotations[v1alpha1.RevisionAnnotation] == "" {
-		return ""
+	if mc == nil || asked.Revision != "" && mc.Annotations[v1alpha1.RevisionAnnotation] != asked.Revision {
+		return asked
 	}
-	return fmt.Sprintf("%s %s", short(mc.Annotations[v1alpha1.RevisionAnnotation]), source.Quote(mc.Annotations[v1alpha1.CommitSubjectAnnotation]))
+	return v1alpha1.Requester{
+		Revision: mc.Annotations[v1alpha1.RevisionAnnotation], Subject: mc.Annotations[v1alpha1.CommitSubjectAnnotation],
+		Author: mc.Annotations[v1alpha1.CommitAuthorAnnotation],
+	}
+}
+
+// requesterText names who asked, for events and conditions; empty where nobody knows.
+func requesterText(r v1alpha1.Requester) string {
+	if r.ByAPI() {
+		return r.APIText()
+	}
+	text := ""
+	if r.Revision != "" {
+		text = fmt.Sprintf("%s %s", short(r.Revision), source.Quote(r.Subject))
+	}
+	if len(r.API) > 0 {
+		text += "; " + r.APIText()
+	}
+	return text
+}
+
+// commit names who asked last for a rendered config of a pool.
+func (r *Rollout) commit(ctx context.Context, pool *mcfgv1.MachineConfigPool, name string) string {
+	return requesterText(requester(ctx, r, pool, name))
+}
+
+// configRequests returns a function that says who asked for a config, as RequestAnnotation has it; empty where nobody knows.
+func configRequests(ask func(config string) v1alpha1.Requester) func(config string) string {
+	known := map[string]string{}
+	return func(config string) string {
+		text, ok := known[config]
+		if !ok {
+			if asked := ask(config); asked.Revision != "" || len(asked.API) > 0 {
+				text = v1alpha1.ConfigRequest{Config: config, Requester: asked}.String()
+			}
+			known[config] = text
+		}
+		return text
+	}
 }

@@ -85,11 +85,13 @@ func (o *order) taint(on bool) {
 }
 
 // orders are the writes of a wave, one a node: first what heals, then what is told, then what only marks.
-func orders(w rollout.Wave, nodes map[string]*corev1.Node) []order {
+// request says who asked for a config that a node is told.
+func orders(w rollout.Wave, nodes map[string]*corev1.Node, request func(config string) string) []order {
 	var out []order
 	for _, x := range w.Release {
 		o := newOrder(nodes[x.Node], fmt.Sprintf("giving up the drain of node %q", x.Node))
 		o.annotate(v1alpha1.DesiredConfigAnnotation, x.Config)
+		o.annotate(v1alpha1.RequestAnnotation, request(x.Config))
 		o.annotate(v1alpha1.PostponedAnnotation, x.Postponed)
 		o.annotate(v1alpha1.DrainsAnnotation, x.Drains)
 		out = append(out, o)
@@ -97,6 +99,7 @@ func orders(w rollout.Wave, nodes map[string]*corev1.Node) []order {
 	for _, a := range w.Assign {
 		o := newOrder(nodes[a.Node], fmt.Sprintf("telling node %q to take %q", a.Node, a.Config))
 		o.annotate(v1alpha1.DesiredConfigAnnotation, a.Config)
+		o.annotate(v1alpha1.RequestAnnotation, request(a.Config))
 		if a.DropImage {
 			o.annotate(v1alpha1.DesiredImageAnnotation, "")
 		}

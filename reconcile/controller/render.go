@@ -32,6 +32,8 @@ import (
 type Render struct {
 	// Client reads from the manager's cache and writes.
 	Client client.Client
+	// Live reads past the cache, which has no field managers; nil: nobody knows who changed objects through the API.
+	Live client.Reader
 	// Renderer merges, and remembers what it parsed.
 	Renderer *render.Renderer
 	// Defaults of the cluster for what no MachineConfig sets.
@@ -153,9 +155,17 @@ func (r *Render) decide(f renderFacts) (rendered render.Rendered, newNodes []pol
 
 // commit puts the rendered config on the cluster and the pool on it, in this order: a pool never names what is not there.
 func (r *Render) commit(ctx context.Context, f renderFacts, rendered render.Rendered) error {
+	src := newest(f.sourcesOf())
+	target, err := target(ctx, r, f, rendered, src)
+	if err != nil {
+		return err
+	}
 	mc, err := r.object(f, rendered)
 	if err != nil {
 		return err
+	}
+	if len(target.API) > 0 {
+		setAnnotation(mc, v1alpha1.RequestAnnotation, v1alpha1.ConfigRequest{Config: mc.Name, Requester: target.Requester}.String())
 	}
 	live := &mcfgv1.MachineConfig{}
 	switch err := r.Client.Get(ctx, client.ObjectKeyFromObject(mc), live); {
@@ -170,9 +180,11 @@ func (r *Render) commit(ctx context.Context, f renderFacts, rendered render.Rend
 			return fmt.Errorf("creating MachineConfig %q: %w", mc.Name, err)
 		}
 		r.tellRendered(f.pool, mc, rendered)
-		r.took(f, mc)
+		if !target.ByAPI() {
+			r.took(f, mc)
+		}
 	}
-	return r.point(ctx, f, rendered, newest(f.sourcesOf()))
+	return r.point(ctx, f, rendered, target)
 }
 
 // restore puts back the content of a rendered config that somebody edited: its name promises it.
@@ -194,7 +206,7 @@ func (r *Render) restore(ctx context.Context, want, live *mcfgv1.MachineConfig) 
 }
 
 // point moves pool.spec.configuration; the annotation says for which revision.
-func (r *Render) point(ctx context.Context, f renderFacts, rendered render.Rendered, src *v1alpha1.GitSource) error {
+func (r *Render) point(ctx context.Context, f renderFacts, rendered render.Rendered, target v1alpha1.PoolTarget) error {
 	before := f.pool.DeepCopy()
 	pool := f.pool.DeepCopy()
 	pool.Spec.Configuration.Name = rendered.Name
@@ -208,7 +220,8 @@ func (r *Render) point(ctx context.Context, f renderFacts, rendered render.Rende
 	}
 	setAnnotation(pool, v1alpha1.SelectedAnnotation, f.digest)
 	setAnnotation(pool, v1alpha1.NotRenderedAnnotation, "")
-	if src != nil {
+	setAnnotation(pool, v1alpha1.TargetAnnotation, target.String())
+	if src := newest(f.sourcesOf()); src != nil {
 		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.RevisionAnnotation, src.Status.AppliedRevision)
 		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.SourceAnnotation, src.Name)
 	}

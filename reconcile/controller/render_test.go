@@ -1,13 +1,17 @@
 package controller_test
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/policy"
@@ -51,6 +55,21 @@ storage:
     - device: /dev/vdb
       wipe_table: true
 `
+
+// managed answers with the field managers of an object, which the cluster in memory does not keep.
+type managed struct {
+	client.Reader
+	object client.Object
+}
+
+// Get adds them to the object's metadata.
+func (m managed) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	err := m.Reader.Get(ctx, key, into, opts...)
+	if _, metadata := into.(*metav1.PartialObjectMetadata); metadata && key.Name == m.object.GetName() {
+		into.SetManagedFields(m.object.GetManagedFields())
+	}
+	return err
+}
 
 // TestRendering is what the render controller promises, a sentence each. Every story begins with one commit applied.
 func TestRendering(t *testing.T) {
@@ -147,6 +166,36 @@ func TestRendering(t *testing.T) {
 			if w.renderPool("worker") == before {
 				t.Error("the layer by hand was not taken")
 			}
+		},
+		"a MachineConfig made through the API has asked for the config, with its field manager, and the commit that was there has not": func(t *testing.T, w *world, first string) {
+			before := w.renderPool("worker")
+			w.follow()
+			hand := byHand("99-worker-hand", "worker", `{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/hand","contents":{"source":"data:,x"}}]}}`)
+			at := metav1.NewTime(noon.Add(3 * time.Minute))
+			hand.ManagedFields = []metav1.ManagedFieldsEntry{
+				{Manager: "kubectl-client-side-apply", Operation: metav1.ManagedFieldsOperationUpdate, Time: &at, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:config":{}}}`)}},
+			}
+			kept := hand.DeepCopy()
+			w.create(hand)
+			w.render.Live = managed{w.admin, kept}
+			after := w.renderPool("worker")
+			const change = "MachineConfig 99-worker-hand, made through the API (kubectl-client-side-apply) at 2026-01-02 12:03 UTC"
+			asked := v1alpha1.RequesterOf(w.pool("worker").Annotations, after)
+			equal(t, "who asked", fmt.Sprint(asked.ByAPI(), asked.APIText()), "true"+change)
+			has(t, "the event", w.lastEvent(), "RenderedConfigGenerated: "+after+" from "+change)
+			w.follow()
+			equal(t, "what the commit gave", w.gitSource().Status.History[0].Pools["worker"], before)
+			again := w.push("explain", "worker/10-motd.bu=one", "master/10-motd.bu=one", "-- README.md --\nHi.\n")
+			equal(t, "the name after a commit without effect", w.renderPool("worker"), after)
+			w.follow()
+			equal(t, "what that commit gave", w.gitSource().Status.History[0].Pools["worker"], after)
+			equal(t, "what the one before gave", w.gitSource().Status.History[1].Pools["worker"], before)
+			asked = v1alpha1.RequesterOf(w.pool("worker").Annotations, after)
+			equal(t, "who asked, still", asked.APIText(), change)
+			w.remove(w.config("99-worker-hand"))
+			equal(t, "the name without it", w.renderPool("worker"), before)
+			has(t, "who asked for that", v1alpha1.RequesterOf(w.pool("worker").Annotations, before).APIText(), "MachineConfig 99-worker-hand, deleted through the API")
+			equal(t, "the revision that was applied", v1alpha1.RequesterOf(w.pool("worker").Annotations, before).Revision, again)
 		},
 		"half a commit that a deleted source left never reaches a node": func(t *testing.T, w *world, _ string) {
 			before := w.renderPool("worker")

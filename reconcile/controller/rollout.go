@@ -21,7 +21,7 @@ import (
 // Rollout tells nodes their config, a few at a time.
 //
 // Reads: MachineConfigPool, RolloutPolicy, GitSource.status, MachineConfig, Node
-// Writes: MachineConfigPool rollout annotation and status, Node desiredConfig and postponed annotations, Node UpdateInProgress taint, Node labels of the pool that it booted for
+// Writes: MachineConfigPool rollout annotation and status, Node desiredConfig, requested-by and postponed annotations, Node UpdateInProgress taint, Node labels of the pool that it booted for
 type Rollout struct {
 	// Client reads from the manager's cache and writes.
 	Client client.Client
@@ -116,7 +116,7 @@ func (r *Rollout) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q que
 	if d.heard = heard; len(silent) > 0 {
 		d.wave.Blocks = append(d.wave.Blocks, rollout.SilentBlock(silent))
 	}
-	done, failed := r.carryOut(ctx, pool.Name, orders(d.wave, d.nodes))
+	done, failed := r.carryOut(ctx, pool.Name, orders(d.wave, d.nodes, configRequests(func(config string) v1alpha1.Requester { return requester(ctx, r, pool, config) })))
 	before := pool.DeepCopy()
 	pool.Status = status.Pool(before.Status, r.summary(ctx, pool, d), now)
 	t := transition{before: before, after: pool, was: d.facts.Care.Record, decision: d, events: r.Events}

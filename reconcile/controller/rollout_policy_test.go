@@ -116,6 +116,13 @@ func TestRolloutPolicies(t *testing.T) {
 			equal(t, "the nodes after a retry", w.nodes(), "n0 v1>v1, n1 v0>v1, n2 v0>v0 tainted")
 			equal(t, "events of the resumption", w.events("RolloutResumed"), 1)
 			equal(t, "RolloutBlocked after a retry", w.blocked("worker"), "False||")
+			past, err := v1alpha1.ParseRolloutHistory(w.pool("worker").Annotations[v1alpha1.RolloutHistoryAnnotation])
+			if err != nil || len(past) != 1 {
+				t.Fatalf("the history has not the one outcome before the retry: %v %v", past, err)
+			}
+			equal(t, "the outcome before the retry", string(past[0].Result)+" "+past[0].Config, "Halted v1")
+			asked := get(w, "n1", &corev1.Node{}).Annotations[v1alpha1.RequestAnnotation]
+			equal(t, "who asked for the config of a node", v1alpha1.ParseConfigRequest(asked, "v1").Revision, w.config("v1").Annotations[v1alpha1.RevisionAnnotation])
 		}},
 		"a retry that failed before anybody looked is told as resumed and halted": {halts, func(t *testing.T, w *world, r *rolling) {
 			r.roll()

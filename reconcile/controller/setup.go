@@ -84,7 +84,7 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 	}
 	looks := func() map[string]v1alpha1.SourceLook { return lastLooks(src) }
 	numbers := NewMetrics(MetricsConfig{Reader: c, Elected: mgr.Elected(), Now: cfg.Now, OSImage: cfg.Defaults.OSImageURL, Looks: looks, Live: live})
-	ren := &Render{Client: c, Renderer: &render.Renderer{}, Defaults: cfg.Defaults, Version: cfg.Version, Now: cfg.Now, Events: events, Took: numbers.Rendered}
+	ren := &Render{Client: c, Live: live, Renderer: &render.Renderer{}, Defaults: cfg.Defaults, Version: cfg.Version, Now: cfg.Now, Events: events, Took: numbers.Rendered}
 	dr := &Drain{Client: c, Clients: clients, Now: cfg.Now, Events: events, Stuck: numbers.DrainError}
 	garbage := &Garbage{Client: c, Live: live, Source: src, Render: ren, Now: cfg.Now, Events: events}
 	fleet := NewFleet()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/revision"
 	"github.com/bunsen-os/bunsen/reconcile/status"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
@@ -142,11 +143,14 @@ func unrendered(pools []mcfgv1.MachineConfigPool) []string {
 }
 
 // renderedUnder maps each pool that was rendered at the revision to its rendered config.
-func renderedUnder(revision string, pools []mcfgv1.MachineConfigPool) map[string]string {
+func renderedUnder(at string, pools []mcfgv1.MachineConfigPool) map[string]string {
 	out := map[string]string{}
 	for i := range pools {
-		if p := &pools[i]; revision != "" && p.Annotations[v1alpha1.RevisionAnnotation] == revision && p.Spec.Configuration.Name != "" {
-			out[p.Name] = p.Spec.Configuration.Name
+		if p := &pools[i]; at != "" && p.Annotations[v1alpha1.RevisionAnnotation] == at && p.Spec.Configuration.Name != "" {
+			target, _ := v1alpha1.ParsePoolTarget(p.Annotations[v1alpha1.TargetAnnotation]) // nothing is recorded where it cannot be read
+			if given := revision.GivenBy(target, at, p.Spec.Configuration.Name); given != "" {
+				out[p.Name] = given
+			}
 		}
 	}
 	return out

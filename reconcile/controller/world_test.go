@@ -220,7 +220,7 @@ func (w *world) restart() {
 		Client: w.through, Live: w.through, Applier: &controller.Applier{Client: w.through, Live: w.through, Now: clock, Events: w.told}, Transpiler: w.transpiler, Namespace: "bunsen-system", Now: clock, Events: w.told,
 		Open: func(v1alpha1.GitSourceSpec, controller.Secrets) (controller.Repository, error) { return w.repo, nil },
 	}
-	w.render = &controller.Render{Client: w.through, Renderer: &render.Renderer{}, Version: "v1", Now: clock, Events: w.told}
+	w.render = &controller.Render{Client: w.through, Live: w.admin, Renderer: &render.Renderer{}, Version: "v1", Now: clock, Events: w.told}
 }
 
 // follow lets the source controller look once.

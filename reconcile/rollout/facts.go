@@ -16,8 +16,8 @@ type Facts struct {
 	Pool string
 	// Target is the rendered config that the pool should run; empty while nothing is rendered.
 	Target string
-	// Revision that the pool is at; empty where that is not known.
-	Revision string
+	// Requester is who asked for Target; the zero Requester where that is not known.
+	Requester v1alpha1.Requester
 	// Paused pools are told nothing.
 	Paused bool
 	// PausedBy says in words who paused it and why; empty where that is not known.
@@ -126,7 +126,10 @@ const (
 // to fill in. What cannot be read is said in Care.Invalid. size is the number of the pool's nodes.
 func ReadFacts(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy, size int) Facts {
 	f := Facts{Pool: pool.Name, Target: pool.Spec.Configuration.Name, Paused: pool.Spec.Paused, PausedBy: pool.Annotations[v1alpha1.PausedByAnnotation]}
-	f.Revision = pool.Annotations[v1alpha1.RevisionAnnotation]
+	f.Requester.Revision = pool.Annotations[v1alpha1.RevisionAnnotation]
+	if t, err := v1alpha1.ParsePoolTarget(pool.Annotations[v1alpha1.TargetAnnotation]); err == nil && t.Config == f.Target {
+		f.Requester = t.Requester
+	}
 	c := &f.Care
 	c.OpenUntil, c.RetryAt = readTime(pool.Annotations[v1alpha1.OpenUntilAnnotation]), readTime(pool.Annotations[v1alpha1.RetryAnnotation])
 	record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation])

@@ -16,7 +16,7 @@ func (d *decision) remember() {
 		r.Healthy = d.f.Care.Healthy
 	}
 	if r.Config != d.f.Target {
-		*r = v1alpha1.RolloutRecord{Config: d.f.Target, Revision: d.f.Revision, Began: stamp(d.now), Healthy: r.Healthy}
+		*r = v1alpha1.RolloutRecord{Config: d.f.Target, Requester: d.f.Requester, Began: stamp(d.now), Healthy: r.Healthy}
 		return
 	}
 	if r.Began.After(d.now) { // the clock was set back
@@ -36,16 +36,18 @@ func (d *decision) remember() {
 // mostOfOutcome is how much of the reason for a verdict the pool's history keeps, in runes.
 const mostOfOutcome = 200
 
-// pastOutcome is how the rollout of the pool's record ended, where the decision replaces that by one of another config; else nil.
+// pastOutcome is how the rollout of the pool's record ended, where the decision replaces that by one of another config, or lifts its
+// verdict for a retry; else nil.
 func pastOutcome(d *decision) *v1alpha1.RolloutOutcome {
 	r := d.f.Care.Record
-	if r.Config == "" || r.Config == d.record.Config {
+	lifted := r.Verdict != "" && r.At != nil && d.record.Ended == nil && (d.record.Verdict == "" || d.record.At != nil && d.record.At.After(r.At.Time))
+	if r.Config == "" || r.Config == d.record.Config && !lifted {
 		return nil
 	}
 	defer d.look(d.target)
 	d.m.look(lens{target: r.Config, goal: r.Config, host: d.f.Host})
 	o := &v1alpha1.RolloutOutcome{
-		Revision: r.Revision, Config: r.Config, Result: v1alpha1.RolloutSuperseded, Nodes: d.m.Len(), Updated: d.m.tally.of(updated), Began: r.Began, Ended: stamp(d.now),
+		Requester: r.Requester, Config: r.Config, Result: v1alpha1.RolloutSuperseded, Nodes: d.m.Len(), Updated: d.m.tally.of(updated), Began: r.Began, Ended: stamp(d.now),
 	}
 	switch {
 	case r.Ended != nil:

@@ -1,0 +1,172 @@
+package v1alpha1
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Requester is who asked for a rendered config: a commit, or users who changed objects through the API.
+type Requester struct {
+	// Revision of the commit, `main@sha1:<hex>`. Where only API asked, it is the revision that was applied at that time; empty
+	// where the controller did not know one.
+	Revision string `json:"revision,omitempty"`
+	// Subject and Author of the commit.
+	Subject string `json:"subject,omitempty"`
+	Author  string `json:"author,omitempty"`
+	// API are the objects that users changed through the API; empty where a commit alone asked.
+	API []APIChange `json:"api,omitempty"`
+	// AlsoCommit: the commit of Revision changed MachineConfigs of the pool at the same time as API did.
+	AlsoCommit bool `json:"alsoCommit,omitempty"`
+}
+
+// ByAPI reports whether only changes through the API asked, and no commit.
+func (r Requester) ByAPI() bool { return len(r.API) > 0 && !r.AlsoCommit }
+
+// APIText names the changes through the API for people; empty where there are none.
+func (r Requester) APIText() string {
+	texts := make([]string, 0, len(r.API))
+	for i, c := range r.API {
+		if i == mostChangesShown {
+			texts = append(texts, fmt.Sprintf("and %d more", len(r.API)-i))
+			break
+		}
+		texts = append(texts, c.String())
+	}
+	return strings.Join(texts, "; ")
+}
+
+// mostChangesShown is how many changes through the API a text names, and MaxAPIChanges how many a Requester has.
+const (
+	mostChangesShown = 3
+	// MaxAPIChanges is how many changes through the API are recorded for one rendered config.
+	MaxAPIChanges = 10
+)
+
+// APIChange is one object that a user changed through the API and that decides what a pool is rendered to.
+type APIChange struct {
+	// Kind of the object: MachineConfig, or MachineConfigPool where its selector was changed.
+	Kind string `json:"kind"`
+	// Name of the object.
+	Name string `json:"name"`
+	// Action is what happened to the object.
+	Action APIAction `json:"action"`
+	// Manager is the field manager of the change, such as kubectl-client-side-apply; empty where it is not known.
+	Manager string `json:"manager,omitempty"`
+	// At is when it was changed; for a deleted object, when the controller noticed.
+	At metav1.Time `json:"at"`
+}
+
+// APIAction is what a user did to an object through the API.
+type APIAction string
+
+// Values of APIAction.
+const (
+	APICreated APIAction = "Created"
+	APIChanged APIAction = "Changed"
+	APIDeleted APIAction = "Deleted"
+)
+
+// String is the change in words, such as `MachineConfig 99-by-hand, made through the API (kubectl-client-side-apply) at 14:03 UTC`.
+func (c APIChange) String() string {
+	verb := map[APIAction]string{APICreated: "made", APIChanged: "changed", APIDeleted: "deleted"}[c.Action]
+	text := c.Kind + " " + c.Name + ", " + verb + " through the API"
+	if c.Manager != "" {
+		text += " (" + c.Manager + ")"
+	}
+	if !c.At.IsZero() {
+		text += " at " + c.At.UTC().Format("2006-01-02 15:04 UTC")
+	}
+	return text
+}
+
+// ConfigRequest is who asked for one rendered config. It is kept as JSON in RequestAnnotation.
+type ConfigRequest struct {
+	Requester `json:",inline"`
+	// Config is the rendered config.
+	Config string `json:"config"`
+}
+
+// ParseConfigRequest reads RequestAnnotation. It returns the zero Requester where the annotation is about another config, or cannot
+// be read: then nobody knows who asked.
+func ParseConfigRequest(text, config string) Requester {
+	var r ConfigRequest
+	if json.Unmarshal([]byte(text), &r) != nil || r.Config != config {
+		return Requester{}
+	}
+	return r.Requester
+}
+
+// String is the request as the annotation spells it.
+func (r ConfigRequest) String() string {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return "" // it consists of texts and times, which always marshal
+	}
+	return string(text)
+}
+
+// PoolTarget is what the controller recorded when it last rendered a pool: who asked for the rendered config, and from what it was
+// rendered. It is kept as JSON in TargetAnnotation on the pool. Writer: the controller.
+type PoolTarget struct {
+	Requester `json:",inline"`
+	// Config is the rendered config.
+	Config string `json:"config"`
+	// Before is the config that Revision gave the pool, where only changes through the API asked for Config.
+	Before string `json:"before,omitempty"`
+	// Inputs are the MachineConfigs that it was rendered from.
+	Inputs []TargetInput `json:"inputs,omitempty"`
+	// Sources maps each GitSource that exists to the revision that was applied.
+	Sources map[string]string `json:"sources,omitempty"`
+}
+
+// TargetInput is one MachineConfig that a pool was rendered from.
+type TargetInput struct {
+	// Name of the MachineConfig.
+	Name string `json:"name"`
+	// Digest begins the digest of its content.
+	Digest string `json:"digest"`
+	// Source is the GitSource that owns it; empty for one made through the API.
+	Source string `json:"source,omitempty"`
+}
+
+// ParsePoolTarget reads TargetAnnotation; an empty text is the zero target.
+func ParsePoolTarget(text string) (PoolTarget, error) {
+	var t PoolTarget
+	if text == "" {
+		return t, nil
+	}
+	if err := json.Unmarshal([]byte(text), &t); err != nil {
+		return PoolTarget{}, fmt.Errorf("reading annotation %s: %w", TargetAnnotation, err)
+	}
+	return t, nil
+}
+
+// String is the target as the annotation spells it.
+func (t PoolTarget) String() string {
+	text, err := json.Marshal(t)
+	if err != nil {
+		return "" // it consists of texts and times, which always marshal
+	}
+	return string(text)
+}
+
+// RequesterOf is who asked last for a rendered config of a pool, as the pool's annotations have it: of the newest record of that
+// config. The zero Requester where none has it.
+func RequesterOf(pool map[string]string, config string) Requester {
+	if t, err := ParsePoolTarget(pool[TargetAnnotation]); err == nil && t.Config == config {
+		return t.Requester
+	}
+	if r, err := ParseRolloutRecord(pool[RolloutAnnotation]); err == nil && r.Config == config {
+		return r.Requester
+	}
+	past, err := ParseRolloutHistory(pool[RolloutHistoryAnnotation])
+	for _, o := range past {
+		if err == nil && o.Config == config {
+			return o.Requester
+		}
+	}
+	return Requester{}
+}

@@ -1,0 +1,157 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// currentRollout marks the row of the rollout that the pool's record is about.
+const currentRollout = -1
+
+// byAPI reports whether the row is about changes through the API, and no commit.
+func (r HistoryRow) byAPI() bool { return len(r.API) > 0 && r.entry == nil }
+
+// name is how other rows name the row.
+func (r HistoryRow) name() string {
+	if r.byAPI() {
+		return strings.ToLower(r.subjectText()) + " through the API"
+	}
+	return r.Revision
+}
+
+// subjectText is what happened through the API, in place of a commit's subject.
+func (r HistoryRow) subjectText() string {
+	c := r.API[0]
+	text := fmt.Sprintf("%s %s %s", c.Action, c.Kind, c.Name)
+	if more := len(r.API) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// rolloutRow is the row of a rollout that no row of a commit stands for.
+func rolloutRow(f *fleet, asked v1alpha1.Requester, config string) HistoryRow {
+	row := HistoryRow{Revision: asked.Revision, Subject: asked.Subject, Author: asked.Author, Rendered: config, RenderedAt: renderedAt(f, config)}
+	for _, r := range f.Rendered {
+		if r.Name == config && r.Revision == asked.Revision {
+			row.Source = r.Source
+			if row.Subject == "" {
+				row.Subject, row.Author = r.Subject, r.Author
+			}
+		}
+	}
+	if asked.ByAPI() {
+		row.Source, row.Subject, row.Author, row.API = "", "", "", asked.API
+		row.Committed = known(asked.API[0].At.UTC())
+	}
+	return row
+}
+
+// withAPIRows adds a row for each rollout that changes through the API asked for, above the commit that was applied at that time.
+func withAPIRows(f *fleet, v *poolView, rows []HistoryRow, past []v1alpha1.RolloutOutcome) []HistoryRow {
+	insert := func(asked v1alpha1.Requester, config string, index int) {
+		at := slices.IndexFunc(rows, func(r HistoryRow) bool { return r.entry != nil && r.Revision == asked.Revision })
+		if !asked.ByAPI() || at < 0 && index != currentRollout {
+			return
+		}
+		row := rolloutRow(f, asked, config)
+		row.rollout = index
+		rows = slices.Insert(rows, max(at, 0), row)
+	}
+	// Of several rollouts above one commit the newest has to come first, so that they are inserted in this order.
+	for i := len(past) - 1; i >= 0; i-- {
+		at := slices.IndexFunc(rows, func(r HistoryRow) bool { return r.byAPI() && r.Revision == past[i].Revision })
+		if at >= 0 && past[i].ByAPI() {
+			row := rolloutRow(f, past[i].Requester, past[i].Config)
+			row.rollout = i
+			rows = slices.Insert(rows, at, row)
+			continue
+		}
+		insert(past[i].Requester, past[i].Config, i)
+	}
+	if r := v.wave.Record; r.Config == v.facts.Target && r.Config != "" && r.ByAPI() {
+		if at := slices.IndexFunc(rows, func(o HistoryRow) bool { return o.byAPI() && o.Revision == r.Revision }); at >= 0 {
+			row := rolloutRow(f, r.Requester, r.Config)
+			row.rollout = currentRollout
+			return slices.Insert(rows, at, row)
+		}
+		insert(r.Requester, r.Config, currentRollout)
+	}
+	return rows
+}
+
+// withCurrent adds a row for the rollout that the pool's record is about, where no other row has it: a GitSource that was deleted
+// took its history with it.
+func withCurrent(f *fleet, v *poolView, rows []HistoryRow) []HistoryRow {
+	r := v.wave.Record
+	config := v.facts.Target
+	for i, row := range rows {
+		if config == "" || row.Rendered == config && row.Result != ResultNoEffect && row.Result != ResultUnknown && row.By == "" && i < len(rows) {
+			return rows
+		}
+	}
+	if config == "" || r.Config != config || v.facts.Care.Record.Config != config {
+		return rows
+	}
+	at := 0
+	for at < len(rows) && (rows[at].Result == ResultPending || rows[at].Result == ResultRefused || rows[at].Result == ResultNotRendered) {
+		at++
+	}
+	row := rolloutRow(f, r.Requester, config)
+	row.rollout, row.HistoryOutcome = currentRollout, currentOutcome(f, v)
+	return slices.Insert(slices.Clone(rows), at, row)
+}
+
+// withRetries adds, below the row of a commit or of a change through the API, the earlier rollouts of the same config that ended with
+// a verdict before a retry.
+func withRetries(rows []HistoryRow, past []v1alpha1.RolloutOutcome, used map[int]bool) []HistoryRow {
+	var out []HistoryRow
+	for _, row := range rows {
+		out = append(out, row)
+		if row.Result == ResultNoEffect || row.Rendered == "" {
+			continue
+		}
+		for i, o := range past {
+			tried := o.Result == v1alpha1.RolloutWasHalted || o.Result == v1alpha1.RolloutWasReverted
+			if used[i] || !tried || o.Config != row.Rendered || o.Revision != row.Revision || o.ByAPI() != row.byAPI() {
+				continue
+			}
+			used[i] = true
+			again := row
+			again.rollout, again.HistoryOutcome = i, pastOutcome(o, "")
+			again.Outcome += "; then retried"
+			out = append(out, again)
+		}
+	}
+	return out
+}
+
+// forgottenRows are the rollouts and rendered configs of the pool of which no source's history speaks any more.
+func forgottenRows(f *fleet, v *poolView, rows []HistoryRow, past []v1alpha1.RolloutOutcome, used map[int]bool) []HistoryRow {
+	var out []HistoryRow
+	newer := v.wave.Record.Revision
+	for i, o := range past {
+		row := rolloutRow(f, o.Requester, o.Config)
+		if !used[i] {
+			row.rollout, row.HistoryOutcome = i, pastOutcome(o, newer)
+			out = append(out, row)
+		}
+		newer = row.name()
+	}
+	for _, r := range f.Rendered {
+		has := func(h HistoryRow) bool { return h.Rendered == r.Name }
+		if r.Pool != v.object.Name || slices.ContainsFunc(rows, has) || slices.ContainsFunc(out, has) {
+			continue
+		}
+		row := HistoryRow{Source: r.Source, Revision: r.Revision, Subject: r.Subject, Author: r.Author, Rendered: r.Name, RenderedAt: known(r.Created.UTC()), API: r.API}
+		row.HistoryOutcome = HistoryOutcome{Result: ResultUnknown, Outcome: "its commit is not in the history any more"}
+		if r.Name == v.facts.Target {
+			row.HistoryOutcome = currentOutcome(f, v)
+		}
+		out = append(out, row)
+	}
+	return out
+}

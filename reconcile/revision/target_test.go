@@ -1,0 +1,93 @@
+package revision_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/revision"
+)
+
+// inputs reads `name digest [source]` items.
+func inputs(text string) []v1alpha1.TargetInput {
+	var out []v1alpha1.TargetInput
+	for item := range strings.SplitSeq(text, ", ") {
+		f := append(strings.Fields(item), "", "", "")
+		if f[0] != "" {
+			out = append(out, v1alpha1.TargetInput{Name: f[0], Digest: f[1], Source: f[2]})
+		}
+	}
+	return out
+}
+
+// TestNextTarget: who asked for the config that a pool was rendered to. The pool was at config r1, from main@sha1:1 of GitSource os.
+func TestNextTarget(t *testing.T) {
+	const was = "motd 1 os, hand 1"
+	for sentence, c := range map[string]struct {
+		was, inputs, config string
+		// sources has the revisions that are applied now.
+		sources map[string]string
+		want    string
+	}{
+		"a commit changed an input":                               {was, "motd 2 os, hand 1", "r2", map[string]string{"os": "2"}, "os@2"},
+		"a commit added an input":                                 {was, "motd 1 os, more 1 os, hand 1", "r2", map[string]string{"os": "2"}, "os@2"},
+		"a commit removed an input":                               {was, "hand 1", "r2", map[string]string{"os": "2"}, "os@2"},
+		"a user made a MachineConfig":                             {"motd 1 os", "motd 1 os, hand 1", "r2", map[string]string{"os": "1"}, "os@1 before r1: MachineConfig hand Created"},
+		"a user changed one":                                      {was, "motd 1 os, hand 2", "r2", map[string]string{"os": "1"}, "os@1 before r1: MachineConfig hand Changed"},
+		"a user deleted one":                                      {was, "motd 1 os", "r2", map[string]string{"os": "1"}, "os@1 before r1: MachineConfig hand Deleted"},
+		"a commit that did not change the pool came at that time": {was, "motd 1 os, hand 2", "r2", map[string]string{"os": "2"}, "os@2 before r1: MachineConfig hand Changed"},
+		"a commit and a user changed inputs":                      {was, "motd 2 os, hand 2", "r2", map[string]string{"os": "2"}, "os@2 also: MachineConfig hand Changed"},
+		"a user changed the pool's selector":                      {was, "hand 1", "r2", map[string]string{"os": "1"}, "os@1 before r1: MachineConfigPool worker Changed"},
+		"nothing is new":                                          {was, "motd 1 os, hand 1", "r1", map[string]string{"os": "2"}, "os@1"},
+		"an input without effect came, so nobody asked":           {"motd 1 os", "motd 1 os, hand 1", "r1", map[string]string{"os": "1"}, "os@1"},
+		"the source is gone, and a user edited what it left":      {was, "motd 2 os, hand 1", "r2", nil, "os@ before r1: MachineConfig motd Changed"},
+		"the source came back and restored what a user edited":    {"motd 2 os", "motd 1 os", "r2", map[string]string{"os": "2"}, "os@2"},
+		"an older controller recorded no inputs":                  {"", "motd 1 os, hand 1", "r2", map[string]string{"os": "1"}, "os@1"},
+		"another source moved, and this one did not":              {"motd 1 os, net 1 net", "motd 1 os, net 2 net", "r2", map[string]string{"os": "1", "net": "5"}, "os@1"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			old := v1alpha1.PoolTarget{Config: "r1", Requester: v1alpha1.Requester{Revision: "os@1"}, Inputs: inputs(c.was), Sources: map[string]string{"os": "1", "net": "4"}}
+			got := revision.NextTarget(old, revision.TargetFacts{
+				Pool: "worker", Config: c.config, Commit: v1alpha1.CommitInfo{Revision: "os@" + c.sources["os"]}, Inputs: inputs(c.inputs), Sources: c.sources,
+			})
+			text := got.Revision
+			if got.Before != "" {
+				text += " before " + got.Before
+			}
+			if got.AlsoCommit {
+				text += " also"
+			}
+			for i, a := range got.API {
+				text += []string{": ", ", "}[min(i, 1)] + a.Kind + " " + a.Name + " " + string(a.Action)
+			}
+			if text != c.want {
+				t.Errorf("got %q, want %q", text, c.want)
+			}
+		})
+	}
+}
+
+// TestGivenBy: a change through the API is not recorded as what the commit gave, also where several came.
+func TestGivenBy(t *testing.T) {
+	sources := map[string]string{"os": "1"}
+	next := func(was v1alpha1.PoolTarget, config, in string) v1alpha1.PoolTarget {
+		return revision.NextTarget(was, revision.TargetFacts{Pool: "worker", Config: config, Commit: v1alpha1.CommitInfo{Revision: "os@1"}, Inputs: inputs(in), Sources: sources})
+	}
+	first := next(v1alpha1.PoolTarget{}, "r1", "motd 1 os")
+	second := next(first, "r2", "motd 1 os, hand 1")
+	third := next(second, "r3", "motd 1 os, hand 2")
+	for sentence, c := range map[string]struct {
+		target                 v1alpha1.PoolTarget
+		revision, config, want string
+	}{
+		"the commit gave the first config":                    {first, "os@1", "r1", "r1"},
+		"it did not give what a user asked for":               {second, "os@1", "r2", "r1"},
+		"nor what a user asked for after that":                {third, "os@1", "r3", "r1"},
+		"a later commit without effect came on what is there": {third, "os@2", "r3", "r3"},
+		"a record of another config says nothing":             {third, "os@1", "r4", "r4"},
+	} {
+		if got := revision.GivenBy(c.target, c.revision, c.config); got != c.want {
+			t.Errorf("%s: got %q, want %q", sentence, got, c.want)
+		}
+	}
+}
