@@ -62,7 +62,7 @@ func (g *Garbage) remakeFrom(ctx context.Context, h render.Holders, pool *mcfgv1
 // led there, where a remote gives out no single commits.
 func fetchAgain(ctx context.Context, src *v1alpha1.GitSource, repo Repository, revision source.Revision) (source.Tree, error) {
 	picked := source.Picked{Ref: revision.Ref, Hash: revision.Hash}
-	tree, err := fetch(ctx, src, repo, picked)
+	tree, err := readTree(ctx, src, repo, picked)
 	if err == nil || revision.Ref == "" {
 		return tree, err
 	}
@@ -75,7 +75,7 @@ func fetchAgain(ctx context.Context, src *v1alpha1.GitSource, repo Repository, r
 	for _, ref := range refs {
 		if source.ShortRef(ref.Name) == revision.Ref {
 			picked.FullName = ref.Name
-			return fetch(ctx, src, repo, picked)
+			return readTree(ctx, src, repo, picked)
 		}
 	}
 	return source.Tree{}, err

@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -80,7 +81,7 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 	c, live, events := mgr.GetClient(), mgr.GetAPIReader(), logged{mgr.GetEventRecorder("machine-config-controller"), mgr.GetLogger()}
 	src := &Source{
 		Client: c, Live: live, Open: cfg.Open, Transpiler: &transpile.Transpiler{}, Namespace: cfg.Namespace, Now: cfg.Now, Events: events,
-		Applier: &Applier{Client: c, Live: live, Now: cfg.Now, Events: events},
+		Applier: &Applier{Client: c, Live: live, Now: cfg.Now, Events: events}, turns: make(turns, 2),
 	}
 	looks := func() map[string]v1alpha1.SourceLook { return lastLooks(src) }
 	numbers := NewMetrics(MetricsConfig{Reader: c, Elected: mgr.Elected(), Now: cfg.Now, OSImage: cfg.Defaults.OSImageURL, Looks: looks, Live: live})
@@ -98,13 +99,14 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 	errs := []error{
 		numbers.Register(metrics.Registry),
 		mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return ensureStandardPools(ctx, c) })),
-		ctrl.NewControllerManagedBy(mgr).Named("source").For(&v1alpha1.GitSource{}).
+		// A status that this controller writes wakes nobody: a failure whose text varies would be tried again at once, for ever.
+		ctrl.NewControllerManagedBy(mgr).Named("source").For(&v1alpha1.GitSource{}, builder.WithPredicates(specOrRequest)).
 			Watches(&mcfgv1.MachineConfig{}, handler.EnqueueRequestsFromMapFunc(ownerOf)).
 			Watches(&mcfgv1.MachineConfigPool{}, handler.EnqueueRequestsFromMapFunc(everySource(c)), builder.WithPredicates(poolsMoved(rendersAlike))).
 			Watches(&operatorv1.MachineConfiguration{}, handler.EnqueueRequestsFromMapFunc(ownerOf)).
 			Watches(&v1alpha1.DriftPolicy{}, handler.EnqueueRequestsFromMapFunc(ownerOf)).
 			Watches(&v1alpha1.RolloutPolicy{}, handler.EnqueueRequestsFromMapFunc(ownerOf)).
-			WithOptions(controller.Options{MaxConcurrentReconciles: 2}).Complete(watched("source", src)),
+			WithOptions(controller.Options{MaxConcurrentReconciles: mostSources}).Complete(watched("source", src)),
 		ctrl.NewControllerManagedBy(mgr).Named("render").For(&mcfgv1.MachineConfigPool{}, builder.WithPredicates(poolsMoved(nil))).
 			Watches(&mcfgv1.MachineConfig{}, every).Watches(&v1alpha1.GitSource{}, every).Complete(watched("render", ren)),
 		roll.setup(mgr, every, watched("rollout", roll)),
@@ -121,6 +123,12 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 	}
 	return nil
 }
+
+// mostSources is how many GitSources wait for their remotes at a time: one that hangs holds up no other.
+const mostSources = 200
+
+// specOrRequest passes what a person changes of a GitSource: its spec, its annotations, and that it comes or goes.
+var specOrRequest = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 
 // heartbeat of this process.
 func (cfg Config) heartbeat(mgr ctrl.Manager, looks func() map[string]v1alpha1.SourceLook) *Heartbeat {

@@ -64,6 +64,9 @@ type Source struct {
 
 	listings sync.Map // GitSource name → listing
 	known    sync.Map // GitSource name → known
+	failed   sync.Map // GitSource name → failedFetch
+	// turns bounds how many sources are transpiled and applied at a time. Who waits for a remote holds none.
+	turns turns
 }
 
 // known are the warnings of the revision in force, which stay in the status. Losing them costs one more pass over the tree.
@@ -72,30 +75,13 @@ type known struct {
 	warnings []string
 }
 
-// listing is what a remote said last, and under which question; it spares the remote while only the cluster moved.
-type listing struct {
-	refs []source.Ref
-	err  error
-	// at is when it was asked, and wait for how long the answer, or the failure, counts.
-	at         time.Time
-	wait       time.Duration
-	generation int64
-	request    string
-}
-
-// Pauses after a failure: between two questions to a remote that does not answer, doubling up to the interval; and
-// before another try of everything else.
-const (
-	firstPause = 5 * time.Second
-	retryPause = 15 * time.Second
-)
-
 // Reconcile looks at one GitSource.
 func (r *Source) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	src := &v1alpha1.GitSource{}
 	if err := r.Client.Get(ctx, req.NamespacedName, src); err != nil {
 		r.listings.Delete(req.Name)
 		r.known.Delete(req.Name)
+		r.failed.Delete(req.Name)
 		r.Applier.Forget(req.Name)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -170,22 +156,27 @@ func (r *Source) catchUp(ctx context.Context, src *v1alpha1.GitSource, now time.
 		out.Err, out.Warnings = err, r.recall(src.Name).warnings
 		return
 	}
-	r.advance(ctx, src, fetched{repo, picked}, out)
+	r.advance(ctx, src, fetched{repo, picked, now}, out)
 }
 
-// fetched is a commit of a repository.
+// fetched is a commit of a repository, and when it was asked for.
 type fetched struct {
-	repo   Repository
+	repo   opened
 	picked source.Picked
+	now    time.Time
 }
 
 // advance fetches one commit and applies it, or says why not.
 func (r *Source) advance(ctx context.Context, src *v1alpha1.GitSource, at fetched, out *status.SourceFacts) {
-	tree, err := fetch(ctx, src, at.repo, at.picked)
+	tree, err := r.fetch(ctx, src, at)
 	if err != nil {
 		out.Err = err
 		return
 	}
+	if out.Err = r.turns.take(ctx); out.Err != nil {
+		return
+	}
+	defer r.turns.give()
 	c := tree.Commit
 	out.Tried = &v1alpha1.CommitInfo{Revision: out.Observed, Subject: c.Subject, Author: c.Author, Time: metav1.NewTime(c.Time), VerifiedBy: c.Signer}
 	rewritten, err := checkHistory(ctx, src, at.repo, at.picked)
@@ -221,13 +212,6 @@ func (r *Source) advance(ctx context.Context, src *v1alpha1.GitSource, at fetche
 	out.Applied = &applied
 }
 
-// fetch reads a commit's files within the source's timeout.
-func fetch(ctx context.Context, src *v1alpha1.GitSource, repo Repository, picked source.Picked) (source.Tree, error) {
-	ctx, cancel := context.WithTimeout(ctx, timeoutOf(src))
-	defer cancel()
-	return repo.Tree(ctx, picked)
-}
-
 func listPools(ctx context.Context, c client.Reader) ([]mcfgv1.MachineConfigPool, error) {
 	var list mcfgv1.MachineConfigPoolList
 	if err := c.List(ctx, &list); err != nil {
@@ -236,24 +220,30 @@ func listPools(ctx context.Context, c client.Reader) ([]mcfgv1.MachineConfigPool
 	return list.Items, nil
 }
 
-func (r *Source) repository(ctx context.Context, src *v1alpha1.GitSource) (Repository, error) {
+// opened is a repository, and the digest of the Secrets with which it is reached.
+type opened struct {
+	Repository
+	secrets string
+}
+
+func (r *Source) repository(ctx context.Context, src *v1alpha1.GitSource) (opened, error) {
 	var secrets Secrets
 	var err error
 	if ref := src.Spec.SecretRef; ref != nil {
 		if secrets.Credentials, err = r.secret(ctx, ref.Name, v1alpha1.ReasonAuthentication); err != nil {
-			return nil, err
+			return opened{}, err
 		}
 	}
 	if v := src.Spec.Verify; v != nil {
 		if secrets.Keys, err = r.secret(ctx, v.SecretRef.Name, v1alpha1.ReasonSignature); err != nil {
-			return nil, err
+			return opened{}, err
 		}
 	}
 	repo, err := r.Open(src.Spec, secrets)
 	if err != nil {
-		return nil, fault.Of(err, v1alpha1.ReasonInvalidSpec)
+		return opened{}, fault.Of(err, v1alpha1.ReasonInvalidSpec)
 	}
-	return repo, nil
+	return opened{repo, secrets.digest()}, nil
 }
 
 func (r *Source) secret(ctx context.Context, name, reason string) (map[string][]byte, error) {
@@ -262,38 +252,6 @@ func (r *Source) secret(ctx context.Context, name, reason string) (map[string][]
 		return nil, fault.NewRetry(reason, fmt.Errorf("reading Secret %s/%s: %w", r.Namespace, name, err))
 	}
 	return s.Data, nil
-}
-
-// list asks the remote, unless it was asked a short while ago about this very spec and request: within the interval
-// where it answered, within a pause that grows up to the interval where it did not.
-func (r *Source) list(ctx context.Context, repo Repository, src *v1alpha1.GitSource, now time.Time) ([]source.Ref, error) {
-	asked := listing{at: now, generation: src.Generation, request: src.Annotations[v1alpha1.ReconcileAnnotation], wait: intervalOf(src)}
-	last := r.listing(src)
-	same := last.generation == asked.generation && last.request == asked.request
-	if same && now.Before(last.at.Add(last.wait)) {
-		return last.refs, last.err
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeoutOf(src))
-	defer cancel()
-	asked.refs, asked.err = repo.List(ctx)
-	if asked.err != nil {
-		asked.err = fault.Of(asked.err, v1alpha1.ReasonUnreachable)
-		pause := firstPause
-		if same && last.err != nil {
-			pause = 2 * last.wait
-		}
-		asked.wait = min(pause, asked.wait)
-	}
-	r.listings.Store(src.Name, asked)
-	return asked.refs, asked.err
-}
-
-// listing is the last one, or the zero value before the first.
-func (r *Source) listing(src *v1alpha1.GitSource) listing {
-	if v, ok := r.listings.Load(src.Name); ok {
-		return v.(listing)
-	}
-	return listing{}
 }
 
 // recall returns what is known of the revision in force.
@@ -324,41 +282,10 @@ func (r *Source) appliedContent(ctx context.Context, src *v1alpha1.GitSource) (r
 	if err != nil {
 		return revision.Content{}, err
 	}
-	tree, err := fetch(ctx, src, repo, source.Picked{Ref: at.Ref, Hash: at.Hash})
+	tree, err := readTree(ctx, src, repo, source.Picked{Ref: at.Ref, Hash: at.Hash})
 	if err != nil {
 		return revision.Content{}, err
 	}
 	content, _, err := contentOf(r.Transpiler.Fragments(tree))
 	return content, err
-}
-
-// next is when to look again by itself; a request, a changed spec and changed objects come sooner by their events.
-func (r *Source) next(src *v1alpha1.GitSource, failed error, now time.Time) time.Duration {
-	if src.Spec.Suspend {
-		return 0
-	}
-	wait := intervalOf(src)
-	spread := wait // of the pause, not of the interval: a look that is due in seconds must not come in minutes
-	last := r.listing(src)
-	if !last.at.IsZero() {
-		wait, spread = max(last.at.Add(last.wait).Sub(now), time.Second), last.wait
-	}
-	if failed != nil && last.err == nil && fault.Of(failed, "").Kind == fault.Retry {
-		wait, spread = min(wait, retryPause), retryPause
-	}
-	return wait + source.Jitter(spread, src.Name+src.Status.ObservedRevision)
-}
-
-func intervalOf(src *v1alpha1.GitSource) time.Duration {
-	if d := src.Spec.Interval.Duration; d > 0 {
-		return max(d, 5*time.Second)
-	}
-	return time.Minute
-}
-
-func timeoutOf(src *v1alpha1.GitSource) time.Duration {
-	if d := src.Spec.Timeout.Duration; d > 0 {
-		return d
-	}
-	return time.Minute
 }

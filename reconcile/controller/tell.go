@@ -31,8 +31,11 @@ type Events interface {
 func (r *Source) tell(before, after *v1alpha1.GitSource, out status.SourceFacts) {
 	ready := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ReadyCondition)
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ReadyCondition)
+	// The words of a failure that is tried again by itself may differ each time; its reason and its commit do not.
+	again := was != nil && ready != nil && was.Reason == ready.Reason && before.Status.ObservedRevision == after.Status.ObservedRevision &&
+		(was.Message == ready.Message || fault.Of(out.Err, "").Kind == fault.Retry)
 	switch {
-	case out.Err != nil && ready != nil && (was == nil || was.Reason != ready.Reason || was.Message != ready.Message):
+	case out.Err != nil && ready != nil && !again:
 		r.Events.Eventf(after, nil, corev1.EventTypeWarning, ready.Reason, "Follow", "%s", clip(ready.Message))
 	case out.Applied != nil && before.Status.AppliedRevision != after.Status.AppliedRevision:
 		c := out.Applied.Commit

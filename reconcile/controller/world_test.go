@@ -106,7 +106,9 @@ type repository struct {
 	trees          map[string]source.Tree
 	lists, fetches int
 	down           error
-	descent        source.Descent
+	// broken fails every fetch although listings are answered; where set, it is given the number of the fetch.
+	broken  func(fetch int) error
+	descent source.Descent
 }
 
 // List counts, and answers where the remote is not down.
@@ -121,6 +123,9 @@ func (r *repository) List(context.Context) ([]source.Ref, error) {
 // Tree returns a commit's files.
 func (r *repository) Tree(_ context.Context, p source.Picked) (source.Tree, error) {
 	r.fetches++
+	if r.broken != nil {
+		return source.Tree{}, r.broken(r.fetches)
+	}
 	tree := r.trees[p.Hash]
 	tree.Commit.Ref = p.Ref
 	return tree, nil

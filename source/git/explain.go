@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -86,7 +87,7 @@ func (r *Remote) explain(ctx context.Context, doing string, err error) error {
 	if end := ended(ctx, err); end != nil {
 		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: no answer in time: %w", doing, end))
 	}
-	detail := source.Line(r.hide.from(err.Error()))
+	detail := ownPort.ReplaceAllString(source.Line(r.hide.from(err.Error())), "$1 $2")
 	for _, c := range causes {
 		if c.is(err) {
 			return c.kind(c.reason, fmt.Errorf("%s: %s (%s)", doing, c.text, detail))
@@ -94,6 +95,9 @@ func (r *Remote) explain(ctx context.Context, doing string, err error) error {
 	}
 	return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: %s", doing, detail))
 }
+
+// ownPort is the local end of a connection, which differs from try to try: the same failure has the same words.
+var ownPort = regexp.MustCompile(`\b((?:read|write|dial) (?:tcp|udp)[46]?) \S+->(\S+)`)
 
 // ended returns the context's end if that is why a call failed.
 func ended(ctx context.Context, err error) error {

@@ -295,6 +295,26 @@ func TestAPinnedCommitNeedsNoRef(t *testing.T) {
 	}
 }
 
+// TestAFetchLeavesNothingBehind: the pack is removed, whether its commit is read or refused.
+func TestAFetchLeavesNothingBehind(t *testing.T) {
+	r := newRepo(t)
+	r.commit("one", map[string]string{"a": "b"})
+	web := serveHTTPS(t, r.root)
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	for name, path := range map[string]string{"a commit that is read": "", "a folder that is not there": "nope"} {
+		remote := remote(t, web.URL+"/cfg.git", web.secret(nil))
+		_, err := remote.Tree(t.Context(), pick(t, remote, v1alpha1.GitRef{}), path, t.TempDir())
+		if (err != nil) != (path != "") {
+			t.Errorf("%s: %v", name, err)
+		}
+		left, err := filepath.Glob(filepath.Join(temp, "bunsen-pack-*"))
+		if err != nil || len(left) > 0 {
+			t.Errorf("%s: %v are left, %v", name, left, err)
+		}
+	}
+}
+
 func TestMissingFolderNamesTheOnesThereAre(t *testing.T) {
 	r := newRepo(t)
 	r.commit("one", map[string]string{"infra/dev/a": "", "infra/stage/a": "", "infra/file": "", "b": ""})

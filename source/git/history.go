@@ -12,6 +12,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/filemode"
 	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/storer"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -21,7 +22,7 @@ import (
 // History answers which commit last changed a line of a file, as of one revision of a repository on this machine. What it
 // read for one question it remembers for the next. It is for one goroutine.
 type History struct {
-	store   objects
+	store   storer.EncodedObjectStorer
 	url     string
 	folder  string
 	start   plumbing.Hash

@@ -13,6 +13,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/plumbing/object"
+	"github.com/go-git/go-git/v5/plumbing/storer"
 	"github.com/go-git/go-git/v5/storage"
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
@@ -90,7 +91,7 @@ func (l local) list(ctx context.Context) ([]source.Ref, error) {
 }
 
 // peeled follows an annotated tag to its commit.
-func peeled(store objects, r *plumbing.Reference) source.Ref {
+func peeled(store storer.EncodedObjectStorer, r *plumbing.Reference) source.Ref {
 	ref := source.Ref{Name: string(r.Name()), Hash: r.Hash().String()}
 	for hash, depth := r.Hash(), 0; r.Name().IsTag() && depth < 8; depth++ {
 		tag, err := object.GetTag(store, hash)

@@ -88,7 +88,7 @@ func (r *Remote) List(ctx context.Context) ([]source.Ref, error) {
 	return refs, nil
 }
 
-// Fetch gets one commit without its history, and all its files, into memory. Where the server gives out no single commit
+// Fetch gets one commit without its history, and all its files, onto the disk until the snapshot is closed. Where the server gives out no single commit
 // but those that a ref points at, the history of the picked ref is fetched instead, under the same limit.
 //
 // Errors are faults: as List's; RefNotFound where the repository does not have the commit; InvalidTree where it is
@@ -100,13 +100,12 @@ func (r *Remote) Fetch(ctx context.Context, p source.Picked) (*Snapshot, error) 
 		return nil, r.explain(ctx, doing, err)
 	}
 	s, err := newSnapshot(store, r.url, p)
-	if err != nil {
-		return nil, r.explain(ctx, doing, err)
+	if err == nil && r.verify != nil {
+		s.commit.Signer, err = r.verify(s.raw)
 	}
-	if r.verify != nil {
-		if s.commit.Signer, err = r.verify(s.raw); err != nil {
-			return nil, r.explain(ctx, doing, err)
-		}
+	if err != nil {
+		(&Snapshot{store: store}).Close()
+		return nil, r.explain(ctx, doing, err)
 	}
 	s.limits = r.limits
 	return s, nil
@@ -118,6 +117,7 @@ func (r *Remote) Tree(ctx context.Context, p source.Picked, path, into string) (
 	if err != nil {
 		return source.Tree{}, err
 	}
+	defer s.Close()
 	return s.Materialise(ctx, path, into)
 }
 

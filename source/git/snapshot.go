@@ -53,6 +53,13 @@ func newSnapshot(store objects, url string, p source.Picked) (*Snapshot, error) 
 	}, nil
 }
 
+// Close gives back what the snapshot has on disk, where it was fetched from a remote. No method may be called after it.
+func (s *Snapshot) Close() {
+	if fetched, ok := s.store.(*packed); ok {
+		fetched.Close()
+	}
+}
+
 // Commit describes the commit; its Signer is empty where Config.Verify is nil.
 func (s *Snapshot) Commit() source.Commit { return s.commit }
 

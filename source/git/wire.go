@@ -100,8 +100,11 @@ func (w wired) fetch(ctx context.Context, p source.Picked) (objects, error) {
 		return nil, err
 	}
 	store, err := w.pack(ctx, conn, adv, []plumbing.Hash{want}, 1)
-	if err == nil || ctx.Err() != nil || fault.Of(err, "").Kind == fault.Stalled || tip(adv, want) {
-		return store, err
+	if err == nil {
+		return store, nil
+	}
+	if ctx.Err() != nil || fault.Of(err, "").Kind == fault.Stalled || tip(adv, want) {
+		return nil, err
 	}
 	return w.history(ctx, p)
 }
@@ -137,6 +140,7 @@ func (w wired) history(ctx context.Context, p source.Picked) (objects, error) {
 		return nil, err
 	}
 	if store.HasEncodedObject(plumbing.NewHash(p.Hash)) != nil {
+		store.Close()
 		return nil, gone(p, "no history that the server gives out contains it")
 	}
 	return store, nil
@@ -161,7 +165,7 @@ func tip(adv *packp.AdvRefs, want plumbing.Hash) bool {
 }
 
 // pack requests objects and unpacks them; depth 0 is all history.
-func (w wired) pack(ctx context.Context, conn wire, adv *packp.AdvRefs, wants []plumbing.Hash, depth int) (objects, error) {
+func (w wired) pack(ctx context.Context, conn wire, adv *packp.AdvRefs, wants []plumbing.Hash, depth int) (*packed, error) {
 	req := packp.NewUploadPackRequestFromCapabilities(adv.Capabilities)
 	req.Wants = wants
 	if depth > 0 && adv.Capabilities.Supports(capability.Shallow) {
