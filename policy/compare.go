@@ -19,7 +19,7 @@ func Compare(from, to machineconfig.Config) Changes {
 	var cs Changes
 	a, b := from.Ignition, to.Ignition
 	cs = keyed(cs, KindFile, a.Storage.Files, b.Storage.Files, sameFile)
-	cs = keyed(cs, KindUnit, a.Systemd.Units, b.Systemd.Units, deepEqual[ign.Unit])
+	cs = append(cs, unitChanges(a, b)...)
 	cs = keyed(cs, KindUser, a.Passwd.Users, b.Passwd.Users, sameUser)
 	cs = keyed(cs, KindGroup, a.Passwd.Groups, b.Passwd.Groups, sameGroup)
 	cs = one(cs, KindKargs, !slices.Equal(machineconfig.SplitKargs(from.KernelArguments), machineconfig.SplitKargs(to.KernelArguments)), len(from.KernelArguments) > 0, len(to.KernelArguments) > 0)

@@ -19,15 +19,18 @@ func Decide(from, to machineconfig.Config, p Policy) Decision {
 	for _, c := range Compare(from, to) {
 		cost := costOf(c, p)
 		if onlyAtBirth(c, from, to) {
-			cost = Costed{c, none(), "only new nodes get it"}
+			cost = Costed{Change: c, Actions: none(), Why: "only new nodes get it"}
 		}
 		drain := false
 		if slices.ContainsFunc(cost.Actions, func(a Action) bool { return a.Type == ActionSpecial }) {
 			cost, drain = special(cost, from, to)
 		}
-		d.Items = append(d.Items, cost)
 		all = append(all, cost.Actions...)
-		d.Drain = d.Drain || drain
+		if d.Drain = d.Drain || drain; drain {
+			cost.Actions = append([]Action{{Type: ActionDrain}}, cost.Actions...)
+		}
+		cost.Effect = effectOf(c, from, to)
+		d.Items = append(d.Items, cost)
 	}
 	d.Actions = combine(all)
 	for _, a := range d.Actions {
@@ -38,6 +41,25 @@ func Decide(from, to machineconfig.Config, p Policy) Decision {
 		d.Disruption = max(d.Disruption, Drain)
 	}
 	return d
+}
+
+// effectOf says what becomes of an account that leaves the config, beside the actions; "" for all else.
+func effectOf(c Change, from, to machineconfig.Config) string {
+	if c.Name == "root" || c.Name == "core" {
+		return ""
+	}
+	users, groups := byKey(to.Ignition.Passwd.Users), byKey(to.Ignition.Passwd.Groups)
+	switch {
+	case c.Kind == KindUser && c.Verb == Removed && exists(byKey(from.Ignition.Passwd.Users)[c.Name].ShouldExist):
+		return "deletes the account, unless the node had it before; its home directory stays"
+	case c.Kind == KindUser && c.Verb != Removed && !exists(users[c.Name].ShouldExist):
+		return "deletes the account; its home directory stays"
+	case c.Kind == KindGroup && c.Verb == Removed && exists(byKey(from.Ignition.Passwd.Groups)[c.Name].ShouldExist):
+		return "deletes the group, unless the node had it before"
+	case c.Kind == KindGroup && c.Verb != Removed && !exists(groups[c.Name].ShouldExist):
+		return "deletes the group"
+	}
+	return ""
 }
 
 // Disruption is how much the action disturbs a node. Special counts as a reload; whether it drains is known only
@@ -75,20 +97,20 @@ func costOf(c Change, p Policy) Costed {
 	switch c.Kind {
 	case KindFile, KindDirectory, KindLink:
 		if r, ok := fileRule(p.Files, c); ok {
-			return Costed{c, r.Actions, "rule " + r.Name}
+			return Costed{Change: c, Actions: r.Actions, Why: "rule " + r.Name}
 		}
 	case KindUnit:
 		if i := slices.IndexFunc(p.Units, func(r Rule) bool { return r.Name == c.Name }); i >= 0 {
-			return Costed{c, p.Units[i].Actions, "rule " + c.Name}
+			return Costed{Change: c, Actions: p.Units[i].Actions, Why: "rule " + c.Name}
 		}
 	case KindUser, KindGroup:
 		if len(p.SSHKey) > 0 {
-			return Costed{c, p.SSHKey, "rule sshkey"}
+			return Costed{Change: c, Actions: p.SSHKey, Why: "rule sshkey"}
 		}
 	case KindKargs, KindKernelType, KindExtensions, KindOSImage, KindFIPS:
-		return Costed{c, reboot(), "it is read at boot"}
+		return Costed{Change: c, Actions: reboot(), Why: "it is read at boot"}
 	}
-	return Costed{c, reboot(), "no rule covers it"}
+	return Costed{Change: c, Actions: reboot(), Why: "no rule covers it"}
 }
 
 // fileRule finds the rule with the longest path that is the changed path or a directory above it. A path with a trailing

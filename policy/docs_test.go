@@ -87,7 +87,7 @@ Disruptions in rising order: none, daemon-reload, reload, restart, drain, reboot
 ## What a running node does not take
 
 Differences that only a first boot can bring about **block nothing**: new nodes get them, existing ones stay as they are, and every
-report says so (*existing nodes will not get this*): disks, filesystems, raid, luks, Ignition's own ` + "`kernelArguments`" + `, what a config tells
+report says so (*existing nodes will not get this*): disks, filesystems and the units that mount them, raid, luks, Ignition's own ` + "`kernelArguments`" + `, what a config tells
 Ignition about itself (its section ` + "`ignition`" + `: certificate authorities, proxies, timeouts),
 and how an account is made (` + "`system`, `noCreateHome`, `noLogInit`, `noUserGroup`" + `).
 
@@ -101,6 +101,17 @@ These are **refused**, and nothing of the update is applied until they are gone:
 | a password of a group | It is set on first boot only |
 | another uid or gid, or another ` + "`homeDir`" + `, of an account that the config had before | Its files would belong to nobody, or be left behind |
 | ` + "`shouldExist: false`" + ` for root | |
+| what no machine can have: a file below a file, one path twice, a path of the daemon, a name over 245 bytes, an account name or home directory that no machine takes, owners and groups that the config removes | ` + "`bunsen validate`" + ` and the renderer refuse it too, so that no rollout begins with it |
+
+Some refusals depend on the host alone. Only the node's daemon decides them, and the list is closed:
+
+| Checked on the node | A node refuses the config where |
+|---|---|
+| accounts | a user or group that the config names and does not make is not there; an account has another number, or comes with the image; only the node knows a home directory, and the keys have no place there |
+| paths | something is in the place of a link, a directory or a file that may not replace it; what is appended to is no file; a hard link leads to nothing; a link of the node makes two paths one |
+| system | the OS cannot change its image, kernel arguments, kernel type or extensions; a new machine was installed without FIPS mode |
+
+` + "`bunsen diff`" + ` names accounts, links and hard links that the change brings and that are checked on the node.
 
 The annotation ` + "`" + policy.InPlaceAnnotation + `: openshift` + "`" + ` on ` + "`MachineConfiguration cluster`" + ` keeps nodes to the limits of OpenShift: then any difference in
 directories, links (but for the removal of all), groups, users other than core, storage layout and Ignition's ` + "`kernelArguments`" + ` is refused, and so are

@@ -61,10 +61,7 @@ func TestAnInlineConfigThatIsNamedIsPartOfTheOneThatNamesIt(t *testing.T) {
 func TestWhatAConfigTellsIgnitionIsForNewNodes(t *testing.T) {
 	const merge = `"config":{"merge":[{"source":"data:,%7B%7D"}]}`
 	for sentence, c := range map[string]struct{ from, to, want string }{
-		"a config that is merged":                {"", merge, "added config.merge"},
 		"one that is merged no more":             {merge, "", "removed config.merge"},
-		"the same one in another encoding":       {merge, `"config":{"merge":[{"source":"data:;base64,e30="}]}`, ""},
-		"a config in place of this one":          {"", `"config":{"replace":{"source":"data:,%7B%7D"}}`, "added config.replace"},
 		"an authority":                           {"", `"security":{"tls":{"certificateAuthorities":[{"source":"data:,x"}]}}`, "added security.tls"},
 		"another proxy":                          {`"proxy":{"httpProxy":"http://a"}`, `"proxy":{"httpProxy":"http://b"}`, "changed proxy"},
 		"hosts without a proxy in another order": {`"proxy":{"noProxy":["a","b"]}`, `"proxy":{"noProxy":["b","a"]}`, ""},

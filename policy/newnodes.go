@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"slices"
+
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
@@ -13,7 +15,7 @@ const (
 )
 
 // NewNodesOnly returns the differences that only machines get which boot for the first time: disks, filesystems, raid,
-// encrypted volumes, Ignition's own kernelArguments and settings (proxies, timeouts),
+// encrypted volumes, the units that mount these file systems, Ignition's own kernelArguments and settings (proxies, timeouts),
 // and how accounts are made. They block nothing (but see Overrides.OpenShift) and cost nothing. Every Why begins with "existing nodes will not get this: ".
 func NewNodesOnly(from, to machineconfig.Config) (all []Refusal) {
 	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
@@ -22,10 +24,12 @@ func NewNodesOnly(from, to machineconfig.Config) (all []Refusal) {
 	all = firstBoot(all, "storage.filesystems ", keyed(nil, KindStorage, a.Storage.Filesystems, b.Storage.Filesystems, deepEqual[ign.Filesystem]))
 	all = firstBoot(all, "storage.raid ", keyed(nil, KindStorage, a.Storage.Raid, b.Storage.Raid, deepEqual[ign.Raid]))
 	all = firstBoot(all, "storage.luks ", keyed(nil, KindStorage, a.Storage.Luks, b.Storage.Luks, deepEqual[ign.Luks]))
+	live := liveUnits(a, b)
+	all = firstBoot(all, "systemd.units ", slices.DeleteFunc(unitChanges(a, b), func(c Change) bool { return slices.Contains(live, c) }))
 	all = append(all, madeOtherwise("passwd.users ", a.Passwd.Users, b.Passwd.Users, userBirth)...)
 	all = append(all, madeOtherwise("passwd.groups ", a.Passwd.Groups, b.Passwd.Groups, groupBirth)...)
 	if !sameFirstBootKargs(a.KernelArguments, b.KernelArguments) {
-		all = append(all, Refusal{"kernelArguments (of Ignition)", notGiven + ", or use the MachineConfig's own kernelArguments"})
+		all = append(all, Refusal{Field: "kernelArguments (of Ignition)", Why: notGiven + ", or use the MachineConfig's own kernelArguments"})
 	}
 	return firstBoot(all, "ignition ", compareIgnition(nil, a.Ignition, b.Ignition))
 }
@@ -36,7 +40,7 @@ func firstBoot(all []Refusal, section string, changes Changes) []Refusal {
 		if c.Verb == Removed {
 			why = notTaken
 		}
-		all = append(all, Refusal{section + c.Name, why})
+		all = append(all, Refusal{Field: section + c.Name, Why: why})
 	}
 	return all
 }
@@ -57,7 +61,7 @@ func madeOtherwise[T interface{ Key() string }](section string, from, to []T, of
 	before := byKey(from)
 	for _, x := range to {
 		if old, had := before[x.Key()]; had && of(old) != of(x) {
-			all = append(all, Refusal{section + x.Key(), "existing nodes will not get this: how the account is made (system, noCreateHome, noLogInit, noUserGroup) counts on first boot only"})
+			all = append(all, Refusal{Field: section + x.Key(), Why: "existing nodes will not get this: how the account is made (system, noCreateHome, noLogInit, noUserGroup) counts on first boot only"})
 		}
 	}
 	return all
@@ -69,6 +73,8 @@ func onlyAtBirth(c Change, from, to machineconfig.Config) bool {
 	switch c.Kind {
 	case KindStorage, KindFirstBootKargs, KindIgnition:
 		return true
+	case KindUnit:
+		return !slices.Contains(liveUnits(a, b), c)
 	case KindUser:
 		return c.Verb == Changed && sameLiveUser(byKey(a.Passwd.Users)[c.Name], byKey(b.Passwd.Users)[c.Name])
 	case KindGroup:

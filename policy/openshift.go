@@ -16,12 +16,12 @@ func refuseBeyondOriginal(from, to machineconfig.Config, o Overrides) []Refusal 
 	all := refuseStorage(from.Ignition.Storage, to.Ignition.Storage, o)
 	for _, f := range to.Ignition.Storage.Files {
 		if len(f.Append) > 0 {
-			all = append(all, Refusal{"storage.files " + f.Path + " append", "appending is refused, as OpenShift does: give the whole contents, or use a drop-in directory of the program"})
+			all = append(all, Refusal{Field: "storage.files " + f.Path + " append", Why: "appending is refused, as OpenShift does: give the whole contents, or use a drop-in directory of the program"})
 		}
 	}
 	all = append(all, refusePasswd(from.Ignition.Passwd, to.Ignition.Passwd)...)
 	if !sameFirstBootKargs(from.Ignition.KernelArguments, to.Ignition.KernelArguments) {
-		all = append(all, Refusal{"kernelArguments (of Ignition)", "Ignition's kernelArguments act on first boot only: use the MachineConfig's own kernelArguments, which running nodes take"})
+		all = append(all, Refusal{Field: "kernelArguments (of Ignition)", Why: "Ignition's kernelArguments act on first boot only: use the MachineConfig's own kernelArguments, which running nodes take"})
 	}
 	return all
 }
@@ -44,7 +44,7 @@ func refuseStorage(a, b ign.Storage, o Overrides) (all []Refusal) {
 		{"storage.links", sameList(a.Links, b.Links), len(b.Links) == 0, newNodes + inPlace},
 	} {
 		if !s.same && !s.lifted {
-			all = append(all, Refusal{s.field, s.why})
+			all = append(all, Refusal{Field: s.field, Why: s.why})
 		}
 	}
 	return all
@@ -52,7 +52,7 @@ func refuseStorage(a, b ign.Storage, o Overrides) (all []Refusal) {
 
 func refusePasswd(a, b ign.Passwd) (all []Refusal) {
 	if !sameList(a.Groups, b.Groups) {
-		all = append(all, Refusal{"passwd.groups", newNodes})
+		all = append(all, Refusal{Field: "passwd.groups", Why: newNodes})
 	}
 	if sameList(a.Users, b.Users) {
 		return all
@@ -61,11 +61,11 @@ func refusePasswd(a, b ign.Passwd) (all []Refusal) {
 		field := "passwd.users " + u.Name
 		switch {
 		case u.Name != "core":
-			all = append(all, Refusal{field, "only user core can be changed on a running node: make other users on first boot, or by a unit"})
+			all = append(all, Refusal{Field: field, Why: "only user core can be changed on a running node: make other users on first boot, or by a unit"})
 		case !onlyKeysAndPassword(u):
-			all = append(all, Refusal{field, "only sshAuthorizedKeys and passwordHash of core can be changed on a running node: leave the other fields out"})
+			all = append(all, Refusal{Field: field, Why: "only sshAuthorizedKeys and passwordHash of core can be changed on a running node: leave the other fields out"})
 		case !canEnter(u):
-			all = append(all, Refusal{field, "it has neither an SSH key nor a password, which would lock everybody out: give one, or remove the user's entry whole"})
+			all = append(all, Refusal{Field: field, Why: "it has neither an SSH key nor a password, which would lock everybody out: give one, or remove the user's entry whole"})
 		}
 	}
 	return all

@@ -1,15 +1,14 @@
 package policy
 
 import (
-	"slices"
-
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
 // ForceFile is the file whose presence makes a daemon skip validation once; a config must not bring it along.
-const ForceFile = "/run/machine-config-daemon-force"
+const ForceFile = v1alpha1.DaemonForcePath
 
 // Overrides say how much is taken in place. The zero value takes all that the daemon can do and that is safe to do on a
 // running node; what only a first boot sets up goes to new nodes, and blocks nothing (NewNodesOnly tells it).
@@ -25,22 +24,21 @@ type Overrides struct {
 	Raid bool
 }
 
-// Refuse returns every difference that a running node cannot take in place, so that none of the rest is applied either.
-// Nothing means that a node on `from` can go to `to`. What the zero Overrides refuse, the others refuse too.
+// Refuse returns every reason why no running node can go from one config to the other in place, so that none of the rest is
+// applied either: what no node can take of the new config (see Invalid), and the differences that cannot be made in place.
+// Nothing means that a node on `from` can go to `to`, but for what each node checks itself (see OnNode). What the zero
+// Overrides refuse, the others refuse too.
 func Refuse(from, to machineconfig.Config, overrides Overrides) []Refusal {
+	all := Invalid(to)
 	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
-	var all []Refusal
 	if overrides.OpenShift {
-		all = refuseBeyondOriginal(from, to, overrides)
+		all = append(all, refuseBeyondOriginal(from, to, overrides)...)
 	} else {
 		all = append(all, refuseUsers(from.Ignition.Passwd.Users, to.Ignition.Passwd.Users)...)
 		all = append(all, refuseGroups(from.Ignition.Passwd.Groups, to.Ignition.Passwd.Groups)...)
 	}
-	if slices.ContainsFunc(to.Ignition.Storage.Files, func(f ign.File) bool { return f.Path == ForceFile }) {
-		all = append(all, Refusal{"storage.files " + ForceFile, "this file makes the daemon skip its checks and cannot come from a config: remove it here, and touch it on the node by hand if you must"})
-	}
 	if from.FIPS != to.FIPS {
-		all = append(all, Refusal{"fips", "FIPS mode cannot be changed on a running node: go back to the earlier value, or replace the nodes with new ones"})
+		all = append(all, Refusal{Field: "fips", Why: "FIPS mode cannot be changed on a running node: go back to the earlier value, or replace the nodes with new ones"})
 	}
 	return all
 }
@@ -56,15 +54,13 @@ func refuseUsers(from, to []ign.PasswdUser) (all []Refusal) {
 		gone := u.ShouldExist != nil && !*u.ShouldExist
 		field := "passwd.users " + u.Name
 		switch {
-		case gone && u.Name == "root":
-			all = append(all, Refusal{field, "a node without root does not run: remove shouldExist"})
 		case gone || !had:
 		case canEnter(old) && !canEnter(u):
-			all = append(all, Refusal{field, "it would have neither an SSH key nor a password where it had one, which would lock its owner out: give one, or remove the user's entry whole"})
+			all = append(all, Refusal{Field: field, Why: "it would have neither an SSH key nor a password where it had one, which would lock its owner out: give one, or remove the user's entry whole"})
 		case renumbers(old.UID, u.UID):
-			all = append(all, Refusal{field, "its uid cannot be changed, for its files would belong to nobody: go back to the earlier uid, or leave it out"})
+			all = append(all, Refusal{Field: field, Why: "its uid cannot be changed, for its files would belong to nobody: go back to the earlier uid, or leave it out"})
 		case u.HomeDir != nil && (old.HomeDir == nil || *old.HomeDir != *u.HomeDir):
-			all = append(all, Refusal{field, "its homeDir cannot be moved while it may be in use: go back to the earlier one, or make another user"})
+			all = append(all, Refusal{Field: field, Why: "its homeDir cannot be moved while it may be in use: go back to the earlier one, or make another user"})
 		}
 	}
 	return all
@@ -83,11 +79,9 @@ func refuseGroups(from, to []ign.PasswdGroup) (all []Refusal) {
 		gone := g.ShouldExist != nil && !*g.ShouldExist
 		switch {
 		case g.PasswordHash != nil && *g.PasswordHash != "" && !(had && sameGroup(old, g)):
-			all = append(all, Refusal{"passwd.groups " + g.Name + " passwordHash", "passwords of groups are set on first boot only: leave it out, and make the users members"})
-		case gone && g.Name == "root":
-			all = append(all, Refusal{"passwd.groups " + g.Name, "a node without this group does not run: remove shouldExist"})
+			all = append(all, Refusal{Field: "passwd.groups " + g.Name + " passwordHash", Why: "passwords of groups are set on first boot only: leave it out, and make the users members"})
 		case !gone && had && renumbers(old.Gid, g.Gid):
-			all = append(all, Refusal{"passwd.groups " + g.Name, "its gid cannot be changed, for its files would belong to nobody: go back to the earlier gid, or leave it out"})
+			all = append(all, Refusal{Field: "passwd.groups " + g.Name, Why: "its gid cannot be changed, for its files would belong to nobody: go back to the earlier gid, or leave it out"})
 		}
 	}
 	return all

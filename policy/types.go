@@ -121,21 +121,28 @@ type Change struct {
 // each in lexical order. Empty means that a node has nothing to do.
 type Changes []Change
 
-// Refusal is a difference that a running node cannot take.
+// Refusal is a part of a config, or a difference between two, that a running node cannot take.
 type Refusal struct {
-	// Field is the part of the config, such as `storage.disks` or `storage.files /etc/motd append`.
+	// Field is the part of the config, such as `storage.disks`, `storage.files /etc/motd append` or `/etc/motd`.
 	Field string
 	// Why in words, and what to do instead.
 	Why string
+	// Kind and Name are the item that it is about, where it is about one.
+	Kind ChangeKind
+	Name string
+	// Check is the check of a node that failed; "" for what this package decides, which holds on every node.
+	Check NodeCheck
 }
 
 // Costed is a change with what it costs and why.
 type Costed struct {
 	Change
-	// Actions of this change alone, Special resolved.
+	// Actions of this change alone, Special resolved: with a drain where the change of registries.conf is not safe.
 	Actions []Action
 	// Why names the rule that decided: `rule /etc/containers/policy.json`, `no rule covers it`.
 	Why string
+	// Effect is what becomes of an account that leaves the config; "" for all else.
+	Effect string
 }
 
 // Decision is what a node does for all changes together.

@@ -88,7 +88,7 @@ func (it Item) markdownTitle() string {
 	if move := it.move(); move != "" {
 		title += " · " + prose(strings.TrimSuffix(move, it.RenamedFrom+it.RenamedTo)) + code(it.RenamedFrom+it.RenamedTo)
 	}
-	title += " · " + prose(actionWords(it.Actions))
+	title += " · " + prose(it.deed())
 	if it.disturbs() {
 		title = strings.Replace(title, "drain + reboot", "drain + **reboot**", 1)
 	}

@@ -63,10 +63,10 @@ func Compare(base, head Side, p policy.Policy) Comparison {
 	d := differ{known: map[texts]string{}}
 	for _, name := range slices.Sorted(maps.Keys(names)) {
 		if from := base.Pools[name].Rendered; from != "" && head.Pools[name].Rendered == "" && head.declares(name) {
-			out.Pools = append(out.Pools, PoolChange{Pool: name, From: from, KeepsConfig: true, Disruption: policy.None.String(), Actions: []Action{}, Items: []Item{}})
+			out.Pools = append(out.Pools, PoolChange{Pool: name, From: from, Leaving: Leaving{KeepsConfig: true}, Disruption: policy.None.String(), Actions: []Action{}, Items: []Item{}})
 			continue
 		}
-		out.Pools = append(out.Pools, d.pool(name, base.Pools[name], head.Pools[name], terms{p, head.Overrides}))
+		out.Pools = append(out.Pools, d.poolOrNext(name, base, head, terms{p, head.Overrides}))
 	}
 	out.Warnings, out.folder = newWarnings(base.Warnings, head.Warnings), head.Folder
 	out.Undo = undo(out)
@@ -77,6 +77,21 @@ func Compare(base, head Side, p policy.Policy) Comparison {
 type terms struct {
 	policy    policy.Policy
 	overrides policy.Overrides
+}
+
+// nextPool takes the nodes of a custom pool that goes, unless another pool selects them.
+const nextPool = "worker"
+
+// poolOrNext compares a pool, or, where the pool goes, its config with that of the pool that takes its nodes.
+func (d differ) poolOrNext(name string, base, head Side, t terms) PoolChange {
+	from, to := base.Pools[name], head.Pools[name]
+	next := head.Pools[nextPool]
+	if from.Rendered == "" || to.Rendered != "" || next.Rendered == "" {
+		return d.pool(name, from, to, t)
+	}
+	out := d.pool(name, from, next, t)
+	out.To, out.MovesTo = "", nextPool
+	return out
 }
 
 func (d differ) pool(name string, from, to Pool, t terms) PoolChange {
@@ -95,7 +110,7 @@ func (d differ) pool(name string, from, to Pool, t terms) PoolChange {
 		diff, parts := d.difference(pairs[i])
 		out.Items = append(out.Items, Item{
 			Kind: string(c.Kind), Path: c.Name, Change: string(c.Verb), Parts: parts,
-			Actions: actions(c.Actions), Why: c.Why, Origin: at, Origins: attributes, Diff: diff,
+			Actions: actions(c.Actions), Effect: c.Effect, Why: c.Why, Origin: at, Origins: attributes, Diff: diff,
 		})
 	}
 	findRenames(out.Items, pairs)
@@ -106,7 +121,13 @@ func (d differ) pool(name string, from, to Pool, t terms) PoolChange {
 	for _, r := range policy.Refuse(from.Config, to.Config, t.overrides) {
 		out.Refused = append(out.Refused, r.Field+": "+r.Why)
 	}
-	out.CheckedOnNode = checkedOnNode(from.Config, to.Config)
+	for _, r := range policy.CheckedOnNode(from.Config, to.Config) {
+		text := r.Field + ": " + r.Why
+		if strings.HasPrefix(r.Why, "is ") {
+			text = r.Field + " " + r.Why
+		}
+		out.CheckedOnNode = append(out.CheckedOnNode, text)
+	}
 	for _, r := range policy.NewNodesOnly(from.Config, to.Config) {
 		out.NewNodesOnly = append(out.NewNodesOnly, r.Field+": "+strings.TrimPrefix(r.Why, newNodesWords))
 	}

@@ -83,9 +83,8 @@ type PoolChange struct {
 	Actions []Action `json:"actions"`
 	// Items in the order of policy.Changes.
 	Items []Item `json:"items"`
-	// KeepsConfig: head has the pool's MachineConfigPool and no document that it selects. Its nodes keep From, and the pool becomes
-	// degraded.
-	KeepsConfig bool `json:"keepsConfig,omitempty"`
+	// Leaving is what becomes of the nodes of a pool that has no config at head.
+	Leaving
 	// CheckedOnNode names what only a node knows, and for which it may refuse the config.
 	CheckedOnNode []string `json:"checkedOnNode,omitempty"`
 	// Refused names what running nodes cannot take; new nodes get it.
@@ -96,6 +95,16 @@ type PoolChange struct {
 	Notices []Notice `json:"notices,omitempty"`
 	// Rollout is the forecast; nil where nothing is known of the pool's nodes.
 	Rollout *Rollout `json:"rollout,omitempty"`
+}
+
+// Leaving is what becomes of the nodes of a pool that has no config at head. At most one field is set.
+type Leaving struct {
+	// KeepsConfig: head has the pool's MachineConfigPool and no document that it selects. Its nodes keep From, and the pool becomes
+	// degraded.
+	KeepsConfig bool `json:"keepsConfig,omitempty"`
+	// MovesTo is the pool that takes the nodes of a pool that goes, unless another pool selects them. The items are then what
+	// differs between the configs of the two pools.
+	MovesTo string `json:"movesTo,omitempty"`
 }
 
 // Action is one action of the disruption policy.
@@ -132,6 +141,8 @@ type Item struct {
 	// RenamedFrom and RenamedTo join an item that was added with one that was removed and had the same content.
 	RenamedFrom string `json:"renamedFrom,omitempty"`
 	RenamedTo   string `json:"renamedTo,omitempty"`
+	// Effect is what becomes of an account that leaves the config.
+	Effect string `json:"effect,omitempty"`
 	// Actions of this item alone, and why.
 	Actions []Action `json:"actions"`
 	Why     string   `json:"why"`

@@ -16,7 +16,7 @@ type section struct {
 type identity struct{ kind, path, change, parts, from, to, actions, why, diff string }
 
 func identityOf(it Item) identity {
-	return identity{it.Kind, it.Path, it.Change, strings.Join(it.Parts, "\n"), it.RenamedFrom, it.RenamedTo, actionWords(it.Actions), it.Why, it.Diff}
+	return identity{it.Kind, it.Path, it.Change, strings.Join(it.Parts, "\n"), it.RenamedFrom, it.RenamedTo, it.deed(), it.Why, it.Diff}
 }
 
 // sections groups the changes of all pools by the pools that get them, so that a change of a shared document is shown

@@ -179,7 +179,7 @@ func (it Item) text(b *strings.Builder, s Style) {
 	if move := it.move(); move != "" {
 		line += " · " + move
 	}
-	line += " · " + actionWords(it.Actions)
+	line += " · " + it.deed()
 	if it.Why != "" {
 		line += " (" + it.Why + ")"
 	}

@@ -139,6 +139,18 @@ func actionWords(actions []Action) string {
 	return strings.Join(words, ", ")
 }
 
+// deed is what becomes of the item on a node: its effect and its actions.
+func (it Item) deed() string {
+	words := actionWords(it.Actions)
+	switch {
+	case it.Effect == "":
+		return words
+	case words == "no action":
+		return it.Effect
+	}
+	return it.Effect + ", " + words
+}
+
 // sum is what the pool's nodes do for all items together.
 func (p PoolChange) sum() string {
 	words := actionWords(p.Actions)
@@ -176,19 +188,22 @@ func moving(p PoolChange) []string {
 		return []string{"a node that it takes over from another pool goes to this config, which may reboot it"}
 	case p.KeepsConfig:
 		return []string{"they keep " + p.From + ", and the pool becomes degraded, because its MachineConfigPool stays and selects no document; add documents, or remove the MachineConfigPool too"}
+	case p.MovesTo != "":
+		return []string{"they move to pool " + p.MovesTo + ", whose config is compared here, or to another pool that selects them"}
 	case p.To == "" && p.From != "":
 		return []string{"if the MachineConfigPool goes too, they move to pool worker, or to another pool that selects them, which may reboot them; if it stays, they keep their config and the pool becomes degraded"}
 	}
 	return nil
 }
 
-// causes are the items that make pods move. A rule that is Special moves them without an action that says so.
+// causes are the items that make pods move.
 func (p PoolChange) causes() (out []Item) {
 	if p.level() < policy.Drain {
 		return nil
 	}
 	for _, it := range p.Items {
-		if it.disturbs() || it.Path == policy.RegistriesConf && p.level() == policy.Drain {
+		reboots := slices.ContainsFunc(it.Actions, func(a Action) bool { return a.Type == string(policy.ActionReboot) })
+		if reboots || p.level() == policy.Drain && it.disturbs() {
 			out = append(out, it)
 		}
 	}

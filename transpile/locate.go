@@ -2,7 +2,12 @@ package transpile
 
 import (
 	"regexp"
+	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/policy"
 )
 
 // section says where in Ignition each list stands.
@@ -59,4 +64,32 @@ func resource(at, problem string) string {
 		return at + ".verification.hash"
 	}
 	return at + ".source"
+}
+
+// itemPath is the path of an item in a fragment. One that stands in a config that the fragment merges is where that is named.
+func itemPath(c machineconfig.Config, kind policy.ChangeKind, name string) string {
+	lists := map[policy.ChangeKind]struct {
+		path string
+		keys []string
+	}{
+		policy.KindFile:      {"$.storage.files.", keysOf(c.Ignition.Storage.Files)},
+		policy.KindDirectory: {"$.storage.directories.", keysOf(c.Ignition.Storage.Directories)},
+		policy.KindLink:      {"$.storage.links.", keysOf(c.Ignition.Storage.Links)},
+		policy.KindUnit:      {"$.systemd.units.", keysOf(c.Ignition.Systemd.Units)},
+		policy.KindUser:      {"$.passwd.users.", keysOf(c.Ignition.Passwd.Users)},
+		policy.KindGroup:     {"$.passwd.groups.", keysOf(c.Ignition.Passwd.Groups)},
+	}
+	list := lists[kind]
+	if i := slices.Index(list.keys, name); i >= 0 {
+		return list.path + strconv.Itoa(i)
+	}
+	return "$.ignition.config"
+}
+
+func keysOf[T interface{ Key() string }](list []T) []string {
+	keys := make([]string, len(list))
+	for i := range list {
+		keys[i] = list[i].Key()
+	}
+	return keys
 }

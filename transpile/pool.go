@@ -14,6 +14,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/policy"
 	"github.com/bunsen-os/bunsen/transpile/butane"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay"
@@ -147,7 +148,8 @@ func (r *run) document(pool string, n named) documentEntry {
 	return documentEntry{locals: d.locals, fragment: f, findings: d.findings}
 }
 
-// check refuses what no machine may get. What is wrong with a config that the document merges has a rule of its own.
+// check refuses what no machine may get, and what every node would refuse. What is wrong with a config that the document merges
+// has a rule of its own.
 func (d *draft) check() {
 	for _, err := range machineconfig.Check(d.config) {
 		at, _ := d.origin.Find(outputPath(err.Error()))
@@ -156,6 +158,13 @@ func (d *draft) check() {
 			rule = "merged-config"
 		}
 		d.fatal(at, rule, "%v", err)
+	}
+	if origin.Fatal(d.findings) {
+		return
+	}
+	for _, r := range policy.Invalid(d.config) {
+		at, _ := d.origin.Find(itemPath(d.config, r.Kind, r.Name))
+		d.fatal(at, "every-node-refuses", "%s: %s", r.Field, r.Why)
 	}
 }
 

@@ -5,29 +5,31 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
 // Places on a node that belong to the daemon.
 const (
 	// RecordPath holds the config in force, as a MachineConfig in JSON, for root only: configs hold secrets.
-	RecordPath = "/etc/machine-config-daemon/currentconfig"
+	RecordPath = v1alpha1.DaemonRecordPath
 	// SeedPath is the annotations that a machine is born with, written by the Ignition server's config.
 	SeedPath = "/etc/machine-config-daemon/node-annotations.json"
 	// OrigDir keeps what a config replaced first, at <OrigDir>/<path><OrigSuffix>.
-	OrigDir    = "/etc/machine-config-daemon/orig"
+	OrigDir    = v1alpha1.DaemonOrigDir
 	OrigSuffix = ".mcdorig"
 	// NoOrigDir stamps paths where nothing was, at <NoOrigDir>/<path>.mcdnoorig.
-	NoOrigDir = "/etc/machine-config-daemon/noorig"
+	NoOrigDir = v1alpha1.DaemonNoOrigDir
 	// StateDir has the journal and the store of old contents, for root only. It is in /var because an OS update swaps /etc.
-	StateDir = "/var/lib/machine-config-daemon"
+	StateDir = v1alpha1.DaemonStateDir
 	// ForcePath exists when a person wants the next update to go ahead whatever is on disk.
-	ForcePath = "/run/machine-config-daemon-force"
+	ForcePath = v1alpha1.DaemonForcePath
 	// AccountsPath keeps what users and groups were before a config took them, for root only: it holds password hashes.
-	AccountsPath = "/etc/machine-config-daemon/accounts.json"
+	AccountsPath = v1alpha1.DaemonAccountsPath
 	// NewSuffix ends the name, after a dot before it, under which a path's new contents wait for their rename.
-	NewSuffix = ".bunsen-new"
+	NewSuffix = v1alpha1.DaemonNewSuffix
 	// UnitDir is where an administrator's units live.
-	UnitDir = "/etc/systemd/system"
+	UnitDir = v1alpha1.UnitDir
 )
 
 // State is what was observed of a machine, as far as somebody asked.

@@ -154,7 +154,7 @@ func firstBootPlan(ctx context.Context, h host.Host, mc mcfgv1.MachineConfig) (p
 	p := plan.Diff(observed, target, plan.Ask{To: way.To, Problems: way.Refusals})
 	if fips {
 		if on, err := h.Files.Read(fipsPath); err != nil || strings.TrimSpace(string(on)) != "1" {
-			p.Refusals = append(p.Refusals, policy.Refusal{Field: "fips", Why: "the machine runs without FIPS mode, which is chosen when it is installed: install it with fips=1, or take fips out of its configs"})
+			p.Refusals = append(p.Refusals, policy.OnNode(policy.CheckSystem, "fips", "the machine runs without FIPS mode, which is chosen when it is installed: install it with fips=1, or take fips out of its configs"))
 		}
 	}
 	if len(p.Refusals) > 0 {

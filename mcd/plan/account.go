@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/policy"
 )
 
 // WantedUser is what a config says about a user, and what the machine would make of the rest if the user were new.
@@ -47,9 +47,6 @@ type WantedGroup struct {
 // keysUser is who comes with every image, and whose account therefore outlives all configs.
 const keysUser = "core"
 
-// accountName is what useradd takes without being told to take bad names.
-var accountName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,31}$`)
-
 // accountReader is the part of reader that is about users and groups.
 type accountReader struct{ *reader }
 
@@ -67,11 +64,10 @@ func (r accountReader) passwd(p ign.Passwd) {
 func (r accountReader) group(g ign.PasswdGroup) {
 	field := "passwd.groups " + g.Name
 	switch {
-	case !accountName.MatchString(g.Name):
-		r.problem(field, "this is no name of a group that a machine takes: letters, digits, _, - and ., at most 32")
+	case !policy.ValidAccount(g.Name):
 		return
 	case r.accounts.Image[g.Name]:
-		r.problem(field, "it comes with the node's image and cannot be changed in place: choose another name, or change the image")
+		r.problem(policy.CheckAccounts, field, "it comes with the node's image and cannot be changed in place: choose another name, or change the image")
 		return
 	}
 	want := WantedGroup{Name: g.Name, Gone: g.ShouldExist != nil && !*g.ShouldExist, Said: g.Gid != nil}
@@ -94,11 +90,10 @@ func (r accountReader) group(g ign.PasswdGroup) {
 func (r accountReader) user(u ign.PasswdUser) {
 	field := "passwd.users " + u.Name
 	switch {
-	case !accountName.MatchString(u.Name):
-		r.problem(field, "this is no name of a user that a machine takes: letters, digits, _, - and ., at most 32")
+	case !policy.ValidAccount(u.Name):
 		return
 	case r.accounts.Image[u.Name]:
-		r.problem(field, "it comes with the node's image and cannot be changed in place: choose another name, or change the image")
+		r.problem(policy.CheckAccounts, field, "it comes with the node's image and cannot be changed in place: choose another name, or change the image")
 		return
 	}
 	want := WantedUser{Name: u.Name, Gone: u.ShouldExist != nil && !*u.ShouldExist, Homeless: u.NoCreateHome != nil && *u.NoCreateHome}
@@ -111,16 +106,12 @@ func (r accountReader) user(u ign.PasswdUser) {
 	want.New = host.User{There: true}
 	r.text(&want, u)
 	r.numbers(&want, u)
-	if u.PasswordHash != nil && strings.ContainsAny(*u.PasswordHash, ":\n\r") {
-		r.problem(field+" passwordHash", "it has a colon or more than one line, so it is no hash: give what mkpasswd prints")
-	} else {
-		hash := host.NoPassword
-		if u.PasswordHash != nil && *u.PasswordHash != "" {
-			hash = *u.PasswordHash
-		}
-		want.Says.Password = u.PasswordHash != nil
-		want.New.Password = r.secret(hash)
+	hash := host.NoPassword
+	if u.PasswordHash != nil && *u.PasswordHash != "" {
+		hash = *u.PasswordHash
 	}
+	want.Says.Password = u.PasswordHash != nil
+	want.New.Password = r.secret(hash)
 	r.w.Users = append(r.w.Users, want)
 	r.keys(want, u)
 }
@@ -154,28 +145,24 @@ func (r accountReader) text(want *WantedUser, u ign.PasswdUser) {
 	d := r.accounts.Defaults.Filled()
 	home := cmp.Or(r.accounts.Homes[u.Name], r.accounts.Left[u.Name].Home, path.Join(d.HomeBase, u.Name))
 	for _, f := range []struct {
-		field     string
 		value     *string
 		otherwise string
 		to        *string
 		says      *bool
 	}{
-		{"gecos", u.Gecos, "", &want.New.Gecos, &want.Says.Gecos},
-		{"homeDir", u.HomeDir, home, &want.New.Home, &want.Says.Home},
-		{"shell", u.Shell, d.Shell, &want.New.Shell, &want.Says.Shell},
+		{u.Gecos, "", &want.New.Gecos, &want.Says.Gecos},
+		{u.HomeDir, home, &want.New.Home, &want.Says.Home},
+		{u.Shell, d.Shell, &want.New.Shell, &want.Says.Shell},
 	} {
 		*f.to = f.otherwise
-		if f.value == nil || *f.value == "" {
-			continue
+		if f.value != nil && *f.value != "" {
+			*f.to, *f.says = *f.value, true
 		}
-		if strings.ContainsAny(*f.value, ":\n\r\x00") {
-			r.problem("passwd.users "+u.Name+" "+f.field, "it has a colon or more than one line, which an account cannot hold: take that out")
-			continue
-		}
-		*f.to, *f.says = *f.value, true
 	}
 	if !path.IsAbs(want.New.Home) || path.Clean(want.New.Home) != want.New.Home {
-		r.problem("passwd.users "+u.Name+" homeDir", "it is not an absolute, clean path: write one like /home/"+u.Name)
+		if !want.Says.Home {
+			r.problem(policy.CheckAccounts, "passwd.users "+u.Name+" homeDir", "the node has none that is an absolute, clean path: write one like /home/"+u.Name)
+		}
 		want.New.Home = "/"
 	}
 }
@@ -214,7 +201,7 @@ func (r accountReader) gid(user, group string) int {
 		id, known = n, slices.Contains(slices.Collect(maps.Values(r.gids)), n)
 	}
 	if !known && r.accounts.Groups != nil {
-		r.problem("passwd.users "+user, fmt.Sprintf("group %q does not exist on this node or in this config: add it to passwd.groups, or take it out", group))
+		r.problem(policy.CheckAccounts, "passwd.users "+user, fmt.Sprintf("group %q does not exist on this node or in this config: add it to passwd.groups, or take it out", group))
 	}
 	return id
 }
@@ -231,7 +218,7 @@ func (r accountReader) ownGroup(want *WantedUser, u ign.PasswdUser, owner host.O
 	case !known && u.NoUserGroup != nil && *u.NoUserGroup:
 		return r.gid(u.Name, strconv.Itoa(r.accounts.Defaults.Filled().Group))
 	case !known && named:
-		r.problem("passwd.users "+u.Name, fmt.Sprintf("a group %q is there already, so the user cannot have one of its own: say primaryGroup: %s, or noUserGroup: true", u.Name, u.Name))
+		r.problem(policy.CheckAccounts, "passwd.users "+u.Name, fmt.Sprintf("a group %q is there already, so the user cannot have one of its own: say primaryGroup: %s, or noUserGroup: true", u.Name, u.Name))
 		return gid
 	case !known:
 		gid = r.freeGID(u.System != nil && *u.System, cmp.Or(r.former[u.Name].GID, want.New.UID))
@@ -336,5 +323,9 @@ func (r accountReader) keys(want WantedUser, u ign.PasswdUser) {
 	}
 	r.w.Parents[ssh] = dir
 	r.w.Parents[ssh+"/authorized_keys.d"] = dir
-	r.file(ssh+"/authorized_keys.d/ignition", []byte(lines.String()), host.Entry{Mode: 0o600, Owner: owner})
+	at := policy.KeysPath(want.New.Home)
+	if !want.Says.Home {
+		r.keysFiles[at] = true
+	}
+	r.file(at, []byte(lines.String()), host.Entry{Mode: 0o600, Owner: owner})
 }

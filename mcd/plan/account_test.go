@@ -32,7 +32,7 @@ func TestWhatANodeCannotTakeOfAccountsIsRefused(t *testing.T) {
 		"a name that is an option":                    {to: users(`{"name":"-o"}`), want: "-o"},
 		"a home that is relative":                     {to: users(`{"name":"alice","homeDir":"alice"}`), want: "alice"},
 		"a file of a user of the config":              {to: users(`{"name":"alice"}`) + `,"storage":{"files":[{"path":"/etc/a","user":{"name":"alice"},"group":{"name":"alice"}}]}`},
-		"a file of a user that the config removes":    {to: users(`{"name":"guest","shouldExist":false}`) + `,"storage":{"files":[{"path":"/etc/a","user":{"name":"guest"}}]}`, want: `user "guest" does not exist`},
+		"a file of a user that the config removes":    {to: users(`{"name":"guest","shouldExist":false}`) + `,"storage":{"files":[{"path":"/etc/a","user":{"name":"guest"}}]}`, want: `the config removes user "guest"`},
 		"an append to a directory":                    {to: `"storage":{"files":[{"path":"/etc/systemd","append":[{"source":"data:,x"}]}]}`, want: "this node has a dir here"},
 		"an append that cannot be decoded":            {to: `"storage":{"files":[{"path":"/etc/a","append":[{"source":"http://example.org/x"}]}]}`, want: "append 1"},
 	} {

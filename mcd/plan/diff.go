@@ -72,7 +72,7 @@ func systemSteps(from, to host.State) (steps []Step, refusals []policy.Refusal) 
 			continue
 		}
 		if !part.can {
-			refusals = append(refusals, policy.Refusal{Field: part.field, Why: "this node cannot change it: " + from.Support.Why + "; take it out of the node's configs, or install the node anew"})
+			refusals = append(refusals, policy.OnNode(policy.CheckSystem, part.field, "this node cannot change it: "+from.Support.Why+"; take it out of the node's configs, or install the node anew"))
 			continue
 		}
 		steps = append(steps, Step{Verb: part.verb, Before: host.Value{Word: part.before}, After: host.Value{Word: part.after}})

@@ -12,28 +12,6 @@ import (
 	"github.com/bunsen-os/bunsen/policy"
 )
 
-// longestName is how long one name in a path may be: a file system takes 255 bytes, and what was there first is kept
-// under the name with ".mcdnoorig" behind it.
-const longestName = 245
-
-// reserved says why no config can have a path, or "". What the daemon relies on to find its way back is nobody else's.
-func reserved(p string) string {
-	for _, own := range []string{host.RecordPath, host.OrigDir, host.NoOrigDir, host.AccountsPath, host.StateDir, host.ForcePath} {
-		if below(p, own) {
-			return own + " belongs to the daemon, which keeps there what it needs to go back: take this path out of the config"
-		}
-	}
-	for name := range strings.SplitSeq(p, "/") {
-		if len(name) > longestName {
-			return fmt.Sprintf("a name in it has %d bytes, at most %d: shorten it", len(name), longestName)
-		}
-	}
-	if base := path.Base(p); strings.HasPrefix(base, ".") && strings.HasSuffix(base, host.NewSuffix) {
-		return "names like this are the daemon's while it writes another file: choose another one"
-	}
-	return ""
-}
-
 // inTheWay refuses to make directories where something else is that no config made: it would be lost, because only what
 // a config itself replaces is kept aside.
 func inTheWay(observed, target host.State, w Way) (refusals []policy.Refusal) {
@@ -48,7 +26,7 @@ func inTheWay(observed, target host.State, w Way) (refusals []policy.Refusal) {
 		_, ours := w.Old.Paths[p]
 		replaces := w.New.Paths[p].Kind == host.Dir && !w.New.Yields[p] && is.Kind != host.Other
 		if !ours && !replaces {
-			refusals = append(refusals, policy.Refusal{Field: p, Why: fmt.Sprintf("the config needs a directory here, and this node has a %s that no config made: move it away on the node, or choose another path", is.Kind)})
+			refusals = append(refusals, policy.OnNode(policy.CheckPaths, p, fmt.Sprintf("the config needs a directory here, and this node has a %s that no config made: move it away on the node, or choose another path", is.Kind)))
 		}
 	}
 	return inOrder(refusals)
@@ -63,7 +41,7 @@ func inOrder(refusals []policy.Refusal) []policy.Refusal {
 // renumbered refuses to give an account that is there another number: its files would be somebody else's.
 func renumbered(observed, target host.State) (refusals []policy.Refusal) {
 	refuse := func(field, what string, is, shall int) {
-		refusals = append(refusals, policy.Refusal{Field: field, Why: fmt.Sprintf("it has the %s %d on this node, and its files would belong to nobody with %d: give %d, or leave it out", what, is, shall, is)})
+		refusals = append(refusals, policy.OnNode(policy.CheckAccounts, field, fmt.Sprintf("it has the %s %d on this node, and its files would belong to nobody with %d: give %d, or leave it out", what, is, shall, is)))
 	}
 	for _, name := range slices.Sorted(maps.Keys(target.Users)) {
 		if is, shall := observed.Users[name], target.Users[name]; is.There && shall.There && is.UID != shall.UID {
@@ -90,7 +68,7 @@ func occupied(target host.State, w Way) (refusals []policy.Refusal) {
 		if was.Kind == want.Kind && (was.Kind == host.Dir || takes || path.Clean(was.Target) == path.Clean(want.Target) && was.Kind == host.Link) {
 			continue
 		}
-		refusals = append(refusals, policy.Refusal{Field: p, Why: fmt.Sprintf("this node has a %s here that no config made, and the config does not say that it may be replaced, so that a new node like it would not boot: say overwrite: true, or choose another path", was.Kind)})
+		refusals = append(refusals, policy.OnNode(policy.CheckPaths, p, fmt.Sprintf("this node has a %s here that no config made, and the config does not say that it may be replaced, so that a new node like it would not boot: say overwrite: true, or choose another path", was.Kind)))
 	}
 	return inOrder(refusals)
 }
@@ -99,7 +77,7 @@ func occupied(target host.State, w Way) (refusals []policy.Refusal) {
 func unlinkable(target host.State, to Wanted) (refusals []policy.Refusal) {
 	for p, e := range to.Paths {
 		if e.Kind == host.Hard && !slices.Contains([]host.Kind{host.File, host.Link}, target.Paths[e.Target].Kind) {
-			refusals = append(refusals, policy.Refusal{Field: "storage.links " + p, Why: fmt.Sprintf("it is a hard link to %s, which is neither a file nor a link on this node or in this config: name one that is", e.Target)})
+			refusals = append(refusals, policy.OnNode(policy.CheckPaths, "storage.links "+p, fmt.Sprintf("it is a hard link to %s, which is neither a file nor a link on this node or in this config: name one that is", e.Target)))
 		}
 	}
 	return inOrder(refusals)
@@ -115,7 +93,7 @@ func collisions(target host.State, to Wanted) (refusals []policy.Refusal) {
 	}
 	places := map[string]string{} // of those that a link leads elsewhere
 	for p := range to.Paths {
-		if at := resolved(links, p); at != p {
+		if at := policy.ResolveLinks(links, p); at != p {
 			places[p] = at
 		}
 	}
@@ -126,32 +104,11 @@ func collisions(target host.State, to Wanted) (refusals []policy.Refusal) {
 	for _, p := range slices.Sorted(maps.Keys(to.Paths)) {
 		at := cmp.Or(places[p], p)
 		if other, twice := named[at]; twice {
-			refusals = append(refusals, policy.Refusal{Field: p, Why: fmt.Sprintf("a link on this node makes it the same place as %s, which the config names too: keep one of them", other)})
+			refusals = append(refusals, policy.OnNode(policy.CheckPaths, p, fmt.Sprintf("a link on this node makes it the same place as %s, which the config names too: keep one of them", other)))
 		}
 		named[at] = p
 	}
 	return refusals
-}
-
-// resolved follows the links in the way to a path, as far as they are known.
-func resolved(links map[string]string, p string) string {
-	for range 40 { // as many as the kernel follows
-		link := ""
-		for dir := range parents(p) {
-			if _, is := links[dir]; is {
-				link = dir // the topmost counts
-			}
-		}
-		if link == "" {
-			break
-		}
-		to := links[link]
-		if !path.IsAbs(to) {
-			to = path.Join(path.Dir(link), to)
-		}
-		p = path.Join(to, strings.TrimPrefix(p, link))
-	}
-	return p
 }
 
 // cannotAppend refuses to append to what is no file, or to take it as it is: its place would be taken.
@@ -162,7 +119,7 @@ func cannotAppend(observed, target host.State, to Wanted) (refusals []policy.Ref
 			was = orig
 		}
 		if was.Kind != host.Absent && was.Kind != host.File {
-			refusals = append(refusals, policy.Refusal{Field: "storage.files " + p, Why: fmt.Sprintf("this node has a %s here, and only files can be appended to, or taken as they are: give the whole contents, or name the file itself", was.Kind)})
+			refusals = append(refusals, policy.OnNode(policy.CheckPaths, "storage.files "+p, fmt.Sprintf("this node has a %s here, and only files can be appended to, or taken as they are: give the whole contents, or name the file itself", was.Kind)))
 		}
 	}
 	return refusals

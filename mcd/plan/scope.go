@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/policy"
 )
 
 // Scope is the part of a machine that an update is about.
@@ -121,7 +122,7 @@ func sorted(all []string) []string {
 func withParents(paths []string) []string {
 	dirs := map[string]bool{}
 	for _, p := range paths {
-		for dir := range parents(p) {
+		for dir := range policy.Parents(p) {
 			if dirs[dir] {
 				break
 			}
@@ -149,17 +150,6 @@ func pristinePath(p string) string {
 
 func origPath(p string) string   { return host.OrigDir + p + ".mcdorig" }
 func noOrigPath(p string) string { return host.NoOrigDir + p + ".mcdnoorig" }
-
-// parents yields the directories above a clean path, the nearest first, without the root.
-func parents(p string) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for i := strings.LastIndexByte(p, '/'); i > 0; i = strings.LastIndexByte(p[:i], '/') {
-			if !yield(p[:i]) {
-				return
-			}
-		}
-	}
-}
 
 // below tells whether a path is a directory or something in it.
 func below(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }

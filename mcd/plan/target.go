@@ -7,15 +7,8 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/policy"
 )
-
-// undeletable are paths that stay when no config names them any more: trust that the node needs to reach its cluster.
-var undeletable = []string{
-	"/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt",
-	"/etc/kubernetes/kubelet-ca.crt",
-	"/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem",
-	"/etc/docker/certs.d",
-}
 
 // Target says what a machine that is observed shall be when it has gone from one config to another. It is the wanted
 // config on top of what is there: what a config replaces first is kept aside, and comes back when no config names it.
@@ -205,9 +198,6 @@ var stamp = host.Entry{Kind: host.File, Mode: 0o644, Digest: host.DigestOf(nil)}
 // leave gives a path back that the new config does not name. A directory that is still needed is as it was, or as one
 // that is made on the way; one that somebody else uses is left to them when it is removed.
 func (t *target) leave(p string) {
-	if slices.ContainsFunc(undeletable, func(dir string) bool { return below(p, dir) }) {
-		return
-	}
 	k := keptOf(t.seen, p)
 	shall := t.original(p, k)
 	if t.from.Paths[p].Kind == host.Dir && shall.Kind == host.Absent && t.needs(p) {
@@ -233,7 +223,7 @@ func (t *target) leave(p string) {
 
 // leaveKeyDirs lets the directories go that were made for a user's keys, if nothing else is in them.
 func (t *target) leaveKeyDirs(p string) {
-	for dir := range parents(p) {
+	for dir := range policy.Parents(p) {
 		_, made := t.from.Parents[dir]
 		_, wanted := t.to.Paths[dir]
 		if !made || !strings.Contains(dir, "/.ssh") || wanted || t.needs(dir) {
@@ -340,7 +330,7 @@ func (t *target) makeParents() {
 		if e.Kind == host.Absent {
 			continue
 		}
-		for dir := range parents(p) {
+		for dir := range policy.Parents(p) {
 			if there[dir] {
 				break // and so is all above it
 			}
@@ -376,7 +366,7 @@ func addRecord(s host.State, contents []byte) {
 	digest := host.DigestOf(contents)
 	s.Contents[digest] = contents
 	s.Paths[host.RecordPath] = host.Entry{Kind: host.File, Mode: 0o600, Digest: digest}
-	for dir := range parents(host.RecordPath) {
+	for dir := range policy.Parents(host.RecordPath) {
 		if is := s.Paths[dir]; is.Kind != host.Dir && is.Kind != host.Link {
 			s.Paths[dir] = directory(dir, nil)
 		}

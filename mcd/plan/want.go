@@ -58,13 +58,9 @@ type WantedUnit struct {
 	HasContents bool
 }
 
-// Unwritten are files that configs may name but the daemon leaves to others on a running node: the cluster's own
-// certificates, which rotate on another path.
-var Unwritten = []string{"/etc/kubernetes/kubelet-ca.crt"}
-
 // Want reads a config, with those that it names inline. Owners' names are resolved with the machine's accounts and those
-// that the config makes; a name that is in neither is a problem, as are contents that cannot be decoded. What only a new
-// machine gets (disks, filesystems) is left out: policy.Refuse and policy.NewNodesOnly speak about it.
+// that the config makes; a name that is in neither is a problem. What only a new machine gets (disks, filesystems) and what no
+// machine can take is left out: policy.NewNodesOnly and policy.Refuse speak about it.
 func Want(c machineconfig.Config, accounts host.Accounts) Wanted {
 	w := Wanted{
 		Paths: map[string]host.Entry{}, Parents: map[string]host.Entry{},
@@ -73,13 +69,13 @@ func Want(c machineconfig.Config, accounts host.Accounts) Wanted {
 		OS: osOf(c),
 	}
 	in := newReader(&w, accounts)
-	c = machineconfig.Flattened(c)
+	c, _ = policy.Running(c, c)
 	accountReader{in}.passwd(c.Ignition.Passwd)
 	in.storage(c.Ignition.Storage)
 	for _, u := range c.Ignition.Systemd.Units {
 		in.unit(u)
 	}
-	in.nesting()
+	in.keysInFiles()
 	return w
 }
 
@@ -107,10 +103,12 @@ type reader struct {
 	gids map[string]int
 	// former are the numbers of users who are no more; nobody else gets them.
 	former map[string]host.Owner
+	// keysFiles are the files of users' keys whose place only the node knows.
+	keysFiles map[string]bool
 }
 
 func newReader(w *Wanted, accounts host.Accounts) *reader {
-	r := &reader{w: w, accounts: accounts, uids: map[string]host.Owner{}, gids: map[string]int{}, former: map[string]host.Owner{}}
+	r := &reader{w: w, accounts: accounts, uids: map[string]host.Owner{}, gids: map[string]int{}, former: map[string]host.Owner{}, keysFiles: map[string]bool{}}
 	for name, u := range accounts.Left {
 		if u.There {
 			r.uids[name] = u.Owner()
@@ -127,8 +125,9 @@ func newReader(w *Wanted, accounts host.Accounts) *reader {
 	return r
 }
 
-func (r *reader) problem(field, why string) {
-	r.w.Problems = append(r.w.Problems, policy.Refusal{Field: field, Why: why})
+// problem notes what this node cannot do, for what it has.
+func (r *reader) problem(check policy.NodeCheck, field, why string) {
+	r.w.Problems = append(r.w.Problems, policy.OnNode(check, field, why))
 }
 
 // file puts a regular file among the wanted paths.
@@ -138,18 +137,21 @@ func (r *reader) file(at string, contents []byte, e host.Entry) {
 	r.put(at, e)
 }
 
-// put puts something among the wanted paths, unless the path cannot be had.
+// put puts something among the wanted paths, unless the path cannot be had: policy.Invalid speaks about that, but for keys
+// whose place only the node knows.
 func (r *reader) put(at string, e host.Entry) {
 	at = path.Clean(at)
-	why := reserved(at)
-	if _, twice := r.w.Paths[at]; twice {
+	_, twice := r.w.Paths[at]
+	why := policy.ReservedPath(at)
+	if twice {
 		why = "more than one part of the config is about this path: keep one"
 	}
-	if why != "" {
-		r.problem(at, why)
-		return
+	switch {
+	case why == "":
+		r.w.Paths[at] = e
+	case r.keysFiles[at]:
+		r.problem(policy.CheckAccounts, at, why)
 	}
-	r.w.Paths[at] = e
 }
 
 // yields notes whether a path is wanted only where nothing else is.
@@ -161,12 +163,12 @@ func (r *reader) yields(at string, does bool) {
 	}
 }
 
-// nesting finds files that stand where others need a directory.
-func (r *reader) nesting() {
+// keysInFiles finds keys that are to be where a file is, and the other way round, where only the node knows the place of the keys.
+func (r *reader) keysInFiles() {
 	for _, p := range slices.Sorted(maps.Keys(r.w.Paths)) {
-		for dir := range parents(p) {
-			if r.w.Paths[dir].Kind == host.File && r.w.Paths[p].Kind != host.Absent {
-				r.problem(p, dir+" is a file of the same config, so nothing can be in it: take one of them out")
+		for dir := range policy.Parents(p) {
+			if (r.keysFiles[p] || r.keysFiles[dir]) && r.w.Paths[dir].Kind == host.File {
+				r.problem(policy.CheckAccounts, p, dir+" is a file of the same config, so nothing can be in it: take one of them out")
 			}
 		}
 	}
@@ -182,9 +184,7 @@ func (r *reader) storage(s ign.Storage) {
 		r.put(d.Path, e)
 	}
 	for _, f := range s.Files {
-		if !slices.Contains(Unwritten, path.Clean(f.Path)) {
-			r.storageFile(f)
-		}
+		r.storageFile(f)
 	}
 	for _, l := range s.Links {
 		if l.Target == nil {
@@ -212,7 +212,7 @@ func (r *reader) storageFile(f ign.File) {
 		contents = slices.Concat(contents, more)
 	}
 	if err != nil {
-		r.problem(field, err.Error())
+		r.w.Problems = append(r.w.Problems, policy.Unreadable(fmt.Errorf("%s: %w", field, err)))
 		return
 	}
 	r.yields(f.Path, f.Overwrite != nil && !*f.Overwrite)
@@ -261,7 +261,7 @@ func (r *reader) owner(field string, n ign.Node) host.Owner {
 	case n.User.Name != nil && *n.User.Name != "":
 		u, ok := r.uids[*n.User.Name]
 		if !ok && *n.User.Name != "root" && !r.accounts.Unprivileged {
-			r.problem(field, fmt.Sprintf("user %q does not exist on this node or in this config: add it to passwd, or give a numeric id", *n.User.Name))
+			r.problem(policy.CheckAccounts, field, fmt.Sprintf("user %q does not exist on this node or in this config: add it to passwd, or give a numeric id", *n.User.Name))
 		}
 		o.UID = u.UID
 	}
@@ -271,7 +271,7 @@ func (r *reader) owner(field string, n ign.Node) host.Owner {
 	case n.Group.Name != nil && *n.Group.Name != "":
 		g, ok := r.gids[*n.Group.Name]
 		if !ok && *n.Group.Name != "root" && !r.accounts.Unprivileged {
-			r.problem(field, fmt.Sprintf("group %q does not exist on this node or in this config: add it to passwd, or give a numeric id", *n.Group.Name))
+			r.problem(policy.CheckAccounts, field, fmt.Sprintf("group %q does not exist on this node or in this config: add it to passwd, or give a numeric id", *n.Group.Name))
 		}
 		o.GID = g
 	}

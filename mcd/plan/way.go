@@ -40,13 +40,15 @@ type Rules struct {
 
 // NewWay judges the transition: what it costs by the policy, and what of it is refused.
 func NewWay(from, to Named, rules Rules, accounts host.Accounts) Way {
-	w := Way{From: from.Name, To: to.Name, Old: Want(from.Config, accounts), New: Want(to.Config, accounts)}
+	a, b := policy.Running(from.Config, to.Config)
+	w := Way{From: from.Name, To: to.Name, Old: Want(a, accounts), New: Want(b, accounts)}
 	w.Decision = policy.Decide(from.Config, to.Config, rules.Policy)
 	old := from.Config
 	if from.Name == "" {
 		old = adopt(old, machineconfig.Flattened(to.Config))
 	}
-	w.Refusals = append(policy.Refuse(old, to.Config, rules.Overrides), w.New.Problems...)
+	w.Refusals = policy.Refuse(old, to.Config, rules.Overrides)
+	w.Refusals = append(w.Refusals, others(w.Refusals, w.New.Problems)...)
 	return w
 }
 
@@ -65,14 +67,17 @@ func (w Way) Scope() Scope { return ScopeOf(w.Old, w.New) }
 func (w Way) Plan(observed host.State, record []byte) (p Plan, contents map[host.Digest][]byte) {
 	target := Target(observed, w.Old, w.New)
 	addRecord(target, record)
-	problems := slices.Clone(w.Refusals)
-	for _, r := range slices.Concat(inTheWay(observed, target, w), cannotAppend(observed, target, w.New), occupied(target, w), unlinkable(target, w.New), collisions(target, w.New), renumbered(observed, target)) {
-		if !slices.ContainsFunc(w.Refusals, func(o policy.Refusal) bool { return o.Field == r.Field }) { // one reason is enough
-			problems = append(problems, r)
-		}
-	}
+	found := slices.Concat(inTheWay(observed, target, w), cannotAppend(observed, target, w.New), occupied(target, w), unlinkable(target, w.New), collisions(target, w.New), renumbered(observed, target))
+	problems := append(slices.Clone(w.Refusals), others(w.Refusals, found)...)
 	maps.Copy(target.Contents, w.New.Contents)
 	return Diff(observed, target, Ask{From: w.From, To: w.To, Decision: w.Decision, Problems: problems}), target.Contents
+}
+
+// others are the refusals about what is not refused already: one reason is enough.
+func others(already, more []policy.Refusal) []policy.Refusal {
+	return slices.DeleteFunc(slices.Clone(more), func(r policy.Refusal) bool {
+		return r.Field != "" && slices.ContainsFunc(already, func(o policy.Refusal) bool { return o.Field == r.Field })
+	})
 }
 
 // adopt gives the empty config those parts of the first config that a running machine refuses to have changed but that

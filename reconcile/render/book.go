@@ -202,6 +202,15 @@ func (b *book) explain(err error) string {
 	return fmt.Sprintf("%s (set by MachineConfigs %s)", text, strings.Join(b.all[about], ", "))
 }
 
+// refused is what every node would refuse of the merged config, with who set it.
+func (b *book) refused(r policy.Refusal) string {
+	text := r.Field + ": every node refuses it: " + r.Why
+	if by := b.open()[entry{r.Kind, r.Name}]; len(by) > 0 {
+		text += fmt.Sprintf(" (set by MachineConfigs %s)", strings.Join(by, ", "))
+	}
+	return text
+}
+
 // listOf is the list in which problems name entries of a kind.
 func listOf(kind policy.ChangeKind) string {
 	for _, l := range listTable {

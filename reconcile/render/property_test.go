@@ -90,6 +90,9 @@ func slowly(pool string, mcs []*mcfgv1.MachineConfig, d Defaults) (Rendered, err
 	if bad := append(machineconfig.Validate(c), machineconfig.Check(c)...); len(bad) > 0 {
 		return Rendered{}, errors.Join(bad...)
 	}
+	if bad := policy.Invalid(c); len(bad) > 0 {
+		return Rendered{}, fmt.Errorf("every node refuses %v", bad)
+	}
 	if kernelDevel(c.Extensions) && !defaultKernel(c.KernelType) {
 		return Rendered{}, errors.New("kernel-devel")
 	}

@@ -136,6 +136,13 @@ func TestEveryProblemOfEveryMachineConfigAtOnce(t *testing.T) {
 	}
 }
 
+// merging is a MachineConfig that merges another config.
+func merging(name, config string) *mcfgv1.MachineConfig {
+	out := mc(name, "worker", "")
+	out.Spec.Config.Raw = fmt.Appendf(nil, `{"ignition":{"version":"3.5.0","config":{"merge":[{"source":"data:;base64,%s"}]}}}`, base64.StdEncoding.EncodeToString([]byte(config)))
+	return out
+}
+
 func TestMergingCanBreakWhatWasGoodAlone(t *testing.T) {
 	realtime := mc("20", "worker", "")
 	realtime.Spec.KernelType = "realtime"
@@ -145,10 +152,14 @@ func TestMergingCanBreakWhatWasGoodAlone(t *testing.T) {
 		mcs  []*mcfgv1.MachineConfig
 		want string
 	}{
-		"a file below another's link":               {[]*mcfgv1.MachineConfig{mc("10", "worker", `"storage":{"links":[{"path":"/a","target":"/b"}]}`), mc("20", "worker", file("/a/c", ""))}, "files /a/c: file path includes link in config (set by MachineConfigs 20)"},
-		"a hash for contents of another":            {[]*mcfgv1.MachineConfig{mc("10", "worker", plain("/a", "x")), mc("20", "worker", file("/a", `,"contents":{"source":"data:,hello","verification":{"hash":"sha256-2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}}`)), mc("30", "worker", file("/a", `,"contents":{"compression":"gzip"}`))}, "files /a contents: unpacking gzip: unexpected EOF (set by MachineConfigs 10, 20, 30)"},
-		"kernel-devel and another's kernel":         {[]*mcfgv1.MachineConfig{devel, realtime}, "extension kernel-devel (of MachineConfig 10) needs the default kernel, not realtime (of MachineConfig 20)"},
-		"no MachineConfigs at all is a problem too": {nil, "no MachineConfigs are selected"},
+		"a file below another's link":                         {[]*mcfgv1.MachineConfig{mc("10", "worker", `"storage":{"links":[{"path":"/a","target":"/b"}]}`), mc("20", "worker", file("/a/c", ""))}, "files /a/c: file path includes link in config (set by MachineConfigs 20)"},
+		"a hash for contents of another":                      {[]*mcfgv1.MachineConfig{mc("10", "worker", plain("/a", "x")), mc("20", "worker", file("/a", `,"contents":{"source":"data:,hello","verification":{"hash":"sha256-2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}}`)), mc("30", "worker", file("/a", `,"contents":{"compression":"gzip"}`))}, "files /a contents: unpacking gzip: unexpected EOF (set by MachineConfigs 10, 20, 30)"},
+		"a file below another's file":                         {[]*mcfgv1.MachineConfig{mc("10", "worker", file("/a", "")), mc("20", "worker", file("/a/c", ""))}, "/a/c: every node refuses it: /a is a file of the same config, so nothing can be in it: take one of them out (set by MachineConfigs 20)"},
+		"a unit and another's file in its place":              {[]*mcfgv1.MachineConfig{mc("10", "worker", file("/etc/systemd/system/a.service", "")), mc("20", "worker", `"systemd":{"units":[{"name":"a.service","contents":"[Unit]\n"}]}`)}, "/etc/systemd/system/a.service: every node refuses it: more than one part of the config is about this path: keep one (set by MachineConfigs 20)"},
+		"what a config merges below another's file":           {[]*mcfgv1.MachineConfig{mc("10", "worker", file("/a", "")), merging("20", `{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/a/c"}]}}`)}, "/a/c: every node refuses it: /a is a file of the same config"},
+		"a link of what a config merges above another's file": {[]*mcfgv1.MachineConfig{mc("10", "worker", file("/a/c", "")), merging("20", `{"ignition":{"version":"3.5.0"},"storage":{"links":[{"path":"/a","target":"/b"}]}}`)}, "ignition.config: merging the configs that it names: files[0] /a/c: file path includes link in config"},
+		"kernel-devel and another's kernel":                   {[]*mcfgv1.MachineConfig{devel, realtime}, "extension kernel-devel (of MachineConfig 10) needs the default kernel, not realtime (of MachineConfig 20)"},
+		"no MachineConfigs at all is a problem too":           {nil, "no MachineConfigs are selected"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			_, err := render.Merge("worker", c.mcs, render.Defaults{})

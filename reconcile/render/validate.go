@@ -75,7 +75,7 @@ func flatten(err error) []error {
 }
 
 // validateMerged looks for what merging can break in configs that are each valid: entries that several of them set, as far
-// as these are fresh, what is beside the lists, and rules between entries.
+// as these are fresh, what is beside the lists, rules between entries, and what every node would refuse.
 func validateMerged(c machineconfig.Config, fresh contests, b *book) (bad []error) {
 	contested := c
 	contested.Ignition = take(fresh.bring().Ignition).into(c.Ignition)
@@ -83,6 +83,11 @@ func validateMerged(c machineconfig.Config, fresh contests, b *book) (bad []erro
 	found := map[string]bool{}
 	for _, err := range slices.Concat(machineconfig.Validate(contested), machineconfig.Check(contested), validateBetween(c), validateNested(c)) {
 		found[b.explain(err)] = true // the checks overlap
+	}
+	if len(found) == 0 {
+		for _, r := range policy.Invalid(c) {
+			found[b.refused(r)] = true
+		}
 	}
 	for _, text := range slices.Sorted(maps.Keys(found)) {
 		bad = append(bad, errors.New(text))

@@ -44,10 +44,12 @@ var house = policy.Policy{
 }
 
 const (
-	unitText = "[Service]\\nExecStart=/bin/a\\n[Install]\\nWantedBy=multi-user.target\\n"
-	search   = `unqualified-search-registries = [\"a.example\"]`
-	more     = `unqualified-search-registries = [\"a.example\", \"b.example\"]`
-	other    = `unqualified-search-registries = [\"b.example\"]`
+	unitText  = "[Service]\\nExecStart=/bin/a\\n[Install]\\nWantedBy=multi-user.target\\n"
+	onlyMount = `"systemd":{"units":[{"name":"var-data.mount","enabled":true,"contents":"[Mount]\nWhat=/dev/sdb1\nWhere=/var/data\n[Install]\nRequiredBy=local-fs.target\n"}]}`
+	mounted   = onlyMount + `,"storage":{"filesystems":[{"device":"/dev/sdb1","format":"xfs","path":"/var/data"}]}`
+	search    = `unqualified-search-registries = [\"a.example\"]`
+	more      = `unqualified-search-registries = [\"a.example\", \"b.example\"]`
+	other     = `unqualified-search-registries = [\"b.example\"]`
 )
 
 func file(path, text string) string {
@@ -67,6 +69,17 @@ var written = []struct {
 	house, whole   bool
 }{
 	{says: "a file that no rule covers", to: files(file("/etc/motd", "x"))},
+	{says: "the CA of the kubelet", to: files(file("/etc/kubernetes/kubelet-ca.crt", "x"))},
+	{says: "the CA of a registry", to: files(file("/etc/docker/certs.d/r.example/ca.crt", "x"))},
+	{says: "the CA of the users", to: files(file("/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt", "x"))},
+	{says: "the CA of the cloud", to: files(file("/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem", "x"))},
+	{says: "a file below a file is refused", to: files(file("/etc/a", "x"), file("/etc/a/b", "x"))},
+	{says: "the daemon's own path is refused", to: files(file("/var/lib/machine-config-daemon/x", "x"))},
+	{says: "a unit that mounts a file system of the first boot", to: mounted, house: true, whole: true},
+	{says: "its file system goes and the unit stays, so that nodes get it", from: mounted, to: onlyMount, house: true, whole: true},
+	{says: "a unit in force whose file system is added stays as it is", from: onlyMount, to: mounted, house: true, whole: true},
+	{says: "a config that it merges", to: `||"config":{"merge":[{"source":"data:,%7B%22ignition%22:%7B%22version%22:%223.5.0%22%7D,%22storage%22:%7B%22files%22:%5B%7B%22path%22:%22/etc/motd%22%7D%5D%7D%7D"}]}`},
+	{says: "a config that it merges in place of another", from: `||"config":{"merge":[{"source":"data:,%7B%22ignition%22:%7B%22version%22:%223.5.0%22%7D,%22storage%22:%7B%22files%22:%5B%7B%22path%22:%22/etc/motd%22%7D%5D%7D%7D"}]}`, to: `||"config":{"replace":{"source":"data:,%7B%22ignition%22:%7B%22version%22:%223.5.0%22%7D%7D"}}`},
 	{says: "a mode alone", from: files(`{"path":"/etc/motd","mode":420}`), to: files(`{"path":"/etc/motd","mode":384}`)},
 	{says: "an owner alone", from: files(`{"path":"/etc/motd"}`), to: files(`{"path":"/etc/motd","user":{"id":1000}}`)},
 	{says: "the same bytes in another encoding", from: files(file("/etc/motd", "x")), to: files(`{"path":"/etc/motd","contents":{"source":"data:;base64,eA=="}}`)},
@@ -117,8 +130,6 @@ var written = []struct {
 	{says: "a disk beside a file", to: `"storage":{"disks":[{"device":"/dev/sdb"}],"files":[` + file("/etc/reload", "x") + `]}`, house: true},
 	{says: "a filesystem, an array and an encrypted volume", to: `"storage":{"filesystems":[{"device":"/dev/sdb1","format":"xfs","path":"/var/x"}],"raid":[{"name":"r","level":"raid1","devices":["/dev/sdb","/dev/sdc"]}],"luks":[{"name":"l","device":"/dev/sdd"}]}`},
 	{says: "arguments of the first boot", to: `"kernelArguments":{"shouldExist":["quiet"]}`},
-	{says: "a config that Ignition merges", to: `||"config":{"merge":[{"source":"data:,x"}]}`},
-	{says: "a config that Ignition takes in place of this one, and an authority", to: `||"config":{"replace":{"source":"data:,x"}},"security":{"tls":{"certificateAuthorities":[{"source":"data:,x"}]}}`},
 	{says: "another proxy and a timeout beside a file", from: `||"proxy":{"httpProxy":"http://a"}`, to: files(file("/etc/reload", "x")) + `||"proxy":{"httpProxy":"http://b"},"timeouts":{"httpTotal":9}`, house: true},
 	{says: "an argument of the kernel", to: `|"kernelArguments":["quiet"]`},
 	{says: "arguments of the kernel that are written another way", from: `|"kernelArguments":["quiet debug"]`, to: `|"kernelArguments":["quiet","debug"]`},

@@ -216,7 +216,6 @@ func explained(t *testing.T, c change, said forecast, done deed) {
 // keeps are the items that stay on a machine when no config names them any more, though their actions are done.
 var keeps = map[string]string{
 	"os-image ": "a config without an image keeps the one there is",
-	"file /etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt": "trust that the node needs to reach its cluster is never removed",
 }
 
 // bookkeeping tells the paths that are the daemon's own.
