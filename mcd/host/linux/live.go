@@ -36,7 +36,7 @@ func open(dir string, lock func(*Root) error) (host.Host, func(), error) {
 		root.Close() //nolint:errcheck,gosec // nothing was left unwritten
 	}
 	return host.Host{
-		Files: root, Disk: root, Units: units, Passwd: newShadowUtils(root, dir), OS: openOS(root, dir), Power: newLivePower(dir),
+		Files: root, Disk: root, Units: units, Passwd: newShadowUtils(root, dir), OS: openOS(root, dir), Power: newLivePower(dir, units),
 		Journal: Journal{root}, Store: Store{root}, Same: root.Same,
 	}, closeAll, nil
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/coreos/go-systemd/v22/dbus"
 	godbus "github.com/godbus/dbus/v5"
 )
 
@@ -19,12 +20,15 @@ type LivePower struct {
 	// address of the system bus.
 	address  string
 	patience patience
+	// staged is where OSTree says that a deployment waits for the shutdown to be written.
+	staged string
+	units  *LiveUnits
 }
 
-func newLivePower(dir string) LivePower {
+func newLivePower(dir string, units *LiveUnits) LivePower {
 	return LivePower{
 		bootID: filepath.Join(dir, "proc/sys/kernel/random/boot_id"), address: socket(filepath.Join(dir, "run/dbus/system_bus_socket")),
-		patience: usual,
+		patience: usual, staged: filepath.Join(dir, "run/ostree/staged-deployment"), units: units,
 	}
 }
 
@@ -41,11 +45,32 @@ func (p LivePower) BootID() (string, error) {
 // the reboot it is not forced: the error says who, and the caller asks again later. It is called without go-systemd,
 // whose Reboot drops the answer.
 func (p LivePower) Reboot(ctx context.Context, why string) error {
+	if err := p.finalize(ctx); err != nil {
+		return err
+	}
 	ctx, done := context.WithTimeout(ctx, p.patience.ask)
 	defer done()
 	err := p.reboot(ctx, why)
 	if err != nil {
 		return fmt.Errorf("asking logind for a reboot: %w", silence(ctx, err, p.patience.ask))
+	}
+	return nil
+}
+
+// finalize makes sure that the shutdown writes a staged deployment: the stop of ostree-finalize-staged.service does, so it has
+// to be active by then. OSTree has a path unit start it, which systemd may not have got to yet, early in a boot or right
+// after the staging; the machine would then boot the old deployment without a word. An OSTree without that unit writes
+// nothing at the shutdown.
+func (p LivePower) finalize(ctx context.Context) error {
+	_, err := os.Lstat(p.staged)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = p.units.run(ctx, "ostree-finalize-staged.service", (*dbus.Conn).StartUnitContext)
+	}
+	if err != nil && !isDBusError(err, "org.freedesktop.systemd1.NoSuchUnit") {
+		return fmt.Errorf("having the staged deployment written at the shutdown: %w", err)
 	}
 	return nil
 }

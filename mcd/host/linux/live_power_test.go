@@ -95,7 +95,7 @@ func (l *logind) reboot(bool) *godbus.Error {
 }
 
 func powerOn(address string, patient patience) LivePower {
-	return LivePower{address: address, patience: patient}
+	return LivePower{address: address, patience: patient, staged: "/nonexistent/staged-deployment"}
 }
 
 func TestARebootIsAskedOfLogindWhichDecides(t *testing.T) {
@@ -141,6 +141,40 @@ func TestARebootIsAskedOfLogindWhichDecides(t *testing.T) {
 	}
 }
 
+func TestAStagedDeploymentIsWrittenAtTheShutdown(t *testing.T) {
+	for says, c := range map[string]struct {
+		staged  bool
+		result  string
+		systemd string
+		logind  string
+		err     string
+	}{
+		"nothing is staged: systemd is asked for nothing":       {logind: "wall why\nreboot"},
+		"what writes it runs before the reboot is asked for":    {staged: true, result: "done", systemd: "StartUnit ostree-finalize-staged.service replace", logind: "wall why\nreboot"},
+		"it does not start: there is no reboot into the old OS": {staged: true, result: "failed", systemd: "StartUnit ostree-finalize-staged.service replace", err: "having the staged deployment written at the shutdown: the job ended as failed"},
+	} {
+		t.Run(says, func(t *testing.T) {
+			l, s := &logind{}, &systemd{result: c.result}
+			p := powerOn(newPeer(t, l.serve).address, long)
+			p.units = &LiveUnits{bus: &bus{address: newPeer(t, s.serve).address, patience: long}}
+			t.Cleanup(p.units.bus.close)
+			if c.staged {
+				p.staged = t.TempDir()
+			}
+			err := p.Reboot(t.Context(), "why")
+			if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+				t.Errorf("it says %v, want %q", err, c.err)
+			}
+			if got := strings.Join(l.calls, "\n"); got != c.logind {
+				t.Errorf("logind was told %q, want %q", got, c.logind)
+			}
+			if got := s.said(); !strings.HasPrefix(got, c.systemd) || c.systemd == "" && got != "" {
+				t.Errorf("systemd was asked %q, want %q", got, c.systemd)
+			}
+		})
+	}
+}
+
 func TestALogindThatNeverAnswersIsAnErrorWithinALimit(t *testing.T) {
 	for says, address := range map[string]string{
 		"nobody reads the socket": deaf(t),
@@ -154,7 +188,7 @@ func TestALogindThatNeverAnswersIsAnErrorWithinALimit(t *testing.T) {
 }
 
 func TestTheBootIDIsTheMachines(t *testing.T) {
-	own, err := newLivePower(t.TempDir()).BootID()
+	own, err := newLivePower(t.TempDir(), nil).BootID()
 	if err != nil || own == "" {
 		t.Fatalf("without a /proc of its own: %q, %v", own, err)
 	}
@@ -166,7 +200,7 @@ func TestTheBootIDIsTheMachines(t *testing.T) {
 	if err := os.WriteFile(at, []byte("its-own\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if id, err := newLivePower(dir).BootID(); err != nil || id != "its-own" {
+	if id, err := newLivePower(dir, nil).BootID(); err != nil || id != "its-own" {
 		t.Errorf("it is %q, %v", id, err)
 	}
 }

@@ -86,6 +86,11 @@ func (s *systemd) RestartUnit(name, mode string) (godbus.ObjectPath, *godbus.Err
 	return s.job("RestartUnit " + name + " " + mode)
 }
 
+// StartUnit is systemd's.
+func (s *systemd) StartUnit(name, mode string) (godbus.ObjectPath, *godbus.Error) {
+	return s.job("StartUnit " + name + " " + mode)
+}
+
 // ReloadOrRestartUnit is systemd's.
 func (s *systemd) ReloadOrRestartUnit(name, mode string) (godbus.ObjectPath, *godbus.Error) {
 	return s.job("ReloadOrRestartUnit " + name + " " + mode)
