@@ -116,10 +116,23 @@ type PoolTarget struct {
 	Config string `json:"config"`
 	// Before is the config that Revision gave the pool, where only changes through the API asked for Config.
 	Before string `json:"before,omitempty"`
-	// Inputs are the MachineConfigs that it was rendered from.
+	// Inputs are the MachineConfigs that it was rendered from and that no existing GitSource owns; nil where there are more
+	// than MaxTargetInputs.
 	Inputs []TargetInput `json:"inputs,omitempty"`
-	// Sources maps each GitSource that exists to the revision that was applied.
-	Sources map[string]string `json:"sources,omitempty"`
+	// Sources maps each GitSource that exists to what it gave.
+	Sources map[string]TargetSource `json:"sources,omitempty"`
+}
+
+// MaxTargetInputs is how many MachineConfigs from outside of git a pool's record names: all annotations of an object share
+// 256 KiB.
+const MaxTargetInputs = 300
+
+// TargetSource is what one GitSource gave a pool.
+type TargetSource struct {
+	// Revision that was applied.
+	Revision string `json:"revision,omitempty"`
+	// Inputs is a digest of the names and the content of its MachineConfigs that the pool was rendered from; empty for none.
+	Inputs string `json:"inputs,omitempty"`
 }
 
 // TargetInput is one MachineConfig that a pool was rendered from.

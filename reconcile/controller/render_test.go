@@ -173,7 +173,7 @@ func TestRendering(t *testing.T) {
 			hand := byHand("99-worker-hand", "worker", `{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/hand","contents":{"source":"data:,x"}}]}}`)
 			at := metav1.NewTime(noon.Add(3 * time.Minute))
 			hand.ManagedFields = []metav1.ManagedFieldsEntry{
-				{Manager: "kubectl-client-side-apply", Operation: metav1.ManagedFieldsOperationUpdate, Time: &at, FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{"f:config":{}}}`)}},
+				{Manager: "kubectl-client-side-apply", Operation: metav1.ManagedFieldsOperationUpdate, Time: &at, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:config":{}}}`)},
 			}
 			kept := hand.DeepCopy()
 			w.create(hand)

@@ -3,6 +3,7 @@ package controller
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,11 +39,11 @@ func target(ctx context.Context, r *Render, f renderFacts, rendered render.Rende
 		in := v1alpha1.TargetInput{Name: mc.Name, Digest: digest[:min(len(digest), shortDigest)], Source: mc.Labels[v1alpha1.SourceLabel]}
 		facts.Inputs = append(facts.Inputs, in)
 	}
-	for _, list := range [][]v1alpha1.TargetInput{facts.Inputs, was.Inputs} {
-		for _, in := range list {
-			if owner := f.sources[in.Source]; owner != nil {
-				facts.Sources[in.Source] = owner.Status.AppliedRevision
-			}
+	for name, owner := range f.sources {
+		_, before := was.Sources[name]
+		gives := slices.ContainsFunc(facts.Inputs, func(in v1alpha1.TargetInput) bool { return in.Source == name })
+		if before || gives {
+			facts.Sources[name] = owner.Status.AppliedRevision
 		}
 	}
 	next := revision.NextTarget(was, facts)
@@ -73,7 +74,7 @@ func attribute(ctx context.Context, live client.Reader, c *v1alpha1.APIChange, n
 	var last *metav1.ManagedFieldsEntry
 	for i := range o.ManagedFields {
 		e := &o.ManagedFields[i]
-		if e.FieldsV1 == nil || e.Time == nil || !bytes.Contains(e.FieldsV1.Raw, []byte(field)) || e.Manager == string(standardOwner) {
+		if e.FieldsV1 == nil || e.Time == nil || !bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(field)) || e.Manager == string(standardOwner) {
 			continue
 		}
 		if last == nil || last.Time.Before(e.Time) {

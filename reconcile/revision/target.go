@@ -1,6 +1,10 @@
 package revision
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"hash"
 	"slices"
 	"strings"
 
@@ -23,15 +27,18 @@ type TargetFacts struct {
 // the inputs of a source whose revision moved comes from its commit, and every other difference came through the API. The API
 // changes have no manager and no time yet.
 func NextTarget(was v1alpha1.PoolTarget, f TargetFacts) v1alpha1.PoolTarget {
-	t := v1alpha1.PoolTarget{Requester: was.Requester, Config: f.Config, Before: was.Before, Inputs: f.Inputs, Sources: f.Sources}
+	t := v1alpha1.PoolTarget{Requester: was.Requester, Config: f.Config, Before: was.Before, Inputs: f.outside(), Sources: f.sources()}
 	if was.Config == f.Config {
 		return t
 	}
 	t.Requester, t.Before = v1alpha1.Requester{Revision: f.Commit.Revision, Subject: f.Commit.Subject, Author: f.Commit.Author}, ""
-	if was.Config != "" && was.Inputs == nil {
+	if was.Config == "" && f.Commit.Revision != "" {
+		return t // the pool's first config, which takes all that is there
+	}
+	if was.Config != "" && was.Inputs == nil && was.Sources == nil {
 		return t // a controller that recorded no inputs made the config before, so nothing can be compared
 	}
-	changes, commit := f.differences(was)
+	changes, commit := f.differences(was, t)
 	t.API, t.AlsoCommit = changes, commit && len(changes) > 0
 	if t.ByAPI() {
 		if t.Before = was.Config; was.ByAPI() && was.Revision == t.Revision {
@@ -41,44 +48,52 @@ func NextTarget(was v1alpha1.PoolTarget, f TargetFacts) v1alpha1.PoolTarget {
 	return t
 }
 
-// differences are the inputs that changed through the API, and whether others changed by a commit.
-func (f TargetFacts) differences(was v1alpha1.PoolTarget) (changes []v1alpha1.APIChange, commit bool) {
-	moved := func(source string) bool { return f.Sources[source] != "" && f.Sources[source] != was.Sources[source] }
-	anyMoved, reselected := false, false
-	for source := range f.Sources {
-		anyMoved = anyMoved || moved(source)
-	}
-	add := func(name string, action v1alpha1.APIAction) {
-		changes = append(changes, v1alpha1.APIChange{Kind: KindMachineConfig, Name: name, Action: action})
-	}
+// outside are the inputs that no existing GitSource owns; nil where they are too many to record.
+func (f TargetFacts) outside() []v1alpha1.TargetInput {
+	var out []v1alpha1.TargetInput
 	for _, in := range f.Inputs {
-		old, had := inputNamed(was.Inputs, in.Name)
-		_, inGit := f.Sources[in.Source]
-		switch {
-		case had && old.Digest == in.Digest:
-		case inGit && moved(in.Source):
-			commit = true
-		case had:
-			add(in.Name, v1alpha1.APIChanged)
-		case inGit:
-			reselected = true
-		default:
-			add(in.Name, v1alpha1.APICreated)
+		if _, inGit := f.Sources[in.Source]; !inGit {
+			out = append(out, in)
 		}
 	}
-	for _, old := range was.Inputs {
-		if _, has := inputNamed(f.Inputs, old.Name); has {
-			continue
-		}
-		switch _, inGit := f.Sources[old.Source]; {
-		case inGit && moved(old.Source):
-			commit = true
-		case inGit:
-			reselected = true
-		default:
-			add(old.Name, v1alpha1.APIDeleted)
-		}
+	if len(out) > v1alpha1.MaxTargetInputs {
+		return nil
 	}
+	return out
+}
+
+// sources has a digest of what each existing GitSource gave. Nobody but its commits changes what it owns while a pool is rendered
+// from it, so its MachineConfigs need not be told apart.
+func (f TargetFacts) sources() map[string]v1alpha1.TargetSource {
+	digests := map[string]hash.Hash{}
+	for _, in := range f.Inputs {
+		if digests[in.Source] == nil {
+			digests[in.Source] = sha256.New()
+		}
+		fmt.Fprintf(digests[in.Source], "%s %s\n", in.Name, in.Digest)
+	}
+	out := map[string]v1alpha1.TargetSource{}
+	for name, applied := range f.Sources {
+		gave := v1alpha1.TargetSource{Revision: applied}
+		if d := digests[name]; d != nil {
+			gave.Inputs = hex.EncodeToString(d.Sum(nil)[:8])
+		}
+		out[name] = gave
+	}
+	return out
+}
+
+// differences are the inputs that changed through the API, and whether others changed by a commit.
+func (f TargetFacts) differences(was, now v1alpha1.PoolTarget) (changes []v1alpha1.APIChange, commit bool) {
+	anyMoved, reselected := false, false
+	for name, gave := range now.Sources {
+		moved := gave.Revision != "" && gave.Revision != was.Sources[name].Revision
+		differs := gave.Inputs != was.Sources[name].Inputs
+		anyMoved = anyMoved || moved
+		commit = commit || moved && differs
+		reselected = reselected || !moved && differs
+	}
+	changes = f.apiChanges(was, now)
 	if reselected && anyMoved { // a commit of another source changed the pool's selector
 		commit = true
 	} else if reselected {
@@ -86,6 +101,31 @@ func (f TargetFacts) differences(was v1alpha1.PoolTarget) (changes []v1alpha1.AP
 	}
 	slices.SortFunc(changes, func(a, b v1alpha1.APIChange) int { return strings.Compare(a.Kind+"/"+a.Name, b.Kind+"/"+b.Name) })
 	return changes[:min(len(changes), v1alpha1.MaxAPIChanges)], commit
+}
+
+// apiChanges are the differences of the inputs from outside of git. What a source gave before that is gone now was recorded with all
+// else that it gave, so it cannot be compared.
+func (f TargetFacts) apiChanges(was, now v1alpha1.PoolTarget) []v1alpha1.APIChange {
+	var out []v1alpha1.APIChange
+	add := func(name string, action v1alpha1.APIAction) {
+		out = append(out, v1alpha1.APIChange{Kind: KindMachineConfig, Name: name, Action: action})
+	}
+	for _, in := range now.Inputs {
+		old, had := inputNamed(was.Inputs, in.Name)
+		_, wasInGit := was.Sources[in.Source]
+		switch {
+		case had && old.Digest != in.Digest:
+			add(in.Name, v1alpha1.APIChanged)
+		case !had && !wasInGit:
+			add(in.Name, v1alpha1.APICreated)
+		}
+	}
+	for _, old := range was.Inputs {
+		if _, has := inputNamed(f.Inputs, old.Name); !has && now.Sources[old.Source].Revision == "" {
+			add(old.Name, v1alpha1.APIDeleted)
+		}
+	}
+	return out
 }
 
 func inputNamed(list []v1alpha1.TargetInput, name string) (v1alpha1.TargetInput, bool) {

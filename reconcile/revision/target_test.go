@@ -1,6 +1,7 @@
 package revision_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -28,25 +29,36 @@ func TestNextTarget(t *testing.T) {
 		// sources has the revisions that are applied now.
 		sources map[string]string
 		want    string
+		// gone: there was no GitSource before.
+		gone bool
 	}{
-		"a commit changed an input":                               {was, "motd 2 os, hand 1", "r2", map[string]string{"os": "2"}, "os@2"},
-		"a commit added an input":                                 {was, "motd 1 os, more 1 os, hand 1", "r2", map[string]string{"os": "2"}, "os@2"},
-		"a commit removed an input":                               {was, "hand 1", "r2", map[string]string{"os": "2"}, "os@2"},
-		"a user made a MachineConfig":                             {"motd 1 os", "motd 1 os, hand 1", "r2", map[string]string{"os": "1"}, "os@1 before r1: MachineConfig hand Created"},
-		"a user changed one":                                      {was, "motd 1 os, hand 2", "r2", map[string]string{"os": "1"}, "os@1 before r1: MachineConfig hand Changed"},
-		"a user deleted one":                                      {was, "motd 1 os", "r2", map[string]string{"os": "1"}, "os@1 before r1: MachineConfig hand Deleted"},
-		"a commit that did not change the pool came at that time": {was, "motd 1 os, hand 2", "r2", map[string]string{"os": "2"}, "os@2 before r1: MachineConfig hand Changed"},
-		"a commit and a user changed inputs":                      {was, "motd 2 os, hand 2", "r2", map[string]string{"os": "2"}, "os@2 also: MachineConfig hand Changed"},
-		"a user changed the pool's selector":                      {was, "hand 1", "r2", map[string]string{"os": "1"}, "os@1 before r1: MachineConfigPool worker Changed"},
-		"nothing is new":                                          {was, "motd 1 os, hand 1", "r1", map[string]string{"os": "2"}, "os@1"},
-		"an input without effect came, so nobody asked":           {"motd 1 os", "motd 1 os, hand 1", "r1", map[string]string{"os": "1"}, "os@1"},
-		"the source is gone, and a user edited what it left":      {was, "motd 2 os, hand 1", "r2", nil, "os@ before r1: MachineConfig motd Changed"},
-		"the source came back and restored what a user edited":    {"motd 2 os", "motd 1 os", "r2", map[string]string{"os": "2"}, "os@2"},
-		"an older controller recorded no inputs":                  {"", "motd 1 os, hand 1", "r2", map[string]string{"os": "1"}, "os@1"},
-		"another source moved, and this one did not":              {"motd 1 os, net 1 net", "motd 1 os, net 2 net", "r2", map[string]string{"os": "1", "net": "5"}, "os@1"},
+		"a commit changed an input":                               {was, "motd 2 os, hand 1", "r2", map[string]string{"os": "2"}, "os@2", false},
+		"a commit added an input":                                 {was, "motd 1 os, more 1 os, hand 1", "r2", map[string]string{"os": "2"}, "os@2", false},
+		"a commit removed an input":                               {was, "hand 1", "r2", map[string]string{"os": "2"}, "os@2", false},
+		"a user made a MachineConfig":                             {"motd 1 os", "motd 1 os, hand 1", "r2", map[string]string{"os": "1"}, "os@1 before r1: MachineConfig hand Created", false},
+		"a user changed one":                                      {was, "motd 1 os, hand 2", "r2", map[string]string{"os": "1"}, "os@1 before r1: MachineConfig hand Changed", false},
+		"a user deleted one":                                      {was, "motd 1 os", "r2", map[string]string{"os": "1"}, "os@1 before r1: MachineConfig hand Deleted", false},
+		"a commit that did not change the pool came at that time": {was, "motd 1 os, hand 2", "r2", map[string]string{"os": "2"}, "os@2 before r1: MachineConfig hand Changed", false},
+		"a commit and a user changed inputs":                      {was, "motd 2 os, hand 2", "r2", map[string]string{"os": "2"}, "os@2 also: MachineConfig hand Changed", false},
+		"a user changed the pool's selector":                      {was, "hand 1", "r2", map[string]string{"os": "1"}, "os@1 before r1: MachineConfigPool worker Changed", false},
+		"nothing is new":                                          {was, "motd 1 os, hand 1", "r1", map[string]string{"os": "2"}, "os@1", false},
+		"an input without effect came, so nobody asked":           {"motd 1 os", "motd 1 os, hand 1", "r1", map[string]string{"os": "1"}, "os@1", false},
+		"the source is gone, and a user edited what it left":      {was, "motd 2 os, hand 1", "r2", nil, "os@ before r1: MachineConfig motd Changed", true},
+		"the source came back and restored what a user edited":    {"motd 2 os", "motd 1 os", "r2", map[string]string{"os": "2"}, "os@2", true},
+		"an older controller recorded no inputs":                  {"", "motd 1 os, hand 1", "r2", map[string]string{"os": "1"}, "os@1", false},
+		"another source moved, and this one did not":              {"motd 1 os, net 1 net", "motd 1 os, net 2 net", "r2", map[string]string{"os": "1", "net": "5"}, "os@1", false},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			old := v1alpha1.PoolTarget{Config: "r1", Requester: v1alpha1.Requester{Revision: "os@1"}, Inputs: inputs(c.was), Sources: map[string]string{"os": "1", "net": "4"}}
+			before := map[string]string{"os": "1", "net": "4"}
+			if c.gone {
+				before = nil
+			}
+			old := revision.NextTarget(v1alpha1.PoolTarget{}, revision.TargetFacts{
+				Pool: "worker", Config: "r1", Commit: v1alpha1.CommitInfo{Revision: "os@1"}, Inputs: inputs(c.was), Sources: before,
+			})
+			if c.was == "" {
+				old = v1alpha1.PoolTarget{Config: "r1", Requester: old.Requester}
+			}
 			got := revision.NextTarget(old, revision.TargetFacts{
 				Pool: "worker", Config: c.config, Commit: v1alpha1.CommitInfo{Revision: "os@" + c.sources["os"]}, Inputs: inputs(c.inputs), Sources: c.sources,
 			})
@@ -64,6 +76,22 @@ func TestNextTarget(t *testing.T) {
 				t.Errorf("got %q, want %q", text, c.want)
 			}
 		})
+	}
+}
+
+// TestATargetFitsIntoAnAnnotation: a pool of thousands of MachineConfigs is recorded as well.
+func TestATargetFitsIntoAnAnnotation(t *testing.T) {
+	var in []v1alpha1.TargetInput
+	for i := range 5000 {
+		in = append(in, v1alpha1.TargetInput{Name: fmt.Sprintf("%04d-%s", i, strings.Repeat("x", 200)), Digest: strings.Repeat("d", 16), Source: []string{"", "os"}[min(i/200, 1)]})
+	}
+	facts := revision.TargetFacts{Pool: "worker", Config: "r1", Inputs: in, Sources: map[string]string{"os": "1"}}
+	if text := revision.NextTarget(v1alpha1.PoolTarget{}, facts).String(); len(text) > 64<<10 {
+		t.Errorf("it has %d bytes", len(text))
+	}
+	facts.Sources = nil
+	if text := revision.NextTarget(v1alpha1.PoolTarget{}, facts).String(); len(text) > 64<<10 {
+		t.Errorf("without a GitSource it has %d bytes", len(text))
 	}
 }
 
