@@ -1,0 +1,41 @@
+package machineconfig
+
+import (
+	"slices"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+)
+
+// Standalone returns the config as Ignition alone, for a machine that no server and no daemon gives the rest. Kernel
+// arguments become Ignition's own. leftOut names what Ignition cannot express, by the fields of the MachineConfig. The error says
+// why a config that c merges cannot be read.
+func Standalone(c Config) (standalone Config, leftOut []string, err error) {
+	flat, err := Flat(c) // a merged config could remove an argument that stands beside it
+	if err != nil {
+		return Config{}, nil, err
+	}
+	out := Config{HasIgnition: true, Ignition: flat.Ignition}
+	out.Ignition.Ignition.Version = Version
+	shouldExist := slices.Clone(flat.Ignition.KernelArguments.ShouldExist)
+	for _, arg := range SplitKargs(c.KernelArguments) {
+		if a := ign.KernelArgument(arg); !slices.Contains(shouldExist, a) {
+			shouldExist = append(shouldExist, a)
+		}
+	}
+	out.Ignition.KernelArguments.ShouldExist = shouldExist
+	for _, rest := range []struct {
+		field string
+		isSet bool
+	}{
+		{"osImageURL", c.OSImageURL != ""},
+		{"baseOSExtensionsContainerImage", c.ExtensionsImage != ""},
+		{"extensions", len(c.Extensions) > 0},
+		{"kernelType", c.KernelType != "" && c.KernelType != "default"},
+		{"fips", c.FIPS},
+	} {
+		if rest.isSet {
+			leftOut = append(leftOut, rest.field)
+		}
+	}
+	return out, leftOut, nil
+}
