@@ -3,6 +3,7 @@ package ignition
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/coreos/ign-converter/translate/v24tov31"
@@ -19,6 +20,9 @@ import (
 func readV2(f flat, version string) (Reading, []Problem) {
 	cfg, rep, err := v2_4.Parse(f.json)
 	problems := f.oldProblems(rep, version)
+	if version == securityAstray {
+		problems = f.security(problems)
+	}
 	if err != nil {
 		if mistyped := f.mistyped(&old.Config{}); mistyped != nil {
 			return Reading{}, []Problem{*mistyped}
@@ -58,6 +62,36 @@ func readV2(f flat, version string) (Reading, []Problem) {
 	out.Config = newest
 	return out, problems
 }
+
+// securityAstray is the version whose type embeds ignition.security.tls under its name. Ignition's own check of keys takes an embedded
+// part's keys for those of the part around it, so it reports `tls`, which every config of the Config Transpiler has. Decoding is right.
+const securityAstray = "2.3.0"
+
+// security replaces what Ignition says of ignition.security by what its version 2.2.0 says, which has the same part.
+func (f flat) security(problems []Problem) []Problem {
+	const part = "$.ignition.security"
+	problems = slices.DeleteFunc(problems, func(p Problem) bool { return p.Rule == "unknown-key" && below(p.Path, part) })
+	var doc struct {
+		Ignition map[string]any `json:"ignition"`
+	}
+	if json.Unmarshal(f.json, &doc) != nil || doc.Ignition["security"] == nil {
+		return problems
+	}
+	alone, err := flatten(map[string]any{"ignition": map[string]any{"version": "2.2.0", "security": doc.Ignition["security"]}})
+	if err != nil {
+		return problems // the whole was written by the same function
+	}
+	_, rep, _ := v2_4.Parse(alone.json) // an error is the whole's too
+	for _, p := range alone.oldProblems(rep, securityAstray) {
+		if p.Rule == "unknown-key" && below(p.Path, part) {
+			problems = append(problems, p)
+		}
+	}
+	return problems
+}
+
+// below reports whether a path is that of a part, or of something in it.
+func below(path, part string) bool { return path == part || strings.HasPrefix(path, part+".") }
 
 func fatal(problems []Problem) bool {
 	for _, p := range problems {
