@@ -45,7 +45,12 @@ func (s *strayReader) visit(file string, e fs.DirEntry, err error) error {
 		return nil
 	case strings.HasPrefix(e.Name(), ".") && e.IsDir():
 		return fs.SkipDir
-	case strings.HasPrefix(e.Name(), "."), !e.Type().IsRegular(), ext != ".yaml" && ext != ".yml":
+	case strings.HasPrefix(e.Name(), "."), !e.Type().IsRegular():
+		return nil
+	case isPlainDocument(file) && strings.HasPrefix(file, poolsDir+"/"):
+		s.leftOut(file)
+		return nil
+	case ext != ".yaml" && ext != ".yml":
 		return nil
 	case path.Dir(file) == clusterDir || s.isRead(file):
 		return nil
@@ -72,12 +77,39 @@ func (s *strayReader) visit(file string, e fs.DirEntry, err error) error {
 	return nil
 }
 
+// leftOut warns of a document below pools/ that no pool takes in, as in a subdirectory that nothing lists.
+func (s *strayReader) leftOut(file string) {
+	if s.found >= maxStrays || s.reads[file] || s.isReported(file) {
+		return
+	}
+	s.found++
+	s.warn(origin.Pos{File: file}, unusedFile, "not read: a pool takes the documents of its own directory, and of others that a kustomization.yaml lists; move it, or list it there")
+}
+
+// isReported reports whether a file is said to be unused already.
+func (s *strayReader) isReported(file string) bool {
+	return slices.ContainsFunc(s.findings, func(f origin.Finding) bool { return f.Rule == unusedFile && f.At.File == file })
+}
+
+// overridesOfNodes refuses documents in nodes/. They look as if single nodes got them, and nothing reads them.
+func overridesOfNodes(r *run) {
+	said := map[string]bool{}
+	_ = fs.WalkDir(r.fs, nodesDir, func(file string, e fs.DirEntry, err error) error {
+		switch parts := strings.SplitN(file, "/", 3); {
+		case err != nil || len(said) >= maxStrays:
+			return fs.SkipAll
+		case e.IsDir() || len(parts) < 3 || !isDocument(file) || r.reads[file] || said[parts[1]]:
+		default:
+			said[parts[1]] = true
+			r.fatal(origin.Pos{File: file}, "nodes-directory", "not read: documents for single nodes are not supported; for a node that differs, declare a pool of its own in %s/ and put the document into %s/<pool>/", clusterDir, poolsDir)
+		}
+		return nil
+	})
+}
+
 // isRead tells whether a pool is made of a file, or a document takes it in. What was read only to be left out is not.
 func (s *strayReader) isRead(file string) bool {
-	if slices.ContainsFunc(s.findings, func(f origin.Finding) bool { return f.Rule == unusedFile && f.At.File == file }) {
-		return false
-	}
-	return s.reads[file]
+	return !s.isReported(file) && s.reads[file]
 }
 
 // strayKind is the first kind of cluster/ that a file holds at its top level, and the line that says so.

@@ -19,6 +19,8 @@ import (
 const (
 	poolsDir   = "pools"
 	clusterDir = "cluster"
+	// nodesDir is refused: it is where a later version will read documents of single nodes.
+	nodesDir = "nodes"
 )
 
 // layout is what a repository looks like, for whoever has another one.
@@ -64,6 +66,7 @@ func (r *run) do() Result {
 	for _, p := range pools {
 		r.pool(p)
 	}
+	overridesOfNodes(r)
 	strays(r)
 	r.cluster()
 	r.names()

@@ -116,5 +116,8 @@ func (c cleanFS) check(op, name string) error {
 // isDocument tells whether a file would be read as a document or a cluster object, by its name.
 func isDocument(file string) bool {
 	ext := path.Ext(file)
-	return overlay.IsButane(file) || ext == ".ign" || ext == ".yaml" || ext == ".yml" || path.Base(file) == "Kustomization"
+	return isPlainDocument(file) || ext == ".yaml" || ext == ".yml" || path.Base(file) == "Kustomization"
 }
+
+// isPlainDocument tells whether a file is a document by its name alone.
+func isPlainDocument(file string) bool { return overlay.IsButane(file) || path.Ext(file) == ".ign" }

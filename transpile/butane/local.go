@@ -1,6 +1,7 @@
 package butane
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,6 +10,7 @@ import (
 	"io/fs"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -116,7 +118,14 @@ func (t *translator) locals() []Local {
 			t.fatal(r.at, "missing-local", "%q: there is no directory of local files here", r.path)
 			continue
 		}
+		if info, err := fs.Stat(t.in.FS, r.path); err == nil && info.IsDir() && !takesFolder.MatchString(r.at) {
+			t.fatal(r.at, "local-directory", "%q is a directory, and a file is expected here; storage.trees takes whole directories: `trees: [{local: …, path: …}]`", r.path)
+			continue
+		}
 		found, err := files(t.in.FS, r.path, func(file string, contents []byte) {
+			if isEncrypted(contents) {
+				t.fatal(r.at, "encrypted", "%q is encrypted with SOPS, and Bunsen cannot decrypt it: nodes would get the encrypted text; remove it, and let a service on the node fetch the secret", file)
+			}
 			if file == r.path {
 				t.contents[file] = string(contents)
 			}
@@ -135,6 +144,14 @@ func (t *translator) locals() []Local {
 		out = append(out, Local{r.path, found})
 	}
 	return out
+}
+
+// takesFolder matches the places where `local` names a directory.
+var takesFolder = regexp.MustCompile(`^\$\.storage\.trees\.[0-9]+\.local$`)
+
+// isEncrypted reports whether SOPS encrypted a file, in any of its formats: every one marks values and has its own metadata.
+func isEncrypted(contents []byte) bool {
+	return bytes.Contains(contents, []byte("ENC[AES256_GCM,data:")) && bytes.Contains(contents, []byte("sops"))
 }
 
 // unchecked finds a reference in a decoded document that locals did not see, however it was spelled: Butane would follow

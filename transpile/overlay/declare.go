@@ -102,6 +102,10 @@ func declare(name string, src []byte) (declared, *yaml.Node) {
 		d.add(fatal(t.pos(root), "document", "a document is a mapping that begins with `variant:` and `version:`"))
 		return d, nil
 	}
+	if k, v := field(root, "sops"); v != nil && v.Kind == yaml.MappingNode {
+		d.add(fatal(t.pos(k), "encrypted", "the document is encrypted with SOPS, and Bunsen cannot decrypt it: remove it, and let a service on the node fetch the secret"))
+		return d, nil
+	}
 	a, object := kindOf(root)
 	switch {
 	case d.about.kind == Ignition:
@@ -117,6 +121,11 @@ func declare(name string, src []byte) (declared, *yaml.Node) {
 	default:
 		d.foreign = true
 		_, d.almost = Kind(scalarAt(root, "kind")).about()
+		if instead := unsupported[scalarAt(root, "kind")]; instead != "" {
+			d.almost = true
+			d.add(fatal(t.pos(root), "kind", "kind %s is not supported: %s", scalarAt(root, "kind"), instead))
+			break
+		}
 		d.add(fatal(t.pos(root), "kind", "a pool is made of Butane documents, of Ignition configs (*.ign), and of objects of kind %s, and this is %s; cluster objects belong into cluster/", objectKinds(), what(root)))
 	}
 	d.broken = origin.Fatal(d.findings)
@@ -198,8 +207,26 @@ func (d *declared) object(t text, root *yaml.Node) {
 	}
 }
 
-// mentions finds text that may be an object of ours. Other YAML in a plain directory is nobody's business.
-var mentions = regexp.MustCompile(`(?m)\bkind["']?\s*:\s*["']?(MachineConfig|KubeletConfig|KubeletConfiguration|SSHKeys)\b`)
+// unsupported are kinds of the original that configure nodes, with what to write instead.
+var unsupported = map[string]string{
+	"ContainerRuntimeConfig":   "write the settings as files below /etc/crio/crio.conf.d in a Butane document",
+	"ImageDigestMirrorSet":     mirrorsInstead,
+	"ImageTagMirrorSet":        mirrorsInstead,
+	"ImageContentSourcePolicy": mirrorsInstead,
+	"ClusterImagePolicy":       "write /etc/containers/policy.json in a Butane document",
+	"ImagePolicy":              "write /etc/containers/policy.json in a Butane document",
+}
+
+const mirrorsInstead = "write the mirrors as a file below /etc/containers/registries.conf.d in a Butane document"
+
+var (
+	// mentions finds text that may be an object of ours, an unsupported one of the original, or a document that SOPS encrypted. Other
+	// YAML in a plain directory is nobody's business.
+	mentions = regexp.MustCompile(`(?m)\bkind["']?\s*:\s*["']?(MachineConfig|KubeletConfig|KubeletConfiguration|SSHKeys|ContainerRuntimeConfig|Image(DigestMirrorSet|TagMirrorSet|ContentSourcePolicy)|(Cluster)?ImagePolicy)\b|^["']?sops["']?\s*:`)
+	// variantKey and versionKey begin every Butane document, whatever its file is called.
+	variantKey = regexp.MustCompile(`(?m)^(?:\{\s*)?["']?variant["']?\s*:`)
+	versionKey = regexp.MustCompile(`(?m)^["']?version["']?\s*:`)
+)
 
 // ours tells whether a YAML file of a plain directory declares a document. What cannot be read may.
 func (b *builder) ours(name string) bool {
@@ -207,7 +234,7 @@ func (b *builder) ours(name string) bool {
 	if err != nil {
 		return true
 	}
-	if !mentions.Match(src) {
+	if !mentions.Match(src) && !(variantKey.Match(src) && versionKey.Match(src)) {
 		return false
 	}
 	f := b.file(reference{name, name, origin.Pos{File: name}, true})

@@ -159,7 +159,7 @@ func (w *whole) implicit(dir string) error {
 	}
 	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
 	for _, e := range entries {
-		if IsButane(e.Name()) {
+		if IsButane(e.Name()) || w.saysVariant(path.Join(dir, e.Name())) {
 			list.Content = append(list.Content, str(e.Name()))
 			if err := w.reference(path.Join(dir, e.Name())); err != nil {
 				return err
@@ -167,6 +167,16 @@ func (w *whole) implicit(dir string) error {
 		}
 	}
 	return w.write(path.Join(dir, "kustomization.yaml"), mapping(str("resources"), list))
+}
+
+// saysVariant reports whether YAML is a Butane document by what it says.
+func (w *whole) saysVariant(name string) bool {
+	src, err := fs.ReadFile(w.fs, name)
+	var doc yaml.Node
+	if ext := path.Ext(name); err != nil || ext != ".yaml" && ext != ".yml" || yaml.Unmarshal(src, &doc) != nil || len(doc.Content) == 0 {
+		return false
+	}
+	return scalarAt(doc.Content[0], "variant") != "" && scalarAt(doc.Content[0], "version") != ""
 }
 
 func (w *whole) reference(name string) error {
