@@ -151,6 +151,9 @@ func firstBootPlan(ctx context.Context, h host.Host, mc mcfgv1.MachineConfig) (p
 		return plan.Plan{}, err
 	}
 	target := plan.Target(observed, way.Old, way.New)
+	if !observed.Support.Kargs && hasArguments(observed.OS.Kargs, target.OS.Kargs) {
+		target.OS.Kargs = observed.OS.Kargs // Ignition or the installer has set them, in an order of its own
+	}
 	p := plan.Diff(observed, target, plan.Ask{To: way.To, Problems: way.Refusals})
 	if fips {
 		if on, err := h.Files.Read(fipsPath); err != nil || strings.TrimSpace(string(on)) != "1" {
@@ -164,6 +167,12 @@ func firstBootPlan(ctx context.Context, h host.Host, mc mcfgv1.MachineConfig) (p
 		p.Disruption = policy.Reboot
 	}
 	return p, nil
+}
+
+// hasArguments reports whether a kernel that runs with one list of arguments has all of another.
+func hasArguments(running, wanted string) bool {
+	all := host.SplitArgs(running)
+	return !slices.ContainsFunc(host.SplitArgs(wanted), func(a string) bool { return !slices.Contains(all, a) })
 }
 
 // Refused is the error of a plan that is refused: it wraps apply.ErrRefused and lists every reason.

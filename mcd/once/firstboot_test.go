@@ -67,6 +67,29 @@ func TestAMachineWhoseOSIsRightDoesNotReboot(t *testing.T) {
 	}
 }
 
+// Flatcar's Ignition sets kernel arguments itself, and no daemon can change them there.
+func TestAPlainHostThatRunsWithTheKernelArgumentsIsRight(t *testing.T) {
+	for says, c := range map[string]struct{ args, refused string }{
+		"all of them, in another order": {`["ro", "root=/dev/sda1"]`, ""},
+		"one is missing":                {`["ro", "quiet"]`, "it is a plain host"},
+	} {
+		t.Run(says, func(t *testing.T) {
+			m := born(`{"kernelArguments":` + c.args + `}`)
+			m.Withdraw("it is a plain host")
+			done, err := firstBoot(t, m)
+			if c.refused != "" {
+				if err == nil || !strings.Contains(err.Error(), c.refused) {
+					t.Errorf("%+v %v", done, err)
+				}
+				return
+			}
+			if err != nil || done.End != apply.Nothing || exists(t, m, EncapsulatedPath) || len(m.Log) > 0 {
+				t.Errorf("%+v %v %q", done, err, m.Log)
+			}
+		})
+	}
+}
+
 func TestAMachineWhoseOSIsAnotherRebootsIntoTheRightOneOnce(t *testing.T) {
 	m := born(otherOS)
 	if done, err := firstBoot(t, m); err != nil || done.End != apply.Rebooting || done.To != "rendered-worker-1" {

@@ -57,7 +57,9 @@ func (t *translator) output(final reflect.Value, set translate.TranslationSet) O
 	out.Config.Ignition.Ignition.Version = machineconfig.Version
 	t.places(&out, steps)
 	t.asNewest(out)
-	liftKernelArguments(&out)
+	if t.dialect.variant != "flatcar" { // a running Flatcar cannot change its arguments; its Ignition sets them at the first boot
+		liftKernelArguments(&out)
+	}
 	return out
 }
 

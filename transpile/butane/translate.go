@@ -36,7 +36,8 @@ type Input struct {
 
 // Output is one translated document.
 type Output struct {
-	// Config is what the document says. Kernel arguments stand beside the Ignition, where a running node takes them.
+	// Config is what the document says. Kernel arguments stand beside the Ignition, where a running node takes them; those of Flatcar,
+	// which only a first boot can set, stand in it.
 	Config machineconfig.Config
 	// Name and Role are what an `openshift` document says of itself; empty for other variants.
 	Name, Role string
