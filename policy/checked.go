@@ -58,28 +58,8 @@ func nodeNeeds(c ign.Config) (out []Refusal) {
 			out = append(out, r)
 		}
 	}
-	users, groups := byKey(c.Passwd.Users), byKey(c.Passwd.Groups)
-	account := func(kind, name string, made bool) {
-		if name != "" && name != "root" && !made {
-			need(CheckAccounts, kind+" "+name, "is checked on each node: the config names it and does not make it, so a node without it refuses the config")
-		}
-	}
-	for _, n := range ownedNodes(c) {
-		user, group := ownerName(n.User.ID, n.User.Name), ownerName(n.Group.ID, n.Group.Name)
-		_, madeUser := users[user]
-		account("user", user, madeUser)
-		_, made := groups[group]
-		_, own := users[group] // a user's own group has its name
-		account("group", group, made || own)
-	}
-	for _, u := range c.Passwd.Users {
-		for _, group := range groupsOf(u) {
-			_, made := groups[group]
-			_, own := users[group]
-			if exists(u.ShouldExist) && strings.Trim(group, "0123456789") != "" {
-				account("group", group, made || own)
-			}
-		}
+	for _, a := range accountsNamed(c) {
+		need(CheckAccounts, string(a.Kind)+" "+a.Name, "is checked on each node: the config names it and does not make it, so a node without it refuses the config")
 	}
 	places := map[string]bool{}
 	for _, p := range placesOf(c) {
@@ -94,6 +74,49 @@ func nodeNeeds(c ign.Config) (out []Refusal) {
 			}
 		case !isTrue(l.Overwrite):
 			need(CheckPaths, "link "+l.Path, "is checked on each node: a node that has anything else there refuses the config, which does not say overwrite: true")
+		}
+	}
+	return out
+}
+
+// Account is a user or group that a config names.
+type Account struct {
+	// Kind is KindUser or KindGroup.
+	Kind ChangeKind
+	// Name of the account.
+	Name string
+	// Field is where the config names it.
+	Field string
+}
+
+// AccountsNamed lists the users and groups that a config names and does not make, so that a node has to have them.
+func AccountsNamed(c machineconfig.Config) []Account {
+	return accountsNamed(machineconfig.Flattened(c).Ignition)
+}
+
+func accountsNamed(c ign.Config) (out []Account) {
+	users, groups := byKey(c.Passwd.Users), byKey(c.Passwd.Groups)
+	user := func(name, field string) {
+		if _, made := users[name]; name != "" && !made {
+			out = append(out, Account{KindUser, name, field})
+		}
+	}
+	group := func(name, field string) {
+		_, made := groups[name]
+		_, own := users[name] // a user's own group has its name
+		if name != "" && name != "root" && !made && !own {
+			out = append(out, Account{KindGroup, name, field})
+		}
+	}
+	for _, n := range ownedNodes(c) {
+		user(ownerName(n.User.ID, n.User.Name), n.Path)
+		group(ownerName(n.Group.ID, n.Group.Name), n.Path)
+	}
+	for _, u := range c.Passwd.Users {
+		for _, name := range groupsOf(u) {
+			if exists(u.ShouldExist) && strings.Trim(name, "0123456789") != "" {
+				group(name, "passwd.users "+u.Name)
+			}
 		}
 	}
 	return out

@@ -43,6 +43,13 @@ func Decide(from, to machineconfig.Config, p Policy) Decision {
 	return d
 }
 
+// Rebooting is the decision with a drain and a reboot in place of its actions, where a node has to reboot whatever the configs
+// say: after drift, by force, and for what only a reboot makes run.
+func (d Decision) Rebooting() Decision {
+	d.Actions, d.Drain, d.Disruption = reboot(), true, Reboot
+	return d
+}
+
 // effectOf says what becomes of an account that leaves the config, beside the actions; "" for all else.
 func effectOf(c Change, from, to machineconfig.Config) string {
 	if c.Name == "root" || c.Name == "core" {

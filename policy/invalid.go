@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"path"
 	"regexp"
-	"slices"
 	"strings"
 
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
@@ -128,6 +127,9 @@ func invalidPlaces(places []place) (all []Refusal) {
 		case why != "":
 			all = append(all, p.refuse(why))
 			continue
+		case p.kind == placeDir && path.Dir(p.path) == v1alpha1.UnitDir && serviceName.MatchString(path.Base(p.path)):
+			all = append(all, p.refuse("systemd looks for a unit's file here, and a directory is none: its drop-ins belong to "+p.path+".d"))
+			continue
 		case twice:
 			all = append(all, p.refuse("more than one part of the config is about this path: keep one"))
 			continue
@@ -139,8 +141,12 @@ func invalidPlaces(places []place) (all []Refusal) {
 	}
 	for _, p := range places {
 		for dir := range Parents(p.path) {
-			if kind, known := kinds[dir]; known && (kind == placeFile || kind == placeHardLink) {
-				all = append(all, p.refuse(dir+" is a file of the same config, so nothing can be in it: take one of them out"))
+			if kind, known := kinds[dir]; known && kind != placeDir {
+				what := "file"
+				if kind == placeLink {
+					what = "link"
+				}
+				all = append(all, p.refuse(fmt.Sprintf("%s is a %s of the same config, so nothing can be in it: take one of them out", dir, what)))
 				break
 			}
 		}
@@ -148,25 +154,37 @@ func invalidPlaces(places []place) (all []Refusal) {
 			all = append(all, p.refuse(fmt.Sprintf("it is a hard link to %s, which is neither a file nor a link in the same config: name one that is", p.target)))
 		}
 	}
-	return append(all, sameSpot(places, links)...)
+	return append(all, endless(places, links)...)
 }
 
-// sameSpot refuses paths that a link of the config makes the same as another one.
-func sameSpot(places []place, links map[string]string) (all []Refusal) {
-	if len(links) == 0 {
-		return nil
-	}
-	ordered := slices.SortedStableFunc(slices.Values(places), func(a, b place) int { return strings.Compare(a.path, b.path) })
-	spots := map[string]string{}
-	for _, p := range ordered {
-		at := ResolveLinks(links, p.path)
-		if other, taken := spots[at]; taken && other != p.path {
-			all = append(all, p.refuse(fmt.Sprintf("a link of the config makes it the same place as %s, which the config names too: keep one of them", other)))
+// endless refuses links that lead to themselves: what is below them could never be looked at.
+func endless(places []place, links map[string]string) (all []Refusal) {
+	for _, p := range places {
+		if p.kind != placeLink {
+			continue
 		}
-		spots[at] = p.path
+		at, steps := p.path, 0
+		for ; steps < maxLinks; steps++ {
+			target, is := links[at]
+			if !is {
+				break
+			}
+			if !path.IsAbs(target) {
+				target = path.Join(path.Dir(at), target)
+			}
+			if at = ResolveLinks(links, path.Clean(target)); at == p.path || strings.HasPrefix(at, p.path+"/") {
+				steps = maxLinks
+			}
+		}
+		if steps >= maxLinks {
+			all = append(all, p.refuse("the link leads to itself: give another target"))
+		}
 	}
 	return all
 }
+
+// maxLinks is how many links the kernel follows.
+const maxLinks = 40
 
 // ReservedPath says why no config can have a path, or "": the daemon keeps there what it needs to go back, or a name in the
 // path is too long to be kept.
@@ -209,7 +227,7 @@ func Parents(p string) func(func(string) bool) {
 
 // ResolveLinks follows the links in the way to a path, as far as they are known.
 func ResolveLinks(links map[string]string, p string) string {
-	for range 40 { // as many as the kernel follows
+	for range maxLinks {
 		link := ""
 		for dir := range Parents(p) {
 			if _, is := links[dir]; is {

@@ -19,5 +19,5 @@ func OnNode(check NodeCheck, field, why string) Refusal {
 	return Refusal{Field: field, Why: why, Check: check}
 }
 
-// Unreadable is the refusal of a config that cannot be read, or that must not reach a node.
-func Unreadable(err error) Refusal { return Refusal{Why: err.Error()} }
+// Unreadable refuses a config that cannot be read, or that must not reach a node.
+func Unreadable(err error) []Refusal { return []Refusal{{Why: err.Error()}} }

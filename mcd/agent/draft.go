@@ -36,7 +36,7 @@ func (d draft) way(ctx context.Context, node protocol.Assignment) (plan.Way, tas
 		err = errors.Join(machineconfig.Check(to.Config)...)
 	}
 	if err != nil {
-		return plan.Way{}, t, &refusedError{t.about(), []policy.Refusal{policy.Unreadable(err)}}
+		return plan.Way{}, t, &refusedError{t.about(), policy.Unreadable(err)}
 	}
 	from, err := d.current(ctx, node)
 	if err != nil {

@@ -95,7 +95,7 @@ func (f Facts) cost(items []Item) policy.Decision {
 	}
 	d := policy.Decide(without, f.Config.Config, f.Rules)
 	if !known { // no part of the config explains it, so no rule can be about it
-		d.Actions, d.Drain, d.Disruption = []policy.Action{{Type: policy.ActionReboot}}, true, policy.Reboot
+		d = d.Rebooting()
 	}
 	return d
 }

@@ -56,6 +56,31 @@ func renumbered(observed, target host.State) (refusals []policy.Refusal) {
 	return refusals
 }
 
+// leaving refuses accounts that the config names and that go with the one before, which made them.
+func leaving(target host.State, named []policy.Account) (refusals []policy.Refusal) {
+	for _, a := range named {
+		user, isUser := target.Users[a.Name]
+		group, isGroup := target.Groups[a.Name]
+		if a.Kind == policy.KindUser && isUser && !user.There || a.Kind == policy.KindGroup && isGroup && !group.There {
+			refusals = append(refusals, policy.OnNode(policy.CheckAccounts, a.Field, fmt.Sprintf("it names %s %q, which goes because the config does not make it any more: keep it in passwd, or name another one", a.Kind, a.Name)))
+		}
+	}
+	return refusals
+}
+
+// inUse refuses files and links where a directory has to stay, for what is in it.
+func inUse(target host.State, w Way) (refusals []policy.Refusal) {
+	if len(w.Refusals) > 0 {
+		return nil // a path below a file of the same config is in it
+	}
+	for p, want := range w.New.Paths {
+		if want.Kind != host.Dir && want.Kind != host.Absent && target.Paths[p].Kind == host.Dir {
+			refusals = append(refusals, policy.OnNode(policy.CheckPaths, p, "this node has a directory here with something in it that no config made: move that away on the node, or choose another path"))
+		}
+	}
+	return inOrder(refusals)
+}
+
 // occupied refuses to replace what was at a path before any config, where the config does not say that it shall: a new
 // machine that has the same there would not boot. What is in force already stays in force.
 func occupied(target host.State, w Way) (refusals []policy.Refusal) {

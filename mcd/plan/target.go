@@ -27,6 +27,7 @@ func Target(observed host.State, from, to Wanted) host.State {
 		t.unmask(name, u)
 	}
 	(&accountTarget{t, recordsIn(observed)}).accounts()
+	ownKeys(t)
 	for name := range from.Units {
 		if _, kept := to.Units[name]; !kept {
 			t.dropUnit(name)
@@ -37,6 +38,7 @@ func Target(observed host.State, from, to Wanted) host.State {
 	}
 	t.also()
 	t.OS = t.system()
+	removeMade(t)
 	t.makeParents()
 	return t.State
 }

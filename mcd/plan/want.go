@@ -167,8 +167,8 @@ func (r *reader) yields(at string, does bool) {
 func (r *reader) keysInFiles() {
 	for _, p := range slices.Sorted(maps.Keys(r.w.Paths)) {
 		for dir := range policy.Parents(p) {
-			if (r.keysFiles[p] || r.keysFiles[dir]) && r.w.Paths[dir].Kind == host.File {
-				r.problem(policy.CheckAccounts, p, dir+" is a file of the same config, so nothing can be in it: take one of them out")
+			if kind := r.w.Paths[dir].Kind; (r.keysFiles[p] || r.keysFiles[dir]) && kind != host.Absent && kind != host.Dir {
+				r.problem(policy.CheckAccounts, p, fmt.Sprintf("%s is a %s of the same config, so nothing can be in it: take one of them out", dir, kind))
 			}
 		}
 	}
@@ -212,7 +212,7 @@ func (r *reader) storageFile(f ign.File) {
 		contents = slices.Concat(contents, more)
 	}
 	if err != nil {
-		r.w.Problems = append(r.w.Problems, policy.Unreadable(fmt.Errorf("%s: %w", field, err)))
+		r.w.Problems = append(r.w.Problems, policy.Unreadable(fmt.Errorf("%s: %w", field, err))...)
 		return
 	}
 	r.yields(f.Path, f.Overwrite != nil && !*f.Overwrite)

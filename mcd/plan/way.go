@@ -18,6 +18,8 @@ type Way struct {
 	Old, New Wanted
 	// Decision on what the change costs.
 	Decision policy.Decision
+	// Named are the accounts that the new config names and does not make.
+	Named []policy.Account
 	// Refusals that hold on any machine, and those of New.
 	Refusals []policy.Refusal
 }
@@ -41,7 +43,7 @@ type Rules struct {
 // NewWay judges the transition: what it costs by the policy, and what of it is refused.
 func NewWay(from, to Named, rules Rules, accounts host.Accounts) Way {
 	a, b := policy.Running(from.Config, to.Config)
-	w := Way{From: from.Name, To: to.Name, Old: Want(a, accounts), New: Want(b, accounts)}
+	w := Way{From: from.Name, To: to.Name, Old: Want(a, accounts), New: Want(b, accounts), Named: policy.AccountsNamed(b)}
 	w.Decision = policy.Decide(from.Config, to.Config, rules.Policy)
 	old := from.Config
 	if from.Name == "" {
@@ -54,8 +56,7 @@ func NewWay(from, to Named, rules Rules, accounts host.Accounts) Way {
 
 // Rebooting is the way with a drain and a reboot, whatever the policy says.
 func (w Way) Rebooting() Way {
-	w.Decision.Actions = []policy.Action{{Type: policy.ActionReboot}}
-	w.Decision.Drain, w.Decision.Disruption = true, policy.Reboot
+	w.Decision = w.Decision.Rebooting()
 	return w
 }
 
@@ -67,7 +68,7 @@ func (w Way) Scope() Scope { return ScopeOf(w.Old, w.New) }
 func (w Way) Plan(observed host.State, record []byte) (p Plan, contents map[host.Digest][]byte) {
 	target := Target(observed, w.Old, w.New)
 	addRecord(target, record)
-	found := slices.Concat(inTheWay(observed, target, w), cannotAppend(observed, target, w.New), occupied(target, w), unlinkable(target, w.New), collisions(target, w.New), renumbered(observed, target))
+	found := slices.Concat(inTheWay(observed, target, w), cannotAppend(observed, target, w.New), occupied(target, w), unlinkable(target, w.New), collisions(target, w.New), renumbered(observed, target), leaving(target, w.Named), inUse(target, w))
 	problems := append(slices.Clone(w.Refusals), others(w.Refusals, found)...)
 	maps.Copy(target.Contents, w.New.Contents)
 	return Diff(observed, target, Ask{From: w.From, To: w.To, Decision: w.Decision, Problems: problems}), target.Contents

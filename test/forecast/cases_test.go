@@ -31,6 +31,7 @@ var house = policy.Policy{
 		{Name: "/etc/restart", Actions: []policy.Action{{Type: policy.ActionRestart, Service: "a.service"}}},
 		{Name: "/etc/both", Actions: []policy.Action{{Type: policy.ActionDaemonReload}, {Type: policy.ActionReload, Service: "b.service"}, {Type: policy.ActionRestart, Service: "c.service"}}},
 		{Name: "/etc/none", Actions: []policy.Action{{Type: policy.ActionNone}}},
+		{Name: "/etc/list", Actions: []policy.Action{{Type: policy.ActionRestart, Service: "a.service"}, {Type: policy.ActionRestart, Service: "b.service"}, {Type: policy.ActionRestart, Service: "a.service"}}},
 		{Name: "/etc/special", Actions: []policy.Action{{Type: policy.ActionSpecial}}},
 		{Name: policy.RegistriesConf, Actions: []policy.Action{{Type: policy.ActionSpecial}}},
 		{Name: "/etc/none/reboot", Actions: []policy.Action{{Type: policy.ActionReboot}}},
