@@ -29,6 +29,7 @@ var Rules = []Rule{
 	{"controller-doc", controllersSayWhatTheyTouch}, // which objects does this controller touch?
 	{"package-name", packagesAreNamed},              // what is it called?
 	{"init", nothingRunsBeforeMain},                 // what runs before main?
+	{"decides", policyAloneDecides},                 // who decides what a node does?
 	{"log", thereIsOneLogger},                       // how does it log?
 	{"sleep", testsDoNotSleep},                      // how does a test wait?
 }
