@@ -176,7 +176,8 @@ func (s *story) observeCluster(snap *snapshot) error {
 			count = e.Series.Count
 		}
 		other := e.Regarding.Kind == "MachineConfigPool" && !slices.Contains(snap.order, "pool/"+e.Regarding.Name)
-		if count <= s.truth.events[string(e.UID)] || other || e.Regarding.Kind == "Lease" {
+		ours := e.ReportingController == "machineconfigdaemon" || strings.HasPrefix(e.ReportingController, "machine-config-")
+		if count <= s.truth.events[string(e.UID)] || other || !ours || e.Regarding.Kind == "Lease" {
 			continue
 		}
 		snap.events = append(snap.events, event{string(e.UID), fmt.Sprintf("%s %s %s/%s: %s", e.Type, e.Reason, e.Regarding.Kind, e.Regarding.Name, e.Note), count})
