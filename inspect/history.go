@@ -306,7 +306,7 @@ func currentOutcome(f *fleet, v *poolView) HistoryOutcome {
 	recorded := v.facts.Care.Record.Config == v.facts.Target // else the record is begun, and may end, only now
 	switch {
 	case r.Verdict != "":
-		out.Result = HistoryResult(r.Verdict)
+		out.Result, out.Updated = HistoryResult(r.Verdict), max(out.Updated, r.Updated)
 	case counts.Nodes == 0:
 		out.Result = ResultNoNodes
 	case r.Ended != nil, v.object.Status.Configuration.Name == v.facts.Target && !recorded:

@@ -146,7 +146,7 @@ func (f reasons) controllerAnswers() []Answer {
 	}
 	for i := range f.Sources {
 		src := &f.Sources[i]
-		if row := sourceRow(src, c); row.Overdue {
+		if row := sourceRow(src, c, f.now); row.Overdue {
 			out = append(out, Answer{Outcome: Blocked, Cause: CauseSource, Reason: row.overdue(whenIn(f.fleet)), Do: restartCommands(c.leader().Name)})
 		}
 	}

@@ -224,5 +224,8 @@ func (v *poolView) behind(config string) string {
 	case v.object.Spec.Paused:
 		return "healthy; the rollout of " + target + " has not ended, and the pool is paused"
 	}
+	if v.counts().Nodes == 0 {
+		return "healthy; no node has run " + target + " yet"
+	}
 	return "healthy; the rollout of " + target + " has not ended"
 }

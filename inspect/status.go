@@ -111,7 +111,7 @@ func NewStatus(c Cluster, now time.Time) Status {
 	s := Status{Sources: []SourceRow{}, Pools: []PoolRow{}, Nodes: []NodeRow{}, Servers: f.servers(), Controllers: f.controllers(), at: now}
 	s.Warnings = warnings(f, s.Controllers)
 	for i := range c.Sources {
-		s.Sources = append(s.Sources, sourceRow(&c.Sources[i], s.Controllers))
+		s.Sources = append(s.Sources, sourceRow(&c.Sources[i], s.Controllers, now))
 	}
 	for i := range c.Pools {
 		v := f.pools[c.Pools[i].Name]
@@ -128,7 +128,7 @@ func NewStatus(c Cluster, now time.Time) Status {
 	return s
 }
 
-func sourceRow(src *v1alpha1.GitSource, c *Controllers) SourceRow {
+func sourceRow(src *v1alpha1.GitSource, c *Controllers, now time.Time) SourceRow {
 	row := SourceRow{Name: src.Name, Revision: src.Status.AppliedRevision, Ready: unknown}
 	if src.Status.AppliedCommit != nil {
 		row.Subject = src.Status.AppliedCommit.Subject
@@ -143,7 +143,12 @@ func sourceRow(src *v1alpha1.GitSource, c *Controllers) SourceRow {
 		row.Ready = "Suspended"
 	}
 	if look, ok := c.look(src.Name); ok {
-		row.LastLook, row.Overdue = known(look.At.Time), c.overdue(src)
+		at := look.At.Time
+		// The report is some seconds old. A commit that is applied was seen after it was made, if its author's clock is right.
+		if made := src.Status.AppliedCommit; made != nil && made.Time.After(at) && made.Time.Time.Before(now) {
+			at = made.Time.Time
+		}
+		row.LastLook, row.Overdue = known(at), c.overdue(src)
 	}
 	return row
 }

@@ -43,6 +43,8 @@ type RolloutEnd struct {
 	Why string `json:"why,omitempty"`
 	// At is when the verdict fell.
 	At *metav1.Time `json:"at,omitempty"`
+	// Updated is how many nodes ran the config when the verdict fell: those of a Reverted pool go back.
+	Updated int `json:"updated,omitempty"`
 	// Failed are the first nodes that failed, at most three; none where a health gate failed.
 	Failed []FailedNode `json:"failed,omitempty"`
 }

@@ -116,10 +116,11 @@ func (t transition) config() runtime.Object {
 	return t.target
 }
 
-// completed tells that every node runs the target, and did not before.
+// completed reports whether every node runs the target, and did not before: also where the pool went back to what it had run.
 func (t transition) completed() bool {
 	is := t.after.Status.Configuration.Name
-	return is != "" && is != t.before.Status.Configuration.Name
+	back := updating(t.before) && condition(t.after, mcfgv1.MachineConfigPoolUpdated) != ""
+	return is != "" && (is != t.before.Status.Configuration.Name || back)
 }
 
 // ended tells that every node runs the target.

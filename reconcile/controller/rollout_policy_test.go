@@ -170,6 +170,35 @@ func TestRolloutPolicies(t *testing.T) {
 			r.roll()
 			has(t, "the nodes after a new commit", w.nodes(), "v0>v2")
 		}},
+		"a revert keeps how many nodes ran the config, and its end is told": {reverts, func(t *testing.T, w *world, r *rolling) {
+			w.aim("worker", "v0")
+			r.roll()
+			w.aim("worker", "v1")
+			r.roll()
+			w.later(time.Minute)
+			w.finish("n0")
+			r.roll()
+			w.later(time.Minute)
+			w.fail("n1", "no space")
+			r.roll()
+			r.roll()
+			equal(t, "the verdict", w.record("worker").Verdict, v1alpha1.RolloutReverted)
+			equal(t, "nodes that ran it", w.record("worker").Updated, 1)
+			w.aim("worker", "v0")
+			r.roll()
+			past, err := v1alpha1.ParseRolloutHistory(w.pool("worker").Annotations[v1alpha1.RolloutHistoryAnnotation])
+			if err != nil || len(past) == 0 {
+				t.Fatalf("the history is %v, %v", past, err)
+			}
+			equal(t, "nodes that ran it, in the history", past[0].Updated, 1)
+			before := w.events("Completed")
+			for _, name := range []string{"n0", "n1", "n2"} {
+				w.finish(name)
+				r.roll()
+			}
+			equal(t, "Updated", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolUpdated), "True|All nodes are updated with MachineConfig v0")
+			equal(t, "events of the end of the undo", w.events("Completed")-before, 1)
+		}},
 		"a pool does not go back to what is not there any more": {reverts, func(t *testing.T, w *world, r *rolling) {
 			w.aim("worker", "v0")
 			r.roll()

@@ -53,7 +53,7 @@ func pastOutcome(d *decision) *v1alpha1.RolloutOutcome {
 	case r.Ended != nil:
 		o.Result, o.Updated, o.Ended = v1alpha1.RolloutCompleted, o.Nodes, *r.Ended
 	case r.Verdict != "":
-		o.Result, o.Back, o.Why = v1alpha1.RolloutResult(r.Verdict), r.Back, middle(r.Why, mostOfOutcome)
+		o.Result, o.Back, o.Why, o.Updated = v1alpha1.RolloutResult(r.Verdict), r.Back, middle(r.Why, mostOfOutcome), max(o.Updated, r.Updated)
 		if r.At != nil {
 			o.Ended = *r.At
 		}

@@ -32,6 +32,7 @@ func (d court) sentence() {
 	if end.Verdict == "" {
 		return
 	}
+	end.Updated = d.m.tally.of(updated)
 	r.RolloutEnd, r.WellSince, r.Forgiven = end, nil, nil
 	if d.f.Care.Pace.Failures.Action == v1alpha1.FailureRevert && d.f.Care.Healthy != "" && r.Healthy != "" {
 		r.Verdict, r.Back = v1alpha1.RolloutReverted, r.Healthy
