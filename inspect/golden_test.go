@@ -228,7 +228,13 @@ func (c cluster) trace(t *testing.T, what string) string {
 		}
 		return trace.Text()
 	}
-	trace, err := inspect.TraceRendered(mc, live, c.Sources)
+	var pool map[string]string
+	for i := range c.Pools {
+		if inspect.Pool(mc.Name) == c.Pools[i].Name {
+			pool = c.Pools[i].Annotations
+		}
+	}
+	trace, err := inspect.TraceRendered(mc, live, c.Sources, pool)
 	if err != nil {
 		t.Fatal(err)
 	}

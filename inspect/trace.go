@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -20,8 +19,14 @@ type Trace struct {
 	Node *NodeTrace `json:"node,omitempty"`
 	// Rendered config in force, and what produced it.
 	Rendered RenderedTrace `json:"rendered"`
-	// AskedBy is the commit that asked last for this content, as a revert does; absent where that is Rendered's, or not known.
+	// AskedBy is the commit that asked last for this content, as a revert does; absent where that is Rendered's, where no commit asked,
+	// or where it is not known.
 	AskedBy *CommitTrace `json:"askedBy,omitempty"`
+	// API are the changes through the API that asked last for this content. Unless AlsoCommit is set, no commit asked for it, and InForce
+	// is the revision that was applied at that time.
+	API        []v1alpha1.APIChange `json:"api,omitempty"`
+	AlsoCommit bool                 `json:"alsoCommit,omitempty"`
+	InForce    string               `json:"inForce,omitempty"`
 	// Asked lists the revisions that asked for this very content since, newest first; a revert shows here.
 	Asked []string `json:"asked,omitempty"`
 	// Inputs in the order of their names.
@@ -80,8 +85,8 @@ type ItemTrace struct {
 }
 
 // TraceRendered reads what a rendered config says about itself. Live are the fragments on the cluster now, sources the
-// GitSources.
-func TraceRendered(mc *mcfgv1.MachineConfig, live map[string]*mcfgv1.MachineConfig, sources []v1alpha1.GitSource) (Trace, error) {
+// GitSources, and pool the annotations of the pool that it was rendered for, nil where the pool is gone.
+func TraceRendered(mc *mcfgv1.MachineConfig, live map[string]*mcfgv1.MachineConfig, sources []v1alpha1.GitSource, pool map[string]string) (Trace, error) {
 	a := mc.Annotations
 	t := Trace{Rendered: RenderedTrace{
 		Name: mc.Name, Source: a[v1alpha1.SourceAnnotation], Repository: a[v1alpha1.RepositoryAnnotation],
@@ -106,12 +111,9 @@ func TraceRendered(mc *mcfgv1.MachineConfig, live map[string]*mcfgv1.MachineConf
 		t.Inputs = append(t.Inputs, in)
 	}
 	slices.SortFunc(t.Inputs, func(x, y InputTrace) int { return strings.Compare(x.Name, y.Name) })
+	t.setRequester(tracedRequester(mc, sources, pool))
 	for i := range sources {
-		history := sources[i].Status.History
-		if c := v1alpha1.AskedBy(history, t.Rendered.Pool, mc.Name); c != nil && c.Revision != t.Rendered.Revision {
-			t.AskedBy = &CommitTrace{c.Revision, c.Subject, c.Author, c.Time.UTC().Format(time.RFC3339)}
-		}
-		for _, h := range history {
+		for _, h := range sources[i].Status.History {
 			if h.Pools[t.Rendered.Pool] == mc.Name {
 				t.Asked = append(t.Asked, shortRevision(h.Revision)+" "+source.Quote(h.Subject))
 			}
@@ -162,14 +164,23 @@ func (t Trace) Text() string {
 	r := t.Rendered
 	row("Rendered:", "%s", r.Name)
 	row("Pool:", "%s", dash(r.Pool))
-	commit := fmt.Sprintf("%s   %s   %s   %s", dash(r.Revision), source.Quote(r.Subject), r.Author, r.Time)
+	commit := CommitTrace{dash(r.Revision), r.Subject, r.Author, r.Time}.text()
 	if r.VerifiedBy != "" {
 		commit += "   verified " + r.VerifiedBy
 	}
-	if c := t.AskedBy; c != nil {
-		row("Commit:", "%s   %s   %s   %s", c.Revision, source.Quote(c.Subject), c.Author, c.Time)
+	if len(t.API) > 0 {
+		row("Change:", "%s", v1alpha1.Requester{API: t.API}.APIText())
+	}
+	switch c := t.AskedBy; {
+	case len(t.API) > 0 && !t.AlsoCommit && r.Revision == "": // the pool has nothing from git
+	case len(t.API) > 0 && !t.AlsoCommit && r.Revision == t.InForce:
+		row("In force:", "%s", commit)
+	case len(t.API) > 0 && !t.AlsoCommit:
 		row("First by:", "%s", commit)
-	} else {
+	case c != nil:
+		row("Commit:", "%s", c.text())
+		row("First by:", "%s", commit)
+	default:
 		row("Commit:", "%s", commit)
 	}
 	row("Source:", "%s   %s", dash(r.Source), r.Repository)

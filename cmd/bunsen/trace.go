@@ -27,9 +27,9 @@ func traceCommand() *cobra.Command {
 	var repo string
 	cmd := &cobra.Command{
 		Use: "trace node/NAME | rendered-POOL-HASH | MACHINECONFIG", Short: "Follow a node back to the commit and the lines that made it so", GroupID: "cluster",
-		Long: `Follow a node, or a rendered config, back: to the commit that first produced its content, to every commit that asked for
-it since, to the documents that went in, and to the line that sets each file, unit and user. Of another MachineConfig it says
-where it comes from, and which rendered configs hold it.
+		Long: `Follow a node, or a rendered config, back: to the commit, or the change through the API, that asked for it, to the commit
+that first produced its content, to the documents that went in, and to the line that sets each file, unit and user. Of another
+MachineConfig it says where it comes from, and which rendered configs hold it.
 
 The lines are worked out again from git at that commit, by the functions that the controllers run. They need the
 repository: the source's own where it is a path on this machine, else a clone that --repo names.`,
@@ -119,7 +119,11 @@ func lookUp(ctx context.Context, c client.Client, what string) (traced, error) {
 		out.input = &input
 		return out, err
 	}
-	if out.trace, err = inspect.TraceRendered(out.config, out.live, sources.Items); err != nil {
+	pool := &mcfgv1.MachineConfigPool{}
+	if err := c.Get(ctx, client.ObjectKey{Name: inspect.Pool(out.config.Name)}, pool); client.IgnoreNotFound(err) != nil {
+		return traced{}, unread("MachineConfigPools", err)
+	}
+	if out.trace, err = inspect.TraceRendered(out.config, out.live, sources.Items, pool.Annotations); err != nil {
 		return traced{}, err
 	}
 	if isNode {
