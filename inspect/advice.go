@@ -203,7 +203,7 @@ func hostActions(f *fleet, v *poolView, row NodeRow, cause v1alpha1.FailureCause
 			return []string{"bunsen retry node/" + row.Name}
 		}
 		if row.Desired == v.facts.Target {
-			return lostConfigActions(v)
+			return lostConfigActions(f, v)
 		}
 		config := cmp.Or(row.Current, v.wave.Target)
 		return []string{fmt.Sprintf("kubectl annotate node %s --overwrite %s=%s", row.Name, v1alpha1.DesiredConfigAnnotation, config)}
@@ -217,11 +217,12 @@ func isRendered(f *fleet, config string) bool {
 }
 
 // lostConfigActions are the commands for a pool whose config was deleted and that the controller cannot make again.
-func lostConfigActions(v *poolView) []string {
-	return []string{
-		"kubectl get events -A --field-selector reason=RenderedConfigLost   # why the controller cannot make it again",
-		"push a commit that changes pool " + v.object.Name + "; it gets a new config",
+func lostConfigActions(f *fleet, v *poolView) []string {
+	out := []string{"kubectl get events -A --field-selector reason=RenderedConfigLost   # why the controller cannot make it again"}
+	if len(f.Sources) == 0 {
+		return append(out, fixWithoutSource(v)...)
 	}
+	return append(out, "push a commit that changes pool "+v.object.Name+"; it gets a new config")
 }
 
 func driftActions(node, item string) []string {

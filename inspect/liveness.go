@@ -123,7 +123,7 @@ func unwellNodes(v *poolView) (all []unwellNode) {
 // withLiveness adds to the answers for a pool that nothing follows git, and the nodes that do not report.
 func (f reasons) withLiveness(v *poolView, out []Answer) []Answer {
 	if text := f.withoutSource(); text != "" && f.controllers() != nil {
-		out = append(out, Answer{Outcome: Fine, Cause: CauseSource, Reason: text, Do: []string{"kubectl apply -f gitsource.yaml   # docs/sources.md"}})
+		out = append(out, Answer{Outcome: Fine, Cause: CauseSource, Reason: text, Do: []string{createSource(f.fleet)}})
 	}
 	if a, unwell := unwellAnswer(v); unwell {
 		if len(v.waits) == 0 { // it says all that the rollout says, and names the other nodes, too

@@ -164,25 +164,7 @@ func (t Trace) Text() string {
 	r := t.Rendered
 	row("Rendered:", "%s", r.Name)
 	row("Pool:", "%s", dash(r.Pool))
-	commit := CommitTrace{dash(r.Revision), r.Subject, r.Author, r.Time}.text()
-	if r.VerifiedBy != "" {
-		commit += "   verified " + r.VerifiedBy
-	}
-	if len(t.API) > 0 {
-		row("Change:", "%s", v1alpha1.Requester{API: t.API}.APIText())
-	}
-	switch c := t.AskedBy; {
-	case len(t.API) > 0 && !t.AlsoCommit && r.Revision == "": // the pool has nothing from git
-	case len(t.API) > 0 && !t.AlsoCommit && r.Revision == t.InForce:
-		row("In force:", "%s", commit)
-	case len(t.API) > 0 && !t.AlsoCommit:
-		row("First by:", "%s", commit)
-	case c != nil:
-		row("Commit:", "%s", c.text())
-		row("First by:", "%s", commit)
-	default:
-		row("Commit:", "%s", commit)
-	}
+	t.commitRows(row)
 	row("Source:", "%s   %s", dash(r.Source), r.Repository)
 	for i, a := range t.Asked {
 		head := ""
@@ -226,4 +208,28 @@ func (in InputTrace) text() string {
 		text += "   (changed since)"
 	}
 	return text
+}
+
+// commitRows prints who asked for the rendered config, and the commit that first produced it.
+func (t Trace) commitRows(row func(head, format string, args ...any)) {
+	r := t.Rendered
+	commit := CommitTrace{dash(r.Revision), r.Subject, r.Author, r.Time}.text()
+	if r.VerifiedBy != "" {
+		commit += "   verified " + r.VerifiedBy
+	}
+	if len(t.API) > 0 {
+		row("Change:", "%s", v1alpha1.Requester{API: t.API}.APIText())
+	}
+	switch c := t.AskedBy; {
+	case len(t.API) > 0 && !t.AlsoCommit && r.Revision == "": // the pool has nothing from git
+	case len(t.API) > 0 && !t.AlsoCommit && r.Revision == t.InForce:
+		row("In force:", "%s", commit)
+	case len(t.API) > 0 && !t.AlsoCommit:
+		row("First by:", "%s", commit)
+	case c != nil:
+		row("Commit:", "%s", c.text())
+		row("First by:", "%s", commit)
+	default:
+		row("Commit:", "%s", commit)
+	}
 }

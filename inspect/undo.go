@@ -40,6 +40,9 @@ func undo(f *fleet, v *poolView, config string) []string {
 	if len(out) > 0 {
 		return out
 	}
+	if len(f.Sources) == 0 {
+		return fixWithoutSource(v)
+	}
 	return []string{"push a commit that fixes pool " + v.object.Name}
 }
 

@@ -93,7 +93,7 @@ func (f reasons) block(v *poolView, b rollout.Block, asked []string) Answer {
 		a.Do = []string{"bunsen resume pool/" + name + " --open-for 2h"}
 	case rollout.CauseInvalid:
 		if a.Do = f.invalidActions(v, b.Reason); v.lost != "" {
-			a.Do = lostConfigActions(v)
+			a.Do = lostConfigActions(f.fleet, v)
 		}
 	case rollout.CauseSoak:
 		a.Outcome = Progressing
@@ -138,9 +138,12 @@ func (f reasons) renderActions(v *poolView) []string {
 			return r.commands(v)
 		}
 	}
+	if len(f.Sources) == 0 {
+		return fixWithoutSource(v)
+	}
 	return []string{
 		"push a commit that fixes pool " + name + ", or correct the MachineConfig that is named above",
-		"kubectl get machineconfigs -l '!" + v1alpha1.SourceLabel + "'   # those that no repository holds",
+		"kubectl get machineconfigs -l '" + inputSelector(v) + ",!" + v1alpha1.SourceLabel + "'   # those that no repository holds",
 	}
 }
 

@@ -21,6 +21,12 @@ const (
 	// RequestAnnotation on a Node is a ConfigRequest as JSON: who asked for its desired config. On a rendered config it is there where
 	// changes through the API first asked for the config. Writer: the controller.
 	RequestAnnotation = "bunsen.dev/requested-by"
+	// StandardAnnotation on the pool master or worker lists the fields of its spec that the controller set and restores, with commas
+	// between them. It is absent on a pool that a user created. Writer: the controller.
+	StandardAnnotation = "bunsen.dev/standard-fields"
+	// SourceSpecAnnotation on a pool is the spec of the GitSource of SourceAnnotation as JSON, without credentials in its URL, so that a
+	// GitSource that a user deleted can be created again. Writer: the controller.
+	SourceSpecAnnotation = "bunsen.dev/source-spec"
 	// FileAnnotation on a fragment lists the repository files it was made from, as JSON [{"file","blob"}].
 	FileAnnotation = "bunsen.dev/files"
 

@@ -31,6 +31,7 @@ type transition struct {
 // said is what was told and cannot be read off a pool.
 type said struct {
 	troubles sync.Map // pool name → trouble told last
+	failed   sync.Map // pool name → the config that each failed node failed, by node, as told last
 	waiting  sync.Map // pool name → true while it waits for a window
 }
 
@@ -66,7 +67,11 @@ func (r *Rollout) announce(ctx context.Context, t transition) {
 	now, d := r.Now(), t.decision
 	commit := bracketed(r.commit(ctx, t.after, d.facts.Target))
 	t.measure(r.Metrics, now)
-	t.degraded()
+	if failed := r.said.failures(t); len(failed) > 0 {
+		failing := d
+		failing.degraded = failed
+		t.degraded(failed, status.NodeFailures(r.summary(ctx, t.after, failing)))
+	}
 	if updating(t.after) && !updating(t.before) {
 		t.tell(t.config(), "Updating", "Rollout", "pool %s is updating to %s%s", t.after.Name, d.facts.Target, commit)
 	}
@@ -150,13 +155,33 @@ func (t transition) measure(m *Metrics, now time.Time) {
 	}
 }
 
-// degraded tells what nodes complain of. The message names the configs that they failed, with their commits.
-func (t transition) degraded() {
-	is := condition(t.after, mcfgv1.MachineConfigPoolNodeDegraded)
-	if is == "" || is == condition(t.before, mcfgv1.MachineConfigPoolNodeDegraded) {
-		return
+// failures returns the nodes whose failure is new: one that no event has named yet. A node that still reports the failure of an older
+// config is left out: it has not answered to the config that it should run now.
+func (s *said) failures(t transition) []rollout.Node {
+	pool, now := t.after.Name, map[string]string{}
+	last, known := s.failed.Load(pool)
+	told, _ := last.(map[string]string)
+	// After a restart the pool's status says whether the failures were told before.
+	restarted := !known && condition(t.before, mcfgv1.MachineConfigPoolNodeDegraded) != "" && t.before.Status.DegradedMachineCount == t.after.Status.DegradedMachineCount
+	var out []rollout.Node
+	for _, n := range t.decision.degraded {
+		if of := n.Failure.Config; of != "" && of != n.Config.Desired {
+			continue
+		}
+		now[n.Name] = n.Config.Desired
+		if !restarted && told[n.Name] != n.Config.Desired {
+			out = append(out, n)
+		}
 	}
-	t.warn(t.config(), "NodeDegraded", fmt.Sprintf("Rollout%d", len(t.decision.degraded)), "%s", is)
+	s.failed.Store(pool, now)
+	return out
+}
+
+// degraded tells of nodes that failed. The message names the configs that they failed, with their commits.
+func (t transition) degraded(failed []rollout.Node, message string) {
+	const most = 100 // an action has at most 128 characters
+	action := fmt.Sprintf("%d-%s", len(failed), failed[0].Name)
+	t.warn(t.config(), "NodeDegraded", action[:min(len(action), most)], "%s", message)
 }
 
 // verdict tells that a rollout ended before its time, or goes on after that.

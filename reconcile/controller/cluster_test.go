@@ -319,6 +319,7 @@ func TestOnARealAPIServer(t *testing.T) {
 	s.carefulRollouts()
 	s.drains()
 	s.clusterObjectsGo()
+	s.apiChanges()
 	if lines := s.log.forbidden(); lines != "" {
 		t.Errorf("config/rbac lacks rights:\n%s", lines)
 	}

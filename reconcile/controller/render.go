@@ -79,6 +79,9 @@ func (r *Render) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	if !pool.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil
 	}
+	if restored, err := restoreStandardPool(ctx, r, pool); restored || err != nil {
+		return reconcile.Result{}, err // the event of this write renders the pool
+	}
 	facts, err := r.gather(ctx, pool)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -224,6 +227,7 @@ func (r *Render) point(ctx context.Context, f renderFacts, rendered render.Rende
 	if src := newest(f.sourcesOf()); src != nil {
 		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.RevisionAnnotation, src.Status.AppliedRevision)
 		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.SourceAnnotation, src.Name)
+		setAnnotation(pool, v1alpha1.SourceSpecAnnotation, sourceSpec(src))
 	}
 	if equality.Semantic.DeepEqual(before, pool) {
 		return nil

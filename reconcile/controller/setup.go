@@ -98,7 +98,7 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 	every := handler.EnqueueRequestsFromMapFunc(everyPool(c))
 	errs := []error{
 		numbers.Register(metrics.Registry),
-		mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return ensureStandardPools(ctx, c) })),
+		mgr.Add(manager.RunnableFunc(func(ctx context.Context) error { return ensureStandardPools(ctx, c, live) })),
 		// A status that this controller writes wakes nobody: a failure whose text varies would be tried again at once, for ever.
 		ctrl.NewControllerManagedBy(mgr).Named("source").For(&v1alpha1.GitSource{}, builder.WithPredicates(specOrRequest)).
 			Watches(&mcfgv1.MachineConfig{}, handler.EnqueueRequestsFromMapFunc(ownerOf)).

@@ -1,20 +1,20 @@
 package controller
 
 import (
-	"bytes"
 	"context"
+	"encoding/json"
 	"slices"
 	"strings"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/reconcile/revision"
+	"github.com/bunsen-os/bunsen/source"
 )
 
 // shortDigest is how much of a digest a pool's record has of each input.
@@ -59,29 +59,69 @@ func target(ctx context.Context, r *Render, f renderFacts, rendered render.Rende
 // server; where that does not answer, the time of the render is as close as it gets.
 func attribute(ctx context.Context, live client.Reader, c *v1alpha1.APIChange, now time.Time) {
 	c.At = metav1.NewTime(now.UTC().Truncate(time.Second))
-	if c.Action == v1alpha1.APIDeleted || live == nil {
+	if c.Action == v1alpha1.APIDeleted {
 		return
 	}
-	kind, field := schema.GroupVersionKind(mcfgv1.GroupVersion.WithKind(c.Kind)), `"f:spec"`
+	o, field := client.Object(&mcfgv1.MachineConfig{}), []string{"f:spec"}
 	if c.Kind == revision.KindMachineConfigPool {
-		field = `"f:machineConfigSelector"`
+		o, field = &mcfgv1.MachineConfigPool{}, []string{"f:spec", "f:" + configSelectorField}
+	}
+	o.SetName(c.Name)
+	if last := lastManager(ctx, live, o, field...); last != nil {
+		c.Manager, c.At = last.Manager, metav1.NewTime(last.Time.UTC())
+	}
+}
+
+// lastManager is the entry of the field manager that last wrote a field of an object, or fields below it, as the API server has it: field is
+// its path, such as f:spec. It is nil where that is not known. The manager of the standard pools does not count: it puts back what others wrote.
+func lastManager(ctx context.Context, live client.Reader, of client.Object, field ...string) *metav1.ManagedFieldsEntry {
+	if live == nil {
+		return nil
+	}
+	kind := revision.KindMachineConfig
+	if _, isPool := of.(*mcfgv1.MachineConfigPool); isPool {
+		kind = revision.KindMachineConfigPool
 	}
 	o := &metav1.PartialObjectMetadata{}
-	o.SetGroupVersionKind(kind)
-	if live.Get(ctx, client.ObjectKey{Name: c.Name}, o) != nil {
-		return
+	o.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind(kind))
+	if live.Get(ctx, client.ObjectKey{Name: of.GetName()}, o) != nil {
+		return nil
 	}
 	var last *metav1.ManagedFieldsEntry
 	for i := range o.ManagedFields {
 		e := &o.ManagedFields[i]
-		if e.FieldsV1 == nil || e.Time == nil || !bytes.Contains(e.FieldsV1.GetRawBytes(), []byte(field)) || e.Manager == string(standardOwner) {
+		if e.FieldsV1 == nil || e.Time == nil || !ownsField(e.FieldsV1.GetRawBytes(), field) || e.Manager == string(standardOwner) {
 			continue
 		}
-		if last == nil || last.Time.Before(e.Time) {
+		if last == nil || !e.Time.Before(last.Time) { // of one second, the later in the order of the API server
 			last = e
 		}
 	}
-	if last != nil {
-		c.Manager, c.At = last.Manager, metav1.NewTime(last.Time.UTC())
+	return last
+}
+
+// ownsField reports whether a set of managed fields has the field at a path, or a field below it. The object at the path alone, which is
+// written ".", does not count: its creator owns that for as long as it exists.
+func ownsField(set []byte, path []string) bool {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(set, &fields) != nil {
+		return false
 	}
+	if len(path) == 0 {
+		_, itself := fields["."]
+		return len(fields) > 1 || !itself
+	}
+	below, ok := fields[path[0]]
+	return ok && ownsField(below, path[1:])
+}
+
+// sourceSpec is the spec of a source as SourceSpecAnnotation has it.
+func sourceSpec(src *v1alpha1.GitSource) string {
+	spec := *src.Spec.DeepCopy()
+	spec.URL, spec.Suspend = source.Redact(spec.URL), false
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return "" // it consists of texts and numbers, which always marshal
+	}
+	return string(text)
 }

@@ -2,6 +2,7 @@ package controller_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -168,6 +170,31 @@ func TestWholeRevisions(t *testing.T) {
 			if w.pool("worker").Spec.MachineConfigSelector == nil {
 				t.Error("it selects nothing")
 			}
+		},
+		"a standard pool that a user edits is restored, and what the controller never set stays": func(t *testing.T, w *world) {
+			w.remove(w.pool("worker"))
+			w.renderPool("worker")
+			created := w.pool("worker").Spec.NodeSelector
+			change(w, w.pool("worker"), func(p *mcfgv1.MachineConfigPool) {
+				p.Spec.Paused = true
+				p.Spec.MaxUnavailable = new(intstr.FromInt32(2))
+				p.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"mine": "yes"}}
+			})
+			w.renderPool("worker")
+			got := w.pool("worker").Spec
+			equal(t, "its nodes", metav1.FormatLabelSelector(got.NodeSelector), metav1.FormatLabelSelector(created))
+			equal(t, "its pause and maxUnavailable", fmt.Sprint(got.Paused, got.MaxUnavailable), "true 2")
+			has(t, "the event", w.lastEvent(), "Warning Restored: restored spec.nodeSelector of MachineConfigPool worker, changed through the API")
+			w.renderPool("worker")
+			w.renderPool("worker")
+			equal(t, "restores", strings.Count(strings.Join(w.told.lines, "; "), "Warning Restored"), 1)
+		},
+		"a standard pool that a user created before the controller stays the user's": func(t *testing.T, w *world) {
+			change(w, w.pool("worker"), func(p *mcfgv1.MachineConfigPool) {
+				p.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"mine": "yes"}}
+			})
+			w.renderPool("worker")
+			equal(t, "its nodes", metav1.FormatLabelSelector(w.pool("worker").Spec.NodeSelector), "mine=yes")
 		},
 		"a suspended source is restored too where an apply was interrupted": func(t *testing.T, w *world) {
 			was := w.objects()

@@ -163,6 +163,9 @@ func nodeDegraded(f PoolFacts) mcfgv1.MachineConfigPoolCondition {
 		fmt.Sprintf("%d nodes are reporting degraded status on sync", len(nodes)), list(texts, ", ", mostMessage-len(advice))+advice)
 }
 
+// NodeFailures names the degraded nodes of the facts as the condition NodeDegraded does; empty where there are none.
+func NodeFailures(f PoolFacts) string { return nodeDegraded(f).Message }
+
 func from(commit string) string {
 	if commit == "" {
 		return ""

@@ -96,7 +96,7 @@ func (t *fixing) act(line string) error {
 var readOnly = regexp.MustCompile(`^(kubectl (-n \S+ )?(get|describe|logs)|bunsen (get|history|status|explain|trace|diff|drift$|drift show|validate)|git (log|show|blame|diff))\b`)
 
 // typed are the advices that are typed as they are.
-var typed = regexp.MustCompile(`^(git|kubectl|bunsen) `)
+var typed = regexp.MustCompile(`^(git|kubectl|bunsen|echo) `)
 
 // fixing is one attempt to get from a bad state to a good one.
 type fixing struct {

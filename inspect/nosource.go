@@ -1,0 +1,47 @@
+package inspect
+
+import (
+	"encoding/json"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// createSource is the command that creates again the GitSource from which the pools came, as the pools record it.
+func createSource(f *fleet) string {
+	name, spec, comment := "config", json.RawMessage(`{"url":"URL"}`), "   # write the repository's URL for URL: docs/sources.md"
+	for i := range f.Pools {
+		of, recorded := f.Pools[i].Annotations[v1alpha1.SourceAnnotation], f.Pools[i].Annotations[v1alpha1.SourceSpecAnnotation]
+		if of == "" {
+			continue
+		}
+		if name = of; json.Valid([]byte(recorded)) {
+			spec, comment = json.RawMessage(recorded), "   # creates GitSource "+name+" as it was"
+			break
+		}
+	}
+	manifest, err := json.Marshal(map[string]any{
+		"apiVersion": v1alpha1.GroupVersion.String(), "kind": "GitSource", "metadata": map[string]any{"name": name}, "spec": spec,
+	})
+	if err != nil {
+		return "" // it consists of texts, which always marshal
+	}
+	return "echo " + shellWord(string(manifest)) + " | kubectl apply -f -" + comment
+}
+
+// fixWithoutSource are the commands for a pool whose config is at fault while no GitSource exists, so that pushes have no effect.
+func fixWithoutSource(v *poolView) []string {
+	return []string{"kubectl get machineconfigs -l '" + inputSelector(v) + "'   # pool " + v.object.Name + " is rendered from these; correct the one at fault with kubectl edit"}
+}
+
+// inputSelector is the label selector of the MachineConfigs that a pool is rendered from. Rendered configs do not match it.
+func inputSelector(v *poolView) string {
+	if s := v.object.Spec.MachineConfigSelector; s != nil {
+		if text := metav1.FormatLabelSelector(s); !strings.HasPrefix(text, "<") {
+			return text
+		}
+	}
+	return v1alpha1.RoleLabel + "=" + v.object.Name
+}

@@ -1,0 +1,109 @@
+package controller_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+const madeByHand = `apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfig
+metadata:
+  name: 99-by-hand
+  labels: {machineconfiguration.openshift.io/role: worker}
+spec:
+  kernelArguments: [quiet]
+`
+
+// apiChanges: a change through the API is recorded with the field manager and the time that the API server has, and a standard pool
+// that a user edits is restored.
+func (s *stage) apiChanges() {
+	s.t.Helper()
+	file := filepath.Join(s.t.TempDir(), "by-hand.yaml")
+	if err := os.WriteFile(file, []byte(madeByHand), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	began := time.Now().Add(-time.Second)
+	s.kubectl("apply", "-f", file)
+	s.requested("worker", "MachineConfig 99-by-hand Created by kubectl-client-side-apply", began)
+	s.kubectl("patch", "mc", "99-by-hand", "--type=merge", "-p", `{"spec":{"kernelArguments":["debug"]}}`)
+	s.requested("worker", "MachineConfig 99-by-hand Changed by kubectl-patch", began)
+	s.kubectl("delete", "mc", "99-by-hand")
+	s.requested("worker", "MachineConfig 99-by-hand Deleted by ", began)
+
+	role := func(name string) *metav1.LabelSelector {
+		return &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.RoleLabel: name}}
+	}
+	s.push("another greeting for masters", "worker/10-motd.bu=hello", "master/10-motd.bu=welcome")
+	s.create(&mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "mine"}, Spec: mcfgv1.MachineConfigPoolSpec{
+		MachineConfigSelector: role("worker"), NodeSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"mine": "yes"}},
+	}})
+	s.eventually("rendering pool mine", func() error {
+		p := &mcfgv1.MachineConfigPool{}
+		if err := s.get("mine", p); err != nil || p.Spec.Configuration.Name == "" {
+			return fmt.Errorf("no config, %v", err)
+		}
+		return nil
+	})
+	s.kubectl("patch", "mcp", "mine", "--type=json", "--field-manager=someone", "-p",
+		`[{"op":"replace","path":"/spec/machineConfigSelector","value":{"matchExpressions":[{"key":"`+v1alpha1.RoleLabel+`","operator":"In","values":["master"]}]}}]`)
+	s.requested("mine", "MachineConfigPool mine Changed by someone", began)
+	s.standardPoolEdited()
+}
+
+// requested waits until the record of a pool's target names the change through the API that asked for it.
+func (s *stage) requested(pool, want string, since time.Time) {
+	s.t.Helper()
+	s.eventually("the record of "+want, func() error {
+		p := &mcfgv1.MachineConfigPool{}
+		if err := s.get(pool, p); err != nil {
+			return err
+		}
+		target, err := v1alpha1.ParsePoolTarget(p.Annotations[v1alpha1.TargetAnnotation])
+		if err != nil || len(target.API) != 1 {
+			return fmt.Errorf("%+v, %v", target, err)
+		}
+		c := target.API[0]
+		if got := fmt.Sprintf("%s %s %s by %s", c.Kind, c.Name, c.Action, c.Manager); got != want {
+			return fmt.Errorf("got %q", got)
+		}
+		if c.At.Before(&metav1.Time{Time: since}) || c.At.After(time.Now()) {
+			return fmt.Errorf("it was at %s, and the test began at %s", c.At, since)
+		}
+		return nil
+	})
+}
+
+// standardPoolEdited: the controller restores what it set of pool worker, and names who changed it. What it never set stays.
+func (s *stage) standardPoolEdited() {
+	s.t.Helper()
+	s.kubectl("patch", "mcp", "worker", "--type=merge", "--field-manager=someone", "-p", `{"spec":{"maxUnavailable":3,"nodeSelector":{"matchLabels":{"mine":"yes"}}}}`)
+	s.eventually("restoring pool worker", func() error {
+		p := &mcfgv1.MachineConfigPool{}
+		if err := s.get("worker", p); err != nil || len(p.Spec.NodeSelector.MatchLabels) > 0 || len(p.Spec.NodeSelector.MatchExpressions) != 2 || p.Spec.MaxUnavailable.IntValue() != 3 {
+			return fmt.Errorf("%+v, %v", p.Spec, err)
+		}
+		return nil
+	})
+	s.eventually("the event", func() error {
+		var list eventsv1.EventList
+		if err := s.admin.List(s.t.Context(), &list); err != nil {
+			return err
+		}
+		for _, e := range list.Items {
+			if e.Reason == "Restored" && strings.Contains(e.Note, "restored spec.nodeSelector of MachineConfigPool worker, changed through the API by someone") {
+				return nil
+			}
+		}
+		return errors.New("no event Restored that names pool worker")
+	})
+}
