@@ -140,6 +140,9 @@ func (r *run) document(pool string, n named) documentEntry {
 		d.fatal(start, "name", "%q is no name for a MachineConfig: %s; rename the file", d.name, bad)
 	}
 	d.check()
+	if doc.Kind != overlay.SSHKeys { // which checks its keys itself
+		d.accounts()
+	}
 	f, err := fragment(pool, d)
 	if err != nil {
 		d.fatal(start, "machine-config", "%v", err)

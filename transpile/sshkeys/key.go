@@ -22,8 +22,8 @@ var options = []string{
 // valued are options that have a value in double quotes.
 var valued = []string{"command", "environment", "expiry-time", "from", "permitlisten", "permitopen", "principals", "tunnel"}
 
-// problem says what is wrong with a line of authorized_keys, or nothing. It never quotes the key.
-func problem(line string) string {
+// Problem says what is wrong with a line of authorized_keys, or nothing. It never quotes the key.
+func Problem(line string) string {
 	switch {
 	case strings.Contains(line, "PRIVATE KEY"):
 		return "this is a private key: whoever read the repository has it now; make a new pair, and put the line of the .pub file here"

@@ -130,7 +130,7 @@ func (t *translator) user(u User, at, name string) {
 	for i, k := range u.Keys {
 		k = strings.TrimSpace(k)
 		from := fmt.Sprintf("%s.keys.%d", at, i)
-		if bad := problem(k); bad != "" {
+		if bad := Problem(k); bad != "" {
 			t.fatal(from, "ssh-key", "%s", bad)
 			continue
 		}
