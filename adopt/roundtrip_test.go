@@ -101,6 +101,10 @@ func rendersEqual(t testing.TB, repo adopt.Repository, findings []adopt.Finding)
 		return
 	}
 	result := built(t, repo)
+	refused := func(e transpile.Entry) bool { return e.Severity == transpile.Fatal && e.Rule == "every-node-refuses" }
+	if slices.ContainsFunc(result.Report, refused) { // what no node takes is imported, and named at its line
+		return
+	}
 	if result.Report.Fatal() {
 		t.Fatalf("the repository does not build:\n%s\n%s", result.Report, show(repo))
 	}
