@@ -31,6 +31,12 @@ func createSource(f *fleet) string {
 	return "echo " + shellWord(string(manifest)) + " | kubectl apply -f -" + comment
 }
 
+// adoptOrCreateSource are the commands for a pool that waits because a GitSource was deleted, perhaps in the middle of a commit.
+func adoptOrCreateSource(f *fleet, v *poolView) []string {
+	return []string{createSource(f), "kubectl label machineconfigs -l '" + inputSelector(v) + "," + v1alpha1.SourceLabel + "' " + v1alpha1.SourceLabel +
+		"-   # or use the MachineConfigs as they are"}
+}
+
 // fixWithoutSource are the commands for a pool whose config is at fault while no GitSource exists, so that pushes have no effect.
 func fixWithoutSource(v *poolView) []string {
 	return []string{"kubectl get machineconfigs -l '" + inputSelector(v) + "'   # pool " + v.object.Name + " is rendered from these; correct the one at fault with kubectl edit"}

@@ -39,6 +39,7 @@ var commandForms = []string{
 	`kubectl get leases -A`,
 	`kubectl get mcp -o custom-columns=\S+`,
 	`kubectl get machineconfigs -l '[a-z0-9./-]+=[a-z0-9-]+(,!bunsen\.dev/source)?'`,
+	`kubectl label machineconfigs -l '[a-z0-9./-]+=[a-z0-9-]+,bunsen\.dev/source' bunsen\.dev/source-`,
 	`kubectl get pods -A -o wide --field-selector spec\.nodeName=[a-z0-9-]+`,
 	`kubectl get events -A --field-selector reason=RenderedConfigLost`,
 	`echo '\{.*"kind":"GitSource".*\}' \| kubectl apply -f -`,

@@ -123,7 +123,10 @@ func (f reasons) block(v *poolView, b rollout.Block, asked []string) Answer {
 func (f reasons) renderActions(v *poolView) []string {
 	name := v.object.Name
 	good := hashOf(v.object.Annotations[v1alpha1.RevisionAnnotation])
-	if v.condition(mcfgv1.MachineConfigPoolRenderDegraded).Reason == v1alpha1.ReasonNoMachineConfigs {
+	switch v.condition(mcfgv1.MachineConfigPoolRenderDegraded).Reason {
+	case v1alpha1.ReasonSourceDeleted:
+		return adoptOrCreateSource(f.fleet, v)
+	case v1alpha1.ReasonNoMachineConfigs:
 		var out []string
 		if good != "" {
 			out = append(out, fmt.Sprintf("git restore --source=%s -- pools/%s   # bring its documents back, then commit and push", good, name))

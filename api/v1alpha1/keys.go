@@ -172,6 +172,8 @@ const (
 	ReasonApplyFailed      = "ApplyFailed"
 	// ReasonNoMachineConfigs is the reason of a pool's condition RenderDegraded: no MachineConfig matches its selector any more.
 	ReasonNoMachineConfigs = "NoMachineConfigs"
+	// ReasonSourceDeleted is the reason of a pool's condition RenderDegraded: a GitSource is gone, and what it left may be half a commit.
+	ReasonSourceDeleted = "SourceDeleted"
 )
 
 // Version of the machine-config API's Ignition that everything inside Bunsen speaks.

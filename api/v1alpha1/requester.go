@@ -121,6 +121,8 @@ type PoolTarget struct {
 	Inputs []TargetInput `json:"inputs,omitempty"`
 	// Sources maps each GitSource that exists to what it gave.
 	Sources map[string]TargetSource `json:"sources,omitempty"`
+	// Gone maps each GitSource that was deleted, and of which there are MachineConfigs, to a digest of them, as in TargetSource.Inputs.
+	Gone map[string]string `json:"gone,omitempty"`
 }
 
 // MaxTargetInputs is how many MachineConfigs from outside of git a pool's record names: all annotations of an object share

@@ -14,6 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/policy"
 	"github.com/bunsen-os/bunsen/reconcile/render"
+	"github.com/bunsen-os/bunsen/reconcile/revision"
 )
 
 // judge holds a rendered config against the one in force: an error says what running nodes cannot take and where it comes
@@ -121,11 +122,19 @@ func madeFrom(mc *mcfgv1.MachineConfig) string {
 
 // left refuses fragments of a source that was deleted while it was being applied.
 func (r *Render) left(f renderFacts) error {
-	inputs := map[string]string{}
+	recorded := map[string]string{}
 	if f.current != nil && f.current.Annotations[v1alpha1.InputsAnnotation] != "" {
-		if err := json.Unmarshal([]byte(f.current.Annotations[v1alpha1.InputsAnnotation]), &inputs); err != nil {
+		if err := json.Unmarshal([]byte(f.current.Annotations[v1alpha1.InputsAnnotation]), &recorded); err != nil {
 			return fmt.Errorf("reading annotation %s of MachineConfig %q: %w", v1alpha1.InputsAnnotation, f.current.Name, err)
 		}
 	}
-	return r.seen.Left(f.selected, f.sources, inputs)
+	was, err := v1alpha1.ParsePoolTarget(f.pool.Annotations[v1alpha1.TargetAnnotation])
+	if err != nil {
+		was = v1alpha1.PoolTarget{} // a user changed the annotation; what the config in force was rendered from decides
+	}
+	facts, err := targetFacts(r, f, was)
+	if err != nil {
+		return err
+	}
+	return revision.Left(was, facts, recorded)
 }

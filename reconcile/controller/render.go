@@ -72,7 +72,7 @@ func (r *Render) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	if err := r.Client.Get(ctx, req.NamespacedName, pool); err != nil {
 		r.Renderer.Forget(req.Name)
 		if _, standard := standardPools[req.Name]; standard && apierrors.IsNotFound(err) { // somebody deleted it
-			err = applyStandardPool(ctx, r.Client, req.Name)
+			err = createAgain(ctx, r, req.Name)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -104,6 +104,17 @@ func (r *Render) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		return reconcile.Result{}, err // somebody moved first; that is no failure to tell anybody about
 	}
 	return reconcile.Result{}, r.report(ctx, facts, err)
+}
+
+// createAgain creates a standard pool that a user deleted.
+func createAgain(ctx context.Context, r *Render, name string) error {
+	if err := applyStandardPool(ctx, r.Client, name); err != nil {
+		return err
+	}
+	pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	r.Events.Eventf(pool, nil, corev1.EventTypeWarning, "Restored", "Render",
+		"MachineConfigPool %s was deleted and is created again: every cluster has it; what its deletion removed, such as the history of its rollouts, is lost", name)
+	return nil
 }
 
 // gather reads everything once.
@@ -143,7 +154,7 @@ func (r *Render) decide(f renderFacts) (rendered render.Rendered, newNodes []pol
 		return rendered, nil, fault.NewWait(v1alpha1.ReasonNoMachineConfigs, fmt.Errorf("no MachineConfig matches its selector any more; its nodes keep %s", f.pool.Spec.Configuration.Name))
 	}
 	if err := r.left(f); err != nil {
-		return rendered, nil, fault.NewStalled(v1alpha1.ReasonInvalidTree, err)
+		return rendered, nil, fault.NewStalled(v1alpha1.ReasonSourceDeleted, err)
 	}
 	rendered, err = r.Renderer.Merge(f.pool.Name, f.selected, r.Defaults)
 	if err != nil {

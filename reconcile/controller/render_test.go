@@ -197,12 +197,38 @@ func TestRendering(t *testing.T) {
 			has(t, "who asked for that", v1alpha1.RequesterOf(w.pool("worker").Annotations, before).APIText(), "MachineConfig 99-worker-hand, deleted through the API")
 			equal(t, "the revision that was applied", v1alpha1.RequesterOf(w.pool("worker").Annotations, before).Revision, again)
 		},
+		"a config that several commits render to is no half commit once its source is deleted": func(t *testing.T, w *world, _ string) {
+			w.push("link", "worker/10-motd.bu=one", "master/10-motd.bu=one", linked)
+			first := w.renderPool("worker")
+			w.push("the same again", "worker/10-motd.bu=one", "master/10-motd.bu=one", strings.ReplaceAll(linked, "20-link", "30-link"))
+			before := w.renderPool("worker")
+			equal(t, "the name of both", before, first)
+			w.remove(w.gitSource())
+			equal(t, "the name", w.renderPool("worker"), before)
+			equal(t, "RenderDegraded", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "False|")
+		},
+		"without a source, what users create and delete through the API is rendered": func(t *testing.T, w *world, _ string) {
+			before := w.renderPool("worker")
+			w.remove(w.gitSource())
+			w.renderPool("worker")
+			w.create(byHand("99-by-hand", "worker", `{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/hand","contents":{"source":"data:,1"}}]}}`))
+			if w.renderPool("worker") == before {
+				t.Error("the new MachineConfig was not rendered")
+			}
+			w.remove(w.config("99-by-hand"))
+			equal(t, "the name without it", w.renderPool("worker"), before)
+			equal(t, "RenderDegraded", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "False|")
+		},
 		"half a commit that a deleted source left never reaches a node": func(t *testing.T, w *world, _ string) {
 			before := w.renderPool("worker")
 			change(w, w.config("10-worker-motd"), func(mc *mcfgv1.MachineConfig) { mc.Spec.KernelArguments = []string{"quiet"} })
 			w.remove(w.gitSource())
 			equal(t, "the name", w.renderPool("worker"), before)
-			has(t, "RenderDegraded", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "True|", `GitSource "os" was deleted`, `"10-worker-motd"`, "create the GitSource again")
+			has(t, "RenderDegraded", poolCondition(w.pool("worker"), mcfgv1.MachineConfigPoolRenderDegraded), "True|", `GitSource "os" was deleted`, "create the GitSource again")
+			change(w, w.config("10-worker-motd"), func(mc *mcfgv1.MachineConfig) { delete(mc.Labels, v1alpha1.SourceLabel) })
+			if w.renderPool("worker") == before {
+				t.Error("it was not rendered once its label was removed")
+			}
 		},
 		"the history says which commit could not be rendered, and never gives it the reason of another one": func(t *testing.T, w *world, _ string) {
 			w.renderPool("worker")

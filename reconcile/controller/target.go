@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -17,34 +16,19 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// shortDigest is how much of a digest a pool's record has of each input.
-const shortDigest = 16
-
 // target is the record of who asked for a rendered config.
 func target(ctx context.Context, r *Render, f renderFacts, rendered render.Rendered, src *v1alpha1.GitSource) (v1alpha1.PoolTarget, error) {
 	was, err := v1alpha1.ParsePoolTarget(f.pool.Annotations[v1alpha1.TargetAnnotation])
 	if err != nil || was.Config != f.pool.Spec.Configuration.Name { // a user changed the annotation or the pool's configuration
 		was = v1alpha1.PoolTarget{Config: f.pool.Spec.Configuration.Name, Requester: v1alpha1.RequesterOf(f.pool.Annotations, f.pool.Spec.Configuration.Name)}
 	}
-	facts := revision.TargetFacts{Pool: f.pool.Name, Config: rendered.Name, Sources: map[string]string{}}
+	facts, err := targetFacts(r, f, was)
+	if err != nil {
+		return was, err
+	}
+	facts.Config = rendered.Name
 	if src != nil {
 		facts.Commit = *src.Status.AppliedCommit
-	}
-	for _, mc := range f.selected {
-		digest, err := r.seen.Of(mc)
-		if err != nil {
-			return was, err
-		}
-		digest = strings.TrimPrefix(digest, "sha256:")
-		in := v1alpha1.TargetInput{Name: mc.Name, Digest: digest[:min(len(digest), shortDigest)], Source: mc.Labels[v1alpha1.SourceLabel]}
-		facts.Inputs = append(facts.Inputs, in)
-	}
-	for name, owner := range f.sources {
-		_, before := was.Sources[name]
-		gives := slices.ContainsFunc(facts.Inputs, func(in v1alpha1.TargetInput) bool { return in.Source == name })
-		if before || gives {
-			facts.Sources[name] = owner.Status.AppliedRevision
-		}
 	}
 	next := revision.NextTarget(was, facts)
 	if was.Config != next.Config {
@@ -53,6 +37,23 @@ func target(ctx context.Context, r *Render, f renderFacts, rendered render.Rende
 		}
 	}
 	return next, nil
+}
+
+// targetFacts is what a pool is rendered from. was is its record before.
+func targetFacts(r *Render, f renderFacts, was v1alpha1.PoolTarget) (revision.TargetFacts, error) {
+	inputs, err := r.seen.Inputs(f.selected)
+	if err != nil {
+		return revision.TargetFacts{}, err
+	}
+	facts := revision.TargetFacts{Pool: f.pool.Name, Sources: map[string]string{}, Inputs: inputs}
+	for name, owner := range f.sources {
+		_, before := was.Sources[name]
+		gives := slices.ContainsFunc(inputs, func(in v1alpha1.TargetInput) bool { return in.Source == name })
+		if before || gives {
+			facts.Sources[name] = owner.Status.AppliedRevision
+		}
+	}
+	return facts, nil
 }
 
 // attribute fills in who changed an object through the API, and when. The manager's cache has no field managers, so it asks the API

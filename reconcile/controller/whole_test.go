@@ -170,6 +170,7 @@ func TestWholeRevisions(t *testing.T) {
 			if w.pool("worker").Spec.MachineConfigSelector == nil {
 				t.Error("it selects nothing")
 			}
+			has(t, "the event", w.lastEvent(), "Warning Restored: MachineConfigPool worker was deleted and is created again")
 		},
 		"a standard pool that a user edits is restored, and what the controller never set stays": func(t *testing.T, w *world) {
 			w.remove(w.pool("worker"))
@@ -187,7 +188,7 @@ func TestWholeRevisions(t *testing.T) {
 			has(t, "the event", w.lastEvent(), "Warning Restored: restored spec.nodeSelector of MachineConfigPool worker, changed through the API")
 			w.renderPool("worker")
 			w.renderPool("worker")
-			equal(t, "restores", strings.Count(strings.Join(w.told.lines, "; "), "Warning Restored"), 1)
+			equal(t, "restores", strings.Count(strings.Join(w.told.lines, "; "), "Warning Restored: restored"), 1)
 		},
 		"a standard pool that a user created before the controller stays the user's": func(t *testing.T, w *world) {
 			change(w, w.pool("worker"), func(p *mcfgv1.MachineConfigPool) {

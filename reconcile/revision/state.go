@@ -187,35 +187,3 @@ func (d *Digests) Selected(configs []*mcfgv1.MachineConfig) (string, error) {
 	slices.Sort(lines)
 	return digestOf([]byte(strings.Join(lines, "\n"))), nil
 }
-
-// Left judges fragments whose source is gone. Nobody knows whether they are one whole commit, unless they are all that the
-// config in force was made of, which inputs says, name to digest. sources are those that exist.
-func (d *Digests) Left(selected []*mcfgv1.MachineConfig, sources map[string]*v1alpha1.GitSource, inputs map[string]string) error {
-	orphan, there := "", map[string]bool{}
-	for _, mc := range selected {
-		there[mc.Name] = true
-		source := mc.Labels[v1alpha1.SourceLabel]
-		if source == "" || sources[source] != nil {
-			continue
-		}
-		orphan = source
-		digest, err := d.Of(mc)
-		if err != nil {
-			return err
-		}
-		if inputs[mc.Name] != digest {
-			return left(mc.Name, source)
-		}
-	}
-	for name := range inputs {
-		if orphan != "" && !there[name] {
-			return left(name, orphan)
-		}
-	}
-	return nil
-}
-
-func left(name, source string) error {
-	return fmt.Errorf("GitSource %q was deleted, and MachineConfig %q is not what the config in force was made of: perhaps half a commit was applied; "+
-		"create the GitSource again, or remove the label %s from its MachineConfigs to keep them as they are", source, name, v1alpha1.SourceLabel)
-}

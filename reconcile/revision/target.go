@@ -3,10 +3,10 @@ package revision
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
-	"hash"
 	"slices"
 	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
@@ -27,7 +27,7 @@ type TargetFacts struct {
 // the inputs of a source whose revision moved comes from its commit, and every other difference came through the API. The API
 // changes have no manager and no time yet.
 func NextTarget(was v1alpha1.PoolTarget, f TargetFacts) v1alpha1.PoolTarget {
-	t := v1alpha1.PoolTarget{Requester: was.Requester, Config: f.Config, Before: was.Before, Inputs: f.outside(), Sources: f.sources()}
+	t := v1alpha1.PoolTarget{Requester: was.Requester, Config: f.Config, Before: was.Before, Inputs: f.outside(), Sources: f.sources(), Gone: f.gone()}
 	if was.Config == f.Config {
 		return t
 	}
@@ -65,22 +65,65 @@ func (f TargetFacts) outside() []v1alpha1.TargetInput {
 // sources has a digest of what each existing GitSource gave. Nobody but its commits changes what it owns while a pool is rendered
 // from it, so its MachineConfigs need not be told apart.
 func (f TargetFacts) sources() map[string]v1alpha1.TargetSource {
-	digests := map[string]hash.Hash{}
-	for _, in := range f.Inputs {
-		if digests[in.Source] == nil {
-			digests[in.Source] = sha256.New()
-		}
-		fmt.Fprintf(digests[in.Source], "%s %s\n", in.Name, in.Digest)
-	}
+	digests := f.digests()
 	out := map[string]v1alpha1.TargetSource{}
 	for name, applied := range f.Sources {
-		gave := v1alpha1.TargetSource{Revision: applied}
-		if d := digests[name]; d != nil {
-			gave.Inputs = hex.EncodeToString(d.Sum(nil)[:8])
-		}
-		out[name] = gave
+		out[name] = v1alpha1.TargetSource{Revision: applied, Inputs: digests[name]}
 	}
 	return out
+}
+
+// gone has a digest of what each GitSource gave that does not exist any more; nil where there is none.
+func (f TargetFacts) gone() map[string]string {
+	var out map[string]string
+	for name, digest := range f.digests() {
+		if _, exists := f.Sources[name]; exists || name == "" {
+			continue
+		}
+		if out == nil {
+			out = map[string]string{}
+		}
+		out[name] = digest
+	}
+	return out
+}
+
+// digests maps each GitSource that owns inputs to a digest of them, whatever their order.
+func (f TargetFacts) digests() map[string]string {
+	lines := map[string][]string{}
+	for _, in := range f.Inputs {
+		lines[in.Source] = append(lines[in.Source], in.Name+" "+in.Digest+"\n")
+	}
+	out := map[string]string{}
+	for name, of := range lines {
+		slices.Sort(of)
+		sum := sha256.Sum256([]byte(strings.Join(of, "")))
+		out[name] = hex.EncodeToString(sum[:8])
+	}
+	return out
+}
+
+// shortDigest is how much of a digest a pool's record has of each input.
+const shortDigest = 16
+
+// shorten is a digest as a pool's record has it.
+func shorten(digest string) string {
+	digest = strings.TrimPrefix(digest, "sha256:")
+	return digest[:min(len(digest), shortDigest)]
+}
+
+// Inputs lists MachineConfigs as a pool's record does, by name.
+func (d *Digests) Inputs(configs []*mcfgv1.MachineConfig) ([]v1alpha1.TargetInput, error) {
+	var out []v1alpha1.TargetInput
+	for _, mc := range configs {
+		digest, err := d.Of(mc)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, v1alpha1.TargetInput{Name: mc.Name, Digest: shorten(digest), Source: mc.Labels[v1alpha1.SourceLabel]})
+	}
+	slices.SortFunc(out, func(a, b v1alpha1.TargetInput) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
 }
 
 // differences are the inputs that changed through the API, and whether others changed by a commit.
