@@ -54,6 +54,8 @@ type HistoryOutcome struct {
 	// Began and Ended of the rollout; absent where they are not known, or it goes on.
 	Began *time.Time `json:"began,omitempty"`
 	Ended *time.Time `json:"ended,omitempty"`
+	// RanBefore: every node ran the config already when the rollout began, so that no node was assigned it.
+	RanBefore bool `json:"ranBefore,omitempty"`
 	// By is the revision that replaced it.
 	By string `json:"by,omitempty"`
 	// Back is the config that the pool went back to.
@@ -126,6 +128,9 @@ func NewHistory(c Cluster, pool string, now time.Time) (History, error) {
 	used := judgeCommits(f, v, h.Rows, past)
 	h.Rows = withRetries(withCurrent(f, v, h.Rows), past, used)
 	h.Rows = append(h.Rows, forgottenRows(f, v, h.Rows, past, used)...)
+	if ofGoneSource(f, h.Rows) {
+		h.Notes = append(h.Notes, "Earlier commits were recorded by a GitSource that is gone; those that were refused or had no effect are not listed")
+	}
 	return h, nil
 }
 
@@ -260,6 +265,7 @@ func notRendered(v *poolView, e *v1alpha1.HistoryEntry, newest bool) HistoryOutc
 func pastOutcome(o v1alpha1.RolloutOutcome, newer string) HistoryOutcome {
 	out := HistoryOutcome{
 		Result: HistoryResult(o.Result), Updated: o.Updated, Nodes: o.Nodes, Began: known(o.Began.UTC()), Ended: known(o.Ended.UTC()), Back: o.Back, Why: o.Why,
+		RanBefore: o.RanBefore,
 	}
 	if o.Result == v1alpha1.RolloutSuperseded {
 		out.By = newer
@@ -304,6 +310,7 @@ func currentOutcome(f *fleet, v *poolView) HistoryOutcome {
 		out.Ended = known(r.At.UTC())
 	}
 	recorded := v.facts.Care.Record.Config == v.facts.Target // else the record is begun, and may end, only now
+	out.RanBefore = recorded && r.RanBefore
 	switch {
 	case r.Verdict != "":
 		out.Result, out.Updated = HistoryResult(r.Verdict), max(out.Updated, r.Updated)
@@ -339,7 +346,7 @@ func (h History) Text(now time.Time) string {
 	t := Table{Head: []string{"COMMIT", "RENDERED", "WHEN", "AUTHOR", "SUBJECT", "OUTCOME"}}
 	for _, r := range h.Rows {
 		when := time.Time{}
-		if at := cmp.Or(r.Committed, r.RenderedAt); at != nil {
+		if at := cmp.Or(r.Committed, r.Began, r.RenderedAt); at != nil {
 			when = *at
 		}
 		commit, author, subject := shortRevision(r.Revision), person(r.Author), r.Subject

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,9 @@ import (
 
 // currentRollout marks the row of the rollout that the pool's record is about.
 const currentRollout = -1
+
+// thenRetried ends the outcome of a rollout that ended with a verdict before a user asked to try the config again.
+const thenRetried = "; then retried"
 
 // byAPI reports whether the row is about changes through the API, and no commit.
 func (r HistoryRow) byAPI() bool { return len(r.API) > 0 && r.entry == nil }
@@ -115,14 +119,13 @@ func withRetries(rows []HistoryRow, past []v1alpha1.RolloutOutcome, used map[int
 			continue
 		}
 		for i, o := range past {
-			tried := o.Result == v1alpha1.RolloutWasHalted || o.Result == v1alpha1.RolloutWasReverted
-			if used[i] || !tried || o.Config != row.Rendered || o.Revision != row.Revision || o.ByAPI() != row.byAPI() {
+			if used[i] || !o.HasVerdict() || o.Config != row.Rendered || o.Revision != row.Revision || o.ByAPI() != row.byAPI() {
 				continue
 			}
 			used[i] = true
 			again := row
 			again.rollout, again.HistoryOutcome = i, pastOutcome(o, "")
-			again.Outcome += "; then retried"
+			again.Outcome += thenRetried
 			out = append(out, again)
 		}
 	}
@@ -132,14 +135,17 @@ func withRetries(rows []HistoryRow, past []v1alpha1.RolloutOutcome, used map[int
 // forgottenRows are the rollouts and rendered configs of the pool of which no source's history speaks any more.
 func forgottenRows(f *fleet, v *poolView, rows []HistoryRow, past []v1alpha1.RolloutOutcome, used map[int]bool) []HistoryRow {
 	var out []HistoryRow
-	newer := v.wave.Record.Revision
+	newer, next := v.wave.Record.Revision, v.wave.Record.Config
 	for i, o := range past {
 		row := rolloutRow(f, o.Requester, o.Config)
 		if !used[i] {
 			row.rollout, row.HistoryOutcome = i, pastOutcome(o, newer)
+			if o.HasVerdict() && next == o.Config && newer == row.name() {
+				row.Outcome += thenRetried
+			}
 			out = append(out, row)
 		}
-		newer = row.name()
+		newer, next = row.name(), o.Config
 	}
 	for _, r := range f.Rendered {
 		has := func(h HistoryRow) bool { return h.Rendered == r.Name }
@@ -154,4 +160,16 @@ func forgottenRows(f *fleet, v *poolView, rows []HistoryRow, past []v1alpha1.Rol
 		out = append(out, row)
 	}
 	return out
+}
+
+// ofGoneSource reports whether a row is about a commit that was applied before any of the sources was created.
+func ofGoneSource(f *fleet, rows []HistoryRow) bool {
+	return slices.ContainsFunc(rows, func(r HistoryRow) bool {
+		at := cmp.Or(r.Began, r.RenderedAt)
+		if r.entry != nil || len(r.API) > 0 || r.Revision == "" || at == nil {
+			return false
+		}
+		existed := func(src v1alpha1.GitSource) bool { return !src.CreationTimestamp.After(*at) }
+		return !slices.ContainsFunc(f.Sources, existed)
+	})
 }

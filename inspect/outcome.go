@@ -16,6 +16,9 @@ func (o HistoryOutcome) text() string {
 	}
 	switch o.Result {
 	case HistoryResult(v1alpha1.RolloutCompleted):
+		if o.RanBefore {
+			return "no rollout: " + count(o.Nodes, "node") + " ran it already"
+		}
 		text := "rolled out to " + count(o.Nodes, "node")
 		if o.Began != nil && o.Ended != nil {
 			text += " in " + took(o.Ended.Sub(*o.Began))

@@ -17,6 +17,8 @@ func (d *decision) remember() {
 	}
 	if r.Config != d.f.Target {
 		*r = v1alpha1.RolloutRecord{Config: d.f.Target, Requester: d.f.Requester, Began: stamp(d.now), Healthy: r.Healthy}
+		d.look(d.f.Target)
+		r.RanBefore = d.m.Len() > 0 && d.m.tally.of(updated) == d.m.Len()
 		return
 	}
 	if r.Began.After(d.now) { // the clock was set back
@@ -48,6 +50,7 @@ func pastOutcome(d *decision) *v1alpha1.RolloutOutcome {
 	d.m.look(lens{target: r.Config, goal: r.Config, host: d.f.Host})
 	o := &v1alpha1.RolloutOutcome{
 		Requester: r.Requester, Config: r.Config, Result: v1alpha1.RolloutSuperseded, Nodes: d.m.Len(), Updated: d.m.tally.of(updated), Began: r.Began, Ended: stamp(d.now),
+		RanBefore: r.RanBefore,
 	}
 	switch {
 	case r.Ended != nil:
