@@ -177,7 +177,7 @@ func failureActions(f *fleet, v *poolView, row NodeRow, cause v1alpha1.FailureCa
 		return append(hostActions(f, v, row, cause), retry)
 	case !blamesCommit(cause):
 		return hostActions(f, v, row, cause)
-	case cause == v1alpha1.FailureRefused:
+	case cause == v1alpha1.FailureRefused && !halted:
 		return undo(f, v, row.Desired)
 	case row.Current == row.Desired: // no config is being applied, so no commit is at fault
 		return []string{"kubectl describe node " + row.Name, retry}

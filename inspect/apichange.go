@@ -1,8 +1,13 @@
 package inspect
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
@@ -37,7 +42,7 @@ func apiChangesSince(f *fleet, v *poolView, config, good string) []v1alpha1.APIC
 		all = append(all, o.API...)
 	}
 	target, err := v1alpha1.ParsePoolTarget(v.object.Annotations[v1alpha1.TargetAnnotation])
-	known := err == nil && len(target.Inputs) > 0
+	known := err == nil && (len(target.Inputs) > 0 || len(target.Sources) > 0)
 	var out []v1alpha1.APIChange
 	seen := map[string]bool{}
 	for _, c := range all {
@@ -47,7 +52,8 @@ func apiChangesSince(f *fleet, v *poolView, config, good string) []v1alpha1.APIC
 		}
 		seen[key] = true
 		there := slices.ContainsFunc(target.Inputs, func(in v1alpha1.TargetInput) bool { return in.Name == c.Name })
-		if known && c.Kind == kindMachineConfig && there == (c.Action == v1alpha1.APIDeleted) {
+		inForce := slices.ContainsFunc(target.InForce, func(o v1alpha1.ChangeInForce) bool { return o.Kind == c.Kind && o.Name == c.Name })
+		if known && !inForce && c.Kind == kindMachineConfig && there == (c.Action == v1alpha1.APIDeleted) {
 			continue
 		}
 		out = append(out, c)
@@ -74,13 +80,34 @@ func (r RenderedRow) byAPI() bool { return len(r.API) > 0 && r.Revision == "" }
 
 // setRequester says who asked for the config.
 func (r *RenderedRow) setRequester(asked v1alpha1.Requester) {
-	if r.API = asked.API; asked.ByAPI() {
+	if r.API, r.After = asked.API, asked.After; asked.ByAPI() {
 		r.Source, r.Revision, r.Subject, r.Author = "", "", "", ""
 		return
 	}
 	if asked.Revision != r.Revision || asked.Subject != "" {
 		r.Revision, r.Subject, r.Author = asked.Revision, asked.Subject, asked.Author
 	}
+}
+
+// commitLabel names who asked for a config in a column for commits, the changes through the API first; empty where nobody knows.
+func commitLabel(changes []v1alpha1.APIChange, revision string) string {
+	label, commit := apiLabel(changes), shortRevision(revision)
+	if label == "" || commit == "" {
+		return cmp.Or(label, commit)
+	}
+	return label + "; " + commit
+}
+
+// apiNames names changes through the API in a sentence, such as `MachineConfig 99-by-hand (made through the API)`.
+func apiNames(changes []v1alpha1.APIChange) string {
+	c := changes[0]
+	c.Manager, c.At = "", metav1.Time{}
+	object, how, _ := strings.Cut(c.String(), ", ")
+	text := object + " (" + how + ")"
+	if more := len(changes) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // apiLabel names changes through the API in a column for commits; empty where there are none.

@@ -35,6 +35,8 @@ type HistoryRow struct {
 
 	// API are the changes through the API that asked for the config; Revision was applied at that time.
 	API []v1alpha1.APIChange `json:"api,omitempty"`
+	// After are the changes through the API that took back earlier ones, so that the pool returned to what the commit gave.
+	After []v1alpha1.APIChange `json:"after,omitempty"`
 
 	HistoryOutcome `json:",inline"`
 
@@ -126,7 +128,7 @@ func NewHistory(c Cluster, pool string, now time.Time) (History, error) {
 	}
 	h.Rows = withAPIRows(f, v, h.Rows, past)
 	used := judgeCommits(f, v, h.Rows, past)
-	h.Rows = withRetries(withCurrent(f, v, h.Rows), past, used)
+	h.Rows = withRetries(f, withCurrent(f, v, h.Rows), past, used)
 	h.Rows = append(h.Rows, forgottenRows(f, v, h.Rows, past, used)...)
 	if ofGoneSource(f, h.Rows) {
 		h.Notes = append(h.Notes, "Earlier commits were recorded by a GitSource that is gone; those that were refused or had no effect are not listed")
@@ -202,7 +204,7 @@ func judgeCommits(f *fleet, v *poolView, rows []HistoryRow, past []v1alpha1.Roll
 	applied := 0     // how many applied commits were looked at
 	for i := range rows {
 		r := &rows[i]
-		if r.byAPI() {
+		if r.byAPI() || r.isReturn() {
 			if r.HistoryOutcome = currentOutcome(f, v); r.rollout != currentRollout {
 				r.HistoryOutcome = pastOutcome(past[r.rollout], newer)
 				used[r.rollout] = true
@@ -227,9 +229,12 @@ func judgeCommits(f *fleet, v *poolView, rows []HistoryRow, past []v1alpha1.Roll
 			r.HistoryOutcome = HistoryOutcome{Result: ResultNoEffect, Outcome: "no effect: same config as " + shortRevision(rows[i+1+older].name())}
 			continue
 		}
-		at := slices.IndexFunc(past, func(o v1alpha1.RolloutOutcome) bool {
-			return o.Config == r.Rendered && !o.ByAPI() && slices.Contains(run, o.Revision)
-		})
+		at := -1
+		for j, o := range past {
+			if at < 0 && !used[j] && o.Config == r.Rendered && !o.ByAPI() && slices.Contains(run, o.Revision) {
+				at = j
+			}
+		}
 		switch {
 		case newer == "" && r.Rendered == v.facts.Target:
 			r.HistoryOutcome = currentOutcome(f, v)
@@ -270,7 +275,7 @@ func pastOutcome(o v1alpha1.RolloutOutcome, newer string) HistoryOutcome {
 	if o.Result == v1alpha1.RolloutSuperseded {
 		out.By = newer
 	}
-	out.Outcome = out.text()
+	out.Outcome = out.text() + besidesCommit(o.Requester)
 	return out
 }
 
@@ -334,6 +339,9 @@ func currentOutcome(f *fleet, v *poolView) HistoryOutcome {
 	out.Outcome = out.text()
 	if out.Result == ResultRollingOut && out.Began != nil {
 		out.Outcome = "rolling out" + since(*out.Began, f.now) + ": " + out.at()
+	}
+	if recorded {
+		out.Outcome += besidesCommit(r.Requester)
 	}
 	return out
 }

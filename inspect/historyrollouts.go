@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
@@ -18,10 +17,25 @@ const thenRetried = "; then retried"
 // byAPI reports whether the row is about changes through the API, and no commit.
 func (r HistoryRow) byAPI() bool { return len(r.API) > 0 && r.entry == nil }
 
+// isReturn reports whether the row is about the return to a commit's config, after changes through the API were taken back.
+func (r HistoryRow) isReturn() bool { return len(r.After) > 0 && r.entry == nil }
+
+// besidesCommit names the changes through the API that a commit's rollout had, or that were taken back before it; empty for none.
+func besidesCommit(asked v1alpha1.Requester) string {
+	text := ""
+	if len(asked.API) > 0 && !asked.ByAPI() {
+		text = "; with " + apiNames(asked.API)
+	}
+	if after := asked.AfterText(); after != "" {
+		text += ";" + after
+	}
+	return text
+}
+
 // name is how other rows name the row.
 func (r HistoryRow) name() string {
 	if r.byAPI() {
-		return strings.ToLower(r.subjectText()) + " through the API"
+		return apiNames(r.API)
 	}
 	return r.Revision
 }
@@ -47,6 +61,7 @@ func rolloutRow(f *fleet, asked v1alpha1.Requester, config string) HistoryRow {
 			}
 		}
 	}
+	row.After = asked.After
 	if asked.ByAPI() {
 		row.Source, row.Subject, row.Author, row.API = "", "", "", asked.API
 		row.Committed = known(asked.API[0].At.UTC())
@@ -54,7 +69,8 @@ func rolloutRow(f *fleet, asked v1alpha1.Requester, config string) HistoryRow {
 	return row
 }
 
-// withAPIRows adds a row for each rollout that changes through the API asked for, above the commit that was applied at that time.
+// withAPIRows adds a row for each rollout that changes through the API asked for, above the commit that was applied at that time, and
+// for each return to that commit's config.
 func withAPIRows(f *fleet, v *poolView, rows []HistoryRow, past []v1alpha1.RolloutOutcome) []HistoryRow {
 	insert := func(asked v1alpha1.Requester, config string, index int) {
 		at := slices.IndexFunc(rows, func(r HistoryRow) bool { return r.entry != nil && r.Revision == asked.Revision })
@@ -74,9 +90,23 @@ func withAPIRows(f *fleet, v *poolView, rows []HistoryRow, past []v1alpha1.Rollo
 			rows = slices.Insert(rows, at, row)
 			continue
 		}
+		if at >= 0 && len(past[i].After) > 0 {
+			row := rolloutRow(f, past[i].Requester, past[i].Config)
+			row.rollout = i
+			rows = slices.Insert(rows, at, row)
+		}
 		insert(past[i].Requester, past[i].Config, i)
 	}
-	if r := v.wave.Record; r.Config == v.facts.Target && r.Config != "" && r.ByAPI() {
+	r := v.wave.Record
+	if r.Config != v.facts.Target || r.Config == "" {
+		return rows
+	}
+	if at := slices.IndexFunc(rows, func(o HistoryRow) bool { return o.Rendered != "" }); len(r.After) > 0 && at >= 0 && rows[at].entry == nil {
+		row := rolloutRow(f, r.Requester, r.Config)
+		row.rollout = currentRollout
+		return slices.Insert(rows, at, row)
+	}
+	if r.ByAPI() {
 		if at := slices.IndexFunc(rows, func(o HistoryRow) bool { return o.byAPI() && o.Revision == r.Revision }); at >= 0 {
 			row := rolloutRow(f, r.Requester, r.Config)
 			row.rollout = currentRollout
@@ -110,8 +140,8 @@ func withCurrent(f *fleet, v *poolView, rows []HistoryRow) []HistoryRow {
 }
 
 // withRetries adds, below the row of a commit or of a change through the API, the earlier rollouts of the same config that ended with
-// a verdict before a retry.
-func withRetries(rows []HistoryRow, past []v1alpha1.RolloutOutcome, used map[int]bool) []HistoryRow {
+// a verdict before a retry, and the commit's rollouts that had changes through the API as well.
+func withRetries(f *fleet, rows []HistoryRow, past []v1alpha1.RolloutOutcome, used map[int]bool) []HistoryRow {
 	var out []HistoryRow
 	for _, row := range rows {
 		out = append(out, row)
@@ -119,13 +149,16 @@ func withRetries(rows []HistoryRow, past []v1alpha1.RolloutOutcome, used map[int
 			continue
 		}
 		for i, o := range past {
-			if used[i] || !o.HasVerdict() || o.Config != row.Rendered || o.Revision != row.Revision || o.ByAPI() != row.byAPI() {
+			withAPI := o.Config != row.Rendered && o.AlsoCommit && row.entry != nil
+			if used[i] || !withAPI && (!o.HasVerdict() || o.Config != row.Rendered) || o.Revision != row.Revision || o.ByAPI() != row.byAPI() {
 				continue
 			}
 			used[i] = true
 			again := row
-			again.rollout, again.HistoryOutcome = i, pastOutcome(o, "")
-			again.Outcome += thenRetried
+			again.rollout, again.HistoryOutcome = i, pastOutcome(o, row.Revision)
+			if again.Rendered, again.RenderedAt = o.Config, renderedAt(f, o.Config); !withAPI {
+				again.Outcome += thenRetried
+			}
 			out = append(out, again)
 		}
 	}

@@ -1,7 +1,6 @@
 package inspect
 
 import (
-	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -22,6 +21,8 @@ type RenderedRow struct {
 	Created  time.Time `json:"created"`
 	// API are the changes through the API that asked for the config. Where Revision is empty, no commit asked.
 	API []v1alpha1.APIChange `json:"api,omitempty"`
+	// After are the changes through the API that took back earlier ones.
+	After []v1alpha1.APIChange `json:"after,omitempty"`
 }
 
 // RenderedRows picks the rendered configs out of all MachineConfigs, newest first. What they are made of is not looked at.
@@ -43,7 +44,7 @@ func RenderedRows(all []metav1.PartialObjectMetadata) []RenderedRow {
 			Subject: mc.Annotations[v1alpha1.CommitSubjectAnnotation], Author: mc.Annotations[v1alpha1.CommitAuthorAnnotation],
 			Created: mc.CreationTimestamp.Time,
 		}
-		if asked := v1alpha1.ParseConfigRequest(mc.Annotations[v1alpha1.RequestAnnotation], mc.Name); len(asked.API) > 0 {
+		if asked := v1alpha1.ParseConfigRequest(mc.Annotations[v1alpha1.RequestAnnotation], mc.Name); len(asked.API) > 0 || len(asked.After) > 0 {
 			row.setRequester(asked)
 		}
 		rows = append(rows, row)
@@ -61,7 +62,7 @@ func RenderedRows(all []metav1.PartialObjectMetadata) []RenderedRow {
 func RenderedTable(rows []RenderedRow, now time.Time) Table {
 	t := Table{Head: []string{"RENDERED", "POOL", "COMMIT", "AUTHOR", "AGE", "SUBJECT"}}
 	for _, r := range rows {
-		t.Rows = append(t.Rows, []string{r.Name, r.Pool, cmp.Or(shortRevision(r.Revision), dash(apiLabel(r.API))), person(r.Author), Age(r.Created, now), r.Subject})
+		t.Rows = append(t.Rows, []string{r.Name, r.Pool, dash(commitLabel(r.API, r.Revision)), person(r.Author), Age(r.Created, now), r.Subject})
 	}
 	return t
 }

@@ -32,7 +32,10 @@ func undo(f *fleet, v *poolView, config string) []string {
 			continue
 		}
 		if r, ok := badCommits(f, v, &f.Sources[i], config); ok && len(out) > 0 {
-			return append(out, alternative("the change through the API is not the cause", r.commands(v)[0]))
+			for _, command := range r.commands(v) {
+				out = append(out, alternative("the change through the API is not the cause", command))
+			}
+			return out
 		} else if ok {
 			return r.commands(v)
 		}
@@ -163,18 +166,19 @@ func (r *commitRange) describe(v *poolView, src *v1alpha1.GitSource) {
 	}
 }
 
-// commands take the commits back. Where good commits are among them, the list of all comes first.
+// commands take the commits back. The list of all comes first, unless they are one commit: between two commits that a source looked
+// at there may be others, which the cluster does not know.
 func (r commitRange) commands(v *poolView) []string {
 	commits := r.good + ".." + r.bad
 	revert := "git revert --no-edit " + commits
 	if r.good == r.bad+"^" {
-		revert = "git revert --no-edit " + r.bad
+		return []string{"git revert --no-edit " + r.bad + " && git push   # " + r.what + "; or push a fix"}
 	}
-	out := []string{revert + " && git push   # " + r.what + "; or push a fix"}
+	list := "git log --oneline " + commits + "   # the revert takes back all of these"
 	if r.others > 0 {
-		out = append([]string{fmt.Sprintf("git log --oneline %s   # the revert takes back all of these, also %s that did not change pool %s", commits, count(r.others, "commit"), v.object.Name)}, out...)
+		list += fmt.Sprintf(", also %s that did not change pool %s", count(r.others, "commit"), v.object.Name)
 	}
-	return out
+	return []string{list, revert + " && git push   # " + r.what + "; or push a fix"}
 }
 
 // renderedBefore is the config that the newest of these commits gave a pool; empty where none is known to have.

@@ -99,24 +99,17 @@ func (w Why) nodeLine(now time.Time) string {
 
 // commit is the config and the commit behind it, as far as it is known.
 func (r RenderedRow) commit() string {
-	api := v1alpha1.Requester{API: r.API}.APIText()
-	if r.byAPI() {
-		return r.Name + "   " + api
-	}
-	if r.Revision == "" {
+	if r.Revision == "" && len(r.API) == 0 {
 		return r.Name + "   (its commit is not known)"
 	}
-	text := r.Name + "   " + shortRevision(r.Revision)
+	text := shortRevision(r.Revision)
 	if r.Subject != "" {
 		text += " " + source.Quote(r.Subject)
 	}
 	if r.Author != "" {
 		text += "   " + r.Author
 	}
-	if api != "" {
-		text += "; " + api
-	}
-	return text
+	return r.Name + "   " + v1alpha1.Requester{Revision: r.Revision, API: r.API, AlsoCommit: !r.byAPI(), After: r.After}.Text(text)
 }
 
 // numbers counts the pool's nodes in words.

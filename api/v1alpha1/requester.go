@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Requester is who asked for a rendered config: a commit, or users who changed objects through the API.
+// Requester is who asked for a rendered config: a commit, users who changed objects through the API, or both.
 type Requester struct {
 	// Revision of the commit, `main@sha1:<hex>`. Where only API asked, it is the revision that was applied at that time; empty
 	// where the controller did not know one.
@@ -16,26 +16,54 @@ type Requester struct {
 	// Subject and Author of the commit.
 	Subject string `json:"subject,omitempty"`
 	Author  string `json:"author,omitempty"`
-	// API are the objects that users changed through the API; empty where a commit alone asked.
+	// API are the changes through the API that the config has and that the pool's last healthy config did not have, the newest
+	// first; empty where a commit alone asked.
 	API []APIChange `json:"api,omitempty"`
-	// AlsoCommit: the commit of Revision changed MachineConfigs of the pool at the same time as API did.
+	// AlsoCommit: the commit of Revision changed MachineConfigs of the pool, at the same time as API or after it.
 	AlsoCommit bool `json:"alsoCommit,omitempty"`
+	// After are the changes through the API that took back earlier ones, so that the pool returned to what was there before.
+	After []APIChange `json:"after,omitempty"`
 }
 
 // ByAPI reports whether only changes through the API asked, and no commit.
 func (r Requester) ByAPI() bool { return len(r.API) > 0 && !r.AlsoCommit }
 
 // APIText names the changes through the API for people; empty where there are none.
-func (r Requester) APIText() string {
-	texts := make([]string, 0, len(r.API))
-	for i, c := range r.API {
+func (r Requester) APIText() string { return changesText(r.API, "; ", APIChange.String) }
+
+// AfterText is ` after MachineConfig 99-by-hand was deleted through the API`; empty where no change took back another.
+func (r Requester) AfterText() string {
+	if len(r.After) == 0 {
+		return ""
+	}
+	return " after " + changesText(r.After, " and ", func(c APIChange) string {
+		return c.Kind + " " + c.Name + " was " + c.Action.verb() + " through the API"
+	})
+}
+
+// Text names all that asked for the config: the changes through the API first, then the commit as the caller writes it, which may
+// be empty.
+func (r Requester) Text(commit string) string {
+	switch {
+	case len(r.API) == 0:
+		return commit + r.AfterText()
+	case r.ByAPI() || commit == "":
+		return r.APIText() + r.AfterText()
+	}
+	return r.APIText() + "; " + commit + r.AfterText()
+}
+
+// changesText joins the first changes, as write has them.
+func changesText(changes []APIChange, between string, write func(APIChange) string) string {
+	texts := make([]string, 0, len(changes))
+	for i, c := range changes {
 		if i == mostChangesShown {
-			texts = append(texts, fmt.Sprintf("and %d more", len(r.API)-i))
+			texts = append(texts, fmt.Sprintf("and %d more", len(changes)-i))
 			break
 		}
-		texts = append(texts, c.String())
+		texts = append(texts, write(c))
 	}
-	return strings.Join(texts, "; ")
+	return strings.Join(texts, between)
 }
 
 // mostChangesShown is how many changes through the API a text names, and MaxAPIChanges how many a Requester has.
@@ -69,10 +97,14 @@ const (
 	APIDeleted APIAction = "Deleted"
 )
 
+// verb is the action as a participle.
+func (a APIAction) verb() string {
+	return map[APIAction]string{APICreated: "made", APIChanged: "changed", APIDeleted: "deleted"}[a]
+}
+
 // String is the change in words, such as `MachineConfig 99-by-hand, made through the API (kubectl-client-side-apply) at 14:03 UTC`.
 func (c APIChange) String() string {
-	verb := map[APIAction]string{APICreated: "made", APIChanged: "changed", APIDeleted: "deleted"}[c.Action]
-	text := c.Kind + " " + c.Name + ", " + verb + " through the API"
+	text := c.Kind + " " + c.Name + ", " + c.Action.verb() + " through the API"
 	if c.Manager != "" {
 		text += " (" + c.Manager + ")"
 	}
@@ -116,6 +148,10 @@ type PoolTarget struct {
 	Config string `json:"config"`
 	// Before is the config that Revision gave the pool, where only changes through the API asked for Config.
 	Before string `json:"before,omitempty"`
+	// Commit is the commit that asked last, where only changes through the API asked for Config; zero where it is in Requester.
+	Commit Requester `json:"commit,omitzero"`
+	// InForce are the changes through the API since the last config that a commit alone asked for, the newest first.
+	InForce []ChangeInForce `json:"inForce,omitempty"`
 	// Inputs are the MachineConfigs that it was rendered from and that no existing GitSource owns; nil where there are more
 	// than MaxTargetInputs.
 	Inputs []TargetInput `json:"inputs,omitempty"`
@@ -123,6 +159,15 @@ type PoolTarget struct {
 	Sources map[string]TargetSource `json:"sources,omitempty"`
 	// Gone maps each GitSource that was deleted, and of which there are MachineConfigs, to a digest of them, as in TargetSource.Inputs.
 	Gone map[string]string `json:"gone,omitempty"`
+}
+
+// ChangeInForce is a change through the API that is part of a pool's config.
+type ChangeInForce struct {
+	APIChange `json:",inline"`
+	// Was is what there was before: the digest of a MachineConfig, empty for none; the pool's config for a MachineConfigPool.
+	Was string `json:"was,omitempty"`
+	// Healthy: the whole pool was healthy with a config that has the change.
+	Healthy bool `json:"healthy,omitempty"`
 }
 
 // MaxTargetInputs is how many MachineConfigs from outside of git a pool's record names: all annotations of an object share

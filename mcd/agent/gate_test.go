@@ -91,7 +91,17 @@ var living = []struct {
 		r.c.annotations[v1alpha1.RequestAnnotation] = request.String()
 		r.c.desire("rendered-r")
 		r.must(r.settle())
-		if !r.events.has(protocol.EventReboot, "rendered-r", "(MachineConfig 99-by-hand, made through the API (kubectl-create))") {
+		if !r.events.has(protocol.EventReboot, "rendered-r", "(MachineConfig 99-by-hand, made through the API)") {
+			r.t.Errorf("it told %q", r.events)
+		}
+	}},
+	{"the node names the change through the API first, and then the commit that came on it", func(r *rig, l *life) {
+		change := v1alpha1.APIChange{Kind: "MachineConfig", Name: "99-by-hand", Action: v1alpha1.APICreated, Manager: "kubectl-client-side-apply"}
+		request := v1alpha1.ConfigRequest{Config: "rendered-r", Requester: v1alpha1.Requester{Revision: "main@sha1:5555666677778888", Subject: "motd: fix", API: []v1alpha1.APIChange{change}, AlsoCommit: true}}
+		r.c.annotations[v1alpha1.RequestAnnotation] = request.String()
+		r.c.desire("rendered-r")
+		r.must(r.settle())
+		if !r.events.has(protocol.EventReboot, "rendered-r", `(MachineConfig 99-by-hand, made through the API; commit 5555666677 "motd: fix")`) {
 			r.t.Errorf("it told %q", r.events)
 		}
 	}},

@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -28,15 +29,8 @@ func (t task) about() string {
 			asked = v1alpha1.Requester{Revision: a[v1alpha1.RevisionAnnotation], Subject: a[v1alpha1.CommitSubjectAnnotation], Author: a[v1alpha1.CommitAuthorAnnotation]}
 		}
 	}
-	api := protocol.OneLine(asked.APIText())
-	if asked.ByAPI() {
-		return t.Config.Name + " (" + api + ")"
-	}
-	if api != "" {
-		api = "; " + api
-	}
 	_, hash, _ := strings.Cut(asked.Revision, ":")
-	if hash = protocol.OneLine(hash); hash == "" {
+	if hash = protocol.OneLine(hash); hash == "" && len(asked.API) == 0 {
 		return t.Config.Name
 	}
 	text := "commit " + hash[:min(len(hash), shortHash)]
@@ -47,7 +41,17 @@ func (t task) about() string {
 	if author = protocol.OneLine(author); author != "" {
 		text += " by " + author
 	}
-	return t.Config.Name + " (" + text + api + ")"
+	if hash == "" {
+		text = ""
+	}
+	for _, list := range []*[]v1alpha1.APIChange{&asked.API, &asked.After} {
+		*list = slices.Clone(*list)
+		for i := range *list { // a reason of a node is a line, and the pool's screen has the field manager
+			c := &(*list)[i]
+			c.Kind, c.Name, c.Manager = protocol.OneLine(c.Kind), protocol.OneLine(c.Name), ""
+		}
+	}
+	return t.Config.Name + " (" + asked.Text(text) + ")"
 }
 
 // fit makes a reason be what the cluster takes: text, not too long. What is too much is taken out of the middle.

@@ -37,17 +37,11 @@ func requester(ctx context.Context, r *Rollout, pool *mcfgv1.MachineConfigPool, 
 
 // requesterText names who asked, for events and conditions; empty where nobody knows.
 func requesterText(r v1alpha1.Requester) string {
-	if r.ByAPI() {
-		return r.APIText()
-	}
-	text := ""
+	commit := ""
 	if r.Revision != "" {
-		text = fmt.Sprintf("%s %s", short(r.Revision), source.Quote(r.Subject))
+		commit = fmt.Sprintf("%s %s", short(r.Revision), source.Quote(r.Subject))
 	}
-	if len(r.API) > 0 {
-		text += "; " + r.APIText()
-	}
-	return text
+	return r.Text(commit)
 }
 
 // commit names who asked last for a rendered config of a pool.

@@ -55,7 +55,7 @@ func (r *Render) tellNewNodes(pool *mcfgv1.MachineConfigPool, newNodes []policy.
 // tellRendered tells what is worth knowing about a config that is new.
 func (r *Render) tellRendered(pool *mcfgv1.MachineConfigPool, mc *mcfgv1.MachineConfig, rendered render.Rendered) {
 	from := fmt.Sprintf("%s %q", short(mc.Annotations[v1alpha1.RevisionAnnotation]), mc.Annotations[v1alpha1.CommitSubjectAnnotation])
-	if asked := v1alpha1.ParseConfigRequest(mc.Annotations[v1alpha1.RequestAnnotation], mc.Name); len(asked.API) > 0 {
+	if asked := v1alpha1.ParseConfigRequest(mc.Annotations[v1alpha1.RequestAnnotation], mc.Name); len(asked.API) > 0 || len(asked.After) > 0 {
 		from = requesterText(asked)
 	}
 	r.Events.Eventf(pool, mc, corev1.EventTypeNormal, "RenderedConfigGenerated", "Render", "%s", clip(mc.Name+" from "+from))

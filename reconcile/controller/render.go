@@ -178,7 +178,7 @@ func (r *Render) commit(ctx context.Context, f renderFacts, rendered render.Rend
 	if err != nil {
 		return err
 	}
-	if len(target.API) > 0 {
+	if len(target.API) > 0 || len(target.After) > 0 {
 		setAnnotation(mc, v1alpha1.RequestAnnotation, v1alpha1.ConfigRequest{Config: mc.Name, Requester: target.Requester}.String())
 	}
 	live := &mcfgv1.MachineConfig{}

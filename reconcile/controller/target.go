@@ -13,6 +13,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/reconcile/revision"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
 	"github.com/bunsen-os/bunsen/source"
 )
 
@@ -26,15 +27,13 @@ func target(ctx context.Context, r *Render, f renderFacts, rendered render.Rende
 	if err != nil {
 		return was, err
 	}
-	facts.Config = rendered.Name
+	facts.Config, facts.Healthy = rendered.Name, rollout.HealthyConfig(f.pool)
 	if src != nil {
 		facts.Commit = *src.Status.AppliedCommit
 	}
 	next := revision.NextTarget(was, facts)
 	if was.Config != next.Config {
-		for i := range next.API {
-			attribute(ctx, r.Live, &next.API[i], r.Now())
-		}
+		attributeNew(ctx, r.Live, &next, r.Now())
 	}
 	return next, nil
 }
@@ -54,6 +53,31 @@ func targetFacts(r *Render, f renderFacts, was v1alpha1.PoolTarget) (revision.Ta
 		}
 	}
 	return facts, nil
+}
+
+// attributeNew fills in who made the changes of a target that are new, and when.
+func attributeNew(ctx context.Context, live client.Reader, t *v1alpha1.PoolTarget, now time.Time) {
+	known := map[string]v1alpha1.APIChange{}
+	fill := func(c *v1alpha1.APIChange) {
+		if !c.At.IsZero() {
+			return
+		}
+		key := c.Kind + "/" + c.Name
+		if _, ok := known[key]; !ok {
+			attribute(ctx, live, c, now)
+			known[key] = *c
+		}
+		*c = known[key]
+	}
+	for i := range t.InForce {
+		fill(&t.InForce[i].APIChange)
+	}
+	for i := range t.API {
+		fill(&t.API[i])
+	}
+	for i := range t.After {
+		fill(&t.After[i])
+	}
 }
 
 // attribute fills in who changed an object through the API, and when. The manager's cache has no field managers, so it asks the API

@@ -13,8 +13,8 @@ import (
 
 // TargetFacts is what a pool was rendered to, and from what.
 type TargetFacts struct {
-	// Pool by name, and Config that it was rendered to.
-	Pool, Config string
+	// Pool by name, Config that it was rendered to, and Healthy: the last config that the whole pool was healthy with.
+	Pool, Config, Healthy string
 	// Commit that was applied last of the sources that own Inputs; the zero CommitInfo where there is none.
 	Commit v1alpha1.CommitInfo
 	// Inputs are the MachineConfigs that the pool was rendered from.
@@ -24,14 +24,17 @@ type TargetFacts struct {
 }
 
 // NextTarget returns the record of a pool's target after a render. It finds out who asked for a config that is new: a difference in
-// the inputs of a source whose revision moved comes from its commit, and every other difference came through the API. The API
-// changes have no manager and no time yet.
+// the inputs of a source whose revision moved comes from its commit, and every other difference came through the API. Changes
+// through the API count until a user takes them back or the whole pool is healthy with them. New API changes have no manager and no
+// time yet.
 func NextTarget(was v1alpha1.PoolTarget, f TargetFacts) v1alpha1.PoolTarget {
-	t := v1alpha1.PoolTarget{Requester: was.Requester, Config: f.Config, Before: was.Before, Inputs: f.outside(), Sources: f.sources(), Gone: f.gone()}
+	t := was
+	t.Config, t.Inputs, t.Sources, t.Gone = f.Config, f.outside(), f.sources(), f.gone()
 	if was.Config == f.Config {
 		return t
 	}
-	t.Requester, t.Before = v1alpha1.Requester{Revision: f.Commit.Revision, Subject: f.Commit.Subject, Author: f.Commit.Author}, ""
+	newest := v1alpha1.Requester{Revision: f.Commit.Revision, Subject: f.Commit.Subject, Author: f.Commit.Author}
+	t.Requester, t.Before, t.Commit, t.InForce = newest, "", v1alpha1.Requester{}, nil
 	if was.Config == "" && f.Commit.Revision != "" {
 		return t // the pool's first config, which takes all that is there
 	}
@@ -39,13 +42,83 @@ func NextTarget(was v1alpha1.PoolTarget, f TargetFacts) v1alpha1.PoolTarget {
 		return t // a controller that recorded no inputs made the config before, so nothing can be compared
 	}
 	changes, commit := f.differences(was, t)
-	t.API, t.AlsoCommit = changes, commit && len(changes) > 0
-	if t.ByAPI() {
+	inForce, after := f.inForce(was, changes, commit)
+	t.InForce = inForce
+	last := lastCommit(was)
+	switch {
+	case commit, len(changes) == 0:
+		t.API = unproven(inForce)
+		t.AlsoCommit = len(t.API) > 0
+	case len(inForce) > 0:
+		if t.API = unproven(inForce); len(t.API) == 0 {
+			t.API = plain(inForce)
+		}
+		t.Commit = last
 		if t.Before = was.Config; was.ByAPI() && was.Revision == t.Revision {
 			t.Before = was.Before
 		}
+	case last.Revision != "":
+		t.Requester = last
 	}
+	t.After = after
 	return t
+}
+
+// lastCommit is the commit that asked last for a config of the pool.
+func lastCommit(t v1alpha1.PoolTarget) v1alpha1.Requester {
+	if t.ByAPI() {
+		return t.Commit
+	}
+	return v1alpha1.Requester{Revision: t.Revision, Subject: t.Subject, Author: t.Author}
+}
+
+// inForce are the changes through the API that the new config has and that no commit's config had, the newest first, and those of
+// changes that took back earlier ones.
+func (f TargetFacts) inForce(was v1alpha1.PoolTarget, changes []v1alpha1.ChangeInForce, commit bool) (inForce []v1alpha1.ChangeInForce, after []v1alpha1.APIChange) {
+	var earlier []v1alpha1.ChangeInForce
+	for _, c := range was.InForce {
+		c.Healthy = c.Healthy || was.Config == f.Healthy
+		if !commit || !c.Healthy { // what was healthy is part of what the commit came on
+			earlier = append(earlier, c)
+		}
+	}
+	for _, c := range changes {
+		at := slices.IndexFunc(earlier, func(o v1alpha1.ChangeInForce) bool { return o.Kind == c.Kind && o.Name == c.Name })
+		if at >= 0 {
+			c.Was = earlier[at].Was
+			earlier = slices.Delete(earlier, at, at+1)
+		}
+		if f.isAsBefore(c) {
+			after = append(after, c.APIChange)
+		} else {
+			inForce = append(inForce, c)
+		}
+	}
+	inForce = append(inForce, slices.DeleteFunc(earlier, f.isAsBefore)...)
+	return inForce[:min(len(inForce), v1alpha1.MaxAPIChanges)], after[:min(len(after), v1alpha1.MaxAPIChanges)]
+}
+
+// isAsBefore reports whether the object of a change is again what it was before the change.
+func (f TargetFacts) isAsBefore(c v1alpha1.ChangeInForce) bool {
+	if c.Kind != KindMachineConfig {
+		return c.Was == f.Config
+	}
+	in, _ := inputNamed(f.Inputs, c.Name)
+	return in.Digest == c.Was
+}
+
+// unproven are the changes with which the pool was not healthy yet.
+func unproven(changes []v1alpha1.ChangeInForce) []v1alpha1.APIChange {
+	return plain(slices.DeleteFunc(slices.Clone(changes), func(c v1alpha1.ChangeInForce) bool { return c.Healthy }))
+}
+
+// plain are the changes without what was before them.
+func plain(changes []v1alpha1.ChangeInForce) []v1alpha1.APIChange {
+	var out []v1alpha1.APIChange
+	for _, c := range changes {
+		out = append(out, c.APIChange)
+	}
+	return out
 }
 
 // outside are the inputs that no existing GitSource owns; nil where they are too many to record.
@@ -127,7 +200,7 @@ func (d *Digests) Inputs(configs []*mcfgv1.MachineConfig) ([]v1alpha1.TargetInpu
 }
 
 // differences are the inputs that changed through the API, and whether others changed by a commit.
-func (f TargetFacts) differences(was, now v1alpha1.PoolTarget) (changes []v1alpha1.APIChange, commit bool) {
+func (f TargetFacts) differences(was, now v1alpha1.PoolTarget) (changes []v1alpha1.ChangeInForce, commit bool) {
 	anyMoved, reselected := false, false
 	for name, gave := range now.Sources {
 		moved := gave.Revision != "" && gave.Revision != was.Sources[name].Revision
@@ -140,32 +213,32 @@ func (f TargetFacts) differences(was, now v1alpha1.PoolTarget) (changes []v1alph
 	if reselected && anyMoved { // a commit of another source changed the pool's selector
 		commit = true
 	} else if reselected {
-		changes = append(changes, v1alpha1.APIChange{Kind: KindMachineConfigPool, Name: f.Pool, Action: v1alpha1.APIChanged})
+		changes = append(changes, v1alpha1.ChangeInForce{APIChange: v1alpha1.APIChange{Kind: KindMachineConfigPool, Name: f.Pool, Action: v1alpha1.APIChanged}, Was: was.Config})
 	}
-	slices.SortFunc(changes, func(a, b v1alpha1.APIChange) int { return strings.Compare(a.Kind+"/"+a.Name, b.Kind+"/"+b.Name) })
-	return changes[:min(len(changes), v1alpha1.MaxAPIChanges)], commit
+	slices.SortFunc(changes, func(a, b v1alpha1.ChangeInForce) int { return strings.Compare(a.Kind+"/"+a.Name, b.Kind+"/"+b.Name) })
+	return changes, commit
 }
 
 // apiChanges are the differences of the inputs from outside of git. What a source gave before that is gone now was recorded with all
 // else that it gave, so it cannot be compared.
-func (f TargetFacts) apiChanges(was, now v1alpha1.PoolTarget) []v1alpha1.APIChange {
-	var out []v1alpha1.APIChange
-	add := func(name string, action v1alpha1.APIAction) {
-		out = append(out, v1alpha1.APIChange{Kind: KindMachineConfig, Name: name, Action: action})
+func (f TargetFacts) apiChanges(was, now v1alpha1.PoolTarget) []v1alpha1.ChangeInForce {
+	var out []v1alpha1.ChangeInForce
+	add := func(name, before string, action v1alpha1.APIAction) {
+		out = append(out, v1alpha1.ChangeInForce{APIChange: v1alpha1.APIChange{Kind: KindMachineConfig, Name: name, Action: action}, Was: before})
 	}
 	for _, in := range now.Inputs {
 		old, had := inputNamed(was.Inputs, in.Name)
 		_, wasInGit := was.Sources[in.Source]
 		switch {
 		case had && old.Digest != in.Digest:
-			add(in.Name, v1alpha1.APIChanged)
+			add(in.Name, old.Digest, v1alpha1.APIChanged)
 		case !had && !wasInGit:
-			add(in.Name, v1alpha1.APICreated)
+			add(in.Name, "", v1alpha1.APICreated)
 		}
 	}
 	for _, old := range was.Inputs {
 		if _, has := inputNamed(f.Inputs, old.Name); !has && now.Sources[old.Source].Revision == "" {
-			add(old.Name, v1alpha1.APIDeleted)
+			add(old.Name, old.Digest, v1alpha1.APIDeleted)
 		}
 	}
 	return out

@@ -79,6 +79,85 @@ func TestNextTarget(t *testing.T) {
 	}
 }
 
+// TestNextTargetOfSeveral: who asked after several renders. Every step is `config = inputs @ revision of os`; `healthy` after it means
+// that the whole pool was healthy with the config before the next step.
+func TestNextTargetOfSeveral(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		steps []string
+		want  string
+	}{
+		"a user took a new MachineConfig back": {
+			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1", "r1 = motd 1 os @ 1"}, "os@1 after Deleted hand",
+		},
+		"a user took one back with which the pool was healthy": {
+			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1 healthy", "r1 = motd 1 os @ 1"}, "os@1 after Deleted hand",
+		},
+		"a commit without effect came in between": {
+			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1", "r2 = motd 1 os, hand 1 @ 2", "r1 = motd 1 os @ 2"}, "os@1 after Deleted hand",
+		},
+		"a user took a change back after another change": {
+			[]string{"r1 = motd 1 os, hand 1 @ 1 healthy", "r2 = motd 1 os, hand 2 @ 1", "r3 = motd 1 os, hand 3 @ 1", "r1 = motd 1 os, hand 1 @ 1"}, "os@1 after Changed hand",
+		},
+		"a user made a deleted one again": {
+			[]string{"r1 = motd 1 os, hand 1 @ 1 healthy", "r2 = motd 1 os @ 1", "r1 = motd 1 os, hand 1 @ 1"}, "os@1 after Created hand",
+		},
+		"a commit came on a change that is not healthy": {
+			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1", "r3 = motd 2 os, hand 1 @ 2"}, "Created hand; os@2",
+		},
+		"and another one": {
+			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1", "r3 = motd 2 os, hand 1 @ 2", "r4 = motd 3 os, hand 1 @ 3"}, "Created hand; os@3",
+		},
+		"then a user took it back, so the config is that of the newest commit alone": {
+			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1", "r3 = motd 2 os, hand 1 @ 2", "r4 = motd 2 os @ 2"}, "os@2 after Deleted hand",
+		},
+		"a commit came on a change that is healthy": {
+			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1 healthy", "r3 = motd 2 os, hand 1 @ 2"}, "os@2",
+		},
+		"the whole pool was healthy before the commit, and a user deleted what was there": {
+			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1 healthy", "r3 = motd 2 os, hand 1 @ 2", "r4 = motd 2 os @ 2"}, "Deleted hand",
+		},
+		"of two changes one was taken back": {
+			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1", "r3 = motd 1 os, hand 1, more 1 @ 1", "r4 = motd 1 os, more 1 @ 1"}, "Created more after Deleted hand",
+		},
+		"only the change that is not healthy is named": {
+			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1 healthy", "r3 = motd 1 os, hand 1, more 1 @ 1", "r4 = motd 2 os, hand 1, more 1 @ 2"}, "Created more; os@2",
+		},
+		"the selector is as it was": {
+			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = hand 1 @ 1", "r1 = motd 1 os @ 1"}, "os@1 after Deleted hand after Changed worker",
+		},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			var got v1alpha1.PoolTarget
+			healthy := ""
+			for _, step := range c.steps {
+				step, isHealthy := strings.CutSuffix(step, " healthy")
+				config, rest, _ := strings.Cut(step, " = ")
+				in, applied, _ := strings.Cut(rest, " @ ")
+				got = revision.NextTarget(got, revision.TargetFacts{
+					Pool: "worker", Config: config, Healthy: healthy, Commit: v1alpha1.CommitInfo{Revision: "os@" + applied}, Inputs: inputs(in), Sources: map[string]string{"os": applied},
+				})
+				if isHealthy {
+					healthy = config
+				}
+			}
+			var parts []string
+			for _, a := range got.API {
+				parts = append(parts, string(a.Action)+" "+a.Name)
+			}
+			if !got.ByAPI() {
+				parts = append(parts, got.Revision)
+			}
+			text := strings.Join(parts, "; ")
+			for _, a := range got.After {
+				text += " after " + string(a.Action) + " " + a.Name
+			}
+			if text != c.want {
+				t.Errorf("got %q, want %q", text, c.want)
+			}
+		})
+	}
+}
+
 // TestATargetFitsIntoAnAnnotation: a pool of thousands of MachineConfigs is recorded as well.
 func TestATargetFitsIntoAnAnnotation(t *testing.T) {
 	var in []v1alpha1.TargetInput

@@ -136,10 +136,7 @@ func ReadFacts(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy
 	if err != nil {
 		c.Lost = err.Error() + "; what the rollout remembered is lost, and it begins again"
 	}
-	c.Record = record
-	if c.Healthy = record.Healthy; record.Config == "" {
-		c.Healthy = pool.Status.Configuration.Name
-	}
+	c.Record, c.Healthy = record, HealthyConfig(pool)
 	var budget, policy error
 	f.MaxUnavailable, budget = MaxUnavailable(pool.Name, pool.Spec.MaxUnavailable, size)
 	c.Pace, policy = pace.For(pool, policies)
@@ -147,6 +144,15 @@ func ReadFacts(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy
 		c.Invalid = err.Error()
 	}
 	return f
+}
+
+// HealthyConfig is the last config that the whole pool was healthy with, as its record has it; empty for none. Where there is no
+// record that can be read, it is status.configuration.name.
+func HealthyConfig(pool *mcfgv1.MachineConfigPool) string {
+	if record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation]); err == nil && record.Config != "" {
+		return record.Healthy
+	}
+	return pool.Status.Configuration.Name
 }
 
 // unreadable adds to what of the pool or its policies cannot be read.

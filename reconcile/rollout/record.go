@@ -16,6 +16,9 @@ func (d *decision) remember() {
 		r.Healthy = d.f.Care.Healthy
 	}
 	if r.Config != d.f.Target {
+		if reachedAllThatReport(d, *r) {
+			r.Healthy = r.Config
+		}
 		*r = v1alpha1.RolloutRecord{Config: d.f.Target, Requester: d.f.Requester, Began: stamp(d.now), Healthy: r.Healthy}
 		d.look(d.f.Target)
 		r.RanBefore = d.m.Len() > 0 && d.m.tally.of(updated) == d.m.Len()
@@ -33,6 +36,27 @@ func (d *decision) remember() {
 	r.RolloutEnd, r.WellSince, r.Forgiven = v1alpha1.RolloutEnd{}, nil, nil
 	d.look(d.f.Target)
 	court{d}.retry()
+}
+
+// reachedAllThatReport reports whether nodes run the config of a record well, and only nodes whose kubelets are silent do not. It is
+// false where the config may be why a node is silent.
+func reachedAllThatReport(d *decision, r v1alpha1.RolloutRecord) bool {
+	if r.Config == "" || r.Verdict != "" {
+		return false
+	}
+	d.m.look(lens{target: r.Config, goal: r.Config, host: d.f.Host})
+	ran := d.m.tally.of(well)
+	if ran == 0 {
+		return false
+	}
+	silent := 0
+	for _, s := range d.m.in(out) { // a node that is not Ready takes a place
+		neverGot := s.kind&told == 0 || !s.Health.Since.IsZero() && s.Health.Since.Before(r.Began.Time)
+		if s.Health.Silence != "" && s.kind&updated == 0 && neverGot {
+			silent++
+		}
+	}
+	return ran+silent == d.m.Len()
 }
 
 // mostOfOutcome is how much of the reason for a verdict the pool's history keeps, in runes.

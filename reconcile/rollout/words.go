@@ -233,17 +233,29 @@ func Complaint(reason string) string {
 var preamble = regexp.MustCompile(`^(?:updating to [^\s:]+` + commit + `: |the node refused [^\s:]+` + commit + `, and nothing was changed: |rendered-[^\s:]+` + commit + ` cannot be taken by a running node, and nothing of it was: )`)
 
 const (
-	commit = `(?: \(commit \S+?(?: ".*?")?(?: by [^)]*)?\))?`
+	// byCommit and byAPI are who asked for the config: a commit, or changes through the API and perhaps a commit.
+	byCommit = `commit \S+?(?: ".*?")?(?: by [^)]*?)?(?: after [^)]*)?`
+	byAPI    = `MachineConfig[^()"]*?(?:; ` + byCommit + `)?`
+	commit   = `(?: \((?:` + byCommit + `|` + byAPI + `)\))?`
 	// advice is how a daemon ends the reason of a config that it rejected. What to do is said of the pool.
 	advice = "; it is not tried again until another config is desired"
 )
 
-// middle takes what is too much for a text out of its middle: it begins with what was tried, and ends with the cause.
+// middle takes what is too much for a text out of its middle: it begins with what was tried, and ends with the cause. It cuts
+// between words, unless a word is very long.
 func middle(text string, most int) string {
+	const longWord = 40
 	runes := []rune(text)
 	if len(runes) <= most {
 		return text
 	}
 	tail := most / 3
-	return strings.TrimSpace(string(runes[:most-tail-3])) + " … " + strings.TrimSpace(string(runes[len(runes)-tail:]))
+	head, end := string(runes[:most-tail-3]), string(runes[len(runes)-tail:])
+	if at := strings.LastIndexByte(head, ' '); at > 0 && runes[most-tail-3] != ' ' && len(head)-at < longWord {
+		head = head[:at]
+	}
+	if at := strings.IndexByte(end, ' '); at >= 0 && runes[len(runes)-tail-1] != ' ' && at < longWord {
+		end = end[at:]
+	}
+	return strings.TrimSpace(head) + " … " + strings.TrimSpace(end)
 }
