@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -60,7 +61,7 @@ func (s *stage) apiChanges() {
 	s.standardPoolEdited()
 }
 
-// requested waits until the record of a pool's target names the change through the API that asked for it.
+// requested waits until the record of a pool's target names the change through the API that asked for it, or that took one back.
 func (s *stage) requested(pool, want string, since time.Time) {
 	s.t.Helper()
 	s.eventually("the record of "+want, func() error {
@@ -69,10 +70,11 @@ func (s *stage) requested(pool, want string, since time.Time) {
 			return err
 		}
 		target, err := v1alpha1.ParsePoolTarget(p.Annotations[v1alpha1.TargetAnnotation])
-		if err != nil || len(target.API) != 1 {
+		changes := slices.Concat(target.API, target.After)
+		if err != nil || len(changes) != 1 {
 			return fmt.Errorf("%+v, %v", target, err)
 		}
-		c := target.API[0]
+		c := changes[0]
 		if got := fmt.Sprintf("%s %s %s by %s", c.Kind, c.Name, c.Action, c.Manager); got != want {
 			return fmt.Errorf("got %q", got)
 		}
