@@ -121,11 +121,12 @@ func (t transition) config() runtime.Object {
 	return t.target
 }
 
-// completed reports whether every node runs the target, and did not before: also where the pool went back to what it had run.
+// completed reports whether every node runs the target, and did not before: also where a rollout that was halted or replaced was
+// undone, and the pool is back in what it was healthy with.
 func (t transition) completed() bool {
-	is := t.after.Status.Configuration.Name
-	back := updating(t.before) && condition(t.after, mcfgv1.MachineConfigPoolUpdated) != ""
-	return is != "" && (is != t.before.Status.Configuration.Name || back)
+	is, now := t.after.Status.Configuration.Name, t.decision.wave.Record
+	undone := t.was.Config == now.Config && t.was.Healthy == now.Config && t.was.Ended == nil && now.Ended != nil
+	return is != "" && (is != t.before.Status.Configuration.Name || undone)
 }
 
 // ended tells that every node runs the target.
