@@ -111,7 +111,8 @@ func isUnusable(src *v1alpha1.GitSource) bool {
 }
 
 // failedCommits are the commit before the first, and the last, of those that changed the pool's config since the one that it last
-// ran well. Where the source's history does not reach back to that one, they are the commit of the config alone.
+// ran well. Where the source's history does not reach back to that one, the records of the pool and of the rendered configs name its
+// commit; where they do not, the range is the commit of the config alone.
 func failedCommits(f *fleet, v *poolView, src *v1alpha1.GitSource, config string) (good, bad string) {
 	applied := appliedHistory(src)
 	newest, oldest := -1, -1
@@ -136,7 +137,17 @@ func failedCommits(f *fleet, v *poolView, src *v1alpha1.GitSource, config string
 	if hash == "" || config == healthyConfig(v) {
 		return "", ""
 	}
+	if good := recordedCommit(f, v, healthyConfig(v)); good != "" && good != hash {
+		return good, cmp.Or(hashOf(src.Status.AppliedRevision), hash)
+	}
 	return hash + "^", hash
+}
+
+// recordedCommit is the commit that asked last for a config, as the pool's records have it, or for which the config was rendered
+// first; empty where neither is known.
+func recordedCommit(f *fleet, v *poolView, config string) string {
+	asked := v1alpha1.RequesterOf(v.object.Annotations, config)
+	return hashOf(cmp.Or(asked.Revision, f.config(config).Revision))
 }
 
 // describe says which commits a range has, as far as the source remembers them.
