@@ -89,7 +89,7 @@ func (r *RenderedRow) setRequester(asked v1alpha1.Requester) {
 	}
 }
 
-// commitLabel names who asked for a config in a column for commits, the changes through the API first; empty where nobody knows.
+// commitLabel names who asked for a config in a column for commits, the changes through the API first; empty where that is unknown.
 func commitLabel(changes []v1alpha1.APIChange, revision string) string {
 	label, commit := apiLabel(changes), shortRevision(revision)
 	if label == "" || commit == "" {

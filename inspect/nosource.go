@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
@@ -14,7 +15,7 @@ func createSource(f *fleet) string {
 	name, spec, comment := "config", json.RawMessage(`{"url":"URL"}`), "   # write the repository's URL for URL: docs/sources.md"
 	for i := range f.Pools {
 		of, recorded := f.Pools[i].Annotations[v1alpha1.SourceAnnotation], f.Pools[i].Annotations[v1alpha1.SourceSpecAnnotation]
-		if of == "" {
+		if len(validation.IsDNS1123Subdomain(of)) > 0 { // none, or a text that must not stand in a command
 			continue
 		}
 		if name = of; json.Valid([]byte(recorded)) {

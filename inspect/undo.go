@@ -63,7 +63,7 @@ func healthyConfig(v *poolView) string {
 	return cmp.Or(v.wave.Record.Healthy, v.object.Status.Configuration.Name)
 }
 
-// badCommits are the commits of a source that somebody has to take back for a pool: those that gave it a config that nodes failed
+// badCommits are the commits of a source to revert for a pool: those that gave it a config that nodes failed
 // (empty: nodes failed none), those with which it cannot be rendered, and those that the source cannot use. There is one range for
 // all of them; false: no commit is to blame.
 func badCommits(f *fleet, v *poolView, src *v1alpha1.GitSource, config string) (commitRange, bool) {

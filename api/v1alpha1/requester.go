@@ -122,7 +122,7 @@ type ConfigRequest struct {
 }
 
 // ParseConfigRequest reads RequestAnnotation. It returns the zero Requester where the annotation is about another config, or cannot
-// be read: then nobody knows who asked.
+// be read: who asked is then unknown.
 func ParseConfigRequest(text, config string) Requester {
 	var r ConfigRequest
 	if json.Unmarshal([]byte(text), &r) != nil || r.Config != config {

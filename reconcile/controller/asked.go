@@ -35,7 +35,7 @@ func requester(ctx context.Context, r *Rollout, pool *mcfgv1.MachineConfigPool, 
 	}
 }
 
-// requesterText names who asked, for events and conditions; empty where nobody knows.
+// requesterText names who asked, for events and conditions; empty where that is unknown.
 func requesterText(r v1alpha1.Requester) string {
 	commit := ""
 	if r.Revision != "" {
@@ -49,7 +49,7 @@ func (r *Rollout) commit(ctx context.Context, pool *mcfgv1.MachineConfigPool, na
 	return requesterText(requester(ctx, r, pool, name))
 }
 
-// configRequests returns a function that says who asked for a config, as RequestAnnotation has it; empty where nobody knows.
+// configRequests returns a function that says who asked for a config, as RequestAnnotation has it; empty where that is unknown.
 func configRequests(ask func(config string) v1alpha1.Requester) func(config string) string {
 	known := map[string]string{}
 	return func(config string) string {

@@ -146,7 +146,8 @@ func measure(r io.ReadSeeker, limit int64) error {
 		return tooLarge("the pack holds %d objects, at most %d", count, maxObjects)
 	}
 	left := limit
-	var large bool // there is an object that must not be the base of a delta
+	// A delta may name a base that comes later, so that both are looked for in the whole pack.
+	var large, deltas bool
 	for range count {
 		h, err := s.NextObjectHeader()
 		if err != nil {
@@ -166,9 +167,11 @@ func measure(r io.ReadSeeker, limit int64) error {
 			if size > uint64(left) {
 				return tooLarge("the pack unpacks to more than %d bytes", limit)
 			}
-			if left -= int64(size); large || size > mostBase {
-				return tooLarge("the pack holds deltas, and objects of more than %d bytes", mostBase)
-			}
+			left -= int64(size)
+			large, deltas = large || size > mostBase, true
+		}
+		if large && deltas {
+			return tooLarge("the pack holds deltas, and objects of more than %d bytes", mostBase)
 		}
 	}
 	return nil

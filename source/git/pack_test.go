@@ -93,9 +93,15 @@ func TestALargeObjectIsNoBase(t *testing.T) {
 	hash := plumbing.ComputeHash(plumbing.BlobObject, base)
 	delta := binary.AppendUvarint(binary.AppendUvarint(nil, uint64(len(base))), 4)
 	delta = append(delta, 0x90, 4)
-	_, err := unpack(t.Context(), bytes.NewReader(pack(base, hash, delta)), 64<<20)
-	if err == nil || !strings.Contains(err.Error(), "objects of more than 67108864 bytes") {
-		t.Errorf("got %v", err)
+	of := packedObject{7, delta, hash[:]}
+	for order, data := range map[string][]byte{
+		"the base first":  packOf(packedObject{kind: 3, content: base}, of),
+		"the delta first": packOf(of, packedObject{kind: 3, content: base}),
+	} {
+		_, err := unpack(t.Context(), bytes.NewReader(data), 64<<20)
+		if err == nil || !strings.Contains(err.Error(), "objects of more than 67108864 bytes") {
+			t.Errorf("%s: got %v", order, err)
+		}
 	}
 	store, err := unpack(t.Context(), bytes.NewReader(packOf(packedObject{kind: 3, content: base})), 64<<20)
 	if err != nil {
