@@ -19,6 +19,8 @@ type book struct {
 	dir  string
 	lock *os.File
 
+	writes sync.WaitGroup // of limited uses, each of which goes on where whoever asked has hung up
+
 	mu     sync.Mutex
 	counts map[page]*count
 }
@@ -54,7 +56,11 @@ func openBook(dir string) (*book, error) {
 	return &book{dir: dir, lock: lock, counts: map[page]*count{}}, nil
 }
 
-func (b *book) close() error { return b.lock.Close() }
+// close waits for the writes under way: another process that opens the folder then must not count past them.
+func (b *book) close() error {
+	b.writes.Wait()
+	return b.lock.Close()
+}
 
 // open returns the count of a token, which stays the same one as long as the book is open.
 func (b *book) open(id, hash string) *count {

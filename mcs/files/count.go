@@ -97,7 +97,7 @@ func (c *count) next(b *book) {
 	if c.busy = len(c.waiting) > 0; c.busy {
 		batch := c.waiting
 		c.waiting = nil
-		go c.serve(b, batch)
+		b.writes.Go(func() { c.serve(b, batch) })
 	}
 }
 

@@ -73,6 +73,7 @@ func (t *Tokens) write() {
 
 // Close writes down what is not yet, and gives up the folder of counts. Nothing may be used afterwards.
 func (t *Tokens) Close() error {
+	t.book.writes.Wait() // what is under way is not written a second time
 	t.write()
 	return t.book.close()
 }

@@ -221,7 +221,8 @@ func TestAUseThatCannotBeWrittenIsNotGranted(t *testing.T) {
 
 // TestWhoDoesNotWaitIsNotAnswered: a machine that hangs up gets nothing; whether its use is counted is left open.
 func TestWhoDoesNotWaitIsNotAnswered(t *testing.T) {
-	tokens := newDesk(t, both).open(t)
+	d := newDesk(t, both)
+	tokens := d.open(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	granted := 0
@@ -234,6 +235,15 @@ func TestWhoDoesNotWaitIsNotAnswered(t *testing.T) {
 	}
 	if used := tokens.Token(limited).Status.Used; granted > int(used) || used > 3 {
 		t.Errorf("%d were granted, %d counted", granted, used)
+	}
+	if err := tokens.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if kept, next := tokens.Token(limited).Status.Used, onDisk(t, d.dir, limited); next != kept {
+		t.Errorf("the next process reads %d uses, this one counted %d", next, kept)
+	}
+	if half, err := filepath.Glob(filepath.Join(d.dir, "*.new")); err != nil || len(half) > 0 {
+		t.Errorf("a write is still under way after the end: %v, %v", half, err)
 	}
 }
 
