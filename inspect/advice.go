@@ -220,7 +220,7 @@ func isRendered(f *fleet, config string) bool {
 func lostConfigActions(f *fleet, v *poolView) []string {
 	out := []string{"kubectl get events -A --field-selector reason=RenderedConfigLost   # why the controller cannot make it again"}
 	if len(f.Sources) == 0 {
-		return append(out, fixWithoutSource(v)...)
+		return append(out, fixWithoutSource(f, v)...)
 	}
 	return append(out, "push a commit that changes pool "+v.object.Name+"; it gets a new config")
 }

@@ -89,6 +89,16 @@ func (r *RenderedRow) setRequester(asked v1alpha1.Requester) {
 	}
 }
 
+// unprovenCommit is the commit that the changes through the API came on that asked for a pool's config, where the pool was never healthy
+// with that commit; nil where it was, or no such commit is known.
+func unprovenCommit(v *poolView, config string) *v1alpha1.Requester {
+	target, good := apiTarget(v, config), healthyConfig(v)
+	if target.Commit.Revision == "" || target.Before == "" || good == "" || good == target.Before || good == config {
+		return nil
+	}
+	return &target.Commit
+}
+
 // commitLabel names who asked for a config in a column for commits, the changes through the API first; empty where that is unknown.
 func commitLabel(changes []v1alpha1.APIChange, revision string) string {
 	label, commit := apiLabel(changes), shortRevision(revision)

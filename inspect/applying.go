@@ -27,7 +27,7 @@ func applyingAnswer(b rollout.Block, pool *mcfgv1.MachineConfigPool, sources []v
 		src := &sources[i]
 		switch {
 		case src.Spec.Suspend:
-			a.Do = append(a.Do, fmt.Sprintf(`kubectl patch gitsource %s --type merge -p '{"spec":{"suspend":false}}'`, src.Name))
+			a.Do = append(a.Do, fmt.Sprintf(`kubectl patch gitsource %s --type merge -p '{"spec":{"suspend":false}}'   # puts the commit's objects back; to keep what users changed, push it first`, src.Name))
 		case src.Status.Applying != nil || pool.Annotations[v1alpha1.SourceAnnotation] == src.Name:
 			a.Do = append(a.Do, "kubectl describe gitsource "+src.Name)
 		}

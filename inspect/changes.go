@@ -73,7 +73,7 @@ func (s *Status) sourceLines() told {
 func (s *Status) poolLines() told {
 	t := newTold()
 	for _, r := range s.Pools {
-		text := dash(ShortRendered(r.Target)) + " " + dash(commitLabel(r.API, r.Revision)) + " " + r.numbers() + ": " + brief(r.State)
+		text := dash(ShortRendered(r.Target)) + " " + dash(commitLabel(r.API, cmp.Or(r.Revision, r.Unproven))) + " " + r.numbers() + ": " + brief(r.State)
 		if r.Step != "" && !strings.Contains(text, r.Step) {
 			text += "; " + r.Step
 		}

@@ -222,7 +222,7 @@ func (c cluster) trace(t *testing.T, what string) string {
 		t.Fatalf("no MachineConfig %q among %v", name, slices.Sorted(maps.Keys(live)))
 	}
 	if !inspect.IsRendered(mc) {
-		trace, err := inspect.TraceConfig(mc, live, c.Sources)
+		trace, err := inspect.TraceConfig(mc, live, c.Sources, c.Pools)
 		if err != nil {
 			t.Fatal(err)
 		}

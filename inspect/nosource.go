@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -38,9 +39,18 @@ func adoptOrCreateSource(f *fleet, v *poolView) []string {
 		"-   # or use the MachineConfigs as they are"}
 }
 
-// fixWithoutSource are the commands for a pool whose config is at fault while no GitSource exists, so that pushes have no effect.
-func fixWithoutSource(v *poolView) []string {
-	return []string{"kubectl get machineconfigs -l '" + inputSelector(v) + "'   # pool " + v.object.Name + " is rendered from these; correct the one at fault with kubectl edit"}
+// fixWithoutSource are the commands for a pool whose config is at fault while no GitSource exists, so that pushes have no effect, and
+// while no range of commits is known that takes the fault back. A GitSource that is created again replaces what users edited since.
+func fixWithoutSource(f *fleet, v *poolView) []string {
+	const correct = "   # pool %s is rendered from these; correct the one at fault with kubectl edit"
+	if sourceOf(f, v, v.facts.Target) == "" {
+		return []string{fmt.Sprintf("kubectl get machineconfigs -l '"+inputSelector(v)+"'"+correct, v.object.Name)}
+	}
+	return []string{
+		"push a commit that fixes pool " + v.object.Name, createSource(f),
+		alternative("pool "+v.object.Name+" is to do without git", "kubectl label machineconfigs -l '"+inputSelector(v)+","+v1alpha1.SourceLabel+"' "+v1alpha1.SourceLabel+
+			"-   # then correct the MachineConfig at fault with kubectl edit"),
+	}
 }
 
 // inputSelector is the label selector of the MachineConfigs that a pool is rendered from. Rendered configs do not match it.

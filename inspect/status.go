@@ -73,6 +73,8 @@ type PoolRow struct {
 	Revision string `json:"revision"`
 	// API are the changes through the API that asked for Target; Revision is empty where no commit did.
 	API []v1alpha1.APIChange `json:"api,omitempty"`
+	// Unproven is the revision that these changes came on, where the pool was never healthy with it.
+	Unproven string `json:"unproven,omitempty"`
 
 	PoolCounts `json:",inline"`
 
@@ -162,6 +164,9 @@ func (f *fleet) poolRow(v *poolView) PoolRow {
 	}
 	if row.Revision == "" && !target.byAPI() {
 		row.Revision = p.Annotations[v1alpha1.RevisionAnnotation]
+	}
+	if target.Unproven != nil {
+		row.Unproven = target.Unproven.Revision
 	}
 	if row.Updated < row.Nodes || v.wave.Record.Verdict != "" {
 		row.Step = v.stepText()

@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,7 +24,7 @@ func (s Status) PoolTable() Table {
 	t := Table{Head: []string{"POOL", "TARGET", "COMMIT", "NODES", "UPDATED", "UNREADY", "BUSY", "WAITING", "DEGRADED", "BACK", "UNKNOWN", "STATE"}}
 	for _, r := range s.Pools {
 		t.Rows = append(t.Rows, []string{
-			r.Name, dash(ShortRendered(r.Target)), dash(commitLabel(r.API, r.Revision)),
+			r.Name, dash(ShortRendered(r.Target)), dash(commitLabel(r.API, cmp.Or(r.Revision, r.Unproven))),
 			fmt.Sprint(r.Nodes), fmt.Sprint(r.Updated), fmt.Sprint(r.Unready), fmt.Sprint(r.Busy), fmt.Sprint(r.Waiting), fmt.Sprint(r.Degraded),
 			fmt.Sprint(r.Back), fmt.Sprint(r.Unknown), brief(r.State),
 		})

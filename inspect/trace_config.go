@@ -8,6 +8,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
@@ -26,6 +27,8 @@ type ConfigTrace struct {
 	Files      []string     `json:"files,omitempty"`
 	// Managers are the field managers that wrote its spec, in the order of their last writes.
 	Managers []string `json:"managers,omitempty"`
+	// Pools take it by its labels, by name.
+	Pools []string `json:"pools"`
 	// Rendered are the rendered configs that were made of it, by name.
 	Rendered []HolderTrace `json:"rendered"`
 }
@@ -53,11 +56,20 @@ func poolOf(mc *mcfgv1.MachineConfig) string {
 	return ""
 }
 
-// TraceConfig says where a MachineConfig comes from that is not rendered. All are the MachineConfigs on the cluster, sources the
-// GitSources.
-func TraceConfig(mc *mcfgv1.MachineConfig, all map[string]*mcfgv1.MachineConfig, sources []v1alpha1.GitSource) (ConfigTrace, error) {
-	t := ConfigTrace{Name: mc.Name, Role: mc.Labels[v1alpha1.RoleLabel], Source: mc.Labels[v1alpha1.SourceLabel], Files: filesOf(mc), Rendered: []HolderTrace{}}
+// TraceConfig says where a MachineConfig comes from that is not rendered, and who takes it. All are the MachineConfigs on the cluster,
+// sources the GitSources, pools the pools.
+func TraceConfig(mc *mcfgv1.MachineConfig, all map[string]*mcfgv1.MachineConfig, sources []v1alpha1.GitSource, pools []mcfgv1.MachineConfigPool) (ConfigTrace, error) {
+	t := ConfigTrace{
+		Name: mc.Name, Role: mc.Labels[v1alpha1.RoleLabel], Source: mc.Labels[v1alpha1.SourceLabel], Files: filesOf(mc), Pools: []string{}, Rendered: []HolderTrace{},
+	}
 	t.Managers = specManagers(mc.ManagedFields)
+	for i := range pools {
+		s, err := metav1.LabelSelectorAsSelector(pools[i].Spec.MachineConfigSelector)
+		if err == nil && !s.Empty() && s.Matches(labels.Set(mc.Labels)) { // a pool whose selector cannot be read takes nothing, and says so itself
+			t.Pools = append(t.Pools, pools[i].Name)
+		}
+	}
+	slices.Sort(t.Pools)
 	for i := range sources {
 		src := &sources[i]
 		if src.Name != t.Source {
@@ -132,6 +144,9 @@ func (t ConfigTrace) Text() string {
 	for _, file := range t.Files {
 		b.line("File", file)
 	}
+	if len(t.Pools) > 0 {
+		b.line("Taken by", "pool "+strings.Join(t.Pools, ", pool "))
+	}
 	for _, r := range t.Rendered {
 		text := r.Name + "   pool " + dash(r.Pool)
 		if r.Changed {
@@ -140,7 +155,18 @@ func (t ConfigTrace) Text() string {
 		b.line("Held by", text)
 	}
 	if len(t.Rendered) == 0 {
-		b.line("Held by", "no rendered config")
+		b.line("Held by", "no rendered config"+t.untaken())
 	}
 	return b.String()
+}
+
+// untaken says why no rendered config has been made of it.
+func (t ConfigTrace) untaken() string {
+	switch {
+	case len(t.Pools) > 0:
+		return " yet: bunsen why pool/" + t.Pools[0]
+	case t.Role == "":
+		return ": it has no label " + v1alpha1.RoleLabel + ", and no pool's machineConfigSelector matches it"
+	}
+	return ": no pool's machineConfigSelector matches its labels"
 }

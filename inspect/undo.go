@@ -23,30 +23,75 @@ type commitRange struct {
 	others int
 }
 
-// undo is the way to take back what gave a pool a config: one range, from the pool's last good commit to the newest bad one. A
-// revert of the newest commit alone could bring back what an earlier one broke.
+// undo is the way to take back what gave a pool a config: one range of commits, from the pool's last good commit to the newest bad
+// one, and the changes through the API since then. A revert of the newest commit alone could bring back what an earlier one broke.
+// Where both may be the cause, what nodes failed by itself comes first, and the other is an alternative.
 func undo(f *fleet, v *poolView, config string) []string {
-	out := undoAPI(f, v, config, healthyConfig(v))
-	for i := range f.Sources {
-		if config == healthyConfig(v) || !gaveConfig(f, v, &f.Sources[i], config) {
-			continue
+	api := undoAPI(f, v, config, healthyConfig(v))
+	commits := undoCommits(f, v, config)
+	switch {
+	case len(commits) > 0 && len(api) > 0 && commitFailed(f, v, config):
+		for _, command := range api {
+			commits = append(commits, alternative("the commits are not the cause", command))
 		}
-		if r, ok := badCommits(f, v, &f.Sources[i], config); ok && len(out) > 0 {
-			for _, command := range r.commands(v) {
-				out = append(out, alternative("the change through the API is not the cause", command))
-			}
-			return out
-		} else if ok {
+		return commits
+	case len(api) > 0:
+		for _, command := range commits {
+			api = append(api, alternative("the change through the API is not the cause", command))
+		}
+		return api
+	case len(commits) > 0:
+		return commits
+	case len(f.Sources) == 0:
+		return fixWithoutSource(f, v)
+	}
+	return []string{"push a commit that fixes pool " + v.object.Name}
+}
+
+// undoCommits are the commands that take back the commits that gave a pool a config; none where no commit is to blame, or where it is
+// not known after which commit the range begins.
+func undoCommits(f *fleet, v *poolView, config string) []string {
+	if config == healthyConfig(v) {
+		return nil
+	}
+	for i := range f.Sources {
+		if r, ok := badCommits(f, v, &f.Sources[i], config); ok && gaveConfig(f, v, &f.Sources[i], config) {
 			return r.commands(v)
 		}
 	}
-	if len(out) > 0 {
-		return out
+	if gone := sourceOf(f, v, config); len(f.Sources) == 0 && gone != "" {
+		r := commitRange{good: recordedCommit(f, v, healthyConfig(v)), bad: recordedCommit(f, v, config), what: "back to the last good commit"}
+		if r.good != "" && r.bad != "" && r.good != r.bad {
+			return append(r.commands(v), createSource(f))
+		}
 	}
-	if len(f.Sources) == 0 {
-		return fixWithoutSource(v)
+	return nil
+}
+
+// commitFailed reports whether nodes failed a config that commits alone gave the pool since its last good one, before config.
+func commitFailed(f *fleet, v *poolView, config string) bool {
+	past, err := v1alpha1.ParseRolloutHistory(v.object.Annotations[v1alpha1.RolloutHistoryAnnotation])
+	if err != nil {
+		past = nil
 	}
-	return []string{"push a commit that fixes pool " + v.object.Name}
+	for _, o := range past {
+		if o.Config == healthyConfig(v) {
+			break
+		}
+		if o.Config != config && o.HasVerdict() && len(o.API) == 0 && o.Revision != "" {
+			return true
+		}
+	}
+	return slices.ContainsFunc(v.rows, func(row NodeRow) bool {
+		other := row.Desired != config && row.Desired != healthyConfig(v) && row.Desired != row.Current
+		of := f.config(row.Desired)
+		return row.Step == StepFailed && other && len(of.API) == 0 && of.Revision != "" && blamesCommit(failureCause(f, row))
+	})
+}
+
+// sourceOf is the GitSource from which a config of a pool came, whether it exists or not; empty for none.
+func sourceOf(f *fleet, v *poolView, config string) string {
+	return cmp.Or(f.config(config).Source, v.object.Annotations[v1alpha1.SourceAnnotation])
 }
 
 // gaveConfig reports whether a config of a pool came from a source, as far as that is known.
@@ -54,7 +99,7 @@ func gaveConfig(f *fleet, v *poolView, src *v1alpha1.GitSource, config string) b
 	if slices.ContainsFunc(src.Status.History, func(h v1alpha1.HistoryEntry) bool { return h.Pools[v.object.Name] != "" }) {
 		return true
 	}
-	of := cmp.Or(f.config(config).Source, v.object.Annotations[v1alpha1.SourceAnnotation])
+	of := sourceOf(f, v, config)
 	return of == src.Name || of == "" && len(f.Sources) == 1
 }
 
@@ -112,8 +157,9 @@ func isUnusable(src *v1alpha1.GitSource) bool {
 
 // failedCommits are the commit before the first, and the last, of those that changed the pool's config since the one that it last
 // ran well. Where the source's history does not reach back to that one, the records of the pool and of the rendered configs name its
-// commit; where they do not, the range is the commit of the config alone.
+// commit. Both are empty where nothing does: a revert of the last commit alone could bring back an earlier bad one.
 func failedCommits(f *fleet, v *poolView, src *v1alpha1.GitSource, config string) (good, bad string) {
+	healthy := healthyConfig(v)
 	applied := appliedHistory(src)
 	newest, oldest := -1, -1
 	for j := range applied {
@@ -121,7 +167,7 @@ func failedCommits(f *fleet, v *poolView, src *v1alpha1.GitSource, config string
 		if rendered == "" {
 			continue
 		}
-		if rendered == healthyConfig(v) {
+		if rendered == healthy {
 			if newest < 0 {
 				break
 			}
@@ -133,21 +179,52 @@ func failedCommits(f *fleet, v *poolView, src *v1alpha1.GitSource, config string
 			}
 		}
 	}
-	hash := hashOf(f.config(config).Revision)
-	if hash == "" || config == healthyConfig(v) {
+	if config == healthy {
 		return "", ""
 	}
-	if good := recordedCommit(f, v, healthyConfig(v)); good != "" && good != hash {
-		return good, cmp.Or(hashOf(src.Status.AppliedRevision), hash)
+	if healthy == "" {
+		return firstCommits(v, applied)
 	}
-	return hash + "^", hash
+	good, bad = recordedCommit(f, v, healthy), recordedCommit(f, v, config)
+	if good == "" || bad == "" || good == bad {
+		return "", ""
+	}
+	return good, cmp.Or(hashOf(src.Status.AppliedRevision), bad)
 }
 
-// recordedCommit is the commit that asked last for a config, as the pool's records have it, or for which the config was rendered
-// first; empty where neither is known.
+// firstCommits are the commit before the first one that gave a pool any config, and the newest one, for a pool that ran no config
+// well yet. Applied are the commits of a source, newest first.
+func firstCommits(v *poolView, applied []v1alpha1.HistoryEntry) (good, bad string) {
+	gives := func(h v1alpha1.HistoryEntry) bool { return h.Pools[v.object.Name] != "" }
+	for j := len(applied) - 1; j > 0; j-- {
+		if gives(applied[j-1]) && !gives(applied[j]) {
+			return hashOf(applied[j].Revision), hashOf(applied[0].Revision)
+		}
+		if gives(applied[j]) {
+			break // the history does not reach back to the commit before
+		}
+	}
+	return "", ""
+}
+
+// recordedCommit is the commit that asked last for a config, or on which the changes through the API came that asked for it, as the
+// pool's records have it; else the one for which the config was rendered first. It is empty where none is known.
 func recordedCommit(f *fleet, v *poolView, config string) string {
 	asked := v1alpha1.RequesterOf(v.object.Annotations, config)
+	if asked.ByAPI() {
+		asked = apiTarget(v, config).Commit
+	}
 	return hashOf(cmp.Or(asked.Revision, f.config(config).Revision))
+}
+
+// apiTarget is the record of a pool's target where only changes through the API asked for it; zero where config is not the target, a
+// commit asked for it, or the record cannot be read.
+func apiTarget(v *poolView, config string) v1alpha1.PoolTarget {
+	target, err := v1alpha1.ParsePoolTarget(v.object.Annotations[v1alpha1.TargetAnnotation])
+	if err != nil || target.Config != config || !target.ByAPI() {
+		return v1alpha1.PoolTarget{}
+	}
+	return target
 }
 
 // describe says which commits a range has, as far as the source remembers them.
@@ -158,15 +235,12 @@ func (r *commitRange) describe(v *poolView, src *v1alpha1.GitSource) {
 		return slices.IndexFunc(history, func(h v1alpha1.HistoryEntry) bool { return hash != "" && hashOf(h.Revision) == hash })
 	}
 	last, before := at(r.bad), at(r.good)
-	switch {
-	case last < 0:
+	if last < 0 {
 		return
-	case before == last+1, r.good == r.bad+"^":
-		r.what = history[last].Subject
-		return
-	case before > last:
-		r.what = "everything since " + source.Quote(history[before].Subject)
-	default:
+	}
+	if before > last {
+		r.what = "everything after " + source.Quote(history[before].Subject) + " up to " + source.Quote(history[last].Subject)
+	} else {
 		before = len(history)
 	}
 	for j := last; j < before; j++ {
@@ -177,19 +251,15 @@ func (r *commitRange) describe(v *poolView, src *v1alpha1.GitSource) {
 	}
 }
 
-// commands take the commits back. The list of all comes first, unless they are one commit: between two commits that a source looked
-// at there may be others, which the cluster does not know.
+// commands take the commits back. The list of all comes first: between two commits that a source looked at there may be others,
+// which the cluster does not know.
 func (r commitRange) commands(v *poolView) []string {
 	commits := r.good + ".." + r.bad
-	revert := "git revert --no-edit " + commits
-	if r.good == r.bad+"^" {
-		return []string{"git revert --no-edit " + r.bad + " && git push   # " + r.what + "; or push a fix"}
-	}
-	list := "git log --oneline " + commits + "   # the revert takes back all of these"
+	list := "git log --oneline " + commits + "   # what the revert takes back"
 	if r.others > 0 {
 		list += fmt.Sprintf(", also %s that did not change pool %s", count(r.others, "commit"), v.object.Name)
 	}
-	return []string{list, revert + " && git push   # " + r.what + "; or push a fix"}
+	return []string{list, "git revert --no-edit " + commits + " && git push   # " + r.what + "; or push a fix"}
 }
 
 // renderedBefore is the config that the newest of these commits gave a pool; empty where none is known to have.

@@ -207,6 +207,7 @@ func (f *fleet) config(name string) *RenderedRow {
 			row.Pool = Pool(name)
 			row.setRequester(asked)
 		}
+		row.Unproven = unprovenCommit(v, name)
 		if row.byAPI() || row.Subject != "" && asked.Subject != "" {
 			return row
 		}

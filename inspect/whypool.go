@@ -142,7 +142,7 @@ func (f reasons) renderActions(v *poolView) []string {
 		}
 	}
 	if len(f.Sources) == 0 {
-		return fixWithoutSource(v)
+		return fixWithoutSource(f.fleet, v)
 	}
 	return []string{
 		"push a commit that fixes pool " + name + ", or correct the MachineConfig that is named above",

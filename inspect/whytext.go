@@ -102,14 +102,24 @@ func (r RenderedRow) commit() string {
 	if r.Revision == "" && len(r.API) == 0 {
 		return r.Name + "   (its commit is not known)"
 	}
-	text := shortRevision(r.Revision)
-	if r.Subject != "" {
-		text += " " + source.Quote(r.Subject)
+	text := commitText(v1alpha1.Requester{Revision: r.Revision, Subject: r.Subject, Author: r.Author})
+	text = v1alpha1.Requester{Revision: r.Revision, API: r.API, AlsoCommit: !r.byAPI(), After: r.After}.Text(text)
+	if r.Unproven != nil {
+		text += "; on " + commitText(*r.Unproven) + ", with which the pool was not healthy"
 	}
-	if r.Author != "" {
-		text += "   " + r.Author
+	return r.Name + "   " + text
+}
+
+// commitText names a commit with its subject and its author, as far as they are known.
+func commitText(c v1alpha1.Requester) string {
+	text := shortRevision(c.Revision)
+	if c.Subject != "" {
+		text += " " + source.Quote(c.Subject)
 	}
-	return r.Name + "   " + v1alpha1.Requester{Revision: r.Revision, API: r.API, AlsoCommit: !r.byAPI(), After: r.After}.Text(text)
+	if c.Author != "" {
+		text += "   " + c.Author
+	}
+	return text
 }
 
 // numbers counts the pool's nodes in words.
@@ -208,20 +218,21 @@ func (w Why) drain(b *blocks, now time.Time) {
 	}
 }
 
-// commands are all that helps, each once, those for the first reason first. Alternatives come last.
+// commands are all that helps, each once, those for the first reason first, whatever the comments behind them. Alternatives come last.
 func (w Why) commands() []string {
 	var out, others []string
 	seen := map[string]bool{}
 	for _, a := range append([]Answer{w.Answer}, w.Also...) {
 		for _, do := range a.Do {
+			command, _, _ := strings.Cut(do, "   # ")
 			switch {
-			case seen[do]:
+			case seen[command]:
 			case isAlternative(do):
 				others = append(others, do)
 			default:
 				out = append(out, do)
 			}
-			seen[do] = true
+			seen[command] = true
 		}
 	}
 	return append(out, others...)

@@ -115,9 +115,7 @@ func lookUp(ctx context.Context, c client.Client, what string) (traced, error) {
 	}
 	var err error
 	if !isNode && !inspect.IsRendered(out.config) {
-		input, err := inspect.TraceConfig(out.config, out.live, sources.Items)
-		out.input = &input
-		return out, err
+		return out.ofInput(ctx, c, sources.Items)
 	}
 	pool := &mcfgv1.MachineConfigPool{}
 	if err := c.Get(ctx, client.ObjectKey{Name: inspect.Pool(out.config.Name)}, pool); client.IgnoreNotFound(err) != nil {
@@ -135,6 +133,17 @@ func lookUp(ctx context.Context, c client.Client, what string) (traced, error) {
 		}
 	}
 	return out, nil
+}
+
+// ofInput adds what is known of a MachineConfig that is not rendered.
+func (t traced) ofInput(ctx context.Context, c client.Client, sources []v1alpha1.GitSource) (traced, error) {
+	var pools mcfgv1.MachineConfigPoolList
+	if err := c.List(ctx, &pools); err != nil {
+		return traced{}, unread("MachineConfigPools", err)
+	}
+	input, err := inspect.TraceConfig(t.config, t.live, sources, pools.Items)
+	t.input = &input
+	return t, err
 }
 
 // items transpiles the commit again, renders the very inputs of the config, and lists who set each item.
