@@ -30,7 +30,7 @@ type Side struct {
 
 // declares tells that the pool has a MachineConfigPool: every cluster has the standard ones, whatever its repository says.
 func (s Side) declares(pool string) bool {
-	return pool == "master" || pool == "worker" || slices.Contains(s.Declared, pool)
+	return isStandard(pool) || slices.Contains(s.Declared, pool)
 }
 
 // Pool is what one pool renders to.

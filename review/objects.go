@@ -35,8 +35,11 @@ func CompareObjects(base, head []transpile.ClusterObject) (out []string) {
 		switch {
 		case a != nil && b != nil && reflect.DeepEqual(a.Object, b.Object):
 			continue
-		case kind == poolKind && a == nil:
+		case kind == poolKind && a == nil && !isStandard(b.GetName()):
 			out = append(out, name+": added; a node that its nodeSelector matches leaves its present pool and takes this pool's config, which may reboot it")
+			continue
+		case kind == poolKind && b == nil && isStandard(a.GetName()):
+			out = append(out, name+": not declared here any more; the controller keeps the pool, with its standard selectors")
 			continue
 		case kind == poolKind && b == nil:
 			out = append(out, name+": removed; its nodes move to pool worker, or to another pool that selects them, and take that pool's config, which may reboot them")
@@ -47,12 +50,32 @@ func CompareObjects(base, head []transpile.ClusterObject) (out []string) {
 		case b == nil:
 			out = append(out, name+": removed")
 		}
-		for _, line := range fieldChanges("", comparedFields(kind, a), comparedFields(kind, b)) {
+		for _, line := range specChanges(kind, a, b) {
 			out = append(out, name+": "+line)
 		}
 	}
 	return out
 }
+
+// specChanges names what differs between two objects of one kind, each of which may be nil, and behind the last difference of a field
+// what is so now.
+func specChanges(kind string, was, is *unstructured.Unstructured) (out []string) {
+	a, b, means := comparedFields(kind, was), comparedFields(kind, is), meanings(kind, was, is)
+	all := maps.Clone(a)
+	maps.Copy(all, b)
+	for _, field := range slices.Sorted(maps.Keys(all)) {
+		lines := fieldChanges(field, a[field], b[field])
+		comesOrGoes := (was == nil || is == nil) && (field == "pools" || field == "machineConfigPoolSelector")
+		if meaning := means[field]; meaning != "" && len(lines) > 0 && !comesOrGoes {
+			lines[len(lines)-1] += ": " + meaning
+		}
+		out = append(out, lines...)
+	}
+	return out
+}
+
+// isStandard reports whether the controller makes a pool by itself.
+func isStandard(pool string) bool { return pool == "master" || pool == "worker" }
 
 // objectsByName has the objects by kind and name.
 func objectsByName(objects []transpile.ClusterObject) map[string]*unstructured.Unstructured {
@@ -73,6 +96,9 @@ func comparedFields(kind string, of *unstructured.Unstructured) map[string]any {
 	maps.Copy(out, spec)
 	for _, field := range shownElsewhere[kind] {
 		delete(out, field)
+	}
+	if kind == policyKind && out["managementState"] == "Managed" { // the API asks for it, and no other value is different here
+		delete(out, "managementState")
 	}
 	for _, field := range []string{"labels", "annotations"} {
 		if entries, ok, _ := unstructured.NestedMap(of.Object, "metadata", field); ok && len(entries) > 0 {
@@ -96,11 +122,7 @@ func fieldChanges(field string, was, is any) []string {
 		maps.Copy(all, b)
 		var out []string
 		for _, key := range slices.Sorted(maps.Keys(all)) {
-			path := key
-			if field != "" {
-				path = field + "." + key
-			}
-			out = append(out, fieldChanges(path, a[key], b[key])...)
+			out = append(out, fieldChanges(field+"."+key, a[key], b[key])...)
 		}
 		return out
 	case aList && bList:

@@ -66,8 +66,15 @@ func compared(t *testing.T, a *txtar.Archive) review.Comparison {
 		t.Fatal(err)
 	}
 	c := review.Compare(base, head, is)
-	c.Policy = review.ComparePolicies(was, is)
-	return c
+	had, err := review.PoolsOf(before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	has, err := review.PoolsOf(after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.WithCluster(review.ComparePolicies(was, is), review.ComparePools(had, has), review.CompareObjects(before.Cluster, after.Cluster))
 }
 
 // TestComparisons replays testdata: a repository before (base/) and after (head/), and what a reviewer is shown.
