@@ -16,6 +16,8 @@ var (
 	ErrUnknownPool = errors.New("there is no such pool")
 	// ErrNothingRendered says that the pool exists and no config has been rendered for it yet.
 	ErrNothingRendered = errors.New("nothing is rendered for this pool yet")
+	// ErrNoRecord says that the controller has rendered a config for the pool and has not recorded yet which config its nodes run well.
+	ErrNoRecord = errors.New("the controller has not recorded yet which config the pool's nodes run")
 	// ErrNotSynced says that the pools are not known yet: the server has just started.
 	ErrNotSynced = errors.New("the server has not read the pools yet")
 )
@@ -24,6 +26,9 @@ var (
 // pool's annotation of that name wins. Healthy is the last config that the whole pool was well with; a pool that was well
 // with none yet serves its newest, for its first machine has to boot something. Newest is the config that is being rolled
 // out. Neither is ever one that a rollout halted on or reverted from.
+//
+// A pool that the controller has just created again has no record yet: its newest config may be one that nodes failed, so
+// that nothing is served until the controller has looked at the nodes. A pool that no controller rendered does not wait.
 //
 // Without a name, why says what there is to wait for. Beside a name it says what of the pool could not be read: the name
 // is then what the careful would take.
@@ -36,6 +41,9 @@ func Serve(pool mcfgv1.MachineConfigPool, choice string) (name string, why error
 	newest, healthy := pool.Spec.Configuration.Name, record.Healthy
 	if record.Config == "" {
 		healthy = pool.Status.Configuration.Name
+		if _, rendered := pool.Annotations[v1alpha1.TargetAnnotation]; rendered && healthy == "" && newest != "" && choice != v1alpha1.ServeNewest {
+			return "", errors.Join(odd, ErrNoRecord)
+		}
 	}
 	bad := refused(record)
 	order := []string{healthy, newest}

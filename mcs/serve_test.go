@@ -89,3 +89,24 @@ func TestNoMachineBootsWhatARolloutHaltedOn(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestServeWithoutRecord: a pool that the controller has just created again serves its newest config only where that was chosen.
+func TestServeWithoutRecord(t *testing.T) {
+	for sentence, c := range map[string]struct {
+		record, choice, want string
+		why                  error
+	}{
+		"the controller has recorded nothing yet":        {"", v1alpha1.ServeHealthy, "", ErrNoRecord},
+		"the newest config was chosen":                   {"", v1alpha1.ServeNewest, "b", nil},
+		"the controller has found what the nodes run":    {`{"config":"b","healthy":"a"}`, v1alpha1.ServeHealthy, "a", nil},
+		"the controller has found that no node runs one": {`{"config":"b"}`, v1alpha1.ServeHealthy, "b", nil},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			pool := poolOf("b", "", c.record, "")
+			pool.Annotations[v1alpha1.TargetAnnotation] = `{"config":"b"}`
+			if name, why := Serve(pool, c.choice); name != c.want || !errors.Is(why, c.why) {
+				t.Errorf("got %q and %v, want %q and %v", name, why, c.want, c.why)
+			}
+		})
+	}
+}

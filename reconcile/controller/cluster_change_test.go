@@ -10,10 +10,12 @@ import (
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcs"
 )
 
 const madeByHand = `apiVersion: machineconfiguration.openshift.io/v1
@@ -59,6 +61,7 @@ func (s *stage) apiChanges() {
 		`[{"op":"replace","path":"/spec/machineConfigSelector","value":{"matchExpressions":[{"key":"`+v1alpha1.RoleLabel+`","operator":"In","values":["master"]}]}}]`)
 	s.requested("mine", "MachineConfigPool mine Changed by someone", began)
 	s.standardPoolEdited()
+	s.standardPoolDeleted()
 }
 
 // requested waits until the record of a pool's target names the change through the API that asked for it, or that took one back.
@@ -107,5 +110,49 @@ func (s *stage) standardPoolEdited() {
 			}
 		}
 		return errors.New("no event Restored that names pool worker")
+	})
+}
+
+// standardPoolDeleted: a user deletes pool worker while nodes fail a commit. The pool that the controller creates again records the config
+// that the nodes ran before as the last healthy one, so that new machines get that one.
+func (s *stage) standardPoolDeleted() {
+	s.t.Helper()
+	edit(s, "n0", &corev1.Node{}, func(n *corev1.Node) { // its drain is over
+		n.Spec.Unschedulable = false
+		for _, key := range []string{v1alpha1.DesiredDrainAnnotation, v1alpha1.LastAppliedDrainAnnotation, v1alpha1.CordonedAnnotation} {
+			delete(n.Annotations, key)
+		}
+	})
+	good := &mcfgv1.MachineConfigPool{}
+	s.eventually("all nodes run one config", func() error {
+		s.finish("n0")
+		s.finish("n1")
+		err := s.get("worker", good)
+		if target := good.Spec.Configuration.Name; err != nil || target == "" || good.Status.Configuration.Name != target || len(s.told("n0", "n1")) > 0 {
+			return fmt.Errorf("target %q, status %q, %v", target, good.Status.Configuration.Name, err)
+		}
+		return nil
+	})
+	s.push("a bad greeting", "worker/10-motd.bu=bad", "master/10-motd.bu=welcome")
+	s.eventually("assigning the bad config", func() error {
+		if len(s.told("n0", "n1")) == 0 {
+			return errors.New("no node is assigned another config")
+		}
+		return nil
+	})
+	s.daemonSays(s.told("n0", "n1")[0], v1alpha1.StateDegraded, "no space left on device")
+	s.kubectl("delete", "mcp", "worker", "--wait=false")
+	s.eventually("recording the healthy config of the new pool", func() error {
+		p := &mcfgv1.MachineConfigPool{}
+		err := s.get("worker", p)
+		record, _ := v1alpha1.ParseRolloutRecord(p.Annotations[v1alpha1.RolloutAnnotation])
+		if err != nil || p.UID == good.UID || record.Config == "" || record.Config == good.Spec.Configuration.Name || record.Healthy != good.Spec.Configuration.Name {
+			return fmt.Errorf("target %q, record %+v, want healthy %q, %v", p.Spec.Configuration.Name, record, good.Spec.Configuration.Name, err)
+		}
+		name, err := mcs.Serve(*p, v1alpha1.ServeHealthy)
+		if name != good.Spec.Configuration.Name {
+			return fmt.Errorf("new machines get %q, want %q, %v", name, good.Spec.Configuration.Name, err)
+		}
+		return nil
 	})
 }

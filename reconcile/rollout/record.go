@@ -1,6 +1,8 @@
 package rollout
 
 import (
+	"cmp"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,8 +24,10 @@ func (d *decision) remember() {
 		*r = v1alpha1.RolloutRecord{Config: d.f.Target, Requester: d.f.Requester, Began: stamp(d.now), Healthy: r.Healthy}
 		d.look(d.f.Target)
 		r.RanBefore = d.m.Len() > 0 && d.m.tally.of(updated) == d.m.Len()
+		r.Healthy = cmp.Or(r.Healthy, configInUse(d.m, d.f.Pool, d.f.Target))
 		return
 	}
+	r.Healthy = cmp.Or(r.Healthy, configInUse(d.m, d.f.Pool, d.f.Target))
 	if r.Began.After(d.now) { // the clock was set back
 		r.Began = stamp(d.now)
 	}
@@ -36,6 +40,36 @@ func (d *decision) remember() {
 	r.RolloutEnd, r.WellSince, r.Forgiven = v1alpha1.RolloutEnd{}, nil, nil
 	d.look(d.f.Target)
 	court{d}.retry()
+}
+
+// configInUse is the config of a pool, other than its target, that most nodes run; of two that as many run, the first by name. It is empty
+// where nodes run no such config. It stands in for the last healthy config where no record names one: a deleted pool takes its record with it.
+func configInUse(m *Members, pool, target string) string {
+	runs := map[string]int{}
+	for _, s := range m.seats {
+		current := s.Config.Current
+		if current == target || !isConfigOf(current, pool) {
+			continue
+		}
+		// A node gets another config only while it runs its current one. A node that should keep its current one has to be healthy.
+		if current != s.Config.Desired || s.State == v1alpha1.StateDone && s.Health.Trouble == "" {
+			runs[current]++
+		}
+	}
+	most := ""
+	for config, n := range runs {
+		if n > runs[most] || n == runs[most] && config < most {
+			most = config
+		}
+	}
+	return most
+}
+
+// isConfigOf reports whether a rendered config is one of the pool, as its name says. A node that joined the pool may still run one of its
+// earlier pool.
+func isConfigOf(config, pool string) bool {
+	hash, ok := strings.CutPrefix(config, "rendered-"+pool+"-")
+	return ok && hash != "" && !strings.Contains(hash, "-")
 }
 
 // reachedAllThatReport reports whether nodes run the config of a record well, and only nodes whose kubelets are silent do not. It is
