@@ -21,6 +21,8 @@ type Controllers struct {
 	Problem string `json:"problem,omitempty"`
 	// Late: the leader missed its last report, and may hang.
 	Late bool `json:"late,omitempty"`
+	// Do are commands that help where there is a Problem or the leader is Late.
+	Do []string `json:"do,omitempty"`
 
 	// at is when it was so.
 	at time.Time
@@ -120,6 +122,9 @@ func (f *fleet) controllers() *Controllers {
 	slices.SortFunc(c.Replicas, func(a, b ControllerRow) int { return strings.Compare(a.Name, b.Name) })
 	c.at, c.Problem = f.now, c.problem()
 	c.Late = c.late(ago(f.now)) != ""
+	if c.Problem != "" || c.Late {
+		c.Do = controllerCommands(c)
+	}
 	return c
 }
 
@@ -176,13 +181,20 @@ func (c *Controllers) last() *ControllerRow {
 	return &last
 }
 
+// unread is a replica that runs and whose report cannot be read; nil where there is none.
+func (c *Controllers) unread() *ControllerRow {
+	at := slices.IndexFunc(c.Replicas, func(r ControllerRow) bool { return r.Alive && r.Report == nil })
+	if at < 0 {
+		return nil
+	}
+	return &c.Replicas[at]
+}
+
 // problem is why nothing is rendered or rolled out.
 func (c *Controllers) problem() string {
 	last := c.last()
-	for _, r := range c.Replicas {
-		if r.Alive && r.Report == nil {
-			return "the report of machine-config-controller " + r.Name + " cannot be read"
-		}
+	if r := c.unread(); r != nil {
+		return "the report of machine-config-controller " + r.Name + " cannot be read"
 	}
 	switch {
 	case c.leader() != nil:
@@ -235,6 +247,9 @@ func (c *Controllers) text(now time.Time) string {
 	text := t.String()
 	if w := cmp.Or(c.warning(ago(now)), c.late(ago(now))); w != "" {
 		text += "WARNING: " + w + "\n"
+		for _, do := range c.Do {
+			text += "To do: " + do + "\n"
+		}
 	}
 	return text
 }
@@ -258,11 +273,20 @@ func (c *Controllers) lines(now time.Time, width int, spare *int) []Line {
 	if leader := c.leader(); leader != nil {
 		cells := leader.cells(now)
 		if c.Late {
-			return append([]Line{{{"CONTROLLER ", Dim}, {leader.Name, Head}, {"   " + cells[len(cells)-1], Bad}}}, labelled("warning", c.late(ago(now)), Bad, width, spare)...)
+			return append([]Line{{{"CONTROLLER ", Dim}, {leader.Name, Head}, {"   " + cells[len(cells)-1], Bad}}}, c.warningLines(c.late(ago(now)), width, spare)...)
 		}
 		return []Line{{{"CONTROLLER ", Dim}, {leader.Name, Head}, {"   " + cells[len(cells)-1], Good}}}
 	}
-	return append([]Line{{{"CONTROLLER ", Dim}, {"none leads", Bad}}}, labelled("warning", c.warning(ago(now)), Bad, width, spare)...)
+	return append([]Line{{{"CONTROLLER ", Dim}, {"none leads", Bad}}}, c.warningLines(c.warning(ago(now)), width, spare)...)
+}
+
+// warningLines are a warning and the first command that helps.
+func (c *Controllers) warningLines(warning string, width int, spare *int) []Line {
+	out := labelled("warning", warning, Bad, width, spare)
+	if len(c.Do) > 0 {
+		out = append(out, labelled("to do", c.Do[0], Plain, width, spare)...)
+	}
+	return out
 }
 
 // look is the last look at a repository of the replica that led last; false where that is not known.

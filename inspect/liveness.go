@@ -138,16 +138,16 @@ func (f reasons) withLiveness(v *poolView, out []Answer) []Answer {
 func (f reasons) controllerAnswers() []Answer {
 	c := f.controllers()
 	if text := c.warning(whenIn(f.fleet)); text != "" {
-		return []Answer{{Outcome: Blocked, Cause: CauseController, Reason: text, Do: controllerCommands(c)}}
+		return []Answer{{Outcome: Blocked, Cause: CauseController, Reason: text, Do: c.Do}}
 	}
 	var out []Answer
 	if text := c.late(whenIn(f.fleet)); text != "" {
-		out = append(out, Answer{Outcome: Progressing, Cause: CauseController, Reason: text})
+		out = append(out, Answer{Outcome: Progressing, Cause: CauseController, Reason: text, Do: c.Do})
 	}
 	for i := range f.Sources {
 		src := &f.Sources[i]
 		if row := sourceRow(src, c, f.now); row.Overdue {
-			out = append(out, Answer{Outcome: Blocked, Cause: CauseSource, Reason: row.overdue(whenIn(f.fleet)), Do: restartCommands(c.leader().Name)})
+			out = append(out, Answer{Outcome: Blocked, Cause: CauseSource, Reason: row.overdue(whenIn(f.fleet)), Do: c.leader().restartCommands()})
 		}
 	}
 	return out
@@ -233,27 +233,6 @@ func notReadyCommands(f *fleet, node string) []string {
 		do = append(do, "free disk space on "+node+"; its kubelet then reports it by itself")
 	}
 	return do
-}
-
-// controllerCommands help where no controller leads.
-func controllerCommands(c *Controllers) []string {
-	do := []string{"kubectl -n bunsen-system get pods,leases"}
-	last := c.last()
-	switch {
-	case last == nil || last.hasEnded():
-		return append(do, "start machine-config-controller")
-	case last.Alive:
-		return append(do, "kubectl -n bunsen-system delete lease machine-config-controller   # if its holder is gone: a replica that stands by then leads")
-	}
-	return append(do, restartCommands(last.Name)...)
-}
-
-// restartCommands restart a controller that hangs or is gone: its Deployment, or its process.
-func restartCommands(name string) []string {
-	return []string{
-		"kubectl -n bunsen-system rollout restart deployment machine-config-controller",
-		alternative("it is a process on a host", "systemctl restart machine-config-controller   # controller "+name+"; without systemd: kill -9 its process and start it again"),
-	}
 }
 
 // daemonCommands help where a daemon does not report.

@@ -35,6 +35,8 @@ var commandForms = []string{
 	`kubectl -n bunsen-system get pods,leases`,
 	`kubectl -n bunsen-system rollout restart deployment machine-config-controller`,
 	`systemctl restart machine-config-controller`,
+	`kill -9 [0-9]+`,
+	`kubectl -n [a-z0-9-]+ delete pod [a-z0-9-]+`,
 	`kubectl -n bunsen-system delete lease machine-config-controller`,
 	`kubectl get leases -A`,
 	`kubectl get mcp -o custom-columns=\S+`,

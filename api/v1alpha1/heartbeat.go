@@ -33,6 +33,10 @@ type ControllerReport struct {
 	Version string `json:"version"`
 	// Started is when the process began.
 	Started metav1.Time `json:"started"`
+	// Pod is namespace/name of the pod that the replica runs in; empty outside of one. Host and PID are then those of its process.
+	Pod  string `json:"pod,omitempty"`
+	Host string `json:"host,omitempty"`
+	PID  int    `json:"pid,omitempty"`
 	// Leader says that this replica renders and rolls out; the others stand by.
 	Leader bool `json:"leader"`
 	// Sources are the leader's last looks at the repositories, by the name of the GitSource.

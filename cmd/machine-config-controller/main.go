@@ -121,7 +121,10 @@ func run(ctx context.Context, o options) error {
 
 // replica is this process among the controllers: the pod, or the host.
 func replica() controller.Replica {
-	r := controller.Replica{Name: os.Getenv("POD_NAME"), Pod: os.Getenv("POD_NAME"), PodUID: types.UID(os.Getenv("POD_UID"))}
+	r := controller.Replica{
+		Name: os.Getenv("POD_NAME"), Pod: os.Getenv("POD_NAME"), PodUID: types.UID(os.Getenv("POD_UID")), PodNamespace: os.Getenv("POD_NAMESPACE"),
+		PID: os.Getpid(),
+	}
 	if r.Name != "" {
 		return r
 	}
@@ -129,7 +132,7 @@ func replica() controller.Replica {
 	if err != nil {
 		host = "unknown"
 	}
-	r.Name = host
+	r.Name, r.Host = host, host
 	return r
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/fault"
@@ -138,6 +139,24 @@ func (t turns) give() {
 	}
 }
 
+// listings are the last listings of the repositories.
+type listings struct {
+	sync.Map // GitSource name → listing
+	// first is sent to after the first listing of a repository; nil: nobody waits for it.
+	first chan struct{}
+}
+
+// put stores the last listing of a source.
+func (l *listings) put(name string, asked listing) {
+	if _, known := l.Swap(name, asked); known {
+		return
+	}
+	select {
+	case l.first <- struct{}{}:
+	default: // the heartbeat has yet to take the one before
+	}
+}
+
 // list asks the remote, unless it was asked a short while ago about this very spec and request: within the interval
 // where it answered, within a pause that grows up to the interval where it did not.
 func (r *Source) list(ctx context.Context, repo Repository, src *v1alpha1.GitSource, now time.Time) ([]source.Ref, error) {
@@ -158,7 +177,7 @@ func (r *Source) list(ctx context.Context, repo Repository, src *v1alpha1.GitSou
 		}
 		asked.wait = longer(failedBefore, asked.wait)
 	}
-	r.listings.Store(src.Name, asked)
+	r.listings.put(src.Name, asked)
 	return asked.refs, asked.err
 }
 

@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,6 +27,8 @@ const (
 	heartbeatEvery = 10 * time.Second
 	// heartbeatLasts is for how long a report holds: a replica that missed three counts as gone.
 	heartbeatLasts = 3*heartbeatEvery + 5*time.Second
+	// firstLookAfter is how long a report waits after a first look at a repository, so that many first looks cost one report.
+	firstLookAfter = time.Second
 	// heartbeatTimeout bounds one request.
 	heartbeatTimeout = 5 * time.Second
 	// syncTimeout is how long a readiness probe waits for the caches.
@@ -39,6 +42,11 @@ type Replica struct {
 	// Pod and PodUID own the Lease, so that it is deleted with the pod; both are empty outside of one.
 	Pod    string
 	PodUID types.UID
+	// PodNamespace is the namespace of the pod; empty: that of the Lease.
+	PodNamespace string
+	// Host and PID are the host and the process, where the replica runs in no pod.
+	Host string
+	PID  int
 }
 
 // Heartbeat reports that this replica runs, whether it leads, and when it last looked at the repositories.
@@ -56,8 +64,10 @@ type Heartbeat struct {
 	Version string
 	// Elected is closed once the replica leads; nil: it leads.
 	Elected <-chan struct{}
-	// Looks are the last looks at the repositories; nil: none.
-	Looks func() map[string]v1alpha1.SourceLook
+	// Looks are the last looks at the repositories; nil: none. FirstLook is sent to when a repository that no report has yet was looked
+	// at; nil: those wait for the next report.
+	Looks     func() map[string]v1alpha1.SourceLook
+	FirstLook <-chan struct{}
 	// Synced reports whether the caches have synced; nil: they have.
 	Synced func(context.Context) bool
 	// Now is the clock.
@@ -95,6 +105,7 @@ func (h *Heartbeat) Start(ctx context.Context) error {
 	tick := time.NewTicker(heartbeatEvery)
 	defer tick.Stop()
 	elected := h.Elected
+	var firstLook <-chan time.Time
 	failed := false
 	for {
 		err := h.Report(ctx, heartbeatLasts)
@@ -102,13 +113,22 @@ func (h *Heartbeat) Start(ctx context.Context) error {
 			log.Error(err, "the heartbeat failed; trying again", "every", heartbeatEvery.String())
 		}
 		failed = err != nil
-		select {
-		case <-ctx.Done():
-			h.end(ctx, log)
-			return nil
-		case <-elected:
-			elected = nil // it says so at once
-		case <-tick.C:
+		for report := false; !report; {
+			report = true
+			select {
+			case <-ctx.Done():
+				h.end(ctx, log)
+				return nil
+			case <-elected:
+				elected = nil // it says so at once
+			case <-h.FirstLook:
+				if report = false; firstLook == nil {
+					firstLook = time.After(firstLookAfter)
+				}
+			case <-firstLook:
+				firstLook = nil
+			case <-tick.C:
+			}
 		}
 	}
 }
@@ -184,6 +204,9 @@ func (h *Heartbeat) report() v1alpha1.ControllerReport {
 	h.mu.Lock()
 	r := v1alpha1.ControllerReport{Version: h.Version, Started: metav1.NewTime(h.state.started), Leader: h.Elected == nil}
 	h.mu.Unlock()
+	if r.Host, r.PID = h.Replica.Host, h.Replica.PID; h.Replica.Pod != "" {
+		r.Pod, r.Host, r.PID = cmp.Or(h.Replica.PodNamespace, h.Namespace)+"/"+h.Replica.Pod, "", 0
+	}
 	select {
 	case <-h.Elected:
 		r.Leader = true

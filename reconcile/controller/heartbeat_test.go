@@ -92,6 +92,9 @@ func TestAReplicaReports(t *testing.T) {
 	if l.Labels[v1alpha1.ServerLabel] != v1alpha1.ControllerComponent || len(l.OwnerReferences) != 1 || l.OwnerReferences[0].UID != "u-1" {
 		t.Errorf("labels %v, owners %v", l.Labels, l.OwnerReferences)
 	}
+	if r.Pod != "bunsen-system/mcc-1" || r.Host != "" || r.PID != 0 {
+		t.Errorf("a replica in a pod reports pod %q, host %q, process %d", r.Pod, r.Host, r.PID)
+	}
 	if r.Leader || r.Sources != nil || r.Version != "v1" || !r.Started.Time.Equal(noon) || *l.Spec.LeaseDurationSeconds != 35 {
 		t.Errorf("a replica that stands by reports %v for %ds", r, *l.Spec.LeaseDurationSeconds)
 	}
@@ -159,5 +162,53 @@ func TestReady(t *testing.T) {
 				t.Errorf("got %v, want %q", err, tc.want)
 			}
 		})
+	}
+}
+
+// TestAReplicaOutsideOfAPod: the report names the host and the process, which a person needs to restart it.
+func TestAReplicaOutsideOfAPod(t *testing.T) {
+	h := newHeartbeat(t)
+	h.Replica = controller.Replica{Name: "Host_1.example.com", Host: "Host_1.example.com", PID: 4711}
+	h.report()
+	if _, r := h.lease(); r.Pod != "" || r.Host != "Host_1.example.com" || r.PID != 4711 {
+		t.Errorf("pod %q, host %q, process %d", r.Pod, r.Host, r.PID)
+	}
+}
+
+// TestAFirstLookIsReported: the first look at a repository does not wait for the next regular report.
+func TestAFirstLookIsReported(t *testing.T) {
+	h := newHeartbeat(t)
+	looked := make(chan struct{}, 1)
+	close(h.elected)
+	wrote := make(chan v1alpha1.ControllerReport, 16)
+	h.Client = interceptor.NewClient(h.cluster.(client.WithWatch), interceptor.Funcs{
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			r, err := v1alpha1.ParseControllerReport(o.GetAnnotations()[v1alpha1.ControllerAnnotation])
+			if err == nil {
+				wrote <- r
+			}
+			return c.Update(ctx, o, opts...)
+		},
+	})
+	h.FirstLook = looked
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- h.Start(ctx) }()
+	if <-wrote; len(wrote) > 0 { // the election
+		t.Error("two reports before a look")
+	}
+	began := time.Now()
+	looked <- struct{}{}
+	looked <- struct{}{}
+	looked <- struct{}{}
+	if r := <-wrote; len(r.Sources) == 0 || time.Since(began) > 8*time.Second {
+		t.Errorf("after %s the report has the looks %v", time.Since(began), r.Sources)
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if len(wrote) != 1 { // that of the end
+		t.Errorf("%d reports after the first look, want one", len(wrote))
 	}
 }

@@ -114,7 +114,7 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 		ctrl.NewControllerManagedBy(mgr).Named("drain").For(&corev1.Node{}).
 			WithOptions(controller.Options{MaxConcurrentReconciles: 20}).Complete(watched("drain", dr)),
 		garbage.SetupWithManager(mgr),
-		cfg.heartbeat(mgr, looks).register(mgr),
+		cfg.heartbeat(mgr, src).register(mgr),
 	}
 	for _, err := range errs {
 		if err != nil {
@@ -131,10 +131,12 @@ const mostSources = 200
 var specOrRequest = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 
 // heartbeat of this process.
-func (cfg Config) heartbeat(mgr ctrl.Manager, looks func() map[string]v1alpha1.SourceLook) *Heartbeat {
+func (cfg Config) heartbeat(mgr ctrl.Manager, src *Source) *Heartbeat {
+	looks := func() map[string]v1alpha1.SourceLook { return lastLooks(src) }
+	src.listings.first = make(chan struct{}, 1)
 	return &Heartbeat{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: cfg.Namespace, Replica: cfg.Replica, Version: cfg.Version,
-		Elected: mgr.Elected(), Looks: looks, Synced: mgr.GetCache().WaitForCacheSync, Now: cfg.Now,
+		Elected: mgr.Elected(), Looks: looks, FirstLook: src.listings.first, Synced: mgr.GetCache().WaitForCacheSync, Now: cfg.Now,
 	}
 }
 

@@ -62,7 +62,7 @@ type Source struct {
 	// Events tells people.
 	Events Events
 
-	listings sync.Map // GitSource name → listing
+	listings listings
 	known    sync.Map // GitSource name → known
 	failed   sync.Map // GitSource name → failedFetch
 	// turns bounds how many sources are transpiled and applied at a time. Who waits for a remote holds none.
