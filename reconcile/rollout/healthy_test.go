@@ -45,7 +45,7 @@ func TestHealthyConfigWithoutRecord(t *testing.T) {
 		"the only node failed the target":                     {"", []string{runs(good, bad, "Degraded")}, good},
 		"most nodes run one config":                           {"", []string{runs(older, older, "Done"), runs(good, good, "Done"), runs(good, bad, "Working")}, good},
 		"most nodes run the target already":                   {"", []string{runs(bad, bad, "Done"), runs(bad, bad, "Done"), runs(good, good, "Done")}, good},
-		"a record without one is completed":                   {"record config=" + bad + " began=1h\n", []string{runs(good, good, "Done")}, good},
+		"the record of a halted rollout is completed":         {"record config=" + bad + " halted=1h began=1h\n", []string{runs(good, good, "Done")}, good},
 		"the status names one":                                {"pool healthy=" + older + "\n", []string{runs(good, good, "Done")}, older},
 		"a node that failed its own config does not count":    {"", []string{runs(good, good, "Degraded")}, ""},
 		"a node that is not Ready does not count":             {"", []string{runs(good, good, "Done notready=1h")}, ""},

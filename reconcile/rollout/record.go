@@ -1,7 +1,6 @@
 package rollout
 
 import (
-	"cmp"
 	"strings"
 	"time"
 
@@ -24,10 +23,12 @@ func (d *decision) remember() {
 		*r = v1alpha1.RolloutRecord{Config: d.f.Target, Requester: d.f.Requester, Began: stamp(d.now), Healthy: r.Healthy}
 		d.look(d.f.Target)
 		r.RanBefore = d.m.Len() > 0 && d.m.tally.of(updated) == d.m.Len()
-		r.Healthy = cmp.Or(r.Healthy, configInUse(d.m, d.f.Pool, d.f.Target))
+		r.Healthy = lastGood(d, r.Healthy)
 		return
 	}
-	r.Healthy = cmp.Or(r.Healthy, configInUse(d.m, d.f.Pool, d.f.Target))
+	if r.Verdict != "" { // of an older controller, perhaps; while all goes well, nobody goes back
+		r.Healthy = lastGood(d, r.Healthy)
+	}
 	if r.Began.After(d.now) { // the clock was set back
 		r.Began = stamp(d.now)
 	}
@@ -40,6 +41,14 @@ func (d *decision) remember() {
 	r.RolloutEnd, r.WellSince, r.Forgiven = v1alpha1.RolloutEnd{}, nil, nil
 	d.look(d.f.Target)
 	court{d}.retry()
+}
+
+// lastGood is the last healthy config that a record names, or, where it names none, the one in use. Finding that looks at every node.
+func lastGood(d *decision, recorded string) string {
+	if recorded != "" {
+		return recorded
+	}
+	return configInUse(d.m, d.f.Pool, d.f.Target)
 }
 
 // configInUse is the config of a pool, other than its target, that most nodes run; of two that as many run, the first by name. It is empty
