@@ -27,16 +27,15 @@ type HistoryRow struct {
 	Revision string `json:"revision"`
 	Subject  string `json:"subject"`
 	Author   string `json:"author"`
+	// At is the time by which rows are sorted, the newest first; see setTimes. It is absent where nothing is known.
+	At *time.Time `json:"at,omitempty"`
 	// Committed is the commit's own time.
 	Committed *time.Time `json:"committed,omitempty"`
 	// Rendered config that the commit gave the pool, and when that was first made; absent where it is not known.
 	Rendered   string     `json:"rendered,omitempty"`
 	RenderedAt *time.Time `json:"renderedAt,omitempty"`
 
-	// API are the changes through the API that asked for the config; Revision was applied at that time.
-	API []v1alpha1.APIChange `json:"api,omitempty"`
-	// After are the changes through the API that took back earlier ones, so that the pool returned to what the commit gave.
-	After []v1alpha1.APIChange `json:"after,omitempty"`
+	HistoryChanges `json:",inline"`
 
 	HistoryOutcome `json:",inline"`
 
@@ -44,6 +43,14 @@ type HistoryRow struct {
 	entry *v1alpha1.HistoryEntry
 	// rollout is the index in the pool's past outcomes, of a row that was made from one; currentRollout for the one under way.
 	rollout int
+}
+
+// HistoryChanges are the changes through the API that a row is about.
+type HistoryChanges struct {
+	// API are the changes through the API that asked for the config; Revision was applied at that time.
+	API []v1alpha1.APIChange `json:"api,omitempty"`
+	// After are the changes through the API that took back earlier ones, so that the pool returned to what the commit gave.
+	After []v1alpha1.APIChange `json:"after,omitempty"`
 }
 
 // HistoryOutcome is how a commit ended for a pool, or how far it is.
@@ -130,6 +137,7 @@ func NewHistory(c Cluster, pool string, now time.Time) (History, error) {
 	used := judgeCommits(f, v, h.Rows, past)
 	h.Rows = withRetries(f, withCurrent(f, v, h.Rows), past, used)
 	h.Rows = append(h.Rows, forgottenRows(f, v, h.Rows, past, used)...)
+	sortByTime(h.Rows)
 	if ofGoneSource(f, h.Rows) {
 		h.Notes = append(h.Notes, "Earlier commits were recorded by a GitSource that is gone; those that were refused or had no effect are not listed")
 	}
@@ -202,14 +210,16 @@ func judgeCommits(f *fleet, v *poolView, rows []HistoryRow, past []v1alpha1.Roll
 	newer := ""      // the revision that brought the config after the one that is looked at
 	var run []string // revisions of the line with one config
 	applied := 0     // how many applied commits were looked at
+	returned := ""   // the config to which the pool returned after the row that is looked at
 	for i := range rows {
 		r := &rows[i]
 		if r.byAPI() || r.isReturn() {
 			if r.HistoryOutcome = currentOutcome(f, v); r.rollout != currentRollout {
-				r.HistoryOutcome = pastOutcome(past[r.rollout], newer)
-				used[r.rollout] = true
+				r.HistoryOutcome, used[r.rollout] = pastOutcome(past[r.rollout], newer), true
 			}
-			newer, run = r.name(), nil
+			if newer, run, returned = r.name(), nil, ""; r.isReturn() {
+				returned = r.Rendered
+			}
 			continue
 		}
 		if r.entry == nil {
@@ -229,26 +239,40 @@ func judgeCommits(f *fleet, v *poolView, rows []HistoryRow, past []v1alpha1.Roll
 			r.HistoryOutcome = HistoryOutcome{Result: ResultNoEffect, Outcome: "no effect: same config as " + shortRevision(rows[i+1+older].name())}
 			continue
 		}
-		at := -1
-		for j, o := range past {
-			if at < 0 && !used[j] && o.Config == r.Rendered && !o.ByAPI() && slices.Contains(run, o.Revision) {
-				at = j
-			}
-		}
-		switch {
+		at := recordedOutcome(past, used, r.Rendered, run)
+		switch asked := earlierRequester(v, rows, older < 0); {
+		case newer == "" && r.Rendered == v.facts.Target && asked != "":
+			r.HistoryOutcome = HistoryOutcome{Result: ResultNoEffect, Outcome: "no effect: same config as " + shortRevision(asked)}
+			continue
 		case newer == "" && r.Rendered == v.facts.Target:
 			r.HistoryOutcome = currentOutcome(f, v)
+			if v.facts.Care.Record.Config == r.Rendered {
+				r.After = v.wave.Record.After
+			}
+		case at < 0 && r.Rendered == returned:
+			r.HistoryOutcome = HistoryOutcome{Result: ResultNoEffect, Outcome: "no effect: did not affect this pool"}
+			continue
 		case newer == "":
 			r.HistoryOutcome = HistoryOutcome{Result: ResultPending, Outcome: "not the target of the pool yet"}
 		case at >= 0:
 			used[at] = true
-			r.HistoryOutcome = pastOutcome(past[at], newer)
+			r.HistoryOutcome, r.After = pastOutcome(past[at], newer), past[at].After
 		default:
 			r.HistoryOutcome = unrecorded(v, rows[i:], past, newer)
 		}
 		newer, run = r.Revision, nil
 	}
 	return used
+}
+
+// recordedOutcome is the index of the newest outcome that no row has yet, of a config that one of the commits gave; -1 for none.
+func recordedOutcome(past []v1alpha1.RolloutOutcome, used map[int]bool, config string, commits []string) int {
+	for i, o := range past {
+		if !used[i] && o.Config == config && !o.ByAPI() && slices.Contains(commits, o.Revision) {
+			return i
+		}
+	}
+	return -1
 }
 
 // notRendered is the outcome of a commit that gave the pool nothing.
@@ -310,11 +334,14 @@ func renderedIn(rows []HistoryRow) string {
 // currentOutcome is the outcome of the config that the pool should run.
 func currentOutcome(f *fleet, v *poolView) HistoryOutcome {
 	r, counts := v.wave.Record, v.counts()
-	out := HistoryOutcome{Updated: counts.Updated, Nodes: counts.Nodes, Began: known(r.Began.UTC()), Back: r.Back, Why: r.Why}
+	recorded := v.facts.Care.Record.Config == v.facts.Target // else the record is begun, and may end, only now
+	out := HistoryOutcome{Updated: counts.Updated, Nodes: counts.Nodes, Back: r.Back, Why: r.Why}
+	if recorded {
+		out.Began = known(r.Began.UTC())
+	}
 	if r.At != nil {
 		out.Ended = known(r.At.UTC())
 	}
-	recorded := v.facts.Care.Record.Config == v.facts.Target // else the record is begun, and may end, only now
 	out.RanBefore = recorded && r.RanBefore
 	switch {
 	case r.Verdict != "":
@@ -327,7 +354,7 @@ func currentOutcome(f *fleet, v *poolView) HistoryOutcome {
 			out.Ended = known(r.Ended.UTC())
 		}
 		if !recorded {
-			out.Began, out.Ended = nil, nil
+			out.Ended = nil
 		}
 	case v.facts.Paused:
 		out.Result, out.Why = ResultPaused, strings.TrimPrefix(by(v.object), " by ")
@@ -344,30 +371,4 @@ func currentOutcome(f *fleet, v *poolView) HistoryOutcome {
 		out.Outcome += besidesCommit(r.Requester)
 	}
 	return out
-}
-
-// Text prints the table, and what is not known.
-func (h History) Text(now time.Time) string {
-	if len(h.Rows) == 0 {
-		return "No commit has given pool " + h.Pool + " a config yet.\n"
-	}
-	t := Table{Head: []string{"COMMIT", "RENDERED", "WHEN", "AUTHOR", "SUBJECT", "OUTCOME"}}
-	for _, r := range h.Rows {
-		when := time.Time{}
-		if at := cmp.Or(r.Committed, r.Began, r.RenderedAt); at != nil {
-			when = *at
-		}
-		commit, author, subject := shortRevision(r.Revision), person(r.Author), r.Subject
-		if r.byAPI() {
-			commit, author, subject = "API", dash(r.API[0].Manager), r.subjectText()
-		}
-		t.Rows = append(t.Rows, []string{
-			dash(commit), dash(ShortRendered(r.Rendered)), Age(when, now), author, dash(firstLine(subject)), firstLine(r.Outcome),
-		})
-	}
-	text := t.String()
-	for _, n := range h.Notes {
-		text += "\n" + n + "\n"
-	}
-	return text
 }

@@ -34,17 +34,53 @@ func besidesCommit(asked v1alpha1.Requester) string {
 
 // name is how other rows name the row.
 func (r HistoryRow) name() string {
-	if r.byAPI() {
+	switch {
+	case r.byAPI():
 		return apiNames(r.API)
+	case r.isReturn():
+		return apiNames(r.After)
 	}
 	return r.Revision
 }
 
-// subjectText is what happened through the API, in place of a commit's subject.
-func (r HistoryRow) subjectText() string {
-	c := r.API[0]
+// nameAbove is how a row of a commit names the rollout after it: changes through the API take a pool back to a commit that the pool had
+// before, so that the commit did not replace itself or a newer one.
+func nameAbove(asked v1alpha1.Requester) string {
+	switch {
+	case len(asked.After) > 0 && !asked.AlsoCommit:
+		return apiNames(asked.After)
+	case len(asked.API) > 0:
+		return apiNames(asked.API)
+	}
+	return asked.Revision
+}
+
+// nameOver is how a rollout names the one that replaced it; older are the rollouts before that one. Where those had its commit already, the
+// changes through the API are what was new.
+func nameOver(asked v1alpha1.Requester, older []v1alpha1.RolloutOutcome) string {
+	had := slices.ContainsFunc(older, func(o v1alpha1.RolloutOutcome) bool { return o.Revision == asked.Revision })
+	if asked.ByAPI() || had {
+		return nameAbove(asked)
+	}
+	return asked.Revision
+}
+
+// earlierRequester is the commit that asked for the pool's target before the sources' histories begin, as where a GitSource was created again
+// after its deletion; empty where a row has the commit, or where the target is not recorded. oldest says that no older row has a config.
+func earlierRequester(v *poolView, rows []HistoryRow, oldest bool) string {
+	target := v.facts.Target
+	asked := v1alpha1.RequesterOf(v.object.Annotations, target)
+	if !oldest || v.facts.Care.Record.Config != target || asked.ByAPI() || hasCommit(rows, asked.Revision) {
+		return ""
+	}
+	return asked.Revision
+}
+
+// changesSubject is what happened through the API, in place of a commit's subject.
+func changesSubject(changes []v1alpha1.APIChange) string {
+	c := changes[0]
 	text := fmt.Sprintf("%s %s %s", c.Action, c.Kind, c.Name)
-	if more := len(r.API) - 1; more > 0 {
+	if more := len(changes) - 1; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
 	}
 	return text
@@ -101,7 +137,7 @@ func withAPIRows(f *fleet, v *poolView, rows []HistoryRow, past []v1alpha1.Rollo
 	if r.Config != v.facts.Target || r.Config == "" {
 		return rows
 	}
-	if at := slices.IndexFunc(rows, func(o HistoryRow) bool { return o.Rendered != "" }); len(r.After) > 0 && at >= 0 && rows[at].entry == nil {
+	if at := slices.IndexFunc(rows, func(o HistoryRow) bool { return o.Rendered != "" }); len(r.After) > 0 && at >= 0 && (rows[at].entry == nil || rows[at].Revision != r.Revision && !r.AlsoCommit) {
 		row := rolloutRow(f, r.Requester, r.Config)
 		row.rollout = currentRollout
 		return slices.Insert(rows, at, row)
@@ -155,7 +191,11 @@ func withRetries(f *fleet, rows []HistoryRow, past []v1alpha1.RolloutOutcome, us
 			}
 			used[i] = true
 			again := row
-			again.rollout, again.HistoryOutcome = i, pastOutcome(o, row.Revision)
+			by := row.Revision
+			if withAPI { // the commit did not replace itself
+				by = nameAbove(v1alpha1.Requester{API: o.API, After: row.After})
+			}
+			again.rollout, again.HistoryOutcome, again.After = i, pastOutcome(o, by), o.After
 			if again.Rendered, again.RenderedAt = o.Config, renderedAt(f, o.Config); !withAPI {
 				again.Outcome += thenRetried
 			}
@@ -168,7 +208,7 @@ func withRetries(f *fleet, rows []HistoryRow, past []v1alpha1.RolloutOutcome, us
 // forgottenRows are the rollouts and rendered configs of the pool of which no source's history speaks any more.
 func forgottenRows(f *fleet, v *poolView, rows []HistoryRow, past []v1alpha1.RolloutOutcome, used map[int]bool) []HistoryRow {
 	var out []HistoryRow
-	newer, next := v.wave.Record.Revision, v.wave.Record.Config
+	newer, next := nameOver(v.wave.Record.Requester, past), v.wave.Record.Config
 	for i, o := range past {
 		row := rolloutRow(f, o.Requester, o.Config)
 		if !used[i] {
@@ -178,14 +218,14 @@ func forgottenRows(f *fleet, v *poolView, rows []HistoryRow, past []v1alpha1.Rol
 			}
 			out = append(out, row)
 		}
-		newer, next = row.name(), o.Config
+		newer, next = nameOver(o.Requester, past[i+1:]), o.Config
 	}
 	for _, r := range f.Rendered {
 		has := func(h HistoryRow) bool { return h.Rendered == r.Name }
 		if r.Pool != v.object.Name || slices.ContainsFunc(rows, has) || slices.ContainsFunc(out, has) {
 			continue
 		}
-		row := HistoryRow{Source: r.Source, Revision: r.Revision, Subject: r.Subject, Author: r.Author, Rendered: r.Name, RenderedAt: known(r.Created.UTC()), API: r.API}
+		row := HistoryRow{Source: r.Source, Revision: r.Revision, Subject: r.Subject, Author: r.Author, Rendered: r.Name, RenderedAt: known(r.Created.UTC()), HistoryChanges: HistoryChanges{API: r.API}}
 		row.HistoryOutcome = HistoryOutcome{Result: ResultUnknown, Outcome: "its commit is not in the history any more"}
 		if r.Name == v.facts.Target {
 			row.HistoryOutcome = currentOutcome(f, v)

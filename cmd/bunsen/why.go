@@ -78,8 +78,8 @@ func historyCommand() *cobra.Command {
 	var out output
 	cmd := &cobra.Command{
 		Use: "history pool/NAME", Short: "List the commits of a pool and what became of each", GroupID: "cluster",
-		Long: `List what commits gave a pool to run, newest first: the commit and its time, the rendered config, and what became of it; first
-of all the newest commit where it cannot be used. It is put together from the histories of the GitSources (the last 20
+		Long: `List what commits gave a pool to run, newest first by the time at which the rollout began: the commit or the change through the API, the
+rendered config, and what became of it. A commit without a rollout has its own time; the newest commit comes first where it cannot be used. It is put together from the histories of the GitSources (the last 20
 commits), the pool's record of its rollout, and the rendered configs that are still there. What none of them knows any more is
 said, not guessed.`,
 		Example: `  bunsen history pool/worker
