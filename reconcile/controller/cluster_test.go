@@ -101,11 +101,13 @@ type stage struct {
 	admin client.Client
 	repo  *shared
 	log   *notes
-	dir   string // of kubectl and the kubeconfig
+	dir   string // of kubectl
+	// config is the path of the administrator's kubeconfig.
+	config string
 }
 
-// startServer starts a real API server that has the kinds of config/crd, and stops it with the test.
-func startServer(t *testing.T) (*envtest.Environment, *rest.Config) {
+// startServer starts a real API server with more flags that has the kinds of config/crd, and stops it with the test.
+func startServer(t *testing.T, flags map[string]string) (*envtest.Environment, *rest.Config) {
 	t.Helper()
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	if assets == "" {
@@ -119,6 +121,9 @@ func startServer(t *testing.T) (*envtest.Environment, *rest.Config) {
 		t.Fatal(err)
 	}
 	env := &envtest.Environment{BinaryAssetsDirectory: assets, CRDDirectoryPaths: []string{"../../config/crd"}, ErrorIfCRDPathMissing: true, Scheme: scheme}
+	for name, value := range flags {
+		env.ControlPlane.GetAPIServer().Configure().Set(name, value)
+	}
 	rc, err := env.Start()
 	if err != nil {
 		t.Fatalf("starting kube-apiserver: %v", err)
@@ -134,7 +139,7 @@ func startServer(t *testing.T) (*envtest.Environment, *rest.Config) {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	env, rc := startServer(t)
+	env, rc := startServer(t, nil)
 	s := &stage{t: t, repo: &shared{inner: &repository{t: t, trees: map[string]source.Tree{}}}, log: &notes{}, dir: env.BinaryAssetsDirectory}
 	var err error
 	if s.admin, err = client.New(rc, client.Options{Scheme: env.Scheme}); err != nil {
@@ -150,11 +155,10 @@ func newStage(t *testing.T) *stage {
 
 func (s *stage) kubeconfig(content []byte) {
 	s.t.Helper()
-	file := filepath.Join(s.t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(file, content, 0o600); err != nil {
+	s.config = filepath.Join(s.t.TempDir(), "kubeconfig")
+	if err := os.WriteFile(s.config, content, 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Setenv("KUBECONFIG", file)
 }
 
 // run starts the manager as machine-config-controller does, under the account's name.
@@ -268,7 +272,7 @@ func (s *stage) push(subject string, parts ...string) string {
 // kubectl prints what a person sees, a row a line with its cells apart by one blank.
 func (s *stage) kubectl(args ...string) string {
 	s.t.Helper()
-	out, err := exec.CommandContext(s.t.Context(), filepath.Join(s.dir, "kubectl"), args...).CombinedOutput()
+	out, err := exec.CommandContext(s.t.Context(), filepath.Join(s.dir, "kubectl"), append([]string{"--kubeconfig", s.config}, args...)...).CombinedOutput()
 	if err != nil {
 		s.t.Fatalf("kubectl %v: %v\n%s", args, err, out)
 	}
@@ -304,6 +308,7 @@ func (s *stage) told(names ...string) (busy []string) {
 // TestOnARealAPIServer has what only a real API server shows: the kinds' own rules, server-side apply with several
 // owners, the rights of the controllers' account, print columns, events, evictions.
 func TestOnARealAPIServer(t *testing.T) {
+	t.Parallel() // it waits for retries
 	s := newStage(t)
 	s.create(
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "deploy-key", Namespace: "bunsen-system"}, Data: map[string][]byte{"password": []byte("x")}},

@@ -2,7 +2,6 @@ package controller_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -23,7 +22,7 @@ import (
 // asController is a client with the controller's rights, and no cache.
 func (s *stage) asController() client.Client {
 	s.t.Helper()
-	rc, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	rc, err := clientcmd.BuildConfigFromFlags("", s.config)
 	if err != nil {
 		s.t.Fatal(err)
 	}

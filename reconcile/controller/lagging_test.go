@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -27,6 +28,8 @@ import (
 type lagging struct {
 	live   client.WithWatch
 	caches map[reflect.Type][]client.Object
+	// written has the types whose cache is older than their last write.
+	written map[reflect.Type]bool
 	// left is how many writes the controller lives for; negative: for ever.
 	left int
 	// writes counts those that were done.
@@ -46,8 +49,70 @@ var cachedKinds = []client.ObjectList{
 	&v1alpha1.DriftPolicyList{}, &v1alpha1.RolloutPolicyList{}, &corev1.NodeList{},
 }
 
-// refresh brings the cache of one kind up to date.
+// newLagging has a client of an API server to which nobody else writes.
+func newLagging(live client.WithWatch, random *rand.Rand, assigned func(node, config string)) *lagging {
+	l := &lagging{caches: map[reflect.Type][]client.Object{}, left: -1, random: random, assigned: assigned}
+	l.allWritten()
+	l.live = interceptor.NewClient(live, interceptor.Funcs{
+		Create: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			l.wrote(o)
+			return c.Create(ctx, o, opts...)
+		},
+		Update: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+			l.wrote(o)
+			return c.Update(ctx, o, opts...)
+		},
+		Delete: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteOption) error {
+			l.wrote(o)
+			return c.Delete(ctx, o, opts...)
+		},
+		DeleteAllOf: func(ctx context.Context, c client.WithWatch, o client.Object, opts ...client.DeleteAllOfOption) error {
+			l.wrote(o)
+			return c.DeleteAllOf(ctx, o, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, o client.Object, p client.Patch, opts ...client.PatchOption) error {
+			l.wrote(o)
+			return c.Patch(ctx, o, p, opts...)
+		},
+		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
+			if !isDryRun(opts) {
+				l.allWritten()
+			}
+			return c.Apply(ctx, o, opts...)
+		},
+		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+			l.wrote(o)
+			return c.SubResource(sub).Update(ctx, o, opts...)
+		},
+		SubResourcePatch: func(ctx context.Context, c client.Client, sub string, o client.Object, p client.Patch, opts ...client.SubResourcePatchOption) error {
+			l.wrote(o)
+			return c.SubResource(sub).Patch(ctx, o, p, opts...)
+		},
+	})
+	return l
+}
+
+// wrote records that objects of a type may differ from its cache.
+func (l *lagging) wrote(o client.Object) {
+	l.written[reflect.TypeOf(o).Elem()] = true
+	if _, partial := o.(*metav1.PartialObjectMetadata); partial {
+		l.allWritten()
+	}
+}
+
+// allWritten records a write to an object whose type is not known.
+func (l *lagging) allWritten() {
+	l.written = map[reflect.Type]bool{}
+	for _, kind := range cachedKinds {
+		l.written[itemType(kind)] = true
+	}
+}
+
+// refresh brings the cache of one kind up to date. It reads nothing where nothing was written since the last refresh.
 func (l *lagging) refresh(ctx context.Context, kind client.ObjectList) error {
+	if !l.written[itemType(kind)] {
+		return nil
+	}
 	list := kind.DeepCopyObject().(client.ObjectList)
 	if err := l.live.List(ctx, list); err != nil {
 		return err
@@ -60,7 +125,7 @@ func (l *lagging) refresh(ctx context.Context, kind client.ObjectList) error {
 	for i := range items {
 		objects[i] = items[i].(client.Object)
 	}
-	l.caches[itemType(kind)] = objects
+	l.caches[itemType(kind)], l.written[itemType(kind)] = objects, false
 	return nil
 }
 
