@@ -26,8 +26,7 @@ func TestHistories(t *testing.T) {
 	if testing.Short() {
 		count /= 10
 	}
-	was := debug.SetGCPercent(800) // a history is garbage as soon as it is played
-	t.Cleanup(func() { debug.SetGCPercent(was) })
+	collectRarely(t)
 	var converged, explained, excused, tells atomic.Int64
 	shards := runtime.GOMAXPROCS(0)
 	for shard := range shards {
@@ -54,6 +53,13 @@ func TestHistories(t *testing.T) {
 			t.Error("the histories are too dull to find anything")
 		}
 	})
+}
+
+// collectRarely lets the heap grow until the test ends: a history is garbage as soon as it is played.
+func collectRarely(t *testing.T) {
+	t.Helper()
+	was := debug.SetGCPercent(800)
+	t.Cleanup(func() { debug.SetGCPercent(was) })
 }
 
 // check plays the history of a seed, and tells the smallest one that breaks the same rule.

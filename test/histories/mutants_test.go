@@ -127,6 +127,7 @@ func tellAllButOne(f rollout.Facts, w *rollout.Wave) {
 // TestEveryMutantIsCaught: a rule that nothing can break proves nothing. Each mutant breaks one of its rules within a few
 // histories, and the story of that is short.
 func TestEveryMutantIsCaught(t *testing.T) {
+	collectRarely(t)
 	for name, m := range mutants {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

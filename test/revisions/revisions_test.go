@@ -25,8 +25,7 @@ func TestRevisions(t *testing.T) {
 	if testing.Short() {
 		count /= 10
 	}
-	was := debug.SetGCPercent(800) // a history is garbage as soon as it is played
-	t.Cleanup(func() { debug.SetGCPercent(was) })
+	collectRarely(t)
 	var assignments, applies, restores, next atomic.Int64
 	for range runtime.GOMAXPROCS(0) {
 		t.Run("part", func(t *testing.T) {
@@ -53,6 +52,13 @@ func TestRevisions(t *testing.T) {
 			t.Error("too little happens in these histories to find anything")
 		}
 	})
+}
+
+// collectRarely lets the heap grow until the test ends: a history is garbage as soon as it is played.
+func collectRarely(t *testing.T) {
+	t.Helper()
+	was := debug.SetGCPercent(800)
+	t.Cleanup(func() { debug.SetGCPercent(was) })
 }
 
 // check plays the history of a seed, and prints the smallest one that breaks the same rule.
