@@ -76,6 +76,10 @@ const (
 	maxNesting   = 50
 	maxWork      = 512 << 20 // bytes of documents and patches, each as often as it is patched
 	maxGrown     = 8 << 20   // of one document
+
+	// A small repository may not ask for much work: 16 MiB take less than two seconds of CPU.
+	freeWork    = 16 << 20
+	workPerByte = 200 // and so much more for each byte that was read
 )
 
 // builder gathers one build.
@@ -103,7 +107,7 @@ type sharing struct {
 // spend counts work, and tells whether there may be more.
 func (b *builder) spend(bytes int) bool {
 	b.work += bytes
-	limit := maxWork
+	limit := min(maxWork, freeWork+workPerByte*b.tree.bytes)
 	if b.less > 0 {
 		limit = b.less
 	}

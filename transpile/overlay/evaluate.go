@@ -131,8 +131,8 @@ func (b *builder) run(d *document, steps int) *state {
 			break
 		}
 		s.step = i
-		if !b.spend(1000 + len(d.src)) {
-			s.fatal(u.step.at, "too-large", "patching all documents takes too long: fewer patches that mean many documents would do")
+		if !b.spend(1000 + size(s.root, maxGrown)) {
+			s.fatal(u.step.at, "too-large", "patching all documents takes more work than a repository of this size may ask for: use fewer patches that select many documents")
 			break
 		}
 		if !u.step.selector.chosen(s.root) {

@@ -131,6 +131,19 @@ func TestABombIsRefused(t *testing.T) {
 	}
 }
 
+// TestASmallRepositoryMayNotAskForMuchWork: what a repository may ask for follows its size. The same patches are taken where the documents
+// themselves are large.
+func TestASmallRepositoryMayNotAskForMuchWork(t *testing.T) {
+	built, found := (&Builder{}).Build(growing(400, 40, ""), "o")
+	if len(built.Documents) > 0 || !slices.ContainsFunc(found, func(f origin.Finding) bool { return f.Rule == "too-large" && f.At.File == "o/kustomization.yaml" }) {
+		t.Errorf("small documents: %d documents, %.300v", len(built.Documents), found)
+	}
+	built, found = (&Builder{}).Build(growing(40, 40, strings.Repeat("# what this is for\n", 500)), "o")
+	if len(built.Documents) != 40 || origin.Fatal(found) {
+		t.Errorf("large documents: %d documents, %.300v", len(built.Documents), found)
+	}
+}
+
 // copies double a document, again and again.
 func copies(n int) string {
 	var out strings.Builder
@@ -147,6 +160,21 @@ func many(n int, rest string) fstest.MapFS {
 		fmt.Fprintf(&files, "    - path: /etc/%d\n", i)
 	}
 	return repository("o/a.bu", butaneHead+"storage:\n  files:\n"+files.String(), "o/kustomization.yaml", "resources: [a.bu]\n"+rest)
+}
+
+// growing has n documents, and patches each of which adds a file to every one of them.
+func growing(n, patches int, more string) fstest.MapFS {
+	repo, resources := fstest.MapFS{}, ""
+	for i := range n {
+		repo[fmt.Sprintf("o/%d.bu", i)] = &fstest.MapFile{Data: []byte(butaneHead + more)}
+		resources += fmt.Sprintf("- %d.bu\n", i)
+	}
+	text := "resources:\n" + resources + "patches:\n- target: {kind: Butane}\n  patch: |-\n    - {op: add, path: /storage, value: {files: []}}\n"
+	for i := range patches {
+		text += fmt.Sprintf("- target: {kind: Butane}\n  patch: |-\n    - {op: add, path: /storage/files/-, value: {path: /etc/%d}}\n", i)
+	}
+	repo["o/kustomization.yaml"] = &fstest.MapFile{Data: []byte(text)}
+	return repo
 }
 
 // tower is a directory in a directory in a directory.

@@ -158,7 +158,7 @@ func (p jsonPatch) apply(s *state, u use) bool {
 	a := s.document.about
 	for _, op := range p.operations {
 		if !s.b.spend(2*size(s.root, maxGrown) + len(op.text)) {
-			return s.fatal(op.at, "too-large", "patching all documents takes too long: fewer operations that mean many documents would do")
+			return s.fatal(op.at, "too-large", "patching all documents takes more work than a repository of this size may ask for: use fewer operations that select many documents")
 		}
 		before := entries(s.content(), a.lists)
 		if !op.run(s, p.file) {
