@@ -8,7 +8,7 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/policy/secret"
 	"github.com/bunsen-os/bunsen/transpile/ignition"
 )
 
@@ -223,7 +223,7 @@ func (a *adoption) setAside(i int, why string) {
 	file := a.free(asideDir, slug(a.objects[i].kind+"-"+a.objects[i].name), ".yaml")
 	a.out.Files[file] = aside(a.objects[i], why)
 	a.out.Objects[i].Skipped, a.out.Objects[i].Aside = why, file
-	if policy.Secret("", a.out.Files[file]) {
+	if secret.Is("", string(a.out.Files[file])) {
 		a.out.Secrets = append(a.out.Secrets, file)
 	}
 	a.findings = append(a.findings, Finding{

@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/policy/secret"
 )
 
 // maxGrowth is how many bytes a pool may grow by unpacking gzip, so that what fitted into an API object still does.
@@ -94,12 +94,12 @@ func (d *draft) resource(v map[string]any, at string) *yaml.Node {
 		return d.plain(v, at)
 	}
 	f := d.formOf(r, fixed[at], at == "storage.files.contents")
-	secret := at == "storage.luks.keyFile" || policy.Secret(d.file, f.plain)
+	hidden := at == "storage.luks.keyFile" || secret.Is(d.file, string(f.plain))
 	if !f.readable {
 		if *r.Source != "" {
 			d.opaque = append(d.opaque, d.label(at))
 		}
-		if secret {
+		if hidden {
 			d.exposed = append(d.exposed, d.label(at))
 		}
 		return d.plain(v, at)
@@ -111,7 +111,7 @@ func (d *draft) resource(v map[string]any, at string) *yaml.Node {
 	if f.packed {
 		n.Content = append(n.Content, key("compression"), str(*r.Compression))
 	}
-	where, what := d.put(f, path.Base(d.label(at)), secret)
+	where, what := d.put(f, path.Base(d.label(at)), hidden)
 	n.Content = append(n.Content, key(where), what)
 	for _, k := range []string{"httpHeaders", "verification"} {
 		if rest, ok := v[k]; ok {
@@ -142,15 +142,15 @@ func (d *draft) put(f form, name string, secret bool) (where string, what *yaml.
 
 // unitText writes the contents of a unit or drop-in.
 func (d *draft) unitText(text, name string) (where string, what *yaml.Node) {
-	secret := policy.Secret("", []byte(text))
+	hidden := secret.Is("", text)
 	n, ok := d.inline(text)
 	switch {
-	case ok && !secret:
+	case ok && !hidden:
 		return "contents", n
 	case text == "":
 		return "contents", str(text)
 	}
-	return "contents_local", str(d.local(name, []byte(text), secret))
+	return "contents_local", str(d.local(name, []byte(text), hidden))
 }
 
 // inline is text in the document, if it can be read there.

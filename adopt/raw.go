@@ -10,7 +10,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/policy/secret"
 )
 
 // raw writes a MachineConfig as YAML.
@@ -35,7 +35,7 @@ func (a author) raw(c config, name, why string) document {
 func bare(c machineconfig.Config) *draft {
 	w := &draft{}
 	for _, f := range c.Ignition.Storage.Files {
-		if contents, err := machineconfig.Contents(f.Contents); err == nil && policy.Secret(f.Path, contents) {
+		if contents, err := machineconfig.Contents(f.Contents); err == nil && secret.Is(f.Path, string(contents)) {
 			w.exposed = append(w.exposed, f.Path)
 		}
 	}

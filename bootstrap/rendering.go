@@ -12,6 +12,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/policy/secret"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/review"
 	"github.com/bunsen-os/bunsen/source"
@@ -75,7 +76,7 @@ func (r *Repository) render(tree source.Tree) (Rendering, error) {
 	problems := problemsOf(res, rendered)
 	for _, p := range rendered.Pools {
 		if len(r.config.Pools) == 0 || slices.Contains(r.config.Pools, p.Rendered.Pool) {
-			out.Pools[p.Rendered.Pool] = r.object(p.Rendered, out.Commit)
+			out.Pools[p.Rendered.Pool] = r.object(p, out.Commit)
 		}
 	}
 	if len(problems) == 0 {
@@ -121,11 +122,11 @@ func missing(wanted []string, got Rendering, all review.Rendering) (out []string
 }
 
 // object is a rendered config as the controllers would put it on a cluster, but for what only a cluster knows.
-func (r *Repository) object(rendered render.Rendered, c v1alpha1.CommitInfo) *mcfgv1.MachineConfig {
+func (r *Repository) object(p review.PoolRendering, c v1alpha1.CommitInfo) *mcfgv1.MachineConfig {
 	mc := &mcfgv1.MachineConfig{
 		TypeMeta:   metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"},
-		ObjectMeta: metav1.ObjectMeta{Name: rendered.Name},
-		Spec:       rendered.Spec,
+		ObjectMeta: metav1.ObjectMeta{Name: p.Rendered.Name},
+		Spec:       p.Rendered.Spec,
 	}
 	mc.Annotations = map[string]string{
 		v1alpha1.GeneratedByAnnotation:   r.config.Version,
@@ -135,6 +136,9 @@ func (r *Repository) object(rendered render.Rendered, c v1alpha1.CommitInfo) *mc
 		v1alpha1.CommitAuthorAnnotation:  c.Author,
 		v1alpha1.CommitSubjectAnnotation: c.Subject,
 		v1alpha1.CommitTimeAnnotation:    c.Time.UTC().Format(time.RFC3339),
+	}
+	if len(p.Secrets) > 0 {
+		mc.Annotations[v1alpha1.SecretPathsAnnotation] = secret.Join(p.Secrets)
 	}
 	if c.VerifiedBy != "" {
 		mc.Annotations[v1alpha1.VerifiedByAnnotation] = c.VerifiedBy

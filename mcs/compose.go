@@ -53,7 +53,7 @@ func Compose(in Input, v Version) (Body, error) {
 	if in.Withhold {
 		var bound []string
 		config.Ignition.Storage = vacate(config.Ignition.Storage, in.paths()...)
-		if config, withheld, bound = withhold(config); len(bound) > 0 {
+		if config, withheld, bound = withhold(config, marked(in.Rendered)); len(bound) > 0 {
 			return Body{}, &BoundError{Config: name, Fields: bound}
 		}
 	}

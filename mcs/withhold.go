@@ -4,37 +4,37 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/policy/secret"
 )
 
 // withholder takes the secrets out of a config.
 type withholder struct {
-	withheld []string // what is left out, for a machine to get when it has joined
-	bound    []string // fields that a machine cannot get later
+	marked   secret.Paths // what users mark as secret
+	withheld []string     // what is left out, for a machine to get when it has joined
+	bound    []string     // fields that a machine cannot get later
 }
 
-// profiles is where NetworkManager keeps its connections. For who prints them all of them are secrets, as many are; a
-// machine without those that are none may never join, to get them.
+// profiles is where NetworkManager keeps its connections. A machine without those that hold no secret may never join, to get
+// them: their path does not make them secret.
 const profiles = "/etc/NetworkManager/system-connections/"
-
-// profileSecrets are the secrets of a connection that no other file has; a tunnel's may be called anything.
-var profileSecrets = regexp.MustCompile(`(?m)^\s*((wep-key\d|pin|password-raw|mka-cak)\s*=\s*\S|\[vpn-secrets\])`)
 
 // ways into a cluster: a machine without them does not join, to get them.
 var ways = []string{KubeconfigPath, "/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/kubelet.conf"}
 
-// withhold returns a config without what policy.Secret tells to be secret (but see profiles and ways), what was left out, and the fields that are
+// withhold returns a config without what is secret: what users mark, files that are secret by their path (but see profiles and
+// ways), and what holds a secret by the rules of package secret. It also returns what was left out, and the fields that are
 // secret and cannot be left out: a machine needs them before it can ask anybody again. The lists are new: the caller's stay.
 // The config is flat, so nothing stands in another config.
-func withhold(c machineconfig.Config) (machineconfig.Config, []string, []string) {
-	w := &withholder{}
+func withhold(c machineconfig.Config, marked secret.Paths) (machineconfig.Config, []string, []string) {
+	w := &withholder{marked: marked}
 	c.Ignition.Storage = w.storage(c.Ignition.Storage)
 	c.Ignition.Systemd.Units = w.units(c.Ignition.Systemd.Units)
 	c.Ignition.Passwd = w.passwd(c.Ignition.Passwd)
@@ -46,6 +46,13 @@ func withhold(c machineconfig.Config) (machineconfig.Config, []string, []string)
 		w.bind(fmt.Sprintf("spec.kernelArguments[%d]", i), secretText(arg))
 	}
 	return c, w.withheld, w.bound
+}
+
+// marked are the paths that users mark as secret. The controller has checked the annotation; a pattern that cannot be read
+// matches nothing.
+func marked(rendered *mcfgv1.MachineConfig) secret.Paths {
+	paths, _ := secret.ParsePaths(rendered.Annotations[v1alpha1.SecretPathsAnnotation])
+	return paths
 }
 
 func (w *withholder) leaveOut(format string, args ...any) {
@@ -61,16 +68,16 @@ func (w *withholder) bind(field string, secret bool) {
 func (w *withholder) storage(s ign.Storage) ign.Storage {
 	gone := map[string]bool{}
 	s.Files = without(s.Files, func(f ign.File) bool {
-		secret := slices.ContainsFunc(append([]ign.Resource{f.Contents}, f.Append...), func(r ign.Resource) bool { return secretResource(f.Path, r) })
+		hidden := slices.ContainsFunc(append([]ign.Resource{f.Contents}, f.Append...), func(r ign.Resource) bool { return w.secretResource(f.Path, r) })
 		if slices.Contains(ways, f.Path) {
-			w.bind("storage.files["+f.Path+"]", secret)
+			w.bind("storage.files["+f.Path+"]", hidden)
 			return false
 		}
-		if secret {
+		if hidden {
 			gone[f.Path] = true
 			w.leaveOut("file %s", f.Path)
 		}
-		return secret
+		return hidden
 	})
 	// A hard link to what is not there would stop the machine's first boot; and so one to that link.
 	for before := -1; before != len(s.Links); {
@@ -94,19 +101,19 @@ func (w *withholder) storage(s ign.Storage) ign.Storage {
 
 func (w *withholder) units(units []ign.Unit) []ign.Unit {
 	units = without(units, func(u ign.Unit) bool {
-		secret := u.Contents != nil && secretText(*u.Contents)
-		if secret {
+		hidden := u.Contents != nil && w.marked.Is(u.Name, *u.Contents)
+		if hidden {
 			w.leaveOut("unit %s", u.Name)
 		}
-		return secret
+		return hidden
 	})
 	for i, u := range units {
 		units[i].Dropins = without(u.Dropins, func(d ign.Dropin) bool {
-			secret := d.Contents != nil && secretText(*d.Contents)
-			if secret {
+			hidden := d.Contents != nil && w.marked.Is(u.Name, *d.Contents)
+			if hidden {
 				w.leaveOut("drop-in %s of unit %s", d.Name, u.Name)
 			}
-			return secret
+			return hidden
 		})
 	}
 	return units
@@ -129,7 +136,7 @@ func (w *withholder) passwd(p ign.Passwd) ign.Passwd {
 // ignition looks at what Ignition uses itself: whom it believes, and by what way it goes.
 func (w *withholder) ignition(i ign.Ignition) {
 	for n, r := range i.Security.TLS.CertificateAuthorities {
-		w.bind(fmt.Sprintf("ignition.security.tls.certificateAuthorities[%d]", n), secretResource("", r))
+		w.bind(fmt.Sprintf("ignition.security.tls.certificateAuthorities[%d]", n), w.secretResource("", r))
 	}
 	for _, p := range []struct {
 		field string
@@ -141,26 +148,21 @@ func (w *withholder) ignition(i ign.Ignition) {
 
 // secretResource tells whether a resource's contents are secret, or the way to them where they are elsewhere. What cannot
 // be read is not shown.
-func secretResource(file string, r ign.Resource) bool {
+func (w *withholder) secretResource(file string, r ign.Resource) bool {
 	for _, h := range r.HTTPHeaders {
 		if h.Value != nil && secretText(h.Name+": "+*h.Value) {
 			return true
 		}
 	}
+	byPath := w.marked.Match(file) || file != "" && secret.Path(file) && !strings.HasPrefix(file, profiles) && !slices.Contains(ways, file)
 	data, err := machineconfig.Contents(r)
 	switch {
 	case errors.Is(err, machineconfig.ErrNotInline):
-		return policy.Secret(file, []byte(*r.Source))
+		return byPath || secretText(*r.Source)
 	case err != nil:
 		return true
 	}
-	if strings.HasPrefix(file, profiles) {
-		return policy.Secret("", data) || profileSecrets.Match(data)
-	}
-	if slices.Contains(ways, file) {
-		return policy.Secret("", data)
-	}
-	return policy.Secret(file, data)
+	return byPath && len(data) > 0 || secret.Is(file, string(data))
 }
 
-func secretText(text string) bool { return policy.Secret("", []byte(text)) }
+func secretText(text string) bool { return secret.Is("", text) }

@@ -131,7 +131,7 @@ func TestWhatIsWithheldIsLeftOutAndNothingElse(t *testing.T) {
 		if diff := cmp.Diff(full, left); diff != "" {
 			t.Errorf("-whole less what is withheld +served\n%s", diff)
 		}
-		if again, bare, bound := withhold(machineconfig.Config{Ignition: left}); len(bare)+len(bound) > 0 || len(again.Ignition.Storage.Files) != len(left.Storage.Files) {
+		if again, bare, bound := withhold(machineconfig.Config{Ignition: left}, nil); len(bare)+len(bound) > 0 || len(again.Ignition.Storage.Files) != len(left.Storage.Files) {
 			t.Errorf("there is still secret in it: %q %q", bare, bound)
 		}
 	}
@@ -156,8 +156,22 @@ func FuzzWithhold(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%s is served with its secrets, and without is wrong: %v", config, err)
 		}
-		if _, bare, bound := withhold(machineconfig.Config{Ignition: decode(t, less.Head)}); len(bare)+len(bound) > 0 {
+		if _, bare, bound := withhold(machineconfig.Config{Ignition: decode(t, less.Head)}, nil); len(bare)+len(bound) > 0 {
 			t.Errorf("%s: there is still secret in it: %q %q", config, bare, bound)
 		}
 	})
+}
+
+// A Typhoon worker gets the configuration of its kubelet, and does not get what its repository marks as secret.
+func TestAnOrdinaryKubeletConfigIsServedAndAMarkedFileIsNot(t *testing.T) {
+	const kubelet = "apiVersion: kubelet.config.k8s.io/v1beta1\nkind: KubeletConfiguration\nauthentication:\n  webhook:\n    enabled: true\nauthorization:\n  mode: Webhook\n"
+	mc := rendered(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/kubernetes/kubelet.yaml","contents":{"source":"data:,` + dataurl.EscapeString(kubelet) + `"}},{"path":"/etc/kubernetes/kubelet.conf","contents":{"source":"data:,` + dataurl.EscapeString(kubelet) + `"}},{"path":"/etc/radius.conf","contents":{"source":"data:,plain"}}]},"systemd":{"units":[{"name":"vault.service","contents":"[Unit]"}]}}`)
+	mc.Annotations = map[string]string{v1alpha1.SecretPathsAnnotation: "/etc/*.conf,vault.service"}
+	body, err := Compose(Input{Rendered: mc, Withhold: true}, Newest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := strings.Join(body.Withheld, ", "); got != "file /etc/radius.conf, unit vault.service" {
+		t.Errorf("withheld %q", got)
+	}
 }

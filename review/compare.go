@@ -7,6 +7,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/policy/secret"
 	"github.com/bunsen-os/bunsen/review/lineage"
 )
 
@@ -44,8 +45,8 @@ type Pool struct {
 	Origin func(kind policy.ChangeKind, name string) string
 	// Lineage says who wrote each attribute of an item. Nil knows nothing. It is asked for items that changed, only.
 	Lineage func(kind policy.ChangeKind, name string) (lineage.Item, bool)
-	// Secrets mark items whose contents nobody prints; see SecretsAnnotation.
-	Secrets Secrets
+	// Secrets mark items whose contents nobody prints; see v1alpha1.SecretPathsAnnotation.
+	Secrets secret.Paths
 	// Notices of the renderer.
 	Notices []Notice
 }
@@ -107,10 +108,10 @@ func (d differ) pool(name string, from, to Pool, t terms) PoolChange {
 	hideCopies(pairs)
 	for i, c := range decision.Items {
 		at, attributes := placesOf(c.Change, from, to)
-		diff, parts := d.difference(pairs[i])
+		diff, parts, rules := d.difference(pairs[i])
 		out.Items = append(out.Items, Item{
 			Kind: string(c.Kind), Path: c.Name, Change: string(c.Verb), Parts: parts,
-			Actions: actions(c.Actions), Effect: c.Effect, Why: c.Why, Origin: at, Origins: attributes, Diff: diff,
+			Actions: actions(c.Actions), Effect: c.Effect, Why: c.Why, Origin: at, Origins: attributes, Content: Content{Diff: diff, Hidden: rules},
 		})
 	}
 	findRenames(out.Items, pairs)

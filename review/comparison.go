@@ -150,9 +150,17 @@ type Item struct {
 	Origin string `json:"origin,omitempty"`
 	// Origins maps what changed in the item to its `file:line`, where attributes come from different lines.
 	Origins map[string]string `json:"origins,omitempty"`
-	// Diff is attributes that moved, then a unified diff of the decoded content, or one line where the content is hidden
-	// or binary.
+	// Content is what differs, to read.
+	Content
+}
+
+// Content is what differs in an item, with its secrets hidden.
+type Content struct {
+	// Diff is attributes that moved, then a unified diff of the decoded content, or one line where all of the content is
+	// hidden or binary. A mark with a digest stands for each secret.
 	Diff string `json:"diff"`
+	// Hidden are the rules that hid something in the texts that differ, sorted; see secret.Rules.
+	Hidden []string `json:"hidden,omitempty"`
 }
 
 // Changed tells whether any pool, its nodes, or what changes cost, changed.

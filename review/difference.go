@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/bunsen-os/bunsen/policy/secret"
 )
 
 // differ writes differences, and remembers those of texts: a shared document gives every pool the same.
@@ -15,8 +17,8 @@ type differ struct{ known map[texts]string }
 type texts struct{ from, to string }
 
 // difference describes one change: attributes that moved, then each text that differs, as a unified diff. Parts name what
-// differs.
-func (d differ) difference(p pair) (diff string, parts []string) {
+// differs, and rules what is hidden in it.
+func (d differ) difference(p pair) (diff string, parts, rules []string) {
 	var out strings.Builder
 	for _, line := range attributes(p) {
 		out.WriteString(line + "\n")
@@ -33,8 +35,14 @@ func (d differ) difference(p pair) (diff string, parts []string) {
 			fmt.Fprintf(&out, "# %s%s\n", t.name, t.verb())
 		}
 		out.WriteString(d.text(t))
+		rules = append(append(rules, t.from.shown.Rules()...), t.to.shown.Rules()...)
 	}
-	return out.String(), parts
+	slices.Sort(rules)
+	rules = slices.Compact(rules)
+	if len(rules) > 0 {
+		fmt.Fprintf(&out, "# hidden by rule: %s\n", strings.Join(rules, ", "))
+	}
+	return out.String(), parts, rules
 }
 
 const contentsPart = "contents"
@@ -104,16 +112,19 @@ func (d differ) text(t both) string {
 	switch {
 	case string(a.content) == string(b.content):
 		return ""
-	case a.secret || b.secret:
-		return fmt.Sprintf("content %s (hidden, %s)\n", changed(a, b), arrow(a, b, secretDigest))
+	case a.shown.Whole || b.shown.Whole:
+		return fmt.Sprintf("content %s (hidden, %s)\n", changed(a, b), arrow(a, b, func(content []byte) string { return secret.Digest(string(content)) }))
 	case !isText(a.content) || !isText(b.content):
 		return fmt.Sprintf("binary content %s (%s)\n", changed(a, b), arrow(a, b, sizeAndDigest))
 	}
-	key := texts{string(a.content), string(b.content)}
+	key := texts{a.shown.Text, b.shown.Text}
+	if key.from == key.to {
+		return "content changed in hidden values only\n" // their short digests are equal
+	}
 	if known, ok := d.known[key]; ok {
 		return known
 	}
-	d.known[key] = unified(a.content, b.content)
+	d.known[key] = unified([]byte(key.from), []byte(key.to))
 	return d.known[key]
 }
 

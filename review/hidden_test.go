@@ -154,3 +154,39 @@ func hiding(r *rand.Rand, secret string) machineconfig.Config {
 	}
 	return c
 }
+
+// TestOnlyTheSecretsOfAFileAreHidden checks that all other lines of a file with a secret are shown, that a reader sees which
+// hidden value changed, and which rule hid it.
+func TestOnlyTheSecretsOfAFileAreHidden(t *testing.T) {
+	doc := func(workers, password string) []byte {
+		return []byte("variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: /etc/app.conf\n      contents:\n        inline: |\n          db_user = app\n          db_password = " + password + "\n          workers = " + workers + "\n")
+	}
+	for sentence, c := range map[string]struct {
+		from, to    []byte
+		has, hasNot []string
+	}{
+		"another value":           {doc("4", "hunter1"), doc("8", "hunter1"), []string{"-workers = 4", "+workers = 8", " db_password = (hidden, sha256 ", "hidden by rule: key-value"}, []string{"-db_password", "hunter"}},
+		"the secret":              {doc("4", "hunter1"), doc("4", "hunter2"), []string{"-db_password = (hidden, sha256 ", "+db_password = (hidden, sha256 ", " db_user = app"}, []string{"-workers", "hunter"}},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			got := compared(t, &txtar.Archive{Files: []txtar.File{
+				{Name: "base/pools/worker/10-a.bu", Data: c.from}, {Name: "head/pools/worker/10-a.bu", Data: c.to},
+			}})
+			for _, text := range printed(t, got) {
+				for _, want := range c.has {
+					if !strings.Contains(text, want) {
+						t.Errorf("lacks %q:\n%s", want, text)
+					}
+				}
+				for _, no := range c.hasNot {
+					if strings.Contains(text, no) {
+						t.Errorf("has %q:\n%s", no, text)
+					}
+				}
+			}
+			if rules := got.Pools[0].Items[0].Hidden; len(rules) != 1 || rules[0] != "key-value" {
+				t.Errorf("hidden by %v", rules)
+			}
+		})
+	}
+}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/policy/secret"
 )
 
 // view is one item as people read it: lines of attributes, and contents.
@@ -27,7 +28,12 @@ type part struct {
 	// name is "contents", "drop-in 10-x.conf", "append 1".
 	name    string
 	content []byte
-	secret  bool
+	// shown is the content as people may see it.
+	shown secret.Result
+}
+
+func newPart(name, path string, content []byte, marked secret.Paths) part {
+	return part{name: name, content: content, shown: marked.Mask(path, string(content))}
 }
 
 // pair is an item on both sides.
@@ -36,12 +42,12 @@ type pair struct{ from, to view }
 // index finds the items of a config by their names.
 type index struct {
 	config  machineconfig.Config
-	secrets Secrets
+	secrets secret.Paths
 	files   map[string]*ign.File
 	units   map[string]*ign.Unit
 }
 
-func newIndex(p Pool, secrets Secrets) index {
+func newIndex(p Pool, secrets secret.Paths) index {
 	x := index{config: p.Config, secrets: secrets, files: map[string]*ign.File{}, units: map[string]*ign.Unit{}}
 	for i := range p.Config.Ignition.Storage.Files {
 		f := &p.Config.Ignition.Storage.Files[i]
@@ -103,20 +109,19 @@ func (x index) file(path string) view {
 		return view{}
 	}
 	v := view{exists: true, attrs: append([]string{"mode " + mode(f.Mode, 0o644)}, owner(f.Node)...)}
-	marked := x.secrets.marks(path)
-	v.parts = append(v.parts, resource("contents", path, f.Contents, marked))
+	v.parts = append(v.parts, resource("contents", path, f.Contents, x.secrets))
 	for i, r := range f.Append {
-		v.parts = append(v.parts, resource(fmt.Sprintf("append %d", i+1), path, r, marked))
+		v.parts = append(v.parts, resource(fmt.Sprintf("append %d", i+1), path, r, x.secrets))
 	}
 	return v
 }
 
-func resource(name, path string, r ign.Resource, marked bool) part {
+func resource(name, path string, r ign.Resource, marked secret.Paths) part {
 	content, err := machineconfig.Contents(r)
 	if err != nil {
 		content = []byte("(unreadable: " + err.Error() + ")\n")
 	}
-	return part{name: name, content: content, secret: marked || policy.Secret(path, content)}
+	return newPart(name, path, content, marked)
 }
 
 // mode is a mode, or the one that a machine gives where none is said.
@@ -157,7 +162,7 @@ func (x index) unit(name string) view {
 	}
 	add := func(name string, contents *string) {
 		if contents != nil {
-			v.parts = append(v.parts, part{name, []byte(*contents), x.secrets.marks(u.Name) || policy.Secret("", []byte(*contents))})
+			v.parts = append(v.parts, newPart(name, u.Name, []byte(*contents), x.secrets))
 		}
 	}
 	add("contents", u.Contents)

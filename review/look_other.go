@@ -13,6 +13,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/policy/secret"
 )
 
 // user writes an account line by line: a key by its type, fingerprint and comment, a password as hidden.
@@ -58,7 +59,7 @@ func password(hash *string) []string {
 	if hash == nil || *hash == "" {
 		return nil
 	}
-	return []string{"password " + hidden([]byte(*hash))}
+	return []string{"password " + secret.HiddenWithDigest(*hash)}
 }
 
 func flags(set map[string]*bool) (lines []string) {
@@ -87,13 +88,13 @@ func sshKey(line string) string {
 		}
 		sum := sha256.Sum256(blob)
 		out := slices.Clone(fields[:i])
-		if policy.Secret("", []byte(strings.Join(out, " "))) {
+		if secret.Is("", strings.Join(out, " ")) {
 			out = []string{"(options hidden)"}
 		}
 		out = append(out, fields[i], "SHA256:"+base64.RawStdEncoding.EncodeToString(sum[:]))
-		return strings.Join(append(out, unless(strings.Join(fields[i+2:], " "))), " ")
+		return strings.Join(append(out, masked(strings.Join(fields[i+2:], " "))), " ")
 	}
-	return "of no known form " + hidden([]byte(line))
+	return "of no known form " + secret.HiddenWithDigest(line)
 }
 
 // single reads the kinds of which a config has one.
@@ -102,7 +103,7 @@ func single(kind policy.ChangeKind, c machineconfig.Config) view {
 	switch kind {
 	case policy.KindKargs:
 		for _, k := range listOf(kind, c) {
-			v.attrs = append(v.attrs, unless(k))
+			v.attrs = append(v.attrs, masked(k))
 		}
 	case policy.KindExtensions:
 		v.attrs = listOf(kind, c)
@@ -113,16 +114,16 @@ func single(kind policy.ChangeKind, c machineconfig.Config) view {
 		}
 	case policy.KindOSImage:
 		if c.OSImageURL != "" {
-			v.attrs = []string{unless(c.OSImageURL)}
+			v.attrs = []string{masked(c.OSImageURL)}
 		}
 	case policy.KindFIPS:
 		v.attrs = []string{fmt.Sprint(c.FIPS)}
 	case policy.KindFirstBootKargs:
 		for _, k := range c.Ignition.KernelArguments.ShouldExist {
-			v.attrs = append(v.attrs, "shouldExist "+unless(string(k)))
+			v.attrs = append(v.attrs, "shouldExist "+masked(string(k)))
 		}
 		for _, k := range c.Ignition.KernelArguments.ShouldNotExist {
-			v.attrs = append(v.attrs, "shouldNotExist "+unless(string(k)))
+			v.attrs = append(v.attrs, "shouldNotExist "+masked(string(k)))
 		}
 	}
 	return v
@@ -133,7 +134,7 @@ func ignition(i ign.Ignition, name string) view {
 	v := view{exists: slices.Contains(policy.IgnitionParts(i), name)}
 	taken := func(what string, list ...ign.Resource) {
 		for n, r := range list {
-			v.parts = append(v.parts, resource(fmt.Sprintf("%s %d", what, n+1), "", r, false))
+			v.parts = append(v.parts, resource(fmt.Sprintf("%s %d", what, n+1), "", r, nil))
 		}
 	}
 	switch name {
@@ -154,7 +155,7 @@ func ignition(i ign.Ignition, name string) view {
 		v.attrs = append(number("httpResponseHeaders", i.Timeouts.HTTPResponseHeaders), number("httpTotal", i.Timeouts.HTTPTotal)...)
 	}
 	for n, line := range v.attrs {
-		v.attrs[n] = unless(line)
+		v.attrs[n] = masked(line)
 	}
 	return v
 }
@@ -196,7 +197,7 @@ func flatten(lines []string, at string, value any) []string {
 	case map[string]any:
 		for _, key := range slices.Sorted(maps.Keys(v)) {
 			if leaves := flatten(nil, "", v[key]); slices.Contains(secretFields, key) && len(leaves) > 0 {
-				lines = append(lines, at+"."+key+": "+hidden([]byte(fmt.Sprint(v[key]))))
+				lines = append(lines, at+"."+key+": "+secret.HiddenWithDigest(fmt.Sprint(v[key])))
 				continue
 			}
 			lines = flatten(lines, at+"."+key, v[key])
@@ -208,7 +209,7 @@ func flatten(lines []string, at string, value any) []string {
 	case nil:
 	case string:
 		if v != "" {
-			lines = append(lines, at+": "+unless(v))
+			lines = append(lines, at+": "+masked(v))
 		}
 	default:
 		lines = append(lines, fmt.Sprintf("%s: %v", at, v))

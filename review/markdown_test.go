@@ -186,7 +186,7 @@ func FuzzMarkdown(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed int64, name, diff string) {
 		c := arbitrary(rand.New(rand.NewSource(seed)), 3, name, name)
-		c.Pools = append(c.Pools, PoolChange{Pool: name, From: "a", To: "b", Disruption: "reboot", Items: []Item{{Kind: "file", Path: name, Change: "changed", Diff: diff}}})
+		c.Pools = append(c.Pools, PoolChange{Pool: name, From: "a", To: "b", Disruption: "reboot", Items: []Item{{Kind: "file", Path: name, Change: "changed", Content: Content{Diff: diff}}}})
 		holds(t, c.Markdown(MarkdownOptions{Key: name}), DefaultLimit)
 	})
 }
@@ -195,10 +195,10 @@ func FuzzMarkdown(f *testing.F) {
 func TestALargeChangeIsCutPerFile(t *testing.T) {
 	large := string(numberedLines(5_000, func(i int) string { return fmt.Sprintf("+a line of a large file, number %d", i) }))
 	c := Comparison{Base: "a", Head: "b", Pools: []PoolChange{{Pool: "worker", From: "x", To: "y", Disruption: "reboot", Items: []Item{
-		{Kind: "file", Path: "/etc/large", Change: "added", Diff: large},
-		{Kind: "file", Path: "/etc/larger", Change: "added", Diff: large + large},
-		{Kind: "file", Path: "/etc/small", Change: "added", Diff: "+one line\n"},
-		{Kind: "file", Path: "/etc/wide", Change: "added", Diff: "+" + strings.Repeat("wide", 50_000) + "\n"},
+		{Kind: "file", Path: "/etc/large", Change: "added", Content: Content{Diff: large}},
+		{Kind: "file", Path: "/etc/larger", Change: "added", Content: Content{Diff: large + large}},
+		{Kind: "file", Path: "/etc/small", Change: "added", Content: Content{Diff: "+one line\n"}},
+		{Kind: "file", Path: "/etc/wide", Change: "added", Content: Content{Diff: "+" + strings.Repeat("wide", 50_000) + "\n"}},
 	}}}}
 	text := c.Markdown(MarkdownOptions{Full: "[whole](https://ci.example/1)"})
 	holds(t, strings.ReplaceAll(text, "[whole](https://ci.example/1)", "whole"), DefaultLimit)
@@ -220,7 +220,7 @@ func TestALargeChangeIsCutPerFile(t *testing.T) {
 func TestManyChangesAreCounted(t *testing.T) {
 	p := PoolChange{Pool: "worker", From: "x", To: "y", Disruption: "none"}
 	for i := range 5_000 {
-		p.Items = append(p.Items, Item{Kind: "file", Path: fmt.Sprintf("/etc/%d", i), Change: "added", Diff: "+x\n"})
+		p.Items = append(p.Items, Item{Kind: "file", Path: fmt.Sprintf("/etc/%d", i), Change: "added", Content: Content{Diff: "+x\n"}})
 	}
 	text := Comparison{Pools: []PoolChange{p}}.Markdown(MarkdownOptions{})
 	holds(t, text, DefaultLimit)

@@ -2,34 +2,18 @@ package review
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"fmt"
-	"strings"
+	"slices"
 
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/policy/secret"
 )
 
-// hidden stands for a secret in one line.
-func hidden(content []byte) string { return "(hidden, " + secretDigest(content) + ")" }
+// ruleCopy names what is hidden because the same content is hidden elsewhere in the change.
+const ruleCopy = "copy-of-secret"
 
-// secretDigest is short on purpose: enough to see that one secret became another, too little to test guesses with.
-func secretDigest(content []byte) string {
-	sum := sha256.Sum256(content)
-	return fmt.Sprintf("sha256 %x…", sum[:2])
-}
+// masked returns a line with a mark for each secret: `token=(hidden, sha256 ab12…)`.
+func masked(line string) string { return secret.MaskWithDigests("", line).Text }
 
-// unless returns the line, or its name and a digest where it looks secret: `token=(hidden, sha256 ab12…)`.
-func unless(line string) string {
-	if !policy.Secret("", []byte(line)) {
-		return line
-	}
-	if name, value, ok := strings.Cut(line, "="); ok && !policy.Secret("", []byte(name)) {
-		return name + "=" + hidden([]byte(value))
-	}
-	return hidden([]byte(line))
-}
-
-// hideCopies hides what is a secret elsewhere in the same change: a secret that moves to an innocent path stays one.
+// hideCopies hides what is secret as a whole elsewhere in the same change: a secret that moves to another path stays one.
 func hideCopies(pairs []pair) {
 	known := map[string]bool{}
 	each := func(do func(p *part)) {
@@ -42,9 +26,18 @@ func hideCopies(pairs []pair) {
 		}
 	}
 	each(func(p *part) {
-		if p.secret && len(bytes.TrimSpace(p.content)) > 0 {
+		if isWhole(p.shown) && len(bytes.TrimSpace(p.content)) > 0 {
 			known[string(p.content)] = true
 		}
 	})
-	each(func(p *part) { p.secret = p.secret || known[string(p.content)] })
+	each(func(p *part) {
+		if known[string(p.content)] && !isWhole(p.shown) {
+			p.shown = secret.Result{Text: secret.HiddenWithDigest(string(p.content)), Findings: []secret.Finding{{Line: 1, Rule: ruleCopy}}, Whole: true}
+		}
+	})
+}
+
+// isWhole reports whether nothing of a content is shown.
+func isWhole(r secret.Result) bool {
+	return r.Whole || slices.Equal(r.Rules(), []string{secret.RuleFile})
 }

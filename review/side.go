@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/policy/secret"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
@@ -54,7 +55,7 @@ type PoolRendering struct {
 	// Rendered is the very config that the controller would make of these inputs.
 	Rendered render.Rendered
 	// Secrets are the items that the tree marks.
-	Secrets Secrets
+	Secrets secret.Paths
 
 	places *places
 }
@@ -120,10 +121,6 @@ func (j job) pool(pool string) (PoolRendering, error) {
 	if err != nil {
 		return PoolRendering{}, fmt.Errorf("selecting the fragments of pool %q: %w", pool, err)
 	}
-	secrets, err := secretsOf(j.result, pool)
-	if err != nil {
-		return PoolRendering{}, err
-	}
 	others, err := chosen(j.result, pool, j.layers)
 	if err != nil {
 		return PoolRendering{}, err
@@ -131,6 +128,10 @@ func (j job) pool(pool string) (PoolRendering, error) {
 	inputs := append(transpile.MachineConfigs(selected), others...)
 	if len(inputs) == 0 && !slices.Contains(j.result.Pools, pool) {
 		return PoolRendering{}, nil
+	}
+	secrets, err := secretsOf(j.result, pool, inputs)
+	if err != nil {
+		return PoolRendering{}, err
 	}
 	rendered, err := j.renderer.Merge(pool, inputs, j.defaults)
 	if err != nil {

@@ -87,7 +87,7 @@ func explained(tree source.Tree, pool, question string) (lineage.Report, error) 
 	if err != nil {
 		return lineage.Report{}, invalid(err)
 	}
-	items, err := lineage.New(layers, lineage.Options{Pool: of.Rendered.Pool, Hide: of.Secret}).Find(question)
+	items, err := lineage.New(layers, lineage.Options{Pool: of.Rendered.Pool, Mask: of.Secrets.Mask}).Find(question)
 	if err != nil {
 		return lineage.Report{}, invalid(err)
 	}

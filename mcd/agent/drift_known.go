@@ -38,7 +38,8 @@ func ExportDrift(files host.Files, path string) (v1alpha1.DriftExport, error) {
 	if err != nil {
 		return v1alpha1.DriftExport{}, err
 	}
-	if !slices.ContainsFunc(known.Report.Items, func(it v1alpha1.DriftItem) bool { return it.Name == path && it.Actual != nil }) {
+	at := slices.IndexFunc(known.Report.Items, func(it v1alpha1.DriftItem) bool { return it.Name == path && it.Actual != nil })
+	if at < 0 {
 		return v1alpha1.DriftExport{}, fmt.Errorf("%s: %w", path, ErrNoDrift)
 	}
 	is, err := files.Stat(path)
@@ -54,7 +55,7 @@ func ExportDrift(files host.Files, path string) (v1alpha1.DriftExport, error) {
 		if out.Contents, err = files.Read(path); err != nil {
 			return v1alpha1.DriftExport{}, fmt.Errorf("reading %s: %w", path, err)
 		}
-		out.Secret = drift.Secret(drift.Item{Name: path, Step: plan.Step{Before: host.Value{Entry: is}}}, nil, out.Contents)
+		out.Secret = known.Report.Items[at].Secret || drift.IsSecret(drift.Item{Name: path, Step: plan.Step{Before: host.Value{Entry: is}}}, nil, nil, out.Contents)
 	}
 	return out, nil
 }

@@ -68,7 +68,8 @@ func (n newborn) first(ctx context.Context, name string) (plan.Named, error) {
 	if err != nil {
 		return plan.Named{}, err
 	}
-	return plan.Named{Name: name, Config: plan.Born(whole.Config, accounts, seen)}, nil
+	whole.Config = plan.Born(whole, accounts, seen)
+	return whole, nil
 }
 
 // fetch gets a config from the cluster, or, while that does not answer, from the update under way.

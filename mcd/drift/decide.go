@@ -53,8 +53,10 @@ type Verdict struct {
 	Since time.Time
 	// Modified is when what is there was last modified; zero where that is not known.
 	Modified time.Time
-	// Secret: neither contents nor digests are told.
+	// Secret tells that the contents hold a secret: no digest of them is reported.
 	Secret bool
+	// Whole tells that all of the contents are secret: no line of them is shown.
+	Whole bool
 }
 
 // Decision is what to do about all items.
@@ -79,7 +81,8 @@ func Decide(f Facts, now time.Time) Decision {
 	maps.Copy(want.Contents, f.Wanted.Contents)
 	for _, it := range f.Items {
 		v := Verdict{Item: it, Since: d.Memory.Things[it.Name].Since, Modified: f.Seen[it.Name].Modified}
-		v.Secret = it.isPath() && (f.Seen[it.Name].Unread || Secret(it, want.Contents[it.Step.After.Entry.Digest], f.Seen[it.Name].Contents))
+		v.Whole = it.isPath() && (f.Seen[it.Name].Unread || isWhole(it, f.Config.Secrets))
+		v.Secret = v.Whole || it.isPath() && IsSecret(it, f.Config.Secrets, want.Contents[it.Step.After.Entry.Digest], f.Seen[it.Name].Contents)
 		rule := f.Policy.rule(it)
 		if v.Action = rule.Action; v.Action == v1alpha1.DriftRepair {
 			thing := d.Memory.Things[it.Name]

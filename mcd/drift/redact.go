@@ -9,7 +9,7 @@ import (
 	"github.com/pmezard/go-difflib/difflib"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/policy/secret"
 )
 
 const (
@@ -19,19 +19,25 @@ const (
 	mostLines = 2000
 )
 
-// Secret tells whether neither contents nor digests of a path may be told: by where it is, by what either side holds, or
-// because one of the sides is a file that only its owner can read.
-func Secret(it Item, expected, actual []byte) bool {
+// IsSecret reports whether neither contents nor digests of a path may be reported: it is marked, a rule matches its path or
+// either side, or one of the sides is a file that only its owner can read.
+func IsSecret(it Item, marked secret.Paths, expected, actual []byte) bool {
+	return isWhole(it, marked) || secret.Is(it.Name, string(expected)) || secret.Is(it.Name, string(actual))
+}
+
+// isWhole reports whether all of a path is secret, whatever it holds.
+func isWhole(it Item, marked secret.Paths) bool {
 	for _, e := range []host.Entry{it.Step.Before.Entry, it.Step.After.Entry} {
 		if e.Kind == host.File && e.Mode&0o077 == 0 {
 			return true
 		}
 	}
-	return policy.Secret(it.Name, expected) || policy.Secret(it.Name, actual)
+	return marked.Match(it.Name) || secret.Path(it.Name)
 }
 
 // Diff writes the difference of a path for people with the right to read root's files on the node: a head with what differs
-// besides the contents, then a unified diff. Contents of secrets are hidden whole, and what is no text is counted.
+// besides the contents, then a unified diff in which marks stand for secrets. A file that is secret as a whole is hidden, and
+// what is no text is counted.
 func Diff(v Verdict, config string, expected, actual []byte) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n", v.String())
@@ -47,12 +53,16 @@ func Diff(v Verdict, config string, expected, actual []byte) string {
 	}
 	fmt.Fprintf(&b, "--- %s (%s)\n+++ %s (this node)\n", v.Name, config, v.Name)
 	switch {
-	case v.Secret:
+	case v.Whole:
 		b.WriteString("(hidden: the contents are secret)\n")
 	case !readable(expected) || !readable(actual):
 		fmt.Fprintf(&b, "(not shown: %d bytes expected, %d bytes received, which are no text or too long)\n", len(expected), len(actual))
 	default:
-		b.WriteString(unified(expected, actual))
+		was, is := secret.MaskWithDigests(v.Name, string(expected)), secret.MaskWithDigests(v.Name, string(actual))
+		if was.Text == is.Text { // the short digests are equal
+			b.WriteString("(hidden: only secret values differ)\n")
+		}
+		b.WriteString(unified([]byte(was.Text), []byte(is.Text)))
 	}
 	return b.String()
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/policy/secret"
 )
 
 // Born is a config as a machine was born with it whose first config came without its secrets: less the files, contents of
@@ -17,9 +17,9 @@ import (
 // its file. Whatever else differs stays in it, because somebody changed it: that is drift. Who withheld what is not asked,
 // for a server may hold other things for secret than this daemon does. Observed covers ScopeOf what the config wants on the
 // machine with these accounts; the config is not changed.
-func Born(c machineconfig.Config, accounts host.Accounts, observed host.State) machineconfig.Config {
-	b := newborn{seen: observed, wants: Want(c, accounts), missing: map[string]bool{}}
-	c = machineconfig.Flattened(c)
+func Born(whole Named, accounts host.Accounts, observed host.State) machineconfig.Config {
+	c := machineconfig.Flattened(whole.Config)
+	b := newborn{seen: observed, wants: Want(whole.Config, accounts), marked: whole.Secrets, missing: map[string]bool{}}
 	s := &c.Ignition.Storage
 	s.Files = slices.DeleteFunc(slices.Clone(s.Files), func(f ign.File) bool { return b.lacks(path.Clean(f.Path), path.Clean(f.Path)) })
 	s.Links = slices.DeleteFunc(slices.Clone(s.Links), b.lacksLink)
@@ -43,6 +43,8 @@ func Born(c machineconfig.Config, accounts host.Accounts, observed host.State) m
 type newborn struct {
 	seen  host.State
 	wants Wanted
+	// marked are the paths that users mark as secret.
+	marked secret.Paths
 	// missing are the paths that it lacks.
 	missing map[string]bool
 }
@@ -53,7 +55,7 @@ func (b newborn) lacks(p, name string) bool {
 	want, wanted := b.wants.Paths[p]
 	is := b.seen.Paths[p]
 	lacks := wanted && want.Kind != host.Absent && (is.Kind == host.Absent ||
-		want.Kind == host.File && !b.holds(p, is, want) && policy.Secret(name, b.wants.Contents[want.Digest]))
+		want.Kind == host.File && !b.holds(p, is, want) && (b.marked.Match(p) || secret.Path(name) || secret.Is(name, string(b.wants.Contents[want.Digest]))))
 	b.missing[p] = b.missing[p] || lacks
 	return lacks
 }

@@ -84,7 +84,7 @@ func TestAMachineThatWasBornWithoutSecretsIsSeenAsThat(t *testing.T) {
 				t.Fatal(err)
 			}
 			seen := observe(t, m.Host(), plan.ScopeOf(plan.Want(whole.Config, accounts)))
-			born := plan.Born(whole.Config, accounts, seen)
+			born := plan.Born(whole, accounts, seen)
 			want, err := served.Config.IgnitionJSON()
 			if err != nil {
 				t.Fatal(err)

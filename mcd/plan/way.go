@@ -7,6 +7,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/policy/secret"
 )
 
 // Way is a transition between two configs, before anybody looked at the machine. It ties the steps of this package
@@ -30,6 +31,8 @@ type Named struct {
 	Name string
 	// Config itself.
 	Config machineconfig.Config
+	// Secrets are the paths and units that users mark as secret.
+	Secrets secret.Paths
 }
 
 // Rules are a cluster's say in what a transition costs and what is refused.

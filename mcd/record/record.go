@@ -10,8 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/policy/secret"
 )
 
 // In reads the config that is in force from disk; nil for none.
@@ -40,11 +42,15 @@ func damaged(err error) error {
 
 // Of is what the record of a config contains.
 func Of(mc mcfgv1.MachineConfig) ([]byte, error) {
-	text, err := json.Marshal(mcfgv1.MachineConfig{
+	kept := mcfgv1.MachineConfig{
 		TypeMeta:   metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"},
 		ObjectMeta: metav1.ObjectMeta{Name: mc.Name},
 		Spec:       mc.Spec,
-	})
+	}
+	if marked := mc.Annotations[v1alpha1.SecretPathsAnnotation]; marked != "" {
+		kept.Annotations = map[string]string{v1alpha1.SecretPathsAnnotation: marked}
+	}
+	text, err := json.Marshal(kept)
 	if err != nil {
 		return nil, fmt.Errorf("writing the record of %s: %w", mc.Name, err)
 	}
@@ -57,5 +63,7 @@ func Named(mc mcfgv1.MachineConfig) (plan.Named, error) {
 	if err != nil {
 		return plan.Named{}, fmt.Errorf("reading config %s: %w", mc.Name, err)
 	}
-	return plan.Named{Name: mc.Name, Config: c}, nil
+	// The controller has checked the annotation; a pattern that cannot be read matches nothing.
+	marked, _ := secret.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
+	return plan.Named{Name: mc.Name, Config: c, Secrets: marked}, nil
 }

@@ -60,6 +60,8 @@ type renderFacts struct {
 	current *mcfgv1.MachineConfig
 	// overrides say how much nodes take in place.
 	overrides policy.Overrides
+	// secrets are the paths that the pool, the MachineConfiguration and the selected MachineConfigs mark, as an annotation.
+	secrets string
 	// unsettled says which source is not on the cluster as one whole revision, or is empty.
 	unsettled string
 	// digest of the selected MachineConfigs, as SelectedAnnotation has it.
@@ -143,6 +145,7 @@ func (r *Render) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool) (re
 	if f.selected, err = all.selected(pool); err != nil {
 		return f, err
 	}
+	f.secrets = secretsOf(pool, rules, f.selected)
 	f.current = all.byName[pool.Spec.Configuration.Name]
 	f.digest, err = r.seen.Selected(f.selected)
 	return f, err
@@ -201,18 +204,21 @@ func (r *Render) commit(ctx context.Context, f renderFacts, rendered render.Rend
 	return r.point(ctx, f, rendered, target)
 }
 
-// restore puts back the content of a rendered config that somebody edited: its name promises it.
+// restore puts back the content of a rendered config that a user edited, because the name depends on it, and writes the
+// marks of secrets that apply now.
 func (r *Render) restore(ctx context.Context, want, live *mcfgv1.MachineConfig) error {
 	a, err := revision.Digest(want)
 	if err != nil {
 		return err
 	}
 	b, err := r.seen.Of(live)
-	if err != nil || a == b {
+	marked := want.Annotations[v1alpha1.SecretPathsAnnotation]
+	if err != nil || a == b && live.Annotations[v1alpha1.SecretPathsAnnotation] == marked {
 		return err
 	}
 	fixed := live.DeepCopy()
 	fixed.Spec = want.Spec
+	setAnnotation(fixed, v1alpha1.SecretPathsAnnotation, marked)
 	if err := r.Client.Update(ctx, fixed); err != nil {
 		return fmt.Errorf("restoring MachineConfig %q: %w", want.Name, err)
 	}
@@ -271,6 +277,7 @@ func (r *Render) object(f renderFacts, rendered render.Rendered) (*mcfgv1.Machin
 		v1alpha1.RendererAnnotation:    r.Version,
 		v1alpha1.InputsAnnotation:      string(list),
 	}
+	setAnnotation(mc, v1alpha1.SecretPathsAnnotation, f.secrets)
 	if src := newest(f.sourcesOf()); src != nil {
 		for k, v := range commitAnnotations(bornIn(src, f.pool.Name, rendered.Name)) {
 			mc.Annotations[k] = v

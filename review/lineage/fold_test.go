@@ -17,6 +17,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/policy/secret"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
@@ -37,7 +38,7 @@ func TestItemsAreWhatIsRendered(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := New(layers, Options{Hide: func(string, []byte) bool { return false }})
+		l := New(layers, Options{Mask: func(_, content string) secret.Result { return secret.Result{Text: content} }})
 		if diff := cmp.Diff(valuesOf(want.Config), valuesIn(l)); diff != "" {
 			t.Fatalf("list %d of %v (-rendered +lineage):\n%s", n, want.Inputs, diff)
 		}

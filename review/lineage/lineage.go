@@ -5,6 +5,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/policy/secret"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
@@ -29,10 +30,10 @@ type Layer struct {
 type Options struct {
 	// Pool is named in errors.
 	Pool string
-	// Hide tells that content at a path must not be shown; of units and drop-ins the path is the unit's name, and it is empty
-	// for what is no file, such as kernel arguments. Nil hides all contents. Passwords, keys of encrypted disks and the like
-	// are hidden without asking.
-	Hide func(path string, content []byte) bool
+	// Mask masks the secrets of a content at a path; of units and drop-ins the path is the unit's name, and it is empty for
+	// what is no file, such as kernel arguments. Nil hides all contents. Passwords, keys of encrypted disks and the like are
+	// hidden without asking.
+	Mask func(path, content string) secret.Result
 }
 
 // Place is a position in the repository. In JSON it is the text `file:line:col`.

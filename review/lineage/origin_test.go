@@ -13,6 +13,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/policy/secret"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/review/lineage"
 	"github.com/bunsen-os/bunsen/source"
@@ -20,7 +21,7 @@ import (
 )
 
 // hideNothing shows all contents.
-func hideNothing(string, []byte) bool { return false }
+func hideNothing(_, content string) secret.Result { return secret.Result{Text: content} }
 
 // repositories are the examples, and every repository in the test data of the rooms before this one, by name.
 func repositories(t *testing.T) map[string]source.Tree {
@@ -101,7 +102,7 @@ func explained(t *testing.T, res transpile.Result, pool string) (*lineage.Lineag
 	if err != nil {
 		t.Fatal(err)
 	}
-	return lineage.New(layers, lineage.Options{Pool: pool, Hide: hideNothing}), rendered, true
+	return lineage.New(layers, lineage.Options{Pool: pool, Mask: hideNothing}), rendered, true
 }
 
 // excepted are places whose line mentions neither value nor key nor item, and why it is the right one all the same.

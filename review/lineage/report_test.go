@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/bunsen-os/bunsen/policy/secret"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	"github.com/bunsen-os/bunsen/review/lineage"
 	"github.com/bunsen-os/bunsen/source"
@@ -85,7 +86,12 @@ func answers(t *testing.T, archive *txtar.Archive) (string, lineage.Report) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := lineage.New(layers, lineage.Options{Pool: "worker", Hide: func(path string, _ []byte) bool { return strings.Contains(path, "token") }})
+	l := lineage.New(layers, lineage.Options{Pool: "worker", Mask: func(path, content string) secret.Result {
+		if strings.Contains(path, "token") {
+			return secret.Result{Text: secret.Hidden, Whole: true}
+		}
+		return secret.Result{Text: content}
+	}})
 	var out strings.Builder
 	var first lineage.Report
 	for _, question := range strings.Split(strings.TrimSpace(string(fileOf(archive, "questions"))), "\n") {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/policy/secret"
 )
 
 // maxShort is how many characters a value may have that is shown as it is.
@@ -34,28 +35,33 @@ func (o Options) shown(x leaf, kind policy.ChangeKind, item string) (short, cont
 		return o.text(item, decoded(x))
 	case kind == policy.KindUnit && (x.name == "contents" || strings.HasPrefix(x.name, "dropins.")):
 		return o.text(item, []byte(x.raw))
-	case o.Hide != nil && o.Hide("", []byte(x.raw)):
-		return o.hidden([]byte(x.raw)), ""
 	}
-	return plain(x.raw), ""
+	return plain(o.masked(x.raw)), ""
 }
 
 // named is an item's name as people may see it: a kernel argument is its own name, and may hold a secret.
 func (o Options) named(kind policy.ChangeKind, name string) string {
-	argument, value, _ := strings.Cut(name, "=")
-	if kind == policy.KindKargs && o.Hide != nil && o.Hide("", []byte(name)) {
-		return argument + "=" + o.hidden([]byte(value))
+	if kind == policy.KindKargs {
+		return o.masked(name)
 	}
 	return name
+}
+
+// masked is a value that is no content of a file.
+func (o Options) masked(value string) string {
+	if o.Mask == nil {
+		return value
+	}
+	return o.Mask("", value).Text
 }
 
 // hidden stands for what must not be shown. Its digest is short on purpose: enough to see that one became another, too
 // little to test guesses with. Where nothing is shown at all, it is long, to compare by.
 func (o Options) hidden(data []byte) string {
-	if o.Hide == nil {
+	if o.Mask == nil {
 		return digest(data) + " (hidden)"
 	}
-	return fmt.Sprintf("(hidden, sha256 %.2x…)", sha256.Sum256(data))
+	return secret.HiddenWithDigest(string(data))
 }
 
 // decoded is the leaf's content.
@@ -72,18 +78,32 @@ func decoded(x leaf) []byte {
 
 // text shows a content that may be secret.
 func (o Options) text(path string, data []byte) (short, content string) {
-	switch text := string(data); {
-	case len(data) == 0:
+	if len(data) == 0 {
 		return "(empty)", ""
-	case o.Hide == nil || o.Hide(path, data):
+	}
+	if o.Mask == nil {
+		return o.hidden(data), ""
+	}
+	shown := o.Mask(path, string(data))
+	text := shown.Text
+	switch {
+	case shown.Whole || slices.Equal(shown.Rules(), []string{secret.RuleFile}):
 		return o.hidden(data), ""
 	case !readable(text):
 		return digest(data) + " (binary)", ""
 	case len(text) <= maxShort && !strings.Contains(strings.TrimSuffix(text, "\n"), "\n"):
 		return strings.TrimSuffix(text, "\n"), ""
 	default:
-		return lines(text) + ", " + digest(data), text
+		return lines(text) + ", " + digest([]byte(text)) + hiddenRules(shown), text
 	}
+}
+
+// hiddenRules names the rules that hid something in a text.
+func hiddenRules(shown secret.Result) string {
+	if len(shown.Findings) == 0 {
+		return ""
+	}
+	return ", hidden by rule: " + strings.Join(shown.Rules(), ", ")
 }
 
 func digest(data []byte) string {
@@ -132,7 +152,7 @@ func (o Options) sshKey(text string) string {
 	}
 	words[i] = "…" + words[i][len(words[i])-8:]
 	short := strings.Join(words, " ")
-	if o.Hide != nil && o.Hide("", []byte(short)) {
+	if o.masked(short) != short {
 		short = "(options hidden) " + strings.Join(words[max(i-1, 0):i+1], " ")
 	}
 	return plain(short)

@@ -74,6 +74,7 @@ var Rooms = []Room{
 	{"transpile/origin", Pure, list("api/..."), nil, "provenance is bookkeeping; every step of the chain can afford it"},
 
 	{"policy", Pure, list("api/..."), libs(kubeTypes, ignition, list("github.com/BurntSushi/toml")), "what a change costs is asked by reconcile, mcd and review alike, so it lies below all of them"},
+	{"policy/secret", Pure, nil, nil, "what is a secret is asked wherever a content is printed, served or compared, so it lies below all of them"},
 	{"policy/window", Pure, nil, list("github.com/robfig/cron/v3"), "whether a time lies in a window is arithmetic on calendars"},
 	{"policy/pace", Pure, list("api/...", "policy/window"), kubeTypes, "how carefully a pool is rolled out is read once, for the check of a commit, the rollout, the drain and the preview alike"},
 	{"reconcile/render", Pure, list("api/...", "policy", "source", "transpile", "transpile/ignition", "transpile/origin"), libs(kubeTypes, ignition, yaml), "the cluster and the preview render with the same function"},
@@ -82,11 +83,11 @@ var Rooms = []Room{
 	{"reconcile/drain", Pure, list("api/...", "policy/pace"), kubeTypes, "a verdict per pod follows from the pod"},
 	{"reconcile/status", Pure, list("api/...", "policy/...", "source", "transpile", "reconcile/render", "reconcile/rollout", "reconcile/drain"), kubeTypes, "the only place that builds conditions"},
 	{"reconcile/controller", Shell, list("api/...", "policy/...", "source", "source/verify", "transpile", "transpile/origin", "reconcile/render", "reconcile/revision", "reconcile/rollout", "reconcile/drain", "reconcile/status"), libs(kubeTypes, kubeClient, yaml, list("github.com/go-logr/logr", "golang.org/x/sync/", "github.com/prometheus/")), "talks to the cluster and, through interfaces of its own, to source/git and source/store; cmd wires them"},
-	{"review", Pure, list("api/...", "policy", "source", "transpile", "transpile/origin", "reconcile/render", "reconcile/rollout", "reconcile/drain", "reconcile/status", "review/lineage", "mcs", "mcd/plan", "mcd/host"), libs(kubeTypes, ignition, yaml), "a preview is made of everybody's pure functions, and of no shell"},
+	{"review", Pure, list("api/...", "policy", "policy/secret", "source", "transpile", "transpile/origin", "reconcile/render", "reconcile/rollout", "reconcile/drain", "reconcile/status", "review/lineage", "mcs", "mcd/plan", "mcd/host"), libs(kubeTypes, ignition, yaml), "a preview is made of everybody's pure functions, and of no shell"},
 
 	{"review/annotate", Pure, list("api/...", "transpile"), list("github.com/owenrumney/go-sarif/v3/"), "a finding is written for each system that shows it; what it says is decided elsewhere"},
-	{"review/lineage", Pure, list("api/...", "policy", "source", "transpile", "transpile/ignition", "transpile/origin", "reconcile/render"), libs(kubeTypes, ignition), "who wrote a byte follows from the layers, as merging does"},
-	{"adopt", Pure, list("api/...", "policy", "policy/pace", "transpile/ignition"), libs(kubeTypes, ignition, yaml), "MachineConfigs of elsewhere become a repository's documents"},
+	{"review/lineage", Pure, list("api/...", "policy", "policy/secret", "source", "transpile", "transpile/ignition", "transpile/origin", "reconcile/render"), libs(kubeTypes, ignition), "who wrote a byte follows from the layers, as merging does"},
+	{"adopt", Pure, list("api/...", "policy", "policy/secret", "policy/pace", "transpile/ignition"), libs(kubeTypes, ignition, yaml), "MachineConfigs of elsewhere become a repository's documents"},
 	{"forge", Ports, list("api/..."), nil, "when to post and when to edit does not depend on the service"},
 	{"forge/github", Shell, list("forge"), list("github.com/google/go-github/"), "the only room that speaks to GitHub"},
 	{"forge/gitlab", Shell, list("forge"), list("gitlab.com/gitlab-org/api/client-go"), "the only room that speaks to GitLab"},
@@ -95,7 +96,7 @@ var Rooms = []Room{
 
 	{"inspect", Pure, list("api/...", "policy/...", "source", "reconcile/rollout", "reconcile/drain"), kubeTypes, "what a person reads of a cluster follows from its objects; why a node waits is asked of the rollout itself"},
 
-	{"mcs", Pure, list("api/...", "policy"), libs(kubeTypes, ignition, ignition2, yaml), "what a new machine gets follows from the rendered config and the request"},
+	{"mcs", Pure, list("api/...", "policy", "policy/secret"), libs(kubeTypes, ignition, ignition2, yaml), "what a new machine gets follows from the rendered config and the request"},
 	{"mcs/shelf", Pure, list("api/...", "mcs"), kubeTypes, "bodies are made once and shared; where they come from and who gets them is decided elsewhere"},
 	{"mcs/token", Pure, list("api/..."), kubeTypes, "whether a token is good follows from what is kept of it and from now"},
 	{"mcs/pointer", Pure, list("api/...", "mcs", "mcs/token"), libs(ignition, ignition2, yaml), "what a machine is handed at birth follows from where the server is and whom to believe"},
@@ -105,14 +106,14 @@ var Rooms = []Room{
 	{"mcs/cache", Shell, list("api/...", "mcs"), kubeTypes, "the last known configs and tokens on a disk, for the next start without an API server"},
 	{"mcs/files", Shell, list("api/...", "mcs", "mcs/shelf", "mcs/token"), libs(kubeTypes, yaml), "what the server offers and whom it believes, from files: no cluster"},
 
-	{"bootstrap", Shell, list("api/...", "policy", "source", "source/verify", "transpile", "reconcile/render", "review"), libs(kubeTypes, yaml), "a repository's rendered configs without a cluster, by the controllers' own pure functions"},
+	{"bootstrap", Shell, list("api/...", "policy", "policy/secret", "source", "source/verify", "transpile", "reconcile/render", "review"), libs(kubeTypes, yaml), "a repository's rendered configs without a cluster, by the controllers' own pure functions"},
 
 	{"mcd/host", Data, list("api/..."), nil, "the contract of a host: two implementations and one suite stand on it"},
-	{"mcd/plan", Pure, list("api/...", "policy", "mcd/host"), libs(ignition, kubeTypes), "the difference of two states is arithmetic"},
+	{"mcd/plan", Pure, list("api/...", "policy", "policy/secret", "mcd/host"), libs(ignition, kubeTypes), "the difference of two states is arithmetic"},
 	{"mcd/health", Pure, list("mcd/host"), nil, "whether a machine lives with its new config follows from what was seen of it"},
-	{"mcd/drift", Pure, list("api/...", "policy", "mcd/host", "mcd/plan"), libs(ignition, kubeTypes, list("github.com/pmezard/go-difflib")), "what to do about a difference follows from the difference, the policy and now"},
+	{"mcd/drift", Pure, list("api/...", "policy", "policy/secret", "mcd/host", "mcd/plan"), libs(ignition, kubeTypes, list("github.com/pmezard/go-difflib")), "what to do about a difference follows from the difference, the policy and now"},
 	{"mcd/metrics", Shell, nil, nil, "what the daemon counts, served on loopback; the agent tells it through an interface of its own"},
-	{"mcd/record", Ports, list("api/...", "mcd/host", "mcd/plan"), kubeTypes, "agent, once-from and the next daemon read one record"},
+	{"mcd/record", Ports, list("api/...", "policy/secret", "mcd/host", "mcd/plan"), kubeTypes, "agent, once-from and the next daemon read one record"},
 	{"mcd/once", Ports, list("api/...", "policy", "mcd/host", "mcd/plan", "mcd/apply", "mcd/drift", "mcd/record"), libs(kubeTypes, ignition, yaml), "one config on a machine that asks no cluster: once-from and first boot"},
 	{"mcd/apply", Ports, list("api/...", "mcd/host", "mcd/plan"), nil, "walks a plan through the ports, so that a crash after any step can be tested"},
 	{"mcd/host/linux", Shell, list("api/...", "mcd/host"), list("github.com/coreos/go-systemd/v22/", "github.com/godbus/dbus/v5", "github.com/google/renameio/v2", "golang.org/x/sys/"), "the only room that changes a machine"},

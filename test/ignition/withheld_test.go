@@ -91,7 +91,7 @@ func complete(ctx context.Context, m, whole machine) error {
 	if err != nil {
 		return err
 	}
-	born := plan.Named{Name: m.named.Name, Config: plan.Born(m.named.Config, accounts, observed)}
+	born := plan.Named{Name: m.named.Name, Config: plan.Born(m.named, accounts, observed)}
 	if err := d.move(ctx, born, m.named); err != nil {
 		return err
 	}

@@ -1,9 +1,9 @@
-package policy_test
+package secret_test
 
 import (
 	"testing"
 
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/policy/secret"
 )
 
 func TestWhatLooksSecret(t *testing.T) {
@@ -20,8 +20,8 @@ func TestWhatLooksSecret(t *testing.T) {
 		"a public key":                       {"/etc/pki/ca.pem", "-----BEGIN CERTIFICATE-----\nMIIB\n", false},
 		"an address":                         {"/etc/registries.conf", "location = \"https://mirror.example.com:5000/x\"\n", false},
 		"a mail address behind a slash":      {"/etc/app.conf", "see https://example.com/a:b@c\n", false},
-		"a private key":                      {"/etc/app/blob", "-----BEGIN EC PRIVATE KEY-----\n", true},
-		"a PGP private key":                  {"/etc/app/blob", "-----BEGIN PGP PRIVATE KEY BLOCK-----\n", true},
+		"a private key":                      {"/etc/app/blob", "-----BEGIN EC PRIVATE KEY-----\nMHcC\n", true},
+		"a PGP private key":                  {"/etc/app/blob", "-----BEGIN PGP PRIVATE KEY BLOCK-----\n\nlQOYBF\n", true},
 		"a password in a file of settings":   {"/etc/app.conf", "user=app\npassword=hunter2\n", true},
 		"a password in YAML":                 {"/etc/app.yaml", "db:\n  bindPassword: hunter2\n", true},
 		"a password in JSON":                 {"/etc/app.json", `{"clientSecret": "hunter2"}`, true},
@@ -40,7 +40,7 @@ func TestWhatLooksSecret(t *testing.T) {
 		"a header":                           {"/etc/c", "Authorization: Basic aHVudGVyMg==\n", true},
 		"a wireguard key":                    {"/etc/wg0.conf", "[Interface]\nPrivateKey = aHVudGVyMg==\n", true},
 		"a wireless key":                     {"/etc/wpa.conf", "psk=hunter2hunter2\n", true},
-		"a network connection":               {"/etc/NetworkManager/system-connections/a.nmconnection", "x", true},
+		"a network connection":               {"/etc/NetworkManager/system-connections/a.nmconnection", "x", false},
 		"a key by its name":                  {"/etc/pki/tls/host.key", "x", true},
 		"a password in a block of YAML":      {"/etc/app.yaml", "password: |\n  hunter2\n", true},
 		"a password that begins as a name":   {"/etc/app.conf", "password=$hunter2@x\n", true},
@@ -76,7 +76,7 @@ func TestWhatLooksSecret(t *testing.T) {
 		"a binary with nothing in it":        {"/usr/local/bin/app", "\x7fELF\x00\x01", false},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := policy.Secret(c.path, []byte(c.content)); got != c.want {
+			if got := secret.Is(c.path, c.content); got != c.want {
 				t.Errorf("got %v", got)
 			}
 		})

@@ -1,0 +1,82 @@
+package secret
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// RuleMarked names what is hidden because a user marked its path.
+const RuleMarked = "secret-paths"
+
+// Paths are what users mark as secret as a whole: an absolute path or a unit's name in the form of path.Match, or a path that
+// ends in / and means everything below it. The zero value marks nothing.
+type Paths []string
+
+// ParsePaths reads patterns with commas or blanks between them. The error names every pattern that can never match; the others
+// are returned with it.
+func ParsePaths(list string) (Paths, error) {
+	var out Paths
+	var bad []error
+	for _, p := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
+		switch _, err := path.Match(p, ""); {
+		case err != nil:
+			bad = append(bad, fmt.Errorf("pattern %q: %w", p, err))
+		case !strings.HasPrefix(p, "/") && (strings.Contains(p, "/") || !strings.Contains(p, ".")):
+			bad = append(bad, fmt.Errorf("pattern %q is neither an absolute path (/etc/app/*.conf, /etc/app/) nor a unit's name (app.service)", p))
+		default:
+			out = append(out, p)
+		}
+	}
+	return out, errors.Join(bad...)
+}
+
+// Join writes several lists as one, sorted, each pattern once: what ParsePaths reads.
+func Join(lists ...Paths) string {
+	all := slices.Concat(lists...)
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ",")
+}
+
+// Match reports whether a path or the name of a unit is marked.
+func (p Paths) Match(name string) bool {
+	for _, pattern := range p {
+		if below, all := strings.CutSuffix(pattern, "/"); all && strings.HasPrefix(name, below+"/") {
+			return true
+		}
+		if ok, err := path.Match(pattern, name); err == nil && ok {
+			return true
+		}
+	}
+	return false
+}
+
+// Is reports whether a content at a path, or of a unit of that name, holds a secret: it is marked, or a rule matches.
+func (p Paths) Is(name, content string) bool {
+	return name != "" && p.Match(name) || Is(fileOf(name), content)
+}
+
+// Mask masks a content at a path, or of a unit of that name. What is marked is masked as a whole, as is a content that cannot be
+// masked by line.
+func (p Paths) Mask(name, content string) Result {
+	switch {
+	case content == "":
+		return Result{}
+	case name != "" && p.Match(name):
+		return Result{Text: HiddenWithDigest(content), Findings: []Finding{{Line: 1, Rule: RuleMarked}}, Whole: true}
+	case isBinary(content) && Is(fileOf(name), content):
+		return Result{Text: HiddenWithDigest(content), Findings: []Finding{{Line: 1, Rule: RuleFile}}, Whole: true}
+	}
+	return MaskWithDigests(fileOf(name), content)
+}
+
+// fileOf is a path, or "" for the name of a unit, which says nothing about its content.
+func fileOf(name string) string {
+	if strings.HasPrefix(name, "/") {
+		return name
+	}
+	return ""
+}
