@@ -165,8 +165,8 @@ func TestOnlyTheSecretsOfAFileAreHidden(t *testing.T) {
 		from, to    []byte
 		has, hasNot []string
 	}{
-		"another value":           {doc("4", "hunter1"), doc("8", "hunter1"), []string{"-workers = 4", "+workers = 8", " db_password = (hidden, sha256 ", "hidden by rule: key-value"}, []string{"-db_password", "hunter"}},
-		"the secret":              {doc("4", "hunter1"), doc("4", "hunter2"), []string{"-db_password = (hidden, sha256 ", "+db_password = (hidden, sha256 ", " db_user = app"}, []string{"-workers", "hunter"}},
+		"another value": {doc("4", "hunter1"), doc("8", "hunter1"), []string{"-workers = 4", "+workers = 8", " db_password = (hidden, sha256 ", "hidden by rule: key-value"}, []string{"-db_password", "hunter"}},
+		"the secret":    {doc("4", "hunter1"), doc("4", "hunter2"), []string{"-db_password = (hidden, sha256 ", "+db_password = (hidden, sha256 ", " db_user = app"}, []string{"-workers", "hunter"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			got := compared(t, &txtar.Archive{Files: []txtar.File{
