@@ -122,9 +122,7 @@ func unwellNodes(v *poolView) (all []unwellNode) {
 
 // withLiveness adds to the answers for a pool that nothing follows git, and the nodes that do not report.
 func (f reasons) withLiveness(v *poolView, out []Answer) []Answer {
-	if text := f.withoutSource(); text != "" && f.controllers() != nil {
-		out = append(out, Answer{Outcome: Fine, Cause: CauseSource, Reason: text, Do: []string{createSource(f.fleet)}})
-	}
+	out = append(out, f.noSourceAnswers()...)
 	if a, unwell := unwellAnswer(v); unwell {
 		if len(v.waits) == 0 { // it says all that the rollout says, and names the other nodes, too
 			out = slices.DeleteFunc(out, func(o Answer) bool { return o.Cause == rollout.CauseNotReady })
@@ -132,6 +130,15 @@ func (f reasons) withLiveness(v *poolView, out []Answer) []Answer {
 		out = append(out, a)
 	}
 	return out
+}
+
+// noSourceAnswers say that nothing follows git, where that is so.
+func (f reasons) noSourceAnswers() []Answer {
+	text := f.withoutSource()
+	if text == "" || f.controllers() == nil {
+		return nil
+	}
+	return []Answer{{Outcome: Fine, Cause: CauseSource, Reason: text, Do: []string{createSource(f.fleet)}}}
 }
 
 // controllerAnswers say that no controller runs, or that it does not look at a repository any more.
@@ -182,7 +189,7 @@ func unwellAnswer(v *poolView) (Answer, bool) {
 
 // nodeLife says that a node's daemon, its kubelet or the controller does not report.
 func (f nodeReasons) nodeLife(v *poolView, row NodeRow) []Answer {
-	out := f.controllerAnswers()
+	out := append(f.controllerAnswers(), f.noSourceAnswers()...)
 	for _, u := range v.unwell {
 		if u.name != row.Name {
 			continue

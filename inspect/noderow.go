@@ -105,7 +105,10 @@ func stepOf(n *rollout.Node, w rollout.Waiting) (string, *time.Time) {
 	case n.Step.Draining:
 		return StepDraining, known(n.Step.DrainStarted)
 	case n.Degraded():
-		return StepFailed, nil
+		if n.Failure.Config != n.Config.Desired { // the failure of another config, or none that is known
+			return StepFailed, nil
+		}
+		return StepFailed, known(n.Failure.Since.Time)
 	case n.Step.Rebooting:
 		return StepRebooting, known(n.Health.Since)
 	case n.Step.Uncordoning:

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -82,7 +83,7 @@ func (a *Applier) Apply(ctx context.Context, src *v1alpha1.GitSource, revisionNa
 		return applied, applyFault(err)
 	}
 	if revisionName == src.Status.AppliedRevision && src.Status.AppliedContent != "" {
-		a.tellPutBack(src, p.changes)
+		a.tellPutBack(ctx, src, p.changes)
 	}
 	if err := writeAll(ctx, a.Client, p.changes); err != nil {
 		err = applyFault(err)
@@ -298,7 +299,7 @@ func (a *Applier) putBack(ctx context.Context, src *v1alpha1.GitSource, earlier 
 	if err := a.begin(ctx, src, src.Status.AppliedRevision, live, p); err != nil {
 		return err
 	}
-	a.tellPutBack(src, p.changes)
+	a.tellPutBack(ctx, src, p.changes)
 	return writeAll(ctx, a.Client, p.changes)
 }
 
@@ -314,21 +315,45 @@ func (a *Applier) contentInForce(ctx context.Context, src *v1alpha1.GitSource, e
 	return earlier()
 }
 
-// tellPutBack names the objects that are written although no new commit asks for it.
-func (a *Applier) tellPutBack(src *v1alpha1.GitSource, changes []change) {
+// tellPutBack names the objects that are written although no new commit asks for it, and the field managers that changed them.
+func (a *Applier) tellPutBack(ctx context.Context, src *v1alpha1.GitSource, changes []change) {
 	const most = 5
 	names := make([]string, 0, len(changes))
-	for _, c := range changes {
-		names = append(names, c.kind+" "+c.name)
+	for i, c := range changes {
+		if i == most {
+			names = append(names, fmt.Sprintf("%d more", len(changes)-most))
+			break
+		}
+		names = append(names, c.kind+" "+c.name+changedBy(ctx, a.Live, c))
 	}
 	if len(names) == 0 {
 		return
 	}
-	if more := len(names) - most; more > 0 {
-		names = append(names[:most], fmt.Sprintf("%d more", more))
-	}
 	a.Events.Eventf(src, nil, corev1.EventTypeWarning, "Restored", "Follow", "%s",
 		clip(fmt.Sprintf("restoring %s as %s has it: change the repository instead", strings.Join(names, ", "), revisionText(src.Status.AppliedRevision))))
+}
+
+// controllerManager is the field manager of the controller's writes other than server-side apply, such as spec.configuration of a pool.
+const controllerManager = "machine-config-controller"
+
+// changedBy is ` (changed by kubectl-edit)` where another field manager than the source's own was the last to change the spec of a
+// MachineConfig or a MachineConfigPool; empty where that is not known.
+func changedBy(ctx context.Context, live client.Reader, c change) string {
+	var o client.Object
+	switch c.kind {
+	case revision.KindMachineConfig:
+		o = &mcfgv1.MachineConfig{}
+	case revision.KindMachineConfigPool:
+		o = &mcfgv1.MachineConfigPool{}
+	default:
+		return ""
+	}
+	o.SetName(c.name)
+	last := lastManager(ctx, live, o, "f:spec")
+	if last == nil || last.Manager == string(sourceOwner) || last.Manager == controllerManager {
+		return ""
+	}
+	return " (changed by " + last.Manager + ")"
 }
 
 func revisionText(name string) string {
