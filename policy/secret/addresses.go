@@ -150,10 +150,8 @@ func xmlElements(t *text, i int, rule string) {
 			end++
 		}
 		if w := weigh(s[start:end]); end < len(s) && s[end] == '>' && (w == wordSecret || w == strongSecret) {
-			stop := strings.IndexByte(s[end:], '/')
-			if close := strings.Index(s[end:], "</"); close >= 0 {
-				stop = close
-			} else {
+			stop := strings.Index(s[end:], "</")
+			if stop < 0 {
 				continue // a placeholder
 			}
 			if isSecretValue(w, s[end+1:end+stop], false) {

@@ -72,18 +72,22 @@ var arguments = []argument{
 	{programs: []string{"xfreerdp"}, flags: []string{"/p:"}, joined: true},
 }
 
+// mostArguments is how many words behind a program are looked at.
+const mostArguments = 100
+
 // commandPasswords masks passwords among the arguments of known programs.
 func commandPasswords(t *text, i int, rule string) {
 	words := tokens(t.line(i))
 	for n, w := range words {
+		rest := words[n+1 : min(n+1+mostArguments, len(words))]
 		program := w.s[strings.LastIndexAny(w.s, "/(`=\"'[")+1:]
 		program = strings.Trim(program, `",`)
 		for _, a := range arguments {
 			if slices.Contains(a.programs, program) {
-				maskArgument(t, i, words[n+1:], a, rule)
+				maskArgument(t, i, rest, a, rule)
 			}
 		}
-		maskPositional(t, i, program, words[n+1:], rule)
+		maskPositional(t, i, program, rest, rule)
 	}
 }
 
