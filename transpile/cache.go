@@ -87,7 +87,7 @@ func (t *Transpiler) Fragments(tree source.Tree) Result {
 	if !ok {
 		files, refused := clean(tree)
 		r := &run{tree: tree, fs: files, refused: refused, cache: t, digests: map[string]string{}, taken: map[string]taken{}, reads: map[string]bool{}}
-		out = r.do()
+		out = guarded(r)
 		if t.Shelf != nil && key != "" && !out.Report.Fatal() {
 			keeper{t}.putTree(key, out, r.kept)
 		}
@@ -102,6 +102,17 @@ func (t *Transpiler) Fragments(tree source.Tree) Result {
 	}
 	t.forget()
 	return out
+}
+
+// guarded reads a tree, where a panic of ours or of a library is an error of the tree: it costs this tree, and no other.
+func guarded(r *run) (out Result) {
+	defer func() {
+		if p := recover(); p != nil {
+			r.fatal(origin.Pos{}, "internal", "Bunsen stopped at a mistake of its own while it read this repository: %v; please report it", p)
+			out = Result{Report: report(r.findings)}
+		}
+	}()
+	return r.do()
 }
 
 // treeKey is empty where a tree cannot be told from another.

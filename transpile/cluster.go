@@ -305,8 +305,11 @@ func fieldPlace(file string, root *yaml.Node, message string) origin.Pos {
 	return at
 }
 
-// entry returns the key (or the item) and value below a node.
+// entry returns the key (or the item) and value below a node, which may be nil; nil where there is none.
 func entry(n *yaml.Node, word string) (k, v *yaml.Node) {
+	if n == nil {
+		return nil, nil
+	}
 	if n.Kind == yaml.SequenceNode {
 		if i, err := strconv.Atoi(word); err == nil && i < len(n.Content) {
 			return n.Content[i], n.Content[i]

@@ -473,3 +473,23 @@ func TestOpenRevision(t *testing.T) {
 	_, err = git.OpenRevision(ended, git.At{Repository: r.work}, t.TempDir())
 	wantFault(t, err, fault.Retry, v1alpha1.ReasonUnreachable)
 }
+
+// TestACommitCannotBringItsOwnRepository: a folder of a commit that looks like a bare repository does not stand for the repository that
+// it is in.
+func TestACommitCannotBringItsOwnRepository(t *testing.T) {
+	r := newRepo(t)
+	r.commit("the real one", map[string]string{"clusters/prod/a": "1"})
+	planted := newRepo(t)
+	planted.commit("a harmless look-alike", map[string]string{"a": "1"})
+	folder := filepath.Join(r.work, "clusters", "prod")
+	if err := os.CopyFS(folder, os.DirFS(planted.bare)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := git.OpenRevision(t.Context(), git.At{Repository: folder, Revision: "HEAD"}, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Commit.Subject != "the real one" {
+		t.Errorf("read %q", got.Commit.Subject)
+	}
+}

@@ -62,13 +62,14 @@ func OpenRevision(ctx context.Context, at At, into string) (source.Tree, error) 
 	return s.Materialise(ctx, at.Path, into)
 }
 
-// around opens the repository at a folder, or the one that the folder is in.
+// around opens the repository that a folder is in: the nearest .git upwards, and only where there is none the folder itself as a bare
+// repository. A commit can hold a folder that looks like a bare repository, and must not choose by that what is read.
 func around(folder string) (*gogit.Repository, error) {
-	repo, err := gogit.PlainOpenWithOptions(folder, &gogit.PlainOpenOptions{EnableDotGitCommonDir: true})
+	repo, err := gogit.PlainOpenWithOptions(folder, &gogit.PlainOpenOptions{DetectDotGit: true, EnableDotGitCommonDir: true})
 	if !errors.Is(err, gogit.ErrRepositoryNotExists) {
 		return repo, err
 	}
-	return gogit.PlainOpenWithOptions(folder, &gogit.PlainOpenOptions{DetectDotGit: true, EnableDotGitCommonDir: true})
+	return gogit.PlainOpenWithOptions(folder, &gogit.PlainOpenOptions{EnableDotGitCommonDir: true})
 }
 
 // unresolved lists what could have been meant.
