@@ -21,6 +21,13 @@ HOLLOW   := bin/hollow-kubelet
 RACED    := ./mcs/http ./mcs/shelf ./mcs/cache
 TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
 ENVTEST  := KUBEBUILDER_ASSETS=$(CURDIR)/bin/assets BUNSEN_BIN=$(CURDIR)/bin
+# Linking without DWARF takes two thirds of the time. Vet belongs to verify.
+GOTEST   := go test -ldflags=-w -vet=off
+# Stories mostly wait, so more of them than there are cores run at the same time. Their API servers collect garbage less often.
+STORIES  := GOGC=400 $(GOTEST) -timeout 30m -parallel 4
+ROOT     := $(filter 0,$(shell id -u))
+# The package that takes longest begins first.
+LONGEST  := ./reconcile/controller
 # Packages whose tests can rewrite their golden files, and fuzz targets as file:name.
 GOLDENS  = $(filter-out ./test/e2e,$(shell grep -rlE --include='*_test.go' 'flag\.Bool.*"update"' . | xargs -r -n1 dirname | sort -u))
 FUZZERS  = $(shell grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed 's/func //')
@@ -81,7 +88,7 @@ docs: ## Each package with its purpose, from its own comment
 	@go list -f '{{if ne .Name "main"}}{{slice .ImportPath (len .Module.Path)}}	{{.Doc}}{{end}}' ./... | sed 's|^/||' | expand -t 28
 
 ##@ Check
-.PHONY: verify lint verify-fmt verify-generate verify-tidy test test-host test-ignition test-monitoring test-race test-vm setup fuzz e2e bench deps
+.PHONY: verify lint verify-fmt verify-generate verify-tidy test test-host test-ignition test-standalone test-monitoring test-race test-vm setup fuzz e2e bench deps
 verify: verify-fmt lint verify-generate verify-tidy ## Format, vet, staticcheck, generated files, go.mod files; changes nothing
 	$(call say,verify: all current)
 
@@ -110,28 +117,29 @@ verify-tidy:
 	$(call say,verify: go mod tidy)
 	@for m in $(MODULES); do (cd $$m && go mod tidy -diff) || { echo "run go mod tidy in $$m"; exit 1; }; done
 
-# The stories run alone: they wait for processes, and a busy machine lets them wait too long.
+# The stories do not run beside other packages: they wait for processes, and a busy machine lets them wait too long.
 test: setup build $(ASSETS) $(HOLLOW) ## Every test of every module, with a real kube-apiserver; as root with real hosts and real Ignition
 	$(call say,test: $(shell sed -n 's/^module //p' go.mod))
-	@$(ENVTEST) go test -timeout 30m $$(go list ./... | grep -v '/test/e2e$$') | grep --line-buffered -v 'no test files'
-	$(call say,test: stories)
-	@$(ENVTEST) go test -timeout 30m ./test/e2e
+	@$(ENVTEST) $(GOTEST) -timeout 30m $(LONGEST) $$(go list ./... | grep -vE '/test/(e2e|lab.*)$$|$(LONGEST:.%=%)$$') | grep --line-buffered -v 'no test files'
+	$(call say,test: stories$(if $(ROOT), and real hosts))
+	@$(if $(ROOT),BUNSEN_LAB=1) $(ENVTEST) $(STORIES) ./test/e2e ./test/lab/... | grep --line-buffered -v 'no test files'
+	$(call say,test: other modules and the race detector)
+	@$(MAKE) -j2 --output-sync=target $(if $(ROOT),test-ignition) test-standalone test-monitoring $(if $(shell command -v gcc),test-race)
+	@$(if $(shell command -v gcc),,printf '==> test-race: NOT RUN. The race detector needs a C compiler\n')
+	@$(if $(ROOT),,printf '==> test-host, test-ignition: NOT RUN. Real hosts and real Ignition need root: run make test-host test-ignition as root\n')
+
+test-standalone: setup build $(ASSETS) ## The supervisor of make run
 	$(call say,test: standalone)
-	@cd standalone && $(ENVTEST) go test $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$') | grep --line-buffered -v 'no test files'
-	@$(MAKE) test-monitoring
-	@if command -v gcc >/dev/null; then $(MAKE) test-race; \
-	else printf '==> test-race: NOT RUN. The race detector needs a C compiler\n'; fi
-	@if [ "$$(id -u)" = 0 ]; then $(MAKE) test-host test-ignition; \
-	else printf '==> test-host, test-ignition: NOT RUN. Real hosts and real Ignition need root: run make test-host test-ignition as root\n'; fi
+	@cd standalone && $(ENVTEST) $(GOTEST) $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$') | grep --line-buffered -v 'no test files'
 
 test-host: setup build $(ASSETS) ## The tests of real hosts in systemd-nspawn: units, reboots, users, OSTree, a whole life (root)
 	$(call say,test-host: real hosts)
-	@BUNSEN_LAB=1 $(ENVTEST) go test ./test/lab/... | grep --line-buffered -v 'no test files'
-	@BUNSEN_LAB=1 $(ENVTEST) go test -timeout 30m -run TestLives ./test/e2e
+	@BUNSEN_LAB=1 $(ENVTEST) $(STORIES) -run '^TestLives$$' ./test/e2e
+	@BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) ./test/lab/... | grep --line-buffered -v 'no test files'
 
 test-ignition: setup ## The daemon beside real Ignition; first boots from our server by Ignition 2.27 and Debian's 2.14 (root; builds Ignition the first time)
 	$(call say,test-ignition: the daemon beside Ignition)
-	@cd test/ignition && BUNSEN_LAB=1 go test ./...
+	@cd test/ignition && BUNSEN_LAB=1 $(GOTEST) ./...
 
 test-race: ## What is shared between requests, under the race detector (needs a C compiler)
 	$(call say,test-race: configs and tokens change under load)
@@ -139,7 +147,7 @@ test-race: ## What is shared between requests, under the race detector (needs a 
 
 test-monitoring: setup ## The alert rules and the dashboard, in Prometheus' own rule engine (builds it the first time)
 	$(call say,test-monitoring: alert rules)
-	@cd test/monitoring && go test ./...
+	@cd test/monitoring && $(GOTEST) ./...
 
 test-vm: build $(ASSETS) ## The life of a machine in a QEMU VM, Ignition in its initramfs (root; a quarter of an hour after the image is made)
 	@test/vm/run $(ARGS)
@@ -157,7 +165,7 @@ setup: ## What the tests need from the system: installed with apt-get as root, e
 	[ -z "$$needs" ] || { echo "setup: the tests need$$needs: sudo make setup"; exit 1; }
 
 e2e: setup build $(ASSETS) $(HOLLOW) ## The stories alone, in full
-	@$(ENVTEST) go test -count=1 -v ./test/e2e/...
+	@$(ENVTEST) $(STORIES) -count=1 -v ./test/e2e/...
 
 fuzz: ## Each fuzz target for FUZZTIME (20s)
 	@for f in $(FUZZERS); do dir=$$(dirname $${f%%:*}); echo "fuzz: $$f"; (cd $$dir && go test -run '^$$' -fuzz "^$${f##*:}\$$" -fuzztime $(FUZZTIME) .); done

@@ -24,6 +24,7 @@ import (
 // TestLives tells stories of real machines: systemd of Debian in a container of systemd-nspawn, whose first boot was
 // provisioned by the real Ignition from our server, and which our daemon serves as it does a machine.
 func TestLives(t *testing.T) {
+	t.Parallel()
 	lab.Need(t)
 	p := findParts(t)
 	p.lab = t.TempDir()

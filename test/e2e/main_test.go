@@ -25,6 +25,7 @@ type parts struct {
 var programs = []string{"bunsen", "machine-config-controller", "machine-config-server", "machine-config-daemon"}
 
 func TestStories(t *testing.T) {
+	t.Parallel()
 	p := findParts(t)
 	commands := map[string]func(*testscript.TestScript, bool, []string){}
 	for name, do := range storyCommands {

@@ -24,6 +24,7 @@ const steady = 3 * time.Second
 // TestTruth is the table of the states that a cluster can be in. Each state is checked for facts, for agreement between
 // all outputs, and against a golden file in testdata/truth/SCRIPT/STATE.txt.
 func TestTruth(t *testing.T) {
+	t.Parallel()
 	p := findParts(t)
 	commands := map[string]func(*testscript.TestScript, bool, []string){}
 	for _, set := range []map[string]func(*story, *testscript.TestScript, []string) error{storyCommands, truthCommands} {
