@@ -16,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
@@ -67,7 +68,7 @@ func (s *story) nokubelet(ts *testscript.TestScript, args []string) error {
 
 // kubelet NODE ready|silent|diskpressure writes the conditions of a Node: those of a healthy kubelet; those that Kubernetes
 // writes where a kubelet has stopped reporting, in the order that a real kubelet has; or those of a full disk.
-func (s *story) reportKubelet(_ *testscript.TestScript, args []string) error {
+func (s *story) reportKubelet(ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("kubelet NODE ready|silent|diskpressure")
 	}
@@ -98,7 +99,11 @@ func (s *story) reportKubelet(_ *testscript.TestScript, args []string) error {
 			c.Status, c.Reason, c.Message = corev1.ConditionUnknown, "NodeStatusUnknown", "Kubelet stopped posting node status."
 		}
 	}
-	if _, err := nodes.UpdateStatus(ctx, n, metav1.UpdateOptions{}); err != nil {
+	_, err = nodes.UpdateStatus(ctx, n, metav1.UpdateOptions{})
+	if apierrors.IsConflict(err) { // the daemon or the controller wrote in between
+		return s.reportKubelet(ts, args)
+	}
+	if err != nil {
 		return fmt.Errorf("writing the conditions of node %s: %w", args[0], err)
 	}
 	return nil
