@@ -24,7 +24,7 @@ ENVTEST  := KUBEBUILDER_ASSETS=$(CURDIR)/bin/assets BUNSEN_BIN=$(CURDIR)/bin
 # Linking without DWARF takes two thirds of the time. Vet belongs to verify.
 GOTEST   := go test -ldflags=-w -vet=off
 # Stories mostly wait, so more of them than there are cores run at the same time. Their API servers collect garbage less often.
-STORIES  := GOGC=400 $(GOTEST) -timeout 30m -parallel 4
+STORIES  := GOGC=400 $(GOTEST) -timeout 30m -parallel 3
 ROOT     := $(filter 0,$(shell id -u))
 # The package that takes longest begins first.
 LONGEST  := ./reconcile/controller
