@@ -7,6 +7,7 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/butane"
 	"github.com/bunsen-os/bunsen/transpile/ignition"
 	"github.com/bunsen-os/bunsen/transpile/kubelet"
+	"github.com/bunsen-os/bunsen/transpile/message"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay"
 	"github.com/bunsen-os/bunsen/transpile/sshkeys"
@@ -52,7 +53,7 @@ func (r *run) convert(pool string, n named) draft {
 	if doc.Kind != overlay.Butane && !origin.Fatal(d.findings) {
 		for _, bad := range machineconfig.Validate(d.config) { // what Ignition itself refuses is said with the config's own words
 			at, _ := d.origin.Find(outputPath(bad.Error()))
-			d.fatal(at, "ignition", "%v", bad)
+			d.fatal(at, "ignition", "%s", message.TranslateLine(bad.Error()))
 		}
 	}
 	return d

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -16,6 +17,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/policy"
 	"github.com/bunsen-os/bunsen/transpile/butane"
+	"github.com/bunsen-os/bunsen/transpile/message"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay"
 )
@@ -126,7 +128,7 @@ func (r *run) document(pool string, n named) documentEntry {
 	doc := n.doc
 	d := r.convert(pool, n)
 	if origin.Fatal(d.findings) {
-		return documentEntry{findings: d.findings}
+		return documentEntry{findings: withoutEchoes(d.findings)}
 	}
 	start := origin.Pos{File: doc.File}
 	if d.role != pool {
@@ -140,6 +142,7 @@ func (r *run) document(pool string, n named) documentEntry {
 		d.fatal(start, "name", "%q is no name for a MachineConfig: %s; rename the file", d.name, bad)
 	}
 	d.check()
+	d.lint(r.fs)
 	if doc.Kind != overlay.SSHKeys { // which checks its keys itself
 		d.accounts()
 	}
@@ -148,7 +151,16 @@ func (r *run) document(pool string, n named) documentEntry {
 		d.fatal(start, "machine-config", "%v", err)
 	}
 	f.File = doc.File
-	return documentEntry{locals: d.locals, fragment: f, findings: d.findings}
+	return documentEntry{locals: d.locals, fragment: f, findings: withoutEchoes(d.findings)}
+}
+
+// withoutEchoes removes Butane's warnings of places that have an error: it says more.
+func withoutEchoes(findings []origin.Finding) []origin.Finding {
+	bad := map[origin.Pos]bool{}
+	for _, f := range findings {
+		bad[f.At] = bad[f.At] || !f.Warning
+	}
+	return slices.DeleteFunc(findings, func(f origin.Finding) bool { return f.Warning && f.Rule == "butane" && bad[f.At] })
 }
 
 // check refuses what no machine may get, and what every node would refuse. What is wrong with a config that the document merges
@@ -160,7 +172,7 @@ func (d *draft) check() {
 		if strings.HasPrefix(err.Error(), "ignition.config") {
 			rule = "merged-config"
 		}
-		d.fatal(at, rule, "%v", err)
+		d.fatal(at, rule, "%s", message.TranslateLine(err.Error()))
 	}
 	if origin.Fatal(d.findings) {
 		return

@@ -11,6 +11,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/transpile/ignition"
+	"github.com/bunsen-os/bunsen/transpile/message"
 	"github.com/bunsen-os/bunsen/transpile/object"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay"
@@ -52,7 +53,7 @@ func rawConfig(doc overlay.Document) draft {
 			if !ok {
 				at = start
 			}
-			d.fatal(at, "ignition", "%s", line)
+			d.fatal(at, "ignition", "%s", message.TranslateLine(line))
 		}
 	}
 	return d

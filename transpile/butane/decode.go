@@ -4,11 +4,14 @@ import (
 	"errors"
 	"reflect"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	cutil "github.com/coreos/butane/config/util"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
 // parse parses the document, once for everything. A tree that somebody else parsed is taken where there is nothing to say
@@ -81,12 +84,16 @@ func (t *translator) decode() cutil.Config {
 				continue
 			}
 			n, _ := strconv.Atoi(m[1])
-			t.fatal(pathAtLine(t.doc, n, "$"), "yaml", "%s", m[2])
+			here := pathAtLine(t.doc, n, "$")
+			t.fatal(here, "yaml", "%s", t.dialect.mistyped(here, m[2]))
 		}
 		return nil
 	}
 	v := reflect.ValueOf(cfg)
 	t.known(v, shapeOf(v.Type(), yamlTag), t.doc, "$")
+	if origin.Fatal(t.findings) { // what is indented wrongly is missing elsewhere: the error says both
+		t.findings = slices.DeleteFunc(t.findings, func(f origin.Finding) bool { return f.Warning })
+	}
 	return cfg
 }
 

@@ -5,6 +5,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -34,14 +35,14 @@ func (t *translator) known(v reflect.Value, s *shape, n *yaml.Node, at string) {
 
 func (t *translator) knownKeys(v reflect.Value, s *shape, n *yaml.Node, at string) {
 	if n.Kind != yaml.MappingNode {
-		t.warn(at, "butane", "context tree does not match content tree at %s. Line and column reporting may be inconsistent. Unused keys may not be reported", at)
+		t.warn(at, "butane", "%s is empty: indent what belongs to it below it, or remove it", at[strings.LastIndexByte(at, '.')+1:])
 		return
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i].Value
 		j := slices.IndexFunc(s.members, func(m member) bool { return m.name == key })
 		if j < 0 {
-			t.fatal(at+"."+key, "unknown-key", "%s %s knows no key %q here%s", t.dialect.variant, t.dialect.version, key, t.dialect.meant(key))
+			t.fatal(at+"."+key, "unknown-key", "%s %s knows no key %q here%s", t.dialect.variant, t.dialect.version, key, t.dialect.meant(at, key, s))
 			continue
 		}
 		switch m := &s.members[j]; {

@@ -4,17 +4,21 @@ import (
 	"fmt"
 	"io/fs"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/coreos/butane/config/common"
 	cutil "github.com/coreos/butane/config/util"
 	"github.com/coreos/butane/translate"
+	"github.com/coreos/ignition/v2/config/shared/errors"
 	"github.com/coreos/vcontext/path"
 	"github.com/coreos/vcontext/report"
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/transpile/message"
 	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/unit"
 )
 
 // Input is one document and what it may refer to.
@@ -120,14 +124,23 @@ func (t *translator) translate(cfg cutil.Config) (final reflect.Value, set trans
 	return
 }
 
+// saidElsewhere are messages about what this program has its own words for: it looks into configs that a document merges, and rejects
+// modes beyond permissions in all documents.
+var saidElsewhere = []string{common.ErrUnkownIgnitionVersion.Error(), errors.ErrModeSpecialBits.Error()}
+
 // report takes over what Butane has to say, and tells whether any of it is fatal.
 func (t *translator) report(rep report.Report) bool {
 	for _, e := range rep.Entries {
-		if e.Kind == report.Info || e.Message == common.ErrUnkownIgnitionVersion.Error() { // see merged
+		if e.Kind == report.Info || slices.Contains(saidElsewhere, e.Message) {
 			continue
 		}
-		at, _ := t.in.Origin.Find(documentPath(e.Context))
-		t.findings = append(t.findings, origin.Finding{Rule: "butane", Message: e.Message, At: at, Warning: e.Kind != report.Error})
+		here := documentPath(e.Context)
+		at, _ := t.in.Origin.Find(here)
+		value := textAt(t.doc, here)
+		if line := unit.BrokenLine(value); line > 0 && strings.HasPrefix(e.Message, "invalid unit content") {
+			at = t.in.inBlock(at, value, line)
+		}
+		t.findings = append(t.findings, origin.Finding{Rule: "butane", Message: message.Translate(e.Message, value), At: at, Warning: e.Kind != report.Error})
 	}
 	return rep.IsFatal()
 }

@@ -36,6 +36,14 @@ func text(n *yaml.Node) string {
 	return s
 }
 
+// textAt is the string at a path, or "" where no scalar is.
+func textAt(doc *yaml.Node, at string) string {
+	if n := lookup(doc, at); n != nil && n.Kind == yaml.ScalarNode {
+		return text(n)
+	}
+	return ""
+}
+
 // pathAtLine finds the path of what stands in a line of the document, as Butane's type errors name nothing else.
 func pathAtLine(n *yaml.Node, line int, at string) string {
 	best := ""
@@ -64,25 +72,6 @@ func pathAtLine(n *yaml.Node, line int, at string) string {
 	return best
 }
 
-// meant guesses which key a typo stands for.
-func (d dialect) meant(typo string) string {
-	keys := map[string]bool{}
-	keysOf(reflect.TypeOf(d.config()), keys, map[reflect.Type]bool{})
-	best, distance := "", len(typo)/3+1
-	for k := range keys {
-		if d := edits(typo, k); d < distance || d == distance && best != "" && k < best {
-			best, distance = k, d
-		}
-	}
-	if best == "" {
-		return "; check its spelling and its indentation"
-	}
-	if best == typo {
-		return "; it belongs elsewhere, check its indentation"
-	}
-	return fmt.Sprintf("; did you mean %q?", best)
-}
-
 func keysOf(t reflect.Type, keys map[string]bool, seen map[reflect.Type]bool) {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map:
@@ -100,25 +89,4 @@ func keysOf(t reflect.Type, keys map[string]bool, seen map[reflect.Type]bool) {
 			keysOf(f.Type, keys, seen)
 		}
 	}
-}
-
-// edits is the Levenshtein distance of two words.
-func edits(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -30,6 +30,27 @@ func (f flat) atOffset(offset int64) string {
 	return f.at(bytes.Count(f.json[:end], []byte("\n")) + 1)
 }
 
+// textAt is the string at a path, or "".
+func (f flat) textAt(at string) string {
+	i := slices.Index(f.paths, at)
+	if i < 0 {
+		return ""
+	}
+	line := bytes.TrimSuffix(bytes.Split(f.json, []byte("\n"))[i], []byte(","))
+	var text string
+	if json.Unmarshal(line, &text) == nil {
+		return text
+	}
+	member := map[string]json.RawMessage{}
+	if json.Unmarshal(append(append([]byte("{"), line...), '}'), &member) != nil {
+		return ""
+	}
+	for _, v := range member {
+		_ = json.Unmarshal(v, &text) // a value that is no string has no text
+	}
+	return text
+}
+
 // decode reads a document: JSON, or the YAML that patching made of it.
 func decode(source []byte) (any, error) {
 	var v any

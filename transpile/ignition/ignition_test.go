@@ -87,8 +87,8 @@ func TestWhatIsWrongIsSaidAtItsLine(t *testing.T) {
 	for _, c := range []struct{ sentence, version, rest, want string }{
 		{"an unknown key", "3.4.0", `"storage": {"files": [{"path": "/a",` + "\n" + `"mdoe": 1}]}}`, `3: error: Ignition knows no key "mdoe" here`},
 		{"a key of a later version", "3.2.0", `"kernelArguments": {"shouldExist": ["a"]}}`, `2: error: Ignition knows no key "kernelArguments" here`},
-		{"a path that stands twice", "3.5.0", `"storage": {"files": [{"path": "/a"},` + "\n" + `{"path": "/a"}]}}`, "3: error: duplicate entry defined"},
-		{"a relative path", "3.0.0", `"storage": {"files": [` + "\n" + `{"path": "a"}]}}`, "3: error: path not absolute"},
+		{"a path that stands twice", "3.5.0", `"storage": {"files": [{"path": "/a"},` + "\n" + `{"path": "/a"}]}}`, "3: error: this entry stands twice"},
+		{"a relative path", "3.0.0", `"storage": {"files": [` + "\n" + `{"path": "a"}]}}`, "3: error: \"a\" is not an absolute path: write /a"},
 		{"a value of the wrong type", "3.1.0", `"storage": {"files": [{"path": "/a",` + "\n" + `"mode": "0644"}]}}`, "3: error: a string stands here where a whole number"},
 		{"a value of the wrong type in version 2", "2.2.0", `"storage": {"files": [{"filesystem": "root", "path": "/a",` + "\n" + `"mode": "0644"}]}}`, "3: error: a string stands here where a whole number"},
 		{"a list where an object is due", "3.5.0", `"storage":` + "\n" + ` []}`, "2: error: an array stands here where an object belongs"},
@@ -98,7 +98,7 @@ func TestWhatIsWrongIsSaidAtItsLine(t *testing.T) {
 		{"arguments to take away", "3.3.0", `"kernelArguments": {` + "\n" + `"shouldNotExist": ["a"]}}`, "3: error: shouldNotExist is not supported"},
 		{"an unknown key of version 2", "2.2.0", `"storage": {"files": [{"filesystem": "root", "path": "/a",` + "\n" + `"mdoe": 1}]}}`, `3: error: Ignition 2.2.0 knows no key "mdoe" here`},
 		{"a key of version 3 in version 2", "2.2.0", `"kernelArguments": {}}`, `2: error: Ignition 2.2.0 knows no key "kernelArguments" here`},
-		{"a relative path of version 2", "2.2.0", `"storage": {"files": [` + "\n" + `{"filesystem": "root", "path": "a"}]}}`, "3: error: path not absolute"},
+		{"a relative path of version 2", "2.2.0", `"storage": {"files": [` + "\n" + `{"filesystem": "root", "path": "a"}]}}`, "3: error: \"a\" is not an absolute path: write /a"},
 		{"networkd", "2.2.0", `"networkd":` + "\n" + `{"units": [{"name": "a.network"}]}}`, "2: error: version 3 has no networkd"},
 		{"users to create", "2.2.0", `"passwd": {"users": [{"name": "a",` + "\n" + `"create": {"shell": "/bin/sh"}}]}}`, "3: error: version 3 has no `create`"},
 		{"a file of another file system", "2.2.0", `"storage": {"files": [{"path": "/a",` + "\n" + `"filesystem": "data"}]}}`, "3: error: version 3 has no names for file systems"},
@@ -230,7 +230,7 @@ func TestUpgradeSpecTouchesVersion2Only(t *testing.T) {
 		}
 	}
 	_, err := ignition.UpgradeSpec(spec(`{"ignition":{"version":"2.2.0"},"storage":{"files":[{"filesystem":"root","path":"a"}]},"networkd":{"units":[{"name":"a.network"}]}}`))
-	if err == nil || !strings.Contains(err.Error(), "storage.files.0.path: path not absolute") {
+	if err == nil || !strings.Contains(err.Error(), "storage.files.0.path: \"a\" is not an absolute path") {
 		t.Errorf("got %v", err)
 	}
 }

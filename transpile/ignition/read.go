@@ -13,6 +13,7 @@ import (
 	"github.com/coreos/vcontext/report"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/transpile/message"
 )
 
 // Problem is one thing to say about one place in a config.
@@ -116,7 +117,7 @@ func readV3(f flat) (Reading, []Problem) {
 func (f flat) problems(rep report.Report) []Problem {
 	var out []Problem
 	for _, e := range rep.Entries {
-		p := Problem{Path: e.Context.String(), Rule: "ignition", Message: e.Message, Warning: !e.Kind.IsFatal()}
+		p := Problem{Path: e.Context.String(), Rule: "ignition", Message: message.Translate(e.Message, f.textAt(e.Context.String())), Warning: !e.Kind.IsFatal()}
 		if line, _ := e.Marker.Start(); len(e.Context.Path) == 0 && line > 0 {
 			p.Path = f.at(int(line))
 		}

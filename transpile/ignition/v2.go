@@ -13,6 +13,8 @@ import (
 	"github.com/coreos/ignition/config/validate/report"
 	v31 "github.com/coreos/ignition/v2/config/v3_1/types"
 	v35 "github.com/coreos/ignition/v2/config/v3_5"
+
+	"github.com/bunsen-os/bunsen/transpile/message"
 )
 
 // readV2 translates a config of version 2 as the original does: what stands twice counts once, the last of it; what
@@ -106,7 +108,8 @@ func fatal(problems []Problem) bool {
 func (f flat) oldProblems(rep report.Report, version string) []Problem {
 	var out []Problem
 	for _, e := range rep.Entries {
-		p := Problem{Path: f.at(e.Line), Rule: "ignition", Message: e.Message, Warning: e.Kind != report.EntryError}
+		at := f.at(e.Line)
+		p := Problem{Path: at, Rule: "ignition", Message: message.Translate(e.Message, f.textAt(at)), Warning: e.Kind != report.EntryError}
 		if key, unused := strings.CutPrefix(e.Message, "Config has unrecognized key: "); unused {
 			p.Warning, p.Rule, p.Message = false, "unknown-key", fmt.Sprintf("Ignition %s knows no key %q here; check its spelling and its place", version, key)
 		}

@@ -32,6 +32,9 @@ func Problem(line string) string {
 	case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' }):
 		return "an item is one key in one line; write each key as an item of its own"
 	}
+	if strings.Contains(line, "${") || strings.Contains(line, "{{") {
+		return "this is a placeholder of a template, and nothing replaces it on a machine: write the line of a .pub file"
+	}
 	key, _, opts, rest, err := ssh.ParseAuthorizedKey([]byte(line))
 	if err != nil || len(rest) > 0 {
 		return "not a public key: it is a line like `ssh-ed25519 AAAA… name`; check that it was copied as a whole"

@@ -1,0 +1,150 @@
+package transpile
+
+import (
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"regexp"
+	"strings"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/unit"
+)
+
+// Rules of what only a machine would notice. They are warnings: a machine runs with all of it, though not as somebody meant.
+const (
+	ruleScript      = "script-line-ends"
+	rulePlaceholder = "placeholder"
+)
+
+// linter looks for what a machine would notice and no parser refuses. Each check costs no more than the length of what it reads.
+type linter struct {
+	*draft
+	fs    fs.FS
+	files map[string][]byte // of the repository, that were read for their lines
+}
+
+// lint warns of such.
+func (d *draft) lint(repository fs.FS) {
+	l := linter{d, repository, map[string][]byte{}}
+	l.units()
+	for i, f := range d.config.Ignition.Storage.Files {
+		at := fmt.Sprintf("$.storage.files.%d", i)
+		l.placeholder(at+".path", "the path", f.Path)
+		l.contents(at+".contents", f.Path, f.Contents)
+		l.owners(at, f.Node)
+	}
+	for i, f := range d.config.Ignition.Storage.Directories {
+		at := fmt.Sprintf("$.storage.directories.%d", i)
+		l.placeholder(at+".path", "the path", f.Path)
+		l.owners(at, f.Node)
+	}
+	for i, f := range d.config.Ignition.Storage.Links {
+		at := fmt.Sprintf("$.storage.links.%d", i)
+		l.placeholder(at+".path", "the path", f.Path)
+		if f.Target != nil {
+			l.placeholder(at+".target", "the target", *f.Target)
+		}
+	}
+	for i, u := range d.config.Ignition.Passwd.Users {
+		l.placeholder(fmt.Sprintf("$.passwd.users.%d.name", i), "the name", u.Name)
+	}
+}
+
+func (l linter) warn(at origin.Pos, rule, message string) {
+	l.findings = append(l.findings, origin.Finding{Warning: true, Rule: rule, Message: message, At: at})
+}
+
+func (l linter) units() {
+	for i, u := range l.config.Ignition.Systemd.Units {
+		at := fmt.Sprintf("$.systemd.units.%d", i)
+		l.placeholder(at+".name", "the name", u.Name)
+		l.unit(at+".contents", u.Name, u.Contents)
+		for j, d := range u.Dropins {
+			l.unit(fmt.Sprintf("%s.dropins.%d.contents", at, j), u.Name, d.Contents)
+		}
+	}
+}
+
+// unit checks the text of a unit or of a drop-in of it.
+func (l linter) unit(path, name string, text *string) {
+	if text == nil {
+		return
+	}
+	start, _ := l.origin.Find(path)
+	for _, p := range unit.Check(name, *text) {
+		l.warn(unit.Place(l.file(start.File), start, *text, p.Line), p.Rule, p.Message)
+	}
+}
+
+// file is a file of the repository, or nil where it cannot be read: places are then those of whole texts.
+func (l linter) file(name string) []byte {
+	src, known := l.files[name]
+	if !known && name != "" {
+		src, _ = fs.ReadFile(l.fs, name)
+		l.files[name] = src
+	}
+	return src
+}
+
+// leftOver finds what a template was to replace: ${NAME}, ${module.name}, {{ name }}.
+var leftOver = regexp.MustCompile(`\$\{[A-Za-z_][^{}\s]*\}|\{\{[^{}]*\}\}`)
+
+// placeholder warns of a placeholder where nothing replaces one on a machine.
+func (l linter) placeholder(path, what, value string) {
+	if !strings.Contains(value, "{") {
+		return
+	}
+	if found := leftOver.FindString(value); found != "" {
+		at, _ := l.origin.Find(path)
+		l.warn(at, rulePlaceholder, fmt.Sprintf("%s still has the placeholder %s, and nothing replaces it on a machine: write the value", what, found))
+	}
+}
+
+func (l linter) owners(at string, n ign.Node) {
+	if n.User.Name != nil {
+		l.placeholder(at+".user.name", "the owner", *n.User.Name)
+	}
+	if n.Group.Name != nil {
+		l.placeholder(at+".group.name", "the group", *n.Group.Name)
+	}
+}
+
+// contents warns of a script with the line ends of Windows, and of contents that are one placeholder and nothing else: more of them may be
+// the variables of a script.
+func (l linter) contents(path, name string, r ign.Resource) {
+	if r.Source == nil || !mayBeScript(r) && len(*r.Source) > maxPlaceholder {
+		return
+	}
+	data, err := machineconfig.Contents(r)
+	if err != nil {
+		return // the checks of a config say it
+	}
+	text := string(data)
+	at, _ := l.origin.Find(path + ".source")
+	if first, _, ok := strings.Cut(text, "\n"); ok && strings.HasPrefix(text, "#!") && strings.HasSuffix(first, "\r") {
+		l.warn(at, ruleScript, fmt.Sprintf("%s is a script whose lines end in CR LF, so its interpreter %q does not exist on a machine: save it with LF alone", name, strings.TrimPrefix(first, "#!")))
+	}
+	if whole := strings.TrimSpace(text); len(whole) <= maxPlaceholder && whole != "" && leftOver.FindString(whole) == whole {
+		l.warn(at, rulePlaceholder, fmt.Sprintf("the contents of %s are the placeholder %s, and nothing replaces it on a machine: write the value", name, whole))
+	}
+}
+
+// maxPlaceholder is the length of a source that may be one placeholder and nothing else.
+const maxPlaceholder = 300
+
+// mayBeScript tells without decoding whether contents may begin with #!.
+func mayBeScript(r ign.Resource) bool {
+	if r.Compression != nil && *r.Compression != "" {
+		return true
+	}
+	for _, begin := range []string{"data:,%23!", "data:,%23%21", "data:,#!", "data:;base64," + base64.StdEncoding.EncodeToString([]byte("#!"))[:2]} {
+		if strings.HasPrefix(*r.Source, begin) {
+			return true
+		}
+	}
+	return strings.HasPrefix(*r.Source, "data:text/") || strings.HasPrefix(*r.Source, "data:application/")
+}

@@ -1,0 +1,128 @@
+package message
+
+import (
+	"path"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// Translate says what to write instead of what a library rejected with a message. The value is what the message is about, or "" where
+// nobody knows it. A message that the table does not know is returned as it is.
+func Translate(text, value string) string {
+	if m := garbage.FindString(text); m != "" {
+		return "there is text behind the [Name] of a section, on the same line: move it to the next line"
+	}
+	if base64Error.MatchString(text) {
+		return base64Error.ReplaceAllString(text, "${1}it is not base64: write what `base64 -w0 FILE` prints, or, in Butane, the text itself as `inline:`")
+	}
+	ours, known := table[text]
+	if !known {
+		return text
+	}
+	if !strings.Contains(ours, "%[") {
+		return ours
+	}
+	shown, instead := "the value", example(text)
+	if value != "" {
+		shown, instead = strconv.Quote(value), correct(text, value)
+	}
+	return strings.NewReplacer("%[1]s", shown, "%[2]s", instead).Replace(ours)
+}
+
+// TranslateLine translates the end of a line that names a place first: `files[0] /etc/x path: path not absolute`.
+func TranslateLine(line string) string {
+	for i := 0; ; {
+		value := ""
+		if m := named.FindStringSubmatch(line[:i]); m != nil {
+			value = m[1]
+		}
+		if ours := Translate(line[i:], value); ours != line[i:] {
+			return line[:i] + ours
+		}
+		next := strings.Index(line[i:], ": ")
+		if next < 0 {
+			return line
+		}
+		i += next + len(": ")
+	}
+}
+
+// Known tells whether the table has a message.
+func Known(text string) bool {
+	_, ok := table[text]
+	return ok
+}
+
+var (
+	garbage = regexp.MustCompile(`found garbage after section name`)
+	// named is a place that ends in what the message behind it is about.
+	named       = regexp.MustCompile(`\[\d+\] (\S+) (?:path|name): $`)
+	base64Error = regexp.MustCompile(`^(.*?)illegal base64 data at input byte \d+$`)
+)
+
+// correct is the value that was meant.
+func correct(text, value string) string {
+	switch {
+	case strings.HasPrefix(text, "path "):
+		if cleaned := path.Clean("/" + value); cleaned != "/" {
+			return cleaned
+		}
+		return "the path of what is meant"
+	case strings.Contains(text, "drop-in"):
+		return strings.TrimSuffix(value, ".") + ".conf"
+	case strings.Contains(text, "unit extension"):
+		return strings.TrimSuffix(value, ".") + ".service"
+	default:
+		return example(text)
+	}
+}
+
+// example is what to write where the value is not known.
+func example(text string) string {
+	switch {
+	case strings.HasPrefix(text, "path "):
+		return "a path such as /etc/chrony.conf"
+	case strings.Contains(text, "drop-in"):
+		return "a name that ends in .conf"
+	default:
+		return "a name such as chronyd.service"
+	}
+}
+
+// Closest returns the word that a mistyped one is nearest to, or "" where none is near. Words of equal distance count in their order.
+func Closest(typo string, words []string) string {
+	best, distance := "", len(typo)/3+1
+	for _, w := range words {
+		if abs(len(w)-len(typo)) > distance {
+			continue
+		}
+		if d := edits(typo, w); d < distance || d == distance && best != "" && w < best {
+			best, distance = w, d
+		}
+	}
+	return best
+}
+
+func abs(n int) int { return max(n, -n) }
+
+// edits is the number of letters to add, remove or replace between two words.
+func edits(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(cost, row[j+1]+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

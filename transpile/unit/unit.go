@@ -1,0 +1,169 @@
+package unit
+
+import (
+	_ "embed"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/bunsen-os/bunsen/transpile/message"
+	"github.com/bunsen-os/bunsen/transpile/origin"
+)
+
+// The rules of the problems.
+const (
+	RuleSection   = "unit-section"
+	RuleDirective = "unit-directive"
+)
+
+//go:embed directives.txt
+var directives string
+
+// known returns the directives of each section, from directives.txt.
+var known = sync.OnceValue(func() map[string]map[string]bool {
+	sections, section := map[string]map[string]bool{}, ""
+	for line := range strings.Lines(directives) {
+		line = strings.TrimSpace(line)
+		switch {
+		case line == "" || line[0] == '#':
+		case line[0] == '[':
+			section = strings.Trim(line, "[]")
+			sections[section] = map[string]bool{}
+		default:
+			sections[section][line] = true
+		}
+	}
+	return sections
+})
+
+// Problem is something that systemd ignores.
+type Problem struct {
+	// Line counts from 1.
+	Line int
+	// Rule is a stable name in kebab-case.
+	Rule string
+	// Message says what systemd ignores and what to write.
+	Message string
+}
+
+// maxProblems is how many problems of one unit are reported: text that is no unit at all has one in each line.
+const maxProblems = 10
+
+// Check returns what systemd would ignore in a unit or in a drop-in of it. The name is the unit's.
+func Check(name, text string) []Problem {
+	var out []Problem
+	own := sectionOf(name)
+	section, known := "", known()
+	scan(text, func(line int, s string) bool {
+		if s[0] == '[' {
+			section = strings.TrimSuffix(strings.TrimPrefix(s, "["), "]")
+			if !strings.HasPrefix(section, "X-") && section != "Unit" && section != "Install" && section != own {
+				out = append(out, Problem{line, RuleSection, fmt.Sprintf("systemd ignores the section [%s] of %s: %s", show(section), show(name), sectionsOf(section, own))})
+				section = ""
+			}
+			return len(out) < maxProblems
+		}
+		key, _, isSetting := strings.Cut(s, "=")
+		key = strings.TrimSpace(key)
+		if !isSetting || known[section] == nil || known[section][key] || strings.HasPrefix(key, "X-") || strings.HasPrefix(key, "-") {
+			return true
+		}
+		out = append(out, Problem{line, RuleDirective, fmt.Sprintf("systemd ignores %s= in the section [%s]: %s", show(key), section, instead(section, key, own))})
+		return len(out) < maxProblems
+	})
+	return out
+}
+
+// sectionOf is the section that units of a type have of their own, or "".
+func sectionOf(name string) string {
+	section := strings.TrimPrefix(path.Ext(name), ".")
+	if section == "" {
+		return ""
+	}
+	return strings.ToUpper(section[:1]) + section[1:]
+}
+
+func sectionsOf(section, own string) string {
+	if best := message.Closest(section, []string{"Unit", "Install", own}); best != "" {
+		return fmt.Sprintf("did you mean [%s]?", best)
+	}
+	return fmt.Sprintf("it has [Unit], [%s] and [Install], and sections of others begin with X-", own)
+}
+
+// instead says what to write instead of a directive. One that another section of the unit has belongs there.
+func instead(section, key, own string) string {
+	sections := known()
+	for _, other := range []string{"Unit", own, "Install"} {
+		if other != section && sections[other][key] {
+			return "move it to the section [" + other + "]"
+		}
+	}
+	if best := message.Closest(key, slices.Sorted(maps.Keys(sections[section]))); best != "" {
+		return "did you mean " + best + "=?"
+	}
+	return "check its spelling; directives of others begin with X-"
+}
+
+// show shortens what a document may have made long.
+func show(word string) string {
+	const enough = 60
+	if r := []rune(word); len(r) > enough {
+		return string(r[:enough]) + "…"
+	}
+	return word
+}
+
+// scan calls each for the beginning of every section and setting until it returns false. Lines that continue another one and comments are
+// passed over.
+func scan(text string, each func(line int, s string) bool) {
+	continued, number := false, 0
+	for line := range strings.Lines(text) {
+		number++
+		s := strings.TrimSpace(line)
+		comment := s == "" || s[0] == '#' || s[0] == ';'
+		if comment && (continued && s != "" || !continued) {
+			continue
+		}
+		if !continued && !each(number, s) {
+			return
+		}
+		continued = strings.HasSuffix(s, `\`)
+	}
+}
+
+// BrokenLine is the first line that systemd cannot read: a section without its end or with text behind it, a setting before all
+// sections, a line without `=`. It is 0 where there is none.
+func BrokenLine(text string) int {
+	broken, inSection := 0, false
+	scan(text, func(line int, s string) bool {
+		switch {
+		case s[0] == '[' && s[len(s)-1] == ']' && strings.Count(s, "]") == 1:
+			inSection = true
+			return true
+		case s[0] != '[' && inSection && strings.Contains(s, "="):
+			return true
+		}
+		broken = line
+		return false
+	})
+	return broken
+}
+
+// Place is where a line of a text is in a file of the repository, given the place where the text begins: the key of a block, or the first
+// line of the file itself. A text that the file does not have line by line, such as one in quotation marks, is where it begins.
+func Place(file []byte, at origin.Pos, text string, line int) origin.Pos {
+	lines, wanted := strings.Split(string(file), "\n"), strings.Split(text, "\n")
+	if line < 1 || line > len(wanted) {
+		return at
+	}
+	want := strings.TrimSpace(wanted[line-1])
+	for _, n := range []int{at.Line + line, at.Line + line - 1} { // a block below its key, a whole file
+		if want != "" && n >= 1 && n <= len(lines) && strings.TrimSpace(lines[n-1]) == want {
+			return origin.Pos{File: at.File, Line: n, Column: len(lines[n-1]) - len(strings.TrimLeft(lines[n-1], " \t")) + 1}
+		}
+	}
+	return at
+}

@@ -1,0 +1,80 @@
+package unit_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/unit"
+)
+
+func TestCheck(t *testing.T) {
+	for sentence, tc := range map[string]struct{ name, text, want string }{
+		"a mistyped directive gets a guess":              {"a.service", "[Service]\nExecStrat=/bin/true\n", "2 unit-directive: systemd ignores ExecStrat= in the section [Service]: did you mean ExecStart=?"},
+		"a directive of another section is sent there":   {"a.service", "[Service]\nAfter=b.service\n[Unit]\nWantedBy=c\n", "2 unit-directive: systemd ignores After= in the section [Service]: move it to the section [Unit]\n4 unit-directive: systemd ignores WantedBy= in the section [Unit]: move it to the section [Install]"},
+		"a mistyped section gets a guess":                {"a.service", "[Servcie]\nExecStart=/x\n", "1 unit-section: systemd ignores the section [Servcie] of a.service: did you mean [Service]?"},
+		"a section of another type is ignored":           {"a.timer", "[Timer]\nOnBootSec=1\n[Service]\nExecStart=/x\n", "3 unit-section: systemd ignores the section [Service] of a.timer: it has [Unit], [Timer] and [Install], and sections of others begin with X-"},
+		"names of others are allowed":                    {"a.service", "[X-Container]\nImage=x\n[Service]\nX-Owner=me\nExecStart=/x\n", ""},
+		"case counts":                                    {"a.service", "[Service]\nexecstart=/x\n", "2 unit-directive: systemd ignores execstart= in the section [Service]: did you mean ExecStart=?"},
+		"a line that goes on is no directive":            {"a.service", "[Service]\nExecStart=/x \\\n  --flag=1 \\\n# Comment=x\n  --other=2\nRestart=always\n", ""},
+		"comments are no directives":                     {"a.service", "# [Servcie]\n; Foo=1\n[Service]\n#Foo=1\nExecStart=/x\n", ""},
+		"new and obsolete directives are known":          {"a.service", "[Unit]\nStartLimitInterval=1\n[Service]\nRestartSteps=3\nStartLimitBurst=3\nMemoryLimit=1G\nPrivatePIDs=yes\n", ""},
+		"a target has no section of its own to speak of": {"a.target", "[Unit]\nDescription=x\nAllowIsolate=yes\n[Install]\nWantedBy=x\n", ""},
+		"an instance of a template is of its type":       {"getty@tty1.service", "[Service]\nTTYPath=/dev/%I\n", ""},
+	} {
+		var got []string
+		for _, p := range unit.Check(tc.name, tc.text) {
+			got = append(got, fmt.Sprintf("%d %s: %s", p.Line, p.Rule, p.Message))
+		}
+		if diff := cmp.Diff(tc.want, strings.Join(got, "\n")); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", sentence, diff)
+		}
+	}
+}
+
+// The units of a real distribution have no unknown directives, but for those of its own.
+func TestTheUnitsOfThisMachineAreClean(t *testing.T) {
+	files, _ := filepath.Glob("/usr/lib/systemd/system/*.*")
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil || !strings.Contains(string(text), "[Unit]") {
+			continue
+		}
+		if problems := unit.Check(filepath.Base(f), string(text)); len(problems) > 0 {
+			t.Errorf("%s: %v", f, problems)
+		}
+	}
+}
+
+func TestBrokenLine(t *testing.T) {
+	for text, want := range map[string]int{
+		"[Unit]\nDescription=x\n":         0,
+		"[Unit]\nA=1\n\n[Service\nB=1\n":  4,
+		"A=1\n[Unit]\n":                   1,
+		"[Unit] x\n":                      1,
+		"[Unit]\nA=1 \\\nmore\nrubbish\n": 4,
+	} {
+		if got := unit.BrokenLine(text); got != want {
+			t.Errorf("%q: line %d, want %d", text, got, want)
+		}
+	}
+}
+
+func TestPlace(t *testing.T) {
+	file := "units:\n  - contents: |\n      [Unit]\n      A=1\n  - contents: \"[Unit]\\nA=1\\n\"\n"
+	at := func(line int) origin.Pos { return origin.Pos{File: "f", Line: line, Column: 5} }
+	if got, want := unit.Place([]byte(file), at(2), "[Unit]\nA=1\n", 2), (origin.Pos{File: "f", Line: 4, Column: 7}); got != want {
+		t.Errorf("a block: %v", got)
+	}
+	if got := unit.Place([]byte(file), at(5), "[Unit]\nA=1\n", 2); got != at(5) {
+		t.Errorf("a quoted text: %v", got)
+	}
+	if got, want := unit.Place([]byte("[Unit]\nA=1\n"), origin.Pos{File: "f", Line: 1}, "[Unit]\nA=1\n", 2), (origin.Pos{File: "f", Line: 2, Column: 1}); got != want {
+		t.Errorf("a file: %v", got)
+	}
+}
