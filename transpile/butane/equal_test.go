@@ -120,7 +120,9 @@ func TestTranslateGivesAndSaysWhatButaneDoes(t *testing.T) {
 			continue // by this package, before Butane's turn
 		}
 		want.says = slices.DeleteFunc(want.says, func(line string) bool {
-			return slices.ContainsFunc(saidElsewhere, func(m string) bool { return strings.HasPrefix(line, "warning") && strings.HasSuffix(line, message.Translate(m, "")) })
+			return slices.ContainsFunc(saidElsewhere, func(m string) bool {
+				return strings.HasPrefix(line, "warning") && strings.HasSuffix(line, message.Translate(m, ""))
+			})
 		})
 		if diff := cmp.Diff(want.says, says(found), cmpopts.EquateEmpty()); diff != "" {
 			t.Errorf("%s: findings (-Butane +ours):\n%s", s.name, diff)

@@ -2,6 +2,7 @@ package overlay
 
 import (
 	"cmp"
+	"fmt"
 	"path"
 	"regexp"
 	"slices"
@@ -9,6 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/bunsen-os/bunsen/transpile/message"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
@@ -31,7 +33,7 @@ var refused = map[string]string{
 	"helmCharts":                  "charts are fetched and run by helm",
 	"helmChartInflationGenerator": "charts are fetched and run by helm",
 	"helmGlobals":                 "charts are fetched and run by helm",
-	"configMapGenerator":          "nothing but Butane documents and MachineConfigs reaches a node",
+	"configMapGenerator":          "nothing but Butane documents and MachineConfigs reaches a node; take a file into a document with `contents: {local: FILE}`",
 	"secretGenerator":             "nothing but Butane documents and MachineConfigs reaches a node",
 	"generatorOptions":            "there are no generators",
 	"crds":                        "it would change how lists merge",
@@ -80,7 +82,9 @@ func (r *reader) checkField(k, v *yaml.Node) bool {
 		return false // where everything comes from is kept in any case
 	default:
 		why, known := refused[k.Value]
-		if !known {
+		if meant := message.Closest(k.Value, allowed[3:]); !known && meant != "" {
+			why = fmt.Sprintf("did you mean %q?", meant)
+		} else if !known {
 			why = "known are " + strings.Join(allowed[3:], ", ")
 		}
 		r.add(fatal(t.pos(k), "kustomization-field", "the field %s is not supported here: %s", k.Value, why))
@@ -182,7 +186,13 @@ func (r *reader) unknownKey(t text, n *yaml.Node, what string, keys ...string) b
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if k := n.Content[i]; !slices.Contains(keys, k.Value) {
 			last := len(keys) - 1
-			r.add(fatal(t.pos(k), "kustomization-field", "%s has no field %s; it has %s and %s", what, k.Value, strings.Join(keys[:last], ", "), keys[last]))
+			meant := message.Closest(k.Value, keys)
+			if meant != "" {
+				meant = fmt.Sprintf("; did you mean %q?", meant)
+			} else {
+				meant = fmt.Sprintf("; it has %s and %s", strings.Join(keys[:last], ", "), keys[last])
+			}
+			r.add(fatal(t.pos(k), "kustomization-field", "%s has no field %s%s", what, k.Value, meant))
 			return true
 		}
 	}

@@ -1,6 +1,8 @@
 package overlay
 
 import (
+	"fmt"
+	"regexp"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
@@ -12,13 +14,33 @@ import (
 // rename puts something before or behind the names of all documents.
 type rename struct{ prefix, suffix string }
 
-func (c rename) use(_ *walker, s *step, all *gathered) {
+func (c rename) use(w *walker, s *step, all *gathered) {
+	c.warnOfOrder(w, s, all)
 	for _, d := range all.docs {
 		name := c.prefix + d.name() + c.suffix
 		d.names = append(d.names, name)
 		d.add(use{step: s, name: name})
 	}
 	all.renew()
+}
+
+// number is what the order of merging goes by.
+var number = regexp.MustCompile(`^[0-9]+-`)
+
+// warnOfOrder warns of a prefix that takes the number from the beginning of a name: the document then merges elsewhere.
+func (c rename) warnOfOrder(w *walker, s *step, all *gathered) {
+	if c.prefix == "" || number.MatchString(c.prefix) {
+		return
+	}
+	for _, d := range all.docs {
+		switch {
+		case !number.MatchString(d.name()), d.about.kind == KubeletConfig, d.about.kind == KubeletConfiguration, d.about.kind == SSHKeys:
+		default:
+			w.add(origin.Finding{Warning: true, Rule: "merge-order", At: s.at, Message: fmt.Sprintf(
+				"the prefix changes the order of merging: %s becomes %s, whose number is no longer first; write nameSuffix instead, or a prefix that begins with a number", d.name(), c.prefix+d.name())})
+			return
+		}
+	}
 }
 
 func (c rename) apply(s *state, u use) bool {

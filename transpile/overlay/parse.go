@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
-	"strings"
 	"unicode/utf16"
 
 	"go.yaml.in/yaml/v3"
@@ -42,33 +41,6 @@ func (t text) pos(n *yaml.Node) origin.Pos {
 
 func fatal(at origin.Pos, rule, format string, args ...any) origin.Finding {
 	return origin.Finding{Rule: rule, Message: fmt.Sprintf(format, args...), At: at}
-}
-
-var yamlLine = regexp.MustCompile(`line (\d+): `)
-
-// tab tells whether a line, the first being 1, is indented by one.
-func (t text) tab(line int) bool {
-	lines := bytes.Split(t.src, []byte("\n"))
-	if line < 1 || line > len(lines) {
-		return false
-	}
-	at := lines[line-1]
-	return bytes.ContainsRune(at[:len(at)-len(bytes.TrimLeft(at, " \t"))], '\t')
-}
-
-// syntax turns yaml's error into a finding at its line.
-func (t text) syntax(err error) origin.Finding {
-	at := origin.Pos{File: t.file, Line: t.offset + 1} // yaml names no line where it means the first
-	msg := strings.TrimPrefix(err.Error(), "yaml: ")
-	if m := yamlLine.FindStringSubmatch(msg); m != nil {
-		line, _ := strconv.Atoi(m[1])
-		at.Line = line + t.offset
-		msg = strings.Replace(msg, m[0], "", 1)
-	}
-	if strings.Contains(msg, "cannot start any token") && t.tab(at.Line-t.offset) {
-		msg = "the line is indented by a tab, and YAML wants blanks"
-	}
-	return fatal(at, "yaml", "not valid YAML: %s", msg)
 }
 
 // parse reads exactly one YAML document without aliases and without keys that stand twice. The node is nil where

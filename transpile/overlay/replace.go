@@ -137,7 +137,7 @@ func (r replacer) source(t text, n *yaml.Node, c *replace) bool {
 	if _, said := field(n, "fieldPath"); said != nil && sel.about.plain {
 		c.path = sel.about.under + "." + c.path
 	}
-	sel.byID, c.source = sel.name != "", sel
+	sel.byID, sel.isSource, c.source = sel.name != "", true, sel
 	c.from, ok = r.fieldOptions(t, options)
 	return ok
 }

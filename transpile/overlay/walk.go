@@ -256,7 +256,9 @@ func (g *gathered) renew() {
 type selector struct {
 	about about
 	// byID: the one document that ever had this name.
-	byID                bool
+	byID bool
+	// isSource: a replacement takes its value there.
+	isSource            bool
 	name                string
 	re                  *regexp.Regexp // of the name, first or now; nil is all
 	labels, annotations string
@@ -350,17 +352,22 @@ func (w *walker) whyMissed(m miss) string {
 	slices.Sort(elsewhere)
 	switch {
 	case len(others) > 0:
-		return fmt.Sprintf("no document of kind %s is meant here, but %s; give the target its kind", s.about.kind, some(others))
+		return fmt.Sprintf("no document of kind %s is meant here, but %s: write `kind: %s`", s.about.kind, some(others), kindIn(others[0]))
 	case len(elsewhere) > 0:
 		return fmt.Sprintf("no document is named %q in what %s takes in; %s is built beside it, which a patch here does not see: move the patch to the kustomization that takes in both", s.name, s.file, some(slices.Compact(elsewhere)))
 	case s.name == "":
 		return fmt.Sprintf("no document of kind %s is here", s.about.kind)
+	case s.isSource:
+		return fmt.Sprintf("no document is named %q here, so the replacement has no source; there are %s", s.name, some(slices.Compact(names)))
 	case s.byID:
 		return fmt.Sprintf("no document is named %q here; name the patch file as the document's, or give the patch a target such as {name: 10-chrony}", s.name)
 	default:
 		return fmt.Sprintf("no document is named %q here; there are %s", s.name, some(slices.Compact(names)))
 	}
 }
+
+// kindIn is the kind at the end of `40-gpu is a Butane`.
+func kindIn(other string) string { return other[strings.LastIndexByte(other, ' ')+1:] }
 
 // some lists words, but not more than anybody reads.
 func some(words []string) string {
