@@ -57,6 +57,10 @@ func nameAt(c ign.Config, list string, i int) string {
 		return c.Storage.Filesystems[i].Device
 	case list == "disks" && i < len(c.Storage.Disks):
 		return c.Storage.Disks[i].Device
+	case list == "raid" && i < len(c.Storage.Raid):
+		return c.Storage.Raid[i].Name
+	case list == "luks" && i < len(c.Storage.Luks):
+		return c.Storage.Luks[i].Name
 	case list == "units" && i < len(c.Systemd.Units):
 		return c.Systemd.Units[i].Name
 	case list == "users" && i < len(c.Passwd.Users):

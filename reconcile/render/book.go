@@ -11,6 +11,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/transpile/message"
 )
 
 // entry is one thing that a config sets.
@@ -182,7 +183,7 @@ func (b *book) node(input string, kind policy.ChangeKind, path string) {
 // explain adds to a problem of the merged config who set the entry that it is about. The entry's index is left out: it
 // counts in a list that nobody has.
 func (b *book) explain(err error) string {
-	text := err.Error()
+	text := message.TranslateLine(err.Error())
 	place, _, _ := strings.Cut(text, ":")
 	list, rest, _ := strings.Cut(place, "[")
 	_, rest, ok := strings.Cut(rest, "] ")
@@ -192,7 +193,7 @@ func (b *book) explain(err error) string {
 	text = list + " " + rest + text[len(place):]
 	var about entry // the longest name that fits, for names may have blanks in them
 	for e := range b.open() {
-		if listOf(e.kind) == list && len(e.name) > len(about.name) && (rest == e.name || strings.HasPrefix(rest, e.name+" ")) {
+		if isIn(e.kind, list) && len(e.name) > len(about.name) && (rest == e.name || strings.HasPrefix(rest, e.name+" ")) {
 			about = e
 		}
 	}
@@ -200,6 +201,14 @@ func (b *book) explain(err error) string {
 		return text
 	}
 	return fmt.Sprintf("%s (set by MachineConfigs %s)", text, strings.Join(b.all[about], ", "))
+}
+
+// isIn reports whether entries of a kind are in a list, as problems name it.
+func isIn(kind policy.ChangeKind, list string) bool {
+	if kind == policy.KindStorage {
+		return slices.Contains([]string{"disks", "filesystems", "raid", "luks"}, list)
+	}
+	return listOf(kind) == list
 }
 
 // refused is what every node would refuse of the merged config, with who set it.

@@ -79,7 +79,7 @@ var Rooms = []Room{
 	{"policy/secret", Pure, nil, nil, "what is a secret is asked wherever a content is printed, served or compared, so it lies below all of them"},
 	{"policy/window", Pure, nil, list("github.com/robfig/cron/v3"), "whether a time lies in a window is arithmetic on calendars"},
 	{"policy/pace", Pure, list("api/...", "policy/window"), kubeTypes, "how carefully a pool is rolled out is read once, for the check of a commit, the rollout, the drain and the preview alike"},
-	{"reconcile/render", Pure, list("api/...", "policy", "source", "transpile", "transpile/ignition", "transpile/origin"), libs(kubeTypes, ignition, yaml), "the cluster and the preview render with the same function"},
+	{"reconcile/render", Pure, list("api/...", "policy", "source", "transpile", "transpile/ignition", "transpile/message", "transpile/origin"), libs(kubeTypes, ignition, yaml), "the cluster and the preview render with the same function"},
 	{"reconcile/revision", Pure, list("api/..."), kubeTypes, "render, rollout and drain wait for the same thing: one whole revision of each source"},
 	{"reconcile/rollout", Pure, list("api/...", "policy/..."), kubeTypes, "who is next follows from facts and now"},
 	{"reconcile/drain", Pure, list("api/...", "policy/pace"), kubeTypes, "a verdict per pod follows from the pod"},
