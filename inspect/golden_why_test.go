@@ -14,7 +14,7 @@ import (
 func (c cluster) why(t *testing.T, what string) string {
 	t.Helper()
 	kind, name, _ := strings.Cut(what, "/")
-	ask := map[string]func(inspect.Cluster, string, time.Time) (inspect.Why, error){"node": inspect.WhyNode, "pool": inspect.WhyPool}[kind]
+	ask := map[string]func(inspect.Cluster, string, time.Time) (inspect.Why, error){"node": inspect.WhyNode, "pool": inspect.WhyPool, "gitsource": inspect.WhySource}[kind]
 	w, err := ask(c.Cluster, name, noon)
 	if err != nil {
 		return "error: " + err.Error() + "\n"

@@ -141,8 +141,8 @@ func (f reasons) noSourceAnswers() []Answer {
 	return []Answer{{Outcome: Fine, Cause: CauseSource, Reason: text, Do: []string{createSource(f.fleet)}}}
 }
 
-// controllerAnswers say that no controller runs, or that it does not look at a repository any more.
-func (f reasons) controllerAnswers() []Answer {
+// controllerAnswers say that no controller runs, or that it does not look at the repository of one of these sources any more.
+func (f reasons) controllerAnswers(sources []v1alpha1.GitSource) []Answer {
 	c := f.controllers()
 	if text := c.warning(whenIn(f.fleet)); text != "" {
 		return []Answer{{Outcome: Blocked, Cause: CauseController, Reason: text, Do: c.Do}}
@@ -151,9 +151,8 @@ func (f reasons) controllerAnswers() []Answer {
 	if text := c.late(whenIn(f.fleet)); text != "" {
 		out = append(out, Answer{Outcome: Progressing, Cause: CauseController, Reason: text, Do: c.Do})
 	}
-	for i := range f.Sources {
-		src := &f.Sources[i]
-		if row := sourceRow(src, c, f.now); row.Overdue {
+	for i := range sources {
+		if row := sourceRow(&sources[i], c, f.now); row.Overdue {
 			out = append(out, Answer{Outcome: Blocked, Cause: CauseSource, Reason: row.overdue(whenIn(f.fleet)), Do: c.leader().restartCommands()})
 		}
 	}
@@ -189,7 +188,7 @@ func unwellAnswer(v *poolView) (Answer, bool) {
 
 // nodeLife says that a node's daemon, its kubelet or the controller does not report.
 func (f nodeReasons) nodeLife(v *poolView, row NodeRow) []Answer {
-	out := append(f.controllerAnswers(), f.noSourceAnswers()...)
+	out := append(f.controllerAnswers(f.Sources), f.noSourceAnswers()...)
 	for _, u := range v.unwell {
 		if u.name != row.Name {
 			continue

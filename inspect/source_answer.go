@@ -25,20 +25,30 @@ func (f reasons) sourceAnswers(v *poolView) []Answer {
 		if of != "" && of != src.Name {
 			continue
 		}
-		c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition)
-		switch {
-		case src.Spec.Suspend:
-			out = append(out, Answer{Outcome: Fine, Cause: CauseSource, Do: []string{fmt.Sprintf(`kubectl patch gitsource %s --type merge -p '{"spec":{"suspend":false}}'`, src.Name)}, Reason: "GitSource " + src.Name + " is suspended, so new commits have no effect"})
-		case c == nil || c.Status != metav1.ConditionFalse:
-		default:
-			a := Answer{Outcome: Progressing, Cause: CauseSource, Reason: sourceFailure(src, c), Do: sourceActions(f.fleet, v, src)}
-			if meta.IsStatusConditionTrue(src.Status.Conditions, v1alpha1.StalledCondition) || f.now.Sub(c.LastTransitionTime.Time) > patientSource {
-				a.Outcome = Blocked
-			}
+		if a, is := sourceAnswer(f.fleet, v, src); is {
 			out = append(out, a)
 		}
 	}
 	return out
+}
+
+// sourceAnswer says why the newest commit of a source is not on the cluster; false where nothing is in its way. The advice is for a pool.
+func sourceAnswer(f *fleet, v *poolView, src *v1alpha1.GitSource) (Answer, bool) {
+	c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition)
+	switch {
+	case src.Spec.Suspend:
+		return Answer{
+			Outcome: Fine, Cause: CauseSource, Reason: "GitSource " + src.Name + " is suspended, so new commits have no effect",
+			Do: []string{fmt.Sprintf(`kubectl patch gitsource %s --type merge -p '{"spec":{"suspend":false}}'`, src.Name)},
+		}, true
+	case c == nil || c.Status != metav1.ConditionFalse:
+		return Answer{}, false
+	}
+	a := Answer{Outcome: Progressing, Cause: CauseSource, Reason: sourceFailure(src, c), Do: sourceActions(f, v, src)}
+	if meta.IsStatusConditionTrue(src.Status.Conditions, v1alpha1.StalledCondition) || f.now.Sub(c.LastTransitionTime.Time) > patientSource {
+		a.Outcome = Blocked
+	}
+	return a, true
 }
 
 // sourceFailure says what a source cannot do, when the controller tries it again, and what stays in force.

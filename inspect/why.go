@@ -64,16 +64,16 @@ type Answer struct {
 
 // Why is what `bunsen why` answers: the one reason first, then what there is to know.
 type Why struct {
-	// About is node/NAME or pool/NAME.
+	// About is node/NAME, pool/NAME or gitsource/NAME.
 	About string `json:"about"`
 
 	Answer `json:",inline"`
 
 	// Also are further reasons, worst first.
 	Also []Answer `json:"also,omitempty"`
-	// Node asked about, and Pool: the node's, or the one asked about.
-	Node *NodeRow `json:"node,omitempty"`
-	Pool *PoolRow `json:"pool,omitempty"`
+
+	Subjects `json:",inline"`
+
 	// Target is the config that the pool should run, Back the one that a reverted pool goes back to, Runs the one that the node
 	// runs.
 	Target *RenderedRow `json:"target,omitempty"`
@@ -87,6 +87,13 @@ type Why struct {
 	Drain *v1alpha1.DrainReport `json:"drain,omitempty"`
 	// Drift that the node reports.
 	Drift []DriftRow `json:"drift,omitempty"`
+}
+
+// Subjects are what was asked about, and the pool of a node that was asked about.
+type Subjects struct {
+	Node   *NodeRow   `json:"node,omitempty"`
+	Pool   *PoolRow   `json:"pool,omitempty"`
+	Source *SourceRow `json:"source,omitempty"`
 }
 
 // BusyNode is a node at work, or one that failed, with the config that it is about.
@@ -135,7 +142,7 @@ func WhyPool(c Cluster, name string, now time.Time) (Why, error) {
 		return Why{}, fmt.Errorf("there is no pool %q; `bunsen get pools` lists them", name)
 	}
 	pool := f.poolRow(v)
-	why := Why{About: "pool/" + name, Pool: &pool, Target: f.config(v.facts.Target), Back: wentBackTo(f, v), Windows: f.window(v), Busy: f.busy(v, "")}
+	why := Why{About: "pool/" + name, Subjects: Subjects{Pool: &pool}, Target: f.config(v.facts.Target), Back: wentBackTo(f, v), Windows: f.window(v), Busy: f.busy(v, "")}
 	why.settle(reasons{f}.poolAnswers(v, nil))
 	return why, nil
 }

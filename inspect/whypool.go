@@ -21,7 +21,7 @@ type reasons struct{ *fleet }
 // pools that wait for this one, so that a circle of them ends.
 func (f reasons) poolAnswers(v *poolView, asked []string) []Answer {
 	name := v.object.Name
-	out := f.controllerAnswers()
+	out := f.controllerAnswers(f.Sources)
 	for _, b := range v.wave.Blocks {
 		out = append(out, f.block(v, b, append(asked, name)))
 	}

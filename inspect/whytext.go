@@ -28,6 +28,9 @@ func (w Why) Text(now time.Time) string {
 	if w.Node != nil {
 		b.line("Node", w.nodeLine(now))
 	}
+	if w.Source != nil {
+		b.line("Source", w.Source.line(now))
+	}
 	if w.Runs != nil && w.Runs.Name != "" && (w.Target == nil || w.Runs.Name != w.Target.Name) {
 		b.line("Runs", w.Runs.commit())
 	}

@@ -12,16 +12,18 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/inspect"
 )
 
-// thing is a node or a pool that a command is about.
+// thing is a node, a pool or a GitSource that a command is about.
 type thing struct{ kind, name string }
 
 // Kinds of things.
 const (
-	aNode = "node"
-	aPool = "pool"
+	aNode   = "node"
+	aPool   = "pool"
+	aSource = "gitsource"
 )
 
 // String is how commands and people write it.
@@ -29,8 +31,9 @@ func (t thing) String() string { return t.kind + "/" + t.name }
 
 // spellings of the kinds; the first is ours, the others are kubectl's.
 var spellings = map[string][]string{
-	aNode: {"node", "nodes", "no"},
-	aPool: {"pool", "pools", "mcp", "machineconfigpool", "machineconfigpools"},
+	aNode:   {"node", "nodes", "no"},
+	aSource: {"gitsource", "gitsources", "source", "sources"},
+	aPool:   {"pool", "pools", "mcp", "machineconfigpool", "machineconfigpools"},
 }
 
 // oneThing checks that one thing is named, of one of these kinds.
@@ -75,22 +78,31 @@ func named(c inspect.Cluster, arg string, kinds ...string) (thing, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return thing{}, invalid(fmt.Errorf("there is no %s named %q on the cluster; `bunsen get pools` and `bunsen get nodes` list them", strings.Join(kinds, " or "), arg))
+		return thing{}, invalid(fmt.Errorf("there is no %s named %q on the cluster; `bunsen get pools`, `get nodes` and `get sources` list them", strings.Join(kinds, " or "), arg))
 	default:
-		return thing{}, invalid(fmt.Errorf("%q is a pool and a node: write pool/%s or node/%s", arg, arg, arg))
+		forms := make([]string, len(found))
+		for i, t := range found {
+			forms[i] = t.String()
+		}
+		return thing{}, invalid(fmt.Errorf("%q is the name of several things: write %s", arg, strings.Join(forms, " or ")))
 	}
 }
 
 func namesOf(c inspect.Cluster, kind string) []string {
 	var out []string
-	if kind == aPool {
+	switch kind {
+	case aPool:
 		for i := range c.Pools {
 			out = append(out, c.Pools[i].Name)
 		}
-		return out
-	}
-	for i := range c.Nodes {
-		out = append(out, c.Nodes[i].Name)
+	case aSource:
+		for i := range c.Sources {
+			out = append(out, c.Sources[i].Name)
+		}
+	default:
+		for i := range c.Nodes {
+			out = append(out, c.Nodes[i].Name)
+		}
 	}
 	return out
 }
@@ -125,8 +137,11 @@ func (t *target) completeThings(kinds ...string) cobra.CompletionFunc {
 // listNames asks for names only.
 func listNames(ctx context.Context, c client.Client, kind string) ([]string, error) {
 	list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "NodeList"}}
-	if kind == aPool {
+	switch kind {
+	case aPool:
 		list.TypeMeta = metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfigPoolList"}
+	case aSource:
+		list.TypeMeta = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "GitSourceList"}
 	}
 	if err := c.List(ctx, list); err != nil {
 		return nil, err

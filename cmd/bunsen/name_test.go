@@ -35,7 +35,7 @@ func TestNames(t *testing.T) {
 	for arg, want := range map[string]string{
 		"node/n1": "node/n1", "no/n1": "node/n1", "nodes/n1": "node/n1", "n1": "node/n1",
 		"pool/worker": "pool/worker", "mcp/worker": "pool/worker", "machineconfigpool/worker": "pool/worker", "worker": "pool/worker",
-		"node/both": "node/both", "both": `"both" is a pool and a node: write pool/both or node/both`,
+		"node/both": "node/both", "both": `"both" is the name of several things: write node/both or pool/both`,
 		"nobody": `there is no node or pool named "nobody" on the cluster`,
 	} {
 		got, err := named(c, arg, aNode, aPool)

@@ -13,19 +13,20 @@ func whyCommand() *cobra.Command {
 	var t target
 	var out output
 	cmd := &cobra.Command{
-		Use: "why node/NAME | pool/NAME", Short: "Say why a node or a pool does not go on, and what helps", GroupID: "cluster",
+		Use: "why node/NAME | pool/NAME | gitsource/NAME", Short: "Say why a node, a pool or a GitSource does not go on, and what helps", GroupID: "cluster",
 		Long: `Say in one sentence why a node does not run what its pool should run, or why a pool is not done; then what it waits for: who
 takes the places of the budget, the maintenance window, the gate, the soak time, the pool that comes first, the nodes that
 failed and the commit that they failed, each pod of a drain and the PodDisruptionBudget that keeps it; and commands that help.
-A name without node/ or pool/ will do where only one thing has it.
+A GitSource says why its newest commit is not on the cluster. A name without its kind will do where only one thing has it.
 
 Exit codes: 0 fine, or it goes on by itself; 5 blocked by a policy, a window, a pause, a budget, a node that is not well or,
 for a node that did not fail itself, a halt: somebody has to see to it; 6 degraded: the rollout was halted or reverted, or
 nodes failed; 2 invalid input; 3 cluster out of reach.`,
 		Example: `  bunsen why node/worker-07
   bunsen why pool/worker
+  bunsen why gitsource/config
   bunsen why worker -o json`,
-		Args: oneThing(aNode, aPool),
+		Args: oneThing(aNode, aPool, aSource),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := t.connect(out)
 			if err != nil {
@@ -36,16 +37,13 @@ nodes failed; 2 invalid input; 3 cluster out of reach.`,
 				return err
 			}
 			cluster.Timestamps = out != "table"
-			about, err := named(cluster, args[0], aNode, aPool)
+			about, err := named(cluster, args[0], aNode, aPool, aSource)
 			if err != nil {
 				return err
 			}
 			now := time.Now()
-			ask := inspect.WhyNode
-			if about.kind == aPool {
-				ask = inspect.WhyPool
-			}
-			why, err := ask(cluster, about.name, now)
+			ask := map[string]func(inspect.Cluster, string, time.Time) (inspect.Why, error){aNode: inspect.WhyNode, aPool: inspect.WhyPool, aSource: inspect.WhySource}
+			why, err := ask[about.kind](cluster, about.name, now)
 			if err != nil {
 				return invalid(err)
 			}
@@ -56,7 +54,7 @@ nodes failed; 2 invalid input; 3 cluster out of reach.`,
 			return exitFor(why.Outcome)
 		},
 	}
-	cmd.ValidArgsFunction = t.completeThings(aNode, aPool)
+	cmd.ValidArgsFunction = t.completeThings(aNode, aPool, aSource)
 	t.flags(cmd)
 	out.flags(cmd)
 	return cmd
