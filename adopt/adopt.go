@@ -182,7 +182,7 @@ func (a *adoption) take(i int) {
 	case o.apiVersion == v1alpha1.GroupVersion.String() && o.kind == rolloutKind:
 		keeper{a}.rollout(i)
 	case o.is(mcfgv1.GroupName, "KubeletConfig"), o.is(mcfgv1.GroupName, "ContainerRuntimeConfig"):
-		a.setAside(i, "a controller mixes it with its own settings into a generated MachineConfig, and that is what nodes have; ask for generated ones to take it, or write here what you mean")
+		a.setAside(i, "a controller mixes it with its own settings into a generated MachineConfig, and that is what nodes have; import with `--generated` to take what nodes have")
 	default:
 		a.skip(i, "other-kind", "it is not part of a config repository, which holds MachineConfigs, MachineConfigPools, DriftPolicies, RolloutPolicies and the MachineConfiguration")
 	}

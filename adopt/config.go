@@ -42,7 +42,7 @@ func (a judge) machineConfig(i int) {
 		a.rendered++
 		return
 	case generated && !a.opts.Generated:
-		a.skip(i, "generated", "a controller wrote it and writes it anew with each of its releases; ask for generated ones to take it as it is now, after which nobody updates it")
+		a.skip(i, "generated", "a controller wrote it and writes it anew with each of its releases; import with `--generated` to take it as it is now, and update it yourself from then on")
 		return
 	case a.opts.Pools != nil && !slices.Contains(a.opts.Pools, role) && err == nil:
 		a.skip(i, "other-pool", "its role is %q, and only %s are asked for", role, strings.Join(a.opts.Pools, ", "))

@@ -104,8 +104,13 @@ func value(n *yaml.Node, depth int) (any, error) {
 		out := make(map[string]any, len(n.Content)/2)
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			k := n.Content[i]
-			if _, twice := out[k.Value]; twice || k.Kind != yaml.ScalarNode || k.ShortTag() == "!!merge" {
-				return nil, fmt.Errorf("line %d: a key must be a plain word that stands once; YAML merge keys are not read", k.Line)
+			switch _, twice := out[k.Value]; {
+			case k.Kind != yaml.ScalarNode:
+				return nil, fmt.Errorf("line %d: a key is a list or a mapping: write a plain word", k.Line)
+			case k.ShortTag() == "!!merge":
+				return nil, fmt.Errorf("line %d: YAML merge key <<: aliases are not followed; write the values out", k.Line)
+			case twice:
+				return nil, fmt.Errorf("line %d: key %q stands twice; keep one", k.Line, k.Value)
 			}
 			v, err := value(n.Content[i+1], depth+1)
 			if err != nil {
