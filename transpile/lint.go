@@ -24,12 +24,12 @@ const (
 type linter struct {
 	*draft
 	fs    fs.FS
-	files map[string][]byte // of the repository, that were read for their lines
+	lines map[string][]string // of files of the repository
 }
 
 // lint warns of such.
 func (d *draft) lint(repository fs.FS) {
-	l := linter{d, repository, map[string][]byte{}}
+	l := linter{d, repository, map[string][]string{}}
 	l.units()
 	for i, f := range d.config.Ignition.Storage.Files {
 		at := fmt.Sprintf("$.storage.files.%d", i)
@@ -76,18 +76,20 @@ func (l linter) unit(path, name string, text *string) {
 	}
 	start, _ := l.origin.Find(path)
 	for _, p := range unit.Check(name, *text) {
-		l.warn(unit.Place(l.file(start.File), start, *text, p.Line), p.Rule, p.Message)
+		l.warn(unit.Place(l.linesOf(start.File), start, *text, p.Line), p.Rule, p.Message)
 	}
 }
 
-// file is a file of the repository, or nil where it cannot be read: places are then those of whole texts.
-func (l linter) file(name string) []byte {
-	src, known := l.files[name]
+// linesOf are the lines of a file of the repository, none where it cannot be read: places are then those of whole texts.
+func (l linter) linesOf(name string) []string {
+	lines, known := l.lines[name]
 	if !known && name != "" {
-		src, _ = fs.ReadFile(l.fs, name)
-		l.files[name] = src
+		if src, err := fs.ReadFile(l.fs, name); err == nil {
+			lines = strings.Split(string(src), "\n")
+		}
+		l.lines[name] = lines
 	}
-	return src
+	return lines
 }
 
 // leftOver finds what a template was to replace: ${NAME}, ${module.name}, {{ name }}.

@@ -131,14 +131,14 @@ func (d dialect) mistyped(at, text string) string {
 	}
 }
 
-// inBlock is where a line of a text stands that begins at a place of the repository.
-func (in Input) inBlock(at origin.Pos, text string, line int) origin.Pos {
-	if in.FS == nil {
-		return at
+// blockLine returns where a line of a text is that begins at a place of the repository. It keeps the lines of the files that it reads.
+func blockLine(fsys fs.FS, files map[string][]string, at origin.Pos, text string, line int) origin.Pos {
+	lines, known := files[at.File]
+	if !known && fsys != nil {
+		if src, err := fs.ReadFile(fsys, at.File); err == nil {
+			lines = strings.Split(string(src), "\n")
+		}
+		files[at.File] = lines
 	}
-	file, err := fs.ReadFile(in.FS, at.File)
-	if err != nil {
-		return at // the place of the whole text will do
-	}
-	return unit.Place(file, at, text, line)
+	return unit.Place(lines, at, text, line)
 }

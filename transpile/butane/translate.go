@@ -54,7 +54,7 @@ type Output struct {
 // Translate translates a document. The output is the zero value where a finding is fatal. It is a pure function of the
 // input and of the contents of its local files.
 func Translate(in Input) (out Output, findings []origin.Finding) {
-	t := &translator{in: in}
+	t := &translator{in: in, lines: map[string][]string{}}
 	defer func() { // a document that Butane did not foresee costs one commit, not the process
 		if r := recover(); r != nil {
 			t.fatal("$", "butane", "Butane panicked: %v", r)
@@ -72,8 +72,9 @@ type translator struct {
 	in       Input
 	doc      *yaml.Node
 	dialect  dialect
-	checked  map[string]bool   // files and directories that Butane may read
-	contents map[string]string // of those that are files
+	checked  map[string]bool     // files and directories that Butane may read
+	contents map[string]string   // of those that are files
+	lines    map[string][]string // of files that findings were placed in
 	plain    plain
 	findings []origin.Finding
 }
@@ -138,7 +139,7 @@ func (t *translator) report(rep report.Report) bool {
 		at, _ := t.in.Origin.Find(here)
 		value := textAt(t.doc, here)
 		if line := unit.BrokenLine(value); line > 0 && strings.HasPrefix(e.Message, "invalid unit content") {
-			at = t.in.inBlock(at, value, line)
+			at = blockLine(t.in.FS, t.lines, at, value, line)
 		}
 		t.findings = append(t.findings, origin.Finding{Rule: "butane", Message: message.Translate(e.Message, value), At: at, Warning: e.Kind != report.Error})
 	}

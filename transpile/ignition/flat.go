@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"sync"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -30,25 +31,33 @@ func (f flat) atOffset(offset int64) string {
 	return f.at(bytes.Count(f.json[:end], []byte("\n")) + 1)
 }
 
-// textAt is the string at a path, or "".
-func (f flat) textAt(at string) string {
-	i := slices.Index(f.paths, at)
-	if i < 0 {
-		return ""
-	}
-	line := bytes.TrimSuffix(bytes.Split(f.json, []byte("\n"))[i], []byte(","))
-	var text string
-	if json.Unmarshal(line, &text) == nil {
+// textAt returns a function that gives the string at a path, or "". The function reads the config when it is first called.
+func (f flat) textAt() func(at string) string {
+	index := sync.OnceValue(func() map[string][]byte {
+		lines := bytes.Split(f.json, []byte("\n"))
+		out := make(map[string][]byte, len(lines))
+		for i, at := range f.paths {
+			if _, known := out[at]; !known { // the line of a closing bracket has the path too
+				out[at] = bytes.TrimSuffix(lines[i], []byte(","))
+			}
+		}
+		return out
+	})
+	return func(at string) string {
+		line := index()[at]
+		var text string
+		if json.Unmarshal(line, &text) == nil {
+			return text
+		}
+		member := map[string]json.RawMessage{}
+		if json.Unmarshal(append(append([]byte("{"), line...), '}'), &member) != nil {
+			return ""
+		}
+		for _, v := range member {
+			_ = json.Unmarshal(v, &text) // a value that is no string has no text
+		}
 		return text
 	}
-	member := map[string]json.RawMessage{}
-	if json.Unmarshal(append(append([]byte("{"), line...), '}'), &member) != nil {
-		return ""
-	}
-	for _, v := range member {
-		_ = json.Unmarshal(v, &text) // a value that is no string has no text
-	}
-	return text
 }
 
 // decode reads a document: JSON, or the YAML that patching made of it.

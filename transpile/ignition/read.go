@@ -116,8 +116,9 @@ func readV3(f flat) (Reading, []Problem) {
 // problems takes over what Ignition has to say. An unknown key is a typo whose effect would be missing on the node.
 func (f flat) problems(rep report.Report) []Problem {
 	var out []Problem
+	textAt := f.textAt()
 	for _, e := range rep.Entries {
-		p := Problem{Path: e.Context.String(), Rule: "ignition", Message: message.Translate(e.Message, f.textAt(e.Context.String())), Warning: !e.Kind.IsFatal()}
+		p := Problem{Path: e.Context.String(), Rule: "ignition", Message: message.Translate(e.Message, textAt(e.Context.String())), Warning: !e.Kind.IsFatal()}
 		if line, _ := e.Marker.Start(); len(e.Context.Path) == 0 && line > 0 {
 			p.Path = f.at(int(line))
 		}

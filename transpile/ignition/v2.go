@@ -107,9 +107,10 @@ func fatal(problems []Problem) bool {
 // oldProblems takes over what Ignition 2 has to say, but for what the translation takes care of.
 func (f flat) oldProblems(rep report.Report, version string) []Problem {
 	var out []Problem
+	textAt := f.textAt()
 	for _, e := range rep.Entries {
 		at := f.at(e.Line)
-		p := Problem{Path: at, Rule: "ignition", Message: message.Translate(e.Message, f.textAt(at)), Warning: e.Kind != report.EntryError}
+		p := Problem{Path: at, Rule: "ignition", Message: message.Translate(e.Message, textAt(at)), Warning: e.Kind != report.EntryError}
 		if key, unused := strings.CutPrefix(e.Message, "Config has unrecognized key: "); unused {
 			p.Warning, p.Rule, p.Message = false, "unknown-key", fmt.Sprintf("Ignition %s knows no key %q here; check its spelling and its place", version, key)
 		}

@@ -152,10 +152,10 @@ func BrokenLine(text string) int {
 	return broken
 }
 
-// Place is where a line of a text is in a file of the repository, given the place where the text begins: the key of a block, or the first
+// Place is where a line of a text is in a file of the repository, of which it gets the lines, given the place where the text begins: the key of a block, or the first
 // line of the file itself. A text that the file does not have line by line, such as one in quotation marks, is where it begins.
-func Place(file []byte, at origin.Pos, text string, line int) origin.Pos {
-	lines, wanted := strings.Split(string(file), "\n"), strings.Split(text, "\n")
+func Place(lines []string, at origin.Pos, text string, line int) origin.Pos {
+	wanted := strings.Split(text, "\n")
 	if line < 1 || line > len(wanted) {
 		return at
 	}
