@@ -23,6 +23,7 @@ func (c Comparison) callouts(b *strings.Builder, room int) {
 	}
 	say(func(p PoolChange) []string { return each(p.Refused, prose) }, "⛔ **Running nodes of %s cannot take this change:** %s")
 	say(func(p PoolChange) []string { return each(p.NewNodesOnly, prose) }, "🛈 **Existing nodes of %s will not get this:** %s")
+	say(func(p PoolChange) []string { return each(p.NewMarks, code) }, "⚠ **Marks that this change adds hide nothing here:** in %s, %s is shown")
 	say(func(p PoolChange) []string { return each(p.CheckedOnNode, prose) }, "🛈 **In %s:** %s")
 	say(paused, "⏸ **Paused: %s.** %s")
 	say(func(p PoolChange) []string { return each(p.noticeTexts(), prose) }, "⚠ **In %s the order of merging decides:** %s")

@@ -27,6 +27,10 @@ type Side struct {
 	Declared []string
 	// Overrides say how much running nodes take in place under the MachineConfiguration of this side; head's count.
 	Overrides policy.Overrides
+	// Marks of the cluster objects. In a review only those of base hide contents.
+	Marks Marks
+	// PolicyFile is the file of the side's MachineConfiguration, "" where it has none.
+	PolicyFile string
 }
 
 // declares tells that the pool has a MachineConfigPool: every cluster has the standard ones, whatever its repository says.
@@ -67,7 +71,7 @@ func Compare(base, head Side, p policy.Policy) Comparison {
 			out.Pools = append(out.Pools, PoolChange{Pool: name, From: from, Leaving: Leaving{KeepsConfig: true}, Disruption: policy.None.String(), Actions: []Action{}, Items: []Item{}})
 			continue
 		}
-		out.Pools = append(out.Pools, d.poolOrNext(name, base, head, terms{p, head.Overrides}))
+		out.Pools = append(out.Pools, d.poolOrNext(name, base, head, terms{policy: p, overrides: head.Overrides}))
 	}
 	out.Warnings, out.folder = newWarnings(base.Warnings, head.Warnings), head.Folder
 	out.Undo = undo(out)
@@ -78,6 +82,8 @@ func Compare(base, head Side, p policy.Policy) Comparison {
 type terms struct {
 	policy    policy.Policy
 	overrides policy.Overrides
+	// marks hide contents.
+	marks secret.Paths
 }
 
 // nextPool takes the nodes of a custom pool that goes, unless another pool selects them.
@@ -86,10 +92,12 @@ const nextPool = "worker"
 // poolOrNext compares a pool, or, where the pool goes, its config with that of the pool that takes its nodes.
 func (d differ) poolOrNext(name string, base, head Side, t terms) PoolChange {
 	from, to := base.Pools[name], head.Pools[name]
+	t.marks = trustedMarks(base, name)
 	next := head.Pools[nextPool]
 	if from.Rendered == "" || to.Rendered != "" || next.Rendered == "" {
 		return d.pool(name, from, to, t)
 	}
+	t.marks = trustedMarks(base, name, nextPool)
 	out := d.pool(name, from, next, t)
 	out.To, out.MovesTo = "", nextPool
 	return out
@@ -104,7 +112,7 @@ func (d differ) pool(name string, from, to Pool, t terms) PoolChange {
 	decision := policy.Decide(from.Config, to.Config, t.policy)
 	out.Disruption = decision.Disruption.String()
 	out.Actions = actions(decision.Actions)
-	pairs := look(decision.Items, from, to)
+	pairs := look(decision.Items, from, to, t.marks)
 	hideCopies(pairs)
 	for i, c := range decision.Items {
 		at, attributes := placesOf(c.Change, from, to)
@@ -114,6 +122,7 @@ func (d differ) pool(name string, from, to Pool, t terms) PoolChange {
 			Actions: actions(c.Actions), Effect: c.Effect, Why: c.Why, Origin: at, Origins: attributes, Content: Content{Diff: diff, Hidden: rules},
 		})
 	}
+	out.NewMarks = newMarks(to.Secrets, t.marks, decision.Items)
 	findRenames(out.Items, pairs)
 	out.Notices = newNotices(from.Notices, to.Notices)
 	if from.Rendered == "" || to.Rendered == "" {

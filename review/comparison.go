@@ -85,8 +85,8 @@ type PoolChange struct {
 	Items []Item `json:"items"`
 	// Leaving is what becomes of the nodes of a pool that has no config at head.
 	Leaving
-	// CheckedOnNode names what only a node knows, and for which it may refuse the config.
-	CheckedOnNode []string `json:"checkedOnNode,omitempty"`
+	// Remarks are what a reviewer has to know besides.
+	Remarks
 	// Refused names what running nodes cannot take; new nodes get it.
 	Refused []string `json:"refused,omitempty"`
 	// NewNodesOnly names what running nodes keep as it is while they take the rest.
@@ -105,6 +105,14 @@ type Leaving struct {
 	// MovesTo is the pool that takes the nodes of a pool that goes, unless another pool selects them. The items are then what
 	// differs between the configs of the two pools.
 	MovesTo string `json:"movesTo,omitempty"`
+}
+
+// Remarks are what a reviewer has to know of a pool besides its items.
+type Remarks struct {
+	// CheckedOnNode names what only a node knows, and for which it may refuse the config.
+	CheckedOnNode []string `json:"checkedOnNode,omitempty"`
+	// NewMarks are the marks of head that base does not have and that match a changed item. They hide nothing here.
+	NewMarks []string `json:"newMarks,omitempty"`
 }
 
 // Action is one action of the disruption policy.

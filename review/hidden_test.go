@@ -69,35 +69,6 @@ func TestNothingSecretIsPrinted(t *testing.T) {
 	}
 }
 
-// TestWhatIsMarkedIsNotPrinted: a mark of either side hides on both, in the pool that it is for or in all.
-func TestWhatIsMarkedIsNotPrinted(t *testing.T) {
-	const doc = "variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: /etc/app/settings\n      contents:\n        inline: "
-	const pool = "apiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfigPool\nmetadata:\n  name: worker\n  annotations:\n    review.bunsen.dev/secret-paths: /etc/app/\nspec:\n  machineConfigSelector:\n    matchLabels: {machineconfiguration.openshift.io/role: worker}\n  nodeSelector:\n    matchLabels: {node-role.kubernetes.io/worker: \"\"}\n"
-	const all = "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata:\n  name: cluster\n  annotations:\n    review.bunsen.dev/secret-paths: /etc/*/settings\nspec: {}\n"
-	for sentence, c := range map[string]struct {
-		file, cluster string
-		hidden        bool
-	}{
-		"no mark":                        {"head/README.md", "", false},
-		"a mark on the pool":             {"head/cluster/a.yaml", pool, true},
-		"a mark that the change removes": {"base/cluster/a.yaml", pool, true},
-		"a mark for all pools":           {"head/cluster/a.yaml", all, true},
-	} {
-		t.Run(sentence, func(t *testing.T) {
-			a := &txtar.Archive{Files: []txtar.File{
-				{Name: "base/pools/worker/10-a.bu", Data: []byte(doc + "hunter1\n")},
-				{Name: "head/pools/worker/10-a.bu", Data: []byte(doc + "hunter2\n")},
-				{Name: c.file, Data: []byte(c.cluster)},
-			}}
-			for _, text := range printed(t, compared(t, a)) {
-				if strings.Contains(text, "hunter") == c.hidden {
-					t.Errorf("hidden should be %v:\n%s", c.hidden, text)
-				}
-			}
-		})
-	}
-}
-
 // TestNoPlainTextOfASecretInAnyForm puts one secret into configs drawn at random, in every place and encoding.
 func TestNoPlainTextOfASecretInAnyForm(t *testing.T) {
 	for seed := range int64(300) {

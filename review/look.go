@@ -60,9 +60,8 @@ func newIndex(p Pool, secrets secret.Paths) index {
 	return x
 }
 
-// look reads each changed item on both sides. What either side marks as secret is secret on both.
-func look(changes []policy.Costed, from, to Pool) []pair {
-	marked := append(from.Secrets[:len(from.Secrets):len(from.Secrets)], to.Secrets...)
+// look reads each changed item on both sides. What is marked is secret on both.
+func look(changes []policy.Costed, from, to Pool, marked secret.Paths) []pair {
 	a, b := newIndex(from, marked), newIndex(to, marked)
 	out := make([]pair, len(changes))
 	for i, c := range changes {

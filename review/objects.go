@@ -10,6 +10,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/policy/secret"
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
@@ -128,11 +130,11 @@ func fieldChanges(field string, was, is any) []string {
 	case aList && bList:
 		return listChanges(field, before, after)
 	case was == nil:
-		return []string{fmt.Sprintf("%s added (%s)", field, valueText(is))}
+		return []string{fmt.Sprintf("%s added (%s)", field, valueText(field, is))}
 	case is == nil:
-		return []string{fmt.Sprintf("%s removed (%s)", field, valueText(was))}
+		return []string{fmt.Sprintf("%s removed (%s)", field, valueText(field, was))}
 	}
-	return []string{fmt.Sprintf("%s: %s → %s", field, valueText(was), valueText(is))}
+	return []string{fmt.Sprintf("%s: %s → %s", field, valueText(field, was), valueText(field, is))}
 }
 
 // listChanges names the items that one list has and the other has not.
@@ -140,34 +142,35 @@ func listChanges(field string, before, after []any) (out []string) {
 	without := func(all, other []any, what string) {
 		for _, item := range all {
 			if !slices.ContainsFunc(other, func(o any) bool { return reflect.DeepEqual(o, item) }) {
-				out = append(out, fmt.Sprintf("%s: %s %s", field, what, valueText(item)))
+				out = append(out, fmt.Sprintf("%s: %s %s", field, what, valueText(field, item)))
 			}
 		}
 	}
 	without(before, after, "removed")
 	without(after, before, "added")
 	if len(out) == 0 {
-		out = append(out, field+": other order: "+valueText(after))
+		out = append(out, field+": other order: "+valueText(field, after))
 	}
 	return out
 }
 
-// valueText writes a value on one line, as YAML in its short form.
-func valueText(v any) string {
+// valueText writes the value of a field on one line, as YAML in its short form, with a mark for each secret.
+func valueText(field string, v any) string {
 	switch v := v.(type) {
 	case map[string]any:
 		var parts []string
 		for _, key := range slices.Sorted(maps.Keys(v)) {
-			parts = append(parts, key+": "+valueText(v[key]))
+			parts = append(parts, key+": "+valueText(field+"."+key, v[key]))
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
 	case []any:
 		parts := make([]string, len(v))
 		for i, item := range v {
-			parts[i] = valueText(item)
+			parts[i] = valueText(field, item)
 		}
 		return "[" + strings.Join(parts, ", ") + "]"
 	case string:
+		v = maskedValue(field, v)
 		if v == "" || strings.ContainsAny(v, "{}[],:#\"' \n") {
 			raw, err := json.Marshal(v)
 			if err == nil {
@@ -178,4 +181,17 @@ func valueText(v any) string {
 	default:
 		return fmt.Sprint(v)
 	}
+}
+
+// maskedValue masks the secrets of a text by its field's name and by its form. A list of marked paths holds none.
+func maskedValue(field, value string) string {
+	key := field[strings.LastIndexByte(field, '.')+1:] + ": "
+	if strings.HasSuffix(field, v1alpha1.SecretPathsAnnotation) {
+		key = ""
+	}
+	text, ok := strings.CutPrefix(masked(key+value), key)
+	if !ok {
+		return secret.HiddenWithDigest(value)
+	}
+	return text
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,6 +47,10 @@ type Rendering struct {
 	Declared []string
 	// Overrides are those of the tree's MachineConfiguration.
 	Overrides policy.Overrides
+	// Marks are those of the tree's cluster objects.
+	Marks Marks
+	// PolicyFile is the file of the tree's MachineConfiguration, "" where it has none.
+	PolicyFile string
 	// Err joins what stops pools from rendering; the other pools are there all the same.
 	Err error
 }
@@ -85,9 +90,10 @@ type job struct {
 
 func (j job) run() Rendering {
 	var out Rendering
-	mc, _, err := configuration(j.result)
+	mc, at, err := configuration(j.result)
 	errs := []error{err}
-	out.Overrides = policy.OverridesOf(mc)
+	out.Overrides, out.Marks = policy.OverridesOf(mc), marksOf(j.result)
+	out.PolicyFile, _, _ = strings.Cut(at, ":")
 	for _, e := range j.result.Report {
 		at := origin.Pos{File: e.File, Line: e.Line, Column: e.Column}
 		out.Warnings = append(out.Warnings, Warning{Rule: e.Rule, Message: e.Message, Origin: at.String(), file: e.File})
@@ -167,7 +173,7 @@ func chosen(res transpile.Result, pool string, layers []*mcfgv1.MachineConfig) (
 
 // Side makes a side of a comparison.
 func (r Rendering) Side(name string) Side {
-	s := Side{Name: name, Overrides: r.Overrides, Declared: r.Declared, Warnings: r.Warnings, Pools: map[string]Pool{}}
+	s := Side{Name: name, Overrides: r.Overrides, Marks: r.Marks, PolicyFile: r.PolicyFile, Declared: r.Declared, Warnings: r.Warnings, Pools: map[string]Pool{}}
 	for _, p := range r.Pools {
 		s.Pools[p.Rendered.Pool] = Pool{
 			Rendered: p.Rendered.Name, Config: p.Rendered.Config, Origin: p.Origin, Lineage: p.Lineage, Secrets: p.Secrets, Notices: notices(p.Rendered.Notices),

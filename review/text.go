@@ -94,6 +94,7 @@ func warnings(b *strings.Builder, s Style, c Comparison) {
 	}
 	say(func(p PoolChange) []string { return p.Refused }, "running nodes of POOLS cannot take TEXT")
 	say(func(p PoolChange) []string { return p.CheckedOnNode }, "in POOLS, TEXT")
+	say(func(p PoolChange) []string { return p.NewMarks }, "marks that this change adds hide nothing here; in POOLS, TEXT is shown")
 	say(func(p PoolChange) []string { return p.NewNodesOnly }, "existing nodes of POOLS will not get TEXT")
 	say(PoolChange.noticeTexts, "in POOLS the order of merging decides: TEXT")
 	say(moving, "nodes of POOLS: TEXT")

@@ -19,6 +19,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/policy/secret"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 	"github.com/bunsen-os/bunsen/review"
 	"github.com/bunsen-os/bunsen/review/lineage"
@@ -49,6 +50,9 @@ func (c comparing) fromCluster(ctx context.Context, memory *review.Renderings, h
 	live := map[string]*mcfgv1.MachineConfig{}
 	for i := range r.configs {
 		live[r.configs[i].Name] = &r.configs[i]
+	}
+	if base.Marks, err = r.marks(); err != nil {
+		return compared{}, facts, invalid(err)
 	}
 	for i := range r.pools {
 		p := &r.pools[i]
@@ -178,7 +182,11 @@ func runningPool(p *mcfgv1.MachineConfigPool, live map[string]*mcfgv1.MachineCon
 		}
 		return lineage.New(layers, lineage.Options{Pool: p.Name})
 	})
-	return review.Pool{Rendered: name, Config: config, Lineage: func(kind policy.ChangeKind, name string) (lineage.Item, bool) {
+	marked, err := secret.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
+	if err != nil {
+		return review.Pool{}, fmt.Errorf("reading annotation %s of MachineConfig %s: %w", v1alpha1.SecretPathsAnnotation, name, err)
+	}
+	return review.Pool{Rendered: name, Config: config, Secrets: marked, Lineage: func(kind policy.ChangeKind, name string) (lineage.Item, bool) {
 		if values() == nil {
 			return lineage.Item{}, false
 		}

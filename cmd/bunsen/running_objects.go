@@ -16,6 +16,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/review"
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
@@ -98,4 +99,18 @@ func withoutOwn(entries map[string]string) map[string]string {
 		return strings.HasPrefix(key, "bunsen.dev/") && key != policy.InPlaceAnnotation || strings.HasPrefix(key, "kubectl.kubernetes.io/")
 	})
 	return out
+}
+
+// marks reads what the objects of the cluster mark as secret.
+func (r running) marks() (review.Marks, error) {
+	out := review.Marks{}
+	for i := range r.pools {
+		if err := out.Add(poolKind.Kind, r.pools[i].Name, r.pools[i].Annotations); err != nil {
+			return nil, err
+		}
+	}
+	if r.rules == nil {
+		return out, nil
+	}
+	return out, out.Add(rulesKind.Kind, r.rules.Name, r.rules.Annotations)
 }
