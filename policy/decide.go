@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"path"
 	"slices"
 	"strings"
@@ -19,7 +20,7 @@ func Decide(from, to machineconfig.Config, p Policy) Decision {
 	for _, c := range Compare(from, to) {
 		cost := costOf(c, p)
 		if onlyAtBirth(c, from, to) {
-			cost = Costed{Change: c, Actions: none(), Why: "only new nodes get it"}
+			cost = Costed{Change: c, Actions: none(), Why: "only new nodes get it", Effect: EffectNewNodes}
 		}
 		drain := false
 		if slices.ContainsFunc(cost.Actions, func(a Action) bool { return a.Type == ActionSpecial }) {
@@ -29,7 +30,7 @@ func Decide(from, to machineconfig.Config, p Policy) Decision {
 		if d.Drain = d.Drain || drain; drain {
 			cost.Actions = append([]Action{{Type: ActionDrain}}, cost.Actions...)
 		}
-		cost.Effect = effectOf(c, from, to)
+		cost.Effect = cmp.Or(effectOf(c, from, to), cost.Effect)
 		d.Items = append(d.Items, cost)
 	}
 	d.Actions = combine(all)
@@ -49,6 +50,9 @@ func (d Decision) Rebooting() Decision {
 	d.Actions, d.Drain, d.Disruption = reboot(), true, Reboot
 	return d
 }
+
+// EffectNewNodes is the effect of a change that only new nodes get.
+const EffectNewNodes = "existing nodes keep what they have"
 
 // effectOf says what becomes of an account that leaves the config, beside the actions; "" for all else.
 func effectOf(c Change, from, to machineconfig.Config) string {
@@ -114,8 +118,10 @@ func costOf(c Change, p Policy) Costed {
 		if len(p.SSHKey) > 0 {
 			return Costed{Change: c, Actions: p.SSHKey, Why: "rule sshkey"}
 		}
-	case KindKargs, KindKernelType, KindExtensions, KindOSImage, KindFIPS:
-		return Costed{Change: c, Actions: reboot(), Why: "it is read at boot"}
+	case KindKargs, KindFIPS:
+		return Costed{Change: c, Actions: reboot(), Why: "the kernel reads it at boot"}
+	case KindKernelType, KindExtensions, KindOSImage:
+		return Costed{Change: c, Actions: reboot(), Why: "the node boots the new OS"}
 	}
 	return Costed{Change: c, Actions: reboot(), Why: "no rule covers it"}
 }

@@ -141,7 +141,7 @@ type Costed struct {
 	Actions []Action
 	// Why names the rule that decided: `rule /etc/containers/policy.json`, `no rule covers it`.
 	Why string
-	// Effect is what becomes of an account that leaves the config; "" for all else.
+	// Effect is what becomes of an account that leaves the config, or EffectNewNodes; "" for all else.
 	Effect string
 }
 

@@ -74,6 +74,7 @@ func Compare(base, head Side, p policy.Policy) Comparison {
 		out.Pools = append(out.Pools, d.poolOrNext(name, base, head, terms{policy: p, overrides: head.Overrides}))
 	}
 	out.Warnings, out.folder = newWarnings(base.Warnings, head.Warnings), head.Folder
+	out.Overview = overviewOf(out)
 	out.Undo = undo(out)
 	return out
 }

@@ -19,8 +19,8 @@ type Comparison struct {
 	// ClusterObjects names what changes in the other fields of the objects of cluster/, and which of them come and go:
 	// RolloutPolicies, DriftPolicies, MachineConfigPools and the MachineConfiguration.
 	ClusterObjects []string `json:"clusterObjects,omitempty"`
-	// Warnings are those of head's documents that base's did not draw: what `bunsen validate` says of the change.
-	Warnings []Warning `json:"warnings,omitempty"`
+	// Overview is about all pools together.
+	Overview
 	// Pools of either side, by name; unchanged ones have disruption "none" and no items.
 	Pools []PoolChange `json:"pools"`
 	// Undo is the one line that takes the change back, or words where it is no commit.
@@ -28,6 +28,31 @@ type Comparison struct {
 
 	// folder as head's Folder.
 	folder string
+}
+
+// Overview is what a comparison says of all pools together.
+type Overview struct {
+	// Warnings are those of head's documents that base's did not draw: what `bunsen validate` says of the change.
+	Warnings []Warning `json:"warnings,omitempty"`
+	// Counts of the items.
+	Counts Counts `json:"summary"`
+	// HiddenItems counts the items in which something is hidden; nil where nothing is.
+	HiddenItems *HiddenItems `json:"hidden,omitempty"`
+}
+
+// Counts are numbers of items. An item that several pools get is counted once.
+type Counts struct {
+	Add    int `json:"add"`
+	Change int `json:"change"`
+	Remove int `json:"remove"`
+}
+
+// HiddenItems counts the items whose difference hides something.
+type HiddenItems struct {
+	// Items are counted once, whatever the number of pools that get them.
+	Items int `json:"items"`
+	// Rules that hid something, sorted; see secret.Rules.
+	Rules []string `json:"rules"`
 }
 
 // Warning is something that may not be meant, and stops nothing.
@@ -149,7 +174,7 @@ type Item struct {
 	// RenamedFrom and RenamedTo join an item that was added with one that was removed and had the same content.
 	RenamedFrom string `json:"renamedFrom,omitempty"`
 	RenamedTo   string `json:"renamedTo,omitempty"`
-	// Effect is what becomes of an account that leaves the config.
+	// Effect is what becomes of an account that leaves the config, or that existing nodes keep what they have.
 	Effect string `json:"effect,omitempty"`
 	// Actions of this item alone, and why.
 	Actions []Action `json:"actions"`

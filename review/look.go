@@ -157,7 +157,7 @@ func (x index) unit(name string) view {
 	}
 	v := view{exists: true, attrs: []string{"state " + state}}
 	if u.Mask != nil && *u.Mask {
-		v.attrs[0] += ", masked"
+		v.attrs[0] = "state masked: never starts"
 	}
 	add := func(name string, contents *string) {
 		if contents != nil {

@@ -62,6 +62,9 @@ func (c Comparison) Markdown(o MarkdownOptions) string {
 		top.WriteString(nothing(c) + "\n\n")
 	}
 	c.table(&top, changed, same, limit/4)
+	if o := overviewOf(c); len(changed) > 0 {
+		fmt.Fprintf(&top, "**%s.**%s\n\n", o.Counts, sentence(prose(o.HiddenItems.text())))
+	}
 	c.callouts(&top, limit/5)
 	if c.Undo != "" {
 		words := atMost(c.undoWords(), limit/10, "go back to the base")

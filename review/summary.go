@@ -5,11 +5,14 @@ import "strings"
 // maxSummary is what hosts of git take for the description of a status.
 const maxSummary = 140
 
-// Summary is the comparison in one short line, for a status: `2 changes in 1 pool: gpu drain + reboot`.
+// Summary is the comparison in one short line, for a status: `1 to add, 1 to change, 0 to remove in 1 pool: gpu drain + reboot`.
 func (c Comparison) Summary() string {
 	warned := ""
 	if n := len(c.Warnings); n > 0 {
 		warned = ", " + count(n, "warning")
+	}
+	if h := overviewOf(c).HiddenItems; h != nil {
+		warned += ", " + thousands(h.Items) + " hidden"
 	}
 	return shorten(visible(deedsOf(c)), maxSummary-len("…")-len(warned)) + warned
 }
@@ -29,7 +32,6 @@ func deedsOf(c Comparison) string {
 		}
 		return "no rendered change"
 	}
-	total := 0
 	var deeds []string
 	for _, r := range c.remarks(func(p PoolChange) []string {
 		if !p.changed() {
@@ -39,10 +41,7 @@ func deedsOf(c Comparison) string {
 	}) {
 		deeds = append(deeds, strings.Join(r.pools, ", ")+" "+r.text)
 	}
-	for _, p := range changed {
-		total += len(p.Items)
-	}
-	return count(total, "change") + " in " + count(len(changed), "pool") + ": " + strings.Join(deeds, "; ")
+	return overviewOf(c).Counts.String() + " in " + count(len(changed), "pool") + ": " + strings.Join(deeds, "; ")
 }
 
 // short is what becomes of the pool's nodes, in two or three words.

@@ -43,19 +43,23 @@ func (c Comparison) Text(s Style) string {
 	if c.Undo != "" {
 		fmt.Fprintf(&b, "undo: %s\n", visible(c.Undo))
 	}
-	total := 0
-	for _, p := range changed {
-		total += len(p.Items)
-	}
-	switch {
+	switch o := overviewOf(c); {
 	case len(c.Pools) == 0:
 		b.WriteString("No pools on either side.\n")
 	case len(changed) == 0:
 		b.WriteString(nothing(c) + "\n")
 	default:
-		fmt.Fprintf(&b, "%s in %s.\n", count(total, "change"), count(len(changed), "pool"))
+		fmt.Fprintf(&b, "%s in %s.%s\n", o.Counts, count(len(changed), "pool"), sentence(o.HiddenItems.text()))
 	}
 	return b.String()
+}
+
+// sentence writes a text as a further sentence, nothing for none.
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " " + text + "."
 }
 
 // clusterText prints what changes in cluster/ and is in no rendered config.

@@ -109,7 +109,7 @@ func (it Item) places() string {
 	return strings.Join(out, ", ")
 }
 
-// actionWords writes actions in their order: `restart chronyd.service`, `drain + reboot`, `no action`. An action that follows
+// actionWords writes actions in their order: `restart chronyd.service`, `drain + reboot`. An action that follows
 // itself is counted: `restart app.service ×2`.
 func actionWords(actions []Action) string {
 	words := make([]string, 0, len(actions))
@@ -118,7 +118,7 @@ func actionWords(actions []Action) string {
 		text := strings.TrimSpace(strings.ToLower(a.Type) + " " + a.Service)
 		switch a.Type {
 		case string(policy.ActionNone):
-			text = "no action"
+			text = noDisruption
 		case string(policy.ActionDaemonReload):
 			text = "daemon-reload"
 		case string(policy.ActionReboot):
@@ -134,7 +134,7 @@ func actionWords(actions []Action) string {
 		}
 	}
 	if len(words) == 0 {
-		return "no action"
+		return noDisruption
 	}
 	return strings.Join(words, ", ")
 }
@@ -145,15 +145,25 @@ func (it Item) deed() string {
 	switch {
 	case it.Effect == "":
 		return words
-	case words == "no action":
+	case words == noDisruption:
 		return it.Effect
 	}
 	return it.Effect + ", " + words
 }
 
+// noDisruption is written for a change that nodes take without an action.
+const noDisruption = "applied live, no disruption"
+
 // sum is what the pool's nodes do for all items together.
 func (p PoolChange) sum() string {
 	words := actionWords(p.Actions)
+	newNodes := func(it Item) bool { return it.Effect == policy.EffectNewNodes }
+	if words == noDisruption && len(p.Items) == 0 {
+		return "no disruption" // only an encoding differs
+	}
+	if words == noDisruption && len(p.Items) > 0 && !slices.ContainsFunc(p.Items, func(it Item) bool { return !newNodes(it) }) {
+		return policy.EffectNewNodes
+	}
 	if p.level() == policy.Drain && !strings.Contains(words, "drain") {
 		return "drain, " + words
 	}
