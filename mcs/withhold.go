@@ -31,7 +31,7 @@ var ways = []string{KubeconfigPath, "/etc/kubernetes/bootstrap-kubelet.conf", "/
 
 // withhold returns a config without what is secret: what users mark, files that are secret by their path (but see profiles and
 // ways), and what holds a secret by the rules of package secret. It also returns what was left out, and the fields that are
-// secret and cannot be left out: a machine needs them before it can ask anybody again. The lists are new: the caller's stay.
+// secret and cannot be left out: a machine needs them before it can ask anybody again, or nothing adds them later. The lists are new: the caller's stay.
 // The config is flat, so nothing stands in another config.
 func withhold(c machineconfig.Config, marked secret.Paths) (machineconfig.Config, []string, []string) {
 	w := &withholder{marked: marked}
@@ -39,12 +39,7 @@ func withhold(c machineconfig.Config, marked secret.Paths) (machineconfig.Config
 	c.Ignition.Systemd.Units = w.units(c.Ignition.Systemd.Units)
 	c.Ignition.Passwd = w.passwd(c.Ignition.Passwd)
 	w.ignition(c.Ignition.Ignition)
-	for i, arg := range c.Ignition.KernelArguments.ShouldExist {
-		w.bind(fmt.Sprintf("kernelArguments.shouldExist[%d]", i), secretText(string(arg)))
-	}
-	for i, arg := range c.KernelArguments {
-		w.bind(fmt.Sprintf("spec.kernelArguments[%d]", i), secretText(arg))
-	}
+	w.fields(c)
 	return c, w.withheld, w.bound
 }
 
