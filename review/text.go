@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/review/logtext"
 )
 
 // Style colours the text; the zero value leaves it plain.
@@ -18,7 +19,7 @@ func (c Comparison) Text(s Style) string {
 	var b strings.Builder
 	changed, same := c.split()
 	for _, p := range changed {
-		fmt.Fprintf(&b, "%s\n", s.bold(fmt.Sprintf("pool %s: %s → %s", visible(p.Pool), nameOr(p.From, "(new)"), nameOr(p.To, p.gone()))))
+		fmt.Fprintf(&b, "%s\n", s.bold(fmt.Sprintf("pool %s: %s → %s", logtext.Line(p.Pool), nameOr(p.From, "(new)"), nameOr(p.To, p.gone()))))
 	}
 	warnings(&b, s, c)
 	if len(changed)+len(c.Warnings) > 0 {
@@ -27,7 +28,7 @@ func (c Comparison) Text(s Style) string {
 	sections := c.sections()
 	for _, sec := range sections {
 		if len(sections) > 1 || len(sec.pools) > 1 {
-			fmt.Fprintf(&b, "%s\n\n", s.bold("in "+visible(enumerate(sec.pools))))
+			fmt.Fprintf(&b, "%s\n\n", s.bold("in "+logtext.Line(enumerate(sec.pools))))
 		}
 		for _, it := range sec.items {
 			it.text(&b, s)
@@ -38,10 +39,10 @@ func (c Comparison) Text(s Style) string {
 		fmt.Fprintf(&b, "%s\n", p.summary(s))
 	}
 	if len(same) > 0 {
-		fmt.Fprintf(&b, "unchanged: %s\n", visible(strings.Join(same, ", ")))
+		fmt.Fprintf(&b, "unchanged: %s\n", logtext.Line(strings.Join(same, ", ")))
 	}
 	if c.Undo != "" {
-		fmt.Fprintf(&b, "undo: %s\n", visible(c.Undo))
+		fmt.Fprintf(&b, "undo: %s\n", logtext.Line(c.Undo))
 	}
 	switch o := overviewOf(c); {
 	case len(c.Pools) == 0:
@@ -77,7 +78,7 @@ func clusterText(b *strings.Builder, s Style, c Comparison) {
 		}
 		fmt.Fprintf(b, "%s\n", s.bold(part.title))
 		for _, line := range part.lines {
-			fmt.Fprintf(b, "~ %s\n", visible(line))
+			fmt.Fprintf(b, "~ %s\n", logtext.Line(line))
 		}
 		b.WriteString("\n")
 	}
@@ -87,11 +88,11 @@ func clusterText(b *strings.Builder, s Style, c Comparison) {
 func warnings(b *strings.Builder, s Style, c Comparison) {
 	say := func(of func(PoolChange) []string, format string) {
 		for _, r := range c.remarks(of) {
-			fmt.Fprintf(b, "%s\n", s.red("! "+visible(strings.NewReplacer("POOLS", enumerate(r.pools), "TEXT", r.text).Replace(format))))
+			fmt.Fprintf(b, "%s\n", s.red("! "+logtext.Line(strings.NewReplacer("POOLS", enumerate(r.pools), "TEXT", r.text).Replace(format))))
 		}
 	}
 	for _, w := range c.Warnings {
-		fmt.Fprintf(b, "%s\n", s.red("! warning: "+visible(w.text())))
+		fmt.Fprintf(b, "%s\n", s.red("! warning: "+logtext.Line(w.text())))
 	}
 	for _, level := range []policy.Disruption{policy.Reboot, policy.Drain} {
 		say(because(level), level.String()+" of POOLS because of TEXT")
@@ -153,12 +154,12 @@ func (it Item) listed() bool {
 // summary is the pool in one line: `worker: 3 changes, reload chronyd.service, 40 nodes, 0 reboots, up to 45 min`.
 func (p PoolChange) summary(s Style) string {
 	if p.KeepsConfig {
-		return s.red(fmt.Sprintf("%s: no document any more, so its nodes keep %s and the pool becomes degraded", visible(p.Pool), visible(p.From)))
+		return s.red(fmt.Sprintf("%s: no document any more, so its nodes keep %s and the pool becomes degraded", logtext.Line(p.Pool), logtext.Line(p.From)))
 	}
-	line := fmt.Sprintf("%s: %s, %s", visible(p.Pool), count(len(p.Items), "change"), visible(p.sum()))
+	line := fmt.Sprintf("%s: %s, %s", logtext.Line(p.Pool), count(len(p.Items), "change"), logtext.Line(p.sum()))
 	switch r := p.Rollout; {
 	case r != nil && r.Nodes == 0 && len(p.Refused) == 0:
-		return fmt.Sprintf("%s: %s; no nodes, so nothing reboots", visible(p.Pool), count(len(p.Items), "change"))
+		return fmt.Sprintf("%s: %s; no nodes, so nothing reboots", logtext.Line(p.Pool), count(len(p.Items), "change"))
 	case len(p.Refused) > 0:
 		line += ", refused by running nodes"
 	case p.From == "":
@@ -191,13 +192,13 @@ func (it Item) text(b *strings.Builder, s Style) {
 	if it.Origin != "" {
 		line += " · from " + it.Origin
 	}
-	line = visible(line)
+	line = logtext.Line(line)
 	if it.disturbs() {
 		line = s.red(line)
 	}
 	b.WriteString(line + "\n")
 	for text := range strings.Lines(it.body()) {
-		b.WriteString("  " + s.line(visible(strings.TrimSuffix(text, "\n"))) + "\n")
+		b.WriteString("  " + s.line(logtext.Line(strings.TrimSuffix(text, "\n"))) + "\n")
 	}
 	b.WriteString("\n")
 }
@@ -206,7 +207,7 @@ func nameOr(name, otherwise string) string {
 	if name == "" {
 		return otherwise
 	}
-	return visible(name)
+	return logtext.Line(name)
 }
 
 // enumerate writes a list as people do: `master, worker and gpu`.

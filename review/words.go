@@ -5,10 +5,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/review/logtext"
 )
 
 // The words that text and Markdown share.
@@ -249,32 +248,8 @@ func thousands(n int) string {
 	return digits
 }
 
-// visible shows as their codes the characters that a terminal or a browser would obey instead of showing: control
-// characters, and those that turn text around. Tabs stay.
-func visible(text string) string {
-	if !utf8.ValidString(text) {
-		text = strings.ToValidUTF8(text, "\uFFFD")
-	}
-	if !strings.ContainsFunc(text, obeyed) {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		if obeyed(r) {
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-func obeyed(r rune) bool {
-	if r >= ' ' && r < 0x7f {
-		return false // nearly all there is
-	}
-	return unicode.IsControl(r) && r != '\t' || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' || r == '\uFEFF'
-}
+// visible is logtext.Visible, by the name that the printers use.
+func visible(text string) string { return logtext.Visible(text) }
 
 // tally counts changes by their signs: `+1 ~2 -3`.
 func tally(items []Item) string {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"github.com/spf13/cobra"
@@ -14,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/inspect"
+	"github.com/bunsen-os/bunsen/review/logtext"
 )
 
 func driftCommand() *cobra.Command {
@@ -178,24 +178,8 @@ func (t *target) diffOf(ctx context.Context, c client.Client, row inspect.DriftR
 	return "", fmt.Sprintf("The lines that differ are on the node only (%v). On %s, as root:\n  machine-config-daemon %s", err, row.Node, shellWords(command))
 }
 
-// harmless writes what would command a terminal so that it is read instead: a node may be in wrong hands.
-func harmless(text string) string {
-	if !strings.ContainsFunc(text, commands) {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		if commands(r) {
-			fmt.Fprintf(&b, `\u%04x`, r)
-		} else {
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-// commands tells characters that terminals act on, but for the ends of lines.
-func commands(r rune) bool { return unicode.IsControl(r) && r != '\n' && r != '\t' }
+// harmless is logtext.Lines: text from a cluster or a repository that neither a terminal nor the runner of a CI job acts on.
+func harmless(text string) string { return logtext.Lines(text) }
 
 // shellWords writes a command so that a shell reads these words again.
 func shellWords(words []string) string {

@@ -61,7 +61,7 @@ Exit codes: 0 found, 2 invalid input, or nothing of that name.`,
 			if report.Shallow {
 				fmt.Fprintln(cmd.ErrOrStderr(), "the repository is shallow: what its oldest commit is said to have written may be older; git fetch --unshallow gets the rest")
 			}
-			return out.print(cmd.OutOrStdout(), report.Text(), report)
+			return out.print(cmd.OutOrStdout(), harmless(report.Text()), report)
 		},
 	}
 	out.flags(cmd)

@@ -60,10 +60,10 @@ func run(ctx context.Context) int {
 	case err == nil:
 		return 0
 	case !errors.As(err, &exit):
-		fmt.Fprintf(os.Stderr, "error: %v\nSee: %s --help\n", err, cmd.CommandPath())
+		fmt.Fprintf(os.Stderr, "%s\nSee: %s --help\n", harmless("error: "+err.Error()), cmd.CommandPath())
 		return exitInvalid
 	case exit.err != nil:
-		fmt.Fprintln(os.Stderr, "error:", err)
+		fmt.Fprintln(os.Stderr, harmless("error: "+err.Error()))
 	}
 	return exit.code
 }

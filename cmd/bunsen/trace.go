@@ -57,7 +57,7 @@ repository: the source's own where it is a path on this machine, else a clone th
 			if err := found.items(cmd.Context(), &trace, repo); err != nil {
 				trace.Note = "Lines are not shown: " + err.Error()
 			}
-			return out.print(cmd.OutOrStdout(), trace.Text(), trace)
+			return out.print(cmd.OutOrStdout(), harmless(trace.Text()), trace)
 		},
 	}
 	t.flags(cmd)

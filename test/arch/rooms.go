@@ -85,9 +85,10 @@ var Rooms = []Room{
 	{"reconcile/drain", Pure, list("api/...", "policy/pace"), kubeTypes, "a verdict per pod follows from the pod"},
 	{"reconcile/status", Pure, list("api/...", "policy/...", "source", "transpile", "reconcile/render", "reconcile/rollout", "reconcile/drain"), kubeTypes, "the only place that builds conditions"},
 	{"reconcile/controller", Shell, list("api/...", "policy/...", "source", "source/verify", "transpile", "transpile/origin", "reconcile/render", "reconcile/revision", "reconcile/rollout", "reconcile/drain", "reconcile/status"), libs(kubeTypes, kubeClient, yaml, list("github.com/go-logr/logr", "golang.org/x/sync/", "github.com/prometheus/")), "talks to the cluster and, through interfaces of its own, to source/git and source/store; cmd wires them"},
-	{"review", Pure, list("api/...", "policy", "policy/secret", "source", "transpile", "transpile/origin", "reconcile/render", "reconcile/rollout", "reconcile/drain", "reconcile/status", "review/lineage", "mcs", "mcd/plan", "mcd/host"), libs(kubeTypes, ignition, yaml), "a preview is made of everybody's pure functions, and of no shell"},
+	{"review", Pure, list("api/...", "policy", "policy/secret", "source", "transpile", "transpile/origin", "reconcile/render", "reconcile/rollout", "reconcile/drain", "reconcile/status", "review/lineage", "review/logtext", "mcs", "mcd/plan", "mcd/host"), libs(kubeTypes, ignition, yaml), "a preview is made of everybody's pure functions, and of no shell"},
 
-	{"review/annotate", Pure, list("api/...", "transpile"), list("github.com/owenrumney/go-sarif/v3/"), "a finding is written for each system that shows it; what it says is decided elsewhere"},
+	{"review/logtext", Pure, nil, nil, "text of a repository is safe to print in one way for all programs"},
+	{"review/annotate", Pure, list("api/...", "transpile", "review/logtext"), list("github.com/owenrumney/go-sarif/v3/"), "a finding is written for each system that shows it; what it says is decided elsewhere"},
 	{"review/lineage", Pure, list("api/...", "policy", "policy/secret", "source", "transpile", "transpile/ignition", "transpile/origin", "reconcile/render"), libs(kubeTypes, ignition), "who wrote a byte follows from the layers, as merging does"},
 	{"adopt", Pure, list("api/...", "policy", "policy/secret", "policy/pace", "transpile/ignition"), libs(kubeTypes, ignition, yaml), "MachineConfigs of elsewhere become a repository's documents"},
 	{"forge", Ports, list("api/..."), nil, "when to post and when to edit does not depend on the service"},
