@@ -25,7 +25,7 @@ func TestASecretThatAMachineNeedsFirstIsNotServedWithoutIt(t *testing.T) {
 			"whom Ignition believes, and by what way it goes", `"ignition":{"version":"3.5.0","security":{"tls":{"certificateAuthorities":[{"source":"https://me:secret@a/ca"}]}},"proxy":{"httpsProxy":"http://me:secret@proxy"}}`,
 			"ignition.security.tls.certificateAuthorities[0], ignition.proxy.httpsProxy",
 		},
-		{"the options of a mount", `"storage":{"filesystems":[{"device":"/dev/sdb","format":"xfs","path":"/var","mountOptions":["ro","password=hunter22"]}]}`, "storage.filesystems[/dev/sdb].mountOptions[1]"},
+		{"the options of a mount", `"storage":{"filesystems":[{"device":"/dev/sdb","format":"xfs","path":"/var","mountOptions":["ro","password=hunter22"]}]}`, "storage.filesystems[/var].mountOptions[1]"},
 		{"the target of a link", `"storage":{"links":[{"path":"/l","target":"https://me:hunter22@a.example"}]}`, "storage.links[/l].target"},
 		{"what accounts say of themselves", `"passwd":{"users":[{"name":"core","gecos":"password: hunter22"}]}`, "passwd.users[core].gecos"},
 	} {
