@@ -14,6 +14,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/bootstrap"
+	"github.com/bunsen-os/bunsen/mcs"
 )
 
 // document is a Butane document of one file.
@@ -106,6 +107,43 @@ func TestWhatIsPushedIsTaken(t *testing.T) {
 	}
 	if log := m.log.take(); strings.Count(log, "msg=\"a commit is in force\"") != 4 || !strings.Contains(log, "subject=Greet author=\"Ada <ada@example.com>\" pools=1") {
 		t.Errorf("the log says\n%s", log)
+	}
+}
+
+// TestMarksOfSecretsReachTheRenderedConfig: the server without a cluster withholds what the repository marks, for a pool and for all.
+func TestMarksOfSecretsReachTheRenderedConfig(t *testing.T) {
+	from := newRemote(t)
+	from.push("Mark", first+`-- cluster/worker.yaml --
+apiVersion: machineconfiguration.openshift.io/v1
+kind: MachineConfigPool
+metadata:
+  name: worker
+  annotations:
+    review.bunsen.dev/secret-paths: vault.service, /etc/vault/
+spec:
+  machineConfigSelector: {matchLabels: {machineconfiguration.openshift.io/role: worker}}
+  nodeSelector: {matchLabels: {node-role.kubernetes.io/worker: ""}}
+-- cluster/all.yaml --
+apiVersion: operator.openshift.io/v1
+kind: MachineConfiguration
+metadata:
+  name: cluster
+  annotations:
+    review.bunsen.dev/secret-paths: /etc/motd
+spec: {managementState: Managed}
+`)
+	repository, _ := newMachine(t, from).open()
+	got, err := repository.Read(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker := got.Pools["worker"]
+	if marks := worker.Annotations[v1alpha1.SecretPathsAnnotation]; marks != "/etc/motd,/etc/vault/,vault.service" {
+		t.Errorf("the rendered config has the marks %q", marks)
+	}
+	body, err := mcs.Compose(mcs.Input{Pool: "worker", Rendered: worker, Withhold: true}, mcs.Newest)
+	if err != nil || len(body.Withheld) != 1 || body.Withheld[0] != "file /etc/motd" {
+		t.Errorf("withheld %q, %v", body.Withheld, err)
 	}
 }
 

@@ -104,7 +104,7 @@ func (w *withholder) units(units []ign.Unit) []ign.Unit {
 	})
 	for i, u := range units {
 		units[i].Dropins = without(u.Dropins, func(d ign.Dropin) bool {
-			hidden := d.Contents != nil && w.marked.Is(u.Name, *d.Contents)
+			hidden := d.Contents != nil && w.marked.Is(u.Name+".d/"+d.Name, *d.Contents)
 			if hidden {
 				w.leaveOut("drop-in %s of unit %s", d.Name, u.Name)
 			}

@@ -159,14 +159,14 @@ func (x index) unit(name string) view {
 	if u.Mask != nil && *u.Mask {
 		v.attrs[0] = "state masked: never starts"
 	}
-	add := func(name string, contents *string) {
+	add := func(name, at string, contents *string) {
 		if contents != nil {
-			v.parts = append(v.parts, newPart(name, u.Name, []byte(*contents), x.secrets))
+			v.parts = append(v.parts, newPart(name, at, []byte(*contents), x.secrets))
 		}
 	}
-	add("contents", u.Contents)
+	add("contents", u.Name, u.Contents)
 	for _, d := range u.Dropins {
-		add("drop-in "+d.Name, d.Contents)
+		add("drop-in "+d.Name, u.Name+".d/"+d.Name, d.Contents)
 	}
 	return v
 }

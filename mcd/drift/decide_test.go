@@ -17,6 +17,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/policy/secret"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -247,6 +248,18 @@ var decisions = []struct {
 	}},
 	{"the digest of what is secret is not told", func(n *node) { n.write("/etc/app/secret.key", "hunter3") }, []string{
 		`Degrade /etc/app/secret.key: content mismatch for file "/etc/app/secret.key", mode 0600, owner 0:0, modified 2026-01-02T11:00:00Z`,
+	}},
+	{"what users mark is not told, by its path or by the name of its unit", func(n *node) {
+		n.Config.Secrets = secret.Paths{"/etc/app/conf.d/", "app.service"}
+		n.write("/etc/app/conf.d/a.conf", "moon")
+		n.write("/etc/systemd/system/app.service", "[Service]\nExecStart=/bin/other\n")
+		n.write("/etc/systemd/system/app.service.d/10-a.conf", "[Service]\nNice=2\n")
+		n.write("/etc/motd", "x")
+	}, []string{
+		`Degrade /etc/app/conf.d/a.conf: content mismatch for file "/etc/app/conf.d/a.conf", mode 0644, owner 0:0, modified 2026-01-02T11:00:00Z`,
+		`Degrade /etc/motd: content mismatch for file "/etc/motd"; expected sha256 4a1e67f2; received 2d711642, mode 0640, owner 0:0, modified 2026-01-02T11:00:00Z`,
+		`Degrade /etc/systemd/system/app.service: content mismatch for file "/etc/systemd/system/app.service", mode 0644, owner 0:0, modified 2026-01-02T11:00:00Z`,
+		`Degrade /etc/systemd/system/app.service.d/10-a.conf: content mismatch for file "/etc/systemd/system/app.service.d/10-a.conf", mode 0644, owner 0:0, modified 2026-01-02T11:00:00Z`,
 	}},
 	{"a file that anybody may read but holds a password now is secret", func(n *node) { n.write("/etc/motd", "password: hunter2\n") }, []string{
 		`Degrade /etc/motd: content mismatch for file "/etc/motd", mode 0640, owner 0:0, modified 2026-01-02T11:00:00Z`,

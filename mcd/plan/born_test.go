@@ -9,6 +9,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/policy/secret"
 )
 
 // TestAMachineThatWasBornWithoutSecretsIsSeenAsThat brings a machine to what the server serves of a config, and asks what it was
@@ -30,6 +31,8 @@ func TestAMachineThatWasBornWithoutSecretsIsSeenAsThat(t *testing.T) {
 		whole, served, changed string
 		// born is what it is seen to be born with, where that is not what was served.
 		born string
+		// marked are the paths that users mark as secret.
+		marked secret.Paths
 	}{
 		"all of it":                      {whole: storage(base), served: storage(base)},
 		"a file":                         {whole: storage(base + "," + key), served: storage(base)},
@@ -37,6 +40,10 @@ func TestAMachineThatWasBornWithoutSecretsIsSeenAsThat(t *testing.T) {
 		"a file that does not look secret, to another server": {whole: storage(base), served: storage("")},
 		"a file that somebody edited":                         {whole: storage(base), served: storage(base), changed: "/etc/app/app.conf"},
 		"a secret that the image has another of":              {whole: storage(base + "," + key), served: storage(base), changed: "/etc/app/tls.key"},
+		"a marked file that the image has another of": {
+			whole: storage(base + `,{"path":"/etc/vault/a","contents":{"source":"data:,plain"}}`), served: storage(base), changed: "/etc/vault/a", marked: secret.Paths{"/etc/vault/"},
+		},
+		"a marked unit that the image has another of": {whole: units(plain, ""), served: units(""), changed: "/etc/systemd/system/app.service", marked: secret.Paths{"app.service"}},
 		"what is appended to a file of the image": {
 			whole:  storage(base + `,{"path":"/etc/zz.conf","append":[{"source":"data:,password%3Dhunter2"}]}`),
 			served: storage(base),
@@ -79,6 +86,7 @@ func TestAMachineThatWasBornWithoutSecretsIsSeenAsThat(t *testing.T) {
 				served = ignition(t, "rendered-a", c.born)
 			}
 			before := ignition(t, "rendered-a", c.whole)
+			whole.Secrets, before.Secrets = c.marked, c.marked
 			accounts, err := apply.Accounts(t.Context(), m.Host())
 			if err != nil {
 				t.Fatal(err)

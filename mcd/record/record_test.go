@@ -6,6 +6,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 )
@@ -14,6 +15,7 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 	var mc mcfgv1.MachineConfig
 	mc.Name, mc.ResourceVersion = "rendered-worker-1", "7"
 	mc.Spec.KernelArguments = []string{"quiet"}
+	mc.Annotations = map[string]string{v1alpha1.SecretPathsAnnotation: "/etc/vault/,vault.service", v1alpha1.RevisionAnnotation: "main@sha1:01"}
 	text, err := Of(mc)
 	if err != nil {
 		t.Fatal(err)
@@ -29,6 +31,8 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 	}
 	if named, err := Named(*is); err != nil || named.Name != mc.Name || named.Config.KernelArguments[0] != "quiet" {
 		t.Errorf("%+v, %v", named, err)
+	} else if !named.Secrets.Match("/etc/vault/key") || !named.Secrets.Match("vault.service") || len(is.Annotations) != 1 {
+		t.Errorf("the record keeps %v, and the marks of secrets are %v", is.Annotations, named.Secrets)
 	}
 }
 

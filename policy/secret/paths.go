@@ -41,8 +41,42 @@ func Join(lists ...Paths) string {
 	return strings.Join(slices.Compact(all), ",")
 }
 
-// Match reports whether a path or the name of a unit is marked.
+// unitDir is where the units of a config are on a node.
+const unitDir = "/etc/systemd/system/"
+
+// Match reports whether a path, the name of a unit or a drop-in (app.service.d/10-a.conf) is marked. A mark of a unit covers its
+// file and its drop-ins by their paths, and a mark of such a path covers the unit.
 func (p Paths) Match(name string) bool {
+	for _, n := range namesOf(name) {
+		if p.match(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// namesOf returns the names by which users may mark a path or a part of a unit.
+func namesOf(name string) []string {
+	at := name
+	if !strings.HasPrefix(name, "/") {
+		at = unitDir + name
+	}
+	names := []string{at}
+	if rest, isUnit := strings.CutPrefix(at, unitDir); isUnit {
+		first, _, nested := strings.Cut(rest, "/")
+		unit, hasDropins := strings.CutSuffix(first, ".d")
+		switch {
+		case !nested:
+			names = append(names, rest)
+		case hasDropins:
+			names = append(names, unit)
+		}
+	}
+	return names
+}
+
+// match reports whether one name is marked.
+func (p Paths) match(name string) bool {
 	for _, pattern := range p {
 		if below, all := strings.CutSuffix(pattern, "/"); all && strings.HasPrefix(name, below+"/") {
 			return true

@@ -276,6 +276,24 @@ func TestRendering(t *testing.T) {
 				t.Error("the link was not taken")
 			}
 		},
+		"marks of secrets are on the rendered config, and follow what the objects say now": func(t *testing.T, w *world, _ string) {
+			marked := func(paths string) map[string]string { return map[string]string{v1alpha1.SecretPathsAnnotation: paths} }
+			name := w.renderPool("worker")
+			equal(t, "marks at first", w.config(name).Annotations[v1alpha1.SecretPathsAnnotation], "")
+			change(w, w.pool("worker"), func(p *mcfgv1.MachineConfigPool) { p.Annotations = marked("vault.service, /etc/[") })
+			w.create(&operatorv1.MachineConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "cluster", Annotations: marked("/etc/vault/")}})
+			equal(t, "the name", w.renderPool("worker"), name)
+			equal(t, "marks of the pool and of all", w.config(name).Annotations[v1alpha1.SecretPathsAnnotation], "/etc/vault/,vault.service")
+			mine := byHand("99-mine", "worker", `{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"/etc/mine"}]}}`)
+			mine.Annotations = marked("/etc/mine")
+			w.create(mine)
+			second := w.renderPool("worker")
+			equal(t, "marks with those of a MachineConfig", w.config(second).Annotations[v1alpha1.SecretPathsAnnotation], "/etc/mine,/etc/vault/,vault.service")
+			change(w, w.config(second), func(mc *mcfgv1.MachineConfig) { delete(mc.Annotations, v1alpha1.SecretPathsAnnotation) })
+			w.renderPool("worker")
+			equal(t, "marks that a user removed", w.config(second).Annotations[v1alpha1.SecretPathsAnnotation], "/etc/mine,/etc/vault/,vault.service")
+			equal(t, "marks of the other pool", w.config(w.renderPool("master")).Annotations[v1alpha1.SecretPathsAnnotation], "/etc/vault/")
+		},
 		"what only new nodes get goes through, and is told": func(t *testing.T, w *world, _ string) {
 			before := w.renderPool("worker")
 			w.push("disks", "worker/10-motd.bu=one", "master/10-motd.bu=one", mirrored)
