@@ -117,11 +117,16 @@ var (
 
 // maskJSONMembers masks the strings of each flat object data and stringData of a text of JSON that has a Secret.
 func maskJSONMembers(t *text, rule string) {
+	done := 0 // an object without an end reaches over all that follow: each part of the text is read once
 	for _, m := range jsonMembers.FindAllStringIndex(t.body, -1) {
+		if m[0] < done {
+			continue
+		}
 		end := strings.IndexByte(t.body[m[1]:], '}')
 		if end < 0 {
 			end = len(t.body) - m[1]
 		}
+		done = m[1] + end
 		i := sort.Search(len(t.lines), func(i int) bool { return t.lines[i].end >= m[1] })
 		for ; i < len(t.lines) && t.lines[i].start < m[1]+end; i++ {
 			l := t.lines[i]
