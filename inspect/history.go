@@ -63,6 +63,8 @@ type HistoryOutcome struct {
 	// Began and Ended of the rollout; absent where they are not known, or it goes on.
 	Began *time.Time `json:"began,omitempty"`
 	Ended *time.Time `json:"ended,omitempty"`
+	// Failed nodes reported a failure of the config when the rollout ended or was replaced.
+	Failed int `json:"failed,omitempty"`
 	// RanBefore: every node ran the config already when the rollout began, so that no node was assigned it.
 	RanBefore bool `json:"ranBefore,omitempty"`
 	// By is the revision that replaced it.
@@ -294,7 +296,7 @@ func notRendered(v *poolView, e *v1alpha1.HistoryEntry, newest bool) HistoryOutc
 func pastOutcome(o v1alpha1.RolloutOutcome, newer string) HistoryOutcome {
 	out := HistoryOutcome{
 		Result: HistoryResult(o.Result), Updated: o.Updated, Nodes: o.Nodes, Began: known(o.Began.UTC()), Ended: known(o.Ended.UTC()), Back: o.Back, Why: o.Why,
-		RanBefore: o.RanBefore,
+		Failed: o.Failed, RanBefore: o.RanBefore,
 	}
 	if o.Result == v1alpha1.RolloutSuperseded {
 		out.By = newer

@@ -32,7 +32,11 @@ func (o HistoryOutcome) text() string {
 		if o.Nodes == 0 {
 			return "superseded by " + shortRevision(o.By) + "; the pool had no nodes"
 		}
-		return "superseded by " + shortRevision(o.By) + " at " + o.at()
+		text := "superseded by " + shortRevision(o.By) + " at " + o.at()
+		if o.Failed > 0 {
+			text += "; " + count(o.Failed, "node") + " failed it"
+		}
+		return text
 	case ResultNoNodes:
 		return "the pool has no nodes; the next one gets it"
 	case ResultWaiting:

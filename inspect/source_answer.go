@@ -39,7 +39,7 @@ func sourceAnswer(f *fleet, v *poolView, src *v1alpha1.GitSource) (Answer, bool)
 	case src.Spec.Suspend:
 		return Answer{
 			Outcome: Fine, Cause: CauseSource, Reason: "GitSource " + src.Name + " is suspended, so new commits have no effect",
-			Do: []string{fmt.Sprintf(`kubectl patch gitsource %s --type merge -p '{"spec":{"suspend":false}}'`, src.Name)},
+			Do: []string{fmt.Sprintf(`kubectl patch gitsource %s --type merge -p '{"spec":{"suspend":false}}'   # applies the newest commit; what users changed of its objects is put back`, src.Name)},
 		}, true
 	case c == nil || c.Status != metav1.ConditionFalse:
 		return Answer{}, false

@@ -78,7 +78,7 @@ func commitFailed(f *fleet, v *poolView, config string) bool {
 		if o.Config == healthyConfig(v) {
 			break
 		}
-		if o.Config != config && o.HasVerdict() && len(o.API) == 0 && o.Revision != "" {
+		if o.Config != config && (o.HasVerdict() || o.Failed > 0) && len(o.API) == 0 && o.Revision != "" {
 			return true
 		}
 	}

@@ -22,6 +22,8 @@ type RolloutOutcome struct {
 	// Updated of Nodes ran the config when the rollout ended or was replaced.
 	Updated int `json:"updated"`
 	Nodes   int `json:"nodes"`
+	// Failed nodes reported a failure of the config when the rollout ended or was replaced.
+	Failed int `json:"failed,omitempty"`
 	// Began is when the config became the pool's target, Ended when the rollout completed, halted, reverted or was replaced.
 	Began metav1.Time `json:"began"`
 	Ended metav1.Time `json:"ended"`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -81,6 +82,9 @@ type traced struct {
 // lookUp reads the node, its rendered config and the objects behind it.
 func lookUp(ctx context.Context, c client.Client, what string) (traced, error) {
 	name, isNode := strings.CutPrefix(what, "node/")
+	if kind, config, spoken := strings.Cut(what, "/"); spoken && slices.Contains([]string{"mc", "machineconfig", "machineconfigs"}, kind) {
+		name = config
+	}
 	var node corev1.Node
 	if isNode {
 		if err := c.Get(ctx, client.ObjectKey{Name: name}, &node); err != nil {

@@ -141,13 +141,23 @@ func (s *stage) standardPoolDeleted() {
 		return nil
 	})
 	s.daemonSays(s.told("n0", "n1")[0], v1alpha1.StateDegraded, "no space left on device")
+	before := &mcfgv1.MachineConfigPool{}
+	if err := s.get("worker", before); err != nil {
+		s.t.Fatal(err)
+	}
 	s.kubectl("delete", "mcp", "worker", "--wait=false")
-	s.eventually("recording the healthy config of the new pool", func() error {
+	s.eventually("keeping the records of the new pool", func() error {
 		p := &mcfgv1.MachineConfigPool{}
 		err := s.get("worker", p)
 		record, _ := v1alpha1.ParseRolloutRecord(p.Annotations[v1alpha1.RolloutAnnotation])
 		if err != nil || p.UID == good.UID || record.Config == "" || record.Config == good.Spec.Configuration.Name || record.Healthy != good.Spec.Configuration.Name {
 			return fmt.Errorf("target %q, record %+v, want healthy %q, %v", p.Spec.Configuration.Name, record, good.Spec.Configuration.Name, err)
+		}
+		was, _ := v1alpha1.ParsePoolTarget(before.Annotations[v1alpha1.TargetAnnotation])
+		is, _ := v1alpha1.ParsePoolTarget(p.Annotations[v1alpha1.TargetAnnotation])
+		past, _ := v1alpha1.ParseRolloutHistory(p.Annotations[v1alpha1.RolloutHistoryAnnotation])
+		if is.Revision != was.Revision || is.Config != was.Config || len(past) == 0 {
+			return fmt.Errorf("the record of the target is %+v, was %+v; %d past rollouts", is, was, len(past))
 		}
 		name, err := mcs.Serve(*p, v1alpha1.ServeHealthy)
 		if name != good.Spec.Configuration.Name {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"sync"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -48,6 +49,8 @@ type Render struct {
 	Took func(pool string, took time.Duration)
 
 	seen revision.Digests
+	// deleted has the last state of standard pools that were deleted, by name, until they are created again.
+	deleted sync.Map
 }
 
 // renderFacts is everything that a render may look at.
@@ -106,17 +109,6 @@ func (r *Render) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		return reconcile.Result{}, err // somebody moved first; that is no failure to tell anybody about
 	}
 	return reconcile.Result{}, r.report(ctx, facts, err)
-}
-
-// createAgain creates a standard pool that a user deleted.
-func createAgain(ctx context.Context, r *Render, name string) error {
-	if err := applyStandardPool(ctx, r.Client, name); err != nil {
-		return err
-	}
-	pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
-	r.Events.Eventf(pool, nil, corev1.EventTypeWarning, "Restored", "Render",
-		"MachineConfigPool %s was deleted and is created again: every cluster has it; what its deletion removed, such as the history of its rollouts, is lost", name)
-	return nil
 }
 
 // gather reads everything once.

@@ -107,7 +107,7 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 			Watches(&v1alpha1.DriftPolicy{}, handler.EnqueueRequestsFromMapFunc(ownerOf)).
 			Watches(&v1alpha1.RolloutPolicy{}, handler.EnqueueRequestsFromMapFunc(ownerOf)).
 			WithOptions(controller.Options{MaxConcurrentReconciles: mostSources}).Complete(watched("source", src)),
-		ctrl.NewControllerManagedBy(mgr).Named("render").For(&mcfgv1.MachineConfigPool{}, builder.WithPredicates(poolsMoved(nil))).
+		ctrl.NewControllerManagedBy(mgr).Named("render").For(&mcfgv1.MachineConfigPool{}, builder.WithPredicates(deletions(ren), poolsMoved(nil))).
 			Watches(&mcfgv1.MachineConfig{}, every).Watches(&v1alpha1.GitSource{}, every).Complete(watched("render", ren)),
 		roll.setup(mgr, every, watched("rollout", roll)),
 		ctrl.NewControllerManagedBy(mgr).Named("policy").For(&operatorv1.MachineConfiguration{}).Complete(watched("policy", &Policy{Client: c, Events: events})),

@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
@@ -91,6 +93,69 @@ func applyStandardPool(ctx context.Context, c client.Client, name string) error 
 	return nil
 }
 
+// createAgain creates a standard pool that a user deleted, with the records that it had where this process saw the deletion. Without them
+// nobody knows any more what the pool was healthy with, and who asked for its config.
+func createAgain(ctx context.Context, r *Render, name string) error {
+	text := "what its deletion removed, such as the history of its rollouts, is lost"
+	last, seen := r.deleted.Load(name)
+	if seen {
+		text = "its records are kept; what users set of it, such as a pause, is lost"
+		if err := createStandardPool(ctx, r.Client, last.(*mcfgv1.MachineConfigPool)); err != nil {
+			return err
+		}
+	} else if err := applyStandardPool(ctx, r.Client, name); err != nil {
+		return err
+	}
+	r.deleted.Delete(name)
+	pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	r.Events.Eventf(pool, nil, corev1.EventTypeWarning, "Restored", "Render",
+		"MachineConfigPool %s was deleted and is created again: every cluster has it; %s", name, text)
+	return nil
+}
+
+// deletions keeps the last state of a standard pool that is deleted. It passes every event.
+func deletions(r *Render) predicate.Predicate {
+	return predicate.Funcs{DeleteFunc: func(e event.DeleteEvent) bool {
+		if p, ok := e.Object.(*mcfgv1.MachineConfigPool); ok && standardPools[p.Name] != nil {
+			r.deleted.Store(p.Name, p)
+		}
+		return true
+	}}
+}
+
+// createStandardPool creates a pool with the records of one that was deleted: the controller's annotations, and the config that they are
+// about. Where a user has created it meanwhile, it stays as it is.
+func createStandardPool(ctx context.Context, c client.Client, last *mcfgv1.MachineConfigPool) error {
+	selectors := standardSelectors(last.Name)
+	pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: last.Name, Labels: standardLabels(last.Name), Annotations: map[string]string{}}}
+	pool.Spec.MachineConfigSelector, pool.Spec.NodeSelector = selectors[configSelectorField], selectors[nodeSelectorField]
+	pool.Spec.Configuration.Name = last.Spec.Configuration.Name
+	for _, key := range recordAnnotations {
+		if text, ok := last.Annotations[key]; ok {
+			pool.Annotations[key] = text
+		}
+	}
+	pool.Annotations[v1alpha1.StandardAnnotation] = configSelectorField + "," + nodeSelectorField
+	if err := c.Create(ctx, pool, standardOwner); err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("creating pool %q: %w", last.Name, err)
+	}
+	return nil
+}
+
+// recordAnnotations are what the controller records on a pool.
+var recordAnnotations = []string{
+	v1alpha1.TargetAnnotation, v1alpha1.RolloutAnnotation, v1alpha1.RolloutHistoryAnnotation, v1alpha1.RevisionAnnotation, v1alpha1.SourceAnnotation,
+	v1alpha1.SourceSpecAnnotation, v1alpha1.SelectedAnnotation, v1alpha1.NotRenderedAnnotation,
+}
+
+// standardLabels are those of a standard pool.
+func standardLabels(name string) map[string]string {
+	return map[string]string{
+		"pools.operator.machineconfiguration.openshift.io/" + name: "",
+		"machineconfiguration.openshift.io/mco-built-in":           "",
+	}
+}
+
 func applyStandardFields(ctx context.Context, c client.Client, name string, fields []string) error {
 	spec := map[string]any{}
 	for field, selector := range standardSelectors(name) {
@@ -101,10 +166,7 @@ func applyStandardFields(ctx context.Context, c client.Client, name string, fiel
 	u := &unstructured.Unstructured{Object: map[string]any{"spec": spec}}
 	u.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind("MachineConfigPool"))
 	u.SetName(name)
-	u.SetLabels(map[string]string{
-		"pools.operator.machineconfiguration.openshift.io/" + name: "",
-		"machineconfiguration.openshift.io/mco-built-in":           "",
-	})
+	u.SetLabels(standardLabels(name))
 	u.SetAnnotations(map[string]string{v1alpha1.StandardAnnotation: strings.Join(fields, ",")})
 	return c.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), standardOwner)
 }

@@ -117,7 +117,7 @@ func pastOutcome(d *decision) *v1alpha1.RolloutOutcome {
 	d.m.look(lens{target: r.Config, goal: r.Config, host: d.f.Host})
 	o := &v1alpha1.RolloutOutcome{
 		Requester: r.Requester, Config: r.Config, Result: v1alpha1.RolloutSuperseded, Nodes: d.m.Len(), Updated: d.m.tally.of(updated), Began: r.Began, Ended: stamp(d.now),
-		RanBefore: r.RanBefore,
+		Failed: d.m.tally.of(failedThis), RanBefore: r.RanBefore,
 	}
 	switch {
 	case r.Ended != nil:
