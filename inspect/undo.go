@@ -123,6 +123,9 @@ func badCommits(f *fleet, v *poolView, src *v1alpha1.GitSource, config string) (
 		r.good, r.bad = cmp.Or(r.good, hashOf(src.Status.AppliedRevision)), hashOf(src.Status.ObservedRevision)
 	}
 	r.describe(v, src)
+	if isUnusable(src) {
+		r.what += "; GitSource " + src.Name + " cannot use " + r.bad
+	}
 	return r, r.good != "" && r.bad != "" && r.good != r.bad
 }
 
