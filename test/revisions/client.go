@@ -82,7 +82,7 @@ func (s *session) Get(_ context.Context, key client.ObjectKey, into client.Objec
 	if err := copyInto(into, o); err != nil {
 		return err
 	}
-	if kind == revision.KindMachineConfigPool {
+	if _, part := into.(*metav1.PartialObjectMetadata); kind == revision.KindMachineConfigPool && !part {
 		s.process.fetched[key.Name] = o.GetResourceVersion()
 		if then := s.process.gotPool; then != nil {
 			s.process.gotPool = nil

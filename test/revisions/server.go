@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
@@ -294,8 +295,16 @@ func (s *server) answer(o client.Object) error {
 	return copyInto(o, s.objects[kindOf(o)][o.GetName()])
 }
 
-// copyInto copies an object into one of the same kind, typed or not.
+// copyInto copies an object into one of the same kind, typed or not, or its metadata alone.
 func copyInto(into, from client.Object) error {
+	if meta, ok := into.(*metav1.PartialObjectMetadata); ok {
+		of, ok := from.(metav1.ObjectMetaAccessor)
+		if !ok {
+			return fmt.Errorf("%T has no metadata", from)
+		}
+		of.GetObjectMeta().(*metav1.ObjectMeta).DeepCopyInto(&meta.ObjectMeta)
+		return nil
+	}
 	if u, ok := into.(runtime.Unstructured); ok {
 		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
 		if err != nil {
