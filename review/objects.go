@@ -41,7 +41,7 @@ func CompareObjects(base, head []transpile.ClusterObject) (out []string) {
 			out = append(out, name+": added; a node that its nodeSelector matches leaves its present pool and takes this pool's config, which may reboot it")
 			continue
 		case kind == poolKind && b == nil && isStandard(a.GetName()):
-			out = append(out, name+": not declared here any more; the controller keeps the pool, with its standard selectors")
+			out = append(out, name+": not declared here any more; every cluster has this pool, so it stays")
 			continue
 		case kind == poolKind && b == nil:
 			out = append(out, name+": removed; its nodes move to pool worker, or to another pool that selects them, and take that pool's config, which may reboot them")

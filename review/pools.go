@@ -41,8 +41,7 @@ func ComparePools(base, head []mcfgv1.MachineConfigPool) (out []string) {
 		if had != has && !isStandard(name) {
 			continue // the pool comes or goes, which the comparison tells
 		}
-		standard := "node-role.kubernetes.io/" + name + "=" // as the controller makes it
-		if a, b := cmp.Or(was[name].takes, standard), cmp.Or(is[name].takes, standard); a != b {
+		if a, b := cmp.Or(was[name].takes, undeclared), cmp.Or(is[name].takes, undeclared); a != b {
 			out = append(out, fmt.Sprintf("%s"+takes+"%s → %s; a node that it gains or loses takes another config, which may reboot it", name, a, b))
 		}
 		if a, b := cmp.Or(was[name].away, "1"), cmp.Or(is[name].away, "1"); a != b {
@@ -59,6 +58,9 @@ const takes = ": the nodes that it takes: "
 func moves(c Comparison) bool {
 	return slices.ContainsFunc(c.MachineConfigPools, func(line string) bool { return strings.Contains(line, takes) })
 }
+
+// undeclared is what a pool has of which there is no object: the standard pools have selectors of their own.
+const undeclared = "not declared here"
 
 // declaration is which nodes a pool takes, and how many are away at once; "" where that is not said.
 type declaration struct{ takes, away string }

@@ -19,7 +19,7 @@ type book struct {
 	dir  string
 	lock *os.File
 
-	writes sync.WaitGroup // of limited uses, each of which goes on where whoever asked has hung up
+	writes sync.WaitGroup // of limited uses; a write goes on after its client has hung up
 
 	mu     sync.Mutex
 	counts map[page]*count

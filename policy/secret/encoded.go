@@ -92,7 +92,7 @@ func isLogin(v string) bool {
 	}
 	user, password, ok := strings.Cut(string(raw), ":")
 	if !ok && strings.HasSuffix(v, "=") && !isBinary(string(raw)) {
-		return true // padded: nobody's name
+		return true // padded, so it is no name
 	}
 	return ok && user != "" && password != "" && !isBinary(string(raw)) && !strings.ContainsAny(user, "\n{ ")
 }

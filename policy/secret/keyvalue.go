@@ -7,7 +7,7 @@ func keyValues(t *text, i int, rule string) {
 	s, looked := t.line(i), 0
 	for at := 0; at < len(s); at++ {
 		if looked > 16*len(s)+4096 {
-			t.maskRest(i, at, rule, false) // nobody writes such a line
+			t.maskRest(i, at, rule, false) // such a line stands in no real file
 			return
 		}
 		if s[at] != '=' && s[at] != ':' {

@@ -103,7 +103,7 @@ func isPath(v string) bool {
 	return !isOpaque(v) && (more && rest != "" || !strings.ContainsAny(first, "0123456789"))
 }
 
-// name matches what somebody calls a thing: words of small letters with dashes.
+// name matches the name of a thing: words of small letters with dashes.
 var name = regexp.MustCompile(`^[a-z]+(?:[-._/:][a-z]+)*(?:[-._/:][a-z]*\d{0,3})*\*?$`)
 
 // isName reports whether a value looks like the name of a secret and not like the secret.
