@@ -12,12 +12,13 @@ import (
 )
 
 // CheckedOnNode names what no repository knows and each node checks, as far as the new config asks for more of it than the old
-// one: accounts that the config names and does not make, their numbers, and what is in the place of links or behind hard links.
+// one: parts of the OS, accounts that the config names and does not make, their numbers, and what is in the place of links or behind
+// hard links.
 // Field is the item, Why the condition under which a node refuses the config.
 func CheckedOnNode(from, to machineconfig.Config) (out []Refusal) {
 	from, to = machineconfig.Flattened(from), machineconfig.Flattened(to)
 	before := nodeNeeds(from.Ignition)
-	out = numbersOnNode(from.Ignition.Passwd, to.Ignition.Passwd)
+	out = append(systemOnNode(from, to), numbersOnNode(from.Ignition.Passwd, to.Ignition.Passwd)...)
 	for _, need := range nodeNeeds(to.Ignition) {
 		if !slices.Contains(before, need) {
 			out = append(out, need)
@@ -25,6 +26,28 @@ func CheckedOnNode(from, to machineconfig.Config) (out []Refusal) {
 	}
 	return out
 }
+
+// systemOnNode names the changed parts of the OS that not every OS can change. A config without an image keeps the image of the
+// node, so that no node refuses it.
+func systemOnNode(from, to machineconfig.Config) (out []Refusal) {
+	for _, part := range []struct {
+		field   string
+		changes bool
+		who     string
+	}{
+		{"osImageURL", to.OSImageURL != "" && from.OSImageURL != to.OSImageURL, "neither rpm-ostree nor bootc"},
+		{"kernelType", kernelType(from) != kernelType(to), "neither RHEL CoreOS nor CentOS Stream CoreOS"},
+		{"kernelArguments", !slices.Equal(machineconfig.SplitKargs(from.KernelArguments), machineconfig.SplitKargs(to.KernelArguments)), "no rpm-ostree"},
+		{"extensions", !slices.Equal(sortedSet(from.Extensions), sortedSet(to.Extensions)), "neither RHEL CoreOS nor CentOS Stream CoreOS"},
+	} {
+		if part.changes {
+			out = append(out, OnNode(CheckSystem, part.field, "is checked on each node: a node that has "+part.who+" cannot change it and refuses the config"))
+		}
+	}
+	return out
+}
+
+func sortedSet(list []string) []string { return slices.Compact(slices.Sorted(slices.Values(list))) }
 
 // numbersOnNode are accounts to which the new config gives a number and the old one gave none.
 func numbersOnNode(from, to ign.Passwd) (out []Refusal) {

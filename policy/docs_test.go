@@ -111,7 +111,7 @@ Some refusals depend on the host alone. Only the node's daemon decides them, and
 | paths | something is in the place of a link, a directory or a file that may not replace it; what is appended to is no file; a hard link leads to nothing; a link of the node makes two paths one |
 | system | the OS cannot change its image, kernel arguments, kernel type or extensions; a new machine was installed without FIPS mode |
 
-` + "`bunsen diff`" + ` names accounts, links and hard links that the change brings and that are checked on the node.
+` + "`bunsen diff`" + ` names the parts of the OS, accounts, links and hard links that the change brings and that are checked on the node.
 
 The annotation ` + "`" + policy.InPlaceAnnotation + `: openshift` + "`" + ` on ` + "`MachineConfiguration cluster`" + ` keeps nodes to the limits of OpenShift: then any difference in
 directories, links (but for the removal of all), groups, users other than core, storage layout and Ignition's ` + "`kernelArguments`" + ` is refused, and so are

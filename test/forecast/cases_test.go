@@ -21,6 +21,8 @@ type change struct {
 	overrides policy.Overrides
 	// whole: its items make sense together only.
 	whole bool
+	// plain: the OS of the machine cannot change its image, kernel or packages.
+	plain bool
 }
 
 // house is a policy with a rule of every kind.

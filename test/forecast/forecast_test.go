@@ -27,7 +27,7 @@ type forecast struct {
 		Kind, Path, Change string
 		Actions            []action
 	}
-	Refused, NewNodesOnly []string
+	Refused, NewNodesOnly, CheckedOnNode []string
 }
 
 type action struct{ Type, Service string }
@@ -106,6 +106,9 @@ func walk(t *testing.T, c change) deed {
 		t.Fatal(err, done.Why)
 	}
 	m.Log = nil
+	if c.plain {
+		m.Withdraw("it is a plain Linux host")
+	}
 	before := m.String()
 	var d deed
 	d.plan, contents = planOn(t, m, a, b, plan.Rules{Policy: c.policy, Overrides: c.overrides})

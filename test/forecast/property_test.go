@@ -46,18 +46,19 @@ func TestRandomChangesAreForecast(t *testing.T) {
 		if i%3 == 0 {
 			c.policy = policy.Default()
 		}
+		c.plain = i%5 == 0
 		if !holds(t, c, &n) {
 			t.FailNow()
 		}
 	}
 	t.Logf("%+v", n)
-	if *pairs >= 5000 && (n.Applied < *pairs/4 || n.Refused < *pairs/10 || n.OnNode < 50 || n.Unsafe < 20 || n.Merged < 500) {
+	if *pairs >= 5000 && (n.Applied < *pairs/4 || n.Refused < *pairs/10 || n.OnNode < 50 || n.System < 100 || n.Unsafe < 20 || n.Merged < 500) {
 		t.Error("the test has lost its subject")
 	}
 }
 
 // counts say what became of the pairs.
-type counts struct{ Applied, Refused, OnNode, Unsafe, Merged int }
+type counts struct{ Applied, Refused, OnNode, System, Unsafe, Merged int }
 
 // holds tells whether one forecast is what happens.
 func holds(t *testing.T, c change, n *counts) bool {
@@ -71,6 +72,7 @@ func holds(t *testing.T, c change, n *counts) bool {
 	}
 	said := reviewOf(t, c)
 	done := walk(t, c)
+	n.System += systemChecked(t, c, said, done)
 	for _, r := range done.plan.Refusals {
 		if r.Check != "" {
 			n.OnNode++
@@ -99,6 +101,27 @@ func holds(t *testing.T, c change, n *counts) bool {
 		arrived(t, c, done.machine)
 	}
 	return !t.Failed()
+}
+
+// systemChecked checks that a machine whose OS cannot change refuses exactly the parts that the review marks as checked on the
+// node, and that another machine refuses none of them. It returns the number of these refusals.
+func systemChecked(t *testing.T, c change, said forecast, done deed) int {
+	t.Helper()
+	var marked, refused []string
+	for _, field := range []string{"osImageURL", "kernelType", "kernelArguments", "extensions"} {
+		if c.plain && slices.ContainsFunc(said.CheckedOnNode, func(text string) bool { return strings.HasPrefix(text, field+" is checked on each node") }) {
+			marked = append(marked, field)
+		}
+	}
+	for _, r := range done.plan.Refusals {
+		if r.Check == policy.CheckSystem {
+			refused = append(refused, r.Field)
+		}
+	}
+	if !slices.Equal(marked, refused) {
+		t.Errorf("marked as checked on the node: %q; refused by the node: %q", marked, refused)
+	}
+	return len(refused)
 }
 
 // arrived checks that nothing was skipped: the machine has each file of the new config, no file that only the old one had, and
