@@ -5,6 +5,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/transpile/butane"
+	"github.com/bunsen-os/bunsen/transpile/containerruntime"
 	"github.com/bunsen-os/bunsen/transpile/ignition"
 	"github.com/bunsen-os/bunsen/transpile/kubelet"
 	"github.com/bunsen-os/bunsen/transpile/message"
@@ -41,6 +42,10 @@ func (r *run) convert(pool string, n named) draft {
 		}
 		var out kubelet.Output
 		out, findings = read(kubelet.Input{Pool: pool, Source: doc.Source, Origin: doc.Origin})
+		d.config, d.origin = out.Config, out.Origin
+	case overlay.ContainerRuntimeConfig:
+		var out containerruntime.Output
+		out, findings = containerruntime.Translate(containerruntime.Input{Pool: pool, Source: doc.Source, Origin: doc.Origin})
 		d.config, d.origin = out.Config, out.Origin
 	case overlay.SSHKeys:
 		var out sshkeys.Output

@@ -38,6 +38,8 @@ func generatedName(pool string, kind overlay.Kind) string {
 	switch kind {
 	case overlay.KubeletConfig, overlay.KubeletConfiguration:
 		return "99-" + pool + "-generated-kubelet"
+	case overlay.ContainerRuntimeConfig:
+		return "99-" + pool + "-generated-containerruntime"
 	case overlay.SSHKeys:
 		return "99-" + pool + "-ssh"
 	default:

@@ -63,7 +63,7 @@ var Rooms = []Room{
 	{"source/git", Shell, list("api/...", "source", "source/verify"), list("github.com/go-git/", "golang.org/x/crypto/"), "the only room that speaks git"},
 	{"source/store", Shell, list("api/...", "source"), list("github.com/google/renameio/v2", "golang.org/x/sys/"), "trees on disk; knows nothing of remotes"},
 
-	{"transpile", Reader, list("api/...", "policy", "policy/pace", "source", "transpile/overlay", "transpile/butane", "transpile/origin", "transpile/ignition", "transpile/kubelet", "transpile/message", "transpile/object", "transpile/schema", "transpile/sshkeys", "transpile/unit"), libs(kubeTypes, ignition, yaml), "tree to fragments: the same for the cluster and for a reviewer's laptop"},
+	{"transpile", Reader, list("api/...", "policy", "policy/pace", "source", "transpile/overlay", "transpile/butane", "transpile/origin", "transpile/containerruntime", "transpile/ignition", "transpile/kubelet", "transpile/message", "transpile/object", "transpile/schema", "transpile/sshkeys", "transpile/unit"), libs(kubeTypes, ignition, yaml), "tree to fragments: the same for the cluster and for a reviewer's laptop"},
 	{"transpile/overlay", Reader, list("api/...", "transpile/message", "transpile/origin"), libs(yaml, list("sigs.k8s.io/kustomize/", "github.com/evanphx/json-patch")), "the only room that links kustomize"},
 	{"transpile/butane", Reader, list("api/...", "transpile/message", "transpile/origin", "transpile/unit"), libs(kubeTypes, ignition, yaml, list("github.com/coreos/butane/")), "the only room that links Butane"},
 	{"transpile/ignition", Pure, list("api/...", "transpile/message", "transpile/origin"), libs(kubeTypes, ignition, yaml, list("github.com/coreos/ignition/config/")), "Ignition of every version becomes 3.5.0 here; the only room that links Ignition 2"},
@@ -73,6 +73,7 @@ var Rooms = []Room{
 	{"transpile/schema", Pure, nil, nil, "what a CRD's schema refuses is known without an API server"},
 	{"transpile/sshkeys", Pure, list("api/...", "transpile/object", "transpile/origin"), libs(kubeTypes, ignition, list("golang.org/x/crypto/ssh")), "who may log in is checked before a node gets it"},
 	{"transpile/kubelet", Pure, list("api/...", "transpile/object", "transpile/origin"), libs(kubeTypes, ignition, yaml, list("k8s.io/kubelet/config/")), "the kubelet's settings become files"},
+	{"transpile/containerruntime", Pure, list("api/...", "transpile/object", "transpile/origin"), libs(kubeTypes, ignition), "the settings of CRI-O become files"},
 	{"transpile/origin", Pure, list("api/..."), nil, "provenance is bookkeeping; every step of the chain can afford it"},
 
 	{"policy", Pure, list("api/..."), libs(kubeTypes, ignition, list("github.com/BurntSushi/toml")), "what a change costs is asked by reconcile, mcd and review alike, so it lies below all of them"},

@@ -28,7 +28,7 @@ var yamlKinds = []yamlKind{
 	{objectOf("machineconfiguration.openshift.io/v1", "MachineConfigPool"), clusterBlock},
 	{objectOf("operator.openshift.io/v1", "MachineConfiguration"), clusterBlock},
 	{objectOf("bunsen.dev/v1alpha1", "DriftPolicy", "RolloutPolicy"), clusterBlock},
-	{objectOf("machineconfiguration.openshift.io/v1", "MachineConfig", "KubeletConfig"), poolBlock},
+	{objectOf("machineconfiguration.openshift.io/v1", "MachineConfig", "KubeletConfig", "ContainerRuntimeConfig"), poolBlock},
 	{objectOf("kubelet.config.k8s.io/v1beta1", "KubeletConfiguration"), poolBlock},
 	{objectOf("bunsen.dev/v1alpha1", "SSHKeys"), poolBlock},
 	{objectOf("kustomize.config.k8s.io/v1beta1", "Kustomization"), kustomizationBlock},

@@ -209,7 +209,6 @@ func (d *declared) object(t text, root *yaml.Node) {
 
 // unsupported are kinds of the original that configure nodes, with what to write instead.
 var unsupported = map[string]string{
-	"ContainerRuntimeConfig":   "write the settings as files below /etc/crio/crio.conf.d in a Butane document",
 	"ImageDigestMirrorSet":     mirrorsInstead,
 	"ImageTagMirrorSet":        mirrorsInstead,
 	"ImageContentSourcePolicy": mirrorsInstead,

@@ -22,6 +22,8 @@ const (
 	KubeletConfiguration Kind = "KubeletConfiguration"
 	// KubeletConfig is a whole KubeletConfig object, apiVersion machineconfiguration.openshift.io/v1.
 	KubeletConfig Kind = "KubeletConfig"
+	// ContainerRuntimeConfig is a whole ContainerRuntimeConfig object, apiVersion machineconfiguration.openshift.io/v1.
+	ContainerRuntimeConfig Kind = "ContainerRuntimeConfig"
 	// SSHKeys is a whole SSHKeys object, apiVersion bunsen.dev/v1alpha1.
 	SSHKeys Kind = "SSHKeys"
 )
@@ -63,6 +65,7 @@ var kinds = []about{
 	{Ignition, "ignition.bunsen.dev", "v1alpha1", true, "spec", ignitionLists},
 	{KubeletConfiguration, "kubelet.config.k8s.io", "v1beta1", false, "", nil},
 	{KubeletConfig, "machineconfiguration.openshift.io", "v1", false, "spec", nil},
+	{ContainerRuntimeConfig, "machineconfiguration.openshift.io", "v1", false, "spec", nil},
 	{SSHKeys, "bunsen.dev", "v1alpha1", false, "spec", sshLists},
 }
 

@@ -34,7 +34,7 @@ func (c rename) warnOfOrder(w *walker, s *step, all *gathered) {
 	}
 	for _, d := range all.docs {
 		switch {
-		case !number.MatchString(d.name()), d.about.kind == KubeletConfig, d.about.kind == KubeletConfiguration, d.about.kind == SSHKeys:
+		case !number.MatchString(d.name()), slices.Contains([]Kind{KubeletConfig, KubeletConfiguration, ContainerRuntimeConfig, SSHKeys}, d.about.kind):
 		default:
 			w.add(origin.Finding{Warning: true, Rule: "merge-order", At: s.at, Message: fmt.Sprintf(
 				"the prefix changes the order of merging: %s becomes %s, whose number is no longer first; write nameSuffix instead, or a prefix that begins with a number", d.name(), c.prefix+d.name())})
