@@ -84,6 +84,31 @@ and every mirror of a new registry, is for digests only (` + "`pull-from-mirror 
 
 Disruptions in rising order: none, daemon-reload, reload, restart, drain, reboot. An update has that of its worst action.
 
+`)
+	b.WriteString(`## Rules that avoid reboots
+
+` + "`bunsen diff`" + ` and the comment of a pull request print these rules, ready to paste, where a change reboots nodes only because no rule
+covers it. They are not in force until you add them. Each service must exist on every node: an action for a missing unit fails the update.
+
+The first three rules are not offered for a removed file, because its settings stay until the next boot.
+
+| Changed | What happens | What to know |
+|---|---|---|
+`)
+	for _, r := range policy.WellKnown() {
+		var words []string
+		for _, a := range r.Actions {
+			words = append(words, a.String())
+		}
+		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", r.Name, strings.Join(words, ", "), r.Note)
+	}
+	b.WriteString(`
+The review also offers ` + "`DaemonReload` and `Restart`" + ` for two kinds of units:
+
+- An enabled service or timer whose text the config holds. Excluded are templates, services of systemd, the message bus, the daemon itself, units with
+  ` + "`DefaultDependencies=no`, `RefuseManualStart=`, `RefuseManualStop=` or `ConditionFirstBoot=`" + `, and removed units.
+- Drop-ins of ` + "`kubelet.service`, `crio.service` and `containerd.service`" + `, unless the config disables or masks the unit.
+
 ## What a running node does not take
 
 Differences that only a first boot can bring about **block nothing**: new nodes get them, existing ones stay as they are, and every

@@ -99,6 +99,9 @@ func (it Item) markdownTitle() string {
 	if it.Origin != "" {
 		title += " · from " + code(it.Origin)
 	}
+	if hint := it.AvoidReboot.hint(); hint != "" {
+		title += " · " + prose(hint)
+	}
 	return title
 }
 

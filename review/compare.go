@@ -29,7 +29,8 @@ type Side struct {
 	Overrides policy.Overrides
 	// Marks of the cluster objects. In a review only those of base hide contents.
 	Marks Marks
-	// PolicyFile is the file of the side's MachineConfiguration, "" where it has none.
+	// PolicyFile is the file of the side's MachineConfiguration, or `MachineConfiguration cluster` where the cluster alone has
+	// it; "" where there is none.
 	PolicyFile string
 }
 
@@ -75,6 +76,7 @@ func Compare(base, head Side, p policy.Policy) Comparison {
 	}
 	out.Warnings, out.folder = newWarnings(base.Warnings, head.Warnings), head.Folder
 	out.Overview = overviewOf(out)
+	out.AvoidReboots = avoidRebootsOf(out, head.PolicyFile)
 	out.Undo = undo(out)
 	return out
 }
@@ -120,7 +122,7 @@ func (d differ) pool(name string, from, to Pool, t terms) PoolChange {
 		diff, parts, rules := d.difference(pairs[i])
 		out.Items = append(out.Items, Item{
 			Kind: string(c.Kind), Path: c.Name, Change: string(c.Verb), Parts: parts,
-			Actions: actions(c.Actions), Effect: c.Effect, Why: c.Why, Origin: at, Origins: attributes, Content: Content{Diff: diff, Hidden: rules},
+			Actions: actions(c.Actions), Effect: c.Effect, Why: c.Why, AvoidReboot: avoidance(c, from, to, t.policy), Origin: at, Origins: attributes, Content: Content{Diff: diff, Hidden: rules},
 		})
 	}
 	out.NewMarks = newMarks(to.Secrets, t.marks, decision.Items)

@@ -38,6 +38,8 @@ type Overview struct {
 	Counts Counts `json:"summary"`
 	// HiddenItems counts the items in which something is hidden; nil where nothing is.
 	HiddenItems *HiddenItems `json:"hidden,omitempty"`
+	// AvoidReboots is what to paste so that items do not reboot nodes; nil where no rule is known.
+	AvoidReboots *AvoidReboots `json:"avoidReboots,omitempty"`
 }
 
 // Counts are numbers of items. An item that several pools get is counted once.
@@ -171,20 +173,27 @@ type Item struct {
 	Change string `json:"change"`
 	// Parts names what of the item changed: `mode`, `owner`, `contents`, `drop-in 20-limits.conf`, ….
 	Parts []string `json:"parts,omitempty"`
-	// RenamedFrom and RenamedTo join an item that was added with one that was removed and had the same content.
-	RenamedFrom string `json:"renamedFrom,omitempty"`
-	RenamedTo   string `json:"renamedTo,omitempty"`
+	// Renamed joins two items.
+	Renamed
 	// Effect is what becomes of an account that leaves the config, or that existing nodes keep what they have.
 	Effect string `json:"effect,omitempty"`
 	// Actions of this item alone, and why.
 	Actions []Action `json:"actions"`
 	Why     string   `json:"why"`
+	// AvoidReboot is the rule with which the item would not reboot nodes; nil where none is known.
+	AvoidReboot *DisruptionRule `json:"avoidReboot,omitempty"`
 	// Origin is `file:line:col` in the repository, where it is known; several are separated by commas.
 	Origin string `json:"origin,omitempty"`
 	// Origins maps what changed in the item to its `file:line`, where attributes come from different lines.
 	Origins map[string]string `json:"origins,omitempty"`
 	// Content is what differs, to read.
 	Content
+}
+
+// Renamed joins an item that was added with one that was removed and had the same content.
+type Renamed struct {
+	RenamedFrom string `json:"renamedFrom,omitempty"`
+	RenamedTo   string `json:"renamedTo,omitempty"`
 }
 
 // Content is what differs in an item, with its secrets hidden.

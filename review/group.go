@@ -13,10 +13,10 @@ type section struct {
 }
 
 // identity is what makes two pools' changes the same for a reader. Where they come from may differ.
-type identity struct{ kind, path, change, parts, from, to, actions, why, diff string }
+type identity struct{ kind, path, change, parts, from, to, actions, why, avoid, diff string }
 
 func identityOf(it Item) identity {
-	return identity{it.Kind, it.Path, it.Change, strings.Join(it.Parts, "\n"), it.RenamedFrom, it.RenamedTo, it.deed(), it.Why, it.Diff}
+	return identity{it.Kind, it.Path, it.Change, strings.Join(it.Parts, "\n"), it.RenamedFrom, it.RenamedTo, it.deed(), it.Why, it.AvoidReboot.name(), it.Diff}
 }
 
 // sections groups the changes of all pools by the pools that get them, so that a change of a shared document is shown
@@ -63,6 +63,7 @@ func (c Comparison) sections() []section {
 	for i, s := range out {
 		sections[i] = *s
 	}
+	firstHints(sections)
 	return sections
 }
 

@@ -66,6 +66,7 @@ func (c Comparison) Markdown(o MarkdownOptions) string {
 		fmt.Fprintf(&top, "**%s.**%s\n\n", o.Counts, sentence(prose(o.HiddenItems.text())))
 	}
 	c.callouts(&top, limit/5)
+	bottom.WriteString(c.AvoidReboots.markdown(limit / 10))
 	if c.Undo != "" {
 		words := atMost(c.undoWords(), limit/10, "go back to the base")
 		fmt.Fprintf(&bottom, "**Undo:** %s. Nodes that have not taken the change by then do nothing.\n", words)

@@ -35,6 +35,7 @@ func (c Comparison) Text(s Style) string {
 		}
 	}
 	clusterText(&b, s, c)
+	c.AvoidReboots.text(&b, s)
 	for _, p := range changed {
 		fmt.Fprintf(&b, "%s\n", p.summary(s))
 	}
@@ -199,6 +200,9 @@ func (it Item) text(b *strings.Builder, s Style) {
 	b.WriteString(line + "\n")
 	for text := range strings.Lines(it.body()) {
 		b.WriteString("  " + s.line(logtext.Line(strings.TrimSuffix(text, "\n"))) + "\n")
+	}
+	if hint := it.AvoidReboot.hint(); hint != "" {
+		b.WriteString("  " + s.line("# "+logtext.Line(hint)) + "\n")
 	}
 	b.WriteString("\n")
 }

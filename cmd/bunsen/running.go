@@ -232,6 +232,7 @@ func (c comparing) besides(memory *review.Renderings, head *compared, base compa
 	head.Side = side
 	if r.rules != nil && !r.brings(r.rules) && !ours("MachineConfiguration", r.rules.Name) {
 		head.policy, head.Overrides = base.policy, base.Overrides
+		head.PolicyFile = "MachineConfiguration cluster"
 	}
 	return nil
 }

@@ -106,6 +106,7 @@ func (c comparing) judged(from, to compared, facts review.Facts) (review.Compari
 		if to.policy, to.Overrides, err = policyFrom(c.policyFile); err != nil {
 			return review.Comparison{}, invalid(err)
 		}
+		to.PolicyFile = c.policyFile
 		from.policy = to.policy // it stands for both: that it is another one than the repository's is no change
 	}
 	out := review.Compare(from.Side, to.Side, to.policy)

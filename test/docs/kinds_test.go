@@ -36,6 +36,7 @@ var yamlKinds = []yamlKind{
 	{kustomization, kustomizationBlock},
 	{part, partBlock},
 	{has("scrape_configs"), prometheusBlock},
+	{disruptionRules, disruptionRulesBlock},
 	{workflow, func(*testing.T, block, *yaml.Node, string) {}}, // it is YAML; what it runs is looked at as shell
 }
 
@@ -94,6 +95,23 @@ func partOf(b block, n *yaml.Node) string {
 func part(b block, n *yaml.Node) bool { return parts[partOf(b, n)] != nil }
 
 func partBlock(t *testing.T, b block, n *yaml.Node, _ string) { parts[partOf(b, n)](t, n) }
+
+// disruptionRules reports whether a block has rules of the disruption policy, as a review prints them.
+func disruptionRules(_ block, n *yaml.Node) bool {
+	for _, list := range []string{"files", "units"} {
+		if v := value(n, list); v != nil && len(v.Content) > 0 && value(v.Content[0], "actions") != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// disruptionRulesBlock builds a MachineConfiguration with the rules.
+func disruptionRulesBlock(t *testing.T, b block, n *yaml.Node, text string) {
+	t.Helper()
+	head := "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata: {name: cluster}\nspec:\n  managementState: Managed\n  nodeDisruptionPolicy:\n    "
+	clusterBlock(t, b, n, head+strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n    ")+"\n")
+}
 
 // prometheusBlock is a part of Prometheus' own configuration: the rules that it names are the ones that ship.
 func prometheusBlock(t *testing.T, _ block, n *yaml.Node, _ string) {
