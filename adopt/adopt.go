@@ -107,6 +107,7 @@ func Import(inputs []Input, opts Options) (Repository, []Finding, error) {
 	for i := range a.objects {
 		a.take(i)
 	}
+	a.takeSettings()
 	a.summarizeRendered()
 	placer{a}.write()
 	sortFindings(a.findings)
@@ -181,10 +182,9 @@ func (a *adoption) take(i int) {
 		keeper{a}.drift(i)
 	case o.apiVersion == v1alpha1.GroupVersion.String() && o.kind == rolloutKind:
 		keeper{a}.rollout(i)
-	case o.is(mcfgv1.GroupName, "KubeletConfig"), o.is(mcfgv1.GroupName, "ContainerRuntimeConfig"):
-		a.setAside(i, "a controller mixes it with its own settings into a generated MachineConfig, and that is what nodes have; import with `--generated` to take what nodes have")
+	case o.isSettings(): // see takeSettings
 	default:
-		a.skip(i, "other-kind", "it is not part of a config repository, which holds MachineConfigs, MachineConfigPools, DriftPolicies, RolloutPolicies and the MachineConfiguration")
+		a.skip(i, "other-kind", "it is not part of a config repository, which holds MachineConfigs, KubeletConfigs, ContainerRuntimeConfigs, MachineConfigPools, DriftPolicies, RolloutPolicies and the MachineConfiguration")
 	}
 }
 

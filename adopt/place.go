@@ -52,7 +52,7 @@ func (a placer) write() {
 
 // origin is what the head of a document says of where it comes from.
 func (a placer) origin(d document) []string {
-	return append([]string{"Imported from MachineConfig " + d.config.name + "."}, d.why...)
+	return append([]string{"Imported from " + a.out.Objects[d.config.index].String() + "."}, d.why...)
 }
 
 // put writes one document and the files beside it.

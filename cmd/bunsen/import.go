@@ -27,7 +27,7 @@ taken is kept below unsupported/ and named. Nothing is lost in silence.
 
 Exit codes: 0 done, 2 invalid input.`,
 		Example: `  # From a cluster that has MachineConfigs already
-  kubectl get machineconfigs,machineconfigpools -o yaml | bunsen import - --out os-config
+  kubectl get machineconfigs,machineconfigpools,kubeletconfigs,containerruntimeconfigs -o yaml | bunsen import - --out os-config
   bunsen validate os-config
 
   # One file, one pool, and rendered names that stay what they are
