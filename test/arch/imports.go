@@ -57,7 +57,8 @@ func importsFollowTheTable(r Repo) []Violation {
 	return vs
 }
 
-// nobodyImportsAShell: a shell is constructed by a command and handed down as an interface.
+// nobodyImportsAShell: a shell is constructed by a command and handed down as an interface. A shell below the directory of another
+// one is a part of it.
 func nobodyImportsAShell(r Repo) []Violation {
 	var vs []Violation
 	eachImport(r, func(i imported) {
@@ -67,12 +68,20 @@ func nobodyImportsAShell(r Repo) []Violation {
 		}
 		switch target, _ := roomOf(Rooms, dir); target.Kind {
 		case Shell:
+			if isPart(i.room, target) {
+				return
+			}
 			vs = append(vs, i.violation("shell", fmt.Sprintf("%s imports the shell %s: only cmd constructs shells; declare the interface that is needed here, and let cmd hand it in", i.pkg.Dir, dir)))
 		case Test, Command:
 			vs = append(vs, i.violation("shell", fmt.Sprintf("%s imports %s, which is kind %s and never ships as a part: move what is needed into a room", i.pkg.Dir, dir, target.Kind)))
 		}
 	})
 	return vs
+}
+
+// isPart tells that a shell is below the directory of another one.
+func isPart(of, part Room) bool {
+	return of.Kind == Shell && part.Kind == Shell && strings.HasPrefix(part.Prefix, of.Prefix+"/")
 }
 
 // theWallStands: three processes, one wall of words between them.

@@ -1,0 +1,242 @@
+package beneath
+
+import (
+	"fmt"
+	"path"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// maxLinks is how many links may be on the way to one path, as in the kernel.
+const maxLinks = 40
+
+// walk opens the components of a path one after the other.
+type walk struct {
+	*Tree
+	// path that is opened, for errors.
+	path string
+	// open are the directories from the root to where the walk is, without links. ".." leads to the one before.
+	open []opened
+	// todo are the components that are left.
+	todo []component
+	// links that were followed.
+	links int
+}
+
+// opened is a directory on the way.
+type opened struct {
+	fd   int
+	path string
+	uid  uint32
+	dev  uint64
+	// holder is the uid of the user below whose directory it is; 0 where there is none, host.AnyUser where several users can
+	// rename in it.
+	holder int
+	// shared: others than root can add names to it.
+	shared bool
+}
+
+// component is a name that is left, or the end of a link's target.
+type component struct {
+	name string
+	end  *link
+}
+
+// link is one whose target has to belong to a user.
+type link struct {
+	path, target string
+	// uid of that user.
+	uid int
+}
+
+// walk opens a directory in the way that the package describes.
+func (t *Tree) walk(p string) (Dir, error) {
+	w := &walk{Tree: t, path: p, open: []opened{{fd: t.dir, path: "/"}}, todo: components(p)}
+	defer func() { w.back(1) }()
+	for len(w.todo) > 0 {
+		next := w.todo[0]
+		w.todo = w.todo[1:]
+		if err := w.step(next); err != nil {
+			return Dir{}, err
+		}
+	}
+	here := w.here()
+	fd, err := again(func() (int, error) { return unix.FcntlInt(uintptr(here.fd), unix.F_DUPFD_CLOEXEC, 0) }) //nolint:gosec // a descriptor is positive
+	return Dir{FD: fd, Holder: here.holder, Shared: here.shared || here.holder != 0}, pathError(p, err)
+}
+
+func components(p string) (all []component) {
+	for name := range strings.SplitSeq(p, "/") {
+		if name != "" && name != "." {
+			all = append(all, component{name: name})
+		}
+	}
+	return all
+}
+
+func (w *walk) here() opened { return w.open[len(w.open)-1] }
+
+// back closes all directories but the first ones.
+func (w *walk) back(to int) {
+	for _, o := range w.open[to:] {
+		unix.Close(o.fd) //nolint:errcheck,gosec // only a place
+	}
+	w.open = w.open[:to]
+}
+
+// step takes one component.
+func (w *walk) step(c component) error {
+	switch {
+	case c.end != nil:
+		return w.ended(*c.end)
+	case c.name == "..":
+		return w.up()
+	}
+	at := path.Join(w.here().path, c.name)
+	fd, other, err := w.openName(c.name)
+	if err != nil {
+		return pathError(w.path, err)
+	}
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil {
+		unix.Close(fd) //nolint:errcheck,gosec // only a place
+		return pathError(w.path, err)
+	}
+	if w.between != nil {
+		w.between(at)
+	}
+	if is.Mode&unix.S_IFMT == unix.S_IFDIR {
+		next := opened{fd: fd, path: at, uid: is.Uid, dev: is.Dev}
+		next.holder, err = w.enter(next, other || is.Dev != w.here().dev)
+		if err != nil {
+			unix.Close(fd) //nolint:errcheck,gosec // only a place
+			return err
+		}
+		if next.shared = w.writable(is); next.shared && next.holder == 0 && is.Mode&unix.S_ISVTX == 0 {
+			next.holder = host.AnyUser
+		}
+		w.open = append(w.open, next)
+		return nil
+	}
+	defer unix.Close(fd) //nolint:errcheck // only a place
+	if is.Mode&unix.S_IFMT != unix.S_IFLNK {
+		return pathError(w.path, unix.ENOTDIR)
+	}
+	return w.follow(fd, is, at)
+}
+
+// up leaves a directory. Below a user's directory that user can exchange what is left, and so choose to where ".." leads: it
+// may leave only in the target of a link that has to end at that user's.
+func (w *walk) up() error {
+	here, above := w.here(), w.open[max(0, len(w.open)-2)]
+	end := w.mustEndAt()
+	if here.holder != 0 && above.holder != here.holder && end != here.holder && (here.holder > 0 || end == 0) {
+		return w.refuse(here.path, here.holder, fmt.Sprintf("a link leads by .. out of %s, which belongs to uid %d", here.path, here.uid), "name the path that the link stands for")
+	}
+	w.back(max(1, len(w.open)-1))
+	return nil
+}
+
+// mustEndAt is the user at whose directory the link has to end in whose target the walk is; 0 where it may end anywhere.
+func (w *walk) mustEndAt() int {
+	for _, c := range w.todo {
+		if c.end != nil {
+			return c.end.uid
+		}
+	}
+	return 0
+}
+
+// openName opens what is at a name, and a link itself. Mounted tells, below a user's directory, that something else is
+// mounted there; kernels without openat2 do not tell that of a bind mount.
+func (w *walk) openName(name string) (fd int, mounted bool, err error) {
+	const flags = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
+	here := w.here()
+	if w.openat2 && here.holder > 0 {
+		how := unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_NO_XDEV | unix.RESOLVE_NO_MAGICLINKS}
+		fd, err = again(func() (int, error) { return unix.Openat2(here.fd, name, &how) })
+		if err != unix.EXDEV { //nolint:errorlint // the kernel's bare number
+			return fd, false, err
+		}
+		mounted = true
+	}
+	fd, err = again(func() (int, error) { return unix.Openat(here.fd, name, flags, 0) })
+	return fd, mounted, err
+}
+
+// enter decides about a directory in the one where the walk is, and returns whose it is from there on.
+func (w *walk) enter(next opened, mounted bool) (holder int, _ error) {
+	here, owner := w.here(), w.owner(next.uid)
+	switch {
+	case here.holder <= 0, owner == here.holder:
+		return owner, nil
+	case owner == 0 && !mounted:
+		return here.holder, nil
+	}
+	what := "is a directory"
+	if mounted {
+		what = "is a mount point"
+	}
+	return 0, w.refuse(next.path, here.holder,
+		fmt.Sprintf("%s %s of uid %d below a directory of uid %d, who could exchange it for another one", next.path, what, next.uid, here.holder),
+		fmt.Sprintf("give the directories above it to root (chown root), or %s to uid %d", next.path, here.holder))
+}
+
+// follow decides about a link in the directory where the walk is, and goes where it leads.
+func (w *walk) follow(fd int, is unix.Stat_t, at string) error {
+	if w.links++; w.links > maxLinks {
+		return pathError(w.path, unix.ELOOP)
+	}
+	var of unix.Statfs_t
+	if err := unix.Fstatfs(fd, &of); err != nil {
+		return pathError(w.path, err)
+	}
+	var to [unix.PathMax]byte
+	n, err := unix.Readlinkat(fd, "", to[:])
+	if err != nil {
+		return pathError(w.path, err)
+	}
+	here, owner, l := w.here(), w.owner(is.Uid), link{path: at, target: string(to[:n])}
+	switch {
+	case of.Type == unix.PROC_SUPER_MAGIC:
+		return w.refuse(at, owner, fmt.Sprintf("%s is a link of /proc, which leads to whatever a process has open", at), "name the path that it stands for")
+	case here.holder == 0:
+		l.uid = owner
+	case here.holder == host.AnyUser && owner == 0:
+		return w.refuse(at, host.AnyUser, fmt.Sprintf("several users can rename in %s, so that the link %s may be there by one of them", here.path, at),
+			fmt.Sprintf("take the right to write in %s from groups and others (chmod go-w %s), or name the path that the link stands for", here.path, here.path))
+	case here.holder == host.AnyUser:
+		l.uid = owner
+	case owner != 0 && owner != here.holder:
+		return w.refuse(at, owner, fmt.Sprintf("%s is a link of uid %d in a directory of uid %d", at, owner, here.holder), "remove the link")
+	default:
+		l.uid = here.holder
+	}
+	if path.IsAbs(l.target) {
+		w.back(1)
+	}
+	todo := components(l.target)
+	if l.uid != 0 {
+		todo = append(todo, component{end: &l})
+	}
+	w.todo = append(todo, w.todo...)
+	return nil
+}
+
+// ended decides about the directory to which a user's link leads.
+func (w *walk) ended(l link) error {
+	here := w.here()
+	if here.holder == l.uid && w.owner(here.uid) == l.uid {
+		return nil
+	}
+	return w.refuse(l.path, l.uid,
+		fmt.Sprintf("the link %s is controlled by uid %d and leads to %s, which belongs to uid %d", l.path, l.uid, here.path, here.uid),
+		"remove the link, or name the path that it stands for")
+}
+
+func (w *walk) refuse(component string, uid int, why, fix string) error {
+	return &host.UnsafePathError{Path: w.path, Component: component, UID: uid, Why: why, Fix: fix}
+}
