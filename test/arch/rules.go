@@ -30,6 +30,7 @@ var Rules = []Rule{
 	{"package-name", packagesAreNamed},              // what is it called?
 	{"init", nothingRunsBeforeMain},                 // what runs before main?
 	{"decides", policyAloneDecides},                 // who decides what a node does?
+	{"host-path", hostPathsAreOpenedInOnePlace},     // how does the daemon open a file of its machine?
 	{"log", thereIsOneLogger},                       // how does it log?
 	{"sleep", testsDoNotSleep},                      // how does a test wait?
 }

@@ -2,10 +2,13 @@ package linux
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
 // at is where a change is made: a name in a directory that is held open, so that whatever happens to the links in the
@@ -16,6 +19,10 @@ type at struct {
 	name string
 	// path is the machine's, for errors and traps.
 	path string
+	// holder is the uid of the user below whose directory it is; see beneath.Dir. With shared, others than root can change what
+	// has the name.
+	holder int
+	shared bool
 }
 
 // at opens the directory of a path. Close it.
@@ -23,36 +30,26 @@ func (t *tree) at(p string) (at, error) {
 	if err := clean(p); err != nil {
 		return at{}, err
 	}
-	a := at{root: t, dir: -1, name: path.Base(p), path: p}
+	d, err := t.below.Dir(path.Dir(p))
+	if err != nil {
+		return at{}, forPath(p, err)
+	}
+	a := at{root: t, dir: d.FD, name: path.Base(p), path: p, holder: d.Holder, shared: d.Shared}
 	if p == "/" {
 		a.name = "."
 	}
-	if !t.walks {
-		fd, err := t.openFollowing(path.Dir(p))
-		a.dir = fd
-		return a, pathError("open", p, err)
-	}
-	rel, err := t.resolve(p)
-	if err != nil {
-		return at{}, err
-	}
-	f, err := t.root.Open(path.Dir(rel))
-	if err != nil {
-		return at{}, err
-	}
-	defer f.Close() //nolint:errcheck // only read
-	if rel != "." {
-		a.name = path.Base(rel)
-	}
-	fd, err := again(func() (int, error) { return unix.FcntlInt(f.Fd(), unix.F_DUPFD_CLOEXEC, 0) })
-	a.dir = fd
-	return a, pathError("open", p, err)
+	return a, nil
 }
 
-// openFollowing opens a directory, behind a link too.
-func (t *tree) openFollowing(p string) (int, error) {
-	how := unix.OpenHow{Flags: unix.O_PATH | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT}
-	return again(func() (int, error) { return unix.Openat2(t.dir, p, &how) })
+// forPath says of an error about a directory for which path in it the directory was opened.
+func forPath(p string, err error) error {
+	if bad, ok := err.(*fs.PathError); ok { //nolint:errorlint // it is made by the call before, and has nothing around it
+		bad.Path = p
+	}
+	if bad, ok := err.(*host.UnsafePathError); ok { //nolint:errorlint // as above
+		bad.Path = p
+	}
+	return err
 }
 
 func (a at) close() { unix.Close(a.dir) } //nolint:errcheck,gosec // only a place

@@ -176,16 +176,15 @@ func (t *tree) eachIn(dir string, do func(a at, fd int) error) error {
 
 // within is a directory itself as a place, if it is there; links are followed.
 func within(t *tree, dir string, do func(a at) error) error {
-	a, err := t.at(path.Join(dir, "x"))
+	d, err := t.below.Dir(dir)
 	if gone(err) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	defer a.close()
-	a.name, a.path = ".", dir
-	return do(a)
+	defer d.Close()
+	return do(at{root: t, dir: d.FD, name: ".", path: dir, holder: d.Holder, shared: d.Shared})
 }
 
 // opened opens a directory.

@@ -59,10 +59,7 @@ func executableOf(root *Root, dir, name string) executable {
 
 // there tells whether something is at a path of the machine; unlike Stat, it does not read it.
 func there(root *Root, at string) bool {
-	in, err := root.resolve(at)
-	if err == nil {
-		_, err = root.root.Lstat(in)
-	}
+	_, _, err := root.look(at)
 	return err == nil
 }
 

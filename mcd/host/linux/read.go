@@ -34,7 +34,15 @@ func (e *largeError) Error() string {
 
 // Stat implements host.Files. Of a file that is too large to be read, the digest is host.NotRead.
 func (r *Root) Stat(p string) (host.Entry, error) {
-	fd, err := r.open(p, unix.O_PATH)
+	a, err := r.at(p)
+	if gone(err) {
+		return host.Entry{}, nil
+	}
+	if err != nil {
+		return host.Entry{}, err
+	}
+	defer a.close()
+	fd, err := a.open(unix.O_PATH)
 	if gone(err) {
 		return host.Entry{}, nil
 	}
@@ -53,16 +61,38 @@ func (r *Root) Stat(p string) (host.Entry, error) {
 			e.Digest = host.DigestOf(nil)
 			return e, nil
 		}
-		return statFile(r.tree, p)
+		return statFile(a)
 	case host.Link:
-		to := make([]byte, unix.PathMax)
-		n, err := unix.Readlinkat(fd, "", to)
-		if err != nil {
-			return host.Entry{}, pathError("readlink", p, err)
-		}
-		e.Target = string(to[:n])
+		e.Target, err = targetOf(fd, p)
 	}
-	return e, nil
+	return e, err
+}
+
+// look tells what kind of thing is at a path, and where a link there leads. It reads no file.
+func (t *tree) look(p string) (kind host.Kind, target string, _ error) {
+	fd, err := t.open(p, unix.O_PATH)
+	if err != nil {
+		return host.Absent, "", err
+	}
+	defer unix.Close(fd) //nolint:errcheck // only looked at
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil {
+		return host.Absent, "", pathError("stat", p, err)
+	}
+	if kind = t.entry(is).Kind; kind == host.Link {
+		target, err = targetOf(fd, p)
+	}
+	return kind, target, err
+}
+
+// targetOf reads an open link.
+func targetOf(fd int, p string) (string, error) {
+	var to [unix.PathMax]byte
+	n, err := unix.Readlinkat(fd, "", to[:])
+	if err != nil {
+		return "", pathError("readlink", p, err)
+	}
+	return string(to[:n]), nil
 }
 
 // sized are file systems that know how large their files are. The kernel's own have contents where the size is 0.
@@ -75,12 +105,12 @@ func empty(fd int) bool {
 }
 
 // statFile tells about what was a regular file a moment ago.
-func statFile(t *tree, p string) (e host.Entry, _ error) {
-	err := t.reading(p, func(fd int) error {
-		is, err := regular(fd, p)
-		e = t.entry(is)
+func statFile(a at) (e host.Entry, _ error) {
+	err := reading(a, func(fd int) error {
+		is, err := regular(fd, a.path)
+		e = a.root.entry(is)
 		if err == nil {
-			e.Digest, err = digestOf(fd, p, is.Size, t.most)
+			e.Digest, err = digestOf(fd, a.path, is.Size, a.root.most)
 		}
 		return err
 	})
@@ -110,7 +140,12 @@ func readOwn(t *tree, p string) ([]byte, error) {
 
 // readLabelled reads a regular file and, where asked to, what is attached to it.
 func (t *tree) readLabelled(p string, most int64, labelled bool) (contents []byte, l label, err error) {
-	err = t.reading(p, func(fd int) error {
+	a, err := t.at(p)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer a.close()
+	err = reading(a, func(fd int) error {
 		is, err := regular(fd, p)
 		if err == nil {
 			contents, err = readAll(fd, p, is.Size, most)
@@ -124,10 +159,10 @@ func (t *tree) readLabelled(p string, most int64, labelled bool) (contents []byt
 }
 
 // reading opens what may be a regular file.
-func (t *tree) reading(p string, do func(fd int) error) error {
-	fd, err := t.open(p, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY)
+func reading(a at, do func(fd int) error) error {
+	fd, err := a.open(unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY)
 	if errors.Is(err, syscall.ELOOP) {
-		return notRegular(p)
+		return notRegular(a.path)
 	}
 	if err != nil {
 		return err

@@ -12,9 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/beneath"
 )
 
-// maxHops is how many links may stand in the way to one path, as in the kernel.
+// maxHops is how many links may lead from one unit file to another, as in the kernel.
 const maxHops = 40
 
 // Root is the file system of a machine, below a directory. It implements host.Files and host.Disk. Links within it are
@@ -27,11 +28,8 @@ type Root struct {
 
 // tree is what can be seen of it, and where changes are made.
 type tree struct {
-	// dir is the directory, for the kernel; root is it for kernels that cannot resolve paths below a root.
-	dir  int
-	root *os.Root
-	// walks: this kernel cannot.
-	walks bool
+	// below opens its directories.
+	below *beneath.Tree
 	// privileged: owners can be set. self is who owns what is made.
 	privileged bool
 	self       host.Owner
@@ -54,30 +52,20 @@ type disk struct {
 
 // OpenRoot opens the directory, which must exist. Without privileges all owners count as root's.
 func OpenRoot(dir string) (*Root, error) {
-	root, err := os.OpenRoot(dir)
+	below, err := beneath.Open(dir)
 	if err != nil {
-		return nil, fmt.Errorf("opening the machine's root: %w", err)
+		return nil, err
 	}
-	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
-	if err != nil {
-		root.Close() //nolint:errcheck,gosec // the first error is the one to tell
-		return nil, fmt.Errorf("opening the machine's root: %w", &fs.PathError{Op: "open", Path: dir, Err: err})
-	}
-	r := &Root{disk: &disk{tree: &tree{dir: fd, root: root, privileged: os.Geteuid() == 0, most: most}}}
+	r := &Root{disk: &disk{tree: &tree{below: below, privileged: os.Geteuid() == 0, most: most}}}
 	if r.privileged {
 		r.self = host.Owner{UID: os.Geteuid(), GID: os.Getegid()}
-	}
-	if probe, err := r.openBelow("/", unix.O_PATH); err == nil {
-		unix.Close(probe) //nolint:errcheck,gosec // only looked at
-	} else {
-		r.walks = true
 	}
 	return r, nil
 }
 
 // Close releases the directory and the lock.
 func (r *Root) Close() error {
-	bad := errors.Join(unix.Close(r.dir), r.root.Close())
+	bad := r.below.Close()
 	if r.lock != nil {
 		bad = errors.Join(r.lock.Close(), bad)
 	}
@@ -89,21 +77,8 @@ func (r *Root) Close() error {
 // how they fill, break and freeze a disk.
 func (r *Root) Trap(before func(call, path string) error) { r.trap = before }
 
-// openBelow opens a path as the machine itself would see it. A link at the path itself is not followed.
-func (t *tree) openBelow(p string, flags int) (int, error) {
-	how := unix.OpenHow{Flags: uint64(flags|unix.O_NOFOLLOW|unix.O_CLOEXEC) & 0xffffffff, Resolve: unix.RESOLVE_IN_ROOT} //nolint:gosec // flags are positive
-	return again(func() (int, error) { return unix.Openat2(t.dir, p, &how) })
-}
-
-// open opens what is at a path, in whatever way this kernel can.
+// open opens what is at a path. A link there is not followed.
 func (t *tree) open(p string, flags int) (int, error) {
-	if err := clean(p); err != nil {
-		return -1, err
-	}
-	if !t.walks {
-		fd, err := t.openBelow(p, flags)
-		return fd, pathError("open", p, err)
-	}
 	a, err := t.at(p)
 	if err != nil {
 		return -1, err
@@ -136,43 +111,6 @@ func clean(p string) error {
 		return fmt.Errorf("%q is not an absolute, clean path", p)
 	}
 	return nil
-}
-
-// resolve turns a machine's path into one relative to the root, with no link in the way to its last element, for kernels
-// that cannot do so themselves.
-func (t *tree) resolve(p string) (string, error) {
-	done, todo := "/", strings.Split(strings.TrimPrefix(p, "/"), "/")
-	for hops := 0; len(todo) > 1; {
-		next := path.Join(done, todo[0])
-		todo = todo[1:]
-		info, err := t.root.Lstat(relative(next))
-		if err != nil {
-			return "", err
-		}
-		if info.Mode()&fs.ModeSymlink == 0 {
-			done = next
-			continue
-		}
-		if hops++; hops > maxHops {
-			return "", fmt.Errorf("%s: %w", p, syscall.ELOOP)
-		}
-		to, err := t.root.Readlink(relative(next))
-		if err != nil {
-			return "", err
-		}
-		if !path.IsAbs(to) {
-			to = path.Join(done, to)
-		}
-		done, todo = "/", append(strings.Split(strings.TrimPrefix(path.Clean(to), "/"), "/"), todo...)
-	}
-	return relative(path.Join(done, todo[0])), nil
-}
-
-func relative(p string) string {
-	if p == "/" {
-		return "."
-	}
-	return strings.TrimPrefix(p, "/")
 }
 
 // gone tells errors that mean: nothing is there. A file in the way to a path means that as well.

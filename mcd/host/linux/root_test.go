@@ -29,7 +29,7 @@ func TestAKernelThatCannotResolveBelowARootConformsToo(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { root.Close() })
-		root.walks = true
+		root.below.WithoutOpenat2()
 		return h
 	})
 }
@@ -82,7 +82,7 @@ func hasLabel(t *testing.T, h host.Host, p string, want label) {
 			t.Errorf("%s has %q, want %q", p, got, want)
 		}
 	}
-	if n, err := unix.Lgetxattr(h.Files.(*Root).root.Name()+p, "trusted.other", nil); err == nil && n > 0 && len(want) > 0 {
+	if n, err := unix.Lgetxattr(h.Files.(*Root).below.Name()+p, "trusted.other", nil); err == nil && n > 0 && len(want) > 0 {
 		t.Errorf("%s has an attribute that is not to be carried", p)
 	}
 }

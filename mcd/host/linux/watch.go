@@ -7,12 +7,15 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
 // interesting is what the kernel tells about. Writes count when the file is closed, so that a file that is written line by
@@ -89,15 +92,16 @@ func (w *Watcher) Accessed() bool { return w.accessed.Load() }
 
 // Modified implements agent.Watcher.
 func (w *Watcher) Modified(p string) time.Time {
-	at, err := w.root.resolve(p)
+	a, err := w.root.at(p)
 	if err != nil {
 		return time.Time{}
 	}
-	info, err := w.root.root.Lstat(at)
+	defer a.close()
+	is, err := a.stat()
 	if err != nil {
 		return time.Time{}
 	}
-	return info.ModTime()
+	return time.Unix(is.Mtim.Unix())
 }
 
 // Watch implements agent.Watcher.
@@ -149,21 +153,20 @@ func (w *Watcher) follow(p string) error {
 			return nil
 		}
 		next := path.Join(done, todo[0])
-		info, err := w.root.root.Lstat(relative(next))
+		kind, to, err := w.root.look(next)
 		switch {
-		case gone(err):
+		case gone(err), errors.As(err, new(*host.UnsafePathError)):
 			return nil
 		case err != nil:
 			return fmt.Errorf("looking at %s: %w", next, err)
-		case info.IsDir():
+		case kind == host.Dir:
 			done, todo = next, todo[1:]
 			continue
-		case info.Mode()&os.ModeSymlink == 0:
+		case kind != host.Link:
 			return nil // a file in the way: what is below it is not there
 		}
-		to, err := w.root.root.Readlink(relative(next))
-		if hops++; err != nil || hops > maxHops {
-			return nil // it changed, which is told; or it leads nowhere
+		if hops++; hops > maxHops {
+			return nil // it leads nowhere
 		}
 		if !path.IsAbs(to) {
 			to = path.Join(done, to)
@@ -179,16 +182,17 @@ func (w *Watcher) follow(p string) error {
 // add watches a directory, which has no links on its way, for a name. A directory that is gone meanwhile was told of by the
 // one above it.
 func (w *Watcher) add(dir, name string) error {
-	var wd int
+	wd := -1
 	conn, err := w.in.SyscallConn()
 	if err == nil {
-		closed := conn.Control(func(fd uintptr) {
-			wd, err = unix.InotifyAddWatch(int(fd), path.Join(w.root.root.Name(), dir), interesting)
+		err = within(w.root.tree, dir, func(a at) (bad error) {
+			held := "/proc/self/fd/" + strconv.Itoa(a.dir) + "/." // inotify takes paths alone, and this one nobody can lead elsewhere
+			closed := conn.Control(func(fd uintptr) { wd, bad = unix.InotifyAddWatch(int(fd), held, interesting) })
+			return errors.Join(bad, closed)
 		})
-		err = errors.Join(err, closed)
 	}
 	switch {
-	case errors.Is(err, unix.ENOENT), errors.Is(err, unix.ENOTDIR):
+	case err == nil && wd < 0, gone(err), errors.As(err, new(*host.UnsafePathError)): // what is refused is found by who looks at the path
 		return nil
 	case errors.Is(err, unix.ENOSPC):
 		return fmt.Errorf("watching %s: %w: raise fs.inotify.max_user_watches", dir, err)
@@ -276,21 +280,12 @@ func (w *Watcher) sessions() bool {
 	if w.accessed.Load() {
 		return false
 	}
-	at, err := w.root.resolve(sessionsDir)
-	if err != nil {
-		return false
-	}
-	dir, err := w.root.root.Open(at)
-	if err != nil {
-		return false
-	}
-	defer dir.Close() //nolint:errcheck // only read
-	names, err := dir.Readdirnames(-1)
+	names, err := w.root.list(sessionsDir)
 	if err != nil {
 		return false
 	}
 	for _, name := range names {
-		text, err := w.root.root.ReadFile(path.Join(at, name))
+		text, err := w.root.Read(path.Join(sessionsDir, name))
 		if err == nil && slices.Contains(strings.Split(string(text), "\n"), "SERVICE=sshd") {
 			return w.accessed.CompareAndSwap(false, true)
 		}
