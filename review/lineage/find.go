@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/transpile/message"
 )
 
 // UnknownError tells that no layer sets an item. Its text says what was meant perhaps, and where the item may come from.
@@ -253,7 +254,7 @@ func near(asked, name string) (int, bool) {
 	last := func(s string) string { return s[strings.LastIndexByte(s, '/')+1:] }
 	limit := 1 + len(a)/6
 	if abs(len(a)-len(b)) <= limit {
-		if d := distance(a, b); d <= limit {
+		if d := message.Distance(a, b); d <= limit {
 			return d, true
 		}
 	}
@@ -267,23 +268,3 @@ func near(asked, name string) (int, bool) {
 }
 
 func abs(n int) int { return max(n, -n) }
-
-// distance is how many characters must be put in, left out or changed.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
-}

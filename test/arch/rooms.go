@@ -90,7 +90,7 @@ var Rooms = []Room{
 
 	{"review/logtext", Pure, nil, nil, "text of a repository is safe to print in one way for all programs"},
 	{"review/annotate", Pure, list("api/...", "transpile", "review/logtext"), list("github.com/owenrumney/go-sarif/v3/"), "a finding is written for each system that shows it; what it says is decided elsewhere"},
-	{"review/lineage", Pure, list("api/...", "policy", "policy/secret", "source", "transpile", "transpile/ignition", "transpile/origin", "reconcile/render"), libs(kubeTypes, ignition), "who wrote a byte follows from the layers, as merging does"},
+	{"review/lineage", Pure, list("api/...", "policy", "policy/secret", "source", "transpile", "transpile/ignition", "transpile/message", "transpile/origin", "reconcile/render"), libs(kubeTypes, ignition), "who wrote a byte follows from the layers, as merging does"},
 	{"adopt", Pure, list("api/...", "policy", "policy/secret", "policy/pace", "transpile/containerruntime", "transpile/ignition", "transpile/kubelet", "transpile/origin"), libs(kubeTypes, ignition, yaml), "MachineConfigs of elsewhere become a repository's documents"},
 	{"forge", Ports, list("api/..."), nil, "when to post and when to edit does not depend on the service"},
 	{"forge/github", Shell, list("forge"), list("github.com/google/go-github/"), "the only room that speaks to GitHub"},

@@ -97,7 +97,7 @@ func Closest(typo string, words []string) string {
 		if abs(len(w)-len(typo)) > distance {
 			continue
 		}
-		if d := edits(typo, w); d < distance || d == distance && best != "" && w < best {
+		if d := Distance(typo, w); d < distance || d == distance && best != "" && w < best {
 			best, distance = w, d
 		}
 	}
@@ -106,8 +106,8 @@ func Closest(typo string, words []string) string {
 
 func abs(n int) int { return max(n, -n) }
 
-// edits is the number of letters to add, remove or replace between two words.
-func edits(a, b string) int {
+// Distance returns the number of bytes to add, remove or replace to make one word the other.
+func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

@@ -109,3 +109,22 @@ func errorTexts(t *testing.T, file string) (texts []string) {
 	})
 	return texts
 }
+
+// TestDistance counts the bytes to add, remove or replace, in both directions.
+func TestDistance(t *testing.T) {
+	for _, test := range []struct {
+		a, b string
+		want int
+	}{
+		{"", "", 0},
+		{"", "abc", 3},
+		{"same", "same", 0},
+		{"chrony.cnf", "chrony.conf", 1},
+		{"flies", "files", 2},
+		{"kitten", "sitting", 3},
+	} {
+		if got, back := message.Distance(test.a, test.b), message.Distance(test.b, test.a); got != test.want || back != test.want {
+			t.Errorf("%q to %q: %d, and back %d; want %d", test.a, test.b, got, back, test.want)
+		}
+	}
+}
