@@ -82,29 +82,48 @@ func Publish(ctx context.Context, h Host, body string, s Status) (Outcome, error
 	return outcome, errors.Join(errStatus, err)
 }
 
-func comment(ctx context.Context, h Host, body string) (Outcome, error) {
+// Preview returns what Publish would do with the comment. It reads the comments and changes nothing.
+func Preview(ctx context.Context, h Host, body string) (Outcome, error) {
+	outcome, _, err := decide(ctx, h, body)
+	return outcome, err
+}
+
+// decide finds out what to do with the comment, and which one to edit.
+func decide(ctx context.Context, h Host, body string) (outcome Outcome, id int64, err error) {
 	self, err := h.Self(ctx)
 	if err != nil {
-		return "", fmt.Errorf("asking whose the token is: %w", err)
+		return "", 0, fmt.Errorf("asking whose the token is: %w", err)
 	}
 	comments, err := h.Comments(ctx)
 	if err != nil {
-		return "", fmt.Errorf("listing the comments: %w", err)
+		return "", 0, fmt.Errorf("listing the comments: %w", err)
 	}
 	before, found := sticky(comments, self, firstLine(body))
 	switch {
 	case !found:
+		return Created, 0, nil
+	case plain(before.Body) == plain(body):
+		return Unchanged, before.ID, nil
+	}
+	return Edited, before.ID, nil
+}
+
+func comment(ctx context.Context, h Host, body string) (Outcome, error) {
+	outcome, id, err := decide(ctx, h, body)
+	if err != nil {
+		return "", err
+	}
+	switch outcome {
+	case Created:
 		if err := h.Create(ctx, body); err != nil {
 			return "", fmt.Errorf("adding the comment: %w", err)
 		}
-		return Created, nil
-	case plain(before.Body) == plain(body):
-		return Unchanged, nil
+	case Edited:
+		if err := h.Edit(ctx, id, body); err != nil {
+			return "", fmt.Errorf("editing the comment: %w", err)
+		}
 	}
-	if err := h.Edit(ctx, before.ID, body); err != nil {
-		return "", fmt.Errorf("editing the comment: %w", err)
-	}
-	return Edited, nil
+	return outcome, nil
 }
 
 // sticky finds our comment. The author is compared because anybody can write the marker: an edit would put our words

@@ -131,8 +131,9 @@ func (t *Target) fromActions(env func(string) string, event []byte) error {
 	return nil
 }
 
-// Missing names everything that has to be known before the target can be told anything, with where it may come from.
-func (t Target) Missing() error {
+// Missing names everything that has to be known before the target can be told anything, with where it may come from. A dry run
+// needs no token.
+func (t Target) Missing(dryRun bool) error {
 	var errs []error
 	need := func(there bool, what string) {
 		if !there {
@@ -144,7 +145,7 @@ func (t Target) Missing() error {
 	need(t.Project != "", "the repository: --project owner/name")
 	need(t.Number > 0, "the pull request: --pull NUMBER (the job was not started by one)")
 	need(t.Head != "", "its last commit: --commit HASH")
-	if names, known := tokens[t.Kind]; known && !t.Fork { // the job of a fork may have none, and tells its log instead
+	if names, known := tokens[t.Kind]; known && !t.Fork && !dryRun { // the job of a fork may have none, and tells its log instead
 		need(t.Token != "", "a token, in the environment as "+strings.Join(names, " or "))
 	} else if t.Kind != "" && !known {
 		need(false, fmt.Sprintf("the service: --host %q is none of github, gitlab and gitea", t.Kind))

@@ -79,35 +79,35 @@ func with(t forge.Target, change func(*forge.Target)) forge.Target {
 }
 
 func TestWhatIsMissingIsNamedAllAtOnce(t *testing.T) {
-	err := forge.Target{}.Missing()
+	err := forge.Target{}.Missing(false)
 	for _, word := range []string{"--host", "--api", "--project", "--pull", "--commit"} {
 		if err == nil || !strings.Contains(err.Error(), word) {
 			t.Errorf("%v does not name %s", err, word)
 		}
 	}
 	whole := forge.Target{Kind: forge.GitHub, API: "a", Project: "b", Number: 1, Head: "c", Token: "d"}
-	if err := whole.Missing(); err != nil {
+	if err := whole.Missing(false); err != nil {
 		t.Error(err)
 	}
 	whole.Token = ""
-	if err := whole.Missing(); err == nil || !strings.Contains(err.Error(), "GITHUB_TOKEN") {
+	if err := whole.Missing(false); err == nil || !strings.Contains(err.Error(), "GITHUB_TOKEN") {
 		t.Errorf("got %v", err)
 	}
 }
 
 func TestTheJobOfAForkNeedsNoToken(t *testing.T) {
 	fork := forge.Target{Kind: forge.GitLab, API: "a", Project: "b", Number: 1, Head: "c", Fork: true}
-	if err := fork.Missing(); err != nil {
+	if err := fork.Missing(false); err != nil {
 		t.Errorf("it could print the plan: %v", err)
 	}
 	fork.Fork = false
-	if err := fork.Missing(); err == nil {
+	if err := fork.Missing(false); err == nil {
 		t.Error("a job of the project itself needs one")
 	}
 }
 
 func TestAServiceThatIsNoneIsNamed(t *testing.T) {
-	err := forge.Target{Kind: "bitbucket", API: "a", Project: "b", Number: 1, Head: "c", Token: "d"}.Missing()
+	err := forge.Target{Kind: "bitbucket", API: "a", Project: "b", Number: 1, Head: "c", Token: "d"}.Missing(false)
 	if err == nil || !strings.Contains(err.Error(), `"bitbucket" is none of github, gitlab and gitea`) {
 		t.Errorf("got %v", err)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/bunsen-os/bunsen/forge"
 	"github.com/bunsen-os/bunsen/forge/gitea"
@@ -32,6 +33,7 @@ func commentCommand() *cobra.Command {
 	var c comparing
 	var by forge.Target
 	var key string
+	var dryRun bool
 	cmd := &cobra.Command{
 		Use: "comment [BASE [HEAD]]", Short: "Tell a pull request what it does to machines: one comment, edited in place, and a status", GroupID: "offline",
 		Long: `Compare as diff does, and post the outcome to the pull request whose job this is: one comment that is edited in place, and
@@ -40,19 +42,24 @@ elsewhere --host, --api, --project, --pull and --commit say it. The token comes 
 GITHUB_TOKEN, GITLAB_TOKEN, GITEA_TOKEN, FORGEJO_TOKEN.
 
 An invalid head gets a comment with its problems, and the status "failure". Where the job of a fork may not write, the
-comment is printed instead. BASE and HEAD are revisions; a directory is written as a path, such as ./before. docs/ci.md
+comment is printed instead. With --dry-run nothing is sent: standard output is exactly the comment, and standard error says where it
+would go. With a token the command reads the pull request's comments, to say whether it would create or edit one. BASE and HEAD are revisions; a directory is written as a path, such as ./before. docs/ci.md
 tells more.
 
 Exit codes: 0 told, 2 invalid input, 3 service out of reach.`,
 		Example: `  # In a job of a pull request: HEAD is what merging makes, its first parent what it is merged to
   bunsen comment HEAD^1 HEAD
 
+  # Only show what would be posted; no token is needed
+  bunsen comment main HEAD --dry-run --host github --api https://api.github.com \
+    --project infra/os-config --pull 7 --commit "$(git rev-parse HEAD)"
+
   # By hand
   BUNSEN_TOKEN=... bunsen comment main HEAD --host gitlab --api https://gitlab.example.com/api/v4 \
     --project infra/os-config --pull 7 --commit "$(git rev-parse HEAD)"`,
 		Args: cobra.MaximumNArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			target, err := targetOf(by)
+			target, err := targetOf(by, dryRun)
 			if err != nil {
 				return invalid(err)
 			}
@@ -67,7 +74,7 @@ Exit codes: 0 told, 2 invalid input, 3 service out of reach.`,
 			found, err := c.compare(cmd.Context(), base, head)
 			body, status, failed := message(ofPull(found, target), err, key)
 			status.URL = target.Run
-			if err := tell(cmd.Context(), cmd.OutOrStdout(), target, body, status); err != nil {
+			if err := publisher(dryRun, cmd.ErrOrStderr())(cmd.Context(), cmd.OutOrStdout(), target, body, status); err != nil {
 				return err
 			}
 			return failed
@@ -76,17 +83,23 @@ Exit codes: 0 told, 2 invalid input, 3 service out of reach.`,
 	c.flags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&key, "key", "", keyHelp)
+	f.BoolVar(&dryRun, "dry-run", false, "print the comment and where it would go, and send nothing; needs no token")
+	targetFlags(f, &by)
+	return cmd
+}
+
+// targetFlags are the flags that name a pull request.
+func targetFlags(f *pflag.FlagSet, by *forge.Target) {
 	f.StringVar((*string)(&by.Kind), "host", "", "the service: github, gitlab or gitea (also for Forgejo)")
 	f.StringVar(&by.API, "api", "", "its API, such as https://api.github.com")
 	f.StringVar(&by.Project, "project", "", "the repository there, owner/name")
 	f.IntVar(&by.Number, "pull", 0, "the number of the pull request")
 	f.StringVar(&by.Head, "commit", "", "the pull request's last commit, which gets the status")
 	f.StringVar(&by.Author, "author", "", "the login that the token writes as, where it may not ask for that")
-	return cmd
 }
 
 // targetOf fills in what the flags leave out from the job's environment.
-func targetOf(by forge.Target) (forge.Target, error) {
+func targetOf(by forge.Target, dryRun bool) (forge.Target, error) {
 	var event []byte
 	if file := os.Getenv("GITHUB_EVENT_PATH"); file != "" {
 		var err error
@@ -106,7 +119,7 @@ func targetOf(by forge.Target) (forge.Target, error) {
 	t, err := forge.FromEnv(env, event)
 	t.Kind, t.API, t.Project = cmp.Or(by.Kind, t.Kind), cmp.Or(by.API, t.API), cmp.Or(by.Project, t.Project)
 	t.Number, t.Head, t.Author = cmp.Or(by.Number, t.Number), cmp.Or(by.Head, t.Head), cmp.Or(by.Author, t.Author)
-	return t, errors.Join(err, t.Missing())
+	return t, errors.Join(err, t.Missing(dryRun))
 }
 
 // onlyToken reads a variable that holds a token, and no other.
@@ -185,19 +198,22 @@ func stay(to *http.Request, via []*http.Request) error {
 	return nil
 }
 
-// tell posts, or prints where the job of a fork may not post.
-func tell(ctx context.Context, w io.Writer, t forge.Target, body string, s forge.Status) error {
+// hostOf returns the client of the target's service.
+func hostOf(t forge.Target) (forge.Host, error) {
 	client := &http.Client{Timeout: commentTimeout, CheckRedirect: stay}
-	var host forge.Host
-	var err error
 	switch t.Kind {
 	case forge.GitHub:
-		host, err = github.New(t, client)
+		return github.New(t, client)
 	case forge.GitLab:
-		host, err = gitlab.New(t, client)
+		return gitlab.New(t, client)
 	default:
-		host, err = gitea.New(t, client)
+		return gitea.New(t, client)
 	}
+}
+
+// tell posts, or prints where the job of a fork may not post.
+func tell(ctx context.Context, w io.Writer, t forge.Target, body string, s forge.Status) error {
+	host, err := hostOf(t)
 	if err != nil {
 		return invalid(err)
 	}
