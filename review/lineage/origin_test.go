@@ -142,6 +142,10 @@ var excepted = []struct {
 		return strings.Contains(item.Name, "kubelet") && containsAny(line, "kind: Kubelet", "logLevel", "kubeletConfig", "maxPods") ||
 			item.Name == "/etc/node-sizing-enabled.env" && strings.Contains(line, "autoSizingReserved")
 	}},
+	{"so has a file of the container runtime's settings", func(item lineage.Item, line string) bool {
+		return strings.Contains(item.Name, "/01-ctrcfg-") && strings.Contains(line, item.Name[strings.LastIndex(item.Name, "-")+1:]+":") ||
+			item.Name == "/etc/containers/storage.conf" && strings.Contains(line, "overlaySize:")
+	}},
 }
 
 func containsAny(line string, words ...string) bool {
