@@ -91,12 +91,28 @@ func (r *RenderedRow) setRequester(asked v1alpha1.Requester) {
 
 // unprovenCommit is the commit that the changes through the API came on that asked for a pool's config, where the pool was never healthy
 // with that commit; nil where it was, or no such commit is known.
-func unprovenCommit(v *poolView, config string) *v1alpha1.Requester {
-	target, good := apiTarget(v, config), healthyConfig(v)
-	if target.Commit.Revision == "" || target.Before == "" || good == "" || good == target.Before || good == config {
+func unprovenCommit(v *poolView, config string) *v1alpha1.CommitRef {
+	if healthyConfig(v) == config {
 		return nil
 	}
-	return &target.Commit
+	return v1alpha1.RequesterOf(v.object.Annotations, config).Unproven
+}
+
+// manualConfigs are the MachineConfigs of a pool's target that users made through the API, but for those that asked for the target. There
+// are none where nothing follows git.
+func manualConfigs(f *fleet, v *poolView, config string) []string {
+	target, err := v1alpha1.ParsePoolTarget(v.object.Annotations[v1alpha1.TargetAnnotation])
+	if err != nil || target.Config != config || len(f.Sources) == 0 {
+		return nil
+	}
+	var out []string
+	for _, in := range target.Inputs {
+		asked := slices.ContainsFunc(target.API, func(c v1alpha1.APIChange) bool { return c.Kind == kindMachineConfig && c.Name == in.Name })
+		if in.Source == "" && !asked {
+			out = append(out, in.Name)
+		}
+	}
+	return out
 }
 
 // commitLabel names who asked for a config in a column for commits, the changes through the API first; empty where that is unknown.

@@ -65,8 +65,9 @@ type HistoryOutcome struct {
 	Ended *time.Time `json:"ended,omitempty"`
 	// Failed nodes reported a failure of the config when the rollout ended or was replaced.
 	Failed int `json:"failed,omitempty"`
-	// RanBefore: every node ran the config already when the rollout began, so that no node was assigned it.
-	RanBefore bool `json:"ranBefore,omitempty"`
+	// UpdatedBefore is how many nodes ran the config already when the rollout began. RanBefore: all did, so that no node was assigned it.
+	UpdatedBefore int  `json:"updatedBefore,omitempty"`
+	RanBefore     bool `json:"ranBefore,omitempty"`
 	// By is the revision that replaced it.
 	By string `json:"by,omitempty"`
 	// Back is the config that the pool went back to.
@@ -296,7 +297,7 @@ func notRendered(v *poolView, e *v1alpha1.HistoryEntry, newest bool) HistoryOutc
 func pastOutcome(o v1alpha1.RolloutOutcome, newer string) HistoryOutcome {
 	out := HistoryOutcome{
 		Result: HistoryResult(o.Result), Updated: o.Updated, Nodes: o.Nodes, Began: known(o.Began.UTC()), Ended: known(o.Ended.UTC()), Back: o.Back, Why: o.Why,
-		Failed: o.Failed, RanBefore: o.RanBefore,
+		Failed: o.Failed, UpdatedBefore: o.UpdatedBefore, RanBefore: o.Nodes > 0 && o.UpdatedBefore >= o.Nodes,
 	}
 	if o.Result == v1alpha1.RolloutSuperseded {
 		out.By = newer
@@ -340,11 +341,11 @@ func currentOutcome(f *fleet, v *poolView) HistoryOutcome {
 	out := HistoryOutcome{Updated: counts.Updated, Nodes: counts.Nodes, Back: r.Back, Why: r.Why}
 	if recorded {
 		out.Began = known(r.Began.UTC())
+		out.UpdatedBefore, out.RanBefore = r.UpdatedBefore, counts.Nodes > 0 && r.UpdatedBefore >= counts.Nodes
 	}
 	if r.At != nil {
 		out.Ended = known(r.At.UTC())
 	}
-	out.RanBefore = recorded && r.RanBefore
 	switch {
 	case r.Verdict != "":
 		out.Result, out.Updated = HistoryResult(r.Verdict), max(out.Updated, r.Updated)

@@ -232,13 +232,13 @@ func notReadyCommands(f *fleet, node string) []string {
 	if healthOf(f, node).Silence != "" {
 		return deadNodeCommands(node)
 	}
-	do := []string{"kubectl describe node " + node}
+	describe := "kubectl describe node " + node
 	if n := nodeNamed(f, node); n != nil && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeDiskPressure && c.Status == corev1.ConditionTrue
 	}) {
-		do = append(do, "free disk space on "+node+"; its kubelet then reports it by itself")
+		return []string{describe, "free disk space on " + node + "; its kubelet then reports it by itself"}
 	}
-	return do
+	return []string{describe, "journalctl -u kubelet   # on " + node + ": why it is not Ready"}
 }
 
 // daemonCommands help where a daemon does not report.
@@ -251,5 +251,9 @@ func daemonCommands(node string) []string {
 
 // deadNodeCommands help where a kubelet does not report.
 func deadNodeCommands(node string) []string {
-	return []string{"kubectl describe node " + node, "kubectl delete node " + node + "   # only if the machine is gone for good"}
+	return []string{
+		"kubectl describe node " + node,
+		"systemctl restart kubelet   # on " + node + "; start the machine first, if it is off",
+		alternative("the machine is gone for good", "kubectl delete node "+node),
+	}
 }

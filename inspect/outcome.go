@@ -19,9 +19,12 @@ func (o HistoryOutcome) text() string {
 		if o.RanBefore {
 			return "no rollout: " + count(o.Nodes, "node") + " ran it already"
 		}
-		text := "rolled out to " + count(o.Nodes, "node")
+		text := "rolled out to " + count(o.Nodes-o.UpdatedBefore, "node")
 		if o.Began != nil && o.Ended != nil {
 			text += " in " + took(o.Ended.Sub(*o.Began))
+		}
+		if o.UpdatedBefore > 0 {
+			text += "; " + count(o.UpdatedBefore, "node") + " ran it already"
 		}
 		return text
 	case HistoryResult(v1alpha1.RolloutWasHalted):

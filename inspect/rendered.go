@@ -24,7 +24,9 @@ type RenderedRow struct {
 	// After are the changes through the API that took back earlier ones.
 	After []v1alpha1.APIChange `json:"after,omitempty"`
 	// Unproven is the commit that the changes through the API came on, where no commit asked and the pool was never healthy with that one.
-	Unproven *v1alpha1.Requester `json:"unproven,omitempty"`
+	Unproven *v1alpha1.CommitRef `json:"unproven,omitempty"`
+	// Manual are the names of the MachineConfigs of a pool's target that no repository has.
+	Manual []string `json:"manual,omitempty"`
 }
 
 // RenderedRows picks the rendered configs out of all MachineConfigs, newest first. What they are made of is not looked at.

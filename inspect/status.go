@@ -158,9 +158,9 @@ func sourceRow(src *v1alpha1.GitSource, c *Controllers, now time.Time) SourceRow
 func (f *fleet) poolRow(v *poolView) PoolRow {
 	p := v.object
 	target := f.config(v.facts.Target)
+	first := reasons{f}.poolAnswers(v, nil)[0]
 	row := PoolRow{
-		Name: p.Name, Target: p.Spec.Configuration.Name, Revision: target.Revision, API: target.API,
-		PoolCounts: v.counts(), Outcome: reasons{f}.poolAnswers(v, nil)[0].Outcome,
+		Name: p.Name, Target: p.Spec.Configuration.Name, Revision: target.Revision, API: target.API, PoolCounts: v.counts(), Outcome: first.Outcome,
 	}
 	if row.Revision == "" && !target.byAPI() {
 		row.Revision = p.Annotations[v1alpha1.RevisionAnnotation]
@@ -178,7 +178,9 @@ func (f *fleet) poolRow(v *poolView) PoolRow {
 		row.Blocked = append(row.Blocked, shorten(b.Reason))
 		row.patient = append(row.patient, b.Cause == rollout.CauseSoak || b.Cause == rollout.CauseWindow || b.Cause == rollout.CauseAfterPool)
 	}
-	row.State, row.Next = v.state(row), f.next(v)
+	if row.State, row.Next = v.state(row), f.next(v); strings.HasPrefix(row.State, stateUpdating) && first.Outcome == Blocked {
+		row.State = "Blocked: " + first.Reason
+	}
 	return row
 }
 
@@ -216,8 +218,12 @@ func (v *poolView) counts() PoolCounts {
 	return out
 }
 
-// renderFailed begins the state of a pool that cannot be rendered.
-const renderFailed = "Render failed: "
+const (
+	// renderFailed begins the state of a pool that cannot be rendered.
+	renderFailed = "Render failed: "
+	// stateUpdating begins the state of a pool whose rollout proceeds.
+	stateUpdating = "Updating"
+)
 
 // state is the pool's state in a few words.
 func (v *poolView) state(row PoolRow) string {
@@ -250,9 +256,9 @@ func (v *poolView) state(row PoolRow) string {
 	case first.Reason != "":
 		return "Waiting: " + strings.TrimPrefix(first.Reason, "waiting for ")
 	case row.Step != "":
-		return "Updating, " + row.Step
+		return stateUpdating + ", " + row.Step
 	}
-	return "Updating"
+	return stateUpdating
 }
 
 // by says who paused a pool and why, as far as that is known.

@@ -46,7 +46,8 @@ var commandForms = []string{
 	`kubectl get events -A --field-selector reason=RenderedConfigLost`,
 	`echo '\{.*"kind":"GitSource".*\}' \| kubectl apply -f -`,
 	`curl -fsG \S+/api/v1/query --data-urlencode 'query=.*'`,
-	`journalctl -u machine-config-daemon`,
+	`journalctl -u (machine-config-daemon|kubelet)`,
+	`systemctl restart kubelet`,
 	`touch /run/machine-config-daemon-force`,
 
 	`(push|free|change|remove|start|restart) .*`,

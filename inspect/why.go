@@ -214,7 +214,7 @@ func (f *fleet) config(name string) *RenderedRow {
 			row.Pool = Pool(name)
 			row.setRequester(asked)
 		}
-		row.Unproven = unprovenCommit(v, name)
+		row.Unproven, row.Manual = unprovenCommit(v, name), manualConfigs(f, v, name)
 		if row.byAPI() || row.Subject != "" && asked.Subject != "" {
 			return row
 		}

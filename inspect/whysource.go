@@ -3,9 +3,11 @@ package inspect
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
@@ -39,8 +41,20 @@ func WhySource(c Cluster, name string, now time.Time) (Why, error) {
 			answers = append(answers, Answer{Outcome: first.Outcome, Cause: first.Cause, Reason: "pool " + v.object.Name + ": " + first.Reason, Do: []string{"bunsen why pool/" + v.object.Name}})
 		}
 	}
-	why.settle(answers)
+	why.settle(append(answers, sourceWarnings(row)...))
 	return why, nil
+}
+
+// sourceWarnings are what somebody should know of an applied commit: the lines of the condition Ready after the first.
+func sourceWarnings(row SourceRow) []Answer {
+	lines := strings.Split(strings.TrimSpace(row.Message), "\n")
+	var out []Answer
+	for _, line := range lines[1:] {
+		if row.Ready == string(metav1.ConditionTrue) {
+			out = append(out, Answer{Outcome: Fine, Cause: CauseSource, Reason: line})
+		}
+	}
+	return out
 }
 
 // poolsOf are the pools that a source feeds, by name.

@@ -40,6 +40,7 @@ func (w Why) Text(now time.Time) string {
 	}
 	if w.Target != nil && w.Target.Name != "" {
 		b.line("Target", w.Target.commit())
+		b.line("Manual", manualText(w.Target.Manual))
 	}
 	if w.Back != nil && w.Back.Name != "" {
 		b.line("Back to", w.Back.commit())
@@ -105,16 +106,26 @@ func (r RenderedRow) commit() string {
 	if r.Revision == "" && len(r.API) == 0 {
 		return r.Name + "   (its commit is not known)"
 	}
-	text := commitText(v1alpha1.Requester{Revision: r.Revision, Subject: r.Subject, Author: r.Author})
-	text = v1alpha1.Requester{Revision: r.Revision, API: r.API, AlsoCommit: !r.byAPI(), After: r.After}.Text(text)
-	if r.Unproven != nil {
-		text += "; on " + commitText(*r.Unproven) + ", with which the pool was not healthy"
+	asked := v1alpha1.Requester{Revision: r.Revision, Subject: r.Subject, Author: r.Author, API: r.API, AlsoCommit: !r.byAPI(), After: r.After, Unproven: r.Unproven}
+	return r.Name + "   " + asked.Text(commitText)
+}
+
+// manualText names MachineConfigs that no repository has; empty where there are none.
+func manualText(names []string) string {
+	const most = 3
+	switch n := len(names); {
+	case n == 0:
+		return ""
+	case n > most:
+		return fmt.Sprintf("MachineConfigs %s and %d more, which no repository has", strings.Join(names[:most], ", "), n-most)
+	case n > 1:
+		return "MachineConfigs " + strings.Join(names, ", ") + ", which no repository has"
 	}
-	return r.Name + "   " + text
+	return "MachineConfig " + names[0] + ", which no repository has"
 }
 
 // commitText names a commit with its subject and its author, as far as they are known.
-func commitText(c v1alpha1.Requester) string {
+func commitText(c v1alpha1.CommitRef) string {
 	text := shortRevision(c.Revision)
 	if c.Subject != "" {
 		text += " " + source.Quote(c.Subject)

@@ -23,6 +23,18 @@ type Requester struct {
 	AlsoCommit bool `json:"alsoCommit,omitempty"`
 	// After are the changes through the API that took back earlier ones, so that the pool returned to what was there before.
 	After []APIChange `json:"after,omitempty"`
+	// Unproven is the commit that API came on, where no commit asked and the pool was not healthy with that commit before: nodes may
+	// fail because of either. nil where the pool was healthy with the commit, or no commit is known.
+	Unproven *CommitRef `json:"unproven,omitempty"`
+}
+
+// CommitRef names one commit for people.
+type CommitRef struct {
+	// Revision of the commit, `main@sha1:<hex>`.
+	Revision string `json:"revision,omitempty"`
+	// Subject and Author of the commit; empty where they are not known.
+	Subject string `json:"subject,omitempty"`
+	Author  string `json:"author,omitempty"`
 }
 
 // ByAPI reports whether only changes through the API asked, and no commit.
@@ -41,16 +53,26 @@ func (r Requester) AfterText() string {
 	})
 }
 
-// Text names all that asked for the config: the changes through the API first, then the commit as the caller writes it, which may
-// be empty.
-func (r Requester) Text(commit string) string {
+// Text names all that asked for the config: the changes through the API first, then the commit as write names it.
+func (r Requester) Text(write func(CommitRef) string) string {
+	commit := ""
+	if r.Revision != "" {
+		commit = write(CommitRef{Revision: r.Revision, Subject: r.Subject, Author: r.Author})
+	}
 	switch {
 	case len(r.API) == 0:
 		return commit + r.AfterText()
-	case r.ByAPI() || commit == "":
-		return r.APIText() + r.AfterText()
+	case !r.ByAPI() && commit != "":
+		return r.APIText() + "; " + commit + r.AfterText()
 	}
-	return r.APIText() + "; " + commit + r.AfterText()
+	text := r.APIText() + r.AfterText()
+	if r.Unproven == nil {
+		return text
+	}
+	if commit := write(*r.Unproven); commit != "" {
+		text += "; on " + commit + ", with which the pool was not healthy"
+	}
+	return text
 }
 
 // changesText joins the first changes, as write has them.

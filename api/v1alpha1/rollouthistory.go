@@ -27,8 +27,8 @@ type RolloutOutcome struct {
 	// Began is when the config became the pool's target, Ended when the rollout completed, halted, reverted or was replaced.
 	Began metav1.Time `json:"began"`
 	Ended metav1.Time `json:"ended"`
-	// RanBefore: every node of the pool, at least one, ran the config already when it became the target.
-	RanBefore bool `json:"ranBefore,omitempty"`
+	// UpdatedBefore is how many nodes of the pool ran the config already when it became the target.
+	UpdatedBefore int `json:"updatedBefore,omitempty"`
 	// Back is the config that a Reverted pool went back to.
 	Back string `json:"back,omitempty"`
 	// Why it was halted or reverted, in at most 200 characters.

@@ -14,8 +14,8 @@ type RolloutRecord struct {
 	Config string `json:"config"`
 	// Began is when the config became the pool's target.
 	Began metav1.Time `json:"began"`
-	// RanBefore: every node of the pool, at least one, ran the config already at that time.
-	RanBefore bool `json:"ranBefore,omitempty"`
+	// UpdatedBefore is how many nodes of the pool ran the config already at that time.
+	UpdatedBefore int `json:"updatedBefore,omitempty"`
 	// Steps are how many steps are behind the rollout, the canary counted.
 	Steps int `json:"steps,omitempty"`
 	// WellSince is since when the nodes of the step under way are updated and well: its soak began then.

@@ -29,20 +29,8 @@ func (t task) about() string {
 			asked = v1alpha1.Requester{Revision: a[v1alpha1.RevisionAnnotation], Subject: a[v1alpha1.CommitSubjectAnnotation], Author: a[v1alpha1.CommitAuthorAnnotation]}
 		}
 	}
-	_, hash, _ := strings.Cut(asked.Revision, ":")
-	if hash = protocol.OneLine(hash); hash == "" && len(asked.API) == 0 {
+	if commitText(v1alpha1.CommitRef{Revision: asked.Revision}) == "" && len(asked.API) == 0 {
 		return t.Config.Name
-	}
-	text := "commit " + hash[:min(len(hash), shortHash)]
-	if subject := protocol.OneLine(asked.Subject); subject != "" {
-		text += " " + `"` + subject + `"`
-	}
-	author, _, _ := strings.Cut(asked.Author, "<")
-	if author = protocol.OneLine(author); author != "" {
-		text += " by " + author
-	}
-	if hash == "" {
-		text = ""
 	}
 	for _, list := range []*[]v1alpha1.APIChange{&asked.API, &asked.After} {
 		*list = slices.Clone(*list)
@@ -51,7 +39,24 @@ func (t task) about() string {
 			c.Kind, c.Name, c.Manager = protocol.OneLine(c.Kind), protocol.OneLine(c.Name), ""
 		}
 	}
-	return t.Config.Name + " (" + asked.Text(text) + ")"
+	return t.Config.Name + " (" + asked.Text(commitText) + ")"
+}
+
+// commitText names a commit on one line: `commit 1f2e3d4c5b "time: two pools" by Alice`; empty where its hash is not known.
+func commitText(c v1alpha1.CommitRef) string {
+	_, hash, _ := strings.Cut(c.Revision, ":")
+	if hash = protocol.OneLine(hash); hash == "" {
+		return ""
+	}
+	text := "commit " + hash[:min(len(hash), shortHash)]
+	if subject := protocol.OneLine(c.Subject); subject != "" {
+		text += " " + `"` + subject + `"`
+	}
+	author, _, _ := strings.Cut(c.Author, "<")
+	if author = protocol.OneLine(author); author != "" {
+		text += " by " + author
+	}
+	return text
 }
 
 // fit makes a reason be what the cluster takes: text, not too long. What is too much is taken out of the middle.

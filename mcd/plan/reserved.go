@@ -26,7 +26,7 @@ func inTheWay(observed, target host.State, w Way) (refusals []policy.Refusal) {
 		_, ours := w.Old.Paths[p]
 		replaces := w.New.Paths[p].Kind == host.Dir && !w.New.Yields[p] && is.Kind != host.Other
 		if !ours && !replaces {
-			refusals = append(refusals, policy.OnNode(policy.CheckPaths, p, fmt.Sprintf("the config needs a directory here, and this node has a %s that no config made: move it away on the node, or choose another path", is.Kind)))
+			refusals = append(refusals, policy.OnNode(policy.CheckPaths, p, fmt.Sprintf("the config needs a directory here, and this node has a %s that no config made: choose another path; or move the %s away on the node, if nothing needs it", is.Kind, is.Kind)))
 		}
 	}
 	return inOrder(refusals)

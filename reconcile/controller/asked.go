@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"fmt"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -37,11 +36,7 @@ func requester(ctx context.Context, r *Rollout, pool *mcfgv1.MachineConfigPool, 
 
 // requesterText names who asked, for events and conditions; empty where that is unknown.
 func requesterText(r v1alpha1.Requester) string {
-	commit := ""
-	if r.Revision != "" {
-		commit = fmt.Sprintf("%s %s", short(r.Revision), source.Quote(r.Subject))
-	}
-	return r.Text(commit)
+	return r.Text(func(c v1alpha1.CommitRef) string { return short(c.Revision) + " " + source.Quote(c.Subject) })
 }
 
 // commit names who asked last for a rendered config of a pool.

@@ -162,7 +162,7 @@ func TestRendering(t *testing.T) {
 			before := w.renderPool("worker")
 			w.remove(w.gitSource())
 			equal(t, "the name", w.renderPool("worker"), before)
-			w.create(byHand("99-worker-hand", "worker", `{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/hand","contents":{"source":"data:,x"}}]}}`))
+			w.create(byHand("99-worker-hand", "worker", handMade))
 			if w.renderPool("worker") == before {
 				t.Error("the layer by hand was not taken")
 			}
@@ -170,7 +170,7 @@ func TestRendering(t *testing.T) {
 		"a MachineConfig made through the API has asked for the config, with its field manager, and the commit that was there has not": func(t *testing.T, w *world, first string) {
 			before := w.renderPool("worker")
 			w.follow()
-			hand := byHand("99-worker-hand", "worker", `{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/hand","contents":{"source":"data:,x"}}]}}`)
+			hand := byHand("99-worker-hand", "worker", handMade)
 			at := metav1.NewTime(noon.Add(3 * time.Minute))
 			hand.ManagedFields = []metav1.ManagedFieldsEntry{
 				{Manager: "kubectl-client-side-apply", Operation: metav1.ManagedFieldsOperationUpdate, Time: &at, FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{"f:config":{}}}`)},
@@ -195,7 +195,30 @@ func TestRendering(t *testing.T) {
 			w.remove(w.config("99-worker-hand"))
 			equal(t, "the name without it", w.renderPool("worker"), before)
 			asked = v1alpha1.RequesterOf(w.pool("worker").Annotations, before)
-			equal(t, "who asked for that", asked.Text(asked.Revision), first+" after MachineConfig 99-worker-hand was deleted through the API")
+			equal(t, "who asked for that", asked.Text(func(c v1alpha1.CommitRef) string { return c.Revision }), first+" after MachineConfig 99-worker-hand was deleted through the API")
+		},
+		"a change through the API has asked for the config also where the pool lost its record while no controller ran": func(t *testing.T, w *world, _ string) {
+			w.renderPool("worker")
+			w.follow()
+			w.create(byHand("99-worker-hand", "worker", handMade))
+			name := w.renderPool("worker")
+			w.remove(w.pool("worker"))
+			w.renderPool("worker") // creates the pool without its record: nobody saw the deletion
+			equal(t, "the name", w.renderPool("worker"), name)
+			asked := v1alpha1.RequesterOf(w.pool("worker").Annotations, name)
+			if !asked.ByAPI() || asked.API[0].Name != "99-worker-hand" {
+				t.Errorf("asked: %+v", asked)
+			}
+		},
+		"in a pool without nodes a change through the API is not named beside later commits": func(t *testing.T, w *world, _ string) {
+			w.renderPool("worker")
+			w.follow()
+			w.create(byHand("99-worker-hand", "worker", handMade))
+			w.renderPool("worker")
+			second := w.push("more", "worker/10-motd.bu=two", "master/10-motd.bu=one")
+			name := w.renderPool("worker")
+			asked := v1alpha1.RequesterOf(w.pool("worker").Annotations, name)
+			equal(t, "who asked", asked.Text(func(c v1alpha1.CommitRef) string { return c.Revision }), second)
 		},
 		"a config that several commits render to is no half commit once its source is deleted": func(t *testing.T, w *world, _ string) {
 			w.push("link", "worker/10-motd.bu=one", "master/10-motd.bu=one", linked)
@@ -356,3 +379,6 @@ func keys(m map[string]*mcfgv1.MachineConfig) []string {
 	}
 	return out
 }
+
+// handMade is the Ignition config of a MachineConfig that a user makes through the API.
+const handMade = `{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/hand","contents":{"source":"data:,x"}}]}}`

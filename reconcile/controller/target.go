@@ -31,11 +31,31 @@ func target(ctx context.Context, r *Render, f renderFacts, rendered render.Rende
 	if src != nil {
 		facts.Commit = *src.Status.AppliedCommit
 	}
+	if f.pool.Status.MachineCount == 0 { // no node can fail what is already in force
+		facts.Healthy = was.Config
+	}
 	next := revision.NextTarget(was, facts)
+	if was.Config == "" {
+		next, err = withEarlierRequest(ctx, r.Client, next)
+	}
 	if was.Config != next.Config {
 		attributeNew(ctx, r.Live, &next, r.Now())
 	}
-	return next, nil
+	return next, err
+}
+
+// withEarlierRequest is the target of a pool without a record, as of one that was deleted while no controller ran: where changes through the
+// API first asked for its config, and the commit that they came on is still in force, they asked for it and not that commit.
+func withEarlierRequest(ctx context.Context, c client.Client, t v1alpha1.PoolTarget) (v1alpha1.PoolTarget, error) {
+	mc := &mcfgv1.MachineConfig{}
+	if err := c.Get(ctx, client.ObjectKey{Name: t.Config}, mc); err != nil {
+		return t, client.IgnoreNotFound(err)
+	}
+	asked := v1alpha1.ParseConfigRequest(mc.Annotations[v1alpha1.RequestAnnotation], t.Config)
+	if asked.ByAPI() && asked.Revision == t.Revision {
+		t.Commit, t.Requester = t.Requester, asked
+	}
+	return t, nil
 }
 
 // targetFacts is what a pool is rendered from. was is its record before.

@@ -57,6 +57,9 @@ func NextTarget(was v1alpha1.PoolTarget, f TargetFacts) v1alpha1.PoolTarget {
 		if t.Before = was.Config; was.ByAPI() && was.Revision == t.Revision {
 			t.Before = was.Before
 		}
+		if f.Healthy != "" && f.Healthy != t.Before && f.Healthy != t.Config && last.Revision != "" {
+			t.Unproven = &v1alpha1.CommitRef{Revision: last.Revision, Subject: last.Subject, Author: last.Author}
+		}
 	case last.Revision != "":
 		t.Requester = last
 	}

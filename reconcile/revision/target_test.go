@@ -114,7 +114,19 @@ func TestNextTargetOfSeveral(t *testing.T) {
 			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1 healthy", "r3 = motd 2 os, hand 1 @ 2"}, "os@2",
 		},
 		"the whole pool was healthy before the commit, and a user deleted what was there": {
-			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1 healthy", "r3 = motd 2 os, hand 1 @ 2", "r4 = motd 2 os @ 2"}, "Deleted hand",
+			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1 healthy", "r3 = motd 2 os, hand 1 @ 2", "r4 = motd 2 os @ 2"}, "Deleted hand on os@2",
+		},
+		"a user made one on a commit with which the pool was not healthy": {
+			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 2 os @ 2", "r3 = motd 2 os, hand 1 @ 2"}, "Created hand on os@2",
+		},
+		"and another one after a commit without effect": {
+			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 2 os @ 2", "r3 = motd 2 os, hand 1 @ 2", "r4 = motd 2 os, hand 1, more 1 @ 3"}, "Created more; Created hand on os@2",
+		},
+		"and took back what the commit did": {
+			[]string{"r1 = motd 1 os, hand 1 @ 1 healthy", "r2 = motd 1 os, hand 1, more 1 os @ 2", "r1 = motd 1 os, hand 1 @ 3"}, "os@3",
+		},
+		"no config of the pool was healthy yet, so no commit is told from the changes": {
+			[]string{"r1 = motd 1 os @ 1", "r2 = motd 2 os @ 2", "r3 = motd 2 os, hand 1 @ 2"}, "Created hand",
 		},
 		"of two changes one was taken back": {
 			[]string{"r1 = motd 1 os @ 1 healthy", "r2 = motd 1 os, hand 1 @ 1", "r3 = motd 1 os, hand 1, more 1 @ 1", "r4 = motd 1 os, more 1 @ 1"}, "Created more after Deleted hand",
@@ -150,6 +162,9 @@ func TestNextTargetOfSeveral(t *testing.T) {
 			text := strings.Join(parts, "; ")
 			for _, a := range got.After {
 				text += " after " + string(a.Action) + " " + a.Name
+			}
+			if got.Unproven != nil {
+				text += " on " + got.Unproven.Revision
 			}
 			if text != c.want {
 				t.Errorf("got %q, want %q", text, c.want)

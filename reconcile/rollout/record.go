@@ -22,7 +22,7 @@ func (d *decision) remember() {
 		}
 		*r = v1alpha1.RolloutRecord{Config: d.f.Target, Requester: d.f.Requester, Began: stamp(d.now), Healthy: r.Healthy}
 		d.look(d.f.Target)
-		r.RanBefore = d.m.Len() > 0 && d.m.tally.of(updated) == d.m.Len()
+		r.UpdatedBefore = d.m.tally.of(updated)
 		r.Healthy = lastGood(d, r.Healthy)
 		return
 	}
@@ -117,7 +117,7 @@ func pastOutcome(d *decision) *v1alpha1.RolloutOutcome {
 	d.m.look(lens{target: r.Config, goal: r.Config, host: d.f.Host})
 	o := &v1alpha1.RolloutOutcome{
 		Requester: r.Requester, Config: r.Config, Result: v1alpha1.RolloutSuperseded, Nodes: d.m.Len(), Updated: d.m.tally.of(updated), Began: r.Began, Ended: stamp(d.now),
-		Failed: d.m.tally.of(failedThis), RanBefore: r.RanBefore,
+		Failed: d.m.tally.of(failedThis), UpdatedBefore: r.UpdatedBefore,
 	}
 	switch {
 	case r.Ended != nil:

@@ -19,7 +19,7 @@ func (d court) sentence() {
 	r := &d.record
 	if r.Ended == nil && r.Verdict != v1alpha1.RolloutReverted && d.allWell() {
 		at := stamp(d.now)
-		*r = v1alpha1.RolloutRecord{Config: r.Config, Requester: r.Requester, Began: r.Began, RanBefore: r.RanBefore, Steps: r.Steps, Healthy: r.Config, Ended: &at} // a halt is over with that, too
+		*r = v1alpha1.RolloutRecord{Config: r.Config, Requester: r.Requester, Began: r.Began, UpdatedBefore: r.UpdatedBefore, Steps: r.Steps, Healthy: r.Config, Ended: &at} // a halt is over with that, too
 	}
 	if r.Verdict != "" {
 		return

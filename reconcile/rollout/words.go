@@ -100,12 +100,12 @@ func (w words) together(t Shared) string {
 	return text + ")"
 }
 
-// unavailableNodes counts nodes that may be unavailable at a time.
+// unavailableNodes counts nodes that may be unavailable at a time. A node that failed takes a place as well.
 func unavailableNodes(n int) string {
 	if n == 1 {
-		return "1 unavailable node"
+		return "1 unavailable or failed node"
 	}
-	return fmt.Sprintf("%d unavailable nodes", n)
+	return fmt.Sprintf("%d unavailable or failed nodes", n)
 }
 
 // zone says that a zone's limit is reached.

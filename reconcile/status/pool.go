@@ -51,8 +51,11 @@ func Pool(old mcfgv1.MachineConfigPoolStatus, f PoolFacts, now time.Time) mcfgv1
 	s.UnavailableMachineCount = int32(c.Unavailable)
 	s.DegradedMachineCount = int32(c.Degraded)
 	converged := c.Converged() && f.Rollout.Target != "" && !f.isSilent()
-	if converged {
+	if healthy := f.Wave.Record.Healthy; converged {
 		s.Configuration = *f.Configuration.DeepCopy()
+	} else if s.Configuration.Name == "" && healthy != "" { // the pool was deleted and created again, with its record
+		s.Configuration.ObjectReference = f.Configuration.ObjectReference
+		s.Configuration.Name = healthy
 	}
 	set := setter(&s, now)
 	updated, updating := progress(f, converged)
@@ -116,9 +119,25 @@ func progress(f PoolFacts, converged bool) (updated, updating mcfgv1.MachineConf
 	case len(f.Wave.Blocks) > 0:
 		updating = poolCondition(updating.Type, true, "", waitsText(f))
 	default:
-		updating = poolCondition(updating.Type, true, "", "All nodes are updating to MachineConfig "+target)
+		updating = poolCondition(updating.Type, true, "", "All nodes are updating to MachineConfig "+target+howFar(f.Wave.Counts))
 	}
 	return updated, updating
+}
+
+// howFar adds to the original's text how many nodes are not updating: those that are done, and those that failed. It is empty where
+// there are none.
+func howFar(c rollout.Counts) string {
+	if c.Updated+c.Degraded == 0 {
+		return ""
+	}
+	text := fmt.Sprintf(": %d of %d run it", c.Updated, c.Machines)
+	if c.Unavailable > 0 {
+		text += fmt.Sprintf(", %d unavailable", c.Unavailable)
+	}
+	if c.Degraded > 0 {
+		text += fmt.Sprintf(", %d degraded", c.Degraded)
+	}
+	return text
 }
 
 // waitsText is the message of Updating while the rollout does not proceed: the original's text would be wrong then.

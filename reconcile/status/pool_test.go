@@ -81,15 +81,15 @@ func TestPoolConditions(t *testing.T) {
 		"a paused pool says so":                            {paused, "v0", "Updated=False||\nUpdating=False||Pool is paused; will not update to MachineConfig v1\n" + well},
 		"a paused pool that is updated is updated":         {pausedDone, "v1", "Updated=True||All nodes are updated with MachineConfig v1\nUpdating=False||\n" + well},
 		"a pool without a rendered config waits for one":   {facts(""), "v0", "Updated=False||No MachineConfig is rendered for this pool yet\nUpdating=False||\n" + well},
-		"a broken node is named with its daemon's words, its config, and what to do": {facts("v1", done, broken), "v0", "Updated=False||\nUpdating=True||All nodes are updating to MachineConfig v1\n" +
+		"a broken node is named with its daemon's words, its config, and what to do": {facts("v1", done, broken), "v0", "Updated=False||\nUpdating=True||All nodes are updating to MachineConfig v1: 1 of 2 run it, 1 degraded\n" +
 			`NodeDegraded=True|1 nodes are reporting degraded status on sync|Node n1 is reporting: "writing '/etc/chrony.conf': no space" (v1)` + mend +
 			"\nRolloutBlocked=False||\n" +
 			`Degraded=True||Node n1 is reporting: "writing '/etc/chrony.conf': no space" (v1)` + mend + "\n"},
-		"and with the commit that brought it": {known, "v0", "Updated=False||\nUpdating=True||All nodes are updating to MachineConfig v1\n" +
+		"and with the commit that brought it": {known, "v0", "Updated=False||\nUpdating=True||All nodes are updating to MachineConfig v1: 1 of 2 run it, 1 degraded\n" +
 			`NodeDegraded=True|1 nodes are reporting degraded status on sync|Node n1 is reporting: "writing '/etc/chrony.conf': no space" (v1 from main@sha1:4f1c2ab1 "chrony: use site NTP")` + mend +
 			"\nRolloutBlocked=False||\n" +
 			`Degraded=True||Node n1 is reporting: "writing '/etc/chrony.conf': no space" (v1 from main@sha1:4f1c2ab1 "chrony: use site NTP")` + mend + "\n"},
-		"a node that is degraded in what it should run has failed no config": {drifted, "v0", "Updated=False||\nUpdating=True||All nodes are updating to MachineConfig v1\n" +
+		"a node that is degraded in what it should run has failed no config": {drifted, "v0", "Updated=False||\nUpdating=True||All nodes are updating to MachineConfig v1: 0 of 1 run it, 1 unavailable, 1 degraded\n" +
 			"NodeDegraded=True|1 nodes are reporting degraded status on sync|Node n1 is reporting: \"drift\"\nRolloutBlocked=False||\nDegraded=True||Node n1 is reporting: \"drift\"\n"},
 		"a halted rollout is blocked and degraded, also while it is paused": {halted, "v0", "Updated=False||\nUpdating=False||Rollout is halted; will not update to MachineConfig v1\n" +
 			"NodeDegraded=False||\nRolloutBlocked=True|Halted|it is paused; n7 failed v1; for what to do: bunsen why pool/worker\nDegraded=True||it is paused; n7 failed v1; for what to do: bunsen why pool/worker\n"},
@@ -120,7 +120,7 @@ func TestAPoolThatCannotBeRendered(t *testing.T) {
 	want := `RenderDegraded=True||Failed to render configuration for pool worker: merging "10-worker-chrony": two files at /etc/chrony.conf
 Degraded=True||Node n0 is reporting: "drift"; Failed to render configuration for pool worker: merging "10-worker-chrony": two files at /etc/chrony.conf
 Updated=False||
-Updating=True||All nodes are updating to MachineConfig v1
+Updating=True||All nodes are updating to MachineConfig v1: 0 of 1 run it, 1 unavailable, 1 degraded
 NodeDegraded=True|1 nodes are reporting degraded status on sync|Node n0 is reporting: "drift"
 RolloutBlocked=False||
 `
@@ -130,6 +130,20 @@ RolloutBlocked=False||
 	good := status.Pool(status.Rendered(bad, "worker", nil, noon), facts("v1", node("n0", "v1", "v1", v1alpha1.StateDone)), noon)
 	if got := show(good); !strings.HasPrefix(got, "RenderDegraded=False||\nDegraded=False||\nUpdated=True|") {
 		t.Errorf("once it can:\n%s", got)
+	}
+}
+
+// TestAPoolThatWasCreatedAgain: a pool that was deleted and created again with its record says what all nodes ran last, also while they
+// fail its target.
+func TestAPoolThatWasCreatedAgain(t *testing.T) {
+	f := facts("v1", node("n0", "v0", "v1", v1alpha1.StateDegraded, "no space"))
+	f.Wave.Record = v1alpha1.RolloutRecord{Config: "v1", Healthy: "v0"}
+	if got := status.Pool(mcfgv1.MachineConfigPoolStatus{}, f, noon).Configuration; got.Name != "v0" || len(got.Source) > 0 {
+		t.Errorf("status.configuration is %+v", got)
+	}
+	f.Wave.Record.Healthy = ""
+	if got := status.Pool(mcfgv1.MachineConfigPoolStatus{}, f, noon).Configuration; got.Name != "" {
+		t.Errorf("a pool that was never healthy has status.configuration %+v", got)
 	}
 }
 

@@ -34,6 +34,14 @@ func (s *story) thaw(_ *testscript.TestScript, args []string) error {
 	return s.signal("thaw", args, syscall.SIGCONT)
 }
 
+// poweron NODE is a machine that comes up again after `freeze` and `kubelet NODE silent`: its kubelet reports, and its daemon continues.
+func (s *story) poweron(ts *testscript.TestScript, args []string) error {
+	if err := s.thaw(ts, args); err != nil {
+		return err
+	}
+	return s.reportKubelet(ts, append(args, "ready"))
+}
+
 func (s *story) signal(verb string, args []string, sig syscall.Signal) error {
 	if len(args) != 1 || s.running[args[0]] == nil {
 		return usage(verb + " controller|server|NODE")

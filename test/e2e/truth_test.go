@@ -46,8 +46,8 @@ func TestTruth(t *testing.T) {
 // truthCommands are what the scripts of the truth table can do besides.
 var truthCommands = map[string]func(*story, *testscript.TestScript, []string) error{
 	"state": (*story).state, "fix": (*story).fix, "advice": (*story).advice, "instead": (*story).instead,
-	"alternative": (*story).alternative,
-	"freeze":      (*story).freeze, "thaw": (*story).thaw, "kubelet": (*story).reportKubelet, "nokubelet": (*story).nokubelet,
+	"alternative": (*story).alternative, "poweron": (*story).poweron,
+	"freeze": (*story).freeze, "thaw": (*story).thaw, "kubelet": (*story).reportKubelet, "nokubelet": (*story).nokubelet,
 	"replica": (*story).replica, "backdate": (*story).backdate, "network": (*story).userNetwork,
 	"smalldisk": (*story).smalldisk, "fill": (*story).fill,
 }
