@@ -54,7 +54,7 @@ func (d *disk) write(p string, want host.Entry, contents []byte, later bool) err
 				return placed, err
 			}
 		}
-		label, err := d.labelFor(to)
+		label, err := d.labelFor(to, want.Owner)
 		if err != nil {
 			return false, err
 		}
@@ -118,9 +118,7 @@ func (r *Root) Link(p string, want host.Entry) error {
 		if err := tmp.link(want.Target); err != nil || !r.privileged {
 			return false, err
 		}
-		return false, tmp.change("chown", func() error {
-			return unix.Fchownat(tmp.dir, tmp.name, want.Owner.UID, want.Owner.GID, unix.AT_SYMLINK_NOFOLLOW)
-		})
+		return false, chownLink(tmp, want)
 	})
 }
 
@@ -170,7 +168,7 @@ func (r *Root) Mkdir(p string, want host.Entry) error {
 		return err
 	}
 	fd, err := a.open(unix.O_RDONLY | unix.O_DIRECTORY)
-	if errors.Is(err, fs.ErrPermission) { // a directory of one's own that one may not list
+	if errors.Is(err, fs.ErrPermission) && !r.privileged { // a directory of one's own that one may not list
 		if err := a.change("chmod", func() error { return unix.Fchmodat(a.dir, a.name, want.Mode&0o7777, unix.AT_SYMLINK_NOFOLLOW) }); err != nil {
 			return err
 		}
@@ -180,6 +178,9 @@ func (r *Root) Mkdir(p string, want host.Entry) error {
 		return err
 	}
 	defer unix.Close(fd) //nolint:errcheck // only a place
+	if err := mayTake(a, fd, want); err != nil {
+		return err
+	}
 	if err := a.dress(fd, want); err != nil {
 		return err
 	}

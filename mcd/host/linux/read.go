@@ -128,21 +128,40 @@ func statFile(a at) (e host.Entry, _ error) {
 
 // Read implements host.Files. A file that is too large is an error.
 func (r *Root) Read(p string) ([]byte, error) {
-	contents, _, err := r.readLabelled(p, r.most, false)
-	return contents, err
+	return readFile(r.tree, p, r.most)
 }
 
 // readOwn reads one of the daemon's own files, which holds what other files had.
 func readOwn(t *tree, p string) ([]byte, error) {
-	contents, _, err := t.readLabelled(p, math.MaxInt64, false)
+	return readFile(t, p, math.MaxInt64)
+}
+
+// readFile reads a regular file.
+func readFile(t *tree, p string, most int64) (contents []byte, _ error) {
+	a, err := t.at(p)
+	if err != nil {
+		return nil, err
+	}
+	defer a.close()
+	err = reading(a, func(fd int) error {
+		is, err := regular(fd, p)
+		if err == nil {
+			err = mayRead(a, is)
+		}
+		if err == nil {
+			contents, err = readAll(fd, p, is.Size, most)
+		}
+		return err
+	})
 	return contents, err
 }
 
-// readLabelled reads a regular file and, where asked to, what is attached to it.
-func (t *tree) readLabelled(p string, most int64, labelled bool) (contents []byte, l label, err error) {
+// readLabelled reads a regular file, what is attached to it, and who can change that. It is for the store, which gives both back to
+// a file of the same owner.
+func (t *tree) readLabelled(p string, most int64) (contents []byte, l label, uid int, err error) {
 	a, err := t.at(p)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, 0, err
 	}
 	defer a.close()
 	err = reading(a, func(fd int) error {
@@ -150,12 +169,12 @@ func (t *tree) readLabelled(p string, most int64, labelled bool) (contents []byt
 		if err == nil {
 			contents, err = readAll(fd, p, is.Size, most)
 		}
-		if err == nil && labelled {
-			l, err = t.labelAt(fd, p)
+		if err == nil {
+			l, uid, err = t.labelAt(fd, p)
 		}
 		return err
 	})
-	return contents, l, err
+	return contents, l, uid, err
 }
 
 // reading opens what may be a regular file.

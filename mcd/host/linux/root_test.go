@@ -70,7 +70,7 @@ func withLabel(t *testing.T, p string) (h host.Host, dir string, want label) {
 
 func hasLabel(t *testing.T, h host.Host, p string, want label) {
 	t.Helper()
-	got, err := h.Files.(*Root).labelOf(p)
+	got, err := h.Files.(*Root).labelOf(p, host.Owner{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -129,7 +129,7 @@ func TestWhatIsAttachedToAFile(t *testing.T) {
 			must(t, h.Files.Write(orig, host.Entry{Mode: 0o640}, []byte("old")))
 			must(t, h.Files.Remove(p))
 			must(t, h.Files.Write(p, host.Entry{Mode: 0o640}, []byte("x")))
-			if got, _ := h.Files.(*Root).labelOf(p); got["user.by"] != nil {
+			if got, _ := h.Files.(*Root).labelOf(p, host.Owner{}); got["user.by"] != nil {
 				t.Error("nobody kept it, and it is there")
 			}
 			must(t, h.Store.Keep([]host.Old{{Path: orig, Digest: host.DigestOf([]byte("old"))}}))

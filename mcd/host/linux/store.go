@@ -21,8 +21,9 @@ type Store struct{ root *Root }
 type pack struct {
 	// Contents in the order in which they lie in the file.
 	Contents []packed
-	// Labels of files by path.
+	// Labels of files by path, and of those that others than root could change, the user who could.
 	Labels map[string]label
+	Users  map[string]int `json:",omitempty"`
 
 	// blob is everything behind the index, and where finds contents in it.
 	blob  []byte
@@ -39,19 +40,22 @@ type packed struct {
 
 // Keep implements host.Store.
 func (s Store) Keep(old []host.Old) error {
-	p := &pack{Labels: map[string]label{}, looked: map[string]bool{}}
+	p := &pack{Labels: map[string]label{}, Users: map[string]int{}, looked: map[string]bool{}}
 	var parts [][]byte
 	size := 0
 	known := map[host.Digest]bool{"": true, host.DigestOf(nil): true}
 	for _, o := range old {
 		if o.Path != "" {
-			contents, l, err := s.root.readLabelled(o.Path, s.root.most, true)
+			contents, l, uid, err := s.root.readLabelled(o.Path, s.root.most)
 			if err != nil {
 				return err
 			}
 			o.Contents, p.looked[o.Path] = contents, true
 			if len(l) > 0 {
 				p.Labels[o.Path] = l
+			}
+			if len(l) > 0 && uid != 0 {
+				p.Users[o.Path] = uid
 			}
 		}
 		if d := host.DigestOf(o.Contents); d != o.Digest {
