@@ -63,16 +63,19 @@ func (r *Repository) fetch(ctx context.Context, from Remote, picked source.Picke
 	if err != nil {
 		return Rendering{}, r.reworded(err)
 	}
-	return r.render(tree)
+	return r.render(ctx, tree)
 }
 
 // render does what the controllers do with a tree.
-func (r *Repository) render(tree source.Tree) (Rendering, error) {
+func (r *Repository) render(ctx context.Context, tree source.Tree) (Rendering, error) {
 	c := tree.Commit
 	out := Rendering{Pools: map[string]*mcfgv1.MachineConfig{}, Commit: v1alpha1.CommitInfo{
 		Revision: c.Revision().String(), Subject: c.Subject, Author: c.Author, Time: metav1.NewTime(c.Time), VerifiedBy: c.Signer,
 	}}
-	res, rendered := r.memory.Render(tree)
+	res, rendered, err := r.memory.RenderUntil(tree, ctx.Err)
+	if err != nil {
+		return Rendering{}, fmt.Errorf("rendering %s: %w", c.Revision().Short(), err)
+	}
 	problems := problemsOf(res, rendered)
 	for _, p := range rendered.Pools {
 		if len(r.config.Pools) == 0 || slices.Contains(r.config.Pools, p.Rendered.Pool) {

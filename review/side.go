@@ -30,11 +30,17 @@ type Renderings struct {
 
 // Render transpiles a tree and renders its pools. A fatal report gives no pools; see Result.Report.
 func (r *Renderings) Render(tree source.Tree) (transpile.Result, Rendering) {
-	res := r.Transpiler.Fragments(tree)
-	if res.Report.Fatal() {
-		return res, Rendering{}
+	res, out, _ := r.RenderUntil(tree, nil) // nothing stops it
+	return res, out
+}
+
+// RenderUntil is Render, and ends early where stop returns an error; see transpile.Transpiler.FragmentsUntil.
+func (r *Renderings) RenderUntil(tree source.Tree, stop func() error) (transpile.Result, Rendering, error) {
+	res, err := r.Transpiler.FragmentsUntil(tree, stop)
+	if err != nil || res.Report.Fatal() {
+		return res, Rendering{}, err
 	}
-	return res, Render(res, &r.Renderer, r.Defaults)
+	return res, Render(res, &r.Renderer, r.Defaults), nil
 }
 
 // Rendering is what one tree renders to, pool by pool, without a cluster.

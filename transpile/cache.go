@@ -76,9 +76,16 @@ type documentEntry struct {
 
 // Fragments turns a tree into fragments, cluster objects and a report, as the function of that name does.
 func (t *Transpiler) Fragments(tree source.Tree) Result {
+	out, _ := t.FragmentsUntil(tree, nil) // nothing stops it
+	return out
+}
+
+// FragmentsUntil is Fragments, and ends early where stop returns an error: it asks before each pool and each document. It then
+// returns that error and an empty result, and remembers nothing of the tree as a whole. A nil stop never ends it.
+func (t *Transpiler) FragmentsUntil(tree source.Tree, stop func() error) (Result, error) {
 	key := treeKey(tree)
 	if hit, ok := t.tree(key); ok {
-		return hit
+		return hit, nil
 	}
 	out, ok := Result{}, false
 	if t.Shelf != nil && key != "" {
@@ -86,8 +93,11 @@ func (t *Transpiler) Fragments(tree source.Tree) Result {
 	}
 	if !ok {
 		files, refused := clean(tree)
-		r := &run{tree: tree, fs: files, refused: refused, cache: t, digests: map[string]string{}, taken: map[string]taken{}, reads: map[string]bool{}}
+		r := &run{tree: tree, fs: files, refused: refused, cache: t, digests: map[string]string{}, taken: map[string]taken{}, reads: map[string]bool{}, stop: stop}
 		out = guarded(r)
+		if r.stopped != nil {
+			return Result{}, r.stopped
+		}
 		if t.Shelf != nil && key != "" && !out.Report.Fatal() {
 			keeper{t}.putTree(key, out, r.kept)
 		}
@@ -101,7 +111,7 @@ func (t *Transpiler) Fragments(tree source.Tree) Result {
 		t.trees[key] = treeEntry{out, t.turn}
 	}
 	t.forget()
-	return out
+	return out, nil
 }
 
 // guarded reads a tree, where a panic of ours or of a library is an error of the tree: it costs this tree, and no other.

@@ -53,6 +53,9 @@ func (r *run) cluster() {
 		return // a repository without cluster/ has no cluster objects
 	}
 	for _, e := range entries {
+		if isStopped(r) {
+			return
+		}
 		file := path.Join(clusterDir, e.Name())
 		at := origin.Pos{File: file}
 		switch ext := path.Ext(file); {

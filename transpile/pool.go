@@ -50,6 +50,9 @@ func poolDir(pool string) string { return path.Join(poolsDir, pool) }
 // build makes a pool's fragments.
 func (r *run) build(pool, dir string) poolEntry {
 	built, found := r.cache.builder.BuildKnowing(r.fs, dir, r.cache.learn(dir))
+	if isStopped(r) {
+		return poolEntry{}
+	}
 	if !r.cache.knows(r, pool, built.Documents) {
 		built, found = r.cache.builder.Build(r.fs, dir)
 	}
@@ -62,12 +65,18 @@ func (r *run) build(pool, dir string) poolEntry {
 	}
 	early, _ := inPool(pool, built.AsWritten)
 	for _, d := range early { // say all that is wrong at once, as far as it shows without the patches
+		if isStopped(r) {
+			return poolEntry{}
+		}
 		d.parsed = built.Parsed[d.doc.Key]
 		entry.findings = append(entry.findings, r.document(pool, d).findings...)
 	}
 	docs, tooMany := inPool(pool, built.Documents)
 	entry.findings = append(entry.findings, tooMany...)
 	for _, d := range docs {
+		if isStopped(r) {
+			return poolEntry{} // which no cache keeps
+		}
 		key := documentKey(pool, d)
 		hit, ok := r.cache.document(r, key)
 		if !ok {

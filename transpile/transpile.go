@@ -50,6 +50,16 @@ type run struct {
 	reads    map[string]bool // files that the pools are made of
 	findings []origin.Finding
 	out      Result
+	stop     func() error // see Transpiler.FragmentsUntil
+	stopped  error        // what stop returned
+}
+
+// isStopped reports whether the run has to end. Its result is then not used.
+func isStopped(r *run) bool {
+	if r.stopped == nil && r.stop != nil {
+		r.stopped = r.stop()
+	}
+	return r.stopped != nil
 }
 
 func (r *run) fatal(at origin.Pos, rule, format string, args ...any) {
@@ -64,13 +74,17 @@ func (r *run) do() Result {
 	r.refusedEntries()
 	pools := r.pools()
 	for _, p := range pools {
+		if isStopped(r) {
+			return Result{}
+		}
 		r.pool(p)
 	}
-	overridesOfNodes(r)
-	strays(r)
-	r.cluster()
-	r.names()
-	r.inheritance()
+	for _, step := range []func(*run){overridesOfNodes, strays, (*run).cluster, (*run).names, (*run).inheritance} {
+		if isStopped(r) {
+			return Result{}
+		}
+		step(r)
+	}
 	r.out.Report = report(r.findings)
 	if r.out.Report.Fatal() {
 		r.out.Fragments, r.out.Cluster = nil, nil

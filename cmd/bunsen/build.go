@@ -49,7 +49,7 @@ express an OS image, extensions, a kernel type or FIPS mode. A pool that sets on
 			if err != nil {
 				return invalid(err)
 			}
-			r, err := renderWith(remembering(defaults), tree)
+			r, err := renderWith(cmd.Context(), remembering(defaults), tree)
 			if err != nil {
 				return err
 			}

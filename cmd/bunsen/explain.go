@@ -50,7 +50,7 @@ Exit codes: 0 found, 2 invalid input, or nothing of that name.`,
 			if err != nil {
 				return invalid(err)
 			}
-			report, err := explained(tree, pool, strings.Join(args, " "))
+			report, err := explained(cmd.Context(), tree, pool, strings.Join(args, " "))
 			if err != nil {
 				return err
 			}
@@ -73,8 +73,8 @@ Exit codes: 0 found, 2 invalid input, or nothing of that name.`,
 }
 
 // explained renders a tree and finds what the question names.
-func explained(tree source.Tree, pool, question string) (lineage.Report, error) {
-	r, err := renderWith(remembering(render.Defaults{}), tree)
+func explained(ctx context.Context, tree source.Tree, pool, question string) (lineage.Report, error) {
+	r, err := renderWith(ctx, remembering(render.Defaults{}), tree)
 	if err != nil {
 		return lineage.Report{}, err
 	}

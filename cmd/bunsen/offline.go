@@ -113,8 +113,11 @@ type rendition struct {
 var errNotValid = errors.New("the repository is not valid")
 
 // renderWith builds every pool of a tree; the error carries the whole report where that is fatal.
-func renderWith(memory *review.Renderings, tree source.Tree) (rendition, error) {
-	res, out := memory.Render(tree)
+func renderWith(ctx context.Context, memory *review.Renderings, tree source.Tree) (rendition, error) {
+	res, out, err := memory.RenderUntil(tree, ctx.Err)
+	if err != nil {
+		return rendition{}, invalid(fmt.Errorf("rendering the repository: %w", err))
+	}
 	if err := checked(res, out); err != nil {
 		return rendition{}, err
 	}

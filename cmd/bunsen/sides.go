@@ -143,7 +143,11 @@ func (c comparing) read(ctx context.Context, memory *review.Renderings, name str
 	if err != nil {
 		return compared{}, invalid(err)
 	}
-	out := compared{Side: review.Side{Name: name, Folder: c.at.folder()}, result: memory.Transpiler.Fragments(tree)}
+	res, err := memory.Transpiler.FragmentsUntil(tree, ctx.Err)
+	if err != nil {
+		return compared{}, invalid(err)
+	}
+	out := compared{Side: review.Side{Name: name, Folder: c.at.folder()}, result: res}
 	if err := checked(out.result, review.Rendering{}); err != nil {
 		return compared{}, err
 	}

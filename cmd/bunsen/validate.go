@@ -43,7 +43,11 @@ Exit codes: 0 valid, 2 invalid.`,
 			if err != nil {
 				return invalid(err)
 			}
-			checked := review.Check(remembering(render.Defaults{}).Render(tree))
+			res, rendering, err := remembering(render.Defaults{}).RenderUntil(tree, cmd.Context().Err)
+			if err != nil {
+				return invalid(fmt.Errorf("rendering the repository: %w", err))
+			}
+			checked := review.Check(res, rendering)
 			text, err := annotate.Findings{
 				Directory: filepath.ToSlash(below(dir)), Version: version, Entries: checked.Report, Pools: rendersTo(checked.Rendering),
 			}.Write(annotate.Format(output))

@@ -36,7 +36,10 @@ func (g *Garbage) remakeFrom(ctx context.Context, h render.Holders, pool *mcfgv1
 	if err != nil {
 		return nil, fmt.Errorf("fetching %s: %w", revision.Short(), err)
 	}
-	res := g.Source.Transpiler.Fragments(tree)
+	res, err := g.Source.Transpiler.FragmentsUntil(tree, ctx.Err)
+	if err != nil {
+		return nil, fmt.Errorf("transpiling %s: %w", revision.Short(), err)
+	}
 	if res.Report.Fatal() {
 		return nil, fmt.Errorf("transpiling %s: %w", revision.Short(), reportError{res.Report, tree.Commit})
 	}

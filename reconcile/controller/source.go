@@ -184,7 +184,11 @@ func (r *Source) advance(ctx context.Context, src *v1alpha1.GitSource, at fetche
 		out.Err = err
 		return
 	}
-	res := r.Transpiler.Fragments(tree)
+	res, err := r.Transpiler.FragmentsUntil(tree, ctx.Err)
+	if err != nil {
+		out.Err = fmt.Errorf("transpiling %s: %w", tree.Commit.Revision().Short(), err)
+		return
+	}
 	out.Warnings = warnings(res.Report)
 	if rewritten != "" {
 		out.Warnings = append(out.Warnings, rewritten)
@@ -286,6 +290,10 @@ func (r *Source) appliedContent(ctx context.Context, src *v1alpha1.GitSource) (r
 	if err != nil {
 		return revision.Content{}, err
 	}
-	content, _, err := contentOf(r.Transpiler.Fragments(tree))
+	res, err := r.Transpiler.FragmentsUntil(tree, ctx.Err)
+	if err != nil {
+		return revision.Content{}, fmt.Errorf("transpiling %s: %w", at.Short(), err)
+	}
+	content, _, err := contentOf(res)
 	return content, err
 }

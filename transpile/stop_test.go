@@ -1,0 +1,62 @@
+package transpile_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
+
+	"github.com/bunsen-os/bunsen/transpile"
+)
+
+// TestAStoppedRunLeavesNothing stops a run at each point at which it asks: there is an error and no partial result, the run asks no
+// more, and the same transpiler then gives the whole result.
+func TestAStoppedRunLeavesNothing(t *testing.T) {
+	stopped := 0
+	for name, tree := range archives(t) {
+		want := transpile.Fragments(tree)
+		tree.Digest = "sha256:" + name
+		for after := 1; ; after++ {
+			memory, asked := &transpile.Transpiler{Shelf: &shelf{kept: map[string][]byte{}}}, 0
+			got, err := memory.FragmentsUntil(tree, func() error {
+				if asked++; asked >= after {
+					return context.Canceled
+				}
+				return nil
+			})
+			if err == nil {
+				break
+			}
+			stopped++
+			if !errors.Is(err, context.Canceled) || asked != after {
+				t.Fatalf("%s stopped at question %d: error %v after %d questions", name, after, err, asked)
+			}
+			if diff := cmp.Diff(transpile.Result{}, got); diff != "" {
+				t.Errorf("%s stopped at question %d gives a partial result:\n%s", name, after, diff)
+			}
+			if diff := cmp.Diff(want, memory.Fragments(tree)); diff != "" {
+				t.Errorf("%s is another one after a stop at question %d (-want +got):\n%s", name, after, diff)
+			}
+		}
+	}
+	if stopped < 100 {
+		t.Errorf("only %d runs were stopped", stopped)
+	}
+}
+
+// TestARunAsksBeforeEachDocument counts the questions: the work between two of them is that of one document.
+func TestARunAsksBeforeEachDocument(t *testing.T) {
+	const documents = 50
+	var files []txtar.File
+	for i := range documents {
+		files = append(files, txtar.File{Name: fmt.Sprintf("pools/worker/%d-a.bu", 10+i), Data: fmt.Appendf(nil, "variant: fcos\nversion: 1.5.0\nstorage:\n  files:\n    - path: /etc/%d\n", i)})
+	}
+	asked := 0
+	_, err := new(transpile.Transpiler).FragmentsUntil(unpack(t, files), func() error { asked++; return nil })
+	if err != nil || asked < documents {
+		t.Errorf("%d questions for %d documents, error %v", asked, documents, err)
+	}
+}
