@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/transpile/containerruntime"
 	"github.com/bunsen-os/bunsen/transpile/kubelet"
 	"github.com/bunsen-os/bunsen/transpile/overlay"
 )
@@ -24,7 +25,7 @@ const reservedPrefix = "bunsen.dev/"
 
 // isForUsers tells of an annotation under reservedPrefix that a repository may set.
 func isForUsers(key string) bool {
-	return key == policy.InPlaceAnnotation || key == overlay.RemovesAnnotation || key == kubelet.PathAnnotation
+	return key == policy.InPlaceAnnotation || key == overlay.RemovesAnnotation || key == kubelet.PathAnnotation || key == containerruntime.RuntimeAnnotation
 }
 
 // metadataProblem is one label or annotation that the API server or Bunsen refuses.

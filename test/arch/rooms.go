@@ -91,6 +91,7 @@ var Rooms = []Room{
 	{"review/logtext", Pure, nil, nil, "text of a repository is safe to print in one way for all programs"},
 	{"review/annotate", Pure, list("api/...", "transpile", "review/logtext"), list("github.com/owenrumney/go-sarif/v3/"), "a finding is written for each system that shows it; what it says is decided elsewhere"},
 	{"review/lineage", Pure, list("api/...", "policy", "policy/secret", "source", "transpile", "transpile/ignition", "transpile/message", "transpile/origin", "reconcile/render"), libs(kubeTypes, ignition), "who wrote a byte follows from the layers, as merging does"},
+	{"adopt/tree", Reader, list("api/...", "adopt", "policy", "policy/secret", "source", "transpile/butane", "transpile/ignition", "transpile/origin"), libs(kubeTypes, ignition, yaml), "Butane files of elsewhere become a repository's documents"},
 	{"adopt", Pure, list("api/...", "policy", "policy/secret", "policy/pace", "transpile/containerruntime", "transpile/ignition", "transpile/kubelet", "transpile/origin"), libs(kubeTypes, ignition, yaml), "MachineConfigs of elsewhere become a repository's documents"},
 	{"forge", Ports, list("api/..."), nil, "when to post and when to edit does not depend on the service"},
 	{"forge/github", Shell, list("forge"), list("github.com/google/go-github/"), "the only room that speaks to GitHub"},
@@ -132,7 +133,7 @@ var Rooms = []Room{
 	{"cmd/machine-config-controller", Command, list("api/...", "policy/...", "source/...", "transpile/...", "reconcile/..."), anything, "wires source, transpile and reconcile; server and daemon are other processes"},
 	{"cmd/machine-config-server", Command, list("api/...", "policy", "mcs/...", "bootstrap", "source/..."), anything, "wires mcs, and a repository where there is no cluster; controller and daemon are other processes"},
 	{"cmd/machine-config-daemon", Command, list("api/...", "policy", "mcd/host", "mcd/host/linux", "mcd/plan", "mcd/apply", "mcd/drift", "mcd/health", "mcd/agent/...", "mcd/metrics", "mcd/once", "mcd/progress", "mcd/protocol", "mcd/record", "mcd/simulate"), anything, "wires mcd; controller and server are other processes"},
-	{"cmd/bunsen", Command, list("api/...", "policy/...", "source/...", "transpile/...", "reconcile/render", "reconcile/rollout", "reconcile/drain", "reconcile/status", "review/...", "adopt", "forge/...", "inspect", "mcs", "mcs/token", "mcs/pointer", "mcd/plan", "mcd/host"), anything, "the offline verbs run the controllers' pure functions, not the controllers"},
+	{"cmd/bunsen", Command, list("api/...", "policy/...", "source/...", "transpile/...", "reconcile/render", "reconcile/rollout", "reconcile/drain", "reconcile/status", "review/...", "adopt", "adopt/tree", "forge/...", "inspect", "mcs", "mcs/token", "mcs/pointer", "mcd/plan", "mcd/host"), anything, "the offline verbs run the controllers' pure functions, not the controllers"},
 
 	{"examples", Test, list("..."), anything, "every example is built by the code that will run it"},
 	{"bench/...", Test, list("..."), anything, "measures any room"},
