@@ -19,7 +19,7 @@ func sample() documentEntry {
 		findings: []origin.Finding{{Warning: true, Rule: "a-rule", Message: "a \"message\"", At: origin.Pos{File: "a.bu", Line: 2, Column: 3}}},
 		fragment: Fragment{
 			Pool: "worker", Name: "10-worker-a", Digest: "sha256:0", File: "a.bu",
-			MachineConfig: machineConfig("10-worker-a", "worker", mcfgv1.MachineConfigSpec{
+			MachineConfig: machineConfig("10-worker-a", "worker", "/etc/a", mcfgv1.MachineConfigSpec{
 				Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"},"x":"<&>\u003c"}`)}, KernelArguments: []string{}, Extensions: []string{"usbguard"}, FIPS: true,
 				OSImageURL: "image", BaseOSExtensionsContainerImage: "extensions", KernelType: "realtime",
 			}),

@@ -13,7 +13,7 @@ type Fragment struct {
 	Pool string
 	// Name of the MachineConfig: `10-worker-chrony`.
 	Name string
-	// MachineConfig is the object to apply: name, role label and spec only. Its Ignition is version 3.5.0 in canonical JSON.
+	// MachineConfig is the object to apply: name, role label, marks of secret paths and spec only. Its Ignition is version 3.5.0 in canonical JSON.
 	MachineConfig *mcfgv1.MachineConfig
 	// Digest is `sha256:<hex>` of the object's canonical JSON; it does not depend on the commit.
 	Digest string

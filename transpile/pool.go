@@ -123,6 +123,7 @@ func (t *Transpiler) knows(r *run, pool string, documents []overlay.Document) bo
 type draft struct {
 	name, role string
 	config     machineconfig.Config
+	marks      string // of secret paths, see readMarks
 	origin     origin.Map
 	locals     []local
 	findings   []origin.Finding
@@ -136,6 +137,7 @@ func (d *draft) fatal(at origin.Pos, rule, format string, args ...any) {
 func (r *run) document(pool string, n named) documentEntry {
 	doc := n.doc
 	d := r.convert(pool, n)
+	d.readMarks(r.fs, doc)
 	if origin.Fatal(d.findings) {
 		return documentEntry{findings: withoutEchoes(d.findings)}
 	}
@@ -207,7 +209,7 @@ func fragment(pool string, d draft) (Fragment, error) {
 	if err != nil {
 		return Fragment{}, err
 	}
-	mc := machineConfig(d.name, d.role, spec)
+	mc := machineConfig(d.name, d.role, d.marks, spec)
 	digest, err := digestOf(mc)
 	if err != nil {
 		return Fragment{}, err
@@ -216,12 +218,16 @@ func fragment(pool string, d draft) (Fragment, error) {
 }
 
 // machineConfig is a MachineConfig with all the metadata that a fragment has.
-func machineConfig(name, role string, spec mcfgv1.MachineConfigSpec) *mcfgv1.MachineConfig {
-	return &mcfgv1.MachineConfig{
+func machineConfig(name, role, marks string, spec mcfgv1.MachineConfigSpec) *mcfgv1.MachineConfig {
+	mc := &mcfgv1.MachineConfig{
 		TypeMeta:   metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.RoleLabel: role}},
 		Spec:       spec,
 	}
+	if marks != "" {
+		mc.Annotations = map[string]string{v1alpha1.SecretPathsAnnotation: marks}
+	}
+	return mc
 }
 
 func roleOf(f Fragment) string { return f.MachineConfig.Labels[v1alpha1.RoleLabel] }

@@ -101,11 +101,15 @@ func (d *draft) leftOut(mc mcfgv1.MachineConfig, at origin.Pos) {
 			keys = append(keys, k)
 		}
 	}
-	keys = append(keys, slices.Sorted(maps.Keys(mc.Annotations))...)
+	for _, k := range slices.Sorted(maps.Keys(mc.Annotations)) {
+		if k != v1alpha1.SecretPathsAnnotation {
+			keys = append(keys, k)
+		}
+	}
 	if len(keys) > 0 {
 		d.findings = append(d.findings, origin.Finding{
 			Warning: true, Rule: "ignored-field", At: at,
-			Message: strings.Join(keys, ", ") + " does not reach the cluster: of a fragment's metadata only its name and role count",
+			Message: strings.Join(keys, ", ") + " does not reach the cluster: of a fragment's metadata only its name, its role and " + v1alpha1.SecretPathsAnnotation + " count",
 		})
 	}
 }

@@ -6,6 +6,8 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
 // Shelf is a memory that outlives the process. It is asked by content, so that it is safe to lose, and what it returns is
@@ -19,7 +21,7 @@ type Shelf interface {
 }
 
 // shelfFormat names the form of entries; it is part of every key.
-const shelfFormat = "transpile 2"
+const shelfFormat = "transpile 3"
 
 // shelfKey is a digest of words.
 func shelfKey(words ...string) string {
@@ -39,6 +41,7 @@ func shelve(key string, e documentEntry) []byte {
 	w.text(f.Pool)
 	w.text(f.Name)
 	w.text(roleOf(f))
+	w.text(f.MachineConfig.Annotations[v1alpha1.SecretPathsAnnotation])
 	w.text(f.Digest)
 	w.text(f.File)
 	w.spec(f.MachineConfig.Spec)
@@ -52,9 +55,9 @@ func shelve(key string, e documentEntry) []byte {
 func unshelve(key string, value []byte) (documentEntry, bool) {
 	r := unseal(key, value)
 	f := Fragment{Pool: r.text(), Name: r.text()}
-	role := r.text()
+	role, marks := r.text(), r.text()
 	f.Digest, f.File = r.text(), r.text()
-	f.MachineConfig = machineConfig(f.Name, role, r.spec())
+	f.MachineConfig = machineConfig(f.Name, role, marks, r.spec())
 	f.Origin = r.origin()
 	e := documentEntry{fragment: f, locals: readList(r, r.local), findings: readList(r, r.finding)}
 	return e, r.whole()

@@ -22,8 +22,8 @@ const (
 	// WithheldAnnotation in a new machine's first annotations names the config whose secrets it did not get: the daemon
 	// completes it after the machine has joined. The value is that config's name.
 	WithheldAnnotation = "bunsen.dev/withheld"
-	// SecretPathsAnnotation marks paths and units that are secret as a whole. A repository sets it on a MachineConfigPool or on
-	// MachineConfiguration cluster, and a user on a MachineConfig that is made through the API. The controller writes all that apply
+	// SecretPathsAnnotation marks paths and units that are secret as a whole. A repository sets it on a MachineConfigPool, on
+	// MachineConfiguration cluster or on a document that has metadata, and a user on a MachineConfig that is made through the API. The controller writes all that apply
 	// to a pool on its rendered config.
 	// The value is a list of patterns; see secret.ParsePaths.
 	SecretPathsAnnotation = "review.bunsen.dev/secret-paths"

@@ -187,7 +187,8 @@ func (p planner) config(out *plan, mc *mcfgv1.MachineConfig, digest string) erro
 		if err != nil {
 			return err
 		}
-		if have == digest && live.Annotations[v1alpha1.DigestAnnotation] == digest && live.Annotations[v1alpha1.FileAnnotation] == mc.Annotations[v1alpha1.FileAnnotation] {
+		if have == digest && live.Annotations[v1alpha1.DigestAnnotation] == digest && live.Annotations[v1alpha1.FileAnnotation] == mc.Annotations[v1alpha1.FileAnnotation] &&
+			live.Annotations[v1alpha1.SecretPathsAnnotation] == mc.Annotations[v1alpha1.SecretPathsAnnotation] {
 			return nil
 		}
 	}

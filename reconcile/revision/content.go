@@ -111,6 +111,8 @@ type storedConfig struct {
 	Role  string                   `json:"role"`
 	Files string                   `json:"files,omitempty"`
 	Spec  mcfgv1.MachineConfigSpec `json:"spec"`
+	// Marks of secret paths.
+	Marks string `json:"marks,omitempty"`
 }
 
 // partSize keeps each part well below the API server's limit for one object.
@@ -123,7 +125,7 @@ const mostContent = 256 << 20
 func Encode(c Content) (parts [][]byte, digest string, err error) {
 	stored := storedContent{}
 	for _, mc := range c.Configs {
-		stored.Configs = append(stored.Configs, storedConfig{mc.Name, mc.Labels[v1alpha1.RoleLabel], mc.Annotations[v1alpha1.FileAnnotation], mc.Spec})
+		stored.Configs = append(stored.Configs, storedConfig{mc.Name, mc.Labels[v1alpha1.RoleLabel], mc.Annotations[v1alpha1.FileAnnotation], mc.Spec, mc.Annotations[v1alpha1.SecretPathsAnnotation]})
 	}
 	for _, o := range c.Objects {
 		stored.Objects = append(stored.Objects, o.Object)
@@ -172,7 +174,10 @@ func Decode(parts [][]byte, digest string) (Content, error) {
 			Spec:       s.Spec,
 		}
 		if s.Files != "" {
-			mc.Annotations = map[string]string{v1alpha1.FileAnnotation: s.Files}
+			metav1.SetMetaDataAnnotation(&mc.ObjectMeta, v1alpha1.FileAnnotation, s.Files)
+		}
+		if s.Marks != "" {
+			metav1.SetMetaDataAnnotation(&mc.ObjectMeta, v1alpha1.SecretPathsAnnotation, s.Marks)
 		}
 		out.Configs = append(out.Configs, mc)
 	}

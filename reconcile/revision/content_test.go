@@ -41,6 +41,7 @@ func TestContentComesBack(t *testing.T) {
 				Objects: []*unstructured.Unstructured{object(t, infra), object(t, careful)},
 				Foreign: []*unstructured.Unstructured{object(t, infra)},
 			}
+			c.Configs[0].Annotations[v1alpha1.SecretPathsAnnotation] = "/etc/a"
 			parts, digest, err := revision.Encode(c)
 			if err != nil {
 				t.Fatal(err)
@@ -65,6 +66,9 @@ func TestContentComesBack(t *testing.T) {
 			}
 			if len(back.Foreign) != 1 || back.Configs[0].Annotations[v1alpha1.FileAnnotation] == "" {
 				t.Error("something is missing")
+			}
+			if back.Configs[1].Annotations[v1alpha1.SecretPathsAnnotation] != "/etc/a" || back.Configs[0].Annotations[v1alpha1.SecretPathsAnnotation] != "" {
+				t.Error("the marks of secret paths are not those of the content")
 			}
 			slices.Reverse(c.Configs)
 			if _, again, _ := revision.Encode(c); again != digest {
