@@ -45,6 +45,22 @@ func TestFollowing(t *testing.T) {
 			equal(t, "Ready", w.condition("Ready"), "True|Succeeded|applied revision "+revision)
 			has(t, "the event", w.lastEvent(), "Normal NewRevision: applied main@sha1:", `"say hello" by Ada`)
 		},
+		"a mark of secret paths on a document is on the MachineConfig, follows the commits, and goes": func(t *testing.T, w *world) {
+			document := func(metadata string) string {
+				return "-- pools/worker/20-b.yaml --\napiVersion: machineconfiguration.openshift.io/v1\nkind: MachineConfig\nmetadata:\n  name: 20-worker-b\n  labels: {machineconfiguration.openshift.io/role: worker}\n" + metadata + "spec: {kernelArguments: [quiet]}\n"
+			}
+			for _, mark := range []string{"/etc/a", "/etc/b,c.service", ""} {
+				metadata := ""
+				if mark != "" {
+					metadata = "  annotations: {review.bunsen.dev/secret-paths: \"" + mark + "\"}\n"
+				}
+				revision := w.repo.push("mark "+mark, document(metadata))
+				w.tick()
+				w.follow()
+				equal(t, "the revision applied", w.gitSource().Status.AppliedRevision, revision)
+				equal(t, "the mark", w.config("20-worker-b").Annotations[v1alpha1.SecretPathsAnnotation], mark)
+			}
+		},
 		"a commit that touches only a README rewrites no object": func(t *testing.T, w *world) {
 			tree := files("worker/10-motd.bu=hello")
 			w.repo.push("say hello", tree)
