@@ -11,7 +11,7 @@ import (
 // secretKeys are the keys of a GitSource's Secret, which are the names of files here. The words among them are one line,
 // and an editor's line break at their end is none of theirs.
 var secretKeys = map[string]struct{ word bool }{
-	"username": {true}, "password": {true}, "bearerToken": {true}, "ca.crt": {}, "identity": {}, "known_hosts": {},
+	"username": {true}, "password": {true}, "bearerToken": {true}, "ca.crt": {}, "identity": {}, "known_hosts": {}, "hosts": {},
 }
 
 // credentials reads a folder of them; nil where none is named. A mounted Secret is such a folder, and systemd's

@@ -51,7 +51,8 @@ type GitSourceSpec struct {
 	// Suspend stops fetching; what is applied stays.
 	Suspend bool `json:"suspend,omitempty"`
 	// SecretRef names a Secret in the controller's namespace: `username`+`password` or `bearerToken`, and `ca.crt` for
-	// https; `identity`, `known_hosts` and optionally `password` for ssh.
+	// https; `identity`, `known_hosts` and optionally `password` for ssh. A Secret with credentials for https lists in
+	// `hosts` where they may be sent.
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 	// Verify asks for signed commits.
 	Verify *Verification `json:"verify,omitempty"`

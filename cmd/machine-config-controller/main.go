@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"syscall"
 	"time"
 	_ "time/tzdata" // maintenance windows have time zones, and an image need not
@@ -62,7 +61,7 @@ func command() *cobra.Command {
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the pod's service account")
 	f.StringVar(&o.namespace, "namespace", "bunsen-system", "namespace of the repositories' Secrets and of the lease")
-	f.StringVar(&o.storeDir, "store", filepath.Join(os.TempDir(), "bunsen-store"), "directory for fetched trees; safe to lose")
+	f.StringVar(&o.storeDir, "store", "", "directory for fetched trees, which nobody else may write to; safe to lose; empty: bunsen/store in the user's cache directory ($XDG_CACHE_HOME or ~/.cache)")
 	f.StringVar(&o.metrics, "metrics", "0", "address for Prometheus metrics, such as 127.0.0.1:8797; 0: off")
 	f.StringVar(&o.health, "health", "0", "address for /healthz (the process answers) and /readyz (the API server answers and the caches have synced); 0: off")
 	f.BoolVar(&o.leaderElect, "leader-elect", false, "act only while holding the lease: for several replicas")

@@ -3,6 +3,8 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/fault"
@@ -19,6 +21,10 @@ const keptTrees = 5
 
 // opener opens repositories whose trees go through one store.
 func opener(dir string) (controller.Open, *store.Store, error) {
+	dir, err := storeDir(dir)
+	if err != nil {
+		return nil, nil, err
+	}
 	trees, err := store.Open(dir, keptTrees)
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the store of trees (--store): %w", err)
@@ -27,7 +33,7 @@ func opener(dir string) (controller.Open, *store.Store, error) {
 		if a, err := source.ParseURL(spec.URL); err == nil && a.Password != "" {
 			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.url holds a password, which everybody who may read GitSources can see: put it into a Secret, name that in spec.secretRef, and change the password"))
 		}
-		c := git.Config{URL: spec.URL, Secret: secrets.Credentials}
+		c := git.Config{URL: spec.URL, Secret: secrets.Credentials, HostsRequired: true}
 		trust := ""
 		if spec.Verify != nil { // an empty Secret is an error, not a permission to go without
 			keys, err := verify.ParseKeys(secrets.Keys)
@@ -44,4 +50,17 @@ func opener(dir string) (controller.Open, *store.Store, error) {
 		return store.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: spec.Path, Trust: trust}, nil
 	}
 	return open, trees, nil
+}
+
+// storeDir is the directory of --store. The default is the user's own: in a shared temporary directory, another user could
+// be first to create it.
+func storeDir(flag string) (string, error) {
+	if flag != "" {
+		return flag, nil
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("finding a directory for fetched trees: %w: name one with --store", err)
+	}
+	return filepath.Join(cache, "bunsen", "store"), nil
 }

@@ -109,7 +109,7 @@ func (f *gitFlags) set() *pflag.FlagSet {
 	s.StringVar(&f.path, "path", "", "`folder` of the repository that holds pools/")
 	s.StringSliceVar(&f.pools, "pools", nil, "`pools` to serve (default: all that the repository has)")
 	s.DurationVar(&f.interval, "interval", time.Minute, "how often to look for new commits")
-	s.StringVar(&f.credentials, "git-credentials", "", "`folder` with files username and password, bearerToken, ca.crt, identity, known_hosts")
+	s.StringVar(&f.credentials, "git-credentials", "", "`folder` with files username and password, bearerToken, ca.crt, identity, known_hosts, hosts")
 	s.StringVar(&f.keys, "git-keys", "", "`file` or folder of keys, one of which must have signed the commit")
 	s.StringVar(&f.osImage, "os-image", "", "OS `image` of pools that set none")
 	s.StringVar(&f.extensionsImage, "extensions-image", "", "`image` of extensions, likewise")

@@ -64,6 +64,10 @@ var causes = []cause{
 		"the server's certificate is not trusted: put its certificate authority into the Secret as ca.crt",
 	},
 	{
+		is(errNoGit), fault.NewRetry, v1alpha1.ReasonUnreachable,
+		"the URL does not lead to a git repository: correct its host and path",
+	},
+	{
 		is(errTooLarge), fault.NewStalled, v1alpha1.ReasonInvalidTree,
 		"the server sends more than the limit: keep large files in a repository of their own",
 	},
@@ -87,13 +91,25 @@ func (r *Remote) explain(ctx context.Context, doing string, err error) error {
 	if end := ended(ctx, err); end != nil {
 		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: no answer in time: %w", doing, end))
 	}
-	detail := ownPort.ReplaceAllString(source.Line(r.hide.from(err.Error())), "$1 $2")
+	detail := ownPort.ReplaceAllString(source.Line(r.hide.from(withoutRedirect(err).Error())), "$1 $2")
 	for _, c := range causes {
 		if c.is(err) {
 			return c.kind(c.reason, fmt.Errorf("%s: %s (%s)", doing, c.text, detail))
 		}
 	}
 	return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: %s", doing, detail))
+}
+
+// withoutRedirect drops the URL to which a server redirected: it may hold what only that server's clients may know.
+func withoutRedirect(err error) error {
+	var request *url.Error
+	switch {
+	case strings.Contains(err.Error(), "http redirect: "):
+		return errors.New("the server redirects to an address that a git client does not follow: write the repository's final address into the URL")
+	case errors.As(err, &request):
+		return request.Err
+	}
+	return err
 }
 
 // ownPort is the local end of a connection, which differs from try to try: the same failure has the same words.

@@ -102,17 +102,30 @@ func (w httpWire) Close() error {
 	return err
 }
 
-// limited bounds each answer's body.
+// errNoGit is an answer that no git server gives. Nothing of such an answer is shown: a URL may lead to any service.
+var errNoGit = errors.New("the answer is not one of a git server (smart HTTP)")
+
+// limited bounds each answer's body, and drops the bodies of answers that no git client reads.
 type limited struct {
 	http.RoundTripper
 	bytes int64
 }
 
-// RoundTrip sends the request and caps what is read of the answer.
+// RoundTrip sends the request and caps what is read of the answer. It drops the body and the words of each answer that
+// is not a success, because they would appear in a status. A success must have the content type of git.
 func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := l.RoundTripper.RoundTrip(r)
 	if err != nil {
 		return nil, err
+	}
+	if res.StatusCode != http.StatusOK {
+		_ = res.Body.Close()
+		res.Body, res.ContentLength, res.Status = http.NoBody, 0, fmt.Sprintf("%d %s", res.StatusCode, http.StatusText(res.StatusCode))
+		return res, nil
+	}
+	if kind := res.Header.Get("Content-Type"); !strings.HasPrefix(kind, "application/x-git-upload-pack-") {
+		_ = res.Body.Close()
+		return nil, errNoGit
 	}
 	res.Body = &capped{res.Body, l.bytes}
 	return res, nil

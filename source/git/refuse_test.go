@@ -119,6 +119,7 @@ func TestADeadlineEndsAHungServer(t *testing.T) {
 	t.Cleanup(func() { silent.Close() })
 	stuck := serveSSH(t, r.root, true)
 	half := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/x-git-upload-pack-advertisement")
 		fmt.Fprint(w, "001e# service=git-upload-pack\n")
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
@@ -151,7 +152,7 @@ func TestAServerThatIsDownIsTriedAgain(t *testing.T) {
 	page := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>a page</html>") }))
 	defer page.Close()
 	for _, url := range []string{"http://" + l.Addr().String() + "/cfg.git", down.URL + "/cfg.git", page.URL + "/cfg.git"} {
-		_, err := remote(t, url, map[string][]byte{"username": []byte(user), "password": []byte(password)}).List(t.Context())
+		_, err := remote(t, url, loopbackSecret(url)).List(t.Context())
 		wantFault(t, err, fault.Retry, v1alpha1.ReasonUnreachable, url)
 	}
 }
@@ -167,7 +168,7 @@ func TestARedirectCarriesNoCredentialsAway(t *testing.T) {
 		http.Redirect(w, r, thief.URL+r.URL.String(), http.StatusFound)
 	}))
 	defer honest.Close()
-	_, err := remote(t, honest.URL+"/cfg.git", map[string][]byte{"username": []byte(user), "password": []byte(password)}).List(t.Context())
+	_, err := remote(t, honest.URL+"/cfg.git", loopbackSecret(honest.URL)).List(t.Context())
 	wantFault(t, err, fault.Retry, v1alpha1.ReasonUnreachable)
 	if carried != "" {
 		t.Errorf("the other host was sent %q", carried)

@@ -12,8 +12,12 @@ type Config struct {
 	// URL as in GitSource's spec.url.
 	URL string
 	// Secret is the data of the Secret that the spec names, or nil: `username`+`password` or `bearerToken`, and `ca.crt`
-	// for https; `identity`, `known_hosts` and, for an encrypted identity, `password` for ssh.
+	// for https; `identity`, `known_hosts` and, for an encrypted identity, `password` for ssh. `hosts` lists the hosts that
+	// the credentials are for.
 	Secret map[string][]byte
+	// HostsRequired refuses a Secret with credentials for https that does not list its hosts. Set it where a user other
+	// than the Secret's owner chooses the URL.
+	HostsRequired bool
 	// Limits of a tree that is put on disk.
 	Limits source.Limits
 	// PackBytes is what one fetch may receive at most; 0 is 64 MiB. Unpacked it may be eight times as much.
@@ -56,6 +60,9 @@ func New(c Config) (*Remote, error) {
 		c.PackBytes = defaultPackBytes
 	}
 	r := &Remote{url: a.String(), limits: c.Limits.OrDefault(), hide: secretsOf(a, c.Secret), verify: c.Verify}
+	if err := checkHosts(a, c.Secret, c.HostsRequired); err != nil {
+		return nil, r.hide.stalledAuth(err)
+	}
 	switch a.Transport {
 	case source.Local:
 		r.repo = local{path: a.Path}

@@ -67,7 +67,7 @@ func (s *Store) write(k Key, t source.Tree) error {
 	if err != nil {
 		return fmt.Errorf("writing the store: %w", err)
 	}
-	if err := renameio.WriteFile(s.record(k), data, 0o644); err != nil {
+	if err := renameio.WriteFile(s.record(k), data, 0o600); err != nil {
 		return fmt.Errorf("writing the store: %w", err)
 	}
 	return nil

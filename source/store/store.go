@@ -38,17 +38,20 @@ type Store struct {
 
 // Open opens or makes the store in a folder, takes its lock, and removes what a crash left behind. Of each repository
 // and path the newest keep trees are kept, at least 2: the one in use and the one that replaces it.
+//
+// A stored tree is used without a look at the remote, so nobody else may write to the store: Open refuses a folder that
+// another user owns or may write to, and takes all rights of others on a folder of this user.
 func Open(dir string, keep int) (*Store, error) {
-	dir, err := filepath.Abs(dir)
+	dir, err := privateDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("opening the store %q: %w", dir, err)
+		return nil, fmt.Errorf("opening the store: %w", err)
 	}
 	for _, sub := range []string{"trees", "keys"} {
-		if err := os.MkdirAll(filepath.Join(dir, sub), 0o755); err != nil {
+		if _, err := privateDir(filepath.Join(dir, sub)); err != nil {
 			return nil, fmt.Errorf("opening the store: %w", err)
 		}
 	}
-	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o644)
+	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("opening the store: %w", err)
 	}
@@ -71,7 +74,7 @@ func (s *Store) tidy() error {
 	if err := os.RemoveAll(s.path("new")); err != nil {
 		return err
 	}
-	if err := os.Mkdir(s.path("new"), 0o755); err != nil {
+	if err := os.Mkdir(s.path("new"), 0o700); err != nil {
 		return err
 	}
 	return s.collect()

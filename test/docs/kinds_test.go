@@ -11,6 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 	"sigs.k8s.io/kustomize/api/types"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
@@ -23,6 +25,7 @@ type yamlKind struct {
 // yamlKinds are asked in this order.
 var yamlKinds = []yamlKind{
 	{has("variant"), butaneBlock},
+	{objectOf("v1", "Secret"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &corev1.Secret{}) }},
 	{objectOf("bunsen.dev/v1alpha1", "GitSource"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &v1alpha1.GitSource{}) }},
 	{objectOf("bunsen.dev/v1alpha1", "ProvisioningToken"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &v1alpha1.ProvisioningToken{}) }},
 	{objectOf("machineconfiguration.openshift.io/v1", "MachineConfigPool"), clusterBlock},

@@ -97,6 +97,7 @@ func (s *story) gitrepo(ts *testscript.TestScript, args []string) error {
 		return err
 	}
 	ts.Setenv("URL", "http://"+s.git.address+"/"+name+".git")
+	ts.Setenv("GITHOST", s.git.address)
 	ts.Setenv("GITUSER", gitUser)
 	ts.Setenv("GITPASSWORD", gitPassword)
 	pushURL := fmt.Sprintf("http://%s:%s@%s/%s.git", gitUser, strings.ReplaceAll(gitPassword, " ", "%20"), s.git.address, name)

@@ -61,7 +61,7 @@ func (s *story) follow(ts *testscript.TestScript, args []string) error {
 	return s.kubectlApply([]manifest{
 		{
 			APIVersion: "v1", Kind: "Secret", Metadata: manifestMeta{Name: "git-password", Namespace: "bunsen-system"},
-			StringData: map[string]string{"username": gitUser, "password": gitPassword},
+			StringData: map[string]string{"hosts": ts.Getenv("GITHOST"), "username": gitUser, "password": gitPassword},
 		},
 		{
 			APIVersion: "bunsen.dev/v1alpha1", Kind: "GitSource", Metadata: manifestMeta{Name: args[0]},

@@ -1,0 +1,108 @@
+package git
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// hostsKey is the key of a Secret that names the hosts that its credentials are for.
+const hostsKey = "hosts"
+
+// standardPorts are the ports of addresses without one.
+var standardPorts = map[string]string{"https": "443", "http": "80", "ssh": "22"}
+
+// checkHosts returns an error where the credentials must not be sent to the address. The Secret's key hosts lists
+// `host` or `host:port`, separated by spaces, commas or lines. A host without a port stands for the standard port.
+//
+// Credentials of ssh need no such list: known_hosts names the servers, and a private key is never sent.
+func checkHosts(a source.Address, secret map[string][]byte, required bool) error {
+	if !holdsCredentials(a, secret) {
+		return nil
+	}
+	line := fmt.Sprintf("%q", hostsKey+": "+endpoint(a))
+	hosts, listed := secret[hostsKey]
+	switch {
+	case listed && !namesHost(string(hosts), a):
+		return fmt.Errorf("the key hosts of the Secret does not name %s, so its credentials are not sent there: correct the URL, or add the host: %s below stringData", endpoint(a), line)
+	case !listed && required && a.Transport == source.HTTP:
+		return fmt.Errorf("the Secret does not name the hosts that its credentials are for, so they are not sent: add the line %s below its stringData", line)
+	}
+	return checkEncrypted(a, secret)
+}
+
+// checkEncrypted refuses credentials for plain http. Loopback addresses are the exception: the Secret must name them in
+// hosts, or the URL itself holds the credentials.
+func checkEncrypted(a source.Address, secret map[string][]byte) error {
+	if a.Scheme != "http" {
+		return nil
+	}
+	ip, err := netip.ParseAddr(a.Host)
+	_, listed := secret[hostsKey]
+	if err == nil && ip.IsLoopback() && (listed || !secretHolds(secret)) {
+		return nil
+	}
+	return errors.New("credentials are not sent over http://, which is not encrypted: use https:// or ssh://, or remove the credentials")
+}
+
+// holdsCredentials tells whether a connection to the address could send something secret, or prove who asks.
+func holdsCredentials(a source.Address, secret map[string][]byte) bool {
+	switch a.Transport {
+	case source.HTTP:
+		return secretHolds(secret) || a.User != "" || a.Password != ""
+	case source.SSH:
+		return true
+	default:
+		return false
+	}
+}
+
+func secretHolds(secret map[string][]byte) bool {
+	return slices.ContainsFunc([]string{"username", "password", "bearerToken"}, func(key string) bool { return len(secret[key]) > 0 })
+}
+
+// namesHost tells whether a list of hosts has the address.
+func namesHost(list string, a source.Address) bool {
+	port := a.Port
+	if port == "" {
+		port = standardPorts[a.Scheme]
+	}
+	for _, host := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || r == ' ' || r == '\n' || r == '\r' || r == '\t' }) {
+		other := source.Address{Scheme: a.Scheme, Host: host}
+		if name, p, ok := cutPort(host); ok {
+			other.Host, other.Port = name, p
+		}
+		if other.Port == "" {
+			other.Port = standardPorts[a.Scheme]
+		}
+		if strings.EqualFold(strings.Trim(other.Host, "[]"), a.Host) && other.Port == port {
+			return true
+		}
+	}
+	return false
+}
+
+// cutPort splits host:port. An IPv6 address has a port only behind brackets.
+func cutPort(host string) (name, port string, ok bool) {
+	i := strings.LastIndexByte(host, ':')
+	if i < 0 || strings.HasSuffix(host, "]") || strings.Count(host, ":") > 1 && !strings.HasPrefix(host, "[") {
+		return host, "", false
+	}
+	return host[:i], host[i+1:], true
+}
+
+// endpoint returns the address as a list of hosts would name it.
+func endpoint(a source.Address) string {
+	host := a.Host
+	if a.Port == "" || a.Port == standardPorts[a.Scheme] {
+		return host
+	}
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	return host + ":" + a.Port
+}

@@ -1,0 +1,67 @@
+package store
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// privateDir creates a directory that only this user may enter, or checks the one that is there, and returns its path
+// without symbolic links. It takes the rights of others on a directory of this user that others could only read.
+//
+// Each directory above must belong to root or to this user, because its owner could put another directory in place.
+func privateDir(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return "", err
+	}
+	above, err := filepath.EvalSymlinks(filepath.Dir(dir))
+	if err != nil {
+		return "", err
+	}
+	dir = filepath.Join(above, filepath.Base(dir))
+	for at := above; ; at = filepath.Dir(at) {
+		if err := ownedBy(at, 0, os.Geteuid()); err != nil {
+			return "", err
+		}
+		if at == filepath.Dir(at) {
+			break
+		}
+	}
+	if err := ownedBy(dir, os.Geteuid()); err != nil {
+		return "", err
+	}
+	info, err := os.Lstat(dir)
+	if err != nil {
+		return "", err
+	}
+	if info.Mode().Perm()&0o022 != 0 {
+		return "", fmt.Errorf("other users may write to %s (mode %#o): remove it, or name a directory below it", dir, info.Mode().Perm())
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return dir, os.Chmod(dir, 0o700)
+	}
+	return dir, nil
+}
+
+// ownedBy returns an error unless a path is a directory of one of these users.
+func ownedBy(path string, uids ...int) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	if !info.IsDir() || !ok {
+		return fmt.Errorf("%s is not a directory (%s)", path, info.Mode().Type())
+	}
+	for _, uid := range uids {
+		if int(stat.Uid) == uid {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s belongs to user %d, who could replace what is in it, and this process runs as user %d: name another directory", path, stat.Uid, os.Geteuid())
+}
