@@ -83,7 +83,7 @@ func causeGone(nodes []string) string {
 // blamesCommit reports whether the commit of a config may be why a node failed it.
 func blamesCommit(cause v1alpha1.FailureCause) bool {
 	switch cause {
-	case v1alpha1.FailureDiskFull, v1alpha1.FailureDrift, v1alpha1.FailureNoConfig, v1alpha1.FailureLost:
+	case v1alpha1.FailureDiskFull, v1alpha1.FailureDrift, v1alpha1.FailureNoConfig, v1alpha1.FailureLost, v1alpha1.FailureUnsafePath:
 		return false
 	}
 	return true
@@ -190,6 +190,8 @@ func hostActions(f *fleet, v *poolView, row NodeRow, cause v1alpha1.FailureCause
 	switch cause {
 	case v1alpha1.FailureDiskFull:
 		return []string{"free disk space on " + row.Name + "; its daemon tries again by itself"}
+	case v1alpha1.FailureUnsafePath:
+		return []string{"remove the link or directory that the message names on " + row.Name + "; its daemon tries again by itself"}
 	case v1alpha1.FailureDrift:
 		do := []string{"bunsen drift " + row.Name}
 		if at := nodeNamed(f, row.Name); at != nil {

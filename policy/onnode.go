@@ -10,6 +10,9 @@ const (
 	CheckAccounts NodeCheck = "accounts"
 	// CheckPaths: what is at a path of the node that no config made, and where its links lead.
 	CheckPaths NodeCheck = "paths"
+	// CheckOwners: who owns the directories and links on the way to a path, and a user's home directory: a user of the node must
+	// not lead the daemon to files of another owner.
+	CheckOwners NodeCheck = "owners"
 	// CheckSystem: which parts of the OS the node can change, and what it was installed with.
 	CheckSystem NodeCheck = "system"
 )

@@ -40,6 +40,9 @@ const (
 	FailureRejected FailureCause = "Rejected"
 	// FailureApply: a step of the update failed.
 	FailureApply FailureCause = "Apply"
+	// FailureUnsafePath: while the daemon changed a path, a user of the node led it to files of another owner, and the daemon did not
+	// follow.
+	FailureUnsafePath FailureCause = "UnsafePath"
 	// FailureLost: the node was not Ready for longer than the policy's nodeDeadline. The controller says so, never a daemon.
 	FailureLost FailureCause = "Lost"
 )

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
 // failureOf is the structured form of why the node failed a config.
@@ -20,6 +21,7 @@ func failureOf(config string, why error) v1alpha1.Failure {
 	var drifted *driftedError
 	var missing *missingConfigError
 	var path *fs.PathError
+	var unsafe *host.UnsafePathError
 	switch {
 	case errors.As(why, &refused):
 		f.Cause = v1alpha1.FailureRefused
@@ -29,6 +31,8 @@ func failureOf(config string, why error) v1alpha1.Failure {
 		f.Cause = v1alpha1.FailureDrift
 	case errors.As(why, &missing):
 		f.Cause = v1alpha1.FailureNoConfig
+	case errors.As(why, &unsafe):
+		f.Cause, f.Path = v1alpha1.FailureUnsafePath, unsafe.Path
 	case isDiskFull(why):
 		f.Cause = v1alpha1.FailureDiskFull
 	}

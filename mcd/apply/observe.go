@@ -52,22 +52,30 @@ func Observe(ctx context.Context, h host.Host, scope plan.Scope) (host.State, er
 	s := host.State{Accounts: accounts}.Clone()
 	s.Paths = make(map[string]host.Entry, len(scope.Paths))
 	for _, p := range scope.Paths { // a directory comes before what is in it
-		if above, seen := s.Paths[path.Dir(p)]; seen && !slices.Contains([]host.Kind{host.Dir, host.Link}, above.Kind) {
+		above, seen := s.Paths[path.Dir(p)]
+		switch {
+		case seen && above.Kind == host.Unsafe:
+			s.Paths[p], s.Unsafe[p] = above, s.Unsafe[path.Dir(p)]
+			continue
+		case seen && !slices.Contains([]host.Kind{host.Dir, host.Link}, above.Kind):
 			s.Paths[p] = host.Entry{} // nothing is in nothing, nor in a file
 			continue
 		}
-		if s.Paths[p], err = h.Files.Stat(p); err != nil {
+		if s.Paths[p], err = h.Files.Stat(p); err != nil && !isUnsafe(s, p, err) {
 			return host.State{}, fmt.Errorf("looking at %s: %w", p, err)
 		}
 	}
 	for p, targets := range scope.Hard {
 		for _, target := range targets {
-			if same, err := sameFile(h, p, target); err != nil {
+			if same, err := sameFile(h, p, target); err != nil && !isUnsafe(s, p, err) {
 				return host.State{}, fmt.Errorf("looking at %s: %w", p, err)
 			} else if same {
 				s.Paths[p] = host.Entry{Kind: host.Hard, Target: target}
 			}
 		}
+	}
+	if err := homes(h, s, scope); err != nil {
+		return host.State{}, err
 	}
 	if err := read(h, s, scope.Read); err != nil {
 		return host.State{}, err
@@ -90,6 +98,32 @@ func Observe(ctx context.Context, h host.Host, scope plan.Scope) (host.State, er
 	return s, nil
 }
 
+// isUnsafe tells that an error is about a path that the daemon does not open, and notes it.
+func isUnsafe(s host.State, p string, err error) bool {
+	var unsafe *host.UnsafePathError
+	if !errors.As(err, &unsafe) {
+		return false
+	}
+	s.Paths[p], s.Unsafe[p] = host.Entry{Kind: host.Unsafe}, unsafe.Reason()
+	return true
+}
+
+// homes looks at what home directories that are links lead to, because keys are for who owns that.
+func homes(h host.Host, s host.State, scope plan.Scope) (err error) {
+	for _, p := range scope.Homes {
+		for range plan.MostLinks {
+			if s.Paths[p].Kind != host.Link {
+				break
+			}
+			p = plan.LinkedTo(p, s.Paths[p].Target)
+			if s.Paths[p], err = h.Files.Stat(p); err != nil && !isUnsafe(s, p, err) {
+				return fmt.Errorf("looking at %s: %w", p, err)
+			}
+		}
+	}
+	return nil
+}
+
 func sameFile(h host.Host, a, b string) (bool, error) {
 	if h.Same == nil {
 		return false, nil
@@ -104,6 +138,9 @@ func read(h host.Host, s host.State, paths []string) error {
 			continue
 		}
 		contents, err := h.Files.Read(p)
+		if err != nil && isUnsafe(s, p, err) {
+			continue
+		}
 		if err == nil && host.DigestOf(contents) != s.Paths[p].Digest {
 			err = errors.New("it changed while it was looked at")
 		}

@@ -46,7 +46,8 @@ func (r wayBack) undo(ctx context.Context, rec host.Record, why error) Applied {
 }
 
 // takeBack undoes the steps. What the services do not take is only told: the old config is back on disk, and that is no
-// reason to stay between. They are told nothing while it is not.
+// reason to stay between. They are told nothing while it is not. A path that a user leads elsewhere is only told, too: else
+// that user could keep the node between two configs.
 func (r wayBack) takeBack(ctx context.Context, rec host.Record) (told, bad []error) {
 	for _, s := range (plan.Plan{Steps: rec.Steps}).Inverse().Steps {
 		if s.Verb == host.Reboot || s.IsAction() && (!rec.Acted || rec.Booted || len(bad) > 0) {
@@ -56,7 +57,7 @@ func (r wayBack) takeBack(ctx context.Context, rec host.Record) (told, bad []err
 		switch {
 		case err == nil:
 			r.tell(s, true)
-		case s.IsAction(), s.Verb == host.Enable && r.cannotEnable(ctx, s.Target):
+		case s.IsAction(), s.IsPath() && errors.As(err, new(*host.UnsafePathError)), s.Verb == host.Enable && r.cannotEnable(ctx, s.Target):
 			told = append(told, fmt.Errorf("going back: %s: %w", s, err))
 		default:
 			bad = append(bad, fmt.Errorf("going back: %s: %w", s, err))

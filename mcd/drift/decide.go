@@ -117,8 +117,11 @@ func (d Decision) of(action v1alpha1.DriftAction) (items []Item) {
 
 // cannot says why an item is not put right without a person, or "".
 func (f Facts) cannot(it Item) string {
-	if it.isOS() {
+	switch {
+	case it.isOS():
 		return "only a reboot puts it right"
+	case it.Unsafe != "":
+		return "the daemon does not open an unsafe path"
 	}
 	cost := f.cost([]Item{it})
 	if !cost.Drain {

@@ -19,6 +19,8 @@ type Item struct {
 	Unit string
 	// Kind of what differs first.
 	Kind v1alpha1.DriftKind
+	// Unsafe is why the daemon does not open the path, or "".
+	Unsafe string
 	// Step would put it right: Before is what is there, After what the config wants.
 	Step plan.Step
 }
@@ -47,7 +49,7 @@ func itemOf(s plan.Step, observed host.State, from, next plan.Wanted) (Item, boo
 	case s.IsPath():
 		_, ours := from.Paths[s.Target]
 		shall, named := next.Paths[s.Target]
-		return Item{Name: s.Target, Unit: unitOf(s.Target), Kind: kindOf(s.Before.Entry, s.After.Entry), Step: s}, ours && (!named || s.Before.Entry != shall)
+		return Item{Name: s.Target, Unsafe: observed.Unsafe[s.Target], Unit: unitOf(s.Target), Kind: kindOf(s.Before.Entry, s.After.Entry), Step: s}, ours && (!named || s.Before.Entry != shall)
 	case s.Verb == host.Enable || s.Verb == host.Disable:
 		// A unit whose links change because its file does is disabled and enabled: that is its file's drift.
 		on := from.Units[s.Target].Enabled

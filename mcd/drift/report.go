@@ -41,7 +41,7 @@ func (v Verdict) report() v1alpha1.DriftItem {
 
 func (v Verdict) side(e host.Entry) *v1alpha1.DriftEntry {
 	out := &v1alpha1.DriftEntry{Type: string(e.Kind), Target: e.Target}
-	if e.Kind == host.Absent {
+	if e.Kind == host.Absent || e.Kind == host.Unsafe {
 		return out
 	}
 	out.Owner = owner(e)

@@ -58,6 +58,9 @@ func (it Item) String() string { return Verdict{Item: it, Secret: true}.what() }
 // what differs, with both sides.
 func (v Verdict) what() string {
 	is, shall, at := v.Step.Before, v.Step.After, strconv.Quote(v.Name)
+	if v.Unsafe != "" {
+		return fmt.Sprintf("unsafe path %s: %s", at, v.Unsafe)
+	}
 	switch v.Kind {
 	case v1alpha1.DriftMissing, v1alpha1.DriftType:
 		return fmt.Sprintf("kind mismatch for %s: expected %s; received %s", at, kindWord(shall.Entry), kindWord(is.Entry))

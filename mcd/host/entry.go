@@ -27,7 +27,8 @@ func (d Digest) Short() string { return string(d[:min(len(d), 8)]) }
 type Kind string
 
 // What may be at a path. Other is a device, socket or pipe: nothing that the daemon makes or replaces. Hard is a further name
-// of what is at Target, an absolute path of the machine; Stat never tells it, for every name of a file is as good.
+// of what is at Target, an absolute path of the machine; Stat never tells it, for every name of a file is as good. Unsafe is a
+// path that the daemon does not open, see UnsafePathError; Stat never tells it either.
 const (
 	Absent Kind = ""
 	File   Kind = "file"
@@ -35,6 +36,7 @@ const (
 	Dir    Kind = "dir"
 	Hard   Kind = "hard link"
 	Other  Kind = "other"
+	Unsafe Kind = "unsafe path"
 )
 
 // Owner is a numeric owner; the zero value is root.
@@ -67,6 +69,8 @@ func (e Entry) String() string {
 		fmt.Fprintf(&b, "link -> %s", e.Target)
 	case Hard:
 		return "hard link to " + e.Target
+	case Unsafe:
+		return string(e.Kind)
 	case File:
 		fmt.Fprintf(&b, "file %04o %s", e.Mode, e.Digest.Short())
 	default:

@@ -36,6 +36,8 @@ const (
 type State struct {
 	// Paths that were asked for; absent ones are in it with the zero Entry.
 	Paths map[string]Entry
+	// Unsafe says why the daemon does not open those of Paths that are of this kind.
+	Unsafe map[string]string
 	// Units that were asked for, by name.
 	Units map[string]Unit
 	// Users and Groups that were asked for, by name; those that are not there have the zero value.
@@ -90,7 +92,7 @@ type Support struct {
 
 // Clone copies the state's maps, so that the copy can be changed.
 func (s State) Clone() State {
-	s.Paths, s.Units = cloned(s.Paths), cloned(s.Units)
+	s.Paths, s.Unsafe, s.Units = cloned(s.Paths), cloned(s.Unsafe), cloned(s.Units)
 	s.Users, s.Groups, s.Contents = cloned(s.Users), cloned(s.Groups), cloned(s.Contents)
 	return s
 }

@@ -20,7 +20,7 @@ func inTheWay(observed, target host.State, w Way) (refusals []policy.Refusal) {
 			continue
 		}
 		is := observed.Paths[p]
-		if is.Kind == host.Dir || is.Kind == host.Absent {
+		if is.Kind == host.Dir || is.Kind == host.Absent || is.Kind == host.Unsafe {
 			continue
 		}
 		_, ours := w.Old.Paths[p]

@@ -18,6 +18,8 @@ type Scope struct {
 	Units []string
 	// Users and Groups to ask about, in lexical order.
 	Users, Groups []string
+	// Homes are the home directories of users who get keys.
+	Homes []string
 	// Read are the paths whose contents are needed: what is appended to, and what accounts were before.
 	Read []string
 	// Hard are the hard links that the configs name, with the target that each config gives.
@@ -50,14 +52,14 @@ func ScopeOf(configs ...Wanted) Scope {
 	s.paths = append(s.paths, s.read...)
 	return Scope{
 		Hard: s.hard, Paths: withParents(sorted(s.paths)), Units: sorted(s.units), Kargs: sorted(s.kargs),
-		Users: sorted(s.users), Groups: sorted(s.groups), Read: sorted(s.read),
+		Homes: sorted(s.homes), Users: sorted(s.users), Groups: sorted(s.groups), Read: sorted(s.read),
 	}
 }
 
 // scoper collects a Scope, in any order and with repetitions.
 type scoper struct {
-	paths, read, units, users, groups, kargs []string
-	hard                                     map[string][]string
+	paths, read, units, users, groups, kargs, homes []string
+	hard                                            map[string][]string
 }
 
 func (s *scoper) look(paths ...string) { s.paths = append(s.paths, paths...) }
@@ -80,6 +82,7 @@ func (s *scoper) accounts(c Wanted) {
 			continue
 		}
 		s.look(u.New.Home)
+		s.homes = append(s.homes, u.New.Home)
 		for _, p := range c.Skeleton {
 			s.look(path.Join(u.New.Home, p))
 		}
@@ -110,6 +113,14 @@ func (s *scoper) around(p string) {
 	if image := pristinePath(p); image != "" {
 		s.read = append(s.read, image)
 	}
+}
+
+// LinkedTo is where a link at a path leads.
+func LinkedTo(at, target string) string {
+	if path.IsAbs(target) {
+		return path.Clean(target)
+	}
+	return path.Join(path.Dir(at), target)
 }
 
 // sorted puts texts in order, each once.

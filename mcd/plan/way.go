@@ -71,7 +71,7 @@ func (w Way) Scope() Scope { return ScopeOf(w.Old, w.New) }
 func (w Way) Plan(observed host.State, record []byte) (p Plan, contents map[host.Digest][]byte) {
 	target := Target(observed, w.Old, w.New)
 	addRecord(target, record)
-	found := slices.Concat(inTheWay(observed, target, w), cannotAppend(observed, target, w.New), occupied(target, w), unlinkable(target, w.New), collisions(target, w.New), renumbered(observed, target), leaving(target, w.Named), inUse(target, w))
+	found := slices.Concat(unsafe(observed, w), othersHomes(observed, target, w), inTheWay(observed, target, w), cannotAppend(observed, target, w.New), occupied(target, w), unlinkable(target, w.New), collisions(target, w.New), renumbered(observed, target), leaving(target, w.Named), inUse(target, w))
 	problems := append(slices.Clone(w.Refusals), others(w.Refusals, found)...)
 	maps.Copy(target.Contents, w.New.Contents)
 	return Diff(observed, target, Ask{From: w.From, To: w.To, Decision: w.Decision, Problems: problems}), target.Contents

@@ -162,7 +162,7 @@ func syncWhole(t *tree, dirs []string) (enough bool, _ error) {
 				return a.change("syncfs", func() error { return unix.Syncfs(fd) })
 			})
 		})
-		if err != nil {
+		if err != nil && !isUnsafe(err) {
 			return false, err
 		}
 	}
@@ -197,7 +197,11 @@ func opened(a at, do func(a at, fd int) error) error {
 	return do(a, fd)
 }
 
-// syncEach syncs files and directories side by side. What is a link, or gone, is durable with the directory around it.
+// isUnsafe tells that a path is one that a user led elsewhere: nothing of the daemon's is to be found by it.
+func isUnsafe(err error) bool { return errors.As(err, new(*host.UnsafePathError)) }
+
+// syncEach syncs files and directories side by side. What is a link, or gone, is durable with the directory around it. What a user
+// moved away is that user's loss.
 func syncEach(t *tree, paths []string) error {
 	workers := min(atOnce, len(paths))
 	if t.trap != nil {
@@ -228,7 +232,7 @@ func syncEach(t *tree, paths []string) error {
 
 func syncOne(t *tree, p string) error {
 	a, err := t.at(p)
-	if gone(err) {
+	if gone(err) || isUnsafe(err) {
 		return nil
 	}
 	if err != nil {
@@ -283,6 +287,9 @@ func (r *Root) Resume(_ context.Context, steps []host.Step) error {
 // tidy removes what waits for a rename that nobody will do.
 func tidy(r *Root, dir string) error {
 	names, err := r.list(dir)
+	if isUnsafe(err) {
+		return nil
+	}
 	for _, name := range names {
 		if strings.HasPrefix(name, ".") && strings.HasSuffix(name, host.NewSuffix) {
 			err = errors.Join(err, r.Remove(path.Join(dir, name)))

@@ -155,7 +155,7 @@ func (w *Watcher) follow(p string) error {
 		next := path.Join(done, todo[0])
 		kind, to, err := w.root.look(next)
 		switch {
-		case gone(err), errors.As(err, new(*host.UnsafePathError)):
+		case gone(err), isUnsafe(err):
 			return nil
 		case err != nil:
 			return fmt.Errorf("looking at %s: %w", next, err)
@@ -192,7 +192,7 @@ func (w *Watcher) add(dir, name string) error {
 		})
 	}
 	switch {
-	case err == nil && wd < 0, gone(err), errors.As(err, new(*host.UnsafePathError)): // what is refused is found by who looks at the path
+	case err == nil && wd < 0, gone(err), isUnsafe(err): // what is refused is found by who looks at the path
 		return nil
 	case errors.Is(err, unix.ENOSPC):
 		return fmt.Errorf("watching %s: %w: raise fs.inotify.max_user_watches", dir, err)
