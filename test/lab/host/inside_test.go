@@ -9,6 +9,7 @@ import (
 	godbus "github.com/godbus/dbus/v5"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/host/linux"
 )
 
@@ -43,6 +44,8 @@ var roles = map[string]func(context.Context) error{
 		fmt.Println(state, sub, result, id)
 		return errors.Join(err, errID)
 	},
+	// racer is a user who exchanges directories for links while the daemon writes.
+	"racer": func(context.Context) error { return hosttest.Racer(os.Getenv(hosttest.RacerHome)) },
 	// delay holds a delay inhibitor, and works for a while when the machine is about to go down.
 	"delay": func(ctx context.Context) error {
 		bus, err := godbus.ConnectSystemBus(godbus.WithContext(ctx))
