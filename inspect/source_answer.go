@@ -135,7 +135,7 @@ func sourceActions(f *fleet, v *poolView, src *v1alpha1.GitSource) []string {
 		return []string{describe, alternative("spec.url or spec.secretRef is wrong", edit)}
 	case v1alpha1.ReasonAuthentication:
 		if ref := src.Spec.SecretRef; ref != nil {
-			return []string{describe, "change Secret " + ref.Name + " in the namespace of the controller", alternative("the controller is to look now", look)}
+			return []string{describe, "change Secret " + ref.Name + " in namespace bunsen-sources", alternative("the controller is to look now", look)}
 		}
 		return []string{describe, edit + "   # spec.secretRef"}
 	case v1alpha1.ReasonRefNotFound:

@@ -50,7 +50,7 @@ type GitSourceSpec struct {
 	Timeout metav1.Duration `json:"timeout,omitempty"`
 	// Suspend stops fetching; what is applied stays.
 	Suspend bool `json:"suspend,omitempty"`
-	// SecretRef names a Secret in the controller's namespace: `username`+`password` or `bearerToken`, and `ca.crt` for
+	// SecretRef names a Secret in namespace bunsen-sources: `username`+`password` or `bearerToken`, and `ca.crt` for
 	// https; `identity`, `known_hosts` and optionally `password` for ssh. A Secret with credentials for https lists in
 	// `hosts` where they may be sent.
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
@@ -80,7 +80,7 @@ type GitRef struct {
 	Commit string `json:"commit,omitempty"`
 }
 
-// SecretReference names a Secret in the controller's namespace.
+// SecretReference names a Secret in namespace bunsen-sources, or in that of the controller's --secrets-namespace.
 type SecretReference struct {
 	// Name of the Secret.
 	Name string `json:"name"`

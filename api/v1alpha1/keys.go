@@ -80,7 +80,8 @@ const (
 	// OpenUntilAnnotation on a MachineConfigPool lets it be rolled out outside of its maintenance windows until this time,
 	// RFC 3339.
 	OpenUntilAnnotation = "bunsen.dev/open-until"
-	// GateLabel on a CronJob, `true`, lets job gates of RolloutPolicies run it. On a Job it names the gate that made it.
+	// GateLabel on a CronJob and on its Namespace, `true`, lets job gates of RolloutPolicies run it. On a Job it names the gate that
+	// made it.
 	GateLabel = "bunsen.dev/gate"
 	// DriftAnnotation on a Node is a Drift as JSON; empty while all is as the config in force has it. Writer: the
 	// daemon.

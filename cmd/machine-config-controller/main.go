@@ -28,12 +28,12 @@ import (
 var version = "dev"
 
 type options struct {
-	kubeconfig, namespace, storeDir string
-	metrics, health                 string
-	leaderElect                     bool
-	osImage, extensionsImage        string
-	node                            string
-	verbose                         bool
+	kubeconfig, namespace, secretsNamespace, storeDir string
+	metrics, health                                   string
+	leaderElect                                       bool
+	osImage, extensionsImage                          string
+	node                                              string
+	verbose                                           bool
 }
 
 func main() {
@@ -60,7 +60,8 @@ func command() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the pod's service account")
-	f.StringVar(&o.namespace, "namespace", "bunsen-system", "namespace of the repositories' Secrets and of the lease")
+	f.StringVar(&o.namespace, "namespace", "bunsen-system", "namespace of the leases")
+	f.StringVar(&o.secretsNamespace, "secrets-namespace", "bunsen-sources", "namespace of the Secrets that GitSources name")
 	f.StringVar(&o.storeDir, "store", "", "directory for fetched trees, which nobody else may write to; safe to lose; empty: bunsen/store in the user's cache directory ($XDG_CACHE_HOME or ~/.cache)")
 	f.StringVar(&o.metrics, "metrics", "0", "address for Prometheus metrics, such as 127.0.0.1:8797; 0: off")
 	f.StringVar(&o.health, "health", "0", "address for /healthz (the process answers) and /readyz (the API server answers and the caches have synced); 0: off")
@@ -108,7 +109,7 @@ func run(ctx context.Context, o options) error {
 	}
 	defer func() { _ = trees.Close() }() // gives up the lock, which the end of the process does as well
 	cfg := controller.Config{
-		Namespace: o.namespace, Version: version, Open: open, Now: time.Now, Node: o.node, Replica: replica(),
+		Namespace: o.namespace, SecretsNamespace: o.secretsNamespace, Version: version, Open: open, Now: time.Now, Node: o.node, Replica: replica(),
 		Defaults: render.Defaults{OSImageURL: o.osImage, ExtensionsImage: o.extensionsImage},
 	}
 	if err := controller.Register(mgr, cfg); err != nil {

@@ -48,6 +48,7 @@ func (s *stage) carefulRollouts() {
 			NodeSelector: map[string]string{"only": "elsewhere"}, RestartPolicy: policy, Containers: []corev1.Container{{Name: "c", Image: "i"}},
 		}}
 	}
+	edit(s, "default", &corev1.Namespace{}, func(n *corev1.Namespace) { metav1.SetMetaDataLabel(&n.ObjectMeta, v1alpha1.GateLabel, "true") })
 	s.create(
 		&appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "canary-proxy", Namespace: "default"}, Spec: appsv1.DaemonSetSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "canary"}}, Template: pods("canary", corev1.RestartPolicyAlways),

@@ -145,7 +145,7 @@ func newStage(t *testing.T) *stage {
 	if s.admin, err = client.New(rc, client.Options{Scheme: env.Scheme}); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"namespace.yaml", "rbac/controller.yaml"} {
+	for _, file := range []string{"namespace.yaml", "rbac/controller.yaml", "rbac/controller-admission.yaml"} {
 		s.apply(filepath.Join("..", "..", "config", file))
 	}
 	s.kubeconfig(env.KubeConfig)
@@ -177,7 +177,7 @@ func (s *stage) run(rc *rest.Config) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	err = controller.Register(mgr, controller.Config{Namespace: "bunsen-system", Version: "test", Now: time.Now, Open: func(_ v1alpha1.GitSourceSpec, secrets controller.Secrets) (controller.Repository, error) {
+	err = controller.Register(mgr, controller.Config{Namespace: "bunsen-system", SecretsNamespace: "bunsen-sources", Version: "test", Now: time.Now, Open: func(_ v1alpha1.GitSourceSpec, secrets controller.Secrets) (controller.Repository, error) {
 		s.repo.mu.Lock()
 		defer s.repo.mu.Unlock()
 		s.repo.secret = secrets.Credentials
@@ -311,7 +311,7 @@ func TestOnARealAPIServer(t *testing.T) {
 	t.Parallel() // it waits for retries
 	s := newStage(t)
 	s.create(
-		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "deploy-key", Namespace: "bunsen-system"}, Data: map[string][]byte{"password": []byte("x")}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "deploy-key", Namespace: "bunsen-sources"}, Data: map[string][]byte{"password": []byte("x")}},
 		&v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: "os"}, Spec: v1alpha1.GitSourceSpec{
 			URL: "https://git.example.com/os", Interval: metav1.Duration{Duration: time.Hour}, SecretRef: &v1alpha1.SecretReference{Name: "deploy-key"},
 		}},

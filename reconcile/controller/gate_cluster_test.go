@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -95,6 +96,21 @@ func (s *stage) gateOfJobs(t *testing.T) {
 	cron := cronJob()
 	cron.UID = ""
 	s.must(s.admin.Create(t.Context(), cron))
+	s.eventually("a namespace without the label", func() error {
+		err := c.Create(t.Context(), &batchv1.Job{ObjectMeta: metav1.ObjectMeta{Namespace: "checks", Name: "probe"}, Spec: cron.Spec.JobTemplate.Spec}, client.DryRunAll)
+		if err == nil || !strings.Contains(err.Error(), "does not let health gates run Jobs") {
+			return fmt.Errorf("the policy does not act: %w", err)
+		}
+		return nil
+	})
+	has(t, "the answer there", ask(time.Time{}), "cannot be made from CronJob checks/smoke: ", "does not let health gates run Jobs: kubectl label namespace checks bunsen.dev/gate=true")
+	edit(s, "checks", &corev1.Namespace{}, func(n *corev1.Namespace) { n.Labels = map[string]string{v1alpha1.GateLabel: "true"} })
+	s.eventually("a namespace with the label", func() error {
+		if said := ask(time.Time{}); !strings.HasSuffix(said, " runs") {
+			return errors.New(said)
+		}
+		return nil
+	})
 	has(t, "the first answer", ask(time.Time{}), "Waits job checks/bunsen-worker-1-", " runs")
 	has(t, "the answer after a restart", ask(time.Time{}), "Waits job checks/bunsen-worker-1-", " runs")
 	jobs := func() []batchv1.Job {

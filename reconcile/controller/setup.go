@@ -33,8 +33,10 @@ import (
 
 // Config is what the controllers need besides a manager.
 type Config struct {
-	// Namespace holds the Secrets of repositories.
+	// Namespace has the leases of the controller.
 	Namespace string
+	// SecretsNamespace has the Secrets that GitSources name.
+	SecretsNamespace string
 	// Version of Bunsen.
 	Version string
 	// Open connects to repositories.
@@ -80,7 +82,7 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 	}
 	c, live, events := mgr.GetClient(), mgr.GetAPIReader(), logged{mgr.GetEventRecorder("machine-config-controller"), mgr.GetLogger()}
 	src := &Source{
-		Client: c, Live: live, Open: cfg.Open, Transpiler: &transpile.Transpiler{}, Namespace: cfg.Namespace, Now: cfg.Now, Events: events,
+		Client: c, Live: live, Open: cfg.Open, Transpiler: &transpile.Transpiler{}, Namespace: cfg.SecretsNamespace, Now: cfg.Now, Events: events,
 		Applier: &Applier{Client: c, Live: live, Now: cfg.Now, Events: events}, turns: make(turns, 2),
 	}
 	looks := func() map[string]v1alpha1.SourceLook { return lastLooks(src) }

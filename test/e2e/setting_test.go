@@ -60,7 +60,7 @@ func (s *story) follow(ts *testscript.TestScript, args []string) error {
 	}
 	return s.kubectlApply([]manifest{
 		{
-			APIVersion: "v1", Kind: "Secret", Metadata: manifestMeta{Name: "git-password", Namespace: "bunsen-system"},
+			APIVersion: "v1", Kind: "Secret", Metadata: manifestMeta{Name: "git-password", Namespace: "bunsen-sources"},
 			StringData: map[string]string{"hosts": ts.Getenv("GITHOST"), "username": gitUser, "password": gitPassword},
 		},
 		{
