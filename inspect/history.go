@@ -370,6 +370,10 @@ func currentOutcome(f *fleet, v *poolView) HistoryOutcome {
 	if out.Result == ResultRollingOut && out.Began != nil {
 		out.Outcome = "rolling out" + since(*out.Began, f.now) + ": " + out.at()
 	}
+	if out.Result == ResultRollingOut || out.Result == ResultWaiting {
+		out.Failed = counts.Degraded
+		out.Outcome += out.failures()
+	}
 	if recorded {
 		out.Outcome += besidesCommit(r.Requester)
 	}

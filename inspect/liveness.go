@@ -107,6 +107,7 @@ func unwellNodes(v *poolView) (all []unwellNode) {
 				continue
 			}
 			u.cause, u.text = rollout.CauseNotReady, n.Name+" is "+n.Health.Text(v.since(n.Health.Since))
+			u.patient = mayReturn(*row, n.Health, v.now)
 		case n.State == "":
 			u.cause, u.text = CauseNoDaemon, "no machine-config-daemon has reported from "+n.Name
 			u.patient = !n.Created.IsZero() && v.now.Sub(n.Created) < joining
@@ -120,10 +121,18 @@ func unwellNodes(v *poolView) (all []unwellNode) {
 	return all
 }
 
+// commands help with the node.
+func (u unwellNode) commands(f *fleet) []string {
+	if u.cause == rollout.CauseNotReady {
+		return notReadyCommands(f, u.name)
+	}
+	return daemonCommands(u.name)
+}
+
 // withLiveness adds to the answers for a pool that nothing follows git, and the nodes that do not report.
 func (f reasons) withLiveness(v *poolView, out []Answer) []Answer {
 	out = append(out, f.noSourceAnswers()...)
-	if a, unwell := unwellAnswer(v); unwell {
+	if a, unwell := unwellAnswer(f.fleet, v); unwell {
 		if len(v.waits) == 0 { // it says all that the rollout says, and names the other nodes, too
 			out = slices.DeleteFunc(out, func(o Answer) bool { return o.Cause == rollout.CauseNotReady })
 		}
@@ -160,7 +169,7 @@ func (f reasons) controllerAnswers(sources []v1alpha1.GitSource) []Answer {
 }
 
 // unwellAnswer sums up the nodes of a pool that are not known or not Ready; false where there are none.
-func unwellAnswer(v *poolView) (Answer, bool) {
+func unwellAnswer(f *fleet, v *poolView) (Answer, bool) {
 	const most = 3
 	if len(v.unwell) == 0 {
 		return Answer{}, false
@@ -176,12 +185,15 @@ func unwellAnswer(v *poolView) (Answer, bool) {
 			a.Do = append(a.Do, "bunsen why node/"+u.name)
 		}
 	}
+	if len(v.unwell) == 1 {
+		a.Do = v.unwell[0].commands(f)
+	}
 	if more := len(v.unwell) - most; more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
 	}
 	a.Reason = strings.Join(texts, "; ")
 	if others := len(v.rows) - len(v.unwell); others > 0 && len(v.waits) == 0 && v.facts.Target != "" {
-		a.Reason += fmt.Sprintf("; %d of %d nodes run %s", v.counts().Updated, len(v.rows), v.facts.Target)
+		a.Reason += fmt.Sprintf("; %d of %d nodes run %s and are Ready", v.counts().Updated, len(v.rows), v.facts.Target)
 	}
 	return a, true
 }
@@ -219,12 +231,13 @@ func healthOf(f *fleet, node string) rollout.Health {
 }
 
 // mayReturn reports whether a node that is not Ready is being updated, and may return by itself: a reboot or a restarted kubelet takes
-// it away for a while. A kubelet that has stopped reporting outside of a reboot is no part of an update.
+// it away for a while. A kubelet that has stopped reporting outside of a reboot is no part of an update, and has as long as any other node
+// before the controller reports it.
 func mayReturn(row NodeRow, health rollout.Health, now time.Time) bool {
-	if health.Silence != "" && row.Step != StepRebooting {
-		return false
+	if !row.InFlight() || health.Silence != "" && row.Step != StepRebooting {
+		return now.Sub(health.Since) < rollout.Flapping
 	}
-	return row.InFlight() && now.Sub(health.Since) < updating
+	return now.Sub(health.Since) < updating
 }
 
 // notReadyCommands help where a node is not Ready.

@@ -35,11 +35,7 @@ func (o HistoryOutcome) text() string {
 		if o.Nodes == 0 {
 			return "superseded by " + shortRevision(o.By) + "; the pool had no nodes"
 		}
-		text := "superseded by " + shortRevision(o.By) + " at " + o.at()
-		if o.Failed > 0 {
-			text += "; " + count(o.Failed, "node") + " failed it"
-		}
-		return text
+		return "superseded by " + shortRevision(o.By) + " at " + o.at() + o.failures()
 	case ResultNoNodes:
 		return "the pool has no nodes; the next one gets it"
 	case ResultWaiting:
@@ -51,6 +47,14 @@ func (o HistoryOutcome) text() string {
 		return "paused at " + o.at()
 	}
 	return "rolling out: " + o.at()
+}
+
+// failures says how many nodes failed the config; empty for none.
+func (o HistoryOutcome) failures() string {
+	if o.Failed == 0 {
+		return ""
+	}
+	return "; " + count(o.Failed, "node") + " failed it"
 }
 
 // at says how far a rollout came.

@@ -166,9 +166,11 @@ func (f nodeReasons) besides(row NodeRow) []Answer {
 	n := rollout.ReadNode(&f.Nodes[at])
 	var out []Answer
 	if n.Health.Trouble != "" && row.Cause != rollout.CauseNotReady && !strings.Contains(row.Reason, n.Health.Trouble) {
-		out = append(out, Answer{
-			Outcome: Blocked, Cause: rollout.CauseNotReady, Reason: "it is " + n.Health.Text(sinceIn(f.Cluster, n.Health.Since, f.now)), Do: notReadyCommands(f.fleet, row.Name),
-		})
+		a := Answer{Outcome: Blocked, Cause: rollout.CauseNotReady, Reason: "it is " + n.Health.Text(sinceIn(f.Cluster, n.Health.Since, f.now)), Do: notReadyCommands(f.fleet, row.Name)}
+		if mayReturn(row, n.Health, f.now) {
+			a.Outcome = Progressing
+		}
+		out = append(out, a)
 	}
 	if n.Cordon.ByAdministrator() && row.Cause != rollout.CauseCordoned && !strings.Contains(row.Reason, "cordoned, not by Bunsen") {
 		out = append(out, Answer{Outcome: Fine, Cause: rollout.CauseCordoned, Reason: "it is cordoned, not by Bunsen", Do: []string{"kubectl uncordon " + row.Name}})

@@ -3,11 +3,9 @@ package inspect
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
@@ -41,18 +39,20 @@ func WhySource(c Cluster, name string, now time.Time) (Why, error) {
 			answers = append(answers, Answer{Outcome: first.Outcome, Cause: first.Cause, Reason: "pool " + v.object.Name + ": " + first.Reason, Do: []string{"bunsen why pool/" + v.object.Name}})
 		}
 	}
-	why.settle(append(answers, sourceWarnings(row)...))
+	why.settle(append(answers, sourceWarnings(src)...))
 	return why, nil
 }
 
-// sourceWarnings are what somebody should know of an applied commit: the lines of the condition Ready after the first.
-func sourceWarnings(row SourceRow) []Answer {
-	lines := strings.Split(strings.TrimSpace(row.Message), "\n")
+// sourceWarnings are what somebody should know of the applied commit, the first of many.
+func sourceWarnings(src *v1alpha1.GitSource) []Answer {
+	const most = 5
 	var out []Answer
-	for _, line := range lines[1:] {
-		if row.Ready == string(metav1.ConditionTrue) {
-			out = append(out, Answer{Outcome: Fine, Cause: CauseSource, Reason: line})
+	for i, w := range src.Status.Warnings {
+		if i == most {
+			out = append(out, Answer{Outcome: Fine, Cause: CauseSource, Reason: fmt.Sprintf("and %s: kubectl describe gitsource %s", count(len(src.Status.Warnings)-most, "more warning"), src.Name)})
+			break
 		}
+		out = append(out, Answer{Outcome: Fine, Cause: CauseSource, Reason: w})
 	}
 	return out
 }

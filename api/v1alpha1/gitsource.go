@@ -118,6 +118,9 @@ type GitSourceStatus struct {
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
 	// History of revisions, newest first: at most 20 that were applied, and at most 10 that were refused.
 	History []HistoryEntry `json:"history,omitempty"`
+	// Warnings are what a person should know of the applied revision although it was applied, such as a file that no document is read from;
+	// at most 20, each of at most 500 characters.
+	Warnings []string `json:"warnings,omitempty"`
 	// Inventory is every object of AppliedRevision; it is written last, so a pool renders only from whole commits.
 	Inventory []InventoryEntry `json:"inventory,omitempty"`
 	// AppliedContent is the digest under which RevisionContent objects hold the objects of AppliedRevision.

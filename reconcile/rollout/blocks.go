@@ -13,8 +13,8 @@ const (
 	slow = 10 * time.Minute
 	// forbidden is after how long a PodDisruptionBudget holds a drain up, and not just for a moment.
 	forbidden = 5 * time.Second
-	// flapping is for how long a node of an updated pool may be not Ready before that is reported.
-	flapping = 30 * time.Second
+	// Flapping is for how long a node may be not Ready before that is reported, where neither a reboot nor an update explains it.
+	Flapping = 30 * time.Second
 )
 
 // notice is a decision that says why a pool does not go on.
@@ -53,8 +53,8 @@ func (d notice) deadBlocks() []Block {
 		if x.Health.Trouble == "" || x.kind&busy != 0 {
 			return false
 		}
-		if age(d.now, x.Health.Since) < flapping {
-			d.wakeAt(x.Health.Since.Add(flapping))
+		if age(d.now, x.Health.Since) < Flapping {
+			d.wakeAt(x.Health.Since.Add(Flapping))
 			return false
 		}
 		return true
@@ -225,8 +225,8 @@ func (d notice) dead(x *seat) bool {
 	if x.Health.Silence == "" || x.Step.Rebooting {
 		return false
 	}
-	if age(d.now, x.Health.Since) < flapping {
-		d.wakeAt(x.Health.Since.Add(flapping))
+	if age(d.now, x.Health.Since) < Flapping {
+		d.wakeAt(x.Health.Since.Add(Flapping))
 		return false
 	}
 	return true

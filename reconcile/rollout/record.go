@@ -22,7 +22,7 @@ func (d *decision) remember() {
 		}
 		*r = v1alpha1.RolloutRecord{Config: d.f.Target, Requester: d.f.Requester, Began: stamp(d.now), Healthy: r.Healthy}
 		d.look(d.f.Target)
-		r.UpdatedBefore = d.m.tally.of(updated)
+		r.UpdatedBefore = ranBefore(d.m, d.f.Target)
 		r.Healthy = lastGood(d, r.Healthy)
 		return
 	}
@@ -41,6 +41,17 @@ func (d *decision) remember() {
 	r.RolloutEnd, r.WellSince, r.Forgiven = v1alpha1.RolloutEnd{}, nil, nil
 	d.look(d.f.Target)
 	court{d}.retry()
+}
+
+// ranBefore is how many nodes run a config that becomes the target. A node that failed another config runs its current one.
+func ranBefore(m *Members, target string) int {
+	n := 0
+	for _, s := range m.seats {
+		if s.kind&updated != 0 || s.Config.Current == target && s.Failing() {
+			n++
+		}
+	}
+	return n
 }
 
 // lastGood is the last healthy config that a record names, or, where it names none, the one in use. Finding that looks at every node.

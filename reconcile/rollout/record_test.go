@@ -12,12 +12,14 @@ func TestUpdatedBefore(t *testing.T) {
 	runs := func(name, config string) rollout.Node {
 		return rollout.Node{Name: name, Config: rollout.Configs{Current: config, Desired: config}, State: v1alpha1.StateDone}
 	}
+	failed := rollout.Node{Name: "n1", Config: rollout.Configs{Current: "v1", Desired: "v2"}, State: v1alpha1.StateDegraded}
 	for sentence, c := range map[string]struct {
 		nodes []rollout.Node
 		want  int
 	}{
 		"all nodes run the config when the pool is created again": {[]rollout.Node{runs("n0", "v1"), runs("n1", "v1")}, 2},
 		"a node runs another config":                              {[]rollout.Node{runs("n0", "v1"), runs("n1", "v0")}, 1},
+		"a node failed another config":                            {[]rollout.Node{runs("n0", "v1"), failed}, 2},
 		"the pool has no nodes":                                   {nil, 0},
 	} {
 		t.Run(sentence, func(t *testing.T) {

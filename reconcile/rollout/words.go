@@ -235,7 +235,7 @@ var preamble = regexp.MustCompile(`^(?:updating to [^\s:]+` + commit + `: |the n
 const (
 	// byCommit and byAPI are who asked for the config: a commit, or changes through the API and perhaps a commit.
 	byCommit = `commit \S+?(?: ".*?")?(?: by [^)]*?)?(?: after [^)]*)?`
-	byAPI    = `MachineConfig[^()"]*?(?:; ` + byCommit + `)?`
+	byAPI    = `MachineConfig[^()"]*?(?:; (?:on )?` + byCommit + `(?:, with which the pool was not healthy)?)?`
 	commit   = `(?: \((?:` + byCommit + `|` + byAPI + `)\))?`
 	// advice is how a daemon ends the reason of a config that it rejected. What to do is said of the pool.
 	advice = "; it is not tried again until another config is desired"

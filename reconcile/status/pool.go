@@ -118,6 +118,8 @@ func progress(f PoolFacts, converged bool) (updated, updating mcfgv1.MachineConf
 		updating.Message = fmt.Sprintf("Rollout is reverted to MachineConfig %s; will not update to MachineConfig %s", f.Wave.Record.Back, target)
 	case len(f.Wave.Blocks) > 0:
 		updating = poolCondition(updating.Type, true, "", waitsText(f))
+	case f.Wave.Counts.Updated == f.Wave.Counts.Machines:
+		updating = poolCondition(updating.Type, true, "", unavailableText(f))
 	default:
 		updating = poolCondition(updating.Type, true, "", "All nodes are updating to MachineConfig "+target+howFar(f.Wave.Counts))
 	}
@@ -140,6 +142,12 @@ func howFar(c rollout.Counts) string {
 	return text
 }
 
+// unavailableText says that nothing is left to update, and that nodes do not serve pods.
+func unavailableText(f PoolFacts) string {
+	c := f.Wave.Counts
+	return fmt.Sprintf("All nodes run MachineConfig %s; %d of %d are unavailable", f.Rollout.Target, c.Unavailable, c.Machines)
+}
+
 // waitsText is the message of Updating while the rollout does not proceed: the original's text would be wrong then.
 func waitsText(f PoolFacts) string {
 	c, cause := f.Wave.Counts, string(f.Wave.Blocks[0].Cause)
@@ -147,7 +155,7 @@ func waitsText(f PoolFacts) string {
 		return fmt.Sprintf("All nodes ran MachineConfig %s when they last reported (%s), see RolloutBlocked", f.Rollout.Target, cause)
 	}
 	if c.Updated == c.Machines {
-		return fmt.Sprintf("All nodes run MachineConfig %s; %d of %d are unavailable (%s), see RolloutBlocked", f.Rollout.Target, c.Unavailable, c.Machines, cause)
+		return unavailableText(f) + " (" + cause + "), see RolloutBlocked"
 	}
 	return fmt.Sprintf("%d of %d nodes run MachineConfig %s; the rollout waits (%s), see RolloutBlocked", c.Updated, c.Machines, f.Rollout.Target, cause)
 }

@@ -15,6 +15,9 @@ import (
 const (
 	// mostRefused is how many refused revisions a GitSource remembers.
 	mostRefused = 10
+	// mostWarnings is how many warnings a GitSource keeps, and mostWarning how much of each, in runes.
+	mostWarnings = 20
+	mostWarning  = 500
 	// mostOutcome is how much of a reason the history keeps, in runes.
 	mostOutcome = 200
 )
@@ -75,6 +78,12 @@ func Source(old v1alpha1.GitSourceStatus, f SourceFacts, now time.Time) v1alpha1
 	}
 	if f.Applied != nil || f.Restored {
 		s.Applying = nil
+	}
+	if f.Err == nil && f.Doing == "" && !f.Suspended {
+		s.Warnings = nil
+		for _, w := range f.Warnings[:min(len(f.Warnings), mostWarnings)] {
+			s.Warnings = append(s.Warnings, cut(w, mostWarning))
+		}
 	}
 	if e := fault.Of(f.Err, v1alpha1.ReasonApplyFailed); f.Err != nil && f.Tried != nil && f.Tried.Revision != s.AppliedRevision && e.Kind == fault.Stalled {
 		s.History = refuse(s.History, *f.Tried, v1alpha1.Refusal{Reason: cmp.Or(e.Reason, v1alpha1.ReasonApplyFailed), Message: cut(firstLine(e.Error()), mostOutcome)})
