@@ -193,7 +193,7 @@ func unwellAnswer(f *fleet, v *poolView) (Answer, bool) {
 	}
 	a.Reason = strings.Join(texts, "; ")
 	if others := len(v.rows) - len(v.unwell); others > 0 && len(v.waits) == 0 && v.facts.Target != "" {
-		a.Reason += fmt.Sprintf("; %d of %d nodes run %s and are Ready", v.counts().Updated, len(v.rows), v.facts.Target)
+		a.Reason += fmt.Sprintf("; the other %d of %d nodes run %s", others, len(v.rows), v.facts.Target)
 	}
 	return a, true
 }
