@@ -40,7 +40,7 @@ type Host struct {
 // Files is the machine's file system. Paths are absolute and clean. Links in the way to a path are followed within the
 // machine's root; a link at the path itself is not. Every change is made whole or not at all, and is seen by everybody when
 // the call returns. It is durable then too, unless Disk.Batch was called: then when Disk.Flush has returned. Making what is
-// there already is no error.
+// there already is no error. A path that a user of the machine could lead to files of another owner is an *UnsafePathError.
 type Files interface {
 	// Stat tells what is at a path; nothing is the zero Entry, not an error.
 	Stat(path string) (Entry, error)
