@@ -81,6 +81,34 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// TestTheCookbookKeepsItsContent imports the Butane files of each pool of the cookbook as a directory of its own.
+func TestTheCookbookKeepsItsContent(t *testing.T) {
+	dirs, err := filepath.Glob("../../examples/cookbook/pools/*")
+	if err != nil || len(dirs) == 0 {
+		t.Fatal("no pools:", err)
+	}
+	compared := 0
+	for _, from := range dirs {
+		t.Run(filepath.Base(from), func(t *testing.T) {
+			dir, roots := t.TempDir(), ""
+			if err := os.CopyFS(dir, os.DirFS(from)); err != nil {
+				t.Fatal(err)
+			}
+			out, _ := imported(t, dir, "worker")
+			for _, o := range out.Objects {
+				if src, err := os.ReadFile(filepath.Join(dir, o.Name)); err == nil && o.Skipped == "" && !strings.Contains(string(src), "variant: openshift") {
+					roots += "worker " + o.Name + "\n"
+					compared++
+				}
+			}
+			sameContent(t, dir, roots, built(t, out))
+		})
+	}
+	if compared < 30 {
+		t.Errorf("only %d files are compared", compared)
+	}
+}
+
 func lines(findings []adopt.Finding) []byte {
 	var b strings.Builder
 	for _, f := range findings {
@@ -200,7 +228,7 @@ func compile(t testing.TB, dir string) {
 	t.Helper()
 	for range 5 {
 		err := filepath.Walk(dir, func(p string, info os.FileInfo, err error) error {
-			if err != nil || !info.Mode().IsRegular() || !slices.Contains([]string{".bu", ".butane", ".yaml", ".yml"}, filepath.Ext(p)) {
+			if err != nil || !info.Mode().IsRegular() || !slices.Contains([]string{".bu", ".butane", ".fcc", ".yaml", ".yml"}, filepath.Ext(p)) {
 				return err
 			}
 			src, err := os.ReadFile(p)
@@ -235,6 +263,7 @@ func rendered(t testing.TB, pool string, mcs []*mcfgv1.MachineConfig) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ignition.LiftKernelArguments(&c, origin.Map{At: map[string]origin.Pos{}}) // those of Flatcar stay in the Ignition
 	spec, err := c.Spec()
 	if err != nil {
 		t.Fatal(err)
