@@ -7,6 +7,7 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/policy/secret"
 	"github.com/bunsen-os/bunsen/transpile/ignition"
@@ -201,7 +202,7 @@ func (a *adoption) twice(i int) {
 
 // skip notes why an object is not in the repository.
 func (a *adoption) skip(i int, rule, format string, args ...any) {
-	a.out.Objects[i].Skipped = oneLine(fmt.Sprintf(format, args...))
+	a.out.Objects[i].Skipped = safetext.OneLine(fmt.Sprintf(format, args...))
 	a.find(i, rule == "unreadable", rule, "skipped: %s", a.out.Objects[i].Skipped)
 }
 
@@ -219,7 +220,7 @@ func (a *adoption) summarizeRendered() {
 
 // setAside skips an object that a person has to look at, and keeps it where no pool reads it.
 func (a *adoption) setAside(i int, why string) {
-	why = oneLine(strings.ReplaceAll(why, "\n", "; "))
+	why = safetext.OneLine(strings.ReplaceAll(why, "\n", "; "))
 	file := a.free(asideDir, slug(a.objects[i].kind+"-"+a.objects[i].name), ".yaml")
 	a.out.Files[file] = aside(a.objects[i], why)
 	a.out.Objects[i].Skipped, a.out.Objects[i].Aside = why, file
@@ -235,6 +236,6 @@ func (a *adoption) setAside(i int, why string) {
 // find adds a finding about an object.
 func (a *adoption) find(i int, warning bool, rule, format string, args ...any) {
 	a.findings = append(a.findings, Finding{
-		Warning: warning, Rule: rule, Message: oneLine(fmt.Sprintf(format, args...)), Object: a.out.Objects[i].String(), At: a.objects[i].at,
+		Warning: warning, Rule: rule, Message: safetext.OneLine(fmt.Sprintf(format, args...)), Object: a.out.Objects[i].String(), At: a.objects[i].at,
 	})
 }

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
 )
 
 // Position is a place in an input.
@@ -20,9 +20,9 @@ type Position struct {
 // String returns `file:line`, on one line whatever the file is called.
 func (p Position) String() string {
 	if p.Line == 0 {
-		return oneLine(p.File)
+		return safetext.OneLine(p.File)
 	}
-	return fmt.Sprintf("%s:%d", oneLine(p.File), p.Line)
+	return fmt.Sprintf("%s:%d", safetext.OneLine(p.File), p.Line)
 }
 
 // Finding is one thing that a person should know about an import.
@@ -53,9 +53,9 @@ func (f Finding) String() string {
 		b.WriteString("note: ")
 	}
 	if f.Object != "" {
-		b.WriteString(oneLine(f.Object) + ": ")
+		b.WriteString(safetext.OneLine(f.Object) + ": ")
 	}
-	fmt.Fprintf(&b, "%s [%s]", oneLine(f.Message), f.Rule)
+	fmt.Fprintf(&b, "%s [%s]", safetext.OneLine(f.Message), f.Rule)
 	return b.String()
 }
 
@@ -63,30 +63,6 @@ func sortFindings(fs []Finding) {
 	slices.SortStableFunc(fs, func(a, b Finding) int {
 		return cmp.Or(cmp.Compare(a.At.File, b.At.File), cmp.Compare(a.At.Line, b.At.Line))
 	})
-}
-
-// oneLine keeps text from an input on its line, and what a terminal would obey out of it.
-func oneLine(text string) string {
-	if !strings.ContainsFunc(text, hidden) {
-		return text
-	}
-	var b strings.Builder
-	for _, r := range text {
-		switch {
-		case !hidden(r):
-			b.WriteRune(r)
-		case r == '\n' || r == '\t' || r == '\r':
-			b.WriteByte(' ')
-		default:
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-	}
-	return b.String()
-}
-
-// hidden tells of what a terminal does not show as itself.
-func hidden(r rune) bool {
-	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' || r == '\ufeff' || r == unicode.ReplacementChar
 }
 
 // few joins names for a message: all of them, or the first ones and how many more there are.

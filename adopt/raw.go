@@ -10,6 +10,7 @@ import (
 	sigsyaml "sigs.k8s.io/yaml"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/policy/secret"
 )
 
@@ -144,7 +145,7 @@ func aside(o object, why string) []byte {
 	}
 	text, err := sigsyaml.Marshal(content)
 	if err != nil {
-		text = fmt.Appendf(nil, "# It cannot be written as YAML: %s\n", oneLine(err.Error()))
+		text = fmt.Appendf(nil, "# It cannot be written as YAML: %s\n", safetext.OneLine(err.Error()))
 	}
 	head := comment("Not imported: "+why, "Nothing reads this directory. Mend the object, and import it again or move it into its pool's directory.")
 	return bytes.Join([][]byte{head, text}, nil)

@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
 )
 
 // The kinds that are read.
@@ -54,7 +56,7 @@ func read(in Input) ([]object, error) {
 		case errors.Is(err, io.EOF):
 			return out, nil
 		case err != nil:
-			return nil, fmt.Errorf("reading %s: %s; nothing is imported, as it cannot be told what is missing", oneLine(in.Name), oneLine(strings.TrimPrefix(err.Error(), "yaml: ")))
+			return nil, fmt.Errorf("reading %s: %s; nothing is imported, as it cannot be told what is missing", safetext.OneLine(in.Name), safetext.OneLine(strings.TrimPrefix(err.Error(), "yaml: ")))
 		}
 		if len(doc.Content) == 0 || doc.Content[0].ShortTag() == "!!null" {
 			continue

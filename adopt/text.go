@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
 )
 
 // words are texts that some reader of YAML takes for something else.
@@ -27,7 +29,7 @@ func key(word string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag:
 // str is a text, in quotes where a reader could take it for something else.
 func str(text string) *yaml.Node {
 	n := key(text)
-	if words[strings.ToLower(text)] || strings.ContainsFunc(text, hidden) {
+	if words[strings.ToLower(text)] || strings.ContainsFunc(text, safetext.IsHidden) {
 		n.Style = yaml.DoubleQuotedStyle
 	}
 	return n
@@ -61,7 +63,7 @@ func visible(text string) bool {
 		return false
 	}
 	return !strings.ContainsFunc(text, func(r rune) bool {
-		return r != '\n' && r != '\t' && (hidden(r) || !unicode.IsGraphic(r) || r > 0xffff)
+		return r != '\n' && r != '\t' && (safetext.IsHidden(r) || r == unicode.ReplacementChar || !unicode.IsGraphic(r) || r > 0xffff)
 	})
 }
 
@@ -85,7 +87,7 @@ func encode(n *yaml.Node) ([]byte, error) {
 func comment(lines ...string) []byte {
 	var b bytes.Buffer
 	for _, l := range lines {
-		b.WriteString("# " + oneLine(l) + "\n")
+		b.WriteString("# " + safetext.OneLine(l) + "\n")
 	}
 	return b.Bytes()
 }

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
 )
 
 // Style is what a piece of text means; colours are made of it.
@@ -44,14 +46,14 @@ func (l Line) Cut(width int, colour bool) string {
 	}
 	total, room, end := 0, width, ""
 	for _, s := range l {
-		total += Width(strings.Map(plain, s.Text))
+		total += Width(safetext.OneLine(s.Text))
 	}
 	if total > width {
 		room, end = width-1, "…"
 	}
 	var b strings.Builder
 	for _, s := range l {
-		whole := strings.Map(plain, s.Text)
+		whole := safetext.OneLine(s.Text)
 		text := take(whole, room)
 		room -= Width(text)
 		code := colours[s.Style]

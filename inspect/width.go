@@ -28,17 +28,6 @@ func columns(r rune) int {
 	return 2
 }
 
-// plain replaces what would command a terminal, or turn the order of the text around.
-func plain(r rune) rune {
-	switch {
-	case r == '\n', r == '\t':
-		return ' '
-	case unicode.IsControl(r), unicode.Is(unicode.Bidi_Control, r), r == 0x2028, r == 0x2029:
-		return unicode.ReplacementChar
-	}
-	return r
-}
-
 // Wrap breaks a text between words into lines of at most so many columns; a word that is longer stays whole.
 func Wrap(text string, width int) []string {
 	var lines []string

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/policy"
-	"github.com/bunsen-os/bunsen/review/logtext"
 )
 
 // DisruptionRule is a rule of the disruption policy with which an item would not reboot nodes. Path or Unit is set.
@@ -174,9 +174,9 @@ func (a *AvoidReboots) text(b *strings.Builder, s Style) {
 	if a == nil {
 		return
 	}
-	fmt.Fprintf(b, "%s\n%s", s.bold(logtext.Line(a.title())), indented(a.YAML, "  "))
+	fmt.Fprintf(b, "%s\n%s", s.bold(safetext.Line(a.title())), indented(a.YAML, "  "))
 	if still := a.stillText(); still != "" {
-		b.WriteString(logtext.Line(still) + "\n")
+		b.WriteString(safetext.Line(still) + "\n")
 	}
 	b.WriteString("\n")
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/policy"
-	"github.com/bunsen-os/bunsen/review/logtext"
 )
 
 // Style colours the text; the zero value leaves it plain.
@@ -19,7 +19,7 @@ func (c Comparison) Text(s Style) string {
 	var b strings.Builder
 	changed, same := c.split()
 	for _, p := range changed {
-		fmt.Fprintf(&b, "%s\n", s.bold(fmt.Sprintf("pool %s: %s → %s", logtext.Line(p.Pool), nameOr(p.From, "(new)"), nameOr(p.To, p.gone()))))
+		fmt.Fprintf(&b, "%s\n", s.bold(fmt.Sprintf("pool %s: %s → %s", safetext.Line(p.Pool), nameOr(p.From, "(new)"), nameOr(p.To, p.gone()))))
 	}
 	warnings(&b, s, c)
 	if len(changed)+len(c.Warnings) > 0 {
@@ -28,7 +28,7 @@ func (c Comparison) Text(s Style) string {
 	sections := c.sections()
 	for _, sec := range sections {
 		if len(sections) > 1 || len(sec.pools) > 1 {
-			fmt.Fprintf(&b, "%s\n\n", s.bold("in "+logtext.Line(enumerate(sec.pools))))
+			fmt.Fprintf(&b, "%s\n\n", s.bold("in "+safetext.Line(enumerate(sec.pools))))
 		}
 		for _, it := range sec.items {
 			it.text(&b, s)
@@ -40,10 +40,10 @@ func (c Comparison) Text(s Style) string {
 		fmt.Fprintf(&b, "%s\n", p.summary(s))
 	}
 	if len(same) > 0 {
-		fmt.Fprintf(&b, "unchanged: %s\n", logtext.Line(strings.Join(same, ", ")))
+		fmt.Fprintf(&b, "unchanged: %s\n", safetext.Line(strings.Join(same, ", ")))
 	}
 	if c.Undo != "" {
-		fmt.Fprintf(&b, "undo: %s\n", logtext.Line(c.Undo))
+		fmt.Fprintf(&b, "undo: %s\n", safetext.Line(c.Undo))
 	}
 	switch o := overviewOf(c); {
 	case len(c.Pools) == 0:
@@ -79,7 +79,7 @@ func clusterText(b *strings.Builder, s Style, c Comparison) {
 		}
 		fmt.Fprintf(b, "%s\n", s.bold(part.title))
 		for _, line := range part.lines {
-			fmt.Fprintf(b, "~ %s\n", logtext.Line(line))
+			fmt.Fprintf(b, "~ %s\n", safetext.Line(line))
 		}
 		b.WriteString("\n")
 	}
@@ -89,11 +89,11 @@ func clusterText(b *strings.Builder, s Style, c Comparison) {
 func warnings(b *strings.Builder, s Style, c Comparison) {
 	say := func(of func(PoolChange) []string, format string) {
 		for _, r := range c.remarks(of) {
-			fmt.Fprintf(b, "%s\n", s.red("! "+logtext.Line(strings.NewReplacer("POOLS", enumerate(r.pools), "TEXT", r.text).Replace(format))))
+			fmt.Fprintf(b, "%s\n", s.red("! "+safetext.Line(strings.NewReplacer("POOLS", enumerate(r.pools), "TEXT", r.text).Replace(format))))
 		}
 	}
 	for _, w := range c.Warnings {
-		fmt.Fprintf(b, "%s\n", s.red("! warning: "+logtext.Line(w.text())))
+		fmt.Fprintf(b, "%s\n", s.red("! warning: "+safetext.Line(w.text())))
 	}
 	for _, level := range []policy.Disruption{policy.Reboot, policy.Drain} {
 		say(because(level), level.String()+" of POOLS because of TEXT")
@@ -155,12 +155,12 @@ func (it Item) listed() bool {
 // summary is the pool in one line: `worker: 3 changes, reload chronyd.service, 40 nodes, 0 reboots, up to 45 min`.
 func (p PoolChange) summary(s Style) string {
 	if p.KeepsConfig {
-		return s.red(fmt.Sprintf("%s: no document any more, so its nodes keep %s and the pool becomes degraded", logtext.Line(p.Pool), logtext.Line(p.From)))
+		return s.red(fmt.Sprintf("%s: no document any more, so its nodes keep %s and the pool becomes degraded", safetext.Line(p.Pool), safetext.Line(p.From)))
 	}
-	line := fmt.Sprintf("%s: %s, %s", logtext.Line(p.Pool), count(len(p.Items), "change"), logtext.Line(p.sum()))
+	line := fmt.Sprintf("%s: %s, %s", safetext.Line(p.Pool), count(len(p.Items), "change"), safetext.Line(p.sum()))
 	switch r := p.Rollout; {
 	case r != nil && r.Nodes == 0 && len(p.Refused) == 0:
-		return fmt.Sprintf("%s: %s; no nodes, so nothing reboots", logtext.Line(p.Pool), count(len(p.Items), "change"))
+		return fmt.Sprintf("%s: %s; no nodes, so nothing reboots", safetext.Line(p.Pool), count(len(p.Items), "change"))
 	case len(p.Refused) > 0:
 		line += ", refused by running nodes"
 	case p.From == "":
@@ -193,16 +193,16 @@ func (it Item) text(b *strings.Builder, s Style) {
 	if it.Origin != "" {
 		line += " · from " + it.Origin
 	}
-	line = logtext.Line(line)
+	line = safetext.Line(line)
 	if it.disturbs() {
 		line = s.red(line)
 	}
 	b.WriteString(line + "\n")
 	for text := range strings.Lines(it.body()) {
-		b.WriteString("  " + s.line(logtext.Line(strings.TrimSuffix(text, "\n"))) + "\n")
+		b.WriteString("  " + s.line(safetext.Line(strings.TrimSuffix(text, "\n"))) + "\n")
 	}
 	if hint := it.AvoidReboot.hint(); hint != "" {
-		b.WriteString("  " + s.line("# "+logtext.Line(hint)) + "\n")
+		b.WriteString("  " + s.line("# "+safetext.Line(hint)) + "\n")
 	}
 	b.WriteString("\n")
 }
@@ -211,7 +211,7 @@ func nameOr(name, otherwise string) string {
 	if name == "" {
 		return otherwise
 	}
-	return logtext.Line(name)
+	return safetext.Line(name)
 }
 
 // enumerate writes a list as people do: `master, worker and gpu`.

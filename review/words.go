@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/policy"
-	"github.com/bunsen-os/bunsen/review/logtext"
 )
 
 // The words that text and Markdown share.
@@ -248,8 +248,8 @@ func thousands(n int) string {
 	return digits
 }
 
-// visible is logtext.Visible, by the name that the printers use.
-func visible(text string) string { return logtext.Visible(text) }
+// visible is safetext.Visible, by the name that the printers use.
+func visible(text string) string { return safetext.Visible(text) }
 
 // tally counts changes by their signs: `+1 ~2 -3`.
 func tally(items []Item) string {

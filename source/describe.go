@@ -3,22 +3,18 @@ package source
 import (
 	"strings"
 	"time"
-	"unicode"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
 )
 
 const maxLine = 200
 
-// Line makes one clean line of what a commit says of itself: its first line, valid UTF-8, without control characters,
+// Line makes one clean line of what a commit says of itself: its first line, valid UTF-8, without hidden characters,
 // at most 200 characters. Whoever can push chooses that text, and it is shown on terminals and kept in annotations.
 func Line(text string) string {
 	text = strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
 	text, _, _ = strings.Cut(text, "\n")
-	text = strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) {
-			return -1
-		}
-		return r
-	}, text)
+	text = safetext.Strip(text)
 	if runes := []rune(text); len(runes) > maxLine {
 		text = string(runes[:maxLine-1]) + "…"
 	}

@@ -7,12 +7,11 @@ import (
 	"fmt"
 	"path"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
@@ -58,7 +57,7 @@ func RefuseName(name string) string {
 		return "the name holds a backslash"
 	case !utf8.ValidString(name):
 		return "the name is not UTF-8"
-	case strings.ContainsFunc(name, unicode.IsControl):
+	case safetext.HasControl(name):
 		return "the name holds a control character"
 	case len(name) > maxName:
 		return fmt.Sprintf("the name has %d bytes, at most %d", len(name), maxName)
@@ -159,6 +158,6 @@ func printable(name string) string {
 	if len(name) > 60 {
 		name = name[:60] + "…"
 	}
-	quoted := strconv.Quote(name)
+	quoted := safetext.Quote(name)
 	return strings.ReplaceAll(quoted, "/", `\x2f`)
 }

@@ -5,12 +5,11 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
@@ -171,35 +170,11 @@ func report(findings []origin.Finding) Report {
 	})
 	var out Report
 	for _, f := range slices.Compact(sorted) {
-		e := Entry{Severity: Fatal, Rule: f.Rule, Message: oneLine(f.Message), File: f.At.File, Line: f.At.Line, Column: f.At.Column}
+		e := Entry{Severity: Fatal, Rule: f.Rule, Message: strings.TrimSpace(safetext.OneLine(f.Message)), File: f.At.File, Line: f.At.Line, Column: f.At.Column}
 		if f.Warning {
 			e.Severity = Warning
 		}
 		out = append(out, e)
 	}
 	return out
-}
-
-// oneLine keeps a message on its line: what it quotes of a repository may hold anything, and a terminal obeys it.
-func oneLine(message string) string {
-	if !strings.ContainsFunc(message, hidden) {
-		return message
-	}
-	var b strings.Builder
-	for _, r := range message {
-		switch {
-		case !hidden(r):
-			b.WriteRune(r)
-		case r == '\n' || r == '\t' || r == '\r':
-			b.WriteByte(' ')
-		default:
-			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-		}
-	}
-	return strings.TrimSpace(b.String())
-}
-
-// hidden tells of what a terminal does not show as itself: control characters, and those that turn the text around.
-func hidden(r rune) bool {
-	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
 }

@@ -5,10 +5,11 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/coreos/ignition/v2/config/util"
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
 )
 
 // The names that a machine takes. Ignition itself checks hardly any of them, and writes what it is given.
@@ -162,7 +163,7 @@ func (k *checker) units(units []ign.Unit) {
 		k.fits(at, u.Name)
 		for j, d := range u.Dropins {
 			k.fits(fmt.Sprintf("%s dropins[%d]", at, j), d.Name)
-			if !dropinName.MatchString(d.Name) || hasControl(d.Name) {
+			if !dropinName.MatchString(d.Name) || safetext.HasHidden(d.Name) {
 				k.say(fmt.Sprintf("%s dropins[%d]", at, j), "%q is no name of a drop-in: it ends in .conf and has no / in it", d.Name)
 			}
 		}
@@ -177,8 +178,8 @@ func (k *checker) passwd(p ign.Passwd) {
 			what  string
 			value *string
 		}{{"gecos", u.Gecos}, {"homeDir", u.HomeDir}, {"shell", u.Shell}, {"passwordHash", u.PasswordHash}} {
-			if f.value != nil && (hasControl(*f.value) || strings.Contains(*f.value, ":")) {
-				k.say(at+" "+f.what, "it has a colon or a control character, which would forge a line of /etc/passwd or /etc/shadow")
+			if f.value != nil && (safetext.HasHidden(*f.value) || strings.Contains(*f.value, ":")) {
+				k.say(at+" "+f.what, "it has a colon, a control character or another hidden character, which could forge a line of /etc/passwd or /etc/shadow")
 			}
 		}
 		if u.PrimaryGroup != nil {
@@ -248,18 +249,11 @@ func (k *checker) fits(at, path string) {
 	}
 }
 
-// plain refuses control characters.
+// plain refuses hidden characters: two names that look the same would differ, and a reader could not tell.
 func (k *checker) plain(at, text string) {
-	if hasControl(text) {
-		k.say(at, "%q has a control character in it", text)
+	if safetext.HasHidden(text) {
+		k.say(at, "%s has a control character or another hidden character in it", safetext.Quote(text))
 	}
-}
-
-func hasControl(text string) bool { return strings.ContainsFunc(text, control) }
-
-// control tells of what forges or hides lines: control characters, Unicode's line breaks, and what turns text around.
-func control(r rune) bool {
-	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || unicode.Is(unicode.Bidi_Control, r)
 }
 
 // item names one item of a list: `files[2] /etc/x`. A hostile name is quoted, so that a message stays one line.
@@ -268,8 +262,8 @@ func item(list string, i int, name string) string {
 }
 
 func oneLine(name string) string {
-	if hasControl(name) {
-		return fmt.Sprintf("%q", name)
+	if safetext.HasHidden(name) {
+		return safetext.Quote(name)
 	}
 	return name
 }

@@ -16,6 +16,8 @@ func TestCheckRefusesWhatIgnitionLetsThrough(t *testing.T) {
 		"a drop-in that climbs":                   {`"systemd":{"units":[{"name":"a.service","dropins":[{"name":"../b.conf"}]}]}}`, `units[0] a.service dropins[0]: "../b.conf" is no name of a drop-in`},
 		"a path with a NUL":                       {`"storage":{"files":[{"path":"/etc/a\u0000b"}]}}`, `has a control character`},
 		"a path that turns its text around":       {`"storage":{"files":[{"path":"/etc/\u202ex"}]}}`, `has a control character`},
+		"a path with a zero-width character":      {`"storage":{"files":[{"path":"/etc/\u200bx"}]}}`, `"/etc/\u200bx" has a control character or another hidden character`},
+		"a path with a letter without a shape":    {`"storage":{"files":[{"path":"/etc/\u3164x"}]}}`, `"/etc/\u3164x" has a control character or another hidden character`},
 		"a path with a line separator":            {`"storage":{"files":[{"path":"/etc/\u2028x"}]}}`, `has a control character`},
 		"a file in place of the root directory":   {`"storage":{"files":[{"path":"/"}]}}`, `it is the root directory itself`},
 		"a link in place of the root directory":   {`"storage":{"links":[{"path":"/","target":"/a"}]}}`, `it is the root directory itself`},

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/forge"
-	"github.com/bunsen-os/bunsen/review/logtext"
 )
 
 // publishFunc posts a comment and a status to a pull request, or shows them.
@@ -34,8 +34,8 @@ func previewTo(notes io.Writer) publishFunc {
 			where = "merge" + where[len("pull"):]
 		}
 		fmt.Fprintln(notes, "dry run: nothing is sent")
-		fmt.Fprintln(notes, logtext.Line("comment: would "+deed+" "+where))
-		fmt.Fprintln(notes, logtext.Line(fmt.Sprintf("status: would set %s of commit %s to %s: %s", s.Context, t.Head, s.State, s.Description)))
+		fmt.Fprintln(notes, safetext.Line("comment: would "+deed+" "+where))
+		fmt.Fprintln(notes, safetext.Line(fmt.Sprintf("status: would set %s of commit %s to %s: %s", s.Context, t.Head, s.State, s.Description)))
 		return logged(w, body)
 	}
 }

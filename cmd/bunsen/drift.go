@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/inspect"
-	"github.com/bunsen-os/bunsen/review/logtext"
 )
 
 func driftCommand() *cobra.Command {
@@ -178,8 +178,8 @@ func (t *target) diffOf(ctx context.Context, c client.Client, row inspect.DriftR
 	return "", fmt.Sprintf("The lines that differ are on the node only (%v). On %s, as root:\n  machine-config-daemon %s", err, row.Node, shellWords(command))
 }
 
-// harmless is logtext.Lines: text from a cluster or a repository that neither a terminal nor the runner of a CI job acts on.
-func harmless(text string) string { return logtext.Lines(text) }
+// harmless is safetext.Lines: text from a cluster or a repository that neither a terminal nor the runner of a CI job acts on.
+func harmless(text string) string { return safetext.Lines(text) }
 
 // shellWords writes a command so that a shell reads these words again.
 func shellWords(words []string) string {

@@ -11,6 +11,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
 )
 
 // version is set by the linker.
@@ -88,6 +90,7 @@ Exit codes: 0 fine; 1 differences found (diff, drift); 2 invalid input or usage;
 		statusCommand(), whyCommand(), historyCommand(), getCommand(), traceCommand(), driftCommand(),
 		pauseCommand(), resumeCommand(), retryCommand(), tokenCommand(), pointerCommand(), versionCommand())
 	completeFlags(cmd)
+	cmd.SetErr(safetext.NewWriter(os.Stderr)) // a runner reads commands from the error output, too
 	return cmd
 }
 

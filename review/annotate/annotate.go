@@ -11,7 +11,7 @@ import (
 
 	"github.com/owenrumney/go-sarif/v3/pkg/report/v210/sarif"
 
-	"github.com/bunsen-os/bunsen/review/logtext"
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
@@ -80,13 +80,13 @@ func indented(v any) (string, error) {
 func (f Findings) text() string {
 	var b strings.Builder
 	for _, e := range f.Entries {
-		b.WriteString(logtext.Lines(e.String()) + "\n")
+		b.WriteString(safetext.Lines(e.String()) + "\n")
 	}
 	if f.Entries.Fatal() {
 		return b.String()
 	}
 	for _, p := range f.Pools {
-		b.WriteString(logtext.Line(fmt.Sprintf("pool %s: %s, %s", p.Pool, documents(p.Documents), p.Rendered)) + "\n")
+		b.WriteString(safetext.Line(fmt.Sprintf("pool %s: %s, %s", p.Pool, documents(p.Documents), p.Rendered)) + "\n")
 	}
 	b.WriteString("valid\n")
 	return b.String()
@@ -201,14 +201,14 @@ var (
 func (f Findings) github() string {
 	var b strings.Builder
 	for _, e := range f.Entries {
-		fmt.Fprintf(&b, "::%s file=%s", e.Severity, commandValue.Replace(logtext.Lines(f.file(e))))
+		fmt.Fprintf(&b, "::%s file=%s", e.Severity, commandValue.Replace(safetext.Lines(f.file(e))))
 		if e.Line > 0 {
 			fmt.Fprintf(&b, ",line=%d", e.Line)
 			if e.Column > 0 {
 				fmt.Fprintf(&b, ",col=%d", e.Column)
 			}
 		}
-		fmt.Fprintf(&b, ",title=%s::%s\n", commandValue.Replace(logtext.Lines("bunsen: "+e.Rule)), commandText.Replace(logtext.Lines(e.Message)))
+		fmt.Fprintf(&b, ",title=%s::%s\n", commandValue.Replace(safetext.Lines("bunsen: "+e.Rule)), commandText.Replace(safetext.Lines(e.Message)))
 	}
 	return b.String()
 }

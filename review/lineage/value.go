@@ -6,10 +6,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/policy"
 	"github.com/bunsen-os/bunsen/policy/secret"
 )
@@ -123,18 +123,13 @@ func lines(text string) string {
 
 // readable tells of a text that a terminal shows as it is.
 func readable(text string) bool {
-	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && control(r) })
-}
-
-// control tells of characters that a terminal obeys.
-func control(r rune) bool {
-	return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029'
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && safetext.IsHidden(r) })
 }
 
 // plain is a value on one line.
 func plain(text string) string {
-	if !utf8.ValidString(text) || strings.ContainsFunc(text, control) {
-		text = strconv.Quote(text)
+	if safetext.HasHidden(text) {
+		text = safetext.Quote(text)
 	}
 	if r := []rune(text); len(r) > 4*maxShort {
 		text = string(r[:4*maxShort]) + "…"

@@ -56,7 +56,8 @@ var (
 var Rooms = []Room{
 	{"api/fault", Data, nil, nil, "the three kinds of failure are words; words depend on nothing"},
 	{"api/v1alpha1", Data, list("api/fault"), kubeTypes, "the only words the three processes share, so it may not pull in any of them"},
-	{"api/machineconfig", Pure, list("api/fault", "api/v1alpha1"), libs(kubeTypes, ignition, yaml), "render, policy, mcs and mcd read a MachineConfig's spec with it, so it lies below all of them"},
+	{"api/safetext", Pure, nil, nil, "which characters are hidden, and how text is shown, is asked everywhere, so it lies below all of them"},
+	{"api/machineconfig", Pure, list("api/fault", "api/safetext", "api/v1alpha1"), libs(kubeTypes, ignition, yaml), "render, policy, mcs and mcd read a MachineConfig's spec with it, so it lies below all of them"},
 
 	{"source", Pure, list("api/..."), libs(kubeTypes, list("github.com/Masterminds/semver/v3")), "picking a commit is arithmetic on listed refs"},
 	{"source/verify", Pure, list("api/...", "source"), list("golang.org/x/crypto/", "github.com/ProtonMail/go-crypto/"), "a signature is right or wrong, whatever the network says"},
@@ -86,10 +87,9 @@ var Rooms = []Room{
 	{"reconcile/drain", Pure, list("api/...", "policy/pace"), kubeTypes, "a verdict per pod follows from the pod"},
 	{"reconcile/status", Pure, list("api/...", "policy/...", "source", "transpile", "reconcile/render", "reconcile/rollout", "reconcile/drain"), kubeTypes, "the only place that builds conditions"},
 	{"reconcile/controller", Shell, list("api/...", "policy/...", "source", "source/verify", "transpile", "transpile/origin", "reconcile/render", "reconcile/revision", "reconcile/rollout", "reconcile/drain", "reconcile/status"), libs(kubeTypes, kubeClient, yaml, list("github.com/go-logr/logr", "golang.org/x/sync/", "github.com/prometheus/")), "talks to the cluster and, through interfaces of its own, to source/git and source/store; cmd wires them"},
-	{"review", Pure, list("api/...", "policy", "policy/secret", "source", "transpile", "transpile/origin", "reconcile/render", "reconcile/rollout", "reconcile/drain", "reconcile/status", "review/lineage", "review/logtext", "mcs", "mcd/plan", "mcd/host"), libs(kubeTypes, ignition, yaml), "a preview is made of everybody's pure functions, and of no shell"},
+	{"review", Pure, list("api/...", "policy", "policy/secret", "source", "transpile", "transpile/origin", "reconcile/render", "reconcile/rollout", "reconcile/drain", "reconcile/status", "review/lineage", "mcs", "mcd/plan", "mcd/host"), libs(kubeTypes, ignition, yaml), "a preview is made of everybody's pure functions, and of no shell"},
 
-	{"review/logtext", Pure, nil, nil, "text of a repository is safe to print in one way for all programs"},
-	{"review/annotate", Pure, list("api/...", "transpile", "review/logtext"), list("github.com/owenrumney/go-sarif/v3/"), "a finding is written for each system that shows it; what it says is decided elsewhere"},
+	{"review/annotate", Pure, list("api/...", "transpile"), list("github.com/owenrumney/go-sarif/v3/"), "a finding is written for each system that shows it; what it says is decided elsewhere"},
 	{"review/lineage", Pure, list("api/...", "policy", "policy/secret", "source", "transpile", "transpile/ignition", "transpile/message", "transpile/origin", "reconcile/render"), libs(kubeTypes, ignition), "who wrote a byte follows from the layers, as merging does"},
 	{"adopt/tree", Reader, list("api/...", "adopt", "policy", "policy/secret", "source", "transpile/butane", "transpile/ignition", "transpile/origin"), libs(kubeTypes, ignition, yaml), "Butane files of elsewhere become a repository's documents"},
 	{"adopt", Pure, list("api/...", "policy", "policy/secret", "policy/pace", "transpile/containerruntime", "transpile/ignition", "transpile/kubelet", "transpile/origin"), libs(kubeTypes, ignition, yaml), "MachineConfigs of elsewhere become a repository's documents"},

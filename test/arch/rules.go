@@ -31,6 +31,7 @@ var Rules = []Rule{
 	{"init", nothingRunsBeforeMain},                 // what runs before main?
 	{"decides", policyAloneDecides},                 // who decides what a node does?
 	{"host-path", hostPathsAreOpenedInOnePlace},     // how does the daemon open a file of its machine?
+	{"hidden-text", hiddenTextIsDefinedOnce},        // which characters may not be shown as they are?
 	{"log", thereIsOneLogger},                       // how does it log?
 	{"sleep", testsDoNotSleep},                      // how does a test wait?
 }

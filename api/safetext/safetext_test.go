@@ -1,11 +1,12 @@
-package logtext_test
+package safetext_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"unicode"
 
-	"github.com/bunsen-os/bunsen/review/logtext"
+	"github.com/bunsen-os/bunsen/api/safetext"
 )
 
 func TestALineIsTextAndNoCommand(t *testing.T) {
@@ -25,15 +26,47 @@ func TestALineIsTextAndNoCommand(t *testing.T) {
 		"letters without a shape":                       {"a\u3164\u115fb", `a\u3164\u115fb`},
 		"bytes that are no text":                        {"a\xffb", "a\uFFFDb"},
 		"a command that a hidden character begins":      {"\u200b::error::x", `\u200b::error::x`},
+		"the style of an emoji":                         {"⚠\ufe0f 1\ufe0f\u20e3", "⚠\ufe0f 1\ufe0f\u20e3"},
+		"a variant of a letter":                         {"a\ufe0f\ufe01b", `a\ufe0f\ufe01b`},
+		"a Braille pattern without dots":                {"a\u2800b", `a\u2800b`},
+		"half a Hangul syllable without a shape":        {"a\uffa0\u1160b", `a\uffa0\u1160b`},
 	} {
 		t.Run(sentence, func(t *testing.T) {
-			if got := logtext.Line(c.text); got != c.want {
+			if got := safetext.Line(c.text); got != c.want {
 				t.Errorf("got  %q\nwant %q", got, c.want)
 			}
 		})
 	}
-	if got, want := logtext.Lines("a\n::error::b\n"), "a\n\\u003a:error::b\n"; got != want {
+	if got, want := safetext.Lines("a\n::error::b\n"), "a\n\\u003a:error::b\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// TestOneTextInEachForm: all forms agree on which characters are hidden.
+func TestOneTextInEachForm(t *testing.T) {
+	const hostile = " ::error::a\r\n\tb\u200bc\u00add\U000e0041e\u3164f\u202eg\x1b[2J "
+	for form, c := range map[string]struct {
+		of   func(string) string
+		want string
+	}{
+		"Visible": {safetext.Visible, ` ::error::a\r\n` + "\t" + `b\u200bc\u00add\U000e0041e\u3164f\u202eg\x1b[2J `},
+		"OneLine": {safetext.OneLine, ` ::error::a   b\u200bc\u00add\U000e0041e\u3164f\u202eg\x1b[2J `},
+		"Strip":   {safetext.Strip, `::error::abcdefg[2J`},
+		"Quote":   {safetext.Quote, `" ::error::a\r\n\tb\u200bc\u00add\U000e0041e\u3164f\u202eg\x1b[2J "`},
+		"Lines":   {safetext.Lines, ` \u003a:error::a\r` + "\n\t" + `b\u200bc\u00add\U000e0041e\u3164f\u202eg\x1b[2J `},
+	} {
+		t.Run(form, func(t *testing.T) {
+			if got := c.of(hostile); got != c.want {
+				t.Errorf("got  %q\nwant %q", got, c.want)
+			}
+			if plain := "a: ü, 日本, 🙂"; strings.Trim(c.of(plain), `"`) != plain {
+				t.Errorf("ordinary text becomes %q", c.of(plain))
+			}
+		})
+	}
+	var out strings.Builder
+	if n, err := fmt.Fprint(safetext.NewWriter(&out), "warning\n::error::x\n"); n != 19 || err != nil || out.String() != "warning\n\\u003a:error::x\n" {
+		t.Errorf("written: %d, %v, %q", n, err, out.String())
 	}
 }
 
@@ -43,11 +76,11 @@ func FuzzLines(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		got := logtext.Lines(text)
+		got := safetext.Lines(text)
 		if strings.Count(got, "\n") != strings.Count(text, "\n") {
 			t.Errorf("%q has other line ends: %q", text, got)
 		}
-		if again := logtext.Lines(got); again != got {
+		if again := safetext.Lines(got); again != got {
 			t.Errorf("%q is safe and becomes %q", got, again)
 		}
 		for line := range strings.Lines(got) {
@@ -59,6 +92,11 @@ func FuzzLines(f *testing.F) {
 				if unicode.In(r, unicode.Cc, unicode.Cf, unicode.Cs, unicode.Zl, unicode.Zp) && r != '\t' {
 					t.Errorf("%q has %U", text, r)
 				}
+			}
+		}
+		for _, form := range []string{safetext.OneLine(text), safetext.Strip(text), safetext.Quote(text)} {
+			if strings.Contains(safetext.Visible(form), `\u`) && !strings.Contains(form, `\u`) || safetext.HasControl(form) {
+				t.Errorf("%q hides something as %q", text, form)
 			}
 		}
 	})

@@ -1,0 +1,111 @@
+package safetext
+
+import (
+	"io"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// emojiStyle is the variation selector that follows many emoji.
+const emojiStyle = '\ufe0f'
+
+// IsHidden reports whether a character does not show as itself: control characters with tabs and line ends, zero-width and
+// bidirectional characters, soft hyphens, tags, letters without a shape, and selectors of a variant.
+func IsHidden(r rune) bool {
+	if r >= ' ' && r < 0x7f {
+		return false // nearly all there is
+	}
+	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) ||
+		r >= 0xE0000 && r < 0xE1000 || r == '\u2800' // the Braille pattern without dots
+}
+
+// HasHidden reports whether a text has a hidden character, or bytes that are no UTF-8. Names and paths of a config with one
+// are invalid.
+func HasHidden(text string) bool {
+	return !utf8.ValidString(text) || strings.ContainsFunc(text, IsHidden)
+}
+
+// HasControl reports whether a text has a control character, or bytes that are no UTF-8.
+func HasControl(text string) bool {
+	return !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl)
+}
+
+// Visible replaces the hidden characters of a text by their codes, line ends among them. Tabs stay, and so does the selector
+// of an emoji's style after a symbol. Bytes that are no UTF-8 become U+FFFD.
+func Visible(text string) string { return replace(text, "\t", code) }
+
+// OneLine is Visible with a blank in place of each tab and line end: for messages.
+func OneLine(text string) string {
+	return replace(text, "", func(r rune) string {
+		if r == '\n' || r == '\t' || r == '\r' {
+			return " "
+		}
+		return code(r)
+	})
+}
+
+// Strip removes the hidden characters of a text. It is for text that is stored as a label of something, such as the subject of
+// a commit; OneLine is for text that is only shown.
+func Strip(text string) string {
+	return strings.TrimSpace(replace(text, "", func(rune) string { return "" }))
+}
+
+// Quote returns a text as strconv.Quote does, with codes also for the hidden characters that strconv takes for printable.
+func Quote(text string) string { return Visible(strconv.Quote(text)) }
+
+// Line returns a text as one line of a log: visible, and no workflow command. A runner takes `::name::` at the beginning of a
+// line, also after blanks, and `##[name]` anywhere in it.
+func Line(text string) string {
+	text = strings.ReplaceAll(Visible(text), "##[", `#\u0023[`)
+	rest := strings.TrimLeftFunc(text, unicode.IsSpace)
+	if strings.HasPrefix(text, "::") || strings.HasPrefix(rest, "::") && strings.Contains(rest[1:], "::") {
+		text = text[:len(text)-len(rest)] + `\u003a` + rest[1:]
+	}
+	return text
+}
+
+// Lines returns a text of several lines with each of them as Line returns it.
+func Lines(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		lines[i] = Line(l)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// NewWriter returns a writer that passes on what is written as Lines returns it. Each write begins a line.
+func NewWriter(w io.Writer) io.Writer { return writer{w} }
+
+type writer struct{ to io.Writer }
+
+// Write writes all of the text, or fails.
+func (w writer) Write(text []byte) (int, error) {
+	if _, err := io.WriteString(w.to, Lines(string(text))); err != nil {
+		return 0, err
+	}
+	return len(text), nil
+}
+
+// replace replaces the hidden characters of a text, other than those in keep.
+func replace(text, keep string, with func(rune) string) string {
+	if !HasHidden(text) {
+		return text
+	}
+	var b strings.Builder
+	var before rune
+	for _, r := range strings.ToValidUTF8(text, "\uFFFD") {
+		switch {
+		case !IsHidden(r), strings.ContainsRune(keep, r), r == emojiStyle && unicode.In(before, unicode.So, unicode.Sm, unicode.Po, unicode.Nd):
+			b.WriteRune(r)
+		default:
+			b.WriteString(with(r))
+		}
+		before = r
+	}
+	return b.String()
+}
+
+// code returns a character as Go writes it, such as \u202e.
+func code(r rune) string { return strings.Trim(strconv.QuoteRuneToASCII(r), "'") }

@@ -1,0 +1,28 @@
+package arch
+
+import (
+	"fmt"
+	"go/ast"
+	"slices"
+)
+
+// hiddenTables are what package unicode offers to define which characters are hidden.
+var hiddenTables = []string{"Bidi_Control", "C", "Cc", "IsControl", "IsPrint", "Other_Default_Ignorable_Code_Point", "Variation_Selector", "Zl", "Zp"}
+
+// hiddenTextIsDefinedOnce: with several definitions, a reviewer is fooled by what the narrowest one misses.
+func hiddenTextIsDefinedOnce(r Repo) []Violation {
+	var vs []Violation
+	for _, p := range r.inRoot() {
+		if p.Dir == "api/safetext" {
+			continue
+		}
+		for _, f := range p.production() {
+			f.eachCall("unicode", func(sel *ast.SelectorExpr) {
+				if slices.Contains(hiddenTables, sel.Sel.Name) {
+					vs = append(vs, Violation{"hidden-text", f.Path, f.where(sel), fmt.Sprintf("unicode.%s defines hidden characters again: use api/safetext, so that every output hides nothing in the same way", sel.Sel.Name)})
+				}
+			})
+		}
+	}
+	return vs
+}
