@@ -175,8 +175,35 @@ func (f nodeReasons) besides(row NodeRow) []Answer {
 	if n.Cordon.ByAdministrator() && row.Cause != rollout.CauseCordoned && !strings.Contains(row.Reason, "cordoned, not by Bunsen") {
 		out = append(out, Answer{Outcome: Fine, Cause: rollout.CauseCordoned, Reason: "it is cordoned, not by Bunsen", Do: []string{"kubectl uncordon " + row.Name}})
 	}
+	if a, says := f.unattested(row, n); says {
+		out = append(out, a)
+	}
 	if n.Marks.Postponed.For != "" {
 		out = append(out, Answer{Outcome: Fine, Cause: rollout.CauseDrain, Reason: "its drain for " + n.Marks.Postponed.For + " was postponed " + agoIn(f.Cluster, n.Marks.Postponed.At, f.now) + ", because its pods could not be evicted"})
 	}
 	return out
+}
+
+// unattested is the answer for a node that says it booted for a custom pool in which it is not, where the controller does not
+// label it; false for any other node.
+func (f nodeReasons) unattested(row NodeRow, n rollout.Node) (Answer, bool) {
+	pool := n.BootedPool()
+	v := f.pools[pool]
+	settable := slices.ContainsFunc(f.others.Customs, func(c rollout.Custom) bool { return c.Pool == pool })
+	if v == nil || pool == row.Pool || settable && (!n.Checked || n.Attested == pool) {
+		return Answer{}, false
+	}
+	var set []string
+	for key, value := range rollout.LabelsFor(v.object.Spec.NodeSelector) {
+		set = append(set, key+"="+value)
+	}
+	slices.Sort(set)
+	a := Answer{Outcome: Fine, Cause: rollout.CauseLabels, Reason: "it says that it booted for pool " + pool + ", but no record of the server names that pool for it, so it stays in pool " + row.Pool}
+	if !settable {
+		a.Reason = "it says that it booted for pool " + pool + ", whose labels the controller does not set, so it stays in pool " + row.Pool
+	}
+	if len(set) > 0 {
+		a.Do = []string{"kubectl label node " + row.Name + " " + strings.Join(set, " ") + "   # if it belongs there"}
+	}
+	return a, true
 }

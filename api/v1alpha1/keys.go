@@ -80,6 +80,9 @@ const (
 	// OpenUntilAnnotation on a MachineConfigPool lets it be rolled out outside of its maintenance windows until this time,
 	// RFC 3339.
 	OpenUntilAnnotation = "bunsen.dev/open-until"
+	// AttestedPoolAnnotation on a Node: the pool for which the server let its machine in, as the controller found it in the server's
+	// records; empty where no record names one. Writer: the controller, once, where a node says that it booted for a custom pool.
+	AttestedPoolAnnotation = "bunsen.dev/attested-pool"
 	// GateLabel on a CronJob and on its Namespace, `true`, lets job gates of RolloutPolicies run it. On a Job it names the gate that
 	// made it.
 	GateLabel = "bunsen.dev/gate"

@@ -10,6 +10,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
 // theFence tries what the server's account may write. The words are of the refusal; none: it is taken.
@@ -57,6 +59,11 @@ func theFence(t *testing.T, p *plane) {
 		{"one that ends at no time", with("expiration", "2126-13-02T15:04:0 Z"), "ends within the hour"},
 		{"one of the administrators", with("auth-extra-groups", "system:bootstrappers:kubeadm:default-node-token"), "of no other"},
 		{"one of several groups", with("auth-extra-groups", "system:bootstrappers:bunsen,system:bootstrappers:x"), "of no other"},
+		{"one for a pool", with("auth-extra-groups", groups(For{Pool: "worker", Attested: true})), ""},
+		{"one for a pool and a node", with("auth-extra-groups", groups(For{Pool: "infra", Node: "a.example.com", Attested: true})), ""},
+		{"one for two pools", with("auth-extra-groups", groups(For{Pool: "infra", Attested: true})+","+v1alpha1.PoolGroup("edge", "")), "of no other"},
+		{"one for a pool, and of another group", with("auth-extra-groups", groups(For{Pool: "infr", Attested: true})+",system:bootstrappers:x"), "of no other"},
+		{"the same with the comma elsewhere", with("auth-extra-groups", groups(For{Pool: "inf", Attested: true})+",system:bootstrappers:x"), "of no other"},
 		{"one that signs", with("usage-bootstrap-signing", "true"), "nothing else"},
 		{"one of another name", bootstrap(func(s *corev1.Secret) { s.Name = "bootstrap-token-abc" }), "nothing else"},
 		{"one of another type", bootstrap(func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }), "nothing else"},

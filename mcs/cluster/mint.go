@@ -9,6 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
 const (
@@ -16,7 +18,7 @@ const (
 	joinWithin = time.Hour
 	// joinGroup is the group that a minted token authenticates as, beside system:bootstrappers, which all are in. All that it
 	// may do is bound to it in config/rbac/server.yaml.
-	joinGroup = "system:bootstrappers:bunsen"
+	joinGroup = v1alpha1.BootstrapGroup
 	// mintsAtOnce is how many are on their way to the API server at once. More would not be faster, and in a storm of machines
 	// all would be late: those that wait here and give up have cost nothing.
 	mintsAtOnce = 32
@@ -33,7 +35,11 @@ const (
 
 // For is whom a bootstrap token is minted for, as its description says: Token is the id of the provisioning token that the
 // machine showed, or empty. It is an alias, so that who asks needs nothing of this package.
-type For = struct{ Pool, Node, Token, Address string }
+type For = struct {
+	Pool, Node, Token, Address string
+	// Attested tells that a token or a certificate let the machine in for this pool, and not that everyone is let in.
+	Attested bool
+}
 
 // Mint makes a bootstrap token for one machine: good for an hour, to authenticate with and nothing else, in a group that may
 // ask for a kubelet's certificate and nothing else. The text that it returns is secret.
@@ -72,10 +78,19 @@ func minted(id, secret string, machine For, now time.Time) *corev1.Secret {
 			"token-secret":                   secret,
 			"expiration":                     now.Add(joinWithin).UTC().Format(time.RFC3339),
 			"usage-bootstrap-authentication": "true",
-			"auth-extra-groups":              joinGroup,
+			"auth-extra-groups":              groups(machine),
 			"description":                    described(machine),
 		},
 	}
+}
+
+// groups are those that a minted token authenticates as. The API server copies them into the certificate request of the machine,
+// which so says for which pool the server let it in.
+func groups(machine For) string {
+	if group := v1alpha1.PoolGroup(machine.Pool, machine.Node); machine.Attested && group != "" {
+		return joinGroup + "," + group
+	}
+	return joinGroup
 }
 
 // described is what people read of a bootstrap token.

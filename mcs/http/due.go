@@ -55,7 +55,7 @@ func (d due) mint(ctx context.Context, a *answer) (string, error) {
 	if d.joiner == nil {
 		return "", errors.New("this server was given nothing to make one with")
 	}
-	f := For{Pool: a.pool, Node: a.who.node, Address: a.from.String()}
+	f := For{Pool: a.pool, Node: a.who.node, Address: a.from.String(), Attested: !a.who.open}
 	if a.who.counts() {
 		f.Token = a.who.token
 	}

@@ -277,7 +277,7 @@ func TestOnlyAnAnswerWithABodyIsAUse(t *testing.T) {
 	if diff := cmp.Diff(want, known.uses()); diff != "" {
 		t.Errorf("uses -want +got:\n%s", diff)
 	}
-	if diff := cmp.Diff([]For{{Pool: "worker", Token: twice.ID, Address: "192.0.2.1"}}, mint.made); diff != "" {
+	if diff := cmp.Diff([]For{{Pool: "worker", Token: twice.ID, Address: "192.0.2.1", Attested: true}}, mint.made); diff != "" {
 		t.Errorf("bootstrap tokens -want +got:\n%s", diff)
 	}
 }

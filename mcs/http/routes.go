@@ -33,7 +33,11 @@ type Tokens interface {
 
 // For says who a bootstrap token is made for: all of it is told in the token's description. It is an alias, so that a Joiner
 // needs nothing of this package.
-type For = struct{ Pool, Node, Token, Address string }
+type For = struct {
+	Pool, Node, Token, Address string
+	// Attested tells that a token or a certificate let the machine in for this pool, and not that everyone is let in.
+	Attested bool
+}
 
 // Joiner makes bootstrap tokens.
 type Joiner interface {

@@ -52,6 +52,9 @@ func (r *Rollout) announceDone(ctx context.Context, t transition, done map[strin
 	}
 	t.assigned(done, back)
 	for _, l := range d.wave.Label {
+		if l.Attest {
+			continue
+		}
 		if done[l.Node] {
 			t.tell(d.nodes[l.Node], "LabelsApplied", "Label", "node %s booted for another pool and got its labels", l.Node)
 		}

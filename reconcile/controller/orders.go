@@ -115,6 +115,9 @@ func orders(w rollout.Wave, nodes map[string]*corev1.Node, request func(config s
 		out = append(out, o)
 	}
 	for _, l := range w.Label {
+		if l.Attest {
+			continue
+		}
 		o := newOrder(nodes[l.Node], fmt.Sprintf("labelling node %q for its pool", l.Node))
 		o.patch.Metadata.Labels = l.Labels
 		o.patch.Metadata.Annotations = map[string]*string{v1alpha1.CustomPoolLabelsAppliedAnnotation: new("")}

@@ -116,7 +116,9 @@ func (r *Rollout) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q que
 	if d.heard = heard; len(silent) > 0 {
 		d.wave.Blocks = append(d.wave.Blocks, rollout.SilentBlock(silent))
 	}
-	done, failed := r.carryOut(ctx, pool.Name, orders(d.wave, d.nodes, configRequests(func(config string) v1alpha1.Requester { return requester(ctx, r, pool, config) })))
+	records, unread := attest(ctx, r.Live, d)
+	done, failed := r.carryOut(ctx, pool.Name, append(records, orders(d.wave, d.nodes, configRequests(func(config string) v1alpha1.Requester { return requester(ctx, r, pool, config) }))...))
+	failed = errors.Join(unread, failed)
 	before := pool.DeepCopy()
 	pool.Status = status.Pool(before.Status, r.summary(ctx, pool, d), now)
 	t := transition{before: before, after: pool, was: d.facts.Care.Record, decision: d, events: r.Events}

@@ -471,10 +471,18 @@ func TestWhatElseIsWrittenToNodes(t *testing.T) {
 		w, r := fleet(t, 2, target(booted, "d", "boot"))
 		w.create(pool("infra"))
 		w.aim("infra", booted)
+		w.create(&v1alpha1.ProvisioningToken{
+			ObjectMeta: metav1.ObjectMeta{Name: "abcdefghij"},
+			Spec:       v1alpha1.ProvisioningTokenSpec{Pool: "infra", Node: "n0"}, Status: v1alpha1.ProvisioningTokenStatus{Used: 1},
+		})
 		change(w, w.node("n0"), func(n *corev1.Node) {
 			n.Annotations[v1alpha1.FirstPivotConfigAnnotation] = booted
 			n.Annotations[v1alpha1.CurrentConfigAnnotation], n.Annotations[v1alpha1.DesiredConfigAnnotation] = booted, booted
 		})
+		r.roll("worker", "infra")
+		_, early := w.node("n0").Labels["node-role.kubernetes.io/infra"]
+		_, read := w.node("n0").Annotations[v1alpha1.AttestedPoolAnnotation]
+		equal(t, "labelled before its record was read, and the record is read", fmt.Sprint(early, read), "false true")
 		r.roll("worker", "infra", "worker", "infra")
 		n := w.node("n0")
 		_, labelled := n.Labels["node-role.kubernetes.io/infra"]

@@ -104,14 +104,14 @@ func TestTheLabelsOfACustomPool(t *testing.T) {
 	in := func(key string, values ...string) metav1.LabelSelectorRequirement {
 		return metav1.LabelSelectorRequirement{Key: key, Operator: metav1.LabelSelectorOpIn, Values: values}
 	}
-	s := &metav1.LabelSelector{MatchLabels: map[string]string{"a": "1"}, MatchExpressions: []metav1.LabelSelectorRequirement{
-		in("b", "2"), in("c", "3", "4"),
-		{Key: "d", Operator: metav1.LabelSelectorOpExists},
-		{Key: "a", Operator: metav1.LabelSelectorOpExists},
+	s := &metav1.LabelSelector{MatchLabels: map[string]string{"bunsen.dev/a": "1"}, MatchExpressions: []metav1.LabelSelectorRequirement{
+		in("node-role.kubernetes.io/b", "2"), in("c", "3", "4"),
+		{Key: "bunsen.dev/d", Operator: metav1.LabelSelectorOpExists},
+		{Key: "bunsen.dev/a", Operator: metav1.LabelSelectorOpExists},
 		{Key: "e", Operator: metav1.LabelSelectorOpDoesNotExist},
 	}}
-	got := rollout.NewCustoms([]*mcfgv1.MachineConfigPool{pool("worker", s), pool("x", nil), pool("infra", s), pool("edge", &metav1.LabelSelector{MatchExpressions: s.MatchExpressions[:1]})})
-	want := []rollout.Custom{{Pool: "edge", Labels: map[string]string{"b": "2"}}, {Pool: "infra", Labels: map[string]string{"a": "1", "b": "2", "d": ""}}}
+	got := rollout.NewCustoms([]*mcfgv1.MachineConfigPool{pool("worker", s), pool("x", nil), pool("infra", s), pool("own", &metav1.LabelSelector{MatchLabels: map[string]string{"example.com/tier": "own"}}), pool("head", &metav1.LabelSelector{MatchLabels: map[string]string{"node-role.kubernetes.io/control-plane": ""}}), pool("edge", &metav1.LabelSelector{MatchExpressions: s.MatchExpressions[:1]})})
+	want := []rollout.Custom{{Pool: "edge", Labels: map[string]string{"node-role.kubernetes.io/b": "2"}}, {Pool: "infra", Labels: map[string]string{"bunsen.dev/a": "1", "node-role.kubernetes.io/b": "2", "bunsen.dev/d": ""}}}
 	if diff := gocmp.Diff(want, got); diff != "" {
 		t.Errorf("other pools or labels (-want +got):\n%s", diff)
 	}

@@ -81,7 +81,10 @@ func (e explanation) why(s *seat) (Cause, string) {
 	case len(e.d.stop) > 0:
 		return e.d.stop[0].Cause, e.d.stop[0].Reason
 	case s.kind&toLabel != 0:
-		return CauseLabels, "it booted with " + n.Booted + ", and is labelled for that pool first"
+		if !n.Checked {
+			return CauseLabels, "it says that it booted with " + n.Booted + "; the controller first reads for which pool the server let it in"
+		}
+		return CauseLabels, "the server let it in for pool " + n.Attested + ", and it is labelled for that pool first"
 	case n.Cordon.ByAdministrator():
 		return CauseCordoned, "cordoned, not by Bunsen; it updates once it is uncordoned"
 	case s.kind&broken != 0:

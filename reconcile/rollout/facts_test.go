@@ -323,6 +323,8 @@ func (r *reader) stepWord(n *rollout.Node, key, value string) bool {
 		n.Failure = v1alpha1.Failure{Config: n.Config.Desired, Cause: v1alpha1.FailureApply, Retry: new(metav1.NewTime(r.ago(value)))}
 	case "booted":
 		n.Booted = value
+	case "attested": // the pool for which the server let it in; "no": its records name none
+		n.Checked, n.Attested = true, strings.TrimPrefix(value, "no")
 	default:
 		return false
 	}

@@ -56,7 +56,7 @@ const (
 	toUntaint
 	// well: it runs the target, is Ready, and no gate of its own holds it.
 	well
-	// toLabel: it booted for another pool, and is to be labelled for it.
+	// toLabel: it says that it booted for another pool, and is to be labelled for the one that the server let it in for.
 	toLabel
 	// degraded: its daemon reports a failure.
 	degraded
@@ -136,7 +136,7 @@ func (l lens) kind(n *Node) kind {
 func (l lens) candidate(n *Node) kind {
 	c := n.Config
 	switch {
-	case custom(l.customs, n.Booted) != nil:
+	case n.toCheck(l.customs), n.toCustom(l.customs) != nil:
 		return toLabel
 	case n.Cordon.ByAdministrator():
 		return 0 // people come first, even on a node that failed

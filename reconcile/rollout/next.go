@@ -134,15 +134,17 @@ func (d *decision) mark(w *Wave) {
 		return
 	}
 	for _, s := range d.m.in(toLabel) {
-		if c := custom(d.f.Care.Around.Customs, s.Booted); c != nil {
+		if c := s.toCustom(d.f.Care.Around.Customs); c != nil {
 			w.Label = append(w.Label, Label{Node: s.Name, Labels: c.Labels})
+			continue
 		}
+		w.Label = append(w.Label, Label{Node: s.Name, Attest: true})
 	}
 	if n := len(d.m.in(toTaint)) - len(d.picked.seats); n > 0 {
 		w.Taint = make([]string, 0, n)
 	}
 	for _, s := range d.m.in(toTaint) {
-		if !d.picked.has[s] {
+		if !d.picked.has[s] && !s.toCheck(d.f.Care.Around.Customs) { // one write of a wave to a node
 			w.Taint = append(w.Taint, s.Name)
 		}
 	}

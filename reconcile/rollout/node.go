@@ -47,8 +47,12 @@ type Marks struct {
 	Postponed Postponed
 	// Drains tells how often the node was drained for one config before, without success.
 	Drains Drains
-	// Booted is the rendered config that the machine first booted with; empty once the labels of its pool were put on the node.
+	// Booted is the rendered config that the machine says it first booted with; empty once the labels of its pool were put on the
+	// node. Nothing is decided by it but that the records of the server are read.
 	Booted string
+	// Checked tells that the records of the server were read, and Attested is the pool that they name; empty for none.
+	Checked  bool
+	Attested string
 }
 
 // Configs are a node's names of rendered configs and, on layered nodes, of images.
@@ -220,6 +224,7 @@ func readMarks(n *corev1.Node) Marks {
 	}
 	if _, labelled := n.Annotations[v1alpha1.CustomPoolLabelsAppliedAnnotation]; !labelled {
 		m.Booted = n.Annotations[v1alpha1.FirstPivotConfigAnnotation]
+		m.Attested, m.Checked = n.Annotations[v1alpha1.AttestedPoolAnnotation]
 	}
 	return m
 }

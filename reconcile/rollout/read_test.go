@@ -37,6 +37,7 @@ func TestReadNode(t *testing.T) {
 				v1alpha1.DrainReportAnnotation:      `{"for":"v1","started":"2026-01-02T11:59:00Z","pods":[{"pod":"a/b","state":"Waiting"},{"pod":"web/shop-1","state":"Waiting","budget":"web/shop","since":"2026-01-02T11:59:30Z"}]}`,
 				v1alpha1.PostponedAnnotation:        "v0 2026-01-02T11:00:00Z",
 				v1alpha1.FirstPivotConfigAnnotation: "rendered-infra-1a2b",
+				v1alpha1.AttestedPoolAnnotation:     "infra",
 				v1alpha1.PostConfigActionAnnotation: "Rebooting",
 			},
 		},
@@ -52,7 +53,7 @@ func TestReadNode(t *testing.T) {
 		Health: rollout.Health{Trouble: "not Ready (KubeletNotReady)", Since: noon},
 		Cordon: rollout.Cordon{Unschedulable: true, For: "v1"},
 		Step:   rollout.Step{Draining: true, DrainStarted: noon.Add(-time.Minute), DrainStatus: "2 pods left", HeldUpSince: noon.Add(-30 * time.Second), Rebooting: true},
-		Marks:  rollout.Marks{Tainted: true, Postponed: rollout.Postponed{For: "v0", At: noon.Add(-time.Hour)}, Booted: "rendered-infra-1a2b"},
+		Marks:  rollout.Marks{Tainted: true, Postponed: rollout.Postponed{For: "v0", At: noon.Add(-time.Hour)}, Booted: "rendered-infra-1a2b", Checked: true, Attested: "infra"},
 	}
 	if diff := gocmp.Diff(want, rollout.ReadNode(n)); diff != "" {
 		t.Errorf("another node (-want +got):\n%s", diff)

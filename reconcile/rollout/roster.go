@@ -147,7 +147,7 @@ func (s Step) same(o Step) bool {
 }
 
 func (m Marks) same(o Marks) bool {
-	return m.Tainted == o.Tainted && m.Booted == o.Booted && m.Postponed.For == o.Postponed.For && m.Postponed.At.Equal(o.Postponed.At) &&
+	return m.Tainted == o.Tainted && m.Booted == o.Booted && m.Checked == o.Checked && m.Attested == o.Attested && m.Postponed.For == o.Postponed.For && m.Postponed.At.Equal(o.Postponed.At) &&
 		m.Failure.Config == o.Failure.Config && m.Failure.Cause == o.Failure.Cause && m.Failure.Retry.Equal(o.Failure.Retry) &&
 		m.Drains.same(o.Drains)
 }

@@ -57,12 +57,14 @@ type Release struct {
 	Drains string
 }
 
-// Label puts a machine into the pool that it booted for.
+// Label puts a node into the custom pool that the server let its machine in for.
 type Label struct {
 	// Node to write to.
 	Node string
 	// Labels to put on it, together with CustomPoolLabelsAppliedAnnotation, so that it is done once.
 	Labels map[string]string
+	// Attest: there are no Labels yet. First the server's records are read, and AttestedPoolAnnotation is written.
+	Attest bool
 }
 
 // Block is one thing that keeps a pool from going on.

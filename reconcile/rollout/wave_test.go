@@ -83,6 +83,10 @@ func print(f rollout.Facts, w rollout.Wave) string {
 		fmt.Fprintf(&b, "release %s to %s, postponed %q, drains %q\n", r.Node, r.Config, r.Postponed, r.Drains)
 	}
 	for _, l := range w.Label {
+		if l.Attest {
+			fmt.Fprintf(&b, "read the records of %s\n", l.Node)
+			continue
+		}
 		fmt.Fprintf(&b, "label %s %v\n", l.Node, l.Labels)
 	}
 	for _, x := range w.Blocks {

@@ -2,6 +2,7 @@ package histories
 
 import (
 	"fmt"
+	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -48,6 +49,13 @@ func (w rollouts) orders(pool *mcfgv1.MachineConfigPool, f rollout.Facts, wave r
 		}})
 	}
 	for _, l := range wave.Label {
+		if l.Attest {
+			onNode(l.Node, "reads for which pool the server let "+l.Node+" in", func(n *corev1.Node) {
+				booted := strings.TrimPrefix(n.Annotations[v1alpha1.FirstPivotConfigAnnotation], "rendered-")
+				n.Annotations[v1alpha1.AttestedPoolAnnotation] = booted[:strings.LastIndexByte(booted, '-')]
+			})
+			continue
+		}
 		onNode(l.Node, "labels "+l.Node, func(n *corev1.Node) {
 			for k, v := range l.Labels {
 				n.Labels[k] = v

@@ -1,0 +1,75 @@
+package rollout
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"slices"
+	"strings"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// nodeUser begins the user name of a kubelet.
+const nodeUser = "system:node:"
+
+// AttestedPool returns the pool for which the server let a node's machine in; empty where no record names one pool. What the
+// node says of itself is not read. A record is
+//
+//   - an approved certificate request for the node's name that is not newer than the Node, by a bootstrap token of the server:
+//     the API server copied the token's groups into it, and one of them names the pool;
+//   - a used token that is bound to the node's name and not newer than the Node.
+//
+// Records of two pools contradict each other, so that neither counts.
+func AttestedPool(n *corev1.Node, requests []certificatesv1.CertificateSigningRequest, tokens []v1alpha1.ProvisioningToken) string {
+	var pools []string
+	for i := range requests {
+		r := &requests[i]
+		if n.CreationTimestamp.Before(&r.CreationTimestamp) || !approved(r) || requestedNode(r) != n.Name {
+			continue
+		}
+		for _, group := range r.Spec.Groups {
+			if pool, node, ok := v1alpha1.ParsePoolGroup(group); ok && (node == "" || node == n.Name) {
+				pools = append(pools, pool)
+			}
+		}
+	}
+	for i := range tokens {
+		t := &tokens[i]
+		if t.Spec.Node == n.Name && t.Status.Used > 0 && !t.Spec.Revoked && !n.CreationTimestamp.Before(&t.CreationTimestamp) {
+			pools = append(pools, t.Spec.Pool)
+		}
+	}
+	slices.Sort(pools)
+	if pools = slices.Compact(pools); len(pools) != 1 {
+		return ""
+	}
+	return pools[0]
+}
+
+func approved(r *certificatesv1.CertificateSigningRequest) bool {
+	return r.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName && strings.HasPrefix(r.Spec.Username, "system:bootstrap:") &&
+		len(r.Status.Certificate) > 0 &&
+		slices.ContainsFunc(r.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
+			return c.Type == certificatesv1.CertificateApproved && c.Status == corev1.ConditionTrue
+		})
+}
+
+// requestedNode is the node that a request is for; empty for anything else.
+func requestedNode(r *certificatesv1.CertificateSigningRequest) string {
+	block, _ := pem.Decode(r.Spec.Request)
+	if block == nil {
+		return ""
+	}
+	request, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return ""
+	}
+	name, ok := strings.CutPrefix(request.Subject.CommonName, nodeUser)
+	if !ok {
+		return ""
+	}
+	return name
+}
