@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/netip"
-	"path"
 	"strconv"
 	"strings"
 	"time"
@@ -18,7 +17,7 @@ import (
 // whatever the answer.
 const vary = "Accept, Accept-Encoding, Authorization"
 
-// config answers /config/<pool>; the pool is the path's last element. The order is: bounds, admission, pool, version, body,
+// config answers /config/<pool>; the pool is the path's only other element. The order is: bounds, admission, pool, version, body,
 // a bootstrap token, the count of the use, the first byte. What comes later costs more, or cannot be taken back.
 type config struct {
 	source Source
@@ -172,13 +171,14 @@ func send(w http.ResponseWriter, a *answer, join string) error {
 // list is a header that may come in several lines.
 func list(r *http.Request, name string) string { return strings.Join(r.Header.Values(name), ",") }
 
-// poolOf is the last element of a path below /config/, or "".
+// poolOf is the pool of a path /config/<pool>, or "". A path with another element is refused: a proxy that allows paths by
+// their beginning would not see the pool at the end.
 func poolOf(urlPath string) string {
-	rest := strings.Trim(strings.TrimPrefix(urlPath, "/config/"), "/")
-	if rest == "" {
+	name := strings.TrimPrefix(urlPath, "/config/")
+	if strings.Contains(name, "/") {
 		return ""
 	}
-	return path.Base(rest)
+	return name
 }
 
 // matches tells whether an If-None-Match header covers an ETag, by the weak comparison (RFC 9110, section 13.1.2).
