@@ -201,7 +201,7 @@ type Content struct {
 	// Diff is attributes that moved, then a unified diff of the decoded content, or one line where all of the content is
 	// hidden or binary. A mark with a digest stands for each secret.
 	Diff string `json:"diff"`
-	// Hidden are the rules that hid something in the texts that differ, sorted; see secret.Rules.
+	// Hidden are the rules that hid something in what differs, sorted; see secret.Rules. "attribute" stands for a hidden value outside of texts.
 	Hidden []string `json:"hidden,omitempty"`
 }
 

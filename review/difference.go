@@ -20,8 +20,10 @@ type texts struct{ from, to string }
 // differs, and rules what is hidden in it.
 func (d differ) difference(p pair) (diff string, parts, rules []string) {
 	var out strings.Builder
+	inAttribute := false
 	for _, line := range attributes(p) {
 		out.WriteString(line + "\n")
+		inAttribute = inAttribute || secret.HasMark(line)
 		if name := strings.TrimRight(word(line[1:]), ":"); !p.to.plain && !slices.Contains(parts, name) {
 			parts = append(parts, name)
 		}
@@ -41,6 +43,9 @@ func (d differ) difference(p pair) (diff string, parts, rules []string) {
 	rules = slices.Compact(rules)
 	if len(rules) > 0 {
 		fmt.Fprintf(&out, "# hidden by rule: %s\n", strings.Join(rules, ", "))
+	}
+	if inAttribute {
+		rules = append(rules, ruleAttribute)
 	}
 	return out.String(), parts, rules
 }

@@ -10,6 +10,10 @@ import (
 // ruleCopy names what is hidden because the same content is hidden elsewhere in the change.
 const ruleCopy = "copy-of-secret"
 
+// ruleAttribute names what is hidden in an attribute of an item: a password of an account, a kernel argument, a key of no known form, or a
+// field for a secret.
+const ruleAttribute = "attribute"
+
 // masked returns a line with a mark for each secret: `token=(hidden, sha256 ab12…)`.
 func masked(line string) string { return secret.MaskWithDigests("", line).Text }
 

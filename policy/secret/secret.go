@@ -62,8 +62,14 @@ func Is(path, content string) bool {
 	return len(newText(path, content).scan(rules).spans) > 0
 }
 
+// markStart begins the mark of a secret with its Digest.
+const markStart = "(hidden, sha256 "
+
 // HiddenWithDigest is the mark of a secret with its Digest.
 func HiddenWithDigest(secret string) string { return "(hidden, " + Digest(secret) + ")" }
+
+// HasMark reports whether a text that is shown to people has a mark of HiddenWithDigest.
+func HasMark(shown string) bool { return strings.Contains(shown, markStart) }
 
 // Digest is short on purpose: enough to see that one secret became another, too little to test guesses with.
 func Digest(secret string) string {
