@@ -46,6 +46,7 @@ func (d differ) difference(p pair) (diff string, parts, rules []string) {
 	}
 	if inAttribute {
 		rules = append(rules, ruleAttribute)
+		slices.Sort(rules)
 	}
 	return out.String(), parts, rules
 }
