@@ -55,6 +55,7 @@ var serverExceptions = map[string]struct {
 	"accept " + ignitionType + ";version=abc":     {200, "3.5.0", noVersion},
 	"accept " + ignitionType + `;version="3.3.0"`: {200, "3.5.0", noVersion},
 	"GET /config/":                                {404, "", "the path names no pool; the stub serves whatever name it is given, a real cluster answers 500 for a pool called config"},
+	"GET /config/a/b/worker":                      {404, "", "a proxy may allow pools by the beginning of a path, so one path names one pool"},
 }
 
 const (
