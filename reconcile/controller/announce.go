@@ -124,12 +124,13 @@ func (t transition) config() runtime.Object {
 	return t.target
 }
 
-// completed reports whether every node runs the target, and did not before: also where a rollout that was halted or replaced was
-// undone, and the pool is back in what it was healthy with.
+// completed reports whether every node, at least one, runs the target, and did not before: also where a rollout that was halted or
+// replaced was undone, and the pool is back in what it was healthy with. The status of a pool that was created again may name an earlier
+// config, and no rollout completed then.
 func (t transition) completed() bool {
 	is, now := t.after.Status.Configuration.Name, t.decision.wave.Record
 	undone := t.was.Config == now.Config && t.was.Healthy == now.Config && t.was.Ended == nil && now.Ended != nil
-	return is != "" && (is != t.before.Status.Configuration.Name || undone)
+	return is != "" && is == t.decision.facts.Target && t.after.Status.MachineCount > 0 && (is != t.before.Status.Configuration.Name || undone)
 }
 
 // ended tells that every node runs the target.

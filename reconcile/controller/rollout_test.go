@@ -56,6 +56,14 @@ func TestRollingOut(t *testing.T) {
 			}
 			equal(t, "the events", strings.Join(w.told.lines, "\n"), strings.Join(want, "\n"))
 		},
+		"a pool that was created again with its record names what its nodes ran, and no rollout completed": func(t *testing.T, w *world, r *rolling) {
+			change(w, w.pool("worker"), func(p *mcfgv1.MachineConfigPool) {
+				p.Annotations[v1alpha1.RolloutAnnotation] = `{"config":"v1","began":"2026-01-02T11:50:00Z","healthy":"v0"}`
+			})
+			r.roll()
+			equal(t, "status.configuration", w.pool("worker").Status.Configuration.Name, "v0")
+			equal(t, "events of an end", w.events("Completed"), 0)
+		},
 		"a paused pool is told nothing": func(t *testing.T, w *world, r *rolling) {
 			change(w, w.pool("worker"), func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = true })
 			r.roll()

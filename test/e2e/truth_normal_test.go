@@ -23,6 +23,7 @@ var varying = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`), "<time>"},
 	{regexp.MustCompile(`((Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?\d{4}-\d\d-\d\d \d\d:\d\d(:\d\d)?( UTC)?`), "<time>"},
 	{regexp.MustCompile(`\b\d\d:\d\d(:\d\d)? UTC`), "<time>"},
+	{regexp.MustCompile(`\b\d{4}-\d\d-\d\d\b`), "<date>"},
 	{regexp.MustCompile(`\bkill -9 \d+`), "kill -9 <pid>"},
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "<address>"},
 	{regexp.MustCompile(`less than (1m|a minute)\b`), "<age>"},
