@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"math/rand/v2"
+	"strings"
 
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	"github.com/vincent-petithory/dataurl"
@@ -110,6 +111,14 @@ func (d dice) directories(c *ign.Config) {
 			dir.Mode = ptr(pick(d, 0o700, 0o755, 0o770))
 		}
 		d.owner(&dir.Node)
+		if strings.HasPrefix(p, "/etc/new") { // the daemon refuses a directory of one user below a directory that another user can change
+			if dir.User.ID != nil {
+				dir.User.ID, dir.Group.ID = ptr(1000), nil
+			}
+			if dir.Mode != nil && *dir.Mode == 0o770 {
+				dir.Mode = ptr(0o750)
+			}
+		}
 		if p == "/srv/made" && d.once(2) {
 			dir.Overwrite = ptr(true)
 		}
