@@ -23,7 +23,7 @@ const (
 var accountName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,31}$`)
 
 // Invalid returns what no running node can take of a config, whatever it runs now: paths that belong to the daemon, names
-// that are too long, paths that exclude each other, accounts that no machine can have. `validate` and the renderer refuse
+// that are too long, paths that exclude each other, accounts that no machine can have, directories of one user below those of another. `validate` and the renderer refuse
 // such a config, so that no rollout begins with it; the daemon repeats the check.
 func Invalid(c machineconfig.Config) []Refusal {
 	flat, err := machineconfig.Flat(c)
@@ -33,7 +33,8 @@ func Invalid(c machineconfig.Config) []Refusal {
 	all := invalidAccounts(flat.Ignition.Passwd)
 	places := placesOf(flat.Ignition)
 	all = append(all, invalidPlaces(places)...)
-	return append(all, lostOwners(flat.Ignition)...)
+	all = append(all, lostOwners(flat.Ignition)...)
+	return append(all, nestedOwners(flat.Ignition)...)
 }
 
 // place is what a config puts at one path of a running node.

@@ -159,3 +159,29 @@ func TestOverridesOf(t *testing.T) {
 		})
 	}
 }
+
+// TestNestedOwners: a directory of one user below a directory of another user, as far as the config alone says so.
+func TestNestedOwners(t *testing.T) {
+	dirs := func(outer, inner string) string {
+		return `"storage":{"directories":[{"path":"/srv/a"` + outer + `},{"path":"/srv/a/b/c"` + inner + `}]}`
+	}
+	const one, two, app, core = `,"user":{"id":1000}`, `,"user":{"id":1001}`, `,"user":{"name":"app"}`, `,"user":{"name":"core"}`
+	numbered := `,"passwd":{"users":[{"name":"app","uid":1000}]}`
+	for sentence, c := range map[string]struct{ config, want string }{
+		"of two users by number":                       {dirs(one, two), "/srv/a/b/c"},
+		"of two users by name":                         {dirs(app, core), "/srv/a/b/c"},
+		"by name and by number, which the config says": {dirs(app, two) + numbered, "/srv/a/b/c"},
+		"of one user, by name and by number":           {dirs(app, one) + numbered, ""},
+		"by name and by number, which a node knows":    {dirs(app, two), ""},
+		"of one user":                                  {dirs(one, one), ""},
+		"of root below a user":                         {dirs(one, `,"user":{"id":0}`), ""},
+		"of a user below root":                         {dirs(`,"user":{"name":"root"}`, two), ""},
+		"without an owner":                             {dirs(one, ""), ""},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			if got := refusals(t, policy.Invalid(config(t, c.config))); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -215,6 +215,11 @@ func TestRendering(t *testing.T) {
 			w.follow()
 			w.create(byHand("99-worker-hand", "worker", handMade))
 			w.renderPool("worker")
+			counted := w.pool("worker")
+			counted.Status.ObservedGeneration = counted.Generation + 1
+			if err := w.admin.Status().Update(t.Context(), counted); err != nil {
+				t.Fatal(err)
+			}
 			second := w.push("more", "worker/10-motd.bu=two", "master/10-motd.bu=one")
 			name := w.renderPool("worker")
 			asked := v1alpha1.RequesterOf(w.pool("worker").Annotations, name)

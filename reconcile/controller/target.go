@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -31,7 +32,7 @@ func target(ctx context.Context, r *Render, f renderFacts, rendered render.Rende
 	if src != nil {
 		facts.Commit = *src.Status.AppliedCommit
 	}
-	if f.pool.Status.MachineCount == 0 { // no node can fail what is already in force
+	if f.pool.Status.ObservedGeneration > 0 && f.pool.Status.MachineCount == 0 { // it has no nodes, so none can fail what is in force
 		facts.Healthy = was.Config
 	}
 	next := revision.NextTarget(was, facts)
@@ -49,7 +50,10 @@ func target(ctx context.Context, r *Render, f renderFacts, rendered render.Rende
 func withEarlierRequest(ctx context.Context, c client.Client, t v1alpha1.PoolTarget) (v1alpha1.PoolTarget, error) {
 	mc := &mcfgv1.MachineConfig{}
 	if err := c.Get(ctx, client.ObjectKey{Name: t.Config}, mc); err != nil {
-		return t, client.IgnoreNotFound(err)
+		if err = client.IgnoreNotFound(err); err != nil {
+			err = fmt.Errorf("reading MachineConfig %q: %w", t.Config, err)
+		}
+		return t, err
 	}
 	asked := v1alpha1.ParseConfigRequest(mc.Annotations[v1alpha1.RequestAnnotation], t.Config)
 	if asked.ByAPI() && asked.Revision == t.Revision {

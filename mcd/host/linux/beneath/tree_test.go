@@ -225,8 +225,10 @@ func TestAMountBelowAUsersDirectoryIsTheUsersOrRefused(t *testing.T) {
 	root := t.TempDir()
 	layout(t, root, world)
 	at := filepath.Join(root, "var/home/app/given")
-	if err := unix.Mount(filepath.Join(root, "etc"), at, "", unix.MS_BIND, ""); err != nil {
+	if err := unix.Mount(filepath.Join(root, "etc"), at, "", unix.MS_BIND, ""); errors.Is(err, unix.EPERM) {
 		t.Skipf("this sandbox mounts nothing: %v", err)
+	} else if err != nil {
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := unix.Unmount(at, unix.MNT_DETACH); err != nil {
