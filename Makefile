@@ -8,17 +8,22 @@ DATA     ?= .run
 REPO     ?=
 DIR      ?=
 REF      ?=
+PUSH     ?=
+SIGNING_KEY ?=
+BIN      ?=
 FUZZTIME ?= 20s
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 BINARIES := bunsen machine-config-controller machine-config-server machine-config-daemon
-MODULES  := . standalone tools test/ignition test/ignition/spec2 test/monitoring
+MODULES  := . standalone tools test/ignition test/ignition/spec2 test/monitoring test/chart
 ASSETS   := bin/assets/kube-apiserver
 PARTS    := $(wildcard standalone/go.mod standalone/go.sum standalone/build.sh) \
             $(shell find standalone -name '*.go' -not -name '*_test.go' -not -path '*/hollow/*' 2>/dev/null)
 HOLLOW   := bin/hollow-kubelet
+KUBELET  := bin/kubelet
+KUBEADM  := bin/kubeadm
 # Packages whose values several requests share.
-RACED    := ./mcs/http ./mcs/shelf ./mcs/cache
+RACED    := ./mcs/http ./mcs/served ./mcs/cluster
 TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
 ENVTEST  := KUBEBUILDER_ASSETS=$(CURDIR)/bin/assets BUNSEN_BIN=$(CURDIR)/bin
 # Linking without DWARF takes two thirds of the time. Vet belongs to verify.
@@ -64,18 +69,54 @@ $(HOLLOW): standalone/go.mod standalone/go.sum standalone/build.sh $(wildcard st
 	@mkdir -p bin
 	@standalone/build.sh $@ ./hollow
 
+$(KUBELET): standalone/go.mod standalone/go.sum standalone/build.sh
+	@mkdir -p bin
+	@standalone/build.sh $@ k8s.io/kubernetes/cmd/kubelet
+
+# kubeadm imports modules that no program of standalone/ does, so it is built with a copy of go.mod that has them.
+$(KUBEADM): standalone/go.mod standalone/go.sum standalone/build.sh
+	@mkdir -p bin
+	@cp standalone/go.mod bin/kubeadm.mod && cp standalone/go.sum bin/kubeadm.sum
+	@GOFLAGS='-mod=mod -modfile=$(CURDIR)/bin/kubeadm.mod' standalone/build.sh $@ k8s.io/kubernetes/cmd/kubeadm
+
 $(ASSETS): bin/bunsen-standalone
 	@bin/bunsen-standalone assets bin/assets
 
+##@ Release
+.PHONY: release release-files images manifests chart
+RELEASE = -o '$(CURDIR)/dist' -version '$(VERSION)' $(if $(PUSH),-push '$(PUSH)') $(if $(SIGNING_KEY),-key '$(abspath $(SIGNING_KEY))') $(if $(BIN),-bin '$(abspath $(BIN))')
+
+release: ## Everything that a release publishes, into an empty dist/: images, manifests, chart, archives, packages of the daemon, checksums; needs mksquashfs
+	$(call say,release: dist/)
+	@rm -rf dist && mkdir -p dist
+	@go run -C tools ./release all $(RELEASE)
+
+images: ## OCI images for amd64 and arm64, into dist/images; to push them: make images PUSH=registry.example.com/bunsen [SIGNING_KEY=FILE]
+	$(call say,images: dist/images)
+	@go run -C tools ./release images $(RELEASE)
+
+manifests: ## install.yaml and crds.yaml, with the images that make images pushed, into dist/
+	$(call say,manifests: dist/install.yaml dist/crds.yaml)
+	@go run -C tools ./release manifests -o '$(CURDIR)/dist'
+
+chart: ## A Helm chart with the images that make images pushed, into dist/chart
+	$(call say,chart: dist/chart)
+	@go run -C tools ./release chart -o '$(CURDIR)/dist' -version '$(VERSION)'
+
+release-files: ## Notices of third parties and a bill of materials (CycloneDX) for each binary, into dist/
+	$(call say,release-files: dist/)
+	@go run -C tools ./release files -o '$(CURDIR)/dist' -version '$(VERSION)'
+
 ##@ Change
 .PHONY: generate fmt golden docs
-generate: ## Deep copies, CRDs and their compact schemas, from api/ and from openshift/api
+generate: ## Deep copies, CRDs, their compact schemas and docs/api, from api/ and from openshift/api
 	@$(TOOL) controller-gen object paths=./api/...
 	@$(TOOL) controller-gen crd paths=./api/... output:crd:dir=config/crd
 	@crds=$$(go list -m -f '{{.Dir}}' github.com/openshift/api)/payload-manifests/crds/0000_80_machine-config_01_; \
 	for crd in machineconfigs:machineconfigs machineconfigpools-SelfManagedHA:machineconfigpools machineconfigurations:machineconfigurations machineconfignodes-SelfManagedHA-Default:machineconfignodes; do \
 	  install -m 0644 "$$crds$${crd%%:*}.crd.yaml" config/crd/openshift_$${crd##*:}.yaml; done
 	@go test ./transpile/schema -update >/dev/null
+	@go run -C tools ./apidocs
 
 fmt: ## Format every Go file
 	@$(TOOL) gofumpt -w .
@@ -88,8 +129,8 @@ docs: ## Each package with its purpose, from its own comment
 	@go list -f '{{if ne .Name "main"}}{{slice .ImportPath (len .Module.Path)}}	{{.Doc}}{{end}}' ./... | sed 's|^/||' | expand -t 28
 
 ##@ Check
-.PHONY: verify lint verify-fmt verify-generate verify-tidy test test-host test-ignition test-standalone test-monitoring test-race test-vm setup fuzz e2e bench deps
-verify: verify-fmt lint verify-generate verify-tidy ## Format, vet, staticcheck, generated files, go.mod files; changes nothing
+.PHONY: verify lint verify-fmt verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tools test-host test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-skew test-race test-vm setup fuzz e2e bench deps
+verify: verify-fmt lint verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities ## Format, vet, staticcheck, dead code, prose, generated files, compatible CRDs, go.mod files, licences, known vulnerabilities; changes nothing
 	$(call say,verify: all current)
 
 verify-fmt:
@@ -101,41 +142,84 @@ lint: ## go vet and staticcheck
 	$(call say,verify: go vet)
 	@go vet ./...
 	@cd standalone && go vet $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$')
+	@cd tools && go vet ./...
 	$(call say,verify: staticcheck)
 	@$(TOOL) staticcheck ./...
 	@bin=$$($(TOOL) -n staticcheck); cd standalone && $$bin $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$')
+	@bin=$$($(TOOL) -n staticcheck); cd tools && $$bin ./...
+
+# tools/deadcode/allowed.txt lists the functions that stay, each with the reason.
+verify-deadcode:
+	$(call say,verify: functions that no program can reach)
+	@go run -C tools ./deadcode
+
+# docs/writing.md has the rules. tools/prose/baseline.txt lists the files that do not follow them yet.
+verify-prose:
+	$(call say,verify: prose)
+	@go run -C tools ./prose
 
 # Generated once more in a copy, so that nothing here changes and a dirty git tree does not matter.
 verify-generate:
 	$(call say,verify: generated files)
 	@tmp=$$(mktemp -d); trap 'rm -rf "$$tmp"' EXIT; \
-	tar -c --exclude=./bin --exclude=./.git --exclude=./.run . | tar -x -C "$$tmp"; \
+	tar -c --exclude=./bin --exclude=./dist --exclude=./.git --exclude=./.run . | tar -x -C "$$tmp"; \
 	$(MAKE) -C "$$tmp" generate; \
-	for dir in api config; do diff -ru $$dir "$$tmp/$$dir" || { echo 'generated files are not current: run make generate'; exit 1; }; done
+	for dir in api config docs/api; do diff -ru $$dir "$$tmp/$$dir" || { echo 'generated files are not current: run make generate'; exit 1; }; done
+
+# tools/crds/baseline has the CRDs of the last release.
+verify-crds:
+	$(call say,verify: CRDs are compatible with the last release)
+	@go run -C tools ./crds
 
 verify-tidy:
 	$(call say,verify: go mod tidy)
 	@for m in $(MODULES); do (cd $$m && go mod tidy -diff) || { echo "run go mod tidy in $$m"; exit 1; }; done
 
+verify-licences:
+	$(call say,verify: licences of linked modules)
+	@go run -C tools ./release licences
+
+# GOVULNDB names a database (https:// or file://); without it, and where https://vuln.go.dev is not reachable, nothing is
+# checked. The programs are linked with their symbols, because those without would be judged by module: 20 s the first time.
+# Analysing the sources instead takes 5 GiB of memory. Test modules and tools are not published, so they are not checked.
+verify-vulnerabilities:
+	$(call say,verify: known vulnerabilities)
+	@go run -C tools ./vulnerabilities
+
 # The stories do not run beside other packages: they wait for processes, and a busy machine lets them wait too long.
-test: setup build $(ASSETS) $(HOLLOW) ## Every test of every module, with a real kube-apiserver; as root with real hosts and real Ignition
+test: setup build $(ASSETS) $(HOLLOW) $(if $(ROOT),$(KUBELET)) ## Every test of every module, with a real kube-apiserver; as root with real hosts and real Ignition
 	$(call say,test: $(shell sed -n 's/^module //p' go.mod))
 	@$(ENVTEST) $(GOTEST) -timeout 30m $(LONGEST) $$(go list ./... | grep -vE '/test/(e2e|lab.*)$$|$(LONGEST:.%=%)$$') | grep --line-buffered -v 'no test files'
 	$(call say,test: stories$(if $(ROOT), and real hosts))
-	@$(if $(ROOT),BUNSEN_LAB=1) $(ENVTEST) $(STORIES) ./test/e2e ./test/lab/... | grep --line-buffered -v 'no test files'
+	@$(if $(ROOT),BUNSEN_LAB=1) $(ENVTEST) $(STORIES) ./test/e2e $$(go list ./test/lab/... | grep -v /lab/cluster) | grep --line-buffered -v 'no test files'
 	$(call say,test: other modules and the race detector)
-	@$(MAKE) -j2 --output-sync=target $(if $(ROOT),test-ignition) test-standalone test-monitoring $(if $(shell command -v gcc),test-race)
+	@$(MAKE) -j2 --output-sync=target $(if $(ROOT),test-install test-ignition) test-standalone test-tools test-monitoring test-chart $(if $(shell command -v gcc),test-race)
 	@$(if $(shell command -v gcc),,printf '==> test-race: NOT RUN. The race detector needs a C compiler\n')
-	@$(if $(ROOT),,printf '==> test-host, test-ignition: NOT RUN. Real hosts and real Ignition need root: run make test-host test-ignition as root\n')
+	@$(if $(ROOT),,printf '==> test-host, test-install, test-ignition: NOT RUN. Real hosts, real kubelets and real Ignition need root: run make test-host test-install test-ignition as root\n')
 
 test-standalone: setup build $(ASSETS) ## The supervisor of make run
 	$(call say,test: standalone)
 	@cd standalone && $(ENVTEST) $(GOTEST) $$(go list ./... | grep '/standalone/' | grep -v '/hollow$$') | grep --line-buffered -v 'no test files'
 
+test-tools: setup build $(ASSETS) ## Licences, notices, bills of materials and the check of vulnerabilities
+	$(call say,test-tools: the programs for releases)
+	@cd tools && $(ENVTEST) $(GOTEST) ./... | grep --line-buffered -v 'no test files'
+
 test-host: setup build $(ASSETS) ## The tests of real hosts in systemd-nspawn: units, reboots, users, OSTree, a whole life (root)
 	$(call say,test-host: real hosts)
 	@BUNSEN_LAB=1 $(ENVTEST) $(STORIES) -run '^TestLives$$' ./test/e2e
-	@BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) ./test/lab/... | grep --line-buffered -v 'no test files'
+	@BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) $$(go list ./test/lab/... | grep -v /lab/cluster) | grep --line-buffered -v 'no test files'
+
+# The tests of clusters are never cached: the test cache does not know the programs that run in their hosts.
+CLUSTER = BUNSEN_LAB=1 $(ENVTEST) $(GOTEST) -count=1 -v -timeout 30m ./test/lab/cluster
+
+test-install: setup build $(ASSETS) $(KUBELET) ## Our images on three real kubelets in systemd-nspawn: install, roll out with drains and reboots, uninstall (root)
+	$(call say,test-install: our images on real kubelets)
+	@$(CLUSTER) -run '^TestInstall$$'
+
+test-cluster: setup build $(ASSETS) $(KUBELET) $(KUBEADM) ## kubeadm with three control planes and two workers in systemd-nspawn: upgrade in mid-rollout, failures, gate, revert (root; not part of make test)
+	$(call say,test-cluster: kubeadm)
+	@BUNSEN_LAB_KUBEADM=1 $(CLUSTER) -run '^TestKubeadm'
 
 test-ignition: setup ## The daemon beside real Ignition; first boots from our server by Ignition 2.27 and Debian's 2.14 (root; builds Ignition the first time)
 	$(call say,test-ignition: the daemon beside Ignition)
@@ -152,8 +236,25 @@ test-monitoring: setup ## The alert rules and the dashboard, in Prometheus' own 
 test-vm: build $(ASSETS) ## The life of a machine in a QEMU VM, Ignition in its initramfs (root; a quarter of an hour after the image is made)
 	@test/vm/run $(ARGS)
 
+# SKEW is the version before: the last tag, or any commit. Each of its programs replaces ours in one run of these stories.
+SKEW        ?= $(shell git describe --tags --abbrev=0 2>/dev/null)
+SKEW_STORIES := commit-to-node|in-place|drain|crash|server-healthy
+test-skew: setup build $(ASSETS) $(HOLLOW) ## Stories with one program of an earlier version: make test-skew SKEW=v1.2.0 (builds that version)
+	$(call say,test-skew: programs of $(SKEW) beside ours)
+	@[ -n '$(SKEW)' ] || { echo 'name the earlier version: make test-skew SKEW=COMMIT'; exit 1; }
+	@rm -rf bin/skew && mkdir -p bin/skew/source && git archive '$(SKEW)' | tar -x -C bin/skew/source
+	@cd bin/skew/source && CGO_ENABLED=0 go build -o ../ $(patsubst %,./cmd/%,$(filter-out bunsen,$(BINARIES)))
+	@rm -rf bin/skew/source
+	@for old in $(filter-out bunsen,$(BINARIES)); do dir=bin/skew/with-$$old; mkdir $$dir; \
+	  ln -s $(CURDIR)/bin/[!s]* $$dir/; ln -sfn ../$$old $$dir/$$old; printf '==> %s of %s\n' $$old '$(SKEW)'; \
+	  KUBEBUILDER_ASSETS=$(CURDIR)/bin/assets BUNSEN_BIN=$(CURDIR)/$$dir $(STORIES) -count=1 ./test/e2e -run 'TestStories/($(SKEW_STORIES))$$' || exit 1; done
+
+test-chart: ## The Helm chart in Helm's own engine: the objects of config/, and every value (builds Helm's engine the first time)
+	$(call say,test-chart: the Helm chart)
+	@cd test/chart && $(GOTEST) -count=1 ./...
+
 # NEEDS are programs, or libraries of pkg-config, with their packages; those of LAB are for tests that need root.
-NEEDS := git:git ssh-keygen:openssh-client gpg:gnupg
+NEEDS := git:git ssh-keygen:openssh-client gpg:gnupg mksquashfs:squashfs-tools dpkg-deb:dpkg
 LAB   := systemd-nspawn:systemd-container mmdebstrap:mmdebstrap ip:iproute2 nsenter:util-linux dbus-daemon:dbus useradd:passwd \
          ostree:ostree mke2fs:e2fsprogs gcc:gcc pkg-config:pkg-config blkid.pc:libblkid-dev \
          systemd-analyze:systemd mkfs.ext4:e2fsprogs mount:mount
@@ -179,5 +280,5 @@ deps: ## Direct dependencies, and what the daemon links
 
 ##@ Clean
 .PHONY: clean
-clean: ## Remove bin/ and .run/ (the state of make run)
-	@rm -rf bin .run
+clean: ## Remove bin/, dist/ and .run/ (the state of make run)
+	@rm -rf bin dist .run

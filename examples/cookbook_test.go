@@ -16,7 +16,7 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/review"
+	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
 	"github.com/bunsen-os/bunsen/transpile/origin"
@@ -113,7 +113,8 @@ func factsOfConfig(t *testing.T, c machineconfig.Config) []fact {
 
 func TestTheCookbookIsValidWithoutAWarning(t *testing.T) {
 	tree := source.Tree{Root: cookbook, FS: os.DirFS(cookbook)}
-	checked := review.Check(new(review.Renderings).Render(tree))
+	result, rendering, _ := new(review.Renderings).Render(tree, nil)
+	checked := review.Check(result, rendering)
 	if len(checked.Report) > 0 {
 		t.Errorf("bunsen validate says:\n%s", checked.Report)
 	}
@@ -121,7 +122,7 @@ func TestTheCookbookIsValidWithoutAWarning(t *testing.T) {
 
 // Each kind of thing stands in the document that the index names, and the pool's config has it.
 func TestEveryKindHasItsEffect(t *testing.T) {
-	result, rendering := new(review.Renderings).Render(source.Tree{Root: cookbook, FS: os.DirFS(cookbook)})
+	result, rendering, _ := new(review.Renderings).Render(source.Tree{Root: cookbook, FS: os.DirFS(cookbook)}, nil)
 	if result.Report.Fatal() || rendering.Err != nil {
 		t.Fatal(result.Report, rendering.Err)
 	}

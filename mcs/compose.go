@@ -16,35 +16,36 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// The files that every served config has beside the rendered ones. An entry of the rendered config at one of these
-// paths, of whatever kind, is replaced.
+// The files that the server adds to every served config. Each of them replaces an entry of the rendered config, of any
+// kind, at the same path.
 const (
 	// NodeAnnotationsPath is a JSON object of the annotations that the machine's Node starts with.
 	NodeAnnotationsPath = "/etc/machine-config-daemon/node-annotations.json"
-	// KubeconfigPath is the bootstrap kubeconfig, where the server hands out ways to join.
+	// KubeconfigPath is the bootstrap kubeconfig. The server adds it if machines join through the server.
 	KubeconfigPath = "/etc/kubernetes/kubeconfig"
-	// EncapsulatedPath is the rendered MachineConfig with its Ignition emptied, as JSON: what Ignition cannot carry
-	// (OS image, kernel arguments and type, extensions) reaches the machine's first boot by it. Always the last file.
+	// EncapsulatedPath is the rendered MachineConfig without its Ignition, as JSON. It contains the parts that Ignition
+	// cannot express (OS image, kernel arguments and type, extensions), for the machine's first boot. It is always the
+	// last file.
 	EncapsulatedPath = "/etc/ignition-machine-config-encapsulated.json"
 )
 
-// Compose writes the Ignition config for a new machine: the rendered config's, and what the machine must know to boot it
-// and to join, in the given version. What inline configs the rendered one names are put into it. The same input gives the
-// same bytes, which that version's own parser accepts. The error is an *UnsayableError where the version lacks words for
-// the config, and a *BoundError where secrets are withheld that the machine cannot boot without; any other says what is
-// wrong with the rendered config itself.
+// Compose writes the Ignition config for a new machine in the given version: the rendered config, and the files that
+// the machine needs to boot it and to join the cluster. It merges the inline configs that the rendered config names.
+// The same input gives the same bytes, which that version's own parser accepts. The error is an *UnsupportedFieldsError
+// if the version lacks fields of the config. It is a *FirstBootSecretsError if the machine cannot boot without withheld
+// secrets. Any other error is about the rendered config itself.
 func Compose(in Input, v Version) (Body, error) {
 	if in.Rendered == nil {
 		return Body{}, fmt.Errorf("composing Ignition for pool %s: %w", in.Pool, ErrNothingRendered)
 	}
 	name := in.Rendered.Name
-	d, ok := dialectOf(v)
+	d, ok := specOf(v)
 	if !ok {
-		return Body{}, &UnsupportedError{Asked: string(v)}
+		return Body{}, &UnsupportedVersionError{Asked: string(v)}
 	}
 	config, err := machineconfig.Parse(in.Rendered.Spec)
 	if err == nil {
-		config, err = machineconfig.Flat(config) // what a config names would win over what is appended to it
+		config, err = machineconfig.Flat(config) // a merged config would override the files that Compose adds
 	}
 	if err != nil {
 		return Body{}, fmt.Errorf("reading config %s: %w", name, err)
@@ -52,16 +53,16 @@ func Compose(in Input, v Version) (Body, error) {
 	var withheld []string
 	if in.Withhold {
 		var bound []string
-		config.Ignition.Storage = vacate(config.Ignition.Storage, in.paths()...)
-		if config, withheld, bound = withhold(config, marked(in.Rendered)); len(bound) > 0 {
-			return Body{}, &BoundError{Config: name, Fields: bound}
+		config.Ignition.Storage = removePaths(config.Ignition.Storage, in.addedPaths()...)
+		if config, withheld, bound = withhold(config, secretPathsOf(in.Rendered)); len(bound) > 0 {
+			return Body{}, &FirstBootSecretsError{Config: name, Fields: bound}
 		}
 	}
 	if !d.kernelArguments {
 		config = moveKernelArguments(config)
 	}
-	if !d.zippedData {
-		config.Ignition.Storage.Files = unpacked(config.Ignition.Storage.Files)
+	if !d.gzipDataURLs {
+		config.Ignition.Storage.Files = decompressFiles(config.Ignition.Storage.Files)
 	}
 	write := func(token string) ([]byte, error) {
 		full, err := appendFiles(config, in, len(withheld) > 0, token)
@@ -74,7 +75,7 @@ func Compose(in Input, v Version) (Body, error) {
 	if in.Extra.Join == nil {
 		body.Head, err = write("")
 	} else {
-		body, err = split(write)
+		body, err = splitAtToken(write)
 	}
 	if err != nil {
 		return Body{}, err
@@ -83,8 +84,8 @@ func Compose(in Input, v Version) (Body, error) {
 	return body, nil
 }
 
-// write says a whole config in this version.
-func (d dialect) write(config machineconfig.Config, name string) ([]byte, error) {
+// write encodes a whole config in this version.
+func (d spec) write(config machineconfig.Config, name string) ([]byte, error) {
 	if bad := machineconfig.Validate(config); len(bad) > 0 {
 		return nil, fmt.Errorf("composing Ignition from config %s: %w", name, errors.Join(bad...))
 	}
@@ -92,18 +93,18 @@ func (d dialect) write(config machineconfig.Config, name string) ([]byte, error)
 	if err != nil {
 		return nil, fmt.Errorf("composing Ignition from config %s: %w", name, err)
 	}
-	body, unsayable, err := d.say(raw)
+	body, unsupported, err := d.convert(raw)
 	if err != nil {
 		return nil, fmt.Errorf("converting config %s to Ignition %s: %w", name, d.version, err)
 	}
-	if len(unsayable) > 0 {
-		return nil, &UnsayableError{Config: name, Version: d.version, Fields: unsayable}
+	if len(unsupported) > 0 {
+		return nil, &UnsupportedFieldsError{Config: name, Version: d.version, Fields: unsupported}
 	}
 	return body, nil
 }
 
-// moveKernelArguments takes Ignition's own kernel arguments into the MachineConfig's, where the encapsulated config
-// carries them. Arguments that should not exist have no place there and stay, to be named as unsayable.
+// moveKernelArguments moves Ignition's own kernel arguments to those of the MachineConfig, which the encapsulated config
+// contains. Arguments under shouldNotExist stay where they are, and are reported as unsupported.
 func moveKernelArguments(c machineconfig.Config) machineconfig.Config {
 	c.KernelArguments = slices.Clone(c.KernelArguments)
 	for _, arg := range c.Ignition.KernelArguments.ShouldExist {
@@ -115,35 +116,34 @@ func moveKernelArguments(c machineconfig.Config) machineconfig.Config {
 	return c
 }
 
-// unpacked returns files whose contents, where they are in the config, are not compressed. Their hashes are of the contents
-// as a machine has them, and stay.
-func unpacked(files []ign.File) []ign.File {
+// decompressFiles decompresses the inline contents of files. Their hashes are of the decompressed contents, so they stay.
+func decompressFiles(files []ign.File) []ign.File {
 	files = slices.Clone(files)
 	for i := range files {
-		files[i].Contents = unpack(files[i].Contents)
+		files[i].Contents = decompress(files[i].Contents)
 		files[i].Append = slices.Clone(files[i].Append)
 		for j, a := range files[i].Append {
-			files[i].Append[j] = unpack(a)
+			files[i].Append[j] = decompress(a)
 		}
 	}
 	return files
 }
 
-func unpack(r ign.Resource) ign.Resource {
+func decompress(r ign.Resource) ign.Resource {
 	if r.Compression == nil || *r.Compression == "" {
 		return r
 	}
 	data, err := machineconfig.Contents(r)
 	if err != nil {
-		return r // it is elsewhere, or Ignition says what is wrong with it
+		return r // the contents are remote, or Ignition reports what is wrong with them
 	}
 	source := "data:;base64," + base64.StdEncoding.EncodeToString(data)
 	r.Source, r.Compression = &source, nil
 	return r
 }
 
-// appendFiles adds what the machine must know about the config it boots: what the server adds, the annotations of its node,
-// its way into the cluster with a token, and last the encapsulated config.
+// appendFiles adds the files that the machine needs: the server's additions, the annotations of its Node, the bootstrap
+// kubeconfig with a token, and last the encapsulated config.
 func appendFiles(c machineconfig.Config, in Input, withheld bool, token string) (machineconfig.Config, error) {
 	annotations, err := nodeAnnotations(in.Rendered.Name, withheld)
 	if err != nil {
@@ -162,14 +162,14 @@ func appendFiles(c machineconfig.Config, in Input, withheld bool, token string) 
 		return c, fmt.Errorf("writing the encapsulated config: %w", err)
 	}
 	files = append(files, File{Path: EncapsulatedPath, Mode: 0o644, Contents: shell})
-	c.Ignition.Ignition.Version, c.HasIgnition = machineconfig.Version, true // there may have been no Ignition at all
+	c.Ignition.Ignition.Version, c.HasIgnition = machineconfig.Version, true // the config may have no Ignition
 	for _, f := range files {
-		c.Ignition.Storage = put(c.Ignition.Storage, f)
+		c.Ignition.Storage = addFile(c.Ignition.Storage, f)
 	}
 	return c, nil
 }
 
-// nodeAnnotations are what the machine's Node starts with.
+// nodeAnnotations are the first annotations of the machine's Node.
 func nodeAnnotations(config string, withheld bool) ([]byte, error) {
 	all := map[string]string{
 		v1alpha1.CurrentConfigAnnotation:    config,
@@ -187,8 +187,8 @@ func nodeAnnotations(config string, withheld bool) ([]byte, error) {
 	return text, nil
 }
 
-// encapsulate writes the MachineConfig without its Ignition. Its metadata are its name alone, which says its content: so the
-// same content gives the same bytes, wherever it was rendered and whatever commit it came from.
+// encapsulate returns the MachineConfig without its Ignition. Its only metadata is the name, which identifies the content. So
+// the same content gives the same bytes, whatever its commit.
 func encapsulate(c machineconfig.Config, name string) ([]byte, error) {
 	c.Ignition, c.HasIgnition = ign.Config{}, true
 	spec, err := c.Spec()
@@ -202,9 +202,9 @@ func encapsulate(c machineconfig.Config, name string) ([]byte, error) {
 	})
 }
 
-// put returns storage with a file as its last, in place of whatever had its path.
-func put(s ign.Storage, f File) ign.Storage {
-	s = vacate(s, f.Path)
+// addFile returns storage with a file as its last entry, in place of any entry at its path.
+func addFile(s ign.Storage, f File) ign.Storage {
+	s = removePaths(s, f.Path)
 	source, mode, overwrite := "data:,"+dataurl.Escape(f.Contents), f.Mode, true
 	s.Files = append(s.Files, ign.File{
 		Node:          ign.Node{Path: f.Path, Overwrite: &overwrite},
@@ -213,16 +213,16 @@ func put(s ign.Storage, f File) ign.Storage {
 	return s
 }
 
-// vacate returns storage without whatever is at these paths. The lists are new: the caller's stay.
-func vacate(s ign.Storage, paths ...string) ign.Storage {
+// removePaths returns storage without entries at these paths. The lists are new: the caller's stay unchanged.
+func removePaths(s ign.Storage, paths ...string) ign.Storage {
 	s.Files = without(s.Files, func(f ign.File) bool { return slices.Contains(paths, f.Path) })
 	s.Directories = without(s.Directories, func(d ign.Directory) bool { return slices.Contains(paths, d.Path) })
 	s.Links = without(s.Links, func(l ign.Link) bool { return slices.Contains(paths, l.Path) })
 	return s
 }
 
-// paths are those at which files are added.
-func (in Input) paths() []string {
+// addedPaths returns the paths of the files that Compose adds.
+func (in Input) addedPaths() []string {
 	all := []string{NodeAnnotationsPath, EncapsulatedPath}
 	for _, f := range in.Extra.Files {
 		all = append(all, f.Path)

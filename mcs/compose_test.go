@@ -96,7 +96,7 @@ func readServer(t *testing.T, text []byte) (Extra, bool) {
 
 // whole is a body as a machine with this token gets it.
 func whole(b Body, token string) []byte {
-	if !b.Joins() {
+	if !b.NeedsBootstrapToken() {
 		return b.Head
 	}
 	return slices.Concat(b.Head, []byte(token), b.Tail)
@@ -223,7 +223,7 @@ func TestABadRenderedConfigIsNamedWithItsFault(t *testing.T) {
 	if _, err := Compose(Input{Pool: "worker"}, Newest); !errors.Is(err, ErrNothingRendered) {
 		t.Errorf("no config: got %v", err)
 	}
-	var refused *UnsupportedError
+	var refused *UnsupportedVersionError
 	if _, err := Compose(Input{Pool: "worker", Rendered: rendered(`{"ignition":{"version":"3.5.0"}}`)}, "2.1.0"); !errors.As(err, &refused) {
 		t.Errorf("a version that is none: got %v", err)
 	}

@@ -1,7 +1,7 @@
-// Package mcs decides what a new machine gets: which rendered config its pool serves, in which version of Ignition and in
-// which encoding, what is added so that the machine knows what it booted and can join, and what of it stays secret.
+// Package mcs decides what a new machine gets: which rendered config, in which version of Ignition and in which
+// encoding. It adds files with which the machine knows its config and can join, and withholds secrets.
 //
-// In: a pool, its rendered MachineConfig, what the server adds, the request's Accept headers. Out: one complete Ignition
-// config as bytes, with room for a bootstrap token where machines join, or an error that names what stands in the way.
-// Never: a change of its input, the network, a clock.
+// In: a pool, its rendered MachineConfig, the server's additions, the request's Accept headers. Out: one complete
+// Ignition config as bytes, or an error that names the problem. The config has a placeholder for a bootstrap token if
+// machines join through the server. Never: a change of its input, the network, a clock.
 package mcs

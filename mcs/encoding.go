@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Encodings tells whether to answer in gzip, by an Accept-Encoding header (RFC 9110, section 12.5.3): where gzip is named
-// and no less welcome than the text as it is. A client that names no encoding gets that text, and so does one that takes
-// any: what it did not ask for by name may not be what it can read. An entry that is no entry counts for nothing.
-func Encodings(accept string) (gzip bool) {
+// AcceptsGzip reports whether to compress a response, by its Accept-Encoding header (RFC 9110, section 12.5.3). The
+// header must give gzip at least the weight of identity. A client that names no encoding gets identity, because it may
+// not support gzip. Invalid entries are ignored.
+func AcceptsGzip(accept string) (gzip bool) {
 	const unnamed = -1
 	zipped, plain, any := float64(unnamed), float64(unnamed), float64(unnamed)
 	for entry := range strings.SplitSeq(accept, ",") {
 		coding, params, _ := strings.Cut(entry, ";")
-		q, ok := weight(params)
+		q, ok := parseWeight(params)
 		if !ok {
 			continue
 		}
@@ -27,16 +27,16 @@ func Encodings(accept string) (gzip bool) {
 		}
 	}
 	if plain == unnamed && any == 0 {
-		plain = 0 // excluded with all that is not named
+		plain = 0 // * with weight 0 also excludes identity
 	}
 	if zipped == unnamed && plain == 0 {
-		zipped = any // whatever it is, but not the text
+		zipped = any // identity is excluded, so * can only mean gzip
 	}
 	return zipped > 0 && zipped >= plain
 }
 
-// weight reads the parameters of a coding, which has none but q.
-func weight(params string) (float64, bool) {
+// parseWeight returns the weight q of a coding. No other parameter is valid.
+func parseWeight(params string) (float64, bool) {
 	name, value, found := strings.Cut(params, "=")
 	if !found {
 		return 1, strings.TrimSpace(params) == ""

@@ -31,7 +31,7 @@ func TestGzipIsForWhoAsksForIt(t *testing.T) {
 		{"what is no entry counts for nothing, what is one counts", ";;=,gzip;q=x,gzip", true},
 		{"a coding that only begins so", "gzipped", false},
 	} {
-		if got := Encodings(c.accept); got != c.want {
+		if got := AcceptsGzip(c.accept); got != c.want {
 			t.Errorf("%s: %q gives %t", c.because, c.accept, got)
 		}
 	}
@@ -42,10 +42,10 @@ func FuzzEncodings(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, accept string) {
-		if Encodings(accept+",gzip;q=0,x-gzip;q=0,*;q=0") && !Encodings(accept) {
+		if AcceptsGzip(accept+",gzip;q=0,x-gzip;q=0,*;q=0") && !AcceptsGzip(accept) {
 			t.Errorf("%q: refusing gzip makes it welcome", accept)
 		}
-		if !Encodings("identity;q=0,gzip," + accept) {
+		if !AcceptsGzip("identity;q=0,gzip," + accept) {
 			t.Errorf("%q: gzip is most welcome and the text is not, and it is not zipped", "identity;q=0,gzip,"+accept)
 		}
 	})

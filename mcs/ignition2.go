@@ -14,41 +14,41 @@ import (
 	"github.com/coreos/ignition/config/validate/report"
 )
 
-// Permission bits that Ignition 3 gives where a config says none; Ignition 2 gives none.
+// Permission bits that Ignition 3 sets if a config has no mode. Ignition 2 sets none.
 const (
 	fileMode      = 0o644
 	directoryMode = 0o755
 )
 
-// sayOld writes a config of the newest version, which it changes, in version 2.2.0.
-func sayOld(config map[string]any) (body []byte, unsayable []string, err error) {
+// convertTo22 writes a config of the newest version in version 2.2.0. It changes the config.
+func convertTo22(config map[string]any) (body []byte, unsupported []string, err error) {
 	special := specialModes(config)
-	t := translate2(config)
-	known, err := recodeOld(config)
+	t := translateTo22(config)
+	known, err := recode22(config)
 	if err != nil {
 		return nil, nil, err
 	}
-	unsayable = append(t.unsayable, lost("", config, known)...)
-	if unsayable = append(unsayable, special...); len(unsayable) > 0 {
-		return nil, unsayable, nil
+	unsupported = append(t.fieldErrors, missingFields("", config, known)...)
+	if unsupported = append(unsupported, special...); len(unsupported) > 0 {
+		return nil, unsupported, nil
 	}
 	if body, err = json.Marshal(config); err != nil {
 		return nil, nil, err
 	}
-	unsayable, err = refusedOld(body, t)
-	return body, unsayable, err
+	unsupported, err = rejectedBy22(body, t)
+	return body, unsupported, err
 }
 
-// translation gives a config the shapes of version 2.2.0: each file names its file system, what is appended are files of
-// their own, and file systems are formatted by their mount. It changes the tree it is given. What would mean something else
-// to a machine is unsayable; what neither this nor the version's own types know is found by recodeOld.
+// translation gives a config the structure of version 2.2.0: each file names its file system, appended contents are files of
+// their own, and file systems are formatted by their mount. It changes the tree. It records what would have another effect on a
+// machine as unsupported. recode22 finds other fields that the version's types do not have.
 type translation struct {
-	unsayable []string
-	// files and filesystems tell for each of the result which part of the config it comes from.
+	fieldErrors []string
+	// files and filesystems have the origin in the config of each item of the result.
 	files, filesystems []string
 }
 
-func translate2(config map[string]any) *translation {
+func translateTo22(config map[string]any) *translation {
 	t := &translation{}
 	head := object(config, "ignition")
 	head["version"] = string(V2_2)
@@ -56,19 +56,19 @@ func translate2(config map[string]any) *translation {
 	t.storage(object(config, "storage"))
 	for i, u := range list(object(config, "systemd"), "units") {
 		if u := fields(u); u["mask"] == false {
-			t.say("systemd.units["+label(u, i)+"].mask", "it takes away no mask of the image")
+			t.unsupported("systemd.units["+label(u, i)+"].mask", "it takes away no mask of the image")
 		}
 	}
 	return t
 }
 
-func (t *translation) say(at, because string) {
-	t.unsayable = append(t.unsayable, fmt.Sprintf("%s (%s)", at, because))
+func (t *translation) unsupported(at, because string) {
+	t.fieldErrors = append(t.fieldErrors, fmt.Sprintf("%s (%s)", at, because))
 }
 
-// only names the fields of a part that are none of those known, and takes them out.
+// only removes all fields of a part except the known ones, and records the removed fields as unsupported.
 func (t *translation) only(at string, part map[string]any, known ...string) {
-	t.unsayable = append(t.unsayable, lost(at, part, pick(part, known))...)
+	t.fieldErrors = append(t.fieldErrors, missingFields(at, part, pick(part, known))...)
 	maps.DeleteFunc(part, func(key string, _ any) bool { return !slices.Contains(known, key) })
 }
 
@@ -98,8 +98,8 @@ func (t *translation) storage(s map[string]any) {
 	}
 }
 
-// directory says the mode that version 3 gives by itself. Ignition 2 gives mode and owner to the parents too that it has
-// to make, so those have to be listed or to be in every system.
+// directory sets the mode that version 3 has by default. Ignition 2 also applies mode and owner to parents that it creates, so
+// these must be listed or exist in every system.
 func (t *translation) directory(at string, d map[string]any, listed map[string]bool) {
 	d["filesystem"] = "root"
 	if d["mode"] == nil {
@@ -107,34 +107,34 @@ func (t *translation) directory(at string, d map[string]any, listed map[string]b
 	}
 	plain := d["mode"] == json.Number(fmt.Sprint(directoryMode)) && d["user"] == nil && d["group"] == nil
 	if parent := path.Dir(path.Clean(text(d, "path"))); !plain && !listed[parent] {
-		t.say(at, "its mode and owner would be those of its parents too; list "+parent+" as well")
+		t.unsupported(at, "its mode and owner would be those of its parents too; list "+parent+" as well")
 	}
 }
 
-// file returns the files that one file of version 3 is: its contents, and each part that is appended.
+// file returns the files of version 2 for one file of version 3: its contents and each appended part.
 func (t *translation) file(at string, f map[string]any) []any {
 	contents, appended := object(f, "contents"), list(f, "append")
 	t.resources(at+".append", appended)
 	if contents["source"] == nil && len(appended) == 0 {
-		appended = []any{map[string]any{"source": "data:,"}} // makes it where it is not there, and leaves it where it is
+		appended = []any{map[string]any{"source": "data:,"}} // creates a missing file, keeps an existing one
 	}
 	var out []any
 	if contents["source"] != nil {
 		t.resource(at+".contents", contents)
 		t.files = append(t.files, at+".contents")
-		out = append(out, oldFile(f, contents, false))
+		out = append(out, file22(f, contents, false))
 	} else if f["mode"] == nil {
-		t.say(at, "a file that may be there already needs a mode")
+		t.unsupported(at, "a file that may be there already needs a mode")
 	}
 	for i, a := range appended {
 		t.files = append(t.files, fmt.Sprintf("%s.append[%d]", at, i))
-		out = append(out, oldFile(f, fields(a), true))
+		out = append(out, file22(f, fields(a), true))
 	}
 	return out
 }
 
-// oldFile is a file of version 2: it has to say what is the other way round by itself, that it overwrites nothing.
-func oldFile(f, contents map[string]any, appends bool) map[string]any {
+// file22 returns a file of version 2. It sets overwrite explicitly, because the default is the opposite of version 3.
+func file22(f, contents map[string]any, appends bool) map[string]any {
 	out := map[string]any{}
 	for key, value := range f {
 		out[key] = value
@@ -145,7 +145,7 @@ func oldFile(f, contents map[string]any, appends bool) map[string]any {
 		out["overwrite"] = false
 	}
 	if appends {
-		// A mode that is not said stays: the contents before it have set one.
+		// Without a mode, the file keeps the mode that the contents before it have set.
 		delete(out, "overwrite")
 		out["append"] = true
 	} else if out["mode"] == nil {
@@ -154,12 +154,12 @@ func oldFile(f, contents map[string]any, appends bool) map[string]any {
 	return out
 }
 
-// filesystem says how to format a device. Ignition 2 mounts it for files that name it alone: not for the homes of users, and
-// it labels nothing there for SELinux.
+// filesystem returns how to format a device. Ignition 2 mounts the file system only for files that name it. It does not
+// mount it for the homes of users, and sets no SELinux labels.
 func (t *translation) filesystem(i int, f map[string]any) map[string]any {
 	at := "storage.filesystems[" + label(f, i) + "]"
 	if text(f, "path") != "" {
-		t.say(at+".path", "it formats, and mounts nothing")
+		t.unsupported(at+".path", "it formats, and mounts nothing")
 	}
 	delete(f, "path")
 	t.only(at, f, "device", "format", "label", "options", "uuid", "wipeFilesystem")
@@ -167,12 +167,12 @@ func (t *translation) filesystem(i int, f map[string]any) map[string]any {
 	return map[string]any{"name": fmt.Sprint("filesystem-", i), "mount": f}
 }
 
-// disk says the partitions of a disk that has no others. Their sizes are in sectors, which differ from disk to disk.
+// disk translates the partitions of a disk without existing ones. Their sizes are in sectors, which differ between disks.
 func (t *translation) disk(at string, d map[string]any) {
 	for i, p := range list(d, "partitions") {
 		p, at := fields(p), at+".partitions["+label(p, i)+"]"
 		if d["wipeTable"] != true {
-			t.say(at, "it keeps no partition that is there; set wipeTable")
+			t.unsupported(at, "it keeps no partition that is there; set wipeTable")
 		}
 		for _, key := range []string{"sizeMiB", "startMiB"} {
 			if n, ok := p[key].(json.Number); ok && n == "0" {
@@ -192,14 +192,14 @@ func (t *translation) resources(at string, all []any) {
 func (t *translation) resource(at string, r map[string]any) {
 	t.only(at, r, "compression", "source", "verification")
 	if hash := text(object(r, "verification"), "hash"); hash != "" && !strings.HasPrefix(hash, "sha512-") {
-		t.say(at+".verification.hash", "only sha512 is known")
+		t.unsupported(at+".verification.hash", "only sha512 is known")
 	}
 }
 
-// recodeOld decodes into the types of version 2.2.0 and encodes again. These leave out what is false, zero or empty, which
-// for all fields that they have means what saying nothing means; so they are asked with values that are not.
-func recodeOld(config map[string]any) (map[string]any, error) {
-	raw, err := json.Marshal(filled(config))
+// recode22 decodes into the types of version 2.2.0 and encodes again. Those types omit false, zero and empty values, which mean
+// the same as no field. So it replaces such values first.
+func recode22(config map[string]any) (map[string]any, error) {
+	raw, err := json.Marshal(withoutZeros(config))
 	if err != nil {
 		return nil, err
 	}
@@ -213,19 +213,19 @@ func recodeOld(config map[string]any) (map[string]any, error) {
 	return tree(raw)
 }
 
-// filled is a tree with every false, zero or empty value replaced by another of its type.
-func filled(value any) any {
+// withoutZeros returns a tree with every false, zero or empty value replaced by another of its type.
+func withoutZeros(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		out := map[string]any{}
 		for key, v := range value {
-			out[key] = filled(v)
+			out[key] = withoutZeros(v)
 		}
 		return out
 	case []any:
 		out := make([]any, len(value))
 		for i, v := range value {
-			out[i] = filled(v)
+			out[i] = withoutZeros(v)
 		}
 		return out
 	case bool:
@@ -238,41 +238,41 @@ func filled(value any) any {
 	return value
 }
 
-// refusedOld asks the validators of version 2.2.0's own parser, item by item, as they tell no places. The parser itself looks
-// for the line of each value from the config's beginning, which takes minutes for a large one.
-func refusedOld(body []byte, t *translation) ([]string, error) {
+// rejectedBy22 calls the validators of version 2.2.0 item by item, because they report no positions. The parser itself takes
+// minutes for a large config, because it searches the line of each value from the beginning.
+func rejectedBy22(body []byte, t *translation) ([]string, error) {
 	var c old.Config
 	if err := json.Unmarshal(body, &c); err != nil {
 		return nil, err
 	}
 	var found []string
-	judge := func(at string, item any) {
+	validateItem := func(at string, item any) {
 		for _, e := range validate.ValidateWithoutSource(reflect.ValueOf(item)).Entries {
 			if e.Kind == report.EntryError {
 				found = append(found, fmt.Sprintf("%s (%s)", at, e.Message))
 			}
 		}
 	}
-	judge("ignition", c.Ignition)
+	validateItem("ignition", c.Ignition)
 	for i, f := range c.Storage.Files {
-		judge(t.files[i], f)
+		validateItem(t.files[i], f)
 	}
 	for i, f := range c.Storage.Filesystems {
-		judge(t.filesystems[i], f)
+		validateItem(t.filesystems[i], f)
 	}
 	for _, d := range c.Storage.Disks {
-		judge("storage.disks["+d.Device+"]", d)
+		validateItem("storage.disks["+d.Device+"]", d)
 	}
 	for _, u := range c.Systemd.Units {
-		judge("systemd.units["+u.Name+"]", u)
+		validateItem("systemd.units["+u.Name+"]", u)
 	}
 	if len(found) == 0 {
-		judge("config", c) // the rest is as in version 3, which has accepted it
+		validateItem("config", c) // version 3 has the same other fields, and its parser has accepted them
 	}
 	return found, nil
 }
 
-// object is a field of an object that is one; an empty one where it is not there.
+// object returns a field that is an object, or an empty one.
 func object(o map[string]any, key string) map[string]any { return fields(o[key]) }
 
 func fields(value any) map[string]any {
@@ -292,7 +292,7 @@ func text(o map[string]any, key string) string {
 	return s
 }
 
-// pick is an object with some of its fields.
+// pick returns an object with some of its fields.
 func pick(o map[string]any, keys []string) map[string]any {
 	out := map[string]any{}
 	for _, key := range keys {

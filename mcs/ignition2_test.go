@@ -51,7 +51,7 @@ func TestAFieldThatVersion2LacksIsNamedWhereItIs(t *testing.T) {
 			config = "{" + c.config + "}"
 		}
 		_, err := Compose(Input{Pool: "worker", Rendered: rendered(config)}, V2_2)
-		var unsayable *UnsayableError
+		var unsayable *UnsupportedFieldsError
 		if !errors.As(err, &unsayable) {
 			t.Errorf("%s: got %v", c.because, err)
 			continue
@@ -129,7 +129,7 @@ func TestWhatIsServedInVersion2MeansWhatItMeantInVersion3(t *testing.T) {
 		mc := random(r)
 		in := Input{Pool: "worker", Rendered: mc}
 		body, err := bytesOf(in, V2_2)
-		var unsayable *UnsayableError
+		var unsayable *UnsupportedFieldsError
 		if errors.As(err, &unsayable) {
 			continue
 		}
@@ -214,7 +214,7 @@ func inventory(t *testing.T, config v31types.Config) []string {
 		switch value := value.(type) {
 		case map[string]any:
 			for key, v := range value {
-				walk(join(at, key), v)
+				walk(joinPath(at, key), v)
 			}
 		case []any:
 			for i, v := range value {
@@ -308,7 +308,7 @@ func FuzzIgnition2(f *testing.F) {
 			return
 		}
 		body, err := bytesOf(Input{Rendered: mc}, V2_2)
-		var unsayable *UnsayableError
+		var unsayable *UnsupportedFieldsError
 		switch {
 		case errors.As(err, &unsayable):
 		case err != nil:

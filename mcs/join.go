@@ -7,24 +7,39 @@ import (
 	"fmt"
 )
 
-// hole is what stands for a bootstrap token until one is put in: TokenLength characters that no format of a config
-// escapes. Its only b is its first character, so that no two of them overlap.
-func hole(n int) string { return fmt.Sprintf("bunsen.%016d", n) }
+// JoiningMachine is a machine for which the server creates a bootstrap token. The token's description contains all
+// fields.
+type JoiningMachine struct {
+	// Pool and Node that the machine is for. Node is empty if the machine may be any node of the pool.
+	Pool, Node string
+	// Token is the id of the provisioning token that the machine sent, or empty.
+	Token string
+	// Address of the machine.
+	Address string
+	// Certificate is the subject of the client certificate that admitted the machine, or empty.
+	Certificate string
+	// Attested is true if a token or a certificate admitted the machine to this pool, and false if open access did.
+	Attested bool
+}
 
-// errHole says that a body has not one hole. It does not happen: see split.
-var errHole = errors.New("the room for the bootstrap token cannot be told from the rest of the config")
+// placeholder stands for a bootstrap token: BootstrapTokenLength characters that no format of a config escapes. Its only b is
+// its first character, so that two placeholders cannot overlap.
+func placeholder(n int) string { return fmt.Sprintf("bunsen.%016d", n) }
 
-// split makes a Body of what compose returns for a hole that stands in it as it is. Where something else in the config
-// looks like the hole, another is taken that nothing in the config looks like; so the one that is found is the right one.
-func split(compose func(hole string) ([]byte, error)) (Body, error) {
-	mark := hole(0)
+// errPlaceholder says that a body does not contain exactly one placeholder. splitAtToken prevents that.
+var errPlaceholder = errors.New("cannot locate the bootstrap-token placeholder in the config")
+
+// splitAtToken splits what compose returns at the placeholder in it. If the config contains the same text elsewhere, it uses
+// another placeholder that the config does not contain.
+func splitAtToken(compose func(hole string) ([]byte, error)) (Body, error) {
+	mark := placeholder(0)
 	whole, err := compose(mark)
 	if err != nil {
 		return Body{}, err
 	}
 	if bytes.Count(whole, []byte(mark)) != 1 {
 		for n := 1; bytes.Contains(whole, []byte(mark)); n++ {
-			mark = hole(n)
+			mark = placeholder(n)
 		}
 		if whole, err = compose(mark); err != nil {
 			return Body{}, err
@@ -32,7 +47,7 @@ func split(compose func(hole string) ([]byte, error)) (Body, error) {
 	}
 	head, tail, found := bytes.Cut(whole, []byte(mark))
 	if !found || bytes.Contains(tail, []byte(mark)) {
-		return Body{}, errHole
+		return Body{}, errPlaceholder
 	}
 	return Body{Head: bytes.Clone(head), Tail: bytes.Clone(tail)}, nil
 }
@@ -72,8 +87,8 @@ type (
 	}
 )
 
-// bootstrapKubeconfig is what a kubelet asks for its certificate with. It is JSON, in which a token of digits and a dot is
-// a text; YAML would read it as a number.
+// bootstrapKubeconfig returns the kubeconfig with which a kubelet requests its certificate. It is JSON, because YAML would
+// parse a token of digits and a dot as a number.
 func bootstrapKubeconfig(j Join, token string) ([]byte, error) {
 	const cluster, user = "local", "kubelet"
 	out, err := json.MarshalIndent(kubeconfig{

@@ -66,11 +66,11 @@ func TestTheRoomForATokenIsTheKubeconfigsWhateverTheConfigHas(t *testing.T) {
 	for n := range 40 {
 		var files []string
 		for i := range r.Intn(4) {
-			content := strings.Repeat(hole(r.Intn(3)), r.Intn(3)) + hole(r.Intn(2))[:r.Intn(TokenLength)]
-			files = append(files, fmt.Sprintf(`{"path":"/etc/%s%d","contents":{"source":"data:,%s"}}`, hole(r.Intn(3)), i, dataurl.EscapeString(content)))
+			content := strings.Repeat(placeholder(r.Intn(3)), r.Intn(3)) + placeholder(r.Intn(2))[:r.Intn(BootstrapTokenLength)]
+			files = append(files, fmt.Sprintf(`{"path":"/etc/%s%d","contents":{"source":"data:,%s"}}`, placeholder(r.Intn(3)), i, dataurl.EscapeString(content)))
 		}
 		in := Input{Rendered: rendered(`{"ignition":{"version":"3.5.0"},"storage":{"files":[` + strings.Join(files, ",") + `]}}`)}
-		in.Extra.Join = &Join{Server: "https://" + hole(r.Intn(2)), CA: []byte("pem")}
+		in.Extra.Join = &Join{Server: "https://" + placeholder(r.Intn(2)), CA: []byte("pem")}
 		for _, v := range []Version{V2_2, V3_1, Newest} {
 			if v == V2_2 {
 				in.Rendered.Spec.Config.Raw = bytes.ReplaceAll(in.Rendered.Spec.Config.Raw, []byte(`,"contents"`), []byte(`,"mode":420,"contents"`))
@@ -79,12 +79,12 @@ func TestTheRoomForATokenIsTheKubeconfigsWhateverTheConfigHas(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !body.Joins() {
+			if !body.NeedsBootstrapToken() {
 				t.Fatal("no room")
 			}
 			got := bytes.ReplaceAll(whole(body, machineToken), []byte(machineToken), nil)
 			want := `%22token%22%3A%20%22%22` // the only token, and now empty
-			if bytes.Count(got, []byte(want)) != 1 || len(got) != body.Len()-TokenLength {
+			if bytes.Count(got, []byte(want)) != 1 || len(got) != body.Len()-BootstrapTokenLength {
 				t.Errorf("%d: the token is not in the kubeconfig of\n%s", n, whole(body, machineToken))
 			}
 			again, err := Compose(in, v)

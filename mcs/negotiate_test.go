@@ -57,7 +57,7 @@ func TestTheAcceptHeaderDecidesTheVersion(t *testing.T) {
 func TestAVersionThatIsNotServedIsRefusedWithThoseThatAre(t *testing.T) {
 	for _, asked := range []string{"2.1.0", "2.0.0", "2.10.0", "1.0.0", "4.0.0", "0.1.0"} {
 		_, err := Negotiate(media + ";version=" + asked + ", " + media + ";version=3.4.0;q=0.9")
-		var refused *UnsupportedError
+		var refused *UnsupportedVersionError
 		if !errors.As(err, &refused) || refused.Asked != asked {
 			t.Errorf("%s: got %v", asked, err)
 			continue
@@ -77,7 +77,7 @@ func FuzzNegotiate(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, accept string) {
 		version, err := Negotiate(accept)
-		var refused *UnsupportedError
+		var refused *UnsupportedVersionError
 		switch {
 		case err == nil && !slices.Contains(Versions(), version):
 			t.Errorf("%q is answered with %q, which is no version", accept, version)

@@ -56,7 +56,7 @@ func TestWhichConfigAPoolServes(t *testing.T) {
 		{"a choice that is none is told, and careful", "b", "a", `{"config":"b","healthy":"a"}`, "latest", newest, "a", `"latest"`},
 		{"also where there is nothing to serve", "", "", "", "latest", newest, "", `"latest"`},
 	} {
-		name, why := Serve(poolOf(c.newest, c.ran, c.record, c.own), c.choice)
+		name, why := ConfigToServe(poolOf(c.newest, c.ran, c.record, c.own), c.choice)
 		text := ""
 		if why != nil {
 			text = why.Error()
@@ -68,7 +68,7 @@ func TestWhichConfigAPoolServes(t *testing.T) {
 }
 
 func TestAPoolWithoutAConfigWaitsForOne(t *testing.T) {
-	if _, why := Serve(poolOf("", "", "", ""), v1alpha1.ServeHealthy); !errors.Is(why, ErrNothingRendered) {
+	if _, why := ConfigToServe(poolOf("", "", "", ""), v1alpha1.ServeHealthy); !errors.Is(why, ErrNothingRendered) {
 		t.Errorf("got %v", why)
 	}
 }
@@ -81,7 +81,7 @@ func TestNoMachineBootsWhatARolloutHaltedOn(t *testing.T) {
 	verdicts := []v1alpha1.RolloutVerdict{"", v1alpha1.RolloutHalted, v1alpha1.RolloutReverted, "Unheard"}
 	property := func(newest, ran, config, healthy, verdict, own, choice uint8) bool {
 		record := v1alpha1.RolloutRecord{Config: names[config%4], Healthy: names[healthy%4], RolloutEnd: v1alpha1.RolloutEnd{Verdict: verdicts[verdict%4]}}
-		name, why := Serve(poolOf(names[newest%4], names[ran%4], record.String(), choices[own%4]), choices[choice%4])
+		name, why := ConfigToServe(poolOf(names[newest%4], names[ran%4], record.String(), choices[own%4]), choices[choice%4])
 		bad := record.Config != "" && record.Verdict != "" && name == record.Config
 		return !bad && (name != "" || why != nil)
 	}
@@ -104,7 +104,7 @@ func TestServeWithoutRecord(t *testing.T) {
 		t.Run(sentence, func(t *testing.T) {
 			pool := poolOf("b", "", c.record, "")
 			pool.Annotations[v1alpha1.TargetAnnotation] = `{"config":"b"}`
-			if name, why := Serve(pool, c.choice); name != c.want || !errors.Is(why, c.why) {
+			if name, why := ConfigToServe(pool, c.choice); name != c.want || !errors.Is(why, c.why) {
 				t.Errorf("got %q and %v, want %q and %v", name, why, c.want, c.why)
 			}
 		})

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Version is a version of the Ignition spec that can be served, as it stands in ignition.version. The zero value is
-// none; take one from Negotiate or Versions.
+// Version is a version of the Ignition spec that the server supports, as in ignition.version. The zero value is invalid; use
+// Negotiate or Versions.
 type Version string
 
 // The versions, oldest first.
@@ -20,58 +20,58 @@ const (
 	V3_5 Version = "3.5.0"
 )
 
-// Newest is the version of every rendered config. A client that names no version gets it, and so does one that names a
-// later 3.x: Ignition reads all earlier versions of its major one.
+// Newest is the version of every rendered config. The server uses it for clients that name no version or a later 3.x, because
+// Ignition reads all earlier versions of its major version.
 const Newest = V3_5
 
-// Versions lists what can be served, oldest first.
+// Versions lists the supported versions, oldest first.
 func Versions() []Version {
-	all := make([]Version, len(dialects))
-	for i, d := range dialects {
+	all := make([]Version, len(specs))
+	for i, d := range specs {
 		all[i] = d.version
 	}
 	return all
 }
 
-// UnsupportedError says that a client asked for a version which is never served.
-type UnsupportedError struct {
+// UnsupportedVersionError says that a client requested a version that the server does not support.
+type UnsupportedVersionError struct {
 	// Asked is the version as the client wrote it.
 	Asked string
 }
 
-// Error names the version and what can be asked for instead.
-func (e *UnsupportedError) Error() string {
+// Error names the version and the supported ones.
+func (e *UnsupportedVersionError) Error() string {
 	return fmt.Sprintf("Ignition version %q is not served: ask for one of %s", e.Asked, supported())
 }
 
-// UnsayableError says that a config uses fields which the version asked for does not have. Leaving them out would boot
-// another machine than the one asked for.
-type UnsayableError struct {
+// UnsupportedFieldsError says that a config uses fields that the requested version does not have. A machine without
+// these fields would differ from the config.
+type UnsupportedFieldsError struct {
 	// Config is the rendered config's name.
 	Config string
-	// Version is the version asked for.
+	// Version is the version that the client requested.
 	Version Version
-	// Fields are the places that have no words in Version, such as storage.luks[root].cex.enabled; never empty.
+	// Fields are the fields that Version does not have, such as storage.luks[root].cex.enabled; never empty.
 	Fields []string
 }
 
 // Error names config, version and every field.
-func (e *UnsayableError) Error() string {
-	return fmt.Sprintf("config %s cannot be said in Ignition %s, which lacks: %s; "+
-		"boot an image with a newer Ignition (asking for up to %s), or change these fields", e.Config, e.Version, strings.Join(e.Fields, ", "), Newest)
+func (e *UnsupportedFieldsError) Error() string {
+	return fmt.Sprintf("Ignition %s does not support these fields of config %s: %s; "+
+		"boot an image with a newer Ignition (up to %s), or change the fields", e.Version, e.Config, strings.Join(e.Fields, ", "), Newest)
 }
 
-// BoundError says that a config has secrets which a machine needs for its first boot, so that they cannot be withheld: it
-// is served whole or not at all.
-type BoundError struct {
+// FirstBootSecretsError says that a config has secrets that a machine needs for its first boot, so the server cannot withhold
+// them: it serves the whole config or none.
+type FirstBootSecretsError struct {
 	// Config is the rendered config's name.
 	Config string
 	// Fields are the places of these secrets, such as storage.luks[root].keyFile; never empty.
 	Fields []string
 }
 
-// Error names config and every field, and what to ask with.
-func (e *BoundError) Error() string {
+// Error names the config and every field, and what to do.
+func (e *FirstBootSecretsError) Error() string {
 	return fmt.Sprintf("config %s has secrets that a machine needs for its first boot (%s): "+
 		"ask with a token of the node: bunsen token create --node", e.Config, strings.Join(e.Fields, ", "))
 }

@@ -12,40 +12,40 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
 )
 
-// withholder takes the secrets out of a config.
+// withholder removes the secrets from a config.
 type withholder struct {
-	marked   secret.Paths // what users mark as secret
-	withheld []string     // what is left out, for a machine to get when it has joined
-	bound    []string     // fields that a machine cannot get later
+	secretPaths secret.Paths // the paths that users marked as secret
+	withheld    []string     // the items that are left out; the machine gets them after it has joined
+	needed      []string     // secret fields that the machine cannot get later
 }
 
-// profiles is where NetworkManager keeps its connections. A machine without those that hold no secret may never join, to get
-// them: their path does not make them secret.
-const profiles = "/etc/NetworkManager/system-connections/"
+// networkProfiles is the directory of NetworkManager connections. Their path alone does not make them secret, because a
+// machine may need them to join and to get its secrets.
+const networkProfiles = "/etc/NetworkManager/system-connections/"
 
-// ways into a cluster: a machine without them does not join, to get them.
-var ways = []string{KubeconfigPath, "/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/kubelet.conf"}
+// joinPaths are files without which a machine cannot join the cluster.
+var joinPaths = []string{KubeconfigPath, "/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/kubelet.conf"}
 
-// withhold returns a config without what is secret: what users mark, files that are secret by their path (but see profiles and
-// ways), and what holds a secret by the rules of package secret. It also returns what was left out, and the fields that are
-// secret and cannot be left out: a machine needs them before it can ask anybody again, or nothing adds them later. The lists are new: the caller's stay.
-// The config is flat, so nothing stands in another config.
+// withhold returns a config without its secrets: paths that users mark, files that are secret by their path (except
+// networkProfiles), and contents that package secret reports. It also returns the list of withheld items, and the
+// secret fields that the machine needs before it joins or that no program adds later. The lists in the config are new;
+// withhold does not change those of the caller. The config must be flat: it contains no other config.
 func withhold(c machineconfig.Config, marked secret.Paths) (machineconfig.Config, []string, []string) {
-	w := &withholder{marked: marked}
+	w := &withholder{secretPaths: marked}
 	c.Ignition.Storage = w.storage(c.Ignition.Storage)
 	c.Ignition.Systemd.Units = w.units(c.Ignition.Systemd.Units)
 	c.Ignition.Passwd = w.passwd(c.Ignition.Passwd)
 	w.ignition(c.Ignition.Ignition)
-	w.fields(c)
-	return c, w.withheld, w.bound
+	w.needFields(c)
+	return c, w.withheld, w.needed
 }
 
-// marked are the paths that users mark as secret. The controller has checked the annotation; a pattern that cannot be read
+// secretPathsOf returns the paths that users marked as secret. The controller has validated the annotation; an invalid pattern
 // matches nothing.
-func marked(rendered *mcfgv1.MachineConfig) secret.Paths {
+func secretPathsOf(rendered *mcfgv1.MachineConfig) secret.Paths {
 	paths, _ := secret.ParsePaths(rendered.Annotations[v1alpha1.SecretPathsAnnotation])
 	return paths
 }
@@ -54,9 +54,9 @@ func (w *withholder) leaveOut(format string, args ...any) {
 	w.withheld = append(w.withheld, fmt.Sprintf(format, args...))
 }
 
-func (w *withholder) bind(field string, secret bool) {
+func (w *withholder) need(field string, secret bool) {
 	if secret {
-		w.bound = append(w.bound, field)
+		w.needed = append(w.needed, field)
 	}
 }
 
@@ -64,8 +64,8 @@ func (w *withholder) storage(s ign.Storage) ign.Storage {
 	gone := map[string]bool{}
 	s.Files = without(s.Files, func(f ign.File) bool {
 		hidden := slices.ContainsFunc(append([]ign.Resource{f.Contents}, f.Append...), func(r ign.Resource) bool { return w.secretResource(f.Path, r) })
-		if slices.Contains(ways, f.Path) {
-			w.bind("storage.files["+f.Path+"]", hidden)
+		if slices.Contains(joinPaths, f.Path) {
+			w.need("storage.files["+f.Path+"]", hidden)
 			return false
 		}
 		if hidden {
@@ -74,7 +74,7 @@ func (w *withholder) storage(s ign.Storage) ign.Storage {
 		}
 		return hidden
 	})
-	// A hard link to what is not there would stop the machine's first boot; and so one to that link.
+	// A hard link to a withheld file would stop the machine's first boot. So would a hard link to such a link.
 	for before := -1; before != len(s.Links); {
 		before = len(s.Links)
 		s.Links = without(s.Links, func(l ign.Link) bool {
@@ -88,15 +88,15 @@ func (w *withholder) storage(s ign.Storage) ign.Storage {
 	}
 	for _, l := range s.Luks {
 		at := "storage.luks[" + l.Name + "]"
-		w.bind(at+".keyFile", l.KeyFile.Source != nil)
-		w.bind(at+".clevis.custom.config", l.Clevis.Custom.Config != nil)
+		w.need(at+".keyFile", l.KeyFile.Source != nil)
+		w.need(at+".clevis.custom.config", l.Clevis.Custom.Config != nil)
 	}
 	return s
 }
 
 func (w *withholder) units(units []ign.Unit) []ign.Unit {
 	units = without(units, func(u ign.Unit) bool {
-		hidden := u.Contents != nil && w.marked.Is(u.Name, *u.Contents)
+		hidden := u.Contents != nil && w.secretPaths.Is(u.Name, *u.Contents)
 		if hidden {
 			w.leaveOut("unit %s", u.Name)
 		}
@@ -104,7 +104,7 @@ func (w *withholder) units(units []ign.Unit) []ign.Unit {
 	})
 	for i, u := range units {
 		units[i].Dropins = without(u.Dropins, func(d ign.Dropin) bool {
-			hidden := d.Contents != nil && w.marked.Is(u.Name+".d/"+d.Name, *d.Contents)
+			hidden := d.Contents != nil && w.secretPaths.Is(u.Name+".d/"+d.Name, *d.Contents)
 			if hidden {
 				w.leaveOut("drop-in %s of unit %s", d.Name, u.Name)
 			}
@@ -123,33 +123,33 @@ func (w *withholder) passwd(p ign.Passwd) ign.Passwd {
 		}
 	}
 	for _, g := range p.Groups {
-		w.bind("passwd.groups["+g.Name+"].passwordHash", g.PasswordHash != nil && *g.PasswordHash != "")
+		w.need("passwd.groups["+g.Name+"].passwordHash", g.PasswordHash != nil && *g.PasswordHash != "")
 	}
 	return p
 }
 
-// ignition looks at what Ignition uses itself: whom it believes, and by what way it goes.
+// ignition checks what Ignition itself uses: its CAs and proxies.
 func (w *withholder) ignition(i ign.Ignition) {
 	for n, r := range i.Security.TLS.CertificateAuthorities {
-		w.bind(fmt.Sprintf("ignition.security.tls.certificateAuthorities[%d]", n), w.secretResource("", r))
+		w.need(fmt.Sprintf("ignition.security.tls.certificateAuthorities[%d]", n), w.secretResource("", r))
 	}
 	for _, p := range []struct {
 		field string
 		url   *string
 	}{{"httpProxy", i.Proxy.HTTPProxy}, {"httpsProxy", i.Proxy.HTTPSProxy}} {
-		w.bind("ignition.proxy."+p.field, p.url != nil && secretText(*p.url))
+		w.need("ignition.proxy."+p.field, p.url != nil && secretText(*p.url))
 	}
 }
 
-// secretResource tells whether a resource's contents are secret, or the way to them where they are elsewhere. What cannot
-// be read is not shown.
+// secretResource reports whether the contents of a resource are secret, or the request for remote contents. Contents
+// that cannot be read count as secret.
 func (w *withholder) secretResource(file string, r ign.Resource) bool {
 	for _, h := range r.HTTPHeaders {
 		if h.Value != nil && secretText(h.Name+": "+*h.Value) {
 			return true
 		}
 	}
-	byPath := w.marked.Match(file) || file != "" && secret.Path(file) && !strings.HasPrefix(file, profiles) && !slices.Contains(ways, file)
+	byPath := w.secretPaths.Match(file) || file != "" && secret.Path(file) && !strings.HasPrefix(file, networkProfiles) && !slices.Contains(joinPaths, file)
 	data, err := machineconfig.Contents(r)
 	switch {
 	case errors.Is(err, machineconfig.ErrNotInline):

@@ -10,7 +10,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
 )
 
 // FuzzWithholdMarked: a body without secrets has nothing that users mark and no value that a rule masks, in whatever field of
@@ -39,7 +39,7 @@ func FuzzWithholdMarked(f *testing.F) {
 			return
 		}
 		body, err := Compose(Input{Rendered: mc, Withhold: true}, Newest)
-		var bound *BoundError
+		var bound *FirstBootSecretsError
 		if errors.As(err, &bound) {
 			return
 		}

@@ -35,7 +35,7 @@ func TestASecretThatAMachineNeedsFirstIsNotServedWithoutIt(t *testing.T) {
 		}
 		mc := rendered(config)
 		_, err := Compose(Input{Pool: "worker", Rendered: mc, Withhold: true}, Newest)
-		var bound *BoundError
+		var bound *FirstBootSecretsError
 		if !errors.As(err, &bound) || strings.Join(bound.Fields, ", ") != c.want {
 			t.Errorf("%s: got %v, want %s", c.because, err, c.want)
 		}
@@ -152,7 +152,7 @@ func FuzzWithhold(f *testing.F) {
 			return
 		}
 		less, err := Compose(Input{Rendered: mc, Withhold: true}, Newest)
-		var bound *BoundError
+		var bound *FirstBootSecretsError
 		if errors.As(err, &bound) {
 			return
 		}

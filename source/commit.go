@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// Commit is one commit of a repository, as a GitSource asked for it.
+// Commit is one commit of a repository that a GitSource selects.
 type Commit struct {
 	// URL of the repository, without credentials.
 	URL string
-	// Ref is what was asked for, in its short form: `main`, `v1.4.2`, `refs/pull/7/head`; empty for a pinned commit.
+	// Ref is the requested ref in its short form: `main`, `v1.4.2`, `refs/pull/7/head`; empty for a pinned commit.
 	Ref string
 	// Hash is the full SHA-1, 40 lower-case hex digits.
 	Hash string
@@ -21,11 +21,11 @@ type Commit struct {
 	Subject string
 	// Time of the commit, in UTC.
 	Time time.Time
-	// Signer names the key that signed it, or is empty where nothing was verified.
+	// Signer names the key that signed the commit; empty if no signature was verified.
 	Signer string
 }
 
-// Revision is the one textual form of a commit: `main@sha1:<hex>`, or `sha1:<hex>` for a pinned commit.
+// Revision identifies a commit in text: `main@sha1:<hex>`, or `sha1:<hex>` for a pinned commit.
 type Revision struct {
 	// Ref as in Commit.
 	Ref string
@@ -56,8 +56,8 @@ func (r Revision) Short() string {
 	return r.String()
 }
 
-// Quote returns the subject of a commit between quotation marks, for people: between single ones where it has double ones itself, as
-// that of a revert has.
+// Quote returns the subject of a commit in double quotes, or in single quotes if it contains double quotes, as the subject of a
+// revert does.
 func Quote(subject string) string {
 	if strings.Contains(subject, `"`) {
 		return "'" + subject + "'"
@@ -67,7 +67,7 @@ func Quote(subject string) string {
 
 var fullHash = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
-// ParseRevision reads what Revision.String wrote.
+// ParseRevision reads the text that Revision.String returns.
 func ParseRevision(s string) (Revision, error) {
 	ref, digest := "", s
 	if i := strings.LastIndex(s, "@"); i >= 0 {

@@ -9,8 +9,8 @@ import (
 
 const maxLine = 200
 
-// Line makes one clean line of what a commit says of itself: its first line, valid UTF-8, without hidden characters,
-// at most 200 characters. Whoever can push chooses that text, and it is shown on terminals and kept in annotations.
+// Line returns the first line of a commit's text: valid UTF-8, without hidden characters, at most 200 characters. Anyone who
+// can push chooses that text, and Bunsen shows it on terminals and in annotations.
 func Line(text string) string {
 	text = strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
 	text, _, _ = strings.Cut(text, "\n")
@@ -21,8 +21,8 @@ func Line(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// Moment returns a commit's time in UTC to the second, or the zero time where the commit claims one that no API can hold.
-func Moment(t time.Time) time.Time {
+// CommitTime returns a commit's time in UTC to the second, or the zero time if the API cannot represent it.
+func CommitTime(t time.Time) time.Time {
 	t = t.UTC().Truncate(time.Second)
 	if t.Year() < 1970 || t.Year() > 9999 {
 		return time.Time{}
@@ -30,20 +30,20 @@ func Moment(t time.Time) time.Time {
 	return t
 }
 
-// Descent says whether a commit descends from another.
+// Descent is the relation of a newer commit to an older one.
 type Descent int
 
-// The answers.
+// The relations.
 const (
-	// Unknown: the history is not at hand.
+	// Unknown: the history is not available.
 	Unknown Descent = iota
-	// Descends: the newer commit has the older one among its ancestors, or is the same.
+	// Descends: the older commit is an ancestor of the newer one, or the same commit.
 	Descends
-	// Rewritten: it has not.
+	// Rewritten: the older commit is not an ancestor.
 	Rewritten
 )
 
-// String names the answer.
+// String returns the name of the relation.
 func (d Descent) String() string {
 	return [...]string{"Unknown", "Descends", "Rewritten"}[max(0, min(int(d), 2))]
 }

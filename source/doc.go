@@ -1,4 +1,4 @@
-// Package source names what a repository holds: refs, commits and trees; and picks the commit to follow.
+// Package source defines refs, commits and trees of a repository, and selects the commit to follow.
 //
-// In: listed refs and what a GitSource asks for. Out: a Commit, a Tree. Never: any I/O; the remote is source/git's.
+// In: listed refs and the ref of a GitSource. Out: a Commit, a Tree. Never: any I/O; source/git reads the remote.
 package source

@@ -15,17 +15,17 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Limits bound a tree, so that no commit can fill the controller's disk or memory. A zero field is its default.
+// Limits bound a tree, so that no commit can fill the controller's disk or memory. A field that is 0 has its default.
 type Limits struct {
-	// Entries at most, folders and refused ones included; 20,000 by default.
+	// Entries is the largest number of entries, with folders and refused entries; 20,000 by default.
 	Entries int
-	// Bytes of all files at most; 64 MiB by default.
+	// Bytes is the largest size of all files; 64 MiB by default.
 	Bytes int64
-	// FileBytes of one file at most; 8 MiB by default.
+	// FileBytes is the largest size of one file; 8 MiB by default.
 	FileBytes int64
 }
 
-// OrDefault returns the limits with zero fields filled in.
+// OrDefault returns the limits with defaults in zero fields.
 func (l Limits) OrDefault() Limits {
 	if l.Entries <= 0 {
 		l.Entries = 20_000
@@ -40,11 +40,11 @@ func (l Limits) OrDefault() Limits {
 }
 
 const (
-	maxName = 255  // what file systems take
-	maxPath = 1024 // leaves room for the folder that the tree is put into
+	maxName = 255  // the limit of file systems
+	maxPath = 1024 // leaves space for the path of the folder that holds the tree
 )
 
-// RefuseName says why an entry of this name is not taken, or nothing if it is.
+// RefuseName returns why an entry with this name is refused, or "".
 func RefuseName(name string) string {
 	switch {
 	case name == "" || name == "." || name == "..":
@@ -65,8 +65,8 @@ func RefuseName(name string) string {
 	return ""
 }
 
-// Inventory is what a tree is made of while it is put on disk: it judges each entry, holds to the limits and knows the
-// digest at the end. Every way of making a tree goes through one, so that all of them agree.
+// Inventory collects the entries of a tree. It checks each entry and the limits, and computes the digest. All code that
+// creates trees uses it, so that all trees follow the same rules.
 type Inventory struct {
 	limits  Limits
 	entries int
@@ -81,18 +81,18 @@ type file struct {
 	sum        [sha256.Size]byte
 }
 
-// NewInventory starts an empty inventory.
+// NewInventory returns an empty inventory.
 func NewInventory(l Limits) *Inventory { return &Inventory{limits: l.OrDefault()} }
 
-// Enter counts an entry of a folder and judges its name; ok is false if it is refused. The error is a Stalled
+// Enter counts an entry of a folder and checks its name; ok is false if the entry is refused. The error is a Stalled
 // InvalidTree fault: too many entries.
 func (v *Inventory) Enter(folder, name string) (p string, ok bool, err error) {
 	v.entries++
 	if v.entries > v.limits.Entries {
 		return "", false, tooMuch("more than %d files and folders: point the source's path at a smaller folder", v.limits.Entries)
 	}
-	if why := RefuseName(name); why != "" {
-		v.Refuse(path.Join(folder, printable(name)), why)
+	if reason := RefuseName(name); reason != "" {
+		v.Refuse(path.Join(folder, printable(name)), reason)
 		return "", false, nil
 	}
 	p = path.Join(folder, name)
@@ -103,10 +103,10 @@ func (v *Inventory) Enter(folder, name string) (p string, ok bool, err error) {
 	return p, true, nil
 }
 
-// Refuse records an entry that is not taken.
+// Refuse records an entry as refused.
 func (v *Inventory) Refuse(p, why string) { v.refused = append(v.refused, Refusal{Path: p, Why: why}) }
 
-// Admit counts a file's size before its content is read. The error is a Stalled InvalidTree fault that names the file.
+// Admit adds a file's size before its content is read. The error is a Stalled InvalidTree fault that names the file.
 func (v *Inventory) Admit(p string, size int64) error {
 	if size > v.limits.FileBytes {
 		return tooMuch("%s has %d bytes, at most %d for one file: keep it out of the source's path", p, size, v.limits.FileBytes)
@@ -118,8 +118,8 @@ func (v *Inventory) Admit(p string, size int64) error {
 	return nil
 }
 
-// Take records a file's content and tells whether to write it.
-func (v *Inventory) Take(p string, executable bool, content []byte) bool {
+// Add records a file's content. It returns false, and refuses the file, for a Git LFS pointer.
+func (v *Inventory) Add(p string, executable bool, content []byte) bool {
 	if bytes.HasPrefix(content, []byte("version https://git-lfs.github.com/spec/")) && len(content) < 1024 {
 		v.Refuse(p, "Git LFS pointer: the content itself is not in the repository")
 		return false
@@ -128,7 +128,7 @@ func (v *Inventory) Take(p string, executable bool, content []byte) bool {
 	return true
 }
 
-// Digest returns `sha256:<hex>` over the paths, modes and contents of all files taken, in whatever order they came.
+// Digest returns `sha256:<hex>` over the paths, modes and contents of all added files. Their order has no effect.
 func (v *Inventory) Digest() string {
 	slices.SortFunc(v.files, func(a, b file) int { return strings.Compare(a.path, b.path) })
 	h := sha256.New()
@@ -137,13 +137,13 @@ func (v *Inventory) Digest() string {
 		if f.executable {
 			mode = "0755"
 		}
-		// A path holds no NUL, so no two inventories write the same bytes.
+		// A path contains no NUL, so different inventories write different bytes.
 		fmt.Fprintf(h, "%s %x %s\x00", mode, f.sum, f.path)
 	}
 	return "sha256:" + hex.EncodeToString(h.Sum(nil))
 }
 
-// Refused lists what was not taken, in lexical order of paths.
+// Refused lists the refused entries in lexical order of paths.
 func (v *Inventory) Refused() []Refusal {
 	slices.SortStableFunc(v.refused, func(a, b Refusal) int { return strings.Compare(a.Path, b.Path) })
 	return v.refused
@@ -153,7 +153,7 @@ func tooMuch(format string, args ...any) error {
 	return fault.NewStalled(v1alpha1.ReasonInvalidTree, fmt.Errorf(format, args...))
 }
 
-// printable shows a hostile name without its effect on a terminal or a path.
+// printable returns a name that is safe on a terminal and in a path.
 func printable(name string) string {
 	if len(name) > 60 {
 		name = name[:60] + "…"

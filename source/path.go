@@ -21,10 +21,10 @@ func CleanPath(p string) (string, error) {
 	}
 	for _, name := range strings.Split(p, "/") {
 		if name == ".." {
-			return "", invalid("path %q climbs with ..: write it from the repository's root", p)
+			return "", invalid("path %q contains ..: write it from the repository's root", p)
 		}
-		if why := RefuseName(name); why != "" && name != "" && name != "." {
-			return "", invalid("path %q: %s", p, why)
+		if reason := RefuseName(name); reason != "" && name != "" && name != "." {
+			return "", invalid("path %q: %s", p, reason)
 		}
 	}
 	clean := path.Clean(p)
@@ -34,8 +34,8 @@ func CleanPath(p string) (string, error) {
 	return clean, nil
 }
 
-// NoSuchPath is the error for a folder that a revision does not have: a Stalled PathNotFound fault. Parent is the
-// deepest folder on the way that exists, and folders are those in it.
+// NoSuchPath returns the error for a folder that a revision does not have: a Stalled PathNotFound fault. Parent is the deepest
+// existing folder of the path, and folders are the folders in it.
 func NoSuchPath(p string, at Revision, parent string, folders []string) error {
 	where := "at the root there are"
 	if parent != "" {
@@ -44,5 +44,5 @@ func NoSuchPath(p string, at Revision, parent string, folders []string) error {
 	folders = slices.Clone(folders)
 	slices.Sort(folders)
 	return fault.NewStalled(v1alpha1.ReasonPathNotFound,
-		fmt.Errorf("no folder %q in %s: %s the folders: %s", p, at.Short(), where, few(folders)))
+		fmt.Errorf("no folder %q in %s: %s the folders: %s", p, at.Short(), where, listText(folders)))
 }

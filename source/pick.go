@@ -13,10 +13,10 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Pick finds the commit that a GitRef asks for among a remote's refs. Where it sets several fields the more precise
-// wins: commit, name, semver, tag, branch; where it sets none, the remote's HEAD is followed, under the name of its branch.
+// Pick finds the commit of a GitRef among a remote's refs. If the GitRef sets several fields, Pick uses the first one of:
+// commit, name, semver, tag, branch. If it sets none, Pick follows the remote's HEAD, under the name of its branch.
 //
-// Errors are Stalled faults: RefNotFound for what the repository does not have, InvalidSpec for what nothing can match.
+// Errors are Stalled faults: RefNotFound if the repository does not have the ref, InvalidSpec if no ref can match.
 func Pick(refs []Ref, want v1alpha1.GitRef) (Picked, error) {
 	switch {
 	case want.Commit != "":
@@ -34,7 +34,7 @@ func Pick(refs []Ref, want v1alpha1.GitRef) (Picked, error) {
 	}
 }
 
-// pickCommit takes the commit as it is: whether the repository has it shows when it is fetched.
+// pickCommit returns the given commit. The later fetch checks whether the repository has it.
 func pickCommit(refs []Ref, want v1alpha1.GitRef) (Picked, error) {
 	if !fullHash.MatchString(want.Commit) {
 		return Picked{}, invalid("commit %q is not a full hash: give all 40 hex digits in lower case", want.Commit)
@@ -62,9 +62,9 @@ func pickRef(refs []Ref, full, noun, prefix string) (Picked, error) {
 	r, ok := find(refs, full)
 	if !ok || r.Commit() == "" {
 		if noun == "ref" {
-			return Picked{}, missing(refs, branches, "no ref %q; the repository has the branches", full)
+			return Picked{}, refNotFound(refs, branches, "no ref %q; the repository has the branches", full)
 		}
-		return Picked{}, missing(refs, prefix, "no "+noun+" %q; the repository has", strings.TrimPrefix(full, prefix))
+		return Picked{}, refNotFound(refs, prefix, "no "+noun+" %q; the repository has", strings.TrimPrefix(full, prefix))
 	}
 	return Picked{Ref: ShortRef(full), Hash: r.Commit(), FullName: full}, nil
 }
@@ -72,22 +72,22 @@ func pickRef(refs []Ref, full, noun, prefix string) (Picked, error) {
 func pickHead(refs []Ref) (Picked, error) {
 	r, ok := find(refs, head)
 	if !ok {
-		return Picked{}, missing(refs, branches, "the repository names no default branch: set ref.branch; it has")
+		return Picked{}, refNotFound(refs, branches, "the repository has no default branch: set ref.branch; it has")
 	}
 	if r.Target == "" {
 		if r.Hash == "" {
-			return Picked{}, missing(refs, branches, "the repository's HEAD leads nowhere: set ref.branch; it has")
+			return Picked{}, refNotFound(refs, branches, "the repository's HEAD points at no commit: set ref.branch; it has")
 		}
 		return Picked{Ref: head, Hash: r.Hash, FullName: head}, nil
 	}
 	branch, ok := find(refs, r.Target)
 	if !ok || branch.Commit() == "" {
-		return Picked{}, missing(refs, branches, "the default branch %q has no commit: push to it or set ref.branch; the repository has", ShortRef(r.Target))
+		return Picked{}, refNotFound(refs, branches, "the default branch %q has no commit: push to it or set ref.branch; the repository has", ShortRef(r.Target))
 	}
 	return Picked{Ref: ShortRef(r.Target), Hash: branch.Commit(), FullName: r.Target}, nil
 }
 
-// version is a tag that reads as one.
+// version is a tag that is a semantic version.
 type version struct {
 	*semver.Version
 	ref Ref
@@ -105,14 +105,14 @@ func pickVersion(refs []Ref, constraint string) (Picked, error) {
 		}
 	}
 	if len(all) == 0 {
-		return Picked{}, missing(refs, tags, "no tag matches %q; no tag of the repository is a version; it has", constraint)
+		return Picked{}, refNotFound(refs, tags, "no tag matches %q, and no tag is a version; the repository has", constraint)
 	}
 	names := make([]string, len(all))
 	for i, v := range all {
 		names[i] = ShortRef(v.ref.Name)
 	}
 	return Picked{}, fault.NewStalled(v1alpha1.ReasonRefNotFound,
-		fmt.Errorf("no tag matches %q; the repository's versions are %s", constraint, few(names)))
+		fmt.Errorf("no tag matches %q; the repository's versions are %s", constraint, listText(names)))
 }
 
 // versions lists the tags that are versions, highest first. Two spellings of one version (1.4.0, v1.4.0) are ordered by
@@ -153,8 +153,8 @@ func invalid(format string, args ...any) error {
 	return fault.NewStalled(v1alpha1.ReasonInvalidSpec, fmt.Errorf(format, args...))
 }
 
-// missing says what was not found and what there is instead.
-func missing(refs []Ref, prefix, format string, args ...any) error {
+// refNotFound returns the error for a missing ref, with the refs that the repository has.
+func refNotFound(refs []Ref, prefix, format string, args ...any) error {
 	var names []string
 	for _, r := range refs {
 		if name, ok := strings.CutPrefix(r.Name, prefix); ok && r.Commit() != "" {
@@ -162,15 +162,15 @@ func missing(refs []Ref, prefix, format string, args ...any) error {
 		}
 	}
 	slices.Sort(names)
-	text := fmt.Sprintf(format, args...) + ": " + few(names)
+	text := fmt.Sprintf(format, args...) + ": " + listText(names)
 	if !slices.ContainsFunc(refs, func(r Ref) bool { return r.Commit() != "" }) {
 		text = "the repository is empty: push a commit"
 	}
 	return fault.NewStalled(v1alpha1.ReasonRefNotFound, errors.New(text))
 }
 
-// few lists names for a message, ten of them at most.
-func few(names []string) string {
+// listText lists at most ten names for a message.
+func listText(names []string) string {
 	const most = 10
 	switch {
 	case len(names) == 0:
@@ -182,13 +182,13 @@ func few(names []string) string {
 	}
 }
 
-// Names lists a repository's branches and tags for a message, ten of them at most.
-func Names(refs []Ref) string {
+// RefsText lists at most ten of a repository's branches and tags for a message.
+func RefsText(refs []Ref) string {
 	var names []string
 	for _, r := range refs {
 		if short := ShortRef(r.Name); short != r.Name {
 			names = append(names, short)
 		}
 	}
-	return few(names)
+	return listText(names)
 }

@@ -2,21 +2,20 @@ package source
 
 import "strings"
 
-// Ref is one ref as a remote lists it.
+// Ref is one ref of a remote's listing.
 type Ref struct {
 	// Name in full: `refs/heads/main`, `refs/tags/v1.4.2`, `HEAD`.
 	Name string
 	// Hash that the ref points at: a commit, or the tag object of an annotated tag. Empty for a HEAD whose branch has no
 	// commit yet.
 	Hash string
-	// Peeled is the commit behind an annotated tag; empty for every other ref.
+	// Peeled is the commit of an annotated tag; empty for every other ref.
 	Peeled string
-	// Target is the full name of the branch that HEAD stands for; empty for every other ref, and where the remote does
-	// not tell.
+	// Target is the full name of HEAD's branch; empty for every other ref, and if the remote does not send it.
 	Target string
 }
 
-// Commit returns the commit behind the ref.
+// Commit returns the commit that the ref points at.
 func (r Ref) Commit() string {
 	if r.Peeled != "" {
 		return r.Peeled
@@ -24,18 +23,19 @@ func (r Ref) Commit() string {
 	return r.Hash
 }
 
-// Picked is the commit that a GitRef leads to.
+// Picked is the commit of a GitRef.
 type Picked struct {
 	// Ref in its short form, as in Commit: `main`, `v1.4.2`, `refs/pull/7/head`; empty for a pinned commit.
 	Ref string
 	// Hash of the commit, 40 lower-case hex digits.
 	Hash string
-	// FullName of the ref that leads there, `refs/heads/main`. For a pinned commit it is the ref that the spec names
-	// beside it, or empty; a remote that gives out no single commits is asked for this ref's whole history.
+	// FullName is the full name of the ref that points at the commit, `refs/heads/main`. For a pinned commit it is
+	// another ref of the spec, or empty. If a remote does not serve single commits, Bunsen fetches the history of this
+	// ref.
 	FullName string
 }
 
-// Revision returns what was picked in its textual form.
+// Revision returns the revision of the commit.
 func (p Picked) Revision() Revision { return Revision{Ref: p.Ref, Hash: p.Hash} }
 
 const (

@@ -2,26 +2,26 @@ package source
 
 import "io/fs"
 
-// Tree is the files of one commit below the source's path: real files on disk, read-only by agreement, and nothing
-// but regular files. Symbolic links, submodules and hostile names are never written; they are listed in Refused.
+// Tree is the files of one commit below the source's path: regular files on disk, which no code may change. Symbolic links,
+// submodules and invalid names are never written; they are listed in Refused.
 type Tree struct {
-	// Commit that the files are of. Its Hash is empty for a plain directory.
+	// Commit of the files. Its Hash is empty for a directory that is not a commit.
 	Commit Commit
 	// Root is the directory on disk that holds the files; Butane reads `local:` files below it.
 	Root string
-	// FS is the same directory as a file system, for everybody else.
+	// FS is the same directory as a file system.
 	FS fs.FS
-	// Digest of all files: `sha256:<hex>` over paths, modes and contents; equal for the same commit and path, whatever
-	// the way it was fetched.
+	// Digest of all files: `sha256:<hex>` over paths, modes and contents. It is equal for the same commit and path, however
+	// it was fetched.
 	Digest string
-	// Refused lists entries that were left out, by path in lexical order.
+	// Refused lists the refused entries, by path in lexical order.
 	Refused []Refusal
 }
 
-// Refusal is one entry of a tree that is not taken, and why.
+// Refusal is one refused entry of a tree, with the reason.
 type Refusal struct {
 	// Path of the entry, relative to the tree's root, slash separated.
 	Path string
-	// Why in words: "symbolic link", "submodule", "name holds a control character".
+	// Why is the reason: "symbolic link", "submodule", "name holds a control character".
 	Why string
 }

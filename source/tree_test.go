@@ -25,8 +25,8 @@ func TestCleanPath(t *testing.T) {
 	}
 	for in, want := range map[string]string{
 		"/infra":       "begins with a slash",
-		"../infra":     "climbs with ..",
-		"infra/../x":   "climbs with ..",
+		"../infra":     "contains ..",
+		"infra/../x":   "contains ..",
 		`infra\prod`:   "backslash",
 		"a/.git/hooks": "reserved for git",
 		"a\x00":        "control character",
@@ -79,18 +79,18 @@ func TestParseURL(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		"":                            "is no address",
-		"cfg":                         "is no address",
-		"./cfg":                       "is no address",
-		"host:cfg":                    "is no address",
+		"":                            "is not the address",
+		"cfg":                         "is not the address",
+		"./cfg":                       "is not the address",
+		"host:cfg":                    "is not the address",
 		"git://host/cfg":              "not supported",
-		"ext::sh -c secret@x":         "is no address",
+		"ext::sh -c secret@x":         "is not the address",
 		"ftp://me:secret@host/x":      "not supported",
 		"https://me:secret@/x":        "names no repository",
 		"https://me:secret@host":      "names no repository",
 		"https://me:secret@host/a?b":  "query",
 		"https://me:se?cret@host/a":   "cannot be read",
-		"https://me:12/secret@host/a": "holds an @ after the host",
+		"https://me:12/secret@host/a": "has an @ after the host",
 		"https://me:secret@ho st/a":   "cannot be read",
 		"https://me:secret@host:x/a":  "cannot be read",
 		"ssh://git:secret@host/a":     "holds a password",
@@ -131,7 +131,7 @@ func TestADigestIsOfTheFilesAlone(t *testing.T) {
 	digest := func(files []file) string {
 		v := source.NewInventory(source.Limits{})
 		for _, f := range files {
-			v.Take(f.Path, f.Executable, f.Content)
+			v.Add(f.Path, f.Executable, f.Content)
 		}
 		return v.Digest()
 	}
@@ -227,7 +227,7 @@ func TestATimeThatNoAPIHoldsIsNone(t *testing.T) {
 		time.Unix(1<<40, 0):                     {},
 		time.Unix(-1, 0):                        {},
 	} {
-		if got := source.Moment(in); !got.Equal(want) {
+		if got := source.CommitTime(in); !got.Equal(want) {
 			t.Errorf("%v is %v, want %v", in, got, want)
 		}
 	}

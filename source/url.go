@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Transport is a way to reach a repository.
+// Transport is the kind of access to a repository.
 type Transport int
 
 // The transports.
@@ -20,20 +20,20 @@ const (
 	Local
 )
 
-// Address is a repository's address, taken apart.
+// Address is the parts of a repository's address.
 type Address struct {
-	// Transport that reaches it.
+	// Transport to use.
 	Transport Transport
 	// Scheme is `https`, `http`, `ssh` or `file`.
 	Scheme string
-	// User and Password as the address holds them; they never appear in String but for the user of ssh, who is part of
-	// the address there.
+	// User and Password in the address. String never returns them, except the user of ssh, which is part of the
+	// address.
 	User, Password string
 	// Host without port; empty for Local.
 	Host string
-	// Port, or empty for the scheme's own.
+	// Port, or empty for the default of the scheme.
 	Port string
-	// Path on the host. For HTTP it is percent-encoded as it was; for `user@host:path` it may be relative.
+	// Path on the host. For HTTP it keeps its percent-encoding; for `user@host:path` it may be relative.
 	Path string
 
 	scp bool
@@ -41,7 +41,7 @@ type Address struct {
 
 var scpLike = regexp.MustCompile(`^(?:([^@/:\s]+)@)?([^@/:\s\[\]]+|\[[0-9a-fA-F:.]+\]):([^\s].*)$`)
 
-// ParseURL reads spec.url. The error is a Stalled InvalidSpec fault, and holds no credentials.
+// ParseURL reads spec.url. The error is a Stalled InvalidSpec fault, and contains no credentials.
 func ParseURL(raw string) (Address, error) {
 	if strings.ContainsAny(raw, "\x00\r\n\t") {
 		return Address{}, invalid("the url holds a control character")
@@ -52,21 +52,21 @@ func ParseURL(raw string) (Address, error) {
 	if !strings.Contains(raw, "://") {
 		m := scpLike.FindStringSubmatch(raw)
 		if m == nil || m[1] == "" {
-			return Address{}, invalid("url %q is no address of a repository: write https://host/path, ssh://user@host/path, user@host:path or an absolute path", crude(raw))
+			return Address{}, invalid("url %q is not the address of a repository: write https://host/path, ssh://user@host/path, user@host:path or an absolute path", redactInvalid(raw))
 		}
 		return Address{Transport: SSH, Scheme: "ssh", User: m[1], Host: strings.Trim(m[2], "[]"), Path: m[3], scp: true}, nil
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
-		return Address{}, invalid("url %q cannot be read: check its host, port and percent signs", crude(raw))
+		return Address{}, invalid("url %q cannot be read: check its host, port and percent signs", redactInvalid(raw))
 	}
 	if u.RawQuery != "" || u.Fragment != "" {
-		return Address{}, invalid("url %q holds a query or fragment: credentials belong into the Secret, a branch into ref", crude(raw))
+		return Address{}, invalid("url %q holds a query or fragment: credentials belong into the Secret, a branch into ref", redactInvalid(raw))
 	}
 	a := Address{Scheme: u.Scheme, Host: u.Hostname(), Port: u.Port(), Path: u.Path}
 	if strings.Contains(u.Path, "@") {
-		// As in https://me:pass/word@host/x, where everything after the second slash reads as a path.
-		return Address{}, invalid("url %q holds an @ after the host: write %%40 for an @ and %%2F for a slash in a user or password, or put them into the Secret", crude(raw))
+		// For example https://me:pass/word@host/x, where everything after the second slash is parsed as a path.
+		return Address{}, invalid("url %q has an @ after the host. In a user or password write %%40 for @ and %%2F for a slash, or write them into the Secret", redactInvalid(raw))
 	}
 	if u.User != nil {
 		a.User = u.User.Username()
@@ -78,11 +78,11 @@ func ParseURL(raw string) (Address, error) {
 func (a Address) check(raw string, u *url.URL) (Address, error) {
 	switch a.Scheme {
 	case "https", "http":
-		a.Transport, a.Path = HTTP, u.EscapedPath()
+		a.Transport, a.Path = HTTP, strings.TrimRight(u.EscapedPath(), "/")
 	case "ssh":
 		a.Transport = SSH
 		if a.Password != "" {
-			return Address{}, invalid("url %q holds a password: ssh uses the key `identity` of the Secret", crude(raw))
+			return Address{}, invalid("url %q holds a password: ssh uses the key `identity` of the Secret", redactInvalid(raw))
 		}
 		if a.User == "" {
 			a.User = "git"
@@ -90,15 +90,15 @@ func (a Address) check(raw string, u *url.URL) (Address, error) {
 	case "file":
 		a.Transport = Local
 		if a.Host != "" && a.Host != "localhost" || !strings.HasPrefix(a.Path, "/") {
-			return Address{}, invalid("url %q names another machine: write file:///absolute/path", crude(raw))
+			return Address{}, invalid("url %q names another machine: write file:///absolute/path", redactInvalid(raw))
 		}
 		a.Host, a.Path = "", path.Clean(a.Path)
 		return a, nil
 	default:
-		return Address{}, invalid("url %q: %s:// is not supported; use https:// or ssh://, which are encrypted", crude(raw), a.Scheme)
+		return Address{}, invalid("url %q: %s:// is not supported; use https:// or ssh://, which are encrypted", redactInvalid(raw), a.Scheme)
 	}
 	if a.Host == "" || strings.Trim(a.Path, "/") == "" {
-		return Address{}, invalid("url %q names no repository: write %s://host/path", crude(raw), a.Scheme)
+		return Address{}, invalid("url %q names no repository: write %s://host/path", redactInvalid(raw), a.Scheme)
 	}
 	return a, nil
 }
@@ -128,16 +128,16 @@ func (a Address) host() string {
 	return host
 }
 
-// Redact returns a repository's URL without credentials. It never fails: of what is no URL it keeps what cannot be one.
+// Redact returns a repository's URL without credentials, also if the URL is invalid.
 func Redact(raw string) string {
 	if a, err := ParseURL(raw); err == nil {
 		return a.String()
 	}
-	return crude(raw)
+	return redactInvalid(raw)
 }
 
-// crude drops everything from the scheme to the last @, and any query after it, of something that may not parse.
-func crude(raw string) string {
+// redactInvalid drops everything from the scheme to the last @, and any query after it, of a URL that may be invalid.
+func redactInvalid(raw string) string {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	if !ok {
 		scheme, rest = "", raw

@@ -11,13 +11,13 @@ import (
 	"github.com/bunsen-os/bunsen/standalone/up"
 )
 
-const usage = `bunsen-standalone is a local Kubernetes control plane with Bunsen on it, in one executable.
+const usage = `bunsen-standalone is a local Kubernetes control plane with Bunsen in one executable.
 
   bunsen-standalone up [flags]       start everything and keep it running; up -h lists the flags
-  bunsen-standalone status [flags]   what runs, and how much memory it takes
-  bunsen-standalone assets DIR       make links in DIR for tests that read KUBEBUILDER_ASSETS
+  bunsen-standalone status [flags]   show the running processes and their memory
+  bunsen-standalone assets DIR       create links in DIR for tests that read KUBEBUILDER_ASSETS
 
-and, also when run under that name through a link:
+and, also through a link with that name:
 
   etcd, kube-apiserver, kube-controller-manager, kube-scheduler, kubectl
 `

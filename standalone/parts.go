@@ -15,8 +15,8 @@ import (
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 )
 
-// upstream returns the program of that name, which does not return; nil where
-// there is none. Each reads os.Args, as its own executable would.
+// upstream returns the program of that name as a function that does not return, or nil. Each program reads os.Args, as
+// its own executable would.
 func upstream(name string) func(args []string) {
 	var run func()
 	switch name {

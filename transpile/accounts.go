@@ -9,24 +9,25 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/sshkeys"
 )
 
-// passwordHash matches what crypt(3) takes: a hash with its method, and a marker of an account without a password. The methods are
-// those of libcrypt: yescrypt, gost-yescrypt, scrypt, bcrypt, sha512crypt, sha256crypt, sha1crypt, md5crypt and sunmd5.
+// passwordHash matches what crypt(3) accepts: a hash with its method, or a marker of an account without a password. The
+// methods are those of libcrypt: yescrypt, gost-yescrypt, scrypt, bcrypt, sha512crypt, sha256crypt, sha1crypt, md5crypt
+// and sunmd5.
 var passwordHash = regexp.MustCompile(`^(!{0,2}\$(y|gy|7|2[abxy]?|6|5|sha1|1|md5)[$,][^\s:]+|[!*x]|!!|\*LK\*|)$`)
 
-// accounts checks the SSH keys and password hashes of a document's users. Ignition writes whatever it is given, so a mistake shows
-// when nobody can log in. A private key is an error. All else is a warning, as imported configs may have keys that no node misses. The
-// findings never quote a key or a hash.
-func (d *draft) accounts() {
+// checkAccounts checks the SSH keys and password hashes of a document's users. Ignition does not check them, so users
+// notice a mistake only when they cannot log in. A private key is an error. Every other mistake is a warning, because
+// imported configs may contain unused keys. The findings never quote a key or a hash.
+func (d *translation) checkAccounts() {
 	say := func(path, rule, format string, args ...any) {
 		at, _ := d.origin.Find(path)
 		message := fmt.Sprintf(format, args...)
-		d.findings = append(d.findings, origin.Finding{Warning: rule != "private-key", Rule: rule, Message: message, At: at})
+		d.Add(origin.Finding{Warning: rule != "private-key", Rule: rule, Message: message, At: at})
 	}
 	for i, u := range d.config.Ignition.Passwd.Users {
 		here := fmt.Sprintf("$.passwd.users.%d", i)
 		for j, key := range u.SSHAuthorizedKeys {
 			if strings.HasPrefix(string(key), "#") {
-				continue // sshd skips comments, which a local file may have
+				continue // sshd skips comments; a local file may contain them
 			}
 			if why := sshkeys.Problem(string(key)); why != "" {
 				rule := "ssh-key"
@@ -37,7 +38,7 @@ func (d *draft) accounts() {
 			}
 		}
 		if h := u.PasswordHash; h != nil && !passwordHash.MatchString(*h) {
-			say(here+".passwordHash", "password-hash", "user %s: this is no password hash, so nobody can log in with it; if it is a password, change it, as whoever read the repository has it; "+
+			say(here+".passwordHash", "password-hash", "user %s: the value is not a password hash, so the user cannot log in. If it is a password, change it, because every reader of the repository has it; "+
 				"write what `mkpasswd --method=yescrypt` prints", u.Name)
 		}
 	}

@@ -81,13 +81,10 @@ func BenchmarkFragments(b *testing.B) {
 				whole(b, memory.Fragments(tree))
 			}
 		})
-		b.Run(c.name+"/one-changed-overlay-alone", func(b *testing.B) {
-			root, tree := large(b, c.patched)
-			memory := &overlay.Builder{}
-			memory.Build(tree.FS, "pools/worker")
-			for i := 0; b.Loop(); i++ {
-				writeDocument(b, root, dir, 500, fmt.Sprint("change ", i))
-				if _, found := memory.Build(tree.FS, "pools/worker"); len(found) > 0 {
+		b.Run(c.name+"/overlay-alone", func(b *testing.B) {
+			_, tree := large(b, c.patched)
+			for b.Loop() {
+				if _, found := overlay.Build(tree.FS, "pools/worker"); len(found) > 0 {
 					b.Fatal(found)
 				}
 			}
@@ -98,32 +95,6 @@ func BenchmarkFragments(b *testing.B) {
 			whole(b, memory.Fragments(tree))
 			for b.Loop() {
 				whole(b, memory.Fragments(tree))
-			}
-		})
-		b.Run(c.name+"/full-shelf", func(b *testing.B) {
-			_, tree := large(b, c.patched)
-			kept := &shelf{kept: map[string][]byte{}}
-			whole(b, (&transpile.Transpiler{Shelf: kept}).Fragments(tree))
-			for b.Loop() {
-				whole(b, (&transpile.Transpiler{Shelf: kept}).Fragments(tree))
-			}
-		})
-		b.Run(c.name+"/full-shelf-one-changed", func(b *testing.B) {
-			root, tree := large(b, c.patched)
-			kept := &shelf{kept: map[string][]byte{}}
-			whole(b, (&transpile.Transpiler{Shelf: kept}).Fragments(tree))
-			for i := 0; b.Loop(); i++ {
-				writeDocument(b, root, dir, 500, fmt.Sprint("change ", i))
-				whole(b, (&transpile.Transpiler{Shelf: kept}).Fragments(tree))
-			}
-		})
-		b.Run(c.name+"/full-shelf-known-tree", func(b *testing.B) {
-			_, tree := large(b, c.patched)
-			tree.Digest = "sha256:1"
-			kept := &shelf{kept: map[string][]byte{}}
-			whole(b, (&transpile.Transpiler{Shelf: kept}).Fragments(tree))
-			for b.Loop() {
-				whole(b, (&transpile.Transpiler{Shelf: kept}).Fragments(tree))
 			}
 		})
 	}

@@ -2,8 +2,10 @@ package transpile_test
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 
@@ -134,6 +136,25 @@ func TestEveryLeafHasAnOrigin(t *testing.T) {
 					t.Errorf("%s: %s: %s has no line", name, f.Name, l.path)
 				}
 			}
+		}
+	}
+}
+
+// backwards lists the files of a directory in the opposite order.
+type backwards struct{ fs.FS }
+
+func (b backwards) ReadDir(name string) ([]fs.DirEntry, error) {
+	entries, err := fs.ReadDir(b.FS, name)
+	slices.Reverse(entries)
+	return entries, err
+}
+
+func TestTheOrderOfFilesDoesNotMatter(t *testing.T) {
+	for name, tree := range archives(t) {
+		want := transpile.Fragments(tree)
+		tree.FS = backwards{tree.FS}
+		if diff := cmp.Diff(want, transpile.Fragments(tree)); diff != "" {
+			t.Errorf("%s (-forwards +backwards):\n%s", name, diff)
 		}
 	}
 }

@@ -1,7 +1,7 @@
 package transpile
 
 import (
-	"fmt"
+	"github.com/bunsen-os/bunsen/transpile/object"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/transpile/butane"
@@ -10,55 +10,50 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/kubelet"
 	"github.com/bunsen-os/bunsen/transpile/message"
 	"github.com/bunsen-os/bunsen/transpile/origin"
-	"github.com/bunsen-os/bunsen/transpile/overlay"
+	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
 	"github.com/bunsen-os/bunsen/transpile/sshkeys"
 )
 
 // convert turns a document of any kind into a config.
-func (r *run) convert(pool string, n named) draft {
+func convert(repo repository, pool string, n named) translation {
 	doc := n.doc
-	d := draft{name: n.name, role: pool}
-	var findings []origin.Finding
+	d := translation{name: n.name, role: pool}
+	in := object.Input{Pool: pool, Source: doc.Source, Origin: doc.Origin}
+	var out object.Output
+	var found []origin.Finding
 	switch doc.Kind {
-	case overlay.MachineConfig:
+	case documents.MachineConfig:
 		return rawConfig(doc)
-	case overlay.Butane:
-		var out butane.Output
-		out, findings = butane.Translate(butane.Input{
-			Source: doc.Source, Parsed: n.parsed, Origin: doc.Origin, Root: r.tree.Root, FS: r.fs, Refused: r.refused,
+	case documents.Butane:
+		var b butane.Output
+		b, found = butane.Translate(butane.Input{
+			Source: doc.Source, Origin: doc.Origin, Root: repo.tree.Root, FS: repo.fs, Refused: repo.refused,
 		})
-		d.config, d.origin, d.locals = out.Config, out.Origin, locals(out.Locals)
-		if out.Name != "" {
-			d.name, d.role = out.Name, out.Role
+		out, d.included = object.Output{Config: b.Config, Origin: b.Origin}, includedBy(b.Locals)
+		if b.Name != "" {
+			d.name, d.role = b.Name, b.Role
 		}
-	case overlay.Ignition:
-		var out ignition.Output
-		out, findings = ignition.Translate(ignition.Input{Source: doc.Source, Origin: doc.Origin})
-		d.config, d.origin = out.Config, out.Origin
-	case overlay.KubeletConfiguration, overlay.KubeletConfig:
-		read := kubelet.Config
-		if doc.Kind == overlay.KubeletConfiguration {
-			read = kubelet.Configuration
-		}
-		var out kubelet.Output
-		out, findings = read(kubelet.Input{Pool: pool, Source: doc.Source, Origin: doc.Origin})
-		d.config, d.origin = out.Config, out.Origin
-	case overlay.ContainerRuntimeConfig:
-		var out containerruntime.Output
-		out, findings = containerruntime.Translate(containerruntime.Input{Pool: pool, Source: doc.Source, Origin: doc.Origin})
-		d.config, d.origin = out.Config, out.Origin
-	case overlay.SSHKeys:
-		var out sshkeys.Output
-		out, findings = sshkeys.Translate(sshkeys.Input{Source: doc.Source, Origin: doc.Origin})
-		d.config, d.origin = out.Config, out.Origin
+	case documents.Ignition:
+		var i ignition.Output
+		i, found = ignition.Translate(ignition.Input{Source: doc.Source, Origin: doc.Origin})
+		out = object.Output{Config: i.Config, Origin: i.Origin}
+	case documents.KubeletConfiguration:
+		out, found = kubelet.Configuration(in)
+	case documents.KubeletConfig:
+		out, found = kubelet.Config(in)
+	case documents.ContainerRuntimeConfig:
+		out, found = containerruntime.Translate(in)
+	case documents.SSHKeys:
+		out, found = sshkeys.Translate(in)
 	default:
-		findings = []origin.Finding{{Rule: "kind", At: origin.Pos{File: doc.File}, Message: fmt.Sprintf("no document of kind %q is known here", doc.Kind)}}
+		found = []origin.Finding{origin.Errorf(origin.Pos{File: doc.File}, "kind", "unknown kind %q", doc.Kind)}
 	}
-	d.findings = append(d.findings, findings...)
-	if doc.Kind != overlay.Butane && !origin.Fatal(d.findings) {
-		for _, bad := range machineconfig.Validate(d.config) { // what Ignition itself refuses is said with the config's own words
+	d.config, d.origin = out.Config, out.Origin
+	d.Add(found...)
+	if doc.Kind != documents.Butane && !d.HasErrors() {
+		for _, bad := range machineconfig.Validate(d.config) { // Butane has already validated its own documents
 			at, _ := d.origin.Find(outputPath(bad.Error()))
-			d.fatal(at, "ignition", "%s", message.TranslateLine(bad.Error()))
+			d.Errorf(at, "ignition", "%s", message.TranslateLine(bad.Error()))
 		}
 	}
 	return d

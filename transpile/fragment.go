@@ -2,46 +2,40 @@ package transpile
 
 import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/bunsen-os/bunsen/transpile/cluster"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
 // Fragment is one document of one pool as a MachineConfig, before rendering.
 type Fragment struct {
-	// Pool whose directory holds the document.
+	// Pool is the pool whose directory contains the document.
 	Pool string
 	// Name of the MachineConfig: `10-worker-chrony`.
 	Name string
-	// MachineConfig is the object to apply: name, role label, marks of secret paths and spec only. Its Ignition is version 3.5.0 in canonical JSON.
+	// MachineConfig is the object to apply. It has only a name, the role label, the annotation for secret paths and the
+	// spec. Its Ignition is version 3.5.0 in canonical JSON.
 	MachineConfig *mcfgv1.MachineConfig
 	// Digest is `sha256:<hex>` of the object's canonical JSON; it does not depend on the commit.
 	Digest string
-	// File of the repository that declares the document, from the source's path on; others may have changed it.
+	// File is the file that declares the document, relative to the source's path. Other files may have patched the
+	// document.
 	File string
-	// Origin maps what the fragment says to where the repository says it.
+	// Origin maps each value of the fragment to its place in the repository.
 	Origin origin.Map
 }
 
-// ClusterObject is one object of the repository's `cluster/` directory, applied as it is.
-type ClusterObject struct {
-	// Object without status, without spec.configuration and spec.paused.
-	Object *unstructured.Unstructured
-	// Digest as in Fragment.
-	Digest string
-	// File that holds it, and the line it begins at.
-	File string
-	Line int
-}
+// ClusterObject is one object of the repository's `cluster/` directory. The controller applies it as it is.
+type ClusterObject = cluster.Object
 
-// Result is everything that one tree gives.
+// Result is the result of translating one tree.
 type Result struct {
-	// Pools found as directories, in lexical order, also those without any fragment.
+	// Pools are the pools that have a directory, in lexical order. A pool without any fragment is included.
 	Pools []string
-	// Fragments ordered by pool, then name. Nil where the report is fatal.
+	// Fragments ordered by pool, then name. The list is nil if the report is fatal.
 	Fragments []Fragment
-	// Cluster objects ordered by kind, then name. Nil where the report is fatal.
+	// Cluster objects ordered by kind, then name. The list is nil if the report is fatal.
 	Cluster []ClusterObject
-	// Report is everything to say.
+	// Report has all errors and warnings.
 	Report Report
 }

@@ -14,51 +14,55 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/unit"
 )
 
-// Rules of what only a machine would notice. They are warnings: a machine runs with all of it, though not as somebody meant.
+// Rules of mistakes that users would notice only on a machine. They are warnings, because a machine runs with these
+// mistakes.
 const (
 	ruleScript      = "script-line-ends"
 	rulePlaceholder = "placeholder"
 )
 
-// linter looks for what a machine would notice and no parser refuses. Each check costs no more than the length of what it reads.
+// linter checks a config for mistakes that no parser refuses.
 type linter struct {
-	*draft
-	fs    fs.FS
-	lines map[string][]string // of files of the repository
+	config   machineconfig.Config
+	origin   origin.Map
+	fs       fs.FS
+	lines    map[string][]string // the lines of files of the repository
+	findings []origin.Finding
 }
 
-// lint warns of such.
-func (d *draft) lint(repository fs.FS) {
-	l := linter{d, repository, map[string][]string{}}
+// lint warns of mistakes that users would notice only on a machine.
+func lint(repository fs.FS, config machineconfig.Config, at origin.Map) []origin.Finding {
+	l := &linter{config: config, origin: at, fs: repository, lines: map[string][]string{}}
 	l.units()
-	for i, f := range d.config.Ignition.Storage.Files {
+	for i, f := range l.config.Ignition.Storage.Files {
 		at := fmt.Sprintf("$.storage.files.%d", i)
 		l.placeholder(at+".path", "the path", f.Path)
 		l.contents(at+".contents", f.Path, f.Contents)
 		l.owners(at, f.Node)
 	}
-	for i, f := range d.config.Ignition.Storage.Directories {
+	for i, f := range l.config.Ignition.Storage.Directories {
 		at := fmt.Sprintf("$.storage.directories.%d", i)
 		l.placeholder(at+".path", "the path", f.Path)
 		l.owners(at, f.Node)
 	}
-	for i, f := range d.config.Ignition.Storage.Links {
+	for i, f := range l.config.Ignition.Storage.Links {
 		at := fmt.Sprintf("$.storage.links.%d", i)
 		l.placeholder(at+".path", "the path", f.Path)
 		if f.Target != nil {
 			l.placeholder(at+".target", "the target", *f.Target)
 		}
 	}
-	for i, u := range d.config.Ignition.Passwd.Users {
+	for i, u := range l.config.Ignition.Passwd.Users {
 		l.placeholder(fmt.Sprintf("$.passwd.users.%d.name", i), "the name", u.Name)
 	}
+	return l.findings
 }
 
-func (l linter) warn(at origin.Pos, rule, message string) {
+func (l *linter) warn(at origin.Pos, rule, message string) {
 	l.findings = append(l.findings, origin.Finding{Warning: true, Rule: rule, Message: message, At: at})
 }
 
-func (l linter) units() {
+func (l *linter) units() {
 	for i, u := range l.config.Ignition.Systemd.Units {
 		at := fmt.Sprintf("$.systemd.units.%d", i)
 		l.placeholder(at+".name", "the name", u.Name)
@@ -69,8 +73,8 @@ func (l linter) units() {
 	}
 }
 
-// unit checks the text of a unit or of a drop-in of it.
-func (l linter) unit(path, name string, text *string) {
+// unit checks the text of a unit or of one of its drop-ins.
+func (l *linter) unit(path, name string, text *string) {
 	if text == nil {
 		return
 	}
@@ -80,8 +84,9 @@ func (l linter) unit(path, name string, text *string) {
 	}
 }
 
-// linesOf are the lines of a file of the repository, none where it cannot be read: places are then those of whole texts.
-func (l linter) linesOf(name string) []string {
+// linesOf returns the lines of a file of the repository. It returns nil if the file is unreadable; findings then have
+// the position of the whole text.
+func (l *linter) linesOf(name string) []string {
 	lines, known := l.lines[name]
 	if !known && name != "" {
 		if src, err := fs.ReadFile(l.fs, name); err == nil {
@@ -92,11 +97,11 @@ func (l linter) linesOf(name string) []string {
 	return lines
 }
 
-// leftOver finds what a template was to replace: ${NAME}, ${module.name}, {{ name }}.
+// leftOver matches placeholders of a template: ${NAME}, ${module.name}, {{ name }}.
 var leftOver = regexp.MustCompile(`\$\{[A-Za-z_][^{}\s]*\}|\{\{[^{}]*\}\}`)
 
-// placeholder warns of a placeholder where nothing replaces one on a machine.
-func (l linter) placeholder(path, what, value string) {
+// placeholder warns of a placeholder in a value, because no program replaces it on a machine.
+func (l *linter) placeholder(path, what, value string) {
 	if !strings.Contains(value, "{") {
 		return
 	}
@@ -106,7 +111,7 @@ func (l linter) placeholder(path, what, value string) {
 	}
 }
 
-func (l linter) owners(at string, n ign.Node) {
+func (l *linter) owners(at string, n ign.Node) {
 	if n.User.Name != nil {
 		l.placeholder(at+".user.name", "the owner", *n.User.Name)
 	}
@@ -115,15 +120,15 @@ func (l linter) owners(at string, n ign.Node) {
 	}
 }
 
-// contents warns of a script with the line ends of Windows, and of contents that are one placeholder and nothing else: more of them may be
-// the variables of a script.
-func (l linter) contents(path, name string, r ign.Resource) {
+// contents warns of a script with Windows line ends, and of contents that are a single placeholder. More than one
+// placeholder may be the variables of a script.
+func (l *linter) contents(path, name string, r ign.Resource) {
 	if r.Source == nil || !mayBeScript(r) && len(*r.Source) > maxPlaceholder {
 		return
 	}
 	data, err := machineconfig.Contents(r)
 	if err != nil {
-		return // the checks of a config say it
+		return // the validation of the whole config reports the error
 	}
 	text := string(data)
 	at, _ := l.origin.Find(path + ".source")
@@ -135,10 +140,10 @@ func (l linter) contents(path, name string, r ign.Resource) {
 	}
 }
 
-// maxPlaceholder is the length of a source that may be one placeholder and nothing else.
+// maxPlaceholder is the maximum length of a source that may be a single placeholder.
 const maxPlaceholder = 300
 
-// mayBeScript tells without decoding whether contents may begin with #!.
+// mayBeScript reports, without decoding the contents, whether they may begin with #!.
 func mayBeScript(r ign.Resource) bool {
 	if r.Compression != nil && *r.Compression != "" {
 		return true

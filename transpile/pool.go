@@ -1,171 +1,135 @@
 package transpile
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
-	"fmt"
+	"errors"
 	"path"
 	"slices"
-	"strings"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-	"go.yaml.in/yaml/v3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/transpile/butane"
 	"github.com/bunsen-os/bunsen/transpile/message"
+	"github.com/bunsen-os/bunsen/transpile/object"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay"
+	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
 )
 
-// named is a document and the name that its pool gives it; empty where the document has its own.
+// named is a document and the name that its pool gives it; empty if the document has its own.
 type named struct {
-	doc    overlay.Document
-	parsed *yaml.Node // see overlay.Result
-	name   string
+	doc  documents.Document
+	name string
 }
 
-// pool adds one pool's fragments.
-func (r *run) pool(pool string) {
-	dir := poolDir(pool)
-	hit, ok := r.cache.pool(r, dir)
-	if !ok {
-		hit, ok = r.cache.latestPool(r, dir)
+// builtPool is the result of one pool's directory.
+type builtPool struct {
+	reads     []origin.File // of the overlay
+	included  []included
+	fragments []Fragment
+	findings  []origin.Finding
+}
+
+// addReads adds the files that the pool was built from.
+func (p builtPool) addReads(reads map[string]bool) {
+	for _, f := range p.reads {
+		reads[f.Path] = true
 	}
-	if !ok {
-		hit = r.build(pool, dir)
+	for _, i := range p.included {
+		reads[i.path] = true
+		for _, f := range i.files {
+			reads[f.Path] = true
+		}
 	}
-	r.out.Fragments = append(r.out.Fragments, hit.fragments...)
-	r.findings = append(r.findings, hit.findings...)
-	r.kept = append(r.kept, hit.key)
-	hit.noteReads(r.reads)
 }
 
 func poolDir(pool string) string { return path.Join(poolsDir, pool) }
 
-// build makes a pool's fragments.
-func (r *run) build(pool, dir string) poolEntry {
-	built, found := r.cache.builder.BuildKnowing(r.fs, dir, r.cache.learn(dir))
-	if isStopped(r) {
-		return poolEntry{}
-	}
-	if !r.cache.knows(r, pool, built.Documents) {
-		built, found = r.cache.builder.Build(r.fs, dir)
-	}
-	entry := poolEntry{reads: built.Reads, findings: found}
+// buildPool builds a pool's overlay and turns its documents into fragments. If stop ends the run, the result is empty.
+func (t *Transpiler) buildPool(repo repository, pool string, stop *stopper) builtPool {
+	dir := poolDir(pool)
+	built, found := overlay.Build(repo.fs, dir)
+	out := builtPool{reads: built.Reads, findings: found}
 	if !origin.Fatal(found) && len(built.Documents) == 0 {
-		entry.findings = append(entry.findings, origin.Finding{
-			Rule: "empty-pool", At: origin.Pos{File: dir},
-			Message: "the pool has no documents: add a Butane file (*.bu), or remove the directory",
-		})
+		out.findings = append(out.findings, origin.Errorf(origin.Pos{File: dir}, "empty-pool", "the pool has no documents: add a Butane file (*.bu), or remove the directory"))
 	}
 	early, _ := inPool(pool, built.AsWritten)
-	for _, d := range early { // say all that is wrong at once, as far as it shows without the patches
-		if isStopped(r) {
-			return poolEntry{}
+	for _, d := range early { // report all errors at once, including those in documents without their patches
+		if stop.isStopped() {
+			return builtPool{}
 		}
-		d.parsed = built.Parsed[d.doc.Key]
-		entry.findings = append(entry.findings, r.document(pool, d).findings...)
+		out.findings = append(out.findings, translate(repo, pool, d).findings...)
 	}
 	docs, tooMany := inPool(pool, built.Documents)
-	entry.findings = append(entry.findings, tooMany...)
+	out.findings = append(out.findings, tooMany...)
 	for _, d := range docs {
-		if isStopped(r) {
-			return poolEntry{} // which no cache keeps
+		if stop.isStopped() {
+			return builtPool{}
 		}
 		key := documentKey(pool, d)
-		hit, ok := r.cache.document(r, key)
+		entry, ok := t.document(repo, key)
 		if !ok {
-			d.parsed = built.Parsed[d.doc.Key]
-			hit = r.document(pool, d)
+			entry = translate(repo, pool, d)
 		}
-		entry.findings = append(entry.findings, hit.findings...)
-		if origin.Fatal(hit.findings) {
+		out.findings = append(out.findings, entry.findings...)
+		if origin.Fatal(entry.findings) {
 			continue
 		}
-		exact := hit.exactKey(key)
-		if ok && exact != key {
-			_, ok = r.cache.shelved(exact)
-		}
 		if !ok {
-			r.cache.keepDocument(key, hit)
+			t.keepDocument(key, entry)
 		}
-		entry.locals = append(entry.locals, hit.locals...)
-		entry.documents = append(entry.documents, documentRef{exact, d.doc.Key})
-		entry.fragments = append(entry.fragments, hit.fragment)
+		out.included = append(out.included, entry.included...)
+		out.fragments = append(out.fragments, entry.fragment)
 	}
-	if !origin.Fatal(entry.findings) {
-		entry = r.cache.keepPool(dir, built, entry)
-	}
-	return entry
+	return out
 }
 
-// knows tells whether there is an entry for each document of which the overlay gave no more than the key. There is
-// none where the same document had another name, or took in other files.
-func (t *Transpiler) knows(r *run, pool string, documents []overlay.Document) bool {
-	docs, _ := inPool(pool, documents)
-	for _, d := range docs {
-		if d.doc.Source != nil {
-			continue
-		}
-		if _, ok := t.document(r, documentKey(pool, d)); !ok {
-			return false
-		}
-	}
-	return true
+// translation is a document while it becomes a fragment.
+type translation struct {
+	name, role  string
+	config      machineconfig.Config
+	secretPaths string // see readSecretPaths
+	origin      origin.Map
+	included    []included
+	origin.Findings
 }
 
-// draft is a document on its way to a fragment.
-type draft struct {
-	name, role string
-	config     machineconfig.Config
-	marks      string // of secret paths, see readMarks
-	origin     origin.Map
-	locals     []local
-	findings   []origin.Finding
-}
-
-func (d *draft) fatal(at origin.Pos, rule, format string, args ...any) {
-	d.findings = append(d.findings, origin.Finding{Rule: rule, Message: fmt.Sprintf(format, args...), At: at})
-}
-
-// document turns one document into a fragment, which is the zero value where a finding is fatal.
-func (r *run) document(pool string, n named) documentEntry {
+// translate turns one document into a fragment. The fragment is the zero value if a finding is fatal.
+func translate(repo repository, pool string, n named) documentEntry {
 	doc := n.doc
-	d := r.convert(pool, n)
-	d.readMarks(r.fs, doc)
-	if origin.Fatal(d.findings) {
-		return documentEntry{findings: withoutEchoes(d.findings)}
+	d := convert(repo, pool, n)
+	d.readSecretPaths(repo.fs, doc)
+	if d.HasErrors() {
+		return documentEntry{findings: withoutEchoes(d.List)}
 	}
 	start := origin.Pos{File: doc.File}
 	if d.role != pool {
 		at, ok := doc.Origin.Find("$.metadata.labels")
-		if !ok || doc.Kind == overlay.MachineConfig {
+		if !ok || doc.Kind == documents.MachineConfig {
 			at = start
 		}
-		d.fatal(at, "role", "the document's role is %q and its directory's pool is %q; set the label %s: %s, or move the document", d.role, pool, v1alpha1.RoleLabel, pool)
+		d.Errorf(at, "role", "the document's role is %q and its directory's pool is %q; set the label %s: %s, or move the document", d.role, pool, v1alpha1.RoleLabel, pool)
 	}
 	if bad := badName(d.name); bad != "" {
-		d.fatal(start, "name", "%q is no name for a MachineConfig: %s; rename the file", d.name, bad)
+		d.Errorf(start, "name", "%q is no name for a MachineConfig: %s; rename the file", d.name, bad)
 	}
 	d.check()
-	d.lint(r.fs)
-	if doc.Kind != overlay.SSHKeys { // which checks its keys itself
-		d.accounts()
+	d.Add(lint(repo.fs, d.config, d.origin)...)
+	if doc.Kind != documents.SSHKeys { // which checks its keys itself
+		d.checkAccounts()
 	}
 	f, err := fragment(pool, d)
 	if err != nil {
-		d.fatal(start, "machine-config", "%v", err)
+		d.Errorf(start, "machine-config", "%v", err)
 	}
 	f.File = doc.File
-	return documentEntry{locals: d.locals, fragment: f, findings: withoutEchoes(d.findings)}
+	return documentEntry{included: d.included, fragment: f, findings: withoutEchoes(d.List)}
 }
 
-// withoutEchoes removes Butane's warnings of places that have an error: it says more.
+// withoutEchoes removes Butane's warnings at positions that also have an error, because the error is more exact.
 func withoutEchoes(findings []origin.Finding) []origin.Finding {
 	bad := map[origin.Pos]bool{}
 	for _, f := range findings {
@@ -174,70 +138,59 @@ func withoutEchoes(findings []origin.Finding) []origin.Finding {
 	return slices.DeleteFunc(findings, func(f origin.Finding) bool { return f.Warning && f.Rule == "butane" && bad[f.At] })
 }
 
-// check refuses what no machine may get, and what every node would refuse. What is wrong with a config that the document merges
-// has a rule of its own.
-func (d *draft) check() {
+// check refuses configs that are unsafe, and configs that every node would refuse. Errors in a config that the document merges have a
+// rule of their own.
+func (d *translation) check() {
 	for _, err := range machineconfig.Check(d.config) {
 		at, _ := d.origin.Find(outputPath(err.Error()))
 		rule := "unsafe"
-		if strings.HasPrefix(err.Error(), "ignition.config") {
+		var nested *machineconfig.NestedError
+		if errors.As(err, &nested) {
 			rule = "merged-config"
 		}
-		d.fatal(at, rule, "%s", message.TranslateLine(err.Error()))
+		d.Errorf(at, rule, "%s", message.TranslateLine(err.Error()))
 	}
-	if origin.Fatal(d.findings) {
+	if d.HasErrors() {
 		return
 	}
 	for _, r := range policy.Invalid(d.config) {
 		at, _ := d.origin.Find(itemPath(d.config, r.Kind, r.Name))
-		d.fatal(at, "every-node-refuses", "%s: %s", r.Field, r.Why)
+		d.Errorf(at, "every-node-refuses", "%s: %s", r.Field, r.Why)
 	}
 }
 
-// locals are what a document takes in, as an entry has it.
-func locals(of []butane.Local) []local {
-	var out []local
-	for _, l := range of {
-		out = append(out, local{l.Path, l.Files})
+// includedBy returns the files and directories that a Butane document includes.
+func includedBy(locals []butane.Local) []included {
+	var out []included
+	for _, l := range locals {
+		out = append(out, included{l.Path, l.Files})
 	}
 	return out
 }
 
-// fragment makes the object to apply.
-func fragment(pool string, d draft) (Fragment, error) {
+// fragment creates the object to apply.
+func fragment(pool string, d translation) (Fragment, error) {
 	spec, err := d.config.Spec()
 	if err != nil {
 		return Fragment{}, err
 	}
-	mc := machineConfig(d.name, d.role, d.marks, spec)
-	digest, err := digestOf(mc)
+	mc := machineConfig(d.name, d.role, d.secretPaths, spec)
+	digest, err := object.Digest(mc)
 	if err != nil {
 		return Fragment{}, err
 	}
 	return Fragment{Pool: pool, Name: d.name, MachineConfig: mc, Digest: digest, Origin: d.origin}, nil
 }
 
-// machineConfig is a MachineConfig with all the metadata that a fragment has.
-func machineConfig(name, role, marks string, spec mcfgv1.MachineConfigSpec) *mcfgv1.MachineConfig {
+// machineConfig returns a MachineConfig with the metadata of a fragment.
+func machineConfig(name, role, secretPaths string, spec mcfgv1.MachineConfigSpec) *mcfgv1.MachineConfig {
 	mc := &mcfgv1.MachineConfig{
 		TypeMeta:   metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"},
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.RoleLabel: role}},
 		Spec:       spec,
 	}
-	if marks != "" {
-		mc.Annotations = map[string]string{v1alpha1.SecretPathsAnnotation: marks}
+	if secretPaths != "" {
+		mc.Annotations = map[string]string{v1alpha1.SecretPathsAnnotation: secretPaths}
 	}
 	return mc
-}
-
-func roleOf(f Fragment) string { return f.MachineConfig.Labels[v1alpha1.RoleLabel] }
-
-// digestOf is the sha256 of an object's JSON; Go writes the keys of maps in order.
-func digestOf(object any) (string, error) {
-	raw, err := json.Marshal(object)
-	if err != nil {
-		return "", fmt.Errorf("writing the object as JSON: %w", err)
-	}
-	sum := sha256.Sum256(raw)
-	return "sha256:" + hex.EncodeToString(sum[:]), nil
 }

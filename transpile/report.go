@@ -9,9 +9,9 @@ import (
 type Severity int
 
 const (
-	// Warning: the commit is applied all the same.
+	// Warning: the controller applies the commit nevertheless.
 	Warning Severity = iota
-	// Fatal: nothing of the commit is applied.
+	// Fatal: the controller applies nothing of the commit.
 	Fatal
 )
 
@@ -23,12 +23,12 @@ func (s Severity) String() string {
 	return "warning"
 }
 
-// Entry is one thing to say about one place in the repository.
+// Entry is an error or a warning about one position in the repository.
 type Entry struct {
 	Severity Severity
 	// Rule is a stable name in kebab-case, such as `butane`, `remote-base`, `duplicate-name`.
 	Rule string
-	// Message says what is wrong and how to mend it, in one line.
+	// Message says what is wrong and how to fix it, in one line.
 	Message string
 	// File is the path in the repository, from the source's path on.
 	File string
@@ -36,7 +36,7 @@ type Entry struct {
 	Line, Column int
 }
 
-// String returns `file:line:col: error: message [rule]`, leaving out what is not known.
+// String returns `file:line:col: error: message [rule]`, without unknown parts.
 func (e Entry) String() string {
 	var b strings.Builder
 	b.WriteString(e.File)
@@ -53,10 +53,10 @@ func (e Entry) String() string {
 	return b.String()
 }
 
-// Report is everything to say about one tree, ordered by file, line, column.
+// Report has all errors and warnings of one tree, ordered by file, line, column.
 type Report []Entry
 
-// Fatal tells whether any entry is fatal.
+// Fatal reports whether any entry is fatal.
 func (r Report) Fatal() bool {
 	for _, e := range r {
 		if e.Severity == Fatal {

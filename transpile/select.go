@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/transpile/cluster"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
@@ -20,11 +21,12 @@ const (
 	workerPool = "worker"
 )
 
-// Selector says which MachineConfigs a pool takes, as far as the repository knows: by its MachineConfigPool in
-// cluster/, else master and worker take their own role, and a custom pool takes worker's and its own. The error means
-// that the MachineConfigPool is not one; Fragments lets none through.
-func Selector(pool string, cluster []ClusterObject) (metav1.LabelSelector, error) {
-	if o, ok := poolObject(pool, cluster); ok {
+// Selector returns the selector for a pool's MachineConfigs, as far as the repository contains it. It is the selector
+// of the pool's MachineConfigPool in cluster/. Without that object, master and worker select their own role, and a
+// custom pool selects worker's role and its own. The error means that the MachineConfigPool is invalid; the function
+// Fragments refuses such a repository.
+func Selector(pool string, objects []ClusterObject) (metav1.LabelSelector, error) {
+	if o, ok := poolObject(pool, objects); ok {
 		var p mcfgv1.MachineConfigPool
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object.Object, &p); err != nil {
 			return metav1.LabelSelector{}, fmt.Errorf("reading MachineConfigPool %q of %s: %w", pool, o.File, err)
@@ -41,17 +43,17 @@ func Selector(pool string, cluster []ClusterObject) (metav1.LabelSelector, error
 	}}}, nil
 }
 
-func poolObject(pool string, cluster []ClusterObject) (ClusterObject, bool) {
-	for _, o := range cluster {
-		if o.Object.GetKind() == poolKind && o.Object.GetName() == pool {
+func poolObject(pool string, objects []ClusterObject) (ClusterObject, bool) {
+	for _, o := range objects {
+		if o.Object.GetKind() == cluster.PoolKind && o.Object.GetName() == pool {
 			return o, true
 		}
 	}
 	return ClusterObject{}, false
 }
 
-// Select returns the fragments that a pool takes by its Selector, inherited ones included, ordered by pool, then name.
-// The renderer orders them by its own rules. An empty selector takes nothing.
+// Select returns the fragments that the pool's Selector selects, inherited ones included, ordered by pool, then name.
+// The renderer orders them by its own rules. An empty selector selects nothing.
 func Select(result Result, pool string) ([]Fragment, error) {
 	chosen, err := Selector(pool, result.Cluster)
 	if err != nil {
@@ -82,12 +84,12 @@ func MachineConfigs(fragments []Fragment) []*mcfgv1.MachineConfig {
 	return out
 }
 
-// AllPools lists every pool that a result speaks of, in lexical order: directories, and MachineConfigPools of cluster/,
-// which may live off what they inherit.
+// AllPools lists every pool of a result, in lexical order: pools with a directory, and MachineConfigPools of cluster/,
+// which may only inherit documents.
 func AllPools(result Result) []string {
 	out := slices.Clone(result.Pools)
 	for _, o := range result.Cluster {
-		if o.Object.GetKind() == poolKind {
+		if o.Object.GetKind() == cluster.PoolKind {
 			out = append(out, o.Object.GetName())
 		}
 	}
@@ -95,38 +97,37 @@ func AllPools(result Result) []string {
 	return slices.Compact(out)
 }
 
-// inheritance warns of what inheritance makes odd: a pool that nothing declares, and a document that a pool has twice,
-// its own and the inherited.
-func (r *run) inheritance() {
+// checkPools warns of pools without a MachineConfigPool, and of documents that a pool has twice: of its own and inherited from worker.
+func checkPools(repo repository, out Result, found *origin.Findings) {
 	files := map[string]map[string]string{} // pool → declaring file → fragment
-	for _, f := range r.out.Fragments {
+	for _, f := range out.Fragments {
 		if files[f.Pool] == nil {
 			files[f.Pool] = map[string]string{}
 		}
 		files[f.Pool][f.File] = f.Name
 	}
-	for _, o := range r.out.Cluster {
-		if o.Object.GetKind() == poolKind {
-			clusterReader{r}.selectsNothing(o)
+	for _, o := range out.Cluster {
+		if o.Object.GetKind() == cluster.PoolKind {
+			checkSelection(repo, out, o, found)
 		}
 	}
-	for _, pool := range r.out.Pools {
-		clusterReader{r}.passesBy(pool)
+	for _, pool := range out.Pools {
+		checkOwnSelection(repo, out, pool, found)
 		if pool == masterPool || pool == workerPool {
 			continue
 		}
 		at := origin.Pos{File: poolsDir + "/" + pool}
-		if _, ok := poolObject(pool, r.out.Cluster); !ok {
-			r.warn(at, "pool-missing", "cluster/ has no MachineConfigPool %q; unless the cluster has it, no node will ever take this directory: add cluster/%s.yaml", pool, pool)
+		if _, ok := poolObject(pool, out.Cluster); !ok {
+			found.Warnf(at, "pool-missing", "cluster/ has no MachineConfigPool %q; unless the cluster has it, no node uses this directory: add cluster/%s.yaml", pool, pool)
 		}
-		chosen, err := Selector(pool, r.out.Cluster)
+		chosen, err := Selector(pool, out.Cluster)
 		if err != nil {
-			r.fatal(at, "selector", "%v", err)
+			found.Errorf(at, "selector", "%v", err)
 			continue
 		}
 		sel, err := metav1.LabelSelectorAsSelector(&chosen)
 		if err != nil {
-			r.fatal(at, "selector", "%v", err)
+			found.Errorf(at, "selector", "%v", err)
 			continue
 		}
 		if !sel.Matches(labels.Set{v1alpha1.RoleLabel: workerPool}) {
@@ -140,7 +141,28 @@ func (r *run) inheritance() {
 		}
 		slices.SortFunc(twice, cmp.Compare)
 		for _, file := range twice {
-			r.warn(at, "inherited-twice", "%s is in this pool as %s, and comes with worker's documents as %s too; list it in one of them", file, files[pool][file], files[workerPool][file])
+			found.Warnf(at, "inherited-twice", "%s is in this pool as %s, and comes with worker's documents as %s too; list it in one of them", file, files[pool][file], files[workerPool][file])
 		}
 	}
+}
+
+// checkSelection warns of a MachineConfigPool without documents of its own whose selector matches no document. MachineConfigs that
+// are not in the repository may have the labels.
+func checkSelection(repo repository, out Result, o ClusterObject, found *origin.Findings) {
+	pool := o.Object.GetName()
+	selected, err := Select(out, pool)
+	if err != nil || len(selected) > 0 || slices.Contains(out.Pools, pool) || found.HasErrors() {
+		return
+	}
+	found.Warnf(o.Position(repo.fs, "spec.machineConfigSelector"), "empty-selection", "spec.machineConfigSelector selects no document of this repository. Unless the cluster has other MachineConfigs with these labels, the nodes of pool %s keep their config, and the pool becomes degraded. Add documents to %s/%s, or remove %s", pool, poolsDir, pool, o.File)
+}
+
+// checkOwnSelection refuses a pool that has documents of its own and whose selector matches no document.
+func checkOwnSelection(repo repository, out Result, pool string, found *origin.Findings) {
+	o, ok := poolObject(pool, out.Cluster)
+	selected, err := Select(out, pool)
+	if !ok || err != nil || len(selected) > 0 || found.HasErrors() { // an unreadable document has no labels to select
+		return
+	}
+	found.Errorf(o.Position(repo.fs, "spec.machineConfigSelector"), "empty-selection", "spec.machineConfigSelector selects no document of this repository, not even those of %s/%s: select %s: %s", poolsDir, pool, v1alpha1.RoleLabel, pool)
 }

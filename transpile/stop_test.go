@@ -20,7 +20,7 @@ func TestAStoppedRunLeavesNothing(t *testing.T) {
 		want := transpile.Fragments(tree)
 		tree.Digest = "sha256:" + name
 		for after := 1; ; after++ {
-			memory, asked := &transpile.Transpiler{Shelf: &shelf{kept: map[string][]byte{}}}, 0
+			memory, asked := &transpile.Transpiler{}, 0
 			got, err := memory.FragmentsUntil(tree, func() error {
 				if asked++; asked >= after {
 					return context.Canceled

@@ -2,7 +2,6 @@ package transpile
 
 import (
 	"cmp"
-	"fmt"
 	"io/fs"
 	"slices"
 	"strings"
@@ -11,89 +10,79 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/transpile/cluster"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// Directories of a repository that mean something; all others are the repository's own affair.
+// Directories of a repository that Bunsen reads.
 const (
-	poolsDir   = "pools"
-	clusterDir = "cluster"
-	// nodesDir is refused: it is where a later version will read documents of single nodes.
+	poolsDir = "pools"
+	// nodesDir is refused: a later version may read documents of single nodes there.
 	nodesDir = "nodes"
 )
 
-// layout is what a repository looks like, for whoever has another one.
-const layout = "a repository has a directory pools/<pool>/ for each pool (pools/worker/, pools/master/) with Butane documents (*.bu) or a kustomization.yaml in it, and may have cluster/ for MachineConfigPools"
+// layout describes a repository, for messages.
+const layout = "a repository has a directory for each pool (pools/worker/, pools/master/) with Butane documents (*.bu) or a kustomization.yaml, and optionally cluster/ for MachineConfigPools"
 
-// unusedFile is the rule of files that nothing reads.
-const unusedFile = "unused-file"
-
-// maxRefusedWarnings is how many entries of a tree that nothing refers to are named one by one.
+// maxRefusedWarnings is how many refused entries are named one by one.
 const maxRefusedWarnings = 20
 
-// Fragments turns a tree into fragments, cluster objects and a report. The same tree gives the same bytes. To do it
-// often, keep a Transpiler.
+// Fragments turns a tree into fragments, cluster objects and a report. The same tree gives the same bytes. To call it often, keep a
+// Transpiler.
 func Fragments(tree source.Tree) Result {
 	return new(Transpiler).Fragments(tree)
 }
 
-// run is one pass over one tree.
-type run struct {
-	tree     source.Tree
-	fs       fs.FS
-	refused  map[string]string
-	cache    *Transpiler
-	digests  map[string]string
-	taken    map[string]taken
-	kept     []string        // keys of the pools' entries on the shelf
-	reads    map[string]bool // files that the pools are made of
-	findings []origin.Finding
-	out      Result
-	stop     func() error // see Transpiler.FragmentsUntil
-	stopped  error        // what stop returned
+// stopper calls a function that decides whether to stop, until it returns an error.
+type stopper struct {
+	ask func() error
+	err error
 }
 
-// isStopped reports whether the run has to end. Its result is then not used.
-func isStopped(r *run) bool {
-	if r.stopped == nil && r.stop != nil {
-		r.stopped = r.stop()
+// isStopped reports whether to stop. The result of a stopped function is not used.
+func (s *stopper) isStopped() bool {
+	if s.err == nil && s.ask != nil {
+		s.err = s.ask()
 	}
-	return r.stopped != nil
+	return s.err != nil
 }
 
-func (r *run) fatal(at origin.Pos, rule, format string, args ...any) {
-	r.findings = append(r.findings, origin.Finding{Rule: rule, Message: fmt.Sprintf(format, args...), At: at})
-}
-
-func (r *run) warn(at origin.Pos, rule, format string, args ...any) {
-	r.findings = append(r.findings, origin.Finding{Warning: true, Rule: rule, Message: fmt.Sprintf(format, args...), At: at})
-}
-
-func (r *run) do() Result {
-	r.refusedEntries()
-	pools := r.pools()
-	for _, p := range pools {
-		if isStopped(r) {
+// fragmentsOf reads a repository. It uses and fills the cache of documents.
+func fragmentsOf(repo repository, cache *Transpiler, stop *stopper, found *origin.Findings) Result {
+	out := Result{}
+	reportRefused(repo, found)
+	out.Pools = findPools(repo, found)
+	reads := map[string]bool{} // files that the pools were built from
+	for _, pool := range out.Pools {
+		if stop.isStopped() {
 			return Result{}
 		}
-		r.pool(p)
+		built := cache.buildPool(repo, pool, stop)
+		out.Fragments = append(out.Fragments, built.fragments...)
+		found.Add(built.findings...)
+		built.addReads(reads)
 	}
-	for _, step := range []func(*run){overridesOfNodes, strays, (*run).cluster, (*run).names, (*run).inheritance} {
-		if isStopped(r) {
+	for _, step := range []func(){
+		func() { checkNodesDirectory(repo, reads, found) },
+		func() { warnUnusedFiles(repo, reads, found) },
+		func() { out.Cluster = cluster.Read(repo.fs, out.Pools, stop.isStopped, found) },
+		func() { checkNames(out.Fragments, found) },
+		func() { checkPools(repo, out, found) },
+	} {
+		if stop.isStopped() {
 			return Result{}
 		}
-		step(r)
+		step()
 	}
-	r.out.Report = report(r.findings)
-	if r.out.Report.Fatal() {
-		r.out.Fragments, r.out.Cluster = nil, nil
-		return r.out
+	if out.Report = report(found.List); out.Report.Fatal() {
+		out.Fragments, out.Cluster = nil, nil
+		return out
 	}
-	r.out.Fragments = inOrder(r.out.Fragments)
-	return r.out
+	out.Fragments = inOrder(out.Fragments)
+	return out
 }
 
-// inOrder sorts fragments as a result has them.
+// inOrder sorts fragments by pool, then name.
 func inOrder(fragments []Fragment) []Fragment {
 	slices.SortStableFunc(fragments, func(a, b Fragment) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name))
@@ -101,64 +90,65 @@ func inOrder(fragments []Fragment) []Fragment {
 	return fragments
 }
 
-// pools lists the pools' directories.
-func (r *run) pools() []string {
-	entries, err := fs.ReadDir(r.fs, poolsDir)
+// findPools returns the names of the pools' directories.
+func findPools(repo repository, found *origin.Findings) []string {
+	entries, err := fs.ReadDir(repo.fs, poolsDir)
 	if err != nil {
-		r.fatal(origin.Pos{}, "no-pools", "there is no directory %s/ here: %s", poolsDir, layout)
+		found.Errorf(origin.Pos{}, "no-pools", "there is no directory %s/ here: %s", poolsDir, layout)
 		return nil
 	}
+	var pools []string
 	for _, e := range entries {
 		name := e.Name()
 		at := origin.Pos{File: poolsDir + "/" + name}
 		switch {
 		case strings.HasPrefix(name, "."):
 		case !e.IsDir():
-			r.warn(at, unusedFile, "not read: only directories below %s/ are pools; move it into one", poolsDir)
+			found.Warnf(at, cluster.UnusedFile, "not read: only directories below %s/ are pools; move it into one", poolsDir)
 		case len(validation.IsDNS1123Label(name)) > 0:
-			r.fatal(at, "pool-name", "%q is no name for a pool: use lower-case letters, digits and -", name)
+			found.Errorf(at, "pool-name", "%q is no name for a pool: use lower-case letters, digits and -", name)
 		default:
-			r.out.Pools = append(r.out.Pools, name)
+			pools = append(pools, name)
 		}
 	}
-	if len(r.out.Pools) == 0 && !origin.Fatal(r.findings) {
-		r.fatal(origin.Pos{File: poolsDir}, "no-pools", "%s/ has no pool in it: %s", poolsDir, layout)
+	if len(pools) == 0 && !found.HasErrors() {
+		found.Errorf(origin.Pos{File: poolsDir}, "no-pools", "%s/ has no pool in it: %s", poolsDir, layout)
 	}
-	return r.out.Pools
+	return pools
 }
 
-// refusedEntries says what the tree left out. Below pools/ and cluster/ that is fatal, as a document would be missing
-// in silence; elsewhere whatever refers to it says so at its line.
-func (r *run) refusedEntries() {
+// reportRefused reports the entries that are not in the tree. Below pools/ and cluster/ they are errors, because a document would be
+// missing silently. Elsewhere a reference to them is an error of its own.
+func reportRefused(repo repository, found *origin.Findings) {
 	rest := 0
-	for _, e := range r.tree.Refused {
+	for _, e := range repo.tree.Refused {
 		at := origin.Pos{File: e.Path}
 		top, _, _ := strings.Cut(e.Path, "/")
 		switch {
-		case isDocument(e.Path) && (top == poolsDir || top == clusterDir) || strings.Count(e.Path, "/") == 1 && top == poolsDir || e.Path == poolsDir || e.Path == clusterDir:
-			r.fatal(at, "refused-entry", "%s: not read; put the file or directory itself here", e.Why)
+		case isDocument(e.Path) && (top == poolsDir || top == cluster.Dir) || strings.Count(e.Path, "/") == 1 && top == poolsDir || e.Path == poolsDir || e.Path == cluster.Dir:
+			found.Errorf(at, "refused-entry", "%s: not read; put the file or directory itself here", e.Why)
 		case rest < maxRefusedWarnings:
 			rest++
-			r.warn(at, "refused-entry", "%s: left out of the tree; nothing may refer to it", e.Why)
+			found.Warnf(at, "refused-entry", "%s: left out of the tree; nothing may refer to it", e.Why)
 		default:
 			rest++
 		}
 	}
 	if rest > maxRefusedWarnings {
-		r.warn(origin.Pos{}, "refused-entry", "%d more entries are left out of the tree (symbolic links, submodules, hostile names)", rest-maxRefusedWarnings)
+		found.Warnf(origin.Pos{}, "refused-entry", "%d more entries are left out of the tree (symbolic links, submodules, hostile names)", rest-maxRefusedWarnings)
 	}
 }
 
-// names finds fragments of one name: MachineConfigs have one name space for all pools.
-func (r *run) names() {
+// checkNames refuses two fragments with one name: names of MachineConfigs are unique across pools.
+func checkNames(fragments []Fragment, found *origin.Findings) {
 	first := map[string]Fragment{}
-	for _, f := range r.out.Fragments {
+	for _, f := range fragments {
 		before, twice := first[f.Name]
 		if !twice {
 			first[f.Name] = f
 			continue
 		}
-		r.fatal(origin.Pos{File: f.File}, "duplicate-name", "the MachineConfig %s comes from %s and from %s; rename one of the files", f.Name, before.File, f.File)
+		found.Errorf(origin.Pos{File: f.File}, "duplicate-name", "the MachineConfig %s comes from %s and from %s; rename one of the files", f.Name, before.File, f.File)
 	}
 }
 

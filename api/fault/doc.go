@@ -1,4 +1,4 @@
-// Package fault sorts failures by what helps: trying again, waiting, or a person.
+// Package fault classifies failures by their remedy: a retry, an event, or a user.
 //
-// In: an error and a reason. Out: an error that says its kind. Never: a decision on when to try again.
+// In: an error and a reason. Out: an error with its kind. Never: a decision on when to retry.
 package fault

@@ -1,16 +1,19 @@
 package fault
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
-// Kind says what helps against a failure.
+// Kind says how a failure can be resolved.
 type Kind int
 
 const (
 	// Retry: the same call may succeed later (network, conflict). The zero value, so an unmarked error is retried.
 	Retry Kind = iota
-	// Wait: something else has to happen first; the wait is normal and not an alarm.
+	// Wait: another event must happen first. This is normal and not an error.
 	Wait
-	// Stalled: a person has to change something; trying again alone never helps.
+	// Stalled: a user has to change something; a retry never succeeds.
 	Stalled
 )
 
@@ -28,12 +31,14 @@ func (k Kind) String() string {
 
 // Error is a failure with its kind and a stable reason in CamelCase.
 type Error struct {
-	// Kind says what helps.
+	// Kind says how the failure can be resolved.
 	Kind Kind
 	// Reason is a condition reason, from api/v1alpha1.
 	Reason string
 	// Err is the failure itself, never nil.
 	Err error
+	// After is how long the other side asks to wait before a retry; 0 if it does not ask.
+	After time.Duration
 }
 
 // Error returns the text of the failure itself.
@@ -42,13 +47,13 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the failure itself.
 func (e *Error) Unwrap() error { return e.Err }
 
-// NewRetry marks err as worth trying again. It returns nil for nil, as the other constructors do.
+// NewRetry marks err as a failure that a retry may resolve. It returns nil for nil, as the other constructors do.
 func NewRetry(reason string, err error) error { return mark(Retry, reason, err) }
 
 // NewWait marks err as a normal wait.
 func NewWait(reason string, err error) error { return mark(Wait, reason, err) }
 
-// NewStalled marks err as one that needs a person.
+// NewStalled marks err as a failure that a user must resolve.
 func NewStalled(reason string, err error) error { return mark(Stalled, reason, err) }
 
 func mark(k Kind, reason string, err error) error {
@@ -62,7 +67,7 @@ func mark(k Kind, reason string, err error) error {
 func Of(err error, otherwise string) *Error {
 	var e *Error
 	if errors.As(err, &e) {
-		return &Error{Kind: e.Kind, Reason: e.Reason, Err: err}
+		return &Error{Kind: e.Kind, Reason: e.Reason, Err: err, After: e.After}
 	}
 	return &Error{Kind: Retry, Reason: otherwise, Err: err}
 }

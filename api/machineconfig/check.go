@@ -12,24 +12,23 @@ import (
 	"github.com/bunsen-os/bunsen/api/safetext"
 )
 
-// The names that a machine takes. Ignition itself checks hardly any of them, and writes what it is given.
+// The names that a machine accepts. Ignition checks few of them.
 var (
 	unitName   = regexp.MustCompile(`^[A-Za-z0-9:_.@\\-]+\.(service|socket|device|mount|automount|swap|target|path|timer|slice|scope)$`)
 	dropinName = regexp.MustCompile(`^[^/\x00\n]+\.conf$`)
 	userName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,30}[A-Za-z0-9_.$-]?$`)
 )
 
-// What Linux takes as a path and as one name in it, in bytes.
+// The limits of Linux for a path and for a name in it, in bytes.
 const (
 	maxPath = 4095
 	maxName = 255
 )
 
-// Check judges a parsed config by the rules beyond Ignition's: names that would escape their directory or forge lines
-// in a system file, special mode bits, sources that are not in the config, contents that do not decode or do not match
-// their hash. It judges the flat form, so configs that the config merges are checked too, and a config without a flat form
-// has a problem. Check returns every problem, each naming its place; a config with any must not reach a node. Check says
-// nothing about whether a running node can take the config: package policy does.
+// Check checks a parsed config by rules that Ignition does not have: names that would escape their directory or forge lines in a
+// system file, special mode bits, sources that are not in the config, contents that do not decode or do not match their
+// hash. It checks the flat form, so it covers merged configs too. Check returns all errors, each with its position; a
+// config with an error must not reach a node. Package policy decides whether a running node can apply the config.
 func Check(c Config) []error {
 	bad := checkWritten(c)
 	if !nests(c.Ignition) {
@@ -49,15 +48,15 @@ func Check(c Config) []error {
 		return append(bad, split(err)...)
 	}
 	if len(bad) > 0 {
-		return bad // what these give together has the same problems
+		return bad // the merged config would repeat these errors
 	}
 	for _, err := range checkWritten(flat) {
-		bad = append(bad, at("ignition.config: merging the configs that it names", err))
+		bad = append(bad, at("ignition.config: merging its configs", err))
 	}
 	return bad
 }
 
-// checkWritten looks at all of a config but for the configs that it names.
+// checkWritten checks a config without the configs that it merges.
 func checkWritten(c Config) []error {
 	k := &checker{}
 	k.storage(c.Ignition.Storage)
@@ -73,7 +72,7 @@ func checkWritten(c Config) []error {
 // checker collects problems.
 type checker struct{ bad []error }
 
-func (k *checker) say(place, format string, args ...any) {
+func (k *checker) addError(place, format string, args ...any) {
 	k.bad = append(k.bad, fmt.Errorf("%s: %w", place, fmt.Errorf(format, args...)))
 }
 
@@ -137,10 +136,10 @@ func (k *checker) mode(at string, mode *int) {
 	if mode == nil || *mode >= 0 && *mode <= 0o777 {
 		return
 	}
-	if meant, err := strconv.ParseUint(strconv.Itoa(*mode), 8, 32); err == nil && meant <= 0o777 {
-		k.say(at, "mode %d is read as a decimal number: write %#o (in JSON: %d)", *mode, meant, meant)
+	if octal, err := strconv.ParseUint(strconv.Itoa(*mode), 8, 32); err == nil && octal <= 0o777 {
+		k.addError(at, "mode %d is read as a decimal number: write %#o (in JSON: %d)", *mode, octal, octal)
 	} else {
-		k.say(at, "mode %#o has more than permission bits: setuid, setgid and sticky are not supported, use 0000 to 0777 (JSON wants it in decimal: 0644 is 420)", *mode)
+		k.addError(at, "mode %#o has setuid, setgid, sticky or unknown bits, which are not supported. Use 0000 to 0777 (in JSON as a decimal number: 0644 is 420)", *mode)
 	}
 }
 
@@ -150,7 +149,7 @@ func (k *checker) resource(at string, r ign.Resource) {
 		err = verify(r, data)
 	}
 	if err != nil {
-		k.say(at, "%w", err)
+		k.addError(at, "%w", err)
 	}
 }
 
@@ -158,13 +157,13 @@ func (k *checker) units(units []ign.Unit) {
 	for i, u := range units {
 		at := item("units", i, u.Name)
 		if !unitName.MatchString(u.Name) || strings.HasPrefix(u.Name, ".") {
-			k.say(at, "%q is no name of a unit: use letters, digits and :_.@\\- and end in .service, .socket, .mount, .timer or another unit type", u.Name)
+			k.addError(at, "%q is not the name of a unit: use letters, digits and :_.@\\- and end in .service, .socket, .mount, .timer or another unit type", u.Name)
 		}
 		k.fits(at, u.Name)
 		for j, d := range u.Dropins {
 			k.fits(fmt.Sprintf("%s dropins[%d]", at, j), d.Name)
 			if !dropinName.MatchString(d.Name) || safetext.HasHidden(d.Name) {
-				k.say(fmt.Sprintf("%s dropins[%d]", at, j), "%q is no name of a drop-in: it ends in .conf and has no / in it", d.Name)
+				k.addError(fmt.Sprintf("%s dropins[%d]", at, j), "%q is not the name of a drop-in: names end in .conf and contain no /", d.Name)
 			}
 		}
 	}
@@ -179,7 +178,7 @@ func (k *checker) passwd(p ign.Passwd) {
 			value *string
 		}{{"gecos", u.Gecos}, {"homeDir", u.HomeDir}, {"shell", u.Shell}, {"passwordHash", u.PasswordHash}} {
 			if f.value != nil && (safetext.HasHidden(*f.value) || strings.Contains(*f.value, ":")) {
-				k.say(at+" "+f.what, "it has a colon, a control character or another hidden character, which could forge a line of /etc/passwd or /etc/shadow")
+				k.addError(at+" "+f.what, "it contains a colon or a hidden character, which could forge a line of /etc/passwd or /etc/shadow")
 			}
 		}
 		if u.PrimaryGroup != nil {
@@ -190,7 +189,7 @@ func (k *checker) passwd(p ign.Passwd) {
 		}
 		for j, key := range u.SSHAuthorizedKeys {
 			if strings.ContainsRune(string(key), 0) {
-				k.say(fmt.Sprintf("%s sshAuthorizedKeys[%d]", at, j), "it has a NUL in it")
+				k.addError(fmt.Sprintf("%s sshAuthorizedKeys[%d]", at, j), "it contains a NUL byte")
 			}
 		}
 	}
@@ -202,7 +201,7 @@ func (k *checker) passwd(p ign.Passwd) {
 // account checks the name of a user or group.
 func (k *checker) account(at, name string) {
 	if !userName.MatchString(name) {
-		k.say(at, "%q is no name of a user or group: a letter or _ first, then letters, digits and _.-, at most 32", name)
+		k.addError(at, "%q is not a valid name of a user or group. A name begins with a letter or _, contains letters, digits and _.-, and has at most 32 characters", name)
 	}
 }
 
@@ -216,47 +215,47 @@ func (k *checker) ignition(i ign.Ignition) {
 func (k *checker) kargs(c Config) {
 	for i, a := range c.KernelArguments {
 		if strings.Count(a, `"`)%2 != 0 {
-			k.say(fmt.Sprintf("kernelArguments[%d]", i), "it has an odd number of double quotes, so it would take in the arguments that follow: close the quote")
+			k.addError(fmt.Sprintf("kernelArguments[%d]", i), "it has an odd number of double quotes, so it would include the next arguments: close the quote")
 		}
 		k.plain(fmt.Sprintf("kernelArguments[%d]", i), strings.ReplaceAll(strings.ReplaceAll(a, "\t", " "), "\n", " "))
 	}
 }
 
-// image refuses what no reference of an image has in it, and a program would take for two arguments or for an option.
+// image refuses references that a program would read as two arguments or as an option.
 func (k *checker) image(at, ref string) {
 	if strings.HasPrefix(ref, "-") || strings.ContainsFunc(ref, func(r rune) bool { return r <= ' ' || r > '~' }) {
-		k.say(at, "%q is no reference of an image: it is like quay.io/org/image@sha256:…, without blanks", ref)
+		k.addError(at, "%q is not a reference of an image: write one like quay.io/org/image@sha256:…, without blanks", ref)
 	}
 }
 
-// belowRoot refuses a file or link in the place of the root directory.
+// belowRoot refuses a file or link at the path of the root directory.
 func (k *checker) belowRoot(at, path string) {
 	if path == "/" {
-		k.say(at+" path", "it is the root directory itself; name what is below it")
+		k.addError(at+" path", "it is the root directory: write a path below it")
 	}
 }
 
-// fits refuses names that no file system takes: a node would fail only when it writes the file.
+// fits refuses names that are too long for file systems. A node would fail when it writes the file.
 func (k *checker) fits(at, path string) {
 	if len(path) > maxPath {
-		k.say(at, "it has %d bytes, and a path has at most %d", len(path), maxPath)
+		k.addError(at, "it has %d bytes, and a path has at most %d", len(path), maxPath)
 		return
 	}
 	for _, name := range strings.Split(path, "/") {
 		if len(name) > maxName {
-			k.say(at, "%.20q… has %d bytes, and a name in a path has at most %d", name, len(name), maxName)
+			k.addError(at, "%.20q… has %d bytes, and a name in a path has at most %d", name, len(name), maxName)
 		}
 	}
 }
 
-// plain refuses hidden characters: two names that look the same would differ, and a reader could not tell.
+// plain refuses hidden characters, because two different names could look the same.
 func (k *checker) plain(at, text string) {
 	if safetext.HasHidden(text) {
-		k.say(at, "%s has a control character or another hidden character in it", safetext.Quote(text))
+		k.addError(at, "%s contains a hidden character", safetext.Quote(text))
 	}
 }
 
-// item names one item of a list: `files[2] /etc/x`. A hostile name is quoted, so that a message stays one line.
+// item returns the name of an item of a list for messages: `files[2] /etc/x`. It quotes a name with hidden characters.
 func item(list string, i int, name string) string {
 	return strings.TrimRight(fmt.Sprintf("%s[%d] %s", list, i, oneLine(name)), " ")
 }

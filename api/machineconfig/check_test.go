@@ -11,16 +11,16 @@ import (
 func TestCheckRefusesWhatIgnitionLetsThrough(t *testing.T) {
 	const head = `{"ignition":{"version":"3.5.0"},`
 	for name, c := range map[string]struct{ config, want string }{
-		"a unit that climbs out of its directory": {`"systemd":{"units":[{"name":"../../../etc/evil.service"}]}}`, `"../../../etc/evil.service" is no name of a unit`},
-		"a unit that forges a preset line":        {`"systemd":{"units":[{"name":"a.service\nenable b.service"}]}}`, `is no name of a unit`},
-		"a drop-in that climbs":                   {`"systemd":{"units":[{"name":"a.service","dropins":[{"name":"../b.conf"}]}]}}`, `units[0] a.service dropins[0]: "../b.conf" is no name of a drop-in`},
-		"a path with a NUL":                       {`"storage":{"files":[{"path":"/etc/a\u0000b"}]}}`, `has a control character`},
-		"a path that turns its text around":       {`"storage":{"files":[{"path":"/etc/\u202ex"}]}}`, `has a control character`},
-		"a path with a zero-width character":      {`"storage":{"files":[{"path":"/etc/\u200bx"}]}}`, `"/etc/\u200bx" has a control character or another hidden character`},
-		"a path with a letter without a shape":    {`"storage":{"files":[{"path":"/etc/\u3164x"}]}}`, `"/etc/\u3164x" has a control character or another hidden character`},
-		"a path with a line separator":            {`"storage":{"files":[{"path":"/etc/\u2028x"}]}}`, `has a control character`},
-		"a file in place of the root directory":   {`"storage":{"files":[{"path":"/"}]}}`, `it is the root directory itself`},
-		"a link in place of the root directory":   {`"storage":{"links":[{"path":"/","target":"/a"}]}}`, `it is the root directory itself`},
+		"a unit that climbs out of its directory": {`"systemd":{"units":[{"name":"../../../etc/evil.service"}]}}`, `"../../../etc/evil.service" is not the name of a unit`},
+		"a unit that forges a preset line":        {`"systemd":{"units":[{"name":"a.service\nenable b.service"}]}}`, `is not the name of a unit`},
+		"a drop-in that climbs":                   {`"systemd":{"units":[{"name":"a.service","dropins":[{"name":"../b.conf"}]}]}}`, `units[0] a.service dropins[0]: "../b.conf" is not the name of a drop-in`},
+		"a path with a NUL":                       {`"storage":{"files":[{"path":"/etc/a\u0000b"}]}}`, `contains a hidden character`},
+		"a path that turns its text around":       {`"storage":{"files":[{"path":"/etc/\u202ex"}]}}`, `contains a hidden character`},
+		"a path with a zero-width character":      {`"storage":{"files":[{"path":"/etc/\u200bx"}]}}`, `"/etc/\u200bx" contains a hidden character`},
+		"a path with a letter without a shape":    {`"storage":{"files":[{"path":"/etc/\u3164x"}]}}`, `"/etc/\u3164x" contains a hidden character`},
+		"a path with a line separator":            {`"storage":{"files":[{"path":"/etc/\u2028x"}]}}`, `contains a hidden character`},
+		"a file in place of the root directory":   {`"storage":{"files":[{"path":"/"}]}}`, `it is the root directory: write a path below it`},
+		"a link in place of the root directory":   {`"storage":{"links":[{"path":"/","target":"/a"}]}}`, `it is the root directory: write a path below it`},
 		"a path with a name too long":             {`"storage":{"files":[{"path":"/etc/` + strings.Repeat("x", 256) + `"}]}}`, `"… has 256 bytes, and a name`},
 		"a path too long":                         {`"storage":{"files":[{"path":"` + strings.Repeat("/x", 2048) + `"}]}}`, `it has 4096 bytes, and a path`},
 		"a unit with a name too long":             {`"systemd":{"units":[{"name":"` + strings.Repeat("x", 248) + `.service"}]}}`, `has 256 bytes, and a name`},
@@ -28,14 +28,14 @@ func TestCheckRefusesWhatIgnitionLetsThrough(t *testing.T) {
 		"a path with a newline":                   {`"storage":{"directories":[{"path":"/etc/a\nb"}]}}`, `directories[0] "/etc/a\nb" path`},
 		"a link to a target with a newline":       {`"storage":{"links":[{"path":"/l","target":"/a\nb"}]}}`, `links[0] /l target`},
 		"a mode without its leading zero":         {`"storage":{"files":[{"path":"/etc/a","mode":644}]}}`, `files[0] /etc/a: mode 644 is read as a decimal number: write 0644 (in JSON: 420)`},
-		"a setuid file":                           {`"storage":{"files":[{"path":"/etc/50%a","mode":2541}]}}`, `files[0] /etc/50%a: mode 04755 has more than permission bits`},
+		"a setuid file":                           {`"storage":{"files":[{"path":"/etc/50%a","mode":2541}]}}`, `files[0] /etc/50%a: mode 04755 has setuid, setgid, sticky or unknown bits`},
 		"a sticky directory":                      {`"storage":{"directories":[{"path":"/d","mode":1023}]}}`, `directories[0] /d: mode 01777`},
 		"contents that are fetched":               {`"storage":{"files":[{"path":"/a","contents":{"source":"https://example.com/a"}}]}}`, `files[0] /a contents: its contents are not in the config`},
 		"appended contents that are fetched":      {`"storage":{"files":[{"path":"/a","append":[{"source":"tftp://h/a"}]}]}}`, `files[0] /a append[0]: its contents`},
 		"a config that is fetched":                {`"x":1,"ignition":{"version":"3.5.0","config":{"merge":[{"source":"https://h/c.ign"}]}}}`, `ignition.config.merge[0]: its contents`},
-		"a hash of other contents":                {`"storage":{"files":[{"path":"/a","contents":{"source":"data:,hello","verification":{"hash":"sha256-0000000000000000000000000000000000000000000000000000000000000000"}}}]}}`, `give sha256-2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824`},
+		"a hash of other contents":                {`"storage":{"files":[{"path":"/a","contents":{"source":"data:,hello","verification":{"hash":"sha256-0000000000000000000000000000000000000000000000000000000000000000"}}}]}}`, `write sha256-2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824`},
 		"gzip that is no gzip":                    {`"storage":{"files":[{"path":"/a","contents":{"source":"data:,hello","compression":"gzip"}}]}}`, `files[0] /a contents: unpacking gzip`},
-		"a user with a colon":                     {`"passwd":{"users":[{"name":"a:b"}]}}`, `"a:b" is no name of a user`},
+		"a user with a colon":                     {`"passwd":{"users":[{"name":"a:b"}]}}`, `"a:b" is not a valid name of a user`},
 		"a user with a newline":                   {`"passwd":{"users":[{"name":"a\nroot"}]}}`, `users[0] "a\nroot"`},
 		"a comment that forges a line":            {`"passwd":{"users":[{"name":"core","gecos":"x\nroot2:x:0:0"}]}}`, `users[0] core gecos`},
 		"an owner with a colon":                   {`"storage":{"files":[{"path":"/a","user":{"name":"a:b"}}]}}`, `files[0] /a user`},
@@ -72,7 +72,7 @@ func TestCheckTakesWhatPeopleWrite(t *testing.T) {
 func TestAnImageIsOneWord(t *testing.T) {
 	for _, ref := range []string{"a b", "a\nb", "-rf", "--option", "a\u00a0b"} {
 		for _, cfg := range []machineconfig.Config{{OSImageURL: ref}, {ExtensionsImage: ref}} {
-			if got := errors.Join(machineconfig.Check(cfg)...); got == nil || !strings.Contains(got.Error(), "is no reference of an image") {
+			if got := errors.Join(machineconfig.Check(cfg)...); got == nil || !strings.Contains(got.Error(), "is not a reference of an image") {
 				t.Errorf("%q: %v", ref, got)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 type Config struct {
 	// Ignition is the inline config, up-converted to 3.5.0.
 	Ignition ign.Config
-	// HasIgnition tells an absent spec.config from an empty one.
+	// HasIgnition is set if spec.config exists, also if it is empty.
 	HasIgnition bool
 	// KernelArguments as written; one entry may hold several arguments separated by blanks.
 	KernelArguments []string
@@ -16,7 +16,7 @@ type Config struct {
 	Extensions []string
 	// KernelType is "", "default", "realtime" or "64k-pages"; "" means default.
 	KernelType string
-	// FIPS asks for FIPS mode.
+	// FIPS enables FIPS mode.
 	FIPS bool
 	// OSImageURL is the OS image, or "".
 	OSImageURL string

@@ -18,27 +18,26 @@ import (
 	"github.com/vincent-petithory/dataurl"
 )
 
-// MaxContents is the most bytes that one resource may decode to. The whole config is far smaller; only gzip can get
-// here, and then it is a bomb.
+// MaxContents is the largest decoded size of one resource. It stops gzip bombs.
 const MaxContents = 64 << 20
 
-// ErrNotInline tells that a resource's source is not a data: URL, so that its contents are not in the config.
+// ErrNotInline is returned for a resource whose source is not a data: URL, so that its contents are not in the config.
 var ErrNotInline = errors.New("its contents are not in the config: only data: sources are supported; put the file into the repository and name it with Butane's `local:`")
 
-// Contents decodes a resource: the data: URL, then gzip if it is compressed. A resource without a source is empty. The
-// verification hash is not looked at; Check does that.
+// Contents decodes a resource: the data: URL, then gzip if it is compressed. A resource without a source is empty. Check
+// compares the verification hash.
 func Contents(r ign.Resource) ([]byte, error) { return contents(r, MaxContents) }
 
 // contents is Contents for a resource that may decode to at most limit bytes.
 func contents(r ign.Resource, limit int) ([]byte, error) {
-	data, err := unpacked(r, limit)
+	data, err := decompressed(r, limit)
 	if err == nil && len(data) > limit {
-		return nil, fmt.Errorf("its contents have %d bytes, more than the %d that are left for them", len(data), limit)
+		return nil, fmt.Errorf("its contents have %d bytes, more than the remaining %d", len(data), limit)
 	}
 	return data, err
 }
 
-func unpacked(r ign.Resource, limit int) ([]byte, error) {
+func decompressed(r ign.Resource, limit int) ([]byte, error) {
 	if r.Source == nil || *r.Source == "" {
 		return nil, nil
 	}
@@ -50,7 +49,7 @@ func unpacked(r ign.Resource, limit int) ([]byte, error) {
 		return data, nil
 	}
 	if *r.Compression != "gzip" {
-		return nil, fmt.Errorf("compression %q is unknown: use gzip, or leave it out", *r.Compression)
+		return nil, fmt.Errorf("compression %q is unknown: use gzip, or remove it", *r.Compression)
 	}
 	zip, err := gzip.NewReader(bytes.NewReader(data))
 	if err != nil {
@@ -61,7 +60,7 @@ func unpacked(r ign.Resource, limit int) ([]byte, error) {
 		return nil, fmt.Errorf("unpacking gzip: %w", err)
 	}
 	if len(out) > limit {
-		return nil, fmt.Errorf("unpacking gzip: it is more than %s", size(limit))
+		return nil, fmt.Errorf("unpacking gzip: it has more than %s", size(limit))
 	}
 	return out, nil
 }
@@ -73,8 +72,8 @@ func size(bytes int) string {
 	return fmt.Sprintf("%d bytes", bytes)
 }
 
-// decodeURL decodes a data: URL. The common forms are decoded here; dataurl, which Ignition uses, takes a rune at a
-// time through a channel and is left for the rare ones.
+// decodeURL decodes a data: URL. It decodes the common forms itself, because Ignition's dataurl, which decodes the rare forms,
+// is slow.
 func decodeURL(source string) ([]byte, error) {
 	rest, ok := strings.CutPrefix(source, "data:")
 	if !ok {
@@ -93,8 +92,8 @@ func decodeURL(source string) ([]byte, error) {
 	return u.Data, nil
 }
 
-func decodeBody(body string, packed bool) ([]byte, error) {
-	if packed {
+func decodeBody(body string, isBase64 bool) ([]byte, error) {
+	if isBase64 {
 		return base64.StdEncoding.DecodeString(body)
 	}
 	plain, err := url.PathUnescape(body)
@@ -119,7 +118,7 @@ func verify(r ign.Resource, data []byte) error {
 		return fmt.Errorf("verification hash %q is unknown: use sha256 or sha512", function)
 	}
 	if subtle.ConstantTimeCompare([]byte(strings.ToLower(want)), []byte(hex.EncodeToString(got))) == 0 {
-		return fmt.Errorf("verification hash does not match the contents: a machine would refuse to boot; give %s-%s, or leave it out", function, hex.EncodeToString(got))
+		return fmt.Errorf("verification hash does not match the contents: a machine would refuse to boot; write %s-%s, or remove it", function, hex.EncodeToString(got))
 	}
 	return nil
 }

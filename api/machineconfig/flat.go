@@ -9,24 +9,24 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
-// The bounds of what a config may merge. People need one or two small configs; more is a mistake or an attack.
+// The limits for merged configs. Users need one or two small configs; more is a mistake or an attack.
 const (
-	// maxNesting is how deep configs may stand in configs.
+	// maxNesting is the maximum depth of configs inside configs.
 	maxNesting = 10
-	// maxNested is how many configs one config may merge in all.
+	// maxNested is the maximum number of configs that one config merges, directly or indirectly.
 	maxNested = 100
-	// maxNestedBytes is how large these configs may be together, after they are decompressed.
+	// maxNestedBytes is the maximum size of these configs together, after decompression.
 	maxNestedBytes = 8 << 20
 )
 
-// Flat returns the config with the configs that ignition.config.merge and ignition.config.replace name, as a machine that
-// boots has it: a replacement stands for the whole config, and merged configs win over the config that merges them, later
-// ones over earlier ones. All code that looks inside a config uses the flat form. A rendered config is still named by its
-// content as it is written.
+// Flat returns the config with the configs that ignition.config.merge and ignition.config.replace name, as a booting
+// machine uses it. A replacement replaces the whole config. Merged configs override the config that merges them, and
+// later ones override earlier ones. All code that looks inside a config uses the flat form. The name of a rendered
+// config still depends on the config as written.
 //
-// Flat never fetches anything: a source that is not a data: URL is an error that wraps ErrNotInline. So is a config that
-// cannot be decoded or read, that does not match its hash, or that exceeds the bounds. The error joins one error for each
-// problem; each begins with its place, such as `ignition.config.merge[0]: `.
+// Flat never fetches anything: for a source that is not a data: URL it returns an error that wraps ErrNotInline. It
+// also returns an error for a config that is invalid, does not match its hash, or exceeds the limits. The error joins
+// one error for each problem; each begins with its place, such as `ignition.config.merge[0]: `.
 func Flat(c Config) (Config, error) {
 	if !nests(c.Ignition) {
 		return c, nil
@@ -43,8 +43,8 @@ func Flat(c Config) (Config, error) {
 	return out, nil
 }
 
-// Flattened returns the flat form, or the config as it is written where it has no flat form. It is for configs that were
-// checked before, and for configs in force, which a node has to leave whatever they say.
+// Flattened returns the flat form, or the config as written if it has no flat form. It is for configs that were checked
+// before, and for configs in force, which a node must be able to leave even if they are invalid.
 func Flattened(c Config) Config {
 	flat, err := Flat(c)
 	if err != nil {
@@ -61,12 +61,12 @@ type Nested struct {
 	Path string
 	// Config is the flat form of the nested config.
 	Config Config
-	// Replaces reports that it stands for the whole config that names it.
+	// Replaces reports whether this config replaces the whole config that names it.
 	Replaces bool
 }
 
-// NestedConfigs returns the configs that a config names, in the order in which they are merged. A config that is replaced
-// merges none. The error is Flat's.
+// NestedConfigs returns the configs that a config names, in the order in which they are merged. If a config is
+// replaced, its merged configs are left out. The error is Flat's.
 func NestedConfigs(c Config) ([]Nested, error) {
 	all, err := named(c.Ignition)
 	if err != nil {
@@ -78,7 +78,7 @@ func NestedConfigs(c Config) ([]Nested, error) {
 	return all, nil
 }
 
-// named reads all configs that a config names, also those that a replacement makes void.
+// named reads all configs that a config names, also those that a replacement overrides.
 func named(c ign.Config) (all []Nested, err error) {
 	var f flattener
 	var bad []error
@@ -102,14 +102,14 @@ func named(c ign.Config) (all []Nested, err error) {
 	return all, errors.Join(errs...)
 }
 
-// nests reports that a config names others.
+// nests reports whether a config names other configs.
 func nests(c ign.Config) bool {
 	return c.Ignition.Config.Replace.Source != nil || len(c.Ignition.Config.Merge) > 0
 }
 
 func mergePlace(i int) string { return fmt.Sprintf("ignition.config.merge[%d]", i) }
 
-// flattener resolves one config and counts what it costs.
+// flattener resolves one config, and counts the nested configs and their bytes.
 type flattener struct{ configs, bytes int }
 
 func (f *flattener) config(c ign.Config, depth int) (ign.Config, error) {
@@ -131,7 +131,7 @@ func (f *flattener) config(c ign.Config, depth int) (ign.Config, error) {
 	return c, errors.Join(bad...)
 }
 
-// child reads and resolves a config that another one names at a place.
+// child reads and resolves a config that another config names at a place.
 func (f *flattener) child(place string, r ign.Resource, depth int) (ign.Config, error) {
 	if f.configs++; f.configs > maxNested {
 		if f.configs > maxNested+1 {
@@ -154,6 +154,20 @@ func (f *flattener) child(place string, r ign.Resource, depth int) (ign.Config, 
 	return c, at(place, err)
 }
 
+// NestedError is a problem of a nested config, or of the merged result.
+type NestedError struct {
+	// Place is where the other config names it, such as `ignition.config.merge[0]`.
+	Place string
+	// Err is the problem.
+	Err error
+}
+
+// Error returns the problem with its place.
+func (e *NestedError) Error() string { return e.Place + ": " + e.Err.Error() }
+
+// Unwrap returns the problem.
+func (e *NestedError) Unwrap() error { return e.Err }
+
 // at puts a place before each of the errors that are joined in err.
 func at(place string, err error) error {
 	if err == nil {
@@ -161,12 +175,12 @@ func at(place string, err error) error {
 	}
 	var all []error
 	for _, e := range split(err) {
-		all = append(all, fmt.Errorf("%s: %w", place, e))
+		all = append(all, &NestedError{place, e})
 	}
 	return errors.Join(all...)
 }
 
-// split takes joined errors apart, also those that were joined of joined ones.
+// split returns the single errors of a joined error, also if that joins joined errors.
 func split(err error) (all []error) {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

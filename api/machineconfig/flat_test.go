@@ -86,7 +86,7 @@ func TestAFlatConfigHasWhatItNames(t *testing.T) {
 		"what does not fit together":                   {naming("a", merging(`{"ignition":{"version":"3.5.0"},"storage":{"links":[{"path":"/1","target":"/x"}]}}`), "/1/2"), "error: ignition.config: merging the configs that it names: "},
 		"without end":                                  {deep, "error: ignition.config.merge[0]"},
 		"too many":                                     {naming("a", merging(many...)), "error: ignition.config.merge[100]: the config names more than 100 configs"},
-		"too large when they are decompressed":         {naming("a", `"merge":[`+zipped(naming("b", "", "/2")+strings.Repeat(" ", 5<<20))+`,`+zipped(naming("b", "", "/3")+strings.Repeat(" ", 5<<20))+`]`), "error: ignition.config.merge[1]: unpacking gzip: it is more than 2 MiB"},
+		"too large when they are decompressed":         {naming("a", `"merge":[`+zipped(naming("b", "", "/2")+strings.Repeat(" ", 5<<20))+`,`+zipped(naming("b", "", "/3")+strings.Repeat(" ", 5<<20))+`]`), "error: ignition.config.merge[1]: unpacking gzip: it has more than 2 MiB"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			config := parsed(t, c.config)
@@ -138,7 +138,7 @@ func TestCheckLooksIntoWhatAConfigMerges(t *testing.T) {
 		})
 	}
 	together := `{"ignition":{"version":"3.5.0","config":{` + merging(head+`"storage":{"files":[{"path":"/a","contents":{"source":"data:,b"}}]}}`) + `}},"storage":{"files":[{"path":"/a","contents":` + hashed("a", "a") + `}]}}`
-	if bad := machineconfig.Check(parsed(t, together)); len(bad) != 1 || !strings.HasPrefix(bad[0].Error(), "ignition.config: merging the configs that it names: files[0] /a contents: verification hash") {
+	if bad := machineconfig.Check(parsed(t, together)); len(bad) != 1 || !strings.HasPrefix(bad[0].Error(), "ignition.config: merging its configs: files[0] /a contents: verification hash") {
 		t.Error(bad)
 	}
 	if bad := machineconfig.Check(parsed(t, naming("a", merging(naming("b", "", "/a")), "/b"))); len(bad) > 0 {

@@ -5,9 +5,9 @@ import (
 	"unicode"
 )
 
-// SplitKargs splits entries of kernelArguments into single arguments: at blanks, but not within double quotes, which stay.
-// Single quotes quote nothing, as on the kernel's command line. It is the only function that splits kernel arguments:
-// review, renderer and daemon use it, so that they agree. Check refuses an entry that leaves a quote open.
+// SplitKargs splits entries of kernelArguments into single arguments at blanks outside double quotes, which it keeps. Single
+// quotes have no effect, as on the kernel's command line. All code that splits kernel arguments uses it. Check refuses an
+// entry with an open quote.
 func SplitKargs(entries []string) []string {
 	args := []string{}
 	for _, entry := range entries {

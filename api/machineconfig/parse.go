@@ -22,10 +22,10 @@ const Version = "3.5.0"
 // supported is the list of versions that an error shows.
 const supported = "3.0.0, 3.1.0, 3.2.0, 3.3.0, 3.4.0 and 3.5.0"
 
-// Parse reads a spec. An Ignition config of an older supported version is translated to 3.5.0; keys that no version
-// knows are dropped, as Ignition does. It returns every problem of the config, joined, each naming its place as
-// `files[2] /etc/x: …`. It is a pure function of the spec's bytes, so a caller may cache by their digest. It judges the
-// config by Ignition's own rules only; Check has the rules beyond them.
+// Parse reads a spec. An Ignition config of an older supported version is translated to 3.5.0; unknown keys
+// are dropped, as Ignition does. The error joins all errors of the config, each with its position, such as
+// `files[2] /etc/x: …`. The result depends on the spec's bytes only, so a caller may cache it by their digest. Parse applies
+// Ignition's rules; Check has the other rules.
 func Parse(spec mcfgv1.MachineConfigSpec) (Config, error) {
 	c := Config{
 		KernelArguments: spec.KernelArguments,
@@ -78,8 +78,8 @@ func parseIgnition(raw []byte) (ign.Config, error) {
 	return cfg, nil
 }
 
-// parseNewest does what v3_5.Parse does but for positions in the JSON, which is one long line to whoever wrote YAML:
-// finding them costs more than all the rest.
+// parseNewest parses like v3_5.Parse, but without positions in the JSON. They cost more than the rest, and the JSON is
+// one line.
 func parseNewest(raw []byte) (ign.Config, error) {
 	var cfg ign.Config
 	if rpt, err := util.HandleParseErrors(raw, &cfg); err != nil {
@@ -91,7 +91,7 @@ func parseNewest(raw []byte) (ign.Config, error) {
 	return cfg, nil
 }
 
-// versionOf reads ignition.version, and explains what to do about one that cannot be read.
+// versionOf reads ignition.version. The error says what to do about an unsupported version.
 func versionOf(raw []byte) (string, error) {
 	var head struct {
 		Ignition struct {
@@ -115,17 +115,16 @@ func versionOf(raw []byte) (string, error) {
 	return *v, nil
 }
 
-// Validate judges the config by Ignition's own rules, as a machine that boots it would. Parse has done it; a config
-// that was put together otherwise, by merging above all, needs it. It returns every problem.
+// Validate checks the config by Ignition's rules, as a machine that boots it does, and returns all errors. Parse calls it; a
+// merged config needs it.
 func Validate(c Config) []error {
 	return fatal(c.Ignition, validate.ValidateWithContext(c.Ignition, nil))
 }
 
-// problems turns Ignition's report into errors. The report comes without the config, so what can be read of it is read
-// again, for names.
+// problems returns the errors of Ignition's report. The report has no config, so problems decodes the config again for names.
 func problems(rpt report.Report, raw []byte, cause error) []error {
 	var partial ign.Config
-	_ = json.Unmarshal(raw, &partial) // names only: what does not decode stays without its name
+	_ = json.Unmarshal(raw, &partial) // an item that does not decode has no name
 	bad := fatal(partial, rpt)
 	if len(bad) == 0 {
 		bad = []error{fmt.Errorf("reading config: %w", cause)}
@@ -133,28 +132,28 @@ func problems(rpt report.Report, raw []byte, cause error) []error {
 	return bad
 }
 
-// ValidateBetween judges only the rules between entries of storage, such as a file below a link. Together with Validate
-// of the entries that changed, it does for a merged config what Validate does at a multiple of the cost.
+// ValidateBetween checks only the rules between entries of storage, such as a file below a link. With Validate of the changed
+// entries, it replaces a Validate of the merged config, which costs much more.
 func ValidateBetween(c Config) []error {
 	rpt := c.Ignition.Storage.Validate(path.New("json", "storage"))
 	return fatal(c.Ignition, rpt)
 }
 
-// fatal turns a report's errors into ours.
+// fatal returns the errors of a report.
 func fatal(c ign.Config, rpt report.Report) (bad []error) {
 	for _, e := range rpt.Entries {
 		if e.Kind.IsFatal() {
-			bad = append(bad, fmt.Errorf("%s: %s", placeIn(c, e.Context.Path), unquoted(e.Message)))
+			bad = append(bad, fmt.Errorf("%s: %s", pathText(c, e.Context.Path), withoutQuote(e.Message)))
 		}
 	}
 	return bad
 }
 
-// unquoted is a message of Ignition without what it quotes of a unit, which may be a secret: messages reach logs and status.
-func unquoted(message string) string {
+// withoutQuote returns a message of Ignition without its quotation of a unit, which may contain a secret.
+func withoutQuote(message string) string {
 	before, _, found := strings.Cut(message, "found garbage after section name")
 	if !found {
 		return message
 	}
-	return before + "there is text behind the [Name] of a section, on the same line"
+	return before + "there is text after the [Name] of a section, on the same line"
 }

@@ -41,8 +41,8 @@ func (c Config) IgnitionJSON() ([]byte, error) {
 	return dropEmpty(raw), nil
 }
 
-// dropEmpty removes every `"key":{}` from compact JSON, and those that become empty by it. Ignition's types are full of
-// optional structs, which encoding/json writes even when they are empty. An empty object in a list stays: it is an item.
+// dropEmpty removes every `"key":{}` from compact JSON, also those that become empty. Ignition's types have many optional
+// structs, which encoding/json writes even if they are empty. An empty object in a list stays, because it is an item.
 func dropEmpty(in []byte) []byte {
 	p := pruner{in: in, out: make([]byte, 0, len(in))}
 	p.value()
@@ -55,7 +55,7 @@ type pruner struct {
 	at      int
 }
 
-// value copies one value and tells whether it was an empty object.
+// value copies one value and reports whether it is an empty object.
 func (p *pruner) value() bool {
 	switch p.in[p.at] {
 	case '{':
@@ -105,7 +105,7 @@ func (p *pruner) list() {
 	p.copy() // ]
 }
 
-// text copies a string with its quotes; a backslash takes the next byte with it.
+// text copies a string with its quotes and escapes.
 func (p *pruner) text() {
 	end := p.at + 1
 	for p.in[end] != '"' {

@@ -6,11 +6,10 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
-// Standalone returns the config as Ignition alone, for a machine that no server and no daemon gives the rest. Kernel
-// arguments become Ignition's own. leftOut names what Ignition cannot express, by the fields of the MachineConfig. The error says
-// why a config that c merges cannot be read.
+// Standalone returns the config as Ignition alone, for a machine without a server and a daemon. Kernel arguments become
+// Ignition's. leftOut lists the fields of the MachineConfig that Ignition does not have. The error is that of Flat.
 func Standalone(c Config) (standalone Config, leftOut []string, err error) {
-	flat, err := Flat(c) // a merged config could remove an argument that stands beside it
+	flat, err := Flat(c) // a merged config could remove an argument
 	if err != nil {
 		return Config{}, nil, err
 	}

@@ -11,32 +11,32 @@ import (
 // emojiStyle is the variation selector that follows many emoji.
 const emojiStyle = '\ufe0f'
 
-// IsHidden reports whether a character does not show as itself: control characters with tabs and line ends, zero-width and
-// bidirectional characters, soft hyphens, tags, letters without a shape, and selectors of a variant.
+// IsHidden reports whether a character is not visible as itself: control characters including tabs and line ends,
+// zero-width and bidirectional characters, soft hyphens, tags, letters without a shape, and variation selectors.
 func IsHidden(r rune) bool {
 	if r >= ' ' && r < 0x7f {
-		return false // nearly all there is
+		return false // almost every character
 	}
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) ||
 		r >= 0xE0000 && r < 0xE1000 || r == '\u2800' // the Braille pattern without dots
 }
 
-// HasHidden reports whether a text has a hidden character, or bytes that are no UTF-8. Names and paths of a config with one
-// are invalid.
+// HasHidden reports whether a text contains a hidden character or invalid UTF-8. Such names and paths in a config are
+// invalid.
 func HasHidden(text string) bool {
 	return !utf8.ValidString(text) || strings.ContainsFunc(text, IsHidden)
 }
 
-// HasControl reports whether a text has a control character, or bytes that are no UTF-8.
+// HasControl reports whether a text contains a control character or invalid UTF-8.
 func HasControl(text string) bool {
 	return !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// Visible replaces the hidden characters of a text by their codes, line ends among them. Tabs stay, and so does the selector
-// of an emoji's style after a symbol. Bytes that are no UTF-8 become U+FFFD.
+// Visible replaces the hidden characters of a text, also line ends, with their codes. Tabs stay, and so does an emoji's
+// variation selector after a symbol. Invalid UTF-8 becomes U+FFFD.
 func Visible(text string) string { return replace(text, "\t", code) }
 
-// OneLine is Visible with a blank in place of each tab and line end: for messages.
+// OneLine is Visible with a blank in place of each tab and line end, for messages.
 func OneLine(text string) string {
 	return replace(text, "", func(r rune) string {
 		if r == '\n' || r == '\t' || r == '\r' {
@@ -46,17 +46,17 @@ func OneLine(text string) string {
 	})
 }
 
-// Strip removes the hidden characters of a text. It is for text that is stored as a label of something, such as the subject of
-// a commit; OneLine is for text that is only shown.
+// Strip removes the hidden characters of a text. It is for a text that is stored as a label, such as the subject of a
+// commit. OneLine is for a text that is only shown.
 func Strip(text string) string {
 	return strings.TrimSpace(replace(text, "", func(rune) string { return "" }))
 }
 
-// Quote returns a text as strconv.Quote does, with codes also for the hidden characters that strconv takes for printable.
+// Quote is strconv.Quote with codes also for hidden characters that strconv treats as printable.
 func Quote(text string) string { return Visible(strconv.Quote(text)) }
 
-// Line returns a text as one line of a log: visible, and no workflow command. A runner takes `::name::` at the beginning of a
-// line, also after blanks, and `##[name]` anywhere in it.
+// Line returns a text as one line of a log, with visible characters and without a workflow command. A runner executes
+// `::name::` at the beginning of a line, also after blanks, and `##[name]` anywhere in it.
 func Line(text string) string {
 	text = strings.ReplaceAll(Visible(text), "##[", `#\u0023[`)
 	rest := strings.TrimLeftFunc(text, unicode.IsSpace)
@@ -66,7 +66,7 @@ func Line(text string) string {
 	return text
 }
 
-// Lines returns a text of several lines with each of them as Line returns it.
+// Lines applies Line to each line of a text.
 func Lines(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {
@@ -75,12 +75,12 @@ func Lines(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// NewWriter returns a writer that passes on what is written as Lines returns it. Each write begins a line.
+// NewWriter returns a writer that applies Lines to each write. Each write begins a line.
 func NewWriter(w io.Writer) io.Writer { return writer{w} }
 
 type writer struct{ to io.Writer }
 
-// Write writes all of the text, or fails.
+// Write writes the whole text, or fails.
 func (w writer) Write(text []byte) (int, error) {
 	if _, err := io.WriteString(w.to, Lines(string(text))); err != nil {
 		return 0, err
@@ -88,7 +88,7 @@ func (w writer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// replace replaces the hidden characters of a text, other than those in keep.
+// replace replaces the hidden characters of a text except those in keep.
 func replace(text, keep string, with func(rune) string) string {
 	if !HasHidden(text) {
 		return text
@@ -107,5 +107,5 @@ func replace(text, keep string, with func(rune) string) string {
 	return b.String()
 }
 
-// code returns a character as Go writes it, such as \u202e.
+// code returns a character as a Go escape, such as \u202e.
 func code(r rune) string { return strings.Trim(strconv.QuoteRuneToASCII(r), "'") }

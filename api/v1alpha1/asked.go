@@ -1,10 +1,11 @@
 package v1alpha1
 
-// MaxHistory is how many applied revisions a GitSource remembers.
+// MaxHistory is how many applied revisions the status of a GitSource contains.
 const MaxHistory = 20
 
-// AskedBy is the commit of a history, newest first, that asked last for a pool's rendered config: of the newest commits in a line
-// that have it the oldest, for the others changed nothing. Nil where the history has none, or may have forgotten it.
+// AskedBy returns the commit of a history, newest first, that last requested a pool's rendered config. If several
+// consecutive commits have the config, it is the oldest of them, because the others changed nothing. It returns nil if
+// the history has no such commit, or may no longer contain it.
 func AskedBy(history []HistoryEntry, pool, rendered string) *CommitInfo {
 	var found *CommitInfo
 	applied := 0

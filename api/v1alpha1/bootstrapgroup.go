@@ -5,15 +5,16 @@ import "strings"
 // BootstrapGroup is the group of every bootstrap token that the server creates for a new machine.
 const BootstrapGroup = "system:bootstrappers:bunsen"
 
-// poolGroupPrefix begins the group that says for which pool, and for which node if any, the server let the machine in.
+// poolGroupPrefix begins the group that names the pool, and possibly the node, for which the server admitted the
+// machine.
 const poolGroupPrefix = BootstrapGroup + ":for:"
 
-// longestBootstrapGroup is what Kubernetes accepts as the name of such a group.
+// longestBootstrapGroup is the maximum length of such a group's name in Kubernetes.
 const longestBootstrapGroup = len("system:bootstrappers:") + 256
 
-// PoolGroup returns the group of a bootstrap token that records for which pool the server let a machine in, and for which node
-// if node is not empty. A colon stands for each dot, because such a group has no dots. It returns an empty string where the
-// names are too long.
+// PoolGroup returns the group of a bootstrap token that records for which pool the server admitted a machine. It also
+// names the node unless that is empty. A colon replaces each dot, because such a group cannot have dots. It returns an
+// empty string if the names are too long.
 func PoolGroup(pool, node string) string {
 	group := poolGroupPrefix + strings.ReplaceAll(pool, ".", ":")
 	if node != "" {
@@ -25,7 +26,7 @@ func PoolGroup(pool, node string) string {
 	return group
 }
 
-// ParsePoolGroup reads what PoolGroup returns; ok is false for any other group.
+// ParsePoolGroup returns the pool and the node of a group that PoolGroup returned. For other groups, ok is false.
 func ParsePoolGroup(group string) (pool, node string, ok bool) {
 	rest, ok := strings.CutPrefix(group, poolGroupPrefix)
 	pool, node, _ = strings.Cut(rest, "::")

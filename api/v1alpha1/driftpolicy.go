@@ -1,12 +1,12 @@
 package v1alpha1
 
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// DriftPolicy says what the daemon does when somebody changed on a node what a config put there. Of all policies that
-// select a node's pool, in the order of their names, the first rule that matches decides; what no rule matches degrades
-// the node.
+// DriftPolicy configures what the daemon does about drift: a difference between a node and its config in force, for
+// example after a manual change. The daemon reads all policies that select the node's pool, ordered by name. The first
+// rule that matches decides. Drift that no rule matches degrades the node.
+//
+// DriftPolicy has no status.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,categories=bunsen
@@ -28,55 +28,59 @@ type DriftPolicyList struct {
 	Items           []DriftPolicy `json:"items"`
 }
 
-// DriftPolicySpec selects pools and says what to do. A policy without pools and without a selector is for every pool.
+// DriftPolicySpec selects pools and gives the rules for them. A policy without pools and without a selector selects every
+// pool.
 type DriftPolicySpec struct {
-	// Pools by name.
+	// Pools are the names of the selected pools.
 	// +listType=set
 	Pools []string `json:"pools,omitempty"`
-	// MachineConfigPoolSelector selects pools by their labels, beside those of Pools.
+	// MachineConfigPoolSelector selects more pools by their labels.
 	MachineConfigPoolSelector *metav1.LabelSelector `json:"machineConfigPoolSelector,omitempty"`
-	// Rules in order; the first that matches decides.
+	// Rules are read in order. The first one that matches decides.
 	// +kubebuilder:validation:MaxItems=200
 	Rules []DriftRule `json:"rules"`
-	// Repair limits how often the rules of this policy put one thing right.
+	// Repair limits how often the daemon repairs the same path, unit, user or group by rules of this policy.
 	// +kubebuilder:default={}
 	Repair RepairLimit `json:"repair,omitempty"`
 }
 
-// DriftRule says what to do about some of the things that configs manage.
+// DriftRule gives the action for the paths, units and accounts that it matches.
 type DriftRule struct {
-	// Path is a pattern. One that begins with / is for paths: `*` and `?` stand for characters of one name, `**` for any
-	// number of names. Others are for units by name, such as `chronyd.service` or `*.timer`, with their files, drop-ins and
-	// enablement; for `user/NAME` and `group/NAME`; and for `os/image` and `os/kernelArguments`. `**` alone is for
-	// everything.
+	// Path is a pattern. A pattern that begins with / matches paths: `*` and `?` match characters of one name, `**` matches
+	// any number of names. Other patterns match a unit by name, such as `chronyd.service` or `*.timer`, with its files,
+	// drop-ins and enablement. `user/NAME`, `group/NAME`, `os/image` and `os/kernelArguments` match these. `**` alone
+	// matches everything.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=1024
 	Path string `json:"path"`
-	// Action on drift of what matches.
+	// Action is what the daemon does about drift. `Degrade` reports it and sets the node to Degraded until the drift ends.
+	// `Repair` restores the config with the actions of the node disruption policy. If they include a drain or a reboot,
+	// or if the limit of Repair is reached, it degrades the node instead. `Report` only reports the drift. `Ignore` does
+	// nothing.
 	Action DriftAction `json:"action"`
 }
 
-// DriftAction is what is done about a drift.
+// DriftAction is what the daemon does about drift.
 //
 // +kubebuilder:validation:Enum=Degrade;Repair;Report;Ignore
 type DriftAction string
 
 // Values of DriftAction.
 const (
-	// DriftDegrade reports it, and the node is Degraded until it is put right: nothing else is rolled out there.
+	// DriftDegrade reports the drift and degrades the node until the drift ends. Meanwhile the node gets no new config.
 	DriftDegrade DriftAction = "Degrade"
-	// DriftRepair puts it right as an update would, and does what the node disruption policy names for the path. Where that
-	// is a drain or a reboot, or where it comes back too often, the node is Degraded instead.
+	// DriftRepair restores the config as an update does, with the actions of the node disruption policy. If they include a
+	// drain or a reboot, or if the drift returns too often, the daemon degrades the node instead.
 	DriftRepair DriftAction = "Repair"
-	// DriftReport reports it. An update whose configs do not differ in it leaves it alone.
+	// DriftReport reports the drift. An update that does not change the path keeps the drift.
 	DriftReport DriftAction = "Report"
-	// DriftIgnore says nothing. An update whose configs do not differ in it leaves it alone.
+	// DriftIgnore does nothing. An update that does not change the path keeps the drift.
 	DriftIgnore DriftAction = "Ignore"
 )
 
-// RepairLimit is a limit for each single thing that is repaired: Burst repairs at once, and one more after each Interval.
+// RepairLimit limits the repairs of one path, unit, user or group: Burst repairs at once, and one more after each Interval.
 type RepairLimit struct {
-	// Interval after which one more repair is allowed.
+	// Interval is the time after which one more repair is allowed.
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`

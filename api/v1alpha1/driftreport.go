@@ -1,101 +1,99 @@
 package v1alpha1
 
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// Drift is the value of DriftAnnotation, as compact JSON of at most MaxDrift bytes. It never has contents, nor
-// digests of contents that are secret: somebody could try what fits.
+// Drift is the value of DriftAnnotation, as compact JSON of at most MaxDrift bytes. It never contains contents, nor digests of
+// secret contents: an attacker could test guesses against a digest.
 type Drift struct {
-	// Config that is in force on the node.
+	// Config is the config in force on the node.
 	Config string `json:"config"`
-	// Items in the order of their names, those of one path together.
+	// Items are in the order of their names, those of one path together.
 	Items []DriftItem `json:"items"`
-	// More items are not listed, because the report would become too long.
+	// More is the number of items that the report omits, because it would become too long.
 	More int `json:"more,omitempty"`
 }
 
-// MaxDrift is the most bytes of a report on a Node.
+// MaxDrift is the largest size of a report on a Node, in bytes.
 const MaxDrift = 16 << 10
 
-// DriftItem is one thing that is not as the config in force has it.
+// DriftItem is one difference between the node and the config in force.
 type DriftItem struct {
-	// Name is a path, a unit's name, or as patterns of a DriftRule have it: user/core, group/wheel, os/kernelArguments.
+	// Name is a path, a unit's name, or a name as in a DriftRule: user/core, group/wheel, os/kernelArguments.
 	Name string `json:"name"`
-	// Kind of what differs: content, mode, owner, target, type (file, dir, link), missing, enablement, account, os.
+	// Kind is what differs: content, mode, owner, target, type (file, dir, link), missing, enablement, account, os.
 	Kind DriftKind `json:"kind"`
-	// Action taken; of a repair that cannot be done it is Degrade.
+	// Action is what the daemon did. If a repair is not possible, it is Degrade.
 	Action DriftAction `json:"action"`
-	// Since when it was seen to differ.
+	// Since is when the daemon first found the difference.
 	Since metav1.Time `json:"since"`
-	// Why the action is another than the rule's, or what differs, in words; never contents.
+	// Why is, for users, why the action differs from the rule's, or what differs. It never has contents.
 	Why string `json:"why,omitempty"`
-	// Expected is what the config wants, Actual what is there.
+	// Expected is the entry of the config, Actual the entry on the node.
 	Expected *DriftEntry `json:"expected,omitempty"`
 	Actual   *DriftEntry `json:"actual,omitempty"`
-	// Modified is when the file there was last modified, as its file system says.
+	// Modified is the modification time of the file on the node.
 	Modified *metav1.Time `json:"modified,omitempty"`
-	// Secret contents have neither digests here nor a diff on the node.
+	// Secret is true for secret contents. They have neither digests here nor a diff on the node.
 	Secret bool `json:"secret,omitempty"`
 }
 
-// DriftKind says what of a thing differs; of several, the first in the order of the constants.
+// DriftKind is what differs. If several kinds apply, it is the first in the order of the constants.
 type DriftKind string
 
 // Kinds of drift.
 const (
-	// DriftMissing: nothing is there.
+	// DriftMissing means that nothing exists at the path.
 	DriftMissing DriftKind = "missing"
-	// DriftType: something of another type is there, or something where nothing should be.
+	// DriftType means that something of another type exists, or something that should not exist.
 	DriftType DriftKind = "type"
-	// DriftContent: a file's bytes differ.
+	// DriftContent means that a file's bytes differ.
 	DriftContent DriftKind = "content"
-	// DriftTarget: a link leads elsewhere.
+	// DriftTarget means that a link has another target.
 	DriftTarget DriftKind = "target"
-	// DriftMode: permission bits differ.
+	// DriftMode means that permission bits differ.
 	DriftMode DriftKind = "mode"
-	// DriftOwner: user or group differ.
+	// DriftOwner means that the user or the group differs.
 	DriftOwner DriftKind = "owner"
-	// DriftEnablement: a unit is enabled and should not be, or the other way round.
+	// DriftEnablement means that a unit is enabled and should not be, or the other way round.
 	DriftEnablement DriftKind = "enablement"
-	// DriftAccount: a user or group differs.
+	// DriftAccount means that an account, a user or a group, differs.
 	DriftAccount DriftKind = "account"
-	// DriftOS: image or kernel arguments differ.
+	// DriftOS means that the image or the kernel arguments differ.
 	DriftOS DriftKind = "os"
 )
 
 // DriftEntry is one side of a path, or of a unit's enablement.
 type DriftEntry struct {
-	// Type is file, dir, link or other; empty for nothing. Of a unit's enablement it is enabled or disabled.
+	// Type is file, dir, link or other; empty if nothing exists. For a unit's enablement it is enabled or disabled.
 	Type string `json:"type,omitempty"`
-	// Digest of a file's contents, sha256 in hex; empty for secret ones.
+	// Digest is the SHA-256 of a file's contents in hexadecimal; empty for secret contents.
 	Digest string `json:"digest,omitempty"`
-	// Mode as four octal digits; empty for links.
+	// Mode is four octal digits; empty for links.
 	Mode string `json:"mode,omitempty"`
-	// Owner as uid:gid.
+	// Owner is uid:gid.
 	Owner string `json:"owner,omitempty"`
 	// Target of a link.
 	Target string `json:"target,omitempty"`
 }
 
-// DriftExport is one path as a node has it, to be taken into a repository. It has contents: it is for who may read root's
-// files on the node, and is never stored in the cluster.
+// DriftExport is one path of a node with its contents, for a repository. Only a user who may read root's files on the node can
+// get it. The cluster never stores it.
 type DriftExport struct {
-	// Path on the node.
+	// Path is the path on the node.
 	Path string `json:"path"`
-	// Config that was in force, from which the path differs.
+	// Config is the config in force, from which the path differs.
 	Config string `json:"config"`
 	// Type is file, link or dir.
 	Type string `json:"type"`
-	// Mode has the permission bits; nil for links.
+	// Mode is the permission bits; nil for links.
 	Mode *int32 `json:"mode,omitempty"`
-	// UID and GID of the owner.
+	// UID and GID are the owner.
 	UID int64 `json:"uid,omitempty"`
 	GID int64 `json:"gid,omitempty"`
 	// Target of a link.
 	Target string `json:"target,omitempty"`
-	// Contents of a file.
+	// Contents are the bytes of a file.
 	Contents []byte `json:"contents,omitempty"`
-	// Secret: the contents belong into no repository as they are.
+	// Secret is true if the contents do not belong into a repository.
 	Secret bool `json:"secret,omitempty"`
 }

@@ -7,57 +7,62 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Failure says in structured form why a node's daemon reports Degraded or Unreconcilable. FailureAnnotation on the Node has it as
-// JSON beside ReasonAnnotation, which has the words. Writer: the daemon. A daemon that does not know the annotation leaves it out.
+// Failure is why a node's daemon reports Degraded or Unreconcilable, as data. FailureAnnotation on the Node has it as JSON.
+// ReasonAnnotation has the text for users. Writer: the daemon. Earlier daemons do not write the annotation.
 type Failure struct {
-	// Config that the node failed.
+	// Config is the config that the node failed.
 	Config string `json:"config"`
-	// Cause of the failure.
+	// Cause is why the node failed.
 	Cause FailureCause `json:"cause"`
-	// Path on the node that the failure is about; empty where it is about none.
+	// Path is the path on the node that caused the failure; empty if there is none.
 	Path string `json:"path,omitempty"`
-	// Since is when the daemon first reported it.
+	// Problem is what is wrong: the text of ReasonAnnotation without the config, its commit and the advice. If that text has none
+	// of these, Problem is empty, and ReasonAnnotation has the problem.
+	Problem string `json:"problem,omitempty"`
+	// Since is when the daemon first reported the failure.
 	Since metav1.Time `json:"since"`
 	// Retry is the value of RetryAnnotation on the Node when the last attempt began: the failure is the answer to that request.
-	// Absent where no one requested a retry.
+	// Absent if no user requested a retry.
 	Retry *metav1.Time `json:"retry,omitempty"`
 }
 
-// FailureCause is why a node failed, as a stable word.
+// FailureCause is why a node failed. The values are stable.
 type FailureCause string
 
 // Values of FailureCause.
 const (
-	// FailureRefused: a running node cannot take the config, and nothing of it was applied.
+	// FailureRefused means that a running node cannot change a part of the config. The daemon applied nothing of it.
 	FailureRefused FailureCause = "Refused"
-	// FailureDiskFull: a file system of the node has no space left. The daemon tries again by itself.
+	// FailureDiskFull means that a file system of the node has no space left. The daemon tries again.
 	FailureDiskFull FailureCause = "DiskFull"
-	// FailureDrift: the node was changed manually, so that it is not as its config says.
+	// FailureDrift means that the node differs from its config, for example after a manual change.
 	FailureDrift FailureCause = "Drift"
-	// FailureNoConfig: the desired config is not on the cluster.
+	// FailureNoConfig means that the desired config is not on the cluster.
 	FailureNoConfig FailureCause = "NoConfig"
-	// FailureRejected: the node applied the config, was not healthy with it, and went back.
+	// FailureNoAccess means that neither the machine-config-server nor the API server sent the node its config for several
+	// minutes. The daemon tries again.
+	FailureNoAccess FailureCause = "NoAccess"
+	// FailureRejected means that the node applied the config, was not healthy with it, and rolled back.
 	FailureRejected FailureCause = "Rejected"
-	// FailureApply: a step of the update failed.
+	// FailureApply means that a step of the update failed.
 	FailureApply FailureCause = "Apply"
-	// FailureUnsafePath: while the daemon changed a path, a user of the node led it to files of another owner, and the daemon did not
-	// follow.
+	// FailureUnsafePath means that a user of the node led a path to files of another owner, and the daemon did not follow it.
 	FailureUnsafePath FailureCause = "UnsafePath"
-	// FailureLost: the node was not Ready for longer than the policy's nodeDeadline. The controller says so, never a daemon.
+	// FailureLost means that the node was not Ready for longer than the policy's nodeDeadline. Only the controller uses it.
 	FailureLost FailureCause = "Lost"
 )
 
 // FailedNode is a node that failed a rollout's config.
 type FailedNode struct {
-	// Node by name.
+	// Node is the name of the node.
 	Node string `json:"node"`
-	// Cause as the node's daemon reported it; empty where it did not.
+	// Cause is the cause that the node's daemon reported; empty if it reported none.
 	Cause FailureCause `json:"cause,omitempty"`
-	// Why in words.
+	// Why is the reason, for users.
 	Why string `json:"why,omitempty"`
 }
 
-// ParseFailure reads FailureAnnotation; an empty text is the zero Failure.
+// ParseFailure reads FailureAnnotation. An empty text is the zero Failure.
 func ParseFailure(text string) (Failure, error) {
 	var f Failure
 	if text == "" {
@@ -69,7 +74,7 @@ func ParseFailure(text string) (Failure, error) {
 	return f, nil
 }
 
-// String is the failure as the annotation spells it; empty for the zero Failure.
+// String returns the value of FailureAnnotation. It is empty for the zero Failure.
 func (f Failure) String() string {
 	if f.Cause == "" {
 		return ""

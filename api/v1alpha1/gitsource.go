@@ -1,10 +1,9 @@
 package v1alpha1
 
-import (
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-)
+import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-// GitSource is a git repository of Butane documents that the cluster's nodes follow.
+// GitSource names a git repository of Butane documents. The controller reads its commits and applies them to the cluster's
+// pools.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -32,67 +31,73 @@ type GitSourceList struct {
 	Items           []GitSource `json:"items"`
 }
 
-// GitSourceSpec says which repository to follow, and how.
+// GitSourceSpec is the repository and how the controller reads it.
 type GitSourceSpec struct {
-	// URL of the repository: https://, http://, ssh:// or user@host:path; or an absolute path on the controller's
-	// machine, which the embedded default uses.
+	// URL is the address of the repository: https://, http://, ssh:// or user@host:path. An absolute path names a
+	// repository on the controller's machine.
 	// +kubebuilder:validation:MinLength=1
 	URL string `json:"url"`
-	// Ref is what to follow; empty means the repository's default branch.
+	// Ref is the branch, tag or commit to follow. Empty means the repository's default branch.
 	Ref GitRef `json:"ref,omitempty"`
-	// Path is the folder in the repository that holds `pools/`; empty means its root.
+	// Path is the directory in the repository that contains `pools/`. Empty means its root.
 	Path string `json:"path,omitempty"`
-	// Interval between two looks at the remote; each is one listing of refs while nothing is new. Spread by up to 10 %.
+	// Interval is the time between two polls of the repository. While there is no new commit, a poll lists the refs only.
+	// The controller varies it by up to 10 %.
 	// +kubebuilder:default="1m"
 	Interval metav1.Duration `json:"interval,omitempty"`
-	// Timeout of one fetch.
+	// Timeout is the longest time that one fetch may take.
 	// +kubebuilder:default="1m"
 	Timeout metav1.Duration `json:"timeout,omitempty"`
-	// Suspend stops fetching; what is applied stays.
+	// Suspend stops fetching. The applied revision stays in force.
 	Suspend bool `json:"suspend,omitempty"`
-	// SecretRef names a Secret in namespace bunsen-sources: `username`+`password` or `bearerToken`, and `ca.crt` for
-	// https; `identity`, `known_hosts` and optionally `password` for ssh. A Secret with credentials for https lists in
-	// `hosts` where they may be sent.
+	// SecretRef names a Secret in namespace bunsen-sources with the credentials. For https it holds `username` and
+	// `password`, or `bearerToken`, and optionally `ca.crt`, or a client certificate in `tls.crt` and `tls.key`. It also
+	// lists in `hosts` the hosts to which the controller may send them. For ssh it holds `identity`, `known_hosts` and
+	// optionally `password`. The controller refuses a Secret with other keys.
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
-	// Verify asks for signed commits.
+	// Verify makes the controller refuse commits without a trusted signature.
 	Verify *Verification `json:"verify,omitempty"`
-	// HistoryPolicy is what to do when the followed ref no longer descends from the last applied commit.
+	// HistoryPolicy decides about a commit that does not descend from the last applied one. `Allow` applies it, `Warn`
+	// applies it with a warning, `Block` refuses it. `Block` needs a repository on the controller's machine.
 	// +kubebuilder:validation:Enum=Allow;Warn;Block
 	// +kubebuilder:default=Warn
 	HistoryPolicy HistoryPolicy `json:"historyPolicy,omitempty"`
-	// Prune deletes objects whose file is gone from the repository.
+	// Prune deletes objects whose file was removed from the repository.
 	// +kubebuilder:default=true
 	Prune *bool `json:"prune,omitempty"`
 }
 
-// GitRef names one thing to follow; where several are set, the more precise wins: commit, name, semver, tag, branch.
+// GitRef names what to follow. If several fields are set, the first in this order counts: commit, name, semver, tag,
+// branch.
 type GitRef struct {
-	// Branch to follow, such as `main`.
+	// Branch is the branch to follow, such as `main`.
 	Branch string `json:"branch,omitempty"`
-	// Tag to stay on.
+	// Tag is the tag to apply.
 	Tag string `json:"tag,omitempty"`
-	// SemVer is a range of tags, such as `~1.4`; the highest that matches is followed.
+	// SemVer is a range of versions, such as `~1.4`. The controller applies the highest tag that matches.
 	SemVer string `json:"semver,omitempty"`
 	// Name is a full ref name, such as `refs/pull/7/head`.
 	Name string `json:"name,omitempty"`
-	// Commit is a full hash to stay on.
+	// Commit is the full hash of the commit to apply.
 	// +kubebuilder:validation:Pattern=`^([0-9a-f]{40})?$`
 	Commit string `json:"commit,omitempty"`
 }
 
-// SecretReference names a Secret in namespace bunsen-sources, or in that of the controller's --secrets-namespace.
+// SecretReference names a Secret in namespace bunsen-sources, or in the namespace of the controller's flag
+// --secrets-namespace.
 type SecretReference struct {
-	// Name of the Secret.
+	// Name is the name of the Secret.
 	Name string `json:"name"`
 }
 
-// Verification says whose signature a commit must bear.
+// Verification names the keys whose signature a commit needs.
 type Verification struct {
-	// SecretRef names a Secret whose values are allowed keys: armored OpenPGP public keys or SSH allowed-signers lines.
+	// SecretRef names a Secret. Its values are the trusted keys: armored OpenPGP public keys or lines of an SSH
+	// allowed-signers file.
 	SecretRef SecretReference `json:"secretRef"`
 }
 
-// HistoryPolicy is what to do with rewritten history.
+// HistoryPolicy is what the controller does about rewritten history.
 type HistoryPolicy string
 
 // Values of HistoryPolicy.
@@ -102,93 +107,94 @@ const (
 	HistoryBlock HistoryPolicy = "Block"
 )
 
-// GitSourceStatus says what was seen and what is applied.
+// GitSourceStatus is the newest revision that the controller found and the one that it applied.
 type GitSourceStatus struct {
-	// ObservedGeneration is the generation of the spec that this status speaks of.
+	// ObservedGeneration is the generation of the spec that this status belongs to.
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
-	// ObservedRevision is the newest revision seen at the remote, `main@sha1:<hex>`.
+	// ObservedRevision is the newest revision that the controller found in the repository, such as `main@sha1:<hex>`.
 	ObservedRevision string `json:"observedRevision,omitempty"`
-	// AppliedRevision is the revision that the cluster's fragments were last made from.
+	// AppliedRevision is the revision that the controller last applied completely.
 	AppliedRevision string `json:"appliedRevision,omitempty"`
-	// AppliedGeneration is the generation of the spec that AppliedRevision was applied under.
+	// AppliedGeneration is the generation of the spec with which AppliedRevision was applied.
 	AppliedGeneration int64 `json:"appliedGeneration,omitempty"`
-	// AppliedCommit describes the commit of AppliedRevision.
+	// AppliedCommit is the commit of AppliedRevision.
 	AppliedCommit *CommitInfo `json:"appliedCommit,omitempty"`
-	// LastHandledReconcileAt echoes the annotation bunsen.dev/reconcile.
+	// LastHandledReconcileAt is the value of the annotation bunsen.dev/reconcile that the controller last handled.
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
-	// History of revisions, newest first: at most 20 that were applied, and at most 10 that were refused.
+	// History lists revisions, newest first: at most 20 that were applied and at most 10 that were refused.
 	History []HistoryEntry `json:"history,omitempty"`
-	// Warnings are what a person should know of the applied revision although it was applied, such as a file that no document is read from;
-	// at most 20, each of at most 500 characters.
+	// Warnings are problems that did not prevent the applied revision, such as a file that contains no document. There are
+	// at most 20, each with at most 500 characters.
 	Warnings []string `json:"warnings,omitempty"`
-	// Inventory is every object of AppliedRevision; it is written last, so a pool renders only from whole commits.
+	// Inventory lists every object of AppliedRevision. The controller writes it last, so that it renders pools from whole
+	// commits only.
 	Inventory []InventoryEntry `json:"inventory,omitempty"`
-	// AppliedContent is the digest under which RevisionContent objects hold the objects of AppliedRevision.
+	// AppliedContent is the digest of the RevisionContent objects that hold AppliedRevision.
 	AppliedContent string `json:"appliedContent,omitempty"`
-	// Applying is the revision whose objects are being written; absent while none is. It is recorded before the first
-	// write, and no pool that the source feeds is rendered or rolled out while it is there.
+	// Applying is the revision that the controller is writing. Absent if there is none. The controller records it before
+	// the first write. Meanwhile it neither renders nor rolls out pools that this source feeds.
 	Applying *ApplyingRevision `json:"applying,omitempty"`
-	// Conditions: Ready, Reconciling, Stalled.
+	// Conditions are Ready, Reconciling and Stalled.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// CommitInfo describes a commit for people.
+// CommitInfo describes a commit.
 type CommitInfo struct {
-	// Revision is `main@sha1:<hex>`.
+	// Revision is the ref and the hash, `main@sha1:<hex>`.
 	Revision string `json:"revision"`
 	// Subject is the first line of the commit message.
 	Subject string `json:"subject,omitempty"`
 	// Author is `Name <mail>`.
 	Author string `json:"author,omitempty"`
-	// Time of the commit.
+	// Time is the commit's time.
 	Time metav1.Time `json:"time,omitempty"`
-	// VerifiedBy names the key that signed it.
+	// VerifiedBy names the key that signed the commit.
 	VerifiedBy string `json:"verifiedBy,omitempty"`
 }
 
-// HistoryEntry is one revision: applied, with what each pool was rendered to under it, or refused.
+// HistoryEntry is one revision: applied, with the rendered config of each pool, or refused.
 type HistoryEntry struct {
 	CommitInfo `json:",inline"`
-	// Pools maps a pool to the rendered config that this revision gave it.
+	// Pools maps a pool to its rendered config of this revision.
 	Pools map[string]string `json:"pools,omitempty"`
-	// NotRendered maps a pool to the reason why it could not be rendered under this revision, in at most 200 characters.
+	// NotRendered maps a pool to the reason why the controller could not render it, in at most 200 characters.
 	NotRendered map[string]string `json:"notRendered,omitempty"`
-	// Refused says why nothing of this revision was applied; absent on a revision that was applied.
+	// Refused is why the controller applied nothing of this revision. Absent for an applied revision.
 	Refused *Refusal `json:"refused,omitempty"`
 }
 
-// Refusal is why a revision was refused.
+// Refusal is why the controller refused a revision.
 type Refusal struct {
-	// Reason is that of the condition Ready.
+	// Reason is the reason of the condition Ready.
 	Reason string `json:"reason"`
-	// Message has the first problem, in at most 200 characters.
+	// Message is the first problem, in at most 200 characters.
 	Message string `json:"message"`
 }
 
 // InventoryEntry is one object of a revision.
 type InventoryEntry struct {
-	// Kind of the object: MachineConfig, MachineConfigPool, MachineConfiguration, DriftPolicy, RolloutPolicy.
+	// Kind is MachineConfig, MachineConfigPool, MachineConfiguration, DriftPolicy or RolloutPolicy.
 	Kind string `json:"kind"`
-	// Name of the object.
+	// Name is the name of the object.
 	Name string `json:"name"`
-	// Digest of what the revision wants there, `sha256:<hex>`.
+	// Digest is the digest of the object's content in this revision, `sha256:<hex>`.
 	Digest string `json:"digest"`
-	// Role label of a MachineConfig; pools select by it.
+	// Role is the role label of a MachineConfig. Pools select by it.
 	Role string `json:"role,omitempty"`
 }
 
-// ApplyingRevision is what the controller is writing to the cluster for a GitSource.
+// ApplyingRevision is the revision that the controller is writing for a GitSource.
 type ApplyingRevision struct {
-	// Revision whose objects are written; the empty string stands for the state before the first revision.
+	// Revision is the revision. The empty string means the state before the first revision.
 	Revision string `json:"revision"`
 	// Started is when the controller began to write.
 	Started metav1.Time `json:"started"`
-	// Inventory is every object of Revision.
+	// Inventory lists every object of Revision.
 	Inventory []InventoryEntry `json:"inventory,omitempty"`
-	// Base is the digest of the RevisionContent objects that the controller restores where Revision cannot be applied whole.
+	// Base is the digest of the RevisionContent objects that the controller restores if it cannot apply Revision completely.
 	Base string `json:"base,omitempty"`
-	// Created are the objects, as `Kind/name`, that did not exist before; restoring Base deletes them.
+	// Created lists the objects, as `Kind/name`, that did not exist before. Restoring Base deletes them.
 	Created []string `json:"created,omitempty"`
 }

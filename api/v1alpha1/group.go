@@ -9,10 +9,10 @@ import (
 // GroupVersion is the API group and version of the kinds in this package.
 var GroupVersion = schema.GroupVersion{Group: "bunsen.dev", Version: "v1alpha1"}
 
-// AddToScheme registers the kinds of this package in s. It fails only where another type holds one of the names.
+// AddToScheme registers the kinds of this package in s. It fails only if another type has one of the names.
 func AddToScheme(s *runtime.Scheme) error {
 	s.AddKnownTypes(GroupVersion, &GitSource{}, &GitSourceList{}, &DriftPolicy{}, &DriftPolicyList{}, &RolloutPolicy{}, &RolloutPolicyList{}, &ProvisioningToken{}, &ProvisioningTokenList{},
-		&RevisionContent{}, &RevisionContentList{})
+		&RevisionContent{}, &RevisionContentList{}, &BunsenStatus{}, &BunsenStatusList{})
 	metav1.AddToGroupVersion(s, GroupVersion)
 	return nil
 }

@@ -8,42 +8,44 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Requester is who asked for a rendered config: a commit, users who changed objects through the API, or both.
+// Requester says who requested a rendered config: a commit, users who changed objects through the API, or both.
 type Requester struct {
-	// Revision of the commit, `main@sha1:<hex>`. Where only API asked, it is the revision that was applied at that time; empty
-	// where the controller did not know one.
+	// Revision is the commit's, `main@sha1:<hex>`. If only changes through the API requested the config, Revision is the one that
+	// was in force at that time. Empty if the controller knew none.
 	Revision string `json:"revision,omitempty"`
 	// Subject and Author of the commit.
 	Subject string `json:"subject,omitempty"`
 	Author  string `json:"author,omitempty"`
-	// API are the changes through the API that the config has and that the pool's last healthy config did not have, the newest
-	// first; empty where a commit alone asked.
+	// API lists the changes through the API that are in the config and were not in the pool's last healthy config, newest first.
+	// Empty if only a commit requested the config.
 	API []APIChange `json:"api,omitempty"`
-	// AlsoCommit: the commit of Revision changed MachineConfigs of the pool, at the same time as API or after it.
+	// AlsoCommit is true if API is not empty and the commit of Revision changed MachineConfigs of the pool too.
 	AlsoCommit bool `json:"alsoCommit,omitempty"`
-	// After are the changes through the API that took back earlier ones, so that the pool returned to what was there before.
+	// After lists the changes through the API that reverted earlier changes through the API, so that the pool returned to an
+	// earlier config.
 	After []APIChange `json:"after,omitempty"`
-	// Unproven is the commit that API came on, where no commit asked and the pool was not healthy with that commit before: nodes may
-	// fail because of either. nil where the pool was healthy with the commit, or no commit is known.
+	// Unproven is the commit that was in force when only changes through the API requested the config, if the whole pool was never
+	// healthy with that commit. A node that fails may then fail because of the commit or because of a change. Otherwise nil.
 	Unproven *CommitRef `json:"unproven,omitempty"`
 }
 
-// CommitRef names one commit for people.
+// CommitRef names one commit for users.
 type CommitRef struct {
 	// Revision of the commit, `main@sha1:<hex>`.
 	Revision string `json:"revision,omitempty"`
-	// Subject and Author of the commit; empty where they are not known.
+	// Subject and Author of the commit; empty if unknown.
 	Subject string `json:"subject,omitempty"`
 	Author  string `json:"author,omitempty"`
 }
 
-// ByAPI reports whether only changes through the API asked, and no commit.
+// ByAPI reports whether only changes through the API, and no commit, requested the config.
 func (r Requester) ByAPI() bool { return len(r.API) > 0 && !r.AlsoCommit }
 
-// APIText names the changes through the API for people; empty where there are none.
+// APIText names the changes through the API for users; "" if there are none.
 func (r Requester) APIText() string { return changesText(r.API, "; ", APIChange.String) }
 
-// AfterText is ` after MachineConfig 99-by-hand was deleted through the API`; empty where no change took back another.
+// AfterText returns a text such as ` after MachineConfig 99-by-hand was deleted through the API`; "" if no change
+// reverted another one.
 func (r Requester) AfterText() string {
 	if len(r.After) == 0 {
 		return ""
@@ -53,7 +55,8 @@ func (r Requester) AfterText() string {
 	})
 }
 
-// Text names all that asked for the config: the changes through the API first, then the commit as write names it.
+// Text names all requesters of the config: the changes through the API first, then the commit in the form of the
+// function write.
 func (r Requester) Text(write func(CommitRef) string) string {
 	commit := ""
 	if r.Revision != "" {
@@ -75,7 +78,7 @@ func (r Requester) Text(write func(CommitRef) string) string {
 	return text
 }
 
-// changesText joins the first changes, as write has them.
+// changesText joins the first changes in the form of the function write.
 func changesText(changes []APIChange, between string, write func(APIChange) string) string {
 	texts := make([]string, 0, len(changes))
 	for i, c := range changes {
@@ -88,24 +91,24 @@ func changesText(changes []APIChange, between string, write func(APIChange) stri
 	return strings.Join(texts, between)
 }
 
-// mostChangesShown is how many changes through the API a text names, and MaxAPIChanges how many a Requester has.
+// mostChangesShown is how many changes through the API a text names.
 const (
 	mostChangesShown = 3
 	// MaxAPIChanges is how many changes through the API are recorded for one rendered config.
 	MaxAPIChanges = 10
 )
 
-// APIChange is one object that a user changed through the API and that decides what a pool is rendered to.
+// APIChange is one object that a user changed through the API and that affects a pool's rendered config.
 type APIChange struct {
-	// Kind of the object: MachineConfig, or MachineConfigPool where its selector was changed.
+	// Kind of the object: MachineConfig, or MachineConfigPool if a user changed the pool's selector.
 	Kind string `json:"kind"`
 	// Name of the object.
 	Name string `json:"name"`
 	// Action is what happened to the object.
 	Action APIAction `json:"action"`
-	// Manager is the field manager of the change, such as kubectl-client-side-apply; empty where it is not known.
+	// Manager is the field manager of the change, such as kubectl-client-side-apply; empty if unknown.
 	Manager string `json:"manager,omitempty"`
-	// At is when it was changed; for a deleted object, when the controller noticed.
+	// At is when the user changed the object. For a deleted object, it is when the controller found that the object was missing.
 	At metav1.Time `json:"at"`
 }
 
@@ -119,12 +122,13 @@ const (
 	APIDeleted APIAction = "Deleted"
 )
 
-// verb is the action as a participle.
+// verb returns the action as a participle.
 func (a APIAction) verb() string {
 	return map[APIAction]string{APICreated: "made", APIChanged: "changed", APIDeleted: "deleted"}[a]
 }
 
-// String is the change in words, such as `MachineConfig 99-by-hand, made through the API (kubectl-client-side-apply) at 14:03 UTC`.
+// String describes the change, such as `MachineConfig 99-by-hand, made through the API (kubectl-client-side-apply) at
+// 14:03 UTC`.
 func (c APIChange) String() string {
 	text := c.Kind + " " + c.Name + ", " + c.Action.verb() + " through the API"
 	if c.Manager != "" {
@@ -136,15 +140,15 @@ func (c APIChange) String() string {
 	return text
 }
 
-// ConfigRequest is who asked for one rendered config. It is kept as JSON in RequestAnnotation.
+// ConfigRequest says who requested one rendered config. RequestAnnotation has it as JSON.
 type ConfigRequest struct {
 	Requester `json:",inline"`
 	// Config is the rendered config.
 	Config string `json:"config"`
 }
 
-// ParseConfigRequest reads RequestAnnotation. It returns the zero Requester where the annotation is about another config, or cannot
-// be read: who asked is then unknown.
+// ParseConfigRequest reads RequestAnnotation. If the annotation is about another config or cannot be read, the
+// requester is unknown, and it returns the zero Requester.
 func ParseConfigRequest(text, config string) Requester {
 	var r ConfigRequest
 	if json.Unmarshal([]byte(text), &r) != nil || r.Config != config {
@@ -153,7 +157,7 @@ func ParseConfigRequest(text, config string) Requester {
 	return r.Requester
 }
 
-// String is the request as the annotation spells it.
+// String returns the value of RequestAnnotation.
 func (r ConfigRequest) String() string {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -162,55 +166,56 @@ func (r ConfigRequest) String() string {
 	return string(text)
 }
 
-// PoolTarget is what the controller recorded when it last rendered a pool: who asked for the rendered config, and from what it was
-// rendered. It is kept as JSON in TargetAnnotation on the pool. Writer: the controller.
+// PoolTarget records the controller's last rendering of a pool: who requested the rendered config, and its inputs.
+// TargetAnnotation on the pool has it as JSON. Writer: the controller.
 type PoolTarget struct {
 	Requester `json:",inline"`
 	// Config is the rendered config.
 	Config string `json:"config"`
-	// Before is the config that Revision gave the pool, where only changes through the API asked for Config.
+	// Before is the rendered config of Revision without changes through the API. Empty unless only such changes requested Config.
 	Before string `json:"before,omitempty"`
-	// Commit is the commit that asked last, where only changes through the API asked for Config; zero where it is in Requester.
+	// Commit is the last commit that requested a config of the pool, if only changes through the API requested Config. Otherwise
+	// the commit is in Requester, and Commit is zero.
 	Commit Requester `json:"commit,omitzero"`
-	// InForce are the changes through the API since the last config that a commit alone asked for, the newest first.
+	// InForce lists the changes through the API since the last config that only a commit requested, newest first.
 	InForce []ChangeInForce `json:"inForce,omitempty"`
-	// Inputs are the MachineConfigs that it was rendered from and that no existing GitSource owns; nil where there are more
-	// than MaxTargetInputs.
+	// Inputs lists the MachineConfigs in Config that no existing GitSource owns; nil if there are more than MaxTargetInputs.
 	Inputs []TargetInput `json:"inputs,omitempty"`
-	// Sources maps each GitSource that exists to what it gave.
+	// Sources maps each existing GitSource to its part of Config.
 	Sources map[string]TargetSource `json:"sources,omitempty"`
-	// Gone maps each GitSource that was deleted, and of which there are MachineConfigs, to a digest of them, as in TargetSource.Inputs.
+	// Gone maps each deleted GitSource that still owns MachineConfigs to their digest, as in TargetSource.Inputs.
 	Gone map[string]string `json:"gone,omitempty"`
 }
 
 // ChangeInForce is a change through the API that is part of a pool's config.
 type ChangeInForce struct {
 	APIChange `json:",inline"`
-	// Was is what there was before: the digest of a MachineConfig, empty for none; the pool's config for a MachineConfigPool.
+	// Was identifies the object's state before the change: for a MachineConfig its digest, empty if the object did not exist; for a
+	// MachineConfigPool the pool's rendered config.
 	Was string `json:"was,omitempty"`
-	// Healthy: the whole pool was healthy with a config that has the change.
+	// Healthy is true if the whole pool was healthy with a config that contains the change.
 	Healthy bool `json:"healthy,omitempty"`
 }
 
-// MaxTargetInputs is how many MachineConfigs from outside of git a pool's record names: all annotations of an object share
-// 256 KiB.
+// MaxTargetInputs limits the MachineConfigs from outside of git in a pool's record, because all annotations of an
+// object share 256 KiB.
 const MaxTargetInputs = 300
 
-// TargetSource is what one GitSource gave a pool.
+// TargetSource is the part of a pool's config from one GitSource.
 type TargetSource struct {
 	// Revision that was applied.
 	Revision string `json:"revision,omitempty"`
-	// Inputs is a digest of the names and the content of its MachineConfigs that the pool was rendered from; empty for none.
+	// Inputs is the digest of the names and contents of the GitSource's MachineConfigs in the pool's config; empty if there are none.
 	Inputs string `json:"inputs,omitempty"`
 }
 
-// TargetInput is one MachineConfig that a pool was rendered from.
+// TargetInput is one MachineConfig of a pool's rendered config.
 type TargetInput struct {
 	// Name of the MachineConfig.
 	Name string `json:"name"`
-	// Digest begins the digest of its content.
+	// Digest is the beginning of the digest of the MachineConfig's content.
 	Digest string `json:"digest"`
-	// Source is the GitSource that owns it; empty for one made through the API.
+	// Source is the GitSource that owns the MachineConfig; empty if a user created it through the API.
 	Source string `json:"source,omitempty"`
 }
 
@@ -226,7 +231,7 @@ func ParsePoolTarget(text string) (PoolTarget, error) {
 	return t, nil
 }
 
-// String is the target as the annotation spells it.
+// String returns the value of TargetAnnotation.
 func (t PoolTarget) String() string {
 	text, err := json.Marshal(t)
 	if err != nil {
@@ -235,8 +240,8 @@ func (t PoolTarget) String() string {
 	return string(text)
 }
 
-// RequesterOf is who asked last for a rendered config of a pool, as the pool's annotations have it: of the newest record of that
-// config. The zero Requester where none has it.
+// RequesterOf returns who requested a pool's rendered config last, from the newest record of that config in the pool's
+// annotations. It returns the zero Requester if there is no record.
 func RequesterOf(pool map[string]string, config string) Requester {
 	if t, err := ParsePoolTarget(pool[TargetAnnotation]); err == nil && t.Config == config {
 		return t.Requester

@@ -4,8 +4,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RevisionContent is a part of what one revision of a GitSource puts on the cluster. The controller restores the revision
-// from it, without the repository, where a newer one could not be applied whole.
+// RevisionContent is one part of the objects of a GitSource's revision. The controller creates and deletes these objects;
+// do not edit them. If it cannot apply a newer revision completely, it restores the earlier one from them, without the
+// repository.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,categories=bunsen
@@ -29,17 +30,17 @@ type RevisionContentList struct {
 	Items           []RevisionContent `json:"items"`
 }
 
-// RevisionContentSpec is one part of the content. It never changes.
+// RevisionContentSpec is one part of the content. The controller never changes it.
 type RevisionContentSpec struct {
-	// Source is the GitSource whose content this is.
+	// Source is the name of the GitSource.
 	Source string `json:"source"`
-	// Digest of the whole content, `sha256:<hex>`; revisions with the same objects share it.
+	// Digest is the digest of all parts together, `sha256:<hex>`. Revisions with the same objects share it.
 	Digest string `json:"digest"`
-	// Part counts from 0; Parts is how many there are.
+	// Part is the number of this part, counted from 0.
 	Part int32 `json:"part"`
-	// Parts is how many parts the content has.
+	// Parts is the number of parts of the content.
 	// +kubebuilder:validation:Minimum=1
 	Parts int32 `json:"parts"`
-	// Data is this part of the gzip-compressed JSON of the objects.
+	// Data is this part of the objects, as gzip-compressed JSON.
 	Data []byte `json:"data"`
 }

@@ -7,35 +7,35 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// MaxRolloutHistory is how many ended rollouts a pool remembers.
+// MaxRolloutHistory is how many ended rollouts the annotation of a pool contains.
 const MaxRolloutHistory = 20
 
-// RolloutOutcome says how the rollout of one config to one pool ended. RolloutHistoryAnnotation on the pool has a list of them.
-// The rollout of the config that the pool should run now is in its RolloutRecord instead.
+// RolloutOutcome is the result of the rollout of one config in one pool. RolloutHistoryAnnotation on the pool has a list of them.
+// The RolloutRecord has the rollout of the pool's target config.
 type RolloutOutcome struct {
-	// Requester is who asked for the config.
+	// Requester is who requested the config.
 	Requester `json:",inline"`
 	// Config is the rendered config.
 	Config string `json:"config"`
 	// Result of the rollout.
 	Result RolloutResult `json:"result"`
-	// Updated of Nodes ran the config when the rollout ended or was replaced.
+	// Updated is how many of the pool's Nodes ran the config when the rollout ended or another config replaced it.
 	Updated int `json:"updated"`
 	Nodes   int `json:"nodes"`
-	// Failed nodes reported a failure of the config when the rollout ended or was replaced.
+	// Failed is how many nodes reported a failure of the config at that time.
 	Failed int `json:"failed,omitempty"`
 	// Began is when the config became the pool's target, Ended when the rollout completed, halted, reverted or was replaced.
 	Began metav1.Time `json:"began"`
 	Ended metav1.Time `json:"ended"`
-	// UpdatedBefore is how many nodes of the pool ran the config already when it became the target.
+	// UpdatedBefore is how many nodes of the pool already ran the config when it became the target.
 	UpdatedBefore int `json:"updatedBefore,omitempty"`
-	// Back is the config that a Reverted pool went back to.
+	// Back is the config to which a Reverted pool returned.
 	Back string `json:"back,omitempty"`
-	// Why it was halted or reverted, in at most 200 characters.
+	// Why is the reason of a halt or a revert, in at most 200 characters.
 	Why string `json:"why,omitempty"`
 }
 
-// HasVerdict reports whether the rollout ended before its time: it was halted or reverted.
+// HasVerdict reports whether the rollout was halted or reverted.
 func (o RolloutOutcome) HasVerdict() bool {
 	return o.Result == RolloutWasHalted || o.Result == RolloutWasReverted
 }
@@ -45,13 +45,13 @@ type RolloutResult string
 
 // Values of RolloutResult.
 const (
-	// RolloutCompleted: every node of the pool ran the config and was healthy.
+	// RolloutCompleted means that every node of the pool ran the config and was healthy.
 	RolloutCompleted RolloutResult = "RolledOut"
-	// RolloutWasHalted: too many nodes failed the config.
+	// RolloutWasHalted means that too many nodes failed the config.
 	RolloutWasHalted RolloutResult = "Halted"
-	// RolloutWasReverted: too many nodes failed the config, and the pool went back.
+	// RolloutWasReverted means that too many nodes failed the config, and the pool was reverted.
 	RolloutWasReverted RolloutResult = "Reverted"
-	// RolloutSuperseded: another config became the pool's target before all nodes ran this one.
+	// RolloutSuperseded means that another config became the pool's target before all nodes ran this one.
 	RolloutSuperseded RolloutResult = "Superseded"
 )
 
@@ -67,8 +67,8 @@ func ParseRolloutHistory(text string) ([]RolloutOutcome, error) {
 	return out, nil
 }
 
-// AddRolloutOutcome returns the annotation's text with an outcome on top of the history that it had. A history that cannot be
-// read begins anew.
+// AddRolloutOutcome returns the annotation's text with an outcome added as the newest. If the earlier history is invalid, it begins
+// again.
 func AddRolloutOutcome(text string, o RolloutOutcome) string {
 	history, err := ParseRolloutHistory(text)
 	if err != nil {

@@ -5,12 +5,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// RolloutPolicy says how carefully pools are rolled out: how many nodes at a time, in which steps, when, and what happens
-// when nodes fail. A pool that no policy selects is rolled out as its own maxUnavailable says, and nothing else.
+// RolloutPolicy configures how the controller rolls out a config: how many nodes at a time, in which steps, when, and what
+// happens when nodes fail. If no policy selects a pool, only the pool's own maxUnavailable counts.
 //
-// Where several policies select a pool, each field is taken from the one that speaks of the pool most closely: a policy
-// that names it before one that selects it by labels, and that before one for all pools; among equals the first by name.
-// Windows, gates, after and maxUnavailableTogether add up instead: each policy's counts.
+// If several policies select a pool, the controller takes each field from the closest one. A policy that names the pool
+// comes before one that selects it by labels, and that one before a policy for all pools. Among equals the first by name
+// counts. The fields windows, gates, after and maxUnavailableTogether of all policies count together.
+//
+// RolloutPolicy has no status: the conditions of the pool report the rollout.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Cluster,categories=bunsen
@@ -32,63 +34,64 @@ type RolloutPolicyList struct {
 	Items           []RolloutPolicy `json:"items"`
 }
 
-// RolloutPolicySpec selects pools and says how they are rolled out. A policy without pools and without a selector is for
+// RolloutPolicySpec selects pools and configures their rollouts. A policy without pools and without a selector selects
 // every pool.
 type RolloutPolicySpec struct {
 	RolloutPools  `json:",inline"`
 	RolloutBudget `json:",inline"`
 
-	// Canary are the first nodes to get a new config.
+	// Canary selects the first nodes that get a new config.
 	Canary *RolloutCanary `json:"canary,omitempty"`
-	// Batches are the steps after the canary, each up to more nodes than the one before; what is left is the last one.
+	// Batches are the steps after the canary. Each goes up to more nodes than the one before. The remaining nodes are the
+	// last step.
 	// +kubebuilder:validation:MaxItems=50
 	Batches []RolloutBatch `json:"batches,omitempty"`
-	// Gates are asked before a rollout goes on to the next step.
+	// Gates are checks that must succeed before the rollout continues.
 	// +kubebuilder:validation:MaxItems=20
 	Gates []HealthGate `json:"gates,omitempty"`
-	// Failures says how many nodes may fail a config, and what happens then. Absent: halt after the first.
+	// Failures sets after how many failed nodes a rollout ends, and how. Absent means: halt after the first.
 	Failures *FailureBudget `json:"failures,omitempty"`
-	// After names pools that have to be updated to the same commit before this one begins.
+	// After names the pools that must be updated to the same commit before this pool's rollout begins.
 	// +listType=set
 	After []string `json:"after,omitempty"`
-	// Windows say when nodes may be told a new config. None: always.
+	// Windows are the times at which the controller assigns a new config to nodes. Absent means: always.
 	// +kubebuilder:validation:MaxItems=50
 	Windows []MaintenanceWindow `json:"windows,omitempty"`
-	// Drain says what happens to a node whose pods cannot be evicted. Absent: it waits for ever.
+	// Drain sets what happens to a node whose pods cannot be evicted. Absent means: the drain waits without limit.
 	Drain *DrainPolicy `json:"drain,omitempty"`
 }
 
 // RolloutPools selects the pools of a policy.
 type RolloutPools struct {
-	// Pools by name.
+	// Pools are the names of the selected pools.
 	// +listType=set
 	Pools []string `json:"pools,omitempty"`
-	// MachineConfigPoolSelector selects pools by their labels, beside those of Pools.
+	// MachineConfigPoolSelector selects more pools by their labels.
 	MachineConfigPoolSelector *metav1.LabelSelector `json:"machineConfigPoolSelector,omitempty"`
 }
 
-// RolloutBudget is how many nodes may be out of service at a time; each is a number or a percentage, read as a pool's
-// maxUnavailable is.
+// RolloutBudget is how many nodes may be out of service at a time. Each field is a number or a percentage, as a pool's
+// maxUnavailable.
 type RolloutBudget struct {
-	// MaxUnavailable takes the place of the pools' own. The pool master takes it only from a policy that names it: more than one
-	// control plane node at a time can cost the cluster its quorum.
+	// MaxUnavailable replaces the maxUnavailable of the pools. The pool master takes it only from a policy that names
+	// master: more than one control plane node at a time can cost the cluster its quorum.
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
-	// MaxUnavailablePerZone is a limit for each topology zone of a pool, beside that of the pool; a percentage is of the
-	// pool's nodes in the zone. Nodes without a zone count as one.
+	// MaxUnavailablePerZone is an additional limit for each topology zone of a pool. A percentage is of the pool's nodes in
+	// the zone. Nodes without a zone count as one zone.
 	MaxUnavailablePerZone *intstr.IntOrString `json:"maxUnavailablePerZone,omitempty"`
-	// MaxUnavailableTogether is a limit for the nodes of all pools that the policy selects, counted together.
+	// MaxUnavailableTogether is an additional limit for the nodes of all selected pools together.
 	MaxUnavailableTogether *intstr.IntOrString `json:"maxUnavailableTogether,omitempty"`
 }
 
-// RolloutCanary is a first step of few nodes. Exactly one of nodes and nodeSelector is given.
+// RolloutCanary is the first step. Set exactly one of nodes and nodeSelector.
 //
 // +kubebuilder:validation:XValidation:rule="has(self.nodes) != has(self.nodeSelector)",message="give either nodes or nodeSelector"
 type RolloutCanary struct {
-	// Nodes is how many, in the order in which nodes are told; a percentage is rounded up.
+	// Nodes is the number of nodes, in the order of the rollout. A percentage is rounded up.
 	Nodes *intstr.IntOrString `json:"nodes,omitempty"`
-	// NodeSelector picks them by their labels; all nodes of the pool that it matches are told first.
+	// NodeSelector selects nodes of the pool by their labels. All of them get the config first.
 	NodeSelector *metav1.LabelSelector `json:"nodeSelector,omitempty"`
-	// Soak is how long the canaries have to be well, and the gates open, before others are told.
+	// Soak is how long the canary nodes must be healthy, and the gates must succeed, before the next step.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	Soak metav1.Duration `json:"soak,omitempty"`
@@ -96,39 +99,40 @@ type RolloutCanary struct {
 
 // RolloutBatch is a step of a rollout.
 type RolloutBatch struct {
-	// UpTo is how many nodes of the pool run the new config at the end of the step, those of the steps before counted; a
+	// UpTo is how many nodes of the pool run the new config at the end of the step, including those of earlier steps. A
 	// percentage is rounded up.
 	UpTo intstr.IntOrString `json:"upTo"`
-	// Soak is how long they have to be well, and the gates open, before the next step begins.
+	// Soak is how long these nodes must be healthy, and the gates must succeed, before the next step.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	Soak metav1.Duration `json:"soak,omitempty"`
 }
 
-// HealthGate is one question about health. Exactly one of ready, daemonSets, job and prometheus is given. The first two
-// are asked of each updated node, which keeps its place in the budget until they are answered well; a job is run once at
-// the end of each step; a query is asked before any node is told.
+// HealthGate is one check. Set exactly one of ready, daemonSets, job and prometheus. The controller checks ready and
+// daemonSets for each updated node; until they succeed, the node counts as unavailable in the budget. It runs a job once
+// at the end of each step. It sends a query before it assigns the config to a node.
 //
 // +kubebuilder:validation:XValidation:rule="[has(self.ready), has(self.daemonSets), has(self.job), has(self.prometheus)].filter(x, x).size() == 1",message="give exactly one of ready, daemonSets, job and prometheus"
 type HealthGate struct {
-	// Name of the gate, for people.
+	// Name is the name of the gate in messages.
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
-	// Ready: an updated node has been Ready for some time.
+	// Ready succeeds if an updated node has been Ready for some time.
 	Ready *ReadyGate `json:"ready,omitempty"`
-	// DaemonSets: their pods on an updated node are ready.
+	// DaemonSets succeeds if the pods of these DaemonSets on an updated node are ready.
 	// +kubebuilder:validation:MaxItems=20
 	DaemonSets []ObjectName `json:"daemonSets,omitempty"`
-	// Job: a job made from a CronJob, by habit a suspended one, succeeds. One that fails counts as a failed node.
+	// Job succeeds if a job that the controller creates from a CronJob succeeds. The CronJob is usually suspended. A job
+	// that fails counts as a failed node.
 	Job *JobGate `json:"job,omitempty"`
-	// Prometheus: a query's answer is true.
+	// Prometheus succeeds if the result of a query is true.
 	Prometheus *PrometheusGate `json:"prometheus,omitempty"`
 }
 
-// ReadyGate asks for how long a node is Ready.
+// ReadyGate checks for how long a node has been Ready.
 type ReadyGate struct {
-	// For is how long without a break.
+	// For is how long the node must be Ready without interruption.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	For metav1.Duration `json:"for"`
@@ -136,90 +140,95 @@ type ReadyGate struct {
 
 // ObjectName names an object in a namespace.
 type ObjectName struct {
-	// Namespace of the object.
+	// Namespace is the namespace of the object.
 	// +kubebuilder:validation:MinLength=1
 	Namespace string `json:"namespace"`
-	// Name of the object.
+	// Name is the name of the object.
 	// +kubebuilder:validation:MinLength=1
 	Name string `json:"name"`
 }
 
 // JobGate runs a job.
 type JobGate struct {
-	// CronJob whose jobTemplate is run. It has to carry the label bunsen.dev/gate: "true", by which those who may write it let
-	// gates run it. The job's pods get the environment variables BUNSEN_POOL, BUNSEN_CONFIG and
+	// CronJob names the CronJob whose jobTemplate the controller runs. It needs the label bunsen.dev/gate: "true", with
+	// which its owners allow gates to run it. The job's pods get the environment variables BUNSEN_POOL, BUNSEN_CONFIG and
 	// BUNSEN_STEP.
 	CronJob ObjectName `json:"cronJob"`
 }
 
-// PrometheusGate asks a server that speaks Prometheus' HTTP API.
+// PrometheusGate sends a query to a server with the HTTP API of Prometheus.
 type PrometheusGate struct {
-	// URL of the server, such as http://prometheus.monitoring.svc:9090.
+	// URL is the address of the server, such as http://prometheus.monitoring.svc:9090.
 	// +kubebuilder:validation:Pattern=`^https?://`
 	URL string `json:"url"`
-	// Query in PromQL. It is true where it answers at least one sample and none of them is 0. A comparison drops the samples
-	// for which it is false, so write `bool` after its operator, and `or vector(0)` where there may be no sample at all:
-	// (sum(errors) or vector(0)) < bool 1. A server that cannot be reached is not an answer: the rollout waits.
+	// Query is a PromQL query. It is true if it returns at least one sample and no sample is 0. A comparison drops samples
+	// for which it is false, so write `bool` after its operator. If there may be no sample, write `or vector(0)`:
+	// (sum(errors) or vector(0)) < bool 1. If the server does not answer, the rollout waits.
 	// +kubebuilder:validation:MinLength=1
 	Query string `json:"query"`
 }
 
-// FailureBudget says how many failures end a rollout, and how.
+// FailureBudget sets how many failures end a rollout, and how.
 type FailureBudget struct {
-	// After is how many nodes have failed the new config when the rollout ends.
+	// After is the number of nodes that must fail the new config before the rollout ends.
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=1
 	After int32 `json:"after,omitempty"`
-	// Action at that moment.
+	// Action is what the controller does then. `Halt` assigns the config to no further node. A new config, or
+	// `bunsen retry pool/NAME`, continues. `Revert` assigns the last config that the whole pool ran to the nodes that got
+	// the new one. Git still has the failed config: a new commit continues.
 	// +kubebuilder:default=Halt
 	Action FailureAction `json:"action,omitempty"`
-	// NodeDeadline is how long a node that was told a config may be not Ready before it counts as failed. Absent: for ever.
+	// NodeDeadline is how long a node with a new config may be not Ready before it counts as failed. Absent means: without
+	// limit.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	NodeDeadline *metav1.Duration `json:"nodeDeadline,omitempty"`
 }
 
-// FailureAction is what happens when too many nodes failed a config.
+// FailureAction is what the controller does when too many nodes failed a config.
 //
 // +kubebuilder:validation:Enum=Halt;Revert
 type FailureAction string
 
 // Values of FailureAction.
 const (
-	// FailureHalt tells no further node. A new config, or `bunsen retry pool/NAME`, goes on.
+	// FailureHalt assigns the config to no further node. A new config, or `bunsen retry pool/NAME`, continues.
 	FailureHalt FailureAction = "Halt"
-	// FailureRevert brings the nodes that were told the config back to the last one that the whole pool ran. Git still names
-	// the config that failed: a new commit goes on.
+	// FailureRevert assigns the last config that the whole pool ran to the nodes that got the new one. Git still has the
+	// failed config: a new commit continues.
 	FailureRevert FailureAction = "Revert"
 )
 
-// MaintenanceWindow is a time that comes again. A node that was told a config goes on after its window has closed. Nodes
-// that are out of service because they failed another config are told a new one at any time.
+// MaintenanceWindow is a recurring time. A node that has its new config finishes the update after the window closes. Nodes
+// that are out of service because they failed another config get a new one at any time.
 //
-// Deny wins over Allow; with no Allow window at all, every time that no Deny window covers is allowed.
+// Deny overrides Allow. Without an Allow window, every time outside Deny windows is allowed.
 type MaintenanceWindow struct {
-	// Name of the window, for people.
+	// Name is the name of the window in messages.
 	Name string `json:"name,omitempty"`
-	// Kind of the window.
+	// Kind is `Allow` (the controller assigns configs during the window) or `Deny` (it does not).
 	// +kubebuilder:default=Allow
 	Kind WindowKind `json:"kind,omitempty"`
-	// Schedule is when it opens: five fields of cron, or @daily, @weekly and so on.
+	// Schedule is when the window opens: five cron fields, or @daily, @weekly and so on.
 	// +kubebuilder:validation:MinLength=1
 	Schedule string `json:"schedule"`
-	// Duration is how long it stays open, in elapsed time.
+	// Duration is how long the window stays open, in elapsed time.
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	Duration metav1.Duration `json:"duration"`
-	// TimeZone of the schedule, by its IANA name.
+	// TimeZone is the IANA name of the schedule's time zone.
 	// +kubebuilder:default=UTC
 	TimeZone string `json:"timeZone,omitempty"`
-	// From is when the window may open for the first time; absent: always. What lies before is cut off.
+	// From is the earliest time at which the window is open. Absent means: no limit. A window that would open earlier opens
+	// at this time.
 	From *metav1.Time `json:"from,omitempty"`
-	// Until is when it closes for the last time; absent: never. An Allow window that is over keeps the rest closed.
+	// Until is the time from which the window stays closed. Absent means: never. An Allow window that has ended
+	// still counts as a window: other times stay closed.
 	Until *metav1.Time `json:"until,omitempty"`
 }
 
-// WindowKind is what a window does.
+// WindowKind is whether a window allows or denies.
 //
 // +kubebuilder:validation:Enum=Allow;Deny
 type WindowKind string
@@ -230,29 +239,31 @@ const (
 	WindowDeny  WindowKind = "Deny"
 )
 
-// DrainPolicy says what happens to a drain that PodDisruptionBudgets, or pods that do not end, hold up.
+// DrainPolicy sets what happens to a drain that PodDisruptionBudgets, or pods that do not end, block.
 type DrainPolicy struct {
-	// WhenBlocked is what happens once After is over.
+	// WhenBlocked is what the controller does when After has passed. `Wait` continues without limit and reports the
+	// blocker. `MoveOn` uncordons the node and updates another one; it tries the node again after all others. `Delete`
+	// deletes the remaining pods despite their PodDisruptionBudgets.
 	// +kubebuilder:default=Wait
 	WhenBlocked DrainAction `json:"whenBlocked,omitempty"`
-	// After is how long a drain is tried first.
+	// After is how long the controller tries to evict the pods first.
 	// +kubebuilder:default="1h"
 	// +kubebuilder:validation:Type=string
 	// +kubebuilder:validation:Pattern=`^([0-9]+(\.[0-9]+)?(ms|s|m|h))+$`
 	After metav1.Duration `json:"after,omitempty"`
 }
 
-// DrainAction is what happens to a drain that takes too long.
+// DrainAction is what the controller does about a blocked drain.
 //
 // +kubebuilder:validation:Enum=Wait;MoveOn;Delete
 type DrainAction string
 
 // Values of DrainAction.
 const (
-	// DrainWait goes on for ever, and says ever louder what for.
+	// DrainWait continues without limit and reports the blocker.
 	DrainWait DrainAction = "Wait"
-	// DrainMoveOn gives the node back to its pods and takes another one; the node comes again after all others.
+	// DrainMoveOn uncordons the node and updates another one. It tries the node again after all others.
 	DrainMoveOn DrainAction = "MoveOn"
-	// DrainDelete deletes the pods that are left, past their PodDisruptionBudgets.
+	// DrainDelete deletes the remaining pods despite their PodDisruptionBudgets.
 	DrainDelete DrainAction = "Delete"
 )

@@ -7,58 +7,61 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// RolloutRecord is what the rollout of one config to one pool must not forget when the controller restarts. It is kept as
-// JSON in RolloutAnnotation on the pool; all else about a rollout is read off the nodes. Writer: the controller.
+// RolloutRecord is the state of the rollout of one config in one pool that must survive a restart of the controller.
+// RolloutAnnotation on the pool has it as JSON. The controller reads the rest from the nodes. Writer: the controller.
 type RolloutRecord struct {
-	// Config is the rendered config that all of this is about; the record of another one means nothing.
+	// Config is the rendered config of the record. The record has no meaning for another config.
 	Config string `json:"config"`
 	// Began is when the config became the pool's target.
 	Began metav1.Time `json:"began"`
-	// UpdatedBefore is how many nodes of the pool ran the config already at that time.
+	// UpdatedBefore is how many nodes of the pool already ran the config when it became the target.
 	UpdatedBefore int `json:"updatedBefore,omitempty"`
-	// Steps are how many steps are behind the rollout, the canary counted.
+	// Steps is the number of completed steps, including the canary.
 	Steps int `json:"steps,omitempty"`
-	// WellSince is since when the nodes of the step under way are updated and well: its soak began then.
+	// WellSince is the start of the current step's soak: the time since which all nodes of the step are updated and healthy.
 	WellSince *metav1.Time `json:"wellSince,omitempty"`
-	// RolloutEnd is how the rollout ended before its time; zero while it did not.
+	// RolloutEnd is how the rollout failed; zero if it did not.
 	RolloutEnd `json:",inline"`
-	// Requester is who asked for the config when it became the pool's target.
+	// Requester is who requested the config when it became the pool's target.
 	Requester `json:",inline"`
-	// Healthy is the last config that every node of the pool, at least one, ran and was well with, health gates included. It is
-	// carried from record to record.
+	// Healthy is the last config with which the whole pool, at least one node, was healthy and passed the health gates. Each new
+	// record copies Healthy from the record before.
 	Healthy string `json:"healthy,omitempty"`
-	// Forgiven are nodes whose failure does not count: they had failed when they were told the config, or when somebody asked
-	// to retry it. They count again once they were seen otherwise. NAME/away forgives only that a node was not Ready. NAME/again
-	// says that it is tried again after a retry: the others wait until it is well, for five minutes at most.
+	// Forgiven lists nodes whose failure does not count, because they had already failed when the controller assigned the config to
+	// them, or when a user requested a retry. A node leaves the list as soon as it no longer fails. `NAME/away` means that only its
+	// missing Ready condition does not count. `NAME/again` means that the node tries the config again after a retry. The rest of
+	// the pool waits until that node is healthy, for at most five minutes.
 	Forgiven []string `json:"forgiven,omitempty"`
-	// Ended is when every node of the pool, at least one, ran the config and was well with it.
+	// Ended is when the whole pool, at least one node, ran the config and was healthy.
 	Ended *metav1.Time `json:"ended,omitempty"`
 }
 
-// RolloutEnd is how a rollout ended before its time.
+// RolloutEnd is how a rollout failed.
 type RolloutEnd struct {
 	// Verdict on the config; empty while there is none.
 	Verdict RolloutVerdict `json:"verdict,omitempty"`
-	// Back is the config that a Reverted pool goes back to.
+	// Back is the config to which a Reverted pool returns.
 	Back string `json:"back,omitempty"`
-	// Why has the failures behind the verdict, in words.
+	// Why is the failures that caused the verdict, for users.
 	Why string `json:"why,omitempty"`
-	// At is when the verdict fell.
+	// At is the time of the verdict.
 	At *metav1.Time `json:"at,omitempty"`
-	// Updated is how many nodes ran the config when the verdict fell: those of a Reverted pool go back.
+	// Updated is how many nodes ran the config at the time of the verdict. Those of a Reverted pool return to Back.
 	Updated int `json:"updated,omitempty"`
-	// Failed are the first nodes that failed, at most three; none where a health gate failed.
+	// Failed are the first nodes that failed, at most three; none if a health gate failed.
 	Failed []FailedNode `json:"failed,omitempty"`
+	// Gate is the name of the health gate that failed; empty if nodes failed.
+	Gate string `json:"gate,omitempty"`
 }
 
-// RolloutVerdict is how a rollout ended before its time.
+// RolloutVerdict is how a rollout failed.
 type RolloutVerdict string
 
 // Values of RolloutVerdict.
 const (
-	// RolloutHalted: no further node is told the config.
+	// RolloutHalted means that no further node gets the config.
 	RolloutHalted RolloutVerdict = "Halted"
-	// RolloutReverted: the nodes that were told go back.
+	// RolloutReverted means that the nodes with the config return to the last healthy one.
 	RolloutReverted RolloutVerdict = "Reverted"
 )
 
@@ -74,7 +77,7 @@ func ParseRolloutRecord(text string) (RolloutRecord, error) {
 	return r, nil
 }
 
-// String is the record as the annotation spells it; empty for the zero record.
+// String returns the value of RolloutAnnotation. It is empty for the zero record.
 func (r RolloutRecord) String() string {
 	if r.Config == "" {
 		return ""
@@ -86,16 +89,16 @@ func (r RolloutRecord) String() string {
 	return string(text)
 }
 
-// DrainReport is what a drain does about each pod of a node, kept as JSON in DrainReportAnnotation on the Node while it is
-// under way. Writer: the controller.
+// DrainReport is what a drain does about each pod of a node. DrainReportAnnotation on the Node has it as JSON during the drain.
+// Writer: the controller.
 type DrainReport struct {
-	// For is the rendered config that the node is drained for.
+	// For is the rendered config of the update.
 	For string `json:"for"`
 	// Started is when the drain began.
 	Started metav1.Time `json:"started"`
-	// Pods that are not gone, those that hold the drain up first.
+	// Pods are the pods that are not gone, those that block the drain first.
 	Pods []DrainedPod `json:"pods,omitempty"`
-	// More is how many pods are left out of Pods for want of room.
+	// More is how many pods the report omits, because it would become too long.
 	More int `json:"more,omitempty"`
 }
 
@@ -105,28 +108,28 @@ type DrainedPod struct {
 	Pod string `json:"pod"`
 	// State of the pod.
 	State DrainedPodState `json:"state"`
-	// Why in words: why it is skipped, or what it waits for.
+	// Why is, for users, why the drain skips it, or what it waits for.
 	Why string `json:"why,omitempty"`
-	// Budget is namespace/name of the PodDisruptionBudget that forbids to evict it.
+	// Budget is namespace/name of the PodDisruptionBudget that prevents its eviction.
 	Budget string `json:"budget,omitempty"`
-	// Never: that budget allows no eviction, however healthy its pods are. A person has to change it.
+	// Never is true if that budget never allows an eviction. A user must change it.
 	Never bool `json:"never,omitempty"`
-	// Since is since when it is so; absent where that is not known.
+	// Since is the start of the state; absent if unknown.
 	Since *metav1.Time `json:"since,omitempty"`
 }
 
-// DrainedPodState is where a pod is on its way out.
+// DrainedPodState is the progress of a pod's eviction.
 type DrainedPodState string
 
 // Values of DrainedPodState.
 const (
-	// PodSkipped: it stays.
+	// PodSkipped means that the pod stays.
 	PodSkipped DrainedPodState = "Skipped"
-	// PodEvicted: it was evicted and is terminating.
+	// PodEvicted means that the controller evicted the pod, and it is terminating.
 	PodEvicted DrainedPodState = "Evicted"
-	// PodWaiting: something forbids to evict it.
+	// PodWaiting means that something prevents its eviction.
 	PodWaiting DrainedPodState = "Waiting"
-	// PodDeleted: it was deleted past its PodDisruptionBudget, as the pool's RolloutPolicy says.
+	// PodDeleted means that the controller deleted the pod despite its PodDisruptionBudget, because of the pool's RolloutPolicy.
 	PodDeleted DrainedPodState = "Deleted"
 )
 

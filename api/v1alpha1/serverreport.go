@@ -7,20 +7,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// How replicas of the machine-config-server tell that they are there: each keeps a Lease, in the namespace of Bunsen's own
-// objects, with this label, and its ServerReport in the annotation.
+// Each replica of the machine-config-server reports that it runs: it keeps a Lease in the namespace of Bunsen's own objects, with
+// this label and its ServerReport in the annotation.
 const (
-	// ServerLabel on a Lease, `machine-config-server`, says whose it is.
+	// ServerLabel on a Lease names its program, such as `machine-config-server`.
 	ServerLabel = "bunsen.dev/component"
 	// ServerComponent is the value of ServerLabel.
 	ServerComponent = "machine-config-server"
 	// ServerAnnotation on such a Lease is a ServerReport as JSON.
 	ServerAnnotation = "bunsen.dev/server"
-	// ServeAnnotation on a MachineConfigPool says which config new machines of the pool get: ServeHealthy or ServeNewest.
-	// Absent: as the server's flag says.
+	// ServeAnnotation on a MachineConfigPool selects the config of new machines: ServeHealthy or ServeNewest. Without it, the
+	// server's flag counts.
 	ServeAnnotation = "bunsen.dev/serve"
-	// WithheldAnnotation in a new machine's first annotations names the config whose secrets it did not get: the daemon
-	// completes it after the machine has joined. The value is that config's name.
+	// WithheldAnnotation in a new machine's initial annotations is the name of the config whose secrets it did not get. The daemon
+	// adds them after the machine has joined.
 	WithheldAnnotation = "bunsen.dev/withheld"
 	// SecretPathsAnnotation marks paths and units that are secret as a whole. A repository sets it on a MachineConfigPool, on
 	// MachineConfiguration cluster or on a document that has metadata, and a user on a MachineConfig that is made through the API. The controller writes all that apply
@@ -31,24 +31,24 @@ const (
 
 // Values of ServeAnnotation, and of the server's flag.
 const (
-	// ServeHealthy is the last config that every node of the pool was well with.
+	// ServeHealthy is the last config with which every node of the pool was healthy.
 	ServeHealthy = "healthy"
-	// ServeNewest is the config that is being rolled out, unless its rollout was halted.
+	// ServeNewest is the pool's target config, unless its rollout was halted.
 	ServeNewest = "newest"
 )
 
-// Access says who gets a config.
+// Access is who can read a config.
 type Access string
 
 // Values of Access.
 const (
-	// AccessTokens: who has a token or a client certificate.
+	// AccessTokens means clients with a token or a client certificate.
 	AccessTokens Access = "Tokens"
-	// AccessOpen: whoever reaches the port.
+	// AccessOpen means every client that reaches the port.
 	AccessOpen Access = "Open"
 )
 
-// ServerReport is what one replica of the server does at the moment.
+// ServerReport is the heartbeat of one replica of the server.
 type ServerReport struct {
 	// Version of the program.
 	Version string `json:"version"`
@@ -56,27 +56,29 @@ type ServerReport struct {
 	Listen string `json:"listen"`
 	// Started is when the process began.
 	Started metav1.Time `json:"started"`
-	// Access says who gets a config.
+	// Access is who can read a config.
 	Access Access `json:"access"`
-	// SecretsToAll says that configs are served with their secrets to everybody who may ask, not to tokens of a node only.
+	// SecretsToAll is true if the server sends secrets to every client with access, not only for tokens of a node.
 	SecretsToAll bool `json:"secretsToAll,omitempty"`
-	// CertificateUntil is when the certificate that it shows ends.
+	// CertificateUntil is when the server's certificate expires.
 	CertificateUntil *metav1.Time `json:"certificateUntil,omitempty"`
-	// Authorities are the SHA-256, in hexadecimal, of each certificate (DER) that machines may believe it by; empty where that
-	// is not known. A pointer config with another CA is of no use with this server.
+	// Authorities are the SHA-256, in hexadecimal, of each CA certificate (DER) with which machines can trust the server; empty
+	// if unknown. A pointer config with another CA does not work with this server.
 	Authorities []string `json:"authorities,omitempty"`
-	// Pools it knows, by name.
+	// Daemons are the architectures for which new machines can get the daemon from this server, in the words of Go.
+	Daemons []string `json:"daemons,omitempty"`
+	// Pools are the pools that the server knows, by name.
 	Pools map[string]ServedPool `json:"pools,omitempty"`
-	// Served counts the configs that were served since Started, Refused the requests that were turned away.
+	// Served counts the configs that the server sent since Started, Refused the requests that it refused.
 	Served  int64 `json:"served,omitempty"`
 	Refused int64 `json:"refused,omitempty"`
 }
 
 // ServedPool is what a replica serves for one pool.
 type ServedPool struct {
-	// Config is the rendered config's name; empty while there is none to serve.
+	// Config is the rendered config's name; empty if there is none to send.
 	Config string `json:"config,omitempty"`
-	// Problem is why there is none, or why a later one is not served; empty where all is well.
+	// Problem is why there is none, or why the server does not send a later one; empty without a problem.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -89,7 +91,7 @@ func ParseServerReport(text string) (ServerReport, error) {
 	return r, nil
 }
 
-// String is the report as the annotation spells it.
+// String returns the value of ServerAnnotation.
 func (r ServerReport) String() string {
 	text, err := json.Marshal(r)
 	if err != nil {

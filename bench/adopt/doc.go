@@ -1,5 +1,5 @@
-// Command adopt measures what grows with the number of MachineConfigs of a cluster: importing a dump of them as a config
-// repository, and saying of everything in a rendered config which line wrote it.
+// Command adopt measures two tasks whose cost grows with the number of a cluster's MachineConfigs: the import of a dump
+// as a config repository, and the lineage of everything in a rendered config.
 //
 // In: flags. Out: tables on standard output. Never: a network, a cluster.
 package main

@@ -16,14 +16,14 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// floor is a way to write files that differ and to do nothing else.
+// floor is a way to write the files that differ, without anything else.
 type floor struct {
 	name string
-	// stamps are written too, for files that are new.
+	// stamps: the floor also writes stamps for new files.
 	stamps bool
-	// each file is synced before its rename.
+	// each: the floor syncs each file before its rename.
 	each bool
-	// end makes all of it durable.
+	// end makes all writes durable.
 	end func(root string, files, dirs []string) error
 }
 
@@ -34,7 +34,7 @@ var floors = []floor{
 	{name: "one by one", stamps: true, each: true, end: func(_ string, _, dirs []string) error { return sideBySide(dirs) }},
 }
 
-// work is what a floor writes: files in directories, parents first.
+// work is the data that a floor writes: files in directories, parents first.
 type work struct {
 	root        string
 	dirs, files []string
@@ -51,7 +51,7 @@ func (w *work) add(p string, text []byte) {
 	w.dirs = append(w.dirs, above...)
 }
 
-// makeDirs makes those that are not there.
+// makeDirs creates the missing directories.
 func (w *work) makeDirs() error {
 	for _, dir := range w.dirs {
 		if err := os.Mkdir(dir, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
@@ -61,7 +61,8 @@ func (w *work) makeDirs() error {
 	return nil
 }
 
-// floor measures it on a new directory that is in the state before. Whoever makes new files makes their directories too.
+// floor measures f on a new directory in the state before the update. A floor that writes new files also creates their
+// directories.
 func (s state) floor(b bench, f floor, run int) (measure.Sample, error) {
 	w := &work{root: filepath.Join(b.dir, fmt.Sprintf("%s-%d", f.name, run))}
 	for i := range b.n {
@@ -114,7 +115,7 @@ func replace(p string, contents []byte, sync bool) error {
 	return os.Rename(p+".new", p)
 }
 
-// atOnce is how many files are synced at a time.
+// atOnce is how many files are synced at the same time.
 const atOnce = 16
 
 func sideBySide(paths []string) error {

@@ -25,7 +25,7 @@ func main() {
 const preface = `Applying: a config's files reach a node's disk, through plan and apply, with a journal and a way back.
 `
 
-// explained tells the rows apart.
+// explained explains the rows.
 const explained = `
 apply        what the daemon does: it looks at all files of both configs, plans, keeps what is replaced, writes a journal, the
              files, a stamp for each path where nothing was, the record of the config, and makes all of it durable
@@ -53,7 +53,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) //nolint:errcheck // a left-over harms nobody
+	defer os.RemoveAll(dir) //nolint:errcheck // a remaining temporary directory does no harm
 	fmt.Fprint(out, preface, measure.Machine(), "On ", kind, ".\n")
 	t := &measure.Table{Title: "Files of 1.5 KiB", Explained: "20 in a directory", Of: "files", Parts: []string{"look", "plan", "apply"}}
 	for _, n := range sizes {
@@ -70,10 +70,10 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return err
 }
 
-// names of file systems that a disk may have.
+// names are the names of file systems that a disk may have.
 var names = map[int64]string{unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: "btrfs", unix.OVERLAYFS_SUPER_MAGIC: "overlayfs"}
 
-// scratch makes a directory on a disk, and says what kind of disk that is.
+// scratch creates a directory on a disk, and returns the kind of that disk.
 func scratch(in string) (dir, kind string, err error) {
 	var of unix.Statfs_t
 	if err := unix.Statfs(in, &of); err != nil {

@@ -19,12 +19,12 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-// state is what is on the disk before.
+// state is the content of the disk before a run.
 type state struct {
 	name string
-	// from and to are the versions of the files before and after; 0 is that there are none.
+	// from and to are the versions of the files before and after; 0 means no files.
 	from, to int
-	// mco is what the peer needs for a file; by number of files where that matters.
+	// mco is the time of the Machine Config Operator for one file, by number of files if that matters.
 	mco map[int]time.Duration
 }
 
@@ -45,13 +45,13 @@ const inDir = 20
 
 func (b bench) path(i int) string { return fmt.Sprintf("/etc/bench%02d/file%04d.conf", i/inDir, i) }
 
-// contents of a file in a version.
+// contents returns the contents of a file in a version.
 func (b bench) contents(i, version int) []byte {
 	line := fmt.Sprintf("setting-%04d = value of version %d\n", i, version)
 	return []byte(strings.Repeat(line, 1500/len(line)))
 }
 
-// config has all files in a version; version 0 has none.
+// config returns a config with all files in a version; version 0 has none.
 func (b bench) config(version int) machineconfig.Config {
 	c := machineconfig.Config{HasIgnition: true}
 	for i := 0; version > 0 && i < b.n; i++ {
@@ -63,10 +63,10 @@ func (b bench) config(version int) machineconfig.Config {
 	return c
 }
 
-// allowed is how many times the floor applying may take.
+// allowed is how many times as long as the floor an update may take.
 const allowed = 1.3
 
-// measure adds the rows of a state: what applying costs, and the floors.
+// measure adds the rows of a state: the cost of the update, and the floors.
 func (s state) measure(ctx context.Context, t *measure.Table, limit measure.Limit, b bench) error {
 	b.dir = filepath.Join(b.dir, s.name)
 	kinds := []measure.Once{func(run int) (measure.Sample, error) { return s.apply(ctx, b, run) }}
@@ -97,18 +97,18 @@ func (s state) measure(ctx context.Context, t *measure.Table, limit measure.Limi
 	return nil
 }
 
-// apply brings a new machine into the state, then measures the update.
+// apply brings a new machine into the state before, then measures the update.
 func (s state) apply(ctx context.Context, b bench, run int) (measure.Sample, error) {
 	dir := filepath.Join(b.dir, fmt.Sprintf("apply-%d", run))
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return measure.Sample{}, err
 	}
-	h, root, err := linux.Simulated(dir, func(string) {})
+	h, root, err := linux.OpenSimulated(dir, func(string) {})
 	if err != nil {
 		return measure.Sample{}, err
 	}
-	defer root.Close()                  //nolint:errcheck // thrown away
-	if err := root.Lock(); err != nil { // as a daemon does when it starts, which makes the directory of its state
+	defer root.Close()                  //nolint:errcheck // the directory is deleted afterwards
+	if err := root.Lock(); err != nil { // the daemon does the same at its start, which creates its state directory
 		return measure.Sample{}, err
 	}
 	u := update{h: h, from: b.config(0), to: b.config(s.from), record: "before"}
@@ -130,27 +130,27 @@ func (s state) apply(ctx context.Context, b bench, run int) (measure.Sample, err
 	return measure.Of(u.parts(ctx)...)
 }
 
-// update is one on its way.
+// update is a running update.
 type update struct {
 	h        host.Host
 	from, to machineconfig.Config
 	record   string
 
-	way      plan.Way
+	way      plan.Transition
 	observed host.State
 	plan     plan.Plan
 	contents map[host.Digest][]byte
 }
 
-// read reads both configs, which is no part of applying them.
+// read reads both configs, which is not part of the measured update.
 func (u *update) read(ctx context.Context) error {
 	accounts, err := apply.Accounts(ctx, u.h)
-	u.way = plan.NewWay(plan.Named{Name: "from", Config: u.from}, plan.Named{Name: "to", Config: u.to}, plan.Rules{}, accounts)
-	u.way.Decision.Actions = nil // what units do is no part of it either
+	u.way = plan.NewTransition(plan.Config{Name: "from", Config: u.from}, plan.Config{Name: "to", Config: u.to}, plan.Rules{}, accounts)
+	u.way.Decision.Actions = nil // the actions of units are not part of it either
 	return err
 }
 
-// parts are the update's steps: looking at the machine, planning, applying.
+// parts are the update's steps: read the machine, plan, apply.
 func (u *update) parts(ctx context.Context) []func() error {
 	return []func() error{
 		func() (err error) {

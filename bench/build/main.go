@@ -14,7 +14,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/bench/corpus"
 	"github.com/bunsen-os/bunsen/bench/measure"
-	"github.com/bunsen-os/bunsen/review"
+	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/store"
 )
@@ -79,7 +79,7 @@ func measured(ctx context.Context, limit measure.Limit, dir string, n int) (meas
 	})
 }
 
-// build does what the program does.
+// build runs the steps of the program.
 func build(ctx context.Context, dir, into string) (measure.Sample, error) {
 	var memory review.Renderings
 	var tree source.Tree
@@ -92,8 +92,8 @@ func build(ctx context.Context, dir, into string) (measure.Sample, error) {
 			return fmt.Errorf("transpiling: %s", r.Report)
 		}
 		return nil
-	}, func() error { // the transpiler knows the tree by now
-		_, rendering = memory.Render(tree)
+	}, func() error { // the transpiler has cached the tree
+		_, rendering, _ = memory.Render(tree, nil)
 		return rendering.Err
 	}, func() error {
 		if len(rendering.Pools) != 1 {

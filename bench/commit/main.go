@@ -11,7 +11,7 @@ import (
 	"github.com/bunsen-os/bunsen/bench/measure"
 )
 
-// options are what the command line says.
+// options are the values of the flags.
 type options struct {
 	sizes measure.Sizes
 	time  time.Duration
@@ -27,7 +27,7 @@ func main() {
 const preface = `From a commit to rendered configs, in one process: list refs, fetch the commit, write its files (fetch), transpile, render.
 `
 
-// peers are quoted, not measured here.
+// peers has figures of other programs from other sources; this program does not measure them.
 const peers = `
 What others take for parts of this way; fragments of 4 files of 1–4 KiB:
   machine-config-operator*, rendering alone       100 fragments: 360 ms, 259 MB allocated; 1000: 15.9 s, 17.3 GB; growth 1.65
@@ -49,7 +49,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	defer done()
 	b := bench{dir: dir, limit: measure.Limit{Runs: mostRuns, Time: o.time}}
-	// The first build in a process loads kustomize's schema, once; it belongs to no row.
+	// The first build in a process loads kustomize's schema once. That cost belongs to no row.
 	if _, err := b.measure(ctx, shapes[0].corpus(1)); err != nil {
 		return err
 	}

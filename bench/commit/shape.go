@@ -10,17 +10,17 @@ import (
 type shape struct {
 	name, explained string
 	documents       corpus.Documents
-	// deep puts all fragments into one pool; else a pool has at most poolSize.
+	// deep puts all fragments into one pool. Otherwise a pool has at most poolSize fragments.
 	deep bool
 	// patched has an overlay that patches each tenth document.
 	patched bool
 }
 
-// poolSize keeps a pool of 1 to 4 KiB files below the largest object that a cluster stores.
+// poolSize keeps the config of a pool with files of 1 to 4 KiB below the maximum size of an API object.
 const poolSize = 100
 
-// shapes are those that are measured. No cluster stores a pool of a thousand large fragments, so their number grows in two
-// ways: more pools, or smaller files.
+// shapes are the measured repositories. No cluster can store a pool of a thousand large fragments. So their number
+// grows in two ways: more pools, or smaller files.
 var shapes = []shape{
 	{name: "wide", explained: "each fragment 3–5 files of 1–4 KiB and a unit, at most 100 fragments a pool", documents: corpus.Large},
 	{name: "deep", explained: "each fragment 3–5 files of 50–100 bytes and a unit, all in one pool, a plain directory", documents: corpus.Small, deep: true},

@@ -44,7 +44,7 @@ func digests(t *testing.T, repo, revision string) map[string]string {
 	if err := os.Mkdir(into, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	tree, err := git.OpenRevision(t.Context(), git.At{Repository: repo, Revision: revision}, into)
+	tree, err := git.OpenRevision(t.Context(), git.LocalRevision{Repository: repo, Revision: revision}, into)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Package corpus makes what the programs of bench/ measure with: Butane documents, MachineConfigs and whole git
-// repositories, the same bytes on every run.
+// Package corpus creates the input of the programs in bench/: Butane documents, MachineConfigs and whole git
+// repositories. Every run creates the same bytes.
 //
 // In: numbers and sizes. Out: texts, files in a directory that the caller gives. Never: randomness without a seed.
 package corpus

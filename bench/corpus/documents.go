@@ -11,24 +11,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Documents is a kind of documents: each has files of random text and a unit.
+// Documents describes documents, each with files of random text and a unit.
 type Documents struct {
-	// Files is how many each has; 0 is 3 to 5.
+	// Files is how many files each document has; 0 means 3 to 5.
 	Files int
-	// Low and High bound the size of a file in bytes.
+	// Low and High limit the size of a file in bytes.
 	Low, High int
 }
 
-// Large is what configuration files look like: 1–4 KiB each. A cluster stores about a hundred such documents in one pool.
+// Large has files with the size of typical configuration files, 1–4 KiB. A cluster can store about a hundred such
+// documents in one pool.
 var Large = Documents{Low: 1 << 10, High: 4 << 10}
 
-// Small fits a thousand documents into one pool of a cluster.
+// Small has files so small that one pool of a cluster can store a thousand documents.
 var Small = Documents{Low: 50, High: 100}
 
 // file is one file of a document.
 type file struct{ path, text string }
 
-// files are those of a document. Another generation has another first file.
+// files returns the files of a document. Each generation has another first file.
 func (d Documents) files(i, generation int) (out []file) {
 	r := rand.New(rand.NewPCG(uint64(i), 1))
 	n := d.Files
@@ -49,7 +50,7 @@ func (d Documents) files(i, generation int) (out []file) {
 	return out
 }
 
-// line is random text that needs no YAML quoting.
+// line returns random text that needs no YAML quoting.
 func line(r *rand.Rand, n int) string {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	out := make([]byte, max(n, 1))
@@ -61,7 +62,7 @@ func line(r *rand.Rand, n int) string {
 
 const unit = "[Service]\nExecStart=/usr/bin/true %d\n[Install]\nWantedBy=multi-user.target\n"
 
-// Butane is the text of a document.
+// Butane returns the text of a document.
 func (d Documents) Butane(i, generation int) string {
 	var b strings.Builder
 	b.WriteString("variant: fcos\nversion: 1.6.0\n")
@@ -69,7 +70,7 @@ func (d Documents) Butane(i, generation int) string {
 	return b.String()
 }
 
-// Body is a document without the lines that make it Butane, so that anything else that reads YAML can have it too.
+// Body returns a document without its Butane header, so that other readers of YAML can use it.
 func (d Documents) Body(i, generation int) string {
 	var b strings.Builder
 	b.WriteString("storage:\n  files:\n")
@@ -88,7 +89,7 @@ func indent(text string, by int) string {
 	return b.String()
 }
 
-// MachineConfig is a document as a cluster has it, stamped by its API server.
+// MachineConfig returns a document as an API server would return it.
 func (d Documents) MachineConfig(i, generation int) *mcfgv1.MachineConfig {
 	var b strings.Builder
 	b.WriteString(`{"ignition":{"version":"3.5.0"},"storage":{"files":[`)
@@ -111,7 +112,7 @@ func (d Documents) MachineConfig(i, generation int) *mcfgv1.MachineConfig {
 	return mc
 }
 
-// MachineConfigs are the first n.
+// MachineConfigs returns the first n documents as MachineConfigs.
 func (d Documents) MachineConfigs(n int) (out []*mcfgv1.MachineConfig) {
 	for i := range n {
 		out = append(out, d.MachineConfig(i, 0))

@@ -9,24 +9,24 @@ import (
 	"strings"
 )
 
-// Repository is a config repository of a size.
+// Repository describes a config repository of a given size.
 type Repository struct {
 	Documents
-	// Fragments is how many documents there are in all, PerPool how many of them a pool has.
+	// Fragments is the number of all documents, and PerPool the number in each pool.
 	Fragments, PerPool int
-	// Pools names the pools; a pool beyond them is pool-<number>.
+	// Pools has the names of the first pools; further pools are called pool-<number>.
 	Pools []string
-	// Patches is how many of a pool's documents its overlay patches. The documents then lie in a base. 0 is no overlay.
+	// Patches is how many of a pool's documents its overlay patches. The documents are then in a base. 0 means no overlay.
 	Patches int
 }
 
-// Change is a branch with one more commit than main: so many documents, evenly spread, each with one other file. Changes of
-// another Generation have other contents.
+// Change is a branch with one more commit than main. The commit changes one file in each of several evenly distributed
+// documents. Each Generation has other contents.
 type Change struct {
 	Branch     string
 	Documents  int
 	Generation int
-	// First is the first of the documents.
+	// First is the index of the first changed document.
 	First int
 }
 
@@ -37,7 +37,7 @@ func (c Repository) pool(n int) string {
 	return fmt.Sprintf("pool-%02d", n)
 }
 
-// Folder holds the documents of pool number n.
+// Folder returns the directory with the documents of pool number n.
 func (c Repository) Folder(n int) string {
 	if c.Patches > 0 {
 		return "base/" + c.pool(n)
@@ -47,17 +47,17 @@ func (c Repository) Folder(n int) string {
 
 func (c Repository) stem(i int) string { return fmt.Sprintf("%02d-fragment-%04d", 10+i%80, i) }
 
-// Place is the file of a document.
+// Place returns the path of a document.
 func (c Repository) Place(i int) string {
 	return c.Folder(i/c.PerPool) + "/" + c.stem(i) + ".bu"
 }
 
-// Write puts a generation of a document into a directory.
+// Write writes a generation of a document to a directory.
 func (c Repository) Write(dir string, i, generation int) error {
 	return put(dir, c.Place(i), c.Butane(i, generation))
 }
 
-// WriteAll puts the whole repository into a directory.
+// WriteAll writes the whole repository to a directory.
 func (c Repository) WriteAll(dir string) error {
 	for i := range c.Fragments {
 		if err := c.Write(dir, i, 0); err != nil {
@@ -97,7 +97,7 @@ func (c Repository) overlay(dir string, n int) error {
 	return put(dir, "pools/"+c.pool(n)+"/kustomization.yaml", pool.String())
 }
 
-// Patch changes the first file of a document.
+// Patch returns a patch of a document's first file.
 func Patch(i int) string {
 	return fmt.Sprintf("storage:\n  files:\n    - path: /etc/bench/%04d/0.conf\n      mode: 0600\n", i)
 }
@@ -110,8 +110,8 @@ func put(dir, name, text string) error {
 	return os.WriteFile(full, []byte(text), 0o644)
 }
 
-// Git makes a git repository of it: the branch main, and a branch for each change. Its objects are packed, as those of a
-// clone are.
+// Git creates a git repository with the branch main and a branch for each change. Its objects are packed, as in a
+// clone.
 func (c Repository) Git(ctx context.Context, dir string, changes []Change) error {
 	if err := c.WriteAll(dir); err != nil {
 		return err

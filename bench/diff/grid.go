@@ -10,10 +10,11 @@ import (
 	"github.com/bunsen-os/bunsen/bench/measure"
 )
 
-// mostWithRepository is the growth with the repository up to which time is said to grow with the change instead.
+// mostWithRepository is the maximum growth with the repository. Up to this value, the time depends mostly on the
+// change.
 const mostWithRepository = 0.5
 
-// cell is a size of the repository and one of the change.
+// cell is a size of the repository and a size of the change.
 type cell [2]int
 
 // grid is a table of repository sizes and change sizes.
@@ -21,7 +22,7 @@ type grid struct {
 	title string
 	table measure.Grid
 	cpu   map[cell]time.Duration
-	// missed are the cells that grow too much with the repository, one a line.
+	// missed lists the cells that grow too much with the repository, one per line.
 	missed string
 }
 
@@ -30,7 +31,7 @@ func newGrid(title string) *grid {
 	return &grid{title: title, table: measure.Grid{Head: head}, cpu: map[cell]time.Duration{}}
 }
 
-// add adds a cell; smaller is the next smaller one on each axis.
+// add adds a cell; smaller has the next smaller size on each axis.
 func (g *grid) add(at, smaller cell, s measure.Sample) {
 	g.cpu[at] = s.CPU
 	repository := g.growth(cell{smaller[0], at[1]}, at, 0)
@@ -45,7 +46,7 @@ func (g *grid) add(at, smaller cell, s measure.Sample) {
 		measure.Power(repository), fmt.Sprintf("≤ %.2f", mostWithRepository), met, fmt.Sprint(s.Runs))
 }
 
-// growth is the exponent between two cells that differ on one axis; NaN where one of them is not there.
+// growth returns the exponent between two cells that differ on one axis; NaN if one of them is missing.
 func (g *grid) growth(from, to cell, axis int) float64 {
 	before, ok := g.cpu[from]
 	if !ok || before <= 0 || from == to {
@@ -54,16 +55,12 @@ func (g *grid) growth(from, to cell, axis int) float64 {
 	return measure.Exponent(from[axis], to[axis], float64(before), float64(g.cpu[to]))
 }
 
-// grids print the two tables of repository sizes and change sizes, and return what misses a goal.
+// grids prints the table of repository sizes and change sizes, and returns the missed goals.
 func (b *bench) grids(ctx context.Context, out io.Writer) (missed string, err error) {
-	program, head := newGrid("The program, warm"), newGrid("The branch alone, with main in memory")
+	g := newGrid("The branch alone, with main in memory")
 	for i, size := range b.sizes {
 		repo, err := b.repository(ctx, size)
 		if err != nil {
-			return "", err
-		}
-		warm := b.folder("cache")
-		if _, err := b.diff(ctx, repo, "main", warm); err != nil {
 			return "", err
 		}
 		for j, n := range b.changesFor(size) {
@@ -74,29 +71,20 @@ func (b *bench) grids(ctx context.Context, out io.Writer) (missed string, err er
 			if j > 0 {
 				smaller[1] = b.change[j-1]
 			}
-			both, err := b.limit.Together(
-				func(run int) (measure.Sample, error) { return b.diff(ctx, repo, branch(n, run), warm) },
-				func(run int) (measure.Sample, error) { return b.head(ctx, repo, branch(n, run)) },
-			)
+			s, err := b.limit.Median(func(run int) (measure.Sample, error) { return b.head(ctx, repo, branch(n, run)) })
 			if err != nil {
 				return "", err
 			}
-			program.add(at, smaller, both[0])
-			head.add(at, smaller, both[1])
+			g.add(at, smaller, s)
 		}
 	}
-	for _, g := range []*grid{program, head} {
-		fmt.Fprintf(out, "\n%s: the size of the change against that of the repository\n", g.title)
-		if err := g.table.Print(out); err != nil {
-			return "", err
-		}
-	}
-	return program.missed + head.missed, nil
+	fmt.Fprintf(out, "\n%s: the size of the change against that of the repository\n", g.title)
+	return g.missed, g.table.Print(out)
 }
 
-// head is what a branch costs where main is known: transpiling, rendering, comparing and printing.
+// head measures a branch if main is in the cache: transpile, render, compare and print.
 func (b *bench) head(ctx context.Context, repo, branch string) (measure.Sample, error) {
-	whole, err := b.once(ctx, repo, branch, b.folder("shelf"))
+	whole, err := b.once(ctx, repo, branch)
 	s := measure.Sample{Runs: 1}
 	if err == nil {
 		for _, part := range whole.Parts[ofBranch:] {

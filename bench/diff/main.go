@@ -21,10 +21,10 @@ func main() {
 }
 
 const preface = `bunsen diff main BRANCH in a git repository of 10 pools, 8 of which inherit what worker has. Both commits are read, transpiled,
-rendered, compared and printed. Warm is with the results of an earlier run for main, and none for the branch.
+rendered, compared and printed.
 `
 
-// options are what the command line says.
+// options are the values of the flags.
 type options struct {
 	size          int
 	sizes, change measure.Sizes
@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	}
 	defer done()
 	if o.binary == "" {
-		bin, err := os.MkdirTemp("", "bunsen-bench-bin-") // a directory in memory may forbid to run what is in it
+		bin, err := os.MkdirTemp("", "bunsen-bench-bin-") // a file system in memory may forbid to run programs
 		if err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return err
 }
 
-// build makes the program.
+// build compiles the program.
 func build(ctx context.Context, dir string) (string, error) {
 	program := filepath.Join(dir, "bunsen")
 	out, err := exec.CommandContext(ctx, "go", "build", "-o", program, "github.com/bunsen-os/bunsen/cmd/bunsen").CombinedOutput()

@@ -14,18 +14,19 @@ const (
 	mostRuns = 5
 )
 
-// bench measures in a directory of its own.
+// bench measures in its own directory.
 type bench struct {
 	options
 	dir  string
 	next int
 }
 
-// documents have files as large as configuration files are; a pool with worker's documents stays below what a cluster stores.
+// documents have files as large as typical configuration files. A pool that includes worker's documents stays below the
+// maximum size of an API object.
 var documents = corpus.Documents{Files: 5, Low: 300, High: 600}
 
-// repository makes one of so many documents and returns its directory. It has a branch for each size of a change and each
-// run, so that no run finds the results of another.
+// repository creates a repository with so many documents and returns its directory. It has a branch for each size of a
+// change and each run, so that no run uses the results of another.
 func (b *bench) repository(ctx context.Context, fragments int) (dir string, err error) {
 	c := corpus.Repository{Documents: documents, Fragments: fragments, PerPool: max(fragments/pools, 1), Pools: []string{"master", "worker"}}
 	changes := []corpus.Change{{Branch: "none"}}
@@ -43,16 +44,16 @@ func (b *bench) repository(ctx context.Context, fragments int) (dir string, err 
 
 func branch(documents, run int) string { return fmt.Sprintf("change-%d-%d", documents, run) }
 
-// worker is the branch that changes a document of pool worker.
+// worker returns the branch that changes a document of pool worker.
 func worker(run int) string { return fmt.Sprintf("worker-%d", run) }
 
-// folder is a new place.
+// folder returns a new directory.
 func (b *bench) folder(name string) string {
 	b.next++
 	return filepath.Join(b.dir, fmt.Sprintf("%s-%d", name, b.next))
 }
 
-// changesFor are the sizes of changes that a repository has room for.
+// changesFor returns the sizes of changes that fit into a repository.
 func (b *bench) changesFor(fragments int) (out measure.Sizes) {
 	for _, n := range b.change {
 		if n <= fragments {

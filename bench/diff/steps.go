@@ -4,21 +4,21 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"time"
 
 	"github.com/bunsen-os/bunsen/bench/measure"
+	"github.com/bunsen-os/bunsen/internal/review"
+	"github.com/bunsen-os/bunsen/internal/review/cluster"
+	"github.com/bunsen-os/bunsen/internal/review/report"
 	"github.com/bunsen-os/bunsen/reconcile/render"
-	"github.com/bunsen-os/bunsen/review"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
-	"github.com/bunsen-os/bunsen/source/store"
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// ofBranch is the first of the steps that a branch costs where main is known.
+// ofBranch is the index of the first step for a branch if main is in the cache.
 const ofBranch = 3
 
-// steps is the table of what the program's time is made of, by the functions that it calls.
+// steps returns the table of the program's steps, which it measures by calling the program's functions.
 func (b *bench) steps(ctx context.Context) (*measure.Table, error) {
 	t := &measure.Table{
 		Title: "Its steps, in one process", Explained: "git reads the files of both commits, each side is transpiled and rendered",
@@ -28,33 +28,22 @@ func (b *bench) steps(ctx context.Context) (*measure.Table, error) {
 	if err != nil {
 		return nil, err
 	}
-	warm := b.folder("shelf")
-	if _, err := b.once(ctx, repo, "none", warm); err != nil { // for the shelf, and for what libraries load once
+	if _, err := b.once(ctx, repo, "none"); err != nil { // libraries load some data only once
 		return nil, err
 	}
-	s, err := b.limit.Median(func(run int) (measure.Sample, error) { return b.once(ctx, repo, branch(1, run), b.folder("shelf")) })
-	if err != nil {
-		return nil, err
-	}
-	t.Add(measure.Row{What: "cold", Size: 1, Sample: s})
 	for _, n := range b.changesFor(b.size) {
-		s, err := b.limit.Median(func(run int) (measure.Sample, error) { return b.once(ctx, repo, branch(n, run), warm) })
+		s, err := b.limit.Median(func(run int) (measure.Sample, error) { return b.once(ctx, repo, branch(n, run)) })
 		if err != nil {
 			return nil, err
 		}
-		t.Add(measure.Row{What: "warm", Size: n, Sample: s})
+		t.Add(measure.Row{What: "changed", Size: n, Sample: s})
 	}
 	return t, nil
 }
 
-// once does what the program does for two commits.
-func (b *bench) once(ctx context.Context, repo, branch, shelf string) (measure.Sample, error) {
+// once runs the program's steps for two commits.
+func (b *bench) once(ctx context.Context, repo, branch string) (measure.Sample, error) {
 	var memory review.Renderings
-	kept, err := store.OpenShelf(shelf, "bench", time.Now())
-	if err != nil {
-		return measure.Sample{}, err
-	}
-	memory.Transpiler.Shelf = kept
 	var trees [2]source.Tree
 	var results [2]transpile.Result
 	var sides [2]review.Rendering
@@ -81,11 +70,11 @@ func (b *bench) once(ctx context.Context, repo, branch, shelf string) (measure.S
 		}
 		return nil
 	}, transpiled(0), rendered(0), transpiled(1), rendered(1), func() error {
-		policy, err := review.PolicyOf(results[1])
+		policy, err := cluster.PolicyOf(results[1])
 		found = review.Compare(sides[0].Side("main"), sides[1].Side(branch), policy)
 		return err
 	}, func() error {
-		if text := found.Markdown(review.MarkdownOptions{}); text == "" {
+		if text := report.Markdown(found, report.MarkdownOptions{}); text == "" {
 			return fmt.Errorf("the comparison of %s printed nothing", branch)
 		}
 		return nil
@@ -98,5 +87,5 @@ func (b *bench) open(ctx context.Context, repo, revision string) (source.Tree, e
 	if err := os.MkdirAll(into, 0o755); err != nil {
 		return source.Tree{}, err
 	}
-	return git.OpenRevision(ctx, git.At{Repository: repo, Revision: revision}, into)
+	return git.OpenRevision(ctx, git.LocalRevision{Repository: repo, Revision: revision}, into)
 }

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Cost is what something took.
+// Cost is the time and the memory that a task used.
 type Cost struct {
-	// CPU is user and system time of the process, garbage collection included: unlike the wall's clock, it hardly depends on
-	// what else the machine does.
+	// CPU is user and system time of the process, with garbage collection. Unlike the elapsed time, it depends little on
+	// other load of the machine.
 	CPU time.Duration
-	// Wall is the time that passed.
+	// Wall is the elapsed time.
 	Wall time.Duration
-	// Allocations is how many were made.
+	// Allocations is the number of allocations.
 	Allocations uint64
-	// Mem is the bytes allocated; of another process, the most that it held at once.
+	// Mem is the number of allocated bytes. For another process, it is the maximum size of its memory.
 	Mem uint64
 }
 
@@ -26,12 +26,12 @@ func (c Cost) Plus(d Cost) Cost {
 	return Cost{c.CPU + d.CPU, c.Wall + d.Wall, c.Allocations + d.Allocations, c.Mem + d.Mem}
 }
 
-// Over is the share of one of n equal parts.
+// Over returns the cost of one of n equal parts.
 func (c Cost) Over(n int) Cost {
 	return Cost{c.CPU / time.Duration(n), c.Wall / time.Duration(n), c.Allocations / uint64(n), c.Mem / uint64(n)}
 }
 
-// Charge measures what do costs.
+// Charge returns the cost of do.
 func Charge(do func() error) (Cost, error) {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -43,7 +43,7 @@ func Charge(do func() error) (Cost, error) {
 	return c, err
 }
 
-// cpuTime is what the process has used so far.
+// cpuTime returns the CPU time of the process so far.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -52,19 +52,19 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// Sample is what one run took, or the run of median CPU of several.
+// Sample is the cost of one run, or of the run with the median CPU time of several.
 type Sample struct {
 	Cost
-	// Parts are the costs of the parts of it, where it has such.
+	// Parts are the costs of the parts of the run, if it has parts.
 	Parts []Cost
-	// Runs is how many there were.
+	// Runs is the number of runs.
 	Runs int
 
-	// spent is what the whole of it took, where Cost is a share of that.
+	// spent is the cost of the whole measurement, if Cost is a share of it.
 	spent time.Duration
 }
 
-// Of runs parts one after the other, each measured, beginning with all garbage of what went before collected.
+// Of runs parts one after the other and measures each of them. It first collects all earlier garbage.
 func Of(parts ...func() error) (Sample, error) {
 	runtime.GC()
 	s := Sample{Runs: 1}
@@ -79,7 +79,7 @@ func Of(parts ...func() error) (Sample, error) {
 	return s, nil
 }
 
-// Many runs something too short for one measurement n times, and returns the cost of one time.
+// Many runs a function n times, if it is too short for one measurement, and returns the cost of one run.
 func Many(n int, do func() error) (Sample, error) {
 	s, err := Of(func() error {
 		for range n {
@@ -93,8 +93,8 @@ func Many(n int, do func() error) (Sample, error) {
 	return s, err
 }
 
-// Process runs a command to its end and measures it. Exit codes in harmless are no errors, printing nothing is one: a
-// program that fails must not pass for a fast one.
+// Process runs a command to its end and measures it. Exit codes in harmless are no errors. A command that prints
+// nothing is an error, so that a failed program does not count as a fast one.
 func Process(cmd *exec.Cmd, harmless ...int) (Sample, error) {
 	begun := time.Now()
 	out, err := cmd.Output()
@@ -118,7 +118,7 @@ func Process(cmd *exec.Cmd, harmless ...int) (Sample, error) {
 	}
 	s := Sample{Cost: Cost{CPU: cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), Wall: wall}, Runs: 1}
 	if u, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
-		s.Mem = uint64(u.Maxrss) << 10 // Linux says kibibytes
+		s.Mem = uint64(u.Maxrss) << 10 // Linux reports KiB
 	}
 	return s, nil
 }

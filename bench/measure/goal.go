@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Goal is what a row should not exceed; a zero field asks for nothing.
+// Goal is the maximum for a row; a zero field has no maximum.
 type Goal struct {
 	CPU, Wall time.Duration
 	// Growth is the exponent that the table shows.
 	Growth float64
-	// Why is added to what the table says of the goal, such as what a duration follows from.
+	// Why is added to the goal's text in the table, such as the reason for a duration.
 	Why string
 }
 
-// String says what is asked for; empty where nothing is.
+// String describes the goal; "" if there is none.
 func (g Goal) String() string {
 	var parts []string
 	if g.CPU > 0 {
@@ -34,7 +34,7 @@ func (g Goal) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// judge says whether a goal is met, and by how much it is missed. Growth is NaN where the table shows none.
+// judge says whether a goal is met, or by how much it is missed. Growth is NaN if the table shows none.
 func (g Goal) judge(c Cost, growth float64) string {
 	var missed []string
 	asked := false
@@ -65,15 +65,15 @@ func (g Goal) judge(c Cost, growth float64) string {
 	}
 }
 
-// round is to what the table shows.
+// round rounds to the precision of the table.
 func round(x float64) float64 { return math.Round(x*100) / 100 }
 
-// Exponent is x in cost ~ size^x.
+// Exponent returns x in cost ~ size^x.
 func Exponent(size1, size2 int, cost1, cost2 float64) float64 {
 	return math.Log(cost2/cost1) / math.Log(float64(size2)/float64(size1))
 }
 
-// NLogN is the exponent that n log n has between two sizes.
+// NLogN returns the exponent of n log n between two sizes.
 func NLogN(size1, size2 int) float64 {
 	f := func(n int) float64 { return float64(n) * math.Log(float64(n)) }
 	return round(Exponent(size1, size2, f(size1), f(size2)))

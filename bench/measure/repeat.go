@@ -6,18 +6,18 @@ import (
 	"time"
 )
 
-// Limit is how often something is repeated: at most Runs times, and not again once it has taken the CPU for Time, so that a
-// busy machine makes it longer and not worse. It runs at least once.
+// Limit is how often a run is repeated: at most Runs times, and not again after it has used Time of CPU. So the
+// measurement of a busy machine takes longer and does not get worse. There is at least one run.
 type Limit struct {
 	Runs int
 	Time time.Duration
 }
 
-// Once is a run of what is measured. Runs are numbered from 0, so that each can have something of its own to work on. What
-// it does beside making the sample costs nothing.
+// Once is one measured run. Runs are numbered from 0, so that each can use its own input. Only the returned sample
+// counts, and not the other work of the function.
 type Once func(run int) (Sample, error)
 
-// Median repeats a run and returns the sample of median CPU.
+// Median repeats a run and returns the sample with the median CPU time.
 func (l Limit) Median(once Once) (Sample, error) {
 	all, err := l.Together(once)
 	if err != nil {
@@ -26,8 +26,8 @@ func (l Limit) Median(once Once) (Sample, error) {
 	return all[0], nil
 }
 
-// Together repeats several kinds of runs in turn, so that whatever else the machine does meets all of them alike, and
-// returns the median of each kind.
+// Together repeats several kinds of runs in turn, so that other load of the machine affects all kinds alike. It returns
+// the median of each kind.
 func (l Limit) Together(kinds ...Once) ([]Sample, error) {
 	samples := make([][]Sample, len(kinds))
 	var spent time.Duration

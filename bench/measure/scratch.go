@@ -6,9 +6,9 @@ import (
 	"os"
 )
 
-// Scratch makes a directory for what is measured with, in memory where there is such a place (or below TMPDIR): some
-// file systems make files many times more slowly for half a minute after many were removed, whoever did so. For the
-// same reason nothing in it should be removed before done, which removes all.
+// Scratch creates a directory for the input of measurements, in memory if possible (or below TMPDIR). Some file systems
+// create files many times more slowly for half a minute after many files were removed. So nothing in the directory
+// should be removed before done, which removes everything.
 func Scratch() (dir string, done func(), err error) {
 	const memory = "/dev/shm"
 	dir, err = os.MkdirTemp(cmp.Or(os.Getenv("TMPDIR"), memory), "bunsen-bench-")
@@ -17,5 +17,5 @@ func Scratch() (dir string, done func(), err error) {
 			return "", nil, fmt.Errorf("making a directory to measure in: %w", err)
 		}
 	}
-	return dir, func() { _ = os.RemoveAll(dir) }, nil // a left-over harms nobody
+	return dir, func() { _ = os.RemoveAll(dir) }, nil // a remaining temporary directory does no harm
 }

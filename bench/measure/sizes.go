@@ -9,7 +9,7 @@ import (
 // Sizes is a flag of growing numbers: 10,100,1000.
 type Sizes []int
 
-// String writes the numbers as Set reads them.
+// String writes the numbers in the format of Set.
 func (s *Sizes) String() string {
 	var words []string
 	for _, n := range *s {
@@ -18,7 +18,7 @@ func (s *Sizes) String() string {
 	return strings.Join(words, ",")
 }
 
-// Set reads the flag. The error says what is wanted.
+// Set parses the flag. The error shows the expected format.
 func (s *Sizes) Set(text string) error {
 	var sizes []int
 	for _, word := range strings.Split(text, ",") {

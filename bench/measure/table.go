@@ -11,19 +11,19 @@ import (
 	"unicode/utf8"
 )
 
-// Peer is what another program needs for the same.
+// Peer is the figure of another program for the same task.
 type Peer struct {
 	// Name as the table shows it.
 	Name string
-	// CPU is what it needs.
+	// CPU is the CPU time of that program.
 	CPU time.Duration
-	// Quoted tells that it was not measured in this run, nor on this machine.
+	// Quoted: the figure is from another source, and was not measured in this run or on this machine.
 	Quoted bool
 }
 
 // Row is one line of a table.
 type Row struct {
-	// What is measured; rows of equal What are of growing Size.
+	// What is measured. Rows with the same What have growing sizes.
 	What string
 	Size int
 	Sample
@@ -31,15 +31,15 @@ type Row struct {
 	Peer Peer
 }
 
-// Table is rows with what they are about.
+// Table has rows with a title and explanations.
 type Table struct {
-	// Title and what stands below it.
+	// Title is the heading, and Explained the text below it.
 	Title, Explained string
-	// Of is what sizes count.
+	// Of is the unit of the sizes.
 	Of string
-	// Parts name the parts of samples that are shown.
+	// Parts are the names of the shown parts of samples.
 	Parts []string
-	// Peak tells that memory is the most held at once, not all that was allocated.
+	// Peak: memory is the maximum at one time, and not the sum of allocations.
 	Peak bool
 	Rows []Row
 }
@@ -78,7 +78,7 @@ func (t *Table) Print(out io.Writer) error {
 	return g.Print(out)
 }
 
-// peer says what another program needs, and how many times ours that is.
+// peer returns the figure of another program, and its ratio to the measured one.
 func (r Row) peer() string {
 	if r.Peer.CPU <= 0 {
 		return "–"
@@ -90,11 +90,10 @@ func (r Row) peer() string {
 	return fmt.Sprintf("%s%s %s = %s", r.Peer.Name, quoted, Duration(r.Peer.CPU), Times(float64(r.Peer.CPU)/float64(max(r.CPU, 1))))
 }
 
-// smaller is how many times smaller the size is that growth is told from. Between sizes closer to each other it would be
-// mostly noise.
+// smaller is the minimum ratio of two sizes between which growth is measured. A smaller ratio would give mostly noise.
 const smaller = 4
 
-// growth is the exponent from the last row of the same kind that is small enough, or NaN.
+// growth returns the exponent from the last row of the same kind that is small enough, or NaN.
 func (t *Table) growth(i int) float64 {
 	r := t.Rows[i]
 	for _, b := range slices.Backward(t.Rows[:i]) {
@@ -105,7 +104,7 @@ func (t *Table) growth(i int) float64 {
 	return math.NaN()
 }
 
-// Missed says which goals are not met, one a line.
+// Missed lists the missed goals, one per line.
 func (t *Table) Missed() (out []string) {
 	for i, r := range t.Rows {
 		if verdict := r.Goal.judge(r.Cost, t.growth(i)); strings.HasPrefix(verdict, "NO") {
@@ -115,16 +114,16 @@ func (t *Table) Missed() (out []string) {
 	return out
 }
 
-// Grid is cells in aligned columns: to the right, and to the left where the head begins with <.
+// Grid has cells in aligned columns: to the right, or to the left if the heading begins with <.
 type Grid struct {
 	Head []string
 	rows [][]string
 }
 
-// Add adds a row of as many cells as the head has.
+// Add adds a row with a cell for each heading.
 func (g *Grid) Add(cells ...string) { g.rows = append(g.rows, cells) }
 
-// Print writes the columns as wide as what is in them.
+// Print writes the columns with the width of their longest cell.
 func (g *Grid) Print(out io.Writer) error {
 	head := make([]string, len(g.Head))
 	width := make([]int, len(g.Head))

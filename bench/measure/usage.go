@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Usage is what a process that runs has used so far.
+// Usage is the CPU time and the memory of a running process so far.
 type Usage struct {
 	// CPU is user and system time of all its threads, in hundredths of a second.
 	CPU time.Duration
-	// Held is the memory that it holds now, and Peak the most since its start or since Forget, in bytes.
+	// Held is the current memory of the process. Peak is the maximum since its start or since Forget, in bytes.
 	Held, Peak uint64
 }
 
-// UsageOf asks Linux about a process. The error is that it has ended, or that this is no Linux.
+// UsageOf reads the usage of a process from Linux. It returns an error if the process has ended, or on another system.
 func UsageOf(pid int) (Usage, error) {
 	var u Usage
 	dir := "/proc/" + strconv.Itoa(pid)
@@ -49,12 +49,12 @@ func UsageOf(pid int) (Usage, error) {
 		if _, err := fmt.Sscan(value, into); err != nil {
 			return u, fmt.Errorf("measuring a process: %w", err)
 		}
-		*into <<= 10 // Linux says kibibytes
+		*into <<= 10 // Linux reports KiB
 	}
 	return u, nil
 }
 
-// Forget makes the peak of a process what it holds now.
+// Forget resets the peak of a process to its current memory.
 func Forget(pid int) error {
 	if err := os.WriteFile("/proc/"+strconv.Itoa(pid)+"/clear_refs", []byte("5"), 0); err != nil {
 		return fmt.Errorf("measuring a process: %w", err)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Duration writes three figures that matter, with a unit.
+// Duration writes a duration with three significant digits and a unit.
 func Duration(d time.Duration) string {
 	for _, u := range []struct {
 		unit time.Duration
@@ -36,7 +36,7 @@ func figures(x float64) string {
 // Times writes a factor.
 func Times(x float64) string { return figures(x) + "x" }
 
-// Power writes an exponent; NaN is that there is none.
+// Power writes an exponent; NaN means that there is none.
 func Power(x float64) string {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return "–"
@@ -44,12 +44,12 @@ func Power(x float64) string {
 	return fmt.Sprintf("%.2f", x)
 }
 
-// Quoted explains the figures of peers that carry a star.
+// Quoted explains the figures of other programs with a star.
 const Quoted = `
 * quoted, not measured now: 2 cores of an AMD EPYC that did other work too, Go 1.26.8, November 2026, CPU time.
 `
 
-// Machine says what the figures of this run were measured on.
+// Machine describes the machine of this run.
 func Machine() string {
 	model := "an unknown processor"
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
@@ -69,7 +69,7 @@ func Machine() string {
 		runtime.Version(), runtime.NumCPU(), model, busy)
 }
 
-// Whether says which goals are missed: those of tables, and others, one a line.
+// Whether lists the missed goals: those of tables, and others, one per line.
 func Whether(others string, tables ...*Table) string {
 	missed := others
 	for _, t := range tables {

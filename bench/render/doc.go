@@ -1,6 +1,6 @@
-// Command render measures rendering alone: MachineConfigs in, a rendered config out; from nothing, after one of them
-// changed, and when nothing did.
+// Command render measures only rendering, from MachineConfigs to a rendered config: with empty caches, after a change
+// of one MachineConfig, and without a change.
 //
-// In: flags. Out: tables on standard output, with what the machine-config-operator needs for the same. Never: files, a
-// network, a cluster.
+// In: flags. Out: tables on standard output, with the machine-config-operator's figures for the same task. Never:
+// files, a network, a cluster.
 package main

@@ -55,20 +55,20 @@ func run(args []string, out io.Writer) error {
 	return err
 }
 
-// shape is a kind of fragments, and how they lie in pools.
+// shape is a kind of fragments with their distribution to pools.
 type shape struct {
 	name, explained string
 	documents       corpus.Documents
-	// most is how many a pool has; 0 is all of them.
+	// most is how many fragments a pool has; 0 means all of them.
 	most int
-	// refused tells that many fragments make a config that no cluster stores. That is said only when it has been made, so the
-	// cost is all there; nothing of it is kept, so there is no cost of a second time.
+	// refused: a config of many such fragments is too large for a cluster. The renderer detects this only after it created
+	// the config, so the cost is complete. It caches nothing, so a repetition has no cost of its own.
 	refused bool
-	// quoted are figures of the peer by number of fragments.
+	// quoted are the other program's figures by number of fragments.
 	quoted map[int]time.Duration
 }
 
-// ofOnePool is what the peer needs for large fragments, all in one pool.
+// ofOnePool has the other program's figures for large fragments, all in one pool.
 var ofOnePool = map[int]time.Duration{
 	10: 21700 * time.Microsecond, 30: 76800 * time.Microsecond, 100: 360 * time.Millisecond, 300: 1938 * time.Millisecond, 1000: 15940 * time.Millisecond,
 }

@@ -10,9 +10,11 @@ import (
 
 	"github.com/bunsen-os/bunsen/bench/measure"
 	"github.com/bunsen-os/bunsen/reconcile/render"
+	rendercache "github.com/bunsen-os/bunsen/reconcile/render/cache"
 )
 
-// The states in which a pool is rendered. Objects without the API server's stamp are known by their content alone.
+// The states in which a pool is rendered. Objects without the metadata of an API server are identified only by their
+// content.
 const (
 	cold    = "from nothing"
 	changed = "one fragment changed"
@@ -21,10 +23,10 @@ const (
 	sameUnstamped = "nothing changed, without stamps"
 )
 
-// atOnce is how often what takes microseconds is done in one measurement.
+// atOnce is how often a task of microseconds is repeated in one measurement.
 const atOnce = 200
 
-// goals by number of fragments; where there is none, growth alone is judged.
+// cpuGoals are the goals by number of fragments. Without an entry, only the growth has a goal.
 var cpuGoals = map[int]time.Duration{100: 100 * time.Millisecond, 1000: time.Second}
 
 // measure adds the rows of one size.
@@ -33,7 +35,7 @@ func (s shape) measure(t *measure.Table, limit measure.Limit, n int) error {
 	pools := s.pools(mcs)
 	peer := measure.Peer{Name: "mco", CPU: s.quoted[n], Quoted: true}
 	first, err := limit.Median(func(int) (measure.Sample, error) {
-		return measure.Of(func() error { return s.accept(merge(new(render.Renderer), pools)) })
+		return measure.Of(func() error { return s.accept(merge(new(rendercache.Renderer), pools)) })
 	})
 	if err != nil {
 		return err
@@ -46,10 +48,10 @@ func (s shape) measure(t *measure.Table, limit measure.Limit, n int) error {
 	return s.again(t, limit, mcs, peer)
 }
 
-// again adds the rows of a renderer that has rendered the same before.
+// again adds the rows of a renderer with a filled cache.
 func (s shape) again(t *measure.Table, limit measure.Limit, mcs []*mcfgv1.MachineConfig, peer measure.Peer) error {
 	n, pools := len(mcs), s.pools(mcs)
-	warm := new(render.Renderer)
+	warm := new(rendercache.Renderer)
 	if err := merge(warm, pools); err != nil {
 		return err
 	}
@@ -83,7 +85,7 @@ func (s shape) again(t *measure.Table, limit measure.Limit, mcs []*mcfgv1.Machin
 	return err
 }
 
-// accept forgives what a cluster would not store.
+// accept ignores the error for a config that is too large for a cluster.
 func (s shape) accept(err error) error {
 	if s.refused && err != nil && strings.Contains(err.Error(), fmt.Sprintf("more than the %d that a cluster stores", render.MaxSize)) {
 		return nil
@@ -91,7 +93,7 @@ func (s shape) accept(err error) error {
 	return err
 }
 
-// pools splits MachineConfigs as pool selectors would.
+// pools groups MachineConfigs like pool selectors.
 func (s shape) pools(mcs []*mcfgv1.MachineConfig) [][]*mcfgv1.MachineConfig {
 	if s.most == 0 {
 		return [][]*mcfgv1.MachineConfig{mcs}
@@ -99,7 +101,7 @@ func (s shape) pools(mcs []*mcfgv1.MachineConfig) [][]*mcfgv1.MachineConfig {
 	return slices.Collect(slices.Chunk(mcs, s.most))
 }
 
-func merge(r *render.Renderer, pools [][]*mcfgv1.MachineConfig) error {
+func merge(r *rendercache.Renderer, pools [][]*mcfgv1.MachineConfig) error {
 	for i, mcs := range pools {
 		if _, err := r.Merge(fmt.Sprintf("pool-%02d", i), mcs, render.Defaults{}); err != nil {
 			return err

@@ -18,14 +18,14 @@ import (
 	"github.com/bunsen-os/bunsen/bench/measure"
 )
 
-// child is the controller, as a process of its own.
+// child is the controller in its own process.
 type child struct {
 	cmd     *exec.Cmd
 	metrics string
 	log     string
 }
 
-// startController builds the controller where no binary is named, and starts it.
+// startController builds the controller if no binary is named, and starts it.
 func startController(ctx context.Context, o options, p *plane) (*child, error) {
 	binary := o.controller
 	if binary == "" {
@@ -52,18 +52,18 @@ func startController(ctx context.Context, o options, p *plane) (*child, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close() //nolint:errcheck // the child has it, too
+	defer log.Close() //nolint:errcheck // the child has its own copy
 	c.cmd = exec.Command(binary, "--kubeconfig", kubeconfig, "--store", filepath.Join(p.dir, "store"), "--metrics", c.metrics)
 	c.cmd.Stdout, c.cmd.Stderr = log, log
 	return c, c.cmd.Start()
 }
 
 func (c *child) stop() {
-	_ = c.cmd.Process.Signal(syscall.SIGTERM) // one that has ended is what is wanted
+	_ = c.cmd.Process.Signal(syscall.SIGTERM) // the process may have ended already
 	_ = c.cmd.Wait()
 }
 
-// tail is the end of the controller's log, for errors.
+// tail returns the end of the controller's log, for errors.
 func (c *child) tail() string {
 	text, err := os.ReadFile(c.log)
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *child) tail() string {
 	return string(text[max(0, len(text)-4000):])
 }
 
-// usage of the processor so far, and the most memory held at once since the last call.
+// usage returns the CPU time so far, and the peak of memory since the last call.
 func (c *child) usage() (cpu time.Duration, peak uint64, err error) {
 	u, err := measure.UsageOf(c.cmd.Process.Pid)
 	if err != nil {
@@ -81,7 +81,7 @@ func (c *child) usage() (cpu time.Duration, peak uint64, err error) {
 	return u.CPU, u.Peak, measure.Forget(c.cmd.Process.Pid)
 }
 
-// syncs is how often the rollout controller looked at a pool, and how long that took in all.
+// syncs returns how often the rollout controller reconciled a pool, and the total time of that.
 func (c *child) syncs(ctx context.Context) (count int, took time.Duration, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.metrics+"/metrics", nil)
 	if err != nil {
@@ -91,7 +91,7 @@ func (c *child) syncs(ctx context.Context) (count int, took time.Duration, err e
 	if err != nil {
 		return 0, 0, fmt.Errorf("reading the controller's metrics: %w", err)
 	}
-	defer answer.Body.Close() //nolint:errcheck // only read
+	defer answer.Body.Close() //nolint:errcheck // it was only read
 	return readSyncs(answer.Body)
 }
 

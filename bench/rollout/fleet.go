@@ -19,10 +19,10 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// hands is how many requests the machines have under way at a time.
+// hands is how many requests of the machines run at the same time.
 const hands = 24
 
-// fleet is machines and their daemons: one watch for all, and for each what its daemon would do next.
+// fleet has the machines and their daemons: one watch for all, and the next step of each daemon.
 type fleet struct {
 	nodes typedcorev1.NodeInterface
 	work  chan string
@@ -31,14 +31,14 @@ type fleet struct {
 	machines map[string]*machine
 }
 
-// machine is what is known of one.
+// machine is the state of one machine.
 type machine struct {
 	now *corev1.Node
-	// acted is the version that the daemon's last report made: what is older says nothing new.
+	// acted is the resource version after the daemon's last report. Older objects are ignored.
 	acted int
-	// queued tells that somebody looks at it already.
+	// queued: a worker already handles the machine.
 	queued bool
-	// booted is the config that it rebooted for.
+	// booted is the config for which the machine rebooted.
 	booted string
 }
 
@@ -52,10 +52,10 @@ func newFleet(config *rest.Config) (*fleet, error) {
 	return &fleet{nodes: clients.CoreV1().Nodes(), machines: map[string]*machine{}}, nil
 }
 
-// zones of the machines.
+// zones is the number of topology zones.
 const zones = 5
 
-// join makes the nodes of machines that run a config.
+// join creates the nodes of machines that run a config.
 func (f *fleet) join(ctx context.Context, count int, config string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(hands)
@@ -93,7 +93,7 @@ func conditions(ready corev1.ConditionStatus) []corev1.NodeCondition {
 	}
 }
 
-// run lets the machines live until the context ends, or something fails.
+// run simulates the machines until the context ends, or an error occurs.
 func (f *fleet) run(ctx context.Context) error {
 	list, err := f.nodes.List(ctx, metav1.ListOptions{ResourceVersion: "0"})
 	if err != nil {
@@ -140,7 +140,7 @@ func (f *fleet) watch(ctx context.Context, version string) error {
 	return nil
 }
 
-// see takes note of a node, and has somebody look at it.
+// see stores a node, and queues its machine for a worker.
 func (f *fleet) see(n *corev1.Node) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -151,11 +151,11 @@ func (f *fleet) see(n *corev1.Node) {
 	m.now = n
 	if !m.queued {
 		m.queued = true
-		f.work <- n.Name // has room for every machine
+		f.work <- n.Name // the channel has room for every machine
 	}
 }
 
-// act does the next thing for a machine.
+// act does the next step of a machine.
 func (f *fleet) act(ctx context.Context, name string) error {
 	f.mu.Lock()
 	m := f.machines[name]
@@ -194,7 +194,8 @@ func (f *fleet) patch(ctx context.Context, name string, body map[string]any, kin
 	return f.nodes.Patch(ctx, name, kind, text, metav1.PatchOptions{}, subresources...)
 }
 
-// next is what the daemon reports next, or how the kubelet is; neither where somebody else has to do something first.
+// next returns the daemon's next report, or the node's next Ready condition. Both are empty if the controller has to
+// act first.
 func (m *machine) next() (annotations map[string]string, ready corev1.ConditionStatus) {
 	a := m.now.Annotations
 	desired, request := a[v1alpha1.DesiredConfigAnnotation], a[v1alpha1.DesiredDrainAnnotation]

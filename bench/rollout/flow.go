@@ -18,29 +18,29 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/controller"
 )
 
-// result is what one rollout took.
+// result is the cost of one rollout.
 type result struct {
 	what string
 	wall time.Duration
-	// cpu of the controller, user and system; peak is the most memory it held.
+	// cpu is the user and system time of the controller; peak is the maximum of its memory.
 	cpu  time.Duration
 	peak uint64
-	// syncs is how often it looked at a pool, and took what that cost in all.
+	// syncs is how often the controller reconciled the pool, and took the total time of that.
 	syncs int
 	took  time.Duration
 	requests
 }
 
-// flow is a cluster under measurement.
+// flow is a measured cluster.
 type flow struct {
 	options
 	plane *plane
 	child *child
 	admin client.Client
-	read  int64 // of the audit log
+	read  int64 // position in the audit log
 }
 
-// rollOut starts everything, and rolls out twice: without a policy, and with one.
+// rollOut starts all processes, and rolls out two changes: one without a policy, and one with it.
 func rollOut(ctx context.Context, o options, dir string) (results []result, err error) {
 	p, err := startPlane(o, dir)
 	if err != nil {
@@ -89,7 +89,7 @@ func rollOut(ctx context.Context, o options, dir string) (results []result, err 
 	return results, nil
 }
 
-// carefully is a policy that uses most of what there is.
+// carefully returns a policy that uses most fields.
 func carefully() *v1alpha1.RolloutPolicy {
 	few, zone := intstr.FromString("1%"), intstr.FromString("20%")
 	p := &v1alpha1.RolloutPolicy{ObjectMeta: metav1.ObjectMeta{Name: "carefully"}}
@@ -102,7 +102,7 @@ func carefully() *v1alpha1.RolloutPolicy {
 	return p
 }
 
-// pool is the one that is rolled out.
+// pool is the measured pool.
 const pool = "worker"
 
 // settle brings the pool and its nodes to a first config.
@@ -130,13 +130,13 @@ func (f *flow) settle(ctx context.Context, machines *fleet) error {
 	return nil
 }
 
-// done tells that every node runs a config.
+// done reports whether every node runs a config.
 func (f *flow) done(p *mcfgv1.MachineConfigPool, config string) bool {
 	s := p.Status
 	return s.Configuration.Name == config && int(s.UpdatedMachineCount) == f.nodes && int(s.ReadyMachineCount) == f.nodes
 }
 
-// until looks at the pool until it is as wanted.
+// until reads the pool until it meets a condition.
 func (f *flow) until(ctx context.Context, is func(*mcfgv1.MachineConfigPool) bool) (*mcfgv1.MachineConfigPool, error) {
 	p := &mcfgv1.MachineConfigPool{}
 	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, f.limit, true, func(ctx context.Context) (bool, error) {
@@ -149,7 +149,7 @@ func (f *flow) until(ctx context.Context, is func(*mcfgv1.MachineConfigPool) boo
 	return p, err
 }
 
-// once rolls a change out to all nodes, and measures that.
+// once rolls out a change to all nodes, and measures it.
 func (f *flow) once(ctx context.Context, what string, number int) (result, error) {
 	r := result{what: what}
 	_, read, err := f.plane.asked(f.read)
@@ -192,7 +192,7 @@ func (f *flow) once(ctx context.Context, what string, number int) (result, error
 	return r, err
 }
 
-// machineConfig is a file with some text.
+// machineConfig returns a MachineConfig with one file.
 func machineConfig(name, text string) *mcfgv1.MachineConfig {
 	config := map[string]any{
 		"ignition": map[string]any{"version": v1alpha1.IgnitionVersion},
@@ -202,7 +202,7 @@ func machineConfig(name, text string) *mcfgv1.MachineConfig {
 	}
 	raw, err := json.Marshal(config)
 	if err != nil {
-		raw = nil // it consists of texts and numbers, which always marshal
+		raw = nil // unreachable: texts and numbers always marshal
 	}
 	return &mcfgv1.MachineConfig{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.RoleLabel: pool}},

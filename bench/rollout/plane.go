@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// plane is a real control plane: etcd and kube-apiserver, which writes down what the controller asks for.
+// plane is a real control plane: etcd, and kube-apiserver with an audit log of the controller's requests.
 type plane struct {
 	env   *envtest.Environment
 	admin *rest.Config
@@ -21,10 +21,11 @@ type plane struct {
 	dir   string
 }
 
-// who the controller is to the API server.
+// who is the controller's user name.
 const who = "machine-config-controller"
 
-// auditPolicy has the bodies of what the controller writes to nodes, and one line for everything else that it asks for.
+// auditPolicy logs the bodies of the controller's writes to nodes, and one line for each other request of the
+// controller.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -55,7 +56,7 @@ func startPlane(o options, dir string) (*plane, error) {
 	return p, nil
 }
 
-// kubeconfig of the controller.
+// kubeconfig writes the kubeconfig of the controller.
 func (p *plane) kubeconfig() (string, error) {
 	user, err := p.env.AddUser(envtest.User{Name: who, Groups: []string{"system:masters"}}, nil)
 	if err != nil {
@@ -69,11 +70,11 @@ func (p *plane) kubeconfig() (string, error) {
 	return file, os.WriteFile(file, text, 0o600)
 }
 
-// requests are what the controller asked for.
+// requests are the controller's requests.
 type requests struct {
-	// counts by what was asked, such as "list pods".
+	// counts by kind of request, such as "list pods".
 	counts map[string]int
-	// told, tainted and drained are how often each node was written to, by what for.
+	// told, tainted and drained are the numbers of writes to each node, by their purpose.
 	told, tainted, drained map[string]int
 }
 
@@ -91,14 +92,14 @@ type event struct {
 	RequestObject json.RawMessage `json:"requestObject"`
 }
 
-// asked reads the log from an offset on, and returns the offset of its end.
+// asked reads the log from an offset, and returns the offset of its end.
 func (p *plane) asked(from int64) (requests, int64, error) {
 	r := requests{counts: map[string]int{}, told: map[string]int{}, tainted: map[string]int{}, drained: map[string]int{}}
 	f, err := os.Open(p.audit)
 	if err != nil {
 		return r, from, fmt.Errorf("reading the audit log: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() //nolint:errcheck // it was only read
 	if _, err := f.Seek(from, 0); err != nil {
 		return r, from, fmt.Errorf("reading the audit log: %w", err)
 	}
@@ -106,7 +107,7 @@ func (p *plane) asked(from int64) (requests, int64, error) {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return r, from, nil // the end, or half a line
+			return r, from, nil // the end, or an incomplete line
 		}
 		from += int64(len(line))
 		var e event
@@ -135,7 +136,7 @@ func (r *requests) add(e event) {
 	r.counts[what]++
 }
 
-// kind is what a write to a node is for.
+// kind returns the purpose of a write to a node.
 func (r *requests) kind(body string) (string, map[string]int) {
 	switch {
 	case strings.Contains(body, "/desiredConfig"):
@@ -147,7 +148,7 @@ func (r *requests) kind(body string) (string, map[string]int) {
 	}
 }
 
-// most is how often the rollout wrote to the node that it wrote to most, and the mean; the drain is not counted.
+// most returns the maximum and the mean number of the rollout's writes to a node. It counts the drain separately.
 func (r *requests) most(nodes int) (most int, mean, drain float64) {
 	sum := 0
 	for node, n := range r.told {

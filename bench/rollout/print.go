@@ -10,7 +10,7 @@ import (
 	"github.com/bunsen-os/bunsen/bench/measure"
 )
 
-// mostWrites is how often a rollout may write to a node, its drain apart.
+// mostWrites is the maximum number of a rollout's writes to a node, without its drain.
 const mostWrites = 2
 
 // report writes the tables about whole rollouts.
@@ -55,7 +55,7 @@ func report(out io.Writer, o options, results []result) error {
 
 func each(n, nodes int) string { return fmt.Sprintf("%.3f", float64(n)/float64(nodes)) }
 
-// missed says which rollouts wrote to a node too often.
+// missed lists the rollouts with too many writes to a node.
 func missed(results []result) (out string) {
 	for _, r := range results {
 		if most, _, _ := r.most(1); most > mostWrites {

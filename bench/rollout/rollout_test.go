@@ -13,7 +13,7 @@ func TestAllIsRolledOut(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"one rollout to 20 nodes", "no policy", "canary, batches, zones", "patch nodes, the order", "patch nodes, the drain", "event and decision", "growth 1.28"} {
+	for _, want := range []string{"one rollout to 20 nodes", "no policy", "canary, batches, zones", "patch nodes, the order", "patch nodes, the drain", "One decision", "growth 1.28"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the tables say nothing of %q:\n%s", want, &out)
 		}

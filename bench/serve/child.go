@@ -21,16 +21,16 @@ import (
 	"github.com/bunsen-os/bunsen/bench/measure"
 )
 
-// roleVariable tells a process of this program that it is a part of the measurement, and which.
+// roleVariable is set in a child process of this program. Its value is the role of that process in the measurement.
 const roleVariable = "BUNSEN_BENCH_SERVE"
 
 // The roles.
 const (
-	staticRole = "static" // serves a folder, until its input ends: a parent that dies leaves none behind
-	loadRole   = "load"   // does one job, from its input, and prints the outcome
+	staticRole = "static" // serves a folder until its input ends, as when its parent dies
+	loadRole   = "load"   // runs one job from its input, and prints the result
 )
 
-// play is what a process with a role does.
+// play runs the task of a role.
 func play(ctx context.Context, role string, args []string) error {
 	switch role {
 	case staticRole:
@@ -52,11 +52,11 @@ func play(ctx context.Context, role string, args []string) error {
 	return fmt.Errorf("there is no role %q", role)
 }
 
-// serveFolder is the peer: net/http's file server as its documentation shows it.
+// serveFolder is the compared program: net/http's file server as in its documentation.
 func serveFolder(address, folder, certificate string) error {
 	server := &http.Server{Addr: address, Handler: http.FileServer(http.Dir(folder))}
 	go func() {
-		_, _ = io.Copy(io.Discard, os.Stdin) // its end is the news, not what it says
+		_, _ = io.Copy(io.Discard, os.Stdin) // only the end of the input matters
 		_ = server.Close()
 	}()
 	err := server.ListenAndServeTLS(filepath.Join(certificate, "tls.crt"), filepath.Join(certificate, "tls.key"))
@@ -66,10 +66,11 @@ func serveFolder(address, folder, certificate string) error {
 	return fmt.Errorf("serving %s: %w", folder, err)
 }
 
-// processors are those of this machine that the server and those who ask are bound to.
+// processors are the processors to which the server and the client are bound.
 type processors struct {
 	server, load int
-	// on is false where there is only one, or the system allows no binding: both share what there is then.
+	// on is false if there is only one processor, or if the system allows no binding. Both processes then share all
+	// processors.
 	on bool
 }
 
@@ -91,7 +92,7 @@ func pick() processors {
 	return p
 }
 
-// start starts a command on one processor: what a thread is bound to, the processes that it starts are.
+// start starts a command on one processor. A process inherits the binding of the thread that starts it.
 func (p processors) start(cmd *exec.Cmd, cpu int) error {
 	if !p.on {
 		return cmd.Start()
@@ -114,10 +115,10 @@ func (p processors) start(cmd *exec.Cmd, cpu int) error {
 	return err
 }
 
-// server is a process that serves.
+// server is a process with a server.
 type server struct {
 	name, address, path string
-	// readiness is a path that is answered when the server is ready.
+	// readiness is a path that the server answers once it is ready.
 	readiness string
 	cmd       *exec.Cmd
 	log       string
@@ -125,7 +126,7 @@ type server struct {
 	ended     chan error
 }
 
-// launch starts a server that is told its address by args, and waits until it answers.
+// launch starts a server, which gets its address from args, and waits until it is ready.
 func launch(ctx context.Context, p processors, s *server, role string, args ...string) error {
 	program, err := os.Executable()
 	if err != nil {
@@ -141,7 +142,7 @@ func launch(ctx context.Context, p processors, s *server, role string, args ...s
 	if err != nil {
 		return err
 	}
-	defer log.Close() //nolint:errcheck // the child has it, too
+	defer log.Close() //nolint:errcheck // the child has its own copy
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	if s.input, err = s.cmd.StdinPipe(); err != nil {
 		return err
@@ -192,10 +193,10 @@ func (s *server) ready(ctx context.Context, client *http.Client) error {
 	return nil
 }
 
-// stop ends the server and waits for that.
+// stop ends the server and waits for its end.
 func (s *server) stop() {
 	_ = s.input.Close()
-	_ = s.cmd.Process.Signal(syscall.SIGTERM) // one that has ended is what is wanted
+	_ = s.cmd.Process.Signal(syscall.SIGTERM) // the process may have ended already
 	select {
 	case <-s.ended:
 	case <-time.After(5 * time.Second):
@@ -204,10 +205,10 @@ func (s *server) stop() {
 	}
 }
 
-// usage so far.
+// usage returns the usage so far.
 func (s *server) usage() (measure.Usage, error) { return measure.UsageOf(s.cmd.Process.Pid) }
 
-// tail is the end of the log, for errors.
+// tail returns the end of the log, for errors.
 func (s *server) tail() string {
 	text, err := os.ReadFile(s.log)
 	if err != nil {
@@ -216,7 +217,7 @@ func (s *server) tail() string {
 	return string(text[max(0, len(text)-3000):])
 }
 
-// ask lets a process of its own do a job.
+// ask runs a job in its own process.
 func ask(ctx context.Context, p processors, j job) (o outcome, err error) {
 	program, err := os.Executable()
 	if err != nil {
@@ -239,7 +240,7 @@ func ask(ctx context.Context, p processors, j job) (o outcome, err error) {
 	return o, json.Unmarshal(out.Bytes(), &o)
 }
 
-// free is an address that nobody listens on.
+// free returns an address on which no process listens.
 func free() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

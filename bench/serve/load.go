@@ -15,22 +15,23 @@ import (
 	"time"
 )
 
-// job is what the process that asks is told.
+// job is the input of the client process.
 type job struct {
-	// Address of the server, CA that its certificate is of (PEM), Path of what is asked for.
+	// Address of the server, the CA of its certificate (PEM), and the Path of the requests.
 	Address, CA, Path string
-	// Token to show, or "".
+	// Token for the requests, or "".
 	Token string
-	// Zipped asks for gzip.
+	// Zipped requests gzip.
 	Zipped bool
-	// Kind is one of full, resumed, keep; or storm.
+	// Kind is one of full, resumed and storm.
 	Kind string
-	// Workers are how many ask at once; of a storm, how many machines boot.
+	// Workers is the number of concurrent clients; for a storm, the number of machines.
 	Workers int
-	// For is how long they ask, or at least Requests times where that is not 0; of a storm, how long it may take.
+	// For is the duration of the job. If Requests is not 0, it is the minimum number of requests. For a storm, For is the
+	// maximum duration.
 	For      time.Duration
 	Requests int
-	// Digest is of the body (SHA-256, hex) and Size its length.
+	// Digest is the SHA-256 of the body in hexadecimal, and Size its length.
 	Digest string
 	Size   int
 	// OneAddress makes all machines of a storm come from the same address.
@@ -39,31 +40,30 @@ type job struct {
 
 // The kinds of connections.
 const (
-	full    = "full"    // a new connection for each request, and a whole handshake
-	resumed = "resumed" // a new connection for each request, that goes on with an earlier session
-	keep    = "keep"    // one connection for all
+	full    = "full"    // a new connection with a full handshake for each request
+	resumed = "resumed" // a new connection for each request that resumes an earlier session
 	storm   = "storm"   // machines that boot
 )
 
-// outcome is what came of a job.
+// outcome is the result of a job.
 type outcome struct {
 	Wall time.Duration
-	// Latencies of requests, connecting included; of a storm, each machine's time to its config.
+	// Latencies of requests, including the connection. For a storm, the time of each machine until it has its config.
 	Latencies []time.Duration
-	// Resumed is how many handshakes were short, Retries how often machines of a storm asked again.
+	// Resumed is the number of short handshakes. Retries is the number of repeated requests in a storm.
 	Resumed, Retries int
-	// Failed says of the first machines what went wrong, Failures how many they are.
+	// Failed has the errors of the first failed machines, and Failures their number.
 	Failed   []string
 	Failures int
 }
 
-// source is the address that the n-th client comes from: loopback has 16 million, and limits that a server has for each
-// address have to meet machines as they are.
+// source returns the address of the n-th client. Loopback has 16 million addresses, and a server's limits for each
+// address apply as to real machines.
 func source(n int) net.Addr {
 	return &net.TCPAddr{IP: net.IPv4(127, byte(1+n/62500%200), byte(n/250), byte(1+n%250))}
 }
 
-// do does the job.
+// do runs the job.
 func (j job) do(ctx context.Context) (outcome, error) {
 	if j.Kind == storm {
 		return j.boots(ctx), nil
@@ -71,7 +71,7 @@ func (j job) do(ctx context.Context) (outcome, error) {
 	return j.load(ctx)
 }
 
-// load asks in a closed loop: each worker sends its next request when the last one's answer is complete.
+// load sends requests in a closed loop: each worker sends its next request after the last response is complete.
 func (j job) load(ctx context.Context) (outcome, error) {
 	begun := time.Now()
 	workers := make([]worker, j.Workers)
@@ -80,7 +80,7 @@ func (j job) load(ctx context.Context) (outcome, error) {
 	var asked atomic.Int64
 	for i := range workers {
 		workers[i] = worker{job: j, number: i, asked: &asked, buffer: make([]byte, 64<<10)}
-		workers[i].config = &tls.Config{InsecureSkipVerify: true} // whom to believe is the machines' of the storm to check
+		workers[i].config = &tls.Config{InsecureSkipVerify: true} // only the machines of the storm verify the certificate
 		if j.Kind == resumed {
 			workers[i].config.ServerName, workers[i].config.ClientSessionCache = "localhost", tls.NewLRUClientSessionCache(1)
 		}
@@ -95,7 +95,7 @@ func (j job) load(ctx context.Context) (outcome, error) {
 	return o, errors.Join(errs...)
 }
 
-// worker is one of those who ask.
+// worker is one client.
 type worker struct {
 	job
 	number  int
@@ -108,7 +108,7 @@ type worker struct {
 	resumed int
 }
 
-// run asks until the end; the request that has begun by then is answered.
+// run sends requests until the end. It waits for the response to the last one.
 func (w *worker) run(ctx context.Context, end time.Time) error {
 	defer func() { _ = w.hangUp() }()
 	request := w.request()
@@ -127,17 +127,15 @@ func (w *worker) run(ctx context.Context, end time.Time) error {
 			return err
 		}
 		w.took = append(w.took, time.Since(begun))
-		if w.Kind != keep {
-			if w.conn.ConnectionState().DidResume {
-				w.resumed++
-			}
-			_ = w.hangUp() // the server was told that this is the last request
+		if w.conn.ConnectionState().DidResume {
+			w.resumed++
 		}
+		_ = w.hangUp() // the last request announced the end of the connection
 	}
 	return nil
 }
 
-// request is the text of every request.
+// request returns the text of every request.
 func (w *worker) request() []byte {
 	text := "GET " + w.Path + " HTTP/1.1\r\nHost: " + w.Address + "\r\nUser-Agent: Ignition/2.27.0\r\nAccept: " + accept + "\r\n"
 	if w.Token != "" {
@@ -148,10 +146,7 @@ func (w *worker) request() []byte {
 	} else {
 		text += "Accept-Encoding: identity\r\n"
 	}
-	if w.Kind != keep {
-		text += "Connection: close\r\n"
-	}
-	return []byte(text + "\r\n")
+	return []byte(text + "Connection: close\r\n\r\n")
 }
 
 func (w *worker) connect(ctx context.Context) error {
@@ -176,7 +171,7 @@ func (w *worker) hangUp() error {
 	return conn.Close()
 }
 
-// receive reads one answer: the first one is compared, of the others the length.
+// receive reads one response. It compares the body of the first one, and only the length of the others.
 func (w *worker) receive() error {
 	have, end := 0, -1
 	for end < 0 {
@@ -214,7 +209,7 @@ func (w *worker) receive() error {
 	return nil
 }
 
-// length is what the head of a good answer says of its body.
+// length returns the length of the body according to the header of a successful response.
 func length(head []byte) (int, error) {
 	if !bytes.HasPrefix(head, []byte("HTTP/1.1 200 ")) {
 		return 0, fmt.Errorf("the answer is %q", head)

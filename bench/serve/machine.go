@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// What Ignition 2.27 does (internal/resource/http.go): these are its times.
+// The times of Ignition 2.27 (internal/resource/http.go).
 const (
 	firstBackoff  = 200 * time.Millisecond
 	longestWait   = 5 * time.Second
@@ -20,25 +20,25 @@ const (
 	dialTimeout   = 30 * time.Second
 )
 
-// accept is what Ignition 2.27 says that it understands.
+// accept is the header Accept of Ignition 2.27.
 const accept = "application/vnd.coreos.ignition+json;version=3.6.0, */*;q=0.1"
 
-// boot is how one machine fared.
+// boot is the result of one machine.
 type boot struct {
 	took    time.Duration
 	retries int
 	err     error
 }
 
-// machine is one that boots for the first time.
+// machine is one machine at its first boot.
 type machine struct {
 	url, token, digest string
 	from               net.Addr
 	tls                *tls.Config
 }
 
-// boot fetches the config as Ignition does: it asks again for as long as there is no answer or one of 500 and above, gives
-// up on any other, and does not ask again once the body has begun.
+// boot fetches the config like Ignition. It repeats the request while there is no response, or one with a status of 500
+// and above. It fails for any other error, and does not repeat a request after the body has begun.
 func (m machine) boot(ctx context.Context) (b boot) {
 	transport := &http.Transport{
 		DialContext:     (&net.Dialer{Timeout: dialTimeout, KeepAlive: dialTimeout, LocalAddr: m.from}).DialContext,
@@ -55,7 +55,7 @@ func (m machine) boot(ctx context.Context) (b boot) {
 			return b
 		}
 		if err == nil {
-			_ = answer.Body.Close() // Ignition does not read it either
+			_ = answer.Body.Close() // Ignition ignores it too
 		}
 		b.retries++
 		select {
@@ -79,9 +79,9 @@ func (m machine) ask(ctx context.Context, client *http.Client) (*http.Response, 
 	return client.Do(request)
 }
 
-// read takes the body and looks whether it is whole.
+// read reads the body and checks whether it is complete.
 func (m machine) read(answer *http.Response) error {
-	defer answer.Body.Close() //nolint:errcheck // only read
+	defer answer.Body.Close() //nolint:errcheck // it was only read
 	if answer.StatusCode != http.StatusOK {
 		return fmt.Errorf("the answer is %s", answer.Status)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/bench/measure"
 )
 
-// options are what the command line says.
+// options are the values of the flags.
 type options struct {
 	rounds   int
 	time     time.Duration
@@ -45,10 +45,11 @@ func main() {
 }
 
 const preface = `Serving: machine-config-server beside net/http's file server with the same bytes, the same certificate and TLS, each a
-process of its own; a third process asks. One shows a token and is recorded, the other one serves whoever asks.
+process of its own; a third process asks. One shows a token and is recorded, the other one serves whoever asks. A connection has
+one request, as with new machines.
 `
 
-// peers are quoted, not measured here.
+// peers has figures of other programs from other sources; this program does not measure them.
 const peers = `
 What others need for 1.06 MB of config (297 files, 30 units), measured elsewhere*, on such a machine: the server on one
 processor, wrk on the other, which resumes sessions; connections are new unless kept:
@@ -60,7 +61,7 @@ processor, wrk on the other, which resumes sessions; connections are new unless 
   the same, gzip made before                                        1452 / 3224          0.20 / 3.0 ms      0.26 ms              15   0.24 MB
 `
 
-// bench is everything that measures.
+// bench has the servers and the options of a measurement.
 type bench struct {
 	options
 	processors
@@ -110,7 +111,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return err
 }
 
-// bound says where the processes run.
+// bound says on which processors the processes run.
 func (p processors) bound() string {
 	if !p.on {
 		return "There is one processor for all: what the server has of it depends on those who ask.\n"
@@ -134,7 +135,7 @@ func (b *bench) pairs(ctx context.Context) (rows []row, err error) {
 	return rows, nil
 }
 
-// memory measures both servers from their start on.
+// memory measures both servers from their start.
 func (b *bench) memory(ctx context.Context) (all []held, err error) {
 	if err := b.start(ctx, "--rate=0"); err != nil {
 		return nil, err
@@ -150,7 +151,7 @@ func (b *bench) memory(ctx context.Context) (all []held, err error) {
 	return all, nil
 }
 
-// storms measures both servers, each just started and as it is without flags.
+// storms measures both servers, each directly after its start and without additional flags.
 func (b *bench) storms(ctx context.Context) (all []weather, err error) {
 	for _, kind := range []struct {
 		static, oneAddress bool
@@ -177,7 +178,7 @@ func (b *bench) storms(ctx context.Context) (all []weather, err error) {
 	return all, nil
 }
 
-// missed says which goals are, one a line.
+// missed lists the missed goals, one per line.
 func missed(rows []row, memory []held, storms []weather) (out string) {
 	for _, r := range rows {
 		if m := r.missed(); m != "" {

@@ -8,8 +8,8 @@ import (
 	"github.com/bunsen-os/bunsen/bench/measure"
 )
 
-// mostGrowth is how much more memory ten times the requests may take; constant memory is 1, and garbage is collected when
-// it suits the runtime.
+// mostGrowth is the maximum growth of memory for ten times as many requests. Constant memory is 1; garbage collection
+// at other times causes small differences.
 const mostGrowth = 1.10
 
 // held is the memory of a server after some requests.
@@ -19,7 +19,7 @@ type held struct {
 	requests         int
 }
 
-// remember asks a server that was just started n times and then ten times as often, with new connections.
+// remember sends n requests to a server after its start, and then ten times as many, with new connections.
 func (b bench) remember(ctx context.Context, s *server, n int) (h held, err error) {
 	h = held{name: s.name, requests: n}
 	if h.start, err = s.usage(); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/bunsen-os/bunsen/bench/measure"
 )
 
-// way is how a config is asked for.
+// way is a kind of request for a config.
 type way struct {
 	kind    string
 	zipped  bool
@@ -19,7 +19,7 @@ type way struct {
 
 // ways are the rows of the first table.
 func ways(workers []int) (all []way) {
-	for _, kind := range []string{full, resumed, keep} {
+	for _, kind := range []string{full, resumed} {
 		for _, zipped := range []bool{false, true} {
 			for _, n := range workers {
 				all = append(all, way{kind, zipped, n})
@@ -29,7 +29,7 @@ func ways(workers []int) (all []way) {
 	return all
 }
 
-// rates is what one server made of one way, or the ratios of two.
+// rates are the figures of one server for one way, or the ratios of two servers.
 type rates struct{ persecond, p50, p99, cpu, busy float64 }
 
 // The goals of the first table.
@@ -45,7 +45,7 @@ type row struct {
 	resumed             float64
 }
 
-// missed says which goals it misses, or "".
+// missed lists the goals that the row misses, or returns "".
 func (r row) missed() (out string) {
 	if r.ratio.persecond < leastRate {
 		out = fmt.Sprintf("%.2f of the requests", r.ratio.persecond)
@@ -59,8 +59,8 @@ func (r row) missed() (out string) {
 	return out
 }
 
-// kinds are the kinds of connections in words.
-var kinds = map[string]string{full: "new", resumed: "new, resumed", keep: "kept"}
+// kinds are the names of the kinds of connections.
+var kinds = map[string]string{full: "new", resumed: "new, resumed"}
 
 // String names the way.
 func (w way) String() string {
@@ -74,16 +74,16 @@ func (w way) body() string {
 	return "plain"
 }
 
-// compare measures both servers in turn, round by round, so that whatever else the machine does meets both alike.
+// compare measures both servers in turn, round by round, so that other load of the machine affects both alike.
 func (b bench) compare(ctx context.Context, w way) (row, error) {
 	var ours, static, ratio []rates
 	r := row{way: w}
-	for round := range b.rounds + 1 { // the first one warms both up
+	for round := range b.rounds + 1 { // the first round only warms up both servers
 		servers := []*server{b.ours, b.static}
 		var of [2]rates
 		for i := range servers {
 			if round%2 == 1 {
-				i = 1 - i // who comes first takes turns as well
+				i = 1 - i // the servers also alternate in coming first
 			}
 			o, rate, err := b.round(ctx, w, servers[i])
 			if err != nil {
@@ -102,7 +102,7 @@ func (b bench) compare(ctx context.Context, w way) (row, error) {
 	return r, nil
 }
 
-// round lets one server be asked for a while.
+// round sends requests to one server for a while.
 func (b bench) round(ctx context.Context, w way, s *server) (outcome, rates, error) {
 	before, err := s.usage()
 	if err != nil {
@@ -130,7 +130,7 @@ func (b bench) round(ctx context.Context, w way, s *server) (outcome, rates, err
 	}, nil
 }
 
-// percentile of some times, which it sorts.
+// percentile returns a percentile of times, which it sorts.
 func percentile(times []time.Duration, p int) time.Duration {
 	if len(times) == 0 {
 		return 0
@@ -143,7 +143,7 @@ func (r rates) over(o rates) rates {
 	return rates{r.persecond / o.persecond, r.p50 / o.p50, r.p99 / o.p99, r.cpu / o.cpu, r.busy / o.busy}
 }
 
-// median of each figure by itself.
+// median returns the median of each figure.
 func median(all []rates) rates {
 	of := func(figure func(rates) float64) float64 {
 		var values []float64

@@ -26,23 +26,23 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
-// The two servers, as tables name them.
+// The names of the two servers in tables.
 const (
 	oursName   = "ours"
 	staticName = "static"
 )
 
-// pool that the config is of.
+// pool is the pool of the config.
 const pool = "worker"
 
-// offered is what is served.
+// offered is the content that both servers serve.
 type offered struct {
 	size, zippedSize     int
 	digest, zippedDigest string
 	token, ca            string
 }
 
-// job is how a server is asked in one way.
+// job returns the job for one server and one way.
 func (b bench) job(w way, s *server) job {
 	j := job{
 		Address: s.address, Path: s.path, CA: b.offer.ca, Kind: w.kind, Zipped: w.zipped, Workers: w.workers, For: b.time,
@@ -60,7 +60,8 @@ func (b bench) job(w way, s *server) job {
 	return j
 }
 
-// prepare builds the server where none is named, writes what it serves, and takes both bodies from it for the other one.
+// prepare builds the server if none is named, and writes its config. It fetches both forms of the body from it for the
+// other server.
 func (b *bench) prepare(ctx context.Context) error {
 	if b.program == "" {
 		b.program = filepath.Join(b.dir, "machine-config-server")
@@ -97,9 +98,9 @@ func (b *bench) prepare(ctx context.Context) error {
 	return err
 }
 
-// writeConfig makes a rendered config of about the size that was asked for.
+// writeConfig writes a rendered config of about the requested size.
 func (b bench) writeConfig() error {
-	const each = 14_200 // bytes that a document comes to
+	const each = 14_200 // bytes of one document
 	r, err := render.Merge(pool, corpus.Large.MachineConfigs(max(1, b.size/each)), render.Defaults{})
 	if err != nil {
 		return fmt.Errorf("rendering: %w", err)
@@ -110,7 +111,7 @@ func (b bench) writeConfig() error {
 	})
 }
 
-// writeToken makes a token of the pool, that is good for any number of machines.
+// writeToken writes a token of the pool for any number of machines.
 func (b *bench) writeToken() error {
 	t, err := token.New(rand.Reader)
 	if err != nil {
@@ -133,7 +134,7 @@ func writeObject(file string, object any) error {
 	return os.WriteFile(file, text, 0o600)
 }
 
-// keep fetches a body from our server and keeps it as the other one's file.
+// keep fetches a body from Bunsen's server and writes it to a file for the other one.
 func (b bench) keep(ctx context.Context, encoding, as string) (size int, digest string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+b.ours.address+b.ours.path, nil)
 	if err != nil {
@@ -146,7 +147,7 @@ func (b bench) keep(ctx context.Context, encoding, as string) (size int, digest 
 	if err != nil {
 		return 0, "", fmt.Errorf("fetching the config once: %w\n%s", err, b.ours.tail())
 	}
-	defer answer.Body.Close() //nolint:errcheck // only read
+	defer answer.Body.Close() //nolint:errcheck // it was only read
 	body, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK {
 		return 0, "", fmt.Errorf("fetching the config once: %s, %v: %s\n%s", answer.Status, err, bytes.TrimSpace(body[:min(len(body), 300)]), b.ours.tail())
@@ -158,7 +159,7 @@ func (b bench) keep(ctx context.Context, encoding, as string) (size int, digest 
 	return len(body), hex.EncodeToString(sum[:]), os.WriteFile(filepath.Join(b.dir, "files", as), body, 0o600)
 }
 
-// start starts both servers anew; flags are for ours.
+// start restarts both servers; the flags are for Bunsen's server.
 func (b *bench) start(ctx context.Context, flags ...string) error {
 	if err := b.startOurs(ctx, flags...); err != nil {
 		return err

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// within is the time in which all machines of a storm are switched on.
+// within is the time in which all machines of a storm start.
 const within = time.Second
 
-// boots lets machines boot at once. Each has a session, an address and a connection of its own.
+// boots simulates machines that boot at the same time. Each has its own session, address and connection.
 func (j job) boots(ctx context.Context) outcome {
 	ctx, stop := context.WithTimeout(ctx, j.For)
 	defer stop()

@@ -9,7 +9,7 @@ import (
 	"github.com/bunsen-os/bunsen/bench/measure"
 )
 
-// weather is what a storm was like.
+// weather is the result of a storm.
 type weather struct {
 	server, from string
 	machines     int
@@ -18,7 +18,7 @@ type weather struct {
 	cpu  time.Duration
 }
 
-// boots lets machines boot from a server.
+// boots runs a storm of booting machines on a server.
 func (b bench) boots(ctx context.Context, s *server, oneAddress bool) (weather, error) {
 	w := weather{server: s.name, from: "one each", machines: b.machines}
 	if oneAddress {

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/bunsen-os/bunsen/bench/corpus"
 	"github.com/bunsen-os/bunsen/bench/measure"
@@ -12,7 +11,7 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// The states in which a tree is transpiled. Its files are looked at each time: that the whole tree is the same is not told.
+// The states in which a tree is transpiled. The trees have no digest, so the cache of whole trees is not used.
 const (
 	cold      = "from nothing"
 	changed   = "one document changed"
@@ -20,13 +19,10 @@ const (
 	hashed    = "reading and hashing its files"
 )
 
-// timesDigest is how many times its digest an unchanged input may cost.
-const timesDigest = 3
-
-// atOnce is how often what takes less than a millisecond is done in one measurement.
+// atOnce is how often a task of less than a millisecond is repeated in one measurement.
 const atOnce = 20
 
-// warmUp lets libraries load what they load once in a process; that belongs to no row.
+// warmUp makes libraries load their data, which they do once in a process. That cost belongs to no row.
 func (b bench) warmUp() error {
 	memory, err := resources(corpus.Small, 1)
 	if err != nil {
@@ -44,12 +40,8 @@ func (b bench) document(t *measure.Table, n int) error {
 		return err
 	}
 	text := []byte(c.Butane(0, 0))
-	goal := measure.Goal{}
-	if n == 200 {
-		goal.CPU = 40 * time.Millisecond
-	}
 	peer := func() error { return butane(text) }
-	return b.states(t, measure.Row{Size: n, Goal: goal, Peer: measure.Peer{Name: "butane"}}, dir, peer)
+	return b.states(t, measure.Row{Size: n, Peer: measure.Peer{Name: "butane"}}, dir, peer)
 }
 
 // documents adds the rows of n documents.
@@ -90,7 +82,8 @@ func (b bench) overlay(t *measure.Table, n int) error {
 	return b.oneChanged(t, c, dir)
 }
 
-// states adds the rows of a directory: cold, which row describes, and unchanged. The peer is measured in turn with it.
+// states adds the rows of a directory: with empty caches, which row describes, and unchanged. It measures the other
+// program in turn.
 func (b bench) states(t *measure.Table, row measure.Row, dir string, peer func() error) error {
 	both, err := b.limit.Together(
 		func(int) (measure.Sample, error) {
@@ -117,8 +110,7 @@ func (b bench) states(t *measure.Table, row measure.Row, dir string, peer func()
 	if err != nil {
 		return err
 	}
-	goal := measure.Goal{CPU: timesDigest * both[1].CPU, Why: fmt.Sprintf("%dx its digest", timesDigest)}
-	t.Add(measure.Row{What: unchanged, Size: row.Size, Sample: both[0], Goal: goal, Peer: row.Peer})
+	t.Add(measure.Row{What: unchanged, Size: row.Size, Sample: both[0], Peer: row.Peer})
 	t.Add(measure.Row{What: hashed, Size: row.Size, Sample: both[1]})
 	return nil
 }

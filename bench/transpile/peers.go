@@ -17,7 +17,7 @@ import (
 	"github.com/bunsen-os/bunsen/bench/corpus"
 )
 
-// butane translates documents as the peer's command would, in this process.
+// butane translates documents as the command butane would, in this process.
 func butane(texts ...[]byte) error {
 	for _, text := range texts {
 		out, report, err := config.TranslateBytes(text, common.TranslateBytesOptions{})
@@ -28,7 +28,7 @@ func butane(texts ...[]byte) error {
 	return nil
 }
 
-// resources are an overlay of n documents with a patch each as kustomize takes them, in its own file system.
+// resources returns an overlay of n documents with a patch each, in kustomize's own file system.
 func resources(d corpus.Documents, n int) (filesys.FileSystem, error) {
 	memory := filesys.MakeFsInMemory()
 	var base, pool strings.Builder
@@ -51,7 +51,7 @@ func resources(d corpus.Documents, n int) (filesys.FileSystem, error) {
 	return memory, nil
 }
 
-// kustomize builds an overlay as the peer's command would, in this process.
+// kustomize builds an overlay as the command kustomize would, in this process.
 func kustomize(memory filesys.FileSystem) error {
 	out, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(memory, "/pool")
 	if err != nil {
@@ -64,7 +64,7 @@ func kustomize(memory filesys.FileSystem) error {
 	return err
 }
 
-// digest reads and hashes all files below a directory: the least that whoever looks whether they changed can do.
+// digest reads and hashes all files below a directory. This is the minimum work to detect changes.
 func digest(dir string) error {
 	root := os.DirFS(dir)
 	return fs.WalkDir(root, ".", func(name string, e fs.DirEntry, err error) error {

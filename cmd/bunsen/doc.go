@@ -1,8 +1,8 @@
-// Command bunsen is what people type: it validates, builds and compares config repositories without a cluster, by the
-// very functions that the controllers run, shows a cluster's state and where it came from, says why a rollout waits,
-// steers it, and lets new machines in.
+// Command bunsen is the command line for users. It validates, builds and compares config repositories without a
+// cluster, with the same code as the controllers. It shows a cluster's state and its origin, says why a rollout waits,
+// pauses or retries rollouts, and creates tokens for new machines.
 //
-// In: flags, a directory or git revisions, a kubeconfig. Out: tables, diffs, YAML and JSON on standard output; a live screen
-// on a terminal; marks on pools and nodes by pause, resume and retry; provisioning tokens by token and pointer.
+// In: flags, a directory or git revisions, a kubeconfig. Out: tables, diffs, YAML and JSON on standard output; a live
+// screen on a terminal; marks on pools and nodes by pause, resume and retry; provisioning tokens by token and pointer.
 // Never: a change to a cluster by any other verb; logic of its own.
 package main

@@ -5,21 +5,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bunsen-os/bunsen/inspect"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
+	"github.com/bunsen-os/bunsen/internal/inspect"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
-// lists are the words that get takes.
-var lists = []string{"sources", "pools", "nodes", "rendered"}
-
 func getCommand() *cobra.Command {
-	var t target
-	var out output
+	lists := []string{"sources", "pools", "nodes", "rendered"}
 	cmd := &cobra.Command{
 		Use: "get sources|pools|nodes|rendered", Short: "List one kind of thing", GroupID: "cluster",
 		Example: `  bunsen get pools
@@ -34,48 +30,36 @@ func getCommand() *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := t.connect(out)
-			if err != nil {
-				return err
-			}
-			text, rows, err := list(cmd.Context(), c, args[0], out != "table")
-			if err != nil {
-				return err
-			}
-			if text == "" {
-				text = fmt.Sprintf("No %s here yet.\n", args[0])
-			}
-			return out.print(cmd.OutOrStdout(), text, rows)
-		},
 	}
-	t.flags(cmd)
-	out.flags(cmd)
-	return cmd
+	return readsCluster(cmd, func(ctx context.Context, q query) (answer, error) {
+		a, err := list(ctx, q)
+		if a.text == "" {
+			a.text = fmt.Sprintf("No %s here yet.\n", q.args[0])
+		}
+		return a, err
+	})
 }
 
-// list reads one list, as a table and as data, whose reasons name points in time instead of ages where timestamps are wanted.
-func list(ctx context.Context, c client.Client, what string, timestamps bool) (string, any, error) {
-	if what == "rendered" {
-		all := &metav1.PartialObjectMetadataList{TypeMeta: configsMeta}
-		if err := c.List(ctx, all); err != nil {
-			return "", nil, unreadFor(configViewerRole, "MachineConfigs", err)
+// list reads the objects of one kind.
+func list(ctx context.Context, q query) (answer, error) {
+	if q.args[0] == "rendered" {
+		all := &metav1.PartialObjectMetadataList{TypeMeta: kube.ConfigsMeta}
+		if err := q.client.List(ctx, all); err != nil {
+			return answer{}, kube.ReadErrorFor(kube.ConfigViewerRole, "MachineConfigs", err)
 		}
-		rows := inspect.RenderedRows(all.Items)
-		return inspect.RenderedTable(rows, time.Now()).String(), rows, nil
+		rows := fleet.RenderedRows(all.Items)
+		return answer{text: fleet.RenderedTable(rows, q.now).String(), data: rows}, nil
 	}
-	cluster, err := readAll(ctx, c)
+	cluster, err := q.readAll(ctx)
 	if err != nil {
-		return "", nil, err
+		return answer{}, err
 	}
-	cluster.Timestamps = timestamps
-	s := inspect.NewStatus(cluster, time.Now())
-	switch what {
+	s := inspect.NewStatus(cluster, q.now)
+	switch q.args[0] {
 	case "sources":
-		return s.SourceTable().String(), s.Sources, nil
+		return answer{text: s.SourceTable().String(), data: s.Sources}, nil
 	case "pools":
-		return s.PoolTable().String(), s.Pools, nil
-	default:
-		return s.NodeTable().String(), s.AllNodes(), nil
+		return answer{text: s.PoolTable().String(), data: s.Pools}, nil
 	}
+	return answer{text: s.NodeTable().String(), data: s.AllNodes()}, nil
 }

@@ -11,7 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bunsen-os/bunsen/inspect"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
 // TestHeartbeatsAreReadFromLeases asks a stand-in of an API server, which keeps Leases of controllers and servers, and of others.
@@ -36,17 +37,17 @@ func TestHeartbeatsAreReadFromLeases(t *testing.T) {
 			}
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.ServeHTTP(w, r) }))
 			defer server.Close()
-			scheme, err := kinds()
+			scheme, err := kube.Scheme()
 			if err != nil {
 				t.Fatal(err)
 			}
-			kube, err := client.New(&rest.Config{Host: server.URL}, client.Options{Scheme: scheme})
+			kc, err := client.New(&rest.Config{Host: server.URL}, client.Options{Scheme: scheme})
 			if err != nil {
 				t.Fatal(err)
 			}
-			var got inspect.Cluster
-			r := &heartbeats{c: kube}
-			if err := r.fill(t.Context(), &got); err != nil {
+			var got fleet.Cluster
+			r := &kube.Heartbeats{Client: kc}
+			if err := r.Fill(t.Context(), &got); err != nil {
 				t.Fatal(err)
 			}
 			var names []string
@@ -58,11 +59,11 @@ func TestHeartbeatsAreReadFromLeases(t *testing.T) {
 			}
 			server.Close()
 			again := got
-			if err := r.fill(t.Context(), &again); err != nil || len(again.Leases) != len(got.Leases) {
+			if err := r.Fill(t.Context(), &again); err != nil || len(again.Leases) != len(got.Leases) {
 				t.Errorf("it asked again at once: %v", err)
 			}
-			r = &heartbeats{c: kube}
-			if err := r.fill(t.Context(), &again); err == nil {
+			r = &kube.Heartbeats{Client: kc}
+			if err := r.Fill(t.Context(), &again); err == nil {
 				t.Error("a cluster that does not answer is no error")
 			} else if !strings.Contains(err.Error(), "reading Leases") || errors.Is(err, context.Canceled) {
 				t.Error(err)

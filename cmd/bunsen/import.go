@@ -1,26 +1,16 @@
 package main
 
 import (
-	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"maps"
-	"os"
-	"path"
-	"path/filepath"
-	"slices"
-	"strings"
+	"math"
 
 	"github.com/spf13/cobra"
-	"k8s.io/apimachinery/pkg/util/validation"
 
-	"github.com/bunsen-os/bunsen/adopt"
-	"github.com/bunsen-os/bunsen/adopt/tree"
-	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/store"
+	"github.com/bunsen-os/bunsen/internal/adopt"
+	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/cli/folders"
 )
 
 func importCommand() *cobra.Command {
@@ -29,11 +19,11 @@ func importCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "import FILE...|DIR --out DIR", Short: "Turn existing MachineConfigs or Butane files into a config repository", GroupID: "offline",
 		Long: `Turn MachineConfigs into a repository of readable Butane documents that render to equal content. FILE holds YAML or JSON
-objects, or a whole dump of a cluster; - is standard input. What Butane cannot say stays a MachineConfig; what cannot be
-taken is kept below unsupported/ and named. Nothing is lost in silence.
+objects, or a whole dump of a cluster; - is standard input. An object that Butane cannot express stays a MachineConfig. bunsen
+writes objects that a repository cannot have to unsupported/, and names each of them.
 
 Instead of files, name a directory of Butane files (*.bu, *.butane, *.fcc, *.yaml, *.yml). Each file that no other file merges
-is the config of a pool: of the pool that its name, its directory or its role names, or else of --pool. The Butane files that
+is the config of one pool. The name of the file, its directory or its role names the pool, else --pool does. The Butane files that
 it merges as compiled configs follow it in the order of merging. Local files are copied from --files-dir.
 
 Exit codes: 0 done, 2 invalid input.`,
@@ -46,27 +36,22 @@ Exit codes: 0 done, 2 invalid input.`,
 
   # A directory of Butane files that you compile with butane --files-dir butane/files
   bunsen import butane/ --files-dir butane/files --pool worker --out os-config`,
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return errors.New("import what? Name files with MachineConfigs, - for standard input, or a directory of Butane files")
-			}
-			return nil
-		},
+		Args: needsArgs(1, math.MaxInt, "import what? Name files with MachineConfigs, - for standard input, or a directory of Butane files"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
-				return invalid(errors.New("--out: name a new directory to write the repository to"))
+				return cli.Invalid(errors.New("--out: name a new directory to write the repository to"))
 			}
-			repository, findings, err := importArguments(cmd, args, filesDir, opts)
+			repository, findings, err := folders.ReadImport(cmd, args, filesDir, opts)
 			if err != nil {
-				return invalid(err)
+				return cli.Invalid(err)
 			}
 			for _, f := range findings {
 				fmt.Fprintln(cmd.ErrOrStderr(), f)
 			}
 			if len(repository.Files) == 0 {
-				return invalid(errors.New("nothing to import: the files hold no MachineConfig, MachineConfigPool or Butane that is taken; " + out + " was not written"))
+				return cli.Invalid(errors.New("nothing to import: the files have no MachineConfig, MachineConfigPool or Butane for a repository; bunsen did not write " + out))
 			}
-			if err := writeFiles(out, repository); err != nil {
+			if err := folders.WriteFiles(out, repository); err != nil {
 				return err
 			}
 			return summarize(cmd.OutOrStdout(), repository.Repository, out)
@@ -80,103 +65,7 @@ Exit codes: 0 done, 2 invalid input.`,
 	return cmd
 }
 
-// importArguments imports files with objects, or one directory of Butane files.
-func importArguments(cmd *cobra.Command, args []string, filesDir string, opts adopt.Options) (tree.Output, []adopt.Finding, error) {
-	isDir := func(name string) bool {
-		info, err := os.Stat(name)
-		return err == nil && info.IsDir()
-	}
-	switch {
-	case len(args) == 1 && isDir(args[0]):
-		return importTree(cmd.Context(), args[0], filesDir, opts)
-	case slices.ContainsFunc(args, isDir):
-		return tree.Output{}, nil, errors.New("a directory of Butane files is imported alone: name one directory, or files with objects")
-	case filesDir != "":
-		return tree.Output{}, nil, errors.New("--files-dir is for a directory of Butane files, and the arguments are files")
-	}
-	inputs, err := readInputs(cmd.InOrStdin(), args)
-	if err != nil {
-		return tree.Output{}, nil, err
-	}
-	repository, findings, err := adopt.Import(inputs, opts)
-	return tree.Output{Repository: repository}, findings, err
-}
-
-// importTree imports a directory of Butane files. Findings name the files as the user can open them.
-func importTree(ctx context.Context, dir, filesDir string, opts adopt.Options) (tree.Output, []adopt.Finding, error) {
-	if len(opts.Pools) > 1 || opts.Exact || opts.Generated {
-		return tree.Output{}, nil, errors.New("a directory of Butane files has at most one --pool; --exact and --generated are for MachineConfigs")
-	}
-	var in tree.Input
-	if len(opts.Pools) == 1 {
-		in.Pool = opts.Pools[0]
-	}
-	if bad := validation.IsDNS1123Label(in.Pool); in.Pool != "" && len(bad) > 0 {
-		return tree.Output{}, nil, fmt.Errorf("--pool: %q is no name for a pool: use lower-case letters, digits and -", in.Pool)
-	}
-	for _, part := range []struct {
-		dir  string
-		into *source.Tree
-	}{{dir, &in.Tree}, {cmp.Or(filesDir, dir), &in.Files}} {
-		into, done, err := scratch()
-		if err != nil {
-			return tree.Output{}, nil, err
-		}
-		defer done()
-		if *part.into, err = store.OpenDir(ctx, part.dir, into, source.Limits{}); err != nil {
-			return tree.Output{}, nil, fmt.Errorf("reading %s: %w", part.dir, err)
-		}
-	}
-	out, findings, err := tree.Import(in)
-	for i := range findings {
-		findings[i].At.File = filepath.Join(dir, findings[i].At.File)
-	}
-	return out, findings, err
-}
-
-func readInputs(stdin io.Reader, files []string) (inputs []adopt.Input, err error) {
-	for _, name := range files {
-		var data []byte
-		if name == "-" {
-			name = "standard input"
-			data, err = io.ReadAll(stdin)
-		} else {
-			data, err = os.ReadFile(name)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("reading %s: %w", name, err)
-		}
-		inputs = append(inputs, adopt.Input{Name: name, Data: data})
-	}
-	return inputs, nil
-}
-
-// writeFiles writes below a new or empty directory, and nowhere else. What holds secrets is for its owner only.
-func writeFiles(dir string, r tree.Output) error {
-	root, err := emptyRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
-	for _, name := range slices.Sorted(maps.Keys(r.Files)) {
-		mode := fs.FileMode(0o644)
-		if slices.Contains(r.Secrets, name) || strings.HasPrefix(name, "unsupported/") { // what was not read may hold anything
-			mode = 0o600
-		}
-		if slices.Contains(r.Executable, name) {
-			mode |= 0o100
-		}
-		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
-			return invalid(fmt.Errorf("writing %s: %w", name, err))
-		}
-		if err := root.WriteFile(name, r.Files[name], mode); err != nil {
-			return invalid(fmt.Errorf("writing %s: %w", name, err))
-		}
-	}
-	return nil
-}
-
-// summarize says what became of the objects; the findings told why.
+// summarize prints the result of the objects; the findings have the reasons.
 func summarize(w io.Writer, r adopt.Repository, out string) error {
 	skipped, aside := 0, 0
 	for _, o := range r.Objects {

@@ -7,46 +7,17 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	_ "time/tzdata" // maintenance windows have time zones, and a machine need not
+	_ "time/tzdata"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
+	_ "golang.org/x/crypto/x509roots/fallback" // for a machine or an image without certificates
 
 	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/internal/cli"
 )
 
 // version is set by the linker.
 var version = "dev"
-
-// Exit codes, the same for every verb (docs/cli.md).
-const (
-	exitDifferent   = 1
-	exitInvalid     = 2
-	exitUnreachable = 3
-	// 4 is kept for commands that wait.
-	exitBlocked  = 5
-	exitDegraded = 6
-)
-
-// exitError carries an exit code; its error may be nil where everything is said already.
-type exitError struct {
-	code int
-	err  error
-}
-
-// Error returns the text of the error inside, if there is one.
-func (e *exitError) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit code %d", e.code)
-	}
-	return e.err.Error()
-}
-
-// Unwrap returns the error inside.
-func (e *exitError) Unwrap() error { return e.err }
-
-func invalid(err error) error     { return &exitError{exitInvalid, err} }
-func unreachable(err error) error { return &exitError{exitUnreachable, err} }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -54,43 +25,51 @@ func main() {
 	os.Exit(run(ctx))
 }
 
-// run returns the exit code. What cobra finds wrong with a command line is a usage error.
+// run returns the exit code. An invalid command line, which cobra reports, is a usage error.
 func run(ctx context.Context) int {
 	cmd, err := root().ExecuteContextC(ctx)
-	var exit *exitError
+	var exit *cli.ExitError
 	switch {
 	case err == nil:
 		return 0
 	case !errors.As(err, &exit):
-		fmt.Fprintf(os.Stderr, "%s\nSee: %s --help\n", harmless("error: "+err.Error()), cmd.CommandPath())
-		return exitInvalid
-	case exit.err != nil:
-		fmt.Fprintln(os.Stderr, harmless("error: "+err.Error()))
+		fmt.Fprintf(os.Stderr, "%s\nSee: %s --help\n", safetext.Lines("error: "+err.Error()), cmd.CommandPath())
+		return cli.ExitInvalid
+	case exit.Err != nil:
+		fmt.Fprintln(os.Stderr, safetext.Lines("error: "+err.Error()))
 	}
-	return exit.code
+	return exit.Code
 }
 
 func root() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "bunsen",
-		Short: "The operating system of a cluster's nodes, from git",
+		Short: "Manage the operating system of a cluster's nodes from git",
 		Long: `Bunsen keeps the operating system of a cluster's nodes in git, as Butane documents.
 
-validate, build, diff, explain and import need no cluster: they run the functions that the controllers run, so what they
-print is what will happen. comment tells a pull request. status, why, history, get, trace and drift read the cluster of your
-kubeconfig. pause, resume and retry steer a rollout there. token and pointer let new machines in.
+validate, build, diff, explain and import need no cluster: they run the functions that the controllers run, so they print
+what will happen. comment posts a comparison to a pull request. status, why, history, get, trace and drift read the cluster of your
+kubeconfig. pause, resume and retry control a rollout there. token and pointer prepare new machines.
+install, check, uninstall and support-bundle are about Bunsen itself.
 
-Exit codes: 0 fine; 1 differences found (diff, drift); 2 invalid input or usage; 3 cluster or service out of reach;
-5 blocked, 6 degraded (why).`,
+Exit codes:
+  0  success
+  1  differences found (diff, drift)
+  2  invalid input or usage
+  3  cluster or service unreachable
+  4  not ready in time (install, uninstall)
+  5  blocked (why)
+  6  degraded (why, check)`,
 		Version: version, SilenceUsage: true, SilenceErrors: true,
 	}
 	cmd.AddGroup(&cobra.Group{ID: "offline", Title: "Without a cluster:"}, &cobra.Group{ID: "cluster", Title: "Reading a cluster:"},
-		&cobra.Group{ID: "act", Title: "Steering a rollout:"}, &cobra.Group{ID: "machines", Title: "New machines:"})
+		&cobra.Group{ID: "act", Title: "Controlling a rollout:"}, &cobra.Group{ID: "machines", Title: "New machines:"},
+		&cobra.Group{ID: "install", Title: "Installing:"})
 	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), importCommand(), commentCommand(),
 		statusCommand(), whyCommand(), historyCommand(), getCommand(), traceCommand(), driftCommand(),
-		pauseCommand(), resumeCommand(), retryCommand(), tokenCommand(), pointerCommand(), versionCommand())
-	completeFlags(cmd)
-	cmd.SetErr(safetext.NewWriter(os.Stderr)) // a runner reads commands from the error output, too
+		pauseCommand(), resumeCommand(), retryCommand(), tokenCommand(), pointerCommand(),
+		installCommand(), checkCommand(), uninstallCommand(), supportBundleCommand(), versionCommand())
+	cmd.SetErr(safetext.NewWriter(os.Stderr)) // a CI runner also reads commands from standard error
 	return cmd
 }
 
@@ -99,9 +78,4 @@ func versionCommand() *cobra.Command {
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), "bunsen", version) },
 	}
-}
-
-// colour tells whether standard output is a terminal that wants colours (https://no-color.org).
-func colour() bool {
-	return os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb" && term.IsTerminal(int(os.Stdout.Fd()))
 }

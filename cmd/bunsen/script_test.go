@@ -14,8 +14,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/bunsen-os/bunsen/forge"
-	"github.com/bunsen-os/bunsen/forge/forgetest"
+	"github.com/bunsen-os/bunsen/internal/forge"
+	"github.com/bunsen-os/bunsen/internal/forge/forgetest"
 )
 
 var update = flag.Bool("update", false, "rewrite the files that scripts compare with")
@@ -37,7 +37,6 @@ func TestScripts(t *testing.T) {
 				{"GIT_CONFIG_NOSYSTEM", "1"},
 				{"GIT_CONFIG_GLOBAL", "/dev/null"},
 				{"KUBECONFIG", ""},
-				{"BUNSEN_CACHE", env.WorkDir + "/.cache"},
 				{"GIT_AUTHOR_NAME", "Ada"},
 				{"GIT_AUTHOR_EMAIL", "ada@example.com"},
 				{"GIT_AUTHOR_DATE", "2026-01-02T12:00:00Z"},

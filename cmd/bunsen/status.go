@@ -1,56 +1,64 @@
 package main
 
 import (
+	"context"
 	"errors"
-	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/bunsen-os/bunsen/inspect"
+	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
+	"github.com/bunsen-os/bunsen/internal/cli/live"
+	"github.com/bunsen-os/bunsen/internal/inspect"
 )
 
 func statusCommand() *cobra.Command {
-	var t target
-	var out output
 	var watch bool
 	cmd := &cobra.Command{
-		Use: "status", Short: "One screen: sources, controllers, pools, servers, nodes, and why each node waits", GroupID: "cluster",
-		Long: `Show sources, and when the controller last looked at their repositories; the machine-config-controllers, and which of them leads;
-pools; nodes, and why each node waits; and the machine-config-servers: who gets configs from them, what is wrong with them, and
-which config new machines of a pool boot where that is not the pool's target. Facts that are old are shown with their age: a
-node whose kubelet or daemon does not report is UNKNOWN.
+		Use: "status", Short: "Show sources, controllers, pools, servers, nodes, and why each node waits", GroupID: "cluster",
+		Long: `Show the state of the cluster:
 
-With --watch it is a live screen until Ctrl-C: each pool with a bar (# updated, > at work, ! failed, < went back, . waiting, ? unready or unknown), its
-step, what blocks it, what it waits for, what comes next and what to type, and the nodes in flight. It is fed by watches; heartbeats of
-controllers and servers are read every ten seconds, those of daemons every thirty.
-Where standard output is no terminal, each change is a line.`,
+  sources      and when the controller last listed the refs of each repository
+  controllers  and which replica leads
+  pools        and how far each rollout is
+  nodes        and why each node waits
+  servers      what is wrong with them, and which config a new machine of a pool boots if that is not the pool's target
+
+Old facts have their age beside them. A node whose kubelet or daemon does not report is UNKNOWN.
+
+With --watch bunsen draws a live screen until Ctrl-C. Each pool has a bar: # updated, > updating, ! failed, < rolled back,
+. waiting, ? unready or unknown. Below it are the step, what blocks the rollout, the next command to type, and the nodes that
+update now. bunsen watches the objects. It reads the heartbeats of controllers and servers every ten seconds, and those of
+daemons every thirty. If standard output is not a terminal, each change is a line.`,
 		Example: `  bunsen status
   bunsen status -w
   bunsen status -o json`,
 		Args: cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if watch && out != "table" {
-				return invalid(errors.New("--watch prints the screen: leave out --output"))
-			}
-			c, err := t.connect(out)
-			if err != nil {
-				return err
-			}
-			if watch {
-				return t.follow(cmd.Context(), c, newDisplay(cmd.OutOrStdout()))
-			}
-			cluster, err := readAll(cmd.Context(), c)
-			if err != nil {
-				return err
-			}
-			cluster.Timestamps = out != "table"
-			s := inspect.NewStatus(cluster, time.Now())
-			newStopwatch(c).status(cmd.Context(), &s)
-			return out.print(cmd.OutOrStdout(), harmless(s.Text()), s)
-		},
 	}
-	t.flags(cmd)
-	out.flags(cmd)
+	readsCluster(cmd, func(ctx context.Context, q query) (answer, error) {
+		cluster, err := q.readAll(ctx)
+		if err != nil {
+			return answer{}, err
+		}
+		s := inspect.NewStatus(cluster, q.now)
+		kube.NewStepTimes(q.client).FillStatus(ctx, &s)
+		return answer{text: s.Text(), data: s}, nil
+	})
+	once := cmd.RunE
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		switch {
+		case !watch:
+			return once(cmd, args)
+		case cmd.Flag("output").Changed:
+			return cli.Invalid(errors.New("--watch prints the screen: leave out --output"))
+		}
+		t := kube.TargetOf(cmd)
+		c, err := t.Connect()
+		if err != nil {
+			return err
+		}
+		return live.Follow(cmd.Context(), t, c, live.NewDisplay(cmd.OutOrStdout()))
+	}
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "keep the screen current until Ctrl-C; without a terminal, print each change")
 	return cmd
 }

@@ -187,7 +187,7 @@ func (s *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if !dry {
 			s.objects[sent.path()] = sent
 		}
-		answer(w, sent)
+		respond(w, sent)
 	case !there:
 		fail(w, http.StatusNotFound, "NotFound", path+" not found")
 	case verb == "patch":
@@ -195,12 +195,12 @@ func (s *keeper) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if !dry {
 			s.objects[path] = changed
 		}
-		answer(w, changed)
+		respond(w, changed)
 	case verb == "delete" && !dry:
 		delete(s.objects, path)
 		fallthrough
 	default:
-		answer(w, one)
+		respond(w, one)
 	}
 }
 
@@ -225,7 +225,7 @@ func (s *keeper) list(w http.ResponseWriter, r *http.Request, path string) {
 			items = append(items, o)
 		}
 	}
-	answer(w, object{"kind": kind, "apiVersion": version, "metadata": map[string]any{}, "items": items})
+	respond(w, object{"kind": kind, "apiVersion": version, "metadata": map[string]any{}, "items": items})
 }
 
 // merge is a merge patch of maps.
@@ -242,11 +242,11 @@ func merge(into, patch object) object {
 	return out
 }
 
-func answer(w http.ResponseWriter, o object) {
+func respond(w http.ResponseWriter, o object) {
 	_ = json.NewEncoder(w).Encode(o) // a client that goes away
 }
 
 func fail(w http.ResponseWriter, code int, reason, message string) {
 	w.WriteHeader(code)
-	answer(w, object{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code, "message": message})
+	respond(w, object{"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": reason, "code": code, "message": message})
 }

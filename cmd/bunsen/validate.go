@@ -7,17 +7,18 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/bunsen-os/bunsen/reconcile/render"
-	"github.com/bunsen-os/bunsen/review"
-	"github.com/bunsen-os/bunsen/review/annotate"
+	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/cli/folders"
+	"github.com/bunsen-os/bunsen/internal/review"
+	"github.com/bunsen-os/bunsen/internal/review/annotate"
 )
 
 func validateCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use: "validate [DIR]", Short: "Check a config repository: every problem, with file:line:col", GroupID: "offline",
-		Long: `Check a config repository: every document, every overlay, and what each pool renders to. Each problem is told with its
-place, what is wrong and how to mend it. Warnings do not make a repository invalid.
+		Long: `Check a config repository: every document, every overlay, and what each pool renders to. For each problem, bunsen
+prints the place, what is wrong and how to fix it. Warnings do not make a repository invalid.
 
 Exit codes: 0 valid, 2 invalid.`,
 		Example: `  # The directory that holds pools/
@@ -34,34 +35,36 @@ Exit codes: 0 valid, 2 invalid.`,
   bunsen validate -o gitlab > gl-code-quality-report.json`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			dir := directory(args)
+			dir := folders.DirArgument(args)
 			if _, err := (annotate.Findings{}).Write(annotate.Format(output)); err != nil {
-				return invalid(err)
+				return cli.Invalid(err)
 			}
-			tree, done, err := open(cmd.Context(), dir)
+			tree, done, err := folders.OpenDir(cmd.Context(), dir)
 			defer done()
 			if err != nil {
-				return invalid(err)
+				return cli.Invalid(err)
 			}
-			res, rendering, err := remembering(render.Defaults{}).RenderUntil(tree, cmd.Context().Err)
+			res, rendering, err := new(review.Renderings).Render(tree, cmd.Context().Err)
 			if err != nil {
-				return invalid(fmt.Errorf("rendering the repository: %w", err))
+				return cli.Invalid(fmt.Errorf("rendering the repository: %w", err))
 			}
 			checked := review.Check(res, rendering)
 			text, err := annotate.Findings{
-				Directory: filepath.ToSlash(below(dir)), Version: version, Entries: checked.Report, Pools: rendersTo(checked.Rendering),
+				Directory: filepath.ToSlash(folders.BelowTop(dir)), Version: version, Entries: checked.Report, Pools: rendersTo(checked.Rendering),
 			}.Write(annotate.Format(output))
 			if err != nil {
-				return invalid(err)
+				return cli.Invalid(err)
 			}
 			fmt.Fprint(cmd.OutOrStdout(), text)
 			if checked.Report.Fatal() {
-				return &exitError{code: exitInvalid}
+				return &cli.ExitError{Code: cli.ExitInvalid}
 			}
 			return nil
 		},
 	}
-	cmd.Flags().StringVarP(&output, "output", "o", string(annotate.Text), "one of "+strings.Trim(fmt.Sprint(annotate.Formats), "[]"))
+	formats := strings.Fields(strings.Trim(fmt.Sprint(annotate.Formats), "[]"))
+	cmd.Flags().StringVarP(&output, "output", "o", string(annotate.Text), "one of "+strings.Join(formats, " "))
+	cli.CompleteFlag(cmd, "output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
 	return cmd
 }
 

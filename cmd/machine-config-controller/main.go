@@ -2,16 +2,18 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
-	_ "time/tzdata" // maintenance windows have time zones, and an image need not
+	_ "time/tzdata"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
+	_ "golang.org/x/crypto/x509roots/fallback" // for a machine or an image without certificates
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -21,6 +23,8 @@ import (
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/bunsen-os/bunsen/reconcile/controller"
+	"github.com/bunsen-os/bunsen/reconcile/controller/heartbeat"
+	"github.com/bunsen-os/bunsen/reconcile/poollabels"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
@@ -62,14 +66,14 @@ func command() *cobra.Command {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the pod's service account")
 	f.StringVar(&o.namespace, "namespace", "bunsen-system", "namespace of the leases")
 	f.StringVar(&o.secretsNamespace, "secrets-namespace", "bunsen-sources", "namespace of the Secrets that GitSources name")
-	f.StringVar(&o.storeDir, "store", "", "directory for fetched trees, which nobody else may write to; safe to lose; empty: bunsen/store in the user's cache directory ($XDG_CACHE_HOME or ~/.cache)")
+	f.StringVar(&o.storeDir, "store", "", "directory for fetched trees, writable for this user only; you can delete it; empty: bunsen/store in the user's cache directory ($XDG_CACHE_HOME or ~/.cache)")
 	f.StringVar(&o.metrics, "metrics", "0", "address for Prometheus metrics, such as 127.0.0.1:8797; 0: off")
 	f.StringVar(&o.health, "health", "0", "address for /healthz (the process answers) and /readyz (the API server answers and the caches have synced); 0: off")
 	f.BoolVar(&o.leaderElect, "leader-elect", false, "act only while holding the lease: for several replicas")
 	f.StringVar(&o.osImage, "os-image", "", "OS image where no MachineConfig sets one; empty: nodes keep theirs")
 	f.StringVar(&o.extensionsImage, "extensions-image", "", "extensions image where no MachineConfig sets one")
-	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "node that this runs on, which is told last; by default $NODE_NAME (the downward API's spec.nodeName)")
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every look, not only what changed")
+	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "node that this process runs on, which gets its config last; by default $NODE_NAME (the downward API's spec.nodeName)")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every reconciliation, not only changes")
 	return cmd
 }
 
@@ -98,8 +102,8 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return fmt.Errorf("connecting to the cluster: %w", err)
 	}
-	// The process is alive while it answers: a restart would not help where the API server is away. Register adds the check of
-	// /readyz.
+	// The process is alive while it answers, because a restart would not help during an outage of the API server. Register
+	// adds the check of /readyz.
 	if err := mgr.AddHealthzCheck("ping", healthz.Ping); err != nil {
 		return fmt.Errorf("serving --health: %w", err)
 	}
@@ -107,21 +111,21 @@ func run(ctx context.Context, o options) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = trees.Close() }() // gives up the lock, which the end of the process does as well
+	defer func() { _ = trees.Close() }() // releases the lock, as the end of the process also does
 	cfg := controller.Config{
 		Namespace: o.namespace, SecretsNamespace: o.secretsNamespace, Version: version, Open: open, Now: time.Now, Node: o.node, Replica: replica(),
 		Defaults: render.Defaults{OSImageURL: o.osImage, ExtensionsImage: o.extensionsImage},
 	}
-	if err := controller.Register(mgr, cfg); err != nil {
+	if err := errors.Join(controller.Register(mgr, cfg), poollabels.Register(mgr, o.namespace)); err != nil {
 		return err
 	}
 	log.Info("machine-config-controller starts", "version", version)
 	return mgr.Start(ctx)
 }
 
-// replica is this process among the controllers: the pod, or the host.
-func replica() controller.Replica {
-	r := controller.Replica{
+// replica identifies this controller: by its pod, or by the host and the process.
+func replica() heartbeat.Replica {
+	r := heartbeat.Replica{
 		Name: os.Getenv("POD_NAME"), Pod: os.Getenv("POD_NAME"), PodUID: types.UID(os.Getenv("POD_UID")), PodNamespace: os.Getenv("POD_NAMESPACE"),
 		PID: os.Getpid(),
 	}
@@ -151,9 +155,9 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	return unhurried(rc), nil
 }
 
-// unhurried lifts the client's own limit of 5 requests a second, at which the start of a rollout to thousands of nodes
-// would take a quarter of an hour; the API server limits by fairness, and the controllers by how many writes they have
-// under way.
+// unhurried removes the client's own limit of 5 requests a second. With it, the start of a rollout to thousands of
+// nodes would take a quarter of an hour. The API server limits requests by fairness, and the controllers limit their
+// concurrent writes.
 func unhurried(rc *rest.Config) *rest.Config {
 	rc.QPS, rc.Burst = 1000, 2000
 	return rc

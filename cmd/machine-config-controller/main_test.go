@@ -16,7 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/controller"
+	"github.com/bunsen-os/bunsen/reconcile/controller/gitsource"
 )
 
 // kubeconfig points at a server.
@@ -120,7 +120,7 @@ func TestRepositoriesAreOpenedBySpec(t *testing.T) {
 	}
 	defer trees.Close()
 	for url, ok := range map[string]bool{"https://git.example.com/os": true, "git@git.example.com:os": false, "ftp://git.example.com/os": false, "relative/path": false} {
-		if _, err := open(v1alpha1.GitSourceSpec{URL: url}, controller.Secrets{}); (err == nil) != ok {
+		if _, err := open(v1alpha1.GitSourceSpec{URL: url}, gitsource.Secrets{}); (err == nil) != ok {
 			t.Errorf("%s: %v", url, err)
 		}
 	}

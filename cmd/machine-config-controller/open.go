@@ -9,18 +9,18 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/controller"
+	"github.com/bunsen-os/bunsen/reconcile/controller/gitsource"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/store"
 	"github.com/bunsen-os/bunsen/source/verify"
 )
 
-// keptTrees is how many commits of a source stay on disk, so that a revert fetches nothing.
+// keptTrees is how many commits of a source stay on disk, so that a revert needs no fetch.
 const keptTrees = 5
 
-// opener opens repositories whose trees go through one store.
-func opener(dir string) (controller.Open, *store.Store, error) {
+// opener opens repositories that share one store for their trees.
+func opener(dir string) (gitsource.Open, *store.Store, error) {
 	dir, err := storeDir(dir)
 	if err != nil {
 		return nil, nil, err
@@ -29,13 +29,13 @@ func opener(dir string) (controller.Open, *store.Store, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the store of trees (--store): %w", err)
 	}
-	open := func(spec v1alpha1.GitSourceSpec, secrets controller.Secrets) (controller.Repository, error) {
+	open := func(spec v1alpha1.GitSourceSpec, secrets gitsource.Secrets) (gitsource.Repository, error) {
 		if a, err := source.ParseURL(spec.URL); err == nil && a.Password != "" {
 			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.url holds a password, which everybody who may read GitSources can see: put it into a Secret, name that in spec.secretRef, and change the password"))
 		}
 		c := git.Config{URL: spec.URL, Secret: secrets.Credentials, HostsRequired: true}
 		trust := ""
-		if spec.Verify != nil { // an empty Secret is an error, not a permission to go without
+		if spec.Verify != nil { // with an empty Secret, verification fails
 			keys, err := verify.ParseKeys(secrets.Keys)
 			if err != nil {
 				return nil, err
@@ -52,8 +52,8 @@ func opener(dir string) (controller.Open, *store.Store, error) {
 	return open, trees, nil
 }
 
-// storeDir is the directory of --store. The default is the user's own: in a shared temporary directory, another user could
-// be first to create it.
+// storeDir returns the directory of --store. The default belongs to the user: in a shared temporary directory, another
+// user could create it first.
 func storeDir(flag string) (string, error) {
 	if flag != "" {
 		return flag, nil

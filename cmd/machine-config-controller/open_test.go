@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/controller"
+	"github.com/bunsen-os/bunsen/reconcile/controller/gitsource"
 )
 
 // TestASecretThatNamesNoHostsIsNotUsed: whoever edits a GitSource chooses the URL to which the Secret's credentials go.
@@ -18,12 +18,12 @@ func TestASecretThatNamesNoHostsIsNotUsed(t *testing.T) {
 	defer trees.Close()
 	login := map[string][]byte{"username": []byte("me"), "password": []byte("pass-word")}
 	spec := v1alpha1.GitSourceSpec{URL: "https://git.example.com/os"}
-	_, err = open(spec, controller.Secrets{Credentials: login})
+	_, err = open(spec, gitsource.Secrets{Credentials: login})
 	if err == nil || !strings.Contains(err.Error(), `add the line "hosts: git.example.com"`) {
 		t.Errorf("got the error %v", err)
 	}
 	login["hosts"] = []byte("git.example.com")
-	if _, err := open(spec, controller.Secrets{Credentials: login}); err != nil {
+	if _, err := open(spec, gitsource.Secrets{Credentials: login}); err != nil {
 		t.Errorf("a Secret that names its host is refused: %v", err)
 	}
 }

@@ -30,21 +30,25 @@ func newApply() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply",
 		Short: "Bring this machine to one config, without a cluster",
-		Long: `apply reads a config from a file or URL, works out what differs between the config that the machine's record names (or
-nothing) and this one, prints the steps and what they cost, and does them: with a journal, everything taken back when a
-step fails, and a reboot where the change takes one. What a crash or a reboot of an earlier run left is ended first; run
-it again after the reboot (or at each boot, by a unit) to have what booted confirmed. A machine that is in the config
-already has nothing to do.
+		Long: `apply reads a config from a file or URL and compares it with the config in the machine's record. It prints the steps and what
+they cost, and does them with a journal. If a step fails, apply rolls back all steps. It reboots the machine if the change needs
+that. A machine that has the config already needs no step.
 
-The config is Ignition 3.0 to 3.5, or a MachineConfig in YAML or JSON. What only a first boot sets up, such as disks, is
-refused; --as-born takes it to be so already. Butane is transpiled first, by bunsen or butane.
+After a crash or a reboot, the next run first finishes or rolls back the earlier one. So run apply again after a reboot, or at
+each boot by a unit: it confirms the config that booted.
 
-With --root, the machine does not run: files, enablement, users and groups are changed in that directory, which keeps the
-record and the journal; reloads and restarts are printed, a reboot is left to you, and a change of the OS is refused.
+The config is Ignition 3.0 to 3.5, or a MachineConfig in YAML or JSON. apply refuses the parts that only a first boot sets up,
+such as disks; with --as-born it assumes that the machine has them. Transpile Butane first, with bunsen or butane.
 
-Exit codes: 0 the machine is in the config, or goes down to boot into it, or --dry-run has printed; 1 failed, and it is
-in the config that it had; 2 called wrongly; 3 refused, nothing was changed; 4 it is between configs because going back
-failed too: put right what is told, and run it again.`,
+With --root, apply changes files, enablement, users and groups in that directory, which also has the record and the journal. It
+prints reloads and restarts, leaves a reboot to you, and refuses a change of the OS.
+
+Exit codes:
+  0  the machine has the config, or reboots into it, or --dry-run has printed the steps
+  1  failed: the machine has the config that it had before
+  2  wrong arguments
+  3  refused: nothing changed
+  4  the rollback failed too, so the machine is between two configs: fix the reported cause, and run apply again`,
 		Example: `  machine-config-daemon apply --once-from node.ign --dry-run
   machine-config-daemon apply --once-from https://configs.example.com/node.yaml --digest sha256:…
   machine-config-daemon apply --once-from node.ign --root /mnt/image -o json`,
@@ -62,7 +66,7 @@ failed too: put right what is told, and run it again.`,
 	o.add(cmd)
 	f := cmd.Flags()
 	f.StringVar(&o.root, "root", "/", "root of the machine; another than / is a machine that does not run")
-	f.BoolVar(&o.dry, "dry-run", false, "print what would be done, and do nothing")
+	f.BoolVar(&o.dry, "dry-run", false, "print the steps, and change nothing")
 	f.BoolVar(&o.stay, "skip-reboot", false, "leave a reboot that the change takes to you")
 	f.BoolVar(&o.force, "force", false, "overwrite what differs on disk from the config in force, and reboot")
 	f.BoolVar(&o.born, "as-born", false, "take what only a first boot sets up to be as the config says")
@@ -71,7 +75,7 @@ failed too: put right what is told, and run it again.`,
 	return cmd
 }
 
-// applyOnce constructs the host and the runner, and prints what once.Do tells.
+// applyOnce constructs the host and the runner, and prints the result of once.Do.
 func applyOnce(ctx context.Context, o onceOptions, out io.Writer) error {
 	name, text, err := o.read(ctx)
 	if err != nil {
@@ -83,16 +87,16 @@ func applyOnce(ctx context.Context, o onceOptions, out io.Writer) error {
 	}
 	log := (&options{verbose: o.verbose}).logger()
 	if strings.HasPrefix(o.from, "http://") && o.digest == "" {
-		log.Warn("the config came without TLS: whoever is in between could have changed it; give --digest", "from", name)
+		log.Warn("the config came without TLS, so a machine on the way could have changed it; add --digest", "from", name)
 	}
 	h, closeHost, err := o.open(ctx, log)
 	if err != nil {
 		return err
 	}
 	defer closeHost()
-	runner := apply.Runner{Host: h, Tell: func(s host.Step, undone bool) { log.Debug("step", "step", s.String(), "undone", undone) }}
-	ask := once.Ask{To: to, Force: o.force, Born: o.born, Stay: o.stay || !o.live()}
-	result, err := once.Do(ctx, runner, ask, o.dry, func(d once.Draft) {
+	runner := apply.Runner{Host: h, OnStep: func(s host.Step, undone bool) { log.Debug("step", "step", s.String(), "undone", undone) }}
+	ask := once.Request{To: to, Force: o.force, AsFirstBoot: o.born, SkipReboot: o.stay || !o.live()}
+	result, err := once.Run(ctx, runner, ask, o.dry, func(d once.Plan) {
 		if o.output == "text" {
 			fmt.Fprint(out, d.String())
 		}
@@ -100,35 +104,35 @@ func applyOnce(ctx context.Context, o onceOptions, out io.Writer) error {
 	return tell(out, o, result, err)
 }
 
-// live tells that the machine is the one that this process runs on.
+// live reports whether the machine is the one on which this process runs.
 func (o *onceOptions) live() bool { return filepath.Clean(o.root) == "/" }
 
-// open opens the machine, and keeps others from acting on it meanwhile; a dry run leaves no trace.
+// open opens the machine, and prevents other processes from changing it meanwhile. A dry run changes nothing.
 func (o *onceOptions) open(ctx context.Context, log *slog.Logger) (host.Host, func(), error) {
 	switch {
 	case o.live() && o.dry:
-		return linux.Look(ctx, "/")
+		return linux.OpenReadOnly(ctx, "/")
 	case o.live():
-		return linux.Open(ctx, "/")
+		return linux.OpenHost(ctx, "/")
 	}
-	dir, err := filepath.Abs(o.root) // the tools for users and groups take no other
+	dir, err := filepath.Abs(o.root) // the tools for users and groups need an absolute path
 	if err != nil {
 		return host.Host{}, nil, err
 	}
-	h, root, err := linux.AtRest(dir, func(line string) { log.Info(line) })
+	h, root, err := linux.OpenOffline(dir, func(line string) { log.Info(line) })
 	if err != nil {
 		return host.Host{}, nil, err
 	}
 	if !o.dry {
 		if err := root.Lock(); err != nil {
-			root.Close() //nolint:errcheck,gosec // the first error is the one to tell
+			root.Close() //nolint:errcheck,gosec // return the first error
 			return host.Host{}, nil, err
 		}
 	}
 	return h, func() { root.Close() }, nil //nolint:errcheck,gosec // the process ends
 }
 
-// outcome is how apply ended, as JSON has it.
+// outcome is the result of apply in JSON.
 type outcome struct {
 	From       string        `json:"from"`
 	To         string        `json:"to"`
@@ -152,7 +156,7 @@ type refusalText struct {
 	Why   string `json:"why"`
 }
 
-// tell prints how it ended, and turns that into an exit code.
+// tell prints the result, and converts it to an exit code.
 func tell(out io.Writer, o onceOptions, r once.Result, err error) error {
 	if err == nil {
 		err = endError(r.Applied)
@@ -163,9 +167,9 @@ func tell(out io.Writer, o onceOptions, r once.Result, err error) error {
 		fmt.Fprint(out, closing(o, r, err))
 		return err
 	}
-	p := r.Draft.Plan
-	said := outcome{From: p.From, To: p.To, Disruption: p.Disruption.String(), Steps: []stepText{}, RebootDue: r.Draft.Due, End: string(r.End)}
-	for _, s := range r.Draft.Steps() {
+	p := r.Plan.Plan
+	said := outcome{From: p.From, To: p.To, Disruption: p.Disruption.String(), Steps: []stepText{}, RebootDue: r.Plan.RebootDue, End: string(r.End)}
+	for _, s := range r.Plan.Steps() {
 		said.Steps = append(said.Steps, stepText{string(s.Verb), s.Target, s.String()})
 	}
 	for _, f := range p.Refusals {
@@ -185,31 +189,31 @@ func tell(out io.Writer, o onceOptions, r once.Result, err error) error {
 	return errors.Join(err, enc.Encode(said))
 }
 
-// endError is nil where the machine is, or will be, as asked.
+// endError returns nil if the machine has the config, or will have it after a reboot.
 func endError(a apply.Applied) error {
 	switch {
-	case a.End == apply.Between:
+	case a.End == apply.RollbackFailed:
 		return &exitError{exitBetween, fmt.Errorf("the machine is between configs: %w", a.Why)}
 	case a.End == apply.Old, a.End == apply.Rebooting && a.Why != nil:
-		return fmt.Errorf("all was taken back: %w", a.Why)
+		return fmt.Errorf("the update was rolled back: %w", a.Why)
 	}
 	return nil
 }
 
-// closing is the last line that people read; errors are printed by main.
+// closing returns the last line for users; main prints errors.
 func closing(o onceOptions, r once.Result, err error) string {
 	var b strings.Builder
 	switch r.Earlier.End {
 	case apply.New:
 		fmt.Fprintf(&b, "an earlier update to %s is confirmed\n", r.Earlier.To)
 	case apply.Old:
-		fmt.Fprintf(&b, "an earlier update to %s was taken back first: %v\n", r.Earlier.To, r.Earlier.Why)
+		fmt.Fprintf(&b, "an earlier update to %s was rolled back first: %v\n", r.Earlier.To, r.Earlier.Why)
 	}
 	switch {
 	case err != nil:
 	case r.End == apply.Rebooting:
 		fmt.Fprintf(&b, "rebooting into %s\n", r.To)
-	case r.Draft.Empty():
+	case r.Plan.Empty():
 		fmt.Fprintf(&b, "nothing to do: the machine is in %s\n", r.To)
 	case o.dry:
 		b.WriteString("dry run: nothing was changed\n")

@@ -87,7 +87,7 @@ func joins(t *testing.T, p plane, name string, rendered *mcfgv1.MachineConfig, w
 
 	config := rest.CopyConfig(p.admin)
 	config.Impersonate = rest.ImpersonationConfig{UserName: "system:node:" + name, Groups: []string{"system:nodes", "system:authenticated"}}
-	cluster := kube.NewLater(name, func() (*rest.Config, error) { return config, nil })
+	cluster := kube.NewConnection(name, func() (*rest.Config, error) { return config, nil })
 	a := agent.New(agent.Config{Node: name, Cluster: cluster, Host: m.Host(), Log: log, Events: kube.NewRecorder(t.Context(), cluster, log)})
 	if _, err := a.Sync(t.Context()); err != nil {
 		t.Fatal(err)

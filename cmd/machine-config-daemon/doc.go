@@ -1,5 +1,5 @@
-// Package main is machine-config-daemon: it brings one node to the config that its Node object asks for.
+// Package main is machine-config-daemon: it applies the desired config of one Node object to the machine.
 //
-// In: flags. Out: a running agent on a real host (`start`) or on a simulated one (`simulate`); exit codes. Never: logic;
-// each command constructs and runs.
+// In: flags. Out: a running agent on a real host (`start`) or on a simulated one (`simulate`); exit codes. Never:
+// logic; each command constructs and runs.
 package main

@@ -10,16 +10,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/agent/driftscan"
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/mcd/host/linux"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
 )
 
 func newDrift() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drift",
 		Short: "What of this machine is not as its config has it, as the daemon saw it last",
-		Long: `drift reads what the daemon that serves this machine keeps below ` + agent.DriftDir + `. It asks
+		Long: `drift reads what the daemon that serves this machine keeps below ` + driftscan.Dir + `. It asks
 no cluster, changes nothing and may run beside the daemon. ` + "`bunsen drift`" + ` reads the same from the cluster, for all nodes.`,
 		Example: `  machine-config-daemon drift list
   machine-config-daemon drift show /etc/chrony.conf`,
@@ -27,7 +27,7 @@ no cluster, changes nothing and may run beside the daemon. ` + "`bunsen drift`" 
 		RunE: func(*cobra.Command, []string) error { return &usageError{errors.New("say drift list, show or export")} },
 	}
 	list := driftCommand("list", "List what differs", func(w io.Writer, files host.Files, _ string) error {
-		known, err := agent.KnownDrift(files)
+		known, err := driftscan.Known(files)
 		if err != nil {
 			return err
 		}
@@ -35,7 +35,7 @@ no cluster, changes nothing and may run beside the daemon. ` + "`bunsen drift`" 
 	})
 	list.Example = "  machine-config-daemon drift list"
 	show := driftCommand("show PATH", "Print the difference of a path; what is secret is hidden", func(w io.Writer, files host.Files, path string) error {
-		text, err := agent.DriftDiff(files, path)
+		text, err := driftscan.Diff(files, path)
 		if err != nil {
 			return err
 		}
@@ -44,19 +44,19 @@ no cluster, changes nothing and may run beside the daemon. ` + "`bunsen drift`" 
 	})
 	show.Example = "  machine-config-daemon drift show /etc/chrony.conf"
 	export := driftCommand("export PATH", "Print a path that differs as JSON, with its contents, secret ones too", func(w io.Writer, files host.Files, path string) error {
-		out, err := agent.ExportDrift(files, path)
+		out, err := driftscan.Export(files, path)
 		if err != nil {
 			return err
 		}
 		return json.NewEncoder(w).Encode(out)
 	})
-	export.Long = "export prints one path that has drifted, as JSON with its contents, for `bunsen drift adopt --from FILE`. Contents that are secret\nare printed too: whoever can run this can read root's files anyhow."
+	export.Long = "export prints one path that has drifted, as JSON with its contents, for `bunsen drift adopt --from FILE`. It prints\nsecret contents, too: a user who can run export can read root's files anyway."
 	export.Example = "  machine-config-daemon drift export /etc/chrony.conf > chrony.json"
 	cmd.AddCommand(list, show, export)
 	return cmd
 }
 
-// driftCommand reads the files of the machine; a use with PATH takes one.
+// driftCommand returns a command that reads the files of the machine. A use with PATH needs one argument.
 func driftCommand(use, short string, run func(w io.Writer, files host.Files, path string) error) *cobra.Command {
 	var dir string
 	wantsPath := use != "list"
@@ -72,11 +72,11 @@ func driftCommand(use, short string, run func(w io.Writer, files host.Files, pat
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			root, err := linux.OpenRoot(dir)
+			root, err := files.Open(dir)
 			if err != nil {
 				return err
 			}
-			defer root.Close() //nolint:errcheck // only read
+			defer root.Close() //nolint:errcheck // it was only read
 			path := ""
 			if wantsPath {
 				path = args[0]
@@ -88,16 +88,16 @@ func driftCommand(use, short string, run func(w io.Writer, files host.Files, pat
 	return cmd
 }
 
-// printDrift is a table for people on the machine.
+// printDrift prints a table for users on the machine.
 func printDrift(w io.Writer, known v1alpha1.Drift) error {
 	if len(known.Items) == 0 {
 		_, err := fmt.Fprintln(w, "No drift known.")
 		return err
 	}
 	table := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(table, "PATH\tKIND\tACTION\tSINCE\tWHY") //nolint:errcheck // Flush tells
+	fmt.Fprintln(table, "PATH\tKIND\tACTION\tSINCE\tWHY") //nolint:errcheck // Flush returns the error
 	for _, it := range known.Items {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", it.Name, it.Kind, it.Action, it.Since.UTC().Format("2006-01-02T15:04:05Z"), it.Why) //nolint:errcheck // Flush tells
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", it.Name, it.Kind, it.Action, it.Since.UTC().Format("2006-01-02T15:04:05Z"), it.Why) //nolint:errcheck // Flush returns the error
 	}
 	return table.Flush()
 }

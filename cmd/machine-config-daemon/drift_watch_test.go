@@ -16,12 +16,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/agent"
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host/linux"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/watch"
 	"github.com/bunsen-os/bunsen/mcd/plan"
-	"github.com/bunsen-os/bunsen/mcd/protocol"
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 // oneNode is a cluster of one node that wants one config.
@@ -32,13 +33,13 @@ type oneNode struct {
 	changed     chan struct{}
 }
 
-func (c *oneNode) Assignment(context.Context) (protocol.Assignment, error) {
+func (c *oneNode) Node(context.Context) (report.Node, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return protocol.AssignmentOf(c.annotations), nil
+	return report.NodeOf(c.annotations), nil
 }
 
-func (c *oneNode) Report(_ context.Context, annotations map[string]string) error {
+func (c *oneNode) SetAnnotations(_ context.Context, annotations map[string]string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	maps.Copy(c.annotations, annotations)
@@ -86,12 +87,12 @@ func (c *oneNode) await(t *testing.T, what string, ok func(annotations map[strin
 // TestARunningDaemonNoticesWhatSomebodyDoes: real files, real inotify, no timer.
 func TestARunningDaemonNoticesWhatSomebodyDoes(t *testing.T) {
 	dir := t.TempDir()
-	h, root, err := linux.Simulated(dir, func(line string) { t.Log(line) })
+	h, root, err := linux.OpenSimulated(dir, func(line string) { t.Log(line) })
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer root.Close()
-	watcher, err := linux.NewWatcher(root)
+	watcher, err := watch.New(root)
 	if err != nil {
 		t.Fatal(err)
 	}

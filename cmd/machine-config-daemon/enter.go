@@ -1,22 +1,34 @@
 package main
 
 import (
+	"path/filepath"
+
 	"github.com/spf13/cobra"
 
 	"github.com/bunsen-os/bunsen/mcd/host/linux"
 )
 
-// entering gives a command the flag by which it is run in a container: the machine's root is mounted somewhere, and the
-// process goes on inside of it, before anything else.
+// entering adds a flag for a command that runs in a container: the mount point of the machine's root. The process
+// enters that root before it does anything else.
 func entering(cmd *cobra.Command) *cobra.Command {
 	var mount string
-	cmd.Flags().StringVar(&mount, "root-mount", "/", "where the machine's root is mounted in this container; the process goes on inside of it")
+	var pod bool
+	cmd.Flags().StringVar(&mount, "root-mount", "/", "where the machine's root is mounted in this container; the process enters it and continues there")
+	// The process adds this flag for itself, once it is inside.
+	cmd.Flags().BoolVar(&pod, podFlag, false, "the process runs in a pod")
+	if err := cmd.Flags().MarkHidden(podFlag); err != nil {
+		panic(err) // the flag is the one above
+	}
 	run := cmd.RunE
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if err := linux.Enter(mount, "--root-mount=/"); err != nil {
+		if err := linux.Enter(mount, "--root-mount=/", "--"+podFlag); err != nil {
 			return err
 		}
+		pod = pod || filepath.Clean(mount) != "/" // a container whose root is the machine's
 		return run(cmd, args)
 	}
 	return cmd
 }
+
+// podFlag marks a process that has entered the machine's root from a container.
+const podFlag = "in-pod"

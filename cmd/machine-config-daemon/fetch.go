@@ -19,15 +19,15 @@ import (
 )
 
 const (
-	// largestConfig is how long a config may be: its files are in it.
+	// largestConfig is the maximum size of a config, which contains its files.
 	largestConfig = 32 << 20
-	// mostRedirects of a server.
+	// mostRedirects limits the redirects of a server.
 	mostRedirects = 5
-	// wantsIgnition lets an Ignition server answer in the newest version that is read here.
+	// wantsIgnition requests the newest version that the daemon reads from an Ignition server.
 	wantsIgnition = "application/vnd.coreos.ignition+json;version=3.5.0, application/yaml;q=0.9, application/json;q=0.9, */*;q=0.1"
 )
 
-// source says where a config comes from, and what must be true of it.
+// source says where to read a config, and which conditions it must meet.
 type source struct {
 	from, ca, digest string
 	timeout          time.Duration
@@ -41,7 +41,7 @@ func (s *source) add(cmd *cobra.Command) {
 	f.DurationVar(&s.timeout, "timeout", 30*time.Second, "how long the URL's server may take, for all of the config")
 }
 
-// read returns the config's bytes, and a name for it that has no password.
+// read returns the config's bytes, and a name for it without a password.
 func (s *source) read(ctx context.Context) (name string, text []byte, err error) {
 	want, ok := strings.CutPrefix(s.digest, "sha256:")
 	if s.digest != "" && (!ok || len(want) != len(host.DigestOf(nil))) {
@@ -56,7 +56,7 @@ func (s *source) read(ctx context.Context) (name string, text []byte, err error)
 		return "", nil, err
 	}
 	if is := string(host.DigestOf(text)); s.digest != "" && is != strings.ToLower(want) {
-		return "", nil, fmt.Errorf("reading %s: its digest is sha256:%s, not %s: somebody changed it, or --digest is of another version", name, is, s.digest)
+		return "", nil, fmt.Errorf("reading %s: its digest is sha256:%s, not %s: the file has changed, or --digest is that of another version", name, is, s.digest)
 	}
 	return name, text, nil
 }
@@ -66,7 +66,7 @@ func (s *source) open() (string, []byte, error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("reading the config: %w", err)
 	}
-	defer f.Close() //nolint:errcheck // only read
+	defer f.Close() //nolint:errcheck // it was only read
 	text, err := limited(f)
 	if err != nil {
 		return "", nil, fmt.Errorf("reading %s: %w", s.from, err)
@@ -77,7 +77,7 @@ func (s *source) open() (string, []byte, error) {
 func (s *source) download(ctx context.Context) (string, []byte, error) {
 	at, err := url.Parse(s.from)
 	if err != nil || at.Host == "" {
-		return "", nil, &usageError{errors.New("--once-from is no URL that can be read")} // it may have a password
+		return "", nil, &usageError{errors.New("--once-from is no URL that can be read")} // the URL may contain a password
 	}
 	name := (&url.URL{Scheme: at.Scheme, Host: at.Host, Path: at.Path}).String()
 	client, err := s.client()
@@ -100,12 +100,12 @@ func (s *source) download(ctx context.Context) (string, []byte, error) {
 	if err != nil {
 		return "", nil, fmt.Errorf("reading %s: %w", name, err)
 	}
-	defer answer.Body.Close() //nolint:errcheck // only read
+	defer answer.Body.Close() //nolint:errcheck // it was only read
 	if answer.StatusCode != http.StatusOK {
 		return "", nil, fmt.Errorf("reading %s: the server answered %s", name, answer.Status)
 	}
 	if endless(answer) && s.digest == "" {
-		return "", nil, fmt.Errorf("reading %s: the server does not say how long it is, so that a config that was cut off would be taken for a whole one: give --digest, or have the server send Content-Length", name)
+		return "", nil, fmt.Errorf("reading %s: the answer has no Content-Length, so the daemon cannot notice a truncated config; add --digest, or let the server send the length", name)
 	}
 	text, err := limited(answer.Body)
 	if err != nil {
@@ -114,12 +114,12 @@ func (s *source) download(ctx context.Context) (string, []byte, error) {
 	return name, text, nil
 }
 
-// endless tells answers that end where the connection does, for whatever reason.
+// endless reports whether the response has no length, so that it ends with the connection for whatever reason.
 func endless(answer *http.Response) bool {
 	return answer.ProtoMajor < 2 && answer.ContentLength < 0 && len(answer.TransferEncoding) == 0 && !answer.Uncompressed
 }
 
-// client trusts whom it is told to, and no redirect that leaves TLS.
+// client returns a client that trusts the CA of the flags, and follows no redirect from TLS to plain HTTP.
 func (s *source) client() (*http.Client, error) {
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, DisableKeepAlives: true}
 	if s.ca != "" {
@@ -133,7 +133,7 @@ func (s *source) client() (*http.Client, error) {
 		}
 	}
 	return &http.Client{Transport: transport, CheckRedirect: func(to *http.Request, via []*http.Request) error {
-		to.Header.Del("Referer") // what is after the question mark may be a key
+		to.Header.Del("Referer") // the query may contain a key
 		if len(via) > mostRedirects {
 			return fmt.Errorf("the server redirects more than %d times", mostRedirects)
 		}
@@ -144,7 +144,7 @@ func (s *source) client() (*http.Client, error) {
 	}}, nil
 }
 
-// limited reads all, but not without end.
+// limited reads everything up to a limit.
 func limited(r io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(r, largestConfig+1))
 	if err == nil && len(text) > largestConfig {

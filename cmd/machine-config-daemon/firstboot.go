@@ -23,15 +23,16 @@ func newFirstboot() *cobra.Command {
 		Aliases: []string{"firstboot-complete-machineconfig"},
 		Short:   "Bring a new machine's OS to its first config, before the kubelet joins",
 		Long: `firstboot reads ` + once.EncapsulatedPath + `, which the Ignition server appends to
-every config: the parts that Ignition cannot carry, which are OS image, kernel arguments and type, and extensions. Where
-the running machine has them already, the file is removed, and the kubelet may start. Otherwise they are staged, the file
-is renamed to ` + once.BackupSuffix + `, and the machine reboots into them; the next firstboot confirms what booted.
+every config. The file has the parts that Ignition cannot express: OS image, kernel arguments, kernel type and extensions.
 
-What fails is tried again, each minute for ever, so that a machine never joins its cluster as something else than its
-pool's config says. An OS that was staged and did not boot costs a reboot each time, and so does one whose staging takes the
-machine down, so the pause before the next one grows up to an hour, also over reboots. It is meant to be run by machine-config-daemon-firstboot.service.
+If the running machine has them already, firstboot removes the file, and the kubelet can start. Otherwise it stages them, renames
+the file to ` + once.BackupSuffix + `, and reboots the machine. The next firstboot confirms the OS that booted.
 
-Exit codes: 0 the machine's OS is as its config says, or it is rebooting; 1 failed (with --retry 0), or told to stop.`,
+firstboot tries again every minute until it succeeds, so a machine never joins its cluster with another OS than its config has. An
+OS that does not boot costs a reboot for each attempt. Then the pause grows up to an hour, also over reboots. The unit
+machine-config-daemon-firstboot.service runs firstboot.
+
+Exit codes: 0 the machine has the OS of its config, or it is rebooting; 1 failed (with --retry 0), or stopped by a signal.`,
 		Example: `  machine-config-daemon firstboot
   machine-config-daemon firstboot --retry 0`,
 		Args: noArgs,
@@ -44,10 +45,10 @@ Exit codes: 0 the machine's OS is as its config says, or it is rebooting; 1 fail
 	return cmd
 }
 
-// firstBoot tries until it works. A systemd that restarts a oneshot would start what waits for it meanwhile, so this is
-// no job for the unit.
+// firstBoot retries until it succeeds. The unit cannot retry in its place: while systemd restarts a oneshot, it starts
+// the units that wait for it.
 func firstBoot(ctx context.Context, retry time.Duration, log *slog.Logger) error {
-	h, closeHost, err := linux.Open(ctx, "/")
+	h, closeHost, err := linux.OpenHost(ctx, "/")
 	if err != nil {
 		return err
 	}
@@ -56,7 +57,7 @@ func firstBoot(ctx context.Context, retry time.Duration, log *slog.Logger) error
 }
 
 func untilFirstBooted(ctx context.Context, h host.Host, retry time.Duration, log *slog.Logger) error {
-	runner := apply.Runner{Host: h, Tell: func(s host.Step, undone bool) { log.Info("step", "step", s.String(), "undone", undone) }}
+	runner := apply.Runner{Host: h, OnStep: func(s host.Step, undone bool) { log.Info("step", "step", s.String(), "undone", undone) }}
 	rest := func(ctx context.Context, tries int) error {
 		if retry <= 0 {
 			return nil
@@ -88,15 +89,15 @@ func untilFirstBooted(ctx context.Context, h host.Host, retry time.Duration, log
 		}
 		log.Error("first boot failed, trying again", "in", retry, "err", err)
 		if stopped := sleep(ctx, retry); stopped != nil {
-			return fmt.Errorf("told to stop: %w", errors.Join(stopped, err))
+			return fmt.Errorf("stopping: %w", errors.Join(stopped, err))
 		}
 	}
 }
 
-// longestRest before a try that is like others which brought nothing.
+// longestRest is the maximum pause before a retry after the same failure.
 const longestRest = time.Hour
 
-// sleep lets time pass; the error is the context's.
+// sleep waits for a duration; it returns the context's error.
 func sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -12,8 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/agent/kube"
+	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
+	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
 // Exit codes.
@@ -50,37 +54,42 @@ func run() int {
 	return code
 }
 
-// usageError is a call that cannot be meant.
+// usageError is an error in the command line.
 type usageError struct{ error }
 
-// exitError is an error with an exit code of its own.
+// exitError is an error with its own exit code.
 type exitError struct {
 	code int
 	error
 }
 
-// Unwrap lets errors.Is see the reason.
+// Unwrap returns the reason, for errors.Is.
 func (e *exitError) Unwrap() error { return e.error }
 
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "machine-config-daemon",
 		Short: "Bring this node to the config that its Node object asks for",
-		Long: `machine-config-daemon watches its own Node. When the Node's annotation
-machineconfiguration.openshift.io/desiredConfig names another rendered config than the one in force, it works out what
-differs from what is on disk, asks for a drain where the cluster's policy wants one, applies the steps with a journal,
-and reports. A step that fails takes all back. Machines without a cluster are brought to a config by apply; firstboot is
-what a new machine runs before its kubelet; drift shows what somebody changed.
+		Long: `machine-config-daemon watches the Node object of its machine. The annotation machineconfiguration.openshift.io/desiredConfig
+names the rendered config that the node should run. If the node runs another one, the daemon compares the two with the disk, and
+requests a drain if the disruption policy demands one. Then it applies the steps with a journal and reports. If a step fails, it
+rolls back all steps.
 
-Exit codes: 0 ended as asked, 1 failed, 2 called wrongly; apply has more.`,
+  start      runs the daemon
+  apply      applies a config to a machine without a cluster
+  firstboot  sets up the OS of a new machine before the kubelet starts
+  drift      shows where the machine differs from its config
+  update     replaces this program by the one that the config names
+
+Exit codes: 0 success, 1 failed, 2 wrong arguments; apply has more.`,
 		SilenceErrors: true, SilenceUsage: true,
 		RunE: func(*cobra.Command, []string) error {
-			return &usageError{errors.New("say start, apply, firstboot, drift or simulate")}
+			return &usageError{errors.New("say start, apply, firstboot, drift, update, copy or simulate")}
 		},
 		Args: cobra.ArbitraryArgs,
 	}
 	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return &usageError{err} })
-	root.AddCommand(entering(newStart()), entering(newApply()), entering(newFirstboot()), newDrift(), newSimulate(), &cobra.Command{
+	root.AddCommand(entering(newStart()), entering(newApply()), entering(newFirstboot()), newDrift(), newUpdate(), newCopy(), newSimulate(), &cobra.Command{
 		Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		Run: func(cmd *cobra.Command, _ []string) { fmt.Fprintln(cmd.OutOrStdout(), versionText()) },
 	})
@@ -97,9 +106,11 @@ func versionText() string {
 	return "(devel)"
 }
 
-// options are the flags that both ways to run have.
+// options are the flags that both commands, start and simulate, have.
 type options struct {
 	node, kubeconfig, root, metrics string
+	servers                         []string
+	serverCA                        string
 	verbose                         bool
 }
 
@@ -110,17 +121,41 @@ func (o *options) add(cmd *cobra.Command, rootHelp, rootDefault string) {
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.node, "node-name", hostname, "name of this node's Node object")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "/var/lib/kubelet/kubeconfig", "kubeconfig with the kubelet's identity, system:node:<name>")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig with the kubelet's identity, system:node:<name>; empty: found on this machine")
+	f.StringArrayVar(&o.servers, "server", nil, "`URL` of a machine-config-server, https://HOST:PORT, may be repeated; replaces those in "+publishedIn)
+	f.StringVar(&o.serverCA, "server-ca", "", "`file` with the CA of the machine-config-servers; replaces the one in "+publishedIn)
 	f.StringVar(&o.root, "root", rootDefault, rootHelp)
 	f.StringVar(&o.metrics, "metrics", "", "loopback address at which metrics are served under /metrics; \"\" serves none")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more")
 }
 
-// connect reads the kubeconfig. Few requests are made; bursts of them are pods that a simulated host runs.
+// publishedIn is the object with the addresses of the machine-config-servers.
+const publishedIn = "ConfigMap " + v1alpha1.ServerNamespace + "/" + v1alpha1.ServerConfigMap
+
+// findServers returns how to find the machine-config-servers, according to the flags. The daemon stores their addresses
+// on the host.
+func (o *options) findServers(h host.Host, log *slog.Logger) (kube.ServerOptions, error) {
+	for _, url := range o.servers {
+		if err := kube.CheckServerURL(url); err != nil {
+			return kube.ServerOptions{}, &usageError{fmt.Errorf("--server: %w", err)}
+		}
+	}
+	out := kube.ServerOptions{
+		URLs: o.servers, Log: log,
+		Load: func() ([]byte, error) { return statefile.LoadServers(h.Files) },
+		Save: func(ctx context.Context, text []byte) error { return statefile.SaveServers(ctx, h, text) },
+	}
+	if o.serverCA != "" {
+		out.CA = func() ([]byte, error) { return os.ReadFile(o.serverCA) }
+	}
+	return out, nil
+}
+
+// connect reads the kubeconfig. The daemon sends few requests; only the pods of a simulated host cause bursts.
 func (o *options) connect() (*rest.Config, error) {
-	config, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
+	config, err := readKubeconfig(o.kubeconfig, loadKubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("reading kubeconfig %q: %w; name one with --kubeconfig", o.kubeconfig, err)
+		return nil, err
 	}
 	config.UserAgent = "machine-config-daemon/" + versionText()
 	config.QPS, config.Burst = 20, 50
@@ -134,7 +169,7 @@ func (o *options) logger() *slog.Logger {
 		level = slog.LevelDebug
 	}
 	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: level}))
-	if o.verbose { // what the client libraries log, they return as errors too
+	if o.verbose { // the client libraries return what they log as errors, too
 		klog.SetSlogLogger(log)
 	} else {
 		klog.SetSlogLogger(slog.New(slog.DiscardHandler))

@@ -10,12 +10,12 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/metrics"
 )
 
-// defaultMetrics is where the original daemon serves its metrics too.
+// defaultMetrics is the address at which the Machine Config Operator's daemon also serves its metrics.
 const defaultMetrics = "127.0.0.1:8797"
 
-// serveMetrics serves what is counted until the context ends; with --metrics "" it is only counted. An address that is
-// taken is told, and is no reason to leave the machine alone.
-func (o *options) serveMetrics(ctx context.Context, log *slog.Logger) (*metrics.Set, error) {
+// serveMetrics serves the metrics and the answers to probes until the context ends. With --metrics "" they are not served. An address
+// in use is logged, and the daemon continues and tries again: another daemon on the machine may be ending.
+func (o *options) serveMetrics(ctx context.Context, log *slog.Logger, ready func() error) (*metrics.Set, error) {
 	set := metrics.New(time.Now)
 	if o.metrics == "" {
 		return set, nil
@@ -24,15 +24,23 @@ func (o *options) serveMetrics(ctx context.Context, log *slog.Logger) (*metrics.
 	var taken *net.OpError
 	switch {
 	case errors.As(err, &taken):
-		log.Error("metrics are not served", "err", err)
-		return set, nil
+		log.Error("metrics are not served yet", "err", err)
 	case err != nil:
 		return nil, &usageError{err}
 	}
 	go func() {
-		if err := set.Serve(ctx, l); err != nil {
+		for l == nil && sleep(ctx, metricsRetry) == nil {
+			l, _ = metrics.Listen(o.metrics)
+		}
+		if l == nil {
+			return
+		}
+		if err := set.Serve(ctx, l, ready); err != nil {
 			log.Error("metrics are not served any more", "err", err)
 		}
 	}()
 	return set, nil
 }
+
+// metricsRetry is the pause before the daemon listens again for metrics.
+const metricsRetry = 10 * time.Second

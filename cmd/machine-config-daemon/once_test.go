@@ -54,12 +54,12 @@ func TestApplyMakesACrashOfAnEarlierOneGood(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, root, err := linux.AtRest(dir, func(string) {})
+		h, root, err := linux.OpenOffline(dir, func(string) {})
 		if err != nil {
 			t.Fatal(err)
 		}
 		dying, count := hosttest.Wrap(h, hosttest.CrashAfter(k))
-		_, _ = once.Do(t.Context(), apply.Runner{Host: dying}, once.Ask{To: to, Stay: true}, false, func(once.Draft) {})
+		_, _ = once.Run(t.Context(), apply.Runner{Host: dying}, once.Request{To: to, SkipReboot: true}, false, func(once.Plan) {})
 		if err := root.Close(); err != nil {
 			t.Fatal(err)
 		}

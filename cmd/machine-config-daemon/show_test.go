@@ -19,10 +19,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/agent/kube"
-	"github.com/bunsen-os/bunsen/mcd/progress"
-	"github.com/bunsen-os/bunsen/mcd/protocol"
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 // showWrites are told against a real API server, which has no object yet.
@@ -115,25 +114,25 @@ func aBoardOnARealAPIServer(t *testing.T, p plane) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, err := client.Assignment(t.Context())
+	node, err := client.Node(t.Context())
 	if err != nil || node.UID == "" {
 		t.Fatalf("%+v, %v", node, err)
 	}
-	cluster := kube.NewLater("worker-0", func() (*rest.Config, error) { return config, nil })
+	cluster := kube.NewConnection("worker-0", func() (*rest.Config, error) { return config, nil })
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	board := kube.NewBoard(t.Context(), cluster, log)
-	told := protocol.Assignment{UID: node.UID, Current: "rendered-infra-1", Desired: "rendered-infra-2"}
+	board := kube.NewStatusPublisher(t.Context(), cluster, log)
+	told := report.Node{UID: node.UID, Current: "rendered-infra-1", Desired: "rendered-infra-2"}
 	refused := told
 	refused.State, refused.Reason = "Unreconcilable", "rendered-infra-2 cannot be taken"
 	was := map[string]metav1.Time{}
-	for _, at := range []progress.Place{
-		{Phase: progress.Idle, Told: protocol.Assignment{UID: node.UID}},
-		{Phase: progress.Draining, Planned: true, Drains: true, Told: told},
-		{Phase: progress.Refused, Told: refused, Refusals: []policy.Refusal{{Field: "fips", Why: "install it anew"}, {Field: "storage.files /a append", Why: "no"}}},
-		{Phase: progress.Idle, Told: protocol.Assignment{UID: node.UID, Current: "rendered-infra-2", Desired: "rendered-infra-2"}},
+	for _, at := range []report.Status{
+		{Phase: report.Idle, Node: report.Node{UID: node.UID}},
+		{Phase: report.Draining, Planned: true, Drains: true, Node: told},
+		{Phase: report.Refused, Node: refused, Refusals: []policy.Refusal{{Field: "fips", Why: "install it anew"}, {Field: "storage.files /a append", Why: "no"}}},
+		{Phase: report.Idle, Node: report.Node{UID: node.UID, Current: "rendered-infra-2", Desired: "rendered-infra-2"}},
 	} {
-		at.Node = "worker-0"
-		board.Show(at)
+		at.NodeName = "worker-0"
+		board.Publish(at)
 		is := awaitShown(t, p, at)
 		if o := is.OwnerReferences; len(o) != 1 || string(o[0].UID) != node.UID || o[0].Kind != "Node" {
 			t.Errorf("it goes with %+v", o)
@@ -155,36 +154,36 @@ func aHeartbeatOnARealAPIServer(t *testing.T, p plane) {
 	t.Helper()
 	config := rest.CopyConfig(p.admin)
 	config.Impersonate = daemonAs["the node"]
-	cluster := kube.NewLater("worker-0", func() (*rest.Config, error) { return config, nil })
+	cluster := kube.NewConnection("worker-0", func() (*rest.Config, error) { return config, nil })
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
-	told := protocol.Assignment{Current: "rendered-infra-2", Desired: "rendered-infra-3"}
-	board := kube.NewBoard(t.Context(), cluster, log)
-	board.Show(progress.Place{Node: "worker-0", Phase: progress.Draining, Planned: true, Drains: true, Told: told})
+	told := report.Node{Current: "rendered-infra-2", Desired: "rendered-infra-3"}
+	board := kube.NewStatusPublisher(t.Context(), cluster, log)
+	board.Publish(report.Status{NodeName: "worker-0", Phase: report.Draining, Planned: true, Drains: true, Node: told})
 	watch, err := showsOf(t, p.admin).Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer watch.Stop()
-	kube.Heartbeat(t.Context(), cluster, "v1", log)
+	kube.Heartbeat(t.Context(), cluster, v1alpha1.DaemonReport{Version: "v1"}, nil, log)
 	for event := range watch.ResultChan() {
 		is, ok := event.Object.(*unstructured.Unstructured)
 		if !ok || is.GetName() != "worker-0" || is.GetAnnotations()[v1alpha1.DaemonAnnotation] == "" {
 			continue
 		}
-		if r, err := v1alpha1.ParseDaemonReport(is.GetAnnotations()[v1alpha1.DaemonAnnotation]); err != nil || r.Version != "v1" {
+		if r, err := v1alpha1.ParseDaemonReport(is.GetAnnotations()[v1alpha1.DaemonAnnotation]); err != nil || r.Version != "v1" || r.ReadsAllConfigs {
 			t.Errorf("%+v, %v", r, err)
 		}
 		break
 	}
-	at := progress.Place{Node: "worker-0", Phase: progress.Idle, Told: protocol.Assignment{Current: "rendered-infra-3", Desired: "rendered-infra-3"}}
-	board.Show(at)
+	at := report.Status{NodeName: "worker-0", Phase: report.Idle, Node: report.Node{Current: "rendered-infra-3", Desired: "rendered-infra-3"}}
+	board.Publish(at)
 	if is := awaitShown(t, p, at); is.Annotations[v1alpha1.DaemonAnnotation] == "" {
 		t.Error("the board removed the heartbeat")
 	}
 }
 
 // awaitShown waits until the object says what a place wants.
-func awaitShown(t *testing.T, p plane, at progress.Place) mcfgv1.MachineConfigNode {
+func awaitShown(t *testing.T, p plane, at report.Status) mcfgv1.MachineConfigNode {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -193,11 +192,11 @@ func awaitShown(t *testing.T, p plane, at progress.Place) mcfgv1.MachineConfigNo
 	for {
 		var is mcfgv1.MachineConfigNode
 		var u *unstructured.Unstructured
-		u, err := showsOf(t, p.admin).Get(ctx, at.Node, metav1.GetOptions{})
+		u, err := showsOf(t, p.admin).Get(ctx, at.NodeName, metav1.GetOptions{})
 		if err == nil {
 			err = runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &is)
 		}
-		if err == nil && is.Spec == at.Spec() && progress.Same(is.Status, at.Status(is.Status, is.Generation, metav1.Now())) && meta.FindStatusCondition(is.Status.Conditions, "Updated") != nil {
+		if err == nil && is.Spec == at.Spec() && report.SameStatus(is.Status, at.ObjectStatus(is.Status, is.Generation, metav1.Now())) && meta.FindStatusCondition(is.Status.Conditions, "Updated") != nil {
 			return is
 		}
 		select {

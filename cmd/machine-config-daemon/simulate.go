@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
 	"github.com/bunsen-os/bunsen/mcd/agent/kube"
 	"github.com/bunsen-os/bunsen/mcd/host/linux"
@@ -22,11 +23,10 @@ func newSimulate() *cobra.Command {
 	var s simulation
 	cmd := &cobra.Command{
 		Use:   "simulate",
-		Short: "Be a simulated host: real files below a directory, a Node that is kept Ready",
+		Short: "Run a simulated host: real files below a directory, and a Node that stays Ready",
 		Long: `simulate runs the daemon on a directory. Files, unit files and the symlinks that enable units are real, below --root.
-What would need a machine is printed instead: reloads, restarts and reboots. The Node object is kept Ready as a kubelet
-would, and pods bound to it count as running. With --no-kubelet, somebody else does that, as a real kubelet without
-containers.`,
+It prints the reloads, restarts and reboots that a machine would do. It reports the Node as Ready, as a kubelet does, and its pods
+as running. With --no-kubelet, another program has to do that, such as a real kubelet without containers.`,
 		Example: `  machine-config-daemon simulate --node-name worker-0 --kubeconfig worker-0.kubeconfig --root ./hosts/worker-0`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -42,7 +42,7 @@ containers.`,
 	return cmd
 }
 
-// simulation is how a host is simulated.
+// simulation has the parameters of a simulated host.
 type simulation struct {
 	downtime  time.Duration
 	noKubelet bool
@@ -55,7 +55,7 @@ func noArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// simulateHost runs one boot of the host after the other.
+// simulateHost runs the boots of the host one after the other.
 func simulateHost(ctx context.Context, o options, s simulation) error {
 	log := o.logger()
 	config, err := o.connect()
@@ -65,7 +65,7 @@ func simulateHost(ctx context.Context, o options, s simulation) error {
 	if err := os.MkdirAll(o.root, 0o755); err != nil {
 		return fmt.Errorf("making the simulated host's disk: %w", err)
 	}
-	h, root, err := linux.Simulated(o.root, func(line string) { log.Info(line, "node", o.node) })
+	h, root, err := linux.OpenSimulated(o.root, func(line string) { log.Info(line, "node", o.node) })
 	if err != nil {
 		return err
 	}
@@ -73,7 +73,12 @@ func simulateHost(ctx context.Context, o options, s simulation) error {
 	if err := root.Lock(); err != nil {
 		return err
 	}
-	cluster := kube.NewLater(o.node, func() (*rest.Config, error) { return config, nil })
+	servers, err := o.findServers(h, log)
+	if err != nil {
+		return err
+	}
+	cluster := kube.NewConnection(o.node, func() (*rest.Config, error) { return config, nil })
+	cluster.FindServers(servers)
 	setReady := func(context.Context, bool) {}
 	if !s.noKubelet {
 		kubelet, err := simulate.New(config, simulate.Config{Node: o.node, BootID: h.Power.BootID, Log: log})
@@ -84,13 +89,13 @@ func simulateHost(ctx context.Context, o options, s simulation) error {
 		setReady = kubelet.SetReady
 	}
 	agentConfig := agent.Config{
-		Node: o.node, Cluster: cluster, Host: h, Log: log, Events: kube.NewRecorder(ctx, cluster, log), Board: kube.NewBoard(ctx, cluster, log),
+		Node: o.node, Cluster: cluster, Host: h, Log: log, Events: kube.NewRecorder(ctx, cluster, log), Status: kube.NewStatusPublisher(ctx, cluster, log),
 	}
 	if watcher := watchFiles(root, log); watcher != nil {
 		defer watcher.Close() //nolint:errcheck // the process ends
 		agentConfig.Drift = watcher
 	}
-	kube.Heartbeat(ctx, cluster, versionText(), log)
+	kube.Heartbeat(ctx, cluster, v1alpha1.DaemonReport{Version: versionText()}, nil, log)
 	changed := cluster.Watch(ctx, log)
 	for {
 		err := agent.New(agentConfig).Run(ctx, changed)
@@ -103,7 +108,7 @@ func simulateHost(ctx context.Context, o options, s simulation) error {
 	}
 }
 
-// reboot is the time between two boots; false when the process ends meanwhile.
+// reboot waits for the time between two boots. It returns false if the process ends meanwhile.
 func reboot(ctx context.Context, log *slog.Logger, setReady func(context.Context, bool), downtime time.Duration) bool {
 	setReady(ctx, false)
 	timer := time.NewTimer(downtime)

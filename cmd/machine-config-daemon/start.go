@@ -10,10 +10,15 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/klog/v2"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/agent/etcd"
+	"github.com/bunsen-os/bunsen/mcd/agent/healthcheck"
 	"github.com/bunsen-os/bunsen/mcd/agent/kube"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/linux"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/watch"
 )
 
 func newStart() *cobra.Command {
@@ -31,17 +36,30 @@ func newStart() *cobra.Command {
   reason               there
   left to new nodes    disks, filesystems, raid, luks, Ignition's own kernelArguments
 
-A config with a refused part is refused whole: the Node says Unreconcilable and names the part. Parts that are the same in
-the config in force, as on a machine that booted from the server, are no change and are not refused.
+A config with a refused part is refused whole: the Node reports Unreconcilable and names the part. The daemon
+accepts such a part if the current config has it too, for example on a machine that booted from the server.
 
-After a change that reboots or acts on services, the machine must be healthy within --health-timeout: the units of the
-change, the kubelet, and after a reboot the API server, if they were before. Otherwise it goes back by itself, the Node says
-Degraded with the reason, and the config is not tried again until another one is desired. While the API server does not
-answer, the daemon finishes what it has begun and tells it later.`,
+After a change that reboots the machine or acts on services, the machine must be healthy within --health-timeout. The daemon checks
+what was healthy before: the units of the change, the kubelet, and after a reboot the API server. If one of them fails, the daemon
+rolls back, and the Node reports Degraded with the reason. It tries that config again only after another one was desired. While the
+API server does not answer, the daemon finishes the update, and reports it later.
+
+The daemon reads its config from a machine-config-server, with the kubelet's client certificate, and finds the servers
+in ` + publishedIn + `. Where no server gives the config, the daemon reads it
+through the API server, if nodes have that right.
+
+It has the kubelet's identity. Without --kubeconfig it uses the first of these files that exists:
+` + kubeconfigHelp(),
 		Example: `  machine-config-daemon start --node-name $(hostname)
   machine-config-daemon start --root-mount /rootfs   # in a container that has the machine's root there`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return startHost(cmd.Context(), o, c) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			form := linux.Service
+			if inPod, err := cmd.Flags().GetBool(podFlag); err == nil && inPod {
+				form = linux.Pod
+			}
+			return startHost(cmd.Context(), o, c, form)
+		},
 	}
 	o.add(cmd, "the machine's root file system", "/")
 	c.add(cmd)
@@ -50,7 +68,7 @@ answer, the daemon finishes what it has begun and tells it later.`,
 	return cmd
 }
 
-// checks are the flags of the health gate.
+// checks are the flags of the health check.
 type checks struct {
 	off, kubelet                  bool
 	endpoint                      string
@@ -59,30 +77,30 @@ type checks struct {
 
 func (c *checks) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&c.off, "no-health-gate", false, "take every config that was applied for a good one")
-	f.DurationVar(&c.afterReboot, "health-timeout", agent.AfterReboot, "how long the machine may take to be healthy after a reboot, before it goes back to the config that it had")
-	f.DurationVar(&c.afterAct, "health-timeout-rebootless", agent.AfterActions, "the same after services were reloaded or restarted")
-	f.DurationVar(&c.settle, "health-settle", agent.Settle, "how long it must stay healthy")
+	f.BoolVar(&c.off, "no-health-gate", false, "do not check the health after a change")
+	f.DurationVar(&c.afterReboot, "health-timeout", healthcheck.AfterReboot, "how long the machine may take to be healthy after a reboot, before the daemon rolls back")
+	f.DurationVar(&c.afterAct, "health-timeout-rebootless", healthcheck.AfterActions, "the same after services were reloaded or restarted")
+	f.DurationVar(&c.settle, "health-settle", healthcheck.Settle, "how long it must stay healthy")
 	f.BoolVar(&c.kubelet, "kubelet-healthz-enabled", true, "a kubelet that was healthy before a change must be so after it")
 	f.StringVar(&c.endpoint, "kubelet-healthz-endpoint", "http://localhost:10248/healthz", "where the kubelet says whether it is healthy")
 }
 
-// health is the gate on a machine; nil for none.
-func (c *checks) health(h host.Host, cluster *kube.Later) *agent.Health {
+// health returns the health check of a machine, or nil.
+func (c *checks) health(h host.Host, cluster *kube.Connection) *healthcheck.Options {
 	if c.off {
 		return nil
 	}
-	health := &agent.Health{API: cluster.Heard, AfterReboot: c.afterReboot, AfterActions: c.afterAct, Settle: c.settle}
+	health := &healthcheck.Options{API: cluster.APIHealth, AfterReboot: c.afterReboot, AfterActions: c.afterAct, Settle: c.settle}
 	if c.kubelet {
-		health.Kubelet = kube.KubeletAt(c.endpoint)
+		health.Kubelet = kube.KubeletHealth(c.endpoint)
 	}
-	if units, can := h.Units.(agent.Units); can {
+	if units, can := h.Units.(healthcheck.Units); can {
 		health.Units = units
 	}
 	return health
 }
 
-// aside is for what libraries log: what goes wrong in a call is in its error, and is told by whoever called.
+// aside is the log handler for libraries. The error of a call has its problem, and the caller logs it.
 type aside struct{ slog.Handler }
 
 // Enabled implements slog.Handler.
@@ -96,33 +114,50 @@ func (a aside) Handle(ctx context.Context, r slog.Record) error {
 	return a.Handler.Handle(ctx, r)
 }
 
-// startHost runs until it is told to stop; an update that has begun is brought to its end first. After asking for a reboot it
-// waits for the machine to end it.
-func startHost(ctx context.Context, o options, c checks) error {
+// startHost runs until a signal stops it. It first finishes an update that has begun. After it requested a reboot, it
+// waits until the machine ends it.
+func startHost(ctx context.Context, o options, c checks, form linux.Form) error {
 	log := o.logger()
 	klog.SetSlogLogger(slog.New(aside{log.Handler()}))
-	h, closeHost, err := linux.Open(ctx, o.root)
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	if form == linux.Service {
+		go awaitReplaced(ctx, replacedEvery, log, end)
+	}
+	return linux.Serve(ctx, linux.Serving{Dir: o.root, Form: form, Log: log}, func(ctx context.Context, h host.Host) error {
+		return serveHost(ctx, h, o, c, form)
+	})
+}
+
+// serveHost serves the machine until the context ends.
+func serveHost(ctx context.Context, h host.Host, o options, c checks, form linux.Form) error {
+	log := o.logger()
+	// The config under test may have broken or removed the kubeconfig. The daemon starts in spite of that.
+	servers, err := o.findServers(h, log)
 	if err != nil {
 		return err
 	}
-	defer closeHost()
-	set, err := o.serveMetrics(ctx, log)
+	cluster := kube.NewConnection(o.node, o.connect)
+	cluster.FindServers(servers)
+	ready := &readiness{lastAnswer: cluster.LastAnswer, now: time.Now}
+	set, err := o.serveMetrics(ctx, log, ready.check)
 	if err != nil {
 		return err
 	}
-	// The kubeconfig may be missing or broken, by the very config that is to be judged: that is no reason not to start.
-	cluster := kube.NewLater(o.node, o.connect)
 	config := agent.Config{
 		Node: o.node, Cluster: cluster, Host: h, Log: log, Health: c.health(h, cluster),
-		Events: kube.NewRecorder(ctx, cluster, log), Metrics: set, Board: kube.NewBoard(ctx, cluster, log),
+		Events: kube.NewRecorder(ctx, cluster, log), Metrics: set, Status: kube.NewStatusPublisher(ctx, cluster, log),
+		Reported: func() { ready.reported.Store(true) },
 	}
-	if root, can := h.Files.(*linux.Root); can {
+	if root, can := h.Files.(*files.Root); can {
 		if watcher := watchFiles(root, log); watcher != nil {
 			defer watcher.Close() //nolint:errcheck // the process ends
 			config.Drift = watcher
 		}
 	}
-	kube.Heartbeat(ctx, cluster, versionText(), log)
+	kube.Heartbeat(ctx, cluster, v1alpha1.DaemonReport{Version: versionText(), Form: string(form)}, func(ctx context.Context) *v1alpha1.EtcdReport {
+		return etcd.Ask(ctx, h.Files.Read)
+	}, log)
 	err = agent.New(config).Run(ctx, cluster.Watch(ctx, log))
 	if errors.Is(err, agent.ErrRebooting) {
 		return awaitDown(ctx)
@@ -130,10 +165,10 @@ func startHost(ctx context.Context, o options, c checks) error {
 	return err
 }
 
-// watchFiles returns a watcher of a machine's files, or nil where the kernel gives none: then the daemon sees drift at its
-// periodic scan only, and the log says so.
-func watchFiles(root *linux.Root, log *slog.Logger) *linux.Watcher {
-	watcher, err := linux.NewWatcher(root)
+// watchFiles returns a watcher of a machine's files. If the kernel allows none, it returns nil and logs it. The daemon
+// then finds drift only by its periodic scan.
+func watchFiles(root *files.Root, log *slog.Logger) *watch.Watcher {
+	watcher, err := watch.New(root)
 	if err != nil {
 		log.Warn("file changes are not watched, so drift is found by the periodic scan only", "err", err)
 		return nil
@@ -141,14 +176,14 @@ func watchFiles(root *linux.Root, log *slog.Logger) *linux.Watcher {
 	return watcher
 }
 
-// osParts are what machines without an image-based OS refuse.
+// osParts are the parts of a config that machines without an image-based OS refuse.
 const osParts = "OS image, kernel arguments, kernel type, extensions"
 
-// longestShutdown is how long a machine that accepted to reboot may take to end this process.
+// longestShutdown is how long the machine may take to end this process after it accepted a reboot.
 const longestShutdown = 15 * time.Minute
 
-// awaitDown waits to be ended by the reboot. If that does not come, the process fails, and whoever starts it again has
-// the reboot asked for again.
+// awaitDown waits until the reboot ends the process. If this takes too long, awaitDown returns an error. After its
+// restart, the daemon requests the reboot again.
 func awaitDown(ctx context.Context) error {
 	timer := time.NewTimer(longestShutdown)
 	defer timer.Stop()

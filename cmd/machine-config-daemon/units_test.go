@@ -12,7 +12,7 @@ import (
 // be judged by the commands.
 func TestTheUnitsAreRightToSystemd(t *testing.T) {
 	units, err := filepath.Glob(filepath.Join("..", "..", "config", "daemon", "systemd", "*.service"))
-	if err != nil || len(units) != 3 {
+	if err != nil || len(units) != 4 {
 		t.Fatalf("%q %v", units, err)
 	}
 	for _, unit := range units {

@@ -12,7 +12,7 @@ import (
 	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
 )
 
-// check tells what of the flags cannot be meant, all of it at once. given tells whether a flag was given.
+// check returns all errors in the flags. given reports whether a flag was given.
 func (f flags) check(given func(string) bool) error {
 	var bad []error
 	for _, rule := range []func(func(string) bool) []error{f.checkFrom, f.checkAlone, f.checkValues, f.checkLimits, f.checkExtra} {
@@ -21,7 +21,7 @@ func (f flags) check(given func(string) bool) error {
 	return errors.Join(bad...)
 }
 
-// checkFrom: one place to read from, and all that it needs.
+// checkFrom checks that there is one source of configs, with the flags that it needs.
 func (f flags) checkFrom(func(string) bool) (bad []error) {
 	var from []string
 	for flag, value := range map[string]string{"--kubeconfig": f.from.kubeconfig, "--from-dir": f.from.dir, "--from-git": f.from.git} {
@@ -31,39 +31,39 @@ func (f flags) checkFrom(func(string) bool) (bad []error) {
 	}
 	slices.Sort(from)
 	if len(from) > 1 {
-		bad = append(bad, fmt.Errorf("%s exclude each other: configs come from a cluster, from a folder or from a repository", strings.Join(from, " and ")))
+		bad = append(bad, fmt.Errorf("%s cannot be combined: configs come from a cluster, a directory or a repository", strings.Join(from, " and ")))
 	}
 	if f.from.cluster() {
 		if f.from.tokens != "" {
-			bad = append(bad, errors.New("--tokens-file is for a server without a cluster; in one tokens are its objects: bunsen token create"))
+			bad = append(bad, errors.New("--tokens-file is for a server without a cluster; in a cluster, create tokens with: bunsen token create"))
 		}
 		return bad
 	}
 	if f.from.tokens == "" && f.access.clientCA == "" && !f.access.open {
-		bad = append(bad, errors.New("nobody could get a config: give --tokens-file, --client-ca, or --open to serve whoever asks"))
+		bad = append(bad, errors.New("no client could read a config: set --tokens-file, --client-ca, or --open to serve every client"))
 	}
 	if f.from.cache == "" && f.from.git != "" {
-		bad = append(bad, errors.New("--from-git needs --cache-dir: the commits that it fetches, and the last good one among them, lie there"))
+		bad = append(bad, errors.New("--from-git needs --cache-dir: the server stores the commits there"))
 	}
 	if f.from.cache == "" && f.from.tokens != "" {
-		bad = append(bad, errors.New("--tokens-file needs --cache-dir: the uses of tokens are counted there"))
+		bad = append(bad, errors.New("--tokens-file needs --cache-dir: the server counts the uses of tokens there"))
 	}
 	return bad
 }
 
-// checkAlone: flags that mean nothing without another one.
+// checkAlone checks flags that have no effect without another flag.
 func (f flags) checkAlone(given func(string) bool) (bad []error) {
 	for _, rule := range []struct {
 		needed bool
 		flags  []string
 		says   string
 	}{
-		{f.from.git != "", []string{"ref", "path", "pools", "interval", "git-credentials", "git-keys", "os-image", "extensions-image"}, "is about a repository: give --from-git, too"},
-		{f.from.cluster(), []string{"serve"}, "is about rollouts, of which there are none without a cluster: leave it out"},
-		{f.from.cluster(), []string{"join-server"}, "needs a cluster, in which the machines' tokens are made: leave it out, or --from-dir and --from-git"},
-		{f.from.cluster(), []string{"tls-secret"}, "needs a cluster: give --cert-dir"},
-		{f.from.cluster(), []string{"name"}, "is told to the cluster, and there is none: leave it out"},
-		{f.extra.server != "", []string{"join-ca"}, "is the CA of --join-server: give that, too"},
+		{f.from.git != "", []string{"ref", "path", "pools", "interval", "git-credentials", "git-keys", "os-image", "extensions-image"}, "needs a repository: set --from-git"},
+		{f.from.cluster(), []string{"serve"}, "needs a cluster, because there are no rollouts without one: remove it"},
+		{f.from.cluster(), []string{"join-server"}, "needs a cluster, where the server creates bootstrap tokens: remove it, or --from-dir and --from-git"},
+		{f.from.cluster(), []string{"tls-secret"}, "needs a cluster: set --cert-dir"},
+		{f.from.cluster(), []string{"name"}, "needs a cluster: remove it"},
+		{f.extra.server != "", []string{"join-ca"}, "is the CA of --join-server: set --join-server"},
 	} {
 		for _, flag := range rule.flags {
 			if !rule.needed && given(flag) {
@@ -74,10 +74,10 @@ func (f flags) checkAlone(given func(string) bool) (bad []error) {
 	return bad
 }
 
-// secretName is NAMESPACE/NAME.
+// secretName matches NAMESPACE/NAME.
 var secretName = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?/[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
 
-// checkValues: words that a flag knows.
+// checkValues checks the values of flags.
 func (f flags) checkValues(given func(string) bool) (bad []error) {
 	for _, rule := range []struct {
 		flag, value string
@@ -97,15 +97,15 @@ func (f flags) checkValues(given func(string) bool) (bad []error) {
 		bad = append(bad, fmt.Errorf("reading --allow-from: %w", err))
 	}
 	if f.from.git != "" && f.git.interval <= 0 {
-		bad = append(bad, fmt.Errorf("--interval is a time such as 1m, not %s", f.git.interval))
+		bad = append(bad, fmt.Errorf("--interval is a duration such as 1m, not %s", f.git.interval))
 	}
 	if f.tls.grace < 0 {
-		bad = append(bad, fmt.Errorf("--grace is a time such as 1m, not %s", f.tls.grace))
+		bad = append(bad, fmt.Errorf("--grace is a duration such as 1m, not %s", f.tls.grace))
 	}
 	return bad
 }
 
-// checkLimits: limits that let somebody in.
+// checkLimits checks that the limits allow at least one request.
 func (f flags) checkLimits(func(string) bool) (bad []error) {
 	l := f.limits
 	for _, rule := range []struct {
@@ -117,22 +117,22 @@ func (f flags) checkLimits(func(string) bool) (bad []error) {
 		{"--failure-rate", "--failure-burst", l.failureRate, l.failureBurst},
 	} {
 		if rule.perSecond < 0 {
-			bad = append(bad, fmt.Errorf("%s is how many requests a second, or 0 for no limit, not %g", rule.rate, rule.perSecond))
+			bad = append(bad, fmt.Errorf("%s is a number of requests per second, or 0 for no limit, not %g", rule.rate, rule.perSecond))
 		}
 		if rule.perSecond > 0 && rule.atOnce < 1 {
-			bad = append(bad, fmt.Errorf("%s %d lets no request in: at least 1, or %s 0 for no limit", rule.burst, rule.atOnce, rule.rate))
+			bad = append(bad, fmt.Errorf("%s %d allows no request: set at least 1, or %s 0 for no limit", rule.burst, rule.atOnce, rule.rate))
 		}
 	}
 	if l.connections < 1 {
-		bad = append(bad, fmt.Errorf("--max-connections %d lets nobody in: at least 1", l.connections))
+		bad = append(bad, fmt.Errorf("--max-connections %d allows no connection: set at least 1", l.connections))
 	}
 	if l.perSource < 1 {
-		bad = append(bad, fmt.Errorf("--max-connections-per-source %d lets nobody in: at least 1", l.perSource))
+		bad = append(bad, fmt.Errorf("--max-connections-per-source %d allows no connection: set at least 1", l.perSource))
 	}
 	return bad
 }
 
-// checkExtra: what is added to configs.
+// checkExtra checks the flags for additions to configs.
 func (f flags) checkExtra(func(string) bool) (bad []error) {
 	if _, err := registries(f.extra.registryCAs); err != nil {
 		bad = append(bad, err)
@@ -147,13 +147,13 @@ func (f flags) checkExtra(func(string) bool) (bad []error) {
 	return bad
 }
 
-// registryName is a host, or host:port, as a folder of certificates is called by.
+// registryName matches a host or host:port, the name of a directory of certificates.
 var registryName = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?$`)
 
-// registry is one --registry-ca.
+// registry is one value of --registry-ca.
 type registry struct{ name, file string }
 
-// registries reads --registry-ca, in order of the names.
+// registries parses --registry-ca, sorted by name.
 func registries(texts []string) ([]registry, error) {
 	var all []registry
 	var bad []error

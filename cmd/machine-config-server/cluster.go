@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -13,70 +14,78 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"github.com/bunsen-os/bunsen/mcs/cache"
 	"github.com/bunsen-os/bunsen/mcs/certs"
 	"github.com/bunsen-os/bunsen/mcs/cluster"
+	"github.com/bunsen-os/bunsen/mcs/files"
+	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
 )
 
-// inCluster constructs what reads a cluster.
+// inCluster constructs the parts that read a cluster.
 func (p *program) inCluster(ctx context.Context) error {
 	config, err := p.from.apiServer()
 	if err != nil {
-		return fmt.Errorf("finding the API server (give --kubeconfig outside of a cluster, --from-dir or --from-git without one): %w", err)
+		return fmt.Errorf("finding the API server (set --kubeconfig outside of a cluster, or --from-dir or --from-git without one): %w", err)
 	}
-	if p.extras, err = p.extrasOf(config); err != nil {
+	if p.additions, err = p.clusterAdditions(config); err != nil {
 		return err
 	}
-	o := cluster.Options{Shelf: p.shelf, Serve: p.flags.serve, Report: p.report, Log: p.log, Now: time.Now}
+	o := cluster.Options{Pools: p.pools, Serve: p.flags.serve, Report: p.report, Log: p.log, Now: time.Now}
 	if o.Replica, err = p.replica(); err != nil {
 		return err
 	}
 	if p.from.cache != "" {
-		if o.Keeper, err = cache.Open(filepath.Join(p.from.cache, "cluster"), p.log); err != nil {
+		if o.Cache, err = cluster.OpenCache(filepath.Join(p.from.cache, "cluster"), p.log); err != nil {
 			return fmt.Errorf("opening --cache-dir: %w", err)
 		}
 	}
 	if p.extra.server != "" && p.extra.kubeletCA == "" {
-		o.KubeletCA = p.extras.setKubeletCA
+		o.KubeletCA = p.additions.SetKubeletCA
+	}
+	p.apis.nodes.CAs = &mcshttp.NodeCAs{}
+	o.NodeCA = func(ca []byte) {
+		if err := p.apis.nodes.CAs.Set(ca); err != nil {
+			p.log.Error("nodes cannot read their configs until this is fixed", "error", err)
+		}
 	}
 	api, err := cluster.New(config, o)
 	if err != nil {
 		return err
 	}
-	p.tokens, p.joiner = api, api
+	p.apis.tokens, p.apis.bootstrapTokens, p.apis.nodes.Configs = api, api, api
 	p.parts = append(p.parts, api.Run)
 	p.cert, err = p.certificates(ctx, config)
 	return err
 }
 
-// apiServer is that of --kubeconfig, or the one of the pod that this runs in.
+// apiServer returns the connection to the API server: from --kubeconfig, or from the server's pod.
 func (f fromFlags) apiServer() (*rest.Config, error) {
 	if f.kubeconfig == "" {
-		return rest.InClusterConfig() // clientcmd would do so, too, after warnings
+		return rest.InClusterConfig() // clientcmd does the same after warnings
 	}
 	return clientcmd.BuildConfigFromFlags("", f.kubeconfig)
 }
 
-// extrasOf is what is added to each config. New machines believe the API server as this one does, unless told otherwise.
-func (p *program) extrasOf(config *rest.Config) (*extras, error) {
-	files, err := p.extra.additions()
+// clusterAdditions returns the additions to each config. New machines trust the API server's CA that this server uses,
+// unless --join-ca names another one.
+func (p *program) clusterAdditions(config *rest.Config) (*files.Additions, error) {
+	added, err := p.extra.additions()
 	if err != nil {
 		return nil, err
 	}
-	e := &extras{files: files, server: p.extra.server, caFile: p.extra.serverCA, set: p.shelf.SetExtra, log: p.log}
-	if e.server == "" || e.caFile != "" {
-		return e, nil
+	a := &files.Additions{Files: added, JoinServer: p.extra.server, JoinCAFile: p.extra.serverCA, Set: p.pools.SetExtra, Log: p.log}
+	if a.JoinServer == "" || a.JoinCAFile != "" {
+		return a, nil
 	}
-	if e.ca, e.caFile = config.CAData, config.CAFile; e.ca != nil { // as client-go has it
-		e.caFile = ""
+	if a.JoinCA, a.JoinCAFile = config.CAData, config.CAFile; a.JoinCA != nil { // as in client-go
+		a.JoinCAFile = ""
 	}
-	if e.ca == nil && e.caFile == "" {
-		return nil, errors.New("--join-server needs --join-ca: this server's own kubeconfig names no CA to believe the API server by")
+	if a.JoinCA == nil && a.JoinCAFile == "" {
+		return nil, errors.New("--join-server needs --join-ca: the server's own kubeconfig has no CA of the API server")
 	}
-	return e, nil
+	return a, nil
 }
 
-// replica is who this server is.
+// replica identifies this server.
 func (p *program) replica() (cluster.Replica, error) {
 	r := cluster.Replica{Name: p.name, Pod: os.Getenv("POD_NAME"), PodUID: types.UID(os.Getenv("POD_UID"))}
 	if r.Name == "" {
@@ -87,13 +96,13 @@ func (p *program) replica() (cluster.Replica, error) {
 	}
 	host, err := os.Hostname()
 	if err != nil {
-		return r, fmt.Errorf("finding this host's name (or give --name): %w", err)
+		return r, fmt.Errorf("finding the name of this host (or set --name): %w", err)
 	}
 	r.Name = host
 	return r, nil
 }
 
-// certificates of a server in a cluster are in a Secret, unless only a folder was named.
+// certificates opens the certificates in a Secret. If only --cert-dir is set, it opens those in that directory.
 func (p *program) certificates(ctx context.Context, config *rest.Config) (*certs.Certificates, error) {
 	t, secret := p.tls, p.tls.secret
 	if secret == "" && t.dir != "" {
@@ -103,5 +112,21 @@ func (p *program) certificates(ctx context.Context, config *rest.Config) (*certs
 		secret = defaultSecret
 	}
 	namespace, name, _ := strings.Cut(secret, "/")
-	return certs.OpenSecret(ctx, config, certs.Secret{Namespace: namespace, Name: name, CA: caName, Hostnames: t.hostnames, Cache: t.dir}, p.log)
+	return certs.OpenSecret(ctx, config, certs.Secret{
+		Namespace: namespace, Name: name, CA: caName, Hostnames: t.hostnames, URLs: nodeURLs(t.hostnames, t.listen), Cache: t.dir,
+	}, p.log)
+}
+
+// nodeURLs returns the URLs at which nodes reach this server: each of --hostnames with the port of --listen. There are
+// none if the system chooses the port.
+func nodeURLs(hostnames []string, listen string) []string {
+	_, port, err := net.SplitHostPort(listen)
+	if err != nil || port == "" || port == "0" {
+		return nil
+	}
+	urls := make([]string, 0, len(hostnames))
+	for _, name := range hostnames {
+		urls = append(urls, "https://"+net.JoinHostPort(name, port))
+	}
+	return urls
 }

@@ -110,8 +110,8 @@ func TestInAClusterAMachineGetsWhatItJoinsWith(t *testing.T) {
 		}
 	}
 	files := filesOf(t, r.ask(t, "/config/worker", made.String()))
-	if !strings.Contains(files[kubeletCAPath], "BEGIN CERTIFICATE") {
-		t.Errorf("the kubelet's CA is %q", files[kubeletCAPath])
+	if !strings.Contains(files["/etc/kubernetes/kubelet-ca.crt"], "BEGIN CERTIFICATE") {
+		t.Errorf("the kubelet's CA is %q", files["/etc/kubernetes/kubelet-ca.crt"])
 	}
 	machine, err := clientcmd.RESTConfigFromKubeConfig([]byte(files["/etc/kubernetes/kubeconfig"]))
 	if err != nil {

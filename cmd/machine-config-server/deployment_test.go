@@ -3,6 +3,7 @@ package main
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -38,6 +39,10 @@ func TestTheDeploymentsFlagsAreOurs(t *testing.T) {
 	container := deployment.Spec.Template.Spec.Containers[0]
 	vars := map[string]string{}
 	for _, e := range container.Env {
+		if e.ValueFrom == nil {
+			vars[e.Name] = e.Value
+			continue
+		}
 		if ref := e.ValueFrom.ConfigMapKeyRef; ref != nil {
 			if ref.Name != settings.Name {
 				t.Errorf("$%s is of ConfigMap %s, and there is %s", e.Name, ref.Name, settings.Name)
@@ -45,6 +50,7 @@ func TestTheDeploymentsFlagsAreOurs(t *testing.T) {
 			vars[e.Name] = settings.Data[ref.Key]
 		}
 	}
+	vars["HOST_IP"] = "192.0.2.10"
 	for _, joins := range []string{"", "https://api-int.example.com:6443"} {
 		vars["JOIN_SERVER"] = joins
 		var args []string
@@ -62,7 +68,7 @@ func TestTheDeploymentsFlagsAreOurs(t *testing.T) {
 		if err := f.check(set.Changed); err != nil {
 			t.Errorf("%q: %v", args, err)
 		}
-		if f.extra.server != joins || f.tls.secret != defaultSecret || len(f.tls.hostnames) != 1 || f.from.cache == "" {
+		if f.extra.server != joins || f.tls.secret != defaultSecret || !slices.Equal(f.tls.hostnames, []string{"192.0.2.10"}) || f.from.cache == "" {
 			t.Errorf("%q gives %+v", args, f)
 		}
 		if grace := f.tls.grace.Seconds(); grace >= float64(*deployment.Spec.Template.Spec.TerminationGracePeriodSeconds) {

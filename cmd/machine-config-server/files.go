@@ -6,30 +6,31 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/bunsen-os/bunsen/bootstrap"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/internal/bootstrap"
 	"github.com/bunsen-os/bunsen/mcs/certs"
 	"github.com/bunsen-os/bunsen/mcs/files"
 )
 
-// withoutCluster constructs what reads files, or a repository.
+// withoutCluster constructs the parts that read files or a repository.
 func (p *program) withoutCluster(context.Context) (err error) {
 	added, err := p.extra.additions()
 	if err != nil {
 		return err
 	}
-	p.extras = &extras{files: added, set: p.shelf.SetExtra, log: p.log}
+	p.additions = &files.Additions{Files: added, Set: p.pools.SetExtra, Log: p.log}
 	if p.from.tokens != "" {
 		tokens, err := files.OpenTokens(p.from.tokens, filepath.Join(p.from.cache, "tokens"), p.log, time.Now)
 		if err != nil {
 			return fmt.Errorf("opening --tokens-file: %w", err)
 		}
-		p.tokens = tokens
+		p.apis.tokens = tokens
 		p.closers = append(p.closers, tokens)
 		p.background(tokens.Run)
 	}
-	offers := files.NewOffers(p.shelf, p.log)
 	if p.from.dir != "" {
-		dir, err := files.OpenDir(p.from.dir, bootstrap.CheckName, offers, p.log)
+		dir, err := files.OpenDir(p.from.dir, bootstrap.CheckName, p.pools, p.log)
 		if err != nil {
 			return fmt.Errorf("opening --from-dir: %w", err)
 		}
@@ -48,7 +49,11 @@ func (p *program) withoutCluster(context.Context) (err error) {
 			return err
 		}
 		p.closers = append(p.closers, trees)
-		p.background(func(ctx context.Context) { repository.Run(ctx, g.interval, offers.Set) })
+		p.background(func(ctx context.Context) {
+			repository.Run(ctx, g.interval, func(configs map[string]*mcfgv1.MachineConfig) error {
+				return files.SetConfigs(p.pools, configs, p.log)
+			})
+		})
 	}
 	dir := p.tls.dir
 	if dir == "" {

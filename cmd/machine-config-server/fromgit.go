@@ -6,15 +6,15 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/bunsen-os/bunsen/bootstrap"
+	"github.com/bunsen-os/bunsen/internal/bootstrap"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/store"
 )
 
-// keptTrees is how many commits of the repository stay on disk: the last good one, and later ones that were not.
+// keptTrees is how many commits of the repository stay on disk: the last valid one and later invalid ones.
 const keptTrees = 5
 
-// readable tells which flag names a file that is not there, all of it at once.
+// readable returns an error for each flag that names a missing file.
 func (f gitFlags) readable() error {
 	var bad []error
 	for _, named := range []struct{ flag, path string }{{"--git-credentials", f.credentials}, {"--git-keys", f.keys}} {
@@ -28,7 +28,7 @@ func (f gitFlags) readable() error {
 	return errors.Join(bad...)
 }
 
-// openRepository prepares to follow a repository, with its trees and what it last took in a folder of the cache. The caller
+// openRepository prepares to follow a repository. It stores trees and the last valid commit in the cache directory. The caller
 // closes the store.
 func openRepository(c bootstrap.Config, cacheDir string) (*bootstrap.Repository, *store.Store, error) {
 	dir := filepath.Join(cacheDir, "git")

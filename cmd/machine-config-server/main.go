@@ -16,7 +16,7 @@ var version = "dev"
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	context.AfterFunc(ctx, stop) // whoever asks a second time does not wait for --grace
+	context.AfterFunc(ctx, stop) // a second signal does not wait for --grace
 	if err := command().ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "machine-config-server:", err)
 		os.Exit(1)
@@ -28,21 +28,21 @@ func command() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "machine-config-server",
 		Short: "Serve each pool's rendered config as Ignition to machines that boot for the first time",
-		Long: `machine-config-server answers https://HOST:22623/config/POOL with the Ignition config of that pool, in the
-version that the machine asks for (2.2, 3.0 to 3.5), and /healthz and /readyz.
+		Long: `machine-config-server serves the Ignition config of a pool at https://HOST:22623/config/POOL, in the version that the
+machine requests (2.2, 3.0 to 3.5), and /healthz and /readyz.
 
-A machine needs a token of its pool (bunsen token create), which its pointer config carries (bunsen pointer), or a
-client certificate (--client-ca). Secrets of a config go to tokens of one node only. --open serves whoever asks.
+A machine needs a token of its pool (bunsen token create), which its pointer config contains (bunsen pointer), or a
+client certificate (--client-ca). Only tokens of one node get the secrets of a config. --open serves every client.
 
-It reads pools, rendered configs and tokens from the API server, and goes on with the last known ones while that is
-away, with --cache-dir also after a restart. Without a cluster it reads a folder (--from-dir) or a repository
-(--from-git), and tokens from a file. Certificates are made and renewed: in a Secret that all replicas share, or in
---cert-dir; those that you put there are used as they are. Files that change are taken up within a minute.`,
-		Example: `  # In a cluster, with its service account: new machines join it, too
+The server reads pools, rendered configs and tokens from the API server. While that is unreachable, it serves the last
+known ones, with --cache-dir also after a restart. Without a cluster it reads a folder (--from-dir) or a repository
+(--from-git), and tokens from a file. It creates and renews its certificates in a Secret that all replicas share, or in
+--cert-dir, and uses your own certificates as they are. It reads changed files again within a minute.`,
+		Example: `  # In a cluster, with its service account; new machines join the cluster
   machine-config-server --hostnames api-int.example.com --join-server https://api-int.example.com:6443 \
     --cache-dir /var/cache/machine-config-server
 
-  # Beside a cluster, for one's own network
+  # Outside of the cluster, for the local network
   machine-config-server --kubeconfig ~/.kube/config --cert-dir ./certs --hostnames 192.0.2.10 --open --allow-from 192.0.2.0/24
 
   # Without a cluster, from a repository
@@ -50,7 +50,7 @@ away, with --cache-dir also after a restart. Without a cluster it reads a folder
   machine-config-server --from-git https://git.example.com/os.git --tokens-file tokens.yaml \
     --cache-dir ./cache --cert-dir ./certs --hostnames 192.0.2.10
 
-  # What a machine asks
+  # The request of a machine
   curl --cacert certs/ca.crt -H "Authorization: Bearer $TOKEN" https://192.0.2.10:22623/config/worker`,
 		Version:       version,
 		Args:          func(cmd *cobra.Command, args []string) error { return seeHelp(cmd, cobra.NoArgs(cmd, args)) },
@@ -72,7 +72,7 @@ away, with --cache-dir also after a restart. Without a cluster it reads a folder
 	return cmd
 }
 
-// seeHelp says, after what is wrong with a command line, where all flags are explained.
+// seeHelp appends to an error of the command line how to show the help.
 func seeHelp(cmd *cobra.Command, err error) error {
 	if err == nil {
 		return nil

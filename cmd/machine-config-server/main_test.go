@@ -37,7 +37,7 @@ func TestHelpShowsWhatToType(t *testing.T) {
 	if err := cmd.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"--kubeconfig", `of IPv4 and IPv6 (default ":22623")`, "Who may ask:\n      --open", "curl --cacert", "--from-git URL", `(default "healthy")`} {
+	for _, want := range []string{"--kubeconfig", `on all addresses of this host (default ":22623")`, "Access:\n      --open", "curl --cacert", "--from-git URL", `(default "healthy")`} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("the help lacks %q:\n%s", want, out.String())
 		}
@@ -57,36 +57,36 @@ func TestFlagsThatCannotBeMeant(t *testing.T) {
 		args string
 		want []string
 	}{
-		{"--kubeconfig a --from-dir b --open", []string{"--from-dir and --kubeconfig exclude each other: configs come from a cluster, from a folder or from a repository"}},
-		{"--from-git a --from-dir b --cache-dir c --open", []string{"--from-dir and --from-git exclude each other: configs come from a cluster, from a folder or from a repository"}},
-		{"--from-dir a", []string{"nobody could get a config: give --tokens-file, --client-ca, or --open to serve whoever asks"}},
-		{"--from-git a --open", []string{"--from-git needs --cache-dir: the commits that it fetches, and the last good one among them, lie there"}},
-		{"--from-dir a --tokens-file b", []string{"--tokens-file needs --cache-dir: the uses of tokens are counted there"}},
-		{"--tokens-file a --cache-dir b", []string{"--tokens-file is for a server without a cluster; in one tokens are its objects: bunsen token create"}},
-		{"--ref main", []string{"--ref is about a repository: give --from-git, too"}},
-		{"--from-dir a --open --interval 5m --os-image x", []string{"--interval is about a repository: give --from-git, too", "--os-image is about a repository: give --from-git, too"}},
-		{"--from-dir a --open --serve newest", []string{"--serve is about rollouts, of which there are none without a cluster: leave it out"}},
-		{"--from-dir a --open --join-server https://a:6443", []string{"--join-server needs a cluster, in which the machines' tokens are made: leave it out, or --from-dir and --from-git"}},
-		{"--from-dir a --open --tls-secret a/b", []string{"--tls-secret needs a cluster: give --cert-dir"}},
-		{"--from-dir a --open --name b", []string{"--name is told to the cluster, and there is none: leave it out"}},
-		{"--join-ca a", []string{"--join-ca is the CA of --join-server: give that, too"}},
+		{"--kubeconfig a --from-dir b --open", []string{"--from-dir and --kubeconfig cannot be combined: configs come from a cluster, a directory or a repository"}},
+		{"--from-git a --from-dir b --cache-dir c --open", []string{"--from-dir and --from-git cannot be combined: configs come from a cluster, a directory or a repository"}},
+		{"--from-dir a", []string{"no client could read a config: set --tokens-file, --client-ca, or --open to serve every client"}},
+		{"--from-git a --open", []string{"--from-git needs --cache-dir: the server stores the commits there"}},
+		{"--from-dir a --tokens-file b", []string{"--tokens-file needs --cache-dir: the server counts the uses of tokens there"}},
+		{"--tokens-file a --cache-dir b", []string{"--tokens-file is for a server without a cluster; in a cluster, create tokens with: bunsen token create"}},
+		{"--ref main", []string{"--ref needs a repository: set --from-git"}},
+		{"--from-dir a --open --interval 5m --os-image x", []string{"--interval needs a repository: set --from-git", "--os-image needs a repository: set --from-git"}},
+		{"--from-dir a --open --serve newest", []string{"--serve needs a cluster, because there are no rollouts without one: remove it"}},
+		{"--from-dir a --open --join-server https://a:6443", []string{"--join-server needs a cluster, where the server creates bootstrap tokens: remove it, or --from-dir and --from-git"}},
+		{"--from-dir a --open --tls-secret a/b", []string{"--tls-secret needs a cluster: set --cert-dir"}},
+		{"--from-dir a --open --name b", []string{"--name needs a cluster: remove it"}},
+		{"--join-ca a", []string{"--join-ca is the CA of --join-server: set --join-server"}},
 		{"--join-server http://a:6443", []string{`--join-server is a URL such as https://api.example.com:6443, not "http://a:6443"`}},
 		{"--join-server api.example.com:6443", []string{`--join-server is a URL such as https://api.example.com:6443, not "api.example.com:6443"`}},
 		{"--serve latest", []string{`--serve is healthy or newest, not "latest"`}},
 		{"--secrets none", []string{`--secrets is bound or all, not "none"`}},
 		{"--tls-secret a", []string{`--tls-secret is a namespace and a name, as bunsen-system/machine-config-server-tls, not "a"`}},
 		{"--allow-from 10.0.0.0/8,b", []string{`reading --allow-from: reading "b": want a network such as 192.0.2.0/24 or 2001:db8::/48, or an address`}},
-		{"--from-git a --cache-dir b --open --interval 0s", []string{"--interval is a time such as 1m, not 0s"}},
-		{"--grace -1s", []string{"--grace is a time such as 1m, not -1s"}},
-		{"--rate -1", []string{"--rate is how many requests a second, or 0 for no limit, not -1"}},
-		{"--burst 0", []string{"--burst 0 lets no request in: at least 1, or --rate 0 for no limit"}},
-		{"--failure-burst 0", []string{"--failure-burst 0 lets no request in: at least 1, or --failure-rate 0 for no limit"}},
-		{"--max-connections 0", []string{"--max-connections 0 lets nobody in: at least 1"}},
-		{"--max-connections-per-source 0", []string{"--max-connections-per-source 0 lets nobody in: at least 1"}},
+		{"--from-git a --cache-dir b --open --interval 0s", []string{"--interval is a duration such as 1m, not 0s"}},
+		{"--grace -1s", []string{"--grace is a duration such as 1m, not -1s"}},
+		{"--rate -1", []string{"--rate is a number of requests per second, or 0 for no limit, not -1"}},
+		{"--burst 0", []string{"--burst 0 allows no request: set at least 1, or --rate 0 for no limit"}},
+		{"--failure-burst 0", []string{"--failure-burst 0 allows no request: set at least 1, or --failure-rate 0 for no limit"}},
+		{"--max-connections 0", []string{"--max-connections 0 allows no connection: set at least 1"}},
+		{"--max-connections-per-source 0", []string{"--max-connections-per-source 0 allows no connection: set at least 1"}},
 		{"--registry-ca ca.crt", []string{`--registry-ca is NAME=FILE, such as registry.example.com:5000=ca.crt, not "ca.crt"`}},
 		{"--registry-ca ../../a=ca.crt", []string{`--registry-ca is NAME=FILE, such as registry.example.com:5000=ca.crt, not "../../a=ca.crt"`}},
 		{"--registry-ca a=b --registry-ca a=c", []string{"--registry-ca names a twice: put both certificates into one file"}},
-		{"--serve latest --join-ca a --burst 0", []string{"--join-ca is the CA of --join-server: give that, too", `--serve is healthy or newest, not "latest"`, "--burst 0 lets no request in: at least 1, or --rate 0 for no limit"}},
+		{"--serve latest --join-ca a --burst 0", []string{"--join-ca is the CA of --join-server: set --join-server", `--serve is healthy or newest, not "latest"`, "--burst 0 allows no request: set at least 1, or --rate 0 for no limit"}},
 	} {
 		cmd := command()
 		cmd.SetArgs(strings.Fields(c.args))
@@ -106,9 +106,9 @@ func TestWhatIsMeantAndCannotBeIsExplained(t *testing.T) {
 		{[]string{"--kubeconfig", kubeconfig(t), "--cert-dir", t.TempDir(), "--listen", "nowhere"}, "opening --listen nowhere"},
 		{[]string{"--kubeconfig", kubeconfig(t), "--cert-dir", t.TempDir(), "--hostnames", "https://a"}, `"https://a"`},
 		{[]string{"--kubeconfig", kubeconfig(t), "--join-server", "https://a"}, "--join-server needs --join-ca"},
-		{[]string{"--kubeconfig", kubeconfig(t), "--cert-dir", t.TempDir(), "--kubelet-ca", key}, "it holds a PRIVATE KEY, which every machine would get"},
-		{[]string{"--kubeconfig", kubeconfig(t), "--cert-dir", t.TempDir(), "--cloud-ca", write(t, "ca", "-----BEGIN CERTIFICATE-----\nhalf")}, "is broken"},
-		{[]string{"--kubeconfig", kubeconfig(t), "--cert-dir", t.TempDir(), "--registry-ca", "a=" + write(t, "ca", "")}, "it has none as PEM"},
+		{[]string{"--kubeconfig", kubeconfig(t), "--cert-dir", t.TempDir(), "--kubelet-ca", key}, "is a PRIVATE KEY: remove it, machines must never get a private key"},
+		{[]string{"--kubeconfig", kubeconfig(t), "--cert-dir", t.TempDir(), "--cloud-ca", write(t, "ca", "-----BEGIN CERTIFICATE-----\nhalf")}, "1 of 1 certificates are incomplete"},
+		{[]string{"--kubeconfig", kubeconfig(t), "--cert-dir", t.TempDir(), "--registry-ca", "a=" + write(t, "ca", "")}, "it has no PEM certificate"},
 		{[]string{"--kubeconfig", kubeconfig(t), "--cert-dir", t.TempDir(), "--cache-dir", key}, "--cache-dir"},
 		{[]string{"--kubeconfig", kubeconfig(t), "--cert-dir", t.TempDir(), "--audit-log", key + "/a"}, "opening --audit-log"},
 		{[]string{"--kubeconfig", kubeconfig(t), "--cert-dir", t.TempDir(), "--client-ca", key}, "client certificates"},
@@ -134,7 +134,7 @@ func TestOutsideOfAClusterItSaysOnlyWhatToGive(t *testing.T) {
 	said := logged(t)
 	cmd := command()
 	cmd.SetArgs(nil)
-	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "give --kubeconfig outside of a cluster, --from-dir or --from-git without one") {
+	if err := cmd.ExecuteContext(t.Context()); err == nil || !strings.Contains(err.Error(), "set --kubeconfig outside of a cluster, or --from-dir or --from-git without one") {
 		t.Errorf("got %v", err)
 	}
 	if text := said(); text != "" {
@@ -178,7 +178,7 @@ func TestTheReportNamesEachAuthority(t *testing.T) {
 		"an old one and a new one":     {of("CERTIFICATE", "one") + "# new\n" + of("CERTIFICATE", "two"), []string{one, two}},
 		"something else is among them": {of("X509 CRL", "crl") + of("CERTIFICATE", "one"), []string{one}},
 	} {
-		if got := authorities([]byte(c.bundle)); !slices.Equal(got, c.want) {
+		if got := fingerprints([]byte(c.bundle)); !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %q, want %q", sentence, got, c.want)
 		}
 	}

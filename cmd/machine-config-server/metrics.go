@@ -13,11 +13,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// errNotLoopback tells that metrics were asked to be served to other machines.
-var errNotLoopback = errors.New("it is served on loopback only: give an address such as 127.0.0.1:8798, and let a proxy with authentication on this machine speak to others")
+// errNotLoopback says that other machines could read the metrics.
+var errNotLoopback = errors.New("metrics are served on loopback only: use an address such as 127.0.0.1:8798, and a proxy with authentication on this host for other hosts")
 
-// openMetrics opens --metrics-listen.
-func openMetrics(address string) (net.Listener, error) {
+// listenMetrics opens --metrics-listen.
+func listenMetrics(address string) (net.Listener, error) {
 	at, err := net.ResolveTCPAddr("tcp", address)
 	if err == nil && !at.IP.IsLoopback() {
 		err = errNotLoopback
@@ -32,7 +32,7 @@ func openMetrics(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// serveMetrics answers /metrics on a listener until the context ends.
+// serveMetrics serves /metrics on a listener until the context ends.
 func serveMetrics(ctx context.Context, l net.Listener, counts prometheus.Collector) error {
 	registry := prometheus.NewRegistry()
 	for _, c := range []prometheus.Collector{counts, collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})} {

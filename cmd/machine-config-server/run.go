@@ -18,35 +18,43 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs/certs"
+	"github.com/bunsen-os/bunsen/mcs/daemon"
+	"github.com/bunsen-os/bunsen/mcs/files"
 	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
-	"github.com/bunsen-os/bunsen/mcs/shelf"
+	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
-// program is the server while it is put together.
+// program is the server during its construction.
 type program struct {
 	flags
-	log      *slog.Logger
-	shelf    *shelf.Shelf
-	listener net.Listener
-	extras   *extras
-	cert     *certs.Certificates
-	counts   *mcshttp.Counts
-	started  time.Time
+	log       *slog.Logger
+	pools     *served.Pools
+	listener  net.Listener
+	additions *files.Additions
+	cert      *certs.Certificates
+	metrics   *mcshttp.Metrics
+	started   time.Time
+	apis      apis
+	daemons   daemon.Binaries
 
-	// what is known of tokens, and how machines join; nil for nothing
-	tokens mcshttp.Tokens
-	joiner mcshttp.Joiner
-	// parts run beside the server, until after its last answer.
+	// parts run beside the server, until after its last response.
 	parts []func(context.Context) error
-	// after them, in this order
+	// closers are closed after the parts, in this order.
 	closers []io.Closer
+}
+
+// apis are the services that handlers use besides pools. A nil service is not available.
+type apis struct {
+	tokens          mcshttp.Tokens
+	bootstrapTokens mcshttp.BootstrapTokens
+	nodes           mcshttp.Nodes
 }
 
 // run constructs the parts and runs them until the context ends.
 func run(ctx context.Context, f flags) (err error) {
 	log := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	ctx = logr.NewContext(ctx, logr.FromSlogHandler(log.Handler())) // for client-go
-	p := &program{flags: f, log: log, shelf: shelf.NewShelf(), started: time.Now()}
+	p := &program{flags: f, log: log, pools: served.NewPools(), started: time.Now()}
 	defer func() {
 		for _, c := range p.closers {
 			if e := c.Close(); err == nil && e != nil {
@@ -54,6 +62,9 @@ func run(ctx context.Context, f flags) (err error) {
 			}
 		}
 	}()
+	if p.daemons, err = readDaemons(f.extra.daemons); err != nil {
+		return err
+	}
 	construct := p.withoutCluster
 	if f.from.cluster() {
 		construct = p.inCluster
@@ -61,10 +72,10 @@ func run(ctx context.Context, f flags) (err error) {
 	if err := construct(ctx); err != nil {
 		return err
 	}
-	if err := p.extras.refresh(); err != nil {
+	if err := p.additions.Refresh(); err != nil {
 		return err
 	}
-	p.background(p.extras.run)
+	p.background(p.additions.Run)
 	p.background(p.cert.Run)
 	server, err := p.server()
 	if err != nil {
@@ -73,37 +84,37 @@ func run(ctx context.Context, f flags) (err error) {
 	if p.listener, err = (&net.ListenConfig{}).Listen(ctx, "tcp", f.tls.listen); err != nil {
 		return fmt.Errorf("opening --listen %s: %w", f.tls.listen, err)
 	}
-	if err := p.metrics(); err != nil {
+	if err := p.openMetrics(); err != nil {
 		return errors.Join(err, p.listener.Close())
 	}
 	log.Info("listening", "address", p.listener.Addr().String(), "version", version)
 	if f.access.open {
-		log.Warn("--open: whoever reaches this port gets the configs")
+		log.Warn("--open: every client that reaches this port can read the configs")
 		if f.extra.server != "" {
-			log.Warn("--open and --join-server: whoever reaches this port can join the cluster as any node, and read what nodes may, secrets of configs among it")
+			log.Warn("--open and --join-server: every client that reaches this port can join the cluster as any node, and read what nodes read, including secrets of configs")
 		}
 	}
 	if f.access.secrets == secretsAll {
-		log.Warn("--secrets=all: configs are served with their secrets to tokens of a pool, too")
+		log.Warn("--secrets=all: tokens of a pool get configs with their secrets")
 	}
 	return p.serve(ctx, server)
 }
 
-// server is the HTTPS server with its bounds.
+// server constructs the HTTPS server.
 func (p *program) server() (mcshttp.Server, error) {
 	networks, err := mcshttp.ParseAllowFrom(p.access.from)
 	if err != nil {
 		return mcshttp.Server{}, fmt.Errorf("reading --allow-from: %w", err)
 	}
 	o := mcshttp.Options{
-		Source: p.shelf, Tokens: p.tokens, Joiner: p.joiner, Log: p.log,
+		Source: p.pools, Tokens: p.apis.tokens, BootstrapTokens: p.apis.bootstrapTokens, Nodes: p.apis.nodes, Daemons: p.daemons, Log: p.log,
 		Access: mcshttp.Access{Open: p.access.open, SecretsToAll: p.access.secrets == secretsAll, AllowFrom: networks},
-		Limits: p.limits.of(),
+		Limits: p.limits.limits(),
 	}
 	if o.Audit, err = p.audit(); err != nil {
 		return mcshttp.Server{}, err
 	}
-	server := mcshttp.Server{TLS: p.cert.TLS(), Log: p.log, Bounds: mcshttp.DefaultBounds()}
+	server := mcshttp.Server{TLS: p.cert.TLS(), AllowFrom: networks, Limits: o.Limits, Log: p.log, Bounds: mcshttp.DefaultBounds()}
 	server.Bounds.Stop = max(p.tls.grace, 1) // 0 would be the default
 	server.Bounds.Connections, server.Bounds.PerSource = p.limits.connections, p.limits.perSource
 	if p.access.clientCA != "" {
@@ -112,19 +123,21 @@ func (p *program) server() (mcshttp.Server, error) {
 		}
 		p.background(server.ClientCAs.Run)
 	}
-	server.Handler, p.counts = mcshttp.Routes(o)
+	server.NodeCAs, o.ClientCAs = p.apis.nodes.CAs, server.ClientCAs
+	server.Handler, p.metrics = mcshttp.Routes(o)
+	server.Metrics = p.metrics
 	return server, nil
 }
 
-// of are the limits by source that the flags say.
-func (f limitFlags) of() mcshttp.Limits {
+// limits returns the limits of each client address.
+func (f limitFlags) limits() mcshttp.Limits {
 	limits := mcshttp.DefaultLimits()
 	limits.Requests = mcshttp.Rate{PerSecond: f.rate, Burst: f.burst}
 	limits.Failures = mcshttp.Rate{PerSecond: f.failureRate, Burst: f.failureBurst}
 	return limits
 }
 
-// audit opens the audit log; nil is none.
+// audit opens the audit log, if there is one.
 func (p *program) audit() (io.Writer, error) {
 	switch p.access.audit {
 	case "":
@@ -140,16 +153,16 @@ func (p *program) audit() (io.Writer, error) {
 	return f, nil
 }
 
-// metrics are served beside, where that is asked for.
-func (p *program) metrics() error {
+// openMetrics opens --metrics-listen, if it is set.
+func (p *program) openMetrics() error {
 	if p.tls.metrics == "" {
 		return nil
 	}
-	l, err := openMetrics(p.tls.metrics)
+	l, err := listenMetrics(p.tls.metrics)
 	if err != nil {
 		return err
 	}
-	p.parts = append(p.parts, func(ctx context.Context) error { return serveMetrics(ctx, l, p.counts) })
+	p.parts = append(p.parts, func(ctx context.Context) error { return serveMetrics(ctx, l, p.metrics) })
 	return nil
 }
 
@@ -158,7 +171,7 @@ func (p *program) background(part func(context.Context)) {
 	p.parts = append(p.parts, func(ctx context.Context) error { part(ctx); return nil })
 }
 
-// serve answers until the context ends or a part fails, and lets answers under way end, before what they need does.
+// serve serves until the context ends or a part fails. Then it waits for running requests before it stops the parts.
 func (p *program) serve(ctx context.Context, server mcshttp.Server) error {
 	serving, stopServing := context.WithCancel(ctx)
 	defer stopServing()
@@ -173,7 +186,7 @@ func (p *program) serve(ctx context.Context, server mcshttp.Server) error {
 	group.Go(func() error {
 		<-serving.Done()
 		if ctx.Err() != nil {
-			p.log.Info("told to stop: answers under way may take as long as the grace", "grace", p.tls.grace)
+			p.log.Info("stopping: waiting for running requests, for at most the grace period", "grace", p.tls.grace)
 		}
 		return nil
 	})
@@ -186,12 +199,12 @@ func (p *program) serve(ctx context.Context, server mcshttp.Server) error {
 	return group.Wait()
 }
 
-// report is what the cluster is told of this server.
+// report returns the status of this server for its Lease.
 func (p *program) report() v1alpha1.ServerReport {
 	r := v1alpha1.ServerReport{
 		Version: version, Listen: p.listener.Addr().String(), Started: metav1.NewTime(p.started.UTC().Truncate(time.Second)),
 		Access: v1alpha1.AccessTokens, SecretsToAll: p.access.secrets == secretsAll,
-		Authorities: authorities(p.cert.CA()), Served: p.counts.Served(), Refused: p.counts.Refused(),
+		Authorities: fingerprints(p.cert.CA()), Served: p.metrics.Served(), Refused: p.metrics.Refused(), Daemons: p.daemons.Archs(),
 	}
 	if p.access.open {
 		r.Access = v1alpha1.AccessOpen
@@ -202,8 +215,8 @@ func (p *program) report() v1alpha1.ServerReport {
 	return r
 }
 
-// authorities are the SHA-256, in hexadecimal, of the certificates of PEM.
-func authorities(bundle []byte) (sums []string) {
+// fingerprints returns the SHA-256, in hexadecimal, of each certificate in PEM.
+func fingerprints(bundle []byte) (sums []string) {
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type == "CERTIFICATE" {
 			sums = append(sums, fmt.Sprintf("%x", sha256.Sum256(block.Bytes)))

@@ -102,11 +102,11 @@ func TestItAsksForPatienceWhileTheAPIServerIsAwayAndStopsWhenTold(t *testing.T) 
 	if got.StatusCode != http.StatusServiceUnavailable || got.Header.Get("Retry-After") == "" {
 		t.Errorf("got %d, Retry-After %q", got.StatusCode, got.Header.Get("Retry-After"))
 	}
-	if strings.Contains(said(), "told to stop") {
+	if strings.Contains(said(), "stopping") {
 		t.Error("nobody has told it to stop")
 	}
 	r.ends(t)
-	if !strings.Contains(said(), `msg="told to stop: answers under way may take as long as the grace" grace=7s`) {
+	if !strings.Contains(said(), `msg="stopping: waiting for running requests, for at most the grace period" grace=7s`) {
 		t.Errorf("it does not say that it was told to stop:\n%s", said())
 	}
 }

@@ -9,134 +9,144 @@ import (
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/mcd/agent/driftscan"
+	"github.com/bunsen-os/bunsen/mcd/agent/healthcheck"
+	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/mcd/progress"
-	"github.com/bunsen-os/bunsen/mcd/protocol"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
-// How patient the agent is.
+// The intervals and limits of the agent.
 const (
-	// firstPause after a failure; it doubles up to longestPause.
-	firstPause, longestPause = time.Second, time.Minute
-	// lookAgain is when a node that waits is looked at without being told to.
-	lookAgain = 5 * time.Minute
-	// drainLimit is how long a drain may take before the node says that it is stuck; openLimit is the same for its end.
-	drainLimit, openLimit = time.Hour, 10 * time.Minute
-	// outage is how long parts of the API may give no answer, while others do, before the node says so.
-	outage = time.Minute
+	// minBackoff is the pause after a failure; it doubles up to maxBackoff.
+	minBackoff, maxBackoff = time.Second, time.Minute
+	// resyncInterval is after how long the agent reconciles a node without any signal.
+	resyncInterval = 5 * time.Minute
+	// drainLimit is how long a drain may take before the node reports that it is stuck. uncordonLimit is the limit for
+	// the uncordon.
+	drainLimit, uncordonLimit = time.Hour, 10 * time.Minute
+	// outageLimit is how long a part of the API may fail to answer, while other parts answer, before the node reports
+	// it.
+	outageLimit = time.Minute
+	// unreadReportAfter is how long the node waits before it reports that it cannot read its config. After
+	// unreadFailAfter, the update fails. In this time a server can restart or read new labels.
+	unreadReportAfter, unreadFailAfter = 5 * time.Second, 10 * time.Minute
 )
 
-// ErrRebooting tells that the machine goes down. The caller stops, and a new agent starts after the boot.
+// ErrRebooting reports that the machine reboots. The caller stops, and a new agent starts after the boot.
 var ErrRebooting = errors.New("the machine is rebooting")
 
-// errLater tells that somebody else has to do something first; the Node will change then.
-var errLater = errors.New("waiting")
+// errWaiting reports that the controller has to act first. When it acts, it changes the Node, which starts the next
+// sync.
+var errWaiting = errors.New("waiting")
 
-// Config is what an Agent is made of. Node, Cluster, Host and Log must be set; what is nil of the others is not done.
+// Config has the parts of an Agent. Node, Cluster, Host and Log must be set; the other parts may be nil, and the agent
+// then works without them.
 type Config struct {
 	// Node is the node's name, for the log.
 	Node string
-	// Cluster to speak with.
+	// Cluster is the API server with the node's configs.
 	Cluster Cluster
-	// Host to act on.
+	// Host is the machine that the agent changes.
 	Host host.Host
 	// Log gets one line for each step.
 	Log *slog.Logger
-	// Health judges a new config; nil: every config is well.
-	Health *Health
-	// Drift watches what configs put on the machine.
-	Drift Watcher
-	// Events and Metrics are told what happens, and Board where the agent is.
+	// Health checks a machine after an update; nil: every config is healthy.
+	Health *healthcheck.Options
+	// Drift watches the files that configs put on the machine.
+	Drift driftscan.Watcher
+	// Events and Metrics record what the agent does. Status receives the progress of the agent.
 	Events  Events
 	Metrics Metrics
-	Board   Board
+	Status  StatusPublisher
+	// Reported is called each time the agent has read the Node and its config, and has reported the state of the node.
+	Reported func()
 }
 
 // Agent serves one node. It is not safe for use by several goroutines.
 type Agent struct {
 	Config
-	memory memory
-	gate   *gate
+	files  statefile.Files
+	check  *healthcheck.Checker
 	runner apply.Runner
-	// at is where the agent is; but for the phase, each pass finds it out anew.
-	at progress.Place
-	// failed is the config whose steps were tried last and did not work, "" when there is none: the node stays Degraded
-	// while it is tried again.
+	// phase is the agent's phase. status is its status without the phase; each call of reconcile determines it anew.
+	phase  report.Progress
+	status report.Status
+	// failed is the config whose steps failed last, or "". The node stays Degraded while the agent retries that
+	// config.
 	failed string
-	// asked is what somebody else is waited for, and since when.
-	asked waiting
-	// silence of the API server; told is what it told about the Node in this pass, nil for nothing.
-	silence silence
-	told    *protocol.Assignment
-	// calm is kept where the machine is disturbed all the time.
-	calm calm
-	// begun: the first look at the machine was taken; seen: it was found to be in its config since.
-	begun, seen bool
+	// waiting is the request that the controller has not acknowledged yet.
+	waiting request
+	// outage is the time without an answer of the API server. node is the Node that this call of reconcile read; nil
+	// if it read none.
+	outage apiOutage
+	node   *report.Node
+	// started is true after the first-boot files were removed. compared is true once the agent has compared the
+	// machine with its config.
+	started, compared bool
 }
 
-// New makes an agent. Nothing happens before Run or Sync.
+// New returns an agent. The agent does nothing before Run or Sync.
 func New(c Config) *Agent {
 	c.Log = c.Log.With("node", c.Node)
-	a := &Agent{Config: c, at: progress.Place{Phase: progress.Idle}, memory: memory{c.Host}}
-	a.gate = &gate{Config: c, memory: a.memory, stop: context.Background()}
-	judge := func(ctx context.Context, rec host.Record) error {
-		if a.at.Phase == progress.Idle {
-			a.at.Phase = progress.Rebooting // it began in another process
-		}
-		a.enter(progress.Checking)
-		sign{a}.recall(rec)
-		sign{a}.put()
-		return a.gate.judge(ctx, rec)
+	a := &Agent{Config: c, files: statefile.Files{Host: c.Host}}
+	a.check = healthcheck.New(c.Health, a.files, c.Log, func(ctx context.Context) error { _, err := c.Cluster.Node(ctx); return err })
+	checkHealth := func(ctx context.Context, rec host.Record) error {
+		a.enter(report.Checking)
+		restoreStatus(a, rec)
+		publishStatus(a)
+		return a.check.Check(ctx, rec)
 	}
 	h := c.Host
-	h.Power = voice{h.Power, a}
-	a.runner = apply.Runner{Host: h, Tell: c.tell, Gate: judge, Rejected: a.gate.rejected}
+	h.Power = namedReboot{h.Power, a}
+	a.runner = apply.Runner{Host: h, OnStep: c.logStep, HealthCheck: checkHealth, OnRejected: a.check.RolledBack}
 	return a
 }
 
-// tell logs a step, and has an event for those that people feel.
-func (c Config) tell(s host.Step, undone bool) {
+// logStep logs a step and emits an event for those that affect services.
+func (c Config) logStep(s host.Step, undone bool) {
 	verb := "done"
 	if undone {
-		verb = "taken back, now"
+		verb = "rolled back"
 	}
 	level := slog.LevelInfo
 	if strings.HasPrefix(s.Target, path.Dir(host.RecordPath)+"/") {
-		level = slog.LevelDebug // its own bookkeeping
+		level = slog.LevelDebug // the step concerns the daemon's own files
 	}
 	c.Log.Log(context.Background(), level, verb, "step", s.String())
 	switch {
 	case undone:
 	case s.Verb == host.Reload:
-		c.event(protocol.EventServiceReload, "reloaded %s", s.Target)
+		c.event(report.EventServiceReload, "reloaded %s", s.Target)
 	case s.Verb == host.Restart:
-		c.event(protocol.EventServiceRestart, "restarted %s", s.Target)
+		c.event(report.EventServiceRestart, "restarted %s", s.Target)
 	case s.Verb == host.SetImage:
-		c.event(protocol.EventOSUpdateStaged, "staged OS image %s for the next boot", s.After.Word)
+		c.event(report.EventOSUpdateStaged, "staged OS image %s for the next boot", s.After.Word)
 	}
 }
 
-// Phase is where the agent is.
-func (a *Agent) Phase() progress.Phase { return a.at.Phase }
+// Phase returns the agent's phase.
+func (a *Agent) Phase() report.Phase { return a.phase.Phase() }
 
-func (a *Agent) enter(p progress.Phase) {
-	if !progress.Legal(a.at.Phase, p) {
-		a.Log.Error("illegal transition, which is a bug", "from", string(a.at.Phase), "to", string(p))
+// enter changes the agent's phase.
+func (a *Agent) enter(p report.Phase) {
+	from := a.phase.Phase()
+	if err := a.phase.Enter(p); err != nil {
+		a.Log.Error("bug in the daemon", "err", err)
 	}
-	if a.at.Phase != p {
-		a.Log.Debug("phase", "from", string(a.at.Phase), "to", string(p))
+	if from != p {
+		a.Log.Debug("phase", "from", string(from), "to", string(p))
 	}
-	a.at.Phase = p
 }
 
-// Run syncs whenever the Node changes or the machine is disturbed, until the context ends (nil) or the machine reboots
-// (ErrRebooting). An update that has begun is brought to its end first. After a failure it pauses, unless another config
-// is desired meanwhile.
+// Run syncs whenever the Node or a watched file changes, until the context ends (nil) or the machine reboots
+// (ErrRebooting). It first finishes an update that has already started. After a failure it waits before the next
+// attempt, unless another config is desired meanwhile.
 func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
-	var disturbed <-chan struct{}
+	signals := signals{changed: changed}
 	if a.Drift != nil {
-		disturbed = a.Drift.Disturbed()
+		signals.disturbed = a.Drift.Disturbed()
 	}
 	pause := time.Duration(0)
 	for {
@@ -148,65 +158,53 @@ func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
 			return err
 		case err == nil:
 			pause = 0
-			a.calm.rest(ctx, changed, disturbed, lookAgain)
+			signals.wait(ctx, true, resyncInterval)
 			continue
 		}
-		pause = min(max(2*pause, firstPause), longestPause)
-		own, level := disturbed, slog.LevelDebug
-		if desired != "" && a.failed == desired {
-			own, level = nil, slog.LevelError // what the steps did and took back is no news
+		pause = min(max(2*pause, minBackoff), maxBackoff)
+		stepsFailed, level := desired != "" && a.failed == desired, slog.LevelDebug
+		if stepsFailed {
+			level = slog.LevelError
 		}
-		if errors.Is(err, protocol.ErrUnreachable) {
-			a.Log.Log(ctx, level, "looking again", "in", pause, "err", err)
-			a.calm.rest(ctx, changed, own, jitter(pause))
+		if errors.Is(err, report.ErrUnreachable) {
+			a.Log.Log(ctx, level, "the next sync follows", "in", pause, "err", err)
+			signals.wait(ctx, !stepsFailed, jitter(pause)) // the steps and their rollback changed watched files
 			continue
 		}
-		a.Log.Error("update failed, trying again", "config", desired, "in", pause, "err", err)
-		if a.waitFailed(ctx, changed, own, desired, pause) {
+		a.Log.Error("update failed, retrying", "config", desired, "in", pause, "err", err)
+		if a.waitFailed(ctx, &signals, desired, pause) {
 			pause = 0
 		}
 	}
 }
 
-// jitter keeps many nodes from asking at once after an outage.
+// jitter adds a random part to a pause, so that nodes do not all send requests at once after an outage.
 func jitter(d time.Duration) time.Duration { return d + rand.N(d/4+1) }
 
-// wait returns false when the context ended.
-func wait(ctx context.Context, limit time.Duration) bool {
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
-// waitFailed pauses, at most until the machine is disturbed; it returns true, at once, when another config is desired than
-// the one that failed, when the Node asks to try again, or when there is a Node again.
-func (a *Agent) waitFailed(ctx context.Context, changed, disturbed <-chan struct{}, failed string, pause time.Duration) bool {
+// waitFailed waits for the pause to end or a watched file to change. It returns true at once in three cases: another
+// config is desired, the Node requests a retry, or the Node can be read after a failed read.
+func (a *Agent) waitFailed(ctx context.Context, s *signals, failed string, pause time.Duration) bool {
 	until := time.Now().Add(pause)
-	for a.calm.rest(ctx, changed, disturbed, time.Until(until)) {
-		if node, err := a.Cluster.Assignment(ctx); err == nil && (a.told == nil || node.Desired != failed || node.Retry != a.told.Retry) {
+	for s.wait(ctx, failed == "" || a.failed != failed, time.Until(until)) {
+		if node, err := a.Cluster.Node(ctx); err == nil && (a.node == nil || node.Desired != failed || node.Retry != a.node.Retry) {
 			return true
 		}
 	}
 	return false
 }
 
-// waiting is for somebody else.
-type waiting struct {
-	// what is asked for, and since when.
+// request is a request to the controller that the agent waits for.
+type request struct {
+	// what is the requested action. since is the start of the request.
 	what  string
 	since time.Time
 }
 
-// from tells how long something has been waited for; anything else begins anew. Began is when it is known to have begun,
-// zero where nobody knows.
-func (w *waiting) from(what string, began time.Time) time.Duration {
+// elapsed returns how long the agent has waited for a request; a different request starts at zero. The parameter began
+// is when the controller started to act; zero if that is unknown.
+func (w *request) elapsed(what string, began time.Time) time.Duration {
 	if w.what != what {
-		*w = waiting{what, time.Now()}
+		*w = request{what, time.Now()}
 	}
 	if !began.IsZero() && began.Before(w.since) {
 		w.since = began

@@ -13,10 +13,10 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
-	"github.com/bunsen-os/bunsen/mcd/progress"
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 const policyFile = "/etc/containers/policy.json"
@@ -60,7 +60,7 @@ var conversation = []struct {
 	}},
 	{"a machine that was born with a config says so, and is done without a step", func(r *rig) {
 		r.m.Put(policyFile, "a")
-		r.m.Put(host.SeedPath, `{"machineconfiguration.openshift.io/currentConfig":"rendered-a","machineconfiguration.openshift.io/desiredConfig":"rendered-a","machineconfiguration.openshift.io/firstPivotConfig":"rendered-a","machineconfiguration.openshift.io/state":"Done"}`)
+		r.m.Put(host.InitialAnnotationsPath, `{"machineconfiguration.openshift.io/currentConfig":"rendered-a","machineconfiguration.openshift.io/desiredConfig":"rendered-a","machineconfiguration.openshift.io/firstPivotConfig":"rendered-a","machineconfiguration.openshift.io/state":"Done"}`)
 		r.must(r.settle())
 		r.c.says(r.t, "Done", "rendered-a")
 		if r.c.annotations[v1alpha1.DesiredConfigAnnotation] != "rendered-a" || r.c.annotations[v1alpha1.FirstPivotConfigAnnotation] != "rendered-a" {
@@ -127,7 +127,7 @@ var conversation = []struct {
 		r.c.desire("rendered-r")
 		r.must(r.settle())
 		r.c.says(r.t, "Working", "rendered-a")
-		if r.tree() != before || r.a.Phase() != progress.Draining {
+		if r.tree() != before || r.a.Phase() != report.Draining {
 			r.t.Error("it did not wait")
 		}
 	}},
@@ -234,7 +234,7 @@ var conversation = []struct {
 		r.c.desire("rendered-d")
 		r.must(r.settle())
 		r.c.says(r.t, "Unreconcilable", "rendered-a", "fips")
-		if r.a.Phase() != progress.Refused || !strings.Contains(r.disk("/etc/motd"), "not exist") {
+		if r.a.Phase() != report.Refused || !strings.Contains(r.disk("/etc/motd"), "not exist") {
 			r.t.Error("something was done")
 		}
 		r.c.desire("rendered-b")
@@ -261,7 +261,7 @@ var conversation = []struct {
 			r.start(r.m.Host()) // a start of the daemon is no reason to try again
 		}
 		r.c.says(r.t, "Degraded", "rendered-a", "after the reboot")
-		if want := []string{"reboot: machine config rendered-k", "reboot: going back to machine config rendered-a, because the machine did not live with rendered-k"}; r.disk(policyFile) != "a" || !slices.Equal(r.m.Log, slices.Concat(want, want)) {
+		if want := []string{"reboot: machine config rendered-k", "reboot: rolling back to machine config rendered-a, because the update to rendered-k failed"}; r.disk(policyFile) != "a" || !slices.Equal(r.m.Log, slices.Concat(want, want)) {
 			r.t.Errorf("%s, it did %q", r.disk(policyFile), r.m.Log)
 		}
 		r.c.desire("rendered-b")

@@ -25,11 +25,12 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/agent/healthcheck"
 	"github.com/bunsen-os/bunsen/mcd/agent/kube"
 	"github.com/bunsen-os/bunsen/mcd/health"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
-	"github.com/bunsen-os/bunsen/mcd/protocol"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 // apiServer is a real etcd and kube-apiserver with the project's kinds and rights.
@@ -72,7 +73,11 @@ func startAPIServer(t *testing.T) *apiServer {
 	s.must(err)
 	at := filepath.Join(t.TempDir(), "kubeconfig")
 	s.must(os.WriteFile(at, kubeconfig, 0o600))
-	for _, args := range [][]string{{"apply", "-k", "../../config"}, {"wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"}} {
+	for _, args := range [][]string{
+		{"apply", "-k", "../../config"},
+		{"apply", "-k", "../../config/components/nodes-read-configs"}, // no machine-config-server runs
+		{"wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"},
+	} {
 		cmd := exec.Command(filepath.Join(assets, "kubectl"), append([]string{"--kubeconfig", at}, args...)...)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", args, err, out)
@@ -117,15 +122,15 @@ func (s *apiServer) annotate(key, value string) {
 }
 
 // await looks until the Node is as wanted. It acknowledges drains, as the controller would.
-func (s *apiServer) await(what string, is func(protocol.Assignment) bool) {
+func (s *apiServer) await(what string, is func(report.Node) bool) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
-	var last protocol.Assignment
+	var last report.Node
 	for tick := time.NewTicker(50 * time.Millisecond); ; {
 		n, err := s.admin.Resource(nodes).Get(ctx, "worker-0", metav1.GetOptions{})
 		if err == nil {
-			last = protocol.AssignmentOf(n.GetAnnotations())
+			last = report.NodeOf(n.GetAnnotations())
 			if is(last) {
 				return
 			}
@@ -179,12 +184,12 @@ func (p cutPower) Reboot(ctx context.Context, why string) error {
 }
 
 // elsewhere takes this machine's API server for another machine's.
-func elsewhere(cluster *kube.Later) func(error) health.API {
+func elsewhere(cluster *kube.Connection) func(error) health.API {
 	return func(err error) health.API {
-		if is := cluster.Heard(err); is != health.RefusedHere {
+		if is := cluster.APIHealth(err); is != health.RefusedHere {
 			return is
 		}
-		return health.RefusedThere
+		return health.RefusedElsewhere
 	}
 }
 
@@ -209,14 +214,14 @@ func TestANodeRebootsWithoutAnAPIServerAndTellsLater(t *testing.T) {
 	defer cancel()
 	heard := &witness{words: "the new config is in force", heard: make(chan struct{})}
 	log := slog.New(slog.NewTextHandler(io.MultiWriter(t.Output(), heard), nil))
-	cluster := kube.NewLater("worker-0", func() (*rest.Config, error) { return s.node, nil })
+	cluster := kube.NewConnection("worker-0", func() (*rest.Config, error) { return s.node, nil })
 	changed := cluster.Watch(ctx, log)
 	ended := make(chan error, 1)
 	go func() { // boot after boot
 		for {
 			a := agent.New(agent.Config{
 				Node: "worker-0", Cluster: cluster, Host: h, Log: log, Events: kube.NewRecorder(ctx, cluster, log),
-				Health: &agent.Health{API: elsewhere(cluster), AfterReboot: 2 * time.Second, Settle: time.Millisecond},
+				Health: &healthcheck.Options{API: elsewhere(cluster), AfterReboot: 2 * time.Second, Settle: time.Millisecond},
 			})
 			if err := a.Run(ctx, changed); !errors.Is(err, agent.ErrRebooting) {
 				ended <- err
@@ -224,14 +229,14 @@ func TestANodeRebootsWithoutAnAPIServerAndTellsLater(t *testing.T) {
 			}
 		}
 	}()
-	s.await("rendered-a", func(n protocol.Assignment) bool { return n.State == "Done" && n.Current == "rendered-a" })
+	s.await("rendered-a", func(n report.Node) bool { return n.State == "Done" && n.Current == "rendered-a" })
 	s.annotate(v1alpha1.DesiredConfigAnnotation, "rendered-r")
-	s.await("the drain", func(n protocol.Assignment) bool { return n.DesiredDrain == "drain-rendered-r" })
+	s.await("the drain", func(n report.Node) bool { return n.DesiredDrain == "drain-rendered-r" })
 	s.annotate(v1alpha1.LastAppliedDrainAnnotation, "drain-rendered-r")
 	<-stopped
 	<-heard.heard
 	s.must(s.env.ControlPlane.APIServer.Start())
-	s.await("rendered-r", func(n protocol.Assignment) bool {
+	s.await("rendered-r", func(n report.Node) bool {
 		return n.State == "Done" && n.Current == "rendered-r" && n.LastAppliedDrain == "uncordon-rendered-r"
 	})
 	events, err := s.admin.Resource(corev1.SchemeGroupVersion.WithResource("events")).Namespace("default").List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=worker-0"})

@@ -1,9 +1,9 @@
-// Package agent brings one node to the config that its Node object asks for, and says so there. It is the machine-config
-// annotation protocol: desiredConfig in; currentConfig, state, reason, desiredDrain and post-config-action out; the
-// drain itself is asked for and acknowledged by lastAppliedDrain.
+// Package agent brings one node to the config that its Node object names, and reports the result there. It implements the
+// machine-config annotation protocol: it reads desiredConfig; it writes currentConfig, state, reason, desiredDrain and
+// post-config-action. The controller drains the node and acknowledges that with lastAppliedDrain.
 //
-// Sync is level-triggered: it looks at the journal, the node's disk and the Node object, does the next thing, and can be
-// killed at any line; the next Sync finds out where things are. Within one process the phases are
+// Sync is level-triggered: it reads the journal, the node's disk and the Node object, and takes the next step. It can be killed
+// at any line; the next Sync continues from what is on disk. Within one process the phases are
 //
 //	                ┌─────────────────────────────────────────────────────────┐
 //	                ▼                                                         │
@@ -11,30 +11,30 @@
 //	│               ▲        │   │          │         │     │      ▲    │         ▲
 //	│               │        │   └──────────┼──▶ Applying   │      │    │         │
 //	│               │        │              │               ▼      │    ▼         │
-//	│               │        │              │             Rebooting (another boot, or the way back)
+//	│               │        │              │             Rebooting (another boot, or the rollback)
 //	│               │        ▼              ▼                │          │
 //	└─▶ Planned     └── Refused ◀── any ──▶ RolledBack ◀─────┴──▶ Rejected
 //
-// and package progress has them as a table, and says what people see of each. Who waits for what:
+// and package report has them as a table, with the status that users see in each. What ends a phase:
 //
-//	Drifted     the machine to be put right, another config, or the force file
-//	RolledBack  nothing: it tries again with growing pauses, and at once when another config is desired
-//	Rejected    another config, the force file, or a retry that the Node asks for: the machine did not live with this one
-//	            (Health, package health), or went down with it each time
-//	Refused     another config
+//	Drifted     a repair of the drift, another desired config, or the force file
+//	RolledBack  nothing: the agent retries with growing pauses, and at once when another config is desired
+//	Rejected    another desired config, the force file, or a retry request on the Node: the machine failed the health check with
+//	            this config (package healthcheck), or went down each time
+//	Refused     another desired config
 //
-// A machine that came to its server without a token of its own was served its first config without what is secret there, and
-// its seed says so (v1alpha1.WithheldAnnotation). It completes itself when it has joined: as long as no record is kept, the
-// config in force is the first one as the machine was born with it (plan.Born), and the way from there to the whole one is an
-// update like every other: planned, journaled, drained and rebooted for where the policy says so, judged, taken back. What
-// was withheld is therefore no drift, and what somebody edited is. Nobody assigns it, so no pause and no window keeps it back.
-// The record ends it; then the mark is taken off the Node and out of the seed, and one that is put back counts for nothing.
+// A server withholds the secrets of the first config from a machine without a provisioning token. The initial annotations of the
+// machine then name that config (v1alpha1.WithheldAnnotation). The agent adds the secrets after the machine has joined. Until there
+// is a record, the config in force is the first config without the secrets (plan.Born), and the update to the complete config is a
+// normal update: with a plan, a journal, a drain and a reboot where the policy wants them, a health check and a rollback. So the
+// withheld secrets are not drift, and manual changes are. The controller does not assign this update, so no pause and no window
+// delays it. The record ends it: the agent then removes the annotation, which has no effect any more even if it is restored.
 //
-// While the API server does not answer, an update that has begun (its pods are gone) is finished with what was kept of it on
-// disk, and drift is watched. Nothing waits in memory to be told: state and reason follow again from the journal, the record
-// of the config in force, the verdict and the disk. Pauses grow to a minute; an idle node looks every five.
+// While the API server does not answer, the agent finishes an update that has started (its pods are gone) with the task on disk,
+// and scans for drift. No report waits in memory: state and reason follow again from the journal, the record of the config in
+// force, the rejection and the disk. Pauses grow to a minute; an idle node is reconciled every five minutes.
 //
-// In: a Cluster, a host.Host, Health, a Watcher, a signal that the Node changed. Out: annotations, events, the place that is
-// shown on a Board, steps on the host, files below host.StateDir. Never: eviction, another node, the
-// contents of a file in a log, an annotation or an event.
+// In: a Cluster, a host.Host, Health, a Watcher, a signal that the Node changed. Out: annotations, events, the progress for a
+// StatusPublisher, steps on the host, files below host.StateDir (package statefile). Never: eviction, another node, the contents of a file in a log,
+// an annotation or an event.
 package agent

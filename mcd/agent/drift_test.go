@@ -13,9 +13,10 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/agent/driftscan"
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/mcd/protocol"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 // watcher stands for inotify: the test says what it noticed.
@@ -62,7 +63,7 @@ func (j judging) DriftRules(context.Context, string) (drift.Policy, error) {
 }
 
 // watch starts the daemon anew, with a watcher or none.
-func (r *watched) watch(w agent.Watcher) {
+func (r *watched) watch(w driftscan.Watcher) {
 	r.a = agent.New(agent.Config{
 		Node: "worker-0", Cluster: judging{r.c, r}, Host: r.m.Host(), Drift: w,
 		Log: slog.New(slog.NewTextHandler(io.MultiWriter(r.t.Output(), &r.log), nil)),
@@ -92,7 +93,7 @@ func (r *watched) edit() { r.m.Put(policyFile, "by hand") }
 // looks syncs; what it says of that is on the Node.
 func (r *watched) looks() { _ = r.settle() }
 
-const policyDiff = agent.DriftDir + "/etc%2Fcontainers%2Fpolicy.json.diff"
+const policyDiff = driftscan.Dir + "/etc%2Fcontainers%2Fpolicy.json.diff"
 
 // drifted starts from a node that is done with rendered-a.
 var drifted = []struct {
@@ -151,7 +152,7 @@ var drifted = []struct {
 		}
 		r.edit()
 		r.looks()
-		r.c.says(r.t, "Degraded", "rendered-a", "repaired 3 times", "something else writes it")
+		r.c.says(r.t, "Degraded", "rendered-a", "repaired it 3 times", "another program writes it")
 		if r.disk(policyFile) != "by hand" {
 			r.t.Error(r.disk(policyFile))
 		}
@@ -225,7 +226,7 @@ var drifted = []struct {
 	{"while the API server does not answer drift is repaired by the rules that it gave last", func(r *watched) {
 		r.policy = rules("/etc/containers/**", "Repair")
 		r.must(r.settle())
-		r.c.down = protocol.ErrUnreachable
+		r.c.down = report.ErrUnreachable
 		r.edit()
 		r.looks()
 		if r.disk(policyFile) != "a" {
@@ -233,7 +234,7 @@ var drifted = []struct {
 		}
 	}},
 	{"while the API server does not answer drift is noticed, and told when it answers", func(r *watched) {
-		r.c.down = protocol.ErrUnreachable
+		r.c.down = report.ErrUnreachable
 		r.edit()
 		r.looks()
 		if !strings.Contains(r.disk(policyDiff), "+by hand") {
@@ -290,7 +291,7 @@ var drifted = []struct {
 	{"a login while the API server does not answer is told by the next daemon", func(r *watched) {
 		w := &watcher{signal: make(chan struct{}, 1), accessed: true}
 		r.watch(w)
-		r.c.down = protocol.ErrUnreachable
+		r.c.down = report.ErrUnreachable
 		r.looks()
 		r.watch(&watcher{signal: make(chan struct{}, 1)})
 		r.c.down = nil
@@ -302,7 +303,7 @@ var drifted = []struct {
 	{"a memory that a power cut emptied is found out again", func(r *watched) {
 		r.edit()
 		r.looks()
-		r.m.Put(agent.DriftDir+"/state.json", "")
+		r.m.Put(driftscan.Dir+"/state.json", "")
 		r.looks()
 		r.c.says(r.t, "Degraded", "rendered-a", "content mismatch")
 	}},

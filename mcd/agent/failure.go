@@ -1,8 +1,10 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"syscall"
 	"time"
@@ -11,26 +13,60 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
-// failureOf is the structured form of why the node failed a config.
+// updateError is an update that failed.
+type updateError struct {
+	// about names the config and its requester.
+	about string
+	// problem is what failed, and what the daemon does next.
+	problem error
+	// lasting is a text about the problem that stays the same while the problem lasts. It is empty if the text of
+	// problem itself stays the same.
+	lasting string
+}
+
+// Error names the config, and what failed.
+func (e *updateError) Error() string { return fmt.Sprintf("updating to %s: %v", e.about, e.problem) }
+
+// Unwrap returns what failed.
+func (e *updateError) Unwrap() error { return e.problem }
+
+// configError is a failure of a config that may no longer be the desired one.
+type configError struct {
+	config string
+	error
+}
+
+// Unwrap returns the failure.
+func (e *configError) Unwrap() error { return e.error }
+
+// failureOf returns the structured form of why the node failed a config.
 func failureOf(config string, why error) v1alpha1.Failure {
-	f := v1alpha1.Failure{Config: config, Cause: v1alpha1.FailureApply}
+	f := v1alpha1.Failure{Config: config, Cause: v1alpha1.FailureApply, Problem: report.TruncateReason(problemOf(why))}
+	var of *configError
+	if errors.As(why, &of) {
+		f.Config = of.config
+	}
 	var refused *refusedError
-	var standing *standingError
+	var rejected *rejectedError
 	var drifted *driftedError
 	var missing *missingConfigError
+	var unread *unreadConfigError
 	var path *fs.PathError
 	var unsafe *host.UnsafePathError
 	switch {
 	case errors.As(why, &refused):
 		f.Cause = v1alpha1.FailureRefused
-	case errors.As(why, &standing):
+	case errors.As(why, &rejected):
 		f.Cause = v1alpha1.FailureRejected
 	case errors.As(why, &drifted):
 		f.Cause = v1alpha1.FailureDrift
 	case errors.As(why, &missing):
 		f.Cause = v1alpha1.FailureNoConfig
+	case errors.As(why, &unread):
+		f.Cause = v1alpha1.FailureNoAccess
 	case errors.As(why, &unsafe):
 		f.Cause, f.Path = v1alpha1.FailureUnsafePath, unsafe.Path
 	case isDiskFull(why):
@@ -42,33 +78,50 @@ func failureOf(config string, why error) v1alpha1.Failure {
 	return f
 }
 
+// problemOf returns only the problem, without the config, its commit and the advice. It is empty for errors of other
+// types.
+func problemOf(why error) string {
+	var update *updateError
+	var refused *refusedError
+	var rejected *rejectedError
+	switch {
+	case errors.As(why, &update):
+		return cmp.Or(update.lasting, update.problem.Error())
+	case errors.As(why, &refused):
+		return refused.problem()
+	case errors.As(why, &rejected):
+		return rejected.Problem
+	}
+	return ""
+}
+
 // isDiskFull reports whether a file system had no space left.
 func isDiskFull(why error) bool {
 	return errors.Is(why, syscall.ENOSPC) || errors.Is(why, syscall.EDQUOT)
 }
 
-// reportFailure reports the structured cause of a failure before its state, so that who acts on the state knows it. It is a write
-// of its own and may fail: a cluster whose admission policy is older than the daemon refuses it. A failure that the Node has
-// already is reported again only where it answers another request to retry.
+// reportFailure reports the structured cause of a failure before the state, so that the controller knows the cause
+// when the state changes. It uses a separate write, because an admission policy older than the daemon may reject it.
+// If the Node already has this failure, it writes again only for a new text or for another retry request.
 func reportFailure(ctx context.Context, a *Agent, config string, why error) {
-	node, err := a.Cluster.Assignment(ctx)
+	node, err := a.Cluster.Node(ctx)
 	if config == "" || err != nil {
-		return // the state is not reported either
+		return // the caller cannot report the state either
 	}
 	f := failureOf(config, why)
 	was, err := v1alpha1.ParseFailure(node.Failure)
-	same := err == nil && was.Config == f.Config && was.Cause == f.Cause && was.Path == f.Path
+	same := err == nil && was.Config == f.Config && was.Cause == f.Cause && was.Path == f.Path // its text may differ
 	f.Since = metav1.NewTime(time.Now().UTC().Truncate(time.Second))
 	if same {
 		f.Since, f.Retry = was.Since, was.Retry
 	}
-	if a.told != nil && !a.told.Retry.IsZero() { // as it was when the attempt began: it does not answer a later one
-		f.Retry = &metav1.Time{Time: a.told.Retry}
+	if a.node != nil && !a.node.Retry.IsZero() { // at the start of the attempt: it does not answer a later request
+		f.Retry = &metav1.Time{Time: a.node.Retry}
 	}
-	if same && f.Retry.Equal(was.Retry) {
+	if same && f.Retry.Equal(was.Retry) && f.Problem == was.Problem {
 		return
 	}
-	if err := a.Cluster.Report(ctx, map[string]string{v1alpha1.FailureAnnotation: f.String()}); err != nil {
+	if err := a.Cluster.SetAnnotations(ctx, map[string]string{v1alpha1.FailureAnnotation: f.String()}); err != nil {
 		a.Log.Debug("the cause of the failure is not reported", "err", err)
 	}
 }

@@ -1,6 +1,7 @@
 package agent_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -23,13 +24,14 @@ func (c *cluster) failure(t *testing.T) v1alpha1.Failure {
 func TestTheCauseOfAFailureIsReported(t *testing.T) {
 	asked := time.Date(2036, 1, 2, 12, 0, 0, 0, time.UTC)
 	for sentence, tc := range map[string]struct {
-		before func(*rig)
-		config string
-		cause  v1alpha1.FailureCause
+		before  func(*rig)
+		config  string
+		cause   v1alpha1.FailureCause
+		problem string
 	}{
-		"a config that is not on the cluster":    {nil, "rendered-none", v1alpha1.FailureNoConfig},
-		"a config that no running node can take": {nil, "rendered-d", v1alpha1.FailureRefused},
-		"a service that does not start":          {func(r *rig) { r.m.Broken["crio.service"] = true }, "rendered-b", v1alpha1.FailureApply},
+		"a config that is not on the cluster":    {nil, "rendered-none", v1alpha1.FailureNoConfig, ""},
+		"a config that no running node can take": {nil, "rendered-d", v1alpha1.FailureRefused, "fips: "},
+		"a service that does not start":          {func(r *rig) { r.m.Broken["crio.service"] = true }, "rendered-b", v1alpha1.FailureApply, "reload crio.service: "},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			r := newRig(t)
@@ -44,6 +46,9 @@ func TestTheCauseOfAFailureIsReported(t *testing.T) {
 			f := r.c.failure(t)
 			if f.Cause != tc.cause || f.Config != tc.config || f.Since.IsZero() || f.Retry != nil {
 				t.Fatalf("it reports %+v", f)
+			}
+			if !strings.HasPrefix(f.Problem, tc.problem) || (f.Problem == "") != (tc.problem == "") {
+				t.Errorf("its problem is %q, want one that begins with %q", f.Problem, tc.problem)
 			}
 			reports := len(r.c.told)
 			_ = r.settle()

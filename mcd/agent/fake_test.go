@@ -20,14 +20,15 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/agent/healthcheck"
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/health"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/plan"
-	"github.com/bunsen-os/bunsen/mcd/protocol"
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 // cluster is one that lives in memory and does what the drain controller would.
@@ -62,26 +63,26 @@ func newCluster() *cluster {
 	}
 }
 
-func (c *cluster) Assignment(context.Context) (protocol.Assignment, error) {
+func (c *cluster) Node(context.Context) (report.Node, error) {
 	if err := c.away(); err != nil {
-		return protocol.Assignment{}, err
+		return report.Node{}, err
 	}
-	return protocol.AssignmentOf(c.annotations), nil
+	return report.NodeOf(c.annotations), nil
 }
 
 // away is what a cluster says that cannot be reached.
 func (c *cluster) away() error {
 	c.calls++
 	if c.failFrom > 0 && c.calls >= c.failFrom {
-		return fmt.Errorf("%w: %w", protocol.ErrUnreachable, errRefused)
+		return fmt.Errorf("%w: %w", report.ErrUnreachable, errRefused)
 	}
 	if c.down == nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %w", protocol.ErrUnreachable, c.down)
+	return fmt.Errorf("%w: %w", report.ErrUnreachable, c.down)
 }
 
-func (c *cluster) Report(_ context.Context, annotations map[string]string) error {
+func (c *cluster) SetAnnotations(_ context.Context, annotations map[string]string) error {
 	if err := c.away(); err != nil {
 		return err
 	}
@@ -161,7 +162,7 @@ func (c *cluster) desire(name string) { c.annotations[v1alpha1.DesiredConfigAnno
 // says compares the Node's annotations of the protocol with `state reason current desired`.
 func (c *cluster) says(t *testing.T, state, current string, reason ...string) {
 	t.Helper()
-	is := protocol.AssignmentOf(c.annotations)
+	is := report.NodeOf(c.annotations)
 	if is.State != state || is.Current != current {
 		t.Errorf("the node says state %q, current %q, reason %q; want %q, %q", is.State, is.Current, is.Reason, state, current)
 	}
@@ -184,12 +185,14 @@ type rig struct {
 	// log is all that was logged.
 	log strings.Builder
 	// health is the gate, nil for none; life is what it sees.
-	health *agent.Health
+	health *healthcheck.Options
 	life   *life
 	// events are all that were told, as `Reason message`.
-	events events
-	counts counts
-	board  board
+	events    events
+	counts    counts
+	published published
+	// reported counts the calls of agent.Config.Reported.
+	reported int
 }
 
 // counts is what was counted, as words.
@@ -219,12 +222,12 @@ func (c *counts) Boot(os, version string) { *c = append(*c, "boot "+os+" "+versi
 type events []string
 
 // Event implements agent.Events.
-func (e *events) Event(reason protocol.Reason, message string) {
+func (e *events) Event(reason report.EventReason, message string) {
 	*e = append(*e, string(reason)+" "+message)
 }
 
 // has tells that an event of a reason has all words.
-func (e events) has(reason protocol.Reason, words ...string) bool {
+func (e events) has(reason report.EventReason, words ...string) bool {
 	return slices.ContainsFunc(e, func(s string) bool {
 		return strings.HasPrefix(s, string(reason)+" ") && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(s, w) })
 	})
@@ -248,7 +251,7 @@ func (l *life) has(p poison) bool {
 	return err == nil && strings.Contains(string(text), p.text)
 }
 
-// Active implements agent.Units.
+// Active implements healthcheck.Units.
 func (l *life) Active(context.Context, string) (state, sub, result string, err error) {
 	if l.has(l.unitDies) {
 		return "failed", "failed", "exit-code", nil
@@ -267,13 +270,13 @@ func (l *life) kubelet(context.Context) error {
 func (l *life) heard(err error) health.API {
 	switch {
 	case l.has(l.cutsOff):
-		return health.Silent
+		return health.NoAnswer
 	case err == nil:
 		return health.Answers
 	case errors.Is(err, errSilent):
-		return health.Silent
+		return health.NoAnswer
 	}
-	return health.RefusedThere
+	return health.RefusedElsewhere
 }
 
 // errRefused is a cluster that is down, on machines that are up.
@@ -285,7 +288,7 @@ var errSilent = errors.New("i/o timeout")
 // watched gives the rig a gate.
 func (r *rig) watched() *life {
 	r.life = &life{m: r.m}
-	r.health = &agent.Health{Units: r.life, Kubelet: r.life.kubelet, API: r.life.heard}
+	r.health = &healthcheck.Options{Units: r.life, Kubelet: r.life.kubelet, API: r.life.heard}
 	r.start(r.m.Host())
 	return r.life
 }
@@ -305,7 +308,7 @@ func newRig(t *testing.T) *rig {
 
 // start is a daemon that starts anew.
 func (r *rig) start(h host.Host) {
-	r.a = agent.New(agent.Config{Node: "worker-0", Cluster: r.c, Host: h, Health: r.health, Events: &r.events, Metrics: &r.counts, Board: &r.board, Log: r.logger()})
+	r.a = agent.New(agent.Config{Node: "worker-0", Cluster: r.c, Host: h, Health: r.health, Events: &r.events, Metrics: &r.counts, Status: &r.published, Log: r.logger(), Reported: func() { r.reported++ }})
 }
 
 func (r *rig) logger() *slog.Logger {
@@ -339,7 +342,7 @@ func (r *rig) rest() {
 		switch {
 		case errors.Is(err, agent.ErrRebooting):
 			r.start(r.m.Host())
-		case errors.Is(err, protocol.ErrUnreachable):
+		case errors.Is(err, report.ErrUnreachable):
 			return
 		case err != nil:
 			r.t.Fatal(err)

@@ -12,11 +12,14 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/agent/driftscan"
+	"github.com/bunsen-os/bunsen/mcd/agent/healthcheck"
+	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/plan"
-	"github.com/bunsen-os/bunsen/mcd/protocol"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 // restless is a watcher that tells of disturbances all the time.
@@ -101,7 +104,7 @@ func TestANodeThatIsDeletedAndComesBackIsTakenUpAtOnce(t *testing.T) {
 		r.c.signal()
 		synctest.Wait()
 		r.c.says(t, "Done", "rendered-a")
-		if is := protocol.AssignmentOf(r.c.annotations); is.Desired != "rendered-a" {
+		if is := report.NodeOf(r.c.annotations); is.Desired != "rendered-a" {
 			t.Errorf("it desires %q", is.Desired)
 		}
 		cancel()
@@ -115,18 +118,18 @@ type gone struct {
 	is bool
 }
 
-func (g *gone) Assignment(ctx context.Context) (protocol.Assignment, error) {
+func (g *gone) Node(ctx context.Context) (report.Node, error) {
 	if g.is {
-		return protocol.Assignment{}, errors.New(`nodes "worker-0" not found`)
+		return report.Node{}, errors.New(`nodes "worker-0" not found`)
 	}
-	return g.cluster.Assignment(ctx)
+	return g.cluster.Node(ctx)
 }
 
-func (g *gone) Report(ctx context.Context, a map[string]string) error {
+func (g *gone) SetAnnotations(ctx context.Context, a map[string]string) error {
 	if g.is {
 		return errors.New(`nodes "worker-0" not found`)
 	}
-	return g.cluster.Report(ctx, a)
+	return g.cluster.SetAnnotations(ctx, a)
 }
 
 // odd is a cluster with objects that cannot be read, and that takes no word about logins.
@@ -140,11 +143,11 @@ func (odd) DriftRules(context.Context, string) (drift.Policy, error) {
 	return drift.Policy{}, errors.New("DriftPolicy x: spec.repair.interval: no duration")
 }
 
-func (o odd) Report(ctx context.Context, a map[string]string) error {
+func (o odd) SetAnnotations(ctx context.Context, a map[string]string) error {
 	if a[v1alpha1.SSHAnnotation] != "" {
 		return errors.New("denied by a webhook")
 	}
-	return o.cluster.Report(ctx, a)
+	return o.cluster.SetAnnotations(ctx, a)
 }
 
 func TestAnInnocentNodeIsNotDegradedBy(t *testing.T) {
@@ -156,12 +159,12 @@ func TestAnInnocentNodeIsNotDegradedBy(t *testing.T) {
 			return agent.Config{Cluster: odd{r.c}, Drift: &watcher{accessed: true}}
 		}},
 		{"a disk without room for what is known about drift", func(r *rig) agent.Config {
-			r.must(r.m.Host().Files.Remove(agent.DriftDir + "/state.json"))
+			r.must(r.m.Host().Files.Remove(driftscan.Dir + "/state.json"))
 			h, _ := hosttest.Wrap(r.m.Host(), hosttest.FullFrom(1))
 			return agent.Config{Cluster: r.c, Host: h}
 		}},
 		{"a seed that cannot be read on a machine whose Node was made anew", func(r *rig) agent.Config {
-			r.m.Put(host.SeedPath, "{")
+			r.m.Put(host.InitialAnnotationsPath, "{")
 			clear(r.c.annotations)
 			return agent.Config{Cluster: r.c}
 		}},
@@ -220,7 +223,7 @@ func TestADiskThatCannotBeReadIsNotTheConfigsFault(t *testing.T) {
 			}
 		}
 		h := r.m.Host()
-		h.Files = unreadable{h.Files, agent.TaskPath}
+		h.Files = unreadable{h.Files, statefile.TaskPath}
 		r.start(h)
 		_, _ = r.a.Sync(t.Context())
 		r.start(r.m.Host())
@@ -235,7 +238,7 @@ func TestADiskThatCannotBeReadIsNotTheConfigsFault(t *testing.T) {
 func TestAUnitThatDiedAgainAndAgainBeforeDoesNotCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.health = &agent.Health{Units: dying{}}
+		r.health = &healthcheck.Options{Units: dying{}}
 		r.start(r.m.Host())
 		r.c.desire("rendered-a")
 		r.must(r.settle())
@@ -284,7 +287,7 @@ func TestADrainThatIsStuckIsAnEventOnce(t *testing.T) {
 		r.runs(4 * time.Hour)
 		stuck := 0
 		for _, e := range r.events {
-			if strings.HasPrefix(e, string(protocol.EventFailedToDrain)) {
+			if strings.HasPrefix(e, string(report.EventFailedToDrain)) {
 				stuck++
 			}
 		}

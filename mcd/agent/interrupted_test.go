@@ -13,10 +13,10 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
-	"github.com/bunsen-os/bunsen/mcd/progress"
-	"github.com/bunsen-os/bunsen/mcd/protocol"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 // death is a daemon, or a machine, that goes down after so many changes of each update that it begins.
@@ -124,7 +124,7 @@ func (r *rig) givenUp(before string) {
 	r.t.Helper()
 	r.c.says(r.t, "Degraded", "rendered-a", "updating to rendered-x: 3 times, the machine or the daemon went down", "journalctl -b -1", "back in rendered-a",
 		"revert the commit", "bunsen retry", host.ForcePath)
-	if r.tree() != before || r.a.Phase() != progress.Rejected || !r.events.has(protocol.EventRejected, "rendered-x") {
+	if r.tree() != before || r.a.Phase() != report.Rejected || !r.events.has(report.EventRejected, "rendered-x") {
 		r.t.Errorf("it is %s, with\n%s\nand was\n%s", r.a.Phase(), r.tree(), before)
 	}
 	n := len(r.m.Log)
@@ -157,7 +157,7 @@ func TestWhatIsNoInterruptionIsNotCountedAsOne(t *testing.T) {
 		r.start(r.m.Host())
 		r.must(r.settle())
 		r.c.says(t, "Done", "rendered-a")
-		if text := r.disk(agent.VerdictPath); !strings.Contains(text, "not exist") {
+		if text := r.disk(statefile.RejectionPath); !strings.Contains(text, "not exist") {
 			t.Error(text)
 		}
 	})
@@ -174,7 +174,7 @@ func TestWhatIsNoInterruptionIsNotCountedAsOne(t *testing.T) {
 		})
 		r.start(h)
 		for range 6 {
-			if _, err := r.a.Sync(t.Context()); err == nil || !strings.Contains(err.Error(), "between the two") {
+			if _, err := r.a.Sync(t.Context()); err == nil || !strings.Contains(err.Error(), "parts of both configs") {
 				t.Fatal(err)
 			}
 			broken = false
@@ -267,7 +267,7 @@ func TestAMachineThatGoesDownWhileItIsJudgedGoesBack(t *testing.T) {
 					r.c.says(t, "Done", "rendered-r")
 					return
 				}
-				r.c.says(t, "Degraded", "rendered-a", "aaaabbbbcc", "3 times, the machine or the daemon went down while it was looked", "back in rendered-a")
+				r.c.says(t, "Degraded", "rendered-a", "aaaabbbbcc", "the machine or the daemon went down during the health check 3 times", "back in rendered-a")
 				if r.tree() != before || looks != 3 {
 					t.Errorf("%d looks\n%s\nbefore\n%s", looks, r.tree(), before)
 				}

@@ -15,9 +15,10 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/mcd/agent"
+	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
-	"github.com/bunsen-os/bunsen/mcd/protocol"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 // TestTheAPIServerMayGoDownAtAnyCall lets it go down at the k-th call of an update with a drain and a reboot, for every k, and
@@ -72,7 +73,7 @@ func (r *rig) restOrDone() bool {
 		switch {
 		case errors.Is(err, agent.ErrRebooting):
 			r.start(r.m.Host())
-		case errors.Is(err, protocol.ErrUnreachable):
+		case errors.Is(err, report.ErrUnreachable):
 			return false
 		case err != nil:
 			r.t.Fatal(err)
@@ -208,7 +209,7 @@ func (s *story) step() {
 
 // standing is a config that was rejected beyond doubt, and is desired.
 func (s *story) standing() string {
-	text := s.disk(agent.VerdictPath)
+	text := s.disk(statefile.RejectionPath)
 	desired := s.c.annotations["machineconfiguration.openshift.io/desiredConfig"]
 	if !strings.Contains(s.disk(host.ForcePath), "not exist") {
 		return ""
@@ -255,9 +256,9 @@ func (s *story) end() string {
 		s.start(s.m.Host())
 	}
 	desired := s.c.annotations["machineconfiguration.openshift.io/desiredConfig"]
-	is := protocol.AssignmentOf(s.c.annotations)
+	is := report.NodeOf(s.c.annotations)
 	want := outcome[desired]
-	if s.silent && want.end == "Done" && is.State == "Degraded" && strings.Contains(is.Reason, "cannot be reached") {
+	if s.silent && want.end == "Done" && is.State == "Degraded" && strings.Contains(is.Reason, "is unreachable") {
 		want.end = "Degraded" // convicted in an outage that was over too soon
 	}
 	if is.State != want.end || is.State != "Done" && !strings.Contains(is.Reason, desired) {
@@ -283,3 +284,26 @@ func (s *story) end() string {
 func kargs(s *mcfgv1.MachineConfigSpec) { s.KernelArguments = []string{"quiet"} }
 
 func fips(s *mcfgv1.MachineConfigSpec) { s.FIPS = true }
+
+func TestTheAgentSaysWhenItHasReported(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare func(*rig)
+		want    bool
+	}{
+		"a node in its config":     {func(r *rig) { r.c.desire("rendered-a") }, true},
+		"a node without a config":  {func(*rig) {}, true},
+		"an API outage":            {func(r *rig) { r.c.desire("rendered-a"); r.c.down = errRefused }, false},
+		"a state that is not read": {func(r *rig) { r.c.desire("rendered-a"); r.c.failFrom = 3 }, false},
+		"a config without object":  {func(r *rig) { r.c.desire("rendered-none") }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t)
+			c.prepare(r)
+			_, err := r.a.Sync(t.Context())
+			t.Log(err)
+			if got := r.reported > 0; got != c.want {
+				t.Errorf("reported is %t after %v", got, err)
+			}
+		})
+	}
+}

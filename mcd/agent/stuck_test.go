@@ -10,7 +10,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/mcd/progress"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 func TestANodeInTroubleSaysWhatIsTrueAndFindsItsWayOut(t *testing.T) {
@@ -133,8 +133,8 @@ var trouble = []struct {
 		r.c.add(r.t, "rendered-evil", `"systemd":{"units":[{"name":"../../cron.d/evil.service","contents":"x"}]}`)
 		r.c.desire("rendered-evil")
 		r.must(r.settle())
-		r.c.says(r.t, "Unreconcilable", "rendered-a", "is no name of a unit")
-		if r.a.Phase() != progress.Refused || !strings.Contains(r.disk("/etc/cron.d/evil.service"), "not exist") {
+		r.c.says(r.t, "Unreconcilable", "rendered-a", "is not the name of a unit")
+		if r.a.Phase() != report.Refused || !strings.Contains(r.disk("/etc/cron.d/evil.service"), "not exist") {
 			r.t.Error("it was written")
 		}
 	}},
@@ -142,7 +142,7 @@ var trouble = []struct {
 		r.c.add(r.t, "rendered-p", `"passwd":{"users":[{"name":"core","passwordHash":"core:secret"}]}`)
 		r.c.desire("rendered-p")
 		r.must(r.settle())
-		r.c.says(r.t, "Unreconcilable", "rendered-a", "core passwordHash: it has a colon")
+		r.c.says(r.t, "Unreconcilable", "rendered-a", "core passwordHash: it contains a colon")
 		if strings.Contains(r.c.annotations[v1alpha1.ReasonAnnotation], "secret") {
 			r.t.Error(r.c.annotations[v1alpha1.ReasonAnnotation])
 		}

@@ -9,67 +9,110 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcd/progress"
-	"github.com/bunsen-os/bunsen/mcd/protocol"
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
-// Sync does what is next for the node and returns the config that is desired. No error means that there is nothing to do
-// until the Node or the machine changes. A failure has been reported on the Node, if the cluster can be reached; what
-// could not be told is found on disk again and told later.
+// Sync reconciles the node and returns the desired config. No error means that there is nothing to do until the Node
+// or the machine changes. Sync reports a failure on the Node, if it can reach the API server; otherwise a later Sync
+// derives the report from the state on disk.
 func (a *Agent) Sync(ctx context.Context) (desired string, err error) {
+	desired, reported, err := syncAndReport(ctx, a)
+	if reported && a.Reported != nil {
+		a.Reported()
+	}
+	return desired, err
+}
+
+// syncAndReport is Sync, and says whether it reported the state of the node.
+func syncAndReport(ctx context.Context, a *Agent) (desired string, reported bool, err error) {
 	for {
-		desired, err = a.pass(ctx)
+		desired, err = a.reconcile(ctx)
 		var refused *refusedError
-		var standing *standingError
+		var standing *rejectedError
 		var drifted *driftedError
 		switch {
-		case errors.Is(err, errAgain):
+		case errors.Is(err, errResync):
 			continue
-		case err == nil, errors.Is(err, errLater):
-			a.silence.over(a.Log)
-			return desired, nil
+		case err == nil, errors.Is(err, errWaiting):
+			a.outage.markReachable(a.Log)
+			return desired, true, nil
 		case errors.Is(err, ErrRebooting), ctx.Err() != nil:
-			return desired, err
+			return desired, false, err
 		case errors.As(err, &refused):
-			a.enter(progress.Refused)
-			a.failed, a.at.Refusals = "", refused.refusals
-			return desired, a.complain(ctx, v1alpha1.StateUnreconcilable, err)
+			a.enter(report.Refused)
+			a.failed, a.status.Refusals = "", refused.refusals
+			err = a.reportBlocked(ctx, v1alpha1.StateUnreconcilable, err)
+			return desired, err == nil, err
 		case errors.As(err, &standing):
-			a.enter(progress.Rejected)
+			a.enter(report.Rejected)
 			a.failed = ""
-			return desired, a.complain(ctx, v1alpha1.StateDegraded, err)
+			err = a.reportBlocked(ctx, v1alpha1.StateDegraded, err)
+			return desired, err == nil, err
 		case errors.As(err, &drifted):
-			a.enter(progress.Drifted)
-			return desired, a.complain(ctx, v1alpha1.StateDegraded, err)
-		case errors.Is(err, protocol.ErrUnreachable) && (a.told == nil || a.silence.missing(a.Log) < outage):
-			return desired, err
+			a.enter(report.Drifted)
+			err = a.reportBlocked(ctx, v1alpha1.StateDegraded, err)
+			return desired, err == nil, err
+		case errors.Is(err, report.ErrUnreachable) && isTolerated(a, err):
+			return desired, false, errors.Join(err, reportUnreadConfig(ctx, a, err))
 		}
-		a.enter(progress.RolledBack)
-		sign{a}.says(v1alpha1.StateDegraded, err.Error())
-		sign{a}.put()
+		a.enter(report.RolledBack)
+		setStatus(a, v1alpha1.StateDegraded, err.Error())
+		publishStatus(a)
 		reportFailure(ctx, a, desired, err)
-		return desired, errors.Join(err, a.report(ctx, v1alpha1.StateDegraded, err.Error()))
+		failed := a.reportState(ctx, v1alpha1.StateDegraded, err.Error())
+		return desired, failed == nil, errors.Join(err, failed)
 	}
 }
 
-// errAgain asks for another pass at once: something was done that changes what is next.
-var errAgain = errors.New("look again")
+// isTolerated reports whether a missing answer is not a failure yet. This is so if the whole API server does not
+// answer, or if a part of it has failed only for a short time.
+func isTolerated(a *Agent, err error) bool {
+	if a.node == nil {
+		return true
+	}
+	limit := outageLimit
+	var unread *unreadConfigError
+	if errors.As(err, &unread) {
+		limit = unreadFailAfter
+	}
+	return a.outage.markUnreachable(a.Log, "a part of the cluster does not answer", "err", err) < limit
+}
 
-// refusedError is a config that a running node cannot take.
+// reportUnreadConfig reports that the node waits for its config, once the wait has lasted for unreadReportAfter.
+func reportUnreadConfig(ctx context.Context, a *Agent, err error) error {
+	var unread *unreadConfigError
+	if a.node == nil || !errors.As(err, &unread) || a.failed == unread.config || a.outage.markUnreachable(a.Log, "") < unreadReportAfter {
+		return nil
+	}
+	setStatus(a, v1alpha1.StateWorking, err.Error())
+	publishStatus(a)
+	return a.reportState(ctx, v1alpha1.StateWorking, err.Error())
+}
+
+// errResync reports that something has changed and Sync has to reconcile again at once.
+var errResync = errors.New("sync again")
+
+// refusedError is a config that a running node cannot apply.
 type refusedError struct {
-	// config as named has it.
+	// config is the text of Task.ConfigText about the config.
 	config   string
 	refusals []policy.Refusal
 }
 
-// Error lists the refusals, each with its field.
+// Error names the config and lists the refusals.
 func (e *refusedError) Error() string {
+	return fmt.Sprintf("the node refused %s, and nothing was changed: %s", e.config, e.problem())
+}
+
+// problem lists the refusals, each with its field.
+func (e *refusedError) problem() string {
 	var parts []string
 	for _, r := range e.refusals {
 		parts = append(parts, strings.TrimLeft(r.Field+": "+r.Why, ": "))
 	}
-	return fmt.Sprintf("the node refused %s, and nothing was changed: %s", e.config, strings.Join(parts, "; "))
+	return strings.Join(parts, "; ")
 }
 
 // missingConfigError is a desired config that is not on the cluster.
@@ -86,41 +129,55 @@ func (e *missingConfigError) Error() string {
 // Unwrap is the API server's answer.
 func (e *missingConfigError) Unwrap() error { return e.cause }
 
-// standingError is a verdict that stands.
-type standingError struct{ verdict }
+// unreadConfigError is a desired config that the node cannot read from any server now.
+type unreadConfigError struct {
+	config string
+	cause  error
+}
 
-// Error is why.
-func (e *standingError) Error() string { return e.Why }
+// Error names the config and why it cannot be read.
+func (e *unreadConfigError) Error() string {
+	return fmt.Sprintf("waiting for the config %s: %v", e.config, e.cause)
+}
 
-// driftedError is a machine that is not as its config says.
+// Unwrap returns the reason why the config cannot be read.
+func (e *unreadConfigError) Unwrap() error { return e.cause }
+
+// rejectedError is a final rejection as an error.
+type rejectedError struct{ statefile.Rejection }
+
+// Error returns the reason of the rejection.
+func (e *rejectedError) Error() string { return e.Why }
+
+// driftedError is a machine that differs from its config.
 type driftedError struct{ error }
 
 // Unwrap is the reason.
 func (e *driftedError) Unwrap() error { return e.error }
 
-// complain reports a state that stays until somebody does something. It logs it when the Node does not say so yet.
-func (a *Agent) complain(ctx context.Context, state string, why error) error {
-	a.silence.over(a.Log)
-	sign{a}.says(state, why.Error())
-	sign{a}.put()
+// reportBlocked reports a state that stays until a user or the controller acts. It logs the state when the Node does not have it yet.
+func (a *Agent) reportBlocked(ctx context.Context, state string, why error) error {
+	a.outage.markReachable(a.Log)
+	setStatus(a, state, why.Error())
+	publishStatus(a)
 	if a.Metrics != nil {
-		a.Metrics.State(state, fit(why.Error()))
+		a.Metrics.State(state, report.TruncateReason(why.Error()))
 	}
-	node, err := a.Cluster.Assignment(ctx)
+	node, err := a.Cluster.Node(ctx)
 	reportFailure(ctx, a, node.Desired, why)
-	if err == nil && node.State == state && node.Reason == fit(why.Error()) {
+	if err == nil && node.State == state && node.Reason == report.TruncateReason(why.Error()) {
 		return nil
 	}
 	a.Log.Warn(strings.ToLower(state), "why", why.Error())
 	if state == v1alpha1.StateUnreconcilable {
-		a.event(protocol.EventFailedToReconcile, "%s", why.Error())
+		a.event(report.EventFailedToReconcile, "%s", why.Error())
 	}
-	return a.report(ctx, state, why.Error())
+	return a.reportState(ctx, state, why.Error())
 }
 
-// report tells state and reason, if the Node does not say so already.
-func (c Config) report(ctx context.Context, state, reason string) error {
-	reason = fit(reason)
+// reportState reports the state and the reason, if they differ from those of the Node.
+func (c Config) reportState(ctx context.Context, state, reason string) error {
+	reason = report.TruncateReason(reason)
 	if c.Metrics != nil {
 		c.Metrics.State(state, reason)
 	}
@@ -128,51 +185,53 @@ func (c Config) report(ctx context.Context, state, reason string) error {
 	if state != v1alpha1.StateDegraded && state != v1alpha1.StateUnreconcilable {
 		want[v1alpha1.FailureAnnotation] = ""
 	}
-	if err := c.annotate(ctx, want); err != nil {
+	if err := c.reportChanges(ctx, want); err != nil {
 		return fmt.Errorf("reporting state %s: %w", state, err)
 	}
 	return nil
 }
 
-// annotate reports what the Node does not say yet.
-func (c Config) annotate(ctx context.Context, want map[string]string) error {
-	node, err := c.Cluster.Assignment(ctx)
+// reportChanges reports the annotations that the Node does not have yet.
+func (c Config) reportChanges(ctx context.Context, want map[string]string) error {
+	node, err := c.Cluster.Node(ctx)
 	if err != nil {
 		return err
 	}
-	changes := node.Unsaid(want)
+	changes := node.MissingChanges(want)
 	if len(changes) == 0 {
 		return nil
 	}
-	return c.Cluster.Report(ctx, changes)
+	return c.Cluster.SetAnnotations(ctx, changes)
 }
 
-// later lets a report wait for the API server to come back: it is derived again from what is on disk.
-func (c Config) later(err error) error {
-	if errors.Is(err, protocol.ErrUnreachable) {
-		c.Log.Debug("telling it later", "err", err)
+// postpone drops the error of a report that did not reach the API server, because a later Sync derives the report from
+// the state on disk.
+func (c Config) postpone(err error) error {
+	if errors.Is(err, report.ErrUnreachable) {
+		c.Log.Debug("status update postponed: the API server is unreachable", "err", err)
 		return nil
 	}
 	return err
 }
 
-// silence of the API server.
-type silence struct {
-	// since when it has not answered; zero while it does.
+// apiOutage is an outage of the API server, or of a part of it.
+type apiOutage struct {
+	// since is the start of the outage; zero while the API server answers.
 	since time.Time
 }
 
-// missing tells for how long it has not answered.
-func (s *silence) missing(log *slog.Logger) time.Duration {
+// markUnreachable records a missing answer and returns how long the outage has lasted. It logs the start of the
+// outage.
+func (s *apiOutage) markUnreachable(log *slog.Logger, message string, args ...any) time.Duration {
 	if s.since.IsZero() {
 		s.since = time.Now()
-		log.Warn("the API server does not answer; going on with what is on disk")
+		log.Warn(message, args...)
 	}
 	return time.Since(s.since)
 }
 
-// over notes that it answers.
-func (s *silence) over(log *slog.Logger) {
+// markReachable records that the API server answered and logs how long the outage lasted.
+func (s *apiOutage) markReachable(log *slog.Logger) {
 	if !s.since.IsZero() {
 		log.Info("the API server answers again", "after", time.Since(s.since).Round(time.Second))
 	}

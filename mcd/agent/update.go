@@ -6,146 +6,162 @@ import (
 	"fmt"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
-	"github.com/bunsen-os/bunsen/mcd/progress"
-	"github.com/bunsen-os/bunsen/mcd/protocol"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
-// update brings the node to the desired config, as far as it can get now. What the cluster cannot be told now is no reason
-// to stop; what it has to be asked is.
-func (a *Agent) update(ctx context.Context, node protocol.Assignment) error {
-	way, t, err := draft{a}.way(ctx, node)
+// update brings the node as close to the desired config as is possible now. If a report does not reach the API server,
+// it continues. If a request to the controller does not, it stops.
+func (a *Agent) update(ctx context.Context, node report.Node) error {
+	way, t, err := readConfigs(ctx, a, node)
 	if err != nil {
 		return err
 	}
-	p, contents, err := draft{a}.plan(ctx, way, t)
+	p, contents, err := planUpdate(ctx, a, way, t)
 	if err != nil {
 		return err
 	}
-	a.enter(progress.Planned)
-	a.at.Planned, a.at.Drains, a.at.Reboots = true, p.Drain, p.Reboots()
-	if a.failed != node.Desired && node.State != v1alpha1.StateWorking {
-		a.Log.Info("updating", "config", t.about(), "disruption", p.Disruption.String(), "steps", len(p.Steps))
-		reason, err := newborn{a.Config}.reason(node, t)
-		if err != nil {
-			return err
-		}
-		sign{a}.says(v1alpha1.StateWorking, reason)
-		if err := a.later(a.report(ctx, v1alpha1.StateWorking, reason)); err != nil {
-			return err
-		}
+	a.enter(report.Planned)
+	a.status.Planned, a.status.Drains, a.status.Reboots = true, p.Drain, p.Reboots()
+	if err := reportWorking(ctx, a, node, t, p); err != nil {
+		return err
 	}
-	a.at.Told.Current = p.From
-	if p.From != "" && node.Current != p.From { // what is on disk is in force, and was not told before it died
-		if err := a.later(a.annotate(ctx, map[string]string{v1alpha1.CurrentConfigAnnotation: p.From})); err != nil {
+	a.status.Node.Current = p.From
+	if p.From != "" && node.Current != p.From { // the record is in force; an earlier process did not report it
+		if err := a.postpone(a.reportChanges(ctx, map[string]string{v1alpha1.CurrentConfigAnnotation: p.From})); err != nil {
 			return fmt.Errorf("reporting the config in force: %w", err)
 		}
 	}
 	if p.Drain {
-		if err := a.memory.keep(ctx, TaskPath, t); err != nil {
-			a.failed = node.Desired
-			return err
-		}
-		if err := (doors{a.Config, &a.asked}).drain(ctx, node, t.about()); err != nil {
-			if errors.Is(err, errStuck) && a.failed != node.Desired {
-				a.failed = node.Desired
-				a.event(protocol.EventFailedToDrain, "%v", err)
-			}
-			a.enter(progress.Draining)
-			if a.failed != node.Desired {
-				sign{a}.put()
-			}
+		if err := drainFor(ctx, a, node, t); err != nil {
 			return err
 		}
 	}
-	t.Before = a.gate.before(ctx, p.Steps, a.told != nil)
+	t.Before = a.check.ObserveBefore(ctx, p.Steps, a.node != nil)
 	t.Attempt++
-	if err := a.memory.keep(ctx, TaskPath, t); err != nil {
+	if err := a.files.Save(ctx, statefile.TaskPath, t); err != nil {
 		a.failed = node.Desired
 		return err
 	}
 	return a.apply(ctx, t, p, contents)
 }
 
-// apply does the steps. From here on, what goes wrong is the config's failure: the node says so until it has another.
-func (a *Agent) apply(ctx context.Context, t task, p plan.Plan, contents map[host.Digest][]byte) error {
-	name, about := t.Config.Name, t.about()
+// reportWorking reports the start of an update, unless the Node already shows it or the daemon retries the config.
+func reportWorking(ctx context.Context, a *Agent, node report.Node, t statefile.Task, p plan.Plan) error {
+	if a.failed == node.Desired || node.State == v1alpha1.StateWorking {
+		return nil
+	}
+	a.Log.Info("updating", "config", t.ConfigText(), "disruption", p.Disruption.String(), "steps", len(p.Steps))
+	reason, err := workingReason(a.Config, node, t)
+	if err != nil {
+		return err
+	}
+	setStatus(a, v1alpha1.StateWorking, reason)
+	return a.postpone(a.reportState(ctx, v1alpha1.StateWorking, reason))
+}
+
+// drainFor stores the task, so that an outage does not end the update, and requests the drain. It returns nil once the node is drained.
+func drainFor(ctx context.Context, a *Agent, node report.Node, t statefile.Task) error {
+	if err := a.files.Save(ctx, statefile.TaskPath, t); err != nil {
+		a.failed = node.Desired
+		return err
+	}
+	err := requestDrain(ctx, a, node, t.ConfigText())
+	if err == nil {
+		return nil
+	}
+	if errors.Is(err, errDrainStuck) && a.failed != node.Desired {
+		a.failed = node.Desired
+		a.event(report.EventFailedToDrain, "%v", err)
+	}
+	a.enter(report.Draining)
+	if a.failed != node.Desired {
+		publishStatus(a)
+	}
+	return err
+}
+
+// apply applies the steps. A failure from here on is a failure of the config, and the node reports it until it has
+// another config.
+func (a *Agent) apply(ctx context.Context, t statefile.Task, p plan.Plan, contents map[host.Digest][]byte) error {
+	name, about := t.Config.Name, t.ConfigText()
 	if p.Reboots() {
-		if err := a.later(a.annotate(ctx, map[string]string{v1alpha1.PostConfigActionAnnotation: "Rebooting"})); err != nil {
+		if err := a.postpone(a.reportChanges(ctx, map[string]string{v1alpha1.PostConfigActionAnnotation: "Rebooting"})); err != nil {
 			return err
 		}
 	}
-	a.announce(p, about)
-	a.enter(progress.Applying)
-	if a.failed != name { // one that is tried again and again is not shown again and again
-		sign{a}.put()
+	a.announceUpdate(p, about)
+	a.enter(report.Applying)
+	if a.failed != name { // retries do not publish the same status again
+		publishStatus(a)
 	}
-	a.failed = name // until it is confirmed
-	a.gate.own = t.attempt()
-	told := context.AfterFunc(ctx, func() {
-		a.Log.Warn("told to end; finishing the steps first", "config", name)
-		a.event(protocol.EventGotSigterm, "told to end while going to %s; finishing the steps first", about)
+	a.failed = name // until the config is confirmed
+	a.check.Start(t.LastAttempt())
+	stopNotice := context.AfterFunc(ctx, func() {
+		a.Log.Warn("asked to stop; finishing the steps first", "config", name)
+		a.event(report.EventGotSigterm, "asked to stop during the update to %s; finishing the steps first", about)
 	})
 	done, err := a.runner.Run(context.WithoutCancel(ctx), p, contents)
-	told()
+	stopNotice()
 	if err != nil {
-		return fmt.Errorf("updating to %s: %w; nothing was done yet: see df and mount on the node", about, err)
+		return &updateError{about: about, problem: fmt.Errorf("%w; nothing has changed yet: see df and mount on the node", err)}
 	}
 	switch done.End {
 	case apply.New:
-		a.enter(progress.Confirming) // another config may be desired by now, which begins a new update
-		a.met(name, nil)
+		a.enter(report.Confirming) // if another config is desired by now, a new update starts
+		a.recordUpdate(name, nil)
 		if len(p.Steps) > 0 {
-			a.event(protocol.EventSkipReboot, "in %s without a reboot", about)
+			a.event(report.EventSkipReboot, "in %s without a reboot", about)
 		}
-		return errAgain
-	case apply.Unjudged:
-		return unjudged(ctx, done)
+		return errResync
+	case apply.HealthUnknown:
+		return healthUnknown(ctx, done)
 	case apply.Rebooting:
-		a.enter(progress.Rebooting)
+		a.enter(report.Rebooting)
 		a.Log.Info("rebooting", "config", name)
-		return aftermath{a}.down(ctx, done)
+		return reportReboot(ctx, a, done)
 	}
-	a.met(name, done.Why)
-	a.blame(done)
-	if done.End == apply.Between {
-		return between(done)
+	a.recordUpdate(name, done.Why)
+	a.reportFailedStep(done)
+	if done.End == apply.RollbackFailed {
+		return partialRollbackError(done)
 	}
-	if v, err := a.memory.verdict(); err == nil && v.stands() && v.Config == name {
-		a.event(protocol.EventRejected, "%s", v.Why)
-		return &standingError{*v}
+	if v, err := a.files.Rejection(); err == nil && v.IsFinal() && v.Config == name {
+		a.event(report.EventRejected, "%s", v.Why)
+		return &rejectedError{*v}
 	}
-	return fmt.Errorf("updating to %s: %w; the node is back in %s and tries again: %s, or fix or revert the commit", about, done.Why, before(p.From, p.To), look(done.Stopped))
+	return &updateError{about: about, problem: fmt.Errorf("%w; the node is back in %s and retries: %s, or fix or revert the commit", done.Why, report.RollbackTarget(p.From, p.To), failedStepText(done.FailedStep))}
 }
 
-// announce tells what is about to happen to people who look at events.
-func (c Config) announce(p plan.Plan, about string) {
+// announceUpdate emits the events about an update that is about to start.
+func (c Config) announceUpdate(p plan.Plan, about string) {
 	if p.Stages() {
-		c.event(protocol.EventOSUpdateStarted, "staging the OS for %s", about)
+		c.event(report.EventOSUpdateStarted, "staging the OS for %s", about)
 	}
 	for _, s := range p.Steps {
 		if s.Verb == host.SetImage {
-			c.event(protocol.EventInClusterUpgrade, "updating from OS image %s to %s", s.Before.Word, s.After.Word)
+			c.event(report.EventInClusterUpgrade, "updating from OS image %s to %s", s.Before.Word, s.After.Word)
 		}
 	}
 	if p.Reboots() {
-		c.event(protocol.EventReboot, "the node will reboot into %s", about)
+		c.event(report.EventReboot, "the node will reboot into %s", about)
 	}
 }
 
-// blame tells of the service that failed.
-func (c Config) blame(done apply.Applied) {
-	s := done.Stopped
+// reportFailedStep reports the step that failed, as an event or in the metrics.
+func (c Config) reportFailedStep(done apply.Applied) {
+	s := done.FailedStep
 	if s == nil {
 		return
 	}
 	switch s.Verb {
 	case host.Reload:
-		c.event(protocol.EventFailedServiceReload, "%v", done.Why)
+		c.event(report.EventFailedServiceReload, "%v", done.Why)
 	case host.Restart:
-		c.event(protocol.EventFailedServiceRestart, "%v", done.Why)
+		c.event(report.EventFailedServiceRestart, "%v", done.Why)
 	case host.Reboot:
 		if c.Metrics != nil {
 			c.Metrics.Reboot(done.Why)

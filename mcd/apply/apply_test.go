@@ -28,7 +28,7 @@ func TestWhatWasAppliedIsWhatIsObserved(t *testing.T) {
 					to := generate(r)
 					step := way(t, h, from, to)
 					bring(t, h, step)
-					if left, _ := planOn(t, h, plan.Way{From: "x", To: "rendered-b", Old: step.New, New: step.New}); len(left.Steps) > 0 {
+					if left, _ := planOn(t, h, plan.Transition{From: "x", To: "rendered-b", Old: step.New, New: step.New}); len(left.Steps) > 0 {
 						t.Fatalf("seed %d: after the update this is left to do:\n%s", seed, left)
 					}
 					from = to
@@ -70,7 +70,7 @@ func TestGoingBackToNothingLeavesWhatWasThere(t *testing.T) {
 						delete(after.Paths, p)
 					}
 				}
-				if diff := cmp.Diff(before.String(), after.String()); diff != "" {
+				if diff := cmp.Diff(stateText(before), stateText(after)); diff != "" {
 					t.Fatalf("seed %d: %s", seed, diff)
 				}
 			}
@@ -78,7 +78,7 @@ func TestGoingBackToNothingLeavesWhatWasThere(t *testing.T) {
 	}
 }
 
-func observeAll(t *testing.T, h host.Host, w plan.Way) host.State {
+func observeAll(t *testing.T, h host.Host, w plan.Transition) host.State {
 	t.Helper()
 	s, err := apply.Observe(t.Context(), h, w.Scope())
 	if err != nil {
@@ -97,11 +97,11 @@ func TestAReadOnlyDirectoryKeepsTheOldConfig(t *testing.T) {
 			p, contents := planOn(t, h, way(t, h, machineconfig.Config{}, c))
 			readOnly, _ := hosttest.Wrap(h, hosttest.ReadOnlyPath(host.UnitDir))
 			done, err := (apply.Runner{Host: readOnly}).Run(t.Context(), p, contents)
-			if err != nil || !errors.Is(done.Why, hosttest.ErrReadOnly) || done.Stopped == nil {
+			if err != nil || !errors.Is(done.Why, hosttest.ErrReadOnly) || done.FailedStep == nil {
 				t.Fatalf("%+v, %v", done, err)
 			}
 			end, err := (apply.Runner{Host: h}).Recover(t.Context())
-			if err != nil || end.End == apply.Between {
+			if err != nil || end.End == apply.RollbackFailed {
 				t.Fatalf("%+v, %v", end, err)
 			}
 			if diff := cmp.Diff(before, w.tree(t)); diff != "" {

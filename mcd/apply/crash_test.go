@@ -11,11 +11,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/plan"
-	"github.com/bunsen-os/bunsen/policy"
 )
 
 var reloads = []policy.Action{{Type: policy.ActionDaemonReload}, {Type: policy.ActionReload, Service: "crio.service"}, {Type: policy.ActionRestart, Service: "chronyd.service"}}
@@ -166,9 +166,9 @@ func settleIn(t *testing.T, h host.Host, c machineconfig.Config) {
 
 func (tr *trial) runner(h host.Host) apply.Runner {
 	return apply.Runner{
-		Host:     h,
-		Gate:     func(context.Context, host.Record) error { return tr.gate },
-		Rejected: func(host.Record, error) error { tr.rejected++; return nil },
+		Host:        h,
+		HealthCheck: func(context.Context, host.Record) error { return tr.gate },
+		OnRejected:  func(host.Record, error) error { tr.rejected++; return nil },
 	}
 }
 
@@ -239,7 +239,7 @@ func (tr *trial) settle(t *testing.T, d disturbance, r *rand.Rand) apply.Applied
 		}
 		end, err := tr.runner(h).Recover(t.Context())
 		switch {
-		case err != nil || end.End == apply.Between || end.End == apply.Unjudged:
+		case err != nil || end.End == apply.RollbackFailed || end.End == apply.HealthUnknown:
 			t.Fatalf("recovering from %s: %+v, %v", d.says, end, err)
 		case end.End != apply.Rebooting:
 			return end

@@ -72,7 +72,7 @@ func looks(t *testing.T, h host.Host, c machineconfig.Config) string {
 	}
 	s.Units = nil   // who enabled a unit first decides, see plan.Target
 	s.OS.Image = "" // a config without an image keeps the one there is
-	return strings.TrimSpace(s.String()) + "\n" + passwords
+	return strings.TrimSpace(stateText(s)) + "\n" + passwords
 }
 
 // TestAMachineThatWasBornWithAConfigMovesLikeOneThatTookIt lets the first config be brought by somebody who keeps no
@@ -103,7 +103,7 @@ func forget(t *testing.T, h host.Host, c machineconfig.Config) {
 	t.Helper()
 	s := observeAll(t, h, way(t, h, c, c))
 	for p, e := range s.Paths {
-		for _, dir := range []string{host.OrigDir, host.NoOrigDir, host.AccountsPath} {
+		for _, dir := range []string{host.OrigDir, host.NoOrigDir, host.AccountsPath, host.UnitsPath} {
 			if e.Kind == host.File && strings.HasPrefix(p+"/", dir+"/") || strings.HasSuffix(p, ".mcdorig") {
 				if err := h.Files.Remove(p); err != nil {
 					t.Fatal(err)
@@ -118,7 +118,7 @@ func forget(t *testing.T, h host.Host, c machineconfig.Config) {
 func onlyAppended(t *testing.T, h host.Host, before, c machineconfig.Config) string {
 	t.Helper()
 	w, first := way(t, h, c, c), way(t, h, before, before).New
-	s := observeAll(t, h, plan.Way{Old: w.Old, New: w.New})
+	s := observeAll(t, h, plan.Transition{Old: w.Old, New: w.New})
 	text := ""
 	for _, p := range []string{"/etc/chrony.conf", "/etc/zz.conf"} {
 		_, appended := w.New.Appends[p]

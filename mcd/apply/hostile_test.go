@@ -11,12 +11,13 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/linux"
 	"github.com/bunsen-os/bunsen/mcd/plan"
-	"github.com/bunsen-os/bunsen/policy"
 )
 
 // hostile is a machine on which uid 1500, named app, wants to be root.
@@ -31,7 +32,7 @@ func newHostile(t *testing.T) hostile {
 		t.Skip("it gives files to other users, which takes root: run the tests as root, as make test does in CI")
 	}
 	dir := t.TempDir()
-	h, root, err := linux.Simulated(dir, func(string) {})
+	h, root, err := linux.OpenSimulated(dir, func(string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -78,23 +79,23 @@ func (m hostile) untouched(t *testing.T) {
 	}
 }
 
-func configOf(t *testing.T, name, body string) plan.Named {
+func configOf(t *testing.T, name, body string) plan.Config {
 	t.Helper()
 	c, err := machineconfig.Parse(mcfgv1.MachineConfigSpec{Config: runtime.RawExtension{Raw: []byte(`{"ignition":{"version":"3.5.0"}` + body + `}`)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return plan.Named{Name: name, Config: c}
+	return plan.Config{Name: name, Config: c}
 }
 
 // plan works out the way between two configs.
-func (m hostile) plan(t *testing.T, from, to plan.Named) (plan.Plan, map[host.Digest][]byte) {
+func (m hostile) plan(t *testing.T, from, to plan.Config) (plan.Plan, map[host.Digest][]byte) {
 	t.Helper()
 	accounts, err := apply.Accounts(t.Context(), m.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	way := plan.NewWay(from, to, plan.Rules{Policy: policy.Default()}, accounts)
+	way := plan.NewTransition(from, to, plan.Rules{Policy: policy.Default()}, accounts)
 	way.Decision = policy.Decision{} // no reboot
 	seen, err := apply.Observe(t.Context(), m.Host, way.Scope())
 	if err != nil {
@@ -166,7 +167,7 @@ func TestAnUnsafePathIsRefusedBeforeAnyStep(t *testing.T) {
 		t.Run(says, func(t *testing.T) {
 			m := newHostile(t)
 			c.plant(t, m)
-			p, contents := m.plan(t, plan.Named{}, configOf(t, "a", c.body))
+			p, contents := m.plan(t, plan.Config{}, configOf(t, "a", c.body))
 			if c.want == nil {
 				done, err := apply.Runner{Host: m.Host}.Run(t.Context(), p, contents)
 				if err != nil || done.End != apply.New {
@@ -199,9 +200,9 @@ func TestAnUnsafePathIsRefusedBeforeAnyStep(t *testing.T) {
 // back.
 func TestALinkThatComesDuringAnUpdate(t *testing.T) {
 	m := newHostile(t)
-	p, contents := m.plan(t, plan.Named{}, configOf(t, "a", fileOfApp))
+	p, contents := m.plan(t, plan.Config{}, configOf(t, "a", fileOfApp))
 	planted := false
-	runner := apply.Runner{Host: m.Host, Tell: func(s host.Step, undone bool) {
+	runner := apply.Runner{Host: m.Host, OnStep: func(s host.Step, undone bool) {
 		if !undone && !planted && s.Target == "/home/app/conf" {
 			planted = true
 			must(t, os.Remove(m.at("/home/app/conf")))
@@ -223,7 +224,7 @@ func TestALinkThatComesDuringAnUpdate(t *testing.T) {
 func TestAnUnsafePathDoesNotHideOtherDrift(t *testing.T) {
 	m := newHostile(t)
 	a := configOf(t, "a", strings.Replace(fileOfApp, `"files":[`, `"files":[{"path":"/etc/other","contents":{"source":"data:,x"}},`, 1))
-	p, contents := m.plan(t, plan.Named{}, a)
+	p, contents := m.plan(t, plan.Config{}, a)
 	if done, err := (apply.Runner{Host: m.Host}).Run(t.Context(), p, contents); err != nil || done.End != apply.New {
 		t.Fatalf("it ends in %s, %v, %v", done.End, done.Why, err)
 	}
@@ -232,7 +233,7 @@ func TestAnUnsafePathDoesNotHideOtherDrift(t *testing.T) {
 	must(t, os.WriteFile(m.at("/etc/other"), []byte("changed"), 0o644))
 	accounts, err := apply.Accounts(t.Context(), m.Host)
 	must(t, err)
-	wanted := plan.Want(a.Config, accounts)
+	wanted := desired.Of(a.Config, accounts)
 	seen, err := apply.Observe(t.Context(), m.Host, plan.ScopeOf(wanted))
 	must(t, err)
 	var texts []string

@@ -8,14 +8,14 @@ import (
 	"path"
 	"slices"
 
+	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-// Accounts reads what the machine tells about its users and groups, and how it makes new ones. A machine without the
-// files has none.
+// Accounts reads the machine's users and groups, and how it creates new ones. A machine without the files has none.
 func Accounts(ctx context.Context, h host.Host) (host.Accounts, error) {
-	var f plan.AccountFiles
+	var f desired.AccountFiles
 	for _, part := range []struct {
 		at   string
 		into *[]byte
@@ -34,16 +34,16 @@ func Accounts(ctx context.Context, h host.Host) (host.Accounts, error) {
 		}
 		*part.into = contents
 	}
-	a := plan.Accounts(f)
+	a := desired.ParseAccounts(f)
 	a.Unprivileged = h.Unprivileged
 	var err error
 	if a.Skeleton, err = h.Passwd.Skeleton(ctx); err != nil {
-		return host.Accounts{}, fmt.Errorf("reading what new home directories hold: %w", err)
+		return host.Accounts{}, fmt.Errorf("reading the skeleton of home directories: %w", err)
 	}
 	return a, nil
 }
 
-// Observe looks at a part of the machine.
+// Observe reads the part of the machine in a scope.
 func Observe(ctx context.Context, h host.Host, scope plan.Scope) (host.State, error) {
 	accounts, err := Accounts(ctx, h)
 	if err != nil {
@@ -51,44 +51,21 @@ func Observe(ctx context.Context, h host.Host, scope plan.Scope) (host.State, er
 	}
 	s := host.State{Accounts: accounts}.Clone()
 	s.Paths = make(map[string]host.Entry, len(scope.Paths))
-	for _, p := range scope.Paths { // a directory comes before what is in it
-		above, seen := s.Paths[path.Dir(p)]
-		switch {
-		case seen && above.Kind == host.Unsafe:
-			s.Paths[p], s.Unsafe[p] = above, s.Unsafe[path.Dir(p)]
-			continue
-		case seen && !slices.Contains([]host.Kind{host.Dir, host.Link}, above.Kind):
-			s.Paths[p] = host.Entry{} // nothing is in nothing, nor in a file
-			continue
+	for _, observe := range []func() error{
+		func() error { return observePaths(h, s, scope.Paths) },
+		func() error { return observeHardLinks(h, s, scope.HardLinks) },
+		func() error { return observeHomes(h, s, scope.Homes) },
+		func() error { return readContents(h, s, scope.Read) },
+		func() error { return observeAccounts(ctx, h, s, scope) },
+		func() error { return observeUnits(ctx, h, s.Units, scope.Units) },
+	} {
+		if err := observe(); err != nil {
+			return host.State{}, err
 		}
-		if s.Paths[p], err = h.Files.Stat(p); err != nil && !isUnsafe(s, p, err) {
-			return host.State{}, fmt.Errorf("looking at %s: %w", p, err)
-		}
-	}
-	for p, targets := range scope.Hard {
-		for _, target := range targets {
-			if same, err := sameFile(h, p, target); err != nil && !isUnsafe(s, p, err) {
-				return host.State{}, fmt.Errorf("looking at %s: %w", p, err)
-			} else if same {
-				s.Paths[p] = host.Entry{Kind: host.Hard, Target: target}
-			}
-		}
-	}
-	if err := homes(h, s, scope); err != nil {
-		return host.State{}, err
-	}
-	if err := read(h, s, scope.Read); err != nil {
-		return host.State{}, err
-	}
-	if err := observeAccounts(ctx, h, s, scope); err != nil {
-		return host.State{}, err
-	}
-	if err := observeUnits(ctx, h, s.Units, scope.Units); err != nil {
-		return host.State{}, err
 	}
 	os, err := h.OS.Status(ctx)
 	if err != nil {
-		return host.State{}, fmt.Errorf("asking for the state of the OS: %w", err)
+		return host.State{}, fmt.Errorf("reading the state of the OS: %w", err)
 	}
 	s.OS, s.Support = os.Next, os.Support
 	s.OS.Kargs = scope.Managed(s.OS.Kargs)
@@ -98,7 +75,40 @@ func Observe(ctx context.Context, h host.Host, scope plan.Scope) (host.State, er
 	return s, nil
 }
 
-// isUnsafe tells that an error is about a path that the daemon does not open, and notes it.
+// observePaths reads the entries at the paths. A directory comes before the paths in it.
+func observePaths(h host.Host, s host.State, paths []string) (err error) {
+	for _, p := range paths {
+		above, seen := s.Paths[path.Dir(p)]
+		switch {
+		case seen && above.Kind == host.Unsafe:
+			s.Paths[p], s.Unsafe[p] = above, s.Unsafe[path.Dir(p)]
+			continue
+		case seen && !slices.Contains([]host.Kind{host.Dir, host.Link}, above.Kind):
+			s.Paths[p] = host.Entry{} // only directories and links to them have entries
+			continue
+		}
+		if s.Paths[p], err = h.Files.Stat(p); err != nil && !isUnsafe(s, p, err) {
+			return fmt.Errorf("reading %s: %w", p, err)
+		}
+	}
+	return nil
+}
+
+// observeHardLinks finds the paths that are hard links to one of their targets.
+func observeHardLinks(h host.Host, s host.State, links map[string][]string) error {
+	for p, targets := range links {
+		for _, target := range targets {
+			if same, err := sameFile(h, p, target); err != nil && !isUnsafe(s, p, err) {
+				return fmt.Errorf("reading %s: %w", p, err)
+			} else if same {
+				s.Paths[p] = host.Entry{Kind: host.Hard, Target: target}
+			}
+		}
+	}
+	return nil
+}
+
+// isUnsafe reports whether an error is about a path that the daemon does not open. It records the reason in the state.
 func isUnsafe(s host.State, p string, err error) bool {
 	var unsafe *host.UnsafePathError
 	if !errors.As(err, &unsafe) {
@@ -108,16 +118,16 @@ func isUnsafe(s host.State, p string, err error) bool {
 	return true
 }
 
-// homes looks at what home directories that are links lead to, because keys are for who owns that.
-func homes(h host.Host, s host.State, scope plan.Scope) (err error) {
-	for _, p := range scope.Homes {
-		for range plan.MostLinks {
+// observeHomes reads the home directories that are links: the owner of the link's target gets the SSH keys.
+func observeHomes(h host.Host, s host.State, homes []string) (err error) {
+	for _, p := range homes {
+		for range host.MaxLinks {
 			if s.Paths[p].Kind != host.Link {
 				break
 			}
-			p = plan.LinkedTo(p, s.Paths[p].Target)
+			p = host.LinkTarget(p, s.Paths[p].Target)
 			if s.Paths[p], err = h.Files.Stat(p); err != nil && !isUnsafe(s, p, err) {
-				return fmt.Errorf("looking at %s: %w", p, err)
+				return fmt.Errorf("reading %s: %w", p, err)
 			}
 		}
 	}
@@ -131,8 +141,8 @@ func sameFile(h host.Host, a, b string) (bool, error) {
 	return h.Same(a, b)
 }
 
-// read keeps the contents of files that are needed, under the digest that was observed.
-func read(h host.Host, s host.State, paths []string) error {
+// readContents adds the contents of files to the state, under the digest that was observed.
+func readContents(h host.Host, s host.State, paths []string) error {
 	for _, p := range paths {
 		if s.Paths[p].Kind != host.File {
 			continue
@@ -142,7 +152,7 @@ func read(h host.Host, s host.State, paths []string) error {
 			continue
 		}
 		if err == nil && host.DigestOf(contents) != s.Paths[p].Digest {
-			err = errors.New("it changed while it was looked at")
+			err = errors.New("it changed during the observation")
 		}
 		if err != nil {
 			return fmt.Errorf("reading %s: %w", p, err)
@@ -152,12 +162,13 @@ func read(h host.Host, s host.State, paths []string) error {
 	return nil
 }
 
-// observeAccounts asks about users and groups. Members whom the users themselves tell about are left out of groups.
+// observeAccounts reads users and groups. It omits users in the scope from the group members, because each of these
+// users has a list of its groups.
 func observeAccounts(ctx context.Context, h host.Host, s host.State, scope plan.Scope) error {
 	for _, name := range scope.Users {
 		u, password, err := h.Passwd.User(ctx, name)
 		if err != nil {
-			return fmt.Errorf("asking about user %s: %w", name, err)
+			return fmt.Errorf("reading user %s: %w", name, err)
 		}
 		s.Users[name] = u
 		if u.There {
@@ -167,7 +178,7 @@ func observeAccounts(ctx context.Context, h host.Host, s host.State, scope plan.
 	for _, name := range scope.Groups {
 		g, err := h.Passwd.Group(ctx, name)
 		if err != nil {
-			return fmt.Errorf("asking about group %s: %w", name, err)
+			return fmt.Errorf("reading group %s: %w", name, err)
 		}
 		g.Members = host.JoinNames(slices.DeleteFunc(host.Names(g.Members), func(m string) bool { return slices.Contains(scope.Users, m) }))
 		s.Groups[name] = g
@@ -175,7 +186,7 @@ func observeAccounts(ctx context.Context, h host.Host, s host.State, scope plan.
 	return nil
 }
 
-// observeUnits asks about units, and about those that they name with Also: they are enabled and disabled with them.
+// observeUnits reads units, and the units that they name with Also=, which systemd enables and disables with them.
 func observeUnits(ctx context.Context, h host.Host, seen map[string]host.Unit, names []string) error {
 	for len(names) > 0 {
 		name := names[0]
@@ -185,7 +196,7 @@ func observeUnits(ctx context.Context, h host.Host, seen map[string]host.Unit, n
 		}
 		u, err := h.Units.Status(ctx, name)
 		if err != nil {
-			return fmt.Errorf("asking about unit %s: %w", name, err)
+			return fmt.Errorf("reading unit %s: %w", name, err)
 		}
 		seen[name] = u
 		names = slices.Concat(names, host.AlsoOf(u.Install), host.AlsoOf(u.Vendor))

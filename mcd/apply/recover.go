@@ -11,18 +11,20 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-// Why a config is taken back that is not to be tried again, or not for ever.
+// The reasons for a rollback after which the daemon does not retry the config, or retries it only a few times.
 var (
-	// ErrNotBooted tells that the machine came back from a reboot without what was staged. Trying again may go on for ever.
+	// ErrNotBooted reports that the machine rebooted without the staged OS. Retries could repeat this for ever.
 	ErrNotBooted = errors.New("after the reboot, the machine runs something else than what was staged")
-	// ErrUnhealthy wraps what a Gate said.
+	// ErrUnhealthy wraps the error of the health check.
 	ErrUnhealthy = errors.New("the machine is not healthy with the new config")
-	// ErrInterrupted tells that the machine or the daemon went down while steps were done: by a power cut, or by one of them.
-	ErrInterrupted = errors.New("the machine or the daemon went down before the steps were done")
+	// ErrInterrupted reports that the machine or the daemon went down during the steps, because of a power cut or a
+	// step itself.
+	ErrInterrupted = errors.New("the machine or the daemon went down before the last step")
 )
 
-// Recover finishes what a crash, a power cut or a reboot left. Without a journal it does nothing. It returns an error
-// only when it could not look or write down what it saw; then nothing was changed, and it is called again.
+// Recover finishes what a crash, a power cut or a reboot interrupted. Without a journal it does nothing. It returns an
+// error only if it could not read the state or write the journal. Then it has changed nothing, and the caller calls it
+// again.
 func (r Runner) Recover(ctx context.Context) (Applied, error) {
 	rec, err := r.Host.Journal.Load()
 	if err != nil {
@@ -34,37 +36,38 @@ func (r Runner) Recover(ctx context.Context) (Applied, error) {
 	done := Applied{From: rec.From, To: rec.To, Done: len(rec.Steps)}
 	boot, err := r.Host.Power.BootID()
 	if err != nil {
-		return Applied{}, fmt.Errorf("asking for the boot's id: %w", err)
+		return Applied{}, fmt.Errorf("reading the boot id: %w", err)
 	}
 	booted := boot != rec.BootID
-	if rec.Phase == host.Returning {
-		return wayBack{r}.afterReturn(ctx, *rec, booted)
+	if rec.Phase == host.RollbackReboot {
+		return continueRollback(ctx, r, *rec, booted)
 	}
-	if booted { // whatever runs has begun with what it found then
+	if booted { // the running services started with the files of that time
 		rec.Acted, rec.Booted = true, reboots(rec.Steps)
 	}
 	switch rec.Phase {
 	case host.Rebooting:
-		return wayThere{r}.afterReboot(ctx, *rec, booted)
-	case host.Judging:
-		return wayThere{r}.judge(ctx, *rec, done)
-	case host.Undoing:
-		return wayBack{r}.undo(ctx, *rec, recalled(*rec)), nil
+		return continueAfterReboot(ctx, r, *rec, booted)
+	case host.CheckingHealth:
+		return checkHealth(ctx, r, *rec, done)
+	case host.RollingBack:
+		return rollBack(ctx, r, *rec, recalled(*rec)), nil
 	}
-	return wayBack{r}.undo(ctx, *rec, ErrInterrupted), nil
+	return rollBack(ctx, r, *rec, ErrInterrupted), nil
 }
 
 func reboots(steps []host.Step) bool {
 	return slices.ContainsFunc(steps, func(s host.Step) bool { return s.Verb == host.Reboot })
 }
 
-// afterReboot asks for the reboot again if it has not happened; else it confirms what booted.
-func (r wayThere) afterReboot(ctx context.Context, rec host.Record, booted bool) (Applied, error) {
+// continueAfterReboot requests the reboot again if the machine has not rebooted. Otherwise it confirms that the
+// machine booted the staged OS.
+func continueAfterReboot(ctx context.Context, r Runner, rec host.Record, booted bool) (Applied, error) {
 	done := Applied{From: rec.From, To: rec.To, Done: len(rec.Steps)}
 	if !booted {
 		done.End = Rebooting
 		if err := r.Host.Power.Reboot(ctx, "machine config "+rec.To); err != nil {
-			return wayBack(r).undo(ctx, rec, fmt.Errorf("rebooting: %w", err)), nil
+			return rollBack(ctx, r, rec, fmt.Errorf("rebooting: %w", err)), nil
 		}
 		return done, nil
 	}
@@ -73,17 +76,17 @@ func (r wayThere) afterReboot(ctx context.Context, rec host.Record, booted bool)
 		return Applied{}, err
 	}
 	if mismatch != nil {
-		return wayBack(r).undo(ctx, rec, mismatch), nil
+		return rollBack(ctx, r, rec, mismatch), nil
 	}
-	return r.judge(ctx, rec, done)
+	return checkHealth(ctx, r, rec, done)
 }
 
-// confirm compares what runs after the reboot with what was staged. Files are left to the look-out for drift: taking them
-// back now would leave a machine that booted with them. The second result is a failure to look.
+// confirm compares the OS that runs after the reboot with the staged one. It does not compare files: the drift scan does. failure is an
+// error of the comparison itself.
 func (r Runner) confirm(ctx context.Context, steps []host.Step) (mismatch, failure error) {
 	status, err := r.Host.OS.Status(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("asking for the state of the OS: %w", err)
+		return nil, fmt.Errorf("reading the state of the OS: %w", err)
 	}
 	for _, s := range steps {
 		if booted, ok := bootedAs(status.Booted, s); !ok {
@@ -93,7 +96,7 @@ func (r Runner) confirm(ctx context.Context, steps []host.Step) (mismatch, failu
 	return nil, nil
 }
 
-// bootedAs tells what runs of the part that a step staged, and whether it is what was staged.
+// bootedAs returns the running value of the part of the OS that a step staged, and whether it is the staged value.
 func bootedAs(booted host.OS, s host.Step) (string, bool) {
 	switch s.Verb {
 	case host.SetImage:

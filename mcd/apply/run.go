@@ -9,69 +9,69 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-// Applied tells the true state of the machine after Run or Recover.
+// Applied is the state of the machine after Run or Recover.
 type Applied struct {
-	// End is where the machine is now.
+	// End is which config the machine has now.
 	End End
-	// Done counts the steps that were done.
+	// Done counts the applied steps.
 	Done int
-	// Stopped is the step that failed, nil when none did.
-	Stopped *host.Step
+	// FailedStep is the step that failed; nil if no step failed.
+	FailedStep *host.Step
 	// From and To are the configs' names.
 	From, To string
-	// Why the machine is in the old config, on its way there, between or unjudged; nil otherwise.
+	// Why is the reason why the machine is not in the new config or its health is unknown; otherwise nil.
 	Why error
 }
 
 // End is where an update ended.
 type End string
 
-// The ends.
+// The values of End.
 const (
-	// Nothing was under way.
+	// Nothing means that no update was under way.
 	Nothing End = "nothing"
-	// Old: the machine is as it was before.
+	// Old means that the machine is in its state before the update.
 	Old End = "old"
-	// New: the new config is in force.
+	// New means that the new config is in force.
 	New End = "new"
-	// Rebooting: the machine goes down and will be in the new config, or, where Why says why, in the old one.
+	// Rebooting means that the machine reboots into the new config or, if Why is set, into the old config.
 	Rebooting End = "rebooting"
-	// Unjudged: the new config is in place, and the context ended before the Gate knew whether the machine is healthy.
-	// Recover asks again.
-	Unjudged End = "unjudged"
-	// Between: taking back failed too. The journal is kept, and Recover tries again.
-	Between End = "between"
+	// HealthUnknown means that the new config is in place, but the context ended before the health check had a result.
+	// Recover repeats the check.
+	HealthUnknown End = "unjudged"
+	// RollbackFailed means that the machine has parts of both configs. The journal stays, and Recover retries.
+	RollbackFailed End = "between"
 )
 
-// ErrRefused tells that a plan has refusals and was not begun.
+// ErrRefused reports that a plan has refusals and was not started.
 var ErrRefused = errors.New("plan has refusals")
 
-// Runner walks plans. Host must be set; the others may be nil.
+// Runner applies plans. Host must be set; the others may be nil.
 type Runner struct {
-	// Host to act on.
+	// Host is the machine that the steps change.
 	Host host.Host
-	// Tell is called after each step that was done; undone says that it was taken back.
-	Tell func(step host.Step, undone bool)
-	// Gate judges the machine when the new config is in place: after the reboot of an update that reboots, and after the
-	// last step of one that acted on units. nil is healthy. It blocks until it knows; an error takes everything back, with
-	// a reboot where the update had one. An error that wraps context.Canceled, or that comes when the context has ended,
-	// says that nobody knows: the next Recover asks again. Without a Gate a machine is always healthy.
-	Gate func(ctx context.Context, rec host.Record) error
-	// Rejected is called once everything is taken back because of ErrNotBooted, ErrUnhealthy or ErrInterrupted, and before
-	// the journal is cleared, so that after a crash it is called again. An error keeps the journal.
-	Rejected func(rec host.Record, why error) error
+	// OnStep is called after each step; undone is true if the step was rolled back.
+	OnStep func(step host.Step, undone bool)
+	// HealthCheck checks the machine when the new config is in place: after the reboot of an update that reboots, and
+	// after the last step of one that acted on units. It blocks until it has a result. After an error, the Runner
+	// rolls everything back, with a reboot if the update had one. If the error wraps context.Canceled, or the context
+	// has ended, there is no rollback and the next Recover repeats the check.
+	HealthCheck func(ctx context.Context, rec host.Record) error
+	// OnRejected is called after a rollback because of ErrNotBooted, ErrUnhealthy or ErrInterrupted, before the
+	// journal is removed. A crash can cause a second call. If OnRejected returns an error, the journal stays.
+	OnRejected func(rec host.Record, why error) error
 }
 
-// Run does the plan's steps. If one fails, all are taken back, and the error in Applied.Why says why. Run returns an
-// error itself only when nothing was begun. Contents has every digest that the plan writes. There must be no journal:
-// call Recover first. Pods must be drained where the plan says so.
+// Run applies the plan's steps. If a step fails, Run rolls all steps back, and Applied.Why is the reason. Run returns
+// an error only if it did not start. The map contents needs every digest that the plan writes. A journal must not
+// exist, so call Recover first. The caller drains the node first if the plan requires it.
 func (r Runner) Run(ctx context.Context, p plan.Plan, contents map[host.Digest][]byte) (Applied, error) {
 	if len(p.Refusals) > 0 {
 		return Applied{End: Old}, fmt.Errorf("%w: %s: %s", ErrRefused, p.Refusals[0].Field, p.Refusals[0].Why)
 	}
 	boot, err := r.Host.Power.BootID()
 	if err != nil {
-		return Applied{End: Old}, fmt.Errorf("asking for the boot's id: %w", err)
+		return Applied{End: Old}, fmt.Errorf("reading the boot id: %w", err)
 	}
 	given, err := r.keep(ctx, p.Steps, contents)
 	if err != nil {
@@ -81,98 +81,94 @@ func (r Runner) Run(ctx context.Context, p plan.Plan, contents map[host.Digest][
 	if err := r.Host.Journal.Save(rec); err != nil {
 		return Applied{End: Old}, fmt.Errorf("writing the journal: %w", err)
 	}
-	return wayThere{r}.walk(ctx, rec, given), nil
+	return applySteps(ctx, r, rec, given), nil
 }
 
-// wayThere is how a Runner goes to the new config.
-type wayThere struct{ Runner }
-
-// walk does all steps and settles the journal.
-func (r wayThere) walk(ctx context.Context, rec host.Record, given source) Applied {
+// applySteps applies all steps and completes the journal.
+func applySteps(ctx context.Context, r Runner, rec host.Record, given source) Applied {
 	done := Applied{From: rec.From, To: rec.To}
 	r.Host.Disk.Batch()
 	for _, s := range rec.Steps {
 		if s.IsAction() && !rec.Acted {
 			rec.Acted = true
 			if err := r.Host.Journal.Save(rec); err != nil {
-				return r.back(ctx, rec, done, s, fmt.Errorf("writing the journal: %w", err))
+				return rollBackAfter(ctx, r, rec, done.failedAt(s), fmt.Errorf("writing the journal: %w", err))
 			}
 		}
 		if s.Verb == host.Reboot {
-			return r.reboot(ctx, rec, done)
+			return rebootInto(ctx, r, rec, done)
 		}
 		if err := r.do(ctx, s, s.Before.Entry, given); err != nil {
-			return r.back(ctx, rec, done, s, fmt.Errorf("%s: %w", s, err))
+			return rollBackAfter(ctx, r, rec, done.failedAt(s), fmt.Errorf("%s: %w", s, err))
 		}
 		done.Done++
 		r.tell(s, false)
 	}
 	if err := r.Host.Disk.Flush(ctx); err != nil {
-		return r.back(ctx, rec, done, host.Step{}, fmt.Errorf("making the changes durable: %w", err))
+		return rollBackAfter(ctx, r, rec, done.failedAt(host.Step{}), fmt.Errorf("making the changes durable: %w", err))
 	}
-	if r.Gate == nil || !rec.Acted {
-		return r.end(ctx, rec, done)
+	if r.HealthCheck == nil || !rec.Acted {
+		return commitOrRollBack(ctx, r, rec, done)
 	}
-	rec.Phase = host.Judging
+	rec.Phase = host.CheckingHealth
 	if err := r.Host.Journal.Save(rec); err != nil {
-		return r.back(ctx, rec, done, host.Step{}, fmt.Errorf("writing the journal: %w", err))
+		return rollBackAfter(ctx, r, rec, done.failedAt(host.Step{}), fmt.Errorf("writing the journal: %w", err))
 	}
-	ended, err := r.judge(ctx, rec, done)
+	ended, err := checkHealth(ctx, r, rec, done)
 	if err != nil {
-		return r.back(ctx, rec, done, host.Step{}, err)
+		return rollBackAfter(ctx, r, rec, done.failedAt(host.Step{}), err)
 	}
 	return ended
 }
 
-// end commits, or takes all back.
-func (r wayThere) end(ctx context.Context, rec host.Record, done Applied) Applied {
-	if err := r.commit(&done); err != nil {
-		rec.Phase = "" // the journal may be gone: who knows what of a failed write is there
-		return r.back(ctx, rec, done, host.Step{}, err)
+// commitOrRollBack commits the update. If the commit fails, it rolls the update back.
+func commitOrRollBack(ctx context.Context, r Runner, rec host.Record, done Applied) Applied {
+	if err := commit(r, &done); err != nil {
+		rec.Phase = "" // the write failed, so the state of the journal is unknown
+		return rollBackAfter(ctx, r, rec, done.failedAt(host.Step{}), err)
 	}
 	return done
 }
 
-// reboot is the last step: what runs after it is confirmed by Recover.
-func (r wayThere) reboot(ctx context.Context, rec host.Record, done Applied) Applied {
+// rebootInto requests the reboot, which is the last step. After it, Recover compares the booted OS.
+func rebootInto(ctx context.Context, r Runner, rec host.Record, done Applied) Applied {
 	at := host.Step{Verb: host.Reboot}
 	if err := r.Host.Disk.Flush(ctx); err != nil {
-		return r.back(ctx, rec, done, at, fmt.Errorf("making the changes durable: %w", err))
+		return rollBackAfter(ctx, r, rec, done.failedAt(at), fmt.Errorf("making the changes durable: %w", err))
 	}
 	rec.Phase = host.Rebooting
 	if err := r.Host.Journal.Save(rec); err != nil {
-		return r.back(ctx, rec, done, at, fmt.Errorf("writing the journal: %w", err))
+		return rollBackAfter(ctx, r, rec, done.failedAt(at), fmt.Errorf("writing the journal: %w", err))
 	}
 	if err := r.Host.Power.Reboot(ctx, "machine config "+rec.To); err != nil {
-		return r.back(ctx, rec, done, at, fmt.Errorf("rebooting: %w", err))
+		return rollBackAfter(ctx, r, rec, done.failedAt(at), fmt.Errorf("rebooting: %w", err))
 	}
 	done.Done++
 	done.End = Rebooting
 	return done
 }
 
-// judge asks whether the machine is healthy, then commits or takes all back. It returns an error only when it could not
-// put the new config in force.
-func (r wayThere) judge(ctx context.Context, rec host.Record, done Applied) (Applied, error) {
-	if r.Gate != nil {
-		err := r.Gate(ctx, rec)
+// checkHealth runs the health check, then commits or rolls back. It returns an error only if the commit fails.
+func checkHealth(ctx context.Context, r Runner, rec host.Record, done Applied) (Applied, error) {
+	if r.HealthCheck != nil {
+		err := r.HealthCheck(ctx, rec)
 		switch {
 		case err == nil:
 		case ctx.Err() != nil || errors.Is(err, context.Canceled):
-			done.End, done.Why = Unjudged, err
+			done.End, done.Why = HealthUnknown, err
 			return done, nil
 		default:
-			ended := wayBack(r).undo(ctx, rec, fmt.Errorf("%w: %w", ErrUnhealthy, err))
+			ended := rollBack(ctx, r, rec, fmt.Errorf("%w: %w", ErrUnhealthy, err))
 			ended.Done = done.Done
 			return ended, nil
 		}
 	}
-	err := r.commit(&done)
+	err := commit(r, &done)
 	return done, err
 }
 
-// commit puts the new config in force: without a journal there is no way back.
-func (r wayThere) commit(done *Applied) error {
+// commit puts the new config in force. It removes the journal, and without a journal there is no rollback.
+func commit(r Runner, done *Applied) error {
 	if err := r.Host.Journal.Clear(); err != nil {
 		return fmt.Errorf("clearing the journal: %w", err)
 	}
@@ -180,8 +176,7 @@ func (r wayThere) commit(done *Applied) error {
 	return nil
 }
 
-// sweep comes after the journal is cleared: a store without a journal is only old, a journal without its store is a dead
-// end.
+// sweep empties the store. It runs after the journal is removed, because a rollback needs both.
 func (r Runner) sweep() error {
 	if err := r.Host.Store.Sweep(); err != nil {
 		return fmt.Errorf("sweeping the store: %w", err)
@@ -189,15 +184,21 @@ func (r Runner) sweep() error {
 	return nil
 }
 
-// back records a failure and takes everything back.
-func (r wayThere) back(ctx context.Context, rec host.Record, done Applied, at host.Step, why error) Applied {
-	undone := wayBack(r).undo(ctx, rec, why)
-	undone.Done, undone.Stopped = done.Done, &at
+// rollBackAfter rolls back. Its result includes the applied steps and the step that failed.
+func rollBackAfter(ctx context.Context, r Runner, rec host.Record, done Applied, why error) Applied {
+	undone := rollBack(ctx, r, rec, why)
+	undone.Done, undone.FailedStep = done.Done, done.FailedStep
 	return undone
 }
 
+// failedAt returns the result with the step that failed; the zero Step means that no step failed.
+func (a Applied) failedAt(s host.Step) Applied {
+	a.FailedStep = &s
+	return a
+}
+
 func (r Runner) tell(s host.Step, undone bool) {
-	if r.Tell != nil {
-		r.Tell(s, undone)
+	if r.OnStep != nil {
+		r.OnStep(s, undone)
 	}
 }

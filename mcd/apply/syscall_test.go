@@ -95,7 +95,7 @@ func (tr *trial) inPeace(t *testing.T) apply.Applied {
 	t.Helper()
 	for range 4 {
 		end, err := tr.runner(tr.open(t)).Recover(t.Context())
-		if err != nil || end.End == apply.Between {
+		if err != nil || end.End == apply.RollbackFailed {
 			t.Fatalf("in peace: %+v, %v", end, err)
 		}
 		if end.End != apply.Rebooting {
@@ -136,7 +136,7 @@ func victim(dir string) error {
 	if err != nil {
 		return err
 	}
-	h, root, err := linux.Simulated(dir, func(string) {})
+	h, root, err := linux.OpenSimulated(dir, func(string) {})
 	if err != nil {
 		return err
 	}

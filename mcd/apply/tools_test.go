@@ -76,7 +76,7 @@ func furnish(t *testing.T, dir string) {
 // withTools is a daemon on a directory, and what accounts are there when it has ended.
 func withTools(t *testing.T, dir string, do func(host.Host)) string {
 	t.Helper()
-	h, end, err := linux.Open(context.WithoutCancel(t.Context()), dir)
+	h, end, err := linux.OpenHost(context.WithoutCancel(t.Context()), dir)
 	if err != nil {
 		t.Fatal(err)
 	}

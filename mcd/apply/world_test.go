@@ -14,12 +14,14 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/host/linux"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
 	"github.com/bunsen-os/bunsen/mcd/plan"
-	"github.com/bunsen-os/bunsen/policy"
 )
 
 // world is a machine that outlives those who act on it.
@@ -68,7 +70,7 @@ func inMemory(m *hosttest.Machine) world {
 
 func rooted(dir string) world {
 	var trap func(call, path string) error
-	var opened []*linux.Root
+	var opened []*files.Root
 	closeAll := func() {
 		for _, root := range opened {
 			root.Close()
@@ -78,7 +80,7 @@ func rooted(dir string) world {
 	return world{
 		open: func(t *testing.T) host.Host {
 			t.Helper()
-			h, root, err := linux.Simulated(dir, func(string) {})
+			h, root, err := linux.OpenSimulated(dir, func(string) {})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -168,7 +170,7 @@ func treeOf(t *testing.T, dir string) string {
 }
 
 // way makes the transition that the tests walk, at a given cost.
-func way(t *testing.T, h host.Host, from, to machineconfig.Config, actions ...policy.Action) plan.Way {
+func way(t *testing.T, h host.Host, from, to machineconfig.Config, actions ...policy.Action) plan.Transition {
 	t.Helper()
 	w, err := wayBetween(h, from, to, actions...)
 	if err != nil {
@@ -178,12 +180,12 @@ func way(t *testing.T, h host.Host, from, to machineconfig.Config, actions ...po
 }
 
 // wayBetween is way for who has no test.
-func wayBetween(h host.Host, from, to machineconfig.Config, actions ...policy.Action) (plan.Way, error) {
+func wayBetween(h host.Host, from, to machineconfig.Config, actions ...policy.Action) (plan.Transition, error) {
 	accounts, err := apply.Accounts(context.Background(), h)
 	if err != nil {
-		return plan.Way{}, err
+		return plan.Transition{}, err
 	}
-	w := plan.Way{From: "rendered-a", To: "rendered-b", Old: plan.Want(from, accounts), New: plan.Want(to, accounts)}
+	w := plan.Transition{From: "rendered-a", To: "rendered-b", Old: desired.Of(from, accounts), New: desired.Of(to, accounts)}
 	w.Decision.Actions = actions
 	if p := append(w.Old.Problems, w.New.Problems...); len(p) > 0 {
 		return w, fmt.Errorf("the config has problems: %v", p)
@@ -192,7 +194,7 @@ func wayBetween(h host.Host, from, to machineconfig.Config, actions ...policy.Ac
 }
 
 // planOn looks at the machine and works out the plan; the record's contents are the new config's name.
-func planOn(t *testing.T, h host.Host, w plan.Way) (plan.Plan, map[host.Digest][]byte) {
+func planOn(t *testing.T, h host.Host, w plan.Transition) (plan.Plan, map[host.Digest][]byte) {
 	t.Helper()
 	observed, err := apply.Observe(t.Context(), h, w.Scope())
 	if err != nil {
@@ -202,13 +204,13 @@ func planOn(t *testing.T, h host.Host, w plan.Way) (plan.Plan, map[host.Digest][
 }
 
 // named gives the new config a name of its own, so that its record differs from the others'.
-func named(w plan.Way, name string) plan.Way {
+func named(w plan.Transition, name string) plan.Transition {
 	w.To = name
 	return w
 }
 
 // bring puts the machine into a config, whatever it was in.
-func bring(t *testing.T, h host.Host, w plan.Way) {
+func bring(t *testing.T, h host.Host, w plan.Transition) {
 	t.Helper()
 	p, contents := planOn(t, h, w)
 	if done, err := (apply.Runner{Host: h}).Run(t.Context(), p, contents); err != nil || done.End != apply.New || done.Why != nil {

@@ -7,107 +7,108 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
-	"github.com/bunsen-os/bunsen/policy"
 )
 
-// Facts are what a Decision follows from.
+// Facts are the input of Decide.
 type Facts struct {
 	// Config in force.
-	Config plan.Named
-	// Wanted is what that config asks of this machine.
-	Wanted plan.Wanted
-	// Observed is the machine, as far as plan.ScopeOf(Wanted) goes.
+	Config plan.Config
+	// Wanted is the state that the config requires of this machine.
+	Wanted desired.State
+	// Observed is the state of the machine in plan.ScopeOf(Wanted).
 	Observed host.State
-	// Items differ; see Items.
+	// Items are the differences.
 	Items []Item
-	// Seen are the paths of Items.
-	Seen map[string]Seen
-	// Rules are what changes cost.
+	// Files has the paths of Items.
+	Files map[string]Observed
+	// Rules are the disruption policy.
 	Rules policy.Policy
-	// Policy is the pool's.
+	// Policy is the drift policy of the pool.
 	Policy Policy
-	// Memory of the look before.
+	// Memory of the previous scan.
 	Memory Memory
 }
 
-// Seen is what was looked at of a path that differs, besides its State.
-type Seen struct {
-	// Modified is when it was last modified; zero where that is not known.
+// Observed has further facts about a path that differs.
+type Observed struct {
+	// Modified is when it was last modified; zero if that is unknown.
 	Modified time.Time
 	// Contents of a file.
 	Contents []byte
-	// Unread: they could not be read, so that nobody knows whether they are secret.
+	// Unread is true if the contents could not be read: they then count as secret.
 	Unread bool
 }
 
-// Verdict is what is done about one item.
-type Verdict struct {
+// Result is the decision about one item.
+type Result struct {
 	Item
-	// Action taken: the rule's, but for repairs that cannot be done.
+	// Action is the action of the rule, or Degrade for a repair that cannot be done.
 	Action v1alpha1.DriftAction
-	// Why it is another than the rule's, or "".
+	// Why is the reason if Action is not the action of the rule.
 	Why string
 	// Since when it differs.
 	Since time.Time
-	// Modified is when what is there was last modified; zero where that is not known.
+	// Modified is when the path was last modified; zero if that is unknown.
 	Modified time.Time
-	// Secret tells that the contents hold a secret: no digest of them is reported.
+	// Secret is true if the contents have a secret: the report then has no digest of them.
 	Secret bool
-	// Whole tells that all of the contents are secret: no line of them is shown.
+	// Whole is true if all of the contents are secret: no line of them is shown.
 	Whole bool
 }
 
-// Decision is what to do about all items.
+// Decision is the result of a scan.
 type Decision struct {
-	// Verdicts in the order of the items.
-	Verdicts []Verdict
-	// Memory to keep, durably, before anything is done.
+	// Results in the order of the items.
+	Results []Result
+	// Memory is stored durably before the repairs.
 	Memory Memory
-	// Repair is the plan of all repairs together; it is empty where there are none.
+	// Repair is the plan of all repairs; empty for none.
 	Repair plan.Plan
-	// Contents has all that the plan writes, by digest.
+	// Contents has what the plan writes, by digest.
 	Contents map[host.Digest][]byte
 }
 
-// Decide judges each item by the first rule of the policy that matches, and plans the repairs.
+// Decide decides about each item by the first matching rule of the policy, and plans the repairs.
 func Decide(f Facts, now time.Time) Decision {
-	d := Decision{Memory: f.Memory.after(f.Items, now)}
+	d := Decision{Memory: f.Memory.update(f.Items, now)}
 	if len(f.Items) == 0 {
 		return d
 	}
 	want := plan.Target(f.Observed, f.Wanted, f.Wanted)
 	maps.Copy(want.Contents, f.Wanted.Contents)
 	for _, it := range f.Items {
-		v := Verdict{Item: it, Since: d.Memory.Things[it.Name].Since, Modified: f.Seen[it.Name].Modified}
-		v.Whole = it.isPath() && (f.Seen[it.Name].Unread || isWhole(it, f.Config.Secrets))
-		v.Secret = v.Whole || it.isPath() && IsSecret(it, f.Config.Secrets, want.Contents[it.Step.After.Entry.Digest], f.Seen[it.Name].Contents)
+		v := Result{Item: it, Since: d.Memory.Things[it.Name].Since, Modified: f.Files[it.Name].Modified}
+		v.Whole = it.isPath() && (f.Files[it.Name].Unread || isWhole(it, f.Config.Secrets))
+		v.Secret = v.Whole || it.isPath() && IsSecret(it, f.Config.Secrets, want.Contents[it.Step.After.Entry.Digest], f.Files[it.Name].Contents)
 		rule := f.Policy.rule(it)
 		if v.Action = rule.Action; v.Action == v1alpha1.DriftRepair {
 			thing := d.Memory.Things[it.Name]
-			if v.Why = f.cannot(it); v.Why == "" && thing.Fight == "" {
-				thing = thing.spend(rule.Limit, now)
+			if v.Why = f.whyNotRepaired(it); v.Why == "" && thing.Conflict == "" {
+				thing = thing.useRepair(rule.Limit, now)
 				d.Memory.Things[it.Name] = thing
 			}
 			if v.Why == "" {
-				v.Why = thing.Fight
+				v.Why = thing.Conflict
 			}
 			if v.Why != "" {
 				v.Action = v1alpha1.DriftDegrade
 			}
 		}
-		d.Verdicts = append(d.Verdicts, v)
+		d.Results = append(d.Results, v)
 	}
-	if repairs := d.of(v1alpha1.DriftRepair); len(repairs) > 0 {
+	if repairs := d.itemsWith(v1alpha1.DriftRepair); len(repairs) > 0 {
 		d.Repair, d.Contents = f.repair(repairs, want)
 	}
 	return d
 }
 
-// of are the items whose verdict is an action.
-func (d Decision) of(action v1alpha1.DriftAction) (items []Item) {
-	for _, v := range d.Verdicts {
+// itemsWith returns the items with an action.
+func (d Decision) itemsWith(action v1alpha1.DriftAction) (items []Item) {
+	for _, v := range d.Results {
 		if v.Action == action {
 			items = append(items, v.Item)
 		}
@@ -115,30 +116,30 @@ func (d Decision) of(action v1alpha1.DriftAction) (items []Item) {
 	return items
 }
 
-// cannot says why an item is not put right without a person, or "".
-func (f Facts) cannot(it Item) string {
+// whyNotRepaired says why a user has to repair an item; "" if the daemon can.
+func (f Facts) whyNotRepaired(it Item) string {
 	switch {
 	case it.isOS():
-		return "only a reboot puts it right"
+		return "only a reboot repairs it"
 	case it.Unsafe != "":
 		return "the daemon does not open an unsafe path"
 	}
-	cost := f.cost([]Item{it})
+	cost := f.costOf([]Item{it})
 	if !cost.Drain {
 		return ""
 	}
 	for _, c := range cost.Items {
-		return fmt.Sprintf("putting it right takes a %s (%s)", max(cost.Disruption, policy.Drain), c.Why)
+		return fmt.Sprintf("the repair takes a %s (%s)", max(cost.Disruption, policy.Drain), c.Why)
 	}
-	return fmt.Sprintf("putting it right takes a %s", max(cost.Disruption, policy.Drain))
+	return fmt.Sprintf("the repair takes a %s", max(cost.Disruption, policy.Drain))
 }
 
-// Leave takes those steps out of an update's plan that would only undo what may stay: what Report and Ignore are about, as
-// far as neither config wants it to be other than before.
-func (d Decision) Leave(p plan.Plan, from, next plan.Wanted) plan.Plan {
+// WithoutTolerated removes the steps from an update's plan that only undo drift with the action Report or Ignore. A step stays if the two
+// configs differ in its item.
+func (d Decision) WithoutTolerated(p plan.Plan, from, next desired.State) plan.Plan {
 	stays := map[string]bool{}
-	for _, it := range slices.Concat(d.of(v1alpha1.DriftReport), d.of(v1alpha1.DriftIgnore)) {
-		stays[it.Name] = sameWish(it, from, next)
+	for _, it := range slices.Concat(d.itemsWith(v1alpha1.DriftReport), d.itemsWith(v1alpha1.DriftIgnore)) {
+		stays[it.Name] = wantSame(it, from, next)
 	}
 	p.Steps = slices.DeleteFunc(slices.Clone(p.Steps), func(s plan.Step) bool {
 		switch {
@@ -151,8 +152,8 @@ func (d Decision) Leave(p plan.Plan, from, next plan.Wanted) plan.Plan {
 	return p
 }
 
-// sameWish tells whether two configs say the same about an item.
-func sameWish(it Item, from, next plan.Wanted) bool {
+// wantSame reports whether two configs require the same state of an item.
+func wantSame(it Item, from, next desired.State) bool {
 	switch {
 	case it.isPath():
 		now, named := next.Paths[it.Name]

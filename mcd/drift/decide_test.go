@@ -13,11 +13,12 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
-	"github.com/bunsen-os/bunsen/policy"
-	"github.com/bunsen-os/bunsen/policy/secret"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -62,8 +63,8 @@ func newNode(t *testing.T, ignition string) *node {
 	}
 	accounts := host.Accounts{Users: map[string]host.Owner{"root": {}, "core": {UID: 1000, GID: 1000}}, Homes: map[string]string{"core": "/home/core"}, Groups: map[string]int{"root": 0, "core": 1000}}
 	n := &node{t: t, contents: map[string]string{}}
-	n.Config = plan.Named{Name: "rendered-worker-1", Config: c}
-	n.Wanted = plan.Want(c, accounts)
+	n.Config = plan.Config{Name: "rendered-worker-1", Config: c}
+	n.Wanted = desired.Of(c, accounts)
 	n.Rules = policy.Default()
 	if len(n.Wanted.Problems) > 0 {
 		t.Fatal(n.Wanted.Problems)
@@ -91,8 +92,8 @@ func (n *node) born(accounts host.Accounts) host.State {
 	s.Users["core"] = host.User{There: true, UID: 1000, GID: 1000, Home: "/home/core", Shell: "/bin/bash", Password: "old"}
 	s.OS = host.OS{Kargs: "", KernelType: "default"}
 	s.Support = host.Support{Kargs: true, Image: true, KernelType: true, Extensions: true}
-	empty := plan.Want(machineconfig.Config{}, accounts)
-	p := plan.Diff(s, plan.Target(s, empty, n.Wanted), plan.Ask{})
+	empty := desired.Of(machineconfig.Config{}, accounts)
+	p := plan.Diff(s, plan.Target(s, empty, n.Wanted), plan.DiffOptions{})
 	if len(p.Refusals) > 0 {
 		n.t.Fatal(p.Refusals)
 	}
@@ -119,7 +120,7 @@ func walked(s host.State, p plan.Plan) host.State {
 		}
 	}
 	for name, u := range s.Units { // systemd reads the files that are there now
-		if e := s.Paths[plan.UnitPath(name)]; e.Kind == host.File {
+		if e := s.Paths[desired.UnitPath(name)]; e.Kind == host.File {
 			u.Install = installs[e.Digest]
 			s.Units[name] = u
 		}
@@ -154,9 +155,9 @@ func (n *node) rules(pairs ...string) {
 
 func (n *node) look() []drift.Item {
 	n.Items = drift.Items(n.Observed, n.Wanted, n.Wanted)
-	n.Seen = map[string]drift.Seen{}
+	n.Files = map[string]drift.Observed{}
 	for p, text := range n.contents {
-		n.Seen[p] = drift.Seen{Modified: noon.Add(-time.Hour), Contents: []byte(text)}
+		n.Files[p] = drift.Observed{Modified: noon.Add(-time.Hour), Contents: []byte(text)}
 	}
 	return n.Items
 }
@@ -179,7 +180,7 @@ func (n *node) decide(at time.Time) drift.Decision {
 // words are the verdicts, one line each.
 func words(d drift.Decision) string {
 	var lines []string
-	for _, v := range d.Verdicts {
+	for _, v := range d.Results {
 		lines = append(lines, fmt.Sprintf("%s %s: %s", v.Action, v.Name, v))
 	}
 	return strings.Join(lines, "\n")
@@ -297,8 +298,8 @@ var decisions = []struct {
 		n.write("/etc/motd", "x")
 		n.Observed.OS.Kargs = ""
 	}, []string{
-		`Degrade /etc/motd: content mismatch for file "/etc/motd"; expected sha256 4a1e67f2; received 2d711642, mode 0640, owner 0:0, modified 2026-01-02T11:00:00Z (not repaired: putting it right takes a reboot (no rule covers it))`,
-		`Degrade os/kernelArguments: kernelArguments: expected "quiet"; received "" (not repaired: only a reboot puts it right)`,
+		`Degrade /etc/motd: content mismatch for file "/etc/motd"; expected sha256 4a1e67f2; received 2d711642, mode 0640, owner 0:0, modified 2026-01-02T11:00:00Z (not repaired: the repair takes a reboot (no rule covers it))`,
+		`Degrade os/kernelArguments: kernelArguments: expected "quiet"; received "" (not repaired: only a reboot repairs it)`,
 	}},
 	{"a repair makes missing directories again, and leaves all else alone", func(n *node) {
 		n.free("/etc/app")

@@ -7,33 +7,42 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-// Item is one thing that is not as the config in force has it.
+// Item is one difference from the config in force.
 type Item struct {
-	// Name is a path, a unit whose enablement differs, or user/NAME, group/NAME, os/image, os/kernelArguments.
+	// Name is a path, a unit (for its enablement), user/NAME, group/NAME, os/image or os/kernelArguments.
 	Name string
-	// Unit is the unit that a path or an enablement belongs to, or "".
+	// Unit is the systemd unit that the path (a unit file or a drop-in) or the enablement belongs to, or "".
 	Unit string
-	// Kind of what differs first.
+	// Kind is the first kind of difference.
 	Kind v1alpha1.DriftKind
 	// Unsafe is why the daemon does not open the path, or "".
 	Unsafe string
-	// Step would put it right: Before is what is there, After what the config wants.
+	// Step is the step that repairs the item. Before is the observed value, and After is the value of the config.
 	Step plan.Step
 }
 
-// osNames are the parts of the OS that are looked after. Packages are not: people add some by hand, and the kernel's are
-// among them; the next update puts them right.
+// osNames are the parts of the OS that the daemon compares. It does not compare packages, because users add some manually and the kernel's
+// packages are among them. The next update corrects them.
 var osNames = map[host.Verb]string{host.SetImage: "os/image", host.SetKargs: "os/kernelArguments"}
 
-// Items lists what an update from the machine as it is to its own config would put right, in the order of names. Observed
-// must cover plan.ScopeOf(from). What already is as the next config wants it has not drifted: it was put right ahead of
-// time; next is from where no other config is desired.
-func Items(observed host.State, from, next plan.Wanted) (items []Item) {
-	for _, s := range plan.Diff(observed, plan.Target(observed, from, from), plan.Ask{}).Steps {
+// Items returns the differences between a machine and its config, sorted by name. Observed must cover
+// plan.ScopeOf(from). It omits items that already have the state after the update to the next config, because a user changed them
+// before the update. Without an update, next is from.
+func Items(observed host.State, from, next desired.State) (items []Item) {
+	steps := plan.Diff(observed, plan.Target(observed, from, from), plan.DiffOptions{}).Steps
+	if len(steps) == 0 {
+		return nil
+	}
+	updated := plan.Target(observed, from, next).Paths
+	for _, s := range steps {
+		if s.IsPath() && updated[s.Target] == s.Before.Entry {
+			continue
+		}
 		if it, ok := itemOf(s, observed, from, next); ok && !slices.ContainsFunc(items, func(o Item) bool { return o.Name == it.Name }) {
 			items = append(items, it)
 		}
@@ -42,16 +51,16 @@ func Items(observed host.State, from, next plan.Wanted) (items []Item) {
 	return items
 }
 
-// itemOf tells what a step puts right of what the config itself names; the daemon's bookkeeping and parents that nobody
-// named follow from that.
-func itemOf(s plan.Step, observed host.State, from, next plan.Wanted) (Item, bool) {
+// itemOf returns the item that a step repairs; false for a step about a path or account that the config does not name, such as the
+// daemon's own files.
+func itemOf(s plan.Step, observed host.State, from, next desired.State) (Item, bool) {
 	switch {
 	case s.IsPath():
 		_, ours := from.Paths[s.Target]
 		shall, named := next.Paths[s.Target]
 		return Item{Name: s.Target, Unsafe: observed.Unsafe[s.Target], Unit: unitOf(s.Target), Kind: kindOf(s.Before.Entry, s.After.Entry), Step: s}, ours && (!named || s.Before.Entry != shall)
 	case s.Verb == host.Enable || s.Verb == host.Disable:
-		// A unit whose links change because its file does is disabled and enabled: that is its file's drift.
+		// If the file of a unit changes, the steps disable the unit and enable it again. The item is then the file.
 		on := from.Units[s.Target].Enabled
 		return Item{Name: s.Target, Unit: s.Target, Kind: v1alpha1.DriftEnablement, Step: s}, on != nil && *on == (s.Verb == host.Enable) && *on != observed.Units[s.Target].Enabled
 	case s.Verb == host.SetUser || s.Verb == host.DropUser:
@@ -63,7 +72,7 @@ func itemOf(s plan.Step, observed host.State, from, next plan.Wanted) (Item, boo
 	return Item{Name: name, Kind: v1alpha1.DriftOS, Step: s}, isOS
 }
 
-// kindOf names what of a path differs first.
+// kindOf returns the first kind of difference of a path.
 func kindOf(is, shall host.Entry) v1alpha1.DriftKind {
 	switch {
 	case is.Kind == host.Absent:
@@ -80,7 +89,7 @@ func kindOf(is, shall host.Entry) v1alpha1.DriftKind {
 	return v1alpha1.DriftOwner
 }
 
-// unitOf is the unit whose file, mask or drop-in a path is, or "".
+// unitOf returns the unit of a unit file, mask or drop-in, or "".
 func unitOf(p string) string {
 	rest, ok := strings.CutPrefix(p, host.UnitDir+"/")
 	if !ok {
@@ -99,8 +108,8 @@ func unitOf(p string) string {
 	return ""
 }
 
-// isOS tells parts that only a reboot changes.
+// isOS reports whether only a reboot changes the item.
 func (it Item) isOS() bool { return it.Kind == v1alpha1.DriftOS }
 
-// isPath tells items that are about a path.
+// isPath reports whether the item is a path.
 func (it Item) isPath() bool { return path.IsAbs(it.Name) }

@@ -7,31 +7,31 @@ import (
 	"time"
 )
 
-// Memory is what has to be remembered from one look to the next, as JSON on the node. The zero value remembers nothing.
+// Memory is what a scan stores for the next one, as JSON on the node.
 type Memory struct {
-	// Things by the names of their items: those that differ, and those that were repaired not long ago.
+	// Things has, by name, the items that differ and those with recent repairs.
 	Things map[string]Thing `json:"things,omitempty"`
 }
 
-// Thing is what is remembered of one item.
+// Thing is the memory of one item.
 type Thing struct {
-	// Since when it differs; zero where it does not.
+	// Since is when the item began to differ; zero if it does not differ.
 	Since time.Time `json:"since,omitzero"`
-	// Repairs are when it was put right, the oldest first, as far as they still count.
+	// Repairs are the times of the repairs that still count, with the oldest first.
 	Repairs []time.Time `json:"repairs,omitempty"`
-	// Spent is how many repairs of the burst are used up at the last of Repairs.
+	// Spent is how many repairs of the burst were used at the last repair.
 	Spent float64 `json:"spent,omitempty"`
-	// Every is after how long one repair less counts.
+	// Every is the interval after which the number of counted repairs decreases by one.
 	Every time.Duration `json:"every,omitempty"`
-	// Fight says that it came back too often, and how; "" where it did not. It lasts until the thing is right by other means.
-	Fight string `json:"fight,omitempty"`
+	// Conflict says that the item was repaired too often; "" otherwise. It stays until the item does not differ any more.
+	Conflict string `json:"fight,omitempty"`
 }
 
-// maxTimes is how many repairs are remembered one by one.
+// maxTimes is the maximum length of Repairs.
 const maxTimes = 10
 
-// left is how many repairs are used up at a time: one less after each interval.
-func (t Thing) left(now time.Time) float64 {
+// usedRepairs returns how many repairs of the burst are in use. The number decreases by one after each interval.
+func (t Thing) usedRepairs(now time.Time) float64 {
 	if len(t.Repairs) == 0 || t.Every <= 0 {
 		return 0
 	}
@@ -39,13 +39,13 @@ func (t Thing) left(now time.Time) float64 {
 	return max(t.Spent-float64(passed)/float64(t.Every), 0)
 }
 
-// spend takes one repair off the limit. If there is none left, the thing is fought over from now on.
-func (t Thing) spend(l Limit, now time.Time) Thing {
+// useRepair counts one repair. If the limit is reached, it records a conflict instead.
+func (t Thing) useRepair(l Limit, now time.Time) Thing {
 	l = l.filled()
-	spent := t.left(now)
+	spent := t.usedRepairs(now)
 	if spent > float64(l.Burst-1) {
 		count, first := len(t.Repairs), t.Repairs[0]
-		t.Fight = fmt.Sprintf("it was repaired %d times since %s and differs again: something else writes it, or the repair did not hold; see to that, take it out of the config, or let a DriftPolicy ignore it",
+		t.Conflict = fmt.Sprintf("the daemon repaired it %d times since %s, and it differs again: another program writes it, or the repair fails. Find the cause, remove it from the config, or let a DriftPolicy ignore it",
 			count, first.UTC().Format(time.RFC3339))
 		return t
 	}
@@ -57,10 +57,11 @@ func (t Thing) spend(l Limit, now time.Time) Thing {
 	return t
 }
 
-// after is what is remembered after a look that found these items: of what is right again, only repairs that still count.
-func (m Memory) after(items []Item, now time.Time) Memory {
+// update returns the memory after a scan that found these items. For other items, the memory keeps only repairs that
+// still count.
+func (m Memory) update(items []Item, now time.Time) Memory {
 	out := Memory{Things: map[string]Thing{}}
-	m = m.by(now)
+	m = m.withoutFuture(now)
 	for _, it := range items {
 		t := m.Things[it.Name]
 		if t.Since.IsZero() {
@@ -72,16 +73,15 @@ func (m Memory) after(items []Item, now time.Time) Memory {
 		if _, differs := out.Things[name]; differs {
 			continue
 		}
-		if t.Since, t.Fight = (time.Time{}), ""; t.left(now) > 0 {
+		if t.Since, t.Conflict = (time.Time{}), ""; t.usedRepairs(now) > 0 {
 			out.Things[name] = t
 		}
 	}
 	return out
 }
 
-// by is the memory on a machine whose clock went wrong and was set back: what it remembers from times to come was now, or
-// one repair would count for years.
-func (m Memory) by(now time.Time) Memory {
+// withoutFuture replaces times in the future by now, after the clock was set back. Otherwise one repair could count for years.
+func (m Memory) withoutFuture(now time.Time) Memory {
 	out := Memory{Things: map[string]Thing{}}
 	for name, t := range m.Things {
 		if t.Since.After(now) {
@@ -98,7 +98,7 @@ func (m Memory) by(now time.Time) Memory {
 	return out
 }
 
-// Equal tells whether two memories say the same.
+// Equal reports whether two memories are equal.
 func (m Memory) Equal(other Memory) bool {
 	return maps.EqualFunc(m.Things, other.Things, func(a, b Thing) bool {
 		if len(a.Repairs) != len(b.Repairs) {
@@ -109,6 +109,6 @@ func (m Memory) Equal(other Memory) bool {
 				return false
 			}
 		}
-		return a.Since.Equal(b.Since) && a.Spent == b.Spent && a.Every == b.Every && a.Fight == b.Fight
+		return a.Since.Equal(b.Since) && a.Spent == b.Spent && a.Every == b.Every && a.Conflict == b.Conflict
 	})
 }

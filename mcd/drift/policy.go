@@ -12,43 +12,42 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Policy is what a node's pool says about drift. The zero value degrades everything. It survives JSON, so that a daemon can
-// keep it for when the cluster does not answer.
+// Policy is the drift policy of a node's pool. With the zero value, every difference makes the node Degraded. The daemon stores it as JSON
+// for API outages.
 type Policy struct {
-	// Rules in order; the first that matches decides.
+	// Rules in order; the first matching rule decides.
 	Rules []Rule `json:"rules,omitempty"`
 }
 
 // Rule is one rule of a DriftPolicy.
 type Rule struct {
-	// Policy is the name of the object that has the rule.
+	// Policy is the name of the DriftPolicy.
 	Policy string `json:"policy"`
-	// Pattern as Match has it.
+	// Pattern is a pattern of Match.
 	Pattern string `json:"pattern"`
-	// Action on what matches.
+	// Action is what to do about a matching item.
 	Action v1alpha1.DriftAction `json:"action"`
-	// Limit of repairs of each single thing.
+	// Limit of the repairs of each item.
 	Limit Limit `json:"limit"`
 }
 
-// Limit allows Burst repairs at once, and one more after each Interval. The zero value is the usual one.
+// Limit allows Burst repairs at once, and one more after each Interval.
 type Limit struct {
-	// Interval after which one more repair is allowed; 0 is 10 minutes.
+	// Interval after which one more repair is allowed; default 10 minutes.
 	Interval time.Duration `json:"interval,omitempty"`
-	// Burst is how many are allowed at once; 0 is 3.
+	// Burst is how many repairs are allowed at once; default 3.
 	Burst int `json:"burst,omitempty"`
 }
 
-// actions that a rule may name.
+// actions are the valid actions of a rule.
 var actions = []v1alpha1.DriftAction{v1alpha1.DriftDegrade, v1alpha1.DriftRepair, v1alpha1.DriftReport, v1alpha1.DriftIgnore}
 
 func (l Limit) filled() Limit {
 	return Limit{Interval: max(cmp.Or(l.Interval, 10*time.Minute), time.Second), Burst: max(cmp.Or(l.Burst, 3), 1)}
 }
 
-// Select makes the policy of a pool out of all policies of a cluster, in the order of their names. The labels are those of
-// the MachineConfigPool. A policy whose selector cannot be read selects nothing, and is told in the error; the others
-// count nevertheless.
+// Select returns the rules of all policies that select a pool, in the order of the policies' names. poolLabels are the labels of the
+// MachineConfigPool. The error names policies with an invalid selector or action; the other policies count.
 func Select(all []v1alpha1.DriftPolicy, pool string, poolLabels map[string]string) (Policy, error) {
 	var p Policy
 	var bad []string
@@ -79,7 +78,7 @@ func Select(all []v1alpha1.DriftPolicy, pool string, poolLabels map[string]strin
 	return p, nil
 }
 
-// selects tells whether a policy is for a pool.
+// selects reports whether a policy selects a pool.
 func selects(s v1alpha1.DriftPolicySpec, pool string, poolLabels map[string]string) (bool, error) {
 	if len(s.Pools) == 0 && s.MachineConfigPoolSelector == nil {
 		return true, nil
@@ -94,7 +93,7 @@ func selects(s v1alpha1.DriftPolicySpec, pool string, poolLabels map[string]stri
 	return sel.Matches(labels.Set(poolLabels)), nil
 }
 
-// rule finds what decides about an item; the usual rule where none does.
+// rule returns the first rule that matches an item, or the default rule.
 func (p Policy) rule(it Item) Rule {
 	for _, r := range p.Rules {
 		if Match(r.Pattern, it.Name) || it.Unit != "" && Match(r.Pattern, it.Unit) {

@@ -6,26 +6,21 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/pmezard/go-difflib/difflib"
-
+	"github.com/bunsen-os/bunsen/api/textdiff"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/policy/secret"
 )
 
-const (
-	// longestText is the most bytes of a side that is compared line by line.
-	longestText = 64 << 10
-	// mostLines of a side: comparing takes as long as their product.
-	mostLines = 2000
-)
+// maxText is how many bytes each side may have to be compared line by line.
+const maxText = 64 << 10
 
-// IsSecret reports whether neither contents nor digests of a path may be reported: it is marked, a rule matches its path or
-// either side, or one of the sides is a file that only its owner can read.
+// IsSecret reports whether the contents and digests of a path must not be reported: a user marked the path as secret, a rule matches the
+// path or one of its contents, or one side is a file that only its owner can read.
 func IsSecret(it Item, marked secret.Paths, expected, actual []byte) bool {
 	return isWhole(it, marked) || secret.Is(it.Name, string(expected)) || secret.Is(it.Name, string(actual))
 }
 
-// isWhole reports whether all of a path is secret, whatever it holds.
+// isWhole reports whether a path is secret independently of its contents.
 func isWhole(it Item, marked secret.Paths) bool {
 	for _, e := range []host.Entry{it.Step.Before.Entry, it.Step.After.Entry} {
 		if e.Kind == host.File && e.Mode&0o077 == 0 {
@@ -35,10 +30,9 @@ func isWhole(it Item, marked secret.Paths) bool {
 	return marked.Match(it.Name) || secret.Path(it.Name)
 }
 
-// Diff writes the difference of a path for people with the right to read root's files on the node: a head with what differs
-// besides the contents, then a unified diff in which marks stand for secrets. A file that is secret as a whole is hidden, and
-// what is no text is counted.
-func Diff(v Verdict, config string, expected, actual []byte) string {
+// Diff returns the difference of a path for users who may read root's files on the node: a header with the differing mode and owner, then a
+// unified diff with masked secrets. The diff hides a file that is secret as a whole, and shows only the sizes of binary or large files.
+func Diff(v Result, config string, expected, actual []byte) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# %s\n", v.String())
 	is, shall := v.Step.Before.Entry, v.Step.After.Entry
@@ -62,35 +56,12 @@ func Diff(v Verdict, config string, expected, actual []byte) string {
 		if was.Text == is.Text { // the short digests are equal
 			b.WriteString("(hidden: only secret values differ)\n")
 		}
-		b.WriteString(unified([]byte(was.Text), []byte(is.Text)))
+		b.WriteString(textdiff.Unified([]byte(was.Text), []byte(is.Text)))
 	}
 	return b.String()
 }
 
-// readable tells of text that can be compared line by line.
+// readable reports whether a text can be compared line by line.
 func readable(text []byte) bool {
-	return len(text) <= longestText && bytes.Count(text, []byte("\n")) <= mostLines && utf8.Valid(text) && !bytes.ContainsRune(text, 0)
-}
-
-// unified is a unified diff without its head.
-func unified(a, b []byte) string {
-	text, err := difflib.GetUnifiedDiffString(difflib.UnifiedDiff{A: lines(a), B: lines(b), Context: 3})
-	if err != nil { // it writes into memory
-		return ""
-	}
-	return text
-}
-
-// lines splits text; a last line without an end is marked as diff does.
-func lines(text []byte) []string {
-	if len(text) == 0 {
-		return nil
-	}
-	all := strings.SplitAfter(string(text), "\n")
-	if last := len(all) - 1; all[last] == "" {
-		all = all[:last]
-	} else {
-		all[last] += "\n\\ No newline at end of file\n"
-	}
-	return all
+	return len(text) <= maxText && utf8.Valid(text) && !bytes.ContainsRune(text, 0)
 }

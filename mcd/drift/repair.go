@@ -8,38 +8,38 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
-	"github.com/bunsen-os/bunsen/policy"
 )
 
-// repair plans to put items right, and nothing else but what they stand on: missing directories above them, the links of a
-// unit whose file is written, the home of a user who comes back.
+// repair plans the repair of items. It includes what the items need: missing parent directories, the links of a unit
+// whose file is written, the home directory of a restored user.
 func (f Facts) repair(items []Item, want host.State) (plan.Plan, map[host.Digest][]byte) {
 	to := f.Observed.Clone()
 	for _, it := range items {
 		switch s := it.Step; {
 		case s.IsPath():
 			to.Paths[s.Target] = want.Paths[s.Target]
-			f.stand(to, want, s.Target)
+			f.addParents(to, want, s.Target)
 			if it.Unit != "" {
-				f.enabled(to, want, it.Unit)
+				f.addEnablement(to, want, it.Unit)
 			}
 		case s.Verb == host.Enable || s.Verb == host.Disable:
-			f.enabled(to, want, it.Unit)
+			f.addEnablement(to, want, it.Unit)
 		case strings.HasPrefix(it.Name, "user/"):
 			to.Users[s.Target] = want.Users[s.Target]
-			f.home(to, want, s.After.User.Home)
+			f.addHome(to, want, s.After.User.Home)
 		case strings.HasPrefix(it.Name, "group/"):
 			to.Groups[s.Target] = want.Groups[s.Target]
 		}
 	}
-	ask := plan.Ask{From: f.Config.Name, To: f.Config.Name, Decision: f.cost(items)}
+	ask := plan.DiffOptions{From: f.Config.Name, To: f.Config.Name, Decision: f.costOf(items)}
 	return plan.Diff(f.Observed, to, ask), want.Contents
 }
 
-// stand makes the directories above a path be there.
-func (f Facts) stand(to, want host.State, p string) {
+// addParents adds the missing directories above a path.
+func (f Facts) addParents(to, want host.State, p string) {
 	if want.Paths[p].Kind == host.Absent {
 		return
 	}
@@ -50,8 +50,8 @@ func (f Facts) stand(to, want host.State, p string) {
 	}
 }
 
-// enabled makes a unit be pulled in as wanted, with those that it names with Also and that no config speaks about.
-func (f Facts) enabled(to, want host.State, unit string) {
+// addEnablement adds the enablement of a unit, and of the units of its Also= that the config does not name.
+func (f Facts) addEnablement(to, want host.State, unit string) {
 	if _, known := want.Units[unit]; !known {
 		return
 	}
@@ -71,8 +71,8 @@ func (f Facts) enabled(to, want host.State, unit string) {
 	}
 }
 
-// home makes what a new home directory holds, where the user's is to be made.
-func (f Facts) home(to, want host.State, home string) {
+// addHome adds the content of a new home directory, if the user's does not exist.
+func (f Facts) addHome(to, want host.State, home string) {
 	if home == "" || f.Observed.Paths[home].Kind != host.Absent {
 		return
 	}
@@ -83,26 +83,25 @@ func (f Facts) home(to, want host.State, home string) {
 	}
 }
 
-// cost is what a node does after these items are put right: the same as when a config that lacks them is followed by the
-// config in force.
-func (f Facts) cost(items []Item) policy.Decision {
+// costOf returns the disruption of a repair: that of an update from a config without these items to the config in force.
+func (f Facts) costOf(items []Item) policy.Decision {
 	without := f.Config.Config
 	known := false
 	for _, it := range items {
 		var found bool
-		without, found = lacking(without, it)
+		without, found = withoutItem(without, it)
 		known = known || found
 	}
 	d := policy.Decide(without, f.Config.Config, f.Rules)
-	if !known { // no part of the config explains it, so no rule can be about it
+	if !known { // no part of the config has the items, so no rule of the disruption policy applies
 		d = d.Rebooting()
 	}
 	return d
 }
 
-// lacking is a config without the part that an item comes from. Paths that are no file, directory, link or unit are the keys
-// of users.
-func lacking(c machineconfig.Config, it Item) (machineconfig.Config, bool) {
+// withoutItem returns a config without the part that an item comes from. A path that is not a file, directory, link or unit of the config
+// has the SSH keys of a user.
+func withoutItem(c machineconfig.Config, it Item) (machineconfig.Config, bool) {
 	before := c
 	s, u, accounts := &c.Ignition.Storage, &c.Ignition.Systemd, &c.Ignition.Passwd
 	group, isGroup := strings.CutPrefix(it.Name, "group/")
@@ -133,7 +132,7 @@ func lacking(c machineconfig.Config, it Item) (machineconfig.Config, bool) {
 	return c, len(accounts.Users) < len(was.Passwd.Users)
 }
 
-// dropped copies a list without some of its members.
+// dropped returns a copy of a list without the members for which drop is true.
 func dropped[T any](list []T, drop func(T) bool) []T {
 	return slices.DeleteFunc(slices.Clone(list), drop)
 }

@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
-	"github.com/bunsen-os/bunsen/policy"
 )
 
 const cheap = "/etc/containers/policy.json"
@@ -42,20 +42,20 @@ func TestAFightEndsInDegraded(t *testing.T) {
 		t.Errorf("it was repaired %d times", repairs)
 	}
 	reason := last.Reason("rendered-worker-1")
-	for _, want := range []string{"unexpected on-disk state validating against rendered-worker-1: content mismatch for file", "repaired 3 times since 2026-01-02T12:00:00Z", "something else writes it"} {
+	for _, want := range []string{"unexpected on-disk state validating against rendered-worker-1: content mismatch for file", "repaired it 3 times since 2026-01-02T12:00:00Z", "another program writes it"} {
 		if !strings.Contains(reason, want) {
 			t.Errorf("the reason does not say %q: %s", want, reason)
 		}
 	}
 
 	d := n.decide(noon.Add(24 * time.Hour))
-	if len(d.Repair.Steps) > 0 || d.Verdicts[0].Action != v1alpha1.DriftDegrade {
+	if len(d.Repair.Steps) > 0 || d.Results[0].Action != v1alpha1.DriftDegrade {
 		t.Error("the fight begins again by itself, the next day")
 	}
 
 	n.contents = nil
 	n.Observed = newNode(t, usual).Observed
-	if d := n.decide(noon.Add(25 * time.Hour)); len(d.Verdicts) > 0 || len(d.Memory.Things) > 0 {
+	if d := n.decide(noon.Add(25 * time.Hour)); len(d.Results) > 0 || len(d.Memory.Things) > 0 {
 		t.Errorf("what is right again is remembered: %+v", d.Memory)
 	}
 	n.contents = map[string]string{}
@@ -177,7 +177,7 @@ func TestAnUpdateLeavesAloneWhatMayStay(t *testing.T) {
 	n.Observed.OS.Kargs = ""
 	next := newNode(t, strings.Replace(usual, "data:,a\"", "data:,b\"", 1)).Wanted
 	d := n.decide(noon)
-	p := d.Leave(plan.Diff(n.Observed, plan.Target(n.Observed, n.Wanted, next), plan.Ask{}), n.Wanted, next)
+	p := d.WithoutTolerated(plan.Diff(n.Observed, plan.Target(n.Observed, n.Wanted, next), plan.DiffOptions{}), n.Wanted, next)
 	var got []string
 	for _, s := range p.Steps {
 		got = append(got, s.String())
@@ -206,6 +206,18 @@ func TestWhatIsAsTheNextConfigWantsItHasNotDrifted(t *testing.T) {
 	}
 }
 
+func TestAFileThatAUserDeletedAndTheNextConfigDropsHasNotDrifted(t *testing.T) {
+	n := newNode(t, usual)
+	next := newNode(t, `"systemd":{"units":[]}`).Wanted
+	n.Observed.Paths["/etc/app/conf.d/a.conf"] = host.Entry{}
+	if items := drift.Items(n.Observed, n.Wanted, next); len(items) > 0 {
+		t.Error(items)
+	}
+	if items := drift.Items(n.Observed, n.Wanted, n.Wanted); len(items) != 1 {
+		t.Error(items)
+	}
+}
+
 func TestAClockThatWasWrongAndIsSetBackIsForgotten(t *testing.T) {
 	n := newNode(t, usual)
 	n.rules("/etc/**", "Repair")
@@ -223,11 +235,11 @@ func TestWhatCannotBeReadMayBeASecret(t *testing.T) {
 	n.write(cheap, "theirs")
 	n.look()
 	d := drift.Decide(n.Facts, noon)
-	if d.Verdicts[0].Secret {
+	if d.Results[0].Secret {
 		t.Fatal("it is no secret")
 	}
-	n.Facts.Seen = map[string]drift.Seen{cheap: {Unread: true}}
-	if d = drift.Decide(n.Facts, noon); !d.Verdicts[0].Secret {
+	n.Facts.Files = map[string]drift.Observed{cheap: {Unread: true}}
+	if d = drift.Decide(n.Facts, noon); !d.Results[0].Secret {
 		t.Error("a digest of nobody knows what is told")
 	}
 }

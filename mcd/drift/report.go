@@ -12,10 +12,10 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// Report is what the Node says: every item but those that are ignored. ok is false where there is nothing to say.
+// Report returns the drift report of the Node: every item except those with the action Ignore. ok is false for an empty report.
 func (d Decision) Report(config string) (r v1alpha1.Drift, ok bool) {
 	r = v1alpha1.Drift{Config: config, Items: []v1alpha1.DriftItem{}}
-	for _, v := range d.Verdicts {
+	for _, v := range d.Results {
 		if v.Action != v1alpha1.DriftIgnore {
 			r.Items = append(r.Items, v.report())
 		}
@@ -23,7 +23,7 @@ func (d Decision) Report(config string) (r v1alpha1.Drift, ok bool) {
 	return r, len(r.Items) > 0
 }
 
-func (v Verdict) report() v1alpha1.DriftItem {
+func (v Result) report() v1alpha1.DriftItem {
 	it := v1alpha1.DriftItem{Name: v.Name, Kind: v.Kind, Action: v.Action, Since: metav1.NewTime(v.Since.UTC().Truncate(time.Second)), Why: v.Why, Secret: v.Secret}
 	if !v.isPath() {
 		it.Why = strings.TrimSuffix(v.what()+"; "+v.Why, "; ")
@@ -39,7 +39,7 @@ func (v Verdict) report() v1alpha1.DriftItem {
 	return it
 }
 
-func (v Verdict) side(e host.Entry) *v1alpha1.DriftEntry {
+func (v Result) side(e host.Entry) *v1alpha1.DriftEntry {
 	out := &v1alpha1.DriftEntry{Type: string(e.Kind), Target: e.Target}
 	if e.Kind == host.Absent || e.Kind == host.Unsafe {
 		return out
@@ -54,8 +54,8 @@ func (v Verdict) side(e host.Entry) *v1alpha1.DriftEntry {
 	return out
 }
 
-// Encode writes a report as compact JSON of at most v1alpha1.MaxDrift bytes. Those that degrade the node come before the
-// others where not all have room; More counts the rest.
+// Encode returns a report as JSON of at most v1alpha1.MaxDrift bytes. If it is too long, it has first the items that degrade the node, and
+// More is the number of omitted items.
 func Encode(r v1alpha1.Drift) (string, error) {
 	text, err := json.Marshal(r)
 	if err != nil || len(text) <= v1alpha1.MaxDrift {

@@ -104,7 +104,7 @@ func TestDiff(t *testing.T) {
 			n.write(c.path, string(c.actual))
 			n.edit(c.path, func(e *host.Entry) { e.Mode = c.mode })
 			d := n.decide(noon)
-			text := drift.Diff(d.Verdicts[0], "rendered-worker-1", c.expected, c.actual)
+			text := drift.Diff(d.Results[0], "rendered-worker-1", c.expected, c.actual)
 			if !strings.Contains(text, c.want) || c.never != "" && strings.Contains(text, c.never) {
 				t.Error(text)
 			}

@@ -1,23 +1,22 @@
-// Package health decides whether a machine lives with its new config, from what was seen of it. A Watch is told again and
-// again what is seen, and says when it knows:
+// Package health decides whether a machine is healthy with its new config, from repeated observations. Watch.Observe takes one observation and
+// returns true once the result is known:
 //
-//	seen                                          counts as
-//	a unit of the change is active, or inactive   well
+//	observation                                    counts as
+//	a unit of the change is active, or inactive    healthy
 //	without a failure (oneshot, condition)
-//	it is starting, stopping or reloading         not known yet; well when the time is up: systemd still waits for it too
-//	it waits to be started again (auto-restart)   not known yet; ill when the time is up
-//	it failed                                     ill, once it has stayed so for the time to settle
-//	the kubelet is not healthy, but was before    not known yet; ill when the time is up
-//	the API server answers                        well
-//	another machine refuses the connection        not known yet; well when the time is up: the network works, and an API
-//	                                              server that is down for all is no reason for each node to go back
-//	this machine refuses it, the server does not  not known yet; ill when the time is up, but in doubt: see Illness
-//	take this node's credentials, or nothing
-//	is heard of it at all
+//	a unit starts, stops or reloads                unknown yet; healthy at the limit, because systemd still waits for it too
+//	a unit waits for a restart (auto-restart)      unknown yet; unhealthy at the limit
+//	a unit failed                                  unhealthy, once it has stayed so for the settle time
+//	the kubelet is unhealthy, and was healthy      unknown yet; unhealthy at the limit
+//	the API server answers                         healthy
+//	another machine refuses the connection         unknown yet; healthy at the limit: the network works, and during an outage of the API
+//	                                               server no node should roll back
+//	this machine refuses the connection, the API   unknown yet; unhealthy at the limit, and Failure.Unconfirmed
+//	server rejects the node's credentials, or
+//	does not answer
 //
-// The API server is asked about only after a reboot, and only where it answered right before the first step. All must be
-// well for the time to settle without a break, so that a unit that dies right after its start is seen.
+// The API server is checked only after a reboot, and only if it answered right before the first step. Everything must be healthy for the whole
+// settle time, so that a unit that stops soon after its start is found.
 //
-// In: a host.Record, what was seen, now. Out: the units to look at, healthy or not with the reason in words. Never: any
-// I/O, a clock.
+// In: a host.Record, observations, now. Out: the units to check, and whether the machine is healthy or why not. Never: I/O, a clock.
 package health

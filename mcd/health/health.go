@@ -7,175 +7,179 @@ import (
 	"time"
 )
 
-// Unit is what systemd says about a unit.
+// Unit is the state of a systemd unit.
 type Unit struct {
 	// Name of the unit.
 	Name string
-	// State, Sub and Result are ActiveState, SubState and Result, as `systemctl show` spells them.
+	// State, Sub and Result are ActiveState, SubState and Result of `systemctl show`.
 	State, Sub, Result string
-	// Unknown is why systemd could not be asked, "" when it was.
+	// Unknown is why systemd did not report the state; "" if it did.
 	Unknown string
 }
 
-// API is what came of asking the API server.
+// API is the result of a call to the API server.
 type API int
 
-// What may come of it.
+// The results.
 const (
-	// NotAsked: it does not count.
+	// NotAsked means that the health check does not call the API server.
 	NotAsked API = iota
-	// Answers: it gave an answer, whichever.
+	// Answers means that the API server answered, even with an error.
 	Answers
-	// RefusedThere: another machine refuses the connection or has nobody to answer.
-	RefusedThere
-	// RefusedHere: this machine is to run it, and refuses the connection.
+	// RefusedElsewhere means that another machine refuses the connection, or reports that its API server does not
+	// work.
+	RefusedElsewhere
+	// RefusedHere means that the API server runs on this machine, which refuses the connection.
 	RefusedHere
-	// Strange: it does not take this node's credentials, or this node not its certificate.
-	Strange
-	// Silent: nothing is heard.
-	Silent
+	// Untrusted means that the API server rejects the node's credentials, or the node rejects the server's
+	// certificate.
+	Untrusted
+	// NoAnswer means that the API server does not answer.
+	NoAnswer
 )
 
-// Before is what was so right before an update's first step; only what was well can have been broken by it.
+// Before records which parts were healthy right before the first step of an update. The update cannot be the cause of
+// an earlier problem.
 type Before struct {
-	// Kubelet was healthy.
+	// Kubelet is true if the kubelet was healthy.
 	Kubelet bool `json:"kubelet,omitempty"`
-	// API server answered.
+	// API is true if the API server answered.
 	API bool `json:"api,omitempty"`
-	// Failed are units of the change that were ill already: going back would not make them better.
+	// Failed are units of the change that had failed before the update. A rollback would not repair them.
 	Failed []string `json:"failed,omitempty"`
 }
 
-// Seen is one look at the machine.
-type Seen struct {
+// Observation is one observation of the machine.
+type Observation struct {
 	// Units of the change.
 	Units []Unit
-	// Kubelet is what is wrong with it; "" when it is healthy, or does not count.
+	// Kubelet is the problem of the kubelet; "" if it is healthy or not checked.
 	Kubelet string
-	// API server, and what was heard in words.
+	// API is the result of the call to the API server.
 	API API
-	// APIWhy is the last error of asking it.
+	// APIWhy is the error of that call.
 	APIWhy string
 }
 
-// Illness is why a machine does not live with its config.
-type Illness struct {
-	// What is wrong, one thing each.
-	What []string
-	// Units that are among it.
+// Failure is why a machine is unhealthy with its config.
+type Failure struct {
+	// Problems are the reasons.
+	Problems []string
+	// Units are the units with a problem.
 	Units []string
-	// Doubtful: only the API server is not reached, which may have another reason. Whether the old config reaches it tells.
-	Doubtful bool
+	// Unconfirmed is true if the only problem is the API server, which may have another cause. After the rollback, the
+	// daemon checks whether the machine reaches the API server with the old config.
+	Unconfirmed bool
 }
 
-// Error lists what is wrong.
-func (i *Illness) Error() string { return strings.Join(i.What, "; ") }
+// Error lists the problems.
+func (i *Failure) Error() string { return strings.Join(i.Problems, "; ") }
 
-// opinion on one look.
-type opinion struct {
-	failed, ill, waiting []string
-	units                []string
-	other                bool // something but the API server is ill
+// assessment has the problems of one observation.
+type assessment struct {
+	failed, unhealthy, waiting []string
+	units                      []string
+	hasOther                   bool // a problem besides the API server
 }
 
-func (o opinion) well() bool { return len(o.failed)+len(o.ill)+len(o.waiting) == 0 }
+func (o assessment) isHealthy() bool { return len(o.failed)+len(o.unhealthy)+len(o.waiting) == 0 }
 
-// opine sorts what was seen.
-func opine(s Seen) (o opinion) {
+// assess assesses one observation.
+func assess(s Observation) (o assessment) {
 	for _, u := range s.Units {
-		u.judge(&o)
+		u.assess(&o)
 	}
 	if s.Kubelet != "" {
-		o.ill, o.other = append(o.ill, "the kubelet is not healthy, and was before: "+s.Kubelet), true
+		o.unhealthy, o.hasOther = append(o.unhealthy, "the kubelet is not healthy, and was before: "+s.Kubelet), true
 	}
 	switch s.API {
-	case RefusedThere:
+	case RefusedElsewhere:
 		o.waiting = append(o.waiting, "the API server does not answer, but its machine does: "+s.APIWhy)
 	case RefusedHere:
-		o.ill = append(o.ill, "the API server, which runs on this machine, does not answer: "+s.APIWhy)
-	case Strange:
-		o.ill = append(o.ill, "the API server and this node do not accept each other any more: "+s.APIWhy)
-	case Silent:
-		o.ill = append(o.ill, "the API server cannot be reached any more: "+s.APIWhy)
+		o.unhealthy = append(o.unhealthy, "the API server, which runs on this machine, does not answer: "+s.APIWhy)
+	case Untrusted:
+		o.unhealthy = append(o.unhealthy, "the API server and this node no longer accept each other's credentials: "+s.APIWhy)
+	case NoAnswer:
+		o.unhealthy = append(o.unhealthy, "the API server is unreachable: "+s.APIWhy)
 	}
 	return o
 }
 
-// judge puts a unit where it belongs.
-func (u Unit) judge(o *opinion) {
+// assess adds a unit to an assessment.
+func (u Unit) assess(o *assessment) {
 	switch {
 	case u.Unknown != "":
-		o.ill = append(o.ill, fmt.Sprintf("unit %s: %s", u.Name, u.Unknown))
+		o.unhealthy = append(o.unhealthy, fmt.Sprintf("unit %s: %s", u.Name, u.Unknown))
 	case u.State == "failed":
-		o.failed = append(o.failed, fmt.Sprintf("unit %s failed (result %s)", u.Name, word(u.Result)))
+		o.failed = append(o.failed, fmt.Sprintf("unit %s failed (result %s)", u.Name, orUnknown(u.Result)))
 	case u.State == "activating" && strings.HasPrefix(u.Sub, "auto-restart"):
-		o.ill = append(o.ill, fmt.Sprintf("unit %s dies again and again (result %s)", u.Name, word(u.Result)))
+		o.unhealthy = append(o.unhealthy, fmt.Sprintf("unit %s restarts repeatedly (result %s)", u.Name, orUnknown(u.Result)))
 	case slices.Contains([]string{"activating", "deactivating", "reloading", "refreshing", "maintenance"}, u.State):
 		o.waiting = append(o.waiting, fmt.Sprintf("unit %s is %s (%s)", u.Name, u.State, u.Sub))
 		return
 	default:
 		return
 	}
-	o.units, o.other = append(o.units, u.Name), true
+	o.units, o.hasOther = append(o.units, u.Name), true
 }
 
-// Ill tells why a unit is not well, in words; "" where it is, or may be once systemd is done with it.
-func (u Unit) Ill() string {
-	var o opinion
-	u.judge(&o)
-	return strings.Join(slices.Concat(o.failed, o.ill), "; ")
+// Problem returns why a unit is unhealthy; "" if it is healthy, or may become healthy once systemd has started it.
+func (u Unit) Problem() string {
+	var o assessment
+	u.assess(&o)
+	return strings.Join(slices.Concat(o.failed, o.unhealthy), "; ")
 }
 
-func word(s string) string {
+func orUnknown(s string) string {
 	if s == "" {
 		return "unknown"
 	}
 	return s
 }
 
-// Watch comes to a conclusion out of many looks. Limit and Settle must be set; it is used once.
+// Watch decides from repeated observations. Limit and Settle must be set. Each health check uses its own Watch.
 type Watch struct {
-	// Limit is how long the machine may take to be well.
+	// Limit is how long the machine may take to be healthy.
 	Limit time.Duration
-	// Settle is how long it must be well without a break, or have failed without one.
+	// Settle is how long the machine must be healthy, or a unit must have failed, without interruption.
 	Settle time.Duration
 
-	begun, well, failed time.Time
-	last                opinion // the last look that was not well
+	started, healthySince, failedSince time.Time
+	lastUnhealthy                      assessment // the last observation with a problem
 }
 
-// See takes one look. Done says that the Watch knows: the machine is healthy, or the illness says why not. Looks come in
-// the order of time.
-func (w *Watch) See(now time.Time, s Seen) (done bool, ill *Illness) {
-	if w.begun.IsZero() {
-		w.begun = now
+// Observe evaluates the next observation. If done is true, the result is known: a nil failure means healthy, and
+// otherwise failure is the reason.
+func (w *Watch) Observe(now time.Time, s Observation) (done bool, failure *Failure) {
+	if w.started.IsZero() {
+		w.started = now
 	}
-	o := opine(s)
-	if !o.well() {
-		w.last = o
+	o := assess(s)
+	if !o.isHealthy() {
+		w.lastUnhealthy = o
 	}
-	w.well, w.failed = since(w.well, now, o.well()), since(w.failed, now, len(o.failed) > 0)
-	over := now.Sub(w.begun) - w.Limit
+	w.healthySince, w.failedSince = since(w.healthySince, now, o.isHealthy()), since(w.failedSince, now, len(o.failed) > 0)
+	over := now.Sub(w.started) - w.Limit
 	switch {
-	case o.well():
-		if now.Sub(w.well) >= w.Settle {
+	case o.isHealthy():
+		if now.Sub(w.healthySince) >= w.Settle {
 			return true, nil
 		}
 		if over < w.Settle {
 			return false, nil
 		}
-		return true, w.last.illness("it does not stay well: ")
-	case len(o.failed) > 0 && now.Sub(w.failed) >= w.Settle:
-		return true, o.illness("")
+		return true, w.lastUnhealthy.failure("it does not stay healthy: ")
+	case len(o.failed) > 0 && now.Sub(w.failedSince) >= w.Settle:
+		return true, o.failure("")
 	case over < 0:
 		return false, nil
-	case len(o.failed)+len(o.ill) == 0:
+	case len(o.failed)+len(o.unhealthy) == 0:
 		return true, nil
 	}
-	return true, o.illness("")
+	return true, o.failure("")
 }
 
-// since keeps when something began to be so.
+// since returns when a condition became true; zero while it is false.
 func since(began, now time.Time, so bool) time.Time {
 	if !so {
 		return time.Time{}
@@ -186,12 +190,12 @@ func since(began, now time.Time, so bool) time.Time {
 	return began
 }
 
-func (o opinion) illness(prefix string) *Illness {
-	what := slices.Concat(o.failed, o.ill)
+func (o assessment) failure(prefix string) *Failure {
+	what := slices.Concat(o.failed, o.unhealthy)
 	if len(what) == 0 {
 		what = o.waiting
 	}
 	what = slices.Clone(what)
 	what[0] = prefix + what[0]
-	return &Illness{What: what, Units: o.units, Doubtful: !o.other && len(o.ill) > 0}
+	return &Failure{Problems: what, Units: o.units, Unconfirmed: !o.hasOther && len(o.unhealthy) > 0}
 }

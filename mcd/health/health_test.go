@@ -19,27 +19,27 @@ const (
 // start is any time.
 var start = time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func unit(state, sub, result string) health.Seen {
-	return health.Seen{Units: []health.Unit{{Name: "a.service", State: state, Sub: sub, Result: result}}}
+func unit(state, sub, result string) health.Observation {
+	return health.Observation{Units: []health.Unit{{Name: "a.service", State: state, Sub: sub, Result: result}}}
 }
 
 // is what is seen from a second on.
 type is struct {
 	from int
-	seen health.Seen
+	seen health.Observation
 }
 
 // judge looks every second until the watch knows.
-func judge(story ...is) (after time.Duration, ill *health.Illness) {
+func judge(story ...is) (after time.Duration, ill *health.Failure) {
 	w := health.Watch{Limit: limit, Settle: settle}
 	for now := 0; ; now++ {
-		var seen health.Seen
+		var seen health.Observation
 		for _, s := range story {
 			if s.from <= now {
 				seen = s.seen
 			}
 		}
-		if done, ill := w.See(start.Add(time.Duration(now)*time.Second), seen); done {
+		if done, ill := w.Observe(start.Add(time.Duration(now)*time.Second), seen); done {
 			return time.Duration(now) * time.Second, ill
 		}
 	}
@@ -47,7 +47,7 @@ func judge(story ...is) (after time.Duration, ill *health.Illness) {
 
 func TestWhatCountsAsHealthy(t *testing.T) {
 	well := unit("active", "running", "success")
-	api := func(a health.API) health.Seen { return health.Seen{API: a, APIWhy: "why not"} }
+	api := func(a health.API) health.Observation { return health.Observation{API: a, APIWhy: "why not"} }
 	for _, c := range []struct {
 		says  string
 		story []is
@@ -57,30 +57,30 @@ func TestWhatCountsAsHealthy(t *testing.T) {
 	}{
 		{"an active unit, when it has settled", []is{{0, well}}, settle, ""},
 		{"a oneshot that has ended well", []is{{0, unit("inactive", "dead", "success")}}, settle, ""},
-		{"nothing to look at", []is{{0, health.Seen{}}}, settle, ""},
+		{"nothing to look at", []is{{0, health.Observation{}}}, settle, ""},
 		{"not a unit that has failed, as soon as that has settled", []is{{0, unit("failed", "failed", "exit-code")}}, settle, "unit a.service failed (result exit-code)"},
 		{"not a unit that dies right after its start", []is{{0, well}, {5, unit("failed", "failed", "signal")}}, 5*time.Second + settle, "unit a.service failed (result signal)"},
 		{"a unit that failed once and came up", []is{{0, unit("failed", "failed", "exit-code")}, {3, well}}, 3*time.Second + settle, ""},
-		{"not a unit that is started again and again, when the time is up", []is{{0, unit("activating", "auto-restart", "exit-code")}}, limit, "unit a.service dies again and again (result exit-code)"},
+		{"not a unit that is started again and again, when the time is up", []is{{0, unit("activating", "auto-restart", "exit-code")}}, limit, "unit a.service restarts repeatedly (result exit-code)"},
 		{"a unit that is still starting when the time is up: systemd waits for it too", []is{{0, unit("activating", "start", "success")}}, limit, ""},
 		{"a unit that is up just before the time is up", []is{{0, unit("activating", "start", "success")}, {55, well}}, 55*time.Second + settle, ""},
-		{"not a unit that falls down again after the time was up", []is{{0, unit("activating", "start", "")}, {55, well}, {61, unit("activating", "auto-restart", "exit-code")}}, 61 * time.Second, "unit a.service dies again and again (result exit-code)"},
-		{"not a unit that systemd does not tell about", []is{{0, health.Seen{Units: []health.Unit{{Name: "a.service", Unknown: "no bus"}}}}}, limit, "unit a.service: no bus"},
-		{"a kubelet that takes its time", []is{{0, health.Seen{Kubelet: "connection refused"}}, {30, health.Seen{}}}, 30*time.Second + settle, ""},
-		{"not a kubelet that stays down", []is{{0, health.Seen{Kubelet: "connection refused"}}}, limit, "the kubelet is not healthy, and was before: connection refused"},
-		{"an API server that answers", []is{{0, api(health.Silent)}, {20, api(health.Answers)}}, 20*time.Second + settle, ""},
-		{"an API server that another machine refuses to be: it is down for all", []is{{0, api(health.RefusedThere)}}, limit, ""},
+		{"not a unit that falls down again after the time was up", []is{{0, unit("activating", "start", "")}, {55, well}, {61, unit("activating", "auto-restart", "exit-code")}}, 61 * time.Second, "unit a.service restarts repeatedly (result exit-code)"},
+		{"not a unit that systemd does not tell about", []is{{0, health.Observation{Units: []health.Unit{{Name: "a.service", Unknown: "no bus"}}}}}, limit, "unit a.service: no bus"},
+		{"a kubelet that takes its time", []is{{0, health.Observation{Kubelet: "connection refused"}}, {30, health.Observation{}}}, 30*time.Second + settle, ""},
+		{"not a kubelet that stays down", []is{{0, health.Observation{Kubelet: "connection refused"}}}, limit, "the kubelet is not healthy, and was before: connection refused"},
+		{"an API server that answers", []is{{0, api(health.NoAnswer)}, {20, api(health.Answers)}}, 20*time.Second + settle, ""},
+		{"an API server that another machine refuses to be: it is down for all", []is{{0, api(health.RefusedElsewhere)}}, limit, ""},
 		{"not one that this machine refuses to be", []is{{0, api(health.RefusedHere)}}, limit, "?the API server, which runs on this machine, does not answer: why not"},
-		{"not one that nothing is heard of", []is{{0, api(health.Silent)}}, limit, "?the API server cannot be reached any more: why not"},
-		{"not one that does not know this node", []is{{0, api(health.Strange)}}, limit, "?the API server and this node do not accept each other any more: why not"},
-		{"not two things, and then there is no doubt", []is{{0, health.Seen{API: health.Silent, Kubelet: "k"}}}, limit, "the kubelet is not healthy, and was before: k; the API server cannot be reached any more: "},
+		{"not one that nothing is heard of", []is{{0, api(health.NoAnswer)}}, limit, "?the API server is unreachable: why not"},
+		{"not one that does not know this node", []is{{0, api(health.Untrusted)}}, limit, "?the API server and this node no longer accept each other's credentials: why not"},
+		{"not two things, and then there is no doubt", []is{{0, health.Observation{API: health.NoAnswer, Kubelet: "k"}}}, limit, "the kubelet is not healthy, and was before: k; the API server is unreachable: "},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			after, ill := judge(c.story...)
 			got := ""
 			if ill != nil {
 				got = ill.Error()
-				if ill.Doubtful {
+				if ill.Unconfirmed {
 					got = "?" + got
 				}
 			}
@@ -97,7 +97,7 @@ func TestAUnitThatComesAndGoesDoesNotStayWell(t *testing.T) {
 		story = append(story, is{at, unit("active", "running", "success")}, is{at + 4, unit("activating", "auto-restart", "exit-code")})
 	}
 	after, ill := judge(story...)
-	if ill == nil || after < limit || !slices.Equal(ill.Units, []string{"a.service"}) || ill.Doubtful {
+	if ill == nil || after < limit || !slices.Equal(ill.Units, []string{"a.service"}) || ill.Unconfirmed {
 		t.Errorf("after %s: %+v", after, ill)
 	}
 }
@@ -106,14 +106,14 @@ func TestAUnitThatComesAndGoesDoesNotStayWell(t *testing.T) {
 // that was not so throughout the time to settle or is still waited for, and doubts only the API server.
 func TestAWatchAlwaysKnowsInTime(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
-	choices := []health.Seen{
+	choices := []health.Observation{
 		{},
 		unit("active", "running", "success"), unit("failed", "failed", "exit-code"), unit("activating", "auto-restart", "exit-code"),
 		unit("activating", "start", ""),
 		{Kubelet: "down"},
-		{API: health.Silent},
+		{API: health.NoAnswer},
 		{API: health.Answers},
-		{API: health.RefusedThere},
+		{API: health.RefusedElsewhere},
 		{API: health.RefusedHere},
 	}
 	verdicts := map[bool]int{}
@@ -126,7 +126,7 @@ func TestAWatchAlwaysKnowsInTime(t *testing.T) {
 		if after > limit+settle {
 			t.Fatalf("it knew after %s: %+v", after, story)
 		}
-		if ill != nil && (len(ill.What) == 0 || ill.What[0] == "" || ill.Doubtful && len(ill.Units) > 0) {
+		if ill != nil && (len(ill.Problems) == 0 || ill.Problems[0] == "" || ill.Unconfirmed && len(ill.Units) > 0) {
 			t.Fatalf("%+v: %+v", ill, story)
 		}
 		verdicts[ill == nil]++

@@ -8,9 +8,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// UnitsOf lists the units that a change is about, in lexical order: those that it enables, reloads or restarts, and those
-// whose file or drop-ins it writes. What was enabled and is not started, or only prepared for others, counts as well. Units
-// that are disabled, masked or taken away are nobody's concern, and templates never run themselves.
+// UnitsOf returns the units of a change, sorted: those that it enables, reloads or restarts, and those whose file or drop-ins it writes, even
+// if they are not started. It leaves out units that are disabled, masked or removed, and templates.
 func UnitsOf(rec host.Record) []string {
 	found, gone := map[string]bool{}, map[string]bool{}
 	for _, s := range rec.Steps {
@@ -41,7 +40,7 @@ func UnitsOf(rec host.Record) []string {
 	return names
 }
 
-// unitAt is the unit that a path is the file or a drop-in of, "" for other paths.
+// unitAt returns the unit of a unit file or drop-in; "" for other paths.
 func unitAt(p string) string {
 	dir, base := path.Split(p)
 	if dir = path.Clean(dir); dir == host.UnitDir {
@@ -53,7 +52,7 @@ func unitAt(p string) string {
 	return ""
 }
 
-// Reboots tells that an update reboots the machine.
+// Reboots reports whether an update reboots the machine.
 func Reboots(rec host.Record) bool {
 	return len(rec.Steps) > 0 && rec.Steps[len(rec.Steps)-1].Verb == host.Reboot
 }

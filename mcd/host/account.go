@@ -7,26 +7,26 @@ import (
 	"strings"
 )
 
-// User is an account as it is. The zero value says that there is none. It is comparable and holds no secret.
+// User is a user of the machine; the zero value does not exist. It is comparable and has no secrets.
 type User struct {
-	// There tells that the user exists.
+	// There reports whether the user exists.
 	There bool `json:",omitempty"`
-	// UID and GID: the user's number, and that of the primary group.
+	// UID is the number of the user. GID is the number of the primary group.
 	UID, GID int `json:",omitempty"`
 	// Gecos is the comment, usually the full name.
 	Gecos string `json:",omitempty"`
-	// Home directory and login shell.
+	// Home is the home directory. Shell is the login shell.
 	Home, Shell string `json:",omitempty"`
-	// Groups are the supplementary ones by name, in lexical order, joined by commas.
+	// Groups are the names of the supplementary groups, sorted and joined by commas.
 	Groups string `json:",omitempty"`
 	// Password is the digest of the hash in the shadow file, never the hash.
 	Password Digest `json:",omitempty"`
 }
 
-// Owner of what belongs to the user.
+// Owner returns the owner of the user's files.
 func (u User) Owner() Owner { return Owner{UID: u.UID, GID: u.GID} }
 
-// String is canonical, without anything about the password: `1001:1001 home /home/a shell /bin/sh groups adm,wheel`.
+// String returns the canonical text without the password: `1001:1001 home /home/a shell /bin/sh groups adm,wheel`.
 func (u User) String() string {
 	if !u.There {
 		return "absent"
@@ -41,7 +41,7 @@ func (u User) String() string {
 	return text
 }
 
-// Difference says in what a user was other, in words; "" where nothing differs.
+// Difference describes how the user differed before; "" if nothing differs.
 func (u User) Difference(was User) string {
 	switch {
 	case u == was:
@@ -68,18 +68,18 @@ func (u User) Difference(was User) string {
 	return strings.Join(parts, ", ")
 }
 
-// Group is a group as it is. The zero value says that there is none.
+// Group is a group of the machine; the zero value does not exist.
 type Group struct {
-	// There tells that the group exists.
+	// There reports whether the group exists.
 	There bool `json:",omitempty"`
-	// GID is its number.
+	// GID is the number of the group.
 	GID int `json:",omitempty"`
-	// Members by name, in lexical order, joined by commas. In a State, those of its Users are left out: they have their
-	// Groups. They matter where a group comes back.
+	// Members are the names of the group's users, sorted and joined by commas. In a State, Members omits the State's
+	// own Users, because User.Groups lists their groups. A rollback restores the other members with the group.
 	Members string `json:",omitempty"`
 }
 
-// String is canonical: `1001 members a,b`.
+// String returns the canonical text: `1001 members a,b`.
 func (g Group) String() string {
 	switch {
 	case !g.There:
@@ -90,57 +90,56 @@ func (g Group) String() string {
 	return fmt.Sprintf("%d members %s", g.GID, g.Members)
 }
 
-// Names splits a list of names as User.Groups and Group.Members hold them.
+// Names splits a list in the form of User.Groups and Group.Members.
 func Names(joined string) []string {
 	return strings.FieldsFunc(joined, func(r rune) bool { return r == ',' })
 }
 
-// JoinNames is the inverse of Names; order and repetitions do not count.
+// JoinNames is the inverse of Names. It sorts the names and removes duplicates.
 func JoinNames(names []string) string {
 	return strings.Join(slices.Compact(slices.Sorted(slices.Values(names))), ",")
 }
 
-// Accounts are what a machine tells about its users and groups before anybody asks for one: names and numbers, and how
-// new accounts are made. The zero value is a machine without any.
+// Accounts are the names and numbers of all users and groups of a machine, and how it creates new accounts. The zero value is a machine
+// without accounts.
 type Accounts struct {
-	// Users by name.
+	// Users has the owner numbers of the users, by name.
 	Users map[string]Owner
-	// Homes are their home directories.
+	// Homes has the home directories of the users, by name.
 	Homes map[string]string
-	// Groups by name.
+	// Groups has the numbers of the groups, by name.
 	Groups map[string]int
-	// Left are the users and LeftGroups the numbers of groups that were there before any config and that a config has
-	// removed: they come back, with their numbers, when it ends.
+	// Left are the users, and LeftGroups the group numbers, that existed before any config and that a config removed.
+	// When no config removes them any more, the daemon restores them with their numbers.
 	Left       map[string]User
 	LeftGroups map[string]int
-	// Image names users and groups that came with the machine's packages: nobody can change or remove them in place.
+	// Image names users and groups of the OS image, which cannot be changed or removed in place.
 	Image map[string]bool
 	// Defaults for new accounts.
 	Defaults AccountDefaults
-	// Skeleton is what a new home directory holds.
+	// Skeleton is the content of a new home directory.
 	Skeleton []SkeletonFile
-	// Unprivileged: owners cannot be set on this host; every owner counts as root.
+	// Unprivileged is true on a host that cannot set owners. Every owner then counts as root.
 	Unprivileged bool
 }
 
-// AccountDefaults are a machine's rules for new accounts, as login.defs and useradd's own file have them. A zero field
-// stands for the usual value.
+// AccountDefaults are a machine's rules for new accounts, from login.defs and /etc/default/useradd. A zero field has its default.
 type AccountDefaults struct {
-	// HomeBase is where home directories are made: /home.
+	// HomeBase is the directory of home directories; default /home.
 	HomeBase string
-	// Shell is the login shell: /bin/bash.
+	// Shell is the login shell; default /bin/bash.
 	Shell string
-	// Group is the primary group of users without one of their own: 100.
+	// Group is the primary group of users without a group of their own; default 100.
 	Group int
-	// HomeMode are the permission bits of a new home directory: 0700.
+	// HomeMode has the permission bits of a new home directory; default 0700.
 	HomeMode uint32
-	// UIDs and GIDs are the ranges in which numbers are chosen, first and last: 1000 to 60000.
+	// UIDs and GIDs are the first and last numbers for new accounts; default 1000 to 60000.
 	UIDs, GIDs [2]int
-	// SystemUIDs and SystemGIDs are those of system accounts: 201 to 999.
+	// SystemUIDs and SystemGIDs are the first and last numbers for system accounts; default 201 to 999.
 	SystemUIDs, SystemGIDs [2]int
 }
 
-// Filled has the usual value in every zero field.
+// Filled returns the rules with the default in every zero field.
 func (d AccountDefaults) Filled() AccountDefaults {
 	d.HomeBase, d.Shell = cmp.Or(d.HomeBase, "/home"), cmp.Or(d.Shell, "/bin/bash")
 	d.Group, d.HomeMode = cmp.Or(d.Group, 100), cmp.Or(d.HomeMode, 0o700)
@@ -149,12 +148,12 @@ func (d AccountDefaults) Filled() AccountDefaults {
 	return d
 }
 
-// SkeletonFile is one thing that a new home directory holds.
+// SkeletonFile is a file or directory of a new home directory.
 type SkeletonFile struct {
-	// Path below the home directory, such as .bashrc.
+	// Path is the path below the home directory, such as .bashrc.
 	Path string
-	// Entry there; its owner will be the user.
+	// Entry is the file or directory. Its owner will be the user.
 	Entry Entry
-	// Contents of a file.
+	// Contents are the contents of a file.
 	Contents []byte
 }

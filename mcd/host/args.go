@@ -13,8 +13,8 @@ func SplitArgs(words string) []string { return machineconfig.SplitKargs([]string
 // JoinArgs is the inverse of SplitArgs.
 func JoinArgs(args []string) string { return strings.Join(args, " ") }
 
-// EditKargs is what Stage does to a list of kernel arguments: every argument of before and after is taken out, after is
-// put at the end, all others stay where they are. Doing it twice is doing it once.
+// EditKargs changes a list of kernel arguments as Stage does. It removes every argument of before and after, and adds
+// after at the end. Other arguments stay. A second call changes nothing.
 func EditKargs(all, before, after string) string {
 	managed := append(SplitArgs(before), SplitArgs(after)...)
 	kept := slices.DeleteFunc(SplitArgs(all), func(a string) bool { return slices.Contains(managed, a) })

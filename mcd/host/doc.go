@@ -1,8 +1,8 @@
-// Package host is the contract of a machine: the ports through which the daemon reads and changes it, and the plain data
-// that passes through them. Two implementations stand on it, the real one (mcd/host/linux) and the simulating one
-// (mcd/host/hosttest), and one conformance suite runs on both.
+// Package host defines the interfaces through which the daemon reads and changes a machine, and their data types. It
+// has two implementations: mcd/host/linux for real machines, and mcd/host/hosttest for simulated machines. One
+// conformance suite tests both.
 //
-// In: nothing. Out: interfaces, the observed State, Step and the journal's Record; how [Install] sections, presets and the
-// account database read as text. Never: I/O, a decision; contents of files and hashes of passwords in a Step (they travel
-// as digests, and wait in the Store).
+// In: nothing. Out: interfaces, the observed State, Step and the journal's Record; parsers of [Install] sections,
+// presets and the account database. Never: I/O, a decision; contents of files or password hashes in a Step (it has
+// their digests; the Store has the data).
 package host

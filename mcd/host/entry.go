@@ -4,10 +4,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"path"
 	"strings"
 )
 
-// Digest is the sha256 of some contents in lower-case hex; "" where there are none; NotRead where nobody knows them.
+// Digest is the SHA-256 of contents in lower-case hex. It is "" if there are no contents, and NotRead if the contents
+// were not read.
 type Digest string
 
 // DigestOf computes the digest of contents. The empty file has a digest too.
@@ -16,19 +18,18 @@ func DigestOf(contents []byte) Digest {
 	return Digest(hex.EncodeToString(sum[:]))
 }
 
-// NotRead stands for the digest of a file that is too large to be read; it is the digest of nothing. Files of the same size
-// have the same.
+// NotRead returns the placeholder for the digest of a file that is too large to read. Files of the same size have the
+// same placeholder.
 func NotRead(bytes int64) Digest { return Digest(fmt.Sprintf("not-read-%d-bytes", bytes)) }
 
-// Short is enough of a digest for people.
+// Short returns the first characters of a digest, for messages.
 func (d Digest) Short() string { return string(d[:min(len(d), 8)]) }
 
-// Kind says what is at a path.
+// Kind is the kind of file at a path.
 type Kind string
 
-// What may be at a path. Other is a device, socket or pipe: nothing that the daemon makes or replaces. Hard is a further name
-// of what is at Target, an absolute path of the machine; Stat never tells it, for every name of a file is as good. Unsafe is a
-// path that the daemon does not open, see UnsafePathError; Stat never tells it either.
+// The kinds. Other is a device, socket or pipe, which the daemon neither creates nor replaces. Hard is a hard link to Target, an absolute
+// path. Unsafe is a path that the daemon does not open (UnsafePathError). Stat returns neither Hard nor Unsafe.
 const (
 	Absent Kind = ""
 	File   Kind = "file"
@@ -39,27 +40,38 @@ const (
 	Unsafe Kind = "unsafe path"
 )
 
+// MaxLinks is how many links the kernel follows when it opens a file.
+const MaxLinks = 40
+
+// LinkTarget returns the path to which a link at a path leads. target is the content of the link.
+func LinkTarget(at, target string) string {
+	if path.IsAbs(target) {
+		return path.Clean(target)
+	}
+	return path.Join(path.Dir(at), target)
+}
+
 // Owner is a numeric owner; the zero value is root.
 type Owner struct {
-	// UID and GID as in the file system.
+	// UID and GID are the numbers in the file system.
 	UID, GID int
 }
 
-// Entry is what is at one path, without following a link there. The zero value says that nothing is.
+// Entry is the file, directory or link at a path. The zero value means that nothing exists there. The entry of a link
+// is about the link itself.
 type Entry struct {
-	// Kind of thing.
 	Kind Kind `json:",omitempty"`
 	// Mode has the permission bits of a file or directory, at most 07777; 0 for a link.
 	Mode uint32 `json:",omitempty"`
-	// Owner of the thing itself, also of a link.
+	// Owner is the owner of the file, directory or link.
 	Owner Owner `json:",omitzero"`
-	// Digest of a file's contents.
+	// Digest is the digest of a file's contents.
 	Digest Digest `json:",omitempty"`
-	// Target of a link, as written.
+	// Target is the target of a link, as the link contains it.
 	Target string `json:",omitempty"`
 }
 
-// String is canonical: `file 0644 1f2e3d4c`, `link -> /dev/null`, `dir 0755 1000:1000`, `absent`.
+// String returns the canonical text: `file 0644 1f2e3d4c`, `link -> /dev/null`, `dir 0755 1000:1000`, `absent`.
 func (e Entry) String() string {
 	var b strings.Builder
 	switch e.Kind {

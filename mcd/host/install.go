@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// UnitDirs are where unit files and their drop-ins live, the strongest first.
+// UnitDirs are the directories of unit files and their drop-ins, in order of priority.
 var UnitDirs = []string{UnitDir, "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
 
-// InstallOf is the [Install] section of a unit file in canonical form, `WantedBy=multi-user.target`, one line for each
-// name; "" for a unit that nothing can pull in. Equal text means equal symlinks.
+// InstallOf returns the [Install] section of a unit file in canonical form, such as `WantedBy=multi-user.target`, with
+// one line for each name. It returns "" for a unit that nothing can enable. Equal texts produce equal symlinks.
 func InstallOf(contents []byte) string { return counting(assignments(contents)) }
 
-// assignments are the lines of [Install] that make a unit be pulled in, one for each name, in order. One without a name
-// forgets what was said before.
+// assignments returns the lines of [Install] that enable a unit, in order, with one line for each name. A line without
+// a name clears the list.
 func assignments(contents []byte) (lines []string) {
 	section := ""
 	for line := range bytes.Lines(bytes.ReplaceAll(contents, []byte("\\\n"), []byte(" "))) {
@@ -42,8 +42,8 @@ func assignments(contents []byte) (lines []string) {
 	return lines
 }
 
-// counting is what is left of assignments when each has had its effect: lists grow, but for lines without a name, which
-// empty them. Also is a list that nothing empties; of default instances, the last one counts.
+// counting evaluates assignments: names add up, and a line without a name clears the list of its key. Also cannot be
+// cleared. For DefaultInstance, the last line counts.
 func counting(lines []string) string {
 	var out []string
 	for _, line := range lines {
@@ -58,7 +58,8 @@ func counting(lines []string) string {
 	return strings.Join(out, "\n")
 }
 
-// AlsoOf lists the units that a canonical [Install] section wants enabled and disabled together with its own.
+// AlsoOf returns the units that a canonical [Install] section names in Also. systemd enables and disables them
+// together with the unit.
 func AlsoOf(install string) (names []string) {
 	for line := range strings.Lines(install) {
 		if name, ok := strings.CutPrefix(strings.TrimSpace(line), "Also="); ok && !strings.Contains(name, "/") {
@@ -68,8 +69,8 @@ func AlsoOf(install string) (names []string) {
 	return names
 }
 
-// TemplateOf splits the name of an instance: getty@tty2.service is getty@.service and tty2. Other names have no
-// template. The template itself is an instance of nothing.
+// TemplateOf splits the name of an instance: getty@tty2.service is getty@.service and tty2. It returns "" for other
+// names, including templates.
 func TemplateOf(name string) (template, instance string) {
 	stem, rest, ok := strings.Cut(name, "@")
 	suffix := path.Ext(rest)

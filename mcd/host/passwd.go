@@ -15,17 +15,17 @@ const (
 	ShadowPath = "/etc/shadow"
 )
 
-// NoPassword is the hash of a user whom no password lets in.
+// NoPassword is a password hash that no password matches.
 const NoPassword = "*"
 
-// Database is the text of a machine's account database. Lines that it does not understand are skipped when read, and
-// stay when written, as the C library does.
+// Database is the text of a machine's account database. Lines that the parser does not understand have no effect and
+// stay in the file, as with the C library.
 type Database struct {
-	// Passwd, Group and Shadow are the files' contents.
+	// Passwd, Group and Shadow are the contents of the files.
 	Passwd, Group, Shadow string
 }
 
-// line finds the line of a name; its fields are nil where there is none.
+// line returns the fields of a name's line; nil if there is none.
 func line(file, name string, least int) []string {
 	for text := range strings.Lines(file) {
 		if f := strings.Split(strings.TrimRight(text, "\r\n"), ":"); f[0] == name && len(f) >= least {
@@ -35,7 +35,7 @@ func line(file, name string, least int) []string {
 	return nil
 }
 
-// User reads one user, and the hash of its password.
+// User returns one user, and the hash of the password.
 func (d Database) User(name string) (User, string) {
 	f := line(d.Passwd, name, 7)
 	if f == nil {
@@ -66,7 +66,7 @@ func (d Database) User(name string) (User, string) {
 	return u, password
 }
 
-// GroupOf reads one group, with all its members.
+// GroupOf returns one group with all its members.
 func (d Database) GroupOf(name string) Group {
 	f := line(d.Group, name, 3)
 	if f == nil {
@@ -83,7 +83,7 @@ func (d Database) GroupOf(name string) Group {
 	return g
 }
 
-// SetUser makes one user be as wanted, in groups that are there. The zero User goes, from its groups too.
+// SetUser creates or changes one user, in existing groups. The zero User removes the user, also from its groups.
 func (d *Database) SetUser(name string, want User, password string) error {
 	for _, field := range []string{name, want.Gecos, want.Home, want.Shell, password} {
 		if strings.ContainsAny(field, ":\n") {
@@ -121,7 +121,7 @@ func (d *Database) SetUser(name string, want User, password string) error {
 	return nil
 }
 
-// SetGroup makes one group be there with its number and at least the wanted members, or be gone.
+// SetGroup creates or changes one group with its number and at least the wanted members, or removes it.
 func (d *Database) SetGroup(name string, want Group) error {
 	if strings.ContainsAny(name+want.Members, ":\n") {
 		return fmt.Errorf("group %q: a field has a colon or more than one line, which the account database cannot hold", name)
@@ -135,7 +135,7 @@ func (d *Database) SetGroup(name string, want Group) error {
 	return nil
 }
 
-// rewrite changes the fields of each line; nil takes the line out.
+// rewrite replaces the fields of each line; nil fields remove the line.
 func rewrite(file string, change func([]string) []string) string {
 	var b strings.Builder
 	for text := range strings.Lines(file) {
@@ -155,8 +155,8 @@ func lessLine(file, name string) string {
 	})
 }
 
-// put replaces the line of a name, or adds it: behind the last one whose number is not higher, or whose name is not,
-// so that what goes and comes back stands where it stood.
+// put replaces the line of a name, or adds it after the last line whose number or name is not higher. So a line that
+// is removed and restored has its old position.
 func put(file string, fields []string, numbered bool) string {
 	if line(file, fields[0], 1) != nil {
 		return rewrite(file, func(f []string) []string {

@@ -5,213 +5,213 @@ import (
 	"errors"
 )
 
-// Errors that both hosts tell apart.
+// Errors of every host.
 var (
-	// ErrNotEmpty: a directory has something in it and was left alone.
+	// ErrNotEmpty reports that a directory is not empty and was not removed.
 	ErrNotEmpty = errors.New("directory is not empty")
-	// ErrUnsupported: this machine cannot do that at all; trying again never helps.
+	// ErrUnsupported reports that the machine does not support an operation; a retry has no effect.
 	ErrUnsupported = errors.New("not supported on this machine")
 )
 
 // Host is a machine as the daemon sees it. Every field must be set.
 type Host struct {
-	// Files of the machine.
+	// Files is the file system.
 	Files Files
-	// Disk below them.
+	// Disk makes changes of the file system durable.
 	Disk Disk
-	// Units of systemd.
+	// Units are the units of systemd.
 	Units Units
 	// Passwd has the users and groups.
 	Passwd Passwd
-	// OS image and kernel.
+	// OS is the OS image and the kernel.
 	OS OperatingSystem
-	// Power of the machine.
+	// Power reboots the machine.
 	Power Power
 	// Journal of the update under way.
 	Journal Journal
-	// Store of old contents.
+	// Store has the data that the update replaces.
 	Store Store
-	// Same tells whether two paths are names of one file; two of nothing are not. Nil: no file here has two names.
+	// Same reports whether two paths are names of one existing file. It is nil on a host without hard links.
 	Same func(a, b string) (bool, error)
-	// Unprivileged: owners cannot be set here, all count as root's. For simulated hosts of a user without rights.
+	// Unprivileged is true on a simulated host of a user who cannot set owners. All files then count as files of root.
 	Unprivileged bool
 }
 
-// Files is the machine's file system. Paths are absolute and clean. Links in the way to a path are followed within the
-// machine's root; a link at the path itself is not. Every change is made whole or not at all, and is seen by everybody when
-// the call returns. It is durable then too, unless Disk.Batch was called: then when Disk.Flush has returned. Making what is
-// there already is no error. A path that a user of the machine could lead to files of another owner is an *UnsafePathError.
+// Files is the machine's file system.
+//
+// Paths are absolute and clean. The host follows links in the directories of a path, within the machine's root, and
+// not a link at the path itself. A change is atomic, and visible when the call returns. It is also durable then; after
+// Disk.Batch, it is durable only after Disk.Flush. A repeated change succeeds. A path that a user of the machine could
+// redirect to files of another owner is an *UnsafePathError.
 type Files interface {
-	// Stat tells what is at a path; nothing is the zero Entry, not an error.
+	// Stat returns the entry at a path. If the path does not exist, it returns the zero Entry.
 	Stat(path string) (Entry, error)
-	// Read returns a file's contents; a file that is not there is fs.ErrNotExist.
+	// Read returns a file's contents, or fs.ErrNotExist.
 	Read(path string) ([]byte, error)
-	// Write replaces a file or link. The parent directory must be there. want.Digest is not looked at.
+	// Write replaces a file or link. The parent directory must exist. Write ignores want.Digest.
 	Write(path string, want Entry, contents []byte) error
-	// Link replaces a file or link by a symlink, or, where want is of kind Hard, by a further name of what is at its Target.
+	// Link replaces a file or link by a symlink or, for an entry of kind Hard, by a hard link to its Target.
 	Link(path string, want Entry) error
-	// Mkdir makes one directory, or gives an existing one mode and owner.
+	// Mkdir creates a directory, or sets the mode and owner of an existing one.
 	Mkdir(path string, want Entry) error
-	// Remove takes a file, link or empty directory away; ErrNotEmpty for a full directory, nil for nothing.
+	// Remove removes a file, link or empty directory. For a directory with entries it returns ErrNotEmpty. For a path
+	// that does not exist it returns nil.
 	Remove(path string) error
 }
 
-// Disk is where changes of Files, and of Units and Passwd as far as they are files, become durable: each for itself, or many
-// together, which costs about as much. A power cut in a batch loses any of the changes since the Flush before: each may be
-// there, or not, or be an empty file. The files of Passwd are never empty.
+// Disk makes changes of Files durable, and the file changes of Units and Passwd. A batch of many changes costs about
+// as much as one change. After a power cut in a batch, each change since the last Flush may be there, may be missing,
+// or may be an empty file. The files of Passwd are never empty.
 type Disk interface {
-	// Batch lets the changes from now on wait for the next Flush. Who begins a batch knows how to take it back after a
-	// power cut.
+	// Batch allows the next changes to be durable only at Flush. The caller must be able to undo them after a power cut before Flush.
 	Batch()
-	// Flush makes all changes of this process durable, and those of the process before that Resume took over, and ends the
-	// batch. It goes on when the context ends. After an error nobody knows what is durable; the next Flush tries all of it
-	// again.
+	// Flush makes all changes of this process durable, and those that Resume took over from an earlier process, and
+	// ends the batch. It does not stop when the context ends. After an error, any of the changes may not be durable,
+	// and the next Flush retries all of them.
 	Flush(ctx context.Context) error
-	// Resume takes over the steps of a process that died: what it left half done beside their targets is removed, and the
-	// next Flush counts whatever the steps are about as changed. Nothing of that is no error.
+	// Resume takes over the steps of a process that died: it removes temporary files beside the targets, and the next Flush treats all
+	// targets as changed.
 	Resume(ctx context.Context, steps []Step) error
 }
 
 // Units is systemd. Names are complete: chronyd.service, getty@tty2.service.
 type Units interface {
-	// Status tells about a name; a unit that is not there is the zero Unit.
+	// Status returns a unit; the zero Unit if it does not exist.
 	Status(ctx context.Context, name string) (Unit, error)
-	// Enable makes the symlinks that [Install] names, and none for the units of its Also lines: they get steps of their
-	// own, so that going back knows which of them were enabled before. A unit without a file or without [Install] is an
-	// error.
+	// Enable creates the symlinks that [Install] names. It does not enable the units of Also=: they have steps of their own, so that a
+	// rollback knows which of them were enabled before. A unit without a file or without [Install] is an error.
 	Enable(ctx context.Context, name string) error
-	// Disable removes every symlink that pulls the unit in, whether its file is there or not.
+	// Disable removes every symlink that enables the unit, even if its file does not exist.
 	Disable(ctx context.Context, name string) error
-	// DaemonReload lets systemd read unit files again.
+	// DaemonReload makes systemd read unit files again.
 	DaemonReload(ctx context.Context) error
-	// Reload lets a running service read its configuration, or restarts one that cannot; it waits for the result.
+	// Reload reloads a running service, or restarts one that does not support it, and waits for the result.
 	Reload(ctx context.Context, name string) error
 	// Restart restarts or starts a service and waits for the result.
 	Restart(ctx context.Context, name string) error
 }
 
-// Passwd is the machine's users and groups. Making what is as wanted already is no error.
+// Passwd is the machine's users and groups. A repeated change succeeds.
 type Passwd interface {
-	// User tells about a user, and the hash of its password as the shadow file has it; one that is not there is the zero
-	// User.
+	// User returns a user, and the hash of the password from the shadow file; the zero User if it does not exist.
 	User(ctx context.Context, name string) (u User, password []byte, err error)
-	// Group tells about a group with all its members; one that is not there is the zero Group.
+	// Group returns a group with all its members; the zero Group if it does not exist.
 	Group(ctx context.Context, name string) (Group, error)
-	// SetUser makes a user be as wanted, in groups that are there; password is what has the wanted digest. The zero User is
-	// removed, even one that is logged in; its home directory stays. Home directories are never made or moved.
+	// SetUser creates or changes a user, in groups that exist. password has the digest of want. It removes the user if want is the zero
+	// User, even while the user is logged in. It does not create, move or remove home directories.
 	SetUser(ctx context.Context, name string, want User, password []byte) error
-	// SetGroup makes a group be there with its number and, at least, the wanted members. The zero Group is removed.
+	// SetGroup creates or changes a group with its number and at least the wanted members. It removes the group if want is the zero Group.
 	SetGroup(ctx context.Context, name string, want Group) error
-	// Skeleton lists what a new home directory holds, parents first.
+	// Skeleton lists the content of a new home directory, parents first.
 	Skeleton(ctx context.Context) ([]SkeletonFile, error)
 }
 
-// OperatingSystem is the image, the kernel and its arguments: all that a reboot changes.
+// OperatingSystem is the image, the kernel and its arguments, which change with a reboot.
 type OperatingSystem interface {
-	// Status tells what runs, what the next boot will have, and what can be changed.
+	// Status returns what runs, what the next boot will have, and what the machine can change.
 	Status(ctx context.Context) (OSStatus, error)
-	// Stage makes one part of the next boot be as the step's After. For kargs, every argument of Before and After is
-	// taken out first and After is put at the end, so that staging twice is staging once; others stay.
+	// Stage sets one part of the next boot to the step's After. For kernel arguments it removes those of Before and After and adds After
+	// at the end, so that a second call changes nothing; other arguments stay.
 	Stage(ctx context.Context, step Step) error
 }
 
-// OSStatus is what an OperatingSystem tells.
+// OSStatus is the state of an OperatingSystem.
 type OSStatus struct {
 	// Booted is what runs, with all kernel arguments.
 	Booted OS
 	// Next is what the next boot will have; equal to Booted when nothing is staged.
 	Next OS
-	// Support says what Stage can do.
+	// Support lists the parts of the OS that Stage can change.
 	Support Support
 }
 
-// Power is the machine's switch.
+// Power reboots the machine.
 type Power interface {
 	// BootID changes with every boot and is never empty.
 	BootID() (string, error)
-	// Reboot returns when the machine has accepted to go down; why is shown to whoever is logged in.
+	// Reboot requests a reboot and returns when the machine has accepted it. Logged-in users see the text why.
 	Reboot(ctx context.Context, why string) error
 }
 
-// Journal is the one update under way, durable when a call returns.
+// Journal stores the current update. A change is durable when the call returns.
 type Journal interface {
-	// Load returns nil where there is none.
+	// Load returns nil if there is no update.
 	Load() (*Record, error)
-	// Save replaces the record whole.
+	// Save replaces the record.
 	Save(Record) error
-	// Clear forgets it; nothing to forget is no error.
+	// Clear removes the record; it succeeds without one.
 	Clear() error
 }
 
-// Store keeps what an update replaces, readable by root only, until it is swept.
+// Store stores what an update replaces, for root only.
 type Store interface {
-	// Keep forgets what was kept before and keeps these, at the cost of about one flush. They are durable when the next
-	// Journal.Save has returned.
+	// Keep replaces the content of the store, at the cost of about one flush. It is durable when the next Journal.Save has returned.
 	Keep(old []Old) error
-	// Get returns contents; those that were not kept are fs.ErrNotExist.
+	// Get returns contents, or fs.ErrNotExist.
 	Get(Digest) ([]byte, error)
-	// Sweep forgets everything.
+	// Sweep empties the store.
 	Sweep() error
 }
 
-// Old is something that an update is about to replace.
+// Old is a file or password that an update replaces.
 type Old struct {
-	// Path of a file: the store reads it, and what is attached to it, which comes back with it. "" for what is no file.
+	// Path is the path of a file; the store reads its contents and extended attributes. It is "" for a password.
 	Path string
-	// Digest of the contents. A file that has others is an error: it has changed since it was looked at.
+	// Digest is the expected digest. If the file has other contents, it has changed since the observation, and Keep
+	// returns an error.
 	Digest Digest
-	// Contents of what is no file.
+	// Contents is the hash of a password.
 	Contents []byte
 }
 
-// Phase is how far an update is.
+// Phase is the phase of an update.
 type Phase string
 
-// The phases. Without a journal, a config is in force. Undoing may follow any of the others, Returning only Undoing.
+// The phases. Without a journal, a config is in force. RollingBack may follow every other phase, RollbackReboot only RollingBack.
 const (
-	// Applying: some of the steps may be done.
+	// Applying means that some of the steps may be done.
 	Applying Phase = "applying"
-	// Rebooting: all is done but the reboot, which was asked for or is about to be.
+	// Rebooting means that all steps are done except the reboot, which is requested now.
 	Rebooting Phase = "rebooting"
-	// Judging: all is done without a reboot; whether the machine is healthy with it is not known yet.
-	Judging Phase = "judging"
-	// Undoing: the way back was begun.
-	Undoing Phase = "undoing"
-	// Returning: all is taken back but for a reboot, which was asked for or is about to be.
-	Returning Phase = "returning"
+	// CheckingHealth means that all steps are done, without a reboot, and the health check runs.
+	CheckingHealth Phase = "judging"
+	// RollingBack means that the rollback has started.
+	RollingBack Phase = "undoing"
+	// RollbackReboot means that all steps are undone, and a reboot ends the rollback.
+	RollbackReboot Phase = "returning"
 )
 
-// Cause is why a config is not to be tried again.
+// Cause is why an update was rolled back, if another attempt could fail in the same way.
 type Cause string
 
-// The causes. An update of which a step failed has none.
+// The causes. An update that is rolled back because a step failed has no cause.
 const (
-	// NotBooted: the machine came back from its reboot without what was staged.
+	// NotBooted means that the machine rebooted without the staged OS.
 	NotBooted Cause = "not-booted"
-	// Unhealthy: the new config was in place, and the machine is not healthy with it.
+	// Unhealthy means that the health check failed with the new config.
 	Unhealthy Cause = "unhealthy"
-	// Interrupted: the machine or the daemon went down while its steps were done.
+	// Interrupted means that the machine or the daemon went down during the steps.
 	Interrupted Cause = "interrupted"
 )
 
-// Record is the journal's content: all that is needed to undo an update without asking anybody.
+// Record is the journal's content: everything that the rollback of an update needs.
 type Record struct {
-	// From and To are the configs' names.
+	// From and To are the names of the configs.
 	From, To string
-	// Steps in order. What they replace is in the Store.
+	// Steps are the steps in order. The Store has the data that they replace.
 	Steps []Step
-	// Phase reached.
+	// Phase of the update.
 	Phase Phase
-	// Acted: services may have been told about the new config already.
+	// Acted is true if services may have been reloaded or restarted with the new config.
 	Acted bool
-	// Booted: the machine may run the new config since a boot, so that going back takes a reboot too.
+	// Booted is true if the machine may have booted with the new config, so that the rollback needs a reboot.
 	Booted bool
-	// BootID of the boot that did the steps; of one that is Returning, of the boot that took them back.
+	// BootID is the boot that applied the steps or, in the phase RollbackReboot, the boot that undid them.
 	BootID string
-	// Why the update is undone, where it is.
+	// Why is the reason for the rollback.
 	Why string
-	// Cause of that, where the config is at fault.
+	// Cause of the rollback; empty for a failed step.
 	Cause Cause
-	// Returns counts the reboots of the way back.
+	// Returns counts the reboots of the rollback.
 	Returns int
 }

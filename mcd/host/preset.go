@@ -7,11 +7,12 @@ import (
 	"strings"
 )
 
-// PresetDirs hold preset files, the strongest first: a file hides those of its name further down.
+// PresetDirs are the directories of preset files, in order of priority. A file hides files with its name in later
+// directories.
 var PresetDirs = []string{"/etc/systemd/system-preset", "/run/systemd/system-preset", "/usr/local/lib/systemd/system-preset", "/usr/lib/systemd/system-preset"}
 
-// Preset tells what preset files say about a unit, as systemd.preset(5) has it: the first line that matches decides; a
-// unit that no line matches is enabled. The files come in the order of their names.
+// Preset reports whether preset files enable a unit, by the rules of systemd.preset(5). The first line that matches
+// decides. Without a matching line, the unit is enabled. The files are in the order of their names.
 func Preset(files [][]byte, unit string) bool {
 	template, instance := TemplateOf(unit)
 	for _, f := range files {

@@ -8,27 +8,28 @@ import (
 	"strings"
 )
 
-// Sections are what the files of a unit say in [Install], by path: its own, its template's, and their drop-ins, each as Says
-// has it.
+// Sections are the [Install] sections of a unit's files by path: the unit file, the template's file and their
+// drop-ins. Each value has the form of SectionLines.
 type Sections map[string]string
 
-// Masked stands for a unit file that masks: a link to /dev/null, or an empty file.
+// Masked is the section of a unit file that masks the unit: a link to /dev/null, or an empty file.
 const Masked = "masked"
 
-// Says is what one file says: lines that add to a list, `WantedBy=multi-user.target`, or empty it, `WantedBy=`.
-func Says(contents []byte) string { return strings.Join(assignments(contents), "\n") }
+// SectionLines returns the [Install] lines of one file. A line such as `WantedBy=multi-user.target` adds to a list; a
+// line such as `WantedBy=` clears the list.
+func SectionLines(contents []byte) string { return strings.Join(assignments(contents), "\n") }
 
-// Owners are the names under which the files of a unit are found, the strongest first: its own, and that of its template.
-func Owners(unit string) []string {
+// FileNames are the file names of a unit, in order of priority: its own, and that of its template.
+func FileNames(unit string) []string {
 	if template, _ := TemplateOf(unit); template != "" {
 		return []string{unit, template}
 	}
 	return []string{unit}
 }
 
-// counting is the canonical section of a unit that has its files in some directories, as systemd puts them together: that
-// of the file that is found first, then of the drop-ins in the order of their names. A drop-in hides those of its name in
-// weaker directories, and those of the template.
+// counting computes the canonical section of a unit from its files in these directories, as systemd does. It uses the
+// first unit file, then the drop-ins in the order of their names. A drop-in hides drop-ins with its name in later
+// directories, and those of the template.
 func (s Sections) counting(unit string, dirs []string) string {
 	var lines []string
 	for _, at := range places(unit, dirs, "") {
@@ -59,9 +60,9 @@ func (s Sections) counting(unit string, dirs []string) string {
 	return counting(slices.DeleteFunc(lines, func(l string) bool { return l == "" }))
 }
 
-// places are where something of a unit is found, the strongest first.
+// places are the possible paths of a unit's files or drop-in directories, in order of priority.
 func places(unit string, dirs []string, suffix string) (at []string) {
-	for _, owner := range Owners(unit) {
+	for _, owner := range FileNames(unit) {
 		for _, dir := range dirs {
 			at = append(at, dir+"/"+owner+suffix)
 		}
@@ -69,8 +70,8 @@ func places(unit string, dirs []string, suffix string) (at []string) {
 	return at
 }
 
-// plain tells that no drop-in says anything, and that there is no more than one file of the unit itself that the
-// administrator has, and one below, which both say something: Install and Vendor are theirs then.
+// plain reports whether Install and Vendor contain all sections. This is so if no drop-in and no template has a
+// section. There may be at most one administrator's file and one other file with a section.
 func (s Sections) plain() bool {
 	own, below := 0, 0
 	for p, says := range s {
@@ -86,8 +87,8 @@ func (s Sections) plain() bool {
 	return own <= 1 && below <= 1
 }
 
-// Counting is the unit with the sections of its files.
-func (u Unit) Counting(name string, s Sections) Unit {
+// WithSections returns the unit with the sections of its files.
+func (u Unit) WithSections(name string, s Sections) Unit {
 	u.Install, u.Vendor, u.Parts = s.counting(name, UnitDirs), s.counting(name, UnitDirs[1:]), ""
 	if !s.plain() {
 		text, _ := json.Marshal(s) //nolint:errcheck // a map of text always marshals, in the order of its keys
@@ -96,7 +97,7 @@ func (u Unit) Counting(name string, s Sections) Unit {
 	return u
 }
 
-// Sections are those that the unit was counted with; nil where Install and Vendor say all.
+// Sections returns the sections from which the unit was computed; nil if Install and Vendor contain all of them.
 func (u Unit) Sections() (s Sections) {
 	if json.Unmarshal([]byte(u.Parts), &s) != nil {
 		return nil

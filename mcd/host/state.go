@@ -1,92 +1,93 @@
 package host
 
 import (
-	"fmt"
 	"maps"
-	"slices"
-	"strings"
 
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/api/nodepath"
 )
 
-// Places on a node that belong to the daemon.
+// Paths on a node that belong to the daemon.
 const (
-	// RecordPath holds the config in force, as a MachineConfig in JSON, for root only: configs hold secrets.
-	RecordPath = v1alpha1.DaemonRecordPath
-	// SeedPath is the annotations that a machine is born with, written by the Ignition server's config.
-	SeedPath = "/etc/machine-config-daemon/node-annotations.json"
-	// OrigDir keeps what a config replaced first, at <OrigDir>/<path><OrigSuffix>.
-	OrigDir    = v1alpha1.DaemonOrigDir
+	// RecordPath is the file with the config in force, as a MachineConfig in JSON. Only root may read it, because
+	// configs have secrets.
+	RecordPath = nodepath.Record
+	// InitialAnnotationsPath has the annotations of a new machine. The server adds the file to the first config.
+	InitialAnnotationsPath = "/etc/machine-config-daemon/node-annotations.json"
+	// OrigDir has the original files that a config replaced, at <OrigDir>/<path><OrigSuffix>.
+	OrigDir    = nodepath.OrigDir
 	OrigSuffix = ".mcdorig"
-	// NoOrigDir stamps paths where nothing was, at <NoOrigDir>/<path>.mcdnoorig.
-	NoOrigDir = v1alpha1.DaemonNoOrigDir
-	// StateDir has the journal and the store of old contents, for root only. It is in /var because an OS update swaps /etc.
-	StateDir = v1alpha1.DaemonStateDir
-	// ForcePath exists when a person wants the next update to go ahead whatever is on disk.
-	ForcePath = v1alpha1.DaemonForcePath
-	// AccountsPath keeps what users and groups were before a config took them, for root only: it holds password hashes.
-	AccountsPath = v1alpha1.DaemonAccountsPath
-	// NewSuffix ends the name, after a dot before it, under which a path's new contents wait for their rename.
-	NewSuffix = v1alpha1.DaemonNewSuffix
-	// UnitDir is where an administrator's units live.
-	UnitDir = v1alpha1.UnitDir
+	// NoOrigDir has marks of paths that did not exist before a config, at <NoOrigDir>/<path>.mcdnoorig.
+	NoOrigDir = nodepath.NoOrigDir
+	// StateDir has the journal and the store of old contents, for root only. It is in /var because an OS update
+	// replaces /etc.
+	StateDir = nodepath.StateDir
+	// ForcePath is the force file. If it exists, the next update ignores drift.
+	ForcePath = nodepath.Force
+	// AccountsPath has the users and groups as they were before a config changed them. It is for root only: it has password hashes.
+	AccountsPath = nodepath.Accounts
+	// UnitsPath has the units that configs enabled or disabled, and whether each was enabled before.
+	UnitsPath = nodepath.Units
+	// NewSuffix is the suffix of the temporary file that is renamed to a path. The name starts with a dot.
+	NewSuffix = nodepath.NewSuffix
+	// UnitDir has the units of the administrator.
+	UnitDir = nodepath.UnitDir
 )
 
-// State is what was observed of a machine, as far as somebody asked.
+// State is the observed part of a machine.
 type State struct {
-	// Paths that were asked for; absent ones are in it with the zero Entry.
+	// Paths are the entries in the scope. A path that does not exist has the zero Entry.
 	Paths map[string]Entry
-	// Unsafe says why the daemon does not open those of Paths that are of this kind.
+	// Unsafe has, for the paths of kind Unsafe, why the daemon does not open them.
 	Unsafe map[string]string
-	// Units that were asked for, by name.
+	// Units in the scope, by name.
 	Units map[string]Unit
-	// Users and Groups that were asked for, by name; those that are not there have the zero value.
+	// Users and Groups in the scope, by name. An account that does not exist has the zero value.
 	Users  map[string]User
 	Groups map[string]Group
-	// Contents by digest, of what somebody asked to read: files that are appended to, passwords, what accounts were before.
-	// They are secret as a whole, and never printed.
+	// Contents are needed contents, by digest: files with appended parts, passwords, the records of accounts. They are
+	// secret and never printed.
 	Contents map[Digest][]byte
-	// OS as the next boot will have it.
+	// OS is the OS of the next boot.
 	OS OS
-	// Support says what of the OS this machine can change.
+	// Support says which parts of the OS the machine can change.
 	Support Support
-	// Accounts of the machine, to resolve names.
+	// Accounts are the accounts of the machine, to resolve names.
 	Accounts Accounts
 }
 
-// Unit is what systemd would do with a unit's name. Contents, drop-ins and masks are Paths.
+// Unit is whether and how a unit is enabled. Its contents, drop-ins and masks are in State.Paths.
 type Unit struct {
-	// Enabled: something pulls the unit in by a symlink.
+	// Enabled is true if a symlink enables the unit.
 	Enabled bool
-	// Install is what the unit's file and its drop-ins say in [Install] together, in the form of InstallOf; "" for a unit
-	// without a file or without [Install], which cannot be enabled.
+	// Install is the [Install] section of the unit's file and drop-ins together, in the form of InstallOf. It is "" if
+	// the unit has no file or no [Install] section. Such a unit cannot be enabled.
 	Install string
-	// Vendor is Install without the administrator's files, which counts when those are taken away.
+	// Vendor is the [Install] section without the administrator's files. It becomes effective when these are removed.
 	Vendor string
-	// Parts has the Sections that Install is put together from, for who wants to know what it would be with other files; ""
-	// where it is that of one file.
+	// Parts has the Sections from which Install is computed, in case files change. It is "" if Install comes from one
+	// file.
 	Parts string
-	// Preset: what the machine's preset files say about it.
+	// Preset is true if the machine's presets enable the unit.
 	Preset bool
 }
 
-// OS is the part of a machine that needs a reboot to change. Lists are joined by blanks, so that OS is comparable.
+// OS is the part of a machine that changes with a reboot. Lists are joined by blanks, so that OS is comparable.
 type OS struct {
 	// Image is the pull spec, or "".
 	Image string
-	// Kargs are kernel arguments in order; of a State, only those that were asked for.
+	// Kargs are kernel arguments in order. In a State, these are only the arguments in the scope.
 	Kargs string
 	// KernelType is default, realtime or 64k-pages.
 	KernelType string
-	// Extensions by name, in lexical order.
+	// Extensions by name, sorted.
 	Extensions string
 }
 
 // Support says which parts of the OS a machine can change, and why not the others.
 type Support struct {
-	// Image, Kargs, KernelType and Extensions can be staged.
+	// Image, Kargs, KernelType and Extensions are true for the parts that can be staged.
 	Image, Kargs, KernelType, Extensions bool
-	// Why in words that complete "because …", where one of them is false.
+	// Why is the reason if a part cannot be staged, as the end of a sentence with "because".
 	Why string
 }
 
@@ -102,37 +103,4 @@ func cloned[K comparable, V any](m map[K]V) map[K]V {
 		return map[K]V{}
 	}
 	return maps.Clone(m)
-}
-
-// String is canonical text, one line for each thing that is there.
-func (s State) String() string {
-	var b strings.Builder
-	for _, p := range slices.Sorted(maps.Keys(s.Paths)) {
-		if e := s.Paths[p]; e.Kind != Absent {
-			fmt.Fprintf(&b, "%s %s\n", p, e)
-		}
-	}
-	for _, u := range slices.Sorted(maps.Keys(s.Units)) {
-		if s.Units[u].Enabled {
-			fmt.Fprintf(&b, "enabled %s\n", u)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Groups)) {
-		if g := s.Groups[name]; g.There {
-			fmt.Fprintf(&b, "group %s %s\n", name, g)
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(s.Users)) {
-		if u := s.Users[name]; u.There {
-			fmt.Fprintf(&b, "user %s %s\n", name, u)
-		}
-	}
-	for _, line := range []struct{ name, value string }{
-		{"image", s.OS.Image}, {"kargs", s.OS.Kargs}, {"kernel", s.OS.KernelType}, {"extensions", s.OS.Extensions},
-	} {
-		if line.value != "" {
-			fmt.Fprintf(&b, "%s %s\n", line.name, line.value)
-		}
-	}
-	return b.String()
 }

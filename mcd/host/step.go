@@ -5,10 +5,11 @@ import (
 	"strings"
 )
 
-// Verb says what a step does.
+// Verb is what a step does.
 type Verb string
 
-// The verbs. Path and account verbs make a path, user or group be After; OS verbs stage After for the next boot; the rest act on running parts.
+// The verbs. Verbs of paths and accounts set a path, user or group to After. Verbs of the OS stage After for the next
+// boot. The other verbs act on services, or reboot.
 const (
 	Write         Verb = "write"
 	Remove        Verb = "remove"
@@ -31,29 +32,29 @@ const (
 	Reboot        Verb = "reboot"
 )
 
-// Value is one side of a step: an Entry for path verbs, a User or Group for theirs, a Word for others (enabled, an
-// image, arguments).
+// Value is one side of a step. It has an Entry for paths, a User or Group for accounts, and a Word for other verbs
+// (enabled, an image, arguments).
 type Value struct {
 	// Entry at the path.
 	Entry Entry `json:",omitzero"`
-	// User and Group of account verbs.
+	// User and Group are the values of account verbs.
 	User  User  `json:",omitzero"`
 	Group Group `json:",omitzero"`
-	// Word of the other verbs.
+	// Word is the value of the other verbs.
 	Word string `json:",omitempty"`
 }
 
-// Step is one change as data: what, where, what was there, what will be. It is comparable and holds no contents.
+// Step is one change as data. It is comparable, and has digests instead of contents.
 type Step struct {
-	// Verb says what is done.
+	// Verb is what the step does.
 	Verb Verb
-	// Target is a path, a unit, a user or a group; empty where there is one only.
+	// Target is a path, a unit, a user or a group; empty for verbs of the OS, daemon-reload and reboot.
 	Target string `json:",omitempty"`
-	// Before and After are equal for actions, which change nothing that stays.
+	// Before and After are the values before and after the step. They are equal for actions.
 	Before, After Value
 }
 
-// IsPath tells steps that make a path be something.
+// IsPath reports whether the step changes a path.
 func (s Step) IsPath() bool {
 	switch s.Verb {
 	case Write, Remove, MakeLink, MakeDir, WriteRecord:
@@ -62,7 +63,7 @@ func (s Step) IsPath() bool {
 	return false
 }
 
-// IsAction tells steps that change nothing on disk.
+// IsAction reports whether the step acts on services or reboots, and changes nothing on disk.
 func (s Step) IsAction() bool {
 	switch s.Verb {
 	case DaemonReload, Reload, Restart, Reboot:
@@ -71,7 +72,8 @@ func (s Step) IsAction() bool {
 	return false
 }
 
-// String is canonical: `write /etc/chrony.conf 0644 (was 0600)`, `enable chronyd.service`, `kargs +quiet -debug`.
+// String returns the canonical text: `write /etc/chrony.conf 0644 (was 0600)`, `enable chronyd.service`, `kargs +quiet
+// -debug`.
 func (s Step) String() string {
 	switch {
 	case s.Verb == WriteRecord:
@@ -119,7 +121,7 @@ func (s Step) pathText() string {
 	return text + " (" + difference(was, now) + ")"
 }
 
-// difference says in what an entry was other, without its contents.
+// difference describes how an entry differed, without its contents.
 func difference(was, now Entry) string {
 	if was.Kind == Absent {
 		return "new"
@@ -146,8 +148,8 @@ func difference(was, now Entry) string {
 	return strings.Join(parts, ", ")
 }
 
-// listText prints the change of a list by its members: those that go, then those that come. Equal members in another
-// order are printed whole.
+// listText prints the change of a list: the members that are removed, then those that are added. If only the order differs, it prints the
+// whole list.
 func listText(s Step) string {
 	before, after := SplitArgs(s.Before.Word), SplitArgs(s.After.Word)
 	parts := append(without("-", before, after), without("+", after, before)...)
@@ -157,7 +159,8 @@ func listText(s Step) string {
 	return string(s.Verb) + " " + strings.Join(parts, " ")
 }
 
-// without lists the members of a that b has not, each as often as it is missing, with a sign before it.
+// without returns the members of a that b lacks, each with a sign in front. It counts repetitions: if a contains a
+// member twice and b once, the member is listed once.
 func without(sign string, a, b []string) []string {
 	count := map[string]int{}
 	for _, m := range b {

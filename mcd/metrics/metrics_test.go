@@ -38,13 +38,13 @@ mcd_config_drift 1799999940
 # HELP mcd_host_os_and_version 1, with what runs on this machine.
 # TYPE mcd_host_os_and_version gauge
 mcd_host_os_and_version{os="fedora",version="43"} 1
-# HELP mcd_pivot_errors_total How often a part of the OS could not be staged.
+# HELP mcd_pivot_errors_total Parts of the OS that could not be staged.
 # TYPE mcd_pivot_errors_total counter
 mcd_pivot_errors_total 1
-# HELP mcd_reboots_failed_total How often the machine did not accept to reboot.
+# HELP mcd_reboots_failed_total Reboot requests that the machine rejected.
 # TYPE mcd_reboots_failed_total counter
 mcd_reboots_failed_total 1
-# HELP mcd_state When the Node's state was told, in seconds since 1970.
+# HELP mcd_state Time of the last report of the Node's state, in seconds since 1970.
 # TYPE mcd_state gauge
 mcd_state{state="Degraded",reason="unexpected \"content\" of C:\\x in /etc/motd"} 1800000000
 # HELP mcd_update_state When the newest update ended, in seconds since 1970; err is empty when it ended well.
@@ -105,11 +105,11 @@ func TestMetricsAreServedOnLoopbackOnly(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error)
-	go func() { done <- life().Serve(ctx, l) }()
+	go func() { done <- life().Serve(ctx, l, func() error { return errors.New("cut off") }) }()
 	for _, c := range []struct {
 		method, path string
 		code         int
-	}{{"GET", "/metrics", 200}, {"HEAD", "/metrics", 200}, {"POST", "/metrics", 405}, {"GET", "/debug/pprof", 404}, {"GET", "/", 404}} {
+	}{{"GET", "/metrics", 200}, {"HEAD", "/metrics", 200}, {"POST", "/metrics", 405}, {"GET", "/debug/pprof", 404}, {"GET", "/", 404}, {"GET", "/healthz", 200}, {"GET", "/readyz", 503}} {
 		r, err := http.NewRequestWithContext(t.Context(), c.method, "http://"+l.Addr().String()+c.path, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
@@ -120,7 +120,7 @@ func TestMetricsAreServedOnLoopbackOnly(t *testing.T) {
 		}
 		body, err := io.ReadAll(answer.Body)
 		answer.Body.Close() //nolint:errcheck,gosec // all was read
-		if err != nil || answer.StatusCode != c.code || c.method == "GET" && c.code == 200 && string(body) != lifeText {
+		if err != nil || answer.StatusCode != c.code || c.method == "GET" && c.path == "/metrics" && string(body) != lifeText || c.code == 503 && string(body) != "cut off\n" {
 			t.Errorf("%s %s: %d %s %v", c.method, c.path, answer.StatusCode, body, err)
 		}
 	}

@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// ErrNotLoopback tells that metrics were asked to be served to other machines.
+// ErrNotLoopback reports that the requested address is not a loopback address.
 var ErrNotLoopback = errors.New("metrics are served on loopback only: give an address such as 127.0.0.1:8797, and let a proxy with authentication on this machine speak to others")
 
-// Listen opens an address, which must be a loopback one.
+// Listen listens on an address, which must be a loopback address.
 func Listen(address string) (net.Listener, error) {
 	at, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
@@ -29,10 +29,15 @@ func Listen(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// Serve answers on a listener until the context ends, and closes it.
-func (s *Set) Serve(ctx context.Context, l net.Listener) error {
+// Serve answers requests on a listener until the context ends. Then it closes the listener. Beside the metrics, it answers GET /healthz
+// with 200, and GET /readyz with 200 or, if the function ready returns an error, with 503 and the error.
+func (s *Set) Serve(ctx context.Context, l net.Listener, ready func() error) error {
+	mux := http.NewServeMux()
+	mux.Handle("/", s)
+	mux.Handle("GET /healthz", probe(func() error { return nil }))
+	mux.Handle("GET /readyz", probe(ready))
 	server := &http.Server{
-		Handler: s, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 8 << 10,
+		Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 10 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 8 << 10,
 	}
 	stop := context.AfterFunc(ctx, func() { server.Close() }) //nolint:errcheck,gosec // nothing is under way that counts
 	defer stop()
@@ -42,7 +47,18 @@ func (s *Set) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// ServeHTTP answers GET /metrics, and nothing else.
+// probe returns a handler that answers with 503 and the error of a check, if there is one.
+func probe(check func() error) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		if err := check(); err != nil {
+			http.Error(w, err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = io.WriteString(w, "ok\n") // the client has disconnected
+	}
+}
+
+// ServeHTTP answers GET /metrics, and no other request.
 func (s *Set) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case r.URL.Path != "/metrics":
@@ -52,6 +68,6 @@ func (s *Set) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "only GET and HEAD", http.StatusMethodNotAllowed)
 	default:
 		w.Header().Set("Content-Type", contentType)
-		_, _ = io.WriteString(w, s.String()) // whoever asked has gone
+		_, _ = io.WriteString(w, s.String()) // the client has disconnected
 	}
 }

@@ -6,38 +6,39 @@ import (
 	"time"
 )
 
-// longestLabel is how much of a reason a label holds: the Node's annotation has all of it.
+// longestLabel is the maximum length of a reason in a label. The annotation of the Node has the whole reason.
 const longestLabel = 256
 
-// Set is all that is counted. Its methods may be called by several goroutines. The zero value is not usable; see New.
+// Set has the values of all metrics. It is safe for use by several goroutines. New returns one; the zero value is not
+// usable.
 type Set struct {
 	now func() time.Time
 
 	mu sync.Mutex
-	// state, update and boot hold the labels told last; nil where nothing was told yet.
+	// state, update and boot have the last reported labels; nil before the first report.
 	state, update, boot *told
 	drift               float64
 	pivotErrors         float64
 	rebootErrors        float64
 }
 
-// told are the values of a metric's labels and the metric's own value.
+// told has the labels and the value of a metric.
 type told struct {
 	labels []string
 	value  float64
 }
 
-// New makes a Set without any values; now tells the time.
+// New returns a Set without values. now returns the current time.
 func New(now func() time.Time) *Set { return &Set{now: now} }
 
-// State tells the Node's state, such as Done or Degraded, and its reason.
+// State records the Node's state, such as Done or Degraded, and its reason.
 func (s *Set) State(state, reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.state = &told{[]string{state, short(reason)}, s.seconds(s.now())}
 }
 
-// Update tells how the newest update to a config ended; nil is well.
+// Update records the result of the last update to a config; nil is success.
 func (s *Set) Update(config string, err error) {
 	why := ""
 	if err != nil {
@@ -48,14 +49,14 @@ func (s *Set) Update(config string, err error) {
 	s.update = &told{[]string{config, why}, s.seconds(s.now())}
 }
 
-// Drift tells since when the disk is not as the config says; the zero time when it is.
+// Drift records when drift began; the zero time means that there is no drift.
 func (s *Set) Drift(at time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.drift = s.seconds(at)
 }
 
-// Reboot tells the answer to a request to reboot; nil, that the machine accepted, counts nothing.
+// Reboot counts a request to reboot that failed; nil counts nothing.
 func (s *Set) Reboot(err error) {
 	if err == nil {
 		return
@@ -65,14 +66,14 @@ func (s *Set) Reboot(err error) {
 	s.rebootErrors++
 }
 
-// Boot tells what runs: the ID and VERSION_ID of os-release.
+// Boot records the running OS: the ID and VERSION_ID of os-release.
 func (s *Set) Boot(os, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.boot = &told{[]string{os, version}, 1}
 }
 
-// Pivot tells the answer to staging a part of the OS; nil counts nothing.
+// Pivot counts a failure to stage a part of the OS; nil counts nothing.
 func (s *Set) Pivot(err error) {
 	if err == nil {
 		return
@@ -82,7 +83,7 @@ func (s *Set) Pivot(err error) {
 	s.pivotErrors++
 }
 
-// seconds since the epoch; 0 for no time.
+// seconds returns the seconds since the epoch; 0 for the zero time.
 func (s *Set) seconds(at time.Time) float64 {
 	if at.IsZero() {
 		return 0
@@ -90,7 +91,7 @@ func (s *Set) seconds(at time.Time) float64 {
 	return float64(at.Unix())
 }
 
-// short is one line that fits into a label.
+// short shortens a text to one line for a label.
 func short(text string) string {
 	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "\uFFFD")
 	if len(text) > longestLabel {

@@ -5,27 +5,27 @@ import (
 	"strings"
 )
 
-// metric is one name of the format.
+// metric describes one metric.
 type metric struct {
 	name, kind, help string
 	labels           []string
 	value            func(*Set) *told
 }
 
-// table has every metric, in the order in which it is written.
+// table has all metrics in the order of the output.
 var table = []metric{
 	{"mcd_config_drift", "gauge", "Since when the disk is not as the config says, in seconds since 1970; 0 when it is.", nil, func(s *Set) *told { return &told{value: s.drift} }},
 	{"mcd_host_os_and_version", "gauge", "1, with what runs on this machine.", []string{"os", "version"}, func(s *Set) *told { return s.boot }},
-	{"mcd_pivot_errors_total", "counter", "How often a part of the OS could not be staged.", nil, func(s *Set) *told { return &told{value: s.pivotErrors} }},
-	{"mcd_reboots_failed_total", "counter", "How often the machine did not accept to reboot.", nil, func(s *Set) *told { return &told{value: s.rebootErrors} }},
-	{"mcd_state", "gauge", "When the Node's state was told, in seconds since 1970.", []string{"state", "reason"}, func(s *Set) *told { return s.state }},
+	{"mcd_pivot_errors_total", "counter", "Parts of the OS that could not be staged.", nil, func(s *Set) *told { return &told{value: s.pivotErrors} }},
+	{"mcd_reboots_failed_total", "counter", "Reboot requests that the machine rejected.", nil, func(s *Set) *told { return &told{value: s.rebootErrors} }},
+	{"mcd_state", "gauge", "Time of the last report of the Node's state, in seconds since 1970.", []string{"state", "reason"}, func(s *Set) *told { return s.state }},
 	{"mcd_update_state", "gauge", "When the newest update ended, in seconds since 1970; err is empty when it ended well.", []string{"config", "err"}, func(s *Set) *told { return s.update }},
 }
 
-// contentType of the text format.
+// contentType is the content type of the text format.
 const contentType = "text/plain; version=0.0.4; charset=utf-8"
 
-// String is the Prometheus text format. What was never told is left out.
+// String returns the metrics in the Prometheus text format, without metrics that have no value yet.
 func (s *Set) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

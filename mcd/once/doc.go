@@ -1,9 +1,9 @@
-// Package once brings a machine to one config without asking a cluster: because it has none, or because it is about to
-// join one and its OS has to be right before the kubelet runs (first boot).
+// Package once applies one config to a machine without a cluster. The machine has no cluster, or it is about to join
+// one and needs the right OS before the kubelet runs (first boot).
 //
-// The journal, the way back and the record on disk are those of the daemon in a cluster; a machine can change over to that
-// later, and is then in the config that its record names.
+// It uses the same journal, rollback and record as the daemon in a cluster. A machine can join a cluster later, and is
+// then in the config that its record names.
 //
-// In: a host.Host, the text of a config. Out: the MachineConfig in it, a Draft (what is to be done), apply.Applied. Never: the
+// In: a host.Host, the text of a config. Out: the MachineConfig in it, a Plan (the steps), apply.Applied. Never: the
 // network, the process's files, a clock; the contents of a file in an error or a text.
 package once

@@ -13,36 +13,38 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
-	"github.com/bunsen-os/bunsen/mcd/record"
-	"github.com/bunsen-os/bunsen/policy"
 )
 
-// EncapsulatedPath is the MachineConfig that the server appends to what Ignition writes, with its Ignition emptied: OS
-// image, kernel arguments and type, extensions, which Ignition cannot carry. It is gone, or has BackupSuffix, when the
-// machine's OS is so.
+// EncapsulatedPath is the MachineConfig that the server adds to the first config, without its Ignition: the OS image,
+// kernel arguments, kernel type and extensions, which Ignition does not support. Once the machine's OS has these
+// settings, the file is removed or renamed with BackupSuffix.
 const (
 	EncapsulatedPath = "/etc/ignition-machine-config-encapsulated.json"
 	BackupSuffix     = ".bak"
 )
 
-// fipsPath says 1 where the running kernel is in FIPS mode.
+// fipsPath has a 1 if the kernel runs in FIPS mode.
 const fipsPath = "/proc/sys/crypto/fips_enabled"
 
-// FirstBoot brings a new machine's OS to its first config, before it joins its cluster. End is Nothing where that was so
-// already, or where there is nothing to read; Rebooting where it is staged; New once it runs. It can be killed at any line
-// and is called again until it ends in one of them. A journal of another update is left to the daemon. Errors, refusals
-// among them, begin nothing and are tried again. Before a config is staged that some tries did not bring, which is counted
-// on disk, rest is asked to let time pass: a reboot that came up without it is such a try, and so is a machine that went down
-// while it was staged, but for the first time. Its error ends the call. No rest is none.
+// FirstBoot brings the OS of a new machine to its first config, before the machine joins its cluster. It can be killed at any line; the
+// caller calls it again until Applied.End is one of these:
+//
+//	Nothing    the OS had the config already, there is no config to read, or the journal is about another update, which the daemon ends
+//	Rebooting  the OS is staged
+//	New        the OS runs
+//
+// An error or a refusal starts nothing, and the caller retries. A file on disk counts the attempts that failed: the machine rebooted
+// without the staged OS, or went down while it was staged, except for the first time. After such attempts FirstBoot calls rest before the
+// next one, with their number. An error of rest ends the call. A nil rest makes no pause.
 func FirstBoot(ctx context.Context, r apply.Runner, rest func(ctx context.Context, tries int) error) (apply.Applied, error) {
 	left, err := r.Host.Journal.Load()
-	if err != nil {
-		return apply.Applied{}, fmt.Errorf("reading the journal: %w", err)
-	}
 	switch {
+	case err != nil:
+		return apply.Applied{}, fmt.Errorf("reading the journal: %w", err)
 	case left != nil && !isFirstBoot(*left):
 		return apply.Applied{End: apply.Nothing}, nil
 	case left != nil:
@@ -50,7 +52,7 @@ func FirstBoot(ctx context.Context, r apply.Runner, rest func(ctx context.Contex
 	}
 	mc, kept, err := encapsulated(r.Host.Files)
 	if err == nil && mc == nil {
-		err = forgetTries(r.Host.Files, firstBootTries)
+		err = clearAttempts(r.Host.Files, firstBootAttempts)
 	}
 	if err != nil || mc == nil {
 		return apply.Applied{End: apply.Nothing}, err
@@ -59,27 +61,33 @@ func FirstBoot(ctx context.Context, r apply.Runner, rest func(ctx context.Contex
 	if err != nil {
 		return apply.Applied{}, err
 	}
-	vain, err := triesOf(r.Host.Files, firstBootTries, mc.Name)
+	earlier, err := loadAttempts(r.Host.Files, firstBootAttempts, mc.Name)
 	if err != nil {
 		return apply.Applied{}, err
 	}
-	if n := vain.fruitless(); p.Stages() && n > 0 && rest != nil {
+	if n := earlier.Fruitless(); p.Stages() && n > 0 && rest != nil {
 		if err := rest(ctx, n); err != nil {
 			return apply.Applied{}, err
 		}
-		return FirstBoot(ctx, r, nil) // the file or the OS may be another by now
+		return FirstBoot(ctx, r, nil) // the file or the OS may have changed during the pause
 	}
+	return applyFirstBoot(ctx, r, p, kept)
+}
+
+// applyFirstBoot applies the plan of a first boot and removes the server's file, whose entry is the parameter kept. If
+// the plan stages an OS, it backs the file up and reboots.
+func applyFirstBoot(ctx context.Context, r apply.Runner, p plan.Plan, kept host.Entry) (apply.Applied, error) {
 	p.Steps = append(p.Steps, host.Step{Verb: host.Remove, Target: EncapsulatedPath, Before: host.Value{Entry: kept}})
 	if !p.Stages() {
 		done, err := r.Run(context.WithoutCancel(ctx), p, nil)
 		if done.End == apply.New {
-			done.End = apply.Nothing // it was so
+			done.End = apply.Nothing // the OS had the config already
 		}
 		return done, err
 	}
 	backup, err := r.Host.Files.Stat(EncapsulatedPath + BackupSuffix)
 	if err != nil {
-		return apply.Applied{}, fmt.Errorf("looking at %s: %w", EncapsulatedPath+BackupSuffix, err)
+		return apply.Applied{}, fmt.Errorf("reading %s: %w", EncapsulatedPath+BackupSuffix, err)
 	}
 	if backup != kept {
 		p.Steps = append(p.Steps, host.Step{Verb: host.Write, Target: EncapsulatedPath + BackupSuffix, Before: host.Value{Entry: backup}, After: host.Value{Entry: kept}})
@@ -88,33 +96,34 @@ func FirstBoot(ctx context.Context, r apply.Runner, rest func(ctx context.Contex
 	return r.Run(context.WithoutCancel(ctx), p, nil)
 }
 
-// recovered ends what an earlier FirstBoot has begun, and counts it where it was in vain.
+// recovered finishes or rolls back the update of an earlier FirstBoot. It counts a failed attempt.
 func recovered(ctx context.Context, r apply.Runner) (apply.Applied, error) {
 	var uncounted error
-	r.Rejected = func(rec host.Record, why error) error {
-		uncounted = count(r.Host.Files, firstBootTries)(rec, why)
-		return nil // no reason not to go back
+	r.OnRejected = func(rec host.Record, why error) error {
+		uncounted = countAttempt(r.Host.Files, firstBootAttempts)(rec, why)
+		return nil // an error does not stop the rollback
 	}
 	done, err := r.Recover(context.WithoutCancel(ctx))
 	if uncounted != nil {
-		done.Why = errors.Join(done.Why, fmt.Errorf("counting the tries that were in vain: %w", uncounted))
+		done.Why = errors.Join(done.Why, fmt.Errorf("counting the attempts: %w", uncounted))
 	}
 	if err != nil || done.End != apply.New {
 		return done, err
 	}
-	return done, forgetTries(r.Host.Files, firstBootTries)
+	return done, clearAttempts(r.Host.Files, firstBootAttempts)
 }
 
-// isFirstBoot tells a journal of FirstBoot from the daemon's.
+// isFirstBoot reports whether FirstBoot wrote a journal; otherwise the daemon wrote it.
 func isFirstBoot(rec host.Record) bool {
 	return slices.ContainsFunc(rec.Steps, func(s host.Step) bool { return s.Target == EncapsulatedPath && s.Verb == host.Remove })
 }
 
-// encapsulated reads what the server appended; nil where there is nothing, which is so after it has been applied.
+// encapsulated reads the MachineConfig of the server. It returns nil if the file does not exist, for example after the
+// config was applied.
 func encapsulated(files host.Files) (*mcfgv1.MachineConfig, host.Entry, error) {
 	is, err := files.Stat(EncapsulatedPath)
 	if err != nil {
-		return nil, is, fmt.Errorf("looking at %s: %w", EncapsulatedPath, err)
+		return nil, is, fmt.Errorf("reading %s: %w", EncapsulatedPath, err)
 	}
 	text, err := files.Read(EncapsulatedPath)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -130,14 +139,14 @@ func encapsulated(files host.Files) (*mcfgv1.MachineConfig, host.Entry, error) {
 	if err != nil {
 		return nil, is, fmt.Errorf("reading %s: %w; restore it from what the server serves, or remove it if the machine's OS is as its pool wants", EncapsulatedPath, err)
 	}
-	mc.Spec.Config = runtime.RawExtension{} // Ignition has done its part
+	mc.Spec.Config = runtime.RawExtension{} // Ignition has applied it
 	return &mc, is, nil
 }
 
-// firstBootPlan stages what differs between what runs and the config. No record is written: this is not all of the config,
-// and the daemon writes the whole one when the node has joined.
+// firstBootPlan returns the steps that stage the differing parts of the OS. It writes no record: the daemon writes the
+// record of the complete config after the node has joined.
 func firstBootPlan(ctx context.Context, h host.Host, mc mcfgv1.MachineConfig) (plan.Plan, error) {
-	to, err := record.Named(mc)
+	to, err := plan.ParseConfig(mc)
 	if err == nil {
 		err = errors.Join(machineconfig.Check(to.Config)...)
 	}
@@ -145,16 +154,16 @@ func firstBootPlan(ctx context.Context, h host.Host, mc mcfgv1.MachineConfig) (p
 		return plan.Plan{}, err
 	}
 	fips := to.Config.FIPS
-	to.Config.FIPS = false // asked for by itself: the machine was installed with it or not
-	way, observed, err := survey(ctx, h, plan.Named{}, to)
+	to.Config.FIPS = false // checked below: the installation sets it
+	way, observed, err := observe(ctx, h, plan.Config{}, to)
 	if err != nil {
 		return plan.Plan{}, err
 	}
 	target := plan.Target(observed, way.Old, way.New)
 	if !observed.Support.Kargs && hasArguments(observed.OS.Kargs, target.OS.Kargs) {
-		target.OS.Kargs = observed.OS.Kargs // Ignition or the installer has set them, in an order of its own
+		target.OS.Kargs = observed.OS.Kargs // Ignition or the installer set them in another order
 	}
-	p := plan.Diff(observed, target, plan.Ask{To: way.To, Problems: way.Refusals})
+	p := plan.Diff(observed, target, plan.DiffOptions{To: way.To, Problems: way.Refusals})
 	if fips {
 		if on, err := h.Files.Read(fipsPath); err != nil || strings.TrimSpace(string(on)) != "1" {
 			p.Refusals = append(p.Refusals, policy.OnNode(policy.CheckSystem, "fips", "the machine runs without FIPS mode, which is chosen when it is installed: install it with fips=1, or take fips out of its configs"))
@@ -169,13 +178,13 @@ func firstBootPlan(ctx context.Context, h host.Host, mc mcfgv1.MachineConfig) (p
 	return p, nil
 }
 
-// hasArguments reports whether a kernel that runs with one list of arguments has all of another.
+// hasArguments reports whether the running kernel has all wanted arguments.
 func hasArguments(running, wanted string) bool {
 	all := host.SplitArgs(running)
 	return !slices.ContainsFunc(host.SplitArgs(wanted), func(a string) bool { return !slices.Contains(all, a) })
 }
 
-// Refused is the error of a plan that is refused: it wraps apply.ErrRefused and lists every reason.
+// Refused returns the error of a refused plan: it wraps apply.ErrRefused and lists every reason.
 func Refused(refusals []policy.Refusal) error {
 	var why []string
 	for _, r := range refusals {

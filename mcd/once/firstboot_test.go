@@ -151,8 +151,8 @@ func TestAMachineThatNeverBootsTheNewOSRestsLongerBeforeEachReboot(t *testing.T)
 	if d := cmp.Diff([]int{1, 2, 3}, rests); d != "" {
 		t.Errorf("reboots that were told (-want +got):\n%s", d)
 	}
-	if exists(t, m, firstBootTries) {
-		t.Errorf("%s is left", firstBootTries)
+	if exists(t, m, firstBootAttempts) {
+		t.Errorf("%s is left", firstBootAttempts)
 	}
 }
 
@@ -184,8 +184,8 @@ func TestAMachineThatGoesDownWhileItsOSIsStagedRestsButForTheFirstTime(t *testin
 			t.Fatalf("%+v, %v; want %s", done, err, want)
 		}
 	}
-	if exists(t, m, firstBootTries) {
-		t.Errorf("%s is left", firstBootTries)
+	if exists(t, m, firstBootAttempts) {
+		t.Errorf("%s is left", firstBootAttempts)
 	}
 }
 

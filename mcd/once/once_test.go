@@ -13,7 +13,6 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
-	"github.com/bunsen-os/bunsen/mcd/record"
 )
 
 // config is Ignition with these words in it.
@@ -31,10 +30,10 @@ func file(path, text string) string {
 }
 
 // do runs Do on a machine and returns what was shown.
-func do(t *testing.T, m *hosttest.Machine, ask Ask, dry bool) (Result, string, error) {
+func do(t *testing.T, m *hosttest.Machine, ask Request, dry bool) (Result, string, error) {
 	t.Helper()
 	shown := ""
-	r, err := Do(t.Context(), apply.Runner{Host: m.Host()}, ask, dry, func(d Draft) { shown = d.String() })
+	r, err := Run(t.Context(), apply.Runner{Host: m.Host()}, ask, dry, func(d Plan) { shown = d.String() })
 	return r, shown, err
 }
 
@@ -45,7 +44,7 @@ func TestAMachineWithoutAClusterGoesToAConfigAndStays(t *testing.T) {
 	m := hosttest.NewMachine()
 	first, second := config(t, file(policyFile, "a")), config(t, file(policyFile, "b"))
 
-	r, shown, err := do(t, m, Ask{To: first}, true)
+	r, shown, err := do(t, m, Request{To: first}, true)
 	if err != nil || r.End != apply.Nothing || len(m.Log) > 0 {
 		t.Fatalf("a dry run: %+v %v %q", r, err, m.Log)
 	}
@@ -53,18 +52,18 @@ func TestAMachineWithoutAClusterGoesToAConfigAndStays(t *testing.T) {
 	if diff := cmp.Diff(want, shown); diff != "" {
 		t.Error(diff)
 	}
-	if r, _, err = do(t, m, Ask{To: first}, false); err != nil || r.End != apply.New {
+	if r, _, err = do(t, m, Request{To: first}, false); err != nil || r.End != apply.New {
 		t.Fatalf("%+v %v", r, err)
 	}
-	if mc, err := record.In(m.Host().Files); err != nil || mc == nil || mc.Name != first.Name {
+	if mc, err := apply.LoadRecord(m.Host().Files); err != nil || mc == nil || mc.Name != first.Name {
 		t.Fatalf("the record is %v, %v", mc, err)
 	}
 	before := m.String()
-	if r, shown, err = do(t, m, Ask{To: first}, false); err != nil || r.End != apply.Nothing || !r.Draft.Empty() || m.String() != before {
+	if r, shown, err = do(t, m, Request{To: first}, false); err != nil || r.End != apply.Nothing || !r.Plan.Empty() || m.String() != before {
 		t.Errorf("the second run is not nothing: %+v %v\n%s", r, err, shown)
 	}
 	m.Log = nil
-	if r, _, err = do(t, m, Ask{To: second}, false); err != nil || r.End != apply.New || len(m.Log) != 1 || !strings.Contains(m.Log[0], "crio.service") {
+	if r, _, err = do(t, m, Request{To: second}, false); err != nil || r.End != apply.New || len(m.Log) != 1 || !strings.Contains(m.Log[0], "crio.service") {
 		t.Errorf("%+v %v %q", r, err, m.Log)
 	}
 }
@@ -75,21 +74,21 @@ func TestWhatIsRefusedChangesNothing(t *testing.T) {
 	for _, c := range []struct {
 		says   string
 		before func(*hosttest.Machine)
-		ask    Ask
+		ask    Request
 		want   []string
 	}{
-		{"a disk, which only a first boot sets up", nil, Ask{To: config(t, disks)}, []string{"storage.disks /dev/vdb", "--as-born"}},
-		{"a kernel argument on a machine that cannot change it", func(m *hosttest.Machine) { m.Withdraw("it is a plain host") }, Ask{To: func() mcfgv1.MachineConfig {
+		{"a disk, which only a first boot sets up", nil, Request{To: config(t, disks)}, []string{"storage.disks /dev/vdb", "--as-born"}},
+		{"a kernel argument on a machine that cannot change it", func(m *hosttest.Machine) { m.Withdraw("it is a plain host") }, Request{To: func() mcfgv1.MachineConfig {
 			mc := config(t, "")
 			mc.Spec.KernelArguments = []string{"quiet"}
 			return mc
 		}()}, []string{"kernelArguments", "it is a plain host"}},
 		{"what somebody changed by hand", func(m *hosttest.Machine) {
-			if _, _, err := do(t, m, Ask{To: config(t, file(policyFile, "a"))}, false); err != nil {
+			if _, _, err := do(t, m, Request{To: config(t, file(policyFile, "a"))}, false); err != nil {
 				t.Fatal(err)
 			}
 			m.Put(policyFile, "by hand")
-		}, Ask{To: config(t, file(policyFile, "b"))}, []string{"unexpected on-disk state", policyFile, "--force"}},
+		}, Request{To: config(t, file(policyFile, "b"))}, []string{"unexpected on-disk state", policyFile, "--force"}},
 	} {
 		t.Run(c.says, func(t *testing.T) {
 			m := hosttest.NewMachine()
@@ -114,12 +113,12 @@ func TestWhatIsRefusedChangesNothing(t *testing.T) {
 	}
 	t.Run("but not where it is said to be so already, or is forced", func(t *testing.T) {
 		m := hosttest.NewMachine()
-		if r, _, err := do(t, m, Ask{To: config(t, disks), Born: true, Stay: true}, false); err != nil || r.End != apply.New {
+		if r, _, err := do(t, m, Request{To: config(t, disks), AsFirstBoot: true, SkipReboot: true}, false); err != nil || r.End != apply.New {
 			t.Errorf("%+v %v", r, err)
 		}
 		m.Put("/etc/motd", "by hand")
 		m.Log = nil
-		if r, _, err := do(t, m, Ask{To: config(t, file("/etc/motd", "y")), Force: true}, false); err != nil || r.End != apply.Rebooting || len(m.Log) != 1 {
+		if r, _, err := do(t, m, Request{To: config(t, file("/etc/motd", "y")), Force: true}, false); err != nil || r.End != apply.Rebooting || len(m.Log) != 1 {
 			t.Errorf("%+v %v %q", r, err, m.Log)
 		}
 	})
@@ -129,34 +128,34 @@ func TestARebootIsDoneAndConfirmedOrLeftToSomebodyElse(t *testing.T) {
 	to := config(t, file("/etc/motd", "x"))
 	to.Spec.KernelArguments = []string{"quiet"}
 	m := hosttest.NewMachine()
-	if r, _, err := do(t, m, Ask{To: to}, false); err != nil || r.End != apply.Rebooting || r.Draft.Due {
+	if r, _, err := do(t, m, Request{To: to}, false); err != nil || r.End != apply.Rebooting || r.Plan.RebootDue {
 		t.Fatalf("%+v %v", r, err)
 	}
-	if _, _, err := do(t, m, Ask{To: to}, true); !errors.Is(err, ErrUnfinished) {
+	if _, _, err := do(t, m, Request{To: to}, true); !errors.Is(err, ErrUnfinished) {
 		t.Errorf("a dry run now: %v", err)
 	}
-	if r, _, err := do(t, m, Ask{To: to}, false); err != nil || r.Earlier.End != apply.New || r.End != apply.Nothing {
+	if r, _, err := do(t, m, Request{To: to}, false); err != nil || r.Earlier.End != apply.New || r.End != apply.Nothing {
 		t.Errorf("after the reboot: %+v %v", r, err)
 	}
 	left := hosttest.NewMachine()
-	r, shown, err := do(t, left, Ask{To: to, Stay: true}, false)
-	if err != nil || r.End != apply.New || !r.Draft.Due || len(left.Log) > 0 || !strings.HasSuffix(shown, "disruption: reboot\na reboot is left to you\n") {
+	r, shown, err := do(t, left, Request{To: to, SkipReboot: true}, false)
+	if err != nil || r.End != apply.New || !r.Plan.RebootDue || len(left.Log) > 0 || !strings.HasSuffix(shown, "disruption: reboot\na reboot is left to you\n") {
 		t.Errorf("%+v %v %q\n%s", r, err, left.Log, shown)
 	}
-	if r, _, err := do(t, left, Ask{To: to, Stay: true}, false); err != nil || r.End != apply.Nothing {
+	if r, _, err := do(t, left, Request{To: to, SkipReboot: true}, false); err != nil || r.End != apply.Nothing {
 		t.Errorf("again: %+v %v", r, err)
 	}
 }
 
 func TestAMachineThatCameBackFromItsRebootIsTakenBack(t *testing.T) {
 	m := hosttest.NewMachine()
-	if _, _, err := do(t, m, Ask{To: config(t, file(policyFile, "a"))}, false); err != nil {
+	if _, _, err := do(t, m, Request{To: config(t, file(policyFile, "a"))}, false); err != nil {
 		t.Fatal(err)
 	}
 	to := config(t, file(policyFile, "b"))
 	to.Spec.KernelArguments = []string{"quiet"}
 	m.BootsOld = true
-	if r, _, err := do(t, m, Ask{To: to}, false); err != nil || r.End != apply.Rebooting {
+	if r, _, err := do(t, m, Request{To: to}, false); err != nil || r.End != apply.Rebooting {
 		t.Fatalf("%+v %v", r, err)
 	}
 	m.BootsOld = false
@@ -177,20 +176,20 @@ func TestACrashAnywhereIsMadeGoodByTheNextRun(t *testing.T) {
 		crashes := 0
 		for k := 0; ; k++ {
 			m := hosttest.NewMachine()
-			if _, _, err := do(t, m, Ask{To: first}, false); err != nil {
+			if _, _, err := do(t, m, Request{To: first}, false); err != nil {
 				t.Fatal(err)
 			}
 			dying, count := hosttest.Wrap(m.Host(), hosttest.CrashAfter(k))
-			_, _ = Do(t.Context(), apply.Runner{Host: dying}, Ask{To: to}, false, func(Draft) {})
+			_, _ = Run(t.Context(), apply.Runner{Host: dying}, Request{To: to}, false, func(Plan) {})
 			whole := count.N <= k
 			for range 3 { // a run that ends in a reboot is followed by the one after it
-				if r, _, err := do(t, m, Ask{To: to}, false); err != nil || r.End != apply.Nothing && r.End != apply.New && r.End != apply.Rebooting {
+				if r, _, err := do(t, m, Request{To: to}, false); err != nil || r.End != apply.Nothing && r.End != apply.New && r.End != apply.Rebooting {
 					t.Fatalf("after %d changes: %+v %v", k, r, err)
 				}
 			}
 			rec, err := m.Host().Journal.Load()
 			text, _ := m.Host().Files.Read(policyFile)
-			if mc, _ := record.In(m.Host().Files); err != nil || rec != nil || mc == nil || mc.Name != to.Name || string(text) != "b" {
+			if mc, _ := apply.LoadRecord(m.Host().Files); err != nil || rec != nil || mc == nil || mc.Name != to.Name || string(text) != "b" {
 				t.Fatalf("after %d changes the machine is in %v with %q, journal %v", k, mc, text, rec)
 			}
 			if whole {
@@ -209,7 +208,7 @@ func TestACrashAnywhereIsMadeGoodByTheNextRun(t *testing.T) {
 func TestAConfigThatTakesTheMachineDownIsGivenUp(t *testing.T) {
 	m := hosttest.NewMachine()
 	first, to := config(t, file(policyFile, "a")), config(t, file(policyFile, "b"))
-	if _, _, err := do(t, m, Ask{To: first}, false); err != nil {
+	if _, _, err := do(t, m, Request{To: first}, false); err != nil {
 		t.Fatal(err)
 	}
 	before := treeOf(m)
@@ -222,14 +221,14 @@ func TestAConfigThatTakesTheMachineDownIsGivenUp(t *testing.T) {
 			}
 			return nil
 		})
-		_, _ = Do(t.Context(), apply.Runner{Host: h}, Ask{To: to}, false, func(Draft) {})
+		_, _ = Run(t.Context(), apply.Runner{Host: h}, Request{To: to}, false, func(Plan) {})
 		m.PowerCut(rand.New(rand.NewPCG(1, 2)))
 	}
 	for range 3 {
 		die()
 	}
 	for range 2 {
-		r, _, err := do(t, m, Ask{To: to}, false)
+		r, _, err := do(t, m, Request{To: to}, false)
 		if !errors.Is(err, ErrGivenUp) || !strings.Contains(err.Error(), "3 times") || !strings.Contains(err.Error(), "--force") || r.End != "" {
 			t.Fatalf("%+v, %v", r, err)
 		}
@@ -240,16 +239,16 @@ func TestAConfigThatTakesTheMachineDownIsGivenUp(t *testing.T) {
 	if is := treeOf(m); is != before {
 		t.Errorf("it is not as it was:\n%s", cmp.Diff(before, is))
 	}
-	if r, _, err := do(t, m, Ask{To: config(t, file(policyFile, "c"))}, false); err != nil || r.End != apply.New {
+	if r, _, err := do(t, m, Request{To: config(t, file(policyFile, "c"))}, false); err != nil || r.End != apply.New {
 		t.Errorf("another config: %+v, %v", r, err)
 	}
 	for range 3 {
 		die()
 	}
-	if r, _, err := do(t, m, Ask{To: to, Force: true}, false); err != nil || r.End != apply.Rebooting {
+	if r, _, err := do(t, m, Request{To: to, Force: true}, false); err != nil || r.End != apply.Rebooting {
 		t.Errorf("forced: %+v, %v", r, err)
 	}
-	if r, _, err := do(t, m, Ask{To: to}, false); err != nil || r.Earlier.End != apply.New || exists(t, m, doTries) {
+	if r, _, err := do(t, m, Request{To: to}, false); err != nil || r.Earlier.End != apply.New || exists(t, m, runAttempts) {
 		t.Errorf("after the reboot: %+v, %v", r, err)
 	}
 }
@@ -271,7 +270,7 @@ func TestAJournalThatWaitsForABootIsLeftAloneWhereNobodyBoots(t *testing.T) {
 	if err := m.Host().Journal.Save(host.Record{To: "rendered-x", Phase: host.Rebooting, BootID: "elsewhere"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := do(t, m, Ask{To: to, Stay: true}, false); !errors.Is(err, ErrUnfinished) || !strings.Contains(err.Error(), "rendered-x") {
+	if _, _, err := do(t, m, Request{To: to, SkipReboot: true}, false); !errors.Is(err, ErrUnfinished) || !strings.Contains(err.Error(), "rendered-x") {
 		t.Error(err)
 	}
 }

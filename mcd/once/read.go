@@ -17,9 +17,9 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// Read reads a config that somebody gives: Ignition 3.0 to 3.5 in JSON, or one MachineConfig in YAML or JSON. The name of
-// Ignition, which has none, is made of its bytes, so that the same config has the same name again. The error has every
-// problem, each with file:line:column where it can be known.
+// Read reads a config from a user: Ignition 3.0 to 3.5 in JSON, or one MachineConfig in YAML or JSON. An Ignition
+// config has no name, so Read uses a hash of its bytes: the same config always has the same name. The error has every
+// problem, with file:line:column if the place is known.
 func Read(file string, text []byte) (mcfgv1.MachineConfig, error) {
 	doc, err := parse(file, text)
 	if err != nil {
@@ -39,7 +39,7 @@ func Read(file string, text []byte) (mcfgv1.MachineConfig, error) {
 	return mcfgv1.MachineConfig{}, r.problem(doc, "it is neither Ignition (no key ignition) nor a MachineConfig (no key kind)")
 }
 
-// node is one place of a document, which knows its line. JSON is YAML too.
+// node is one place in a document, with its line. YAML includes JSON.
 type node struct{ *yamlv3.Node }
 
 func parse(file string, text []byte) (*node, error) {
@@ -61,7 +61,7 @@ func parse(file string, text []byte) (*node, error) {
 	return top, nil
 }
 
-// at walks down keys and indexes as far as they lead; nil where the first does not.
+// at follows keys and indexes as far as they exist. It returns nil if the first one does not exist.
 func (n *node) at(steps ...any) *node {
 	for i, step := range steps {
 		next := n.child(step)
@@ -108,7 +108,7 @@ func (r reader) problem(at *node, what string) error {
 	return fmt.Errorf("%s:%d:%d: %s", r.file, at.Line, at.Column, what)
 }
 
-// ignition wraps a bare Ignition config into a MachineConfig.
+// ignition wraps an Ignition config into a MachineConfig.
 func (r reader) ignition(text []byte) (mcfgv1.MachineConfig, error) {
 	raw := text
 	if !json.Valid(text) {
@@ -120,10 +120,10 @@ func (r reader) ignition(text []byte) (mcfgv1.MachineConfig, error) {
 	var mc mcfgv1.MachineConfig
 	mc.Name = "ignition-" + string(host.DigestOf(raw))[:12]
 	mc.Spec.Config.Raw = raw
-	return mc, r.judge(mc, r.top)
+	return mc, r.check(mc, r.top)
 }
 
-// machineConfig reads a MachineConfig strictly: a key that nobody knows is a mistake.
+// machineConfig reads a MachineConfig strictly: an unknown key is an error.
 func (r reader) machineConfig(text []byte) (mcfgv1.MachineConfig, error) {
 	var mc mcfgv1.MachineConfig
 	var bad []error
@@ -136,11 +136,11 @@ func (r reader) machineConfig(text []byte) (mcfgv1.MachineConfig, error) {
 	if mc.Name == "" {
 		bad = append(bad, r.problem(r.top.at("metadata"), "metadata.name is missing"))
 	}
-	return mc, errors.Join(append(bad, r.judge(mc, r.top.at("spec", "config")))...)
+	return mc, errors.Join(append(bad, r.check(mc, r.top.at("spec", "config")))...)
 }
 
-// judge lists what is wrong with a config; the inline Ignition begins at a place.
-func (r reader) judge(mc mcfgv1.MachineConfig, inline *node) error {
+// check returns the problems of a config. inline is the place of the inline Ignition config.
+func (r reader) check(mc mcfgv1.MachineConfig, inline *node) error {
 	c, err := machineconfig.Parse(mc.Spec)
 	if err == nil {
 		var bad []error
@@ -149,14 +149,14 @@ func (r reader) judge(mc mcfgv1.MachineConfig, inline *node) error {
 		}
 		return errors.Join(bad...)
 	}
-	if located := r.located(mc.Spec.Config.Raw, inline); located != nil {
+	if located := r.locate(mc.Spec.Config.Raw, inline); located != nil {
 		return located
 	}
 	return r.problem(inline, err.Error())
 }
 
-// located asks Ignition's parser again, for the paths of what it does not like; nil where it cannot tell.
-func (r reader) located(raw []byte, inline *node) error {
+// locate parses the config again with Ignition's parser, to find the paths of its problems; nil if it finds none.
+func (r reader) locate(raw []byte, inline *node) error {
 	if inline == nil || !json.Valid(raw) {
 		return nil
 	}

@@ -33,7 +33,7 @@ func TestWhatANodeCannotTakeOfAccountsIsRefused(t *testing.T) {
 		"a home that is relative":                     {to: users(`{"name":"alice","homeDir":"alice"}`), want: "alice"},
 		"a file of a user of the config":              {to: users(`{"name":"alice"}`) + `,"storage":{"files":[{"path":"/etc/a","user":{"name":"alice"},"group":{"name":"alice"}}]}`},
 		"a file of a user that the config removes":    {to: users(`{"name":"guest","shouldExist":false}`) + `,"storage":{"files":[{"path":"/etc/a","user":{"name":"guest"}}]}`, want: `the config removes user "guest"`},
-		"an append to a directory":                    {to: `"storage":{"files":[{"path":"/etc/systemd","append":[{"source":"data:,x"}]}]}`, want: "this node has a dir here"},
+		"an append to a directory":                    {to: `"storage":{"files":[{"path":"/etc/systemd","append":[{"source":"data:,x"}]}]}`, want: "this node has a dir at this path"},
 		"an append that cannot be decoded":            {to: `"storage":{"files":[{"path":"/etc/a","append":[{"source":"http://example.org/x"}]}]}`, want: "append 1"},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -151,7 +151,7 @@ func TestAnAccountThatSomebodyChangedHasDriftedAndNoHashIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	way := plan.NewWay(a, a, plan.Rules{}, accounts)
+	way := plan.NewTransition(a, a, plan.Rules{}, accounts)
 	got := fmt.Sprint(drift.Items(observe(t, h, way.Scope()), way.Old, way.New))
 	for _, want := range []string{`user "guest": shell was /bin/zsh, password changed`, `user "alice": expected present; received absent`, `group "team": expected`} {
 		if !strings.Contains(got, want) {
@@ -178,13 +178,13 @@ func TestADirectoryThatSomebodyUsesStays(t *testing.T) {
 
 func TestAppendingNeverGrowsAFile(t *testing.T) {
 	const at = "/etc/chrony.conf"
-	appended := func(name, text string) plan.Named {
+	appended := func(name, text string) plan.Config {
 		return ignition(t, name, `"storage":{"files":[{"path":"`+at+`","append":[{"source":"data:,`+text+`%0A"}]}]}`)
 	}
 	m := hosttest.NewMachine()
 	from := ignition(t, "", "")
 	for _, step := range []struct {
-		to   plan.Named
+		to   plan.Config
 		want string
 	}{
 		{appended("rendered-a", "one"), "pool example.org\none\n"},

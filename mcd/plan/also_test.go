@@ -50,7 +50,7 @@ func TestUnitsThatAreNamedWithAlsoFollowAndComeBack(t *testing.T) {
 				t.Errorf("after the update this is left to do:\n%s", again)
 			}
 			bring(t, m, second, first)
-			areEnabled(t, m, map[string]bool{"a.service": false, "a.socket": false, "v.socket": false})
+			areEnabled(t, m, map[string]bool{"a.service": false, "a.socket": false, "v.socket": before})
 		})
 	}
 }

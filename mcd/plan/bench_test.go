@@ -18,7 +18,7 @@ func BenchmarkPlanNew(b *testing.B) {
 		s := fmt.Sprintf("data:,%01500d", i)
 		c.Ignition.Storage.Files = append(c.Ignition.Storage.Files, ign.File{Node: ign.Node{Path: fmt.Sprintf("/etc/app/%04d.conf", i)}, FileEmbedded1: ign.FileEmbedded1{Contents: ign.Resource{Source: &s}}})
 	}
-	w := plan.NewWay(plan.Named{}, plan.Named{Name: "b", Config: c}, plan.Rules{}, host.Accounts{})
+	w := plan.NewTransition(plan.Config{}, plan.Config{Name: "b", Config: c}, plan.Rules{}, host.Accounts{})
 	st := host.State{}.Clone()
 	for _, p := range w.Scope().Paths {
 		st.Paths[p] = host.Entry{}

@@ -5,40 +5,40 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/policy"
 )
 
-// Step is one change as data; see host.Step, which the journal keeps.
+// Step is one change as data; see host.Step, which the journal stores.
 type Step = host.Step
 
-// Plan is all that has to be done, in the order of the package's contract.
+// Plan is the steps of an update, in the order that the package documents.
 type Plan struct {
 	// From and To are the names of the configs.
 	From, To string
-	// Steps in order; empty when nothing is to be done.
+	// Steps in order; empty if nothing differs.
 	Steps []Step
-	// Drain: pods are moved away before the first step.
+	// Drain is true if the node is drained before the first step.
 	Drain bool
-	// Disruption is how much the node is disturbed.
+	// Disruption is the level of disruption for the node.
 	Disruption policy.Disruption
-	// Refusals: with any, no step may be done.
+	// Refusals are the reasons not to apply the steps; empty for none.
 	Refusals []policy.Refusal
 }
 
-// Ask is what Diff is told beside the states.
-type Ask struct {
+// DiffOptions are the options of Diff.
+type DiffOptions struct {
 	// From and To are the names of the configs.
 	From, To string
-	// Decision on what the change costs, from policy.Decide.
+	// Decision on the disruption, from policy.Decide.
 	Decision policy.Decision
-	// Problems are refusals found before, by policy.Refuse and Want.
+	// Problems are refusals that are known already.
 	Problems []policy.Refusal
 }
 
-// Diff works out the steps from one state to another. What the machine cannot do is a refusal, not a step. Diff of a
-// state with itself and no decision is empty.
-func Diff(from, to host.State, ask Ask) Plan {
+// Diff returns the steps from one state to another. A change that the machine does not support becomes a refusal.
+// Without a decision, the Diff of a state with itself is empty.
+func Diff(from, to host.State, ask DiffOptions) Plan {
 	p := Plan{From: ask.From, To: ask.To, Drain: ask.Decision.Drain, Disruption: ask.Decision.Disruption, Refusals: slices.Clone(ask.Problems)}
 	stages, refusals := systemSteps(from, to)
 	p.Refusals = append(p.Refusals, refusals...)
@@ -47,11 +47,11 @@ func Diff(from, to host.State, ask Ask) Plan {
 	accounts := accountSteps(from, to)
 	actions, reboot := actionSteps(ask.Decision.Actions)
 	most := len(stages) + len(disables) + len(paths.all) + len(accounts) + len(enables) + len(actions) + len(reboot)
-	p.Steps = slices.Grow(p.Steps, most) // once: steps are large
+	p.Steps = slices.Grow(p.Steps, most) // allocate once, because steps are large
 	p.Steps = append(append(p.Steps, stages...), disables...)
-	p.Steps = append(paths.gone(p.Steps), accounts...)
-	p.Steps = append(append(paths.made(p.Steps), enables...), actions...)
-	p.Steps = append(paths.record(p.Steps), reboot...)
+	p.Steps = append(paths.addRemovals(p.Steps), accounts...)
+	p.Steps = append(append(paths.addWrites(p.Steps), enables...), actions...)
+	p.Steps = append(paths.addRecord(p.Steps), reboot...)
 	return p
 }
 
@@ -80,7 +80,7 @@ func systemSteps(from, to host.State) (steps []Step, refusals []policy.Refusal) 
 	return steps, refusals
 }
 
-// unitSteps disables what shall not be pulled in any more, or by other links, and enables what shall.
+// unitSteps disables units that are not enabled any more or whose [Install] section changes, and enables units.
 func unitSteps(from, to host.State) (disables, enables []Step) {
 	names := map[string]bool{}
 	for _, s := range []host.State{from, to} {
@@ -106,7 +106,7 @@ var (
 	disabled = host.Value{Word: "disabled"}
 )
 
-// pathChanges are the paths that differ between two states, in lexical order.
+// pathChanges are the paths that differ between two states, sorted.
 type pathChanges struct {
 	from, to map[string]host.Entry
 	all      []string
@@ -120,7 +120,7 @@ func changedPaths(from, to map[string]host.Entry) pathChanges {
 		if known {
 			both++
 		}
-		again := is.Kind == host.Hard && from[is.Target] != to[is.Target] // what it names will be another file
+		again := is.Kind == host.Hard && from[is.Target] != to[is.Target] // its target will be another file
 		if was != is || again {
 			c.all = append(c.all, p)
 		}
@@ -136,8 +136,8 @@ func changedPaths(from, to map[string]host.Entry) pathChanges {
 	return c
 }
 
-// gone adds the steps of what goes: children before their directory.
-func (c pathChanges) gone(steps []Step) []Step {
+// addRemovals adds the steps that remove paths: entries of a directory before the directory.
+func (c pathChanges) addRemovals(steps []Step) []Step {
 	for _, p := range slices.Backward(c.all) {
 		if p != host.RecordPath && c.to[p].Kind == host.Absent {
 			steps = append(steps, c.step(p))
@@ -146,8 +146,8 @@ func (c pathChanges) gone(steps []Step) []Step {
 	return steps
 }
 
-// made adds the steps of what comes or changes: the directory before its children, hard links last.
-func (c pathChanges) made(steps []Step) []Step {
+// addWrites adds the steps that write paths: a directory before its children, hard links last.
+func (c pathChanges) addWrites(steps []Step) []Step {
 	var hard []string
 	for _, p := range c.all {
 		switch kind := c.to[p].Kind; {
@@ -163,8 +163,8 @@ func (c pathChanges) made(steps []Step) []Step {
 	return steps
 }
 
-// record adds the step of the record, if that changes.
-func (c pathChanges) record(steps []Step) []Step {
+// addRecord adds the step of the record if it changes.
+func (c pathChanges) addRecord(steps []Step) []Step {
 	if _, changes := slices.BinarySearch(c.all, host.RecordPath); changes && c.to[host.RecordPath].Kind != host.Hard {
 		steps = append(steps, c.step(host.RecordPath))
 	}
@@ -173,8 +173,8 @@ func (c pathChanges) record(steps []Step) []Step {
 
 func (c pathChanges) step(p string) Step { return pathStep(p, c.from[p], c.to[p]) }
 
-// accountSteps makes users and groups be as in to: users go first, with the groups that nobody needs any more, so that
-// their numbers are free; groups come before their users; groups whose users had to leave them first go last.
+// accountSteps returns the steps that change users and groups. Users and unused groups are removed first, so that their numbers are free.
+// Groups are created before their users. Groups that a remaining user leaves are removed last.
 func accountSteps(from, to host.State) []Step {
 	var goneUsers, goneGroups, groups, users, lastGroups []Step
 	for _, name := range union(from.Users, to.Users) {
@@ -191,7 +191,7 @@ func accountSteps(from, to host.State) []Step {
 		case was == is:
 		case is.There:
 			groups = append(groups, groupStep(name, was, is))
-		case neededByOneWhoStays(name, was.GID, from.Users, to.Users):
+		case isLeftByUser(name, was.GID, from.Users, to.Users):
 			lastGroups = append(lastGroups, groupStep(name, was, is))
 		default:
 			goneGroups = append(goneGroups, groupStep(name, was, is))
@@ -200,9 +200,9 @@ func accountSteps(from, to host.State) []Step {
 	return slices.Concat(goneUsers, goneGroups, groups, users, lastGroups)
 }
 
-// neededByOneWhoStays tells that a user who stays leaves a group: while that user changes it has to be there, and on the
-// way back too.
-func neededByOneWhoStays(group string, gid int, from, to map[string]host.User) bool {
+// isLeftByUser reports whether a user who is not removed leaves a group. The group must exist while the user changes, and during a
+// rollback.
+func isLeftByUser(group string, gid int, from, to map[string]host.User) bool {
 	for name, was := range from {
 		in := was.GID == gid || slices.Contains(host.Names(was.Groups), group)
 		if was.There && to[name].There && was != to[name] && in {
@@ -254,7 +254,7 @@ func pathStep(p string, before, after host.Entry) Step {
 	return s
 }
 
-// actionSteps are a decision's actions in its order and with its repetitions. A reboot replaces them all.
+// actionSteps returns the actions of a decision, in its order and with its repetitions. A reboot replaces all of them.
 func actionSteps(actions []policy.Action) (steps, reboot []Step) {
 	for _, a := range actions {
 		switch a.Type {
@@ -271,20 +271,20 @@ func actionSteps(actions []policy.Action) (steps, reboot []Step) {
 	return steps, nil
 }
 
-// Reboots tells that the plan ends with a reboot.
+// Reboots reports whether the plan ends with a reboot.
 func (p Plan) Reboots() bool { return len(p.Steps) > 0 && p.Steps[len(p.Steps)-1].Verb == host.Reboot }
 
-// Stages tells that the plan changes something that only a reboot makes run.
+// Stages reports whether the plan stages a part of the OS, which runs after a reboot.
 func (p Plan) Stages() bool {
 	return slices.ContainsFunc(p.Steps, func(s Step) bool {
 		return slices.Contains([]host.Verb{host.SetImage, host.SetKargs, host.SetKernelType, host.SetExtensions}, s.Verb)
 	})
 }
 
-// Empty tells that the machine has nothing to do at all.
+// Empty reports whether the plan has no steps and no refusals.
 func (p Plan) Empty() bool { return len(p.Steps) == 0 && len(p.Refusals) == 0 }
 
-// String is canonical text, the same bytes for the same plan:
+// String returns the plan as text:
 //
 //	from rendered-worker-1
 //	to rendered-worker-2
@@ -294,7 +294,7 @@ func (p Plan) Empty() bool { return len(p.Steps) == 0 && len(p.Refusals) == 0 }
 //	record /etc/machine-config-daemon/currentconfig
 //	disruption: restart
 //
-// Refusals are printed in place of the steps, which must not be done.
+// Refusals are printed in place of the steps.
 func (p Plan) String() string {
 	var b strings.Builder
 	b.WriteString("from " + orNothing(p.From) + "\nto " + orNothing(p.To) + "\n")

@@ -1,41 +1,41 @@
-// Package plan works out what has to be done to bring a machine from one state to another, as data. The same plan is
-// walked by the daemon, undone after a failure, printed in a review, and empty when nothing has drifted.
+// Package plan computes the steps that bring a machine from one state to another, as data. The daemon applies a plan, and undoes it after a
+// failure. A review prints it. It is empty if the machine does not differ from its config.
 //
-// The way is: Want says what a config asks of a machine, Scope which parts of the machine have to be looked at, Target
-// what the machine shall be after the update (with originals kept and restored), and Diff the steps from the observed
-// State to it.
+// Package desired says what a config asks of a machine. Scope lists the parts of the machine that are observed, Target is the state after
+// the update, and Diff returns the steps from the observed state to it.
 //
-// A machine that went from one config to another looks like one that began with the other. What a config replaces is
-// therefore kept where it was first replaced, and comes back when no config names it:
+// After an update from one config to another, a machine is as if it had first booted with the second. So the daemon stores what a config
+// replaces, and restores it when no config names the path or account any more:
 //
-//   - files and links, and the mode and owner of directories, below host.OrigDir; a directory that was made goes when
-//     nobody uses it. Of what a machine was born with, the original is what its image keeps below /usr/etc; where it keeps
-//     nothing, nothing was there. What was there is replaced only where the config says so (overwrite), because a new
-//     machine that has the same would not boot;
-//   - what is appended to: the file is always its original and the appended bytes. A machine that was born with an
-//     appended file has its original in front of these bytes;
-//   - users and groups, in host.AccountsPath. One that a config made goes with it, without its home directory; one that was
-//     there is as it was, in all that a config says. Of a machine's first config, core, root and their groups were there,
-//     all others were made. Numbers that no config says are the next free ones, and stay. The numbers of accounts that
-//     are there are never changed; those of users who went are given to nobody else, and to them when they come back.
+//   - The originals of files and links, and the mode and owner of directories, are below host.OrigDir. A directory that the daemon created is
+//     removed once it is empty. The original of a file of the first config is the one of the image below /usr/etc, if the system has one.
+//     The daemon replaces an existing file only if the config sets overwrite, because a new machine with that file would not boot.
+//   - A file with appended parts is always its original and the appended bytes. On a machine that first booted with the appended parts, the
+//     original is what comes before them.
+//   - Users and groups are in host.AccountsPath. The daemon removes an account that a config created, without its home directory, and
+//     restores the specified attributes of an account that existed. Of the accounts of the first config, core, root and their groups existed
+//     before. An account without a specified number gets the next free one. The daemon never changes the number of an existing account. It
+//     reserves the numbers of removed users for these users.
+//   - host.UnitsPath has whether each unit was enabled before a config enabled, disabled, masked or replaced it. A config without a setting
+//     for a unit, such as one with only a drop-in, neither enables nor disables it. A new unit gets its preset. The units of the first
+//     config have no record, and return to their presets.
 //
-// A hard link is a further name of a file: it is made when all else is made, and again when its file becomes another one.
+// A hard link is created after all other paths, and again when its file is replaced.
 //
-// A machine whose first config came without its secrets was born with Born of it, and goes on from there.
+// A machine that got its first config without secrets starts from AtFirstBoot of that config.
 //
-// The ordering contract, kept by Diff and relied on by mcd/apply:
+// Diff keeps this order, and mcd/apply relies on it:
 //
-//  1. The journal is durable before the first step, and what the steps replace is in the store before the journal.
-//  2. Pods are drained before the first step of a plan of level drain or above.
-//  3. The OS is staged before files: a stage is the step most likely to fail, and costs nothing to take back.
-//  4. Units that go, or whose file changes, are disabled before files; what has to go is removed, children first; users
-//     and groups change; what comes is made, parents first; then units are enabled. Files before units.
-//  5. Actions (daemon-reload, reload, restart) come when all is on disk, in the order of the decision and with its repetitions.
-//  6. The record of the current config is the last thing written.
-//  7. A reboot comes after the record; after it, what runs is confirmed before the journal is cleared.
+//  1. The journal is durable before the first step. The store has what the steps replace before the journal is written.
+//  2. Pods are drained before the first step of a plan of the level drain or above.
+//  3. The OS is staged before files change: that step fails most often, and is undone easily.
+//  4. Units that are removed, or whose file changes, are disabled. Then paths are removed, children first. Then users and groups change. Then
+//     paths are written, parents first. Then units are enabled.
+//  5. Actions (daemon-reload, reload, restart) follow, in the order of the decision and with its repetitions.
+//  6. The record of the config in force is written last.
+//  7. A reboot follows the record. After it, the daemon compares what runs before it removes the journal.
 //
-// The inverse of a plan keeps this contract but for its changes' order, which is reversed, and hard links come last again.
+// The inverse of a plan keeps this order, with the changes of step 4 in reverse, and hard links last again.
 //
-// In: configs, the observed State, a policy.Decision. Out: Wanted, Plan, text. Never: any I/O, the contents of files in
-// a Plan or its text.
+// In: configs, the observed State, a policy.Decision. Out: Plan, text. Never: I/O, the contents of files in a Plan or its text.
 package plan

@@ -4,10 +4,11 @@ import (
 	"path"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// ownerOf is the unit whose file or drop-in is at a path of the administrator's; "" for other paths.
+// ownerOf returns the unit of a unit file or drop-in below host.UnitDir; "" for other paths.
 func ownerOf(p string) string {
 	name, ok := strings.CutPrefix(p, host.UnitDir+"/")
 	if !ok {
@@ -24,8 +25,8 @@ func ownerOf(p string) string {
 	return owner
 }
 
-// unitFiles are the paths of a config that are units' files and drop-ins, by unit.
-func unitFiles(into map[string][]string, w Wanted) {
+// unitFiles adds the unit files and drop-ins of a config, by unit.
+func unitFiles(into map[string][]string, w desired.State) {
 	for p := range w.Paths {
 		if owner := ownerOf(p); owner != "" {
 			into[owner] = append(into[owner], p)
@@ -33,20 +34,20 @@ func unitFiles(into map[string][]string, w Wanted) {
 	}
 }
 
-// counted is a unit with what its files will say in [Install].
-func (t *target) counted(name string) host.Unit {
+// unitAfter returns a unit with the [Install] section of its files after the update.
+func (t *target) unitAfter(name string) host.Unit {
 	u, known := t.units[name]
 	if !known {
-		u = t.seen.Units[name].Counting(name, sectionsOf(t, name))
+		u = t.seen.Units[name].WithSections(name, sectionsOf(t, name))
 		t.units[name] = u
 	}
 	return u
 }
 
-// install is what the [Install] sections of a unit will say.
-func (t *target) install(name string) string { return t.counted(name).Install }
+// install returns the [Install] section of a unit after the update.
+func (t *target) install(name string) string { return t.unitAfter(name).Install }
 
-// sectionsOf are those of a unit's files on the machine, with what the way between the configs does to them.
+// sectionsOf returns the [Install] sections of a unit's files after the update.
 func sectionsOf(t *target, name string) host.Sections {
 	u := t.seen.Units[name]
 	s := u.Sections()
@@ -55,9 +56,9 @@ func sectionsOf(t *target, name string) host.Sections {
 		if u.Vendor != "" {
 			s[host.UnitDirs[len(host.UnitDirs)-1]+"/"+name] = u.Vendor
 		}
-		for _, owner := range host.Owners(name) {
-			if t.seen.Paths[UnitPath(owner)].Kind != host.Absent {
-				s[UnitPath(owner)] = u.Install
+		for _, owner := range host.FileNames(name) {
+			if t.seen.Paths[desired.UnitPath(owner)].Kind != host.Absent {
+				s[desired.UnitPath(owner)] = u.Install
 				break
 			}
 		}
@@ -67,17 +68,17 @@ func sectionsOf(t *target, name string) host.Sections {
 		unitFiles(t.files, t.from)
 		unitFiles(t.files, t.to)
 	}
-	for _, owner := range host.Owners(name) {
-		says(t, s, UnitPath(owner))
+	for _, owner := range host.FileNames(name) {
+		addSection(t, s, desired.UnitPath(owner))
 		for _, p := range t.files[owner] {
-			says(t, s, p)
+			addSection(t, s, p)
 		}
 	}
 	return s
 }
 
-// says puts what will be at a path among a unit's sections. Of what nobody has read, it is what it was.
-func says(t *target, s host.Sections, p string) {
+// addSection sets the section of a path as it will be after the update. The section of a file with unknown contents stays.
+func addSection(t *target, s host.Sections, p string) {
 	is := t.Paths[p]
 	contents, known := t.to.Contents[is.Digest]
 	if !known {
@@ -92,7 +93,7 @@ func says(t *target, s host.Sections, p string) {
 	case empty:
 		s[p] = ""
 	case is.Kind == host.File && known:
-		s[p] = host.Says(contents)
+		s[p] = host.SectionLines(contents)
 	case s[p] == host.Masked:
 		s[p] = ""
 	}

@@ -134,7 +134,7 @@ func TestDropInsCountWhereTheySaySomethingOfInstall(t *testing.T) {
 			for p, says := range c.there {
 				m.Put(p, "[Unit]\n[Install]\n"+strings.ReplaceAll(says, " ", "\n")+"\n")
 			}
-			var from, to plan.Named
+			var from, to plan.Config
 			if from = ignition(t, "", ""); c.from != "" {
 				from = ignition(t, "rendered-a", `"systemd":{"units":[`+c.from+`]}`)
 				bring(t, m, ignition(t, "", ""), from)

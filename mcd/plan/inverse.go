@@ -6,8 +6,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// Inverse is the step that takes a step back: before and after change places. An action is its own inverse, because a
-// service has to hear of the way back too. Inverse(Inverse(s)) == s.
+// Inverse returns the step that undoes a step: Before and After change places. An action is its own inverse, because a rollback reloads or
+// restarts the service again. Inverse(Inverse(s)) == s.
 func Inverse(s Step) Step {
 	s.Before, s.After = s.After, s.Before
 	switch s.Verb {
@@ -27,8 +27,8 @@ func Inverse(s Step) Step {
 	return s
 }
 
-// Inverse is the plan of the way back. Changes are taken back last first; actions keep their order and still follow the
-// changes; record and reboot stay where the contract has them.
+// Inverse returns the plan of the rollback. Changes are undone last first. Actions keep their order and follow the changes. The record and
+// the reboot are last.
 func (p Plan) Inverse() Plan {
 	var changes, hard, actions, record, reboot []Step
 	for _, s := range p.Steps {
@@ -39,7 +39,7 @@ func (p Plan) Inverse() Plan {
 			actions = append(actions, Inverse(s))
 		case s.Verb == host.WriteRecord:
 			record = append(record, Inverse(s))
-		case s.Before.Entry.Kind == host.Hard: // names of files that have to be there again first
+		case s.Before.Entry.Kind == host.Hard: // their files must exist again first
 			hard = append(hard, Inverse(s))
 		default:
 			changes = append(changes, Inverse(s))

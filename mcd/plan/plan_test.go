@@ -14,11 +14,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/plan"
-	"github.com/bunsen-os/bunsen/policy"
 )
 
 var update = flag.Bool("update", false, "write what the plans are now into testdata")
@@ -37,7 +37,7 @@ func TestPlansRead(t *testing.T) {
 				t.Fatal(err)
 			}
 			var plans, back *txtar.File
-			configs := map[string]plan.Named{}
+			configs := map[string]plan.Config{}
 			for i := range ar.Files {
 				switch f := &ar.Files[i]; f.Name {
 				case "plan":
@@ -71,7 +71,7 @@ func check(t *testing.T, name string, ar *txtar.Archive, want *txtar.File, got s
 	}
 }
 
-func configOf(t *testing.T, f *txtar.File) plan.Named {
+func configOf(t *testing.T, f *txtar.File) plan.Config {
 	t.Helper()
 	var spec mcfgv1.MachineConfigSpec
 	if err := yaml.UnmarshalStrict(f.Data, &spec); err != nil {
@@ -81,11 +81,11 @@ func configOf(t *testing.T, f *txtar.File) plan.Named {
 	if err != nil {
 		t.Fatalf("%s: %v", f.Name, err)
 	}
-	return plan.Named{Name: "rendered-worker-" + strings.TrimSuffix(f.Name, ".yaml"), Config: c}
+	return plan.Config{Name: "rendered-worker-" + strings.TrimSuffix(f.Name, ".yaml"), Config: c}
 }
 
 // planFor brings a machine to the first config and plans the way to the second.
-func planFor(t *testing.T, from, to plan.Named) plan.Plan {
+func planFor(t *testing.T, from, to plan.Config) plan.Plan {
 	t.Helper()
 	h := hosttest.NewMachine().Host()
 	rules := plan.Rules{Policy: policy.Default()}
@@ -93,7 +93,7 @@ func planFor(t *testing.T, from, to plan.Named) plan.Plan {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := plan.NewWay(plan.Named{}, from, rules, accounts)
+	first := plan.NewTransition(plan.Config{}, from, rules, accounts)
 	first.Decision = policy.Decision{}
 	start, contents := first.Plan(observe(t, h, first.Scope()), []byte(from.Name))
 	done, err := (apply.Runner{Host: h}).Run(t.Context(), start, contents)
@@ -103,7 +103,7 @@ func planFor(t *testing.T, from, to plan.Named) plan.Plan {
 	if accounts, err = apply.Accounts(t.Context(), h); err != nil {
 		t.Fatal(err)
 	}
-	way := plan.NewWay(from, to, rules, accounts)
+	way := plan.NewTransition(from, to, rules, accounts)
 	p, _ := way.Plan(observe(t, h, way.Scope()), []byte(to.Name))
 	return p
 }

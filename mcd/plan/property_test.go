@@ -7,9 +7,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/plan"
-	"github.com/bunsen-os/bunsen/policy"
 )
 
 // state makes a State out of few names, so that two of them often share some.
@@ -54,9 +54,9 @@ func TestPropertiesOfPlans(t *testing.T) {
 	for seed := range uint64(3000) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		a, b := state(r), state(r)
-		ask := plan.Ask{From: "a", To: "b", Decision: decision(r)}
+		ask := plan.DiffOptions{From: "a", To: "b", Decision: decision(r)}
 		p := plan.Diff(a, b, ask)
-		if !plan.Diff(a, a, plan.Ask{}).Empty() {
+		if !plan.Diff(a, a, plan.DiffOptions{}).Empty() {
 			t.Fatalf("seed %d: Diff(x, x) is not empty", seed)
 		}
 		if again := plan.Diff(a, b, ask); again.String() != p.String() {

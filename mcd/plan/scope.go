@@ -6,85 +6,89 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/policy"
 )
 
-// Scope is the part of a machine that an update is about.
+// Scope is the part of a machine that an update may change.
 type Scope struct {
-	// Paths to look at, in lexical order: those of both configs, their parents, the daemon's backups of them, its record.
+	// Paths to observe, sorted: those of both configs, their parents, their originals, and the record.
 	Paths []string
-	// Units to ask about, in lexical order.
+	// Units to observe, sorted.
 	Units []string
-	// Users and Groups to ask about, in lexical order.
+	// Users and Groups to observe, sorted.
 	Users, Groups []string
-	// Homes are the home directories of users who get keys.
+	// Homes are the home directories of users with SSH keys.
 	Homes []string
-	// Read are the paths whose contents are needed: what is appended to, and what accounts were before.
+	// Read are the paths whose contents are needed: files with appended parts, and the records of accounts.
 	Read []string
-	// Hard are the hard links that the configs name, with the target that each config gives.
-	Hard map[string][]string
-	// Kargs that the configs name; others on the machine are nobody's.
+	// HardLinks are the hard links of the configs, with the targets of each.
+	HardLinks map[string][]string
+	// Kargs are the kernel arguments of the configs. The daemon ignores the machine's other arguments.
 	Kargs []string
 }
 
-// ScopeOf is what has to be observed before Target can say anything about a way between the configs.
-func ScopeOf(configs ...Wanted) Scope {
-	s := scoper{hard: map[string][]string{}}
-	s.look(host.RecordPath, imageMark)
+// ScopeOf returns what has to be observed for a transition between the configs.
+func ScopeOf(configs ...desired.State) Scope {
+	s := scopeBuilder{hard: map[string][]string{}}
+	s.addPaths(host.RecordPath, imageMark)
 	for i, c := range configs {
 		for p := range c.Appends {
 			s.read = append(s.read, p, origPath(p))
 		}
-		s.accounts(c)
+		s.addAccounts(c)
 		for p, e := range c.Paths {
-			s.path(c, p, e)
-			before := func(other Wanted) bool { _, known := other.Paths[p]; return known }
+			s.addPath(c, p, e)
+			before := func(other desired.State) bool { _, known := other.Paths[p]; return known }
 			if !slices.ContainsFunc(configs[:i], before) {
-				s.around(p)
+				s.addManaged(p)
 			}
 		}
 		for u := range c.Units {
-			s.unit(u)
+			s.addUnit(u)
+		}
+		if len(c.Units) > 0 {
+			s.read = append(s.read, host.UnitsPath)
 		}
 		s.kargs = append(s.kargs, host.SplitArgs(c.OS.Kargs)...)
 	}
 	s.paths = append(s.paths, s.read...)
 	return Scope{
-		Hard: s.hard, Paths: withParents(sorted(s.paths)), Units: sorted(s.units), Kargs: sorted(s.kargs),
+		HardLinks: s.hard, Paths: withParents(sorted(s.paths)), Units: sorted(s.units), Kargs: sorted(s.kargs),
 		Homes: sorted(s.homes), Users: sorted(s.users), Groups: sorted(s.groups), Read: sorted(s.read),
 	}
 }
 
-// scoper collects a Scope, in any order and with repetitions.
-type scoper struct {
+// scopeBuilder collects a Scope, in any order and with repetitions.
+type scopeBuilder struct {
 	paths, read, units, users, groups, kargs, homes []string
 	hard                                            map[string][]string
 }
 
-func (s *scoper) look(paths ...string) { s.paths = append(s.paths, paths...) }
+func (s *scopeBuilder) addPaths(paths ...string) { s.paths = append(s.paths, paths...) }
 
-func (s *scoper) unit(name string) {
+func (s *scopeBuilder) addUnit(name string) {
 	s.units = append(s.units, name)
-	s.look(UnitPath(name))
+	s.addPaths(desired.UnitPath(name))
 	if template, _ := host.TemplateOf(name); template != "" {
-		s.look(UnitPath(template))
+		s.addPaths(desired.UnitPath(template))
 	}
 }
 
-func (s *scoper) accounts(c Wanted) {
+func (s *scopeBuilder) addAccounts(c desired.State) {
 	if len(c.Users)+len(c.Groups) > 0 {
 		s.read = append(s.read, host.AccountsPath)
 	}
 	for _, u := range c.Users {
 		s.users = append(s.users, u.Name)
-		if u.Gone {
+		if u.Removed {
 			continue
 		}
-		s.look(u.New.Home)
-		s.homes = append(s.homes, u.New.Home)
+		s.addPaths(u.Account.Home)
+		s.homes = append(s.homes, u.Account.Home)
 		for _, p := range c.Skeleton {
-			s.look(path.Join(u.New.Home, p))
+			s.addPaths(path.Join(u.Account.Home, p))
 		}
 	}
 	for _, g := range c.Groups {
@@ -92,38 +96,30 @@ func (s *scoper) accounts(c Wanted) {
 	}
 }
 
-// path is what a config's own way to speak about a path needs.
-func (s *scoper) path(c Wanted, p string, e host.Entry) {
+// addPath adds what one config needs for a path.
+func (s *scopeBuilder) addPath(c desired.State, p string, e host.Entry) {
 	if e.Kind == host.File && ownerOf(p) != "" {
-		s.read = append(s.read, origPath(p)) // if it comes back, what it says of [Install] counts again
+		s.read = append(s.read, origPath(p)) // the [Install] section of the original counts once the file is restored
 		for _, also := range host.AlsoOf(host.InstallOf(c.Contents[e.Digest])) {
 			s.units = append(s.units, also)
-			s.look(UnitPath(also))
+			s.addPaths(desired.UnitPath(also))
 		}
 	}
 	if e.Kind == host.Hard {
 		s.hard[p] = append(s.hard[p], e.Target)
-		s.look(e.Target)
+		s.addPaths(e.Target)
 	}
 }
 
-// around is what every path that is managed needs.
-func (s *scoper) around(p string) {
-	s.look(p, origPath(p), noOrigPath(p))
-	if image := pristinePath(p); image != "" {
+// addManaged adds what every managed path needs.
+func (s *scopeBuilder) addManaged(p string) {
+	s.addPaths(p, origPath(p), noOrigPath(p))
+	if image := imagePath(p); image != "" {
 		s.read = append(s.read, image)
 	}
 }
 
-// LinkedTo is where a link at a path leads.
-func LinkedTo(at, target string) string {
-	if path.IsAbs(target) {
-		return path.Clean(target)
-	}
-	return path.Join(path.Dir(at), target)
-}
-
-// sorted puts texts in order, each once.
+// sorted sorts texts and removes duplicates.
 func sorted(all []string) []string {
 	slices.Sort(all)
 	return slices.Compact(all)
@@ -143,16 +139,16 @@ func withParents(paths []string) []string {
 	return sorted(slices.AppendSeq(paths, maps.Keys(dirs)))
 }
 
-// Managed filters a machine's kernel arguments down to those of the scope.
+// Managed returns the kernel arguments of a machine that are in the scope.
 func (s Scope) Managed(kargs string) string {
 	return host.JoinArgs(slices.DeleteFunc(host.SplitArgs(kargs), func(a string) bool { return !slices.Contains(s.Kargs, a) }))
 }
 
-// imageMark is there on systems of OSTree, which keep what the image has of /etc.
+// imageMark exists on OSTree systems, which have the /etc of the image in /usr/etc.
 const imageMark = "/ostree"
 
-// pristinePath is where such systems keep what the image has at a path below /etc; "" for other paths.
-func pristinePath(p string) string {
+// imagePath returns the path below /usr/etc for a path below /etc; "" for other paths.
+func imagePath(p string) string {
 	if !below(p, "/etc") || p == "/etc" {
 		return ""
 	}
@@ -162,5 +158,5 @@ func pristinePath(p string) string {
 func origPath(p string) string   { return host.OrigDir + p + ".mcdorig" }
 func noOrigPath(p string) string { return host.NoOrigDir + p + ".mcdnoorig" }
 
-// below tells whether a path is a directory or something in it.
+// below reports whether a path is dir or in it.
 func below(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }

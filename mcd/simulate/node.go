@@ -16,35 +16,36 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// How often a kubelet speaks.
+// The intervals of a kubelet's reports.
 const (
 	leaseEvery   = 10 * time.Second
 	statusEvery  = 30 * time.Second
 	leaseSeconds = 40
-	// postTries of a status while others write the Node too: a host that booted shall not look down until the next beat.
+	// postTries is how often a status is written if other programs write the Node at the same time. A booted host must
+	// not appear down until the next report.
 	postTries = 5
 )
 
 // Config describes a simulated host.
 type Config struct {
-	// Node is its name.
+	// Node is the name of the node.
 	Node string
-	// Labels of a Node that has to be made; those that a kubelet may not set on itself must be left to others.
+	// Labels are the labels of a new Node. They must not include labels that a kubelet may not set on its own Node.
 	Labels map[string]string
-	// BootID tells the boot, as host.Power does.
+	// BootID returns the ID of the boot, as host.Power does.
 	BootID func() (string, error)
-	// Log gets one line for each thing that people want to see.
+	// Log gets one line for each event that concerns users.
 	Log *slog.Logger
 }
 
-// Kubelet keeps one Node alive.
+// Kubelet reports one Node as alive.
 type Kubelet struct {
 	Config
 	cluster dynamic.Interface
 	ready   chan bool
 }
 
-// New connects; nothing happens before Run.
+// New returns a Kubelet. It does nothing before Run.
 func New(client *rest.Config, c Config) (*Kubelet, error) {
 	cluster, err := dynamic.NewForConfig(client)
 	if err != nil {
@@ -65,12 +66,13 @@ func (k *Kubelet) leases() objects[coordinationv1.Lease] {
 	return objects[coordinationv1.Lease]{leases, k.cluster.Resource(leases.GroupVersion().WithResource("leases")).Namespace(corev1.NamespaceNodeLease)}
 }
 
-// pods of a namespace, or of all.
+// pods accesses the pods of a namespace, or of all namespaces.
 func (k *Kubelet) pods(namespace string) objects[corev1.Pod] {
 	return objects[corev1.Pod]{pods, k.cluster.Resource(pods.GroupVersion().WithResource("pods")).Namespace(namespace)}
 }
 
-// Run keeps the Node alive until the context ends. What fails is tried again at the next beat, as a kubelet does.
+// Run reports the Node as alive until the context ends. Failed requests are repeated at the next report, as by a
+// kubelet.
 func (k *Kubelet) Run(ctx context.Context) {
 	go k.runPods(ctx)
 	lease, status := time.NewTicker(leaseEvery), time.NewTicker(statusEvery)
@@ -96,7 +98,7 @@ func (k *Kubelet) Run(ctx context.Context) {
 	}
 }
 
-// beat does things and tells of what fails.
+// beat calls functions and logs their errors.
 func (k *Kubelet) beat(ctx context.Context, things ...func(context.Context) error) bool {
 	for _, do := range things {
 		if err := do(ctx); err != nil {
@@ -109,8 +111,8 @@ func (k *Kubelet) beat(ctx context.Context, things ...func(context.Context) erro
 	return true
 }
 
-// SetReady says whether the machine is up; a reboot is a moment when it is not. It returns when that is noted or the
-// context has ended, after which nobody reads notes.
+// SetReady sets whether the machine is up; during a reboot it is not. It returns when the change is accepted, or when
+// the context has ended.
 func (k *Kubelet) SetReady(ctx context.Context, ready bool) {
 	select {
 	case k.ready <- ready:
@@ -118,7 +120,7 @@ func (k *Kubelet) SetReady(ctx context.Context, ready bool) {
 	}
 }
 
-// register makes the Node where there is none.
+// register creates the Node if it does not exist.
 func (k *Kubelet) register(ctx context.Context) error {
 	labels := map[string]string{corev1.LabelHostname: k.Node, corev1.LabelOSStable: "linux", corev1.LabelArchStable: runtime.GOARCH}
 	for key, value := range k.Labels {
@@ -134,7 +136,7 @@ func (k *Kubelet) register(ctx context.Context) error {
 	return nil
 }
 
-// renew renews the lease by which the cluster knows that the node lives.
+// renew renews the lease that shows the cluster that the node is alive.
 func (k *Kubelet) renew(ctx context.Context) error {
 	now, seconds := metav1.NewMicroTime(time.Now()), int32(leaseSeconds)
 	lease, err := k.leases().get(ctx, k.Node)
@@ -157,14 +159,14 @@ func (k *Kubelet) renew(ctx context.Context) error {
 func (k *Kubelet) post(ctx context.Context, ready bool) error {
 	boot, err := k.BootID()
 	if err != nil {
-		return fmt.Errorf("asking for the boot's id: %w", err)
+		return fmt.Errorf("reading the boot id: %w", err)
 	}
 	for try := 1; ; try++ {
 		node, err := k.nodes().get(ctx, k.Node)
 		if err != nil {
 			return fmt.Errorf("reading the Node: %w", err)
 		}
-		status := statusOf(node.Status, k.Node, boot, ready, metav1.Now())
+		status := k.status(node.Status, boot, ready, metav1.Now())
 		err = k.nodes().patchStatus(ctx, k.Node, node.ResourceVersion, status)
 		switch {
 		case err == nil:
@@ -175,16 +177,16 @@ func (k *Kubelet) post(ctx context.Context, ready bool) error {
 	}
 }
 
-// statusOf is what a small machine would say of itself.
-func statusOf(is corev1.NodeStatus, name, boot string, ready bool, now metav1.Time) corev1.NodeStatus {
+// status returns the status that the kubelet of a small machine reports.
+func (k *Kubelet) status(is corev1.NodeStatus, boot string, ready bool, now metav1.Time) corev1.NodeStatus {
 	is.Capacity = corev1.ResourceList{
 		corev1.ResourceCPU: resource.MustParse("2"), corev1.ResourceMemory: resource.MustParse("4Gi"),
 		corev1.ResourcePods: resource.MustParse("110"), corev1.ResourceEphemeralStorage: resource.MustParse("20Gi"),
 	}
 	is.Allocatable = is.Capacity
-	is.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: name}, {Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}
+	is.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: k.Node}, {Type: corev1.NodeInternalIP, Address: "127.0.0.1"}}
 	is.NodeInfo = corev1.NodeSystemInfo{
-		MachineID: name, SystemUUID: name, BootID: boot, KernelVersion: "simulated", OSImage: "Bunsen simulated host",
+		MachineID: k.Node, SystemUUID: k.Node, BootID: boot, KernelVersion: "simulated", OSImage: "Bunsen simulated host",
 		ContainerRuntimeVersion: "simulated://0", KubeletVersion: "v0.0.0-simulated", OperatingSystem: "linux", Architecture: runtime.GOARCH,
 	}
 	conditions := []struct {
@@ -212,7 +214,7 @@ func statusOf(is corev1.NodeStatus, name, boot string, ready bool, now metav1.Ti
 	return is
 }
 
-// setCondition replaces or adds a condition; its time of transition stays while the status does.
+// setCondition replaces or adds a condition. Its transition time changes only with its status.
 func setCondition(all []corev1.NodeCondition, c corev1.NodeCondition) []corev1.NodeCondition {
 	for i, is := range all {
 		if is.Type != c.Type {

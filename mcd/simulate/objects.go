@@ -20,8 +20,8 @@ var (
 	leases = schema.GroupVersionKind{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"}
 )
 
-// objects reads and writes one kind in its own type over the dynamic client. The typed clients would link every API
-// group there is, and this binary runs as root on every node.
+// objects reads and writes one kind with its own type over the dynamic client. The typed clients would link every API
+// group, and this binary runs as root on every node.
 type objects[T any] struct {
 	kind schema.GroupVersionKind
 	dynamic.ResourceInterface
@@ -59,9 +59,9 @@ func (o objects[T]) updateStatus(ctx context.Context, object *T) error {
 	return err
 }
 
-// patchStatus replaces the fields that a status has, and nothing outside of it. It fails with a conflict where the object is no
-// longer at the version. An update of the whole object would also carry spec as it was read: NodeRestriction refuses
-// a kubelet's update in which the taints differ from those that a controller has written meanwhile.
+// patchStatus replaces only fields of the status. It fails with a conflict if the object no longer has this version.
+// An update of the whole object would include an old spec. NodeRestriction refuses a kubelet's update that changes
+// taints, such as those that a controller has just written.
 func (o objects[T]) patchStatus(ctx context.Context, name, version string, status any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": version}, "status": status})
 	if err != nil {
@@ -81,7 +81,7 @@ func (o objects[T]) untyped(object *T) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// typed reads an object that the cluster told.
+// typed converts an object of the cluster to its Go type.
 func typed[T any](u *unstructured.Unstructured) (*T, error) {
 	object := new(T)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, object); err != nil {

@@ -15,7 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// runPods does what a kubelet does to pods, without containers: those bound to the node run, those deleted are gone.
+// runPods simulates a kubelet without containers: it reports pods of the node as running, and removes deleted pods.
 func (k *Kubelet) runPods(ctx context.Context) {
 	for ctx.Err() == nil {
 		if err := k.watchPods(ctx); err != nil && ctx.Err() == nil {
@@ -28,7 +28,7 @@ func (k *Kubelet) runPods(ctx context.Context) {
 	}
 }
 
-// watchPods acts on each pod that is there or comes, until the watch ends.
+// watchPods handles each existing and new pod until the watch ends.
 func (k *Kubelet) watchPods(ctx context.Context) error {
 	mine := metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("spec.nodeName", k.Node).String()}
 	w, err := k.pods(metav1.NamespaceAll).Watch(ctx, mine)
@@ -47,13 +47,13 @@ func (k *Kubelet) watchPods(ctx context.Context) error {
 		}
 		if err := k.act(ctx, pod, metav1.Now()); err != nil {
 			k.Log.Warn("simulating a pod, trying again", "node", k.Node, "err", err)
-			return nil // no other event may come for this pod, and a drain waits for it: the next watch shows it again
+			return nil // a drain waits for this pod, and no other event may come: the next watch shows it again
 		}
 	}
 	return nil
 }
 
-// act brings one pod on.
+// act takes the next step for one pod.
 func (k *Kubelet) act(ctx context.Context, pod *corev1.Pod, now metav1.Time) error {
 	pods := k.pods(pod.Namespace)
 	switch {
@@ -73,7 +73,7 @@ func (k *Kubelet) act(ctx context.Context, pod *corev1.Pod, now metav1.Time) err
 	return nil
 }
 
-// runningStatus is a pod all of whose containers are up.
+// runningStatus returns the status of a pod whose containers all run.
 func runningStatus(pod *corev1.Pod, now metav1.Time) corev1.PodStatus {
 	status := *pod.Status.DeepCopy()
 	status.Phase, status.StartTime = corev1.PodRunning, &now

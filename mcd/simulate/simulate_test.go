@@ -74,8 +74,9 @@ func readiness(n *corev1.Node) string {
 
 func TestTheTimeOfATransitionStaysWhileTheStatusDoes(t *testing.T) {
 	first := metav1.Unix(100, 0)
-	s := statusOf(corev1.NodeStatus{}, "n", "b", true, first)
-	s = statusOf(s, "n", "b", true, metav1.Unix(200, 0))
+	k := &Kubelet{Config: Config{Node: "n"}}
+	s := k.status(corev1.NodeStatus{}, "b", true, first)
+	s = k.status(s, "b", true, metav1.Unix(200, 0))
 	for _, c := range s.Conditions {
 		if !c.LastTransitionTime.Equal(&first) || c.LastHeartbeatTime.Unix() != 200 {
 			t.Errorf("%s: %v %v", c.Type, c.LastTransitionTime, c.LastHeartbeatTime)

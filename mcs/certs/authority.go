@@ -14,22 +14,23 @@ import (
 	"time"
 )
 
-// mend says what to do about what cannot be read.
-const mend = "restore it, or remove it and all that lies beside it to have new ones made"
+// restoreHint says what to do about an unreadable file.
+const restoreHint = "restore it, or remove all certificate files to create new ones"
 
-// authority is a CA that can sign.
+// authority is a CA with its key.
 type authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
 }
 
-// certify makes a CA's certificate, also as PEM. Made again after one before, for the same key and name, either of the two
-// proves what the key signs: machines that were given the old one need no new one. Before is nil for the first.
-func certify(key crypto.Signer, before *x509.Certificate, now time.Time) (*x509.Certificate, []byte, error) {
+// signCA creates a CA certificate, also as PEM. If an earlier certificate has the same key and name, both verify what
+// the key signs. Machines that trust the earlier certificate then do not need the new one. before is nil for the first
+// certificate.
+func signCA(key crypto.Signer, before *x509.Certificate, now time.Time) (*x509.Certificate, []byte, error) {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "bunsen machine-config-server CA"},
 		NotBefore:             now.Add(-clockSlack),
-		NotAfter:              now.Add(caLife),
+		NotAfter:              now.Add(caLifetime),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 		BasicConstraintsValid: true,
 		IsCA:                  true,
@@ -49,8 +50,8 @@ func certify(key crypto.Signer, before *x509.Certificate, now time.Time) (*x509.
 	return cert, encode("CERTIFICATE", der), nil
 }
 
-// issue makes a serving certificate with a new key, both as PEM. It does not outlast its CA.
-func issue(ca authority, names []string, now time.Time) (cert, key []byte, err error) {
+// issueServing creates a serving certificate with a new key, both as PEM. It does not expire after its CA.
+func issueServing(ca authority, names []string, now time.Time) (cert, key []byte, err error) {
 	signer, key, err := newKey()
 	if err != nil {
 		return nil, nil, err
@@ -58,7 +59,7 @@ func issue(ca authority, names []string, now time.Time) (cert, key []byte, err e
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: "bunsen machine-config-server"},
 		NotBefore:   now.Add(-clockSlack),
-		NotAfter:    now.Add(certLife),
+		NotAfter:    now.Add(certLifetime),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
@@ -76,7 +77,7 @@ func issue(ca authority, names []string, now time.Time) (cert, key []byte, err e
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the serving certificate: %w", err)
 	}
-	// The CA goes along, so that whoever has only its fingerprint can check it.
+	// The CA is included for clients that have only its fingerprint.
 	return append(encode("CERTIFICATE", der), encode("CERTIFICATE", ca.cert.Raw)...), key, nil
 }
 
@@ -89,7 +90,7 @@ func sign(template *x509.Certificate, by authority, public crypto.PublicKey) ([]
 	return x509.CreateCertificate(rand.Reader, template, by.cert, public, by.key)
 }
 
-// newKey makes a key, also as PEM.
+// newKey creates a key, also as PEM.
 func newKey() (crypto.Signer, []byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -102,11 +103,11 @@ func newKey() (crypto.Signer, []byte, error) {
 	return key, encode("PRIVATE KEY", der), nil
 }
 
-// parseKey reads a CA's key in any of the forms that openssl writes.
+// parseKey parses a CA key in any of the formats that openssl writes.
 func parseKey(raw []byte) (crypto.Signer, error) {
 	block, _ := pem.Decode(raw)
 	if block == nil {
-		return nil, fmt.Errorf("%s has no PEM block: %s", CAKeyFile, mend)
+		return nil, fmt.Errorf("%s has no PEM block: %s", CAKeyFile, restoreHint)
 	}
 	if key, err := x509.ParseECPrivateKey(block.Bytes); err == nil {
 		return key, nil

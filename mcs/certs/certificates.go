@@ -23,76 +23,78 @@ const (
 )
 
 const (
-	// lookAgain is how often the place is looked at for renewed or replaced certificates.
-	lookAgain = time.Minute
-	// lookSoon is how soon it is while there is nothing to show.
-	lookSoon = 2 * time.Second
-	// lookLimit ends a look that hangs.
-	lookLimit = 30 * time.Second
-	// warnAhead is how long before its end a certificate that we do not renew is complained about, once each warnAgain.
+	// syncInterval is how often the store is read for renewed or replaced certificates.
+	syncInterval = time.Minute
+	// firstSyncInterval is how often it is read while there is no certificate.
+	firstSyncInterval = 2 * time.Second
+	// syncTimeout limits one read.
+	syncTimeout = 30 * time.Second
+	// warnAhead is how long before its end the server warns about a certificate that it does not renew. The interval
+	// between two warnings is warnAgain.
 	warnAhead = 30 * 24 * time.Hour
 	warnAgain = 24 * time.Hour
 )
 
-// errNone is what a machine meets while there is no certificate yet; it tries again.
-var errNone = errors.New("there is no certificate to show yet")
+// errNoCertificate is the TLS error while there is no certificate yet. Machines retry.
+var errNoCertificate = errors.New("there is no certificate yet")
 
-// Certificates keeps the certificate that the server shows, from OpenCertificates or OpenSecret. It makes a CA and a
-// certificate of it, and renews both long before they end; the CA's key stays the same, so machines that trust the old
-// CA certificate trust what comes after. A certificate that somebody else supplied is used as it is and never written.
-// All methods may be called at once.
+// Certificates has the server's certificate, from OpenCertificates or OpenSecret. It creates a CA and a certificate, and renews
+// both long before they expire. The CA's key stays the same, so machines that trust the old CA certificate trust the new one.
+// It never writes a certificate that a user supplied. All methods may be called concurrently.
 type Certificates struct {
-	place   place
+	// store is where certificates are stored.
+	store   store
 	log     *slog.Logger
-	current atomic.Pointer[shown]
+	current atomic.Pointer[servingCert]
 
-	looking sync.Mutex // one look at a time; guards warned
-	warned  time.Time
+	mu     sync.Mutex // one sync at a time; guards warned
+	warned time.Time
 }
 
-// place is where certificates are kept.
-type place interface {
-	// look makes what is missing, renews what is due and returns what to show. It may return both a certificate and what
-	// went wrong beside it; without a certificate, the one before goes on being shown.
-	look(ctx context.Context, now time.Time) (*shown, error)
+// store is where certificates are stored.
+type store interface {
+	// sync creates missing certificates, renews those that expire soon and returns the certificate. It may return both
+	// a certificate and an error. If it returns no certificate, the server continues to use the previous one.
+	sync(ctx context.Context, now time.Time) (*servingCert, error)
 }
 
-// shown is a certificate to show.
-type shown struct {
+// servingCert is a certificate to serve with.
+type servingCert struct {
 	pair tls.Certificate
-	// what it was read from. Its ca is whom a machine has to believe, nil where that is not known; it has no caKey.
-	what material
-	// from says in a log where it was found.
+	// material is the data that the certificate was read from. Its ca is the CA that machines have to trust, or nil if
+	// the CA is unknown. It has no caKey.
+	material material
+	// from is the name of the file or Secret, for the log.
 	from string
-	// ours is renewed by us.
-	ours bool
+	// managed is true if the server renews the certificate.
+	managed bool
 }
 
-// newShown makes of a certificate and its key what can be shown.
-func newShown(m material, from string, ours bool) (*shown, error) {
+// newServingCert parses a certificate and its key.
+func newServingCert(m material, from string, ours bool) (*servingCert, error) {
 	pair, err := tls.X509KeyPair(m.cert, m.key)
 	if err != nil {
 		return nil, fmt.Errorf("reading the serving certificate of %s: %w", from, err)
 	}
 	m.caKey = nil
-	return &shown{pair: pair, what: m, from: from, ours: ours}, nil
+	return &servingCert{pair: pair, material: m, from: from, managed: ours}, nil
 }
 
-// TLS is the configuration to serve with; it follows every Refresh.
+// TLS returns the TLS configuration; it uses the certificate of the last Refresh.
 func (c *Certificates) TLS() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			now := c.current.Load()
 			if now == nil {
-				return nil, errNone
+				return nil, errNoCertificate
 			}
 			return &now.pair, nil
 		},
 	}
 }
 
-// Until is when the certificate that is shown ends; the zero time while there is none.
+// Until is when the current certificate expires; the zero time while there is none.
 func (c *Certificates) Until() time.Time {
 	if now := c.current.Load(); now != nil {
 		return now.pair.Leaf.NotAfter
@@ -100,16 +102,16 @@ func (c *Certificates) Until() time.Time {
 	return time.Time{}
 }
 
-// CA are the certificates that a machine has to believe, as PEM; nil where they are not known: there is no certificate
-// yet, or it is somebody else's and came without. Nobody may change them.
+// CA returns the CA certificates that machines have to trust, as PEM, or nil while they are not known: there is no certificate
+// yet, or a user supplied one without its CA. Callers must not change them.
 func (c *Certificates) CA() []byte {
 	if now := c.current.Load(); now != nil {
-		return now.what.ca
+		return now.material.ca
 	}
 	return nil
 }
 
-// Run refreshes until the context ends. A place that has become bad or is away is logged; the last good certificate stays.
+// Run refreshes until the context ends. It logs failures and keeps the last valid certificate.
 func (c *Certificates) Run(ctx context.Context) {
 	for {
 		pause := time.NewTimer(c.pause())
@@ -118,11 +120,11 @@ func (c *Certificates) Run(ctx context.Context) {
 			pause.Stop()
 			return
 		case now := <-pause.C:
-			limited, cancel := context.WithTimeout(ctx, lookLimit)
+			limited, cancel := context.WithTimeout(ctx, syncTimeout)
 			err := c.Refresh(limited, now)
 			cancel()
 			if err != nil && ctx.Err() == nil {
-				c.log.Error("looking after the certificate, will try again", "until", c.Until(), "error", err)
+				c.log.Error("renewing or reading the certificate failed, will retry", "until", c.Until(), "error", err)
 			}
 		}
 	}
@@ -130,38 +132,38 @@ func (c *Certificates) Run(ctx context.Context) {
 
 func (c *Certificates) pause() time.Duration {
 	if c.current.Load() == nil {
-		return lookSoon
+		return firstSyncInterval
 	}
-	return lookAgain
+	return syncInterval
 }
 
-// Refresh makes what is missing, renews what is due and takes up what changed.
+// Refresh creates missing certificates, renews those that expire soon and reads those that changed.
 func (c *Certificates) Refresh(ctx context.Context, now time.Time) error {
-	c.looking.Lock()
-	defer c.looking.Unlock()
-	next, err := c.place.look(ctx, now)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next, err := c.store.sync(ctx, now)
 	if next != nil {
-		c.show(next)
+		c.set(next)
 	}
 	c.warn(now)
 	return err
 }
 
-// show takes up a certificate, and says so where it is another one.
-func (c *Certificates) show(next *shown) {
+// set replaces the current certificate and logs a change.
+func (c *Certificates) set(next *servingCert) {
 	last := c.current.Swap(next)
 	if last != nil && last.pair.Leaf.Equal(next.pair.Leaf) {
 		return
 	}
 	leaf := next.pair.Leaf
-	c.log.Info("serving with certificate", "from", next.from, "renewed-by-us", next.ours, "until", leaf.NotAfter,
+	c.log.Info("serving with certificate", "from", next.from, "renewed-by-us", next.managed, "until", leaf.NotAfter,
 		"names", leaf.DNSNames, "addresses", leaf.IPAddresses)
-	if last != nil && last.what.ca != nil && !sameAuthority(last.what.ca, next.what.ca) {
-		c.log.Error("the CA is another one than before: machines with a pointer config made until now refuse this server, give them a new one", "from", next.from)
+	if last != nil && last.material.ca != nil && !sameAuthority(last.material.ca, next.material.ca) {
+		c.log.Error("the CA has changed: machines with an earlier pointer config do not trust this server; create new pointer configs", "from", next.from)
 	}
 }
 
-// warn says that a certificate that nobody has renewed ends soon, or has ended.
+// warn logs that a certificate that the server does not renew expires soon or has expired.
 func (c *Certificates) warn(now time.Time) {
 	is := c.current.Load()
 	if is == nil || now.Before(is.pair.Leaf.NotAfter.Add(-warnAhead)) || now.Sub(c.warned) < warnAgain && !now.Before(c.warned) {
@@ -169,17 +171,18 @@ func (c *Certificates) warn(now time.Time) {
 	}
 	c.warned = now
 	if now.After(is.pair.Leaf.NotAfter) {
-		c.log.Warn("the serving certificate has ended and machines refuse it: replace it", "from", is.from, "ended", is.pair.Leaf.NotAfter)
+		c.log.Warn("the serving certificate has expired and machines do not trust it: replace it", "from", is.from, "ended", is.pair.Leaf.NotAfter)
 	} else {
-		c.log.Warn("the serving certificate ends soon and was not renewed: replace it", "from", is.from, "until", is.pair.Leaf.NotAfter)
+		c.log.Warn("the serving certificate expires soon: replace it", "from", is.from, "until", is.pair.Leaf.NotAfter)
 	}
 }
 
-// checkNames returns the names that a certificate has to have: the given ones, in order and once, and the loopback's.
+// checkNames returns the names that a certificate must have: the given ones, sorted and without duplicates, and those of
+// loopback.
 func checkNames(given []string) ([]string, error) {
 	for _, name := range given {
 		if net.ParseIP(name) == nil && (name == "" || strings.ContainsAny(name, ":/ \t\n")) {
-			return nil, fmt.Errorf("host name %q is neither a name nor an address: give it without scheme, port and blanks", name)
+			return nil, fmt.Errorf("%q is not a host name or address: remove scheme, port and blanks", name)
 		}
 	}
 	names := append(slices.Clone(given), "localhost", "127.0.0.1", "::1")

@@ -13,15 +13,15 @@ import (
 	"time"
 )
 
-// directory is a place on a disk. Where it is empty, or has our CA's key, it is ours. One that has tls.crt and tls.key but
-// no ca.key is somebody else's: it is read and never written.
-type directory struct {
+// dirStore stores certificates in a directory. The server manages the directory if it is empty or has the CA's key. A
+// directory with tls.crt and tls.key but without ca.key belongs to a user, and the server never writes it.
+type dirStore struct {
 	dir   string
 	names []string
 }
 
-// OpenCertificates makes or reads the certificates of a directory. Names are the host names and addresses that machines
-// ask for; this host's name and the loopback addresses are added.
+// OpenCertificates creates or reads the certificates in a directory. Names are the host names and addresses that machines
+// connect to; this host's name and the loopback addresses are added.
 func OpenCertificates(dir string, names []string, log *slog.Logger) (*Certificates, error) {
 	if host, err := os.Hostname(); err == nil {
 		names = append(slices.Clone(names), host)
@@ -30,34 +30,34 @@ func OpenCertificates(dir string, names []string, log *slog.Logger) (*Certificat
 	if err != nil {
 		return nil, err
 	}
-	c := &Certificates{place: directory{dir, names}, log: log}
+	c := &Certificates{store: dirStore{dir, names}, log: log}
 	return c, c.Refresh(context.Background(), time.Now())
 }
 
-func (d directory) look(_ context.Context, now time.Time) (*shown, error) {
-	own, err := d.owned()
+func (d dirStore) sync(_ context.Context, now time.Time) (*servingCert, error) {
+	own, err := d.isManaged()
 	if err != nil {
 		return nil, err
 	}
 	if own {
-		if err := d.keep(now); err != nil {
-			return nil, fmt.Errorf("keeping certificates in %s: %w", d.dir, err)
+		if err := d.update(now); err != nil {
+			return nil, fmt.Errorf("updating certificates in %s: %w", d.dir, err)
 		}
 	}
-	return d.show(own)
+	return d.servingCert(own)
 }
 
-// show reads what is there to show.
-func (d directory) show(own bool) (*shown, error) {
+// servingCert reads the certificate.
+func (d dirStore) servingCert(own bool) (*servingCert, error) {
 	m, err := d.material()
 	if err != nil {
 		return nil, err
 	}
-	return newShown(m, d.dir, own)
+	return newServingCert(m, d.dir, own)
 }
 
-// keep brings our own CA and certificate up to date.
-func (d directory) keep(now time.Time) error {
+// update creates or renews the server's own CA and certificate.
+func (d dirStore) update(now time.Time) error {
 	if err := os.MkdirAll(d.dir, 0o700); err != nil {
 		return err
 	}
@@ -72,8 +72,8 @@ func (d directory) keep(now time.Time) error {
 	return d.write(want)
 }
 
-// material reads what is there.
-func (d directory) material() (material, error) {
+// material reads the files.
+func (d dirStore) material() (material, error) {
 	var m material
 	var errs [4]error
 	m.ca, errs[0] = d.read(CAFile)
@@ -83,8 +83,9 @@ func (d directory) material() (material, error) {
 	return m, errors.Join(errs[:]...)
 }
 
-// write writes what differs: keys first, so that a certificate never lies there without its key. What is nil stays.
-func (d directory) write(m material) error {
+// write writes changed files. It writes keys first, so that a certificate is never without its key. It does not change
+// files whose content is nil.
+func (d dirStore) write(m material) error {
 	for _, file := range []struct {
 		name     string
 		contents []byte
@@ -100,8 +101,8 @@ func (d directory) write(m material) error {
 	return nil
 }
 
-// owned tells whether the directory is ours to write: it has our CA's key, or nothing yet.
-func (d directory) owned() (bool, error) {
+// isManaged reports whether the server manages the directory: it has the CA's key, or nothing yet.
+func (d dirStore) isManaged() (bool, error) {
 	var found []string
 	for _, name := range []string{CAKeyFile, CertFile, CertKeyFile} {
 		_, err := os.Stat(d.path(name))
@@ -109,7 +110,7 @@ func (d directory) owned() (bool, error) {
 		case err == nil:
 			found = append(found, name)
 		case !errors.Is(err, fs.ErrNotExist):
-			return false, fmt.Errorf("looking for certificates: %w", err)
+			return false, fmt.Errorf("reading certificates: %w", err)
 		}
 	}
 	switch {
@@ -118,11 +119,11 @@ func (d directory) owned() (bool, error) {
 	case len(found) == 2:
 		return false, nil
 	}
-	return false, fmt.Errorf("%s has %s alone: put %s and %s there, or empty the directory to have them made", d.dir, found[0], CertFile, CertKeyFile)
+	return false, fmt.Errorf("%s contains only %s: add %s and %s, or empty the directory to create them", d.dir, found[0], CertFile, CertKeyFile)
 }
 
-// read is a file's contents, nil where it is not there.
-func (d directory) read(name string) ([]byte, error) {
+// read returns the content of a file, or nil if it is missing.
+func (d dirStore) read(name string) ([]byte, error) {
 	raw, err := os.ReadFile(d.path(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -130,9 +131,9 @@ func (d directory) read(name string) ([]byte, error) {
 	return raw, err
 }
 
-func (d directory) path(name string) string { return filepath.Join(d.dir, name) }
+func (d dirStore) path(name string) string { return filepath.Join(d.dir, name) }
 
-// writeFile writes a file whole or not at all, and leaves one alone that says the same.
+// writeFile replaces a file atomically. It does not write a file that already has the contents.
 func writeFile(file string, contents []byte, mode os.FileMode) (err error) {
 	if have, err := os.ReadFile(file); err == nil && bytes.Equal(have, contents) {
 		return nil

@@ -75,7 +75,7 @@ func TestAMachineWithTheCAFetchesOverTLS(t *testing.T) {
 	if got := string(c.CA()); got != string(read(t, dir, CAFile)) {
 		t.Errorf("whom to believe is not what ca.crt says:\n%s", got)
 	}
-	if left := time.Until(c.Until()); left < certLife-time.Hour || left > certLife {
+	if left := time.Until(c.Until()); left < certLifetime-time.Hour || left > certLifetime {
 		t.Errorf("a new certificate is good for another %s", left)
 	}
 	roots := x509.NewCertPool()
@@ -138,12 +138,12 @@ func TestCertificatesAreKeptAndRenewedInTime(t *testing.T) {
 	}
 	// A machine that got the CA on the first day boots at any time of the CA's ten years; renewals come by themselves.
 	const day = 24 * time.Hour
-	for age := time.Duration(0); age < caLife-day; age += 30 * day {
+	for age := time.Duration(0); age < caLifetime-day; age += 30 * day {
 		if err := c.Refresh(t.Context(), start.Add(age)); err != nil {
 			t.Fatal(err)
 		}
 		for because, roots := range map[string][]byte{"the first CA certificate": ca, "the newest one": read(t, dir, CAFile)} {
-			if err := trusts(t, roots, c, "a.example.com", start.Add(age+29*day)); err != nil && age+29*day < caLife {
+			if err := trusts(t, roots, c, "a.example.com", start.Add(age+29*day)); err != nil && age+29*day < caLifetime {
 				t.Fatalf("after %d days, with %s: %v", age/day, because, err)
 			}
 		}
@@ -167,7 +167,7 @@ func TestADamagedDirectoryIsRepairedOrExplained(t *testing.T) {
 		{"tls.key alone", func(dir string) error {
 			_ = os.Remove(filepath.Join(dir, CAKeyFile))
 			return os.Remove(filepath.Join(dir, CertFile))
-		}, "has tls.key alone"},
+		}, "contains only tls.key"},
 	} {
 		dir, other := t.TempDir(), t.TempDir()
 		open(t, dir)
@@ -248,10 +248,10 @@ func TestRunRenewsAndTakesUpByItself(t *testing.T) {
 		first := c.Until()
 		ctx, stop := context.WithCancel(t.Context())
 		done := make(chan struct{})
-		time.Sleep(certLife - certRenew - lookAgain)
+		time.Sleep(certLifetime - certRenewBefore - syncInterval)
 		go func() { c.Run(ctx); close(done) }()
-		time.Sleep(2*lookAgain + lookAgain/2) // between two looks, so that none sees half of what follows
-		if got := c.Until().Sub(first); got < certLife-certRenew-time.Hour {
+		time.Sleep(2*syncInterval + syncInterval/2) // between two looks, so that none sees half of what follows
+		if got := c.Until().Sub(first); got < certLifetime-certRenewBefore-time.Hour {
 			t.Errorf("the renewed certificate lasts %s longer than the first", got)
 		}
 		for _, name := range []string{CAKeyFile, CAFile} {
@@ -264,7 +264,7 @@ func TestRunRenewsAndTakesUpByItself(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(lookAgain + time.Second)
+		time.Sleep(syncInterval + time.Second)
 		if err := trusts(t, read(t, theirs, CAFile), c, "cluster.example.com", c.Until().Add(-time.Hour)); err != nil {
 			t.Errorf("a minute after it was replaced: %v", err)
 		}
@@ -276,7 +276,7 @@ func TestRunRenewsAndTakesUpByItself(t *testing.T) {
 func TestACAOfTheFutureIsMadeAgain(t *testing.T) {
 	dir, now := t.TempDir(), time.Now()
 	c := open(t, dir)
-	if err := c.Refresh(t.Context(), now.Add(caLife-caRenew+time.Hour)); err != nil { // a clock that is eight years ahead
+	if err := c.Refresh(t.Context(), now.Add(caLifetime-caRenewBefore+time.Hour)); err != nil { // a clock that is eight years ahead
 		t.Fatal(err)
 	}
 	if err := c.Refresh(t.Context(), now); err != nil {

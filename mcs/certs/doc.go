@@ -1,9 +1,9 @@
-// Package certs makes, keeps and renews the certificates that the server shows to machines, or follows somebody else's.
+// Package certs creates, stores and renews the certificates of the server, or uses those of a user.
 //
-// What is kept lies in a directory, or in Secrets that all replicas share. Each look at it is: read all there is, ask one
-// pure function (material.renewed) how it should be, write what differs. A Secret is written only as it was read, so of
-// several replicas that look at once one wins and the others read again.
+// A directory stores them, or Secrets that all replicas share. Each sync reads everything, computes with a pure function
+// (material.renewed) how it should be, and writes the difference. It writes a Secret only over the version that it read. So one
+// of several concurrent replicas succeeds, and the others read again.
 //
-// In: a directory or Secrets. Out: a TLS configuration that is always current. Never: a key that leaves its place, a machine
-// that trusts the old CA and is turned away.
+// In: a directory or Secrets. Out: a TLS configuration with the current certificate. Guarantees: a renewed CA keeps its key, so
+// machines that trust the old certificate trust the new one. Never: a key outside of its store.
 package certs

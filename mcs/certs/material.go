@@ -14,47 +14,64 @@ import (
 
 // How long certificates last, and how long before their end they are renewed.
 const (
-	caLife     = 10 * 365 * 24 * time.Hour
-	caRenew    = 2 * 365 * 24 * time.Hour
-	certLife   = 365 * 24 * time.Hour
-	certRenew  = 120 * 24 * time.Hour
-	clockSlack = time.Hour // a machine's clock may be behind at first boot
+	caLifetime      = 10 * 365 * 24 * time.Hour
+	caRenewBefore   = 2 * 365 * 24 * time.Hour
+	certLifetime    = 365 * 24 * time.Hour
+	certRenewBefore = 120 * 24 * time.Hour
+	clockSlack      = time.Hour // a machine's clock may be behind at first boot
 )
 
-// material is what a place keeps, each as PEM; nil where it is not there.
+// material is what a store contains, each as PEM; nil if it is missing.
 type material struct {
 	ca, caKey, cert, key []byte
-	// fixed is a CA that somebody else supplied: it signs, and is never renewed.
-	fixed bool
+	// external is a CA that a user supplied: it signs, and is never renewed.
+	external bool
 }
 
-// renewed is the material as it should be: what is missing is made, what is due is renewed, what is good stays as it is.
+// renewed returns a new version of the material. It creates missing parts, renews those that expire soon, and does not
+// change the others.
 func (m material) renewed(names []string, now time.Time) (material, error) {
 	ca, m, err := m.authority(now)
 	if err != nil {
 		return m, err
 	}
 	pair, err := tls.X509KeyPair(m.cert, m.key)
-	if err == nil && signedBy(pair.Leaf, ca) && !due(pair.Leaf, ca, now) {
-		missing := without(names, pair.Leaf)
+	if err == nil && signedBy(pair.Leaf, ca) && !needsRenewal(pair.Leaf, ca, now) {
+		missing := missingNames(names, pair.Leaf)
 		if len(missing) == 0 {
 			return m, nil
 		}
-		// What it has stays, though we do not ask for it: a replica that was started with other names may.
+		// Keep its other names: a replica that was started with other names may need them.
 		names = append(missing, namesOf(pair.Leaf)...)
 	}
-	m.cert, m.key, err = issue(ca, names, now)
+	m.cert, m.key, err = issueServing(ca, names, now)
 	return m, err
 }
 
-// authority reads the CA, and makes or renews it.
+// authority reads the CA, and creates or renews it.
 func (m material) authority(now time.Time) (authority, material, error) {
-	if m.fixed && (m.ca == nil || m.caKey == nil) {
-		return authority{}, m, fmt.Errorf("of %s and %s somebody has put one alone there: put both there, or none to have them made", CAFile, CAKeyFile)
+	if m.external && (m.ca == nil || m.caKey == nil) {
+		return authority{}, m, fmt.Errorf("there is only one of %s and %s: add the other one, or remove it to create both", CAFile, CAKeyFile)
 	}
-	var signer crypto.Signer
-	var cert *x509.Certificate
-	var err error
+	signer, cert, m, err := m.parsedCA()
+	if err != nil {
+		return authority{}, m, err
+	}
+	isPair := cert != nil && keyMatches(signer, cert)
+	switch {
+	case m.external && !isPair:
+		return authority{}, m, fmt.Errorf("%s does not belong to %s: use certificate and key of one CA", CAFile, CAKeyFile)
+	case m.external, isPair && isCurrent(cert, now):
+		return authority{cert, signer}, m, nil
+	case !isPair:
+		cert = nil
+	}
+	cert, m.ca, err = signCA(signer, cert, now)
+	return authority{cert, signer}, m, err
+}
+
+// parsedCA parses the CA. It creates a missing key; a missing certificate is nil.
+func (m material) parsedCA() (signer crypto.Signer, cert *x509.Certificate, with material, err error) {
 	if m.caKey == nil {
 		signer, m.caKey, err = newKey()
 	} else {
@@ -63,38 +80,32 @@ func (m material) authority(now time.Time) (authority, material, error) {
 	if err == nil && m.ca != nil {
 		cert, err = parseCertificate(m.ca)
 	}
-	switch {
-	case err != nil:
-		return authority{}, m, err
-	case m.fixed && !belongs(signer, cert):
-		return authority{}, m, fmt.Errorf("%s is not the certificate of %s: put both of one CA there", CAFile, CAKeyFile)
-	// One of the future was made by a clock that was ahead: no machine would believe it yet.
-	case m.fixed, cert != nil && belongs(signer, cert) && !now.Before(cert.NotBefore) && now.Before(cert.NotAfter.Add(-caRenew)):
-		return authority{cert, signer}, m, nil
-	case cert != nil && !belongs(signer, cert):
-		cert = nil
-	}
-	cert, m.ca, err = certify(signer, cert, now)
-	return authority{cert, signer}, m, err
+	return signer, cert, m, err
 }
 
-// due tells whether a certificate has to be renewed, and can be made to last longer.
-func due(cert *x509.Certificate, ca authority, now time.Time) bool {
-	return now.Before(cert.NotBefore) || !now.Before(cert.NotAfter.Add(-certRenew)) && cert.NotAfter.Before(ca.cert.NotAfter)
+// isCurrent reports whether a CA is valid and does not expire soon. A CA that is not valid yet is current, because the
+// clock was ahead when it was created.
+func isCurrent(ca *x509.Certificate, now time.Time) bool {
+	return !now.Before(ca.NotBefore) && now.Before(ca.NotAfter.Add(-caRenewBefore))
+}
+
+// needsRenewal reports whether a certificate has to be renewed and a new one would expire later.
+func needsRenewal(cert *x509.Certificate, ca authority, now time.Time) bool {
+	return now.Before(cert.NotBefore) || !now.Before(cert.NotAfter.Add(-certRenewBefore)) && cert.NotAfter.Before(ca.cert.NotAfter)
 }
 
 func signedBy(cert *x509.Certificate, ca authority) bool {
 	return cert.CheckSignatureFrom(ca.cert) == nil
 }
 
-// belongs tells whether a certificate is of a key.
-func belongs(key crypto.Signer, cert *x509.Certificate) bool {
+// keyMatches reports whether a certificate belongs to a key.
+func keyMatches(key crypto.Signer, cert *x509.Certificate) bool {
 	public, ok := key.Public().(interface{ Equal(x crypto.PublicKey) bool })
 	return ok && public.Equal(cert.PublicKey)
 }
 
-// without are the names that a certificate lacks.
-func without(names []string, cert *x509.Certificate) []string {
+// missingNames returns the names that a certificate does not have.
+func missingNames(names []string, cert *x509.Certificate) []string {
 	var missing []string
 	for _, name := range names {
 		ip := net.ParseIP(name)
@@ -113,7 +124,7 @@ func namesOf(cert *x509.Certificate) []string {
 	return names
 }
 
-// sameAuthority tells whether machines that believe one CA believe the other: both are of the same key.
+// sameAuthority reports whether two CA certificates have the same key, so that machines that trust one trust the other.
 func sameAuthority(a, b []byte) bool {
 	if bytes.Equal(a, b) {
 		return true
@@ -129,7 +140,7 @@ func sameAuthority(a, b []byte) bool {
 func parseCertificate(raw []byte) (*x509.Certificate, error) {
 	block, _ := pem.Decode(raw)
 	if block == nil {
-		return nil, fmt.Errorf("%s has no PEM block: %s", CAFile, mend)
+		return nil, fmt.Errorf("%s has no PEM block: %s", CAFile, restoreHint)
 	}
 	cert, err := x509.ParseCertificate(block.Bytes)
 	if err != nil {

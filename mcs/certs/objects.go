@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -17,28 +18,29 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// issuedAnnotation on a Secret that we wrote is a digest of what we wrote: where it fits no more, somebody else wrote after
-// us, and the Secret is theirs.
+// issuedAnnotation of a Secret contains a digest of the data that the server wrote. If the digest does not match the
+// data, a user has changed the Secret and owns it.
 const issuedAnnotation = "bunsen.dev/issued"
 
-// errMoved says that an object was written by somebody else since it was read.
-var errMoved = errors.New("somebody else was faster")
+// errChanged says that an object was changed since it was read.
+var errChanged = errors.New("another writer changed the object")
 
-// secret reads a Secret; nil where there is none.
-func (s *secrets) secret(ctx context.Context, name string) (*corev1.Secret, error) {
+// secret reads a Secret; nil if there is none.
+func (s *secretStore) secret(ctx context.Context, name string) (*corev1.Secret, error) {
 	out, err := s.client.Secrets(s.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading Secret %s: %w", s.where(name), err)
+		return nil, fmt.Errorf("reading Secret %s: %w", s.fullName(name), err)
 	}
 	return out, nil
 }
 
-// put writes a Secret of ours, as it was read: have is nil where there was none. One that says the same stays as it is.
-func (s *secrets) put(ctx context.Context, have *corev1.Secret, name string, kind corev1.SecretType, data map[string][]byte) (*corev1.Secret, error) {
-	if have != nil && holds(have, data) {
+// put writes a Secret. It fails if the Secret changed since have was read; have is nil if there was none. put does not
+// write a Secret that already has the same data.
+func (s *secretStore) put(ctx context.Context, have *corev1.Secret, name string, kind corev1.SecretType, data map[string][]byte) (*corev1.Secret, error) {
+	if have != nil && hasData(have, data) {
 		return have, nil
 	}
 	next := have.DeepCopy()
@@ -50,7 +52,7 @@ func (s *secrets) put(ctx context.Context, have *corev1.Secret, name string, kin
 		next.Data = map[string][]byte{}
 	}
 	maps.Copy(next.Data, data)
-	mark(&next.ObjectMeta)
+	setServerLabel(&next.ObjectMeta)
 	next.Annotations[issuedAnnotation] = digest(next, keysOf(kind)...)
 	var err error
 	if have == nil {
@@ -58,11 +60,11 @@ func (s *secrets) put(ctx context.Context, have *corev1.Secret, name string, kin
 	} else {
 		next, err = s.client.Secrets(s.Namespace).Update(ctx, next, metav1.UpdateOptions{})
 	}
-	return next, written("Secret "+s.where(name), err)
+	return next, writeError("Secret "+s.fullName(name), err)
 }
 
-// holds tells whether a Secret has these values, whatever it has beside them.
-func holds(s *corev1.Secret, data map[string][]byte) bool {
+// hasData reports whether a Secret has these values.
+func hasData(s *corev1.Secret, data map[string][]byte) bool {
 	for key, value := range data {
 		if !bytes.Equal(s.Data[key], value) {
 			return false
@@ -71,7 +73,7 @@ func holds(s *corev1.Secret, data map[string][]byte) bool {
 	return true
 }
 
-// keysOf are the keys of a Secret that say whose it is.
+// keysOf returns the keys of a Secret that its digest covers.
 func keysOf(kind corev1.SecretType) []string {
 	if kind == corev1.SecretTypeTLS {
 		return []string{CertFile, CertKeyFile}
@@ -79,18 +81,18 @@ func keysOf(kind corev1.SecretType) []string {
 	return []string{CAFile, CAKeyFile}
 }
 
-// written makes errMoved of what the API server says about a write that came too late.
-func written(what string, err error) error {
+// writeError returns errChanged if another writer changed the object first.
+func writeError(what string, err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		return errMoved
+		return errChanged
 	}
 	return fmt.Errorf("writing %s: %w", what, err)
 }
 
-func mark(o *metav1.ObjectMeta) {
+func setServerLabel(o *metav1.ObjectMeta) {
 	if o.Labels == nil {
 		o.Labels = map[string]string{}
 	}
@@ -100,8 +102,8 @@ func mark(o *metav1.ObjectMeta) {
 	o.Labels[v1alpha1.ServerLabel] = v1alpha1.ServerComponent
 }
 
-// theirs tells whether somebody else wrote these keys of a Secret. One that has none of them is nobody's yet.
-func theirs(s *corev1.Secret, keys ...string) bool {
+// isExternal reports whether a user wrote these keys of a Secret. A Secret without them has no owner yet.
+func isExternal(s *corev1.Secret, keys ...string) bool {
 	if s == nil || !slices.ContainsFunc(keys, func(key string) bool { return len(s.Data[key]) > 0 }) {
 		return false
 	}
@@ -117,7 +119,7 @@ func digest(s *corev1.Secret, keys ...string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// value is a key's value, nil where there is none.
+// value returns the value of a key, or nil.
 func value(s *corev1.Secret, key string) []byte {
 	if s == nil || len(s.Data[key]) == 0 {
 		return nil
@@ -125,15 +127,15 @@ func value(s *corev1.Secret, key string) []byte {
 	return s.Data[key]
 }
 
-// published tells whether anybody was told to believe a CA of ours.
-func (s *secrets) published(ctx context.Context) (bool, error) {
+// published reports whether a CA of the server was published.
+func (s *secretStore) published(ctx context.Context) (bool, error) {
 	is, err := s.configMap(ctx)
 	return is != nil && is.Labels[v1alpha1.ServerLabel] == v1alpha1.ServerComponent && is.Data[CAFile] != "", err
 }
 
-// publish says in a ConfigMap whom machines have to believe. Where somebody else has said it there, it stays; what else
-// is there stays always.
-func (s *secrets) publish(ctx context.Context, out *shown) error {
+// publish publishes in a ConfigMap the CA that machines have to trust, and the URLs of the servers for nodes. It keeps a CA
+// that a user wrote there and all other data.
+func (s *secretStore) publish(ctx context.Context, out *servingCert) error {
 	if out == nil {
 		return nil
 	}
@@ -141,37 +143,57 @@ func (s *secrets) publish(ctx context.Context, out *shown) error {
 	if err != nil {
 		return err
 	}
-	if is != nil && (is.Data[CAFile] == string(out.what.ca) || is.Data[CAFile] != "" && is.Labels[v1alpha1.ServerLabel] != v1alpha1.ServerComponent) {
-		return nil
-	}
 	next := is.DeepCopy()
 	if next == nil {
 		next = &corev1.ConfigMap{}
 		next.Namespace, next.Name = s.Namespace, s.CA
 	}
-	mark(&next.ObjectMeta)
 	if next.Data == nil {
 		next.Data = map[string]string{}
 	}
-	next.Data[CAFile] = string(out.what.ca)
+	if ours := next.Data[CAFile] == "" || next.Labels[v1alpha1.ServerLabel] == v1alpha1.ServerComponent; ours && next.Data[CAFile] != string(out.material.ca) {
+		setServerLabel(&next.ObjectMeta)
+		next.Data[CAFile] = string(out.material.ca)
+	}
+	if urls := withURLs(next.Data[v1alpha1.ServerURLsKey], s.URLs); urls != "" {
+		next.Data[v1alpha1.ServerURLsKey] = urls
+	}
+	if is != nil && maps.Equal(is.Data, next.Data) {
+		return nil
+	}
 	if is == nil {
 		_, err = s.client.ConfigMaps(s.Namespace).Create(ctx, next, metav1.CreateOptions{})
 	} else {
 		_, err = s.client.ConfigMaps(s.Namespace).Update(ctx, next, metav1.UpdateOptions{})
 	}
-	if err = written("ConfigMap "+s.where(s.CA), err); errors.Is(err, errMoved) {
-		return nil // whoever was faster says the same, or the next look does
+	if err = writeError("ConfigMap "+s.fullName(s.CA), err); errors.Is(err, errChanged) {
+		return nil // the other writer published the same, or the next sync does
 	}
 	return err
 }
 
-func (s *secrets) configMap(ctx context.Context) (*corev1.ConfigMap, error) {
+// maxURLs is how many URLs of servers are published.
+const maxURLs = 32
+
+// withURLs adds a replica's URLs to the published ones, one URL a line. The URLs of other replicas stay, even if a
+// replica no longer runs: nodes try the next URL.
+func withURLs(published string, own []string) string {
+	all := strings.Fields(published)
+	for _, url := range own {
+		if !slices.Contains(all, url) && len(all) < maxURLs {
+			all = append(all, url)
+		}
+	}
+	return strings.Join(all, "\n")
+}
+
+func (s *secretStore) configMap(ctx context.Context) (*corev1.ConfigMap, error) {
 	out, err := s.client.ConfigMaps(s.Namespace).Get(ctx, s.CA, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading ConfigMap %s: %w", s.where(s.CA), err)
+		return nil, fmt.Errorf("reading ConfigMap %s: %w", s.fullName(s.CA), err)
 	}
 	return out, nil
 }

@@ -56,6 +56,7 @@ func TestSecrets(t *testing.T) {
 		{"deleted Secrets are written back by who knows the CA", deleted},
 		{"a replica that does not know the deleted CA goes on with its certificate, then waits, then makes another CA", forgotten},
 		{"what a person wrote into the ConfigMap stays", aPersonsConfigMap},
+		{"each replica publishes its URLs, and leaves those of others", urlsOfReplicas},
 		{"without an API server what is in the cache is shown", withoutAPIServer},
 		{"the CA of a directory becomes the Secret's", fromDirectory},
 	} {
@@ -139,7 +140,7 @@ func (c *cluster) replica(t *testing.T, now time.Time, edit func(*Secret)) (*Cer
 	if edit != nil {
 		edit(&s)
 	}
-	at, err := newSecrets(c.config, s, slog.New(slog.NewTextHandler(b, nil)))
+	at, err := newSecretStore(c.config, s, slog.New(slog.NewTextHandler(b, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,7 +40,7 @@ func fiveReplicas(t *testing.T, c *cluster) {
 		keys []string
 	}{theCA: {corev1.SecretTypeOpaque, []string{CAFile, CAKeyFile}}, theLeaf: {corev1.SecretTypeTLS, []string{CAFile, CertFile, CertKeyFile}}} {
 		s := c.secret(t, name)
-		if s == nil || s.Type != want.kind || len(s.Data) != len(want.keys) || !holds(s, map[string][]byte{CAFile: []byte(ca)}) {
+		if s == nil || s.Type != want.kind || len(s.Data) != len(want.keys) || !hasData(s, map[string][]byte{CAFile: []byte(ca)}) {
 			t.Errorf("Secret %s is of type %s with %d keys, and its CA is the published one: %v", name, s.Type, len(s.Data), string(s.Data[CAFile]) == ca)
 		}
 	}
@@ -71,7 +71,7 @@ func twelveYears(t *testing.T, c *cluster) {
 	for now := start; now.Before(start.Add(12 * 365 * day)); {
 		if ca := c.published(t); ca != "" { // it was deleted, and the API server went away
 			cert := certificateOf(t, ca)
-			if pointers[ca] = cert; cert.NotAfter.Sub(now) < caRenew-outage-longest {
+			if pointers[ca] = cert; cert.NotAfter.Sub(now) < caRenewBefore-outage-longest {
 				t.Fatalf("at %s, a new pointer config is good until %s only", now.Format(time.DateTime), cert.NotAfter.Format(time.DateTime))
 			}
 		}
@@ -153,7 +153,7 @@ func hostNames(t *testing.T, c *cluster) {
 		t.Error("the certificate is made again and again")
 	}
 	// The names that nobody asks for any more go with the next renewal.
-	later := now.Add(certLife - certRenew + day)
+	later := now.Add(certLifetime - certRenewBefore + day)
 	refresh(t, after, later)
 	if err := trusts(t, []byte(ca), after, "mcs.example.com", later); err == nil {
 		t.Error("a name stays for ever")
@@ -178,7 +178,7 @@ func supplied(t *testing.T, age time.Duration) *corev1.Secret {
 
 func somebodyElse(t *testing.T, c *cluster) {
 	now := time.Now()
-	first, second := supplied(t, 0), supplied(t, certLife-29*day)
+	first, second := supplied(t, 0), supplied(t, certLifetime-29*day)
 	c.write(t, first)
 	r, log := c.replica(t, now, func(s *Secret) { s.Hostnames = []string{"not-in-it.example.com"} })
 	serves(t, string(first.Data[CAFile]), r, now)
@@ -200,13 +200,13 @@ func somebodyElse(t *testing.T, c *cluster) {
 		t.Errorf("published is\n%s", got)
 	}
 	said := log.read()
-	for _, once := range []string{"ends soon and was not renewed", "the CA is another one than before"} {
+	for _, once := range []string{"the serving certificate expires soon", "the CA has changed"} {
 		if got := strings.Count(said, once); got != 1 {
 			t.Errorf("it says %d times: %s", got, once)
 		}
 	}
 	refresh(t, r, now.Add(31*day))
-	if got := log.read(); !strings.Contains(got, "has ended and machines refuse it") {
+	if got := log.read(); !strings.Contains(got, "has expired and machines do not trust it") {
 		t.Errorf("the log says\n%s", got)
 	}
 	if s := c.secret(t, theLeaf); s.ResourceVersion != version {
@@ -220,7 +220,7 @@ func somebodyElse(t *testing.T, c *cluster) {
 	broken := supplied(t, 0)
 	broken.Data[CertFile] = []byte("half")
 	c.write(t, broken)
-	if err := r.Refresh(t.Context(), now); err == nil || !strings.Contains(err.Error(), "somebody else wrote Secret "+c.namespace+"/"+theLeaf) {
+	if err := r.Refresh(t.Context(), now); err == nil || !strings.Contains(err.Error(), "Secret "+c.namespace+"/"+theLeaf+" is managed by a user") {
 		t.Errorf("got %v", err)
 	}
 	serves(t, string(second.Data[CAFile]), r, now)
@@ -261,7 +261,7 @@ func theirCA(t *testing.T, c *cluster) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now := time.Now().Add(caLife - 40*day) // a CA with 40 days left
+	now := time.Now().Add(caLifetime - 40*day) // a CA with 40 days left
 	c.write(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: theCA}, Data: map[string][]byte{CAFile: m.ca, CAKeyFile: m.caKey}})
 	version := c.secret(t, theCA).ResourceVersion
 	r, _ := c.replica(t, now, nil)
@@ -272,7 +272,7 @@ func theirCA(t *testing.T, c *cluster) {
 		t.Error("their CA was renewed, or the certificate made again though it cannot last longer")
 	}
 	c.write(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: theCA}, Data: map[string][]byte{CAFile: m.ca}})
-	if err := r.Refresh(t.Context(), now); err == nil || !strings.Contains(err.Error(), "put both there") {
+	if err := r.Refresh(t.Context(), now); err == nil || !strings.Contains(err.Error(), "add the other one") {
 		t.Errorf("ca.crt alone: got %v", err)
 	}
 	serves(t, string(m.ca), r, now)

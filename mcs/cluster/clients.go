@@ -15,7 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// clients speak to one API server over one connection, one client for each group of kinds.
+// clients talk to one API server over one connection, with one client for each API group.
 type clients struct {
 	configs rest.Interface // MachineConfigPool, MachineConfig
 	tokens  rest.Interface // ProvisioningToken
@@ -23,10 +23,10 @@ type clients struct {
 	leases  rest.Interface
 }
 
-// unlimited switches off the client's own rate limit. What machines may ask is limited where they ask it, and the API server
-// shares itself out fairly and says so (429, which is tried again). A limit between the two, at whatever number, would only
-// have a storm of machines queue in here until each of their requests is too old.
-const unlimited = -1
+// noRateLimit disables the client's own rate limit. The server limits machines, and the API server limits its clients
+// (429, which the client retries). When thousands of machines boot, a third limit would only queue requests until they
+// time out.
+const noRateLimit = -1
 
 func newClients(config *rest.Config) (clients, error) {
 	scheme := runtime.NewScheme()
@@ -36,7 +36,7 @@ func newClients(config *rest.Config) (clients, error) {
 		}
 	}
 	config = rest.CopyConfig(config)
-	config.QPS = unlimited
+	config.QPS = noRateLimit
 	config.NegotiatedSerializer = serializer.NewCodecFactory(scheme).WithoutConversion()
 	connection, err := rest.HTTPClientFor(config)
 	if err != nil {

@@ -11,133 +11,137 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs/shelf"
+	"github.com/bunsen-os/bunsen/mcs/served"
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
 
 const (
-	// tellAfter is how long the first look at the API server may take before the log says what keeps it, and what was kept
-	// of an earlier life is served.
-	tellAfter = 5 * time.Second
-	// patience is how long a machine's request waits for one write to the API server, or a look at it.
-	patience = 10 * time.Second
+	// firstSyncTimeout is how long the first read of the API server may take. After that, the server logs the reason
+	// and serves from its cache.
+	firstSyncTimeout = 5 * time.Second
+	// requestTimeout is how long a machine's request waits for one call of the API server.
+	requestTimeout = 10 * time.Second
 )
 
-// Options of a Cluster. Shelf, Log and Now are needed.
+// Options of a Cluster. Pools, Log and Now are required.
 type Options struct {
-	// Shelf is filled.
-	Shelf *shelf.Shelf
-	// Serve says which config new machines get: v1alpha1.ServeHealthy, or ServeNewest. A pool's own choice wins.
+	// Pools receives what each pool serves.
+	Pools *served.Pools
+	// Serve selects the config of new machines: v1alpha1.ServeHealthy or ServeNewest. A pool's own choice overrides it.
 	Serve string
-	// Keeper has what is served while the API server is away at a start; nil keeps nothing.
-	Keeper Keeper
-	// Replica is who this server is.
+	// Cache holds what is served if the API server is unreachable at the start; nil caches nothing.
+	Cache *Cache
+	// Replica identifies this server.
 	Replica Replica
-	// Report is what this server does, but for its pools; nil writes no Lease.
+	// Report returns the status of this server without its pools; nil writes no Lease.
 	Report func() v1alpha1.ServerReport
-	// KubeletCA is told, before anything is served and whenever it changes, by which CA the cluster's kubelets know the API
-	// server's client certificate, as PEM. Nil: it is not asked for.
+	// KubeletCA receives, as PEM, the CA of the API server's client certificate, which kubelets trust. The server calls
+	// it before it serves any config, and after each change. If KubeletCA is nil, new kubelets do not get this CA.
 	KubeletCA func(pem []byte)
-	// Log is told what changes and what does not work.
+	// NodeCA receives the same CA after each change, because this CA signs the kubelets' certificates. The server does
+	// not wait for it.
+	NodeCA func(pem []byte)
+	// Log receives changes and failures.
 	Log *slog.Logger
 	// Now is the clock.
 	Now func() time.Time
 }
 
-// Replica is one of the servers of a cluster.
+// Replica identifies one of the servers of a cluster.
 type Replica struct {
-	// Name is its own among the replicas.
+	// Name is unique among the replicas.
 	Name string
-	// Pod and PodUID name the pod that it runs in, whose end takes its Lease along; empty where it is none.
+	// Pod and PodUID identify the pod that the replica runs in; its Lease is deleted with the pod. They are empty outside a pod.
 	Pod    string
 	PodUID types.UID
 }
 
-// Cluster fills a shelf from an API server, knows its tokens, counts their uses and mints bootstrap tokens. All methods may
-// be called at once, once New has returned.
+// Cluster reads the configs of pools and the tokens from an API server. It counts the uses of tokens and creates
+// bootstrap tokens. All methods may be called concurrently after New has returned.
 //
-// Reads: MachineConfigPool, ProvisioningToken (list, watch), MachineConfig (get), ConfigMap kube-system/extension-apiserver-authentication (get).
-// Writes: ProvisioningToken.status, Secret in kube-system (create), its own Lease.
+// Reads: MachineConfigPool, ProvisioningToken (list, watch), MachineConfig, Node (get), ConfigMap
+// kube-system/extension-apiserver-authentication (get). Writes: ProvisioningToken.status, Secret in kube-system
+// (create), its own Lease.
 type Cluster struct {
 	Options
-	api    clients
-	pools  *pools
-	tokens *tokens
-	ledger *ledger
-	tally  *tally
-	mints  chan struct{} // holds one of each that is under way
-	minted allowance
-	ca     []byte // the kubelets', as it was told last
+	api         clients
+	pools       *pools
+	tokens      *tokens
+	limited     *limitedUses
+	unlimited   *unlimitedUses
+	nodes       *nodes
+	tokenLimits tokenLimits
+	ca          []byte // the kubelets' CA that KubeletCA and NodeCA received last
 }
 
-// New prepares to read an API server into a shelf.
+// New prepares to read an API server.
 func New(config *rest.Config, o Options) (*Cluster, error) {
 	api, err := newClients(config)
 	if err != nil {
 		return nil, err
 	}
-	if o.Keeper == nil {
-		o.Keeper = keepsNothing{}
-	}
-	c := &Cluster{Options: o, api: api, mints: make(chan struct{}, mintsAtOnce)}
+	c := &Cluster{Options: o, api: api}
 	if c.pools, err = newPools(api, o); err != nil {
 		return nil, err
 	}
 	if c.tokens, err = newTokens(api, o); err != nil {
 		return nil, err
 	}
-	c.ledger = &ledger{write: c.tokens.write, read: c.tokens.read, now: o.Now, lines: map[string][]*use{}}
-	c.tally = &tally{tokens: c.tokens, log: o.Log, unwritten: map[string]*unwritten{}}
+	c.limited = newLimitedUses(c.tokens, o.Now)
+	c.unlimited = &unlimitedUses{tokens: c.tokens, log: o.Log, pending: map[string]*pendingUses{}}
+	c.nodes = newNodes(api, c.pools, o)
 	return c, nil
 }
 
-// Token is what is known of a token, nil where there is none of that id. It is shared: nobody changes it.
-func (c *Cluster) Token(id string) *v1alpha1.ProvisioningToken { return c.tokens.known(id) }
+// Token returns a token by its id, or nil. Callers share it and must not change it.
+func (c *Cluster) Token(id string) *v1alpha1.ProvisioningToken { return c.tokens.get(id) }
 
-// Use counts one use of a token. For a token of so many uses it returns once the use is written, so that of two who have
-// the last one only one gets it: nil, a *token.Refusal where the token is good no more, or any other error where it cannot
-// be counted now. For a token of any number of uses it is nil at once, and the use is written soon.
-func (c *Cluster) Use(ctx context.Context, id string, by v1alpha1.TokenUse) error {
+// Use counts one use of a token. For a token with a limited number of uses, it returns after the use is written, so
+// that only one of two requests gets the last use. The error is a *token.InvalidError if the token is no longer valid.
+// Any other error means that the server cannot count the use now. For an unlimited token it returns nil at once and
+// writes the use later.
+func (c *Cluster) Use(ctx context.Context, id string, use v1alpha1.TokenUse) error {
 	known := c.Token(id)
 	switch {
 	case known == nil:
-		return &token.Refusal{ID: id, Reason: token.Unknown}
+		return &token.InvalidError{ID: id, Reason: token.Unknown}
 	case known.Spec.Uses == 0:
-		c.tally.add(id, by)
+		c.unlimited.add(id, 1, use)
 		return nil
 	}
-	return c.ledger.use(ctx, known, by)
+	return c.limited.count(ctx, known, use)
 }
 
-// Run reads until the context ends. The shelf is ready once every pool was looked at and every token is known, or, in part,
-// while the API server does not answer, with what was kept. While the API server is away, the shelf keeps what it has. The error is nil
-// after a stop that was asked for.
+// Run reads the API server until the context ends. The pools are ready after all pools and tokens were read once. If
+// the API server is unreachable, the pools in the cache are ready earlier. During an outage the pools do not change.
+// The error is nil after the context ended.
 func (c *Cluster) Run(ctx context.Context) error {
 	var parts sync.WaitGroup
 	defer parts.Wait()
 	parts.Go(func() { c.pools.informer.RunWithContext(ctx) })
 	parts.Go(func() { c.tokens.informer.RunWithContext(ctx) })
-	parts.Go(func() { c.tokens.keep(ctx) })
-	parts.Go(func() { c.tally.run(ctx) })
-	parts.Go(func() { newBeat(c).run(ctx) })
-	if !c.synced(ctx) {
-		return nil // asked to stop before the API server answered
+	parts.Go(func() { c.tokens.runCache(ctx) })
+	parts.Go(func() { c.unlimited.run(ctx) })
+	parts.Go(func() { c.nodes.runCache(ctx) })
+	parts.Go(func() { newHeartbeat(c).run(ctx) })
+	if !c.waitForSync(ctx) {
+		return nil // the context ended before the API server answered
 	}
-	c.tokens.change() // those that went while nobody looked are kept no longer
+	c.tokens.markChanged() // removes tokens from the cache that were deleted while this server did not run
 	parts.Go(func() { c.followKubeletCA(ctx) })
 	c.pools.run(ctx)
 	return nil
 }
 
-// synced waits for the first list of everything, and tells what it waits for; the informers keep that to themselves. It is
-// false when the context ends first.
-func (c *Cluster) synced(ctx context.Context) bool {
+// waitForSync waits until all informers have received their first list. It logs what it waits for, because informers do
+// not log that. It returns false if the context ends first.
+func (c *Cluster) waitForSync(ctx context.Context) bool {
 	for first := true; ; first = false {
-		soon, cancel := context.WithTimeout(ctx, tellAfter)
-		done := cache.WaitForCacheSync(soon.Done(), c.pools.informer.HasSynced, c.tokens.informer.HasSynced)
-		if done && !c.readKubeletCA(ctx) && c.ca == nil { // an earlier one, as it was kept, is better than to serve what pools said then
+		limited, cancel := context.WithTimeout(ctx, firstSyncTimeout)
+		done := cache.WaitForCacheSync(limited.Done(), c.pools.informer.HasSynced, c.tokens.informer.HasSynced)
+		if done && !c.readKubeletCA(ctx) && c.ca == nil { // a cached CA is better than pools from the cache
 			done = false
-			<-soon.Done() // until it is tried again
+			<-limited.Done() // until the next attempt
 		}
 		cancel()
 		if done || ctx.Err() != nil {
@@ -145,14 +149,14 @@ func (c *Cluster) synced(ctx context.Context) bool {
 		}
 		c.Log.Warn("waiting for the API server", "error", c.probe(ctx))
 		if first {
-			c.serveKept()
+			c.serveCached()
 		}
 	}
 }
 
-// probe asks for what is waited for, and returns what is wrong with it.
+// probe requests what waitForSync waits for, and returns the error.
 func (c *Cluster) probe(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, tellAfter)
+	ctx, cancel := context.WithTimeout(ctx, firstSyncTimeout)
 	defer cancel()
 	if err := c.api.configs.Get().Resource("machineconfigpools").Param("limit", "1").Do(ctx).Error(); err != nil {
 		return err
@@ -160,22 +164,20 @@ func (c *Cluster) probe(ctx context.Context) error {
 	return c.api.tokens.Get().Resource("provisioningtokens").Param("limit", "1").Do(ctx).Error()
 }
 
-// serveKept fills the shelf with what was kept, so that machines boot while the API server is away.
-func (c *Cluster) serveKept() {
-	if c.KubeletCA != nil {
-		ca, ok := c.Keeper.Get(kubeletCAKey)
-		if !ok {
-			return
-		}
-		c.ca = ca
-		c.KubeletCA(ca)
+// serveCached serves the cached configs, so that machines boot while the API server is unreachable.
+func (c *Cluster) serveCached() {
+	if ca, ok := c.Cache.Get(kubeletCAKey); ok {
+		c.setCA(ca)
+	} else if c.KubeletCA != nil {
+		return
 	}
-	configs := keptConfigs(c.Keeper, c.Log)
+	configs := c.Cache.configs()
 	if len(configs) == 0 {
 		return
 	}
-	c.tokens.kept.Store(keptTokens(c.Keeper, c.Log))
-	c.pools.putKept(configs)
-	c.Shelf.SetPartial()
-	c.Log.Warn("the API server does not answer: ready with what was kept", "pools", len(configs))
+	known := c.Cache.tokens()
+	c.tokens.cached.Store(&known)
+	c.pools.setCached(configs)
+	c.Pools.SetPartial()
+	c.Log.Warn("the API server is unreachable: serving from the cache", "pools", len(configs))
 }

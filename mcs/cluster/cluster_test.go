@@ -13,7 +13,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/shelf"
+	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
 var quiet = slog.New(slog.DiscardHandler)
@@ -58,8 +58,8 @@ func run(t *testing.T, config *rest.Config, o Options) (*Cluster, lines, func())
 	t.Helper()
 	log := make(lines, 10000)
 	o.Log, o.Now = slog.New(slog.NewTextHandler(log, nil)), time.Now
-	if o.Shelf == nil {
-		o.Shelf = shelf.NewShelf()
+	if o.Pools == nil {
+		o.Pools = served.NewPools()
 	}
 	cluster, err := New(config, o)
 	if err != nil {
@@ -84,20 +84,20 @@ func run(t *testing.T, config *rest.Config, o Options) (*Cluster, lines, func())
 }
 
 // start runs a Cluster against the small server until the test ends.
-func start(t *testing.T, api *apiServer) (*shelf.Shelf, lines) {
+func start(t *testing.T, api *apiServer) (*served.Pools, lines) {
 	t.Helper()
 	c, log, _ := run(t, &rest.Config{Host: api.URL}, Options{Serve: v1alpha1.ServeNewest})
-	return c.Shelf, log
+	return c.Pools, log
 }
 
-func serves(t *testing.T, s *shelf.Shelf, pool, want string) {
+func serves(t *testing.T, s *served.Pools, pool, want string) {
 	t.Helper()
-	o, err := s.Offer(pool)
+	o, err := s.Config(pool)
 	if err != nil {
 		t.Fatalf("pool %s: %v", pool, err)
 	}
-	if o.Config() != want {
-		t.Errorf("pool %s serves %s, want %s", pool, o.Config(), want)
+	if o.Name() != want {
+		t.Errorf("pool %s serves %s, want %s", pool, o.Name(), want)
 	}
 }
 
@@ -113,10 +113,10 @@ func TestTheShelfFollowsTheCluster(t *testing.T) {
 
 	log.await(t, "ready")
 	serves(t, s, "worker", "rendered-worker-1")
-	if _, err := s.Offer("new"); !errors.Is(err, mcs.ErrNothingRendered) {
+	if _, err := s.Config("new"); !errors.Is(err, mcs.ErrNothingRendered) {
 		t.Errorf("a pool without a config: %v", err)
 	}
-	if _, err := s.Offer("nobody"); !errors.Is(err, mcs.ErrUnknownPool) {
+	if _, err := s.Config("nobody"); !errors.Is(err, mcs.ErrUnknownPool) {
 		t.Errorf("no pool: %v", err)
 	}
 	api.pool("worker", "rendered-worker-2")
@@ -143,7 +143,7 @@ func TestTheLastGoodConfigIsServedWhateverHappens(t *testing.T) {
 	log.await(t, "ready")
 
 	api.pool("worker", "rendered-worker-2")
-	log.await(t, "keeping", "rendered-worker-2 not found")
+	log.await(t, "it keeps its config", "rendered-worker-2 not found")
 	serves(t, s, "worker", "rendered-worker-1")
 	api.config(rendered("rendered-worker-2", "b"))
 	log.await(t, "msg=serving", "rendered-worker-2")
@@ -152,7 +152,7 @@ func TestTheLastGoodConfigIsServedWhateverHappens(t *testing.T) {
 	bad.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"relative"}]}}`)
 	api.config(bad)
 	api.pool("worker", "rendered-worker-3")
-	log.await(t, "keeping", "rendered-worker-3", "relative")
+	log.await(t, "the pool keeps its previous one", "rendered-worker-3", "relative")
 	serves(t, s, "worker", "rendered-worker-2")
 
 	api.change(func() { api.away = true })
@@ -182,7 +182,7 @@ func TestAPoolThatIsGoneIsUnknown(t *testing.T) {
 	api.remove("gone")
 	api.pool("mark", "rendered-worker-1") // handled after the removal
 	log.await(t, "msg=serving", "pool=mark")
-	if _, err := s.Offer("gone"); !errors.Is(err, mcs.ErrUnknownPool) {
+	if _, err := s.Config("gone"); !errors.Is(err, mcs.ErrUnknownPool) {
 		t.Errorf("got %v", err)
 	}
 }

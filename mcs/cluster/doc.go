@@ -1,7 +1,7 @@
-// Package cluster keeps the shelf filled from an API server, and does there what a new machine needs: it counts the uses of
-// tokens and mints bootstrap tokens. It also tells the cluster that this server is there.
+// Package cluster keeps what the server serves up to date from an API server. It also writes there: it counts the uses of
+// tokens, creates bootstrap tokens, and reports in a Lease that this server runs.
 //
-// In: pools, rendered configs and tokens of an API server, or what was kept of them while it is away. Out: offers on the
-// shelf, the tokens there are, a bootstrap token per machine, a Lease. Never: a request that waits for a watch, a write to a
-// pool, a config or a token's spec, a token in a log.
+// In: pools, rendered configs and tokens of an API server, or their cached copies while it is unreachable. Out: the served
+// configs, the known tokens, a bootstrap token for each machine, a Lease. Never: a request that waits for a watch, a write to
+// a pool, a config or a token's spec, a token in a log.
 package cluster

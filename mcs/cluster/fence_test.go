@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcs"
 )
 
 // theFence tries what the server's account may write. The words are of the refusal; none: it is taken.
@@ -21,7 +22,7 @@ func theFence(t *testing.T, p *plane) {
 		t.Fatal(err)
 	}
 	bootstrap := func(change func(*corev1.Secret)) *corev1.Secret {
-		s := minted("abc123", "0123456789abcdef", For{Pool: "worker"}, time.Now())
+		s := bootstrapTokenSecret("abc123", "0123456789abcdef", mcs.JoiningMachine{Pool: "worker"}, time.Now())
 		change(s)
 		return s
 	}
@@ -59,11 +60,11 @@ func theFence(t *testing.T, p *plane) {
 		{"one that ends at no time", with("expiration", "2126-13-02T15:04:0 Z"), "ends within the hour"},
 		{"one of the administrators", with("auth-extra-groups", "system:bootstrappers:kubeadm:default-node-token"), "of no other"},
 		{"one of several groups", with("auth-extra-groups", "system:bootstrappers:bunsen,system:bootstrappers:x"), "of no other"},
-		{"one for a pool", with("auth-extra-groups", groups(For{Pool: "worker", Attested: true})), ""},
-		{"one for a pool and a node", with("auth-extra-groups", groups(For{Pool: "infra", Node: "a.example.com", Attested: true})), ""},
-		{"one for two pools", with("auth-extra-groups", groups(For{Pool: "infra", Attested: true})+","+v1alpha1.PoolGroup("edge", "")), "of no other"},
-		{"one for a pool, and of another group", with("auth-extra-groups", groups(For{Pool: "infr", Attested: true})+",system:bootstrappers:x"), "of no other"},
-		{"the same with the comma elsewhere", with("auth-extra-groups", groups(For{Pool: "inf", Attested: true})+",system:bootstrappers:x"), "of no other"},
+		{"one for a pool", with("auth-extra-groups", groups(mcs.JoiningMachine{Pool: "worker", Attested: true})), ""},
+		{"one for a pool and a node", with("auth-extra-groups", groups(mcs.JoiningMachine{Pool: "infra", Node: "a.example.com", Attested: true})), ""},
+		{"one for two pools", with("auth-extra-groups", groups(mcs.JoiningMachine{Pool: "infra", Attested: true})+","+v1alpha1.PoolGroup("edge", "")), "of no other"},
+		{"one for a pool, and of another group", with("auth-extra-groups", groups(mcs.JoiningMachine{Pool: "infr", Attested: true})+",system:bootstrappers:x"), "of no other"},
+		{"the same with the comma elsewhere", with("auth-extra-groups", groups(mcs.JoiningMachine{Pool: "inf", Attested: true})+",system:bootstrappers:x"), "of no other"},
 		{"one that signs", with("usage-bootstrap-signing", "true"), "nothing else"},
 		{"one of another name", bootstrap(func(s *corev1.Secret) { s.Name = "bootstrap-token-abc" }), "nothing else"},
 		{"one of another type", bootstrap(func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }), "nothing else"},

@@ -19,125 +19,125 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/shelf"
+	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
-// How soon a pool is looked at again after its rendered config could not be read.
+// How soon a pool is reconciled again after its rendered config could not be read.
 const (
 	firstRetry = 200 * time.Millisecond
 	lastRetry  = 30 * time.Second
 )
 
-// pools brings what each pool serves to the shelf. Pools are watched; of the rendered configs, of which a cluster gathers
-// hundreds of a megabyte each, only those are read that a pool serves, once each, for their name says their content.
+// pools updates what each pool serves. It watches pools. A cluster has hundreds of rendered configs of a megabyte each, so it
+// reads only those that a pool serves, once each, because the name of a rendered config identifies its content.
 type pools struct {
-	shelf    *shelf.Shelf
-	choice   string
-	keeper   Keeper
-	client   rest.Interface
-	informer cache.SharedIndexInformer
-	queue    workqueue.TypedRateLimitingInterface[string]
-	log      *slog.Logger
+	served       *served.Pools
+	serveDefault string
+	cache        *Cache
+	client       rest.Interface
+	informer     cache.SharedIndexInformer
+	queue        workqueue.TypedRateLimitingInterface[string]
+	log          *slog.Logger
 
-	mu  sync.Mutex
-	put map[string]placed // what was put on the shelf last
+	mu     sync.Mutex
+	states map[string]poolState
 }
 
-// placed is what was put on the shelf for a pool: a config by name, or why there is none.
-type placed struct {
+// poolState is what was set for a pool last: a config by name, or why there is none.
+type poolState struct {
 	config string
-	why    string // beside a config: what of the pool could not be read
-	kept   bool   // the keeper has it
+	why    string // set together with a config: the part of the pool that could not be read
+	cached bool
 }
 
 func newPools(api clients, o Options) (*pools, error) {
 	list := cache.NewListWatchFromClient(api.configs, "machineconfigpools", "", fields.Everything())
-	patient := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)
 	p := &pools{
-		shelf:    o.Shelf,
-		choice:   o.Serve,
-		keeper:   o.Keeper,
-		client:   api.configs,
-		informer: cache.NewSharedIndexInformer(list, &mcfgv1.MachineConfigPool{}, 0, nil),
-		queue:    workqueue.NewTypedRateLimitingQueue(patient),
-		log:      o.Log,
-		put:      map[string]placed{},
+		served:       o.Pools,
+		serveDefault: o.Serve,
+		cache:        o.Cache,
+		client:       api.configs,
+		informer:     cache.NewSharedIndexInformer(list, &mcfgv1.MachineConfigPool{}, 0, nil),
+		queue:        workqueue.NewTypedRateLimitingQueue(limiter),
+		log:          o.Log,
+		states:       map[string]poolState{},
 	}
-	return p, follow(p.informer, "pools", o.Log, p.queue.Add)
+	return p, watch(p.informer, "pools", o.Log, p.queue.Add)
 }
 
-// follow calls changed with the name of every object of an informer that changes, and tells when it cannot be read.
-func follow(informer cache.SharedIndexInformer, what string, log *slog.Logger, changed func(string)) error {
-	tell := func(object any) {
+// watch calls changed with the name of every object of an informer that changes, and logs when the informer cannot read.
+func watch(informer cache.SharedIndexInformer, kind string, log *slog.Logger, changed func(string)) error {
+	notify := func(object any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
 			changed(key)
 		}
 	}
-	err := informer.SetTransform(lighter)
+	err := informer.SetTransform(dropManagedFields)
 	if err == nil {
 		_, err = informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-			AddFunc:    tell,
-			UpdateFunc: func(_, object any) { tell(object) },
-			DeleteFunc: tell,
+			AddFunc:    notify,
+			UpdateFunc: func(_, object any) { notify(object) },
+			DeleteFunc: notify,
 		})
 	}
 	if err == nil {
 		err = informer.SetWatchErrorHandlerWithContext(func(_ context.Context, _ *cache.Reflector, err error) {
-			log.Warn("reading "+what+", will try again; meanwhile the last known are in force", "error", err)
+			log.Warn("reading "+kind+" failed, will retry; the last known "+kind+" stay in use", "error", err)
 		})
 	}
 	if err != nil {
-		return fmt.Errorf("watching %s: %w", what, err)
+		return fmt.Errorf("watching %s: %w", kind, err)
 	}
 	return nil
 }
 
-// lighter takes off an object what nobody here reads.
-func lighter(object any) (any, error) {
-	if of, err := meta.Accessor(object); err == nil {
-		of.SetManagedFields(nil)
+// dropManagedFields removes from an object what the server never reads.
+func dropManagedFields(object any) (any, error) {
+	if accessor, err := meta.Accessor(object); err == nil {
+		accessor.SetManagedFields(nil)
 	}
 	return object, nil
 }
 
-// run looks at every pool, says that the shelf is ready, and follows the pools until the context ends.
+// run reconciles every pool, marks the pools as synced, and reconciles changed pools until the context ends.
 func (p *pools) run(ctx context.Context) {
 	stop := context.AfterFunc(ctx, p.queue.ShutDown)
 	defer stop()
 	for _, pool := range p.informer.GetStore().ListKeys() {
-		p.look(ctx, pool)
+		p.reconcile(ctx, pool)
 	}
-	for _, name := range p.keeper.Names() { // of pools that were removed while nobody looked
-		if pool, ok := strings.CutPrefix(name, poolPrefix); ok {
-			p.look(ctx, pool)
+	for _, key := range p.cache.Keys() { // pools that were deleted while this server did not run
+		if pool, ok := strings.CutPrefix(key, poolPrefix); ok {
+			p.reconcile(ctx, pool)
 		}
 	}
 	if ctx.Err() != nil {
 		return
 	}
-	p.shelf.SetReady()
+	p.served.SetSynced()
 	p.log.Info("ready: all pools are known")
 	for {
 		pool, stopped := p.queue.Get()
 		if stopped {
 			return
 		}
-		p.look(ctx, pool)
+		p.reconcile(ctx, pool)
 		p.queue.Done(pool)
 	}
 }
 
-// look brings one pool's offer up to date, and sees to it that a failure is tried again.
-func (p *pools) look(ctx context.Context, pool string) {
+// reconcile updates what one pool serves, and schedules a retry after a failure.
+func (p *pools) reconcile(ctx context.Context, pool string) {
 	if err := p.update(ctx, pool); err != nil && ctx.Err() == nil {
-		p.log.Warn("keeping what the pool served, will try again", "pool", pool, "error", err)
+		p.log.Warn("updating what the pool serves failed, will retry; it keeps its config", "pool", pool, "error", err)
 		p.queue.AddRateLimited(pool)
 		return
 	}
 	p.queue.Forget(pool)
 }
 
-// update puts what a pool serves on the shelf. While there is an error, the shelf keeps what it has.
+// update sets what a pool serves. After an error, the pool keeps what it has.
 func (p *pools) update(ctx context.Context, name string) error {
 	object, exists, err := p.informer.GetStore().GetByKey(name)
 	if err != nil {
@@ -145,48 +145,48 @@ func (p *pools) update(ctx context.Context, name string) error {
 	}
 	pool, ok := object.(*mcfgv1.MachineConfigPool)
 	if !exists || !ok {
-		p.shelf.Remove(name)
+		p.served.Remove(name)
 		p.forget(name)
 		return nil
 	}
-	wanted, why := mcs.Serve(*pool, p.choice)
-	last := p.last(name)
-	now := placed{config: wanted}
+	wanted, why := mcs.ConfigToServe(*pool, p.serveDefault)
+	last := p.state(name)
+	now := poolState{config: wanted}
 	if why != nil {
 		now.why = why.Error()
 	}
-	if last.config == now.config && last.why == now.why && last.kept {
+	if last.config == now.config && last.why == now.why && last.cached {
 		return nil
 	}
 	if why != nil && last.why != now.why {
-		p.log.Warn("deciding what to serve", "pool", name, "config", wanted, "why", why)
+		p.log.Warn("choosing the config to serve", "pool", name, "config", wanted, "why", why)
 	}
 	if wanted == "" {
-		p.shelf.Hold(name, now.why)
+		p.served.SetUnavailable(name, now.why)
 		p.forget(name)
-		now.kept = true
-		p.note(name, now)
+		now.cached = true
+		p.setState(name, now)
 		return nil
 	}
 	if last.config == "" && p.queue.NumRequeues(name) == 0 {
-		if _, err := p.shelf.Offer(name); err != nil { // the pool exists, so a machine that asks meanwhile has to wait, not to give up
-			p.shelf.Hold(name, "its config "+wanted+" is being read")
+		if _, err := p.served.Config(name); err != nil { // the pool exists, so a machine retries
+			p.served.SetUnavailable(name, "its config "+wanted+" is being read")
 		}
 	}
 	rendered, err := p.read(ctx, wanted)
 	if err != nil {
-		p.withdraw(name, mcs.Refused(*pool), missing(wanted, err))
+		p.setUnavailable(name, mcs.FailedRolloutConfig(*pool), configUnavailable(wanted, err))
 		return err
 	}
-	now.kept = p.serve(name, rendered)
-	p.withdraw(name, mcs.Refused(*pool), "its config "+wanted+" cannot be served; the server's log says why")
-	p.note(name, now)
+	now.cached = p.serve(name, rendered)
+	p.setUnavailable(name, mcs.FailedRolloutConfig(*pool), "its config "+wanted+" cannot be served; the server's log says why")
+	p.setState(name, now)
 	return nil
 }
 
-// read gets a rendered config. One that hangs keeps no other pool waiting for long.
+// read reads a rendered config. The timeout limits how long other pools wait for it.
 func (p *pools) read(ctx context.Context, name string) (*mcfgv1.MachineConfig, error) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	rendered := &mcfgv1.MachineConfig{}
 	if err := p.client.Get().Resource("machineconfigs").Name(name).Do(ctx).Into(rendered); err != nil {
@@ -196,88 +196,88 @@ func (p *pools) read(ctx context.Context, name string) (*mcfgv1.MachineConfig, e
 	return rendered, nil
 }
 
-// missing says to whoever asks for a config why there is none.
-func missing(config string, err error) string {
+// configUnavailable is the reason for clients that a config cannot be read.
+func configUnavailable(config string, err error) string {
 	if apierrors.IsNotFound(err) {
 		return "its config " + config + " is not on the cluster"
 	}
 	return "its config " + config + " cannot be read now"
 }
 
-// withdraw says why a pool has nothing to serve, where it has nothing, or only the config that no new machine may boot any
-// more: that one goes, though what is to take its place cannot be had.
-func (p *pools) withdraw(pool, refused, why string) {
-	offer, err := p.shelf.Offer(pool)
-	if err == nil && (refused == "" || offer.Config() != refused) {
+// setUnavailable sets the reason why a pool serves nothing. A config that failed must not boot new machines. If the
+// pool serves that config, it serves nothing from now on, even if its next config is not available.
+func (p *pools) setUnavailable(pool, failed, reason string) {
+	config, err := p.served.Config(pool)
+	if err == nil && (failed == "" || config.Name() != failed) {
 		return
 	}
-	p.shelf.Hold(pool, why)
+	p.served.SetUnavailable(pool, reason)
 	if err == nil {
 		p.forget(pool)
-		p.log.Warn("taking off a config that no new machine may boot, before there is another", "pool", pool, "config", refused, "why", why)
+		p.log.Warn("the server has no config for new machines of the pool: its rollout was stopped, and the next config is not rendered yet", "pool", pool, "config", failed, "why", reason)
 	}
 }
 
-// serve puts a config on the shelf, and keeps it where it can be served. A config that cannot be is not tried again, for it
-// does not change. It is false where the config was to be kept and could not.
+// serve serves a config and caches it. It does not retry a config that cannot be served, because configs do not change.
+// It returns false if it could not cache the config.
 func (p *pools) serve(pool string, rendered *mcfgv1.MachineConfig) bool {
-	if err := p.shelf.Put(pool, rendered); err != nil {
-		p.log.Warn("cannot serve; keeping what the pool served", "pool", pool, "config", rendered.Name, "error", err)
+	if err := p.served.Set(pool, rendered); err != nil {
+		p.log.Warn("the config cannot be served; the pool keeps its previous one", "pool", pool, "config", rendered.Name, "error", err)
 		return true
 	}
 	raw, err := json.Marshal(rendered)
 	if err == nil {
-		err = p.keeper.Put(poolPrefix+pool, raw)
+		err = p.cache.Put(poolPrefix+pool, raw)
 	}
 	if err != nil {
-		p.log.Warn("keeping a config for a start without the API server", "pool", pool, "config", rendered.Name, "error", err)
+		p.log.Warn("caching the config of a pool failed", "pool", pool, "config", rendered.Name, "error", err)
 	}
 	p.log.Info("serving", "pool", pool, "config", rendered.Name, "commit", rendered.Annotations[v1alpha1.RevisionAnnotation])
 	return err == nil
 }
 
-// putKept puts what was kept on the shelf.
-func (p *pools) putKept(configs map[string]*mcfgv1.MachineConfig) {
+// setCached serves cached configs.
+func (p *pools) setCached(configs map[string]*mcfgv1.MachineConfig) {
 	for pool, rendered := range configs {
-		if err := p.shelf.Put(pool, rendered); err != nil {
-			p.log.Warn("cannot serve what was kept", "pool", pool, "config", rendered.Name, "error", err)
+		if err := p.served.Set(pool, rendered); err != nil {
+			p.log.Warn("the cached config cannot be served", "pool", pool, "config", rendered.Name, "error", err)
 			continue
 		}
-		p.log.Info("serving what was kept", "pool", pool, "config", rendered.Name)
+		p.log.Info("serving from the cache", "pool", pool, "config", rendered.Name)
 	}
 }
 
-// forget drops what is known and kept of a pool.
+// forget removes the state and the cached config of a pool.
 func (p *pools) forget(pool string) {
 	p.mu.Lock()
-	delete(p.put, pool)
+	delete(p.states, pool)
 	p.mu.Unlock()
-	if err := p.keeper.Remove(poolPrefix + pool); err != nil {
-		p.log.Warn("forgetting a config that is served no more", "pool", pool, "error", err)
+	if err := p.cache.Remove(poolPrefix + pool); err != nil {
+		p.log.Warn("removing the config of a pool from the cache failed", "pool", pool, "error", err)
 	}
 }
 
-func (p *pools) last(pool string) placed {
+func (p *pools) state(pool string) poolState {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.put[pool]
+	return p.states[pool]
 }
 
-func (p *pools) note(pool string, now placed) {
+func (p *pools) setState(pool string, now poolState) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.put[pool] = now
+	p.states[pool] = now
 }
 
-// serving is what the shelf says of each pool, and what of a pool could not be read.
-func (p *pools) serving() map[string]v1alpha1.ServedPool {
-	all := p.shelf.Serving()
+// status returns what each pool serves, and which part of the pool could not be read.
+func (p *pools) status() map[string]v1alpha1.ServedPool {
+	all := p.served.Status()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for name, served := range all {
-		if placed := p.put[name]; served.Problem == "" && placed.why != "" {
-			served.Problem = placed.why
-			all[name] = served
+	for name, status := range all {
+		if why := p.states[name].why; status.Problem == "" && why != "" {
+			status.Problem = why
+			all[name] = status
 		}
 	}
 	return all

@@ -31,8 +31,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/cache"
-	"github.com/bunsen-os/bunsen/mcs/shelf"
+	"github.com/bunsen-os/bunsen/mcs/served"
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
 
@@ -53,17 +52,18 @@ func TestOnARealAPIServer(t *testing.T) {
 	t.Run("a minted token joins a machine, and does nothing else", func(t *testing.T) { minting(t, p) })
 	t.Run("a storm of machines", func(t *testing.T) { storm(t, p) })
 	t.Run("each replica tells that it is there", func(t *testing.T) { beating(t, p) })
+	t.Run("a node reads the configs of its pools", func(t *testing.T) { nodeConfigs(t, p) })
 	t.Run("without the API server", func(t *testing.T) { away(t, p) })
 }
 
 // body is what a pool serves to curl.
-func body(t *testing.T, s *shelf.Shelf) []byte {
+func body(t *testing.T, s *served.Pools) []byte {
 	t.Helper()
-	o, err := s.Offer("worker")
+	o, err := s.Config("worker")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := o.Body(shelf.Form{Version: mcs.Newest})
+	b, err := o.Body(served.Format{Version: mcs.Newest})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func theShelfFollows(t *testing.T, p *plane) {
 	if ca := given.Load(); ca == nil || !strings.Contains(string(*ca), "BEGIN CERTIFICATE") {
 		t.Errorf("the kubelets' CA is %v", ca)
 	}
-	if _, err := c.Shelf.Offer("worker"); !errors.Is(err, mcs.ErrNothingRendered) {
+	if _, err := c.Pools.Config("worker"); !errors.Is(err, mcs.ErrNothingRendered) {
 		t.Errorf("before anything is rendered: %v", err)
 	}
 	pool := &mcfgv1.MachineConfigPool{}
@@ -93,10 +93,10 @@ func theShelfFollows(t *testing.T, p *plane) {
 		t.Fatal(err)
 	}
 	log.await(t, "msg=serving", "rendered-worker-1")
-	if got := body(t, c.Shelf); !bytes.Contains(got, []byte("data:,hello%3C%26")) {
+	if got := body(t, c.Pools); !bytes.Contains(got, []byte("data:,hello%3C%26")) {
 		t.Errorf("%s", got)
 	}
-	if _, err := c.Shelf.Offer("other"); !errors.Is(err, mcs.ErrUnknownPool) {
+	if _, err := c.Pools.Config("other"); !errors.Is(err, mcs.ErrUnknownPool) {
 		t.Errorf("another pool: %v", err)
 	}
 }
@@ -117,7 +117,7 @@ func oneWinner(t *testing.T, p *plane) {
 	for i := range 40 {
 		machines.Go(func() {
 			err := replicas[i%2].Use(t.Context(), "aaaaaaaaaa", v1alpha1.TokenUse{Time: metav1.Now(), Address: fmt.Sprintf("192.0.2.%d", i), Config: "rendered-worker-1"})
-			var refused *token.Refusal
+			var refused *token.InvalidError
 			switch {
 			case err == nil:
 				served.Add(1)
@@ -141,7 +141,7 @@ func oneWinner(t *testing.T, p *plane) {
 
 // reasonIs tells whether an error is a refusal for a reason.
 func reasonIs(err error, want token.Reason) bool {
-	var refused *token.Refusal
+	var refused *token.InvalidError
 	return errors.As(err, &refused) && refused.Reason == want
 }
 
@@ -197,11 +197,11 @@ func anyNumber(t *testing.T, p *plane) {
 func minting(t *testing.T, p *plane) {
 	c, log, _ := run(t, p.server, Options{})
 	log.await(t, "ready")
-	text, err := c.Mint(t.Context(), For{Pool: "worker", Node: "worker-7", Token: "aaaaaaaaaa", Address: "192.0.2.7"})
+	text, err := c.CreateBootstrapToken(t.Context(), mcs.JoiningMachine{Pool: "worker", Node: "worker-7", Token: "aaaaaaaaaa", Address: "192.0.2.7"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(text) != mcs.TokenLength {
+	if len(text) != mcs.BootstrapTokenLength {
 		t.Fatalf("a token of %d characters", len(text))
 	}
 	id, _, _ := strings.Cut(text, ".")
@@ -305,30 +305,30 @@ func away(t *testing.T, p *plane) {
 	config := rest.CopyConfig(p.server)
 	config.Dial = line.dial
 	dir := t.TempDir()
-	keeper, err := cache.Open(dir, quiet)
+	cached, err := OpenCache(dir, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
 	p.token(t, "dddddddddd", 9)
 	p.token(t, "eeeeeeeeee", 0)
-	first, log, stop := run(t, config, Options{Keeper: keeper, KubeletCA: func([]byte) {}})
+	first, log, stop := run(t, config, Options{Cache: cached, KubeletCA: func([]byte) {}})
 	log.await(t, "ready")
-	want := body(t, first.Shelf)
+	want := body(t, first.Pools)
 	await(t, "all of it to be kept", func() bool {
-		kept := *keptTokens(keeper, quiet)
-		return kept["dddddddddd"] != nil && kept["eeeeeeeeee"] != nil && len(keptConfigs(keeper, quiet)) == 1
+		kept := cached.tokens()
+		return kept["dddddddddd"] != nil && kept["eeeeeeeeee"] != nil && len(cached.configs()) == 1
 	})
 	line.set(true)
 	goesOn(t, first, want)
 	stop()
 
 	// The next life begins without the API server.
-	if keeper, err = cache.Open(dir, quiet); err != nil {
+	if cached, err = OpenCache(dir, quiet); err != nil {
 		t.Fatal(err)
 	}
 	given := make(chan []byte, 10)
-	second, log, _ := run(t, config, Options{Keeper: keeper, KubeletCA: func(ca []byte) { given <- ca }})
-	log.await(t, "ready with what was kept")
+	second, log, _ := run(t, config, Options{Cache: cached, KubeletCA: func(ca []byte) { given <- ca }})
+	log.await(t, "unreachable: serving from the cache")
 	if len(<-given) == 0 {
 		t.Error("the kubelets' CA was not kept")
 	}
@@ -338,7 +338,7 @@ func away(t *testing.T, p *plane) {
 	log.await(t, "ready: all pools are known")
 	use := v1alpha1.TokenUse{Time: metav1.Now(), Address: "192.0.2.1", Config: "rendered-worker-1"}
 	await(t, "the use to be counted again", func() bool { return second.Use(t.Context(), "dddddddddd", use) == nil })
-	if got := body(t, second.Shelf); !bytes.Equal(got, want) {
+	if got := body(t, second.Pools); !bytes.Equal(got, want) {
 		t.Errorf("afterwards it serves\n%s\nwant\n%s", got, want)
 	}
 }
@@ -346,16 +346,16 @@ func away(t *testing.T, p *plane) {
 // goesOn is what a server does while the API server is away.
 func goesOn(t *testing.T, c *Cluster, want []byte) {
 	t.Helper()
-	if !c.Shelf.Ready() {
+	if !c.Pools.Ready() {
 		t.Error("not ready")
 	}
-	if got := body(t, c.Shelf); !bytes.Equal(got, want) {
+	if got := body(t, c.Pools); !bytes.Equal(got, want) {
 		t.Errorf("it serves\n%s\nwant\n%s", got, want)
 	}
 	use := v1alpha1.TokenUse{Time: metav1.Now(), Address: "192.0.2.1", Config: "rendered-worker-1"}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
 	defer cancel()
-	var refused *token.Refusal
+	var refused *token.InvalidError
 	if err := c.Use(ctx, "dddddddddd", use); err == nil || errors.As(err, &refused) {
 		t.Errorf("a use that is to be counted: %v", err)
 	}
@@ -365,7 +365,7 @@ func goesOn(t *testing.T, c *Cluster, want []byte) {
 	if known := c.Token("dddddddddd"); known == nil || known.Spec.Hash != hash {
 		t.Errorf("the token is %v", known)
 	}
-	if _, err := c.Mint(ctx, For{Pool: "worker"}); err == nil {
+	if _, err := c.CreateBootstrapToken(ctx, mcs.JoiningMachine{Pool: "worker"}); err == nil {
 		t.Error("it minted a token")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
 
@@ -30,8 +31,8 @@ func storm(t *testing.T, p *plane) {
 	for i := range stormMachines {
 		machines.Go(func() {
 			for n := 1; ; n++ {
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
-				_, err := c.Mint(ctx, For{Pool: "worker", Address: fmt.Sprint(i)})
+				ctx, cancel := context.WithTimeout(t.Context(), requestTimeout)
+				_, err := c.CreateBootstrapToken(ctx, mcs.JoiningMachine{Pool: "worker", Token: "ffffffffff", Address: fmt.Sprintf("10.0.%d.%d", i/250, i%250)})
 				if err == nil {
 					err = c.Use(ctx, "ffffffffff", v1alpha1.TokenUse{Time: metav1.Now(), Address: "192.0.2.1"})
 				}

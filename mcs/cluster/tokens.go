@@ -17,24 +17,24 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// keepTokensEvery is how long changes of tokens gather before they are kept.
-const keepTokensEvery = time.Second
+// cacheTokensDelay is how long changes of tokens are collected before they are cached.
+const cacheTokensDelay = time.Second
 
-// What may become of a write to a token.
+// Results of a write to a token.
 var (
-	// errConflict: somebody else wrote it meanwhile.
-	errConflict = errors.New("somebody else wrote it meanwhile")
-	// errGone: it is there no more.
-	errGone = errors.New("the token is there no more")
+	// errConflict: another writer changed the token.
+	errConflict = errors.New("the token was changed by another writer")
+	// errGone: the token was deleted.
+	errGone = errors.New("the token was deleted")
 )
 
 // tokens are the ProvisioningTokens of the cluster.
 type tokens struct {
 	client   rest.Interface
 	informer cache.SharedIndexInformer
-	keeper   Keeper
+	cache    *Cache
 	changed  chan struct{}
-	kept     atomic.Pointer[map[string]*v1alpha1.ProvisioningToken] // of an earlier life, in force until the informer knows
+	cached   atomic.Pointer[map[string]*v1alpha1.ProvisioningToken] // from the cache, used until the informer has synced
 	log      *slog.Logger
 }
 
@@ -43,25 +43,25 @@ func newTokens(api clients, o Options) (*tokens, error) {
 	t := &tokens{
 		client:   api.tokens,
 		informer: cache.NewSharedIndexInformer(list, &v1alpha1.ProvisioningToken{}, 0, nil),
-		keeper:   o.Keeper,
+		cache:    o.Cache,
 		changed:  make(chan struct{}, 1),
 		log:      o.Log,
 	}
-	return t, follow(t.informer, "tokens", o.Log, func(string) { t.change() })
+	return t, watch(t.informer, "tokens", o.Log, func(string) { t.markChanged() })
 }
 
-// change says that there is something to keep.
-func (t *tokens) change() {
+// markChanged schedules caching of the tokens.
+func (t *tokens) markChanged() {
 	select {
 	case t.changed <- struct{}{}:
-	default: // somebody has said so already
+	default: // already scheduled
 	}
 }
 
-// known is a token by its id, or nil.
-func (t *tokens) known(id string) *v1alpha1.ProvisioningToken {
+// get returns a token by its id, or nil.
+func (t *tokens) get(id string) *v1alpha1.ProvisioningToken {
 	if !t.informer.HasSynced() {
-		if kept := t.kept.Load(); kept != nil {
+		if kept := t.cached.Load(); kept != nil {
 			return (*kept)[id]
 		}
 		return nil
@@ -73,7 +73,7 @@ func (t *tokens) known(id string) *v1alpha1.ProvisioningToken {
 	return nil
 }
 
-// read is a token as the API server has it now, or errGone.
+// read reads a token from the API server. The error is errGone if the token was deleted.
 func (t *tokens) read(ctx context.Context, id string) (*v1alpha1.ProvisioningToken, error) {
 	out := &v1alpha1.ProvisioningToken{}
 	err := t.client.Get().Resource("provisioningtokens").Name(id).Do(ctx).Into(out)
@@ -86,8 +86,8 @@ func (t *tokens) read(ctx context.Context, id string) (*v1alpha1.ProvisioningTok
 	return out, nil
 }
 
-// write gives a token another status, where it is still the version that is given: errConflict or errGone otherwise. It
-// returns the token as it is then.
+// write writes the status over the given version of a token and returns the new version. The error is errConflict if
+// the token now has another version, and errGone if it was deleted.
 func (t *tokens) write(ctx context.Context, known *v1alpha1.ProvisioningToken, status v1alpha1.ProvisioningTokenStatus) (*v1alpha1.ProvisioningToken, error) {
 	next, out := known.DeepCopy(), &v1alpha1.ProvisioningToken{}
 	next.Status = status
@@ -103,25 +103,31 @@ func (t *tokens) write(ctx context.Context, known *v1alpha1.ProvisioningToken, s
 	return out, nil
 }
 
-// keep keeps the tokens, soon after they change, until the context ends.
-func (t *tokens) keep(ctx context.Context) {
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-t.changed:
-		}
-		gather := time.NewTimer(keepTokensEvery)
-		select {
-		case <-ctx.Done(): // what has changed is kept all the same
-		case <-gather.C:
-		}
-		gather.Stop()
+// waitForChanges waits for a change and then, for the delay, for further changes. It returns false if the context ends
+// before a change.
+func waitForChanges(ctx context.Context, changed <-chan struct{}, delay time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-changed:
+	}
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+	return true
+}
+
+// runCache caches the tokens soon after they change, until the context ends.
+func (t *tokens) runCache(ctx context.Context) {
+	for waitForChanges(ctx, t.changed, cacheTokensDelay) {
 		if !t.informer.HasSynced() {
-			continue // half a list is none
+			continue // never cache an incomplete list
 		}
 		if err := t.save(); err != nil {
-			t.log.Warn("keeping the tokens for a start without the API server", "error", err)
+			t.log.Warn("caching the tokens failed", "error", err)
 		}
 	}
 }
@@ -137,5 +143,5 @@ func (t *tokens) save() error {
 	if err != nil {
 		return fmt.Errorf("encoding %d tokens: %w", len(all), err)
 	}
-	return t.keeper.Put(tokensKey, raw)
+	return t.cache.Put(tokensKey, raw)
 }

@@ -14,62 +14,63 @@ import (
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
-// lookEvery is the time between two looks at files. They are few and local.
-const lookEvery = 3 * time.Second
+// pollInterval is how often files are read again. They are few and local.
+const pollInterval = 3 * time.Second
 
-// renderedName is the name that rendering gives: the pool, and a hash of the content.
+// renderedName matches the name of a rendered config: the pool, and a hash of the content.
 var renderedName = regexp.MustCompile(`^rendered-(.+)-[0-9a-f]{32}$`)
 
-// configType is what a Dir holds.
+// configType is the type of the objects in a Dir.
 var configType = metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"}
 
-// Check tells what is wrong with a rendered config's name: it promises the content.
-type Check func(pool string, rendered *mcfgv1.MachineConfig) error
+// CheckName returns an error if the name of a rendered config does not match its content.
+type CheckName func(pool string, rendered *mcfgv1.MachineConfig) error
 
-// Dir offers the rendered configs of a folder.
+// Dir serves the rendered configs in a directory.
 //
-// Its files are MachineConfig objects as `bunsen build` prints them, as YAML or JSON, one or many in a file. A config is for
-// the pool that its name says, rendered-<pool>-<hash>; one of another name, alone in its file, for the pool that the file is
-// called by.
+// Its files contain MachineConfig objects as `bunsen build` prints them, as YAML or JSON, one or many in a file. A config is for
+// the pool in its name, rendered-<pool>-<hash>. A config with another name must be alone in its file, whose name is the pool.
 type Dir struct {
-	path   string
-	check  Check
-	offers *Offers
-	log    *slog.Logger
+	path  string
+	check CheckName
+	pools *served.Pools
+	log   *slog.Logger
 
-	digest string // of the files that were looked at last
+	digest string // of the files as read last
 }
 
-// OpenDir prepares to offer what a folder holds. The error says that there is no such folder; whether its files are good
-// shows with the first look of Run.
-func OpenDir(path string, check Check, offers *Offers, log *slog.Logger) (*Dir, error) {
+// OpenDir prepares to serve a directory. The error says that there is no such directory; Run reads its files.
+func OpenDir(path string, check CheckName, pools *served.Pools, log *slog.Logger) (*Dir, error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.IsDir() {
-		err = fmt.Errorf("%s is no folder", path)
+		err = fmt.Errorf("%s is not a directory", path)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("opening the folder of rendered configs: %w", err)
+		return nil, fmt.Errorf("opening the directory of rendered configs: %w", err)
 	}
-	return &Dir{path: path, check: check, offers: offers, log: log}, nil
+	return &Dir{path: path, check: check, pools: pools, log: log}, nil
 }
 
-// Run looks at the folder until the context ends. What is bad with it is logged once for each state of its files.
+// Run serves the configs in the directory and follows its changes until the context ends. It logs the errors of the files once
+// after each change.
 func (d *Dir) Run(ctx context.Context) {
-	every(ctx, lookEvery, func() {
-		if err := d.look(); err != nil {
-			d.log.Warn("the folder of rendered configs is not taken as it is", "folder", d.path, "error", err, "in force", d.offers.inForce())
+	every(ctx, pollInterval, func() {
+		if err := d.reload(); err != nil {
+			d.log.Warn("serving the directory of rendered configs failed; what was served before stays", "folder", d.path, "pools", len(d.pools.Status()), "error", err)
 		}
 	})
 }
 
-// every calls look at once and then again and again, until the context ends.
-func every(ctx context.Context, pause time.Duration, look func()) {
-	tick := time.NewTicker(pause)
+// every calls do at once and then after each interval, until the context ends.
+func every(ctx context.Context, interval time.Duration, do func()) {
+	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for ctx.Err() == nil {
-		look()
+		do()
 		select {
 		case <-ctx.Done():
 		case <-tick.C:
@@ -77,9 +78,9 @@ func every(ctx context.Context, pause time.Duration, look func()) {
 	}
 }
 
-// look offers the folder's configs if anything in it has changed, good or bad, since the last look.
-func (d *Dir) look() error {
-	all, digest, err := gather(d.path)
+// reload serves the configs in the directory if its files have changed since the last call.
+func (d *Dir) reload() error {
+	all, digest, err := readFiles(d.path)
 	if err != nil {
 		digest, all = err.Error(), nil
 	}
@@ -94,15 +95,15 @@ func (d *Dir) look() error {
 	if err != nil {
 		return err
 	}
-	return d.offers.Set(configs)
+	return SetConfigs(d.pools, configs, d.log)
 }
 
-// read makes configs of files, by pool. All that is wrong is told at once.
-func (d *Dir) read(all []content) (map[string]*mcfgv1.MachineConfig, error) {
+// read returns the configs in files, by pool, or all errors at once.
+func (d *Dir) read(all []file) (map[string]*mcfgv1.MachineConfig, error) {
 	docs, bad := documents(all)
 	for _, c := range all {
-		if len(bytes.TrimSpace(c.data)) == 0 { // its pool is not gone: it is not there yet
-			bad = append(bad, fmt.Errorf("%s: the file is empty: it is being copied, or take it away", c.name))
+		if len(bytes.TrimSpace(c.data)) == 0 { // the file is being written, so its pool must not be removed
+			bad = append(bad, fmt.Errorf("%s: the file is empty: wait until it is copied, or remove it", c.name))
 		}
 	}
 	alone := map[string]int{}
@@ -119,25 +120,25 @@ func (d *Dir) read(all []content) (map[string]*mcfgv1.MachineConfig, error) {
 		}
 		pool, err := d.poolOf(doc, mc, alone[doc.file] == 1)
 		if err != nil {
-			bad = append(bad, fmt.Errorf("%s: %w", doc.at(), err))
+			bad = append(bad, fmt.Errorf("%s: %w", doc.position(), err))
 			continue
 		}
 		if other := configs[pool]; other != nil {
-			bad = append(bad, fmt.Errorf("%s: %s is for pool %s, and so is %s of %s: leave the one that new machines shall boot", doc.at(), mc.Name, pool, other.Name, from[pool]))
+			bad = append(bad, fmt.Errorf("%s: %s is for pool %s, and so is %s of %s: remove one", doc.position(), mc.Name, pool, other.Name, from[pool]))
 			continue
 		}
-		configs[pool], from[pool] = mc, doc.at()
+		configs[pool], from[pool] = mc, doc.position()
 	}
 	if len(bad) == 0 && len(configs) == 0 {
-		return nil, fmt.Errorf("no rendered config is there: write one with `bunsen build --pool worker > %s`", filepath.Join(d.path, "worker.yaml"))
+		return nil, fmt.Errorf("there is no rendered config: create one with `bunsen build --pool worker > %s`", filepath.Join(d.path, "worker.yaml"))
 	}
 	return configs, errors.Join(bad...)
 }
 
-// poolOf says whose config it is, and that it is what its name says.
+// poolOf returns the pool of a config and checks that the content matches the name.
 func (d *Dir) poolOf(doc document, mc *mcfgv1.MachineConfig, alone bool) (string, error) {
 	if mc.Name == "" {
-		return "", errors.New("the MachineConfig has no name: metadata.name says which config a machine has")
+		return "", errors.New("the MachineConfig has no name: set metadata.name, which identifies the config of a machine")
 	}
 	if m := renderedName.FindStringSubmatch(mc.Name); m != nil {
 		if err := d.check(m[1], mc); err != nil {
@@ -146,7 +147,7 @@ func (d *Dir) poolOf(doc document, mc *mcfgv1.MachineConfig, alone bool) (string
 		return m[1], nil
 	}
 	if !alone {
-		return "", fmt.Errorf("the name %s tells no pool, as rendered-<pool>-<hash> does: keep it in a file of its own that is called by the pool", mc.Name)
+		return "", fmt.Errorf("the name %s contains no pool, as rendered-<pool>-<hash> does: put it alone into a file named after the pool", mc.Name)
 	}
 	base := filepath.Base(doc.file)
 	return strings.TrimSuffix(base, filepath.Ext(base)), nil

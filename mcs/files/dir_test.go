@@ -20,7 +20,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/files"
-	"github.com/bunsen-os/bunsen/mcs/shelf"
+	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -70,12 +70,12 @@ func TestFoldersOfConfigs(t *testing.T) {
 			if archive.Files[last].Name != "want" {
 				t.Fatal("the last file must be called want")
 			}
-			dir, on := folder(t, archive.Files[:last]), shelf.NewShelf()
-			d, err := files.OpenDir(dir, promised, files.NewOffers(on, quiet()), quiet())
+			dir, on := folder(t, archive.Files[:last]), served.NewPools()
+			d, err := files.OpenDir(dir, promised, on, quiet())
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := outcome(d.Look(), on, dir)
+			got := outcome(d.Reload(), on, dir)
 			if *update {
 				archive.Files[last].Data = []byte(got)
 				if err := os.WriteFile(name, txtar.Format(archive), 0o644); err != nil {
@@ -92,7 +92,7 @@ func TestFoldersOfConfigs(t *testing.T) {
 func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
 
 // outcome is what a look led to, without the folder's name.
-func outcome(err error, on *shelf.Shelf, dir string) string {
+func outcome(err error, on *served.Pools, dir string) string {
 	var out strings.Builder
 	if err != nil {
 		fmt.Fprintln(&out, strings.ReplaceAll(err.Error(), dir+"/", ""))
@@ -100,7 +100,7 @@ func outcome(err error, on *shelf.Shelf, dir string) string {
 	if !on.Ready() {
 		fmt.Fprintln(&out, "not ready")
 	}
-	serving, _ := json.MarshalIndent(on.Serving(), "", "  ")
+	serving, _ := json.MarshalIndent(on.Status(), "", "  ")
 	return out.String() + string(serving) + "\n"
 }
 
@@ -112,14 +112,14 @@ spec:
   config: {ignition: {version: 3.5.0}, storage: {files: [{path: /etc/a, contents: {source: "data:,%s"}}]}}
 `
 
-// served is the body that a pool's machines get.
-func served(t *testing.T, on *shelf.Shelf, pool string) string {
+// bodyOf is the body that a pool's machines get.
+func bodyOf(t *testing.T, on *served.Pools, pool string) string {
 	t.Helper()
-	offer, err := on.Offer(pool)
+	offer, err := on.Config(pool)
 	if err != nil {
 		return err.Error()
 	}
-	body, err := offer.Body(shelf.Form{Version: mcs.Newest})
+	body, err := offer.Body(served.Format{Version: mcs.Newest})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,9 +131,9 @@ func served(t *testing.T, on *shelf.Shelf, pool string) string {
 func TestAFolderIsFollowed(t *testing.T) {
 	dir := folder(t, []txtar.File{{Name: "worker.yaml", Data: fmt.Appendf(nil, good, "one")}})
 	var log bytes.Buffer
-	on := shelf.NewShelf()
+	on := served.NewPools()
 	synctest.Test(t, func(t *testing.T) {
-		d, err := files.OpenDir(dir, promised, files.NewOffers(on, quiet()), slog.New(slog.NewTextHandler(&log, nil)))
+		d, err := files.OpenDir(dir, promised, on, slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -142,28 +142,28 @@ func TestAFolderIsFollowed(t *testing.T) {
 		go d.Run(ctx)
 		looked := func() { synctest.Wait() }
 		later := func() {
-			ticked, cancel := context.WithTimeout(ctx, files.LookEvery)
+			ticked, cancel := context.WithTimeout(ctx, files.PollInterval)
 			defer cancel()
 			<-ticked.Done()
 			synctest.Wait()
 		}
 		looked()
-		if got := served(t, on, "worker"); !strings.Contains(got, "data:,one") || !on.Ready() {
+		if got := bodyOf(t, on, "worker"); !strings.Contains(got, "data:,one") || !on.Ready() {
 			t.Errorf("served is %s, ready %v, log %s", got, on.Ready(), log.String())
 		}
 		write(t, filepath.Join(dir, "worker.yaml"), fmt.Sprintf(good, "two"))
 		later()
-		if got := served(t, on, "worker"); !strings.Contains(got, "data:,two") {
+		if got := bodyOf(t, on, "worker"); !strings.Contains(got, "data:,two") {
 			t.Errorf("served is %s", got)
 		}
 		write(t, filepath.Join(dir, "worker.yaml"), fmt.Sprintf(good, "three")[:150])
 		write(t, filepath.Join(dir, "other.json"), "{")
 		later()
 		later()
-		if got := served(t, on, "worker"); !strings.Contains(got, "data:,two") {
+		if got := bodyOf(t, on, "worker"); !strings.Contains(got, "data:,two") {
 			t.Errorf("served is %s", got)
 		}
-		if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "other.json:1: ") || !strings.Contains(log.String(), `"in force"="what is served already"`) {
+		if n := strings.Count(log.String(), "level=WARN"); n != 1 || !strings.Contains(log.String(), "other.json:1: ") {
 			t.Errorf("said %d times:\n%s", n, log.String())
 		}
 		if err := os.RemoveAll(dir); err != nil { // as while somebody puts another one in its place
@@ -179,10 +179,10 @@ func TestAFolderIsFollowed(t *testing.T) {
 		}
 		write(t, filepath.Join(dir, "infra.yaml"), fmt.Sprintf(strings.ReplaceAll(good, "worker", "infra"), "three"))
 		later()
-		if got := served(t, on, "infra"); !strings.Contains(got, "data:,three") {
+		if got := bodyOf(t, on, "infra"); !strings.Contains(got, "data:,three") {
 			t.Errorf("served is %s", got)
 		}
-		if _, err := on.Offer("worker"); !errors.Is(err, mcs.ErrUnknownPool) {
+		if _, err := on.Config("worker"); !errors.Is(err, mcs.ErrUnknownPool) {
 			t.Errorf("a pool that is gone answers %v", err)
 		}
 	})
@@ -191,22 +191,22 @@ func TestAFolderIsFollowed(t *testing.T) {
 // TestAPoolThatNeverWorkedGoesToo: a config that cannot be served leaves nothing behind.
 func TestAPoolThatNeverWorkedGoesToo(t *testing.T) {
 	bad := strings.ReplaceAll(fmt.Sprintf(good, "one"), "path: /etc/a", "path: relative")
-	dir, on := folder(t, []txtar.File{{Name: "worker.yaml", Data: []byte(bad)}}), shelf.NewShelf()
-	d, err := files.OpenDir(dir, promised, files.NewOffers(on, quiet()), quiet())
+	dir, on := folder(t, []txtar.File{{Name: "worker.yaml", Data: []byte(bad)}}), served.NewPools()
+	d, err := files.OpenDir(dir, promised, on, quiet())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Look(); err == nil || !strings.Contains(err.Error(), "offering mine to pool worker: ") {
+	if err := d.Reload(); err == nil || !strings.Contains(err.Error(), "serving config mine to pool worker: ") {
 		t.Errorf("got %v", err)
 	}
 	if err := os.Rename(filepath.Join(dir, "worker.yaml"), filepath.Join(dir, "worker.txt")); err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "infra.yaml"), fmt.Sprintf(strings.ReplaceAll(good, "worker", "infra"), "two"))
-	if err := d.Look(); err != nil {
+	if err := d.Reload(); err != nil {
 		t.Error(err)
 	}
-	if _, err := on.Offer("worker"); !errors.Is(err, mcs.ErrUnknownPool) {
+	if _, err := on.Config("worker"); !errors.Is(err, mcs.ErrUnknownPool) {
 		t.Errorf("a pool that is gone answers %v", err)
 	}
 }
@@ -228,23 +228,23 @@ func FuzzFolders(f *testing.F) {
 	f.Add([]byte("---\n# nothing\n---\n{}\n---"))
 	f.Add([]byte(`{"kind":"List","apiVersion":"v1","items":[{},{"kind":"MachineConfig"}]} {"a":`))
 	f.Fuzz(func(t *testing.T, data []byte) {
-		on := shelf.NewShelf()
-		d, err := files.OpenDir(folder(t, []txtar.File{{Name: "worker.yaml", Data: data}}), promised, files.NewOffers(on, quiet()), quiet())
+		on := served.NewPools()
+		d, err := files.OpenDir(folder(t, []txtar.File{{Name: "worker.yaml", Data: data}}), promised, on, quiet())
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := d.Look(); (err == nil) != (on.Serving()["worker"].Config != "" || len(on.Serving()) > 0) {
-			t.Errorf("%v, but %v is served", err, on.Serving())
+		if err := d.Reload(); (err == nil) != (on.Status()["worker"].Config != "" || len(on.Status()) > 0) {
+			t.Errorf("%v, but %v is served", err, on.Status())
 		}
 	})
 }
 
-// TestAFolderThatWasNeverGoodServesNothing, and the log says so.
+// TestAFolderThatWasNeverGoodServesNothing checks that the log says so.
 func TestAFolderThatWasNeverGoodServesNothing(t *testing.T) {
 	dir := folder(t, []txtar.File{{Name: "worker.yaml", Data: []byte("{")}})
 	var log bytes.Buffer
 	synctest.Test(t, func(t *testing.T) {
-		d, err := files.OpenDir(dir, promised, files.NewOffers(shelf.NewShelf(), quiet()), slog.New(slog.NewTextHandler(&log, nil)))
+		d, err := files.OpenDir(dir, promised, served.NewPools(), slog.New(slog.NewTextHandler(&log, nil)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -254,7 +254,7 @@ func TestAFolderThatWasNeverGoodServesNothing(t *testing.T) {
 		stop()
 		synctest.Wait()
 	})
-	if !strings.Contains(log.String(), `"in force"="nothing: there was no good config yet"`) {
+	if !strings.Contains(log.String(), "pools=0") {
 		t.Errorf("said is\n%s", log.String())
 	}
 }

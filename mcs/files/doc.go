@@ -1,9 +1,11 @@
-// Package files is the server's cluster where there is none: what it offers and whom it believes, from files.
+// Package files replaces the API server for a server without a cluster: it reads rendered configs and provisioning
+// tokens from files.
 //
-// A Dir holds rendered configs, Tokens holds provisioning tokens and counts their uses on disk, Offers puts whatever
-// configs there are on the shelf. Files are looked at again every few seconds, by content; while they are bad, the last good
-// ones stay.
+// A Dir serves rendered configs. Tokens reads provisioning tokens and counts their uses on disk. SetConfigs serves a
+// set of configs. Additions reads the files that the server adds to each config; a server in a cluster uses it too. All
+// of them read files again when their content changes. While files are invalid, the last valid ones stay in use.
 //
-// In: files of MachineConfig and ProvisioningToken objects, a folder for counts. Out: offers on a shelf; tokens and their
-// uses. Never: a use that is granted before it is on disk; a token's secret, which the files do not have; the network.
+// In: files of MachineConfig and ProvisioningToken objects, a directory for uses, PEM files. Out: served configs;
+// tokens and their uses; additions. Never: a use that is granted before it is on disk; a token's secret, which the
+// files do not have; the network.
 package files

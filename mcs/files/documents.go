@@ -19,19 +19,19 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// endings of files that are read; all others in a folder are somebody else's.
-var endings = []string{".yaml", ".yml", ".json"}
+// extensions of the files that are read; a directory may contain other files.
+var extensions = []string{".yaml", ".yml", ".json"}
 
-// content is one file as it was found.
-type content struct {
+// file is one file with its content.
+type file struct {
 	name string
 	data []byte
 }
 
-// gather reads a file, or the files of a folder in lexical order. Symbolic links are followed: that is how a kubelet mounts
-// a ConfigMap. The digest changes with the names and the contents.
-func gather(path string) (all []content, digest string, err error) {
-	names, err := namesOf(path)
+// readFiles reads a file, or the files of a directory in lexical order. It follows symbolic links, because a kubelet mounts a
+// ConfigMap with them. The digest changes with the names and the contents.
+func readFiles(path string) (all []file, digest string, err error) {
+	names, err := listFiles(path)
 	if err != nil {
 		return nil, "", err
 	}
@@ -43,32 +43,32 @@ func gather(path string) (all []content, digest string, err error) {
 		}
 		fmt.Fprintf(sum, "%d:%s%d:", len(name), name, len(data))
 		sum.Write(data)
-		all = append(all, content{name, data})
+		all = append(all, file{name, data})
 	}
 	return all, hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-func namesOf(path string) (names []string, err error) {
+func listFiles(path string) (names []string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
-		return nil, fmt.Errorf("looking at %s: %w", path, err)
+		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	if !info.IsDir() {
 		return []string{path}, nil
 	}
 	entries, err := os.ReadDir(path)
 	if err != nil {
-		return nil, fmt.Errorf("looking into %s: %w", path, err)
+		return nil, fmt.Errorf("reading %s: %w", path, err)
 	}
 	for _, e := range entries {
 		name := filepath.Join(path, e.Name())
-		if strings.HasPrefix(e.Name(), ".") || !slices.Contains(endings, filepath.Ext(name)) {
+		if strings.HasPrefix(e.Name(), ".") || !slices.Contains(extensions, filepath.Ext(name)) {
 			continue
 		}
 		switch info, err := os.Stat(name); {
-		case errors.Is(err, fs.ErrNotExist): // somebody took it away just now, or it leads nowhere
+		case errors.Is(err, fs.ErrNotExist): // the file was removed since the listing, or is a link without a target
 		case err != nil:
-			return nil, fmt.Errorf("looking at %s: %w", name, err)
+			return nil, fmt.Errorf("reading %s: %w", name, err)
 		case info.Mode().IsRegular():
 			names = append(names, name)
 		}
@@ -83,12 +83,12 @@ type document struct {
 	json []byte
 }
 
-// at is where a document is, for messages.
-func (d document) at() string { return fmt.Sprintf("%s:%d", d.file, d.line) }
+// position is where a document begins, for messages.
+func (d document) position() string { return fmt.Sprintf("%s:%d", d.file, d.line) }
 
-// documents takes files apart: YAML documents, JSON objects one after the other, and lists of objects, as kubectl prints
-// them. The errors are one for each document that cannot be read, with its line.
-func documents(all []content) (out []document, bad []error) {
+// documents splits files into objects: YAML documents, JSON objects one after the other, and lists of objects, as kubectl
+// prints them. It returns an error with the line for each document that cannot be read.
+func documents(all []file) (out []document, bad []error) {
 	for _, c := range all {
 		split := splitYAML
 		if bytes.HasPrefix(bytes.TrimSpace(c.data), []byte("{")) {
@@ -109,9 +109,9 @@ func documents(all []content) (out []document, bad []error) {
 	return out, bad
 }
 
-// splitYAML cuts at the lines that separate documents. Each is read with empty lines in front, so that the parser's own
-// messages count from the top of the file.
-func splitYAML(c content) (out []document, err error) {
+// splitYAML splits at the lines that separate documents. It parses each document with empty lines in front, so that the
+// parser's messages have line numbers of the file.
+func splitYAML(c file) (out []document, err error) {
 	var bad []error
 	first, line := 1, 0
 	var text bytes.Buffer
@@ -120,8 +120,8 @@ func splitYAML(c content) (out []document, err error) {
 		raw, err := yaml.YAMLToJSONStrict(padded)
 		switch {
 		case err != nil:
-			bad = append(bad, placed(c.name, first, err))
-		case !bytes.Equal(bytes.TrimSpace(raw), []byte("null")): // nothing but comments
+			bad = append(bad, withPosition(c.name, first, err))
+		case !bytes.Equal(bytes.TrimSpace(raw), []byte("null")): // only comments
 			out = append(out, document{c.name, first, raw})
 		}
 		text.Reset()
@@ -143,20 +143,20 @@ func splitYAML(c content) (out []document, err error) {
 	return out, errors.Join(bad...)
 }
 
-// yamlPlace is how the YAML parser names a line.
-var yamlPlace = regexp.MustCompile(`^.*yaml: (?:unmarshal errors:\s*)?line (\d+): `)
+// yamlLine matches the line in a message of the YAML parser.
+var yamlLine = regexp.MustCompile(`^.*yaml: (?:unmarshal errors:\s*)?line (\d+): `)
 
-// placed puts the line that the parser names where compilers do; first is the document's.
-func placed(file string, first int, err error) error {
+// withPosition puts the line of a parser's message in front, as compilers do; first is the first line of the document.
+func withPosition(file string, first int, err error) error {
 	text := err.Error()
-	if m := yamlPlace.FindStringSubmatchIndex(text); m != nil {
+	if m := yamlLine.FindStringSubmatchIndex(text); m != nil {
 		return fmt.Errorf("%s:%s: reading YAML: %s", file, text[m[2]:m[3]], text[m[1]:])
 	}
 	return fmt.Errorf("%s:%d: reading YAML: %w", file, first, err)
 }
 
-// splitJSON reads one object after the other.
-func splitJSON(c content) (out []document, err error) {
+// splitJSON splits JSON objects that follow each other.
+func splitJSON(c file) (out []document, err error) {
 	dec := json.NewDecoder(bytes.NewReader(c.data))
 	for {
 		before := dec.InputOffset()
@@ -174,14 +174,14 @@ func splitJSON(c content) (out []document, err error) {
 	}
 }
 
-// items are a list's, or the object itself.
+// items returns the items of a list, or the object itself.
 func (d document) items() ([]document, error) {
 	var head struct {
 		metav1.TypeMeta `json:",inline"`
 		Items           []json.RawMessage `json:"items"`
 	}
 	if err := json.Unmarshal(d.json, &head); err != nil {
-		return nil, fmt.Errorf("%s: this is no object of Kubernetes, which has apiVersion, kind and metadata", d.at())
+		return nil, fmt.Errorf("%s: this is not a Kubernetes object with apiVersion, kind and metadata", d.position())
 	}
 	if !strings.HasSuffix(head.Kind, "List") {
 		return []document{d}, nil
@@ -193,19 +193,19 @@ func (d document) items() ([]document, error) {
 	return out, nil
 }
 
-// decode reads a document as an object of one kind, and lets no field pass that the kind does not have.
+// decode decodes a document as an object of one kind. It rejects unknown fields.
 func decode(d document, want metav1.TypeMeta, into any) error {
 	var got metav1.TypeMeta
 	if err := json.Unmarshal(d.json, &got); err != nil {
-		return fmt.Errorf("%s: this is no object of Kubernetes, which has apiVersion, kind and metadata", d.at())
+		return fmt.Errorf("%s: this is not a Kubernetes object with apiVersion, kind and metadata", d.position())
 	}
 	if got != want {
-		return fmt.Errorf("%s: kind %q of apiVersion %q: want %s of %s; keep other objects elsewhere", d.at(), got.Kind, got.APIVersion, want.Kind, want.APIVersion)
+		return fmt.Errorf("%s: kind %q of apiVersion %q: want %s of %s; move other objects elsewhere", d.position(), got.Kind, got.APIVersion, want.Kind, want.APIVersion)
 	}
 	dec := json.NewDecoder(bytes.NewReader(d.json))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(into); err != nil {
-		return fmt.Errorf("%s: reading the %s: %w", d.at(), want.Kind, err)
+		return fmt.Errorf("%s: reading the %s: %w", d.position(), want.Kind, err)
 	}
 	return nil
 }

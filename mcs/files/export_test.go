@@ -1,13 +1,13 @@
 package files
 
-// Look does what Run does each time, and tells what Run would log.
-func (d *Dir) Look() error { return d.look() }
+// Reload does what Run does after each interval, and returns what Run logs.
+func (d *Dir) Reload() error { return d.reload() }
 
-// Look does what Run does each time, and tells what Run would log.
-func (t *Tokens) Look() error { return t.look() }
+// Reload does what Run does after each interval, and returns what Run logs.
+func (t *Tokens) Reload() error { return t.reload() }
 
-// Write writes down what Run would.
+// Write writes what Run writes.
 func (t *Tokens) Write() { t.write() }
 
-// LookEvery is the time between two looks.
-const LookEvery = lookEvery
+// PollInterval is the time between two reads.
+const PollInterval = pollInterval

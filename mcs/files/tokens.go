@@ -14,73 +14,73 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
 
-// tokenType is what a file of tokens holds.
+// tokenType is the type of the objects in a file of tokens.
 var tokenType = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "ProvisioningToken"}
 
-// Tokens are those of a file, or of a folder of such files, with their uses counted in a folder of their own. One process
-// at a time counts there. Make one with OpenTokens and close it. All methods may be called at once.
+// Tokens are the provisioning tokens of a file, or of a directory of such files. Their uses are counted in another directory,
+// which one process at a time may use. Create it with OpenTokens and close it. All methods may be called concurrently.
 type Tokens struct {
-	path string
-	book *book
-	log  *slog.Logger
-	now  func() time.Time
+	path    string
+	usesDir *usesDir
+	log     *slog.Logger
+	now     func() time.Time
 
-	digest string // of the files that were looked at last; only Run's goroutine has it
-	mu     sync.RWMutex
-	known  map[string]kept // by id
+	digest  string // of the files as read last; only Run's goroutine uses it
+	mu      sync.RWMutex
+	entries map[string]tokenEntry // by id
 }
 
-// kept is a token and its count.
-type kept struct {
+// tokenEntry is a token and its uses.
+type tokenEntry struct {
 	token *v1alpha1.ProvisioningToken
-	count *count
+	uses  *tokenUses
 }
 
-// OpenTokens reads tokens and takes the folder of counts, which is made where it is not there. What is wrong with the files
-// is an error here; later it is logged, and the last good tokens stay.
-func OpenTokens(path, countsDir string, log *slog.Logger, now func() time.Time) (*Tokens, error) {
-	b, err := openBook(countsDir)
+// OpenTokens reads tokens and opens the directory of their uses, which it creates if it is missing. It returns an error
+// for invalid files. Later, Run only logs invalid files, and the last valid tokens stay in use.
+func OpenTokens(path, usesDir string, log *slog.Logger, now func() time.Time) (*Tokens, error) {
+	b, err := openUsesDir(usesDir)
 	if err != nil {
 		return nil, err
 	}
-	t := &Tokens{path: path, book: b, log: log, now: now}
-	if err := t.look(); err != nil {
+	t := &Tokens{path: path, usesDir: b, log: log, now: now}
+	if err := t.reload(); err != nil {
 		return nil, errors.Join(fmt.Errorf("reading provisioning tokens: %w", err), b.close())
 	}
 	return t, nil
 }
 
-// Run takes up what changes in the files, and writes down uses that nobody waits for, until the context ends.
+// Run reads the files again when they change, and writes the uses of unlimited tokens, until the context ends.
 func (t *Tokens) Run(ctx context.Context) {
-	every(ctx, lookEvery, func() {
-		if err := t.look(); err != nil {
-			t.log.Warn("the provisioning tokens are not taken as they are: those of before stay", "file", t.path, "error", err)
+	every(ctx, pollInterval, func() {
+		if err := t.reload(); err != nil {
+			t.log.Warn("reading provisioning tokens failed; the previous ones stay in use", "file", t.path, "error", err)
 		}
 		t.write()
 	})
 }
 
-// write writes down the uses of tokens that nobody counts strictly. What fails is tried again with the next use.
+// write writes the uses of unlimited tokens. After a failure, it tries again after the next use.
 func (t *Tokens) write() {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	for id, k := range t.known {
-		if err := k.count.flush(t.book); err != nil {
-			t.log.Warn("writing down the uses of a provisioning token, whose number is not limited", "token", id, "error", err)
+	for id, k := range t.entries {
+		if err := t.usesDir.flush(k.uses); err != nil {
+			t.log.Warn("writing the uses of an unlimited provisioning token failed", "token", id, "error", err)
 		}
 	}
 }
 
-// Close writes down what is not yet, and gives up the folder of counts. Nothing may be used afterwards.
+// Close writes the remaining uses and closes the directory. No method may be called afterwards.
 func (t *Tokens) Close() error {
-	t.book.writes.Wait() // what is under way is not written a second time
+	t.usesDir.batches.Wait() // running writes are not repeated
 	t.write()
-	return t.book.close()
+	return t.usesDir.close()
 }
 
-// look reads the files if anything in them has changed, good or bad, since the last look.
-func (t *Tokens) look() error {
-	all, digest, err := gather(t.path)
+// reload reads the files if they have changed since the last call.
+func (t *Tokens) reload() error {
+	all, digest, err := readFiles(t.path)
 	if err != nil {
 		digest = err.Error()
 	}
@@ -95,62 +95,59 @@ func (t *Tokens) look() error {
 	if err != nil {
 		return err
 	}
-	known := map[string]kept{}
+	known := map[string]tokenEntry{}
 	for _, p := range tokens {
-		c := t.book.open(p.Name, p.Spec.Hash)
-		if c.broken != nil {
-			t.log.Warn("a provisioning token's uses are not known: if their number is limited, none is granted", "token", p.Name, "error", c.broken)
+		c := t.usesDir.open(p.Name, p.Spec.Hash)
+		if c.readErr != nil {
+			t.log.Warn("the uses of a provisioning token cannot be read: if they are limited, the token is not accepted", "token", p.Name, "error", c.readErr)
 		}
-		c.atLeast(p.Status) // as of a token that served in a cluster before
-		known[p.Name] = kept{p, c}
+		c.raise(p.Status) // the token was used in a cluster before
+		known[p.Name] = tokenEntry{p, c}
 	}
 	t.mu.Lock()
-	t.known = known
+	t.entries = known
 	t.mu.Unlock()
-	t.log.Info("provisioning tokens are read", "file", t.path, "number", len(known))
+	t.log.Info("read the provisioning tokens", "file", t.path, "number", len(known))
 	return nil
 }
 
-// Token returns what is known of the token of an id, with its uses up to now; nil where there is none.
+// Token returns a token by its id, with its uses up to now, or nil.
 func (t *Tokens) Token(id string) *v1alpha1.ProvisioningToken {
 	k, ok := t.find(id)
 	if !ok {
 		return nil
 	}
 	out := *k.token
-	out.Status = k.count.status()
+	out.Status = k.uses.snapshot()
 	return &out
 }
 
-func (t *Tokens) find(id string) (kept, bool) {
+func (t *Tokens) find(id string) (tokenEntry, bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	k, ok := t.known[id]
+	k, ok := t.entries[id]
 	return k, ok
 }
 
-// Use counts one use of a token. Where its number is limited, nil says that the use is on disk, and that it was one of those
-// that are left; a crash may lose a use, and never gives one twice. The error is a *token.Refusal where none is left, or the
-// token is gone meanwhile; any other says that it cannot be counted now.
+// Use counts one use of a token. For a token with a limited number of uses, it returns nil after the use is on disk. A
+// crash may lose a use but never grants one twice. The error is a *token.InvalidError if no use is left or the token
+// was removed. Any other error means that the server cannot count the use now.
 func (t *Tokens) Use(ctx context.Context, id string, use v1alpha1.TokenUse) error {
 	known := t.Token(id)
-	if err := token.Spent(known, t.now()); err != nil {
+	if err := token.CheckUsable(known, t.now()); err != nil {
 		return err
 	}
 	k, ok := t.find(id)
 	switch {
-	case !ok: // taken away just now
-		return &token.Refusal{ID: id, Reason: token.Unknown}
+	case !ok: // removed since the check
+		return &token.InvalidError{ID: id, Reason: token.Unknown}
 	case known.Spec.Uses == 0:
-		k.count.note(use)
+		k.uses.add(use)
 		return nil
 	}
-	counted, err := k.count.take(ctx, t.book, known.Spec.Uses, use)
-	switch {
-	case err != nil:
-		return fmt.Errorf("counting a use of token %s: %w", id, err)
-	case !counted:
-		return &token.Refusal{ID: id, Reason: token.UsedUp}
+	err := t.usesDir.count(ctx, k.uses, known.Spec.Uses, use)
+	if invalid := (*token.InvalidError)(nil); err == nil || errors.As(err, &invalid) {
+		return err
 	}
-	return nil
+	return fmt.Errorf("counting a use of token %s: %w", id, err)
 }

@@ -95,7 +95,7 @@ func onDisk(t *testing.T, dir, id string) int32 {
 }
 
 func reason(err error) token.Reason {
-	var r *token.Refusal
+	var r *token.InvalidError
 	if errors.As(err, &r) {
 		return r.Reason
 	}
@@ -163,22 +163,22 @@ func TestAHistoryOfUsesCrashesAndReloads(t *testing.T) {
 				tokens = d.open(t)
 			case 3: // taken away and put back
 				write(t, d.file, object(free))
-				_ = tokens.Look()
+				_ = tokens.Reload()
 				write(t, d.file, both)
-				_ = tokens.Look()
+				_ = tokens.Reload()
 			case 4: // its number is not limited for a while
 				write(t, d.file, object(free)+object(limited))
-				_ = tokens.Look()
+				_ = tokens.Reload()
 				if err := tokens.Use(t.Context(), limited, from("192.0.2.2")); err != nil {
 					t.Error(err)
 				}
 				granted++
 				tokens.Write()
 				write(t, d.file, both)
-				_ = tokens.Look()
+				_ = tokens.Reload()
 			case 5:
 				write(t, d.file, both+fmt.Sprintf("{ # %d", n))
-				if tokens.Look() == nil {
+				if tokens.Reload() == nil {
 					t.Error("a bad file is taken")
 				}
 			}
@@ -267,7 +267,7 @@ func TestUnlimitedUsesAreWrittenLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, d.file, both+object("cccccccccc"))
-	if err := tokens.Look(); err != nil || tokens.Token(free).Status.Used != 6 {
+	if err := tokens.Reload(); err != nil || tokens.Token(free).Status.Used != 6 {
 		t.Errorf("%v; after a look at the file %d are known", err, tokens.Token(free).Status.Used)
 	}
 	if err := tokens.Close(); err != nil {
@@ -288,7 +288,7 @@ func TestWhatWasNotedIsWrittenThoughNothingIsGranted(t *testing.T) {
 		}
 	}
 	write(t, d.file, object(limited, "  uses: 4\n"))
-	if err := tokens.Look(); err != nil {
+	if err := tokens.Reload(); err != nil {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
@@ -301,10 +301,10 @@ func TestWhatWasNotedIsWrittenThoughNothingIsGranted(t *testing.T) {
 		t.Errorf("%d are on disk", n)
 	}
 	write(t, d.file, object(limited))
-	_ = tokens.Look()
+	_ = tokens.Reload()
 	_ = tokens.Use(t.Context(), limited, from("192.0.2.1"))
 	write(t, d.file, object(limited, "  uses: 5\n"))
-	_ = tokens.Look()
+	_ = tokens.Reload()
 	if err := tokens.Use(t.Context(), limited, from("192.0.2.1")); reason(err) != token.UsedUp {
 		t.Errorf("got %v", err)
 	}
@@ -323,32 +323,32 @@ func TestTheFileIsFollowed(t *testing.T) {
 		t.Error("an unknown token, or a good one, is not what it is")
 	}
 	write(t, d.file, object(free, "  revoked: true\n")+object(limited, "  uses: 3\n"))
-	if err := tokens.Look(); err != nil || use(free) != token.Revoked || !tokens.Token(free).Spec.Revoked || tokens.Token(limited).Status.Used != 1 {
+	if err := tokens.Reload(); err != nil || use(free) != token.Revoked || !tokens.Token(free).Spec.Revoked || tokens.Token(limited).Status.Used != 1 {
 		t.Errorf("a revoked token: %v", err)
 	}
 	write(t, d.file, "kind: ProvisioningToken")
-	if err := tokens.Look(); err == nil || use(limited) != "" {
+	if err := tokens.Reload(); err == nil || use(limited) != "" {
 		t.Errorf("a bad file: %v", err)
 	}
-	if err := tokens.Look(); err != nil {
+	if err := tokens.Reload(); err != nil {
 		t.Errorf("it is told again: %v", err)
 	}
 	if err := os.Remove(d.file); err != nil {
 		t.Fatal(err)
 	}
-	if err := tokens.Look(); err == nil || use(limited) != "" {
+	if err := tokens.Reload(); err == nil || use(limited) != "" {
 		t.Errorf("no file: %v", err)
 	}
 	write(t, d.file, "# none any more\n")
-	if err := tokens.Look(); err != nil || tokens.Token(limited) != nil {
+	if err := tokens.Reload(); err != nil || tokens.Token(limited) != nil {
 		t.Errorf("an empty file: %v", err)
 	}
 	write(t, d.file, strings.ReplaceAll(both, strings.Repeat("b", 64), strings.Repeat("c", 64)))
-	if err := tokens.Look(); err != nil || tokens.Token(limited).Status.Used != 0 {
+	if err := tokens.Reload(); err != nil || tokens.Token(limited).Status.Used != 0 {
 		t.Errorf("another token of the same id begins with the other's uses: %v", err)
 	}
 	write(t, d.file, strings.ReplaceAll(both, "2026-01-02T13", "2026-01-02T11"))
-	if err := tokens.Look(); err != nil || use(free) != token.Expired {
+	if err := tokens.Reload(); err != nil || use(free) != token.Expired {
 		t.Errorf("a token whose time is over: %v", err)
 	}
 }
@@ -387,7 +387,7 @@ func TestADamagedCountGrantsNothing(t *testing.T) {
 				t.Error(err)
 			}
 			write(t, d.file, object(free)+object(limited)) // without a limit it is good, and its uses are known nowhere
-			if err := errors.Join(tokens.Look(), tokens.Use(t.Context(), limited, from("192.0.2.1"))); err != nil {
+			if err := errors.Join(tokens.Reload(), tokens.Use(t.Context(), limited, from("192.0.2.1"))); err != nil {
 				t.Error(err)
 			}
 			tokens.Write()
@@ -402,7 +402,7 @@ func TestADamagedCountGrantsNothing(t *testing.T) {
 func TestOneProcessCounts(t *testing.T) {
 	d := newDesk(t, both)
 	tokens := d.open(t)
-	if _, err := files.OpenTokens(d.file, d.dir, quiet(), time.Now); err == nil || !strings.Contains(err.Error(), "another process counts there") {
+	if _, err := files.OpenTokens(d.file, d.dir, quiet(), time.Now); err == nil || !strings.Contains(err.Error(), "another process uses it") {
 		t.Errorf("got %v", err)
 	}
 	if err := tokens.Close(); err != nil {
@@ -420,13 +420,13 @@ func TestWhatIsWrongWithAFileOfTokens(t *testing.T) {
 	if err == nil {
 		t.Fatal("it is taken")
 	}
-	want := `reading provisioning tokens: tokens.yaml:21: the name "Not-an-id!" is no token's id, which has ten characters of a-z and 2-7: take the object as ` + "`bunsen token create --offline`" + ` prints it
-tokens.yaml:21: spec.hash of token Not-an-id! is not 64 hexadecimal digits in lower case: take the object as ` + "`bunsen token create --offline`" + ` prints it
-tokens.yaml:30: token aaaaaaaaaa is in tokens.yaml:2 already: leave one
-tokens.yaml:39: spec.hash of token cccccccccc is not 64 hexadecimal digits in lower case: take the object as ` + "`bunsen token create --offline`" + ` prints it
-tokens.yaml:39: token cccccccccc is for no pool: set spec.pool
-tokens.yaml:39: token cccccccccc has no end: set spec.expires, such as 2026-01-31T12:00:00Z
-tokens.yaml:39: token cccccccccc: spec.uses is -1: 0 is any number, 1 and more is that many
+	want := `reading provisioning tokens: tokens.yaml:21: the name "Not-an-id!" is not a token id of ten characters of a-z and 2-7: use the object that ` + "`bunsen token create --offline`" + ` prints
+tokens.yaml:21: spec.hash of token Not-an-id! is not 64 hexadecimal digits in lower case: use the object that ` + "`bunsen token create --offline`" + ` prints
+tokens.yaml:30: token aaaaaaaaaa is also in tokens.yaml:2: remove one
+tokens.yaml:39: spec.hash of token cccccccccc is not 64 hexadecimal digits in lower case: use the object that ` + "`bunsen token create --offline`" + ` prints
+tokens.yaml:39: token cccccccccc has no pool: set spec.pool
+tokens.yaml:39: token cccccccccc does not expire: set spec.expires, such as 2026-01-31T12:00:00Z
+tokens.yaml:39: token cccccccccc: spec.uses is -1: set 0 for any number, or 1 and more for a limit
 tokens.yaml:44: reading the ProvisioningToken: json: unknown field "token"`
 	if diff := cmp.Diff(want, strings.ReplaceAll(err.Error(), filepath.Dir(d.file)+"/", "")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)

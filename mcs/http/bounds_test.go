@@ -1,24 +1,20 @@
 package http
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"io"
 	"net"
-	"net/http"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/bunsen-os/bunsen/mcs/shelf"
+	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
 // tight are bounds that a test reaches soon, and an honest client not even on a busy machine.
-var tight = Bounds{Header: time.Second, Read: time.Second, Send: time.Second, Idle: time.Second, Stop: 2 * time.Second}
+var tight = Bounds{Header: time.Second, Read: time.Second, Send: time.Second, Stop: 2 * time.Second}
 
 // ends tells whether a server ends a connection, as it must, long before a client would give up.
 func ends(t *testing.T, c net.Conn) (said string, after time.Duration) {
@@ -117,64 +113,6 @@ func TestHugeHeadersAreRefused(t *testing.T) {
 	}
 }
 
-func TestASourceHoldsNoMoreThanItsShare(t *testing.T) {
-	server := start(t, Server{Handler: openRoutes(filled(t)), Bounds: Bounds{PerSource: 3, Stop: 20 * time.Second, Header: time.Minute}})
-	var held []net.Conn
-	for range 3 {
-		conn, err := server.shake("127.0.0.2")
-		if err != nil {
-			t.Fatal(err)
-		}
-		held = append(held, conn)
-	}
-	for range 5 {
-		conn, err := server.dial("127.0.0.2")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, after := ends(t, conn); after > 5*time.Second {
-			t.Errorf("one connection too many was closed after %s", after)
-		}
-	}
-	for range 5 {
-		if r, err := server.client("127.0.0.1").Get(server.url("/config/worker")); err != nil || r.StatusCode != 200 {
-			t.Errorf("another source is answered %v, %v", r, err)
-		}
-	}
-	for _, c := range held {
-		_ = c.Close()
-	}
-	// The server sees a closed connection soon, but not at once.
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		conn, err := server.shake("127.0.0.2")
-		if err == nil {
-			_ = conn.Close()
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the places of closed connections are not given back: %v", err)
-		}
-	}
-}
-
-func TestMoreConnectionsThanAllowedWaitForTheirTurn(t *testing.T) {
-	b := tight
-	b.Connections = 4
-	server := start(t, Server{Handler: openRoutes(filled(t)), Bounds: b})
-	for range 12 {
-		conn, err := server.dial("127.0.0.2") // and never says a word
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-	}
-	began := time.Now()
-	r, err := server.client("127.0.0.1").Get(server.url("/config/worker"))
-	if err != nil || r.StatusCode != 200 || time.Since(began) > 10*time.Second {
-		t.Errorf("an honest client is answered %v, %v after %s", r, err, time.Since(began))
-	}
-}
-
 // narrow gives each connection a small buffer, as a slow network would.
 type narrow struct{ net.Listener }
 
@@ -187,13 +125,13 @@ func (n narrow) Accept() (net.Conn, error) {
 }
 
 // large is a pool whose body no small buffer takes.
-func large(t testing.TB) *shelf.Shelf {
+func large(t testing.TB) *served.Pools {
 	t.Helper()
-	s := shelf.NewShelf()
-	if err := s.Put("worker", rendered("rendered-worker-1", strings.Repeat("x", 1<<20))); err != nil {
+	s := served.NewPools()
+	if err := s.Set("worker", rendered("rendered-worker-1", strings.Repeat("x", 1<<20))); err != nil {
 		t.Fatal(err)
 	}
-	s.SetReady()
+	s.SetSynced()
 	return s
 }
 
@@ -247,97 +185,4 @@ func TestABodyUnderWayEndsBeforeTheServerDoes(t *testing.T) {
 	if n, err := io.Copy(io.Discard, r.Body); err != nil || n != r.ContentLength {
 		t.Errorf("the body broke off after %d bytes of %d: %v", n, r.ContentLength, err)
 	}
-}
-
-// besieger opens connections of one kind as fast as it can until told to stop.
-type besieger func(server running, from string) (net.Conn, error)
-
-var besiegers = []besieger{
-	func(s running, from string) (net.Conn, error) { return s.dial(from) },
-	func(s running, from string) (net.Conn, error) {
-		c, err := s.dial(from)
-		if err == nil {
-			_, err = io.WriteString(c, "\x16\x03\x01")
-		}
-		return c, err
-	},
-	func(s running, from string) (net.Conn, error) {
-		c, err := s.shake(from)
-		if err == nil {
-			_, err = io.WriteString(c, "GET /config/worker HTTP/1.1\r\nX-A: b")
-		}
-		return c, err
-	},
-	func(s running, from string) (net.Conn, error) { // asks, and reads one byte of the answer
-		c, err := s.shake(from)
-		if err == nil {
-			_, err = io.WriteString(c, "GET /config/worker HTTP/1.1\r\nHost: a\r\n\r\n")
-		}
-		if err == nil {
-			_, err = bufio.NewReaderSize(c, 16).ReadByte()
-		}
-		return c, err
-	},
-}
-
-func TestAnHonestClientIsServedDuringASiege(t *testing.T) {
-	b := tight
-	b.Connections, b.PerSource = 48, 16
-	b.Header, b.Read, b.Send = 3*time.Second, 3*time.Second, 5*time.Second // the honest one shares the cores with the siege
-	server := start(t, Server{Handler: openRoutes(large(t)), Bounds: b}, func(l net.Listener) net.Listener { return narrow{l} })
-	stop := make(chan struct{})
-	var siege sync.WaitGroup
-	for i := range 16 {
-		siege.Go(func() {
-			from := []string{"127.0.0.2", "127.0.0.3"}[i%2]
-			for held := []net.Conn(nil); ; {
-				select {
-				case <-stop:
-					for _, c := range held {
-						_ = c.Close()
-					}
-					return
-				default:
-				}
-				if c, err := besiegers[i/2%len(besiegers)](server, from); err == nil {
-					held = append(held, c)
-				} else if c != nil {
-					_ = c.Close()
-				}
-				if len(held) > 4 { // the server has long left the first
-					_ = held[0].Close()
-					held = held[1:]
-				}
-			}
-		})
-	}
-	honest := server.client("127.0.0.1")
-	for i := range 12 {
-		began := time.Now()
-		r, err := honest.Get(server.url("/config/worker"))
-		if err != nil {
-			t.Errorf("fetch %d: %v", i, err)
-			break
-		}
-		n, err := io.Copy(io.Discard, r.Body)
-		_ = r.Body.Close()
-		if err != nil || r.StatusCode != http.StatusOK || n != r.ContentLength || time.Since(began) > 10*time.Second {
-			t.Errorf("fetch %d: %d with %d bytes of %d after %s: %v", i, r.StatusCode, n, r.ContentLength, time.Since(began), err)
-		}
-		if n := serving(); n > b.Connections {
-			t.Errorf("the server has %d connections, %d allowed", n, b.Connections)
-		}
-		var m runtime.MemStats
-		if runtime.ReadMemStats(&m); m.HeapInuse > 256<<20 {
-			t.Errorf("the heap is %d MiB", m.HeapInuse>>20)
-		}
-	}
-	close(stop)
-	siege.Wait()
-}
-
-// serving is how many connections net/http serves in this process.
-func serving() int {
-	stacks := make([]byte, 8<<20)
-	return bytes.Count(stacks[:runtime.Stack(stacks, true)], []byte("net/http.(*conn).serve("))
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/shelf"
+	"github.com/bunsen-os/bunsen/mcs/served"
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
 
@@ -30,7 +30,7 @@ func addition(i int) mcs.Extra {
 
 // changing is a server whose configs, additions and tokens all change while machines ask.
 type changing struct {
-	shelf  *shelf.Shelf
+	shelf  *served.Pools
 	tokens *tokens
 	mu     sync.Mutex
 	good   token.Token // one that is good now, or was a moment ago
@@ -58,16 +58,16 @@ func (c *changing) now() token.Token {
 }
 
 func TestMachinesNeverSeeHalfOfAChange(t *testing.T) {
-	c := &changing{shelf: shelf.NewShelf(), tokens: &tokens{}}
-	if err := c.shelf.Put("worker", rendered("rendered-worker-0", "0")); err != nil {
+	c := &changing{shelf: served.NewPools(), tokens: &tokens{}}
+	if err := c.shelf.Set("worker", rendered("rendered-worker-0", "0")); err != nil {
 		t.Fatal(err)
 	}
 	if err := c.shelf.SetExtra(addition(0)); err != nil {
 		t.Fatal(err)
 	}
-	c.shelf.SetReady()
+	c.shelf.SetSynced()
 	c.renew(t)
-	h, counts := Routes(Options{Source: c.shelf, Tokens: c.tokens, Joiner: &minter{}, Limits: DefaultLimits(), Audit: io.Discard, Log: quiet, Now: atNoon})
+	h, counts := Routes(Options{Source: c.shelf, Tokens: c.tokens, BootstrapTokens: &minter{}, Limits: DefaultLimits(), Audit: io.Discard, Log: quiet, Now: atNoon})
 	server := httptest.NewServer(lifted(h))
 	defer server.Close()
 	stop := make(chan struct{})
@@ -94,7 +94,7 @@ func TestMachinesNeverSeeHalfOfAChange(t *testing.T) {
 		})
 	}
 	for i := 1; i <= 40; i++ {
-		if err := c.shelf.Put("worker", rendered("rendered-worker-"+strconv.Itoa(i), strconv.Itoa(i))); err != nil {
+		if err := c.shelf.Set("worker", rendered("rendered-worker-"+strconv.Itoa(i), strconv.Itoa(i))); err != nil {
 			t.Fatal(err)
 		}
 		c.renew(t)

@@ -1,6 +1,7 @@
 package http
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -9,157 +10,211 @@ import (
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/shelf"
+	"github.com/bunsen-os/bunsen/mcs/served"
+	"github.com/bunsen-os/bunsen/mcs/token"
 )
 
-// vary are the request's headers that an answer depends on. A cache between here and the machine must keep them apart,
-// whatever the answer.
+// vary lists the request headers that a response depends on. A cache between the server and the machine must store a response
+// for each combination of them, errors included.
 const vary = "Accept, Accept-Encoding, Authorization"
 
-// config answers /config/<pool>; the pool is the path's only other element. The order is: bounds, admission, pool, version, body,
-// a bootstrap token, the count of the use, the first byte. What comes later costs more, or cannot be taken back.
-type config struct {
-	source Source
-	gate   gate
-	due    due
-	record *record
-	now    func() time.Time
+// prepareTimeout is how long a machine waits for its bootstrap token and the count of its use before it has to retry. Ignition
+// waits 10 s for response headers, and a use that is counted later would be lost.
+const prepareTimeout = 5 * time.Second
+
+// configHandler serves /config/<pool>. It checks in this order: limits, authorization, pool, version, body, bootstrap token,
+// use of the token. Later checks cost more, or cannot be undone.
+type configHandler struct {
+	source          Source
+	tokens          Tokens
+	bootstrapTokens BootstrapTokens
+	authorizer      authorizer
+	log             *requestLog
+	now             func() time.Time
 }
 
-// answer is what became of one request.
-type answer struct {
+// response is the result of one request.
+type response struct {
 	pool   string
-	known  bool // there is such a pool, and whoever asks may know
+	known  bool // the pool exists, and the client may know that it exists
 	from   netip.Addr
-	who    grant
-	offer  *shelf.Offer // nil where there was none
-	form   shelf.Form
-	body   shelf.Body
+	client client
+	config *served.Config // nil if the pool serves no config
+	format served.Format
+	body   served.Body
 	status int
 	sent   int64
 	err    error
+	// nodeConfig is the name of the config that a node requested; empty where a machine requested the config of a pool.
+	nodeConfig string
+	// daemon is the architecture for which a machine requested the daemon; empty for a config.
+	daemon string
 }
 
-func (h *config) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+// ServeHTTP serves one request.
+func (h *configHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := h.now()
-	a := answer{pool: poolOf(r.URL.Path), from: remote(r.RemoteAddr)}
+	a := response{pool: poolOf(r.URL.Path), from: clientAddress(r.RemoteAddr)}
 	defer h.recover(w, r, &a, now)
 	w.Header().Set("Vary", vary)
 	if a.err = h.serve(w, r, &a, now); a.status == 0 {
-		a.status = refuse(w, a.err)
+		a.status = writeError(w, a.err)
 	}
-	h.record.keep(r, &a, now)
+	h.log.add(r, &a, now)
 }
 
-// recover makes a panic an answer, or a broken one where it was begun, and keeps it in the records: net/http would tell
-// nobody but the one who asks.
-func (h *config) recover(w http.ResponseWriter, r *http.Request, a *answer, now time.Time) {
+// recover turns a panic into an error response and logs it. If the response was already started, recover breaks it off.
+// Without recover, net/http would not log the panic to this log.
+func (h *configHandler) recover(w http.ResponseWriter, r *http.Request, a *response, now time.Time) {
 	p := recover()
 	if p == nil {
 		return
 	}
-	begun := a.status != 0
-	a.err = &refusal{status: http.StatusInternalServerError, reason: "Panic", public: "the config cannot be served", cause: fmt.Errorf("a panic: %v", p)}
-	if !begun {
-		a.status = refuse(w, a.err)
+	isStarted := a.status != 0
+	a.err = &httpError{status: http.StatusInternalServerError, reason: "Panic", message: "the config cannot be served", cause: fmt.Errorf("a panic: %v", p)}
+	if !isStarted {
+		a.status = writeError(w, a.err)
 	}
-	h.record.keep(r, a, now)
-	if begun {
+	h.log.add(r, a, now)
+	if isStarted {
 		panic(http.ErrAbortHandler)
 	}
 }
 
-// serve answers a request, or returns why not with a.status still 0.
-func (h *config) serve(w http.ResponseWriter, r *http.Request, a *answer, now time.Time) error {
-	err := h.gate.bound(a.from, now)
+// serve serves a request. If it cannot, it returns the reason and leaves a.status 0.
+func (h *configHandler) serve(w http.ResponseWriter, r *http.Request, a *response, now time.Time) error {
+	err := h.authorizer.checkAddress(a.from, now)
 	if err != nil {
 		return err
 	}
 	if !h.source.Ready() {
-		return mcs.ErrNotSynced // and tokens may be unknown for the same reason
+		return mcs.ErrNotSynced // tokens may also not be read yet
 	}
-	complete := h.source.Complete()
-	a.who, err = h.gate.admit(r, a.pool, a.from, now)
-	if a.who.certificate != "" {
-		w.Header().Set("Connection", "close") // what was verified at its beginning may be over when it asks again
-	}
-	if err != nil && !complete {
-		err = early(err)
-	}
-	if err != nil {
+	if err = h.authorizer.admit(r, a, h.source.Synced(), now); err != nil {
 		return err
 	}
-	if err = h.choose(r, a); err != nil {
+	if err = h.selectBody(r, a); err != nil {
 		return err
 	}
 	if matches(r.Header.Get("If-None-Match"), a.body.ETag) {
 		a.status = http.StatusNotModified
-		describe(w.Header(), a)
+		setHeaders(w.Header(), a)
 		w.WriteHeader(a.status)
 		return nil
 	}
-	join := ""
+	bootstrapToken := ""
 	if r.Method == http.MethodGet {
-		if join, err = h.due.settle(r.Context(), a, now); err != nil {
+		if bootstrapToken, err = h.prepare(r.Context(), a, now); err != nil {
 			return err
 		}
 	}
 	a.status = http.StatusOK
-	describe(w.Header(), a)
+	setHeaders(w.Header(), a)
 	if r.Method == http.MethodHead {
 		w.WriteHeader(a.status)
 		return nil
 	}
-	return send(w, a, join)
+	return send(w, a, bootstrapToken)
 }
 
-// choose finds the body that is asked for.
-func (h *config) choose(r *http.Request, a *answer) error {
+// selectBody finds the requested body.
+func (h *configHandler) selectBody(r *http.Request, a *response) error {
 	if a.pool == "" {
-		return fmt.Errorf("the path names no pool, as /config/worker would: %w", mcs.ErrUnknownPool)
+		return fmt.Errorf("the path names no pool, as /config/worker does: %w", mcs.ErrUnknownPool)
 	}
 	var err error
-	a.offer, err = h.source.Offer(a.pool)
+	a.config, err = h.source.Config(a.pool)
 	a.known = !errors.Is(err, mcs.ErrUnknownPool)
 	if err != nil {
-		return fmt.Errorf("serving pool %q: %w", loggable(a.pool), err)
+		return fmt.Errorf("serving pool %q: %w", safeName(a.pool), err)
 	}
-	if a.form.Version, err = mcs.Negotiate(list(r, "Accept")); err != nil {
+	if a.format.Version, err = mcs.Negotiate(headerList(r, "Accept")); err != nil {
 		return err
 	}
-	a.form.Zipped = mcs.Encodings(list(r, "Accept-Encoding"))
-	a.form.Withhold = a.who.node == "" && !h.gate.access.SecretsToAll
-	a.body, err = a.offer.Body(a.form)
+	a.format.Gzip = mcs.AcceptsGzip(headerList(r, "Accept-Encoding"))
+	a.format.Withhold = a.client.node == "" && !h.authorizer.access.SecretsToAll
+	a.body, err = a.config.Body(a.format)
 	if err == nil && len(a.body.Head) == 0 {
-		err = errors.New("the config is empty: its making was not finished")
+		err = errors.New("the body is empty: its creation was not finished")
 	}
 	return err
 }
 
-// describe sets the headers of an answer that is the config, or says that it is as it was. What has no secrets may be kept by
-// the one who got it, if it asks again each time; anything else by nobody.
-func describe(header http.Header, a *answer) {
-	keep := "no-store"
-	if a.form.Withhold && !a.body.Joins() {
-		keep = "private, no-cache"
+// prepare creates the bootstrap token that the body needs, or returns "" if the body needs none. Then it counts the use
+// of the provisioning token that authorized the request. It does so last, because an unused bootstrap token expires,
+// but a counted use is lost.
+func (h *configHandler) prepare(ctx context.Context, a *response, now time.Time) (bootstrapToken string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
+	defer cancel()
+	if a.body.NeedsBootstrapToken() {
+		bootstrapToken, err = h.createBootstrapToken(ctx, a)
+		if share := new(mcs.ShareError); errors.As(err, &share) {
+			return "", unavailable("ShareSpent", share.Error(), err)
+		}
+		if err != nil {
+			return "", unavailable("CannotMint", "no bootstrap token can be created", err)
+		}
+	}
+	if !a.client.usedToken() {
+		return bootstrapToken, nil
+	}
+	use := v1alpha1.TokenUse{Time: metav1.NewTime(now), Address: a.from.String(), Config: a.config.Name(), Commit: a.config.Commit()}
+	err = h.tokens.Use(ctx, a.client.token, use)
+	var invalid *token.InvalidError
+	switch {
+	case err == nil:
+		return bootstrapToken, nil
+	case errors.As(err, &invalid):
+		return "", err
+	}
+	return "", unavailable("CannotCount", "the use of the provisioning token cannot be counted", err)
+}
+
+func (h *configHandler) createBootstrapToken(ctx context.Context, a *response) (string, error) {
+	if h.bootstrapTokens == nil {
+		return "", errors.New("this server has no API server to create one in")
+	}
+	machine := mcs.JoiningMachine{Pool: a.pool, Node: a.client.node, Address: a.from.String(), Attested: !a.client.open}
+	switch {
+	case a.client.usedToken():
+		machine.Token = a.client.token
+	case !a.client.open:
+		machine.Certificate = a.client.certificate
+	}
+	text, err := h.bootstrapTokens.CreateBootstrapToken(ctx, machine)
+	if err == nil && len(text) != mcs.BootstrapTokenLength {
+		err = fmt.Errorf("the token has %d characters instead of %d", len(text), mcs.BootstrapTokenLength)
+	}
+	return text, err
+}
+
+// setHeaders sets the headers of a config, or of a response that the config has not changed. Clients may cache a config
+// without secrets if they revalidate it. They must not cache a config with secrets.
+func setHeaders(header http.Header, a *response) {
+	cacheControl := "no-store"
+	if a.format.Withhold && !a.body.NeedsBootstrapToken() {
+		cacheControl = "private, no-cache"
 	}
 	header.Set("ETag", a.body.ETag)
-	header.Set("Cache-Control", keep)
+	header.Set("Cache-Control", cacheControl)
 	if a.status == http.StatusNotModified {
 		return
 	}
 	header.Set("Content-Type", "application/json")
 	header.Set("Content-Length", strconv.Itoa(a.body.Len()))
-	if a.form.Zipped {
+	if a.format.Gzip {
 		header.Set("Content-Encoding", "gzip")
 	}
 }
 
-// send writes the body, each part at once, and waits until the connection has taken all of it.
-func send(w http.ResponseWriter, a *answer, join string) error {
+// send writes the body and waits until the connection has taken all of it.
+func send(w http.ResponseWriter, a *response, bootstrapToken string) error {
 	var err error
-	if a.sent, err = a.body.WriteTo(w, join); err == nil {
+	if a.sent, err = a.body.WriteTo(w, bootstrapToken); err == nil {
 		err = http.NewResponseController(w).Flush()
 	}
 	if err != nil {
@@ -168,11 +223,11 @@ func send(w http.ResponseWriter, a *answer, join string) error {
 	return nil
 }
 
-// list is a header that may come in several lines.
-func list(r *http.Request, name string) string { return strings.Join(r.Header.Values(name), ",") }
+// headerList returns a header that may have several lines.
+func headerList(r *http.Request, name string) string { return strings.Join(r.Header.Values(name), ",") }
 
-// poolOf is the pool of a path /config/<pool>, or "". A path with another element is refused: a proxy that allows paths by
-// their beginning would not see the pool at the end.
+// poolOf returns the pool of a path /config/<pool>. It returns "" for a path with further elements, because a proxy
+// that allows paths by prefix would not see the pool at the end.
 func poolOf(urlPath string) string {
 	name := strings.TrimPrefix(urlPath, "/config/")
 	if strings.Contains(name, "/") {
@@ -181,7 +236,7 @@ func poolOf(urlPath string) string {
 	return name
 }
 
-// matches tells whether an If-None-Match header covers an ETag, by the weak comparison (RFC 9110, section 13.1.2).
+// matches reports whether an If-None-Match header matches an ETag, by the weak comparison (RFC 9110, section 13.1.2).
 func matches(header, etag string) bool {
 	if header == "" {
 		return false

@@ -25,7 +25,7 @@ func BenchmarkServe(b *testing.B) {
 	limits := DefaultLimits()
 	limits.Requests.PerSecond, limits.Requests.Burst = 1e9, 1e9
 	ours, _ := Routes(Options{Source: s, Tokens: forgetful{known}, Limits: limits, Audit: io.Discard, Log: log, Now: atNoon})
-	joined, _ := Routes(Options{Source: joining(b, large(b)), Joiner: &minter{}, Access: Access{Open: true}, Limits: limits, Audit: io.Discard, Log: log, Now: atNoon})
+	joined, _ := Routes(Options{Source: joining(b, large(b)), BootstrapTokens: &minter{}, Access: Access{Open: true}, Limits: limits, Audit: io.Discard, Log: log, Now: atNoon})
 	body := text(b, ask(ours, "GET", "/config/worker", "Authorization", bearer(good)))
 	root := b.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "worker"), []byte(body), 0o644); err != nil {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bunsen-os/bunsen/mcs/shelf"
+	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
 func TestAnswers(t *testing.T) {
@@ -58,10 +58,10 @@ func TestAnswers(t *testing.T) {
 
 // What is wrong with a config may quote it, and who asks may be one who gets no secrets.
 func TestWhatIsWrongWithAConfigIsNotToldToWhoAsks(t *testing.T) {
-	s := shelf.NewShelf()
-	s.SetReady()
+	s := served.NewPools()
+	s.SetSynced()
 	unit := `{"name":"db.service","contents":"[Service] Environment=DB_PASSWORD=` + hush + `\n"}`
-	if err := s.Put("worker", withIgnition("rendered-worker-1", `"systemd":{"units":[`+unit+`]}`)); err == nil {
+	if err := s.Set("worker", withIgnition("rendered-worker-1", `"systemd":{"units":[`+unit+`]}`)); err == nil {
 		t.Fatal("the bad config was taken for a good one")
 	}
 	r := ask(openRoutes(s), "GET", "/config/worker")
@@ -89,7 +89,7 @@ func TestTheETagStaysAsLongAsTheBodyDoes(t *testing.T) {
 	h := openRoutes(s)
 	tag := func(header ...string) string { return ask(h, "GET", "/config/worker", header...).Header.Get("ETag") }
 	put := func(name, contents string) {
-		if err := s.Put("worker", rendered(name, contents)); err != nil {
+		if err := s.Set("worker", rendered(name, contents)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -150,7 +150,7 @@ func inflate(body string) (string, error) {
 }
 
 func TestBeforeThePoolsAreKnownNoMachineIsTurnedAwayForGood(t *testing.T) {
-	h := openRoutes(shelf.NewShelf())
+	h := openRoutes(served.NewPools())
 	for path, want := range map[string]int{"/config/worker": 503, "/readyz": 503, "/healthz": 200} {
 		if r := ask(h, "GET", path); r.StatusCode != want {
 			t.Errorf("%s: %d, want %d", path, r.StatusCode, want)
@@ -187,7 +187,7 @@ func TestWhatHasNoSecretsMayBeKeptByWhoGotIt(t *testing.T) {
 		{"secrets are served", filled(t), Access{Open: true, SecretsToAll: true}, "no-store"},
 		{"there is a bootstrap token", joining(t, filled(t)), Access{Open: true}, "no-store"},
 	} {
-		h, _ := Routes(Options{Source: c.source, Access: c.access, Joiner: &minter{}, Log: quiet, Now: atNoon})
+		h, _ := Routes(Options{Source: c.source, Access: c.access, BootstrapTokens: &minter{}, Log: quiet, Now: atNoon})
 		for _, method := range []string{"GET", "HEAD"} {
 			r := ask(h, method, "/config/worker")
 			if got := r.Header.Get("Cache-Control"); got != c.want || r.StatusCode != http.StatusOK {

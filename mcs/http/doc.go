@@ -1,7 +1,8 @@
-// Package http serves Ignition to new machines over HTTPS: routes, who may ask, bounds on what anybody can take, and the
-// record of every answer. What is served is decided by package mcs, what a token is good for by package mcs/token.
+// Package http serves Ignition configs to new machines, and the configs of their pools to nodes, over HTTPS: routes,
+// authorization, limits, and the log of every response. Package mcs decides what is served, and package mcs/token whether a
+// token is valid.
 //
-// In: offers of a shelf, what is kept of tokens, a certificate. Out: Ignition configs; per answer one log line, one line of
-// the audit log and a count. Never: a config to who may not have it, a token in a log, a config put together while a machine
-// waits if it could be ready before, more time or memory for one client than its share.
+// In: served configs, provisioning tokens, a certificate. Out: Ignition configs; for each response a log line, a line of the
+// audit log and metrics. Never: a config to an unauthorized client, a token in a log, a config composed during a request that
+// could be composed earlier, more time or memory for one client than its share.
 package http

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// Rate is how often something may happen.
+// Rate limits how often an event may happen.
 type Rate struct {
-	// PerSecond is how often in a second, in the long run; 0 sets no limit.
+	// PerSecond is the sustained rate; 0 sets no limit.
 	PerSecond float64
-	// Burst is how often at once, at least 1.
+	// Burst is how many events may happen at once, at least 1.
 	Burst int
 }
 
@@ -24,19 +24,19 @@ func (r Rate) limiter() *rate.Limiter {
 	return rate.NewLimiter(rate.Limit(r.PerSecond), max(r.Burst, 1))
 }
 
-// Limits are what one source may do. A source is an IPv4 address, or an IPv6 network of 64 bits, as that is what one machine
-// can choose its address from.
+// Limits apply to each source. A source is an IPv4 address, or an IPv6 network of 64 bits, in which one machine can choose any
+// address.
 type Limits struct {
-	// Requests is how often it may ask at all.
+	// Requests limits all requests.
 	Requests Rate
-	// Failures is how often it may ask with nothing that is good.
+	// Failures limits unauthorized requests.
 	Failures Rate
-	// Sources is how many of them are remembered, those that asked last; 0 is as DefaultLimits.
+	// Sources is how many sources are tracked, the most recent ones; 0 is as in DefaultLimits.
 	Sources int
 }
 
-// DefaultLimits let a rack behind one address boot at once, and a boot loop go on; who guesses is slowed down. What is
-// remembered of all sources takes about 4 MiB.
+// DefaultLimits let a rack behind one address boot at once and a boot loop continue, and slow down clients that guess tokens.
+// All tracked sources take about 4 MiB.
 func DefaultLimits() Limits {
 	return Limits{
 		Requests: Rate{PerSecond: 50, Burst: 500},
@@ -45,13 +45,13 @@ func DefaultLimits() Limits {
 	}
 }
 
-// limiter counts by source, in bounded memory: it forgets who has not asked for longest.
+// limiter counts requests by source in bounded memory. It drops the source that was idle the longest.
 type limiter struct {
 	limits  Limits
 	sources *lru.Cache[netip.Prefix, *budget]
 }
 
-// budget is what a source has left.
+// budget is how many requests and failures a source may still cause.
 type budget struct{ requests, failures *rate.Limiter }
 
 func newLimiter(l Limits) *limiter {
@@ -60,17 +60,17 @@ func newLimiter(l Limits) *limiter {
 	}
 	sources, err := lru.New[netip.Prefix, *budget](l.Sources)
 	if err != nil {
-		panic(err) // the only error is of a size that is not positive
+		panic(err) // Sources is always positive; any other size is the only error
 	}
 	return &limiter{l, sources}
 }
 
-// request takes one request of a source's budget, and tells whether there was one left.
+// request subtracts one request from a source's budget and reports whether one was left.
 func (l *limiter) request(from netip.Addr, now time.Time) bool {
 	return !l.limits.Requests.limits() || l.of(from).requests.AllowN(now, 1)
 }
 
-// failure takes one failed admission of a source's budget, and tells whether there was one left.
+// failure subtracts one unauthorized request from a source's budget and reports whether one was left.
 func (l *limiter) failure(from netip.Addr, now time.Time) bool {
 	return !l.limits.Failures.limits() || l.of(from).failures.AllowN(now, 1)
 }
@@ -82,12 +82,12 @@ func (l *limiter) of(from netip.Addr) *budget {
 	}
 	fresh := &budget{l.limits.Requests.limiter(), l.limits.Failures.limiter()}
 	if b, ok, _ := l.sources.PeekOrAdd(key, fresh); ok {
-		return b // another request of the source was faster
+		return b // a concurrent request of the source added it
 	}
 	return fresh
 }
 
-// sourceOf is what an address is counted under; the zero value for one that is none.
+// sourceOf returns the source of an address; the zero value for an invalid one.
 func sourceOf(a netip.Addr) netip.Prefix {
 	const network = 64
 	bits := a.BitLen()
@@ -101,8 +101,9 @@ func sourceOf(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// remote is the address of a connection's other end, without zone and as IPv4 where it is one.
-func remote(addrPort string) netip.Addr {
+// clientAddress parses the remote address of a connection. It removes the zone, and returns an IPv4-mapped address as
+// IPv4.
+func clientAddress(addrPort string) netip.Addr {
 	ap, err := netip.ParseAddrPort(addrPort)
 	if err != nil {
 		return netip.Addr{}
@@ -110,23 +111,23 @@ func remote(addrPort string) netip.Addr {
 	return ap.Addr().Unmap().WithZone("")
 }
 
-// remoteOf is remote of a connection.
-func remoteOf(c net.Conn) netip.Addr {
-	if a, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		return a.AddrPort().Addr().Unmap().WithZone("")
+// addressOf returns the address of one end of a connection in the form of clientAddress.
+func addressOf(a net.Addr) netip.Addr {
+	if tcp, ok := a.(*net.TCPAddr); ok {
+		return tcp.AddrPort().Addr().Unmap().WithZone("")
 	}
 	return netip.Addr{}
 }
 
-// throttle lets one of many through per second, with how many it stands for.
+// throttle allows one event per second and counts the others.
 type throttle struct {
 	mu   sync.Mutex
 	next time.Time
 	kept int
 }
 
-// pass tells how many times it was called since the last one that passed, this one included; 0 where this one does not.
-func (t *throttle) pass(now time.Time) int {
+// allow returns how many events there were since the last allowed one, this one included, or 0 if this one is not allowed.
+func (t *throttle) allow(now time.Time) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.kept++

@@ -56,20 +56,6 @@ func TestEachSourceHasItsOwnBudget(t *testing.T) {
 	}
 }
 
-func TestProbesHaveNoLimit(t *testing.T) {
-	o := open(filled(t))
-	o.Limits.Requests = Rate{PerSecond: 1, Burst: 1}
-	h, _ := Routes(o)
-	for range 3 {
-		ask(h, "GET", "/config/worker")
-		for _, probe := range []string{"/healthz", "/readyz"} {
-			if r := ask(h, "GET", probe); r.StatusCode != 200 {
-				t.Errorf("%s is answered %d", probe, r.StatusCode)
-			}
-		}
-	}
-}
-
 func TestARateOfNothingIsNoLimit(t *testing.T) {
 	l := newLimiter(Limits{Requests: Rate{Burst: 1}, Failures: Rate{PerSecond: 1}})
 	from := netip.MustParseAddr("192.0.2.1")

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs/shelf"
+	"github.com/bunsen-os/bunsen/mcs/served"
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
 
@@ -14,8 +14,8 @@ import (
 // asks for that shall ask again, for Ignition gives up after a 4xx. What cannot become good is told as ever.
 func TestWhatMayComeToBeKnownIsWorthAnotherTry(t *testing.T) {
 	known := &tokens{}
-	kept := shelf.NewShelf()
-	if err := kept.Put("worker", rendered("rendered-worker-1", "a")); err != nil {
+	kept := served.NewPools()
+	if err := kept.Set("worker", rendered("rendered-worker-1", "a")); err != nil {
 		t.Fatal(err)
 	}
 	kept.SetPartial()
@@ -46,7 +46,7 @@ func TestWhatMayComeToBeKnownIsWorthAnotherTry(t *testing.T) {
 			t.Errorf("before all is known, %s: %d %s", c.what, r.StatusCode, text(t, r))
 		}
 	}
-	kept.SetReady()
+	kept.SetSynced()
 	for _, c := range asked {
 		if r := ask(h, "GET", c.path, "Authorization", c.header); r.StatusCode != c.wholly {
 			t.Errorf("after it, %s: %d %s", c.what, r.StatusCode, text(t, r))
@@ -56,8 +56,8 @@ func TestWhatMayComeToBeKnownIsWorthAnotherTry(t *testing.T) {
 
 // A source that asks whoever floods it to ask again does not lose that it is a flood.
 func TestAFloodOfUnknownTokensIsAFloodBeforeAllIsKnown(t *testing.T) {
-	err := early(errors.Join(errTooManyFailures, &token.Refusal{Reason: token.Unknown}))
-	if !flood(err) {
+	err := retryUntilSynced(errors.Join(errTooManyFailures, &token.InvalidError{Reason: token.Unknown}))
+	if !isRateLimited(err) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -8,78 +8,103 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs/shelf"
+	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/daemon"
+	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
-// Source is where the handler finds what to serve.
+// Source has what each pool serves.
 type Source interface {
-	// Offer returns what a pool serves now. The error is mcs.ErrUnknownPool, mcs.ErrNothingRendered (or one of its kind) or
-	// mcs.ErrNotSynced.
-	Offer(pool string) (*shelf.Offer, error)
-	// Ready tells whether anything is known. Until then nobody gets a config.
+	// Config returns what a pool serves. The error is or wraps mcs.ErrUnknownPool, mcs.ErrNothingRendered or mcs.ErrNotSynced.
+	Config(pool string) (*served.Config, error)
+	// Ready reports whether any pools are known. Until then no config is served.
 	Ready() bool
-	// Complete tells whether all pools and all tokens are known. Until then what is not known may come to be.
-	Complete() bool
+	// Synced reports whether all pools and tokens are known. Until then an unknown one may appear.
+	Synced() bool
 }
 
-// Tokens is what is known of provisioning tokens.
+// Tokens has the provisioning tokens.
 type Tokens interface {
-	// Token returns what is kept of the token with this id, or nil. It is not changed here.
+	// Token returns the token with this id, or nil. The handler does not change it.
 	Token(id string) *v1alpha1.ProvisioningToken
-	// Use counts a use before it is answered. A *token.Refusal says that the token is no longer good, after all; any other
-	// error that it cannot be counted now, so that the machine has to ask again.
+	// Use counts a use before the response. A *token.InvalidError says that the token is no longer valid; any other error
+	// says that the use cannot be counted now, so the machine has to retry.
 	Use(ctx context.Context, id string, use v1alpha1.TokenUse) error
 }
 
-// For says who a bootstrap token is made for: all of it is told in the token's description. It is an alias, so that a Joiner
-// needs nothing of this package.
-type For = struct {
-	Pool, Node, Token, Address string
-	// Attested tells that a token or a certificate let the machine in for this pool, and not that everyone is let in.
-	Attested bool
+// BootstrapTokens creates bootstrap tokens.
+type BootstrapTokens interface {
+	// CreateBootstrapToken creates one for one machine, mcs.BootstrapTokenLength characters long.
+	CreateBootstrapToken(ctx context.Context, machine mcs.JoiningMachine) (string, error)
 }
 
-// Joiner makes bootstrap tokens.
-type Joiner interface {
-	// Mint makes one for one machine, mcs.TokenLength characters long.
-	Mint(ctx context.Context, f For) (string, error)
-}
-
-// Options are what Routes is made of. Source and Log are needed; the rest may be left out.
+// Options of Routes. Source and Log are required.
 type Options struct {
 	Source Source
-	// Tokens; nil knows none.
+	// Tokens; with nil, no token is known.
 	Tokens Tokens
-	// Joiner; nil makes none, so that bodies with room for a bootstrap token are not served.
-	Joiner Joiner
-	// Access says who may ask.
+	// BootstrapTokens; with nil, configs that need a bootstrap token are not served.
+	BootstrapTokens BootstrapTokens
+	// Nodes is what nodes may read; the zero value serves no node.
+	Nodes Nodes
+	// Daemons are the daemon's binaries that new machines can get, at most one for each architecture.
+	Daemons daemon.Binaries
+	// ClientCAs are those of Server: they sign the client certificates that authorize machines.
+	ClientCAs *ClientCAs
+	// Access without a token or certificate.
 	Access Access
-	// Limits by source; the zero value has none, see DefaultLimits.
+	// Limits of each source; the zero value has none, see DefaultLimits.
 	Limits Limits
-	// Audit takes one line of JSON per answer; nil keeps none. One line is one Write, and there is one Write at a time.
+	// Audit gets one line of JSON for each response, one Write at a time; nil writes none.
 	Audit io.Writer
-	// Log takes one line per answer.
+	// Log gets one line for each response.
 	Log *slog.Logger
 	// Now is the clock; nil is time.Now.
 	Now func() time.Time
 }
 
-// Routes is the whole server but its socket: /config/<pool>, /healthz and /readyz. Any other path is 404, any other
-// method than GET and HEAD 405. The counts are those of all answers of /config/ from now on.
-func Routes(o Options) (http.Handler, *Counts) {
+// Nodes is what nodes read with the certificates of their kubelets.
+type Nodes struct {
+	// CAs are those of Server.
+	CAs *NodeCAs
+	// Configs is nil where nodes are not served.
+	Configs NodeConfigs
+}
+
+// NodeConfigs decides which configs a node may read.
+type NodeConfigs interface {
+	// NodeConfig returns a rendered config as JSON, for a node that may read it. The error is an *mcs.NotForNodeError
+	// if the node may not read it, and mcs.ErrNoSuchConfig if it does not exist. Any other error means that the config
+	// cannot be read now.
+	NodeConfig(ctx context.Context, node, config string) ([]byte, error)
+}
+
+// Routes returns the handler of /config/<pool>, /daemon/<arch>/<pool>, /node/config/<name>, /healthz and /readyz. It responds with 404 to any other
+// path, and with 405 to any other method than GET and HEAD. The metrics count the responses of /config/ and /node/.
+func Routes(o Options) (http.Handler, *Metrics) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	counts := newCounts()
+	metrics := newMetrics()
+	log := newRequestLog(o.Log, o.Audit, metrics)
+	authorizer := authorizer{tokens: o.Tokens, clients: o.ClientCAs, access: o.Access, limits: newLimiter(o.Limits)}
 	mux := http.NewServeMux()
-	mux.Handle("GET /config/", &config{
-		source: o.Source,
-		gate:   gate{tokens: o.Tokens, access: o.Access, limits: newLimiter(o.Limits)},
-		due:    due{tokens: o.Tokens, joiner: o.Joiner},
-		record: newRecord(o.Log, o.Audit, counts),
-		now:    o.Now,
+	mux.Handle("GET /config/", &configHandler{
+		source:          o.Source,
+		tokens:          o.Tokens,
+		bootstrapTokens: o.BootstrapTokens,
+		authorizer:      authorizer,
+		log:             log,
+		now:             o.Now,
 	})
-	mux.HandleFunc("GET /healthz", healthz)
-	mux.Handle("GET /readyz", readyz{o.Source})
-	return mux, counts
+	if len(o.Daemons) > 0 {
+		mux.Handle("GET /daemon/{arch}/{pool}", &daemonHandler{binaries: o.Daemons, authorizer: authorizer, synced: o.Source.Synced, log: log, now: o.Now})
+	}
+	if o.Nodes.Configs != nil {
+		mux.Handle("GET "+v1alpha1.NodeConfigPath, &nodeConfigHandler{nodes: o.Nodes, authorizer: authorizer, log: log, now: o.Now})
+	}
+	probes := newLimiter(o.Limits)
+	mux.Handle("GET /healthz", probe{o.Access, probes, func() bool { return true }, o.Now})
+	mux.Handle("GET /readyz", probe{o.Access, probes, o.Source.Ready, o.Now})
+	return mux, metrics
 }

@@ -8,24 +8,35 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
 	"sync/atomic"
 )
 
-// Server answers machines over HTTPS, within bounds.
+// Server serves machines over HTTPS, within bounds.
 type Server struct {
-	// Handler answers; see Routes.
+	// Handler handles requests; see Routes.
 	Handler http.Handler
-	// TLS has the certificate. What else it says of versions and suites is narrowed to what is safe today.
+	// TLS has the certificate. The server narrows its versions and cipher suites to safe ones.
 	TLS *tls.Config
-	// ClientCAs are whose client certificates are believed; nil: none are asked for.
+	// ClientCAs and NodeCAs sign the trusted client certificates of machines and of nodes; nil trusts none. If both are nil, the
+	// server requests no client certificate.
 	ClientCAs *ClientCAs
+	NodeCAs   *NodeCAs
+	// AllowFrom are the only addresses from which the server accepts connections, in addition to this host's own; empty
+	// allows all. It closes other connections before TLS.
+	AllowFrom []netip.Prefix
+	// Limits of each source. A source may open four times as many connections as Requests allows. The server closes
+	// further connections before TLS.
+	Limits Limits
 	// Bounds of each client.
 	Bounds Bounds
-	// Log takes what goes wrong below HTTP.
+	// Metrics counts closed connections; nil does not.
+	Metrics *Metrics
+	// Log receives errors below HTTP.
 	Log *slog.Logger
 }
 
-// suites are those of TLS 1.2 with forward secrecy and authenticated encryption; TLS 1.3 has no others.
+// suites are the cipher suites of TLS 1.2 with forward secrecy and authenticated encryption; TLS 1.3 has no others.
 var suites = []uint16{
 	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
 	tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
@@ -35,25 +46,29 @@ var suites = []uint16{
 	tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
 }
 
-// Serve answers on a listener until the context ends, then lets requests under way finish, for at most Bounds.Stop. It
-// closes the listener. The error is nil after a stop that was asked for.
+// Serve serves on a listener until the context ends, and then waits for running requests, for at most Bounds.Stop. It closes
+// the listener. The error is nil after the context ended.
 func (s Server) Serve(ctx context.Context, l net.Listener) error {
 	b := s.Bounds.orDefault()
 	protocols := &http.Protocols{}
-	protocols.SetHTTP1(true) // one request per machine: HTTP/2 would bring only more to attack
+	protocols.SetHTTP1(true) // one request per machine: HTTP/2 would only add attack surface
+	bounded := newListener(l, b, s)
 	server := &http.Server{
-		Handler:           s.Handler,
+		Handler:           bounded.handler(s.Handler),
+		ConnContext:       connContext,
 		TLSConfig:         s.tls(),
 		Protocols:         protocols,
-		ReadHeaderTimeout: b.Header, // net/http bounds the handshake by the same
+		ReadHeaderTimeout: b.Header, // also limits the handshake
 		ReadTimeout:       b.Read,
 		WriteTimeout:      b.Send,
-		IdleTimeout:       b.Idle,
 		MaxHeaderBytes:    b.HeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}
+	// One request per connection is enough for a machine. So no client can use an idle connection, or send requests
+	// without reading the responses. The server verifies the client certificate of each request.
+	server.SetKeepAlivesEnabled(false)
 	done := make(chan error, 1)
-	go func() { done <- server.ServeTLS(bounded(l, b, s.Log), "", "") }()
+	go func() { done <- server.ServeTLS(bounded, "", "") }()
 	select {
 	case err := <-done:
 		return fmt.Errorf("serving on %s: %w", l.Addr(), err)
@@ -67,29 +82,45 @@ func (s Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-// tls is the configuration to serve with. Where there are authorities, it follows them: each handshake has those of its
-// moment, and a session that is resumed has to hold before them as well.
+// tls returns the TLS configuration. Each handshake uses the current client CAs, also to verify a resumed session.
 func (s Server) tls() *tls.Config {
 	config := s.TLS.Clone()
 	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
 	config.CipherSuites = suites
-	config.DynamicRecordSizingDisabled = true // a config is of use only whole: small first records would bring nothing
-	config.NextProtos = []string{"http/1.1"}  // net/http does not get to add it to the configuration of one handshake
-	if s.ClientCAs == nil {
+	config.DynamicRecordSizingDisabled = true // machines need the whole config: small first records do not help
+	config.NextProtos = []string{"http/1.1"}  // net/http cannot add it to the configuration of one handshake
+	if s.ClientCAs == nil && s.NodeCAs == nil {
 		return config
 	}
 	config.ClientAuth = tls.VerifyClientCertIfGiven
-	var current atomic.Pointer[tls.Config]
+	type verifying struct {
+		by     clientRoots
+		config *tls.Config
+	}
+	var current atomic.Pointer[verifying]
 	each := config.Clone()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		pool := s.ClientCAs.Pool()
-		if c := current.Load(); c != nil && c.ClientCAs == pool {
-			return c, nil
+		by := s.roots()
+		if v := current.Load(); v != nil && v.by == by {
+			return v.config, nil
 		}
-		c := each.Clone()
-		c.ClientCAs = pool
-		current.Store(c)
-		return c, nil
+		v := &verifying{by, each.Clone()}
+		if v.config.ClientCAs = by.pool(); by == (clientRoots{}) {
+			v.config.ClientAuth = tls.NoClientCert // a certificate that cannot be verified yet would fail the handshake
+		}
+		current.Store(v)
+		return v.config, nil
 	}
 	return config
+}
+
+// roots returns the current client CAs.
+func (s Server) roots() (now clientRoots) {
+	if s.ClientCAs != nil {
+		now.machines = s.ClientCAs.roots.Load()
+	}
+	if s.NodeCAs != nil {
+		now.nodes = s.NodeCAs.roots.Load()
+	}
+	return now
 }

@@ -20,7 +20,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/mcs/shelf"
+	"github.com/bunsen-os/bunsen/mcs/served"
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
 
@@ -52,9 +52,9 @@ const hush = "hush-hush-hush"
 
 // filled has pools that serve (worker, infra), one with a secret file (secret), one whose secret cannot come later (locked),
 // one with nothing rendered (new), one that is held (halted), one with a bad config, and one that old versions cannot say.
-func filled(t testing.TB) *shelf.Shelf {
+func filled(t testing.TB) *served.Pools {
 	t.Helper()
-	s := shelf.NewShelf()
+	s := served.NewPools()
 	for pool, mc := range map[string]*mcfgv1.MachineConfig{
 		"worker": rendered("rendered-worker-1", "a"),
 		"infra":  rendered("rendered-infra-1", "a"),
@@ -63,17 +63,17 @@ func filled(t testing.TB) *shelf.Shelf {
 		"luks":   withIgnition("rendered-luks-1", `"storage":{"luks":[{"name":"root","device":"/dev/a","cex":{"enabled":true}}]}`),
 		"new":    nil,
 	} {
-		if err := s.Put(pool, mc); err != nil {
+		if err := s.Set(pool, mc); err != nil {
 			t.Fatal(err)
 		}
 	}
 	bad := rendered("rendered-bad-1", "")
 	bad.Spec.Config.Raw = []byte(`{"ignition":{"version":"2.2.0"}}`)
-	if err := s.Put("bad", bad); err == nil {
+	if err := s.Set("bad", bad); err == nil {
 		t.Fatal("the bad config was taken for a good one")
 	}
-	s.Hold("halted", "the rollout of rendered-halted-2 was halted")
-	s.SetReady()
+	s.SetUnavailable("halted", "the rollout of rendered-halted-2 was halted")
+	s.SetSynced()
 	return s
 }
 
@@ -112,9 +112,9 @@ func (k *tokens) Use(_ context.Context, id string, use v1alpha1.TokenUse) error 
 	}
 	now := k.known[id].DeepCopy()
 	if now.Spec.Uses > 0 && now.Status.Used >= now.Spec.Uses {
-		return &token.Refusal{ID: id, Reason: token.UsedUp}
+		return &token.InvalidError{ID: id, Reason: token.UsedUp}
 	}
-	now.Status = token.Count(now.Status, use)
+	now.Status = token.AddUse(now.Status, use)
 	k.known[id] = now
 	k.used = append(k.used, use)
 	return nil
@@ -153,11 +153,11 @@ func (k *tokens) make(t testing.TB, spec v1alpha1.ProvisioningTokenSpec) token.T
 // minter makes bootstrap tokens that are all different, or none.
 type minter struct {
 	mu   sync.Mutex
-	made []For
+	made []mcs.JoiningMachine
 	err  error
 }
 
-func (m *minter) Mint(_ context.Context, f For) (string, error) {
+func (m *minter) CreateBootstrapToken(_ context.Context, f mcs.JoiningMachine) (string, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.err != nil {
@@ -175,7 +175,7 @@ func (m *minter) count() int {
 }
 
 // joining makes a shelf serve bootstrap kubeconfigs.
-func joining(t testing.TB, s *shelf.Shelf) *shelf.Shelf {
+func joining(t testing.TB, s *served.Pools) *served.Pools {
 	t.Helper()
 	// Of the pool whose config is bad the error is known already.
 	_ = s.SetExtra(mcs.Extra{Join: &mcs.Join{Server: "https://api.example.com:6443", CA: []byte("a CA")}})

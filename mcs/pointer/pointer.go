@@ -13,54 +13,55 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
 
-// Pointer says where a machine gets its config from.
+// Pointer describes from where a machine gets its config.
 type Pointer struct {
 	// Pool of the machine.
 	Pool string
-	// Server is the server's URL, as new machines reach it, such as https://api.example.com:22623.
+	// Server is the URL of the server for new machines, such as https://api.example.com:22623.
 	Server string
-	// CA are the certificates to believe the server by, as PEM; none: those that the machine's image brings along.
+	// CA are the CA certificates of the server, as PEM; with none, the machine uses those of its image.
 	CA []byte
-	// Token is the whole text of a provisioning token; empty for a server that asks for none.
+	// Token is the whole text of a provisioning token; empty for a server that needs none.
 	Token string
-	// Version of Ignition to write. Since mcs.V3_1 the token is in a header; before, it can only be in the URL.
+	// Version of Ignition to write. From mcs.V3_1 on, the token is in a header. Earlier versions can have it only in
+	// the URL.
 	Version mcs.Version
-	// Zipped asks the server for a compressed config, which Ignition decompresses. It needs mcs.V3_1 or later.
-	Zipped bool
+	// Gzip requests a compressed config, which Ignition decompresses. It needs mcs.V3_1 or later.
+	Gzip bool
+	// Daemon is how the machine gets machine-config-daemon; nil: with its image or its config. It needs mcs.V3_1 or later.
+	Daemon *Daemon
 }
 
-// Default is the version to write where nobody says another: the first that has headers, which every later Ignition reads.
-const Default = mcs.V3_1
+// DefaultVersion is the first version with headers, which every later Ignition reads.
+const DefaultVersion = mcs.V3_1
 
-// TokenInURL tells whether the token is a part of the URL, which Ignition writes to the machine's log.
+// TokenInURL reports whether the token is in the URL, which Ignition writes to the machine's log.
 func (p Pointer) TokenInURL() bool {
-	d, ok := dialectOf(p.Version)
+	d, ok := formatOf(p.Version)
 	return ok && !d.headers && p.Token != ""
 }
 
-// Ignition is the pointer as an Ignition config of p.Version, which that version's own parser accepts. The error has
+// Ignition returns the pointer as an Ignition config of p.Version, which that version's own parser accepts. The error lists
 // everything that is wrong with p.
 func (p Pointer) Ignition() ([]byte, error) {
 	d, config, err := p.config()
 	if err != nil {
 		return nil, err
 	}
-	raw, err := json.Marshal(struct {
-		Ignition section `json:"ignition"`
-	}{config})
+	raw, err := json.Marshal(config)
 	if err != nil {
 		return nil, fmt.Errorf("writing Ignition: %w", err)
 	}
-	if err := d.accepts(raw); err != nil {
+	if err := mcs.CheckBy(d.version, raw); err != nil {
 		return nil, fmt.Errorf("writing Ignition %s: its parser does not accept it: %w", d.version, err)
 	}
 	return append(raw, '\n'), nil
 }
 
-// Butane is the pointer as a Butane document of variant fcos, of the oldest version that gives Ignition of p.Version: it
-// transpiles to what Ignition returns. 2.2.0 has no Butane.
+// Butane returns the pointer as a Butane document of variant fcos, in the oldest version for Ignition p.Version. It transpiles
+// to what Ignition returns. There is no Butane for 2.2.0.
 func (p Pointer) Butane() ([]byte, error) {
-	if _, err := p.Ignition(); err != nil { // what Ignition would not take is no better as Butane
+	if _, err := p.Ignition(); err != nil { // a config that Ignition refuses is also invalid as Butane
 		return nil, err
 	}
 	d, config, err := p.config()
@@ -73,21 +74,28 @@ func (p Pointer) Butane() ([]byte, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Where new machines of pool %s get their config from.\n", p.Pool)
 	for _, c := range p.certificates() {
-		fmt.Fprintf(&b, "# CA: %s\n", c.about)
+		fmt.Fprintf(&b, "# CA: %s\n", c.description)
 	}
 	enc := yaml.NewEncoder(&b)
 	enc.SetIndent(2)
 	if err := enc.Encode(struct {
 		Variant  string
 		Version  string
-		Ignition section
+		document `yaml:",inline"`
 	}{"fcos", d.butane, config}); err != nil {
 		return nil, fmt.Errorf("writing Butane: %w", err)
 	}
 	return []byte(b.String()), nil
 }
 
-// section is the part `ignition` of a config: in JSON as Ignition spells it, in YAML as Butane does.
+// document is a pointer config: in JSON as Ignition spells it, in YAML as Butane does.
+type document struct {
+	Ignition section  `json:"ignition" yaml:"ignition"`
+	Storage  *storage `json:"storage,omitempty" yaml:"storage,omitempty"`
+	Systemd  *systemd `json:"systemd,omitempty" yaml:"systemd,omitempty"`
+}
+
+// section is the part `ignition` of a config.
 type section struct {
 	Version  string   `json:"version" yaml:"-"`
 	Config   configs  `json:"config" yaml:"config"`
@@ -101,9 +109,10 @@ type configs struct {
 }
 
 type resource struct {
-	Source      string   `json:"source" yaml:"source"`
-	Compression string   `json:"compression,omitempty" yaml:"compression,omitempty"`
-	HTTPHeaders []header `json:"httpHeaders,omitempty" yaml:"http_headers,omitempty"`
+	Source       string        `json:"source" yaml:"source"`
+	Compression  string        `json:"compression,omitempty" yaml:"compression,omitempty"`
+	HTTPHeaders  []header      `json:"httpHeaders,omitempty" yaml:"http_headers,omitempty"`
+	Verification *verification `json:"verification,omitempty" yaml:"verification,omitempty"`
 }
 
 type header struct {
@@ -117,24 +126,31 @@ type trusted struct {
 	} `json:"tls" yaml:"tls"`
 }
 
-// config puts the pointer together, and collects what stands in the way.
-func (p Pointer) config() (dialect, section, error) {
+// config builds the pointer and returns all errors.
+func (p Pointer) config() (format, document, error) {
 	var errs []error
-	d, ok := dialectOf(p.Version)
+	d, ok := formatOf(p.Version)
 	if !ok {
-		errs = append(errs, fmt.Errorf("--version %q: want one of %s", string(p.Version), words(Versions())))
+		errs = append(errs, fmt.Errorf("--version %q: want one of %s", string(p.Version), joinVersions(Versions())))
 	}
-	if p.Zipped && ok && !d.headers {
-		errs = append(errs, fmt.Errorf("--gzip needs headers, which Ignition %s does not have: leave it out, or take --version %s or later", p.Version, Default))
+	if p.Gzip && ok && !d.headers {
+		errs = append(errs, fmt.Errorf("--gzip needs headers, which Ignition %s does not have: leave it out, or take --version %s or later", p.Version, DefaultVersion))
 	}
-	from, err := p.resource(d)
+	from, err := p.resource(d, "config", p.Pool)
+	errs = append(errs, err)
+	installed, err := p.installDaemon(d)
 	errs = append(errs, err)
 	certificates, err := readCertificates(p.CA)
 	errs = append(errs, err)
 	if err := errors.Join(errs...); err != nil {
-		return dialect{}, section{}, err
+		return format{}, document{}, err
 	}
-	out := section{Version: string(d.version), Config: configs{Merge: []resource{from}}}
+	if p.Gzip {
+		// With an explicit header, Go's client does not decompress the body; Ignition does.
+		from.Compression, from.HTTPHeaders = "gzip", append(from.HTTPHeaders, header{"Accept-Encoding", "gzip"})
+	}
+	// Later configs override earlier ones, and merged ones the pointer itself: so the pool's config can have its own daemon.
+	out := section{Version: string(d.version), Config: configs{Merge: append(installed.Ignition.Config.Merge, from)}}
 	if d.append {
 		out.Config = configs{Append: []resource{from}}
 	}
@@ -144,11 +160,12 @@ func (p Pointer) config() (dialect, section, error) {
 			out.Security.TLS.CertificateAuthorities = append(out.Security.TLS.CertificateAuthorities, resource{Source: c.source})
 		}
 	}
-	return d, out, nil
+	installed.Ignition = out
+	return d, installed, nil
 }
 
-// resource is where the config is, and what to say when asking for it.
-func (p Pointer) resource(d dialect) (resource, error) {
+// resource returns a URL of the server, and the headers of the request.
+func (p Pointer) resource(d format, elements ...string) (resource, error) {
 	var errs []error
 	where, err := serverURL(p.Server)
 	if err != nil {
@@ -166,7 +183,7 @@ func (p Pointer) resource(d dialect) (resource, error) {
 	if err := errors.Join(errs...); err != nil {
 		return resource{}, err
 	}
-	where = where.JoinPath("config", p.Pool)
+	where = where.JoinPath(elements...)
 	var out resource
 	switch {
 	case p.Token != "" && d.headers:
@@ -174,21 +191,17 @@ func (p Pointer) resource(d dialect) (resource, error) {
 	case p.Token != "":
 		where.User = url.UserPassword(t.ID, t.Secret)
 	}
-	if p.Zipped {
-		// Asking ourselves turns off what Go's client would decompress unseen; Ignition does it then, as told.
-		out.Compression, out.HTTPHeaders = "gzip", append(out.HTTPHeaders, header{"Accept-Encoding", "gzip"})
-	}
 	out.Source = where.String()
 	return out, nil
 }
 
-// CheckServer says what is wrong with a server's URL, beginning with the URL in quotes: the caller says where it stands.
+// CheckServer returns what is wrong with a server's URL, with the URL in quotes first; the caller adds where it is set.
 func CheckServer(text string) error {
 	_, err := serverURL(text)
 	return err
 }
 
-// serverURL reads where the server is. A token must not travel in the clear, nor a config be changed on its way.
+// serverURL parses the server's URL. It requires https, because a token and a config are sent.
 func serverURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {
@@ -204,13 +217,13 @@ func serverURL(text string) (*url.URL, error) {
 	return u, nil
 }
 
-// certificates of the CA, where they can be read.
+// certificates returns the CA certificates that can be parsed.
 func (p Pointer) certificates() []certificate {
 	out, _ := readCertificates(p.CA)
 	return out
 }
 
-func words(versions []mcs.Version) string {
+func joinVersions(versions []mcs.Version) string {
 	var out []string
 	for _, v := range versions {
 		out = append(out, string(v))

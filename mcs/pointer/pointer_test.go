@@ -57,7 +57,7 @@ func authority(t testing.TB, name string) []byte {
 // whole is a pointer with everything that version v can say.
 func whole(t testing.TB, v mcs.Version) pointer.Pointer {
 	return pointer.Pointer{
-		Pool: "worker", Server: "https://api.example.com:22623", Token: someToken, Version: v, Zipped: !strings.HasPrefix(string(v), "2.") && v != mcs.V3_0,
+		Pool: "worker", Server: "https://api.example.com:22623", Token: someToken, Version: v, Gzip: !strings.HasPrefix(string(v), "2.") && v != mcs.V3_0,
 		CA: append(authority(t, "bunsen machine-config-server CA"), authority(t, "the next one")...),
 	}
 }
@@ -78,7 +78,7 @@ func TestWhatAPointerReads(t *testing.T) {
 		want    string
 	}{
 		"since 3.1.0 the token is in a header": {
-			pointer.Pointer{Pool: "worker", Server: "https://api.example.com:22623", Token: someToken, Version: pointer.Default},
+			pointer.Pointer{Pool: "worker", Server: "https://api.example.com:22623", Token: someToken, Version: pointer.DefaultVersion},
 			`{"ignition":{"version":"3.1.0","config":{"merge":[{"source":"https://api.example.com:22623/config/worker","httpHeaders":[{"name":"Authorization","value":"Bearer ` + someToken + `"}]}]}}}`,
 		},
 		"3.0.0 has it in the URL": {
@@ -94,8 +94,14 @@ func TestWhatAPointerReads(t *testing.T) {
 			`{"ignition":{"version":"3.5.0","config":{"merge":[{"source":"https://boot.example.com/os/config/edge.site-1"}]}}}`,
 		},
 		"a compressed config is asked for, and said to be one": {
-			pointer.Pointer{Pool: "worker", Server: "https://api.example.com:22623", Version: pointer.Default, Zipped: true},
+			pointer.Pointer{Pool: "worker", Server: "https://api.example.com:22623", Version: pointer.DefaultVersion, Gzip: true},
 			`{"ignition":{"version":"3.1.0","config":{"merge":[{"source":"https://api.example.com:22623/config/worker","compression":"gzip","httpHeaders":[{"name":"Accept-Encoding","value":"gzip"}]}]}}}`,
+		},
+		"the daemon of the server is merged before the pool's config, with the same token": {
+			pointer.Pointer{Pool: "worker", Server: "https://boot.example.com/os", Token: someToken, Version: mcs.V3_1, Daemon: &pointer.Daemon{Arch: "arm64", Path: "/opt/bin/machine-config-daemon"}},
+			`{"ignition":{"version":"3.1.0","config":{"merge":[` +
+				`{"source":"https://boot.example.com/os/daemon/arm64/worker?path=%2Fopt%2Fbin%2Fmachine-config-daemon","httpHeaders":[{"name":"Authorization","value":"Bearer ` + someToken + `"}]},` +
+				`{"source":"https://boot.example.com/os/config/worker","httpHeaders":[{"name":"Authorization","value":"Bearer ` + someToken + `"}]}]}}}`,
 		},
 	} {
 		t.Run(sentence, func(t *testing.T) {
@@ -145,11 +151,11 @@ func TestAuthoritiesAreTheCertificatesOfABundle(t *testing.T) {
 		block, _ := pem.Decode(text)
 		want = append(want, fmt.Sprintf("%x", sha256.Sum256(block.Bytes)))
 	}
-	got, err := pointer.Authorities(slices.Concat(one, two, one))
+	got, err := pointer.Fingerprints(slices.Concat(one, two, one))
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
-	if got, err := pointer.Authorities([]byte("hello")); err == nil {
+	if got, err := pointer.Fingerprints([]byte("hello")); err == nil {
 		t.Errorf("what is no PEM has authorities: %v", got)
 	}
 }
@@ -254,7 +260,7 @@ func TestTheServedConfigMergesIntoThePointer(t *testing.T) {
 }
 
 func TestWhatIsNoPointer(t *testing.T) {
-	good := pointer.Pointer{Pool: "worker", Server: "https://api.example.com:22623", Token: someToken, Version: pointer.Default}
+	good := pointer.Pointer{Pool: "worker", Server: "https://api.example.com:22623", Token: someToken, Version: pointer.DefaultVersion}
 	key, err := rsa.GenerateKey(rand.Reader, 1024)
 	if err != nil {
 		t.Fatal(err)
@@ -277,15 +283,19 @@ func TestWhatIsNoPointer(t *testing.T) {
 		"one for a pool of two lines":         {func(p *pointer.Pointer) { p.Pool = "a\nb" }, []string{`--pool "a\nb"`}},
 		"one with half a token":               {func(p *pointer.Pointer) { p.Token = someToken[:30] }, []string{"--token: that is no provisioning token"}},
 		"one of a version that nobody serves": {func(p *pointer.Pointer) { p.Version = "3.6.0" }, []string{`--version "3.6.0": want one of 2.2.0, 3.0.0, 3.1.0`}},
-		"a compressed one without headers":    {func(p *pointer.Pointer) { p.Version, p.Zipped = mcs.V3_0, true }, []string{"--gzip needs headers"}},
-		"one with a private key":              {func(p *pointer.Pointer) { p.CA = append(private, ca...) }, []string{"a private key must never leave its place"}},
-		"one with a CA that is none":          {func(p *pointer.Pointer) { p.CA = []byte("hello") }, []string{"the CA is no PEM"}},
-		"one with a CA that is cut off":       {func(p *pointer.Pointer) { p.CA = ca[:len(ca)-20] }, []string{"cut off"}},
-		"one with a CA that is broken":        {func(p *pointer.Pointer) { p.CA = append(bytes.Replace(ca, []byte("\n"), []byte("\n!"), 2), ca...) }, []string{"cut off"}},
+		"a compressed one without headers":    {func(p *pointer.Pointer) { p.Version, p.Gzip = mcs.V3_0, true }, []string{"--gzip needs headers"}},
+		"one with a private key":              {func(p *pointer.Pointer) { p.CA = append(private, ca...) }, []string{"machines must never get a private key"}},
+		"one with a CA that is none":          {func(p *pointer.Pointer) { p.CA = []byte("hello") }, []string{"it has no PEM certificate"}},
+		"one with a CA that is cut off":       {func(p *pointer.Pointer) { p.CA = ca[:len(ca)-20] }, []string{"certificates are incomplete"}},
+		"one with a CA that is broken":        {func(p *pointer.Pointer) { p.CA = append(bytes.Replace(ca, []byte("\n"), []byte("\n!"), 2), ca...) }, []string{"certificates are incomplete"}},
 		"one with a certificate of rubbish": {func(p *pointer.Pointer) {
 			p.CA = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})
-		}, []string{"certificate number 1"}},
-		"everything at once": {func(p *pointer.Pointer) { *p = pointer.Pointer{CA: []byte("x"), Token: "x"} }, []string{"--version", "--server", "--pool", "--token", "the CA"}},
+		}, []string{"number 1: "}},
+		"one with a daemon for another machine":   {func(p *pointer.Pointer) { p.Daemon = &pointer.Daemon{Arch: "x86_64"} }, []string{`--daemon-arch "x86_64": want one of amd64, arm64`}},
+		"one with a daemon somewhere":             {func(p *pointer.Pointer) { p.Daemon = &pointer.Daemon{Arch: "amd64", Path: "/tmp/x"} }, []string{`--daemon-path: the daemon cannot be at this path: "/tmp/x": want one of /usr/local/bin/`}},
+		"one with a daemon and without headers":   {func(p *pointer.Pointer) { p.Version, p.Daemon = mcs.V3_0, &pointer.Daemon{Arch: "amd64"} }, []string{"installing the daemon needs Ignition 3.1.0"}},
+		"one with a download that nothing checks": {func(p *pointer.Pointer) { p.Daemon = &pointer.Daemon{URL: "ftp://x/y", SHA512: "00"} }, []string{"--daemon-url: want https://", "--daemon-sha512: want the SHA-512"}},
+		"everything at once":                      {func(p *pointer.Pointer) { *p = pointer.Pointer{CA: []byte("x"), Token: "x"} }, []string{"--version", "--server", "--pool", "--token", "the CA"}},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			p := good
@@ -344,4 +354,46 @@ func FuzzPointer(f *testing.F) {
 			t.Errorf("pool %q, server %q: %s", pool, server, out)
 		}
 	})
+}
+
+// TestADownloadedDaemonIsCheckedAndRuns: Ignition accepts only the binary with the hash, and the pool's config overrides the
+// pointer's units and file.
+func TestADownloadedDaemonIsCheckedAndRuns(t *testing.T) {
+	sum := strings.Repeat("0a", 64)
+	for _, v := range pointer.Versions()[2:] {
+		p := whole(t, v)
+		p.Daemon = &pointer.Daemon{URL: "http://mirror.example.com/machine-config-daemon.gz", SHA512: strings.ToUpper(sum)}
+		raw := []byte(ignition(t, p))
+		parent, report, err := v35.ParseCompatibleVersion(raw)
+		if err != nil {
+			t.Fatalf("%s: %v %s", v, err, report.String())
+		}
+		f := parent.Storage.Files[0]
+		if f.Path != "/usr/local/bin/machine-config-daemon" || *f.Mode != 0o755 || *f.Contents.Verification.Hash != "sha512-"+sum || *f.Contents.Compression != "gzip" || len(parent.Systemd.Units) != 3 {
+			t.Errorf("%s: %s", v, raw)
+		}
+		if len(raw) > 8<<10 {
+			t.Errorf("%s: %d bytes", v, len(raw))
+		}
+		child, _, err := v35.Parse([]byte(`{"ignition":{"version":"3.5.0"},"systemd":{"units":[{"name":"machine-config-daemon.service","enabled":true,"contents":"[Service]\nExecStart=/bin/own\n"}]}}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range v35.Merge(parent, child).Systemd.Units {
+			if u.Name == "machine-config-daemon.service" && !strings.Contains(*u.Contents, "/bin/own") {
+				t.Errorf("%s: the pool's unit is overridden: %s", v, *u.Contents)
+			}
+		}
+		doc, err := p.Butane()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, _, err := butane.TranslateBytes(doc, common.TranslateBytesOptions{})
+		if err != nil {
+			t.Fatalf("%v\n%s", err, doc)
+		}
+		if diff := cmp.Diff(said(t, raw), said(t, out)); diff != "" {
+			t.Errorf("%s\n%s", diff, doc)
+		}
+	}
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// prefix begins every token, so that people and scanners for leaked secrets know one when they see it.
+// prefix begins every token, so that users and scanners for leaked secrets recognize one.
 const prefix = "bunsen"
 
 // Alphabet and lengths of the two parts of a token's text.
@@ -20,15 +20,14 @@ const (
 	secretLength = 43
 )
 
-// secrets is how a secret is spelled: one way only, so that a text is a token or is none.
+// secrets encodes secrets. It is strict, so that each secret has one spelling.
 var secrets = base64.RawURLEncoding.Strict()
 
-// Token lets a machine have a config. ID is no secret: it names the ProvisioningToken and stands in logs. Secret is known to
-// the machine alone; what is kept of it is its Hash. Printed by fmt or as JSON it shows its ID only; the text is String.
+// Token authorizes a machine to read a config. ID is not secret: it names the ProvisioningToken and appears in logs. Only the
+// machine has Secret; the cluster has its Hash. fmt and JSON print only the ID; String returns the whole text.
 type Token struct{ ID, Secret string }
 
-// New makes a token of 50 bits of id and 256 bits of secret. random is a source that nobody can foresee, such as
-// crypto/rand.Reader.
+// New creates a token with 50 bits of id and 256 bits of secret. random must be unpredictable, such as crypto/rand.Reader.
 func New(random io.Reader) (Token, error) {
 	raw := make([]byte, idLength+secretBytes)
 	if _, err := io.ReadFull(random, raw); err != nil {
@@ -41,17 +40,18 @@ func New(random io.Reader) (Token, error) {
 	return Token{ID: string(id), Secret: secrets.EncodeToString(raw[idLength:])}, nil
 }
 
-// Parse reads what String prints, and nothing else. The error is a *Refusal for Malformed, and says nothing of the text.
+// Parse parses what String returns, and nothing else. The error is an *InvalidError with the reason Malformed and does not
+// quote the text.
 func Parse(text string) (Token, error) {
 	head, rest, _ := strings.Cut(text, ".")
 	id, secret, _ := strings.Cut(rest, ".")
 	if head != prefix || !IsID(id) || !isSecret(secret) {
-		return Token{}, &Refusal{Reason: Malformed}
+		return Token{}, &InvalidError{Reason: Malformed}
 	}
 	return Token{ID: id, Secret: secret}, nil
 }
 
-// IsID tells whether a text may be a token's id, which is the name of its ProvisioningToken.
+// IsID reports whether a text is a valid token id, the name of a ProvisioningToken.
 func IsID(text string) bool {
 	return len(text) == idLength && strings.Trim(text, idAlphabet) == ""
 }
@@ -64,12 +64,12 @@ func isSecret(text string) bool {
 	return err == nil && len(raw) == secretBytes
 }
 
-// FromHeader reads a token from the value of a request's Authorization: `Bearer TOKEN`, or Basic with the id as user and the
-// secret as password, for clients that know only of user and password in a URL; the password may also be the whole token, and
-// the user empty then. The error is a *Refusal for Missing or Malformed, and says nothing of the value.
+// FromHeader reads a token from an Authorization header: `Bearer TOKEN`, or Basic with the id as user and the secret as
+// password, for clients that support only user and password in a URL. The password may also be the whole token with an empty
+// user. The error is an *InvalidError with the reason Missing or Malformed and does not quote the value.
 func FromHeader(authorization string) (Token, error) {
 	if authorization == "" {
-		return Token{}, &Refusal{Reason: Missing}
+		return Token{}, &InvalidError{Reason: Missing}
 	}
 	scheme, value, _ := strings.Cut(authorization, " ")
 	value = strings.TrimLeft(value, " ") // RFC 9110, 11.4: one or more spaces
@@ -79,18 +79,18 @@ func FromHeader(authorization string) (Token, error) {
 	case strings.EqualFold(scheme, "basic"):
 		return fromBasic(value)
 	}
-	return Token{}, &Refusal{Reason: Malformed}
+	return Token{}, &InvalidError{Reason: Malformed}
 }
 
 // fromBasic reads the credentials of RFC 7617.
 func fromBasic(value string) (Token, error) {
 	const longest = 256 // a whole token and its id need 96
 	if len(value) > longest {
-		return Token{}, &Refusal{Reason: Malformed}
+		return Token{}, &InvalidError{Reason: Malformed}
 	}
 	raw, err := base64.StdEncoding.Strict().DecodeString(value)
 	if err != nil {
-		return Token{}, &Refusal{Reason: Malformed}
+		return Token{}, &InvalidError{Reason: Malformed}
 	}
 	user, password, _ := strings.Cut(string(raw), ":")
 	if t, err := Parse(password); err == nil && (user == "" || user == t.ID) {
@@ -99,18 +99,17 @@ func fromBasic(value string) (Token, error) {
 	return Parse(prefix + "." + user + "." + password)
 }
 
-// String is the whole text, `bunsen.ID.SECRET`: what a machine is given. It is for the one who asked for the token and for
-// nobody else: never log it.
+// String returns the whole text, `bunsen.ID.SECRET`, for the user who requested the token. Never log it.
 func (t Token) String() string { return prefix + "." + t.ID + "." + t.Secret }
 
-// Format prints the id alone, whatever the verb: a token that slips into a log gives nothing away.
+// Format prints only the id, whatever the verb, so that a token in a log reveals nothing.
 func (t Token) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, "token "+t.ID) }
 
-// MarshalText gives the id alone, for the same reason.
+// MarshalText returns only the id, for the same reason.
 func (t Token) MarshalText() ([]byte, error) { return []byte("token " + t.ID), nil }
 
-// Hash is what is kept of the token: the SHA-256 of the secret's text, in hexadecimal. The secret is random enough that
-// nothing slower is needed.
+// Hash returns the SHA-256 of the secret's text, in hexadecimal, which the cluster stores. The secret is random enough for a
+// fast hash.
 func (t Token) Hash() string {
 	sum := sha256.Sum256([]byte(t.Secret))
 	return hex.EncodeToString(sum[:])

@@ -109,14 +109,14 @@ func TestWhatOfARequestIsAToken(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			got, err := token.FromHeader(c.header)
-			var refusal *token.Refusal
+			var refusal *token.InvalidError
 			switch errors.As(err, &refusal); {
 			case c.want == "" && (err != nil || got.String() != someText):
 				t.Errorf("%s: %v", got.ID, err)
 			case c.want != "" && (refusal == nil || refusal.Reason != c.want || got != token.Token{}):
 				t.Errorf("%s: %v, want %s", got.ID, err, c.want)
-			case c.want != "" && refusal.Status() != 401:
-				t.Errorf("status %d", refusal.Status())
+			case c.want != "" && refusal.HTTPStatus() != 401:
+				t.Errorf("status %d", refusal.HTTPStatus())
 			}
 		})
 	}
@@ -146,12 +146,12 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		if tok, err := token.Parse(text); err == nil && tok.String() != text {
 			t.Errorf("%q is read as %q", text, tok.String())
-		} else if err != nil && err.Error() != (&token.Refusal{Reason: token.Malformed}).Error() {
+		} else if err != nil && err.Error() != (&token.InvalidError{Reason: token.Malformed}).Error() {
 			t.Errorf("%q: the error tells of the text: %v", text, err)
 		}
 		tok, err := token.FromHeader(text)
 		if err != nil {
-			if got := err.Error(); got != (&token.Refusal{Reason: token.Malformed}).Error() && text != "" {
+			if got := err.Error(); got != (&token.InvalidError{Reason: token.Malformed}).Error() && text != "" {
 				t.Errorf("%q: the error tells of the header: %v", text, err)
 			}
 			return

@@ -159,7 +159,7 @@ func (s *stage) standardPoolDeleted() {
 		if is.Revision != was.Revision || is.Config != was.Config || len(past) == 0 {
 			return fmt.Errorf("the record of the target is %+v, was %+v; %d past rollouts", is, was, len(past))
 		}
-		name, err := mcs.Serve(*p, v1alpha1.ServeHealthy)
+		name, err := mcs.ConfigToServe(*p, v1alpha1.ServeHealthy)
 		if name != good.Spec.Configuration.Name {
 			return fmt.Errorf("new machines get %q, want %q, %v", name, good.Spec.Configuration.Name, err)
 		}

@@ -37,6 +37,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/controller"
+	"github.com/bunsen-os/bunsen/reconcile/controller/controllertest"
+	"github.com/bunsen-os/bunsen/reconcile/controller/gitsource"
 	"github.com/bunsen-os/bunsen/source"
 )
 
@@ -72,7 +74,7 @@ func (n *notes) forbidden() string {
 // shared is a repository that several goroutines use.
 type shared struct {
 	mu     sync.Mutex
-	inner  *repository
+	inner  *controllertest.Repository
 	secret map[string][]byte
 }
 
@@ -140,12 +142,12 @@ func startServer(t *testing.T, flags map[string]string) (*envtest.Environment, *
 func newStage(t *testing.T) *stage {
 	t.Helper()
 	env, rc := startServer(t, nil)
-	s := &stage{t: t, repo: &shared{inner: &repository{t: t, trees: map[string]source.Tree{}}}, log: &notes{}, dir: env.BinaryAssetsDirectory}
+	s := &stage{t: t, repo: &shared{inner: &controllertest.Repository{T: t, Trees: map[string]source.Tree{}}}, log: &notes{}, dir: env.BinaryAssetsDirectory}
 	var err error
 	if s.admin, err = client.New(rc, client.Options{Scheme: env.Scheme}); err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{"namespace.yaml", "rbac/controller.yaml", "rbac/controller-admission.yaml"} {
+	for _, file := range []string{"namespace/namespace.yaml", "rbac/controller.yaml", "rbac/controller-admission.yaml"} {
 		s.apply(filepath.Join("..", "..", "config", file))
 	}
 	s.kubeconfig(env.KubeConfig)
@@ -177,7 +179,7 @@ func (s *stage) run(rc *rest.Config) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	err = controller.Register(mgr, controller.Config{Namespace: "bunsen-system", SecretsNamespace: "bunsen-sources", Version: "test", Now: time.Now, Open: func(_ v1alpha1.GitSourceSpec, secrets controller.Secrets) (controller.Repository, error) {
+	err = controller.Register(mgr, controller.Config{Namespace: "bunsen-system", SecretsNamespace: "bunsen-sources", Version: "test", Now: time.Now, Open: func(_ v1alpha1.GitSourceSpec, secrets gitsource.Secrets) (gitsource.Repository, error) {
 		s.repo.mu.Lock()
 		defer s.repo.mu.Unlock()
 		s.repo.secret = secrets.Credentials
@@ -254,7 +256,7 @@ func edit[T client.Object](s *stage, name string, o T, change func(T)) {
 func (s *stage) push(subject string, parts ...string) string {
 	s.t.Helper()
 	s.repo.mu.Lock()
-	revision := s.repo.inner.push(subject, files(parts...))
+	revision := s.repo.inner.Push(subject, controllertest.Files(parts...))
 	s.repo.mu.Unlock()
 	edit(s, "os", &v1alpha1.GitSource{}, func(g *v1alpha1.GitSource) {
 		metav1.SetMetaDataAnnotation(&g.ObjectMeta, v1alpha1.ReconcileAnnotation, revision)
@@ -320,6 +322,7 @@ func TestOnARealAPIServer(t *testing.T) {
 		s.newNode(name)
 	}
 	s.commitReachesNodes()
+	s.summary()
 	s.peopleWriteToo()
 	s.carefulRollouts()
 	s.drains()
@@ -370,7 +373,7 @@ func (s *stage) commitReachesNodes() {
 	s.t.Helper()
 	t := s.t
 	s.push("say hello", "worker/10-motd.bu=hello", "master/10-motd.bu=hello", clusterFiles, workerPool)
-	equal(t, "the Secret's content", string(s.repo.secret["password"]), "x")
+	controllertest.Equal(t, "the Secret's content", string(s.repo.secret["password"]), "x")
 	target := ""
 	s.eventually("rendering pool worker", func() error {
 		p := &mcfgv1.MachineConfigPool{}
@@ -467,7 +470,7 @@ func (s *stage) peopleWriteToo() {
 	}
 	s.push("explain", "worker/10-motd.bu=hello", "master/10-motd.bu=hello", strings.Replace(clusterFiles, "maxUnavailable: 2", "maxUnavailable: 3", 1), workerPool, "-- README.md --\nHi.\n")
 	for n, version := range before {
-		equal(s.t, "the version of "+n+" after a commit of a README", s.version(n), version)
+		controllertest.Equal(s.t, "the version of "+n+" after a commit of a README", s.version(n), version)
 	}
 }
 
@@ -561,7 +564,7 @@ func (s *stage) clusterObjectsGo() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	has(s.t, "pool worker", string(spec), `"machineConfigSelector":{"matchLabels"`, `"nodeSelector":{"matchExpressions"`, `"name":"rendered-worker-`)
-	equal(s.t, "the owner of pool worker", worker.Labels[v1alpha1.SourceLabel], "")
-	equal(s.t, "rules of the policy", len(policy.Spec.NodeDisruptionPolicy.Files), 0)
+	controllertest.Contains(s.t, "pool worker", string(spec), `"machineConfigSelector":{"matchLabels"`, `"nodeSelector":{"matchExpressions"`, `"name":"rendered-worker-`)
+	controllertest.Equal(s.t, "the owner of pool worker", worker.Labels[v1alpha1.SourceLabel], "")
+	controllertest.Equal(s.t, "rules of the policy", len(policy.Spec.NodeDisruptionPolicy.Files), 0)
 }

@@ -1,6 +1,5 @@
-// Package controller is the shell around reconcile's pure rooms: one file for each controller, each of the same shape:
-// get the object, gather facts, decide, act, write one status.
+// Package controller constructs the controllers and adds them to a manager. Each controller is a package below this
+// one. Every controller reads objects, decides with a pure function from a package outside this directory, and writes.
 //
-// In: objects of the API server, trees of repositories. Out: objects of the API server. Never: a decision or a condition
-// of its own; those are made in render, rollout, drain and status.
+// In: a manager and the configuration of the process. Out: running controllers. Never: a decision of its own.
 package controller

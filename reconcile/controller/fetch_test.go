@@ -1,6 +1,7 @@
 package controller_test
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/controller/controllertest"
 )
 
 // TestFetchesThatFail: the remote answers each listing, and no fetch succeeds.
@@ -19,9 +21,12 @@ func TestFetchesThatFail(t *testing.T) {
 	large := func(int) error {
 		return fault.NewStalled(v1alpha1.ReasonInvalidTree, fmt.Errorf("the pack is larger than 64 MiB"))
 	}
+	limited := func(int) error {
+		return &fault.Error{Kind: fault.Retry, Reason: v1alpha1.ReasonUnreachable, Err: errors.New("429 Too Many Requests"), After: 25 * time.Minute}
+	}
 	// play looks whenever the controller wants to, for a time, and at each second too: objects of the cluster change.
 	play := func(w *world, d time.Duration) {
-		for end := w.now.Add(d); w.now.Before(end); w.now = w.now.Add(time.Second) {
+		for end := w.Now.Add(d); w.Now.Before(end); w.Now = w.Now.Add(time.Second) {
 			w.follow()
 		}
 	}
@@ -32,16 +37,17 @@ func TestFetchesThatFail(t *testing.T) {
 		events  int
 	}{
 		"pauses between fetches grow up to the interval, and one event is made": {reset, func(w *world) { play(w, 10*time.Minute) }, 13, 1},
+		"a remote that asks to wait is asked again after that time":             {limited, func(w *world) { play(w, time.Hour) }, 3, 1},
 		"a tree that is too large is fetched once":                              {large, func(w *world) { play(w, 10*time.Minute) }, 1, 1},
 		"a new commit is fetched at once": {large, func(w *world) {
 			play(w, time.Minute)
-			w.repo.push("smaller", files("worker/10-motd.bu=hello"))
+			w.repo.Push("smaller", controllertest.Files("worker/10-motd.bu=hello"))
 			w.tick()
 			play(w, time.Minute)
 		}, 2, 2},
 		"a request fetches at once": {large, func(w *world) {
 			play(w, time.Minute)
-			change(w, w.gitSource(), func(s *v1alpha1.GitSource) {
+			controllertest.Modify(w.Cluster, w.GitSource(), func(s *v1alpha1.GitSource) {
 				metav1.SetMetaDataAnnotation(&s.ObjectMeta, v1alpha1.ReconcileAnnotation, "now")
 			})
 			play(w, time.Minute)
@@ -49,16 +55,16 @@ func TestFetchesThatFail(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.repo.push("say hello", files("worker/10-motd.bu=hello"))
-			w.repo.broken = test.broken
+			w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello"))
+			w.repo.Broken = test.broken
 			test.then(w)
-			equal(t, "trees fetched", w.repo.fetches, test.fetches)
-			equal(t, "events", len(w.told.lines), test.events)
-			w.repo.broken = nil
-			w.repo.push("say hello again", files("worker/10-motd.bu=hello again"))
+			controllertest.Equal(t, "trees fetched", w.repo.Fetches, test.fetches)
+			controllertest.Equal(t, "events", len(w.Events.Lines), test.events)
+			w.repo.Broken = nil
+			w.repo.Push("say hello again", controllertest.Files("worker/10-motd.bu=hello again"))
 			w.tick()
 			w.follow()
-			has(t, "Ready", w.condition("Ready"), "True|Succeeded")
+			controllertest.Contains(t, "Ready", w.Condition("Ready"), "True|Succeeded")
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,10 +15,9 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/controller"
+	"github.com/bunsen-os/bunsen/reconcile/controller/controllertest"
+	"github.com/bunsen-os/bunsen/reconcile/controller/gates"
 )
 
 // asController is a client with the controller's rights, and no cache.
@@ -27,6 +27,7 @@ func (s *stage) asController() client.Client {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	rc.QPS = -1
 	rc.Impersonate = rest.ImpersonationConfig{UserName: account, Groups: []string{"system:serviceaccounts", "system:serviceaccounts:bunsen-system", "system:authenticated"}}
 	c, err := client.New(rc, client.Options{Scheme: s.admin.Scheme()})
 	if err != nil {
@@ -52,48 +53,57 @@ func TestGatesAndGarbageOnARealAPIServer(t *testing.T) {
 
 func (s *stage) gateOfPods(t *testing.T) {
 	c := s.asController()
-	w := &gateWorld{t: t, now: noon}
-	g := &controller.Gates{Live: c, Client: c, Now: func() time.Time { return w.now }}
+	now := controllertest.Noon
+	g := &gates.Evaluator{Live: c, Client: c, Now: func() time.Time { return now }}
 	look := func() string {
-		w.now = w.now.Add(time.Minute)
-		return g.Nodes(t.Context(), []*corev1.Node{gateNode(0)}, daemonSetPace())[0]
+		now = now.Add(time.Minute)
+		return g.Nodes(t.Context(), []*corev1.Node{controllertest.GateNode(0)}, controllertest.DaemonSetPace())[0]
 	}
-	equal(t, "before the DaemonSet", look(), "gate network: there is no DaemonSet kube-system/cni: correct the gate in the RolloutPolicy, or make it")
-	ds := daemonSet(0, 0, func(p *corev1.PodSpec) { p.Containers = []corev1.Container{{Name: "agent", Image: "example.com/cni"}} })
+	// shows waits, because the gate lists pods from the cache of the API server.
+	shows := func(what, want string) {
+		t.Helper()
+		s.eventually(what, func() error {
+			if got := look(); got != want {
+				return fmt.Errorf("got %q, want %q", got, want)
+			}
+			return nil
+		})
+	}
+	controllertest.Equal(t, "before the DaemonSet", look(), "gate network: there is no DaemonSet kube-system/cni: correct the gate in the RolloutPolicy, or create it")
+	ds := controllertest.DaemonSet(0, 0, func(p *corev1.PodSpec) { p.Containers = []corev1.Container{{Name: "agent", Image: "example.com/cni"}} })
 	ds.UID = ""
 	ds.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "cni"}}
 	ds.Spec.Template.Labels = ds.Spec.Selector.MatchLabels
 	s.must(s.admin.Create(t.Context(), ds))
-	equal(t, "before the pod", look(), "gate network: DaemonSet kube-system/cni has no pod on the node yet")
+	controllertest.Equal(t, "before the pod", look(), "gate network: DaemonSet kube-system/cni has no pod on the node yet")
 	for _, node := range []string{"n2", "n1"} {
-		pod := gatePod("cni-"+node, node, func(p *corev1.Pod) {
+		pod := controllertest.GatePod("cni-"+node, node, func(p *corev1.Pod) {
 			p.OwnerReferences[0].UID = ds.UID
 			p.Spec.Containers = ds.Spec.Template.Spec.Containers
 		})
 		s.must(s.admin.Create(t.Context(), pod))
-		ready(pod)
+		controllertest.Ready(pod)
 		if node == "n1" {
-			equal(t, "a pod that is not ready", look(), "gate network: pod kube-system/cni-n1 is not ready: Pending")
+			shows("a pod that is not ready", "gate network: pod kube-system/cni-n1 is not ready: Pending")
 		}
 		s.must(s.admin.Status().Update(t.Context(), pod))
 	}
-	equal(t, "a pod that is", look(), "")
+	shows("a pod that is ready", "")
 }
 
 func (s *stage) gateOfJobs(t *testing.T) {
-	c, events := s.asController(), &told{}
+	c, events := s.asController(), &controllertest.Events{}
 	now := time.Now().Truncate(time.Second)
 	ask := func(retry time.Time) string {
 		now = now.Add(5 * time.Second)
-		q := jobQuestion()
+		q := controllertest.JobQuestion()
 		q.Now, q.RetryAt = now, retry
-		gates, err := (&controller.Gates{Live: c, Client: c, Now: time.Now, Events: events}).Pool(t.Context(), q)
-		s.must(err)
+		gates := (&gates.Evaluator{Live: c, Client: c, Now: time.Now, Events: events}).Pool(t.Context(), q)
 		return string(gates[0].Verdict) + " " + gates[0].Why
 	}
-	equal(t, "before the CronJob", ask(time.Time{}), "Waits there is no CronJob checks/smoke: correct the gate in the RolloutPolicy, or make it")
+	controllertest.Equal(t, "before the CronJob", ask(time.Time{}), "Waits there is no CronJob checks/smoke: correct the gate in the RolloutPolicy, or create it")
 	s.must(s.admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "checks"}}))
-	cron := cronJob()
+	cron := controllertest.CronJob()
 	cron.UID = ""
 	s.must(s.admin.Create(t.Context(), cron))
 	s.eventually("a namespace without the label", func() error {
@@ -103,7 +113,7 @@ func (s *stage) gateOfJobs(t *testing.T) {
 		}
 		return nil
 	})
-	has(t, "the answer there", ask(time.Time{}), "cannot be made from CronJob checks/smoke: ", "does not let health gates run Jobs: kubectl label namespace checks bunsen.dev/gate=true")
+	controllertest.Contains(t, "the answer there", ask(time.Time{}), "cannot be created from CronJob checks/smoke: ", "does not let health gates run Jobs: kubectl label namespace checks bunsen.dev/gate=true")
 	edit(s, "checks", &corev1.Namespace{}, func(n *corev1.Namespace) { n.Labels = map[string]string{v1alpha1.GateLabel: "true"} })
 	s.eventually("a namespace with the label", func() error {
 		if said := ask(time.Time{}); !strings.HasSuffix(said, " runs") {
@@ -111,28 +121,28 @@ func (s *stage) gateOfJobs(t *testing.T) {
 		}
 		return nil
 	})
-	has(t, "the first answer", ask(time.Time{}), "Waits job checks/bunsen-worker-1-", " runs")
-	has(t, "the answer after a restart", ask(time.Time{}), "Waits job checks/bunsen-worker-1-", " runs")
+	controllertest.Contains(t, "the first answer", ask(time.Time{}), "Waits job checks/bunsen-worker-1-", " runs")
+	controllertest.Contains(t, "the answer after a restart", ask(time.Time{}), "Waits job checks/bunsen-worker-1-", " runs")
 	jobs := func() []batchv1.Job {
 		var list batchv1.JobList
 		s.must(s.admin.List(t.Context(), &list, client.InNamespace("checks")))
 		return list.Items
 	}
-	equal(t, "the number of jobs", len(jobs()), 1)
+	controllertest.Equal(t, "the number of jobs", len(jobs()), 1)
 	first := jobs()[0]
-	equal(t, "its owner", string(first.OwnerReferences[0].UID), string(cron.UID))
+	controllertest.Equal(t, "its owner", string(first.OwnerReferences[0].UID), string(cron.UID))
 	s.end(first, batchv1.JobFailureTarget, batchv1.JobFailed, now)
-	has(t, "a job that failed", ask(time.Time{}), "Failed job checks/"+first.Name+" failed: BackoffLimitExceeded: three of three")
+	controllertest.Contains(t, "a job that failed", ask(time.Time{}), "Failed job checks/"+first.Name+" failed: BackoffLimitExceeded: three of three")
 	again := now.Add(time.Minute)
-	has(t, "a retry", ask(again), "Waits job checks/bunsen-worker-1-", " runs")
+	controllertest.Contains(t, "a retry", ask(again), "Waits job checks/bunsen-worker-1-", " runs")
 	for _, job := range jobs() {
 		if job.Name != first.Name {
 			s.end(job, batchv1.JobSuccessCriteriaMet, batchv1.JobComplete, again)
 		}
 	}
-	equal(t, "its end", ask(again), "Open ")
-	equal(t, "the number of jobs", len(jobs()), 2)
-	equal(t, "the number of events", strings.Count(strings.Join(events.lines, "\n"), "GateJobStarted"), 2)
+	controllertest.Equal(t, "its end", ask(again), "Open ")
+	controllertest.Equal(t, "the number of jobs", len(jobs()), 2)
+	controllertest.Equal(t, "the number of events", strings.Count(strings.Join(events.Lines, "\n"), "GateJobStarted"), 2)
 }
 
 // end writes a job's end as the job controller does.
@@ -153,7 +163,7 @@ func (s *stage) end(job batchv1.Job, because, end batchv1.JobConditionType, at t
 
 func (s *stage) lostConfig(t *testing.T) {
 	src := &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: "os"}, Spec: v1alpha1.GitSourceSpec{URL: "https://git.example.com/os"}}
-	s.repo.inner.push("greet", files("worker/10-motd.bu=hello"))
+	s.repo.inner.Push("greet", controllertest.Files("worker/10-motd.bu=hello"))
 	s.must(s.admin.Create(t.Context(), src))
 	target := func() string {
 		p := &mcfgv1.MachineConfigPool{}
@@ -168,7 +178,7 @@ func (s *stage) lostConfig(t *testing.T) {
 		return nil
 	})
 	first := target()
-	n := node("n1", first, first)
+	n := controllertest.Node("n1", first, first)
 	n.Labels = nil // a worker by having no role
 	s.must(s.admin.Create(t.Context(), n))
 	s.push("greet louder", "worker/10-motd.bu=HELLO")

@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/controller/controllertest"
 	"github.com/bunsen-os/bunsen/source"
 )
 
@@ -25,20 +26,20 @@ func TestHistoryPolicy(t *testing.T) {
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			w := newWorld(t)
-			change(w, w.gitSource(), func(s *v1alpha1.GitSource) { s.Spec.HistoryPolicy = tc.policy })
-			old := w.repo.push("say hello", files("worker/10-motd.bu=hello"))
+			controllertest.Modify(w.Cluster, w.GitSource(), func(s *v1alpha1.GitSource) { s.Spec.HistoryPolicy = tc.policy })
+			old := w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello"))
 			w.follow()
-			equal(t, "the first commit, which has nothing before it", w.gitSource().Status.AppliedRevision, old)
-			w.repo.descent = tc.descent
-			revision := w.repo.push("say more", files("worker/10-motd.bu=more"))
+			controllertest.Equal(t, "the first commit, which has nothing before it", w.GitSource().Status.AppliedRevision, old)
+			w.repo.Descent = tc.descent
+			revision := w.repo.Push("say more", controllertest.Files("worker/10-motd.bu=more"))
 			w.tick()
 			w.follow()
-			has(t, "Ready", w.condition("Ready"), tc.says)
+			controllertest.Contains(t, "Ready", w.Condition("Ready"), tc.says)
 			want := old
 			if tc.applied {
 				want = revision
 			}
-			equal(t, "the revision applied", w.gitSource().Status.AppliedRevision, want)
+			controllertest.Equal(t, "the revision applied", w.GitSource().Status.AppliedRevision, want)
 		})
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/controller/controllertest"
 )
 
 // lagging is a controller's client: what it reads is as old as the last refresh of that kind, as from an informer's cache, and
@@ -75,7 +76,7 @@ func newLagging(live client.WithWatch, random *rand.Rand, assigned func(node, co
 			return c.Patch(ctx, o, p, opts...)
 		},
 		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
-			if !isDryRun(opts) {
+			if !controllertest.IsDryRun(opts) {
 				l.allWritten()
 			}
 			return c.Apply(ctx, o, opts...)
@@ -138,7 +139,7 @@ func itemType(list client.ObjectList) reflect.Type {
 func (l *lagging) client() client.WithWatch {
 	write := func(o interface{ GetName() string }, do func() error) error {
 		if l.left == 0 {
-			return errCrash
+			return controllertest.ErrCrash
 		}
 		l.left--
 		l.writes++
@@ -177,9 +178,9 @@ func (l *lagging) client() client.WithWatch {
 		},
 		Apply: func(ctx context.Context, c client.WithWatch, o runtime.ApplyConfiguration, opts ...client.ApplyOption) error {
 			named, _ := o.(interface{ GetName() string })
-			if isDryRun(opts) {
+			if controllertest.IsDryRun(opts) {
 				if l.left == 0 {
-					return errCrash
+					return controllertest.ErrCrash
 				}
 				if named != nil && l.refusedAsked != "" && named.GetName() == l.refusedAsked {
 					return invalid(named.GetName())
@@ -203,7 +204,7 @@ func invalid(name string) error {
 
 func (l *lagging) get(ctx context.Context, c client.WithWatch, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
 	if l.left == 0 {
-		return errCrash
+		return controllertest.ErrCrash
 	}
 	objects, cached := l.caches[reflect.TypeOf(into).Elem()]
 	if !cached {
@@ -220,7 +221,7 @@ func (l *lagging) get(ctx context.Context, c client.WithWatch, key client.Object
 
 func (l *lagging) list(ctx context.Context, c client.WithWatch, into client.ObjectList, opts ...client.ListOption) error {
 	if l.left == 0 {
-		return errCrash
+		return controllertest.ErrCrash
 	}
 	field, typed := reflect.TypeOf(into).Elem().FieldByName("Items")
 	if !typed {

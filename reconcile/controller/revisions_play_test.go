@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/controller/controllertest"
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
@@ -110,11 +111,11 @@ func (h *history) lookAtSource() {
 	if h.random.IntN(3) == 0 {
 		h.cache.left = h.random.IntN(9)
 	}
-	_, err := h.source.Reconcile(h.ctx, request(name))
+	_, err := h.source.Reconcile(h.ctx, controllertest.Request(name))
 	h.cache.lost = 0
 	h.says("look at source %s: %v", name, err)
-	h.tally.Restored += strings.Count(strings.Join(h.events.lines, "\n"), " Restored: ")
-	h.events.lines = nil
+	h.tally.Restored += strings.Count(strings.Join(h.events.Lines, "\n"), " Restored: ")
+	h.events.Lines = nil
 	if h.cache.left == 0 {
 		h.tally.Crashes++
 		h.says("the controllers die")
@@ -125,7 +126,7 @@ func (h *history) lookAtSource() {
 
 func (h *history) lookAtPools() {
 	for _, p := range shuffled(h.random, []string{"worker", "gpu", "infra"}) {
-		_, err := h.render.Reconcile(h.ctx, request(p))
+		_, err := h.render.Reconcile(h.ctx, controllertest.Request(p))
 		h.says("render pool %s: %v", p, err)
 	}
 }
@@ -133,10 +134,10 @@ func (h *history) lookAtPools() {
 // lookAtRollouts shows the rollout controller what its informers have, and lets it look at every pool.
 func (h *history) lookAtRollouts() {
 	nodes, pools := cachedAs[*corev1.Node](h), cachedAs[*mcfgv1.MachineConfigPool](h)
-	follow(h.pools, pools, h.roll.Fleet.PutPool, h.roll.Fleet.DropPool)
-	follow(h.shown, nodes, h.roll.Fleet.PutNode, h.roll.Fleet.DropNode)
+	controllertest.SendChanges(h.pools, pools, h.roll.Fleet.PutPool, h.roll.Fleet.DropPool)
+	controllertest.SendChanges(h.shown, nodes, h.roll.Fleet.PutNode, h.roll.Fleet.DropNode)
 	for _, p := range shuffled(h.random, []string{"worker", "gpu", "infra"}) {
-		res, err := h.roll.Reconcile(h.ctx, request(p))
+		res, err := h.roll.Reconcile(h.ctx, controllertest.Request(p))
 		h.says("roll out pool %s: %v %v", p, res, err)
 	}
 }
@@ -222,15 +223,15 @@ func (h *history) edit() {
 // weather lets git come and go, and the API server change its mind.
 func (h *history) weather() {
 	f := h.follows[h.anySource()]
-	if f.repo.down == nil && h.random.IntN(2) == 0 {
-		f.repo.down = errNoGit
+	if f.repo.Down == nil && h.random.IntN(2) == 0 {
+		f.repo.Down = errNoGit
 	} else {
-		f.repo.down = nil
+		f.repo.Down = nil
 	}
 	if h.random.IntN(2) == 0 {
 		h.cache.refusedAsked, h.cache.refusedTold = "", ""
 	}
-	h.says("git is down: %v", f.repo.down != nil)
+	h.says("git is down: %v", f.repo.Down != nil)
 }
 
 func (h *history) refreshAll() {
@@ -248,7 +249,7 @@ func (h *history) end() {
 	h.cache.refusedAsked, h.cache.refusedTold, h.cache.lost = "", "", 0
 	h.restart()
 	for name, f := range h.follows {
-		f.repo.down = nil
+		f.repo.Down = nil
 		if f.model.broken {
 			f.model.broken = false
 			h.push(name)
@@ -260,7 +261,7 @@ func (h *history) end() {
 		before := h.cache.writes
 		for name := range h.follows {
 			h.refreshAll()
-			if _, err := h.source.Reconcile(h.ctx, request(name)); err != nil && !apierrors.IsConflict(err) {
+			if _, err := h.source.Reconcile(h.ctx, controllertest.Request(name)); err != nil && !apierrors.IsConflict(err) {
 				h.t.Errorf("looking at source %s: %v", name, err)
 			}
 		}

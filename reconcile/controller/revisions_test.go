@@ -18,8 +18,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/controller"
+	"github.com/bunsen-os/bunsen/reconcile/controller/applier"
+	"github.com/bunsen-os/bunsen/reconcile/controller/controllertest"
+	"github.com/bunsen-os/bunsen/reconcile/controller/daemons"
+	"github.com/bunsen-os/bunsen/reconcile/controller/gitsource"
+	"github.com/bunsen-os/bunsen/reconcile/controller/rendering"
+	"github.com/bunsen-os/bunsen/reconcile/controller/rollouts"
 	"github.com/bunsen-os/bunsen/reconcile/render"
+	rendercache "github.com/bunsen-os/bunsen/reconcile/render/cache"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
 )
@@ -134,7 +140,7 @@ spec:
 	if m.broken {
 		parts = append(parts, "-- pools/worker/99-broken.bu --\nvariant: fcos\nversion: 1.6.0\nstorage: {files: [{path: relative}]}\n")
 	}
-	return files(parts...)
+	return controllertest.Files(parts...)
 }
 
 func sortedKeys[V any](m map[string]V) []string {
@@ -157,7 +163,7 @@ type pushed struct {
 
 // follower is one source: its repository, and what was pushed to it.
 type follower struct {
-	repo   *repository
+	repo   *controllertest.Repository
 	model  repoModel
 	pushed []pushed
 }
@@ -174,7 +180,7 @@ type history struct {
 	tally   tally
 	// allowed are the names of all configs that pushed revisions render to.
 	allowed map[string]bool
-	events  *told
+	events  *controllertest.Events
 	// rounds since the faults ended.
 	rounds int
 	crew
@@ -182,9 +188,9 @@ type history struct {
 
 // crew are the controllers between two restarts.
 type crew struct {
-	source *controller.Source
-	render *controller.Render
-	roll   *controller.Rollout
+	source *gitsource.Controller
+	render *rendering.Controller
+	roll   *rollouts.Controller
 	shown  map[string]*corev1.Node
 	pools  map[string]*mcfgv1.MachineConfigPool
 }
@@ -192,7 +198,7 @@ type crew struct {
 func newHistory(t *testing.T, live client.WithWatch, seed int) *history {
 	t.Helper()
 	h := &history{
-		t: t, ctx: t.Context(), random: rand.New(rand.NewPCG(uint64(seed), 20)), now: noon, allowed: map[string]bool{}, follows: map[string]*follower{},
+		t: t, ctx: t.Context(), random: rand.New(rand.NewPCG(uint64(seed), 20)), now: controllertest.Noon, allowed: map[string]bool{}, follows: map[string]*follower{},
 	}
 	h.cache = newLagging(live, h.random, h.assigned)
 	live = h.cache.live
@@ -201,16 +207,16 @@ func newHistory(t *testing.T, live client.WithWatch, seed int) *history {
 		names = append(names, "extra")
 	}
 	for _, name := range names {
-		h.follows[name] = &follower{repo: &repository{t: t, trees: map[string]source.Tree{}}, model: repoModel{name: name, documents: map[string]string{"worker/10-" + name + ".bu": "begin"}, pools: map[string]customPool{}}}
+		h.follows[name] = &follower{repo: &controllertest.Repository{T: t, Trees: map[string]source.Tree{}}, model: repoModel{name: name, documents: map[string]string{"worker/10-" + name + ".bu": "begin"}, pools: map[string]customPool{}}}
 		h.must(live.Create(h.ctx, &v1alpha1.GitSource{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: v1alpha1.GitSourceSpec{URL: "https://git.example.com/" + name, Interval: metav1.Duration{Duration: 10 * time.Second}},
 		}))
 	}
-	h.must(live.Create(h.ctx, pool("worker")))
+	h.must(live.Create(h.ctx, controllertest.Pool("worker")))
 	for i := range 3 {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i), Labels: map[string]string{"node-role.kubernetes.io/worker": ""}}}
 		h.must(live.Create(h.ctx, n))
-		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(noon.Add(-time.Hour))}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(controllertest.Noon.Add(-time.Hour))}}
 		h.must(live.Status().Update(h.ctx, n))
 		h.daemon(n.Name)
 	}
@@ -236,19 +242,19 @@ func (h *history) says(format string, args ...any) {
 // restart brings new controllers, which remember nothing.
 func (h *history) restart() {
 	h.cache.left = -1
-	c, clock, silent := h.cache.client(), func() time.Time { return h.now }, &told{}
+	c, clock, silent := h.cache.client(), func() time.Time { return h.now }, &controllertest.Events{}
 	h.events = silent
 	live := client.Reader(h.cache.live)
 	h.crew = crew{
-		source: &controller.Source{
-			Client: c, Live: live, Applier: &controller.Applier{Client: c, Live: live, Now: clock, Events: silent}, Transpiler: &transpile.Transpiler{},
+		source: &gitsource.Controller{
+			Client: c, Live: live, Applier: &applier.Applier{Client: c, Live: live, Now: clock, Events: silent}, Transpiler: &transpile.Transpiler{},
 			Namespace: "bunsen-system", Now: clock, Events: silent,
-			Open: func(spec v1alpha1.GitSourceSpec, _ controller.Secrets) (controller.Repository, error) {
+			Open: func(spec v1alpha1.GitSourceSpec, _ gitsource.Secrets) (gitsource.Repository, error) {
 				return h.follows[strings.TrimPrefix(spec.URL, "https://git.example.com/")].repo, nil
 			},
 		},
-		render: &controller.Render{Client: c, Renderer: &render.Renderer{}, Version: "v1", Now: clock, Events: silent},
-		roll:   &controller.Rollout{Client: c, Live: live, Fleet: controller.NewFleet(), Now: clock, Events: silent, Writers: 1},
+		render: &rendering.Controller{Client: c, Renderer: &rendercache.Renderer{}, Version: "v1", Now: clock, Events: silent},
+		roll:   &rollouts.Controller{Client: c, Live: live, Fleet: rollouts.NewFleet(&daemons.Heartbeats{}), Now: clock, Events: silent, Writers: 1},
 		shown:  map[string]*corev1.Node{}, pools: map[string]*mcfgv1.MachineConfigPool{},
 	}
 }
@@ -267,8 +273,8 @@ func (h *history) push(name string) {
 	f := h.follows[name]
 	h.tally.Commits++
 	p := pushed{model: f.model.clone()}
-	p.revision = f.repo.push(fmt.Sprint("commit ", len(f.pushed)), f.model.files())
-	p.result = (&transpile.Transpiler{}).Fragments(f.repo.trees[f.repo.head])
+	p.revision = f.repo.Push(fmt.Sprint("commit ", len(f.pushed)), f.model.files())
+	p.result = (&transpile.Transpiler{}).Fragments(f.repo.Trees[f.repo.Head])
 	p.refused = p.result.Report.Fatal()
 	refusable := sortedKeys(p.model.documents)
 	if kind := h.random.IntN(8); kind < 2 && !p.refused && len(f.pushed) > 0 {

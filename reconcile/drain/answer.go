@@ -13,44 +13,45 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// AnswerKind sorts the server's answers to an eviction or a deletion.
+// AnswerKind classifies the server's answers to an eviction or a deletion.
 type AnswerKind int
 
 // Values of AnswerKind.
 const (
-	// Unasked: nothing was asked for yet.
+	// Unasked means that the controller has requested nothing yet.
 	Unasked AnswerKind = iota
-	// Accepted: the pod will terminate.
+	// Accepted means that the pod will terminate.
 	Accepted
-	// Gone: there is no such pod any more.
+	// Gone means that the pod does not exist any more.
 	Gone
-	// Refused: a disruption budget forbids it now.
+	// Refused means that a disruption budget forbids the eviction now.
 	Refused
-	// Failed: any other error; the next try may succeed.
+	// Failed means any other error; the next attempt may succeed.
 	Failed
 )
 
 // Answer is the server's answer to an eviction or a deletion.
 type Answer struct {
-	// Kind of the answer.
+	// Kind is the kind of the answer.
 	Kind AnswerKind
-	// Past: the pod was deleted past its budgets rather than evicted.
+	// Past is true if the pod was deleted despite its budgets instead of evicted.
 	Past bool
-	// At is when it came.
+	// At is when the answer came.
 	At time.Time
-	// Since is when the first of several answers came that were the same; Following keeps it.
+	// Since is when the first of several equal answers came; see Following.
 	Since time.Time
-	// Why is in words what is in the way; empty for Accepted and Gone.
+	// Why is the reason in words; empty for Accepted and Gone.
 	Why string
-	// Down: the server has trouble of its own, so that nothing more should be asked for now.
+	// Down is true if the server itself has a problem, so that no more requests should be sent now.
 	Down bool
-	// Budgets in the way, as namespace/name: one, or all that select the pod where they are too many.
+	// Budgets are the budgets that refused, as namespace/name. This is one budget, or all that select the pod if more
+	// than one does.
 	Budgets []string
-	// Never: the budgets allow no eviction, however healthy the pods are.
+	// Never is true if the budgets allow no eviction even if all pods are healthy.
 	Never bool
 }
 
-// Following is the answer with the clock of the one before, where both say the same.
+// Following returns the answer with the Since of the previous answer, if both are equal.
 func (a Answer) Following(before Answer) Answer {
 	a.Since = a.At
 	if before.Kind == a.Kind && slices.Equal(before.Budgets, a.Budgets) && !before.Since.IsZero() {
@@ -59,8 +60,8 @@ func (a Answer) Following(before Answer) Answer {
 	return a
 }
 
-// ReadAnswer sorts the error of an eviction, given as the status that an API error carries; nil is success. budgets are
-// those of the pod's namespace, to name the ones in the way with their numbers; none will do.
+// ReadAnswer classifies the error of an eviction, given as the status of an API error; nil is success. budgets are
+// those of the pod's namespace, which give the numbers for the text. They may be empty.
 func ReadAnswer(s *metav1.Status, pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget, now time.Time) Answer {
 	a := Answer{Kind: Accepted, At: now, Since: now}
 	if s == nil {
@@ -69,7 +70,7 @@ func ReadAnswer(s *metav1.Status, pod *corev1.Pod, budgets []*policyv1.PodDisrup
 	causes := causesOf(s)
 	switch {
 	case s.Reason == metav1.StatusReasonNotFound, s.Reason == metav1.StatusReasonConflict && strings.Contains(s.Message, "UID in"):
-		a.Kind = Gone // the conflict: another pod has the name by now
+		a.Kind = Gone // a conflict: another pod has the name by now
 	case causes[policyv1.DisruptionBudgetCause] != "": // a 429 without this cause is the server's own limit on requests
 		a.Kind = Refused
 		a.Budgets, a.Why, a.Never = inTheWay(s.Message, causes[policyv1.DisruptionBudgetCause], pod, budgets)
@@ -81,7 +82,7 @@ func ReadAnswer(s *metav1.Status, pod *corev1.Pod, budgets []*policyv1.PodDisrup
 		a.Kind, a.Why = Failed, fmt.Sprintf("its namespace %s is being deleted, and the pod with it", pod.Namespace)
 	default:
 		a.Kind, a.Why = Failed, "evicting it: "+s.Message
-		a.Down = s.Code == 0 || s.Code == http429 || s.Code >= 500 // no answer at all, too many requests, or broken
+		a.Down = s.Code == 0 || s.Code == http429 || s.Code >= 500 // no answer, too many requests, or a server error
 	}
 	return a
 }
@@ -89,7 +90,8 @@ func ReadAnswer(s *metav1.Status, pod *corev1.Pod, budgets []*policyv1.PodDisrup
 // http429 is Too Many Requests.
 const http429 = 429
 
-// age is how long ago the answer came. One from the future, as after a clock was set back, is older than anything.
+// age returns how long ago the answer came. For a time in the future, which a changed clock can cause, it returns the
+// maximum.
 func (a Answer) age(now time.Time) time.Duration {
 	if age := now.Sub(a.At); age >= 0 {
 		return age
@@ -97,17 +99,17 @@ func (a Answer) age(now time.Time) time.Duration {
 	return 1<<63 - 1
 }
 
-// ReadDeletion sorts the error of a deletion past the budgets, as ReadAnswer does.
+// ReadDeletion classifies the error of a deletion despite the budgets, as ReadAnswer does.
 func ReadDeletion(s *metav1.Status, pod *corev1.Pod, now time.Time) Answer {
 	a := ReadAnswer(s, pod, nil, now)
 	a.Past = true
-	if a.Kind == Refused || a.Kind == Failed { // no budget has a say in a deletion
+	if a.Kind == Refused || a.Kind == Failed { // budgets do not limit deletions
 		a.Kind, a.Budgets, a.Why = Failed, nil, "deleting it: "+s.Message
 	}
 	return a
 }
 
-// causesOf has the text of each cause that the server gives; a cause without one counts too.
+// causesOf returns the text of each cause in the server's status, including empty texts.
 func causesOf(s *metav1.Status) map[metav1.CauseType]string {
 	causes := map[metav1.CauseType]string{}
 	if s.Details != nil {
@@ -121,16 +123,16 @@ func causesOf(s *metav1.Status) map[metav1.CauseType]string {
 	return causes
 }
 
-// How the server names a budget in the cause of a refusal: with its numbers, while the budget is not counted, and any
-// other way.
+// The server's texts about a budget in the cause of a refusal: with numbers, for a budget without counts yet, and
+// other texts.
 var (
 	counted   = regexp.MustCompile(`disruption budget (\S+) needs (\d+) healthy pods and has (\d+) currently`)
 	uncounted = regexp.MustCompile(`disruption budget (\S+) is still being processed`)
 	named     = regexp.MustCompile(`disruption budget (\S+) does not`)
 )
 
-// inTheWay names the budget that refused, with what it counts, and says whether it never allows an eviction. The numbers come
-// from the object where there is one, which knows how many pods are expected, else from the server's text.
+// inTheWay returns the budget that refused and the reason in words; never is true if the budget never allows an
+// eviction. It reads the numbers from the budget object, which has the expected pods, or else from the server's text.
 func inTheWay(message, cause string, pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) (names []string, why string, never bool) {
 	name, says := "", strings.TrimSpace(message+" "+cause)
 	if m := counted.FindStringSubmatch(cause); m != nil {
@@ -163,7 +165,8 @@ func inTheWay(message, cause string, pod *corev1.Pod, budgets []*policyv1.PodDis
 	return []string{full}, "blocked by PodDisruptionBudget " + full + ": " + says, false
 }
 
-// numbers says what a budget counts, and whether it asks for all pods there are, so that it never allows an eviction.
+// numbers describes the counts of a budget. never is true if the budget requires all existing pods, so that it never
+// allows an eviction.
 func numbers(b *policyv1.PodDisruptionBudget) (text string, never bool) {
 	s := b.Status
 	switch {
@@ -175,7 +178,7 @@ func numbers(b *policyv1.PodDisruptionBudget) (text string, never bool) {
 	return fmt.Sprintf("%d of %d pods must stay healthy, and %d are healthy", s.DesiredHealthy, s.ExpectedPods, s.CurrentHealthy), false
 }
 
-// tooMany names the budgets of a pod that has more than one, which the server never evicts.
+// tooMany returns the budgets of a pod that has more than one; the server never evicts such a pod.
 func tooMany(pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) ([]string, string) {
 	var names []string
 	for _, b := range selecting(pod, budgets) {
@@ -189,7 +192,7 @@ func tooMany(pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) ([]string
 	return names, "more than one PodDisruptionBudget selects it" + which + ", so that it can never be evicted: change or delete all but one of them"
 }
 
-// selecting are the budgets that select a pod, by name.
+// selecting returns the budgets that select a pod, by name.
 func selecting(pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) []*policyv1.PodDisruptionBudget {
 	var out []*policyv1.PodDisruptionBudget
 	for _, b := range budgets {

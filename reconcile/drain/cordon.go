@@ -1,6 +1,6 @@
 package drain
 
-// Cordoned is whether pods may be scheduled on a node, and whether it was Bunsen who forbade it.
+// Cordoned says whether a node is cordoned, and whether Bunsen cordoned it.
 type Cordoned struct {
 	// Unschedulable is true on a cordoned node.
 	Unschedulable bool
@@ -8,16 +8,17 @@ type Cordoned struct {
 	For string
 }
 
-// Change is what to write to a node, in one patch.
+// Change is a change of a node, for one patch.
 type Change struct {
-	// Needed is false where the node is as it should be; the rest is then the node as it is.
+	// Needed is false if the node needs no change. To is then the present state.
 	Needed bool
-	// To is how the node should be; an empty For removes the annotation.
+	// To is the wanted state of the node. An empty For removes the annotation.
 	To Cordoned
 }
 
-// Cordon is what a drain for a config asks of a node. Whoever cordoned a node without our mark keeps it: no mark is put
-// there, so that Uncordon leaves it alone. A node that somebody uncordoned during a drain is cordoned again, as ours.
+// Cordon returns the cordon that a drain for a config needs. If an administrator cordoned the node, Cordon does not
+// add Bunsen's annotation, so that Uncordon does not remove that cordon. If a user uncordoned the node during a drain,
+// Cordon cordons it again with the annotation.
 func Cordon(c Cordoned, config string) Change {
 	if c.Unschedulable && c.For == "" {
 		return Change{To: c}
@@ -25,7 +26,8 @@ func Cordon(c Cordoned, config string) Change {
 	return change(c, Cordoned{Unschedulable: true, For: config})
 }
 
-// Uncordon lifts our own cordon only. Who cordons a node while ours stands cannot be told from us.
+// Uncordon removes only Bunsen's cordon. If an administrator cordons a node that Bunsen has cordoned, the two cordons
+// cannot be distinguished.
 func Uncordon(c Cordoned) Change {
 	if c.For == "" {
 		return Change{To: c}
@@ -33,8 +35,8 @@ func Uncordon(c Cordoned) Change {
 	return change(c, Cordoned{})
 }
 
-// Tidy removes our mark from a node that somebody else uncordoned after its drain was acknowledged: left there, it would
-// make an administrator's next cordon look like ours. Call it where no drain is asked for.
+// Tidy removes Bunsen's annotation if a user uncordoned the node after its drain was acknowledged. Otherwise an
+// administrator's next cordon would look like Bunsen's. Call it only if no drain is requested.
 func Tidy(c Cordoned) Change {
 	if c.Unschedulable {
 		return Change{To: c}

@@ -8,56 +8,56 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/policy/pace"
+	"github.com/bunsen-os/bunsen/internal/policy/pace"
 )
 
-// Facts are all that a decision on a drain depends on, besides the time.
+// Facts are the input of Decide, besides the time.
 type Facts struct {
-	// Config is what the node is drained for.
+	// Config is the config for which the node is drained.
 	Config string
 	// Started is when this drain began; zero means now.
 	Started time.Time
-	// Pods are those bound to the node, in any order.
+	// Pods are the pods of the node, in any order.
 	Pods []Pod
-	// Pace says what becomes of a drain that is held up; the zero value waits for ever.
+	// Pace has the policy for a delayed drain. With the zero value, the drain waits for ever.
 	Pace pace.Drain
-	// Last is the report that the node has. It keeps the times of what is still so.
+	// Last is the last report on the node. Decide copies the start times of unchanged states from it.
 	Last v1alpha1.DrainReport
 	// NotReadySince is since when the node is not Ready; zero while it is.
 	NotReadySince time.Time
-	// Alone: there is no other node in the cluster.
+	// Alone is true if pods of the node cannot move to another node, from the function IsAlone. No pod is then evicted.
 	Alone bool
 }
 
-// Progress is where a drain stands and what to do next.
+// Progress is the state of a drain with the next actions.
 type Progress struct {
-	// Verdicts has one entry per pod: those that hold the drain up first, then by namespace and name.
+	// Verdicts has one entry per pod. Pods that delay the drain come first; then the order is by namespace and name.
 	Verdicts []Verdict
-	// Done: no pod is left that has to go.
+	// Done is true if every pod that has to leave is gone.
 	Done bool
-	// Next is when to look again even if nothing is heard of; 0 where Done.
+	// Next is when to read the node again without an event; 0 if Done.
 	Next time.Duration
-	// Status is one line for people; it changes only when the matter does.
+	// Status is one line for users. It changes only with the state.
 	Status string
-	// Report is the whole, for machines and people; it too changes only when the matter does.
+	// Report is the whole state, for programs and users. It also changes only with the state.
 	Report v1alpha1.DrainReport
-	// Blocked says which pods wait for budgets that no pod waited for in the last report: what one event is about. Empty
-	// where there is none.
+	// Blocked names the pods that wait for budgets for which no pod waited in the last report; they are the content of
+	// one event. It is empty if there are none.
 	Blocked string
 	// Alarm says whether the drain takes too long. It lasts until the drain is done.
 	Alarm Alarm
 }
 
-// Alarm is how long a drain has been under way.
+// Alarm says whether a drain takes too long.
 type Alarm int
 
 // Values of Alarm, in order.
 const (
-	// Quiet: less than SlowAfter.
+	// Quiet means that the drain has taken less than SlowAfter.
 	Quiet Alarm = iota
-	// Slow: SlowAfter is over.
+	// Slow means that the drain has taken longer than SlowAfter.
 	Slow
-	// Stuck: StuckAfter is over. The drain goes on.
+	// Stuck means that the drain has taken longer than StuckAfter. The drain continues.
 	Stuck
 )
 
@@ -72,24 +72,25 @@ func (a Alarm) Event() string {
 	return ""
 }
 
-// When a drain is Slow, and when it is Stuck.
+// The durations after which a drain is Slow and Stuck.
 const (
 	SlowAfter  = 10 * time.Minute
 	StuckAfter = time.Hour
 )
 
-// paces are how often to look, and to ask again after a refusal, by how long the drain has been under way. A drained node
-// costs one list of its pods each time, one request for each eviction, and about one for each budget that refuses.
+// paces are the intervals of rounds, and of retries after a refusal, by the age of the drain. Each round costs one
+// list of the node's pods, one request for each eviction, and about one for each budget that refuses.
 var paces = []struct{ until, every time.Duration }{
+	{10 * time.Second, time.Second},
 	{90 * time.Second, 5 * time.Second},
 	{SlowAfter, 30 * time.Second},
 	{1<<63 - 1, LongestPause},
 }
 
-// LongestPause is the longest time between two looks at a drain.
+// LongestPause is the longest interval between two rounds of a drain.
 const LongestPause = time.Minute
 
-// Decide judges every pod of a node that is being drained.
+// Decide returns a verdict about each pod of a node that is being drained.
 func Decide(f Facts, now time.Time) Progress {
 	age := time.Duration(0)
 	if !f.Started.IsZero() {
@@ -98,7 +99,7 @@ func Decide(f Facts, now time.Time) Progress {
 	p := Progress{Done: true, Next: Every(age), Alarm: alarm(age)}
 	retry, force := p.Next, f.Pace.WhenBlocked == v1alpha1.DrainDelete && age >= f.Pace.After
 	for _, pod := range f.Pods {
-		v := f.kept(f.judge(pod, retry, force, now), pod)
+		v := f.kept(f.decide(pod, retry, force, now), pod)
 		p.Verdicts = append(p.Verdicts, v)
 		p.Done = p.Done && v.Do == Skip
 		if pod.Pod.DeletionTimestamp != nil && v.Do == Wait {
@@ -120,7 +121,7 @@ func Decide(f Facts, now time.Time) Progress {
 	return p
 }
 
-// Every is how often to look at a drain of that age.
+// Every returns the interval of rounds for a drain of this age.
 func Every(age time.Duration) time.Duration {
 	for _, p := range paces {
 		if age < p.until {
@@ -130,7 +131,7 @@ func Every(age time.Duration) time.Duration {
 	return LongestPause
 }
 
-// sooner shortens a pause to what comes within it.
+// sooner returns the shorter of two pauses; 0 stands for none.
 func sooner(pause, other time.Duration) time.Duration {
 	if other > 0 && other < pause {
 		return other
@@ -148,7 +149,7 @@ func alarm(age time.Duration) Alarm {
 	return Quiet
 }
 
-// rank orders verdicts: what has to wait, what is on its way out, what stays, what is gone.
+// rank is the order of verdicts: pods that wait, pods that terminate, pods that stay, pods that are gone.
 func (v Verdict) rank() int {
 	switch v.State {
 	case v1alpha1.PodWaiting:
@@ -163,13 +164,13 @@ func (v Verdict) rank() int {
 	return 4
 }
 
-// Bounds of a status line: it is an annotation, and people read it in a table.
+// Limits of a status line, because it is an annotation that users read in a table.
 const (
 	mostPods = 3
 	mostText = 200
 )
 
-// status says how many pods are left and what the first of them wait for.
+// status says how many pods are left and why the first of them wait.
 func status(verdicts []Verdict) string {
 	var left int
 	var why []string
@@ -198,7 +199,7 @@ func status(verdicts []Verdict) string {
 	return text + ": " + strings.Join(why, "; ")
 }
 
-// cut keeps a text on one line and short.
+// cut shortens a text to one short line.
 func cut(text string) string {
 	text = strings.Join(strings.Fields(text), " ")
 	if runes := []rune(text); len(runes) > mostText {

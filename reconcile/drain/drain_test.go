@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/policy/pace"
+	"github.com/bunsen-os/bunsen/internal/policy/pace"
 	"github.com/bunsen-os/bunsen/reconcile/drain"
 )
 
@@ -73,12 +73,13 @@ func TestProgress(t *testing.T) {
 		next  time.Duration
 		event string
 	}{
-		"at first it looks every 5 s":                        {0, 5 * time.Second, ""},
+		"at first it reads the pods every second":            {0, time.Second, ""},
+		"after 10 s every 5 s":                               {10 * time.Second, 5 * time.Second, ""},
 		"after 90 s every 30 s":                              {90 * time.Second, 30 * time.Second, ""},
 		"after 10 minutes it warns, and looks every minute":  {10 * time.Minute, time.Minute, "DrainThresholdExceeded"},
 		"after an hour it warns louder, and never gives up":  {time.Hour, time.Minute, "DrainFailed"},
 		"after a year it still goes on":                      {365 * 24 * time.Hour, time.Minute, "DrainFailed"},
-		"a clock that went backwards counts as just started": {-time.Hour, 5 * time.Second, ""},
+		"a clock that went backwards counts as just started": {-time.Hour, time.Second, ""},
 	} {
 		t.Run(sentence, func(t *testing.T) {
 			p := drain.Decide(drain.Facts{Started: noon.Add(-tc.age), Pods: []drain.Pod{blocked}}, noon)

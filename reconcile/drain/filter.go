@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DaemonSetOf names the DaemonSet that a pod belongs to; empty where it belongs to none. Whoever gathers facts asks with it
-// whether that DaemonSet still exists.
+// DaemonSetOf returns the name of the DaemonSet that owns a pod; empty if no DaemonSet does. The caller uses it to
+// check whether that DaemonSet still exists.
 func DaemonSetOf(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil || owner.Kind != "DaemonSet" || owner.APIVersion != appsv1.SchemeGroupVersion.String() {
@@ -19,8 +19,8 @@ func DaemonSetOf(pod *corev1.Pod) string {
 	return owner.Name
 }
 
-// stays says why a pod may stay on a node that is drained; empty: it has to go. These are kubectl's filters with --force,
-// --ignore-daemonsets and --delete-emptydir-data, but that what has finished stays: a test holds them side by side.
+// stays returns why a pod may stay on a drained node; if it is empty, the pod has to leave. The rules are kubectl's
+// with --force, --ignore-daemonsets and --delete-emptydir-data, except that finished pods stay. A test compares them.
 func stays(p Pod) string {
 	if isStatic(p.Pod) {
 		return "static pod, run by the node itself"
@@ -42,12 +42,12 @@ func isStatic(pod *corev1.Pod) bool {
 	return mirror
 }
 
-// hasEnded tells that no container of a pod runs or will run again.
+// hasEnded reports whether no container of a pod runs or will run again.
 func hasEnded(pod *corev1.Pod) bool {
 	return pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed
 }
 
-// isReady tells whether a disruption budget counts the pod as healthy.
+// isReady reports whether a disruption budget counts the pod as healthy.
 func isReady(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady {
@@ -57,7 +57,7 @@ func isReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// loses says what does not come back when a pod leaves its node, in words to append; empty where all of it does.
+// loses describes the data that is lost when a pod leaves its node, as a text to append; empty if no data is lost.
 func loses(pod *corev1.Pod, alone bool) string {
 	text := ""
 	switch {

@@ -7,12 +7,13 @@ import (
 	"strings"
 )
 
-// Queues says in what order to act on those pods whose verdict is to evict or to delete. Pods of different queues may be
-// asked for at the same time. Those of one queue are asked for one after the other, and not after one was refused: one
-// disruption budget refused them before, so that a budget without room costs one request a round, however many pods wait
-// for it. A budget may let go pods that are not ready while it keeps those that are; they are queues of their own.
+// Queues returns the order of evictions and deletions. Pods of different queues may be handled at the same time. The
+// pods of a queue are handled one after the other, until one is refused, because the same disruption budget refused
+// them before. So a budget without room costs one request a round. A budget may allow the eviction of pods that are
+// not ready while it protects ready pods; these are in separate queues.
 //
-// What was asked for longest ago comes first, among queues and in each, so that everyone has a turn where a round ends early.
+// The pod whose last request is oldest comes first, among queues and in each queue. So each pod is handled even if
+// rounds end early.
 func Queues(verdicts []Verdict, pods []Pod) [][]Pod {
 	do := map[string]Action{}
 	for _, v := range verdicts {
@@ -44,8 +45,8 @@ func byTurn(a, b Pod) int {
 		strings.Compare(a.Pod.Name, b.Pod.Name), strings.Compare(string(a.Pod.UID), string(b.Pod.UID)))
 }
 
-// Shared is the answer of a pod that was not asked for in its turn, because the same budget has just refused another one:
-// the new words, and its own clocks.
+// Shared returns the answer for a pod that was skipped because the same budget has just refused another pod. It has
+// the new reason and the pod's own times.
 func (a Answer) Shared(own Answer) Answer {
 	own.Why = a.Why
 	return own

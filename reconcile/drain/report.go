@@ -11,20 +11,20 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// mostReport is how many bytes a report has at most as JSON: all annotations of an object share 256 KiB, and each write of
-// the Node carries it.
+// mostReport is the maximum size of a report as JSON in bytes. All annotations of an object share 256 KiB, and each
+// write of the Node includes the report.
 const mostReport = 8 << 10
 
-// ReportText is the report as the annotation spells it.
+// ReportText returns the report in the form of the annotation.
 func ReportText(r v1alpha1.DrainReport) string {
 	text, err := json.Marshal(r)
 	if err != nil {
-		return "" // it consists of texts, numbers and times, which always marshal
+		return "" // texts, numbers and times always marshal
 	}
 	return string(text)
 }
 
-// report tells of every pod that is not gone, in the order of the verdicts, as far as there is room.
+// report lists every pod that is not gone, in the order of the verdicts, up to the maximum size.
 func (f Facts) report(verdicts []Verdict, now time.Time) v1alpha1.DrainReport {
 	started := f.Started
 	if started.IsZero() {
@@ -51,11 +51,12 @@ func (f Facts) report(verdicts []Verdict, now time.Time) v1alpha1.DrainReport {
 	return r
 }
 
-// whole is a time as JSON keeps it.
+// whole returns a time in the precision of JSON.
 func whole(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
-// kept gives a verdict what the last report knows better than a controller that has just begun: since when it is so, and
-// that the pod was deleted rather than evicted. An entry that is older than the pod is about another pod of its name.
+// kept copies from the last report what a restarted controller does not know: when the state began, and that the pod
+// was deleted instead of evicted. It ignores an entry that is older than the pod, because that is about an earlier pod
+// with the same name.
 func (f Facts) kept(v Verdict, p Pod) Verdict {
 	for _, last := range f.Last.Pods {
 		if last.Pod != v.Pod || last.Since == nil || last.Since.Time.Before(p.Pod.CreationTimestamp.Time) {
@@ -74,7 +75,8 @@ func (f Facts) kept(v Verdict, p Pod) Verdict {
 	return v
 }
 
-// blocked says which pods wait for budgets that none waited for before: one pod for each such budget, and how many more.
+// blocked describes the pods that wait for a budget for which no pod waited before. It names one pod for each such
+// budget, and the number of the others.
 func (f Facts) blocked(verdicts []Verdict) string {
 	known := map[string]bool{}
 	for _, p := range f.Last.Pods {

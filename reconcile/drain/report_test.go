@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/policy/pace"
+	"github.com/bunsen-os/bunsen/internal/policy/pace"
 	"github.com/bunsen-os/bunsen/reconcile/drain"
 )
 
@@ -195,7 +195,7 @@ func TestQueues(t *testing.T) {
 		web(asked(1, refusal(needsTwo)), named("fresh"), ready),
 		{Pod: pod("etcd", static)},
 	}
-	f := drain.Facts{Started: noon, Pods: pods}
+	f := drain.Facts{Started: noon.Add(-time.Minute), Pods: pods}
 	show := func(f drain.Facts) string {
 		var lines []string
 		for _, queue := range drain.Queues(drain.Decide(f, noon).Verdicts, f.Pods) {

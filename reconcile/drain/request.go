@@ -10,15 +10,15 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Request is what a node's daemon asks for. The zero value asks for nothing.
+// Request is a request of a node's daemon. The zero value is no request.
 type Request struct {
-	// Verb is v1alpha1.DrainVerb or v1alpha1.UncordonVerb; empty asks for nothing.
+	// Verb is v1alpha1.DrainVerb or v1alpha1.UncordonVerb; empty for no request.
 	Verb string
-	// Config is the rendered config that the daemon asks for.
+	// Config is the rendered config for which the daemon requests it.
 	Config string
 }
 
-// String is the request as the annotation spells it; empty for the zero value.
+// String returns the request in the form of the annotation; empty for the zero value.
 func (r Request) String() string {
 	if r.Verb == "" {
 		return ""
@@ -26,8 +26,8 @@ func (r Request) String() string {
 	return r.Verb + "-" + r.Config
 }
 
-// Parse reads the annotations desiredDrain and lastAppliedDrain. Nothing asked, or what is asked is done: the zero
-// Request. An error says that the daemon speaks another protocol.
+// Parse parses the annotations desiredDrain and lastAppliedDrain. It returns the zero Request if there is no request
+// or if the request is done. An error means that the daemon uses another protocol.
 func Parse(desired, lastApplied string) (Request, error) {
 	if desired == "" || desired == lastApplied {
 		return Request{}, nil
@@ -40,27 +40,28 @@ func Parse(desired, lastApplied string) (Request, error) {
 	return Request{Verb: verb, Config: config}, nil
 }
 
-// Node is what a drain needs to know of a corev1.Node; ReadNode makes it.
+// Node has the data of a corev1.Node that a drain needs; see ReadNode.
 type Node struct {
 	// Name of the node.
 	Name string
-	// Request is what is asked for and not done; the zero value for nothing.
+	// Request is the pending request; the zero value if there is none.
 	Request Request
-	// Cordoned says whether pods may be scheduled there, and who forbade it.
+	// Cordoned says whether the node is cordoned, and by whom.
 	Cordoned Cordoned
-	// Started is when the drain under way began; zero before it did.
+	// Started is when the current drain started; zero if none has started.
 	Started time.Time
-	// Status is the line of text that was written last, and Last the report.
+	// Status is the last written status line. Last is the last written report.
 	Status string
 	Last   v1alpha1.DrainReport
 	// NotReadySince is since when the node is not Ready; zero while it is.
 	NotReadySince time.Time
-	// CalledOff: the daemon asks again for the open node that it had before a drain which never came to its end, as a
-	// revert to the config in force does. Nothing is left to acknowledge then, but the drain's cordon is still there.
+	// CalledOff is true if the daemon cancelled a drain before its end, for example because of a revert to the config
+	// in force. The daemon then requests the uncordon that was acknowledged before that drain. No acknowledgement is
+	// needed, but Bunsen's cordon of the drain still exists.
 	CalledOff bool
 }
 
-// ReadNode reads a node. The error is Parse's; the Node is filled apart from its Request then.
+// ReadNode reads a node. If Parse fails, it returns that error, and the Node without its Request.
 func ReadNode(n *corev1.Node) (Node, error) {
 	a := n.Annotations
 	node := Node{
@@ -73,7 +74,7 @@ func ReadNode(n *corev1.Node) (Node, error) {
 	if t, err := time.Parse(time.RFC3339, a[v1alpha1.DrainStartedAnnotation]); err == nil {
 		node.Started = t
 	}
-	// A report that cannot be read is one that was never written: the next one takes its place.
+	// A report that cannot be parsed counts as missing, and the next report replaces it.
 	node.Last, _ = v1alpha1.ParseDrainReport(a[v1alpha1.DrainReportAnnotation])
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
@@ -88,8 +89,8 @@ func ReadNode(n *corev1.Node) (Node, error) {
 	return node, nil
 }
 
-// Rest is what a node needs while nothing is asked of it: our cordon lifted where a drain was called off, else a stale
-// mark removed.
+// Rest returns the change of a node without a request. After a cancelled drain it removes Bunsen's cordon, and
+// otherwise an outdated annotation.
 func (n Node) Rest() Change {
 	if n.CalledOff {
 		return Uncordon(n.Cordoned)
@@ -97,8 +98,8 @@ func (n Node) Rest() Change {
 	return Tidy(n.Cordoned)
 }
 
-// Acknowledge gives the value of lastAppliedDrain once a request is done, and whether it is. A drain is done when its
-// pods are gone and the node, read again afterwards, is still cordoned; an uncordon when Uncordon has nothing to change.
+// Acknowledge returns the value of lastAppliedDrain if a request is done. A drain is done if the pods are gone and the
+// node, after another read, is still cordoned. An uncordon is done if Uncordon needs no change.
 func Acknowledge(r Request, c Cordoned, drained bool) (lastApplied string, done bool) {
 	switch r.Verb {
 	case v1alpha1.DrainVerb:

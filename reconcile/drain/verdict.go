@@ -10,64 +10,63 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Pod is a pod on the node and all that is known of its way out.
+// Pod is a pod of the node with the state of its eviction.
 type Pod struct {
-	// Pod as read last.
+	// Pod is the pod of the last read.
 	Pod *corev1.Pod
-	// Orphan: the DaemonSet that owns it does not exist any more.
+	// Orphan is true if the DaemonSet that owns the pod does not exist any more.
 	Orphan bool
-	// Answer is the server's answer to the last eviction; the zero value before the first.
+	// Answer is the server's answer to the last eviction; the zero value before the first eviction.
 	Answer Answer
 }
 
-// Action is what to do with a pod now.
+// Action is the next action for a pod.
 type Action string
 
 // Values of Action.
 const (
-	// Evict: ask the server to evict the pod.
+	// Evict means: request the eviction of the pod.
 	Evict Action = "Evict"
-	// Delete: delete the pod, past its disruption budgets.
+	// Delete means: delete the pod despite its disruption budgets.
 	Delete Action = "Delete"
-	// Skip: the pod may stay, or is gone.
+	// Skip means that the pod may stay, or is gone.
 	Skip Action = "Skip"
-	// Wait: the pod has to go, and there is nothing to do about it now.
+	// Wait means that the pod has to leave, and that no action is possible now.
 	Wait Action = "Wait"
 )
 
-// Verdict is what to do with one pod, and why.
+// Verdict is the next action for one pod, and the reason.
 type Verdict struct {
-	// Pod is `namespace/name`; UID tells it from a later pod of that name.
+	// Pod is `namespace/name`. UID distinguishes the pod from a later one with the same name.
 	Pod, UID string
-	// Do is what to do now.
+	// Do is the next action.
 	Do Action
-	// State is where the pod is on its way out, for the report; empty for one that is gone.
+	// State is the pod's state in the report; empty if the pod is gone.
 	State v1alpha1.DrainedPodState
-	// Why is the reason in words; empty for a first eviction. On a later one it says what refused the one before.
+	// Why says in words why the previous eviction of the pod was refused. It is empty for the first eviction.
 	Why string
-	// Budget is namespace/name of the disruption budget in the way; of several the first.
+	// Budget is the disruption budget that refuses, as namespace/name; the first one of several.
 	Budget string
-	// Never: that budget allows no eviction at all.
+	// Never is true if that budget never allows an eviction.
 	Never bool
-	// Since is since when it is so; zero where that does not matter.
+	// Since is when the state began; zero if that is not needed.
 	Since time.Time
 }
 
 const (
-	// overdue is how long after the end of its grace period a pod that is still there is called overdue.
+	// overdue is how long after its grace period a pod counts as overdue.
 	overdue = 30 * time.Second
-	// longGrace is a grace period whose end is worth telling beforehand.
+	// longGrace is the shortest grace period whose end a text mentions in advance.
 	longGrace = time.Minute
-	// defaultGrace is the grace period of a pod that sets none.
+	// defaultGrace is the grace period of a pod that does not set one.
 	defaultGrace = 30 * time.Second
 )
 
-// judge says what to do with a pod. retry is how long after an answer to ask again; force: budgets have been waited for
-// long enough.
-func (f Facts) judge(p Pod, retry time.Duration, force bool, now time.Time) Verdict {
+// decide returns the action for a pod. retry is the pause between an answer and the next eviction. force reports that
+// the drain has waited for budgets long enough.
+func (f Facts) decide(p Pod, retry time.Duration, force bool, now time.Time) Verdict {
 	v := Verdict{Pod: p.Pod.Namespace + "/" + p.Pod.Name, UID: string(p.Pod.UID), State: v1alpha1.PodWaiting}
 	stay := stays(p)
-	asked := p.Answer.At
 	switch {
 	case p.Answer.Kind == Gone:
 		v.Do, v.State, v.Why = Skip, "", "gone"
@@ -75,46 +74,61 @@ func (f Facts) judge(p Pod, retry time.Duration, force bool, now time.Time) Verd
 		v.Do, v.State, v.Why = Skip, v1alpha1.PodSkipped, stay
 	case p.Pod.DeletionTimestamp != nil:
 		f.ending(&v, p.Pod, now)
+	case f.Alone && p.Answer.Kind == Unasked:
+		v.Do, v.State, v.Why = Skip, v1alpha1.PodSkipped, AloneText
 	case p.Answer.Kind == Accepted && p.Answer.age(now) < overdue:
-		v.Do, v.State, v.Since = Wait, v1alpha1.PodEvicted, asked
-		v.Why = inGrace(graceOf(p.Pod), asked) + loses(p.Pod, f.Alone)
-	case force && p.Answer.Kind != Unasked: // every pod is asked for kindly once
+		v.Do, v.State, v.Since = Wait, v1alpha1.PodEvicted, p.Answer.At
+		v.Why = inGrace(graceOf(p.Pod), p.Answer.At) + loses(p.Pod, f.Alone)
+	case force && p.Answer.Kind != Unasked: // every pod is evicted once before it is deleted
 		v.Do, v.Why = Delete, p.Answer.Why
 		if p.Answer.Past && p.Answer.age(now) < retry {
 			v.Do = Wait
 		}
-	case p.Answer.Kind == Unasked:
-		v.Do = Evict
-	case p.Answer.Kind == Accepted: // the answer is older than any cache: ask again
-		v.Do, v.Why, v.Since = Evict, "evicted before, and still not terminating", asked
 	default:
-		v.Do, v.Why = Wait, p.Answer.Why
-		if p.Answer.age(now) >= retry {
-			v.Do = Evict
-		}
+		v.evict(p.Answer, retry, now)
 	}
-	if v.Do != Skip && v.Since.IsZero() {
-		v.Since = p.Answer.Since
-	}
-	if v.State == v1alpha1.PodEvicted && p.Answer.Past {
-		v.State = v1alpha1.PodDeleted
-	}
-	if v.State == v1alpha1.PodWaiting && len(p.Answer.Budgets) > 0 {
-		v.Budget, v.Never = p.Answer.Budgets[0], p.Answer.Never
-	}
+	v.addAnswer(p.Answer)
 	return v
 }
 
-// ending is the verdict on a pod that terminates. Its words name moments, not durations, so that they change only when the
-// matter does.
+// evict evicts a pod for the first time, or again after the pause.
+func (v *Verdict) evict(last Answer, retry time.Duration, now time.Time) {
+	v.Do = Evict
+	switch last.Kind {
+	case Unasked:
+	case Accepted: // the answer is older than any cache
+		v.Why, v.Since = "evicted before, and still not terminating", last.At
+	default:
+		v.Why = last.Why
+		if last.age(now) < retry {
+			v.Do = Wait
+		}
+	}
+}
+
+// addAnswer adds the server's last answer about the pod to a verdict.
+func (v *Verdict) addAnswer(last Answer) {
+	if v.Do != Skip && v.Since.IsZero() {
+		v.Since = last.Since
+	}
+	if v.State == v1alpha1.PodEvicted && last.Past {
+		v.State = v1alpha1.PodDeleted
+	}
+	if v.State == v1alpha1.PodWaiting && len(last.Budgets) > 0 {
+		v.Budget, v.Never = last.Budgets[0], last.Never
+	}
+}
+
+// ending is the verdict on a terminating pod. Its text has points in time instead of durations, so that it changes
+// only with the state.
 func (f Facts) ending(v *Verdict, pod *corev1.Pod, now time.Time) {
-	end, grace := pod.DeletionTimestamp.Time, graceOf(pod) // the API sets it to when the grace period ends
+	end, grace := pod.DeletionTimestamp.Time, graceOf(pod) // the API sets it to the end of the grace period
 	v.Do, v.State, v.Since = Wait, v1alpha1.PodEvicted, end.Add(-grace)
 	lost, counts := f.lostAt(pod)
 	switch {
 	case counts && !now.Before(lost):
 		v.Do, v.State, v.Since = Skip, v1alpha1.PodSkipped, time.Time{}
-		v.Why = fmt.Sprintf("counts as gone: the node is not Ready since %s, longer than the pod's grace period of %s, so that nobody will report its end",
+		v.Why = fmt.Sprintf("counts as gone: the node has not been Ready since %s, longer than the grace period %s of the pod, so no kubelet reports its end",
 			moment(f.NotReadySince), grace)
 	case now.Before(end.Add(overdue)):
 		v.Why = inGrace(grace, end.Add(-grace)) + loses(pod, f.Alone)
@@ -127,8 +141,8 @@ func (f Facts) ending(v *Verdict, pod *corev1.Pod, now time.Time) {
 	}
 }
 
-// lostAt is when a terminating pod counts as gone because its kubelet cannot be heard: it has had its grace period, and
-// the node has been not Ready for longer than that. False on a node that is Ready.
+// lostAt returns when a terminating pod counts as gone although its kubelet does not report. Its grace period must be
+// over, and the node must have been not Ready for longer than that. It returns false for a Ready node.
 func (f Facts) lostAt(pod *corev1.Pod) (time.Time, bool) {
 	if f.NotReadySince.IsZero() {
 		return time.Time{}, false
@@ -140,8 +154,8 @@ func (f Facts) lostAt(pod *corev1.Pod) (time.Time, bool) {
 	return at.Add(overdue), true
 }
 
-// inGrace says how long a pod that ends may take. Only a long time is told by its end: the eviction is answered before
-// the API's own figure is known, which is a second off, and every other text is another write.
+// inGrace describes how long a terminating pod may take. It gives the end only of a long grace period: the API's own
+// value is known later and differs by a second, and every changed text causes another write.
 func inGrace(grace time.Duration, from time.Time) string {
 	if grace <= longGrace {
 		return fmt.Sprintf("terminating (grace period %s)", grace)
@@ -149,7 +163,7 @@ func inGrace(grace time.Duration, from time.Time) string {
 	return fmt.Sprintf("terminating, has until %s (grace period %s)", moment(from.Add(grace)), grace)
 }
 
-// graceOf is the grace period that a pod ends with, or would.
+// graceOf returns the grace period of a pod.
 func graceOf(pod *corev1.Pod) time.Duration {
 	switch {
 	case pod.DeletionGracePeriodSeconds != nil:
@@ -160,5 +174,5 @@ func graceOf(pod *corev1.Pod) time.Duration {
 	return defaultGrace
 }
 
-// moment is a time as texts have it.
+// moment formats a time for texts.
 func moment(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -11,7 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/policy/pace"
+	"github.com/bunsen-os/bunsen/internal/policy/pace"
 	"github.com/bunsen-os/bunsen/reconcile/drain"
 )
 
@@ -89,7 +89,10 @@ func TestVerdicts(t *testing.T) {
 		"a pod that nobody puts back is evicted, and that is said": {
 			drain.Pod{Pod: pod("web-0"), Answer: asked(0, nil)}, drain.Facts{}, "Wait Evicted: terminating (grace period 30s); no controller puts it back",
 		},
-		"on the only node pods are evicted all the same, and will be pending": {
+		"on the only node a pod is not evicted": {
+			web(drain.Answer{}), drain.Facts{Alone: true}, "Skip Skipped: no other node can run it",
+		},
+		"a pod that was evicted before its node was the only one leaves": {
 			web(asked(0, nil)), drain.Facts{Alone: true}, "Wait Evicted: terminating (grace period 30s); there is no other node: Pending until this one is back",
 		},
 	})
@@ -109,11 +112,11 @@ func TestAnUnreachableKubelet(t *testing.T) {
 		},
 		"a node that is not Ready for longer than the grace period cannot hold the drain up": {
 			web(drain.Answer{}, ends(noon.Add(-time.Minute), 600)), since(11 * time.Minute),
-			"Skip Skipped: counts as gone: the node is not Ready since 2026-01-02T11:49:00Z, longer than the pod's grace period of 10m0s, so that nobody will report its end",
+			"Skip Skipped: counts as gone: the node has not been Ready since 2026-01-02T11:49:00Z, longer than the grace period 10m0s of the pod, so no kubelet reports its end",
 		},
 		"even a finalizer there cannot": {
 			web(drain.Answer{}, ends(noon.Add(-time.Hour), 30, "example.com/hold")), since(time.Hour),
-			"Skip Skipped: counts as gone: the node is not Ready since 2026-01-02T11:00:00Z, longer than the pod's grace period of 30s, so that nobody will report its end",
+			"Skip Skipped: counts as gone: the node has not been Ready since 2026-01-02T11:00:00Z, longer than the grace period 30s of the pod, so no kubelet reports its end",
 		},
 	})
 }
@@ -212,6 +215,9 @@ func testVerdicts(t *testing.T, cases map[string]podCase) {
 		t.Run(sentence, func(t *testing.T) {
 			f := tc.facts
 			f.Pods = []drain.Pod{tc.pod}
+			if f.Started.IsZero() { // later than the first seconds, in which the controller retries each second
+				f.Started = noon.Add(-time.Minute)
+			}
 			p := drain.Decide(f, noon)
 			v := p.Verdicts[0]
 			got := strings.Join(strings.Fields(fmt.Sprintf("%s %s %s", v.Do, v.State, v.Budget)), " ")

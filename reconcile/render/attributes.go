@@ -8,10 +8,10 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
 
-// attribute is a part of something that a later input replaces.
+// attribute is an attribute of an item that a later input replaces.
 type attribute struct{ rule, name, value string }
 
-// said is all that one input says about one thing.
+// said are the attributes that one input sets for one item.
 type said []attribute
 
 func (s *said) add(rule, name, value string) { *s = append(*s, attribute{rule, name, value}) }
@@ -34,20 +34,21 @@ func (s *said) flag(rule, name string, value *bool) {
 	}
 }
 
-// kindAttribute tells what a path is, maskAttribute what a unit's drop-ins are good for.
+// kindAttribute is the attribute for the kind of a path. maskAttribute is the attribute for the use of a unit's
+// drop-ins.
 const (
 	kindAttribute = "kind"
 	maskAttribute = "drop-ins"
 )
 
-// fileSays and its like list the attributes of an item of each list.
+// fileSays and the similar functions list the attributes of an item of each list.
 func fileSays(f ign.File) (s said) {
 	s.node(RuleSameFile, "file", f.Node)
 	s.number(RuleSameFile, "mode", f.Mode)
 	if f.Contents.Source != nil {
 		value := *f.Contents.Source
 		if data, err := machineconfig.Contents(f.Contents); err == nil {
-			value = string(data) // however it is encoded
+			value = string(data) // the value without its encoding
 		}
 		s.add(RuleSameFile, "contents", value)
 	}
@@ -67,7 +68,7 @@ func linkSays(l ign.Link) (s said) {
 	return s
 }
 
-// node adds the kind and the owners; a name and a number are two ways to say one thing.
+// node adds the kind and the owners. A name and a number are two forms of the same attribute.
 func (s *said) node(rule, kind string, n ign.Node) {
 	s.add(RuleSamePath, kindAttribute, kind)
 	s.text(rule, "user", n.User.Name)
@@ -110,14 +111,15 @@ func groupSays(g ign.PasswdGroup) (s said) {
 	return s
 }
 
-// clashesOfContest finds what the inputs of a contest disagree about. Where a path is several things, no more is said.
-func clashesOfContest(all []said) []clash {
+// clashesOfItem returns the attributes of an item on which its setters disagree. If a path has several kinds, it
+// returns only that.
+func clashesOfItem(all []said) []clash {
 	found := clashesOf(all)
 	for i, c := range found {
 		switch {
 		case c.attribute == kindAttribute:
 			return found[i : i+1]
-		case c.attribute == maskAttribute && c.last == "used": // the mask came first, and stays
+		case c.attribute == maskAttribute && c.last == "used": // the mask was first, and stays in effect
 			return append(found[:i:i], found[i+1:]...)
 		}
 	}

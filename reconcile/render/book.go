@@ -10,22 +10,22 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/transpile/message"
 )
 
-// entry is one thing that a config sets.
+// entry is one item that a config sets.
 type entry struct {
 	kind policy.ChangeKind
 	name string
 }
 
-// book tells who set what. It is written when somebody asks for the first time, for hardly anybody does.
+// book records which input set each entry. It is computed at the first use, because most renders do not need it.
 type book struct {
-	inputs []input
+	inputs []Input
 
 	once sync.Once
-	// all are the names of the inputs that set an entry, in order.
+	// all has the names of the inputs that set an entry, in order.
 	all map[entry][]string
 }
 
@@ -33,8 +33,8 @@ func (b *book) open() map[entry][]string {
 	b.once.Do(func() {
 		b.all = map[entry][]string{}
 		for _, in := range b.inputs {
-			if in.config.HasIgnition {
-				b.ignition(in.name, in.config.Ignition)
+			if in.Config.HasIgnition {
+				b.ignition(in.Name, in.Config.Ignition)
 			}
 			b.plain(in)
 		}
@@ -44,8 +44,8 @@ func (b *book) open() map[entry][]string {
 	return b.all
 }
 
-// nested records what the configs set that inputs name: they are merged after all inputs, in the order of these. A config
-// that replaces the whole one takes all Ignition away that was there.
+// nested records the configs that inputs refer to. They are merged after all inputs, in the order of the inputs. A
+// config that replaces the whole one removes all Ignition entries before it.
 func (b *book) nested() {
 	type named struct {
 		input string
@@ -53,16 +53,13 @@ func (b *book) nested() {
 	}
 	var all, replacing []named
 	for _, in := range b.inputs {
-		if in.fragment.plain {
-			continue
-		}
-		configs, err := machineconfig.NestedConfigs(in.config)
+		configs, err := machineconfig.NestedConfigs(in.Config)
 		if err != nil {
-			continue // the input was checked
+			continue // checkInputs reported it
 		}
 		for _, n := range configs {
-			if all = append(all, named{in.name, n}); n.Replaces {
-				replacing = []named{{in.name, n}}
+			if all = append(all, named{in.Name, n}); n.Replaces {
+				replacing = []named{{in.Name, n}}
 			}
 		}
 	}
@@ -75,10 +72,10 @@ func (b *book) nested() {
 	}
 }
 
-// beside are the kinds that a MachineConfig has beside its Ignition.
+// beside are the kinds that a MachineConfig has outside its Ignition config.
 var beside = []policy.ChangeKind{policy.KindKargs, policy.KindExtensions, policy.KindFIPS, policy.KindKernelType, policy.KindOSImage, policy.KindIgnition}
 
-// last is the input that set an entry last, or "".
+// last returns the input that last set an entry, or "".
 func (b *book) last(e entry) string {
 	if all := b.open()[e]; len(all) > 0 {
 		return all[len(all)-1]
@@ -86,12 +83,13 @@ func (b *book) last(e entry) string {
 	return ""
 }
 
-// lastOf is last for an item of a list, without opening the book.
+// lastOf does the same as last for an item of a list, without computing the book.
 func (b *book) lastOf(e entry) string {
 	for _, in := range slices.Backward(b.inputs) {
+		keys := take(in.Config.Ignition).keys()
 		for list := range listTable {
-			if listTable[list].kind == e.kind && slices.Contains(in.keys[list], e.name) {
-				return in.name
+			if listTable[list].kind == e.kind && slices.Contains(keys[list], e.name) {
+				return in.Name
 			}
 		}
 	}
@@ -103,39 +101,37 @@ func (b *book) set(input string, kind policy.ChangeKind, name string) {
 	b.all[e] = append(b.all[e], input)
 }
 
-// plain records what has no list: the MachineConfig's own fields, and what it tells Ignition about itself.
-func (b *book) plain(in input) {
-	if !in.fragment.plain {
-		for _, name := range policy.IgnitionParts(in.config.Ignition.Ignition) {
-			b.set(in.name, policy.KindIgnition, name)
-		}
+// plain records the entries outside lists: the MachineConfig's own fields, and the Ignition section of its Ignition
+// config.
+func (b *book) plain(in Input) {
+	for _, name := range policy.IgnitionParts(in.Config.Ignition.Ignition) {
+		b.set(in.Name, policy.KindIgnition, name)
 	}
-	for _, k := range in.kargs {
-		b.set(in.name, policy.KindKargs, k)
+	for _, k := range machineconfig.SplitKargs(in.Config.KernelArguments) {
+		b.set(in.Name, policy.KindKargs, k)
 	}
-	for _, e := range in.config.Extensions {
-		b.set(in.name, policy.KindExtensions, e)
+	for _, e := range in.Config.Extensions {
+		b.set(in.Name, policy.KindExtensions, e)
 	}
-	if in.config.FIPS {
-		b.set(in.name, policy.KindFIPS, "")
+	if in.Config.FIPS {
+		b.set(in.Name, policy.KindFIPS, "")
 	}
-	if !defaultKernel(in.config.KernelType) {
-		b.set(in.name, policy.KindKernelType, "")
+	if !defaultKernel(in.Config.KernelType) {
+		b.set(in.Name, policy.KindKernelType, "")
 	}
-	if !in.generated && in.config.OSImageURL != "" {
-		b.set(in.name, policy.KindOSImage, "")
+	if !in.Generated && in.Config.OSImageURL != "" {
+		b.set(in.Name, policy.KindOSImage, "")
 	}
 }
 
-// defaultKernels records who says that the kernel is the default one, where nobody says another: then it is their word
-// that counts.
+// defaultKernels records the inputs that set the default kernel, if no input sets another kernel.
 func (b *book) defaultKernels() {
 	if len(b.all[entry{policy.KindKernelType, ""}]) > 0 {
 		return
 	}
 	for _, in := range b.inputs {
-		if in.config.KernelType != "" {
-			b.set(in.name, policy.KindKernelType, "")
+		if in.Config.KernelType != "" {
+			b.set(in.Name, policy.KindKernelType, "")
 		}
 	}
 }
@@ -170,7 +166,7 @@ func (b *book) ignition(input string, c ign.Config) {
 	}
 }
 
-// node records a path, of which the last kind counts: a link at a file's path takes the file away.
+// node records a path. Only the last kind of a path counts: a link at a file's path removes the file.
 func (b *book) node(input string, kind policy.ChangeKind, path string) {
 	for _, other := range []policy.ChangeKind{policy.KindFile, policy.KindDirectory, policy.KindLink} {
 		if other != kind {
@@ -180,8 +176,8 @@ func (b *book) node(input string, kind policy.ChangeKind, path string) {
 	b.set(input, kind, path)
 }
 
-// explain adds to a problem of the merged config who set the entry that it is about. The entry's index is left out: it
-// counts in a list that nobody has.
+// explain adds to a problem of the merged config which input set the entry. It removes the index of the entry, because
+// no user has the merged list.
 func (b *book) explain(err error) string {
 	text := message.TranslateLine(err.Error())
 	place, _, _ := strings.Cut(text, ":")
@@ -191,7 +187,7 @@ func (b *book) explain(err error) string {
 		return text
 	}
 	text = list + " " + rest + text[len(place):]
-	var about entry // the longest name that fits, for names may have blanks in them
+	var about entry // the longest name that matches, because names may contain blanks
 	for e := range b.open() {
 		if isIn(e.kind, list) && len(e.name) > len(about.name) && (rest == e.name || strings.HasPrefix(rest, e.name+" ")) {
 			about = e
@@ -203,7 +199,7 @@ func (b *book) explain(err error) string {
 	return fmt.Sprintf("%s (set by MachineConfigs %s)", text, strings.Join(b.all[about], ", "))
 }
 
-// isIn reports whether entries of a kind are in a list, as problems name it.
+// isIn reports whether entries of a kind belong to a list, by the list's name in problems.
 func isIn(kind policy.ChangeKind, list string) bool {
 	if kind == policy.KindStorage {
 		return slices.Contains([]string{"disks", "filesystems", "raid", "luks"}, list)
@@ -211,7 +207,7 @@ func isIn(kind policy.ChangeKind, list string) bool {
 	return listOf(kind) == list
 }
 
-// refused is what every node would refuse of the merged config, with who set it.
+// refused describes a refusal of the merged config by every node, with the input that set the entry.
 func (b *book) refused(r policy.Refusal) string {
 	text := r.Field + ": every node refuses it: " + r.Why
 	if by := b.open()[entry{r.Kind, r.Name}]; len(by) > 0 {
@@ -220,7 +216,7 @@ func (b *book) refused(r policy.Refusal) string {
 	return text
 }
 
-// listOf is the list in which problems name entries of a kind.
+// listOf returns the list of a kind, by its name in problems.
 func listOf(kind policy.ChangeKind) string {
 	for _, l := range listTable {
 		if l.kind == kind {

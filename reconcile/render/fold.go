@@ -9,12 +9,12 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
-// fold merges configs one after another with Ignition's own Merge, in time linear in their size. Merging each config
-// with the whole result so far is quadratic, and merging pairs of pairs is wrong, for Merge is not associative. But a
-// config touches only the entries whose keys it names; so just those are merged, and put back in their places, and
-// entries that are new are added as they are.
+// fold merges configs one after another with Ignition's own Merge, in time linear in their size. To merge each config
+// with the whole result so far would take quadratic time. To merge pairs of pairs would be wrong, because Merge is not
+// associative. A config affects only the entries with its keys. So fold merges only these, puts them back in their
+// places, and appends new entries.
 type fold struct {
-	// rest is what is not in the lists below.
+	// rest is the part of the config outside the lists below.
 	rest        ign.Config
 	files       ordered[ign.File]
 	directories ordered[ign.Directory]
@@ -24,8 +24,8 @@ type fold struct {
 	groups      ordered[ign.PasswdGroup]
 }
 
-// add merges one more config; turn is its number, which those after it are above.
-func (f *fold) add(turn int, c ign.Config) {
+// add merges one more config.
+func (f *fold) add(c ign.Config) {
 	c = detach(c)
 	st := c.Storage
 	nodes := keys(keys(keys(nil, st.Files), st.Directories), st.Links) // files, directories and links share their keys
@@ -48,16 +48,16 @@ func (f *fold) add(turn int, c ign.Config) {
 		merged = v35.Merge(part, child)
 		oneOwner(merged.Storage, child.Storage)
 	}
-	f.files.put(turn, files, merged.Storage.Files, st.Files)
-	f.directories.put(turn, directories, merged.Storage.Directories, st.Directories)
-	f.links.put(turn, links, merged.Storage.Links, st.Links)
-	f.units.put(turn, units, merged.Systemd.Units, c.Systemd.Units)
-	f.users.put(turn, users, merged.Passwd.Users, c.Passwd.Users)
-	f.groups.put(turn, groups, merged.Passwd.Groups, c.Passwd.Groups)
+	f.files.put(files, merged.Storage.Files, st.Files)
+	f.directories.put(directories, merged.Storage.Directories, st.Directories)
+	f.links.put(links, merged.Storage.Links, st.Links)
+	f.units.put(units, merged.Systemd.Units, c.Systemd.Units)
+	f.users.put(users, merged.Passwd.Users, c.Passwd.Users)
+	f.groups.put(groups, merged.Passwd.Groups, c.Passwd.Groups)
 	f.rest = withoutLists(merged)
 }
 
-// known returns those of the paths that are taken, by whatever kind.
+// known reports for each path whether the result has it, as a file, directory or link.
 func (f *fold) known(paths []string) map[string]bool {
 	taken := map[string]bool{}
 	for _, p := range paths {
@@ -66,14 +66,14 @@ func (f *fold) known(paths []string) map[string]bool {
 	return taken
 }
 
-// lists are those of the result so far.
+// lists returns the lists of the result so far.
 func (f *fold) lists() lists {
 	return lists{attach(f.files.list()), f.directories.list(), f.links.list(), f.units.list(), f.users.list(), f.groups.list()}
 }
 
-// detach says explicitly that contents which a config sets are not compressed or not verified. Unsaid, Merge would pair
-// them with the compression and the hash of the contents that they replace, and no machine could boot the result. The
-// lists are copied, for Merge may hand them on, and the config is its owner's.
+// detach explicitly sets contents to "not compressed" or "not verified" if the config sets neither compression nor
+// hash. Otherwise Merge would combine them with the compression and hash of the replaced contents, and no machine
+// could boot the result. It copies the lists, because Merge may return them and the caller owns the config.
 func detach(c ign.Config) ign.Config {
 	files := make([]ign.File, len(c.Storage.Files))
 	for i, f := range c.Storage.Files {
@@ -93,8 +93,8 @@ func detach(c ign.Config) ign.Config {
 	return c
 }
 
-// attach takes back what detach said, and says that a file with contents may replace what a machine has in its place. One
-// without may not: Ignition refuses that.
+// attach reverses detach. It also sets overwrite for a file with contents, so that the file may replace an existing
+// one. Ignition refuses that for a file without contents.
 func attach(files []ign.File) []ign.File {
 	for i := range files {
 		f := &files[i]
@@ -111,8 +111,8 @@ func attach(files []ign.File) []ign.File {
 	return files
 }
 
-// oneOwner lets a config that gives an owner by number replace one by name, and the other way round. Merge keeps both,
-// which Ignition then refuses.
+// oneOwner makes an owner by number replace an owner by name, and the reverse. Merge keeps both, which Ignition then
+// refuses.
 func oneOwner(merged, child ign.Storage) {
 	set := map[string]ign.Node{}
 	for _, n := range child.Files {

@@ -23,8 +23,8 @@ func TestFoldIsTheSequentialMerge(t *testing.T) {
 			list[i] = randomConfig(r)
 		}
 		var f fold
-		for i, c := range list {
-			f.add(i, c)
+		for _, c := range list {
+			f.add(c)
 		}
 		want, got := canonical(t, sequential(list)), canonical(t, f.lists().into(f.rest))
 		if want != got {

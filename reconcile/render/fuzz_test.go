@@ -11,7 +11,7 @@ import (
 )
 
 // FuzzMerge renders three inline configs and their kernel arguments. Whatever they hold, rendering returns; what it takes is
-// what the slow way gives, whatever the order, and rendering the result again gives the same name.
+// what validating the whole gives, whatever the order, and rendering the result again gives the same name.
 func FuzzMerge(f *testing.F) {
 	const head = `{"ignition":{"version":"3.5.0"},`
 	f.Add([]byte(head+`"storage":{"files":[{"path":"/a","contents":{"source":"data:,x"}}]}}`), []byte(head+`"storage":{"links":[{"path":"/a","target":"/b"}]}}`), []byte(head+`"storage":{"files":[{"path":"/a/c"}]}}`), "a=1")
@@ -30,24 +30,23 @@ func FuzzMerge(f *testing.F) {
 			mcs = append(mcs, mc)
 		}
 		mcs[1].Spec.KernelArguments = strings.SplitAfter(kargs, " ")
-		var warm Renderer
-		first, err := warm.Merge("infra", mcs, Defaults{})
-		slow, slowErr := slowly("infra", mcs, Defaults{})
-		if (err == nil) != (slowErr == nil) {
-			t.Fatalf("%v, slowly %v", err, slowErr)
+		first, err := Merge("infra", mcs, Defaults{})
+		whole, wholeErr := wholly("infra", mcs, Defaults{})
+		if (err == nil) != (wholeErr == nil) {
+			t.Fatalf("%v, validated wholly %v", err, wholeErr)
 		}
 		if err != nil {
 			return
 		}
-		if first.Name != slow.Name || string(first.Spec.Config.Raw) != string(slow.Spec.Config.Raw) {
-			t.Fatalf("%s\n%s\nslowly %s\n%s", first.Name, first.Spec.Config.Raw, slow.Name, slow.Spec.Config.Raw)
+		if first.Name != whole.Name || string(first.Spec.Config.Raw) != string(whole.Spec.Config.Raw) {
+			t.Fatalf("%s\n%s\nvalidated wholly %s\n%s", first.Name, first.Spec.Config.Raw, whole.Name, whole.Spec.Config.Raw)
 		}
-		again, err := warm.Merge("infra", []*mcfgv1.MachineConfig{mcs[2], mcs[1], mcs[0]}, Defaults{})
+		again, err := Merge("infra", []*mcfgv1.MachineConfig{mcs[2], mcs[1], mcs[0]}, Defaults{})
 		if err != nil || again.Name != first.Name {
 			t.Fatalf("in another order %s, %v", again.Name, err)
 		}
 		self := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: "9", Labels: map[string]string{RoleLabel: "infra"}}, Spec: first.Spec}
-		if again, err = warm.Merge("infra", []*mcfgv1.MachineConfig{self}, Defaults{}); err != nil || again.Name != first.Name {
+		if again, err = Merge("infra", []*mcfgv1.MachineConfig{self}, Defaults{}); err != nil || again.Name != first.Name {
 			t.Fatalf("rendered again, %s became %s: %v", first.Name, again.Name, err)
 		}
 		for _, n := range first.Notices {

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// keepNewest is how many rendered configs of a pool stay whether anything names them or not.
+	// keepNewest is how many of the newest rendered configs of a pool are kept even if nothing uses them.
 	keepNewest = 10
-	// keepYounger is the age below which one stays: what it was made for may not have been written yet.
+	// keepYounger is the age up to which a rendered config is kept, because its use may not be written yet.
 	keepYounger = time.Hour
 )
 
-// Holders are all objects of a cluster that name rendered configs, and the configs. Nothing is written to them.
+// Holders has the rendered configs and all objects of a cluster that name them. It is read-only.
 type Holders struct {
 	// Configs are the MachineConfigs, rendered or not.
 	Configs []mcfgv1.MachineConfig
@@ -29,20 +29,21 @@ type Holders struct {
 	Sources []v1alpha1.GitSource
 }
 
-// Lost is a rendered config that is needed and not there.
+// Lost is a rendered config that is in use and does not exist.
 type Lost struct {
-	// Name of the config.
+	// Name is the name of the config.
 	Name string
-	// Pool that it was rendered for.
+	// Pool is the pool for which the config was rendered.
 	Pool string
-	// For says who needs it, in words: the first of them.
+	// For describes the first user of the config.
 	For string
-	// Target tells that it is what its pool should run now.
+	// Target is true if the config is the target config of its pool.
 	Target bool
 }
 
-// Unused are the rendered configs that can be deleted, the oldest first: made by Bunsen for a pool that is still there,
-// an hour old, not among the last ten of the pool, and named by no node, pool, rollout or history of a source.
+// Unused returns the rendered configs that can be deleted, the oldest first. Bunsen created them for an existing pool,
+// they are at least an hour old, and they are not among the pool's newest. No node, pool, rollout or history of a
+// source names them.
 func Unused(h Holders, now time.Time) []*mcfgv1.MachineConfig {
 	needed := h.needed()
 	for i := range h.Nodes {
@@ -78,8 +79,8 @@ func Unused(h Holders, now time.Time) []*mcfgv1.MachineConfig {
 	return out
 }
 
-// Missing are the rendered configs that nodes, pools or rollouts need and that are not there, by name. One that only
-// history names is not missed.
+// Missing returns the rendered configs that nodes, pools or rollouts use and that do not exist, by name. It ignores
+// configs that only a history names.
 func Missing(h Holders) []Lost {
 	there := make(map[string]bool, len(h.Configs))
 	for i := range h.Configs {
@@ -101,7 +102,7 @@ func Missing(h Holders) []Lost {
 	return out
 }
 
-// needs maps names of configs to whoever needs them.
+// needs has the users of each config, by the config's name.
 type needs map[string]string
 
 func (n needs) add(name, who string) {
@@ -110,7 +111,7 @@ func (n needs) add(name, who string) {
 	}
 }
 
-// needed are the configs that something is done with, or may be at any time.
+// needed returns the configs that are in use, or that may be used at any time.
 func (h Holders) needed() needs {
 	n := needs{}
 	for i := range h.Pools {
@@ -119,15 +120,15 @@ func (h Holders) needed() needs {
 		n.add(p.Status.Configuration.Name, "pool "+p.Name+" ran it last")
 		for _, list := range [][]corev1.ObjectReference{p.Spec.Configuration.Source, p.Status.Configuration.Source} {
 			for _, from := range list {
-				n.add(from.Name, "the config of pool "+p.Name+" is made of it")
+				n.add(from.Name, "the config of pool "+p.Name+" contains it")
 			}
 		}
 		record, err := v1alpha1.ParseRolloutRecord(p.Annotations[v1alpha1.RolloutAnnotation])
 		if err != nil {
-			continue // the rollout says so, and what the pool and its nodes run is kept all the same
+			continue // the rollout reports the invalid record; other users keep the configs
 		}
-		n.add(record.Back, "pool "+p.Name+" goes back to it")
-		n.add(record.Healthy, "pool "+p.Name+" was well with it last")
+		n.add(record.Back, "pool "+p.Name+" returns to it")
+		n.add(record.Healthy, "pool "+p.Name+" was last healthy with it")
 		n.add(record.Config, "pool "+p.Name+" rolls it out")
 	}
 	for i := range h.Nodes {
@@ -138,7 +139,7 @@ func (h Holders) needed() needs {
 	return n
 }
 
-// madeFor tells whether a MachineConfig is a rendered one of ours, and for which of the pools.
+// madeFor reports whether Bunsen rendered a MachineConfig, and returns its pool.
 func madeFor(mc *mcfgv1.MachineConfig, pools map[string]*mcfgv1.MachineConfigPool) (string, bool) {
 	owner := metav1.GetControllerOfNoCopy(mc)
 	if owner == nil || owner.Kind != "MachineConfigPool" || mc.Annotations[v1alpha1.GeneratedByAnnotation] == "" || mc.DeletionTimestamp != nil {
@@ -148,7 +149,7 @@ func madeFor(mc *mcfgv1.MachineConfig, pools map[string]*mcfgv1.MachineConfigPoo
 	return owner.Name, pool != nil && pool.UID == owner.UID && isNameOf(mc.Name, owner.Name)
 }
 
-// isNameOf tells whether a name is that of a rendered config of the pool.
+// isNameOf reports whether a name is that of a rendered config of the pool.
 func isNameOf(name, pool string) bool {
 	rest, ok := strings.CutPrefix(name, "rendered-"+pool+"-")
 	return ok && len(rest) == 32 && strings.Trim(rest, "0123456789abcdef") == ""

@@ -4,10 +4,10 @@ import (
 	"github.com/coreos/ignition/v2/config/util"
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
-// lists are the lists of an Ignition config that merging treats item by item. Nearly all of a config is in them.
+// lists are the lists of an Ignition config that are merged item by item. They contain nearly all of a config.
 type lists struct {
 	files       []ign.File
 	directories []ign.Directory
@@ -17,7 +17,7 @@ type lists struct {
 	groups      []ign.PasswdGroup
 }
 
-// The numbers of the lists, for tables.
+// The indexes of the lists in tables.
 const (
 	listFiles = iota
 	listDirectories
@@ -28,8 +28,8 @@ const (
 	listCount
 )
 
-// listTable says where each list stands in a config, what its items are to other rooms, and which lists share their keys:
-// there is one thing at a path, be it a file, a directory or a link.
+// listTable has the path of each list in a config, the kind of its items, and the lists with which it shares keys: a
+// path is a file, a directory or a link.
 var listTable = [listCount]struct {
 	section, name, key string
 	kind               policy.ChangeKind
@@ -43,15 +43,7 @@ var listTable = [listCount]struct {
 	listGroups:      {"passwd", "groups", "name", policy.KindGroup, listGroups},
 }
 
-// Each of these picks one list, so that a function can be written once for all.
-func filesOf(l *lists) *[]ign.File            { return &l.files }
-func directoriesOf(l *lists) *[]ign.Directory { return &l.directories }
-func linksOf(l *lists) *[]ign.Link            { return &l.links }
-func unitsOf(l *lists) *[]ign.Unit            { return &l.units }
-func usersOf(l *lists) *[]ign.PasswdUser      { return &l.users }
-func groupsOf(l *lists) *[]ign.PasswdGroup    { return &l.groups }
-
-// take returns the lists of a config, which share its items.
+// take returns the lists of a config. The lists share the config's items.
 func take(c ign.Config) lists {
 	return lists{c.Storage.Files, c.Storage.Directories, c.Storage.Links, c.Systemd.Units, c.Passwd.Users, c.Passwd.Groups}
 }

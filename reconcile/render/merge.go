@@ -5,10 +5,11 @@ import (
 	"fmt"
 	"slices"
 
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
 // Defaults are a cluster's images, for pools whose MachineConfigs set none.
@@ -19,28 +20,29 @@ type Defaults struct {
 	ExtensionsImage string
 }
 
-// Rendered is the config of a pool. It is shared with the Renderer's cache: do not change it.
+// Rendered is the config of a pool. It is shared, so callers must not change it.
 type Rendered struct {
 	// Pool is the pool's name.
 	Pool string
 	// Name is rendered-<pool>-<hash of Spec>.
 	Name string
-	// Spec in canonical form.
+	// Spec is the spec in canonical form.
 	Spec mcfgv1.MachineConfigSpec
-	// Config is Spec parsed.
+	// Config is the parsed Spec.
 	Config machineconfig.Config
-	// Inputs are the names of the MachineConfigs in the order of merging, later ones winning.
+	// Inputs are the names of the MachineConfigs in the order of merging. Later ones override earlier ones.
 	Inputs []string
-	// Warnings are what a person should know and nothing is stopped by.
+	// Warnings are texts for users about problems that do not prevent the render.
 	Warnings []string
-	// Notices are what MachineConfigs set more than once, which the order of merging decides. They are no errors.
+	// Notices are the items that several MachineConfigs set differently, so that the order of merging decides. They
+	// are not errors.
 	Notices []Notice
 
 	book *book
 }
 
-// Winner returns the name of the MachineConfig that set an entry last, or "" if the config has no such entry. A kernel
-// argument or an extension is its own name; kinds of which there is one have the name "".
+// Winner returns the name of the MachineConfig that set an entry last, or "" if the config has no such entry. The name
+// of a kernel argument or an extension is its text. Kinds with only one entry have the name "".
 func (r Rendered) Winner(kind policy.ChangeKind, name string) string {
 	if r.book == nil {
 		return ""
@@ -48,105 +50,109 @@ func (r Rendered) Winner(kind policy.ChangeKind, name string) string {
 	return r.book.last(entry{kind, name})
 }
 
-// Layer is one input as merging took it.
-type Layer struct {
-	// Name of the MachineConfig.
-	Name string
-	// Config is its spec, parsed and checked. It is shared with the Renderer's cache: do not change it.
-	Config machineconfig.Config
-	// Generated tells that a controller of the cluster wrote it, so that its images do not count.
-	Generated bool
-}
-
-// Layers are the inputs in the order of merging.
-func (r Rendered) Layers() []Layer {
+// Layers returns the inputs in the order of merging. They are shared, so callers must not change them.
+func (r Rendered) Layers() []Input {
 	if r.book == nil {
 		return nil
 	}
-	out := make([]Layer, len(r.book.inputs))
-	for i, in := range r.book.inputs {
-		out[i] = Layer{in.name, in.config, in.generated}
-	}
-	return out
+	return r.book.inputs
 }
 
 // Merge renders a pool: it orders the MachineConfigs, validates each, merges them, validates the result and names it.
-// The error joins every problem, each naming its MachineConfig.
+// The error joins all problems, each with the name of its MachineConfig.
 func Merge(pool string, mcs []*mcfgv1.MachineConfig, d Defaults) (Rendered, error) {
-	return new(Renderer).Merge(pool, mcs, d)
+	inputs := make([]Input, len(mcs))
+	for i, mc := range mcs {
+		inputs[i] = Read(mc)
+	}
+	return MergeInputs(pool, inputs, d)
 }
 
-// merge does the work behind Merge for inputs that are valid and in order. It leaves behind what the next call may use
-// again, and takes it from the last call.
-func (m *memory) merge(pool string, inputs []input, last *memory) error {
-	m.contests = findContests(inputs)
-	fresh, err := m.contests.settle(inputs, last.contests)
+// MergeInputs does the same as Merge for parsed MachineConfigs. The inputs may be in any order.
+func MergeInputs(pool string, inputs []Input, d Defaults) (Rendered, error) {
+	inputs = slices.SortedStableFunc(slices.Values(inputs), func(a, b Input) int { return compare(a.Worker, b.Worker, a.Name, b.Name) })
+	if err := checkInputs(inputs); err != nil {
+		return Rendered{}, err
+	}
+	whole := plainOf(inputs, d)
+	whole.Ignition = mergeIgnition(inputs)
+	b, set := &book{inputs: inputs}, setters(inputs)
+	if bad := validateMerged(whole, set, b); len(bad) > 0 {
+		return Rendered{}, fmt.Errorf("merging the MachineConfigs of pool %s: %w", pool, errors.Join(bad...))
+	}
+	spec, err := whole.Spec()
 	if err != nil {
-		return fmt.Errorf("rendering pool %s: %w", pool, err)
+		return Rendered{}, fmt.Errorf("rendering pool %s: %w", pool, err)
 	}
-	m.foldRest(inputs, last)
-	all, texts, err := gatherAll(inputs, m.contests)
-	if err != nil {
-		return fmt.Errorf("rendering pool %s: %w", pool, err)
-	}
-	rest := plainOf(inputs, m.defaults)
-	rest.Ignition = m.rest
-	b := &book{inputs: inputs}
-	whole := rest
-	whole.Ignition = all.into(rest.Ignition)
-	if bad := validateMerged(whole, fresh, b); len(bad) > 0 {
-		return fmt.Errorf("merging the MachineConfigs of pool %s: %w", pool, errors.Join(bad...))
-	}
-	doc := document{texts: texts}
-	hashed, err := doc.finish(rest)
-	if err != nil {
-		return fmt.Errorf("rendering pool %s: %w", pool, err)
-	}
-	r := Rendered{Pool: pool, Spec: doc.spec, Config: whole, book: b}
+	r := Rendered{Pool: pool, Spec: spec, Config: whole, book: b}
 	for _, in := range inputs {
-		r.Inputs = append(r.Inputs, in.name)
+		r.Inputs = append(r.Inputs, in.Name)
 	}
-	r.Config.KernelArguments, r.Config.Extensions = r.Spec.KernelArguments, r.Spec.Extensions
-	if r.Warnings, err = guardSize(r, &doc, m.limit); err != nil {
-		return err
+	r.Config.KernelArguments, r.Config.Extensions = spec.KernelArguments, spec.Extensions
+	if r.Warnings, err = guardSize(r); err != nil {
+		return Rendered{}, err
 	}
-	r.Notices = notices(inputs, m.contests)
-	r.Name = nameOf(pool, hashed)
-	m.rendered = r
-	return nil
+	r.Notices = notices(inputs, set, take(whole.Ignition))
+	if r.Name, err = Name(pool, spec); err != nil {
+		return Rendered{}, err
+	}
+	return r, nil
 }
 
-// foldRest merges what is beside the lists, of the few inputs that have such.
-func (m *memory) foldRest(inputs []input, last *memory) {
+// checkInputs returns all problems of sorted inputs.
+func checkInputs(inputs []Input) error {
+	if len(inputs) == 0 {
+		return errors.New("no MachineConfigs are selected: label some for the pool, or change its machineConfigSelector")
+	}
+	count := map[string]int{}
 	for _, in := range inputs {
-		if in.config.HasIgnition && !in.plain {
-			m.restOf = append(m.restOf, in.fragment)
+		count[in.Name]++
+	}
+	var bad []error
+	for _, in := range inputs {
+		if !in.Labelled {
+			bad = append(bad, fmt.Errorf("MachineConfig %s: it has no labels, so that no pool can mean it: label it %s=<role>", in.Name, RoleLabel))
+		}
+		if count[in.Name] > 1 {
+			bad = append(bad, fmt.Errorf("MachineConfig %s: there are two of this name: rename one", in.Name))
+			delete(count, in.Name) // report a duplicate once
 		}
 	}
-	if m.rest = last.rest; !slices.Equal(m.restOf, last.restOf) {
-		var f fold
-		for i, fragment := range m.restOf {
-			f.add(i, withoutLists(fragment.config.Ignition))
+	for _, in := range inputs {
+		if err := blame(in.Name, in.Problems); err != nil {
+			bad = append(bad, err)
 		}
-		m.rest = f.rest
 	}
-	m.rest.Ignition.Version = machineconfig.Version
+	return errors.Join(bad...)
 }
 
-// plainOf merges what is not Ignition's: FIPS is on if any asks for it, lists are put together with their repetitions,
-// and of single values the last given wins.
-func plainOf(inputs []input, d Defaults) machineconfig.Config {
+// mergeIgnition merges the Ignition of all inputs, in order.
+func mergeIgnition(inputs []Input) ign.Config {
+	var f fold
+	for _, in := range inputs {
+		if in.Config.HasIgnition {
+			f.add(in.Config.Ignition)
+		}
+	}
+	merged := f.lists().into(f.rest)
+	merged.Ignition.Version = machineconfig.Version
+	return merged
+}
+
+// plainOf merges the fields outside Ignition: FIPS is on if any input sets it. Lists are appended, with their
+// repetitions. For single values, the last input counts.
+func plainOf(inputs []Input, d Defaults) machineconfig.Config {
 	out := machineconfig.Config{HasIgnition: true, KernelType: "default", OSImageURL: d.OSImageURL, ExtensionsImage: d.ExtensionsImage}
 	for _, in := range inputs {
-		c := &in.config
+		c := &in.Config
 		out.KernelArguments = append(out.KernelArguments, c.KernelArguments...)
 		out.Extensions = append(out.Extensions, c.Extensions...)
 		out.FIPS = out.FIPS || c.FIPS
 		if !defaultKernel(c.KernelType) {
 			out.KernelType = c.KernelType
 		}
-		if in.generated {
-			continue // a generated config's images are those of the cluster at the time
+		if in.Generated {
+			continue // a generated config has the cluster's images of an earlier time
 		}
 		if c.OSImageURL != "" {
 			out.OSImageURL = c.OSImageURL

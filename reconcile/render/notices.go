@@ -5,48 +5,53 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
-// The rules of notices. Nothing is said where inputs agree, or where each sets another attribute of one thing: then the
-// order of merging decides nothing.
+// The rules of notices. There is no notice if inputs agree, or if each sets another attribute of an item, because the
+// order of merging then decides nothing.
 const (
-	// RuleSameFile, RuleSameDirectory and RuleSameLink: several give a path other contents, modes, owners or targets.
+	// RuleSameFile, RuleSameDirectory and RuleSameLink: several inputs set different contents, modes, owners or
+	// targets of a path.
 	RuleSameFile      = "same-file"
 	RuleSameDirectory = "same-directory"
 	RuleSameLink      = "same-link"
-	// RuleSamePath: a path is a file to one and a directory or a link to another; the last decides what is there.
+	// RuleSamePath: a path is a file in one input and a directory or a link in another. The last input decides.
 	RuleSamePath = "same-path"
-	// RuleSameUnit: several give a unit other contents, or disagree whether it is enabled or masked.
+	// RuleSameUnit: several inputs set different contents of a unit, or disagree whether it is enabled or masked.
 	RuleSameUnit = "same-unit"
-	// RuleDropinReplaced: a drop-in of one gives way to one of the same name, or to another's mask of its unit.
+	// RuleDropinReplaced: a drop-in is replaced by one with the same name, or has no effect because another input
+	// masks its unit.
 	RuleDropinReplaced = "dropin-replaced"
-	// RuleSameUser and RuleSameGroup: several set another password, number, shell or home. Keys and groups add up.
+	// RuleSameUser and RuleSameGroup: several inputs set different passwords, numbers, shells or homes. Keys and
+	// groups add up.
 	RuleSameUser  = "same-user"
 	RuleSameGroup = "same-group"
-	// RuleSameKarg: one kernel argument has other values. All of them are on the command line, and mostly the last one counts.
-	// Arguments that are meant to be repeated (console=, ip=, rd.…) are left out.
+	// RuleSameKarg: several inputs set different values of a kernel argument. All values are on the command line, and
+	// usually the last one counts. The rule ignores arguments that may be repeated (console=, ip=, rd.…).
 	RuleSameKarg = "same-karg"
-	// RuleSameSetting: the OS image or the kernel type, of which there is one.
+	// RuleSameSetting: several inputs set different OS images or kernel types.
 	RuleSameSetting = "same-setting"
-	// RuleOverridesWorker: any of the above, but only between those of role worker and the pool's own: that is what
-	// inheriting is for, and worth less attention.
+	// RuleOverridesWorker: any of the above, but only between inputs of the role worker and inputs of the pool. It is
+	// less important, because overrides are the purpose of inheriting.
 	RuleOverridesWorker = "overrides-worker"
 )
 
-// Notice is something that several MachineConfigs set differently, which their order decides. It never tells contents.
+// Notice describes an item that several MachineConfigs set differently, so that their order decides. It never has
+// contents.
 type Notice struct {
-	// Rule is one of the constants above.
+	// Rule is one of the rules above.
 	Rule string
-	// Kind and Name of the thing, as in policy.Change; of a path, the kind that it ends as.
+	// Kind and Name identify the item, as in policy.Change. For a path, Kind is its final kind.
 	Kind, Name string
-	// Message says which attribute of whom wins over whose: `mode: 20-b wins over 10-a`.
+	// Message says which input overrides which others, by attribute: `mode: 20-b wins over 10-a`.
 	Message string
-	// Inputs are the MachineConfigs that disagree, in the order of merging: of each attribute, the last wins.
+	// Inputs are the MachineConfigs that disagree, in the order of merging. For each attribute, the last one counts.
 	Inputs []string
 }
 
-// String is the notice in one line.
+// String returns the notice as one line.
 func (n Notice) String() string {
 	return strings.TrimRight(n.Rule+": "+n.Kind+" "+n.Name, " ") + ": " + n.Message
 }
@@ -54,15 +59,15 @@ func (n Notice) String() string {
 // clash is one attribute that inputs set differently.
 type clash struct {
 	rule, attribute string
-	// by are those that set it: places in a contest, or among all inputs.
+	// by are the inputs that set the attribute, as indexes: among the setters of an item, or among all inputs.
 	by []int
-	// winning tells of each whether it says what the last one says.
+	// winning has for each setter whether its value equals the last value.
 	winning []bool
-	// last is what the last one says; never shown.
+	// last is the value of the last setter. It is never shown.
 	last string
 }
 
-// clashesOf finds the attributes that differ among what each input says.
+// clashesOf returns the attributes with different values, from the attributes of each input.
 func clashesOf(all []said) (found []clash) {
 	values := map[string][]string{}
 	byName := map[string]*clash{}
@@ -90,32 +95,32 @@ func clashesOf(all []said) (found []clash) {
 	return found
 }
 
-// withinLayer tells that two inputs of one layer disagree.
-func (c clash) withinLayer(inputs []input) bool {
-	seen := map[bool]bool{} // layer → whether it is on the winning side
+// withinLayer reports whether two inputs of the same layer disagree.
+func (c clash) withinLayer(inputs []Input) bool {
+	seen := map[bool]bool{} // layer → whether one of its inputs has the last value
 	for n, i := range c.by {
-		side, again := seen[inputs[i].worker]
+		side, again := seen[inputs[i].Worker]
 		if again && side != c.winning[n] {
 			return true
 		}
-		seen[inputs[i].worker] = c.winning[n]
+		seen[inputs[i].Worker] = c.winning[n]
 	}
 	return false
 }
 
-// message says who wins over whom.
-func (c clash) message(inputs []input) string {
+// message says which inputs override which others.
+func (c clash) message(inputs []Input) string {
 	var losers []string
 	for n, i := range c.by {
 		if !c.winning[n] {
-			losers = append(losers, inputs[i].name)
+			losers = append(losers, inputs[i].Name)
 		}
 	}
-	return c.attribute + ": " + inputs[c.by[len(c.by)-1]].name + " wins over " + strings.Join(losers, ", ")
+	return c.attribute + ": " + inputs[c.by[len(c.by)-1]].Name + " wins over " + strings.Join(losers, ", ")
 }
 
-// notice words the clashes of one thing that have one rule; their places are among all inputs.
-func notice(inputs []input, kind policy.ChangeKind, name string, clashes []clash) Notice {
+// notice returns one notice for the clashes of an item under one rule. Their indexes are among all inputs.
+func notice(inputs []Input, kind policy.ChangeKind, name string, clashes []clash) Notice {
 	n := Notice{Rule: RuleOverridesWorker, Kind: string(kind), Name: name}
 	var messages []string
 	var by []int
@@ -128,20 +133,20 @@ func notice(inputs []input, kind policy.ChangeKind, name string, clashes []clash
 	}
 	slices.Sort(by)
 	for _, i := range slices.Compact(by) {
-		n.Inputs = append(n.Inputs, inputs[i].name)
+		n.Inputs = append(n.Inputs, inputs[i].Name)
 	}
 	n.Message = strings.Join(messages, "; ")
 	return n
 }
 
-// notices are all of a merge: by list and name, then kernel arguments, then the rest.
-func notices(inputs []input, all contests) (out []Notice) {
-	for list := range listTable {
-		found := all[listTable[list].space]
-		for _, name := range slices.Sorted(maps.Keys(found)) {
-			if found[name].list == list {
-				out = append(out, found[name].notices(inputs, name)...)
-			}
+// notices returns all notices of a merge: by list and name, then kernel arguments, then the other settings. An item
+// that several inputs set is in the list of its final kind.
+func notices(inputs []Input, set setBy, merged lists) (out []Notice) {
+	statements := set.statements(inputs)
+	for list, keys := range set.only(merged).keys() {
+		for _, key := range slices.Sorted(slices.Values(keys)) {
+			at := item{listTable[list].space, key}
+			out = append(out, itemNotices(inputs, listTable[list].kind, key, amongInputs(set[at], clashesOfItem(statements[at])))...)
 		}
 	}
 	for _, c := range kargClashes(inputs) {
@@ -153,44 +158,52 @@ func notices(inputs []input, all contests) (out []Notice) {
 	return out
 }
 
-// alone words a clash of something that has a value and no attributes.
-func alone(inputs []input, kind policy.ChangeKind, name string, c clash) Notice {
+// alone returns the notice for a clash of an item that has only a value.
+func alone(inputs []Input, kind policy.ChangeKind, name string, c clash) Notice {
 	c.attribute = "value"
 	return notice(inputs, kind, name, []clash{c})
 }
 
-// notices of one contest, one for each rule.
-func (c *contest) notices(inputs []input, name string) (out []Notice) {
-	byRule := map[string][]clash{}
-	for _, clash := range c.clashes {
-		moved := clash
-		moved.by = nil
-		for _, place := range clash.by {
-			moved.by = append(moved.by, c.by[place])
+// amongInputs converts the setter indexes of an item's clashes to input indexes. setters are the inputs that set the
+// item.
+func amongInputs(setters []int, clashes []clash) []clash {
+	out := slices.Clone(clashes)
+	for i := range out {
+		out[i].by = nil
+		for _, place := range clashes[i].by {
+			out[i].by = append(out[i].by, setters[place])
 		}
-		byRule[clash.rule] = append(byRule[clash.rule], moved)
-	}
-	for _, rule := range slices.Sorted(maps.Keys(byRule)) {
-		out = append(out, notice(inputs, listTable[c.list].kind, name, byRule[rule]))
 	}
 	return out
 }
 
-// repeated are kernel arguments that are meant to be given several times; those that begin with rd. are too.
+// itemNotices returns the notices about one item, one for each rule.
+func itemNotices(inputs []Input, kind policy.ChangeKind, name string, clashes []clash) (out []Notice) {
+	byRule := map[string][]clash{}
+	for _, c := range clashes {
+		byRule[c.rule] = append(byRule[c.rule], c)
+	}
+	for _, rule := range slices.Sorted(maps.Keys(byRule)) {
+		out = append(out, notice(inputs, kind, name, byRule[rule]))
+	}
+	return out
+}
+
+// repeated are kernel arguments that may be repeated. So may all that begin with rd.
 var repeated = []string{
 	"acpi_osi", "blacklist", "bond", "bridge", "console", "crashkernel", "dyndbg", "earlycon", "earlyprintk", "hugepages", "hugepagesz",
 	"ifname", "ip", "memmap", "modprobe.blacklist", "module_blacklist", "nameserver", "netdev", "pci", "rootflags", "systemd.mask",
 	"systemd.setenv", "systemd.wants", "team", "trace_event", "video", "vlan",
 }
 
-func kargClashes(inputs []input) []clash {
+func kargClashes(inputs []Input) []clash {
 	all := make([]said, len(inputs))
 	for i, in := range inputs {
 		values := map[string]string{}
-		for _, k := range in.kargs {
+		for _, k := range machineconfig.SplitKargs(in.Config.KernelArguments) {
 			key, value, _ := strings.Cut(k, "=")
 			if !slices.Contains(repeated, key) && !strings.HasPrefix(key, "rd.") && !strings.HasSuffix(key, ".dyndbg") {
-				values[key] = value // an input that repeats one means its last
+				values[key] = value // if an input repeats an argument, its last value counts
 			}
 		}
 		for key, value := range values {
@@ -200,13 +213,13 @@ func kargClashes(inputs []input) []clash {
 	return clashesOf(all)
 }
 
-func settingClashes(inputs []input) []clash {
+func settingClashes(inputs []Input) []clash {
 	all := make([]said, len(inputs))
 	for i, in := range inputs {
-		if c := &in.config; c.OSImageURL != "" && !in.generated {
+		if c := &in.Config; c.OSImageURL != "" && !in.Generated {
 			all[i].add(RuleSameSetting, string(policy.KindOSImage), c.OSImageURL)
 		}
-		if c := &in.config; !defaultKernel(c.KernelType) {
+		if c := &in.Config; !defaultKernel(c.KernelType) {
 			all[i].add(RuleSameSetting, string(policy.KindKernelType), c.KernelType)
 		}
 	}

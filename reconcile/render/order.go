@@ -7,14 +7,15 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
-// RoleLabel is the label that says which role a MachineConfig was written for.
+// RoleLabel is the label with the role of a MachineConfig.
 const RoleLabel = "machineconfiguration.openshift.io/role"
 
-// generatedBy marks a MachineConfig that a controller wrote, whose images give way to the cluster's.
+// generatedBy marks a MachineConfig that a controller wrote, whose images the cluster's images override.
 const generatedBy = "machineconfiguration.openshift.io/generated-by-controller-version"
 
-// Order returns the MachineConfigs in the order in which they are merged, later ones winning: those of role worker by
-// name, then all others by name. So a custom pool's 00-infra wins over the 99-worker that it inherits.
+// Order returns the MachineConfigs in the order of merging, in which later ones override earlier ones. First come
+// those of the role worker by name, then all others by name. So a custom pool's 00-infra overrides the inherited
+// 99-worker.
 func Order(mcs []*mcfgv1.MachineConfig) []*mcfgv1.MachineConfig {
 	return slices.SortedStableFunc(slices.Values(mcs), func(a, b *mcfgv1.MachineConfig) int {
 		return compare(isWorker(a), isWorker(b), a.Name, b.Name)
@@ -23,7 +24,7 @@ func Order(mcs []*mcfgv1.MachineConfig) []*mcfgv1.MachineConfig {
 
 func isWorker(mc *mcfgv1.MachineConfig) bool { return mc.Labels[RoleLabel] == "worker" }
 
-// compare orders two by their layer and their name.
+// compare compares two MachineConfigs by their layer and their name.
 func compare(aWorker, bWorker bool, a, b string) int {
 	switch {
 	case aWorker == bWorker:

@@ -2,23 +2,21 @@ package render
 
 import "github.com/coreos/ignition/v2/config/util"
 
-// ordered is a list of keyed items in which each keeps its place. The zero value is empty.
+// ordered is a list of items with unique keys, in which each item keeps its place. The zero value is empty.
 type ordered[T util.Keyed] struct {
 	items []T
 	dead  []bool
 	place map[string]int
-	// born says with which config each item came into the list: the one that gives it its place.
-	born map[string]int
 }
 
-// meeting is what a config and the result so far have to do with each other in one list.
+// meeting has the items of one list that both a config and the result so far contain.
 type meeting[T util.Keyed] struct {
-	// ours are the items that the config's keys name, theirs the config's items that are not new.
+	// ours are the items of the result that have the config's keys. theirs are the config's items that are not new.
 	ours, theirs []T
 }
 
-// meet picks our items of these keys, and of another list those whose key is known: by this list, or by the given table
-// where several lists share their keys.
+// meet returns the list's items with these keys, and the items of another list whose keys are known. known decides
+// that if several lists share their keys; otherwise this list decides.
 func (o *ordered[T]) meet(keys []string, known map[string]bool, list []T) (m meeting[T]) {
 	for _, k := range keys {
 		if i, ok := o.place[k]; ok {
@@ -38,11 +36,12 @@ func (o *ordered[T]) has(key string) bool {
 	return ok
 }
 
-// put brings the list of config number turn in: where its items met some of ours, as they were merged, and else as they
-// are. Known items go to their places, new ones to the end in the config's order, and ours that the merge dropped go out.
-func (o *ordered[T]) put(turn int, m meeting[T], merged, list []T) {
+// put adds a config's list. It uses the merged item if there is one, and otherwise the config's item. Known items
+// replace those in their places, new items are appended in the config's order, and items that the merge dropped are
+// removed.
+func (o *ordered[T]) put(m meeting[T], merged, list []T) {
 	if o.place == nil {
-		o.place, o.born = map[string]int{}, map[string]int{}
+		o.place = map[string]int{}
 	}
 	byKey := make(map[string]T, len(merged))
 	for _, x := range merged {
@@ -63,7 +62,7 @@ func (o *ordered[T]) put(turn int, m meeting[T], merged, list []T) {
 			o.items[i] = x
 			continue
 		}
-		o.place[k], o.born[k] = len(o.items), turn
+		o.place[k] = len(o.items)
 		o.items = append(o.items, x)
 		o.dead = append(o.dead, false)
 	}

@@ -16,16 +16,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
-// TestAWarmRendererSaysWhatAFreshOneSays edits lists of MachineConfigs at random, and holds each answer against a renderer
-// that has seen nothing, and against the slow way: one fold over everything, checked and written as a whole.
-func TestAWarmRendererSaysWhatAFreshOneSays(t *testing.T) {
+// TestAMergeValidatesAsMuchAsTheWholeNeeds edits lists of MachineConfigs at random, and holds each answer against one that
+// validates the whole merged config, and against the same inputs in another order.
+func TestAMergeValidatesAsMuchAsTheWholeNeeds(t *testing.T) {
 	good, bad := 0, 0
 	for seed := range int64(280) {
 		e := editor{r: rand.New(rand.NewSource(seed))}
-		var warm Renderer
 		for range 3 + e.r.Intn(5) {
 			e.add()
 		}
@@ -34,28 +33,29 @@ func TestAWarmRendererSaysWhatAFreshOneSays(t *testing.T) {
 				e.edit()
 			}
 			pool := []string{"worker", "infra"}[e.r.Intn(2)]
-			got, err := warm.Merge(pool, e.mcs, e.defaults)
-			want, wantErr := Merge(pool, e.mcs, e.defaults)
-			slow, slowErr := slowly(pool, e.mcs, e.defaults)
-			if fmt.Sprint(err) != fmt.Sprint(wantErr) || (err == nil) != (slowErr == nil) {
-				t.Fatalf("seed %d, step %d:\nwarm %v\nfresh %v\nslow %v", seed, step, err, wantErr, slowErr)
+			got, err := Merge(pool, e.mcs, e.defaults)
+			e.r.Shuffle(len(e.mcs), func(i, j int) { e.mcs[i], e.mcs[j] = e.mcs[j], e.mcs[i] })
+			other, otherErr := Merge(pool, e.mcs, e.defaults)
+			whole, wholeErr := wholly(pool, e.mcs, e.defaults)
+			if (err == nil) != (otherErr == nil) || (err == nil) != (wholeErr == nil) {
+				t.Fatalf("seed %d, step %d:\n%v\nin another order %v\nvalidated wholly %v", seed, step, err, otherErr, wholeErr)
 			}
 			if err != nil {
 				bad++
 				continue
 			}
 			good++
-			if diff := cmp.Diff(want, got, cmpopts.IgnoreUnexported(Rendered{})); diff != "" {
-				t.Fatalf("seed %d, step %d (-fresh +warm):\n%s", seed, step, diff)
+			if diff := cmp.Diff(got, other, cmpopts.IgnoreUnexported(Rendered{})); diff != "" {
+				t.Fatalf("seed %d, step %d (-first order +another):\n%s", seed, step, diff)
 			}
-			if diff := cmp.Diff(want.book.open(), got.book.open()); diff != "" {
-				t.Fatalf("seed %d, step %d, who set what (-fresh +warm):\n%s", seed, step, diff)
+			if diff := cmp.Diff(got.book.open(), other.book.open()); diff != "" {
+				t.Fatalf("seed %d, step %d, who set what (-first order +another):\n%s", seed, step, diff)
 			}
-			if got.Name != slow.Name || string(got.Spec.Config.Raw) != string(slow.Spec.Config.Raw) {
-				t.Fatalf("seed %d, step %d: %s is slowly %s\n%s", seed, step, got.Name, slow.Name, cmp.Diff(string(slow.Spec.Config.Raw), string(got.Spec.Config.Raw)))
+			if got.Name != whole.Name || string(got.Spec.Config.Raw) != string(whole.Spec.Config.Raw) {
+				t.Fatalf("seed %d, step %d: %s is %s\n%s", seed, step, got.Name, whole.Name, cmp.Diff(string(whole.Spec.Config.Raw), string(got.Spec.Config.Raw)))
 			}
-			if diff := cmp.Diff(slow.Config, got.Config, cmpopts.EquateEmpty()); diff != "" {
-				t.Fatalf("seed %d, step %d, parsed (-slow +warm):\n%s", seed, step, diff)
+			if diff := cmp.Diff(whole.Config, got.Config, cmpopts.EquateEmpty()); diff != "" {
+				t.Fatalf("seed %d, step %d, parsed (-wholly +got):\n%s", seed, step, diff)
 			}
 		}
 	}
@@ -64,22 +64,23 @@ func TestAWarmRendererSaysWhatAFreshOneSays(t *testing.T) {
 	}
 }
 
-// slowly is what a merge is defined as.
-func slowly(pool string, mcs []*mcfgv1.MachineConfig, d Defaults) (Rendered, error) {
+// wholly is what a merge is defined as.
+func wholly(pool string, mcs []*mcfgv1.MachineConfig, d Defaults) (Rendered, error) {
 	var f fold
-	var inputs []input
+	var inputs []Input
 	names := map[string]bool{}
-	for i, mc := range Order(mcs) {
-		c, err := Validate(mc)
+	for _, mc := range Order(mcs) {
+		c, bad := judge(mc.Spec)
+		err := blame(mc.Name, bad)
 		if err != nil || names[mc.Name] || len(mc.Labels) == 0 {
 			return Rendered{}, errors.Join(err, errors.New("refused"))
 		}
 		names[mc.Name] = true
 		if c.HasIgnition {
-			f.add(i, c.Ignition)
+			f.add(c.Ignition)
 		}
 		_, generated := mc.Annotations[generatedBy]
-		inputs = append(inputs, input{generated: generated, fragment: &fragment{config: c}})
+		inputs = append(inputs, Input{Identity: Identity{Generated: generated}, Config: c})
 	}
 	if len(mcs) == 0 {
 		return Rendered{}, errors.New("none")

@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
@@ -154,7 +154,7 @@ func TestMergingCanBreakWhatWasGoodAlone(t *testing.T) {
 	}{
 		"a file below another's link":                         {[]*mcfgv1.MachineConfig{mc("10", "worker", `"storage":{"links":[{"path":"/a","target":"/b"}]}`), mc("20", "worker", file("/a/c", ""))}, "files /a/c: the config makes a link of a directory above this file, so Ignition fails: write the path without the link, or remove the link (set by MachineConfigs 20)"},
 		"a hash for contents of another":                      {[]*mcfgv1.MachineConfig{mc("10", "worker", plain("/a", "x")), mc("20", "worker", file("/a", `,"contents":{"source":"data:,hello","verification":{"hash":"sha256-2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"}}`)), mc("30", "worker", file("/a", `,"contents":{"compression":"gzip"}`))}, "files /a contents: unpacking gzip: the contents end too early: copy them as a whole (set by MachineConfigs 10, 20, 30)"},
-		"a file below another's file":                         {[]*mcfgv1.MachineConfig{mc("10", "worker", file("/a", "")), mc("20", "worker", file("/a/c", ""))}, "/a/c: every node refuses it: /a is a file of the same config, so nothing can be in it: take one of them out (set by MachineConfigs 20)"},
+		"a file below another's file":                         {[]*mcfgv1.MachineConfig{mc("10", "worker", file("/a", "")), mc("20", "worker", file("/a/c", ""))}, "/a/c: every node refuses it: /a is a file of the same config, so no path can be below it: remove one of them (set by MachineConfigs 20)"},
 		"a unit and another's file in its place":              {[]*mcfgv1.MachineConfig{mc("10", "worker", file("/etc/systemd/system/a.service", "")), mc("20", "worker", `"systemd":{"units":[{"name":"a.service","contents":"[Unit]\n"}]}`)}, "/etc/systemd/system/a.service: every node refuses it: more than one part of the config is about this path: keep one (set by MachineConfigs 20)"},
 		"what a config merges below another's file":           {[]*mcfgv1.MachineConfig{mc("10", "worker", file("/a", "")), merging("20", `{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/a/c"}]}}`)}, "/a/c: every node refuses it: /a is a file of the same config"},
 		"a link of what a config merges above another's file": {[]*mcfgv1.MachineConfig{mc("10", "worker", file("/a/c", "")), merging("20", `{"ignition":{"version":"3.5.0"},"storage":{"links":[{"path":"/a","target":"/b"}]}}`)}, "ignition.config: merging the configs that it names: files[0] /a/c: the config makes a link of a directory above this file, so Ignition fails: write the path without the link, or remove the link"},
@@ -249,14 +249,14 @@ func TestSize(t *testing.T) {
 		t.Errorf("warnings %q", r.Warnings)
 	}
 	_, err := render.Merge("worker", of(1_175_000), render.Defaults{}) // alone its spec would pass
-	if err == nil || !strings.Contains(err.Error(), "more than the 1572864 that a cluster stores") || !strings.Contains(err.Error(), "file /etc/big (1566681 bytes, from MachineConfig 20-big), file /etc/small") {
+	if err == nil || !strings.Contains(err.Error(), "a cluster stores at most 1572864") || !strings.Contains(err.Error(), "file /etc/big (1566681 bytes, from MachineConfig 20-big), file /etc/small") {
 		t.Errorf("got %v", err)
 	}
 	var many []*mcfgv1.MachineConfig
 	for i := range 3000 {
 		many = append(many, mc(fmt.Sprintf("%05d", i), "worker", ""))
 	}
-	if _, err := render.Merge("worker", many, render.Defaults{}); err == nil || !strings.Contains(err.Error(), "3000 MachineConfigs; the list of them") {
+	if _, err := render.Merge("worker", many, render.Defaults{}); err == nil || !strings.Contains(err.Error(), "3000 MachineConfigs. Their list") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -2,32 +2,34 @@ package render
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
-// What a cluster stores of one object, in bytes. The store (etcd) takes no request above MaxSize, and the API server no
-// object whose annotations are larger than maxAnnotations.
+// The limits of a cluster for one object, in bytes. etcd accepts no request larger than MaxSize, and the API server
+// accepts no object with annotations larger than maxAnnotations.
 const (
-	// MaxSize is the most that a rendered config may have as an object, its metadata included.
+	// MaxSize is the maximum size of a rendered config as an object, including its metadata.
 	MaxSize = 1_572_864
-	// WarnSize is where Rendered.Warnings begin to speak of it: each node, the server and the controller hold all of it.
+	// WarnSize is the size from which Rendered.Warnings contains a warning, because each node, the server and the
+	// controller store the whole config.
 	WarnSize = 512 << 10
 
 	maxAnnotations = 256 << 10
-	// metadata is about what an object has beside its spec: the commit, the owner, who wrote which field.
+	// metadata is the approximate size of an object without its spec: the commit, the owner, the managed fields.
 	metadata = 8 << 10
-	// perInput is what each input adds beside its name: a digest in an annotation, quoted twice.
+	// perInput is the size that each input adds besides its name: a digest in an annotation, quoted twice.
 	perInput = 84
 )
 
-// guardSize refuses a spec that is too large to be stored, and warns of one that is large. Both name the largest entries
-// and who set them. A limit of 0 is MaxSize.
-func guardSize(r Rendered, doc *document, limit int) (warnings []string, err error) {
-	spec, err := doc.size()
+// guardSize refuses a spec that is too large to store, and warns about a large one. The texts name the largest entries
+// and their inputs.
+func guardSize(r Rendered) (warnings []string, err error) {
+	text, err := json.Marshal(r.Spec)
 	if err != nil {
 		return nil, fmt.Errorf("measuring the rendered config of pool %s: %w", r.Pool, err)
 	}
@@ -36,25 +38,24 @@ func guardSize(r Rendered, doc *document, limit int) (warnings []string, err err
 		inputs += perInput + len(name)
 	}
 	if inputs+metadata > maxAnnotations {
-		return nil, fmt.Errorf("the rendered config of pool %s has %d MachineConfigs; the list of them would have %d bytes of the %d that a cluster stores in annotations: write more into each document", r.Pool, len(r.Inputs), inputs, maxAnnotations-metadata)
+		return nil, fmt.Errorf("the rendered config of pool %s consists of %d MachineConfigs. Their list needs %d bytes, and an annotation can have %d: combine documents", r.Pool, len(r.Inputs), inputs, maxAnnotations-metadata)
 	}
-	limit = cmp.Or(limit, MaxSize)
-	switch size := spec + inputs + metadata; {
-	case size > limit:
-		return nil, fmt.Errorf("the rendered config of pool %s has %d bytes with its metadata, more than the %d that a cluster stores: make these smaller, or fetch them on the node: %s", r.Pool, size, limit, largest(r))
+	switch size := len(text) + inputs + metadata; {
+	case size > MaxSize:
+		return nil, fmt.Errorf("the rendered config of pool %s has %d bytes with its metadata, and a cluster stores at most %d. Make these parts smaller, or let a service on the node fetch them: %s", r.Pool, size, MaxSize, largest(r))
 	case size > WarnSize:
 		return []string{fmt.Sprintf("the rendered config of pool %s has %d bytes with its metadata, %d %% of the most that a cluster stores; the largest are %s", r.Pool, size, size*100/MaxSize, largest(r))}, nil
 	}
 	return nil, nil
 }
 
-// sized is an entry with the bytes of its contents, as they stand in the config.
+// sized is an entry with the size of its contents in the config.
 type sized struct {
 	entry
 	bytes int
 }
 
-// largest names the five largest files and units, and who set them.
+// largest names the five largest files and units, and the inputs that set them.
 func largest(r Rendered) string {
 	var top []sized
 	keep := func(s sized) {
@@ -89,5 +90,5 @@ func largest(r Rendered) string {
 	return strings.Join(parts, ", ")
 }
 
-// compareSized puts the larger first.
+// compareSized orders larger entries first.
 func compareSized(a, b sized) int { return cmp.Or(b.bytes-a.bytes, cmp.Compare(a.name, b.name)) }

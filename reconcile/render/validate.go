@@ -7,27 +7,20 @@ import (
 	"slices"
 	"strings"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/transpile/ignition"
 )
 
-// The words that kernelType and extensions may hold.
+// The valid values of kernelType and extensions.
 var (
 	kernelTypes = []string{"", "default", "realtime", "64k-pages"}
 	extensions  = []string{"ipsec", "kerberos", "kernel-devel", "sandboxed-containers", "sysstat", "two-node-ha", "usbguard"}
 )
 
-// Validate judges one MachineConfig alone, and returns it parsed, or every problem that it has, each naming it.
-func Validate(mc *mcfgv1.MachineConfig) (machineconfig.Config, error) {
-	c, bad := judge(mc.Spec)
-	return c, blame(mc.Name, bad)
-}
-
-// judge parses and checks a spec.
+// judge parses and validates a spec.
 func judge(spec mcfgv1.MachineConfigSpec) (machineconfig.Config, []error) {
 	var bad []error
 	spec, err := ignition.UpgradeSpec(spec)
@@ -57,7 +50,7 @@ func kernelDevel(extensions []string) bool { return slices.Contains(extensions, 
 
 func defaultKernel(kernelType string) bool { return kernelType == "" || kernelType == "default" }
 
-// blame joins the problems of one MachineConfig, each naming it; nil if there are none.
+// blame joins the problems of one MachineConfig, each with its name; nil if there are none.
 func blame(name string, bad []error) error {
 	named := make([]error, 0, len(bad))
 	for _, b := range bad {
@@ -66,7 +59,7 @@ func blame(name string, bad []error) error {
 	return errors.Join(named...)
 }
 
-// flatten takes joined errors apart, so that each can be told on its own line.
+// flatten splits joined errors, so that each can be reported on its own line.
 func flatten(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
@@ -74,12 +67,10 @@ func flatten(err error) []error {
 	return []error{err}
 }
 
-// validateMerged looks for what merging can break in configs that are each valid: entries that several of them set, as far
-// as these are fresh, what is beside the lists, rules between entries, and what every node would refuse.
-func validateMerged(c machineconfig.Config, fresh contests, b *book) (bad []error) {
-	contested := c
-	contested.Ignition = take(fresh.bring().Ignition).into(c.Ignition)
-	contested.Ignition.Ignition.Config = ign.IgnitionConfig{} // it is merged into all items, not into these alone
+// validateMerged validates what a merge of valid configs can break: items that several inputs set, fields outside the
+// lists, rules between entries, and parts that every node would refuse.
+func validateMerged(c machineconfig.Config, set setBy, b *book) (bad []error) {
+	contested := set.contested(c)
 	found := map[string]bool{}
 	for _, err := range slices.Concat(machineconfig.Validate(contested), machineconfig.Check(contested), validateBetween(c), validateNested(c)) {
 		found[b.explain(err)] = true // the checks overlap
@@ -99,7 +90,7 @@ func validateMerged(c machineconfig.Config, fresh contests, b *book) (bad []erro
 	return bad
 }
 
-// validateNested judges what the configs that the inputs name give together with all the rest.
+// validateNested validates the merge of the nested configs with all other configs.
 func validateNested(c machineconfig.Config) []error {
 	if names := c.Ignition.Ignition.Config; names.Replace.Source == nil && len(names.Merge) == 0 {
 		return nil
@@ -107,7 +98,7 @@ func validateNested(c machineconfig.Config) []error {
 	return machineconfig.Check(c)
 }
 
-// validateBetween asks Ignition for the rules between entries, if there can be anything to say: it compares every path with
+// validateBetween checks Ignition's rules between entries, if they can be violated: the check compares every path with
 // every link.
 func validateBetween(c machineconfig.Config) []error {
 	st := c.Ignition.Storage

@@ -17,19 +17,19 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Content is what one revision of a GitSource puts on the cluster.
+// Content has the objects that one revision of a GitSource applies.
 type Content struct {
-	// Configs are the fragments; of their metadata the name, the role label and FileAnnotation count.
+	// Configs are the fragments. Of their metadata, only the name, the role label and FileAnnotation are used.
 	Configs []*mcfgv1.MachineConfig
-	// Objects are those of `cluster/`, as the repository has them.
+	// Objects are the objects of `cluster/` as in the repository.
 	Objects []*unstructured.Unstructured
-	// Foreign are live objects that became the source's with the next revision, as they were before.
+	// Foreign are live objects in their state before the next revision took them over.
 	Foreign []*unstructured.Unstructured
 }
 
-// After returns the content to apply after base: the revision in force, or what was there before an apply that was interrupted.
-// What base has and c does not name is as base has it: the source's own objects where it does not prune, and the objects that
-// were not its own.
+// After returns the content to apply after base. base is the revision in force, or the state before an interrupted
+// apply. The result includes the objects of base that c does not name: the foreign objects, and the source's own
+// objects if it does not prune.
 func (c Content) After(base Content, prunes bool) Content {
 	named := c.names()
 	if !prunes {
@@ -42,8 +42,8 @@ func (c Content) After(base Content, prunes bool) Content {
 	return c
 }
 
-// WithForeign adds objects that become the source's, as they are, but for those that an interrupted apply created and those
-// that the content already has as they were before it.
+// WithForeign adds objects that the source takes over, in their present state. It skips objects that an interrupted
+// apply created, and objects that the content already has in their earlier state.
 func (c Content) WithForeign(objects []*unstructured.Unstructured, created []string) Content {
 	named := c.names()
 	for _, key := range created {
@@ -53,7 +53,7 @@ func (c Content) WithForeign(objects []*unstructured.Unstructured, created []str
 	return c
 }
 
-// names are the objects of the content, by Key.
+// names returns the keys of all objects of the content.
 func (c Content) names() map[string]bool {
 	out := map[string]bool{}
 	for _, mc := range c.Configs {
@@ -65,7 +65,7 @@ func (c Content) names() map[string]bool {
 	return out
 }
 
-// others are the objects that are not named.
+// others returns the objects without a name in the set.
 func others(objects []*unstructured.Unstructured, named map[string]bool) []*unstructured.Unstructured {
 	return slices.DeleteFunc(slices.Clone(objects), func(o *unstructured.Unstructured) bool { return named[Key(o.GetKind(), o.GetName())] })
 }
@@ -111,17 +111,18 @@ type storedConfig struct {
 	Role  string                   `json:"role"`
 	Files string                   `json:"files,omitempty"`
 	Spec  mcfgv1.MachineConfigSpec `json:"spec"`
-	// Marks of secret paths.
+	// Marks are the marked secret paths.
 	Marks string `json:"marks,omitempty"`
 }
 
-// partSize keeps each part well below the API server's limit for one object.
+// partSize limits the size of each part, far below the API server's limit for one object.
 const partSize = 512 << 10
 
-// mostContent is the size of the largest content that Decode unpacks.
+// mostContent is the maximum size of content that Decode unpacks.
 const mostContent = 256 << 20
 
-// Encode returns the content as the parts of RevisionContent objects, and its digest, which depends on the objects alone.
+// Encode returns the content as the parts of RevisionContent objects, and its digest. The digest depends only on the
+// objects.
 func Encode(c Content) (parts [][]byte, digest string, err error) {
 	stored := storedContent{}
 	for _, mc := range c.Configs {
@@ -149,7 +150,7 @@ func Encode(c Content) (parts [][]byte, digest string, err error) {
 	return slices.Collect(slices.Chunk(packed.Bytes(), partSize)), digestOf(raw), nil
 }
 
-// Decode is the inverse of Encode. It returns an error where the parts are not the whole content of that digest.
+// Decode is the inverse of Encode. It returns an error if the parts are not the whole content with that digest.
 func Decode(parts [][]byte, digest string) (Content, error) {
 	r, err := gzip.NewReader(bytes.NewReader(bytes.Join(parts, nil)))
 	if err != nil {
@@ -160,7 +161,7 @@ func Decode(parts [][]byte, digest string) (Content, error) {
 		return Content{}, fmt.Errorf("unpacking the content of a revision: %w", err)
 	}
 	if digestOf(raw) != digest {
-		return Content{}, errors.New("reading the content of a revision: its digest is another one: somebody changed a RevisionContent")
+		return Content{}, errors.New("reading the content of a revision: its digest does not match: a user changed a RevisionContent")
 	}
 	var stored storedContent
 	if err := json.Unmarshal(raw, &stored); err != nil {
@@ -200,7 +201,7 @@ func readObjects(objects []map[string]any) ([]*unstructured.Unstructured, error)
 	return out, nil
 }
 
-// toUnstructured gives numbers the types that Kubernetes' machinery expects.
+// toUnstructured converts numbers to the types that the Kubernetes libraries expect.
 func toUnstructured(object map[string]any) (*unstructured.Unstructured, error) {
 	raw, err := json.Marshal(object)
 	if err != nil {

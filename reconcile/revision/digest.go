@@ -12,7 +12,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Kinds of the objects that an inventory lists.
+// The kinds of the objects that an inventory lists.
 const (
 	KindMachineConfig        = "MachineConfig"
 	KindMachineConfigPool    = "MachineConfigPool"
@@ -21,21 +21,21 @@ const (
 	KindRolloutPolicy        = "RolloutPolicy"
 )
 
-// Digests computes the digests of live objects and remembers them, so that a look at a thousand objects that did not change
-// reads none of them again. The zero value is ready; losing it costs time only.
+// Digests computes the digests of live objects and caches them, so that unchanged objects are not read again. The zero
+// value is ready. If the cache is lost, calls only take longer.
 type Digests struct {
 	configs sync.Map // uid → configDigest
 	objects sync.Map // uid → objectDigest
 }
 
-// configDigest is the digest of a MachineConfig at a generation. A MachineConfig has no status, so its generation moves with
-// its spec; the role is a label and is compared itself.
+// configDigest is the digest of a MachineConfig at a generation. A MachineConfig has no status, so its generation
+// changes with its spec. The role is a label and is compared separately.
 type configDigest struct {
 	generation   int64
 	role, digest string
 }
 
-// Of returns the digest of mc as an inventory has it.
+// Of returns the digest of mc in the form of an inventory.
 func (d *Digests) Of(mc *mcfgv1.MachineConfig) (string, error) {
 	role := mc.Labels[v1alpha1.RoleLabel]
 	if v, ok := d.configs.Load(mc.UID); ok && mc.UID != "" {
@@ -50,14 +50,14 @@ func (d *Digests) Of(mc *mcfgv1.MachineConfig) (string, error) {
 	return digest, err
 }
 
-// Entry returns mc as an inventory lists it.
+// Entry returns the inventory entry of mc.
 func (d *Digests) Entry(mc *mcfgv1.MachineConfig) (v1alpha1.InventoryEntry, error) {
 	digest, err := d.Of(mc)
 	return v1alpha1.InventoryEntry{Kind: KindMachineConfig, Name: mc.Name, Digest: digest, Role: mc.Labels[v1alpha1.RoleLabel]}, err
 }
 
-// Digest covers what decides about a render: the role and the spec. Keys are sorted, because the API server returns
-// the inline Ignition in an order of its own.
+// Digest returns the digest of the fields on which a render depends: the role and the spec. It sorts keys, because the
+// API server returns the inline Ignition config in another order.
 func Digest(mc *mcfgv1.MachineConfig) (string, error) {
 	raw, err := json.Marshal(mc.Spec)
 	if err != nil {
@@ -79,7 +79,7 @@ func Digest(mc *mcfgv1.MachineConfig) (string, error) {
 	return digestOf(sorted), nil
 }
 
-// digestOf is the sha256 of data as inventories have it.
+// digestOf returns the SHA-256 of data in the form of an inventory.
 func digestOf(data []byte) string {
 	sum := sha256.Sum256(data)
 	return "sha256:" + hex.EncodeToString(sum[:])

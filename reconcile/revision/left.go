@@ -8,10 +8,11 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Left returns an error where MachineConfigs of a GitSource that is gone may be half a revision: an apply may have been under way when
-// the GitSource was deleted. They are whole where they are what the pool was last rendered from, as its record was has it.
-// recorded maps the inputs of the config in force to their digests, for a record that knows nothing about the GitSource. What belongs
-// to no GitSource, and what no pool was rendered from since, does not count: users create, change and delete that as they like.
+// Left returns an error if MachineConfigs of a deleted GitSource may be a part of a revision, because the GitSource
+// was deleted during an apply. They are a whole revision if the pool was last rendered from exactly these, as its
+// record was shows. If the record does not contain the GitSource, recorded decides: the digests of the inputs of the
+// config in force. Left ignores MachineConfigs without a GitSource, which users may change freely, and those that no
+// pool was rendered from since.
 func Left(was v1alpha1.PoolTarget, f TargetFacts, recorded map[string]string) error {
 	now := f.gone()
 	for _, name := range slices.Sorted(maps.Keys(now)) {
@@ -20,14 +21,15 @@ func Left(was v1alpha1.PoolTarget, f TargetFacts, recorded map[string]string) er
 			before, known = s.Inputs, true
 		}
 		if known && before != now[name] || !known && !f.hasOnly(recorded) {
-			return fmt.Errorf("GitSource %q was deleted, and its MachineConfigs are not those that pool %s was last rendered from, so they may be half a commit; "+
+			return fmt.Errorf("GitSource %q was deleted, and its MachineConfigs differ from those in the last config of pool %s. They may be half a commit: "+
 				"create the GitSource again, or remove the label %s from its MachineConfigs to use them as they are", name, f.Pool, v1alpha1.SourceLabel)
 		}
 	}
 	return nil
 }
 
-// hasOnly reports whether the inputs that belong to a GitSource which is gone are among the recorded ones, and nothing recorded is missing.
+// hasOnly reports whether all inputs of deleted GitSources are among the recorded inputs, and no recorded input is
+// missing.
 func (f TargetFacts) hasOnly(recorded map[string]string) bool {
 	there := map[string]bool{}
 	for _, in := range f.Inputs {

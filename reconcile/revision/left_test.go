@@ -47,7 +47,7 @@ func TestLeft(t *testing.T) {
 			}
 			for when, record := range records {
 				err := revision.Left(record, now, c.recorded)
-				if (err != nil) != c.held || c.held && !strings.Contains(err.Error(), "last rendered from") {
+				if (err != nil) != c.held || c.held && !strings.Contains(err.Error(), "differ from those in the last config") {
 					t.Errorf("with the record of %s: %v", when, err)
 				}
 			}

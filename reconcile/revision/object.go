@@ -20,11 +20,11 @@ type objectDigest struct {
 	version, digest string
 }
 
-// OfObject returns the digest of what the repository wants of a live pool or policy, where the object has all of that, and
-// the empty string where somebody changed it or no GitSource applied it. Fields that the repository does not name do not
-// count: they are the API server's defaults, and other people's.
+// OfObject returns the digest of the fields that the repository requires of a live pool or policy, if the object has
+// all of them. It returns "" if a user changed them or no GitSource applied the object. It ignores fields that the
+// repository does not set, such as defaults of the API server and fields of other users.
 //
-// The object itself says what is wanted, in WantedAnnotation. A forged annotation has another digest than the inventory.
+// WantedAnnotation of the object has the required fields. The inventory detects a forged annotation by its digest.
 func (d *Digests) OfObject(live *unstructured.Unstructured) string {
 	if digest, ok := d.Known(live.GetUID(), live.GetResourceVersion()); ok {
 		return digest
@@ -36,8 +36,8 @@ func (d *Digests) OfObject(live *unstructured.Unstructured) string {
 	return digest
 }
 
-// Known returns the digest of a live object at a version, where OfObject computed it before; the caller then need not
-// convert the object.
+// Known returns the digest that OfObject computed for a live object at a version. With it, the caller need not convert
+// the object.
 func (d *Digests) Known(uid types.UID, version string) (digest string, known bool) {
 	v, ok := d.objects.Load(uid)
 	if !ok || uid == "" || version == "" || v.(objectDigest).version != version {
@@ -71,7 +71,8 @@ func ofObject(live *unstructured.Unstructured) string {
 	return digestOf([]byte(text))
 }
 
-// typed returns an object as its Go type writes it, so that one value has one spelling: 90m is 1h30m0s.
+// typed converts an object to the JSON form of its Go type, in which equal values have equal texts: 90m becomes
+// 1h30m0s.
 func typed(u *unstructured.Unstructured) (map[string]any, error) {
 	into, ok := map[string]any{
 		KindMachineConfigPool: &mcfgv1.MachineConfigPool{}, KindMachineConfiguration: &operatorv1.MachineConfiguration{},
@@ -90,7 +91,8 @@ func typed(u *unstructured.Unstructured) (map[string]any, error) {
 	return out, nil
 }
 
-// shape takes from a typed value what the raw one names. A field that its type leaves out, as it is zero, becomes nil.
+// shape takes from a typed value the fields that the raw value has. A field that the type omits because it is zero
+// becomes nil.
 func shape(value, raw any) any {
 	switch raw := raw.(type) {
 	case map[string]any:
@@ -114,8 +116,8 @@ func shape(value, raw any) any {
 	return value
 }
 
-// Replace puts those top-level fields of the wanted spec into a live object that the object does not have as wanted, whole:
-// applying leaves alone what others added to them.
+// Replace replaces the differing top-level fields of a live object's spec by the wanted fields. An apply would not
+// remove what other users added to these fields.
 func Replace(live, want *unstructured.Unstructured) {
 	spec, _, _ := unstructured.NestedMap(live.Object, "spec")
 	if spec == nil {
@@ -130,7 +132,7 @@ func Replace(live, want *unstructured.Unstructured) {
 	live.Object["spec"] = spec
 }
 
-// Wanted returns the annotation that says what the repository wants of an object, and its digest.
+// Wanted returns the annotation with the fields that the repository requires of an object, and its digest.
 func Wanted(object *unstructured.Unstructured) (text, digest string, err error) {
 	raw, err := json.Marshal(object.Object)
 	if err != nil {
@@ -147,11 +149,11 @@ func asAny(m map[string]string) any {
 	return out
 }
 
-// isSelector reports whether a field selects objects by label. What somebody adds to a selector changes what it selects, so
-// that it has to be equal.
+// isSelector reports whether a field is a label selector. It has to be equal, because an addition to a selector
+// changes what it selects.
 func isSelector(field string) bool { return strings.HasSuffix(strings.ToLower(field), "selector") }
 
-// withoutEmpty is a value without what is empty in it.
+// withoutEmpty returns a value without empty fields.
 func withoutEmpty(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
@@ -178,7 +180,7 @@ func withoutEmpty(v any) any {
 	return v
 }
 
-// contains reports whether live has every field that want has, with the same value.
+// contains reports whether live has every field of want, with the same value.
 func contains(live, want any) bool {
 	switch want := want.(type) {
 	case map[string]any:
@@ -206,13 +208,13 @@ func contains(live, want any) bool {
 	}
 }
 
-// isZero reports whether a value says nothing.
+// isZero reports whether a value is a zero value.
 func isZero(v any) bool {
 	v = withoutEmpty(v)
 	return v == nil || reflect.ValueOf(v).IsZero()
 }
 
-// equalValue compares scalars. A number that came through JSON is a float64, one that a type holds is an int64.
+// equalValue compares scalars. A number from JSON is a float64, and a number from a Go type is an int64.
 func equalValue(live, want any) bool {
 	a, isNumber := number(live)
 	b, alsoNumber := number(want)
@@ -234,7 +236,7 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// Key names an object in lists: `Kind/name`.
+// Key returns the key of an object in lists: `Kind/name`.
 func Key(kind, name string) string { return kind + "/" + name }
 
 // SplitKey is the inverse of Key.

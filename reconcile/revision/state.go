@@ -13,16 +13,16 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// State is what the cluster has of one GitSource.
+// State has the objects of one GitSource on the cluster.
 type State struct {
-	// Source is the GitSource as read.
+	// Source is the GitSource of the last read.
 	Source *v1alpha1.GitSource
-	// Live are the objects that carry the source's label. The digest is empty where an object is not as it was applied.
+	// Live are the objects with the source's label. The digest is empty if an object was changed after it was applied.
 	Live []v1alpha1.InventoryEntry
 }
 
-// Difference names the first object that is not as the inventory has it, as `Kind/name`; empty where the live objects are
-// exactly the inventory's.
+// Difference returns the first object that differs from the inventory, as `Kind/name`; empty if the live objects are
+// exactly those of the inventory.
 func Difference(inventory, live []v1alpha1.InventoryEntry) string {
 	if all := Differences(inventory, live); len(all) > 0 {
 		return all[0]
@@ -30,7 +30,7 @@ func Difference(inventory, live []v1alpha1.InventoryEntry) string {
 	return ""
 }
 
-// Differences names all objects that are not as the inventory has them, in order.
+// Differences returns all objects that differ from the inventory, in order.
 func Differences(inventory, live []v1alpha1.InventoryEntry) []string {
 	want := make(map[string]v1alpha1.InventoryEntry, len(inventory))
 	for _, e := range inventory {
@@ -51,13 +51,13 @@ func Differences(inventory, live []v1alpha1.InventoryEntry) []string {
 	return differ
 }
 
-// IsWhole reports whether the cluster has exactly the applied revision of the source, and nothing else is being written.
+// IsWhole reports whether the cluster has exactly the applied revision of the source, and no apply is under way.
 func (s State) IsWhole() bool {
 	return s.Source.Status.Applying == nil && Difference(s.Source.Status.Inventory, s.Live) == ""
 }
 
-// Unsettled says why a pool must neither be rendered nor rolled out: a source that feeds it is not on the cluster as one
-// whole revision. Empty: nothing is in the way. Sources that do not feed the pool do not matter to it.
+// Unsettled returns why a pool must not be rendered or rolled out: the objects of one of its sources are not one whole
+// revision. It returns "" if all are. Sources without an effect on the pool do not count.
 func Unsettled(pool *mcfgv1.MachineConfigPool, states []State) (string, error) {
 	selector, err := Selector(pool)
 	if err != nil {
@@ -76,9 +76,9 @@ func Unsettled(pool *mcfgv1.MachineConfigPool, states []State) (string, error) {
 	return "", nil
 }
 
-// Moving says why no node may be assigned a config yet: a pool of a source is not as one whole revision has it. A pool decides
-// which nodes are its own and which are left to others, so that the nodes of any pool may be about to move. Empty: nothing is
-// in the way.
+// Moving returns why no node may be assigned a config yet: a pool of a source differs from the source's revision. Such
+// a pool may select other nodes soon, so nodes of any pool may change their pool. It returns "" if there is no such
+// pool.
 func Moving(states []State) string {
 	for _, s := range states {
 		if s.IsWhole() {
@@ -99,7 +99,7 @@ func Moving(states []State) string {
 	return ""
 }
 
-// pools are the entries of MachineConfigPools.
+// pools returns the entries of MachineConfigPools.
 func pools(entries []v1alpha1.InventoryEntry) []v1alpha1.InventoryEntry {
 	var out []v1alpha1.InventoryEntry
 	for _, e := range entries {
@@ -117,8 +117,8 @@ func nameOf(revision string) string {
 	return revision
 }
 
-// feeds reports whether an object of the source has a say in the pool's config or its rollout: the pool itself, a MachineConfig
-// that it selects, or a policy, which may select any pool.
+// feeds reports whether an object of the source affects the pool's config or its rollout. Such an object is the pool
+// itself, a MachineConfig that it selects, or a policy, which may select any pool.
 func (s State) feeds(pool string, selector labels.Selector) bool {
 	matters := func(e v1alpha1.InventoryEntry) bool {
 		switch e.Kind {
@@ -136,7 +136,7 @@ func (s State) feeds(pool string, selector labels.Selector) bool {
 		status.Applying != nil && slices.ContainsFunc(status.Applying.Inventory, matters)
 }
 
-// Selector is the pool's machineConfigSelector. One that is absent or empty selects nothing.
+// Selector returns the pool's machineConfigSelector. An absent or empty selector selects nothing.
 func Selector(pool *mcfgv1.MachineConfigPool) (labels.Selector, error) {
 	selector, err := metav1.LabelSelectorAsSelector(pool.Spec.MachineConfigSelector)
 	if err != nil {
@@ -148,13 +148,13 @@ func Selector(pool *mcfgv1.MachineConfigPool) (labels.Selector, error) {
 	return selector, nil
 }
 
-// Selects reports whether a selector takes the MachineConfig of a repository that has this role. Its role is its only label
-// that counts: labels that others add to it do not make it part of another pool.
+// Selects reports whether a selector selects a MachineConfig of a repository with this role. Only the role label
+// counts: labels that other users add do not make it part of another pool.
 func Selects(selector labels.Selector, role string) bool {
 	return selector.Matches(labels.Set{v1alpha1.RoleLabel: role})
 }
 
-// Select returns the MachineConfigs that a pool's config is rendered from.
+// Select returns the MachineConfigs from which a pool's config is rendered.
 func Select(selector labels.Selector, all []mcfgv1.MachineConfig) []*mcfgv1.MachineConfig {
 	var out []*mcfgv1.MachineConfig
 	for i := range all {
@@ -170,8 +170,8 @@ func Select(selector labels.Selector, all []mcfgv1.MachineConfig) []*mcfgv1.Mach
 	return out
 }
 
-// Selected is the digest of a set of MachineConfigs by name and content; empty for none. Two pools with the same digest were
-// rendered from the same.
+// Selected returns the digest of a set of MachineConfigs by name and content; empty for none. If two pools have the
+// same digest, they were rendered from the same MachineConfigs.
 func (d *Digests) Selected(configs []*mcfgv1.MachineConfig) (string, error) {
 	if len(configs) == 0 {
 		return "", nil

@@ -11,22 +11,23 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// TargetFacts is what a pool was rendered to, and from what.
+// TargetFacts has the rendered config of a pool and its inputs.
 type TargetFacts struct {
-	// Pool by name, Config that it was rendered to, and Healthy: the last config that the whole pool was healthy with.
+	// Pool is the name of the pool. Config is its rendered config. Healthy is the last config with which the whole
+	// pool was healthy.
 	Pool, Config, Healthy string
-	// Commit that was applied last of the sources that own Inputs; the zero CommitInfo where there is none.
+	// Commit is the newest applied commit of the sources that own Inputs; the zero CommitInfo if there is none.
 	Commit v1alpha1.CommitInfo
 	// Inputs are the MachineConfigs that the pool was rendered from.
 	Inputs []v1alpha1.TargetInput
-	// Sources maps each GitSource that exists and owns inputs, or owned some before, to its applied revision.
+	// Sources has the applied revision of each existing GitSource that owns inputs, or owned some before.
 	Sources map[string]string
 }
 
-// NextTarget returns the record of a pool's target after a render. It finds out who asked for a config that is new: a difference in
-// the inputs of a source whose revision moved comes from its commit, and every other difference came through the API. Changes
-// through the API count until a user takes them back or the whole pool is healthy with them. New API changes have no manager and no
-// time yet.
+// NextTarget returns the record of a pool's target after a render. It determines the requester of a new config. A
+// difference in the inputs of a source with a new revision comes from its commit. Every other difference comes from a
+// change through the API. Such changes count until a user reverses them or the whole pool is healthy with them. New
+// changes have no manager and no time yet.
 func NextTarget(was v1alpha1.PoolTarget, f TargetFacts) v1alpha1.PoolTarget {
 	t := was
 	t.Config, t.Inputs, t.Sources, t.Gone = f.Config, f.outside(), f.sources(), f.gone()
@@ -36,30 +37,20 @@ func NextTarget(was v1alpha1.PoolTarget, f TargetFacts) v1alpha1.PoolTarget {
 	newest := v1alpha1.Requester{Revision: f.Commit.Revision, Subject: f.Commit.Subject, Author: f.Commit.Author}
 	t.Requester, t.Before, t.Commit, t.InForce = newest, "", v1alpha1.Requester{}, nil
 	if was.Config == "" && f.Commit.Revision != "" {
-		return t // the pool's first config, which takes all that is there
+		return t // the pool's first config, with all existing inputs
 	}
 	if was.Config != "" && was.Inputs == nil && was.Sources == nil {
-		return t // a controller that recorded no inputs made the config before, so nothing can be compared
+		return t // a controller that recorded no inputs rendered the last config, so nothing can be compared
 	}
 	changes, commit := f.differences(was, t)
 	inForce, after := f.inForce(was, changes, commit)
 	t.InForce = inForce
-	last := lastCommit(was)
-	switch {
+	switch last := lastCommit(was); {
 	case commit, len(changes) == 0:
 		t.API = unproven(inForce)
 		t.AlsoCommit = len(t.API) > 0
 	case len(inForce) > 0:
-		if t.API = unproven(inForce); len(t.API) == 0 {
-			t.API = plain(inForce)
-		}
-		t.Commit = last
-		if t.Before = was.Config; was.ByAPI() && was.Revision == t.Revision {
-			t.Before = was.Before
-		}
-		if f.Healthy != "" && f.Healthy != t.Before && f.Healthy != t.Config && last.Revision != "" {
-			t.Unproven = &v1alpha1.CommitRef{Revision: last.Revision, Subject: last.Subject, Author: last.Author}
-		}
+		t = f.requestedByAPI(was, t)
 	case last.Revision != "":
 		t.Requester = last
 	}
@@ -67,7 +58,23 @@ func NextTarget(was v1alpha1.PoolTarget, f TargetFacts) v1alpha1.PoolTarget {
 	return t
 }
 
-// lastCommit is the commit that asked last for a config of the pool.
+// requestedByAPI makes the changes through the API the requester of a target.
+func (f TargetFacts) requestedByAPI(was, t v1alpha1.PoolTarget) v1alpha1.PoolTarget {
+	if t.API = unproven(t.InForce); len(t.API) == 0 {
+		t.API = plain(t.InForce)
+	}
+	last := lastCommit(was)
+	t.Commit = last
+	if t.Before = was.Config; was.ByAPI() && was.Revision == t.Revision {
+		t.Before = was.Before
+	}
+	if f.Healthy != "" && f.Healthy != t.Before && f.Healthy != t.Config && last.Revision != "" {
+		t.Unproven = &v1alpha1.CommitRef{Revision: last.Revision, Subject: last.Subject, Author: last.Author}
+	}
+	return t
+}
+
+// lastCommit returns the commit that last requested a config of the pool.
 func lastCommit(t v1alpha1.PoolTarget) v1alpha1.Requester {
 	if t.ByAPI() {
 		return t.Commit
@@ -75,13 +82,13 @@ func lastCommit(t v1alpha1.PoolTarget) v1alpha1.Requester {
 	return v1alpha1.Requester{Revision: t.Revision, Subject: t.Subject, Author: t.Author}
 }
 
-// inForce are the changes through the API that the new config has and that no commit's config had, the newest first, and those of
-// changes that took back earlier ones.
+// inForce returns two lists. The list inForce has the changes through the API that are in the new config and in no
+// commit's config, the newest first. The list after has the changes that reversed earlier ones.
 func (f TargetFacts) inForce(was v1alpha1.PoolTarget, changes []v1alpha1.ChangeInForce, commit bool) (inForce []v1alpha1.ChangeInForce, after []v1alpha1.APIChange) {
 	var earlier []v1alpha1.ChangeInForce
 	for _, c := range was.InForce {
 		c.Healthy = c.Healthy || was.Config == f.Healthy
-		if !commit || !c.Healthy { // what was healthy is part of what the commit came on
+		if !commit || !c.Healthy { // the commit is based on the healthy changes
 			earlier = append(earlier, c)
 		}
 	}
@@ -101,7 +108,7 @@ func (f TargetFacts) inForce(was v1alpha1.PoolTarget, changes []v1alpha1.ChangeI
 	return inForce[:min(len(inForce), v1alpha1.MaxAPIChanges)], after[:min(len(after), v1alpha1.MaxAPIChanges)]
 }
 
-// isAsBefore reports whether the object of a change is again what it was before the change.
+// isAsBefore reports whether the object of a change has its state before the change again.
 func (f TargetFacts) isAsBefore(c v1alpha1.ChangeInForce) bool {
 	if c.Kind != KindMachineConfig {
 		return c.Was == f.Config
@@ -110,12 +117,12 @@ func (f TargetFacts) isAsBefore(c v1alpha1.ChangeInForce) bool {
 	return in.Digest == c.Was
 }
 
-// unproven are the changes with which the pool was not healthy yet.
+// unproven returns the changes with which the pool was not healthy yet.
 func unproven(changes []v1alpha1.ChangeInForce) []v1alpha1.APIChange {
 	return plain(slices.DeleteFunc(slices.Clone(changes), func(c v1alpha1.ChangeInForce) bool { return c.Healthy }))
 }
 
-// plain are the changes without what was before them.
+// plain returns the changes without the earlier state of their objects.
 func plain(changes []v1alpha1.ChangeInForce) []v1alpha1.APIChange {
 	var out []v1alpha1.APIChange
 	for _, c := range changes {
@@ -124,7 +131,7 @@ func plain(changes []v1alpha1.ChangeInForce) []v1alpha1.APIChange {
 	return out
 }
 
-// outside are the inputs that no existing GitSource owns; nil where they are too many to record.
+// outside returns the inputs without an existing GitSource; nil if there are too many to record.
 func (f TargetFacts) outside() []v1alpha1.TargetInput {
 	var out []v1alpha1.TargetInput
 	for _, in := range f.Inputs {
@@ -138,8 +145,8 @@ func (f TargetFacts) outside() []v1alpha1.TargetInput {
 	return out
 }
 
-// sources has a digest of what each existing GitSource gave. Nobody but its commits changes what it owns while a pool is rendered
-// from it, so its MachineConfigs need not be told apart.
+// sources returns a digest of the inputs from each existing GitSource. While a pool is rendered from them, only
+// commits change these inputs, so one digest per source is enough.
 func (f TargetFacts) sources() map[string]v1alpha1.TargetSource {
 	digests := f.digests()
 	out := map[string]v1alpha1.TargetSource{}
@@ -149,7 +156,7 @@ func (f TargetFacts) sources() map[string]v1alpha1.TargetSource {
 	return out
 }
 
-// gone has a digest of what each GitSource gave that does not exist any more; nil where there is none.
+// gone returns a digest of the inputs from each deleted GitSource; nil if there is none.
 func (f TargetFacts) gone() map[string]string {
 	var out map[string]string
 	for name, digest := range f.digests() {
@@ -164,7 +171,7 @@ func (f TargetFacts) gone() map[string]string {
 	return out
 }
 
-// digests maps each GitSource that owns inputs to a digest of them, whatever their order.
+// digests returns for each GitSource a digest of its inputs, independent of their order.
 func (f TargetFacts) digests() map[string]string {
 	lines := map[string][]string{}
 	for _, in := range f.Inputs {
@@ -179,16 +186,16 @@ func (f TargetFacts) digests() map[string]string {
 	return out
 }
 
-// shortDigest is how much of a digest a pool's record has of each input.
+// shortDigest is how many characters of an input's digest a pool's record has.
 const shortDigest = 16
 
-// shorten is a digest as a pool's record has it.
+// shorten returns a digest in the form of a pool's record.
 func shorten(digest string) string {
 	digest = strings.TrimPrefix(digest, "sha256:")
 	return digest[:min(len(digest), shortDigest)]
 }
 
-// Inputs lists MachineConfigs as a pool's record does, by name.
+// Inputs returns MachineConfigs in the form of a pool's record, by name.
 func (d *Digests) Inputs(configs []*mcfgv1.MachineConfig) ([]v1alpha1.TargetInput, error) {
 	var out []v1alpha1.TargetInput
 	for _, mc := range configs {
@@ -202,7 +209,7 @@ func (d *Digests) Inputs(configs []*mcfgv1.MachineConfig) ([]v1alpha1.TargetInpu
 	return out, nil
 }
 
-// differences are the inputs that changed through the API, and whether others changed by a commit.
+// differences returns the inputs that changed through the API, and whether a commit changed other inputs.
 func (f TargetFacts) differences(was, now v1alpha1.PoolTarget) (changes []v1alpha1.ChangeInForce, commit bool) {
 	anyMoved, reselected := false, false
 	for name, gave := range now.Sources {
@@ -222,8 +229,8 @@ func (f TargetFacts) differences(was, now v1alpha1.PoolTarget) (changes []v1alph
 	return changes, commit
 }
 
-// apiChanges are the differences of the inputs from outside of git. What a source gave before that is gone now was recorded with all
-// else that it gave, so it cannot be compared.
+// apiChanges returns the differences of the inputs without a GitSource. It cannot compare the inputs of a deleted
+// source, because they were recorded only as one digest.
 func (f TargetFacts) apiChanges(was, now v1alpha1.PoolTarget) []v1alpha1.ChangeInForce {
 	var out []v1alpha1.ChangeInForce
 	add := func(name, before string, action v1alpha1.APIAction) {
@@ -255,8 +262,8 @@ func inputNamed(list []v1alpha1.TargetInput, name string) (v1alpha1.TargetInput,
 	return list[at], true
 }
 
-// GivenBy is the config that a revision gave a pool, as the pool's record has it; empty where it cannot tell. A change through the API
-// is not of the revision that was applied at that time.
+// GivenBy returns the config that a revision produced for a pool, according to the pool's record; empty if the record
+// does not show it. A change through the API does not belong to the revision that was applied at that time.
 func GivenBy(t v1alpha1.PoolTarget, revision, config string) string {
 	if t.Config == config && t.ByAPI() && t.Revision == revision {
 		return t.Before

@@ -10,12 +10,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
-	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
-
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/policy/pace"
-	"github.com/bunsen-os/bunsen/policy/window"
+	"github.com/bunsen-os/bunsen/internal/policy/pace"
+	"github.com/bunsen-os/bunsen/internal/policy/window"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // fleet is a pool in the middle of a rollout: some nodes run v1, as many as the budget has places are at work, the rest wait.
@@ -68,18 +68,12 @@ func careful() pace.Pace {
 	}
 }
 
-func rosterOf(nodes []*corev1.Node) *rollout.Roster {
-	r := rollout.NewRoster()
-	r.SetPools([]*mcfgv1.MachineConfigPool{pool("worker", &metav1.LabelSelector{MatchLabels: map[string]string{"node-role.kubernetes.io/worker": ""}})})
+func rolling(size int, nodes []*corev1.Node) poolstate.Facts {
+	f := poolstate.Facts{Pool: "worker", Target: "v1", MaxUnavailable: size / 10}
+	f.Care = poolstate.Care{Pace: careful(), Healthy: "v0", Record: v1alpha1.RolloutRecord{Config: "v1", Began: metav1.NewTime(noon.Add(-time.Hour)), Steps: 1}}
 	for _, n := range nodes {
-		r.Put(n)
+		f.Nodes = append(f.Nodes, nodestate.Read(n))
 	}
-	return r
-}
-
-func rolling(size int) rollout.Facts {
-	f := rollout.Facts{Pool: "worker", Target: "v1", MaxUnavailable: size / 10}
-	f.Care = rollout.Care{Pace: careful(), Healthy: "v0", Record: v1alpha1.RolloutRecord{Config: "v1", Began: metav1.NewTime(noon.Add(-time.Hour)), Steps: 1}}
 	return f
 }
 
@@ -89,61 +83,24 @@ func BenchmarkDecision(b *testing.B) {
 	for _, size := range []int{100, 1000, 5000, 10000} {
 		for name, atWork := range map[string]int{"full": size / 10, "telling": 0} {
 			b.Run(fmt.Sprintf("%s/%d", name, size), func(b *testing.B) {
-				m := rosterOf(fleet(size, size/2, atWork)).Pool("worker")
-				f := rolling(size)
-				if w := m.Next(f, noon); (len(w.Assign) > 0) != (atWork == 0) {
+				f := rolling(size, fleet(size, size/2, atWork))
+				if w := rollout.Next(f, noon); (len(w.Assign) > 0) != (atWork == 0) {
 					b.Fatalf("%d nodes are told with %d at work: %v", len(w.Assign), atWork, w.Blocks)
 				}
 				b.ReportAllocs()
 				for b.Loop() {
-					m.Next(f, noon)
+					rollout.Next(f, noon)
 				}
 			})
 		}
 	}
 }
 
-// BenchmarkNodeEvent takes one node's event: a heartbeat, a change, and a change with the decision that follows it.
-func BenchmarkNodeEvent(b *testing.B) {
-	for _, size := range []int{100, 1000, 10000} {
-		nodes := fleet(size, size/2, size/10)
-		r := rosterOf(nodes)
-		m, f := r.Pool("worker"), rolling(size)
-		m.Next(f, noon)
-		waits, works := nodes[size-3], nodes[size-3].DeepCopy()
-		works.Annotations[v1alpha1.DesiredConfigAnnotation] = "v1"
-		b.Run(fmt.Sprintf("heartbeat/%d", size), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				r.Put(waits)
-			}
-		})
-		b.Run(fmt.Sprintf("change/%d", size), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				r.Put(works)
-				r.Put(waits)
-			}
-		})
-		b.Run(fmt.Sprintf("change and decision/%d", size), func(b *testing.B) {
-			for b.Loop() {
-				r.Put(works)
-				m.Next(f, noon)
-				r.Put(waits)
-				m.Next(f, noon)
-			}
-		})
-	}
-}
-
-// BenchmarkFromScratch decides without a memory, as `bunsen status` does, with a new target that nobody runs yet.
-func BenchmarkFromScratch(b *testing.B) {
-	for _, size := range []int{10, 1000, 10000} {
+// BenchmarkNewTarget decides about a new target that no node runs yet: every node is a candidate.
+func BenchmarkNewTarget(b *testing.B) {
+	for _, size := range []int{10, 1000, 5000, 10000} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
-			f := rolling(size)
-			for _, n := range fleet(size, 0, 0) {
-				f.Nodes = append(f.Nodes, rollout.ReadNode(n))
-			}
+			f := rolling(size, fleet(size, 0, 0))
 			b.ReportAllocs()
 			for b.Loop() {
 				rollout.Next(f, noon)

@@ -14,9 +14,11 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/policy/pace"
-	"github.com/bunsen-os/bunsen/policy/window"
+	"github.com/bunsen-os/bunsen/internal/policy/pace"
+	"github.com/bunsen-os/bunsen/internal/policy/window"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // random picks from tables of what is sensible and what is not.
@@ -31,7 +33,7 @@ func (r random) time() time.Time {
 }
 
 // carefulFacts is a random pool under a random policy, with a random record, among random other pools.
-func carefulFacts(r random) rollout.Facts {
+func carefulFacts(r random) poolstate.Facts {
 	f := randomFacts(r.Rand)
 	c := &f.Care
 	c.Pace, c.Record = r.pace(), r.record()
@@ -50,17 +52,17 @@ func carefulFacts(r random) rollout.Facts {
 		c.Invalid = "unreadable"
 	}
 	if r.one(6) {
-		c.Around.Ahead = []rollout.Ahead{{Pool: "master", Done: r.one(2), Why: "2 of 3"}}
+		c.Around.Ahead = []poolstate.Ahead{{Pool: "master", Done: r.one(2), Why: "2 of 3"}}
 	}
 	for range r.Intn(3) {
-		c.Around.Together = append(c.Around.Together, rollout.Shared{Policy: "all", Max: r.Intn(6), Used: r.Intn(5)})
+		c.Around.Together = append(c.Around.Together, poolstate.Shared{Policy: "all", Max: r.Intn(6), Used: r.Intn(5)})
 	}
 	if r.one(20) {
 		c.Around.Quorum = "the arbiter is away"
 	}
 	for _, g := range c.Pace.Gates {
 		if g.Ready == nil && !r.one(4) {
-			c.Gates = append(c.Gates, rollout.Gate{Name: g.Name, Verdict: []rollout.GateVerdict{rollout.GateOpen, rollout.GateOpen, rollout.GateWaits, rollout.GateFailed}[r.Intn(4)], Why: "so"})
+			c.Gates = append(c.Gates, poolstate.Gate{Name: g.Name, Verdict: []poolstate.GateVerdict{poolstate.GateOpen, poolstate.GateOpen, poolstate.GateWaits, poolstate.GateFailed}[r.Intn(4)], Why: "so"})
 		}
 	}
 	for i := range f.Nodes {
@@ -70,7 +72,7 @@ func carefulFacts(r random) rollout.Facts {
 }
 
 // dress gives a node what only a policy looks at.
-func (r random) dress(n *rollout.Node) {
+func (r random) dress(n *nodestate.Node) {
 	if r.one(3) {
 		n.Labels = map[string]string{"canary": ""}
 	}
@@ -87,7 +89,7 @@ func (r random) dress(n *rollout.Node) {
 		n.Step.DrainStarted = r.time()
 	}
 	if r.one(5) {
-		n.Postponed = rollout.Postponed{For: r.of("v1", "v0"), At: r.time()}
+		n.Postponed = nodestate.Postponed{For: r.of("v1", "v0"), At: r.time()}
 	}
 	if n.Degraded() {
 		n.Reason = r.of("", "no space", "updating to rendered-worker-bad: no space")
@@ -156,7 +158,7 @@ func (r random) record() v1alpha1.RolloutRecord {
 }
 
 // tryCareful runs a property on many pools under policies.
-func tryCareful(t *testing.T, property func(*testing.T, random, rollout.Facts, rollout.Wave)) {
+func tryCareful(t *testing.T, property func(*testing.T, random, poolstate.Facts, rollout.Decision)) {
 	t.Helper()
 	for seed := range int64(rounds) {
 		r := random{rand.New(rand.NewSource(seed))}
@@ -169,14 +171,14 @@ func tryCareful(t *testing.T, property func(*testing.T, random, rollout.Facts, r
 }
 
 // disturbs tells that an order takes a node out of service that is in service.
-func disturbs(n rollout.Node, a rollout.Assignment) bool {
+func disturbs(n nodestate.Node, a rollout.Assignment) bool {
 	runs := n.Config.Current == a.Config && n.Config.CurrentImage == "" && n.Config.DesiredImage == ""
 	return !runs && !n.Unavailable()
 }
 
-// TestNoBudgetIsEverOverdrawn: what a wave adds to what is out of service fits into every budget that the pool is in.
+// TestNoBudgetIsEverOverdrawn: what a decision adds to what is out of service fits into every budget that the pool is in.
 func TestNoBudgetIsEverOverdrawn(t *testing.T) {
-	tryCareful(t, func(t *testing.T, _ random, f rollout.Facts, w rollout.Wave) {
+	tryCareful(t, func(t *testing.T, _ random, f poolstate.Facts, w rollout.Decision) {
 		nodes, adds := byNames(f), 0
 		zones, sizes, out := map[string]int{}, map[string]int{}, map[string]int{}
 		for _, n := range f.Nodes {
@@ -196,7 +198,7 @@ func TestNoBudgetIsEverOverdrawn(t *testing.T) {
 		}
 		most := f.MaxUnavailable
 		if own := f.Care.Pace.MaxUnavailable; own != nil {
-			most, _ = rollout.MaxUnavailable(f.Pool, own, len(f.Nodes))
+			most, _ = poolstate.MaxUnavailable(f.Pool, own, len(f.Nodes))
 		}
 		before := w.Counts.Unavailable
 		if before+adds > most {
@@ -211,7 +213,7 @@ func TestNoBudgetIsEverOverdrawn(t *testing.T) {
 			if f.Care.Pace.PerZone == nil {
 				break
 			}
-			if most, _ := rollout.MaxUnavailable(f.Pool, f.Care.Pace.PerZone, sizes[zone]); out[zone]+n > most {
+			if most, _ := poolstate.MaxUnavailable(f.Pool, f.Care.Pace.PerZone, sizes[zone]); out[zone]+n > most {
 				t.Errorf("%d of %d places of zone %q are used, and %d more are told", out[zone], most, zone, n)
 			}
 		}
@@ -221,11 +223,11 @@ func TestNoBudgetIsEverOverdrawn(t *testing.T) {
 // TestAStepIsNeverOverrun: a step lets no more be told than it is for, those apart that failed another config, are lost,
 // or run the target already.
 func TestAStepIsNeverOverrun(t *testing.T) {
-	tryCareful(t, func(t *testing.T, _ random, f rollout.Facts, w rollout.Wave) {
+	tryCareful(t, func(t *testing.T, _ random, f poolstate.Facts, w rollout.Decision) {
 		if w.Stage.Step == w.Stage.Of || w.Target != f.Target {
 			return
 		}
-		nodes, told := byNames(f), w.Stage.Told
+		nodes, told := byNames(f), w.Stage.Assigned
 		step := f.Care.Pace.Steps[w.Stage.Step]
 		for _, a := range w.Assign {
 			n := nodes[a.Node]
@@ -246,7 +248,7 @@ func TestAStepIsNeverOverrun(t *testing.T) {
 // TestWhoIsHeldIsNotDisturbed: a paused, halted or unreadable pool tells nobody; a closed window or a pool that comes first
 // keeps all those as they are who are in service.
 func TestWhoIsHeldIsNotDisturbed(t *testing.T) {
-	tryCareful(t, func(t *testing.T, _ random, f rollout.Facts, w rollout.Wave) {
+	tryCareful(t, func(t *testing.T, _ random, f poolstate.Facts, w rollout.Decision) {
 		for _, b := range w.Blocks {
 			switch b.Cause {
 			case rollout.CausePaused, rollout.CauseHalted, rollout.CauseInvalid:
@@ -267,7 +269,7 @@ func TestWhoIsHeldIsNotDisturbed(t *testing.T) {
 // TestADecisionMadeTwiceIsTheSame: whoever stored the record and crashed before he told the nodes, comes to the same orders
 // from the record that he finds; and the record is then as it was. A step that ended by it may be followed by the next one.
 func TestADecisionMadeTwiceIsTheSame(t *testing.T) {
-	tryCareful(t, func(t *testing.T, _ random, f rollout.Facts, w rollout.Wave) {
+	tryCareful(t, func(t *testing.T, _ random, f poolstate.Facts, w rollout.Decision) {
 		stored, err := v1alpha1.ParseRolloutRecord(w.Record.String())
 		if err != nil {
 			t.Fatal(err)
@@ -295,7 +297,7 @@ func TestADecisionMadeTwiceIsTheSame(t *testing.T) {
 
 // TestNoClockUndoesAVerdict: whatever time it is, a verdict stands until somebody asks to retry or all nodes run the config.
 func TestNoClockUndoesAVerdict(t *testing.T) {
-	tryCareful(t, func(t *testing.T, r random, f rollout.Facts, _ rollout.Wave) {
+	tryCareful(t, func(t *testing.T, r random, f poolstate.Facts, _ rollout.Decision) {
 		was := f.Care.Record
 		if was.Verdict == "" || was.Config != f.Target {
 			return
@@ -311,8 +313,8 @@ func TestNoClockUndoesAVerdict(t *testing.T) {
 // TestAPoolThatStandsStillSaysWhy: where nodes are left, and nobody is told anything, and nobody is on the way, there is a
 // block.
 func TestAPoolThatStandsStillSaysWhy(t *testing.T) {
-	tryCareful(t, func(t *testing.T, _ random, f rollout.Facts, w rollout.Wave) {
-		if len(w.Blocks) > 0 || len(w.Assign)+len(w.Release) > 0 || w.LookAgain > 0 && w.LookAgain <= time.Second {
+	tryCareful(t, func(t *testing.T, _ random, f poolstate.Facts, w rollout.Decision) {
+		if len(w.Blocks) > 0 || len(w.Assign)+len(w.Release) > 0 || w.RequeueAfter > 0 && w.RequeueAfter <= time.Second {
 			return
 		}
 		for _, n := range f.Nodes {
@@ -330,7 +332,7 @@ func TestAPoolThatStandsStillSaysWhy(t *testing.T) {
 
 // TestAPolicyKeepsTheOldProperties: order, accounts and words hold under a policy, too.
 func TestAPolicyKeepsTheOldProperties(t *testing.T) {
-	tryCareful(t, func(t *testing.T, r random, f rollout.Facts, w rollout.Wave) {
+	tryCareful(t, func(t *testing.T, r random, f poolstate.Facts, w rollout.Decision) {
 		seen := map[string]int{}
 		for _, a := range w.Assign {
 			seen[a.Node]++
@@ -355,7 +357,7 @@ func TestAPolicyKeepsTheOldProperties(t *testing.T) {
 		}
 		r.Shuffle(len(f.Nodes), func(i, j int) { f.Nodes[i], f.Nodes[j] = f.Nodes[j], f.Nodes[i] })
 		if diff := gocmp.Diff(w, rollout.Next(f, noon)); diff != "" {
-			t.Errorf("another order of nodes gives another wave (-first +second):\n%s", diff)
+			t.Errorf("another order of nodes gives another decision (-first +second):\n%s", diff)
 		}
 	})
 }

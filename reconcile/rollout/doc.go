@@ -1,16 +1,19 @@
-// Package rollout decides which node of a pool takes the pool's config next, and says in words why each other node waits.
+// Package rollout decides which nodes of a pool are assigned the pool's config next, and says why the other nodes wait.
 //
-// A node belongs to a pool (Pools.For), a pool has a budget (MaxUnavailable), a node is judged by what it reports (the
-// methods of Node), and Next turns all of that into a Wave. A Roster keeps the nodes sorted out as they change, so that a
-// decision does not walk them all; it decides as somebody who reads them anew.
+// newPlan (next.go) composes the steps of a decision. Each step is a function that takes what it reads and returns what it found:
 //
-// decide (next.go) is the whole order of things, and each step of it has a file: what is remembered (record.go, forgive.go),
-// whether the rollout ends before its time (verdict.go), how much room there is (budget.go), which step is under way
-// (steps.go), what stands in the way (hold.go), and who is told (pick.go). What a node is to all of these is one word per
-// question (kind.go). Words for people are in blocks.go, explain.go and words.go.
+//	evaluate       evaluate.go   what the nodes report: the record, whether too many nodes failed, and each node classified
+//	measure        capacity.go   how many more nodes the budgets leave
+//	currentStep    steps.go      the current step of the policy, and whether it ended
+//	findBlockers   blockers.go   what blocks the pool: pauses, verdicts, windows, other pools, queries
+//	assign         assign.go     the nodes that are assigned the target now
+//	postponeDrains postpone.go   the drains that are postponed in favour of other nodes
 //
-// All that outlives a decision is in Wave.Record. Whoever crashed in between continues by calling Next again.
+// poolBlocks (pool_blocks.go) and Explain (explain.go) say why the pool and its nodes wait. Their texts are in text.go. Package nodestate
+// reads and classifies nodes, and package poolstate reads pools and policies.
 //
-// In: pools and nodes as read from the API, a pace, a record, and now. Out: a Wave, counts, a node's pool, why it waits.
+// Everything that a later decision needs is in Decision.Record. After a crash, calling Next again continues the rollout.
+//
+// In: poolstate.Facts and now. Out: a Decision, counts, why a node waits.
 // Never: reads a clock, writes to a node, or makes more nodes unavailable than each budget has room for.
 package rollout

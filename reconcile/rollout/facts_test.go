@@ -13,9 +13,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/policy/pace"
-	"github.com/bunsen-os/bunsen/policy/window"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/internal/policy/pace"
+	"github.com/bunsen-os/bunsen/internal/policy/window"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // A pool as text: a line for the pool, lines for what its policy, its record and other pools say, and a line per node,
@@ -25,12 +26,12 @@ import (
 // reader reads one.
 type reader struct {
 	t *testing.T
-	f rollout.Facts
+	f poolstate.Facts
 }
 
-func parseFacts(t *testing.T, text string) rollout.Facts {
+func parseFacts(t *testing.T, text string) poolstate.Facts {
 	t.Helper()
-	r := reader{t, rollout.Facts{Pool: "worker", MaxUnavailable: 1}}
+	r := reader{t, poolstate.Facts{Pool: "worker", MaxUnavailable: 1}}
 	lines := bufio.NewScanner(strings.NewReader(text))
 	for lines.Scan() {
 		words := strings.Fields(lines.Text())
@@ -176,11 +177,11 @@ func (r *reader) gate() func(key, value string) bool {
 			name = value
 			c.Pace.Gates = append(c.Pace.Gates, v1alpha1.HealthGate{Name: name, Prometheus: &v1alpha1.PrometheusGate{}})
 		case "open":
-			c.Gates = append(c.Gates, rollout.Gate{Name: name, Verdict: rollout.GateOpen})
+			c.Gates = append(c.Gates, poolstate.Gate{Name: name, Verdict: poolstate.GateOpen})
 		case "waits":
-			c.Gates = append(c.Gates, rollout.Gate{Name: name, Verdict: rollout.GateWaits, Why: blanks(value)})
+			c.Gates = append(c.Gates, poolstate.Gate{Name: name, Verdict: poolstate.GateWaits, Why: blanks(value)})
 		case "failed":
-			c.Gates = append(c.Gates, rollout.Gate{Name: name, Verdict: rollout.GateFailed, Why: blanks(value)})
+			c.Gates = append(c.Gates, poolstate.Gate{Name: name, Verdict: poolstate.GateFailed, Why: blanks(value)})
 		default:
 			return false
 		}
@@ -222,7 +223,7 @@ func (r *reader) ahead(key, value string) bool {
 	if key == "" {
 		return true
 	}
-	r.f.Care.Around.Ahead = append(r.f.Care.Around.Ahead, rollout.Ahead{Pool: key, Done: value == "", Why: blanks(value)})
+	r.f.Care.Around.Ahead = append(r.f.Care.Around.Ahead, poolstate.Ahead{Pool: key, Done: value == "", Why: blanks(value)})
 	return true
 }
 
@@ -231,7 +232,7 @@ func (r *reader) together() func(key, value string) bool {
 	added := false
 	return func(key, value string) bool {
 		if !added {
-			*s, added = append(*s, rollout.Shared{Policy: "all"}), true
+			*s, added = append(*s, poolstate.Shared{Policy: "all"}), true
 		}
 		t := &(*s)[len(*s)-1]
 		switch key {
@@ -252,17 +253,17 @@ func (r *reader) custom() func(key, value string) bool {
 		if key == "" {
 			return true
 		}
-		*s = append(*s, rollout.Custom{Pool: key, Labels: map[string]string{value: ""}})
+		*s = append(*s, nodestate.Custom{Pool: key, Labels: map[string]string{value: ""}})
 		return true
 	}
 }
 
-func (r *reader) node(words []string) rollout.Node {
+func (r *reader) node(words []string) nodestate.Node {
 	if len(words) < 4 {
 		r.t.Fatalf("no node: %q", words)
 	}
 	absent := func(s string) string { return strings.TrimPrefix(s, "-") }
-	n := rollout.Node{Name: words[0], State: absent(words[3])}
+	n := nodestate.Node{Name: words[0], State: absent(words[3])}
 	n.Config.Current, n.Config.Desired = absent(words[1]), absent(words[2])
 	for _, word := range words[4:] {
 		key, value, _ := strings.Cut(word, "=")
@@ -273,7 +274,7 @@ func (r *reader) node(words []string) rollout.Node {
 	return n
 }
 
-func (r *reader) nodeWord(n *rollout.Node, key, value string) bool {
+func (r *reader) nodeWord(n *nodestate.Node, key, value string) bool {
 	switch key {
 	case "zone":
 		n.Zone = value
@@ -288,15 +289,19 @@ func (r *reader) nodeWord(n *rollout.Node, key, value string) bool {
 	case "ready":
 		n.Health.ReadySince = r.ago(value)
 	case "cordoned":
-		n.Cordon = rollout.Cordon{Unschedulable: true}
+		n.Cordon = nodestate.Cordon{Unschedulable: true}
 	case "cordoned-for":
-		n.Cordon = rollout.Cordon{Unschedulable: true, For: value}
+		n.Cordon = nodestate.Cordon{Unschedulable: true, For: value}
 	case "taint":
 		n.Tainted = true
 	case "image":
 		n.Config.CurrentImage, n.Config.DesiredImage = value, value
 	case "reason":
 		n.Reason = blanks(value)
+	case "problem":
+		n.Failure.Problem = blanks(value)
+	case "failed": // the config of its daemon's record
+		n.Failure.Config = value
 	case "gate":
 		n.Gate = blanks(value)
 	default:
@@ -305,7 +310,7 @@ func (r *reader) nodeWord(n *rollout.Node, key, value string) bool {
 	return true
 }
 
-func (r *reader) stepWord(n *rollout.Node, key, value string) bool {
+func (r *reader) stepWord(n *nodestate.Node, key, value string) bool {
 	switch key {
 	case "draining":
 		n.Step.Draining, n.Step.DrainStarted = true, r.ago(value)
@@ -316,9 +321,9 @@ func (r *reader) stepWord(n *rollout.Node, key, value string) bool {
 	case "rebooting":
 		n.Step.Rebooting = true
 	case "postponed":
-		n.Postponed = rollout.Postponed{For: cmp.Or(r.f.Target, "v1"), At: r.ago(value)}
+		n.Postponed = nodestate.Postponed{For: cmp.Or(r.f.Target, "v1"), At: r.ago(value)}
 	case "drains": // how often they were postponed, before the first that began 3 hours ago
-		n.Drains = rollout.Drains{For: n.Config.Desired, First: noon.Add(-3 * time.Hour), Postponed: r.number(value)}
+		n.Drains = nodestate.Drains{For: n.Config.Desired, First: noon.Add(-3 * time.Hour), Postponed: r.number(value)}
 	case "answered": // the retry that its failure answers
 		n.Failure = v1alpha1.Failure{Config: n.Config.Desired, Cause: v1alpha1.FailureApply, Retry: new(metav1.NewTime(r.ago(value)))}
 	case "booted":

@@ -11,21 +11,23 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // rounds is how many random pools each property is tried on.
 const rounds = 5000
 
 // randomFacts makes a pool of up to 12 nodes in any state that annotations can express, sensible or not.
-func randomFacts(r *rand.Rand) rollout.Facts {
+func randomFacts(r *rand.Rand) poolstate.Facts {
 	configs := []string{"", "v0", "v1", "vbad"}
 	states := []string{"", v1alpha1.StateDone, v1alpha1.StateDone, v1alpha1.StateWorking, v1alpha1.StateDegraded, v1alpha1.StateUnreconcilable}
 	pick := func(words []string) string { return words[r.Intn(len(words))] }
-	f := rollout.Facts{Pool: "worker", Target: "v1", Paused: r.Intn(8) == 0, MaxUnavailable: r.Intn(6) - 1}
+	f := poolstate.Facts{Pool: "worker", Target: "v1", Paused: r.Intn(8) == 0, MaxUnavailable: r.Intn(6) - 1}
 	for i := range r.Intn(13) {
-		n := rollout.Node{Name: fmt.Sprintf("n%02d", i), State: pick(states), Zone: pick([]string{"", "a", "b"})}
+		n := nodestate.Node{Name: fmt.Sprintf("n%02d", i), State: pick(states), Zone: pick([]string{"", "a", "b"})}
 		n.Created = noon.Add(-time.Duration(r.Intn(4)) * time.Hour)
-		n.Config = rollout.Configs{Current: pick(configs), Desired: pick(configs)}
+		n.Config = nodestate.Configs{Current: pick(configs), Desired: pick(configs)}
 		if r.Intn(10) == 0 {
 			n.Config.CurrentImage, n.Config.DesiredImage = pick([]string{"", "i"}), pick([]string{"", "i"})
 		}
@@ -33,7 +35,7 @@ func randomFacts(r *rand.Rand) rollout.Facts {
 			n.Health.Trouble = "not Ready"
 		}
 		if r.Intn(4) == 0 {
-			n.Cordon = rollout.Cordon{Unschedulable: true, For: pick([]string{"", "vbad"})}
+			n.Cordon = nodestate.Cordon{Unschedulable: true, For: pick([]string{"", "vbad"})}
 		}
 		n.Step.Draining, n.Tainted = r.Intn(5) == 0, r.Intn(2) == 0
 		f.Nodes = append(f.Nodes, n)
@@ -48,7 +50,7 @@ func randomFacts(r *rand.Rand) rollout.Facts {
 }
 
 // try runs a property on many pools; the seed is fixed, so a failure comes back.
-func try(t *testing.T, property func(*testing.T, *rand.Rand, rollout.Facts, rollout.Wave)) {
+func try(t *testing.T, property func(*testing.T, *rand.Rand, poolstate.Facts, rollout.Decision)) {
 	t.Helper()
 	for seed := range int64(rounds) {
 		r := rand.New(rand.NewSource(seed))
@@ -60,18 +62,18 @@ func try(t *testing.T, property func(*testing.T, *rand.Rand, rollout.Facts, roll
 	}
 }
 
-func byNames(f rollout.Facts) map[string]rollout.Node {
-	m := map[string]rollout.Node{}
+func byNames(f poolstate.Facts) map[string]nodestate.Node {
+	m := map[string]nodestate.Node{}
 	for _, n := range f.Nodes {
 		m[n.Name] = n
 	}
 	return m
 }
 
-// TestAWaveIsNeverOverBudget: a wave takes nobody out of service that the budget has no room for, and never sets more
+// TestADecisionIsNeverOverBudget: a decision takes nobody out of service that the budget has no room for, and never sets more
 // nodes to work at a time than the budget names.
-func TestAWaveIsNeverOverBudget(t *testing.T) {
-	try(t, func(t *testing.T, _ *rand.Rand, f rollout.Facts, w rollout.Wave) {
+func TestADecisionIsNeverOverBudget(t *testing.T) {
+	try(t, func(t *testing.T, _ *rand.Rand, f poolstate.Facts, w rollout.Decision) {
 		nodes := byNames(f)
 		out, atWork := rollout.Count(f).Unavailable, 0
 		for _, n := range f.Nodes {
@@ -101,9 +103,9 @@ func TestAWaveIsNeverOverBudget(t *testing.T) {
 	})
 }
 
-// TestAWaveAccountsForEveryNode: each node is told, waits for a stated reason, or is done; none twice.
-func TestAWaveAccountsForEveryNode(t *testing.T) {
-	try(t, func(t *testing.T, _ *rand.Rand, f rollout.Facts, w rollout.Wave) {
+// TestADecisionAccountsForEveryNode: each node is told, waits for a stated reason, or is done; none twice.
+func TestADecisionAccountsForEveryNode(t *testing.T) {
+	try(t, func(t *testing.T, _ *rand.Rand, f poolstate.Facts, w rollout.Decision) {
 		seen := map[string]int{}
 		for _, a := range w.Assign {
 			seen[a.Node]++
@@ -126,9 +128,9 @@ func TestAWaveAccountsForEveryNode(t *testing.T) {
 	})
 }
 
-// TestAWaveRespectsPeople: nothing is told to a node that an administrator cordoned, nor to any in a paused pool.
-func TestAWaveRespectsPeople(t *testing.T) {
-	try(t, func(t *testing.T, _ *rand.Rand, f rollout.Facts, w rollout.Wave) {
+// TestADecisionRespectsPeople: nothing is told to a node that an administrator cordoned, nor to any in a paused pool.
+func TestADecisionRespectsPeople(t *testing.T) {
+	try(t, func(t *testing.T, _ *rand.Rand, f poolstate.Facts, w rollout.Decision) {
 		nodes := byNames(f)
 		for _, a := range w.Assign {
 			if f.Paused || f.MaxUnavailable < 1 {
@@ -141,12 +143,12 @@ func TestAWaveRespectsPeople(t *testing.T) {
 	})
 }
 
-// TestTheOrderOfNodesDoesNotMatter: a wave is a function of the set of nodes.
+// TestTheOrderOfNodesDoesNotMatter: a decision is a function of the set of nodes.
 func TestTheOrderOfNodesDoesNotMatter(t *testing.T) {
-	try(t, func(t *testing.T, r *rand.Rand, f rollout.Facts, w rollout.Wave) {
+	try(t, func(t *testing.T, r *rand.Rand, f poolstate.Facts, w rollout.Decision) {
 		r.Shuffle(len(f.Nodes), func(i, j int) { f.Nodes[i], f.Nodes[j] = f.Nodes[j], f.Nodes[i] })
 		if diff := gocmp.Diff(w, rollout.Next(f, noon)); diff != "" {
-			t.Errorf("another order gives another wave (-first +second):\n%s", diff)
+			t.Errorf("another order gives another decision (-first +second):\n%s", diff)
 		}
 	})
 }
@@ -154,7 +156,7 @@ func TestTheOrderOfNodesDoesNotMatter(t *testing.T) {
 // TestTimeChangesWordsOnly: when it is decides nothing without a policy, but for nodes that are away for a
 // moment; it only names durations.
 func TestTimeChangesWordsOnly(t *testing.T) {
-	try(t, func(t *testing.T, _ *rand.Rand, f rollout.Facts, w rollout.Wave) {
+	try(t, func(t *testing.T, _ *rand.Rand, f poolstate.Facts, w rollout.Decision) {
 		later := rollout.Next(f, noon.Add(100*time.Hour))
 		if diff := gocmp.Diff(w.Assign, later.Assign); diff != "" {
 			t.Errorf("the time changes a decision:\n%s", diff)
@@ -162,11 +164,11 @@ func TestTimeChangesWordsOnly(t *testing.T) {
 	})
 }
 
-// TestAConvergedPoolGetsAnEmptyWave: nothing is told, waited for, tainted or looked at again.
-func TestAConvergedPoolGetsAnEmptyWave(t *testing.T) {
-	try(t, func(t *testing.T, _ *rand.Rand, f rollout.Facts, _ rollout.Wave) {
+// TestAConvergedPoolGetsAnEmptyDecision: nothing is told, waited for, tainted or looked at again.
+func TestAConvergedPoolGetsAnEmptyDecision(t *testing.T) {
+	try(t, func(t *testing.T, _ *rand.Rand, f poolstate.Facts, _ rollout.Decision) {
 		for i, n := range f.Nodes {
-			f.Nodes[i] = rollout.Node{Name: n.Name, State: v1alpha1.StateDone, Config: rollout.Configs{Current: f.Target, Desired: f.Target}}
+			f.Nodes[i] = nodestate.Node{Name: n.Name, State: v1alpha1.StateDone, Config: nodestate.Configs{Current: f.Target, Desired: f.Target}}
 		}
 		if !rollout.Count(f).Converged() {
 			t.Error("not converged")
@@ -175,12 +177,12 @@ func TestAConvergedPoolGetsAnEmptyWave(t *testing.T) {
 		if noted := got.Record.Ended != nil && got.Record.Healthy == f.Target; noted != (len(f.Nodes) > 0) {
 			t.Errorf("the end of the rollout to %d nodes is noted: %v", len(f.Nodes), noted)
 		}
-		got.Record, got.Target, got.Counts, got.Stage = v1alpha1.RolloutRecord{}, "", rollout.Counts{}, rollout.Stage{}
+		got.Record, got.Target, got.Counts, got.Stage = v1alpha1.RolloutRecord{}, "", nodestate.Counts{}, rollout.Stage{}
 		if f.Paused || f.MaxUnavailable < 1 {
 			got.Blocks = nil
 		}
-		if diff := gocmp.Diff(rollout.Wave{}, got); diff != "" {
-			t.Errorf("want an empty wave (+got):\n%s", diff)
+		if diff := gocmp.Diff(rollout.Decision{}, got); diff != "" {
+			t.Errorf("want an empty decision (+got):\n%s", diff)
 		}
 	})
 }
@@ -191,9 +193,9 @@ func TestAConvergedPoolGetsAnEmptyWave(t *testing.T) {
 func TestABadConfigAndItsFix(t *testing.T) {
 	for seed := range int64(500) {
 		r := rand.New(rand.NewSource(seed))
-		f := rollout.Facts{Pool: "worker", Target: "vbad", MaxUnavailable: 1 + r.Intn(3)}
+		f := poolstate.Facts{Pool: "worker", Target: "vbad", MaxUnavailable: 1 + r.Intn(3)}
 		for i := range 1 + r.Intn(9) {
-			f.Nodes = append(f.Nodes, rollout.Node{Name: fmt.Sprintf("n%d", i), State: v1alpha1.StateDone, Config: rollout.Configs{Current: "v0", Desired: "v0"}})
+			f.Nodes = append(f.Nodes, nodestate.Node{Name: fmt.Sprintf("n%d", i), State: v1alpha1.StateDone, Config: nodestate.Configs{Current: "v0", Desired: "v0"}})
 		}
 		play := func(steps int) {
 			for range steps {
@@ -220,11 +222,11 @@ func TestABadConfigAndItsFix(t *testing.T) {
 }
 
 // advance lets a node's daemon, drain and kubelet do one step.
-func advance(r *rand.Rand, n *rollout.Node) {
+func advance(r *rand.Rand, n *nodestate.Node) {
 	c := &n.Config
 	switch {
 	case c.Current == c.Desired:
-		*n = rollout.Node{Name: n.Name, State: v1alpha1.StateDone, Config: *c}
+		*n = nodestate.Node{Name: n.Name, State: v1alpha1.StateDone, Config: *c}
 	case n.State != v1alpha1.StateWorking:
 		n.State = v1alpha1.StateWorking
 	case c.Desired != "vbad":
@@ -233,7 +235,7 @@ func advance(r *rand.Rand, n *rollout.Node) {
 		n.State = v1alpha1.StateDegraded
 		switch r.Intn(3) {
 		case 1:
-			n.Cordon = rollout.Cordon{Unschedulable: true, For: c.Desired}
+			n.Cordon = nodestate.Cordon{Unschedulable: true, For: c.Desired}
 		case 2:
 			n.Health.Trouble = "not Ready"
 		}

@@ -3,139 +3,142 @@ package rollout
 import (
 	"time"
 
-	"github.com/bunsen-os/bunsen/policy/pace"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy/pace"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// stage is the step under way.
-type stage struct {
+// step is the current step.
+type step struct {
 	Stage
-	step pace.Step
-	// limited: the step says who may be told; otherwise only the budget does.
+	// policy has the step's settings in the policy.
+	policy pace.Step
+	// limited is true if the step limits which nodes are assigned; otherwise only the budget does.
 	limited bool
-	// soaked is when its nodes will have been well for long enough; zero while they are not well.
+	// soaked is when the nodes of the step will have been healthy for long enough; zero while they are not healthy.
 	soaked time.Time
+	// record has the completed steps.
+	record v1alpha1.RolloutRecord
+	again  time.Time
 }
 
-// course is a decision that goes through the steps.
-type course struct{ *decision }
-
-// advance finds the step under way, and goes on to the next one where it is over: its nodes run the target and are well,
-// have been so for the soak, and the jobs and queries say yes. At most one step ends at a time, since what a job said of one
-// is nothing about the next.
-func (d course) advance() {
-	r, steps := &d.record, d.f.Care.Pace.Steps
-	d.enter(min(r.Steps, len(steps)))
-	if !d.stage.limited {
-		r.WellSince = nil
-		return
+// currentStep finds the current step, and starts the next one if it ended. A step ends if its nodes run the target and
+// have been healthy for the soak, and its jobs and queries succeed. At most one step ends at a time, because the
+// answer of a job is about one step only.
+func currentStep(e evaluation, c capacity) step {
+	r := e.record
+	s := stepNumber(min(r.Steps, len(e.Care.Pace.Steps)), e, c)
+	s.record = r
+	if !s.limited || s.Healthy < s.Want || s.Want == 0 {
+		s.record.WellSince = nil
+		return s
 	}
-	if d.stage.Well < d.stage.Want || d.stage.Want == 0 {
-		r.WellSince = nil
-		return
+	if r.WellSince == nil || r.WellSince.After(e.now.Add(time.Second)) { // a time in the future: the clock was set back
+		s.record.WellSince = stampUp(e.now)
 	}
-	if r.WellSince == nil || r.WellSince.After(d.now.Add(time.Second)) { // the latter: the clock was set back
-		r.WellSince = stampUp(d.now)
+	s.soaked = s.record.WellSince.Add(s.policy.Soak)
+	if e.now.Before(s.soaked) && s.policy.Soak > 0 {
+		s.again = earliest(s.again, s.soaked)
+		return s
 	}
-	d.stage.soaked = r.WellSince.Add(d.stage.step.Soak)
-	if d.now.Before(d.stage.soaked) && d.stage.step.Soak > 0 {
-		d.wakeAt(d.stage.soaked)
-		return
+	s.Due = true
+	if _, closed := closedGate(e, anyGate); closed {
+		s.again = earliest(s.again, e.now.Add(recheckGates))
+		return s
 	}
-	d.stage.Due = true
-	if _, closed := d.closedGate(anyGate); closed {
-		d.wakeAt(d.now.Add(askAgain))
-		return
-	}
-	r.Steps, r.WellSince = d.stage.Step+1, nil
-	d.enter(r.Steps)
-	d.wakeAt(d.now.Add(soon))
+	r.Steps, r.WellSince = s.Step+1, nil
+	next := stepNumber(r.Steps, e, c)
+	next.record, next.again = r, earliest(s.again, next.again, e.now.Add(minRequeue))
+	return next
 }
 
-// enter looks at one step. A pool that is past its steps, goes back, or takes what it ran last has none.
-func (d course) enter(step int) {
-	steps := d.f.Care.Pace.Steps
-	s := stage{Stage: Stage{Step: step, Of: len(steps), Want: d.m.Len(), Told: d.m.tally.of(told), Well: d.m.tally.of(well) - d.budget.young.held}}
-	if step < len(steps) && d.record.Verdict == "" && !d.settled() {
-		s.step, s.limited = steps[step], true
-		s.Canary = s.step.Canary
-		s.Want = min(s.step.Size(d.m.Len()), d.m.Len())
-		s.Told -= d.m.tally.of(failedThis) + d.absent() // as many as the policy lets fail are made up for by others
-		if s.step.Selector != nil {
-			s.Want, s.Told = d.m.tally.of(canary), d.m.tally.of(canaryTold)
-			s.Well = d.m.tally.of(canaryWell) - d.budget.young.canaries
-		}
-	} else {
-		s.Step = len(steps)
+// stepNumber counts the nodes of one step. There is no limit in a pool that has completed its steps, was reverted, or
+// returns to its last config.
+func stepNumber(number int, e evaluation, c capacity) step {
+	steps, total := e.Care.Pace.Steps, e.nodes.Total
+	s := step{Stage: Stage{Step: len(steps), Of: len(steps), Want: total.Nodes, Assigned: total.Assigned, Healthy: total.Healthy - c.settling.nodes}}
+	if number >= len(steps) || e.record.Verdict != "" || settled(e) {
+		return s
 	}
-	d.stage = s
+	s.policy, s.limited = steps[number], true
+	s.Step, s.Canary = number, s.policy.Canary
+	absent, again := countAbsent(e)
+	s.again = again
+	if s.policy.Selector != nil {
+		canary := e.nodes.Canary
+		s.Want, s.Assigned, s.Healthy = canary.Nodes, canary.Assigned, canary.Healthy-c.settling.canaries
+		return s
+	}
+	s.Want = min(s.policy.Size(total.Nodes), total.Nodes)
+	s.Assigned -= total.Failed + absent // other nodes replace as many failed nodes as the policy allows
+	return s
 }
 
-// absent counts the nodes that were told the target and try it out for nobody, through no fault of it: others are told in
-// their place.
-func (d course) absent() (n int) {
-	for _, s := range d.m.in(out) {
-		if s.kind&told == 0 || s.kind&(unavailable|failedThis) != unavailable {
+// countAbsent counts the nodes that were assigned the target and cannot try it, for reasons other than the target.
+// Other nodes are assigned in their place.
+func countAbsent(e evaluation) (n int, again time.Time) {
+	for _, m := range e.nodes.Occupying {
+		if !m.Assigned || !m.Unavailable() || m.Failed {
 			continue
 		}
-		before := s.Health.Trouble != "" && (d.wasAway(s) || !court(d).lostSince(s))
-		dead := before && age(d.now, s.Health.Since) > slow
+		before := m.Health.Trouble != "" && (wasNotReady(e.record, m) || !notReadySinceStart(e.record, m))
+		dead := before && age(e.now, m.Health.Since) > slow
 		if before && !dead {
-			d.wakeAt(s.Health.Since.Add(slow + time.Second))
+			again = earliest(again, m.Health.Since.Add(slow+time.Second))
 		}
-		if dead || s.Cordon.ByAdministrator() && s.kind&busy == 0 {
+		if dead || m.Cordon.ByAdministrator() && !m.Changing() {
 			n++
 		}
 	}
-	return n
+	return n, again
 }
 
-// lets tells whether the step lets a node be told after more nodes were. Nodes that failed another config need not wait for
-// anybody.
-func (s *stage) lets(x *seat, more int) bool {
+// lets reports whether the step allows the assignment of a node after a number of other nodes in this decision. Nodes
+// that failed another config do not wait for a step.
+func (s step) lets(m *nodestate.Member, others int) bool {
 	switch {
-	case !s.limited || x.Failing():
+	case !s.limited || m.Failing():
 		return true
-	case s.step.Selector != nil:
-		return x.kind&canary != 0
+	case s.policy.Selector != nil:
+		return m.Canary
 	}
-	return s.Told+more < s.Want
+	return s.Assigned+others < s.Want
 }
 
-// which gates of a pool are asked about.
-type which bool
+// gateKinds selects kinds of a pool's gates.
+type gateKinds bool
 
 const (
-	// queries hold every node back.
-	queries which = false
-	// anyGate: queries, and the jobs that end a step.
-	anyGate which = true
+	// queries are the gates that delay every node.
+	queries gateKinds = false
+	// anyGate selects the queries, and the jobs that end a step.
+	anyGate gateKinds = true
 )
 
-// closedGate finds the first gate of the pool that is not open. One that was not asked yet is not.
-func (d *decision) closedGate(w which) (Block, bool) {
-	block := func(name, why string) (Block, bool) {
-		return Block{Cause: CauseGate, Reason: "gate " + name + ": " + why}, true
-	}
-	for _, g := range d.f.Care.Pace.Gates {
-		if g.Prometheus == nil && (g.Job == nil || w == queries) {
+// closedGate finds the first gate of the pool that is not open. A gate without an answer is not open.
+func closedGate(e evaluation, kinds gateKinds) (Block, bool) {
+	for _, g := range e.Care.Pace.Gates {
+		if g.Prometheus == nil && (g.Job == nil || kinds == queries) {
 			continue
 		}
-		switch a := answer(d.f.Care.Gates, g.Name); a.Verdict {
-		case GateOpen:
-		case "":
-			return block(g.Name, "not asked yet")
-		default:
-			return block(g.Name, a.Why)
+		a := answerOf(e.Care.Gates, g.Name)
+		if a.Verdict == poolstate.GateOpen {
+			continue
 		}
+		if a.Verdict == "" {
+			a.Why = "not asked yet"
+		}
+		return Block{Cause: CauseGate, Reason: "gate " + g.Name + ": " + a.Why, Closed: []v1alpha1.ClosedGate{{Gate: g.Name, Why: a.Why}}}, true
 	}
 	return Block{}, false
 }
 
-// answer is the worst one that was given to gates of a name; policies may use a name twice.
-func answer(gates []Gate, name string) Gate {
-	var worst Gate
+// answerOf returns the worst answer of the gates with a name, because policies may use a name twice.
+func answerOf(gates []poolstate.Gate, name string) poolstate.Gate {
+	var worst poolstate.Gate
 	for _, g := range gates {
-		if g.Name == name && (worst.Verdict == "" || worst.Verdict == GateOpen) {
+		if g.Name == name && (worst.Verdict == "" || worst.Verdict == poolstate.GateOpen) {
 			worst = g
 		}
 	}

@@ -1,9 +1,9 @@
-// Package status turns facts into the status of a MachineConfigPool and of a GitSource. It is the only place that builds
-// conditions, so every text that a person reads in a condition is written here.
+// Package status turns facts into the status of a MachineConfigPool, of a GitSource and of the whole cluster. It is the
+// only place that builds conditions, so it has every text of a condition.
 //
-// Each function takes the status as it was and returns the status as it should be; equal facts give an equal status, so
-// a caller patches only where the two differ. Nothing of the old status is shared with the new one to be written to.
+// Each function gets the old status and returns the new one. Equal facts produce an equal status, so a caller patches
+// only if the two differ. The new status shares no memory with the old one.
 //
-// In: the old status, facts, and now. Out: the new status.
-// Never: reads a clock, writes to the API, or lets a text grow beyond what the API takes.
+// In: the old status, facts, and the current time. Out: the new status.
+// Never: reads a clock, writes to the API, or a text longer than the API allows.
 package status

@@ -15,35 +15,38 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// RolloutBlocked is the one condition that Bunsen adds to a MachineConfigPool: True while the pool as a whole does not go
-// on although it should. Its reason is a rollout.Cause.
+// RolloutBlocked is the only condition that Bunsen adds to a MachineConfigPool. It is True while the pool as a whole
+// should make progress but does not. Its reason is a rollout.Cause.
 const RolloutBlocked mcfgv1.MachineConfigPoolConditionType = "RolloutBlocked"
 
-// PoolFacts are what a MachineConfigPool's status follows from, besides what it was before.
+// PoolFacts are the input for a MachineConfigPool's status, besides the old status.
 type PoolFacts struct {
-	// Generation of the pool that was read.
+	// Generation is the generation of the pool that was read.
 	Generation int64
 	// Configuration is the pool's spec.configuration; it becomes status.configuration once every node runs it.
 	Configuration mcfgv1.MachineConfigPoolStatusConfiguration
-	// Rollout has the pool's name, target and pause. Where it has Nodes, these are counted; else Wave and Degraded say all
-	// that there is to know of them.
-	Rollout rollout.Facts
-	// Wave is what was decided.
-	Wave rollout.Wave
+	// Rollout has the pool's name, target and pause. If it has Nodes, these are counted; otherwise Decision and
+	// Degraded have all facts about them.
+	Rollout poolstate.Facts
+	// Decision is the last decision.
+	Decision rollout.Decision
 	// Degraded are the nodes that report a failure.
-	Degraded []rollout.Node
-	// Commits are what people know the rendered configs by that nodes failed: `main@sha1:4f1c2ab1 "chrony: use site NTP"`.
+	Degraded []nodestate.Node
+	// Commits has the commits of the rendered configs that nodes failed, in words: `main@sha1:4f1c2ab1 "chrony: use
+	// site NTP"`.
 	Commits map[string]string
 }
 
-// Pool gives the status of a pool from its nodes: counts, configuration, and the conditions Updated, Updating,
-// NodeDegraded, Degraded and RolloutBlocked. RenderDegraded and the conditions of others stay as they are.
+// Pool returns the status of a pool from its nodes: counts, configuration, and the conditions Updated, Updating,
+// NodeDegraded, Degraded and RolloutBlocked. It does not change RenderDegraded and conditions of other programs.
 func Pool(old mcfgv1.MachineConfigPoolStatus, f PoolFacts, now time.Time) mcfgv1.MachineConfigPoolStatus {
 	s := *old.DeepCopy()
 	f.count()
-	c := f.Wave.Counts
+	c := f.Decision.Counts
 	s.ObservedGeneration = f.Generation
 	s.MachineCount = int32(c.Machines)
 	s.UpdatedMachineCount = int32(c.Updated)
@@ -51,7 +54,7 @@ func Pool(old mcfgv1.MachineConfigPoolStatus, f PoolFacts, now time.Time) mcfgv1
 	s.UnavailableMachineCount = int32(c.Unavailable)
 	s.DegradedMachineCount = int32(c.Degraded)
 	converged := c.Converged() && f.Rollout.Target != "" && !f.isSilent()
-	if healthy := f.Wave.Record.Healthy; converged {
+	if healthy := f.Decision.Record.Healthy; converged {
 		s.Configuration = *f.Configuration.DeepCopy()
 	} else if s.Configuration.Name == "" && healthy != "" { // the pool was deleted and created again, with its record
 		s.Configuration.ObjectReference = f.Configuration.ObjectReference
@@ -67,17 +70,17 @@ func Pool(old mcfgv1.MachineConfigPoolStatus, f PoolFacts, now time.Time) mcfgv1
 	return s
 }
 
-// isSilent reports whether the daemon of a node has stopped reporting: what the node runs is not known.
+// isSilent reports whether the daemon of a node has stopped reporting, so that the config of the node is unknown.
 func (f *PoolFacts) isSilent() bool {
-	return slices.ContainsFunc(f.Wave.Blocks, func(b rollout.Block) bool { return b.Cause == rollout.CauseSilent })
+	return slices.ContainsFunc(f.Decision.Blocks, func(b rollout.Block) bool { return b.Cause == rollout.CauseSilent })
 }
 
-// count looks at the nodes where the facts have them.
+// count counts the nodes if the facts have them.
 func (f *PoolFacts) count() {
 	if len(f.Rollout.Nodes) == 0 {
 		return
 	}
-	f.Wave.Counts, f.Degraded = rollout.Count(f.Rollout), nil
+	f.Decision.Counts, f.Degraded = rollout.Count(f.Rollout), nil
 	for i := range f.Rollout.Nodes {
 		if f.Rollout.Nodes[i].Degraded() {
 			f.Degraded = append(f.Degraded, f.Rollout.Nodes[i])
@@ -85,14 +88,14 @@ func (f *PoolFacts) count() {
 	}
 }
 
-// Rendered gives the status of a pool after an attempt to render it: the conditions RenderDegraded and Degraded. A nil
-// error is success.
+// Rendered returns the status of a pool after an attempt to render it: the conditions RenderDegraded and Degraded. A
+// nil error is success.
 func Rendered(old mcfgv1.MachineConfigPoolStatus, pool string, err error, now time.Time) mcfgv1.MachineConfigPoolStatus {
 	s := *old.DeepCopy()
 	c := poolCondition(mcfgv1.MachineConfigPoolRenderDegraded, false, "", "")
 	if err != nil {
 		c = poolCondition(mcfgv1.MachineConfigPoolRenderDegraded, true, fault.Of(err, "").Reason,
-			message(fmt.Sprintf("Failed to render configuration for pool %s: %s", pool, err)))
+			message(v1alpha1.RenderDegradedMessage(pool, err.Error())))
 	}
 	set := setter(&s, now)
 	set(c)
@@ -100,7 +103,7 @@ func Rendered(old mcfgv1.MachineConfigPoolStatus, pool string, err error, now ti
 	return s
 }
 
-// progress words Updated and Updating; `oc`, alerts and people match these texts.
+// progress returns Updated and Updating. `oc`, alerts and users match these texts.
 func progress(f PoolFacts, converged bool) (updated, updating mcfgv1.MachineConfigPoolCondition) {
 	target := f.Rollout.Target
 	updated = poolCondition(mcfgv1.MachineConfigPoolUpdated, false, "", "")
@@ -112,23 +115,23 @@ func progress(f PoolFacts, converged bool) (updated, updating mcfgv1.MachineConf
 		updated.Message = "No MachineConfig is rendered for this pool yet"
 	case f.Rollout.Paused:
 		updating.Message = "Pool is paused; will not update to MachineConfig " + target
-	case f.Wave.Record.Verdict == v1alpha1.RolloutHalted:
+	case f.Decision.Record.Verdict == v1alpha1.RolloutHalted:
 		updating.Message = "Rollout is halted; will not update to MachineConfig " + target
-	case f.Wave.Record.Verdict == v1alpha1.RolloutReverted:
-		updating.Message = fmt.Sprintf("Rollout is reverted to MachineConfig %s; will not update to MachineConfig %s", f.Wave.Record.Back, target)
-	case len(f.Wave.Blocks) > 0:
+	case f.Decision.Record.Verdict == v1alpha1.RolloutReverted:
+		updating.Message = fmt.Sprintf("Rollout is reverted to MachineConfig %s; will not update to MachineConfig %s", f.Decision.Record.Back, target)
+	case len(f.Decision.Blocks) > 0:
 		updating = poolCondition(updating.Type, true, "", waitsText(f))
-	case f.Wave.Counts.Updated == f.Wave.Counts.Machines:
+	case f.Decision.Counts.Updated == f.Decision.Counts.Machines:
 		updating = poolCondition(updating.Type, true, "", unavailableText(f))
 	default:
-		updating = poolCondition(updating.Type, true, "", "All nodes are updating to MachineConfig "+target+howFar(f.Wave.Counts))
+		updating = poolCondition(updating.Type, true, "", "All nodes are updating to MachineConfig "+target+howFar(f.Decision.Counts))
 	}
 	return updated, updating
 }
 
-// howFar adds to the original's text how many nodes are not updating: those that are done, and those that failed. It is empty where
-// there are none.
-func howFar(c rollout.Counts) string {
+// howFar extends the original's text with the numbers of nodes that are done and that failed. It is empty if there are
+// none.
+func howFar(c nodestate.Counts) string {
 	if c.Updated+c.Degraded == 0 {
 		return ""
 	}
@@ -142,15 +145,15 @@ func howFar(c rollout.Counts) string {
 	return text
 }
 
-// unavailableText says that nothing is left to update, and that nodes do not serve pods.
+// unavailableText says that all nodes are updated, and that some of them do not serve pods.
 func unavailableText(f PoolFacts) string {
-	c := f.Wave.Counts
+	c := f.Decision.Counts
 	return fmt.Sprintf("All nodes run MachineConfig %s; %d of %d are unavailable", f.Rollout.Target, c.Unavailable, c.Machines)
 }
 
-// waitsText is the message of Updating while the rollout does not proceed: the original's text would be wrong then.
+// waitsText is the message of Updating while the rollout makes no progress, when the original's text would be wrong.
 func waitsText(f PoolFacts) string {
-	c, cause := f.Wave.Counts, string(f.Wave.Blocks[0].Cause)
+	c, cause := f.Decision.Counts, string(f.Decision.Blocks[0].Cause)
 	if c.Converged() {
 		return fmt.Sprintf("All nodes ran MachineConfig %s when they last reported (%s), see RolloutBlocked", f.Rollout.Target, cause)
 	}
@@ -160,21 +163,21 @@ func waitsText(f PoolFacts) string {
 	return fmt.Sprintf("%d of %d nodes run MachineConfig %s; the rollout waits (%s), see RolloutBlocked", c.Updated, c.Machines, f.Rollout.Target, cause)
 }
 
-// nodeDegraded names every node that reports a failure, with its daemon's own words, the config that it failed with its
-// commit, and in the end what to do.
+// nodeDegraded names every node that reports a failure, with its daemon's text, and the config and commit that it
+// failed. At the end it says what to do.
 func nodeDegraded(f PoolFacts) mcfgv1.MachineConfigPoolCondition {
 	if len(f.Degraded) == 0 {
 		return poolCondition(mcfgv1.MachineConfigPoolNodeDegraded, false, "", "")
 	}
-	nodes := slices.Clone(f.Degraded) // a cache lists nodes in any order, and the text must not change with it
-	slices.SortFunc(nodes, func(a, b rollout.Node) int { return strings.Compare(a.Name, b.Name) })
+	nodes := slices.Clone(f.Degraded) // a cache lists nodes in any order, and the text must not depend on it
+	slices.SortFunc(nodes, func(a, b nodestate.Node) int { return strings.Compare(a.Name, b.Name) })
 	texts, failing := make([]string, len(nodes)), ""
 	for i := range nodes {
 		n := &nodes[i]
 		reason := n.Reason
-		if n.Failing() { // its config and commit are named once
+		if n.Failing() { // name the config and the commit once
 			failing = cmp.Or(failing, n.Name)
-			reason = rollout.Complaint(reason)
+			reason = n.Problem()
 		}
 		reason = strings.ReplaceAll(cut(cmp.Or(reason, "no reason given"), mostReason), `"`, "'")
 		texts[i] = fmt.Sprintf(`Node %s is reporting: "%s"`, n.Name, reason)
@@ -190,7 +193,7 @@ func nodeDegraded(f PoolFacts) mcfgv1.MachineConfigPoolCondition {
 		fmt.Sprintf("%d nodes are reporting degraded status on sync", len(nodes)), list(texts, ", ", mostMessage-len(advice))+advice)
 }
 
-// NodeFailures names the degraded nodes of the facts as the condition NodeDegraded does; empty where there are none.
+// NodeFailures returns the message of the condition NodeDegraded; empty if no node is degraded.
 func NodeFailures(f PoolFacts) string { return nodeDegraded(f).Message }
 
 func from(commit string) string {
@@ -200,20 +203,20 @@ func from(commit string) string {
 	return " from " + commit
 }
 
-// blocked says why a pool as a whole does not go on. A budget that is used up is the ordinary course of a rollout while
-// nodes are at work.
+// blocked returns why a pool as a whole makes no progress. A used budget is normal during a rollout, so it does not
+// block the pool while nodes are at work.
 func blocked(f PoolFacts, converged bool) mcfgv1.MachineConfigPoolCondition {
 	var texts []string
 	var reason rollout.Cause
 	verdict := false
-	for _, b := range f.Wave.Blocks {
+	for _, b := range f.Decision.Blocks {
 		texts = append(texts, b.Reason)
 		verdict = verdict || isVerdict(string(b.Cause))
-		if reason == "" || isVerdict(string(b.Cause)) && reason != rollout.CauseInvalid { // Degraded goes by the reason
+		if reason == "" || isVerdict(string(b.Cause)) && reason != rollout.CauseInvalid { // Degraded depends on the reason
 			reason = b.Cause
 		}
 	}
-	if converged && reason != rollout.CauseApplying || len(texts) == 0 { // what cannot be rendered blocks an updated pool, too
+	if converged && reason != rollout.CauseApplying || len(texts) == 0 { // a failed render blocks an updated pool, too
 		return poolCondition(RolloutBlocked, false, "", "")
 	}
 	advice := ""
@@ -232,7 +235,7 @@ var causes = []mcfgv1.MachineConfigPoolConditionType{
 	RolloutBlocked,
 }
 
-// degraded sums up the causes, and repeats what they say.
+// degraded summarizes the causes in one condition, and repeats their messages.
 func degraded(conditions []mcfgv1.MachineConfigPoolCondition) mcfgv1.MachineConfigPoolCondition {
 	is := false
 	var texts []string
@@ -250,7 +253,7 @@ func degraded(conditions []mcfgv1.MachineConfigPoolCondition) mcfgv1.MachineConf
 	return poolCondition(mcfgv1.MachineConfigPoolDegraded, is, "", list(texts, "; ", mostMessage))
 }
 
-// isVerdict tells the blocks that are failures from those that are patience.
+// isVerdict reports whether a block is a failure; other blocks are normal waits.
 func isVerdict(reason string) bool {
 	return reason == string(rollout.CauseHalted) || reason == string(rollout.CauseReverted)
 }
@@ -263,8 +266,8 @@ func poolCondition(kind mcfgv1.MachineConfigPoolConditionType, is bool, reason, 
 	return mcfgv1.MachineConfigPoolCondition{Type: kind, Status: status, Reason: reason, Message: text}
 }
 
-// setter returns a function that puts a condition in place of the one of its type. Nothing happens where status, reason
-// and message are the same; the transition time moves only where the status does.
+// setter returns a function that replaces the condition with the same type. It does nothing if status, reason and
+// message are equal. The transition time changes only with the status.
 func setter(s *mcfgv1.MachineConfigPoolStatus, now time.Time) func(mcfgv1.MachineConfigPoolCondition) {
 	return func(c mcfgv1.MachineConfigPoolCondition) {
 		c.LastTransitionTime = metav1.NewTime(now)

@@ -15,20 +15,22 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 	"github.com/bunsen-os/bunsen/reconcile/status"
 )
 
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
-func node(name, current, desired, state string, reason ...string) rollout.Node {
-	return rollout.Node{Name: name, Config: rollout.Configs{Current: current, Desired: desired}, State: state, Reason: strings.Join(reason, "")}
+func node(name, current, desired, state string, reason ...string) nodestate.Node {
+	return nodestate.Node{Name: name, Config: nodestate.Configs{Current: current, Desired: desired}, State: state, Reason: strings.Join(reason, "")}
 }
 
-func facts(target string, nodes ...rollout.Node) status.PoolFacts {
+func facts(target string, nodes ...nodestate.Node) status.PoolFacts {
 	return status.PoolFacts{
 		Generation:    7,
 		Configuration: configuration(target),
-		Rollout:       rollout.Facts{Pool: "worker", Target: target, Nodes: nodes, MaxUnavailable: 1},
+		Rollout:       poolstate.Facts{Pool: "worker", Target: target, Nodes: nodes, MaxUnavailable: 1},
 	}
 }
 
@@ -61,16 +63,16 @@ func TestPoolConditions(t *testing.T) {
 	known.Commits = map[string]string{"v1": `main@sha1:4f1c2ab1 "chrony: use site NTP"`}
 	drifted := facts("v1", node("n1", "v1", "v1", v1alpha1.StateDegraded, "drift"))
 	halted := facts("v1", done, node("n1", "v0", "v0", v1alpha1.StateDone))
-	halted.Wave.Record = v1alpha1.RolloutRecord{Config: "v1", RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted}}
-	halted.Wave.Blocks = []rollout.Block{{Cause: rollout.CausePaused, Reason: "it is paused"}, {Cause: rollout.CauseHalted, Reason: "n7 failed v1"}}
+	halted.Decision.Record = v1alpha1.RolloutRecord{Config: "v1", RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted}}
+	halted.Decision.Blocks = []rollout.Block{{Cause: rollout.CausePaused, Reason: "it is paused"}, {Cause: rollout.CauseHalted, Reason: "n7 failed v1"}}
 	reverted := facts("v1", node("n1", "v0", "v0", v1alpha1.StateDone))
-	reverted.Wave.Record = v1alpha1.RolloutRecord{Config: "v1", RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutReverted, Back: "v0"}}
-	reverted.Wave.Blocks = []rollout.Block{{Cause: rollout.CauseReverted, Reason: "n7 failed v1"}}
+	reverted.Decision.Record = v1alpha1.RolloutRecord{Config: "v1", RolloutEnd: v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutReverted, Back: "v0"}}
+	reverted.Decision.Blocks = []rollout.Block{{Cause: rollout.CauseReverted, Reason: "n7 failed v1"}}
 	soaking := facts("v1", done, node("n1", "v0", "v0", v1alpha1.StateDone))
-	soaking.Wave.Blocks = []rollout.Block{{Cause: rollout.CauseSoak, Reason: "step 1 soaks"}, {Cause: rollout.CauseDrain, Reason: "n2 waits for default/web"}}
+	soaking.Decision.Blocks = []rollout.Block{{Cause: rollout.CauseSoak, Reason: "step 1 soaks"}, {Cause: rollout.CauseDrain, Reason: "n2 waits for default/web"}}
 	dead := facts("v1", done, node("n1", "v1", "v1", v1alpha1.StateDone))
 	dead.Rollout.Nodes[1].Health.Trouble = "not Ready"
-	dead.Wave.Blocks = []rollout.Block{{Cause: rollout.CauseNotReady, Reason: "n1 is dead"}}
+	dead.Decision.Blocks = []rollout.Block{{Cause: rollout.CauseNotReady, Reason: "n1 is dead"}}
 	for sentence, tc := range map[string]struct {
 		facts         status.PoolFacts
 		configuration string
@@ -137,11 +139,11 @@ RolloutBlocked=False||
 // fail its target.
 func TestAPoolThatWasCreatedAgain(t *testing.T) {
 	f := facts("v1", node("n0", "v0", "v1", v1alpha1.StateDegraded, "no space"))
-	f.Wave.Record = v1alpha1.RolloutRecord{Config: "v1", Healthy: "v0"}
+	f.Decision.Record = v1alpha1.RolloutRecord{Config: "v1", Healthy: "v0"}
 	if got := status.Pool(mcfgv1.MachineConfigPoolStatus{}, f, noon).Configuration; got.Name != "v0" || len(got.Source) > 0 {
 		t.Errorf("status.configuration is %+v", got)
 	}
-	f.Wave.Record.Healthy = ""
+	f.Decision.Record.Healthy = ""
 	if got := status.Pool(mcfgv1.MachineConfigPoolStatus{}, f, noon).Configuration; got.Name != "" {
 		t.Errorf("a pool that was never healthy has status.configuration %+v", got)
 	}
@@ -205,7 +207,7 @@ func TestTheOrderOfNodesDoesNotMatter(t *testing.T) {
 
 // TestManyBrokenNodesFitIntoAMessage: the API takes 32 KiB.
 func TestManyBrokenNodesFitIntoAMessage(t *testing.T) {
-	var nodes []rollout.Node
+	var nodes []nodestate.Node
 	for i := range 5000 {
 		nodes = append(nodes, node(fmt.Sprintf("n%04d", i), "v0", "v1", v1alpha1.StateDegraded, strings.Repeat("ä", 1500)))
 	}
@@ -222,7 +224,7 @@ func TestManyBrokenNodesFitIntoAMessage(t *testing.T) {
 // TestSilentDaemons: a pool is not Updated while nobody knows what one of its nodes runs, whatever the node said last.
 func TestSilentDaemons(t *testing.T) {
 	f := facts("v1", node("n0", "v1", "v1", v1alpha1.StateDone), node("n1", "v1", "v1", v1alpha1.StateDone))
-	f.Wave.Blocks = []rollout.Block{rollout.SilentBlock(map[string]time.Time{"n1": noon.Add(-12 * time.Minute)})}
+	f.Decision.Blocks = []rollout.Block{rollout.SilentBlock(map[string]time.Time{"n1": noon.Add(-12 * time.Minute)})}
 	got := status.Pool(mcfgv1.MachineConfigPoolStatus{}, f, noon)
 	want := "Updated=False||\n" +
 		"Updating=True||All nodes ran MachineConfig v1 when they last reported (DaemonSilent), see RolloutBlocked\n" +
@@ -235,7 +237,7 @@ func TestSilentDaemons(t *testing.T) {
 	if got.Configuration.Name != "" {
 		t.Error("the config counts as running on all nodes")
 	}
-	f.Wave.Blocks = nil
+	f.Decision.Blocks = nil
 	if got := show(status.Pool(got, f, noon)); !strings.HasPrefix(got, "Updated=True") {
 		t.Errorf("once all report again:\n%s", got)
 	}
@@ -244,7 +246,7 @@ func TestSilentDaemons(t *testing.T) {
 // TestAnUpdatedPoolMayWait: that a pool cannot be rendered is said although all its nodes are updated.
 func TestAnUpdatedPoolMayWait(t *testing.T) {
 	f := facts("v1", node("n0", "v1", "v1", v1alpha1.StateDone))
-	f.Wave.Blocks = []rollout.Block{{Cause: rollout.CauseApplying, Reason: "GitSource config: MachineConfig a is not as main@sha1:1 has it"}}
+	f.Decision.Blocks = []rollout.Block{{Cause: rollout.CauseApplying, Reason: "GitSource config: MachineConfig a is not as main@sha1:1 has it"}}
 	got := show(status.Pool(mcfgv1.MachineConfigPoolStatus{}, f, noon))
 	for _, want := range []string{"Updated=True||All nodes are updated with MachineConfig v1\n", "RolloutBlocked=True|Applying|GitSource config: MachineConfig a is not as main@sha1:1 has it\n"} {
 		if !strings.Contains(got, want) {

@@ -13,52 +13,53 @@ import (
 )
 
 const (
-	// mostRefused is how many refused revisions a GitSource remembers.
+	// mostRefused is how many refused revisions the status of a GitSource contains.
 	mostRefused = 10
-	// mostWarnings is how many warnings a GitSource keeps, and mostWarning how much of each, in runes.
+	// mostWarnings is how many warnings the status contains. mostWarning is the maximum length of each, in runes.
 	mostWarnings = 20
 	mostWarning  = 500
-	// mostOutcome is how much of a reason the history keeps, in runes.
+	// mostOutcome is the maximum length of a reason in the history, in runes.
 	mostOutcome = 200
 )
 
-// SourceFacts are what a GitSource's status follows from, besides what it was before.
+// SourceFacts are the input for a GitSource's status, besides the old status.
 type SourceFacts struct {
-	// Generation of the GitSource that was read.
+	// Generation is the generation of the GitSource that was read.
 	Generation int64
 	// Handled is the value of the annotation bunsen.dev/reconcile that this attempt answers.
 	Handled string
-	// Suspended: nothing was tried, because the spec says so.
+	// Suspended is true if the spec suspends the source, so that the controller tried nothing.
 	Suspended bool
-	// Observed is the newest revision seen at the remote; empty where none was seen.
+	// Observed is the newest revision at the remote; empty if it is unknown.
 	Observed string
-	// Tried is the commit that this attempt read; nil where it did not come so far.
+	// Tried is the commit that this attempt read; nil if it read none.
 	Tried *v1alpha1.CommitInfo
-	// Applied is what this attempt put on the cluster, whole; nil where it did not come so far.
+	// Applied is the revision that this attempt applied completely; nil if it applied none.
 	Applied *Applied
-	// Restored: the revision in force was restored, whole, so that nothing is being applied any more.
+	// Restored is true if the applied revision was restored completely, so that no apply is under way any more.
 	Restored bool
-	// Doing says in words what is under way; empty at the end of an attempt.
+	// Doing describes the current action; empty at the end of an attempt.
 	Doing string
-	// Warnings are what a person should know although it did not stop the attempt.
+	// Warnings are texts for users that did not stop the attempt.
 	Warnings []string
-	// Err is what stopped the attempt, marked by api/fault; nil for success.
+	// Err is the error that stopped the attempt, with a mark of api/fault; nil for success.
 	Err error
 }
 
-// Applied is a revision that is on the cluster, whole.
+// Applied is a revision that was applied completely.
 type Applied struct {
-	// Commit that was applied.
+	// Commit is the applied commit.
 	Commit v1alpha1.CommitInfo
-	// Inventory is every object of the revision.
+	// Inventory lists every object of the revision.
 	Inventory []v1alpha1.InventoryEntry
-	// Content is the digest under which the objects are kept.
+	// Content is the digest of the stored objects.
 	Content string
 }
 
-// Source gives the status of a GitSource after an attempt, or during one where Doing is set.
+// Source returns the status of a GitSource after an attempt or, if Doing is set, during one.
 //
-// What was applied before stays where the attempt did not get to applying; so does the newest revision seen.
+// If the attempt did not apply a revision, the status keeps the one that was applied before. The same is true for the
+// newest observed revision.
 func Source(old v1alpha1.GitSourceStatus, f SourceFacts, now time.Time) v1alpha1.GitSourceStatus {
 	s := *old.DeepCopy()
 	s.ObservedGeneration = f.Generation
@@ -92,7 +93,7 @@ func Source(old v1alpha1.GitSourceStatus, f SourceFacts, now time.Time) v1alpha1
 	return s
 }
 
-// refuse puts a commit that was refused on top of history, or says anew why it is.
+// refuse adds a refused commit to the history, or updates its reason.
 func refuse(history []v1alpha1.HistoryEntry, c v1alpha1.CommitInfo, why v1alpha1.Refusal) []v1alpha1.HistoryEntry {
 	c.Subject = cut(c.Subject, mostSubject)
 	if len(history) == 0 || history[0].Revision != c.Revision {
@@ -102,7 +103,7 @@ func refuse(history []v1alpha1.HistoryEntry, c v1alpha1.CommitInfo, why v1alpha1
 	return forget(history)
 }
 
-// forget drops the oldest entries of each kind that are too many.
+// forget removes the oldest entries of each kind beyond the maximum number.
 func forget(history []v1alpha1.HistoryEntry) []v1alpha1.HistoryEntry {
 	applied, refused := 0, 0
 	return slices.DeleteFunc(history, func(e v1alpha1.HistoryEntry) bool {
@@ -120,8 +121,8 @@ func firstLine(text string) string {
 	return line
 }
 
-// Gave records which rendered config each pool got from a revision, and why it could not be rendered for others. A revision that
-// history no longer holds is ignored.
+// Gave records the rendered config that each pool got from a revision, and why other pools could not be rendered. It
+// ignores a revision that is not in the history any more.
 func Gave(old v1alpha1.GitSourceStatus, revision string, pools, failed map[string]string) v1alpha1.GitSourceStatus {
 	s := *old.DeepCopy()
 	for i := range s.History {
@@ -147,7 +148,7 @@ func Gave(old v1alpha1.GitSourceStatus, revision string, pools, failed map[strin
 	return s
 }
 
-// remember puts a commit on top of history, unless it is there.
+// remember adds a commit to the history if it is not there.
 func remember(history []v1alpha1.HistoryEntry, c v1alpha1.CommitInfo) []v1alpha1.HistoryEntry {
 	if len(history) > 0 && history[0].Revision == c.Revision {
 		history[0].CommitInfo, history[0].Refused = c, nil
@@ -156,7 +157,7 @@ func remember(history []v1alpha1.HistoryEntry, c v1alpha1.CommitInfo) []v1alpha1
 	return forget(append([]v1alpha1.HistoryEntry{{CommitInfo: c}}, history...))
 }
 
-// sourceConditions words the conditions as kstatus reads them: Ready always; Reconciling and Stalled only where true.
+// sourceConditions returns the conditions in the form of kstatus: Ready always; Reconciling and Stalled only if true.
 func sourceConditions(s v1alpha1.GitSourceStatus, f SourceFacts) []metav1.Condition {
 	ready := func(status metav1.ConditionStatus, reason, text string) metav1.Condition {
 		return metav1.Condition{Type: v1alpha1.ReadyCondition, Status: status, Reason: reason, Message: text}
@@ -177,7 +178,7 @@ func sourceConditions(s v1alpha1.GitSourceStatus, f SourceFacts) []metav1.Condit
 		case fault.Wait:
 			return []metav1.Condition{ready(metav1.ConditionUnknown, e.Reason, text), also(v1alpha1.ReconcilingCondition, e.Reason, text)}
 		default:
-			return []metav1.Condition{ready(metav1.ConditionFalse, e.Reason, text), also(v1alpha1.ReconcilingCondition, e.Reason, "will be tried again")}
+			return []metav1.Condition{ready(metav1.ConditionFalse, e.Reason, text), also(v1alpha1.ReconcilingCondition, e.Reason, "the controller will try again")}
 		}
 	case f.Doing != "":
 		text := message(f.Doing)
@@ -187,7 +188,7 @@ func sourceConditions(s v1alpha1.GitSourceStatus, f SourceFacts) []metav1.Condit
 	return []metav1.Condition{ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, list(texts, "; ", mostMessage))}
 }
 
-// suspended is Ready where something is applied: it stays applied.
+// suspended returns a Ready condition that is True if a revision is applied, because it stays applied.
 func suspended(s v1alpha1.GitSourceStatus, ready func(metav1.ConditionStatus, string, string) metav1.Condition) metav1.Condition {
 	if s.AppliedRevision == "" {
 		return ready(metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended before any revision was applied")
@@ -195,10 +196,11 @@ func suspended(s v1alpha1.GitSourceStatus, ready func(metav1.ConditionStatus, st
 	return ready(metav1.ConditionTrue, v1alpha1.ReasonSuspended, "suspended; revision "+s.AppliedRevision+" stays applied")
 }
 
-// ours are the conditions of a GitSource that this package answers for.
+// ours are the conditions of a GitSource that this package sets.
 var ours = []string{v1alpha1.ReadyCondition, v1alpha1.ReconcilingCondition, v1alpha1.StalledCondition}
 
-// replace puts the wanted conditions in place of ours, those of others stay. A transition time moves only where a status does.
+// replace replaces the conditions of this package, and keeps those of other programs. A transition time changes only
+// with its status.
 func replace(old, want []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	out := make([]metav1.Condition, 0, len(old)+len(want))
 	for _, c := range want {
@@ -211,7 +213,8 @@ func replace(old, want []metav1.Condition, generation int64, now time.Time) []me
 		out = append(out, c)
 	}
 	for _, was := range old {
-		if !slices.Contains(ours, was.Type) {
+		set := slices.ContainsFunc(want, func(c metav1.Condition) bool { return c.Type == was.Type })
+		if !set && !slices.Contains(ours, was.Type) {
 			out = append(out, was)
 		}
 	}

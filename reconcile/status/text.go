@@ -6,14 +6,14 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of texts, in bytes. The API refuses a condition's message beyond 32768.
+// Limits of texts, in bytes. The API refuses a condition message longer than 32768.
 const (
 	mostMessage = 32 << 10
 	mostReason  = 2000 // of one node
 	mostSubject = 256
 )
 
-// list joins texts, and says how many it left out where the bound would be passed. At least the first stays, cut.
+// list joins texts up to a limit, and says how many it omitted. The first text always stays, but may be cut.
 func list(texts []string, separator string, most int) string {
 	whole := strings.Join(texts, separator)
 	if len(whole) <= most {
@@ -37,7 +37,7 @@ func list(texts []string, separator string, most int) string {
 	return b.String()
 }
 
-// cut shortens a text to at most that many bytes, between two runes, and shows that it did.
+// cut shortens a text to a number of bytes, between two runes, and marks the cut.
 func cut(text string, most int) string {
 	text = strings.ToValidUTF8(text, "\uFFFD")
 	if len(text) <= most {
@@ -51,7 +51,7 @@ func cut(text string, most int) string {
 	return text[:end] + mark
 }
 
-// message bounds an error's text; where it has many lines, whole lines are left out and counted.
+// message limits an error's text. From a text with many lines, it omits whole lines and says how many.
 func message(text string) string {
 	return list(strings.Split(strings.ToValidUTF8(strings.TrimSpace(text), "\uFFFD"), "\n"), "\n", mostMessage)
 }

@@ -3,9 +3,11 @@ package git
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
@@ -21,7 +23,7 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// cause is a failure that has an explanation: what to look for, its reason, whether it needs a person, and what to tell.
+// cause is a known error: how to detect it, its reason, whether a user must fix it, and the text for the user.
 type cause struct {
 	is     func(error) bool
 	kind   func(reason string, err error) error
@@ -29,11 +31,11 @@ type cause struct {
 	text   string
 }
 
-// causes in the order in which they are looked for.
+// causes are tried in this order.
 var causes = []cause{
 	{
 		is(transport.ErrAuthenticationRequired), fault.NewStalled, v1alpha1.ReasonAuthentication,
-		"the server wants credentials, or other ones: check username and password, or bearerToken, in the Secret of secretRef",
+		"the server requires credentials, or rejects these: check username and password, or bearerToken, in the Secret of secretRef",
 	},
 	{
 		is(transport.ErrAuthorizationFailed), fault.NewStalled, v1alpha1.ReasonAuthentication,
@@ -52,27 +54,51 @@ var causes = []cause{
 		"there is no git repository",
 	},
 	{
-		strangeHost, fault.NewStalled, v1alpha1.ReasonAuthentication,
-		"the server's host key is not in the Secret's known_hosts: add it, after checking it",
+		isUnknownHost, fault.NewStalled, v1alpha1.ReasonAuthentication,
+		"the server's host key is not in the Secret's known_hosts: check the key and add it",
 	},
 	{
-		otherHost, fault.NewStalled, v1alpha1.ReasonAuthentication,
-		"the server's host key is another one than the Secret's known_hosts says: somebody may stand in between, or the server has a new key",
+		isChangedHostKey, fault.NewStalled, v1alpha1.ReasonAuthentication,
+		"the server's host key differs from the one in the Secret's known_hosts: another server may intercept the connection, or the server has a new key",
 	},
 	{
-		untrusted, fault.NewStalled, v1alpha1.ReasonAuthentication,
+		isOutdated, fault.NewStalled, v1alpha1.ReasonAuthentication,
+		"the server's certificate has expired, or is not valid yet: renew it on the server, or correct the clock of the controller's machine",
+	},
+	{
+		isForOtherNames, fault.NewStalled, v1alpha1.ReasonAuthentication,
+		"the server's certificate is for other names: correct the host of the URL, or add that host to the certificate",
+	},
+	{
+		isUntrusted, fault.NewStalled, v1alpha1.ReasonAuthentication,
 		"the server's certificate is not trusted: put its certificate authority into the Secret as ca.crt",
 	},
 	{
+		says("tls: certificate required", "tls: bad certificate"), fault.NewStalled, v1alpha1.ReasonAuthentication,
+		"the server requires another client certificate, or the first one: write its PEM into tls.crt and tls.key of the Secret",
+	},
+	{
+		says("remote error: tls: unknown certificate", "remote error: tls: expired certificate", "remote error: tls: access denied"), fault.NewStalled, v1alpha1.ReasonAuthentication,
+		"the server refuses the client certificate of the Secret (tls.crt): renew it, or let the server trust its authority",
+	},
+	{
+		isBusy(http.StatusTooManyRequests), fault.NewRetry, v1alpha1.ReasonUnreachable,
+		"the server limits the requests of this controller. The controller waits as long as the server asks, at most an hour. Increase spec.interval, or the limit on the server",
+	},
+	{
+		isBusy(http.StatusServiceUnavailable), fault.NewRetry, v1alpha1.ReasonUnreachable,
+		"the server does not serve requests now; the controller tries again",
+	},
+	{
 		is(errNoGit), fault.NewRetry, v1alpha1.ReasonUnreachable,
-		"the URL does not lead to a git repository: correct its host and path",
+		"the URL does not lead to a git repository. Correct its host and path, or add credentials to the Secret if the URL leads to a login page",
 	},
 	{
 		is(errTooLarge), fault.NewStalled, v1alpha1.ReasonInvalidTree,
 		"the server sends more than the limit: keep large files in a repository of their own",
 	},
 	{
-		says("objectformat"), fault.NewStalled, v1alpha1.ReasonInvalidTree,
+		says("objectformat", "object-format=sha256", "no space after hash"), fault.NewStalled, v1alpha1.ReasonInvalidTree,
 		"the repository uses SHA-256 object names, which are not supported: convert it to SHA-1",
 	},
 	{
@@ -81,26 +107,29 @@ var causes = []cause{
 	},
 }
 
-// explain turns whatever went wrong into a fault that says what to do, and drops the error's own chain: the libraries'
-// errors may hold a request with its credentials.
+// explain returns an error as a fault that says what to do. It drops the chain of the error, because the libraries' errors may
+// contain a request with its credentials.
 func (r *Remote) explain(ctx context.Context, doing string, err error) error {
 	var f *fault.Error
 	if errors.As(err, &f) {
-		return &fault.Error{Kind: f.Kind, Reason: f.Reason, Err: errors.New(doing + ": " + r.hide.from(f.Error()))}
+		return &fault.Error{Kind: f.Kind, Reason: f.Reason, Err: errors.New(doing + ": " + r.hide.removeFrom(f.Error())), After: f.After}
 	}
-	if end := ended(ctx, err); end != nil {
+	if end := contextEnd(ctx, err); end != nil {
 		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: no answer in time: %w", doing, end))
 	}
-	detail := ownPort.ReplaceAllString(source.Line(r.hide.from(withoutRedirect(err).Error())), "$1 $2")
+	detail := ownPort.ReplaceAllString(source.Line(r.hide.removeFrom(withoutRedirect(err).Error())), "$1 $2")
+	detail = clock.ReplaceAllString(detail, ": the current time is")
 	for _, c := range causes {
 		if c.is(err) {
-			return c.kind(c.reason, fmt.Errorf("%s: %s (%s)", doing, c.text, detail))
+			f := fault.Of(c.kind(c.reason, fmt.Errorf("%s: %s (%s)", doing, c.text, detail)), "")
+			f.After = waitOf(err)
+			return f
 		}
 	}
 	return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: %s", doing, detail))
 }
 
-// withoutRedirect drops the URL to which a server redirected: it may hold what only that server's clients may know.
+// withoutRedirect removes the URL to which a server redirected, because it may contain a secret of that server.
 func withoutRedirect(err error) error {
 	var request *url.Error
 	switch {
@@ -112,11 +141,15 @@ func withoutRedirect(err error) error {
 	return err
 }
 
-// ownPort is the local end of a connection, which differs from try to try: the same failure has the same words.
-var ownPort = regexp.MustCompile(`\b((?:read|write|dial) (?:tcp|udp)[46]?) \S+->(\S+)`)
+// ownPort is the local end of a connection, and clock the time of a check. explain removes both, so that the same error always
+// has the same text.
+var (
+	ownPort = regexp.MustCompile(`\b((?:read|write|dial) (?:tcp|udp)[46]?) \S+->(\S+)`)
+	clock   = regexp.MustCompile(`: current time \S+ is`)
+)
 
-// ended returns the context's end if that is why a call failed.
-func ended(ctx context.Context, err error) error {
+// contextEnd returns the error of the context if a call failed because the context ended.
+func contextEnd(ctx context.Context, err error) error {
 	for _, end := range []error{context.DeadlineExceeded, context.Canceled} {
 		if errors.Is(err, end) || errors.Is(ctx.Err(), end) {
 			return end
@@ -129,34 +162,47 @@ func is(target error) func(error) bool {
 	return func(err error) bool { return errors.Is(err, target) }
 }
 
-func says(text string) func(error) bool {
-	return func(err error) bool { return strings.Contains(err.Error(), text) }
+// says reports whether the text of an error contains one of the texts. It is for errors of libraries that have no type.
+func says(texts ...string) func(error) bool {
+	return func(err error) bool {
+		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(err.Error(), text) })
+	}
 }
 
-func strangeHost(err error) bool {
+func isUnknownHost(err error) bool {
 	var k *knownhosts.KeyError
 	return errors.As(err, &k) && len(k.Want) == 0
 }
 
-func otherHost(err error) bool {
+func isChangedHostKey(err error) bool {
 	var k *knownhosts.KeyError
 	var r *knownhosts.RevokedError
 	return errors.As(err, &k) && len(k.Want) > 0 || errors.As(err, &r)
 }
 
-func untrusted(err error) bool {
+func isOutdated(err error) bool {
+	var c x509.CertificateInvalidError
+	return errors.As(err, &c) && c.Reason == x509.Expired
+}
+
+func isForOtherNames(err error) bool {
+	var h x509.HostnameError
+	return errors.As(err, &h)
+}
+
+func isUntrusted(err error) bool {
 	var c *tls.CertificateVerificationError
 	return errors.As(err, &c)
 }
 
-// secrets are texts that no error may hold, the longest first.
+// secrets are texts that no error may contain, the longest first.
 type secrets []string
 
-// secretsOf lists every form in which a credential could come back: as it is, escaped for a URL, in a basic header.
+// secretsOf lists every form in which a credential could appear: plain, escaped for a URL, in a basic header.
 func secretsOf(a source.Address, secret map[string][]byte) secrets {
 	user, password := string(secret["username"]), string(secret["password"])
 	plain := []string{password, string(secret["bearerToken"]), a.Password}
-	// A token given as the user's name, without a password, is the secret itself.
+	// A user name without a password can be a token.
 	if password == "" || password == "x-oauth-basic" {
 		plain = append(plain, user)
 	}
@@ -175,8 +221,8 @@ func secretsOf(a source.Address, secret map[string][]byte) secrets {
 	return all
 }
 
-// from takes the secrets out of a text.
-func (s secrets) from(text string) string {
+// removeFrom replaces the secrets in a text.
+func (s secrets) removeFrom(text string) string {
 	for _, secret := range s {
 		text = strings.ReplaceAll(text, secret, "***")
 	}
@@ -184,5 +230,5 @@ func (s secrets) from(text string) string {
 }
 
 func (s secrets) stalledAuth(err error) error {
-	return fault.NewStalled(v1alpha1.ReasonAuthentication, errors.New(s.from(err.Error())))
+	return fault.NewStalled(v1alpha1.ReasonAuthentication, errors.New(s.removeFrom(err.Error())))
 }

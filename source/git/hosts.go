@@ -16,10 +16,10 @@ const hostsKey = "hosts"
 // standardPorts are the ports of addresses without one.
 var standardPorts = map[string]string{"https": "443", "http": "80", "ssh": "22"}
 
-// checkHosts returns an error where the credentials must not be sent to the address. The Secret's key hosts lists
-// `host` or `host:port`, separated by spaces, commas or lines. A host without a port stands for the standard port.
+// checkHosts returns an error if the credentials must not be sent to the address. The Secret's key hosts lists `host`
+// or `host:port`, separated by spaces, commas or lines. A host without a port has the standard port.
 //
-// Credentials of ssh need no such list: known_hosts names the servers, and a private key is never sent.
+// Credentials of ssh do not need such a list: known_hosts names the servers, and a private key is never sent.
 func checkHosts(a source.Address, secret map[string][]byte, required bool) error {
 	if !holdsCredentials(a, secret) {
 		return nil
@@ -28,15 +28,15 @@ func checkHosts(a source.Address, secret map[string][]byte, required bool) error
 	hosts, listed := secret[hostsKey]
 	switch {
 	case listed && !namesHost(string(hosts), a):
-		return fmt.Errorf("the key hosts of the Secret does not name %s, so its credentials are not sent there: correct the URL, or add the host: %s below stringData", endpoint(a), line)
+		return fmt.Errorf("the key hosts of the Secret does not name %s, so the controller does not send the credentials there. Correct the URL, or add the host: %s below stringData", endpoint(a), line)
 	case !listed && required && a.Transport == source.HTTP:
-		return fmt.Errorf("the Secret does not name the hosts that its credentials are for, so they are not sent: add the line %s below its stringData", line)
+		return fmt.Errorf("the Secret does not name the hosts for its credentials, so the controller does not send them: add the line %s below stringData", line)
 	}
 	return checkEncrypted(a, secret)
 }
 
-// checkEncrypted refuses credentials for plain http. Loopback addresses are the exception: the Secret must name them in
-// hosts, or the URL itself holds the credentials.
+// checkEncrypted refuses credentials for plain http. Only loopback addresses may use plain http, if the Secret lists
+// them in hosts or the URL itself contains the credentials.
 func checkEncrypted(a source.Address, secret map[string][]byte) error {
 	if a.Scheme != "http" {
 		return nil
@@ -46,10 +46,10 @@ func checkEncrypted(a source.Address, secret map[string][]byte) error {
 	if err == nil && ip.IsLoopback() && (listed || !secretHolds(secret)) {
 		return nil
 	}
-	return errors.New("credentials are not sent over http://, which is not encrypted: use https:// or ssh://, or remove the credentials")
+	return errors.New("the controller does not send credentials over http://, because it is not encrypted: use https:// or ssh://, or remove the credentials")
 }
 
-// holdsCredentials tells whether a connection to the address could send something secret, or prove who asks.
+// holdsCredentials reports whether a connection to the address could send a secret or authenticate the client.
 func holdsCredentials(a source.Address, secret map[string][]byte) bool {
 	switch a.Transport {
 	case source.HTTP:
@@ -65,7 +65,7 @@ func secretHolds(secret map[string][]byte) bool {
 	return slices.ContainsFunc([]string{"username", "password", "bearerToken"}, func(key string) bool { return len(secret[key]) > 0 })
 }
 
-// namesHost tells whether a list of hosts has the address.
+// namesHost reports whether a list of hosts contains the address.
 func namesHost(list string, a source.Address) bool {
 	port := a.Port
 	if port == "" {

@@ -31,7 +31,7 @@ func TestCredentialsGoOnlyToTheHostsOfTheirSecret(t *testing.T) {
 		return s
 	}
 	ssh := secret{"identity": armored(t, key, ""), "known_hosts": knownLine(t, "127.0.0.1:22", signer)}
-	missing, wrong, plain := "does not name the hosts that its credentials are for", "does not name ", "are not sent over http://"
+	missing, wrong, plain := "does not name the hosts for its credentials", "does not name ", "does not send credentials over http://"
 	for name, test := range map[string]struct {
 		url      string
 		secret   secret
@@ -44,7 +44,7 @@ func TestCredentialsGoOnlyToTheHostsOfTheirSecret(t *testing.T) {
 		"a list with the standard port":                      {"https://git.example.com/cfg", login(secret{"hosts": "git.example.com:443"}), true, ""},
 		"a list with an IPv6 address":                        {"https://[2001:db8::1]/cfg", login(secret{"hosts": "2001:db8::1"}), true, ""},
 		"a list with an IPv6 address and a port":             {"https://[2001:db8::1]:8443/cfg", login(secret{"hosts": "[2001:db8::1]:8443"}), true, ""},
-		"no list":                                            {"https://git.example.com/cfg", login(nil), true, missing + `, so they are not sent: add the line "hosts: git.example.com" below its stringData`},
+		"no list":                                            {"https://git.example.com/cfg", login(nil), true, missing + `, so the controller does not send them: add the line "hosts: git.example.com" below stringData`},
 		"no list, a bearer token":                            {"https://git.example.com:8443/cfg", secret{"bearerToken": token}, true, `add the line "hosts: git.example.com:8443"`},
 		"no list where the owner of the Secret sets the URL": {"https://git.example.com/cfg", login(nil), false, ""},
 		"a list that the owner of the Secret wrote counts":   {"https://evil.example/cfg", login(secret{"hosts": "git.example.com"}), false, wrong + "evil.example"},

@@ -17,16 +17,20 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// overhead is what a server may send beside a pack: refs, progress, framing.
+// overhead is how many bytes a server may send besides a pack: refs, progress, framing.
 const overhead = 16 << 20
 
-// newHTTP prepares conversations over https or http.
+// newHTTP returns a function that opens sessions over https or http.
 func newHTTP(a source.Address, secret map[string][]byte, limit int64) (func(context.Context) (wire, error), error) {
 	auth, err := httpAuth(a, secret)
 	if err != nil {
 		return nil, err
 	}
 	roots, err := rootsOf(secret)
+	if err != nil {
+		return nil, err
+	}
+	certificates, err := clientCertificates(secret)
 	if err != nil {
 		return nil, err
 	}
@@ -43,11 +47,11 @@ func newHTTP(a source.Address, secret map[string][]byte, limit int64) (func(cont
 	return func(context.Context) (wire, error) {
 		base := &http.Transport{
 			Proxy:               http.ProxyFromEnvironment,
-			TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+			TLSClientConfig:     &tls.Config{RootCAs: roots, Certificates: certificates, MinVersion: tls.VersionTLS12},
 			TLSHandshakeTimeout: 15 * time.Second,
 			ForceAttemptHTTP2:   true,
 		}
-		client := &http.Client{Transport: &limited{base, limit + overhead}}
+		client := &http.Client{Transport: &limitedTransport{base, limit + overhead}}
 		at := &transport.Endpoint{Protocol: a.Scheme, Host: host, Port: port, Path: a.Path}
 		session, err := githttp.NewClient(client).NewUploadPackSession(at, auth)
 		if err != nil {
@@ -57,7 +61,7 @@ func newHTTP(a source.Address, secret map[string][]byte, limit int64) (func(cont
 	}, nil
 }
 
-// httpAuth finds the credentials: the Secret's, else those in the URL. A nil AuthMethod is none.
+// httpAuth returns the credentials of the Secret, otherwise those of the URL, or nil.
 func httpAuth(a source.Address, secret map[string][]byte) (transport.AuthMethod, error) {
 	token, user, password := string(secret["bearerToken"]), string(secret["username"]), string(secret["password"])
 	switch {
@@ -73,7 +77,7 @@ func httpAuth(a source.Address, secret map[string][]byte) (transport.AuthMethod,
 	return nil, nil
 }
 
-// rootsOf returns the system's certificate authorities and the Secret's, or nil for the system's alone.
+// rootsOf returns the system's certificate authorities and those of the Secret. It returns nil if the Secret has none.
 func rootsOf(secret map[string][]byte) (*x509.CertPool, error) {
 	pem, ok := secret["ca.crt"]
 	if !ok {
@@ -89,7 +93,23 @@ func rootsOf(secret map[string][]byte) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-// httpWire closes its connections with the conversation, so that a Remote leaves nothing behind.
+// clientCertificates returns the client certificate of the Secret; nil if the Secret has none.
+func clientCertificates(secret map[string][]byte) ([]tls.Certificate, error) {
+	certificate, key := secret["tls.crt"], secret["tls.key"]
+	switch {
+	case len(certificate) == 0 && len(key) == 0:
+		return nil, nil
+	case len(certificate) == 0 || len(key) == 0:
+		return nil, errors.New("the Secret has only one of tls.crt and tls.key: a client certificate needs both")
+	}
+	pair, err := tls.X509KeyPair(certificate, key)
+	if err != nil {
+		return nil, fmt.Errorf("reading the client certificate tls.crt and tls.key of the Secret: %w", err)
+	}
+	return []tls.Certificate{pair}, nil
+}
+
+// httpWire closes its connections at the end of the session, so that a Remote keeps none open.
 type httpWire struct {
 	transport.UploadPackSession
 	base *http.Transport
@@ -102,24 +122,28 @@ func (w httpWire) Close() error {
 	return err
 }
 
-// errNoGit is an answer that no git server gives. Nothing of such an answer is shown: a URL may lead to any service.
+// errNoGit is returned for a response that is not from a git server. It contains no part of the response, because a URL
+// may lead to any service.
 var errNoGit = errors.New("the answer is not one of a git server (smart HTTP)")
 
-// limited bounds each answer's body, and drops the bodies of answers that no git client reads.
-type limited struct {
+// limitedTransport limits the size of each response body, and drops the bodies of responses that no git client reads.
+type limitedTransport struct {
 	http.RoundTripper
 	bytes int64
 }
 
-// RoundTrip sends the request and caps what is read of the answer. It drops the body and the words of each answer that
-// is not a success, because they would appear in a status. A success must have the content type of git.
-func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
+// RoundTrip sends the request and limits the body of the response. If the response is not a success, it drops the body
+// and the status text, because they would appear in a status. A success must have the content type of git.
+func (l *limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := l.RoundTripper.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
 	if res.StatusCode != http.StatusOK {
 		_ = res.Body.Close()
+		if res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable {
+			return nil, &busyError{code: res.StatusCode, after: retryAfter(res.Header.Get("Retry-After"), time.Now())}
+		}
 		res.Body, res.ContentLength, res.Status = http.NoBody, 0, fmt.Sprintf("%d %s", res.StatusCode, http.StatusText(res.StatusCode))
 		return res, nil
 	}
@@ -127,6 +151,6 @@ func (l *limited) RoundTrip(r *http.Request) (*http.Response, error) {
 		_ = res.Body.Close()
 		return nil, errNoGit
 	}
-	res.Body = &capped{res.Body, l.bytes}
+	res.Body = &limitedReader{res.Body, l.bytes}
 	return res, nil
 }

@@ -20,8 +20,8 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// local is a repository on this machine, bare or with a work tree. It is opened anew for each method: what another
-// process pushes in between is then seen whole, since git moves objects into place before it moves a ref.
+// local is a repository on this machine, bare or with a work tree. Each method opens it again. So a push by another
+// process is visible completely or not at all: git moves objects into place before it moves a ref.
 type local struct{ path string }
 
 func (l local) open() (storage.Storer, error) {
@@ -31,18 +31,18 @@ func (l local) open() (storage.Storer, error) {
 	}
 	fs, ok := repo.Storer.(*filesystem.Storage)
 	if !ok {
-		return nil, errors.New("the repository is not made of files")
+		return nil, errors.New("the repository is not stored in files")
 	}
-	return reading(withoutLocks{fs.Filesystem()}), nil
+	return newReadStorage(withoutLocks{fs.Filesystem()}), nil
 }
 
-// reading opens a repository's files for reading many objects soon: it keeps packs open until the storage is garbage. What
-// there is, is looked up anew each time, for another process may push or repack meanwhile.
-func reading(fs billy.Filesystem) *filesystem.Storage {
+// newReadStorage opens a repository's files to read many objects. It keeps packs open until the storage is garbage. It does
+// not cache which packs exist, because another process may push or repack.
+func newReadStorage(fs billy.Filesystem) *filesystem.Storage {
 	return filesystem.NewStorageWithOptions(fs, cache.NewObjectLRUDefault(), filesystem.Options{KeepDescriptors: true})
 }
 
-// withoutLocks hides the lock files that git makes beside a ref while it writes it: the library would read them as refs.
+// withoutLocks hides the lock files that git creates beside a ref while it writes the ref. The library would read them as refs.
 type withoutLocks struct{ billy.Filesystem }
 
 // ReadDir lists a folder without its lock files.
@@ -71,7 +71,7 @@ func (l local) list(ctx context.Context) ([]source.Ref, error) {
 		case r.Name() == plumbing.HEAD:
 			head = &source.Ref{Name: "HEAD", Hash: r.Hash().String()}
 		case r.Type() == plumbing.HashReference:
-			refs = append(refs, peeled(store, r))
+			refs = append(refs, peel(store, r))
 		}
 		return nil
 	})
@@ -90,8 +90,8 @@ func (l local) list(ctx context.Context) ([]source.Ref, error) {
 	return slices.Insert(refs, 0, *head), nil
 }
 
-// peeled follows an annotated tag to its commit.
-func peeled(store storer.EncodedObjectStorer, r *plumbing.Reference) source.Ref {
+// peel follows an annotated tag to its commit.
+func peel(store storer.EncodedObjectStorer, r *plumbing.Reference) source.Ref {
 	ref := source.Ref{Name: string(r.Name()), Hash: r.Hash().String()}
 	for hash, depth := r.Hash(), 0; r.Name().IsTag() && depth < 8; depth++ {
 		tag, err := object.GetTag(store, hash)
@@ -104,21 +104,21 @@ func peeled(store storer.EncodedObjectStorer, r *plumbing.Reference) source.Ref 
 	return ref
 }
 
-func (l local) fetch(_ context.Context, p source.Picked) (objects, error) {
+func (l local) fetch(_ context.Context, p source.Picked) (ObjectReader, error) {
 	store, err := l.open()
 	if err != nil {
 		return nil, err
 	}
 	if _, err := store.EncodedObject(plumbing.CommitObject, plumbing.NewHash(p.Hash)); err != nil {
 		if errors.Is(err, plumbing.ErrObjectNotFound) {
-			return nil, gone(p, "the repository does not have it")
+			return nil, commitNotFound(p, "the repository does not have it")
 		}
 		return nil, err
 	}
 	return store, nil
 }
 
-// descends walks the newer commit's ancestors, nearest first: for a branch that moved on, it meets the older one soon.
+// descends walks the newer commit's ancestors, nearest first. So it finds an older commit of the same branch soon.
 func (l local) descends(ctx context.Context, older, newer string) (source.Descent, error) {
 	store, err := l.open()
 	if err != nil {
@@ -135,7 +135,7 @@ func (l local) descends(ctx context.Context, older, newer string) (source.Descen
 		}
 		c, err := object.GetCommit(store, queue[0])
 		if errors.Is(err, plumbing.ErrObjectNotFound) && queue[0] != start {
-			return source.Unknown, nil // a shallow repository ends here
+			return source.Unknown, nil // the history of a shallow repository ends here
 		}
 		if err != nil {
 			return source.Unknown, fmt.Errorf("reading commit %s: %w", queue[0], err)

@@ -19,26 +19,28 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// objects is where a snapshot reads git's objects from.
-type objects interface {
+// ObjectReader is a storage of git's objects.
+type ObjectReader interface {
+	// EncodedObject returns an object of a type, or ErrObjectNotFound.
 	EncodedObject(plumbing.ObjectType, plumbing.Hash) (plumbing.EncodedObject, error)
+	// EncodedObjectSize returns the size of an object in bytes.
 	EncodedObjectSize(plumbing.Hash) (int64, error)
+	// HasEncodedObject returns an error unless the object exists.
 	HasEncodedObject(plumbing.Hash) error
 }
 
-// mostBase is what an object may have in bytes on which others are deltas, since it is held in memory.
+// mostBase is the largest size of an object that is the base of deltas, because memory must contain the whole base.
 const mostBase = 64 << 20
 
-// unpacking lets two packs be read at a time, whatever the number of repositories: memory is the process's.
+// unpacking limits the whole process to two packs that are unpacked at a time, which limits its memory.
 var unpacking = make(chan struct{}, 2)
 
-// unpack receives a pack into a folder of its own and indexes it there. It is measured first: a few kilobytes of it can claim
-// to be many gigabytes, by compression or by a delta that copies one piece over and over. Of its objects only those that are
-// asked for come into memory. Who has read them closes what it returns.
+// unpack receives a pack into a temporary folder and indexes it there. It measures the pack first, because a few kilobytes can
+// expand to many gigabytes. Objects are read into memory one at a time. The caller closes the result.
 func unpack(ctx context.Context, r io.Reader, limit int64) (*packed, error) {
 	dir, err := os.MkdirTemp("", "bunsen-pack-")
 	if err != nil {
-		return nil, fmt.Errorf("making a folder for the pack: %w", err)
+		return nil, fmt.Errorf("creating a folder for the pack: %w", err)
 	}
 	p := &packed{dir: dir}
 	if err := p.receive(ctx, r, limit); err != nil {
@@ -59,7 +61,7 @@ func (p *packed) receive(ctx context.Context, r io.Reader, limit int64) error {
 	folder := osfs.New(p.dir)
 	file, err := folder.Create("pack")
 	if err != nil {
-		return fmt.Errorf("making a file for the pack: %w", err)
+		return fmt.Errorf("creating a file for the pack: %w", err)
 	}
 	p.file = file
 	n, err := io.Copy(file, io.LimitReader(r, limit+1))
@@ -78,14 +80,14 @@ func (p *packed) receive(ctx context.Context, r io.Reader, limit int64) error {
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("reading the pack: %w", err)
 	}
-	if err := measure(&watched{ctx, file}, limit*inflation); err != nil {
+	if err := measure(&contextReader{ctx, file}, limit*inflation); err != nil {
 		return err
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return fmt.Errorf("reading the pack: %w", err)
 	}
 	var index idxfile.Writer
-	parser, err := packfile.NewParser(packfile.NewScanner(&watched{ctx, file}), &index)
+	parser, err := packfile.NewParser(packfile.NewScanner(&contextReader{ctx, file}), &index)
 	if err != nil {
 		return fmt.Errorf("reading the pack: %w", err)
 	}
@@ -103,9 +105,9 @@ func (p *packed) receive(ctx context.Context, r io.Reader, limit int64) error {
 // Close removes the pack.
 func (p *packed) Close() {
 	if p.file != nil {
-		_ = p.file.Close() // it is removed
+		_ = p.file.Close() // the file is removed next
 	}
-	_ = os.RemoveAll(p.dir) // below the system's folder for what is temporary
+	_ = os.RemoveAll(p.dir) // the system removes temporary files anyway
 }
 
 // EncodedObject returns an object of a type, or ErrObjectNotFound.
@@ -120,7 +122,7 @@ func (p *packed) EncodedObject(t plumbing.ObjectType, hash plumbing.Hash) (plumb
 	return o, nil
 }
 
-// EncodedObjectSize returns what an object has in bytes, without reading it.
+// EncodedObjectSize returns the size of an object in bytes, without reading it.
 func (p *packed) EncodedObjectSize(hash plumbing.Hash) (int64, error) {
 	offset, err := p.pack.FindOffset(hash)
 	if err != nil {
@@ -135,7 +137,7 @@ func (p *packed) HasEncodedObject(hash plumbing.Hash) error {
 	return err
 }
 
-// measure adds up what a pack unpacks to, without keeping any of it.
+// measure returns an error if a pack unpacks to more than limit bytes. It keeps no object in memory.
 func measure(r io.ReadSeeker, limit int64) error {
 	s := packfile.NewScanner(r)
 	_, count, err := s.Header()
@@ -146,7 +148,7 @@ func measure(r io.ReadSeeker, limit int64) error {
 		return tooLarge("the pack holds %d objects, at most %d", count, maxObjects)
 	}
 	left := limit
-	// A delta may name a base that comes later, so that both are looked for in the whole pack.
+	// A delta may name a base that comes after it. So large objects and deltas are counted in the whole pack.
 	var large, deltas bool
 	for range count {
 		h, err := s.NextObjectHeader()
@@ -188,14 +190,14 @@ type prefix struct {
 	n    int
 }
 
-// Write keeps what there is room for.
+// Write keeps the bytes that fit.
 func (p *prefix) Write(b []byte) (int, error) {
 	p.n += copy(p.head[p.n:], b)
 	return len(b), nil
 }
 
-// target reads the size of the result that a delta declares, its second number; the parser holds the delta to it.
-// What cannot be read is 0: the parser refuses it.
+// target returns the size that a delta declares for its result, which is its second number. The parser enforces that
+// size. For an invalid delta, which the parser rejects, target returns 0.
 func (p *prefix) target() uint64 {
 	_, n := binary.Uvarint(p.head[:p.n])
 	if n <= 0 {
@@ -208,31 +210,31 @@ func (p *prefix) target() uint64 {
 	return size
 }
 
-// watched is a reader that ends with its context, so that no work on a pack outlasts the deadline.
-type watched struct {
+// contextReader is a reader that fails when its context ends, so that work on a pack stops at the deadline.
+type contextReader struct {
 	ctx context.Context
 	io.ReadSeeker
 }
 
-// Read reads, unless the context has ended.
-func (w *watched) Read(b []byte) (int, error) {
+// Read reads unless the context has ended.
+func (w *contextReader) Read(b []byte) (int, error) {
 	if w.ctx.Err() != nil {
 		return 0, context.Cause(w.ctx)
 	}
 	return w.ReadSeeker.Read(b)
 }
 
-// errTooLarge ends a conversation in which the other side says too much.
+// errTooLarge ends a session in which the server sends too much.
 var errTooLarge = errors.New("the server sends more than the limit")
 
-// capped is a reader that fails, rather than ends, at a limit.
-type capped struct {
+// limitedReader returns errTooLarge at a limit.
+type limitedReader struct {
 	io.ReadCloser
 	left int64
 }
 
 // Read reads up to the limit.
-func (c *capped) Read(b []byte) (int, error) {
+func (c *limitedReader) Read(b []byte) (int, error) {
 	n, err := c.ReadCloser.Read(b)
 	c.left -= int64(n)
 	if c.left < 0 {

@@ -43,7 +43,7 @@ func TestADeltaCannotGrowWithoutBound(t *testing.T) {
 					t.Fatal(err)
 				}
 				defer store.Close()
-				if data, err := content(store, plumbing.BlobObject, want, 1<<20); err != nil || len(data) != len(base)*test.copies {
+				if data, err := ReadObject(store, plumbing.BlobObject, want, 1<<20); err != nil || len(data) != len(base)*test.copies {
 					t.Errorf("got %d bytes, %v", len(data), err)
 				}
 				return
@@ -82,7 +82,7 @@ func TestAPackStaysOnDisk(t *testing.T) {
 	if got := after.TotalAlloc - before.TotalAlloc; got > 2*size {
 		t.Errorf("%d MiB were allocated for %d files of %d MiB", got>>20, files, size>>20)
 	}
-	if got, err := content(store, plumbing.BlobObject, last, size); err != nil || len(got) != size {
+	if got, err := ReadObject(store, plumbing.BlobObject, last, size); err != nil || len(got) != size {
 		t.Errorf("got %d bytes, %v", len(got), err)
 	}
 }
@@ -161,7 +161,7 @@ func FuzzUnpack(f *testing.F) {
 
 func TestSecretsAreHiddenInEveryForm(t *testing.T) {
 	hide := secrets{"p@ss/word", "p%40ss%2Fword"}
-	got := hide.from("https://me:p%40ss%2Fword@host: p@ss/word refused")
+	got := hide.removeFrom("https://me:p%40ss%2Fword@host: p@ss/word refused")
 	if want := "https://me:***@host: *** refused"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -53,7 +53,7 @@ func TestStrangersAreTurnedAway(t *testing.T) {
 		"no repository at a path":        {r.root, nil, v1alpha1.ReasonUnreachable, "there is no git repository"},
 		"no folder at a path":            {r.root + "/nope", nil, v1alpha1.ReasonUnreachable, "there is no git repository"},
 		"a host that nobody knows":       {url, shell.secret(secret{"known_hosts": knownLine(t, "127.0.0.1:1", stranger)}), v1alpha1.ReasonAuthentication, "is not in the Secret's known_hosts"},
-		"a host with another key":        {url, shell.secret(secret{"known_hosts": knownLine(t, shell.addr, stranger)}), v1alpha1.ReasonAuthentication, "is another one than"},
+		"a host with another key":        {url, shell.secret(secret{"known_hosts": knownLine(t, shell.addr, stranger)}), v1alpha1.ReasonAuthentication, "differs from the one"},
 		"a key that the server rejects":  {url, shell.secret(secret{"identity": armored(t, strangerKey, "")}), v1alpha1.ReasonAuthentication, "does not accept the Secret's identity"},
 		"a user that the server rejects": {strings.Replace(url, "git@", "root@", 1), shell.secret(nil), v1alpha1.ReasonAuthentication, "does not accept"},
 	} {
@@ -253,7 +253,7 @@ func TestHostileTreesAreRefusedEntryByEntry(t *testing.T) {
 		{Path: `"a\nb"`, Why: "the name holds a control character"},
 		{Path: `"bad\xff"`, Why: "the name is not UTF-8"},
 		{Path: `"` + strings.Repeat("n", 60) + `…"`, Why: "the name has 300 bytes, at most 255"},
-		{Path: "fine", Why: "the name stands twice in its folder"},
+		{Path: "fine", Why: "the folder has two entries of this name"},
 		{Path: `folder/".."`, Why: "the name stands for another folder"},
 		{Path: "lfs", Why: "Git LFS pointer: the content itself is not in the repository"},
 		{Path: "link", Why: "symbolic link"},

@@ -2,28 +2,30 @@ package git
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// Config says which repository to reach, with what.
+// Config names a repository and the credentials and limits to read it.
 type Config struct {
 	// URL as in GitSource's spec.url.
 	URL string
-	// Secret is the data of the Secret that the spec names, or nil: `username`+`password` or `bearerToken`, and `ca.crt`
-	// for https; `identity`, `known_hosts` and, for an encrypted identity, `password` for ssh. `hosts` lists the hosts that
-	// the credentials are for.
+	// Secret is the data of the Secret that the spec names, or nil: `username`+`password` or `bearerToken`, `ca.crt`, and
+	// `tls.crt`+`tls.key` for https; `identity`, `known_hosts` and, for an encrypted identity, `password` for ssh. `hosts`
+	// lists the hosts that the credentials are for. New returns an error for any other key.
 	Secret map[string][]byte
-	// HostsRequired refuses a Secret with credentials for https that does not list its hosts. Set it where a user other
-	// than the Secret's owner chooses the URL.
+	// HostsRequired rejects a Secret with credentials for https that does not list its hosts. Set it if the URL comes
+	// from a user who is not the Secret's owner.
 	HostsRequired bool
-	// Limits of a tree that is put on disk.
+	// Limits of a tree on disk.
 	Limits source.Limits
-	// PackBytes is what one fetch may receive at most; 0 is 64 MiB. Unpacked it may be eight times as much.
+	// PackBytes is the most that one fetch may receive; 0 is 64 MiB. The unpacked data may be eight times as large.
 	PackBytes int64
-	// Verify judges a commit object, as Snapshot.Object returns it, and names the signer; nil asks for no signature. It
-	// is called before anything of the commit is used. Its errors should be faults.
+	// Verify checks the signature of a commit object, as Snapshot.Object returns it, and returns the signer. If Verify
+	// is nil, no signature is required. It is called before any part of the commit is used. Its errors should be
+	// faults.
 	Verify func(object []byte) (signer string, err error)
 }
 
@@ -33,7 +35,7 @@ const (
 	maxObjects       = 500_000
 )
 
-// Remote is one repository. It holds no connection while no method runs, and is safe for concurrent use.
+// Remote is one repository. It has no open connection while no method runs, and is safe for concurrent use.
 type Remote struct {
 	url    string
 	limits source.Limits
@@ -42,14 +44,14 @@ type Remote struct {
 	verify func(object []byte) (signer string, err error)
 }
 
-// repository is a way to reach one: over a wire, or on this machine.
+// repository reads a repository over a network protocol or on this machine.
 type repository interface {
 	list(ctx context.Context) ([]source.Ref, error)
-	fetch(ctx context.Context, p source.Picked) (objects, error)
+	fetch(ctx context.Context, p source.Picked) (ObjectReader, error)
 	descends(ctx context.Context, older, newer string) (source.Descent, error)
 }
 
-// New checks the configuration and connects to nothing yet. Errors are Stalled faults: InvalidSpec for the URL,
+// New checks the configuration. It opens no connection. Errors are Stalled faults: InvalidSpec for the URL,
 // AuthenticationFailed for the Secret.
 func New(c Config) (*Remote, error) {
 	a, err := source.ParseURL(c.URL)
@@ -60,7 +62,7 @@ func New(c Config) (*Remote, error) {
 		c.PackBytes = defaultPackBytes
 	}
 	r := &Remote{url: a.String(), limits: c.Limits.OrDefault(), hide: secretsOf(a, c.Secret), verify: c.Verify}
-	if err := checkHosts(a, c.Secret, c.HostsRequired); err != nil {
+	if err := errors.Join(checkKeys(c.Secret), checkHosts(a, c.Secret, c.HostsRequired)); err != nil {
 		return nil, r.hide.stalledAuth(err)
 	}
 	switch a.Transport {
@@ -85,8 +87,7 @@ func New(c Config) (*Remote, error) {
 // URL returns the repository's address without credentials.
 func (r *Remote) URL() string { return r.url }
 
-// List returns the remote's refs in lexical order, HEAD first; an empty repository has none. It costs one listing: one
-// request over http. Errors are faults with RepositoryUnreachable or AuthenticationFailed.
+// List returns the remote's refs in lexical order, HEAD first; an empty repository has none. Over http it sends one request. Errors are faults with RepositoryUnreachable or AuthenticationFailed.
 func (r *Remote) List(ctx context.Context) ([]source.Ref, error) {
 	refs, err := r.repo.list(ctx)
 	if err != nil {
@@ -95,11 +96,11 @@ func (r *Remote) List(ctx context.Context) ([]source.Ref, error) {
 	return refs, nil
 }
 
-// Fetch gets one commit without its history, and all its files, onto the disk until the snapshot is closed. Where the server gives out no single commit
-// but those that a ref points at, the history of the picked ref is fetched instead, under the same limit.
+// Fetch stores one commit with all its files and without its history on disk, until the snapshot is closed. If the server
+// serves only commits that a ref points at, Fetch reads the history of the picked ref instead, under the same limit.
 //
-// Errors are faults: as List's; RefNotFound where the repository does not have the commit; InvalidTree where it is
-// damaged or too large; Verify's where the commit does not pass.
+// Errors are faults: those of List; RefNotFound if the repository does not have the commit; InvalidTree if it is damaged or
+// too large; those of Verify.
 func (r *Remote) Fetch(ctx context.Context, p source.Picked) (*Snapshot, error) {
 	doing := fmt.Sprintf("fetching %s from %s", p.Revision().Short(), r.url)
 	store, err := r.repo.fetch(ctx, p)
@@ -128,8 +129,8 @@ func (r *Remote) Tree(ctx context.Context, p source.Picked, path, into string) (
 	return s.Materialise(ctx, path, into)
 }
 
-// Descends says whether the commit newer has older among its ancestors. Only a local repository knows: a fetch of one
-// commit brings no history, so for any other the answer is Unknown unless both are the same.
+// Descends reports whether older is an ancestor of newer. Only for a local repository is that known, because a fetch of
+// one commit has no history. For other repositories it returns Unknown, unless both commits are the same.
 func (r *Remote) Descends(ctx context.Context, older, newer string) (source.Descent, error) {
 	if older == newer {
 		return source.Descends, nil

@@ -1,6 +1,7 @@
 package git
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,9 +17,9 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// At is a place in a repository on this machine.
-type At struct {
-	// Repository is a folder in it: its work tree, a folder of that, or a bare repository.
+// LocalRevision names a revision of a git repository on this machine.
+type LocalRevision struct {
+	// Repository is a work tree, a folder in a work tree, or a bare repository.
 	Repository string
 	// Revision as git reads it: a branch, a tag, `HEAD~1`, a hash or the beginning of one; empty is HEAD.
 	Revision string
@@ -28,43 +29,50 @@ type At struct {
 	Limits source.Limits
 }
 
-// OpenRevision puts the files of a revision into the folder into, which must exist and be empty. The work tree and the
-// index are not looked at. The commit's Ref is the revision's branch or tag, empty for any other form.
-//
-// Errors are faults: RefNotFound for a revision that the repository does not have; RepositoryUnreachable where there is
-// no repository; else as Materialise's.
-func OpenRevision(ctx context.Context, at At, into string) (source.Tree, error) {
-	if at.Revision == "" {
-		at.Revision = "HEAD"
-	}
-	repo, err := around(at.Repository)
+// Resolve opens the repository and finds the commit of the revision. Errors are Stalled faults: RefNotFound for a revision
+// that the repository does not have; RepositoryUnreachable where there is no repository.
+func (r LocalRevision) Resolve(ctx context.Context) (*gogit.Repository, plumbing.Hash, error) {
+	r.Revision = cmp.Or(r.Revision, "HEAD")
+	repo, err := openLocal(r.Repository)
 	switch {
 	case errors.Is(err, gogit.ErrRepositoryNotExists):
-		return source.Tree{}, fault.NewStalled(v1alpha1.ReasonUnreachable,
-			fmt.Errorf("%s is in no git repository: a revision can only be read from one", at.Repository))
+		return nil, plumbing.ZeroHash, fault.NewStalled(v1alpha1.ReasonUnreachable,
+			fmt.Errorf("%s is not in a git repository: a revision can only be read from one", r.Repository))
 	case err != nil:
-		return source.Tree{}, fault.NewStalled(v1alpha1.ReasonUnreachable, fmt.Errorf("opening the repository at %s: %w", at.Repository, err))
+		return nil, plumbing.ZeroHash, fault.NewStalled(v1alpha1.ReasonUnreachable, fmt.Errorf("opening the repository at %s: %w", r.Repository, err))
 	}
-	hash, err := repo.ResolveRevision(plumbing.Revision(at.Revision))
+	hash, err := repo.ResolveRevision(plumbing.Revision(r.Revision))
 	if err != nil {
-		return source.Tree{}, unresolved(ctx, repo, at, err)
+		return nil, plumbing.ZeroHash, notFound(ctx, repo, r, err)
 	}
-	p := source.Picked{Hash: hash.String(), Ref: refOf(repo, at.Revision)}
-	var store objects = repo.Storer
-	if files, ok := repo.Storer.(*filesystem.Storage); ok {
-		store = reading(files.Filesystem())
-	}
-	s, err := newSnapshot(store, at.Repository, p)
-	if err != nil {
-		return source.Tree{}, damaged(ctx, "reading revision "+at.Revision+" of "+at.Repository, err)
-	}
-	s.limits = at.Limits.OrDefault()
-	return s.Materialise(ctx, at.Path, into)
+	return repo, *hash, nil
 }
 
-// around opens the repository that a folder is in: the nearest .git upwards, and only where there is none the folder itself as a bare
-// repository. A commit can hold a folder that looks like a bare repository, and must not choose by that what is read.
-func around(folder string) (*gogit.Repository, error) {
+// OpenRevision puts the files of a revision into the folder into, which must exist and be empty. It does not read the work
+// tree or the index. The commit's Ref is the revision's branch or tag, empty for any other form. Errors are those of
+// Resolve and Materialise.
+func OpenRevision(ctx context.Context, r LocalRevision, into string) (source.Tree, error) {
+	repo, hash, err := r.Resolve(ctx)
+	if err != nil {
+		return source.Tree{}, err
+	}
+	p := source.Picked{Hash: hash.String(), Ref: refOf(repo, cmp.Or(r.Revision, "HEAD"))}
+	var store ObjectReader = repo.Storer
+	if files, ok := repo.Storer.(*filesystem.Storage); ok {
+		store = newReadStorage(files.Filesystem())
+	}
+	s, err := newSnapshot(store, r.Repository, p)
+	if err != nil {
+		return source.Tree{}, ReadFault(ctx, "reading revision "+r.Revision+" of "+r.Repository, err)
+	}
+	s.limits = r.Limits.OrDefault()
+	return s.Materialise(ctx, r.Path, into)
+}
+
+// openLocal opens the repository that contains a folder: the nearest .git upwards. If there is no .git, it opens the
+// folder itself as a bare repository. It tries .git first, because a commit can contain a folder that looks like a bare
+// repository.
+func openLocal(folder string) (*gogit.Repository, error) {
 	repo, err := gogit.PlainOpenWithOptions(folder, &gogit.PlainOpenOptions{DetectDotGit: true, EnableDotGitCommonDir: true})
 	if !errors.Is(err, gogit.ErrRepositoryNotExists) {
 		return repo, err
@@ -72,15 +80,15 @@ func around(folder string) (*gogit.Repository, error) {
 	return gogit.PlainOpenWithOptions(folder, &gogit.PlainOpenOptions{EnableDotGitCommonDir: true})
 }
 
-// unresolved lists what could have been meant.
-func unresolved(ctx context.Context, repo *gogit.Repository, at At, err error) error {
-	text := fmt.Sprintf("no revision %q in %s", at.Revision, at.Repository)
-	if _, headErr := repo.Head(); headErr != nil && at.Revision == "HEAD" {
+// notFound returns the fault for a revision that the repository does not have, with the refs that it has.
+func notFound(ctx context.Context, repo *gogit.Repository, r LocalRevision, err error) error {
+	text := fmt.Sprintf("no revision %q in %s", r.Revision, r.Repository)
+	if _, headErr := repo.Head(); headErr != nil && r.Revision == "HEAD" {
 		text += ": it has no commit yet"
 	} else if root, e := repo.Worktree(); e == nil {
-		text += meant(ctx, root.Filesystem.Root())
+		text += refsText(ctx, root.Filesystem.Root())
 	} else {
-		text += meant(ctx, at.Repository)
+		text += refsText(ctx, r.Repository)
 	}
 	if !errors.Is(err, plumbing.ErrReferenceNotFound) && !errors.Is(err, object.ErrParentNotFound) {
 		text += fmt.Sprintf(" (%v)", err)
@@ -88,7 +96,8 @@ func unresolved(ctx context.Context, repo *gogit.Repository, at At, err error) e
 	return fault.NewStalled(v1alpha1.ReasonRefNotFound, errors.New(text))
 }
 
-func meant(ctx context.Context, path string) string {
+// refsText lists the refs of a repository for a message, or returns "".
+func refsText(ctx context.Context, path string) string {
 	if _, err := os.Stat(path); err != nil {
 		return ""
 	}
@@ -96,10 +105,10 @@ func meant(ctx context.Context, path string) string {
 	if err != nil {
 		return ""
 	}
-	return "; it has " + source.Names(refs)
+	return "; it has " + source.RefsText(refs)
 }
 
-// refOf names the branch or tag that a revision is, or HEAD's branch.
+// refOf returns the branch or tag that a revision names, or the branch of HEAD; "" for other revisions.
 func refOf(repo *gogit.Repository, revision string) string {
 	for _, name := range []string{revision, "refs/tags/" + revision, "refs/heads/" + revision} {
 		ref, err := repo.Storer.Reference(plumbing.ReferenceName(name))

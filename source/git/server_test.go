@@ -108,13 +108,14 @@ const (
 	token    = "tok-4711-abcdef"
 )
 
-func serveHTTPS(t *testing.T, root string) *webServer {
+// backend is git's own http server for the repositories below a directory.
+func backend(t *testing.T, root string) http.Handler {
 	t.Helper()
 	path, err := gitCmd(root, "--exec-path")
 	if err != nil {
 		t.Fatal(err)
 	}
-	backend := &cgi.Handler{
+	return &cgi.Handler{
 		Path: filepath.Join(path, "git-http-backend"), Root: "/", Stderr: io.Discard, Logger: log.New(io.Discard, "", 0),
 		Env: []string{
 			"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
@@ -122,6 +123,11 @@ func serveHTTPS(t *testing.T, root string) *webServer {
 		},
 		InheritEnv: []string{"PATH"},
 	}
+}
+
+func serveHTTPS(t *testing.T, root string) *webServer {
+	t.Helper()
+	backend := backend(t, root)
 	s := &webServer{}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.Add(1)

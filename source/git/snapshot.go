@@ -19,58 +19,63 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// Snapshot is one commit at hand, with all its files.
+// Snapshot is one commit that was fetched, with all its files.
 type Snapshot struct {
 	commit source.Commit
 	raw    []byte
 	root   plumbing.Hash
-	store  objects
+	store  ObjectReader
 	limits source.Limits
 }
 
-func newSnapshot(store objects, url string, p source.Picked) (*Snapshot, error) {
-	raw, err := content(store, plumbing.CommitObject, plumbing.NewHash(p.Hash), 1<<20)
+func newSnapshot(store ObjectReader, url string, p source.Picked) (*Snapshot, error) {
+	raw, err := ReadObject(store, plumbing.CommitObject, plumbing.NewHash(p.Hash), 1<<20)
 	if err != nil {
 		return nil, fmt.Errorf("reading commit %s: %w", p.Hash, err)
 	}
-	// A signature covers these bytes, so the commit is read from them, not from the store once more.
+	// A signature covers these bytes. So the commit is parsed from them, and not read from the store again.
 	var c object.Commit
 	if err := c.Decode(memoryObject(plumbing.CommitObject, raw)); err != nil {
 		return nil, fmt.Errorf("reading commit %s: %w", p.Hash, err)
 	}
 	if !bytes.HasPrefix(raw, []byte("tree "+c.TreeHash.String()+"\n")) {
 		return nil, fault.NewStalled(v1alpha1.ReasonInvalidTree,
-			fmt.Errorf("commit %s does not begin with its one tree: make it again with git", p.Hash))
+			fmt.Errorf("commit %s does not begin with one tree: create it again with git", p.Hash))
 	}
 	return &Snapshot{
-		commit: source.Commit{
-			URL: url, Ref: p.Ref, Hash: p.Hash,
-			Author:  source.Line(fmt.Sprintf("%s <%s>", c.Author.Name, c.Author.Email)),
-			Subject: source.Line(c.Message),
-			Time:    source.Moment(c.Committer.When),
-		},
-		raw: raw, root: c.TreeHash, store: store, limits: source.Limits{}.OrDefault(),
+		commit: Describe(&c, p, url),
+		raw:    raw, root: c.TreeHash, store: store, limits: source.Limits{}.OrDefault(),
 	}, nil
 }
 
-// Close gives back what the snapshot has on disk, where it was fetched from a remote. No method may be called after it.
+// Describe returns a commit of the repository at url for people.
+func Describe(c *object.Commit, p source.Picked, url string) source.Commit {
+	return source.Commit{
+		URL: url, Ref: p.Ref, Hash: p.Hash,
+		Author:  source.Line(fmt.Sprintf("%s <%s>", c.Author.Name, c.Author.Email)),
+		Subject: source.Line(c.Message),
+		Time:    source.CommitTime(c.Committer.When),
+	}
+}
+
+// Close deletes the files of a snapshot that was fetched from a remote. No method may be called after it.
 func (s *Snapshot) Close() {
 	if fetched, ok := s.store.(*packed); ok {
 		fetched.Close()
 	}
 }
 
-// Commit describes the commit; its Signer is empty where Config.Verify is nil.
+// Commit describes the commit. Its Signer is empty if Config.Verify is nil.
 func (s *Snapshot) Commit() source.Commit { return s.commit }
 
-// Object returns the commit as git stores it, which is what a signature is over.
+// Object returns the commit as git stores it. A signature is made over these bytes.
 func (s *Snapshot) Object() []byte { return s.raw }
 
 // Materialise puts the files below path into the folder into, which must exist and be empty, and returns them as a tree.
-// Regular files are written, 0644 or 0755; everything else is listed as refused.
+// It writes regular files, 0644 or 0755, and lists everything else as refused.
 //
-// Errors are faults: PathNotFound, with the folders that there are; InvalidTree for more than the limits or a damaged
-// repository; InvalidSpec for a path that is none.
+// Errors are faults: PathNotFound, with the existing folders; InvalidTree if a limit is exceeded or the repository is
+// damaged; InvalidSpec for an invalid path.
 func (s *Snapshot) Materialise(ctx context.Context, path, into string) (source.Tree, error) {
 	doing := fmt.Sprintf("reading the files of %s in %s", s.commit.Revision().Short(), s.commit.URL)
 	root, err := os.OpenRoot(into)
@@ -88,7 +93,7 @@ func (s *Snapshot) Materialise(ctx context.Context, path, into string) (source.T
 		err = w.folder("", start)
 	}
 	if err != nil {
-		return source.Tree{}, damaged(ctx, doing, err)
+		return source.Tree{}, ReadFault(ctx, doing, err)
 	}
 	return source.Tree{
 		Commit: s.commit, Root: into, FS: os.DirFS(into),
@@ -96,8 +101,9 @@ func (s *Snapshot) Materialise(ctx context.Context, path, into string) (source.T
 	}, nil
 }
 
-// damaged marks an error from reading objects: another fetch may mend it.
-func damaged(ctx context.Context, doing string, err error) error {
+// ReadFault returns an error from reading objects as a Retry fault, because another fetch may fix it. It returns a
+// fault unchanged.
+func ReadFault(ctx context.Context, doing string, err error) error {
 	var f *fault.Error
 	switch {
 	case errors.As(err, &f):
@@ -110,14 +116,14 @@ func damaged(ctx context.Context, doing string, err error) error {
 	return fault.NewRetry(v1alpha1.ReasonInvalidTree, fmt.Errorf("%s: %w", doing, err))
 }
 
-// find walks down to the folder that the source's path names.
+// find returns the tree of the folder that the source's path names.
 func (s *Snapshot) find(folder string) (plumbing.Hash, error) {
 	at, parent := s.root, ""
 	if folder == "" {
 		return at, nil
 	}
 	for _, name := range strings.Split(folder, "/") {
-		t, err := folderAt(s.store, at)
+		t, err := ReadTree(s.store, at)
 		if err != nil {
 			return at, fmt.Errorf("reading folder %q: %w", parent, err)
 		}
@@ -145,7 +151,7 @@ func (s *Snapshot) find(folder string) (plumbing.Hash, error) {
 // walk writes a tree's files below root.
 type walk struct {
 	ctx       context.Context
-	store     objects
+	store     ObjectReader
 	root      *os.Root
 	inventory *source.Inventory
 }
@@ -154,7 +160,7 @@ func (w *walk) folder(at string, hash plumbing.Hash) error {
 	if w.ctx.Err() != nil {
 		return w.ctx.Err()
 	}
-	t, err := folderAt(w.store, hash)
+	t, err := ReadTree(w.store, hash)
 	if err != nil {
 		return fmt.Errorf("reading folder %q: %w", at, err)
 	}
@@ -168,7 +174,7 @@ func (w *walk) folder(at string, hash plumbing.Hash) error {
 			continue
 		}
 		if seen[e.Name] {
-			w.inventory.Refuse(p, "the name stands twice in its folder")
+			w.inventory.Refuse(p, "the folder has two entries of this name")
 			continue
 		}
 		seen[e.Name] = true
@@ -203,11 +209,11 @@ func (w *walk) file(p string, executable bool, hash plumbing.Hash) error {
 	if err := w.inventory.Admit(p, size); err != nil {
 		return err
 	}
-	data, err := content(w.store, plumbing.BlobObject, hash, size)
+	data, err := ReadObject(w.store, plumbing.BlobObject, hash, size)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", p, err)
 	}
-	if !w.inventory.Take(p, executable, data) {
+	if !w.inventory.Add(p, executable, data) {
 		return nil
 	}
 	if err := write(w.root, p, executable, data); err != nil {
@@ -229,13 +235,13 @@ func write(root *os.Root, p string, executable bool, data []byte) error {
 		return err
 	}
 	_, err = f.Write(data)
-	// The umask took bits off the mode at creation.
+	// The umask removed bits of the mode at creation.
 	return errors.Join(err, f.Chmod(mode), f.Close())
 }
 
-// folderAt reads one of git's trees.
-func folderAt(store objects, hash plumbing.Hash) (*object.Tree, error) {
-	data, err := content(store, plumbing.TreeObject, hash, maxFolder)
+// ReadTree reads one of git's trees.
+func ReadTree(store ObjectReader, hash plumbing.Hash) (*object.Tree, error) {
+	data, err := ReadObject(store, plumbing.TreeObject, hash, MaxTreeBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -246,19 +252,19 @@ func folderAt(store objects, hash plumbing.Hash) (*object.Tree, error) {
 	return &t, nil
 }
 
-// maxFolder is what one of git's trees may have in bytes.
-const maxFolder = 32 << 20
+// MaxTreeBytes is the largest size of one of git's trees.
+const MaxTreeBytes = 32 << 20
 
 func memoryObject(t plumbing.ObjectType, data []byte) plumbing.EncodedObject {
 	o := &plumbing.MemoryObject{}
 	o.SetType(t)
-	_, _ = o.Write(data) // into memory; it never fails
+	_, _ = o.Write(data) // a write to memory never fails
 	return o
 }
 
-// content reads an object of the type that it must have, and of at most this size. What it returns is what the hash
-// names: a loose object on disk can hold anything, and a signature covers the rest of a commit only by hashes.
-func content(store objects, t plumbing.ObjectType, hash plumbing.Hash, limit int64) ([]byte, error) {
+// ReadObject reads an object that must have the type t, and at most limit bytes. It compares the hash of the content,
+// because a loose object on disk can contain anything. A signature covers the rest of a commit only through hashes.
+func ReadObject(store ObjectReader, t plumbing.ObjectType, hash plumbing.Hash, limit int64) ([]byte, error) {
 	o, err := store.EncodedObject(t, hash)
 	if err != nil {
 		return nil, fmt.Errorf("object %s: %w", hash, err)

@@ -17,12 +17,13 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	gitssh "github.com/go-git/go-git/v5/plumbing/transport/ssh"
 	"golang.org/x/crypto/ssh"
+	"golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// newSSH prepares conversations over ssh. It does not use the library's ssh transport, which reads ~/.ssh/config, may
-// ask an agent, and cannot be stopped while a server keeps it waiting in the handshake.
+// newSSH returns a function that opens sessions over ssh. It does not use the library's ssh transport, which reads
+// ~/.ssh/config, may use an ssh agent, and cannot be cancelled during the handshake.
 func newSSH(a source.Address, secret map[string][]byte, limit int64) (func(context.Context) (wire, error), error) {
 	config, err := sshConfig(a, secret)
 	if err != nil {
@@ -70,24 +71,43 @@ func sshConfig(a source.Address, secret map[string][]byte) (*ssh.ClientConfig, e
 	return &ssh.ClientConfig{User: a.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}}, nil
 }
 
-// knownHosts reads known_hosts lines. The parser takes files only, so they pass through one for a moment.
+// knownHosts reads known_hosts lines. The parser reads files only, so it writes the lines to a temporary file.
 func knownHosts(lines []byte, addr string) (ssh.HostKeyCallback, []string, error) {
 	f, err := os.CreateTemp("", "known-hosts-")
 	if err != nil {
-		return nil, nil, fmt.Errorf("putting known_hosts into a file: %w", err)
+		return nil, nil, fmt.Errorf("writing known_hosts to a temporary file: %w", err)
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
 	if _, err := f.Write(lines); err != nil {
-		return nil, nil, fmt.Errorf("putting known_hosts into a file: %w", err)
+		return nil, nil, fmt.Errorf("writing known_hosts to a temporary file: %w", err)
 	}
 	db, err := gitssh.NewKnownHostsDb(f.Name())
 	if err != nil {
 		text := strings.ReplaceAll(err.Error(), f.Name(), "known_hosts")
 		return nil, nil, errors.New("reading the Secret's known_hosts: " + text)
 	}
-	return db.HostKeyCallback(), db.HostKeyAlgorithms(addr), nil
+	return withFingerprints(db.HostKeyCallback()), db.HostKeyAlgorithms(addr), nil
 }
+
+// withFingerprints adds the fingerprints of the keys to the error of a check.
+func withFingerprints(check ssh.HostKeyCallback) ssh.HostKeyCallback {
+	return func(hostname string, remote net.Addr, key ssh.PublicKey) error {
+		err := check(hostname, remote, key)
+		var unknown *knownhosts.KeyError
+		if !errors.As(err, &unknown) {
+			return err
+		}
+		text := "the server has " + describeKey(key)
+		for i, want := range unknown.Want {
+			text += map[bool]string{true: "; known_hosts has ", false: ", "}[i == 0] + describeKey(want.Key)
+		}
+		return fmt.Errorf("%s: %w", text, err)
+	}
+}
+
+// describeKey names a host key as ssh-keygen -l does.
+func describeKey(key ssh.PublicKey) string { return key.Type() + " " + ssh.FingerprintSHA256(key) }
 
 // sshWire is git-upload-pack at the other end of an ssh session.
 type sshWire struct {
@@ -95,11 +115,11 @@ type sshWire struct {
 	session *ssh.Session
 	in      io.WriteCloser
 	out     io.Reader
-	said    *tail
+	stderr  *output
 	stop    func() bool
 }
 
-// dialSSH connects and starts git-upload-pack. Whatever hangs, hangs on the connection, and that is closed with ctx.
+// dialSSH connects and starts git-upload-pack. The end of ctx closes the connection, which ends every blocked call.
 func dialSSH(ctx context.Context, addr string, config *ssh.ClientConfig, path string, limit int64) (wire, error) {
 	var d net.Dialer
 	conn, err := d.DialContext(ctx, "tcp", addr)
@@ -116,12 +136,12 @@ func dialSSH(ctx context.Context, addr string, config *ssh.ClientConfig, path st
 	if err != nil {
 		return fail(err)
 	}
-	w := &sshWire{client: ssh.NewClient(c, chans, reqs), stop: stop, said: &tail{}}
+	w := &sshWire{client: ssh.NewClient(c, chans, reqs), stop: stop, stderr: &output{}}
 	session, err := w.client.NewSession()
 	if err != nil {
 		return fail(err)
 	}
-	w.session, session.Stderr = session, w.said
+	w.session, session.Stderr = session, w.stderr
 	if w.in, err = session.StdinPipe(); err != nil {
 		return fail(err)
 	}
@@ -129,20 +149,20 @@ func dialSSH(ctx context.Context, addr string, config *ssh.ClientConfig, path st
 	if err != nil {
 		return fail(err)
 	}
-	w.out = &capped{io.NopCloser(out), limit + overhead}
+	w.out = &limitedReader{io.NopCloser(out), limit + overhead}
 	if err := session.Start("git-upload-pack " + quote(path)); err != nil {
 		return fail(err)
 	}
 	return w, nil
 }
 
-// quote makes one shell word, the way git does: servers run the command through a shell.
+// quote returns a path as one shell word, as git does: servers run the command in a shell.
 func quote(s string) string {
 	s = strings.ReplaceAll(s, `'`, `'\''`)
 	return "'" + strings.ReplaceAll(s, `!`, `'\!'`) + "'"
 }
 
-// AdvertisedReferencesContext reads the refs that the server begins with.
+// AdvertisedReferencesContext reads the refs that the server sends first.
 func (w *sshWire) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, error) {
 	adv := packp.NewAdvRefs()
 	err := adv.Decode(w.out)
@@ -150,13 +170,13 @@ func (w *sshWire) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, 
 	case errors.Is(err, packp.ErrEmptyAdvRefs), err == nil && adv.IsEmpty():
 		return nil, transport.ErrEmptyRemoteRepository
 	case err != nil:
-		return nil, w.because(err)
+		return nil, w.withStderr(err)
 	}
 	transport.FilterUnsupportedCapabilities(adv.Capabilities)
 	return adv, nil
 }
 
-// UploadPack asks for objects.
+// UploadPack requests objects.
 func (w *sshWire) UploadPack(_ context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error) {
 	if err := req.Validate(); err != nil {
 		return nil, err
@@ -169,31 +189,31 @@ func (w *sshWire) UploadPack(_ context.Context, req *packp.UploadPackRequest) (*
 		return nil, err
 	}
 	if err := out.Flush(); err != nil {
-		return nil, w.because(err)
+		return nil, w.withStderr(err)
 	}
 	res := packp.NewUploadPackResponse(req)
 	if err := res.Decode(io.NopCloser(w.out)); err != nil {
-		return nil, w.because(err)
+		return nil, w.withStderr(err)
 	}
 	return res, nil
 }
 
-// because adds what the server said on its error output, which explains an answer that breaks off. The command is over
-// then, and all that it said is there once it is waited for; ctx ends the waiting as it ends everything else.
-func (w *sshWire) because(err error) error {
+// withStderr adds the server's error output, which explains an incomplete response. The command has already ended, so
+// withStderr waits for the rest of the output. The end of ctx ends the wait.
+func (w *sshWire) withStderr(err error) error {
 	if errors.Is(err, packp.ErrEmptyInput) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		_ = w.session.Wait()
 	}
-	if strings.Contains(w.said.line(), "does not appear to be a git repository") {
+	switch text := w.stderr.line(); {
+	case strings.Contains(text, "does not appear to be a git repository"):
 		return transport.ErrRepositoryNotFound
-	}
-	if said := w.said.line(); said != "" {
-		return fmt.Errorf("the server said %q: %w", said, err)
+	case text != "":
+		return fmt.Errorf("the server said %q: %w", text, err)
 	}
 	return err
 }
 
-// Close ends the conversation, politely if nothing was asked for.
+// Close ends the session. It sends a flush packet first, as git does when it requests nothing.
 func (w *sshWire) Close() error {
 	w.stop()
 	_, _ = w.in.Write(pktline.FlushPkt)
@@ -201,21 +221,21 @@ func (w *sshWire) Close() error {
 	return w.client.Close()
 }
 
-// tail keeps the beginning of what a server says on its error output.
-type tail struct {
+// output keeps the beginning of a server's error output.
+type output struct {
 	mu   sync.Mutex
 	text []byte
 }
 
-// Write keeps what there is room for.
-func (t *tail) Write(b []byte) (int, error) {
+// Write keeps the bytes that fit.
+func (t *output) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.text = append(t.text, b[:min(len(b), 4096-len(t.text))]...)
 	return len(b), nil
 }
 
-func (t *tail) line() string {
+func (t *output) line() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return source.Line(string(t.text))

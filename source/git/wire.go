@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,14 +20,14 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// wire is one conversation with git-upload-pack.
+// wire is one session with git-upload-pack.
 type wire interface {
 	AdvertisedReferencesContext(ctx context.Context) (*packp.AdvRefs, error)
 	UploadPack(ctx context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error)
 	Close() error
 }
 
-// wired is a repository behind a wire.
+// wired is a repository that Bunsen reads over a network protocol.
 type wired struct {
 	dial      func(ctx context.Context) (wire, error)
 	packBytes int64
@@ -45,11 +46,11 @@ func (w wired) list(ctx context.Context) ([]source.Ref, error) {
 	if err != nil {
 		return nil, err
 	}
-	return listed(adv), nil
+	return refsOf(adv), nil
 }
 
-// listed turns an advertisement into refs, HEAD first.
-func listed(adv *packp.AdvRefs) []source.Ref {
+// refsOf returns the refs of an advertisement, HEAD first.
+func refsOf(adv *packp.AdvRefs) []source.Ref {
 	refs := make([]source.Ref, 0, len(adv.References)+1)
 	for name, hash := range adv.References {
 		r := source.Ref{Name: name, Hash: hash.String()}
@@ -69,13 +70,14 @@ func listed(adv *packp.AdvRefs) []source.Ref {
 		}
 	}
 	if head.Target == "" {
-		head.Target = guess(refs, head.Hash)
+		head.Target = guessHead(refs, head.Hash)
 	}
 	return slices.Insert(refs, 0, head)
 }
 
-// guess names HEAD's branch for a server too old to tell: main or master, if HEAD's commit is theirs.
-func guess(refs []source.Ref, hash string) string {
+// guessHead returns HEAD's branch for an old server that does not send it. It returns main or master if that branch has
+// HEAD's commit.
+func guessHead(refs []source.Ref, hash string) string {
 	for _, name := range []string{"refs/heads/main", "refs/heads/master"} {
 		if slices.ContainsFunc(refs, func(r source.Ref) bool { return r.Name == name && r.Hash == hash }) {
 			return name
@@ -84,8 +86,9 @@ func guess(refs []source.Ref, hash string) string {
 	return ""
 }
 
-// fetch asks for the one commit; a server that refuses, because no ref points at it now, is asked for the ref's history.
-func (w wired) fetch(ctx context.Context, p source.Picked) (objects, error) {
+// fetch requests only the one commit. A server may refuse that because no ref points at the commit. fetch then requests
+// the history of the ref.
+func (w wired) fetch(ctx context.Context, p source.Picked) (ObjectReader, error) {
 	want := plumbing.NewHash(p.Hash)
 	conn, err := w.dial(ctx)
 	if err != nil {
@@ -94,7 +97,7 @@ func (w wired) fetch(ctx context.Context, p source.Picked) (objects, error) {
 	defer conn.Close()
 	adv, err := conn.AdvertisedReferencesContext(ctx)
 	if errors.Is(err, transport.ErrEmptyRemoteRepository) {
-		return nil, gone(p, "the repository is empty")
+		return nil, commitNotFound(p, "the repository is empty")
 	}
 	if err != nil {
 		return nil, err
@@ -103,14 +106,15 @@ func (w wired) fetch(ctx context.Context, p source.Picked) (objects, error) {
 	if err == nil {
 		return store, nil
 	}
-	if ctx.Err() != nil || fault.Of(err, "").Kind == fault.Stalled || tip(adv, want) {
+	if ctx.Err() != nil || fault.Of(err, "").Kind == fault.Stalled || isTip(adv, want) {
 		return nil, err
 	}
-	return w.history(ctx, p)
+	return w.fetchHistory(ctx, p)
 }
 
-// history fetches all of the picked ref, or of all branches and tags if it is not there, to find the commit in it.
-func (w wired) history(ctx context.Context, p source.Picked) (objects, error) {
+// fetchHistory fetches the history of the picked ref, which must contain the commit. If the ref does not exist, it fetches all
+// branches and tags.
+func (w wired) fetchHistory(ctx context.Context, p source.Picked) (ObjectReader, error) {
 	conn, err := w.dial(ctx)
 	if err != nil {
 		return nil, err
@@ -133,7 +137,7 @@ func (w wired) history(ctx context.Context, p source.Picked) (objects, error) {
 		wants = slices.Compact(wants)
 	}
 	if len(wants) == 0 {
-		return nil, gone(p, "the repository has no branch and no tag")
+		return nil, commitNotFound(p, "the repository has no branch and no tag")
 	}
 	store, err := w.pack(ctx, conn, adv, wants, 0)
 	if err != nil {
@@ -141,30 +145,27 @@ func (w wired) history(ctx context.Context, p source.Picked) (objects, error) {
 	}
 	if store.HasEncodedObject(plumbing.NewHash(p.Hash)) != nil {
 		store.Close()
-		return nil, gone(p, "no history that the server gives out contains it")
+		return nil, commitNotFound(p, "no branch or tag of the server contains it")
 	}
 	return store, nil
 }
 
-// gone is a commit that is not there. One that was listed a moment ago will be listed anew; a pinned one needs a person.
-func gone(p source.Picked, why string) error {
-	err := fmt.Errorf("commit %s is not to be had: %s", p.Hash, why)
+// commitNotFound returns a Retry fault for a commit that was listed, because the next listing fixes it. For a pinned
+// commit it returns a Stalled fault.
+func commitNotFound(p source.Picked, reason string) error {
+	err := fmt.Errorf("commit %s cannot be fetched: %s", p.Hash, reason)
 	if p.Ref == "" {
 		return fault.NewStalled(v1alpha1.ReasonRefNotFound, err)
 	}
 	return fault.NewRetry(v1alpha1.ReasonRefNotFound, err)
 }
 
-func tip(adv *packp.AdvRefs, want plumbing.Hash) bool {
-	for _, hash := range adv.References {
-		if hash == want {
-			return true
-		}
-	}
-	return false
+// isTip reports whether a ref points at the commit.
+func isTip(adv *packp.AdvRefs, want plumbing.Hash) bool {
+	return slices.Contains(slices.Collect(maps.Values(adv.References)), want)
 }
 
-// pack requests objects and unpacks them; depth 0 is all history.
+// pack requests objects and unpacks them. Depth 0 is the whole history.
 func (w wired) pack(ctx context.Context, conn wire, adv *packp.AdvRefs, wants []plumbing.Hash, depth int) (*packed, error) {
 	req := packp.NewUploadPackRequestFromCapabilities(adv.Capabilities)
 	req.Wants = wants

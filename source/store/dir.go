@@ -12,13 +12,13 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// OpenDir makes a tree of a plain folder, such as a work tree, by copying its files into the folder into, which must
-// exist and be empty. Only regular files are taken, at their present content; symbolic links, devices, repositories
-// inside and hostile names are refused, and .git at the top is left out. A clean checkout of a commit has the digest that
-// the commit has.
+// OpenDir copies the files of a folder, such as a work tree, into the folder into, and returns them as a tree. The
+// folder into must exist and be empty. OpenDir copies regular files only and leaves out .git at the top. It lists
+// symbolic links, devices, nested repositories and invalid names as refused. A clean checkout of a commit has the
+// digest of the commit.
 //
-// The copy is the point: whoever reads `local:` files below the tree's Root would follow a symbolic link out of the
-// original, or read the credentials in its .git/config.
+// The copy is necessary: a `local:` file below the original folder could follow a symbolic link to another folder, or
+// read the credentials in .git/config.
 func OpenDir(ctx context.Context, dir, into string, l source.Limits) (source.Tree, error) {
 	s, err := scanDir(ctx, dir, into, l)
 	if err != nil {
@@ -30,19 +30,19 @@ func OpenDir(ctx context.Context, dir, into string, l source.Limits) (source.Tre
 	}, nil
 }
 
-// digest reads a stored tree and returns what it is.
+// digest returns the digest of a stored tree.
 func digest(dir string) (string, error) {
 	s, err := scanDir(context.Background(), dir, "", source.Limits{Entries: 1 << 30, Bytes: 1 << 50, FileBytes: 1 << 40})
 	if err != nil {
 		return "", err
 	}
 	if len(s.Refused()) > 0 {
-		return "", fmt.Errorf("%s was not there before: %s", s.Refused()[0].Path, s.Refused()[0].Why)
+		return "", fmt.Errorf("the entry %s was added: %s", s.Refused()[0].Path, s.Refused()[0].Why)
 	}
 	return s.Digest(), nil
 }
 
-// scan takes a folder's inventory and, if it has somewhere to, copies what is taken.
+// scan adds a folder's files to an inventory. It also copies them to the folder to, unless that is nil.
 type scan struct {
 	ctx       context.Context
 	from, to  *os.Root
@@ -127,7 +127,7 @@ func (s *scan) file(p string) error {
 		return err
 	}
 	executable := info.Mode()&0o100 != 0
-	if !s.inventory.Take(p, executable, data) || s.to == nil {
+	if !s.inventory.Add(p, executable, data) || s.to == nil {
 		return nil
 	}
 	return s.write(p, executable, data)

@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// privateDir creates a directory that only this user may enter, or checks the one that is there, and returns its path
-// without symbolic links. It takes the rights of others on a directory of this user that others could only read.
+// privateDir creates a directory that only this user may enter, or checks the existing one, and returns its path without
+// symbolic links. If other users may read a directory of this user, it removes their permissions.
 //
-// Each directory above must belong to root or to this user, because its owner could put another directory in place.
+// Each parent directory must belong to root or to this user, because its owner could replace the directory.
 func privateDir(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
@@ -63,5 +63,5 @@ func ownedBy(path string, uids ...int) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s belongs to user %d, who could replace what is in it, and this process runs as user %d: name another directory", path, stat.Uid, os.Geteuid())
+	return fmt.Errorf("%s belongs to user %d, who could replace its content, and this process runs as user %d: name another directory", path, stat.Uid, os.Geteuid())
 }

@@ -20,21 +20,21 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// record is what the store knows of a key.
+// record is the entry of a key.
 type record struct {
 	Key     Key
 	Commit  source.Commit
 	Digest  string
 	Refused []source.Refusal
 
-	used time.Time // when it was last asked for, the file's time
+	used time.Time // when Get last returned it; stored as the time of the file
 	file string
 }
 
-// wellFormed digests are safe as the name of a folder.
+// wellFormed matches digests, which are safe as the name of a folder.
 var wellFormed = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
-// unusedAfter is when a record that nobody asks for goes, as after its GitSource was deleted.
+// unusedAfter is after how long the store removes an unused record, for example one of a deleted GitSource.
 const unusedAfter = 30 * 24 * time.Hour
 
 func (s *Store) record(k Key) string {
@@ -45,7 +45,7 @@ func (s *Store) record(k Key) string {
 	return filepath.Join(s.dir, "keys", hex.EncodeToString(h.Sum(nil))+".json")
 }
 
-// read returns a key's record; one that cannot be read counts as none, for it can be had again.
+// read returns a key's record. For a record that cannot be decoded, ok is false: the tree is then fetched again.
 func (s *Store) read(k Key) (record, bool, error) {
 	data, err := os.ReadFile(s.record(k))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -81,7 +81,7 @@ func (s *Store) touch(k Key) error {
 	return nil
 }
 
-// collect drops all but the newest records of each repository and path, and every tree that no record names.
+// collect removes all but the newest records of each repository and path, and every tree without a record.
 func (s *Store) collect() error {
 	records, err := s.records()
 	if err != nil {
@@ -133,7 +133,7 @@ func (s *Store) records() ([]record, error) {
 			return nil, err
 		}
 		if json.Unmarshal(data, &r) != nil || !wellFormed.MatchString(r.Digest) {
-			r.Digest = "" // collect removes it
+			r.Digest = "" // an empty digest causes collect to remove the record
 		}
 		r.used = info.ModTime()
 		all = append(all, r)

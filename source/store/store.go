@@ -15,7 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// Key names a tree: what it was asked for by.
+// Key identifies a tree.
 type Key struct {
 	// URL of the repository, without credentials.
 	URL string
@@ -23,24 +23,24 @@ type Key struct {
 	Hash string
 	// Path of the folder in the commit, as source.CleanPath returns it.
 	Path string
-	// Trust is a digest of the keys whose signature the commit was found to bear; empty where none was asked for. A
-	// commit verified under other keys is another entry.
+	// Trust is a digest of the allowed keys with which the commit's signature was verified. It is empty if no signature
+	// is required. The same commit, verified with other keys, is another entry.
 	Trust string
 }
 
-// Store is an open store. Close it to let another process have it.
+// Store is an open store. Close releases its lock.
 type Store struct {
 	dir  string
 	keep int
 	lock *os.File
-	mu   sync.Mutex // guards keys/ and trees/ against each other: a tree is there as long as a key names it
+	mu   sync.Mutex // guards keys/ and trees/: a tree exists as long as a key names it
 }
 
-// Open opens or makes the store in a folder, takes its lock, and removes what a crash left behind. Of each repository
-// and path the newest keep trees are kept, at least 2: the one in use and the one that replaces it.
+// Open opens or creates the store in a folder, locks it, and removes what a crash left. For each repository and path
+// the store keeps the newest trees, at least 2: the one in use and its successor.
 //
-// A stored tree is used without a look at the remote, so nobody else may write to the store: Open refuses a folder that
-// another user owns or may write to, and takes all rights of others on a folder of this user.
+// The store uses a stored tree without a request to the remote, so no other user may write to the store. Open refuses a
+// folder that another user owns or may write to. On a folder of this user, it removes the permissions of other users.
 func Open(dir string, keep int) (*Store, error) {
 	dir, err := privateDir(dir)
 	if err != nil {
@@ -63,14 +63,14 @@ func Open(dir string, keep int) (*Store, error) {
 		return nil, fmt.Errorf("locking the store %s: %w", dir, err)
 	}
 	s := &Store{dir: dir, keep: max(keep, 2), lock: lock}
-	if err := s.tidy(); err != nil {
+	if err := s.cleanUp(); err != nil {
 		return nil, errors.Join(fmt.Errorf("cleaning the store %s: %w", dir, err), s.Close())
 	}
 	return s, nil
 }
 
-// tidy removes what a crash left: folders half written, and trees that no key names.
-func (s *Store) tidy() error {
+// cleanUp removes the leftovers of a crash: incomplete folders, and trees without a key.
+func (s *Store) cleanUp() error {
 	if err := os.RemoveAll(s.path("new")); err != nil {
 		return err
 	}
@@ -80,11 +80,11 @@ func (s *Store) tidy() error {
 	return s.collect()
 }
 
-// Close gives the store up. Trees handed out stay on disk until another process collects them.
+// Close releases the store. Trees in use stay on disk until another process collects them.
 func (s *Store) Close() error { return s.lock.Close() }
 
-// Get returns a tree that was put under this key. ok is false where there is none, or where its files are not what they
-// were: such a tree is removed. The commit's Ref is empty, for it is not part of the key.
+// Get returns the tree of a key. ok is false if there is none. If the files of the tree were changed, Get removes it and
+// returns false. The commit's Ref is empty, because it is not part of the key.
 func (s *Store) Get(k Key) (tree source.Tree, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -102,12 +102,13 @@ func (s *Store) Get(k Key) (tree source.Tree, ok bool, err error) {
 	return source.Tree{Commit: r.Commit, Root: root, FS: os.DirFS(root), Digest: r.Digest, Refused: r.Refused}, true, nil
 }
 
-// Put has fill write a tree's files into an empty folder and keeps them under the key. Of two that put the same at once
-// the first stays. fill's error is returned as it is, and nothing is kept.
+// Put calls fill to write a tree's files into an empty folder, and stores them under the key. If two callers store the
+// same tree, the tree of the first one stays. If fill fails, Put stores nothing and returns the error of fill
+// unchanged.
 func (s *Store) Put(k Key, fill func(dir string) (source.Tree, error)) (source.Tree, error) {
 	dir, err := os.MkdirTemp(s.path("new"), "tree-")
 	if err != nil {
-		return source.Tree{}, fmt.Errorf("making room in the store: %w", err)
+		return source.Tree{}, fmt.Errorf("creating a folder in the store: %w", err)
 	}
 	defer os.RemoveAll(dir)
 	tree, err := fill(dir)
@@ -120,7 +121,7 @@ func (s *Store) Put(k Key, fill func(dir string) (source.Tree, error)) (source.T
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	root := s.tree(tree.Digest)
-	if err := place(dir, root, tree.Digest); err != nil {
+	if err := moveTree(dir, root, tree.Digest); err != nil {
 		return source.Tree{}, fmt.Errorf("storing a tree: %w", err)
 	}
 	tree.Root, tree.FS = root, os.DirFS(root)
@@ -133,9 +134,9 @@ func (s *Store) Put(k Key, fill func(dir string) (source.Tree, error)) (source.T
 	return tree, nil
 }
 
-// place moves a finished tree to where it belongs. One that is there already stays, for readers may have it open, unless
-// its files are not what they were.
-func place(dir, root, want string) error {
+// moveTree moves a complete tree to its place. An existing tree stays, because readers may have it open, unless its files were
+// changed.
+func moveTree(dir, root, want string) error {
 	err := os.Rename(dir, root)
 	if !errors.Is(err, fs.ErrExist) {
 		return err
@@ -152,19 +153,19 @@ func (s *Store) tree(digest string) string {
 	return filepath.Join(s.dir, "trees", strings.TrimPrefix(digest, "sha256:"))
 }
 
-// Remote is what a Repository asks.
+// Remote reads a repository for Repository.
 type Remote interface {
 	// List returns the remote's refs.
 	List(ctx context.Context) ([]source.Ref, error)
 	// Tree puts the files of a commit below path into the empty folder into.
 	Tree(ctx context.Context, picked source.Picked, path, into string) (source.Tree, error)
-	// Descends says whether the commit newer has older among its ancestors.
+	// Descends reports whether older is an ancestor of newer.
 	Descends(ctx context.Context, older, newer string) (source.Descent, error)
 }
 
 // Repository is one folder of a remote, with its trees in a store.
 type Repository struct {
-	// Remote to ask.
+	// Remote from which the trees are fetched.
 	Remote Remote
 	// Store of trees.
 	Store *Store
@@ -172,14 +173,14 @@ type Repository struct {
 	URL string
 	// Path of the folder, as a GitSource's spec.path.
 	Path string
-	// Trust as in Key. Where it is set, a tree is stored only if the remote found a signer for its commit.
+	// Trust as in Key. If it is set, a tree is stored only if the remote verified a signature of its commit.
 	Trust string
 }
 
 // List returns the remote's refs.
 func (r Repository) List(ctx context.Context) ([]source.Ref, error) { return r.Remote.List(ctx) }
 
-// Tree returns a commit's files, from the store if they are there. Its errors are the remote's, or the store's own.
+// Tree returns a commit's files, from the store if it has them. Its errors are the remote's, or the store's own.
 func (r Repository) Tree(ctx context.Context, picked source.Picked) (source.Tree, error) {
 	folder, err := source.CleanPath(r.Path)
 	if err != nil {
@@ -199,16 +200,16 @@ func (r Repository) Tree(ctx context.Context, picked source.Picked) (source.Tree
 	return tree, nil
 }
 
-// fetch asks the remote, and holds it to Trust: keys that the remote was not told of must not make a tree look verified.
+// fetch reads the tree from the remote. It fails if Trust is set and the remote verified no signature.
 func (r Repository) fetch(ctx context.Context, picked source.Picked, folder, dir string) (source.Tree, error) {
 	tree, err := r.Remote.Tree(ctx, picked, folder, dir)
 	if err == nil && r.Trust != "" && tree.Commit.Signer == "" {
-		return source.Tree{}, fmt.Errorf("fetching %s: a signature is asked for, but the remote verified none", picked.Revision().Short())
+		return source.Tree{}, fmt.Errorf("fetching %s: a signature is required, but the remote verified none", picked.Revision().Short())
 	}
 	return tree, err
 }
 
-// Descends asks the remote whether the commit newer has older among its ancestors.
+// Descends reports whether older is an ancestor of newer, as the remote does.
 func (r Repository) Descends(ctx context.Context, older, newer string) (source.Descent, error) {
 	return r.Remote.Descends(ctx, older, newer)
 }

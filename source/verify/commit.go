@@ -17,11 +17,12 @@ const (
 	pgpBegin = "-----BEGIN PGP SIGNATURE-----"
 )
 
-// Commit checks the signature of a raw commit object, as git stores it without the object's own header, and names the
-// signer: `ssh SHA256:… (alice@example.com)` or `pgp 0123… (Alice <alice@example.com>)`. Keys must be valid at now.
+// Commit checks the signature of a raw commit object, as git stores it without the object's header. It returns the
+// signer: `ssh SHA256:… (alice@example.com)` or `pgp 0123… (Alice <alice@example.com>)`. Keys must be valid at
+// the time now.
 //
-// Errors are Stalled SignatureMissing faults, each with what to do: the commit is not signed; it is signed by a key that
-// is not allowed, or no longer; the signature or the commit is damaged.
+// Errors are Stalled SignatureMissing faults that say what to do: the commit is not signed; its key is not allowed or
+// has expired; the signature or the commit is damaged.
 func Commit(raw []byte, keys Keys, now time.Time) (signer string, err error) {
 	o, err := split(raw)
 	if err != nil {
@@ -29,7 +30,7 @@ func Commit(raw []byte, keys Keys, now time.Time) (signer string, err error) {
 	}
 	switch {
 	case o.signature == "":
-		return "", refuse("the commit is not signed: sign it with an allowed key, as git commit -S does, and push it again; a signed tag is not enough")
+		return "", refuse("the commit is not signed, and a signed tag is not enough: sign the commit with an allowed key (`git commit -S`), and push it again")
 	case strings.HasPrefix(o.signature, sshBegin):
 		return keys.checkSSH(o, now)
 	case strings.HasPrefix(o.signature, pgpBegin):
@@ -39,13 +40,13 @@ func Commit(raw []byte, keys Keys, now time.Time) (signer string, err error) {
 	return "", refuse("the commit's signature begins %.60q: only OpenPGP and SSH signatures can be checked; see git's setting gpg.format", source.Line(first))
 }
 
-// object is a commit cut in two: what was signed, and the signature, empty where there is none.
+// object is the two parts of a commit: the signed bytes, and the signature, which may be empty.
 type object struct {
 	payload   []byte
 	signature string
 }
 
-// split takes the one gpgsig header out of a commit and leaves every other byte as it is.
+// split separates the gpgsig header of a commit from all other bytes.
 func split(raw []byte) (object, error) {
 	end := bytes.Index(raw, []byte("\n\n"))
 	if end < 0 || bytes.IndexByte(raw[:end], 0) >= 0 {
@@ -53,7 +54,7 @@ func split(raw []byte) (object, error) {
 	}
 	var payload bytes.Buffer
 	var signature strings.Builder
-	var h header
+	h := header{seen: map[string]bool{}}
 	for line := range bytes.Lines(raw[:end+1]) {
 		more, continues := bytes.CutPrefix(line, []byte(" "))
 		key, value, _ := bytes.Cut(line, []byte(" "))
@@ -66,7 +67,7 @@ func split(raw []byte) (object, error) {
 		case h.key == "":
 			return object{}, malformed("it begins with a space")
 		case h.key != "gpgsig" && h.stage < rest:
-			return object{}, malformed("its header %s goes on over a second line", h.key)
+			return object{}, malformed("its header %s continues on a second line", h.key)
 		}
 		if h.key == "gpgsig" {
 			signature.Write(more)
@@ -81,11 +82,11 @@ func split(raw []byte) (object, error) {
 	return object{payload.Bytes(), signature.String()}, nil
 }
 
-// header is a commit's header while it is read: git writes tree, parents, author and committer first, in this order.
+// header is the state while the header of a commit is read.
 type header struct {
 	key   string
 	stage stage
-	once  [2]bool // gpgsig, encoding
+	seen  map[string]bool
 }
 
 type stage int
@@ -94,49 +95,48 @@ const (
 	start stage = iota
 	tree        // tree and parents are read
 	author
-	rest // committer and whatever follows
+	rest // committer and all later lines
 )
+
+// order maps each key of git to the stage in which it may appear, and the stage that follows: git writes tree, parents,
+// author and committer first.
+var order = map[string]struct{ in, next stage }{
+	"tree": {start, tree}, "parent": {tree, tree}, "author": {tree, author}, "committer": {author, rest},
+	"gpgsig": {rest, rest}, "encoding": {rest, rest},
+}
 
 var fullHash = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
-// next judges a header that begins.
+// next checks the first line of a header.
 func (h *header) next(key, value string) error {
 	h.key = key
+	o, known := order[key]
 	switch {
 	case (key == "tree" || key == "parent") && !fullHash.MatchString(value):
 		return malformed("its header %s is not a SHA-1 hash", key)
-	case key == "tree" && h.stage == start:
-		h.stage = tree
-	case key == "parent" && h.stage == tree:
-	case key == "author" && h.stage == tree:
-		h.stage = author
-	case key == "committer" && h.stage == author:
-		h.stage = rest
-	case key == "gpgsig" && h.stage == rest && !h.once[0]:
-		h.once[0] = true
-	case key == "encoding" && h.stage == rest && !h.once[1]:
-		h.once[1] = true
-	case key == "tree" || key == "parent" || key == "author" || key == "committer" || key == "gpgsig" || key == "encoding":
-		return malformed("its header %s stands twice or out of order", key)
+	case known && (h.stage != o.in || h.seen[key]):
+		return malformed("its header %s is repeated or out of order", key)
+	case known:
+		h.stage, h.seen[key] = o.next, key != "parent"
 	case strings.HasPrefix(key, "gpgsig"):
 		return malformed("its header %.40q is a signature for another kind of repository", key)
 	case h.stage != rest:
-		return malformed("its header %.40q stands before the committer", key)
+		return malformed("its header %.40q precedes the committer", key)
 	}
 	return nil
 }
 
 func malformed(format string, args ...any) error {
-	return refuse("the commit is not as git writes them, so two programs could read it differently: %s; make the commit again with git",
+	return refuse("the commit does not have git's format, so two programs could read it differently: %s; create the commit again with git",
 		fmt.Sprintf(format, args...))
 }
 
 func damaged(signer string) error {
-	return refuse("the signature of %s does not fit the commit: one of them was changed after signing; make the commit again and find out who changed it", signer)
+	return refuse("the signature of %s does not match the commit, so the commit changed after the signature. Create the commit again, and find out who changed it", signer)
 }
 
-func stranger(signer string) error {
-	return refuse("the commit is signed by %s, which is not among the allowed keys: if you trust it, add its public key to the Secret of verify.secretRef, else find out who pushed the commit", signer)
+func unknownKey(signer string) error {
+	return refuse("the key %s of the signature is not among the allowed keys. If you trust the key, add it to the Secret of verify.secretRef; if not, find out who pushed the commit", signer)
 }
 
 func refuse(format string, args ...any) error {

@@ -32,7 +32,7 @@ type commitCase struct {
 
 func commitCases() map[string]commitCase {
 	p := everybody()
-	const notAsGit = "not as git writes them"
+	const notAsGit = "does not have git's format"
 	twice := bySSH(plain, p.alice)
 	inside := strings.Replace(plain, "committer ", "x-note one\n two\ncommitter ", 1)
 	tag := "mergetag object 4b825dc642cb6eb9a060e54bf8d69288fbee4904\n type commit\n tag v1\n tagger A <a@b> 1 +0000\n \n gpgsig in a tag\n -----BEGIN PGP SIGNATURE-----\n \n AAAA\n -----END PGP SIGNATURE-----"
@@ -52,17 +52,17 @@ func commitCases() map[string]commitCase {
 		"with a signature in its message alone":       {raw: plain + "\ngpgsig " + sshSignature{}.over(plain, p.alice), refused: []string{"not signed"}},
 		"signed with ssh by a stranger":               {raw: bySSH(plain, p.mallory), refused: []string{fingerprint(p.mallory), "not among the allowed keys"}},
 		"signed with OpenPGP by a stranger":           {raw: byPGP(plain, p.eve), refused: []string{fmt.Sprintf("%X", p.eve.PrimaryKey.Fingerprint), "not among the allowed keys"}},
-		"changed after signing, ssh":                  {raw: strings.Replace(bySSH(plain, p.alice), "chrony", "Chrony", 1), refused: []string{fingerprint(p.alice), "does not fit"}},
-		"changed after signing, OpenPGP":              {raw: strings.Replace(byPGP(plain, p.ada), "chrony", "Chrony", 1), refused: []string{"does not fit"}},
-		"moved to another tree":                       {raw: strings.Replace(bySSH(plain, p.alice), "4b825dc6", "4b825dc7", 1), refused: []string{"does not fit"}},
-		"with an unknown header put in later":         {raw: withHeader(bySSH(plain, p.alice), "x-note one"), refused: []string{"does not fit"}},
-		"with two trees":                              {raw: bySSH("tree 1111111111111111111111111111111111111111\n"+plain, p.alice), refused: []string{notAsGit, "tree stands twice"}, gitTakes: "git reads the first tree; others read the second"},
-		"with a tree after the committer":             {raw: bySSH(withHeader(plain, "tree 1111111111111111111111111111111111111111"), p.alice), refused: []string{notAsGit, "tree stands twice or out of order"}, gitTakes: "git reads the first tree; others read the second"},
-		"with two authors":                            {raw: bySSH(strings.Replace(plain, "committer ", "author E <e@e> 1 +0000\ncommitter ", 1), p.alice), refused: []string{notAsGit, "author stands twice"}, gitTakes: "git shows the first author"},
-		"with two encodings":                          {raw: bySSH(withHeader(plain, "encoding UTF-8\nencoding ISO-8859-1"), p.alice), refused: []string{notAsGit, "encoding stands twice"}, gitTakes: "git reads the first encoding"},
-		"with a header before the committer":          {raw: bySSH(inside, p.alice), refused: []string{notAsGit, "before the committer"}, gitTakes: "git skips it"},
-		"with a parent after the author":              {raw: bySSH(strings.Replace(plain, "committer ", "parent 1111111111111111111111111111111111111111\ncommitter ", 1), p.alice), refused: []string{notAsGit, "parent stands twice or out of order"}, gitTakes: "git skips it"},
-		"with two signatures":                         {raw: withSignature(twice, sshSignature{}.over(twice, p.alice)), refused: []string{notAsGit, "gpgsig stands twice"}, gitTakes: "git takes both out and ssh-keygen reads the first"},
+		"changed after signing, ssh":                  {raw: strings.Replace(bySSH(plain, p.alice), "chrony", "Chrony", 1), refused: []string{fingerprint(p.alice), "does not match"}},
+		"changed after signing, OpenPGP":              {raw: strings.Replace(byPGP(plain, p.ada), "chrony", "Chrony", 1), refused: []string{"does not match"}},
+		"moved to another tree":                       {raw: strings.Replace(bySSH(plain, p.alice), "4b825dc6", "4b825dc7", 1), refused: []string{"does not match"}},
+		"with an unknown header put in later":         {raw: withHeader(bySSH(plain, p.alice), "x-note one"), refused: []string{"does not match"}},
+		"with two trees":                              {raw: bySSH("tree 1111111111111111111111111111111111111111\n"+plain, p.alice), refused: []string{notAsGit, "tree is repeated"}, gitTakes: "git reads the first tree; others read the second"},
+		"with a tree after the committer":             {raw: bySSH(withHeader(plain, "tree 1111111111111111111111111111111111111111"), p.alice), refused: []string{notAsGit, "tree is repeated or out of order"}, gitTakes: "git reads the first tree; others read the second"},
+		"with two authors":                            {raw: bySSH(strings.Replace(plain, "committer ", "author E <e@e> 1 +0000\ncommitter ", 1), p.alice), refused: []string{notAsGit, "author is repeated"}, gitTakes: "git shows the first author"},
+		"with two encodings":                          {raw: bySSH(withHeader(plain, "encoding UTF-8\nencoding ISO-8859-1"), p.alice), refused: []string{notAsGit, "encoding is repeated"}, gitTakes: "git reads the first encoding"},
+		"with a header before the committer":          {raw: bySSH(inside, p.alice), refused: []string{notAsGit, "precedes the committer"}, gitTakes: "git skips it"},
+		"with a parent after the author":              {raw: bySSH(strings.Replace(plain, "committer ", "parent 1111111111111111111111111111111111111111\ncommitter ", 1), p.alice), refused: []string{notAsGit, "parent is repeated or out of order"}, gitTakes: "git skips it"},
+		"with two signatures":                         {raw: withSignature(twice, sshSignature{}.over(twice, p.alice)), refused: []string{notAsGit, "gpgsig is repeated"}, gitTakes: "git takes both out and ssh-keygen reads the first"},
 		"with a signature for SHA-256 repositories":   {raw: strings.Replace(bySSH(plain, p.alice), "gpgsig ", "gpgsig-sha256 ", 1), refused: []string{notAsGit, "gpgsig-sha256"}},
 		"with a second signature for SHA-256":         {raw: withHeader(bySSH(plain, p.alice), "gpgsig-sha256 x"), refused: []string{notAsGit, "gpgsig-sha256"}, gitTakes: "git takes both signatures out"},
 		"with a tree over two lines":                  {raw: bySSH(strings.Replace(plain, "\nparent", "\n x\nparent", 1), p.alice), refused: []string{notAsGit, "second line"}, gitTakes: "git skips it"},
@@ -233,7 +233,7 @@ func TestKeysAreJudgedAtTheMoment(t *testing.T) {
 		"a line for everything":                      {commit, line(`NAMESPACES="*"`), now, nil},
 		"two lines of which the second is in time":   {commit, []byte(string(line(`valid-before="20250630"`)) + "\n" + string(line(`valid-after="20250629"`))), now, nil},
 		"an OpenPGP key that was revoked since":      {byRevoked, []byte(publicPGP(revoked)), now, []string{"revoked"}},
-		"an OpenPGP key that expired since":          {byPGP(plain, expiring), []byte(publicPGP(expiring)), now, []string{"expired", "extend it"}},
+		"an OpenPGP key that expired since":          {byPGP(plain, expiring), []byte(publicPGP(expiring)), now, []string{"expired", "Extend it"}},
 		"an OpenPGP key that is about to expire":     {byPGP(plain, expiring), []byte(publicPGP(expiring)), made.AddDate(0, 0, 89), nil},
 		"a subkey of an OpenPGP key":                 {byPGP(plain, subkeys), []byte(publicPGP(subkeys)), now, nil},
 		"an OpenPGP key that is too short":           {byPGP(plain, small), []byte(publicPGP(small)), now, []string{"RSA key of 1024 bits"}},

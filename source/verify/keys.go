@@ -17,14 +17,14 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Keys are the allowed keys. The zero value allows none. They are never changed, so any number may read them at once.
+// Keys are the allowed keys. The zero value allows none. Keys are immutable and safe for concurrent use.
 type Keys struct {
 	digest string
 	ssh    []sshKey
 	pgp    openpgp.EntityList
 }
 
-// rules is part of every digest. It changes with the rules of this package, so that what older ones let pass is checked again.
+// rules is part of every digest. It changes with the rules of this package, so that stored commits are checked again.
 const rules = "1"
 
 // ParseKeys reads the data of a Secret. Each value holds, in any mix: armored OpenPGP public keys; lines of SSH public
@@ -32,7 +32,7 @@ const rules = "1"
 // valid-after and valid-before, whose times are UTC. Empty lines and those that begin with # are skipped.
 //
 // The error is a Stalled InvalidSpec fault that lists every problem by the Secret's key and line. It quotes nothing that
-// could be key material. A Secret or a value without any key is a problem too.
+// could be key material. A Secret or a value without a key is an error too.
 func ParseKeys(secret map[string][]byte) (Keys, error) {
 	var keys Keys
 	var problems []error
@@ -53,11 +53,10 @@ func ParseKeys(secret map[string][]byte) (Keys, error) {
 	return keys, nil
 }
 
-// Digest identifies what the keys were read from, and the rules they are used under: `sha256:<hex>`. Whatever would let
-// another commit pass has another digest. The zero value's is empty.
+// Digest identifies the keys and the rules of this package: `sha256:<hex>`. The digest of the zero value is empty.
 func (k Keys) Digest() string { return k.digest }
 
-// read adds what one value of the Secret holds.
+// read adds the keys of one value of the Secret.
 func (k *Keys) read(name string, value []byte) (problems []error) {
 	if !utf8.Valid(value) || bytes.IndexByte(value, 0) >= 0 {
 		return []error{fmt.Errorf("%s: is not text: export an OpenPGP key with gpg --armor --export", name)}
@@ -87,7 +86,7 @@ func (k *Keys) read(name string, value []byte) (problems []error) {
 	return problems
 }
 
-// blockSize counts the lines of an armored block up to its end, or all that are left.
+// blockSize returns the number of lines of an armored block, or of all lines if the block does not end.
 func blockSize(lines []string) int {
 	for i, line := range lines {
 		if strings.HasPrefix(strings.TrimSpace(line), "-----END ") {

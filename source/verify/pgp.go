@@ -20,9 +20,9 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// readEntities reads every key of an armored block; one that cannot be used is an error, not left out.
+// readEntities reads every key of an armored block. A key that cannot be used is an error.
 func readEntities(armored string) (all openpgp.EntityList, err error) {
-	defer survive(&err, errors.New("the OpenPGP block is damaged: copy it whole"))
+	defer recoverAs(&err, errors.New("the OpenPGP block is damaged: copy it whole"))
 	block, err := armor.Decode(strings.NewReader(armored))
 	if err != nil {
 		return nil, errors.New("the OpenPGP block is damaged: copy it whole")
@@ -35,7 +35,7 @@ func readEntities(armored string) (all openpgp.EntityList, err error) {
 			return all, nil
 		case err != nil:
 			return nil, fmt.Errorf("the OpenPGP block's key number %d cannot be used: %s; export it again with gpg --armor --export",
-				len(all)+1, kindOf(err))
+				len(all)+1, reasonText(err))
 		case e.PrivateKey != nil:
 			return nil, errors.New("the OpenPGP block holds a private key: put the public key here, and replace the private one, for it may have been read")
 		}
@@ -43,8 +43,8 @@ func readEntities(armored string) (all openpgp.EntityList, err error) {
 	}
 }
 
-// kindOf says what a library's error is, without its text, in which there may be a piece of the key.
-func kindOf(err error) string {
+// reasonText describes a library's error without its text, which may contain a part of the key.
+func reasonText(err error) string {
 	var unsupported pgperrors.UnsupportedError
 	if errors.As(err, &unsupported) {
 		return "it is of a kind that is not supported"
@@ -53,8 +53,8 @@ func kindOf(err error) string {
 }
 
 func (k Keys) checkPGP(o object, now time.Time) (_ string, err error) {
-	broken := refuse("the commit's OpenPGP signature is damaged: it is not one armored signature; make the commit again")
-	defer survive(&err, broken)
+	broken := refuse("the commit's OpenPGP signature is damaged: it is not one armored signature; create the commit again")
+	defer recoverAs(&err, broken)
 	sig, packets, err := readSignature(o.signature, broken)
 	if err != nil {
 		return "", err
@@ -65,11 +65,11 @@ func (k Keys) checkPGP(o object, now time.Time) (_ string, err error) {
 	}
 	candidates := k.pgp.KeysById(*sig.IssuerKeyId)
 	if len(candidates) == 0 {
-		return "", stranger(signer)
+		return "", unknownKey(signer)
 	}
 	for _, c := range candidates {
-		if why := weak(c.PublicKey); why != "" {
-			return "", refuse("the commit is signed by %s, which is %s: sign with a stronger key, best ed25519", signer, why)
+		if weakness := weaknessOf(c.PublicKey); weakness != "" {
+			return "", refuse("the commit is signed by %s, which is %s: sign with a stronger key, best ed25519", signer, weakness)
 		}
 	}
 	at := &packet.Config{Time: func() time.Time { return now }}
@@ -80,7 +80,7 @@ func (k Keys) checkPGP(o object, now time.Time) (_ string, err error) {
 	return nameOf(entity), nil
 }
 
-// readSignature wants one signature over plain bytes, made with a hash that cannot be forged, and nothing else.
+// readSignature reads exactly one signature over plain bytes, made with a hash that cannot be forged.
 func readSignature(armored string, broken error) (*packet.Signature, []byte, error) {
 	if strings.Count(armored, "-----BEGIN ") != 1 || !strings.HasSuffix(strings.TrimSpace(armored), "-----END PGP SIGNATURE-----") {
 		return nil, nil, broken
@@ -111,8 +111,8 @@ func readSignature(armored string, broken error) (*packet.Signature, []byte, err
 	return sig, data, nil
 }
 
-// weak says what is weak about a key, or nothing.
-func weak(key *packet.PublicKey) string {
+// weaknessOf returns why a key is too weak, or "".
+func weaknessOf(key *packet.PublicKey) string {
 	switch key.PubKeyAlgo {
 	case packet.PubKeyAlgoRSA, packet.PubKeyAlgoRSASignOnly:
 		if r, ok := key.PublicKey.(*rsa.PublicKey); ok && r.N.BitLen() < minRSA {
@@ -132,22 +132,22 @@ func explainPGP(signer string, err error) error {
 	case errors.Is(err, pgperrors.ErrKeyRevoked):
 		return refuse("the commit is signed by %s, which is revoked: sign a new commit with another key", signer)
 	case errors.Is(err, pgperrors.ErrKeyExpired):
-		return refuse("the commit is signed by %s, which has expired: extend it and put it into the Secret of verify.secretRef again, or sign a new commit with another key", signer)
+		return refuse("the key %s of the signature has expired. Extend it and update the Secret of verify.secretRef, or sign a new commit with another key", signer)
 	case errors.Is(err, pgperrors.ErrSignatureExpired):
-		return refuse("the signature of %s is not valid now: it has expired, or was made by a clock that is ahead; make the commit again", signer)
+		return refuse("the signature of %s is not valid now: it has expired, or was made by a clock that is ahead; create the commit again", signer)
 	}
 	return damaged(signer)
 }
 
-// survive makes an error of a panic in the OpenPGP library. Some versions index past the end of packets that are cut
-// short, and whoever can push chooses the packets; a controller must not end by that.
-func survive(err *error, otherwise error) {
+// recoverAs turns a panic in the OpenPGP library into an error. Some versions index past the end of truncated packets.
+// Anyone who can push chooses the packets, and these must not end the controller.
+func recoverAs(err *error, otherwise error) {
 	if recover() != nil {
 		*err = otherwise
 	}
 }
 
-// nameOf names an OpenPGP key by its primary fingerprint and its first identity, a primary one if there is.
+// nameOf returns the primary fingerprint and the first identity of an OpenPGP key, preferably a primary identity.
 func nameOf(e *openpgp.Entity) string {
 	signer := fmt.Sprintf("pgp %X", e.PrimaryKey.Fingerprint)
 	names := slices.Sorted(maps.Keys(e.Identities))

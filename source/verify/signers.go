@@ -22,7 +22,7 @@ type sshKey struct {
 	options options
 }
 
-// options of a line of allowed signers; the zero value allows everything at any time.
+// options of a line of allowed signers. The zero value allows all namespaces at any time.
 type options struct {
 	namespaces  []string
 	from, until time.Time
@@ -68,7 +68,7 @@ func (k *Keys) addLine(line string) error {
 	return nil
 }
 
-// isType tells whether a word is meant as a key's type, known or not.
+// isType reports whether a word has the form of a key's type, known or not.
 func isType(word string) bool {
 	return slices.Contains(sshTypes, word) || strings.HasPrefix(word, "ssh-") ||
 		strings.HasPrefix(word, "ecdsa-sha2-") || strings.HasPrefix(word, "sk-")
@@ -87,7 +87,7 @@ func parseSSH(name, text string) (string, error) {
 	}
 	key, err := ssh.ParsePublicKey(blob)
 	if err != nil || key.Type() != name {
-		// The library's error may hold a piece of the key.
+		// The library's error may contain a part of the key.
 		return "", fmt.Errorf("the key does not decode as %s: copy it whole", name)
 	}
 	if c, ok := key.(ssh.CryptoPublicKey); ok {
@@ -98,7 +98,7 @@ func parseSSH(name, text string) (string, error) {
 	return string(key.Marshal()), nil
 }
 
-// fields cuts at any of the separators outside of double quotes.
+// fields splits a text at separators outside of double quotes.
 func fields(text, separators string) ([]string, error) {
 	quoted := false
 	words := strings.FieldsFunc(text, func(r rune) bool {
@@ -115,7 +115,7 @@ func fields(text, separators string) ([]string, error) {
 
 func unquote(s string) string { return strings.Trim(s, `"`) }
 
-// safeName is an option's name that cannot be a piece of a key.
+// safeName matches an option's name that cannot be a part of a key.
 var safeName = regexp.MustCompile(`^[a-z][a-z-]{0,30}$`)
 
 func parseOptions(text string) (options, error) {
@@ -129,10 +129,10 @@ func parseOptions(text string) (options, error) {
 		name, value, _ := strings.Cut(part, "=")
 		name = strings.ToLower(name)
 		if !safeName.MatchString(name) {
-			return options{}, errors.New("the second word is no list of options and no key's type: write `principals [options] type key`")
+			return options{}, errors.New("the second word is neither a list of options nor a key's type: write `principals [options] type key`")
 		}
 		if seen[name] {
-			return options{}, fmt.Errorf("option %s stands twice: write it once", name)
+			return options{}, fmt.Errorf("option %s is repeated: write it once", name)
 		}
 		seen[name] = true
 		if err := o.set(name, value); err != nil {
@@ -182,7 +182,7 @@ func parseTime(name, value string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("option %s is not a time: write YYYYMMDD or YYYYMMDDHHMM[SS], in UTC", name)
 }
 
-// refuses says why a key may not sign commits at this time, or nothing if it may.
+// refuses returns why a key may not sign commits at this time, or "".
 func (o options) refuses(now time.Time) string {
 	switch {
 	case o.namespaces != nil && !slices.Contains(o.namespaces, gitName) && !slices.Contains(o.namespaces, "*"):

@@ -13,7 +13,7 @@ import (
 
 const magic = "SSHSIG"
 
-// envelope is what follows the magic in an SSH signature, as OpenSSH's PROTOCOL.sshsig lays it down.
+// envelope is the part of an SSH signature after the magic, as OpenSSH's PROTOCOL.sshsig defines it.
 type envelope struct {
 	Version   uint32
 	PublicKey string
@@ -23,26 +23,26 @@ type envelope struct {
 	Signature string
 }
 
-// signed is what such a signature is made over, after the magic.
+// signed is the data that an SSH signature covers, after the magic.
 type signed struct{ Namespace, Reserved, Hash, Digest string }
 
 func (k Keys) checkSSH(o object, now time.Time) (string, error) {
 	block, after := pem.Decode([]byte(o.signature))
 	if block == nil || block.Type != "SSH SIGNATURE" || len(block.Headers) > 0 || len(bytes.TrimSpace(after)) > 0 {
-		return "", refuse("the commit's SSH signature is damaged: it is not one armored block; make the commit again")
+		return "", refuse("the commit's SSH signature is damaged: it is not one armored block; create the commit again")
 	}
 	var e envelope
 	blob, ok := bytes.CutPrefix(block.Bytes, []byte(magic))
 	if !ok || ssh.Unmarshal(blob, &e) != nil {
-		return "", refuse("the commit's SSH signature is damaged: it cannot be read; make the commit again")
+		return "", refuse("the commit's SSH signature is damaged: it cannot be read; create the commit again")
 	}
 	if e.Version != 1 || e.Namespace != gitName {
-		return "", refuse("the commit's SSH signature has version %d and namespace %.40q, not version 1 and namespace %q: it was made for something else; sign with git commit -S",
+		return "", refuse("the commit's SSH signature has version %d and namespace %.40q, not version 1 and namespace %q, so it is not a signature of git: sign with `git commit -S`",
 			e.Version, e.Namespace, gitName)
 	}
 	key, err := ssh.ParsePublicKey([]byte(e.PublicKey))
 	if err != nil {
-		return "", refuse("the commit's SSH signature is damaged: its key cannot be read, or is of a type that is not supported; make the commit again")
+		return "", refuse("the commit's SSH signature is damaged: its key cannot be read, or is of a type that is not supported; create the commit again")
 	}
 	signer := "ssh " + ssh.FingerprintSHA256(key)
 	who, err := k.allowedSSH(string(key.Marshal()), signer, now)
@@ -58,9 +58,9 @@ func (k Keys) checkSSH(o object, now time.Time) (string, error) {
 	return signer, nil
 }
 
-// allowedSSH looks for a line that allows the key now, and says whose it is.
+// allowedSSH finds a line that allows the key now, and returns the owner of the key.
 func (k Keys) allowedSSH(blob, signer string, now time.Time) (who string, err error) {
-	err = stranger(signer)
+	err = unknownKey(signer)
 	for _, a := range k.ssh {
 		if a.blob != blob {
 			continue
@@ -74,7 +74,7 @@ func (k Keys) allowedSSH(blob, signer string, now time.Time) (who string, err er
 	return "", err
 }
 
-// check verifies the signature itself.
+// check verifies the signature of the payload.
 func (e envelope) check(key ssh.PublicKey, signer string, payload []byte) error {
 	var digest []byte
 	switch e.Hash {
@@ -91,7 +91,7 @@ func (e envelope) check(key ssh.PublicKey, signer string, payload []byte) error 
 	if ssh.Unmarshal([]byte(e.Signature), &sig) != nil {
 		return damaged(signer)
 	}
-	// The format is not under the signature's protection, so only what the key's type calls for is taken.
+	// The signature does not cover its own format. So only the format of the key's type is accepted.
 	if sig.Format == ssh.KeyAlgoRSA {
 		return refuse("the signature of %s uses SHA-1 (ssh-rsa), which can be forged: sign with OpenSSH 8.2 or later, or with an ed25519 key", signer)
 	}

@@ -1,7 +1,5 @@
-// Package assets gives the one executable its other names: links under which
-// it is etcd, kube-apiserver or kubectl.
+// Package assets links the executable under other names, under which it runs etcd,
+// kube-apiserver or kubectl.
 //
-// In: a folder and names.
-// Out: symbolic links in it.
-// Never: replaces a file that is no link.
+// In: a folder and names. Out: symbolic links in it. Never: the replacement of a file that is not a link.
 package assets

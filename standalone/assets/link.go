@@ -8,9 +8,8 @@ import (
 	"path/filepath"
 )
 
-// Link makes dir/<name> a link to the executable for each name. The folder is
-// made where it is missing. Another program's file of that name is kept, and
-// returned in kept: somebody put it there.
+// Link makes dir/<name> a link to the executable for each name. It creates the
+// folder if it is missing. It keeps files that are not links and returns their names.
 func Link(dir, executable string, names ...string) (kept []string, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("linking to %s: %w", executable, err)
@@ -20,7 +19,7 @@ func Link(dir, executable string, names ...string) (kept []string, err error) {
 		return nil, fmt.Errorf("linking to %s: %w", executable, err)
 	}
 	target := executable
-	// Beside the executable a bare name does: the folder can be moved.
+	// In the folder of the executable, a relative link lets users move the folder.
 	if filepath.Dir(executable) == abs {
 		target = filepath.Base(executable)
 	}

@@ -1,12 +1,10 @@
-// Package main is a hollow kubelet: the real kubelet of Kubernetes on a container
-// runtime that runs nothing, as kubemark has it. Beside the control plane of this
-// module it makes nodes whose pods are scheduled, get ready, are evicted and end
-// as on real ones. Tests drain such nodes.
+// Package main is a hollow kubelet, as in kubemark: the real kubelet of Kubernetes with a container runtime that runs
+// nothing. Together with this module's control plane it creates nodes whose pods are scheduled, become ready, are
+// evicted and end as on real nodes. Tests drain such nodes.
 //
-// It is a program of its own, built into bin/hollow-kubelet on demand: the embedded
-// control plane does without it.
+// It is a separate program, built into bin/hollow-kubelet on demand, because the embedded control plane does not need
+// it.
 //
-// In: a kubeconfig of the node. Out: a Node, its lease, its pods' statuses; files
-// below one folder.
-// Never: runs a container, listens on a network, ships.
+// In: a kubeconfig of the node. Out: a Node, its lease, its pods' statuses; files below one folder. Never: a running
+// container, a listening network port, a release.
 package main

@@ -54,11 +54,11 @@ func run(ctx context.Context, kubeconfig, name, root string) error {
 	return nil
 }
 
-// hollow is a kubelet that listens nowhere but on the socket of its container runtime, which runs nothing.
+// hollow returns a kubelet that listens only on the socket of its container runtime, which runs nothing.
 func hollow(ctx context.Context, config *rest.Config, name, root string) (*kubemark.HollowKubelet, error) {
 	flags, settings := kubemark.GetHollowKubeletConfig(&kubemark.HollowKubeletOptions{NodeName: name, MaxPods: 300})
 	settings.EnableServer = false
-	made := flags.RootDirectory // below /tmp, and nobody would remove it
+	made := flags.RootDirectory // the directory is below /tmp, and nothing else removes it
 	flags.RootDirectory = filepath.Join(root, "kubelet")
 	settings.StaticPodPath, settings.PodLogsDir = filepath.Join(root, "static-pods"), filepath.Join(root, "pod-logs")
 	if err := errors.Join(os.RemoveAll(made), os.MkdirAll(settings.StaticPodPath, 0o755), os.MkdirAll(settings.PodLogsDir, 0o755)); err != nil {

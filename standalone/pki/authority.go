@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// Lifetimes. A leaf is renewed on a start in the last third of its life, so one
-// that is started at all is good for four months more.
+// Lifetimes. A certificate is renewed at a start in the last third of its life, so
+// it is valid for at least four months after each start.
 const (
 	authorityLife = 10 * 365 * 24 * time.Hour
 	leafLife      = 365 * 24 * time.Hour
-	// skew lets a certificate be used at once by a clock that is a little behind.
+	// skew is by how much a client's clock may be behind and still accept a new certificate.
 	skew = 5 * time.Minute
 )
 
@@ -32,30 +32,29 @@ type Authority struct {
 	key       *ecdsa.PrivateKey
 }
 
-// OpenAuthority reads the authority, or makes it where neither of its files
-// exists. One that is near its end gets a new certificate on the same key, so
-// that what it signed stays valid. A damaged one is an error: replacing it would
-// lock out everybody who trusts it.
+// OpenAuthority reads the CA, or creates it if neither of its files exists. A CA
+// that expires soon gets a new certificate for the same key, so that certificates
+// that it signed stay valid. A damaged CA is an error, because clients trust it.
 func OpenAuthority(dir, name string, now time.Time) (*Authority, error) {
 	a := &Authority{dir: dir, name: name, now: now}
 	err := a.load()
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		if a.key, err = newKey(); err != nil {
-			return nil, fmt.Errorf("making the key of authority %q: %w", name, err)
+			return nil, fmt.Errorf("creating the key of CA %q: %w", name, err)
 		}
 	case err != nil:
-		return nil, fmt.Errorf("reading authority %q: %w (to start over with new keys remove %s)", name, err, dir)
+		return nil, fmt.Errorf("reading CA %q: %w (to start over with new keys remove %s)", name, err, dir)
 	case !nearEnd(a.cert, now):
 		return a, nil
 	}
 	return a, a.selfSign()
 }
 
-// CertPath is the authority's certificate: what a client trusts.
+// CertPath is the CA certificate, which clients trust.
 func (a *Authority) CertPath() string { return filepath.Join(a.dir, a.name+".crt") }
 
-// KeyPath is the authority's private key.
+// KeyPath is the private key of the CA.
 func (a *Authority) KeyPath() string { return filepath.Join(a.dir, a.name+".key") }
 
 func (a *Authority) load() error {
@@ -67,7 +66,7 @@ func (a *Authority) load() error {
 	case keyErr != nil:
 		return keyErr
 	case errors.Is(certErr, fs.ErrNotExist):
-		// A start was cut off between the two files: nothing was signed yet.
+		// A start was interrupted between the two files, so the CA has signed nothing yet.
 		return certErr
 	case certErr != nil:
 		return certErr
@@ -89,10 +88,10 @@ func (a *Authority) selfSign() error {
 	}
 	der, err := sign(template, template, &a.key.PublicKey, a.key)
 	if err != nil {
-		return fmt.Errorf("signing authority %q: %w", a.name, err)
+		return fmt.Errorf("signing CA %q: %w", a.name, err)
 	}
 	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		return fmt.Errorf("signing authority %q: %w", a.name, err)
+		return fmt.Errorf("signing CA %q: %w", a.name, err)
 	}
 	return writePair(a.KeyPath(), a.key, a.CertPath(), der)
 }
@@ -110,7 +109,7 @@ func sign(template, parent *x509.Certificate, public *ecdsa.PublicKey, by *ecdsa
 	return x509.CreateCertificate(rand.Reader, template, parent, public, by)
 }
 
-// nearEnd is true in the last third of a certificate's life, and before it begins.
+// nearEnd reports whether a certificate is in the last third of its life, or not valid yet.
 func nearEnd(c *x509.Certificate, now time.Time) bool {
 	life := c.NotAfter.Sub(c.NotBefore)
 	return now.Before(c.NotBefore) || now.After(c.NotAfter.Add(-life/3))

@@ -18,9 +18,9 @@ const (
 	certBlock = "CERTIFICATE"
 )
 
-// EnsureSigningKey makes a key that signs ServiceAccount tokens, unless a
-// readable one is there already. It has no end: a new one would make every
-// token in the cluster invalid.
+// EnsureSigningKey creates the key that signs ServiceAccount tokens if it does not
+// exist. The key does not expire, because a new one would invalidate every token in
+// the cluster.
 func EnsureSigningKey(path string) error {
 	_, err := readKey(path)
 	if err == nil {
@@ -31,7 +31,7 @@ func EnsureSigningKey(path string) error {
 	}
 	key, err := newKey()
 	if err != nil {
-		return fmt.Errorf("making the token signing key: %w", err)
+		return fmt.Errorf("creating the token signing key: %w", err)
 	}
 	return writeKey(path, key)
 }
@@ -72,7 +72,7 @@ func readBlock(path, kind string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
-// writePair writes the key first: a certificate without its key would look usable.
+// writePair writes the key first, so that there is no certificate without its key.
 func writePair(keyPath string, key *ecdsa.PrivateKey, certPath string, der []byte) error {
 	if err := writeKey(keyPath, key); err != nil {
 		return err
@@ -88,7 +88,7 @@ func writeKey(path string, key *ecdsa.PrivateKey) error {
 	return writeFile(path, pem.EncodeToMemory(&pem.Block{Type: keyBlock, Bytes: der}))
 }
 
-// writeFile puts the whole content in place at once; the mode is 0600 from the first byte.
+// writeFile replaces a file atomically. Its mode is 0600 from the first byte.
 func writeFile(path string, content []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"-*")
 	if err != nil {

@@ -10,35 +10,35 @@ import (
 	"slices"
 )
 
-// Request is a certificate that is wanted.
+// Request describes a certificate.
 type Request struct {
 	// Name is the file name without its ending.
 	Name string
-	// CommonName is who the bearer is: a user name to the API server.
+	// CommonName is the user name for the API server.
 	CommonName string
-	// Groups are the bearer's groups.
+	// Groups are the groups of the user.
 	Groups []string
-	// Hosts are names and addresses that the bearer may serve under. Only a
-	// request with hosts gives a certificate that can serve.
+	// Hosts are names and addresses of a server. Only a certificate with hosts is
+	// valid for a server.
 	Hosts []string
 }
 
-// Pair is where a certificate and its key lie.
+// Pair has the paths of a certificate and its key.
 type Pair struct{ Cert, Key string }
 
-// Ensure returns the certificate that is asked for. It keeps the one that is
-// there as long as it fits the request, belongs to its key, is signed by this
-// authority and is not near its end; otherwise it makes a new key and signs it.
+// Ensure returns the requested certificate. It keeps an existing one that matches
+// the request and its key, is signed by this CA and does not expire soon. Otherwise
+// it creates a new key and certificate.
 func (a *Authority) Ensure(r Request) (Pair, error) {
 	p := Pair{Cert: filepath.Join(a.dir, r.Name+".crt"), Key: filepath.Join(a.dir, r.Name+".key")}
 	cert, certErr := readCert(p.Cert)
 	key, keyErr := readKey(p.Key)
-	if certErr == nil && keyErr == nil && a.good(cert, key, r) {
+	if certErr == nil && keyErr == nil && a.isValid(cert, key, r) {
 		return p, nil
 	}
 	key, err := newKey()
 	if err != nil {
-		return Pair{}, fmt.Errorf("making the key %q: %w", r.Name, err)
+		return Pair{}, fmt.Errorf("creating the key %q: %w", r.Name, err)
 	}
 	der, err := sign(a.template(r), a.cert, &key.PublicKey, a.key)
 	if err != nil {
@@ -47,8 +47,8 @@ func (a *Authority) Ensure(r Request) (Pair, error) {
 	return p, writePair(p.Key, key, p.Cert, der)
 }
 
-// good says whether a certificate can stay.
-func (a *Authority) good(c *x509.Certificate, key *ecdsa.PrivateKey, r Request) bool {
+// isValid reports whether an existing certificate need not be replaced.
+func (a *Authority) isValid(c *x509.Certificate, key *ecdsa.PrivateKey, r Request) bool {
 	want := a.template(r)
 	return key.PublicKey.Equal(c.PublicKey) &&
 		c.CheckSignatureFrom(a.cert) == nil &&

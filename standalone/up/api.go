@@ -14,37 +14,38 @@ import (
 	"time"
 )
 
-// apiClient asks the API server, as its administrator, the few things that a start waits for.
+// apiClient reads, as administrator, the objects that a start waits for.
 type apiClient struct {
 	url  string
 	http *http.Client
 }
 
-// newAPIClient takes the authority's file and the administrator's pair without its endings.
+// newAPIClient reads the CA file, and the administrator's certificate and key. The parameter pair is their path without
+// the extension.
 func newAPIClient(url, ca, pair string) (*apiClient, error) {
 	cert, err := tls.LoadX509KeyPair(pair+".crt", pair+".key")
 	if err != nil {
 		return nil, fmt.Errorf("reading the administrator's certificate: %w", err)
 	}
-	client, err := trusting(ca, cert)
+	client, err := newHTTPClient(ca, cert)
 	return &apiClient{url: url, http: client}, err
 }
 
-// trusting returns a client that believes one authority only.
-func trusting(ca string, own ...tls.Certificate) (*http.Client, error) {
+// newHTTPClient returns a client that trusts one CA only.
+func newHTTPClient(ca string, own ...tls.Certificate) (*http.Client, error) {
 	raw, err := os.ReadFile(ca)
 	if err != nil {
-		return nil, fmt.Errorf("reading the authority: %w", err)
+		return nil, fmt.Errorf("reading the CA: %w", err)
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(raw) {
-		return nil, fmt.Errorf("reading the authority: %s holds no certificate", ca)
+		return nil, fmt.Errorf("reading the CA: %s has no certificate", ca)
 	}
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, Certificates: own}}
 	return &http.Client{Transport: transport, Timeout: 5 * time.Second}, nil
 }
 
-// maxAnswer is far above any answer asked for here, in bytes.
+// maxAnswer limits responses, in bytes.
 const maxAnswer = 16 << 20
 
 func get(ctx context.Context, c *http.Client, url string) ([]byte, error) {
@@ -62,7 +63,7 @@ func get(ctx context.Context, c *http.Client, url string) ([]byte, error) {
 		return nil, err
 	}
 	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s: %s", url, resp.Status, strings.TrimSpace(string(body)))
+		return nil, fmt.Errorf("%s returned %s: %s", url, resp.Status, strings.TrimSpace(string(body)))
 	}
 	return body, nil
 }
@@ -72,7 +73,7 @@ func (c *apiClient) ready(ctx context.Context) error {
 	return err
 }
 
-// list is the part of Node and Lease lists that is looked at.
+// list has the fields of Node and Lease lists that the client reads.
 type list struct {
 	Items []struct {
 		Metadata struct{ Name string }
@@ -83,10 +84,10 @@ type list struct {
 	}
 }
 
-// sleeping returns those of the hosts that are not Ready, or whose lease was not
-// renewed since the given time: a Ready from before the last stop proves nothing.
-func (c *apiClient) sleeping(ctx context.Context, hosts []string, since time.Time) ([]string, error) {
-	awake := map[string]int{}
+// notReady returns the hosts that are not Ready, or whose Lease was not renewed since the given time. The Lease matters
+// because a Ready condition may be older than the last stop.
+func (c *apiClient) notReady(ctx context.Context, hosts []string, since time.Time) ([]string, error) {
+	readyCount := map[string]int{}
 	for _, path := range []string{"/api/v1/nodes", "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"} {
 		raw, err := get(ctx, c.http, c.url+path)
 		if err != nil {
@@ -102,9 +103,9 @@ func (c *apiClient) sleeping(ctx context.Context, hosts []string, since time.Tim
 				ready = ready || cond.Type == "Ready" && cond.Status == "True"
 			}
 			if ready {
-				awake[item.Metadata.Name]++
+				readyCount[item.Metadata.Name]++
 			}
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(hosts), func(h string) bool { return awake[h] == 2 }), nil
+	return slices.DeleteFunc(slices.Clone(hosts), func(h string) bool { return readyCount[h] == 2 }), nil
 }

@@ -176,8 +176,8 @@ func TestASecondStartIsToldWhatIsInTheWay(t *testing.T) {
 		t.Errorf("on the same ports: exit code %d", code)
 	}
 	for _, want := range []string{
-		"port " + p.ports[1] + ", wanted for the Kubernetes API, is taken by kube-apiserver (pid ", "with --api-port",
-		"port " + p.ports[3] + ", wanted for the database (etcd), is taken by etcd (pid ", "with --etcd-port",
+		"port " + p.ports[1] + " for the Kubernetes API is in use by kube-apiserver (pid ", "with --api-port",
+		"port " + p.ports[3] + " for the database (etcd) is in use by etcd (pid ", "with --etcd-port",
 	} {
 		if !strings.Contains(string(out), want) {
 			t.Errorf("lacks %q:\n%s", want, out)

@@ -1,13 +1,11 @@
-// Package up starts a whole local control plane with Bunsen on it, in order,
-// says how far it is, keeps it running, and stops it.
+// Package up starts a local control plane with Bunsen, shows the progress, keeps it
+// running, and stops it.
 //
-// The order: lock, what an earlier run left, what is missing, ports, keys,
-// repository, etcd and API server, the other upstream parts, Bunsen's objects,
-// Bunsen's programs. Everything kept lies in one data directory; the same
-// command goes on where the last one ended.
+// The order: lock the data directory, stop leftover processes, check programs and
+// ports, create keys and the repository, start etcd and the API server, then the
+// other upstream programs, apply Bunsen's objects, start Bunsen's programs. One data
+// directory has all state; the same command continues with it.
 //
-// In: flags.
-// Out: running processes, a data directory, text for a person; an exit code:
-// 0 stopped as asked, 1 a step failed, 2 wrong flags, 3 a port is taken.
-// Never: listens itself, or beyond loopback through anything that it starts.
+// In: flags. Out: running processes, a data directory, text for a user; an exit code: 0 stopped by a signal, 1 a step
+// failed, 2 invalid flags, 3 a port is in use. Never: its own listening socket; a program that listens beyond loopback.
 package up

@@ -5,19 +5,19 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/bunsen-os/bunsen/standalone/datadir"
-	"github.com/bunsen-os/bunsen/standalone/kubeconfig"
 	"github.com/bunsen-os/bunsen/standalone/pki"
+
+	"github.com/bunsen-os/bunsen/standalone/plane"
 )
 
 const (
 	namespace = "bunsen-system"
-	// serviceIP is the first address of serviceRange, which the API server serves the cluster under.
-	serviceIP    = "10.96.0.1"
-	serviceRange = "10.96.0.0/16"
+	// serviceIP is the first address of serviceCIDR, at which pods reach the API server.
+	serviceIP   = "10.96.0.1"
+	serviceCIDR = "10.96.0.0/16"
 )
 
-// identities are the files that prove who is who.
+// identities are the files with which components authenticate.
 type identities struct {
 	ca, caKey, tokenKey      string
 	apiserver, kubeletClient pki.Pair
@@ -25,7 +25,7 @@ type identities struct {
 	configs                  configs
 }
 
-// etcdIdentities are known to etcd and the API server only.
+// etcdIdentities are for etcd and the API server only.
 type etcdIdentities struct {
 	ca             string
 	server, client pki.Pair
@@ -38,9 +38,9 @@ type configs struct {
 	hosts                     map[string]string
 }
 
-// identify makes or renews all keys, certificates and kubeconfig files.
-func identify(o options, dir datadir.Dir, now time.Time) (identities, error) {
-	m := maker{dir: dir, server: o.apiURL()}
+// createIdentities creates or renews all keys, certificates and kubeconfig files.
+func createIdentities(o options, dir plane.Dir, now time.Time) (identities, error) {
+	m := issuer{dir: dir, server: o.apiURL()}
 	m.open(now)
 	ids := identities{
 		tokenKey: filepath.Join(dir.PKI(), "sa.key"),
@@ -52,7 +52,7 @@ func identify(o options, dir datadir.Dir, now time.Time) (identities, error) {
 			admin:     m.config(dir.Kubeconfig(), pki.Request{Name: "admin", CommonName: "admin", Groups: []string{"system:masters"}}),
 			manager:   m.identity(pki.Request{Name: "kube-controller-manager", CommonName: "system:kube-controller-manager"}),
 			scheduler: m.identity(pki.Request{Name: "kube-scheduler", CommonName: "system:kube-scheduler"}),
-			// ServiceAccount names by certificate: the rights bound to the accounts in a real cluster hold here too.
+			// The certificates have the names of ServiceAccounts, so that the programs have the same rights as in a cluster.
 			controller: m.identity(serviceAccount(controllerProgram)),
 			server:     m.identity(serviceAccount(serverProgram)),
 			hosts:      map[string]string{},
@@ -79,24 +79,24 @@ func serviceAccount(name string) pki.Request {
 	}
 }
 
-// maker keeps the first error, so that the list above reads as a list.
-type maker struct {
-	dir    datadir.Dir
+// issuer issues certificates and stores the first error, so that the caller need not check each call.
+type issuer struct {
+	dir    plane.Dir
 	server string
 	ca     *pki.Authority
 	etcdCA *pki.Authority
 	err    error
 }
 
-func (m *maker) open(now time.Time) {
+func (m *issuer) open(now time.Time) {
 	if m.ca, m.err = pki.OpenAuthority(m.dir.PKI(), "ca", now); m.err == nil {
 		m.etcdCA, m.err = pki.OpenAuthority(m.dir.PKI(), "etcd-ca", now)
 	}
 }
 
-// database has an authority of its own: whoever reaches etcd is beyond every
-// right, so a host's certificate, or any that the cluster signs, must not.
-func (m *maker) database() etcdIdentities {
+// database uses a separate CA: a client of etcd bypasses all authorization, so no
+// certificate of the cluster's CA may be valid for it.
+func (m *issuer) database() etcdIdentities {
 	if m.err != nil {
 		return etcdIdentities{}
 	}
@@ -107,9 +107,9 @@ func (m *maker) database() etcdIdentities {
 	}
 }
 
-func (m *maker) pair(r pki.Request) pki.Pair { return m.signed(m.ca, r) }
+func (m *issuer) pair(r pki.Request) pki.Pair { return m.signed(m.ca, r) }
 
-func (m *maker) signed(by *pki.Authority, r pki.Request) pki.Pair {
+func (m *issuer) signed(by *pki.Authority, r pki.Request) pki.Pair {
 	if m.err != nil {
 		return pki.Pair{}
 	}
@@ -118,16 +118,16 @@ func (m *maker) signed(by *pki.Authority, r pki.Request) pki.Pair {
 	return p
 }
 
-func (m *maker) identity(r pki.Request) string { return m.config(m.dir.Identity(r.Name), r) }
+func (m *issuer) identity(r pki.Request) string { return m.config(m.dir.Identity(r.Name), r) }
 
-func (m *maker) config(path string, r pki.Request) string {
+func (m *issuer) config(path string, r pki.Request) string {
 	p := m.pair(r)
 	if m.err != nil {
 		return ""
 	}
-	err := kubeconfig.Write(path, kubeconfig.Identity{Server: m.server, CA: m.ca.CertPath(), Cert: p.Cert, Key: p.Key, User: r.CommonName})
+	err := pki.WriteKubeconfig(path, pki.Kubeconfig{Server: m.server, CA: m.ca.CertPath(), Cert: p.Cert, Key: p.Key, User: r.CommonName})
 	if err != nil {
-		m.err = fmt.Errorf("making the identity %q: %w", r.Name, err)
+		m.err = fmt.Errorf("creating the identity %q: %w", r.Name, err)
 	}
 	return path
 }

@@ -28,7 +28,7 @@ func certificate(t *testing.T, path string) *x509.Certificate {
 
 func TestWhoEachComponentIs(t *testing.T) {
 	s := sessionOf(t, "--nodes", "2")
-	if _, err := identify(s.o, s.dir, now); err != nil {
+	if _, err := createIdentities(s.o, s.dir, now); err != nil {
 		t.Fatal(err)
 	}
 	for file, want := range map[string]struct {
@@ -59,7 +59,7 @@ func TestWhoEachComponentIs(t *testing.T) {
 
 func TestNoCertificateOfTheClusterOpensTheDatabase(t *testing.T) {
 	s := sessionOf(t)
-	ids, err := identify(s.o, s.dir, now)
+	ids, err := createIdentities(s.o, s.dir, now)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestNoCertificateOfTheClusterOpensTheDatabase(t *testing.T) {
 func TestASecondStartChangesNothing(t *testing.T) {
 	s := sessionOf(t)
 	read := func(at time.Time) map[string]string {
-		if _, err := identify(s.o, s.dir, at); err != nil {
+		if _, err := createIdentities(s.o, s.dir, at); err != nil {
 			t.Fatal(err)
 		}
 		files := map[string]string{}
@@ -115,14 +115,14 @@ func TestASecondStartChangesNothing(t *testing.T) {
 
 func TestADamagedAuthorityStopsTheStart(t *testing.T) {
 	s := sessionOf(t)
-	ids, err := identify(s.o, s.dir, now)
+	ids, err := createIdentities(s.o, s.dir, now)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Truncate(ids.caKey, 3); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := identify(s.o, s.dir, now); err == nil {
+	if _, err := createIdentities(s.o, s.dir, now); err == nil {
 		t.Error("it went on")
 	}
 }

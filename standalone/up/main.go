@@ -13,9 +13,8 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/standalone/assets"
-	"github.com/bunsen-os/bunsen/standalone/datadir"
-	"github.com/bunsen-os/bunsen/standalone/ports"
-	"github.com/bunsen-os/bunsen/standalone/progress"
+
+	"github.com/bunsen-os/bunsen/standalone/plane"
 )
 
 // Exit codes.
@@ -26,8 +25,8 @@ const (
 	exitPort    = 3
 )
 
-// errAsked is the cause of a stop that somebody asked for.
-var errAsked = errors.New("asked to stop")
+// errStopped is the cause of a stop by a signal.
+var errStopped = errors.New("stopped by a signal")
 
 // Main is `bunsen-standalone up`: it returns the exit code after everything has stopped.
 func Main(args []string, out *os.File, errs io.Writer) int {
@@ -39,20 +38,20 @@ func Main(args []string, out *os.File, errs io.Writer) int {
 		fmt.Fprintln(errs, err)
 		return exitUsage
 	}
-	if err = begin(o, progress.ForFile(out)); err == nil {
+	if err = runSession(o, newFileProgress(out)); err == nil {
 		return exitStopped
 	}
 	fmt.Fprintln(errs, err)
-	var conflict *ports.ConflictError
+	var conflict *plane.PortConflictError
 	if errors.As(err, &conflict) {
-		fmt.Fprintln(errs, "(make run has these ports only; bin/bunsen-standalone up has the flags)")
+		fmt.Fprintln(errs, "(make run uses fixed ports; set others with the flags of bin/bunsen-standalone up)")
 		return exitPort
 	}
 	return exitFailed
 }
 
-func begin(o options, show *progress.Printer) error {
-	dir, err := datadir.Open(o.data)
+func runSession(o options, show *progress) error {
+	dir, err := plane.OpenDir(o.data)
 	if err != nil {
 		return err
 	}
@@ -62,31 +61,31 @@ func begin(o options, show *progress.Printer) error {
 	}
 	defer lock.Release()
 	s := newSession(o, dir, show)
-	ctx, done := s.obey()
+	ctx, done := s.handleSignals()
 	defer done()
 	if err := s.prepare(); err != nil {
 		return err
 	}
-	// Links are a convenience: without them everything works.
+	// The link is optional.
 	if _, err := assets.Link(o.bin, o.self, "kubectl"); err != nil {
-		show.Line(fmt.Sprintf("no kubectl in %s: %v", o.bin, err))
+		show.Line(fmt.Sprintf("linking kubectl in %s failed: %v", o.bin, err))
 	}
 	err = s.run(ctx)
 	if err == nil {
-		s.show.Line(fmt.Sprintf("\nUp after %.1f s. %s", time.Since(s.begun).Seconds(), guide{o: o, dir: dir}.next()))
-		// What the start needed is not needed again.
+		s.show.Line(fmt.Sprintf("\nUp after %.1f s. %s", time.Since(s.begun).Seconds(), nextSteps{o: o, dir: dir}.next()))
+		// The start needs more memory than the programs need later.
 		debug.FreeOSMemory()
 		<-ctx.Done()
 	}
 	stopErr := s.show.Step("stopping", func() (string, error) { s.sup.Stop(); return "", nil })
-	if errors.Is(err, errAsked) {
+	if errors.Is(err, errStopped) {
 		err = nil
 	}
 	return errors.Join(err, stopErr)
 }
 
-// obey returns a context that the first signal ends; the second one kills everything at once.
-func (s *session) obey() (context.Context, func()) {
+// handleSignals returns a context that the first signal ends. The second signal kills all processes.
+func (s *session) handleSignals() (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(context.Background())
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
@@ -94,8 +93,8 @@ func (s *session) obey() (context.Context, func()) {
 		if _, ok := <-signals; !ok {
 			return
 		}
-		s.show.Line("\nStopping; once more kills everything at once.")
-		cancel(errAsked)
+		s.show.Line("\nStopping; press Ctrl-C again to kill all processes.")
+		cancel(errStopped)
 		if _, ok := <-signals; ok {
 			s.sup.Kill()
 		}

@@ -9,33 +9,33 @@ import (
 	"text/tabwriter"
 	"unicode"
 
-	"github.com/bunsen-os/bunsen/standalone/datadir"
+	"github.com/bunsen-os/bunsen/standalone/plane"
 )
 
-// row is one thing to try: what for, and the lines to type or read.
+// row is one suggestion for the user: a topic, and lines to type or read.
 type row struct {
 	topic string
 	lines []string
 }
 
-// guide knows what there is to try.
-type guide struct {
+// nextSteps lists what a user can try.
+type nextSteps struct {
 	o   options
-	dir datadir.Dir
+	dir plane.Dir
 }
 
-// next is the table of what to try, for the end of a start.
-func (g guide) next() string {
+// next returns the table of suggestions after the start.
+func (g nextSteps) next() string {
 	rows := []row{{"Look around", []string{
 		"export KUBECONFIG=" + quote(g.dir.Kubeconfig()),
-		near(filepath.Join(g.o.bin, "kubectl")) + " get " + g.firstKinds(),
+		shellPath(filepath.Join(g.o.bin, "kubectl")) + " get " + g.firstKinds(),
 	}}}
 	if !g.o.bare {
 		rows = append(rows, g.bunsenRows()...)
 	}
 	rows = append(rows,
-		row{"Logs", []string{near(g.dir.Logs())}},
-		row{"Stop", []string{"Ctrl-C; the same command goes on where this one ended"}},
+		row{"Logs", []string{shellPath(g.dir.Logs())}},
+		row{"Stop", []string{"Ctrl-C; the same command continues with the same data"}},
 	)
 	var out strings.Builder
 	table := tabwriter.NewWriter(&out, 0, 0, 3, ' ', 0)
@@ -52,42 +52,42 @@ func (g guide) next() string {
 	return "What to try next, in another terminal:\n\n" + out.String()
 }
 
-func (g guide) firstKinds() string {
+func (g nextSteps) firstKinds() string {
 	if g.o.bare {
 		return "namespaces"
 	}
 	return "mcp,gitsource,nodes"
 }
 
-func (g guide) bunsenRows() []row {
+func (g nextSteps) bunsenRows() []row {
 	hosts := g.o.hostNames()
 	rows := []row{
-		{"Watch", []string{near(filepath.Join(g.o.bin, "bunsen")) + " status -w"}},
+		{"Watch", []string{shellPath(filepath.Join(g.o.bin, "bunsen")) + " status -w"}},
 		g.changeRow(),
-		{"Ask", []string{near(filepath.Join(g.o.bin, "bunsen")) + " trace node/node-1      # which commit, which line"}},
+		{"Ask", []string{shellPath(filepath.Join(g.o.bin, "bunsen")) + " trace node/node-1      # which commit, which line"}},
 		{"A new machine", g.machineLines()},
 	}
 	if len(hosts) > 0 {
 		rows = append(rows, row{"The hosts", []string{
-			near(g.dir.Host(hosts[0])) + " and so on: real files and units in a folder each;",
+			shellPath(g.dir.Host(hosts[0])) + " and so on: real files and units in a folder each;",
 			"only their reboots and running units are simulated, and logged as such",
 		}})
 	}
 	return rows
 }
 
-// machineLines make what a new machine starts with, and ask as it would.
-func (g guide) machineLines() []string {
-	bunsen := near(filepath.Join(g.o.bin, "bunsen"))
+// machineLines create a pointer config and request a config as a new machine does.
+func (g nextSteps) machineLines() []string {
+	bunsen := shellPath(filepath.Join(g.o.bin, "bunsen"))
 	return []string{
 		fmt.Sprintf("%s pointer --pool worker --server https://%s:%d > worker.ign      # for QEMU: docs/provisioning.md",
-			bunsen, virtualHost, g.o.ports.ignition),
+			bunsen, qemuHost, g.o.ports.ignition),
 		fmt.Sprintf("curl --cacert %s -H \"Authorization: Bearer $(%s token create --pool worker --ttl 1h)\" https://%s/config/worker",
-			near(filepath.Join(g.dir.Ignition(), "ca.crt")), bunsen, g.o.ignitionAddress()),
+			shellPath(filepath.Join(g.dir.Ignition(), "ca.crt")), bunsen, g.o.ignitionAddress()),
 	}
 }
 
-// redacted is a repository's address without a password.
+// redacted returns the URL of a repository without a password.
 func redacted(repo string) string {
 	if u, err := url.Parse(repo); err == nil && u.User != nil {
 		return u.Redacted()
@@ -95,8 +95,8 @@ func redacted(repo string) string {
 	return repo
 }
 
-// changeRow changes no folder: the lines after it are typed in the same shell.
-func (g guide) changeRow() row {
+// changeRow does not change the working directory, because the user types the next lines in the same shell.
+func (g nextSteps) changeRow() row {
 	if g.o.source.repo != "" {
 		return row{"Change it", []string{"commit and push to " + redacted(g.o.source.repo)}}
 	}
@@ -107,9 +107,9 @@ func (g guide) changeRow() row {
 	}}
 }
 
-// near is a path as seen from here, where that is shorter and still plain,
-// ready to be pasted into a shell.
-func near(path string) string {
+// shellPath returns a path quoted for a shell, relative to the working directory if it
+// is below that.
+func shellPath(path string) string {
 	if here, err := os.Getwd(); err == nil {
 		if rel, err := filepath.Rel(here, path); err == nil && !strings.HasPrefix(rel, "..") {
 			path = rel
@@ -118,7 +118,7 @@ func near(path string) string {
 	return quote(path)
 }
 
-// quote makes one word of a shell out of any text.
+// quote quotes a text as one word of a shell.
 func quote(text string) string {
 	plain := func(r rune) bool {
 		return unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("/._-+:@,=%", r)

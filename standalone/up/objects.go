@@ -13,13 +13,13 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/bunsen-os/bunsen/standalone/datadir"
+	"github.com/bunsen-os/bunsen/standalone/plane"
 )
 
-// simulatedLabel marks the Node objects that stand for folders.
+// simulatedLabel marks the Node objects of simulated hosts.
 const simulatedLabel = "bunsen.dev/simulated"
 
-// object is a Kubernetes object on its way to kubectl.
+// object is a Kubernetes object for kubectl.
 type object struct {
 	APIVersion string         `json:"apiVersion"`
 	Kind       string         `json:"kind"`
@@ -32,13 +32,13 @@ type objectMeta struct {
 	Labels map[string]string `json:"labels,omitempty"`
 }
 
-// applier brings objects to the API server, as administrator.
+// applier applies objects as administrator.
 type applier struct {
 	o   options
-	dir datadir.Dir
+	dir plane.Dir
 }
 
-// config applies kinds and rights, and waits until the API server knows the kinds.
+// config applies CRDs and RBAC, and waits until the API server serves the CRDs.
 func (a applier) config(ctx context.Context) (string, error) {
 	if err := a.kubectl(ctx, nil, "apply", "--server-side", "--force-conflicts", "-k", a.o.config); err != nil {
 		return "", err
@@ -46,8 +46,8 @@ func (a applier) config(ctx context.Context) (string, error) {
 	return "", a.kubectl(ctx, nil, "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
 }
 
-// objects makes what this machine's setup consists of, and removes the
-// Node objects of hosts that are no longer simulated.
+// objects applies the source and the Node objects of hosts, and removes those of
+// hosts that are no longer simulated.
 func (a applier) objects(ctx context.Context) (string, error) {
 	items := []object{
 		{APIVersion: "v1", Kind: "Namespace", Metadata: objectMeta{Name: namespace}},
@@ -71,7 +71,7 @@ func (a applier) objects(ctx context.Context) (string, error) {
 		a.kubectl(ctx, nil, append([]string{"delete", "node", "--ignore-not-found", "--wait=false"}, gone...)...)
 }
 
-// interval is short for a repository on this machine: a look at it costs next to nothing, and somebody is watching.
+// interval is short for a repository on this host, because checking it is cheap and a user is waiting.
 func interval(o options) string {
 	if o.source.repo == "" {
 		return "5s"
@@ -90,15 +90,15 @@ func (a applier) sourceSpec() map[string]any {
 	return spec
 }
 
-// repository is the URL or path that is followed.
-func repository(o options, dir datadir.Dir) string {
+// repository is the URL or path of the repository that Bunsen follows.
+func repository(o options, dir plane.Dir) string {
 	if o.source.repo != "" {
 		return o.source.repo
 	}
 	return dir.Repository()
 }
 
-// node is a worker as kubeadm registers one: no label says that it is one.
+// node returns a worker as kubeadm registers it, without a role label.
 func node(name string) object {
 	return object{APIVersion: "v1", Kind: "Node", Metadata: objectMeta{Name: name, Labels: map[string]string{
 		"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "kubernetes.io/arch": runtime.GOARCH,
@@ -106,7 +106,7 @@ func node(name string) object {
 	}}}
 }
 
-// formerHosts have a folder from an earlier run with more hosts. The folder stays.
+// formerHosts returns hosts that have a folder from an earlier run with more hosts. It keeps the folders.
 func (a applier) formerHosts() ([]string, error) {
 	entries, err := os.ReadDir(a.dir.Hosts())
 	if err != nil {
@@ -121,13 +121,13 @@ func (a applier) formerHosts() ([]string, error) {
 	return gone, nil
 }
 
-// kubectl runs the one in this executable, as administrator.
+// kubectl runs the kubectl in this executable as administrator.
 func (a applier) kubectl(ctx context.Context, stdin []byte, args ...string) error {
 	cmd := exec.CommandContext(ctx, a.o.self, append([]string{
 		"kubectl", "--kubeconfig=" + a.dir.Kubeconfig(), "--cache-dir=" + filepath.Join(string(a.dir), "cache"),
 	}, args...)...)
 	cmd.Stdin = bytes.NewReader(stdin)
-	// A Ctrl-C ends it through ctx, not behind our back.
+	// Only the context ends it, and not Ctrl-C.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {

@@ -80,7 +80,7 @@ func TestAHostIsAwakeWhenItIsReadyAndItsLeaseIsYoungerThanTheStart(t *testing.T)
 	}))
 	defer server.Close()
 	c := &apiClient{url: server.URL, http: server.Client()}
-	got, err := c.sleeping(t.Context(), []string{"awake", "from-before", "not-ready", "pressed", "absent"}, begun)
+	got, err := c.notReady(t.Context(), []string{"awake", "from-before", "not-ready", "pressed", "absent"}, begun)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,36 +8,37 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/bunsen-os/bunsen/standalone/configrepo"
-	"github.com/bunsen-os/bunsen/standalone/ports"
+	"github.com/bunsen-os/bunsen/standalone/plane"
 )
 
-// options is what the flags say, with absolute paths.
+// options are the values of the flags, with absolute paths.
 type options struct {
 	data, bin, config, examples string
 	source                      source
 	nodes                       int
 	ports                       portNumbers
-	// bare leaves Bunsen out: only the upstream parts are started.
+	// bare starts only the upstream programs, without Bunsen.
 	bare bool
+	// unsafe lets etcd write without a sync to the disk.
+	unsafe bool
 	// self is this executable.
 	self string
 }
 
-// source is the repository to follow; an empty repo means one made from the examples.
+// source is the repository to follow; if repo is empty, one is created from the examples.
 type source struct{ repo, path, ref string }
 
 type portNumbers struct{ api, etcd, etcdPeer, ignition int }
 
-// list names every port for the check before the start.
-func (o options) portList() []ports.Port {
-	list := []ports.Port{
+// portList returns every port for the check before the start.
+func (o options) portList() []plane.Port {
+	list := []plane.Port{
 		{Number: o.ports.api, Purpose: "Kubernetes API", Flag: "--api-port"},
 		{Number: o.ports.etcd, Purpose: "database (etcd)", Flag: "--etcd-port"},
 		{Number: o.ports.etcdPeer, Purpose: "database's peer port (etcd)", Flag: "--etcd-peer-port"},
 	}
 	if !o.bare {
-		list = append(list, ports.Port{Number: o.ports.ignition, Purpose: "Ignition server", Flag: "--ignition-port"})
+		list = append(list, plane.Port{Number: o.ports.ignition, Purpose: "Ignition server", Flag: "--ignition-port"})
 	}
 	return list
 }
@@ -46,7 +47,7 @@ func (o options) apiURL() string { return fmt.Sprintf("https://127.0.0.1:%d", o.
 
 func (o options) ignitionAddress() string { return fmt.Sprintf("127.0.0.1:%d", o.ports.ignition) }
 
-// hostNames are the simulated hosts: all workers, so that one change to workers reaches each.
+// hostNames returns the simulated hosts. All are workers, so that a change of the workers applies to each.
 func (o options) hostNames() []string {
 	names := make([]string, 0, o.nodes)
 	for n := range o.nodes {
@@ -55,7 +56,7 @@ func (o options) hostNames() []string {
 	return names
 }
 
-// maxNodes keeps a slip of the finger from filling the machine.
+// maxNodes prevents a large number that is a typing error.
 const maxNodes = 50
 
 func parse(args []string, usage io.Writer) (options, error) {
@@ -66,19 +67,20 @@ func parse(args []string, usage io.Writer) (options, error) {
 	o := options{self: self}
 	f := flag.NewFlagSet("bunsen-standalone up", flag.ContinueOnError)
 	f.SetOutput(usage)
-	f.StringVar(&o.data, "data", ".bunsen", "`folder` that keeps everything")
+	f.StringVar(&o.data, "data", ".bunsen", "`folder` for all data")
 	f.StringVar(&o.bin, "bin", filepath.Dir(self), "`folder` of Bunsen's programs")
-	f.StringVar(&o.config, "config", "config", "`folder` with the kustomization of kinds and rights")
-	f.StringVar(&o.examples, "examples", "examples/quickstart", "`folder` whose content is the first commit of a new repository")
-	f.StringVar(&o.source.repo, "repo", "", "`URL` or path of the repository to follow; none: one is made from --examples")
+	f.StringVar(&o.config, "config", "config", "`folder` with the kustomization of CRDs and RBAC")
+	f.StringVar(&o.examples, "examples", "examples/quickstart", "`folder` for the first commit of a new repository")
+	f.StringVar(&o.source.repo, "repo", "", "`URL` or path of the repository to follow (default: a new one from --examples)")
 	f.StringVar(&o.source.path, "path", "", "`folder` in the repository that holds pools/")
-	f.StringVar(&o.source.ref, "ref", "", "`branch` to follow; none: the repository's default branch")
+	f.StringVar(&o.source.ref, "ref", "", "`branch` to follow (default: the repository's default branch)")
 	f.IntVar(&o.nodes, "nodes", 3, "`number` of simulated hosts")
 	f.IntVar(&o.ports.api, "api-port", 16443, "`port` of the Kubernetes API")
 	f.IntVar(&o.ports.etcd, "etcd-port", 12379, "`port` of etcd")
 	f.IntVar(&o.ports.etcdPeer, "etcd-peer-port", 12380, "peer `port` of etcd")
 	f.IntVar(&o.ports.ignition, "ignition-port", 22623, "`port` of the Ignition server")
-	f.BoolVar(&o.bare, "bare", false, "start the Kubernetes control plane only, nothing of Bunsen")
+	f.BoolVar(&o.bare, "bare", false, "start only the Kubernetes control plane, without Bunsen")
+	f.BoolVar(&o.unsafe, "unsafe-no-fsync", false, "for tests: etcd does not sync its writes to the disk, so a power cut can destroy the database")
 	if err := f.Parse(args); err != nil {
 		return options{}, err
 	}
@@ -88,18 +90,18 @@ func parse(args []string, usage io.Writer) (options, error) {
 func (o *options) settle(rest []string) error {
 	var errs []error
 	if len(rest) > 0 {
-		errs = append(errs, fmt.Errorf("unexpected argument %q: every option begins with --", rest[0]))
+		errs = append(errs, fmt.Errorf("unexpected argument %q: options begin with --", rest[0]))
 	}
 	if o.nodes < 0 || o.nodes > maxNodes {
-		errs = append(errs, fmt.Errorf("--nodes is %d: it is 0 to %d", o.nodes, maxNodes))
+		errs = append(errs, fmt.Errorf("--nodes is %d: set 0 to %d", o.nodes, maxNodes))
 	}
-	// A repository beside us is followed by another process, from another folder.
+	// Another process in another working directory reads a local repository, so its path must be absolute.
 	if o.source.repo != "" {
 		if info, err := os.Stat(o.source.repo); err == nil && info.IsDir() {
 			errs = append(errs, absolute(&o.source.repo))
 		}
 	} else if o.source.ref == "" {
-		o.source.ref = configrepo.Branch
+		o.source.ref = repositoryBranch
 	}
 	for _, p := range []*string{&o.data, &o.bin, &o.config, &o.examples} {
 		errs = append(errs, absolute(p))

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/bunsen-os/bunsen/standalone/datadir"
+	"github.com/bunsen-os/bunsen/standalone/plane"
 )
 
 func parsed(t *testing.T, args ...string) options {
@@ -101,14 +101,14 @@ func TestEverythingThatIsMissingIsSaidAtOnce(t *testing.T) {
 func sessionOf(t *testing.T, args ...string) *session {
 	t.Helper()
 	o := parsed(t, append([]string{"--data", filepath.Join(t.TempDir(), "data dir")}, args...)...)
-	dir, err := datadir.Open(o.data)
+	dir, err := plane.OpenDir(o.data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &session{o: o, dir: dir}
 }
 
-func table(s *session) string { return guide{o: s.o, dir: s.dir}.next() }
+func table(s *session) string { return nextSteps{o: s.o, dir: s.dir}.next() }
 
 func TestTheTableCanBePastedIntoAShell(t *testing.T) {
 	t.Setenv("HOME", "/home/ada")

@@ -16,7 +16,7 @@ const (
 	daemonProgram     = "machine-config-daemon"
 )
 
-// preflight says everything that is missing before anything is started.
+// preflight returns an error for everything that is missing, before anything is started.
 func preflight(o options) error {
 	var errs []error
 	if !o.bare {
@@ -39,20 +39,20 @@ func programs(bin string) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s has no %s: build what is missing (make build), or name another folder with --bin; --bare starts without them",
+	return fmt.Errorf("%s has no %s: run make build, or set another folder with --bin, or start without them with --bare",
 		bin, strings.Join(missing, ", no "))
 }
 
 func kustomization(dir string) error {
 	if _, err := os.Stat(filepath.Join(dir, "kustomization.yaml")); err != nil {
-		return fmt.Errorf("%s has no kustomization.yaml: name the folder of Bunsen's kinds and rights with --config", dir)
+		return fmt.Errorf("%s has no kustomization.yaml: set the folder of Bunsen's CRDs and RBAC with --config", dir)
 	}
 	return nil
 }
 
 func gitInPath() error {
 	if _, err := exec.LookPath("git"); err != nil {
-		return errors.New("git is not in PATH: install it, or name a repository with --repo")
+		return errors.New("git is not in PATH: install it, or set a repository with --repo")
 	}
 	return nil
 }

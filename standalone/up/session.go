@@ -6,39 +6,35 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/bunsen-os/bunsen/standalone/configrepo"
-	"github.com/bunsen-os/bunsen/standalone/datadir"
-	"github.com/bunsen-os/bunsen/standalone/ports"
-	"github.com/bunsen-os/bunsen/standalone/progress"
-	"github.com/bunsen-os/bunsen/standalone/supervise"
+	"github.com/bunsen-os/bunsen/standalone/plane"
 )
 
-// session is one run, from lock to stop.
+// session is one run, from the lock to the stop.
 type session struct {
-	o     options
-	dir   datadir.Dir
-	show  *progress.Printer
-	sup   *supervise.Supervisor
-	how   recipes
-	api   *apiClient
-	begun time.Time
+	o         options
+	dir       plane.Dir
+	show      *progress
+	sup       *plane.Supervisor
+	processes processes
+	api       *apiClient
+	begun     time.Time
 }
 
-func newSession(o options, dir datadir.Dir, show *progress.Printer) *session {
+func newSession(o options, dir plane.Dir, show *progress) *session {
 	return &session{
 		o: o, dir: dir, show: show, begun: time.Now(),
-		sup: supervise.New(supervise.Config{
+		sup: plane.NewSupervisor(plane.SupervisorConfig{
 			Logs: dir.Logs(), Run: dir.Run(), Home: string(dir),
-			Backoff: supervise.DefaultBackoff(), Report: show.Line,
+			Backoff: plane.DefaultBackoff(), Report: show.Line,
 		}),
 	}
 }
 
-// prepare finds out what is in the way. Nothing runs and nothing is kept yet.
+// prepare checks for reasons that prevent a start, before it runs or writes anything.
 func (s *session) prepare() error {
-	left, err := supervise.Sweep(s.dir.Run(), 5*time.Second)
+	left, err := plane.StopLeftovers(s.dir.Run(), 5*time.Second)
 	for _, p := range left {
-		s.show.Line(fmt.Sprintf("%s (pid %d) was left over from an earlier run: stopped", p.Name, p.PID))
+		s.show.Line(fmt.Sprintf("stopped %s (pid %d), left over from an earlier run", p.Name, p.PID))
 	}
 	if err != nil {
 		return err
@@ -46,10 +42,10 @@ func (s *session) prepare() error {
 	if err := preflight(s.o); err != nil {
 		return err
 	}
-	return ports.Check(s.o.portList())
+	return plane.CheckPorts(s.o.portList())
 }
 
-// step is one line of the progress.
+// step is one step of the start.
 type step struct {
 	name string
 	do   func(ctx context.Context) (note string, err error)
@@ -59,7 +55,7 @@ func (s *session) steps() []step {
 	steps := []step{
 		{"keys and certificates", s.makeIdentities},
 		{"etcd and the API server", s.startAPI},
-		{"controller manager and scheduler", s.start(recipes.upstream)},
+		{"controller manager and scheduler", s.start(processes.upstream)},
 	}
 	if s.o.bare {
 		return steps
@@ -69,9 +65,9 @@ func (s *session) steps() []step {
 	}
 	apply := applier{o: s.o, dir: s.dir}
 	return append(steps,
-		step{"kinds and rights", apply.config},
-		step{"the source and the hosts' Node objects", apply.objects},
-		step{"controllers, Ignition server and simulated hosts", s.startBunsen},
+		step{"CRDs and RBAC", apply.config},
+		step{"source and Node objects", apply.objects},
+		step{"controller, Ignition server and simulated hosts", s.startBunsen},
 	)
 }
 
@@ -86,30 +82,30 @@ func (s *session) run(ctx context.Context) error {
 }
 
 func (s *session) makeIdentities(context.Context) (string, error) {
-	ids, err := identify(s.o, s.dir, time.Now())
+	ids, err := createIdentities(s.o, s.dir, time.Now())
 	if err != nil {
 		return "", err
 	}
-	s.how = recipes{o: s.o, dir: s.dir, ids: ids}
+	s.processes = processes{o: s.o, dir: s.dir, ids: ids}
 	s.api, err = newAPIClient(s.o.apiURL(), ids.ca, filepath.Join(s.dir.PKI(), "admin"))
 	return "", err
 }
 
 func (s *session) makeRepository(ctx context.Context) (string, error) {
-	created, err := configrepo.Create(ctx, s.dir.Repository(), s.o.examples)
+	created, err := createRepository(ctx, s.dir.Repository(), s.o.examples)
 	switch {
 	case err != nil:
 		return "", err
 	case created:
-		return "made from " + filepath.Base(s.o.examples), nil
+		return "created from " + filepath.Base(s.o.examples), nil
 	default:
 		return "kept", nil
 	}
 }
 
 func (s *session) startAPI(ctx context.Context) (string, error) {
-	// The API server waits for etcd by itself.
-	for _, spec := range []supervise.Spec{s.how.database(), s.how.apiServer()} {
+	// The API server itself waits for etcd.
+	for _, spec := range []plane.ProcessSpec{s.processes.database(), s.processes.apiServer()} {
 		if err := s.sup.Start(spec); err != nil {
 			return "", err
 		}
@@ -117,9 +113,9 @@ func (s *session) startAPI(ctx context.Context) (string, error) {
 	return "", s.untilReady(ctx)
 }
 
-func (s *session) start(specs func(recipes) []supervise.Spec) func(context.Context) (string, error) {
+func (s *session) start(specs func(processes) []plane.ProcessSpec) func(context.Context) (string, error) {
 	return func(context.Context) (string, error) {
-		for _, spec := range specs(s.how) {
+		for _, spec := range specs(s.processes) {
 			if err := s.sup.Start(spec); err != nil {
 				return "", err
 			}
@@ -129,7 +125,7 @@ func (s *session) start(specs func(recipes) []supervise.Spec) func(context.Conte
 }
 
 func (s *session) startBunsen(ctx context.Context) (string, error) {
-	if _, err := s.start(recipes.bunsen)(ctx); err != nil {
+	if _, err := s.start(processes.bunsen)(ctx); err != nil {
 		return "", err
 	}
 	return s.untilAlive(ctx)

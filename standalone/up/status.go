@@ -10,16 +10,15 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/bunsen-os/bunsen/standalone/datadir"
-	"github.com/bunsen-os/bunsen/standalone/supervise"
+	"github.com/bunsen-os/bunsen/standalone/plane"
 )
 
-// Status is `bunsen-standalone status`: a table of what runs on a data directory
-// and the memory that it takes, in MiB, shared pages divided among their sharers (PSS).
+// Status is `bunsen-standalone status`: a table of the processes of a data directory
+// and their memory in MiB, with shared pages divided among processes (PSS).
 func Status(args []string, out, errs io.Writer) int {
 	f := flag.NewFlagSet("bunsen-standalone status", flag.ContinueOnError)
 	f.SetOutput(errs)
-	data := f.String("data", ".bunsen", "`folder` that keeps everything")
+	data := f.String("data", ".bunsen", "`folder` for all data")
 	if err := f.Parse(args); errors.Is(err, flag.ErrHelp) {
 		return exitStopped
 	} else if err != nil {
@@ -36,16 +35,16 @@ func printStatus(data string, out io.Writer) error {
 	if _, err := os.Stat(data); err != nil {
 		return fmt.Errorf("reading the data directory: %w", err)
 	}
-	dir, err := datadir.Open(data)
+	dir, err := plane.OpenDir(data)
 	if err != nil {
 		return err
 	}
-	running, err := supervise.Find(dir.Run())
+	running, err := plane.FindRunning(dir.Run())
 	if err != nil {
 		return err
 	}
 	if pid := dir.Holder(); pid > 0 {
-		running = append(running, supervise.Running{Name: "the supervisor", PID: pid})
+		running = append(running, plane.Running{Name: "the supervisor", PID: pid})
 	}
 	if len(running) == 0 {
 		fmt.Fprintf(out, "nothing runs on %s\n", dir)
@@ -63,7 +62,7 @@ func printStatus(data string, out io.Writer) error {
 	return table.Flush()
 }
 
-// proportional is a process's PSS in KiB; 0 where the kernel does not say.
+// proportional returns the PSS of a process in KiB, or 0 if it is not known.
 func proportional(pid int) int {
 	f, err := os.Open(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	if err != nil {

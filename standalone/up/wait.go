@@ -7,23 +7,23 @@ import (
 	"strings"
 	"time"
 
-	"github.com/bunsen-os/bunsen/standalone/supervise"
+	"github.com/bunsen-os/bunsen/standalone/plane"
 )
 
 const (
-	// look is the pause between two questions to what is starting.
-	look = 100 * time.Millisecond
-	// readyLimit is for a machine that is busy with a build at the same time.
+	// pollInterval is the pause between two checks.
+	pollInterval = 100 * time.Millisecond
+	// readyLimit is long enough for a host that is busy with a build.
 	readyLimit = 2 * time.Minute
-	// aliveLimit is short: what comes later comes without being waited for.
+	// aliveLimit is short, because the start can continue without the hosts and the Ignition server.
 	aliveLimit = 30 * time.Second
-	// maxDeaths of one process in a start are no accident.
-	maxDeaths = 3
-	// shownLines of a log are enough to see what is wrong.
+	// maxExits is how often one process may end during a start.
+	maxExits = 3
+	// shownLines is how many lines of a log an error contains.
 	shownLines = 8
 )
 
-// untilReady waits for the API server, and gives up early when it or etcd keeps dying.
+// untilReady waits for the API server. It returns early if the API server or etcd keeps exiting.
 func (s *session) untilReady(ctx context.Context) error {
 	var last error
 	for deadline := time.Now().Add(readyLimit); time.Now().Before(deadline); {
@@ -31,8 +31,8 @@ func (s *session) untilReady(ctx context.Context) error {
 			return nil
 		}
 		for _, name := range []string{"etcd", "kube-apiserver"} {
-			if s.sup.Deaths(name) >= maxDeaths {
-				return fmt.Errorf("%s keeps dying; the end of %s:\n%s", name, s.sup.Log(name), supervise.Tail(s.sup.Log(name), shownLines))
+			if s.sup.Exits(name) >= maxExits {
+				return fmt.Errorf("%s keeps exiting; the end of %s:\n%s", name, s.sup.Log(name), plane.TailLog(s.sup.Log(name), shownLines))
 			}
 		}
 		if err := pause(ctx); err != nil {
@@ -40,11 +40,10 @@ func (s *session) untilReady(ctx context.Context) error {
 		}
 	}
 	log := s.sup.Log("kube-apiserver")
-	return fmt.Errorf("the API server is not ready after %s: %w; the end of %s:\n%s", readyLimit, last, log, supervise.Tail(log, shownLines))
+	return fmt.Errorf("the API server is not ready after %s: %w; the end of %s:\n%s", readyLimit, last, log, plane.TailLog(log, shownLines))
 }
 
-// untilAlive waits a while for the hosts and the Ignition server. What is late
-// is said, and no reason to stop.
+// untilAlive waits a while for the hosts and the Ignition server. It shows which of them are late, and continues.
 func (s *session) untilAlive(ctx context.Context) (string, error) {
 	var late []string
 	for deadline := time.Now().Add(aliveLimit); ; {
@@ -53,7 +52,7 @@ func (s *session) untilAlive(ctx context.Context) (string, error) {
 			return "", nil
 		}
 		if time.Now().After(deadline) {
-			s.show.Line("not answering yet: " + strings.Join(late, ", ") + "; the logs may say why")
+			s.show.Line("not ready yet: " + strings.Join(late, ", ") + "; see the logs")
 			return "", nil
 		}
 		if err := pause(ctx); err != nil {
@@ -63,7 +62,7 @@ func (s *session) untilAlive(ctx context.Context) (string, error) {
 }
 
 func (s *session) late(ctx context.Context) []string {
-	late, err := s.api.sleeping(ctx, s.o.hostNames(), s.begun)
+	late, err := s.api.notReady(ctx, s.o.hostNames(), s.begun)
 	if err != nil {
 		late = append(late, "the API server")
 	}
@@ -74,7 +73,7 @@ func (s *session) late(ctx context.Context) []string {
 }
 
 func (s *session) ignition(ctx context.Context) error {
-	client, err := trusting(filepath.Join(s.dir.Ignition(), "ca.crt"))
+	client, err := newHTTPClient(filepath.Join(s.dir.Ignition(), "ca.crt"))
 	if err != nil {
 		return err
 	}
@@ -87,7 +86,7 @@ func pause(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-time.After(look):
+	case <-time.After(pollInterval):
 		return nil
 	}
 }

@@ -5,7 +5,8 @@ import (
 	"go/ast"
 )
 
-// The budgets. They keep a file readable in one sitting and a type explainable in one sentence.
+// The size limits. They keep a file short enough to read in one session, and a type simple enough to explain in one
+// sentence.
 const (
 	maxFileLines        = 400
 	maxFuncLines        = 60
@@ -15,7 +16,7 @@ const (
 	minFreePercent      = 55
 )
 
-// filesAreShort: a file answers one question.
+// filesAreShort reports long files, because a file should answer one question.
 func filesAreShort(r Repo) []Violation {
 	var vs []Violation
 	for _, p := range r.Packages {
@@ -28,7 +29,7 @@ func filesAreShort(r Repo) []Violation {
 	return vs
 }
 
-// functionsAreShort: a function fits on a screen.
+// functionsAreShort reports functions that do not fit on a screen.
 func functionsAreShort(r Repo) []Violation {
 	var vs []Violation
 	eachDecl(r, func(p Package, f File, d ast.Decl) {
@@ -43,7 +44,7 @@ func functionsAreShort(r Repo) []Violation {
 	return vs
 }
 
-// structsAreSmall: a struct with many fields is several things.
+// structsAreSmall reports structs with many fields, because they usually combine several concepts.
 func structsAreSmall(r Repo) []Violation {
 	var vs []Violation
 	eachTypeIn(r, func(p Package, f File, name string, t ast.Expr) {
@@ -54,7 +55,7 @@ func structsAreSmall(r Repo) []Violation {
 	return vs
 }
 
-// interfacesAreSmall: the consumer declares what it needs, and nobody needs much.
+// interfacesAreSmall reports large interfaces, because a consumer should declare only the methods that it needs.
 func interfacesAreSmall(r Repo) []Violation {
 	var vs []Violation
 	eachTypeIn(r, func(p Package, f File, name string, t ast.Expr) {
@@ -67,7 +68,7 @@ func interfacesAreSmall(r Repo) []Violation {
 	return vs
 }
 
-// methods counts an interface's methods, those of embedded interfaces of the same package included.
+// methods counts an interface's methods, also those of embedded interfaces of the same package.
 func methods(p Package, i *ast.InterfaceType, depth int) int {
 	n := 0
 	for _, m := range i.Methods.List {
@@ -100,9 +101,18 @@ func (p Package) interfaceNamed(name *ast.Ident) *ast.InterfaceType {
 	return nil
 }
 
-// typesDoOneThing: a type with many methods does many things.
+// typesDoOneThing reports types with many methods, because they do many things. The methods of a type's wrappers count
+// as its own.
 func typesDoOneThing(r Repo) []Violation {
 	type owner struct{ dir, name string }
+	wrapped := map[owner]string{}
+	eachDecl(r, func(p Package, _ File, d ast.Decl) {
+		for _, t := range typeSpecs(d) {
+			if name := p.wrappedType(t); name != "" {
+				wrapped[owner{p.Dir, t.Name.Name}] = name
+			}
+		}
+	})
 	count := map[owner]int{}
 	var vs []Violation
 	eachDecl(r, func(p Package, f File, d ast.Decl) {
@@ -111,6 +121,9 @@ func typesDoOneThing(r Repo) []Violation {
 			return
 		}
 		key := owner{p.Dir, receiver(fn)}
+		for depth := 0; wrapped[key] != "" && depth < 8; depth++ {
+			key.name = wrapped[key]
+		}
 		count[key]++
 		if count[key] == maxTypeMethods+1 {
 			vs = append(vs, Violation{"type-methods", p.Dir + "." + key.name, f.where(fn), fmt.Sprintf("%s is method number %d of %s, at most %d: give the type fewer jobs", fn.Name.Name, maxTypeMethods+1, key.name, maxTypeMethods)})
@@ -119,7 +132,38 @@ func typesDoOneThing(r Repo) []Violation {
 	return vs
 }
 
-// mostLinesAreFree: most of the program can be tested without a world.
+// wrappedType returns the name of the struct that a type wraps: its only field is that struct of the same package, or a
+// pointer to it. It is empty for other types.
+func (p Package) wrappedType(t *ast.TypeSpec) string {
+	s, ok := t.Type.(*ast.StructType)
+	if !ok || s.Fields.NumFields() != 1 {
+		return ""
+	}
+	field := s.Fields.List[0].Type
+	if pointer, ok := field.(*ast.StarExpr); ok {
+		field = pointer.X
+	}
+	if name, ok := field.(*ast.Ident); ok && name.Name != t.Name.Name && p.hasStruct(name.Name) {
+		return name.Name
+	}
+	return ""
+}
+
+// hasStruct reports whether the package declares a struct of that name.
+func (p Package) hasStruct(name string) bool {
+	for _, f := range p.production() {
+		for _, d := range f.Syntax.Decls {
+			for _, t := range typeSpecs(d) {
+				if _, ok := t.Type.(*ast.StructType); ok && t.Name.Name == name {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+// mostLinesAreFree requires that most of the program can be tested without I/O.
 func mostLinesAreFree(r Repo) []Violation {
 	free, all := Lines(r)
 	if all == 0 || free*100 >= all*minFreePercent {

@@ -6,23 +6,23 @@ import (
 	"slices"
 )
 
-// decided are the types of package policy in which refusals, effects and actions are said, and nodeChecks the rooms that may
-// refuse what only a host can know.
+// decided are the types of package policy for refusals, effects and actions. nodeChecks are the packages that may
+// refuse a config for facts that only a host has.
 var (
 	decided    = []string{"Action", "Change", "Changes", "Costed", "Decision", "Refusal"}
-	nodeChecks = []string{"mcd/plan", "mcd/once"}
+	nodeChecks = []string{"mcd/desired", "mcd/plan", "mcd/once"}
 )
 
-// policyAloneDecides: what the review says and what the daemon does come from one place, so nobody else makes a refusal, an
-// effect or an action of his own.
+// policyAloneDecides reports code outside of package policy that creates a refusal, an effect or an action. The review
+// and the daemon must agree, so both use the results of package policy.
 func policyAloneDecides(r Repo) []Violation {
 	var vs []Violation
 	for _, p := range r.Packages {
-		if p.Dir == "policy" || p.Dir == "test" || covers("test/...", p.Dir) {
+		if p.Dir == "internal/policy" || p.Dir == "test" || covers("test/...", p.Dir) {
 			continue
 		}
 		for _, f := range p.production() {
-			local := f.local(r.Module + "/policy")
+			local := f.local(r.Module + "/internal/policy")
 			if local == "" {
 				continue
 			}
@@ -32,9 +32,9 @@ func policyAloneDecides(r Repo) []Violation {
 				}
 				return true
 			})
-			f.eachCall(r.Module+"/policy", func(sel *ast.SelectorExpr) {
+			f.eachCall(r.Module+"/internal/policy", func(sel *ast.SelectorExpr) {
 				if sel.Sel.Name == "OnNode" && !slices.Contains(nodeChecks, p.Dir) {
-					vs = append(vs, Violation{"decides", f.Path, f.where(sel), "only mcd/plan and mcd/once know a host: a refusal from configs alone belongs to package policy"})
+					vs = append(vs, Violation{"decides", f.Path, f.where(sel), "only mcd/desired, mcd/plan and mcd/once know a host: a refusal from configs alone belongs to package policy"})
 				}
 			})
 		}
@@ -42,7 +42,8 @@ func policyAloneDecides(r Repo) []Violation {
 	return vs
 }
 
-// madeOf is the type of a package in a composite literal that has anything in it: of the literal itself, or of its items.
+// madeOf returns the name of a package's type in a composite literal that is not empty: the type of the literal itself,
+// or of its items.
 func madeOf(n ast.Node, local string) string {
 	lit, ok := n.(*ast.CompositeLit)
 	if !ok || len(lit.Elts) == 0 {

@@ -16,8 +16,7 @@ func eachDecl(r Repo, f func(Package, File, ast.Decl)) {
 	}
 }
 
-// eachTypeIn calls f for every struct and interface written anywhere in
-// production code, under the name of the declaration around it.
+// eachTypeIn calls f for every struct and interface in production code, under the name of the enclosing declaration.
 func eachTypeIn(r Repo, f func(p Package, file File, name string, t ast.Expr)) {
 	eachDecl(r, func(p Package, file File, d ast.Decl) {
 		name := declName(d)
@@ -48,7 +47,7 @@ func typeSpecs(d ast.Decl) []*ast.TypeSpec {
 	return specs
 }
 
-// declName names a declaration for a report.
+// declName returns the name of a declaration for a report.
 func declName(d ast.Decl) string {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
@@ -63,7 +62,7 @@ func declName(d ast.Decl) string {
 	return ""
 }
 
-// funcName is Name, or Type.Name for a method.
+// funcName returns Name, or Type.Name for a method.
 func funcName(fn *ast.FuncDecl) string {
 	if fn.Recv == nil {
 		return fn.Name.Name
@@ -71,7 +70,7 @@ func funcName(fn *ast.FuncDecl) string {
 	return receiver(fn) + "." + fn.Name.Name
 }
 
-// receiver is the name of a method's type, without pointer and type parameters.
+// receiver returns the name of a method's type, without pointer and type parameters.
 func receiver(fn *ast.FuncDecl) string {
 	t := fn.Recv.List[0].Type
 	for {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// packagesAreDocumented: doc.go says in one place what a package is for.
+// packagesAreDocumented requires that doc.go says what a package is for.
 func packagesAreDocumented(r Repo) []Violation {
 	var vs []Violation
 	for _, p := range r.Packages {
@@ -30,7 +30,7 @@ func packagesAreDocumented(r Repo) []Violation {
 	return vs
 }
 
-// docProblems judges a package's one comment.
+// docProblems returns the problems of a package's comment.
 func docProblems(p Package, f File) []string {
 	var problems []string
 	if len(p.production()) > 0 && path.Base(f.Path) != "doc.go" {
@@ -57,7 +57,7 @@ func firstWords(text string, n int) string {
 	return strings.Join(words[:min(n, len(words))], " ")
 }
 
-// exportedIsDocumented: what others call is a contract, and a contract is written.
+// exportedIsDocumented requires a comment for each exported symbol, because other packages rely on what it says.
 func exportedIsDocumented(r Repo) []Violation {
 	var vs []Violation
 	eachDecl(r, func(p Package, f File, d ast.Decl) {
@@ -76,7 +76,7 @@ type symbol struct {
 	at   ast.Node
 }
 
-// undocumented lists a declaration's exported names that carry no comment.
+// undocumented lists a declaration's exported names without a comment.
 func undocumented(d ast.Decl) []symbol {
 	var found []symbol
 	switch d := d.(type) {
@@ -102,7 +102,7 @@ func undocumented(d ast.Decl) []symbol {
 	return found
 }
 
-// undocumentedMethods lists the methods of an exported interface that carry no comment.
+// undocumentedMethods lists the methods of an exported interface without a comment.
 func undocumentedMethods(s *ast.TypeSpec) []symbol {
 	i, ok := s.Type.(*ast.InterfaceType)
 	if !ok || !s.Name.IsExported() {
@@ -117,11 +117,11 @@ func undocumentedMethods(s *ast.TypeSpec) []symbol {
 	return found
 }
 
-// controllersSayWhatTheyTouch: a controller's comment lists what it reads and what it writes.
+// controllersSayWhatTheyTouch requires that a controller's comment lists what it reads and what it writes.
 func controllersSayWhatTheyTouch(r Repo) []Violation {
 	var vs []Violation
 	for _, p := range r.Packages {
-		if !covers("reconcile/controller/...", p.Dir) || p.Module != "." {
+		if !covers("reconcile/...", p.Dir) || p.Module != "." {
 			continue
 		}
 		for _, c := range controllers(p) {
@@ -137,7 +137,7 @@ func controllersSayWhatTheyTouch(r Repo) []Violation {
 
 type controller struct{ name, doc, where string }
 
-// controllers finds the types with a Reconcile method.
+// controllers returns the types with a method Reconcile.
 func controllers(p Package) []controller {
 	reconcilers := map[string]bool{}
 	for _, f := range p.production() {

@@ -9,9 +9,9 @@ import (
 
 // Exemption lets one subject break one rule.
 type Exemption struct {
-	// Rule and Subject as a violation prints them in its brackets.
+	// Rule and Subject as a violation prints them in brackets.
 	Rule, Subject string
-	// Reason is why the rule does not fit here.
+	// Reason is why the rule does not apply here.
 	Reason string
 	// Where is path:line of the exemption itself.
 	Where string
@@ -40,8 +40,8 @@ func ParseExemptions(path, text string) ([]Exemption, error) {
 	return all, errors.Join(errs...)
 }
 
-// Exempt takes the exempted violations out, and adds one for each exemption that
-// nothing needs: what is fixed must not stay allowed.
+// Exempt removes the exempted violations. It adds a violation for each exemption that is no longer needed, so that a
+// fixed violation cannot return.
 func Exempt(vs []Violation, exemptions []Exemption) []Violation {
 	used := make([]bool, len(exemptions))
 	var left []Violation

@@ -6,10 +6,11 @@ import (
 	"slices"
 )
 
-// hiddenTables are what package unicode offers to define which characters are hidden.
+// hiddenTables are the tables and functions of package unicode that can define hidden characters.
 var hiddenTables = []string{"Bidi_Control", "C", "Cc", "IsControl", "IsPrint", "Other_Default_Ignorable_Code_Point", "Variation_Selector", "Zl", "Zp"}
 
-// hiddenTextIsDefinedOnce: with several definitions, a reviewer is fooled by what the narrowest one misses.
+// hiddenTextIsDefinedOnce reports further definitions of hidden characters. With several definitions, an attacker can
+// use the characters that the narrowest one misses.
 func hiddenTextIsDefinedOnce(r Repo) []Violation {
 	var vs []Violation
 	for _, p := range r.inRoot() {

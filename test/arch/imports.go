@@ -3,6 +3,7 @@ package arch
 import (
 	"fmt"
 	"go/ast"
+	"path"
 	"slices"
 	"strings"
 )
@@ -35,7 +36,7 @@ func (i imported) violation(rule, message string) Violation {
 	return Violation{rule, i.pkg.Dir + "->" + i.path, i.at, message}
 }
 
-// everyPackageHasARoom: a package that no row names has no purpose that anybody wrote down.
+// everyPackageHasARoom requires that a row of the table names each package, so that its purpose is written down.
 func everyPackageHasARoom(r Repo) []Violation {
 	var vs []Violation
 	for _, p := range r.inRoot() {
@@ -46,7 +47,7 @@ func everyPackageHasARoom(r Repo) []Violation {
 	return vs
 }
 
-// importsFollowTheTable: direct imports between our packages.
+// importsFollowTheTable checks the direct imports between the project's packages.
 func importsFollowTheTable(r Repo) []Violation {
 	var vs []Violation
 	eachImport(r, func(i imported) {
@@ -57,8 +58,8 @@ func importsFollowTheTable(r Repo) []Violation {
 	return vs
 }
 
-// nobodyImportsAShell: a shell is constructed by a command and handed down as an interface. A shell below the directory of another
-// one is a part of it.
+// nobodyImportsAShell reports imports of shells. A command constructs a shell and passes it on as an interface. A shell
+// below the directory of another one is a part of it, and the parts may import each other.
 func nobodyImportsAShell(r Repo) []Violation {
 	var vs []Violation
 	eachImport(r, func(i imported) {
@@ -79,12 +80,16 @@ func nobodyImportsAShell(r Repo) []Violation {
 	return vs
 }
 
-// isPart tells that a shell is below the directory of another one.
-func isPart(of, part Room) bool {
-	return of.Kind == Shell && part.Kind == Shell && strings.HasPrefix(part.Prefix, of.Prefix+"/")
+// isPart reports whether two shells are parts of one: one of them is below the other's directory, or both are below
+// that of a third one.
+func isPart(a, b Room) bool {
+	below := func(x, dir string) bool { return strings.HasPrefix(x, dir+"/") }
+	whole, _ := roomOf(Rooms, path.Dir(a.Prefix))
+	siblings := whole.Kind == Shell && below(a.Prefix, whole.Prefix) && below(b.Prefix, whole.Prefix)
+	return a.Kind == Shell && b.Kind == Shell && (below(a.Prefix, b.Prefix) || below(b.Prefix, a.Prefix) || siblings)
 }
 
-// theWallStands: three processes, one wall of words between them.
+// theWallStands reports imports between the code of the three processes. They share only names and types.
 func theWallStands(r Repo) []Violation {
 	var vs []Violation
 	eachImport(r, func(i imported) {
@@ -105,7 +110,7 @@ func side(dir string) string {
 	return ""
 }
 
-// worldly are standard packages that touch the world, with the kinds they are closed to.
+// worldly are standard packages for I/O, each with the kinds of rooms that must not import them.
 var worldly = []struct {
 	Prefix, Because string
 	Kinds           []Kind
@@ -126,10 +131,10 @@ var worldly = []struct {
 
 var inner = []Kind{Pure, Reader, Ports, Data}
 
-// harmless are exceptions to worldly's prefixes.
+// harmless are exceptions from the prefixes in worldly.
 var harmless = []string{"net/url", "net/netip", "net/textproto"}
 
-// pureRoomsStayPure: standard packages that touch the world are closed to rooms that do not.
+// pureRoomsStayPure reports imports of standard packages for I/O in rooms without I/O.
 func pureRoomsStayPure(r Repo) []Violation {
 	var vs []Violation
 	eachImport(r, func(i imported) {
@@ -146,7 +151,7 @@ func pureRoomsStayPure(r Repo) []Violation {
 	return vs
 }
 
-// librariesAreNamed: each third-party package is linked by the rooms that name it.
+// librariesAreNamed requires that a room names each third-party package that it imports.
 func librariesAreNamed(r Repo) []Violation {
 	var vs []Violation
 	eachImport(r, func(i imported) {
@@ -164,7 +169,7 @@ func librariesAreNamed(r Repo) []Violation {
 	return vs
 }
 
-// worldlyCalls are functions of otherwise harmless packages.
+// worldlyCalls are functions of harmless packages that nevertheless do I/O or read the clock.
 var worldlyCalls = map[string]struct {
 	names   []string
 	because string
@@ -173,7 +178,7 @@ var worldlyCalls = map[string]struct {
 	"fmt":  {[]string{"Print", "Printf", "Println", "Scan", "Scanf", "Scanln"}, "writes to the process's output: return the text, or take an io.Writer"},
 }
 
-// pureRoomsTakeTheClock: no clock and no printing in rooms that are free of I/O.
+// pureRoomsTakeTheClock reports uses of the clock and of printing in rooms without I/O.
 func pureRoomsTakeTheClock(r Repo) []Violation {
 	var vs []Violation
 	for _, p := range r.inRoot() {
@@ -195,7 +200,7 @@ func pureRoomsTakeTheClock(r Repo) []Violation {
 	return vs
 }
 
-// eachCall finds the uses of an imported package's names in a file.
+// eachCall calls found for each use of an imported package's names in a file.
 func (f File) eachCall(importPath string, found func(*ast.SelectorExpr)) {
 	local := f.local(importPath)
 	if local == "" {

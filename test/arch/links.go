@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// Daemon is the binary whose dependencies are guarded: it runs as root on every node.
+// Daemon is the binary whose dependencies are limited, because it runs as root on every node.
 const Daemon = "cmd/machine-config-daemon"
 
-// unlinked says what the daemon may not link, even through others.
+// unlinked are the packages that the daemon must not link, also indirectly.
 var unlinked = []struct{ Prefix, Because string }{
 	{"sigs.k8s.io/kustomize", "overlays are built once, in the controller; a node gets the result"},
 	{"github.com/go-git", "a node never speaks git: it is told a rendered config"},
@@ -24,7 +24,7 @@ var unlinked = []struct{ Prefix, Because string }{
 	{"sigs.k8s.io/controller-runtime/pkg/manager", "one watch on one Node needs no manager; pkg/client alone is fine"},
 }
 
-// FindLinks asks the go command which packages a binary links.
+// FindLinks returns the packages that a binary links, from the go command.
 func FindLinks(ctx context.Context, root, binary string) ([]Linked, error) {
 	cmd := exec.CommandContext(ctx, "go", "list", "-deps", "-json=ImportPath,Module,Standard", "./"+binary)
 	cmd.Dir = root
@@ -75,7 +75,7 @@ func Modules(project string, linked []Linked) []string {
 	return slices.Compact(mods)
 }
 
-// theDaemonStaysSmall: what runs as root on every node links no more than it needs.
+// theDaemonStaysSmall reports packages that the daemon must not link, because it runs as root on every node.
 func theDaemonStaysSmall(r Repo) []Violation {
 	var vs []Violation
 	add := func(subject, message string) {
@@ -96,7 +96,7 @@ func theDaemonStaysSmall(r Repo) []Violation {
 	return vs
 }
 
-// otherProcess tells whether a room belongs to the controller or the server.
+// otherProcess reports whether a room belongs to the controller or the server.
 func otherProcess(dir string) bool {
 	return coversAny([]string{"reconcile/...", "mcs/...", "transpile/...", "source/..."}, dir)
 }

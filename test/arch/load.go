@@ -13,9 +13,8 @@ import (
 	"strings"
 )
 
-// Load parses every Go file below a root. Folders that the go command ignores
-// (testdata, names that begin with a dot or an underscore) and the build output
-// in bin are left out; a folder with a go.mod of its own begins another module.
+// Load parses every Go file below a root. It skips folders that the go command ignores (testdata, names that begin with
+// a dot or an underscore) and the build output in bin. A folder with its own go.mod begins another module.
 func Load(root fs.FS) (Repo, error) {
 	module, err := modulePath(root)
 	if err != nil {
@@ -102,7 +101,7 @@ func (l *loader) file(name string) error {
 	return nil
 }
 
-// moduleOf finds the innermost module around a directory.
+// moduleOf returns the innermost module around a directory.
 func (l *loader) moduleOf(dir string) string {
 	found := "."
 	for _, m := range l.modules {

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// nameless are package names that say nothing about what is inside, so everything ends up inside.
+// nameless are package names without a meaning. Such a package attracts unrelated code.
 var nameless = []string{"util", "utils", "common", "helper", "helpers", "pkg", "misc", "shared", "lib"}
 
-// packagesAreNamed: a package is named after the noun it produces or the thing it touches.
+// packagesAreNamed requires that a package's name is the noun that it produces or accesses.
 func packagesAreNamed(r Repo) []Violation {
 	var vs []Violation
 	for _, p := range r.Packages {
@@ -24,7 +24,7 @@ func packagesAreNamed(r Repo) []Violation {
 	return vs
 }
 
-// nothingRunsBeforeMain: no init functions; what must be built is built where it is used.
+// nothingRunsBeforeMain reports init functions. Code constructs values at the place of their use.
 func nothingRunsBeforeMain(r Repo) []Violation {
 	var vs []Violation
 	for _, p := range r.Packages {
@@ -39,8 +39,8 @@ func nothingRunsBeforeMain(r Repo) []Violation {
 	return vs
 }
 
-// testsDoNotSleep: a test that sleeps is slow when right and flaky when not.
-// Inside testing/synctest the clock is fake, so sleeping there is fine.
+// testsDoNotSleep reports sleeps in tests, which make them slow or unreliable. Inside testing/synctest the clock is
+// simulated, so sleeps are allowed.
 func testsDoNotSleep(r Repo) []Violation {
 	var vs []Violation
 	for _, p := range r.Packages {
@@ -58,7 +58,7 @@ func testsDoNotSleep(r Repo) []Violation {
 	return vs
 }
 
-// thereIsOneLogger: std log has no levels and no keys.
+// thereIsOneLogger reports uses of the standard package log, which has no levels and no keys.
 func thereIsOneLogger(r Repo) []Violation {
 	var vs []Violation
 	for _, p := range r.Packages {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// byPath are the calls that take a whole path, in which the kernel follows anybody's links.
+// byPath are the calls with a whole path, in which the kernel follows symbolic links of any user.
 var byPath = map[string][]string{
 	"os": {
 		"Chmod", "Chown", "Chtimes", "CopyFS", "Create", "CreateTemp", "DirFS", "Lchown", "Link", "Lstat", "Mkdir", "MkdirAll", "MkdirTemp", "Open", "OpenFile", "OpenInRoot",
@@ -20,8 +20,9 @@ var byPath = map[string][]string{
 	},
 }
 
-// hostPathsAreOpenedInOnePlace: the daemon is root, and users of its machine can put links on the way to a path. One package
-// looks at them. Other calls need the descriptor of a directory that it opened. Files of /proc are the kernel's own.
+// hostPathsAreOpenedInOnePlace reports opened paths of the host outside of one package. The daemon is root, and users
+// of its machine can put links into a path; that package checks them. Other code uses a directory descriptor from that
+// package. Files of /proc are exempt, because only the kernel creates them.
 func hostPathsAreOpenedInOnePlace(r Repo) []Violation {
 	var vs []Violation
 	for _, p := range r.inRoot() {
@@ -46,7 +47,7 @@ func roomKind(dir string) Kind {
 	return room.Kind
 }
 
-// ofProc tells that a call is about a literal path below /proc.
+// ofProc reports whether a call is about a literal path below /proc.
 func ofProc(f *ast.File, sel *ast.SelectorExpr) (is bool) {
 	ast.Inspect(f, func(n ast.Node) bool {
 		if call, ok := n.(*ast.CallExpr); ok && call.Fun == sel && len(call.Args) > 0 {

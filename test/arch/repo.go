@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// Repo is the project as the rules see it: parsed sources, nothing type-checked.
+// Repo is the project as the rules read it: parsed sources without type information.
 type Repo struct {
 	// Module is the root module's path, e.g. "github.com/bunsen-os/bunsen".
 	Module string
-	// Packages are those of every module, sorted by directory.
+	// Packages are the packages of every module, sorted by directory.
 	Packages []Package
-	// Links says for each guarded binary, by its directory, which packages it
-	// links, directly or not. A guarded binary without an entry is not built yet.
+	// Links has the packages that each guarded binary links, directly or indirectly, by the binary's directory. A guarded
+	// binary without an entry is not built yet.
 	Links map[string][]Linked
 }
 
@@ -40,9 +40,9 @@ type File struct {
 	Path string
 	// Test is true for _test.go files; Generated for files marked "DO NOT EDIT".
 	Test, Generated bool
-	// Lines counts the file's lines, blank ones and comments included.
+	// Lines counts all lines of the file, also blank ones and comments.
 	Lines int
-	// Syntax has the file's comments; its positions are read through Fset.
+	// Syntax includes the file's comments. Fset has its positions.
 	Syntax *ast.File
 	// Fset belongs to Syntax.
 	Fset *token.FileSet
@@ -56,14 +56,14 @@ type Linked struct {
 
 // Violation is one broken rule at one place.
 type Violation struct {
-	// Rule is the rule's name as exemptions.txt spells it.
+	// Rule is the rule's name in exemptions.txt.
 	Rule string
-	// Subject says what breaks it, without spaces and without a line number, so
-	// that an exemption stays true when the file moves by a line.
+	// Subject says what breaks the rule. It has no spaces and no line number, so that an exemption stays valid when the
+	// code moves.
 	Subject string
-	// Where is path:line for a reader to open.
+	// Where is path:line of the violation.
 	Where string
-	// Message says what is wrong, why it is a rule, and what to do.
+	// Message says what is wrong, why the rule exists, and what to do.
 	Message string
 }
 
@@ -89,17 +89,17 @@ func place(where string) (file string, line int) {
 	return file, line
 }
 
-// where gives path:line of a node.
+// where returns path:line of a node.
 func (f File) where(n ast.Node) string {
 	return fmt.Sprintf("%s:%d", f.Path, f.Fset.Position(n.Pos()).Line)
 }
 
-// lines counts the lines from a node's first to its last.
+// lines counts the lines from a node's first to its last line.
 func (f File) lines(n ast.Node) int {
 	return f.Fset.Position(n.End()).Line - f.Fset.Position(n.Pos()).Line + 1
 }
 
-// local gives the name by which the file speaks of an import, "" if it does not import it.
+// local returns the name that a file uses for an import; "" if the file does not import it.
 func (f File) local(importPath string) string {
 	for _, spec := range f.Syntax.Imports {
 		if unquote(spec) != importPath {
@@ -113,12 +113,12 @@ func (f File) local(importPath string) string {
 	return ""
 }
 
-// production are the files that people wrote and that ship: no tests, nothing generated.
+// production returns the files that ship: no tests, and no generated files.
 func (p Package) production() []File {
 	return slices.DeleteFunc(slices.Clone(p.Files), func(f File) bool { return f.Test || f.Generated })
 }
 
-// where gives the place to name for a package as a whole.
+// where returns the place of a package for violations about the whole package.
 func (p Package) where() string {
 	if len(p.Files) == 0 {
 		return p.Dir
@@ -126,12 +126,12 @@ func (p Package) where() string {
 	return p.Files[0].Path + ":1"
 }
 
-// inRoot are the packages of the root module: the ones that stand in the table of rooms.
+// inRoot returns the packages of the root module, which the table of rooms covers.
 func (r Repo) inRoot() []Package {
 	return slices.DeleteFunc(slices.Clone(r.Packages), func(p Package) bool { return p.Module != "." })
 }
 
-// ours turns an import path of the root module into its directory.
+// ours converts an import path of the root module to its directory.
 func (r Repo) ours(importPath string) (dir string, ok bool) {
 	if importPath == r.Module {
 		return ".", true

@@ -1,14 +1,14 @@
 package arch
 
-// Rule is one thing that must hold everywhere.
+// Rule is one condition that the whole project must meet.
 type Rule struct {
-	// Name as exemptions.txt spells it; the rule's test is testdata/<Name>.txtar.
+	// Name of the rule in exemptions.txt; its test is testdata/<Name>.txtar.
 	Name string
-	// Check is pure: it lists what breaks the rule in a repository.
+	// Check is pure: it lists the violations in a repository.
 	Check func(Repo) []Violation
 }
 
-// Rules are all rules, in the order in which a newcomer would ask about them.
+// Rules are all rules, in the order of a newcomer's questions.
 var Rules = []Rule{
 	{"room", everyPackageHasARoom},                  // where does my code go?
 	{"imports", importsFollowTheTable},              // whom may it call?
@@ -20,6 +20,9 @@ var Rules = []Rule{
 	{"links", theDaemonStaysSmall},                  // what runs as root on every node?
 	{"file-lines", filesAreShort},                   // how long may a file be?
 	{"func-lines", functionsAreShort},               // and a function?
+	{"package-lines", packagesAreSmall},             // how long may a package be?
+	{"complexity", functionsAreSimple},              // how many branches may a function have?
+	{"parameters", functionsTakeFewParameters},      // how much may a function ask for?
 	{"struct-fields", structsAreSmall},              // how much may a struct hold?
 	{"interface-methods", interfacesAreSmall},       // how much may an interface ask?
 	{"type-methods", typesDoOneThing},               // how much may a type do?
@@ -30,6 +33,7 @@ var Rules = []Rule{
 	{"package-name", packagesAreNamed},              // what is it called?
 	{"init", nothingRunsBeforeMain},                 // what runs before main?
 	{"decides", policyAloneDecides},                 // who decides what a node does?
+	{"facts", factsAreNoProse},                      // by what does a program decide?
 	{"host-path", hostPathsAreOpenedInOnePlace},     // how does the daemon open a file of its machine?
 	{"hidden-text", hiddenTextIsDefinedOnce},        // which characters may not be shown as they are?
 	{"log", thereIsOneLogger},                       // how does it log?

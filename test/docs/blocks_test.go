@@ -14,7 +14,7 @@ import (
 	v35 "github.com/coreos/ignition/v2/config/v3_5"
 	"go.yaml.in/yaml/v3"
 
-	"github.com/bunsen-os/bunsen/review"
+	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/source"
 )
 
@@ -137,7 +137,7 @@ func builds(t *testing.T, files map[string]string) {
 			t.Fatal(err)
 		}
 	}
-	result, rendering := new(review.Renderings).Render(source.Tree{Root: dir, FS: os.DirFS(dir)})
+	result, rendering, _ := new(review.Renderings).Render(source.Tree{Root: dir, FS: os.DirFS(dir)}, nil)
 	if checked := review.Check(result, rendering); len(checked.Report) > 0 {
 		t.Errorf("bunsen validate says:\n%s", checked.Report)
 	}

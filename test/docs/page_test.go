@@ -164,3 +164,61 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 		}
 	}
 }
+
+// A page of docs/ begins with who it is for, and the index of docs/README.md links to it.
+func TestEveryPageSaysWhoItIsFor(t *testing.T) {
+	index, err := fs.ReadFile(root, "docs/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range pages(t) {
+		if path.Dir(p.file) != "docs" {
+			continue
+		}
+		_, text, _ := strings.Cut(p.text, "\n\n")
+		for strings.HasPrefix(text, "<!--") {
+			_, text, _ = strings.Cut(text, "\n\n")
+		}
+		if !strings.HasPrefix(text, "For ") {
+			t.Errorf("%s does not begin with who it is for and what they get: %.60q", p.file, text)
+		}
+		if name := path.Base(p.file); name != "README.md" && !strings.Contains(string(index), "]("+name+")") {
+			t.Errorf("%s is not in docs/README.md", p.file)
+		}
+	}
+}
+
+var key = regexp.MustCompile(`"((?:review\.)?bunsen\.dev/[a-z-]+)"`)
+
+// Each annotation and label of package v1alpha1 has a row in docs/conditions.md or docs/daemon.md.
+func TestEveryKeyIsDocumented(t *testing.T) {
+	reference := ""
+	for _, name := range []string{"docs/conditions.md", "docs/daemon.md"} {
+		text, err := fs.ReadFile(root, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reference += string(text)
+	}
+	sources, err := fs.Glob(root, "api/v1alpha1/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := 0
+	for _, file := range sources {
+		text, err := fs.ReadFile(root, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range key.FindAllStringSubmatch(string(text), -1) {
+			seen++
+			// A row may list several keys, the later ones without the prefix.
+			if _, name, _ := strings.Cut(m[1], "/"); !strings.Contains(reference, "`"+m[1]+"`") && !strings.Contains(reference, "`"+name+"`") {
+				t.Errorf("%s: %s has no row in docs/conditions.md", file, m[1])
+			}
+		}
+	}
+	if seen < 30 {
+		t.Errorf("only %d keys: are the sources read rightly?", seen)
+	}
+}

@@ -85,10 +85,15 @@ func kubelet(node string) envtest.User {
 	return envtest.User{Name: "system:node:" + node, Groups: []string{"system:nodes"}}
 }
 
+// readConfigs lets nodes read configs through the API server: most stories run no machine-config-server.
+const readConfigs = "components/nodes-read-configs"
+
 // install does what README.md tells an administrator to do.
 func (c *cluster) install(env []string) error {
-	if err := c.run(env, nil, "apply", "-k", c.config); err != nil {
-		return err
+	for _, part := range []string{"", readConfigs} {
+		if err := c.run(env, nil, "apply", "-k", filepath.Join(c.config, part)); err != nil {
+			return err
+		}
 	}
 	return c.run(env, nil, "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
 }

@@ -39,6 +39,7 @@
 //	sameignition POOL        what machine-config-server serves is the rendered config, but for what it appends
 //	unpack FILE DIR          write the files of an Ignition config into a directory
 //	csr NODE FILE            write the request for a certificate that the kubelet of a new node sends
+//	join NODE KUBECONFIG     ask for a Node's certificate with a bootstrap kubeconfig, wait for the approval, and sign it
 //	apiserver away|back      cut the server off the API server ($APISERVER for everybody else), and mend that
 //
 // The scripts of the truth table, testdata/truth, speak these as well. Each of their states is compared with the golden

@@ -49,7 +49,7 @@ var storyCommands = map[string]func(*story, *testscript.TestScript, []string) er
 	"watchnodes": (*story).watchnodes, "budget": (*story).budget, "sameignition": (*story).sameignition,
 	"foretold": (*story).foretold, "event": (*story).event, "committed": (*story).committed,
 	"token": (*story).token, "ask": (*story).ask, "serves": (*story).serves, "apiserver": (*story).apiserver,
-	"unpack": (*story).unpack, "csr": (*story).csr, "bare": (*story).bare, "pointed": (*story).pointed,
+	"unpack": (*story).unpack, "csr": (*story).csr, "join": (*story).join, "bare": (*story).bare, "pointed": (*story).pointed,
 	"upstream": (*story).upstream, "kubelets": (*story).kubelets, "within": (*story).within,
 }
 

@@ -67,6 +67,7 @@ func begin(env *testscript.Env, p parts) error {
 		return err
 	}
 	env.Setenv("APISERVER", s.cluster.env.Config.Host)
+	env.Setenv("CONFIG", s.cluster.config)
 	return s.cluster.install(env.Vars)
 }
 

@@ -1,19 +1,10 @@
 package e2e
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/base64"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
 	"net/url"
-	"os"
-	"path/filepath"
 	"sync"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -142,31 +133,4 @@ func (s *story) apiserver(_ *testscript.TestScript, args []string) error {
 		return s.way.mend()
 	}
 	return usage("apiserver away|back, after server")
-}
-
-// csr NODE FILE writes a CertificateSigningRequest into a file, as the kubelet of a new node sends it.
-func (s *story) csr(ts *testscript.TestScript, args []string) error {
-	if len(args) != 2 {
-		return usage("csr NODE FILE")
-	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	name := pkix.Name{CommonName: "system:node:" + args[0], Organization: []string{"system:nodes"}}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: name}, key)
-	if err != nil {
-		return err
-	}
-	request := base64.StdEncoding.EncodeToString(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
-	text := fmt.Sprintf(`apiVersion: certificates.k8s.io/v1
-kind: CertificateSigningRequest
-metadata:
-  name: %s
-spec:
-  request: %s
-  signerName: kubernetes.io/kube-apiserver-client-kubelet
-  usages: [digital signature, client auth]
-`, args[0], request)
-	return os.WriteFile(filepath.Clean(ts.MkAbs(args[1])), []byte(text), 0o600)
 }

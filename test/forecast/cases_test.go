@@ -10,7 +10,7 @@ import (
 	operatorv1 "github.com/openshift/api/operator/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
 // change is one that somebody could propose.

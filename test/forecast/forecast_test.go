@@ -11,12 +11,12 @@ import (
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/plan"
-	"github.com/bunsen-os/bunsen/policy"
-	"github.com/bunsen-os/bunsen/review"
 )
 
 // forecast is a review's JSON of one pool, as a program would read it.
@@ -98,8 +98,8 @@ type deed struct {
 func walk(t *testing.T, c change) deed {
 	t.Helper()
 	m := machine()
-	a, b := plan.Named{Name: "rendered-a", Config: c.from}, plan.Named{Name: "rendered-b", Config: c.to}
-	begin, contents := planOn(t, m, plan.Named{}, a, plan.Rules{Policy: c.policy})
+	a, b := plan.Config{Name: "rendered-a", Config: c.from}, plan.Config{Name: "rendered-b", Config: c.to}
+	begin, contents := planOn(t, m, plan.Config{}, a, plan.Rules{Policy: c.policy})
 	begin.Steps = slices.DeleteFunc(begin.Steps, plan.Step.IsAction)
 	begin.Refusals = nil // how it came to be in its config is not what is tried
 	if done, err := (apply.Runner{Host: m.Host()}).Run(t.Context(), begin, contents); err != nil || done.Why != nil {
@@ -130,13 +130,13 @@ func walk(t *testing.T, c change) deed {
 	return d
 }
 
-func planOn(t *testing.T, m *hosttest.Machine, from, to plan.Named, rules plan.Rules) (plan.Plan, map[host.Digest][]byte) {
+func planOn(t *testing.T, m *hosttest.Machine, from, to plan.Config, rules plan.Rules) (plan.Plan, map[host.Digest][]byte) {
 	t.Helper()
 	accounts, err := apply.Accounts(t.Context(), m.Host())
 	if err != nil {
 		t.Fatal(err)
 	}
-	way := plan.NewWay(from, to, rules, accounts)
+	way := plan.NewTransition(from, to, rules, accounts)
 	observed, err := apply.Observe(t.Context(), m.Host(), way.Scope())
 	if err != nil {
 		t.Fatal(err)
@@ -240,7 +240,7 @@ func homesOf(c change, name string) []string {
 
 // bookkeeping tells the paths that are the daemon's own.
 func bookkeeping(p string) bool {
-	for _, own := range []string{host.OrigDir, host.NoOrigDir, host.AccountsPath} {
+	for _, own := range []string{host.OrigDir, host.NoOrigDir, host.AccountsPath, host.UnitsPath} {
 		if p == own || strings.HasPrefix(p, own+"/") {
 			return true
 		}

@@ -7,7 +7,7 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
 // only is the first config with one item of the second.

@@ -11,10 +11,10 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/plan"
-	"github.com/bunsen-os/bunsen/policy"
 )
 
 var (
@@ -152,7 +152,7 @@ func arrived(t *testing.T, c change, m *hosttest.Machine) {
 			t.Errorf("%s is still there", f.Path)
 		}
 	}
-	b := plan.Named{Name: "rendered-b", Config: c.to}
+	b := plan.Config{Name: "rendered-b", Config: c.to}
 	if p, _ := planOn(t, m, b, b, plan.Rules{Policy: c.policy, Overrides: c.overrides}); len(p.Steps)+len(p.Refusals) > 0 {
 		t.Errorf("the same config again: %s", p)
 	}
@@ -190,7 +190,7 @@ func inForce(t *testing.T, m maker) machineconfig.Config {
 		if len(machineconfig.Check(c))+len(policy.Invalid(c)) > 0 {
 			continue
 		}
-		p, _ := planOn(t, machine(), plan.Named{}, plan.Named{Name: "rendered-a", Config: c}, plan.Rules{Policy: house})
+		p, _ := planOn(t, machine(), plan.Config{}, plan.Config{Name: "rendered-a", Config: c}, plan.Rules{Policy: house})
 		if len(p.Refusals) == 0 {
 			return c
 		}

@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
 // object is a JSON object that is put together at random.

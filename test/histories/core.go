@@ -5,14 +5,15 @@ import (
 
 	"github.com/bunsen-os/bunsen/reconcile/drain"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // Core are the decisions that a history is played with. Real has the ones that ship; a test that wants to see a rule broken
 // puts a worse one in place.
 type Core struct {
 	// Next and Explain decide on a pool.
-	Next    func(rollout.Facts, time.Time) rollout.Wave
-	Explain func(rollout.Facts, rollout.Wave, time.Time) []rollout.Waiting
+	Next    func(poolstate.Facts, time.Time) rollout.Decision
+	Explain func(poolstate.Facts, rollout.Decision, time.Time) []rollout.Waiting
 	// Cordon, Uncordon and Rest say how a node is closed and opened.
 	Cordon   func(drain.Cordoned, string) drain.Change
 	Uncordon func(drain.Cordoned) drain.Change

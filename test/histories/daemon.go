@@ -33,7 +33,7 @@ func (w daemon) act(m *machine) {
 		return
 	}
 	if desired == "" {
-		w.report(m, map[string]string{v1alpha1.StateAnnotation: v1alpha1.StateDone, v1alpha1.ReasonAnnotation: ""})
+		w.report(m, map[string]string{v1alpha1.StateAnnotation: v1alpha1.StateDone, v1alpha1.ReasonAnnotation: "", v1alpha1.FailureAnnotation: ""})
 		return
 	}
 	if m.verdict != "" && (m.verdict != desired || asked(a).After(m.verdictAt)) {
@@ -43,9 +43,7 @@ func (w daemon) act(m *machine) {
 	case m.inForce == desired:
 		w.confirm(m, n)
 	case m.verdict != "":
-		w.report(m, map[string]string{
-			v1alpha1.StateAnnotation: v1alpha1.StateDegraded, v1alpha1.ReasonAnnotation: m.name + " did not live with " + desired, v1alpha1.PostConfigActionAnnotation: "",
-		})
+		w.fail(m, v1alpha1.StateDegraded, desired, m.name+" did not live with "+desired)
 	default:
 		w.update(m, n, desired)
 	}
@@ -71,15 +69,15 @@ func (w daemon) update(m *machine, n *corev1.Node, desired string) {
 	}
 	if w.api.configs[desired] == nil { // it cannot be fetched
 		m.failed = desired
-		w.fail(m, v1alpha1.StateDegraded, "fetching "+desired)
+		w.fail(m, v1alpha1.StateDegraded, desired, "fetching "+desired)
 		return
 	}
 	if c.hits(m) && c.ails == refused {
-		w.fail(m, v1alpha1.StateUnreconcilable, desired+" cannot be taken by a running node")
+		w.fail(m, v1alpha1.StateUnreconcilable, desired, desired+" cannot be taken by a running node")
 		return
 	}
 	if m.failed != desired && a[v1alpha1.StateAnnotation] != v1alpha1.StateWorking {
-		w.report(m, map[string]string{v1alpha1.StateAnnotation: v1alpha1.StateWorking, v1alpha1.ReasonAnnotation: "", v1alpha1.PostConfigActionAnnotation: ""})
+		w.report(m, map[string]string{v1alpha1.StateAnnotation: v1alpha1.StateWorking, v1alpha1.ReasonAnnotation: "", v1alpha1.FailureAnnotation: "", v1alpha1.PostConfigActionAnnotation: ""})
 		return
 	}
 	if m.inForce != "" && a[v1alpha1.CurrentConfigAnnotation] != m.inForce {
@@ -116,10 +114,10 @@ func (w daemon) apply(m *machine) {
 	case failing && (c.ails == early || c.ails == late || c.ails == flaky && m.tries < 2):
 		m.tries++
 		m.doing = ""
-		w.fail(m, v1alpha1.StateDegraded, "updating to "+c.name+": restarting chronyd.service")
+		w.fail(m, v1alpha1.StateDegraded, c.name, "updating to "+c.name+": restarting chronyd.service")
 	case failing && needs < rebooted && (c.ails == rejected || c.ails == dead):
 		m.doing, m.verdict, m.verdictAt = "", c.name, w.now
-		w.fail(m, v1alpha1.StateDegraded, m.name+" did not live with "+c.name)
+		w.fail(m, v1alpha1.StateDegraded, c.name, m.name+" did not live with "+c.name)
 	case needs == rebooted:
 		m.power = goingDown
 		w.tell("%s reboots into %s", m.name, m.doing)
@@ -136,7 +134,7 @@ func (w daemon) confirm(m *machine, n *corev1.Node) {
 	verb, _, _ := strings.Cut(drain, "-")
 	switch {
 	case m.drifted:
-		w.fail(m, v1alpha1.StateDegraded, "/etc/chrony.conf is not as "+m.inForce+" has it")
+		w.fail(m, v1alpha1.StateDegraded, m.inForce, "/etc/chrony.conf is not as "+m.inForce+" has it")
 		return
 	case verb == v1alpha1.DrainVerb || verb == v1alpha1.UncordonVerb && drain != want && drain != applied:
 		w.report(m, map[string]string{v1alpha1.DesiredDrainAnnotation: want})
@@ -146,19 +144,23 @@ func (w daemon) confirm(m *machine, n *corev1.Node) {
 	}
 	m.failed, m.tries = "", 0
 	w.report(m, map[string]string{
-		v1alpha1.CurrentConfigAnnotation: m.inForce, v1alpha1.StateAnnotation: v1alpha1.StateDone, v1alpha1.ReasonAnnotation: "", v1alpha1.PostConfigActionAnnotation: "",
+		v1alpha1.CurrentConfigAnnotation: m.inForce, v1alpha1.StateAnnotation: v1alpha1.StateDone, v1alpha1.ReasonAnnotation: "", v1alpha1.FailureAnnotation: "", v1alpha1.PostConfigActionAnnotation: "",
 	})
 }
 
-func (w daemon) fail(m *machine, state, reason string) {
-	w.report(m, map[string]string{v1alpha1.StateAnnotation: state, v1alpha1.ReasonAnnotation: reason, v1alpha1.PostConfigActionAnnotation: ""})
+// fail reports that the machine failed a config, with the record of it.
+func (w daemon) fail(m *machine, state, config, reason string) {
+	w.report(m, map[string]string{
+		v1alpha1.FailureAnnotation: v1alpha1.Failure{Config: config, Cause: v1alpha1.FailureApply}.String(),
+		v1alpha1.StateAnnotation:   state, v1alpha1.ReasonAnnotation: reason, v1alpha1.PostConfigActionAnnotation: "",
+	})
 }
 
 // words of annotations in stories.
 var words = map[string]string{
 	v1alpha1.CurrentConfigAnnotation: "currentConfig", v1alpha1.DesiredConfigAnnotation: "desiredConfig", v1alpha1.StateAnnotation: "state",
 	v1alpha1.ReasonAnnotation: "reason", v1alpha1.DesiredDrainAnnotation: "desiredDrain", v1alpha1.LastAppliedDrainAnnotation: "lastAppliedDrain",
-	v1alpha1.PostConfigActionAnnotation: "post-config-action",
+	v1alpha1.PostConfigActionAnnotation: "post-config-action", v1alpha1.FailureAnnotation: "failure",
 }
 
 // report writes what the Node does not say yet.
@@ -191,5 +193,5 @@ const manyTries = 4
 // reported are the annotations of a daemon, in the order in which a story has them.
 var reported = []string{
 	v1alpha1.CurrentConfigAnnotation, v1alpha1.DesiredConfigAnnotation, v1alpha1.StateAnnotation, v1alpha1.DesiredDrainAnnotation,
-	v1alpha1.PostConfigActionAnnotation, v1alpha1.ReasonAnnotation,
+	v1alpha1.PostConfigActionAnnotation, v1alpha1.FailureAnnotation, v1alpha1.ReasonAnnotation,
 }

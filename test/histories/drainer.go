@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/policy/pace"
+	"github.com/bunsen-os/bunsen/internal/policy/pace"
 	"github.com/bunsen-os/bunsen/reconcile/drain"
 )
 
@@ -65,7 +65,7 @@ func (w drains) empty(n *corev1.Node, node drain.Node) {
 	}
 	f := drain.Facts{
 		Config: node.Request.Config, Started: node.Started, Last: node.Last, NotReadySince: node.NotReadySince,
-		Pace: w.pace(n), Alone: len(w.proc.nodes) < 2,
+		Pace: w.pace(n), // never Alone: the rules about drained nodes then hold on a cluster of one node, too
 	}
 	for _, pod := range w.pods.on(n.Name) {
 		f.Pods = append(f.Pods, drain.Pod{Pod: pod, Answer: w.proc.answers[string(pod.UID)]})

@@ -10,6 +10,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // How long the end may take.
@@ -218,7 +220,7 @@ func (w *world) converged() bool {
 
 // poolOf is the pool of a node, as it is.
 func (w *world) poolOf(n *corev1.Node) *mcfgv1.MachineConfigPool {
-	primary, _, err := w.proc.members.For(rollout.ReadNode(n))
+	primary, _, err := w.proc.members.For(n.Name, n.Labels)
 	if err != nil {
 		return nil
 	}
@@ -226,7 +228,7 @@ func (w *world) poolOf(n *corev1.Node) *mcfgv1.MachineConfigPool {
 }
 
 func onTarget(n *corev1.Node, p *mcfgv1.MachineConfigPool) bool {
-	read := rollout.ReadNode(n)
+	read := nodestate.Read(n)
 	return done(&read) && ready(&read) && read.Config.Current == p.Spec.Configuration.Name
 }
 
@@ -236,9 +238,9 @@ func (w finale) explain(pool string) (any bool) {
 	p := w.api.pools[pool]
 	w.proc.hear(w.world, hearNodes|hearPools)
 	f := rollouts(w).gather(p)
-	f, wave := rollouts(w).decide(f)
+	f, decision := rollouts(w).decide(f)
 	waits := map[string]rollout.Waiting{}
-	for _, x := range w.core.Explain(f, wave, w.now) {
+	for _, x := range w.core.Explain(f, decision, w.now) {
 		waits[x.Node] = x
 	}
 	for _, m := range w.machines {
@@ -253,38 +255,38 @@ func (w finale) explain(pool string) (any bool) {
 			continue
 		}
 		any = true
-		if wave.Record.Verdict == v1alpha1.RolloutReverted && n.Annotations[v1alpha1.CurrentConfigAnnotation] == wave.Target {
+		if decision.Record.Verdict == v1alpha1.RolloutReverted && n.Annotations[v1alpha1.CurrentConfigAnnotation] == decision.Target {
 			continue // it is back, as the pool says
 		}
 		if runsTarget(n, p) && truth(w).stuck(m) != "" {
 			continue // it was not asked for more than that
 		}
 		x := waits[m.name]
-		if truth(w).stuck(m) != "" && slices.ContainsFunc(wave.Assign, func(a rollout.Assignment) bool { return a.Node == m.name }) {
+		if truth(w).stuck(m) != "" && slices.ContainsFunc(decision.Assign, func(a rollout.Assignment) bool { return a.Node == m.name }) {
 			continue // it is asked once more
 		}
-		if why := truth(w).untrue(m, x, f, wave); why != "" {
-			w.breaks(w.rule(m), "%s is %s; it is said to wait because of %s: %q, but %s. The pool says %s", m.name, w.standing(m), x.Cause, x.Reason, why, blocks(wave))
+		if why := truth(w).untrue(m, x, f, decision); why != "" {
+			w.breaks(w.rule(m), "%s is %s; it is said to wait because of %s: %q, but %s. The pool says %s", m.name, w.standing(m), x.Cause, x.Reason, why, blocks(decision))
 		}
 	}
-	w.checkBlocks(pool, any, f, wave)
+	w.checkBlocks(pool, any, f, decision)
 	return any
 }
 
 // checkBlocks checks what the pool as a whole is said to wait for.
-func (w finale) checkBlocks(pool string, behind bool, f rollout.Facts, wave rollout.Wave) {
-	for _, b := range wave.Blocks {
-		if why := truth(w).untrueBlock(b, f, wave); why != "" {
+func (w finale) checkBlocks(pool string, behind bool, f poolstate.Facts, decision rollout.Decision) {
+	for _, b := range decision.Blocks {
+		if why := truth(w).untrueBlock(b, f, decision); why != "" {
 			w.breaks(TrueReason, "pool %s is said to wait because of %s: %q, but %s", pool, b.Cause, b.Reason, why)
 		}
 	}
-	late := func(n *rollout.Node) bool { return n.Config.Current != wave.Target || !done(n) }
-	if behind && len(wave.Blocks)+len(wave.Assign)+len(wave.Release) == 0 && slices.ContainsFunc(f.Nodes, func(n rollout.Node) bool { return late(&n) }) {
-		w.breaks(TrueReason, "not every node of pool %s runs %s, nothing moves any more, and the pool says nothing", pool, wave.Target)
+	late := func(n *nodestate.Node) bool { return n.Config.Current != decision.Target || !done(n) }
+	if behind && len(decision.Blocks)+len(decision.Assign)+len(decision.Release) == 0 && slices.ContainsFunc(f.Nodes, func(n nodestate.Node) bool { return late(&n) }) {
+		w.breaks(TrueReason, "not every node of pool %s runs %s, nothing moves any more, and the pool says nothing", pool, decision.Target)
 	}
 }
 
-func blocks(w rollout.Wave) string {
+func blocks(w rollout.Decision) string {
 	text := fmt.Sprintf("(step %d of %d, %d told now)", w.Stage.Step, w.Stage.Of, len(w.Assign))
 	for _, b := range w.Blocks {
 		text += fmt.Sprintf(" [%s: %s]", b.Cause, b.Reason)
@@ -302,7 +304,7 @@ func (w finale) rule(m *machine) Rule {
 
 // runsTarget: it runs the target, whether or not it is in service.
 func runsTarget(n *corev1.Node, p *mcfgv1.MachineConfigPool) bool {
-	read := rollout.ReadNode(n)
+	read := nodestate.Read(n)
 	return done(&read) && read.Config.Current == p.Spec.Configuration.Name
 }
 

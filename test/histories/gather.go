@@ -8,14 +8,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/policy/pace"
+	"github.com/bunsen-os/bunsen/internal/policy/pace"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // facts of a pool without what is around it.
-func (w rollouts) facts(pool *mcfgv1.MachineConfigPool) rollout.Facts {
+func (w rollouts) facts(pool *mcfgv1.MachineConfigPool) poolstate.Facts {
 	p := w.proc
-	var nodes []rollout.Node
+	var nodes []nodestate.Node
 	for _, m := range w.machines {
 		if seen := p.seen(m.name); seen.pool == pool.Name {
 			nodes = append(nodes, seen.read)
@@ -24,17 +26,16 @@ func (w rollouts) facts(pool *mcfgv1.MachineConfigPool) rollout.Facts {
 	f := w.says(pool, len(nodes))
 	for i := range nodes {
 		nodes[i].Gate = w.nodeGate(nodes[i].Name, f.Care.Pace)
-		p.roster.SetGate(nodes[i].Name, nodes[i].Gate)
 	}
 	f.Nodes, f.Host = nodes, w.setup.Host
 	return f
 }
 
 // says is what a pool of that many nodes and the policies say. Reading policies takes longest of all, so it is kept.
-func (w rollouts) says(pool *mcfgv1.MachineConfigPool, size int) rollout.Facts {
+func (w rollouts) says(pool *mcfgv1.MachineConfigPool, size int) poolstate.Facts {
 	said := w.proc.said[pool.Name]
 	if said.pool != pool || said.edition != w.edition || said.size != size {
-		said = saying{pool, w.edition, size, rollout.ReadFacts(pool, w.policies, size)}
+		said = saying{pool, w.edition, size, poolstate.Read(pool, w.policies, size)}
 		w.proc.said[pool.Name] = said
 	}
 	return said.facts
@@ -51,12 +52,12 @@ func (w rollouts) nodeGate(name string, p pace.Pace) string {
 }
 
 // gather finds all that a decision on a pool depends on, in what the watches have shown.
-func (w rollouts) gather(pool *mcfgv1.MachineConfigPool) rollout.Facts {
+func (w rollouts) gather(pool *mcfgv1.MachineConfigPool) poolstate.Facts {
 	f := w.facts(pool)
 	c := &f.Care
-	ahead, counted := rollout.Others{
+	ahead, counted := poolstate.Others{
 		Pools: w.proc.pools, Policies: w.policies, Customs: w.proc.customs,
-		Count: func(other *mcfgv1.MachineConfigPool) rollout.Counts { return rollout.Count(w.facts(other)) },
+		Count: func(other *mcfgv1.MachineConfigPool) nodestate.Counts { return rollout.Count(w.facts(other)) },
 	}.Surround(pool, &f)
 	w.proc.watched[pool.Name] = slices.Concat(ahead, counted)
 	c.Gates = w.queries(c.Pace.Gates)
@@ -64,15 +65,15 @@ func (w rollouts) gather(pool *mcfgv1.MachineConfigPool) rollout.Facts {
 }
 
 // queries are the answers of Prometheus.
-func (w rollouts) queries(gates []v1alpha1.HealthGate) []rollout.Gate {
-	var out []rollout.Gate
+func (w rollouts) queries(gates []v1alpha1.HealthGate) []poolstate.Gate {
+	var out []poolstate.Gate
 	for _, g := range gates {
 		if g.Prometheus == nil {
 			continue
 		}
-		answer := rollout.Gate{Name: g.Name, Verdict: rollout.GateOpen}
+		answer := poolstate.Gate{Name: g.Name, Verdict: poolstate.GateOpen}
 		if w.gate != 0 {
-			answer.Verdict, answer.Why = rollout.GateWaits, "the query answers 0"
+			answer.Verdict, answer.Why = poolstate.GateWaits, "the query answers 0"
 		}
 		out = append(out, answer)
 	}
@@ -80,14 +81,14 @@ func (w rollouts) queries(gates []v1alpha1.HealthGate) []rollout.Gate {
 }
 
 // jobs are the answers of jobs.
-func (w rollouts) jobs(gates []v1alpha1.HealthGate) []rollout.Gate {
-	var out []rollout.Gate
+func (w rollouts) jobs(gates []v1alpha1.HealthGate) []poolstate.Gate {
+	var out []poolstate.Gate
 	for _, g := range gates {
 		if g.Job == nil {
 			continue
 		}
-		answers := []rollout.Gate{
-			{Name: g.Name, Verdict: rollout.GateOpen}, {Name: g.Name, Verdict: rollout.GateWaits, Why: "the job runs"}, {Name: g.Name, Verdict: rollout.GateFailed, Why: "the job failed"},
+		answers := []poolstate.Gate{
+			{Name: g.Name, Verdict: poolstate.GateOpen}, {Name: g.Name, Verdict: poolstate.GateWaits, Why: "the job runs"}, {Name: g.Name, Verdict: poolstate.GateFailed, Why: "the job failed"},
 		}
 		out = append(out, answers[w.gate])
 	}

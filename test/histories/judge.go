@@ -2,7 +2,6 @@ package histories
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
 
@@ -11,34 +10,36 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // What a node's reports mean, said once more: rules must not take the word of what they check.
 
-func ready(n *rollout.Node) bool { return n.Health.Trouble == "" && !n.Cordon.Unschedulable }
+func ready(n *nodestate.Node) bool { return n.Health.Trouble == "" && !n.Cordon.Unschedulable }
 
-func done(n *rollout.Node) bool {
+func done(n *nodestate.Node) bool {
 	return n.Config.Current != "" && n.Config.Current == n.Config.Desired && n.State == v1alpha1.StateDone
 }
 
-func failing(n *rollout.Node) bool {
+func failing(n *nodestate.Node) bool {
 	return (n.State == v1alpha1.StateDegraded || n.State == v1alpha1.StateUnreconcilable) && n.Config.Current != n.Config.Desired
 }
 
-func blank(n *rollout.Node) bool {
+func blank(n *nodestate.Node) bool {
 	return n.Config.Current == "" && n.Config.Desired == "" && n.State == v1alpha1.StateDone
 }
 
 // out of service, or on its way there and back.
-func out(n *rollout.Node) bool { return !ready(n) || !done(n) && !failing(n) && !blank(n) }
+func out(n *nodestate.Node) bool { return !ready(n) || !done(n) && !failing(n) && !blank(n) }
 
 // broken tells that a node failed another config than a target, so that the target may heal it.
-func broken(n *rollout.Node, target string) bool {
+func broken(n *nodestate.Node, target string) bool {
 	return failing(n) && n.Config.Desired != target && !n.Cordon.ByAdministrator()
 }
 
 // budgetOf is how many nodes of a pool may be out of service.
-func budgetOf(f rollout.Facts) int {
+func budgetOf(f poolstate.Facts) int {
 	if p := f.Care.Pace.MaxUnavailable; p != nil {
 		return limit(f.Pool, p, len(f.Nodes))
 	}
@@ -46,7 +47,7 @@ func budgetOf(f rollout.Facts) int {
 }
 
 func limit(pool string, max *intstr.IntOrString, nodes int) int {
-	n, err := rollout.MaxUnavailable(pool, max, nodes)
+	n, err := poolstate.MaxUnavailable(pool, max, nodes)
 	if err != nil {
 		return 0
 	}
@@ -56,23 +57,23 @@ func limit(pool string, max *intstr.IntOrString, nodes int) int {
 // verdict is a decision under judgement.
 type verdict struct {
 	*world
-	f    rollout.Facts
-	wave rollout.Wave
+	f        poolstate.Facts
+	decision rollout.Decision
 	// told are the orders by node; fresh are those nodes of them that have something to lose: they neither failed another
 	// config nor are lost.
 	told  map[string]rollout.Assignment
-	fresh []*rollout.Node
+	fresh []*nodestate.Node
 }
 
 // judge holds a decision against the rules.
-func (w watcher) judge(pool *mcfgv1.MachineConfigPool, f rollout.Facts, wave rollout.Wave) {
-	v := verdict{world: w.world, f: f, wave: wave, told: make(map[string]rollout.Assignment, len(wave.Assign))}
-	for _, a := range wave.Assign {
+func (w watcher) judge(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, decision rollout.Decision) {
+	v := verdict{world: w.world, f: f, decision: decision, told: make(map[string]rollout.Assignment, len(decision.Assign))}
+	for _, a := range decision.Assign {
 		v.told[a.Node] = a
 	}
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
-		if _, told := v.told[n.Name]; told && !broken(n, wave.Target) && !v.lost(n) {
+		if _, told := v.told[n.Name]; told && !broken(n, decision.Target) && !v.lost(n) {
 			v.fresh = append(v.fresh, n)
 		}
 	}
@@ -85,16 +86,15 @@ func (w watcher) judge(pool *mcfgv1.MachineConfigPool, f rollout.Facts, wave rol
 		v.accounts()
 	}
 	if w.api.version%2 == 0 {
-		v.memory(pool)
 	}
 }
 
 // lost: a node that is not Ready for more than ten minutes, and runs something else than the pool was well with last. The
 // masters cannot wait that long for their arbiter, and where a pool goes back, it is known what ails a node.
-func (v verdict) lost(n *rollout.Node) bool {
+func (v verdict) lost(n *nodestate.Node) bool {
 	c, arbiter := n.Config, v.f.Pool == "arbiter"
-	away := arbiter || v.wave.Target != v.f.Target || v.now.Sub(n.Health.Since) > 10*time.Minute
-	return n.Health.Trouble != "" && away && (arbiter || c.Current != c.Desired || c.Current != v.wave.Record.Healthy)
+	away := arbiter || v.decision.Target != v.f.Target || v.now.Sub(n.Health.Since) > 10*time.Minute
+	return n.Health.Trouble != "" && away && (arbiter || c.Current != c.Desired || c.Current != v.decision.Record.Healthy)
 }
 
 // budgets: pool, zones, and those that are shared.
@@ -103,20 +103,20 @@ func (v verdict) budgets() {
 	for i := range v.f.Nodes {
 		zones[v.f.Nodes[i].Zone]++
 	}
-	v.budget("pool "+v.f.Pool, budgetOf(v.f), 0, func(*rollout.Node) bool { return true })
+	v.budget("pool "+v.f.Pool, budgetOf(v.f), 0, func(*nodestate.Node) bool { return true })
 	if per := v.f.Care.Pace.PerZone; per != nil {
 		for zone, size := range zones {
-			v.budget(fmt.Sprintf("zone %q of pool %s", zone, v.f.Pool), limit(v.f.Pool, per, size), 0, func(n *rollout.Node) bool { return n.Zone == zone })
+			v.budget(fmt.Sprintf("zone %q of pool %s", zone, v.f.Pool), limit(v.f.Pool, per, size), 0, func(n *nodestate.Node) bool { return n.Zone == zone })
 		}
 	}
 	for _, s := range v.f.Care.Around.Together {
-		v.budget("policy "+s.Policy, s.Max, s.Used, func(*rollout.Node) bool { return true })
+		v.budget("policy "+s.Policy, s.Max, s.Used, func(*nodestate.Node) bool { return true })
 	}
 }
 
 // budget counts who is out of service before and after. A node that runs the target already is only confirmed, and costs
 // nothing.
-func (v verdict) budget(whose string, limit, others int, counts func(*rollout.Node) bool) {
+func (v verdict) budget(whose string, limit, others int, counts func(*nodestate.Node) bool) {
 	before, after := others, others
 	for i := range v.f.Nodes {
 		n := &v.f.Nodes[i]
@@ -127,7 +127,7 @@ func (v verdict) budget(whose string, limit, others int, counts func(*rollout.No
 		if out(n) {
 			before++
 			after++
-		} else if told && n.Config.Current != v.wave.Target {
+		} else if told && n.Config.Current != v.decision.Target {
 			after++
 		}
 	}
@@ -138,16 +138,16 @@ func (v verdict) budget(whose string, limit, others int, counts func(*rollout.No
 
 // order: whoever is broken comes before whoever is well and in service.
 func (v verdict) order() {
-	in := slices.DeleteFunc(slices.Clone(v.fresh), func(n *rollout.Node) bool { return out(n) || n.Config.Current == v.wave.Target })
+	in := slices.DeleteFunc(slices.Clone(v.fresh), func(n *nodestate.Node) bool { return out(n) || n.Config.Current == v.decision.Target })
 	if len(in) == 0 {
 		return
 	}
 	for i := range v.f.Nodes {
 		n := &v.f.Nodes[i]
 		// One that is in service takes a place, and there may be none in its zone; one whose drain was given up has had its turn.
-		waits := ready(n) && (v.f.Care.Pace.PerZone != nil || n.Name == v.f.Host) || n.Postponed.For == v.wave.Target
-		if _, told := v.told[n.Name]; !told && broken(n, v.wave.Target) && !waits {
-			v.breaks(BrokenFirst, "%s is told %s before %s, which failed %s", in[0].Name, v.wave.Target, n.Name, n.Config.Desired)
+		waits := ready(n) && (v.f.Care.Pace.PerZone != nil || n.Name == v.f.Host) || n.Postponed.For == v.decision.Target
+		if _, told := v.told[n.Name]; !told && broken(n, v.decision.Target) && !waits {
+			v.breaks(BrokenFirst, "%s is told %s before %s, which failed %s", in[0].Name, v.decision.Target, n.Name, n.Config.Desired)
 		}
 	}
 }
@@ -155,18 +155,18 @@ func (v verdict) order() {
 // doors: pauses, windows, other pools.
 func (v verdict) doors(pool *mcfgv1.MachineConfigPool) {
 	if v.f.Paused && len(v.told) > 0 {
-		v.breaks(PausedPool, "%d nodes of pool %s are told %s", len(v.told), v.f.Pool, v.wave.Target)
+		v.breaks(PausedPool, "%d nodes of pool %s are told %s", len(v.told), v.f.Pool, v.decision.Target)
 	}
 	c := v.f.Care
 	window := c.Pace.Windows.At(v.now)
 	for _, n := range v.fresh {
-		if !window.Open && !v.now.Before(c.OpenUntil) && n.Config.Current != v.wave.Target {
-			v.breaks(ClosedWindow, "%s is told %s, and the next window opens at %s", n.Name, v.wave.Target, moment(window.Until))
+		if !window.Open && !v.now.Before(c.OpenUntil) && n.Config.Current != v.decision.Target {
+			v.breaks(ClosedWindow, "%s is told %s, and the next window opens at %s", n.Name, v.decision.Target, moment(window.Until))
 		}
 		for _, first := range c.Pace.After {
-			free := n.Config.Current == v.wave.Target || v.f.Pool == "arbiter" && out(n) // the masters wait for such an arbiter
+			free := n.Config.Current == v.decision.Target || v.f.Pool == "arbiter" && out(n) // the masters wait for such an arbiter
 			if why := v.behind(pool, first); why != "" && !free {
-				v.breaks(AfterPools, "%s of pool %s is told %s, but %s", n.Name, v.f.Pool, v.wave.Target, why)
+				v.breaks(AfterPools, "%s of pool %s is told %s, but %s", n.Name, v.f.Pool, v.decision.Target, why)
 			}
 		}
 	}
@@ -189,26 +189,18 @@ func (v verdict) behind(own *mcfgv1.MachineConfigPool, first string) string {
 // accounts: no node is forgotten.
 func (v verdict) accounts() {
 	waits := map[string]rollout.Waiting{}
-	for _, x := range v.core.Explain(v.f, v.wave, v.now) {
+	for _, x := range v.core.Explain(v.f, v.decision, v.now) {
 		waits[x.Node] = x
 	}
 	for i := range v.f.Nodes {
 		n := &v.f.Nodes[i]
 		_, told := v.told[n.Name]
 		x, waiting := waits[n.Name]
-		if done(n) && n.Config.Current == v.wave.Target || told {
+		if done(n) && n.Config.Current == v.decision.Target || told {
 			continue
 		}
 		if !waiting || x.Cause == "" || x.Reason == "" {
-			v.breaks(EveryNode, "%s runs %s and not %s, is not told anything, and the reason given is %q", n.Name, n.Config.Current, v.wave.Target, x.Reason)
+			v.breaks(EveryNode, "%s runs %s and not %s, is not told anything, and the reason given is %q", n.Name, n.Config.Current, v.decision.Target, x.Reason)
 		}
-	}
-}
-
-// memory: the roster decides the same.
-func (v verdict) memory(pool *mcfgv1.MachineConfigPool) {
-	remembered := v.proc.roster.Pool(pool.Name).Next(v.f, v.now)
-	if fresh := rollout.Next(v.f, v.now); !reflect.DeepEqual(remembered, fresh) {
-		v.breaks(SameByMemory, "from memory %+v\nfrom scratch %+v", remembered, fresh)
 	}
 }

@@ -8,6 +8,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // ledger is what rules need to remember of a history.
@@ -75,7 +77,7 @@ func (w watcher) begins(m *machine, n *corev1.Node, config string) {
 }
 
 // beforeTell checks what holds for an order whatever the controllers know, right before it is written.
-func (w watcher) beforeTell(pool string, f rollout.Facts, a rollout.Assignment) {
+func (w watcher) beforeTell(pool string, f poolstate.Facts, a rollout.Assignment) {
 	if c := w.made[a.Config]; c == nil || c.pool != pool {
 		w.breaks(KnownConfig, "%s of pool %s is told %q", a.Node, pool, a.Config)
 	}
@@ -97,7 +99,7 @@ func (w watcher) beforeTell(pool string, f rollout.Facts, a rollout.Assignment) 
 }
 
 // told notes an order that was written.
-func (w watcher) told(pool string, f rollout.Facts, wave rollout.Wave, a rollout.Assignment) {
+func (w watcher) told(pool string, f poolstate.Facts, decision rollout.Decision, a rollout.Assignment) {
 	w.ledger.tells++
 	delete(w.ledger.opened, a.Node)
 	delete(w.ledger.flights, a.Node)
@@ -118,24 +120,24 @@ func atWorkOn(n *corev1.Node) bool {
 
 // serves tells that a node is in service.
 func serves(n *corev1.Node) bool {
-	read := rollout.ReadNode(n)
+	read := nodestate.Read(n)
 	return !out(&read)
 }
 
 // countWrite counts a write of the rollout controller to a node. Nodes that people or fate were at are left out.
-func (w watcher) countWrite(node string, f rollout.Facts, wave rollout.Wave) {
+func (w watcher) countWrite(node string, f poolstate.Facts, decision rollout.Decision) {
 	if w.ledger.upset[node] {
 		return
 	}
-	j := job{node, f.Pool, wave.Target, wave.Record.Began.String()}
+	j := job{node, f.Pool, decision.Target, decision.Record.Began.String()}
 	w.ledger.writes[j]++
 	if n := w.ledger.writes[j]; n > 2 {
-		w.breaks(TwoWrites, "the rollout of %s writes to %s for the %d. time", wave.Target, node, n)
+		w.breaks(TwoWrites, "the rollout of %s writes to %s for the %d. time", decision.Target, node, n)
 	}
 }
 
 // checkRecord compares a record with the one before.
-func (w watcher) checkRecord(was, is v1alpha1.RolloutRecord, f rollout.Facts) {
+func (w watcher) checkRecord(was, is v1alpha1.RolloutRecord, f poolstate.Facts) {
 	if was.Config != is.Config {
 		return
 	}
@@ -148,7 +150,7 @@ func (w watcher) checkRecord(was, is v1alpha1.RolloutRecord, f rollout.Facts) {
 }
 
 // checkStatus compares a pool's status with its nodes.
-func (w watcher) checkStatus(pool *mcfgv1.MachineConfigPool, f rollout.Facts, s mcfgv1.MachineConfigPoolStatus) {
+func (w watcher) checkStatus(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, s mcfgv1.MachineConfigPoolStatus) {
 	updated := slices.ContainsFunc(s.Conditions, func(c mcfgv1.MachineConfigPoolCondition) bool {
 		return c.Type == mcfgv1.MachineConfigPoolUpdated && c.Status == corev1.ConditionTrue
 	})

@@ -8,7 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 )
 
 // maxMachines is how many machines a history has at most, those that join later counted.
@@ -146,7 +146,7 @@ func (w hardware) dies(m *machine) bool {
 	if c == nil || n == nil || !c.hits(m) || c.ails != doomed {
 		return false
 	}
-	read := rollout.ReadNode(n)
+	read := nodestate.Read(n)
 	return done(&read) && read.Config.Current == c.name
 }
 

@@ -6,10 +6,12 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/policy/pace"
-	"github.com/bunsen-os/bunsen/policy/window"
+	"github.com/bunsen-os/bunsen/internal/policy/pace"
+	"github.com/bunsen-os/bunsen/internal/policy/window"
 	"github.com/bunsen-os/bunsen/reconcile/drain"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // mutants are cores that are worse than the real one in one way each, and the rules of which one must find that out.
@@ -17,31 +19,31 @@ var mutants = map[string]struct {
 	spoil func(*Core)
 	rules []Rule
 }{
-	"ignores the budget": {next(func(f *rollout.Facts) {
+	"ignores the budget": {next(func(f *poolstate.Facts) {
 		f.MaxUnavailable, f.Care.Pace.MaxUnavailable = 100, nil
 	}, nil), []Rule{OverBudget}},
-	"ignores the budget of a zone": {next(func(f *rollout.Facts) { f.Care.Pace.PerZone = nil }, nil), []Rule{OverBudget}},
-	"ignores a budget that is shared": {next(func(f *rollout.Facts) {
+	"ignores the budget of a zone": {next(func(f *poolstate.Facts) { f.Care.Pace.PerZone = nil }, nil), []Rule{OverBudget}},
+	"ignores a budget that is shared": {next(func(f *poolstate.Facts) {
 		f.Care.Pace.Together, f.Care.Around.Together = nil, nil
 	}, nil), []Rule{OverBudget}},
-	"forgets the record": {next(func(f *rollout.Facts) {
+	"forgets the record": {next(func(f *poolstate.Facts) {
 		f.Care.Record = v1alpha1.RolloutRecord{}
 	}, nil), []Rule{KeptRecord, TrueReason, Converges, StepByStep}},
-	"drops a verdict": {next(nil, func(_ rollout.Facts, w *rollout.Wave) {
+	"drops a verdict": {next(nil, func(_ poolstate.Facts, w *rollout.Decision) {
 		w.Record.Verdict, w.Record.Why, w.Record.At = "", "", nil
 	}), []Rule{KeptRecord, FailureBudget, HaltedConfig, TwoWrites}},
-	"tells a halted config": {next(func(f *rollout.Facts) {
+	"tells a halted config": {next(func(f *poolstate.Facts) {
 		f.Care.Record.Verdict, f.Care.Pace.Failures = "", pace.Failures{}
 	}, nil), []Rule{KeptRecord, FailureBudget, HaltedConfig}},
-	"tells outside of windows":  {next(func(f *rollout.Facts) { f.Care.Pace.Windows = window.Set{} }, nil), []Rule{ClosedWindow}},
-	"tells while paused":        {next(func(f *rollout.Facts) { f.Paused = false }, nil), []Rule{PausedPool}},
-	"skips the canaries":        {next(func(f *rollout.Facts) { f.Care.Pace.Steps = nil }, nil), []Rule{StepByStep}},
-	"does not wait for a soak":  {next(func(f *rollout.Facts) { f.Care.Pace.Steps = withoutSoak(f.Care.Pace.Steps) }, nil), []Rule{StepByStep}},
-	"does not ask the gates":    {next(func(f *rollout.Facts) { f.Care.Pace.Gates = nil }, nil), []Rule{StepByStep}},
-	"does not wait for a pool":  {next(func(f *rollout.Facts) { f.Care.Around.Ahead, f.Care.Pace.After = nil, nil }, nil), []Rule{AfterPools}},
+	"tells outside of windows":  {next(func(f *poolstate.Facts) { f.Care.Pace.Windows = window.Set{} }, nil), []Rule{ClosedWindow}},
+	"tells while paused":        {next(func(f *poolstate.Facts) { f.Paused = false }, nil), []Rule{PausedPool}},
+	"skips the canaries":        {next(func(f *poolstate.Facts) { f.Care.Pace.Steps = nil }, nil), []Rule{StepByStep}},
+	"does not wait for a soak":  {next(func(f *poolstate.Facts) { f.Care.Pace.Steps = withoutSoak(f.Care.Pace.Steps) }, nil), []Rule{StepByStep}},
+	"does not ask the gates":    {next(func(f *poolstate.Facts) { f.Care.Pace.Gates = nil }, nil), []Rule{StepByStep}},
+	"does not wait for a pool":  {next(func(f *poolstate.Facts) { f.Care.Around.Ahead, f.Care.Pace.After = nil, nil }, nil), []Rule{AfterPools}},
 	"taints at every look":      {next(nil, taintAgain), []Rule{TwoWrites, Rest}},
 	"never tells the last node": {next(nil, tellAllButOne), []Rule{Converges, EveryNode, TrueReason}},
-	"lets the broken wait":      {next(func(f *rollout.Facts) { f.Nodes = withoutBroken(f.Nodes, f.Target) }, nil), []Rule{BrokenFirst, EveryNode, Converges, OverBudget, StepByStep}},
+	"lets the broken wait":      {next(func(f *poolstate.Facts) { f.Nodes = withoutBroken(f.Nodes, f.Target) }, nil), []Rule{BrokenFirst, EveryNode, Converges, OverBudget, StepByStep}},
 	"lifts any cordon": {func(c *Core) {
 		c.Uncordon = func(drain.Cordoned) drain.Change { return drain.Change{Needed: true} }
 	}, []Rule{AdminCordon}},
@@ -68,9 +70,9 @@ var mutants = map[string]struct {
 }
 
 // next spoils what goes into a decision, or what comes out of it.
-func next(in func(*rollout.Facts), out func(rollout.Facts, *rollout.Wave)) func(*Core) {
+func next(in func(*poolstate.Facts), out func(poolstate.Facts, *rollout.Decision)) func(*Core) {
 	return func(c *Core) {
-		c.Next = func(f rollout.Facts, now time.Time) rollout.Wave {
+		c.Next = func(f poolstate.Facts, now time.Time) rollout.Decision {
 			if in != nil {
 				in(&f)
 			}
@@ -92,8 +94,8 @@ func withoutSoak(steps []pace.Step) []pace.Step {
 	return out
 }
 
-func withoutBroken(nodes []rollout.Node, target string) []rollout.Node {
-	var out []rollout.Node
+func withoutBroken(nodes []nodestate.Node, target string) []nodestate.Node {
+	var out []nodestate.Node
 	for i := range nodes {
 		if !broken(&nodes[i], target) {
 			out = append(out, nodes[i])
@@ -102,7 +104,7 @@ func withoutBroken(nodes []rollout.Node, target string) []rollout.Node {
 	return out
 }
 
-func taintAgain(f rollout.Facts, w *rollout.Wave) {
+func taintAgain(f poolstate.Facts, w *rollout.Decision) {
 	for i := range f.Nodes {
 		if n := &f.Nodes[i]; n.Config.Desired != w.Target && len(w.Assign) == 0 {
 			if n.Tainted {
@@ -115,7 +117,7 @@ func taintAgain(f rollout.Facts, w *rollout.Wave) {
 	}
 }
 
-func tellAllButOne(f rollout.Facts, w *rollout.Wave) {
+func tellAllButOne(f poolstate.Facts, w *rollout.Decision) {
 	for i, a := range w.Assign {
 		if a.Node == f.Nodes[len(f.Nodes)-1].Name {
 			w.Assign = append(w.Assign[:i:i], w.Assign[i+1:]...)

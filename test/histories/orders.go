@@ -9,33 +9,34 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 	"github.com/bunsen-os/bunsen/reconcile/status"
 )
 
-// orders are the writes of a wave in their order: the record first, then nodes, then the pool's status.
-func (w rollouts) orders(pool *mcfgv1.MachineConfigPool, f rollout.Facts, wave rollout.Wave) []write {
+// orders are the writes of a decision in their order: the record first, then nodes, then the pool's status.
+func (w rollouts) orders(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, decision rollout.Decision) []write {
 	var out []write
 	live := pool // as this sync left it
-	if text := wave.Record.String(); wave.Target != "" && text != pool.Annotations[v1alpha1.RolloutAnnotation] {
-		out = append(out, write{record: true, do: func() (err error) { live, err = w.writeRecord(pool, f, wave.Record); return err }})
+	if text := decision.Record.String(); decision.Target != "" && text != pool.Annotations[v1alpha1.RolloutAnnotation] {
+		out = append(out, write{record: true, do: func() (err error) { live, err = w.writeRecord(pool, f, decision.Record); return err }})
 	}
 	onNode := func(name, what string, edit func(*corev1.Node)) {
 		read := w.proc.nodes[name]
-		out = append(out, write{do: func() error { return w.writeNode(read, what, f, wave, edit) }})
+		out = append(out, write{do: func() error { return w.writeNode(read, what, f, decision, edit) }})
 	}
-	for _, x := range wave.Release {
+	for _, x := range decision.Release {
 		w.ledger.upset[x.Node] = true // its drain costs more writes
 		onNode(x.Node, "gives up the drain of "+x.Node, func(n *corev1.Node) {
 			n.Annotations[v1alpha1.DesiredConfigAnnotation], n.Annotations[v1alpha1.PostponedAnnotation] = x.Config, x.Postponed
 		})
 	}
-	for _, a := range wave.Assign {
+	for _, a := range decision.Assign {
 		read := w.proc.nodes[a.Node]
 		out = append(out, write{do: func() error {
 			if is := w.api.nodes[a.Node]; is != nil && is.ResourceVersion == read.ResourceVersion {
 				watcher(w).beforeTell(pool.Name, f, a)
 			}
-			err := w.writeNode(read, fmt.Sprintf("tells %s to take %s", a.Node, a.Config), f, wave, func(n *corev1.Node) {
+			err := w.writeNode(read, fmt.Sprintf("tells %s to take %s", a.Node, a.Config), f, decision, func(n *corev1.Node) {
 				n.Annotations[v1alpha1.DesiredConfigAnnotation] = a.Config
 				delete(n.Annotations, v1alpha1.PostponedAnnotation)
 				if a.Untaint {
@@ -43,12 +44,12 @@ func (w rollouts) orders(pool *mcfgv1.MachineConfigPool, f rollout.Facts, wave r
 				}
 			})
 			if err == nil {
-				watcher(w).told(pool.Name, f, wave, a)
+				watcher(w).told(pool.Name, f, decision, a)
 			}
 			return err
 		}})
 	}
-	for _, l := range wave.Label {
+	for _, l := range decision.Label {
 		if l.Attest {
 			onNode(l.Node, "reads for which pool the server let "+l.Node+" in", func(n *corev1.Node) {
 				booted := strings.TrimPrefix(n.Annotations[v1alpha1.FirstPivotConfigAnnotation], "rendered-")
@@ -63,29 +64,29 @@ func (w rollouts) orders(pool *mcfgv1.MachineConfigPool, f rollout.Facts, wave r
 			n.Annotations[v1alpha1.CustomPoolLabelsAppliedAnnotation] = ""
 		})
 	}
-	for _, name := range wave.Taint {
+	for _, name := range decision.Taint {
 		onNode(name, "taints "+name, func(n *corev1.Node) { n.Spec.Taints = withTaint(n.Spec.Taints, true) })
 	}
-	for _, name := range wave.Untaint {
+	for _, name := range decision.Untaint {
 		onNode(name, "removes the taint of "+name, func(n *corev1.Node) { n.Spec.Taints = withTaint(n.Spec.Taints, false) })
 	}
-	return append(out, write{do: func() error { return w.writeStatus(live, f, wave) }})
+	return append(out, write{do: func() error { return w.writeStatus(live, f, decision) }})
 }
 
 // writeNode writes to a node that is still as the decision saw it.
-func (w rollouts) writeNode(read *corev1.Node, what string, f rollout.Facts, wave rollout.Wave, edit func(*corev1.Node)) error {
+func (w rollouts) writeNode(read *corev1.Node, what string, f poolstate.Facts, decision rollout.Decision, edit func(*corev1.Node)) error {
 	changed, err := w.api.patchNode(read, edit)
 	if err != nil || !changed {
 		return err
 	}
 	w.tell("the controller %s", what)
 	w.proc.written[read.Name] = w.api.version
-	watcher(w).countWrite(read.Name, f, wave)
+	watcher(w).countWrite(read.Name, f, decision)
 	return nil
 }
 
 // writeRecord stores what must not be forgotten.
-func (w rollouts) writeRecord(pool *mcfgv1.MachineConfigPool, f rollout.Facts, record v1alpha1.RolloutRecord) (*mcfgv1.MachineConfigPool, error) {
+func (w rollouts) writeRecord(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, record v1alpha1.RolloutRecord) (*mcfgv1.MachineConfigPool, error) {
 	err := w.api.patchPool(pool, func(p *mcfgv1.MachineConfigPool) {
 		p.Annotations[v1alpha1.RolloutAnnotation] = record.String()
 	})
@@ -99,8 +100,8 @@ func (w rollouts) writeRecord(pool *mcfgv1.MachineConfigPool, f rollout.Facts, r
 }
 
 // writeStatus is the end of a sync.
-func (w rollouts) writeStatus(pool *mcfgv1.MachineConfigPool, f rollout.Facts, wave rollout.Wave) error {
-	facts := status.PoolFacts{Configuration: mcfgv1.MachineConfigPoolStatusConfiguration{ObjectReference: pool.Spec.Configuration.ObjectReference}, Rollout: f, Wave: wave}
+func (w rollouts) writeStatus(pool *mcfgv1.MachineConfigPool, f poolstate.Facts, decision rollout.Decision) error {
+	facts := status.PoolFacts{Configuration: mcfgv1.MachineConfigPoolStatusConfiguration{ObjectReference: pool.Spec.Configuration.ObjectReference}, Rollout: f, Decision: decision}
 	s := status.Pool(pool.Status, facts, w.now)
 	if sameStatus(&pool.Status, &s) {
 		return nil

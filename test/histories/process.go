@@ -1,6 +1,7 @@
 package histories
 
 import (
+	"reflect"
 	"slices"
 	"strconv"
 	"time"
@@ -8,8 +9,11 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/bunsen-os/bunsen/internal/policy/membership"
 	"github.com/bunsen-os/bunsen/reconcile/drain"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // process is the controllers' memory: what their watches have shown, and what they are in the middle of. A crash loses all
@@ -19,7 +23,6 @@ type process struct {
 	pools map[string]*mcfgv1.MachineConfigPool
 	// heardNodes and heardPools are how much of the server's logs the watches have shown.
 	heardNodes, heardPools int
-	roster                 *rollout.Roster
 	sorting
 	// written are the versions of our own writes that no watch has shown yet: while there is one, nothing is decided.
 	written map[string]int
@@ -32,8 +35,8 @@ type process struct {
 
 // sorting says which pool a node belongs to, and keeps what was read.
 type sorting struct {
-	members rollout.Pools
-	customs []rollout.Custom
+	members membership.Pools
+	customs []nodestate.Custom
 	sights  map[string]sight
 	said    map[string]saying
 }
@@ -41,7 +44,7 @@ type sorting struct {
 // sight is a node as it was read; its pool is empty where it has none.
 type sight struct {
 	of   *corev1.Node
-	read rollout.Node
+	read nodestate.Node
 	pool string
 }
 
@@ -49,7 +52,7 @@ type sight struct {
 type saying struct {
 	pool          *mcfgv1.MachineConfigPool
 	edition, size int
-	facts         rollout.Facts
+	facts         poolstate.Facts
 }
 
 // seen is a node as the watch has shown it.
@@ -61,8 +64,8 @@ func (p *process) seen(name string) sight {
 	case s.of == n:
 		return s
 	}
-	s = sight{of: n, read: rollout.ReadNode(n)}
-	if primary, _, err := p.members.For(s.read); err == nil {
+	s = sight{of: n, read: nodestate.Read(n)}
+	if primary, _, err := p.members.For(s.read.Name, s.read.Labels); err == nil {
 		s.pool = primary
 	}
 	p.sights[name] = s
@@ -91,7 +94,7 @@ type write struct {
 
 func newProcess(w *world) *process {
 	p := &process{
-		nodes: map[string]*corev1.Node{}, pools: map[string]*mcfgv1.MachineConfigPool{}, roster: rollout.NewRoster(),
+		nodes: map[string]*corev1.Node{}, pools: map[string]*mcfgv1.MachineConfigPool{},
 		written: map[string]int{}, answers: map[string]drain.Answer{},
 		heardNodes: len(w.api.nodeLog), heardPools: len(w.api.poolLog),
 		clocks: clocks{dirty: map[string]bool{}, look: map[string]time.Duration{}, due: map[string]time.Duration{}, watched: map[string][]string{}, edition: w.edition},
@@ -102,7 +105,6 @@ func newProcess(w *world) *process {
 	p.regroup()
 	for name, n := range w.api.nodes {
 		p.nodes[name], p.due[name] = n, 0
-		p.roster.Put(n)
 	}
 	return p
 }
@@ -112,8 +114,7 @@ func (p *process) regroup() {
 	for _, pool := range p.pools {
 		all = append(all, pool)
 	}
-	p.roster.SetPools(all)
-	p.sorting = sorting{rollout.NewPools(all), rollout.NewCustoms(all), map[string]sight{}, map[string]saying{}}
+	p.sorting = sorting{membership.New(all), nodestate.NewCustoms(all), map[string]sight{}, map[string]saying{}}
 }
 
 // hear lets watches show what happened since.
@@ -144,17 +145,19 @@ func (p *process) hear(w *world, which int) {
 
 func (p *process) hearNode(c nodeChange) {
 	if c.now == nil {
+		was := p.seen(c.name).pool
 		delete(p.nodes, c.name)
 		delete(p.due, c.name)
 		delete(p.written, c.name)
-		p.newsOf(p.roster.Delete(c.name))
+		p.newsOf(was)
 		return
 	}
+	was := p.seen(c.name)
 	p.nodes[c.name] = c.now
 	p.due[c.name] = 0
 	p.shown(c.name, c.now.ResourceVersion)
-	if was, is, changed := p.roster.Put(c.now); changed {
-		p.newsOf(was, is)
+	if is := p.seen(c.name); was.of == nil || !reflect.DeepEqual(was.read, is.read) {
+		p.newsOf(was.pool, is.pool)
 	}
 }
 
@@ -243,25 +246,25 @@ func (w rollouts) look(name string) {
 	if w.api.configs[f.Care.Healthy] == nil { // nobody can go back to it
 		f.Care.Healthy = ""
 	}
-	wave := rollout.Wave{Record: f.Care.Record}
+	decision := rollout.Decision{Record: f.Care.Record}
 	if w.api.configs[f.Target] != nil {
-		f, wave = w.decide(f)
-		watcher(w).judge(pool, f, wave)
+		f, decision = w.decide(f)
+		watcher(w).judge(pool, f, decision)
 	}
-	if w.api.configs[wave.Target] == nil {
-		wave = rollout.Wave{Record: f.Care.Record, LookAgain: time.Minute} // until it is made again
+	if w.api.configs[decision.Target] == nil {
+		decision = rollout.Decision{Record: f.Care.Record, RequeueAfter: time.Minute} // until it is made again
 	}
-	p.pending = w.orders(pool, f, wave)
+	p.pending = w.orders(pool, f, decision)
 	for i := range p.pending {
 		p.pending[i].pool = name
 	}
 	for i := range f.Nodes { // no event tells when a node's gate opens
-		if f.Nodes[i].Gate != "" && (wave.LookAgain == 0 || wave.LookAgain > askGates) {
-			wave.LookAgain = askGates
+		if f.Nodes[i].Gate != "" && (decision.RequeueAfter == 0 || decision.RequeueAfter > askGates) {
+			decision.RequeueAfter = askGates
 		}
 	}
-	if wave.LookAgain > 0 {
-		p.look[name] = w.elapsed + wave.LookAgain
+	if decision.RequeueAfter > 0 {
+		p.look[name] = w.elapsed + decision.RequeueAfter
 	}
 }
 
@@ -269,14 +272,14 @@ func (w rollouts) look(name string) {
 const askGates = time.Minute
 
 // decide asks the core; a job is run once its step is due.
-func (w rollouts) decide(f rollout.Facts) (rollout.Facts, rollout.Wave) {
-	wave := w.core.Next(f, w.now)
-	if !wave.Stage.Due {
-		return f, wave
+func (w rollouts) decide(f poolstate.Facts) (poolstate.Facts, rollout.Decision) {
+	decision := w.core.Next(f, w.now)
+	if !decision.Stage.Due {
+		return f, decision
 	}
 	if jobs := w.jobs(f.Care.Pace.Gates); len(jobs) > 0 {
 		f.Care.Gates = append(f.Care.Gates, jobs...)
-		wave = w.core.Next(f, w.now)
+		decision = w.core.Next(f, w.now)
 	}
-	return f, wave
+	return f, decision
 }

@@ -22,7 +22,6 @@ const (
 	TwoWrites     Rule = "a rollout writes at most twice to a node"
 	KeptRecord    Rule = "what the record of a rollout says is not forgotten"
 	BrokenFirst   Rule = "a fix reaches the broken nodes first"
-	SameByMemory  Rule = "a decision from memory is the decision from scratch"
 	EveryNode     Rule = "every node that does not run the target is told it, or waits for a stated reason"
 	TrueStatus    Rule = "a pool is Updated only where each of its nodes is"
 	DrainedNode   Rule = "a drain is acknowledged only where the node is closed and empty"

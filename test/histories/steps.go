@@ -2,36 +2,36 @@ package histories
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/policy/pace"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/internal/policy/pace"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // steps: canaries before batches, batches before the rest. A config that the whole pool ran last needs no such care.
 func (v verdict) steps() {
 	c, all := v.f.Care, v.f.Care.Pace.Steps
-	if v.settled() || v.wave.Target != v.f.Target {
+	if v.settled() || v.decision.Target != v.f.Target {
 		return
 	}
 	if why := shut(v.f); why != "" && len(v.disturbed()) > 0 {
-		v.breaks(StepByStep, "%s is told %s, but gate %s is not open", v.disturbed()[0].Name, v.wave.Target, why)
+		v.breaks(StepByStep, "%s is told %s, but gate %s is not open", v.disturbed()[0].Name, v.decision.Target, why)
 	}
 	was := c.Record
 	if was.Config != v.f.Target {
 		was.Steps, was.WellSince = 0, nil
 	}
-	is := v.wave.Record.Steps
+	is := v.decision.Record.Steps
 	for k := was.Steps; k < min(is, len(all)); k++ {
 		if why := v.unfinished(all[k]); why != "" {
-			v.breaks(StepByStep, "step %d of %s ends, but %s", k+1, v.wave.Target, why)
+			v.breaks(StepByStep, "step %d of %s ends, but %s", k+1, v.decision.Target, why)
 		}
 		if soak := all[k].Soak; soak > 0 && (k > was.Steps || was.WellSince == nil || v.now.Sub(was.WellSince.Time) < soak) {
-			v.breaks(StepByStep, "step %d of %s ends without %s of soak", k+1, v.wave.Target, soak)
+			v.breaks(StepByStep, "step %d of %s ends without %s of soak", k+1, v.decision.Target, soak)
 		}
 	}
 	if is < len(all) {
@@ -41,14 +41,14 @@ func (v verdict) steps() {
 
 // settled tells that the pool ran the target as a whole before, so that it is no news to it.
 func (v verdict) settled() bool {
-	return v.f.Target == v.f.Care.Healthy || v.f.Target == v.wave.Record.Healthy || v.wave.Record.Ended != nil
+	return v.f.Target == v.f.Care.Healthy || v.f.Target == v.decision.Record.Healthy || v.decision.Record.Ended != nil
 }
 
 // disturbed are the fresh nodes that do not run the target yet.
-func (v verdict) disturbed() []*rollout.Node {
-	var out []*rollout.Node
+func (v verdict) disturbed() []*nodestate.Node {
+	var out []*nodestate.Node
 	for _, n := range v.fresh {
-		if n.Config.Current != v.wave.Target {
+		if n.Config.Current != v.decision.Target {
 			out = append(out, n)
 		}
 	}
@@ -56,13 +56,13 @@ func (v verdict) disturbed() []*rollout.Node {
 }
 
 // shut names a gate of the whole pool that is not open.
-func shut(f rollout.Facts) string {
+func shut(f poolstate.Facts) string {
 	for _, g := range f.Care.Pace.Gates {
 		if g.Prometheus == nil {
 			continue
 		}
 		for _, answer := range f.Care.Gates {
-			if answer.Name == g.Name && answer.Verdict != rollout.GateOpen {
+			if answer.Name == g.Name && answer.Verdict != poolstate.GateOpen {
 				return g.Name
 			}
 		}
@@ -94,7 +94,7 @@ func (v verdict) unfinished(s pace.Step) string {
 	for _, g := range v.f.Care.Pace.Gates {
 		open := g.Job == nil && g.Prometheus == nil
 		for _, answer := range v.f.Care.Gates {
-			open = open || answer.Name == g.Name && answer.Verdict == rollout.GateOpen
+			open = open || answer.Name == g.Name && answer.Verdict == poolstate.GateOpen
 		}
 		if !open {
 			return "gate " + g.Name + " is not open"
@@ -104,8 +104,8 @@ func (v verdict) unfinished(s pace.Step) string {
 }
 
 // well: a node runs the target, and its gates hold.
-func (v verdict) well(n *rollout.Node) bool {
-	if !done(n) || n.Config.Current != v.wave.Target || !ready(n) || n.Gate != "" {
+func (v verdict) well(n *nodestate.Node) bool {
+	if !done(n) || n.Config.Current != v.decision.Target || !ready(n) || n.Gate != "" {
 		return false
 	}
 	for _, g := range v.f.Care.Pace.Gates {
@@ -122,7 +122,7 @@ func (v verdict) within(steps []pace.Step) {
 	if last.Selector != nil {
 		for _, n := range v.disturbed() {
 			if !last.Selector.Matches(labels.Set(n.Labels)) {
-				v.breaks(StepByStep, "%s is told %s and is no canary", n.Name, v.wave.Target)
+				v.breaks(StepByStep, "%s is told %s and is no canary", n.Name, v.decision.Target)
 			}
 		}
 		return
@@ -130,18 +130,18 @@ func (v verdict) within(steps []pace.Step) {
 	before := 0
 	for i := range v.f.Nodes {
 		n := &v.f.Nodes[i]
-		lost := absent(n, v.wave.Record, v.now) || failing(n) && strings.Contains(n.Reason, v.wave.Target)
-		if n.Config.Desired == v.wave.Target && !lost { // others make up for those that are
+		lost := absent(n, v.decision.Record, v.now) || failing(n) && n.Failure.Config == v.decision.Target
+		if n.Config.Desired == v.decision.Target && !lost { // others make up for those that are
 			before++
 		}
 	}
 	if after, size := before+len(v.disturbed()), last.Size(len(v.f.Nodes)); after > before && after > size {
-		v.breaks(StepByStep, "%d nodes are told %s in a step of %d", after, v.wave.Target, size)
+		v.breaks(StepByStep, "%d nodes are told %s in a step of %d", after, v.decision.Target, size)
 	}
 }
 
 // absent: it was out of service when it was told, for more than ten minutes by now, or is cordoned by an administrator.
-func absent(n *rollout.Node, r v1alpha1.RolloutRecord, now time.Time) bool {
+func absent(n *nodestate.Node, r v1alpha1.RolloutRecord, now time.Time) bool {
 	was := n.Health.Since.Before(r.Began.Time) || slices.Contains(r.Forgiven, n.Name+"/away")
 	return n.Health.Trouble != "" && was && now.Sub(n.Health.Since) > 10*time.Minute || n.Cordon.ByAdministrator() && n.Config.Current == n.Config.Desired
 }
@@ -154,14 +154,14 @@ func (v verdict) failures() {
 	}
 	failed := 0
 	for i := range v.f.Nodes {
-		if n := &v.f.Nodes[i]; failing(n) && n.Config.Desired == v.f.Target && !n.Step.Draining && strings.Contains(n.Reason, v.f.Target) && !slices.Contains(v.wave.Record.Forgiven, n.Name) {
+		if n := &v.f.Nodes[i]; failing(n) && n.Config.Desired == v.f.Target && !n.Step.Draining && n.Failure.Config == v.f.Target && !slices.Contains(v.decision.Record.Forgiven, n.Name) {
 			failed++
 		}
 	}
-	if failed >= after && v.wave.Record.Verdict == "" {
+	if failed >= after && v.decision.Record.Verdict == "" {
 		v.breaks(FailureBudget, "%s failed on %d nodes; the policy allows %d, and no verdict falls", v.f.Target, failed, after-1)
 	}
-	for _, a := range v.wave.Assign {
+	for _, a := range v.decision.Assign {
 		if a.Config == v.f.Target && failed >= after {
 			v.breaks(FailureBudget, "%s is told %s, which failed on %d nodes; the policy allows %d", a.Node, a.Config, failed, after-1)
 		}

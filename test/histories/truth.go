@@ -5,6 +5,8 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
 // truth knows why things are as they are.
@@ -38,20 +40,20 @@ func (w truth) stuck(m *machine) string {
 }
 
 // untrue says why what a node is said to wait for is not so; empty where it is.
-func (w truth) untrue(m *machine, x rollout.Waiting, f rollout.Facts, wave rollout.Wave) string {
+func (w truth) untrue(m *machine, x rollout.Waiting, f poolstate.Facts, decision rollout.Decision) string {
 	if x.Cause == rollout.CauseCordoned && !w.api.nodes[m.name].Spec.Unschedulable {
 		return "it is open"
 	}
-	return w.untrueCause(w.stuck(m) != "", x.Cause, f, wave)
+	return w.untrueCause(w.stuck(m) != "", x.Cause, f, decision)
 }
 
 // untrueBlock is untrue for a pool as a whole.
-func (w truth) untrueBlock(b rollout.Block, f rollout.Facts, wave rollout.Wave) string {
-	return w.untrueCause(w.anyStuck(f), b.Cause, f, wave)
+func (w truth) untrueBlock(b rollout.Block, f poolstate.Facts, decision rollout.Decision) string {
+	return w.untrueCause(w.anyStuck(f), b.Cause, f, decision)
 }
 
 // untrueCause says why a cause is not there; trouble tells that something keeps those whom it is about from going on.
-func (w truth) untrueCause(trouble bool, cause rollout.Cause, f rollout.Facts, wave rollout.Wave) string {
+func (w truth) untrueCause(trouble bool, cause rollout.Cause, f poolstate.Facts, decision rollout.Decision) string {
 	claims := func(is bool, but string) string {
 		if is {
 			return ""
@@ -60,7 +62,7 @@ func (w truth) untrueCause(trouble bool, cause rollout.Cause, f rollout.Facts, w
 	}
 	switch cause {
 	case "":
-		return fmt.Sprintf("nothing is said (told now: %t)", len(wave.Assign) > 0)
+		return fmt.Sprintf("nothing is said (told now: %t)", len(decision.Assign) > 0)
 	case rollout.CauseInvalid:
 		return claims(f.Care.Invalid != "" || len(f.Care.Around.Cycle) > 0 || f.MaxUnavailable < 1, "nothing is invalid")
 	case rollout.CausePaused:
@@ -84,7 +86,7 @@ func (w truth) untrueCause(trouble bool, cause rollout.Cause, f rollout.Facts, w
 	case rollout.CauseBudget:
 		return claims(w.full(f) || f.Pool == "master" && w.noArbiter(), "there are fewer nodes in trouble than places")
 	case rollout.CauseStep, rollout.CauseHost:
-		here := w.anyStuck(f) || w.anySick(f) || budgetOf(f) < 1 || w.emptyStep(f, wave)
+		here := w.anyStuck(f) || w.anySick(f) || budgetOf(f) < 1 || w.emptyStep(f, decision)
 		elsewhere := len(f.Care.Around.Together) > 0 && w.troubleElsewhere(f) || f.Pool == "master" && w.noArbiter()
 		return claims(here || elsewhere, "no node of the pool is in trouble")
 	case rollout.CauseTogether:
@@ -94,7 +96,7 @@ func (w truth) untrueCause(trouble bool, cause rollout.Cause, f rollout.Facts, w
 }
 
 // anyStuck tells whether a machine of the pool is in trouble.
-func (w truth) anyStuck(f rollout.Facts) bool {
+func (w truth) anyStuck(f poolstate.Facts) bool {
 	for i := range f.Nodes {
 		if w.stuck(w.machineOf(f.Nodes[i].Name)) != "" {
 			return true
@@ -113,7 +115,7 @@ func (w truth) anywhereStuck() bool {
 }
 
 // full tells whether nodes in trouble take all places of the pool, or of a zone.
-func (w truth) full(f rollout.Facts) bool {
+func (w truth) full(f poolstate.Facts) bool {
 	taken, sizes, all := map[string]int{}, map[string]int{}, 0
 	for i := range f.Nodes {
 		n := &f.Nodes[i]
@@ -144,12 +146,12 @@ func (w truth) machineOf(node string) *machine {
 }
 
 // troubleElsewhere tells whether a budget that pools share may be used up for long.
-func (w truth) troubleElsewhere(f rollout.Facts) bool {
+func (w truth) troubleElsewhere(f poolstate.Facts) bool {
 	return w.anywhereStuck() || len(w.sick) > 0 || w.othersBehind(f)
 }
 
 // othersBehind tells whether a node of another pool is not on its target: that pool is asked why by itself.
-func (w truth) othersBehind(f rollout.Facts) bool {
+func (w truth) othersBehind(f poolstate.Facts) bool {
 	for _, n := range w.api.nodes {
 		if p := w.poolOf(n); p != nil && p.Name != f.Pool && !onTarget(n, p) {
 			return true
@@ -159,7 +161,7 @@ func (w truth) othersBehind(f rollout.Facts) bool {
 }
 
 // anySick tells whether a DaemonSet's pod is not ready on a node of the pool.
-func (w truth) anySick(f rollout.Facts) bool {
+func (w truth) anySick(f poolstate.Facts) bool {
 	for i := range f.Nodes {
 		if w.sick[f.Nodes[i].Name] {
 			return true
@@ -169,8 +171,8 @@ func (w truth) anySick(f rollout.Facts) bool {
 }
 
 // anyAhead tells whether a pool that comes first has a node that is not on its target, or is not there.
-func (w truth) anyAhead(f rollout.Facts) bool {
-	for _, name := range rollout.AheadOf(f.Pool, f.Care.Pace) {
+func (w truth) anyAhead(f poolstate.Facts) bool {
+	for _, name := range poolstate.AheadOf(f.Pool, f.Care.Pace) {
 		p := w.api.pools[name]
 		if p == nil {
 			return true
@@ -191,7 +193,7 @@ func (w truth) noArbiter() bool {
 		if n == nil {
 			continue
 		}
-		p, read := w.poolOf(n), rollout.ReadNode(n)
+		p, read := w.poolOf(n), nodestate.Read(n)
 		if p != nil && p.Name == "arbiter" && out(&read) && (w.stuck(m) != "" || p.Spec.Paused) {
 			return true
 		}
@@ -199,14 +201,14 @@ func (w truth) noArbiter() bool {
 	return false
 }
 
-func (w truth) stillSoaks(f rollout.Facts) bool {
+func (w truth) stillSoaks(f poolstate.Facts) bool {
 	k := f.Care.Record.Steps
 	return k < len(f.Care.Pace.Steps) && w.now.Sub(f.Care.Record.WellSince.Time) < f.Care.Pace.Steps[k].Soak
 }
 
 // emptyStep tells whether the step under way picks no node.
-func (w truth) emptyStep(f rollout.Facts, wave rollout.Wave) bool {
-	k := wave.Record.Steps
-	v := verdict{world: w.world, f: f, wave: wave}
+func (w truth) emptyStep(f poolstate.Facts, decision rollout.Decision) bool {
+	k := decision.Record.Steps
+	v := verdict{world: w.world, f: f, decision: decision}
 	return k < len(f.Care.Pace.Steps) && v.unfinished(f.Care.Pace.Steps[k]) == "its selector picks no node"
 }

@@ -151,7 +151,7 @@ func TestAMachineIsBornOfATokenAndOfNothingElse(t *testing.T) {
 				t.Parallel()
 				s := newServer(t)
 				s.serve()
-				tok, kept := s.grant(token.Grant{Pool: "worker", Lasts: anHour})
+				tok, kept := s.grant(token.Options{Pool: "worker", TTL: anHour})
 				is := kept
 				if c.change != nil {
 					is = c.change(s, kept)
@@ -253,7 +253,7 @@ func TestATokenOfOneUseGivesBirthToOneMachine(t *testing.T) {
 			t.Parallel()
 			s := newServer(t)
 			s.serve()
-			tok, kept := s.grant(token.Grant{Pool: "worker", Uses: 1, Lasts: time.Hour})
+			tok, kept := s.grant(token.Options{Pool: "worker", Uses: 1, TTL: time.Hour})
 			s.kept[kept.Name] = kept
 			s.start()
 			config := s.pointer(tok.String(), n.reads)
@@ -273,7 +273,7 @@ func TestAMachineThatComesTooEarlyWaits(t *testing.T) {
 			t.Run(name+", "+early, func(t *testing.T) {
 				t.Parallel()
 				s := newServer(t)
-				tok, kept := s.grant(token.Grant{Pool: "worker", Uses: 1, Lasts: time.Hour})
+				tok, kept := s.grant(token.Options{Pool: "worker", Uses: 1, TTL: time.Hour})
 				s.kept[kept.Name] = kept
 				config, root := s.pointer(tok.String(), n.reads), n.empty(t)
 				if early == "nothing is rendered" {
@@ -334,10 +334,10 @@ func TestEveryPointerIsUnderstood(t *testing.T) {
 					t.Parallel()
 					s := newServer(t)
 					s.serve()
-					tok, kept := s.grant(token.Grant{Pool: "worker", Lasts: time.Hour})
+					tok, kept := s.grant(token.Options{Pool: "worker", TTL: time.Hour})
 					s.kept[kept.Name] = kept
 					s.start()
-					config := s.pointer(tok.String(), func(p *pointer.Pointer) { p.Version, p.Zipped = version, zipped })
+					config := s.pointer(tok.String(), func(p *pointer.Pointer) { p.Version, p.Gzip = version, zipped })
 					log := n.born(t, s, n.empty(t), config)
 					answers, _ := s.since(0)
 					if want := map[bool]string{true: "gzip"}[zipped]; len(answers) != 1 || answers[0].Encoding != want {
@@ -363,7 +363,7 @@ func TestSecretsAreBornOfATokenOfTheNode(t *testing.T) {
 				t.Parallel()
 				s := newServer(t)
 				s.serve()
-				tok, kept := s.grant(token.Grant{Pool: "worker", Node: node, Lasts: time.Hour})
+				tok, kept := s.grant(token.Options{Pool: "worker", Node: node, TTL: time.Hour})
 				s.kept[kept.Name] = kept
 				s.start()
 				root := n.empty(t)

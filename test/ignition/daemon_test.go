@@ -8,23 +8,25 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/drift"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/linux"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
 	"github.com/bunsen-os/bunsen/mcd/plan"
-	"github.com/bunsen-os/bunsen/policy"
 )
 
 // daemon is ours, on a machine that does not run: the host's own files, enablement and accounts. Starting and stopping of
 // services is all that it only says.
 type daemon struct {
 	host host.Host
-	root *linux.Root
+	root *files.Root
 }
 
 func openDaemon(root string) (daemon, error) {
-	h, r, err := linux.AtRest(root, func(string) {})
+	h, r, err := linux.OpenOffline(root, func(string) {})
 	h.Power = &button{}
 	return daemon{h, r}, err
 }
@@ -45,24 +47,24 @@ func (b *button) Reboot(context.Context, string) error {
 var errRefused = errors.New("the daemon refuses")
 
 // read reads a rendered config as the daemon does.
-func read(mc *mcfgv1.MachineConfig) (plan.Named, error) {
+func read(mc *mcfgv1.MachineConfig) (plan.Config, error) {
 	c, err := machineconfig.Parse(mc.Spec)
 	if err == nil {
 		err = errors.Join(machineconfig.Check(c)...)
 	}
 	if err != nil {
-		return plan.Named{}, fmt.Errorf("%w: %w", errRefused, err)
+		return plan.Config{}, fmt.Errorf("%w: %w", errRefused, err)
 	}
-	return plan.Named{Name: mc.Name, Config: c}, nil
+	return plan.Config{Name: mc.Name, Config: c}, nil
 }
 
 // move brings the machine from one config to another, through the reboot where there is one.
-func (d daemon) move(ctx context.Context, from, to plan.Named) error {
+func (d daemon) move(ctx context.Context, from, to plan.Config) error {
 	accounts, err := apply.Accounts(ctx, d.host)
 	if err != nil {
 		return err
 	}
-	way := plan.NewWay(from, to, plan.Rules{Policy: policy.Default()}, accounts)
+	way := plan.NewTransition(from, to, plan.Rules{Policy: policy.Default()}, accounts)
 	observed, err := apply.Observe(ctx, d.host, way.Scope())
 	if err != nil {
 		return err
@@ -93,12 +95,12 @@ func (d daemon) move(ctx context.Context, from, to plan.Named) error {
 }
 
 // drift is what the daemon finds on a machine that should be in a config.
-func (d daemon) drift(ctx context.Context, in plan.Named) ([]drift.Item, error) {
+func (d daemon) drift(ctx context.Context, in plan.Config) ([]drift.Item, error) {
 	accounts, err := apply.Accounts(ctx, d.host)
 	if err != nil {
 		return nil, err
 	}
-	want := plan.Want(in.Config, accounts)
+	want := desired.Of(in.Config, accounts)
 	observed, err := apply.Observe(ctx, d.host, plan.ScopeOf(want, want))
 	if err != nil {
 		return nil, err

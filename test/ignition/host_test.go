@@ -19,7 +19,7 @@ func TestAMachineComesUpAsItWasBorn(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newServer(t)
 			s.serve()
-			tok, kept := s.grant(token.Grant{Pool: "worker", Node: "born", Uses: 1, Lasts: time.Hour})
+			tok, kept := s.grant(token.Options{Pool: "worker", Node: "born", Uses: 1, TTL: time.Hour})
 			s.kept[kept.Name] = kept
 			s.start()
 			h := lab.Start(t, lab.Options{Name: "born", Prepare: func(root string) error {

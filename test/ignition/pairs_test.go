@@ -69,7 +69,7 @@ type bench struct {
 // machine is one that Ignition made.
 type machine struct {
 	config ign.Config
-	named  plan.Named
+	named  plan.Config
 	root   string
 	looks  tree
 }

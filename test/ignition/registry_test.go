@@ -274,7 +274,7 @@ func bornByUs(t *testing.T, root string, c types.Test) error {
 		return err
 	}
 	defer d.root.Close() //nolint:errcheck // a directory of the test's own
-	if err := d.move(t.Context(), plan.Named{}, to); err != nil {
+	if err := d.move(t.Context(), plan.Config{}, to); err != nil {
 		return err
 	}
 	drifted, err := d.drift(t.Context(), to)
@@ -304,9 +304,9 @@ func memory(t *testing.T) string {
 
 // differs are the cases in which we differ on purpose: the case, what the daemon says in it, and why.
 var differs = []struct{ name, says, because string }{
-	{"files.customperms 3.6.0", "setuid, setgid and sticky are not supported", "special bits would be dropped by every machine whose config is older than 3.6; we refuse them in all versions"},
-	{"files.customperms 3.7.0-experimental", "setuid, setgid and sticky are not supported", "the same"},
-	{"files.customperms.pre-#2042-fix 3.2.0", "setuid, setgid and sticky are not supported", "the same: Ignition drops them in silence here, and the file is not what its author wrote"},
+	{"files.customperms 3.6.0", "has setuid, setgid, sticky or unknown bits", "special bits would be dropped by every machine whose config is older than 3.6; we refuse them in all versions"},
+	{"files.customperms 3.7.0-experimental", "has setuid, setgid, sticky or unknown bits", "the same"},
+	{"files.customperms.pre-#2042-fix 3.2.0", "has setuid, setgid, sticky or unknown bits", "the same: Ignition drops them in silence here, and the file is not what its author wrote"},
 	{"directories.defaultperms 3.6.0", `Ignition knows no key "filesystem"`, "a document of a repository is read strictly: a key that nobody knows is a mistake (a MachineConfig's are passed over, as in the cases of older versions)"},
 	{"files.defaultperms 3.6.0", `Ignition knows no key "filesystem"`, "the same"},
 }

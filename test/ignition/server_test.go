@@ -20,10 +20,11 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs/certs"
+	service "github.com/bunsen-os/bunsen/mcs/daemon"
 	"github.com/bunsen-os/bunsen/mcs/files"
 	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
 	"github.com/bunsen-os/bunsen/mcs/pointer"
-	"github.com/bunsen-os/bunsen/mcs/shelf"
+	"github.com/bunsen-os/bunsen/mcs/served"
 	"github.com/bunsen-os/bunsen/mcs/token"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
@@ -35,8 +36,9 @@ type server struct {
 	dir     string
 	address string
 	ca      []byte
-	shelf   *shelf.Shelf
+	pools   *served.Pools
 	kept    map[string]*v1alpha1.ProvisioningToken
+	daemons service.Binaries
 
 	mu      sync.Mutex
 	now     time.Time
@@ -62,12 +64,12 @@ func newServer(t *testing.T) *server {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &server{t: t, dir: t.TempDir(), address: l.Addr().String(), shelf: shelf.NewShelf(), kept: map[string]*v1alpha1.ProvisioningToken{}, now: time.Now(), more: make(chan struct{})}
+	s := &server{t: t, dir: t.TempDir(), address: l.Addr().String(), pools: served.NewPools(), kept: map[string]*v1alpha1.ProvisioningToken{}, now: time.Now(), more: make(chan struct{})}
 	if err := l.Close(); err != nil {
 		t.Fatal(err)
 	}
-	s.shelf.Hold("worker", "nothing is rendered yet")
-	s.shelf.SetReady()
+	s.pools.SetUnavailable("worker", "nothing is rendered yet")
+	s.pools.SetSynced()
 	if _, err := certs.OpenCertificates(filepath.Join(s.dir, "certificates"), []string{"127.0.0.1"}, slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +103,7 @@ func (s *server) start() {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	handler, _ := mcshttp.Routes(mcshttp.Options{Source: s.shelf, Tokens: tokens, Limits: mcshttp.DefaultLimits(), Audit: s, Log: log, Now: s.clock})
+	handler, _ := mcshttp.Routes(mcshttp.Options{Source: s.pools, Tokens: tokens, Limits: mcshttp.DefaultLimits(), Daemons: s.daemons, Audit: s, Log: log, Now: s.clock})
 	listener, err := (&net.ListenConfig{}).Listen(s.t.Context(), "tcp", s.address)
 	if err != nil {
 		s.t.Fatal(err)
@@ -182,20 +184,20 @@ func (s *server) await(ctx context.Context, n int) error {
 }
 
 // grant makes a token; kept is what the server is given of it, once it is started again.
-func (s *server) grant(g token.Grant) (t token.Token, kept *v1alpha1.ProvisioningToken) {
+func (s *server) grant(g token.Options) (t token.Token, kept *v1alpha1.ProvisioningToken) {
 	s.t.Helper()
 	t, err := token.New(rand.Reader)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	kept = g.Keep(t, s.clock())
+	kept = g.Object(t, s.clock())
 	return t, kept
 }
 
 // pointer is what a machine is handed at birth.
 func (s *server) pointer(t string, change ...func(*pointer.Pointer)) []byte {
 	s.t.Helper()
-	p := pointer.Pointer{Pool: "worker", Server: "https://" + s.address, CA: s.ca, Token: t, Version: pointer.Default}
+	p := pointer.Pointer{Pool: "worker", Server: "https://" + s.address, CA: s.ca, Token: t, Version: pointer.DefaultVersion}
 	for _, c := range change {
 		c(&p)
 	}
@@ -209,7 +211,7 @@ func (s *server) pointer(t string, change ...func(*pointer.Pointer)) []byte {
 // serve gives the pool a config with one of each kind of thing that a machine is made of.
 func (s *server) serve() {
 	s.t.Helper()
-	if err := s.shelf.Put("worker", poolConfig(s.t)); err != nil {
+	if err := s.pools.Set("worker", poolConfig(s.t)); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/desired"
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
@@ -87,11 +88,11 @@ func complete(ctx context.Context, m, whole machine) error {
 	if err != nil {
 		return err
 	}
-	observed, err := apply.Observe(ctx, d.host, plan.ScopeOf(plan.Want(m.named.Config, accounts)))
+	observed, err := apply.Observe(ctx, d.host, plan.ScopeOf(desired.Of(m.named.Config, accounts)))
 	if err != nil {
 		return err
 	}
-	born := plan.Named{Name: m.named.Name, Config: plan.Born(m.named, accounts, observed)}
+	born := plan.Config{Name: m.named.Name, Config: plan.AtFirstBoot(m.named, accounts, observed)}
 	if err := d.move(ctx, born, m.named); err != nil {
 		return err
 	}

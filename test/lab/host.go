@@ -25,6 +25,9 @@ type Options struct {
 	Prepare func(root string) error
 	// Network that it is tied to; nil: it has a loopback and nothing else.
 	Network *Network
+	// Containers lets a container runtime and a kubelet work in the host: with controllers of cgroups, all capabilities, disks for
+	// images, and a network that does not outlive a boot.
+	Containers bool
 	// Args for systemd-nspawn, besides those that every host has.
 	Args []string
 	// Boot plays the boot loader: it is asked before boot n = 1, 2, … what to boot. nil boots the overlay on Base; with it,
@@ -55,6 +58,8 @@ type Host struct {
 	options Options
 	place   *place
 	life    *life
+	// containers is nil without Options.Containers.
+	containers *containers
 }
 
 // limit is how long anything may take that a host does by itself, on a machine that has other things to do too.
@@ -127,6 +132,11 @@ func (h *Host) furnish() error {
 	if err := os.Mkdir(cgroup, 0o755); err != nil {
 		return err
 	}
+	if h.options.Containers {
+		if h.containers, err = newContainers(h.place); err != nil {
+			return err
+		}
+	}
 	if h.options.Boot != nil {
 		return nil
 	}
@@ -196,7 +206,10 @@ func (h *Host) Exec(ctx context.Context, argv ...string) (string, error) {
 
 // Command is a program inside, for whoever wants its input and output apart.
 func (h *Host) Command(ctx context.Context, argv ...string) *exec.Cmd {
-	cmd := exec.CommandContext(ctx, "nsenter", append([]string{"--target", strconv.Itoa(h.Leader()), "--all", "--"}, argv...)...)
+	// A shutdown stops every process of the host, and nsenter would then stop itself and leave its child unreaped, so that the
+	// host never ends. The shell stays outside of the host's processes; it starts the program as its child and reaps it.
+	inside := []string{"--target", strconv.Itoa(h.Leader()), "--all", "--no-fork", "--", "/bin/sh", "-c", `"$@"; exit $?`, "sh"}
+	cmd := exec.CommandContext(ctx, "nsenter", append(inside, argv...)...)
 	cmd.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME=/root", "LANG=C.UTF-8"}
 	cmd.WaitDelay = limit
 	return cmd

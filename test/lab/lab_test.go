@@ -39,6 +39,20 @@ func TestAHostBootsRebootsAndSurvivesAPowerCut(t *testing.T) {
 	}
 }
 
+func TestAHostRebootsWhileAProgramOfTheTestRunsInIt(t *testing.T) {
+	lab.Need(t)
+	h := lab.Start(t, lab.Options{Name: "one"})
+	program := h.Command(t.Context(), "sleep", "infinity")
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	h.Do("systemctl", "reboot")
+	h.AwaitBoot(t.Context(), 2)
+	if err := program.Wait(); err == nil {
+		t.Error("the program outlived the boot")
+	}
+}
+
 func TestHostsReachEachOtherAndWhatTheTestOffersAndNothingElse(t *testing.T) {
 	lab.Need(t)
 	n := lab.NewNetwork(t)

@@ -120,12 +120,22 @@ func (l *life) boot(n int) error {
 		"--network-namespace-path=/run/netns/" + h.netns(), "--resolv-conf=off", "--timezone=off", "--link-journal=no",
 		"--notify-ready=yes", "--console=pipe",
 	}, append(h.options.Args, boot.Args...)...)
-	cmd := exec.Command("systemd-nspawn", argv...)
-	cmd.Env = append(append(os.Environ(), "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1", "NOTIFY_SOCKET="+l.notify.LocalAddr().String()), boot.Env...)
+	argv, env := append([]string{"systemd-nspawn"}, argv...), []string{"SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1"}
+	if c := h.containers; c != nil {
+		argv, env = c.wrap(append(argv, c.args()...)), c.env()
+		if err := freshNetwork(h); err != nil {
+			return err
+		}
+	}
+	cmd := exec.Command(argv[0], argv[1:]...) //nolint:gosec // the test's own options
+	cmd.Env = append(append(append(os.Environ(), env...), "NOTIFY_SOCKET="+l.notify.LocalAddr().String()), boot.Env...)
 	cmd.Stdout, cmd.Stderr = console, console
 	cmd.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: int(cgroup.Fd()), Pdeathsig: syscall.SIGKILL}
-	err = cmd.Run()
-	return errors.Join(err, killAll(within))
+	err = errors.Join(cmd.Run(), killAll(within))
+	if h.containers != nil {
+		err = errors.Join(err, h.containers.clear())
+	}
+	return err
 }
 
 // noteTraces writes down what systemd-nspawn leaves in /run when it is killed.

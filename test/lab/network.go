@@ -2,14 +2,19 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strconv"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -35,7 +40,9 @@ func NewNetwork(t testing.TB) *Network {
 		t.Fatal(err)
 	}
 	for _, argv := range [][]string{
-		{"link", "add", "br0", "type", "bridge"},
+		// A bridge without an address of its own takes the lowest of its ports' and changes it when a host reboots. Hosts would
+		// send to the earlier address until their ARP entries expire.
+		{"link", "add", "br0", "address", "02:62:75:6e:00:01", "type", "bridge"},
 		{"addr", "add", n.Address() + "/24", "dev", "br0"},
 		{"link", "set", "br0", "up"},
 	} {
@@ -63,8 +70,15 @@ func (n *Network) Address() string { return "10.77.0.1" }
 // tie gives a host's namespace an address on the bridge.
 func (n *Network) tie(netns string) (address string, err error) {
 	n.hosts++
-	port := "host" + strconv.Itoa(n.hosts)
 	address = "10.77.0." + strconv.Itoa(10+n.hosts)
+	return address, n.plug(netns, address)
+}
+
+// plug connects a host's namespace, with its address, to the bridge.
+func (n *Network) plug(netns, address string) error {
+	port := "port-" + address[strings.LastIndex(address, ".")+1:]
+	// The earlier end of a namespace that was deleted may be there for a moment.
+	exec.Command("ip", "-n", n.netns, "link", "del", port).Run() //nolint:errcheck,gosec // mostly there is none
 	for _, argv := range [][]string{
 		{"-n", n.netns, "link", "add", port, "type", "veth", "peer", "name", "host0", "netns", netns},
 		{"-n", n.netns, "link", "set", port, "master", "br0", "up"},
@@ -72,10 +86,10 @@ func (n *Network) tie(netns string) (address string, err error) {
 		{"-n", netns, "link", "set", "host0", "up"},
 	} {
 		if err := run(append([]string{"ip"}, argv...)...); err != nil {
-			return "", err
+			return err
 		}
 	}
-	return address, nil
+	return nil
 }
 
 // Listen listens on a port (0: any) of Address; the listener is closed when the test ends.
@@ -110,13 +124,66 @@ func (n *Network) Forward(port int, to string) string {
 	return l.Addr().String()
 }
 
-// carry copies both ways until both ends are closed.
+// ForwardInside carries connections from one address of the network's namespace to other ones of it: each connection to the
+// first target, in turn, that accepts it.
+func (n *Network) ForwardInside(from string, to ...string) {
+	n.t.Helper()
+	var l net.Listener
+	err := n.inside(func() (err error) {
+		l, err = (&net.ListenConfig{}).Listen(n.t.Context(), "tcp4", from)
+		return err
+	})
+	if err != nil {
+		n.t.Fatalf("listening at %s in the lab's network: %v", from, err)
+	}
+	n.t.Cleanup(func() { l.Close() }) //nolint:errcheck,gosec // it may be closed already
+	go func() {
+		for first := 0; ; first++ {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				target, err := n.dialFirst(append(slices.Clone(to[first%len(to):]), to[:first%len(to)]...))
+				if err != nil {
+					conn.Close() //nolint:errcheck,gosec // nothing can be done
+					return
+				}
+				join(conn, target)
+			}()
+		}
+	}()
+}
+
+// dialFirst connects to the first address that accepts within a second.
+func (n *Network) dialFirst(addresses []string) (conn net.Conn, err error) {
+	for _, address := range addresses {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		conn, err = n.Dial(ctx, address)
+		cancel()
+		if err == nil {
+			return conn, nil
+		}
+	}
+	return nil, err
+}
+
+// brokenAfter is when a connection to a host that does not answer ends, such as one that reboots.
+const brokenAfter = 5 * time.Second
+
+// carry connects to an address and copies both ways.
 func carry(from net.Conn, to string) {
-	defer from.Close() //nolint:errcheck // nothing can be done
 	target, err := net.Dial("tcp", to)
 	if err != nil {
+		from.Close() //nolint:errcheck,gosec // nothing can be done
 		return
 	}
+	join(from, target)
+}
+
+// join copies between two connections until both ends are closed.
+func join(from, target net.Conn) {
+	defer from.Close()   //nolint:errcheck // nothing can be done
 	defer target.Close() //nolint:errcheck // nothing can be done
 	done := make(chan struct{})
 	go func() {
@@ -135,7 +202,14 @@ func carry(from net.Conn, to string) {
 func (n *Network) Dial(ctx context.Context, address string) (conn net.Conn, err error) {
 	err = n.inside(func() error {
 		// One address family and no name to look up: the socket is made in this thread.
-		conn, err = (&net.Dialer{FallbackDelay: -1}).DialContext(ctx, "tcp4", address)
+		dialer := &net.Dialer{FallbackDelay: -1, KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: time.Second, Interval: time.Second, Count: 4}}
+		dialer.Control = func(_, _ string, raw syscall.RawConn) (err error) {
+			failed := raw.Control(func(fd uintptr) {
+				err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT, int(brokenAfter.Milliseconds()))
+			})
+			return errors.Join(failed, err)
+		}
+		conn, err = dialer.DialContext(ctx, "tcp4", address)
 		return err
 	})
 	return conn, err

@@ -145,6 +145,7 @@ var take = map[string]func(string) error{
 		}
 		return removeCgroup(dir)
 	},
+	"cgroup1": removeCgroup, // of version 1: its processes are in one of version 2 as well, which ends them
 }
 
 // killAll ends every process below a cgroup at once, and waits until they are gone.
@@ -193,11 +194,23 @@ func removeCgroup(dir string) error {
 		return err
 	})
 	for _, d := range slices.Backward(dirs) {
-		if err := unix.Rmdir(d); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := rmdirWhenFree(d); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return fmt.Errorf("removing cgroup %s: %w", d, err)
 		}
 	}
 	return err
+}
+
+// rmdirWhenFree removes a cgroup. In cgroup v1, a process that was killed stays in its cgroup for a moment, and no event says
+// when it has left.
+func rmdirWhenFree(dir string) error {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.Now().Add(10 * time.Second); ; <-tick.C {
+		if err := unix.Rmdir(dir); !errors.Is(err, unix.EBUSY) || time.Now().After(end) {
+			return err
+		}
+	}
 }
 
 // cgroups is where the unified hierarchy is mounted.

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy/membership"
 	"github.com/bunsen-os/bunsen/reconcile/revision"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
 
 // player walks through the steps of a history.
@@ -177,10 +177,10 @@ func rolloutOnce(w *world, name string, late int) bool {
 	for _, n := range s.objects(revision.KindMachineConfigPool).sorted() {
 		pools = append(pools, s.objects(revision.KindMachineConfigPool)[n].(*mcfgv1.MachineConfigPool))
 	}
-	all := rollout.NewPools(pools)
+	all := membership.New(pools)
 	for _, n := range s.objects(kindNode).sorted() {
 		node := s.objects(kindNode)[n].(*corev1.Node)
-		primary, _, err := all.For(rollout.Node{Name: n, Labels: node.Labels})
+		primary, _, err := all.For(n, node.Labels)
 		if err != nil || primary != name || node.Annotations[v1alpha1.DesiredConfigAnnotation] == target {
 			continue
 		}

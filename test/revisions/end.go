@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy/membership"
 	"github.com/bunsen-os/bunsen/reconcile/revision"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
 
 // mostRounds is how often every controller looks at everything before the cluster has to be quiet.
@@ -187,7 +187,7 @@ func checkPools(w *world, l *live) {
 	for i := range l.pools.Items {
 		pools = append(pools, &l.pools.Items[i])
 	}
-	members := rollout.NewPools(pools)
+	members := membership.New(pools)
 	for _, p := range pools {
 		config := p.Spec.Configuration.Name
 		mc, _ := w.api.objects[revision.KindMachineConfig][config].(*mcfgv1.MachineConfig)
@@ -205,7 +205,7 @@ func checkPools(w *world, l *live) {
 		}
 		for _, name := range w.api.objects[kindNode].sorted() {
 			n := w.api.objects[kindNode][name].(*corev1.Node)
-			primary, _, err := members.For(rollout.Node{Name: name, Labels: n.Labels})
+			primary, _, err := members.For(name, n.Labels)
 			if err == nil && primary == p.Name && n.Annotations[v1alpha1.DesiredConfigAnnotation] != config {
 				w.fail(NewestRuns, "%s of pool %s has %s, and not %s", name, p.Name, n.Annotations[v1alpha1.DesiredConfigAnnotation], config)
 			}

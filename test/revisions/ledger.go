@@ -12,8 +12,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy/membership"
 	"github.com/bunsen-os/bunsen/reconcile/revision"
-	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
 
 // none is the tree before the first revision.
@@ -249,7 +249,7 @@ func mayBeMember(w *world, pair [2]int, node *corev1.Node, pool string) bool {
 	var try func(at int, chosen []*mcfgv1.MachineConfigPool) bool
 	try = func(at int, chosen []*mcfgv1.MachineConfigPool) bool {
 		if at == len(choices) {
-			primary, _, err := rollout.NewPools(chosen).For(rollout.Node{Name: node.Name, Labels: node.Labels})
+			primary, _, err := membership.New(chosen).For(node.Name, node.Labels)
 			return err == nil && primary == pool
 		}
 		for _, p := range choices[at] {

@@ -9,11 +9,13 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/reconcile/controller"
-	"github.com/bunsen-os/bunsen/reconcile/render"
+	"github.com/bunsen-os/bunsen/reconcile/controller/applier"
+	"github.com/bunsen-os/bunsen/reconcile/controller/gitsource"
+	"github.com/bunsen-os/bunsen/reconcile/controller/kube"
+	"github.com/bunsen-os/bunsen/reconcile/controller/rendering"
+	rendercache "github.com/bunsen-os/bunsen/reconcile/render/cache"
 	"github.com/bunsen-os/bunsen/reconcile/revision"
 	"github.com/bunsen-os/bunsen/source"
 )
@@ -61,8 +63,8 @@ type world struct {
 type running struct {
 	process  *process
 	caches   [controllers]*cache
-	source   *controller.Source
-	render   *controller.Render
+	source   *gitsource.Controller
+	render   *rendering.Controller
 	digests  *revision.Digests
 	active   int // the GitSource that is being reconciled; negative is none
 	isFrozen bool
@@ -131,7 +133,7 @@ func (r *remote) Descends(context.Context, string, string) (source.Descent, erro
 // noEvents drops all events.
 type noEvents struct{}
 
-func (noEvents) Eventf(_, _ runtime.Object, _, _, _, _ string, _ ...any) {}
+func (noEvents) Send(kube.Event) {}
 
 // sourceNames of the GitSources.
 var sourceNames = [2]string{"base", "extra"}
@@ -197,19 +199,19 @@ func (w *world) restart() {
 	clock := func() time.Time { return w.now }
 	cached, live := w.session(theSource), w.session(theSource)
 	live.cache = nil
-	w.running.source = &controller.Source{
+	w.running.source = &gitsource.Controller{
 		Client: cached, Live: live, Namespace: "bunsen-system", Now: clock, Events: noEvents{},
-		Applier: &controller.Applier{Client: cached, Live: live, Now: clock, Events: noEvents{}},
-		Open: func(spec v1alpha1.GitSourceSpec, _ controller.Secrets) (controller.Repository, error) {
+		Applier: &applier.Applier{Client: cached, Live: live, Now: clock, Events: noEvents{}},
+		Open: func(spec v1alpha1.GitSourceSpec, _ gitsource.Secrets) (gitsource.Repository, error) {
 			if spec.URL == sourceNames[1] {
 				return w.remotes[1], nil
 			}
 			return w.remotes[0], nil
 		},
 	}
-	rendering := w.session(theRender)
-	rendering.process = &process{fetched: map[string]string{}}
-	w.running.render = &controller.Render{Client: rendering, Renderer: &render.Renderer{}, Version: "v1", Now: clock, Events: noEvents{}}
+	renderSession := w.session(theRender)
+	renderSession.process = &process{fetched: map[string]string{}}
+	w.running.render = &rendering.Controller{Client: renderSession, Renderer: &rendercache.Renderer{}, Version: "v1", Now: clock, Events: noEvents{}}
 }
 
 // session is a client with the cache of a controller.

@@ -55,27 +55,65 @@ func TestEveryRightIsExercised(t *testing.T) {
 // TestWhoMayDoWhat sends every request of every table to a real API server. Nothing is changed: each write is a dry run.
 func TestWhoMayDoWhat(t *testing.T) {
 	s := start(t)
+	t.Run("before the controller's first run, kubelets may set labels of pools", func(t *testing.T) {
+		s.checkAll(t, kubelet("worker-9"), registration("worker-9", `example.com/gpu: "true"`, ""))
+		s.checkAll(t, identities["controller"], readTable(t, "controller")) // with the ConfigMap missing, its apply patch needs the right to create it
+	})
+	t.Run("kubelets register their Nodes", func(t *testing.T) {
+		s.publishLabels(t, 0)
+		s.settled = time.Now().Add(settle)
+		s.registers(t)
+	})
+	t.Run("kubelets of a cluster with 5,000 pools", func(t *testing.T) {
+		s.publishLabels(t, 5000)
+		s.settled = time.Now().Add(settle)
+		s.registers(t)
+		s.checkAll(t, kubelet("worker-9"), registration("worker-9", `example.com/pool-4999: ""`, "many-4999 selects its nodes by the label example.com/pool-4999"))
+		s.publishLabels(t, 0)
+		s.settled = time.Now().Add(settle)
+	})
 	for who, is := range identities {
-		t.Run(who, func(t *testing.T) {
-			config := rest.CopyConfig(s.admin)
-			config.Impersonate = rest.ImpersonationConfig{UserName: is.user, Groups: is.groups}
-			client, err := rest.HTTPClientFor(config)
-			if err != nil {
-				t.Fatal(err)
-			}
-			all := readTable(t, who)
-			for _, r := range all.rows {
-				s.check(t, client, r, all.bodies[r.body])
-			}
-		})
+		t.Run(who, func(t *testing.T) { s.checkAll(t, is, readTable(t, who)) })
 	}
+	t.Run("a daemon with the component nodes-read-configs", func(t *testing.T) {
+		component := filepath.Join("..", "..", "config", "components", "nodes-read-configs")
+		s.kubectl(t, "apply", "-k", component)
+		s.settled = time.Now().Add(settle)
+		s.checkAll(t, identities["daemon"], readFile(t, "nodes-read-configs"))
+		s.kubectl(t, "delete", "-f", filepath.Join(component, "rights.yaml"))
+		s.settled = time.Now().Add(settle)
+		all := readTable(t, "daemon")
+		all.rows = slices.DeleteFunc(all.rows, func(r row) bool { return r.resource != "machineconfigs" })
+		s.checkAll(t, identities["daemon"], all)
+	})
+}
+
+// checkAll sends the requests of a table as an identity.
+func (s server) checkAll(t *testing.T, is identity, all table) {
+	t.Helper()
+	client, err := rest.HTTPClientFor(s.as(is))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range all.rows {
+		s.check(t, client, r, all.bodies[r.body])
+	}
+}
+
+// as returns the connection of an identity.
+func (s server) as(who identity) *rest.Config {
+	config := rest.CopyConfig(s.admin)
+	config.Impersonate = rest.ImpersonationConfig{UserName: who.user, Groups: who.groups}
+	return config
 }
 
 // server is a real API server with config/ applied.
 type server struct {
 	admin *rest.Config
-	// settled is when every policy acts.
+	// settled is when all rights and policies act.
 	settled time.Time
+	// bin has kubectl, and kubeconfig is the administrator's.
+	bin, kubeconfig string
 	// kinds are the resources that the API server has, by group, with the version and the verbs of each.
 	kinds map[string]metav1.APIResource
 }
@@ -106,21 +144,35 @@ func start(t *testing.T) server {
 		}
 	})
 	config.QPS = -1
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	if err := os.WriteFile(kubeconfig, env.KubeConfig, 0o600); err != nil {
+	s := server{admin: config, bin: assets, kubeconfig: filepath.Join(t.TempDir(), "kubeconfig")}
+	if err := os.WriteFile(s.kubeconfig, env.KubeConfig, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{
+	steps := [][]string{
 		{"apply", "--server-side", "-k", filepath.Join(root, "config")},
 		{"wait", "--for=condition=Established", "crd", "--all", "--timeout=30s"},
 		{"apply", "-f", filepath.Join("testdata", "objects.yaml")},
-	} {
-		cmd := exec.CommandContext(t.Context(), filepath.Join(assets, "kubectl"), append([]string{"--kubeconfig", kubeconfig}, args...)...)
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("kubectl %q: %v\n%s", args, err, out)
-		}
 	}
-	return server{config, time.Now().Add(settle), kindsOf(t, config)}
+	for file, who := range requesters { // the API server writes into a certificate request whose it is
+		step := []string{"create", "-f", filepath.Join("testdata", "requests", file+".yaml"), "--as", who.user}
+		for _, g := range append([]string{"system:masters"}, who.groups...) {
+			step = append(step, "--as-group", g)
+		}
+		steps = append(steps, step)
+	}
+	for _, args := range steps {
+		s.kubectl(t, args...)
+	}
+	s.settled, s.kinds = time.Now().Add(settle), kindsOf(t, config)
+	return s
+}
+
+func (s server) kubectl(t *testing.T, args ...string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(s.bin, "kubectl"), append([]string{"--kubeconfig", s.kubeconfig}, args...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("kubectl %q: %v\n%s", args, err, out)
+	}
 }
 
 // kindsOf are the resources of the API server, by `resource.group` and `resource.group/subresource`.
@@ -152,10 +204,10 @@ func kindsOf(t *testing.T, config *rest.Config) map[string]metav1.APIResource {
 	return out
 }
 
-// settle is how long the API server may take to act on new policies.
+// settle is how long the API server may take to act on new rights and policies.
 const settle = 20 * time.Second
 
-// check sends one request, again while policies may not act yet.
+// check sends one request, again while rights and policies may not act yet.
 func (s server) check(t *testing.T, client *http.Client, r row, body []byte) {
 	t.Helper()
 	ctx, cancel := context.WithDeadline(t.Context(), s.settled)
@@ -172,17 +224,13 @@ func (s server) check(t *testing.T, client *http.Client, r row, body []byte) {
 			t.Errorf("%s: %v", r, err)
 			return
 		case <-again.C:
-			if r.allowed || r.says == "" { // rights act at once
-				t.Errorf("%s: %v", r, err)
-				return
-			}
 		}
 	}
 }
 
 // try sends one request, and returns what is wrong with the answer.
 func (s server) try(ctx context.Context, client *http.Client, r row, body []byte) error {
-	if r.sub == "finalizers" { // no path of the API server: it is checked where an owner reference is written
+	if slices.Contains([]string{"finalizers", "nodeclient", "selfnodeclient"}, r.sub) || r.resource == "signers" { // no path of the API server: checked where an owner reference or an approval is written
 		return s.review(ctx, client, r)
 	}
 	req, err := s.request(ctx, r, body)
@@ -215,14 +263,14 @@ func (s server) try(ctx context.Context, client *http.Client, r row, body []byte
 // methods of the verbs.
 var methods = map[string]string{
 	"get": http.MethodGet, "list": http.MethodGet, "watch": http.MethodGet, "create": http.MethodPost, "update": http.MethodPut,
-	"patch": http.MethodPatch, "delete": http.MethodDelete, "deletecollection": http.MethodDelete,
+	"patch": http.MethodPatch, "apply": http.MethodPatch, "delete": http.MethodDelete, "deletecollection": http.MethodDelete,
 }
 
 func (s server) request(ctx context.Context, r row, body []byte) (*http.Request, error) {
 	path, query := r.path, url.Values{}
 	kind := s.kinds[r.resource+"."+r.group+"/"+r.sub]
 	if path == "" {
-		if kind.Version == "" || !slices.Contains(kind.Verbs, r.verb) {
+		if kind.Version == "" || r.verb != "apply" && !slices.Contains(kind.Verbs, r.verb) {
 			return nil, errors.New("the API server has no such resource or verb: the row would be forbidden to everyone")
 		}
 		if everywhere := r.verb == "list" || r.verb == "watch"; !kind.Namespaced && r.namespace != "" || kind.Namespaced && r.namespace == "" && !everywhere {
@@ -233,30 +281,38 @@ func (s server) request(ctx context.Context, r row, body []byte) (*http.Request,
 	switch r.verb {
 	case "create", "update", "patch", "delete", "deletecollection":
 		query.Set("dryRun", "All")
+	case "apply":
+		query.Set("dryRun", "All")
+		query.Set("fieldManager", "rights")
 	case "watch":
 		query.Set("watch", "true")
 		query.Set("timeoutSeconds", "1")
+	}
+	if r.selected {
+		query.Set("fieldSelector", "metadata.name="+r.name)
 	}
 	if len(body) == 0 {
 		body = fmt.Appendf(nil, `{"metadata":{"name":%q}}`, r.name)
 	}
 	body = bytes.ReplaceAll(body, []byte("$IN_AN_HOUR"), []byte(time.Now().Add(time.Hour).UTC().Format(time.RFC3339)))
+	body = bytes.ReplaceAll(body, []byte("$NAME"), []byte(r.name))
 	raw, err := yaml.YAMLToJSON(body)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", r.body, err)
 	}
 	var sent io.Reader
-	if r.verb == "create" || r.verb == "update" || r.verb == "patch" {
+	if slices.Contains([]string{"create", "update", "patch", "apply"}, r.verb) {
 		sent = bytes.NewReader(complete(raw, r, kind))
 	}
 	req, err := http.NewRequestWithContext(ctx, methods[r.verb], strings.TrimSuffix(s.admin.Host, "/")+path+"?"+query.Encode(), sent)
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Content-Type", "application/json")
-	if r.verb == "patch" {
-		req.Header.Set("Content-Type", "application/merge-patch+json")
+	contentType, patch := map[string]string{"patch": "application/merge-patch+json", "apply": "application/apply-patch+yaml"}[r.verb]
+	if !patch {
+		contentType = "application/json"
 	}
+	req.Header.Set("Content-Type", contentType)
 	return req, nil
 }
 

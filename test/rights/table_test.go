@@ -46,6 +46,14 @@ var identities = map[string]identity{
 	"anonymous":     {user: "system:anonymous", groups: []string{"system:unauthenticated"}},
 }
 
+// requesters are whose the certificate requests of testdata/requests are, by the name of the file.
+var requesters = map[string]identity{
+	"new-machine":     identities["new-machine"],
+	"kubeadm-machine": {user: "system:bootstrap:def456", groups: []string{"system:bootstrappers", "system:bootstrappers:kubeadm:default-node-token"}},
+	"node":            identities["daemon"],
+	"person":          person("ada"),
+}
+
 // fewest is how many requests of a thief a table must forbid.
 const fewest = 60
 
@@ -57,6 +65,8 @@ type row struct {
 	// group, resource and subresource, or a path that begins with a slash.
 	group, resource, sub, path string
 	namespace, name            string
+	// selected reports whether a list or a watch selects the one object of the name.
+	selected bool
 	// body is the name of a file of the table, and says is part of the refusal.
 	body, says string
 }
@@ -124,7 +134,7 @@ func readFile(t *testing.T, who string) table {
 	return out
 }
 
-// target reads `pods.GROUP/eviction` and `NAMESPACE/NAME`; a dash is no name.
+// target reads `pods.GROUP/eviction` and `NAMESPACE/NAME`; a dash is no name. A list or watch of `NAMESPACE/=NAME` selects one object.
 func (r *row) target(what, at string) {
 	if strings.HasPrefix(what, "/") {
 		r.path = what
@@ -133,21 +143,23 @@ func (r *row) target(what, at string) {
 	what, r.sub, _ = strings.Cut(what, "/")
 	r.resource, r.group, _ = strings.Cut(what, ".")
 	namespace, name, namespaced := strings.Cut(at, "/")
-	if !namespaced {
+	if !namespaced || r.resource == "signers" { // a signer's name has a slash
 		namespace, name = "", at
 	}
 	if name == "-" {
 		name = ""
 	}
-	r.namespace, r.name = namespace, name
+	r.namespace = namespace
+	r.name, r.selected = strings.CutPrefix(name, "=")
 }
 
-// covers tells whether the row exercises a right.
+// covers tells whether the row exercises a right. An apply patch of an object that does not exist needs the right to create it, too.
 func (r row) covers(p right) bool {
 	resource := r.resource
 	if r.sub != "" {
 		resource += "/" + r.sub
 	}
-	return r.allowed && r.verb == p.verb && r.group == p.group && resource == p.resource &&
+	verb := r.verb == p.verb || r.verb == "apply" && (p.verb == "patch" || p.verb == "create")
+	return r.allowed && verb && r.group == p.group && resource == p.resource &&
 		(p.namespace == "" || p.namespace == r.namespace) && (p.name == "" || p.name == r.name)
 }

@@ -15,8 +15,8 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/mcs"
-	"github.com/bunsen-os/bunsen/review"
 	"github.com/bunsen-os/bunsen/source"
 )
 
@@ -31,7 +31,7 @@ const (
 func rendered(t *testing.T, dir string) []*mcfgv1.MachineConfig {
 	t.Helper()
 	var all []*mcfgv1.MachineConfig
-	res, out := new(review.Renderings).Render(source.Tree{Root: dir, FS: os.DirFS(dir)})
+	res, out, _ := new(review.Renderings).Render(source.Tree{Root: dir, FS: os.DirFS(dir)}, nil)
 	if res.Report.Fatal() || out.Err != nil || len(out.Pools) == 0 {
 		t.Fatalf("%s does not render: %v\n%s", dir, out.Err, res.Report)
 	}
@@ -73,7 +73,7 @@ var ways = []struct {
 
 // sent is a body as a machine gets it.
 func sent(b mcs.Body) []byte {
-	if !b.Joins() {
+	if !b.NeedsBootstrapToken() {
 		return b.Head
 	}
 	return slices.Concat(b.Head, []byte(machineToken), b.Tail)
@@ -115,8 +115,8 @@ func TestEveryVersionOfEveryExampleIsReadByItsOwnParserAndMergesIntoAPointer(t *
 func refused(t *testing.T, name string, mc *mcfgv1.MachineConfig, err error) {
 	t.Helper()
 	var fields []string
-	var unsayable *mcs.UnsayableError
-	var bound *mcs.BoundError
+	var unsayable *mcs.UnsupportedFieldsError
+	var bound *mcs.FirstBootSecretsError
 	switch {
 	case errors.As(err, &unsayable):
 		fields = unsayable.Fields
@@ -155,7 +155,7 @@ func TestWhatExamplesCanBeSaidInWhichVersion(t *testing.T) {
 			var can, cannot []string
 			for _, v := range mcs.Versions() {
 				_, err := mcs.Compose(mcs.Input{Pool: mc.Labels["pool"], Rendered: mc}, v)
-				var unsayable *mcs.UnsayableError
+				var unsayable *mcs.UnsupportedFieldsError
 				if errors.As(err, &unsayable) {
 					cannot = append(cannot, "  "+string(v)+" lacks "+strings.Join(unsayable.Fields, ", "))
 				} else if err == nil {

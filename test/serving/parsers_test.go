@@ -55,7 +55,7 @@ func merged[C any](v mcs.Version, parse, parseOlder parser[C], merge func(parent
 		if err != nil {
 			return fmt.Errorf("today's parser says %w\n%s", err, rpt.String())
 		}
-		for _, p := range slices.Compact([]mcs.Version{min(v, pointer.Default), v}) {
+		for _, p := range slices.Compact([]mcs.Version{min(v, pointer.DefaultVersion), v}) {
 			text, err := point(pool, p)
 			if err != nil {
 				return err

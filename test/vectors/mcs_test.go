@@ -14,7 +14,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/mcs"
 	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
-	"github.com/bunsen-os/bunsen/mcs/shelf"
+	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
 // serverVectors were recorded from the original server's handler, over a stub that serves one config to every pool but
@@ -110,11 +110,11 @@ func server(t *testing.T) http.Handler {
 	mc := &mcfgv1.MachineConfig{}
 	mc.Name = "rendered-worker-1"
 	mc.Spec.Config.Raw = []byte(`{"ignition":{"version":"3.5.0"},"storage":{"files":[{"path":"/etc/a","overwrite":true,"mode":420,"contents":{"source":"data:,1"}}]}}`)
-	pools := shelf.NewShelf()
-	if err := pools.Put("worker", mc); err != nil {
+	pools := served.NewPools()
+	if err := pools.Set("worker", mc); err != nil {
 		t.Fatal(err)
 	}
-	pools.SetReady()
+	pools.SetSynced()
 	handler, _ := mcshttp.Routes(mcshttp.Options{Source: pools, Access: mcshttp.Access{Open: true}, Log: slog.New(slog.DiscardHandler)})
 	return handler
 }

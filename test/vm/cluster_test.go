@@ -37,6 +37,7 @@ func startPlane(t *testing.T, root, bin, dir string) *plane {
 		"--api-port", fmt.Sprint(p.ports.api), "--etcd-port", fmt.Sprint(p.ports.etcd), "--etcd-peer-port", fmt.Sprint(p.ports.peer))
 	p.await(t, "control-plane", "Up after")
 	p.apply(t, "-k", filepath.Join(root, "config"))
+	p.apply(t, "-k", filepath.Join(root, "config", "components", "nodes-read-configs")) // the machine may not reach the server by every name
 	p.must(t, "wait", "--for=condition=Established", "crd", "--all", "--timeout=60s")
 	p.apply(t, "-f", filepath.Join(root, "test", "vm", "objects.yaml"))
 	identity := func(name string) string { return filepath.Join(p.data, "identities", name+".kubeconfig") }

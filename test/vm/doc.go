@@ -3,7 +3,7 @@
 // git repository. Commits are pushed; what the machine does about them is looked at by SSH and on its Node.
 //
 //	test/vm/run                                       what make test-vm does
-//	test/vm/run --transcript docs/vm-transcript.md    and writes down what was seen
+//	test/vm/run --transcript dist/vm-transcript.md    and writes down what was seen
 //
 // The machine is emulated (QEMU's TCG), so it runs wherever root is, without KVM, and takes its time. Its boot loader is
 // this test: it reads the boot entries from the disk, as a boot loader does, and starts the newest. Its network is QEMU's

@@ -175,7 +175,7 @@ Written by the run itself: %s. A machine is emulated (%s, TCG without KVM, on %d
 control plane, the controllers and whoever else was at work), boots an OSTree host by a real kernel (%s) and an initramfs
 with Ignition %s, and is then brought from commit to commit by our daemon. What follows %s was typed on the machine, by
 SSH; what the daemon logged has the seconds since the boot. Times say more about the emulator than about the daemon.
-`, "`test/vm/run --transcript docs/vm-transcript.md`", version, runtime.NumCPU(), l.image.kernel, ignitionVersion, "`"+nodeName+"$`")
+`, "`test/vm/run --transcript dist/vm-transcript.md`", version, runtime.NumCPU(), l.image.kernel, ignitionVersion, "`"+nodeName+"$`")
 }
 
 // look runs a script on the machine and writes down both.

@@ -5,9 +5,10 @@ import (
 	"reflect"
 )
 
-// convert copies a value of one version's type into another version's: fields by their names, a pointer and what it
-// points to into each other, an empty list as none. Ignition's versions differ in no more than that, as one reads the
-// JSON of the other. A field that is set and that the other version lacks is an error of this program: it panics.
+// convert copies a value into the matching type of another Ignition version. It matches fields by name, converts
+// between a value and a pointer to it, and turns an empty list into nil. The versions differ in nothing else.
+// (Ignition translates 3.4 to 3.5 itself, but drops the advertisement of a Tang server.) convert panics if a field is
+// set that the other version lacks.
 func convert(to, from reflect.Value) {
 	switch {
 	case from.Kind() == reflect.Pointer:

@@ -14,31 +14,27 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// parse parses the document, once for everything. A tree that somebody else parsed is taken where there is nothing to say
-// about it: what is said names lines, and those are the text's.
+// parse parses the document once. All later checks use the result. It returns false, with a finding, if the document is
+// invalid.
 func (t *translator) parse() bool {
-	if n := t.in.Parsed; n != nil && odd(n) == nil {
-		t.doc = n
-		return true
-	}
 	var err error
 	if t.doc, err = t.in.parse(); err != nil {
 		t.fatal("$", "yaml", "not valid YAML: %v", err)
 		return false
 	}
-	n := odd(t.doc)
+	n := findUnsupported(t.doc)
 	switch {
 	case n == nil:
 		return true
 	case n.Kind == yaml.AliasNode:
 		t.fatal(pathAtLine(t.doc, n.Line, "$"), "alias", "YAML alias *%s: aliases are not followed, as a few of them can unfold into gigabytes; write the value out", n.Value)
 	default:
-		t.fatal(pathAtLine(t.doc, n.Line, "$"), "yaml", "an item of this list is empty; write it out, or take its dash away")
+		t.fatal(pathAtLine(t.doc, n.Line, "$"), "yaml", "an item of this list is empty; write it out, or remove its dash")
 	}
 	return false
 }
 
-// parse parses the text.
+// parse parses the source as YAML.
 func (in Input) parse() (*yaml.Node, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(in.Source, &doc); err != nil {
@@ -50,14 +46,14 @@ func (in Input) parse() (*yaml.Node, error) {
 	return doc.Content[0], nil
 }
 
-// odd finds the first node that this package would see elsewhere than Butane does: an alias, and an item of a list that
-// is null, which a decoder passes over without counting it.
-func odd(n *yaml.Node) *yaml.Node {
+// findUnsupported returns the first alias or null item of a list. The decoder replaces an alias and skips a null item,
+// so the paths of the tree and of the decoded document would differ.
+func findUnsupported(n *yaml.Node) *yaml.Node {
 	for _, c := range n.Content {
 		if c.Kind == yaml.AliasNode || n.Kind == yaml.SequenceNode && c.Kind == yaml.ScalarNode && c.ShortTag() == "!!null" {
 			return c
 		}
-		if found := odd(c); found != nil {
+		if found := findUnsupported(c); found != nil {
 			return found
 		}
 	}
@@ -66,16 +62,10 @@ func odd(n *yaml.Node) *yaml.Node {
 
 var typeError = regexp.MustCompile(`^(?:yaml: )?(?:unmarshal errors:\s*)?line (\d+): (.*)$`)
 
-// decode reads the document into its dialect's type, and refuses keys that the dialect does not know.
+// decode decodes the document into its dialect's type, and refuses unknown keys.
 func (t *translator) decode() cutil.Config {
 	cfg := t.dialect.config()
 	err := t.doc.Decode(cfg)
-	if err != nil && t.in.Parsed != nil { // for its lines
-		if t.doc, err = t.in.parse(); err == nil {
-			cfg = t.dialect.config()
-			err = t.doc.Decode(cfg)
-		}
-	}
 	if err != nil {
 		for _, line := range typeErrors(err) {
 			m := typeError.FindStringSubmatch(strings.TrimSpace(line))
@@ -89,16 +79,15 @@ func (t *translator) decode() cutil.Config {
 		}
 		return nil
 	}
-	v := reflect.ValueOf(cfg)
-	t.known(v, shapeOf(v.Type(), yamlTag), t.doc, "$")
-	if origin.Fatal(t.findings) { // what is indented wrongly is missing elsewhere: the error says both
+	t.checkKeys(reflect.ValueOf(cfg), t.doc, "$")
+	if origin.Fatal(t.findings) { // a wrong indentation also makes another part empty; the first finding is enough
 		t.findings = slices.DeleteFunc(t.findings, func(f origin.Finding) bool { return f.Warning })
 	}
 	return cfg
 }
 
 func typeErrors(err error) []string {
-	if te, ok := err.(*yaml.TypeError); ok { //nolint:errorlint // the decoder returns it bare
+	if te, ok := err.(*yaml.TypeError); ok { //nolint:errorlint // the decoder returns this error unwrapped
 		return te.Errors
 	}
 	return []string{err.Error()}

@@ -32,17 +32,18 @@ import (
 	cutil "github.com/coreos/butane/config/util"
 )
 
-// dialect is one variant and version of Butane that is understood.
+// dialect is one supported variant and version of Butane.
 type dialect struct {
 	variant, version string
 	// config returns an empty document.
 	config func() cutil.Config
-	// method translates a document and tells where each part comes from. Butane exports it on every version's type, and
-	// no interface over them, so it is called by name, as Butane itself does.
+	// method is the name of the Butane method that translates a document and returns the origin of each part. Bunsen
+	// calls it by name, as Butane itself does, because no interface contains it.
 	method string
 }
 
-// dialects are all stable versions of all variants. Experimental ones may change under a repository.
+// dialects are all stable versions of all variants. The experimental versions are missing, because Butane may change
+// them.
 var dialects = []dialect{
 	{"fcos", "1.0.0", func() cutil.Config { return &fcos1_0.Config{} }, "ToIgn3_0Unvalidated"},
 	{"fcos", "1.1.0", func() cutil.Config { return &fcos1_1.Config{} }, "ToIgn3_1Unvalidated"},

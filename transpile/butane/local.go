@@ -21,21 +21,21 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// Local is one file or directory that a document takes in.
+// Local is one file or directory that a document includes.
 type Local struct {
 	// Path is relative to the tree's root.
 	Path string
-	// Files at or below it, see Files.
+	// Files lists the files at or below Path; see the function Files.
 	Files []origin.File
 }
 
-// reference is where a document names a file or directory.
+// reference is one place in a document that names a file or directory.
 type reference struct {
 	at   string // `$.storage.files.0.contents.local`
-	path string // relative to the tree's root
+	path string // the path relative to the tree's root
 }
 
-// references lists what a document takes in, in the order in which it says so.
+// references lists the files and directories that a document includes, in its order.
 func references(n *yaml.Node, at string) []reference {
 	var out []reference
 	switch n.Kind {
@@ -44,10 +44,10 @@ func references(n *yaml.Node, at string) []reference {
 			k, v := n.Content[i].Value, n.Content[i+1]
 			switch {
 			case (k == "local" || k == "contents_local") && v.Kind == yaml.ScalarNode:
-				out = append(out, refer(v, at+"."+k)...)
+				out = append(out, referenceOf(v, at+"."+k)...)
 			case k == "ssh_authorized_keys_local":
 				for j, c := range v.Content {
-					out = append(out, refer(c, at+"."+k+"."+strconv.Itoa(j))...)
+					out = append(out, referenceOf(c, at+"."+k+"."+strconv.Itoa(j))...)
 				}
 			case v.Kind != yaml.ScalarNode:
 				out = append(out, references(v, at+"."+k)...)
@@ -63,15 +63,16 @@ func references(n *yaml.Node, at string) []reference {
 	return out
 }
 
-func refer(n *yaml.Node, at string) []reference {
+// referenceOf returns the reference to a file or directory in a scalar, or none.
+func referenceOf(n *yaml.Node, at string) []reference {
 	if n.Kind != yaml.ScalarNode || n.ShortTag() == "!!null" {
 		return nil
 	}
 	return []reference{{at, text(n)}}
 }
 
-// Files returns every file at or below a path with the sha256 of its contents; an executable one has a `+x` behind it,
-// as a tree takes that over.
+// Files returns every file at or below a path with the sha256 of its contents. The digest of an executable file ends in `+x`, because
+// `storage.trees` keeps that mode.
 func Files(fsys fs.FS, root string) ([]origin.File, error) {
 	return files(fsys, root, func(string, []byte) {})
 }
@@ -105,10 +106,10 @@ func files(fsys fs.FS, root string, each func(file string, contents []byte)) ([]
 	return out, nil
 }
 
-// locals checks every reference before Butane follows it, as Butane would follow a symbolic link to anywhere.
+// locals checks every reference before Butane reads it, because Butane would follow a symbolic link to anywhere.
 func (t *translator) locals() []Local {
 	var out []Local
-	t.checked, t.contents = map[string]bool{}, map[string]string{}
+	t.checked = map[string]bool{}
 	for _, r := range references(t.doc, "$") {
 		if why := t.in.refused(r.path); why != "" {
 			t.fatal(r.at, "refused-local", "%s; copy the file itself into the repository", why)
@@ -124,10 +125,7 @@ func (t *translator) locals() []Local {
 		}
 		found, err := files(t.in.FS, r.path, func(file string, contents []byte) {
 			if isEncrypted(contents) {
-				t.fatal(r.at, "encrypted", "%q is encrypted with SOPS, and Bunsen cannot decrypt it: nodes would get the encrypted text; remove it, and let a service on the node fetch the secret", file)
-			}
-			if file == r.path {
-				t.contents[file] = string(contents)
+				t.fatal(r.at, "encrypted", "SOPS encrypted %q, and Bunsen cannot decrypt it, so nodes would get the encrypted text. Remove the file, and let a service on the node fetch the secret", file)
 			}
 			if strings.Contains(r.at, "_local") && !utf8.Valid(contents) {
 				t.fatal(r.at, "not-text", "%q is not text in UTF-8, and a unit or a key is", file)
@@ -149,13 +147,13 @@ func (t *translator) locals() []Local {
 // takesFolder matches the places where `local` names a directory.
 var takesFolder = regexp.MustCompile(`^\$\.storage\.trees\.[0-9]+\.local$`)
 
-// isEncrypted reports whether SOPS encrypted a file, in any of its formats: every one marks values and has its own metadata.
+// isEncrypted reports whether SOPS encrypted a file. In every format, SOPS marks the values and adds its own metadata.
 func isEncrypted(contents []byte) bool {
 	return bytes.Contains(contents, []byte("ENC[AES256_GCM,data:")) && bytes.Contains(contents, []byte("sops"))
 }
 
-// unchecked finds a reference in a decoded document that locals did not see, however it was spelled: Butane would follow
-// it.
+// unchecked returns a reference in a decoded document that the method locals did not check, or "". The spelling of the
+// key may have hidden the reference from locals, but Butane would read the file.
 func unchecked(v reflect.Value, checked map[string]bool) string {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -176,7 +174,8 @@ func unchecked(v reflect.Value, checked map[string]bool) string {
 	return ""
 }
 
-// refused tells why a path must not be followed: it, a part of it or something below it was left out of the tree.
+// refused returns the reason why a path must not be read, or "". The reason is an entry that is not in the tree: the
+// path itself, a directory above it, or an entry below it.
 func (in Input) refused(p string) string {
 	for _, r := range slices.Sorted(maps.Keys(in.Refused)) {
 		if r == p || p == "." || strings.HasPrefix(p, r+"/") || strings.HasPrefix(r, p+"/") {
@@ -186,7 +185,8 @@ func (in Input) refused(p string) string {
 	return ""
 }
 
-// mergeFiles joins lists by path. Of an executable file the digest stays that of its contents.
+// mergeFiles adds the files of locals to the list a and keeps one file for each path. It removes the mark of executable
+// files.
 func mergeFiles(a []origin.File, locals []Local) []origin.File {
 	out := slices.Clone(a)
 	for _, l := range locals {

@@ -7,13 +7,14 @@ import (
 
 	"github.com/coreos/butane/translate"
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+	ignvalidate "github.com/coreos/ignition/v2/config/validate"
 	"github.com/coreos/vcontext/report"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// machineConfig is the shape of what an `openshift` dialect gives, whatever its version.
+// machineConfig has the fields that every `openshift` variant of Butane produces.
 type machineConfig struct {
 	Metadata struct {
 		Name   string
@@ -30,7 +31,7 @@ type machineConfig struct {
 
 const roleLabel = "machineconfiguration.openshift.io/role"
 
-// output turns what Butane gave, in any Ignition version, into a config of 3.5.0.
+// output converts Butane's result, of any Ignition version, to a config of 3.5.0.
 func (t *translator) output(final reflect.Value, set translate.TranslationSet) Output {
 	out := Output{Config: machineconfig.Config{HasIgnition: true}}
 	steps := make(map[string]string, len(set.Set))
@@ -43,45 +44,42 @@ func (t *translator) output(final reflect.Value, set translate.TranslationSet) O
 		out.Config.Extensions, out.Config.FIPS, out.Config.KernelType = mc.Spec.Extensions, mc.Spec.FIPS, mc.Spec.KernelType
 		for to, step := range set.Set {
 			if rest, ok := strings.CutPrefix(to, "$.spec.config"); ok {
-				steps["$"+rest] = pathOf(step.From)
+				steps["$"+rest] = step.From.String()
 			} else if rest, ok := strings.CutPrefix(to, "$.spec."); ok {
-				steps["spec."+rest] = pathOf(step.From)
+				steps["spec."+rest] = step.From.String()
 			}
 		}
 	} else {
 		convert(reflect.ValueOf(&out.Config.Ignition).Elem(), final)
 		for to, step := range set.Set {
-			steps[to] = pathOf(step.From)
+			steps[to] = step.From.String()
 		}
 	}
 	out.Config.Ignition.Ignition.Version = machineconfig.Version
-	t.places(&out, steps)
-	t.asNewest(out)
-	if t.dialect.variant != "flatcar" { // a running Flatcar cannot change its arguments; its Ignition sets them at the first boot
+	t.setOrigins(&out, steps)
+	t.checkVersion36(out)
+	if t.dialect.variant != "flatcar" { // only the first boot of Flatcar can set kernel arguments
 		liftKernelArguments(&out)
 	}
 	return out
 }
 
-// asNewest refuses what Ignition 3.6 takes and 3.5 does not. The versions have the same fields. (Special mode bits are
-// refused for every version, with all configs.)
-func (t *translator) asNewest(out Output) {
+// checkVersion36 refuses values that Ignition 3.6 accepts and Ignition 3.5 does not. The two versions have the same
+// fields. (Another check refuses special mode bits in every version.)
+func (t *translator) checkVersion36(out Output) {
 	if t.dialect.method != "ToIgn3_6Unvalidated" {
 		return
 	}
-	for _, e := range verdict(out.Config.Ignition, jsonTag).Entries {
+	for _, e := range ignvalidate.ValidateWithContext(out.Config.Ignition, nil).Entries {
 		if e.Kind == report.Error {
 			at, _ := out.Origin.Find(e.Context.String())
-			t.findings = append(t.findings, origin.Finding{
-				Rule: "ignition-version", At: at,
-				Message: e.Message + ": Ignition 3.6 takes it, but nodes here speak 3.5; write the document as fcos 1.6.0 without it",
-			})
+			t.findings = append(t.findings, origin.Errorf(at, "ignition-version", "%s: Ignition 3.6 accepts it, but nodes here use 3.5; write the document as fcos 1.6.0 without it", e.Message))
 		}
 	}
 }
 
-// liftKernelArguments moves the arguments that should exist from the Ignition, which only a first boot reads, into the
-// spec, where the node's daemon applies them too.
+// liftKernelArguments moves the arguments under shouldExist from the Ignition config into the spec. Ignition reads them
+// only at the first boot; the daemon applies the arguments of the spec at every update.
 func liftKernelArguments(out *Output) {
 	args := &out.Config.Ignition.KernelArguments
 	n := len(out.Config.KernelArguments)

@@ -160,11 +160,11 @@ func TestWhatIsRefusedIsToldHowToDoIt(t *testing.T) {
 		{"variant: openshift\nversion: 4.23.0-experimental\n", "$.version", "is experimental"},
 		{"variant: fcc\nversion: 1.0.0\n", "$.variant", "variant fcc is not supported"},
 		{"variant: fcos\nversion: 9.0.0\n", "$.version", "versions of fcos are 1.0.0, 1.1.0"},
-		{"variant: fcos\nversion: 1.6.0\nkernel_arguments: {should_exist: [a, 'b=\"c d']}\n", "$.kernel_arguments.should_exist.1", "a double quote is opened and not closed"},
-		{"variant: openshift\nversion: 4.19.0\nmetadata: {name: a, labels: {machineconfiguration.openshift.io/role: w}}\nopenshift: {kernel_arguments: ['b=\"']}\n", "$.openshift.kernel_arguments.0", "a double quote is opened and not closed"},
+		{"variant: fcos\nversion: 1.6.0\nkernel_arguments: {should_exist: [a, 'b=\"c d']}\n", "$.kernel_arguments.should_exist.1", "the closing double quote is missing"},
+		{"variant: openshift\nversion: 4.19.0\nmetadata: {name: a, labels: {machineconfiguration.openshift.io/role: w}}\nopenshift: {kernel_arguments: ['b=\"']}\n", "$.openshift.kernel_arguments.0", "the closing double quote is missing"},
 		{"variant: fcos\nversion: 1.6.0\nkernel_arguments: {should_not_exist: [a]}\n", "$.kernel_arguments.should_not_exist", "should_not_exist is not supported"},
 		{"variant: fcos\nversion: 1.6.0\nstorage:\n  files:\n    -\n    - path: /a\n", "$.storage.files.0", "an item of this list is empty"},
-		{"variant: fcos\nversion: 1.7.0\nstorage: {luks: [{name: a, device: /dev/vda, clevis: {custom: {pin: own, config: x}}}]}\n", "$.storage.luks.0.clevis.custom.pin", "nodes here speak 3.5"},
+		{"variant: fcos\nversion: 1.7.0\nstorage: {luks: [{name: a, device: /dev/vda, clevis: {custom: {pin: own, config: x}}}]}\n", "$.storage.luks.0.clevis.custom.pin", "nodes here use 3.5"},
 	} {
 		there := origin.Pos{File: "a.bu", Line: 42}
 		_, found := translate(c.doc, map[string]origin.Pos{c.path: there})

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// choose finds the document's dialect.
+// choose finds the dialect of the document by its variant and version. It returns false, with a finding, if there is
+// none.
 func (t *translator) choose() bool {
 	variant, version := scalar(t.doc, "variant"), scalar(t.doc, "version")
 	var ok bool
@@ -16,14 +17,14 @@ func (t *translator) choose() bool {
 	case variant == "":
 		t.fatal("$", "variant", "the document has no variant: begin it with `variant: fcos` and `version: 1.6.0`; %s", versions(""))
 	case variant == "rhcos":
-		t.fatal("$.variant", "variant", "variant rhcos was taken out of Butane: write `variant: openshift` and `version: 4.19.0`, with metadata.name and the label %s", roleLabel)
+		t.fatal("$.variant", "variant", "variant rhcos was removed from Butane: write `variant: openshift` and `version: 4.19.0`, with metadata.name and the label %s", roleLabel)
 	case version == "":
 		t.fatal("$.variant", "variant", "the document has no version; %s", versions(variant))
 	case known:
 		t.fatal("$.version", "variant", "version %s is not whole: write `version: %s.0`", version, version)
 	case strings.HasSuffix(version, "-experimental"):
 		t.fatal("$.version", "variant", "version %s of %s is experimental and not supported, as its meaning can change from one release of Butane to the next; %s", version, variant, versions(variant))
-	case strings.HasPrefix(versions(variant), "versions"):
+	case slices.ContainsFunc(dialects, func(d dialect) bool { return d.variant == variant }):
 		t.fatal("$.version", "variant", "version %s of %s is not supported; %s", version, variant, versions(variant))
 	default:
 		t.fatal("$.variant", "variant", "variant %s is not supported; %s", variant, versions(variant))
@@ -39,7 +40,7 @@ func find(variant, version string) (dialect, bool) {
 	return dialects[i], true
 }
 
-// versions lists a variant's versions for a message, or all variants where it is not known.
+// versions lists the versions of a variant for a message. For an unknown variant it lists all variants.
 func versions(variant string) string {
 	var mine, variants []string
 	for _, d := range dialects {

@@ -30,16 +30,15 @@ func valuesOf(of reflect.Type, at, before, behind string) []spoken {
 		return valuesOf(of.Elem(), at+".x", before+"{x: ", "}"+behind)
 	case reflect.Struct:
 		var out []spoken
-		members := membersOf(of, yamlTag, nil)
+		members := fieldsOf(of)
 		for _, m := range members {
 			others := ""
 			for _, o := range members { // without one of these, an item of a list is none
-				if strings.HasSuffix(at, "*") && o.name != m.name && strings.Contains(" path name device local ", " "+o.name+" ") {
-					others += ", " + o.name + ": x"
+				if strings.HasSuffix(at, "*") && keyOf(o) != keyOf(m) && strings.Contains(" path name device local ", " "+keyOf(o)+" ") {
+					others += ", " + keyOf(o) + ": x"
 				}
 			}
-			field := of.FieldByIndex(m.index).Type
-			out = append(out, valuesOf(field, at+"."+m.name, before+"{"+m.name+": ", others+"}"+behind)...)
+			out = append(out, valuesOf(m.Type, at+"."+keyOf(m), before+"{"+keyOf(m)+": ", others+"}"+behind)...)
 		}
 		return out
 	}
@@ -79,7 +78,7 @@ func TestOverlaysKeepNumbersAndBooleansOfEveryDialect(t *testing.T) {
 				want = "!!str"
 			}
 			if n == nil || n.ShortTag() != want {
-				t.Errorf("%s %s: %s is of kind %s, and an overlay makes it %+v: put its key into, or take it out of, the list verbatim of package overlay", d.variant, d.version, l.path, l.kind, n)
+				t.Errorf("%s %s: %s is of kind %s, and an overlay makes it %+v: put its key into, or take it out of, the list typedKeys of package overlay", d.variant, d.version, l.path, l.kind, n)
 			}
 		}
 	}

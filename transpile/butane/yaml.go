@@ -2,8 +2,6 @@ package butane
 
 import (
 	"fmt"
-	"reflect"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -27,7 +25,7 @@ func scalar(n *yaml.Node, key string) string {
 	return ""
 }
 
-// text is the string that a scalar decodes to.
+// text returns the string that a scalar decodes to.
 func text(n *yaml.Node) string {
 	var s string
 	if n.Decode(&s) != nil {
@@ -36,7 +34,7 @@ func text(n *yaml.Node) string {
 	return s
 }
 
-// textAt is the string at a path, or "" where no scalar is.
+// textAt returns the string at a path, or "" if there is no scalar.
 func textAt(doc *yaml.Node, at string) string {
 	if n := lookup(doc, at); n != nil && n.Kind == yaml.ScalarNode {
 		return text(n)
@@ -44,7 +42,7 @@ func textAt(doc *yaml.Node, at string) string {
 	return ""
 }
 
-// pathAtLine finds the path of what stands in a line of the document, as Butane's type errors name nothing else.
+// pathAtLine returns the path of the value in a line of the document. Butane's type errors name only the line.
 func pathAtLine(n *yaml.Node, line int, at string) string {
 	best := ""
 	switch n.Kind {
@@ -70,23 +68,4 @@ func pathAtLine(n *yaml.Node, line int, at string) string {
 		}
 	}
 	return best
-}
-
-func keysOf(t reflect.Type, keys map[string]bool, seen map[reflect.Type]bool) {
-	switch t.Kind() {
-	case reflect.Pointer, reflect.Slice, reflect.Map:
-		keysOf(t.Elem(), keys, seen)
-	case reflect.Struct:
-		if seen[t] {
-			return
-		}
-		seen[t] = true
-		for i := range t.NumField() {
-			f := t.Field(i)
-			if k, _, _ := strings.Cut(f.Tag.Get("yaml"), ","); k != "" {
-				keys[k] = true
-			}
-			keysOf(f.Type, keys, seen)
-		}
-	}
 }

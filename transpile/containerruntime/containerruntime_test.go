@@ -9,13 +9,14 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/transpile/containerruntime"
+	"github.com/bunsen-os/bunsen/transpile/object"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
 const head = "apiVersion: machineconfiguration.openshift.io/v1\nkind: ContainerRuntimeConfig\nmetadata: {name: a, annotations: {bunsen.dev/container-runtime: crio}}\nspec:\n  containerRuntimeConfig:\n    "
 
-func translate(settings string) (containerruntime.Output, []origin.Finding) {
-	return containerruntime.Translate(containerruntime.Input{Pool: "worker", Source: []byte(head + settings + "\n"), Origin: origin.Map{At: map[string]origin.Pos{"$": {File: "a.yaml", Line: 1}}}})
+func translate(settings string) (object.Output, []origin.Finding) {
+	return containerruntime.Translate(object.Input{Pool: "worker", Source: []byte(head + settings + "\n"), Origin: origin.Map{At: map[string]origin.Pos{"$": {File: "a.yaml", Line: 1}}}})
 }
 
 // OpenShift encodes one table for each setting with this library.
@@ -72,7 +73,7 @@ func FuzzDocument(f *testing.F) {
 	f.Add(head + "pidsLimit: 100\n    logSizeMax: 1e9\n    overlaySize: 1.5G\n")
 	f.Add(strings.ReplaceAll(head, "crio", "containerd") + "logLevel: \"a\\\"b\"\n")
 	f.Fuzz(func(t *testing.T, source string) {
-		out, findings := containerruntime.Translate(containerruntime.Input{Pool: "worker", Source: []byte(source)})
+		out, findings := containerruntime.Translate(object.Input{Pool: "worker", Source: []byte(source)})
 		if origin.Fatal(findings) != !out.Config.HasIgnition {
 			t.Errorf("%+v and %v", out, findings)
 		}

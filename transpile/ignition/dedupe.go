@@ -8,15 +8,16 @@ import (
 	old "github.com/coreos/ignition/config/v2_4/types"
 )
 
-// deduped is a config of version 2 in which nothing stands twice.
+// deduped is a config of version 2 in which nothing occurs twice.
 type deduped struct {
 	cfg      old.Config
 	moves    []move
 	problems []Problem
 }
 
-// dedupe drops what stands twice, as version 3 has no room for it: of files and units the last counts, the drop-ins and
-// SSH keys of all are joined. The lists come out in reverse order, as the original's do.
+// dedupe drops repeated items, which version 3 does not allow. Of files and units with the same name, the last one
+// counts. dedupe joins the drop-ins and SSH keys of all repeated items. The lists are in reverse order, as in the
+// Machine Config Operator.
 func dedupe(cfg old.Config) deduped {
 	d := deduped{cfg: cfg}
 	appended := d.appended(cfg)
@@ -31,7 +32,7 @@ func dedupe(cfg old.Config) deduped {
 		d.dropins(i, u)
 		d.later("$.systemd.units", i, len(cfg.Systemd.Units), func(j int) bool { return cfg.Systemd.Units[j].Name == u.Name })
 	}
-	for i := range plain.Storage.Files { // what has another file system is reported elsewhere
+	for i := range plain.Storage.Files { // the function filesystemNames reports files on another file system
 		plain.Storage.Files[i].Filesystem = "root"
 	}
 	out, err := v24tov31.RemoveDuplicateFilesUnitsUsers(plain)
@@ -49,13 +50,13 @@ func dedupe(cfg old.Config) deduped {
 	return d
 }
 
-// later tells whether an item stands again further down, and warns of it.
+// later reports whether an item occurs again further down, and warns of it.
 func (d *deduped) later(list string, i, n int, same func(int) bool) bool {
 	for j := i + 1; j < n; j++ {
 		if same(j) {
 			d.problems = append(d.problems, Problem{
 				Path: fmt.Sprintf("%s.%d", list, i), Warning: true, Rule: "duplicate-item",
-				Message: "it stands again further down, and version 2 takes the last; remove this one",
+				Message: "it occurs again further down, and version 2 uses the last; remove this one",
 			})
 			return true
 		}
@@ -63,7 +64,7 @@ func (d *deduped) later(list string, i, n int, same func(int) bool) bool {
 	return false
 }
 
-// dropins finds drop-ins that stand twice in one unit.
+// dropins refuses a unit that has two drop-ins with the same name.
 func (d *deduped) dropins(i int, u old.Unit) {
 	for j, p := range u.Dropins {
 		if slices.ContainsFunc(u.Dropins[:j], func(q old.SystemdDropin) bool { return q.Name == p.Name }) {
@@ -72,7 +73,8 @@ func (d *deduped) dropins(i int, u old.Unit) {
 	}
 }
 
-// appended returns the files that are added to. Version 3 has one entry for a path, with all that is appended.
+// appended returns the files that a config appends to. It refuses a second entry for the same path, because version 3
+// has one entry for a path, with a list of all appended contents.
 func (d *deduped) appended(cfg old.Config) []old.File {
 	var out []old.File
 	for i, f := range cfg.Storage.Files {
@@ -90,14 +92,14 @@ func (d *deduped) appended(cfg old.Config) []old.File {
 	return out
 }
 
-// nodes finds paths that are two things at once.
+// nodes refuses a path that is both a file, a directory or a link.
 func (d *deduped) nodes(cfg old.Config) {
 	first := map[string]string{}
 	see := func(list string, i int, p string) {
 		at := fmt.Sprintf("$.storage.%s.%d", list, i)
 		before, twice := first[p]
 		if twice && (list != "files" || before != list) {
-			d.problems = append(d.problems, Problem{Path: at, Rule: "ignition-2", Message: "the path stands among the " + before + " too; keep one of them"})
+			d.problems = append(d.problems, Problem{Path: at, Rule: "ignition-2", Message: "the path is also among the " + before + "; keep one of them"})
 		}
 		first[p] = list
 	}
@@ -112,7 +114,7 @@ func (d *deduped) nodes(cfg old.Config) {
 	}
 }
 
-// trace notes where each item of the result stood.
+// trace records which item of the original config each item of the result comes from.
 func (d *deduped) trace(cfg old.Config) {
 	for i, f := range d.cfg.Storage.Files {
 		j := lastIndex(cfg.Storage.Files, func(g old.File) bool { return g.Path == f.Path })
@@ -162,7 +164,7 @@ func lastIndex[T any](list []T, is func(T) bool) int {
 	return -1
 }
 
-// unique keeps the first of each.
+// unique removes repeated items and keeps the first of them.
 func unique[T comparable](list []T) []T {
 	var out []T
 	for _, v := range list {

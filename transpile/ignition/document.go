@@ -15,9 +15,9 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// Input is one document: an Ignition config that stands in a file of its own.
+// Input is one document: an Ignition config in a file of its own.
 type Input struct {
-	// Source is the config as JSON, or as YAML where it was patched.
+	// Source is the config as JSON, or as YAML if an overlay patched it.
 	Source []byte
 	// Origin maps paths in the config to places in the repository.
 	Origin origin.Map
@@ -25,19 +25,19 @@ type Input struct {
 
 // Output is one document as a config.
 type Output struct {
-	// Config is what the document says. Kernel arguments stand beside the Ignition, where a running node takes them.
+	// Config is the content of the document. Kernel arguments are in the spec, where the daemon reads them.
 	Config machineconfig.Config
 	// Origin maps paths of the output to places in the repository.
 	Origin origin.Map
 }
 
-// Translate reads a document. The output is the zero value where a finding is fatal.
+// Translate reads a document. If a finding is fatal, the output is the zero value.
 func Translate(in Input) (Output, []origin.Finding) {
 	r, problems := Read(in.Source)
 	if n := len(r.Config.KernelArguments.ShouldNotExist); n > 0 {
 		problems = append(problems, Problem{
 			Path: "$.kernelArguments.shouldNotExist", Rule: "kernel-arguments",
-			Message: "shouldNotExist is not supported: a node can add kernel arguments and remove those it added, but not those of its image; build an image without them",
+			Message: "shouldNotExist is not supported: a node can remove only the kernel arguments that it added, not those of its image. Build an image without them",
 		})
 	}
 	findings := Findings(problems, in.Origin)
@@ -49,7 +49,7 @@ func Translate(in Input) (Output, []origin.Finding) {
 	return out, findings
 }
 
-// Findings puts problems where their paths' lines are.
+// Findings turns problems into findings with the positions of their paths.
 func Findings(problems []Problem, places origin.Map) []origin.Finding {
 	var out []origin.Finding
 	for _, p := range problems {
@@ -59,8 +59,8 @@ func Findings(problems []Problem, places origin.Map) []origin.Finding {
 	return out
 }
 
-// LiftKernelArguments moves the arguments that should exist from the Ignition, which only a first boot reads, into the
-// spec, where the node's daemon applies them too. It changes both arguments.
+// LiftKernelArguments moves the arguments under shouldExist from the Ignition config into the spec. Ignition reads them
+// only at the first boot; the daemon applies the arguments of the spec at every update. It changes both arguments.
 func LiftKernelArguments(c *machineconfig.Config, places origin.Map) {
 	args := &c.Ignition.KernelArguments
 	n := len(c.KernelArguments)
@@ -78,8 +78,8 @@ func LiftKernelArguments(c *machineconfig.Config, places origin.Map) {
 	args.ShouldExist, args.ShouldNotExist = nil, nil
 }
 
-// Places says where the parts of the reading stand in the repository, given that of the config that was read. The map
-// is the caller's to change.
+// Places returns the positions of the reading's parts in the repository. The argument in has the positions of the
+// config that was read. The caller may change the returned map.
 func (r Reading) Places(in origin.Map) origin.Map {
 	out := origin.Map{Files: in.Files, At: make(map[string]origin.Pos, len(in.At))}
 	if r.moves == nil {
@@ -91,7 +91,7 @@ func (r Reading) Places(in origin.Map) origin.Map {
 	raw, err := machineconfig.Config{Ignition: r.Config, HasIgnition: true}.IgnitionJSON()
 	var v any
 	if err != nil || json.Unmarshal(raw, &v) != nil {
-		return out // a config that was read can be written
+		return out // the error cannot occur: a config that was parsed can be encoded
 	}
 	r.places(in, out.At, v, "$")
 	return out
@@ -113,7 +113,7 @@ func (r Reading) places(in origin.Map, out map[string]origin.Pos, v any, at stri
 	}
 }
 
-// from is where a part of the reading stood.
+// from returns the path that a part of the reading had in the original config.
 func (r Reading) from(at string) string {
 	for _, m := range r.moves {
 		if rest, ok := strings.CutPrefix(at, m.to); ok && (rest == "" || rest[0] == '.') {
@@ -123,8 +123,8 @@ func (r Reading) from(at string) string {
 	return at
 }
 
-// UpgradeSpec returns a MachineConfig's spec with its Ignition as 3.5.0 where it is of version 2, which nothing after
-// this package reads. Any other spec is returned as it is. The error joins all problems, each naming its place.
+// UpgradeSpec returns a MachineConfig's spec with its Ignition as version 3.5.0. It translates version 2, which no
+// other package reads, and returns any other spec unchanged. The error joins all problems, each with its path.
 func UpgradeSpec(spec mcfgv1.MachineConfigSpec) (mcfgv1.MachineConfigSpec, error) {
 	raw := spec.Config.Raw
 	if !IsOld(raw) {
@@ -146,7 +146,8 @@ func UpgradeSpec(spec mcfgv1.MachineConfigSpec) (mcfgv1.MachineConfigSpec, error
 	return spec, err
 }
 
-// IsOld tells whether Ignition JSON is of a version 2 that is read here. For most others it costs a look at the bytes.
+// IsOld reports whether Ignition JSON has a version 2 that this package reads. For most other versions it does not
+// parse the JSON.
 func IsOld(raw []byte) bool {
 	if !bytes.Contains(raw, []byte(`"2.`)) {
 		return false

@@ -11,13 +11,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// flat is a config as JSON that has each value in a line of its own, so that a parser's line tells a path.
+// flat is a config as JSON with each value on its own line, so that the line in a parser's error identifies the path.
 type flat struct {
 	json  []byte
-	paths []string // the path of what begins in each line
+	paths []string // the path of the value that begins in each line
 }
 
-// at is the path of what stands in a line, counted from 1.
+// at returns the path of the value in a line, counted from 1.
 func (f flat) at(line int) string {
 	if line < 1 || line > len(f.paths) {
 		return "$"
@@ -25,13 +25,13 @@ func (f flat) at(line int) string {
 	return f.paths[line-1]
 }
 
-// atOffset is the path of what a decoder read last.
+// atOffset returns the path of the value that a decoder read last.
 func (f flat) atOffset(offset int64) string {
 	end := min(max(int(offset)-1, 0), len(f.json))
 	return f.at(bytes.Count(f.json[:end], []byte("\n")) + 1)
 }
 
-// textAt returns a function that gives the string at a path, or "". The function reads the config when it is first called.
+// textAt returns a function that returns the string at a path, or "". That function reads the config at its first call.
 func (f flat) textAt() func(at string) string {
 	index := sync.OnceValue(func() map[string][]byte {
 		lines := bytes.Split(f.json, []byte("\n"))
@@ -54,13 +54,13 @@ func (f flat) textAt() func(at string) string {
 			return ""
 		}
 		for _, v := range member {
-			_ = json.Unmarshal(v, &text) // a value that is no string has no text
+			_ = json.Unmarshal(v, &text) // the text of a value that is not a string is ""
 		}
 		return text
 	}
 }
 
-// decode reads a document: JSON, or the YAML that patching made of it.
+// decode reads a document. A document is JSON, or YAML if an overlay patched it.
 func decode(source []byte) (any, error) {
 	var v any
 	if json.Valid(source) {
@@ -77,10 +77,10 @@ func decode(source []byte) (any, error) {
 	return v, nil
 }
 
-// maxDepth is far beyond what any version has.
+// maxDepth is more levels than a config of any version has.
 const maxDepth = 50
 
-// flatten writes a decoded document. The error names what JSON cannot say.
+// flatten writes a decoded document as JSON. The error names the value that JSON cannot express.
 func flatten(v any) (flat, error) {
 	f := flat{paths: []string{"$"}}
 	err := f.value(v, "$", 0)
@@ -88,7 +88,7 @@ func flatten(v any) (flat, error) {
 	return f, err
 }
 
-// value writes v; the line that it begins in has its path already.
+// value writes v. The caller has already recorded the path of the line in which v begins.
 func (f *flat) value(v any, at string, depth int) error {
 	if depth > maxDepth {
 		return fmt.Errorf("%.100s… is nested more than %d levels deep", at, maxDepth)
@@ -135,7 +135,7 @@ func (f *flat) value(v any, at string, depth int) error {
 	return nil
 }
 
-// line begins a new line for what has a path.
+// line begins a new line for the value at a path.
 func (f *flat) line(at string, comma bool) {
 	if comma {
 		f.json = append(f.json, ',')

@@ -87,7 +87,7 @@ func TestWhatIsWrongIsSaidAtItsLine(t *testing.T) {
 	for _, c := range []struct{ sentence, version, rest, want string }{
 		{"an unknown key", "3.4.0", `"storage": {"files": [{"path": "/a",` + "\n" + `"mdoe": 1}]}}`, `3: error: Ignition knows no key "mdoe" here`},
 		{"a key of a later version", "3.2.0", `"kernelArguments": {"shouldExist": ["a"]}}`, `2: error: Ignition knows no key "kernelArguments" here`},
-		{"a path that stands twice", "3.5.0", `"storage": {"files": [{"path": "/a"},` + "\n" + `{"path": "/a"}]}}`, "3: error: this entry stands twice"},
+		{"a path that occurs twice", "3.5.0", `"storage": {"files": [{"path": "/a"},` + "\n" + `{"path": "/a"}]}}`, "3: error: this entry occurs twice"},
 		{"a relative path", "3.0.0", `"storage": {"files": [` + "\n" + `{"path": "a"}]}}`, "3: error: \"a\" is not an absolute path: write /a"},
 		{"a value of the wrong type", "3.1.0", `"storage": {"files": [{"path": "/a",` + "\n" + `"mode": "0644"}]}}`, "3: error: a string stands here where a whole number"},
 		{"a value of the wrong type in version 2", "2.2.0", `"storage": {"files": [{"filesystem": "root", "path": "/a",` + "\n" + `"mode": "0644"}]}}`, "3: error: a string stands here where a whole number"},
@@ -102,8 +102,8 @@ func TestWhatIsWrongIsSaidAtItsLine(t *testing.T) {
 		{"networkd", "2.2.0", `"networkd":` + "\n" + `{"units": [{"name": "a.network"}]}}`, "2: error: version 3 has no networkd"},
 		{"users to create", "2.2.0", `"passwd": {"users": [{"name": "a",` + "\n" + `"create": {"shell": "/bin/sh"}}]}}`, "3: error: version 3 has no `create`"},
 		{"a file of another file system", "2.2.0", `"storage": {"files": [{"path": "/a",` + "\n" + `"filesystem": "data"}]}}`, "3: error: version 3 has no names for file systems"},
-		{"a file that is a link too", "2.2.0", `"storage": {"files": [{"filesystem": "root", "path": "/a"}],` + "\n" + `"links": [{"filesystem": "root", "path": "/a", "target": "/b"}]}}`, "3: error: the path stands among the files too"},
-		{"a drop-in that stands twice", "2.2.0", `"systemd": {"units": [{"name": "a.service", "dropins": [{"name": "a.conf"},` + "\n" + `{"name": "a.conf"}]}]}}`, "3: error: the unit has a drop-in of that name already"},
+		{"a file that is a link too", "2.2.0", `"storage": {"files": [{"filesystem": "root", "path": "/a"}],` + "\n" + `"links": [{"filesystem": "root", "path": "/a", "target": "/b"}]}}`, "3: error: the path is also among the files"},
+		{"a drop-in that occurs twice", "2.2.0", `"systemd": {"units": [{"name": "a.service", "dropins": [{"name": "a.conf"},` + "\n" + `{"name": "a.conf"}]}]}}`, "3: error: the unit has a drop-in of that name already"},
 		{"appending twice", "2.2.0", `"storage": {"files": [{"filesystem": "root", "path": "/a", "append": true},` + "\n" + `{"filesystem": "root", "path": "/a", "append": true}]}}`, "3: error: several entries for one path"},
 	} {
 		source := fmt.Sprintf(head, c.version) + c.rest
@@ -149,8 +149,8 @@ const twice = `{"ignition": {"version": "2.2.0"},
 func TestOfVersion2TheLastCountsAndEverythingKeepsItsLine(t *testing.T) {
 	source := strings.Replace(twice, `"contents": "first",`, "", 1)
 	out, findings := ignition.Translate(ignition.Input{Source: []byte(source), Origin: places(t, source)})
-	want := "3: warning: it stands again further down, and version 2 takes the last; remove this one [duplicate-item]\n" +
-		"10: warning: it stands again further down, and version 2 takes the last; remove this one [duplicate-item]"
+	want := "3: warning: it occurs again further down, and version 2 uses the last; remove this one [duplicate-item]\n" +
+		"10: warning: it occurs again further down, and version 2 uses the last; remove this one [duplicate-item]"
 	if said(findings) != want {
 		t.Errorf("got\n%s", said(findings))
 	}

@@ -16,43 +16,43 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/message"
 )
 
-// Problem is one thing to say about one place in a config.
+// Problem is an error or a warning about one position in a config.
 type Problem struct {
 	// Path of the place in the config: `$.storage.files.0.path`.
 	Path string
-	// Warning: the config is usable all the same.
+	// Warning is true if the config can be used nevertheless.
 	Warning bool
 	// Rule is a stable name in kebab-case.
 	Rule string
-	// Message says what is wrong and how to mend it, in one line.
+	// Message says what is wrong and how to fix it, in one line.
 	Message string
 }
 
-// Reading is a config as Ignition 3.5.0.
+// Reading is a config, translated to Ignition 3.5.0.
 type Reading struct {
-	// Config is the whole config. Of version 2 it holds what translating leaves.
+	// Config is the whole config. For a config of version 2, it is the result of the translation.
 	Config ign.Config
-	// moves say where parts of the config stood that are no longer where they were, the longest path first.
+	// moves are the parts whose path changed, with their original paths. The longest path is first.
 	moves []move
 }
 
-// move is one part of a config that stood elsewhere.
+// move is one part of a config whose path changed.
 type move struct{ to, from string }
 
 var (
-	// older are the versions whose configs are read as they are.
+	// older are the versions whose configs the parser of 3.5.0 reads.
 	older = []string{"3.0.0", "3.1.0", "3.2.0", "3.3.0", "3.4.0", machineconfig.Version}
-	// oldest are the versions whose configs are translated.
+	// oldest are the versions whose configs the function readV2 translates.
 	oldest = []string{"2.0.0", "2.1.0", "2.2.0", "2.3.0", "2.4.0"}
 )
 
-// newer is the version whose configs are read where they say nothing that only it knows.
+// newer is a version whose configs are read as 3.5.0. The parser refuses keys that only the newer version has.
 const newer = "3.6.0"
 
-// Read reads a config, JSON or YAML. The reading is the zero value where a problem is more than a warning. Keys that the
-// version does not know are problems: Ignition would pass over them.
+// Read reads a config, JSON or YAML. If a problem is not a warning, the reading is the zero value. Keys that the
+// version does not have are problems, because Ignition would ignore them.
 func Read(source []byte) (reading Reading, problems []Problem) {
-	defer func() { // a config that the parsers of old versions did not foresee costs one commit, not the process
+	defer func() { // a panic of the parsers of old versions fails one commit, but does not end the process
 		if r := recover(); r != nil {
 			reading, problems = Reading{}, []Problem{{Path: "$", Rule: "ignition", Message: fmt.Sprintf("reading it panicked: %v", r)}}
 		}
@@ -80,10 +80,10 @@ func Read(source []byte) (reading Reading, problems []Problem) {
 	return reading, problems
 }
 
-// versionOf returns the version that a config is to be read as. A config of 3.6.0 is read as 3.5.0, whose parser finds
-// what it does not know.
+// versionOf returns the version as which Read parses a config. It changes version 3.6.0 to 3.5.0, whose parser reports
+// the keys that it does not have.
 func versionOf(v any) (string, *Problem) {
-	supported := "Ignition versions here are 2.0.0 to 2.4.0, which are translated, 3.0.0 to 3.5.0, and 3.6.0 as far as 3.5.0 can say it"
+	supported := "Ignition versions here are 2.0.0 to 2.4.0, which are translated, 3.0.0 to 3.5.0, and 3.6.0 as far as 3.5.0 can express it"
 	top, ok := v.(map[string]any)
 	if !ok {
 		return "", &Problem{Path: "$", Rule: "ignition", Message: `not an Ignition config: it is an object that begins with {"ignition": {"version": "3.5.0"}}`}
@@ -113,7 +113,7 @@ func readV3(f flat) (Reading, []Problem) {
 	return Reading{Config: cfg}, problems
 }
 
-// problems takes over what Ignition has to say. An unknown key is a typo whose effect would be missing on the node.
+// problems converts Ignition's report. An unknown key is an error, because the effect of a typo would be missing on the node.
 func (f flat) problems(rep report.Report) []Problem {
 	var out []Problem
 	textAt := f.textAt()
@@ -129,7 +129,7 @@ func (f flat) problems(rep report.Report) []Problem {
 			p = Problem{Path: p.Path, Rule: "unknown-key", Message: unknownKey(key)}
 		}
 		if p.Warning && (e.Kind == report.Info || strings.HasPrefix(e.Message, "setuid/setgid/sticky")) {
-			continue // special modes are refused in every version, with all configs
+			continue // another check refuses special modes in the configs of every version
 		}
 		out = append(out, p)
 	}
@@ -140,7 +140,8 @@ func unknownKey(key string) string {
 	return fmt.Sprintf("Ignition knows no key %q here, or not in the version that the config names; check its spelling and its place", key)
 }
 
-// mistyped finds a value of another type than its key's, and words it without quoting the value.
+// mistyped returns the problem of a value whose type is not the type of its field, or nil. The message does not quote
+// the value.
 func (f flat) mistyped(into any) *Problem {
 	var typed *json.UnmarshalTypeError
 	if !errors.As(json.Unmarshal(f.json, into), &typed) {
@@ -149,7 +150,7 @@ func (f flat) mistyped(into any) *Problem {
 	return &Problem{Path: f.atOffset(typed.Offset), Rule: "ignition", Message: fmt.Sprintf("%s stands here where %s belongs", article(typed.Value), belongs(typed.Type))}
 }
 
-// belongs words a type of Go's.
+// belongs returns the name of a Go type for a message.
 func belongs(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Slice:
@@ -165,7 +166,7 @@ func belongs(t reflect.Type) string {
 	}
 }
 
-// article puts one before json's word for a value: `number -5` is a number.
+// article returns the JSON decoder's word for a value with its article: "a number" for `number -5`.
 func article(value string) string {
 	word, _, _ := strings.Cut(value, " ")
 	if strings.HasPrefix(word, "a") || strings.HasPrefix(word, "o") {

@@ -17,8 +17,8 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/message"
 )
 
-// readV2 translates a config of version 2 as the original does: what stands twice counts once, the last of it; what
-// version 3 cannot say is a problem.
+// readV2 translates a config of version 2 as the Machine Config Operator does: of repeated items, the last one counts.
+// It reports a problem for each part that version 3 cannot express.
 func readV2(f flat, version string) (Reading, []Problem) {
 	cfg, rep, err := v2_4.Parse(f.json)
 	problems := f.oldProblems(rep, version)
@@ -65,11 +65,12 @@ func readV2(f flat, version string) (Reading, []Problem) {
 	return out, problems
 }
 
-// securityAstray is the version whose type embeds ignition.security.tls under its name. Ignition's own check of keys takes an embedded
-// part's keys for those of the part around it, so it reports `tls`, which every config of the Config Transpiler has. Decoding is right.
+// securityAstray is a version whose Go type embeds ignition.security.tls under its name. Ignition's check of keys takes
+// the keys of an embedded part for keys of its parent. So it reports `tls`, which every config of the Config Transpiler
+// has. The decoder reads it correctly.
 const securityAstray = "2.3.0"
 
-// security replaces what Ignition says of ignition.security by what its version 2.2.0 says, which has the same part.
+// security replaces the problems of ignition.security by those of version 2.2.0, which has the same section.
 func (f flat) security(problems []Problem) []Problem {
 	const part = "$.ignition.security"
 	problems = slices.DeleteFunc(problems, func(p Problem) bool { return p.Rule == "unknown-key" && below(p.Path, part) })
@@ -81,9 +82,9 @@ func (f flat) security(problems []Problem) []Problem {
 	}
 	alone, err := flatten(map[string]any{"ignition": map[string]any{"version": "2.2.0", "security": doc.Ignition["security"]}})
 	if err != nil {
-		return problems // the whole was written by the same function
+		return problems // flatten has already written the whole config without an error
 	}
-	_, rep, _ := v2_4.Parse(alone.json) // an error is the whole's too
+	_, rep, _ := v2_4.Parse(alone.json) // parsing the whole config reports the same error
 	for _, p := range alone.oldProblems(rep, securityAstray) {
 		if p.Rule == "unknown-key" && below(p.Path, part) {
 			problems = append(problems, p)
@@ -92,7 +93,7 @@ func (f flat) security(problems []Problem) []Problem {
 	return problems
 }
 
-// below reports whether a path is that of a part, or of something in it.
+// below reports whether a path is the path of the part, or a path in the part.
 func below(path, part string) bool { return path == part || strings.HasPrefix(path, part+".") }
 
 func fatal(problems []Problem) bool {
@@ -104,7 +105,7 @@ func fatal(problems []Problem) bool {
 	return false
 }
 
-// oldProblems takes over what Ignition 2 has to say, but for what the translation takes care of.
+// oldProblems converts the report of Ignition 2, without the problems that the translation solves.
 func (f flat) oldProblems(rep report.Report, version string) []Problem {
 	var out []Problem
 	textAt := f.textAt()
@@ -122,62 +123,77 @@ func (f flat) oldProblems(rep report.Report, version string) []Problem {
 	return out
 }
 
-// covered tells of warnings that say nothing here: what is deprecated is translated, or refused for what it is; files are
-// on the root file system, or refused; and the default mode is 0644.
+// covered reports whether a warning does not apply here. The translation handles or refuses deprecated fields, refuses
+// files outside the root file system, and sets the mode 0644 if a file has none.
 func covered(message string) bool {
 	return message == errors.ErrPermissionsUnset.Error() || strings.Contains(message, "deprecated") || strings.Contains(message, "references nonexistent filesystem")
 }
 
-// untranslatable finds what version 3 cannot say.
+// untranslatable finds parts that version 3 cannot express.
 func untranslatable(cfg old.Config) []Problem {
 	var out []Problem
-	say := func(path, message string) {
-		out = append(out, Problem{Path: path, Rule: "ignition-2", Message: message})
-	}
 	if len(cfg.Networkd.Units) > 0 {
-		say("$.networkd", "version 3 has no networkd: write the units as files below /etc/systemd/network")
+		out = append(out, version2("$.networkd", "version 3 has no networkd: write the units as files below /etc/systemd/network"))
 	}
 	for i, u := range cfg.Passwd.Users {
 		if u.Create != nil {
-			say(fmt.Sprintf("$.passwd.users.%d.create", i), "version 3 has no `create`: write its fields beside the user's name")
+			out = append(out, version2(fmt.Sprintf("$.passwd.users.%d.create", i), "version 3 has no `create`: write its fields beside the user's name"))
 		}
 	}
+	return slices.Concat(out, sizesInSectors(cfg), filesystemOptions(cfg), filesystemNames(cfg))
+}
+
+// version2 returns the problem of a part that version 3 does not have.
+func version2(path, message string) Problem {
+	return Problem{Path: path, Rule: "ignition-2", Message: message}
+}
+
+func sizesInSectors(cfg old.Config) (out []Problem) {
 	for i, d := range cfg.Storage.Disks {
 		for j, p := range d.Partitions {
 			if p.Size != nil || p.Start != nil {
-				say(fmt.Sprintf("$.storage.disks.%d.partitions.%d", i, j), "version 3 has no sizes in sectors: write the config in version 3, with sizeMiB and startMiB")
+				out = append(out, version2(fmt.Sprintf("$.storage.disks.%d.partitions.%d", i, j), "version 3 has no sizes in sectors: write the config in version 3, with sizeMiB and startMiB"))
 			}
 		}
-	}
-	mounts := mountPoints(cfg)
-	for i, fs := range cfg.Storage.Filesystems {
-		at := fmt.Sprintf("$.storage.filesystems.%d", i)
-		switch {
-		case fs.Mount != nil && fs.Mount.Create != nil:
-			say(at+".mount.create", "version 3 has no `create`: write wipeFilesystem and options beside the format")
-		case fs.Path != nil && *fs.Path != "/":
-			say(at+".path", "version 3 has no names for file systems: write the whole path of each file that is on it")
-		}
-	}
-	node := func(at, name string) {
-		if mounts[name] != "/" {
-			say(at+".filesystem", fmt.Sprintf("version 3 has no names for file systems: write the whole path, and not that it is on %q", name))
-		}
-	}
-	for i, f := range cfg.Storage.Files {
-		node(fmt.Sprintf("$.storage.files.%d", i), f.Filesystem)
-	}
-	for i, d := range cfg.Storage.Directories {
-		node(fmt.Sprintf("$.storage.directories.%d", i), d.Filesystem)
-	}
-	for i, l := range cfg.Storage.Links {
-		node(fmt.Sprintf("$.storage.links.%d", i), l.Filesystem)
 	}
 	return out
 }
 
-// mountPoints says where a config's file systems are. Only the root has a place; the others are made, and mounted by
-// nobody, unless a unit does.
+func filesystemOptions(cfg old.Config) (out []Problem) {
+	for i, fs := range cfg.Storage.Filesystems {
+		at := fmt.Sprintf("$.storage.filesystems.%d", i)
+		switch {
+		case fs.Mount != nil && fs.Mount.Create != nil:
+			out = append(out, version2(at+".mount.create", "version 3 has no `create`: write wipeFilesystem and options beside the format"))
+		case fs.Path != nil && *fs.Path != "/":
+			out = append(out, version2(at+".path", "version 3 has no names for file systems: write the whole path of each file that is on it"))
+		}
+	}
+	return out
+}
+
+// filesystemNames finds files, directories and links on a file system that is not the root.
+func filesystemNames(cfg old.Config) (out []Problem) {
+	mounts := mountPoints(cfg)
+	check := func(kind string, i int, name string) {
+		if mounts[name] != "/" {
+			out = append(out, version2(fmt.Sprintf("$.storage.%s.%d.filesystem", kind, i), fmt.Sprintf("version 3 has no names for file systems: write the whole path, and not that it is on %q", name)))
+		}
+	}
+	for i, f := range cfg.Storage.Files {
+		check("files", i, f.Filesystem)
+	}
+	for i, d := range cfg.Storage.Directories {
+		check("directories", i, d.Filesystem)
+	}
+	for i, l := range cfg.Storage.Links {
+		check("links", i, l.Filesystem)
+	}
+	return out
+}
+
+// mountPoints returns where Ignition mounts the file systems of a config. It mounts only the root; units mount all
+// others.
 func mountPoints(cfg old.Config) map[string]string {
 	out := map[string]string{}
 	for _, fs := range cfg.Storage.Filesystems {
@@ -192,7 +208,8 @@ func mountPoints(cfg old.Config) map[string]string {
 	return out
 }
 
-// references translates what the library would give the source of the last of each list.
+// references translates the lists of merged configs and certificate authorities. The library would give every item of a
+// list the source of the last item.
 func references(to *v31.Config, from old.Ignition) {
 	for _, r := range from.Config.Append {
 		to.Ignition.Config.Merge = append(to.Ignition.Config.Merge, resource(r.Source, r.Verification, r.HTTPHeaders))

@@ -6,7 +6,8 @@ import (
 	configv1 "github.com/openshift/api/config/v1"
 )
 
-// suites are the names that a kubelet has for OpenSSL's ciphers. Those of TLS 1.3 have the same name in both.
+// suites maps the names of ciphers in OpenSSL to their names in a kubelet. A cipher of TLS 1.3 has the same name in
+// both.
 var suites = map[string]string{
 	"ECDHE-ECDSA-AES128-GCM-SHA256": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
 	"ECDHE-RSA-AES128-GCM-SHA256":   "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
@@ -28,7 +29,7 @@ var suites = map[string]string{
 	"DES-CBC3-SHA":                  "TLS_RSA_WITH_3DES_EDE_CBC_SHA",
 }
 
-// suite is a kubelet's name for a cipher.
+// suite returns the kubelet's name for a cipher.
 func suite(cipher string) (string, bool) {
 	if strings.HasPrefix(cipher, "TLS_") {
 		return cipher, true

@@ -11,6 +11,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/transpile/kubelet"
+	"github.com/bunsen-os/bunsen/transpile/object"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
@@ -24,12 +25,12 @@ var (
 	there = origin.Pos{File: "pools/worker/kubelet.yaml", Line: 77, Column: 3}
 )
 
-func input(pool, source, path string) kubelet.Input {
-	return kubelet.Input{Pool: pool, Source: []byte(source), Origin: origin.Map{At: map[string]origin.Pos{"$": start, path: there}}}
+func input(pool, source, path string) object.Input {
+	return object.Input{Pool: pool, Source: []byte(source), Origin: origin.Map{At: map[string]origin.Pos{"$": start, path: there}}}
 }
 
 // show lists files as `path: contents`, each with the line of its contents.
-func show(t *testing.T, out kubelet.Output) string {
+func show(t *testing.T, out object.Output) string {
 	t.Helper()
 	var b strings.Builder
 	for i, f := range out.Config.Ignition.Storage.Files {
@@ -46,7 +47,7 @@ func show(t *testing.T, out kubelet.Output) string {
 func TestADocumentBecomesTheFilesThatTheKubeletReads(t *testing.T) {
 	for _, c := range []struct {
 		sentence, path, source, want string
-		read                         func(kubelet.Input) (kubelet.Output, []origin.Finding)
+		read                         func(object.Input) (object.Output, []origin.Finding)
 	}{
 		{
 			"a plain configuration is written as it is", "$.kind", plainHead + "maxPods: 200\nevictionHard:\n  memory.available: 1Gi\n",
@@ -106,16 +107,16 @@ func TestFieldsThatDecideWhetherANodeComesBackAreRefusedAtTheirLine(t *testing.T
 			line = a + ": {" + b + ": " + value + "}\n"
 		}
 		_, findings := kubelet.Configuration(input("worker", plainHead+line, "$."+field))
-		refused(t, findings, field+" is not taken: ")
+		refused(t, findings, field+" is not supported: ")
 		_, findings = kubelet.Config(input("worker", objectHead+"  kubeletConfig:\n    "+line, "$.spec.kubeletConfig."+field))
-		refused(t, findings, field+" is not taken: ")
+		refused(t, findings, field+" is not supported: ")
 	}
 	_, findings := kubelet.Config(input("worker", objectHead+"  autoSizingReserved: true\n  kubeletConfig: {systemReserved: {cpu: 1}}\n", "$.spec.kubeletConfig.systemReserved.cpu"))
 	refused(t, findings, "is a number here and should be of type string; put it in quotes")
 	_, findings = kubelet.Config(input("worker", objectHead+"  autoSizingReserved: true\n  kubeletConfig: {systemReserved: {cpu: \"1\"}}\n", "$.spec.kubeletConfig.systemReserved"))
-	refused(t, findings, "systemReserved is not taken: autoSizingReserved is on")
+	refused(t, findings, "systemReserved is not supported: autoSizingReserved is on")
 	_, findings = kubelet.Configuration(input("master", plainHead+"staticPodPath: \"\"\n", "$.staticPodPath"))
-	refused(t, findings, "staticPodPath is not taken on the control plane")
+	refused(t, findings, "staticPodPath is not supported on the control plane")
 	if _, findings = kubelet.Configuration(input("worker", plainHead+"staticPodPath: \"\"\nfeatureGates: {}\nclusterDNS: []\n", "$")); origin.Fatal(findings) {
 		t.Errorf("empty fields are refused: %v", findings)
 	}
@@ -130,8 +131,8 @@ func TestWhatIsNoKubeletConfigIsSaidAtItsLine(t *testing.T) {
 		{"another kind within", "$.spec.kubeletConfig.kind", objectHead + "  kubeletConfig: {kind: KubeProxyConfiguration}\n", "a KubeletConfiguration belongs here"},
 		{"another version within", "$.spec.kubeletConfig.apiVersion", objectHead + "  kubeletConfig: {apiVersion: kubelet.config.k8s.io/v1alpha1}\n", "is read as kubelet.config.k8s.io/v1beta1"},
 		{"a verbosity beyond all", "$.spec.logLevel", objectHead + "  logLevel: 11\n", "a number from 0 to 10"},
-		{"a selector for another pool", "$.spec.machineConfigPoolSelector", objectHead + "  logLevel: 1\n  machineConfigPoolSelector: {matchLabels: {a: b}}\n", "this selector does not choose worker"},
-		{"a selector that chooses nothing", "$.spec.machineConfigPoolSelector", objectHead + "  logLevel: 1\n  machineConfigPoolSelector: {}\n", "this selector does not choose worker"},
+		{"a selector for another pool", "$.spec.machineConfigPoolSelector", objectHead + "  logLevel: 1\n  machineConfigPoolSelector: {matchLabels: {a: b}}\n", "this selector does not select worker"},
+		{"a selector that chooses nothing", "$.spec.machineConfigPoolSelector", objectHead + "  logLevel: 1\n  machineConfigPoolSelector: {}\n", "this selector does not select worker"},
 		{"a document that says nothing", "$.spec", objectHead + "  {}\n", "the KubeletConfig says nothing"},
 		{"an unknown profile", "$.spec.tlsSecurityProfile.type", objectHead + "  tlsSecurityProfile: {type: Best}\n", "none of Old, Intermediate, Modern and Custom"},
 		{"an unknown cipher", "$.spec.tlsSecurityProfile.custom.ciphers.0", objectHead + "  tlsSecurityProfile: {type: Custom, custom: {ciphers: [ROT13], minTLSVersion: VersionTLS12}}\n", "no cipher that a kubelet has"},
@@ -194,7 +195,7 @@ func FuzzDocument(f *testing.F) {
 	f.Add(objectHead + "  logLevel: 5\n  autoSizingReserved: true\n  tlsSecurityProfile: {type: Old}\n")
 	f.Add(objectHead + "  kubeletConfig: {systemReserved: {cpu: \"1\"}, registerWithTaints: [{key: a, effect: NoSchedule}]}\n")
 	f.Fuzz(func(t *testing.T, source string) {
-		for _, read := range []func(kubelet.Input) (kubelet.Output, []origin.Finding){kubelet.Configuration, kubelet.Config} {
+		for _, read := range []func(object.Input) (object.Output, []origin.Finding){kubelet.Configuration, kubelet.Config} {
 			out, findings := read(input("worker", source, "$"))
 			if origin.Fatal(findings) != !out.Config.HasIgnition {
 				t.Errorf("%+v and %v", out, findings)

@@ -11,34 +11,34 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// settings checks the kubelet's own fields, which stand at a path of the document.
+// settings checks the kubelet's own fields, which are at a path of the document.
 func (t *translator) settings(fields map[string]any, at string, sizing bool) {
 	var kc kubelet.KubeletConfiguration
-	found := object.Part{Object: fields, Path: at, Places: t.in.Origin, What: "KubeletConfiguration"}.Decode(&kc)
-	t.findings = append(t.findings, found...)
+	found := object.Part{Object: fields, Path: at, Places: t.In.Origin, What: "KubeletConfiguration"}.Decode(&kc)
+	t.Findings = append(t.Findings, found...)
 	if origin.Fatal(found) {
 		return
 	}
 	if k := kc.Kind; k != "" && k != "KubeletConfiguration" {
-		t.fatal(at+".kind", "kind", "kind %q: a KubeletConfiguration belongs here", k)
+		t.Errorf(at+".kind", "kind", "kind %q: a KubeletConfiguration belongs here", k)
 	}
 	if v := kc.APIVersion; v != "" && v != kubelet.SchemeGroupVersion.String() {
-		t.fatal(at+".apiVersion", "kind", "apiVersion %q: the kubelet's configuration is read as %s", v, kubelet.SchemeGroupVersion)
+		t.Errorf(at+".apiVersion", "kind", "apiVersion %q: the kubelet's configuration is read as %s", v, kubelet.SchemeGroupVersion)
 	}
 	for _, r := range t.refusals(kc, sizing) {
 		if r.set {
-			t.fatal(at+"."+r.field, "refused-field", "%s is not taken: %s", r.field, r.why)
+			t.Errorf(at+"."+r.field, "refused-field", "%s is not supported: %s", r.field, r.why)
 		}
 	}
-	if _, named := fields["staticPodPath"]; named && t.in.Pool == controlPlane {
-		t.fatal(at+".staticPodPath", "refused-field", "staticPodPath is not taken on the control plane: its own pods are started from there")
+	if _, named := fields["staticPodPath"]; named && t.In.Pool == controlPlane {
+		t.Errorf(at+".staticPodPath", "refused-field", "staticPodPath is not supported on the control plane: the kubelet starts the control plane's own pods from that directory")
 	}
 	if a, b := kc.SystemReservedCgroup, kc.SystemCgroups; a != "" && b != "" && a != b {
-		t.fatal(at+".systemReservedCgroup", "field", "systemReservedCgroup and systemCgroups name two groups; give both the same, or only one of them")
+		t.Errorf(at+".systemReservedCgroup", "field", "systemReservedCgroup and systemCgroups name two groups; give both the same, or only one of them")
 	}
 }
 
-// refusal is a field that a document may not set, and why.
+// refusal is the reason why a document may not set a field.
 type refusal struct {
 	field string
 	set   bool
@@ -54,12 +54,12 @@ func (t *translator) refusals(kc kubelet.KubeletConfiguration, sizing bool) []re
 		{"failSwapOn", kc.FailSwapOn != nil, "swap is set up with the machine; a node whose swap does not fit would not come back"},
 		{"memorySwap.swapBehavior", kc.MemorySwap.SwapBehavior != "", "swap is set up with the machine; a node whose swap does not fit would not come back"},
 		{"systemReserved", sizing && len(kc.SystemReserved) > 0, "autoSizingReserved is on and computes it; keep one of the two"},
-		{"staticPodPath", kc.StaticPodPath != "" && t.in.Pool != controlPlane, "whoever can write below it runs pods that the API server never sees; only \"\" is taken"},
+		{"staticPodPath", kc.StaticPodPath != "" && t.In.Pool != controlPlane, "everyone who can write below it runs pods that the API server never sees; use only \"\""},
 	}
 }
 
-// reserved takes out of the kubelet's fields what OpenShift's kubelet reads from another file. A kubelet whose file is
-// named knows no such file, and keeps them.
+// reserved removes the fields that OpenShift's kubelet reads from another file. A kubelet with a configuration file at
+// another path does not read that file, so reserved then keeps the fields.
 func (t *translator) reserved(settings map[string]any) map[string]string {
 	out := map[string]string{}
 	all, _ := settings["systemReserved"].(map[string]any)
@@ -80,21 +80,21 @@ func (t *translator) reserved(settings map[string]any) map[string]string {
 	return out
 }
 
-// sized are the variables of the file that sizes a node, and what stands there unless somebody says otherwise.
-var sized = []struct{ resource, variable, otherwise string }{
+// sized are the variables in the file of reserved resources, with their defaults.
+var sized = []struct{ resource, variable, standard string }{
 	{"memory", "SYSTEM_RESERVED_MEMORY", "1Gi"},
 	{"cpu", "SYSTEM_RESERVED_CPU", "500m"},
 	{"ephemeral-storage", "SYSTEM_RESERVED_ES", "1Gi"},
 }
 
-// sizing writes the file that tells OpenShift's kubelet what to reserve.
+// sizing writes the file with the resources that OpenShift's kubelet reserves.
 func (t *translator) sizing(auto *bool, reserved map[string]string) {
 	if auto == nil && len(reserved) == 0 {
 		return
 	}
 	text := fmt.Sprintf("NODE_SIZING_ENABLED=%t\n", auto != nil && *auto && len(reserved) == 0)
 	for _, k := range sized {
-		v := k.otherwise
+		v := k.standard
 		if reserved[k.resource] != "" {
 			v = reserved[k.resource]
 		}
@@ -104,7 +104,7 @@ func (t *translator) sizing(auto *bool, reserved map[string]string) {
 	if len(reserved) > 0 {
 		from = settingsPath + ".systemReserved"
 	}
-	t.add(sizingPath, text, from)
+	t.AddFile(sizingPath, text, from)
 }
 
 // logLevel writes the drop-in with the kubelet's verbosity.
@@ -113,13 +113,14 @@ func (t *translator) logLevel(level *int32) {
 		return
 	}
 	if *level < 0 || *level > maxLogLevel {
-		t.fatal("$.spec.logLevel", "field", "logLevel is a number from 0 to %d, and %d is none", maxLogLevel, *level)
+		t.Errorf("$.spec.logLevel", "field", "logLevel is a number from 0 to %d, and %d is none", maxLogLevel, *level)
 		return
 	}
-	t.add(logPath, fmt.Sprintf("[Service]\nEnvironment=\"KUBELET_LOG_LEVEL=%d\"\n", *level), "$.spec.logLevel")
+	t.AddFile(logPath, fmt.Sprintf("[Service]\nEnvironment=\"KUBELET_LOG_LEVEL=%d\"\n", *level), "$.spec.logLevel")
 }
 
-// tls returns the kubelet's fields with those that a profile stands for. What the document says itself wins.
+// tls adds the settings of a TLS profile to the kubelet's fields and returns them. Fields of the document take
+// precedence.
 func (t *translator) tls(profile *configv1.TLSSecurityProfile, settings map[string]any) map[string]any {
 	if profile == nil {
 		return settings
@@ -128,12 +129,12 @@ func (t *translator) tls(profile *configv1.TLSSecurityProfile, settings map[stri
 	spec := configv1.TLSProfiles[profile.Type]
 	switch {
 	case profile.Type == configv1.TLSProfileCustomType && profile.Custom == nil:
-		t.fatal(at, "field", "tlsSecurityProfile of type Custom says its ciphers and minTLSVersion under `custom`")
+		t.Errorf(at, "field", "tlsSecurityProfile of type Custom says its ciphers and minTLSVersion under `custom`")
 		return settings
 	case profile.Type == configv1.TLSProfileCustomType:
 		spec = &profile.Custom.TLSProfileSpec
 	case spec == nil:
-		t.fatal(at+".type", "field", "tlsSecurityProfile type %q is none of Old, Intermediate, Modern and Custom", profile.Type)
+		t.Errorf(at+".type", "field", "tlsSecurityProfile type %q is none of Old, Intermediate, Modern and Custom", profile.Type)
 		return settings
 	}
 	var suites []any
@@ -141,12 +142,12 @@ func (t *translator) tls(profile *configv1.TLSSecurityProfile, settings map[stri
 		if name, ok := suite(c); ok {
 			suites = append(suites, name)
 		} else if profile.Type == configv1.TLSProfileCustomType {
-			t.fatal(fmt.Sprintf("%s.custom.ciphers.%d", at, i), "field", "%q is no cipher that a kubelet has; use OpenSSL's names, such as ECDHE-RSA-AES128-GCM-SHA256", c)
+			t.Errorf(fmt.Sprintf("%s.custom.ciphers.%d", at, i), "field", "%q is no cipher that a kubelet has; use OpenSSL's names, such as ECDHE-RSA-AES128-GCM-SHA256", c)
 		}
 	}
 	out := map[string]any{"tlsMinVersion": string(spec.MinTLSVersion)}
 	if spec.MinTLSVersion != "" && !known(spec.MinTLSVersion) {
-		t.fatal(at+".custom.minTLSVersion", "field", "minTLSVersion %q is none of VersionTLS10 to VersionTLS13", spec.MinTLSVersion)
+		t.Errorf(at+".custom.minTLSVersion", "field", "minTLSVersion %q is none of VersionTLS10 to VersionTLS13", spec.MinTLSVersion)
 	}
 	if spec.MinTLSVersion == "" {
 		delete(out, "tlsMinVersion")

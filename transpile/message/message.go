@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Translate says what to write instead of what a library rejected with a message. The value is what the message is about, or "" where
-// nobody knows it. A message that the table does not know is returned as it is.
+// Translate returns what to write instead of a value that a library rejected with a message. The value is "" if the
+// user cannot see it. Translate returns a message that is not in the table unchanged.
 func Translate(text, value string) string {
 	if m := garbage.FindString(text); m != "" {
 		return "there is text behind the [Name] of a section, on the same line: move it to the next line"
@@ -30,7 +30,7 @@ func Translate(text, value string) string {
 	return strings.NewReplacer("%[1]s", shown, "%[2]s", instead).Replace(ours)
 }
 
-// TranslateLine translates the end of a line that names a place first: `files[0] /etc/x path: path not absolute`.
+// TranslateLine translates the end of a line that begins with a place: `files[0] /etc/x path: path not absolute`.
 func TranslateLine(line string) string {
 	for i := 0; ; {
 		value := ""
@@ -48,27 +48,21 @@ func TranslateLine(line string) string {
 	}
 }
 
-// Known tells whether the table has a message.
-func Known(text string) bool {
-	_, ok := table[text]
-	return ok
-}
-
 var (
 	garbage = regexp.MustCompile(`found garbage after section name`)
-	// named is a place that ends in what the message behind it is about.
+	// named matches a place that ends with the value of the message after it.
 	named       = regexp.MustCompile(`\[\d+\] (\S+) (?:path|name): $`)
 	base64Error = regexp.MustCompile(`^(.*?)illegal base64 data at input byte \d+$`)
 )
 
-// correct is the value that was meant.
+// correct returns the value that the user probably wanted to write.
 func correct(text, value string) string {
 	switch {
 	case strings.HasPrefix(text, "path "):
 		if cleaned := path.Clean("/" + value); cleaned != "/" {
 			return cleaned
 		}
-		return "the path of what is meant"
+		return "the path of the file"
 	case strings.Contains(text, "drop-in"):
 		return strings.TrimSuffix(value, ".") + ".conf"
 	case strings.Contains(text, "unit extension"):
@@ -78,7 +72,7 @@ func correct(text, value string) string {
 	}
 }
 
-// example is what to write where the value is not known.
+// example returns an example of a correct value, for a message about an unknown value.
 func example(text string) string {
 	switch {
 	case strings.HasPrefix(text, "path "):
@@ -90,7 +84,8 @@ func example(text string) string {
 	}
 }
 
-// Closest returns the word that a mistyped one is nearest to, or "" where none is near. Words of equal distance count in their order.
+// Closest returns the word that is nearest to a mistyped word, or "" if no word is near. Of words with the same
+// distance it returns the first one in lexical order.
 func Closest(typo string, words []string) string {
 	best, distance := "", len(typo)/3+1
 	for _, w := range words {

@@ -1,13 +1,13 @@
 package message
 
-// dataForm is how contents are written within a config.
+// dataForm explains how to write contents within a config.
 const dataForm = "write it as data:,TEXT with every special character as %XX, or as data:;base64,… of the whole contents; in Butane, write `inline:` or `local:`"
 
-// dataURL is what is wrong with the source of contents that is not a data: URL in the right form.
+// dataURL is the message about a source that is not a valid data: URL.
 const dataURL = "the source is not a valid data: URL: " + dataForm
 
-// table maps messages of libraries to ours. An entry with %[1]s quotes the value that the message is about, %[2]s says what to write
-// instead of it.
+// table maps messages of libraries to Bunsen's messages. In an entry, %[1]s is the value that the message is about, and
+// %[2]s is what to write instead of it.
 var table = map[string]string{
 	// Ignition: paths and owners.
 	"path not absolute":                "%[1]s is not an absolute path: write %[2]s",
@@ -22,7 +22,7 @@ var table = map[string]string{
 	"directory path includes link in config": "the config makes a link of a directory above this one, so Ignition fails: write the path without the link, " +
 		"or remove the link",
 	"link path includes link in config":                             "the config makes a link of a directory above this link, so Ignition fails: write the path without the other link",
-	"duplicate entry defined":                                       "this entry stands twice: keep one",
+	"duplicate entry defined":                                       "this entry occurs twice: keep one",
 	"path conflicts with systemd unit or dropin":                    "this file is also written by a unit or a drop-in of this config: write it below systemd.units alone",
 	"overwrite must be false if source is unspecified":              "`overwrite: true` without contents would leave no file: add contents, or remove overwrite",
 	"shouldExist specified false with other options also specified": "an item with `should_exist: false` has no other settings: remove them",

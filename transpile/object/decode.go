@@ -27,21 +27,22 @@ func Read(src []byte) (map[string]any, error) {
 	return out, nil
 }
 
-// Part is an object and where it stands in a document.
+// Part is an object within a document, with its position.
 type Part struct {
-	// Object to decode.
+	// Object is the object to decode.
 	Object map[string]any
 	// Path of the object in the document; "$" is the document itself.
 	Path string
-	// Places of the document.
+	// Places are the positions of the document's parts.
 	Places origin.Map
-	// What the object is called: `KubeletConfig`.
+	// What is the name of the object in messages: `KubeletConfig`.
 	What string
 }
 
 var quoted = regexp.MustCompile(`"([^"]+)"`)
 
-// Decode fills a typed object. It names every field that the type does not have, and those whose values are not of their types.
+// Decode fills a typed object. It reports every field that the type does not have, and every field whose value has a
+// wrong type.
 func (p Part) Decode(into any) []origin.Finding {
 	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(p.Object, into, true)
 	if err == nil {
@@ -79,16 +80,17 @@ func (p Part) fatal(field, message string) origin.Finding {
 
 // Mistake is a value that is not of its field's type.
 type Mistake struct {
-	// Field as a path whose words have dots between them, the index of a list being one of them; empty where it is not known.
+	// Field is a path of words with dots between them, such as spec.windows.1.duration. It is empty if the path is not
+	// known.
 	Field string
-	// Problem in words.
+	// Problem describes the mistake.
 	Problem string
-	// Single is a text where a list of texts is wanted.
+	// Single is true if the value is a text and the field requires a list of texts.
 	Single bool
 }
 
-// Mistakes finds all values that keep an object from being decoded into a type; err is what the converter says, which names
-// no field. There is at least one.
+// Mistakes finds all values because of which an object cannot be decoded into a type. The argument err is the
+// converter's error, which names no field. The result has at least one mistake.
 func Mistakes(object map[string]any, into any, err error) []Mistake {
 	try := func(v any) error {
 		o, ok := v.(map[string]any)
@@ -99,7 +101,7 @@ func Mistakes(object map[string]any, into any, err error) []Mistake {
 	}
 	var out []Mistake
 	for _, path := range culprits(object, try) {
-		only := alone(object, path).(map[string]any) // what is alone in an object is an object
+		only := alone(object, path).(map[string]any) // alone returns an object for an object
 		m := Mistake{Field: strings.Join(path, ".")}
 		m.Problem, m.Single = mistyped(written(path), only, reflect.New(reflect.TypeOf(into).Elem()).Interface())
 		if m.Problem == "" {
@@ -113,7 +115,8 @@ func Mistakes(object map[string]any, into any, err error) []Mistake {
 	return out
 }
 
-// culprits finds what keeps a value from being decoded: each alone does so too. Paths have the words of a Mistake's Field.
+// culprits returns the paths of all values that prevent decoding. Each of them alone also prevents it. The words of a
+// path are those of a Mistake's Field.
 func culprits(v any, try func(any) error) [][]string {
 	var out [][]string
 	look := func(word string, part any, wrap func(any) any) {
@@ -122,7 +125,7 @@ func culprits(v any, try func(any) error) [][]string {
 			return
 		}
 		var deeper [][]string
-		if inner(hollow(part)) == nil { // else it is no place for a list or a mapping, whatever is in it
+		if inner(hollow(part)) == nil { // otherwise the field accepts no list or mapping, whatever its contents
 			deeper = culprits(part, inner)
 		}
 		if len(deeper) == 0 {
@@ -145,7 +148,8 @@ func culprits(v any, try func(any) error) [][]string {
 	return out
 }
 
-// hollow is a list or a mapping without what is in it; nil is fine anywhere.
+// hollow returns an empty list for a list and an empty mapping for a mapping. It returns nil, which every type accepts,
+// for a scalar.
 func hollow(v any) any {
 	switch v.(type) {
 	case map[string]any:
@@ -157,7 +161,7 @@ func hollow(v any) any {
 	}
 }
 
-// alone is a value with one of its parts only.
+// alone returns a copy of a value that contains only the part at a path.
 func alone(v any, path []string) any {
 	if len(path) == 0 {
 		return v
@@ -173,7 +177,7 @@ func alone(v any, path []string) any {
 	}
 }
 
-// written is a path as people write it: spec.windows[1].duration.
+// written returns a path as people write it: spec.windows[1].duration.
 func written(path []string) string {
 	var b strings.Builder
 	for i, word := range path {
@@ -189,7 +193,7 @@ func written(path []string) string {
 	return b.String()
 }
 
-// mistyped says of what type the value of a field is and should be; empty where it cannot tell.
+// mistyped returns which type the value of a field has and which it should have. It returns "" if it cannot find that.
 func mistyped(field string, object map[string]any, into any) (problem string, single bool) {
 	var typed *json.UnmarshalTypeError
 	raw, err := json.Marshal(object)
@@ -211,10 +215,10 @@ func mistyped(field string, object map[string]any, into any) (problem string, si
 	return problem, single
 }
 
-// durations is how to write one.
+// durations explains how to write a duration.
 const durations = "write 1h, 30m or 1h30m"
 
-// untyped says what a type's own decoder says, and what to write where that is known.
+// untyped returns the error of a type's own decoder, with advice on what to write if that is known.
 func untyped(field string, err error) string {
 	text := err.Error()
 	if duration, ok := strings.CutPrefix(text, "time: "); ok && strings.Contains(duration, "duration") {

@@ -1,5 +1,6 @@
-// Package object reads an object's YAML into its type, strictly, and says at which line it is none.
+// Package object decodes an object's YAML strictly into its type and reports the line of each error. It collects the
+// config that the document describes.
 //
-// In: one object as YAML, with its places. Out: the typed object, or findings. Never: a default, a field that the type
-// does not have, the words of a decoder that quote what stands in a document.
+// In: one object as YAML, with its positions. Out: the typed object and a config, or findings. Never: a default, a
+// field that the type does not have, an error of a decoder that quotes a document.
 package object

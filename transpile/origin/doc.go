@@ -1,5 +1,5 @@
-// Package origin keeps where each part of an output came from.
+// Package origin records where each part of an output comes from.
 //
-// In: output paths and repository positions, one map for each step. Out: composed maps. Never: guessing; a path
-// without an origin of its own has its nearest parent's.
+// In: output paths and repository positions, one map for each step. Out: composed maps. Never: guessing; a path without
+// an origin of its own has the origin of its nearest parent.
 package origin

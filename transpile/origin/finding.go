@@ -2,34 +2,65 @@ package origin
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 )
 
-// Finding is one thing to say about one place in the repository. Every step of the chain speaks in findings; the
-// last one turns them into the report.
+// Finding is an error or a warning about one position in the repository. The steps of a translation return findings,
+// and the last step turns them into the report.
 type Finding struct {
-	// Warning: the commit is applied all the same. Otherwise nothing of it is.
+	// Warning is true if the controller applies the commit nevertheless. If it is false, the controller applies nothing
+	// of the commit.
 	Warning bool
 	// Rule is a stable name in kebab-case.
 	Rule string
-	// Message says what is wrong and how to mend it, in one line.
+	// Message says what is wrong and how to fix it, in one line.
 	Message string
-	// At is the place; the zero value speaks of the whole tree.
+	// At is the position; the zero value means the whole tree.
 	At Pos
 }
 
-// Fatal tells whether any finding is more than a warning.
+// Errorf returns a finding that is an error.
+func Errorf(at Pos, rule, format string, args ...any) Finding {
+	return Finding{Rule: rule, Message: fmt.Sprintf(format, args...), At: at}
+}
+
+// Warningf returns a finding that is a warning.
+func Warningf(at Pos, rule, format string, args ...any) Finding {
+	return Finding{Warning: true, Rule: rule, Message: fmt.Sprintf(format, args...), At: at}
+}
+
+// Findings collects findings.
+type Findings struct{ List []Finding }
+
+// Add adds findings.
+func (f *Findings) Add(more ...Finding) { f.List = append(f.List, more...) }
+
+// Errorf adds an error.
+func (f *Findings) Errorf(at Pos, rule, format string, args ...any) {
+	f.Add(Errorf(at, rule, format, args...))
+}
+
+// Warnf adds a warning.
+func (f *Findings) Warnf(at Pos, rule, format string, args ...any) {
+	f.Add(Warningf(at, rule, format, args...))
+}
+
+// HasErrors reports whether any finding is an error.
+func (f *Findings) HasErrors() bool { return Fatal(f.List) }
+
+// Fatal reports whether any finding is an error.
 func Fatal(findings []Finding) bool {
 	return slices.ContainsFunc(findings, func(f Finding) bool { return !f.Warning })
 }
 
-// Compare orders places by file, line, column.
+// Compare orders positions by file, line and column.
 func (p Pos) Compare(q Pos) int {
 	return cmp.Or(cmp.Compare(p.File, q.File), cmp.Compare(p.Line, q.Line), cmp.Compare(p.Column, q.Column))
 }
 
-// Through composes two steps: step maps an output path to the input path it was made of, m maps input paths to
-// places. What m does not know has its nearest parent's place; what not even a parent has is left out.
+// Through composes two steps: step maps output paths to input paths, and m maps input paths to positions. An input path
+// that is not in m has the position of its nearest parent. Through leaves out paths that have no parent in m.
 func (m Map) Through(step map[string]string) Map {
 	out := Map{Files: m.Files, At: make(map[string]Pos, len(step))}
 	for to, from := range step {

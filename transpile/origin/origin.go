@@ -7,13 +7,13 @@ import (
 
 // Pos is a place in the repository. The zero value means unknown.
 type Pos struct {
-	// File is the path in the repository, from the source's path on.
+	// File is the path in the repository, relative to the source's path.
 	File string
 	// Line and Column count from 1; 0 means unknown.
 	Line, Column int
 }
 
-// String returns `file:line:col`, leaving out what is unknown.
+// String returns `file:line:col`, without unknown parts.
 func (p Pos) String() string {
 	switch {
 	case p.Line == 0:
@@ -25,7 +25,7 @@ func (p Pos) String() string {
 	}
 }
 
-// File is one repository file that took part in an output.
+// File is one file of the repository from which an output was built.
 type File struct {
 	// Path in the repository.
 	Path string `json:"file"`
@@ -33,17 +33,17 @@ type File struct {
 	Blob string `json:"blob"`
 }
 
-// Map says where an output came from.
+// Map records where each part of an output comes from.
 type Map struct {
-	// Files that took part, in lexical order of their paths.
+	// Files are the files that the output was built from, in lexical order of their paths.
 	Files []File
-	// At maps an output path in the fragment's Ignition (`$.storage.files.2.mode`) to its place. What a MachineConfig
-	// says beside its Ignition has its path in the spec (`spec.kernelArguments.0`). Each leaf that stands on a line of its
-	// own has an entry; what was read from a local file has that file, its first line or the key's.
+	// At maps an output path in the fragment's Ignition (`$.storage.files.2.mode`) to its position. A field of a
+	// MachineConfig outside its Ignition has its path in the spec (`spec.kernelArguments.0`). Each scalar that has its
+	// own line has an entry. A value from a local file has the position of that file, or of the key in that file.
 	At map[string]Pos
 }
 
-// Find returns the place of the output path, or of its nearest parent that has one.
+// Find returns the position of the output path. If the path has none, it returns the position of its nearest parent.
 func (m Map) Find(path string) (Pos, bool) {
 	for {
 		if p, ok := m.At[path]; ok {

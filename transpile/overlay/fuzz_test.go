@@ -10,6 +10,8 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
+	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
 // watched notes what is opened, and refuses what no tree holds.
@@ -48,20 +50,19 @@ func FuzzBuild(f *testing.F) {
 	f.Fuzz(func(t *testing.T, kustomization, document, patch string) {
 		repo := &watched{FS: repository("o/kustomization.yaml", kustomization, "o/a.bu", document, "o/p.bu", patch,
 			"o/c/kustomization.yaml", "kind: Component\nresources: [r.yaml, i.ign]\npatches: [{path: ../p.bu, target: {name: .*}}]\n", "o/c/r.yaml", document, "o/c/i.ign", document)}
-		m := &Builder{less: 4 << 20}
-		built, found := m.Build(repo, "o")
+		built, found := buildWithin(repo, "o", 4<<20)
 		for _, p := range found {
 			if p.At.File != "" && !fs.ValidPath(p.At.File) {
 				t.Errorf("a finding points outside: %v", p)
 			}
-			if strings.Contains(p.Message, "nobody foresaw") {
+			if strings.Contains(p.Message, "failed unexpectedly") {
 				t.Errorf("kustomize panicked: %v", p)
 			}
 		}
 		if names := repo.outside(); len(names) > 0 {
 			t.Errorf("the build asks for %q", names)
 		}
-		again, also := m.Build(repo, "o")
+		again, also := buildWithin(repo, "o", 4<<20)
 		if len(again.Documents) != len(built.Documents) || len(also) != len(found) {
 			t.Errorf("once more: %d documents and %v, before %d and %v", len(again.Documents), also, len(built.Documents), found)
 		}
@@ -85,7 +86,7 @@ func FuzzWrap(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		src := butaneHead + "x:\n" + indent(text, 2) + "\n"
-		root, fs := asFile(src).parse()
+		root, fs := asFile(src).Parse()
 		if len(fs) > 0 || root.Kind != yaml.MappingNode {
 			return
 		}
@@ -97,8 +98,8 @@ func FuzzWrap(f *testing.F) {
 		if got := scalars(parsedAgain(t, built)); !slices.Equal(got, want) {
 			t.Errorf("the document says %q, its file %q", got, want)
 		}
-		d, object := declare("o/a.bu", []byte(src))
-		was, ok := texts(d.about.content(object))
+		d, object := documents.Declare("o/a.bu", []byte(src))
+		was, ok := texts(d.Info.Content(object))
 		patched, found := Build(repository("o/a.bu", src, "o/kustomization.yaml", throughEverything), "o")
 		if !ok || origin.Fatal(found) {
 			return
@@ -143,7 +144,7 @@ func texts(n *yaml.Node) (out []string, ok bool) {
 	return out, ok
 }
 
-func asFile(src string) text { return text{file: "o/a.bu", src: []byte(src)} }
+func asFile(src string) yamltree.Text { return yamltree.Text{File: "o/a.bu", Src: []byte(src)} }
 
 func parsedAgain(t *testing.T, built Result) *yaml.Node {
 	t.Helper()
@@ -161,7 +162,7 @@ func scalars(n *yaml.Node) []string {
 	}
 	var out []string
 	for i, c := range n.Content {
-		if n.Kind == yaml.MappingNode && i%2 == 1 && (isLocal(n.Content[i-1].Value) || areLocal(n.Content[i-1].Value)) {
+		if n.Kind == yaml.MappingNode && i%2 == 1 && (documents.IsLocal(n.Content[i-1].Value) || documents.AreLocal(n.Content[i-1].Value)) {
 			continue
 		}
 		out = append(out, scalars(c)...)

@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/openapi"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
 )
 
 func repository(pairs ...string) fstest.MapFS {
@@ -53,9 +54,9 @@ func TestNoSchemaOfTheProcessReachesABuild(t *testing.T) {
 				"x-kubernetes-group-version-kind": [{"group": "butane.bunsen.dev", "version": "v1alpha1", "kind": "Butane"}]}}}`))
 		},
 	} {
-		merging.Lock()
+		kustomizeLock.Lock()
 		err := poison()
-		merging.Unlock()
+		kustomizeLock.Unlock()
 		if err != nil {
 			t.Fatal(name, err)
 		}
@@ -79,18 +80,14 @@ func TestADocumentCannotSayHowItMerges(t *testing.T) {
 	}
 }
 
-func TestAPanicCostsOneBuild(t *testing.T) {
-	repo := repository("o/a.bu", butaneHead, "o/b.bu", butaneHead, "p/c.bu", butaneHead)
-	m := &Builder{before: func(name string) {
-		if name == "b" {
-			panic("as kustomize does")
-		}
-	}}
-	built, found := m.Build(repo, "o")
-	if len(built.Documents) > 0 || len(found) != 1 || found[0].At.File != "o/b.bu" || strings.Contains(found[0].Message, "as kustomize does") {
-		t.Errorf("%v, %v", built.Documents, found)
+func TestAPanicFailsOneDocument(t *testing.T) {
+	b := newBuilder(repository("o/a.bu", butaneHead, "o/b.bu", butaneHead), maxWork)
+	docs, _ := gather(b, "o")
+	out := b.apply(docs, []change{{step: &kustomization.Step{Transform: (*kustomization.Patch)(nil)}, document: docs[1]}})
+	if len(out) != 1 || len(b.Findings) != 1 || b.Findings[0].At.File != "o/b.bu" || strings.Contains(b.Findings[0].Message, "nil pointer") {
+		t.Errorf("%v, %v", out, b.Findings)
 	}
-	if built, found := m.Build(repo, "p"); len(built.Documents) != 1 {
+	if built, found := Build(repository("p/c.bu", butaneHead), "p"); len(built.Documents) != 1 {
 		t.Errorf("the next build: %v", found)
 	}
 }
@@ -120,7 +117,7 @@ func TestABombIsRefused(t *testing.T) {
 		"patches for all, many of them": {patches(700, 700), "too-large"},
 	} {
 		start := time.Now()
-		built, found := (&Builder{less: 8 << 20}).Build(bomb.repo, "o")
+		built, found := buildWithin(bomb.repo, "o", 8<<20)
 		if len(built.Documents) > 0 || !slices.ContainsFunc(found, func(f origin.Finding) bool { return f.Rule == bomb.rule && f.At.File != "" }) {
 			t.Errorf("%s: %d documents, %.300v", name, len(built.Documents), found)
 		}
@@ -134,11 +131,11 @@ func TestABombIsRefused(t *testing.T) {
 // TestASmallRepositoryMayNotAskForMuchWork: what a repository may ask for follows its size. The same patches are taken where the documents
 // themselves are large.
 func TestASmallRepositoryMayNotAskForMuchWork(t *testing.T) {
-	built, found := (&Builder{}).Build(growing(400, 40, ""), "o")
+	built, found := Build(growing(400, 40, ""), "o")
 	if len(built.Documents) > 0 || !slices.ContainsFunc(found, func(f origin.Finding) bool { return f.Rule == "too-large" && f.At.File == "o/kustomization.yaml" }) {
 		t.Errorf("small documents: %d documents, %.300v", len(built.Documents), found)
 	}
-	built, found = (&Builder{}).Build(growing(40, 40, strings.Repeat("# what this is for\n", 500)), "o")
+	built, found = Build(growing(40, 40, strings.Repeat("# what this is for\n", 500)), "o")
 	if len(built.Documents) != 40 || origin.Fatal(found) {
 		t.Errorf("large documents: %d documents, %.300v", len(built.Documents), found)
 	}

@@ -1,190 +1,112 @@
 package overlay
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
+	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
+	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
-// rename puts something before or behind the names of all documents.
-type rename struct{ prefix, suffix string }
-
-func (c rename) use(w *walker, s *step, all *gathered) {
-	c.warnOfOrder(w, s, all)
+// planRename adds a change for each document, and renames it for the steps that follow.
+func planRename(g *gatherer, c kustomization.Rename, s *kustomization.Step, all *documentSet) {
+	warnOfOrder(g, c, s, all)
 	for _, d := range all.docs {
-		name := c.prefix + d.name() + c.suffix
+		name := c.Prefix + d.name() + c.Suffix
 		d.names = append(d.names, name)
-		d.add(use{step: s, name: name})
+		g.changes = append(g.changes, change{step: s, document: d, name: name})
 	}
-	all.renew()
+	all.reindex()
 }
 
-// number is what the order of merging goes by.
+// number decides the order of merging.
 var number = regexp.MustCompile(`^[0-9]+-`)
 
-// warnOfOrder warns of a prefix that takes the number from the beginning of a name: the document then merges elsewhere.
-func (c rename) warnOfOrder(w *walker, s *step, all *gathered) {
-	if c.prefix == "" || number.MatchString(c.prefix) {
+// warnOfOrder warns of a prefix before the number of a name, because the document then merges in another order.
+func warnOfOrder(g *gatherer, c kustomization.Rename, s *kustomization.Step, all *documentSet) {
+	if c.Prefix == "" || number.MatchString(c.Prefix) {
 		return
 	}
 	for _, d := range all.docs {
 		switch {
-		case !number.MatchString(d.name()), slices.Contains([]Kind{KubeletConfig, KubeletConfiguration, ContainerRuntimeConfig, SSHKeys}, d.about.kind):
+		case !number.MatchString(d.name()), slices.Contains([]documents.Kind{documents.KubeletConfig, documents.KubeletConfiguration, documents.ContainerRuntimeConfig, documents.SSHKeys}, d.file.Info.Kind):
 		default:
-			w.add(origin.Finding{Warning: true, Rule: "merge-order", At: s.at, Message: fmt.Sprintf(
-				"the prefix changes the order of merging: %s becomes %s, whose number is no longer first; write nameSuffix instead, or a prefix that begins with a number", d.name(), c.prefix+d.name())})
+			g.Add(origin.Warningf(s.At, "merge-order", "the prefix changes the order of merging: %s becomes %s, which no longer begins with a number. Use nameSuffix, or a prefix that begins with a number", d.name(), c.Prefix+d.name()))
 			return
 		}
 	}
 }
 
-func (c rename) apply(s *state, u use) bool {
-	_, meta := field(s.root, "metadata")
-	name := str(u.name)
-	if _, was := field(meta, "name"); was != nil {
+func applyRename(to change) bool {
+	_, meta := yamltree.Field(to.document.root, "metadata")
+	name := yamltree.Str(to.name)
+	if _, was := yamltree.Field(meta, "name"); was != nil {
 		name.Line, name.Column = was.Line, was.Column
 	}
-	set(meta, "name", name)
+	yamltree.Set(meta, "name", name)
 	return true
 }
 
-// setMetadata gives all documents one label or annotation. Targets can choose by it; it reaches no cluster but for the
-// role, which an object has of its own.
-type setMetadata struct {
-	field, key, value string
-	at                origin.Pos
-}
-
-func (c setMetadata) use(w *walker, s *step, all *gathered) {
-	effective := false
+// planMetadata adds a change for each document.
+func planMetadata(g *gatherer, c kustomization.SetMetadata, s *kustomization.Step, all *documentSet) {
 	for _, d := range all.docs {
-		d.add(use{step: s, name: d.name()})
-		effective = effective || !d.about.plain && c.role()
+		g.changes = append(g.changes, change{step: s, document: d, name: d.name()})
+		if !d.file.Info.Wrapped && c.IsRole() {
+			g.effective[c] = true
+		}
 	}
-	if effective {
-		w.spoken[c] = true
-	}
-	w.metadata = append(w.metadata, c)
+	g.metadata = append(g.metadata, c)
 }
 
-func (c setMetadata) role() bool { return c.field == "labels" && c.key == v1alpha1.RoleLabel }
-
-func (c setMetadata) apply(s *state, _ use) bool {
-	_, meta := field(s.root, "metadata")
-	_, m := field(meta, c.field)
+func applyMetadata(c kustomization.SetMetadata, to change) bool {
+	d := to.document
+	_, meta := yamltree.Field(d.root, "metadata")
+	_, m := yamltree.Field(meta, c.Field)
 	if m == nil || m.Kind != yaml.MappingNode {
-		m = mapping()
-		s.from.blame(m, c.at)
-		set(meta, c.field, m)
+		m = yamltree.Mapping()
+		d.files.Set(m, c.At)
+		yamltree.Set(meta, c.Field, m)
 	}
-	v := str(c.value)
-	s.from.blame(v, c.at)
-	set(m, c.key, v)
-	if added := [2]string{c.field, c.key}; !c.role() && !slices.Contains(s.added, added) {
-		s.added = append(s.added, added)
+	v := yamltree.Str(c.Value)
+	d.files.Set(v, c.At)
+	yamltree.Set(m, c.Key, v)
+	if added := [2]string{c.Field, c.Key}; !c.IsRole() && !slices.Contains(d.added, added) {
+		d.added = append(d.added, added)
 	}
 	return true
 }
 
-// labeler reads what a kustomization writes to its documents' metadata.
-type labeler struct{ *reader }
-
-// labels reads labels, commonLabels and commonAnnotations.
-func (r labeler) labels(labels, commonLabels, commonAnnotations *yaml.Node) {
-	var from [][2]*yaml.Node // kustomize's order: labels, then the common ones
-	if labels != nil {
-		for _, l := range labels.Content {
-			if l.Kind != yaml.MappingNode {
-				r.add(fatal(r.text.pos(l), "kustomization", "an item of labels is {pairs: {key: value}}"))
-				continue
-			}
-			if r.unknownLabelField(l) {
-				continue
-			}
-			if _, pairs := field(l, "pairs"); pairs != nil {
-				from = append(from, [2]*yaml.Node{pairs, nil})
-			}
-		}
-	}
-	if commonLabels != nil {
-		from = append(from, [2]*yaml.Node{commonLabels, nil})
-	}
-	for _, f := range from {
-		r.pairs("labels", f[0])
-	}
-	if commonAnnotations != nil {
-		r.pairs("annotations", commonAnnotations)
-	}
-}
-
-// unknownLabelField refuses what would write labels to other places than the metadata.
-func (r labeler) unknownLabelField(l *yaml.Node) bool {
-	for i := 0; i+1 < len(l.Content); i += 2 {
-		k, v := l.Content[i], l.Content[i+1]
-		switch k.Value {
-		case "pairs":
-		case "includeSelectors", "includeTemplates", "includeVolumeClaimTemplates":
-			if v.Value != "false" {
-				r.add(origin.Finding{Warning: true, Rule: "ignored-field", At: r.text.pos(k), Message: k.Value + " changes nothing: no document here has selectors or templates"})
-			}
-		case "fields":
-			r.add(fatal(r.text.pos(k), "kustomization-field", "labels go to the metadata only, and fields would write them elsewhere; use a patch"))
-			return true
-		default:
-			return r.unknownKey(r.text, l, "an item of labels", "pairs", "includeSelectors", "includeTemplates", "includeVolumeClaimTemplates")
-		}
-	}
-	return false
-}
-
-func (r labeler) pairs(to string, pairs *yaml.Node) {
-	if pairs.Kind != yaml.MappingNode {
-		r.add(fatal(r.text.pos(pairs), "kustomization", "%s are a mapping of words to words", to))
-		return
-	}
-	for i := 0; i+1 < len(pairs.Content); i += 2 {
-		k, v := pairs.Content[i], pairs.Content[i+1]
-		if v.Kind != yaml.ScalarNode || v.Tag != "!!str" {
-			r.add(fatal(r.text.pos(v), "kustomization", "the value of %s is text; put it in quotation marks", k.Value))
-			continue
-		}
-		c := setMetadata{to, k.Value, v.Value, r.text.pos(k)}
-		r.step(&step{key: keyOf(to, k.Value, v.Value, r.here(), c.at.String()), at: c.at, change: c})
-	}
-}
-
-// unspoken warns of labels and annotations that nothing asks for: whoever sets one expects it to count.
-func (w *walker) unspoken() {
-	for _, c := range w.metadata {
-		if w.spoken[c] || w.asked(c) {
+// warnUnusedMetadata warns of labels and annotations that no selector has and that do not reach the cluster.
+func (g *gatherer) warnUnusedMetadata() {
+	for _, c := range g.metadata {
+		if g.effective[c] || g.isSelectedBy(c) {
 			continue
 		}
 		why := "of a fragment's metadata only its name and role count"
-		if c.role() {
+		if c.IsRole() {
 			why = "the role of a Butane document is its directory's pool"
 		}
-		w.add(origin.Finding{Warning: true, Rule: "ignored-field", At: c.at, Message: c.key + " does not reach the cluster, and no target here selects by it: " + why})
+		g.Add(origin.Warningf(c.At, "ignored-field", "%s does not reach the cluster, and no target here selects by it: %s", c.Key, why))
 	}
 }
 
-// asked tells whether any selector of the build mentions a label or annotation.
-func (w *walker) asked(c setMetadata) bool {
-	for _, l := range w.layersOf {
+// isSelectedBy reports whether any selector of the build has a label or annotation.
+func (g *gatherer) isSelectedBy(c kustomization.SetMetadata) bool {
+	for _, l := range g.Layers {
 		if l == nil {
 			continue
 		}
-		for _, s := range l.steps {
-			for _, sel := range s.selectors() {
-				words := sel.labels
-				if c.field == "annotations" {
-					words = sel.annotations
+		for _, s := range l.Steps {
+			for _, sel := range selectors(s) {
+				words := sel.Labels
+				if c.Field == "annotations" {
+					words = sel.Annotations
 				}
-				if mentionsKey(words, c.key) {
+				if mentionsKey(words, c.Key) {
 					return true
 				}
 			}

@@ -70,7 +70,7 @@ func eachLeaf(n *yaml.Node, at, key string, visit func(path, key, value string))
 	}
 }
 
-// mentionedAt tells whether a line says a key or a value, or is where an operation or replacement says that it writes.
+// mentionedAt reports whether a line says a key or a value, or is where an operation or replacement says that it writes.
 func mentionedAt(repo fs.FS, at origin.Pos, key, value string) bool {
 	src, err := fs.ReadFile(repo, at.File)
 	lines := strings.Split(string(src), "\n")

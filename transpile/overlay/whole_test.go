@@ -23,6 +23,9 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/openapi"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
+	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
+	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
 // A build goes through its layers by itself and has kustomize merge single documents. Here the whole repository goes
@@ -43,8 +46,8 @@ func buildWhole(fsys fs.FS, dir string) ([]string, error) {
 	if err := w.directory(dir); err != nil {
 		return nil, err
 	}
-	merging.Lock()
-	defer merging.Unlock()
+	kustomizeLock.Lock()
+	defer kustomizeLock.Unlock()
 	if err := plainSchema(); err != nil {
 		return nil, err
 	}
@@ -65,31 +68,31 @@ func buildWhole(fsys fs.FS, dir string) ([]string, error) {
 			return nil, err
 		}
 		root := doc.Content[0]
-		out = append(out, printed(scalarAt(root, "kind"), scalarAt(root, "metadata", "name"), scalarAt(root, "metadata", "annotations", fileAnnotation), root))
+		out = append(out, printed(yamltree.Scalar(root, "kind"), yamltree.Scalar(root, "metadata", "name"), yamltree.Scalar(root, "metadata", "annotations", fileAnnotation), root))
 	}
 	return out, nil
 }
 
 // plainSchema is ours, but with the keys that documents have.
 func plainSchema() error {
-	keys, err := schema()
+	keys, err := documents.Schema()
 	if err != nil {
 		return err
 	}
 	openapi.ResetOpenAPI()
 	openapi.SuppressBuiltInSchemaUse()
-	return openapi.AddSchema([]byte(strings.ReplaceAll(string(keys), hiddenKey, "local")))
+	return openapi.AddSchema([]byte(strings.ReplaceAll(string(keys), yamltree.HiddenKey, "local")))
 }
 
 // printed is what two builds must agree on.
 func printed(kind, name, file string, root *yaml.Node) string {
-	a, _ := Kind(kind).about()
-	src, err := encode(normal(a.content(root)))
+	info, _ := documents.Kind(kind).Info()
+	src, err := yamltree.Encode(normal(info.Content(root)))
 	if err != nil {
 		panic(err)
 	}
-	role := scalarAt(root, "metadata", "labels", "machineconfiguration.openshift.io/role")
-	if a.plain {
+	role := yamltree.Scalar(root, "metadata", "labels", "machineconfiguration.openshift.io/role")
+	if info.Wrapped {
 		role = ""
 	}
 	return fmt.Sprintf("%s %s from %s role %q\n%s", kind, name, file, role, src)
@@ -98,7 +101,7 @@ func printed(kind, name, file string, root *yaml.Node) string {
 // normal takes notation out of a tree.
 func normal(n *yaml.Node) *yaml.Node {
 	if n == nil {
-		return mapping()
+		return yamltree.Mapping()
 	}
 	out := &yaml.Node{Kind: n.Kind, Tag: n.ShortTag(), Value: n.Value}
 	for _, c := range n.Content {
@@ -122,7 +125,7 @@ func (w *whole) directory(dir string) error {
 	}
 	k := doc.Content[0]
 	for _, key := range []string{"resources", "components"} {
-		_, list := field(k, key)
+		_, list := yamltree.Field(k, key)
 		if list == nil {
 			continue
 		}
@@ -132,19 +135,19 @@ func (w *whole) directory(dir string) error {
 			}
 		}
 	}
-	remove(k, "metadata")
-	if _, pairs := field(k, "commonLabels"); pairs != nil { // kustomize would complain on the test's standard error
-		remove(k, "commonLabels")
-		set(k, "labels", &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{mapping(str("pairs"), pairs, str("includeSelectors"), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"})}})
+	yamltree.Remove(k, "metadata")
+	if _, pairs := yamltree.Field(k, "commonLabels"); pairs != nil { // kustomize would complain on the test's standard error
+		yamltree.Remove(k, "commonLabels")
+		yamltree.Set(k, "labels", &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{yamltree.Mapping(yamltree.Str("pairs"), pairs, yamltree.Str("includeSelectors"), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"})}})
 	}
-	if _, list := field(k, "patches"); list != nil {
+	if _, list := yamltree.Field(k, "patches"); list != nil {
 		for _, e := range list.Content {
 			if err := w.patch(dir, e); err != nil {
 				return err
 			}
 		}
 	}
-	if _, list := field(k, "replacements"); list != nil {
+	if _, list := yamltree.Field(k, "replacements"); list != nil {
 		for _, e := range list.Content {
 			w.replacement(e)
 		}
@@ -159,14 +162,14 @@ func (w *whole) implicit(dir string) error {
 	}
 	list := &yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq"}
 	for _, e := range entries {
-		if IsButane(e.Name()) || w.saysVariant(path.Join(dir, e.Name())) {
-			list.Content = append(list.Content, str(e.Name()))
+		if documents.IsButane(e.Name()) || w.saysVariant(path.Join(dir, e.Name())) {
+			list.Content = append(list.Content, yamltree.Str(e.Name()))
 			if err := w.reference(path.Join(dir, e.Name())); err != nil {
 				return err
 			}
 		}
 	}
-	return w.write(path.Join(dir, "kustomization.yaml"), mapping(str("resources"), list))
+	return w.write(path.Join(dir, "kustomization.yaml"), yamltree.Mapping(yamltree.Str("resources"), list))
 }
 
 // saysVariant reports whether YAML is a Butane document by what it says.
@@ -176,7 +179,7 @@ func (w *whole) saysVariant(name string) bool {
 	if ext := path.Ext(name); err != nil || ext != ".yaml" && ext != ".yml" || yaml.Unmarshal(src, &doc) != nil || len(doc.Content) == 0 {
 		return false
 	}
-	return scalarAt(doc.Content[0], "variant") != "" && scalarAt(doc.Content[0], "version") != ""
+	return yamltree.Scalar(doc.Content[0], "variant") != "" && yamltree.Scalar(doc.Content[0], "version") != ""
 }
 
 func (w *whole) reference(name string) error {
@@ -187,22 +190,22 @@ func (w *whole) reference(name string) error {
 	if err != nil {
 		return err
 	}
-	d, root := declare(name, src)
-	if d.broken {
+	d, root := documents.Declare(name, src)
+	if d.Broken {
 		return errors.New(name + " is broken")
 	}
-	_, meta := field(root, "metadata")
-	_, annotations := field(meta, "annotations")
+	_, meta := yamltree.Field(root, "metadata")
+	_, annotations := yamltree.Field(meta, "annotations")
 	if annotations == nil {
-		annotations = mapping()
-		set(meta, "annotations", annotations)
+		annotations = yamltree.Mapping()
+		yamltree.Set(meta, "annotations", annotations)
 	}
-	set(annotations, fileAnnotation, str(name))
+	yamltree.Set(annotations, fileAnnotation, yamltree.Str(name))
 	return w.write(name, root)
 }
 
 func (w *whole) write(name string, n *yaml.Node) error {
-	src, err := encode(n)
+	src, err := yamltree.Encode(n)
 	if err != nil {
 		return err
 	}
@@ -211,39 +214,39 @@ func (w *whole) write(name string, n *yaml.Node) error {
 
 // patch makes a patch one of wrapped documents.
 func (w *whole) patch(dir string, e *yaml.Node) error {
-	_, target := field(e, "target")
-	t := text{file: path.Join(dir, "kustomization.yaml"), src: []byte(scalarAt(e, "patch"))}
-	if file := scalarAt(e, "path"); file != "" {
-		t.file = path.Join(dir, file)
+	_, target := yamltree.Field(e, "target")
+	t := yamltree.Text{File: path.Join(dir, "kustomization.yaml"), Src: []byte(yamltree.Scalar(e, "patch"))}
+	if file := yamltree.Scalar(e, "path"); file != "" {
+		t.File = path.Join(dir, file)
 		var err error
-		if t.src, err = fs.ReadFile(w.fs, t.file); err != nil {
+		if t.Src, err = fs.ReadFile(w.fs, t.File); err != nil {
 			return err
 		}
 	}
-	p := usage{Kind(scalarAt(target, "kind")), target != nil}.read(t)
-	if origin.Fatal(p.findings) {
-		return fmt.Errorf("%v", p.findings)
+	p := kustomization.ParsePatch(t, target)
+	if origin.Fatal(p.Findings) {
+		return fmt.Errorf("%v", p.Findings)
 	}
-	remove(e, "path")
-	if p.object == nil {
+	yamltree.Remove(e, "path")
+	if p.Object == nil {
 		all := ""
-		for _, op := range p.operations {
-			all += op.text
+		for _, op := range p.Operations {
+			all += op.Text
 		}
-		set(e, "patch", str(all))
+		yamltree.Set(e, "patch", yamltree.Str(all))
 	} else {
-		if p.about.plain && target == nil {
-			_, meta := field(p.object, "metadata")
-			set(meta, "name", str(p.name))
+		if p.Info.Wrapped && target == nil {
+			_, meta := yamltree.Field(p.Object, "metadata")
+			yamltree.Set(meta, "name", yamltree.Str(p.Name))
 		}
-		src, err := encode(p.object)
+		src, err := yamltree.Encode(p.Object)
 		if err != nil {
 			return err
 		}
-		set(e, "patch", str(string(src)))
+		yamltree.Set(e, "patch", yamltree.Str(string(src)))
 	}
-	if target != nil && scalarAt(target, "kind") == "" {
-		set(target, "kind", str(string(p.about.kind)))
+	if target != nil && yamltree.Scalar(target, "kind") == "" {
+		yamltree.Set(target, "kind", yamltree.Str(string(p.Info.Kind)))
 	}
 	return nil
 }
@@ -251,24 +254,24 @@ func (w *whole) patch(dir string, e *yaml.Node) error {
 // replacement makes a replacement one of wrapped documents.
 func (w *whole) replacement(e *yaml.Node) {
 	prefix := func(selector *yaml.Node) string {
-		kind := Kind(scalarAt(selector, "kind"))
+		kind := documents.Kind(yamltree.Scalar(selector, "kind"))
 		if kind == "" {
-			kind = Butane
-			set(selector, "kind", str(string(kind)))
+			kind = documents.Butane
+			yamltree.Set(selector, "kind", yamltree.Str(string(kind)))
 		}
-		if a, _ := kind.about(); a.plain {
-			return a.under + "."
+		if info, _ := kind.Info(); info.Wrapped {
+			return info.Section + "."
 		}
 		return ""
 	}
-	if _, source := field(e, "source"); source != nil {
-		_, p := field(source, "fieldPath")
+	if _, source := yamltree.Field(e, "source"); source != nil {
+		_, p := yamltree.Field(source, "fieldPath")
 		p.Value = prefix(source) + p.Value
 	}
-	_, targets := field(e, "targets")
+	_, targets := yamltree.Field(e, "targets")
 	for _, t := range targets.Content {
-		_, sel := field(t, "select")
-		_, paths := field(t, "fieldPaths")
+		_, sel := yamltree.Field(t, "select")
+		_, paths := yamltree.Field(t, "fieldPaths")
 		pre := prefix(sel)
 		for _, p := range paths.Content {
 			p.Value = pre + p.Value
@@ -285,8 +288,8 @@ func ours(built Result) []string {
 			panic(err)
 		}
 		root := doc.Content[0]
-		if a, _ := d.Kind.about(); a.plain {
-			root = a.wrap(d.Name, root)
+		if info, _ := d.Kind.Info(); info.Wrapped {
+			root = info.Wrap(d.Name, root)
 		}
 		out = append(out, printed(string(d.Kind), d.Name, d.File, root))
 	}
@@ -297,29 +300,26 @@ func ours(built Result) []string {
 func same(t *testing.T, repo fs.FS, dir string) bool {
 	t.Helper()
 	want, err := buildWhole(repo, dir)
-	m := new(Builder)
-	for range 2 { // once cold, once from memory
-		got, found := m.Build(repo, dir)
-		if err != nil && !origin.Fatal(found) {
-			t.Errorf("kustomize refuses what we build: %v\nfindings %v\n%s", err, found, dump(repo))
+	got, found := Build(repo, dir)
+	if err != nil && !origin.Fatal(found) {
+		t.Errorf("kustomize refuses what we build: %v\nfindings %v\n%s", err, found, dump(repo))
+		return false
+	}
+	if err != nil {
+		return false
+	}
+	for _, f := range found {
+		if f.Rule == "patch-target" && !f.Warning { // kustomize passes over it in silence
 			return false
 		}
-		if err != nil {
+		if !f.Warning {
+			t.Errorf("kustomize builds what we refuse: %v\n%s", f, dump(repo))
 			return false
 		}
-		for _, f := range found {
-			if f.Rule == "patch-target" && !f.Warning { // kustomize passes over it in silence
-				return false
-			}
-			if !f.Warning {
-				t.Errorf("kustomize builds what we refuse: %v\n%s", f, dump(repo))
-				return false
-			}
-		}
-		if diff := cmp.Diff(want, ours(got)); diff != "" {
-			t.Errorf("(-kustomize +ours)\n%s\n%s", diff, dump(repo))
-			return false
-		}
+	}
+	if diff := cmp.Diff(want, ours(got)); diff != "" {
+		t.Errorf("(-kustomize +ours)\n%s\n%s", diff, dump(repo))
+		return false
 	}
 	return true
 }
@@ -369,18 +369,18 @@ func TestEveryGoldenBuildsAsThroughKustomizeAtOnce(t *testing.T) {
 	}
 }
 
-// comparable tells whether kustomize can take a pool at all: it knows neither directories without a kustomization that
+// comparable reports whether kustomize can take a pool at all: it knows neither directories without a kustomization that
 // hold more than Butane, nor names with blanks.
 func comparable(repo fs.FS, dir string) bool {
 	built, _ := Build(repo, dir)
-	if len(built.Documents) == 0 || slices.ContainsFunc(built.Documents, func(d Document) bool { return strings.Contains(d.File, " ") }) {
+	if len(built.Documents) == 0 || slices.ContainsFunc(built.Documents, func(d documents.Document) bool { return strings.Contains(d.File, " ") }) {
 		return false
 	}
 	if _, err := fs.Stat(repo, path.Join(dir, "kustomization.yaml")); err == nil {
 		return true
 	}
 	for _, d := range built.Documents {
-		if d.Kind != Butane {
+		if d.Kind != documents.Butane {
 			return false
 		}
 	}

@@ -78,7 +78,7 @@ func (c *checker) add(path, format string, args ...any) {
 	c.problems = append(c.problems, Problem{path, fmt.Sprintf(format, args...)})
 }
 
-// value checks a value and all that is in it. Null is absent.
+// value checks a value and all values in it. A null counts as absent.
 func (c *checker) value(path string, n *node, v any) error {
 	if n == nil || v == nil {
 		return nil
@@ -145,7 +145,7 @@ func (c *checker) list(path string, n *node, v []any) error {
 	return nil
 }
 
-// identity is what no two items of a list may share, "" where they may share all.
+// identity returns the part of an item that must be unique in a list. It returns "" if items may be equal.
 func (n *node) identity(item any) string {
 	key := any(item)
 	switch n.ListType {
@@ -162,7 +162,7 @@ func (n *node) identity(item any) string {
 	}
 	raw, err := json.Marshal(key)
 	if err != nil {
-		return "" // an object of YAML can always be written
+		return "" // the error cannot occur: a decoded YAML object can be encoded
 	}
 	return string(raw)
 }

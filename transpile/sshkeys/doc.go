@@ -1,5 +1,5 @@
-// Package sshkeys turns a document that lists who may log in into users with their keys.
+// Package sshkeys turns an SSHKeys document, which lists who may log in, into users with their keys.
 //
 // In: an SSHKeys document with its origins. Out: a config with the users' keys, or findings at the keys' lines. Never: a
-// key that sshd would pass over in silence; a private key, or any key in a message.
+// key that sshd would ignore silently; a private key, or any key in a message.
 package sshkeys

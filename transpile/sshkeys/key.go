@@ -7,13 +7,13 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// types are the kinds of keys that sshd takes. Certificates are no keys, and ssh-dss is gone.
+// types are the kinds of keys that sshd accepts. It does not accept ssh-dss, and a certificate is not a key.
 var types = []string{
 	ssh.KeyAlgoED25519, ssh.KeyAlgoRSA, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521,
 	ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256,
 }
 
-// options are those of authorized_keys. sshd passes over a key with any other.
+// options are those of authorized_keys. sshd ignores a key with any other option.
 var options = []string{
 	"agent-forwarding", "cert-authority", "no-agent-forwarding", "no-port-forwarding", "no-pty", "no-touch-required", "no-user-rc",
 	"no-x11-forwarding", "port-forwarding", "pty", "restrict", "user-rc", "verify-required", "x11-forwarding",
@@ -22,11 +22,11 @@ var options = []string{
 // valued are options that have a value in double quotes.
 var valued = []string{"command", "environment", "expiry-time", "from", "permitlisten", "permitopen", "principals", "tunnel"}
 
-// Problem says what is wrong with a line of authorized_keys, or nothing. It never quotes the key.
+// Problem says what is wrong with a line of authorized_keys, or returns "". It never quotes the key.
 func Problem(line string) string {
 	switch {
 	case strings.Contains(line, "PRIVATE KEY"):
-		return "this is a private key: whoever read the repository has it now; make a new pair, and put the line of the .pub file here"
+		return "this is a private key, and every reader of the repository has it now. Create a new pair, and write the line of the .pub file here"
 	case line == "" || strings.HasPrefix(line, "#"):
 		return "there is no key in this item: write one line of a .pub file"
 	case strings.ContainsFunc(line, func(r rune) bool { return r < ' ' && r != '\t' }):
@@ -40,19 +40,29 @@ func Problem(line string) string {
 		return "not a public key: it is a line like `ssh-ed25519 AAAA… name`; check that it was copied as a whole"
 	}
 	if !slices.Contains(types, key.Type()) {
-		return "keys of type " + key.Type() + " are not taken by sshd; use ssh-ed25519 or ecdsa, or ssh-rsa"
+		return "keys of type " + key.Type() + " are not accepted by sshd; use ssh-ed25519 or ecdsa, or ssh-rsa"
 	}
 	for _, o := range opts {
-		name, value, hasValue := strings.Cut(o, "=")
-		name = strings.ToLower(name)
-		switch {
-		case !slices.Contains(options, name) && !slices.Contains(valued, name):
-			return "sshd knows no option of that name, and would pass over the key: options are " + strings.Join(slices.Concat(options, valued), ", ")
-		case slices.Contains(valued, name) && (!hasValue || len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"'):
-			return "the option " + name + " needs a value in double quotes, as in " + name + `="…"`
-		case slices.Contains(options, name) && hasValue:
-			return "the option " + name + " has no value"
+		if problem := optionProblem(o); problem != "" {
+			return problem
 		}
+	}
+	return ""
+}
+
+// optionProblem says what is wrong with one option of a key, or returns "".
+func optionProblem(option string) string {
+	name, value, hasValue := strings.Cut(option, "=")
+	name = strings.ToLower(name)
+	switch {
+	case slices.Contains(options, name) && hasValue:
+		return "the option " + name + " has no value"
+	case slices.Contains(options, name):
+		return ""
+	case !slices.Contains(valued, name):
+		return "sshd has no option with this name, and would ignore the key: options are " + strings.Join(slices.Concat(options, valued), ", ")
+	case len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"':
+		return "the option " + name + " needs a value in double quotes, as in " + name + `="…"`
 	}
 	return ""
 }

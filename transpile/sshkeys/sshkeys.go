@@ -8,22 +8,21 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/transpile/object"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// SSHKeys is the document: keys of one user, or of several.
+// SSHKeys is a document with the keys of one user, or of several users.
 type SSHKeys struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata,omitempty"`
-	// Spec is all that it says.
+	// Spec lists the users and their keys.
 	Spec Spec `json:"spec"`
 }
 
-// Spec says whose keys they are.
+// Spec is the content of the document.
 type Spec struct {
-	// User has the Keys; empty is core.
+	// User is the owner of Keys; empty is core.
 	User string `json:"user,omitempty"`
 	// Keys are lines as in authorized_keys.
 	Keys []string `json:"keys,omitempty"`
@@ -39,113 +38,68 @@ type User struct {
 	Keys []string `json:"keys"`
 }
 
-// defaultUser is the one that Ignition's operating systems have.
+// defaultUser is the user that every operating system with Ignition has.
 const defaultUser = "core"
 
-// Input is one document.
-type Input struct {
-	// Source is the document as YAML.
-	Source []byte
-	// Origin maps paths in the document to places in the repository.
-	Origin origin.Map
-}
-
-// Output is one document as a config.
-type Output struct {
-	// Config holds the users.
-	Config machineconfig.Config
-	// Origin maps paths of the output to places in the repository.
-	Origin origin.Map
-}
-
-// Translate reads a document. The output is the zero value where a finding is fatal.
-func Translate(in Input) (Output, []origin.Finding) {
-	t := &translator{in: in, out: Output{Origin: origin.Map{Files: in.Origin.Files, At: map[string]origin.Pos{}}}}
-	raw, err := object.Read(in.Source)
-	if err != nil || raw == nil {
-		t.fatal("$", "yaml", "not an object: an object is a mapping that begins with apiVersion and kind")
-		return Output{}, t.findings
-	}
+// Translate reads a document. If a finding is fatal, the output is the zero value.
+func Translate(in object.Input) (object.Output, []origin.Finding) {
+	t, ok := object.Begin(in)
 	var doc SSHKeys
-	t.findings = object.Part{Object: raw, Path: "$", Places: in.Origin, What: "SSHKeys"}.Decode(&doc)
-	if !origin.Fatal(t.findings) {
-		t.users(doc.Spec)
+	if ok && t.Decode("SSHKeys", &doc) {
+		addUsers(t, doc.Spec)
 	}
-	if origin.Fatal(t.findings) {
-		return Output{}, t.findings
-	}
-	if p, ok := in.Origin.Find("$"); ok {
-		t.out.Origin.At["$"] = p
-	}
-	t.out.Config.HasIgnition = true
-	t.out.Config.Ignition.Ignition.Version = machineconfig.Version
-	return t.out, t.findings
+	return t.End()
 }
 
-type translator struct {
-	in       Input
-	out      Output
-	findings []origin.Finding
-}
-
-func (t *translator) fatal(at, rule, format string, args ...any) {
-	p, _ := t.in.Origin.Find(at)
-	t.findings = append(t.findings, origin.Finding{Rule: rule, Message: fmt.Sprintf(format, args...), At: p})
-}
-
-func (t *translator) users(spec Spec) {
+// addUsers adds the users of a document.
+func addUsers(t *object.Translation, spec Spec) {
 	switch {
 	case spec.User == "" && len(spec.Keys)+len(spec.Users) == 0:
-		t.fatal("$.spec", "document", "the document names no keys: list them under spec.keys, or spec.users with the keys of each")
+		t.Errorf("$.spec", "document", "the document names no keys: list them under spec.keys, or spec.users with the keys of each")
 	case spec.User != "" || len(spec.Keys) > 0:
 		name := spec.User
 		if name == "" {
 			name = defaultUser
 		}
-		t.user(User{name, spec.Keys}, "$.spec", "$.spec.user")
+		addUser(t, User{name, spec.Keys}, "$.spec", "$.spec.user")
 	}
 	for i, u := range spec.Users {
 		at := fmt.Sprintf("$.spec.users.%d", i)
-		t.user(u, at, at+".name")
+		addUser(t, u, at, at+".name")
 	}
 }
 
-func (t *translator) user(u User, at, name string) {
-	users := &t.out.Config.Ignition.Passwd.Users
+// addUser adds one user at a path of the document. name is the path of the user's name.
+func addUser(t *object.Translation, u User, at, name string) {
+	users := &t.Config.Passwd.Users
 	switch {
 	case u.Name == "":
-		t.fatal(at, "name", "the user has no name")
+		t.Errorf(at, "name", "the user has no name")
 		return
 	case len(u.Keys) == 0:
-		t.fatal(name, "document", "the user %q has no keys: list them, or remove the user", u.Name)
+		t.Errorf(name, "document", "the user %q has no keys: list them, or remove the user", u.Name)
 		return
 	case slices.ContainsFunc(*users, func(v ign.PasswdUser) bool { return v.Name == u.Name }):
-		t.fatal(name, "duplicate-key", "the user %q stands twice; list all keys in one place", u.Name)
+		t.Errorf(name, "duplicate-key", "the user %q occurs twice; list all keys in one place", u.Name)
 		return
 	}
 	out := ign.PasswdUser{Name: u.Name}
 	to := fmt.Sprintf("$.passwd.users.%d", len(*users))
-	t.place(to, name)
-	t.place(to+".name", name)
+	t.SetOrigin(to, name)
+	t.SetOrigin(to+".name", name)
 	for i, k := range u.Keys {
 		k = strings.TrimSpace(k)
 		from := fmt.Sprintf("%s.keys.%d", at, i)
 		if bad := Problem(k); bad != "" {
-			t.fatal(from, "ssh-key", "%s", bad)
+			t.Errorf(from, "ssh-key", "%s", bad)
 			continue
 		}
 		if slices.Contains(out.SSHAuthorizedKeys, ign.SSHAuthorizedKey(k)) {
-			t.fatal(from, "duplicate-key", "the key stands twice; keep one")
+			t.Errorf(from, "duplicate-key", "the key occurs twice; keep one")
 			continue
 		}
-		t.place(fmt.Sprintf("%s.sshAuthorizedKeys.%d", to, len(out.SSHAuthorizedKeys)), from)
+		t.SetOrigin(fmt.Sprintf("%s.sshAuthorizedKeys.%d", to, len(out.SSHAuthorizedKeys)), from)
 		out.SSHAuthorizedKeys = append(out.SSHAuthorizedKeys, ign.SSHAuthorizedKey(k))
 	}
 	*users = append(*users, out)
-}
-
-func (t *translator) place(to, from string) {
-	if p, ok := t.in.Origin.Find(from); ok {
-		t.out.Origin.At[to] = p
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/transpile/object"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/sshkeys"
 )
@@ -20,8 +21,8 @@ const (
 
 var there = origin.Pos{File: "pools/worker/keys.yaml", Line: 77, Column: 3}
 
-func translate(source, path string) (sshkeys.Output, []origin.Finding) {
-	return sshkeys.Translate(sshkeys.Input{Source: []byte(source), Origin: origin.Map{At: map[string]origin.Pos{"$": {File: there.File, Line: 1}, path: there}}})
+func translate(source, path string) (object.Output, []origin.Finding) {
+	return sshkeys.Translate(object.Input{Source: []byte(source), Origin: origin.Map{At: map[string]origin.Pos{"$": {File: there.File, Line: 1}, path: there}}})
 }
 
 func TestKeysBecomeUsers(t *testing.T) {
@@ -55,20 +56,20 @@ func TestKeysBecomeUsers(t *testing.T) {
 func TestWhatSSHDWouldPassOverIsAnErrorAtItsLine(t *testing.T) {
 	private := "|\n      -----BEGIN OPENSSH PRIVATE KEY-----\n      c2VjcmV0\n      -----END OPENSSH PRIVATE KEY-----\n"
 	for _, c := range []struct{ sentence, path, rest, want string }{
-		{"a private key", "$.spec.keys.0", "  keys:\n    - " + private, "this is a private key: whoever read the repository has it now"},
+		{"a private key", "$.spec.keys.0", "  keys:\n    - " + private, "this is a private key, and every reader of the repository has it now"},
 		{"half a key", "$.spec.keys.1", "  keys: ['" + key + "', '" + key[:40] + "']\n", "not a public key"},
 		{"no base64", "$.spec.keys.0", "  keys: ['ssh-ed25519 !!!!']\n", "not a public key"},
 		{"a type that the data is not of", "$.spec.keys.0", "  keys: ['ssh-rsa " + key[len("ssh-ed25519 "):] + "']\n", "not a public key"},
 		{"a comment", "$.spec.keys.0", "  keys: ['# ann']\n", "there is no key in this item"},
 		{"nothing", "$.spec.keys.0", "  keys: ['']\n", "there is no key in this item"},
 		{"two keys in one item", "$.spec.keys.0", "  keys: [\"" + key + "\\n" + key + "\"]\n", "one key in one line"},
-		{"a key that stands twice", "$.spec.keys.1", "  keys: ['" + key + "', '" + key + "']\n", "the key stands twice"},
-		{"an option that is none", "$.spec.keys.0", "  keys: ['no-agents " + key + "']\n", "sshd knows no option of that name"},
+		{"a key that occurs twice", "$.spec.keys.1", "  keys: ['" + key + "', '" + key + "']\n", "the key occurs twice"},
+		{"an option that is none", "$.spec.keys.0", "  keys: ['no-agents " + key + "']\n", "sshd has no option with this name"},
 		{"an option without its value", "$.spec.keys.0", "  keys: ['from=10.0.0.1 " + key + "']\n", "the option from needs a value in double quotes"},
 		{"an option with a value too many", "$.spec.keys.0", "  keys: ['restrict=\"x\" " + key + "']\n", "the option restrict has no value"},
 		{"a user without keys", "$.spec.users.0.name", "  users: [{name: ann, keys: []}]\n", `the user "ann" has no keys`},
 		{"keys without a user", "$.spec.users.0", "  users: [{keys: ['" + key + "']}]\n", "the user has no name"},
-		{"a user who stands twice", "$.spec.users.0.name", "  keys: ['" + key + "']\n  users: [{name: core, keys: ['" + ecdsa + "']}]\n", `the user "core" stands twice`},
+		{"a user who occurs twice", "$.spec.users.0.name", "  keys: ['" + key + "']\n  users: [{name: core, keys: ['" + ecdsa + "']}]\n", `the user "core" occurs twice`},
 		{"nobody at all", "$.spec", "  {}\n", "the document names no keys"},
 		{"an unknown field", "$.spec.key", "  key: x\n", `unknown field "spec.key": a SSHKeys has none`},
 		{"a value of another type", "$.spec.keys", "  keys: x\n", "spec.keys is a string here"},

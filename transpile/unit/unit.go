@@ -49,10 +49,11 @@ type Problem struct {
 	Message string
 }
 
-// maxProblems is how many problems of one unit are reported: text that is no unit at all has one in each line.
+// maxProblems is how many problems of one unit are reported, because a text that is not a unit has one in each line.
 const maxProblems = 10
 
-// Check returns what systemd would ignore in a unit or in a drop-in of it. The name is the unit's.
+// Check returns the parts of a unit, or of one of its drop-ins, that systemd would ignore. The name is the name of the
+// unit.
 func Check(name, text string) []Problem {
 	var out []Problem
 	own := sectionOf(name)
@@ -77,7 +78,7 @@ func Check(name, text string) []Problem {
 	return out
 }
 
-// sectionOf is the section that units of a type have of their own, or "".
+// sectionOf returns the section that only units of this type have, or "".
 func sectionOf(name string) string {
 	section := strings.TrimPrefix(path.Ext(name), ".")
 	if section == "" {
@@ -93,7 +94,8 @@ func sectionsOf(section, own string) string {
 	return fmt.Sprintf("it has [Unit], [%s] and [Install], and sections of others begin with X-", own)
 }
 
-// instead says what to write instead of a directive. One that another section of the unit has belongs there.
+// instead returns what to write instead of a directive. If another section of the unit has the directive, it belongs
+// there.
 func instead(section, key, own string) string {
 	sections := known()
 	for _, other := range []string{"Unit", own, "Install"} {
@@ -107,7 +109,7 @@ func instead(section, key, own string) string {
 	return "check its spelling; directives of others begin with X-"
 }
 
-// show shortens what a document may have made long.
+// show shortens a word, because a document may contain a very long one.
 func show(word string) string {
 	const enough = 60
 	if r := []rune(word); len(r) > enough {
@@ -116,8 +118,8 @@ func show(word string) string {
 	return word
 }
 
-// scan calls each for the beginning of every section and setting until it returns false. Lines that continue another one and comments are
-// passed over.
+// scan calls each at the beginning of every section and setting, until each returns false. It skips comments and lines
+// that continue another line.
 func scan(text string, each func(line int, s string) bool) {
 	continued, number := false, 0
 	for line := range strings.Lines(text) {
@@ -134,8 +136,8 @@ func scan(text string, each func(line int, s string) bool) {
 	}
 }
 
-// BrokenLine is the first line that systemd cannot read: a section without its end or with text behind it, a setting before all
-// sections, a line without `=`. It is 0 where there is none.
+// BrokenLine returns the first line that systemd cannot read: a section without its end or with text behind it, a
+// setting before all sections, a line without `=`. It returns 0 if there is none.
 func BrokenLine(text string) int {
 	broken, inSection := 0, false
 	scan(text, func(line int, s string) bool {
@@ -152,15 +154,16 @@ func BrokenLine(text string) int {
 	return broken
 }
 
-// Place is where a line of a text is in a file of the repository, of which it gets the lines, given the place where the text begins: the key of a block, or the first
-// line of the file itself. A text that the file does not have line by line, such as one in quotation marks, is where it begins.
+// Place returns the position in the repository of one line of a text. The argument lines has the lines of the file. The
+// argument at is where the text begins: the key of a block, or the first line of the file. If the file does not contain
+// the text line by line, such as a text in quotation marks, Place returns at.
 func Place(lines []string, at origin.Pos, text string, line int) origin.Pos {
 	wanted := strings.Split(text, "\n")
 	if line < 1 || line > len(wanted) {
 		return at
 	}
 	want := strings.TrimSpace(wanted[line-1])
-	for _, n := range []int{at.Line + line, at.Line + line - 1} { // a block below its key, a whole file
+	for _, n := range []int{at.Line + line, at.Line + line - 1} { // a block below its key, or a whole file
 		if want != "" && n >= 1 && n <= len(lines) && strings.TrimSpace(lines[n-1]) == want {
 			return origin.Pos{File: at.File, Line: n, Column: len(lines[n-1]) - len(strings.TrimLeft(lines[n-1], " \t")) + 1}
 		}

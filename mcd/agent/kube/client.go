@@ -17,9 +17,9 @@ import (
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/plan"
-	"github.com/bunsen-os/bunsen/mcd/protocol"
-	"github.com/bunsen-os/bunsen/policy"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 var (
@@ -27,7 +27,7 @@ var (
 	machineConfigurations = schema.GroupVersionResource{Group: "operator.openshift.io", Version: "v1", Resource: "machineconfigurations"}
 )
 
-// callLimit is how long one call may take: a server that accepts connections and never answers must not hold the daemon.
+// callLimit is how long one call may take: a server that accepts connections and never answers must not block the daemon.
 const callLimit = 30 * time.Second
 
 // Client is a cluster over the Kubernetes API. It needs a kubelet's rights, and those of config/rbac/nodes.yaml.
@@ -37,7 +37,7 @@ type Client struct {
 	objects dynamic.Interface
 }
 
-// New connects for one node.
+// New returns a client for one node.
 func New(config *rest.Config, node string) (*Client, error) {
 	core, err := metadata.NewForConfig(config)
 	if err != nil {
@@ -50,26 +50,26 @@ func New(config *rest.Config, node string) (*Client, error) {
 	return &Client{node: node, nodes: core.Resource(schema.GroupVersionResource{Version: "v1", Resource: "nodes"}), objects: objects}, nil
 }
 
-// Assignment is for the agent's Cluster.
-func (k *Client) Assignment(ctx context.Context) (protocol.Assignment, error) {
+// Node implements agent.Cluster.
+func (k *Client) Node(ctx context.Context) (report.Node, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	n, err := k.nodes.Get(ctx, k.node, metav1.GetOptions{})
 	if err != nil {
-		return protocol.Assignment{}, answered(err)
+		return report.Node{}, markUnreachable(err)
 	}
 	return assignmentOf(n), nil
 }
 
 // assignmentOf reads a Node.
-func assignmentOf(n *metav1.PartialObjectMetadata) protocol.Assignment {
-	a := protocol.AssignmentOf(n.Annotations)
+func assignmentOf(n *metav1.PartialObjectMetadata) report.Node {
+	a := report.NodeOf(n.Annotations)
 	a.UID = string(n.UID)
 	return a
 }
 
-// Report is for the agent's Cluster.
-func (k *Client) Report(ctx context.Context, annotations map[string]string) error {
+// SetAnnotations implements agent.Cluster.
+func (k *Client) SetAnnotations(ctx context.Context, annotations map[string]string) error {
 	patch, err := json.Marshal(map[string]map[string]map[string]string{"metadata": {"annotations": annotations}})
 	if err != nil {
 		return err
@@ -77,17 +77,18 @@ func (k *Client) Report(ctx context.Context, annotations map[string]string) erro
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	_, err = k.nodes.Patch(ctx, k.node, types.StrategicMergePatchType, patch, metav1.PatchOptions{})
-	return answered(err)
+	return markUnreachable(err)
 }
 
-// Config is for the agent's Cluster.
+// Config reads a MachineConfig through the API server. Most clusters forbid this to nodes, so the agent uses
+// Connection.Config.
 func (k *Client) Config(ctx context.Context, name string) (mcfgv1.MachineConfig, error) {
 	var mc mcfgv1.MachineConfig
 	return mc, k.get(ctx, machineConfigs, name, &mc)
 }
 
-// Rules is for the agent's Cluster. The status of the MachineConfiguration counts where it is up to date; else its spec is read
-// in the same way as the controller does.
+// Rules implements agent.Cluster. It uses the status of the MachineConfiguration if that is up to date. Otherwise it
+// computes the rules from the spec as the controller does.
 func (k *Client) Rules(ctx context.Context) (plan.Rules, error) {
 	var mc operatorv1.MachineConfiguration
 	err := k.get(ctx, machineConfigurations, "cluster", &mc)
@@ -106,13 +107,14 @@ func (k *Client) Rules(ctx context.Context) (plan.Rules, error) {
 	return rules, err
 }
 
-// get fetches a cluster-scoped object. It goes through JSON, so that the object's own decoding is used.
+// get fetches a cluster-scoped object. It converts the object through JSON, so that the decoding of its Go type is
+// used.
 func (k *Client) get(ctx context.Context, gvr schema.GroupVersionResource, name string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
 	u, err := k.objects.Resource(gvr).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return answered(err)
+		return markUnreachable(err)
 	}
 	text, err := u.MarshalJSON()
 	if err != nil {

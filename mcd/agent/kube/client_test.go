@@ -11,8 +11,8 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/mcd/agent/kube"
-	"github.com/bunsen-os/bunsen/policy"
 )
 
 func TestTheDisruptionPolicyIsTheNewestThatTheClusterHas(t *testing.T) {
@@ -95,8 +95,8 @@ func TestNoCallLastsForEver(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx := t.Context()
-	_, _ = client.Assignment(ctx)
-	_ = client.Report(ctx, map[string]string{"a": "b"})
+	_, _ = client.Node(ctx)
+	_ = client.SetAnnotations(ctx, map[string]string{"a": "b"})
 	_, _ = client.Config(ctx, "rendered-a")
 	_, _ = client.Rules(ctx)
 	_, _ = client.DriftRules(ctx, "worker")

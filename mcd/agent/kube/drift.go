@@ -20,8 +20,8 @@ var (
 	configPools   = mcfgv1.GroupVersion.WithResource("machineconfigpools")
 )
 
-// DriftRules is for the agent's Cluster. A cluster that does not know the kind has no policy. A policy that cannot be read counts as
-// if it were not there, and is told in the error; the others count nevertheless.
+// DriftRules implements agent.Cluster. A cluster without the kind DriftPolicy has no policy. DriftRules skips a policy
+// that it cannot read and reports it in the error. The other policies stay in use.
 func (k *Client) DriftRules(ctx context.Context, pool string) (drift.Policy, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
@@ -30,7 +30,7 @@ func (k *Client) DriftRules(ctx context.Context, pool string) (drift.Policy, err
 		return drift.Policy{}, nil
 	}
 	if err != nil {
-		return drift.Policy{}, answered(err)
+		return drift.Policy{}, markUnreachable(err)
 	}
 	var all []v1alpha1.DriftPolicy
 	var bad []error
@@ -48,7 +48,7 @@ func (k *Client) DriftRules(ctx context.Context, pool string) (drift.Policy, err
 	if needsLabels && pool != "" {
 		o, err := k.objects.Resource(configPools).Get(ctx, pool, metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
-			return drift.Policy{}, answered(err)
+			return drift.Policy{}, markUnreachable(err)
 		}
 		if err == nil {
 			labels = o.GetLabels()

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/bunsen-os/bunsen/mcd/agent/kube"
-	"github.com/bunsen-os/bunsen/mcd/protocol"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
 func TestTheDriftPolicyIsThatOfThePool(t *testing.T) {
@@ -62,7 +62,7 @@ func TestTheDriftPolicyIsThatOfThePool(t *testing.T) {
 	}
 	answers["/apis/bunsen.dev/v1alpha1/driftpolicies"] = policies
 	code = http.StatusServiceUnavailable
-	if _, err := client.DriftRules(t.Context(), "worker"); !errors.Is(err, protocol.ErrUnreachable) {
+	if _, err := client.DriftRules(t.Context(), "worker"); !errors.Is(err, report.ErrUnreachable) {
 		t.Error(err)
 	}
 }

@@ -15,42 +15,49 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// heartbeatManager is the field manager of the daemon's heartbeat. It is not the Board's, whose writes would remove it.
+// heartbeatManager is the field manager of the daemon's heartbeat. It differs from statusManager, because writes of
+// the same manager would remove the heartbeat.
 const heartbeatManager = "machine-config-daemon"
 
-// Heartbeat reports about once a minute, until the context ends, that the daemon runs: as a DaemonReport on the MachineConfigNode
-// of its node. It returns at once. It creates no MachineConfigNode; the Board does. While there is none, or the API server does
-// not answer, it tries again after pauses that grow to a minute. A refusal is logged once.
-func Heartbeat(ctx context.Context, cluster *Later, version string, log *slog.Logger) {
+// Heartbeat reports about once a minute, until the context ends, that the daemon runs. The report is on the node's
+// MachineConfigNode. The caller sets its version and form; Heartbeat adds the time, the daemon's config source, its
+// read permissions, and the state of etcd, unless the function etcd is nil. Heartbeat returns at once. The StatusPublisher creates the MachineConfigNode. If the object does not exist, or the API server does not
+// answer, Heartbeat retries with pauses of up to a minute. A rejected write is logged once.
+func Heartbeat(ctx context.Context, cluster *Connection, r v1alpha1.DaemonReport, etcd func(context.Context) *v1alpha1.EtcdReport, log *slog.Logger) {
 	go func() {
-		next, refused := pauses(), ""
+		next, refused, may := newBackoff(), "", access{}
 		for ctx.Err() == nil {
-			err := report(ctx, cluster, v1alpha1.DaemonReport{Version: version, Seen: metav1.NewTime(time.Now())})
+			may.update(ctx, cluster)
+			if etcd != nil {
+				r.Etcd = etcd(ctx)
+			}
+			r.Seen, r.ConfigsFrom, r.ReadsAllConfigs = metav1.NewTime(time.Now()), cluster.configs.lastSource(), may.readsAll
+			err := writeHeartbeat(ctx, cluster, r)
 			if err == nil {
-				next, refused = pauses(), ""
-				hold(ctx, v1alpha1.DaemonReportsEvery+rand.N(v1alpha1.DaemonReportsEvery/4))
+				next, refused = newBackoff(), ""
+				sleep(ctx, v1alpha1.DaemonReportsEvery+rand.N(v1alpha1.DaemonReportsEvery/4))
 				continue
 			}
-			if forbidden(err) && err.Error() != refused && ctx.Err() == nil {
+			if isForbidden(err) && err.Error() != refused && ctx.Err() == nil {
 				refused = err.Error()
-				log.Warn("the daemon's heartbeat is not written, which affects nothing else", "err", err)
+				log.Warn("cannot write the heartbeat; continuing", "err", err)
 			}
-			hold(ctx, next.Step())
+			sleep(ctx, next.Step())
 		}
 	}()
 }
 
-// report writes one heartbeat.
-func report(ctx context.Context, cluster *Later, r v1alpha1.DaemonReport) error {
+// writeHeartbeat writes one heartbeat.
+func writeHeartbeat(ctx context.Context, cluster *Connection, r v1alpha1.DaemonReport) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]string{v1alpha1.DaemonAnnotation: r.String()}}})
 	if err != nil {
 		return fmt.Errorf("writing the heartbeat: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	_, err = via(cluster, func(k *Client) (struct{}, error) {
+	_, err = withClient(cluster, func(k *Client) (struct{}, error) {
 		_, err := k.objects.Resource(machineConfigNodes).Patch(ctx, k.node, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: heartbeatManager})
-		return struct{}{}, answered(err)
+		return struct{}{}, markUnreachable(err)
 	})
 	if err != nil && !apierrors.IsNotFound(err) {
 		return fmt.Errorf("writing the heartbeat to MachineConfigNode %s: %w", cluster.node, err)

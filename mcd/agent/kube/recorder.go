@@ -15,55 +15,55 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/bunsen-os/bunsen/mcd/protocol"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
-// What a Recorder writes at most: burst events at once, then one for each refill; what is said again within repeat is not
-// written. Those that wait for the API server are the newest waitingEvents.
+// The limits of a Recorder. It writes up to burst events at once, then one event per refill. It does not repeat an
+// event within the duration repeat. Its queue contains the newest maxQueued events.
 const (
-	burst         = 40
-	refill        = 15 * time.Second
-	repeat        = 10 * time.Minute
-	waitingEvents = 64
-	longestNote   = 1024
+	burst      = 40
+	refill     = 15 * time.Second
+	repeat     = 10 * time.Minute
+	maxQueued  = 64
+	maxMessage = 1024
 )
 
-// note is an event before it is written.
-type note struct {
-	reason  protocol.Reason
+// queuedEvent is an event that is not written yet.
+type queuedEvent struct {
+	reason  report.EventReason
 	message string
 	at      time.Time
 }
 
-// Recorder is the agent's Events over the Kubernetes API, with the kubelet's identity. Writing is nobody's concern: it never blocks and
-// never fails, and what waits for the API server at the end of the process is lost.
+// Recorder is the agent's Events over the Kubernetes API, with the kubelet's identity. It never blocks
+// and never fails. Events that are still in the queue when the process ends are lost.
 type Recorder struct {
-	cluster *Later
+	cluster *Connection
 	log     *slog.Logger
 	wake    chan struct{}
 
-	mu      sync.Mutex
-	waiting []note
-	said    map[note]time.Time
-	tokens  float64
-	filled  time.Time
+	mu     sync.Mutex
+	queue  []queuedEvent
+	recent map[queuedEvent]time.Time
+	tokens float64
+	filled time.Time
 }
 
-// NewRecorder writes until the context ends.
-func NewRecorder(ctx context.Context, cluster *Later, log *slog.Logger) *Recorder {
-	r := &Recorder{cluster: cluster, log: log, wake: make(chan struct{}, 1), said: map[note]time.Time{}, tokens: burst, filled: time.Now()}
+// NewRecorder returns a Recorder that writes until the context ends.
+func NewRecorder(ctx context.Context, cluster *Connection, log *slog.Logger) *Recorder {
+	r := &Recorder{cluster: cluster, log: log, wake: make(chan struct{}, 1), recent: map[queuedEvent]time.Time{}, tokens: burst, filled: time.Now()}
 	go r.run(ctx)
 	return r
 }
 
-// Event is for the agent's Events.
-func (r *Recorder) Event(reason protocol.Reason, message string) {
+// Event implements agent.Events.
+func (r *Recorder) Event(reason report.EventReason, message string) {
 	message = strings.ToValidUTF8(message, "\uFFFD")
-	if len(message) > longestNote {
-		message = strings.ToValidUTF8(message[:longestNote-len("…")], "") + "…"
+	if len(message) > maxMessage {
+		message = strings.ToValidUTF8(message[:maxMessage-len("…")], "") + "…"
 	}
-	if !r.admit(note{reason: reason, message: message}, time.Now()) {
-		r.log.Debug("an event too many", "reason", string(reason))
+	if !r.enqueue(queuedEvent{reason: reason, message: message}, time.Now()) {
+		r.log.Debug("event dropped: too many events", "reason", string(reason))
 		return
 	}
 	select {
@@ -72,16 +72,16 @@ func (r *Recorder) Event(reason protocol.Reason, message string) {
 	}
 }
 
-// admit puts a note among those that wait.
-func (r *Recorder) admit(n note, now time.Time) bool {
+// enqueue adds an event to the queue if the limits allow it, and reports whether it did.
+func (r *Recorder) enqueue(n queuedEvent, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for old, at := range r.said {
+	for old, at := range r.recent {
 		if now.Sub(at) >= repeat {
-			delete(r.said, old)
+			delete(r.recent, old)
 		}
 	}
-	if _, again := r.said[n]; again {
+	if _, again := r.recent[n]; again {
 		return false
 	}
 	r.tokens = min(burst, r.tokens+now.Sub(r.filled).Seconds()/refill.Seconds())
@@ -90,30 +90,30 @@ func (r *Recorder) admit(n note, now time.Time) bool {
 		return false
 	}
 	r.tokens--
-	r.said[n] = now
+	r.recent[n] = now
 	n.at = now
-	r.waiting = append(r.waiting, n)
-	if len(r.waiting) > waitingEvents {
-		r.waiting = r.waiting[1:]
+	r.queue = append(r.queue, n)
+	if len(r.queue) > maxQueued {
+		r.queue = r.queue[1:]
 	}
 	return true
 }
 
-// next is the oldest that waits.
-func (r *Recorder) next() (note, bool) {
+// dequeue removes the oldest event from the queue.
+func (r *Recorder) dequeue() (queuedEvent, bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if len(r.waiting) == 0 {
-		return note{}, false
+	if len(r.queue) == 0 {
+		return queuedEvent{}, false
 	}
-	n := r.waiting[0]
-	r.waiting = r.waiting[1:]
+	n := r.queue[0]
+	r.queue = r.queue[1:]
 	return n, true
 }
 
 func (r *Recorder) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		n, is := r.next()
+		n, is := r.dequeue()
 		if !is {
 			select {
 			case <-ctx.Done():
@@ -121,23 +121,24 @@ func (r *Recorder) run(ctx context.Context) {
 			}
 			continue
 		}
-		for next := pauses(); ctx.Err() == nil; {
+		for next := newBackoff(); ctx.Err() == nil; {
 			err := r.write(ctx, n)
-			if !errors.Is(err, protocol.ErrUnreachable) {
+			if !errors.Is(err, report.ErrUnreachable) {
 				if err != nil {
 					r.log.Debug("writing an event", "reason", string(n.reason), "err", err)
 				}
 				break
 			}
-			hold(ctx, next.Step())
+			sleep(ctx, next.Step())
 		}
 	}
 }
 
-// write makes the event. Events about Nodes live in the namespace default, and name the Node twice, as a kubelet's do.
-func (r *Recorder) write(ctx context.Context, n note) error {
+// write creates the event. Events about Nodes are in the namespace default. They name the Node twice, as the events of
+// a kubelet do.
+func (r *Recorder) write(ctx context.Context, n queuedEvent) error {
 	kind := corev1.EventTypeNormal
-	if n.reason.Warns() {
+	if n.reason.IsWarning() {
 		kind = corev1.EventTypeWarning
 	}
 	node, at := r.cluster.node, metav1.NewTime(n.at)
@@ -154,10 +155,10 @@ func (r *Recorder) write(ctx context.Context, n note) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()
-	_, err = via(r.cluster, func(k *Client) (*unstructured.Unstructured, error) {
+	_, err = withClient(r.cluster, func(k *Client) (*unstructured.Unstructured, error) {
 		e, err := k.objects.Resource(corev1.SchemeGroupVersion.WithResource("events")).Namespace(metav1.NamespaceDefault).
 			Create(ctx, &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
-		return e, answered(err)
+		return e, markUnreachable(err)
 	})
 	return err
 }

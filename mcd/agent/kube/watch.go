@@ -9,36 +9,36 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 
-	"github.com/bunsen-os/bunsen/mcd/protocol"
+	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
-// lasting is how long a watch must have held to count as one that worked: after it, no pause is due.
-const lasting = 10 * time.Second
+// stableWatch is how long a watch must have lasted to reset the pauses.
+const stableWatch = 10 * time.Second
 
-// watchLimit is how long a watch may go on: one of which nothing is heard any more is not told from a quiet one.
+// watchLimit is how long a watch may last, because a broken connection looks like a watch without changes.
 const watchLimit = 30 * time.Minute
 
-// Watch signals when somebody else changed the Node, and after each reconnection. The channel holds one signal: more say no
-// more. While the API server does not answer, it is asked again after pauses that grow to a minute.
+// Watch signals when another program changed the Node, and after each reconnection. The channel contains at most one
+// signal. While the API server does not answer, Watch retries with pauses that grow to a minute.
 func (k *Client) Watch(ctx context.Context, log *slog.Logger) <-chan struct{} {
 	return watch(ctx, log, func(ctx context.Context, changed chan<- struct{}) error { return k.watchOnce(ctx, changed) })
 }
 
-// watch keeps a watch up.
+// watch starts a watch again whenever it ends.
 func watch(ctx context.Context, log *slog.Logger, once func(context.Context, chan<- struct{}) error) <-chan struct{} {
 	changed := make(chan struct{}, 1)
 	go func() {
-		for next := pauses(); ctx.Err() == nil; {
+		for next := newBackoff(); ctx.Err() == nil; {
 			began := time.Now()
 			err := once(ctx, changed)
-			if time.Since(began) >= lasting {
-				next = pauses()
+			if time.Since(began) >= stableWatch {
+				next = newBackoff()
 			}
 			pause := next.Step()
 			if ctx.Err() == nil {
 				log.Debug("watching the Node again", "in", pause, "err", err)
 			}
-			hold(ctx, pause)
+			sleep(ctx, pause)
 		}
 	}()
 	return changed
@@ -52,13 +52,13 @@ func (k *Client) watchOnce(ctx context.Context, changed chan<- struct{}) error {
 		return err
 	}
 	defer w.Stop()
-	var last *protocol.Assignment
+	var last *report.Node
 	for event := range w.ResultChan() {
 		n, ok := event.Object.(*metav1.PartialObjectMetadata)
 		if !ok {
 			return errors.New("the watch ended with a status")
 		}
-		now := assignmentOf(n).Asks()
+		now := assignmentOf(n).Watched()
 		if last != nil && *last == now {
 			continue // a heartbeat
 		}

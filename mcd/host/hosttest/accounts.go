@@ -6,15 +6,14 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// AccountConformance is the part of Conformance about users and groups, for whoever can change them without being a
-// whole host.
+// AccountConformance tests only users and groups, for implementations that are not a whole host.
 func AccountConformance(t *testing.T, open func(*testing.T) host.Host) {
 	for _, c := range accountConformance {
 		t.Run(c.says, func(t *testing.T) { c.check(probe{t, open(t)}) })
 	}
 }
 
-// accountConformance is that part.
+// accountConformance has the tests of AccountConformance.
 var accountConformance = []struct {
 	says  string
 	check func(probe)

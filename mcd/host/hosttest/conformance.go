@@ -7,8 +7,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// Conformance runs the suite that every host has to pass. open returns a machine as NewMachine makes it: /etc,
-// /etc/systemd/system and /usr/lib/systemd/system are there, presets disable everything but preset.service.
+// Conformance tests a host. open returns a machine like that of NewMachine: /etc, /etc/systemd/system and
+// /usr/lib/systemd/system exist, and presets disable every unit except preset.service.
 func Conformance(t *testing.T, open func(*testing.T) host.Host) {
 	for _, c := range conformance {
 		t.Run(c.says, func(t *testing.T) { c.check(probe{t, open(t)}) })
@@ -16,7 +16,7 @@ func Conformance(t *testing.T, open func(*testing.T) host.Host) {
 	AccountConformance(t, open)
 }
 
-// conformance is the suite: what a host promises, and how it is tried.
+// conformance has the tests: the required behaviour of a host, and the function that checks it.
 var conformance = []struct {
 	says  string
 	check func(probe)

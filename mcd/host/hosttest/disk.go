@@ -11,20 +11,21 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// platter is a machine's disk with a memory before it, where changes are until they are flushed.
+// platter is a simulated disk with a write cache, which has all changes until they are flushed.
 type platter struct {
-	// nodes and enabled are what everybody sees.
+	// nodes and enabled are the state that all processes see.
 	nodes   map[string]node
 	enabled map[string]bool
-	// past are the nodes that changed paths had, the durable one first; wasEnabled is what is durable of changed units.
+	// past has earlier nodes of changed paths, the durable one first. wasEnabled has the durable state of changed
+	// units.
 	past       map[string][]node
 	wasEnabled map[string]bool
 }
 
-// accounts are the files that are never empty.
+// accounts are the files that are never empty, even after a power cut.
 var accounts = []string{host.PasswdPath, host.GroupPath, host.ShadowPath}
 
-// unitKey is what stands for a unit among the paths that a process changed.
+// unitKey is the prefix of a unit's key among the paths that a process changed.
 const unitKey = "unit "
 
 func newPlatter() *platter {
@@ -46,8 +47,8 @@ func (d *platter) settleOne(key string) {
 	delete(d.past, key)
 }
 
-// lose forgets what a power cut takes. A path has any of its states since the last flush; a file that is not durable may
-// be empty. Nothing is where its directory is not.
+// lose simulates the data loss of a power cut. A path gets any of its states since the last flush, and a file that is
+// not durable may become empty. A path without its directory is removed.
 func (d *platter) lose(r *rand.Rand) {
 	for _, p := range slices.Sorted(maps.Keys(d.past)) {
 		states := append(d.past[p], d.nodes[p])
@@ -58,7 +59,7 @@ func (d *platter) lose(r *rand.Rand) {
 		}
 		d.set(p, n)
 	}
-	for _, p := range sortedPaths(d.nodes) { // directories come before what is in them
+	for _, p := range sortedPaths(d.nodes) { // a directory comes before its entries
 		if p != "/" && d.nodes[path.Dir(p)].entry.Kind != host.Dir {
 			delete(d.nodes, p)
 		}
@@ -71,7 +72,7 @@ func (d *platter) lose(r *rand.Rand) {
 	d.settle()
 }
 
-// set makes a node be at a path; the zero node is none.
+// set sets the node at a path; the zero node removes it.
 func (d *platter) set(p string, n node) {
 	if n.entry.Kind == host.Absent {
 		delete(d.nodes, p)
@@ -88,22 +89,23 @@ func (d *platter) setEnabled(unit string, is bool) {
 	d.enabled[unit] = true
 }
 
-// process is somebody who acts on a machine, and has changed some paths and units of it. It is the machine's host.Disk.
+// process is one process that changes a machine, with the paths and units that it has changed. It implements
+// host.Disk.
 type process struct {
 	*Machine
 	changed map[string]bool
-	// batching: changes wait for a Flush.
+	// batching is true while changes wait for a Flush.
 	batching bool
 }
 
-// put changes what is at a path.
+// put changes the node at a path.
 func (p *process) put(at string, n node) {
 	p.disk.past[at] = append(p.disk.past[at], p.disk.nodes[at])
 	p.disk.set(at, n)
 	p.did(at)
 }
 
-// enable changes whether a unit is enabled.
+// enable enables or disables a unit.
 func (p *process) enable(unit string, is bool) {
 	if _, known := p.disk.wasEnabled[unit]; !known {
 		p.disk.wasEnabled[unit] = p.disk.enabled[unit]
@@ -141,7 +143,7 @@ func (p *process) Resume(_ context.Context, steps []host.Step) error {
 		case s.IsPath():
 			at, err := p.resolve(s.Target)
 			if err != nil {
-				continue // its directory is not there
+				continue // the directory does not exist
 			}
 			p.changed[at] = true
 			dirs[path.Dir(at)] = true

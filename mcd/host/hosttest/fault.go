@@ -9,34 +9,34 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// Errors that the wrappers give.
+// The errors that the wrappers return.
 var (
-	// ErrCrashed: the process is dead; nothing that it does from now on happens.
+	// ErrCrashed means that the simulated process has crashed. Its later calls have no effect.
 	ErrCrashed = errors.New("crashed")
-	// ErrInjected is a failure that a test asked for.
+	// ErrInjected is a failure that a test requested.
 	ErrInjected = errors.New("injected failure")
-	// ErrFull is a disk without room.
+	// ErrFull means that the disk is full.
 	ErrFull = errors.New("the disk is full")
-	// ErrReadOnly is a file system that takes no writes.
+	// ErrReadOnly means that the file system is read-only.
 	ErrReadOnly = errors.New("read-only file system")
 )
 
-// Call is one call of a port that changes something.
+// Call is one call that changes the host.
 type Call struct {
-	// N counts from 1.
+	// N is the number of the call, from 1.
 	N int
-	// Port and Target say what was called.
+	// Port is the called interface. Target is the changed object.
 	Port, Target string
-	// Frees tells that it takes no room on the disk.
+	// Frees is true if the call needs no disk space.
 	Frees bool
-	// GivenUp is closed when the caller's context ends; nil for a port that asks for none.
+	// GivenUp is closed when the caller's context ends; nil if the call has no context.
 	GivenUp <-chan struct{}
 }
 
-// Fault decides before each changing call whether it happens.
+// Fault runs before each changing call. If it returns an error, the call has no effect.
 type Fault func(Call) error
 
-// FailNth makes the n-th change fail, and no other.
+// FailNth makes only the n-th change fail.
 func FailNth(n int) Fault {
 	return func(c Call) error {
 		if c.N == n {
@@ -46,7 +46,7 @@ func FailNth(n int) Fault {
 	}
 }
 
-// CrashAfter lets n changes happen and none after.
+// CrashAfter simulates a crash after n changes.
 func CrashAfter(n int) Fault {
 	return func(c Call) error {
 		if c.N > n {
@@ -56,7 +56,7 @@ func CrashAfter(n int) Fault {
 	}
 }
 
-// FailFrom makes the n-th change and all after it fail with an error.
+// FailFrom makes the n-th change and all later changes fail with an error.
 func FailFrom(n int, err error) Fault {
 	return func(c Call) error {
 		if c.N >= n {
@@ -66,7 +66,7 @@ func FailFrom(n int, err error) Fault {
 	}
 }
 
-// FullFrom lets the disk be full from the n-th change on: only what takes no room still happens.
+// FullFrom simulates a full disk from the n-th change on. Changes that need no disk space still work.
 func FullFrom(n int) Fault {
 	return func(c Call) error {
 		if c.N >= n && !c.Frees {
@@ -76,8 +76,8 @@ func FullFrom(n int) Fault {
 	}
 }
 
-// HangFrom makes ports that take a context not answer before it ends, from the n-th change on; hung is told when one
-// begins to.
+// HangFrom makes calls with a context hang until it ends, from the n-th change on. The function hung is called when
+// the first call hangs.
 func HangFrom(n int, hung func()) Fault {
 	return func(c Call) error {
 		if c.N < n || c.GivenUp == nil {
@@ -89,7 +89,7 @@ func HangFrom(n int, hung func()) Fault {
 	}
 }
 
-// ReadOnlyPath makes changes of files at or below a path fail.
+// ReadOnlyPath makes changes of a path, and of files below it, fail.
 func ReadOnlyPath(p string) Fault {
 	return func(c Call) error {
 		if c.Port == "files" && (c.Target == p || strings.HasPrefix(c.Target, p+"/")) {
@@ -101,13 +101,13 @@ func ReadOnlyPath(p string) Fault {
 
 // Counter counts the changing calls of a wrapped host.
 type Counter struct {
-	// N is the number of calls so far, those that failed included.
+	// N is the number of calls so far, including failed calls.
 	N int
 
 	fault Fault
 }
 
-// Wrap puts a fault before every changing call of a host. A nil fault only counts.
+// Wrap returns a host that calls a fault before every change. With a nil fault, it only counts.
 func Wrap(h host.Host, fault Fault) (host.Host, *Counter) {
 	c := &Counter{fault: fault}
 	h.Files = faultyFiles{h.Files, c}

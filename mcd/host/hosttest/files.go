@@ -38,7 +38,7 @@ func (f files) Read(p string) ([]byte, error) {
 	return slices.Clone(n.contents), nil
 }
 
-// place puts a node where no directory is, into a directory that is.
+// place puts a node at a path without a directory. The parent directory must exist.
 func (f files) place(p string, n node) error {
 	at, err := f.m.resolve(p)
 	if err != nil {
@@ -60,7 +60,7 @@ func (f files) Write(p string, want host.Entry, contents []byte) error {
 }
 
 func (f files) Link(p string, want host.Entry) error {
-	if want.Kind == host.Hard { // whoever writes one of the names makes it another file, so that a copy does
+	if want.Kind == host.Hard { // the daemon never writes through one name of a hard link, so a copy suffices
 		at, err := f.m.resolve(want.Target)
 		if err != nil {
 			return err
@@ -71,7 +71,7 @@ func (f files) Link(p string, want host.Entry) error {
 	return f.place(p, node{entry: want})
 }
 
-// same tells of two names that anything could take for one file.
+// same reports whether two names have equal nodes, so that they could be one file.
 func (f files) same(a, b string) (bool, error) {
 	one, err := f.Stat(a)
 	if err != nil || one.Kind == host.Absent {
@@ -107,14 +107,14 @@ func (f files) Remove(p string) error {
 
 type units struct{ m *process }
 
-// sections reads a unit's files. A link masks.
+// sections reads the [Install] sections of a unit's files. A link masks the unit.
 func (u units) sections(name string) (s host.Sections, found bool) {
 	s = host.Sections{}
-	for _, owner := range host.Owners(name) {
+	for _, owner := range host.FileNames(name) {
 		for _, dir := range []string{host.UnitDir, vendorDir} {
 			for p, n := range u.m.disk.nodes {
 				if own := p == dir+"/"+owner; own || path.Dir(p) == dir+"/"+owner+".d" && path.Ext(p) == ".conf" {
-					s[p], found = host.Says(n.contents), found || own
+					s[p], found = host.SectionLines(n.contents), found || own
 					if own && n.entry.Kind == host.Link {
 						s[p] = host.Masked
 					}
@@ -135,7 +135,7 @@ func (u units) Status(_ context.Context, name string) (host.Unit, error) {
 		}
 	}
 	parts, _ := u.sections(name)
-	return host.Unit{Enabled: u.m.disk.enabled[name], Preset: host.Preset(presets, name)}.Counting(name, parts), nil
+	return host.Unit{Enabled: u.m.disk.enabled[name], Preset: host.Preset(presets, name)}.WithSections(name, parts), nil
 }
 
 func (u units) Enable(_ context.Context, name string) error {
@@ -143,7 +143,7 @@ func (u units) Enable(_ context.Context, name string) error {
 	switch {
 	case !found:
 		return fmt.Errorf("unit %s: %w", name, fs.ErrNotExist)
-	case host.Unit{}.Counting(name, parts).Install == "":
+	case host.Unit{}.WithSections(name, parts).Install == "":
 		return fmt.Errorf("unit %s is masked, or has no [Install] section, so nothing can pull it in", name)
 	}
 	u.m.enable(name, true)

@@ -14,13 +14,13 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// Machine is a machine in memory. What it holds survives a crash of whoever acts on it, as a disk does.
+// Machine is a machine in memory. Its data survives the crash of a process, like data on a disk.
 type Machine struct {
-	// Broken units fail to reload and restart.
+	// Broken are the units that fail to reload and restart.
 	Broken map[string]bool
-	// BootsOld makes the next reboot come up with the old OS, as a machine does whose new one does not boot.
+	// BootsOld makes the next reboot boot the old OS, like a machine whose new OS does not boot.
 	BootsOld bool
-	// Log has what happened beside changes on disk, one line each.
+	// Log has one line for each event that is not a change on disk.
 	Log []string
 
 	disk    *platter
@@ -31,14 +31,14 @@ type Machine struct {
 	store   map[host.Digest][]byte
 }
 
-// node is what is at a path.
+// node is the file, directory or link at a path.
 type node struct {
 	entry    host.Entry
 	contents []byte
 }
 
-// NewMachine starts a machine with users root and core, a vendor's unit, presets that disable what nobody names, and an
-// OS that can be changed.
+// NewMachine returns a machine with the users root and core, a vendor's unit, presets that disable unnamed units, and
+// an OS that can be changed.
 func NewMachine() *Machine {
 	m := &Machine{
 		Broken: map[string]bool{}, disk: newPlatter(), store: map[host.Digest][]byte{},
@@ -58,7 +58,7 @@ func NewMachine() *Machine {
 	return m
 }
 
-// Base are the files of a new machine.
+// Base are the initial files of a machine.
 var Base = map[string]string{
 	"/etc/passwd":                            "root:x:0:0::/root:/bin/bash\ncore:x:1000:1000::/home/core:/bin/bash\nguest:x:1200:1200:A guest:/home/guest:/bin/sh\n",
 	"/etc/group":                             "root:x:0:\nwheel:x:10:guest\nusers:x:100:\ncore:x:1000:\nguest:x:1200:\n",
@@ -71,16 +71,16 @@ var Base = map[string]string{
 	"/etc/zz.conf":     "came with the machine\n",
 }
 
-// Host is the machine through the ports, for one process: what it changed is what it flushes.
+// Host returns the machine as the host of one process. A flush covers only the changes of that process.
 func (m *Machine) Host() host.Host {
 	p := &process{Machine: m, changed: map[string]bool{}}
 	return host.Host{Files: files{p}, Disk: p, Units: units{p}, Passwd: passwd{p}, OS: system{m}, Power: power{m}, Journal: journal{m}, Store: store{m}, Same: files{p}.same}
 }
 
-// Withdraw takes the means to change the OS away, as on a plain Linux host.
+// Withdraw makes the OS unchangeable, as on a plain Linux host.
 func (m *Machine) Withdraw(why string) { m.os.Support = host.Support{Why: why} }
 
-// Put writes a file past the ports, as a person would; parents are made.
+// Put writes a file as a user would, without the daemon's interfaces. It creates missing parents.
 func (m *Machine) Put(p, text string) {
 	for dir := path.Dir(p); dir != "/"; dir = path.Dir(dir) {
 		if _, ok := m.disk.nodes[dir]; !ok {
@@ -91,12 +91,12 @@ func (m *Machine) Put(p, text string) {
 	m.disk.settle()
 }
 
-// String is the whole machine as canonical text: its Tree, the OS, what the daemon keeps.
+// String returns the whole machine as canonical text: its Tree, the OS, and the daemon's files.
 func (m *Machine) String() string {
 	return fmt.Sprintf("%snext %+v\njournal %t, %d kept\n", m.Tree(), m.os.Next, m.journal != nil, len(m.store))
 }
 
-// Tree is the machine's disk as canonical text: paths with contents in Go syntax, enabled units.
+// Tree returns the machine's disk as canonical text: paths with contents in Go syntax, and enabled units.
 func (m *Machine) Tree() string {
 	var b strings.Builder
 	for _, p := range sortedPaths(m.disk.nodes) {
@@ -119,7 +119,7 @@ func (m *Machine) logf(format string, args ...any) {
 	m.Log = append(m.Log, fmt.Sprintf(format, args...))
 }
 
-// resolve follows links in the way to a path, within the machine.
+// resolve follows the links in the directories of a path, within the machine.
 func (m *Machine) resolve(p string) (string, error) {
 	if !path.IsAbs(p) || path.Clean(p) != p {
 		return "", fmt.Errorf("%q is not an absolute, clean path", p)
@@ -150,7 +150,7 @@ func (m *Machine) resolve(p string) (string, error) {
 	return path.Join(done, todo[0]), nil
 }
 
-// journal and store go through JSON, so that what the real ones lose is lost here too.
+// The journal and the store use JSON, so that they lose the same data as the real ones.
 type journal struct{ m *Machine }
 
 func (j journal) Load() (*host.Record, error) {
@@ -187,7 +187,7 @@ func (s store) Keep(old []host.Old) error {
 			}
 		}
 		if host.DigestOf(contents) != o.Digest {
-			return fmt.Errorf("%s has changed since it was looked at", o.Path)
+			return fmt.Errorf("%s has changed since the observation", o.Path)
 		}
 		kept[o.Digest] = slices.Clone(contents)
 	}
@@ -214,12 +214,12 @@ func (p power) BootID() (string, error) { return fmt.Sprintf("boot-%d", p.m.boot
 
 func (p power) Reboot(_ context.Context, why string) error {
 	p.m.logf("reboot: %s", why)
-	p.m.disk.settle() // going down, a machine writes all that it has
+	p.m.disk.settle() // a machine that shuts down writes all its data
 	p.m.boot(!p.m.BootsOld)
 	return nil
 }
 
-// boot begins another boot: of what is staged, or else of what ran.
+// boot simulates a boot into the staged OS or, without one, into the last OS.
 func (m *Machine) boot(staged bool) {
 	m.boots++
 	if staged {
@@ -229,12 +229,11 @@ func (m *Machine) boot(staged bool) {
 	m.booted = m.Tree()
 }
 
-// Booted is the Tree that the machine found when it booted last, which is what its services run with, and how often it
-// has booted since it was made.
+// Booted returns the Tree at the last boot, with which the services run. boots is the number of boots of the machine.
 func (m *Machine) Booted() (tree string, boots int) { return m.booted, m.boots }
 
-// PowerCut lets the machine go down and boot at any moment. Of what was changed since the last Flush, some is there and
-// some is not, and some files are there but empty; what was staged may be lost too.
+// PowerCut simulates a power cut and a boot. It keeps only some of the changes since the last Flush. Some files are
+// empty, and the staged OS may be lost.
 func (m *Machine) PowerCut(r *rand.Rand) {
 	m.logf("power cut")
 	m.disk.lose(r)

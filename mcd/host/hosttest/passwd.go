@@ -8,7 +8,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// passwd keeps accounts in the machine's own files, so that it prints them.
+// passwd stores accounts in the machine's own files, so that String prints them.
 type passwd struct{ m *process }
 
 func (p passwd) load() host.Database {

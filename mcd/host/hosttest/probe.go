@@ -8,7 +8,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// probe asks a host and compares.
+// probe calls a host and compares the results.
 type probe struct {
 	t *testing.T
 	h host.Host
@@ -23,7 +23,7 @@ func (p probe) ok(err error) {
 	}
 }
 
-// fails wants an error, of a kind where one is given.
+// fails requires an error; with kind, an error of that kind.
 func (p probe) fails(err, kind error) {
 	p.t.Helper()
 	if err == nil || kind != nil && !errors.Is(err, kind) {
@@ -50,7 +50,7 @@ func (p probe) unit(name string, want host.Unit) {
 	}
 }
 
-// installs compares what counts of a unit's [Install] sections.
+// installs compares the effective [Install] section of a unit.
 func (p probe) installs(name, install, vendor string) {
 	p.t.Helper()
 	if got, err := p.h.Units.Status(p.ctx(), name); err != nil || got.Install != install || got.Vendor != vendor {
@@ -97,7 +97,7 @@ func (p probe) group(name string, want host.Group) {
 	}
 }
 
-// account makes a user with the given hash.
+// account creates a user with a password hash.
 func (p probe) account(name string, want host.User, hash string) host.User {
 	p.t.Helper()
 	want.There, want.Password = true, host.DigestOf([]byte(hash))

@@ -17,16 +17,16 @@ import (
 )
 
 const (
-	// rounds is how often the daemon makes its changes in a race.
+	// rounds is how often the daemon makes its changes in a race test.
 	rounds = 10000
-	// RacerHome is the variable in the environment of the racer's process that has the directory for Racer.
+	// RacerHome is the environment variable that has the directory for Racer.
 	RacerHome = "BUNSEN_RACER_HOME"
-	// racerUID is the user who races.
+	// racerUID is the user of the racer's process.
 	racerUID = 1500
 )
 
-// Racer is the process of a user who exchanges directories in a home directory for links as fast as it can. It says on its standard
-// output when it begins, and ends when it is killed.
+// Racer is the process of a user who exchanges directories in a home directory for links as fast as possible. It
+// prints a line when it begins, and runs until it is killed.
 func Racer(home string) error {
 	if os.Geteuid() != racerUID {
 		return fmt.Errorf("the racer runs as uid %d", os.Geteuid())
@@ -44,14 +44,14 @@ func Racer(home string) error {
 	fmt.Println("racing")
 	for i := 0; ; i++ {
 		for _, pair := range [][2]string{{"conf", "evil"}, {".ssh", "evil2"}, {"conf", "evil3"}, {".ssh", "conf"}} {
-			for range 1 + i%2 { // what fails is tried again
+			for range 1 + i%2 { // failures are retried
 				_ = unix.Renameat2(unix.AT_FDCWD, filepath.Join(home, pair[0]), unix.AT_FDCWD, filepath.Join(home, pair[1]), unix.RENAME_EXCHANGE)
 			}
 		}
 	}
 }
 
-// startRacer starts a process that calls Racer as the user, and returns when it races.
+// startRacer starts a process that calls Racer as the user. It returns when the process exchanges directories.
 func startRacer(t *testing.T, racer *exec.Cmd, home string) {
 	t.Helper()
 	racer.Env = append(racer.Environ(), RacerHome+"="+home)
@@ -66,15 +66,16 @@ func startRacer(t *testing.T, racer *exec.Cmd, home string) {
 	}
 	t.Cleanup(func() {
 		_ = racer.Process.Kill()
-		_ = racer.Wait() // it was killed
+		_ = racer.Wait() // the process was killed
 	})
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatalf("the racer says %q and ends: %v", line, err)
 	}
 }
 
-// Race has a user exchange directories for links while the daemon writes below the user's home directory. The user may make the
-// daemon's changes fail, and gets nothing else. Top is where the machine's root is mounted, and the racer a process that calls Racer.
+// Race runs a racer while the daemon writes below the home directory of the racer's user. The racer may make the
+// daemon's changes fail, and must have no other effect. top is the mount point of the machine's root. The command
+// racer calls Racer.
 func Race(t *testing.T, top string, open func() host.Files, racer *exec.Cmd) {
 	t.Helper()
 	for p, mode := range map[string]os.FileMode{"etc/race.d": 0o755, "root/.ssh": 0o700, "home/app": 0o755} {
@@ -111,7 +112,7 @@ func Race(t *testing.T, top string, open func() host.Files, racer *exec.Cmd) {
 	}
 }
 
-// racedChanges are what the daemon does in each round.
+// racedChanges returns the changes that the daemon makes in each round.
 func racedChanges(files host.Files) []func() error {
 	app := host.Owner{UID: racerUID, GID: racerUID}
 	return []func() error{
@@ -126,7 +127,7 @@ func racedChanges(files host.Files) []func() error {
 	}
 }
 
-// escaped tells what of the daemon's work is where only root may put something.
+// escaped returns an error if the daemon wrote to a directory that only root may change.
 func escaped(top string) error {
 	for _, dir := range []string{"etc/race.d", "root/.ssh"} {
 		names, err := os.ReadDir(filepath.Join(top, dir))

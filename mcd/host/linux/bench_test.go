@@ -7,23 +7,23 @@ import (
 	"testing"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/mcd/host/linux"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
 )
 
 // benchRoot is a root with so many files four directories deep; it returns their paths.
-func benchRoot(b *testing.B, files int) (*linux.Root, []string) {
+func benchRoot(b *testing.B, count int) (*files.Root, []string) {
 	b.Helper()
 	dir := b.TempDir()
 	if err := os.MkdirAll(filepath.Join(dir, "etc/app/conf.d"), 0o755); err != nil {
 		b.Fatal(err)
 	}
-	root, err := linux.OpenRoot(dir)
+	root, err := files.Open(dir)
 	if err != nil {
 		b.Fatal(err)
 	}
 	b.Cleanup(func() { root.Close() })
 	var paths []string
-	for i := range files {
+	for i := range count {
 		paths = append(paths, fmt.Sprintf("/etc/app/conf.d/%03d.conf", i))
 		if err := os.WriteFile(filepath.Join(dir, paths[i]), []byte("text"), 0o644); err != nil {
 			b.Fatal(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/host/linux"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
 )
 
 // open makes a simulated host in a directory of its own, with the files that the suite expects.
@@ -25,7 +26,7 @@ func open(t *testing.T) host.Host {
 			t.Fatal(err)
 		}
 	}
-	h, root, err := linux.Simulated(dir, func(line string) { t.Log(line) })
+	h, root, err := linux.OpenSimulated(dir, func(line string) { t.Log(line) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,9 +127,9 @@ func TestEnablingReplacesNothingThatIsSomebodyElses(t *testing.T) {
 
 func TestTwoDaemonsDoNotServeOneMachine(t *testing.T) {
 	dir := t.TempDir()
-	var roots [2]*linux.Root
+	var roots [2]*files.Root
 	for i := range roots {
-		root, err := linux.OpenRoot(dir)
+		root, err := files.Open(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,4 +163,27 @@ func TestSecretsOfTheJournalAreForRootOnly(t *testing.T) {
 			t.Errorf("%s is %v, %v; want mode %o", at, is, err, mode)
 		}
 	}
+}
+
+// TestAKernelThatCannotResolveBelowARootConformsToo is for kernels before 5.6, and sandboxes that hide openat2.
+func TestAKernelThatCannotResolveBelowARootConformsToo(t *testing.T) {
+	hosttest.Conformance(t, func(t *testing.T) host.Host {
+		dir := t.TempDir()
+		for p, text := range hosttest.Base {
+			at := filepath.Join(dir, p)
+			if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(at, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		h, root, err := linux.OpenSimulated(dir, func(string) {})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { root.Close() })
+		root.WithoutOpenat2()
+		return h
+	})
 }

@@ -12,13 +12,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Enter lets a process that runs in a container go on inside of the machine's root, which is mounted at a directory: it
-// changes its root and executes itself anew, with the same arguments and those given at the end, which have to say that
-// it is inside now. It returns nil where it is inside already, and else only an error. Nothing is copied: the kernel
-// executes the file that this process was started from, so neither a /run without exec nor a full or read-only disk is in
-// the way, and nothing is left behind. The binary has to be static: a loader would be the machine's own.
+// Enter moves a process in a container into the machine's root, which is mounted at a directory. It changes the root
+// directory and executes the same binary again. It adds the given arguments, which must say that the process is
+// inside. If the process is inside already, Enter returns nil; otherwise it returns only on an error. The kernel
+// executes the file of this process without a copy. So a full or read-only disk and a /run without exec are no
+// problem, and no file remains. The binary must be static: otherwise it would need the machine's loader.
 //
-// It is called first of all: other goroutines, open files and locks end with the old process.
+// The caller must call it first: goroutines, open files and locks end with the old process.
 func Enter(dir string, inside ...string) error {
 	in, err := isRoot(dir)
 	if err != nil || in {
@@ -32,7 +32,7 @@ func Enter(dir string, inside ...string) error {
 	}
 	for _, needed := range []string{"proc/self/fd", "etc"} {
 		if _, err := os.Stat(filepath.Join(dir, needed)); err != nil {
-			return fmt.Errorf("entering the machine's root %s: it has no /%s (%w): mount the machine's / there with all that is mounted in it (hostPath / with mountPropagation HostToContainer, and hostPID)", dir, needed, errors.Unwrap(err))
+			return fmt.Errorf("entering the machine's root %s: it has no /%s (%w). Mount the hostPath / there with mountPropagation HostToContainer, and set hostPID", dir, needed, errors.Unwrap(err))
 		}
 	}
 	self, err := unix.Open("/proc/self/exe", unix.O_PATH|unix.O_CLOEXEC, 0)
@@ -51,7 +51,7 @@ func Enter(dir string, inside ...string) error {
 	return fmt.Errorf("executing this program inside of the machine's root: %w; a binary that is not static cannot", err)
 }
 
-// isRoot tells whether a directory is the root of this process.
+// isRoot reports whether a directory is the root of this process.
 func isRoot(dir string) (bool, error) {
 	if filepath.Clean(dir) == "/" {
 		return true, nil
@@ -70,10 +70,10 @@ func isRoot(dir string) (bool, error) {
 	return os.SameFile(at, own), nil
 }
 
-// toolPath is where a machine has its tools; a container's own PATH means nothing there.
+// toolPath has the directories of the machine's tools. The PATH of the container does not apply there.
 const toolPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// environment is a container's, without what holds in the container only.
+// environment returns the container's environment without variables that apply only in the container.
 func environment(was []string) (is []string) {
 	for _, v := range was {
 		switch name, _, _ := strings.Cut(v, "="); name {
@@ -85,10 +85,10 @@ func environment(was []string) (is []string) {
 	return append(is, "PATH="+toolPath, "HOME=/root")
 }
 
-// nameProcess gives a process back the name that it lost: the kernel names one that was executed by its number.
+// nameProcess sets the name of the process, because the kernel names a process after the executed descriptor.
 func nameProcess() {
 	comm, err := os.ReadFile("/proc/self/comm")
 	if _, bad := strconv.Atoi(strings.TrimSpace(string(comm))); err == nil && bad == nil {
-		_ = os.WriteFile("/proc/self/comm", []byte(filepath.Base(os.Args[0])), 0) // only for people who read ps
+		_ = os.WriteFile("/proc/self/comm", []byte(filepath.Base(os.Args[0])), 0) // only for users who read ps
 	}
 }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
-	"github.com/bunsen-os/bunsen/mcd/host/linux"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
 )
 
 // TestTheRacer is the process of the user in TestAUserRacesTheDaemon.
@@ -32,7 +32,7 @@ func TestAUserRacesTheDaemon(t *testing.T) {
 	}
 	racer := exec.Command("/proc/self/exe", "-test.run=^TestTheRacer$") // the directory of the test's binary may be root's alone
 	hosttest.Race(t, top, func() host.Files {
-		root, err := linux.OpenRoot(top)
+		root, err := files.Open(top)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,76 +11,76 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/accounts"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/systemd"
 )
 
-// osPath keeps the OS of a simulated host: what "runs" and what the next reboot will bring.
-const osPath = "/etc/bunsen-simulated-os.json"
-
-// Simulated opens a directory as a simulated host. A new, empty directory is furnished with what the daemon expects of a
-// machine: accounts, a preset that disables what nobody enables, an OS. Files, units and enablement are real; say is
-// told one line for each reload, restart and reboot, which are not. Close the Root when done.
-func Simulated(dir string, say func(line string)) (host.Host, *Root, error) {
-	root, err := OpenRoot(dir)
+// OpenSimulated opens a directory as a simulated host. In an empty directory, it creates the files that the daemon
+// needs: accounts, a preset that disables unnamed units, an OS. Files, units and enablement are real. Reloads,
+// restarts and reboots are not: for each, it calls say with one line. The caller closes the Root.
+func OpenSimulated(dir string, say func(line string)) (host.Host, *files.Root, error) {
+	root, err := files.Open(dir)
 	if err != nil {
 		return host.Host{}, nil, err
 	}
-	if err := furnish(root); err != nil {
+	if err := createInitialFiles(root); err != nil {
 		root.Close() //nolint:errcheck,gosec // the first error is the one to tell
 		return host.Host{}, nil, fmt.Errorf("furnishing simulated host %s: %w", dir, err)
 	}
-	units := SimulatedUnits{Enablement: Enablement{root}, Say: say}
+	units := systemd.SimulatedUnits{Enablement: systemd.NewEnablement(root), Say: say}
 	return host.Host{
-		Files: root, Disk: root, Units: units, Passwd: AccountFiles{root}, OS: SimulatedOS{root}, Power: SimulatedPower{root, say},
-		Journal: Journal{root}, Store: Store{root}, Same: root.Same, Unprivileged: !root.privileged,
+		Files: root, Disk: root, Units: units, Passwd: accounts.NewAccountFiles(root), OS: SimulatedOS{root}, Power: SimulatedPower{root, say},
+		Journal: root.Journal(), Store: root.Store(), Same: root.Same, Unprivileged: !root.IsPrivileged(),
 	}, root, nil
 }
 
-// AtRest opens the root of a machine that does not run: an image's, or a directory under test. Nothing is added to it. Files
-// and enablement are real; users and groups change by the tools inside of it, or those outside with --root; say is told one
-// line for each reload, restart and reboot, which the machine's next start makes good. Its OS cannot be changed. Close the
-// Root when done.
-func AtRest(dir string, say func(line string)) (host.Host, *Root, error) {
-	root, err := OpenRoot(dir)
+// OpenOffline opens the root of a machine that is not running, such as an image or a test directory. It adds nothing.
+// Files and enablement are real. Users and groups are changed with the tools inside, or with the tools outside and
+// --root. For each reload, restart and reboot, it calls say with one line; the next start of the machine has the same
+// effect. The OS cannot be changed. The caller closes the Root.
+func OpenOffline(dir string, say func(line string)) (host.Host, *files.Root, error) {
+	root, err := files.Open(dir)
 	if err != nil {
 		return host.Host{}, nil, err
 	}
 	h := host.Host{
-		Files: root, Disk: root, Units: SimulatedUnits{Enablement: Enablement{root}, Say: say}, Passwd: newShadowUtils(root, dir),
-		OS: restingOS{}, Power: restingPower{say}, Journal: Journal{root}, Store: Store{root}, Same: root.Same, Unprivileged: !root.privileged,
+		Files: root, Disk: root, Units: systemd.SimulatedUnits{Enablement: systemd.NewEnablement(root), Say: say}, Passwd: accounts.NewShadowUtils(root, dir),
+		OS: offlineOS{}, Power: offlinePower{say}, Journal: root.Journal(), Store: root.Store(), Same: root.Same, Unprivileged: !root.IsPrivileged(),
 	}
 	if h.Unprivileged {
-		h.Passwd = AccountFiles{root}
+		h.Passwd = accounts.NewAccountFiles(root)
 	}
 	return h, root, nil
 }
 
-// restingOS is the OS of a machine that does not run.
-type restingOS struct{}
+// offlineOS is the OS of a machine that is not running.
+type offlineOS struct{}
 
 // Status implements host.OperatingSystem.
-func (restingOS) Status(context.Context) (host.OSStatus, error) {
+func (offlineOS) Status(context.Context) (host.OSStatus, error) {
 	return host.OSStatus{Support: host.Support{Why: "it does not run, and only a running machine can stage an OS"}}, nil
 }
 
 // Stage implements host.OperatingSystem.
-func (restingOS) Stage(_ context.Context, step host.Step) error {
+func (offlineOS) Stage(_ context.Context, step host.Step) error {
 	return fmt.Errorf("%s: %w", step.Verb, host.ErrUnsupported)
 }
 
-// restingPower is the switch of a machine that is off already.
-type restingPower struct{ say func(line string) }
+// offlinePower is the host.Power of a machine that is not running.
+type offlinePower struct{ say func(line string) }
 
 // BootID implements host.Power.
-func (restingPower) BootID() (string, error) { return "at-rest", nil }
+func (offlinePower) BootID() (string, error) { return "at-rest", nil }
 
 // Reboot implements host.Power.
-func (p restingPower) Reboot(_ context.Context, why string) error {
+func (p offlinePower) Reboot(_ context.Context, why string) error {
 	p.say("at rest: reboot (" + strings.TrimSpace(why) + ")")
 	return nil
 }
 
-// furniture is what a simulated host has from the start.
-var furniture = map[string]string{
+// initialFiles are the files that OpenSimulated creates.
+var initialFiles = map[string]string{
 	"/etc/passwd":     "root:x:0:0:root:/root:/bin/bash\ncore:x:1000:1000:CoreOS Admin:/home/core:/bin/bash\nnobody:x:65534:65534:nobody:/:/sbin/nologin\n",
 	"/etc/group":      "root:x:0:\nwheel:x:10:core\nusers:x:100:\ncore:x:1000:\nnobody:x:65534:\n",
 	"/etc/shadow":     "root:*::0:99999:7:::\ncore:*::0:99999:7:::\nnobody:*::0:99999:7:::\n",
@@ -88,10 +88,10 @@ var furniture = map[string]string{
 	"/usr/lib/systemd/system-preset/99-default-disable.preset": "disable *\n",
 }
 
-func furnish(root *Root) error {
+func createInitialFiles(root *files.Root) error {
 	home := host.Entry{Kind: host.Dir, Mode: 0o700, Owner: host.Owner{UID: 1000, GID: 1000}}
 	for _, dir := range []string{"/etc/systemd/system", "/usr/lib/systemd/system", "/var/lib", "/run", "/home"} {
-		if err := root.mkdirs(dir); err != nil {
+		if err := root.MkdirAll(dir); err != nil {
 			return err
 		}
 	}
@@ -100,78 +100,46 @@ func furnish(root *Root) error {
 			return err
 		}
 	}
-	for _, p := range slices.Sorted(maps.Keys(furniture)) {
+	for _, p := range slices.Sorted(maps.Keys(initialFiles)) {
 		if is, err := root.Stat(p); err != nil || is.Kind != host.Absent {
 			continue
 		}
-		if err := root.mkdirs(path.Dir(p)); err != nil {
+		if err := root.MkdirAll(path.Dir(p)); err != nil {
 			return err
 		}
 		mode := uint32(0o644)
 		if p == host.ShadowPath {
 			mode = 0o600
 		}
-		if err := root.Write(p, host.Entry{Mode: mode}, []byte(furniture[p])); err != nil {
+		if err := root.Write(p, host.Entry{Mode: mode}, []byte(initialFiles[p])); err != nil {
 			return err
 		}
 	}
-	if is, err := root.Stat(osPath); err != nil || is.Kind != host.Absent {
+	if is, err := root.Stat(files.SimulatedOSPath); err != nil || is.Kind != host.Absent {
 		return err
 	}
 	first := host.OS{Kargs: "ro root=simulated", KernelType: "default"}
 	return (SimulatedOS{root}).save(simulatedOS{Booted: first, Next: first, Boots: 1})
 }
 
-// SimulatedUnits enables units for real, and says what it would start.
-type SimulatedUnits struct {
-	Enablement
-	// Say is told one line for each thing that is not done.
-	Say func(line string)
-}
+// SimulatedOS stores the OS in a file. A simulated reboot activates the staged OS.
+type SimulatedOS struct{ root *files.Root }
 
-// DaemonReload implements host.Units.
-func (u SimulatedUnits) DaemonReload(context.Context) error {
-	u.Say("simulated: daemon-reload")
-	return nil
-}
-
-// Reload implements host.Units.
-func (u SimulatedUnits) Reload(_ context.Context, name string) error { return u.act("reload", name) }
-
-// Restart implements host.Units.
-func (u SimulatedUnits) Restart(_ context.Context, name string) error { return u.act("restart", name) }
-
-// act says it. A service without a unit file is said too: a simulated host has no packages, so most are not there.
-func (u SimulatedUnits) act(verb, name string) error {
-	file, err := u.find(name)
-	if err != nil {
-		return err
-	}
-	if file.masked {
-		return fmt.Errorf("unit %s is masked", name)
-	}
-	u.Say("simulated: " + verb + " " + name)
-	return nil
-}
-
-// SimulatedOS keeps the OS in a file; a simulated reboot makes what is staged run.
-type SimulatedOS struct{ root *Root }
-
-// simulatedOS is that file.
+// simulatedOS is the content of that file.
 type simulatedOS struct {
-	// Booted runs, Next is staged.
+	// Booted is the running OS. Next is the staged OS.
 	Booted, Next host.OS
-	// Boots counts them, and makes the boot id.
+	// Boots counts the boots, and identifies a boot.
 	Boots int
 }
 
 func (o SimulatedOS) load() (s simulatedOS, err error) {
-	text, err := o.root.Read(osPath)
+	text, err := o.root.Read(files.SimulatedOSPath)
 	if err != nil {
 		return s, err
 	}
 	if err := json.Unmarshal(text, &s); err != nil {
-		return s, fmt.Errorf("reading %s: %w", osPath, err)
+		return s, fmt.Errorf("reading %s: %w", files.SimulatedOSPath, err)
 	}
 	return s, nil
 }
@@ -181,7 +149,7 @@ func (o SimulatedOS) save(s simulatedOS) error {
 	if err != nil {
 		return err
 	}
-	return o.root.Write(osPath, host.Entry{Mode: 0o644}, append(text, '\n'))
+	return o.root.Write(files.SimulatedOSPath, host.Entry{Mode: 0o644}, append(text, '\n'))
 }
 
 // Status implements host.OperatingSystem.
@@ -212,10 +180,10 @@ func (o SimulatedOS) Stage(_ context.Context, step host.Step) error {
 	return o.save(s)
 }
 
-// SimulatedPower reboots by counting: what was staged runs, and whoever listens to Say knows.
+// SimulatedPower simulates reboots: it counts them, activates the staged OS, and calls say.
 type SimulatedPower struct {
-	root *Root
-	// Say is told of each reboot.
+	root *files.Root
+	// say is called for each reboot.
 	say func(line string)
 }
 
@@ -239,5 +207,3 @@ func (p SimulatedPower) Reboot(_ context.Context, why string) error {
 	p.say("simulated: reboot (" + strings.TrimSpace(why) + ")")
 	return nil
 }
-
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }

@@ -30,7 +30,7 @@ func open(t *testing.T) host.Host {
 	t.Helper()
 	restore(t)
 	sh(t, "rm -rf /home/* /opt/* /srv/* "+host.StateDir)
-	h, closeHost, err := linux.Open(t.Context(), "/")
+	h, closeHost, err := linux.OpenHost(t.Context(), "/")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func open(t *testing.T) host.Host {
 func TestInsideConformance(t *testing.T) {
 	hosttest.Conformance(t, func(t *testing.T) host.Host {
 		h := open(t)
-		simulated, root, err := linux.Simulated("/", func(string) {})
+		simulated, root, err := linux.OpenSimulated("/", func(string) {})
 		if err != nil {
 			t.Fatal(err)
 		}

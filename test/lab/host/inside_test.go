@@ -11,13 +11,14 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/hosttest"
 	"github.com/bunsen-os/bunsen/mcd/host/linux"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/systemd"
 )
 
 // roles are what this binary does inside of a host instead of being a suite of tests. They return what the process says.
 var roles = map[string]func(context.Context) error{
 	// reboot asks as the daemon does.
 	"reboot": func(ctx context.Context) error {
-		h, closeHost, err := linux.Open(ctx, "/")
+		h, closeHost, err := linux.OpenHost(ctx, "/")
 		if err != nil {
 			return err
 		}
@@ -26,7 +27,7 @@ var roles = map[string]func(context.Context) error{
 	},
 	// pod is a daemon in a container of its own: it writes a unit, has it started and sees it run.
 	"pod": func(ctx context.Context) error {
-		h, closeHost, err := linux.Open(ctx, os.Getenv(rootVariable))
+		h, closeHost, err := linux.OpenHost(ctx, os.Getenv(rootVariable))
 		if err != nil {
 			return err
 		}
@@ -38,7 +39,7 @@ var roles = map[string]func(context.Context) error{
 		if err := errors.Join(h.Units.DaemonReload(ctx), h.Units.Restart(ctx, "pod.service")); err != nil {
 			return err
 		}
-		units, _ := h.Units.(*linux.LiveUnits)
+		units, _ := h.Units.(*systemd.Units)
 		state, sub, result, err := units.Active(ctx, "pod.service")
 		id, errID := h.Power.BootID()
 		fmt.Println(state, sub, result, id)

@@ -2,19 +2,20 @@ package host_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
-	"github.com/bunsen-os/bunsen/mcd/host/linux"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/systemd"
 )
 
 // machine is the host that this process runs on.
 type machine struct {
 	t     *testing.T
 	h     host.Host
-	units *linux.LiveUnits
+	units *systemd.Units
 }
 
 // unit writes a unit file by the host's own port and has systemd read it.
@@ -81,7 +82,7 @@ func TestInsideServices(t *testing.T) {
 		t.Run(c.says, func(t *testing.T) {
 			h := open(t)
 			sh(t, "rm -f /run/said")
-			c.check(machine{t, h, h.Units.(*linux.LiveUnits)})
+			c.check(machine{t, h, h.Units.(*systemd.Units)})
 		})
 	}
 	sh(t, "systemctl daemon-reload")
@@ -168,6 +169,17 @@ var services = []struct {
 	{"a unit file that makes no sense is refused", func(m machine) {
 		m.unit("a.service", "[Service]\nType=simple\n")
 		m.says(m.restart("a.service"), "Unit a.service has a bad unit file setting.")
+	}},
+	{"of k3s, an agent restarts the unit that it has, and a machine without k3s fails", func(m machine) {
+		m.says(m.restart("k3s.service"), "Unit k3s.service not found.")
+		m.unit("k3s-agent.service", server)
+		m.ok(m.restart("k3s-agent.service"))
+		before := pid(m.t, "k3s-agent.service")
+		m.ok(errors.Join(m.restart("k3s.service"), m.restart("k3s-agent.service")))
+		if pid(m.t, "k3s-agent.service") == before {
+			m.t.Error("it is the same process")
+		}
+		sh(m.t, "systemctl stop k3s-agent.service")
 	}},
 	{"an instance of a template runs by itself", func(m machine) {
 		m.unit("echo@.service", "[Service]\nExecStart=/bin/sh -c 'echo %i >>/run/said; exec sleep infinity'\n[Install]\nWantedBy=multi-user.target\n")

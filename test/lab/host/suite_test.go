@@ -48,7 +48,7 @@ func TestARealHost(t *testing.T) {
 // bootID asks the host from here, by its root as the kernel shows it.
 func bootID(t *testing.T, h *lab.Host) string {
 	t.Helper()
-	opened, closeHost, err := linux.Open(t.Context(), h.Inside())
+	opened, closeHost, err := linux.OpenHost(t.Context(), h.Inside())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 
 func inside(verb string, args []string) error {
 	ctx := context.Background()
-	h, closeAll, err := linux.Open(ctx, "/")
+	h, closeAll, err := linux.OpenHost(ctx, "/")
 	if err != nil {
 		return err
 	}

@@ -1,16 +1,16 @@
-// Package beneath opens the directories of a machine below its root so that no local user can lead the daemon elsewhere. It
-// opens a path one component at a time, each by the descriptor of the one before, and never lets the kernel follow a link.
-// It follows a link itself, if the owners on the way allow that:
+// Package beneath opens the directories of a machine below its root so that no local user can redirect the daemon to
+// another path. It opens a path one component at a time, each relative to the descriptor of its parent. The kernel
+// never follows a link. The package follows a link itself, if the owners of the directories allow it:
 //
-//   - Links of root in directories that only root can change are followed wherever they lead, within the root.
-//   - A link of another user has to end in a directory of that user.
+//   - A link of root in a directory that only root can change may lead anywhere within the root.
+//   - A link of another user must end in a directory of that user.
 //   - Below a directory of a user, directories belong to that user or to root, and links end in directories of that user. What
 //     is mounted there belongs to that user.
-//   - A link of root in a directory that others can rename in is not followed, because they could have put it there.
-//   - Links of /proc are not followed: the kernel resolves them by other rules than their text.
+//   - A link of root is not followed if other users can rename in its directory: they could have moved it there.
+//   - A link in /proc is not followed, because the kernel does not resolve it by its text.
 //
-// The uid of the process counts as root, so that a simulated host of an unprivileged user is its own.
+// The uid of the process counts as root, so that an unprivileged user can run a simulated host.
 //
-// In: a directory, a path. Out: the descriptor of a directory, and who can change what is in it. Never: a file's contents; a
-// change.
+// In: a directory, a path. Out: the descriptor of a directory, and which user can change its entries. Never: a file's
+// contents; a change.
 package beneath

@@ -12,30 +12,30 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tree is a directory that is the root of a machine. Links in it are resolved as the machine itself resolves them.
+// Tree is the root directory of a machine. It resolves links as the machine itself does.
 type Tree struct {
-	// dir is the directory; name is its path outside of the machine.
+	// dir is the descriptor of the directory. name is its path outside the machine.
 	dir  int
 	name string
-	// uid and gid of the process; what belongs to them is trusted, as what belongs to root.
+	// uid and gid are those of the process. Files that belong to them are trusted like files of root.
 	uid, gid uint32
-	// openat2: this kernel can open a whole path and refuse links.
+	// openat2 is true if this kernel can open a whole path and refuse links.
 	openat2 bool
-	// between is called after each component was opened; see Between.
+	// between is called after each component is opened; see Between.
 	between func(component string)
 
 	mu sync.Mutex
-	// known are directories to which nothing but directories led that only root can change.
+	// known are directories that only root can change, and whose paths have no links.
 	known map[string]identity
 }
 
-// identity is what makes a directory itself.
+// identity identifies a directory, independently of its path.
 type identity struct{ dev, ino uint64 }
 
-// mostKnown is how many directories are remembered.
+// mostKnown is the maximum size of known.
 const mostKnown = 4096
 
-// Open opens a directory as the root of a machine. Close it when done.
+// Open opens the root directory of a machine. The caller closes it.
 func Open(dir string) (*Tree, error) {
 	fd, err := unix.Open(dir, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -52,31 +52,33 @@ func Open(dir string) (*Tree, error) {
 // Close releases the directory.
 func (t *Tree) Close() error { return unix.Close(t.dir) }
 
-// Name is the path of the directory outside of the machine, as it was given to Open.
+// Name returns the path that was given to Open, which is outside the machine.
 func (t *Tree) Name() string { return t.name }
 
-// WithoutOpenat2 makes the tree work as on kernels before 5.6 and in sandboxes that hide openat2. It is for tests.
+// WithoutOpenat2 makes the tree work as on kernels before 5.6, or in sandboxes without openat2. It is for tests.
 func (t *Tree) WithoutOpenat2() { t.openat2 = false }
 
-// Between has a function called after each component of a path was opened, with the machine's path of that component. It is
-// how tests change the tree between two steps.
+// Between sets a function that is called after each component of a path is opened, with the component's path on the
+// machine. Tests use it to change the tree between two steps.
 func (t *Tree) Between(do func(component string)) { t.between = do }
 
 // Dir is an open directory.
 type Dir struct {
-	// FD is the descriptor, opened with O_PATH. Close it.
+	// FD is the descriptor, opened with O_PATH. The caller closes it.
 	FD int
-	// Holder is the uid of the user below whose directory this one is; 0 where only root decides what this path leads to.
+	// Holder is the uid of the user who controls this directory or one above it; 0 if only root can change where the
+	// path leads.
 	Holder int
-	// Shared: others than root can add names to the directory.
+	// Shared is true if other users than root can add names to the directory.
 	Shared bool
 }
 
 // Close releases the descriptor.
 func (d Dir) Close() { unix.Close(d.FD) } //nolint:errcheck,gosec // only a place
 
-// Dir opens a directory by the machine's absolute, clean path. The last component may be a link, too. A path that the rules of
-// the package forbid is a *host.UnsafePathError; one that is not there is fs.ErrNotExist or ENOTDIR.
+// Dir opens a directory by the machine's absolute, clean path. The last component may be a link, too. The error is a
+// *host.UnsafePathError if the rules of the package forbid the path, and fs.ErrNotExist or ENOTDIR if the path does
+// not exist.
 func (t *Tree) Dir(p string) (Dir, error) {
 	if err := clean(p); err != nil {
 		return Dir{}, err
@@ -90,9 +92,8 @@ func (t *Tree) Dir(p string) (Dir, error) {
 	return t.walk(p)
 }
 
-// quick opens a directory to which nothing but directories lead that only root can change. It looks at them from the top
-// down, so that when one is looked at, nobody but root can exchange those above it any more. Done is false for all other
-// paths.
+// quick opens a path without links whose directories only root can change. It checks the directories from the root
+// down: once a directory is checked, only root can replace it. done is false for all other paths.
 func (t *Tree) quick(p string) (fd int, done bool, _ error) {
 	rel := strings.TrimPrefix(p, "/")
 	if rel == "" {
@@ -129,8 +130,8 @@ func (t *Tree) quick(p string) (fd int, done bool, _ error) {
 	return fd, true, nil
 }
 
-// again opens a directory that was opened before, if it is the same one. It needs no look at those above it: whatever leads
-// there now, it is a directory that only root could choose.
+// again opens a directory again if it is the one that was opened before. It does not check the directories above it:
+// only root could choose this directory, whatever its present path is.
 func (t *Tree) again(p, rel string) (fd int, same bool) {
 	t.mu.Lock()
 	was, known := t.known[p]
@@ -145,7 +146,7 @@ func (t *Tree) again(p, rel string) (fd int, same bool) {
 	return fd, err == nil && is == was
 }
 
-// openTrusted opens a directory with no link on the way that only root can change.
+// openTrusted opens a directory if its path has no links and only root can change it.
 func (t *Tree) openTrusted(rel string) (fd int, _ identity, err error) {
 	if fd, err = t.openWhole(rel); err != nil {
 		return -1, identity{}, err
@@ -161,7 +162,7 @@ func (t *Tree) openTrusted(rel string) (fd int, _ identity, err error) {
 	return fd, identity{is.Dev, is.Ino}, nil
 }
 
-// openWhole opens a directory with no link on the way.
+// openWhole opens a directory if its path has no links.
 func (t *Tree) openWhole(rel string) (int, error) {
 	how := unix.OpenHow{
 		Flags:   unix.O_PATH | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC,
@@ -170,7 +171,7 @@ func (t *Tree) openWhole(rel string) (int, error) {
 	return again(func() (int, error) { return unix.Openat2(t.dir, rel, &how) })
 }
 
-// owner is a uid, or 0 for one that is trusted.
+// owner returns a uid, or 0 for a trusted uid.
 func (t *Tree) owner(uid uint32) int {
 	if uid == t.uid {
 		return 0
@@ -178,18 +179,18 @@ func (t *Tree) owner(uid uint32) int {
 	return int(uid)
 }
 
-// writable tells that others than the owner can add names to a directory.
+// writable reports whether other users than the owner can add names to a directory.
 func (t *Tree) writable(is unix.Stat_t) bool {
 	return is.Mode&0o002 != 0 || is.Mode&0o020 != 0 && is.Gid != 0 && is.Gid != t.gid
 }
 
-// stat tells what is at a name. A link is not followed.
+// stat returns the status of a name. It does not follow a link.
 func stat(dir int, name string) (is unix.Stat_t, _ error) {
 	_, err := again(func() (int, error) { return 0, unix.Fstatat(dir, name, &is, unix.AT_SYMLINK_NOFOLLOW) })
 	return is, err
 }
 
-// again repeats a system call that a signal interrupted, or that met somebody else's rename.
+// again repeats a system call that a signal or a concurrent rename interrupted.
 func again(call func() (int, error)) (int, error) {
 	for {
 		n, err := call()
@@ -199,7 +200,7 @@ func again(call func() (int, error)) (int, error) {
 	}
 }
 
-// pathError says which path an error of the kernel is about; nil stays nil.
+// pathError adds the path to an error of the kernel. It returns nil for nil.
 func pathError(p string, err error) error {
 	if err == nil {
 		return nil
@@ -207,7 +208,7 @@ func pathError(p string, err error) error {
 	return &fs.PathError{Op: "open", Path: p, Err: err}
 }
 
-// clean refuses what no path of a machine looks like.
+// clean refuses texts that are not an absolute, clean path.
 func clean(p string) error {
 	if !path.IsAbs(p) || path.Clean(p) != p || strings.ContainsRune(p, 0) {
 		return fmt.Errorf("%q is not an absolute, clean path", p)

@@ -10,49 +10,49 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// maxLinks is how many links may be on the way to one path, as in the kernel.
+// maxLinks is how many links one path may contain, as in the kernel.
 const maxLinks = 40
 
 // walk opens the components of a path one after the other.
 type walk struct {
 	*Tree
-	// path that is opened, for errors.
+	// path is the path to open, for errors.
 	path string
-	// open are the directories from the root to where the walk is, without links. ".." leads to the one before.
+	// open are the open directories from the root to the present one, without links. A ".." leads to the previous one.
 	open []opened
-	// todo are the components that are left.
+	// todo are the remaining components.
 	todo []component
-	// links that were followed.
+	// links counts the links that were followed.
 	links int
 }
 
-// opened is a directory on the way.
+// opened is an open directory of the path.
 type opened struct {
 	fd   int
 	path string
 	uid  uint32
 	dev  uint64
-	// holder is the uid of the user below whose directory it is; 0 where there is none, host.AnyUser where several users can
-	// rename in it.
+	// holder is the uid of the user who controls the directory or one above it; 0 if there is none. It is host.AnyUser
+	// if several users can rename in the directory.
 	holder int
-	// shared: others than root can add names to it.
+	// shared is true if other users than root can add names to the directory.
 	shared bool
 }
 
-// component is a name that is left, or the end of a link's target.
+// component is a remaining name, or marks the end of a link's target.
 type component struct {
 	name string
 	end  *link
 }
 
-// link is one whose target has to belong to a user.
+// link is a link whose target must belong to a user.
 type link struct {
 	path, target string
-	// uid of that user.
+	// uid is the uid of that user.
 	uid int
 }
 
-// walk opens a directory in the way that the package describes.
+// walk opens a directory by the rules that the package documents.
 func (t *Tree) walk(p string) (Dir, error) {
 	w := &walk{Tree: t, path: p, open: []opened{{fd: t.dir, path: "/"}}, todo: components(p)}
 	defer func() { w.back(1) }()
@@ -79,7 +79,7 @@ func components(p string) (all []component) {
 
 func (w *walk) here() opened { return w.open[len(w.open)-1] }
 
-// back closes all directories but the first ones.
+// back closes all directories except the first ones.
 func (w *walk) back(to int) {
 	for _, o := range w.open[to:] {
 		unix.Close(o.fd) //nolint:errcheck,gosec // only a place
@@ -87,7 +87,7 @@ func (w *walk) back(to int) {
 	w.open = w.open[:to]
 }
 
-// step takes one component.
+// step opens one component.
 func (w *walk) step(c component) error {
 	switch {
 	case c.end != nil:
@@ -128,8 +128,8 @@ func (w *walk) step(c component) error {
 	return w.follow(fd, is, at)
 }
 
-// up leaves a directory. Below a user's directory that user can exchange what is left, and so choose to where ".." leads: it
-// may leave only in the target of a link that has to end at that user's.
+// up handles "..". The user who controls a directory can move it, and so choose where ".." leads. So ".." may leave a
+// user's directory only in the target of a link that must end in a directory of that user.
 func (w *walk) up() error {
 	here, above := w.here(), w.open[max(0, len(w.open)-2)]
 	end := w.mustEndAt()
@@ -140,7 +140,7 @@ func (w *walk) up() error {
 	return nil
 }
 
-// mustEndAt is the user at whose directory the link has to end in whose target the walk is; 0 where it may end anywhere.
+// mustEndAt returns the user in whose directory the present link must end; 0 if it may end anywhere.
 func (w *walk) mustEndAt() int {
 	for _, c := range w.todo {
 		if c.end != nil {
@@ -150,8 +150,8 @@ func (w *walk) mustEndAt() int {
 	return 0
 }
 
-// openName opens what is at a name, and a link itself. Mounted tells, below a user's directory, that something else is
-// mounted there; kernels without openat2 do not tell that of a bind mount.
+// openName opens a name; it opens a link itself. mounted is true if another file system is mounted there, below a
+// user's directory. Kernels without openat2 do not report bind mounts.
 func (w *walk) openName(name string) (fd int, mounted bool, err error) {
 	const flags = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	here := w.here()
@@ -167,7 +167,7 @@ func (w *walk) openName(name string) (fd int, mounted bool, err error) {
 	return fd, mounted, err
 }
 
-// enter decides about a directory in the one where the walk is, and returns whose it is from there on.
+// enter checks a directory in the present directory, and returns the user who controls it.
 func (w *walk) enter(next opened, mounted bool) (holder int, _ error) {
 	here, owner := w.here(), w.owner(next.uid)
 	switch {
@@ -185,7 +185,7 @@ func (w *walk) enter(next opened, mounted bool) (holder int, _ error) {
 		fmt.Sprintf("give the directories above it to root (chown root), or %s to uid %d", next.path, here.holder))
 }
 
-// follow decides about a link in the directory where the walk is, and goes where it leads.
+// follow checks a link in the present directory, and follows it.
 func (w *walk) follow(fd int, is unix.Stat_t, at string) error {
 	if w.links++; w.links > maxLinks {
 		return pathError(w.path, unix.ELOOP)
@@ -202,7 +202,7 @@ func (w *walk) follow(fd int, is unix.Stat_t, at string) error {
 	here, owner, l := w.here(), w.owner(is.Uid), link{path: at, target: string(to[:n])}
 	switch {
 	case of.Type == unix.PROC_SUPER_MAGIC:
-		return w.refuse(at, owner, fmt.Sprintf("%s is a link of /proc, which leads to whatever a process has open", at), "name the path that it stands for")
+		return w.refuse(at, owner, fmt.Sprintf("%s is a link of /proc, which leads to an open file of a process", at), "name the path that it stands for")
 	case here.holder == 0:
 		l.uid = owner
 	case here.holder == host.AnyUser && owner == 0:
@@ -226,7 +226,7 @@ func (w *walk) follow(fd int, is unix.Stat_t, at string) error {
 	return nil
 }
 
-// ended decides about the directory to which a user's link leads.
+// ended checks the directory in which a user's link ends.
 func (w *walk) ended(l link) error {
 	here := w.here()
 	if here.holder == l.uid && w.owner(here.uid) == l.uid {

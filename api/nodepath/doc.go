@@ -1,0 +1,4 @@
+// Package nodepath has the paths on a node that belong to its daemon, which no config may contain.
+//
+// In: nothing. Out: paths. Never: I/O.
+package nodepath

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha512"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// binaryPath is the file of the config that names the daemon's binary.
+const binaryPath = "/etc/machine-config-daemon/binary.json"
+
+// largestBinary limits a download.
+const largestBinary = 256 << 20
+
+// namedBinary names the binary of one architecture.
+type namedBinary struct {
+	URL    string `json:"url"`
+	SHA512 string `json:"sha512"`
+}
+
+// updateOptions are the flags of update.
+type updateOptions struct {
+	from, to string
+	source
+}
+
+func newUpdate() *cobra.Command {
+	var o updateOptions
+	cmd := &cobra.Command{
+		Use:   "update",
+		Short: "Replace this program by the one that the machine's config names",
+		Long: `update reads ` + binaryPath + `, which has the URL and the SHA-512 of a binary for each architecture:
+
+  {"amd64": {"url": "https://releases.example.com/v2/machine-config-daemon-linux-amd64", "sha512": "…"}}
+
+If this program has another hash, update downloads that binary and checks its hash. It runs the binary once, to see that it works on
+this machine, and replaces this program. The service of the daemon notices the new binary and restarts into it. A URL that ends in .gz is
+decompressed; the hash is that of the binary. The unit machine-config-daemon-update.service runs update.
+
+Exit codes: 0 the program is the one that the file names, 1 failed, and the program is unchanged.`,
+		Example: `  machine-config-daemon update
+  machine-config-daemon update --from binary.json --to /opt/bin/machine-config-daemon`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context(), cmd.OutOrStdout()) },
+	}
+	self, err := os.Executable()
+	if err != nil {
+		self = ""
+	}
+	f := cmd.Flags()
+	f.StringVar(&o.from, "from", binaryPath, "file with the URLs and hashes")
+	f.StringVar(&o.to, "to", self, "program to replace")
+	f.StringVar(&o.ca, "ca", "", "file of PEM certificates that the URL's server has to be signed by, instead of the system's")
+	f.DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long the download may take")
+	return cmd
+}
+
+func (o *updateOptions) run(ctx context.Context, out io.Writer) error {
+	want, err := readRelease(o.from)
+	if err != nil {
+		return err
+	}
+	if is, err := os.ReadFile(o.to); err == nil && hashOf(is) == want.SHA512 {
+		fmt.Fprintf(out, "%s is the binary that %s names\n", o.to, o.from)
+		return nil
+	}
+	content, err := o.fetch(ctx, want.URL)
+	if err != nil {
+		return fmt.Errorf("downloading %s: %w", want.URL, err)
+	}
+	if is := hashOf(content); is != want.SHA512 {
+		return fmt.Errorf("downloading %s: its SHA-512 is %s, and %s names %s; correct the URL or the hash in the config", want.URL, is, o.from, want.SHA512)
+	}
+	next := filepath.Join(filepath.Dir(o.to), "."+filepath.Base(o.to)+".next")
+	defer os.Remove(next) //nolint:errcheck // it is renamed, or of no use
+	if err := writeProgram(bytes.NewReader(content), next); err != nil {
+		return err
+	}
+	version, err := versionOf(ctx, next)
+	if err != nil {
+		return err
+	}
+	if err := os.Rename(next, o.to); err != nil {
+		return fmt.Errorf("replacing %s: %w", o.to, err)
+	}
+	fmt.Fprintf(out, "%s is now version %s, from %s\n", o.to, version, want.URL)
+	return nil
+}
+
+// readRelease returns the binary of this machine's architecture.
+func readRelease(from string) (namedBinary, error) {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return namedBinary{}, fmt.Errorf("reading which binary to run: %w", err)
+	}
+	var all map[string]namedBinary
+	if err := json.Unmarshal(text, &all); err != nil {
+		return namedBinary{}, fmt.Errorf("reading %s: %w; it has a URL and a SHA-512 for each architecture, see `machine-config-daemon update --help`", from, err)
+	}
+	r, ok := all[runtime.GOARCH]
+	r.SHA512 = strings.ToLower(r.SHA512)
+	switch {
+	case !ok:
+		return r, fmt.Errorf("reading %s: it names no binary for %s", from, runtime.GOARCH)
+	case !strings.HasPrefix(r.URL, "https://") && !strings.HasPrefix(r.URL, "http://"):
+		return r, fmt.Errorf("reading %s: url %q: want https://… or http://…", from, r.URL)
+	case len(r.SHA512) != 2*sha512.Size:
+		return r, fmt.Errorf("reading %s: sha512 of %s: want %d hexadecimal digits", from, runtime.GOARCH, 2*sha512.Size)
+	}
+	return r, nil
+}
+
+func (o *updateOptions) fetch(ctx context.Context, url string) ([]byte, error) {
+	client, err := o.client()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("User-Agent", programName+"/"+versionText())
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close() //nolint:errcheck // it was only read
+	if answer.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("the server answered %s", answer.Status)
+	}
+	var body io.Reader = answer.Body
+	if strings.HasSuffix(url, ".gz") {
+		if body, err = gzip.NewReader(body); err != nil {
+			return nil, fmt.Errorf("decompressing it: %w", err)
+		}
+	}
+	content, err := io.ReadAll(io.LimitReader(body, largestBinary+1))
+	if err == nil && len(content) > largestBinary {
+		err = fmt.Errorf("it is longer than %d MiB", largestBinary>>20)
+	}
+	return content, err
+}
+
+func hashOf(content []byte) string { return fmt.Sprintf("%x", sha512.Sum512(content)) }
+
+// versionOf runs a binary once, to see that it works on this machine.
+func versionOf(ctx context.Context, binary string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, binary, "version").CombinedOutput()
+	if err != nil {
+		return "", errors.Join(fmt.Errorf("running %s: %w; it does not work on this machine", binary, err), errors.New(strings.TrimSpace(string(out))))
+	}
+	return strings.TrimSpace(string(out)), nil
+}

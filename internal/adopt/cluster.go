@@ -1,0 +1,151 @@
+package adopt
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/adopt/butane"
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/policy/pace"
+)
+
+// addPool imports a MachineConfigPool without the fields that the cluster writes.
+func addPool(a *adoption, i int) {
+	o := a.objects[i]
+	var p mcfgv1.MachineConfigPool
+	err := strictly(o, &p)
+	if err == nil {
+		err = errors.Join(checkSelector("machineConfigSelector", p.Spec.MachineConfigSelector), checkSelector("nodeSelector", p.Spec.NodeSelector))
+	}
+	if bad := validation.IsDNS1123Label(o.name); err == nil && len(bad) > 0 {
+		err = fmt.Errorf("%q is no name for a pool: use lower-case letters, digits and -", o.name)
+	}
+	switch {
+	case err != nil:
+		a.setAside(i, err.Error())
+		return
+	case a.opts.Pools != nil && !slices.Contains(a.opts.Pools, o.name):
+		a.skip(i, "other-pool", "--pool selects only %s", strings.Join(a.opts.Pools, ", "))
+		return
+	case p.Spec.Paused:
+		a.warn(i, "paused", "the pool is paused; the repository does not say so, as pausing is the cluster's affair: it stays as it is there")
+	}
+	a.pools[o.name] = p
+	spec, _ := o.content["spec"].(map[string]any)
+	addClusterObject(a, i, a.freePath(clusterDir, o.name, ".yaml"), without(spec, "configuration", "paused"))
+}
+
+// addDisruptionPolicy imports the MachineConfiguration, which sets the disruption of each change.
+func addDisruptionPolicy(a *adoption, i int) {
+	o := a.objects[i]
+	var mc operatorv1.MachineConfiguration
+	err := strictly(o, &mc)
+	if err == nil && o.name != "cluster" {
+		err = fmt.Errorf("a MachineConfiguration is named cluster, and this one %q", o.name)
+	}
+	if err == nil {
+		_, err = policy.FromSpec(mc.Spec.NodeDisruptionPolicy)
+	}
+	if err != nil {
+		a.setAside(i, err.Error())
+		return
+	}
+	spec, _ := o.content["spec"].(map[string]any)
+	addClusterObject(a, i, a.freePath(clusterDir, "disruption", ".yaml"), spec)
+}
+
+// addDriftPolicy imports a DriftPolicy.
+func addDriftPolicy(a *adoption, i int) {
+	o := a.objects[i]
+	if err := strictly(o, &v1alpha1.DriftPolicy{}); err != nil {
+		a.setAside(i, err.Error())
+		return
+	}
+	spec, _ := o.content["spec"].(map[string]any)
+	addClusterObject(a, i, a.freePath(clusterDir, "drift-"+o.name, ".yaml"), spec)
+}
+
+// addRolloutPolicy imports a RolloutPolicy that is valid in a repository.
+func addRolloutPolicy(a *adoption, i int) {
+	o := a.objects[i]
+	var p v1alpha1.RolloutPolicy
+	if err := strictly(o, &p); err != nil {
+		a.setAside(i, err.Error())
+		return
+	}
+	if problems := pace.Check(&p); len(problems) > 0 {
+		a.setAside(i, problems[0].Path+": "+problems[0].Text)
+		return
+	}
+	spec, _ := o.content["spec"].(map[string]any)
+	addClusterObject(a, i, a.freePath(clusterDir, "rollout-"+o.name, ".yaml"), spec)
+}
+
+// addClusterObject writes an object of the cluster with its name, the user's labels and annotations, and its spec.
+func addClusterObject(a *adoption, i int, file string, spec map[string]any) {
+	o := a.objects[i]
+	meta := map[string]any{"name": o.name}
+	old, _ := o.content["metadata"].(map[string]any)
+	for _, k := range []string{"labels", "annotations"} {
+		if set, _ := old[k].(map[string]any); len(set) > 0 {
+			if kept := userMetadata(set); len(kept) > 0 {
+				meta[k] = kept
+			}
+		}
+	}
+	root := butane.Mapping(butane.Key("apiVersion"), butane.Key(o.apiVersion), butane.Key("kind"), butane.Key(o.kind), butane.Key("metadata"), butane.Verbatim(meta), butane.Key("spec"), butane.Verbatim(spec))
+	body, err := butane.Encode(root)
+	if err != nil {
+		a.setAside(i, err.Error())
+		return
+	}
+	a.out.Files[file] = bytes.Join([][]byte{butane.Comment("Imported from the cluster, without what the cluster itself writes."), body}, nil)
+	a.out.Objects[i].Files = []string{file}
+}
+
+// userMetadata returns the labels or annotations that users set, without those that tools write.
+func userMetadata(set map[string]any) map[string]any {
+	out := maps.Clone(set)
+	maps.DeleteFunc(out, func(k string, _ any) bool {
+		return strings.HasPrefix(k, "kubectl.kubernetes.io/") || strings.HasPrefix(k, "bunsen.dev/")
+	})
+	return out
+}
+
+func without(v map[string]any, keys ...string) map[string]any {
+	out := maps.Clone(v)
+	maps.DeleteFunc(out, func(k string, _ any) bool { return slices.Contains(keys, k) })
+	return out
+}
+
+// strictly decodes an object into its type. It returns an error for unknown fields, because the API server would refuse
+// the object.
+func strictly(o object, into any) error {
+	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.content, into, true)
+	if err != nil {
+		return fmt.Errorf("it is not a %s as this version knows it: %w", o.kind, err)
+	}
+	return nil
+}
+
+// checkSelector returns an error for a selector that selects nothing: a missing or an empty one.
+func checkSelector(name string, s *metav1.LabelSelector) error {
+	if s == nil || len(s.MatchLabels)+len(s.MatchExpressions) == 0 {
+		return fmt.Errorf("spec.%s selects nothing; name labels", name)
+	}
+	if _, err := metav1.LabelSelectorAsSelector(s); err != nil {
+		return fmt.Errorf("spec.%s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,284 @@
+package adopt
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/adopt/butane"
+)
+
+// The versions of Butane that Import writes. Both are translated to Ignition 3.5.0.
+const (
+	fcosVersion      = "1.6.0"
+	openshiftVersion = "4.20.0"
+)
+
+// document is one future file of a pool's directory.
+type document struct {
+	// config is the MachineConfig that the document contains, completely or in part.
+	config config
+	// file is the document's name, without a directory.
+	file string
+	// body is the document without the comment at its head.
+	body []byte
+	// why is further text for the comment at the top of the document, after its origin.
+	why []string
+	// shareable documents belong to the pool of their directory.
+	shareable bool
+	// locals are the files beside the document. secrets are those locals that contain secrets. open reports a secret in
+	// the document itself.
+	locals  map[string][]byte
+	secrets []string
+	open    bool
+}
+
+// documentsOf writes a MachineConfig in the most readable form with the same content. The forms, best first: Butane
+// that takes its name from its file; Butane that names itself; Butane for the contents with a MachineConfig for the
+// rest; a MachineConfig.
+func documentsOf(a *adoption, c config) []document {
+	stem, named := stemOf(c.name, c.pool)
+	needs := beyondFcos(c.spec)
+	switch {
+	case named && len(needs) == 0:
+		return []document{fcosDocument(a, c, stem)}
+	case len(beyondOpenshift(c.spec)) == 0:
+		why := "Its name, kept for the order of merging, is not one that a file of this pool gives, so that it stands in the document."
+		if named {
+			why = "Variant openshift, which names itself, for: " + strings.Join(needs, ", ") + "."
+		}
+		return []document{openshiftDocument(a, c, why)}
+	case named && hasContents(c.spec) && objectBetween(a, c) == "":
+		return splitDocuments(a, c, stem, needs)
+	}
+	why := fmt.Sprintf("A MachineConfig as it is, for Butane cannot say: %s.", strings.Join(needs, ", "))
+	switch {
+	case !named:
+		why = fmt.Sprintf("A MachineConfig as it is. Its name, kept for the order of merging, is not like 50-%s-…; only variant openshift would keep it, and cannot say: %s.", c.pool, strings.Join(beyondOpenshift(c.spec), ", "))
+	case hasContents(c.spec):
+		why += fmt.Sprintf(" It is not parted from the rest, for %s would be merged between the two.", objectBetween(a, c))
+	}
+	a.note(c.index, "raw", "%s", why)
+	return []document{rawDocument(a, c, c.name, why)}
+}
+
+// beyondFcos lists the parts of a config that variant fcos does not support.
+func beyondFcos(c machineconfig.Config) []string {
+	out := machineOnly(c)
+	if c.FIPS {
+		out = append(out, "fips")
+	}
+	if c.KernelType != "" && c.KernelType != "default" {
+		out = append(out, "kernelType")
+	}
+	if len(c.Extensions) > 0 {
+		out = append(out, "extensions")
+	}
+	if repeats(c.KernelArguments) {
+		out = append(out, repeated)
+	}
+	return out
+}
+
+// machineOnly lists the parts of a config that no variant of Butane supports.
+func machineOnly(c machineconfig.Config) (out []string) {
+	if c.OSImageURL != "" {
+		out = append(out, "osImageURL")
+	}
+	if c.ExtensionsImage != "" {
+		out = append(out, "baseOSExtensionsContainerImage")
+	}
+	if k := c.Ignition.KernelArguments; len(k.ShouldExist)+len(k.ShouldNotExist) > 0 {
+		out = append(out, "Ignition's own kernelArguments")
+	}
+	return out
+}
+
+// repeated is the name of kernel arguments with a repetition, which Butane refuses as a mistake.
+const repeated = "kernelArguments with a repetition"
+
+// repeats reports whether kernel arguments contain a repetition, which Butane's list does not allow.
+func repeats(args []string) bool {
+	seen := map[string]bool{"": true}
+	return slices.ContainsFunc(args, func(a string) bool {
+		twice := seen[a]
+		seen[a] = true
+		return twice
+	})
+}
+
+// beyondOpenshift lists the parts of a config that variant openshift refuses.
+func beyondOpenshift(c machineconfig.Config) []string {
+	out := machineOnly(c)
+	if repeats(c.KernelArguments) {
+		out = append(out, repeated)
+	}
+	if c.KernelType != "" && c.KernelType != "default" && c.KernelType != "realtime" {
+		out = append(out, "kernelType "+c.KernelType)
+	}
+	st, pw := c.Ignition.Storage, c.Ignition.Passwd
+	for _, part := range []struct {
+		name string
+		has  bool
+	}{
+		{"directories", len(st.Directories) > 0},
+		{"links", len(st.Links) > 0},
+		{"groups", len(pw.Groups) > 0},
+		{"appended files", slices.ContainsFunc(st.Files, func(f ign.File) bool { return len(f.Append) > 0 })},
+		{"HTTP headers", slices.ContainsFunc(st.Files, func(f ign.File) bool { return len(f.Contents.HTTPHeaders) > 0 })},
+		{"users other than core, or more of core than keys and password", slices.ContainsFunc(pw.Users, notCore)},
+		{"filesystems of format btrfs or none", slices.ContainsFunc(st.Filesystems, func(f ign.Filesystem) bool {
+			return f.Format != nil && (*f.Format == "btrfs" || *f.Format == "none")
+		})},
+		{"LUKS with cex", slices.ContainsFunc(st.Luks, func(l ign.Luks) bool { return l.Cex.Enabled != nil })},
+	} {
+		if part.has {
+			out = append(out, part.name)
+		}
+	}
+	return out
+}
+
+// notCore reports whether OpenShift's daemon would reject a user.
+func notCore(u ign.PasswdUser) bool {
+	return u.Name != "core" || u.Gecos != nil || len(u.Groups) > 0 || u.HomeDir != nil || u.NoCreateHome != nil || u.NoLogInit != nil ||
+		u.NoUserGroup != nil || u.PrimaryGroup != nil || u.Shell != nil || u.ShouldExist != nil || u.System != nil || u.UID != nil
+}
+
+// hostSuffix ends the name of the MachineConfig with the parts that Butane does not support.
+const hostSuffix = "-host"
+
+// hasContents reports whether a config has files, directories, links, units or users, which are more readable as
+// Butane.
+func hasContents(c machineconfig.Config) bool {
+	i := c.Ignition
+	return len(i.Storage.Files)+len(i.Storage.Directories)+len(i.Storage.Links)+len(i.Systemd.Units)+len(i.Passwd.Users) > 0
+}
+
+// objectBetween returns an object whose name sorts between the two parts of a split object, or "". Such an object would
+// change the order of merging.
+func objectBetween(a *adoption, c config) string {
+	second := c.name + hostSuffix
+	for _, name := range slices.Sorted(maps.Keys(a.names)) {
+		if name > c.name && name <= second {
+			return name
+		}
+	}
+	if badName(second) != "" {
+		return "nothing, but the second's name is too long, which"
+	}
+	return ""
+}
+
+// splitDocuments writes the parts that Butane supports as Butane. It writes the rest as a MachineConfig that is merged
+// directly after it.
+func splitDocuments(a *adoption, c config, stem string, needs []string) []document {
+	first, second := c, c
+	first.spec = machineconfig.Config{HasIgnition: true, Ignition: c.spec.Ignition, KernelArguments: c.spec.KernelArguments}
+	first.spec.Ignition.KernelArguments = ign.KernelArguments{}
+	second.spec.Ignition = ign.Config{KernelArguments: c.spec.Ignition.KernelArguments}
+	second.spec.HasIgnition = len(second.spec.Ignition.KernelArguments.ShouldExist)+len(second.spec.Ignition.KernelArguments.ShouldNotExist) > 0
+	second.spec.KernelArguments = nil
+	if repeats(c.spec.KernelArguments) {
+		first.spec.KernelArguments, second.spec.KernelArguments = nil, c.spec.KernelArguments
+	}
+	a.names[c.name+hostSuffix] = true
+	why := fmt.Sprintf("A MachineConfig as it is, for Butane cannot say: %s. The rest of %s is %s.bu.", strings.Join(needs, ", "), c.name, stem)
+	a.note(c.index, "split", "it becomes %s.bu and, for what Butane cannot say (%s), a MachineConfig %s%s that is merged right after it", stem, strings.Join(needs, ", "), c.name, hostSuffix)
+	host := rawDocument(a, second, c.name+hostSuffix, why)
+	doc := fcosDocument(a, first, stem)
+	doc.why = append(doc.why, "The rest of it is "+host.file+".")
+	return []document{doc, host}
+}
+
+// fcosDocument writes a document that takes its name and pool from its file.
+func fcosDocument(a *adoption, c config, stem string) document {
+	root := butane.Mapping(butane.Key("variant"), butane.Key("fcos"), butane.Key("version"), butane.Key(fcosVersion))
+	d := document{config: c, file: stem + ".bu", shareable: true}
+	if args := c.spec.KernelArguments; len(args) > 0 {
+		root.Content = append(root.Content, butane.Key("kernel_arguments"), butane.Mapping(butane.Key("should_exist"), list(args)))
+	}
+	writeBody(a, &d, root, stem)
+	return d
+}
+
+// openshiftDocument writes a document that names itself.
+func openshiftDocument(a *adoption, c config, why string) document {
+	file := exactName(a, c, c.name)
+	root := butane.Mapping(butane.Key("variant"), butane.Key("openshift"), butane.Key("version"), butane.Key(openshiftVersion), butane.Key("metadata"), metadata(c, c.name))
+	if set := hostFields(c.spec, "kernel_arguments", "kernel_type"); len(set.Content) > 0 {
+		root.Content = append(root.Content, butane.Key("openshift"), set)
+	}
+	d := document{config: c, file: file + ".bu", why: []string{why}}
+	writeBody(a, &d, root, file)
+	return d
+}
+
+// writeBody writes the Ignition config below root and finishes the document.
+func writeBody(a *adoption, d *document, root *yaml.Node, stem string) {
+	growth := a.growth[d.config.pool]
+	w := &butane.Document{Exact: a.opts.Exact, MaxInline: cmp.Or(a.opts.MaxInline, defaultMaxInline), Stem: stem, Growth: &growth, Locals: map[string][]byte{}}
+	v := ignitionOf(d.config.spec)
+	root.Content = append(root.Content, w.Mapping(v, "").Content...)
+	a.growth[d.config.pool] = growth
+	completeDocument(a, d, root, w)
+}
+
+// completeDocument encodes a document and reports how it wrote its contents.
+func completeDocument(a *adoption, d *document, root *yaml.Node, w *butane.Document) {
+	var err error
+	if d.body, err = butane.Encode(root); err != nil { // unreachable: the nodes are of the few kinds above
+		a.warn(d.config.index, "yaml", "%v", err)
+	}
+	d.locals, d.secrets, d.open = w.Locals, w.Secrets, d.open || len(w.Hashes)+len(w.Exposed) > 0
+	if len(w.Encoded) > 0 {
+		a.note(d.config.index, "encoding", "encoded otherwise, with the same contents, so that rendered configs get another name: %s", FirstNames(w.Encoded))
+	}
+	if len(w.Kept) > 0 {
+		a.note(d.config.index, "opaque", "kept as a data: URL, as nothing readable has its very text: %s", FirstNames(w.Kept))
+	}
+	if len(w.Exposed) > 0 {
+		a.warn(d.config.index, "secret", "looks like a secret, and stands in the document, where everybody reads it who reads the repository: %s", FirstNames(w.Exposed))
+	}
+	if len(w.Hashes) > 0 {
+		a.warn(d.config.index, "secret", "the hash of a password stands in the document, for users %s; anybody who reads the repository may try to guess it", FirstNames(w.Hashes))
+	}
+}
+
+// ignitionOf returns the Ignition config as JSON values, without the parts that a document has in other fields.
+func ignitionOf(c machineconfig.Config) map[string]any {
+	raw, err := c.IgnitionJSON()
+	out := map[string]any{}
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	if err != nil || dec.Decode(&out) != nil {
+		return map[string]any{} // unreachable: it is the JSON of a struct
+	}
+	if head, ok := out["ignition"].(map[string]any); ok {
+		if delete(head, "version"); len(head) == 0 {
+			delete(out, "ignition")
+		}
+	}
+	return out
+}
+
+func list(items []string) *yaml.Node {
+	n := butane.Sequence()
+	for _, s := range items {
+		n.Content = append(n.Content, butane.String(s))
+	}
+	return n
+}
+
+func metadata(c config, name string) *yaml.Node {
+	return butane.Mapping(butane.Key("name"), butane.String(name), butane.Key("labels"), butane.Mapping(butane.Key(v1alpha1.RoleLabel), butane.String(c.pool)))
+}

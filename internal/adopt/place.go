@@ -1,0 +1,178 @@
+package adopt
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/adopt/butane"
+)
+
+// The pools that every cluster has.
+const (
+	masterPool = "master"
+	workerPool = "worker"
+)
+
+// writeDocuments puts every document into the repository: into base/ if several pools have the same one, else into its
+// pool.
+func writeDocuments(a *adoption) {
+	resources := map[string][]string{} // resources that the kustomization of each pool lists
+	bases := sharedDocuments(a)
+	for _, pool := range slices.Sorted(maps.Keys(a.documents)) {
+		for _, d := range a.documents[pool] {
+			b := bases[d.file]
+			i := slices.IndexFunc(b, func(s shared) bool { return slices.Contains(s.pools, pool) && isSameDocument(s.document, d) })
+			if i < 0 {
+				putDocument(a, poolsDir+"/"+pool, d, originLines(a, d))
+				resources[pool] = append(resources[pool], d.file)
+				continue
+			}
+			putDocument(a, b[i].dir, d, b[i].head())
+			resources[pool] = append(resources[pool], "../../"+b[i].dir+"/"+d.file)
+		}
+		writeKustomization(a, pool, resources[pool])
+		reportMissingPool(a, pool)
+	}
+	slices.Sort(a.out.Secrets)
+	a.out.Secrets = slices.Compact(a.out.Secrets)
+	if len(a.documents) == 0 {
+		a.findings = append(a.findings, Finding{Warning: true, Rule: "empty", Message: "no MachineConfig was imported, so that there is no repository yet: it needs a directory pools/<pool>/ with a document in it"})
+	}
+}
+
+// originLines are the lines with a document's origin for the comment at its top.
+func originLines(a *adoption, d document) []string {
+	return append([]string{"Imported from " + a.out.Objects[d.config.index].String() + "."}, d.why...)
+}
+
+// putDocument writes one document and the files beside it.
+func putDocument(a *adoption, dir string, d document, head []string) {
+	file := dir + "/" + d.file
+	if d.open {
+		a.out.Secrets = append(a.out.Secrets, file)
+	}
+	a.out.Files[file] = bytes.Join([][]byte{butane.Comment(head...), d.body}, nil)
+	files := &a.out.Objects[d.config.index].Files
+	*files = append(*files, file)
+	for _, l := range slices.Sorted(maps.Keys(d.locals)) {
+		a.out.Files[dir+"/"+l] = d.locals[l]
+		*files = append(*files, dir+"/"+l)
+	}
+	for _, s := range d.secrets {
+		path := dir + "/" + s
+		a.out.Secrets = append(a.out.Secrets, path)
+		a.findings = append(a.findings, Finding{
+			Warning: true, Rule: "secret", Object: a.out.Objects[d.config.index].String(), At: a.objects[d.config.index].at, Path: path,
+			Message: path + " looks like a secret: the file keeps its mode on the node, but every reader of the repository can read it. Move it to your secret store before you push",
+		})
+	}
+}
+
+// writeKustomization writes the list of a pool's documents if the files of the directory are not the whole list.
+func writeKustomization(a *adoption, pool string, resources []string) {
+	plain := !slices.ContainsFunc(resources, func(r string) bool { return strings.HasPrefix(r, "../") || !strings.HasSuffix(r, ".bu") })
+	if plain {
+		return
+	}
+	slices.Sort(resources)
+	body, err := butane.Encode(butane.Mapping(butane.Key("resources"), list(resources)))
+	if err != nil { // unreachable: it is a list of words
+		a.findings = append(a.findings, Finding{Warning: true, Rule: "yaml", Message: err.Error()})
+	}
+	a.out.Files[poolsDir+"/"+pool+"/"+kustomization+".yaml"] = bytes.Join([][]byte{butane.Comment("The documents of pool " + pool + ". They are merged in order of their MachineConfigs' names, not of this list."), body}, nil)
+}
+
+// reportMissingPool reports a pool that no MachineConfigPool declares.
+func reportMissingPool(a *adoption, pool string) {
+	if _, ok := a.pools[pool]; ok || customRank(pool) == 0 {
+		return
+	}
+	a.findings = append(a.findings, Finding{
+		Warning: true, Rule: "pool-missing", Path: poolsDir + "/" + pool,
+		Message: fmt.Sprintf("the input has no MachineConfigPool %s, so that no node may ever take pools/%s; import it too: oc get machineconfigpools -o yaml", pool, pool),
+	})
+}
+
+// shared is a document that is the same in several pools.
+type shared struct {
+	document document
+	pools    []string
+	// origins are the MachineConfigs that it comes from, one for each pool.
+	origins []string
+	dir     string
+}
+
+// head returns the lines with the document's origins for the comment at its top.
+func (s shared) head() []string {
+	return append([]string{"Imported from MachineConfigs " + strings.Join(s.origins, ", ") + "."}, s.document.why...)
+}
+
+// sharedDocuments finds documents that are the same in several pools, by file. A pool that inherits worker's documents
+// keeps its own copy: it would contain a shared document twice.
+func sharedDocuments(a *adoption) map[string][]shared {
+	out := map[string][]shared{}
+	pools := slices.Sorted(maps.Keys(a.documents))
+	slices.SortStableFunc(pools, func(p, q string) int { return customRank(p) - customRank(q) })
+	for _, pool := range pools {
+		for _, d := range a.documents[pool] {
+			if !d.shareable {
+				continue
+			}
+			all := out[d.file]
+			i := slices.IndexFunc(all, func(s shared) bool {
+				return isSameDocument(s.document, d) && !inheritsWorker(a, append(slices.Clone(s.pools), pool))
+			})
+			if i < 0 {
+				all, i = append(all, shared{document: d}), len(all)
+			}
+			all[i].pools, all[i].origins = append(all[i].pools, pool), append(all[i].origins, d.config.name)
+			out[d.file] = all
+		}
+	}
+	for file, all := range out {
+		out[file] = slices.DeleteFunc(all, func(s shared) bool { return len(s.pools) < 2 })
+		for i := range out[file] {
+			out[file][i].dir = baseDir
+			if i > 0 { // the pools have different versions of it
+				out[file][i].dir = baseDir + "/variant-" + strconv.Itoa(i+1)
+			}
+		}
+	}
+	return out
+}
+
+// customRank is 0 for the pools that every cluster has and 1 for the others.
+func customRank(pool string) int {
+	if pool == masterPool || pool == workerPool {
+		return 0
+	}
+	return 1
+}
+
+// inheritsWorker reports whether worker is among the pools together with a pool that inherits worker's documents.
+func inheritsWorker(a *adoption, pools []string) bool {
+	return slices.Contains(pools, workerPool) && slices.ContainsFunc(pools, func(p string) bool { return p != workerPool && takesWorkerDocuments(a, p) })
+}
+
+func takesWorkerDocuments(a *adoption, pool string) bool {
+	p, ok := a.pools[pool]
+	if !ok {
+		return pool != masterPool
+	}
+	selector, err := metav1.LabelSelectorAsSelector(p.Spec.MachineConfigSelector)
+	return err != nil || selector.Matches(labels.Set{v1alpha1.RoleLabel: workerPool})
+}
+
+// isSameDocument reports whether two documents consist of the same files; their origins may differ.
+func isSameDocument(a, b document) bool {
+	return a.shareable && b.shareable && a.file == b.file && bytes.Equal(a.body, b.body) && slices.Equal(a.why, b.why) &&
+		maps.EqualFunc(a.locals, b.locals, bytes.Equal)
+}

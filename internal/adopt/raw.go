@@ -1,0 +1,137 @@
+package adopt
+
+import (
+	"bytes"
+	"fmt"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"go.yaml.in/yaml/v3"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/internal/adopt/butane"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
+)
+
+// rawDocument writes a MachineConfig as YAML.
+func rawDocument(a *adoption, c config, name, why string) document {
+	spec := butane.Mapping()
+	if c.spec.HasIgnition {
+		spec.Content = append(spec.Content, butane.Key("config"), ignitionYAML(c.spec))
+	}
+	spec.Content = append(spec.Content, hostFields(c.spec, "kernelArguments", "kernelType").Content...)
+	for _, image := range []struct{ key, value string }{{"osImageURL", c.spec.OSImageURL}, {"baseOSExtensionsContainerImage", c.spec.ExtensionsImage}} {
+		if image.value != "" {
+			spec.Content = append(spec.Content, butane.Key(image.key), butane.String(image.value))
+		}
+	}
+	root := butane.Mapping(butane.Key("apiVersion"), butane.Key(mcfgv1.GroupVersion.String()), butane.Key("kind"), butane.Key(machineConfigKind), butane.Key("metadata"), metadata(c, name), butane.Key("spec"), spec)
+	d := document{config: c, file: exactName(a, c, name) + ".yaml", why: []string{why}}
+	completeDocument(a, &d, root, secretsOfRaw(c.spec))
+	return d
+}
+
+// secretsOfRaw finds the secrets of a config that is written unchanged as a MachineConfig.
+func secretsOfRaw(c machineconfig.Config) *butane.Document {
+	w := &butane.Document{}
+	for _, f := range c.Ignition.Storage.Files {
+		if contents, err := machineconfig.Contents(f.Contents); err == nil && secret.Is(f.Path, string(contents)) {
+			w.Exposed = append(w.Exposed, f.Path)
+		}
+	}
+	for _, l := range c.Ignition.Storage.Luks {
+		if l.KeyFile.Source != nil {
+			w.Exposed = append(w.Exposed, "the key of "+l.Name)
+		}
+	}
+	for _, u := range c.Ignition.Passwd.Users {
+		if u.PasswordHash != nil && *u.PasswordHash != "" {
+			w.Hashes = append(w.Hashes, u.Name)
+		}
+	}
+	return w
+}
+
+// hostFields writes the fields outside of Ignition, except images, with the format's own keys.
+func hostFields(c machineconfig.Config, kernelArguments, kernelType string) *yaml.Node {
+	n := butane.Mapping()
+	if len(c.KernelArguments) > 0 {
+		n.Content = append(n.Content, butane.Key(kernelArguments), list(c.KernelArguments))
+	}
+	if c.KernelType != "" && c.KernelType != "default" {
+		n.Content = append(n.Content, butane.Key(kernelType), butane.String(c.KernelType))
+	}
+	if len(c.Extensions) > 0 {
+		n.Content = append(n.Content, butane.Key("extensions"), list(c.Extensions))
+	}
+	if c.FIPS {
+		n.Content = append(n.Content, butane.Key("fips"), &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!bool", Value: "true"})
+	}
+	return n
+}
+
+// ignitionYAML writes an Ignition config with Ignition's own keys.
+func ignitionYAML(c machineconfig.Config) *yaml.Node {
+	v := ignitionOf(c)
+	head, ok := v["ignition"].(map[string]any)
+	if !ok {
+		head = map[string]any{}
+		v["ignition"] = head
+	}
+	head["version"] = machineconfig.Version
+	return butane.Verbatim(v)
+}
+
+// kustomization is the name, without extension, of the file that lists a directory's documents.
+const kustomization = "kustomization"
+
+// exactName returns the file name, without extension, of a document that names itself. This is the document's name,
+// unless a document that takes its name from its file needs that file.
+func exactName(a *adoption, c config, name string) string {
+	file := name
+	if len(file) > butane.MaxFileName {
+		file = butane.FileName(file)
+	}
+	for isNameTaken(a, c.pool, file) {
+		file += "-named"
+	}
+	a.exacts[c.pool+"/"+file] = true
+	return file
+}
+
+// isNameTaken reports whether a document of the pool cannot use this file name: another document has it, or it is
+// reserved.
+func isNameTaken(a *adoption, pool, file string) bool {
+	return a.stems[pool+"/"+file] || a.exacts[pool+"/"+file] || file == kustomization
+}
+
+// setAsideText returns an unchanged object as text for a user to check.
+func setAsideText(o object, why string) []byte {
+	content := map[string]any{}
+	for k, v := range o.content {
+		if k != "status" {
+			content[k] = v
+		}
+	}
+	if meta, ok := content["metadata"].(map[string]any); ok {
+		content["metadata"] = ownMetadata(meta)
+	}
+	text, err := sigsyaml.Marshal(content)
+	if err != nil {
+		text = fmt.Appendf(nil, "# Bunsen cannot write it as YAML: %s\n", safetext.OneLine(err.Error()))
+	}
+	head := butane.Comment("Not imported: "+why, "Nothing reads this directory. Fix the object, and import it again or move it into its pool's directory.")
+	return bytes.Join([][]byte{head, text}, nil)
+}
+
+// ownMetadata returns the part of the metadata that users write.
+func ownMetadata(meta map[string]any) map[string]any {
+	out := map[string]any{}
+	for _, k := range []string{"name", "labels", "annotations"} {
+		if v, ok := meta[k]; ok {
+			out[k] = v
+		}
+	}
+	return out
+}

@@ -1,0 +1,174 @@
+package adopt
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"reflect"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/internal/adopt/butane"
+)
+
+// The kinds that Import reads.
+const (
+	machineConfigKind = "MachineConfig"
+	poolKind          = "MachineConfigPool"
+	policyKind        = "MachineConfiguration"
+	driftKind         = "DriftPolicy"
+	rolloutKind       = "RolloutPolicy"
+	operatorGroup     = "operator.openshift.io"
+)
+
+// maxDepth limits nested values. Users nest far fewer.
+const maxDepth = 100
+
+// object is one object of the inputs.
+type object struct {
+	at Position
+	// kind, apiVersion and name as written.
+	kind, apiVersion, name string
+	// content is the object as JSON values.
+	content map[string]any
+	// bad is the reason why the object cannot be read; content is then nil.
+	bad error
+}
+
+// id returns a text that identifies the object.
+func (o object) id() string { return o.apiVersion + " " + o.kind + " " + o.name }
+
+// The method is reports whether the object has this kind in version v1 of this API group.
+func (o object) is(group, kind string) bool { return o.kind == kind && o.apiVersion == group+"/v1" }
+
+func isSame(a, b map[string]any) bool { return reflect.DeepEqual(a, b) }
+
+// read splits one input into objects. The error means that its text is invalid, so that its objects are unknown.
+func read(in Input) ([]object, error) {
+	dec := yaml.NewDecoder(bytes.NewReader(in.Data))
+	var out []object
+	for {
+		var doc yaml.Node
+		switch err := dec.Decode(&doc); {
+		case errors.Is(err, io.EOF):
+			return out, nil
+		case err != nil:
+			return nil, fmt.Errorf("reading %s: %s; nothing is imported, because what is missing is not known", safetext.OneLine(in.Name), safetext.OneLine(strings.TrimPrefix(err.Error(), "yaml: ")))
+		}
+		if len(doc.Content) == 0 || doc.Content[0].ShortTag() == "!!null" {
+			continue
+		}
+		out = append(out, objectsOf(in.Name, doc.Content[0], 0)...)
+	}
+}
+
+// objectsOf returns the object of a node. If the node is a list, it returns the objects of the list.
+func objectsOf(file string, n *yaml.Node, depth int) []object {
+	items := butane.Field(n, "items")
+	if items == nil || items.Kind != yaml.SequenceNode || !strings.HasSuffix(butane.ScalarText(n, "kind"), "List") || depth > maxDepth {
+		return []object{objectOf(file, n)}
+	}
+	var out []object
+	for _, item := range items.Content {
+		out = append(out, objectsOf(file, item, depth+1)...)
+	}
+	return out
+}
+
+func objectOf(file string, n *yaml.Node) object {
+	o := object{
+		at:   Position{File: file, Line: n.Line},
+		kind: butane.ScalarText(n, "kind"), apiVersion: butane.ScalarText(n, "apiVersion"), name: butane.ScalarText(butane.Field(n, "metadata"), "name"),
+	}
+	if n.Kind != yaml.MappingNode {
+		o.bad = errors.New("it is not an object: an object is a mapping that begins with apiVersion and kind")
+		return o
+	}
+	v, err := value(n, 0)
+	if err != nil {
+		o.bad = err
+		return o
+	}
+	o.content, _ = v.(map[string]any)
+	return o
+}
+
+// value reads a node as Kubernetes reads YAML, but without aliases, because these can expand to gigabytes.
+func value(n *yaml.Node, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fmt.Errorf("line %d: nested more than %d levels deep", n.Line, maxDepth)
+	}
+	switch n.Kind {
+	case yaml.MappingNode:
+		out := make(map[string]any, len(n.Content)/2)
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			k := n.Content[i]
+			switch _, twice := out[k.Value]; {
+			case k.Kind != yaml.ScalarNode:
+				return nil, fmt.Errorf("line %d: a key is a list or a mapping: write a plain word", k.Line)
+			case k.ShortTag() == "!!merge":
+				return nil, fmt.Errorf("line %d: YAML merge key <<: aliases are not followed; write the values out", k.Line)
+			case twice:
+				return nil, fmt.Errorf("line %d: key %q stands twice; keep one", k.Line, k.Value)
+			}
+			v, err := value(n.Content[i+1], depth+1)
+			if err != nil {
+				return nil, err
+			}
+			out[k.Value] = v
+		}
+		return out, nil
+	case yaml.SequenceNode:
+		out := make([]any, 0, len(n.Content))
+		for _, c := range n.Content {
+			v, err := value(c, depth+1)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, v)
+		}
+		return out, nil
+	case yaml.ScalarNode:
+		return scalarValue(n), nil
+	default:
+		return nil, fmt.Errorf("line %d: YAML aliases are not read; write the value out", n.Line)
+	}
+}
+
+// booleans are the words besides true and false that Kubernetes reads as booleans.
+var booleans = map[string]bool{"yes": true, "Yes": true, "YES": true, "on": true, "On": true, "ON": true, "no": false, "No": false, "NO": false, "off": false, "Off": false, "OFF": false}
+
+func scalarValue(n *yaml.Node) any {
+	switch n.ShortTag() {
+	case "!!null":
+		return nil
+	case "!!bool":
+		var b bool
+		if n.Decode(&b) == nil {
+			return b
+		}
+	case "!!int":
+		var i int64
+		if n.Decode(&i) == nil {
+			return i
+		}
+		var f float64
+		if n.Decode(&f) == nil {
+			return f
+		}
+	case "!!float":
+		var f float64
+		if n.Decode(&f) == nil && !math.IsInf(f, 0) && !math.IsNaN(f) {
+			return f
+		}
+	case "!!str":
+		if b, ok := booleans[n.Value]; ok && n.Style == 0 {
+			return b
+		}
+	}
+	return n.Value
+}

@@ -1,0 +1,238 @@
+package adopt
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	transpiled "github.com/bunsen-os/bunsen/transpile/object"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"go.yaml.in/yaml/v3"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/adopt/butane"
+	"github.com/bunsen-os/bunsen/transpile/containerruntime"
+	"github.com/bunsen-os/bunsen/transpile/kubelet"
+	"github.com/bunsen-os/bunsen/transpile/origin"
+)
+
+const (
+	kubeletKind = "KubeletConfig"
+	runtimeKind = "ContainerRuntimeConfig"
+
+	// poolLabel with the name of a pool is a label that each MachineConfigPool of OpenShift has.
+	poolLabel = "pools.operator.machineconfiguration.openshift.io/"
+	// suffixAnnotation contains the number of the MachineConfig that OpenShift generated, which decides the order of
+	// merging.
+	suffixAnnotation = "machineconfiguration.openshift.io/mc-name-suffix"
+	// kubeletDropIns is a directory for the kubelet's option --config-dir.
+	kubeletDropIns = "/etc/kubernetes/kubelet.conf.d/"
+	// maxSettings is the number of documents of one kind that a pool may have.
+	maxSettings = 10
+)
+
+// isSettings reports whether an object is a KubeletConfig or a ContainerRuntimeConfig.
+func (o object) isSettings() bool {
+	return o.is(mcfgv1.GroupName, kubeletKind) || o.is(mcfgv1.GroupName, runtimeKind)
+}
+
+// addAllSettings imports the KubeletConfigs and ContainerRuntimeConfigs, once all pools and MachineConfigs are known.
+func addAllSettings(a *adoption) {
+	var all []int
+	for i, o := range a.objects {
+		if out := a.out.Objects[i]; o.isSettings() && out.Skipped == "" && o.bad == nil {
+			all = append(all, i)
+		}
+	}
+	slices.SortStableFunc(all, func(i, j int) int { return cmp.Compare(a.objects[i].suffix(), a.objects[j].suffix()) })
+	for _, i := range all {
+		addSettings(a, i)
+	}
+}
+
+// suffix is the number that OpenShift gave to the object, which is 0 for the first.
+func (o object) suffix() int {
+	meta, _ := o.content["metadata"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	text, _ := annotations[suffixAnnotation].(string)
+	n, _ := strconv.Atoi(text) // the first object has an empty annotation
+	return n
+}
+
+// addSettings writes one object into the directory of each pool that its selector selects.
+func addSettings(a *adoption, i int) {
+	o := a.objects[i]
+	pools, err := selectedPools(a, o)
+	if err != nil {
+		a.setAside(i, err.Error())
+		return
+	}
+	wanted := slices.DeleteFunc(slices.Clone(pools), func(p string) bool { return a.opts.Pools != nil && !slices.Contains(a.opts.Pools, p) })
+	if len(wanted) == 0 {
+		a.skip(i, "other-pool", "it is for %s, and --pool selects only %s", strings.Join(pools, ", "), strings.Join(a.opts.Pools, ", "))
+		return
+	}
+	var documents []document
+	var kept []*mcfgv1.MachineConfig
+	for _, pool := range wanted {
+		d, mc, err := settingsDocument(a, i, pool)
+		if err != nil {
+			a.setAside(i, fmt.Sprintf("pool %s: %v", pool, err))
+			return
+		}
+		documents, kept = append(documents, d), append(kept, mc)
+	}
+	for n, pool := range wanted {
+		a.documents[pool] = append(a.documents[pool], documents[n])
+	}
+	a.out.Kept = append(a.out.Kept, kept...)
+	if slices.ContainsFunc(documents[0].config.spec.Ignition.Storage.Files, func(f ign.File) bool { return strings.HasPrefix(f.Path, kubeletDropIns) }) {
+		a.note(i, "kubelet", "it holds only what it says, without the settings that OpenShift adds: start the kubelet with --config-dir=%s, or change the annotation %s", strings.TrimSuffix(kubeletDropIns, "/"), kubelet.PathAnnotation)
+	}
+}
+
+// selectedPools returns the pools that the selector of an object selects, in lexical order.
+func selectedPools(a *adoption, o object) ([]string, error) {
+	var selector *metav1.LabelSelector
+	if o.kind == kubeletKind {
+		var kc mcfgv1.KubeletConfig
+		if err := strictly(o, &kc); err != nil {
+			return nil, err
+		}
+		selector = kc.Spec.MachineConfigPoolSelector
+	} else {
+		var crc mcfgv1.ContainerRuntimeConfig
+		if err := strictly(o, &crc); err != nil {
+			return nil, err
+		}
+		selector = crc.Spec.MachineConfigPoolSelector
+	}
+	if bad := badName(o.name); bad != "" {
+		return nil, errors.New(bad)
+	}
+	if err := checkSelector("machineConfigPoolSelector", selector); err != nil {
+		return nil, fmt.Errorf("%w, or move the object into a pool's directory and remove the selector", err)
+	}
+	s, err := metav1.LabelSelectorAsSelector(selector)
+	if err != nil {
+		return nil, fmt.Errorf("reading spec.machineConfigPoolSelector: %w", err)
+	}
+	known := poolLabels(a)
+	var out []string
+	for _, pool := range slices.Sorted(maps.Keys(known)) {
+		if s.Matches(known[pool]) {
+			out = append(out, pool)
+		}
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("its machineConfigPoolSelector selects none of the pools %s: import its MachineConfigPool too, or move the object into a pool's directory and remove the selector", strings.Join(slices.Sorted(maps.Keys(known)), ", "))
+	}
+	return out, nil
+}
+
+// poolLabels returns the labels of the pools. A pool without a MachineConfigPool in the inputs has the label of OpenShift.
+func poolLabels(a *adoption) map[string]labels.Set {
+	out := map[string]labels.Set{}
+	for _, pool := range append(slices.Collect(maps.Keys(a.documents)), masterPool, workerPool) {
+		out[pool] = labels.Set{poolLabel + pool: ""}
+	}
+	for pool, p := range a.pools {
+		out[pool] = labels.Set(p.Labels)
+	}
+	return out
+}
+
+// settingsDocument returns the document of an object for a pool, and the MachineConfig that the document becomes.
+func settingsDocument(a *adoption, i int, pool string) (document, *mcfgv1.MachineConfig, error) {
+	o := a.objects[i]
+	name, word := "99-"+pool+"-generated-kubelet", "kubelet"
+	if o.kind == runtimeKind {
+		name, word = "99-"+pool+"-generated-containerruntime", "crio"
+	}
+	n := 0
+	for _, d := range a.documents[pool] {
+		switch {
+		case a.objects[d.config.index].kind == o.kind:
+			n++
+		case d.config.name == name:
+			return document{}, nil, fmt.Errorf("the MachineConfig %s, which a controller made of it, is imported already; keep one of the two", name)
+		}
+	}
+	if n == maxSettings {
+		return document{}, nil, fmt.Errorf("a pool has at most %d documents of kind %s; join some of them", maxSettings, o.kind)
+	}
+	if n > 0 {
+		name += "-" + strconv.Itoa(n)
+	}
+	body, err := butane.Encode(settingsBody(o))
+	if err != nil {
+		return document{}, nil, err
+	}
+	c, findings := translated(o.kind, pool, body)
+	if origin.Fatal(findings) {
+		return document{}, nil, rejection(findings)
+	}
+	spec, err := c.Spec()
+	if err != nil {
+		return document{}, nil, fmt.Errorf("writing it as a MachineConfig: %w", err)
+	}
+	file := fmt.Sprintf("%s-%d-%s.yaml", word, n, butane.FileName(o.name))
+	mc := &mcfgv1.MachineConfig{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{v1alpha1.RoleLabel: pool}}, Spec: spec}
+	return document{config: config{index: i, name: name, pool: pool, spec: c}, file: file, body: body}, mc, nil
+}
+
+// settingsBody is an object as a document. It has no selector, because the directory names the pool.
+func settingsBody(o object) *yaml.Node {
+	spec, _ := o.content["spec"].(map[string]any)
+	spec = without(spec, "machineConfigPoolSelector")
+	old, _ := o.content["metadata"].(map[string]any)
+	set, _ := old["annotations"].(map[string]any)
+	annotations := map[string]any{}
+	for k, v := range set {
+		if own := strings.HasPrefix(k, mcfgv1.GroupName+"/") || strings.HasPrefix(k, "kubectl.kubernetes.io/"); !own {
+			annotations[k] = v
+		}
+	}
+	_, hasFile := annotations[kubelet.PathAnnotation]
+	switch {
+	case o.kind == runtimeKind && annotations[containerruntime.RuntimeAnnotation] == nil:
+		annotations[containerruntime.RuntimeAnnotation] = "crio"
+	case o.kind == kubeletKind && !hasFile && (spec["kubeletConfig"] != nil || spec["tlsSecurityProfile"] != nil):
+		annotations[kubelet.PathAnnotation] = kubeletDropIns + "50-" + butane.FileName(o.name) + ".conf"
+	}
+	meta := map[string]any{"name": o.name}
+	if len(annotations) > 0 {
+		meta["annotations"] = annotations
+	}
+	return butane.Mapping(butane.Key("apiVersion"), butane.Key(o.apiVersion), butane.Key("kind"), butane.Key(o.kind), butane.Key("metadata"), butane.Verbatim(meta), butane.Key("spec"), butane.Verbatim(spec))
+}
+
+// translated translates a document as a pool does.
+func translated(kind, pool string, body []byte) (machineconfig.Config, []origin.Finding) {
+	if kind == kubeletKind {
+		out, findings := kubelet.Config(transpiled.Input{Pool: pool, Source: body})
+		return out.Config, findings
+	}
+	out, findings := containerruntime.Translate(transpiled.Input{Pool: pool, Source: body})
+	return out.Config, findings
+}
+
+// rejection joins the errors of findings.
+func rejection(findings []origin.Finding) error {
+	var all []error
+	for _, f := range findings {
+		if !f.Warning {
+			all = append(all, errors.New(f.Message))
+		}
+	}
+	return errors.Join(all...)
+}

@@ -1,0 +1,242 @@
+package compare
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/review"
+	"github.com/bunsen-os/bunsen/internal/review/lineage"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/transpile"
+)
+
+// clusterState is the part of a cluster that a comparison reads.
+type clusterState struct {
+	pools   []mcfgv1.MachineConfigPool
+	configs []mcfgv1.MachineConfig
+	// source is the GitSource that follows the compared repository; nil if there is none.
+	source *v1alpha1.GitSource
+	// disruption is the MachineConfiguration, nil if there is none.
+	disruption *operatorv1.MachineConfiguration
+	// policies are the RolloutPolicies and DriftPolicies.
+	policies []*unstructured.Unstructured
+}
+
+// fromCluster uses the running configs as the base. It adds to head the cluster's objects that the repository does not
+// have: MachineConfigs created through the API, other pools, the disruption policy. The controller merges them, too. It
+// reads facts that the flags do not give.
+func (c Comparison) fromCluster(ctx context.Context, memory *review.Renderings, head *side, facts review.Facts) (side, review.Facts, error) {
+	r, err := c.readCluster(ctx)
+	if err != nil {
+		return side{}, facts, err
+	}
+	base := side{Side: review.Side{Name: "the cluster", Pools: map[string]review.Pool{}, Commit: r.commit()}, policy: policy.Default(), pools: r.pools}
+	live := map[string]*mcfgv1.MachineConfig{}
+	for i := range r.configs {
+		live[r.configs[i].Name] = &r.configs[i]
+	}
+	if base.Marks, err = r.marks(); err != nil {
+		return side{}, facts, cli.Invalid(err)
+	}
+	for i := range r.pools {
+		p := &r.pools[i]
+		if base.Pools[p.Name], err = runningPool(p, live); err != nil {
+			return side{}, facts, cli.Invalid(err)
+		}
+		if _, given := facts.Pools[p.Name]; given {
+			continue
+		}
+		nodes := int(p.Status.MachineCount)
+		most, err := poolstate.MaxUnavailable(p.Name, p.Spec.MaxUnavailable, nodes)
+		if err != nil {
+			return side{}, facts, cli.Invalid(fmt.Errorf("reading MachineConfigPool %s: %w", p.Name, err))
+		}
+		facts.Pools[p.Name] = review.PoolFacts{Nodes: nodes, MaxUnavailable: most, Paused: p.Spec.Paused}
+	}
+	if r.disruption != nil {
+		if base.policy, err = policy.FromSpec(r.disruption.Spec.NodeDisruptionPolicy); err != nil {
+			return side{}, facts, cli.Invalid(fmt.Errorf("reading MachineConfiguration cluster: %w", err))
+		}
+		base.Overrides = policy.OverridesOf(r.disruption)
+	}
+	if base.objects, err = r.objects(head.result.Cluster); err != nil {
+		return side{}, facts, cli.Invalid(err)
+	}
+	return base, facts, c.addFromCluster(memory, head, base, r)
+}
+
+// readCluster reads the cluster once.
+func (c Comparison) readCluster(ctx context.Context) (clusterState, error) {
+	conn, err := c.cluster.Connect()
+	if err != nil {
+		return clusterState{}, err
+	}
+	var pools mcfgv1.MachineConfigPoolList
+	if err := conn.List(ctx, &pools); err != nil {
+		return clusterState{}, kube.ReadError("MachineConfigPools", err)
+	}
+	var configs mcfgv1.MachineConfigList
+	if err := conn.List(ctx, &configs); err != nil {
+		return clusterState{}, kube.ReadErrorFor(kube.ConfigViewerRole, "MachineConfigs", err)
+	}
+	var sources v1alpha1.GitSourceList
+	if err := conn.List(ctx, &sources); err != nil && !meta.IsNoMatchError(err) {
+		return clusterState{}, kube.ReadError("GitSources", err)
+	}
+	out := clusterState{pools: pools.Items, configs: configs.Items}
+	if out.source, err = c.sourceOf(sources.Items); err != nil {
+		return clusterState{}, cli.Invalid(err)
+	}
+	rules := &operatorv1.MachineConfiguration{}
+	switch err := conn.Get(ctx, client.ObjectKey{Name: "cluster"}, rules); {
+	case err == nil:
+		out.disruption = rules
+	case !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err):
+		return clusterState{}, kube.ReadError("MachineConfiguration cluster", err)
+	}
+	return out, out.readPolicies(ctx, conn)
+}
+
+// sourceOf returns the GitSource that follows the compared repository. If there is none, it returns nil, and all
+// objects of the cluster stay.
+func (c Comparison) sourceOf(sources []v1alpha1.GitSource) (*v1alpha1.GitSource, error) {
+	var names []string
+	for i := range sources {
+		if sources[i].Name == c.source || c.source == "" && len(sources) == 1 {
+			return &sources[i], nil
+		}
+		names = append(names, sources[i].Name)
+	}
+	switch have := strings.Join(names, ", "); {
+	case c.source == notFollowed || c.source == "" && len(names) == 0:
+		return nil, nil
+	case c.source == "":
+		return nil, fmt.Errorf("the cluster follows several repositories (%s): say with --source which of them this one is, or --source %s for none of them", have, notFollowed)
+	default:
+		return nil, fmt.Errorf("--source %s: the cluster has no GitSource of that name; it has: %s; --source %s is for a repository that it does not follow yet", c.source, cmp.Or(have, "none"), notFollowed)
+	}
+}
+
+// notFollowed is the value of --source for a repository that no GitSource follows.
+const notFollowed = "-"
+
+// isFromSource reports whether the compared repository created an object, so that the source deletes it when it is
+// removed from the repository.
+func (r clusterState) isFromSource(o client.Object) bool {
+	return r.source != nil && o.GetLabels()[v1alpha1.SourceLabel] == r.source.Name && (r.source.Spec.Prune == nil || *r.source.Spec.Prune)
+}
+
+// commit returns the commit of the pools that the source feeds; nil if their commits differ or one is unknown.
+func (r clusterState) commit() *review.Commit {
+	hash := ""
+	for i := range r.pools {
+		a := r.pools[i].Annotations
+		if r.source == nil || a[v1alpha1.SourceAnnotation] != r.source.Name {
+			continue
+		}
+		revision, err := source.ParseRevision(a[v1alpha1.RevisionAnnotation])
+		if err != nil || hash != "" && hash != revision.Hash {
+			return nil
+		}
+		hash = revision.Hash
+	}
+	if hash == "" {
+		return nil
+	}
+	return &review.Commit{Hash: hash}
+}
+
+// runningPool returns the config that a pool's nodes should run.
+func runningPool(p *mcfgv1.MachineConfigPool, live map[string]*mcfgv1.MachineConfig) (review.Pool, error) {
+	name := p.Spec.Configuration.Name
+	if name == "" {
+		return review.Pool{}, nil // nothing is rendered yet: the pool is new
+	}
+	mc := live[name]
+	if mc == nil {
+		return review.Pool{}, fmt.Errorf("reading MachineConfigPool %s: its config %s is not on the cluster", p.Name, name)
+	}
+	config, err := machineconfig.Parse(mc.Spec)
+	if err != nil {
+		return review.Pool{}, fmt.Errorf("reading MachineConfig %s: %w", name, err)
+	}
+	values := sync.OnceValue(func() *lineage.Lineage {
+		layers, err := lineage.LayersOf([]*mcfgv1.MachineConfig{mc}, nil)
+		if err != nil {
+			return nil // unreachable: it was parsed above
+		}
+		return lineage.New(layers, lineage.Options{Pool: p.Name})
+	})
+	marked, err := secret.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
+	if err != nil {
+		return review.Pool{}, fmt.Errorf("reading annotation %s of MachineConfig %s: %w", v1alpha1.SecretPathsAnnotation, name, err)
+	}
+	return review.Pool{Rendered: name, Config: config, Secrets: marked, Lineage: func(kind policy.ChangeKind, name string) (lineage.Item, bool) {
+		if values() == nil {
+			return lineage.Item{}, false
+		}
+		item, err := values().Explain(kind, name) // the line that set it is unknown here, only its value
+		return item, err == nil
+	}}, nil
+}
+
+// addFromCluster renders head again together with the MachineConfigs that only the cluster has.
+func (c Comparison) addFromCluster(memory *review.Renderings, head *side, base side, r clusterState) error {
+	var layers []*mcfgv1.MachineConfig
+	for i := range r.configs {
+		if mc := &r.configs[i]; !r.isFromSource(mc) && !strings.HasPrefix(mc.Name, "rendered-") {
+			layers = append(layers, mc)
+		}
+	}
+	result := head.result
+	ours := func(kind, name string) bool {
+		return slices.ContainsFunc(result.Cluster, func(o transpile.ClusterObject) bool { return o.Object.GetKind() == kind && o.Object.GetName() == name })
+	}
+	var kept []transpile.ClusterObject
+	for i := range r.pools {
+		p := &r.pools[i]
+		if ours("MachineConfigPool", p.Name) || r.isFromSource(p) && p.Name != "master" && p.Name != "worker" {
+			continue
+		}
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(p)
+		if err != nil {
+			return fmt.Errorf("reading MachineConfigPool %s: %w", p.Name, err)
+		}
+		u := &unstructured.Unstructured{Object: content}
+		u.SetGroupVersionKind(mcfgv1.GroupVersion.WithKind("MachineConfigPool"))
+		kept = append(kept, transpile.ClusterObject{Object: u, File: "the cluster"})
+		head.pools = append(head.pools, *p)
+	}
+	result.Cluster = slices.Concat(result.Cluster, kept)
+	rendering := review.RenderWith(result, &memory.Renderer, c.defaults, layers)
+	if rendering.Err != nil {
+		return cli.Invalid(fmt.Errorf("rendering with what the cluster has besides: %w", rendering.Err))
+	}
+	side := rendering.Side(head.Name)
+	side.Commit = head.Commit
+	head.Side = side
+	if r.disruption != nil && !r.isFromSource(r.disruption) && !ours("MachineConfiguration", r.disruption.Name) {
+		head.policy, head.Overrides = base.policy, base.Overrides
+		head.PolicyFile = "MachineConfiguration cluster"
+	}
+	return nil
+}

@@ -1,0 +1,109 @@
+package folders
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git"
+	"github.com/bunsen-os/bunsen/source/store"
+)
+
+// Repository is the directory or repository from which diff, comment and explain read.
+type Repository struct {
+	// Repo is a directory in a repository. Path is the folder below it that has pools/.
+	Repo, Path string
+	// Revisions limits directory names to Repo and to names that are written as paths, such as ./main. In the review of a
+	// pull request, the pull request's own files could otherwise replace a commit of the same name.
+	Revisions bool
+}
+
+// Open returns the tree that arg names: a directory that exists, or else a revision of p.Repo. A name that could be
+// both is an error, except HEAD, which is the revision. The caller calls done.
+func (p Repository) Open(ctx context.Context, arg string) (tree source.Tree, done func(), err error) {
+	if p.Directory(arg) {
+		return OpenDir(ctx, filepath.Join(arg, p.Path))
+	}
+	if info, err := os.Stat(arg); err == nil && info.IsDir() && !p.Revisions {
+		switch _, _, err := (git.LocalRevision{Repository: p.Repo, Revision: arg}).Resolve(ctx); {
+		case err != nil:
+			return OpenDir(ctx, filepath.Join(arg, p.Path))
+		case arg != "HEAD":
+			return source.Tree{}, func() {}, fmt.Errorf("%q is a directory and also a revision. Write ./%[2]s for the directory; for the revision write refs/heads/%[2]s, refs/tags/%[2]s or a hash", arg, arg)
+		}
+	}
+	into, done, err := tempDir()
+	if err != nil {
+		return source.Tree{}, done, err
+	}
+	at := git.LocalRevision{Repository: p.Repo, Revision: arg, Path: p.Folder()}
+	if tree, err = git.OpenRevision(ctx, at, into); err != nil {
+		if p.Revisions {
+			return source.Tree{}, done, fmt.Errorf("reading %q as a revision: %w", arg, err)
+		}
+		return source.Tree{}, done, fmt.Errorf("%q is no directory; reading it as a revision: %w", arg, err)
+	}
+	return tree, done, nil
+}
+
+// Folder returns the path of the folder with pools/, from the repository's root.
+func (p Repository) Folder() string { return filepath.ToSlash(filepath.Join(BelowTop(p.Repo), p.Path)) }
+
+// Directory reports whether an argument can only be a directory.
+func (p Repository) Directory(arg string) bool {
+	return arg == p.Repo || arg == "." || arg == ".." || filepath.IsAbs(arg) || strings.HasSuffix(arg, "/") ||
+		strings.HasPrefix(arg, "./") || strings.HasPrefix(arg, "../")
+}
+
+// OpenDir returns the tree of a directory that has pools/. The caller calls done.
+func OpenDir(ctx context.Context, dir string) (tree source.Tree, done func(), err error) {
+	if err := checkFolder(dir); err != nil {
+		return source.Tree{}, func() {}, err
+	}
+	into, done, err := tempDir()
+	if err != nil {
+		return source.Tree{}, done, err
+	}
+	tree, err = store.OpenDir(ctx, dir, into, source.Limits{})
+	return tree, done, err
+}
+
+func tempDir() (dir string, done func(), err error) {
+	dir, err = os.MkdirTemp("", "bunsen-tree-")
+	if err != nil {
+		return "", func() {}, fmt.Errorf("making a directory for files: %w", err)
+	}
+	return dir, func() { _ = os.RemoveAll(dir) }, nil // a remaining temporary directory does no harm
+}
+
+// BelowTop returns the path of a directory from the top of its git work tree, so that a revision is read at the same
+// path. It is empty at the top and outside of a work tree.
+func BelowTop(dir string) string {
+	abs, err := filepath.Abs(dir)
+	if err != nil {
+		return ""
+	}
+	for top := abs; ; top = filepath.Dir(top) {
+		if _, err := os.Stat(filepath.Join(top, ".git")); err == nil {
+			rel, err := filepath.Rel(top, abs)
+			if err != nil || rel == "." {
+				return ""
+			}
+			return rel
+		}
+		if top == filepath.Dir(top) {
+			return ""
+		}
+	}
+}
+
+// DirArgument returns the directory that an optional argument names, by default the current directory.
+func DirArgument(args []string) string {
+	if len(args) > 0 {
+		return args[0]
+	}
+	return "."
+}

@@ -1,0 +1,74 @@
+package installing
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// TestACheckReadsTheReportsOfTheControllers reads Leases from a stand-in of an API server that knows no other kind.
+func TestACheckReadsTheReportsOfTheControllers(t *testing.T) {
+	now := time.Now()
+	lease := func(age time.Duration, leader bool) coordinationv1.Lease {
+		at := metav1.NewMicroTime(now.Add(-age))
+		return coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Name: "machine-config-controller-a", Labels: map[string]string{v1alpha1.ServerLabel: v1alpha1.ControllerComponent}, Annotations: map[string]string{
+				v1alpha1.ControllerAnnotation: v1alpha1.ControllerReport{Leader: leader}.String(),
+			}},
+			Spec: coordinationv1.LeaseSpec{HolderIdentity: new("a"), RenewTime: &at, LeaseDurationSeconds: new(int32(35))},
+		}
+	}
+	for name, c := range map[string]struct {
+		leases []coordinationv1.Lease
+		want   string
+	}{
+		"a leader reports":                       {[]coordinationv1.Lease{lease(time.Second, true)}, ""},
+		"no replica has ever reported":           {nil, "no machine-config-controller has reported"},
+		"the leader is cut off":                  {[]coordinationv1.Lease{lease(2*time.Minute, true)}, "no machine-config-controller reports any more (a was last seen 2m ago"},
+		"replicas run, and none of them is lead": {[]coordinationv1.Lease{lease(time.Second, false)}, "no machine-config-controller leads"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				var answer any = coordinationv1.LeaseList{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "LeaseList"}, Items: c.leases}
+				if r.URL.Path != "/apis/coordination.k8s.io/v1/namespaces/bunsen-system/leases" {
+					t.Errorf("it requested %s", r.URL.Path)
+				}
+				if err := json.NewEncoder(w).Encode(answer); err != nil {
+					t.Error(err)
+				}
+			}))
+			defer server.Close()
+			kinds := meta.NewDefaultRESTMapper(nil)
+			kinds.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
+			scheme := runtime.NewScheme()
+			if err := clientgoscheme.AddToScheme(scheme); err != nil {
+				t.Fatal(err)
+			}
+			kc, err := client.New(&rest.Config{Host: server.URL}, client.Options{Scheme: scheme, Mapper: kinds})
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := cluster{client: kc}.reportProblems(t.Context(), nil, now)
+			switch {
+			case err != nil:
+				t.Fatal(err)
+			case c.want == "" && len(got) > 0, c.want != "" && (len(got) != 1 || !got[0].Fatal || !strings.Contains(got[0].What, c.want) || got[0].Fix == ""):
+				t.Errorf("%+v, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,280 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/url"
+	"os"
+	"os/user"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"github.com/spf13/cobra"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/apiutil"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/steer"
+)
+
+// Applier applies the changes that a user requested.
+type Applier struct {
+	Client client.Client
+	Out    io.Writer
+	DryRun bool
+}
+
+// Apply applies the changes in their order, and prints each with the equivalent command line. If a change fails, Apply
+// continues with the next one, which is about another node.
+func (a Applier) Apply(ctx context.Context, order steer.Order) error {
+	var errs []error
+	for _, change := range order.Changes {
+		var o client.Object = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: change.Name}}
+		if change.OfPool() {
+			o = &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: change.Name}}
+		}
+		options := []client.PatchOption{client.FieldOwner("bunsen")}
+		did, line := change.Did, change.Kubectl()
+		if a.DryRun {
+			options = append(options, client.DryRunAll)
+			did, line = did+" (dry run: nothing is changed)", line+" --dry-run=server"
+		}
+		if err := a.Client.Patch(ctx, o, client.RawPatch(types.MergePatchType, change.Patch), options...); err != nil {
+			errs = append(errs, cli.Unreachable(fmt.Errorf("changing %s/%s: %w", change.Resource, change.Name, err)))
+			continue
+		}
+		if _, err := fmt.Fprintf(a.Out, "%s\n  %s\n", safetext.Lines(did), safetext.Lines(line)); err != nil {
+			return fmt.Errorf("printing the result: %w", err)
+		}
+	}
+	for _, note := range order.Notes {
+		if _, err := fmt.Fprintln(a.Out, safetext.Lines(note)); err != nil {
+			return fmt.Errorf("printing the result: %w", err)
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Target is the cluster that a verb reads.
+type Target struct {
+	kubeconfig, context string
+}
+
+// TargetOf returns the cluster that the flags of a command name.
+func TargetOf(cmd *cobra.Command) *Target {
+	return &Target{cmd.Flag("kubeconfig").Value.String(), cmd.Flag("context").Value.String()}
+}
+
+// AddFlags adds the flags that name a cluster.
+func (t *Target) AddFlags(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&t.kubeconfig, "kubeconfig", "", "path of the kubeconfig; empty: $KUBECONFIG, then ~/.kube/config")
+	cmd.Flags().StringVar(&t.context, "context", "", "context of the kubeconfig; empty: its current one")
+}
+
+// Connect creates a client of the cluster.
+func (t *Target) Connect() (client.Client, error) {
+	rc, err := t.Config()
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := Scheme()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(rc, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, cli.Unreachable(fmt.Errorf("connecting to %s: %w", rc.Host, err))
+	}
+	return c, nil
+}
+
+// Scheme returns the scheme with all kinds that bunsen reads or writes.
+func Scheme() (*runtime.Scheme, error) {
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, coordinationv1.AddToScheme, mcfgv1.Install, operatorv1.Install, authenticationv1.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, fmt.Errorf("registering kinds: %w", err)
+		}
+	}
+	return scheme, nil
+}
+
+// Config reads the kubeconfig.
+func (t *Target) Config() (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = t.kubeconfig
+	rc, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: t.context}).ClientConfig()
+	switch {
+	case clientcmd.IsEmptyConfig(err):
+		return nil, cli.Unreachable(noKubeconfig(rules))
+	case err != nil:
+		return nil, cli.Unreachable(fmt.Errorf("reading the kubeconfig: %w; --kubeconfig and --context choose another", err))
+	}
+	rc.QPS, rc.Burst = 50, 100
+	return rc, nil
+}
+
+// noKubeconfig is the error for a missing kubeconfig. It names the places where bunsen searched.
+func noKubeconfig(rules *clientcmd.ClientConfigLoadingRules) error {
+	if set := os.Getenv(clientcmd.RecommendedConfigPathEnvVar); set != "" && rules.ExplicitPath == "" {
+		return fmt.Errorf("KUBECONFIG is %s, and there is no kubeconfig: correct it, or name a file with --kubeconfig", set)
+	}
+	return errors.New("there is no kubeconfig: name one with --kubeconfig, or set KUBECONFIG")
+}
+
+// groupsOf lists the API groups whose discovery failed.
+func groupsOf(err *apiutil.ErrResourceDiscoveryFailed) string {
+	var groups []string
+	for gv := range *err {
+		groups = append(groups, gv.String())
+	}
+	slices.Sort(groups)
+	return strings.Join(groups, ", ")
+}
+
+// The roles of config/rbac/users.yaml that let users read.
+const (
+	// viewerRole allows users to read everything except MachineConfigs, which contain secrets.
+	viewerRole = "bunsen-viewer"
+	// ConfigViewerRole allows users to read MachineConfigs.
+	ConfigViewerRole = "bunsen-config-viewer"
+)
+
+// ReadError explains why a read failed that viewerRole would allow.
+func ReadError(what string, err error) error { return ReadErrorFor(viewerRole, what, err) }
+
+// ReadErrorFor explains why a read failed. If permission is missing, the error names the role that grants it.
+func ReadErrorFor(role, what string, err error) error {
+	explained := RequestError("reading "+what, err)
+	if apierrors.IsForbidden(err) {
+		return cli.Unreachable(fmt.Errorf("%w; ClusterRole %s grants it", explained, role))
+	}
+	return explained
+}
+
+// RequestError explains why a request to the cluster failed.
+func RequestError(doing string, err error) error {
+	var missing *meta.NoKindMatchError
+	var dial *url.Error
+	var undiscovered *apiutil.ErrResourceDiscoveryFailed
+	switch {
+	case errors.As(err, &missing):
+		return cli.Invalid(fmt.Errorf("%s: the cluster does not know the kind %s; install the kinds first: kubectl apply -k config/", doing, missing.GroupKind))
+	case apierrors.IsNotFound(err):
+		return cli.Invalid(fmt.Errorf("%s: there is none of that name on the cluster", doing))
+	case errors.As(err, &dial):
+		return cli.Unreachable(fmt.Errorf("%s: the cluster does not answer: %w; is it running? --kubeconfig and --context choose another", doing, dial))
+	case apierrors.IsForbidden(err):
+		return cli.Unreachable(fmt.Errorf("permission denied: %s: %w", doing, err))
+	case apierrors.IsUnauthorized(err):
+		return cli.Unreachable(fmt.Errorf("permission denied: %s: the cluster does not accept your credentials: %w", doing, err))
+	case errors.As(err, &undiscovered):
+		return cli.Unreachable(fmt.Errorf("%s: the API server does not serve %s. If it is starting, try again in a few seconds; if Bunsen is not installed, run `bunsen install`", doing, groupsOf(undiscovered)))
+	case apierrors.IsInvalid(err):
+		return cli.Invalid(fmt.Errorf("%s: %w", doing, err))
+	default:
+		return cli.Unreachable(fmt.Errorf("%s: %w", doing, err))
+	}
+}
+
+// Read reads all objects that a status shows.
+func Read(ctx context.Context, c client.Reader) (fleet.Cluster, error) {
+	out, err := ReadObjects(ctx, c)
+	if err == nil {
+		err = readConfigs(ctx, c, &out)
+	}
+	return out, err
+}
+
+// ReadObjects reads the same objects as Read, without the rendered configs.
+func ReadObjects(ctx context.Context, c client.Reader) (fleet.Cluster, error) {
+	var out fleet.Cluster
+	var sources v1alpha1.GitSourceList
+	var pools mcfgv1.MachineConfigPoolList
+	var nodes corev1.NodeList
+	var policies v1alpha1.RolloutPolicyList
+	for _, l := range []struct {
+		what string
+		list client.ObjectList
+	}{{"GitSources", &sources}, {"MachineConfigPools", &pools}, {"Nodes", &nodes}, {"RolloutPolicies", &policies}} {
+		if err := c.List(ctx, l.list, client.UnsafeDisableDeepCopy); err != nil { // no caller changes the objects
+			return out, ReadError(l.what, err)
+		}
+	}
+	out.Sources, out.Pools, out.Nodes, out.Policies = sources.Items, pools.Items, nodes.Items, policies.Items
+	return out, nil
+}
+
+// readConfigs adds the rendered configs with their commits. A user without permission to read MachineConfigs gets a
+// note on standard error, and the commits are not shown.
+func readConfigs(ctx context.Context, c client.Reader, cluster *fleet.Cluster) error {
+	configs := &metav1.PartialObjectMetadataList{TypeMeta: ConfigsMeta}
+	err := c.List(ctx, configs, client.UnsafeDisableDeepCopy)
+	switch {
+	case apierrors.IsForbidden(err):
+		fmt.Fprintf(os.Stderr, "permission denied: you may not read MachineConfigs, so the output has no commits and no history. ClusterRole %s grants that right\n", ConfigViewerRole)
+		cluster.Rendered = NamedConfigs(*cluster)
+		return nil
+	case err != nil:
+		return ReadErrorFor(ConfigViewerRole, "MachineConfigs", err)
+	}
+	cluster.Rendered = fleet.RenderedRows(configs.Items)
+	return nil
+}
+
+// NamedConfigs returns the rendered configs that pools and nodes name, without further data. These configs exist,
+// although this user has no permission to read them.
+func NamedConfigs(cluster fleet.Cluster) []fleet.RenderedRow {
+	pools := map[string]string{} // by the config's name, rendered-POOL-HASH
+	add := func(name string) {
+		if pool := v1alpha1.RenderedPool(name); pool != "" {
+			pools[name] = pool
+		}
+	}
+	for i := range cluster.Pools {
+		add(cluster.Pools[i].Spec.Configuration.Name)
+		add(cluster.Pools[i].Status.Configuration.Name)
+	}
+	for i := range cluster.Nodes {
+		add(cluster.Nodes[i].Annotations[v1alpha1.CurrentConfigAnnotation])
+		add(cluster.Nodes[i].Annotations[v1alpha1.DesiredConfigAnnotation])
+	}
+	var rows []fleet.RenderedRow
+	for _, name := range slices.Sorted(maps.Keys(pools)) {
+		rows = append(rows, fleet.RenderedRow{Name: name, Pool: pools[name]})
+	}
+	return rows
+}
+
+// ConfigsMeta requests only the metadata of MachineConfigs, because their content may be megabytes.
+var ConfigsMeta = metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfigList"}
+
+// WhoAmI returns the user name that the cluster reports for this client, or else the user name on this machine.
+func WhoAmI(ctx context.Context, c client.Client) string {
+	review := &authenticationv1.SelfSubjectReview{}
+	if err := c.Create(ctx, review); err == nil && review.Status.UserInfo.Username != "" {
+		return review.Status.UserInfo.Username
+	}
+	if u, err := user.Current(); err == nil && u.Username != "" {
+		return u.Username
+	}
+	return "an unknown user"
+}

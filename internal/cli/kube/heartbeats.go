@@ -1,0 +1,124 @@
+package kube
+
+import (
+	"context"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+)
+
+// Heartbeats are the heartbeats of the controllers, the servers and the daemons. They change all the time, so bunsen
+// reads them from time to time and does not watch them.
+type Heartbeats struct {
+	Client client.Reader
+	// leases are the Leases of controllers and servers, with the reason why a read failed and the time of the read.
+	leases []coordinationv1.Lease
+	note   string
+	called time.Time
+	// daemons are the last reports by node. daemonsNote says why the last read failed, and asked is its time.
+	daemons     map[string]v1alpha1.DaemonReport
+	daemonsNote string
+	asked       time.Time
+}
+
+// CheckInterval is how often a live screen checks whether the API server answers, because a watch reports an outage
+// late or never.
+const CheckInterval = 5 * time.Second
+
+const (
+	// leasesAgain is the maximum age of the data about controllers and servers on a live screen.
+	leasesAgain = 10 * time.Second
+	// daemonsAgain is the maximum age of the data about daemons. It is longer because there are thousands of daemons.
+	daemonsAgain = 30 * time.Second
+)
+
+// Due reports whether it is time to read the leases again.
+func (h *Heartbeats) Due(now time.Time) bool { return now.Sub(h.called) >= leasesAgain }
+
+// Fill reads the heartbeats if this is due, and adds them to the cluster. A user without permission to read heartbeats
+// still gets everything else.
+func (h *Heartbeats) Fill(ctx context.Context, cluster *fleet.Cluster) error {
+	now := time.Now()
+	if h.Due(now) {
+		if err := h.readLeases(ctx); err != nil {
+			return err
+		}
+		h.called = now
+	}
+	if now.Sub(h.asked) >= daemonsAgain {
+		var err error
+		if h.daemons, h.daemonsNote, err = ReadDaemons(ctx, h.Client); err != nil {
+			return err
+		}
+		h.asked = now
+	}
+	cluster.Leases, cluster.LeasesNote = h.leases, h.note
+	cluster.Daemons, cluster.DaemonsNote = h.daemons, h.daemonsNote
+	return nil
+}
+
+func (h *Heartbeats) readLeases(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, CheckInterval)
+	defer cancel()
+	var list coordinationv1.LeaseList
+	err := h.Client.List(ctx, &list, client.InNamespace(v1alpha1.ServerNamespace), client.HasLabels{v1alpha1.ServerLabel})
+	switch {
+	case apierrors.IsForbidden(err):
+		h.leases, h.note = nil, "not shown, because you may not list leases in "+v1alpha1.ServerNamespace
+	case err != nil:
+		return ReadError("Leases", err)
+	default:
+		h.leases, h.note = append([]coordinationv1.Lease{}, list.Items...), ""
+	}
+	return nil
+}
+
+// daemonsMeta requests only the metadata of MachineConfigNodes.
+var daemonsMeta = metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfigNodeList"}
+
+// ReadDaemons reads the heartbeats of all daemons from the API server's cache. If this fails, the note has the reason.
+func ReadDaemons(ctx context.Context, c client.Reader) (daemons map[string]v1alpha1.DaemonReport, note string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*CheckInterval)
+	defer cancel()
+	list := &metav1.PartialObjectMetadataList{TypeMeta: daemonsMeta}
+	err = c.List(ctx, list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, "you may not list MachineConfigNodes", nil
+	case meta.IsNoMatchError(err), apierrors.IsNotFound(err):
+		return nil, "the cluster does not know the kind MachineConfigNode", nil
+	case err != nil:
+		return nil, "", ReadError("MachineConfigNodes", err)
+	}
+	return fleet.DaemonReports(list.Items), "", nil
+}
+
+// ReadDaemon reads the heartbeat of one node's daemon. It returns nothing if there is none.
+func ReadDaemon(ctx context.Context, c client.Reader, node string) (map[string]v1alpha1.DaemonReport, error) {
+	of := metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: daemonsMeta.APIVersion, Kind: "MachineConfigNode"}}
+	err := c.Get(ctx, client.ObjectKey{Name: node}, &of)
+	switch {
+	case apierrors.IsForbidden(err), apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return nil, nil
+	case err != nil:
+		return nil, ReadError("MachineConfigNode/"+node, err)
+	}
+	return fleet.DaemonReports([]metav1.PartialObjectMetadata{of}), nil
+}
+
+// ReadAll reads all objects that a status shows, and the heartbeats.
+func ReadAll(ctx context.Context, c client.Reader) (fleet.Cluster, error) {
+	cluster, err := Read(ctx, c)
+	if err != nil {
+		return cluster, err
+	}
+	return cluster, (&Heartbeats{Client: c}).Fill(ctx, &cluster)
+}

@@ -1,0 +1,77 @@
+package kube
+
+import (
+	"context"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/internal/inspect"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+)
+
+// StepTimes finds since when nodes are at their steps, if only their MachineConfigNodes record it. It reads each one
+// once for each step and only a few at a time, because thousands of nodes may be at work.
+type StepTimes struct {
+	c     client.Reader
+	asked map[stepKey]time.Time
+	known map[stepKey]*time.Time
+}
+
+// stepKey is one step of one update of one node.
+type stepKey struct{ node, config, step string }
+
+const (
+	// mostAsked limits the MachineConfigNodes of one read. No screen shows more nodes.
+	mostAsked = 24
+	// askAgain is the pause before a MachineConfigNode without a result is read again.
+	askAgain = 5 * time.Second
+)
+
+// NewStepTimes returns a StepTimes that reads with a client and caches the times.
+func NewStepTimes(c client.Reader) *StepTimes {
+	return &StepTimes{c: c, asked: map[stepKey]time.Time{}, known: map[stepKey]*time.Time{}}
+}
+
+// fillRows adds the missing times to the rows. A time that is not found stays empty.
+func (w *StepTimes) fillRows(ctx context.Context, rows []*fleet.NodeRow) {
+	now, n := time.Now(), 0
+	for _, r := range rows {
+		l := stepKey{r.Name, r.Desired, r.Step}
+		if !r.Untimed() {
+			continue
+		}
+		if r.Since = w.known[l]; r.Since != nil || n == mostAsked || now.Sub(w.asked[l]) < askAgain {
+			continue
+		}
+		n++
+		w.asked[l] = now
+		var of mcfgv1.MachineConfigNode
+		if err := w.c.Get(ctx, client.ObjectKey{Name: r.Name}, &of); err == nil {
+			r.Since = fleet.Began(&of, r.Step)
+			w.known[l] = r.Since
+		}
+	}
+}
+
+// FillStatus adds the missing times of a status.
+func (w *StepTimes) FillStatus(ctx context.Context, s *inspect.Status) {
+	rows := make([]*fleet.NodeRow, len(s.Nodes))
+	for i := range s.Nodes {
+		rows[i] = &s.Nodes[i]
+	}
+	w.fillRows(ctx, rows)
+}
+
+// FillWhy adds the missing times of an answer.
+func (w *StepTimes) FillWhy(ctx context.Context, y *inspect.Why) {
+	var rows []*fleet.NodeRow
+	if y.Node != nil {
+		rows = append(rows, y.Node)
+	}
+	for i := range y.Busy {
+		rows = append(rows, &y.Busy[i].NodeRow)
+	}
+	w.fillRows(ctx, rows)
+}

@@ -1,0 +1,244 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
+	"github.com/bunsen-os/bunsen/internal/inspect"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+)
+
+// watches are the watches on a cluster: the API server sends all objects once, and then each change.
+type watches struct {
+	cache cache.Cache
+	// configs is true if the user may read MachineConfigs.
+	configs bool
+	// changed receives a value after a change.
+	changed chan struct{}
+	// refused receives the error of a watch that the cluster does not allow.
+	refused chan error
+}
+
+const (
+	// pause is the time between two attempts to reach a cluster that does not answer.
+	pause = time.Second
+	// mostOften is the minimum time between two updates of the screen.
+	mostOften = 250 * time.Millisecond
+)
+
+// Follow keeps a display current until the context ends. During an outage of the API server, the display says so and Follow retries.
+func Follow(ctx context.Context, t *kube.Target, c client.Client, d *Display) error {
+	klog.SetLogger(logr.Discard()) // errors are on the screen; a log would overwrite parts of it
+	log.SetLogger(logr.Discard())
+	defer d.close()
+	for ctx.Err() == nil {
+		err := checkAlive(ctx, c)
+		if err == nil {
+			err = watchCluster(ctx, t, c, d)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err == nil {
+			continue
+		}
+		if err := d.showMessage("waiting for the cluster: " + err.Error()); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+		}
+	}
+	return nil
+}
+
+// checkAlive checks whether the API server answers, and whether it serves all watched kinds.
+func checkAlive(ctx context.Context, c client.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, kube.CheckInterval)
+	defer cancel()
+	for _, l := range []struct {
+		what string
+		list client.ObjectList
+	}{{"GitSources", &v1alpha1.GitSourceList{}}, {"MachineConfigPools", &mcfgv1.MachineConfigPoolList{}}, {"RolloutPolicies", &v1alpha1.RolloutPolicyList{}}} {
+		if err := c.List(ctx, l.list, client.Limit(1)); err != nil {
+			return kube.ReadError(l.what, err)
+		}
+	}
+	return nil
+}
+
+// watchCluster shows the cluster as it changes, until the API server stops answering.
+func watchCluster(ctx context.Context, t *kube.Target, c client.Client, d *Display) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	f, err := newWatches(ctx, t, c)
+	if err != nil {
+		return err
+	}
+	stopped := make(chan error, 2)
+	go func() { stopped <- f.cache.Start(ctx) }()
+	go func() { stopped <- f.whileAlive(ctx, c) }()
+	synced := make(chan bool, 1)
+	go func() { synced <- f.cache.WaitForCacheSync(ctx) }()
+	select {
+	case err := <-stopped:
+		return err
+	case <-synced:
+	}
+	tick := time.NewTicker(mostOften)
+	defer tick.Stop()
+	dirty, laps, beats := true, kube.NewStepTimes(c), &kube.Heartbeats{Client: c}
+	for {
+		if dirty || beats.Due(time.Now()) || d.isDue(time.Now()) {
+			cluster, err := f.read(ctx)
+			if err != nil {
+				return err
+			}
+			if err := beats.Fill(ctx, &cluster); err != nil {
+				return err
+			}
+			now := time.Now()
+			s := inspect.NewStatus(cluster, now)
+			laps.FillStatus(ctx, &s)
+			if err := d.show(s, now); err != nil {
+				return err
+			}
+			dirty = false
+		}
+		select {
+		case err := <-stopped:
+			return err
+		case <-tick.C:
+		}
+		select {
+		case <-f.changed:
+			dirty = true
+		default:
+		}
+	}
+}
+
+// whileAlive returns the reason when the cluster stops answering or refuses a watch.
+func (f *watches) whileAlive(ctx context.Context, c client.Client) error {
+	tick := time.NewTicker(kube.CheckInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-f.refused:
+			return err
+		case <-tick.C:
+			if err := checkAlive(ctx, c); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// newWatches watches all objects that a status shows, and caches only the parts that it needs.
+func newWatches(ctx context.Context, t *kube.Target, c client.Client) (*watches, error) {
+	rc, err := t.Config()
+	if err != nil {
+		return nil, err
+	}
+	scheme, err := kube.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	f := &watches{changed: make(chan struct{}, 1), refused: make(chan error, 1)}
+	f.cache, err = cache.New(rc, cache.Options{Scheme: scheme, DefaultTransform: dropUnused, DefaultWatchErrorHandler: f.failed})
+	if err != nil {
+		return nil, cli.Unreachable(fmt.Errorf("connecting to %s: %w", rc.Host, err))
+	}
+	poke := func(any) {
+		select {
+		case f.changed <- struct{}{}:
+		default:
+		}
+	}
+	handlers := toolscache.ResourceEventHandlerFuncs{AddFunc: poke, DeleteFunc: poke, UpdateFunc: func(_, is any) { poke(is) }}
+	config := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: kube.ConfigsMeta.APIVersion, Kind: strings.TrimSuffix(kube.ConfigsMeta.Kind, "List")}}
+	watched := []client.Object{&v1alpha1.GitSource{}, &mcfgv1.MachineConfigPool{}, &corev1.Node{}, &v1alpha1.RolloutPolicy{}}
+	known := &metav1.PartialObjectMetadataList{TypeMeta: kube.ConfigsMeta}
+	if err := c.List(ctx, known, client.Limit(1)); !apierrors.IsForbidden(err) { // the watch shows other errors
+		f.configs, watched = true, append(watched, config)
+	}
+	for _, o := range watched {
+		informer, err := f.cache.GetInformer(ctx, o, cache.BlockUntilSynced(false))
+		if err != nil {
+			return nil, kube.ReadError(fmt.Sprintf("%T", o), err)
+		}
+		if _, err := informer.AddEventHandler(handlers); err != nil {
+			return nil, fmt.Errorf("watching %T: %w", o, err)
+		}
+	}
+	return f, nil
+}
+
+// failed records a watch that is not allowed. Other errors are retried, and checkAlive reports them.
+func (f *watches) failed(_ context.Context, _ *toolscache.Reflector, err error) {
+	if !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err) {
+		return
+	}
+	select {
+	case f.refused <- kube.ReadError("what changes", err):
+	default:
+	}
+}
+
+// read reads the objects for the screen. Without permission to read MachineConfigs it shows no commits.
+func (f *watches) read(ctx context.Context) (fleet.Cluster, error) {
+	if f.configs {
+		return kube.Read(ctx, f.cache)
+	}
+	out, err := kube.ReadObjects(ctx, f.cache)
+	out.Rendered = kube.NamedConfigs(out)
+	return out, err
+}
+
+// dropUnused removes the fields that no screen shows. These are most of the data of thousands of nodes.
+func dropUnused(o any) (any, error) {
+	if m, ok := o.(client.Object); ok {
+		m.SetManagedFields(nil)
+	}
+	switch o := o.(type) {
+	case *corev1.Node:
+		o.Annotations = ours(o.Annotations)
+		o.Status = corev1.NodeStatus{Conditions: o.Status.Conditions}
+	case *metav1.PartialObjectMetadata:
+		o.Annotations = ours(o.Annotations)
+		delete(o.Annotations, v1alpha1.InputsAnnotation)
+		delete(o.Annotations, v1alpha1.FileAnnotation)
+	case *v1alpha1.GitSource:
+		o.Status.Inventory = nil
+	}
+	return o, nil
+}
+
+// ours returns the annotations of Bunsen and the Machine Config Operator, without the drift report.
+func ours(a map[string]string) map[string]string {
+	a = maps.Clone(a)
+	maps.DeleteFunc(a, func(key, _ string) bool {
+		return !strings.HasPrefix(key, "bunsen.dev/") && !strings.HasPrefix(key, "machineconfiguration.openshift.io/") || key == v1alpha1.DriftAnnotation
+	})
+	return a
+}

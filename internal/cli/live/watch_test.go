@@ -1,0 +1,70 @@
+package live
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+)
+
+func slimmedOf(pools, nodes string) fleet.Cluster {
+	var c fleet.Cluster
+	for _, n := range strings.Fields(pools) {
+		p := mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: n}}
+		p.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"role": n}}
+		p.Spec.Configuration.Name = "rendered-" + n + "-2"
+		c.Pools = append(c.Pools, p)
+	}
+	for _, n := range strings.Fields(nodes) {
+		c.Nodes = append(c.Nodes, corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n, Labels: map[string]string{"role": "worker"}}})
+	}
+	return c
+}
+
+// TestNothingThatIsShownIsDropped: a status is the same whether the watches' objects were slimmed or not.
+func TestNothingThatIsShownIsDropped(t *testing.T) {
+	c := slimmedOf("worker", "n1 n2 n3")
+	c.Sources = []v1alpha1.GitSource{{ObjectMeta: metav1.ObjectMeta{Name: "os"}}}
+	c.Sources[0].Status.Inventory = []v1alpha1.InventoryEntry{{Kind: "MachineConfig", Name: "x"}}
+	c.Sources[0].Status.AppliedRevision = "main@sha1:" + strings.Repeat("a", 40)
+	n := &c.Nodes[0]
+	n.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubelet"}}
+	n.Spec.Unschedulable = true
+	n.Status.Images = []corev1.ContainerImage{{Names: []string{"large"}}}
+	n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionFalse, Reason: "KubeletNotReady"}}
+	n.Annotations = map[string]string{
+		"example.com/other": "x", v1alpha1.DriftAnnotation: "{}", v1alpha1.CurrentConfigAnnotation: "rendered-worker-1", v1alpha1.DesiredConfigAnnotation: "rendered-worker-2",
+		v1alpha1.StateAnnotation: v1alpha1.StateWorking, v1alpha1.DesiredDrainAnnotation: "drain-rendered-worker-2", v1alpha1.DrainStartedAnnotation: "2026-01-02T11:00:00Z",
+		v1alpha1.DrainStatusAnnotation: "1 pod left", v1alpha1.CordonedAnnotation: "rendered-worker-2",
+	}
+	before, err := json.Marshal(inspect.NewStatus(c, noon))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range c.Nodes {
+		if _, err := dropUnused(&c.Nodes[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := dropUnused(&c.Sources[0]); err != nil {
+		t.Fatal(err)
+	}
+	after, err := json.Marshal(inspect.NewStatus(c, noon))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(string(before), string(after)); diff != "" {
+		t.Errorf("another status (-whole +slim):\n%s", diff)
+	}
+	if n.ManagedFields != nil || n.Status.Images != nil || len(n.Annotations) != 7 || c.Sources[0].Status.Inventory != nil {
+		t.Errorf("it keeps what nobody reads: %v", n)
+	}
+}

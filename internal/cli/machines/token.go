@@ -1,0 +1,265 @@
+package machines
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
+	"github.com/bunsen-os/bunsen/internal/terminal"
+	"github.com/bunsen-os/bunsen/mcs/files"
+	"github.com/bunsen-os/bunsen/mcs/token"
+)
+
+// Creation is one run of the verb token create.
+type Creation struct {
+	Grant
+	Form       cli.Output
+	Offline    bool
+	TokensFile string
+}
+
+// Run creates a token and prints it.
+func (t *Creation) Run(cmd *cobra.Command) error {
+	if err := t.Form.Check(); err != nil {
+		return err
+	}
+	if err := t.check(); err != nil {
+		return err
+	}
+	out, notes := cmd.OutOrStdout(), cmd.ErrOrStderr()
+	if t.Offline || t.TokensFile != "" {
+		return t.createOffline(out, notes)
+	}
+	c, err := t.Connect()
+	if err != nil {
+		return err
+	}
+	made, kept, err := t.create(cmd.Context(), c)
+	if err != nil {
+		return err
+	}
+	cli.Say(notes, "%s; bunsen prints the token only now", Describe(kept, time.Now()))
+	return t.print(out, made, kept)
+}
+
+// createOffline creates a token that no cluster has yet.
+func (t *Creation) createOffline(out, notes io.Writer) error {
+	made, kept, err := t.newToken()
+	if err != nil {
+		return err
+	}
+	if t.Offline {
+		object, err := files.TokenDocument(kept)
+		if err != nil {
+			return err
+		}
+		cli.Say(notes, "%s; store the object on standard output. bunsen prints the token only now:", Describe(kept, time.Now()))
+		cli.Say(notes, "%s", made.String())
+		_, err = fmt.Fprintf(out, "---\n%s", object)
+		return err
+	}
+	if err := files.AppendToken(t.TokensFile, kept); err != nil {
+		return cli.Invalid(err)
+	}
+	cli.Say(notes, "%s; bunsen prints the token only now, and stored its hash in %s", Describe(kept, time.Now()), t.TokensFile)
+	return t.print(out, made, kept)
+}
+
+// madeToken is the output form of a new token.
+type madeToken struct {
+	ID      string    `json:"id"`
+	Token   string    `json:"token"`
+	Pool    string    `json:"pool"`
+	Node    string    `json:"node,omitempty"`
+	Uses    int32     `json:"uses"`
+	Expires time.Time `json:"expires"`
+}
+
+// print writes the token, which bunsen writes nowhere else.
+func (t *Creation) print(w io.Writer, made token.Token, kept *v1alpha1.ProvisioningToken) error {
+	return t.Form.Print(w, made.String()+"\n", madeToken{made.ID, made.String(), kept.Spec.Pool, kept.Spec.Node, kept.Spec.Uses, kept.Spec.Expires.Time})
+}
+
+// Grant has the options of new tokens.
+type Grant struct {
+	kube.Target
+	grant token.Options
+	ttl   Lifetime
+}
+
+// Lifetime is a span that also stores its text from the command line.
+type Lifetime struct {
+	cli.Span
+	typed string
+}
+
+// String returns the text from the command line.
+func (l *Lifetime) String() string { return l.typed }
+
+// Set parses the text like cli.Span.
+func (l *Lifetime) Set(text string) error {
+	l.typed = text
+	return l.Span.Set(text)
+}
+
+// Flags adds the flags for the machines and the lifetime of a token.
+func (g *Grant) Flags(cmd *cobra.Command) {
+	g.Target.AddFlags(cmd)
+	g.ttl = Lifetime{cli.Span(24 * time.Hour), "24h"}
+	cmd.Flags().StringVar(&g.grant.Pool, "pool", "", "the pool of the new machines")
+	cmd.Flags().StringVar(&g.grant.Node, "node", "", "make the token for this one node, which gets the secrets of its config at once; empty: any machine of the pool")
+	cmd.Flags().Int32Var(&g.grant.Uses, "uses", 0, "how often a config is served to the token; 0: any number of times")
+	cmd.Flags().Var(&g.ttl, "ttl", "how long the token is good, such as 30m, 24h or 7d; at most 90d")
+	cli.CompleteFlag(cmd, "pool", kube.CompletePools)
+}
+
+// check returns the errors of the options, before a request or a new token.
+func (g *Grant) check() error {
+	g.grant.TTL = time.Duration(g.ttl.Span)
+	if g.grant.Pool == "" {
+		return cli.Invalid(errors.New("say which pool the new machines are of: --pool NAME"))
+	}
+	var errs []error
+	asked := g.grant
+	if asked.TTL < token.MinTTL || asked.TTL > token.MaxTTL {
+		errs = append(errs, fmt.Errorf("--ttl %s: it must be between 1m and 90d; create a new token when this one expires", g.ttl.typed))
+		asked.TTL = token.MaxTTL // Check must not report the same flag again
+	}
+	if err := errors.Join(append(errs, asked.Check())...); err != nil {
+		return cli.Invalid(err)
+	}
+	return nil
+}
+
+// PoolOnly refuses arguments. An argument is most likely the name of the pool. The error does not repeat a token.
+func (g *Grant) PoolOnly(_ *cobra.Command, args []string) error {
+	switch {
+	case len(args) == 0:
+		return nil
+	case strings.HasPrefix(args[0], "bunsen."):
+		return errors.New("unexpected argument 1: is it a token? Give it with --token")
+	case g.grant.Pool == "":
+		return fmt.Errorf("unexpected argument %q: did you mean --pool %s?", args[0], strings.TrimPrefix(args[0], "pool/"))
+	}
+	return fmt.Errorf("unexpected argument %q", args[0])
+}
+
+// newToken returns a new token and the object that the cluster stores for it.
+func (g *Grant) newToken() (token.Token, *v1alpha1.ProvisioningToken, error) {
+	t, err := token.New(rand.Reader)
+	if err != nil {
+		return token.Token{}, nil, err
+	}
+	return t, g.grant.Object(t, time.Now()), nil
+}
+
+// create creates a token on the cluster, for a pool that the cluster has.
+func (g *Grant) create(ctx context.Context, c client.Client) (token.Token, *v1alpha1.ProvisioningToken, error) {
+	pools, err := kube.ListNames(ctx, c, kube.KindPool)
+	if err != nil {
+		return token.Token{}, nil, kube.RequestError("reading MachineConfigPools", err)
+	}
+	if err := CheckPool(pools, g.grant.Pool); err != nil {
+		return token.Token{}, nil, err
+	}
+	t, kept, err := g.newToken()
+	if err != nil {
+		return token.Token{}, nil, err
+	}
+	if err := c.Create(ctx, kept, client.FieldOwner("bunsen")); err != nil {
+		return token.Token{}, nil, kube.RequestError("making a token", err)
+	}
+	return t, kept, nil
+}
+
+// CheckPool returns an error if the list of pools does not contain a pool.
+func CheckPool(pools []string, pool string) error {
+	if slices.Contains(pools, pool) {
+		return nil
+	}
+	there := "it has none yet"
+	if len(pools) > 0 {
+		there = "it has " + strings.Join(pools, ", ")
+	}
+	return cli.Invalid(fmt.Errorf("the cluster has no pool %q: %s", pool, there))
+}
+
+// PermissionHint adds to a permission error which users may manage tokens.
+func PermissionHint(err error) error {
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	return fmt.Errorf("%w; ClusterRole bunsen-provisioner and the Role of that name in bunsen-system grant it", err)
+}
+
+// NoFile adds the flag --tokens-file of token create, hidden. Its use is an error that says what to do instead.
+func NoFile(cmd *cobra.Command, instead string) {
+	const name = "tokens-file"
+	cmd.Flags().String(name, "", "is for token create")
+	_ = cmd.Flags().MarkHidden(name) // the flag exists
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if cmd.Flags().Changed(name) {
+			return errors.New("--tokens-file is for `bunsen token create`: " + instead)
+		}
+		return nil
+	}
+}
+
+// Describe says what a token is for and until when it is valid, in one line without a line break.
+func Describe(kept *v1alpha1.ProvisioningToken, now time.Time) string {
+	who := "for any machine of pool " + kept.Spec.Pool
+	if kept.Spec.Node != "" {
+		who = "for node " + kept.Spec.Node + " of pool " + kept.Spec.Pool
+	}
+	often := "any number of times"
+	switch uses := kept.Spec.Uses; {
+	case uses == 1:
+		often = "once"
+	case uses > 1:
+		often = fmt.Sprintf("%d times", uses)
+	}
+	end := kept.Spec.Expires.Time
+	return fmt.Sprintf("token %s: %s, %s, until %s (%s)", kept.Name, who, often, end.UTC().Format("2006-01-02 15:04 UTC"), lasting(end, now))
+}
+
+// lasting returns the time until an end in words such as 24h. A new token of one day lasts 24h and not 23h, and one of
+// an hour lasts 1h and not 60m.
+func lasting(end, now time.Time) string {
+	const lost = 2 * time.Second // the creation takes time, and the end is a whole second
+	left := end.Add(lost).Sub(now)
+	switch {
+	case left >= time.Hour && left < time.Hour+lost:
+		return "1h"
+	case left >= time.Minute && left < time.Minute+lost:
+		return "1m"
+	}
+	return terminal.Age(now, end.Add(lost))
+}
+
+// ReadTokens lists the tokens of a pool, or all of them, newest first.
+func ReadTokens(ctx context.Context, c client.Client, pool string) ([]v1alpha1.ProvisioningToken, error) {
+	var all v1alpha1.ProvisioningTokenList
+	if err := c.List(ctx, &all); err != nil {
+		return nil, kube.RequestError("reading ProvisioningTokens", err)
+	}
+	out := slices.DeleteFunc(all.Items, func(t v1alpha1.ProvisioningToken) bool { return pool != "" && t.Spec.Pool != pool })
+	slices.SortFunc(out, func(a, b v1alpha1.ProvisioningToken) int {
+		if c := b.CreationTimestamp.Compare(a.CreationTimestamp.Time); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return out, nil
+}

@@ -1,0 +1,201 @@
+package tracing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
+	"github.com/bunsen-os/bunsen/internal/inspect/trace"
+	"github.com/bunsen-os/bunsen/internal/review"
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git"
+	"github.com/bunsen-os/bunsen/transpile"
+)
+
+// Found is a rendered config and the objects behind it.
+type Found struct {
+	Trace  trace.Trace
+	config *mcfgv1.MachineConfig
+	// Input is the trace of a MachineConfig that is not rendered; nil for a rendered one.
+	Input *trace.ConfigTrace
+	// source is the GitSource of the commit; nil if it no longer exists.
+	source *v1alpha1.GitSource
+	// live MachineConfigs by name.
+	live map[string]*mcfgv1.MachineConfig
+}
+
+// LookUp reads a MachineConfig, named as mc/NAME, NAME or node/NAME, and the objects behind it.
+func LookUp(ctx context.Context, c client.Client, what string) (Found, error) {
+	name, node, err := configName(ctx, c, what)
+	if err != nil {
+		return Found{}, err
+	}
+	var configs mcfgv1.MachineConfigList
+	if err := c.List(ctx, &configs); err != nil {
+		return Found{}, kube.ReadErrorFor(kube.ConfigViewerRole, "MachineConfigs", err)
+	}
+	var sources v1alpha1.GitSourceList
+	if err := c.List(ctx, &sources); err != nil {
+		return Found{}, kube.ReadError("GitSources", err)
+	}
+	out := Found{live: map[string]*mcfgv1.MachineConfig{}}
+	for i := range configs.Items {
+		out.live[configs.Items[i].Name] = &configs.Items[i]
+	}
+	name = fullName(out.live, name)
+	if out.config = out.live[name]; out.config == nil {
+		return Found{}, cli.Invalid(fmt.Errorf("tracing %s: the cluster has no MachineConfig %q. Write node/NAME for a node; `bunsen get rendered` lists rendered configs", what, name))
+	}
+	if node == nil && !trace.IsRendered(out.config) {
+		return out.ofInput(ctx, c, sources.Items)
+	}
+	out, err = out.ofRendered(ctx, c, sources.Items)
+	if err == nil && node != nil {
+		out.Trace.OfNode(node)
+	}
+	return out, err
+}
+
+// configName returns the name of the MachineConfig that a user asks about, and the Node if the user asks about one.
+func configName(ctx context.Context, c client.Client, what string) (string, *corev1.Node, error) {
+	kind, name, hasKind := strings.Cut(what, "/")
+	switch {
+	case hasKind && slices.Contains([]string{"mc", "machineconfig", "machineconfigs"}, kind):
+		return name, nil, nil
+	case !hasKind || kind != "node":
+		return what, nil, nil
+	}
+	node := &corev1.Node{}
+	if err := c.Get(ctx, client.ObjectKey{Name: name}, node); err != nil {
+		return "", nil, kube.ReadError(what, err)
+	}
+	config := node.Annotations[v1alpha1.CurrentConfigAnnotation]
+	if config == "" {
+		return "", nil, cli.Invalid(fmt.Errorf("tracing %s: it has no config yet (its annotation %s is empty)", what, v1alpha1.CurrentConfigAnnotation))
+	}
+	return config, node, nil
+}
+
+// fullName completes a shortened name of a rendered config, as tables show it, if only one config matches.
+func fullName(live map[string]*mcfgv1.MachineConfig, name string) string {
+	if live[name] != nil || !strings.HasPrefix(name, "rendered-") {
+		return name
+	}
+	var matches []string
+	for full := range live {
+		if strings.HasPrefix(full, name) {
+			matches = append(matches, full)
+		}
+	}
+	if len(matches) != 1 {
+		return name
+	}
+	return matches[0]
+}
+
+// ofRendered adds the trace of a rendered config, and its source.
+func (t Found) ofRendered(ctx context.Context, c client.Client, sources []v1alpha1.GitSource) (Found, error) {
+	pool := &mcfgv1.MachineConfigPool{}
+	if err := c.Get(ctx, client.ObjectKey{Name: v1alpha1.RenderedPool(t.config.Name)}, pool); client.IgnoreNotFound(err) != nil {
+		return Found{}, kube.ReadError("MachineConfigPools", err)
+	}
+	var err error
+	if t.Trace, err = trace.Rendered(t.config, t.live, sources, pool.Annotations); err != nil {
+		return Found{}, err
+	}
+	for i := range sources {
+		if sources[i].Name == t.Trace.Rendered.Source {
+			t.source = &sources[i]
+		}
+	}
+	return t, nil
+}
+
+// ofInput adds the trace of a MachineConfig that is not rendered.
+func (t Found) ofInput(ctx context.Context, c client.Client, sources []v1alpha1.GitSource) (Found, error) {
+	var pools mcfgv1.MachineConfigPoolList
+	if err := c.List(ctx, &pools); err != nil {
+		return Found{}, kube.ReadError("MachineConfigPools", err)
+	}
+	input, err := trace.Config(t.config, t.live, sources, pools.Items)
+	t.Input = &input
+	return t, err
+}
+
+// Items transpiles the commit again, renders the same inputs, and lists which lines set each item.
+func (t *Found) Items(ctx context.Context, repo string) error {
+	res, revision, err := t.commit(ctx, repo)
+	if err != nil {
+		return err
+	}
+	fragments := map[string]*mcfgv1.MachineConfig{}
+	for _, f := range res.Fragments {
+		fragments[f.Name] = f.MachineConfig
+	}
+	var inputs []*mcfgv1.MachineConfig
+	for _, in := range t.Trace.Inputs {
+		switch mc := t.live[in.Name]; {
+		case fragments[in.Name] != nil:
+			inputs = append(inputs, fragments[in.Name])
+		case mc != nil:
+			inputs = append(inputs, mc)
+		default:
+			return fmt.Errorf("a user created MachineConfig %q through the API, and it no longer exists", in.Name)
+		}
+	}
+	places, same, err := review.Explain(t.config, t.Trace.Rendered.Pool, inputs, res.Fragments)
+	if err != nil {
+		return err
+	}
+	for _, p := range places {
+		t.Trace.Items = append(t.Trace.Items, trace.Item{Item: p.Item, Place: p.At})
+	}
+	if !same {
+		t.Trace.Note = fmt.Sprintf("A MachineConfig made through the API has changed since: together with %s it gives another config now.", revision.Short())
+	}
+	return nil
+}
+
+// commit transpiles the commit that the config names.
+func (t Found) commit(ctx context.Context, repo string) (transpile.Result, source.Revision, error) {
+	var res transpile.Result
+	if t.source == nil {
+		return res, source.Revision{}, errors.New("the GitSource is gone")
+	}
+	if repo == "" {
+		if repo = strings.TrimPrefix(t.source.Spec.URL, "file://"); !filepath.IsAbs(repo) {
+			return res, source.Revision{}, errors.New("name a clone of " + t.Trace.Rendered.Repository + " with --repo")
+		}
+		if _, err := os.Stat(repo); err != nil { // git would read the repository of a parent folder instead
+			return res, source.Revision{}, fmt.Errorf("the source's repository cannot be read: %w; name a clone of it with --repo", err)
+		}
+	}
+	revision, err := source.ParseRevision(t.Trace.Rendered.Revision)
+	if err != nil {
+		return res, revision, err
+	}
+	dir, err := os.MkdirTemp("", "bunsen-trace-")
+	if err != nil {
+		return res, revision, fmt.Errorf("making a directory for %s: %w", revision.Short(), err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	tree, err := git.OpenRevision(ctx, git.LocalRevision{Repository: repo, Revision: revision.Hash, Path: t.source.Spec.Path}, dir)
+	if err != nil {
+		return res, revision, fmt.Errorf("reading %s from %q: %w", revision.Short(), repo, err)
+	}
+	if res = transpile.Fragments(tree); res.Report.Fatal() {
+		return res, revision, fmt.Errorf("this version of bunsen does not take %s:\n%s", revision.Short(), res.Report)
+	}
+	return res, revision, nil
+}

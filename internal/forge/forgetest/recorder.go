@@ -1,0 +1,202 @@
+package forgetest
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/bunsen-os/bunsen/internal/forge"
+)
+
+// Pull is a server with one pull request. It implements the documented calls of three APIs and records them. It answers 400 to
+// other calls.
+type Pull struct {
+	// Kind of the simulated service.
+	Kind forge.Kind
+	// Self is the user of the token; "" is the token of a job, which may not read its user.
+	Self string
+	// ReadOnly refuses every change, as for the job of a fork.
+	ReadOnly bool
+	// NoStatus refuses statuses only, as for a token without that permission.
+	NoStatus bool
+
+	// Comments, Statuses and Log of all calls that change something, in order. Read them while no request runs.
+	Comments []forge.Comment
+	Statuses []forge.Status
+	Log      []string
+
+	mu sync.Mutex
+}
+
+// The pull request and its token.
+const (
+	Token   = "s3cret"
+	Project = "acme/os-config"
+	Number  = 7
+	Head    = "0123456789abcdef0123456789abcdef01234567"
+)
+
+// Target returns the pull request on a server that runs the Pull.
+func (r *Pull) Target(server string) forge.Target {
+	t := forge.Target{Kind: r.Kind, Project: Project, Number: Number, Head: Head, Token: Token}
+	switch r.Kind {
+	case forge.GitHub:
+		t.API, t.Author = server, "github-actions[bot]"
+	case forge.GitLab:
+		t.API, t.Project = server+"/api/v4", "42"
+	case forge.Gitea:
+		t.API, t.Author = server+"/api/v1", "forgejo-actions"
+	}
+	return t
+}
+
+// authorised checks the header with the token.
+func (r *Pull) authorised(h http.Header) bool {
+	switch r.Kind {
+	case forge.GitHub:
+		return h.Get("Authorization") == "Bearer "+Token
+	case forge.GitLab:
+		return h.Get("Private-Token") == Token
+	default:
+		return h.Get("Authorization") == "token "+Token
+	}
+}
+
+// ServeHTTP answers one request.
+func (r *Pull) ServeHTTP(w http.ResponseWriter, q *http.Request) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	body, err := io.ReadAll(q.Body)
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if q.Method != http.MethodGet {
+		r.Log = append(r.Log, fmt.Sprintf("%s %s %s", q.Method, q.URL.Path, strings.TrimSpace(string(body))))
+	}
+	status, answer := r.answer(q, body)
+	if !r.authorised(q.Header) {
+		status, answer = http.StatusUnauthorized, map[string]string{"message": "401 Unauthorized"}
+	}
+	w.Header().Set("Content-Type", "application/json")
+	r.next(w.Header(), q)
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(answer) // the caller may have closed the connection
+}
+
+// paths of one service.
+type paths struct{ user, list, create, edit, status, editMethod string }
+
+func (r *Pull) paths() paths {
+	switch r.Kind {
+	case forge.GitHub:
+		base := "/repos/" + Project
+		return paths{"/user", base + "/issues/7/comments", base + "/issues/7/comments", base + "/issues/comments/", base + "/statuses/" + Head, http.MethodPatch}
+	case forge.GitLab:
+		base := "/api/v4/projects/42"
+		return paths{"/api/v4/user", base + "/merge_requests/7/notes", base + "/merge_requests/7/notes", base + "/merge_requests/7/notes/", base + "/statuses/" + Head, http.MethodPut}
+	default:
+		base := "/api/v1/repos/" + Project
+		return paths{"/api/v1/user", base + "/issues/7/comments", base + "/issues/7/comments", base + "/issues/comments/", base + "/statuses/" + Head, http.MethodPatch}
+	}
+}
+
+func (r *Pull) answer(q *http.Request, body []byte) (int, any) {
+	p, at := r.paths(), q.URL.Path
+	forbidden := map[string]string{"message": "Resource not accessible by integration"}
+	if r.ReadOnly && q.Method != http.MethodGet {
+		return http.StatusForbidden, forbidden
+	}
+	switch call := q.Method + " " + at; {
+	case call == "GET "+p.user && r.Self == "", at == p.status && r.NoStatus:
+		return http.StatusForbidden, forbidden
+	case call == "GET "+p.user:
+		return http.StatusOK, map[string]any{"login": r.Self, "username": r.Self}
+	case call == "GET "+p.list:
+		return http.StatusOK, r.page(q.URL.Query())
+	case call == "POST "+p.create:
+		r.Comments = append(r.Comments, forge.Comment{ID: int64(1000 + len(r.Comments)), Author: r.writer(), Body: bodyOf(body)})
+		return http.StatusCreated, map[string]any{"id": 1000 + len(r.Comments) - 1}
+	case strings.HasPrefix(call, p.editMethod+" "+p.edit):
+		return r.edit(strings.TrimPrefix(at, p.edit), bodyOf(body))
+	case call == "POST "+p.status:
+		return r.status(body)
+	default:
+		return http.StatusBadRequest, map[string]string{"message": "no such call: " + call}
+	}
+}
+
+func (r *Pull) writer() string {
+	switch {
+	case r.Self != "":
+		return r.Self
+	case r.Kind == forge.GitHub:
+		return "github-actions[bot]"
+	default:
+		return "forgejo-actions"
+	}
+}
+
+func bodyOf(body []byte) string {
+	var x struct{ Body string }
+	_ = json.Unmarshal(body, &x) // a test notices an empty comment
+	return x.Body
+}
+
+func (r *Pull) edit(id, body string) (int, any) {
+	for i := range r.Comments {
+		if strconv.FormatInt(r.Comments[i].ID, 10) == id {
+			r.Comments[i].Body = body
+			return http.StatusOK, map[string]any{"id": r.Comments[i].ID}
+		}
+	}
+	return http.StatusNotFound, map[string]string{"message": "Not Found"}
+}
+
+func (r *Pull) status(body []byte) (int, any) {
+	var s struct{ State, Context, Description string }
+	if err := json.Unmarshal(body, &s); err != nil {
+		return http.StatusBadRequest, map[string]string{"message": err.Error()}
+	}
+	legal := map[forge.Kind][]string{forge.GitHub: {"success", "failure"}, forge.GitLab: {"success", "failed"}, forge.Gitea: {"success", "failure"}}[r.Kind]
+	if s.State != legal[0] && s.State != legal[1] {
+		return http.StatusBadRequest, map[string]string{"message": "unknown state " + s.State}
+	}
+	r.Statuses = append(r.Statuses, forge.Status{Context: s.Context, State: forge.State(s.State), Description: s.Description})
+	return http.StatusCreated, map[string]any{"id": 1}
+}
+
+// next sets the headers for the next page: GitHub uses a link, GitLab its own header.
+func (r *Pull) next(h http.Header, q *http.Request) {
+	size, _ := strconv.Atoi(q.URL.Query().Get("per_page"))
+	page, _ := strconv.Atoi(q.URL.Query().Get("page"))
+	if page = max(page, 1); size == 0 || page*size >= len(r.Comments) {
+		return
+	}
+	h.Set("X-Next-Page", strconv.Itoa(page+1))
+	h.Set("Link", fmt.Sprintf(`<http://%s%s?per_page=%d&page=%d>; rel="next"`, q.Host, q.URL.Path, size, page+1))
+}
+
+// page returns one page of comments. Gitea returns all comments for each page.
+func (r *Pull) page(q url.Values) any {
+	size, _ := strconv.Atoi(q.Get("per_page") + q.Get("limit"))
+	page, _ := strconv.Atoi(q.Get("page"))
+	if size == 0 || r.Kind == forge.Gitea { // Gitea ignores pages here
+		size = 1 << 20
+	}
+	from := min((max(page, 1)-1)*size, len(r.Comments))
+	if r.Kind == forge.Gitea {
+		from = 0
+	}
+	out := []any{}
+	for _, c := range r.Comments[from:min(from+size, len(r.Comments))] {
+		who := map[string]string{"login": c.Author, "username": c.Author}
+		out = append(out, map[string]any{"id": c.ID, "body": c.Body, "user": who, "author": who})
+	}
+	return out
+}

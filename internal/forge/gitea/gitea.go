@@ -1,0 +1,138 @@
+package gitea
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"code.gitea.io/sdk/gitea"
+
+	"github.com/bunsen-os/bunsen/internal/forge"
+)
+
+// version is the oldest version with all used calls. The client does not ask the server then; Forgejo has other version
+// numbers.
+const version = "1.20.0"
+
+// pageSize is the default limit of servers.
+const pageSize = 50
+
+// Pull is a pull request on Gitea or Forgejo.
+type Pull struct {
+	http        *http.Client
+	owner, repo string
+	target      forge.Target
+}
+
+var _ forge.Host = (*Pull)(nil)
+
+// New returns the pull request. The client limits the time of each request.
+func New(t forge.Target, client *http.Client) (*Pull, error) {
+	owner, repo, ok := strings.Cut(t.Project, "/")
+	if !ok || strings.Contains(repo, "/") {
+		return nil, fmt.Errorf("project %q: want owner/name", t.Project)
+	}
+	t.API = strings.TrimSuffix(strings.TrimSuffix(t.API, "/"), "/api/v1") // the client adds it
+	return &Pull{client, owner, repo, t}, nil
+}
+
+// client creates a client for each call, because the library takes the context here.
+func (p *Pull) client(ctx context.Context) (*gitea.Client, error) {
+	c, err := gitea.NewClient(p.target.API, gitea.SetToken(p.target.Token), gitea.SetHTTPClient(p.http), gitea.SetGiteaVersion(version), gitea.SetContext(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("creating the Gitea client: %w", err)
+	}
+	return c, nil
+}
+
+// Self implements forge.Host.
+func (p *Pull) Self(ctx context.Context) (string, error) {
+	c, err := p.client(ctx)
+	if err != nil {
+		return "", err
+	}
+	user, resp, err := c.GetMyUserInfo()
+	if err != nil {
+		if isRefused := forbidden(resp) || resp != nil && resp.StatusCode == http.StatusNotFound; isRefused && p.target.Author != "" {
+			return p.target.Author, nil
+		}
+		return "", explain(resp, err)
+	}
+	return user.UserName, nil
+}
+
+// Comments implements forge.Host.
+func (p *Pull) Comments(ctx context.Context) ([]forge.Comment, error) {
+	c, err := p.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var out []forge.Comment
+	known := map[int64]bool{}
+	for page := 1; ; page++ {
+		list, resp, err := c.ListIssueComments(p.owner, p.repo, int64(p.target.Number), gitea.ListIssueCommentOptions{ListOptions: gitea.ListOptions{Page: page, PageSize: pageSize}})
+		if err != nil {
+			return nil, explain(resp, err)
+		}
+		added := 0
+		for _, x := range list {
+			if known[x.ID] {
+				continue
+			}
+			known[x.ID], added = true, added+1
+			author := ""
+			if x.Poster != nil {
+				author = x.Poster.UserName
+			}
+			out = append(out, forge.Comment{ID: x.ID, Author: author, Body: x.Body})
+		}
+		if added == 0 { // some versions return all comments on each page
+			return out, nil
+		}
+	}
+}
+
+// Create implements forge.Host.
+func (p *Pull) Create(ctx context.Context, body string) error {
+	c, err := p.client(ctx)
+	if err != nil {
+		return err
+	}
+	_, resp, err := c.CreateIssueComment(p.owner, p.repo, int64(p.target.Number), gitea.CreateIssueCommentOption{Body: body})
+	return explain(resp, err)
+}
+
+// Edit implements forge.Host.
+func (p *Pull) Edit(ctx context.Context, id int64, body string) error {
+	c, err := p.client(ctx)
+	if err != nil {
+		return err
+	}
+	_, resp, err := c.EditIssueComment(p.owner, p.repo, id, gitea.EditIssueCommentOption{Body: body})
+	return explain(resp, err)
+}
+
+// Status implements forge.Host.
+func (p *Pull) Status(ctx context.Context, s forge.Status) error {
+	c, err := p.client(ctx)
+	if err != nil {
+		return err
+	}
+	_, resp, err := c.CreateStatus(p.owner, p.repo, p.target.Head, gitea.CreateStatusOption{
+		State: gitea.StatusState(s.State), TargetURL: s.URL, Description: s.Description, Context: s.Context,
+	})
+	return explain(resp, err)
+}
+
+func forbidden(resp *gitea.Response) bool {
+	return resp != nil && resp.Response != nil && (resp.StatusCode == http.StatusForbidden || resp.StatusCode == http.StatusUnauthorized)
+}
+
+// explain adds forge.ErrForbidden to errors about permissions, which the job of a fork gets.
+func explain(resp *gitea.Response, err error) error {
+	if err != nil && forbidden(resp) {
+		return fmt.Errorf("%w (%w)", forge.ErrForbidden, err)
+	}
+	return err
+}

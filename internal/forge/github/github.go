@@ -1,0 +1,96 @@
+package github
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/google/go-github/v74/github"
+
+	"github.com/bunsen-os/bunsen/internal/forge"
+)
+
+// Pull is a pull request on GitHub or GitHub Enterprise Server.
+type Pull struct {
+	client      *github.Client
+	owner, repo string
+	target      forge.Target
+}
+
+var _ forge.Host = (*Pull)(nil)
+
+// New returns the pull request. The client limits the time of each request.
+func New(t forge.Target, client *http.Client) (*Pull, error) {
+	owner, repo, ok := strings.Cut(t.Project, "/")
+	if !ok || strings.Contains(repo, "/") {
+		return nil, fmt.Errorf("project %q: want owner/name", t.Project)
+	}
+	c := github.NewClient(client).WithAuthToken(t.Token)
+	base, err := c.BaseURL.Parse(strings.TrimSuffix(t.API, "/") + "/")
+	if err != nil {
+		return nil, fmt.Errorf("reading the API's URL: %w", err)
+	}
+	c.BaseURL = base
+	return &Pull{c, owner, repo, t}, nil
+}
+
+// Self implements forge.Host.
+func (p *Pull) Self(ctx context.Context) (string, error) {
+	user, _, err := p.client.Users.Get(ctx, "")
+	if err = explain(err); errors.Is(err, forge.ErrForbidden) && p.target.Author != "" {
+		return p.target.Author, nil
+	}
+	return user.GetLogin(), err
+}
+
+// Comments implements forge.Host.
+func (p *Pull) Comments(ctx context.Context) ([]forge.Comment, error) {
+	var out []forge.Comment
+	opts := &github.IssueListCommentsOptions{ListOptions: github.ListOptions{PerPage: 100}}
+	for {
+		page, resp, err := p.client.Issues.ListComments(ctx, p.owner, p.repo, p.target.Number, opts)
+		if err != nil {
+			return nil, explain(err)
+		}
+		for _, c := range page {
+			out = append(out, forge.Comment{ID: c.GetID(), Author: c.GetUser().GetLogin(), Body: c.GetBody()})
+		}
+		if resp.NextPage == 0 {
+			return out, nil
+		}
+		opts.Page = resp.NextPage
+	}
+}
+
+// Create implements forge.Host.
+func (p *Pull) Create(ctx context.Context, body string) error {
+	_, _, err := p.client.Issues.CreateComment(ctx, p.owner, p.repo, p.target.Number, &github.IssueComment{Body: &body})
+	return explain(err)
+}
+
+// Edit implements forge.Host.
+func (p *Pull) Edit(ctx context.Context, id int64, body string) error {
+	_, _, err := p.client.Issues.EditComment(ctx, p.owner, p.repo, id, &github.IssueComment{Body: &body})
+	return explain(err)
+}
+
+// Status implements forge.Host.
+func (p *Pull) Status(ctx context.Context, s forge.Status) error {
+	status := &github.RepoStatus{State: github.Ptr(string(s.State)), Context: &s.Context, Description: &s.Description}
+	if s.URL != "" {
+		status.TargetURL = &s.URL
+	}
+	_, _, err := p.client.Repositories.CreateStatus(ctx, p.owner, p.repo, p.target.Head, status)
+	return explain(err)
+}
+
+// explain adds forge.ErrForbidden to errors about permissions, which the job of a fork gets.
+func explain(err error) error {
+	var answer *github.ErrorResponse
+	if errors.As(err, &answer) && answer.Response != nil && answer.Response.StatusCode == http.StatusForbidden {
+		return fmt.Errorf("%w (%w)", forge.ErrForbidden, err)
+	}
+	return err
+}

@@ -1,0 +1,95 @@
+package gitlab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+
+	gitlab "gitlab.com/gitlab-org/api/client-go"
+
+	"github.com/bunsen-os/bunsen/internal/forge"
+)
+
+// states are GitLab's states of a pipeline.
+var states = map[forge.State]gitlab.BuildStateValue{forge.Success: gitlab.Success, forge.Failure: gitlab.Failed}
+
+// Merge is a merge request.
+type Merge struct {
+	client *gitlab.Client
+	target forge.Target
+}
+
+var _ forge.Host = (*Merge)(nil)
+
+// New returns the merge request. The client limits the time of each request.
+func New(t forge.Target, client *http.Client) (*Merge, error) {
+	c, err := gitlab.NewClient(t.Token, gitlab.WithBaseURL(t.API), gitlab.WithHTTPClient(client), gitlab.WithoutRetries())
+	if err != nil {
+		return nil, fmt.Errorf("creating the GitLab client: %w", err)
+	}
+	return &Merge{c, t}, nil
+}
+
+// Self implements forge.Host.
+func (m *Merge) Self(ctx context.Context) (string, error) {
+	user, _, err := m.client.Users.CurrentUser(gitlab.WithContext(ctx))
+	if err != nil {
+		return "", explain(err)
+	}
+	return user.Username, nil
+}
+
+// Comments implements forge.Host.
+func (m *Merge) Comments(ctx context.Context) ([]forge.Comment, error) {
+	var out []forge.Comment
+	opts := &gitlab.ListMergeRequestNotesOptions{
+		ListOptions: gitlab.ListOptions{PerPage: 100}, OrderBy: gitlab.Ptr("created_at"), Sort: gitlab.Ptr("asc"),
+	}
+	for {
+		page, resp, err := m.client.Notes.ListMergeRequestNotes(m.target.Project, int64(m.target.Number), opts, gitlab.WithContext(ctx))
+		if err != nil {
+			return nil, explain(err)
+		}
+		for _, n := range page {
+			if !n.System {
+				out = append(out, forge.Comment{ID: n.ID, Author: n.Author.Username, Body: n.Body})
+			}
+		}
+		if resp.NextPage == 0 {
+			return out, nil
+		}
+		opts.Page = resp.NextPage
+	}
+}
+
+// Create implements forge.Host.
+func (m *Merge) Create(ctx context.Context, body string) error {
+	_, _, err := m.client.Notes.CreateMergeRequestNote(m.target.Project, int64(m.target.Number), &gitlab.CreateMergeRequestNoteOptions{Body: &body}, gitlab.WithContext(ctx))
+	return explain(err)
+}
+
+// Edit implements forge.Host.
+func (m *Merge) Edit(ctx context.Context, id int64, body string) error {
+	_, _, err := m.client.Notes.UpdateMergeRequestNote(m.target.Project, int64(m.target.Number), id, &gitlab.UpdateMergeRequestNoteOptions{Body: &body}, gitlab.WithContext(ctx))
+	return explain(err)
+}
+
+// Status implements forge.Host.
+func (m *Merge) Status(ctx context.Context, s forge.Status) error {
+	opts := &gitlab.SetCommitStatusOptions{State: states[s.State], Context: &s.Context, Description: &s.Description}
+	if s.URL != "" {
+		opts.TargetURL = &s.URL
+	}
+	_, _, err := m.client.Commits.SetCommitStatus(m.target.Project, m.target.Head, opts, gitlab.WithContext(ctx))
+	return explain(err)
+}
+
+// explain adds forge.ErrForbidden to errors about permissions, which the job of a fork gets.
+func explain(err error) error {
+	var answer *gitlab.ErrorResponse
+	if errors.As(err, &answer) && (answer.HasStatusCode(http.StatusForbidden) || answer.HasStatusCode(http.StatusUnauthorized)) {
+		return fmt.Errorf("%w (%w)", forge.ErrForbidden, err)
+	}
+	return err
+}

@@ -1,0 +1,131 @@
+package components
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/terminal"
+)
+
+// recently is how long a replica that has ended is still shown beside running replicas.
+const recently = time.Hour
+
+// Text prints the replicas, the warnings, and the pools whose new machines do not get the target.
+func (s *Servers) Text(now time.Time) string {
+	if s == nil {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString(s.table(now).String())
+	if s.Note != "" {
+		b.WriteString("servers: " + s.Note + "\n")
+	}
+	for _, w := range s.Warnings {
+		b.WriteString("WARNING: " + fleet.Shorten(w) + "\n")
+	}
+	for _, r := range s.Boots {
+		b.WriteString(r.text() + "\n")
+	}
+	return b.String()
+}
+
+func (s *Servers) table(now time.Time) terminal.Table {
+	t := terminal.Table{Head: []string{"SERVER", "LISTEN", "ACCESS", "SECRETS", "CERTIFICATE", "SERVED", "REFUSED", "STATE"}}
+	for _, r := range s.Replicas {
+		if !r.Alive && len(s.Alive()) > 0 && now.Sub(r.at()) > recently {
+			continue
+		}
+		row := []string{r.Name, "-", "-", "-", "-", "-", "-", r.state(r.started(), now)}
+		if p := r.Report; p != nil {
+			copy(row[1:], []string{terminal.Dash(p.Listen), r.Access(), r.Secrets(), r.certificate(), fmt.Sprint(p.Served), fmt.Sprint(p.Refused)})
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// started returns when the process began, or the zero time.
+func (r ServerRow) started() time.Time {
+	if r.Report == nil {
+		return time.Time{}
+	}
+	return r.Report.Started.Time
+}
+
+// Access says who gets configs: everyone, or machines with a token.
+func (r ServerRow) Access() string {
+	if r.Report.Access == v1alpha1.AccessOpen {
+		return "open"
+	}
+	return "tokens"
+}
+
+// Secrets says which machines get the secrets of configs.
+func (r ServerRow) Secrets() string {
+	if r.Report.SecretsToAll {
+		return "to all"
+	}
+	return "to nodes"
+}
+
+func (r ServerRow) certificate() string {
+	if r.Report.CertificateUntil == nil {
+		return "-"
+	}
+	return "until " + r.Report.CertificateUntil.UTC().Format(time.DateOnly)
+}
+
+// text returns the row as a sentence.
+func (r BootRow) text() string {
+	from := ""
+	if len(r.Servers) > 0 {
+		from = " from " + strings.Join(r.Servers, ", ")
+	}
+	if r.Config == "" {
+		return "new machines of " + r.Pool + " get nothing" + from + ": " + fleet.Brief(r.Why)
+	}
+	return "new machines of " + r.Pool + " boot " + fleet.ShortRendered(r.Config) + from + " (" + fleet.Brief(r.Why) + ")"
+}
+
+// Lines are the lines of the screen about servers: how many run, the warnings, and the configs that replace targets.
+// spare is how many additional lines they may use.
+func (s *Servers) Lines(width int, spare *int) []terminal.Line {
+	if s == nil {
+		return nil
+	}
+	if s.Note != "" {
+		return []terminal.Line{{terminal.Dim.Of("SERVERS "), terminal.Plain.Of(s.Note)}}
+	}
+	var up []string
+	for _, r := range s.Alive() {
+		up = append(up, r.Name)
+	}
+	first := terminal.Line{terminal.Dim.Of("SERVERS "), terminal.Bad.Of("none up")}
+	if len(up) > 0 {
+		first = terminal.Line{terminal.Dim.Of("SERVERS "), terminal.Good.Of(fmt.Sprintf("%d up", len(up))), terminal.Plain.Of("   " + strings.Join(up, ", "))}
+	}
+	out := []terminal.Line{first}
+	for _, w := range s.Warnings {
+		out = append(out, terminal.Labelled("warning", terminal.Bad.Of(fleet.Shorten(w)), width, spare)...)
+	}
+	for _, r := range s.Boots {
+		out = append(out, terminal.Labelled("boots", terminal.Plain.Of(r.text()), width, spare)...)
+	}
+	return out
+}
+
+// BootTexts are the sentences about a pool's new machines.
+func (s *Servers) BootTexts(pool string) (texts []string) {
+	if s == nil {
+		return nil
+	}
+	for _, r := range s.Boots {
+		if r.Pool == pool {
+			texts = append(texts, r.text())
+		}
+	}
+	return texts
+}

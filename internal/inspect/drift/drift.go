@@ -1,0 +1,236 @@
+package drift
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/terminal"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+)
+
+// Report is the drift that the daemons of a cluster report.
+type Report struct {
+	// Rows by node, then in the order of the node's report.
+	Rows []Row `json:"drift"`
+	// Nodes is how many nodes were checked. Unknown are those of them whose drift is unknown.
+	Nodes   int           `json:"nodes"`
+	Unknown []UnknownNode `json:"unknown,omitempty"`
+	// Unmanaged are nodes that no pool selects. Nodes does not count those from which no daemon has reported.
+	Unmanaged []string `json:"unmanaged,omitempty"`
+	// Unlisted is the number of items by node for which the Node had no room.
+	Unlisted map[string]int `json:"unlisted,omitempty"`
+	// Unread has the nodes whose report cannot be read, each with the reason.
+	Unread map[string]string `json:"unread,omitempty"`
+}
+
+// UnknownNode is a node whose drift is unknown, because its daemon or its kubelet does not report.
+type UnknownNode struct {
+	Node  string        `json:"node"`
+	Cause rollout.Cause `json:"cause"`
+	// Since is when it stopped reporting; nil if it has never reported.
+	Since *time.Time `json:"since,omitempty"`
+}
+
+// text describes the problem.
+func (u UnknownNode) text(now time.Time) string {
+	age := ""
+	if u.Since != nil {
+		age = fleet.Since(*u.Since, now)
+	}
+	switch u.Cause {
+	case fleet.CauseNoDaemon:
+		return "no machine-config-daemon has reported"
+	case fleet.CauseSilent:
+		return "its machine-config-daemon has been silent" + age
+	}
+	return "its kubelet has been silent" + age
+}
+
+// unknownNode returns why the drift of a node is unknown; nil if its daemon's report is current.
+func unknownNode(n *corev1.Node, daemons map[string]v1alpha1.DaemonReport, now time.Time) *UnknownNode {
+	r := nodestate.Read(n)
+	seen, silent := fleet.SilentSince(daemons, &r, now)
+	switch {
+	case r.State == "":
+		return &UnknownNode{Node: n.Name, Cause: fleet.CauseNoDaemon}
+	case r.Health.Silence != "":
+		return &UnknownNode{Node: n.Name, Cause: rollout.CauseNotReady, Since: fleet.TimeOrNil(r.Health.Since)}
+	case silent:
+		return &UnknownNode{Node: n.Name, Cause: fleet.CauseSilent, Since: fleet.TimeOrNil(seen)}
+	}
+	return nil
+}
+
+// Row is one difference on one node.
+type Row struct {
+	// Node with the difference.
+	Node string `json:"node"`
+	// Config in force on the node.
+	Config string `json:"config"`
+
+	v1alpha1.DriftItem `json:",inline"`
+}
+
+// New reads the reports of nodes. Daemons are the heartbeats by node, as in fleet.Cluster.
+func New(nodes []corev1.Node, daemons map[string]v1alpha1.DaemonReport, now time.Time) Report {
+	d := Report{Rows: []Row{}, Nodes: len(nodes), Unlisted: map[string]int{}, Unread: map[string]string{}}
+	for i := range nodes {
+		if u := unknownNode(&nodes[i], daemons, now); u != nil {
+			d.Unknown = append(d.Unknown, *u)
+		}
+		text := nodes[i].Annotations[v1alpha1.DriftAnnotation]
+		if text == "" {
+			continue
+		}
+		var report v1alpha1.Drift
+		if err := json.Unmarshal([]byte(text), &report); err != nil {
+			d.Unread[nodes[i].Name] = err.Error()
+			continue
+		}
+		for _, it := range report.Items {
+			d.Rows = append(d.Rows, Row{Node: nodes[i].Name, Config: report.Config, DriftItem: it})
+		}
+		if report.More > 0 {
+			d.Unlisted[nodes[i].Name] = report.More
+		}
+	}
+	slices.SortFunc(d.Unknown, func(a, b UnknownNode) int { return cmp.Compare(a.Node, b.Node) })
+	slices.SortStableFunc(d.Rows, func(a, b Row) int { return cmp.Compare(a.Node, b.Node) })
+	return d
+}
+
+// NewCluster reads the reports of all nodes of a cluster, and lists the nodes that no pool selects.
+func NewCluster(c fleet.Cluster, now time.Time) Report {
+	d := New(c.Nodes, c.Daemons, now)
+	d.Unmanaged = slices.Sorted(maps.Keys(fleet.New(c, now).Unmanaged))
+	d.Unknown = slices.DeleteFunc(d.Unknown, func(u UnknownNode) bool {
+		return u.Cause == fleet.CauseNoDaemon && slices.Contains(d.Unmanaged, u.Node)
+	})
+	for i := range c.Nodes {
+		if r := nodestate.Read(&c.Nodes[i]); r.State == "" && slices.Contains(d.Unmanaged, r.Name) {
+			d.Nodes--
+		}
+	}
+	return d
+}
+
+// Any reports whether a node has drift, as far as the reports can be read.
+func (d Report) Any() bool { return len(d.Rows)+len(d.Unlisted)+len(d.Unread) > 0 }
+
+// Find returns the row of a node's path, unit or account. The error lists the names of the node's rows.
+func (d Report) Find(node, name string) (Row, error) {
+	var names []string
+	for _, r := range d.Rows {
+		if r.Node == node && r.Name == name {
+			return r, nil
+		}
+		if r.Node == node {
+			names = append(names, r.Name)
+		}
+	}
+	if len(names) == 0 {
+		return Row{}, fmt.Errorf("node/%s reports no drift", node)
+	}
+	return Row{}, fmt.Errorf("node/%s reports no drift of %s; it does of %s", node, name, strings.Join(names, ", "))
+}
+
+// Text prints the table, and the nodes that are not in it.
+func (d Report) Text(now time.Time) string {
+	if !d.Any() {
+		return d.none(now)
+	}
+	t := terminal.Table{Head: []string{"NODE", "PATH", "KIND", "ACTION", "SINCE"}}
+	for _, r := range d.Rows {
+		t.Rows = append(t.Rows, []string{r.Node, r.Name, string(r.Kind), string(r.Action), terminal.Age(r.Since.Time, now)})
+	}
+	var b strings.Builder
+	b.WriteString(t.String())
+	for _, node := range slices.Sorted(maps.Keys(d.Unlisted)) {
+		fmt.Fprintf(&b, "%s: %d more; on the node: machine-config-daemon drift list\n", node, d.Unlisted[node])
+	}
+	for _, node := range slices.Sorted(maps.Keys(d.Unread)) {
+		fmt.Fprintf(&b, "%s: its report cannot be read: %s\n", node, d.Unread[node])
+	}
+	return b.String() + d.unknownText(now) + d.unmanagedText()
+}
+
+// unmanagedText names the nodes that no pool selects.
+func (d Report) unmanagedText() string {
+	const most = 10
+	if len(d.Unmanaged) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("No pool selects %s (%s), so Bunsen does not manage %s.\n", fleet.Count(len(d.Unmanaged), "node"), fleet.Names(d.Unmanaged, most), map[bool]string{true: "it", false: "them"}[len(d.Unmanaged) == 1])
+}
+
+// none says that no drift is reported, and for how many nodes the drift is known.
+func (d Report) none(now time.Time) string {
+	switch known := d.Nodes - len(d.Unknown); {
+	case d.Nodes == 0:
+		return "Drift is not known: no node reports.\n" + d.unmanagedText()
+	case len(d.Unknown) == 0:
+		return fmt.Sprintf("No drift: %d nodes are as their configs have them.\n", d.Nodes) + d.unmanagedText()
+	case known == 0:
+		return "Drift is not known.\n" + d.unknownText(now) + d.unmanagedText()
+	default:
+		return fmt.Sprintf("No drift on %d of %d nodes.\n", known, d.Nodes) + d.unknownText(now) + d.unmanagedText()
+	}
+}
+
+// unknownText names the nodes whose drift is not known.
+func (d Report) unknownText(now time.Time) string {
+	const most = 10
+	var b strings.Builder
+	for i, u := range d.Unknown {
+		if i == most {
+			fmt.Fprintf(&b, "%d more nodes are not known: bunsen get nodes\n", len(d.Unknown)-most)
+			break
+		}
+		fmt.Fprintf(&b, "%s is not known: %s\n", u.Node, u.text(now))
+	}
+	return b.String()
+}
+
+// Text prints one row as a block.
+func (r Row) Text(now time.Time) string {
+	var b terminal.Labels
+	b.Add("Node", r.Node+"   "+fleet.ShortRendered(r.Config))
+	b.Add("Path", r.Name)
+	b.Add("Differs", fmt.Sprintf("%s, since %s (%s)", r.Kind, r.Since.UTC().Format(time.RFC3339), terminal.Age(r.Since.Time, now)))
+	b.Add("Action", string(r.Action))
+	b.Add("Why", r.Why)
+	b.Add("Expected", sideText(r.Expected, r.Secret))
+	b.Add("Actual", sideText(r.Actual, r.Secret))
+	if r.Modified != nil {
+		b.Add("Modified", r.Modified.UTC().Format(time.RFC3339))
+	}
+	return b.String()
+}
+
+func sideText(e *v1alpha1.DriftEntry, secret bool) string {
+	if e == nil {
+		return ""
+	}
+	parts := []string{e.Type, e.Mode, e.Owner}
+	switch {
+	case e.Type == "":
+		return "nothing"
+	case e.Target != "":
+		parts = append(parts, "-> "+e.Target)
+	case e.Digest != "":
+		parts = append(parts, "sha256 "+e.Digest)
+	case secret && e.Type == "file":
+		parts = append(parts, "(contents hidden: they are secret)")
+	}
+	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), " ")
+}

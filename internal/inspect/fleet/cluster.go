@@ -1,0 +1,28 @@
+package fleet
+
+import (
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// Cluster has the objects that a status shows.
+type Cluster struct {
+	Sources  []v1alpha1.GitSource
+	Pools    []mcfgv1.MachineConfigPool
+	Nodes    []corev1.Node
+	Policies []v1alpha1.RolloutPolicy
+	// Rendered configs on the cluster; nil if they were not read.
+	Rendered []RenderedRow
+	// Leases of machine-config-controllers and machine-config-servers. LeasesNote is the reason why they were not read. If
+	// both are nil, the status shows neither.
+	Leases     []coordinationv1.Lease
+	LeasesNote string
+	// Daemons are the heartbeats of the daemons, by node. They are nil if they were not read; DaemonsNote has the reason.
+	Daemons     map[string]v1alpha1.DaemonReport
+	DaemonsNote string
+	// Timestamps makes reasons contain points in time instead of ages, for programs.
+	Timestamps bool
+}

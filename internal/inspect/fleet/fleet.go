@@ -1,0 +1,366 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy/membership"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+)
+
+// HasConfig reports whether a rendered config is on the cluster.
+func HasConfig(f *Fleet, config string) bool {
+	return slices.ContainsFunc(f.Rendered, func(r RenderedRow) bool { return r.Name == config })
+}
+
+// Node returns the Node of that name, or nil.
+func Node(f *Fleet, name string) *corev1.Node {
+	for i := range f.Nodes {
+		if f.Nodes[i].Name == name {
+			return &f.Nodes[i]
+		}
+	}
+	return nil
+}
+
+// IsSilent reports whether the kubelet of a node has stopped reporting.
+func IsSilent(f *Fleet, name string) bool {
+	return Node(f, name) != nil && HealthOf(f, name).Silence != ""
+}
+
+// WithoutSource returns a sentence if no GitSource follows a repository, else "".
+func WithoutSource(f *Fleet) string {
+	if len(f.Sources) > 0 || len(f.Pools) == 0 {
+		return ""
+	}
+	var from []string
+	for i := range f.Pools {
+		if of := f.Pools[i].Annotations[v1alpha1.SourceAnnotation]; of != "" && !slices.Contains(from, of) {
+			from = append(from, of)
+		}
+	}
+	slices.Sort(from)
+	text := "there is no GitSource: pushes have no effect"
+	if len(from) > 0 {
+		text += "; these pools came from GitSource " + strings.Join(from, ", ")
+	}
+	return text
+}
+
+// Fleet is a cluster's pools and nodes as the rollout sees them at one moment. It decides nothing: decisions, counts
+// and the reasons of nodes are results of the rollout's own code.
+type Fleet struct {
+	Cluster
+	Now        time.Time
+	PoolByName map[string]*Pool
+	Others     poolstate.Others
+	// Conflicts are the nodes that several custom pools select. Unmanaged are the nodes that no pool selects. The keys are
+	// names.
+	Conflicts, Unmanaged map[string]NodeRow
+}
+
+// Pool is one pool with its nodes and the rollout's decision.
+type Pool struct {
+	Object   *mcfgv1.MachineConfigPool
+	Facts    poolstate.Facts
+	Decision rollout.Decision
+	// Undecided says why there is no decision; if it is empty, Decision is the rollout's.
+	Undecided string
+	// Rows are the nodes by name. Waits has the reason why a node does not run the target.
+	Rows  []NodeRow
+	Waits map[string]rollout.Waiting
+	// daemons are the heartbeats of the nodes' daemons, and now is the time of the check.
+	daemons map[string]v1alpha1.DaemonReport
+	now     time.Time
+	// Unhealthy are the nodes whose state is unknown, and those that are not Ready without being updated.
+	Unhealthy []UnhealthyNode
+	// ownCounts caches the pool's numbers without regard to other pools.
+	ownCounts *nodestate.Counts
+}
+
+// NoPool is the error for the name of a pool that the cluster does not have.
+func NoPool(name string) error {
+	return fmt.Errorf("there is no pool %q; `bunsen get pools` lists them", name)
+}
+
+// FindPool returns the pool of a name that a user gave.
+func (f *Fleet) FindPool(name string) (*Pool, error) {
+	if v := f.PoolByName[name]; v != nil {
+		return v, nil
+	}
+	return nil, NoPool(name)
+}
+
+// FindNode returns the Node of a name that a user gave.
+func (f *Fleet) FindNode(name string) (*corev1.Node, error) {
+	if n := Node(f, name); n != nil {
+		return n, nil
+	}
+	return nil, fmt.Errorf("there is no node %q; `bunsen get nodes` lists them", name)
+}
+
+// New makes the same decision for each pool of a cluster that the rollout would make now.
+func New(c Cluster, now time.Time) *Fleet {
+	f := &Fleet{Cluster: c, Now: now, PoolByName: map[string]*Pool{}, Conflicts: map[string]NodeRow{}, Unmanaged: map[string]NodeRow{}}
+	objects := make([]*mcfgv1.MachineConfigPool, len(c.Pools))
+	for i := range c.Pools {
+		objects[i] = &c.Pools[i]
+	}
+	f.Others = poolstate.Others{
+		Pools: map[string]*mcfgv1.MachineConfigPool{}, Policies: c.Policies, Customs: nodestate.NewCustoms(objects),
+		Count: func(p *mcfgv1.MachineConfigPool) nodestate.Counts { return f.count(f.PoolByName[p.Name]) },
+	}
+	nodes := sortNodes(f, membership.New(objects))
+	for _, p := range objects {
+		v := &Pool{Object: p, Facts: poolstate.Read(p, c.Policies, len(nodes[p.Name])), daemons: c.Daemons, now: now}
+		v.Facts.Nodes, v.Facts.Timestamps = nodes[p.Name], c.Timestamps
+		slices.SortFunc(v.Facts.Nodes, func(a, b nodestate.Node) int { return strings.Compare(a.Name, b.Name) })
+		readGates(v)
+		f.PoolByName[p.Name], f.Others.Pools[p.Name] = v, p
+	}
+	for _, p := range objects {
+		decide(f, f.PoolByName[p.Name])
+	}
+	return f
+}
+
+// sortNodes assigns each node to its pool, or to the nodes without one.
+func sortNodes(f *Fleet, pools membership.Pools) map[string][]nodestate.Node {
+	out := map[string][]nodestate.Node{}
+	for i := range f.Nodes {
+		n := nodestate.Read(&f.Nodes[i])
+		row := NodeRow{Name: n.Name, Current: n.Config.Current, Desired: n.Config.Desired, State: cmp.Or(n.State, StateUnknown)}
+		switch pool, _, err := pools.For(n.Name, n.Labels); {
+		case err != nil:
+			row.State, row.Cause, row.Reason = "Conflict", CauseConflict, err.Error()
+			f.Conflicts[n.Name] = row
+		case pool == "":
+			row.Cause, row.Reason = CauseNoPool, "no pool selects it, so Bunsen does not manage it"
+			f.Unmanaged[n.Name] = row
+		default:
+			out[pool] = append(out[pool], n)
+		}
+	}
+	return out
+}
+
+// rolloutBlocked is the condition with the controller's reason why a pool's rollout does not continue.
+const rolloutBlocked mcfgv1.MachineConfigPoolConditionType = "RolloutBlocked"
+
+// Condition returns the pool's condition of a type, or the zero value.
+func (v *Pool) Condition(kind mcfgv1.MachineConfigPoolConditionType) mcfgv1.MachineConfigPoolCondition {
+	for _, c := range v.Object.Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return mcfgv1.MachineConfigPoolCondition{}
+}
+
+// readGates adds the answers of health gates, which only the controller can request and which it records on the pool. A
+// gate that is not recorded is open.
+func readGates(v *Pool) {
+	closed, err := v1alpha1.ParseClosedGates(v.Object.Annotations[v1alpha1.ClosedGatesAnnotation])
+	if err != nil {
+		closed = nil // the state of the gates is unknown
+	}
+	pool, nodes := map[string]string{}, map[string]string{}
+	for _, c := range closed {
+		if c.Gate != "" {
+			pool[c.Gate] = c.Why
+		} else {
+			nodes[c.Node] = c.Why
+		}
+	}
+	for _, g := range v.Facts.Care.Pace.Gates {
+		a := poolstate.Gate{Name: g.Name, Verdict: poolstate.GateOpen}
+		if why, closed := pool[g.Name]; closed {
+			a.Verdict, a.Why = poolstate.GateWaits, why
+		}
+		if g.Job != nil || g.Prometheus != nil {
+			v.Facts.Care.Gates = append(v.Facts.Care.Gates, a)
+		}
+	}
+	for i := range v.Facts.Nodes {
+		if n := &v.Facts.Nodes[i]; n.Done() {
+			n.Gate = nodes[n.Name]
+		}
+	}
+}
+
+// decide sets the decision that the rollout would make for a pool now.
+func decide(f *Fleet, v *Pool) {
+	target := v.Facts.Target
+	f.Others.Surround(v.Object, &v.Facts)
+	if around := &v.Facts.Care.Around; around.Quorum == "" {
+		around.Quorum = poolstate.EtcdHold(v.Facts.Nodes, f.Daemons, f.Now)
+	}
+	if target != "" && f.Rendered != nil && !slices.ContainsFunc(f.Rendered, func(r RenderedRow) bool { return r.Name == target }) {
+		v.Undecided = fmt.Sprintf("MachineConfig %s, which the pool should run, is not on the cluster", target)
+	}
+	applying, waits := applyingBlock(v)
+	if v.Undecided != "" || waits || !v.Object.DeletionTimestamp.IsZero() {
+		v.Decision = rollout.Decision{Record: v.Facts.Care.Record, Target: target, Counts: f.count(v)}
+		switch {
+		case v.Undecided != "":
+			v.Decision.Blocks = []rollout.Block{{Cause: rollout.CauseInvalid, Reason: v.Undecided}}
+		case waits:
+			v.Decision.Blocks = []rollout.Block{applying}
+		}
+	} else {
+		v.Decision = rollout.Next(v.Facts, f.Now)
+	}
+	explainNodes(v, f.Now)
+}
+
+// explainNodes sets the rollout's reason for each node that does not run the config that it should run.
+func explainNodes(v *Pool, now time.Time) {
+	v.Waits = map[string]rollout.Waiting{}
+	if applying, waits := applyingBlock(v); waits {
+		for i := range v.Facts.Nodes {
+			if n := &v.Facts.Nodes[i]; !n.UpdatedTo(v.Facts.Target) {
+				v.Waits[n.Name] = rollout.Waiting{Node: n.Name, Cause: applying.Cause, Reason: applying.Reason}
+			}
+		}
+	} else if v.Undecided == "" {
+		for _, w := range rollout.Explain(v.Facts, v.Decision, now) {
+			v.Waits[w.Node] = w
+		}
+	}
+	for _, a := range v.Decision.Assign {
+		v.Waits[a.Node] = rollout.Waiting{Node: a.Node, Cause: rollout.CauseNext, Reason: "next to be assigned " + a.Config}
+	}
+	v.Rows = make([]NodeRow, len(v.Facts.Nodes))
+	for i := range v.Facts.Nodes {
+		v.Rows[i] = nodeRow(v, &v.Facts.Nodes[i], now)
+	}
+	v.Unhealthy = unhealthyNodes(v)
+}
+
+// count returns a pool's numbers for another pool's decision.
+func (f *Fleet) count(v *Pool) nodestate.Counts {
+	if v.ownCounts == nil {
+		facts := v.Facts
+		facts.Care.Around = poolstate.Around{Customs: f.Others.Customs}
+		counts := rollout.Next(facts, f.Now).Counts
+		v.ownCounts = &counts
+	}
+	return *v.ownCounts
+}
+
+// Since says for how long, or since when; "" if that is unknown.
+func (v *Pool) Since(t time.Time) string {
+	return SinceIn(Cluster{Timestamps: v.Facts.Timestamps}, t, v.now)
+}
+
+// Counts are the numbers of the pool's nodes.
+func (v *Pool) Counts() PoolCounts {
+	out := PoolCounts{Nodes: len(v.Facts.Nodes)}
+	back := ""
+	if v.Decision.Record.Verdict == v1alpha1.RolloutReverted {
+		back = v.Decision.Record.Back
+	}
+	for i := range v.Facts.Nodes {
+		n := &v.Facts.Nodes[i]
+		_, silent := SilentSince(v.daemons, n, v.now)
+		switch n.Phase(v.Facts.Target, back, silent) {
+		case nodestate.PhaseUpdated:
+			if n.Gate == "" {
+				out.Updated++
+			} else {
+				out.Unready++
+			}
+		case nodestate.PhaseUnready:
+			out.Unready++
+		case nodestate.PhaseWaiting:
+			out.Waiting++
+		case nodestate.PhaseDegraded:
+			out.Degraded++
+		case nodestate.PhaseBack:
+			out.Back++
+		case nodestate.PhaseUnknown:
+			out.Unknown++
+		default:
+			out.Busy++
+		}
+	}
+	return out
+}
+
+// RenderFailure returns why the newest configuration of the pool cannot be rendered, or "".
+func (v *Pool) RenderFailure() string {
+	c := v.Condition(mcfgv1.MachineConfigPoolRenderDegraded)
+	if c.Status != corev1.ConditionTrue {
+		return ""
+	}
+	return cmp.Or(v1alpha1.RenderProblem(v.Object.Name, c.Message), "no reason given")
+}
+
+// Find returns a node's row and its pool; the pool is nil if the node has none.
+func (f *Fleet) Find(name string) (NodeRow, *Pool) {
+	for _, rows := range []map[string]NodeRow{f.Conflicts, f.Unmanaged} {
+		if row, ok := rows[name]; ok {
+			return row, nil
+		}
+	}
+	for _, v := range f.PoolByName {
+		if i := slices.IndexFunc(v.Rows, func(r NodeRow) bool { return r.Name == name }); i >= 0 {
+			return v.Rows[i], v
+		}
+	}
+	return NodeRow{Name: name}, nil
+}
+
+// Config describes a rendered config with the commit that requested it last. That commit comes from the histories of
+// the sources or the pool's record. Otherwise it comes from the config itself, which names the commit for which it was
+// created first.
+func (f *Fleet) Config(name string) *RenderedRow {
+	row := &RenderedRow{Name: name}
+	for i := range f.Rendered {
+		if f.Rendered[i].Name == name {
+			*row = f.Rendered[i]
+		}
+	}
+	if v := f.PoolByName[v1alpha1.RenderedPool(name)]; v != nil {
+		asked := v1alpha1.RequesterOf(v.Object.Annotations, name)
+		if asked.Revision != "" || len(asked.API) > 0 {
+			row.Pool = v1alpha1.RenderedPool(name)
+			row.setRequester(asked)
+		}
+		row.Unproven, row.Manual = unprovenCommit(v, name), manualConfigs(f, v, name)
+		if row.ByAPI() || row.Subject != "" && asked.Subject != "" {
+			return row
+		}
+	}
+	var last time.Time
+	for i := range f.Sources {
+		h := v1alpha1.AskedBy(f.Sources[i].Status.History, v1alpha1.RenderedPool(name), name)
+		if h == nil || h.Time.Time.Before(last) {
+			continue
+		}
+		last = h.Time.Time
+		row.Pool, row.Source, row.Revision, row.Subject, row.Author = v1alpha1.RenderedPool(name), f.Sources[i].Name, h.Revision, h.Subject, h.Author
+	}
+	return row
+}
+
+// DrainReport returns the report of a running drain; nil if there is none or it cannot be read.
+func DrainReport(f *Fleet, row NodeRow) *v1alpha1.DrainReport {
+	if row.Step != StepDraining {
+		return nil
+	}
+	r, err := v1alpha1.ParseDrainReport(Node(f, row.Name).Annotations[v1alpha1.DrainReportAnnotation])
+	if err != nil || r.For == "" {
+		return nil
+	}
+	return &r
+}

@@ -1,0 +1,123 @@
+package fleet
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+)
+
+const (
+	// joinTimeout is how long a new node may be without a report of its daemon before a user has to check it.
+	joinTimeout = 10 * time.Minute
+	// updateTimeout is how long a node that is being updated may be not Ready.
+	updateTimeout = 10 * time.Minute
+)
+
+// noDaemon is the reason of a node whose daemon has never reported.
+const noDaemon = "no machine-config-daemon has reported from it"
+
+// DaemonReports returns the heartbeats of daemons by node, from MachineConfigNodes. It ignores a heartbeat that cannot
+// be read.
+func DaemonReports(nodes []metav1.PartialObjectMetadata) map[string]v1alpha1.DaemonReport {
+	out := map[string]v1alpha1.DaemonReport{}
+	for i := range nodes {
+		if r, err := v1alpha1.ParseDaemonReport(nodes[i].Annotations[v1alpha1.DaemonAnnotation]); err == nil {
+			out[nodes[i].Name] = r
+		}
+	}
+	return out
+}
+
+// SilentSince returns the time of the last heartbeat of a node's daemon, and true if it is too old. A daemon counts as
+// silent while its machine reboots. A daemon without any heartbeat may be of a version without heartbeats.
+func SilentSince(daemons map[string]v1alpha1.DaemonReport, n *nodestate.Node, now time.Time) (time.Time, bool) {
+	report, ok := daemons[n.Name]
+	if !ok || n.Step.Rebooting {
+		return report.Seen.Time, false
+	}
+	return report.Seen.Time, now.Sub(report.Seen.Time) > v1alpha1.DaemonSilentAfter
+}
+
+// setUnreported fills in the row of a node that does not report, if nothing else explains its state. It returns false
+// for other nodes.
+func setUnreported(v *Pool, n *nodestate.Node, row *NodeRow) bool {
+	seen, silent := SilentSince(v.daemons, n, v.now)
+	switch {
+	case silent:
+		row.AsOf = TimeOrNil(seen)
+	case n.Health.Silence != "" && n.State != "" && !n.Step.Rebooting:
+		if _, reports := v.daemons[n.Name]; !reports {
+			row.AsOf = TimeOrNil(n.Health.Since)
+		}
+	}
+	_, waits := v.Waits[n.Name]
+	switch {
+	case n.State == "":
+		row.Cause, row.Reason = CauseNoDaemon, noDaemon
+	case silent && n.Health.Trouble == "" && !n.Degraded() && (row.InFlight() || !waits):
+		row.Cause, row.Reason = CauseSilent, SilentText+v.Since(seen)
+	default:
+		return false
+	}
+	return true
+}
+
+// SilentText is the reason of a node whose daemon is silent; a duration follows it.
+const SilentText = "its machine-config-daemon has been silent"
+
+// UnhealthyNode is a node that a user has to check although it reports no failure.
+type UnhealthyNode struct {
+	Name string
+	// Text describes the problem, with the node's name.
+	Text  string
+	Cause rollout.Cause
+	// MayRecover: the problem may end by itself.
+	MayRecover bool
+}
+
+// unhealthyNodes returns the nodes whose state is unknown, and those that are not Ready without being updated.
+func unhealthyNodes(v *Pool) (all []UnhealthyNode) {
+	for i := range v.Facts.Nodes {
+		n, row := &v.Facts.Nodes[i], &v.Rows[i]
+		u := UnhealthyNode{Name: n.Name}
+		seen, silent := SilentSince(v.daemons, n, v.now)
+		switch {
+		case n.Degraded():
+			continue
+		case n.Health.Trouble != "":
+			if row.InFlight() { // stuckNodesAnswers reports it
+				continue
+			}
+			u.Cause, u.Text = rollout.CauseNotReady, n.Name+" is "+n.Health.Text(v.Since(n.Health.Since))
+			u.MayRecover = MayReturn(*row, n.Health, v.now)
+		case n.State == "":
+			u.Cause, u.Text = CauseNoDaemon, "no machine-config-daemon has reported from "+n.Name
+			u.MayRecover = !n.Created.IsZero() && v.now.Sub(n.Created) < joinTimeout
+		case silent:
+			u.Cause, u.Text = CauseSilent, "the machine-config-daemon of "+n.Name+" has been silent"+v.Since(seen)
+		default:
+			continue
+		}
+		all = append(all, u)
+	}
+	return all
+}
+
+// HealthOf returns the health of a node as its kubelet reports it.
+func HealthOf(f *Fleet, node string) nodestate.Health {
+	return nodestate.Read(Node(f, node)).Health
+}
+
+// MayReturn reports whether a node that is not Ready is being updated. Such a node may become Ready by itself, after a
+// reboot or a restart of its kubelet. A kubelet that stops reporting outside of a reboot is not part of an update. Such a node
+// has the same time as any other node before the controller reports it.
+func MayReturn(row NodeRow, health nodestate.Health, now time.Time) bool {
+	if !row.InFlight() || health.Silence != "" && row.Step != StepRebooting {
+		return now.Sub(health.Since) < rollout.Flapping
+	}
+	return now.Sub(health.Since) < updateTimeout
+}

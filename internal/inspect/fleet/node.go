@@ -1,0 +1,192 @@
+package fleet
+
+import (
+	"cmp"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/terminal"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+)
+
+// Causes that a rollout does not use, because it does not read heartbeats.
+const (
+	// CauseController: no controller runs, so nothing is rendered or rolled out.
+	CauseController rollout.Cause = "Controller"
+	// CauseSilent: the node's daemon has stopped reporting.
+	CauseSilent = rollout.CauseSilent
+)
+
+// Causes outside of a rollout: before it starts, or independent of it.
+const (
+	// CauseRender: the newest configuration of the pool cannot be rendered.
+	CauseRender rollout.Cause = "Render"
+	// CauseSource: the newest commit is not on the cluster.
+	CauseSource rollout.Cause = "Source"
+	// CauseConflict: the node is in several pools.
+	CauseConflict rollout.Cause = "Conflict"
+	// CauseNoPool: no pool selects the node.
+	CauseNoPool rollout.Cause = "NoPool"
+	// CauseNoDaemon: no machine-config-daemon reports from the node.
+	CauseNoDaemon rollout.Cause = "NoDaemon"
+	// CauseDrift: the node has drift.
+	CauseDrift rollout.Cause = "Drift"
+	// CauseStale: the controller has not read the newest state of the pool.
+	CauseStale rollout.Cause = "Stale"
+)
+
+// NodeRow is one node: its configs, its step, and why it is not done.
+type NodeRow struct {
+	Name    string `json:"name"`
+	Pool    string `json:"pool"`
+	Current string `json:"current"`
+	Desired string `json:"desired"`
+	// State is the state that the daemon reports. AsOf is the time of an outdated report; it is nil if State is current or
+	// that time is unknown.
+	State string     `json:"state"`
+	AsOf  *time.Time `json:"asOf,omitempty"`
+	// Step of an update, one of the Step* words; empty for a node that is done.
+	Step string `json:"step,omitempty"`
+	// Since is when the step began; nil if that is unknown.
+	Since *time.Time `json:"since,omitempty"`
+	// Cause and Reason say why the node does not run the config that it should run, or describe another problem of the
+	// node.
+	Cause  rollout.Cause `json:"cause,omitempty"`
+	Reason string        `json:"reason,omitempty"`
+}
+
+// Words for the steps of a node.
+const (
+	// StepWaiting: no config was assigned yet; StepNext: the controller assigns one now; StepTold: the daemon has not
+	// begun.
+	StepWaiting = "waiting"
+	StepNext    = "next"
+	StepTold    = "told"
+	// StepDraining, StepApplying, StepRebooting and StepUncordoning are the steps of the update itself.
+	StepDraining    = "draining"
+	StepApplying    = "applying"
+	StepRebooting   = "rebooting"
+	StepUncordoning = "uncordoning"
+	// StepFailed: its daemon reports a failure.
+	StepFailed = "failed"
+)
+
+// StateUnknown is the state of a node without a report from a daemon.
+const StateUnknown = "Unknown"
+
+// InFlight reports whether the node was assigned a config that it does not run yet.
+func (r NodeRow) InFlight() bool {
+	switch r.Step {
+	case StepTold, StepDraining, StepApplying, StepRebooting, StepUncordoning:
+		return true
+	}
+	return false
+}
+
+// nodeRow returns the row of a node with its step and its reason.
+func nodeRow(v *Pool, n *nodestate.Node, now time.Time) NodeRow {
+	row := NodeRow{
+		Name: n.Name, Pool: v.Object.Name, Current: n.Config.Current, Desired: n.Config.Desired, State: cmp.Or(n.State, StateUnknown),
+	}
+	row.Step, row.Since = stepOf(n, v.Waits[n.Name])
+	inService := n.UpdatedTo(v.Decision.Target) && n.Ready() && n.Gate == ""
+	if inService {
+		row.Step = ""
+	}
+	if !setUnreported(v, n, &row) && !inService {
+		row.Cause, row.Reason = nodeReason(v, n, row.Step)
+	}
+	return row
+}
+
+// nodeReason says why a node at a step is not in service with its pool's config.
+func nodeReason(v *Pool, n *nodestate.Node, step string) (rollout.Cause, string) {
+	wait, waits := v.Waits[n.Name]
+	switch {
+	case n.Degraded() && n.Config.Desired != "" && n.Failure.Config == n.Config.Desired: // name another config's failure
+		return rollout.CauseFailed, n.Problem()
+	case n.Degraded():
+		return rollout.CauseFailed, n.Reason
+	case waits && step == StepApplying && n.Reason != "": // its daemon reports what it does besides the update
+		return wait.Cause, n.Reason
+	case waits:
+		return wait.Cause, wait.Reason
+	case v.Undecided != "" && n.Config.Desired != v.Facts.Target:
+		return rollout.CauseInvalid, v.Undecided
+	case n.Cordon.ByAdministrator():
+		return rollout.CauseCordoned, "cordoned by an administrator"
+	case n.Health.Trouble != "":
+		return rollout.CauseNotReady, n.Health.Text(v.Since(n.Health.Since))
+	case n.Gate != "":
+		return rollout.CauseGate, "updated, and held by a gate: " + n.Gate
+	case n.Step.Uncordoning:
+		return rollout.CauseUpdating, "being uncordoned"
+	}
+	return "", ""
+}
+
+// stepOf returns the step of an update that a node is at, and since when.
+func stepOf(n *nodestate.Node, w rollout.Waiting) (string, *time.Time) {
+	switch {
+	case n.Step.Draining:
+		return StepDraining, TimeOrNil(n.Step.DrainStarted)
+	case n.Degraded():
+		if n.Failure.Config != n.Config.Desired { // the failure of another config, or an unknown one
+			return StepFailed, nil
+		}
+		return StepFailed, TimeOrNil(n.Failure.Since.Time)
+	case n.Step.Rebooting:
+		return StepRebooting, TimeOrNil(n.Health.Since)
+	case n.Step.Uncordoning:
+		return StepUncordoning, nil
+	case w.Cause == rollout.CauseNext:
+		return StepNext, nil
+	case n.State == v1alpha1.StateWorking:
+		return StepApplying, nil
+	case n.Config.Current != n.Config.Desired:
+		return StepTold, nil
+	case w.Node != "":
+		return StepWaiting, nil
+	}
+	return "", nil
+}
+
+// began are the conditions of a MachineConfigNode with the time at which a step began.
+var began = map[string]struct {
+	kind   mcfgv1.StateProgress
+	status metav1.ConditionStatus
+}{
+	StepApplying:    {mcfgv1.MachineConfigNodeUpdateFilesAndOS, metav1.ConditionUnknown},
+	StepRebooting:   {mcfgv1.MachineConfigNodeUpdateRebooted, metav1.ConditionUnknown},
+	StepUncordoning: {mcfgv1.MachineConfigNodeUpdateUncordoned, metav1.ConditionUnknown},
+	StepFailed:      {mcfgv1.MachineConfigNodeNodeDegraded, metav1.ConditionTrue},
+}
+
+// Untimed reports whether the time of the node's step is unknown but may be in its MachineConfigNode.
+func (r NodeRow) Untimed() bool {
+	_, told := began[r.Step]
+	return told && r.Since == nil
+}
+
+// Began returns since when a node is at a step, from its MachineConfigNode; nil if that has no time.
+func Began(n *mcfgv1.MachineConfigNode, step string) *time.Time {
+	b, told := began[step]
+	c := meta.FindStatusCondition(n.Status.Conditions, string(b.kind))
+	if !told || c == nil || c.Status != b.status {
+		return nil
+	}
+	return TimeOrNil(c.LastTransitionTime.Time)
+}
+
+// StateText returns the state that the daemon reported, with its age if the report is outdated.
+func (r NodeRow) StateText(now time.Time) string {
+	if r.AsOf == nil || r.State == StateUnknown {
+		return r.State
+	}
+	return r.State + " (" + terminal.Age(*r.AsOf, now) + " ago)"
+}

@@ -1,0 +1,138 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+)
+
+// applyingBlock returns why the controller neither renders nor rolls out a pool: the cluster does not have one whole
+// revision of a GitSource that feeds it. Only the controller compares all objects, so applyingBlock reads its
+// condition. It returns false if there is no such condition.
+func applyingBlock(v *Pool) (rollout.Block, bool) {
+	c := v.Condition(rolloutBlocked)
+	if c.Status != corev1.ConditionTrue || c.Reason != string(rollout.CauseApplying) {
+		return rollout.Block{}, false
+	}
+	return rollout.Block{Cause: rollout.CauseApplying, Reason: c.Message}, true
+}
+
+// RevertFailures returns the nodes whose failures caused a pool's revert, each with its failure. The record names only
+// a few of them.
+func RevertFailures(v *Pool) map[string]string {
+	r := v.Decision.Record
+	if r.Verdict != v1alpha1.RolloutReverted {
+		return nil
+	}
+	out := map[string]string{}
+	for _, n := range r.Failed {
+		out[n.Node] = n.Why
+	}
+	return out
+}
+
+// PoolCounts are the numbers of a pool's nodes. Each node counts once, so the other numbers add up to Nodes; see
+// rollout.NodePhase.
+type PoolCounts struct {
+	Nodes int `json:"nodes"`
+	// Updated nodes run the target and serve pods. Unready ones run it, and are not Ready or are cordoned.
+	Updated int `json:"updated"`
+	Unready int `json:"unready"`
+	// Busy nodes are being updated, Waiting ones have not been assigned the target.
+	Busy    int `json:"busy"`
+	Waiting int `json:"waiting"`
+	// Degraded nodes report a failure.
+	Degraded int `json:"degraded"`
+	// Back is how many nodes of a reverted pool run the config to which it was reverted.
+	Back int `json:"back"`
+	// Unknown nodes do not report: there never was a daemon's report, their kubelet stopped, or their daemon is silent.
+	Unknown int `json:"unknown"`
+}
+
+// PausedBy says which user paused a pool and why, if that is recorded.
+func PausedBy(p *mcfgv1.MachineConfigPool) string {
+	if who := p.Annotations[v1alpha1.PausedByAnnotation]; who != "" {
+		return " by " + who
+	}
+	return ""
+}
+
+// NextText says what happens next without an action of a user: which nodes get the config, or when a wait ends.
+func NextText(f *Fleet, v *Pool) string {
+	const most = 3
+	var names []string
+	for _, a := range v.Decision.Assign {
+		if len(names) == most {
+			names = append(names, fmt.Sprintf("%d more", len(v.Decision.Assign)-most))
+			break
+		}
+		names = append(names, a.Node)
+	}
+	if len(names) > 0 {
+		return "updating next: " + strings.Join(names, ", ")
+	}
+	if len(v.Waits) > 0 { // some node does not run its config yet
+		if w := f.Window(v); w != nil && !w.Open && w.OpenUntil == nil && w.Changes != nil {
+			return "windows " + w.Text(f.Now)
+		}
+	}
+	for _, b := range v.Decision.Blocks {
+		if !b.Until.IsZero() && b.Until.After(f.Now) {
+			return "continues " + Moment(b.Until, nil, f.Now)
+		}
+	}
+	return ""
+}
+
+// SourceOf returns the name of the GitSource from which a config of a pool came, even if it was deleted; empty for
+// none.
+func SourceOf(f *Fleet, v *Pool, config string) string {
+	return cmp.Or(f.Config(config).Source, v.Object.Annotations[v1alpha1.SourceAnnotation])
+}
+
+// HealthyConfig returns the last config that the whole pool ran without a failure.
+func HealthyConfig(v *Pool) string {
+	return cmp.Or(v.Decision.Record.Healthy, v.Object.Status.Configuration.Name)
+}
+
+// RecordedCommit returns the commit for a config. This is the commit that requested it last, or the one that was
+// applied when changes through the API requested it. The pool's records come first, then the commit for which the
+// config was rendered first. It is empty if no commit is known.
+func RecordedCommit(f *Fleet, v *Pool, config string) string {
+	asked := v1alpha1.RequesterOf(v.Object.Annotations, config)
+	if asked.ByAPI() {
+		asked = apiTarget(v, config).Commit
+	}
+	return HashOf(cmp.Or(asked.Revision, f.Config(config).Revision))
+}
+
+// apiTarget returns the record of a pool's target if only changes through the API requested it. It is zero if config is
+// not the target, a commit requested it, or the record cannot be read.
+func apiTarget(v *Pool, config string) v1alpha1.PoolTarget {
+	target, err := v1alpha1.ParsePoolTarget(v.Object.Annotations[v1alpha1.TargetAnnotation])
+	if err != nil || target.Config != config || !target.ByAPI() {
+		return v1alpha1.PoolTarget{}
+	}
+	return target
+}
+
+// OthersText counts the nodes that are not updated.
+func (r PoolCounts) OthersText() string {
+	text := fmt.Sprintf("%d busy, %d waiting, %d failed", r.Busy, r.Waiting, r.Degraded)
+	if r.Back > 0 {
+		text += fmt.Sprintf(", %d went back", r.Back)
+	}
+	if r.Unready > 0 {
+		text += fmt.Sprintf(", %d unready", r.Unready)
+	}
+	if r.Unknown > 0 {
+		text += fmt.Sprintf(", %d unknown", r.Unknown)
+	}
+	return text
+}

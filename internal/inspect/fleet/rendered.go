@@ -1,0 +1,175 @@
+package fleet
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/terminal"
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// KindMachineConfig is the kind of the objects from which pools are rendered.
+const KindMachineConfig = "MachineConfig"
+
+// ByAPI reports whether only changes through the API, and no commit, requested the config.
+func (r RenderedRow) ByAPI() bool { return len(r.API) > 0 && r.Revision == "" }
+
+// setRequester sets which commit or changes requested the config.
+func (r *RenderedRow) setRequester(asked v1alpha1.Requester) {
+	if r.API, r.After = asked.API, asked.After; asked.ByAPI() {
+		r.Source, r.Revision, r.Subject, r.Author = "", "", "", ""
+		return
+	}
+	if asked.Revision != r.Revision || asked.Subject != "" {
+		r.Revision, r.Subject, r.Author = asked.Revision, asked.Subject, asked.Author
+	}
+}
+
+// unprovenCommit returns the commit that was applied when changes through the API requested a pool's config, if the
+// pool was never healthy with that commit. Otherwise it returns nil.
+func unprovenCommit(v *Pool, config string) *v1alpha1.CommitRef {
+	if HealthyConfig(v) == config {
+		return nil
+	}
+	return v1alpha1.RequesterOf(v.Object.Annotations, config).Unproven
+}
+
+// manualConfigs are the MachineConfigs of a pool's target that users created through the API, without those that
+// requested the target. There are none if no GitSource exists.
+func manualConfigs(f *Fleet, v *Pool, config string) []string {
+	target, err := v1alpha1.ParsePoolTarget(v.Object.Annotations[v1alpha1.TargetAnnotation])
+	if err != nil || target.Config != config || len(f.Sources) == 0 {
+		return nil
+	}
+	var out []string
+	for _, in := range target.Inputs {
+		asked := slices.ContainsFunc(target.API, func(c v1alpha1.APIChange) bool { return c.Kind == KindMachineConfig && c.Name == in.Name })
+		if in.Source == "" && !asked {
+			out = append(out, in.Name)
+		}
+	}
+	return out
+}
+
+// CommitLabel returns the text for a column of commits: the changes through the API that requested a config, then the
+// commit. It is empty if neither is known.
+func CommitLabel(changes []v1alpha1.APIChange, revision string) string {
+	label, commit := apiLabel(changes), ShortRevision(revision)
+	if label == "" || commit == "" {
+		return cmp.Or(label, commit)
+	}
+	return label + "; " + commit
+}
+
+// APINames names changes through the API in a sentence, such as `MachineConfig 99-by-hand (made through the API)`.
+func APINames(changes []v1alpha1.APIChange) string {
+	c := changes[0]
+	c.Manager, c.At = "", metav1.Time{}
+	object, how, _ := strings.Cut(c.String(), ", ")
+	text := object + " (" + how + ")"
+	if more := len(changes) - 1; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// apiLabel names changes through the API in a column for commits; empty if there are none.
+func apiLabel(changes []v1alpha1.APIChange) string {
+	switch len(changes) {
+	case 0:
+		return ""
+	case 1:
+		return "API: " + changes[0].Name
+	}
+	return "API: " + changes[0].Name + " and " + strconv.Itoa(len(changes)-1) + " more"
+}
+
+// RenderedRow is one rendered config.
+type RenderedRow struct {
+	Name     string    `json:"name"`
+	Pool     string    `json:"pool"`
+	Source   string    `json:"source,omitempty"`
+	Revision string    `json:"revision"`
+	Subject  string    `json:"subject"`
+	Author   string    `json:"author"`
+	Created  time.Time `json:"created"`
+	// API are the changes through the API that requested the config. If Revision is empty, no commit requested it.
+	API []v1alpha1.APIChange `json:"api,omitempty"`
+	// After are the changes through the API that reverted earlier ones.
+	After []v1alpha1.APIChange `json:"after,omitempty"`
+	// Unproven is the commit that was applied when changes through the API requested the config. It is set if no commit
+	// requested the config and the pool was never healthy with that commit.
+	Unproven *v1alpha1.CommitRef `json:"unproven,omitempty"`
+	// Manual are the names of the MachineConfigs of a pool's target that no repository has.
+	Manual []string `json:"manual,omitempty"`
+}
+
+// RenderedRows returns the rendered configs among all MachineConfigs, newest first. It does not check their content.
+func RenderedRows(all []metav1.PartialObjectMetadata) []RenderedRow {
+	rows := []RenderedRow{}
+	for i := range all {
+		mc := &all[i]
+		pool := ""
+		for _, o := range mc.OwnerReferences {
+			if o.Kind == "MachineConfigPool" {
+				pool = o.Name
+			}
+		}
+		if pool == "" || !strings.HasPrefix(mc.Name, "rendered-") {
+			continue
+		}
+		row := RenderedRow{
+			Name: mc.Name, Pool: pool, Source: mc.Annotations[v1alpha1.SourceAnnotation], Revision: mc.Annotations[v1alpha1.RevisionAnnotation],
+			Subject: mc.Annotations[v1alpha1.CommitSubjectAnnotation], Author: mc.Annotations[v1alpha1.CommitAuthorAnnotation],
+			Created: mc.CreationTimestamp.Time,
+		}
+		if asked := v1alpha1.ParseConfigRequest(mc.Annotations[v1alpha1.RequestAnnotation], mc.Name); len(asked.API) > 0 || len(asked.After) > 0 {
+			row.setRequester(asked)
+		}
+		rows = append(rows, row)
+	}
+	slices.SortFunc(rows, func(a, b RenderedRow) int {
+		if c := b.Created.Compare(a.Created); c != 0 {
+			return c
+		}
+		return strings.Compare(a.Name, b.Name)
+	})
+	return rows
+}
+
+// RenderedTable shows the rows with their ages.
+func RenderedTable(rows []RenderedRow, now time.Time) terminal.Table {
+	t := terminal.Table{Head: []string{"RENDERED", "POOL", "COMMIT", "AUTHOR", "AGE", "SUBJECT"}}
+	for _, r := range rows {
+		t.Rows = append(t.Rows, []string{r.Name, r.Pool, terminal.Dash(CommitLabel(r.API, r.Revision)), Person(r.Author), terminal.Age(r.Created, now), r.Subject})
+	}
+	return t
+}
+
+// CommitText returns the config and its commit, as far as it is known.
+func (r RenderedRow) CommitText() string {
+	if r.Revision == "" && len(r.API) == 0 {
+		return r.Name + "   (its commit is not known)"
+	}
+	asked := v1alpha1.Requester{Revision: r.Revision, Subject: r.Subject, Author: r.Author, API: r.API, AlsoCommit: !r.ByAPI(), After: r.After, Unproven: r.Unproven}
+	return r.Name + "   " + asked.Text(commitText)
+}
+
+// commitText returns a commit with its subject and its author, as far as they are known.
+func commitText(c v1alpha1.CommitRef) string {
+	text := ShortRevision(c.Revision)
+	if c.Subject != "" {
+		text += " " + source.Quote(c.Subject)
+	}
+	if c.Author != "" {
+		text += "   " + c.Author
+	}
+	return text
+}

@@ -1,0 +1,100 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// GavePool reports whether a commit of the source gave the pool a config.
+func GavePool(src *v1alpha1.GitSource, pool string) bool {
+	return slices.ContainsFunc(src.Status.History, func(e v1alpha1.HistoryEntry) bool { return e.Pools[pool] != "" })
+}
+
+// refusedCommit returns the newest commit of a source if the condition Ready says that it was refused, else nil.
+func refusedCommit(src *v1alpha1.GitSource) *v1alpha1.HistoryEntry {
+	s := &src.Status
+	ready := meta.FindStatusCondition(s.Conditions, v1alpha1.ReadyCondition)
+	if ready == nil || ready.Status != metav1.ConditionFalse || !meta.IsStatusConditionTrue(s.Conditions, v1alpha1.StalledCondition) || len(s.History) == 0 {
+		return nil
+	}
+	newest := &s.History[0]
+	if newest.Refused == nil || newest.Revision != s.ObservedRevision || newest.Refused.Reason != ready.Reason {
+		return nil
+	}
+	return newest
+}
+
+// SourceProblem returns the message of a source's condition Ready on one line, and the commit in it, which may be
+// empty. The last line of the message names a refused commit and is removed.
+func SourceProblem(src *v1alpha1.GitSource, message string) (problem, commit string) {
+	text := strings.TrimSpace(message)
+	c := refusedCommit(src)
+	if c == nil {
+		return FirstLine(text), ""
+	}
+	if i := strings.LastIndexByte(text, '\n'); i >= 0 {
+		text = text[:i]
+	}
+	return FirstLine(text), fmt.Sprintf("in %s %s by %s; nothing of it is applied", ShortRevision(c.Revision), source.Quote(c.Subject), c.Author)
+}
+
+// SourceProblemLine is the problem of a source with its commit, for tables.
+func SourceProblemLine(src *v1alpha1.GitSource, message string) string {
+	problem, commit := SourceProblem(src, message)
+	if commit != "" {
+		problem += "; " + commit
+	}
+	return Shorten(problem)
+}
+
+// OneLine returns the first line of a text.
+func OneLine(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return line
+}
+
+// ShortRevision shortens the hash of a revision. It returns any other text unchanged.
+func ShortRevision(s string) string {
+	r, err := source.ParseRevision(s)
+	if err != nil {
+		return s
+	}
+	return r.Short()
+}
+
+// RenderedBefore returns the config that the newest of these commits gave a pool, or "".
+func RenderedBefore(history []v1alpha1.HistoryEntry, pool string) string {
+	for i := range history {
+		if rendered := history[i].Pools[pool]; rendered != "" {
+			return rendered
+		}
+	}
+	return ""
+}
+
+// AppliedHistory are the commits of a source that were applied, newest first.
+func AppliedHistory(src *v1alpha1.GitSource) []v1alpha1.HistoryEntry {
+	var out []v1alpha1.HistoryEntry
+	for _, e := range src.Status.History {
+		if e.Refused == nil {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+// HashOf returns the short hash of a revision, or "".
+func HashOf(revision string) string {
+	r, err := source.ParseRevision(revision)
+	if err != nil {
+		return ""
+	}
+	return r.Hash[:min(len(r.Hash), 8)]
+}

@@ -1,0 +1,150 @@
+package fleet
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/internal/terminal"
+)
+
+// ShortRendered shortens the hash in a rendered config's name to five digits, as tables show it.
+func ShortRendered(name string) string {
+	i := strings.LastIndexByte(name, '-')
+	if i < 0 || len(name)-i-1 <= 5 {
+		return name
+	}
+	return name[:i+6]
+}
+
+// longName matches the end of a rendered config's name, and longHash a revision's hash.
+var (
+	longName = regexp.MustCompile(`(rendered-[a-z0-9.-]+-[0-9a-f]{5})[0-9a-f]{27}\b`)
+	longHash = regexp.MustCompile(`(sha1:[0-9a-f]{8})[0-9a-f]{32}\b`)
+)
+
+// Brief shortens the names and revisions in a text like the columns of a table, and returns its first line.
+func Brief(text string) string { return FirstLine(Shorten(text)) }
+
+// Shorten shortens the names and revisions in a text.
+func Shorten(text string) string {
+	return longHash.ReplaceAllString(longName.ReplaceAllString(text, "$1"), "$1")
+}
+
+// Person returns the name of an author without the mail address.
+func Person(author string) string {
+	name, _, _ := strings.Cut(FirstLine(author), "<")
+	if name = strings.TrimSpace(name); name != "" {
+		return name
+	}
+	return terminal.Dash(FirstLine(author))
+}
+
+// FirstLine returns the first line of a text, and how many more lines there are.
+func FirstLine(s string) string {
+	if i := strings.IndexByte(s, '\n'); i >= 0 {
+		return fmt.Sprintf("%s (+%d more)", s[:i], strings.Count(s[i+1:], "\n")+1)
+	}
+	return s
+}
+
+// Alternative returns a command that replaces the commands before it under a condition. Commands without such a
+// condition form one list: a user runs all of them in their order.
+func Alternative(when, command string) string { return "or, when " + when + ": " + command }
+
+// IsAlternative reports whether Alternative returned this line.
+func IsAlternative(line string) bool { return strings.HasPrefix(line, "or, when ") }
+
+// ShellWord quotes a text as one word for a shell, because users paste these commands and a node may report any text.
+func ShellWord(text string) string {
+	if text != "" && strings.Trim(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._@:+-") == "" {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
+// ShellLine returns a command that a shell splits into these words.
+func ShellLine(words ...string) string {
+	out := make([]string, len(words))
+	for i, word := range words {
+		out[i] = ShellWord(word)
+	}
+	return strings.Join(out, " ")
+}
+
+// Names joins the first names, and says how many more there are.
+func Names(names []string, most int) string {
+	text := strings.Join(names[:min(len(names), most)], ", ")
+	if more := len(names) - most; more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
+}
+
+// Ago returns a function that writes how long ago a time was.
+func Ago(now time.Time) func(time.Time) string {
+	return func(t time.Time) string { return terminal.Age(t, now) + " ago" }
+}
+
+// WhenIn returns the function that writes times in the form of a cluster's reasons.
+func WhenIn(f *Fleet) func(time.Time) string {
+	if f.Timestamps {
+		return func(t time.Time) string { return "at " + t.UTC().Format(time.RFC3339) }
+	}
+	return Ago(f.Now)
+}
+
+// TimeOrNil returns a time, or nil for the zero time.
+func TimeOrNil(t time.Time) *time.Time {
+	if t.IsZero() {
+		return nil
+	}
+	return &t
+}
+
+// Since says for how long, or "" if that is unknown.
+func Since(t, now time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return " for " + terminal.Age(t, now)
+}
+
+// SinceIn says for how long. With Timestamps, it says since when.
+func SinceIn(c Cluster, t, now time.Time) string {
+	if c.Timestamps && !t.IsZero() {
+		return " since " + t.UTC().Format(time.RFC3339)
+	}
+	return Since(t, now)
+}
+
+// AgoIn says how long ago something was. With Timestamps, it says when.
+func AgoIn(c Cluster, t, now time.Time) string {
+	if c.Timestamps && !t.IsZero() {
+		return "at " + t.UTC().Format(time.RFC3339)
+	}
+	return terminal.Age(t, now) + " ago"
+}
+
+// Count returns a number with its noun.
+func Count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Took writes a duration for users, in hours if it is a day or longer. Records contain whole seconds.
+func Took(d time.Duration) string {
+	if d < time.Second {
+		return "less than 1s"
+	}
+	text := d.Round(time.Second).String()
+	for _, zero := range []string{"m0s", "h0m"} {
+		if strings.HasSuffix(text, zero) {
+			text = strings.TrimSuffix(text, zero[1:])
+		}
+	}
+	return text
+}

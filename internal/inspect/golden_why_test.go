@@ -1,0 +1,91 @@
+package inspect_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bunsen-os/bunsen/internal/inspect"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/history"
+	"github.com/bunsen-os/bunsen/internal/steer"
+	"github.com/bunsen-os/bunsen/internal/terminal"
+)
+
+// why is what `bunsen why` prints, with the outcome that its exit code tells.
+func (c cluster) why(t *testing.T, what string) string {
+	t.Helper()
+	kind, name, _ := strings.Cut(what, "/")
+	ask := map[string]func(fleet.Cluster, string, time.Time) (inspect.Why, error){"node": inspect.WhyNode, "pool": inspect.WhyPool, "gitsource": inspect.WhySource}[kind]
+	w, err := ask(c.Cluster, name, noon)
+	if err != nil {
+		return "error: " + err.Error() + "\n"
+	}
+	if _, err := json.Marshal(w); err != nil {
+		t.Errorf("why %s -o json: %v", what, err)
+	}
+	return w.Text(noon) + "outcome " + string(w.Outcome) + "\n"
+}
+
+func (c cluster) history(t *testing.T, what string) string {
+	t.Helper()
+	h, err := history.New(c.Cluster, strings.TrimPrefix(what, "pool/"), noon)
+	if err != nil {
+		return "error: " + err.Error() + "\n"
+	}
+	return h.Text(noon)
+}
+
+// screen is the live screen of a size such as 80x24, between bars that show its width.
+func screen(t *testing.T, s inspect.Status, what string) string {
+	t.Helper()
+	var size terminal.Size
+	if _, err := fmt.Sscanf(what, "%dx%d", &size.Width, &size.Height); err != nil {
+		t.Fatalf("screen %s: want a size such as 80x24", what)
+	}
+	lines := s.Screen(size, noon)
+	if len(lines) > size.Height {
+		t.Errorf("screen %s has %d lines", what, len(lines))
+	}
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(l.Cut(size.Width, false) + "\n")
+	}
+	return b.String()
+}
+
+// order is what pause, resume and retry would do.
+func (c cluster) order(t *testing.T, verb, what string) string {
+	t.Helper()
+	var o steer.Order
+	var err error
+	what, openFor, opens := strings.Cut(what, " --open-for ")
+	kind, name, _ := strings.Cut(what, "/")
+	switch {
+	case verb == "pause":
+		o, err = steer.Pause(c.Cluster, name, "ada", "it's a  factory freeze")
+	case verb == "resume":
+		var long *time.Duration
+		if d, err := time.ParseDuration(openFor); opens && err == nil {
+			long = &d
+		}
+		o, err = steer.Resume(c.Cluster, name, long, noon)
+	case kind == "pool":
+		o, err = steer.RetryPool(c.Cluster, name, noon)
+	default:
+		o, err = steer.RetryNode(c.Cluster, name, noon)
+	}
+	if err != nil {
+		return "error: " + err.Error() + "\n"
+	}
+	var b strings.Builder
+	for _, change := range o.Changes {
+		fmt.Fprintf(&b, "%s\n  %s\n", change.Did, change.Kubectl())
+	}
+	for _, note := range o.Notes {
+		b.WriteString(note + "\n")
+	}
+	return b.String()
+}

@@ -1,0 +1,150 @@
+package history
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/terminal"
+)
+
+// text returns the result in words.
+func (o RowOutcome) text() string {
+	why := ""
+	if o.Why != "" {
+		why = ": " + fleet.Shorten(o.Why)
+	}
+	switch o.Result {
+	case Result(v1alpha1.RolloutCompleted):
+		if o.RanBefore {
+			return "no rollout: " + fleet.Count(o.Nodes, "node") + " ran it already"
+		}
+		text := "rolled out to " + fleet.Count(o.Nodes-o.UpdatedBefore, "node")
+		if o.Began != nil && o.Ended != nil {
+			text += " in " + fleet.Took(o.Ended.Sub(*o.Began))
+		}
+		if o.UpdatedBefore > 0 {
+			text += "; " + fleet.Count(o.UpdatedBefore, "node") + " ran it already"
+		}
+		return text
+	case Result(v1alpha1.RolloutWasHalted):
+		return "halted at " + o.at() + why
+	case Result(v1alpha1.RolloutWasReverted):
+		return "reverted to " + fleet.Shorten(o.Back) + " at " + o.at() + why
+	case Result(v1alpha1.RolloutSuperseded):
+		if o.Nodes == 0 {
+			return "superseded by " + fleet.ShortRevision(o.By) + "; the pool had no nodes"
+		}
+		return "superseded by " + fleet.ShortRevision(o.By) + " at " + o.at() + o.failures()
+	case ResultNoNodes:
+		return "the pool has no nodes; the next one gets it"
+	case ResultWaiting:
+		return "waiting at " + o.at() + ": " + fleet.Shorten(strings.TrimPrefix(o.Why, "waiting for "))
+	case ResultPaused:
+		if o.Why != "" {
+			return "paused at " + o.at() + " by " + o.Why
+		}
+		return "paused at " + o.at()
+	}
+	return "rolling out: " + o.at()
+}
+
+// failures says how many nodes failed the config, or "".
+func (o RowOutcome) failures() string {
+	if o.Failed == 0 {
+		return ""
+	}
+	return "; " + fleet.Count(o.Failed, "node") + " failed it"
+}
+
+// The method at says how many nodes a rollout has updated.
+func (o RowOutcome) at() string {
+	return fmt.Sprintf("%d of %d nodes", o.Updated, o.Nodes)
+}
+
+// setTimes sets the time of each row: when its rollout began, or else when the commit was made or the config was
+// rendered. A commit may be pushed long after it was made. So a commit without a rollout gets a time between those of
+// its neighbours in the same source. Rows are newest first.
+func setTimes(rows []Row) {
+	older, newer := map[string]*time.Time{}, map[string]*time.Time{}
+	for i := len(rows) - 1; i >= 0; i-- {
+		r := &rows[i]
+		r.At = cmp.Or(r.Began, r.Committed, r.RenderedAt)
+		before := older[r.Source]
+		if r.Began == nil && r.At != nil && before != nil && r.At.Before(*before) {
+			r.At = before
+		}
+		if r.entry != nil && r.At != nil {
+			older[r.Source] = r.At
+		}
+	}
+	for i := range rows {
+		r := &rows[i]
+		if next := newer[r.Source]; r.entry != nil && r.Began == nil && next != nil && r.At.After(*next) {
+			r.At = next
+		}
+		if r.entry != nil {
+			newer[r.Source] = r.At
+		}
+	}
+}
+
+// sortByTime sorts rows by their times, the newest first. A row without a time is that of a commit that a source has
+// just read.
+func sortByTime(rows []Row) {
+	setTimes(rows)
+	slices.SortStableFunc(rows, func(a, b Row) int {
+		switch {
+		case a.At != nil && b.At != nil:
+			return b.At.Compare(*a.At)
+		case a.At == nil && b.At != nil:
+			return -1
+		case a.At != nil:
+			return 1
+		}
+		return 0
+	})
+}
+
+// hasCommit reports whether one of the rows is that of a commit.
+func hasCommit(rows []Row, revision string) bool {
+	return slices.ContainsFunc(rows, func(r Row) bool { return r.Revision == revision && !r.byAPI() })
+}
+
+// afterText ends the outcome of a rollout that began when changes through the API were reverted.
+func afterText(after []v1alpha1.APIChange) string {
+	return ";" + v1alpha1.Requester{After: after}.AfterText()
+}
+
+// Text prints the table and the notes.
+func (h History) Text(now time.Time) string {
+	if len(h.Rows) == 0 {
+		return "No commit has given pool " + h.Pool + " a config yet.\n"
+	}
+	t := terminal.Table{Head: []string{"COMMIT", "RENDERED", "WHEN", "AUTHOR", "SUBJECT", "OUTCOME"}}
+	for i, r := range h.Rows {
+		when := time.Time{}
+		if r.At != nil {
+			when = *r.At
+		}
+		commit, author, subject, outcome := fleet.ShortRevision(r.Revision), fleet.Person(r.Author), r.Subject, r.Outcome
+		if r.byAPI() {
+			commit, author, subject = "API", terminal.Dash(r.API[0].Manager), changesSubject(r.API)
+		} else if r.isReturn() || len(r.After) > 0 && hasCommit(h.Rows[i+1:], r.Revision) {
+			commit, author, subject = "API", terminal.Dash(r.After[0].Manager), changesSubject(r.After)
+			outcome = "back to " + fleet.ShortRevision(r.Revision) + ": " + strings.Replace(outcome, afterText(r.After), "", 1)
+		}
+		t.Rows = append(t.Rows, []string{
+			terminal.Dash(commit), terminal.Dash(fleet.ShortRendered(r.Rendered)), terminal.Age(when, now), author, terminal.Dash(fleet.FirstLine(subject)), fleet.FirstLine(outcome),
+		})
+	}
+	text := t.String()
+	for _, n := range h.Notes {
+		text += "\n" + n + "\n"
+	}
+	return text
+}

@@ -1,0 +1,370 @@
+package reason
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/drift"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+)
+
+const (
+	// mostAdvised limits the nodes for which one answer has commands.
+	mostAdvised = 3
+	// slowDrain is how long a drain that no disruption budget delays may take before a user has to check it.
+	slowDrain = 10 * time.Minute
+	// forceFile on a node makes its daemon apply the complete config again.
+	forceFile = "/run/machine-config-daemon-force"
+)
+
+// verdictActions are the commands after a rollout was halted or reverted: fixes for the failed nodes, then a retry.
+func verdictActions(f *fleet.Fleet, v *fleet.Pool) []string {
+	failed, config := failedNodes(f, v), v.Decision.Record.Config
+	retry := "bunsen retry pool/" + v.Object.Name
+	var out, names []string
+	for _, n := range failed[:min(len(failed), mostAdvised)] {
+		do, isCommit := failedNodeActions(f, v, n)
+		if out = append(out, do...); isCommit {
+			names = append(names, n.Node)
+		}
+	}
+	if len(failed) > 0 && len(names) == 0 {
+		return append(out, retry)
+	}
+	return append(append(undo(f, v, config), out...), fleet.Alternative(causeGone(names), retry))
+}
+
+// failedNodes are the nodes that failed the config of a halted or reverted rollout. The record of an older controller
+// does not name them.
+func failedNodes(f *fleet.Fleet, v *fleet.Pool) []v1alpha1.FailedNode {
+	r := v.Decision.Record
+	if len(r.Failed) > 0 || r.Gate != "" {
+		return r.Failed
+	}
+	var failed []v1alpha1.FailedNode
+	for _, row := range v.Rows {
+		if row.Step == fleet.StepFailed && row.Desired == r.Config || fleet.IsSilent(f, row.Name) {
+			failed = append(failed, v1alpha1.FailedNode{Node: row.Name, Cause: FailureCause(f, row)})
+		}
+	}
+	return failed
+}
+
+// failedNodeActions are the commands for a node that failed the config of its pool. isCommit is true if the commit may be the cause.
+func failedNodeActions(f *fleet.Fleet, v *fleet.Pool, n v1alpha1.FailedNode) (do []string, isCommit bool) {
+	config := v.Decision.Record.Config
+	row, _ := f.Find(n.Node)
+	cause := n.Cause
+	if row.Desired == config && FailureCause(f, row) == v1alpha1.FailureNoConfig { // an older daemon does not report that cause
+		cause = v1alpha1.FailureNoConfig
+	}
+	switch {
+	case cause == v1alpha1.FailureLost && fleet.Node(f, n.Node) == nil: // a user deleted the node
+		return nil, false
+	case cause == v1alpha1.FailureLost:
+		return notReadyCommands(f, n.Node), false
+	case cause == v1alpha1.FailureNoConfig && fleet.HasConfig(f, config): // the config was created again
+		return nil, false
+	case blamesCommit(cause):
+		return nil, true
+	}
+	return hostActions(f, v, row, cause), false
+}
+
+// causeGone says when a retry helps although a commit caused the failure.
+func causeGone(nodes []string) string {
+	switch len(nodes) {
+	case 0:
+		return "the cause is gone"
+	case 1:
+		return "the cause on " + nodes[0] + " is gone"
+	}
+	return "the causes on the nodes are gone"
+}
+
+// blamesCommit reports whether the commit of a config may be the cause of a node's failure.
+func blamesCommit(cause v1alpha1.FailureCause) bool {
+	switch cause {
+	case v1alpha1.FailureDiskFull, v1alpha1.FailureDrift, v1alpha1.FailureNoConfig, v1alpha1.FailureNoAccess, v1alpha1.FailureLost, v1alpha1.FailureUnsafePath:
+		return false
+	}
+	return true
+}
+
+// blamedConfig returns the config of a pool that nodes failed because of its commit, or "".
+func blamedConfig(f *fleet.Fleet, v *fleet.Pool) string {
+	r := v.Decision.Record
+	if r.Verdict != "" {
+		for _, n := range r.Failed {
+			if blamesCommit(n.Cause) {
+				return r.Config
+			}
+		}
+		if len(r.Failed) == 0 {
+			return r.Config
+		}
+	}
+	for _, row := range v.Rows {
+		if row.Step == fleet.StepFailed && row.Current != row.Desired && row.Desired != fleet.HealthyConfig(v) && blamesCommit(FailureCause(f, row)) {
+			return row.Desired
+		}
+	}
+	return ""
+}
+
+// troubleActions are the commands for the nodes of a pool that need a user. There are none if all nodes continue by
+// themselves.
+func troubleActions(f *fleet.Fleet, v *fleet.Pool) []string {
+	var out []string
+	n := 0
+	for _, row := range v.Rows {
+		do := nodeActions(f, v, row)
+		if len(do) == 0 {
+			continue
+		}
+		if n++; n <= mostAdvised {
+			out = append(out, do...)
+		}
+	}
+	if n > mostAdvised {
+		out = append(out, fmt.Sprintf("bunsen get nodes   # %d more nodes need attention", n-mostAdvised))
+	}
+	return out
+}
+
+// nodeActions are the commands for one node, independently of its pool. There are none if the node continues by itself.
+func nodeActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) []string {
+	n := fleet.Node(f, row.Name)
+	if n == nil {
+		return nil
+	}
+	facts := nodestate.Read(n)
+	switch report := fleet.DrainReport(f, row); {
+	case fleet.IsSilent(f, row.Name) && !fleet.MayReturn(row, facts.Health, f.Now):
+		return notReadyCommands(f, row.Name)
+	case facts.State == "":
+		return daemonCommands(row.Name)
+	case row.Step == fleet.StepFailed:
+		return failureActions(f, v, row, FailureCause(f, row))
+	case len(heldUp(report)) > 0:
+		return budgetActions(heldUp(report))
+	case row.Step == fleet.StepDraining && report != nil && f.Now.Sub(drainBegan(facts, report)) > slowDrain && len(report.Pods) > 0:
+		namespace, name, _ := strings.Cut(report.Pods[0].Pod, "/")
+		return []string{fmt.Sprintf("kubectl -n %s describe pod %s", namespace, name)}
+	case facts.Cordon.ByAdministrator():
+		return []string{"kubectl uncordon " + row.Name}
+	case facts.Health.Trouble != "" && !fleet.MayReturn(row, facts.Health, f.Now):
+		return notReadyCommands(f, row.Name)
+	case row.Cause == rollout.CauseGate:
+		return gateActions(f, v)
+	}
+	return nil
+}
+
+// drainBegan is when the first drain of a node for its desired config began.
+func drainBegan(n nodestate.Node, report *v1alpha1.DrainReport) time.Time {
+	if n.Drains.For == n.Config.Desired && n.Drains.First.Before(report.Started.Time) {
+		return n.Drains.First
+	}
+	return report.Started.Time
+}
+
+// failureActions are the commands for a node whose daemon reports a failure.
+func failureActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha1.FailureCause) []string {
+	retry, halted := "bunsen retry node/"+row.Name, false
+	if r := v.Decision.Record; r.Verdict != "" && r.Config == row.Desired {
+		retry, halted = "bunsen retry pool/"+v.Object.Name, true // a retry of only this node leaves the rollout halted
+	}
+	switch {
+	case !blamesCommit(cause) && halted && cause != v1alpha1.FailureNoConfig:
+		return append(hostActions(f, v, row, cause), retry)
+	case !blamesCommit(cause):
+		return hostActions(f, v, row, cause)
+	case cause == v1alpha1.FailureRefused && !halted:
+		return undo(f, v, row.Desired)
+	case row.Current == row.Desired: // no config is being applied, so no commit is the cause
+		return []string{"kubectl describe node " + row.Name, retry}
+	}
+	return append(undo(f, v, row.Desired), fleet.Alternative(causeGone([]string{row.Name}), retry))
+}
+
+// hostActions are the commands for a failure that no commit caused.
+func hostActions(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow, cause v1alpha1.FailureCause) []string {
+	switch cause {
+	case v1alpha1.FailureDiskFull:
+		return []string{"free disk space on " + row.Name + "; its daemon tries again by itself"}
+	case v1alpha1.FailureUnsafePath:
+		return []string{"remove the link or directory that the message names on " + row.Name + "; its daemon tries again by itself"}
+	case v1alpha1.FailureNoAccess:
+		return []string{"kubectl -n bunsen-system get pods,leases   # does a machine-config-server run? " + row.Name + " tries again by itself"}
+	case v1alpha1.FailureDrift:
+		do := []string{"bunsen drift " + row.Name}
+		if at := fleet.Node(f, row.Name); at != nil {
+			if d := drift.New([]corev1.Node{*at}, f.Daemons, f.Now); d.Any() {
+				do = driftActions(row.Name, d.Rows[0].Name)
+			}
+		}
+		return append(do, "touch "+forceFile+"   # on "+row.Name+": its daemon restores what the config says")
+	case v1alpha1.FailureNoConfig:
+		if fleet.HasConfig(f, row.Desired) { // it was created again
+			return []string{"bunsen retry node/" + row.Name}
+		}
+		if row.Desired == v.Facts.Target {
+			return lostConfigActions(f, v)
+		}
+		config := cmp.Or(row.Current, v.Decision.Target)
+		return []string{fmt.Sprintf("kubectl annotate node %s --overwrite %s=%s", row.Name, v1alpha1.DesiredConfigAnnotation, config)}
+	}
+	return notReadyCommands(f, row.Name)
+}
+
+// lostConfigActions are the commands for a pool whose config was deleted and cannot be created again by the controller.
+func lostConfigActions(f *fleet.Fleet, v *fleet.Pool) []string {
+	out := []string{"kubectl get events -A --field-selector reason=RenderedConfigLost   # why the controller cannot make it again"}
+	if len(f.Sources) == 0 {
+		return append(out, fixWithoutSource(f, v)...)
+	}
+	return append(out, "push a commit that changes pool "+v.Object.Name+"; it gets a new config")
+}
+
+func driftActions(node, item string) []string {
+	item = fleet.ShellWord(item)
+	return []string{"bunsen drift show node/" + node + " " + item, "bunsen drift adopt node/" + node + " " + item}
+}
+
+// FailureCause returns why a node failed. The Node's annotations come first, then the daemon's structured report. It is
+// empty if only the daemon's message has the reason.
+func FailureCause(f *fleet.Fleet, row fleet.NodeRow) v1alpha1.FailureCause {
+	n := fleet.Node(f, row.Name)
+	if n == nil {
+		return ""
+	}
+	missing := !fleet.HasConfig(f, row.Desired)
+	failure, err := v1alpha1.ParseFailure(n.Annotations[v1alpha1.FailureAnnotation])
+	switch {
+	case fleet.IsSilent(f, row.Name) && row.Step != fleet.StepFailed:
+		return v1alpha1.FailureLost
+	case f.Rendered != nil && row.Desired != "" && row.Desired != row.Current && missing:
+		return v1alpha1.FailureNoConfig
+	case err == nil && failure.Cause != "" && failure.Config == row.Desired:
+		return failure.Cause
+	case row.Current == row.Desired && drift.New([]corev1.Node{*n}, f.Daemons, f.Now).Any():
+		return v1alpha1.FailureDrift
+	}
+	return ""
+}
+
+// budgetActions are the commands for the disruption budgets that prevent the eviction of a node's pods.
+func budgetActions(held []v1alpha1.DrainedPod) []string {
+	var out []string
+	for _, p := range held {
+		namespace, name, _ := strings.Cut(p.Budget, "/")
+		do := fmt.Sprintf("kubectl -n %s describe pdb %s", namespace, name)
+		if p.Never {
+			do = fmt.Sprintf("kubectl -n %s edit pdb %s   # let it allow one eviction, or run one more pod", namespace, name)
+		}
+		if !slices.Contains(out, do) && len(out) < mostAdvised {
+			out = append(out, do)
+		}
+	}
+	return out
+}
+
+// gateActions are the commands for the closed health gates of a pool.
+func gateActions(f *fleet.Fleet, v *fleet.Pool) []string {
+	closed := map[string]bool{}
+	for _, g := range v.Facts.Care.Gates {
+		closed[g.Name] = g.Verdict != poolstate.GateOpen
+	}
+	var out []string
+	for _, g := range v.Facts.Care.Pace.Gates {
+		switch {
+		case g.Job != nil && closed[g.Name]:
+			out = append(out, fmt.Sprintf("kubectl -n %s get jobs,pods -l %s=%s", g.Job.CronJob.Namespace, v1alpha1.GateLabel, g.Name))
+		case g.Prometheus != nil && closed[g.Name]:
+			out = append(out, "curl -fsG "+g.Prometheus.URL+"/api/v1/query --data-urlencode 'query="+strings.ReplaceAll(g.Prometheus.Query, "'", `'\''`)+"'")
+		case len(g.DaemonSets) > 0:
+			for _, d := range g.DaemonSets[:min(len(g.DaemonSets), mostAdvised)] {
+				out = append(out, fmt.Sprintf("kubectl -n %s describe daemonset %s", d.Namespace, d.Name))
+			}
+			continue
+		default:
+			continue
+		}
+		for _, p := range f.Policies {
+			has := slices.ContainsFunc(p.Spec.Gates, func(o v1alpha1.HealthGate) bool { return o.Name == g.Name })
+			if has && slices.Contains(v.Facts.Care.Pace.Policies, p.Name) {
+				out = append(out, editPolicy(f, p.Name)+"   # change or remove gate "+g.Name)
+			}
+		}
+	}
+	return out
+}
+
+// editPolicy is the command that changes a RolloutPolicy. If a GitSource applies the policy, the change has to be made
+// in git, because the source restores it.
+func editPolicy(f *fleet.Fleet, name string) string {
+	for i := range f.Policies {
+		if p := &f.Policies[i]; p.Name == name && p.Labels[v1alpha1.SourceLabel] != "" {
+			return "change RolloutPolicy " + name + " in cluster/ of the repository of GitSource " + p.Labels[v1alpha1.SourceLabel] + ", and push"
+		}
+	}
+	return "kubectl edit rolloutpolicy " + name
+}
+
+// label is the command that labels the first of these nodes so that a selector selects it. It is empty if no label can
+// do that.
+func label(s labels.Selector, rows []fleet.NodeRow) string {
+	requirements, _ := s.Requirements()
+	var pairs []string
+	for _, r := range requirements {
+		values := r.Values().List()
+		if r.Operator() != selection.Equals && r.Operator() != selection.DoubleEquals && r.Operator() != selection.In || len(values) == 0 {
+			return ""
+		}
+		pairs = append(pairs, r.Key()+"="+values[0])
+	}
+	if len(pairs) == 0 || len(rows) == 0 {
+		return ""
+	}
+	return "kubectl label node " + rows[0].Name + " " + strings.Join(pairs, " ")
+}
+
+// conflictActions are the commands that remove a node from one of the custom pools that select it. The labels of master
+// and worker stay, because they do not conflict with a custom pool.
+func conflictActions(f *fleet.Fleet, node string) []string {
+	n := fleet.Node(f, node)
+	if n == nil {
+		return nil
+	}
+	var out []string
+	for i := range f.Pools {
+		p := &f.Pools[i]
+		s, err := metav1.LabelSelectorAsSelector(p.Spec.NodeSelector)
+		if err != nil || s.Empty() || !s.Matches(labels.Set(n.Labels)) || p.Name == "master" || p.Name == "worker" {
+			continue
+		}
+		var keys []string
+		for key := range p.Spec.NodeSelector.MatchLabels {
+			keys = append(keys, key+"-")
+		}
+		slices.Sort(keys)
+		if len(keys) > 0 {
+			out = append(out, fmt.Sprintf("kubectl label node %s %s   # takes it out of pool %s", node, keys[0], p.Name))
+		}
+	}
+	slices.Sort(out)
+	return append(out, "kubectl get node "+node+" --show-labels")
+}

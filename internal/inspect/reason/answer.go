@@ -1,0 +1,61 @@
+package reason
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+)
+
+// Outcome is the state of a pool, node or source in one word.
+type Outcome string
+
+// Values of Outcome, the best first.
+const (
+	// Fine: the object waits for nothing.
+	Fine Outcome = "Fine"
+	// Progressing: the update continues by itself.
+	Progressing Outcome = "Progressing"
+	// Blocked: a user, a policy or a window prevents the update.
+	Blocked Outcome = "Blocked"
+	// Degraded: nodes failed, or the rollout was stopped.
+	Degraded Outcome = "Degraded"
+)
+
+// outcomes are all values, the best first.
+var outcomes = []Outcome{Fine, Progressing, Blocked, Degraded}
+
+func (o Outcome) rank() int { return slices.Index(outcomes, o) }
+
+// Answer is one reason.
+type Answer struct {
+	Outcome Outcome       `json:"outcome"`
+	Cause   rollout.Cause `json:"cause,omitempty"`
+	// Reason as a sentence.
+	Reason string `json:"reason"`
+	// Until is when the reason ends by itself; nil if that is unknown.
+	Until *time.Time `json:"until,omitempty"`
+	// Do are commands that help.
+	Do []string `json:"do,omitempty"`
+}
+
+// WorstFirst sorts answers by outcome. Answers with the same outcome stay in their order.
+func WorstFirst(answers []Answer) []Answer {
+	slices.SortStableFunc(answers, func(a, b Answer) int { return cmp.Compare(b.Outcome.rank(), a.Outcome.rank()) })
+	return answers
+}
+
+// Short returns the reason on one line.
+func (a Answer) Short() string {
+	return fleet.Shorten(fleet.OneLine(a.Reason))
+}
+
+// When says until when the reason holds.
+func (a Answer) When(now time.Time) string {
+	if a.Until == nil || a.Cause == rollout.CauseWindow {
+		return ""
+	}
+	return "; until " + fleet.Moment(*a.Until, nil, now)
+}

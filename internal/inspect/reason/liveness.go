@@ -1,0 +1,140 @@
+package reason
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/components"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+)
+
+// unhealthyCommands help with a node that is not healthy.
+func unhealthyCommands(u fleet.UnhealthyNode, f *fleet.Fleet) []string {
+	if u.Cause == rollout.CauseNotReady {
+		return notReadyCommands(f, u.Name)
+	}
+	return daemonCommands(u.Name)
+}
+
+// addLivenessAnswers adds two answers for a pool: that no GitSource exists, and that nodes do not report.
+func addLivenessAnswers(f *fleet.Fleet, v *fleet.Pool, out []Answer) []Answer {
+	out = append(out, noSourceAnswers(f)...)
+	if a, unwell := unhealthyAnswer(f, v); unwell {
+		if len(v.Waits) == 0 { // the answer has all that the rollout says, and also the other nodes
+			out = slices.DeleteFunc(out, func(o Answer) bool { return o.Cause == rollout.CauseNotReady })
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// noSourceAnswers return an answer if no GitSource exists.
+func noSourceAnswers(f *fleet.Fleet) []Answer {
+	text := fleet.WithoutSource(f)
+	if text == "" || components.ReadControllers(f) == nil {
+		return nil
+	}
+	return []Answer{{Outcome: Fine, Cause: fleet.CauseSource, Reason: text, Do: []string{createSource(f)}}}
+}
+
+// Controllers returns answers if no controller runs, or if it no longer reads the repository of one of these sources.
+func Controllers(f *fleet.Fleet, sources []v1alpha1.GitSource) []Answer {
+	c := components.ReadControllers(f)
+	if text := c.WarningText(fleet.WhenIn(f)); text != "" {
+		return []Answer{{Outcome: Blocked, Cause: fleet.CauseController, Reason: text, Do: c.Do}}
+	}
+	var out []Answer
+	if text := c.LateText(fleet.WhenIn(f)); text != "" {
+		out = append(out, Answer{Outcome: Progressing, Cause: fleet.CauseController, Reason: text, Do: c.Do})
+	}
+	for i := range sources {
+		if at, ok := c.LastCheck(&sources[i]); ok && c.IsOverdue(&sources[i]) {
+			out = append(out, Answer{Outcome: Blocked, Cause: fleet.CauseSource, Reason: components.OverdueText(sources[i].Name, fleet.WhenIn(f)(at)), Do: c.Leader().RestartCommands()})
+		}
+	}
+	return out
+}
+
+// unhealthyAnswer summarizes the nodes of a pool whose state is unknown or that are not Ready; false if there are none.
+func unhealthyAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
+	if len(v.Unhealthy) == 0 {
+		return Answer{}, false
+	}
+	a := Answer{Outcome: Progressing, Cause: v.Unhealthy[0].Cause}
+	var nodes []Answer
+	for _, u := range v.Unhealthy {
+		if !u.MayRecover {
+			a.Outcome = Blocked
+		}
+		nodes = append(nodes, Answer{Reason: u.Text, Do: []string{"bunsen why node/" + u.Name}})
+	}
+	if len(nodes) == 1 {
+		nodes[0].Do = unhealthyCommands(v.Unhealthy[0], f)
+	}
+	a, _ = summarize(a, nodes)
+	if others := len(v.Rows) - len(v.Unhealthy); others > 0 && len(v.Waits) == 0 && v.Facts.Target != "" {
+		a.Reason += fmt.Sprintf("; the other %d of %d nodes run %s", others, len(v.Rows), v.Facts.Target)
+	}
+	return a, true
+}
+
+// livenessAnswers are the answers for a node whose daemon, kubelet or controller does not report.
+func livenessAnswers(f *fleet.Fleet, v *fleet.Pool, row fleet.NodeRow) []Answer {
+	out := append(Controllers(f, f.Sources), noSourceAnswers(f)...)
+	for _, u := range v.Unhealthy {
+		if u.Name != row.Name {
+			continue
+		}
+		a := Answer{Outcome: Blocked, Cause: u.Cause}
+		switch u.Cause {
+		case fleet.CauseSilent:
+			a.Reason = fleet.SilentText + v.Since(*row.AsOf) + ", so its state is not known"
+			a.Do = daemonCommands(row.Name)
+		case fleet.CauseNoDaemon:
+			a.Reason = "no machine-config-daemon has reported from it, so its config is not known"
+			a.Do = daemonCommands(row.Name)
+			if u.MayRecover {
+				a.Outcome = Progressing
+			}
+		default:
+			continue // the rollout's answer names it
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// notReadyCommands help if a node is not Ready.
+func notReadyCommands(f *fleet.Fleet, node string) []string {
+	if fleet.HealthOf(f, node).Silence != "" {
+		return deadNodeCommands(node)
+	}
+	describe := "kubectl describe node " + node
+	if n := fleet.Node(f, node); n != nil && slices.ContainsFunc(n.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeDiskPressure && c.Status == corev1.ConditionTrue
+	}) {
+		return []string{describe, "free disk space on " + node + "; its kubelet then reports it by itself"}
+	}
+	return []string{describe, "journalctl -u kubelet   # on " + node + ": why it is not Ready"}
+}
+
+// daemonCommands help if a daemon does not report.
+func daemonCommands(node string) []string {
+	return []string{
+		"kubectl get pods -A -o wide --field-selector spec.nodeName=" + node,
+		"journalctl -u machine-config-daemon   # on " + node + "; to install the daemon: docs/daemon.md",
+	}
+}
+
+// deadNodeCommands help if a kubelet does not report.
+func deadNodeCommands(node string) []string {
+	return []string{
+		"kubectl describe node " + node,
+		"systemctl restart kubelet   # on " + node + "; start the machine first, if it is off",
+		fleet.Alternative("the machine is gone permanently", "kubectl delete node "+node),
+	}
+}

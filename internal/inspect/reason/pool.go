@@ -1,0 +1,356 @@
+package reason
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+)
+
+// Pool returns all reasons why a pool is not done, worst first. There is at least one answer, which may say that the
+// pool is done. asked are the pools that wait for this one, so that a cycle of waiting pools ends.
+func Pool(f *fleet.Fleet, v *fleet.Pool, asked []string) []Answer {
+	name := v.Object.Name
+	out := Controllers(f, f.Sources)
+	for _, b := range v.Decision.Blocks {
+		out = append(out, blockAnswer(f, v, b, append(asked, name)))
+	}
+	out = addLivenessAnswers(f, v, out)
+	if a, held := heldDrainsAnswer(f, v); held {
+		out = append([]Answer{a}, slices.DeleteFunc(out, func(o Answer) bool { return o.Cause == rollout.CauseDrain })...)
+	}
+	out = append(out, stuckNodesAnswers(f, v, out)...)
+	if why := v.RenderFailure(); why != "" {
+		out = append(out, Answer{Outcome: Blocked, Cause: fleet.CauseRender, Do: renderActions(f, v), Reason: "its newest configuration cannot be rendered: " + why})
+	}
+	out = append(out, sourceAnswers(f, v)...)
+	if a, failed := failedNodesAnswer(f, v); failed && !verdictNamesAll(v) {
+		out = append(out, a)
+	}
+	if v.Object.Status.ObservedGeneration < v.Object.Generation {
+		out = append(out, Answer{Outcome: Progressing, Cause: fleet.CauseStale, Reason: "the controller has not processed the newest change of the pool", Do: []string{"kubectl get leases -A   # does a controller run?"}})
+	}
+	if !slices.ContainsFunc(out, func(a Answer) bool { return a.Cause == rollout.CausePaused }) && v.Object.Spec.Paused {
+		out = append(out, Answer{
+			Outcome: Fine, Cause: rollout.CausePaused, Reason: "it is paused" + fleet.PausedBy(v.Object) + ", so the next commit will not be rolled out", Do: []string{"bunsen resume pool/" + name},
+		})
+	}
+	out = WorstFirst(out)
+	course := progressAnswer(f, v)
+	if len(out) == 0 || out[0].Outcome == Fine || out[0].Outcome == Progressing && course.Outcome == Progressing && !isOfBlock(v, out[0]) {
+		out = append([]Answer{course}, out...)
+	}
+	return out
+}
+
+// isOfBlock reports whether an answer is about a blocker of the rollout.
+func isOfBlock(v *fleet.Pool, a Answer) bool {
+	return slices.ContainsFunc(v.Decision.Blocks, func(b rollout.Block) bool { return b.Cause == a.Cause })
+}
+
+// actionsFor has the commands against a blocker, if only its cause decides them.
+var actionsFor = map[rollout.Cause]func(*fleet.Fleet, *fleet.Pool) []string{
+	rollout.CauseHalted:   verdictActions,
+	rollout.CauseReverted: verdictActions,
+	rollout.CauseFailed:   troubleActions,
+	rollout.CauseStep:     stepActions,
+	rollout.CauseBudget:   unavailableActions,
+	rollout.CauseSoak:     noActions,
+}
+
+// noActions are the commands for a blocker that ends by itself.
+func noActions(*fleet.Fleet, *fleet.Pool) []string { return nil }
+
+// blockAnswer converts a blocker of the rollout to an answer.
+func blockAnswer(f *fleet.Fleet, v *fleet.Pool, b rollout.Block, asked []string) Answer {
+	name := v.Object.Name
+	a := Answer{Outcome: Blocked, Cause: b.Cause, Reason: b.Reason, Until: fleet.TimeOrNil(b.Until)}
+	switch b.Cause {
+	case rollout.CauseHalted, rollout.CauseReverted, rollout.CauseFailed:
+		a.Outcome = Degraded
+	case rollout.CauseAfterPool, rollout.CauseSoak:
+		a.Outcome = Progressing
+	}
+	switch actions := actionsFor[b.Cause]; {
+	case actions != nil:
+		a.Do = actions(f, v)
+		return a
+	case b.Cause == rollout.CauseApplying:
+		return applyingAnswer(b, v.Object, f.Sources)
+	case b.Cause == rollout.CauseAfterPool:
+		return afterPoolAnswer(f, v, a, asked)
+	}
+	switch b.Cause {
+	case rollout.CausePaused:
+		a.Reason = "paused" + fleet.PausedBy(v.Object)
+		a.Do = []string{"bunsen resume pool/" + name}
+	case rollout.CauseWindow:
+		if w := f.Window(v); w != nil {
+			a.Reason = "its maintenance windows are " + w.Text(f.Now)
+		}
+		a.Do = []string{"bunsen resume pool/" + name + " --open-for 2h"}
+	case rollout.CauseInvalid:
+		if a.Do = invalidActions(f, v, b.Policies); v.Undecided != "" {
+			a.Do = lostConfigActions(f, v)
+		}
+	case rollout.CauseTogether:
+		if a.Do = sharedBudgetActions(f, v); len(a.Do) == 0 {
+			a.Outcome = Progressing
+		}
+	case rollout.CauseGate:
+		if !b.Until.IsZero() {
+			a.Outcome = Progressing
+		} else {
+			a.Do = gateActions(f, v)
+		}
+	default:
+		a.Do = troubleActions(f, v)
+	}
+	return a
+}
+
+// afterPoolAnswer adds to the answer of a waiting pool the reasons of the pools for which it waits. asked are the pools
+// that wait for this one.
+func afterPoolAnswer(f *fleet.Fleet, v *fleet.Pool, a Answer, asked []string) Answer {
+	for _, ahead := range v.Facts.Care.Around.Ahead {
+		other := f.PoolByName[ahead.Pool]
+		if ahead.Done || other == nil || slices.Contains(asked, ahead.Pool) {
+			continue
+		}
+		if first := Pool(f, other, asked)[0]; first.Outcome.rank() >= Blocked.rank() {
+			a.Outcome = Blocked // it waits for a blocked pool; its own nodes did not fail
+			a.Do = append(a.Do, first.Do...)
+		}
+		a.Do = append(a.Do, "bunsen why pool/"+ahead.Pool)
+	}
+	if v.Facts.Care.Around.Quorum != "" && f.PoolByName["arbiter"] != nil {
+		a.Do = append(a.Do, troubleActions(f, f.PoolByName["arbiter"])...)
+	}
+	if v.Facts.Care.Around.Quorum != "" && f.PoolByName["arbiter"] == nil {
+		a.Do = append(a.Do, "kubectl -n kube-system get pods -l component=etcd -o wide")
+	}
+	return a
+}
+
+// renderActions are the commands for a pool that cannot be rendered.
+func renderActions(f *fleet.Fleet, v *fleet.Pool) []string {
+	name := v.Object.Name
+	good := fleet.HashOf(v.Object.Annotations[v1alpha1.RevisionAnnotation])
+	switch v.Condition(mcfgv1.MachineConfigPoolRenderDegraded).Reason {
+	case v1alpha1.ReasonSourceDeleted:
+		return adoptOrCreateSource(f, v)
+	case v1alpha1.ReasonNoMachineConfigs:
+		var out []string
+		if good != "" {
+			out = append(out, fmt.Sprintf("git restore --source=%s -- pools/%s   # bring its documents back, then commit and push", good, name))
+		}
+		if owner := v.Object.Labels[v1alpha1.SourceLabel]; owner != "" {
+			return append(out, "remove pool "+name+" from cluster/ of the repository of GitSource "+owner+", and push; its nodes go to another pool")
+		}
+		return append(out, "kubectl delete mcp "+name+"   # its nodes go to another pool")
+	}
+	for i := range f.Sources {
+		if r, ok := badCommits(f, v, &f.Sources[i], blamedConfig(f, v)); ok && renderedCommit(v, &f.Sources[i]) != "" {
+			return r.commands(v)
+		}
+	}
+	if len(f.Sources) == 0 {
+		return fixWithoutSource(f, v)
+	}
+	return []string{
+		"push a commit that fixes pool " + name + ", or correct the MachineConfig that is named above",
+		"kubectl get machineconfigs -l '" + inputSelector(v) + ",!" + v1alpha1.SourceLabel + "'   # those that no repository holds",
+	}
+}
+
+// invalidActions are the commands for a user's invalid object.
+func invalidActions(f *fleet.Fleet, v *fleet.Pool, policies []string) []string {
+	var out []string
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(policies))) {
+		out = append(out, editPolicy(f, name))
+	}
+	if len(out) == 0 {
+		out = append(out, "kubectl describe mcp "+v.Object.Name)
+	}
+	return out
+}
+
+// stepActions are the commands for a step that does not end: an empty canary, or nodes that need a person.
+func stepActions(f *fleet.Fleet, v *fleet.Pool) []string {
+	s, steps := v.Decision.Stage, v.Facts.Care.Pace.Steps
+	if s.Want > 0 || s.Step >= len(steps) || steps[s.Step].Selector == nil {
+		return troubleActions(f, v)
+	}
+	var out []string
+	if do := label(steps[s.Step].Selector, v.Rows); do != "" {
+		out = append(out, do+"   # or another node of pool "+v.Object.Name)
+	}
+	for _, name := range v.Facts.Care.Pace.Policies {
+		out = append(out, editPolicy(f, name))
+	}
+	return out
+}
+
+// unavailableActions are the commands for a pool that has used up its budget. They fix the unavailable nodes or change
+// the budget.
+func unavailableActions(f *fleet.Fleet, v *fleet.Pool) []string {
+	out := troubleActions(f, v)
+	if len(out) > 0 {
+		return out
+	}
+	for _, name := range v.Facts.Care.Pace.Policies {
+		out = append(out, editPolicy(f, name)+"   # maxUnavailable")
+	}
+	if len(out) == 0 {
+		out = append(out, fmt.Sprintf(`kubectl patch mcp %s --type=merge -p '{"spec":{"maxUnavailable":1}}'`, v.Object.Name))
+	}
+	return out
+}
+
+// sharedBudgetActions are the commands for the unavailable nodes that use up a budget of several pools.
+func sharedBudgetActions(f *fleet.Fleet, v *fleet.Pool) []string {
+	out := troubleActions(f, v)
+	for _, t := range v.Facts.Care.Around.Together {
+		for _, name := range t.Pools {
+			if other := f.PoolByName[name]; other != nil {
+				out = append(out, troubleActions(f, other)...)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// summarize joins the answers for several nodes of a pool: the first three, and the number of the others. It is false
+// if there are none.
+func summarize(a Answer, nodes []Answer) (Answer, bool) {
+	const most = 3
+	var texts []string
+	for _, n := range nodes[:min(len(nodes), most)] {
+		texts = append(texts, n.Reason)
+		a.Cause, a.Do = cmp.Or(a.Cause, n.Cause), append(a.Do, n.Do...)
+	}
+	if more := len(nodes) - most; more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	a.Reason = strings.Join(texts, "; ")
+	return a, len(nodes) > 0
+}
+
+// failedNodesAnswer summarizes the nodes that report a failure.
+func failedNodesAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
+	var failed []Answer
+	for _, row := range v.Rows {
+		if row.Step == fleet.StepFailed {
+			failed = append(failed, Answer{Reason: row.Name + " " + Failure(row), Do: nodeActions(f, v, row)})
+		}
+	}
+	a, found := summarize(Answer{Outcome: Degraded, Cause: rollout.CauseFailed}, failed)
+	a.Reason = fmt.Sprintf("%d of %d nodes failed: %s", len(failed), len(v.Rows), a.Reason)
+	return a, found
+}
+
+// verdictNamesAll reports whether the pool's verdict is about every node that reports a failure, so that they need no answer of
+// their own.
+func verdictNamesAll(v *fleet.Pool) bool {
+	r := v.Decision.Record
+	return r.Verdict != "" && !slices.ContainsFunc(v.Rows, func(row fleet.NodeRow) bool { return row.Step == fleet.StepFailed && row.Desired != r.Config })
+}
+
+// stuckNodesAnswers summarize the nodes at work that do not continue by themselves, from the answers for these nodes.
+// They leave out causes that another answer for the pool already has.
+func stuckNodesAnswers(f *fleet.Fleet, v *fleet.Pool, answers []Answer) []Answer {
+	var stuck []Answer
+	for _, row := range v.Rows {
+		a, is := updatingAnswer(f, v, row)
+		if is && a.Outcome == Blocked && !slices.ContainsFunc(answers, func(o Answer) bool { return o.Outcome == Blocked && o.Cause == a.Cause }) {
+			a.Reason = row.Name + ": " + a.Reason
+			stuck = append(stuck, a)
+		}
+	}
+	if a, found := summarize(Answer{Outcome: Blocked}, stuck); found {
+		return []Answer{a}
+	}
+	return nil
+}
+
+// heldDrainsAnswer names the drains that disruption budgets delay.
+func heldDrainsAnswer(f *fleet.Fleet, v *fleet.Pool) (Answer, bool) {
+	var drains []Answer
+	for _, row := range v.Rows {
+		report := fleet.DrainReport(f, row)
+		if held := heldUp(report); len(held) > 0 {
+			drains = append(drains, Answer{Reason: row.Name + " " + drainSentence(f, row, *report, held), Do: budgetActions(held)})
+		}
+	}
+	return summarize(Answer{Outcome: Blocked, Cause: rollout.CauseDrain}, drains)
+}
+
+// postponedText says how often the drain of a node was postponed; "" for never.
+func postponedText(f *fleet.Fleet, row fleet.NodeRow) string {
+	n := fleet.Node(f, row.Name)
+	if n == nil {
+		return ""
+	}
+	facts := nodestate.Read(n)
+	return facts.PostponedText()
+}
+
+// Failure says which config a node failed, and how.
+func Failure(r fleet.NodeRow) string {
+	text := "failed " + r.Desired
+	if r.Current == r.Desired {
+		text = "is degraded"
+	}
+	if line, _, _ := strings.Cut(strings.TrimSpace(r.Reason), "\n"); line != "" {
+		text += ": " + line
+	}
+	return text
+}
+
+// progressAnswer is the answer for a pool without a blocker.
+func progressAnswer(f *fleet.Fleet, v *fleet.Pool) Answer {
+	target, updated, busy := v.Facts.Target, v.Counts().Updated, []string(nil)
+	for _, r := range v.Rows {
+		if r.InFlight() {
+			busy = append(busy, r.Name+" "+r.Step)
+		}
+	}
+	switch {
+	case target == "" && len(v.Rows) == 0:
+		return Answer{Outcome: Fine, Reason: "nothing is rendered for it, and no node is in it"}
+	case target == "":
+		return Answer{Outcome: Blocked, Reason: "nothing is rendered for it yet: no commit has documents for it, or none could be applied", Do: []string{"bunsen get sources"}}
+	case len(v.Rows) == 0:
+		return Answer{Outcome: Fine, Reason: "no node is in it; the next one gets " + target}
+	case len(v.Waits) == 0 && len(busy) == 0:
+		return Answer{Outcome: Fine, Reason: fmt.Sprintf("all %d nodes run %s", len(v.Rows), target)}
+	}
+	texts := []string{fmt.Sprintf("%d of %d nodes are updated", updated, len(v.Rows))}
+	const most = 3
+	if len(busy) > most {
+		busy = append(busy[:most], fmt.Sprintf("and %d more", len(busy)-most))
+	}
+	texts = append(texts, busy...)
+	if next := fleet.NextText(f, v); next != "" {
+		texts = append(texts, next)
+	}
+	return Answer{Outcome: Progressing, Cause: rollout.CauseUpdating, Reason: strings.Join(texts, "; ")}
+}
+
+// heldUp returns the pods whose eviction disruption budgets prevent.
+func heldUp(r *v1alpha1.DrainReport) []v1alpha1.DrainedPod {
+	if r == nil {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(r.Pods), func(p v1alpha1.DrainedPod) bool {
+		return p.State != v1alpha1.PodWaiting || p.Budget == ""
+	})
+}

@@ -1,0 +1,252 @@
+package inspect
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/components"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/reason"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+)
+
+// stepText names the current step of the rollout with its progress; empty for a rollout without steps.
+func stepText(v *fleet.Pool) string {
+	s, r, steps := v.Decision.Stage, v.Decision.Record, v.Facts.Care.Pace.Steps
+	switch {
+	case s.Of == 0, r.Verdict == v1alpha1.RolloutReverted:
+		return ""
+	case r.Verdict != "" && r.Steps >= len(steps):
+		return fmt.Sprintf("stopped after step %d of %d", s.Of, s.Of)
+	case r.Verdict != "" && steps[r.Steps].Canary:
+		return fmt.Sprintf("stopped in step %d of %d (canary)", r.Steps+1, s.Of)
+	case r.Verdict != "":
+		return fmt.Sprintf("stopped in step %d of %d", r.Steps+1, s.Of)
+	}
+	if s.Step >= s.Of {
+		return fmt.Sprintf("all %d steps done: %d of %d nodes assigned, %d healthy", s.Of, s.Assigned, s.Want, max(0, s.Healthy))
+	}
+	kind := ""
+	if s.Canary {
+		kind = " (canary)"
+	}
+	return fmt.Sprintf("step %d of %d%s: %d of %d nodes assigned, %d healthy", s.Step+1, s.Of, kind, s.Assigned, s.Want, max(0, s.Healthy))
+}
+
+// warnings are those that belong to no single pool, node or server.
+func warnings(f *fleet.Fleet, c *components.Controllers) []string {
+	var all []string
+	if text := fleet.WithoutSource(f); text != "" && c != nil {
+		all = append(all, text)
+	}
+	if text := withoutWorkers(f); text != "" {
+		all = append(all, text)
+	}
+	if f.DaemonsNote != "" {
+		all = append(all, "it is not known which daemons run: "+f.DaemonsNote)
+	}
+	return all
+}
+
+// withoutWorkers returns a warning if the pool worker, to which most nodes belong, does not exist.
+func withoutWorkers(f *fleet.Fleet) string {
+	if n := len(f.Unmanaged); n > 0 && f.PoolByName["worker"] == nil {
+		return "there is no MachineConfigPool worker: " + fleet.Count(n, "node") + " of no pool get no config"
+	}
+	return ""
+}
+
+// Status is the one-screen status of a whole cluster.
+type Status struct {
+	Sources []SourceRow     `json:"sources"`
+	Pools   []PoolRow       `json:"pools"`
+	Nodes   []fleet.NodeRow `json:"nodes"`
+	// Unmanaged are the nodes that no pool selects.
+	Unmanaged []fleet.NodeRow `json:"unmanaged,omitempty"`
+	// Controllers that render and roll out; nil if they were not read.
+	Controllers *components.Controllers `json:"controllers,omitempty"`
+	// Servers of first configs; nil if there was never one.
+	Servers *components.Servers `json:"servers,omitempty"`
+	// ConfigAccess is a risk; nil if no node reports it.
+	ConfigAccess *ConfigAccess `json:"configAccess,omitempty"`
+	// Warnings are those that belong to no single pool, node or server. They contain no ages.
+	Warnings []string `json:"warnings,omitempty"`
+	// at is the time of the status.
+	at time.Time
+}
+
+// SourceRow is one GitSource.
+type SourceRow struct {
+	Name     string `json:"name"`
+	Revision string `json:"revision"`
+	Subject  string `json:"subject,omitempty"`
+	Ready    string `json:"ready"`
+	Message  string `json:"message"`
+	// brief is the field Message on one line.
+	brief string
+	// LastLook is when the controller last read the repository; nil if unknown. Overdue: the controller should have read
+	// it again since.
+	LastLook *time.Time `json:"lastLook,omitempty"`
+	Overdue  bool       `json:"overdue,omitempty"`
+}
+
+// PoolRow is one pool.
+type PoolRow struct {
+	Name     string `json:"name"`
+	Target   string `json:"target"`
+	Revision string `json:"revision"`
+	// API are the changes through the API that requested Target; Revision is empty if no commit did.
+	API []v1alpha1.APIChange `json:"api,omitempty"`
+	// Unproven is the revision that was applied when these changes were made, if the pool was never healthy with it.
+	Unproven string `json:"unproven,omitempty"`
+
+	fleet.PoolCounts `json:",inline"`
+
+	State string `json:"state"`
+	// Step is the current step of the rollout, and Blocked are its blockers; both may be empty.
+	Step    string   `json:"step,omitempty"`
+	Blocked []string `json:"blocked,omitempty"`
+	// temporary has a value for each entry of Blocked: true if it ends by itself.
+	temporary []bool `json:"-"`
+	// Next is what happens next without a user: which nodes get the config, or when a wait ends.
+	Next string `json:"next,omitempty"`
+	// Outcome is the pool's state in one word.
+	Outcome reason.Outcome `json:"outcome"`
+}
+
+// NewStatus returns the status of a cluster. It makes no decision: the reasons of waiting nodes are the rollout's.
+func NewStatus(c fleet.Cluster, now time.Time) Status {
+	f := fleet.New(c, now)
+	s := Status{Sources: []SourceRow{}, Pools: []PoolRow{}, Nodes: []fleet.NodeRow{}, Servers: components.ReadServers(f), Controllers: components.ReadControllers(f), at: now}
+	s.ConfigAccess = configAccess(f)
+	s.Warnings = warnings(f, s.Controllers)
+	if risk := s.ConfigAccess.text(); risk != "" {
+		s.Warnings = append(s.Warnings, risk)
+	}
+	for i := range c.Sources {
+		s.Sources = append(s.Sources, sourceRow(&c.Sources[i], s.Controllers))
+	}
+	for i := range c.Pools {
+		v := f.PoolByName[c.Pools[i].Name]
+		s.Pools = append(s.Pools, poolRow(f, v))
+		s.Nodes = append(s.Nodes, v.Rows...)
+	}
+	for _, row := range f.Conflicts {
+		s.Nodes = append(s.Nodes, row)
+	}
+	for _, name := range slices.Sorted(maps.Keys(f.Unmanaged)) {
+		s.Unmanaged = append(s.Unmanaged, f.Unmanaged[name])
+	}
+	slices.SortFunc(s.Nodes, func(a, b fleet.NodeRow) int { return strings.Compare(a.Name, b.Name) })
+	return s
+}
+
+func sourceRow(src *v1alpha1.GitSource, c *components.Controllers) SourceRow {
+	row := SourceRow{Name: src.Name, Revision: src.Status.AppliedRevision, Ready: fleet.StateUnknown}
+	if src.Status.AppliedCommit != nil {
+		row.Subject = src.Status.AppliedCommit.Subject
+	}
+	if c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition); c != nil {
+		row.Ready, row.Message = string(c.Status), c.Message
+		if c.Status != metav1.ConditionTrue {
+			row.Message = c.Reason + ": " + c.Message
+		}
+		row.brief = fleet.SourceProblemLine(src, row.Message)
+	}
+	if src.Spec.Suspend {
+		row.Ready = "Suspended"
+	}
+	if at, ok := c.LastCheck(src); ok {
+		row.LastLook, row.Overdue = fleet.TimeOrNil(at), c.IsOverdue(src)
+	}
+	return row
+}
+
+func poolRow(f *fleet.Fleet, v *fleet.Pool) PoolRow {
+	p := v.Object
+	target := f.Config(v.Facts.Target)
+	first := reason.Pool(f, v, nil)[0]
+	row := PoolRow{
+		Name: p.Name, Target: p.Spec.Configuration.Name, Revision: target.Revision, API: target.API, PoolCounts: v.Counts(), Outcome: first.Outcome,
+	}
+	if row.Revision == "" && !target.ByAPI() {
+		row.Revision = p.Annotations[v1alpha1.RevisionAnnotation]
+	}
+	if target.Unproven != nil {
+		row.Unproven = target.Unproven.Revision
+	}
+	if row.Updated < row.Nodes || v.Decision.Record.Verdict != "" {
+		row.Step = stepText(v)
+	}
+	for _, b := range v.Decision.Blocks {
+		if b.Cause == rollout.CausePaused {
+			b.Reason = "paused" + fleet.PausedBy(p)
+		}
+		row.Blocked = append(row.Blocked, fleet.Shorten(b.Reason))
+		row.temporary = append(row.temporary, b.Cause == rollout.CauseSoak || b.Cause == rollout.CauseWindow || b.Cause == rollout.CauseAfterPool)
+	}
+	row.Next = fleet.NextText(f, v)
+	updating := false
+	if row.State, updating = poolState(v, row); updating && first.Outcome == reason.Blocked {
+		row.State = "Blocked: " + first.Reason
+	}
+	return row
+}
+
+// renderFailed begins the state of a pool whose rendering failed.
+const renderFailed = "Render failed: "
+
+// poolState is the pool's state in a few words. updating reports whether its rollout proceeds.
+func poolState(v *fleet.Pool, row PoolRow) (text string, updating bool) {
+	if text := stoppedState(v, row); text != "" {
+		return text, false
+	}
+	blocks := v.Decision.Blocks
+	const prefix = "Updating"
+	switch {
+	case row.Updated == row.Nodes:
+		return "Updated", false
+	case len(v.Unhealthy) > 0 && len(v.Waits) == 0:
+		return fmt.Sprintf("%d of %d nodes updated: %s", row.Updated, row.Nodes, v.Unhealthy[0].Text), false
+	case row.Updated+row.Unready == row.Nodes && len(blocks) == 0 && !slices.ContainsFunc(v.Facts.Nodes, func(n nodestate.Node) bool { return n.Gate != "" }):
+		return fmt.Sprintf("Updated, %d cordoned", row.Unready), false
+	case len(blocks) > 0 && blocks[0].Reason != "":
+		return "Waiting: " + strings.TrimPrefix(blocks[0].Reason, "waiting for "), false
+	case row.Step != "":
+		return prefix + ", " + row.Step, true
+	}
+	return prefix, true
+}
+
+// stoppedState returns the state of a pool without a running rollout; empty for another pool.
+func stoppedState(v *fleet.Pool, row PoolRow) string {
+	var first rollout.Block
+	if len(v.Decision.Blocks) > 0 {
+		first = v.Decision.Blocks[0]
+	}
+	switch why := v.RenderFailure(); {
+	case why != "":
+		return renderFailed + why
+	case row.Target == "":
+		return "Nothing rendered"
+	case first.Cause == rollout.CauseApplying:
+		return "Waiting: " + first.Reason
+	case first.Cause == rollout.CauseInvalid:
+		return "Stopped: " + first.Reason
+	case v.Decision.Record.Verdict != "":
+		return string(v.Decision.Record.Verdict) + ": " + v.Decision.Record.Why
+	case row.Degraded > 0:
+		return fmt.Sprintf("Degraded: %d of %d nodes", row.Degraded, row.Nodes)
+	case v.Object.Spec.Paused:
+		return "Paused" + fleet.PausedBy(v.Object)
+	}
+	return ""
+}

@@ -1,0 +1,116 @@
+package inspect
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/internal/inspect/components"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/terminal"
+)
+
+// SourceTable returns a table of the sources.
+func (s Status) SourceTable() terminal.Table {
+	t := terminal.Table{Head: []string{"SOURCE", "REVISION", "READY", "LOOKED", "MESSAGE"}}
+	for _, r := range s.Sources {
+		t.Rows = append(t.Rows, []string{r.Name, terminal.Dash(fleet.ShortRevision(r.Revision)), r.Ready, r.looked(s.at), r.brief})
+	}
+	return t.Without("LOOKED", "-")
+}
+
+// PoolTable returns a table of the pools.
+func (s Status) PoolTable() terminal.Table {
+	t := terminal.Table{Head: []string{"POOL", "TARGET", "COMMIT", "NODES", "UPDATED", "UNREADY", "BUSY", "WAITING", "DEGRADED", "BACK", "UNKNOWN", "STATE"}}
+	for _, r := range s.Pools {
+		t.Rows = append(t.Rows, []string{
+			r.Name, terminal.Dash(fleet.ShortRendered(r.Target)), terminal.Dash(fleet.CommitLabel(r.API, cmp.Or(r.Revision, r.Unproven))),
+			fmt.Sprint(r.Nodes), fmt.Sprint(r.Updated), fmt.Sprint(r.Unready), fmt.Sprint(r.Busy), fmt.Sprint(r.Waiting), fmt.Sprint(r.Degraded),
+			fmt.Sprint(r.Back), fmt.Sprint(r.Unknown), fleet.Brief(r.State),
+		})
+	}
+	return t.Without("UNREADY", "0").Without("BACK", "0").Without("UNKNOWN", "0")
+}
+
+// NodeTable returns a table of all nodes, also those that no pool selects.
+func (s Status) NodeTable() terminal.Table { return nodeTable(s.AllNodes(), s.at) }
+
+// AllNodes returns the nodes of all pools, and then those that no pool selects.
+func (s Status) AllNodes() []fleet.NodeRow { return slices.Concat(s.Nodes, s.Unmanaged) }
+
+func nodeTable(rows []fleet.NodeRow, now time.Time) terminal.Table {
+	t := terminal.Table{Head: []string{"NODE", "POOL", "CURRENT", "DESIRED", "STATE", "STEP", "WHY"}}
+	for _, r := range rows {
+		t.Rows = append(t.Rows, []string{
+			r.Name, terminal.Dash(r.Pool), terminal.Dash(fleet.ShortRendered(r.Current)), terminal.Dash(fleet.ShortRendered(r.Desired)), r.StateText(now), terminal.Dash(r.Step), fleet.Brief(r.Reason),
+		})
+	}
+	return t
+}
+
+// fewNodes is how many nodes the text lists completely. Of more nodes it lists only those with a step or a problem.
+const fewNodes = 12
+
+// Text prints the screen: sources, pools, servers, then nodes.
+func (s Status) Text() string {
+	shown := s.Nodes
+	if len(shown) > fewNodes {
+		shown = nil
+		for _, r := range s.Nodes {
+			if r.Reason != "" && len(shown) < 2*fewNodes {
+				shown = append(shown, r)
+			}
+		}
+	}
+	var parts []string
+	for _, text := range []string{s.Controllers.Problems(s.at), s.head(), s.PoolTable().String(), s.Servers.Text(s.at), nodeTable(shown, s.at).String()} {
+		if text != "" {
+			parts = append(parts, text)
+		}
+	}
+	if n := len(s.Unmanaged); n > 0 {
+		parts = append(parts, fleet.Count(n, "node")+" of no pool, which Bunsen does not manage: bunsen get nodes\n")
+	}
+	if len(parts) == 0 {
+		return nothing
+	}
+	if hidden := len(s.Nodes) - len(shown); hidden > 0 {
+		more := "more nodes"
+		if len(shown) == 0 {
+			more = "nodes, all in service"
+		}
+		parts = append(parts, fmt.Sprintf("%d %s: bunsen get nodes\n", hidden, more))
+	}
+	return strings.Join(parts, "\n")
+}
+
+// head prints the sources, the controllers, and the general warnings.
+func (s Status) head() string {
+	text := s.SourceTable().String()
+	for _, r := range s.Sources {
+		if r.Overdue {
+			text += "WARNING: " + components.OverdueText(r.Name, r.looked(s.at)) + "\n"
+		}
+	}
+	for _, w := range s.Warnings {
+		text += "WARNING: " + w + "\n"
+	}
+	controllers := s.Controllers.Text(s.at)
+	if text != "" && controllers != "" {
+		text += "\n"
+	}
+	return text + controllers
+}
+
+// looked returns how long ago the controller read the repository.
+func (r SourceRow) looked(now time.Time) string {
+	if r.LastLook == nil {
+		return "-"
+	}
+	return terminal.Age(*r.LastLook, now) + " ago"
+}
+
+// nothing is the text for an empty cluster.
+const nothing = "Nothing here yet: no GitSource, pool or node.\n"

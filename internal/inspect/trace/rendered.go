@@ -1,0 +1,284 @@
+package trace
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/terminal"
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// Trace leads from a node, or a rendered config, to the commit and its lines.
+type Trace struct {
+	// Node of the question; nil if the question names a rendered config.
+	Node *Node `json:"node,omitempty"`
+	// Rendered config in force, and what produced it.
+	Rendered RenderedTrace `json:"rendered"`
+	// AskedBy is the commit that requested this content last, as a revert does. It is nil if that is the commit in
+	// Rendered, if no commit requested it, or if it is unknown.
+	AskedBy *CommitTrace `json:"askedBy,omitempty"`
+	// API are the changes through the API that requested this content last. Unless AlsoCommit is set, no commit requested
+	// it, and InForce is the revision that was applied at that time.
+	API        []v1alpha1.APIChange `json:"api,omitempty"`
+	AlsoCommit bool                 `json:"alsoCommit,omitempty"`
+	InForce    string               `json:"inForce,omitempty"`
+	// Asked lists the later revisions that requested the same content, newest first, such as a revert.
+	Asked []string `json:"asked,omitempty"`
+	// Inputs in the order of their names.
+	Inputs []Input `json:"inputs"`
+	// Items with the lines that set them, if the repository was available.
+	Items []Item `json:"items,omitempty"`
+	// Note says what is unknown, and why.
+	Note string `json:"note,omitempty"`
+}
+
+// Node is the part of a trace about the node.
+type Node struct {
+	Name    string `json:"name"`
+	Current string `json:"current"`
+	Desired string `json:"desired"`
+	State   string `json:"state"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+// RenderedTrace is the part of a trace about the rendered config, with the commit that first produced its content.
+type RenderedTrace struct {
+	Name       string `json:"name"`
+	Pool       string `json:"pool"`
+	Source     string `json:"source"`
+	Repository string `json:"repository"`
+	Revision   string `json:"revision"`
+	Subject    string `json:"subject"`
+	Author     string `json:"author"`
+	Time       string `json:"time"`
+	VerifiedBy string `json:"verifiedBy,omitempty"`
+}
+
+// CommitTrace is a commit of a source's history.
+type CommitTrace struct {
+	Revision string `json:"revision"`
+	Subject  string `json:"subject"`
+	Author   string `json:"author"`
+	Time     string `json:"time"`
+}
+
+// Input is one MachineConfig that the rendered config contains.
+type Input struct {
+	Name string `json:"name"`
+	// Files of the repository for it; none if a user created it through the API.
+	Files []string `json:"files,omitempty"`
+	// Changed reports that the live object differs from the rendered content. For an object that a user created through
+	// the API that is unknown.
+	Changed bool `json:"changed,omitempty"`
+	// Gone reports that the cluster no longer has the object.
+	Gone bool `json:"gone,omitempty"`
+}
+
+// Item is one item on the node with its place in the repository.
+type Item struct {
+	Item  string `json:"item"`
+	Place string `json:"place"`
+}
+
+// Rendered reads the annotations of a rendered config. live are the fragments on the cluster, and sources the
+// GitSources. pool has the annotations of the config's pool; nil if the pool was deleted.
+func Rendered(mc *mcfgv1.MachineConfig, live map[string]*mcfgv1.MachineConfig, sources []v1alpha1.GitSource, pool map[string]string) (Trace, error) {
+	a := mc.Annotations
+	t := Trace{Rendered: RenderedTrace{
+		Name: mc.Name, Source: a[v1alpha1.SourceAnnotation], Repository: a[v1alpha1.RepositoryAnnotation],
+		Revision: a[v1alpha1.RevisionAnnotation], Subject: a[v1alpha1.CommitSubjectAnnotation],
+		Author: a[v1alpha1.CommitAuthorAnnotation], Time: a[v1alpha1.CommitTimeAnnotation], VerifiedBy: a[v1alpha1.VerifiedByAnnotation],
+	}}
+	t.Rendered.Pool = poolOf(mc)
+	inputs := map[string]string{}
+	if raw := a[v1alpha1.InputsAnnotation]; raw != "" {
+		if err := json.Unmarshal([]byte(raw), &inputs); err != nil {
+			return t, fmt.Errorf("reading annotation %s of MachineConfig %q: %w", v1alpha1.InputsAnnotation, mc.Name, err)
+		}
+	}
+	for name, digest := range inputs {
+		in := Input{Name: name}
+		if m, ok := live[name]; ok {
+			in.Files = filesOf(m)
+			in.Changed = m.Annotations[v1alpha1.DigestAnnotation] != "" && m.Annotations[v1alpha1.DigestAnnotation] != digest
+		} else {
+			in.Gone = true
+		}
+		t.Inputs = append(t.Inputs, in)
+	}
+	slices.SortFunc(t.Inputs, func(x, y Input) int { return strings.Compare(x.Name, y.Name) })
+	t.setRequester(tracedRequester(mc, sources, pool))
+	for i := range sources {
+		for _, h := range sources[i].Status.History {
+			if h.Pools[t.Rendered.Pool] == mc.Name {
+				t.Asked = append(t.Asked, fleet.ShortRevision(h.Revision)+" "+source.Quote(h.Subject))
+			}
+		}
+	}
+	return t, nil
+}
+
+// OfNode adds the part about the node.
+func (t *Trace) OfNode(n *corev1.Node) {
+	a := n.Annotations
+	t.Node = &Node{
+		Name: n.Name, Current: a[v1alpha1.CurrentConfigAnnotation], Desired: a[v1alpha1.DesiredConfigAnnotation],
+		State: a[v1alpha1.StateAnnotation], Reason: a[v1alpha1.ReasonAnnotation],
+	}
+}
+
+func filesOf(mc *mcfgv1.MachineConfig) []string {
+	var files []struct {
+		File string `json:"file"`
+	}
+	if json.Unmarshal([]byte(mc.Annotations[v1alpha1.FileAnnotation]), &files) != nil {
+		return nil // it has no origin: a user created it through the API or edited it
+	}
+	out := make([]string, len(files))
+	for i, f := range files {
+		out[i] = f.File
+	}
+	return out
+}
+
+// Text prints the blocks in this order: node, rendered config, commit, source, lines.
+func (t Trace) Text() string {
+	var b terminal.Labels
+	if n := t.Node; n != nil {
+		way := terminal.Dash(n.Current)
+		if n.Desired != n.Current {
+			way += " → " + terminal.Dash(n.Desired)
+		}
+		b.Add("Node", fmt.Sprintf("%s   %s   (%s)", n.Name, way, terminal.Dash(n.State)))
+		b.Add("Reason", n.Reason)
+	}
+	r := t.Rendered
+	b.Add("Rendered", r.Name)
+	b.Add("Pool", terminal.Dash(r.Pool))
+	t.addCommits(&b)
+	b.Add("Source", terminal.Dash(r.Source)+"   "+r.Repository)
+	for _, a := range t.Asked {
+		b.Add("Asked by", a)
+	}
+	for _, in := range t.Inputs {
+		b.Add("Made of", in.text())
+	}
+	text := b.String()
+	if len(t.Items) > 0 {
+		items := terminal.Table{Head: []string{"ITEM", "SET BY"}}
+		for _, it := range t.Items {
+			items.Rows = append(items.Rows, []string{it.Item, it.Place})
+		}
+		text += "\n" + items.String()
+	}
+	if t.Note != "" {
+		text += "\n" + t.Note + "\n"
+	}
+	return text
+}
+
+// text returns the input on one line: its name and its origin.
+func (in Input) text() string {
+	text := in.Name + "   "
+	switch {
+	case in.Gone:
+		return text + "(gone from the cluster since)"
+	case len(in.Files) == 0:
+		text += "made through the API"
+	default:
+		text += strings.Join(in.Files, ", ")
+	}
+	if in.Changed {
+		text += "   (changed since)"
+	}
+	return text
+}
+
+// addCommits prints the requesters of the rendered config, and the commit that first produced it.
+func (t Trace) addCommits(b *terminal.Labels) {
+	r := t.Rendered
+	commit := CommitTrace{terminal.Dash(r.Revision), r.Subject, r.Author, r.Time}.text()
+	if r.VerifiedBy != "" {
+		commit += "   verified " + r.VerifiedBy
+	}
+	if len(t.API) > 0 {
+		b.Add("Change", v1alpha1.Requester{API: t.API}.APIText())
+	}
+	switch c := t.AskedBy; {
+	case len(t.API) > 0 && !t.AlsoCommit && r.Revision == "": // the pool has nothing from git
+	case len(t.API) > 0 && !t.AlsoCommit && r.Revision == t.InForce:
+		b.Add("In force", commit)
+	case len(t.API) > 0 && !t.AlsoCommit:
+		b.Add("First by", commit)
+	case c != nil:
+		b.Add("Commit", c.text())
+		b.Add("First by", commit)
+	default:
+		b.Add("Commit", commit)
+	}
+}
+
+// tracedRequester returns who requested a rendered config last, and the time of the commit if it is known. The pool's
+// own records come first, as for events; then the histories of the GitSources, and then the annotations of the config.
+func tracedRequester(mc *mcfgv1.MachineConfig, sources []v1alpha1.GitSource, pool map[string]string) (v1alpha1.Requester, string) {
+	asked := v1alpha1.RequesterOf(pool, mc.Name)
+	for i := range sources {
+		history := sources[i].Status.History
+		if asked.Revision == "" && len(asked.API) == 0 {
+			if c := v1alpha1.AskedBy(history, poolOf(mc), mc.Name); c != nil {
+				asked = v1alpha1.Requester{Revision: c.Revision, Subject: c.Subject, Author: c.Author}
+			}
+		}
+		for _, h := range history {
+			if h.Revision != asked.Revision || asked.Revision == "" || asked.ByAPI() {
+				continue
+			}
+			if asked.Subject == "" { // an older record of a pool has only the revision
+				asked.Subject, asked.Author = h.Subject, h.Author
+			}
+			if h.Time.IsZero() {
+				return asked, ""
+			}
+			return asked, h.Time.UTC().Format(time.RFC3339)
+		}
+	}
+	if asked.Revision == "" && len(asked.API) == 0 {
+		asked = v1alpha1.ParseConfigRequest(mc.Annotations[v1alpha1.RequestAnnotation], mc.Name)
+	}
+	return asked, ""
+}
+
+// setRequester records who requested the rendered config last.
+func (t *Trace) setRequester(asked v1alpha1.Requester, committed string) {
+	t.API, t.AlsoCommit = asked.API, asked.AlsoCommit
+	if asked.ByAPI() {
+		t.InForce = asked.Revision
+		return
+	}
+	if asked.Revision == "" || asked.Revision == t.Rendered.Revision {
+		return
+	}
+	t.AskedBy = &CommitTrace{Revision: asked.Revision, Subject: asked.Subject, Author: asked.Author, Time: committed}
+}
+
+// text returns the commit on one line, without unknown parts.
+func (c CommitTrace) text() string {
+	parts := []string{c.Revision}
+	if c.Subject != "" {
+		parts = append(parts, source.Quote(c.Subject))
+	}
+	for _, part := range []string{c.Author, c.Time} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, "   ")
+}

@@ -1,0 +1,133 @@
+package inspect
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/drift"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/reason"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+)
+
+// Why is the answer of `bunsen why`: the main reason first, then further facts.
+type Why struct {
+	// About is node/NAME, pool/NAME or gitsource/NAME.
+	About string `json:"about"`
+
+	reason.Answer `json:",inline"`
+
+	// Also are further reasons, worst first.
+	Also []reason.Answer `json:"also,omitempty"`
+
+	Subjects `json:",inline"`
+
+	// Target is the config that the pool should run. Back is the config to which a pool was reverted. Runs is the config
+	// that the node runs.
+	Target *fleet.RenderedRow `json:"target,omitempty"`
+	Back   *fleet.RenderedRow `json:"back,omitempty"`
+	Runs   *fleet.RenderedRow `json:"runs,omitempty"`
+	// Windows of the pool; nil if it has none.
+	Windows *fleet.WindowState `json:"windows,omitempty"`
+	// Busy are the nodes that were assigned a config, and those that failed.
+	Busy []BusyNode `json:"busy,omitempty"`
+	// Drain under way on the node.
+	Drain *v1alpha1.DrainReport `json:"drain,omitempty"`
+	// Drift that the node reports.
+	Drift []drift.Row `json:"drift,omitempty"`
+}
+
+// Subjects are the objects of the question: a node and its pool, a pool, or a source.
+type Subjects struct {
+	Node   *fleet.NodeRow `json:"node,omitempty"`
+	Pool   *PoolRow       `json:"pool,omitempty"`
+	Source *SourceRow     `json:"source,omitempty"`
+}
+
+// BusyNode is a node at work, or a failed one, with its config.
+type BusyNode struct {
+	fleet.NodeRow `json:",inline"`
+	// Config that the node was assigned, or that it Failed, with its commit.
+	Config fleet.RenderedRow `json:"config"`
+	// Failed is the node's failure before its pool was reverted.
+	Failed string `json:"failed,omitempty"`
+	// Cause of its failure, as far as it is known.
+	Cause v1alpha1.FailureCause `json:"failureCause,omitempty"`
+}
+
+// WhyNode says why a node does not run the config of its pool, or that it runs it.
+func WhyNode(c fleet.Cluster, name string, now time.Time) (Why, error) {
+	f := fleet.New(c, now)
+	node, err := f.FindNode(name)
+	if err != nil {
+		return Why{}, err
+	}
+	why := Why{About: "node/" + name}
+	if d := drift.New([]corev1.Node{*node}, c.Daemons, now); d.Any() {
+		why.Drift = d.Rows
+	}
+	row, v := f.Find(name)
+	why.Node = &row
+	if v != nil {
+		pool := poolRow(f, v)
+		why.Pool, why.Windows = &pool, f.Window(v)
+		why.Target, why.Back, why.Runs = f.Config(v.Facts.Target), wentBackTo(f, v), f.Config(row.Current)
+		switch row.Cause { // a waiting node depends on the other nodes
+		case rollout.CauseBudget, rollout.CauseStep, rollout.CauseGate, rollout.CauseHalted, rollout.CauseReverted, rollout.CauseTogether:
+			why.Busy = busyNodes(f, v, name)
+		}
+	}
+	why.Drain = fleet.DrainReport(f, row)
+	why.setAnswers(reason.Node(f, v, row, why.Drift))
+	return why, nil
+}
+
+// WhyPool says why nodes of a pool do not run its newest configuration, or that all run it.
+func WhyPool(c fleet.Cluster, name string, now time.Time) (Why, error) {
+	f := fleet.New(c, now)
+	v, err := f.FindPool(name)
+	if err != nil {
+		return Why{}, err
+	}
+	pool := poolRow(f, v)
+	why := Why{About: "pool/" + name, Subjects: Subjects{Pool: &pool}, Target: f.Config(v.Facts.Target), Back: wentBackTo(f, v), Windows: f.Window(v), Busy: busyNodes(f, v, "")}
+	why.setAnswers(reason.Pool(f, v, nil))
+	return why, nil
+}
+
+// setAnswers sets the first answer as the main reason, and the others as further ones.
+func (w *Why) setAnswers(answers []reason.Answer) { w.Answer, w.Also = answers[0], answers[1:] }
+
+// busyNodes are the nodes of a pool that are at work or failed, without the one named but.
+func busyNodes(f *fleet.Fleet, v *fleet.Pool, but string) []BusyNode {
+	var out []BusyNode
+	guilty := fleet.RevertFailures(v)
+	for _, row := range v.Rows {
+		switch why := guilty[row.Name]; {
+		case row.Name == but:
+		case why != "" && row.Step != fleet.StepFailed:
+			out = append(out, BusyNode{NodeRow: row, Config: *f.Config(v.Decision.Record.Config), Failed: why})
+		case row.InFlight() || row.Step == fleet.StepFailed:
+			out = append(out, BusyNode{NodeRow: row, Config: *f.Config(row.Desired), Cause: reason.FailureCause(f, row)})
+		}
+	}
+	slices.SortStableFunc(out, func(a, b BusyNode) int {
+		failed := func(r BusyNode) int {
+			return map[bool]int{true: 0, false: 1}[r.Step == fleet.StepFailed || r.Failed != ""]
+		}
+		return cmp.Compare(failed(a), failed(b))
+	})
+	return out
+}
+
+// wentBackTo returns the config to which a pool was reverted, or nil.
+func wentBackTo(f *fleet.Fleet, v *fleet.Pool) *fleet.RenderedRow {
+	if v.Decision.Record.Verdict != v1alpha1.RolloutReverted {
+		return nil
+	}
+	return f.Config(v.Decision.Record.Back)
+}

@@ -1,0 +1,100 @@
+package inspect
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/components"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/reason"
+	"github.com/bunsen-os/bunsen/internal/terminal"
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// WhySource says why the newest commit of a GitSource is not on the cluster, or that it is, and which pools do not run it yet.
+func WhySource(c fleet.Cluster, name string, now time.Time) (Why, error) {
+	f := fleet.New(c, now)
+	at := slices.IndexFunc(f.Sources, func(s v1alpha1.GitSource) bool { return s.Name == name })
+	if at < 0 {
+		return Why{}, fmt.Errorf("there is no GitSource %q; `bunsen get sources` lists them", name)
+	}
+	src := &f.Sources[at]
+	row := sourceRow(src, components.ReadControllers(f))
+	why := Why{About: "gitsource/" + name, Subjects: Subjects{Source: &row}}
+	fed := poolsOf(f, src)
+	v := &fleet.Pool{Object: &mcfgv1.MachineConfigPool{}} // of a source that feeds no pool
+	if len(fed) > 0 {
+		v = fed[0]
+	}
+	r := f
+	answers := reason.Controllers(r, f.Sources[at:at+1])
+	if a, is := reason.Source(f, v, src); is {
+		answers = append(answers, a)
+	}
+	if reason.WorstFirst(answers); len(answers) == 0 {
+		answers = []reason.Answer{sourceCourse(src)}
+	}
+	for _, v := range fed {
+		if first := reason.Pool(r, v, nil)[0]; first.Outcome != reason.Fine && first.Cause != fleet.CauseController && first.Cause != fleet.CauseSource {
+			answers = append(answers, reason.Answer{Outcome: first.Outcome, Cause: first.Cause, Reason: "pool " + v.Object.Name + ": " + first.Reason, Do: []string{"bunsen why pool/" + v.Object.Name}})
+		}
+	}
+	why.setAnswers(append(answers, sourceWarnings(src)...))
+	return why, nil
+}
+
+// sourceWarnings are the applied commit's warnings, limited to the first ones.
+func sourceWarnings(src *v1alpha1.GitSource) []reason.Answer {
+	const most = 5
+	var out []reason.Answer
+	for i, w := range src.Status.Warnings {
+		if i == most {
+			out = append(out, reason.Answer{Outcome: reason.Fine, Cause: fleet.CauseSource, Reason: fmt.Sprintf("and %s: kubectl describe gitsource %s", fleet.Count(len(src.Status.Warnings)-most, "more warning"), src.Name)})
+			break
+		}
+		out = append(out, reason.Answer{Outcome: reason.Fine, Cause: fleet.CauseSource, Reason: w})
+	}
+	return out
+}
+
+// poolsOf are the pools that a source feeds, by name.
+func poolsOf(f *fleet.Fleet, src *v1alpha1.GitSource) []*fleet.Pool {
+	var out []*fleet.Pool
+	for _, name := range slices.Sorted(maps.Keys(f.PoolByName)) {
+		if v := f.PoolByName[name]; v.Object.Annotations[v1alpha1.SourceAnnotation] == src.Name || fleet.GavePool(src, name) {
+			out = append(out, v)
+		}
+	}
+	return out
+}
+
+// sourceCourse is the answer for a source without a problem.
+func sourceCourse(src *v1alpha1.GitSource) reason.Answer {
+	applied := src.Status.AppliedRevision
+	switch {
+	case src.Status.Applying != nil:
+		return reason.Answer{Outcome: reason.Progressing, Cause: fleet.CauseSource, Reason: fleet.ShortRevision(src.Status.Applying.Revision) + " is being applied"}
+	case applied == "":
+		return reason.Answer{Outcome: reason.Progressing, Cause: fleet.CauseSource, Reason: "no commit of it is applied yet"}
+	case src.Status.ObservedRevision != applied && src.Status.ObservedRevision != "":
+		return reason.Answer{Outcome: reason.Progressing, Cause: fleet.CauseSource, Reason: fleet.ShortRevision(src.Status.ObservedRevision) + " is next; " + fleet.ShortRevision(applied) + " is applied"}
+	}
+	return reason.Answer{Outcome: reason.Fine, Reason: fleet.ShortRevision(applied) + " is applied"}
+}
+
+// line returns the source on one line.
+func (r SourceRow) line(now time.Time) string {
+	text := r.Name + "   " + terminal.Dash(fleet.ShortRevision(r.Revision))
+	if r.Subject != "" {
+		text += " " + source.Quote(r.Subject)
+	}
+	if r.LastLook != nil {
+		text += "   looked " + r.looked(now)
+	}
+	return text
+}

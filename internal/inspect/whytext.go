@@ -1,0 +1,232 @@
+package inspect
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/reason"
+	"github.com/bunsen-os/bunsen/internal/terminal"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+)
+
+// mostListed limits the nodes or pods in a block of text.
+const mostListed = 20
+
+// Text prints the answer as a sentence, then the facts for it, then commands.
+func (w Why) Text(now time.Time) string {
+	b := terminal.Labels{}
+	b.Add("", w.About+" "+w.verb()+": "+w.Short())
+	b.Gap()
+	for _, a := range w.Also {
+		b.Add("Also", a.Short()+a.When(now))
+	}
+	if w.Until != nil && w.Cause != rollout.CauseWindow {
+		b.Add("Until", fleet.Moment(*w.Until, nil, now))
+	}
+	w.addSubjects(&b, now)
+	w.addConfigs(&b)
+	if w.Windows != nil {
+		b.Add("Windows", w.Windows.Text(now))
+	}
+	w.addBusy(&b, now)
+	w.addDrain(&b, now)
+	for _, d := range w.Drift {
+		b.Add("Drift", fmt.Sprintf("%s   %s   %s%s", d.Name, d.Kind, d.Action, fleet.Since(d.Since.Time, now)))
+	}
+	for _, do := range w.commands() {
+		b.Add("To do", do)
+	}
+	return b.String()
+}
+
+// addSubjects adds the node, source and pool.
+func (w Why) addSubjects(b *terminal.Labels, now time.Time) {
+	if w.Node != nil {
+		b.Add("Node", w.nodeLine(now))
+	}
+	if w.Source != nil {
+		b.Add("Source", w.Source.line(now))
+	}
+	if w.Runs != nil && w.Runs.Name != "" && (w.Target == nil || w.Runs.Name != w.Target.Name) {
+		b.Add("Runs", w.Runs.CommitText())
+	}
+	if w.Pool != nil {
+		b.Add("Pool", w.Pool.Name+"   "+w.Pool.numbers())
+		b.Add("Step", w.Pool.Step)
+	}
+}
+
+// addConfigs adds the target of the pool, and the config to which a reverted pool returned.
+func (w Why) addConfigs(b *terminal.Labels) {
+	if w.Target != nil && w.Target.Name != "" {
+		b.Add("Target", w.Target.CommitText())
+		b.Add("Manual", manualText(w.Target.Manual))
+	}
+	if w.Back != nil && w.Back.Name != "" {
+		b.Add("Back to", w.Back.CommitText())
+	}
+}
+
+// verb returns the beginning of the sentence.
+func (w Why) verb() string {
+	switch {
+	case w.Node != nil && w.Cause == rollout.CauseHalted: // it is not the failed node
+		return "is held back"
+	case w.Node != nil && w.Cause == rollout.CauseReverted:
+		return "went back"
+	case w.Outcome == reason.Blocked:
+		return "is blocked"
+	case w.Outcome == reason.Degraded:
+		return "is degraded"
+	case w.Outcome == reason.Fine:
+		return "is fine"
+	case w.Cause == rollout.CauseUpdating, w.Cause == rollout.CauseNext:
+		return "is updating"
+	}
+	return "waits"
+}
+
+func (w Why) nodeLine(now time.Time) string {
+	n := w.Node
+	text := n.Name + "   " + n.StateText(now)
+	if n.Step != "" {
+		text += ", " + n.Step
+		if n.Since != nil {
+			text += fleet.Since(*n.Since, now)
+		}
+	}
+	if n.Desired != "" && n.Desired != n.Current {
+		text += "   " + terminal.Dash(fleet.ShortRendered(n.Current)) + " → " + fleet.ShortRendered(n.Desired)
+	}
+	return text
+}
+
+// manualText names MachineConfigs that no repository has; empty if there are none.
+func manualText(names []string) string {
+	const most = 3
+	kind := "MachineConfig "
+	switch len(names) {
+	case 0:
+		return ""
+	case 1:
+	default:
+		kind = "MachineConfigs "
+	}
+	return kind + fleet.Names(names, most) + ", which no repository has"
+}
+
+// numbers counts the pool's nodes in words.
+func (r PoolRow) numbers() string {
+	return fmt.Sprintf("%d of %d nodes updated, %s", r.Updated, r.Nodes, r.OthersText())
+}
+
+// addBusy adds the nodes that are at work, and those that failed with the reason.
+func (w Why) addBusy(b *terminal.Labels, now time.Time) {
+	for i, n := range w.Busy {
+		if i == mostListed {
+			b.Add("", fmt.Sprintf("and %d more: bunsen get nodes", len(w.Busy)-i))
+			return
+		}
+		if n.Step == fleet.StepFailed {
+			w.addFailed(b, n)
+			continue
+		}
+		if n.Failed != "" {
+			b.Add("Failed", n.Name+"   "+n.Config.CommitText())
+			if !w.says(n.Name + " " + n.Failed) {
+				b.Add("", "  "+fleet.Shorten(n.Failed))
+			}
+		}
+		if n.Failed == "" || n.InFlight() {
+			b.Add("In flight", n.Name+"   "+stepWithReason(n, now))
+		}
+	}
+}
+
+// addFailed adds a node that reports a failure. The reason is left out if an answer has it already.
+func (w Why) addFailed(b *terminal.Labels, n BusyNode) {
+	commit := "   " + n.Config.CommitText()
+	switch n.Cause {
+	case v1alpha1.FailureDrift, v1alpha1.FailureNoConfig, v1alpha1.FailureNoAccess, v1alpha1.FailureLost: // the commit is not the cause
+		commit = ""
+	}
+	b.Add("Failed", n.Name+commit)
+	lines := strings.Split(strings.TrimSpace(n.Reason), "\n")
+	if len(lines) == 1 && w.says(n.Name+" "+reason.Failure(n.NodeRow)) {
+		return
+	}
+	for _, line := range lines {
+		b.Add("", "  "+line)
+	}
+}
+
+// stepWithReason returns the step of a node, with the reason and since when.
+func stepWithReason(n BusyNode, now time.Time) string {
+	text := n.Step
+	switch {
+	case strings.HasPrefix(n.Reason, n.Step):
+		text = fleet.Brief(n.Reason)
+	case n.Reason != "":
+		text += ": " + fleet.Brief(n.Reason)
+	}
+	if n.Since != nil && !strings.Contains(text, " since ") && !strings.Contains(text, " for ") {
+		text += fleet.Since(*n.Since, now)
+	}
+	return text
+}
+
+// says reports whether a reason above already has this text.
+func (w Why) says(text string) bool {
+	return slices.ContainsFunc(append([]reason.Answer{w.Answer}, w.Also...), func(a reason.Answer) bool { return strings.Contains(a.Short(), fleet.Shorten(text)) })
+}
+
+// addDrain adds the pods for which the drain of the node waits.
+func (w Why) addDrain(b *terminal.Labels, now time.Time) {
+	if w.Drain == nil {
+		return
+	}
+	b.Add("Drain", fmt.Sprintf("to %s,%s", fleet.ShortRendered(w.Drain.For), fleet.Since(w.Drain.Started.Time, now)))
+	t, more := terminal.Table{Head: []string{"POD", "STATE", "SINCE", "WHY"}}, w.Drain.More
+	for i, p := range w.Drain.Pods {
+		if i == mostListed {
+			more += len(w.Drain.Pods) - i
+			break
+		}
+		at := time.Time{}
+		if p.Since != nil {
+			at = p.Since.Time
+		}
+		t.Rows = append(t.Rows, []string{p.Pod, string(p.State), terminal.Age(at, now), p.Why})
+	}
+	for _, line := range strings.Split(strings.TrimRight(t.String(), "\n"), "\n") {
+		b.Add("", line)
+	}
+	if more > 0 {
+		b.Add("", fmt.Sprintf("and %d more pods", more))
+	}
+}
+
+// commands returns all commands that help, without duplicates. Those for the main reason come first, and alternatives
+// last. Commands that differ only in their comments are duplicates.
+func (w Why) commands() []string {
+	var out, others []string
+	seen := map[string]bool{}
+	for _, a := range append([]reason.Answer{w.Answer}, w.Also...) {
+		for _, do := range a.Do {
+			command, _, _ := strings.Cut(do, "   # ")
+			switch {
+			case seen[command]:
+			case fleet.IsAlternative(do):
+				others = append(others, do)
+			default:
+				out = append(out, do)
+			}
+			seen[command] = true
+		}
+	}
+	return append(out, others...)
+}

@@ -1,0 +1,74 @@
+package install
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Readiness has the facts about a cluster that an installation depends on.
+type Readiness struct {
+	// Major and Minor are the version of Kubernetes, as the API server reports it.
+	Major, Minor string
+	// Admin reports whether the user has all permissions.
+	Admin bool
+	// MachineConfigOperator reports whether OpenShift's operator runs here.
+	MachineConfigOperator bool
+	// Nodes is how many nodes there are, and ControlPlane how many of them have the label of the control plane.
+	Nodes, ControlPlane int
+}
+
+// The oldest Kubernetes with stable admission policies.
+const (
+	minMajor = 1
+	minMinor = 30
+)
+
+// Problem is something that prevents an installation, or that a user should know.
+type Problem struct {
+	// Fatal problems prevent the installation.
+	Fatal bool `json:"fatal"`
+	// What is wrong, and the Fix for it.
+	What string `json:"what"`
+	Fix  string `json:"fix"`
+}
+
+// Check returns the problems of an installation with these options on the cluster.
+func (r Readiness) Check(o Options) []Problem {
+	var all []Problem
+	if r.isOld() {
+		all = append(all, Problem{true, fmt.Sprintf("the cluster runs Kubernetes %s.%s, and Bunsen needs %d.%d or later for its admission policies", r.Major, r.Minor, minMajor, minMinor), "upgrade the cluster"})
+	}
+	if !r.Admin {
+		all = append(all, Problem{true, "you may not create kinds, cluster roles and admission policies", "use the credentials of a cluster-admin: --kubeconfig or --context"})
+	}
+	if r.MachineConfigOperator {
+		all = append(all, Problem{true, "the Machine Config Operator runs on this cluster and leads its pools", "do not install Bunsen on OpenShift: two controllers would write the same objects"})
+	}
+	if r.Nodes == 0 {
+		all = append(all, Problem{false, "the cluster has no nodes yet", "the parts start when nodes join"})
+	}
+	if r.Nodes > 0 && r.ControlPlane == 0 && !slices.Contains(o.Without, Server) {
+		all = append(all, Problem{false, "no node has the label node-role.kubernetes.io/control-plane, so machine-config-server has no place to run", "label the nodes that are to run it, or add --without machine-config-server: every node can then read every config"})
+	}
+	return all
+}
+
+// isOld reports whether the version is known and below the oldest one.
+func (r Readiness) isOld() bool {
+	major, err := strconv.Atoi(r.Major)
+	if err != nil {
+		return false
+	}
+	minor, err := strconv.Atoi(strings.TrimRight(r.Minor, "+"))
+	if err != nil {
+		return false
+	}
+	return major < minMajor || major == minMajor && minor < minMinor
+}
+
+// Fatal returns the problems that prevent an installation.
+func Fatal(all []Problem) []Problem {
+	return slices.DeleteFunc(slices.Clone(all), func(p Problem) bool { return !p.Fatal })
+}

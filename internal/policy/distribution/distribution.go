@@ -1,0 +1,119 @@
+package distribution
+
+import "slices"
+
+// Kubernetes is how a distribution of Kubernetes runs the kubelet.
+type Kubernetes struct {
+	// Name of the distribution.
+	Name string
+	// Units run the kubelet. A node has one of them.
+	Units []string
+	// Kubeconfigs are the files with the kubelet's identity.
+	Kubeconfigs []string
+	// Live are paths whose changes need no reboot.
+	Live []Live
+}
+
+// Live is a file or a directory whose changes need no reboot.
+type Live struct {
+	// Path of the file, or of a directory with everything below it.
+	Path string
+	// Restart is true if the node's kubelet unit reads the path only when it starts.
+	Restart bool
+}
+
+// OpenShift has another file at kubeadm's kubeconfig, so it comes first.
+var kubernetes = []Kubernetes{
+	{Name: "OpenShift and kubelets of one's own", Units: []string{"kubelet.service"}, Kubeconfigs: []string{"/var/lib/kubelet/kubeconfig"}},
+	{
+		Name: "kubeadm", Units: []string{"kubelet.service"}, Kubeconfigs: []string{"/etc/kubernetes/kubelet.conf"},
+		Live: []Live{{"/etc/containerd/certs.d", false}}, // containerd reads it for each pull
+	},
+	{
+		Name: "k3s", Units: []string{"k3s.service", "k3s-agent.service"}, Kubeconfigs: []string{"/var/lib/rancher/k3s/agent/kubelet.kubeconfig"},
+		Live: []Live{{"/etc/rancher/k3s/registries.yaml", true}, {"/etc/rancher/k3s/config.yaml", true}, {"/etc/rancher/k3s/config.yaml.d", true}},
+	},
+	{
+		Name: "RKE2", Units: []string{"rke2-server.service", "rke2-agent.service"}, Kubeconfigs: []string{"/var/lib/rancher/rke2/agent/kubelet.kubeconfig"},
+		Live: []Live{{"/etc/rancher/rke2/registries.yaml", true}, {"/etc/rancher/rke2/config.yaml", true}, {"/etc/rancher/rke2/config.yaml.d", true}},
+	},
+	{
+		Name: "MicroK8s", Units: []string{"snap.microk8s.daemon-kubelite.service"}, Kubeconfigs: []string{"/var/snap/microk8s/current/credentials/kubelet.config"},
+		Live: []Live{{"/var/snap/microk8s/current/args/certs.d", false}},
+	},
+	{Name: "k0s", Units: []string{"k0sworker.service", "k0scontroller.service"}, Kubeconfigs: []string{"/var/lib/k0s/kubelet.conf"}},
+}
+
+// Distributions returns the distributions of Kubernetes, in the order in which the daemon searches their kubeconfigs.
+func Distributions() []Kubernetes { return slices.Clone(kubernetes) }
+
+// KubeletUnits returns every unit that runs a kubelet, once.
+func KubeletUnits() (out []string) {
+	for _, k := range kubernetes {
+		for _, u := range k.Units {
+			if !slices.Contains(out, u) {
+				out = append(out, u)
+			}
+		}
+	}
+	return out
+}
+
+// OtherUnits returns the units of which a node may have one instead of the given one, such as k3s-agent.service for
+// k3s.service. It is empty for other units.
+func OtherUnits(unit string) []string {
+	for _, k := range kubernetes {
+		if slices.Contains(k.Units, unit) {
+			return slices.DeleteFunc(slices.Clone(k.Units), func(u string) bool { return u == unit })
+		}
+	}
+	return nil
+}
+
+// OS is an operating system.
+type OS struct {
+	// Name of the system.
+	Name string
+	// IDs are its values of ID in os-release(5).
+	IDs []string
+	// Variant is the value of VARIANT_ID; empty for every one.
+	Variant string
+	// BinaryPath is where the daemon's binary can be: the file system there is writable, and SELinux allows systemd to execute it.
+	BinaryPath string
+	// SSHKeys is the file below a home directory from which the system's sshd reads the keys of a config.
+	SSHKeys string
+	// KernelArguments is the tool that sets them.
+	KernelArguments Tool
+	// RebootRequired is the file with which the system's own updater requests a reboot; empty if it has none.
+	RebootRequired string
+	// Updater are the units of the system's own updater. Mask them in a config that sets the OS image, or coordinate them.
+	Updater []string
+}
+
+// Tool changes a part of the OS.
+type Tool struct {
+	// Name of the program.
+	Name string
+	// Used is true if the daemon runs it. Otherwise the daemon refuses configs with that part.
+	Used bool
+}
+
+const (
+	usrLocal = "/usr/local/bin/machine-config-daemon"
+	opt      = "/opt/bin/machine-config-daemon"
+	fragment = ".ssh/authorized_keys.d/ignition"
+	keys     = ".ssh/authorized_keys"
+	zincati  = "zincati.service"
+)
+
+var systems = []OS{
+	{Name: "Fedora CoreOS", IDs: []string{"fedora"}, Variant: "coreos", BinaryPath: usrLocal, SSHKeys: fragment, KernelArguments: Tool{"rpm-ostree", true}, Updater: []string{zincati}},
+	{Name: "RHEL CoreOS, CentOS Stream CoreOS", IDs: []string{"rhcos", "scos"}, BinaryPath: usrLocal, SSHKeys: fragment, KernelArguments: Tool{"rpm-ostree", true}},
+	{Name: "Flatcar", IDs: []string{"flatcar"}, BinaryPath: opt, SSHKeys: keys, KernelArguments: Tool{"/usr/share/oem/grub.cfg", false}, RebootRequired: "/run/reboot-required", Updater: []string{"update-engine.service", "locksmithd.service"}},
+	{Name: "openSUSE MicroOS, SLE Micro", IDs: []string{"opensuse-microos", "sle-micro", "sl-micro"}, BinaryPath: usrLocal, SSHKeys: keys, KernelArguments: Tool{"transactional-update", false}, RebootRequired: "/run/reboot-needed", Updater: []string{"transactional-update.timer", "rebootmgr.service"}},
+	{Name: "Debian, Ubuntu", IDs: []string{"debian", "ubuntu"}, BinaryPath: usrLocal, SSHKeys: keys, KernelArguments: Tool{"update-grub", false}, RebootRequired: "/run/reboot-required", Updater: []string{"unattended-upgrades.service", "apt-daily-upgrade.timer"}},
+	{Name: "RHEL, Fedora, CentOS Stream", IDs: []string{"rhel", "fedora", "centos", "rocky", "almalinux"}, BinaryPath: usrLocal, SSHKeys: keys, KernelArguments: Tool{"grubby", false}, Updater: []string{"dnf-automatic.timer"}},
+}
+
+// Systems returns the operating systems. A system with a variant comes before the one without.
+func Systems() []OS { return slices.Clone(systems) }

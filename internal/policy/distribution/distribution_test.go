@@ -1,0 +1,69 @@
+package distribution_test
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/bunsen-os/bunsen/internal/policy/distribution"
+)
+
+func read(t *testing.T, at string) string {
+	t.Helper()
+	text, err := os.ReadFile(at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestTheFirstBootComesBeforeEveryKubelet: the kubelet of an unlisted unit would join with another OS than the config's.
+func TestTheFirstBootComesBeforeEveryKubelet(t *testing.T) {
+	unit := read(t, "../../../config/daemon/systemd/machine-config-daemon-firstboot.service")
+	all := strings.Join(distribution.KubeletUnits(), " ")
+	for _, directive := range []string{"Before=", "RequiredBy="} {
+		if !strings.Contains(unit, "\n"+directive+all+"\n") {
+			t.Errorf("the unit has no line %s%s", directive, all)
+		}
+	}
+}
+
+// TestTheDocsShowTheTable: what the table has, docs/distributions.md shows.
+func TestTheDocsShowTheTable(t *testing.T) {
+	rows := map[string]string{}
+	for line := range strings.Lines(read(t, "../../../docs/distributions.md")) {
+		if name, _, ok := strings.Cut(strings.TrimPrefix(line, "| "), " |"); ok {
+			rows[name] += line
+		}
+	}
+	for _, k := range distribution.Distributions() {
+		want := slices.Concat(k.Units, k.Kubeconfigs)
+		for _, live := range k.Live {
+			want = append(want, live.Path)
+		}
+		for _, w := range want {
+			if !strings.Contains(rows[k.Name], "`"+w+"`") {
+				t.Errorf("the row of %s does not name %s: %q", k.Name, w, rows[k.Name])
+			}
+		}
+	}
+	for _, s := range distribution.Systems() {
+		for _, w := range slices.Concat([]string{s.BinaryPath, s.KernelArguments.Name}, s.Updater) {
+			if !strings.Contains(rows[s.Name], "`"+w+"`") {
+				t.Errorf("the row of %s does not name %s: %q", s.Name, w, rows[s.Name])
+			}
+		}
+		if s.RebootRequired != "" && !strings.Contains(rows[s.Name], "`"+s.RebootRequired+"`") {
+			t.Errorf("the row of %s does not name %s", s.Name, s.RebootRequired)
+		}
+	}
+}
+
+func TestWhichUnitANodeHasInsteadOfAnother(t *testing.T) {
+	for unit, want := range map[string]string{"k3s.service": "k3s-agent.service", "rke2-agent.service": "rke2-server.service", "kubelet.service": "", "crio.service": ""} {
+		if got := strings.Join(distribution.OtherUnits(unit), " "); got != want {
+			t.Errorf("instead of %s: %q, want %q", unit, got, want)
+		}
+	}
+}

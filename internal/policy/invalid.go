@@ -1,0 +1,261 @@
+package policy
+
+import (
+	"fmt"
+	"path"
+	"regexp"
+	"strings"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/nodepath"
+)
+
+// The maximum length of names and paths of a config. File systems allow 255 bytes in a name and 4095 in a path. The
+// daemon stores the original of a path in its own directory, under the same name with a suffix.
+const (
+	maxName = 255 - len(".mcdnoorig")
+	maxPath = 4095 - len(nodepath.NoOrigDir) - len(".mcdnoorig")
+)
+
+// accountName matches the names that useradd accepts by default.
+var accountName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,31}$`)
+
+// Invalid returns the parts of a config that no running node can apply: paths of the daemon, names that are too long,
+// paths that exclude each other, invalid accounts, and directories of one user below those of another user. Validation
+// and the renderer refuse such a config before a rollout; the daemon repeats the check.
+func Invalid(c machineconfig.Config) []Refusal {
+	flat, err := machineconfig.Flat(c)
+	if err != nil {
+		return []Refusal{{Field: "ignition.config", Why: err.Error(), Kind: KindIgnition, Name: "config"}}
+	}
+	all := invalidAccounts(flat.Ignition.Passwd)
+	paths := managedPaths(flat.Ignition)
+	all = append(all, invalidPaths(paths)...)
+	all = append(all, removedOwners(flat.Ignition)...)
+	return append(all, nestedOwners(flat.Ignition)...)
+}
+
+// managedPath is a path of a running node that a config sets.
+type managedPath struct {
+	path   string
+	kind   pathKind
+	target string
+	// The fields of and name identify the item of the config that sets the path.
+	of   ChangeKind
+	name string
+}
+
+type pathKind int
+
+const (
+	pathDir pathKind = iota
+	pathFile
+	pathLink
+	pathHardLink
+)
+
+// String returns the name of the kind for messages.
+func (k pathKind) String() string { return [...]string{"directory", "file", "link", "file"}[k] }
+
+func (p managedPath) refuse(why string) Refusal {
+	r := Refusal{Field: p.path, Why: why, Kind: p.of, Name: p.name}
+	switch {
+	case p.kind == pathHardLink:
+		r.Field = "storage.links " + p.path
+	case p.path == ForceFile:
+		r.Field = "storage.files " + p.path
+	}
+	return r
+}
+
+// managedPaths lists the paths that a flat config sets, in the order in which the daemon reads them. It leaves out the keys of a
+// user without a home directory in the config, because only the node knows that directory.
+func managedPaths(c ign.Config) (all []managedPath) {
+	for _, u := range c.Passwd.Users {
+		if exists(u.ShouldExist) && u.HomeDir != nil && *u.HomeDir != "" && len(u.SSHAuthorizedKeys) > 0 {
+			all = append(all, managedPath{path: KeysPath(*u.HomeDir), kind: pathFile, of: KindUser, name: u.Name})
+		}
+	}
+	for _, d := range c.Storage.Directories {
+		all = append(all, managedPath{path: path.Clean(d.Path), kind: pathDir, of: KindDirectory, name: d.Path})
+	}
+	for _, f := range c.Storage.Files {
+		all = append(all, managedPath{path: path.Clean(f.Path), kind: pathFile, of: KindFile, name: f.Path})
+	}
+	for _, l := range c.Storage.Links {
+		if l.Target == nil {
+			continue
+		}
+		p := managedPath{path: path.Clean(l.Path), kind: pathLink, target: *l.Target, of: KindLink, name: l.Path}
+		if isHard(l) {
+			p.kind, p.target = pathHardLink, path.Clean(path.Join("/", *l.Target))
+		}
+		all = append(all, p)
+	}
+	for _, u := range c.Systemd.Units {
+		all = append(all, unitPaths(u)...)
+	}
+	return all
+}
+
+// unitPaths lists a unit's file or mask, and its drop-ins.
+func unitPaths(u ign.Unit) (all []managedPath) {
+	at := managedPath{path: nodepath.UnitDir + "/" + u.Name, kind: pathFile, of: KindUnit, name: u.Name}
+	switch {
+	case isTrue(u.Mask):
+		at.kind, at.target = pathLink, "/dev/null"
+		all = append(all, at)
+	case u.Contents != nil && *u.Contents != "":
+		all = append(all, at)
+	}
+	for _, d := range u.Dropins {
+		if d.Contents != nil {
+			all = append(all, managedPath{path: nodepath.UnitDir + "/" + u.Name + ".d/" + d.Name, kind: pathFile, of: KindUnit, name: u.Name})
+		}
+	}
+	return all
+}
+
+// KeysPath returns the path of a user's SSH keys in a home directory.
+func KeysPath(home string) string { return path.Join(home, ".ssh", "authorized_keys.d", "ignition") }
+
+// invalidPaths refuses paths that cannot be in a config, and paths that exclude each other.
+func invalidPaths(paths []managedPath) (all []Refusal) {
+	kinds := make(map[string]pathKind, len(paths))
+	links := map[string]string{}
+	for _, p := range paths {
+		if reason := invalidPath(p, kinds); reason != "" {
+			all = append(all, p.refuse(reason))
+			continue
+		}
+		kinds[p.path] = p.kind
+		if p.kind == pathLink {
+			links[p.path] = p.target
+		}
+	}
+	for _, p := range paths {
+		if dir, kind := fileAbove(p.path, kinds); dir != "" {
+			all = append(all, p.refuse(fmt.Sprintf("%s is a %s of the same config, so no path can be below it: remove one of them", dir, kind)))
+		}
+		if kind, known := kinds[p.target]; p.kind == pathHardLink && known && kind != pathFile && kind != pathLink {
+			all = append(all, p.refuse(fmt.Sprintf("it is a hard link to %s, which is neither a file nor a link in the same config: name one that is", p.target)))
+		}
+	}
+	return append(all, endlessLinks(paths, links)...)
+}
+
+// invalidPath returns why a path cannot be in a config, or "". The argument kinds has the paths of the config that were
+// read before.
+func invalidPath(p managedPath, kinds map[string]pathKind) string {
+	if reason := ReservedPath(p.path); reason != "" {
+		return reason
+	}
+	if p.kind == pathDir && path.Dir(p.path) == nodepath.UnitDir && serviceName.MatchString(path.Base(p.path)) {
+		return "systemd expects the file of a unit at this path, not a directory: put drop-ins into " + p.path + ".d"
+	}
+	if _, twice := kinds[p.path]; twice {
+		return "more than one part of the config is about this path: keep one"
+	}
+	return ""
+}
+
+// fileAbove returns the nearest parent of a path that is a file or a link in the config; "" if there is none.
+func fileAbove(p string, kinds map[string]pathKind) (dir string, kind pathKind) {
+	for dir := range Parents(p) {
+		if kind, known := kinds[dir]; known && kind != pathDir {
+			return dir, kind
+		}
+	}
+	return "", pathDir
+}
+
+// endlessLinks refuses links that lead to themselves, because no program can open a path below them.
+func endlessLinks(paths []managedPath, links map[string]string) (all []Refusal) {
+	for _, p := range paths {
+		if p.kind != pathLink {
+			continue
+		}
+		at, steps := p.path, 0
+		for ; steps < maxLinks; steps++ {
+			target, is := links[at]
+			if !is {
+				break
+			}
+			if !path.IsAbs(target) {
+				target = path.Join(path.Dir(at), target)
+			}
+			if at = ResolveLinks(links, path.Clean(target)); at == p.path || strings.HasPrefix(at, p.path+"/") {
+				steps = maxLinks
+			}
+		}
+		if steps >= maxLinks {
+			all = append(all, p.refuse("the link leads to itself: give another target"))
+		}
+	}
+	return all
+}
+
+// maxLinks is the number of links that the kernel follows.
+const maxLinks = 40
+
+// ReservedPath returns why a path cannot be in any config, or "". Either the daemon stores rollback data there, or a
+// name in the path is too long for a backup.
+func ReservedPath(p string) string {
+	if p == ForceFile {
+		return "this file makes the daemon skip its checks, so a config must not contain it: remove it. If a node needs the file, create it there manually"
+	}
+	for _, own := range []string{
+		nodepath.Record, nodepath.OrigDir, nodepath.NoOrigDir, nodepath.Accounts,
+		nodepath.Units, nodepath.StateDir, nodepath.Force,
+	} {
+		if p == own || strings.HasPrefix(p, own+"/") {
+			return own + " belongs to the daemon, which stores there what it needs for a rollback: remove this path from the config"
+		}
+	}
+	if len(p) > maxPath {
+		return fmt.Sprintf("it has %d bytes, at most %d: shorten it", len(p), maxPath)
+	}
+	for name := range strings.SplitSeq(p, "/") {
+		if len(name) > maxName {
+			return fmt.Sprintf("a name in it has %d bytes, at most %d: shorten it", len(name), maxName)
+		}
+	}
+	if base := path.Base(p); strings.HasPrefix(base, ".") && strings.HasSuffix(base, nodepath.NewSuffix) {
+		return "the daemon uses such names for files that it is writing: choose another name"
+	}
+	return ""
+}
+
+// Parents yields the directories above a clean path, the nearest first, without the root.
+func Parents(p string) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for i := strings.LastIndexByte(p, '/'); i > 0; i = strings.LastIndexByte(p[:i], '/') {
+			if !yield(p[:i]) {
+				return
+			}
+		}
+	}
+}
+
+// ResolveLinks resolves the known links in the parents of a path.
+func ResolveLinks(links map[string]string, p string) string {
+	for range maxLinks {
+		link := ""
+		for dir := range Parents(p) {
+			if _, is := links[dir]; is {
+				link = dir // the topmost link takes precedence
+			}
+		}
+		if link == "" {
+			break
+		}
+		to := links[link]
+		if !path.IsAbs(to) {
+			to = path.Join(path.Dir(link), to)
+		}
+		p = path.Join(to, strings.TrimPrefix(p, link))
+	}
+	return p
+}

@@ -1,0 +1,40 @@
+package membership
+
+import (
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// reported are the labels that a kubelet sets when it registers, except those with the prefix topology.kubernetes.io/.
+// The admission policy on labels of Nodes (config/rbac/nodes-labels-admission.yaml) has the same list.
+var reported = []string{
+	"kubernetes.io/hostname", "kubernetes.io/arch", "kubernetes.io/os", "node.kubernetes.io/instance-type",
+	"beta.kubernetes.io/arch", "beta.kubernetes.io/os", "beta.kubernetes.io/instance-type",
+	"failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region",
+}
+
+// ReportedKeys returns the labels that a selector requires if kubelets report all of them. A node can then choose to be
+// selected. It returns nil if the selector also requires a label that a node cannot set, or requires no label.
+func ReportedKeys(s *metav1.LabelSelector) []string {
+	if s == nil {
+		return nil
+	}
+	var keys []string
+	for key := range s.MatchLabels {
+		keys = append(keys, key)
+	}
+	for _, e := range s.MatchExpressions {
+		if e.Operator == metav1.LabelSelectorOpIn || e.Operator == metav1.LabelSelectorOpExists {
+			keys = append(keys, e.Key)
+		}
+	}
+	if slices.ContainsFunc(keys, func(k string) bool {
+		return !strings.HasPrefix(k, "topology.kubernetes.io/") && !slices.Contains(reported, k)
+	}) {
+		return nil
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}

@@ -1,0 +1,26 @@
+package policy
+
+// NodeCheck names a check that only the node's daemon can do, because the result depends on the host. The list of
+// checks is complete: this package decides all other refusals from the configs.
+type NodeCheck string
+
+// The checks of the daemon.
+const (
+	// CheckAccounts: which users and groups the node has, their numbers, and which are part of its image.
+	CheckAccounts NodeCheck = "accounts"
+	// CheckPaths: existing files of the node that no config created, and the targets of its links.
+	CheckPaths NodeCheck = "paths"
+	// CheckOwners: the owners of a path's parent directories and links, and of home directories. Otherwise a user of
+	// the node could make the daemon write to files of another owner.
+	CheckOwners NodeCheck = "owners"
+	// CheckSystem: which parts of the OS the node can change, and its installed OS.
+	CheckSystem NodeCheck = "system"
+)
+
+// OnNode returns a refusal that only the node's daemon can decide.
+func OnNode(check NodeCheck, field, why string) Refusal {
+	return Refusal{Field: field, Why: why, Check: check}
+}
+
+// Unreadable returns the refusal of a config that cannot be decoded or that a node must not receive.
+func Unreadable(err error) []Refusal { return []Refusal{{Why: err.Error()}} }

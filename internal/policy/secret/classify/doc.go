@@ -1,0 +1,4 @@
+// Package classify decides whether a key names a secret, and whether a value looks like one.
+//
+// In: a key or a value of a text. Out: how certain a key is, and predicates of values. Never: any I/O; the text around them.
+package classify

@@ -1,0 +1,121 @@
+package secret
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"unicode"
+
+	"github.com/bunsen-os/bunsen/internal/policy/secret/classify"
+)
+
+// RuleMarked is the rule for contents that are hidden because a user marked their path.
+const RuleMarked = "secret-paths"
+
+// Paths are the paths and units that users mark as secret as a whole. Each entry is an absolute path or a unit's name
+// in the form of path.Match, or a path with a trailing /, which marks everything below it. The zero value marks
+// nothing.
+type Paths []string
+
+// ParsePaths reads patterns with commas or blanks between them. The error names every pattern that can never match;
+// ParsePaths returns the other patterns too.
+func ParsePaths(list string) (Paths, error) {
+	var out Paths
+	var bad []error
+	for _, p := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' || unicode.IsSpace(r) }) {
+		switch _, err := path.Match(p, ""); {
+		case err != nil:
+			bad = append(bad, fmt.Errorf("pattern %q: %w", p, err))
+		case !strings.HasPrefix(p, "/") && (strings.Contains(p, "/") || !strings.Contains(p, ".")):
+			bad = append(bad, fmt.Errorf("pattern %q is neither an absolute path (/etc/app/*.conf, /etc/app/) nor a unit's name (app.service)", p))
+		default:
+			out = append(out, p)
+		}
+	}
+	return out, errors.Join(bad...)
+}
+
+// Join writes several lists as one, sorted, each pattern once: what ParsePaths reads.
+func Join(lists ...Paths) string {
+	all := slices.Concat(lists...)
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), ",")
+}
+
+// unitDir is where the units of a config are on a node.
+const unitDir = "/etc/systemd/system/"
+
+// Match reports whether a path, the name of a unit or a drop-in (app.service.d/10-a.conf) is marked. A mark of a unit covers its
+// file and its drop-ins by their paths, and a mark of such a path covers the unit.
+func (p Paths) Match(name string) bool {
+	for _, n := range namesOf(name) {
+		if p.match(n) {
+			return true
+		}
+	}
+	return false
+}
+
+// namesOf returns the names by which users may mark a path or a part of a unit.
+func namesOf(name string) []string {
+	at := name
+	if !strings.HasPrefix(name, "/") {
+		at = unitDir + name
+	}
+	names := []string{at}
+	if rest, isUnit := strings.CutPrefix(at, unitDir); isUnit {
+		first, _, nested := strings.Cut(rest, "/")
+		unit, hasDropins := strings.CutSuffix(first, ".d")
+		switch {
+		case !nested:
+			names = append(names, rest)
+		case hasDropins:
+			names = append(names, unit)
+		}
+	}
+	return names
+}
+
+// match reports whether one name is marked.
+func (p Paths) match(name string) bool {
+	for _, pattern := range p {
+		if below, all := strings.CutSuffix(pattern, "/"); all && strings.HasPrefix(name, below+"/") {
+			return true
+		}
+		if ok, err := path.Match(pattern, name); err == nil && ok {
+			return true
+		}
+	}
+	return false
+}
+
+// Is reports whether a content at a path, or of a unit with that name, contains a secret: a user marked it, or a rule
+// matches.
+func (p Paths) Is(name, content string) bool {
+	return name != "" && p.Match(name) || Is(fileOf(name), content)
+}
+
+// Mask masks a content at a path, or of a unit with that name. It masks marked content as a whole, and also content
+// that it cannot mask line by line.
+func (p Paths) Mask(name, content string) Result {
+	switch {
+	case content == "":
+		return Result{}
+	case name != "" && p.Match(name):
+		return Result{Text: HiddenWithDigest(content), Findings: []Finding{{Line: 1, Rule: RuleMarked}}, Whole: true}
+	case classify.IsBinary(content) && Is(fileOf(name), content):
+		return Result{Text: HiddenWithDigest(content), Findings: []Finding{{Line: 1, Rule: RuleFile}}, Whole: true}
+	}
+	return MaskWithDigests(fileOf(name), content)
+}
+
+// fileOf returns a path unchanged. For the name of a unit it returns "", because that name does not describe the
+// content.
+func fileOf(name string) string {
+	if strings.HasPrefix(name, "/") {
+		return name
+	}
+	return ""
+}

@@ -1,0 +1,173 @@
+package window
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// Window is a recurring time.
+type Window struct {
+	// Name for people; may be empty.
+	Name string
+	// Deny: the window forbids; otherwise it allows.
+	Deny bool
+	// Schedule is when it begins: five fields of cron, or @hourly, @daily, @weekly, @monthly, @yearly.
+	Schedule string
+	// Duration is how long it lasts, in elapsed time; from a minute to a year.
+	Duration time.Duration
+	// Zone of the schedule by its IANA name; empty: UTC.
+	Zone string
+	// From is the time from which the window has an effect; zero for always.
+	From time.Time
+	// Until is the time until which the window has an effect; zero for always.
+	Until time.Time
+}
+
+// State is the result of At for one time.
+type State struct {
+	// Open: the time is allowed.
+	Open bool
+	// Until is when Open changes next; zero if it does not change within a year.
+	Until time.Time
+	// Window is the name of the window that decides, or otherwise its schedule. The window that decides is an open
+	// Allow window, the Deny window that forbids, or the Allow window that opens at Until. Window may be empty.
+	Window string
+}
+
+// Set is a compiled list of windows. The zero Set is always open.
+type Set struct{ windows []compiled }
+
+// Len is how many windows there are.
+func (s Set) Len() int { return len(s.windows) }
+
+// compiled is a parsed window.
+type compiled struct {
+	Window
+	schedule schedule
+	// day are the open times of a day on which the clocks do not change.
+	day []stretch
+	// always is true if the window begins every minute, so that only From and Until end it.
+	always bool
+}
+
+// stretch is a part of a day, counted from its midnight.
+type stretch struct{ begin, end time.Duration }
+
+// label is the name of the window for people.
+func (w Window) label() string { return cmp.Or(w.Name, w.Schedule) }
+
+// Problem is an error in a window.
+type Problem struct {
+	// Window is its index in the list.
+	Window int
+	// Field of Window that has the error.
+	Field string
+	// Text says what is wrong and what to write instead.
+	Text string
+}
+
+// Check returns the errors of windows. Without errors, Parse succeeds.
+func Check(ws []Window) []Problem {
+	_, problems := compile(ws)
+	return problems
+}
+
+// Parse parses windows. The error names every invalid window, and what to write instead.
+func Parse(ws []Window) (Set, error) {
+	set, problems := compile(ws)
+	if len(problems) == 0 {
+		return set, nil
+	}
+	errs := make([]error, len(problems))
+	for i, p := range problems {
+		errs[i] = fmt.Errorf("window %d (%q): %s", p.Window+1, ws[p.Window].label(), p.Text)
+	}
+	return Set{}, errors.Join(errs...)
+}
+
+func compile(ws []Window) (Set, []Problem) {
+	var set Set
+	var problems []Problem
+	for i, w := range ws {
+		c, wrong := compileOne(w)
+		for _, p := range wrong {
+			p.Window = i
+			problems = append(problems, p)
+		}
+		set.windows = append(set.windows, c)
+	}
+	if len(problems) > 0 {
+		return Set{}, problems
+	}
+	return set, nil
+}
+
+const (
+	// longest is how long a window may last, and how far ahead At searches.
+	longest = 366 * 24 * time.Hour
+	// mostOpenings is how often a window may open in a day, one opening in 15 minutes. It limits the work of At.
+	mostOpenings = 96
+	// rarest is longer than any valid schedule can stay closed. The longest case is February 29th, around 2100.
+	rarest = 9 * 366 * 24 * time.Hour
+)
+
+func compileOne(w Window) (compiled, []Problem) {
+	var problems []Problem
+	wrong := func(field, format string, args ...any) {
+		problems = append(problems, Problem{Field: field, Text: fmt.Sprintf(format, args...)})
+	}
+	s, texts := parseSchedule(w.Schedule)
+	for _, text := range texts {
+		wrong("Schedule", "%s", text)
+	}
+	zone, err := loadZone(w.Zone)
+	if err != nil {
+		wrong("Zone", "%s", err)
+	}
+	s.zone = zone
+	switch {
+	case w.Duration <= 0:
+		wrong("Duration", "it lasts %s, and so never opens; write how long it stays open, such as 4h", w.Duration)
+	case w.Duration < time.Minute:
+		wrong("Duration", "it lasts only %s; write a minute or more, such as 4h", w.Duration)
+	case w.Duration > longest:
+		wrong("Duration", "it lasts %s, which is more than a year; write * * * * * as the schedule and bound it with from and until", w.Duration)
+	}
+	if !w.From.IsZero() && !w.Until.IsZero() && !w.From.Before(w.Until) {
+		wrong("Until", "until %s is not after from %s; exchange them", w.Until.UTC().Format(time.RFC3339), w.From.UTC().Format(time.RFC3339))
+	}
+	if len(problems) > 0 {
+		return compiled{}, problems
+	}
+	c := compiled{Window: w, schedule: s, day: s.stretches(w.Duration), always: s.everyMinute()}
+	if n := len(c.day); n > mostOpenings {
+		wrong("Schedule", "it opens %d times a day, each time for %s; write at most %d openings, or a longer duration", n, w.Duration, mostOpenings)
+	} else if c.neverWithinBounds() {
+		wrong("Schedule", "it never opens between from %s and until %s", w.From.UTC().Format(time.RFC3339), w.Until.UTC().Format(time.RFC3339))
+	}
+	return c, problems
+}
+
+// neverWithinBounds reports whether the window has no time between From and Until.
+func (c compiled) neverWithinBounds() bool {
+	if c.always || c.From.IsZero() || c.Until.IsZero() || c.Until.Sub(c.From) > rarest {
+		return false
+	}
+	_, ok := newSpans(&c, c.From, c.Until).next()
+	return !ok
+}
+
+// loadZone loads a time zone. It refuses the zone "Local", because a repository must have the same effect on every
+// machine.
+func loadZone(name string) (*time.Location, error) {
+	if name == "Local" {
+		return nil, errors.New(`time zone "Local" is another one on each machine; write an IANA name such as Europe/Berlin`)
+	}
+	zone, err := time.LoadLocation(name)
+	if err != nil {
+		return nil, fmt.Errorf("time zone %q is not known; write an IANA name such as Europe/Berlin, America/New_York or UTC", name)
+	}
+	return zone, nil
+}

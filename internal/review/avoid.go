@@ -1,0 +1,156 @@
+package review
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/internal/policy"
+)
+
+// DisruptionRule is a rule of the disruption policy that would avoid a reboot for an item. Either Path or Unit is set.
+type DisruptionRule struct {
+	Path    string   `json:"path,omitempty"`
+	Unit    string   `json:"unit,omitempty"`
+	Actions []Action `json:"actions"`
+	// Note names what the actions do not cover, or is "".
+	Note string `json:"note,omitempty"`
+}
+
+// AvoidReboots are rules that a user can paste, so that items do not reboot nodes.
+type AvoidReboots struct {
+	// File of head's MachineConfiguration, or ""; see Side.PolicyFile.
+	File string `json:"file,omitempty"`
+	// YAML is a whole MachineConfiguration. If File is set, it is only an addition to spec.nodeDisruptionPolicy of that
+	// file.
+	YAML string `json:"yaml"`
+	// StillReboot are the pools that reboot even with these rules, because no rule is known for all of their items.
+	StillReboot []string `json:"stillReboot,omitempty"`
+}
+
+// NewPolicyFile is the file for a new MachineConfiguration, if a repository has none.
+const NewPolicyFile = "cluster/machine-configuration.yaml"
+
+// reboots reports whether the item alone reboots nodes.
+func (it Item) reboots() bool {
+	return slices.ContainsFunc(it.Actions, func(a Action) bool { return a.Type == string(policy.ActionReboot) })
+}
+
+// avoidance returns the rule that avoids the reboot of a change. It is nil if the change reboots no node, or if no rule
+// can avoid the reboot.
+func avoidance(c policy.Costed, from, to Pool, p policy.Policy) *DisruptionRule {
+	reboots := slices.ContainsFunc(c.Actions, func(a policy.Action) bool { return a.Type == policy.ActionReboot })
+	if !reboots || from.Rendered == "" || to.Rendered == "" {
+		return nil // a new or removed pool has no running nodes of its own
+	}
+	rule, ok := policy.AvoidReboot(c.Change, from.Config, to.Config, p)
+	if !ok {
+		return nil
+	}
+	out := &DisruptionRule{Path: rule.Name, Actions: actions(rule.Actions), Note: rule.Note}
+	if c.Kind == policy.KindUnit {
+		out.Path, out.Unit = "", rule.Name
+	}
+	return out
+}
+
+// Name is the path or the unit of the rule; a nil rule has the name "".
+func (r *DisruptionRule) Name() string {
+	if r == nil {
+		return ""
+	}
+	return cmp.Or(r.Path, r.Unit)
+}
+
+// avoidRebootsOf joins the rules of all items without duplicates: a rule of a directory can apply to several items. It
+// returns nil if there are no rules.
+func avoidRebootsOf(c Comparison, file string) *AvoidReboots {
+	lists := map[string]string{}
+	var known []string
+	for _, p := range c.Pools {
+		for _, it := range p.Items {
+			r := it.AvoidReboot
+			if r == nil || slices.Contains(known, r.Name()) {
+				continue
+			}
+			known = append(known, r.Name())
+			list := "files"
+			if r.Unit != "" {
+				list = "units"
+			}
+			lists[list] += r.yaml()
+		}
+	}
+	if len(known) == 0 {
+		return nil
+	}
+	out := &AvoidReboots{File: file, StillReboot: stillReboot(c, known)}
+	for _, list := range []string{"files", "units"} {
+		if lists[list] != "" {
+			out.YAML += list + ":\n" + lists[list]
+		}
+	}
+	if file == "" {
+		out.YAML = "apiVersion: operator.openshift.io/v1\nkind: MachineConfiguration\nmetadata:\n  name: cluster\nspec:\n  managementState: Managed\n  nodeDisruptionPolicy:\n" + Indented(out.YAML, "    ")
+	}
+	return out
+}
+
+// stillReboot names the pools with an item that reboots nodes and that no rule covers. A rule of a directory also
+// covers a removed file, although avoidance does not suggest it there.
+func stillReboot(c Comparison, rules []string) (pools []string) {
+	for _, p := range c.Pools {
+		hasNodes := p.From != "" && (p.To != "" || p.MovesTo != "")
+		if hasNodes && slices.ContainsFunc(p.Items, func(it Item) bool {
+			covers := func(rule string) bool { return strings.HasSuffix(rule, "/") && strings.HasPrefix(it.Path+"/", rule) }
+			return it.reboots() && it.AvoidReboot == nil && !slices.ContainsFunc(rules, covers)
+		}) {
+			pools = append(pools, p.Pool)
+		}
+	}
+	return pools
+}
+
+// yaml writes the rule as an entry of a list, with its note as a comment below.
+func (r DisruptionRule) yaml() string {
+	var b strings.Builder
+	if r.Unit != "" {
+		fmt.Fprintf(&b, "  - name: %s\n    actions:\n", r.Unit)
+	} else {
+		fmt.Fprintf(&b, "  - path: %s\n    actions:\n", r.Path)
+	}
+	for _, a := range r.Actions {
+		fmt.Fprintf(&b, "      - type: %s\n", a.Type)
+		if a.Service != "" {
+			fmt.Fprintf(&b, "        %s:\n          serviceName: %s\n", strings.ToLower(a.Type), a.Service)
+		}
+	}
+	if r.Note != "" {
+		fmt.Fprintf(&b, "    # %s\n", r.Note)
+	}
+	return b.String()
+}
+
+// firstHints removes the rule of an item if an item above has the same rule, so that a directory of 40 files has one hint.
+func firstHints(sections []Section) {
+	known := map[string]bool{}
+	for _, sec := range sections {
+		for i := range sec.Items {
+			name := sec.Items[i].AvoidReboot.Name()
+			if known[name] {
+				sec.Items[i].AvoidReboot = nil
+			}
+			known[name] = true
+		}
+	}
+}
+
+// Indented puts a prefix before each line.
+func Indented(text, prefix string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		b.WriteString(prefix + line)
+	}
+	return b.String()
+}

@@ -1,0 +1,123 @@
+package review
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/reconcile/render"
+	"github.com/bunsen-os/bunsen/transpile"
+)
+
+// Checked has the findings of a tree: of its documents, and of the rendered configs.
+type Checked struct {
+	// Report of the transpiler and of the renderer, ordered by file, line and column.
+	Report transpile.Report
+	// Rendering of the tree. It has no pools if a document is invalid.
+	Rendering Rendering
+}
+
+// The rules of findings about rendered configs. Notices have their own rules.
+const (
+	ruleRender = "render"
+	ruleSize   = "size"
+)
+
+// Check adds the findings of rendering to the transpiler's report, each at the line that sets the value last.
+func Check(res transpile.Result, r Rendering) Checked {
+	out := Checked{Report: slices.Clone(res.Report), Rendering: r}
+	if res.Report.Fatal() {
+		return out
+	}
+	var problems []string
+	if r.Err != nil {
+		problems = strings.Split(r.Err.Error(), "\n")
+	}
+	l := locator{res: res, read: map[string]map[item]string{}}
+	for _, p := range problems {
+		out.Report = append(out.Report, l.entry(transpile.Fatal, ruleRender, p, l.mentioned(p)))
+	}
+	for _, p := range r.Pools {
+		for _, text := range p.Rendered.Warnings {
+			out.Report = append(out.Report, transpile.Entry{Severity: transpile.Warning, Rule: ruleSize, Message: fmt.Sprintf("pool %s: %s", p.Rendered.Pool, text)})
+		}
+		for _, n := range p.Rendered.Notices {
+			if n.Rule == render.RuleOverridesWorker {
+				continue // a pool may override inherited values
+			}
+			at := ""
+			if len(n.Inputs) > 0 {
+				at = l.place(n.Inputs[len(n.Inputs)-1], item{policy.ChangeKind(n.Kind), n.Name})
+			}
+			message := fmt.Sprintf("pool %s: %s: %s", p.Rendered.Pool, strings.TrimSpace(n.Kind+" "+n.Name), n.Message)
+			out.Report = append(out.Report, l.entry(transpile.Warning, n.Rule, message, at))
+		}
+	}
+	slices.SortStableFunc(out.Report, func(a, b transpile.Entry) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	out.Report = slices.Compact(out.Report)
+	return out
+}
+
+// locator finds the lines of the renderer's findings.
+type locator struct {
+	res  transpile.Result
+	read map[string]map[item]string
+}
+
+// place returns the position at which a fragment sets an item, or else the start of the fragment.
+func (l locator) place(fragment string, of item) string {
+	i := slices.IndexFunc(l.res.Fragments, func(f transpile.Fragment) bool { return f.Name == fragment })
+	if i < 0 {
+		return ""
+	}
+	f := l.res.Fragments[i]
+	if l.read[fragment] == nil {
+		l.read[fragment] = within(f)
+	}
+	if at, ok := l.read[fragment][of]; ok {
+		return at
+	}
+	start, _ := f.Origin.Find("$")
+	return start.String()
+}
+
+// mentioned returns a position for a problem: in the last fragment that the problem names, the longest item that it
+// names.
+func (l locator) mentioned(problem string) string {
+	words := strings.FieldsFunc(problem, func(r rune) bool { return strings.ContainsRune(" ,:;()\"", r) })
+	for _, w := range slices.Backward(words) {
+		if at := l.place(w, item{}); at == "" {
+			continue
+		}
+		best := item{}
+		for i := range l.read[w] {
+			if i.name != "" && slices.Contains(words, i.name) && (len(i.name) > len(best.name) || len(i.name) == len(best.name) && i.kind < best.kind) {
+				best = i
+			}
+		}
+		return l.place(w, best)
+	}
+	return ""
+}
+
+// entry splits a position into file, line and column.
+func (l locator) entry(s transpile.Severity, rule, message, at string) transpile.Entry {
+	e := transpile.Entry{Severity: s, Rule: rule, Message: message, File: at}
+	for range 2 {
+		i := strings.LastIndexByte(e.File, ':')
+		if i < 0 {
+			break
+		}
+		n, err := strconv.Atoi(e.File[i+1:])
+		if err != nil {
+			break
+		}
+		e.File, e.Line, e.Column = e.File[:i], n, e.Line
+	}
+	return e
+}

@@ -1,0 +1,39 @@
+package cluster
+
+import (
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/transpile"
+)
+
+// State is the content of a side's cluster/ directory.
+type State struct {
+	// Policy is the disruption policy, with the defaults for what it does not set.
+	Policy policy.Policy
+	// Pools are the MachineConfigPools.
+	Pools []mcfgv1.MachineConfigPool
+	// Objects are all objects.
+	Objects []transpile.ClusterObject
+}
+
+// Changes are the changes in cluster/ that are in no rendered config.
+type Changes struct {
+	// Policy names each rule of the disruption policy that changes: `/etc/motd: None → Reboot`.
+	Policy []string `json:"policy,omitempty"`
+	// MachineConfigPools names changes of these objects that are in no rendered config: the nodes that a pool selects, and
+	// its maxUnavailable.
+	MachineConfigPools []string `json:"machineConfigPools,omitempty"`
+	// ClusterObjects names changes in the other fields of the objects of cluster/, and added or removed objects:
+	// RolloutPolicies, DriftPolicies, MachineConfigPools and the MachineConfiguration.
+	ClusterObjects []string `json:"clusterObjects,omitempty"`
+	// MovesNodes reports whether nodes may change pools.
+	MovesNodes bool `json:"-"`
+}
+
+// Compare returns what differs between the cluster/ directories of both sides.
+func Compare(base, head State) Changes {
+	out := Changes{Policy: comparePolicies(base.Policy, head.Policy), ClusterObjects: CompareObjects(base.Objects, head.Objects)}
+	out.MachineConfigPools, out.MovesNodes = comparePools(base.Pools, head.Pools)
+	return out
+}

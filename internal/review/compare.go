@@ -1,0 +1,245 @@
+package review
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/review/cluster"
+	"github.com/bunsen-os/bunsen/internal/review/content"
+	"github.com/bunsen-os/bunsen/internal/review/lineage"
+)
+
+// Side is one of the two states that are compared.
+type Side struct {
+	// Name for people: a revision or a directory.
+	Name string
+	// Commit of the side; nil for a directory or a cluster.
+	Commit *Commit
+	// Pools by name.
+	Pools map[string]Pool
+	// Folder of the repository that the side consists of; "" for all of it. An undo changes only this folder.
+	Folder string
+	// Warnings of its documents.
+	Warnings []Warning
+	// Declared are the pools whose MachineConfigPool the side has, with or without documents.
+	Declared []string
+	// Overrides are the in-place changes that the MachineConfiguration of this side allows. Those of head count.
+	Overrides policy.Overrides
+	// Marks of the cluster objects. In a review only the marks of base hide contents.
+	Marks Marks
+	// PolicyFile is the file of the side's MachineConfiguration, `MachineConfiguration cluster` if only the cluster has one, or "".
+	PolicyFile string
+}
+
+// declares reports whether the side has a MachineConfigPool for the pool. Every cluster has the MachineConfigPools of
+// the standard pools.
+func (s Side) declares(pool string) bool {
+	return cluster.IsStandard(pool) || slices.Contains(s.Declared, pool)
+}
+
+// Pool is what one pool renders to.
+type Pool struct {
+	// Rendered is the name, `rendered-<pool>-<hash>`. Two configs with one name have the same content, and are not compared.
+	Rendered string
+	// Config is the content.
+	Config machineconfig.Config
+	// Origin returns where the repository sets an item: `file:line:col`, or "" if that is unknown. The name of a kernel argument or an
+	// extension is the value itself. It may be nil. It is called for changed items only.
+	Origin func(kind policy.ChangeKind, name string) string
+	// Lineage returns which documents wrote each attribute of an item. It may be nil. It is called for changed items only.
+	Lineage func(kind policy.ChangeKind, name string) (lineage.Item, bool)
+	// Secrets mark items whose contents are never printed; see v1alpha1.SecretPathsAnnotation.
+	Secrets secret.Paths
+	// Notices of the renderer.
+	Notices []Notice
+}
+
+// Compare returns what the change from base to head does to nodes under a disruption policy. Pools with equal rendered names cost
+// nothing.
+func Compare(base, head Side, p policy.Policy) Comparison {
+	out := Comparison{Version: "1", Base: base.Name, Head: head.Name, BaseCommit: base.Commit, HeadCommit: head.Commit, Pools: []PoolChange{}}
+	names := map[string]bool{}
+	for _, s := range []Side{base, head} {
+		for name := range s.Pools {
+			names[name] = true
+		}
+	}
+	t := terms{differ: content.NewDiffer(), policy: p, overrides: head.Overrides}
+	for _, name := range slices.Sorted(maps.Keys(names)) {
+		if from := base.Pools[name].Rendered; from != "" && head.Pools[name].Rendered == "" && head.declares(name) {
+			out.Pools = append(out.Pools, PoolChange{Pool: name, From: from, Leaving: Leaving{KeepsConfig: true}, Disruption: policy.None.String(), Actions: []Action{}, Items: []Item{}})
+			continue
+		}
+		out.Pools = append(out.Pools, comparePoolOrNext(name, base, head, t))
+	}
+	out.Warnings, out.folder = newWarnings(base.Warnings, head.Warnings), head.Folder
+	out.Overview = overviewOf(out)
+	out.AvoidReboots = avoidRebootsOf(out, head.PolicyFile)
+	out.Undo = undo(out)
+	return out
+}
+
+// terms are the common parameters for comparing all pools.
+type terms struct {
+	differ    content.Differ
+	policy    policy.Policy
+	overrides policy.Overrides
+	// marks hide contents.
+	marks secret.Paths
+}
+
+// nextPool gets the nodes of a custom pool that is removed, unless another pool selects them.
+const nextPool = "worker"
+
+// comparePoolOrNext compares a pool. If the pool is removed, it compares its config with that of the pool that gets its nodes.
+func comparePoolOrNext(name string, base, head Side, t terms) PoolChange {
+	from, to := base.Pools[name], head.Pools[name]
+	t.marks = trustedMarks(base, name)
+	next := head.Pools[nextPool]
+	if from.Rendered == "" || to.Rendered != "" || next.Rendered == "" {
+		return comparePool(name, from, to, t)
+	}
+	t.marks = trustedMarks(base, name, nextPool)
+	out := comparePool(name, from, next, t)
+	out.To, out.MovesTo = "", nextPool
+	return out
+}
+
+// comparePool compares the configs of a pool.
+func comparePool(name string, from, to Pool, t terms) PoolChange {
+	out := PoolChange{Pool: name, From: from.Rendered, To: to.Rendered, Disruption: policy.None.String(), Actions: []Action{}, Items: []Item{}}
+	if from.Rendered == to.Rendered {
+		return out
+	}
+	from.Config, to.Config = machineconfig.Flattened(from.Config), machineconfig.Flattened(to.Config)
+	decision := policy.Decide(from.Config, to.Config, t.policy)
+	out.Disruption = decision.Disruption.String()
+	out.Actions = actions(decision.Actions)
+	pairs := content.Read(decision.Items, from.Config, to.Config, t.marks)
+	for i, c := range decision.Items {
+		at, attributes := placesOf(c.Change, from, to)
+		diff, parts, rules := t.differ.Difference(pairs[i])
+		out.Items = append(out.Items, Item{
+			Kind: string(c.Kind), Path: c.Name, Change: string(c.Verb), Parts: parts,
+			Actions: actions(c.Actions), Effect: c.Effect, Why: c.Why, AvoidReboot: avoidance(c, from, to, t.policy), Origin: at, Origins: attributes, Content: Content{Diff: diff, Hidden: rules},
+		})
+	}
+	out.NewMarks = newMarks(to.Secrets, t.marks, decision.Items)
+	for removed, added := range content.Renames(decision.Items, pairs) {
+		out.Items[removed].RenamedTo, out.Items[added].RenamedFrom = out.Items[added].Path, out.Items[removed].Path
+	}
+	out.Notices = newNotices(from.Notices, to.Notices)
+	if from.Rendered == "" || to.Rendered == "" {
+		return out // a new or removed pool has no running nodes of its own
+	}
+	for _, r := range policy.Refuse(from.Config, to.Config, t.overrides) {
+		out.Refused = append(out.Refused, r.Field+": "+r.Why)
+	}
+	for _, r := range policy.CheckedOnNode(from.Config, to.Config) {
+		text := r.Field + ": " + r.Why
+		if r.Continues {
+			text = r.Field + " " + r.Why
+		}
+		out.CheckedOnNode = append(out.CheckedOnNode, text)
+	}
+	for _, r := range policy.NewNodesOnly(from.Config, to.Config) {
+		out.NewNodesOnly = append(out.NewNodesOnly, r.Field+": "+strings.TrimPrefix(r.Why, policy.NewNodesOnlyPrefix))
+	}
+	return out
+}
+
+func actions(in []policy.Action) []Action {
+	out := make([]Action, len(in))
+	for i, a := range in {
+		out[i] = Action{Type: string(a.Type), Service: a.Service}
+	}
+	return out
+}
+
+// originOf returns the position at which head sets the item. For a removed item it is the position in base. A list has
+// a position for each changed argument.
+func originOf(c policy.Change, from, to Pool) string {
+	at := func(p Pool, name string) string {
+		if p.Origin == nil {
+			return ""
+		}
+		return p.Origin(c.Kind, name)
+	}
+	was, is := content.ListOf(c.Kind, from.Config), content.ListOf(c.Kind, to.Config)
+	if len(was)+len(is) == 0 {
+		if c.Verb == policy.Removed {
+			return at(from, c.Name)
+		}
+		return at(to, c.Name)
+	}
+	var places []string
+	add := func(p Pool, names, others []string) {
+		for _, name := range names {
+			if place := at(p, name); place != "" && !slices.Contains(others, name) && !slices.Contains(places, place) {
+				places = append(places, place)
+			}
+		}
+	}
+	add(to, is, was)
+	add(from, was, is)
+	return strings.Join(places, ", ")
+}
+
+// placesOf returns where the repository sets the changed values. If all changed attributes have one position, it
+// returns that position. Otherwise it returns the position of the item and one for each attribute.
+func placesOf(c policy.Change, from, to Pool) (at string, attributes map[string]string) {
+	at = originOf(c, from, to)
+	if c.Verb != policy.Changed || len(content.ListOf(c.Kind, from.Config))+len(content.ListOf(c.Kind, to.Config)) > 0 {
+		return at, nil // the position of the item, or of each attribute
+	}
+	written := func(p Pool) []lineage.Attribute {
+		if p.Lineage == nil {
+			return nil
+		}
+		item, _ := p.Lineage(c.Kind, c.Name)
+		return item.Attributes
+	}
+	was, attributes, places := written(from), map[string]string{}, map[string]bool{}
+	for _, a := range written(to) {
+		same := slices.ContainsFunc(was, func(o lineage.Attribute) bool { return unnumbered(o.Name) == unnumbered(a.Name) && o.Value == a.Value })
+		if place := a.At.String(); !same && place != "" {
+			attributes[a.Name], places[place] = place, true
+		}
+	}
+	if len(places) > 1 {
+		return at, attributes
+	}
+	for place := range places {
+		at = place
+	}
+	return at, nil
+}
+
+// unnumbered is an attribute's name without its index in a list, which a change of another item shifts.
+func unnumbered(name string) string { return strings.TrimRight(name, "0123456789") }
+
+// newWarnings returns the warnings of head that base does not have. It ignores their line numbers.
+func newWarnings(base, head []Warning) (out []Warning) {
+	for _, w := range head {
+		if !slices.ContainsFunc(base, func(o Warning) bool { return o.Rule == w.Rule && o.Message == w.Message && o.file == w.file }) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// newNotices returns the notices of head that base does not have.
+func newNotices(base, head []Notice) (out []Notice) {
+	for _, n := range head {
+		if !slices.ContainsFunc(base, func(o Notice) bool {
+			return o.Rule == n.Rule && o.Kind == n.Kind && o.Path == n.Path && o.Message == n.Message
+		}) {
+			out = append(out, n)
+		}
+	}
+	return out
+}

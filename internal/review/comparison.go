@@ -1,0 +1,209 @@
+package review
+
+import "github.com/bunsen-os/bunsen/internal/review/cluster"
+
+// Comparison is what a change does to nodes. Its JSON form is an interface for tools; docs/review-json.md describes it. Version changes if
+// the meaning of a field changes or a field is removed.
+type Comparison struct {
+	// Version of the form, "1".
+	Version string `json:"version"`
+	// Base and Head name the two sides.
+	Base string `json:"base"`
+	Head string `json:"head"`
+	// BaseCommit and HeadCommit are the commits of the sides. A side that is not a commit has nil.
+	BaseCommit *Commit `json:"baseCommit,omitempty"`
+	HeadCommit *Commit `json:"headCommit,omitempty"`
+	// Changes are the changes in cluster/ that no rendered config has.
+	cluster.Changes
+	// Overview summarizes all pools.
+	Overview
+	// Pools of both sides, by name. An unchanged pool has the disruption "none" and no items.
+	Pools []PoolChange `json:"pools"`
+	// Undo is the command that reverts the change, or a text if the change is not a commit.
+	Undo string `json:"undo,omitempty"`
+
+	// folder as head's Folder.
+	folder string
+}
+
+// Overview summarizes all pools.
+type Overview struct {
+	// Warnings are head's warnings that base does not have, as `bunsen validate` reports them.
+	Warnings []Warning `json:"warnings,omitempty"`
+	// Counts of the items.
+	Counts Counts `json:"summary"`
+	// HiddenItems counts the items with hidden contents; nil if there are none.
+	HiddenItems *HiddenItems `json:"hidden,omitempty"`
+	// AvoidReboots are rules that a user can paste, so that items do not reboot nodes; nil if there are none.
+	AvoidReboots *AvoidReboots `json:"avoidReboots,omitempty"`
+}
+
+// Counts are numbers of items. An item that several pools get is counted once.
+type Counts struct {
+	Add    int `json:"add"`
+	Change int `json:"change"`
+	Remove int `json:"remove"`
+}
+
+// HiddenItems counts the items with hidden contents.
+type HiddenItems struct {
+	// Items are counted once, whatever the number of pools that get them.
+	Items int `json:"items"`
+	// Rules that hid something, sorted; see docs/review.md.
+	Rules []string `json:"rules"`
+}
+
+// Warning is a probable mistake that does not prevent a rollout.
+type Warning struct {
+	// Rule is a stable name, such as unused-file.
+	Rule string `json:"rule"`
+	// Message says what is wrong and what to do.
+	Message string `json:"message"`
+	// Origin is `file:line:col`, as far as it is known.
+	Origin string `json:"origin,omitempty"`
+
+	file string
+}
+
+// WithCluster adds the changes of a repository's cluster/ that no rendered config has.
+func (c Comparison) WithCluster(changes cluster.Changes) Comparison {
+	c.Changes = changes
+	c.Undo = undo(c)
+	return c
+}
+
+// Commit describes the commit of a side.
+type Commit struct {
+	// Hash in full.
+	Hash string `json:"hash"`
+	// Subject, Author and Time (RFC 3339) of the commit.
+	Subject string `json:"subject,omitempty"`
+	Author  string `json:"author,omitempty"`
+	Time    string `json:"time,omitempty"`
+	// Parents in full. They show whether one revert undoes the whole change.
+	Parents []string `json:"parents,omitempty"`
+}
+
+// PoolChange is what a change does to one pool.
+type PoolChange struct {
+	// Pool is the pool's name.
+	Pool string `json:"pool"`
+	// From and To are rendered names. One of them is empty if only one side has the pool.
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Disruption is none, daemon-reload, reload, restart, drain or reboot.
+	Disruption string `json:"disruption"`
+	// Actions of the whole change, in order.
+	Actions []Action `json:"actions"`
+	// Items in the order of policy.Changes.
+	Items []Item `json:"items"`
+	// Leaving says what happens to the nodes of a pool that has no config at head.
+	Leaving
+	// Remarks have further information for reviewers.
+	Remarks
+	// Refused names the parts that running nodes refuse. New nodes get them.
+	Refused []string `json:"refused,omitempty"`
+	// NewNodesOnly names the parts that only new nodes get.
+	NewNodesOnly []string `json:"newNodesOnly,omitempty"`
+	// Notices are the renderer's remarks on the new config that the old config does not have.
+	Notices []Notice `json:"notices,omitempty"`
+	// Rollout is the forecast; nil if the pool's nodes are unknown.
+	Rollout *Rollout `json:"rollout,omitempty"`
+}
+
+// Leaving says what happens to the nodes of a pool that has no config at head. At most one field is set.
+type Leaving struct {
+	// KeepsConfig: head has the pool's MachineConfigPool and no document that it selects. Its nodes keep From, and the pool becomes
+	// degraded.
+	KeepsConfig bool `json:"keepsConfig,omitempty"`
+	// MovesTo is the pool that gets the nodes of a removed pool, unless another pool selects them. The items are then the differences
+	// between the configs of the two pools.
+	MovesTo string `json:"movesTo,omitempty"`
+}
+
+// Remarks are information on a pool besides its items.
+type Remarks struct {
+	// CheckedOnNode names the parts that only a node can check. It may refuse the config for them.
+	CheckedOnNode []string `json:"checkedOnNode,omitempty"`
+	// NewMarks are the marks of head that base does not have and that match a changed item. They hide nothing here.
+	NewMarks []string `json:"newMarks,omitempty"`
+}
+
+// Action is one action of the disruption policy.
+type Action struct {
+	// Type as in MachineConfiguration: None, DaemonReload, Reload, Restart, Drain, Reboot.
+	Type string `json:"type"`
+	// Service of a Reload or Restart.
+	Service string `json:"service,omitempty"`
+}
+
+// Notice is a remark of the renderer that does not prevent a rollout.
+type Notice struct {
+	// Rule is a stable name, such as same-file.
+	Rule string `json:"rule"`
+	// Kind and Path are those of the item.
+	Kind string `json:"kind"`
+	Path string `json:"path"`
+	// Message is one sentence, without contents.
+	Message string `json:"message"`
+	// Inputs are the MachineConfigs in the order of merging; the last wins.
+	Inputs []string `json:"inputs,omitempty"`
+}
+
+// Item is one thing that changed.
+type Item struct {
+	// Kind as in policy.ChangeKind.
+	Kind string `json:"kind"`
+	// Path of a file, or the name of a unit or user. It is empty for kinds with only one item.
+	Path string `json:"path"`
+	// Change is added, changed or removed.
+	Change string `json:"change"`
+	// Parts names the changed parts of the item: `mode`, `owner`, `contents`, `drop-in 20-limits.conf`, ….
+	Parts []string `json:"parts,omitempty"`
+	// Renamed joins two items.
+	Renamed
+	// Effect says what happens to an account that the config no longer has, or that existing nodes do not change.
+	Effect string `json:"effect,omitempty"`
+	// Actions of this item alone, and why.
+	Actions []Action `json:"actions"`
+	Why     string   `json:"why"`
+	// AvoidReboot is the rule that would avoid the reboot; nil if there is none.
+	AvoidReboot *DisruptionRule `json:"avoidReboot,omitempty"`
+	// Origin is `file:line:col` in the repository, if known. Commas separate several positions.
+	Origin string `json:"origin,omitempty"`
+	// Origins maps the changed attributes to `file:line` if they come from different lines.
+	Origins map[string]string `json:"origins,omitempty"`
+	// Content is the difference for people.
+	Content
+}
+
+// Renamed connects an added item with a removed item of the same content.
+type Renamed struct {
+	RenamedFrom string `json:"renamedFrom,omitempty"`
+	RenamedTo   string `json:"renamedTo,omitempty"`
+}
+
+// Content is the difference of an item, with secrets hidden.
+type Content struct {
+	// Diff has the changed attributes, then a unified diff of the decoded content, or one line if the whole content is hidden or binary. A
+	// mark with a digest replaces each secret.
+	Diff string `json:"diff"`
+	// Hidden are the rules that hid contents, sorted; see docs/review.md. "attribute" stands for a hidden value outside of texts.
+	Hidden []string `json:"hidden,omitempty"`
+}
+
+// Changed reports whether any pool, its nodes or the disruption policy changes.
+func (c Comparison) Changed() bool {
+	if len(c.Policy)+len(c.MachineConfigPools)+len(c.ClusterObjects) > 0 {
+		return true
+	}
+	for i := range c.Pools {
+		if c.Pools[i].Changed() {
+			return true
+		}
+	}
+	return false
+}
+
+// Changed reports whether the pool has changed items or another rendered config, or is new or removed.
+func (p PoolChange) Changed() bool { return len(p.Items) > 0 || p.From != p.To }

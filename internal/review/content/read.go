@@ -1,0 +1,217 @@
+package content
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
+)
+
+// view is one item in readable form: lines of attributes, and contents.
+type view struct {
+	// exists: this side has the item.
+	exists bool
+	// attrs are lines that begin with the name of an attribute.
+	attrs []string
+	// plain: the attributes are values without a name in front, such as arguments or an image.
+	plain bool
+	// parts are texts: the contents of a file, and each drop-in of a unit.
+	parts []part
+}
+
+// part is one text of an item.
+type part struct {
+	// name is "contents", "drop-in 10-x.conf", "append 1".
+	name    string
+	content []byte
+	// shown is the content with its secrets masked.
+	shown secret.Result
+}
+
+func newPart(name, path string, content []byte, marked secret.Paths) part {
+	return part{name: name, content: content, shown: marked.Mask(path, string(content))}
+}
+
+// Pair is an item on both sides.
+type Pair struct{ from, to view }
+
+// index finds the items of a config by their names.
+type index struct {
+	config  machineconfig.Config
+	secrets secret.Paths
+	files   map[string]*ign.File
+	units   map[string]*ign.Unit
+}
+
+func newIndex(c machineconfig.Config, secrets secret.Paths) index {
+	x := index{config: c, secrets: secrets, files: map[string]*ign.File{}, units: map[string]*ign.Unit{}}
+	for i := range c.Ignition.Storage.Files {
+		f := &c.Ignition.Storage.Files[i]
+		x.files[f.Path] = f
+	}
+	for i := range c.Ignition.Systemd.Units {
+		u := &c.Ignition.Systemd.Units[i]
+		x.units[u.Name] = u
+	}
+	return x
+}
+
+// Read reads each changed item on both sides. Marked items are hidden on both sides, and so is each copy of a content that is completely
+// hidden.
+func Read(changes []policy.Costed, from, to machineconfig.Config, marked secret.Paths) []Pair {
+	a, b := newIndex(from, marked), newIndex(to, marked)
+	out := make([]Pair, len(changes))
+	for i, c := range changes {
+		out[i] = withUnsetState(Pair{a.read(c.Kind, c.Name), b.read(c.Kind, c.Name)})
+	}
+	hideCopies(out)
+	return out
+}
+
+// read reads one item. It returns the zero view if the config does not have it.
+func (x index) read(kind policy.ChangeKind, name string) view {
+	switch kind {
+	case policy.KindFile:
+		return x.file(name)
+	case policy.KindUnit:
+		return x.unit(name)
+	case policy.KindDirectory:
+		return lookup(x.config.Ignition.Storage.Directories, name, directory)
+	case policy.KindLink:
+		return lookup(x.config.Ignition.Storage.Links, name, link)
+	case policy.KindUser:
+		return lookup(x.config.Ignition.Passwd.Users, name, user)
+	case policy.KindGroup:
+		return lookup(x.config.Ignition.Passwd.Groups, name, group)
+	case policy.KindStorage:
+		return storage(x.config.Ignition.Storage, name)
+	case policy.KindIgnition:
+		return ignition(x.config.Ignition.Ignition, name)
+	}
+	return single(kind, x.config)
+}
+
+// lookup reads the item of a list with a name.
+func lookup[T interface{ Key() string }](list []T, name string, read func(T) []string) view {
+	for _, item := range list {
+		if item.Key() == name {
+			return view{exists: true, attrs: read(item)}
+		}
+	}
+	return view{}
+}
+
+func (x index) file(path string) view {
+	f := x.files[path]
+	if f == nil {
+		return view{}
+	}
+	v := view{exists: true, attrs: append([]string{"mode " + mode(f.Mode, 0o644)}, owner(f.Node)...)}
+	v.parts = append(v.parts, resource("contents", path, f.Contents, x.secrets))
+	for i, r := range f.Append {
+		v.parts = append(v.parts, resource(fmt.Sprintf("append %d", i+1), path, r, x.secrets))
+	}
+	return v
+}
+
+func resource(name, path string, r ign.Resource, marked secret.Paths) part {
+	content, err := machineconfig.Contents(r)
+	if err != nil {
+		content = []byte("(unreadable: " + err.Error() + ")\n")
+	}
+	return newPart(name, path, content, marked)
+}
+
+// mode is the mode of an item, or the default mode.
+func mode(m *int, otherwise int) string {
+	if m != nil {
+		otherwise = *m
+	}
+	return fmt.Sprintf("%04o", otherwise)
+}
+
+// owner is the line with the owner of a file.
+func owner(n ign.Node) []string {
+	id := func(name *string, id *int) string {
+		switch {
+		case id != nil && *id != 0:
+			return fmt.Sprint(*id)
+		case id == nil && name != nil && *name != "":
+			return *name
+		default:
+			return "root"
+		}
+	}
+	return []string{"owner " + id(n.User.Name, n.User.ID) + ":" + id(n.Group.Name, n.Group.ID)}
+}
+
+func (x index) unit(name string) view {
+	u := x.units[name]
+	if u == nil {
+		return view{}
+	}
+	v := view{exists: true, attrs: []string{unsetState}}
+	if u.Enabled != nil {
+		v.attrs[0] = "state " + map[bool]string{true: "enabled", false: "disabled"}[*u.Enabled]
+	}
+	if u.Mask != nil && *u.Mask {
+		v.attrs[0] = "state masked: never starts"
+	}
+	add := func(name, at string, contents *string) {
+		if contents != nil {
+			v.parts = append(v.parts, newPart(name, at, []byte(*contents), x.secrets))
+		}
+	}
+	add(contentsPart, u.Name, u.Contents)
+	for _, d := range u.Dropins {
+		add("drop-in "+d.Name, u.Name+".d/"+d.Name, d.Contents)
+	}
+	return v
+}
+
+// unsetState is the state of a unit for which the config has no setting.
+const unsetState = "state not set"
+
+// withUnsetState says what an update does to the state of a unit for which the new config has no setting.
+func withUnsetState(p Pair) Pair {
+	if len(p.to.attrs) == 0 || p.to.attrs[0] != unsetState {
+		return p
+	}
+	hasContents := slices.ContainsFunc(p.to.parts, func(t part) bool { return t.name == contentsPart })
+	switch {
+	case p.from.exists && p.from.attrs[0] != unsetState:
+		p.to.attrs = []string{"state as it was before a config set it"}
+	case !p.from.exists && hasContents:
+		p.to.attrs = []string{"state unchanged; a new unit gets its preset"}
+	case !p.from.exists:
+		p.to.attrs = []string{"state unchanged"}
+	}
+	return p
+}
+
+func directory(d ign.Directory) []string {
+	return append([]string{"mode " + mode(d.Mode, 0o755)}, owner(d.Node)...)
+}
+
+func link(l ign.Link) []string {
+	kind := "target "
+	if l.Hard != nil && *l.Hard {
+		kind = "hard link to "
+	}
+	target := ""
+	if l.Target != nil {
+		target = *l.Target
+	}
+	return append([]string{kind + target}, owner(l.Node)...)
+}
+
+// word returns the first word of an attribute's line, which is the attribute's name.
+func word(attr string) string {
+	name, _, _ := strings.Cut(attr, " ")
+	return name
+}

@@ -1,0 +1,59 @@
+package content
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/internal/policy"
+)
+
+// Renames finds pairs of a removed and an added item that differ only in their names. Content, mode and owner are
+// equal. It returns the index of the added item for that of the removed one. If several added items match, it prefers
+// one with the same last name, and then the first by path.
+func Renames(changes []policy.Costed, pairs []Pair) map[int]int {
+	type key struct {
+		kind           policy.ChangeKind
+		attrs, content string
+	}
+	keyOf := func(i int, v view, content string) key {
+		return key{changes[i].Kind, strings.Join(v.attrs, "\n"), content}
+	}
+	removed := map[key][]int{}
+	for i, c := range changes {
+		if text, ok := contents(pairs[i].from); ok && c.Verb == policy.Removed {
+			k := keyOf(i, pairs[i].from, text)
+			removed[k] = append(removed[k], i)
+		}
+	}
+	if len(removed) == 0 {
+		return nil
+	}
+	addedOf, done := map[int]int{}, map[int]bool{}
+	for _, sameBase := range []bool{true, false} {
+		for i, c := range changes {
+			text, ok := contents(pairs[i].to)
+			if !ok || c.Verb != policy.Added || done[i] {
+				continue
+			}
+			k := keyOf(i, pairs[i].to, text)
+			n := slices.IndexFunc(removed[k], func(r int) bool {
+				return !sameBase || path.Base(changes[r].Name) == path.Base(c.Name)
+			})
+			if n < 0 {
+				continue
+			}
+			addedOf[removed[k][n]], done[i] = i, true
+			removed[k] = slices.Delete(removed[k], n, n+1)
+		}
+	}
+	return addedOf
+}
+
+// contents returns the text of an item that has exactly one text, such as a unit without drop-ins.
+func contents(v view) (string, bool) {
+	if len(v.parts) != 1 || v.parts[0].name != contentsPart || len(v.parts[0].content) == 0 {
+		return "", false
+	}
+	return string(v.parts[0].content), true
+}

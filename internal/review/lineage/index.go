@@ -1,0 +1,180 @@
+package lineage
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/policy"
+)
+
+// Lineage has the layers of one pool, indexed by items. The cost of one item depends only on its own size, and that of
+// all items on the size of the layers. It never changes.
+type Lineage struct {
+	layers  []Layer
+	options Options
+	// touched are the positions of an item in the layers' Ignition configs, in the order of merging.
+	touched map[key][]touch
+	// plain are the writes of the fields outside of Ignition.
+	plain map[entry][]write
+}
+
+// key is an item's name in a list that does not allow duplicates.
+type key struct{ family, name string }
+
+// entry is an item's kind and name.
+type entry struct {
+	kind policy.ChangeKind
+	name string
+}
+
+// New indexes layers, which are in the order of merging: later layers override earlier ones. It does not copy them. A config that a layer's
+// config merges counts as a layer of the same name.
+func New(layers []Layer, o Options) *Lineage {
+	layers = withNested(layers)
+	l := &Lineage{layers: layers, options: o, touched: map[key][]touch{}, plain: map[entry][]write{}}
+	for n := range layers {
+		l.beside(n)
+		if !layers[n].Config.HasIgnition {
+			continue
+		}
+		for i := range lists {
+			for index, name := range lists[i].keys(layers[n].Config.Ignition) {
+				k := key{lists[i].family, name}
+				l.touched[k] = append(l.touched[k], touch{n, &lists[i], index})
+			}
+		}
+	}
+	if kernel := (entry{policy.KindKernelType, ""}); l.plain[kernel] == nil {
+		if writes := defaultKernels(layers); writes != nil {
+			l.plain[kernel] = writes
+		}
+	}
+	return l
+}
+
+// defaultKernels are the writes of the default kernel. They count only if no layer sets another kernel.
+func defaultKernels(layers []Layer) (out []write) {
+	for n := range layers {
+		if kernel := layers[n].Config.KernelType; kernel != "" {
+			out = append(out, write{n, "spec.kernelType", leaf{name: "kernelType", raw: kernel}})
+		}
+	}
+	return out
+}
+
+// beside indexes the fields of a layer outside of Ignition by the renderer's rules. FIPS is on if any layer sets it.
+// The last kernel that is not the default wins. Images of generated configs are ignored.
+func (l *Lineage) beside(n int) {
+	c := l.layers[n].Config
+	set := func(kind policy.ChangeKind, name, attribute, path, value string) {
+		e := entry{kind, name}
+		l.plain[e] = append(l.plain[e], write{n, path, leaf{name: attribute, raw: value}})
+	}
+	for i, argument := range c.KernelArguments {
+		for _, a := range machineconfig.SplitKargs([]string{argument}) {
+			set(policy.KindKargs, a, "argument", fmt.Sprintf("spec.kernelArguments.%d", i), a)
+		}
+	}
+	for i, e := range c.Extensions {
+		set(policy.KindExtensions, e, "extension", fmt.Sprintf("spec.extensions.%d", i), e)
+	}
+	if c.FIPS {
+		set(policy.KindFIPS, "", "fips", "spec.fips", "true")
+	}
+	if c.KernelType != "" && c.KernelType != "default" {
+		set(policy.KindKernelType, "", "kernelType", "spec.kernelType", c.KernelType)
+	}
+	if c.OSImageURL != "" && !l.layers[n].Generated {
+		set(policy.KindOSImage, "", "osImageURL", "spec.osImageURL", c.OSImageURL)
+	}
+	if c.ExtensionsImage != "" && !l.layers[n].Generated {
+		set(KindExtensionsImage, "", "extensionsImage", "spec.baseOSExtensionsContainerImage", c.ExtensionsImage)
+	}
+}
+
+// Explain returns the lineage of one item. Kinds and names are those of policy's Changes and of render's Winner; kernel
+// arguments, extensions and the section `ignition` without a name mean all of them, in order. For a path, the kinds file, directory and
+// link are equal. The error is an *UnknownError, which suggests other names.
+func (l *Lineage) Explain(kind policy.ChangeKind, name string) (Item, error) {
+	if name == "" && (kind == policy.KindKargs || kind == policy.KindExtensions) {
+		if item := l.list(kind); len(item.Attributes) > 0 {
+			return item, nil
+		}
+		return Item{}, l.unknown(kind, name)
+	}
+	if writes := l.plain[entry{kind, name}]; writes != nil {
+		return l.plainItem(entry{kind, name}, writes), nil
+	}
+	if kind == policy.KindIgnition && name != "" {
+		whole, err := l.Explain(kind, "")
+		if part, ok := whole.part(name); ok && err == nil {
+			return part, nil
+		}
+		return Item{}, l.unknown(kind, name)
+	}
+	var out Item
+	for _, family := range families(kind) {
+		if touches := l.touched[key{family, name}]; touches != nil {
+			out = joined(out, l.item(name, l.fold(touches)))
+		}
+	}
+	if out.Kind == "" {
+		return Item{}, l.unknown(kind, name)
+	}
+	return out, nil
+}
+
+// families lists the families of lists with items of a kind.
+func families(kind policy.ChangeKind) (out []string) {
+	for _, x := range lists {
+		if x.kind == kind && !slices.Contains(out, x.family) {
+			out = append(out, x.family)
+		}
+	}
+	return out
+}
+
+// joined joins the parts of a storage device with one name: a disk and the file system on it.
+func joined(a, b Item) Item {
+	if a.Kind == "" {
+		return b
+	}
+	a.Attributes = append(a.Attributes, b.Attributes...)
+	a.Writers = append(a.Writers, b.Writers...)
+	slices.SortStableFunc(a.Writers, func(x, y Writer) int { return cmp.Compare(x.layer, y.layer) })
+	return a
+}
+
+// list returns all kernel arguments or extensions, numbered in order.
+func (l *Lineage) list(kind policy.ChangeKind) Item {
+	item := Item{Kind: kind}
+	for n, layer := range l.layers {
+		said, path, name := layer.Config.Extensions, "spec.extensions.%d", "extensions.%d"
+		if kind == policy.KindKargs {
+			said, path, name = layer.Config.KernelArguments, "spec.kernelArguments.%d", "kernelArguments.%d"
+		}
+		for i, x := range said {
+			parts := []string{x}
+			if kind == policy.KindKargs {
+				parts = machineconfig.SplitKargs(parts)
+			}
+			for _, part := range parts {
+				w := write{n, fmt.Sprintf(path, i), leaf{raw: part}}
+				item.Attributes = append(item.Attributes, Attribute{Name: fmt.Sprintf(name, len(item.Attributes)), Writer: l.writer(w, kind, "")})
+			}
+		}
+		if len(said) > 0 {
+			item.Writers = append(item.Writers, l.begins(n, fmt.Sprintf(path, 0)))
+		}
+	}
+	return item
+}
+
+// order of the kinds in entries.
+var order = []policy.ChangeKind{
+	policy.KindFile, policy.KindDirectory, policy.KindLink, policy.KindUnit, policy.KindUser, policy.KindGroup, policy.KindStorage,
+	policy.KindKargs, policy.KindFirstBootKargs, policy.KindKernelType, policy.KindExtensions, KindExtensionsImage, policy.KindOSImage,
+	policy.KindFIPS, policy.KindIgnition,
+}

@@ -1,0 +1,110 @@
+package lineage
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/coreos/ignition/v2/config/util"
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/internal/policy"
+)
+
+// list is one list of an Ignition config whose items have keys.
+type list struct {
+	// path in the config, without `$.`.
+	path string
+	// family is the common name of lists whose items replace each other.
+	family string
+	// kind of the items.
+	kind policy.ChangeKind
+	// key is the field with the items' names.
+	key string
+	// prefix of the attributes' names. It is needed because storage devices of several lists are one kind and may have one
+	// name.
+	prefix string
+	// keys of the items.
+	keys func(ign.Config) []string
+	// cut returns a config with only one item.
+	cut func(ign.Config, int) ign.Config
+	// item returns the list's only item, if there is one.
+	item func(ign.Config) (reflect.Value, bool)
+}
+
+// nodes is the family of paths.
+const nodes = "node"
+
+// lists are all lists with keys.
+var lists = []list{
+	listOf("storage.files:path", nodes, policy.KindFile, func(c *ign.Config) *[]ign.File { return &c.Storage.Files }),
+	listOf("storage.directories:path", nodes, policy.KindDirectory, func(c *ign.Config) *[]ign.Directory { return &c.Storage.Directories }),
+	listOf("storage.links:path", nodes, policy.KindLink, func(c *ign.Config) *[]ign.Link { return &c.Storage.Links }),
+	listOf("systemd.units:name", "unit", policy.KindUnit, func(c *ign.Config) *[]ign.Unit { return &c.Systemd.Units }),
+	listOf("passwd.users:name", "user", policy.KindUser, func(c *ign.Config) *[]ign.PasswdUser { return &c.Passwd.Users }),
+	listOf("passwd.groups:name", "group", policy.KindGroup, func(c *ign.Config) *[]ign.PasswdGroup { return &c.Passwd.Groups }),
+	listOf("storage.disks:device", "disk", policy.KindStorage, func(c *ign.Config) *[]ign.Disk { return &c.Storage.Disks }),
+	listOf("storage.filesystems:device", "filesystem", policy.KindStorage, func(c *ign.Config) *[]ign.Filesystem { return &c.Storage.Filesystems }),
+	listOf("storage.raid:name", "raid", policy.KindStorage, func(c *ign.Config) *[]ign.Raid { return &c.Storage.Raid }),
+	listOf("storage.luks:name", "luks", policy.KindStorage, func(c *ign.Config) *[]ign.Luks { return &c.Storage.Luks }),
+	whole("kernelArguments", policy.KindFirstBootKargs, func(c *ign.Config) *ign.KernelArguments { return &c.KernelArguments }),
+	whole("ignition", policy.KindIgnition, func(c *ign.Config) *ign.Ignition { return &c.Ignition }),
+}
+
+// listOf returns a list by its path, followed by a colon and the field that is the key of its items.
+func listOf[T util.Keyed](path, family string, kind policy.ChangeKind, of func(*ign.Config) *[]T) list {
+	path, key, _ := strings.Cut(path, ":")
+	l := list{path: path, key: key, family: family, kind: kind}
+	if kind == policy.KindStorage {
+		l.prefix = family + "."
+	}
+	l.keys = func(c ign.Config) (keys []string) {
+		for _, x := range *of(&c) {
+			keys = append(keys, x.Key())
+		}
+		return keys
+	}
+	l.cut = func(c ign.Config, i int) (part ign.Config) {
+		*of(&part) = []T{(*of(&c))[i]}
+		return part
+	}
+	l.item = func(c ign.Config) (reflect.Value, bool) {
+		items := *of(&c)
+		if len(items) == 0 {
+			return reflect.Value{}, false
+		}
+		return reflect.ValueOf(items[0]), true
+	}
+	return l
+}
+
+// whole is a part of a config that is not a list. It is one item without a name.
+func whole[T any](path string, kind policy.ChangeKind, of func(*ign.Config) *T) list {
+	empty := func(c ign.Config) bool {
+		c.Ignition.Version = ""
+		return reflect.ValueOf(*of(&c)).IsZero()
+	}
+	return list{
+		path: path, key: "version", family: path, kind: kind,
+		keys: func(c ign.Config) []string {
+			if empty(c) {
+				return nil
+			}
+			return []string{""}
+		},
+		cut: func(c ign.Config, _ int) (part ign.Config) {
+			c.Ignition.Version = ""
+			*of(&part) = *of(&c)
+			return part
+		},
+		item: func(c ign.Config) (reflect.Value, bool) { return reflect.ValueOf(*of(&c)), !empty(c) },
+	}
+}
+
+// root is the path of an item in a config.
+func (l list) root(index int) string {
+	if l.family == l.path {
+		return "$." + l.path
+	}
+	return fmt.Sprintf("$.%s.%d", l.path, index)
+}

@@ -1,0 +1,154 @@
+package lineage
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
+)
+
+// maxShort is how many characters of a value are shown.
+const maxShort = 72
+
+// hidden are the last parts of the names of attributes that are never shown.
+var hidden = []string{"passwordHash", "keyFile", "config", "advertisement"}
+
+// shown returns a leaf for people: shortened, and the whole text if it may be read.
+func (o Options) shown(x leaf, kind policy.ChangeKind, item string) (short, content string) {
+	last := x.name[strings.LastIndexByte(x.name, '.')+1:]
+	switch {
+	case slices.Contains(hidden, last), strings.Contains(x.name, "httpHeaders."), strings.HasPrefix(x.name, "proxy.") && strings.Contains(x.raw, "@"):
+		return o.hidden(decoded(x)), ""
+	case strings.HasPrefix(x.name, "sshAuthorizedKeys."):
+		return o.sshKey(x.raw), ""
+	case x.resource != nil:
+		if kind != policy.KindFile {
+			item = ""
+		}
+		return o.text(item, decoded(x))
+	case kind == policy.KindUnit && (x.name == "contents" || strings.HasPrefix(x.name, "dropins.")):
+		return o.text(item, []byte(x.raw))
+	}
+	return plain(o.masked(x.raw)), ""
+}
+
+// named returns an item's name for people. The name of a kernel argument is the argument itself, and may have a secret.
+func (o Options) named(kind policy.ChangeKind, name string) string {
+	if kind == policy.KindKargs {
+		return o.masked(name)
+	}
+	return name
+}
+
+// masked returns a value outside of files with its secrets masked.
+func (o Options) masked(value string) string {
+	if o.Mask == nil {
+		return value
+	}
+	return o.Mask("", value).Text
+}
+
+// hidden replaces a hidden value. Its digest is short: enough to see a change, and too short to test guesses. If the whole content is hidden,
+// the digest is long, to compare contents.
+func (o Options) hidden(data []byte) string {
+	if o.Mask == nil {
+		return digest(data) + " (hidden)"
+	}
+	return secret.HiddenWithDigest(string(data))
+}
+
+// decoded returns the leaf's content.
+func decoded(x leaf) []byte {
+	if x.resource == nil {
+		return []byte(x.raw)
+	}
+	data, err := machineconfig.Contents(*x.resource)
+	if err != nil {
+		return []byte(x.raw)
+	}
+	return data
+}
+
+// text returns a content with its secrets masked.
+func (o Options) text(path string, data []byte) (short, content string) {
+	if len(data) == 0 {
+		return "(empty)", ""
+	}
+	if o.Mask == nil {
+		return o.hidden(data), ""
+	}
+	shown := o.Mask(path, string(data))
+	text := shown.Text
+	switch {
+	case shown.Whole || slices.Equal(shown.Rules(), []string{secret.RuleFile}):
+		return o.hidden(data), ""
+	case !readable(text):
+		return digest(data) + " (binary)", ""
+	case len(text) <= maxShort && !strings.Contains(strings.TrimSuffix(text, "\n"), "\n"):
+		return strings.TrimSuffix(text, "\n"), ""
+	default:
+		return lines(text) + ", " + digest([]byte(text)) + hiddenRules(shown), text
+	}
+}
+
+// hiddenRules returns the rules that hid a part of a text.
+func hiddenRules(shown secret.Result) string {
+	if len(shown.Findings) == 0 {
+		return ""
+	}
+	return ", hidden by rule: " + strings.Join(shown.Rules(), ", ")
+}
+
+func digest(data []byte) string {
+	return fmt.Sprintf("%d bytes, sha256 %.4x", len(data), sha256.Sum256(data))
+}
+
+func lines(text string) string {
+	n := strings.Count(text, "\n")
+	if !strings.HasSuffix(text, "\n") {
+		n++
+	}
+	if n == 1 {
+		return "1 line"
+	}
+	return strconv.Itoa(n) + " lines"
+}
+
+// readable reports whether a terminal shows a text as it is.
+func readable(text string) bool {
+	return utf8.ValidString(text) && !strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && safetext.IsHidden(r) })
+}
+
+// plain returns a value on one line.
+func plain(text string) string {
+	if safetext.HasHidden(text) {
+		text = safetext.Quote(text)
+	}
+	if r := []rune(text); len(r) > 4*maxShort {
+		text = string(r[:4*maxShort]) + "…"
+	}
+	return text
+}
+
+// sshKey shortens a public key to its type, its end and its comment. What is not a key may
+// be a private key, and options may set passwords.
+func (o Options) sshKey(text string) string {
+	words := strings.Fields(text)
+	i := slices.IndexFunc(words, func(w string) bool { return len(w) > 24 && strings.HasPrefix(w, "AAAA") })
+	if i < 0 {
+		return o.hidden([]byte(text))
+	}
+	words[i] = "…" + words[i][len(words[i])-8:]
+	short := strings.Join(words, " ")
+	if o.masked(short) != short {
+		short = "(options hidden) " + strings.Join(words[max(i-1, 0):i+1], " ")
+	}
+	return plain(short)
+}

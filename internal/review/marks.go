@@ -1,0 +1,100 @@
+package review
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/review/cluster"
+	"github.com/bunsen-os/bunsen/transpile"
+)
+
+// Marks are the paths and units that the objects of a repository or a cluster mark as secret.
+type Marks map[string]secret.Paths
+
+// Add adds the marks of an object. The marks of the MachineConfiguration apply to all pools, and the marks of a
+// MachineConfigPool apply to that pool. Other objects mark nothing.
+func (m Marks) Add(kind, name string, annotations map[string]string) error {
+	pool := name
+	switch kind {
+	case cluster.PolicyKind:
+		pool = allPools
+	case cluster.PoolKind:
+	default:
+		return nil
+	}
+	marked, err := secret.ParsePaths(annotations[v1alpha1.SecretPathsAnnotation])
+	m[pool] = append(m[pool], marked...)
+	if err != nil {
+		return fmt.Errorf("reading annotation %s of %s %q: %w", v1alpha1.SecretPathsAnnotation, kind, name, err)
+	}
+	return nil
+}
+
+// allPools is the key of marks that apply to all pools. No pool has this name.
+const allPools = ""
+
+// The method of returns the marks that apply to a pool.
+func (m Marks) of(pool string) secret.Paths { return slices.Concat(m[allPools], m[pool]) }
+
+// marksOf reads the marks of all objects in a repository's cluster/. It ignores annotations that cannot be read;
+// secretsOf reports them.
+func marksOf(res transpile.Result) Marks {
+	m := Marks{}
+	for _, o := range res.Cluster {
+		_ = m.Add(o.Object.GetKind(), o.Object.GetName(), o.Object.GetAnnotations()) // secretsOf reports it with its line
+	}
+	return m
+}
+
+// secretsOf reads the annotations that concern a pool: of its MachineConfigPool, of the MachineConfiguration, and of the
+// MachineConfigs made through the API that it selects.
+func secretsOf(res transpile.Result, pool string, inputs []*mcfgv1.MachineConfig) (out secret.Paths, err error) {
+	var bad []error
+	m := Marks{}
+	for _, o := range res.Cluster {
+		if o.Object.GetKind() != cluster.PolicyKind && o.Object.GetName() != pool {
+			continue
+		}
+		if err := m.Add(o.Object.GetKind(), o.Object.GetName(), o.Object.GetAnnotations()); err != nil {
+			bad = append(bad, fmt.Errorf("%s:%d: %w", o.File, o.Line, err))
+		}
+	}
+	out = m.of(pool)
+	for _, mc := range inputs {
+		marked, err := secret.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
+		if err != nil {
+			bad = append(bad, fmt.Errorf("reading annotation %s of MachineConfig %q: %w", v1alpha1.SecretPathsAnnotation, mc.Name, err))
+		}
+		out = append(out, marked...)
+	}
+	return out, errors.Join(bad...)
+}
+
+// trustedMarks returns base's marks, which hide contents in a review. With the marks of head, a change could hide its
+// own contents.
+func trustedMarks(base Side, pools ...string) (out secret.Paths) {
+	for _, pool := range pools {
+		out = append(out, base.Pools[pool].Secrets...)
+		out = append(out, base.Marks.of(pool)...)
+	}
+	return out
+}
+
+// newMarks returns the marks of head that base does not have and that match a changed item: they would have hidden it.
+func newMarks(head, trusted secret.Paths, changes []policy.Costed) (out []string) {
+	for _, pattern := range head {
+		matches := slices.ContainsFunc(changes, func(c policy.Costed) bool {
+			return (c.Kind == policy.KindFile || c.Kind == policy.KindUnit) && secret.Paths{pattern}.Match(c.Name)
+		})
+		if matches && !slices.Contains(trusted, pattern) && !slices.Contains(out, pattern) {
+			out = append(out, pattern)
+		}
+	}
+	return out
+}

@@ -1,0 +1,43 @@
+package report
+
+import (
+	"testing"
+
+	"github.com/bunsen-os/bunsen/internal/review"
+)
+
+func TestForecasts(t *testing.T) {
+	file := []review.Item{{Kind: "file", Path: "/etc/a", Change: "changed"}}
+	for sentence, c := range map[string]struct {
+		pool  review.PoolChange
+		facts review.PoolFacts
+		want  string
+	}{
+		"an unchanged pool does nothing":          {review.PoolChange{From: "a", To: "a", Disruption: "none"}, review.PoolFacts{Nodes: 40}, "40 nodes, 0 reboots, 0 drains, no time"},
+		"a reload goes through all nodes quickly": {review.PoolChange{From: "a", To: "b", Disruption: "reload", Items: file}, review.PoolFacts{Nodes: 40}, "40 nodes, 0 reboots, 0 drains, 3–45 min"},
+		"one node may take no time to speak of":   {review.PoolChange{From: "a", To: "b", Disruption: "none", Items: file}, review.PoolFacts{Nodes: 1}, "1 node, 0 reboots, 0 drains, up to 1 min"},
+		"a drain moves pods":                      {review.PoolChange{From: "a", To: "b", Disruption: "drain", Items: file}, review.PoolFacts{Nodes: 4, MaxUnavailable: 2}, "4 nodes, 0 reboots, 4 drains, 1–30 min"},
+		"a reboot takes longest":                  {review.PoolChange{From: "a", To: "b", Disruption: "reboot", Items: file}, review.PoolFacts{Nodes: 40}, "40 nodes, 40 reboots, 40 drains, 1.5–18 h"},
+		"more at once are sooner done":            {review.PoolChange{From: "a", To: "b", Disruption: "reboot", Items: file}, review.PoolFacts{Nodes: 40, MaxUnavailable: 10}, "40 nodes, 40 reboots, 40 drains, 10 min – 2 h"},
+		"another image is fetched first":          {review.PoolChange{From: "a", To: "b", Disruption: "reboot", Items: []review.Item{{Kind: "os-image"}}}, review.PoolFacts{Nodes: 8, MaxUnavailable: 2}, "8 nodes, 8 reboots, 8 drains, 10 min – 3 h"},
+		"what is refused costs nothing":           {review.PoolChange{From: "a", To: "b", Disruption: "reboot", Items: file, Refused: []string{"x"}}, review.PoolFacts{Nodes: 8}, "8 nodes, 0 reboots, 0 drains, no time"},
+		"a pool without nodes":                    {review.PoolChange{From: "a", To: "b", Disruption: "reboot", Items: file}, review.PoolFacts{}, "0 nodes, 0 reboots, 0 drains, no time"},
+		"a pool that comes is not known":          {review.PoolChange{To: "b", Disruption: "reboot", Items: file}, review.PoolFacts{Nodes: 8}, "unknown"},
+		"more than days are days":                 {review.PoolChange{From: "a", To: "b", Disruption: "reboot", Items: file}, review.PoolFacts{Nodes: 1000}, "1,000 nodes, 1,000 reboots, 1,000 drains, 24 h – 16 days"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			c.pool.Pool = "p"
+			got := "unknown"
+			out := review.Comparison{Pools: []review.PoolChange{c.pool, {Pool: "other"}}}.WithFacts(review.Facts{Pools: map[string]review.PoolFacts{"p": c.facts}})
+			if r := out.Pools[0].Rollout; r != nil {
+				got = count(r.Nodes, "node") + ", " + count(r.Reboots, "reboot") + ", " + count(r.Drains, "drain") + ", " + durationText(*r)
+			}
+			if got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			if out.Pools[1].Rollout != nil {
+				t.Error("a pool of which nothing is known has a forecast")
+			}
+		})
+	}
+}

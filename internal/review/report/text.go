@@ -1,0 +1,251 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/review"
+)
+
+// Style colours the text; the zero value leaves it plain.
+type Style struct {
+	// Colour turns ANSI colours on.
+	Colour bool
+}
+
+// Text prints the comparison for people: the result of each pool, each change once, and the sums as its last lines.
+func Text(c review.Comparison, s Style) string {
+	var b strings.Builder
+	changed, same := split(c)
+	for _, p := range changed {
+		fmt.Fprintf(&b, "%s\n", s.bold(fmt.Sprintf("pool %s: %s → %s", safetext.Line(p.Pool), nameOr(p.From, "(new)"), nameOr(p.To, noConfigText(p)))))
+	}
+	warnings(&b, s, c)
+	if len(changed)+len(c.Warnings) > 0 {
+		b.WriteString("\n")
+	}
+	sections := c.Sections()
+	for _, sec := range sections {
+		if len(sections) > 1 || len(sec.Pools) > 1 {
+			fmt.Fprintf(&b, "%s\n\n", s.bold("in "+safetext.Line(enumerate(sec.Pools))))
+		}
+		for _, it := range sec.Items {
+			writeItem(it, &b, s)
+		}
+	}
+	clusterText(&b, s, c)
+	writeAvoid(c.AvoidReboots, &b, s)
+	for _, p := range changed {
+		fmt.Fprintf(&b, "%s\n", poolLine(p, s))
+	}
+	if len(same) > 0 {
+		fmt.Fprintf(&b, "unchanged: %s\n", safetext.Line(strings.Join(same, ", ")))
+	}
+	if c.Undo != "" {
+		fmt.Fprintf(&b, "undo: %s\n", safetext.Line(c.Undo))
+	}
+	switch o := c.Overview; {
+	case len(c.Pools) == 0:
+		b.WriteString("No pools on either side.\n")
+	case len(changed) == 0:
+		b.WriteString(nothing(c) + "\n")
+	default:
+		fmt.Fprintf(&b, "%s in %s.%s\n", countsText(o.Counts), count(len(changed), "pool"), sentence(hiddenText(o.HiddenItems)))
+	}
+	return b.String()
+}
+
+// sentence writes a text as a further sentence; nothing for "".
+func sentence(text string) string {
+	if text == "" {
+		return ""
+	}
+	return " " + text + "."
+}
+
+// clusterText prints the changes in cluster/ that are in no rendered config.
+func clusterText(b *strings.Builder, s Style, c review.Comparison) {
+	for _, part := range []struct {
+		title string
+		lines []string
+	}{
+		{"disruption policy: what later changes cost", c.Policy},
+		{"MachineConfigPools: whose nodes, and how many at once", c.MachineConfigPools},
+		{"objects of cluster/: how and when nodes are updated", c.ClusterObjects},
+	} {
+		if len(part.lines) == 0 {
+			continue
+		}
+		fmt.Fprintf(b, "%s\n", s.bold(part.title))
+		for _, line := range part.lines {
+			fmt.Fprintf(b, "~ %s\n", safetext.Line(line))
+		}
+		b.WriteString("\n")
+	}
+}
+
+// warnings writes the most important remarks for a reviewer.
+func warnings(b *strings.Builder, s Style, c review.Comparison) {
+	say := func(of func(review.PoolChange) []string, format string) {
+		for _, r := range remarks(c, of) {
+			fmt.Fprintf(b, "%s\n", s.red("! "+safetext.Line(strings.NewReplacer("POOLS", enumerate(r.pools), "TEXT", r.text).Replace(format))))
+		}
+	}
+	for _, w := range c.Warnings {
+		fmt.Fprintf(b, "%s\n", s.red("! warning: "+safetext.Line(warningText(w))))
+	}
+	for _, level := range []policy.Disruption{policy.Reboot, policy.Drain} {
+		say(because(level), level.String()+" of POOLS because of TEXT")
+	}
+	say(func(p review.PoolChange) []string { return p.Refused }, "running nodes of POOLS cannot take TEXT")
+	say(func(p review.PoolChange) []string { return p.CheckedOnNode }, "in POOLS, TEXT")
+	say(func(p review.PoolChange) []string { return p.NewMarks }, "marks that this change adds hide nothing here; in POOLS, TEXT is shown")
+	say(func(p review.PoolChange) []string { return p.NewNodesOnly }, "existing nodes of POOLS will not get TEXT")
+	say(func(p review.PoolChange) []string { return noticeTexts(p) }, "in POOLS the order of merging decides: TEXT")
+	say(moving, "nodes of POOLS: TEXT")
+}
+
+// maxCauses limits the reasons of a reboot that are named; the others are counted.
+const maxCauses = 3
+
+// because returns a function with the reasons for a disruption of this level in a pool.
+func because(level policy.Disruption) func(review.PoolChange) []string {
+	return func(p review.PoolChange) []string {
+		return reasonsFor(p, level, func(it review.Item) string { return causeText(it) })
+	}
+}
+
+// reasonsFor names the causes of a disruption of this level in one text. It is empty for pools that no nodes leave or
+// join.
+func reasonsFor(p review.PoolChange, level policy.Disruption, name func(review.Item) string) []string {
+	causes := causes(p)
+	if len(causes) == 0 || p.Level() != level || p.From == "" || p.To == "" {
+		return nil
+	}
+	var reasons []string
+	for _, it := range causes[:min(maxCauses, len(causes))] {
+		reasons = append(reasons, name(it))
+	}
+	if more := len(causes) - maxCauses; more > 0 {
+		reasons = append(reasons, thousands(more)+" more")
+	}
+	return []string{strings.Join(reasons, "; ")}
+}
+
+// causeText returns the item with the reason for its disruption.
+func causeText(it review.Item) string {
+	why := it.Why
+	if isListed(it) {
+		lines := strings.Split(strings.TrimSuffix(it.Diff, "\n"), "\n")
+		why = strings.Join(lines[:min(maxCauses, len(lines))], " ")
+	}
+	if place := it.Places(); place != "" {
+		why += ", from " + place
+	}
+	return itemTitle(it) + " (" + strings.TrimPrefix(why, ", ") + ")"
+}
+
+// isListed reports whether the difference itself is the reason: a short list of arguments, or one value.
+func isListed(it review.Item) bool {
+	switch policy.ChangeKind(it.Kind) {
+	case policy.KindKargs, policy.KindExtensions, policy.KindKernelType, policy.KindOSImage:
+		return true
+	}
+	return false
+}
+
+// poolLine describes the pool in one line: `worker: 3 changes, reload chronyd.service, 40 nodes, 0 reboots, up to 45 min`.
+func poolLine(p review.PoolChange, s Style) string {
+	if p.KeepsConfig {
+		return s.red(fmt.Sprintf("%s: no document any more, so its nodes keep %s and the pool becomes degraded", safetext.Line(p.Pool), safetext.Line(p.From)))
+	}
+	line := fmt.Sprintf("%s: %s, %s", safetext.Line(p.Pool), count(len(p.Items), "change"), safetext.Line(actionsOf(p)))
+	switch r := p.Rollout; {
+	case r != nil && r.Nodes == 0 && len(p.Refused) == 0:
+		return fmt.Sprintf("%s: %s; no nodes, so nothing reboots", safetext.Line(p.Pool), count(len(p.Items), "change"))
+	case len(p.Refused) > 0:
+		line += ", refused by running nodes"
+	case p.From == "":
+		line += ", for machines that join"
+	case p.To == "":
+		line += ", the pool goes"
+	case r == nil:
+		line += ", nodes unknown"
+	default:
+		line += fmt.Sprintf(", %s, %s, %s", count(r.Nodes, "node"), count(r.Reboots, "reboot"), durationText(*r))
+		if r.Paused {
+			line += " once it is resumed (paused)"
+		}
+	}
+	if p.Level() >= policy.Drain {
+		return s.red(line)
+	}
+	return line
+}
+
+func writeItem(it review.Item, b *strings.Builder, s Style) {
+	line := changeSign(it) + " " + itemTitle(it)
+	if move := renameText(it); move != "" {
+		line += " · " + move
+	}
+	line += " · " + effectText(it)
+	if it.Why != "" {
+		line += " (" + it.Why + ")"
+	}
+	if it.Origin != "" {
+		line += " · from " + it.Origin
+	}
+	line = safetext.Line(line)
+	if movesPods(it) {
+		line = s.red(line)
+	}
+	b.WriteString(line + "\n")
+	for text := range strings.Lines(diffOf(it)) {
+		b.WriteString("  " + s.line(safetext.Line(strings.TrimSuffix(text, "\n"))) + "\n")
+	}
+	if hint := ruleHint(it.AvoidReboot); hint != "" {
+		b.WriteString("  " + s.line("# "+safetext.Line(hint)) + "\n")
+	}
+	b.WriteString("\n")
+}
+
+func nameOr(name, otherwise string) string {
+	if name == "" {
+		return otherwise
+	}
+	return safetext.Line(name)
+}
+
+// enumerate writes a list as in a sentence: `master, worker and gpu`.
+func enumerate(list []string) string {
+	if len(list) < 2 {
+		return strings.Join(list, "")
+	}
+	last := len(list) - 1
+	return strings.Join(list[:last], ", ") + " and " + list[last]
+}
+
+func (s Style) bold(t string) string { return s.wrap("1", t) }
+func (s Style) red(t string) string  { return s.wrap("31", t) }
+
+// line colours one line of a diff according to its first character.
+func (s Style) line(l string) string {
+	switch {
+	case strings.HasPrefix(l, "+"):
+		return s.wrap("32", l)
+	case strings.HasPrefix(l, "-"):
+		return s.wrap("31", l)
+	case strings.HasPrefix(l, "@@"), strings.HasPrefix(l, "#"):
+		return s.wrap("36", l)
+	}
+	return l
+}
+
+func (s Style) wrap(code, t string) string {
+	if !s.Colour {
+		return t
+	}
+	return "\x1b[" + code + "m" + t + "\x1b[0m"
+}

@@ -1,0 +1,230 @@
+package report
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/review"
+)
+
+// The words that text and Markdown share.
+
+// changeSign is + for added, - for removed and ~ for changed items, followed by ! if nodes are drained.
+func changeSign(it review.Item) string {
+	sign := map[string]string{"added": "+", "removed": "-"}[it.Change]
+	if sign == "" {
+		sign = "~"
+	}
+	if movesPods(it) {
+		sign += "!"
+	}
+	return sign
+}
+
+// movesPods reports whether this item alone drains nodes.
+func movesPods(it review.Item) bool {
+	return slices.ContainsFunc(it.Actions, func(a review.Action) bool {
+		return a.Type == string(policy.ActionReboot) || a.Type == string(policy.ActionDrain)
+	})
+}
+
+// nouns are readable names of kinds. A kind without an entry is its own name.
+var nouns = map[string]string{
+	string(policy.KindKargs):          "kernel arguments",
+	string(policy.KindKernelType):     "kernel type",
+	string(policy.KindOSImage):        "OS image",
+	string(policy.KindFirstBootKargs): "first-boot kernel arguments",
+	string(policy.KindFIPS):           "FIPS mode",
+}
+
+// itemTitle names the item: `file /etc/motd`, `unit kubelet.service drop-in 20-limits.conf`, `kernel arguments`.
+func itemTitle(it review.Item) string {
+	title := it.Kind
+	if noun, ok := nouns[it.Kind]; ok {
+		title = noun
+	}
+	if it.Path != "" {
+		title += " " + it.Path
+	}
+	if only := changedDropIn(it); only != "" {
+		title += " " + only
+	}
+	return title
+}
+
+// changedDropIn returns the drop-in if it is the only changed part of a unit.
+func changedDropIn(it review.Item) string {
+	if len(it.Parts) == 1 && strings.HasPrefix(it.Parts[0], "drop-in ") {
+		return it.Parts[0]
+	}
+	return ""
+}
+
+// diffOf returns the difference without its title. A renamed item has none.
+func diffOf(it review.Item) string {
+	if it.RenamedTo != "" || it.RenamedFrom != "" {
+		return ""
+	}
+	if only := changedDropIn(it); only != "" {
+		if head, rest, ok := strings.Cut(it.Diff, "\n"); ok && strings.HasPrefix(head, "# "+only) {
+			return rest
+		}
+	}
+	return it.Diff
+}
+
+// renameText returns the other name of a renamed item.
+func renameText(it review.Item) string {
+	switch {
+	case it.RenamedFrom != "":
+		return "renamed from " + it.RenamedFrom
+	case it.RenamedTo != "":
+		return "renamed to " + it.RenamedTo
+	}
+	return ""
+}
+
+// actionWords writes actions in their order: `restart chronyd.service`, `drain + reboot`. An action that follows
+// itself is counted: `restart app.service ×2`.
+func actionWords(actions []review.Action) string {
+	words := make([]string, 0, len(actions))
+	times := 1
+	for i, a := range actions {
+		text := strings.TrimSpace(strings.ToLower(a.Type) + " " + a.Service)
+		switch a.Type {
+		case string(policy.ActionNone):
+			text = noDisruption
+		case string(policy.ActionDaemonReload):
+			text = "daemon-reload"
+		case string(policy.ActionReboot):
+			text = "drain + reboot"
+		}
+		switch {
+		case i == 0 || actions[i-1] != a:
+			times = 1
+			words = append(words, text)
+		case a.Service != "":
+			times++
+			words[len(words)-1] = fmt.Sprintf("%s ×%d", text, times)
+		}
+	}
+	if len(words) == 0 {
+		return noDisruption
+	}
+	return strings.Join(words, ", ")
+}
+
+// effectText returns what nodes do for the item: its effect and its actions.
+func effectText(it review.Item) string {
+	words := actionWords(it.Actions)
+	switch {
+	case it.Effect == "":
+		return words
+	case words == noDisruption:
+		return it.Effect
+	}
+	return it.Effect + ", " + words
+}
+
+// noDisruption is the text for no action.
+const noDisruption = "applied live, no disruption"
+
+// actionsOf returns what the pool's nodes do for all items together.
+func actionsOf(p review.PoolChange) string {
+	words := actionWords(p.Actions)
+	newNodes := func(it review.Item) bool { return it.Effect == policy.EffectNewNodes }
+	if words == noDisruption && len(p.Items) == 0 {
+		return "no disruption" // only an encoding differs
+	}
+	if words == noDisruption && len(p.Items) > 0 && !slices.ContainsFunc(p.Items, func(it review.Item) bool { return !newNodes(it) }) {
+		return policy.EffectNewNodes
+	}
+	if p.Level() == policy.Drain && !strings.Contains(words, "drain") {
+		return "drain, " + words
+	}
+	return words
+}
+
+// nothing returns the text for a comparison in which no config changes. Nodes may still get other configs.
+func nothing(c review.Comparison) string {
+	switch {
+	case c.MovesNodes:
+		return "No rendered change, but a change of pools: nodes may take other configs than now."
+	case len(c.MachineConfigPools) > 0:
+		return "No rendered change, but from the next rollout on, another number of nodes is out of service at once."
+	case len(c.ClusterObjects) > 0:
+		return "No rendered change, but objects of cluster/ change."
+	}
+	return "No rendered change: nothing will be rolled out."
+}
+
+// noConfigText replaces the rendered name of a pool that no longer has one.
+func noConfigText(p review.PoolChange) string {
+	if p.KeepsConfig {
+		return "(no documents)"
+	}
+	return "(gone)"
+}
+
+// moving describes nodes that get the config of another pool; this comparison does not compare the two configs.
+func moving(p review.PoolChange) []string {
+	switch {
+	case p.From == "" && p.To != "":
+		return []string{"a node that it takes over from another pool goes to this config, which may reboot it"}
+	case p.KeepsConfig:
+		return []string{"they keep " + p.From + ", and the pool becomes degraded, because its MachineConfigPool stays and selects no document; add documents, or remove the MachineConfigPool too"}
+	case p.MovesTo != "":
+		return []string{"they move to pool " + p.MovesTo + ", whose config is compared here, or to another pool that selects them"}
+	case p.To == "" && p.From != "":
+		return []string{"if you also delete the MachineConfigPool, they move to pool worker or to another pool that selects them, and may reboot. If it stays, they keep their config, and the pool becomes degraded"}
+	}
+	return nil
+}
+
+// causes are the items that drain nodes.
+func causes(p review.PoolChange) (out []review.Item) {
+	if p.Level() < policy.Drain {
+		return nil
+	}
+	for _, it := range p.Items {
+		reboots := slices.ContainsFunc(it.Actions, func(a review.Action) bool { return a.Type == string(policy.ActionReboot) })
+		if reboots || p.Level() == policy.Drain && movesPods(it) {
+			out = append(out, it)
+		}
+	}
+	return out
+}
+
+// noticeText returns the notice with its item.
+func noticeText(n review.Notice) string {
+	return strings.TrimPrefix(strings.TrimSpace(n.Kind+" "+n.Path)+": ", ": ") + n.Message
+}
+
+// noticeTexts are the renderer's notices about the pool.
+func noticeTexts(p review.PoolChange) (out []string) {
+	for _, n := range p.Notices {
+		out = append(out, noticeText(n))
+	}
+	return out
+}
+
+// visible is safetext.Visible under a shorter name.
+func visible(text string) string { return safetext.Visible(text) }
+
+// tally counts changes by their signs: `+1 ~2 -3`.
+func tally(items []review.Item) string {
+	n := map[string]int{}
+	for _, it := range items {
+		n[it.Change]++
+	}
+	var out []string
+	for _, s := range []struct{ change, sign string }{{"added", "+"}, {"changed", "~"}, {"removed", "-"}} {
+		if n[s.change] > 0 {
+			out = append(out, fmt.Sprintf("%s%d", s.sign, n[s.change]))
+		}
+	}
+	return strings.Join(out, " ")
+}

@@ -1,0 +1,202 @@
+package review
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/review/cluster"
+	"github.com/bunsen-os/bunsen/reconcile/render"
+	rendercache "github.com/bunsen-os/bunsen/reconcile/render/cache"
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/transpile"
+	"github.com/bunsen-os/bunsen/transpile/origin"
+)
+
+// Renderings renders trees with caches for all of them, so that the second side of a comparison costs only its
+// differences. Goroutines may use it concurrently. The zero value is ready to use; do not copy it after the first use.
+type Renderings struct {
+	// Transpiler and Renderer are the caches. Configure them before the first use.
+	Transpiler transpile.Transpiler
+	Renderer   rendercache.Renderer
+	// Defaults are the images of pools that set no image.
+	Defaults render.Defaults
+}
+
+// Render transpiles a tree and renders its pools. A fatal report gives no pools; see Result.Report. It ends early with the error that
+// stop returns; a nil stop never stops it.
+func (r *Renderings) Render(tree source.Tree, stop func() error) (transpile.Result, Rendering, error) {
+	res, err := r.Transpiler.FragmentsUntil(tree, stop)
+	if err != nil || res.Report.Fatal() {
+		return res, Rendering{}, err
+	}
+	return res, Render(res, &r.Renderer, r.Defaults), nil
+}
+
+// Rendering is what one tree renders to, pool by pool, without a cluster.
+type Rendering struct {
+	// Pools in lexical order.
+	Pools []PoolRendering
+	// Warnings of the tree's documents.
+	Warnings []Warning
+	// Declared are the pools whose MachineConfigPool the tree has.
+	Declared []string
+	// Overrides are the overrides in the tree's MachineConfiguration.
+	Overrides policy.Overrides
+	// Marks are the marks of the tree's cluster objects.
+	Marks Marks
+	// PolicyFile is the file of the tree's MachineConfiguration, or "".
+	PolicyFile string
+	// Err has the errors of all pools that cannot be rendered. Pools has all others.
+	Err error
+}
+
+// PoolRendering is one pool of a Rendering.
+type PoolRendering struct {
+	// Rendered is exactly the config that the controller would create from these inputs.
+	Rendered render.Rendered
+	// Secrets are the items that the tree marks.
+	Secrets secret.Paths
+
+	places *places
+}
+
+// Render does without a cluster what the controllers do: it selects the fragments of each pool and merges them. MachineConfigs that users
+// created through the API are not included.
+func Render(res transpile.Result, r *rendercache.Renderer, d render.Defaults) Rendering {
+	return RenderWith(res, r, d, nil)
+}
+
+// RenderWith is Render with additional MachineConfigs of the cluster. Each pool gets the additional ones that its
+// selector selects. A fragment replaces a MachineConfig of the same name.
+func RenderWith(res transpile.Result, r *rendercache.Renderer, d render.Defaults, layers []*mcfgv1.MachineConfig) Rendering {
+	return job{result: res, renderer: r, defaults: d, layers: layers}.run()
+}
+
+// job is one tree to render.
+type job struct {
+	result   transpile.Result
+	renderer *rendercache.Renderer
+	defaults render.Defaults
+	// layers are the additional MachineConfigs of the cluster.
+	layers []*mcfgv1.MachineConfig
+}
+
+func (j job) run() Rendering {
+	var out Rendering
+	mc, at, err := cluster.Configuration(j.result)
+	errs := []error{err}
+	out.Overrides, out.Marks = policy.OverridesOf(mc), marksOf(j.result)
+	out.PolicyFile, _, _ = strings.Cut(at, ":")
+	for _, e := range j.result.Report {
+		at := origin.Pos{File: e.File, Line: e.Line, Column: e.Column}
+		out.Warnings = append(out.Warnings, Warning{Rule: e.Rule, Message: e.Message, Origin: at.String(), file: e.File})
+	}
+	for _, o := range j.result.Cluster {
+		if o.Object.GetKind() == cluster.PoolKind {
+			out.Declared = append(out.Declared, o.Object.GetName())
+		}
+	}
+	for _, pool := range transpile.AllPools(j.result) {
+		p, err := j.pool(pool)
+		switch {
+		case err != nil:
+			errs = append(errs, err)
+		case p.Rendered.Name != "":
+			out.Pools = append(out.Pools, p)
+		}
+	}
+	out.Err = errors.Join(errs...)
+	return out
+}
+
+// pool renders one pool. A pool with a MachineConfigPool and without documents is left out without an error, because the controller accepts
+// it too.
+func (j job) pool(pool string) (PoolRendering, error) {
+	selected, err := transpile.Select(j.result, pool)
+	if err != nil {
+		return PoolRendering{}, fmt.Errorf("selecting the fragments of pool %q: %w", pool, err)
+	}
+	others, err := chosen(j.result, pool, j.layers)
+	if err != nil {
+		return PoolRendering{}, err
+	}
+	inputs := append(transpile.MachineConfigs(selected), others...)
+	if len(inputs) == 0 && !slices.Contains(j.result.Pools, pool) {
+		return PoolRendering{}, nil
+	}
+	secrets, err := secretsOf(j.result, pool, inputs)
+	if err != nil {
+		return PoolRendering{}, err
+	}
+	rendered, err := j.renderer.Merge(pool, inputs, j.defaults)
+	if err != nil {
+		return PoolRendering{}, fmt.Errorf("rendering pool %q: %w", pool, err)
+	}
+	return PoolRendering{Rendered: rendered, Secrets: secrets, places: newPlaces(selected, rendered)}, nil
+}
+
+// chosen returns the layers that a pool's selector selects and no fragment replaces.
+func chosen(res transpile.Result, pool string, layers []*mcfgv1.MachineConfig) (out []*mcfgv1.MachineConfig, err error) {
+	if len(layers) == 0 {
+		return nil, nil
+	}
+	selector, err := transpile.Selector(pool, res.Cluster)
+	if err != nil {
+		return nil, fmt.Errorf("selecting the layers of pool %q: %w", pool, err)
+	}
+	if len(selector.MatchLabels)+len(selector.MatchExpressions) == 0 {
+		return nil, nil // an empty selector selects nothing
+	}
+	matches, err := metav1.LabelSelectorAsSelector(&selector)
+	if err != nil {
+		return nil, fmt.Errorf("reading the selector of MachineConfigPool %q: %w", pool, err)
+	}
+	for _, l := range layers {
+		ours := slices.ContainsFunc(res.Fragments, func(f transpile.Fragment) bool { return f.Name == l.Name })
+		if !ours && matches.Matches(labels.Set(l.Labels)) {
+			out = append(out, l)
+		}
+	}
+	return out, nil
+}
+
+// Side returns the rendering as a side of a comparison.
+func (r Rendering) Side(name string) Side {
+	s := Side{Name: name, Overrides: r.Overrides, Marks: r.Marks, PolicyFile: r.PolicyFile, Declared: r.Declared, Warnings: r.Warnings, Pools: map[string]Pool{}}
+	for _, p := range r.Pools {
+		s.Pools[p.Rendered.Pool] = Pool{
+			Rendered: p.Rendered.Name, Config: p.Rendered.Config, Origin: p.Origin, Lineage: p.Lineage, Secrets: p.Secrets, Notices: notices(p.Rendered.Notices),
+		}
+	}
+	return s
+}
+
+// notices leaves out values that a pool inherits and overrides, because pools exist for that.
+func notices(all []render.Notice) (out []Notice) {
+	for _, n := range all {
+		if n.Rule != render.RuleOverridesWorker {
+			out = append(out, Notice{Rule: n.Rule, Kind: n.Kind, Path: n.Name, Message: n.Message, Inputs: n.Inputs})
+		}
+	}
+	return out
+}
+
+// Explain renders the inputs of a config again and returns what set each item: a line of a fragment, or a MachineConfig that a user created
+// through the API. same reports whether the inputs render to exactly this name and spec.
+func Explain(of *mcfgv1.MachineConfig, pool string, inputs []*mcfgv1.MachineConfig, fragments []transpile.Fragment) (places []Place, same bool, err error) {
+	d := render.Defaults{OSImageURL: of.Spec.OSImageURL, ExtensionsImage: of.Spec.BaseOSExtensionsContainerImage}
+	rendered, err := render.Merge(pool, inputs, d)
+	if err != nil {
+		return nil, false, fmt.Errorf("rendering the inputs of %s again: %w", of.Name, err)
+	}
+	p := PoolRendering{Rendered: rendered, places: newPlaces(fragments, rendered)}
+	return p.Places(), rendered.Name == of.Name, nil
+}

@@ -1,0 +1,233 @@
+package steer
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+)
+
+// Order is a user's request as changes to objects, and notes about them.
+type Order struct {
+	// Changes in the order in which to apply them. If there are none, Notes say why.
+	Changes []Change
+	Notes   []string
+}
+
+// Change is one merge patch.
+type Change struct {
+	// Resource as kubectl writes it, mcp or node, and the object's Name.
+	Resource, Name string
+	// Patch is a JSON merge patch.
+	Patch []byte
+	// Did is the effect of the change, in words.
+	Did string
+}
+
+// Resources of changes.
+const (
+	resourcePool = "mcp"
+	resourceNode = "node"
+)
+
+// Kubectl returns the equivalent command line.
+func (c Change) Kubectl() string {
+	return fmt.Sprintf("kubectl patch %s %s --type=merge -p '%s'", c.Resource, c.Name, strings.ReplaceAll(string(c.Patch), "'", `'\''`))
+}
+
+// OfPool reports whether the change is to a pool; otherwise it is to a node.
+func (c Change) OfPool() bool { return c.Resource == resourcePool }
+
+// patch returns a merge patch of annotations and of spec.paused. A nil annotation is removed, and a nil paused does not
+// change spec.paused.
+func patch(annotations map[string]*string, paused *bool) []byte {
+	object := map[string]any{"metadata": map[string]any{"annotations": annotations}}
+	if paused != nil {
+		object["spec"] = map[string]any{"paused": *paused}
+	}
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return nil // unreachable: texts and booleans always marshal
+	}
+	return raw
+}
+
+// Pause stops the assignment of configs in a pool. who is the user, and because the reason.
+func Pause(c fleet.Cluster, pool, who, because string) (Order, error) {
+	at := slices.IndexFunc(c.Pools, func(p mcfgv1.MachineConfigPool) bool { return p.Name == pool })
+	if at < 0 {
+		return Order{}, fleet.NoPool(pool)
+	}
+	p := &c.Pools[at]
+	if p.Spec.Paused {
+		return Order{Notes: []string{"pool/" + p.Name + " is paused already" + fleet.PausedBy(p) + "; nothing is changed"}}, nil
+	}
+	text, yes := who+": "+strings.Join(strings.Fields(because), " "), true
+	did := "pool/" + p.Name + " is paused: no updates, not even fixes, until you run `bunsen resume pool/" + p.Name + "`; updates that are already running finish"
+	return Order{
+		Changes: []Change{{Resource: resourcePool, Name: p.Name, Did: did, Patch: patch(map[string]*string{v1alpha1.PausedByAnnotation: &text}, &yes)}},
+		Notes:   owners(p),
+	}, nil
+}
+
+// Resume continues the rollout of a pool. With openFor the pool also opens for that long outside of its maintenance
+// windows; 0 ends such an opening.
+func Resume(c fleet.Cluster, pool string, openFor *time.Duration, now time.Time) (Order, error) {
+	f := fleet.New(c, now)
+	v, err := f.FindPool(pool)
+	if err != nil {
+		return Order{}, err
+	}
+	p, no := v.Object, false
+	annotations := map[string]*string{}
+	did := "pool/" + pool
+	var paused *bool
+	var o Order
+	if p.Spec.Paused || p.Annotations[v1alpha1.PausedByAnnotation] != "" {
+		annotations[v1alpha1.PausedByAnnotation], paused = nil, &no
+		did += " continues"
+		if who := fleet.PausedBy(p); who != "" {
+			did += "; it was paused" + who
+		}
+		o.Notes = owners(p)
+	}
+	opened := opening(p, openFor, annotations, now)
+	if opened != "" && paused != nil {
+		did += ", and"
+	}
+	if did += opened; len(annotations) > 0 {
+		o.Changes = []Change{{Resource: resourcePool, Name: pool, Did: did, Patch: patch(annotations, paused)}}
+	} else {
+		o.Notes = append(o.Notes, "pool/"+pool+" is not paused; nothing is changed")
+	}
+	o.Notes = append(o.Notes, windowNotes(f, v, openFor)...)
+	return o, nil
+}
+
+// opening sets in the annotations how long a pool is open outside of its windows, and describes it. An empty result
+// means no change.
+func opening(p *mcfgv1.MachineConfigPool, openFor *time.Duration, annotations map[string]*string, now time.Time) string {
+	switch {
+	case openFor == nil, *openFor <= 0 && p.Annotations[v1alpha1.OpenUntilAnnotation] == "":
+		return ""
+	case *openFor <= 0:
+		annotations[v1alpha1.OpenUntilAnnotation] = nil
+		return " updates only in its maintenance windows again"
+	}
+	until := now.Add(*openFor).UTC().Truncate(time.Second)
+	text := until.Format(time.RFC3339)
+	annotations[v1alpha1.OpenUntilAnnotation] = &text
+	return " may update outside its maintenance windows until " + fleet.Moment(until, nil, now)
+}
+
+// windowNotes are notes about windows for a user who resumes a pool.
+func windowNotes(f *fleet.Fleet, v *fleet.Pool, openFor *time.Duration) []string {
+	pool, now := v.Object.Name, f.Now
+	until, opened := fleet.OpenedUntil(v.Object.Annotations, now)
+	opens, shuts := openFor != nil && *openFor > 0, openFor != nil && *openFor <= 0
+	switch w := f.Window(v); {
+	case w == nil && opens:
+		return []string{"it has no maintenance windows: it is open at any time"}
+	case w == nil || opens || w.Open:
+		return nil
+	case shuts:
+		w.OpenUntil = nil
+		return []string{"its maintenance windows are " + w.Text(now)}
+	case opened:
+		return []string{"it was opened outside of its maintenance windows until " + fleet.Moment(until, nil, now)}
+	default:
+		return []string{"its maintenance windows are " + w.Text(now) + "; to continue now: bunsen resume pool/" + pool + " --open-for 2h"}
+	}
+}
+
+// RetryPool tries the pool's config again. It removes the rollout's verdict, and the nodes that failed the config try
+// it once more.
+func RetryPool(c fleet.Cluster, pool string, now time.Time) (Order, error) {
+	f := fleet.New(c, now)
+	v, err := f.FindPool(pool)
+	if err != nil {
+		return Order{}, err
+	}
+	at := now.Truncate(time.Second) // the annotation has whole seconds
+	var o Order
+	if r := v.Facts.Care.Record; r.Verdict != "" && r.Config == v.Facts.Target {
+		if r.At != nil && !at.After(r.At.Time) { // this machine's clock is behind the controller's
+			at = r.At.Add(time.Second)
+		}
+		did := fmt.Sprintf("pool/%s tries %s again, which was %s: %s", pool, r.Config, strings.ToLower(string(r.Verdict)), r.Why)
+		o.Changes = append(o.Changes, retry(resourcePool, pool, did, at))
+	}
+	for i := range v.Facts.Nodes {
+		if n := &v.Facts.Nodes[i]; n.Failing() && n.Config.Desired == v.Facts.Target {
+			o.Changes = append(o.Changes, retryNode(n, at))
+		}
+	}
+	if len(o.Changes) == 0 {
+		o.Notes = append(o.Notes, "no node of pool/"+pool+" failed "+cmp.Or(v.Facts.Target, "a config")+", and its rollout was not halted: nothing is changed")
+	} else if v.Facts.Paused {
+		o.Notes = append(o.Notes, "the pool is paused"+fleet.PausedBy(v.Object)+": the controller assigns no config until bunsen resume pool/"+pool)
+	}
+	return o, nil
+}
+
+// RetryNode lets a node try its failed config once more.
+func RetryNode(c fleet.Cluster, name string, now time.Time) (Order, error) {
+	f := fleet.New(c, now)
+	node, err := f.FindNode(name)
+	if err != nil {
+		return Order{}, err
+	}
+	n := nodestate.Read(node)
+	if n.Done() && !n.Step.Draining {
+		return Order{Notes: []string{"node/" + name + " has failed nothing: it runs " + n.Config.Current + ", its assigned config; nothing is changed"}}, nil
+	}
+	o := Order{Changes: []Change{retryNode(&n, now)}}
+	if _, v := f.Find(name); v != nil && v.Facts.Care.Record.Verdict != "" && v.Facts.Care.Record.Config == v.Facts.Target {
+		o.Notes = append(o.Notes, fmt.Sprintf("the rollout of pool/%s stays %s; for the other nodes: bunsen retry pool/%s",
+			v.Object.Name, strings.ToLower(string(v.Facts.Care.Record.Verdict)), v.Object.Name))
+	}
+	return o, nil
+}
+
+func retryNode(n *nodestate.Node, at time.Time) Change {
+	did := "node/" + n.Name + " tries " + cmp.Or(n.Config.Desired, "its config") + " once more"
+	if line, _, _ := strings.Cut(strings.TrimSpace(n.Reason), "\n"); n.Degraded() && line != "" {
+		did += "; it had failed: " + line
+	}
+	return retry(resourceNode, n.Name, did, at)
+}
+
+func retry(resource, name, did string, at time.Time) Change {
+	text := at.UTC().Format(time.RFC3339)
+	return Change{Resource: resource, Name: name, Did: did, Patch: patch(map[string]*string{v1alpha1.RetryAnnotation: &text}, nil)}
+}
+
+// owners names the managers that apply spec.paused and would change it back. A GitSource is not among them, because it
+// applies pools without that field.
+func owners(p *mcfgv1.MachineConfigPool) []string {
+	var out []string
+	for _, m := range p.ManagedFields {
+		if m.Operation == metav1.ManagedFieldsOperationApply && m.Subresource == "" && m.FieldsV1 != nil && ownsPaused(m.FieldsV1) {
+			out = append(out, fmt.Sprintf("field manager %q applies spec.paused of this pool and may change it back: set it there as well", m.Manager))
+		}
+	}
+	return out
+}
+
+func ownsPaused(fields *metav1.FieldsV1) bool {
+	var owned struct {
+		Spec struct {
+			Paused *struct{} `json:"f:paused"`
+		} `json:"f:spec"`
+	}
+	return json.Unmarshal(fields.GetRawBytes(), &owned) == nil && owned.Spec.Paused != nil
+}

@@ -1,0 +1,79 @@
+package terminal
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Dash returns a text, or "-" for "", for a table cell.
+func Dash(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// Table has rows under headings. Columns are as wide as their widest cell, and no line ends in blanks.
+type Table struct {
+	// Head are the headings, in capitals.
+	Head []string
+	// Rows have one cell for each heading.
+	Rows [][]string
+}
+
+// String prints the table; "" if it has no rows.
+func (t Table) String() string {
+	if len(t.Rows) == 0 {
+		return ""
+	}
+	width := make([]int, len(t.Head))
+	for _, row := range append([][]string{t.Head}, t.Rows...) {
+		for i, cell := range row {
+			width[i] = max(width[i], Width(cell))
+		}
+	}
+	var b strings.Builder
+	for _, row := range append([][]string{t.Head}, t.Rows...) {
+		var line strings.Builder
+		for i, cell := range row {
+			line.WriteString(cell)
+			line.WriteString(strings.Repeat(" ", width[i]-Width(cell)+3))
+		}
+		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	return b.String()
+}
+
+// Without removes a column if all its cells have the value empty.
+func (t Table) Without(head, empty string) Table {
+	i := slices.Index(t.Head, head)
+	for _, row := range t.Rows {
+		if row[i] != empty {
+			return t
+		}
+	}
+	t.Head = slices.Delete(slices.Clone(t.Head), i, i+1)
+	for r, row := range t.Rows {
+		t.Rows[r] = slices.Delete(row, i, i+1)
+	}
+	return t
+}
+
+// Age writes how long ago t was: 40s, 5m, 3h, 2d; "-" for the zero time.
+func Age(t, now time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	switch d := max(now.Sub(t), 0); {
+	case d < 2*time.Minute:
+		return fmt.Sprintf("%ds", int(d.Seconds()))
+	case d < 2*time.Hour:
+		return fmt.Sprintf("%dm", int(d.Minutes()))
+	case d < 48*time.Hour:
+		return fmt.Sprintf("%dh", int(d.Hours()))
+	default:
+		return fmt.Sprintf("%dd", int(d.Hours()/24))
+	}
+}

@@ -1,0 +1,98 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/report"
+)
+
+// currentConfig returns the config in force. This is the config of the record on disk. Without a record, it is the
+// config that the Node names, without the secrets that the server withheld. A machine with neither has the empty
+// config, whose name is "".
+func (a Config) currentConfig(ctx context.Context, node report.Node) (plan.Config, error) {
+	mc, err := apply.LoadRecord(a.Host.Files)
+	switch {
+	case err != nil:
+		return plan.Config{}, err
+	case mc != nil:
+		return plan.ParseConfig(*mc)
+	case node.Current == "":
+		return plan.Config{}, nil
+	}
+	return configAtFirstBoot(ctx, a, node.Current)
+}
+
+// reportInitialAnnotations sets the annotations of the machine's first boot on a Node that does not name a current config yet.
+func (a Config) reportInitialAnnotations(ctx context.Context, node report.Node) (reported bool, err error) {
+	if node.Current != "" {
+		return false, nil
+	}
+	mc, err := apply.LoadRecord(a.Host.Files)
+	var seed map[string]string
+	switch {
+	case err != nil:
+		return false, err
+	case mc != nil && mc.Name == node.Desired:
+		return false, nil // the method confirm reports it once the node is uncordoned
+	case mc != nil: // the Node was created again for the same machine
+		seed = map[string]string{v1alpha1.CurrentConfigAnnotation: mc.Name}
+	default:
+		if seed, err = readInitialAnnotations(a.Host.Files); err != nil {
+			return false, err
+		}
+	}
+	current := seed[v1alpha1.CurrentConfigAnnotation]
+	if current == "" {
+		return false, nil
+	}
+	if node.Desired == "" && seed[v1alpha1.DesiredConfigAnnotation] == "" {
+		seed[v1alpha1.DesiredConfigAnnotation] = current
+	}
+	if node.Desired != "" {
+		delete(seed, v1alpha1.DesiredConfigAnnotation) // the desired config of the controller is newer
+	}
+	delete(seed, v1alpha1.StateAnnotation) // the method confirm reports Done after a drift scan
+	a.Log.Info("setting the Node's initial annotations from first boot", "config", current)
+	return true, a.Cluster.SetAnnotations(ctx, seed)
+}
+
+// reportReady reports Done without a config, on a node that did not boot from the server and that the controller has not assigned
+// a config yet. The rollout then assigns the first one.
+func (a Config) reportReady(ctx context.Context, node report.Node) error {
+	if node.State == v1alpha1.StateDone && node.Reason == "" {
+		return errWaiting
+	}
+	a.Log.Info("ready for a first config")
+	return a.reportState(ctx, v1alpha1.StateDone, "")
+}
+
+// readInitialAnnotations reads the annotations that the server put into the machine's first config.
+func readInitialAnnotations(files host.Files) (map[string]string, error) {
+	text, err := files.Read(host.InitialAnnotationsPath)
+	if errors.Is(err, fs.ErrNotExist) {
+		return map[string]string{}, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the initial annotations: %w", err)
+	}
+	var raw map[string]string
+	if err := json.Unmarshal(text, &raw); err != nil {
+		return nil, fmt.Errorf("reading the initial annotations %s: %w; restore the file, or remove it to wait for a first config", host.InitialAnnotationsPath, err)
+	}
+	seed := map[string]string{}
+	for key, value := range raw {
+		if strings.HasPrefix(key, "machineconfiguration.openshift.io/") || key == v1alpha1.WithheldAnnotation {
+			seed[key] = value
+		}
+	}
+	return seed, nil
+}

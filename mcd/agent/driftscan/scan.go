@@ -1,0 +1,226 @@
+package driftscan
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/desired"
+	"github.com/bunsen-os/bunsen/mcd/drift"
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/report"
+)
+
+// driftScan is the result of one drift scan: the differences, and the action for each.
+type driftScan struct {
+	drift.Decision
+	// config is the name of the config in force.
+	config string
+	// expected and actual are the contents of the files that differ, by path.
+	expected, actual map[string][]byte
+	// added are the results that the previous scan did not contain.
+	added []drift.Result
+}
+
+// scanDrift compares the machine with its config, decides what to do, and saves the result. A path that already has
+// the content and mode of the next config has not drifted.
+func scanDrift(ctx context.Context, c Scanner, at plan.Config, next *desired.State) (driftScan, error) {
+	accounts, err := apply.Accounts(ctx, c.Host)
+	if err != nil {
+		return driftScan{}, err
+	}
+	f := drift.Facts{Config: at, Wanted: desired.Of(at.Config, accounts)}
+	if next == nil {
+		next = &f.Wanted
+	}
+	watchPaths(ctx, c, f.Wanted) // before observing, so that no change is missed
+	scope := plan.ScopeOf(f.Wanted)
+	if f.Observed, err = apply.Observe(ctx, c.Host, scope); err != nil { // something may have changed meanwhile: try once more
+		f.Observed, err = apply.Observe(ctx, c.Host, scope)
+	}
+	if err != nil {
+		return driftScan{}, err
+	}
+	f.Items = drift.Items(f.Observed, f.Wanted, *next)
+	known, err := loadDrift(c.Host.Files)
+	if err != nil {
+		return driftScan{}, err
+	}
+	before := known
+	readDriftRules(ctx, c, at.Name, &known)
+	f.Policy, f.Rules, f.Memory = known.Policy, known.Rules, known.Memory
+	s := driftScan{config: at.Name, expected: map[string][]byte{}, actual: map[string][]byte{}}
+	f.Files = readDrifted(c, f, &s)
+	s.Decision = drift.Decide(f, time.Now())
+	for _, v := range s.Results {
+		if before.Memory.Things[v.Name].Since.IsZero() && v.Action != v1alpha1.DriftIgnore {
+			s.added = append(s.added, v)
+		}
+	}
+	known.Memory = s.Memory
+	known.Accessed = known.Accessed || c.Watcher != nil && c.Watcher.Accessed()
+	known.Diffs = writeDiffs(ctx, c, s, known.Diffs)
+	known.Report, _ = s.Report(at.Name)
+	if err := saveDrift(c, before, known); err != nil {
+		if len(s.Repair.Steps) > 0 {
+			return driftScan{}, err // a repair that is not counted could repeat for ever
+		}
+		c.Log.Warn("cannot save the drift state", "err", err)
+	}
+	return s, nil
+}
+
+// watchPaths watches the paths of a config and the links that enable its units. If the config has users or groups, it
+// also watches the account files.
+func watchPaths(ctx context.Context, c Scanner, want desired.State) {
+	if c.Watcher == nil {
+		return
+	}
+	paths := append(slices.Collect(maps.Keys(want.Paths)), host.ForcePath, host.RecordPath)
+	for name, u := range want.Units {
+		if u.Enabled == nil {
+			continue
+		}
+		is, err := c.Host.Units.Status(ctx, name)
+		if err != nil { // apply.Observe reports it
+			continue
+		}
+		paths = append(paths, unitLinks(name, is.Install)...)
+	}
+	if len(want.Users)+len(want.Groups) > 0 {
+		paths = append(paths, host.PasswdPath, host.GroupPath, host.ShadowPath)
+	}
+	if err := c.Watcher.Watch(paths); err != nil {
+		c.Log.Warn("some paths are not watched; the periodic scan finds their changes", "err", err)
+	}
+}
+
+// linkDirs are the suffixes of the directories in which systemd expects a unit's links, by the [Install] key that asks for them.
+var linkDirs = map[string]string{"WantedBy": ".wants", "RequiredBy": ".requires", "UpheldBy": ".upholds"}
+
+// unitLinks returns the paths of the links that enable a unit, from its [Install] section.
+func unitLinks(name, install string) (links []string) {
+	linked := name
+	for line := range strings.Lines(install) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		if key == "DefaultInstance" {
+			linked = strings.Replace(name, "@.", "@"+value+".", 1)
+		}
+	}
+	for line := range strings.Lines(install) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		if dir, pulled := linkDirs[key]; pulled {
+			links = append(links, path.Join(host.UnitDir, value+dir, linked))
+		} else if key == "Alias" {
+			links = append(links, path.Join(host.UnitDir, value))
+		}
+	}
+	return links
+}
+
+// readDriftRules reads the cluster's drift policy and disruption policy. While the API server does not answer, the last known
+// ones stay in use.
+func readDriftRules(ctx context.Context, c Scanner, config string, known *driftState) {
+	p, err := c.Cluster.DriftRules(ctx, v1alpha1.RenderedPool(config))
+	if !errors.Is(err, report.ErrUnreachable) {
+		known.Policy = p
+		if err != nil { // without the unreadable policy, more drift degrades and less is repaired, which is safe
+			c.Log.Warn("cannot read every drift policy; the others stay in use", "err", err)
+		}
+	}
+	rules, err := c.Cluster.Rules(ctx)
+	if err == nil {
+		known.Rules = rules.Policy
+	} else if !errors.Is(err, report.ErrUnreachable) { // the cause is not on this node
+		c.Log.Warn("cannot read the disruption policy; repairs use the last known one", "err", err)
+	}
+}
+
+// readDrifted reads the files that differ. The next scan handles a file that is removed meanwhile.
+func readDrifted(c Scanner, f drift.Facts, s *driftScan) map[string]drift.Observed {
+	out := map[string]drift.Observed{}
+	want := plan.Target(f.Observed, f.Wanted, f.Wanted)
+	maps.Copy(want.Contents, f.Wanted.Contents)
+	for _, it := range f.Items {
+		if !path.IsAbs(it.Name) {
+			continue
+		}
+		var is drift.Observed
+		if c.Watcher != nil {
+			is.Modified = c.Watcher.Modified(it.Name)
+		}
+		if it.Step.Before.Entry.Kind == host.File {
+			contents, err := c.Host.Files.Read(it.Name)
+			is.Contents, is.Unread = contents, err != nil
+		}
+		out[it.Name] = is
+		s.expected[it.Name], s.actual[it.Name] = want.Contents[it.Step.After.Entry.Digest], is.Contents
+	}
+	return out
+}
+
+// repairDrift applies the steps of the decision. It uses its own runner without a health check: a failed repair must not
+// reject the config in force.
+func repairDrift(ctx context.Context, c Scanner, s driftScan) error {
+	for _, step := range s.Repair.Steps {
+		c.Log.Info("repairing drift", "config", s.config, "step", step.String())
+	}
+	runner := apply.Runner{Host: c.Host, OnStep: c.OnStep}
+	done, err := runner.Run(context.WithoutCancel(ctx), s.Repair, s.Contents)
+	if err == nil && done.End != apply.New {
+		err = done.Why
+	}
+	if err != nil {
+		return fmt.Errorf("repairing drift from %s: %w", s.config, err)
+	}
+	return nil
+}
+
+// driftedSince returns the time of the oldest difference that is not ignored; zero if there is none.
+func (s driftScan) driftedSince() (at time.Time) {
+	for _, v := range s.Results {
+		if v.Action != v1alpha1.DriftIgnore && (at.IsZero() || v.Since.Before(at)) {
+			at = v.Since
+		}
+	}
+	return at
+}
+
+// reportDrift reports what differs: on the Node, as an event, as a metric. If a report does not reach the API server,
+// the next scan repeats it. The error is the reason for the state Degraded.
+func reportDrift(ctx context.Context, c Scanner, node report.Node, s driftScan) error {
+	text := ""
+	if report, ok := s.Report(s.config); ok {
+		var err error
+		if text, err = drift.Encode(report); err != nil {
+			return fmt.Errorf("writing the report of drift: %w", err)
+		}
+	}
+	if len(s.added) > 0 {
+		what := drift.Summary(s.config, s.added)
+		c.Log.Warn("drift", "what", what)
+		c.Event(report.EventDriftDetected, "%s", what)
+	}
+	c.DriftedSince(s.driftedSince())
+	var untold error
+	if text != node.Drift {
+		if text == "" {
+			c.Log.Info("the drift has ended", "config", s.config)
+		}
+		if err := c.Cluster.SetAnnotations(ctx, map[string]string{v1alpha1.DriftAnnotation: text}); err != nil && !errors.Is(err, report.ErrUnreachable) {
+			untold = fmt.Errorf("reporting drift: %w", err)
+		}
+	}
+	if reason := s.Reason(s.config); reason != "" {
+		return errors.Join(errors.New(reason), untold)
+	}
+	return untold
+}

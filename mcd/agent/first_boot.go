@@ -1,0 +1,67 @@
+package agent
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// The files that a first boot leaves.
+const (
+	encapsulatedPath = "/etc/ignition-machine-config-encapsulated.json"
+	// ignitionPresetPath is the preset file with the units that the first config enables and disables. If it stayed,
+	// it would override later presets. An updated machine would then enable other units than a machine that first
+	// booted with the same config.
+	ignitionPresetPath = "/etc/systemd/system-preset/20-ignition.preset"
+)
+
+// start runs once after the daemon starts. It moves the files of the first boot away and reports which OS runs. Units stay
+// enabled by their links.
+func (a *Agent) start(ctx context.Context) error {
+	text, err := a.Host.Files.Read(encapsulatedPath)
+	if err == nil {
+		err = a.Host.Files.Write(encapsulatedPath+".bak", host.Entry{Kind: host.File, Mode: 0o600}, text)
+		if err == nil {
+			err = a.files.Host.Disk.Flush(ctx)
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("moving %s aside: %w", encapsulatedPath, err)
+	}
+	if err := a.files.Remove(ctx, encapsulatedPath, ignitionPresetPath); err != nil {
+		return err
+	}
+	a.started = true
+	if a.Metrics != nil {
+		a.Metrics.Boot(readOSRelease(a.Host.Files))
+	}
+	return nil
+}
+
+// readOSRelease reads the OS and its version from os-release; "" if they are unknown.
+func readOSRelease(files host.Files) (os, version string) {
+	text, err := files.Read("/etc/os-release")
+	if err != nil {
+		text, err = files.Read("/usr/lib/os-release")
+	}
+	if err != nil {
+		return "", ""
+	}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	for lines.Scan() {
+		key, value, _ := strings.Cut(lines.Text(), "=")
+		switch value = strings.Trim(value, `"'`); key {
+		case "ID":
+			os = value
+		case "VERSION_ID":
+			version = value
+		}
+	}
+	return os, version
+}

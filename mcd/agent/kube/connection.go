@@ -1,0 +1,144 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+
+	"github.com/bunsen-os/bunsen/mcd/drift"
+	"github.com/bunsen-os/bunsen/mcd/health"
+	"github.com/bunsen-os/bunsen/mcd/plan"
+	"github.com/bunsen-os/bunsen/mcd/report"
+)
+
+// Connection is a connection to the API server. It connects at the first use, and again after the server rejected the
+// credentials. So the agent can finish an earlier update without the API server, and a node without a kubeconfig waits
+// for it. It is safe for use by several goroutines.
+type Connection struct {
+	node       string
+	loadConfig func() (*rest.Config, error)
+	configs    *configs
+
+	mu     sync.Mutex
+	client *Client
+	host   string
+	// answered is when the API server last answered a request of the daemon.
+	answered time.Time
+}
+
+// LastAnswer returns when the API server last answered a request of the daemon; zero for never.
+func (l *Connection) LastAnswer() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.answered
+}
+
+// NewConnection returns a Connection that is not connected yet. The function load reads the kubeconfig before each new
+// connection.
+func NewConnection(node string, load func() (*rest.Config, error)) *Connection {
+	l := &Connection{node: node, loadConfig: load}
+	l.FindServers(ServerOptions{})
+	return l
+}
+
+// FindServers configures how the connection finds the machine-config-servers. The caller must call it before the first
+// read.
+func (l *Connection) FindServers(o ServerOptions) {
+	l.configs = &configs{cluster: l, servers: &servers{ServerOptions: o, cluster: l}}
+}
+
+// connect returns the existing client, or a new one.
+func (l *Connection) connect() (*Client, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.client != nil {
+		return l.client, nil
+	}
+	config, err := l.loadConfig()
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", report.ErrUnreachable, err)
+	}
+	kube, err := New(config, l.node)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", report.ErrUnreachable, err)
+	}
+	l.client, l.host = kube, config.Host
+	return kube, nil
+}
+
+// dropIfUntrusted drops the client if the server or the client rejected the other side's credentials or certificate.
+func (l *Connection) dropIfUntrusted(err error) error {
+	if apierrors.IsUnauthorized(err) || isUntrusted(err) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.client = nil
+	}
+	return err
+}
+
+// withClient calls a function with the connection's client.
+func withClient[T any](l *Connection, call func(*Client) (T, error)) (T, error) {
+	kube, err := l.connect()
+	if err != nil {
+		var none T
+		return none, err
+	}
+	result, err := call(kube)
+	if !errors.Is(err, report.ErrUnreachable) {
+		l.mu.Lock()
+		l.answered = time.Now()
+		l.mu.Unlock()
+	}
+	return result, l.dropIfUntrusted(err)
+}
+
+// Node implements agent.Cluster.
+func (l *Connection) Node(ctx context.Context) (report.Node, error) {
+	return withClient(l, func(k *Client) (report.Node, error) { return k.Node(ctx) })
+}
+
+// SetAnnotations implements agent.Cluster.
+func (l *Connection) SetAnnotations(ctx context.Context, annotations map[string]string) error {
+	_, err := withClient(l, func(k *Client) (struct{}, error) { return struct{}{}, k.SetAnnotations(ctx, annotations) })
+	return err
+}
+
+// Config implements agent.Cluster. It requests the config from the machine-config-servers first, and from the API
+// server if they do not serve it.
+func (l *Connection) Config(ctx context.Context, name string) (mcfgv1.MachineConfig, error) {
+	return l.configs.get(ctx, name)
+}
+
+// Rules implements agent.Cluster.
+func (l *Connection) Rules(ctx context.Context) (plan.Rules, error) {
+	return withClient(l, func(k *Client) (plan.Rules, error) { return k.Rules(ctx) })
+}
+
+// DriftRules implements agent.Cluster.
+func (l *Connection) DriftRules(ctx context.Context, pool string) (drift.Policy, error) {
+	return withClient(l, func(k *Client) (drift.Policy, error) { return k.DriftRules(ctx, pool) })
+}
+
+// Watch calls Client.Watch, and connects again if the connection is lost.
+func (l *Connection) Watch(ctx context.Context, log *slog.Logger) <-chan struct{} {
+	return watch(ctx, log, func(ctx context.Context, changed chan<- struct{}) error {
+		_, err := withClient(l, func(k *Client) (struct{}, error) { return struct{}{}, k.watchOnce(ctx, changed) })
+		return err
+	})
+}
+
+// APIHealth classifies the error of a call to the API server for the health check. It implements
+// healthcheck.Options.API.
+func (l *Connection) APIHealth(err error) health.API {
+	l.mu.Lock()
+	host := l.host
+	l.mu.Unlock()
+	return apiHealth(err, func() bool { return isThisMachine(host) })
+}

@@ -1,0 +1,52 @@
+package agent
+
+import (
+	"context"
+	"time"
+)
+
+// signals start a sync. The first change of a watched file starts a sync at once. A backoff limits the next ones,
+// because a program may write a file every second.
+type signals struct {
+	// changed fires when the Node changes. disturbed fires when a watched file changes. Either may be nil.
+	changed, disturbed <-chan struct{}
+	// last is when the last change was accepted. The next change is accepted after the pause.
+	last  time.Time
+	pause time.Duration
+}
+
+// record records a change. The pause grows with each change that comes soon after another.
+func (s *signals) record(now time.Time) {
+	if now.Sub(s.last) > 2*s.pause+maxBackoff/2 {
+		s.pause = 0
+	} else {
+		s.pause = min(max(2*s.pause, minBackoff), maxBackoff)
+	}
+	s.last = now
+}
+
+// wait waits for a change of the Node, a change of a watched file if files is true, the limit or the end of the
+// context. It returns true for a change of the Node.
+func (s *signals) wait(ctx context.Context, files bool, limit time.Duration) bool {
+	limited, paused := time.NewTimer(limit), time.NewTimer(s.pause-time.Since(s.last))
+	defer limited.Stop()
+	defer paused.Stop()
+	var accepted <-chan struct{}
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-limited.C:
+			return false
+		case <-s.changed:
+			return true
+		case <-paused.C:
+			if files {
+				accepted = s.disturbed
+			}
+		case <-accepted:
+			s.record(time.Now())
+			return false
+		}
+	}
+}

@@ -1,0 +1,68 @@
+package attempts
+
+import (
+	"encoding/json"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// The numbers of attempts with the same result after which the daemon gives up a config. One or two such results may
+// be power cuts.
+const (
+	maxNotBooted   = 2
+	maxInterrupted = 3
+	// MaxHealthChecks is how often the health check of one attempt may be interrupted.
+	MaxHealthChecks = 3
+)
+
+// Count counts the attempts to apply a config that a power cut may have ended. Files on the node contain it.
+type Count struct {
+	// NotBooted counts the reboots after which the staged OS did not run.
+	NotBooted int `json:"notBooted,omitempty"`
+	// Interrupted counts the attempts during which the machine or the daemon went down before the last step.
+	Interrupted int `json:"interrupted,omitempty"`
+}
+
+// Add returns the count with one more attempt. It ignores causes that cannot be a power cut.
+func (c Count) Add(cause host.Cause) Count {
+	switch cause {
+	case host.NotBooted:
+		c.NotBooted++
+	case host.Interrupted:
+		c.Interrupted++
+	}
+	return c
+}
+
+// IsExhausted reports whether the daemon gives up the config.
+func (c Count) IsExhausted() bool {
+	return c.NotBooted >= maxNotBooted || c.Interrupted >= maxInterrupted
+}
+
+// Fruitless returns the number of attempts that delay the next attempt. It does not include the first interruption,
+// which is treated as a power cut.
+func (c Count) Fruitless() int { return c.NotBooted + max(0, c.Interrupted-1) }
+
+// file is a count with its config, as the packages apply and firstboot store it.
+type file struct {
+	Config string `json:"config"`
+	Count
+	// Reboots has the value of NotBooted in a file of an earlier version.
+	Reboots int `json:"reboots,omitempty"`
+}
+
+// Parse reads the count of a config from a file. The count is zero if the file is about another config, or if a power
+// cut left the file incomplete.
+func Parse(text []byte, config string) Count {
+	var f file
+	if json.Unmarshal(text, &f) != nil || f.Config != config {
+		return Count{}
+	}
+	f.NotBooted += f.Reboots
+	return f.Count
+}
+
+// Encode returns the content of the file with the count of a config.
+func (c Count) Encode(config string) ([]byte, error) {
+	return json.Marshal(file{Config: config, Count: c})
+}

@@ -1,0 +1,286 @@
+package desired
+
+import (
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// State is the state that a config requires of a machine.
+type State struct {
+	// Paths are the paths that the config manages. An absent entry is a path that must not exist.
+	Paths map[string]host.Entry
+	// Parents are directories with a specific owner or mode. The daemon creates them if they are missing, and never
+	// changes existing ones.
+	Parents map[string]host.Entry
+	// Unset marks directories and appended files for which the config sets no mode or owner. Existing modes and owners
+	// stay.
+	Unset map[string]Unset
+	// NoOverwrite marks paths that the config creates only if no other file exists there. Their field overwrite is
+	// false, or unset for a directory or link. A new machine with another file at such a path does not boot.
+	NoOverwrite map[string]bool
+	// Appends are the bytes to append to the original content of a file; none for a file without contents. Paths
+	// contains the result for a missing file.
+	Appends map[string][]byte
+	// Users and Groups are in the order of the config.
+	Users  []User
+	Groups []Group
+	// Skeleton has the paths that a new home directory contains on this machine.
+	Skeleton []string
+	// Units has the units by name.
+	Units map[string]Unit
+	// OS is the required OS. An empty Image means that the present image stays.
+	OS host.OS
+	// Contents has the contents of files and the hashes of passwords, by digest.
+	Contents map[host.Digest][]byte
+	// Problems are settings that no machine, or not this machine, supports.
+	Problems []policy.Refusal
+}
+
+// Unset marks the attributes that a config does not set.
+type Unset struct{ Mode, User, Group bool }
+
+// Unit has the settings of a config for a unit, without its files.
+type Unit struct {
+	// Enabled is the setting of the config; nil means that the unit keeps its state, and a new unit gets its preset.
+	Enabled *bool
+	// Masked is true if the config masks the unit.
+	Masked bool
+	// Unmask is true if the config sets mask: false, which removes a mask that a user created.
+	Unmask bool
+	// HasContents is true if the config contains the unit file.
+	HasContents bool
+}
+
+// Of returns the state that a config requires. It resolves owner names with the accounts of the machine and of the
+// config; an unknown name is a problem. It omits parts that only new machines get (disks, filesystems) and parts that
+// no machine supports. policy.NewNodesOnly and policy.Refuse report those parts.
+func Of(c machineconfig.Config, accounts host.Accounts) State {
+	w := State{
+		Paths: map[string]host.Entry{}, Parents: map[string]host.Entry{},
+		Unset: map[string]Unset{}, Appends: map[string][]byte{}, NoOverwrite: map[string]bool{},
+		Units: map[string]Unit{}, Contents: map[host.Digest][]byte{},
+		OS: osOf(c),
+	}
+	in := newReader(&w, accounts)
+	c, _ = policy.Running(c, c)
+	in.passwd(c.Ignition.Passwd)
+	in.storage(c.Ignition.Storage)
+	for _, u := range c.Ignition.Systemd.Units {
+		in.unit(u)
+	}
+	keysInFiles(in)
+	return w
+}
+
+func osOf(c machineconfig.Config) host.OS {
+	kernel := c.KernelType
+	if kernel == "" {
+		kernel = "default"
+	}
+	extensions := slices.Clone(c.Extensions)
+	slices.Sort(extensions)
+	return host.OS{
+		Image:      c.OSImageURL,
+		Kargs:      host.JoinArgs(machineconfig.SplitKargs(c.KernelArguments)),
+		KernelType: kernel,
+		Extensions: strings.Join(slices.Compact(extensions), " "),
+	}
+}
+
+// reader collects the state that a config requires.
+type reader struct {
+	w        *State
+	accounts host.Accounts
+	// uids and gids are the known numbers: those of the machine's accounts, and those of the config.
+	uids map[string]host.Owner
+	gids map[string]int
+	// former are the numbers of users who no longer exist; no other user gets them.
+	former map[string]host.Owner
+	// keysFiles are the files with SSH keys whose path is known only on the node.
+	keysFiles map[string]bool
+}
+
+func newReader(w *State, accounts host.Accounts) *reader {
+	r := &reader{w: w, accounts: accounts, uids: map[string]host.Owner{}, gids: map[string]int{}, former: map[string]host.Owner{}, keysFiles: map[string]bool{}}
+	for name, u := range accounts.Left {
+		if u.There {
+			r.uids[name] = u.Owner()
+		} else {
+			r.former[name] = u.Owner()
+		}
+	}
+	maps.Copy(r.uids, accounts.Users)
+	maps.Copy(r.gids, accounts.LeftGroups)
+	maps.Copy(r.gids, accounts.Groups)
+	for _, f := range accounts.Skeleton {
+		w.Skeleton = append(w.Skeleton, f.Path)
+	}
+	return r
+}
+
+// addProblem records a setting that this node does not support because of its present state.
+func (r *reader) addProblem(check policy.NodeCheck, field, why string) {
+	r.w.Problems = append(r.w.Problems, policy.OnNode(check, field, why))
+}
+
+// addFile adds a regular file to the required paths.
+func (r *reader) addFile(at string, contents []byte, e host.Entry) {
+	e.Kind, e.Digest = host.File, host.DigestOf(contents)
+	r.w.Contents[e.Digest] = contents
+	r.addPath(at, e)
+}
+
+// addPath adds a path, unless it is invalid. policy.Invalid reports invalid paths, except those of SSH keys that are
+// known only on the node.
+func (r *reader) addPath(at string, e host.Entry) {
+	at = path.Clean(at)
+	_, twice := r.w.Paths[at]
+	why := policy.ReservedPath(at)
+	if twice {
+		why = "more than one part of the config is about this path: keep one"
+	}
+	switch {
+	case why == "":
+		r.w.Paths[at] = e
+	case r.keysFiles[at]:
+		r.addProblem(policy.CheckAccounts, at, why)
+	}
+}
+
+// setNoOverwrite records whether a path is created only if no other file exists there.
+func setNoOverwrite(r *reader, at string, does bool) {
+	if at = path.Clean(at); does {
+		r.w.NoOverwrite[at] = true
+	} else {
+		delete(r.w.NoOverwrite, at)
+	}
+}
+
+// keysInFiles finds conflicts between the paths of SSH keys and of files, for keys whose path is known only on the
+// node.
+func keysInFiles(r *reader) {
+	for _, p := range slices.Sorted(maps.Keys(r.w.Paths)) {
+		for dir := range policy.Parents(p) {
+			if kind := r.w.Paths[dir].Kind; (r.keysFiles[p] || r.keysFiles[dir]) && kind != host.Absent && kind != host.Dir {
+				r.addProblem(policy.CheckAccounts, p, fmt.Sprintf("%s is a %s of the same config, so no path can be below it: remove one of them", dir, kind))
+			}
+		}
+	}
+}
+
+func (r *reader) storage(s ign.Storage) {
+	for _, d := range s.Directories {
+		e := host.Entry{Kind: host.Dir, Mode: modeOr(d.Mode, 0o755), Owner: r.owner("storage.directories "+d.Path, d.Node)}
+		if !isTrue(d.Overwrite) { // otherwise a new machine creates it anew
+			r.w.Unset[path.Clean(d.Path)] = unsetIn(d.Mode, d.Node)
+			setNoOverwrite(r, d.Path, true)
+		}
+		r.addPath(d.Path, e)
+	}
+	for _, f := range s.Files {
+		r.storageFile(f)
+	}
+	for _, l := range s.Links {
+		if l.Target == nil {
+			continue
+		}
+		setNoOverwrite(r, l.Path, !isTrue(l.Overwrite))
+		if isTrue(l.Hard) {
+			r.addPath(l.Path, host.Entry{Kind: host.Hard, Target: path.Clean(path.Join("/", *l.Target))})
+			continue
+		}
+		r.w.Unset[path.Clean(l.Path)] = unsetIn(nil, l.Node) // on a new machine, the owner is that of the link's target
+		r.addPath(l.Path, host.Entry{Kind: host.Link, Target: *l.Target, Owner: r.owner("storage.links "+l.Path, l.Node)})
+	}
+}
+
+// storageFile reads a file. For a file with contents, the result includes the appended parts.
+func (r *reader) storageFile(f ign.File) {
+	field := "storage.files " + f.Path
+	contents, err := machineconfig.Contents(f.Contents)
+	for i, part := range f.Append {
+		more, partErr := machineconfig.Contents(part)
+		if partErr != nil && err == nil {
+			field, err = fmt.Sprintf("%s append %d", field, i+1), partErr
+		}
+		contents = slices.Concat(contents, more)
+	}
+	if err != nil {
+		r.w.Problems = append(r.w.Problems, policy.Unreadable(fmt.Errorf("%s: %w", field, err))...)
+		return
+	}
+	setNoOverwrite(r, f.Path, f.Overwrite != nil && !*f.Overwrite)
+	if f.Contents.Source == nil {
+		r.w.Unset[path.Clean(f.Path)] = unsetIn(f.Mode, f.Node)
+		r.w.Appends[path.Clean(f.Path)] = contents
+	}
+	r.addFile(f.Path, contents, host.Entry{Mode: modeOr(f.Mode, 0o644), Owner: r.owner(field, f.Node)})
+}
+
+// Fill returns the attributes that are marked as unset from the first entry, and the other attributes from the second
+// entry.
+func (o Unset) Fill(from, otherwise host.Entry) (mode uint32, owner host.Owner) {
+	mode, owner = otherwise.Mode, otherwise.Owner
+	if o.Mode {
+		mode = from.Mode
+	}
+	if o.User {
+		owner.UID = from.Owner.UID
+	}
+	if o.Group {
+		owner.GID = from.Owner.GID
+	}
+	return mode, owner
+}
+
+func unsetIn(mode *int, n ign.Node) Unset {
+	said := func(id *int, name *string) bool { return id != nil || name != nil && *name != "" }
+	return Unset{Mode: mode == nil, User: !said(n.User.ID, n.User.Name), Group: !said(n.Group.ID, n.Group.Name)}
+}
+
+func isTrue(b *bool) bool { return b != nil && *b }
+
+func modeOr(mode *int, otherwise uint32) uint32 {
+	if mode == nil {
+		return otherwise
+	}
+	return uint32(*mode) & 0o7777 //nolint:gosec // a mode fits
+}
+
+// owner returns the user and group of a node of the file system: by number, else by name, else root.
+func (r *reader) owner(field string, n ign.Node) host.Owner {
+	var o host.Owner
+	switch {
+	case n.User.ID != nil:
+		o.UID = *n.User.ID
+	case n.User.Name != nil && *n.User.Name != "":
+		u, ok := r.uids[*n.User.Name]
+		if !ok && *n.User.Name != "root" && !r.accounts.Unprivileged {
+			r.addProblem(policy.CheckAccounts, field, fmt.Sprintf("user %q does not exist on this node or in this config: add it to passwd, or give a numeric id", *n.User.Name))
+		}
+		o.UID = u.UID
+	}
+	switch {
+	case n.Group.ID != nil:
+		o.GID = *n.Group.ID
+	case n.Group.Name != nil && *n.Group.Name != "":
+		g, ok := r.gids[*n.Group.Name]
+		if !ok && *n.Group.Name != "root" && !r.accounts.Unprivileged {
+			r.addProblem(policy.CheckAccounts, field, fmt.Sprintf("group %q does not exist on this node or in this config: add it to passwd, or give a numeric id", *n.Group.Name))
+		}
+		o.GID = g
+	}
+	if r.accounts.Unprivileged {
+		return host.Owner{}
+	}
+	return o
+}

@@ -1,0 +1,190 @@
+package files
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// label has the extended attributes of a file: the SELinux label and user attributes. The config sets mode and owner; access control lists
+// are not copied.
+type label map[string][]byte
+
+// securityLabel is the name of the SELinux attribute.
+const securityLabel = "security.selinux"
+
+// carried reports whether an attribute is copied to a new file.
+func carried(t *tree, name string) bool {
+	return strings.HasPrefix(name, "user.") || name == securityLabel && t.privileged
+}
+
+// of returns the part of the label that a new file with this owner gets, if a user controlled the old file. It omits
+// the SELinux label. It also omits user attributes, unless that user owns the new file.
+func (l label) of(uid int, to host.Owner) label {
+	if uid == 0 {
+		return l
+	}
+	var kept label
+	for name, value := range l {
+		if uid == to.UID && strings.HasPrefix(name, "user.") {
+			if kept == nil {
+				kept = label{}
+			}
+			kept[name] = value
+		}
+	}
+	return kept
+}
+
+// controller returns the user who can change the attributes of a file: 0 if only root can, host.AnyUser if several users can.
+func controller(t *tree, is unix.Stat_t) int {
+	switch {
+	case !t.privileged:
+		return 0
+	case is.Uid != 0:
+		return int(is.Uid)
+	case is.Mode&0o002 != 0, is.Mode&0o020 != 0 && is.Gid != 0:
+		return host.AnyUser
+	}
+	return 0
+}
+
+// labelOf reads the part of the label of a regular file that a new file of an owner gets; nil for other kinds.
+func (t *tree) labelOf(p string, to host.Owner) (label, error) {
+	a, err := t.at(p)
+	if IsAbsent(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer a.close()
+	l, _, err := labelled(a, to)
+	return l, err
+}
+
+// labelled reads the part of the label of a file that a new file of an owner gets; ok is false if there is no regular file.
+func labelled(a at, to host.Owner) (l label, ok bool, _ error) {
+	fd, err := a.open(unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY)
+	switch {
+	case IsAbsent(err), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENXIO):
+		return nil, false, nil
+	case err != nil && !a.root.privileged:
+		return nil, true, nil // the user of a simulated host may not read it
+	case err != nil:
+		return nil, false, err
+	}
+	defer unix.Close(fd) //nolint:errcheck // only read
+	l, uid, err := a.root.labelAt(fd, a.path)
+	return l.of(uid, to), true, err
+}
+
+// labelAt reads the label of an open file, and the user who can change it.
+func (t *tree) labelAt(fd int, p string) (l label, uid int, _ error) {
+	var is unix.Stat_t
+	if err := unix.Fstat(fd, &is); err != nil {
+		return nil, 0, pathError("stat", p, err)
+	}
+	names, err := attribute(func(into []byte) (int, error) { return unix.Flistxattr(fd, into) })
+	if err != nil {
+		return nil, 0, pathError("listxattr", p, err)
+	}
+	for name := range strings.SplitSeq(string(bytes.Trim(names, "\x00")), "\x00") {
+		if name == "" || !carried(t, name) {
+			continue
+		}
+		value, err := attribute(func(into []byte) (int, error) { return unix.Fgetxattr(fd, name, into) })
+		if err != nil {
+			return nil, 0, pathError("getxattr", p, err)
+		}
+		if l == nil {
+			l = label{}
+		}
+		l[name] = value
+	}
+	return l, controller(t, is), nil
+}
+
+// attribute reads a value of unknown size; nothing if the file system does not support it.
+func attribute(read func([]byte) (int, error)) ([]byte, error) {
+	for into := make([]byte, 256); ; into = make([]byte, 4*len(into)) {
+		n, err := retry(func() (int, error) { return read(into) })
+		switch {
+		case err == nil:
+			return into[:n], nil
+		case errors.Is(err, syscall.ENOTSUP), errors.Is(err, syscall.ENODATA):
+			return nil, nil
+		case !errors.Is(err, syscall.ERANGE) || len(into) > 1<<20:
+			return nil, err
+		}
+	}
+}
+
+// labelFor returns the label of a new file. It is the label of the existing file, or else of the file which the update
+// removes, stores as an original or restores. Without a label, the file keeps the one that the kernel set at its
+// creation.
+func (d *disk) labelFor(a at, to host.Owner) (label, error) {
+	if d.store != nil && d.store.labelled[a.path] {
+		return d.store.Labels[a.path].of(d.store.Users[a.path], to), nil
+	}
+	l, there, err := labelled(a, to)
+	if there || err != nil {
+		return l, err
+	}
+	kept, err := d.loadStore()
+	if err != nil {
+		kept = &storeFile{} // a caller that needs its contents reports that it is damaged
+	}
+	if l, uid := kept.label(a.path); l != nil {
+		return l.of(uid, to), nil
+	}
+	if was := originalOf(a.path); was != "" {
+		return d.labelOf(was, to)
+	}
+	return nil, nil
+}
+
+// unlabelled reports whether a new file at an unused path gets only the label of the kernel.
+func unlabelled(d *disk, p string) bool {
+	if d.store == nil || d.store.labelled[p] || originalOf(p) != "" {
+		return false
+	}
+	l, _ := d.store.label(p)
+	return l == nil
+}
+
+// originalOf returns the path whose original is stored at this path; "" for other paths.
+func originalOf(p string) string {
+	if was, ok := strings.CutPrefix(p, host.OrigDir+"/"); ok {
+		return "/" + strings.TrimSuffix(was, host.OrigSuffix)
+	}
+	return ""
+}
+
+// label returns the stored label of the file at a path, of its original, or of the file whose original it is, and the user who could change
+// it.
+func (p *storeFile) label(at string) (_ label, uid int) {
+	for _, from := range []string{at, host.OrigDir + at + host.OrigSuffix, originalOf(at)} {
+		if l := p.Labels[from]; l != nil {
+			return l, p.Users[from]
+		}
+	}
+	return nil, 0
+}
+
+// attach sets the attributes of an open file.
+func attach(a at, fd int, l label) error {
+	for name, value := range l {
+		err := a.change("setxattr", func() error { return unix.Fsetxattr(fd, name, value, 0) })
+		if err != nil && !errors.Is(err, syscall.ENOTSUP) {
+			return fmt.Errorf("attaching %s: %w", name, err)
+		}
+	}
+	return nil
+}

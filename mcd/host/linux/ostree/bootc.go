@@ -1,0 +1,133 @@
+package ostree
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// Bootc changes the image with the machine's bootc, on machines without rpm-ostree. On these machines, kernel
+// arguments, kernel and packages are parts of the image.
+type Bootc struct {
+	bootc, ostree executable
+	is            release
+}
+
+// bootEntry has the needed fields of one deployment in `bootc status --json --format-version=1`.
+type bootEntry struct {
+	Image *struct {
+		Image struct {
+			Image     string `json:"image"`
+			Transport string `json:"transport"`
+		} `json:"image"`
+	} `json:"image"`
+}
+
+// spec returns the pull spec. If the image does not come from a registry, the spec includes the transport.
+func (e *bootEntry) spec() string {
+	switch {
+	case e == nil || e.Image == nil:
+		return ""
+	case e.Image.Image.Transport == "registry", e.Image.Image.Transport == "":
+		return e.Image.Image.Image
+	}
+	return e.Image.Image.Transport + ":" + e.Image.Image.Image
+}
+
+// bootcStatus has the running deployment and that of the next boot.
+type bootcStatus struct {
+	booted, next string
+	// staged is true if a deployment is staged, which can be removed.
+	staged bool
+}
+
+func parseBootc(text []byte) (bootcStatus, error) {
+	var s struct {
+		Status struct {
+			Staged         *bootEntry `json:"staged"`
+			Booted         *bootEntry `json:"booted"`
+			Rollback       *bootEntry `json:"rollback"`
+			RollbackQueued bool       `json:"rollbackQueued"`
+		} `json:"status"`
+	}
+	if err := json.Unmarshal(text, &s); err != nil {
+		return bootcStatus{}, fmt.Errorf("reading the status of bootc: %w", err)
+	}
+	if s.Status.Booted == nil {
+		return bootcStatus{}, errors.New("bootc does not know what runs: the machine was not booted from an image of it")
+	}
+	is := bootcStatus{booted: s.Status.Booted.spec()}
+	is.next = is.booted
+	switch {
+	case s.Status.Staged != nil:
+		is.next, is.staged = s.Status.Staged.spec(), true
+	case s.Status.RollbackQueued:
+		is.next = s.Status.Rollback.spec()
+	}
+	return is, nil
+}
+
+func (o *Bootc) status(ctx context.Context) (bootcStatus, error) {
+	text, err := o.bootc.run(ctx, lookLimit, "status", "--json", "--format-version=1")
+	if err != nil {
+		return bootcStatus{}, err
+	}
+	return parseBootc(text)
+}
+
+// Status implements host.OperatingSystem.
+func (o *Bootc) Status(ctx context.Context) (host.OSStatus, error) {
+	is, err := o.status(ctx)
+	if err != nil {
+		return host.OSStatus{}, err
+	}
+	kargs, err := runningKargs()
+	if err != nil {
+		return host.OSStatus{}, err
+	}
+	runs := host.OS{Image: is.booted, Kargs: kargs, KernelType: "default"}
+	next := runs
+	next.Image = is.next
+	return host.OSStatus{Booted: runs, Next: next, Support: host.Support{Image: true, Why: o.why()}}, nil
+}
+
+func (o *Bootc) why() string {
+	return "it is " + o.is.name + " with bootc and without rpm-ostree, where kernel, packages and kernel arguments are parts of the image (arguments in its /usr/lib/bootc/kargs.d)"
+}
+
+// Stage implements host.OperatingSystem.
+func (o *Bootc) Stage(ctx context.Context, step host.Step) error {
+	if step.Verb != host.SetImage {
+		return refused(step, o.why())
+	}
+	is, err := o.status(ctx)
+	want := step.After.Word
+	switch {
+	case err != nil:
+		return err
+	case is.next == want:
+		return nil
+	case isImage(want) != nil:
+		return isImage(want)
+	case is.staged && is.booted == want && o.ostree.path != "":
+		// Remove the staged deployment first. Switching back instead would fetch the image again, and its tag may have
+		// moved.
+		_, err = o.ostree.run(ctx, stageLimit, "admin", "undeploy", "0")
+	default:
+		transport, name := transportOf(want)
+		if transport == "" {
+			transport = "registry"
+		}
+		err = o.bootc.runRetrying(ctx, alwaysRetry, "switch", "--transport", transport, name)
+	}
+	if err != nil {
+		return err
+	}
+	if is, err = o.status(ctx); err == nil && is.next != want {
+		return fmt.Errorf("bootc reported no error, but the next boot has the image %q, not %q", is.next, want)
+	}
+	return err
+}

@@ -1,0 +1,203 @@
+package ostree
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
+)
+
+// Time limits of the machine's own programs.
+const (
+	// lookLimit is the limit for reading the state.
+	lookLimit = 2 * time.Minute
+	// stageLimit is the limit for staging, which may fetch an image.
+	stageLimit = time.Hour
+	// stopLimit is the time between the request to stop and the kill, in which the program can cancel its transaction.
+	stopLimit = 30 * time.Second
+)
+
+// How often a fetch is tried, and the pauses between attempts: the first pause doubles up to the longest.
+const (
+	maxTries   = 7
+	firstPause = 10 * time.Second
+	maxPause   = time.Minute
+)
+
+// executable is one of the machine's own programs.
+type executable struct {
+	// path is the path of the program inside the machine's root; "" if the machine does not have it.
+	path string
+	// root is the mount point of the machine's root, in which the program runs.
+	root string
+	// env is added to the program's environment, for tests.
+	env []string
+	// wait waits for a duration. Tests replace it.
+	wait func(context.Context, time.Duration) error
+}
+
+// executableOf finds a program on the machine. If it does not exist, its path is empty.
+func executableOf(root *files.Root, dir, name string) executable {
+	x := executable{root: filepath.Clean(dir), wait: wait}
+	for _, at := range []string{"/usr/bin/" + name, "/usr/sbin/" + name} {
+		if there(root, at) {
+			x.path = at
+			break
+		}
+	}
+	return x
+}
+
+// there reports whether a path exists on the machine. Unlike Stat, it does not read the file.
+func there(root *files.Root, at string) bool {
+	_, _, err := root.Lookup(at)
+	return err == nil
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// run runs the program and returns its standard output. If the program fails, the error has the last lines of its
+// standard error. The output is never logged.
+func (x executable) run(ctx context.Context, limit time.Duration, args ...string) ([]byte, error) {
+	within, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	cmd := exec.CommandContext(within, x.path, args...) //nolint:gosec // the machine's own program, with arguments of ours
+	if x.root != "/" && x.root != "" {
+		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Chroot: x.root}
+	}
+	cmd.Env = append([]string{"LC_ALL=C.UTF-8", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, x.env...)
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
+	cmd.WaitDelay = stopLimit
+	var out bytes.Buffer
+	var said tail
+	cmd.Stdout, cmd.Stderr = &out, &said
+	err := cmd.Run()
+	switch {
+	case err == nil:
+		return out.Bytes(), nil
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	case within.Err() != nil:
+		err = fmt.Errorf("it has not ended after %s", limit)
+	}
+	return nil, &failure{program: path.Base(x.path) + " " + verbOf(args), said: said.String(), err: err}
+}
+
+// verbOf returns the subcommand of a program call, without its arguments.
+func verbOf(args []string) string {
+	for i, a := range args {
+		if strings.HasPrefix(a, "-") || i == 2 {
+			return strings.Join(args[:i], " ")
+		}
+	}
+	return strings.Join(args, " ")
+}
+
+// failure is the failure of a program.
+type failure struct {
+	// program is the name of the program with its subcommand.
+	program string
+	// said has the last lines of the program's output.
+	said string
+	err  error
+}
+
+// Error names the program, its exit status and its last output.
+func (f *failure) Error() string {
+	return fmt.Sprintf("%s: %v: %s", f.program, f.err, cmp.Or(f.said, "it did not say why"))
+}
+
+// Unwrap returns the error of the process.
+func (f *failure) Unwrap() error { return f.err }
+
+// isBusy reports whether a program failed because of another transaction.
+func isBusy(err error) bool {
+	var f *failure
+	return errors.As(err, &f) && strings.Contains(f.said, "ransaction in progress")
+}
+
+// alwaysRetry treats every failure as temporary.
+func alwaysRetry(error) bool { return true }
+
+// runRetrying runs the program, and repeats it after failures for which the function passes returns true.
+func (x executable) runRetrying(ctx context.Context, passes func(error) bool, args ...string) error {
+	for pause, n := firstPause, 1; ; pause, n = min(2*pause, maxPause), n+1 {
+		_, err := x.run(ctx, stageLimit, args...)
+		switch {
+		case err == nil, ctx.Err() != nil, errors.Is(err, fs.ErrNotExist), !passes(err):
+			return err
+		case n == maxTries:
+			return fmt.Errorf("tried %d times: %w", n, err)
+		}
+		if stopped := x.wait(ctx, pause); stopped != nil {
+			return errors.Join(stopped, err)
+		}
+	}
+}
+
+// tail stores the end of the data that is written to it.
+type tail struct{ kept []byte }
+
+// maxTail is how many bytes, and saidLines how many lines, a failure needs to be understood.
+const (
+	maxTail      = 4096
+	maxTailLines = 5
+)
+
+// Write implements io.Writer.
+func (w *tail) Write(p []byte) (int, error) {
+	w.kept = append(w.kept, p...)
+	w.kept = w.kept[max(0, len(w.kept)-maxTail):]
+	return len(p), nil
+}
+
+// String returns the last lines as one line, without secrets.
+func (w *tail) String() string {
+	var lines []string
+	for line := range strings.Lines(string(w.kept)) {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return redact(strings.Join(lines[max(0, len(lines)-maxTailLines):], "; "))
+}
+
+// secrets match secrets in messages of registries: users in addresses, queries of signed addresses, and credentials in
+// headers and fields.
+var secrets = []struct {
+	where *regexp.Regexp
+	with  string
+}{
+	{regexp.MustCompile(`://[^/@\s]+@`), "://…@"},
+	{regexp.MustCompile(`(https?://[^\s?"']+)\?[^\s"']*`), "$1?…"},
+	{regexp.MustCompile(`(?i)\b(bearer|basic)\s+[a-z0-9._~+/=-]{8,}`), "$1 …"},
+	{regexp.MustCompile(`(?i)("?\b[a-z_]*(?:auth|password|passwd|token|secret)"?\s*[:=]\s*)("[^"]*"|[^\s",}]+)`), "$1…"},
+}
+
+// redact removes possible secrets from a message.
+func redact(text string) string {
+	for _, s := range secrets {
+		text = s.where.ReplaceAllString(text, s.with)
+	}
+	return text
+}

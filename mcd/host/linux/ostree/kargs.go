@@ -1,0 +1,59 @@
+package ostree
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// kargsChange returns the smallest edit after which the arguments of before and after, within all, are those of after
+// in order. The longest prefix of after that exists stays. The arguments del are removed, then add is appended. Each
+// word of del removes its first occurrence, as in ostree. Arguments in neither before nor after stay.
+func kargsChange(all, before, after string) (del, add []string) {
+	want := host.SplitArgs(after)
+	managed := append(host.SplitArgs(before), want...)
+	is := slices.DeleteFunc(host.SplitArgs(all), func(a string) bool { return !slices.Contains(managed, a) })
+	for n := len(want); ; n-- {
+		if gone, kept := lastOf(is, want[:n]); slices.Equal(kept, want[:n]) {
+			return gone, want[n:]
+		}
+	}
+}
+
+// lastOf splits the kernel arguments of a machine. For each argument, it keeps as many of the last occurrences as wanted contains.
+func lastOf(list, wanted []string) (gone, kept []string) {
+	spare := map[string]int{}
+	for _, word := range list {
+		spare[word]++
+	}
+	for _, word := range wanted {
+		spare[word]--
+	}
+	for _, word := range list {
+		if spare[word]--; spare[word] >= 0 {
+			gone = append(gone, word)
+		} else {
+			kept = append(kept, word)
+		}
+	}
+	return gone, kept
+}
+
+// editKargs returns the list of arguments after the smallest edit.
+func editKargs(all, before, after string) string {
+	del, add := kargsChange(all, before, after)
+	list := host.SplitArgs(all)
+	for _, word := range del {
+		at := slices.Index(list, word)
+		list = slices.Delete(list, at, at+1)
+	}
+	return host.JoinArgs(append(list, add...))
+}
+
+// ownKargs removes the arguments of the boot loader, which differ between boots.
+func ownKargs(line string) string {
+	return host.JoinArgs(slices.DeleteFunc(host.SplitArgs(line), func(a string) bool {
+		return strings.HasPrefix(a, "ostree=") || strings.HasPrefix(a, "BOOT_IMAGE=") || strings.HasPrefix(a, "initrd=")
+	}))
+}

@@ -1,0 +1,231 @@
+package ostree
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// RPMOSTree changes the OS with the machine's rpm-ostree. It stages a deployment for the next boot and never changes
+// the running one. On machines that support it, bootc fetches images, unless packages are layered.
+//
+// To return to the running OS, it removes the staged deployment. Otherwise it deploys the old image anew. It never
+// uses `rpm-ostree rollback`, which would restore the /etc of the old deployment with the files of the config that is
+// rolled back.
+type RPMOSTree struct {
+	rpm, bootc executable
+	is         release
+}
+
+// Status implements host.OperatingSystem.
+func (o *RPMOSTree) Status(ctx context.Context) (host.OSStatus, error) {
+	d, err := o.deployments(ctx)
+	if err != nil {
+		return host.OSStatus{}, err
+	}
+	return host.OSStatus{Booted: d.booted.os(o.is), Next: d.next.os(o.is), Support: o.support()}, nil
+}
+
+func (o *RPMOSTree) support() host.Support {
+	s := host.Support{Image: true, Kargs: true, KernelType: o.is.enterprise, Extensions: o.is.enterprise}
+	if !o.is.enterprise {
+		s.Why = "it is " + o.is.name + ", and kernel types and extensions exist only for RHEL CoreOS and CentOS Stream CoreOS"
+	}
+	return s
+}
+
+// Stage implements host.OperatingSystem.
+func (o *RPMOSTree) Stage(ctx context.Context, step host.Step) error {
+	if err := o.refuse(step); err != nil {
+		return err
+	}
+	d, err := o.waitIdle(ctx)
+	if err != nil {
+		return err
+	}
+	is := d.next.os(o.is)
+	want, err := staged(is, step)
+	if err != nil || is == want {
+		return err
+	}
+	if o.canUnstage(d, want, step) {
+		_, err = o.rpm.run(ctx, stageLimit, "cleanup", "-p")
+	} else {
+		err = o.stage(ctx, d, step)
+	}
+	if err != nil {
+		return err
+	}
+	return o.verify(ctx, want, step)
+}
+
+// refuse returns an error for a step that this machine does not support.
+func (o *RPMOSTree) refuse(step host.Step) error {
+	switch can := o.support(); {
+	case step.Verb == host.SetKernelType && !can.KernelType, step.Verb == host.SetExtensions && !can.Extensions:
+		return refused(step, can.Why)
+	case step.Verb != host.SetKernelType:
+		return nil
+	case kernels[step.After.Word] == nil:
+		return refused(step, fmt.Sprintf("%q is no kernel type: there are default, realtime and 64k-pages", step.After.Word))
+	case step.After.Word == "64k-pages" && runtime.GOARCH != "arm64":
+		return refused(step, "kernels with pages of 64k exist only for aarch64, and this is "+runtime.GOARCH)
+	}
+	return nil
+}
+
+// staged returns the OS after a step.
+func staged(is host.OS, step host.Step) (host.OS, error) {
+	switch step.Verb {
+	case host.SetImage:
+		is.Image = step.After.Word
+	case host.SetKargs:
+		is.Kargs = editKargs(is.Kargs, step.Before.Word, step.After.Word)
+	case host.SetKernelType:
+		is.KernelType = step.After.Word
+	case host.SetExtensions:
+		is.Extensions = step.After.Word
+	default:
+		return is, fmt.Errorf("%s is not a part of the OS", step.Verb)
+	}
+	return is, nil
+}
+
+// errBusy means that the transaction of another program does not end.
+var errBusy = errors.New("rpm-ostree is busy with another transaction (see rpm-ostree status; rpm-ostree cancel ends it)")
+
+// waitIdle waits until no transaction is under way, and then reads the deployments, because a transaction may stage
+// one. A transaction continues after the death of its client, so it may be one of the daemon before a crash.
+func (o *RPMOSTree) waitIdle(ctx context.Context) (deployments, error) {
+	for pause, n := firstPause, 1; ; pause, n = min(2*pause, maxPause), n+1 {
+		d, err := o.deployments(ctx)
+		if err != nil || !d.busy {
+			return d, err
+		}
+		if n == maxTries {
+			return d, errBusy
+		}
+		if err := o.rpm.wait(ctx, pause); err != nil {
+			return d, errors.Join(err, errBusy)
+		}
+	}
+}
+
+// canUnstage reports whether removing the staged deployment results in the wanted OS. It must not discard changes of a
+// user: packages, or another commit of an image whose tag has moved.
+func (o *RPMOSTree) canUnstage(d deployments, want host.OS, step host.Step) bool {
+	return d.next.at != d.booted.at && want == d.booted.os(o.is) && d.next.foreignPackages() == d.booted.foreignPackages() &&
+		(step.Verb == host.SetImage || d.next.base() == d.booted.base())
+}
+
+// stage applies a step to the next boot.
+func (o *RPMOSTree) stage(ctx context.Context, d deployments, step host.Step) error {
+	switch step.Verb {
+	case host.SetImage:
+		return o.fetch(ctx, d, step.After.Word)
+	case host.SetKargs:
+		del, add := kargsChange(d.next.kargs, step.Before.Word, step.After.Word)
+		args := []string{"kargs"}
+		for _, a := range del {
+			args = append(args, "--delete="+a)
+		}
+		for _, a := range add {
+			args = append(args, "--append="+a)
+		}
+		return o.rpm.runRetrying(ctx, isBusy, args...)
+	case host.SetKernelType:
+		return o.swapKernel(ctx, d.next, step.After.Word)
+	}
+	install, uninstall, err := extensionChange(d.next.Packages, step.After.Word)
+	if err != nil {
+		return refused(step, err.Error())
+	}
+	return o.layer(ctx, install, uninstall)
+}
+
+// fetch stages an image or, for a deployment without an image, its commit. If a reference to the image is known, fetch
+// uses it, so that the verification stays the same.
+func (o *RPMOSTree) fetch(ctx context.Context, d deployments, image string) error {
+	if err := isImage(image); err != nil {
+		return err
+	}
+	if ref, ok := strings.CutPrefix(image, ostreeImage); ok {
+		ref, commit, _ := strings.Cut(ref, "@")
+		return o.rpm.runRetrying(ctx, alwaysRetry, "rebase", ref, commit)
+	}
+	if transport, _ := transportOf(image); o.bootc.path != "" && !o.is.coreOS && !d.next.layered() && !d.booted.layered() && transport == "" {
+		return o.bootc.runRetrying(ctx, alwaysRetry, "switch", "--transport", "registry", image)
+	}
+	reference := referenceTo(image)
+	if known := slices.IndexFunc(d.all, func(e deployment) bool { return e.Reference != "" && e.image() == image }); known >= 0 {
+		reference = d.all[known].Reference
+	}
+	return o.rpm.runRetrying(ctx, alwaysRetry, "rebase", "--experimental", reference)
+}
+
+// swapKernel replaces the kernel of the image by another kernel, or restores it.
+func (o *RPMOSTree) swapKernel(ctx context.Context, next deployment, want string) error {
+	is := kernelTypeOf(next.Packages)
+	added := slices.DeleteFunc(slices.Clone(next.Packages), func(p string) bool { return kernelTypeOf([]string{p}) == "default" })
+	var args []string
+	switch {
+	case is == "default":
+		args = append([]string{"override", "remove"}, kernelPackages("default", o.is.major)...)
+		args = append(args, each("--install=", kernelPackages(want, o.is.major))...)
+	case want == "default":
+		removed := slices.DeleteFunc(slices.Clone(next.Removals), func(p string) bool { return !slices.Contains(kernels["default"], p) })
+		args = append([]string{"override", "reset"}, removed...)
+		args = append(args, each("--uninstall=", added)...)
+	default:
+		return o.layer(ctx, kernelPackages(want, o.is.major), added)
+	}
+	return o.rpm.runRetrying(ctx, isBusy, args...)
+}
+
+// layer installs and uninstalls packages in one transaction.
+func (o *RPMOSTree) layer(ctx context.Context, install, uninstall []string) error {
+	switch {
+	case len(install) > 0:
+		args := append([]string{"install"}, install...)
+		return o.rpm.runRetrying(ctx, isBusy, append(args, each("--uninstall=", uninstall)...)...)
+	case len(uninstall) > 0:
+		return o.rpm.runRetrying(ctx, isBusy, append([]string{"uninstall"}, uninstall...)...)
+	}
+	return nil
+}
+
+// verify checks that the next boot has the result of the step. Otherwise a staged deployment that was dropped silently
+// would be noticed only after the reboot.
+func (o *RPMOSTree) verify(ctx context.Context, want host.OS, step host.Step) error {
+	d, err := o.deployments(ctx)
+	if err != nil {
+		return err
+	}
+	is := d.next.os(o.is)
+	for _, part := range []struct {
+		verb     host.Verb
+		is, want string
+	}{
+		{host.SetImage, is.Image, want.Image},
+		{host.SetKargs, is.Kargs, want.Kargs},
+		{host.SetKernelType, is.KernelType, want.KernelType},
+		{host.SetExtensions, is.Extensions, want.Extensions},
+	} {
+		if part.verb == step.Verb && part.is != part.want {
+			return fmt.Errorf("rpm-ostree reported no error, but the next boot has the %s %q, not %q", part.verb, part.is, part.want)
+		}
+	}
+	return nil
+}
+
+func each(option string, words []string) (args []string) {
+	for _, w := range words {
+		args = append(args, option+w)
+	}
+	return args
+}

@@ -1,0 +1,156 @@
+package systemd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/coreos/go-systemd/v22/dbus"
+	godbus "github.com/godbus/dbus/v5"
+)
+
+// Power reboots the machine with its own kernel and logind.
+type Power struct {
+	// bootID is the path of the kernel's boot ID.
+	bootID string
+	// address is the address of the system bus.
+	address  string
+	timeouts timeouts
+	// staged is the file with which OSTree marks a staged deployment that is written at the shutdown.
+	staged string
+	units  *Units
+}
+
+// NewPower returns the Power of the machine whose root is mounted at a directory.
+func NewPower(dir string, units *Units) Power {
+	return Power{
+		bootID: filepath.Join(dir, "proc/sys/kernel/random/boot_id"), address: socket(filepath.Join(dir, "run/dbus/system_bus_socket")),
+		timeouts: defaultTimeouts, staged: filepath.Join(dir, "run/ostree/staged-deployment"), units: units,
+	}
+}
+
+// BootID implements host.Power. If the machine's /proc is not mounted below its root, it reads the /proc of this
+// process, which has the same ID.
+func (p Power) BootID() (string, error) {
+	text, err := os.ReadFile(p.bootID)
+	if errors.Is(err, os.ErrNotExist) {
+		text, err = os.ReadFile("/proc/sys/kernel/random/boot_id")
+	}
+	return strings.TrimSpace(string(text)), err
+}
+
+// Reboot implements host.Power. It uses logind, which waits for programs that delay the reboot. If a program blocks
+// the reboot, Reboot does not force it: the error names the program, and the caller retries later. It does not use
+// go-systemd, whose Reboot drops the answer.
+func (p Power) Reboot(ctx context.Context, why string) error {
+	if err := p.finalize(ctx); err != nil {
+		return err
+	}
+	ctx, done := context.WithTimeout(ctx, p.timeouts.ask)
+	defer done()
+	err := p.reboot(ctx, why)
+	if err != nil {
+		return fmt.Errorf("asking logind for a reboot: %w", timeoutError(ctx, err, p.timeouts.ask))
+	}
+	return nil
+}
+
+// finalize ensures that the shutdown writes a staged deployment. ostree-finalize-staged.service does that when it
+// stops, so it must be active before. A path unit of OSTree starts the service, but possibly too late, early in a boot
+// or right after the staging. The machine would then boot the old deployment without an error. If OSTree has no such
+// unit, it writes nothing at the shutdown.
+func (p Power) finalize(ctx context.Context) error {
+	_, err := os.Lstat(p.staged)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = p.units.run(ctx, "ostree-finalize-staged.service", (*dbus.Conn).StartUnitContext)
+	}
+	if err != nil && !isDBusError(err, "org.freedesktop.systemd1.NoSuchUnit") {
+		return fmt.Errorf("having the staged deployment written at the shutdown: %w", err)
+	}
+	return nil
+}
+
+func (p Power) reboot(ctx context.Context, why string) error {
+	conn, err := dial(ctx, p.address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close() //nolint:errcheck // only asked once
+	if err := conn.Hello(); err != nil {
+		return err
+	}
+	logind := manager{conn.Object("org.freedesktop.login1", "/org/freedesktop/login1"), ctx}
+	if err := logind.blocked(); err != nil {
+		return err
+	}
+	if err := logind.call("SetWallMessage", why, true).Err; err != nil {
+		return fmt.Errorf("setting the message to users who are logged in: %w", err)
+	}
+	// Without this flag, logind lets root ignore every blocker. With it, logind still ignores blockers of root, so
+	// they were checked before. The flag is for blockers that start in between.
+	const checkInhibitorsOfRootToo = uint64(1)
+	err = logind.call("RebootWithFlags", checkInhibitorsOfRootToo).Err
+	if isDBusError(err, "org.freedesktop.DBus.Error.UnknownMethod") {
+		err = logind.call("Reboot", false).Err
+	}
+	if isDBusError(err, "org.freedesktop.login1.OperationInProgress") {
+		var down bool
+		if logind.object.StoreProperty("org.freedesktop.login1.Manager.PreparingForShutdown", &down) == nil && down {
+			return nil // logind already shuts down
+		}
+	}
+	if isDBusError(err, "org.freedesktop.DBus.Error.AccessDenied") {
+		return errors.Join(logind.blocked(), err)
+	}
+	return err
+}
+
+// manager is logind's manager object.
+type manager struct {
+	object godbus.BusObject
+	ctx    context.Context
+}
+
+func (m manager) call(method string, args ...any) *godbus.Call {
+	return m.object.CallWithContext(m.ctx, "org.freedesktop.login1.Manager."+method, 0, args...)
+}
+
+// inhibitor is an inhibitor lock of logind.
+type inhibitor struct {
+	// What is inhibited, joined by colons. Who holds the lock and Why are texts for users. Mode is block, delay or a
+	// weak form.
+	What, Who, Why, Mode string
+	// UID and PID are those of the holder.
+	UID, PID uint32
+}
+
+// blocked returns an error that names every program that blocks a reboot; nil if there is none.
+func (m manager) blocked() error {
+	var held []inhibitor
+	if err := m.call("ListInhibitors").Store(&held); err != nil {
+		return fmt.Errorf("asking who blocks it: %w", err)
+	}
+	var who []string
+	for _, i := range held {
+		if i.Mode == "block" && slices.Contains(strings.Split(i.What, ":"), "shutdown") {
+			who = append(who, fmt.Sprintf("%s (%q, uid %d, pid %d)", i.Who, i.Why, i.UID, i.PID))
+		}
+	}
+	if len(who) == 0 {
+		return nil
+	}
+	return errors.New("it is blocked by " + strings.Join(who, " and by ") + "; it is asked for again later, and goes ahead when that is gone: see systemd-inhibit --list")
+}
+
+// isDBusError reports whether a D-Bus error has this name.
+func isDBusError(err error, name string) bool {
+	var answer godbus.Error
+	return errors.As(err, &answer) && answer.Name == name
+}

@@ -1,0 +1,235 @@
+package once
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/mcd/apply"
+	"github.com/bunsen-os/bunsen/mcd/drift"
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/plan"
+)
+
+// Request is the requested change of a machine.
+type Request struct {
+	// To is the config, as Read returns it.
+	To mcfgv1.MachineConfig
+	// Force overwrites drift from the config in force, and reboots.
+	Force bool
+	// AsFirstBoot assumes that everything that only a first boot sets up, such as disks, already has the state of the
+	// config.
+	AsFirstBoot bool
+	// SkipReboot leaves a required reboot to the user.
+	SkipReboot bool
+}
+
+// Plan is the planned change.
+type Plan struct {
+	// Plan has the steps, or the refusals.
+	Plan plan.Plan
+	// Contents are the contents that the steps write, by digest.
+	Contents map[host.Digest][]byte
+	// RebootDue is true if the change needs a reboot that is left to the user.
+	RebootDue bool
+}
+
+// DriftError reports that the machine differs from the config in force, so that an update could overwrite unknown
+// changes.
+type DriftError struct {
+	// Config is the config in force.
+	Config string
+	// Found describes the differences, without contents.
+	Found []string
+}
+
+func drifted(config string, items []drift.Item) *DriftError {
+	e := &DriftError{Config: config}
+	for _, it := range items {
+		e.Found = append(e.Found, it.String())
+	}
+	return e
+}
+
+// Error lists all differences, and says what to do.
+func (e *DriftError) Error() string {
+	return fmt.Sprintf("unexpected on-disk state validating against %s: %s; fix it, or overwrite it with --force", e.Config, strings.Join(e.Found, "; "))
+}
+
+// NewPlan plans the change to a config: from the config of the record, or from no config. It changes nothing. The
+// error is a *DriftError if the machine differs from the record.
+func NewPlan(ctx context.Context, h host.Host, ask Request) (Plan, error) {
+	from, err := inForce(h.Files)
+	if err != nil {
+		return Plan{}, err
+	}
+	to, err := plan.ParseConfig(ask.To)
+	if err != nil {
+		return Plan{}, err
+	}
+	text, err := plan.RecordOf(ask.To)
+	if err != nil {
+		return Plan{}, err
+	}
+	way, observed, err := observe(ctx, h, from, to)
+	if err != nil {
+		return Plan{}, err
+	}
+	if !ask.AsFirstBoot {
+		way.Refusals = append(way.Refusals, firstBootParts(from.Config, to.Config)...)
+	}
+	if items := drift.Items(observed, way.Old, way.New); from.Name != "" && len(items) > 0 && !ask.Force {
+		return Plan{}, drifted(from.Name, items)
+	}
+	return stepsOf(way, observed, text, ask), nil
+}
+
+// stepsOf returns the plan of a transition. It has no drain: there is no controller to drain the node. text is the record.
+func stepsOf(way plan.Transition, observed host.State, text []byte, ask Request) Plan {
+	d := Plan{}
+	d.Plan, d.Contents = way.Plan(observed, text)
+	if ask.Force && len(d.Plan.Steps) > 0 || d.Plan.Stages() && !d.Plan.Reboots() {
+		d.Plan, d.Contents = way.WithReboot().Plan(observed, text)
+	}
+	d.Plan.Drain = false
+	if len(d.Plan.Refusals) == 0 && ask.SkipReboot && d.Plan.Reboots() {
+		d.Plan.Steps, d.RebootDue = d.Plan.Steps[:len(d.Plan.Steps)-1], true
+	}
+	return d
+}
+
+// inForce returns the config of the record. Without a record, it is the empty config without a name.
+func inForce(files host.Files) (plan.Config, error) {
+	mc, err := apply.LoadRecord(files)
+	if err != nil || mc == nil {
+		return plan.Config{}, err
+	}
+	return plan.ParseConfig(*mc)
+}
+
+// observe reads the parts of the machine that a change between two configs may affect.
+func observe(ctx context.Context, h host.Host, from, to plan.Config) (plan.Transition, host.State, error) {
+	accounts, err := apply.Accounts(ctx, h)
+	if err != nil {
+		return plan.Transition{}, host.State{}, err
+	}
+	way := plan.NewTransition(from, to, plan.Rules{Policy: policy.Default()}, accounts)
+	observed, err := apply.Observe(ctx, h, way.Scope())
+	return way, observed, err
+}
+
+// firstBootParts refuses new disks and other parts of a first boot, because without a cluster no new machine would set
+// them up. Parts that the config in force also has are accepted, and removed parts stay on the machine.
+func firstBootParts(from, to machineconfig.Config) []policy.Refusal {
+	var refusals []policy.Refusal
+	asked := policy.NewNodesOnly(machineconfig.Config{}, to)
+	for _, r := range policy.NewNodesOnly(from, to) {
+		if !slices.ContainsFunc(asked, func(a policy.Refusal) bool { return a.Field == r.Field }) {
+			continue
+		}
+		r.Why = "only the first boot of a machine applies this part: remove it from the config, or reinstall the machine. If the machine already has it, use --as-born"
+		refusals = append(refusals, r)
+	}
+	return refusals
+}
+
+// Empty reports whether the plan has no steps and no refusals.
+func (d Plan) Empty() bool { return d.Plan.Empty() }
+
+// Steps returns the steps for users. It omits the daemon's own files, unless there are no other steps.
+func (d Plan) Steps() []host.Step {
+	own := path.Dir(host.RecordPath) + "/"
+	return slices.DeleteFunc(slices.Clone(d.Plan.Steps), func(s host.Step) bool {
+		return strings.HasPrefix(s.Target, own) || s.Target+"/" == own
+	})
+}
+
+// String returns the plan as a deterministic text: names, steps or refusals, and the disruption.
+func (d Plan) String() string {
+	shown := d.Plan
+	shown.Steps = d.Steps()
+	text := shown.String()
+	if d.RebootDue {
+		text += "a reboot is left to you\n"
+	}
+	return text
+}
+
+// Result is the result of Run.
+type Result struct {
+	apply.Applied
+	// Earlier is the result of an earlier update that a crash or a reboot interrupted. Its End is Nothing if there was
+	// none.
+	Earlier apply.Applied
+	// Plan is the executed or planned change. It is the zero Plan if the earlier update has not ended yet.
+	Plan Plan
+}
+
+// ErrUnfinished reports that an earlier update has to end before another one can start.
+var ErrUnfinished = errors.New("an earlier update has not ended")
+
+// Run applies a config to a machine. It finishes an interrupted update, plans the change, calls show with the plan,
+// and applies the steps with a journal and a rollback. With dry, it changes nothing. An error means that no step was
+// started; the Result has the outcome of the steps. The error is ErrGivenUp if the config interrupted the machine, or
+// did not boot, too often.
+func Run(ctx context.Context, r apply.Runner, ask Request, dry bool, show func(Plan)) (Result, error) {
+	result := Result{Earlier: apply.Applied{End: apply.Nothing}}
+	left, err := r.Host.Journal.Load()
+	if err != nil {
+		return result, fmt.Errorf("reading the journal: %w", err)
+	}
+	if left != nil {
+		if result.Earlier, err = earlier(ctx, r, ask, *left, dry); err != nil {
+			return result, err
+		}
+		if end := result.Earlier.End; end == apply.Rebooting || end == apply.RollbackFailed || end == apply.HealthUnknown {
+			result.Applied = result.Earlier
+			return result, nil
+		}
+	}
+	if !dry {
+		if err := checkAttempts(r.Host.Files, ask.To.Name, ask.Force); err != nil {
+			return result, err
+		}
+	}
+	if result.Plan, err = NewPlan(ctx, r.Host, ask); err != nil {
+		return result, err
+	}
+	show(result.Plan)
+	p := result.Plan.Plan
+	switch {
+	case len(p.Refusals) > 0:
+		return result, Refused(p.Refusals)
+	case dry:
+		result.Applied = apply.Applied{End: apply.Nothing, From: p.From, To: p.To}
+		return result, nil
+	case len(p.Steps) == 0:
+		result.Applied = apply.Applied{End: apply.Nothing, From: p.From, To: p.To}
+		return result, clearAttempts(r.Host.Files, runAttempts)
+	}
+	result.Applied, err = r.Run(context.WithoutCancel(ctx), p, result.Plan.Contents)
+	if err == nil && result.End == apply.New {
+		err = clearAttempts(r.Host.Files, runAttempts)
+	}
+	return result, err
+}
+
+// earlier finishes the update of a journal, and counts it if it failed.
+func earlier(ctx context.Context, r apply.Runner, ask Request, left host.Record, dry bool) (apply.Applied, error) {
+	var none apply.Applied
+	if dry {
+		return none, fmt.Errorf("%w: that to %s, which is in its phase %s; run it without --dry-run, which ends it first", ErrUnfinished, left.To, left.Phase)
+	}
+	if ask.SkipReboot && (left.Phase == host.Rebooting || left.Phase == host.RollbackReboot) {
+		return none, fmt.Errorf("%w: that to %s waits for the machine to start: start it, or run this on it without --skip-reboot", ErrUnfinished, left.To)
+	}
+	r.OnRejected = countAttempt(r.Host.Files, runAttempts)
+	return r.Recover(context.WithoutCancel(ctx))
+}

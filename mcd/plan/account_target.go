@@ -1,0 +1,257 @@
+package plan
+
+import (
+	"bytes"
+	"encoding/json"
+	"path"
+	"slices"
+
+	"github.com/bunsen-os/bunsen/mcd/desired"
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+func recordsIn(seen host.State) desired.AccountRecords {
+	return desired.ParseRecords(seen.Contents[seen.Paths[host.AccountsPath].Digest])
+}
+
+// accountTarget computes the users and groups of a target, and writes into its maps.
+type accountTarget struct {
+	host.State
+	seen     host.State
+	from, to desired.State
+	// records are the accounts in their state before any config.
+	records desired.AccountRecords
+}
+
+// accounts sets users and groups to the state that the new config requires.
+func (t *accountTarget) accounts() {
+	for name := range groupsOf(t.from) {
+		if _, kept := groupsOf(t.to)[name]; !kept {
+			t.restoreGroup(name)
+		}
+	}
+	for _, w := range t.to.Groups {
+		t.setGroup(w)
+	}
+	for name := range usersOf(t.from) {
+		if _, kept := usersOf(t.to)[name]; !kept {
+			t.restoreUser(name)
+		}
+	}
+	for _, w := range t.to.Users {
+		t.setUser(w)
+	}
+	t.dropRemovedGroups()
+	t.recordFormerIDs()
+	t.writeRecords()
+}
+
+// recordFormerIDs records the numbers of users who are removed, and deletes those of users who exist.
+func (t *accountTarget) recordFormerIDs() {
+	for name, u := range t.Users {
+		is := t.seen.Users[name]
+		switch {
+		case u.There:
+			delete(t.records.Former, name)
+		case is.There:
+			last := host.Owner{UID: is.UID}
+			if g := t.seen.Groups[name]; g.There && g.GID == is.GID {
+				last.GID = g.GID
+			}
+			t.records.Former[name] = last
+		}
+	}
+}
+
+// dropRemovedGroups removes users from groups that are removed.
+func (t *accountTarget) dropRemovedGroups() {
+	for name, u := range t.Users {
+		u.Groups = host.JoinNames(slices.DeleteFunc(host.Names(u.Groups), func(group string) bool {
+			g, asked := t.Groups[group]
+			return asked && !g.There
+		}))
+		t.Users[name] = u
+	}
+}
+
+// writeRecords writes the records if they changed, and removes the file if they are empty.
+func (t *accountTarget) writeRecords() {
+	text, err := json.Marshal(t.records)
+	before, _ := json.Marshal(recordsIn(t.seen)) //nolint:errcheck // plain data always marshals, as text above
+	switch {
+	case err != nil || bytes.Equal(text, before):
+	case len(t.records.Users)+len(t.records.Groups)+len(t.records.Former) == 0:
+		t.Paths[host.AccountsPath] = host.Entry{}
+	default:
+		d := host.DigestOf(text)
+		t.Paths[host.AccountsPath] = host.Entry{Kind: host.File, Mode: 0o600, Digest: d}
+		t.Contents[d] = text
+	}
+}
+
+func usersOf(w desired.State) map[string]desired.User {
+	users := map[string]desired.User{}
+	for _, u := range w.Users {
+		users[u.Name] = u
+	}
+	return users
+}
+
+func groupsOf(w desired.State) map[string]desired.Group {
+	groups := map[string]desired.Group{}
+	for _, g := range w.Groups {
+		groups[g.Name] = g
+	}
+	return groups
+}
+
+// userBefore returns a user as it was before any config. Of the users of the first config, only core and root existed before, in the image.
+func (t *accountTarget) userBefore(name string, is host.User) (u host.User) {
+	from, ours := usersOf(t.from)[name]
+	if b, known := t.records.Users[name]; known {
+		if b.User.There {
+			b.User.Password = t.addPassword(b.Password)
+		}
+		return b.User
+	}
+	if ours && name != desired.ImageUser && is.UID != 0 {
+		return host.User{}
+	}
+	if ours && from.Specified.Password && is.There {
+		is.Password = t.addPassword(host.NoPassword) // the earlier password is unknown, and that of the config must not stay
+	}
+	return is
+}
+
+func (t *accountTarget) addPassword(password string) host.Digest {
+	d := host.DigestOf([]byte(password))
+	t.Contents[d] = []byte(password)
+	return d
+}
+
+// restoreUser restores a user to the state before any config, or removes it. The home directory stays.
+func (t *accountTarget) restoreUser(name string) {
+	t.Users[name] = t.userBefore(name, t.seen.Users[name])
+	delete(t.records.Users, name)
+}
+
+// setUser sets a user to the state that the new config requires, and records its earlier state. It records a user of
+// the image only if the account itself changes: SSH keys are files.
+func (t *accountTarget) setUser(w desired.User) {
+	is := t.seen.Users[w.Name]
+	_, ours := usersOf(t.from)[w.Name]
+	u := t.userAs(w)
+	brought := w.Name == desired.ImageUser || is.There && is.UID == 0
+	if _, known := t.records.Users[w.Name]; !known && (brought && is != u || !brought && !ours && (is.There || u.There)) {
+		was := t.userBefore(w.Name, is)
+		t.records.Users[w.Name] = desired.AccountRecord{User: was, Password: string(t.Contents[was.Password])}
+	}
+	t.Users[w.Name] = u
+	if u.There && !w.NoHome && (!is.There || is.Home != u.Home) {
+		t.makeHome(u)
+	}
+}
+
+// userAs returns a user as the config specifies it. An attribute that the config leaves open stays, unless the current config specified
+// it: then it returns to its value before any config, or to the machine's default.
+func (t *accountTarget) userAs(w desired.User) host.User {
+	if w.Removed {
+		return host.User{}
+	}
+	is, said := t.seen.Users[w.Name], usersOf(t.from)[w.Name].Specified
+	was := t.userBefore(w.Name, is)
+	if !was.There {
+		was = w.Account
+	}
+	if !is.There {
+		is, said = was, desired.Specified{}
+	}
+	u := host.User{There: true, UID: is.UID}
+	if w.Specified.UID {
+		u.UID = w.Account.UID
+	}
+	u.GID = pick(w.Specified.GID, said.GID, attribute[int]{w.Account.GID, was.GID, is.GID})
+	u.Gecos = pick(w.Specified.Gecos, said.Gecos, attribute[string]{w.Account.Gecos, was.Gecos, is.Gecos})
+	u.Shell = pick(w.Specified.Shell, said.Shell, attribute[string]{w.Account.Shell, was.Shell, is.Shell})
+	u.Groups = pick(w.Specified.Groups, said.Groups, attribute[string]{w.Account.Groups, was.Groups, is.Groups})
+	u.Password = pick(w.Specified.Password, said.Password, attribute[host.Digest]{w.Account.Password, was.Password, is.Password})
+	u.Home = pick(w.Specified.Home, false, attribute[string]{w.Account.Home, was.Home, is.Home}) // the SSH keys are in the present home
+	return u
+}
+
+// attribute is one attribute of a user with three values: that of the config, that before any config, and the present
+// one.
+type attribute[T int | string | host.Digest] struct{ specified, before, now T }
+
+// pick returns the value of the new config, if it specifies one. Otherwise it returns the value before any config, if
+// the current config specified one, and else the present value.
+func pick[T int | string | host.Digest](specifies, specified bool, a attribute[T]) T {
+	switch {
+	case specifies:
+		return a.specified
+	case specified:
+		return a.before
+	}
+	return a.now
+}
+
+// makeHome creates a new user's home directory with its content, as useradd does. An existing directory stays unchanged.
+func (t *accountTarget) makeHome(u host.User) {
+	if t.seen.Paths[u.Home].Kind != host.Absent || u.Home == "/" {
+		return
+	}
+	owner := u.Owner()
+	if t.seen.Accounts.Unprivileged {
+		owner = host.Owner{}
+	}
+	put := func(p string, e host.Entry) {
+		if _, wanted := t.to.Paths[p]; !wanted {
+			e.Owner = owner
+			t.Paths[p] = e
+		}
+	}
+	put(u.Home, host.Entry{Kind: host.Dir, Mode: t.seen.Accounts.Defaults.Filled().HomeMode})
+	for _, f := range t.seen.Accounts.Skeleton {
+		put(path.Join(u.Home, f.Path), f.Entry)
+		if f.Entry.Kind == host.File {
+			t.Contents[f.Entry.Digest] = f.Contents
+		}
+	}
+}
+
+// groupBefore returns a group in its state before any config.
+func (t *accountTarget) groupBefore(name string, is host.Group) host.Group {
+	if was, known := t.records.Groups[name]; known {
+		return was
+	}
+	if _, ours := groupsOf(t.from)[name]; ours && name != desired.ImageUser && is.GID != 0 {
+		return host.Group{}
+	}
+	return is
+}
+
+func (t *accountTarget) restoreGroup(name string) {
+	is, was := t.seen.Groups[name], t.groupBefore(name, t.seen.Groups[name])
+	if is.There && was.There {
+		was.Members = is.Members // users who joined the group later stay members
+	}
+	t.Groups[name] = was
+	delete(t.records.Groups, name)
+}
+
+func (t *accountTarget) setGroup(w desired.Group) {
+	is := t.seen.Groups[w.Name]
+	_, ours := groupsOf(t.from)[w.Name]
+	if _, known := t.records.Groups[w.Name]; !known && !ours && (is.There || !w.Removed) {
+		t.records.Groups[w.Name] = is
+	}
+	switch was := t.groupBefore(w.Name, is); {
+	case w.Removed:
+		is = host.Group{}
+	case w.Specified || !is.There && !was.There:
+		is.There, is.GID = true, w.GID
+	case !is.There:
+		is = was
+	}
+	t.Groups[w.Name] = is
+}

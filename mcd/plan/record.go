@@ -1,0 +1,57 @@
+package plan
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// RecordOf returns the content of the record of a config: its name, spec and secret paths.
+func RecordOf(mc mcfgv1.MachineConfig) ([]byte, error) {
+	kept := mcfgv1.MachineConfig{
+		TypeMeta:   metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"},
+		ObjectMeta: metav1.ObjectMeta{Name: mc.Name},
+		Spec:       mc.Spec,
+	}
+	if marked := mc.Annotations[v1alpha1.SecretPathsAnnotation]; marked != "" {
+		kept.Annotations = map[string]string{v1alpha1.SecretPathsAnnotation: marked}
+	}
+	text, err := json.Marshal(kept)
+	if err != nil {
+		return nil, fmt.Errorf("writing the record of %s: %w", mc.Name, err)
+	}
+	return text, nil
+}
+
+// ParseRecord reads the content of a record. A damaged record is an error: without the record, the daemon could not
+// remove the files of the config in force.
+func ParseRecord(text []byte) (*mcfgv1.MachineConfig, error) {
+	mc := new(mcfgv1.MachineConfig)
+	err := json.Unmarshal(text, mc)
+	if err == nil && mc.Name == "" {
+		err = errors.New("it names no config")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the record %s: %w; restore it, or remove it to use the current config that the Node names", host.RecordPath, err)
+	}
+	return mc, nil
+}
+
+// ParseConfig reads a MachineConfig into its typed form. The error has every problem.
+func ParseConfig(mc mcfgv1.MachineConfig) (Config, error) {
+	c, err := machineconfig.Parse(mc.Spec)
+	if err != nil {
+		return Config{}, fmt.Errorf("reading config %s: %w", mc.Name, err)
+	}
+	// The controller has checked the annotation. A pattern that cannot be parsed matches nothing.
+	marked, _ := secret.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
+	return Config{Name: mc.Name, Config: c, Secrets: marked}, nil
+}

@@ -1,0 +1,92 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/mcd/desired"
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// Transition is the change from one config to another, without a machine. mcd/agent and review use it.
+type Transition struct {
+	// From and To are the configs' names.
+	From, To string
+	// Old and New are the states that the two configs require.
+	Old, New desired.State
+	// Decision is the disruption of the change.
+	Decision policy.Decision
+	// ReferencedAccounts are the accounts that the new config names and does not create.
+	ReferencedAccounts []policy.Account
+	// Refusals are the refusals that do not depend on the machine, and the problems of New.
+	Refusals []policy.Refusal
+}
+
+// Config is a config with its name.
+type Config struct {
+	// Name of the MachineConfig; "" for the empty config that a machine starts from.
+	Name   string
+	Config machineconfig.Config
+	// Secrets are the paths and units that users mark as secret.
+	Secrets secret.Paths
+}
+
+// Rules are the cluster's disruption policy and overrides.
+type Rules struct {
+	// Policy has the disruption of each difference.
+	Policy policy.Policy
+	// Overrides lift refusals.
+	Overrides policy.Overrides
+}
+
+// NewTransition returns a transition with its disruption and its refusals.
+func NewTransition(from, to Config, rules Rules, accounts host.Accounts) Transition {
+	a, b := policy.Running(from.Config, to.Config)
+	w := Transition{From: from.Name, To: to.Name, Old: desired.Of(a, accounts), New: desired.Of(b, accounts), ReferencedAccounts: policy.AccountsNamed(b)}
+	w.Decision = policy.Decide(from.Config, to.Config, rules.Policy)
+	old := from.Config
+	if from.Name == "" {
+		old = withFirstPaths(old, machineconfig.Flattened(to.Config))
+	}
+	w.Refusals = policy.Refuse(old, to.Config, rules.Overrides)
+	w.Refusals = append(w.Refusals, aboutOtherFields(w.Refusals, w.New.Problems)...)
+	return w
+}
+
+// WithReboot returns the transition with a drain and a reboot, independently of the policy.
+func (w Transition) WithReboot() Transition {
+	w.Decision = w.Decision.Rebooting()
+	return w
+}
+
+// Scope returns the part of the machine that has to be observed.
+func (w Transition) Scope() Scope { return ScopeOf(w.Old, w.New) }
+
+// Plan returns the steps on an observed machine. record is the content of the record of the new config. contents has what the steps write,
+// by digest.
+func (w Transition) Plan(observed host.State, record []byte) (p Plan, contents map[host.Digest][]byte) {
+	target := Target(observed, w.Old, w.New)
+	addRecord(target, record)
+	found := slices.Concat(refuseUnsafe(observed, w), refuseForeignHomes(observed, target, w), refuseReplacedByDirs(observed, target, w), refuseAppends(observed, target, w.New), refuseOverwrites(target, w), refuseHardLinks(target, w.New), refuseSamePaths(target, w.New), refuseNewIDs(observed, target), refuseRemovedAccounts(target, w.ReferencedAccounts), refuseUsedDirs(target, w))
+	problems := append(slices.Clone(w.Refusals), aboutOtherFields(w.Refusals, found)...)
+	maps.Copy(target.Contents, w.New.Contents)
+	return Diff(observed, target, DiffOptions{From: w.From, To: w.To, Decision: w.Decision, Problems: problems}), target.Contents
+}
+
+// aboutOtherFields returns the refusals of more whose fields are not in already: one reason for each field is enough.
+func aboutOtherFields(already, more []policy.Refusal) []policy.Refusal {
+	return slices.DeleteFunc(slices.Clone(more), func(r policy.Refusal) bool {
+		return r.Field != "" && slices.ContainsFunc(already, func(o policy.Refusal) bool { return o.Field == r.Field })
+	})
+}
+
+// withFirstPaths returns the empty config with the directories and links of the first config. A running machine refuses changes of these, and
+// a machine without a config accepts them.
+func withFirstPaths(empty, first machineconfig.Config) machineconfig.Config {
+	empty.Ignition.Storage.Directories = first.Ignition.Storage.Directories
+	empty.Ignition.Storage.Links = first.Ignition.Storage.Links
+	return empty
+}

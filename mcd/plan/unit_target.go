@@ -1,0 +1,193 @@
+package plan
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/mcd/desired"
+	"github.com/bunsen-os/bunsen/mcd/host"
+)
+
+// setUnits decides which units are enabled, and records how the units were before.
+func setUnits(t *target) {
+	t.earlier = unitRecords(t.seen)
+	for name := range t.from.Units {
+		if _, kept := t.to.Units[name]; !kept {
+			t.restoreUnit(name)
+		}
+	}
+	for name, u := range t.to.Units {
+		t.setUnit(name, u)
+	}
+	enableAlso(t)
+	writeUnitRecords(t)
+}
+
+// unitRecords reads host.UnitsPath. It treats a damaged file as empty, because such a file must not prevent updates.
+func unitRecords(seen host.State) map[string]bool {
+	records := map[string]bool{}
+	if json.Unmarshal(seen.Contents[seen.Paths[host.UnitsPath].Digest], &records) != nil || records == nil {
+		return map[string]bool{}
+	}
+	return records
+}
+
+// writeUnitRecords writes the records if they changed, and removes the file if they are empty.
+func writeUnitRecords(t *target) {
+	text, err := json.Marshal(t.earlier)
+	switch {
+	case err != nil || maps.Equal(t.earlier, unitRecords(t.seen)):
+	case len(t.earlier) == 0:
+		t.Paths[host.UnitsPath] = host.Entry{}
+	default:
+		d := host.DigestOf(text)
+		t.Paths[host.UnitsPath] = host.Entry{Kind: host.File, Mode: 0o600, Digest: d}
+		t.Contents[d] = text
+	}
+}
+
+// decides reports whether the settings for a unit determine if it is enabled. Drop-ins alone do not.
+func decides(w desired.Unit) bool { return w.Enabled != nil || w.Masked || w.HasContents }
+
+// setUnit sets whether a unit of the new config is enabled, and records or forgets its earlier state.
+func (t *target) setUnit(name string, w desired.Unit) {
+	u := t.unitAfter(name)
+	u.Enabled = t.isEnabledBy(name, w)
+	t.Units[name] = u
+	if decides(w) || u.Enabled != t.seen.Units[name].Enabled {
+		t.recordUnit(name)
+	}
+	if earlier, known := t.earlier[name]; known && !decides(w) && u.Enabled == earlier {
+		delete(t.earlier, name)
+	}
+}
+
+// isEnabledBy reports whether a unit of the new config is enabled. The config's setting decides. Without a setting, the present state
+// stays, except for a unit for which the current config has a setting, and for a unit that could not be enabled. Such a unit returns to
+// its earlier state, or gets its preset. A unit that cannot be enabled is not enabled.
+func (t *target) isEnabledBy(name string, w desired.Unit) bool {
+	was, u := t.seen.Units[name], t.unitAfter(name)
+	before := t.from.Units[name]
+	switch {
+	case w.Masked: // the image's own links have no effect while the unit is masked; the daemon could not create other links again
+		return u.Enabled && isEnabledByImage(u)
+	case u.Install == "":
+		untouched := was.Install == "" && !w.HasContents
+		return u.Enabled && (untouched || isEnabledByImage(u)) && (w.Enabled == nil || *w.Enabled)
+	case isBareTemplate(name, u.Install):
+		return false
+	case w.Enabled != nil:
+		return *w.Enabled
+	case before.Enabled != nil || before.Masked || was.Install == "":
+		return t.wasEnabled(name, u)
+	}
+	return u.Enabled
+}
+
+func isEnabledByImage(u host.Unit) bool { return u.Vendor != "" && u.Preset }
+
+// recordUnit records whether a unit is enabled that no config has enabled or disabled. A new unit has no earlier state.
+func (t *target) recordUnit(name string) {
+	was := t.seen.Units[name]
+	_, known := t.earlier[name]
+	if !known && !decides(t.from.Units[name]) && (was.Enabled || was.Install != "") {
+		t.earlier[name] = was.Enabled
+	}
+}
+
+// wasEnabled reports whether a unit was enabled before any config. It was enabled by its preset if the daemon has no record, which is
+// so for new units and for the units of the first config.
+func (t *target) wasEnabled(name string, u host.Unit) bool {
+	if was, known := t.earlier[name]; known {
+		return was
+	}
+	return u.Preset || isEnabledByAlso(t, name)
+}
+
+// restoreUnit returns a unit that the new config does not name to its earlier state. A unit without an [Install] section cannot be
+// enabled again.
+func (t *target) restoreUnit(name string) {
+	u, w := t.unitAfter(name), t.from.Units[name]
+	was, known := t.earlier[name]
+	own := t.Paths[desired.UnitPath(name)].Kind != host.Absent
+	switch {
+	case u.Install == "":
+		u.Enabled = u.Enabled && known && was
+	case known:
+		u.Enabled = was
+	case w.HasContents && own: // the original file is restored; whether it was enabled is unknown
+	case decides(w):
+		u.Enabled = t.wasEnabled(name, u)
+	}
+	delete(t.earlier, name)
+	t.Units[name] = u
+}
+
+// enableAlso enables or disables the units of Also= together with the unit that names them, unless the config names them itself.
+func enableAlso(t *target) {
+	done := map[string]bool{}
+	names := slices.Sorted(maps.Keys(t.Units))
+	for len(names) > 0 {
+		name := names[0]
+		names = names[1:]
+		was, is := t.seen.Units[name], t.Units[name]
+		if done[name] || was.Enabled == is.Enabled {
+			continue
+		}
+		done[name] = true
+		install := is.Install
+		if !is.Enabled {
+			install = was.Install
+		}
+		for _, other := range host.AlsoOf(install) {
+			if enableWith(t, other, is.Enabled, decides(t.to.Units[name])) {
+				names = append(names, other)
+			}
+		}
+	}
+}
+
+// enableWith enables or disables a unit of Also=, and reports whether it did. If the new config does not decide about the unit that
+// names this one, this one returns to its earlier state too.
+func enableWith(t *target, name string, enabled, decided bool) bool {
+	said := t.to.Units[name]
+	_, seen := t.Units[name]
+	u := t.unitAfter(name)
+	if !seen || said.Enabled != nil || said.Masked || enabled && u.Install == "" {
+		return false
+	}
+	was, known := t.earlier[name]
+	if u.Enabled = enabled; decided {
+		t.recordUnit(name)
+	} else if known && !decides(said) {
+		u.Enabled = was && u.Install != ""
+		delete(t.earlier, name)
+	}
+	t.Units[name] = u
+	return true
+}
+
+// isEnabledByAlso reports whether a unit that the config or its preset enables names this one in Also=.
+func isEnabledByAlso(t *target, name string) bool {
+	for other, w := range t.to.Units {
+		enabled := w.Enabled != nil && *w.Enabled || w.Enabled == nil && t.seen.Units[other].Preset
+		if enabled && !w.Masked && slices.Contains(host.AlsoOf(t.install(other)), name) {
+			return true
+		}
+	}
+	return false
+}
+
+// isBareTemplate reports whether the unit is a template without a default instance.
+func isBareTemplate(name, install string) bool {
+	return strings.Contains(name, "@.") && !strings.Contains("\n"+install, "\nDefaultInstance=")
+}
+
+// unmask removes a mask if the new config says mask: false.
+func unmask(t *target, name string, w desired.Unit) {
+	if is := t.seen.Paths[desired.UnitPath(name)]; w.Unmask && !w.HasContents && is.Kind == host.Link && is.Target == "/dev/null" {
+		t.Paths[desired.UnitPath(name)] = host.Entry{}
+	}
+}

@@ -1,0 +1,98 @@
+package report
+
+import (
+	"errors"
+	"maps"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// ErrUnreachable reports that the API server gave no usable answer: none, 5xx, too many requests, or rejected
+// credentials or rights. The caller retries later. Meanwhile the node uses its stored data.
+var ErrUnreachable = errors.New("the API server does not answer")
+
+// Node is what the daemon reads from its Node object. It is part of a file on the node: fields keep their names.
+type Node struct {
+	// UID distinguishes this Node from an earlier one with the same name; "" if it is unknown. It is not an
+	// annotation.
+	UID string
+	// Current and Desired are names of rendered configs; "" if not set.
+	Current, Desired string
+	// State and Reason are the daemon's last report.
+	State, Reason string
+	// DesiredDrain and LastAppliedDrain are `drain-<rendered>` or `uncordon-<rendered>`.
+	DesiredDrain, LastAppliedDrain string
+	// Drain is the progress of the drain under way.
+	Drain Drain
+	// PostAction is `Rebooting` while the machine reboots.
+	PostAction string
+	// DaemonAnnotations have the daemon's drift report and the cause of Reason.
+	DaemonAnnotations
+	// Request says who requested Desired, in the form of v1alpha1.RequestAnnotation.
+	Request string
+	// Retry is when a user requested a retry, in UTC; zero if there is no valid request.
+	Retry time.Time
+}
+
+// DaemonAnnotations are annotations that only Bunsen's daemon writes.
+type DaemonAnnotations struct {
+	// Drift is the drift report as JSON; SSH is whether a user was logged in.
+	Drift, SSH string
+	// Failure is the structured cause of Reason, as JSON.
+	Failure string
+}
+
+// Drain is the progress of a drain, as the controller reports it.
+type Drain struct {
+	// Status is one line on what the drain waits for.
+	Status string
+	// Started is when the drain started, in UTC; zero if that is unknown. The node is cordoned by then.
+	Started time.Time
+}
+
+// NodeOf reads the annotations of a Node.
+func NodeOf(annotations map[string]string) Node {
+	return Node{
+		Current: annotations[v1alpha1.CurrentConfigAnnotation], Desired: annotations[v1alpha1.DesiredConfigAnnotation],
+		State: annotations[v1alpha1.StateAnnotation], Reason: annotations[v1alpha1.ReasonAnnotation],
+		DesiredDrain: annotations[v1alpha1.DesiredDrainAnnotation], LastAppliedDrain: annotations[v1alpha1.LastAppliedDrainAnnotation],
+		Drain:             Drain{annotations[v1alpha1.DrainStatusAnnotation], parseTime(annotations[v1alpha1.DrainStartedAnnotation])},
+		PostAction:        annotations[v1alpha1.PostConfigActionAnnotation],
+		DaemonAnnotations: DaemonAnnotations{annotations[v1alpha1.DriftAnnotation], annotations[v1alpha1.SSHAnnotation], annotations[v1alpha1.FailureAnnotation]},
+		Request:           annotations[v1alpha1.RequestAnnotation],
+		Retry:             parseTime(annotations[v1alpha1.RetryAnnotation]),
+	}
+}
+
+// parseTime parses a time in RFC 3339 and returns it in UTC, so that == compares moments. It returns the zero time for
+// an invalid text.
+func parseTime(text string) time.Time {
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return at.UTC()
+}
+
+// MissingChanges returns the wanted annotations that the Node does not have yet.
+func (n Node) MissingChanges(want map[string]string) map[string]string {
+	is := map[string]string{
+		v1alpha1.CurrentConfigAnnotation: n.Current, v1alpha1.DesiredConfigAnnotation: n.Desired,
+		v1alpha1.StateAnnotation: n.State, v1alpha1.ReasonAnnotation: n.Reason,
+		v1alpha1.DesiredDrainAnnotation: n.DesiredDrain, v1alpha1.PostConfigActionAnnotation: n.PostAction,
+		v1alpha1.DriftAnnotation: n.Drift, v1alpha1.SSHAnnotation: n.SSH, v1alpha1.FailureAnnotation: n.Failure,
+	}
+	missing := maps.Clone(want)
+	maps.DeleteFunc(missing, func(key, value string) bool { return is[key] == value })
+	return missing
+}
+
+// Watched returns the parts of the Node whose change starts a sync: the parts that other programs write, and the UID.
+// The progress of a drain is not part of it.
+func (n Node) Watched() Node {
+	return Node{
+		UID: n.UID, Current: n.Current, Desired: n.Desired, State: n.State, Reason: n.Reason,
+		DesiredDrain: n.DesiredDrain, LastAppliedDrain: n.LastAppliedDrain, Drain: Drain{Started: n.Drain.Started}, Retry: n.Retry,
+	}
+}

@@ -1,0 +1,71 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+)
+
+// Phase is the daemon's phase in the update of its node.
+type Phase string
+
+// The phases; package agent has a diagram of them.
+const (
+	// Idle: the node has the desired config, or none is desired.
+	Idle Phase = "Idle"
+	// Planned: the steps to the desired config are known.
+	Planned Phase = "Planned"
+	// Draining: the controller drains the node.
+	Draining Phase = "Draining"
+	// Applying: the daemon applies the steps.
+	Applying Phase = "Applying"
+	// Rebooting: the machine reboots into the new config, or to roll back.
+	Rebooting Phase = "Rebooting"
+	// Checking: the steps are done, and the health check runs.
+	Checking Phase = "Checking"
+	// Confirming: the config is in force; the daemon reports it and requests the uncordon.
+	Confirming Phase = "Confirming"
+	// Drifted: the machine differs from its config in force.
+	Drifted Phase = "Drifted"
+	// RolledBack: the update failed and the node is in the old config; the daemon retries.
+	RolledBack Phase = "RolledBack"
+	// Rejected: the machine failed the health check with the desired config, or went down during each attempt. It is
+	// in the old config, and the daemon does not retry.
+	Rejected Phase = "Rejected"
+	// Refused: a running node cannot apply the desired config.
+	Refused Phase = "Refused"
+)
+
+// Transitions has the phases that may follow each phase. A phase may always stay.
+var Transitions = map[Phase][]Phase{
+	Idle:       {Planned, Confirming, Drifted, RolledBack, Rejected, Refused},
+	Planned:    {Idle, Draining, Applying, Confirming, RolledBack, Rejected, Refused},
+	Draining:   {Planned, Applying, Confirming, RolledBack, Rejected, Refused},
+	Applying:   {Checking, Confirming, Rebooting, RolledBack, Rejected},
+	Rebooting:  {Checking, Confirming, Planned, RolledBack, Rejected, Refused},
+	Checking:   {Confirming, Planned, Rebooting, RolledBack, Rejected, Refused},
+	Confirming: {Idle, Planned, Drifted, RolledBack, Rejected, Refused},
+	Drifted:    {Confirming, Planned, RolledBack, Rejected, Refused},
+	// Checking: the result of the health check could not be stored. Rebooting: the rollback is retried.
+	RolledBack: {Planned, Checking, Rebooting, Confirming, Drifted, Rejected, Refused, Idle},
+	Rejected:   {Planned, Confirming, Drifted, RolledBack, Refused, Idle},
+	Refused:    {Planned, Confirming, Drifted, RolledBack, Rejected, Idle},
+}
+
+// Progress has the present phase. Only Enter changes it. The zero value is a daemon that has just started: an earlier process may
+// have left an update in any phase, so any phase may follow.
+type Progress struct{ phase Phase }
+
+// Phase returns the present phase; Idle before the first one.
+func (p *Progress) Phase() Phase { return cmp.Or(p.phase, Idle) }
+
+// Enter changes the phase. The error says that Transitions does not have this change, which is a bug; the phase changes even then,
+// because an update must not stop for it.
+func (p *Progress) Enter(next Phase) error {
+	from := p.phase
+	p.phase = next
+	if from != "" && from != next && !slices.Contains(Transitions[from], next) {
+		return fmt.Errorf("illegal transition from phase %s to %s", from, next)
+	}
+	return nil
+}

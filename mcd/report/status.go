@@ -1,0 +1,94 @@
+package report
+
+import (
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy"
+)
+
+// Status is the daemon's progress in the update of its node. After a restart, the daemon determines it again: from the
+// Node, the journal, the record of the config in force and the rejection.
+type Status struct {
+	// NodeName is the name of the Node.
+	NodeName string
+	// Phase of the daemon.
+	Phase Phase
+	// Node has the last read annotations, with the changes that the daemon is about to report.
+	Node Node
+	// InForce: the desired config is in force.
+	InForce bool
+	// Planned: this machine can apply the desired config. Drains and Reboots: the update needs a drain, or a reboot.
+	Planned, Drains, Reboots bool
+	// RollingBack: the machine returns to the config that it had.
+	RollingBack bool
+	// Refusals are why a running node cannot apply the desired config; empty in other phases than Refused.
+	Refusals []policy.Refusal
+}
+
+// isDegraded reports whether the Node is Degraded or Unreconcilable.
+func (s Status) isDegraded() bool {
+	return s.Node.State == v1alpha1.StateDegraded || s.Node.State == v1alpha1.StateUnreconcilable
+}
+
+// isUpdated reports whether the node has its desired config and has reported that to the cluster.
+func (s Status) isUpdated() bool {
+	return (s.Phase == Idle || s.Phase == Drifted && s.InForce) && s.Node.Desired != "" && s.Node.Current == s.Node.Desired
+}
+
+// isCordoned reports whether the node was cordoned for an update and not uncordoned since. The first sign of a cordon is the start
+// time of the drain.
+func (s Status) isCordoned() bool {
+	isDrain := func(request string) bool {
+		verb, _, _ := strings.Cut(request, "-")
+		return verb == v1alpha1.DrainVerb
+	}
+	return isDrain(s.Node.LastAppliedDrain) || isDrain(s.Node.DesiredDrain) && !s.Node.Drain.Started.IsZero()
+}
+
+// isDrained reports whether the node is drained for the desired config.
+func (s Status) isDrained() bool {
+	return s.Node.LastAppliedDrain == v1alpha1.DrainVerb+"-"+s.Node.Desired
+}
+
+// needsReboot reports whether the update needs a reboot. The Node shows this until the update ends.
+func (s Status) needsReboot() bool { return s.Reboots || s.Node.PostAction != "" }
+
+// hasFailed reports whether the update did not start, was rolled back, or is about to be.
+func (s Status) hasFailed() bool {
+	return s.RollingBack || s.Phase == Rejected || s.Phase == Refused || s.Phase == RolledBack && !s.InForce
+}
+
+// isPlanned reports whether the daemon has planned the update. It planned every config that it rejected.
+func (s Status) isPlanned() bool { return s.Planned || s.Phase == Rejected || s.step() > preparing }
+
+// step is how far an update is.
+type step int
+
+// The steps of an update, in order.
+const (
+	// noStep: no update is under way, or it was rolled back.
+	noStep step = iota
+	preparing
+	draining
+	applying
+	rebooting
+	checking
+	confirming
+)
+
+// steps has the phases of an update.
+var steps = map[Phase]step{
+	Planned: preparing, Draining: draining, Applying: applying, Rebooting: rebooting, Checking: checking, Confirming: confirming,
+}
+
+// step returns how far the update is; noStep while the machine rolls back.
+func (s Status) step() step {
+	switch {
+	case s.RollingBack:
+		return noStep
+	case s.Phase == RolledBack && s.InForce: // the controller does not uncordon it
+		return confirming
+	}
+	return steps[s.Phase]
+}

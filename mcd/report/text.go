@@ -1,0 +1,31 @@
+package report
+
+import (
+	"cmp"
+	"strings"
+)
+
+// Lengths of the parts of a reason.
+const (
+	longestReason = 2000 // the protocol's limit of the reason annotation
+	longestEnd    = 500  // the length of the kept end, which says what to do
+)
+
+// TruncateReason returns a reason that the API server accepts: valid UTF-8 of at most longestReason bytes. It removes the middle.
+func TruncateReason(reason string) string {
+	reason = strings.ToValidUTF8(reason, "\uFFFD") // as the cluster would store it
+	if len(reason) > longestReason {
+		const middle = " … "
+		head, tail := reason[:longestReason-longestEnd-len(middle)], reason[len(reason)-longestEnd:]
+		reason = strings.ToValidUTF8(head, "") + middle + strings.ToValidUTF8(tail, "")
+	}
+	return reason
+}
+
+// RollbackTarget names the config to which a machine rolls back.
+func RollbackTarget(from, to string) string {
+	if from == to { // a forced update, or one that added withheld secrets
+		return to + " as it was before"
+	}
+	return cmp.Or(from, "its first state")
+}

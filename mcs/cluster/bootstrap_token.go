@@ -1,0 +1,130 @@
+package cluster
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcs"
+)
+
+const (
+	// bootstrapTokenTTL is how long a machine has from its first config to its first certificate.
+	bootstrapTokenTTL = time.Hour
+	// bootstrapGroup is the group of bootstrap tokens, in addition to system:bootstrappers. config/rbac/server.yaml
+	// grants all its rights.
+	bootstrapGroup = v1alpha1.BootstrapGroup
+	// idAttempts is how many random ids the server tries until one is free. There are two thousand million ids.
+	idAttempts = 5
+)
+
+// The parts of a bootstrap token (Kubernetes, bootstrap tokens: `[a-z0-9]{6}\.[a-z0-9]{16}`).
+const (
+	tokenIDLength     = 6
+	tokenSecretLength = 16
+	alphabet          = "abcdefghijklmnopqrstuvwxyz0123456789"
+)
+
+// CreateBootstrapToken creates a bootstrap token for one machine. It is valid for an hour, and only to authenticate in a group
+// that may request a kubelet's certificate and nothing else. The returned text is secret.
+func (c *Cluster) CreateBootstrapToken(ctx context.Context, machine mcs.JoiningMachine) (string, error) {
+	waiting, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	end, err := c.tokenLimits.begin(waiting, requesterOf(machine), c.Now())
+	if err != nil {
+		return "", fmt.Errorf("creating a bootstrap token: %w", err)
+	}
+	// A client that disconnects does not cancel the write. Otherwise the server would not know whether the token
+	// exists.
+	writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	text, err := c.create(writing, machine)
+	end(!isRefused(err), c.Now())
+	if err != nil {
+		return "", fmt.Errorf("creating a bootstrap token: %w", err)
+	}
+	return text, nil
+}
+
+// isRefused reports whether the API server refused a write. After any other error, the write may have happened.
+func isRefused(err error) bool {
+	var answer apierrors.APIStatus
+	return errors.As(err, &answer) && answer.Status().Code >= http.StatusBadRequest && answer.Status().Code < http.StatusInternalServerError
+}
+
+// create writes a bootstrap token with a free id.
+func (c *Cluster) create(ctx context.Context, machine mcs.JoiningMachine) (text string, err error) {
+	for attempt := 1; ; attempt++ {
+		id, secret := randomText(tokenIDLength), randomText(tokenSecretLength)
+		err := c.api.core.Post().Namespace(metav1.NamespaceSystem).Resource("secrets").Body(bootstrapTokenSecret(id, secret, machine, c.Now())).Do(ctx).Error()
+		if err == nil {
+			return id + "." + secret, nil
+		}
+		if !apierrors.IsAlreadyExists(err) || attempt == idAttempts {
+			return "", err
+		}
+	}
+}
+
+// bootstrapTokenSecret returns a bootstrap token in the form that the API server reads.
+func bootstrapTokenSecret(id, secret string, machine mcs.JoiningMachine, now time.Time) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id, Namespace: metav1.NamespaceSystem, Labels: map[string]string{"app.kubernetes.io/part-of": "bunsen"}},
+		Type:       corev1.SecretType("bootstrap.kubernetes.io/token"),
+		StringData: map[string]string{
+			"token-id":                       id,
+			"token-secret":                   secret,
+			"expiration":                     now.Add(bootstrapTokenTTL).UTC().Format(time.RFC3339),
+			"usage-bootstrap-authentication": "true",
+			"auth-extra-groups":              groups(machine),
+			"description":                    tokenDescription(machine),
+		},
+	}
+}
+
+// groups returns the groups that a bootstrap token authenticates as. The API server copies them into the machine's
+// certificate request. So the request names the pool to which the server admitted the machine.
+func groups(machine mcs.JoiningMachine) string {
+	if group := v1alpha1.PoolGroup(machine.Pool, machine.Node); machine.Attested && group != "" {
+		return bootstrapGroup + "," + group
+	}
+	return bootstrapGroup
+}
+
+// tokenDescription is the description of a bootstrap token, for people.
+func tokenDescription(machine mcs.JoiningMachine) string {
+	text := "bunsen: for a machine of pool " + machine.Pool
+	if machine.Node != "" {
+		text += ", node " + machine.Node
+	}
+	text += ", that asked from " + machine.Address
+	if machine.Token != "" {
+		text += " with token " + machine.Token
+	}
+	return text
+}
+
+// randomText returns n characters of the alphabet, all equally likely.
+func randomText(n int) string {
+	text := make([]byte, 0, n)
+	var random [32]byte
+	for {
+		_, _ = rand.Read(random[:]) // never fails: crypto/rand ends the process instead
+		for _, b := range random {
+			if int(b) >= 256/len(alphabet)*len(alphabet) {
+				continue
+			}
+			if text = append(text, alphabet[int(b)%len(alphabet)]); len(text) == n {
+				return string(text)
+			}
+		}
+	}
+}

@@ -1,0 +1,252 @@
+package cluster
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+const (
+	// cacheHeader begins each file: the kind of file and the version of its format.
+	cacheHeader = "bunsen-cache 1 "
+	// cacheSuffix ends the name of a complete file; cacheTempPrefix begins the name of one that is being written.
+	cacheSuffix, cacheTempPrefix = ".kept", ".new-"
+)
+
+// Keys of the cache; a pool's config has the pool's name after the prefix.
+const (
+	poolPrefix   = "pool-"
+	configPrefix = "config-"
+	nodesKey     = "nodes"
+	tokensKey    = "tokens"
+	kubeletCAKey = "kubelet-ca"
+)
+
+// Cache stores data from the API server in files of one directory, for the next start. Each key has the contents of the
+// last Put, or none. Other users cannot read the files. A nil Cache stores nothing. All methods may be called
+// concurrently, except two writes of the same key.
+type Cache struct {
+	dir string
+	log *slog.Logger
+	// step is called before each step of a write; tests simulate crashes in it.
+	step func(string)
+}
+
+// OpenCache uses a directory, which it creates if it is missing. It removes incomplete files, which a crash left. Two
+// processes must not use the same directory.
+func OpenCache(dir string, log *slog.Logger) (*Cache, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("creating the cache directory: %w", err)
+	}
+	c := &Cache{dir: dir, log: log, step: func(string) {}}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("reading the cache directory: %w", err)
+	}
+	for _, e := range entries {
+		if !strings.HasPrefix(e.Name(), cacheTempPrefix) {
+			continue
+		}
+		if err := os.Remove(filepath.Join(dir, e.Name())); err != nil {
+			return nil, fmt.Errorf("removing an incomplete file from the cache: %w", err)
+		}
+	}
+	return c, nil
+}
+
+// validKey matches the keys that can be a part of a file name.
+var validKey = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]*[a-z0-9])?$`)
+
+func (c *Cache) path(key string) (string, error) {
+	if !validKey.MatchString(key) {
+		return "", fmt.Errorf("%q is not a valid cache key", key)
+	}
+	return filepath.Join(c.dir, key+cacheSuffix), nil
+}
+
+// cacheDigest includes the key, so that a renamed file does not match.
+func cacheDigest(key string, contents []byte) string {
+	sum := sha256.New()
+	sum.Write([]byte(key + "\n"))
+	sum.Write(contents)
+	return hex.EncodeToString(sum.Sum(nil))
+}
+
+// Put stores contents under a key and replaces earlier ones. After it returned nil, the contents survive a power loss.
+// If the process ends earlier, the next process finds the earlier contents or the complete new ones.
+func (c *Cache) Put(key string, contents []byte) error {
+	if c == nil {
+		return nil
+	}
+	path, err := c.path(key)
+	if err != nil {
+		return err
+	}
+	text := append([]byte(cacheHeader+cacheDigest(key, contents)+"\n"), contents...)
+	if current, err := os.ReadFile(path); err == nil && bytes.Equal(current, text) {
+		return nil // unchanged contents are not written again, to spare the disk
+	}
+	if err := c.write(path, text); err != nil {
+		return fmt.Errorf("writing %s to the cache: %w", key, err)
+	}
+	return nil
+}
+
+func (c *Cache) write(path string, text []byte) error {
+	c.step("create")
+	f, err := os.CreateTemp(c.dir, cacheTempPrefix) // 0600
+	if err != nil {
+		return err
+	}
+	c.step("write")
+	_, err = f.Write(text)
+	c.step("flush")
+	err = errors.Join(err, f.Sync())
+	c.step("close")
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		c.step("rename")
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	c.step("flush the directory")
+	return c.syncDir()
+}
+
+func (c *Cache) syncDir() error {
+	d, err := os.Open(c.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+// Get returns the contents under a key. It logs a damaged file and treats it as missing.
+func (c *Cache) Get(key string) ([]byte, bool) {
+	if c == nil {
+		return nil, false
+	}
+	path, err := c.path(key)
+	if err != nil {
+		return nil, false
+	}
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, false
+	}
+	if err == nil {
+		rest, hasHeader := bytes.CutPrefix(text, []byte(cacheHeader))
+		sum, contents, hasDigest := bytes.Cut(rest, []byte("\n"))
+		switch {
+		case !hasHeader || !hasDigest:
+			err = errors.New("unrecognized file header")
+		case string(sum) != cacheDigest(key, contents):
+			err = errors.New("the contents do not match the digest")
+		default:
+			return contents, true
+		}
+	}
+	c.log.Warn("ignoring a damaged cache file", "file", path, "error", err)
+	return nil, false
+}
+
+// Remove removes a key. A missing key is not an error.
+func (c *Cache) Remove(key string) error {
+	if c == nil {
+		return nil
+	}
+	path, err := c.path(key)
+	if err != nil {
+		return err
+	}
+	err = os.Remove(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = c.syncDir()
+	}
+	if err != nil {
+		return fmt.Errorf("removing %s from the cache: %w", key, err)
+	}
+	return nil
+}
+
+// Keys lists the keys in order, those of damaged files included.
+func (c *Cache) Keys() []string {
+	if c == nil {
+		return nil
+	}
+	entries, err := os.ReadDir(c.dir)
+	if err != nil {
+		c.log.Warn("reading the cache directory", "error", err)
+	}
+	var keys []string
+	for _, e := range entries {
+		if key, ok := strings.CutSuffix(e.Name(), cacheSuffix); ok && validKey.MatchString(key) {
+			keys = append(keys, key)
+		}
+	}
+	return keys
+}
+
+// readJSON decodes the contents under a key. It logs contents that it cannot decode and reports whether it decoded any.
+func (c *Cache) readJSON(key string, into any) bool {
+	raw, ok := c.Get(key)
+	if !ok {
+		return false
+	}
+	if err := json.Unmarshal(raw, into); err != nil {
+		c.log.Warn("ignoring an unreadable cache entry", "key", key, "error", err)
+		return false
+	}
+	return true
+}
+
+// configs returns the configs that were served last, by pool.
+func (c *Cache) configs() map[string]*mcfgv1.MachineConfig {
+	configs := map[string]*mcfgv1.MachineConfig{}
+	for _, key := range c.Keys() {
+		config := &mcfgv1.MachineConfig{}
+		if pool, ok := strings.CutPrefix(key, poolPrefix); ok && c.readJSON(key, config) && config.Name != "" {
+			configs[pool] = config
+		}
+	}
+	return configs
+}
+
+// tokens returns the tokens that were known last, by id.
+func (c *Cache) tokens() map[string]*v1alpha1.ProvisioningToken {
+	known := map[string]*v1alpha1.ProvisioningToken{}
+	var all []v1alpha1.ProvisioningToken
+	if c.readJSON(tokensKey, &all) {
+		for i := range all {
+			known[all[i].Name] = &all[i]
+		}
+	}
+	return known
+}
+
+// nodePools returns the pools that each node was in last.
+func (c *Cache) nodePools() map[string][]string {
+	known := map[string][]string{}
+	if !c.readJSON(nodesKey, &known) {
+		return map[string][]string{}
+	}
+	return known
+}

@@ -1,0 +1,164 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+const (
+	// heartbeatInterval is how often a replica renews its Lease.
+	heartbeatInterval = 30 * time.Second
+	// minHeartbeatInterval is how often it reports changes at most.
+	minHeartbeatInterval = 5 * time.Second
+	// leaseDuration is how long a report is valid: a replica that missed three reports counts as stopped.
+	leaseDuration = 3*heartbeatInterval + minHeartbeatInterval
+	// cutOffAfter is how long the API server may fail to answer before this replica is not ready. It is longer than the restart of a
+	// control-plane node.
+	cutOffAfter = 5 * time.Minute
+
+	leaseNamespace = "bunsen-system"
+	leasePrefix    = "machine-config-server-"
+)
+
+// heartbeat writes this replica's Lease.
+type heartbeat struct {
+	*Cluster
+	name    string
+	lease   *coordinationv1.Lease // the Lease as this replica wrote it last; nil if that is unknown
+	written string                // the report in it without its counters
+	at      time.Time             // the time of the last write
+	// answered is when the API server last answered; at first, the start of the heartbeat.
+	answered time.Time
+}
+
+func newHeartbeat(c *Cluster) *heartbeat {
+	return &heartbeat{Cluster: c, name: leaseName(c.Replica.Name)}
+}
+
+// invalidInNames matches what the name of an object must not contain.
+var invalidInNames = regexp.MustCompile(`[^a-z0-9.-]+`)
+
+// leaseName is the name of a replica's Lease.
+func leaseName(replica string) string {
+	name := leasePrefix + invalidInNames.ReplaceAllString(strings.ToLower(replica), "-")
+	return strings.TrimRight(name[:min(len(name), 253)], "-.")
+}
+
+// run renews the Lease until the context ends, and then writes a Lease that expires within a second.
+func (b *heartbeat) run(ctx context.Context) {
+	if b.Report == nil {
+		return
+	}
+	tick := time.NewTicker(minHeartbeatInterval)
+	defer tick.Stop()
+	failed := false
+	b.answered = b.Now()
+	for {
+		if b.isDue() {
+			err := b.write(ctx, leaseDuration)
+			b.markAnswer(err)
+			if err != nil && ctx.Err() == nil && !failed { // once per outage
+				b.Log.Warn("writing this server's Lease failed, will retry", "lease", leaseNamespace+"/"+b.name, "error", err)
+			}
+			failed = err != nil
+		}
+		select {
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+			defer cancel()
+			if err := b.write(last, time.Second); err != nil {
+				b.Log.Debug("ending this server's Lease failed", "error", err)
+			}
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// markAnswer records the result of a request, and whether this replica is cut off. An answer with an error is an answer.
+func (b *heartbeat) markAnswer(err error) {
+	var status apierrors.APIStatus
+	if now := b.Now(); err == nil || errors.As(err, &status) {
+		b.answered = now
+	}
+	b.Pools.SetCutOff(b.Now().Sub(b.answered) > cutOffAfter)
+}
+
+// report returns the current report, and its text without the counters.
+func (b *heartbeat) report() (v1alpha1.ServerReport, string) {
+	r := b.Report()
+	r.Pools = b.pools.status()
+	withoutCounters := r
+	withoutCounters.Served, withoutCounters.Refused = 0, 0
+	return r, withoutCounters.String()
+}
+
+func (b *heartbeat) isDue() bool {
+	if b.Now().Sub(b.at) >= heartbeatInterval {
+		return true
+	}
+	_, text := b.report()
+	return text != b.written
+}
+
+// write writes a Lease of some duration with the current report.
+func (b *heartbeat) write(ctx context.Context, duration time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	leases := b.api.leases
+	if b.lease == nil {
+		found := &coordinationv1.Lease{}
+		err := leases.Get().Namespace(leaseNamespace).Resource("leases").Name(b.name).Do(ctx).Into(found)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("reading the Lease: %w", err)
+		}
+		if err == nil {
+			b.lease = found
+		}
+	}
+	report, text := b.report()
+	next, out := b.next(report, duration), &coordinationv1.Lease{}
+	var err error
+	if next.ResourceVersion == "" {
+		err = leases.Post().Namespace(leaseNamespace).Resource("leases").Body(next).Do(ctx).Into(out)
+	} else {
+		err = leases.Put().Namespace(leaseNamespace).Resource("leases").Name(b.name).Body(next).Do(ctx).Into(out)
+	}
+	if err != nil {
+		b.lease = nil
+		return fmt.Errorf("writing the Lease: %w", err)
+	}
+	b.lease, b.written, b.at = out, text, b.Now()
+	return nil
+}
+
+// next returns the Lease with a report.
+func (b *heartbeat) next(report v1alpha1.ServerReport, duration time.Duration) *coordinationv1.Lease {
+	next := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: b.name, Namespace: leaseNamespace}}
+	if b.lease != nil {
+		next = b.lease.DeepCopy()
+	}
+	next.Labels = map[string]string{v1alpha1.ServerLabel: v1alpha1.ServerComponent, "app.kubernetes.io/part-of": "bunsen"}
+	next.Annotations = map[string]string{v1alpha1.ServerAnnotation: report.String()}
+	if next.ResourceVersion == "" && b.Replica.PodUID != "" {
+		next.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: b.Replica.Pod, UID: b.Replica.PodUID}}
+	}
+	now := metav1.NewMicroTime(b.Now())
+	next.Spec.HolderIdentity = &b.Replica.Name
+	next.Spec.LeaseDurationSeconds = new(int32(duration.Seconds()))
+	if next.Spec.AcquireTime == nil {
+		next.Spec.AcquireTime = &now
+	}
+	next.Spec.RenewTime = &now
+	return next
+}

@@ -1,0 +1,242 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"golang.org/x/sync/singleflight"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy/membership"
+	"github.com/bunsen-os/bunsen/mcs"
+)
+
+// cacheNodesDelay is how long changes of nodes' pools are collected before they are cached.
+const cacheNodesDelay = time.Second
+
+// maxConfigReads is how many rendered configs, each of a megabyte and more, are read at a time.
+const maxConfigReads = 8
+
+// asMetadata requests only an object's metadata.
+const asMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
+
+// nodes decides which configs nodes may read, and reads them. It reads the Node for each request, so that a node that
+// left a pool can no longer read the pool's configs. While the API server is unreachable, it uses cached configs and
+// the pools that it read last.
+type nodes struct {
+	api   clients
+	pools *pools
+	cache *Cache
+	log   *slog.Logger
+
+	// reads merges concurrent reads of one config. slots limits how many reads run, because each needs several times
+	// the config's size in memory.
+	reads singleflight.Group
+	slots chan struct{}
+
+	mu      sync.Mutex
+	known   map[string][]string // the pools of each node, as read last; nil until they are read from the cache
+	changed chan struct{}
+	// contents maps the names of rendered configs to their JSON. It has only configs that a pool refers to.
+	contents map[string][]byte
+}
+
+func newNodes(api clients, p *pools, o Options) *nodes {
+	return &nodes{api: api, pools: p, cache: o.Cache, log: o.Log, slots: make(chan struct{}, maxConfigReads), changed: make(chan struct{}, 1), contents: map[string][]byte{}}
+}
+
+// NodeConfig returns a rendered config as JSON, for a node in the config's pool. The error is an *mcs.NotForNodeError
+// if the node is in another pool, and mcs.ErrNoSuchConfig if the config does not exist. It wraps mcs.ErrAPIUnavailable
+// or mcs.ErrNotSynced if neither the API server nor the cache has the config.
+func (c *Cluster) NodeConfig(ctx context.Context, node, config string) ([]byte, error) {
+	// A client that disconnects does not cancel the read: a canceled read would look like an unreachable API server.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
+	defer cancel()
+	pools, err := c.nodes.poolsOf(ctx, node)
+	if refused := new(mcs.NotForNodeError); errors.As(err, &refused) {
+		refused.Config = config
+	}
+	if err == nil {
+		err = mcs.CheckNodeConfig(node, pools, config)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return c.nodes.content(ctx, config)
+}
+
+// poolsOf returns the pools of a node. If the node has no pool, the error is an *mcs.NotForNodeError without a config.
+func (n *nodes) poolsOf(ctx context.Context, node string) ([]string, error) {
+	if !n.pools.informer.HasSynced() {
+		return n.cachedPools(node, mcs.ErrNotSynced)
+	}
+	read := &metav1.PartialObjectMetadata{}
+	raw, err := n.api.core.Get().Resource("nodes").Name(node).SetHeader("Accept", asMetadata).Do(ctx).Raw()
+	if err == nil {
+		err = json.Unmarshal(raw, read)
+	}
+	if apierrors.IsNotFound(err) {
+		n.setPools(node, nil)
+		return nil, &mcs.NotForNodeError{Node: node, Why: errors.New("there is no Node of that name")}
+	}
+	if err != nil {
+		unavailable := fmt.Errorf("%w: reading node %s: %w", mcs.ErrAPIUnavailable, node, err)
+		if isRefused(err) {
+			return nil, unavailable
+		}
+		return n.cachedPools(node, unavailable)
+	}
+	_, all, err := membership.New(n.pools.list()).For(node, read.Labels)
+	n.setPools(node, all)
+	if err != nil {
+		return nil, &mcs.NotForNodeError{Node: node, Why: err}
+	}
+	return all, nil
+}
+
+// cachedPools returns the pools of a node as they were read last. If they were never read, it returns err. Use it only
+// while the API server is unreachable.
+func (n *nodes) cachedPools(node string, err error) ([]string, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.loadLocked()
+	if pools := n.known[node]; len(pools) > 0 {
+		return pools, nil
+	}
+	return nil, err
+}
+
+// setPools records the pools of a node. If pools is empty, it removes the node.
+func (n *nodes) setPools(node string, pools []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.loadLocked()
+	if slices.Equal(n.known[node], pools) {
+		return
+	}
+	if n.known[node] = pools; len(pools) == 0 {
+		delete(n.known, node)
+	}
+	select {
+	case n.changed <- struct{}{}:
+	default: // a change is already pending
+	}
+}
+
+// loadLocked reads the pools of nodes from the cache, once. The caller holds mu.
+func (n *nodes) loadLocked() {
+	if n.known == nil {
+		n.known = n.cache.nodePools()
+	}
+}
+
+// content returns a rendered config as JSON. The name of a rendered config identifies its content, so content reads
+// each name once.
+func (n *nodes) content(ctx context.Context, name string) ([]byte, error) {
+	n.mu.Lock()
+	known := n.contents[name]
+	n.mu.Unlock()
+	if known != nil {
+		return known, nil
+	}
+	raw, err, _ := n.reads.Do(name, func() (any, error) { return n.read(ctx, name) })
+	text, _ := raw.([]byte)
+	return text, err
+}
+
+// read reads a rendered config: from the cache first, if a pool refers to it.
+func (n *nodes) read(ctx context.Context, name string) ([]byte, error) {
+	select {
+	case n.slots <- struct{}{}:
+		defer func() { <-n.slots }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("%w: waiting to read config %s: %w", mcs.ErrAPIUnavailable, name, ctx.Err())
+	}
+	cached, isCached := n.cache.Get(configPrefix + name)
+	if isCached && n.pools.isReferenced(name) {
+		n.cacheConfig(name, cached)
+		return cached, nil
+	}
+	rendered, err := n.pools.read(ctx, name)
+	if apierrors.IsNotFound(err) {
+		return nil, fmt.Errorf("reading config %s: %w", name, mcs.ErrNoSuchConfig)
+	}
+	if err != nil && isCached {
+		return cached, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", mcs.ErrAPIUnavailable, err)
+	}
+	rendered.TypeMeta = metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfig"}
+	raw, err := json.Marshal(rendered)
+	if err != nil {
+		return nil, fmt.Errorf("encoding config %s: %w", name, err)
+	}
+	if n.pools.isReferenced(name) {
+		n.cacheConfig(name, raw)
+	}
+	return raw, nil
+}
+
+// cacheConfig caches a config that a pool refers to, and removes those that no pool refers to any more.
+func (n *nodes) cacheConfig(name string, raw []byte) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.contents[name] = raw
+	maps.DeleteFunc(n.contents, func(name string, _ []byte) bool { return !n.pools.isReferenced(name) })
+	if err := n.cache.Put(configPrefix+name, raw); err != nil {
+		n.log.Warn("caching a config for nodes failed", "config", name, "error", err)
+	}
+	for _, key := range n.cache.Keys() {
+		if config, ok := strings.CutPrefix(key, configPrefix); ok && !n.pools.isReferenced(config) {
+			if err := n.cache.Remove(key); err != nil {
+				n.log.Warn("removing an unused config from the cache failed", "config", config, "error", err)
+			}
+		}
+	}
+}
+
+// runCache caches the pools of nodes soon after they change, until the context ends.
+func (n *nodes) runCache(ctx context.Context) {
+	for waitForChanges(ctx, n.changed, cacheNodesDelay) {
+		n.mu.Lock()
+		raw, err := json.Marshal(n.known)
+		n.mu.Unlock()
+		if err == nil {
+			err = n.cache.Put(nodesKey, raw)
+		}
+		if err != nil {
+			n.log.Warn("caching the pools of nodes failed", "error", err)
+		}
+	}
+}
+
+// list returns the pools of the cluster.
+func (p *pools) list() []*mcfgv1.MachineConfigPool {
+	var all []*mcfgv1.MachineConfigPool
+	for _, object := range p.informer.GetStore().List() {
+		if pool, ok := object.(*mcfgv1.MachineConfigPool); ok {
+			all = append(all, pool)
+		}
+	}
+	return all
+}
+
+// isReferenced reports whether a config is some pool's target, current or last healthy config.
+func (p *pools) isReferenced(config string) bool {
+	return slices.ContainsFunc(p.list(), func(pool *mcfgv1.MachineConfigPool) bool {
+		record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation])
+		return config == pool.Spec.Configuration.Name || config == pool.Status.Configuration.Name || err == nil && config == record.Healthy
+	})
+}

@@ -1,0 +1,124 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+)
+
+const (
+	// maxRequests is how many requests for bootstrap tokens run against the API server at a time. More requests would
+	// not be faster, and all would time out when thousands of machines boot. Requests that time out in the queue cost
+	// nothing.
+	maxRequests = 32
+	// maxHolderRequests and maxSourceRequests are how many of these requests one holder may have, and one source of a
+	// holder. So a holder or a source never uses all of them.
+	maxHolderRequests = maxRequests / 2
+	maxSourceRequests = maxRequests / 4
+)
+
+// requestQueue decides which request runs next. The zero value is ready to use. Only one method may be called at a time.
+type requestQueue struct {
+	running     int
+	byHolder    map[string]int
+	byRequester map[requester]int
+	waiting     []*queuedRequest // the oldest first
+}
+
+// queuedRequest is a request that waits or runs.
+type queuedRequest struct {
+	by      requester
+	started chan struct{} // closed when it runs
+}
+
+// add adds a request, which may start at once.
+func (q *requestQueue) add(r requester) *queuedRequest {
+	if q.byHolder == nil {
+		q.byHolder, q.byRequester = map[string]int{}, map[requester]int{}
+	}
+	added := &queuedRequest{by: r, started: make(chan struct{})}
+	q.waiting = append(q.waiting, added)
+	q.startNext()
+	return added
+}
+
+// remove ends a request, whether it has started or not.
+func (q *requestQueue) remove(ended *queuedRequest) {
+	if i := slices.Index(q.waiting, ended); i >= 0 {
+		q.waiting = slices.Delete(q.waiting, i, i+1)
+		return
+	}
+	q.count(ended.by, -1)
+	q.startNext()
+}
+
+// startNext starts requests while fewer than maxRequests run. It prefers the holder with the fewest running requests,
+// then the source of the holder with the fewest, then the oldest request.
+func (q *requestQueue) startNext() {
+	for q.running < maxRequests {
+		next := -1
+		for i, w := range q.waiting {
+			if q.byHolder[w.by.holder] < maxHolderRequests && q.byRequester[w.by] < maxSourceRequests && (next < 0 || q.before(w.by, q.waiting[next].by)) {
+				next = i
+			}
+		}
+		if next < 0 {
+			return
+		}
+		started := q.waiting[next]
+		q.waiting = slices.Delete(q.waiting, next, next+1)
+		q.count(started.by, 1)
+		close(started.started)
+	}
+}
+
+func (q *requestQueue) before(a, b requester) bool {
+	if x, y := q.byHolder[a.holder], q.byHolder[b.holder]; x != y {
+		return x < y
+	}
+	return q.byRequester[a] < q.byRequester[b]
+}
+
+func (q *requestQueue) count(r requester, n int) {
+	q.running += n
+	addCount(q.byHolder, r.holder, n)
+	addCount(q.byRequester, r, n)
+}
+
+// tokenLimits limits how many bootstrap tokens the server creates, in all and for each requester. The zero value is
+// ready to use.
+type tokenLimits struct {
+	mu     sync.Mutex
+	shares tokenShares
+	queue  requestQueue
+}
+
+// begin waits until a requester may create one bootstrap token. The caller calls end afterwards.
+func (l *tokenLimits) begin(ctx context.Context, r requester, now time.Time) (end func(created bool, now time.Time), err error) {
+	l.mu.Lock()
+	if err := l.shares.reserve(r, now); err != nil {
+		l.mu.Unlock()
+		return nil, err
+	}
+	request := l.queue.add(r)
+	l.mu.Unlock()
+	end = func(created bool, now time.Time) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.queue.remove(request)
+		if created {
+			l.shares.confirm(r, now)
+		} else {
+			l.shares.release(r)
+		}
+	}
+	select {
+	case <-request.started:
+		return end, nil
+	case <-ctx.Done():
+		end(false, now)
+		return nil, fmt.Errorf("waiting for other requests for bootstrap tokens, of which %d run at a time: %w", maxRequests, ctx.Err())
+	}
+}

@@ -1,0 +1,110 @@
+package cluster
+
+import (
+	"net/netip"
+	"time"
+
+	"github.com/bunsen-os/bunsen/mcs"
+)
+
+// tokensPerHour is how many bootstrap tokens of one replica may be valid at a time. etcd stores them for an hour. The
+// holder of one unlimited provisioning token must not fill etcd.
+const tokensPerHour = 20_000
+
+// requester identifies who requests a bootstrap token, for shares.
+type requester struct {
+	holder string       // the provisioning token, the client certificate, or the source where access is open
+	source netip.Prefix // an IPv4 address, or an IPv6 network of 64 bits; zero if unknown
+}
+
+func requesterOf(machine mcs.JoiningMachine) requester {
+	const network = 64
+	r := requester{}
+	if a, err := netip.ParseAddr(machine.Address); err == nil {
+		a = a.Unmap().WithZone("")
+		bits := a.BitLen()
+		if a.Is6() {
+			bits = network
+		}
+		r.source = netip.PrefixFrom(a, bits).Masked()
+	}
+	switch {
+	case machine.Token != "":
+		r.holder = "token " + machine.Token
+	case machine.Certificate != "":
+		r.holder = "certificate " + machine.Certificate
+	default:
+		r.holder = "address " + r.source.String()
+	}
+	return r
+}
+
+// tokenShares divides the bootstrap tokens of an hour. A holder or a source may have as many tokens as are left for all
+// others: one greedy requester gets half, two get a third each, and so on. Within its holder's share, a source may have
+// as many as are left for other sources. tokenShares has at most tokensPerHour entries. The zero value is ready to use.
+// Only one method may be called at a time.
+type tokenShares struct {
+	reserved    int // created within the hour, or being created
+	byHolder    map[string]int
+	bySource    map[netip.Prefix]int
+	byRequester map[requester]int
+	issued      []issuedToken // the oldest first
+}
+
+// issuedToken is a bootstrap token that was created.
+type issuedToken struct {
+	at time.Time
+	by requester
+}
+
+// reserve reserves one bootstrap token of a requester's share, or returns a *mcs.ShareError. Call confirm or release
+// afterwards.
+func (s *tokenShares) reserve(r requester, now time.Time) error {
+	s.expire(now)
+	left := tokensPerHour - s.reserved
+	ofHolder := s.byHolder[r.holder]
+	leftToHolder := (left - ofHolder + 1) / 2 // for each token, one stays free for other sources
+	switch {
+	case left <= 0:
+		return &mcs.ShareError{Share: mcs.ShareOfServer}
+	case s.bySource[r.source] >= left, s.byRequester[r] >= leftToHolder && ofHolder < left:
+		return &mcs.ShareError{Share: mcs.ShareOfAddress}
+	case ofHolder >= left:
+		return &mcs.ShareError{Share: mcs.ShareOfHolder}
+	}
+	s.add(r, 1)
+	return nil
+}
+
+// confirm records that the bootstrap token of a reservation was created.
+func (s *tokenShares) confirm(r requester, now time.Time) {
+	s.issued = append(s.issued, issuedToken{now, r})
+}
+
+// release ends a reservation without a token.
+func (s *tokenShares) release(r requester) { s.add(r, -1) }
+
+// expire removes tokens that were created an hour ago or earlier, because they have expired.
+func (s *tokenShares) expire(now time.Time) {
+	for len(s.issued) > 0 && now.Sub(s.issued[0].at) >= bootstrapTokenTTL {
+		s.add(s.issued[0].by, -1)
+		s.issued = s.issued[1:]
+	}
+}
+
+func (s *tokenShares) add(r requester, n int) {
+	if s.byHolder == nil {
+		s.byHolder, s.bySource, s.byRequester = map[string]int{}, map[netip.Prefix]int{}, map[requester]int{}
+	}
+	s.reserved += n
+	addCount(s.byHolder, r.holder, n)
+	addCount(s.bySource, r.source, n)
+	addCount(s.byRequester, r, n)
+}
+
+// addCount adds to a counter and deletes it when it is 0.
+func addCount[K comparable](counters map[K]int, key K, n int) {
+	if counters[key] += n; counters[key] == 0 {
+		delete(counters, key)
+	}
+}

@@ -1,0 +1,106 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcs/token"
+)
+
+const (
+	// writeUsesInterval is how often the uses of unlimited tokens are written.
+	writeUsesInterval = 2 * time.Second
+	// shutdownTimeout is how long a stopping server tries to write what it has.
+	shutdownTimeout = 2 * time.Second
+)
+
+// unlimitedUses writes the uses of tokens with an unlimited number of uses, as information for users. No request waits
+// for a write, and uses accumulate while the API server is unreachable.
+type unlimitedUses struct {
+	tokens *tokens
+	log    *slog.Logger
+
+	mu      sync.Mutex
+	pending map[string]*pendingUses // by the id of a known token
+}
+
+// pendingUses are the uses of one token that are not written yet.
+type pendingUses struct {
+	count  int
+	recent []v1alpha1.TokenUse // the last ones
+}
+
+// add adds uses of a token; recent are the last of them.
+func (t *unlimitedUses) add(id string, count int, recent ...v1alpha1.TokenUse) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	u := t.pending[id]
+	if u == nil {
+		u = &pendingUses{}
+		t.pending[id] = u
+	}
+	u.count += count
+	u.recent = append(u.recent, recent...)
+	if extra := len(u.recent) - v1alpha1.RecentTokenUses; extra > 0 {
+		u.recent = append([]v1alpha1.TokenUse(nil), u.recent[extra:]...)
+	}
+}
+
+// run writes uses until the context ends, and the remaining ones then.
+func (t *unlimitedUses) run(ctx context.Context) {
+	tick := time.NewTicker(writeUsesInterval)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			t.flush(ctx)
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
+			defer cancel()
+			t.flush(last)
+			return
+		}
+	}
+}
+
+// flush writes all pending uses. Those that cannot be written stay pending.
+func (t *unlimitedUses) flush(ctx context.Context) {
+	t.mu.Lock()
+	all := t.pending
+	t.pending = map[string]*pendingUses{}
+	t.mu.Unlock()
+	for id, u := range all {
+		if err := t.flushOne(ctx, id, u); err != nil && !errors.Is(err, errGone) {
+			t.log.Debug("writing the uses of a token failed, will retry", "token", id, "error", err)
+			t.add(id, u.count, u.recent...)
+		}
+	}
+}
+
+func (t *unlimitedUses) flushOne(ctx context.Context, id string, u *pendingUses) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	known := t.tokens.get(id)
+	if known == nil {
+		return errGone
+	}
+	for {
+		status := known.Status
+		status.Used += int32(min(u.count-len(u.recent), math.MaxInt32-int(status.Used)))
+		for _, use := range u.recent {
+			status = token.AddUse(status, use)
+		}
+		_, err := t.tokens.write(ctx, known, status)
+		if !errors.Is(err, errConflict) {
+			return err
+		}
+		if known, err = t.tokens.read(ctx, id); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package daemon
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha512"
+	"debug/elf"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	ign "github.com/coreos/ignition/v2/config/v3_1/types"
+
+	"github.com/bunsen-os/bunsen/config"
+	"github.com/bunsen-os/bunsen/mcs"
+)
+
+// Version is the Ignition version of the configs. It is the first one that decompresses data: URLs, and later ones read it.
+const Version = mcs.V3_1
+
+// DefaultPath is the path of the binary in the units of config/daemon/systemd. Ignition and the daemon can write it on every
+// distribution but Flatcar, whose /usr is read-only.
+const DefaultPath = "/usr/local/bin/" + name
+
+const name = "machine-config-daemon"
+
+// Paths are the paths at which the service can have its binary. SELinux labels both directories bin_t, without which
+// systemd cannot execute a program.
+func Paths() []string { return []string{DefaultPath, "/opt/bin/" + name} }
+
+// ErrPath says that the daemon cannot be at a path.
+var ErrPath = errors.New("the daemon cannot be at this path")
+
+// CheckPath returns an error for a path that is not one of Paths.
+func CheckPath(at string) error {
+	if slices.Contains(Paths(), at) {
+		return nil
+	}
+	return fmt.Errorf("%w: %q: want one of %s", ErrPath, at, strings.Join(Paths(), ", "))
+}
+
+// Architectures are those of the binaries that a release has, in the words of Go.
+func Architectures() []string { return []string{"amd64", "arm64"} }
+
+var machines = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}
+
+// Units returns the service of the daemon and the one of its first boot, both enabled, and the one that updates the binary.
+// They run the binary at a path.
+func Units(at string) ([]ign.Unit, error) {
+	var out []ign.Unit
+	for _, u := range []struct {
+		name    string
+		enabled bool
+	}{{name + "-firstboot.service", true}, {name + "-update.service", false}, {name + ".service", true}} {
+		text, err := fs.ReadFile(config.Services, path.Join("daemon/systemd", u.name))
+		if err != nil {
+			return nil, fmt.Errorf("reading the unit %s: %w", u.name, err)
+		}
+		unit := ign.Unit{Name: u.name, Contents: new(strings.ReplaceAll(withoutComments(string(text)), DefaultPath, at))}
+		if u.enabled {
+			unit.Enabled = new(true)
+		}
+		out = append(out, unit)
+	}
+	return out, nil
+}
+
+// withoutComments returns a unit without its comments: clouds limit the length of user data.
+func withoutComments(unit string) string {
+	var b strings.Builder
+	for line := range strings.Lines(unit) {
+		if !strings.HasPrefix(line, "#") {
+			b.WriteString(line)
+		}
+	}
+	return b.String()
+}
+
+// Binary is a binary of the daemon, in the form that Ignition reads.
+type Binary struct {
+	// Arch is its architecture: one of Architectures.
+	Arch string
+	// Hash is that of the binary, as Ignition writes it: sha512-….
+	Hash string
+
+	encoded []byte // base64 of gzip
+}
+
+// NewBinary reads a binary. It needs a static one, because a machine may not have the libraries that it was linked with.
+func NewBinary(content []byte) (*Binary, error) {
+	file, err := elf.NewFile(bytes.NewReader(content))
+	if err != nil {
+		return nil, fmt.Errorf("it is no program for Linux: %w", err)
+	}
+	arch, known := machines[file.Machine]
+	if !known {
+		return nil, fmt.Errorf("its architecture is %s: want one of %s", file.Machine, strings.Join(Architectures(), ", "))
+	}
+	if slices.ContainsFunc(file.Progs, func(p *elf.Prog) bool { return p.Type == elf.PT_INTERP }) {
+		return nil, errors.New("it is not static: build it with CGO_ENABLED=0")
+	}
+	var zipped bytes.Buffer
+	w, err := gzip.NewWriterLevel(&zipped, gzip.BestCompression)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = w.Write(content); err == nil {
+		err = w.Close()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("compressing it: %w", err)
+	}
+	encoded := make([]byte, base64.StdEncoding.EncodedLen(zipped.Len()))
+	base64.StdEncoding.Encode(encoded, zipped.Bytes())
+	return &Binary{Arch: arch, Hash: HashOf(content), encoded: encoded}, nil
+}
+
+// HashOf returns the hash of a content, as Ignition writes it.
+func HashOf(content []byte) string { return fmt.Sprintf("sha512-%x", sha512.Sum512(content)) }
+
+// Binaries are those that a server has, at most one for each architecture.
+type Binaries []*Binary
+
+// Archs returns the architectures.
+func (b Binaries) Archs() (out []string) {
+	for _, one := range b {
+		out = append(out, one.Arch)
+	}
+	return out
+}
+
+// Config returns the config that installs the binary of an architecture at a path; with an empty path, at DefaultPath. The error
+// wraps mcs.ErrNoSuchConfig or ErrPath, or is an *mcs.UnsupportedFieldsError for a version of Ignition that cannot read the config.
+func (b Binaries) Config(v mcs.Version, arch, at string) (Config, error) {
+	if string(v) < string(Version) {
+		return Config{}, &mcs.UnsupportedFieldsError{Config: "that installs the daemon", Version: v, Fields: []string{"compression of a data: URL"}}
+	}
+	i := slices.Index(b.Archs(), arch)
+	if i < 0 {
+		return Config{}, fmt.Errorf("%w for the architecture %.16q, only for %s", mcs.ErrNoSuchConfig, arch, strings.Join(b.Archs(), ", "))
+	}
+	if at == "" {
+		at = DefaultPath
+	}
+	return b[i].Config(at)
+}
+
+// Config is an Ignition config that installs the daemon.
+type Config struct{ parts [][]byte }
+
+// Config returns the config that installs the binary at a path, with the units that run it.
+func (b *Binary) Config(at string) (Config, error) {
+	if err := CheckPath(at); err != nil {
+		return Config{}, err
+	}
+	units, err := Units(at)
+	if err != nil {
+		return Config{}, err
+	}
+	// The binary is inserted after the config is checked: all requests share its bytes.
+	const hole = "QlVOU0VO"
+	out := ign.Config{Ignition: ign.Ignition{Version: string(Version)}, Systemd: ign.Systemd{Units: units}}
+	out.Storage.Files = []ign.File{{
+		Node: ign.Node{Path: at, Overwrite: new(true)},
+		FileEmbedded1: ign.FileEmbedded1{Mode: new(0o755), Contents: ign.Resource{
+			Source: new("data:;base64," + hole), Compression: new("gzip"), Verification: ign.Verification{Hash: new(b.Hash)},
+		}},
+	}}
+	raw, err := json.Marshal(out)
+	if err == nil {
+		err = mcs.CheckBy(Version, raw)
+	}
+	if err != nil {
+		return Config{}, fmt.Errorf("writing the config that installs the daemon: %w", err)
+	}
+	head, tail, _ := bytes.Cut(raw, []byte(hole))
+	return Config{[][]byte{head, b.encoded, tail}}, nil
+}
+
+// Len is the length of the config.
+func (c Config) Len() (n int) {
+	for _, part := range c.parts {
+		n += len(part)
+	}
+	return n
+}
+
+// WriteTo implements io.WriterTo.
+func (c Config) WriteTo(w io.Writer) (sent int64, err error) {
+	for _, part := range c.parts {
+		n, err := w.Write(part)
+		if sent += int64(n); err != nil {
+			return sent, err
+		}
+	}
+	return sent, nil
+}

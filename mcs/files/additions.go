@@ -1,0 +1,124 @@
+package files
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"reflect"
+	"sync"
+	"time"
+
+	"github.com/bunsen-os/bunsen/mcs"
+)
+
+// additionsInterval is how often the files that are added to configs are read again.
+const additionsInterval = time.Minute
+
+// Where the kubelet, its cloud provider and the container runtime of a machine read their CAs; RegistryCAPath has the registry.
+const (
+	KubeletCAPath  = "/etc/kubernetes/kubelet-ca.crt"
+	CloudCAPath    = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
+	RegistryCAPath = "/etc/docker/certs.d/%s/ca.crt"
+)
+
+// Addition is a file on machines that comes from a file of this host.
+type Addition struct {
+	// Path on the machine and From, the file of this host.
+	Path, From string
+}
+
+// Additions updates the files that the server adds to each config, from files of this host and from the cluster's
+// kubelet CA. The exported fields must not change after the first call of a method. All methods may be called
+// concurrently.
+type Additions struct {
+	// Files are added to each config. Each holds PEM certificates.
+	Files []Addition
+	// JoinServer is the URL of the API server that machines join, or empty. Its CA is the content of JoinCAFile, or else JoinCA.
+	JoinServer, JoinCAFile string
+	JoinCA                 []byte
+	// Set receives each change.
+	Set func(mcs.Extra) error
+	// Log receives changes and failures.
+	Log *slog.Logger
+
+	mu        sync.Mutex
+	kubeletCA []byte // of the cluster; nil for none
+	last      *mcs.Extra
+}
+
+// read reads the files. The caller holds mu.
+func (a *Additions) read() (mcs.Extra, error) {
+	const mode = 0o644
+	var extra mcs.Extra
+	var bad []error
+	if a.kubeletCA != nil {
+		extra.Files = append(extra.Files, mcs.File{Path: KubeletCAPath, Mode: mode, Contents: a.kubeletCA})
+	}
+	for _, f := range a.Files {
+		contents, err := readCertificates(f.From)
+		bad = append(bad, err)
+		extra.Files = append(extra.Files, mcs.File{Path: f.Path, Mode: mode, Contents: contents})
+	}
+	if a.JoinServer != "" {
+		ca := a.JoinCA
+		if a.JoinCAFile != "" {
+			var err error
+			ca, err = readCertificates(a.JoinCAFile)
+			bad = append(bad, err)
+		}
+		extra.Join = &mcs.Join{Server: a.JoinServer, CA: ca}
+	}
+	return extra, errors.Join(bad...)
+}
+
+// Refresh reads the files and passes on a change. If a file is invalid, nothing changes.
+func (a *Additions) Refresh() error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	extra, err := a.read()
+	if err != nil {
+		return err
+	}
+	if a.last != nil && reflect.DeepEqual(*a.last, extra) {
+		return nil
+	}
+	if err := a.Set(extra); err != nil { // the other pools have the change
+		a.Log.Error("adding files to the configs of some pools failed", "error", err)
+	}
+	if a.last != nil {
+		a.Log.Info("what is added to each config has changed")
+	}
+	a.last = &extra
+	return nil
+}
+
+// SetKubeletCA adds the cluster's kubelet CA.
+func (a *Additions) SetKubeletCA(ca []byte) {
+	a.mu.Lock()
+	a.kubeletCA = ca
+	a.mu.Unlock()
+	a.refreshAndLog()
+}
+
+// Run passes on changes until the context ends.
+func (a *Additions) Run(ctx context.Context) { every(ctx, additionsInterval, a.refreshAndLog) }
+
+func (a *Additions) refreshAndLog() {
+	if err := a.Refresh(); err != nil {
+		a.Log.Error("reading the files that are added to each config failed; the previous ones stay in use", "error", err)
+	}
+}
+
+// readCertificates reads a file of PEM certificates. It rejects an incomplete file, which is still being written.
+func readCertificates(file string) ([]byte, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("reading certificates: %w", err)
+	}
+	if _, err := mcs.ParseCertificates(text); err != nil {
+		return nil, fmt.Errorf("reading certificates in %s: %w", file, err)
+	}
+	return text, nil
+}

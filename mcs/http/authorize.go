@@ -1,0 +1,179 @@
+package http
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcs/token"
+)
+
+// Access configures who may read a config without a valid token or client certificate. With the zero value, no such
+// client may read one, and a client gets secrets only with a token or certificate for one node.
+type Access struct {
+	// Open serves every client.
+	Open bool
+	// SecretsToAll serves configs with their secrets to all authorized clients.
+	SecretsToAll bool
+	// AllowFrom are the only addresses that the server serves; if empty, it serves all. See also Server.AllowFrom.
+	AllowFrom []netip.Prefix
+}
+
+// ParseAllowFrom parses networks (192.0.2.0/24, 2001:db8::/48) and single addresses. The errors name every invalid one.
+func ParseAllowFrom(texts []string) ([]netip.Prefix, error) {
+	var all []netip.Prefix
+	var bad []error
+	for _, text := range texts {
+		p, err := netip.ParsePrefix(text)
+		if a, single := netip.ParseAddr(text); single == nil && a.Zone() == "" {
+			p, err = netip.PrefixFrom(a, a.BitLen()), nil
+		}
+		if err == nil && p.Addr().Is4In6() {
+			err = errors.New("an IPv4 address in the form of IPv6")
+		}
+		if err != nil {
+			bad = append(bad, fmt.Errorf("reading %q: want a network such as 192.0.2.0/24 or 2001:db8::/48, or an address", text))
+			continue
+		}
+		all = append(all, p.Masked())
+	}
+	return all, errors.Join(bad...)
+}
+
+// Prefixes in the subject of a client certificate: an organization for each pool that the client may read, and the node as the
+// common name.
+const (
+	poolPrefix       = "bunsen:pool:"
+	nodePrefix       = "bunsen:node:"
+	systemNodePrefix = "system:node:"
+)
+
+// client is the identity with which a request authenticated. For an unauthorized request, it names the invalid token or
+// certificate.
+type client struct {
+	token       string // the id of the token
+	certificate string // the subject of the client certificate
+	node        string // the node that the token or certificate is for; empty is any
+	open        bool   // only open access authorized the request
+	ignored     error  // why a token or certificate is invalid, if something else authorized the request
+}
+
+// usedToken reports whether the token authorized the request, so that its use counts.
+func (c client) usedToken() bool { return c.token != "" && c.certificate == "" && !c.open }
+
+// authorizer decides which requests the server serves.
+type authorizer struct {
+	tokens  Tokens
+	clients *ClientCAs // nil: no certificate authorizes
+	access  Access
+	limits  *limiter
+}
+
+// allows reports whether one of the networks contains an address. An empty list allows all addresses.
+func allows(networks []netip.Prefix, from netip.Addr) bool {
+	return len(networks) == 0 || slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(from) })
+}
+
+// checkAddress refuses a request from an address that is not allowed, or from a source that sends too many requests.
+func (a authorizer) checkAddress(from netip.Addr, now time.Time) error {
+	if !allows(a.access.AllowFrom, from) {
+		return errAddressNotAllowed
+	}
+	if !a.limits.request(from, now) {
+		return errTooManyRequests
+	}
+	return nil
+}
+
+// authorize finds what authorizes a request to read a pool's config: its token, its client certificate, or open access.
+// Unauthorized requests have their own limit, which does not apply to authorized requests. So the failures of one
+// client do not block others at the same address.
+func (a authorizer) authorize(r *http.Request, pool string, from netip.Addr, now time.Time) (client, error) {
+	who, err := a.tokenClient(r, pool, now)
+	if err == nil {
+		return who, nil
+	}
+	hasToken := !isMissing(err)
+	if leaf := a.clientCertificate(r); leaf != nil {
+		cert, problem := certificateClient(leaf, pool)
+		cert.token = who.token
+		if problem == nil {
+			if hasToken {
+				cert.ignored = err
+			}
+			return cert, nil
+		}
+		who = cert
+		if !hasToken {
+			err = problem
+		}
+	}
+	if a.access.Open {
+		who.open, who.node = true, "" // an ignored certificate does not identify the node either
+		if !isMissing(err) {
+			who.ignored = err
+		}
+		return who, nil
+	}
+	if !a.limits.failure(from, now) {
+		return who, fmt.Errorf("%w: %w", errTooManyFailures, err)
+	}
+	return who, err
+}
+
+// admit authorizes a request for the pool of a response. An unknown token has to wait until the server has read all tokens.
+func (a authorizer) admit(r *http.Request, to *response, isSynced bool, now time.Time) (err error) {
+	to.client, err = a.authorize(r, to.pool, to.from, now)
+	if err != nil && !isSynced {
+		err = retryUntilSynced(err)
+	}
+	return err
+}
+
+func (a authorizer) tokenClient(r *http.Request, pool string, now time.Time) (client, error) {
+	t, err := token.FromHeader(r.Header.Get("Authorization"))
+	if err != nil {
+		return client{}, err
+	}
+	var known *v1alpha1.ProvisioningToken
+	if a.tokens != nil {
+		known = a.tokens.Token(t.ID)
+	}
+	if err := token.Check(t, known, pool, now); err != nil {
+		return client{token: t.ID}, err
+	}
+	return client{token: t.ID, node: known.Spec.Node}, nil
+}
+
+func isMissing(err error) bool {
+	var invalid *token.InvalidError
+	return errors.As(err, &invalid) && invalid.Reason == token.Missing
+}
+
+// clientCertificate returns the client certificate of a request. It returns nil if none of the machines' CAs signed it.
+func (a authorizer) clientCertificate(r *http.Request) *x509.Certificate {
+	if a.clients == nil || r.TLS == nil || !a.clients.roots.Load().issued(r.TLS.VerifiedChains) {
+		return nil
+	}
+	return r.TLS.PeerCertificates[0]
+}
+
+// certificateClient returns what a verified certificate authorizes.
+func certificateClient(leaf *x509.Certificate, pool string) (client, error) {
+	who := client{certificate: leaf.Subject.String()}
+	for _, prefix := range []string{nodePrefix, systemNodePrefix} {
+		if node, ok := strings.CutPrefix(leaf.Subject.CommonName, prefix); ok {
+			who.node = node
+		}
+	}
+	if pool == "" || !slices.Contains(leaf.Subject.Organization, poolPrefix+pool) {
+		return who, errOtherCertificate
+	}
+	return who, nil
+}

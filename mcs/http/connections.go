@@ -1,0 +1,175 @@
+package http
+
+import (
+	"container/heap"
+	"container/list"
+	"net/netip"
+)
+
+// connTable divides a number of connections among sources. A connection is silent until a complete request was read from it,
+// and then active until it is removed. Only silent connections are removed to make room for others. The table does no I/O.
+// Each method takes O(log n) time, and only one may be called at a time.
+type connTable struct {
+	total, perSource int
+
+	count, active int
+	sources       map[netip.Prefix]*connSource
+	silent        sourceHeap // the sources that have silent connections
+	arrivals      uint64
+}
+
+// connSource counts the connections of one source.
+type connSource struct {
+	prefix        netip.Prefix
+	count, active int
+	silent        list.List // of *conn, the oldest first
+	index         int       // in connTable.silent; notInHeap without silent connections
+}
+
+const notInHeap = -1
+
+// admission is the result of adding a connection.
+type admission int
+
+const (
+	// admitted: it is in the table.
+	admitted admission = iota
+	// overShare: its source has a running request on each connection of its share.
+	overShare
+	// allActive: each connection of the table has a running request.
+	allActive
+)
+
+func newConnTable(b Bounds) *connTable {
+	return &connTable{total: b.Connections, perSource: b.PerSource, sources: map[netip.Prefix]*connSource{}}
+}
+
+// add adds a connection to the table. It returns the connection that was removed for it, if any.
+func (t *connTable) add(c *conn, from netip.Prefix) (removed *conn, result admission) {
+	switch s := t.sources[from]; {
+	case s != nil && s.count >= t.perSource:
+		if removed = s.oldest(); removed == nil {
+			return nil, overShare
+		}
+	case t.count >= t.total:
+		if len(t.silent) == 0 {
+			return nil, allActive
+		}
+		removed = t.silent[0].oldest()
+	}
+	if removed != nil {
+		t.remove(removed)
+	}
+	s := t.sources[from]
+	if s == nil {
+		s = &connSource{prefix: from, index: notInHeap}
+		t.sources[from] = s
+	}
+	t.arrivals++
+	c.source, c.arrival = s, t.arrivals
+	c.silent = s.silent.PushBack(c)
+	s.count++
+	t.count++
+	t.update(s)
+	return removed, admitted
+}
+
+// begin makes a connection active. It returns errClosed for a removed connection. It returns errOverloaded if the
+// connection's source already has as many running requests as connections are left for all other sources. So running
+// requests of few sources never use all connections.
+func (t *connTable) begin(c *conn) error {
+	s := c.source
+	switch {
+	case s == nil:
+		return errClosed
+	case s.active >= t.total-t.active:
+		return errOverloaded
+	case c.silent != nil:
+		s.silent.Remove(c.silent)
+		c.silent = nil
+		s.active++
+		t.active++
+		t.update(s)
+	}
+	return nil
+}
+
+// remove removes a connection and reports whether it was in the table.
+func (t *connTable) remove(c *conn) bool {
+	s := c.source
+	if s == nil {
+		return false
+	}
+	if c.silent != nil {
+		s.silent.Remove(c.silent)
+	} else {
+		s.active--
+		t.active--
+	}
+	c.source, c.silent = nil, nil
+	s.count--
+	t.count--
+	t.update(s)
+	return true
+}
+
+// update moves a changed source to its place in the heap.
+func (t *connTable) update(s *connSource) {
+	switch silent := s.silent.Len() > 0; {
+	case silent && s.index == notInHeap:
+		heap.Push(&t.silent, s)
+	case silent:
+		heap.Fix(&t.silent, s.index)
+	case s.index != notInHeap:
+		heap.Remove(&t.silent, s.index)
+	}
+	if s.count == 0 {
+		delete(t.sources, s.prefix)
+	}
+}
+
+// oldest returns the source's oldest silent connection, or nil.
+func (s *connSource) oldest() *conn {
+	if first := s.silent.Front(); first != nil {
+		return first.Value.(*conn)
+	}
+	return nil
+}
+
+// sourceHeap orders sources by their number of silent connections, most first, then by the age of their oldest one. Active ones
+// do not count, so a source whose requests are served can open new connections like any other. It implements heap.Interface.
+type sourceHeap []*connSource
+
+// Len returns the number of sources.
+func (h sourceHeap) Len() int { return len(h) }
+
+// Less reports whether source i loses a connection before source j.
+func (h sourceHeap) Less(i, j int) bool {
+	if x, y := h[i].silent.Len(), h[j].silent.Len(); x != y {
+		return x > y
+	}
+	return h[i].oldest().arrival < h[j].oldest().arrival
+}
+
+// Swap exchanges two sources.
+func (h sourceHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+
+// Push appends a source.
+func (h *sourceHeap) Push(x any) {
+	s := x.(*connSource)
+	s.index = len(*h)
+	*h = append(*h, s)
+}
+
+// Pop removes the last source.
+func (h *sourceHeap) Pop() any {
+	last := len(*h) - 1
+	s := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	s.index = notInHeap
+	return s
+}

@@ -1,0 +1,185 @@
+package http
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// play plays a story against a table and returns what the last step did. Steps: "+a" is a new connection of source a, which
+// is called a1, then a2, and so on; "!a1" begins a request; "-a1" ends a connection.
+func play(t *connTable, story string) string {
+	conns, names, opened := map[string]*conn{}, map[*conn]string{nil: ""}, map[string]int{}
+	last := ""
+	for step := range strings.FieldsSeq(story) {
+		name := step[1:]
+		switch step[0] {
+		case '+':
+			opened[name]++
+			c := &conn{}
+			full := fmt.Sprint(name, opened[name])
+			conns[full], names[c] = c, full
+			removed, result := t.add(c, netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, name[0]}), 32))
+			last = map[admission]string{admitted: "closes " + names[removed], overShare: "over its share", allActive: "waits"}[result]
+		case '!':
+			last = fmt.Sprint(t.begin(conns[name]))
+		case '-':
+			last = fmt.Sprint(t.remove(conns[name]))
+		}
+	}
+	return strings.TrimSpace(last)
+}
+
+func TestWhichConnectionIsClosedForANewOne(t *testing.T) {
+	overloaded, closed := errOverloaded.Error(), errClosed.Error()
+	for because, c := range map[string]struct {
+		total, perSource int
+		story, want      string
+	}{
+		"there is room": {3, 3, "+a +b", "closes"},
+		"the oldest silent one of the source that has most":                 {4, 4, "+b +a +a +a +c", "closes a1"},
+		"the oldest of all where sources have as many":                      {3, 3, "+b +a +c +d", "closes b1"},
+		"an active one is not closed, even if its source holds most of all": {8, 8, "+b +a +a +a +a +c +d +e !a1 !a2 !a3 !a4 +f", "closes b1"},
+		"an active one is not closed, but the source's silent ones":         {5, 5, "+b +a +a +a +c !a1 +d", "closes a2"},
+		"requests under way do not count":                                   {5, 5, "+a +a +a +b +b !a1 !a2 +c", "closes b1"},
+		"its source's next, after one was closed":                           {4, 4, "+a +a +a +a +b +c", "closes a2"},
+		"its own oldest silent one, where a source has its share":           {9, 2, "+a +a +b +a", "closes a1"},
+		"none: its source's share has requests under way":                   {9, 2, "+a +a !a1 !a2 +a", "over its share"},
+		"another source has its own share":                                  {9, 2, "+a +a !a1 !a2 +b", "closes"},
+		"a place that was given back":                                       {9, 2, "+a +a !a1 !a2 -a1 +a", "closes"},
+		"none: it waits where all have requests under way":                  {2, 2, "+a +b !a1 !b1 +c", "waits"},
+		"a request begins": {4, 4, "+a !a1", "<nil>"},
+		"a connection was closed before its request begins":           {2, 2, "+a +a +b !a1", closed},
+		"a source has half of what there is, if it is alone":          {4, 4, "+a +a +a !a1 !a2 !a3", overloaded},
+		"a source has half of what there is, up to the half":          {4, 4, "+a +a +a !a1 !a2", "<nil>"},
+		"another source begins after one that takes what it gets":     {4, 4, "+a +a +a !a1 !a2 !a3 +b !b1", "<nil>"},
+		"a connection is removed":                                     {4, 4, "+a -a1", "true"},
+		"a connection is removed once":                                {4, 4, "+a -a1 -a1", "false"},
+		"a connection that was closed for another one is not removed": {2, 2, "+a +a +b -a1", "false"},
+	} {
+		if got := play(newConnTable(Bounds{Connections: c.total, PerSource: c.perSource}), c.story); got != c.want {
+			t.Errorf("%s: %q is %q, want %q", because, c.story, got, c.want)
+		}
+	}
+}
+
+// The table is held against one that looks at every connection each time.
+func TestRandomConnectionsAgainstAPlainModel(t *testing.T) {
+	for seed := range uint64(200) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		bounds := Bounds{Connections: 1 + random.IntN(20), PerSource: 1 + random.IntN(8)}
+		m := model{table: newConnTable(bounds), Bounds: bounds}
+		for step := range 300 {
+			if err := m.step(random); err != nil {
+				t.Fatalf("seed %d, step %d, %d connections with %d per source: %v", seed, step, bounds.Connections, bounds.PerSource, err)
+			}
+		}
+	}
+}
+
+// model has the connections of a table, the oldest first.
+type model struct {
+	Bounds
+	table *connTable
+	all   []*modelConn
+}
+
+type modelConn struct {
+	conn   *conn
+	from   netip.Prefix
+	active bool
+}
+
+func (m *model) count(which func(*modelConn) bool) (n int) {
+	for _, c := range m.all {
+		if which(c) {
+			n++
+		}
+	}
+	return n
+}
+
+func (m *model) held(from netip.Prefix) int {
+	return m.count(func(c *modelConn) bool { return c.from == from })
+}
+
+func (m *model) silent(from netip.Prefix) int {
+	return m.count(func(c *modelConn) bool { return c.from == from && !c.active })
+}
+
+// loser is the connection that a new one of a source closes, or nil.
+func (m *model) loser(from netip.Prefix) (loser *modelConn, want admission) {
+	ofSource := m.held(from) >= m.PerSource
+	if !ofSource && len(m.all) < m.Connections {
+		return nil, admitted
+	}
+	for _, c := range m.all {
+		if c.active || ofSource && c.from != from {
+			continue
+		}
+		if loser == nil || m.silent(c.from) > m.silent(loser.from) {
+			loser = c
+		}
+	}
+	switch {
+	case loser != nil:
+		return loser, admitted
+	case ofSource:
+		return nil, overShare
+	}
+	return nil, allActive
+}
+
+func (m *model) step(random *rand.Rand) error {
+	switch n := len(m.all); {
+	case n > 0 && random.IntN(4) == 0:
+		return m.begin(m.all[random.IntN(n)])
+	case n > 0 && random.IntN(6) == 0:
+		i := random.IntN(n)
+		if !m.table.remove(m.all[i].conn) {
+			return errors.New("a connection is not removed")
+		}
+		m.all = slices.Delete(m.all, i, i+1)
+		return m.counts()
+	}
+	from := netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(random.IntN(5))}), 32)
+	loser, want := m.loser(from)
+	added := &conn{}
+	removed, got := m.table.add(added, from)
+	if got != want || (removed == nil) != (loser == nil) || loser != nil && loser.conn != removed {
+		return fmt.Errorf("a new connection of %s is %d, want %d, or closes another one than it should", from, got, want)
+	}
+	m.all = slices.DeleteFunc(m.all, func(c *modelConn) bool { return c == loser })
+	if got == admitted {
+		m.all = append(m.all, &modelConn{conn: added, from: from})
+	}
+	return m.counts()
+}
+
+func (m *model) begin(c *modelConn) error {
+	active := m.count(func(c *modelConn) bool { return c.active })
+	ofSource := m.count(func(other *modelConn) bool { return other.active && other.from == c.from })
+	err := m.table.begin(c.conn)
+	if want := ofSource >= m.Connections-active; errors.Is(err, errOverloaded) != want {
+		return fmt.Errorf("beginning a request with %d active, %d of them of the source: %w", active, ofSource, err)
+	}
+	if err == nil {
+		c.active = true
+	}
+	return m.counts()
+}
+
+func (m *model) counts() error {
+	sources := map[netip.Prefix]bool{}
+	for _, c := range m.all {
+		sources[c.from] = true
+	}
+	if len(m.all) != m.table.count || len(m.all) > m.Connections || len(sources) != len(m.table.sources) {
+		return fmt.Errorf("the table has %d connections of %d sources, want %d of %d", m.table.count, len(m.table.sources), len(m.all), len(sources))
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package http
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/daemon"
+)
+
+// daemonHandler serves /daemon/<arch>/<pool>: the Ignition config that installs the daemon. It authorizes as for the config of the pool,
+// and counts no use of the token, because the same machine also requests that config.
+type daemonHandler struct {
+	binaries   daemon.Binaries
+	authorizer authorizer
+	synced     func() bool
+	log        *requestLog
+	now        func() time.Time
+}
+
+// ServeHTTP serves one request.
+func (h *daemonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	now := h.now()
+	a := response{from: clientAddress(r.RemoteAddr), pool: r.PathValue("pool"), daemon: r.PathValue("arch")}
+	w.Header().Set("Vary", vary)
+	if a.err = h.serve(w, r, &a, now); a.status == 0 {
+		a.status = writeError(w, a.err)
+	}
+	h.log.add(r, &a, now)
+}
+
+// serve serves a request, or returns why not and leaves a.status 0.
+func (h *daemonHandler) serve(w http.ResponseWriter, r *http.Request, a *response, now time.Time) error {
+	err := h.authorizer.checkAddress(a.from, now)
+	if err != nil {
+		return err
+	}
+	if err = h.authorizer.admit(r, a, h.synced(), now); err != nil {
+		return err
+	}
+	config, err := h.config(r, a)
+	if err != nil {
+		return err
+	}
+	a.status = http.StatusOK
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Length", strconv.Itoa(config.Len()))
+	w.WriteHeader(a.status)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	if a.sent, err = config.WriteTo(w); err == nil {
+		err = http.NewResponseController(w).Flush()
+	}
+	if err != nil {
+		return fmt.Errorf("sending the daemon: %w", err)
+	}
+	return nil
+}
+
+// config returns the config for the requested version, architecture and path.
+func (h *daemonHandler) config(r *http.Request, a *response) (daemon.Config, error) {
+	var err error
+	if a.format.Version, err = mcs.Negotiate(headerList(r, "Accept")); err != nil {
+		return daemon.Config{}, err
+	}
+	config, err := h.binaries.Config(a.format.Version, a.daemon, r.URL.Query().Get("path"))
+	if errors.Is(err, daemon.ErrPath) {
+		err = &httpError{status: http.StatusBadRequest, reason: "Unsupported", message: err.Error()}
+	}
+	return config, err
+}

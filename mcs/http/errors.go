@@ -1,0 +1,122 @@
+package http
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/token"
+)
+
+// retryAfter is when a machine should retry, in seconds. Ignition retries by itself.
+const retryAfter = 5
+
+// challenge requests a valid token from the client (RFC 6750, section 3).
+const challenge = `Bearer realm="bunsen"`
+
+// httpError is an error response. The client gets message; the log gets Error, which also has the cause.
+type httpError struct {
+	status  int
+	reason  string // one word, for metrics
+	message string
+	cause   error // nil if message is the whole error
+}
+
+// Error returns the message and the cause.
+func (e *httpError) Error() string {
+	if e.cause == nil {
+		return e.message
+	}
+	return fmt.Sprintf("%s: %v", e.message, e.cause)
+}
+
+// Unwrap returns the cause.
+func (e *httpError) Unwrap() error { return e.cause }
+
+// Errors without a cause. Errors about too many requests have a status on which Ignition retries.
+var (
+	errAddressNotAllowed = &httpError{status: http.StatusForbidden, reason: "Foreign", message: "this address is not allowed"}
+	errTooManyRequests   = &httpError{status: http.StatusServiceUnavailable, reason: "TooMany", message: "too many requests from this address: retry later"}
+	errTooManyFailures   = &httpError{status: http.StatusServiceUnavailable, reason: "TooManyFailures", message: "too many unauthorized requests from this address: retry later"}
+	errNoNodeCertificate = &httpError{status: http.StatusUnauthorized, reason: "NoNode", message: "the request needs the certificate of a node's kubelet"}
+	errOverloaded        = &httpError{status: http.StatusServiceUnavailable, reason: closedOverloaded, message: "too many requests from this address are running: retry later"}
+	errRequestBody       = &httpError{status: http.StatusRequestEntityTooLarge, reason: "Body", message: "a request must not have a body"}
+	errOtherCertificate  = &httpError{status: http.StatusForbidden, reason: "OtherCertificate", message: "the client certificate is for another pool"}
+)
+
+// isRateLimited reports whether clients can cause an error as often as they can send requests.
+func isRateLimited(err error) bool {
+	return errors.Is(err, errAddressNotAllowed) || errors.Is(err, errTooManyRequests) || errors.Is(err, errTooManyFailures)
+}
+
+// unavailable returns the error for a config that cannot be served now. The client does not see the cause.
+func unavailable(reason, message string, cause error) error {
+	return &httpError{status: http.StatusServiceUnavailable, reason: reason, message: message + ": retry later", cause: cause}
+}
+
+// retryUntilSynced turns the error for an unknown token into a retry, because the server has not read all tokens yet.
+// Ignition would give up after a 401. A wrong secret gets the same response.
+func retryUntilSynced(err error) error {
+	var invalid *token.InvalidError
+	if isRateLimited(err) || !errors.As(err, &invalid) || invalid.Reason != token.Unknown && invalid.Reason != token.Wrong {
+		return err
+	}
+	return unavailable("NotSynced", "the server has not read the provisioning tokens yet", err)
+}
+
+// httpErrorOf returns the response for an error. Ignition retries on 5xx and gives up on 4xx.
+func httpErrorOf(err error) httpError {
+	var own *httpError
+	var invalid *token.InvalidError
+	var needed *mcs.FirstBootSecretsError
+	var version *mcs.UnsupportedVersionError
+	var fields *mcs.UnsupportedFieldsError
+	var notForNode *mcs.NotForNodeError
+	text := err.Error()
+	switch {
+	case errors.As(err, &own):
+		return *own
+	case errors.As(err, &invalid):
+		return httpError{status: invalid.HTTPStatus(), reason: string(invalid.Reason), message: invalid.ClientMessage()}
+	case errors.As(err, &needed):
+		return httpError{status: http.StatusForbidden, reason: "Bound", message: "the config of this pool has secrets that a machine needs during its first boot: use a token of the node: bunsen token create --node"}
+	case errors.Is(err, mcs.ErrUnknownPool):
+		return httpError{status: http.StatusNotFound, reason: "UnknownPool", message: text}
+	case errors.Is(err, mcs.ErrNothingRendered):
+		return httpError{status: http.StatusServiceUnavailable, reason: "NothingRendered", message: text}
+	case errors.Is(err, mcs.ErrNotSynced):
+		return httpError{status: http.StatusServiceUnavailable, reason: "NotSynced", message: text}
+	case errors.As(err, &notForNode):
+		return httpError{status: http.StatusForbidden, reason: "NotForNode", message: text}
+	case errors.Is(err, mcs.ErrNoSuchConfig):
+		return httpError{status: http.StatusNotFound, reason: v1alpha1.ReasonNoSuchConfig, message: text}
+	case errors.Is(err, mcs.ErrAPIUnavailable):
+		return httpError{status: http.StatusServiceUnavailable, reason: "NoAnswer", message: "the server cannot reach the API server now: retry later", cause: err}
+	case errors.As(err, &version):
+		return httpError{status: http.StatusBadRequest, reason: "Unsupported", message: text}
+	case errors.As(err, &fields):
+		return httpError{status: http.StatusNotAcceptable, reason: "Unsayable", message: text}
+	}
+	// The error is about the whole config and may quote it, so only the log has it.
+	return httpError{status: http.StatusInternalServerError, reason: "Broken", message: "the config cannot be served: the server's log says why", cause: err}
+}
+
+// writeError writes the response for an error and returns its status.
+func writeError(w http.ResponseWriter, err error) int {
+	answer := httpErrorOf(err)
+	header := w.Header()
+	header.Set("Cache-Control", "no-store")
+	switch answer.status {
+	case http.StatusServiceUnavailable:
+		header.Set("Retry-After", strconv.Itoa(retryAfter))
+	case http.StatusUnauthorized:
+		if answer.reason != errNoNodeCertificate.reason {
+			header.Set("WWW-Authenticate", challenge)
+		}
+	}
+	http.Error(w, answer.message, answer.status)
+	return answer.status
+}

@@ -1,0 +1,301 @@
+package http
+
+import (
+	"bytes"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestAForeignAddressIsClosedBeforeTLS(t *testing.T) {
+	var log syncBuffer
+	networks := []netip.Prefix{netip.MustParsePrefix("127.0.0.3/32")}
+	o := open(filled(t))
+	o.Access.AllowFrom = networks
+	h, counts := Routes(o)
+	server := start(t, Server{
+		Handler: h, AllowFrom: networks, Metrics: counts, Log: slog.New(slog.NewTextHandler(&log, nil)),
+		Bounds: Bounds{Connections: 8, PerSource: 8, Header: time.Minute}, // foreign ones cost none of them
+	})
+	const foreign = 20
+	for range foreign {
+		c, err := server.dial("127.0.0.2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if said, after := ends(t, c); said != "" || after > 5*time.Second {
+			t.Fatalf("it is told %q, and closed after %s", said, after)
+		}
+	}
+	if _, err := server.shake("127.0.0.2"); err == nil {
+		t.Error("it gets a TLS handshake")
+	}
+	for because, c := range map[string]struct {
+		from, path string
+		want       int
+	}{
+		"an address that may ask":              {"127.0.0.3", "/config/worker", 200},
+		"a probe of an address that may ask":   {"127.0.0.3", "/readyz", 200},
+		"a probe of this host, by its address": {"127.0.0.1", "/readyz", 200},
+		"a config for this host":               {"127.0.0.1", "/config/worker", 403},
+	} {
+		r, err := server.client(c.from).Get(server.url(c.path))
+		if err != nil || r.StatusCode != c.want {
+			t.Errorf("%s: %v, %v", because, r, err)
+		}
+	}
+	want := []string{`bunsen_mcs_closed_connections_total{reason="Foreign"} 21`}
+	if diff := cmp.Diff(want, closedCounts(t, counts)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if said := log.String(); !strings.Contains(said, "reason=Foreign source=127.0.0.2/32") || strings.Count(said, "Foreign") > 10 {
+		t.Errorf("the log has\n%s", said)
+	}
+}
+
+// closedCounts are the counters of connections that were closed.
+func closedCounts(t *testing.T, counts *Metrics) (all []string) {
+	for _, line := range exposed(t, counts) {
+		if strings.HasPrefix(line, "bunsen_mcs_closed_connections_total") {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// syncBuffer is a buffer that goroutines may share.
+type syncBuffer struct {
+	mu     sync.Mutex
+	buffer bytes.Buffer
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buffer.String()
+}
+
+// patient are bounds in which nothing ends by itself while a test runs.
+var patient = Bounds{Header: time.Minute, Read: time.Minute, Stop: 20 * time.Second}
+
+func TestASourceOverItsShareLosesItsOldestSilentConnection(t *testing.T) {
+	b := patient
+	b.PerSource = 3
+	server := start(t, Server{Handler: openRoutes(filled(t)), Bounds: b})
+	var held []net.Conn
+	for range 8 {
+		c, err := server.dial("127.0.0.2")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		held = append(held, c)
+	}
+	for i, c := range held[:5] {
+		if _, after := ends(t, c); after > 5*time.Second {
+			t.Errorf("connection %d of a source that opened 8 and may have 3 was closed after %s", i, after)
+		}
+	}
+	for _, c := range held[5:] {
+		secure := tls.Client(c, &tls.Config{RootCAs: server.ca.pool(), ServerName: "127.0.0.1"})
+		if err := secure.Handshake(); err != nil {
+			t.Errorf("one of the last three is closed, too: %v", err)
+		}
+	}
+	for _, from := range []string{"127.0.0.2", "127.0.0.1"} {
+		if r, err := server.client(from).Get(server.url("/config/worker")); err != nil || r.StatusCode != 200 {
+			t.Errorf("a machine of %s is answered %v, %v", from, r, err)
+		}
+	}
+}
+
+func TestASourceMayNotOpenConnectionsWithoutEnd(t *testing.T) {
+	h, counts := Routes(open(filled(t)))
+	server := start(t, Server{Handler: h, Metrics: counts, Bounds: patient, Limits: Limits{Requests: Rate{PerSecond: 0.001, Burst: 1}}})
+	for i := range 7 {
+		_, err := server.client("127.0.0.2").Get(server.url("/config/worker"))
+		if (err == nil) != (i < 4) {
+			t.Errorf("connection %d: %v", i, err)
+		}
+	}
+	if _, err := server.client("127.0.0.1").Get(server.url("/config/worker")); err != nil {
+		t.Errorf("another source: %v", err)
+	}
+	if diff := cmp.Diff([]string{`bunsen_mcs_closed_connections_total{reason="TooMany"} 3`}, closedCounts(t, counts)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+func TestSilentConnectionsAreClosedForNewOnes(t *testing.T) {
+	b := patient
+	b.Connections = 4
+	server := start(t, Server{Handler: openRoutes(filled(t)), Bounds: b})
+	for kind, open := range besiegers[:3] {
+		for range 12 {
+			c, err := open(server, "127.0.0.2")
+			if err != nil {
+				t.Fatalf("kind %d: %v", kind, err)
+			}
+			defer c.Close()
+		}
+		began := time.Now()
+		r, err := server.client("127.0.0.1").Get(server.url("/config/worker"))
+		if err != nil || r.StatusCode != 200 || time.Since(began) > 10*time.Second {
+			t.Errorf("kind %d: an honest client is answered %v, %v after %s", kind, r, err, time.Since(began))
+		}
+	}
+}
+
+// blocking is a handler whose requests last until they are let go.
+type blocking struct{ begun, release chan struct{} }
+
+func (b blocking) ServeHTTP(http.ResponseWriter, *http.Request) {
+	b.begun <- struct{}{}
+	<-b.release
+}
+
+func TestARequestUnderWayIsNotClosedForNewConnections(t *testing.T) {
+	b := patient
+	b.Connections, b.PerSource = 4, 3
+	h := blocking{make(chan struct{}), make(chan struct{})}
+	server := start(t, Server{Handler: h, Bounds: b})
+	answers := make(chan error)
+	for range 2 {
+		go func() {
+			r, err := server.client("127.0.0.2").Get(server.url("/"))
+			if err == nil && r.StatusCode != 200 {
+				err = io.ErrUnexpectedEOF
+			}
+			answers <- err
+		}()
+		<-h.begun
+	}
+	if r, err := server.client("127.0.0.2").Get(server.url("/")); err != nil || r.StatusCode != 503 || r.Header.Get("Retry-After") != "5" {
+		t.Errorf("a source with as many requests as are left for others is answered %v, %v", r, err)
+	}
+	for i := range 20 { // from two sources, so that the oldest of all is closed each time
+		c, err := server.dial([]string{"127.0.0.3", "127.0.0.4"}[i%2])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	close(h.release)
+	for range 2 {
+		if err := <-answers; err != nil {
+			t.Errorf("a request under way ends with %v", err)
+		}
+	}
+}
+
+func TestConnectionsWaitWhileEachHasARequestUnderWay(t *testing.T) {
+	b := patient
+	b.Connections = 2
+	h := blocking{make(chan struct{}), make(chan struct{})}
+	server := start(t, Server{Handler: h, Bounds: b})
+	answers := make(chan error)
+	get := func(from string) {
+		_, err := server.client(from).Get(server.url("/"))
+		answers <- err
+	}
+	go get("127.0.0.2")
+	<-h.begun
+	go get("127.0.0.3")
+	<-h.begun
+	go get("127.0.0.4")
+	h.release <- struct{}{} // one of the first two ends, so that the third begins
+	<-h.begun
+	close(h.release)
+	for range 3 {
+		if err := <-answers; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestAServerStopsWhileAConnectionWaits(t *testing.T) {
+	table := Bounds{Connections: 1, PerSource: 2}
+	inner, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := newListener(inner, table, Server{Log: quiet})
+	first, err := net.Dial("tcp", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	accepted, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer accepted.Close()
+	if err := l.table.begin(accepted.(*conn)); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() {
+		_, err := l.Accept()
+		ended <- err
+	}()
+	second, err := net.Dial("tcp", inner.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	if err := l.Close(); err != nil {
+		t.Error(err)
+	}
+	if err := <-ended; err == nil {
+		t.Error("a closed listener accepts")
+	}
+	ends(t, second)
+}
+
+func TestARequestWithABodyIsNotWaitedFor(t *testing.T) {
+	server := start(t, Server{Handler: openRoutes(filled(t)), Bounds: patient})
+	for because, header := range map[string]string{"a length": "Content-Length: 10", "chunks": "Transfer-Encoding: chunked"} {
+		c, err := server.shake("127.0.0.1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := io.WriteString(c, "GET /config/worker HTTP/1.1\r\nHost: a\r\n"+header+"\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if said, after := ends(t, c); !strings.HasPrefix(said, "HTTP/1.1 413 ") || after > 5*time.Second {
+			t.Errorf("%s: answered %.40q after %s", because, said, after)
+		}
+	}
+}
+
+func TestAConnectionHasOneRequest(t *testing.T) {
+	server := start(t, Server{Handler: openRoutes(filled(t)), Bounds: patient})
+	c, err := server.shake("127.0.0.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := io.WriteString(c, strings.Repeat("GET /config/nothing HTTP/1.1\r\nHost: a\r\n\r\n", 10)); err != nil {
+		t.Fatal(err)
+	}
+	if said, _ := ends(t, c); strings.Count(said, "HTTP/1.1 404 ") != 1 || !strings.Contains(said, "Connection: close") {
+		t.Errorf("answered %q", said)
+	}
+}

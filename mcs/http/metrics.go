@@ -1,0 +1,84 @@
+package http
+
+import (
+	"strconv"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics counts responses and connections. It is a prometheus.Collector. All methods may be called concurrently.
+type Metrics struct {
+	served, refused atomic.Int64
+
+	requests    *prometheus.CounterVec
+	refusals    *prometheus.CounterVec
+	connections *prometheus.CounterVec
+	bytes       prometheus.Counter
+	broken      prometheus.Counter
+}
+
+func newMetrics() *Metrics {
+	vector := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: "bunsen_mcs_" + name, Help: help}, labels)
+	}
+	counter := func(name, help string) prometheus.Counter {
+		return prometheus.NewCounter(prometheus.CounterOpts{Name: "bunsen_mcs_" + name, Help: help})
+	}
+	return &Metrics{
+		requests:    vector("requests_total", "Responses to requests for a config. The pool is empty where the request names no known pool.", "pool", "code"),
+		refusals:    vector("refusals_total", "Requests for a config that the server refused, by reason.", "reason"),
+		connections: vector("closed_connections_total", "Connections that the server closed to protect itself, by reason.", "reason"),
+		bytes:       counter("served_bytes_total", "Bytes of configs that the server sent."),
+		broken:      counter("broken_transfers_total", "Configs that the server sent incompletely because the connection ended."),
+	}
+}
+
+// Served returns how many configs were sent completely.
+func (c *Metrics) Served() int64 { return c.served.Load() }
+
+// Refused returns how many requests were refused.
+func (c *Metrics) Refused() int64 { return c.refused.Load() }
+
+// Describe sends the descriptions of the metrics.
+func (c *Metrics) Describe(to chan<- *prometheus.Desc) {
+	for _, part := range c.parts() {
+		part.Describe(to)
+	}
+}
+
+// Collect sends the metrics.
+func (c *Metrics) Collect(to chan<- prometheus.Metric) {
+	for _, part := range c.parts() {
+		part.Collect(to)
+	}
+}
+
+func (c *Metrics) parts() []prometheus.Collector {
+	return []prometheus.Collector{c.requests, c.refusals, c.connections, c.bytes, c.broken}
+}
+
+// connectionClosed counts a closed connection. A nil Metrics counts nothing.
+func (c *Metrics) connectionClosed(reason string) {
+	if c != nil {
+		c.connections.WithLabelValues(reason).Inc()
+	}
+}
+
+func (c *Metrics) add(a *response) {
+	pool := "" // an arbitrary pool name would let a client create any number of counters
+	if a.known {
+		pool = a.pool
+	}
+	c.requests.WithLabelValues(pool, strconv.Itoa(a.status)).Inc()
+	c.bytes.Add(float64(a.sent))
+	switch {
+	case !a.isServed():
+		c.refused.Add(1)
+		c.refusals.WithLabelValues(httpErrorOf(a.err).reason).Inc()
+	case a.err != nil:
+		c.broken.Inc()
+	case a.sent > 0 && a.daemon == "":
+		c.served.Add(1)
+	}
+}

@@ -1,0 +1,95 @@
+package http
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcs"
+)
+
+// nodesOrganization is the organization in the certificate of every kubelet (Kubernetes, Node authorization).
+const nodesOrganization = "system:nodes"
+
+// nodeConfigHandler serves /node/config/<name> to nodes, which authenticate with the certificate of their kubelet. It checks in
+// this order: limits, the node, whether the node may read the config, the config.
+type nodeConfigHandler struct {
+	nodes      Nodes
+	authorizer authorizer
+	log        *requestLog
+	now        func() time.Time
+}
+
+// ServeHTTP serves one request.
+func (h *nodeConfigHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	now := h.now()
+	a := response{nodeConfig: strings.TrimPrefix(r.URL.Path, v1alpha1.NodeConfigPath), from: clientAddress(r.RemoteAddr)}
+	a.pool = v1alpha1.RenderedPool(a.nodeConfig)
+	if a.err = h.serve(w, r, &a, now); a.status == 0 {
+		w.Header().Set(v1alpha1.ReasonHeader, httpErrorOf(a.err).reason)
+		a.status = writeError(w, a.err)
+	}
+	h.log.add(r, &a, now)
+}
+
+// serve serves a request, or returns why not and leaves a.status 0.
+func (h *nodeConfigHandler) serve(w http.ResponseWriter, r *http.Request, a *response, now time.Time) error {
+	if err := h.authorizer.checkAddress(a.from, now); err != nil {
+		return err
+	}
+	w.Header().Set("Connection", "close") // the certificate may expire before the next request
+	err := h.identify(r, a)
+	if err == nil && (a.pool == "" || strings.Contains(a.nodeConfig, "/")) {
+		err = &mcs.NotForNodeError{Node: a.client.node, Config: safeName(a.nodeConfig)}
+	}
+	var config []byte
+	if err == nil {
+		config, err = h.nodes.Configs.NodeConfig(r.Context(), a.client.node, a.nodeConfig)
+	}
+	if refused := new(mcs.NotForNodeError); errors.Is(err, errNoNodeCertificate) || errors.As(err, &refused) {
+		if !h.authorizer.limits.failure(a.from, now) {
+			return fmt.Errorf("%w: %w", errTooManyFailures, err)
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	a.status, a.known = http.StatusOK, true
+	header := w.Header()
+	header.Set("Content-Type", "application/json")
+	header.Set("Cache-Control", "no-store")
+	header.Set("Content-Length", strconv.Itoa(len(config)))
+	w.WriteHeader(a.status)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	sent, err := w.Write(config)
+	if a.sent = int64(sent); err == nil {
+		err = http.NewResponseController(w).Flush()
+	}
+	if err != nil {
+		return fmt.Errorf("sending the config: %w", err)
+	}
+	return nil
+}
+
+// identify finds the node that sent the request.
+func (h *nodeConfigHandler) identify(r *http.Request, a *response) error {
+	if h.nodes.CAs == nil || r.TLS == nil || !h.nodes.CAs.roots.Load().issued(r.TLS.VerifiedChains) {
+		return errNoNodeCertificate
+	}
+	leaf := r.TLS.PeerCertificates[0]
+	a.client.certificate = leaf.Subject.String()
+	node, isNode := strings.CutPrefix(leaf.Subject.CommonName, systemNodePrefix)
+	if !isNode || node == "" || !slices.Contains(leaf.Subject.Organization, nodesOrganization) {
+		return errNoNodeCertificate
+	}
+	a.client.node = node
+	return nil
+}

@@ -1,0 +1,164 @@
+package http
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcs"
+)
+
+// fleet answers for nodes by their pools; the config of pool infra has a secret.
+type fleet map[string][]string
+
+func (f fleet) NodeConfig(_ context.Context, node, config string) ([]byte, error) {
+	if config == "rendered-away-1" {
+		return nil, mcs.ErrAPIUnavailable
+	}
+	if err := mcs.CheckNodeConfig(node, f[node], config); err != nil {
+		return nil, err
+	}
+	switch config {
+	case "rendered-worker-1":
+		return []byte(`{"kind":"MachineConfig"}`), nil
+	case "rendered-infra-1":
+		return []byte(hush), nil
+	case "rendered-worker-broken":
+		return nil, errors.New("decoding " + hush)
+	}
+	return nil, mcs.ErrNoSuchConfig
+}
+
+// nodes is a server that believes kubelets' certificates of one authority, and machines' of another.
+func nodes(t *testing.T, log io.Writer) (kubelets, machines authority, server running) {
+	t.Helper()
+	kubelets, machines = newAuthority(t, "kubelets"), newAuthority(t, "machines")
+	cas, clients := &NodeCAs{}, believing(t, machines)
+	if err := cas.Set(kubelets.pem()); err != nil {
+		t.Fatal(err)
+	}
+	h, _ := Routes(Options{
+		Source: filled(t), Log: quiet, ClientCAs: clients, Audit: log,
+		Nodes: Nodes{CAs: cas, Configs: fleet{"a": {"worker"}, "b": {"infra", "worker"}}},
+	})
+	return kubelets, machines, start(t, Server{Handler: h, ClientCAs: clients, NodeCAs: cas})
+}
+
+var kubelet = []string{"system:nodes"}
+
+func TestANodeReadsTheConfigsOfItsPools(t *testing.T) {
+	audit := make(audits, 100)
+	kubelets, machines, server := nodes(t, audit)
+	for _, c := range []struct {
+		because string
+		subject pkix.Name
+		by      *authority
+		path    string
+		status  int
+		reason  string
+	}{
+		{"a config of its pool", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &kubelets, "rendered-worker-1", 200, ""},
+		{"a config of the pool that its pool inherits from", pkix.Name{CommonName: "system:node:b", Organization: kubelet}, &kubelets, "rendered-worker-1", 200, ""},
+		{"a config of another pool", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &kubelets, "rendered-infra-1", 403, "NotForNode"},
+		{"a config of another pool, by a path with another element", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &kubelets, "x/rendered-infra-1", 403, "NotForNode"},
+		{"a node that is in no pool", pkix.Name{CommonName: "system:node:c", Organization: kubelet}, &kubelets, "rendered-worker-1", 403, "NotForNode"},
+		{"a config that is not rendered", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &kubelets, "00-worker", 403, "NotForNode"},
+		{"no name", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &kubelets, "", 403, "NotForNode"},
+		{"a config that is gone", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &kubelets, "rendered-worker-2", 404, v1alpha1.ReasonNoSuchConfig},
+		{"a config that cannot be decoded", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &kubelets, "rendered-worker-broken", 500, "Broken"},
+		{"an API server that is away", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &kubelets, "rendered-away-1", 503, "NoAnswer"},
+		{"a node's name outside of the organization of nodes", pkix.Name{CommonName: "system:node:b"}, &kubelets, "rendered-infra-1", 401, "NoNode"},
+		{"the organization of nodes without a node's name", pkix.Name{CommonName: "b", Organization: kubelet}, &kubelets, "rendered-infra-1", 401, "NoNode"},
+		{"a node of no name", pkix.Name{CommonName: "system:node:", Organization: kubelet}, &kubelets, "rendered-infra-1", 401, "NoNode"},
+		{"another client of the API server", pkix.Name{CommonName: "kubernetes-admin", Organization: []string{"system:masters"}}, &kubelets, "rendered-infra-1", 401, "NoNode"},
+		{"a certificate of a node by the authority of machines", pkix.Name{CommonName: "system:node:b", Organization: kubelet}, &machines, "rendered-infra-1", 401, "NoNode"},
+		{"no certificate", pkix.Name{}, nil, "rendered-infra-1", 401, "NoNode"},
+	} {
+		var shown []tls.Certificate
+		if c.by != nil {
+			shown = append(shown, c.by.issue(t, c.subject))
+		}
+		r := fetch(t, server.client("127.0.0.1", shown...), server.url(v1alpha1.NodeConfigPath+c.path))
+		body := text(t, r)
+		if r.StatusCode != c.status || r.Header.Get(v1alpha1.ReasonHeader) != c.reason || strings.Contains(body, hush) {
+			t.Errorf("%s: %d %s %q", c.because, r.StatusCode, r.Header.Get(v1alpha1.ReasonHeader), body)
+		}
+		if !r.Close || r.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: the connection or a copy of the answer stays: %v", c.because, r.Header)
+		}
+	}
+	var line map[string]any
+	for line["node"] != "a" || line["action"] != "serve" { // a record may be written after those of the next requests
+		line = nil
+		if err := json.Unmarshal([]byte(<-audit), &line); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for key, want := range map[string]any{"action": "serve", "by": "node", "node": "a", "config": "rendered-worker-1", "pool": "worker", "access": "certificate", "complete": true} {
+		if line[key] != want {
+			t.Errorf("the audit log has %s %v, not %v", key, line[key], want)
+		}
+	}
+}
+
+func TestTheCertificateOfAKubeletIsGoodForNoPool(t *testing.T) {
+	kubelets, machines, server := nodes(t, io.Discard)
+	subject := pkix.Name{CommonName: "system:node:a", Organization: []string{"system:nodes", "bunsen:pool:secret"}}
+	for because, c := range map[string]struct {
+		by     authority
+		status int
+	}{
+		"the authority of kubelets": {kubelets, 401},
+		"the authority of machines": {machines, 200},
+	} {
+		r := fetch(t, server.client("127.0.0.1", c.by.issue(t, subject)), server.url("/config/secret"))
+		if body := text(t, r); r.StatusCode != c.status || strings.Contains(body, hush) != (c.status == 200) {
+			t.Errorf("%s: %d %q", because, r.StatusCode, body)
+		}
+	}
+}
+
+func TestAnAuthorityOfKubeletsThatIsGoneIsBelievedNoMore(t *testing.T) {
+	old, young := newAuthority(t, "old"), newAuthority(t, "young")
+	cas := &NodeCAs{}
+	h, _ := Routes(Options{Source: filled(t), Log: quiet, Nodes: Nodes{CAs: cas, Configs: fleet{"a": {"worker"}}}})
+	server := start(t, Server{Handler: h, NodeCAs: cas})
+	client := server.client("127.0.0.1", old.issue(t, pkix.Name{CommonName: "system:node:a", Organization: kubelet}))
+	sessions := tls.NewLRUClientSessionCache(4)
+	for _, c := range []struct {
+		because string
+		set     []byte
+		status  int
+	}{
+		{"before any authority is known", nil, 401},
+		{"with its authority", old.pem(), 200},
+		{"with a list that cannot be read", []byte("-----BEGIN"), 200},
+		{"with another authority", young.pem(), 401},
+	} {
+		if c.set != nil {
+			_ = cas.Set(c.set) // a list that cannot be read leaves the one before in force
+		}
+		if r := fetch(t, client, server.url(v1alpha1.NodeConfigPath+"rendered-worker-1")); r.StatusCode != c.status {
+			t.Errorf("%s: %d", c.because, r.StatusCode)
+		}
+		if c.status == 200 { // the next connection resumes this session
+			client.Transport.(*http.Transport).TLSClientConfig.ClientSessionCache = sessions
+		}
+	}
+}
+
+func TestAServerWithoutNodesKnowsNoSuchPath(t *testing.T) {
+	h, _ := Routes(Options{Source: filled(t), Log: quiet})
+	server := start(t, Server{Handler: h})
+	r := fetch(t, server.client("127.0.0.1"), server.url(v1alpha1.NodeConfigPath+"rendered-worker-1"))
+	if r.StatusCode != 404 || r.Header.Get(v1alpha1.ReasonHeader) != "" {
+		t.Errorf("%d %v", r.StatusCode, r.Header)
+	}
+}

@@ -1,0 +1,33 @@
+package http
+
+import (
+	"net"
+	"net/http"
+	"time"
+)
+
+// probe responds to health probes with 200 or 503 and no body. Addresses that are not allowed get 403, except this host's own,
+// from which the kubelet probes a pod in the host's network. Probes have the same limit as configs and a separate budget, so
+// that a load balancer that hides addresses gets a response while thousands of machines boot.
+type probe struct {
+	access Access
+	limits *limiter
+	ready  func() bool
+	now    func() time.Time
+}
+
+// ServeHTTP responds to one probe.
+func (h probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	from := clientAddress(r.RemoteAddr)
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	status := http.StatusOK
+	switch {
+	case !allows(h.access.AllowFrom, from) && !isLocal(from, local):
+		status = http.StatusForbidden
+	case !h.limits.request(from, h.now()), !h.ready():
+		status = http.StatusServiceUnavailable
+	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("Content-Length", "0")
+	w.WriteHeader(status)
+}

@@ -1,0 +1,224 @@
+package http
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/bunsen-os/bunsen/mcs"
+)
+
+// Actions in the audit log.
+const (
+	actionServe  = "serve"
+	actionRefuse = "refuse"
+)
+
+// byNode marks an entry of a node that read its config.
+const byNode = "node"
+
+// errorLines limits the lines for error responses of all sources together, because a client with many addresses is within the
+// limits of each.
+var errorLines = Rate{PerSecond: 50, Burst: 1000}
+
+// requestLog records each response: a line of the log, a line of the audit log, metrics. Of rate-limited errors it logs one per
+// second with their number, so that clients cannot fill the disk.
+type requestLog struct {
+	log     *slog.Logger
+	audit   io.Writer
+	metrics *Metrics
+
+	errors      *rate.Limiter
+	rateLimited throttle
+	mu          sync.Mutex // one line at a time into audit
+}
+
+func newRequestLog(log *slog.Logger, audit io.Writer, metrics *Metrics) *requestLog {
+	return &requestLog{log: log, audit: audit, metrics: metrics, errors: errorLines.limiter()}
+}
+
+// auditEntry is one line of the audit log.
+type auditEntry struct {
+	Time   time.Time `json:"time"`
+	Action string    `json:"action"`
+	Status int       `json:"status"`
+	// Reason is why the request was refused or failed, or why an invalid token or certificate was ignored.
+	Reason string `json:"reason,omitempty"`
+	// Repeated is how many similar errors the entry represents; absent for one.
+	Repeated int `json:"repeated,omitempty"`
+	// Share is the share of bootstrap tokens that is used up: holder, address or server. It is absent for other errors.
+	Share   mcs.Share `json:"share,omitempty"`
+	Method  string    `json:"method"`
+	Address string    `json:"address"`
+	auditClient
+	auditContent
+}
+
+// auditClient identifies the client. Token is the id of a token, never its text.
+type auditClient struct {
+	Access      string `json:"access,omitempty"` // what authorized the request: token, certificate or open
+	Token       string `json:"token,omitempty"`
+	Certificate string `json:"certificate,omitempty"`
+	Node        string `json:"node,omitempty"`
+}
+
+// auditContent says what was sent.
+type auditContent struct {
+	Pool     string `json:"pool,omitempty"`
+	Config   string `json:"config,omitempty"`
+	Commit   string `json:"commit,omitempty"`
+	Version  string `json:"version,omitempty"`
+	Encoding string `json:"encoding,omitempty"`
+	Bytes    int64  `json:"bytes"`
+	// Complete means that the connection took every byte of the response.
+	Complete bool `json:"complete"`
+	// By is "node" for a node that read its config, and absent for a new machine.
+	By string `json:"by,omitempty"`
+	// Daemon is the architecture for which the daemon was requested; absent for a config.
+	Daemon string `json:"daemon,omitempty"`
+	// Withheld is the number of secrets that were left out.
+	Withheld int `json:"withheld,omitempty"`
+}
+
+// add records a response.
+func (l *requestLog) add(r *http.Request, a *response, now time.Time) {
+	l.metrics.add(a)
+	repeated := 0
+	if isRateLimited(a.err) || !a.isServed() && !l.errors.AllowN(now, 1) {
+		if repeated = l.rateLimited.allow(now); repeated == 0 {
+			return
+		}
+	}
+	l.line(r, a, repeated)
+	if l.audit != nil {
+		l.write(auditEntryOf(r, a, now, repeated))
+	}
+}
+
+// line writes a line of the log.
+func (l *requestLog) line(r *http.Request, a *response, repeated int) {
+	level, attrs := slog.LevelInfo, make([]slog.Attr, 0, 12)
+	attrs = append(attrs, slog.String("pool", safeName(a.pool)))
+	if a.config != nil {
+		attrs = append(attrs, slog.String("config", a.config.Name()), slog.String("commit", a.config.Commit()))
+	}
+	if a.nodeConfig != "" {
+		attrs = append(attrs, slog.String("by", byNode), slog.String("config", safeName(a.nodeConfig)))
+	} else {
+		attrs = append(attrs, slog.String("version", string(a.format.Version)))
+	}
+	attrs = append(attrs, slog.String("remote", r.RemoteAddr), slog.Int("status", a.status))
+	for _, optional := range []slog.Attr{slog.String("token", a.client.token), slog.String("certificate", a.client.certificate), slog.String("node", a.client.node)} {
+		if optional.Value.String() != "" {
+			attrs = append(attrs, optional)
+		}
+	}
+	if a.daemon != "" {
+		attrs = append(attrs, slog.String("daemon", safeName(a.daemon)))
+	}
+	if n := len(a.body.Withheld); n > 0 {
+		attrs = append(attrs, slog.Int("withheld", n))
+	}
+	if repeated > 1 {
+		attrs = append(attrs, slog.Int("repeated", repeated))
+	}
+	if reason := a.reason(); reason != "" {
+		level = slog.LevelWarn
+		attrs = append(attrs, slog.String("error", reason))
+	}
+	l.log.LogAttrs(r.Context(), level, "answered "+r.Method, attrs...)
+}
+
+// write writes an entry to the audit log. It logs a failure; machines are served all the same.
+func (l *requestLog) write(line auditEntry) {
+	text, err := json.Marshal(line)
+	if err == nil {
+		l.mu.Lock()
+		_, err = l.audit.Write(append(text, '\n'))
+		l.mu.Unlock()
+	}
+	if err != nil {
+		l.log.Error("writing the audit log failed", "error", err)
+	}
+}
+
+func auditEntryOf(r *http.Request, a *response, now time.Time, repeated int) auditEntry {
+	line := auditEntry{
+		Time: now.UTC(), Action: actionRefuse, Status: a.status, Reason: a.reason(), Method: r.Method, Address: a.from.String(),
+		auditClient: auditClient{Token: a.client.token, Certificate: a.client.certificate, Node: a.client.node},
+		auditContent: auditContent{
+			Pool: safeName(a.pool), Version: string(a.format.Version), Bytes: a.sent,
+			Complete: a.isServed() && a.err == nil, Withheld: len(a.body.Withheld),
+		},
+	}
+	if share := new(mcs.ShareError); errors.As(a.err, &share) {
+		line.Share = share.Share
+	}
+	if repeated > 1 {
+		line.Repeated = repeated
+	}
+	if a.config != nil {
+		line.Config, line.Commit = a.config.Name(), a.config.Commit()
+	}
+	if a.nodeConfig != "" {
+		line.By, line.Config = byNode, safeName(a.nodeConfig)
+	}
+	if a.daemon != "" {
+		line.Daemon = safeName(a.daemon)
+	}
+	if a.format.Gzip {
+		line.Encoding = "gzip"
+	}
+	if a.isServed() {
+		line.Action, line.Access = actionServe, a.client.access()
+	}
+	return line
+}
+
+// access names what authorized the request.
+func (c client) access() string {
+	switch {
+	case c.open:
+		return "open"
+	case c.certificate != "":
+		return "certificate"
+	}
+	return "token"
+}
+
+// isServed reports whether the response is the config, or says that it has not changed.
+func (a *response) isServed() bool {
+	return a.status == http.StatusOK || a.status == http.StatusNotModified
+}
+
+// reason is why the request failed, or why a token or certificate was ignored; else empty.
+func (a *response) reason() string {
+	switch {
+	case a.err != nil:
+		return a.err.Error()
+	case a.client.ignored != nil:
+		return "ignored: " + a.client.ignored.Error()
+	}
+	return ""
+}
+
+// safeName returns the name of a pool or a config in a request, for the log. It hides an invalid name, because a user
+// may have put a token into the path. No secret consists of lower-case letters only.
+func safeName(name string) string {
+	const longest = 253
+	if len(name) > longest {
+		return "(too long)"
+	}
+	for _, c := range []byte(name) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' {
+			return "(no name)"
+		}
+	}
+	return name
+}

@@ -1,0 +1,58 @@
+package mcs
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// Reasons why a node gets no config.
+var (
+	// ErrNoSuchConfig says that there is no rendered config of that name.
+	ErrNoSuchConfig = errors.New("there is no such config")
+	// ErrAPIUnavailable says that the API server is unreachable and the cache does not have the answer.
+	ErrAPIUnavailable = errors.New("the API server does not answer")
+)
+
+// NotForNodeError says that a node may not read a config.
+type NotForNodeError struct {
+	// Node is the name of the node.
+	Node string
+	// Config is the name of the config that the node requested.
+	Config string
+	// Pools are the pools of the node; empty if it has none, or if Why is set.
+	Pools []string
+	// Why is the reason why the node's pools are not known, such as two custom pools that both select it; nil if they
+	// are known.
+	Why error
+}
+
+// Error names the node, the config and the pools that the node is in.
+func (e *NotForNodeError) Error() string {
+	text := fmt.Sprintf("node %s may not read %s", e.Node, e.Config)
+	pool := v1alpha1.RenderedPool(e.Config)
+	switch {
+	case e.Why != nil:
+		return fmt.Sprintf("%s: %v", text, e.Why)
+	case pool == "":
+		return text + ", which is not the name of a rendered config"
+	case len(e.Pools) == 0:
+		return fmt.Sprintf("%s: it is in no pool; label it for pool %s if it belongs there", text, pool)
+	}
+	return fmt.Sprintf("%s: it is in pool %s, not in %s; label it if it belongs there", text, strings.Join(e.Pools, " and "), pool)
+}
+
+// Unwrap returns Why.
+func (e *NotForNodeError) Unwrap() error { return e.Why }
+
+// CheckNodeConfig returns nil if a node in these pools may read a rendered config: if the config belongs to one of the
+// pools. The current and desired config that the node reports have no effect. The error is a *NotForNodeError.
+func CheckNodeConfig(node string, pools []string, config string) error {
+	if pool := v1alpha1.RenderedPool(config); pool != "" && slices.Contains(pools, pool) {
+		return nil
+	}
+	return &NotForNodeError{Node: node, Config: config, Pools: pools}
+}

@@ -1,0 +1,44 @@
+package pointer
+
+import (
+	"slices"
+
+	"github.com/bunsen-os/bunsen/mcs"
+)
+
+// format is what a version of the Ignition spec supports in a pointer config.
+type format struct {
+	version mcs.Version
+	// butane is the oldest version of variant fcos that Butane translates to it; empty if there is none.
+	butane string
+	// headers: Ignition can request a config with headers, and decompress it. append: configs are appended, not merged.
+	headers, append bool
+}
+
+// formats are the versions that can be written, oldest first: those that the server serves.
+var formats = []format{
+	{mcs.V2_2, "", false, true},
+	{mcs.V3_0, "1.0.0", false, false},
+	{mcs.V3_1, "1.1.0", true, false},
+	{mcs.V3_2, "1.2.0", true, false},
+	{mcs.V3_3, "1.4.0", true, false},
+	{mcs.V3_4, "1.5.0", true, false},
+	{mcs.V3_5, "1.6.0", true, false},
+}
+
+// Versions returns the versions that can be written, oldest first.
+func Versions() []mcs.Version {
+	out := make([]mcs.Version, len(formats))
+	for i, d := range formats {
+		out[i] = d.version
+	}
+	return out
+}
+
+func formatOf(v mcs.Version) (format, bool) {
+	i := slices.IndexFunc(formats, func(d format) bool { return d.version == v })
+	if i < 0 {
+		return format{}, false
+	}
+	return formats[i], true
+}

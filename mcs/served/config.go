@@ -1,0 +1,137 @@
+package served
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcs"
+)
+
+// Format selects one response body of a config.
+type Format struct {
+	// Version of Ignition.
+	Version mcs.Version
+	// Gzip compresses the body.
+	Gzip bool
+	// Withhold leaves secrets out.
+	Withhold bool
+}
+
+// Config is what one pool serves: one rendered config and its body in each format. Its content never changes, so any number
+// of requests share it. Pools creates configs.
+type Config struct {
+	input mcs.Input
+	// check returns an error for content that no machine may boot.
+	check  func() error
+	mu     sync.Mutex
+	bodies map[Format]func() (Body, error) // each creates its body on the first call
+}
+
+func newConfig(in mcs.Input) *Config {
+	return &Config{input: in, bodies: map[Format]func() (Body, error){}, check: sync.OnceValue(func() error { return check(in.Rendered) })}
+}
+
+// check repeats the checks that every config passes before it is rendered, because the server does not trust its author.
+func check(rendered *mcfgv1.MachineConfig) error {
+	config, err := machineconfig.Parse(rendered.Spec)
+	if err != nil {
+		return nil // Compose reports this error
+	}
+	if bad := machineconfig.Check(config); len(bad) > 0 {
+		return fmt.Errorf("checking config %s: %w", rendered.Name, errors.Join(bad...))
+	}
+	return nil
+}
+
+// Name is the name of the rendered config.
+func (c *Config) Name() string { return c.input.Rendered.Name }
+
+// Commit is the revision that the rendered config comes from, or "" where it comes from no repository.
+func (c *Config) Commit() string { return c.input.Rendered.Annotations[v1alpha1.RevisionAnnotation] }
+
+// Body returns the body in a format. The first call creates it, and concurrent calls wait for that one. Errors are those of
+// mcs.Compose.
+func (c *Config) Body(f Format) (Body, error) {
+	c.mu.Lock()
+	body := c.bodies[f]
+	if body == nil {
+		body = sync.OnceValues(func() (Body, error) {
+			return recoverPanic(func() (Body, error) { return c.create(f) })
+		})
+		c.bodies[f] = body
+	}
+	c.mu.Unlock()
+	return body()
+}
+
+// recoverPanic turns a panic of create into an error, so that the config of one pool does not end the server. The error
+// contains only the text of a runtime.Error, because that text contains nothing of the config.
+func recoverPanic(create func() (Body, error)) (body Body, err error) {
+	defer func() {
+		p := recover()
+		if p == nil {
+			return
+		}
+		text := fmt.Sprintf("%T", p)
+		if err, ok := p.(runtime.Error); ok {
+			text = err.Error()
+		}
+		body, err = Body{}, fmt.Errorf("creating the response body: a panic: %s", text)
+	}()
+	return create()
+}
+
+// create composes a body. A gzip body is the compressed plain body. If no secret is withheld, the formats with and
+// without Withhold share one body.
+func (c *Config) create(f Format) (Body, error) {
+	if f.Gzip {
+		plain, err := c.Body(Format{Version: f.Version, Withhold: f.Withhold})
+		if err != nil {
+			return Body{}, err
+		}
+		return compress(plain), nil
+	}
+	if err := c.check(); err != nil {
+		return Body{}, err
+	}
+	in := c.input
+	in.Withhold = f.Withhold
+	composed, err := mcs.Compose(in, f.Version)
+	if err != nil {
+		return Body{}, err
+	}
+	if f.Withhold && len(composed.Withheld) == 0 {
+		return c.Body(Format{Version: f.Version})
+	}
+	return withETag(Body{Body: composed}), nil
+}
+
+// prepare creates the bodies of the newest version before a request needs them, and those in the formats that were requested
+// from the previous config, which may be nil. It returns what newestError returns.
+func (c *Config) prepare(previous *Config) error {
+	formats := []Format{{Version: mcs.Newest, Withhold: true}}
+	if previous != nil {
+		previous.mu.Lock()
+		formats = slices.AppendSeq(formats, maps.Keys(previous.bodies))
+		previous.mu.Unlock()
+	}
+	for _, f := range formats {
+		_, _ = c.Body(f) // each request gets the error
+	}
+	return c.newestError()
+}
+
+// newestError returns why the config cannot be served in the newest version, or nil. If it cannot, it cannot be served
+// in any version.
+func (c *Config) newestError() error {
+	_, err := c.Body(Format{Version: mcs.Newest})
+	return err
+}

@@ -1,0 +1,30 @@
+package mcs
+
+// Share is a part of the bootstrap tokens that a server creates in an hour.
+type Share string
+
+// The shares.
+const (
+	// ShareOfHolder is the share of one provisioning token or one client certificate, or of one address without either.
+	ShareOfHolder Share = "holder"
+	// ShareOfAddress is the share of one address, in all and within one holder's share.
+	ShareOfAddress Share = "address"
+	// ShareOfServer is all bootstrap tokens that the server creates.
+	ShareOfServer Share = "server"
+)
+
+// ShareError reports that the server creates no bootstrap token now, so that some are left for other clients.
+type ShareError struct {
+	// Share is the share that is used up.
+	Share Share
+}
+
+// Error says which share is used up.
+func (e *ShareError) Error() string {
+	whose := map[Share]string{
+		ShareOfHolder:  "this provisioning token's or client certificate's share of the bootstrap tokens of an hour",
+		ShareOfAddress: "this address's share of the bootstrap tokens of an hour",
+		ShareOfServer:  "the number of bootstrap tokens that this server makes in an hour",
+	}
+	return whose[e.Share] + " is spent"
+}

@@ -1,0 +1,278 @@
+package mcs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	v22 "github.com/coreos/ignition/config/v2_2"
+	v30 "github.com/coreos/ignition/v2/config/v3_0"
+	v31 "github.com/coreos/ignition/v2/config/v3_1"
+	v32 "github.com/coreos/ignition/v2/config/v3_2"
+	v33 "github.com/coreos/ignition/v2/config/v3_3"
+	v34 "github.com/coreos/ignition/v2/config/v3_4"
+	v35 "github.com/coreos/ignition/v2/config/v3_5"
+	"github.com/coreos/vcontext/report"
+)
+
+// spec is one version of the Ignition spec. Versions of 3.x only add fields. So a config of the newest version is also
+// valid in an older one if that version's types have all its fields and its parser accepts all its values. The method
+// convert tests that instead of translating step by step. Version 2.2.0 has another structure: see translation.
+type spec struct {
+	version Version
+	// kernelArguments is true if the version has the field kernelArguments.
+	kernelArguments bool
+	// specialModes returns the files and directories with setuid, setgid or sticky bits.
+	specialModes bool
+	// gzipDataURLs is true if Ignition decompresses data: URLs in this version; it does since 2.3.
+	gzipDataURLs bool
+	// recode decodes a config into the version's own types and encodes it again. The result lacks the fields that these
+	// types do not have.
+	recode func([]byte) ([]byte, error)
+	// parse is the version's own parser.
+	parse func([]byte) (report.Report, error)
+}
+
+// specs has every version, oldest first.
+var specs = []spec{
+	{version: V2_2}, // see convertTo22
+	{V3_0, false, false, false, recode(v30.Parse), parse(v30.Parse)},
+	{V3_1, false, false, true, recode(v31.Parse), parse(v31.Parse)},
+	{V3_2, false, false, true, recode(v32.Parse), parse(v32.Parse)},
+	{V3_3, true, false, true, recode(v33.Parse), parse(v33.Parse)},
+	{V3_4, true, true, true, recode(v34.Parse), parse(v34.Parse)},
+	{V3_5, true, true, true, recode(v35.Parse), parse(v35.Parse)},
+}
+
+func specOf(v Version) (spec, bool) {
+	i := slices.IndexFunc(specs, func(d spec) bool { return d.version == v })
+	if i < 0 {
+		return spec{}, false
+	}
+	return specs[i], true
+}
+
+type parser[T any] func([]byte) (T, report.Report, error)
+
+func recode[T any](parser[T]) func([]byte) ([]byte, error) {
+	return func(raw []byte) ([]byte, error) {
+		var config T
+		if err := json.Unmarshal(raw, &config); err != nil {
+			return nil, err
+		}
+		return json.Marshal(config)
+	}
+}
+
+func parse[T any](p parser[T]) func([]byte) (report.Report, error) {
+	return func(raw []byte) (report.Report, error) {
+		_, rpt, err := p(raw)
+		return rpt, err
+	}
+}
+
+// convert writes a valid config of the newest version in this one. It returns the fields that this version does not have.
+func (d spec) convert(newest []byte) (body []byte, unsupported []string, err error) {
+	if d.version == Newest {
+		return newest, nil, nil
+	}
+	config, err := tree(newest)
+	if err != nil {
+		return nil, nil, err
+	}
+	if d.version == V2_2 {
+		return convertTo22(config)
+	}
+	kept, err := d.recode(newest)
+	if err != nil {
+		return nil, nil, err
+	}
+	known, err := tree(kept)
+	if err != nil {
+		return nil, nil, err
+	}
+	unsupported = missingFields("", config, known)
+	if !d.specialModes {
+		unsupported = append(unsupported, specialModes(config)...)
+	}
+	if len(unsupported) > 0 {
+		return nil, unsupported, nil
+	}
+	if head, ok := config["ignition"].(map[string]any); ok {
+		head["version"] = string(d.version)
+	}
+	if body, err = json.Marshal(config); err != nil {
+		return nil, nil, err
+	}
+	unsupported, err = d.rejectedFields(body, config)
+	return body, unsupported, err
+}
+
+// rejectedFields returns the fields with values that the version's own parser rejects, such as a URL's scheme.
+func (d spec) rejectedFields(body []byte, config map[string]any) ([]string, error) {
+	rpt, err := d.parse(body)
+	if err == nil {
+		return nil, nil
+	}
+	var fields []string
+	for _, e := range rpt.Entries {
+		if e.Kind.IsFatal() {
+			fields = append(fields, fmt.Sprintf("%s (%s)", fieldPath(config, e.Context.Path), e.Message))
+		}
+	}
+	if len(fields) > 0 {
+		return fields, nil
+	}
+	return nil, err
+}
+
+// CheckBy returns nil if the parser of a version accepts a config without a remark, even a warning.
+func CheckBy(v Version, raw []byte) error {
+	var found fmt.Stringer
+	var err error
+	if v == V2_2 {
+		_, found2, err2 := v22.Parse(raw)
+		found, err = found2, err2
+	} else {
+		d, ok := specOf(v)
+		if !ok {
+			return &UnsupportedVersionError{Asked: string(v)}
+		}
+		found, err = d.parse(raw)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %s", err, found)
+	}
+	if text := found.String(); text != "" {
+		return errors.New(text)
+	}
+	return nil
+}
+
+func tree(raw []byte) (map[string]any, error) {
+	var t map[string]any
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber() // an int64 survives
+	err := dec.Decode(&t)
+	return t, err
+}
+
+// defaults are values of newer fields that mean the same as no field, by the end of their path.
+var defaults = []struct {
+	end   string
+	value bool
+}{
+	{"].shouldExist", true},         // passwd, since 3.2: users and groups exist; partitions, since 3.0
+	{"].wipePartitionEntry", false}, // partitions, since 3.0
+	{"].resize", false},             // partitions, since 3.2
+	{"].discard", false},            // luks, since 3.4
+	{".cex.enabled", false},         // luks, since 3.5
+}
+
+// missingFields returns the fields of config that known lacks, and removes from config those with a default value.
+func missingFields(at string, config, known any) []string {
+	var fields []string
+	switch config := config.(type) {
+	case map[string]any:
+		other, _ := known.(map[string]any)
+		for _, key := range slices.Sorted(maps.Keys(config)) {
+			fields = append(fields, missingField(joinPath(at, key), config, key, other)...)
+		}
+	case []any:
+		other, _ := known.([]any)
+		for i, item := range config {
+			var match any
+			if i < len(other) {
+				match = other[i]
+			}
+			fields = append(fields, missingFields(at+"["+label(item, i)+"]", item, match)...)
+		}
+	default:
+		if known == nil && config != nil {
+			return []string{at}
+		}
+	}
+	return fields
+}
+
+// missingField checks one field. It returns a missing list once, and a missing struct by its fields.
+func missingField(at string, config map[string]any, key string, known map[string]any) []string {
+	if other, ok := known[key]; ok {
+		return missingFields(at, config[key], other)
+	}
+	for _, d := range defaults {
+		if strings.HasSuffix(at, d.end) && config[key] == d.value {
+			delete(config, key)
+			return nil
+		}
+	}
+	fields := missingFields(at, config[key], nil)
+	if len(fields) == 0 {
+		delete(config, key)
+	}
+	if _, list := config[key].([]any); list && len(fields) > 0 {
+		return []string{at}
+	}
+	return fields
+}
+
+// specialModes names the files and directories with setuid, setgid or sticky bits.
+func specialModes(config map[string]any) []string {
+	var fields []string
+	storage, _ := config["storage"].(map[string]any)
+	for _, kind := range []string{"directories", "files"} {
+		nodes, _ := storage[kind].([]any)
+		for i, node := range nodes {
+			n, _ := node.(map[string]any)
+			number, _ := n["mode"].(json.Number)
+			if mode, err := number.Int64(); err == nil && mode&0o7000 != 0 {
+				fields = append(fields, fmt.Sprintf("storage.%s[%s].mode %#o", kind, label(node, i), mode))
+			}
+		}
+	}
+	return fields
+}
+
+// fieldPath writes a path of a parser's report in the form of missingFields.
+func fieldPath(config any, path []any) string {
+	at := ""
+	for _, step := range path {
+		switch step := step.(type) {
+		case int:
+			list, _ := config.([]any)
+			config = nil
+			if step < len(list) {
+				config = list[step]
+			}
+			at += "[" + label(config, step) + "]"
+		default:
+			key := fmt.Sprint(step)
+			fields, _ := config.(map[string]any)
+			config = fields[key]
+			at = joinPath(at, key)
+		}
+	}
+	return at
+}
+
+func joinPath(at, key string) string {
+	if at == "" {
+		return key
+	}
+	return at + "." + key
+}
+
+// label returns the path, name or device of an item of a list, or its index.
+func label(item any, index int) string {
+	fields, _ := item.(map[string]any)
+	for _, key := range []string{"path", "name", "device"} {
+		if text, ok := fields[key].(string); ok && text != "" {
+			return text
+		}
+	}
+	return fmt.Sprint(index)
+}

@@ -1,0 +1,72 @@
+package token
+
+// Reason is why a token is invalid: one word for logs and metrics.
+type Reason string
+
+// Reasons why a token is invalid.
+const (
+	// Missing: the request has no token.
+	Missing Reason = "Missing"
+	// Malformed: the request has something else than a token.
+	Malformed Reason = "Malformed"
+	// Unknown: there is no token of that id.
+	Unknown Reason = "Unknown"
+	// Wrong: the token of that id has another secret.
+	Wrong Reason = "Wrong"
+	// Expired: the token has expired.
+	Expired Reason = "Expired"
+	// Revoked: a user revoked the token.
+	Revoked Reason = "Revoked"
+	// UsedUp: the token has no uses left.
+	UsedUp Reason = "UsedUp"
+	// OtherPool: the token is for another pool.
+	OtherPool Reason = "OtherPool"
+)
+
+// HTTP statuses (RFC 9110, 15.5): retry with a valid token, or do not retry with this token.
+const (
+	unauthorized = 401
+	forbidden    = 403
+)
+
+// reasons has the response and the log text of each reason. Unknown and Wrong look the same to clients.
+var reasons = map[Reason]struct {
+	status      int
+	public, log string
+}{
+	Missing:   {unauthorized, "a provisioning token is needed", "there is none"},
+	Malformed: {unauthorized, "that is no provisioning token", "malformed"},
+	Unknown:   {unauthorized, "the provisioning token is not known here", "unknown"},
+	Wrong:     {unauthorized, "the provisioning token is not known here", "wrong secret"},
+	Expired:   {unauthorized, "the provisioning token has expired", "expired"},
+	Revoked:   {forbidden, "the provisioning token was revoked", "revoked"},
+	UsedUp:    {forbidden, "the provisioning token is used up", "used up"},
+	OtherPool: {forbidden, "the provisioning token is for another pool", "for another pool"},
+}
+
+// InvalidError says why a token is invalid.
+type InvalidError struct {
+	// ID of the token; empty where it cannot be read.
+	ID string
+	// Reason why the token is invalid.
+	Reason Reason
+}
+
+// Error is for the log. It has the id, never the secret.
+func (r *InvalidError) Error() string {
+	if r.ID == "" {
+		return "provisioning token: " + reasons[r.Reason].log
+	}
+	return "provisioning token " + r.ID + ": " + reasons[r.Reason].log
+}
+
+// ClientMessage is one line for the client. It does not reveal which ids exist.
+func (r *InvalidError) ClientMessage() string { return reasons[r.Reason].public }
+
+// HTTPStatus is 401 if another token may help. It is 403 if this token was valid earlier or is for another pool.
+func (r *InvalidError) HTTPStatus() int {
+	if s := reasons[r.Reason].status; s != 0 {
+		return s
+	}
+	return unauthorized
+}

@@ -1,0 +1,159 @@
+package approve
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+const (
+	bootstrapUser = "system:bootstrap:"
+	nodeUser      = "system:node:"
+	nodesGroup    = "system:nodes"
+)
+
+// shortest is the shortest certificate lifetime that a request may specify. kube-controller-manager deletes a request
+// when its certificate expires. The request proves that its token was used, so it must exist longer than the token.
+const shortest = 2 * time.Hour
+
+// subjectAltName is the extension for further names (RFC 5280, 4.2.1.6).
+var subjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
+
+// IsJoin reports whether a request is for a kubelet's client certificate, by a bootstrap token of machine-config-server. The API
+// server sets the user and the groups of a request, so nobody can forge them.
+func IsJoin(r *certificatesv1.CertificateSigningRequest) bool {
+	return r.Spec.SignerName == certificatesv1.KubeAPIServerClientKubeletSignerName && strings.HasPrefix(r.Spec.Username, bootstrapUser) &&
+		slices.Contains(r.Spec.Groups, v1alpha1.BootstrapGroup)
+}
+
+// IsPending reports whether a request is neither approved nor denied.
+func IsPending(r *certificatesv1.CertificateSigningRequest) bool {
+	return len(r.Status.Certificate) == 0 && !slices.ContainsFunc(r.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
+		return c.Type == certificatesv1.CertificateApproved || c.Type == certificatesv1.CertificateDenied || c.Type == certificatesv1.CertificateFailed
+	})
+}
+
+// AsksForAnyName reports whether a pending request uses a bootstrap token that is not limited to one node.
+func AsksForAnyName(requests []certificatesv1.CertificateSigningRequest) bool {
+	for i := range requests {
+		if r := &requests[i]; IsJoin(r) && IsPending(r) && grantOf(r).node == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// approvedAt returns the time of a request's approval; ok is false if the request is not approved.
+func approvedAt(r *certificatesv1.CertificateSigningRequest) (at time.Time, ok bool) {
+	for _, c := range r.Status.Conditions {
+		if c.Type == certificatesv1.CertificateApproved && c.Status != corev1.ConditionFalse {
+			if c.LastUpdateTime.IsZero() {
+				return r.CreationTimestamp.Time, true
+			}
+			return c.LastUpdateTime.Time, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// subject identifies the owner of a certificate: the node's name, and the digest of the public key.
+type subject struct {
+	node string
+	key  [sha256.Size]byte
+}
+
+// parse reads the PEM and the ASN.1 of a request.
+func parse(r *certificatesv1.CertificateSigningRequest) (*x509.CertificateRequest, subject, error) {
+	block, rest := pem.Decode(r.Spec.Request)
+	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(strings.TrimSpace(string(rest))) > 0 {
+		return nil, subject{}, errors.New("it is not one PEM block CERTIFICATE REQUEST")
+	}
+	request, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return nil, subject{}, fmt.Errorf("it cannot be read: %w", err)
+	}
+	node := strings.TrimPrefix(request.Subject.CommonName, nodeUser)
+	return request, subject{node, sha256.Sum256(request.RawSubjectPublicKeyInfo)}, nil
+}
+
+// check returns the subject of a request. The error says how the request differs from a kubelet's request for a client
+// certificate.
+func check(r *certificatesv1.CertificateSigningRequest) (subject, error) {
+	request, who, err := parse(r)
+	if err != nil {
+		return subject{}, err
+	}
+	if err := request.CheckSignature(); err != nil {
+		return subject{}, fmt.Errorf("it is not signed with its own key: %w", err)
+	}
+	name := request.Subject
+	switch {
+	case !strings.HasPrefix(name.CommonName, nodeUser):
+		return subject{}, fmt.Errorf("its common name is %q, want %sNAME", name.CommonName, nodeUser)
+	case len(validation.IsDNS1123Subdomain(who.node)) > 0:
+		return subject{}, fmt.Errorf("%q is not a name of a node", who.node)
+	case !slices.Equal(name.Organization, []string{nodesGroup}):
+		return subject{}, fmt.Errorf("its organizations are %q, want %s only", name.Organization, nodesGroup)
+	case len(name.Names) != 2:
+		return subject{}, fmt.Errorf("its subject has %d attributes, want a common name and an organization only", len(name.Names))
+	case len(request.DNSNames)+len(request.EmailAddresses)+len(request.IPAddresses)+len(request.URIs) > 0,
+		slices.ContainsFunc(request.Extensions, isSubjectAltName):
+		return subject{}, errors.New("it has alternative names, which a client certificate of a kubelet has not")
+	case !clientUsages(r.Spec.Usages):
+		return subject{}, fmt.Errorf("its usages are %q, want client auth, digital signature and perhaps key encipherment", r.Spec.Usages)
+	case r.Spec.ExpirationSeconds != nil && time.Duration(*r.Spec.ExpirationSeconds)*time.Second < shortest:
+		return subject{}, fmt.Errorf("its expirationSeconds are %d, want none or at least %d", *r.Spec.ExpirationSeconds, int(shortest.Seconds()))
+	}
+	return who, nil
+}
+
+// clientUsages reports whether usages are those of a kubelet's client certificate. RSA keys also have the usage key
+// encipherment.
+func clientUsages(usages []certificatesv1.KeyUsage) bool {
+	for _, u := range usages {
+		if u != certificatesv1.UsageClientAuth && u != certificatesv1.UsageDigitalSignature && u != certificatesv1.UsageKeyEncipherment {
+			return false
+		}
+	}
+	return slices.Contains(usages, certificatesv1.UsageClientAuth) && slices.Contains(usages, certificatesv1.UsageDigitalSignature)
+}
+
+func isSubjectAltName(e pkix.Extension) bool { return e.Id.Equal(subjectAltName) }
+
+// grant describes what a bootstrap token of machine-config-server permits.
+type grant struct {
+	// token is the public id of the bootstrap token.
+	token string
+	// pools are the pools that the token names. The list is empty if the server is open to all machines. The server
+	// creates no token with more than one pool.
+	pools []string
+	// node is the only node that may use the token; empty: any new machine.
+	node string
+}
+
+// grantOf reads the user and the groups of a request.
+func grantOf(r *certificatesv1.CertificateSigningRequest) grant {
+	g := grant{token: strings.TrimPrefix(r.Spec.Username, bootstrapUser)}
+	for _, group := range r.Spec.Groups {
+		if pool, node, ok := v1alpha1.ParsePoolGroup(group); ok {
+			g.pools, g.node = append(g.pools, pool), node
+		}
+	}
+	return g
+}
+
+// pool returns the pool that a token names; empty if it names none.
+func (g grant) pool() string { return strings.Join(g.pools, ", ") }

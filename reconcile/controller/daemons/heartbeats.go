@@ -1,0 +1,105 @@
+package daemons
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+)
+
+// ReadEvery is the interval between two reads of the heartbeats. They change all the time, so the manager's cache does
+// not contain them.
+const ReadEvery = time.Minute
+
+// readFirstEvery is the interval until the first heartbeat, so that an installation soon becomes available.
+const readFirstEvery = 5 * time.Second
+
+// Heartbeats has the heartbeats of the daemons from the last read.
+type Heartbeats struct {
+	mu sync.Mutex
+	at time.Time
+	// seen is when each node's daemon last reported; it has no entry for a node without a report.
+	seen map[string]time.Time
+	// versions is the version of each node's daemon.
+	versions map[string]string
+	// etcd has the reports of the daemons that report about etcd.
+	etcd map[string]v1alpha1.DaemonReport
+}
+
+// Read returns the last heartbeat of each node's daemon. It reads them from the API server's own cache. If the read
+// fails, it returns the heartbeats of the read before.
+func (d *Heartbeats) Read(ctx context.Context, from client.Reader, now time.Time) map[string]time.Time {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	interval := ReadEvery
+	if len(d.seen) == 0 {
+		interval = readFirstEvery
+	}
+	if from == nil || !d.at.IsZero() && now.Sub(d.at) < interval {
+		return d.seen
+	}
+	d.at = now
+	list := &metav1.PartialObjectMetadataList{TypeMeta: metav1.TypeMeta{APIVersion: mcfgv1.GroupVersion.String(), Kind: "MachineConfigNodeList"}}
+	if err := from.List(ctx, list, &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}}); err != nil {
+		return d.seen
+	}
+	d.seen, d.versions = make(map[string]time.Time, len(list.Items)), make(map[string]string, len(list.Items))
+	d.etcd = map[string]v1alpha1.DaemonReport{}
+	for i := range list.Items {
+		if r, err := v1alpha1.ParseDaemonReport(list.Items[i].Annotations[v1alpha1.DaemonAnnotation]); err == nil {
+			d.seen[list.Items[i].Name], d.versions[list.Items[i].Name] = r.Seen.Time, r.Version
+			if r.Etcd != nil {
+				d.etcd[list.Items[i].Name] = r
+			}
+		}
+	}
+	return d.seen
+}
+
+// Versions returns the version that each node's daemon reported at the last Read.
+func (d *Heartbeats) Versions() map[string]string {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.versions
+}
+
+// Etcd returns the reports of the daemons that reported about etcd at the last Read.
+func (d *Heartbeats) Etcd() map[string]v1alpha1.DaemonReport {
+	if d == nil {
+		return nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.etcd
+}
+
+// IsSilent reports whether the last heartbeat of a node's daemon is too old. A daemon cannot report while its machine reboots.
+func IsSilent(n *nodestate.Node, seen, now time.Time) bool {
+	return !n.Step.Rebooting && now.Sub(seen) > v1alpha1.DaemonSilentAfter
+}
+
+// Silent returns the nodes whose daemons have stopped reporting, with their last heartbeats. The result hasHeartbeats
+// is true if at least one daemon has ever reported.
+func Silent(nodes []nodestate.Node, seen map[string]time.Time, now time.Time) (silent map[string]time.Time, hasHeartbeats bool) {
+	silent = map[string]time.Time{}
+	for i := range nodes {
+		at, reported := seen[nodes[i].Name]
+		hasHeartbeats = hasHeartbeats || reported
+		if reported && IsSilent(&nodes[i], at, now) {
+			silent[nodes[i].Name] = at
+		}
+	}
+	return silent, hasHeartbeats
+}

@@ -1,0 +1,108 @@
+package gates
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/reconcile/gate"
+)
+
+// daemonSetReads is a DaemonSet and its pods from the last read.
+type daemonSetReads struct {
+	mu sync.Mutex // one goroutine reads, the others wait for the result
+	// set is nil if the DaemonSet could not be read; why is then the reason.
+	set   *appsv1.DaemonSet
+	why   string
+	until time.Time
+	// pods are the pods by node. They are nil if they could not be read; podsWhy is then the reason.
+	pods      map[string][]gate.Pod
+	podsWhy   string
+	podsUntil time.Time
+}
+
+// daemonSet returns for each node why the DaemonSet's pod is not ready there. The reason is empty if the pod is ready,
+// or if the DaemonSet requires no pod there.
+func (g *Evaluator) daemonSet(ctx context.Context, key types.NamespacedName, nodes []*corev1.Node, now time.Time) []string {
+	ds, why := g.readDaemonSet(ctx, key)
+	if why != "" {
+		return slices.Repeat([]string{why}, len(nodes))
+	}
+	var pods map[string][]gate.Pod
+	out := make([]string, len(nodes))
+	for i, n := range nodes {
+		if !gate.NeedsPods(ds, n, now) {
+			continue
+		}
+		if pods == nil && why == "" {
+			pods, why = g.readPods(ctx, ds)
+		}
+		if out[i] = why; why == "" {
+			out[i] = gate.DaemonSet(ds, pods[n.Name], n, now)
+		}
+	}
+	return out
+}
+
+// readDaemonSet reads a DaemonSet, unless it was read a moment ago. If the read fails, why is the reason.
+func (g *Evaluator) readDaemonSet(ctx context.Context, key types.NamespacedName) (_ *appsv1.DaemonSet, why string) {
+	reads := g.reads(key)
+	reads.mu.Lock()
+	defer reads.mu.Unlock()
+	if g.Now().Before(reads.until) {
+		return reads.set, reads.why
+	}
+	ds := &appsv1.DaemonSet{}
+	reads.set, reads.why = nil, ""
+	switch err := g.Live.Get(ctx, key, ds); {
+	case err == nil:
+		reads.set = ds
+	case client.IgnoreNotFound(err) == nil:
+		reads.why = fmt.Sprintf("there is no DaemonSet %s: correct the gate in the RolloutPolicy, or create it", key)
+	default:
+		reads.why = fmt.Sprintf("DaemonSet %s cannot be read: %v", key, err)
+	}
+	reads.until = g.Now().Add(daemonSetValid)
+	return reads.set, reads.why
+}
+
+// readPods reads all pods of a DaemonSet, unless they were read a moment ago. If the read fails, why is the reason.
+func (g *Evaluator) readPods(ctx context.Context, ds *appsv1.DaemonSet) (_ map[string][]gate.Pod, why string) {
+	reads := g.reads(client.ObjectKeyFromObject(ds))
+	reads.mu.Lock()
+	defer reads.mu.Unlock()
+	if g.Now().Before(reads.podsUntil) {
+		return reads.pods, reads.podsWhy
+	}
+	reads.pods, reads.podsWhy = g.listPods(ctx, ds)
+	reads.podsUntil = g.Now().Add(daemonSetValid)
+	return reads.pods, reads.podsWhy
+}
+
+// listPods reads the pods of a DaemonSet in one request, which the API server answers from its cache.
+func (g *Evaluator) listPods(ctx context.Context, ds *appsv1.DaemonSet) (_ map[string][]gate.Pod, why string) {
+	selector, err := metav1.LabelSelectorAsSelector(ds.Spec.Selector)
+	if err != nil {
+		return nil, fmt.Sprintf("the selector of DaemonSet %s/%s cannot be read: %v", ds.Namespace, ds.Name, err)
+	}
+	var pods corev1.PodList
+	err = g.Live.List(ctx, &pods, client.InNamespace(ds.Namespace), client.MatchingLabelsSelector{Selector: selector},
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})
+	if err != nil {
+		return nil, fmt.Sprintf("the pods of namespace %s cannot be read: %v", ds.Namespace, err)
+	}
+	return gate.PodsByNode(ds, pods.Items), ""
+}
+
+func (g *Evaluator) reads(key types.NamespacedName) *daemonSetReads {
+	reads, _ := g.daemonSets.LoadOrStore(key, &daemonSetReads{})
+	return reads.(*daemonSetReads)
+}

@@ -1,0 +1,97 @@
+package gates
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/prometheus/client_golang/api"
+	promv1 "github.com/prometheus/client_golang/api/prometheus/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/gate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+)
+
+const (
+	// queryTimeout is how long a server may take for a query.
+	queryTimeout = 10 * time.Second
+	// maxSamples is how many samples a query requests; the server may ignore this limit.
+	maxSamples = 1000
+	// maxAnswerBytes is how many bytes of an answer the controller reads.
+	maxAnswerBytes = 1 << 20
+)
+
+// query evaluates a prometheus gate. It uses a cached answer to the same query if that answer is still valid.
+func (g *Evaluator) query(ctx context.Context, query v1alpha1.PrometheusGate, now time.Time) poolstate.Gate {
+	if v, ok := g.queries.Load(query); ok && now.Before(v.(cachedAnswer).until) {
+		return v.(cachedAnswer).answer
+	}
+	v := queryServer(ctx, query)
+	if ctx.Err() == nil { // an interrupted query has no answer
+		g.queries.Store(query, cachedAnswer{v, now.Add(queryValid)})
+	}
+	return v
+}
+
+// queryServer sends the query to the server.
+func queryServer(ctx context.Context, query v1alpha1.PrometheusGate) poolstate.Gate {
+	at, err := url.Parse(query.URL)
+	switch {
+	case err != nil || at.Host == "":
+		return gate.Waits("the gate has no valid url: set one such as http://prometheus.monitoring.svc:9090")
+	case at.User != nil || at.RawQuery != "" || at.Fragment != "":
+		return gate.Waits("the controller does not query %s://%s, because the url has more than a host and a path. A RolloutPolicy must not contain credentials: use a server without authentication", at.Scheme, at.Host)
+	}
+	server := at.Scheme + "://" + at.Host
+	c, err := api.NewClient(api.Config{Address: query.URL, Client: &http.Client{
+		Transport:     limitedTransport{api.DefaultRoundTripper},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}})
+	if err != nil {
+		return gate.Waits("%s cannot be queried: %v", server, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
+	defer cancel()
+	value, _, err := promv1.NewAPI(c).Query(ctx, query.Query, time.Time{}, promv1.WithTimeout(queryTimeout), promv1.WithLimit(maxSamples))
+	if err != nil {
+		return gate.Waits("%s", gate.Line(queryError(server, err)))
+	}
+	return gate.Query(value, server)
+}
+
+// queryError explains why the query got no answer. It omits the URL, which the error already contains.
+func queryError(server string, err error) string {
+	var reported *promv1.Error
+	var sent *url.Error
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Sprintf("%s has not answered within %s", server, queryTimeout)
+	case errors.As(err, &reported) && reported.Type == promv1.ErrBadData:
+		return fmt.Sprintf("%s rejects the query (%s): correct it in the RolloutPolicy", server, reported.Msg)
+	case errors.As(err, &reported):
+		return fmt.Sprintf("%s does not answer the query: %s: %s", server, reported.Type, reported.Msg)
+	case errors.As(err, &sent):
+		return fmt.Sprintf("%s cannot be reached: %v", server, sent.Err)
+	}
+	return fmt.Sprintf("%s does not answer as Prometheus does: %v", server, err)
+}
+
+// limitedTransport cuts off answers that are too long.
+type limitedTransport struct{ inner http.RoundTripper }
+
+// RoundTrip sends a request.
+func (l limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := l.inner.RoundTrip(r)
+	if err == nil {
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(res.Body, maxAnswerBytes), res.Body}
+	}
+	return res, err
+}

@@ -1,0 +1,249 @@
+package gitsource
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/controller/applier"
+	"github.com/bunsen-os/bunsen/reconcile/controller/kube"
+	"github.com/bunsen-os/bunsen/reconcile/revision"
+	"github.com/bunsen-os/bunsen/reconcile/status"
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/transpile"
+)
+
+// Controller follows the repositories of GitSources.
+//
+// Reads: GitSource, Secret, the remote, MachineConfig, MachineConfigPool
+// Writes: RevisionContent, GitSource.status.applying, then fragments as MachineConfig objects and the objects of cluster/ (server-side apply), GitSource.status last
+type Controller struct {
+	// Client reads from the manager's cache and writes.
+	Client client.Client
+	// Live reads from the API server, so that the process stores no Secret in its cache.
+	Live client.Reader
+	// Applier writes the objects of a revision.
+	Applier *applier.Applier
+	// Open connects to repositories.
+	Open Open
+	// Transpiler turns trees into fragments and caches its results.
+	Transpiler *transpile.Transpiler
+	// Namespace is the namespace of the Secrets.
+	Namespace string
+	// Now is the clock.
+	Now func() time.Time
+	// Events sends events.
+	Events kube.Events
+	// Slots limits how many sources are transpiled and applied at a time; nil: no limit. A source that waits for its
+	// remote uses no slot.
+	Slots Slots
+	// FirstListing receives a value after the first listing of a repository. It may be nil.
+	FirstListing chan<- struct{}
+
+	memory memory
+}
+
+// maxConcurrentSources is how many GitSources wait for their remotes at a time: a remote that does not answer delays its own source only.
+const maxConcurrentSources = 200
+
+// specOrRequest passes changes by users: to the spec and the annotations, and the creation and deletion. Status writes
+// of the controller must not trigger a reconciliation: a failure whose text varies would cause endless retries without
+// a pause.
+var specOrRequest = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+
+// SetupWithManager reconciles a GitSource after each change of it, of the objects that it owns, and of the pools.
+func (r *Controller) SetupWithManager(mgr ctrl.Manager, source reconcile.Reconciler) error {
+	owner := handler.EnqueueRequestsFromMapFunc(kube.OwnerSource)
+	return ctrl.NewControllerManagedBy(mgr).Named("source").For(&v1alpha1.GitSource{}, builder.WithPredicates(specOrRequest)).
+		Watches(&mcfgv1.MachineConfig{}, owner).
+		Watches(&mcfgv1.MachineConfigPool{}, kube.EverySource(r.Client), builder.WithPredicates(kube.PoolSettingsChanged(kube.RendersAlike))).
+		Watches(&operatorv1.MachineConfiguration{}, owner).
+		Watches(&v1alpha1.DriftPolicy{}, owner).
+		Watches(&v1alpha1.RolloutPolicy{}, owner).
+		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentSources}).Complete(source)
+}
+
+// Reconcile follows one repository and writes the status of its GitSource.
+func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	src := &v1alpha1.GitSource{}
+	if err := r.Client.Get(ctx, req.NamespacedName, src); err != nil {
+		r.memory.forget(req.Name)
+		r.Applier.Forget(req.Name)
+		return reconcile.Result{}, client.IgnoreNotFound(err)
+	}
+	now := r.Now()
+	facts := r.follow(ctx, src, now)
+	if apierrors.IsConflict(facts.Err) {
+		return reconcile.Result{}, facts.Err // the cached GitSource is stale
+	}
+	pools, err := listPools(ctx, r.Client)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	facts.Warnings = append(facts.Warnings, renderProblems(pools)...)
+	before := src.DeepCopy()
+	src.Status = status.Source(before.Status, facts, now)
+	applied := src.Status.AppliedRevision
+	src.Status = status.Gave(src.Status, applied, renderedUnder(applied, pools), notRenderedUnder(applied, pools))
+	if err := kube.WriteStatus(ctx, r.Client, src, before); err != nil {
+		return reconcile.Result{}, fmt.Errorf("writing the status of GitSource %q: %w", src.Name, err)
+	}
+	r.reportTransition(before, src, facts)
+	if facts.Applied != nil || facts.Restored {
+		if err := applier.DeleteUnusedContents(ctx, r.Client, r.Live, src); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	return reconcile.Result{RequeueAfter: r.nextPoll(src, facts.Err, now)}, nil
+}
+
+// follow applies the newest commit of a source: it lists, picks, fetches, transpiles and applies. If that fails, it restores the applied
+// revision. Reconcile writes the status.
+func (r *Controller) follow(ctx context.Context, src *v1alpha1.GitSource, now time.Time) status.SourceFacts {
+	out := status.SourceFacts{Generation: src.Generation, Suspended: src.Spec.Suspend}
+	if !src.Spec.Suspend {
+		out.Handled = src.Annotations[v1alpha1.ReconcileAnnotation]
+		r.followRemote(ctx, src, now, &out)
+	}
+	if apierrors.IsConflict(out.Err) || out.Err == nil && !src.Spec.Suspend {
+		return out
+	}
+	restored, err := r.Applier.Restore(ctx, src, out.Err, func() (revision.Content, error) { return r.appliedContent(ctx, src) })
+	out.Restored = restored
+	if err != nil {
+		out.Err = err
+	}
+	if restored || src.Status.Applying == nil {
+		out.Err = withCommit(src, out)
+	}
+	return out
+}
+
+// followRemote applies the newest commit of the repository, unless that commit is already applied.
+func (r *Controller) followRemote(ctx context.Context, src *v1alpha1.GitSource, now time.Time, out *status.SourceFacts) {
+	repo, err := r.repository(ctx, src)
+	if err != nil {
+		out.Err = err
+		return
+	}
+	refs, err := r.list(ctx, repo, src, now)
+	if err != nil {
+		out.Err = err
+		return
+	}
+	picked, err := source.Pick(refs, src.Spec.Ref)
+	if err != nil {
+		out.Err = err
+		return
+	}
+	out.Observed = picked.Revision().String()
+	applied, err := r.isApplied(ctx, src, out.Observed)
+	if err != nil || applied {
+		out.Err, out.Warnings = err, r.memory.warningsOf(src.Name).warnings
+		return
+	}
+	r.applyCommit(ctx, src, candidate{repo, picked, now}, out)
+}
+
+// candidate is a commit of a repository, and when it was listed.
+type candidate struct {
+	repo   opened
+	picked source.Picked
+	now    time.Time
+}
+
+// applyCommit fetches one commit and applies it. It adds the outcome to out.
+func (r *Controller) applyCommit(ctx context.Context, src *v1alpha1.GitSource, at candidate, out *status.SourceFacts) {
+	tree, err := r.fetch(ctx, src, at)
+	if err != nil {
+		out.Err = err
+		return
+	}
+	if out.Err = r.Slots.acquire(ctx); out.Err != nil {
+		return
+	}
+	defer r.Slots.release()
+	c := tree.Commit
+	out.Tried = &v1alpha1.CommitInfo{Revision: out.Observed, Subject: c.Subject, Author: c.Author, Time: metav1.NewTime(c.Time), VerifiedBy: c.Signer}
+	rewritten, err := checkHistory(ctx, src, at.repo, at.picked)
+	if err != nil {
+		out.Err = err
+		return
+	}
+	res, err := r.Transpiler.FragmentsUntil(tree, ctx.Err)
+	if err != nil {
+		out.Err = fmt.Errorf("transpiling %s: %w", tree.Commit.Revision().Short(), err)
+		return
+	}
+	out.Warnings = warnings(res.Report)
+	if rewritten != "" {
+		out.Warnings = append(out.Warnings, rewritten)
+	}
+	if res.Report.Fatal() {
+		out.Err = fault.NewStalled(v1alpha1.ReasonTranspileFailed, reportError{res.Report, tree.Commit})
+		return
+	}
+	pools, err := listPools(ctx, r.Client)
+	if err != nil {
+		out.Err = err
+		return
+	}
+	if err := missingPools(res, pools); err != nil {
+		out.Err = fault.NewStalled(v1alpha1.ReasonPoolMissing, err)
+		return
+	}
+	applied, err := r.Applier.Apply(ctx, src, out.Observed, res)
+	if err != nil {
+		out.Err = err
+		return
+	}
+	r.memory.warnings.Store(src.Name, appliedWarnings{out.Observed, out.Warnings})
+	applied.Commit = *out.Tried
+	out.Applied = &applied
+}
+
+// isApplied reports whether a revision is applied and its objects are unchanged since then.
+func (r *Controller) isApplied(ctx context.Context, src *v1alpha1.GitSource, revisionName string) (bool, error) {
+	if src.Status.AppliedRevision != revisionName || src.Status.AppliedGeneration != src.Generation ||
+		src.Status.AppliedContent == "" || r.memory.warningsOf(src.Name).revision != revisionName {
+		return false, nil
+	}
+	differs, err := r.Applier.Differences(ctx, src)
+	return err == nil && len(differs) == 0 && src.Status.Applying == nil, err
+}
+
+// appliedContent reads the content of the applied revision from the repository again.
+func (r *Controller) appliedContent(ctx context.Context, src *v1alpha1.GitSource) (revision.Content, error) {
+	at, err := source.ParseRevision(src.Status.AppliedRevision)
+	if err != nil {
+		return revision.Content{}, err
+	}
+	repo, err := r.repository(ctx, src)
+	if err != nil {
+		return revision.Content{}, err
+	}
+	tree, err := readTree(ctx, src, repo, source.Picked{Ref: at.Ref, Hash: at.Hash})
+	if err != nil {
+		return revision.Content{}, err
+	}
+	res, err := r.Transpiler.FragmentsUntil(tree, ctx.Err)
+	if err != nil {
+		return revision.Content{}, fmt.Errorf("transpiling %s: %w", at.Short(), err)
+	}
+	content, _, err := applier.ContentOf(res)
+	return content, err
+}

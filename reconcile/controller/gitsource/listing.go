@@ -1,0 +1,90 @@
+package gitsource
+
+import (
+	"context"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/controller/kube"
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// listing is the last answer of a remote, and the state of the GitSource at that time. If only the cluster changed,
+// the controller does not list the remote again.
+type listing struct {
+	refs []source.Ref
+	err  error
+	// at is when the remote was listed. wait is for how long the answer, or the failure, is valid.
+	at         time.Time
+	wait       time.Duration
+	generation int64
+	request    string
+}
+
+// report returns the listing in the form that the controller's heartbeat reports.
+func (l listing) report() v1alpha1.SourceLook {
+	const maxProblem = 500
+	out := v1alpha1.SourceLook{At: metav1.NewTime(l.at)}
+	if l.err != nil {
+		text := []rune(l.err.Error())
+		out.Problem = string(text[:min(len(text), maxProblem)])
+	}
+	return out
+}
+
+// list lists the remote, unless the last listing for the same spec and request is still valid. An answer is valid for
+// the interval, and a failure for a pause that grows up to the interval.
+func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.GitSource, now time.Time) ([]source.Ref, error) {
+	next := listing{at: now, generation: src.Generation, request: src.Annotations[v1alpha1.ReconcileAnnotation], wait: kube.PollInterval(src)}
+	last := r.memory.listing(src.Name)
+	same := last.generation == next.generation && last.request == next.request
+	if same && now.Before(last.at.Add(last.wait)) {
+		return last.refs, last.err
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeoutOf(src))
+	defer cancel()
+	next.refs, next.err = repo.List(ctx)
+	if next.err != nil {
+		next.err = fault.Of(next.err, v1alpha1.ReasonUnreachable)
+		failedBefore := time.Duration(0)
+		if same && last.err != nil {
+			failedBefore = last.wait
+		}
+		next.wait = nextPause(failedBefore, next.wait, next.err)
+	}
+	if _, listedBefore := r.memory.listings.Swap(src.Name, next); !listedBefore {
+		select {
+		case r.FirstListing <- struct{}{}:
+		default: // the heartbeat has not received the last listing yet
+		}
+	}
+	return next.refs, next.err
+}
+
+// nextPoll returns when a source is due for its next reconciliation without an event. A request, a changed spec or a
+// changed object triggers an earlier one.
+func (r *Controller) nextPoll(src *v1alpha1.GitSource, failed error, now time.Time) time.Duration {
+	if src.Spec.Suspend {
+		return 0
+	}
+	wait := kube.PollInterval(src)
+	spread := wait // of the pause, not of the interval: a poll that is due in seconds must not wait for minutes
+	last := r.memory.listing(src.Name)
+	if !last.at.IsZero() {
+		wait, spread = max(last.at.Add(last.wait).Sub(now), time.Second), last.wait
+	}
+	if failed != nil && last.err == nil && fault.Of(failed, "").Kind == fault.Retry {
+		pause := r.memory.failedFetch(src.Name).remainingPause(now)
+		if pause == 0 {
+			pause = retryPause
+		}
+		wait, spread = min(wait, pause), min(wait, pause)
+	}
+	return wait + source.Jitter(spread, src.Name+src.Status.ObservedRevision)
+}
+
+// LastListings returns the last listing of each repository, by the name of the GitSource.
+func (r *Controller) LastListings() map[string]v1alpha1.SourceLook { return r.memory.lastListings() }

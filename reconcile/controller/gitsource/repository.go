@@ -1,0 +1,85 @@
+package gitsource
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// Repository is one remote repository, as a GitSource describes it.
+type Repository interface {
+	// List returns the refs of the remote. It sends one ls-refs request.
+	List(ctx context.Context) ([]source.Ref, error)
+	// Tree returns the files of a commit below the source's path; it reads a commit that was fetched before from the
+	// disk.
+	Tree(ctx context.Context, picked source.Picked) (source.Tree, error)
+	// Descends reports whether the commit older is an ancestor of the commit newer. The answer may be unknown.
+	Descends(ctx context.Context, older, newer string) (source.Descent, error)
+}
+
+// Secrets are the contents of the Secrets that a spec names; nil if it names none.
+type Secrets struct {
+	// Credentials are the credentials for the remote. Commits must be signed with one of Keys.
+	Credentials, Keys map[string][]byte
+}
+
+// digest identifies Secrets without storing them.
+func (s Secrets) digest() string {
+	h := sha256.New()
+	for _, data := range []map[string][]byte{s.Credentials, s.Keys} {
+		for _, key := range slices.Sorted(maps.Keys(data)) {
+			fmt.Fprintf(h, "%d:%s=%d:%s,", len(key), key, len(data[key]), data[key])
+		}
+		fmt.Fprint(h, ";")
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// Open creates a Repository without a request to the remote.
+type Open func(spec v1alpha1.GitSourceSpec, secrets Secrets) (Repository, error)
+
+// opened is a repository with the digest of the Secrets that its requests use.
+type opened struct {
+	Repository
+	secrets string
+}
+
+// repository connects to the repository of a source, with the Secrets that its spec names.
+func (r *Controller) repository(ctx context.Context, src *v1alpha1.GitSource) (opened, error) {
+	var secrets Secrets
+	var err error
+	if ref := src.Spec.SecretRef; ref != nil {
+		if secrets.Credentials, err = r.readSecret(ctx, ref.Name, v1alpha1.ReasonAuthentication); err != nil {
+			return opened{}, err
+		}
+	}
+	if v := src.Spec.Verify; v != nil {
+		if secrets.Keys, err = r.readSecret(ctx, v.SecretRef.Name, v1alpha1.ReasonSignature); err != nil {
+			return opened{}, err
+		}
+	}
+	repo, err := r.Open(src.Spec, secrets)
+	if err != nil {
+		return opened{}, fault.Of(err, v1alpha1.ReasonInvalidSpec)
+	}
+	return opened{repo, secrets.digest()}, nil
+}
+
+// readSecret reads a Secret. The parameter reason is the reason of the returned failure.
+func (r *Controller) readSecret(ctx context.Context, name, reason string) (map[string][]byte, error) {
+	var s corev1.Secret
+	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: name}, &s); err != nil {
+		return nil, fault.NewRetry(reason, fmt.Errorf("reading Secret %s/%s: %w", r.Namespace, name, err))
+	}
+	return s.Data, nil
+}

@@ -1,0 +1,24 @@
+package rendering
+
+import (
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
+)
+
+// secretPaths joins the secret paths of all objects that concern a pool. The check of a commit rejects invalid
+// patterns. In an annotation that a user set through the API, the function ignores invalid patterns.
+func secretPaths(pool, rules client.Object, selected []*mcfgv1.MachineConfig) string {
+	objects := []client.Object{pool, rules}
+	for _, mc := range selected {
+		objects = append(objects, mc)
+	}
+	var all secret.Paths
+	for _, o := range objects {
+		paths, _ := secret.ParsePaths(o.GetAnnotations()[v1alpha1.SecretPathsAnnotation])
+		all = append(all, paths...)
+	}
+	return secret.Join(all)
+}

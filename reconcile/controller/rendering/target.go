@@ -1,0 +1,135 @@
+package rendering
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/controller/kube"
+	"github.com/bunsen-os/bunsen/reconcile/render"
+	"github.com/bunsen-os/bunsen/reconcile/revision"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// newTarget returns the record of the requester of a rendered config.
+func newTarget(ctx context.Context, r *Controller, f facts, rendered render.Rendered, src *v1alpha1.GitSource) (v1alpha1.PoolTarget, error) {
+	was, err := v1alpha1.ParsePoolTarget(f.pool.Annotations[v1alpha1.TargetAnnotation])
+	if err != nil || was.Config != f.pool.Spec.Configuration.Name { // a user changed the annotation or the pool's configuration
+		was = v1alpha1.PoolTarget{Config: f.pool.Spec.Configuration.Name, Requester: v1alpha1.RequesterOf(f.pool.Annotations, f.pool.Spec.Configuration.Name)}
+	}
+	facts, err := targetFacts(r, f, was)
+	if err != nil {
+		return was, err
+	}
+	facts.Config, facts.Healthy = rendered.Name, poolstate.HealthyConfig(f.pool)
+	if src != nil {
+		facts.Commit = *src.Status.AppliedCommit
+	}
+	if f.pool.Status.ObservedGeneration > 0 && f.pool.Status.MachineCount == 0 { // without nodes, none can fail the target
+		facts.Healthy = was.Config
+	}
+	next := revision.NextTarget(was, facts)
+	if was.Config == "" {
+		next, err = withEarlierRequest(ctx, r.Client, next)
+	}
+	if was.Config != next.Config {
+		attributeNew(ctx, r.Live, &next, r.Now())
+	}
+	return next, err
+}
+
+// withEarlierRequest corrects the target of a pool without a record, such as a pool that was deleted while no
+// controller ran. Changes through the API may have requested the config first. If their commit is still applied, they
+// stay the requester instead of that commit.
+func withEarlierRequest(ctx context.Context, c client.Client, t v1alpha1.PoolTarget) (v1alpha1.PoolTarget, error) {
+	mc := &mcfgv1.MachineConfig{}
+	if err := c.Get(ctx, client.ObjectKey{Name: t.Config}, mc); err != nil {
+		if err = client.IgnoreNotFound(err); err != nil {
+			err = fmt.Errorf("reading MachineConfig %q: %w", t.Config, err)
+		}
+		return t, err
+	}
+	asked := v1alpha1.ParseConfigRequest(mc.Annotations[v1alpha1.RequestAnnotation], t.Config)
+	if asked.ByAPI() && asked.Revision == t.Revision {
+		t.Commit, t.Requester = t.Requester, asked
+	}
+	return t, nil
+}
+
+// targetFacts returns the inputs from which a pool is rendered. was is the earlier record of the pool.
+func targetFacts(r *Controller, f facts, was v1alpha1.PoolTarget) (revision.TargetFacts, error) {
+	inputs, err := r.seen.Inputs(f.selected)
+	if err != nil {
+		return revision.TargetFacts{}, err
+	}
+	facts := revision.TargetFacts{Pool: f.pool.Name, Sources: map[string]string{}, Inputs: inputs}
+	for name, owner := range f.sources {
+		_, before := was.Sources[name]
+		gives := slices.ContainsFunc(inputs, func(in v1alpha1.TargetInput) bool { return in.Source == name })
+		if before || gives {
+			facts.Sources[name] = owner.Status.AppliedRevision
+		}
+	}
+	return facts, nil
+}
+
+// attributeNew adds the author and the time to each new change of a target.
+func attributeNew(ctx context.Context, live client.Reader, t *v1alpha1.PoolTarget, now time.Time) {
+	known := map[string]v1alpha1.APIChange{}
+	fill := func(c *v1alpha1.APIChange) {
+		if !c.At.IsZero() {
+			return
+		}
+		key := c.Kind + "/" + c.Name
+		if _, ok := known[key]; !ok {
+			attribute(ctx, live, c, now)
+			known[key] = *c
+		}
+		*c = known[key]
+	}
+	for i := range t.InForce {
+		fill(&t.InForce[i].APIChange)
+	}
+	for i := range t.API {
+		fill(&t.API[i])
+	}
+	for i := range t.After {
+		fill(&t.After[i])
+	}
+}
+
+// attribute adds the author and the time to a change through the API. It reads field managers from the API server,
+// because the manager's cache does not contain them. If the read fails, attribute records the time of the render.
+func attribute(ctx context.Context, live client.Reader, c *v1alpha1.APIChange, now time.Time) {
+	c.At = metav1.NewTime(now.UTC().Truncate(time.Second))
+	if c.Action == v1alpha1.APIDeleted {
+		return
+	}
+	o, field := client.Object(&mcfgv1.MachineConfig{}), []string{"f:spec"}
+	if c.Kind == revision.KindMachineConfigPool {
+		o, field = &mcfgv1.MachineConfigPool{}, []string{"f:spec", "f:machineConfigSelector"}
+	}
+	o.SetName(c.Name)
+	if last := kube.LastManager(ctx, live, o, field...); last != nil {
+		c.Manager, c.At = last.Manager, metav1.NewTime(last.Time.UTC())
+	}
+}
+
+// sourceSpec returns the spec of a source in the form of SourceSpecAnnotation.
+func sourceSpec(src *v1alpha1.GitSource) string {
+	spec := *src.Spec.DeepCopy()
+	spec.URL, spec.Suspend = source.Redact(spec.URL), false
+	text, err := json.Marshal(spec)
+	if err != nil {
+		return "" // it has only texts and numbers, which always marshal
+	}
+	return string(text)
+}

@@ -1,0 +1,195 @@
+package rollouts
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/controller/daemons"
+	"github.com/bunsen-os/bunsen/reconcile/controller/kube"
+	"github.com/bunsen-os/bunsen/reconcile/rollout"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+)
+
+const (
+	// overdueAfter is how long the controller waits for the informers to show a write, before it reads the object from
+	// the API server.
+	overdueAfter = 5 * time.Second
+	// maxOverdueReads is how many overdue objects one reconciliation reads, with one request each.
+	maxOverdueReads = 16
+)
+
+// request has the input of a decision that the fleet does not have.
+type request struct {
+	pool     *mcfgv1.MachineConfigPool
+	policies []v1alpha1.RolloutPolicy
+	host     string
+	// gates are the answers of the pool's gates; asked are the gates that were evaluated.
+	gates []poolstate.Gate
+	asked gatesDue
+	// missing are rendered configs that do not exist, although nodes may need them.
+	missing map[string]bool
+	// unsettled is why no decision may be made; empty if one may. The reason is that the objects of a source are not
+	// one whole revision.
+	unsettled string
+	// heartbeats are the last known heartbeats of the nodes' daemons.
+	heartbeats map[string]time.Time
+}
+
+// outcome is the result of a request.
+type outcome int
+
+const (
+	// decided means that there is a decision to execute.
+	decided outcome = iota
+	// cacheStale means that the informers do not show all of the controller's own writes yet. A decision now could exceed a budget.
+	cacheStale
+	// poolChanged means that the pool or a policy has changed since it was read.
+	poolChanged
+	// gatesUnanswered means that the decision depends on gates that were not evaluated. The next reconciliation evaluates them.
+	gatesUnanswered
+)
+
+// decision is the result of a request, with its facts.
+type decision struct {
+	outcome outcome
+	facts   poolstate.Facts
+	next    rollout.Decision
+	// nodes are the nodes on which the decision is based, by name. They are shared with the informer.
+	nodes map[string]*corev1.Node
+	// degraded are the degraded nodes, sorted by name.
+	degraded []nodestate.Node
+	// hasHeartbeats reports whether the daemon of any node of the pool has ever sent a heartbeat.
+	hasHeartbeats bool
+	// nodeGatesUnasked reports whether a node waits only because its health gates have not been evaluated since the
+	// node changed.
+	nodeGatesUnasked bool
+	// overdueWrites are old writes that no informer shows yet. The controller reads their objects from the API server.
+	overdueWrites []objectKey
+}
+
+// decide makes the decision about one pool.
+func (f *Fleet) decide(q request, now time.Time) decision {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	d := decision{facts: f.facts(q.pool, q.policies)}
+	d.facts.Host, d.facts.Care.Gates = q.host, q.gates
+	sharing := f.fillOtherPools(&d.facts, q, now)
+	known := f.pools[q.pool.Name]
+	if known == nil || f.written.hasAny(sharing) {
+		d.outcome, d.overdueWrites = cacheStale, f.written.overdue(now.Add(-overdueAfter), sharing)
+		return d
+	}
+	if known.ResourceVersion != q.pool.ResourceVersion {
+		d.outcome = poolChanged
+		return d
+	}
+	d.next, d.outcome = f.next(q, &d.facts, now)
+	d.nodes = nodesOf(d.next, f.nodes)
+	var silent map[string]time.Time
+	if silent, d.hasHeartbeats = daemons.Silent(d.facts.Nodes, q.heartbeats, now); len(silent) > 0 {
+		d.next.Blocks = append(d.next.Blocks, rollout.SilentBlock(silent))
+	}
+	for i := range d.facts.Nodes {
+		n := &d.facts.Nodes[i]
+		if n.Degraded() {
+			d.degraded = append(d.degraded, *n)
+		}
+		d.nodeGatesUnasked = d.nodeGatesUnasked || n.Gate == gatesNotEvaluated
+		if n.Gate != "" { // no event reports that a gate opens
+			d.next.RequeueAfter = sooner(d.next.RequeueAfter, evaluateNodesEvery)
+		}
+	}
+	return d
+}
+
+// next decides which nodes of a pool are assigned a config, or why no node is. If the healthy config of facts does not
+// exist, next clears it.
+func (f *Fleet) next(q request, facts *poolstate.Facts, now time.Time) (rollout.Decision, outcome) {
+	undecided := func(again time.Duration, blocks ...rollout.Block) rollout.Decision {
+		return rollout.Decision{Record: facts.Care.Record, Counts: rollout.CountAt(*facts, now), RequeueAfter: again, Blocks: blocks}
+	}
+	switch {
+	case !q.pool.DeletionTimestamp.IsZero() || facts.Target == "":
+		return undecided(0), decided
+	case q.unsettled != "":
+		return undecided(kube.CacheLag, rollout.Block{Cause: rollout.CauseApplying, Reason: q.unsettled}), decided
+	case q.missing[facts.Target]:
+		return undecided(time.Minute, missingConfig(facts.Target)), decided
+	}
+	if q.missing[facts.Care.Healthy] { // the pool cannot return to a missing config
+		facts.Care.Healthy = ""
+	}
+	next := rollout.Next(*facts, now)
+	due := newGatesDue(*facts, next)
+	f.gatesDue[q.pool.Name] = due
+	result := decided
+	if !due.answeredBy(q.asked) {
+		result = gatesUnanswered
+	}
+	if q.missing[next.Target] {
+		next = undecided(time.Minute, missingConfig(next.Target))
+	}
+	return next, result
+}
+
+// missingConfig blocks a pool while the config that its nodes should run does not exist. The controller creates it again.
+func missingConfig(name string) rollout.Block {
+	return rollout.Block{Cause: rollout.CauseInvalid, Reason: fmt.Sprintf("MachineConfig %s, which nodes of the pool should run, is not on the cluster", name)}
+}
+
+// fillOtherPools adds to the facts how other pools limit this pool. It returns the pools whose nodes the decision
+// counts; the pool itself comes first.
+func (f *Fleet) fillOtherPools(facts *poolstate.Facts, q request, now time.Time) (sharing []string) {
+	others := poolstate.Others{Pools: f.pools, Policies: q.policies, Customs: nodestate.NewCustoms(sortedPools(f.pools))}
+	others.Count = func(pool *mcfgv1.MachineConfigPool) nodestate.Counts {
+		return rollout.CountAt(f.facts(pool, q.policies), now)
+	}
+	ahead, counted := others.Surround(q.pool, facts)
+	if around := &facts.Care.Around; around.Quorum == "" {
+		around.Quorum = poolstate.EtcdHold(facts.Nodes, f.daemons.Etcd(), now)
+	}
+	f.dependsOn[q.pool.Name] = slices.Concat(ahead, counted)
+	return append([]string{q.pool.Name}, counted...)
+}
+
+// nodesOf returns the nodes to which a decision writes.
+func nodesOf(w rollout.Decision, all fleetNodes) map[string]*corev1.Node {
+	out := map[string]*corev1.Node{}
+	add := func(name string) { out[name] = all.named(name).object }
+	for _, x := range w.Assign {
+		add(x.Node)
+	}
+	for _, x := range w.Release {
+		add(x.Node)
+	}
+	for _, x := range w.Label {
+		add(x.Node)
+	}
+	for _, name := range slices.Concat(w.Taint, w.Untaint) {
+		add(name)
+	}
+	return out
+}
+
+// resolveWrite stores which version of an object the API server has, if no informer shows the write. If the server
+// does not have the write either, there are three possible causes: the write failed, the object is deleted, or the
+// server was restored from a backup.
+func (f *Fleet) resolveWrite(key objectKey, version string, now time.Time) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	what, ok := f.written.byObject[key]
+	switch {
+	case !ok:
+	case version == "" || !what.shownBy(version):
+		f.written.remove(key)
+	default: // the informer is stale
+		what.at = now
+		f.written.byObject[key] = what
+	}
+}

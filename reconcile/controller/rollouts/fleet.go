@@ -1,0 +1,245 @@
+package rollouts
+
+import (
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy/membership"
+	"github.com/bunsen-os/bunsen/reconcile/controller/daemons"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+)
+
+// coalesce is how long a pool waits for more events before its reconciliation. Thousands of nodes may report at the
+// same time, and each reconciliation may write the pool's status.
+const coalesce = 100 * time.Millisecond
+
+// Fleet has all pools and nodes in their last state from the informers. It shares the objects with the informers and
+// does not change them. It is complete before the first decision, because a controller starts its workers after all
+// its sources have delivered all objects.
+type Fleet struct {
+	mu          sync.Mutex
+	nodes       fleetNodes
+	pools       map[string]*mcfgv1.MachineConfigPool
+	membership  membership.Pools
+	dependsOn   map[string][]string // pool → pools that its last decision depended on
+	unavailable map[string]int      // pool → nodes that counted against its budget at its last decision
+	gatesDue    map[string]gatesDue // pool → gates that its last decision depended on
+	written     pendingWrites
+	// daemons has the heartbeats of the nodes' daemons from the last read.
+	daemons *daemons.Heartbeats
+	// revisions checks the objects of the sources on the cluster; it needs no lock.
+	revisions revisionCheck
+}
+
+// fleetNode is a node as the informer last showed it.
+type fleetNode struct {
+	object *corev1.Node
+	// read is the part of the node that decisions read. changes counts the changes of that part.
+	read    nodestate.Node
+	changes int
+	// pool is the node's primary pool; empty for none.
+	pool string
+	// gates is the last answer of the node's health gates.
+	gates nodeGatesAnswer
+}
+
+// poolKey returns the key of a pool in pendingWrites.
+func poolKey(name string) objectKey { return objectKey{pool: true, name: name} }
+
+// NewFleet returns a Fleet without pools and nodes. heartbeats has the heartbeats of the daemons.
+func NewFleet(heartbeats *daemons.Heartbeats) *Fleet {
+	return &Fleet{
+		pools: map[string]*mcfgv1.MachineConfigPool{}, dependsOn: map[string][]string{}, unavailable: map[string]int{}, gatesDue: map[string]gatesDue{},
+		written: newPendingWrites(), daemons: heartbeats,
+	}
+}
+
+// fleetNodes are nodes sorted by name.
+type fleetNodes []*fleetNode
+
+// find returns the index of the node with a name, or the index at which to insert it.
+func (list fleetNodes) find(name string) (int, bool) {
+	return slices.BinarySearchFunc(list, name, func(n *fleetNode, name string) int { return strings.Compare(n.read.Name, name) })
+}
+
+// named returns the node with a name; nil if there is none.
+func (list fleetNodes) named(name string) *fleetNode {
+	if i, found := list.find(name); found {
+		return list[i]
+	}
+	return nil
+}
+
+// in returns the nodes of a pool.
+func (list fleetNodes) in(pool string) fleetNodes {
+	var out fleetNodes
+	for _, n := range list {
+		if n.pool == pool {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// primaryPool returns the primary pool of a node. It is empty if there is none, for example for a node in two custom
+// pools.
+func primaryPool(pools membership.Pools, n *corev1.Node) string {
+	primary, _, _ := pools.For(n.Name, n.Labels) // the error explains why there is none
+	return primary
+}
+
+// PutNode stores a node, and returns the pools that have to be reconciled.
+func (f *Fleet) PutNode(n *corev1.Node) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := objectKey{name: n.Name}
+	waited := f.written.byObject[key].pool
+	f.written.shown(key, n.ResourceVersion)
+	i, found := f.nodes.find(n.Name)
+	if !found {
+		f.nodes = slices.Insert(f.nodes, i, &fleetNode{object: n, read: nodestate.Read(n), pool: primaryPool(f.membership, n)})
+		return f.affectedPools(waited, f.nodes[i].pool)
+	}
+	known, read := f.nodes[i], nodestate.Read(n)
+	known.object = n
+	if reflect.DeepEqual(read, known.read) { // most events of a node are heartbeats
+		return f.affectedPools(waited)
+	}
+	was := known.pool
+	known.read, known.pool = read, primaryPool(f.membership, n)
+	known.changes++
+	return f.affectedPools(waited, was, known.pool)
+}
+
+// DropNode removes a deleted node.
+func (f *Fleet) DropNode(n *corev1.Node) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := objectKey{name: n.Name}
+	waited, was := f.written.byObject[key].pool, ""
+	f.written.remove(key)
+	if i, found := f.nodes.find(n.Name); found {
+		was = f.nodes[i].pool
+		f.nodes = slices.Delete(f.nodes, i, i+1)
+	}
+	return f.affectedPools(waited, was)
+}
+
+// PutPool stores a pool. It parses selectors only if one changed.
+func (f *Fleet) PutPool(p *mcfgv1.MachineConfigPool) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.written.shown(poolKey(p.Name), p.ResourceVersion)
+	old := f.pools[p.Name]
+	f.pools[p.Name] = p
+	if old != nil && equality.Semantic.DeepEqual(old.Spec.NodeSelector, p.Spec.NodeSelector) {
+		return f.affectedPools(p.Name)
+	}
+	return f.regroup(p.Name)
+}
+
+// DropPool removes a deleted pool.
+func (f *Fleet) DropPool(p *mcfgv1.MachineConfigPool) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.pools, p.Name)
+	delete(f.dependsOn, p.Name)
+	delete(f.unavailable, p.Name)
+	delete(f.gatesDue, p.Name)
+	f.written.remove(poolKey(p.Name))
+	return f.regroup(p.Name)
+}
+
+// regroup determines the pool of each node again after a pool changed. If a node has another pool now, all pools are
+// reconciled.
+func (f *Fleet) regroup(changed string) []string {
+	f.membership = membership.New(sortedPools(f.pools))
+	moved := false
+	for _, n := range f.nodes {
+		was := n.pool
+		n.pool = primaryPool(f.membership, n.object)
+		moved = moved || was != n.pool
+	}
+	if moved {
+		return slices.Collect(maps.Keys(f.pools))
+	}
+	return f.affectedPools(changed)
+}
+
+// sortedPools returns the pools by name.
+func sortedPools(pools map[string]*mcfgv1.MachineConfigPool) []*mcfgv1.MachineConfigPool {
+	return slices.SortedFunc(maps.Values(pools), func(a, b *mcfgv1.MachineConfigPool) int { return strings.Compare(a.Name, b.Name) })
+}
+
+// facts returns the facts on which the decision about a pool depends.
+func (f *Fleet) facts(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy) poolstate.Facts {
+	members := f.nodes.in(pool.Name)
+	facts := poolstate.Read(pool, policies, len(members))
+	gates := newNodeGates(facts)
+	facts.Nodes = make([]nodestate.Node, len(members))
+	for i, n := range members {
+		facts.Nodes[i] = n.read
+		facts.Nodes[i].Gate = gates.closed(n)
+	}
+	return facts
+}
+
+// affectedPools returns the given pools and all pools whose decisions depend on them, without duplicates.
+func (f *Fleet) affectedPools(pools ...string) []string {
+	var out []string
+	add := func(p string) {
+		if p != "" && !slices.Contains(out, p) {
+			out = append(out, p)
+		}
+	}
+	for _, p := range pools {
+		add(p)
+	}
+	for dependent, on := range f.dependsOn {
+		if slices.ContainsFunc(pools, func(p string) bool { return p != "" && slices.Contains(on, p) }) {
+			add(dependent)
+		}
+	}
+	return out
+}
+
+// freedPools stores how many places a pool takes. If the number has dropped, it returns the other pools that depend on
+// it. No event reports that a gate opened, or that a node was Ready for long enough.
+func (f *Fleet) freedPools(pool string, places int) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	was := f.unavailable[pool]
+	if f.unavailable[pool] = places; places >= was {
+		return nil
+	}
+	return slices.DeleteFunc(f.affectedPools(pool), func(p string) bool { return p == pool })
+}
+
+// addWrite stores a write until the informer shows it. The informer may already have shown the write, or the deletion
+// of the object. The controller writes only to objects that an informer has shown, so an unknown object is a deleted
+// one.
+func (f *Fleet) addWrite(key objectKey, what *pendingWrite) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var version string
+	if n := f.nodes.named(key.name); n != nil && !key.pool {
+		version = n.object.ResourceVersion
+	}
+	if p := f.pools[key.name]; p != nil && key.pool {
+		version = p.ResourceVersion
+	}
+	if what == nil || version == "" || what.shownBy(version) {
+		return
+	}
+	f.written.add(key, *what)
+}

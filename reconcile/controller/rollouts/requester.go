@@ -1,0 +1,57 @@
+package rollouts
+
+import (
+	"context"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/controller/kube"
+)
+
+// requester returns who last requested a rendered config of a pool. It reads the pool's own records, else the history
+// of the pool's GitSource, else the commit from which the config was first rendered. It returns the zero Requester if
+// none of them has an answer.
+func requester(ctx context.Context, r *Controller, pool *mcfgv1.MachineConfigPool, name string) v1alpha1.Requester {
+	asked := v1alpha1.RequesterOf(pool.Annotations, name)
+	if asked.Subject != "" || len(asked.API) > 0 {
+		return asked
+	}
+	src := &v1alpha1.GitSource{}
+	key := client.ObjectKey{Name: pool.Annotations[v1alpha1.SourceAnnotation]}
+	if key.Name != "" && r.Client.Get(ctx, key, src) == nil { // an older commit is better than none
+		if c := v1alpha1.AskedBy(src.Status.History, pool.Name, name); c != nil {
+			return v1alpha1.Requester{Revision: c.Revision, Subject: c.Subject, Author: c.Author}
+		}
+	}
+	mc, _ := r.config(ctx, name)
+	if mc == nil || asked.Revision != "" && mc.Annotations[v1alpha1.RevisionAnnotation] != asked.Revision {
+		return asked
+	}
+	return v1alpha1.Requester{
+		Revision: mc.Annotations[v1alpha1.RevisionAnnotation], Subject: mc.Annotations[v1alpha1.CommitSubjectAnnotation],
+		Author: mc.Annotations[v1alpha1.CommitAuthorAnnotation],
+	}
+}
+
+// commit describes who last requested a rendered config of a pool.
+func (r *Controller) commit(ctx context.Context, pool *mcfgv1.MachineConfigPool, name string) string {
+	return kube.RequesterText(requester(ctx, r, pool, name))
+}
+
+// configRequests returns a function that returns the requester of a config in the form of RequestAnnotation; empty if
+// the requester is unknown.
+func configRequests(ask func(config string) v1alpha1.Requester) func(config string) string {
+	known := map[string]string{}
+	return func(config string) string {
+		text, ok := known[config]
+		if !ok {
+			if asked := ask(config); asked.Revision != "" || len(asked.API) > 0 {
+				text = v1alpha1.ConfigRequest{Config: config, Requester: asked}.String()
+			}
+			known[config] = text
+		}
+		return text
+	}
+}

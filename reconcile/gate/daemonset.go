@@ -1,0 +1,158 @@
+package gate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	schedulingv1 "k8s.io/component-helpers/scheduling/corev1"
+	"k8s.io/component-helpers/scheduling/corev1/nodeaffinity"
+)
+
+const (
+	// settled is how long a node has to be Ready before the status of its pods counts. Before that, the status may be
+	// older than the node's restart, unless there is other evidence.
+	settled = 2 * time.Minute
+	// ahead is how much earlier than its node a pod may become ready, because the pods of the node's network have to
+	// be ready first. No machine restarts in less time.
+	ahead = 10 * time.Second
+)
+
+// Pod is a pod of a DaemonSet.
+type Pod struct {
+	// name is the pod's namespace and name. trouble is why the pod is not ready; empty if it is ready.
+	name, trouble string
+	// since is when the kubelet of the pod's node last reported about the pod.
+	since time.Time
+}
+
+// PodsByNode returns the pods that a DaemonSet controls, by node.
+func PodsByNode(ds *appsv1.DaemonSet, pods []corev1.Pod) map[string][]Pod {
+	out := make(map[string][]Pod, len(pods))
+	for i := range pods {
+		p := &pods[i]
+		if owner := metav1.GetControllerOfNoCopy(p); owner == nil || owner.UID != ds.UID || p.DeletionTimestamp != nil {
+			continue
+		}
+		out[p.Spec.NodeName] = append(out[p.Spec.NodeName], Pod{p.Namespace + "/" + p.Name, notReady(p), lastReport(p)})
+	}
+	return out
+}
+
+// NeedsPods reports whether the pods are needed to decide if a DaemonSet is ready on a node. They are not needed if
+// the DaemonSet requires no pod there. They are not needed either if all of its pods are ready and the node has been
+// Ready for long.
+func NeedsPods(ds *appsv1.DaemonSet, n *corev1.Node, now time.Time) bool {
+	allReady := ds.Status.ObservedGeneration == ds.Generation && ds.Status.NumberReady == ds.Status.DesiredNumberScheduled
+	return !(allReady && readyFor(n, now) >= settled) && wantsPod(ds, n)
+}
+
+// DaemonSet returns why the pod of a DaemonSet is not ready on a node; empty if it is ready. pods are the DaemonSet's
+// pods on the node.
+func DaemonSet(ds *appsv1.DaemonSet, pods []Pod, n *corev1.Node, now time.Time) string {
+	why := fmt.Sprintf("DaemonSet %s/%s has no pod on the node yet", ds.Namespace, ds.Name)
+	for _, p := range pods {
+		switch {
+		case p.trouble != "":
+			why = fmt.Sprintf("pod %s is not ready: %s", p.name, p.trouble)
+		case readyFor(n, now) < settled && p.since.Before(readySince(n).Add(-ahead)):
+			why = fmt.Sprintf("pod %s was ready before the node went away, and has not said so since", p.name)
+		default:
+			return ""
+		}
+	}
+	return why
+}
+
+// lastReport returns when a kubelet last accepted a pod, or found it ready.
+func lastReport(p *corev1.Pod) time.Time {
+	var last time.Time
+	if p.Status.StartTime != nil {
+		last = p.Status.StartTime.Time
+	}
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady && c.LastTransitionTime.After(last) {
+			last = c.LastTransitionTime.Time
+		}
+	}
+	return last
+}
+
+// readyFor returns how long a node has been Ready; 0 if it is not Ready.
+func readyFor(n *corev1.Node, now time.Time) time.Duration {
+	if since := readySince(n); !since.IsZero() {
+		return now.Sub(since)
+	}
+	return 0
+}
+
+// readySince returns since when a node has been Ready; zero if it is not Ready, or if the time is unknown.
+func readySince(n *corev1.Node) time.Time {
+	for _, c := range n.Status.Conditions {
+		if c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// daemonTolerations are the tolerations that the DaemonSet controller adds to each pod.
+var daemonTolerations = []corev1.Toleration{
+	{Key: corev1.TaintNodeNotReady, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+	{Key: corev1.TaintNodeUnreachable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute},
+	{Key: corev1.TaintNodeDiskPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+	{Key: corev1.TaintNodeMemoryPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+	{Key: corev1.TaintNodePIDPressure, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+	{Key: corev1.TaintNodeUnschedulable, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoSchedule},
+}
+
+// wantsPod reports whether a DaemonSet requires a pod on a node, by the rules of the DaemonSet controller.
+func wantsPod(ds *appsv1.DaemonSet, n *corev1.Node) bool {
+	spec := &ds.Spec.Template.Spec
+	if spec.NodeName != "" && spec.NodeName != n.Name {
+		return false
+	}
+	if matches, err := nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, spec.Affinity).Match(n); err != nil || !matches {
+		return false // the DaemonSet controller creates no pod for an invalid affinity either
+	}
+	tolerations := append(daemonTolerations[:len(daemonTolerations):len(daemonTolerations)], spec.Tolerations...)
+	if spec.HostNetwork {
+		tolerations = append(tolerations, corev1.Toleration{Key: corev1.TaintNodeNetworkUnavailable, Operator: corev1.TolerationOpExists})
+	}
+	repels := func(t *corev1.Taint) bool { return t.Effect != corev1.TaintEffectPreferNoSchedule }
+	_, repelled := schedulingv1.FindMatchingUntoleratedTaint(logr.Discard(), n.Spec.Taints, tolerations, repels, false)
+	return !repelled
+}
+
+// notReady returns why a pod is not ready, with the most specific reason first; empty if it is ready.
+func notReady(p *corev1.Pod) string {
+	conditions := map[corev1.PodConditionType]corev1.PodCondition{}
+	for _, c := range p.Status.Conditions {
+		conditions[c.Type] = c
+	}
+	if conditions[corev1.PodReady].Status == corev1.ConditionTrue {
+		return ""
+	}
+	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
+		for _, c := range list {
+			switch {
+			case c.State.Waiting != nil && c.State.Waiting.Reason != "" && c.State.Waiting.Reason != "PodInitializing":
+				return Line("container " + c.Name + ": " + c.State.Waiting.Reason + prefixed(": ", c.State.Waiting.Message))
+			case c.State.Terminated != nil && c.State.Terminated.ExitCode != 0:
+				return fmt.Sprintf("container %s ended with code %d", c.Name, c.State.Terminated.ExitCode)
+			}
+		}
+	}
+	if c := conditions[corev1.PodScheduled]; c.Status == corev1.ConditionFalse {
+		return Line(c.Reason + prefixed(": ", c.Message))
+	}
+	for _, c := range p.Status.ContainerStatuses {
+		if !c.Ready {
+			return "container " + c.Name + " is not ready yet"
+		}
+	}
+	return Line(string(p.Status.Phase) + prefixed(": ", p.Status.Message))
+}

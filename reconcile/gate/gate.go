@@ -1,0 +1,53 @@
+package gate
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/internal/policy/pace"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+)
+
+// Question describes which gates of a pool to evaluate.
+type Question struct {
+	// Pool is the pool that rolls out Config. Step is the current step, from 0.
+	Pool, Config string
+	Step         int
+	// Began is when the rollout began. It distinguishes rollouts, because jobs run again if a config returns later.
+	Began time.Time
+	// Due is true if the step's nodes are healthy, so that its jobs have to run now.
+	Due bool
+	// RetryAt is when a user requested a retry: a job that failed before it runs once more. Zero for none.
+	RetryAt time.Time
+	// Pace has the gates.
+	Pace pace.Pace
+	// Now is the time.
+	Now time.Time
+}
+
+// Open returns the answer of an open gate.
+func Open() poolstate.Gate { return poolstate.Gate{Verdict: poolstate.GateOpen} }
+
+// Waits returns the answer of a closed gate that may open later.
+func Waits(format string, args ...any) poolstate.Gate {
+	return poolstate.Gate{Verdict: poolstate.GateWaits, Why: fmt.Sprintf(format, args...)}
+}
+
+// Line shortens a text to one short line, for the line about one gate.
+func Line(text string) string {
+	const most = 400
+	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "\uFFFD")
+	if len(text) > most {
+		return strings.ToValidUTF8(text[:most], "") + "…"
+	}
+	return text
+}
+
+// prefixed returns a text with a prefix; empty for an empty text.
+func prefixed(prefix, text string) string {
+	if text == "" {
+		return ""
+	}
+	return prefix + text
+}

@@ -1,0 +1,42 @@
+package render
+
+import (
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+)
+
+// Identity has the metadata of a MachineConfig that a merge uses.
+type Identity struct {
+	// Name of the MachineConfig.
+	Name string
+	// Worker reports whether the MachineConfig has the role worker, which other pools inherit.
+	Worker bool
+	// Generated reports whether a controller of the cluster wrote the MachineConfig. The cluster's images then
+	// override its images.
+	Generated bool
+	// Labelled reports whether the MachineConfig has labels. Without labels, no pool can select it.
+	Labelled bool
+}
+
+// Identify reads the metadata of a MachineConfig.
+func Identify(mc *mcfgv1.MachineConfig) Identity {
+	_, generated := mc.Annotations[generatedBy]
+	return Identity{Name: mc.Name, Worker: isWorker(mc), Generated: generated, Labelled: len(mc.Labels) > 0}
+}
+
+// Input is one MachineConfig in the form for a merge. It depends only on the Identity and the spec, and is immutable.
+type Input struct {
+	Identity
+	// Config is the parsed spec.
+	Config machineconfig.Config
+	// Problems are the problems of the spec itself; empty if it is valid.
+	Problems []error
+}
+
+// Read parses and checks one MachineConfig.
+func Read(mc *mcfgv1.MachineConfig) Input {
+	in := Input{Identity: Identify(mc)}
+	in.Config, in.Problems = judge(mc.Spec)
+	return in
+}

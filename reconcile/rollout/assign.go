@@ -1,0 +1,138 @@
+package rollout
+
+import (
+	"slices"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+)
+
+// assignments are the nodes to which a decision assigns the target, in order.
+type assignments struct {
+	members []*nodestate.Member
+	// inService is how many of the nodes take a new place. zones has that number for each zone.
+	inService int
+	zones     map[string]int
+	again     time.Time
+}
+
+func (a assignments) has(m *nodestate.Member) bool { return slices.Contains(a.members, m) }
+
+// set returns the assigned nodes as a set.
+func (a assignments) set() map[*nodestate.Member]bool {
+	set := make(map[*nodestate.Member]bool, len(a.members))
+	for _, m := range a.members {
+		set[m] = true
+	}
+	return set
+}
+
+// assign picks candidates up to the free capacity. Candidates that take no new place come first.
+func assign(e evaluation, c capacity, s step, b blockers) assignments {
+	var a assignments
+	if len(b.stops) > 0 {
+		return a
+	}
+	a.members = append(a.members, e.nodes.Candidates[nodestate.CandidateCurrent]...)
+	a, starts := assignFailed(e, c, a)
+	if len(b.holds) > 0 {
+		return a
+	}
+	for _, m := range e.nodes.Candidates[nodestate.CandidateChanging] {
+		if !a.has(m) && s.lets(m, len(a.members)) {
+			a.members = append(a.members, m)
+		}
+	}
+	a, starts = assignNotReady(e, s, a, starts)
+	degraded := min(starts, c.degraded)
+	for _, m := range e.nodes.Candidates[nodestate.CandidateDegraded] {
+		if degraded > 0 && s.lets(m, len(a.members)) {
+			a.members = append(a.members, m)
+			degraded--
+		}
+	}
+	return assignInService(e, c, s, a)
+}
+
+// assignNotReady picks nodes that have not been Ready for too long, if the step allows it. It returns how many more
+// nodes may start an update.
+func assignNotReady(e evaluation, s step, a assignments, starts int) (assignments, int) {
+	for _, m := range e.nodes.NotReady {
+		if starts == 0 || a.has(m) {
+			continue
+		}
+		gone := e.Pool == poolstate.ArbiterPool && !m.Changing() // the masters wait for the arbiter
+		if !gone {
+			late, again := isGone(e, m)
+			gone, a.again = late, earliest(a.again, again)
+		}
+		if gone && s.lets(m, len(a.members)) {
+			a.members = append(a.members, m)
+			starts--
+		}
+	}
+	return a, starts
+}
+
+// assignFailed picks nodes that are out of service, independently of windows and steps. It returns how many more nodes
+// may start an update.
+func assignFailed(e evaluation, c capacity, a assignments) (_ assignments, starts int) {
+	failed := e.nodes.Candidates[nodestate.CandidateFailed]
+	failed = failed[:min(len(failed), c.starts)]
+	a.members, starts = append(a.members, failed...), c.starts-len(failed)
+	for _, m := range e.nodes.NotReady {
+		if !m.Changing() && m.Config.Current == e.record.Healthy {
+			continue // the whole pool was healthy with its current config, so that config is not the cause
+		}
+		gone, again := isGone(e, m)
+		a.again = earliest(a.again, again)
+		switch {
+		case !gone:
+		case m.Changing():
+			a.members = append(a.members, m)
+		case starts > 0:
+			a.members = append(a.members, m)
+			starts--
+		}
+	}
+	return a, starts
+}
+
+// isGone reports whether a node has been not Ready for longer than a reboot takes. Otherwise again is when it counts
+// as gone. In a reverted pool, the cause is known.
+func isGone(e evaluation, m *nodestate.Member) (gone bool, again time.Time) {
+	since := m.Health.Since
+	if e.record.Verdict == v1alpha1.RolloutReverted || since.IsZero() || age(e.now, since) > slow {
+		return true, again
+	}
+	return false, since.Add(slow + time.Second)
+}
+
+// assignInService picks nodes that take a new place, up to the free capacity.
+func assignInService(e evaluation, c capacity, s step, a assignments) assignments {
+	a.zones = map[string]int{}
+	others := 0 // candidates that could be assigned instead of the controller's own node
+	for _, m := range e.nodes.Candidates[nodestate.CandidateInService] {
+		if a.inService >= c.inService {
+			return a
+		}
+		if !s.lets(m, len(a.members)) {
+			if s.policy.Selector == nil {
+				return a // failed nodes come first, because every step allows them
+			}
+			continue
+		}
+		if m.RunsController && others > 0 {
+			return a // the nodes after it were already considered
+		}
+		others++
+		if c.zone(m.Zone) > a.zones[m.Zone] {
+			a.members = append(a.members, m)
+			a.inService++
+			a.zones[m.Zone]++
+		}
+	}
+	return a
+}

@@ -1,0 +1,163 @@
+package rollout
+
+import (
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+)
+
+// Decision is what to do with a pool now. The caller stores Record first; if that fails, it does nothing else.
+type Decision struct {
+	// Record is the record to store on the pool first. It equals Facts.Care.Record if nothing changed.
+	Record v1alpha1.RolloutRecord
+	// Past is how the previous rollout ended. The caller adds it to the pool's history in the same write. It is nil if Record continues the
+	// same rollout.
+	Past *v1alpha1.RolloutOutcome
+	// Target is the config that nodes are assigned: Facts.Target, or the config to which a reverted pool returns; empty for none.
+	Target string
+	// Assign are the nodes that are assigned the target, in this order.
+	Assign []Assignment
+	// Release are the drains to postpone, by node name.
+	Release []Release
+	// Label are the nodes that get labels, sorted by name.
+	Label []Label
+	// Taint and Untaint are the nodes that get or lose the UpdateInProgress taint, sorted by name. They do not include
+	// the nodes of Assign.
+	Taint, Untaint []string
+	// Blocks say why the rollout does not continue, most important first; empty while it continues, and after its end. Their texts have no
+	// durations, so that they stay the same while nothing changes.
+	Blocks []Block
+	// Stage is the current step.
+	Stage Stage
+	// Counts are the pool's numbers before this decision.
+	Counts nodestate.Counts
+	// RequeueAfter is when to decide again if no event comes first; 0 for never.
+	RequeueAfter time.Duration
+}
+
+// Assignment assigns one node its config.
+type Assignment struct {
+	// Node is the node to write. Config is the rendered config to write as desiredConfig.
+	Node, Config string
+	// Was is the earlier desired config; empty for none.
+	Was string
+	// DropImage removes the desiredImage annotation in the same write.
+	DropImage bool
+	// Untaint removes the UpdateInProgress taint in the same write.
+	Untaint bool
+	// Recovery is true if the node failed the config Was and is out of service, so that this assignment may repair it.
+	Recovery bool
+}
+
+// Release postpones the drain of one node.
+type Release struct {
+	// Node is the node to write. Config is its current config, which is written as desiredConfig.
+	Node, Config string
+	// Postponed is the value of PostponedAnnotation to write in the same write.
+	Postponed string
+	// Drains is the value of DrainsAnnotation to write in the same write.
+	Drains string
+}
+
+// Label puts a node into the custom pool for which the server admitted its machine.
+type Label struct {
+	// Node is the node to write.
+	Node string
+	// Labels to set, together with CustomPoolLabelsAppliedAnnotation, so that the node gets them once.
+	Labels map[string]string
+	// Attest is true if the controller first reads the server's records and writes AttestedPoolAnnotation.
+	Attest bool
+}
+
+// Block is one reason why a rollout does not continue.
+type Block struct {
+	// Cause is the reason as a stable word.
+	Cause Cause
+	// Reason is the reason as a text for users.
+	Reason string
+	// Until is when the blocker ends without a user; zero if that is unknown.
+	Until time.Time
+	// Closed are the closed health gates: the first one of the pool, or those of the first nodes.
+	Closed []v1alpha1.ClosedGate
+	// Policies are the RolloutPolicies that a user has to correct, by name; empty for other blocks.
+	Policies []string
+}
+
+// Stage is the current step of a rollout.
+type Stage struct {
+	// Step is the number of the current step, from 0. Of is the number of steps in the policy. If they are equal, the
+	// stage is the last one, which has no limit.
+	Step, Of int
+	// Canary is true for the step of the canary.
+	Canary bool
+	// Want is how many nodes run the target at the end of the step. Assigned is how many nodes were assigned it,
+	// without those that failed it or were out of service before. Healthy is how many nodes run it and are healthy.
+	Want, Assigned, Healthy int
+	// Due is true if the nodes are healthy and have soaked, so that only jobs and queries delay the end of the step.
+	Due bool
+}
+
+// Waiting says why a node does not run the target yet.
+type Waiting struct {
+	// Node that waits.
+	Node string
+	// Cause is the reason as a stable word.
+	Cause Cause
+	// Reason is the reason as a text for users.
+	Reason string
+}
+
+// Cause is why a node or a pool waits, as a word for metrics and tests.
+type Cause string
+
+// The values of Cause for nodes and pools, most important first.
+const (
+	// CauseInvalid: something that a user wrote is invalid.
+	CauseInvalid Cause = "Invalid"
+	// CauseApplying: the cluster does not have one whole revision of a GitSource of the pool, or the pool is not rendered from it yet.
+	CauseApplying Cause = "Applying"
+	// CausePaused: the pool is paused.
+	CausePaused Cause = "Paused"
+	// CauseHalted: too many nodes failed the config, so that the other nodes are not assigned it.
+	CauseHalted Cause = "Halted"
+	// CauseReverted: too many nodes failed the config, so that all nodes return to the last healthy one.
+	CauseReverted Cause = "Reverted"
+	// CauseAfterPool: another pool is updated first.
+	CauseAfterPool Cause = "AfterPool"
+	// CauseWindow: no maintenance window is open.
+	CauseWindow Cause = "Window"
+	// CauseGate: a health gate is not open.
+	CauseGate Cause = "Gate"
+	// CauseStep: the current step has enough nodes, but has not ended.
+	CauseStep Cause = "Step"
+	// CauseSoak: the nodes of the step have to stay healthy for some time.
+	CauseSoak Cause = "Soak"
+	// CauseTogether: a budget that the pool shares with others is used up.
+	CauseTogether Cause = "Together"
+	// CauseBudget: as many nodes as the pool allows, or as its zones allow, are out of service.
+	CauseBudget Cause = "Budget"
+	// CauseDrain: pods cannot be evicted, or the drain was postponed and the node is updated last.
+	CauseDrain Cause = "Drain"
+	// CauseCordoned: the node is cordoned, by an administrator or by Bunsen.
+	CauseCordoned Cause = "Cordoned"
+	// CauseNotReady: the node is not Ready.
+	CauseNotReady Cause = "NotReady"
+	// CauseSilent: the daemon of a node sends no heartbeat, so that the config of the node is unknown. A rollout ignores heartbeats; the
+	// status of the pool reads them.
+	CauseSilent Cause = "DaemonSilent"
+	// CauseFailed: the node failed the config; the other nodes wait while its daemon retries.
+	CauseFailed Cause = "Failed"
+)
+
+// The values of Cause only for nodes.
+const (
+	// CauseHost: the controller runs on the node, which is therefore updated last.
+	CauseHost Cause = "HostsController"
+	// CauseLabels: the node booted for another pool, and is about to be labelled for it.
+	CauseLabels Cause = "Labels"
+	// CauseUpdating: the node was assigned the config and updates to it.
+	CauseUpdating Cause = "Updating"
+	// CauseNext: the decision assigns the node its config.
+	CauseNext Cause = "Next"
+)

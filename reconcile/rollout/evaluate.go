@@ -1,0 +1,184 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy/membership"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+)
+
+// evaluation is the part of a decision that depends on the nodes' reports.
+type evaluation struct {
+	poolstate.Facts
+	now time.Time
+	// record is the new record. It determines the target of the nodes.
+	record v1alpha1.RolloutRecord
+	nodes  nodestate.Members
+	// again is when the next decision may differ without an event; zero for never. The results of other steps also
+	// have this field.
+	again time.Time
+}
+
+// evaluate reads what the nodes report: it updates the record, ends the rollout if too many nodes failed, and classifies the nodes for
+// the config that they are assigned.
+func evaluate(f poolstate.Facts, now time.Time) evaluation {
+	byName := func(a, b nodestate.Node) int { return strings.Compare(a.Name, b.Name) }
+	if !slices.IsSortedFunc(f.Nodes, byName) {
+		f.Nodes = slices.SortedFunc(slices.Values(f.Nodes), byName)
+	}
+	e := evaluation{Facts: f, now: now, record: f.Care.Record}
+	if f.Target == "" {
+		e.nodes = classifyFor(f, "")
+		return e
+	}
+	e = continueRecord(e)
+	e.nodes = classifyFor(f, assignedConfig(f, e.record))
+	e = judge(e)
+	if target := assignedConfig(f, e.record); target != e.nodes.Target {
+		e.nodes = classifyFor(f, target)
+	}
+	return e
+}
+
+// classifyFor classifies the nodes of a pool for a decision that assigns the target.
+func classifyFor(f poolstate.Facts, target string) nodestate.Members {
+	p := nodestate.PoolSettings{Target: f.Target, Host: f.Host}
+	for _, s := range f.Care.Pace.Steps {
+		if p.Canary == nil && s.Selector != nil {
+			p.Canary = s.Selector
+		}
+	}
+	if f.Pool == membership.Worker {
+		p.Customs = f.Care.Around.Customs
+	}
+	return nodestate.Classify(f.Nodes, target, p)
+}
+
+// assignedConfig returns the config that nodes are assigned: the pool's target or, in a reverted pool, the earlier
+// config.
+func assignedConfig(f poolstate.Facts, r v1alpha1.RolloutRecord) string {
+	if r.Verdict == v1alpha1.RolloutReverted {
+		return r.Back
+	}
+	return f.Target
+}
+
+// judge ends the rollout if a job or too many nodes failed. It also records that all nodes are healthy with the
+// target. After that, no verdict ends the rollout: if a node fails later, the config is not the cause. Such a node
+// keeps its place in the budget.
+func judge(e evaluation) evaluation {
+	r := e.record
+	if r.Ended == nil && r.Verdict != v1alpha1.RolloutReverted && e.nodes.Total.Nodes > 0 && e.nodes.Total.Healthy == e.nodes.Total.Nodes {
+		settling := findSettling(e)
+		e.again = earliest(e.again, settling.again)
+		if settling.nodes == 0 {
+			at := stamp(e.now)
+			e.record = v1alpha1.RolloutRecord{Config: r.Config, Requester: r.Requester, Began: r.Began, UpdatedBefore: r.UpdatedBefore, Steps: r.Steps, Healthy: r.Config, Ended: &at} // this also ends a halt
+			r = e.record
+		}
+	}
+	if r.Verdict != "" {
+		return e
+	}
+	e = countAgain(e)
+	if settled(e) {
+		return e
+	}
+	end, again := findFailure(e)
+	e.again = earliest(e.again, again)
+	if end.Verdict == "" {
+		return e
+	}
+	end.Updated = e.nodes.Counts.Updated
+	at := stamp(e.now)
+	if e.Care.RetryAt.After(at.Time) { // a changed clock, or a user's clock that is ahead: the retry is done
+		at = *stampUp(e.Care.RetryAt)
+	}
+	e.record.RolloutEnd, e.record.WellSince, e.record.Forgiven = end, nil, nil
+	if e.Care.Pace.Failures.Action == v1alpha1.FailureRevert && e.Care.Healthy != "" && r.Healthy != "" {
+		e.record.Verdict, e.record.Back = v1alpha1.RolloutReverted, r.Healthy
+	}
+	e.record.At = &at
+	return e
+}
+
+// findFailure returns the end of the rollout if a job or too many nodes failed; otherwise the zero value.
+func findFailure(e evaluation) (end v1alpha1.RolloutEnd, again time.Time) {
+	for _, g := range e.Care.Gates {
+		if g.Verdict == poolstate.GateFailed {
+			return v1alpha1.RolloutEnd{Verdict: v1alpha1.RolloutHalted, Gate: g.Name, Why: "gate " + g.Name + " failed" + nodestate.Quote(g.Why, nodestate.MaxVerdictReason)}, again
+		}
+	}
+	failed, again := failedNodes(e)
+	failed = slices.DeleteFunc(failed, func(m *nodestate.Member) bool { return isForgiven(e.record, m) })
+	after := e.Care.Pace.Failures.After
+	if after < 1 || len(failed) < after {
+		return end, again
+	}
+	end.Verdict = v1alpha1.RolloutHalted
+	w := nodestate.Wording{Now: e.now, Target: e.nodes.Target, Stable: true, Most: nodestate.MaxVerdictReason}
+	var texts []string
+	for _, m := range failed[:min(len(failed), nodestate.MaxNamed)] {
+		node := v1alpha1.FailedNode{Node: m.Name, Why: w.State(m.Node)}
+		if !m.Failing() {
+			node.Cause = v1alpha1.FailureLost
+			node.Why += fmt.Sprintf(", longer than %s", nodestate.FormatDuration(e.Care.Pace.Failures.NodeDeadline))
+		} else if m.Failure.Config == m.Config.Desired {
+			node.Cause = m.Failure.Cause
+		}
+		end.Failed, texts = append(end.Failed, node), append(texts, m.Name+" "+node.Why)
+	}
+	end.Why = nodestate.JoinFirst(texts, len(failed))
+	return end, again
+}
+
+// failedNodes returns the nodes that failed the target, by name.
+func failedNodes(e evaluation) (failed []*nodestate.Member, again time.Time) {
+	deadline := e.Care.Pace.Failures.NodeDeadline
+	for _, m := range e.nodes.Occupying {
+		switch {
+		case !m.Assigned:
+		case m.Step.Draining: // pods delay the drain, and the node has not tried the config yet
+		case m.Failed:
+			failed = append(failed, m)
+		case deadline > 0 && notReadySinceStart(e.record, m):
+			if age(e.now, m.Health.Since) > deadline {
+				failed = append(failed, m)
+			} else {
+				again = earliest(again, m.Health.Since.Add(deadline+time.Second))
+			}
+		}
+	}
+	return failed, again
+}
+
+// notReadySinceStart reports whether a node became unhealthy after the rollout began. The config does not cause an earlier problem.
+func notReadySinceStart(r v1alpha1.RolloutRecord, m *nodestate.Member) bool {
+	h := m.Health
+	return h.Trouble != "" && !h.Since.IsZero() && !h.Since.Before(r.Began.Time)
+}
+
+// settled reports whether the target is not new to the pool: the whole pool was healthy with it before, or is now.
+// Then only the budget and the windows limit the rollout.
+func settled(e evaluation) bool {
+	return e.Target == e.record.Healthy || e.record.Ended != nil
+}
+
+// earliest returns the first of some times, without zero times.
+func earliest(times ...time.Time) time.Time {
+	var first time.Time
+	for _, t := range times {
+		if first.IsZero() || !t.IsZero() && t.Before(first) {
+			first = t
+		}
+	}
+	return first
+}
+
+// age returns how long ago a time was; zero for a time in the future.
+func age(now, t time.Time) time.Duration { return max(0, now.Sub(t)) }

@@ -1,0 +1,40 @@
+package nodestate
+
+// Counts are the numbers of a pool's status.
+type Counts struct {
+	// Machines is the size of the pool.
+	Machines int
+	// Updated is how many nodes run the target. Ready is how many of them also accept pods.
+	Updated, Ready int
+	// Unavailable is how many nodes are out of service or at work.
+	Unavailable int
+	// Places is how many places of the budget are taken. Each unavailable node takes one. A node that failed the
+	// target takes one more, and so does an updated node with a closed health gate.
+	Places int
+	// Degraded is how many nodes report a failure.
+	Degraded int
+}
+
+// With returns the counts with one more node, which takes places in the budget.
+func (c Counts) With(n *Node, target string, places int) Counts {
+	c.Machines++
+	c.Places += places
+	if n.Unavailable() {
+		c.Unavailable++
+	}
+	if n.Degraded() {
+		c.Degraded++
+	}
+	if n.UpdatedTo(target) {
+		c.Updated++
+		if n.Ready() {
+			c.Ready++
+		}
+	}
+	return c
+}
+
+// Converged reports whether every node runs the target and accepts pods.
+func (c Counts) Converged() bool {
+	return c.Updated == c.Machines && c.Ready == c.Machines && c.Unavailable == 0
+}

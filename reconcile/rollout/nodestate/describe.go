@@ -1,0 +1,131 @@
+package nodestate
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// How many runes of a daemon's reason a text quotes: normally, and if the failure ended a rollout.
+const (
+	MaxReason        = 240
+	MaxVerdictReason = 500
+)
+
+// Wording returns descriptions of nodes.
+type Wording struct {
+	Now time.Time
+	// Target is the config that nodes are assigned.
+	Target string
+	// Stable makes texts contain points in time instead of durations, so that a text stays the same while nothing
+	// changes.
+	Stable bool
+	// Most is the maximum number of quoted runes of a daemon's reason.
+	Most int
+}
+
+// State describes a node that is out of service or was assigned the target, such as "draining for 6m".
+func (w Wording) State(n *Node) string {
+	switch {
+	case n.StoppedReporting():
+		return w.Health(n)
+	case n.Step.Draining:
+		return w.Draining(n)
+	case n.Degraded():
+		return w.failure(n)
+	case n.Step.Rebooting:
+		return w.rebooting(n)
+	case n.Step.Uncordoning:
+		return "being uncordoned"
+	case n.Cordon.ByAdministrator():
+		return "cordoned, not by Bunsen"
+	case n.Health.Trouble != "":
+		return w.Health(n)
+	}
+	return w.progress(n)
+}
+
+// maxReboot is how long a reboot may take before a text says that the node has not returned from it.
+const maxReboot = 10 * time.Minute
+
+// rebooting describes a node that reboots. It names the desired config only if the reboot can be for it: a config that was assigned
+// during the reboot, such as the one of a revert, has not reached the node.
+func (w Wording) rebooting(n *Node) string {
+	if n.Health.Trouble != "" && !n.Health.Since.IsZero() && w.Now.Sub(n.Health.Since) > maxReboot {
+		return "has not returned from its reboot: " + w.Health(n)
+	}
+	text := "rebooting into " + n.Config.Desired
+	if n.Config.Current == n.Config.Desired {
+		text = "rebooting for an earlier config"
+	}
+	if n.Health.Trouble != "" {
+		text += ", " + w.Health(n)
+	}
+	return text
+}
+
+// Health describes what is wrong with a node, and since when.
+func (w Wording) Health(n *Node) string { return n.Health.Text(w.since(n.Health.Since)) }
+
+// failure describes a degraded node.
+func (w Wording) failure(n *Node) string {
+	desired := n.Config.Desired
+	switch {
+	case n.Failing() && desired == w.Target && n.FailedOther(desired):
+		return "assigned " + desired + "; its last failure is about the config before" + Quote(n.Problem(), w.Most)
+	case n.Failing():
+		return "failed " + desired + Quote(n.Problem(), w.Most)
+	}
+	return "degraded" + Quote(n.Problem(), w.Most)
+}
+
+// progress describes a Ready node that the daemon does not report as degraded.
+func (w Wording) progress(n *Node) string {
+	c := n.Config
+	switch {
+	case n.Gate != "" && n.UpdatedTo(w.Target):
+		return "updated, and held by a gate: " + n.Gate
+	case n.State == "":
+		return "no machine-config-daemon has reported"
+	case n.State == v1alpha1.StateWorking:
+		return "applying " + c.Desired
+	case c.Current != c.Desired:
+		return "assigned " + c.Desired + ", not started yet"
+	case c.CurrentImage != c.DesiredImage:
+		return "changing its image"
+	case n.Cordon.Unschedulable:
+		return "cordoned for " + n.Cordon.For
+	}
+	return "at work on " + c.Desired
+}
+
+// Draining says how long a node has been draining, and why the drain waits.
+func (w Wording) Draining(n *Node) string {
+	text := "draining" + w.since(n.Step.DrainStarted) + n.PostponedText()
+	if n.Step.DrainStatus != "" {
+		text += ": " + n.Step.DrainStatus
+	}
+	return text
+}
+
+// since describes how long ago a time was, in whole minutes. A stable text has the time instead. It is empty for the
+// zero time.
+func (w Wording) since(t time.Time) string {
+	if w.Stable && !t.IsZero() {
+		return " since " + FormatTime(t)
+	}
+	if t.IsZero() || w.Now.Before(t) {
+		return ""
+	}
+	switch age := w.Now.Sub(t); {
+	case age < time.Minute:
+		return " for less than 1m"
+	case age < time.Hour:
+		return fmt.Sprintf(" for %dm", int(age.Minutes()))
+	case age < 48*time.Hour:
+		return fmt.Sprintf(" for %dh%dm", int(age.Hours()), int(age.Minutes())%60)
+	default:
+		return fmt.Sprintf(" for %dd", int(age.Hours())/24)
+	}
+}

@@ -1,0 +1,66 @@
+package nodestate
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// MaxNamed is how many nodes a message names.
+const MaxNamed = 3
+
+// FormatTime formats a point in time for users, in UTC to the minute.
+func FormatTime(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 MST") }
+
+// FormatDeadline returns the point in time at which a duration ends, with seconds if the duration is shorter than an hour.
+func FormatDeadline(t time.Time, duration time.Duration) string {
+	if duration < time.Hour {
+		return t.UTC().Format("2006-01-02 15:04:05 MST")
+	}
+	return FormatTime(t)
+}
+
+// FormatDuration formats a duration without zeros at its end.
+func FormatDuration(d time.Duration) string {
+	text := strings.TrimSuffix(d.String(), "m0s")
+	if text != d.String() {
+		text += "m"
+	}
+	return strings.Replace(text, "h0m", "h", 1)
+}
+
+// JoinFirst joins the texts of the first nodes. all is the number of all nodes; the result says how many were omitted.
+func JoinFirst(texts []string, all int) string {
+	if more := all - len(texts); more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Quote returns a colon and the first line of a problem, with at most this many runes; empty for no problem.
+func Quote(problem string, most int) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(problem), "\n")
+	if line == "" {
+		return ""
+	}
+	return ": " + Shorten(line, most)
+}
+
+// Shorten removes the middle of a text with more than this many runes, because reasons begin with the action and end
+// with the cause. It cuts between words, unless a word is very long.
+func Shorten(text string, most int) string {
+	const longWord = 40
+	runes := []rune(text)
+	if len(runes) <= most {
+		return text
+	}
+	tail := most / 3
+	head, end := string(runes[:most-tail-3]), string(runes[len(runes)-tail:])
+	if at := strings.LastIndexByte(head, ' '); at > 0 && runes[most-tail-3] != ' ' && len(head)-at < longWord {
+		head = head[:at]
+	}
+	if at := strings.IndexByte(end, ' '); at >= 0 && runes[len(runes)-tail-1] != ' ' && at < longWord {
+		end = end[at:]
+	}
+	return strings.TrimSpace(head) + " … " + strings.TrimSpace(end)
+}

@@ -1,0 +1,251 @@
+package nodestate
+
+import (
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// Node has the data of a corev1.Node that a rollout needs; see Read. The zero value is a Ready node whose daemon has
+// never reported.
+type Node struct {
+	// Name of the node.
+	Name string
+	// Labels of the node. The corev1.Node has the same map, so they must not be changed.
+	Labels map[string]string
+	// Zone is the node's topology zone, empty if it has none.
+	Zone string
+	// Created is the creation time of the Node.
+	Created time.Time
+	// Config has the current and the desired config.
+	Config Configs
+	// State is one of v1alpha1.State*, as the daemon reports; empty before its first report.
+	State string
+	// Reason is the daemon's text for the state Degraded or Unreconcilable.
+	Reason string
+	// Health is what the kubelet reports.
+	Health Health
+	// Cordon says whether the node is cordoned, and for what.
+	Cordon Cordon
+	// Step is the progress of the node's update.
+	Step Step
+	// Gate is why a health gate of the node is closed; empty if all are open. The caller of Read sets it.
+	Gate string
+	// Marks are further annotations.
+	Marks
+}
+
+// Marks are annotations and taints of the controller, the daemon and the server.
+type Marks struct {
+	// Failure is the structured form of Reason; zero if the daemon recorded none.
+	Failure v1alpha1.Failure
+	// Tainted is true if the node has the UpdateInProgress taint.
+	Tainted bool
+	// Postponed is the last drain of the node that was postponed.
+	Postponed Postponed
+	// Drains counts the postponed drains for one config.
+	Drains Drains
+	// Booted is the rendered config with which the machine claims to have first booted; empty once the controller has
+	// labelled the node. It only decides whether the controller reads the server's records.
+	Booted string
+	// Checked is true once the controller has read the server's records. Attested is the pool in these records; empty
+	// for none.
+	Checked  bool
+	Attested string
+}
+
+// Configs are the names of a node's rendered configs and, on layered nodes, images.
+type Configs struct {
+	// Current is the config that the node runs. Desired is the config that it should run. Either may be empty.
+	Current, Desired string
+	// CurrentImage and DesiredImage are set only on layered nodes.
+	CurrentImage, DesiredImage string
+}
+
+// Health is what the kubelet reports about the node.
+type Health struct {
+	// Trouble describes the problem, such as "not Ready (KubeletNotReady)"; empty for a healthy node.
+	Trouble string
+	// Silence says that the kubelet does not report, so that the state of the node is unknown. It is empty if the
+	// kubelet reports.
+	Silence string
+	// Since is when Trouble began; zero if that is unknown.
+	Since time.Time
+	// ReadySince is when the node became Ready; zero if it is not Ready, or if the time is unknown.
+	ReadySince time.Time
+}
+
+// Cordon says whether pods may be scheduled on a node.
+type Cordon struct {
+	// Unschedulable is true on a cordoned node.
+	Unschedulable bool
+	// For is the rendered config for which Bunsen cordoned the node; empty if Bunsen did not.
+	For string
+}
+
+// ByAdministrator reports whether the node is cordoned, and not by Bunsen.
+func (c Cordon) ByAdministrator() bool { return c.Unschedulable && c.For == "" }
+
+// Step is the progress of a node's update.
+type Step struct {
+	// Draining and Uncordoning are true while the daemon waits for the controller to drain or uncordon the node.
+	Draining, Uncordoning bool
+	// DrainStarted is when the current drain began; zero if that is unknown.
+	DrainStarted time.Time
+	// DrainStatus is one line on why the drain waits.
+	DrainStatus string
+	// HeldUpSince is when a PodDisruptionBudget began to forbid the eviction of one of the node's pods; zero if all
+	// pods may be evicted.
+	HeldUpSince time.Time
+	// Rebooting is true once the daemon has requested a reboot.
+	Rebooting bool
+}
+
+// ReadNode reads a Node for a rollout. It never fails: an annotation that cannot be parsed counts as missing.
+func Read(n *corev1.Node) Node {
+	a := n.Annotations
+	return Node{
+		Name:    n.Name,
+		Labels:  n.Labels,
+		Zone:    n.Labels[corev1.LabelTopologyZone],
+		Created: n.CreationTimestamp.Time,
+		Config: Configs{
+			Current:      a[v1alpha1.CurrentConfigAnnotation],
+			Desired:      a[v1alpha1.DesiredConfigAnnotation],
+			CurrentImage: a[v1alpha1.CurrentImageAnnotation],
+			DesiredImage: a[v1alpha1.DesiredImageAnnotation],
+		},
+		State:  a[v1alpha1.StateAnnotation],
+		Reason: a[v1alpha1.ReasonAnnotation],
+		Health: readHealth(n.Status.Conditions),
+		Cordon: Cordon{Unschedulable: n.Spec.Unschedulable, For: a[v1alpha1.CordonedAnnotation]},
+		Step:   readStep(a),
+		Marks:  readMarks(n),
+	}
+}
+
+// Text describes the problem. duration is a text such as " for 6m".
+func (h Health) Text(duration string) string {
+	if h.Silence == "" {
+		return h.Trouble + duration
+	}
+	return h.Trouble + duration + ": " + h.Silence
+}
+
+// readHealth reads the kubelet's conditions. It reads Ready first: when a kubelet stops reporting, the node controller
+// sets all conditions to Unknown, and Ready is the last in the list. Pressure conditions count only if they are True.
+func readHealth(conditions []corev1.NodeCondition) Health {
+	var h Health
+	var other *corev1.NodeCondition
+	for i := range conditions {
+		switch c := &conditions[i]; {
+		case c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue:
+			h.ReadySince = c.LastTransitionTime.Time
+		case c.Type == corev1.NodeReady:
+			return notReady(c)
+		case other == nil && c.Status == corev1.ConditionTrue && pressures[c.Type] != "":
+			other = c
+		}
+	}
+	if other != nil {
+		h.Trouble, h.Since = pressures[other.Type]+because(other), other.LastTransitionTime.Time
+	}
+	return h
+}
+
+// pressures describes the conditions that make a Ready node unavailable.
+var pressures = map[corev1.NodeConditionType]string{
+	corev1.NodeDiskPressure:       "short of disk space",
+	corev1.NodeNetworkUnavailable: "without a network",
+}
+
+func notReady(c *corev1.NodeCondition) Health {
+	h := Health{Trouble: "not Ready", Since: c.LastTransitionTime.Time}
+	switch {
+	case c.Status != corev1.ConditionUnknown:
+		h.Trouble += because(c)
+	case c.Reason == "NodeStatusNeverUpdated":
+		h.Silence = "its kubelet has never reported"
+	default:
+		h.Silence = "its kubelet stopped reporting"
+	}
+	return h
+}
+
+func because(c *corev1.NodeCondition) string {
+	if c.Reason == "" {
+		return ""
+	}
+	return " (" + c.Reason + ")"
+}
+
+func readStep(a map[string]string) Step {
+	s := Step{
+		DrainStatus: a[v1alpha1.DrainStatusAnnotation],
+		Rebooting:   a[v1alpha1.PostConfigActionAnnotation] == "Rebooting",
+	}
+	s.DrainStarted = ParseTime(a[v1alpha1.DrainStartedAnnotation])
+	if asked := a[v1alpha1.DesiredDrainAnnotation]; asked != a[v1alpha1.LastAppliedDrainAnnotation] {
+		s.Draining = hasVerb(asked, v1alpha1.DrainVerb)
+		s.Uncordoning = hasVerb(asked, v1alpha1.UncordonVerb)
+	}
+	if s.Draining {
+		s.HeldUpSince = heldUp(a[v1alpha1.DrainReportAnnotation], s.DrainStarted)
+	}
+	return s
+}
+
+// heldUp returns when the first pod of a drain report began to wait for a PodDisruptionBudget. An invalid report
+// counts as missing.
+func heldUp(report string, began time.Time) time.Time {
+	r, err := v1alpha1.ParseDrainReport(report)
+	if err != nil {
+		return time.Time{}
+	}
+	for _, p := range r.Pods {
+		switch {
+		case p.State != v1alpha1.PodWaiting || p.Budget == "":
+		case p.Since != nil:
+			return p.Since.Time
+		default:
+			return began
+		}
+	}
+	return time.Time{}
+}
+
+func hasVerb(request, verb string) bool {
+	return len(request) > len(verb) && request[:len(verb)] == verb && request[len(verb)] == '-'
+}
+
+func readMarks(n *corev1.Node) Marks {
+	m := Marks{Tainted: tainted(n.Spec.Taints), Postponed: readPostponed(n.Annotations[v1alpha1.PostponedAnnotation]), Drains: readDrains(n.Annotations[v1alpha1.DrainsAnnotation])}
+	if f, err := v1alpha1.ParseFailure(n.Annotations[v1alpha1.FailureAnnotation]); err == nil {
+		m.Failure = f
+	}
+	if _, labelled := n.Annotations[v1alpha1.CustomPoolLabelsAppliedAnnotation]; !labelled {
+		m.Booted = n.Annotations[v1alpha1.FirstPivotConfigAnnotation]
+		m.Attested, m.Checked = n.Annotations[v1alpha1.AttestedPoolAnnotation]
+	}
+	return m
+}
+
+func tainted(taints []corev1.Taint) bool {
+	for _, t := range taints {
+		if t.Key == v1alpha1.UpdateInProgressTaint && t.Effect == corev1.TaintEffectPreferNoSchedule {
+			return true
+		}
+	}
+	return false
+}
+
+// ParseTime parses the time of an annotation. It returns the zero time for an invalid text.
+func ParseTime(text string) time.Time {
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}
+	}
+	return t
+}

@@ -1,0 +1,61 @@
+package nodestate
+
+import (
+	"cmp"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// Ready reports whether the kubelet is healthy and the node accepts pods.
+func (n *Node) Ready() bool { return n.Health.Trouble == "" && !n.Cordon.Unschedulable }
+
+// Done reports whether the node runs its desired config, according to its daemon. On layered nodes, the images must be
+// equal too.
+func (n *Node) Done() bool {
+	c := n.Config
+	return c.Current != "" && c.Current == c.Desired && n.State == v1alpha1.StateDone && c.CurrentImage == c.DesiredImage
+}
+
+// layered reports whether the node has an image besides its config.
+func (c Configs) layered() bool { return c.CurrentImage != "" || c.DesiredImage != "" }
+
+// Degraded reports whether the daemon reports a failure.
+func (n *Node) Degraded() bool {
+	return n.State == v1alpha1.StateDegraded || n.State == v1alpha1.StateUnreconcilable
+}
+
+// StoppedReporting reports whether the kubelet stopped reporting for another reason than a reboot or a failure.
+func (n *Node) StoppedReporting() bool {
+	return n.Health.Silence != "" && !n.Step.Rebooting && !n.Degraded()
+}
+
+// Failing reports whether the daemon failed to bring the node to its desired config.
+func (n *Node) Failing() bool { return n.Degraded() && n.Config.Current != n.Config.Desired }
+
+// Blank reports whether the daemon is healthy and the node was never assigned a config. For example, the node did not
+// boot from the Bunsen server. It runs pods and waits for its first config.
+func (n *Node) Blank() bool { return n.Config == (Configs{}) && n.State == v1alpha1.StateDone }
+
+// Unavailable reports whether the node counts as out of service. A failing node that still runs pods is in service,
+// and so is a blank node. A node whose daemon has never reported is out of service, because its state is unknown.
+func (n *Node) Unavailable() bool { return !n.Ready() || (!n.Done() && !n.Failing() && !n.Blank()) }
+
+// UpdatedTo reports whether the node runs the target, without an image besides it.
+func (n *Node) UpdatedTo(target string) bool {
+	return n.Done() && n.Config.Desired == target && n.Config.DesiredImage == ""
+}
+
+// assigned reports whether the target is the node's desired config. A layered node needs an assignment that removes its image.
+func (n *Node) assigned(target string) bool {
+	return n.Config.Desired == target && n.Config.DesiredImage == ""
+}
+
+// FailedOther reports whether the daemon recorded the failure of another config than the target. After a node is
+// assigned a config, it still reports the failure of the earlier config until its daemon starts the update. A failure
+// without a record counts for the desired config.
+func (n *Node) FailedOther(target string) bool {
+	return n.Failure.Config != "" && n.Failure.Config != target
+}
+
+// Problem returns the problem that the daemon reports: from its recorded failure, or else the whole reason.
+func (n *Node) Problem() string { return cmp.Or(n.Failure.Problem, n.Reason) }

@@ -1,0 +1,287 @@
+package rollout
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+)
+
+const (
+	// slow is after how long a node that is not Ready, or a drain, no longer counts as progress.
+	slow = 10 * time.Minute
+	// forbidden is how long a PodDisruptionBudget may delay a drain before a block reports it.
+	forbidden = 5 * time.Second
+	// Flapping is how long a node may be not Ready before a block reports it, unless a reboot or an update explains
+	// it.
+	Flapping = 30 * time.Second
+)
+
+// poolBlocks returns why the pool as a whole makes no progress, most important first.
+func poolBlocks(p plan) (out []Block, again time.Time) {
+	if p.Care.Lost != "" {
+		out = append(out, Block{Cause: CauseInvalid, Reason: p.Care.Lost})
+	}
+	behind := p.nodes.Total.Behind > 0
+	for _, b := range p.blockers.stops {
+		if behind || b.Cause != CausePaused && b.Cause != CauseBudget {
+			out = append(out, b)
+		}
+	}
+	if p.record.Verdict == v1alpha1.RolloutReverted {
+		out = append(out, verdictBlock(p.Pool, p.record))
+	}
+	if !behind {
+		blocks, again := notReadyBlocks(p)
+		return append(out, blocks...), again
+	}
+	if len(p.blockers.stops) == 0 {
+		step, stepAgain := stepBlocks(p)
+		out = slices.Concat(out, p.blockers.holds, step)
+		places, placesAgain := placeBlocks(p, len(out) > 0)
+		out, again = append(out, places...), earliest(stepAgain, placesAgain)
+	}
+	drains, drainsAgain := drainBlocks(p)
+	return append(out, drains...), earliest(again, drainsAgain)
+}
+
+// notReadyBlocks name the nodes that run the target and have been not Ready for longer than Flapping. The pool is not
+// updated before they are Ready.
+func notReadyBlocks(p plan) (blocks []Block, again time.Time) {
+	var dead []*nodestate.Member
+	for _, m := range p.nodes.Occupying {
+		switch {
+		case m.Health.Trouble == "" || m.Changing():
+		case age(p.now, m.Health.Since) < Flapping:
+			again = earliest(again, m.Health.Since.Add(Flapping))
+		default:
+			dead = append(dead, m)
+		}
+	}
+	if len(dead) == 0 {
+		return nil, again
+	}
+	return []Block{{Cause: CauseNotReady, Reason: describe(dead, stableWording(p.evaluation).State)}}, again
+}
+
+// stepBlocks explain why the current step does not end.
+func stepBlocks(p plan) (blocks []Block, again time.Time) {
+	s := p.step
+	if !s.limited {
+		return nil, again
+	}
+	if s.Due {
+		g, _ := closedGate(p.evaluation, anyGate)
+		if n := len(p.blockers.holds); n > 0 && slices.Equal(p.blockers.holds[n-1].Closed, g.Closed) {
+			return nil, again // the block of a query already reports it
+		}
+		return []Block{g}, again
+	}
+	if !s.soaked.IsZero() {
+		return []Block{{Cause: CauseSoak, Until: s.soaked, Reason: fmt.Sprintf("%s; soaking until %s", stepText(s), nodestate.FormatDeadline(s.soaked, s.policy.Soak))}}, again
+	}
+	if s.policy.Selector != nil && s.Want == 0 {
+		return []Block{{Cause: CauseStep, Reason: fmt.Sprintf("the canary's nodeSelector %s matches no node of pool %s; label one, or correct the RolloutPolicy",
+			s.policy.Selector, p.Pool)}}, again
+	}
+	if len(p.assigned.members) > 0 {
+		return nil, again
+	}
+	moving, again := makesProgress(p)
+	if moving {
+		return nil, again
+	}
+	if b, closed := nodeGatesBlock(p); closed {
+		return []Block{b}, again
+	}
+	unavailable := filter(p.nodes.Occupying, func(m *nodestate.Member) bool { return s.policy.Selector == nil || m.Canary })
+	if len(unavailable) > 0 {
+		return []Block{{Cause: CauseStep, Reason: stepText(s) + ": " + describe(unavailable, stableWording(p.evaluation).State)}}, again
+	}
+	return nil, again
+}
+
+// stepText names the step and its progress.
+func stepText(s step) string {
+	kind := ""
+	if s.Canary {
+		kind = " (canary)"
+	}
+	return fmt.Sprintf("step %d of %d%s: %d of %d nodes healthy", s.Step+1, s.Of, kind, max(0, s.Healthy), s.Want)
+}
+
+// nodeGatesBlock names the updated nodes whose own gates are closed.
+func nodeGatesBlock(p plan) (b Block, closed bool) {
+	b.Cause, b.Closed = CauseGate, closedNodeGates(p)
+	var texts []string
+	for _, g := range b.Closed {
+		texts = append(texts, g.Node+": "+g.Why)
+	}
+	if more := p.nodes.Total.Gated - len(texts); more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	if s := p.capacity.settling; s.nodes > 0 {
+		texts = append(texts, fmt.Sprintf("%d updated nodes have to stay Ready until %s", s.nodes, nodestate.FormatDeadline(s.until, s.required)))
+		b.Until = s.until
+	}
+	b.Reason = strings.Join(texts, "; ")
+	return b, len(texts) > 0
+}
+
+// closedNodeGates returns the first updated nodes whose own gates are closed.
+func closedNodeGates(p plan) (closed []v1alpha1.ClosedGate) {
+	for _, m := range p.nodes.Occupying {
+		if m.Gated && len(closed) < nodestate.MaxNamed {
+			closed = append(closed, v1alpha1.ClosedGate{Node: m.Name, Why: m.Gate})
+		}
+	}
+	return closed
+}
+
+// placeBlocks explain why no node is assigned although nothing else blocks the pool and no node makes progress.
+// otherwise is true if another reason was found.
+func placeBlocks(p plan, otherwise bool) (blocks []Block, again time.Time) {
+	if len(p.assigned.members) > 0 || len(p.released) > 0 {
+		return nil, again
+	}
+	moving, again := makesProgress(p)
+	if moving {
+		return nil, again
+	}
+	return placesTaken(p, otherwise), again
+}
+
+// placesTaken names the nodes that take the places of the budgets, or why no node is a candidate.
+func placesTaken(p plan, otherwise bool) []Block {
+	candidates := 0
+	for _, kind := range []nodestate.Candidate{nodestate.CandidateInService, nodestate.CandidateFailed, nodestate.CandidateChanging, nodestate.CandidateDegraded} {
+		candidates += len(p.nodes.Candidates[kind])
+	}
+	if candidates == 0 {
+		waiting := filter(p.nodes.Occupying, func(m *nodestate.Member) bool { return !m.Updated && !drainsSlowly(p, m) })
+		if otherwise || len(waiting) == 0 {
+			return nil
+		}
+		return []Block{{Cause: unavailableCause(p), Reason: describe(waiting, stableWording(p.evaluation).State)}}
+	}
+	var out []Block
+	if p.Care.Around.Quorum != "" {
+		out = append(out, Block{Cause: CauseAfterPool, Reason: p.Care.Around.Quorum})
+	}
+	for _, t := range p.Care.Around.Together {
+		if t.Left(p.capacity.used) <= 0 {
+			out = append(out, Block{Cause: CauseTogether, Reason: sharedText(p, t)})
+		}
+	}
+	if p.capacity.used >= p.capacity.max {
+		return append(out, Block{Cause: CauseBudget, Reason: budgetText(p, stableWording(p.evaluation)), Closed: closedNodeGates(p)})
+	}
+	if otherwise || len(out) > 0 {
+		return out
+	}
+	for _, m := range p.nodes.Candidates[nodestate.CandidateInService] {
+		if p.step.lets(m, 0) && p.capacity.zone(m.Zone) == 0 {
+			return []Block{{Cause: CauseBudget, Reason: zoneText(p, m.Zone), Closed: closedNodeGates(p)}}
+		}
+	}
+	return out
+}
+
+// unavailableCause is the cause of a pool whose last nodes cannot be assigned the target.
+func unavailableCause(p plan) Cause {
+	waits := func(is func(*nodestate.Member) bool) bool {
+		return slices.ContainsFunc(p.nodes.Occupying, func(m *nodestate.Member) bool { return !m.Updated && is(m) })
+	}
+	switch {
+	case p.nodes.Total.Failed > 0:
+		return CauseFailed
+	case waits(func(m *nodestate.Member) bool { return m.Health.Silence != "" }):
+		return CauseNotReady
+	case waits(func(m *nodestate.Member) bool { return m.Cordon.Unschedulable }):
+		return CauseCordoned
+	}
+	return CauseNotReady
+}
+
+// filter returns the nodes for which the function is returns true.
+func filter(nodes []*nodestate.Member, is func(*nodestate.Member) bool) []*nodestate.Member {
+	var out []*nodestate.Member
+	for _, m := range nodes {
+		if is(m) {
+			out = append(out, m)
+		}
+	}
+	return out
+}
+
+// describe names the first of these nodes with a text about each, and counts the rest.
+func describe(nodes []*nodestate.Member, text func(*nodestate.Node) string) string {
+	var texts []string
+	for _, m := range nodes[:min(len(nodes), nodestate.MaxNamed)] {
+		texts = append(texts, m.Name+" "+text(m.Node))
+	}
+	return nodestate.JoinFirst(texts, len(nodes))
+}
+
+// makesProgress reports whether a node changes its config, to the target or to an earlier one, within the normal time.
+func makesProgress(p plan) (moving bool, again time.Time) {
+	for _, m := range p.nodes.Occupying {
+		if !m.Changing() || m.Failing() {
+			continue
+		}
+		ended, wait := madeNoProgress(p, m)
+		again = earliest(again, wait)
+		if !ended {
+			return true, again
+		}
+	}
+	return false, again
+}
+
+// madeNoProgress reports whether a node that changes its config takes too long: no daemon has ever reported from it,
+// its kubelet does not report, it is not Ready, or its drain does not end. For the first two causes, again is when the
+// node will have taken too long.
+func madeNoProgress(p plan, m *nodestate.Member) (ended bool, again time.Time) {
+	if m.State == "" && !m.Created.IsZero() {
+		if age(p.now, m.Created) > slow {
+			return true, again
+		}
+		again = m.Created.Add(slow + time.Second)
+	}
+	if m.Health.Trouble != "" && age(p.now, m.Health.Since) > slow {
+		return true, again
+	}
+	if m.Health.Silence != "" && !m.Step.Rebooting {
+		if age(p.now, m.Health.Since) >= Flapping {
+			return true, again
+		}
+		again = earliest(again, m.Health.Since.Add(Flapping))
+	}
+	return drainsSlowly(p, m), again
+}
+
+func drainsSlowly(p plan, m *nodestate.Member) bool {
+	return m.Step.Draining && age(p.now, m.Step.DrainStarted) > slow
+}
+
+// drainBlocks name the drains that take long, or that a PodDisruptionBudget delays for longer than forbidden.
+func drainBlocks(p plan) (blocks []Block, again time.Time) {
+	var delayed []*nodestate.Member
+	for _, m := range p.nodes.Occupying {
+		since := m.Step.HeldUpSince
+		forbids := !since.IsZero() && age(p.now, since) >= forbidden
+		if !since.IsZero() && !forbids {
+			again = p.now.Add(forbidden)
+		}
+		if forbids || drainsSlowly(p, m) {
+			delayed = append(delayed, m)
+		}
+	}
+	if len(delayed) == 0 {
+		return nil, again
+	}
+	return []Block{{Cause: CauseDrain, Reason: describe(delayed, stableWording(p.evaluation).Draining)}}, again
+}

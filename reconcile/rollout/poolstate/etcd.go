@@ -1,0 +1,76 @@
+package poolstate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+)
+
+// EtcdHold returns why every node of a pool has to stay in service for etcd; empty if the pool does not wait. reports has the last reports
+// of all daemons. A pool waits only if one of its nodes runs a member of etcd. It waits while a member is unhealthy and the others are too
+// few for another one to go, and until a daemon has reported after the last node of the pool became Ready.
+//
+// If all members are healthy, the pool never waits, because a cluster of one or two members can lose none of them. Reports of nodes of
+// other pools do not count: each member's daemon asks all members, and another node could report anything.
+func EtcdHold(nodes []nodestate.Node, reports map[string]v1alpha1.DaemonReport, now time.Time) string {
+	own, back, last := map[string]v1alpha1.DaemonReport{}, time.Time{}, ""
+	for i := range nodes {
+		if r := reports[nodes[i].Name]; r.Etcd != nil {
+			own[nodes[i].Name] = r
+		}
+		if since := nodes[i].Health.ReadySince; since.After(back) {
+			back, last = since, nodes[i].Name
+		}
+	}
+	if len(own) == 0 {
+		return ""
+	}
+	worst, known := worstOf(own, back, now)
+	switch {
+	case !known && now.Sub(back) < v1alpha1.DaemonSilentAfter:
+		return "waiting for a report about the members of etcd after " + last + " became Ready"
+	case !known:
+		return "no daemon of a node with etcd has reported its members for " + nodestate.FormatDuration(v1alpha1.DaemonSilentAfter)
+	case worst.Problem != "":
+		return "the state of etcd is unknown: " + bounded(worst.Problem)
+	case worst.Healthy < worst.Members && worst.Healthy-1 < worst.Members/2+1:
+		return fmt.Sprintf("%d of %d members of etcd are healthy, and without another one it would lose its quorum", worst.Healthy, worst.Members)
+	}
+	return ""
+}
+
+// maxProblem is how many bytes of a node's problem a message has.
+const maxProblem = 300
+
+// bounded returns a text of a node as one line of limited length, because it becomes part of the pool's status.
+func bounded(text string) string {
+	text = safetext.OneLine(text)
+	if len(text) <= maxProblem {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxProblem], "") + "…"
+}
+
+// worstOf returns the report about etcd with the fewest healthy members, of those that are not silent and are newer than a time. A report
+// with a problem counts only if all have one.
+func worstOf(reports map[string]v1alpha1.DaemonReport, after, now time.Time) (worst v1alpha1.EtcdReport, known bool) {
+	for _, name := range slices.Sorted(maps.Keys(reports)) {
+		r := reports[name]
+		if r.Seen.Time.Sub(now) > v1alpha1.DaemonSilentAfter { // the node's clock is wrong, so the age of the report is unknown
+			continue
+		}
+		if now.Sub(r.Seen.Time) > v1alpha1.DaemonSilentAfter || r.Seen.Time.Before(after) {
+			continue
+		}
+		if !known || r.Etcd.Problem == "" && (worst.Problem != "" || r.Etcd.Healthy < worst.Healthy) {
+			worst, known = *r.Etcd, true
+		}
+	}
+	return worst, known
+}

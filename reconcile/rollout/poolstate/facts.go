@@ -1,0 +1,166 @@
+package poolstate
+
+import (
+	"errors"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy/pace"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+)
+
+// Facts are the input of a decision about a pool, besides the time.
+type Facts struct {
+	// Pool is the pool's name.
+	Pool string
+	// Target is the rendered config that the pool should run; empty while nothing is rendered.
+	Target string
+	// Requester is who requested Target; zero if that is unknown.
+	Requester v1alpha1.Requester
+	// Paused is true if the pool is paused and assigns no configs.
+	Paused bool
+	// PausedBy says who paused the pool and why; empty if that is unknown.
+	PausedBy string
+	// MaxUnavailable is the pool's own budget, from the function MaxUnavailable. A pool with a budget below 1 assigns
+	// nothing. A limit in a RolloutPolicy overrides it.
+	MaxUnavailable int
+	// Host is the node on which the controller runs, which is updated last; empty if it is unknown.
+	Host string
+	// Nodes are the nodes whose primary pool this is, in any order; sorted by name is fastest.
+	Nodes []nodestate.Node
+	// Timestamps makes texts contain points in time instead of durations.
+	Timestamps bool
+	// Care has the limits of the rollout besides maxUnavailable, and the record; zero for none.
+	Care Care
+}
+
+// Care has the input of a decision from RolloutPolicies, the pool's annotations and the other pools.
+type Care struct {
+	// Pace has the settings of the pool's RolloutPolicies.
+	Pace pace.Pace
+	// Record is the record on the pool; zero for none.
+	Record v1alpha1.RolloutRecord
+	// Healthy is the last config with which the whole pool was healthy: a revert returns to it. It is Record.Healthy
+	// or, without a record, status.configuration.name. It is empty if there is none, or if the config does not exist
+	// any more.
+	Healthy string
+	// Around has the limits by other pools.
+	Around Around
+	// Gates are the answers of jobs and queries. A gate of the policy without an answer is closed.
+	Gates []Gate
+	// OpenUntil is until when the pool is rolled out outside its maintenance windows, too.
+	OpenUntil time.Time
+	// RetryAt is when a user requested a retry: it lifts an earlier verdict.
+	RetryAt time.Time
+	// Invalid says what is invalid in the pool or its policies. The pool assigns nothing until a user has corrected it.
+	Invalid string
+	// InvalidPolicies are the names of the RolloutPolicies in Invalid.
+	InvalidPolicies []string
+	// Lost says that the pool's record is invalid and counts as missing.
+	Lost string
+}
+
+// Around has the limits for this pool by other pools.
+type Around struct {
+	// Ahead are the pools that are updated before this one.
+	Ahead []Ahead
+	// Together are the budgets that this pool shares with other pools.
+	Together []Shared
+	// Cycle are pools that wait for each other, in order; this pool is one of them. It is empty for none.
+	Cycle []string
+	// Quorum is why every node of this pool has to stay in service: the masters wait while the arbiter is out of
+	// service, and nodes of etcd wait while it can lose no member. It is empty if the pool does not wait.
+	Quorum string
+	// Customs are the cluster's custom pools. A machine that booted for one of them gets its labels.
+	Customs []nodestate.Custom
+}
+
+// Ahead is a pool that is updated before this one.
+type Ahead struct {
+	// Pool is its name.
+	Pool string
+	// Missing is true if the pool does not exist.
+	Missing bool
+	// Done is true if the pool runs the config from the same commit.
+	Done bool
+	// Why is the reason if the pool is not Done.
+	Why string
+}
+
+// Shared is a budget that nodes of several pools share.
+type Shared struct {
+	// Policy is the RolloutPolicy with the budget.
+	Policy string
+	// Max is the number of places. Used is how many of them nodes of other pools take.
+	Max, Used int
+	// Who describes which other pools take places, such as "infra 2, master 1". Pools are the names of these pools.
+	Who   string
+	Pools []string
+}
+
+// Gate is the answer of a job or of a query.
+type Gate struct {
+	// Name is the name of the gate in the pace.
+	Name string
+	// Verdict is the answer.
+	Verdict GateVerdict
+	// Why is the reason if the gate is not open.
+	Why string
+}
+
+// GateVerdict is the answer of a gate.
+type GateVerdict string
+
+// Values of GateVerdict.
+const (
+	// GateOpen allows the rollout to continue.
+	GateOpen GateVerdict = "Open"
+	// GateWaits means that the gate is closed or has no answer.
+	GateWaits GateVerdict = "Waits"
+	// GateFailed ends the rollout, in the same way as failed nodes.
+	GateFailed GateVerdict = "Failed"
+)
+
+// Read reads a pool and the policies of the cluster. The caller sets Nodes, Host, Care.Around and Care.Gates.
+// Care.Invalid lists the invalid settings. size is the number of the pool's nodes.
+func Read(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy, size int) Facts {
+	f := Facts{Pool: pool.Name, Target: pool.Spec.Configuration.Name, Paused: pool.Spec.Paused, PausedBy: pool.Annotations[v1alpha1.PausedByAnnotation]}
+	f.Requester.Revision = pool.Annotations[v1alpha1.RevisionAnnotation]
+	if t, err := v1alpha1.ParsePoolTarget(pool.Annotations[v1alpha1.TargetAnnotation]); err == nil && t.Config == f.Target {
+		f.Requester = t.Requester
+	}
+	c := &f.Care
+	c.OpenUntil, c.RetryAt = nodestate.ParseTime(pool.Annotations[v1alpha1.OpenUntilAnnotation]), nodestate.ParseTime(pool.Annotations[v1alpha1.RetryAnnotation])
+	record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation])
+	if err != nil {
+		c.Lost = err.Error() + "; what the rollout remembered is lost, and it begins again"
+	}
+	c.Record, c.Healthy = record, HealthyConfig(pool)
+	var budget, policy error
+	f.MaxUnavailable, budget = MaxUnavailable(pool.Name, pool.Spec.MaxUnavailable, size)
+	c.Pace, policy = pace.For(pool, policies)
+	if err := errors.Join(SelectingAll(pool), budget, policy); err != nil {
+		c.AddInvalid(err)
+	}
+	return f
+}
+
+// HealthyConfig returns the last config with which the whole pool was healthy, as its record says; empty for none. Without a valid
+// record, it is status.configuration.name.
+func HealthyConfig(pool *mcfgv1.MachineConfigPool) string {
+	if record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation]); err == nil && record.Config != "" {
+		return record.Healthy
+	}
+	return pool.Status.Configuration.Name
+}
+
+// AddInvalid adds an error to Invalid and InvalidPolicies.
+func (c *Care) AddInvalid(err error) {
+	if c.Invalid != "" {
+		c.Invalid += "\n"
+	}
+	c.Invalid += err.Error()
+	c.InvalidPolicies = append(c.InvalidPolicies, pace.InvalidPolicies(err)...)
+}

@@ -1,0 +1,164 @@
+package poolstate
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy/membership"
+	"github.com/bunsen-os/bunsen/internal/policy/pace"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+)
+
+// Others has the pools of a cluster, for a decision about one of them.
+type Others struct {
+	// Pools has the pools by name, including the pool of the decision.
+	Pools map[string]*mcfgv1.MachineConfigPool
+	// Policies are the RolloutPolicies of the cluster.
+	Policies []v1alpha1.RolloutPolicy
+	// Customs are the custom pools among them.
+	Customs []nodestate.Custom
+	// Count counts the nodes of a pool.
+	Count func(*mcfgv1.MachineConfigPool) nodestate.Counts
+}
+
+// Surround sets Care.Around of a pool's facts, and adds invalid shared budgets to Care.Invalid. The result ahead has
+// the pools whose objects it read. The result counted has the other pools whose nodes it counted. A change of these
+// pools may change the decision.
+func (o Others) Surround(own *mcfgv1.MachineConfigPool, f *Facts) (ahead, counted []string) {
+	p := f.Care.Pace
+	a := Around{Customs: o.Customs}
+	for _, name := range AheadOf(own.Name, p) {
+		if o.Pools[name] == nil && !slices.Contains(p.After, name) {
+			continue // the cluster has no masters
+		}
+		a.Ahead = append(a.Ahead, NewAhead(own, name, o.Pools[name]))
+		ahead = append(ahead, name)
+	}
+	if len(ahead) > 0 {
+		a.Cycle = o.cycle(own.Name)
+	}
+	count := func(other *mcfgv1.MachineConfigPool) nodestate.Counts {
+		if other.Name != own.Name && !slices.Contains(counted, other.Name) {
+			counted = append(counted, other.Name)
+		}
+		return o.Count(other)
+	}
+	for _, t := range p.Together {
+		counts := map[string]nodestate.Counts{}
+		for name, other := range o.Pools {
+			if t.Selects(other) {
+				counts[name] = count(other)
+			}
+		}
+		shared, err := NewShared(t, own.Name, counts)
+		if err != nil {
+			f.Care.AddInvalid(err)
+		}
+		a.Together = append(a.Together, shared)
+	}
+	if arbiter := o.Pools[ArbiterPool]; own.Name == membership.Master && arbiter != nil {
+		a.Quorum = NewQuorum(own.Name, map[string]nodestate.Counts{ArbiterPool: count(arbiter)})
+	}
+	f.Care.Around = a
+	return ahead, counted
+}
+
+// cycle returns pools that wait for each other in a cycle with this pool.
+func (o Others) cycle(own string) []string {
+	after, next := map[string][]string{}, []string{own}
+	for len(next) > 0 {
+		name := next[0]
+		next = next[1:]
+		pool := o.Pools[name]
+		if _, seen := after[name]; seen || pool == nil {
+			continue
+		}
+		p, err := pace.For(pool, o.Policies)
+		if err != nil {
+			p = pace.Pace{} // the pool reports the invalid policy itself
+		}
+		after[name] = AheadOf(name, p)
+		next = append(next, after[name]...)
+	}
+	return pace.Cycle(after)
+}
+
+// NewAhead reports whether a pool that is updated before the pool own runs the config from own's commit and was
+// healthy with it. other is nil if the pool does not exist. A pool of another source, or without a source, only has to
+// run its own target.
+func NewAhead(own *mcfgv1.MachineConfigPool, name string, other *mcfgv1.MachineConfigPool) Ahead {
+	a := Ahead{Pool: name}
+	if other == nil {
+		a.Missing, a.Why = true, "there is no such pool"
+		return a
+	}
+	at := func(p *mcfgv1.MachineConfigPool) (source, revision string) {
+		return p.Annotations[v1alpha1.SourceAnnotation], p.Annotations[v1alpha1.RevisionAnnotation]
+	}
+	ownSource, ownRevision := at(own)
+	source, revision := at(other)
+	target := other.Spec.Configuration.Name
+	switch {
+	case source == ownSource && source != "" && revision != ownRevision:
+		a.Why = fmt.Sprintf("it is at %s, this pool is at %s", revision, ownRevision)
+	case target == "":
+		a.Why = "nothing is rendered for it yet"
+	case other.Status.Configuration.Name != target:
+		a.Why = "not all of its nodes run " + target + " yet"
+	case other.Status.MachineCount > 0 && !ended(other):
+		a.Why = "not all of its nodes are healthy with " + target + " yet"
+	default:
+		a.Done = true
+	}
+	return a
+}
+
+// ended reports whether a pool's record says that the rollout of its target ended. An invalid record counts as absent.
+func ended(p *mcfgv1.MachineConfigPool) bool {
+	r, err := v1alpha1.ParseRolloutRecord(p.Annotations[v1alpha1.RolloutAnnotation])
+	return err == nil && r.Config == p.Spec.Configuration.Name && r.Ended != nil
+}
+
+// AheadOf returns the names of the pools that are updated before a pool: those of its policy, and the masters before
+// the arbiter. The cluster may have no masters.
+func AheadOf(pool string, p pace.Pace) []string {
+	if pool == ArbiterPool && !slices.Contains(p.After, membership.Master) {
+		return append(slices.Clone(p.After), membership.Master)
+	}
+	return p.After
+}
+
+// NewShared computes the use of a budget that the pool own shares with other pools. pools has the counts of all pools
+// that t selects, including own.
+func NewShared(t pace.Together, own string, pools map[string]nodestate.Counts) (Shared, error) {
+	s, nodes := Shared{Policy: t.Policy}, 0
+	var who []string
+	for _, name := range slices.Sorted(maps.Keys(pools)) {
+		c := pools[name]
+		nodes += c.Machines
+		if name == own || c.Places == 0 {
+			continue
+		}
+		s.Used += c.Places
+		who, s.Pools = append(who, fmt.Sprintf("%s %d", name, c.Places)), append(s.Pools, name)
+	}
+	s.Who = strings.Join(who, ", ")
+	var err error
+	if s.Max, err = ScaleLimit(&t.Max, nodes); err != nil {
+		return s, &pace.PolicyError{Policy: t.Policy, Err: fmt.Errorf("reading maxUnavailableTogether %q of RolloutPolicy %q: %w; write a number such as 2, or a percentage such as \"10%%\"", t.Max.String(), t.Policy, err)}
+	}
+	return s, nil
+}
+
+// NewQuorum returns Around.Quorum of a pool: the masters wait while a node of the arbiter pool is out of service.
+func NewQuorum(own string, pools map[string]nodestate.Counts) string {
+	if n := pools[ArbiterPool].Unavailable; own == membership.Master && n > 0 {
+		return "a node of pool " + ArbiterPool + " is out of service, and the masters need it for their quorum"
+	}
+	return ""
+}

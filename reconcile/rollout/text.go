@@ -1,0 +1,121 @@
+package rollout
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+)
+
+// stableWording returns the wording for a pool's status.
+func stableWording(e evaluation) nodestate.Wording {
+	return nodestate.Wording{Now: e.now, Target: e.nodes.Target, Stable: true, Most: nodestate.MaxReason}
+}
+
+// pausedText says who paused the pool, and why.
+func pausedText(f poolstate.Facts) string {
+	text := "pool " + f.Pool + " is paused"
+	if who := strings.Join(strings.Fields(f.PausedBy), " "); who != "" {
+		text += " by " + nodestate.Shorten(who, nodestate.MaxReason)
+	}
+	return text
+}
+
+// retryText names the nodes for which all other nodes wait.
+func retryText(target string, names []string, until time.Time) string {
+	texts := slices.Clone(names[:min(len(names), nodestate.MaxNamed)])
+	if more := len(names) - len(texts); more > 0 {
+		texts = append(texts, fmt.Sprintf("%d more", more))
+	}
+	return fmt.Sprintf("retrying %s on %s first; the other nodes wait until it succeeds, at most until %s",
+		target, strings.Join(texts, ", "), nodestate.FormatDeadline(until, patience))
+}
+
+// SilentBlock names the nodes whose daemons have stopped reporting, the first ones with the time of the last
+// heartbeat. It does not delay the rollout, which uses the last reports of the nodes.
+func SilentBlock(silent map[string]time.Time) Block {
+	names := slices.Sorted(maps.Keys(silent))
+	var texts []string
+	for _, name := range names[:min(len(names), nodestate.MaxNamed)] {
+		texts = append(texts, fmt.Sprintf("%s since %s", name, nodestate.FormatTime(silent[name])))
+	}
+	if more := len(names) - len(texts); more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return Block{Cause: CauseSilent, Reason: "no heartbeat of the machine-config-daemon of " + strings.Join(texts, ", ")}
+}
+
+func noBudgetText(pool string, limit int) string {
+	return fmt.Sprintf("maxUnavailable of pool %s is %d, so no node may go out of service", pool, limit)
+}
+
+// budgetText names the nodes that take the places of the budget, including those that this decision assigns.
+func budgetText(p plan, w nodestate.Wording) string {
+	if p.capacity.max < 1 {
+		return noBudgetText(p.Pool, p.capacity.max)
+	}
+	var texts []string
+	for _, m := range p.nodes.Occupying[:min(len(p.nodes.Occupying), nodestate.MaxNamed)] {
+		text := w.State(m.Node)
+		if p.assigned.has(m) {
+			text = "assigned " + p.nodes.Target + " now"
+		}
+		if m.Places() > 1 && !isForgiven(p.record, m) {
+			text += "; counts twice"
+		}
+		texts = append(texts, m.Name+" ("+text+")")
+	}
+	total := len(p.nodes.Occupying)
+	for _, m := range p.assigned.members {
+		if m.Places() > 0 || m.Candidate != nodestate.CandidateInService {
+			continue
+		}
+		total++
+		if len(texts) < nodestate.MaxNamed {
+			texts = append(texts, m.Name+" (assigned "+p.nodes.Target+" now)")
+		}
+	}
+	if more := total - len(texts); more > 0 {
+		texts = append(texts, fmt.Sprintf("%d more", more))
+	}
+	if n := p.capacity.settling.nodes; n > 0 {
+		texts = append(texts, fmt.Sprintf("%d updated and not Ready for long enough", n))
+	}
+	text := fmt.Sprintf("pool %s allows %s", p.Pool, unavailableNodes(p.capacity.max))
+	if len(texts) == 0 {
+		return text + ", and that many are"
+	}
+	return "waiting for " + strings.Join(texts, ", ") + "; " + text
+}
+
+// sharedText names the pools that take the places of a shared budget.
+func sharedText(p plan, t poolstate.Shared) string {
+	own := p.capacity.used + p.assigned.inService
+	text := fmt.Sprintf("RolloutPolicy %s allows %s in all its pools; in use: %d (%s %d", t.Policy, unavailableNodes(t.Max), t.Used+own, p.Pool, own)
+	if t.Who != "" {
+		text += ", " + t.Who
+	}
+	return text + ")"
+}
+
+// unavailableNodes describes how many nodes may be unavailable at a time. A node that failed takes a place, too.
+func unavailableNodes(n int) string {
+	if n == 1 {
+		return "1 unavailable or failed node"
+	}
+	return fmt.Sprintf("%d unavailable or failed nodes", n)
+}
+
+// zoneText says that a zone's limit is reached.
+func zoneText(p plan, zone string) string {
+	name, z := zone, p.nodes.Zones[zone]
+	if name == "" {
+		name = "(none)"
+	}
+	used := z.Places + p.capacity.settling.zones[zone] + p.assigned.zones[zone]
+	return fmt.Sprintf("zone %s: %d places used, maxUnavailablePerZone is %s of %d nodes", name, used, p.capacity.perZone, z.Nodes)
+}

@@ -1,0 +1,51 @@
+package git
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// longestRetryAfter limits how long a server can delay the next request.
+const longestRetryAfter = time.Hour
+
+// busyError is the answer of a server that does not serve requests now. Its text omits the wait, because the wait
+// differs in each answer.
+type busyError struct {
+	code  int
+	after time.Duration
+}
+
+// Error returns the status of the answer.
+func (e *busyError) Error() string { return fmt.Sprintf("%d %s", e.code, http.StatusText(e.code)) }
+
+// isBusy returns a check for an answer with a status code.
+func isBusy(code int) func(error) bool {
+	return func(err error) bool {
+		var busy *busyError
+		return errors.As(err, &busy) && busy.code == code
+	}
+}
+
+// waitOf returns how long the server asks to wait; 0 if it does not ask.
+func waitOf(err error) time.Duration {
+	var busy *busyError
+	if errors.As(err, &busy) {
+		return busy.after
+	}
+	return 0
+}
+
+// retryAfter reads the header Retry-After, which is a number of seconds or a date (RFC 9110, 10.2.3). It returns 0 for an
+// invalid value and for a date in the past, and at most longestRetryAfter.
+func retryAfter(header string, now time.Time) time.Duration {
+	var wait time.Duration
+	if seconds, err := strconv.ParseUint(header, 10, 63); err == nil {
+		wait = time.Duration(min(seconds, uint64(longestRetryAfter/time.Second))) * time.Second
+	} else if at, err := http.ParseTime(header); err == nil {
+		wait = at.Sub(now)
+	}
+	return min(max(wait, 0), longestRetryAfter)
+}

@@ -1,0 +1,390 @@
+package main
+
+import (
+	"embed"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// chartSources are the files of the chart that do not come from config/. The defaults of values.yaml produce config/default;
+// values.schema.json refuses values that the chart does not have, and images that are not set.
+//
+//go:embed chart
+var chartSources embed.FS
+
+// chartObject is one object of config/default as a template of the chart.
+type chartObject struct {
+	node *yaml.RNode
+	// file is the name of its template.
+	file string
+	// condition is the template expression under which the chart has the object; empty for always.
+	condition string
+	// expressions are the template expressions of the object, each with the placeholder that stands for it.
+	expressions map[string]string
+}
+
+// writeChart writes the chart into the directory chart.
+func writeChart(root, out, version string) error {
+	files, err := chartFiles(root, out, version)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(out, "chart")
+	if err := os.RemoveAll(dir); err != nil {
+		return fmt.Errorf("removing the earlier chart: %w", err)
+	}
+	for name, text := range files {
+		file := filepath.Join(dir, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return fmt.Errorf("creating a directory of the chart: %w", err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			return fmt.Errorf("writing the chart: %w", err)
+		}
+	}
+	return nil
+}
+
+// packChart writes the chart as an archive, which helm install and helm push read.
+func packChart(root, out string, c commit) error {
+	files, err := chartFiles(root, out, c.Version)
+	if err != nil {
+		return err
+	}
+	var all []file
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		all = append(all, file{"bunsen/" + name, 0o644, []byte(files[name])})
+	}
+	name := "bunsen-" + chartVersion(c.Version) + ".tgz"
+	content, err := compressedArchive(name, all, c.Time)
+	if err != nil {
+		return err
+	}
+	if err := os.WriteFile(filepath.Join(out, name), content, 0o644); err != nil {
+		return fmt.Errorf("writing the chart: %w", err)
+	}
+	return nil
+}
+
+// chartFiles returns the files of a Helm chart with the objects of config/default, config/monitoring and the component for
+// clusters without the server. Its default images are those of images.json.
+func chartFiles(root, out, version string) (map[string]string, error) {
+	images, err := readImages(out)
+	if err != nil {
+		return nil, err
+	}
+	objects, err := chartObjects(root)
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]string{"Chart.yaml": chartFile(version)}
+	for name, source := range map[string]string{"values.yaml": "values.yaml", "values.schema.json": "values.schema.json", "templates/NOTES.txt": "NOTES.txt"} {
+		text, err := chartSources.ReadFile("chart/" + source)
+		if err != nil {
+			return nil, fmt.Errorf("reading a file of the chart: %w", err)
+		}
+		files[name] = string(text)
+	}
+	for program := range valuesOf {
+		if images[program] == "" {
+			return nil, fmt.Errorf("images.json has no image of %s", program)
+		}
+		files["values.yaml"] = strings.ReplaceAll(files["values.yaml"], unsetImage(program), images[program])
+	}
+	for _, o := range objects {
+		text, err := o.template()
+		if err != nil {
+			return nil, err
+		}
+		if _, twice := files["templates/"+o.file]; twice {
+			return nil, fmt.Errorf("writing the chart: two objects have the template %s", o.file)
+		}
+		files["templates/"+o.file] = text
+	}
+	return files, nil
+}
+
+// readImages returns the references of images.json.
+func readImages(out string) (map[string]string, error) {
+	raw, err := os.ReadFile(filepath.Join(out, "images.json"))
+	if err != nil {
+		return nil, fmt.Errorf("reading the list of images (make images PUSH=... writes it): %w", err)
+	}
+	var images map[string]string
+	if err := json.Unmarshal(raw, &images); err != nil {
+		return nil, fmt.Errorf("reading the list of images: %w", err)
+	}
+	return images, nil
+}
+
+// chartObjects returns the objects of the chart, with their expressions.
+func chartObjects(root string) ([]*chartObject, error) {
+	var all []*chartObject
+	for _, part := range []struct{ dir, condition string }{
+		{"default", ""},
+		{"monitoring", ".Values.monitoring.enabled"},
+		{"components/nodes-read-configs/rights.yaml", "or .Values.nodesReadConfigs (not .Values.server.enabled)"},
+	} {
+		nodes, err := objectsOf(filepath.Join(root, "config", part.dir))
+		if err != nil {
+			return nil, err
+		}
+		for _, node := range nodes {
+			o := &chartObject{node: node, file: templateName(node), condition: part.condition, expressions: map[string]string{}}
+			if err := o.parametrize(); err != nil {
+				return nil, fmt.Errorf("writing the template of %s %s: %w", node.GetKind(), node.GetName(), err)
+			}
+			all = append(all, o)
+		}
+	}
+	return all, nil
+}
+
+// templateName returns the name of an object's template.
+func templateName(node *yaml.RNode) string {
+	name := strings.ToLower(node.GetKind()) + "_" + node.GetName() + ".yaml"
+	switch node.GetKind() {
+	case "ConfigMap":
+		return settingsSuffix.ReplaceAllString(name, "$1")
+	case "CustomResourceDefinition":
+		return "crds/" + name
+	case "Role", "RoleBinding":
+		return node.GetNamespace() + "_" + name
+	}
+	return name
+}
+
+// settingsSuffix is the digest at the end of the name of the server's ConfigMap.
+var settingsSuffix = regexp.MustCompile(`(machine-config-server)-[a-z0-9]{10}`)
+
+// objectsOf returns the objects of a kustomize directory or of a file.
+func objectsOf(path string) ([]*yaml.RNode, error) {
+	var text string
+	if filepath.Ext(path) == ".yaml" {
+		raw, err := os.ReadFile(path)
+		if err != nil {
+			return nil, fmt.Errorf("reading objects: %w", err)
+		}
+		text = string(raw)
+	} else {
+		var err error
+		if text, err = kustomize(path); err != nil {
+			return nil, err
+		}
+	}
+	var nodes []*yaml.RNode
+	for _, document := range strings.Split(text, "\n---\n") {
+		node, err := yaml.Parse(document)
+		if err != nil {
+			return nil, fmt.Errorf("reading %s: %w", path, err)
+		}
+		if err := node.PipeE(yaml.ClearAnnotation("internal.config.kubernetes.io/index")); err != nil {
+			return nil, fmt.Errorf("reading %s: %w", path, err)
+		}
+		nodes = append(nodes, node)
+	}
+	return nodes, nil
+}
+
+// set replaces a field by a template expression.
+func (o *chartObject) set(expression string, path ...string) error {
+	placeholder := fmt.Sprintf("EXPRESSION-%d-", len(o.expressions))
+	o.expressions[placeholder] = expression
+	parent, err := o.node.Pipe(yaml.LookupCreate(yaml.MappingNode, path[:len(path)-1]...))
+	if err != nil {
+		return fmt.Errorf("setting %s: %w", strings.Join(path, "."), err)
+	}
+	last := path[len(path)-1]
+	// Without the clear, the new value would have the quotes of the old one.
+	if err := parent.PipeE(yaml.Clear(last)); err != nil {
+		return fmt.Errorf("clearing %s: %w", strings.Join(path, "."), err)
+	}
+	if err := parent.PipeE(yaml.SetField(last, yaml.NewStringRNode(placeholder))); err != nil {
+		return fmt.Errorf("setting %s: %w", strings.Join(path, "."), err)
+	}
+	return nil
+}
+
+// valuesOf are the names of the programs in values.yaml.
+var valuesOf = map[string]string{
+	"machine-config-controller": "controller",
+	"machine-config-server":     "server",
+	"machine-config-daemon":     "daemon",
+}
+
+// parametrize sets the expressions of an object.
+func (o *chartObject) parametrize() error {
+	program := valuesOf[o.node.GetName()]
+	switch o.node.GetKind() {
+	case "CustomResourceDefinition":
+		return o.keep()
+	case "Namespace":
+		o.condition = ".Values.namespaces.create"
+		return o.keep()
+	case "Deployment", "DaemonSet":
+		return o.workload(program)
+	case "PodDisruptionBudget":
+		o.condition = "gt (int .Values." + program + ".replicas) 1"
+		if program == "server" {
+			o.condition = "and .Values.server.enabled (" + o.condition + ")"
+		}
+	case "ConfigMap":
+		if strings.HasPrefix(o.node.GetName(), "machine-config-server-") {
+			return o.settings()
+		}
+	}
+	return nil
+}
+
+// keep makes helm uninstall leave the object: with it, its pools, configs and the server's CA would be lost.
+func (o *chartObject) keep() error {
+	return o.node.PipeE(yaml.SetAnnotation("helm.sh/resource-policy", "keep"))
+}
+
+// settingsName is the name of the server's ConfigMap. It changes with its content, so that the pods restart.
+const settingsName = `machine-config-server-{{ printf "%s %s" (join "," .Values.server.hostnames) .Values.server.joinServer | sha256sum | trunc 10 }}`
+
+// settings parametrizes the ConfigMap of the server.
+func (o *chartObject) settings() error {
+	o.condition = ".Values.server.enabled"
+	if err := o.set(settingsName, "metadata", "name"); err != nil {
+		return err
+	}
+	if err := o.set(`{{ join "," .Values.server.hostnames | quote }}`, "data", "hostnames"); err != nil {
+		return err
+	}
+	return o.set(`{{ .Values.server.joinServer | quote }}`, "data", "join-server")
+}
+
+// workload parametrizes a Deployment or the DaemonSet.
+func (o *chartObject) workload(program string) error {
+	if program != "controller" {
+		o.condition = ".Values." + program + ".enabled"
+	}
+	spec := []string{"spec", "template", "spec"}
+	value := func(name string) string { return "{{ toYaml .Values." + program + "." + name + " | nindent INDENT }}" }
+	if o.node.GetKind() == "Deployment" {
+		if err := o.set("{{ .Values."+program+".replicas }}", "spec", "replicas"); err != nil {
+			return err
+		}
+	}
+	for _, field := range []string{"tolerations", "nodeSelector"} {
+		if err := o.set(value(field), append(slices.Clone(spec), field)...); err != nil {
+			return err
+		}
+	}
+	if err := o.set("{{ .Values."+program+".priorityClassName | quote }}", append(slices.Clone(spec), "priorityClassName")...); err != nil {
+		return err
+	}
+	container := append(slices.Clone(spec), "containers", "[name="+o.node.GetName()+"]")
+	if err := o.set("{{ .Values.images."+program+" | quote }}", append(slices.Clone(container), "image")...); err != nil {
+		return err
+	}
+	if err := o.set(value("resources"), append(slices.Clone(container), "resources")...); err != nil {
+		return err
+	}
+	switch program {
+	case "server":
+		if err := o.set("{{ .Values.images.daemon | quote }}", append(slices.Clone(spec), "initContainers", "[name=daemon]", "image")...); err != nil {
+			return err
+		}
+		return o.settingsReferences(container)
+	case "daemon":
+		return o.daemonArguments(container)
+	}
+	return nil
+}
+
+// settingsReferences parametrizes the references to the server's ConfigMap.
+func (o *chartObject) settingsReferences(container []string) error {
+	for _, variable := range []string{"HOSTNAMES", "JOIN_SERVER"} {
+		if err := o.set(settingsName, append(slices.Clone(container), "env", "[name="+variable+"]", "valueFrom", "configMapKeyRef", "name")...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// daemonArguments adds the argument for a kubeconfig at another path than those that the daemon knows.
+func (o *chartObject) daemonArguments(container []string) error {
+	args, err := o.node.Pipe(yaml.Lookup(append(slices.Clone(container), "args")...))
+	if err != nil {
+		return fmt.Errorf("reading the daemon's arguments: %w", err)
+	}
+	placeholder := fmt.Sprintf("EXPRESSION-%d-", len(o.expressions))
+	o.expressions["- "+placeholder] = "{{- with .Values.daemon.kubeconfig }}\nINDENT- {{ printf \"--kubeconfig=%s\" . | quote }}\nINDENT{{- end }}"
+	return args.PipeE(yaml.Append(yaml.NewStringRNode(placeholder).YNode()))
+}
+
+// template returns the object with its expressions in place.
+func (o *chartObject) template() (string, error) {
+	text, err := o.node.String()
+	if err != nil {
+		return "", fmt.Errorf("writing %s %s: %w", o.node.GetKind(), o.node.GetName(), err)
+	}
+	text = strings.ReplaceAll(text, "{{", "{{ `{{` }}") // alerts have templates of their own
+	var b strings.Builder
+	if o.condition != "" {
+		b.WriteString("{{- if " + o.condition + " }}\n")
+	}
+	for line := range strings.Lines(text) {
+		b.WriteString(o.line(line))
+	}
+	if o.condition != "" {
+		b.WriteString("{{- end }}\n")
+	}
+	return b.String(), nil
+}
+
+// line returns a line with its expression in place of the placeholder. INDENT is the indentation of the line as text, or as
+// the number of spaces in front of the value's own lines.
+func (o *chartObject) line(line string) string {
+	for _, placeholder := range slices.Sorted(maps.Keys(o.expressions)) {
+		if !strings.Contains(line, placeholder) {
+			continue
+		}
+		indent := len(line) - len(strings.TrimLeft(line, " "))
+		expression := strings.ReplaceAll(o.expressions[placeholder], "nindent INDENT", fmt.Sprintf("nindent %d", indent+2))
+		expression = strings.ReplaceAll(expression, "INDENT", strings.Repeat(" ", indent))
+		return strings.ReplaceAll(line, placeholder, expression)
+	}
+	return line
+}
+
+// chartVersion returns the version of the chart. Helm accepts semantic versions only, so that of a build without a tag is
+// 0.0.0.
+func chartVersion(version string) string {
+	number, isTag := strings.CutPrefix(version, "v")
+	if isTag {
+		return number
+	}
+	return "0.0.0-g" + strings.Map(semverRune, version)
+}
+
+// chartFile returns Chart.yaml.
+func chartFile(version string) string {
+	return fmt.Sprintf(`apiVersion: v2
+name: bunsen
+description: Manages the operating system of a cluster's nodes from a git repository
+type: application
+version: %s
+appVersion: %q
+kubeVersion: ">=1.30.0-0"
+`, chartVersion(version), version)
+}
+
+// semverRune maps a rune to one that a semantic version may have.
+func semverRune(r rune) rune {
+	if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
+		return r
+	}
+	return '-'
+}

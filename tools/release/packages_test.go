@@ -1,0 +1,205 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"crypto/ecdsa"
+	"crypto/sha256"
+	"encoding/base64"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/bunsen-os/bunsen/tools/linked"
+)
+
+func checkSums(t *testing.T, out string, key *ecdsa.PublicKey) {
+	t.Helper()
+	cmd := exec.Command("sha256sum", "--check", "--strict", "SHA256SUMS")
+	cmd.Dir = out
+	text, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, text)
+	}
+	for _, file := range []string{"install.yaml", "crds.yaml", "images.json", "bunsen-0.0.1.tgz", "bunsen-v0.0.1-linux-" + arch() + ".tar.gz", debName(), rawName()} {
+		if !strings.Contains(string(text), file+": OK\n") {
+			t.Errorf("SHA256SUMS lacks %s:\n%s", file, text)
+		}
+	}
+	sums, err := os.ReadFile(filepath.Join(out, "SHA256SUMS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	encoded, err := os.ReadFile(filepath.Join(out, "SHA256SUMS.sig"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(encoded)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum := sha256.Sum256(sums); !ecdsa.VerifyASN1(key, sum[:], signed) {
+		t.Error("the signature of SHA256SUMS is not that of the key")
+	}
+}
+
+func checkArchive(t *testing.T, out string) {
+	t.Helper()
+	name := "bunsen-v0.0.1-linux-" + arch()
+	raw, err := os.ReadFile(filepath.Join(out, name+".tar.gz"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unzipped, err := gzip.NewReader(bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for r := tar.NewReader(unzipped); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if h.Mode&0o111 != 0 && h.Typeflag == tar.TypeReg {
+			names = append(names, strings.TrimPrefix(h.Name, name+"/"))
+		}
+	}
+	if want := []string{"bunsen", "machine-config-controller", "machine-config-daemon", "machine-config-server"}; !slices.Equal(names, want) {
+		t.Errorf("the archive has the programs %q, want %q", names, want)
+	}
+}
+
+func debName() string { return "machine-config-daemon_0.0.1_" + arch() + ".deb" }
+
+func rawName() string { return "machine-config-daemon-v0.0.1-" + systemdArch[arch()] + ".raw" }
+
+// checkDaemonTree starts the daemon that a package has, and has systemd check its units.
+func checkDaemonTree(t *testing.T, root string) {
+	t.Helper()
+	daemon := filepath.Join(root, "usr/bin/machine-config-daemon")
+	if out, err := exec.Command(daemon, "version").CombinedOutput(); err != nil {
+		t.Errorf("starting %s: %v\n%s", daemon, err, out)
+	}
+	units, err := filepath.Glob(filepath.Join(root, "usr/lib/systemd/system/*.service"))
+	if err != nil || len(units) != 4 {
+		t.Fatalf("the units are %q, %v", units, err)
+	}
+	for _, u := range units {
+		text, err := os.ReadFile(u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(text), "\nExecStart=/usr/bin/machine-config-daemon ") || strings.Contains(string(text), "/usr/local") {
+			t.Errorf("%s starts another program:\n%s", filepath.Base(u), text)
+		}
+	}
+}
+
+func checkDebianPackage(t *testing.T, out string) {
+	t.Helper()
+	deb := filepath.Join(out, debName())
+	fields, err := exec.Command("dpkg-deb", "--field", deb, "Package", "Version", "Architecture").CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, fields)
+	}
+	if want := "Package: machine-config-daemon\nVersion: 0.0.1\nArchitecture: " + arch() + "\n"; string(fields) != want {
+		t.Errorf("the package says\n%swant\n%s", fields, want)
+	}
+	root := t.TempDir()
+	if text, err := exec.Command("dpkg-deb", "--extract", deb, root).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	checkDaemonTree(t, root)
+	scripts := t.TempDir()
+	if text, err := exec.Command("dpkg-deb", "--control", deb, scripts).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	for _, script := range []string{"preinst", "postinst", "prerm", "postrm"} {
+		if _, err := os.Stat(filepath.Join(scripts, script)); err == nil {
+			t.Errorf("the package has the script %s: the daemon starts only where an administrator enables it", script)
+		}
+	}
+}
+
+func checkExtension(t *testing.T, out string) {
+	t.Helper()
+	root := filepath.Join(t.TempDir(), "root")
+	if text, err := exec.Command("unsquashfs", "-no-progress", "-dest", root, filepath.Join(out, rawName())).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	checkDaemonTree(t, root)
+	text, err := os.ReadFile(filepath.Join(root, "usr/lib/extension-release.d/extension-release.machine-config-daemon"))
+	if err != nil || !strings.Contains(string(text), "ID=_any\nARCHITECTURE="+systemdArch[arch()]+"\n") {
+		t.Errorf("the extension is for\n%s, %v", text, err)
+	}
+	entries, err := os.ReadDir(root)
+	if err != nil || len(entries) != 1 || entries[0].Name() != "usr" {
+		t.Errorf("the extension has %v beside usr, %v: systemd-sysext merges /usr and /opt alone", entries, err)
+	}
+}
+
+func checkManifest(t *testing.T, out, repository string) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(out, "install.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(string(text), "image: "+repository+"/machine-config-"); n != 4 {
+		t.Errorf("install.yaml has %d images of this release, want those of three programs, and the daemon's in the server's pod", n)
+	}
+}
+
+func TestTheSameCommitGivesTheSamePackages(t *testing.T) {
+	c := commit{Version: "v1.2.3", Revision: strings.Repeat("a", 40), Time: time.Unix(1_700_000_000, 0).UTC()}
+	p := program{binary: binary{Name: daemonName, Purpose: "Applies"}, Platform: linked.Platform{OS: "linux", Arch: "arm64"}, Executable: []byte("elf"), Notices: []byte("n"), Bill: []byte("{}")}
+	units, err := daemonUnits(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var debs, archives, images [2][]byte
+	for i := range 2 {
+		if debs[i], err = debianPackage(p, units, c); err != nil {
+			t.Fatal(err)
+		}
+		if archives[i], err = compressed("x", []program{p}, []byte("licence"), c.Time); err != nil {
+			t.Fatal(err)
+		}
+		raw := filepath.Join(t.TempDir(), "x.raw")
+		if err := writeExtension(t.Context(), raw, p, units, c); err != nil {
+			t.Fatal(err)
+		}
+		if images[i], err = os.ReadFile(raw); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for what, both := range map[string][2][]byte{"Debian package": debs, "archive": archives, "extension image": images} {
+		if !bytes.Equal(both[0], both[1]) {
+			t.Errorf("two builds of the %s differ", what)
+		}
+	}
+}
+
+func TestVersionsAreOrderedAsReleases(t *testing.T) {
+	for from, want := range map[string]string{
+		"v1.2.3": "1.2.3", "v1.2.3-rc.1": "1.2.3~rc.1", "v1.2.3-4-gabcdef0": "1.2.3-4-gabcdef0", "806c246": "0~806c246", "dev": "0~dev",
+	} {
+		if got := debianVersion(from); got != want {
+			t.Errorf("version %s is %s for Debian, want %s", from, got, want)
+		}
+	}
+	for _, order := range [][2]string{{"0~806c246", "0.1.0"}, {"1.2.3~rc.1", "1.2.3"}, {"1.2.3", "1.2.3-4-gabcdef0"}} {
+		if out, err := exec.Command("dpkg", "--compare-versions", order[0], "lt", order[1]).CombinedOutput(); err != nil {
+			t.Errorf("%s does not come before %s: %v %s", order[0], order[1], err, out)
+		}
+	}
+}

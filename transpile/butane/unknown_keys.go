@@ -1,0 +1,58 @@
+package butane
+
+import (
+	"reflect"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/bunsen-os/bunsen/transpile/origin"
+)
+
+// checkKeys refuses every key of the document that its dialect does not have, because the effect of a typo would be
+// missing on the node. It walks the decoded value; a part that the decoder skipped has no keys to check.
+func (t *translator) checkKeys(v reflect.Value, n *yaml.Node, at string) {
+	switch v.Kind() {
+	case reflect.Pointer:
+		if !v.IsNil() {
+			t.checkKeys(v.Elem(), n, at)
+		}
+	case reflect.Slice:
+		if n.Kind == yaml.SequenceNode && v.Type().Elem().Kind() == reflect.Struct {
+			for i := range min(v.Len(), len(n.Content)) {
+				t.checkKeys(v.Index(i), n.Content[i], at+"."+strconv.Itoa(i))
+			}
+		}
+	case reflect.Struct:
+		t.checkKeysOf(v, n, at)
+	}
+}
+
+func (t *translator) checkKeysOf(v reflect.Value, n *yaml.Node, at string) {
+	if n.Kind != yaml.MappingNode {
+		t.warn(at, "butane", "%s is empty: indent what belongs to it below it, or remove it", at[strings.LastIndexByte(at, '.')+1:])
+		return
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key := n.Content[i].Value
+		f, ok := fieldOf(v.Type(), key)
+		if !ok {
+			t.fatal(at+"."+key, "unknown-key", "%s %s knows no key %q here%s", t.dialect.variant, t.dialect.version, key, t.dialect.suggest(at, key, v.Type()))
+			continue
+		}
+		switch value := v.FieldByIndex(f.Index); {
+		case elem(f.Type, true).Kind() == reflect.Struct:
+			t.checkKeys(value, n.Content[i+1], at+"."+key)
+		case key == "local", key == "contents_local", key == "ssh_authorized_keys_local":
+			if p := unchecked(value, t.checked); p != "" && !origin.Fatal(t.findings) {
+				t.fatal(at+"."+key, "refused-local", "%q has an unusual notation; write it as a simple string", p)
+			}
+		}
+	}
+}
+
+func (t *translator) warn(docPath, rule, format string, args ...any) {
+	at, _ := t.in.Origin.Find(docPath)
+	t.findings = append(t.findings, origin.Warningf(at, rule, format, args...))
+}

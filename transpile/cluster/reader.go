@@ -1,0 +1,256 @@
+package cluster
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"regexp"
+	"strconv"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	operatorv1 "github.com/openshift/api/operator/v1"
+	"go.yaml.in/yaml/v3"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/transpile/object"
+	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/schema"
+)
+
+var yamlLine = regexp.MustCompile(`line (\d+): `)
+
+// reader reads the objects of one file.
+type reader struct {
+	*origin.Findings
+	file    string
+	objects []Object
+}
+
+// readFile reads one file, which may have several objects.
+func readFile(fsys fs.FS, file string, found *origin.Findings) []Object {
+	r := &reader{Findings: found, file: file}
+	src, err := fs.ReadFile(fsys, file)
+	if err != nil {
+		r.Errorf(origin.Pos{File: file}, "missing", "%v", err)
+		return nil
+	}
+	dec := yaml.NewDecoder(bytes.NewReader(src))
+	for {
+		var doc yaml.Node
+		switch err := dec.Decode(&doc); {
+		case errors.Is(err, io.EOF):
+			return r.objects
+		case err != nil:
+			at := origin.Pos{File: file, Line: 1} // the YAML library names no line if the error is in the first line
+			if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
+				at.Line, _ = strconv.Atoi(m[1])
+			}
+			r.Errorf(at, "yaml", "not valid YAML: %s", yamlLine.ReplaceAllString(strings.TrimPrefix(err.Error(), "yaml: "), "")+quotesHint(err))
+			return r.objects
+		}
+		if root := doc.Content[0]; root.Tag != "!!null" {
+			r.object(root)
+		}
+	}
+}
+
+// quotesHint returns advice for a value that begins with a special character of YAML, as the schedule of a window may
+// do.
+func quotesHint(err error) string {
+	for _, text := range []string{"alphabetic or numeric", "cannot start any token", "unknown anchor"} {
+		if strings.Contains(err.Error(), text) {
+			return "; put a value that begins with * or @ in quotes"
+		}
+	}
+	return ""
+}
+
+// at returns a node's position.
+func (r *reader) at(n *yaml.Node) origin.Pos { return position(r.file, n) }
+
+// object reads one object. It adds it to the objects if it is valid.
+func (r *reader) object(root *yaml.Node) {
+	at := r.at(root)
+	if alias := findAlias(root); alias != nil {
+		r.Errorf(r.at(alias), "alias", "YAML alias: aliases are not followed; write the value out")
+		return
+	}
+	if root.Kind != yaml.MappingNode {
+		r.Errorf(at, "yaml", "not an object: an object is a mapping that begins with apiVersion and kind")
+		return
+	}
+	var fields map[string]any
+	if err := root.Decode(&fields); err != nil {
+		r.undecodable(root, err)
+		return
+	}
+	for _, name := range []string{"apiVersion", "kind"} {
+		if text, ok := fields[name].(string); !ok || text == "" { // the decoder would print the whole object
+			r.Errorf(at, "cluster-kind", "the object has no %s; %s", name, held)
+			return
+		}
+	}
+	u, err := normal(fields)
+	if err != nil {
+		r.Errorf(at, "yaml", "not an object: %v", err)
+		return
+	}
+	newType, ok := kinds[u.GetAPIVersion()+" "+u.GetKind()]
+	if !ok {
+		r.Errorf(at, "cluster-kind", "%s", wrongKind(u))
+		return
+	}
+	if r.check(root, u, newType()) {
+		r.strip(root, u)
+		if u.Object["spec"] == nil {
+			u.Object["spec"] = map[string]any{} // the API server requires a spec
+		}
+		digest, err := object.Digest(u.Object)
+		if err != nil {
+			r.Errorf(at, "yaml", "%v", err)
+			return
+		}
+		r.objects = append(r.objects, Object{Object: u, Digest: digest, File: r.file, Line: root.Line})
+	}
+}
+
+// undecodable reports an error for each line that the YAML library names.
+func (r *reader) undecodable(root *yaml.Node, err error) {
+	lines := []string{err.Error()}
+	if typed := (*yaml.TypeError)(nil); errors.As(err, &typed) {
+		lines = typed.Errors
+	}
+	for _, line := range lines {
+		at := r.at(root)
+		if m := yamlLine.FindStringSubmatch(line); m != nil {
+			at.Line, _ = strconv.Atoi(m[1])
+			at.Column, line = 0, strings.Replace(line, m[0], "", 1)
+		}
+		r.Errorf(at, "yaml", "not an object: %s", line)
+	}
+}
+
+// normal converts numbers to the types that the Kubernetes libraries expect.
+func normal(object map[string]any) (*unstructured.Unstructured, error) {
+	raw, err := (&unstructured.Unstructured{Object: object}).MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("writing it as JSON: %w", err)
+	}
+	u := &unstructured.Unstructured{}
+	if err := u.UnmarshalJSON(raw); err != nil {
+		return nil, fmt.Errorf("reading it as JSON: %w", err)
+	}
+	return u, nil
+}
+
+// held lists the kinds that cluster/ may contain, for messages.
+var held = fmt.Sprintf("%s/ holds %s (%s), %s (%s), %s and %s (%s)", Dir, PoolKind, mcfgv1.GroupVersion, policyKind, operatorv1.GroupVersion, driftKind, rolloutKind, v1alpha1.GroupVersion)
+
+// wrongKind returns a message about an object of another kind, with the kinds that cluster/ may contain.
+func wrongKind(u *unstructured.Unstructured) string {
+	switch u.GetKind() {
+	case "MachineConfig":
+		return held + ", not MachineConfigs: move them into their pool's directory"
+	case "Secret":
+		return held + ", not Secrets: every reader of the repository could read them"
+	default:
+		return fmt.Sprintf("%s, not %s %s: apply other objects with another tool", held, u.GetAPIVersion(), u.GetKind())
+	}
+}
+
+// check decodes the object strictly and checks the names in it. It reports whether the object is valid.
+func (r *reader) check(root *yaml.Node, u *unstructured.Unstructured, into any) bool {
+	before := len(r.List)
+	if u.GetKind() == PoolKind {
+		if r.maxUnavailable(root); origin.Fatal(r.List[before:]) {
+			return false
+		}
+	}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(u.Object, into, true); err != nil {
+		strict, ok := runtime.AsStrictDecodingError(err)
+		if !ok {
+			for _, m := range object.Mistakes(u.Object, into, err) {
+				r.Errorf(fieldPosition(r.file, root, strconv.Quote(m.Field)), "field", "not a %s: %s%s", u.GetKind(), m.Problem, inBrackets(u, m))
+			}
+			return false
+		}
+		for _, e := range strict.Errors() {
+			r.Errorf(fieldPosition(r.file, root, e.Error()), "field", "%v: a %s has none of that name; check its spelling and indentation", e, u.GetKind())
+		}
+	}
+	r.metadata(root, u)
+	switch o := into.(type) {
+	case *mcfgv1.MachineConfigPool:
+		r.pool(root, o)
+	case *v1alpha1.DriftPolicy:
+		r.drift(root, o)
+	case *v1alpha1.RolloutPolicy:
+		r.rollout(root, o)
+	case *operatorv1.MachineConfiguration:
+		r.disruption(root, o)
+	}
+	r.schema(root, u, before)
+	return !origin.Fatal(r.List[before:])
+}
+
+// disruption checks the disruption policy of the MachineConfiguration.
+func (r *reader) disruption(root *yaml.Node, mc *operatorv1.MachineConfiguration) {
+	_, err := policy.FromSpec(mc.Spec.NodeDisruptionPolicy)
+	if err == nil {
+		return
+	}
+	k, _ := entry(root, "spec")
+	for _, line := range strings.Split(err.Error(), "\n") {
+		r.Errorf(r.at(cmp.Or(k, root)), "policy", "%s", line)
+	}
+}
+
+// schema checks an object against the schema of its CRD. The findings since the index from are about the same object.
+// If one of them has the same position, schema adds no second error, because the first error is more exact.
+func (r *reader) schema(root *yaml.Node, u *unstructured.Unstructured, from int) {
+	problems, err := schema.Check(u.GetKind(), u.Object)
+	if err != nil {
+		r.Errorf(r.at(root), "schema", "%v", err)
+	}
+	found := map[origin.Pos]bool{}
+	for _, f := range r.List[from:] {
+		found[f.At] = found[f.At] || !f.Warning
+	}
+	for _, p := range problems {
+		if at := fieldPosition(r.file, root, strconv.Quote(p.Path)); !found[at] {
+			r.Errorf(at, "schema", "%s: %s", p.Path, p.Text)
+		}
+	}
+}
+
+// inBrackets returns how to write a single value where the field requires a list.
+func inBrackets(u *unstructured.Unstructured, m object.Mistake) string {
+	if value, ok, _ := unstructured.NestedString(u.Object, strings.Split(m.Field, ".")...); ok && m.Single {
+		return "; write [" + value + "]"
+	}
+	return ""
+}
+
+// strip removes the fields that Bunsen does not read from the repository.
+func (r *reader) strip(root *yaml.Node, u *unstructured.Unstructured) {
+	_, spec := entry(root, "spec")
+	for _, name := range managed {
+		if spec == nil || u.GetKind() != PoolKind {
+			break
+		}
+		if k, _ := entry(spec, name); k != nil {
+			r.Warnf(r.at(k), "managed-field", "spec.%s in the repository has no effect, because the cluster sets it: remove it", name)
+			unstructured.RemoveNestedField(u.Object, "spec", name)
+		}
+	}
+	r.stripMetadata(root, u)
+	unstructured.RemoveNestedField(u.Object, "status")
+	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+}

@@ -1,0 +1,90 @@
+package transpile
+
+import (
+	"cmp"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+
+	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
+)
+
+const (
+	// defaultNumber is the number of documents whose name has no number. The renderer merges documents in the order of
+	// their names, and the last one takes precedence.
+	defaultNumber = "50"
+	// maxNumbered is how many documents of a pool may have names that differ only in a last digit. The name ending -10
+	// would sort before -2.
+	maxNumbered = 10
+)
+
+var numbered = regexp.MustCompile(`^([0-9]+)-(.+)$`)
+
+// fragmentName returns the name of the MachineConfig of a document: `10-chrony` in pool worker is
+// `10-worker-chrony`.
+func fragmentName(pool, document string) string {
+	if m := numbered.FindStringSubmatch(document); m != nil {
+		return m[1] + "-" + pool + "-" + m[2]
+	}
+	return defaultNumber + "-" + pool + "-" + document
+}
+
+// generatedName returns the name of the MachineConfig for a kind of document, without a number. It returns "" for a
+// kind whose documents have their own names.
+func generatedName(pool string, kind documents.Kind) string {
+	switch kind {
+	case documents.KubeletConfig, documents.KubeletConfiguration:
+		return "99-" + pool + "-generated-kubelet"
+	case documents.ContainerRuntimeConfig:
+		return "99-" + pool + "-generated-containerruntime"
+	case documents.SSHKeys:
+		return "99-" + pool + "-ssh"
+	default:
+		return ""
+	}
+}
+
+// inPool assigns names to the documents of a pool. From the second one on, documents that share a name get a number, in
+// the order of their files. It keeps the documents' order.
+func inPool(pool string, docs []documents.Document) ([]named, []origin.Finding) {
+	out := make([]named, len(docs))
+	shared := map[string][]int{}
+	for i, d := range docs {
+		out[i].doc = d
+		if name := generatedName(pool, d.Kind); name != "" {
+			shared[name] = append(shared[name], i)
+		} else if d.Kind != documents.MachineConfig {
+			out[i].name = fragmentName(pool, d.Name)
+		}
+	}
+	var found []origin.Finding
+	for _, name := range slices.Sorted(maps.Keys(shared)) {
+		of := shared[name]
+		slices.SortFunc(of, func(i, j int) int {
+			return cmp.Or(cmp.Compare(docs[i].File, docs[j].File), cmp.Compare(docs[i].Name, docs[j].Name))
+		})
+		for n, i := range of {
+			out[i].name = name
+			if n > 0 {
+				out[i].name += "-" + strconv.Itoa(n)
+			}
+			if n >= maxNumbered {
+				found = append(found, origin.Errorf(origin.Pos{File: docs[i].File}, "too-many", "a pool has at most %d documents of this kind, and this is one more; join some of them", maxNumbered))
+			}
+		}
+	}
+	return out, found
+}
+
+// badName returns why a MachineConfig's name is invalid, or "".
+func badName(name string) string {
+	if strings.HasPrefix(name, "rendered-") {
+		return "names that begin with rendered- are the renderer's"
+	}
+	return strings.Join(validation.IsDNS1123Subdomain(name), "; ")
+}

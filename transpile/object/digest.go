@@ -1,0 +1,18 @@
+package object
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+)
+
+// Digest returns the sha256 of an object's JSON, as `sha256:<hex>`. Go's encoder sorts the keys of maps.
+func Digest(object any) (string, error) {
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return "", fmt.Errorf("writing the object as JSON: %w", err)
+	}
+	sum := sha256.Sum256(raw)
+	return "sha256:" + hex.EncodeToString(sum[:]), nil
+}

@@ -1,0 +1,124 @@
+package object
+
+import (
+	"fmt"
+	"net/url"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/transpile/origin"
+)
+
+// poolLabel is the prefix of a label that each MachineConfigPool of the machine-config operator has. The pool's name
+// follows it.
+const poolLabel = "pools.operator.machineconfiguration.openshift.io/"
+
+// Input is one document.
+type Input struct {
+	// Pool is the name of the pool whose directory contains the document.
+	Pool string
+	// Source is the document as YAML.
+	Source []byte
+	// Origin maps paths in the document to positions in the repository.
+	Origin origin.Map
+}
+
+// Output is one document as a config.
+type Output struct {
+	// Config of the machine.
+	Config machineconfig.Config
+	// Origin maps paths of the config to positions in the repository.
+	Origin origin.Map
+}
+
+// Translation collects the config and the findings of one document.
+type Translation struct {
+	// In is the document. Object is its content.
+	In     Input
+	Object map[string]any
+	// Config of the machine.
+	Config ign.Config
+	// At are the positions of the config's parts.
+	At map[string]origin.Pos
+	// Findings about the document.
+	Findings []origin.Finding
+}
+
+// Begin reads a document. It returns false, with a finding, if the document is not an object.
+func Begin(in Input) (*Translation, bool) {
+	t := &Translation{In: in, At: map[string]origin.Pos{}}
+	var err error
+	if t.Object, err = Read(in.Source); err != nil || t.Object == nil {
+		t.Errorf("$", "yaml", "not an object: an object is a mapping that begins with apiVersion and kind")
+		return t, false
+	}
+	return t, true
+}
+
+// Decode fills a typed object with the document. It returns false, with findings, if that fails.
+func (t *Translation) Decode(kind string, into any) bool {
+	t.Findings = append(t.Findings, Part{Object: t.Object, Path: "$", Places: t.In.Origin, What: kind}.Decode(into)...)
+	return !origin.Fatal(t.Findings)
+}
+
+// Errorf adds an error about a path in the document.
+func (t *Translation) Errorf(path, rule, format string, args ...any) {
+	at, _ := t.In.Origin.Find(path)
+	t.Findings = append(t.Findings, origin.Errorf(at, rule, format, args...))
+}
+
+// Warnf adds a warning about a path in the document.
+func (t *Translation) Warnf(path, rule, format string, args ...any) {
+	at, _ := t.In.Origin.Find(path)
+	t.Findings = append(t.Findings, origin.Warningf(at, rule, format, args...))
+}
+
+// CheckSelector refuses a selector that does not select the pool, because the directory decides which pool uses the
+// document.
+func (t *Translation) CheckSelector(s *metav1.LabelSelector) {
+	if s == nil {
+		return
+	}
+	sel, err := metav1.LabelSelectorAsSelector(s)
+	if err != nil || sel.Empty() || !sel.Matches(labels.Set{poolLabel + t.In.Pool: ""}) {
+		t.Errorf("$.spec.machineConfigPoolSelector", "selector", "the directory says which pool a document is for, and this selector does not select %s: remove it, or select the label %s%s", t.In.Pool, poolLabel, t.In.Pool)
+	}
+}
+
+// SetOrigin sets the origin of a path in the config to the position of a path in the document.
+func (t *Translation) SetOrigin(to, from string) {
+	if p, ok := t.In.Origin.Find(from); ok {
+		t.At[to] = p
+	}
+}
+
+// AddFile adds a file to the config. Its origin is the position of a path in the document. It returns the file's path
+// in the config.
+func (t *Translation) AddFile(name, text, from string) string {
+	source, mode, overwrite := "data:,"+url.PathEscape(text), 0o644, true
+	files := &t.Config.Storage.Files
+	*files = append(*files, ign.File{
+		Node:          ign.Node{Path: name, Overwrite: &overwrite},
+		FileEmbedded1: ign.FileEmbedded1{Mode: &mode, Contents: ign.Resource{Source: &source}},
+	})
+	at := fmt.Sprintf("$.storage.files.%d", len(*files)-1)
+	t.SetOrigin(at, from)
+	t.SetOrigin(at+".contents.source", from)
+	return at
+}
+
+// End returns the config with all findings. If a finding is fatal, the output is the zero value.
+func (t *Translation) End() (Output, []origin.Finding) {
+	if origin.Fatal(t.Findings) {
+		return Output{}, t.Findings
+	}
+	t.SetOrigin("$", "$")
+	t.Config.Ignition.Version = machineconfig.Version
+	return Output{
+		Config: machineconfig.Config{HasIgnition: true, Ignition: t.Config},
+		Origin: origin.Map{Files: t.In.Origin.Files, At: t.At},
+	}, t.Findings
+}

@@ -1,0 +1,96 @@
+package transpile
+
+import (
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/policy"
+)
+
+// section maps each list of Ignition to the section that contains it.
+var section = map[string]string{
+	"files": "storage", "directories": "storage", "links": "storage", "filesystems": "storage", "disks": "storage",
+	"luks": "storage", "raid": "storage", "units": "systemd", "users": "passwd", "groups": "passwd",
+}
+
+var (
+	listItem = regexp.MustCompile(`^([a-z]+)\[(\d+)\]`)
+	subItem  = regexp.MustCompile(`^[^:]*? (dropins|append|sshAuthorizedKeys)\[(\d+)\]`)
+	specItem = regexp.MustCompile(`^(kernelArguments|extensions)\[(\d+)\]`)
+	specPart = regexp.MustCompile(`^(osImageURL|baseOSExtensionsContainerImage):`)
+	modeOf   = regexp.MustCompile(`: mode | mode[: ]`)
+	// headItem matches a resource in the `ignition` section.
+	headItem = regexp.MustCompile(`^(ignition\.[A-Za-z.]+)(?:\[(\d+)\])?: `)
+	// partOf matches a resource that is part of an item.
+	partOf = regexp.MustCompile(`^[^:]* (contents|keyFile|append\[\d+\]): `)
+)
+
+// outputPath returns the path in a fragment that a problem of package machineconfig is about. Such a problem begins
+// with a place: `units[3] x.service dropins[0]: …`.
+func outputPath(problem string) string {
+	if m := specItem.FindStringSubmatch(problem); m != nil {
+		return "spec." + m[1] + "." + m[2]
+	}
+	if m := specPart.FindStringSubmatch(problem); m != nil {
+		return "spec." + m[1]
+	}
+	if m := headItem.FindStringSubmatch(problem); m != nil {
+		return resource(strings.TrimRight("$."+m[1]+"."+m[2], "."), problem)
+	}
+	m := listItem.FindStringSubmatch(problem)
+	if m == nil || section[m[1]] == "" {
+		return "$"
+	}
+	at := strings.Join([]string{"$", section[m[1]], m[1], m[2]}, ".")
+	if s := partOf.FindStringSubmatch(problem); s != nil {
+		part, number, _ := strings.Cut(strings.TrimSuffix(s[1], "]"), "[")
+		return resource(strings.TrimRight(at+"."+part+"."+number, "."), problem)
+	}
+	if s := subItem.FindStringSubmatch(problem); s != nil {
+		return at + "." + s[1] + "." + s[2]
+	}
+	if m[1] == "files" && modeOf.MatchString(problem) {
+		return at + ".mode"
+	}
+	return at
+}
+
+// resource returns the path of the part of a resource that a problem is about: the hash, or otherwise the source.
+func resource(at, problem string) string {
+	if strings.Contains(problem, ": verification hash ") {
+		return at + ".verification.hash"
+	}
+	return at + ".source"
+}
+
+// itemPath returns the path of an item in a fragment. For an item of a merged config, it is the path of the reference
+// to that config.
+func itemPath(c machineconfig.Config, kind policy.ChangeKind, name string) string {
+	lists := map[policy.ChangeKind]struct {
+		path string
+		keys []string
+	}{
+		policy.KindFile:      {"$.storage.files.", keysOf(c.Ignition.Storage.Files)},
+		policy.KindDirectory: {"$.storage.directories.", keysOf(c.Ignition.Storage.Directories)},
+		policy.KindLink:      {"$.storage.links.", keysOf(c.Ignition.Storage.Links)},
+		policy.KindUnit:      {"$.systemd.units.", keysOf(c.Ignition.Systemd.Units)},
+		policy.KindUser:      {"$.passwd.users.", keysOf(c.Ignition.Passwd.Users)},
+		policy.KindGroup:     {"$.passwd.groups.", keysOf(c.Ignition.Passwd.Groups)},
+	}
+	list := lists[kind]
+	if i := slices.Index(list.keys, name); i >= 0 {
+		return list.path + strconv.Itoa(i)
+	}
+	return "$.ignition.config"
+}
+
+func keysOf[T interface{ Key() string }](list []T) []string {
+	keys := make([]string, len(list))
+	for i := range list {
+		keys[i] = list[i].Key()
+	}
+	return keys
+}

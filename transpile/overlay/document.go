@@ -1,0 +1,112 @@
+package overlay
+
+import (
+	"slices"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
+	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
+)
+
+// document is the document of one file in a build. If two layers list a file under two names, it is two documents.
+type document struct {
+	file *documents.File
+	// names are all names of the document so far; the last one is current.
+	names []string
+	// dropped is true if a patch deletes the document. Selectors of later steps then do not match it.
+	dropped bool
+	// root is the parsed object. It is nil before the first change, and after a patch deleted the document.
+	root     *yaml.Node
+	changed  bool
+	files    yamltree.Files // the files of the positions in root
+	findings []origin.Finding
+	effects  []effect
+	// added are the labels and annotations that layers set for selectors. The finished document does not contain them.
+	added [][2]string
+}
+
+func (d *document) name() string { return d.names[len(d.names)-1] }
+
+// isDeleted reports whether a patch has deleted the document.
+func (d *document) isDeleted() bool { return d.changed && d.root == nil }
+
+// fatal adds a fatal finding and returns false.
+func (d *document) fatal(at origin.Pos, rule, format string, args ...any) bool {
+	d.findings = append(d.findings, origin.Errorf(at, rule, format, args...))
+	return false
+}
+
+// load parses the document. It runs before the first change.
+func (d *document) load() {
+	if d.changed {
+		return
+	}
+	d.changed, d.root, d.files = true, d.file.Object(), yamltree.Files{d.file.Path}
+	if _, meta := yamltree.Field(d.root, "metadata"); meta == nil {
+		yamltree.Set(d.root, "metadata", yamltree.Mapping())
+	}
+}
+
+// content returns the part of the object to which lists and shapes apply.
+func (d *document) content() *yaml.Node { return d.file.Info.Content(d.root) }
+
+// entryPosition returns where an entry was written. For an item of a list of mappings this is the item's key.
+func (d *document) entryPosition(item *yaml.Node, e documents.Entry) origin.Pos {
+	for _, l := range d.file.Info.Lists {
+		if _, key := yamltree.Field(item, l.Key); l.Path == e.List && key != nil {
+			return d.files.Pos(key)
+		}
+	}
+	return d.files.Pos(item)
+}
+
+// finish returns the document after its last change. If the document is invalid, finish adds findings.
+func (d *document) finish(b *builder) documents.Document {
+	if !d.changed {
+		return d.file.Unchanged
+	}
+	if d.root == nil || origin.Fatal(d.findings) {
+		return documents.Document{}
+	}
+	content := d.content()
+	if content == nil || content.Kind != yaml.MappingNode {
+		d.fatal(origin.Pos{File: d.file.Path}, "document", "the document %q is empty once it is patched; remove it from the resources", d.name())
+		return documents.Document{}
+	}
+	d.removeAdded()
+	left := documents.Entries(content, d.file.Info.Lists)
+	d.effects = slices.DeleteFunc(d.effects, func(e effect) bool { // a later layer added the entry again
+		_, again := left[e.entry]
+		return e.what == removed && again
+	})
+	src, err := yamltree.Encode(d.outer())
+	if err != nil {
+		d.fatal(origin.Pos{File: d.file.Path}, "kustomize", "%v", err)
+	}
+	return b.Document(d.file, d.name(), src, documents.Positions{Files: d.files, AtKeys: true}.Of(d.outer()))
+}
+
+// outer returns the document as its file has it: without the object that wraps it for kustomize.
+func (d *document) outer() *yaml.Node {
+	if d.file.Info.Wrapped {
+		return d.content()
+	}
+	return d.root
+}
+
+// removeAdded removes the labels and annotations that the layers set for selectors.
+func (d *document) removeAdded() {
+	_, meta := yamltree.Field(d.root, "metadata")
+	for _, a := range d.added {
+		_, m := yamltree.Field(meta, a[0])
+		yamltree.Remove(m, a[1])
+		if m != nil && len(m.Content) == 0 {
+			yamltree.Remove(meta, a[0])
+		}
+	}
+	if !d.file.Info.Wrapped && !d.file.Named {
+		yamltree.Remove(d.root, "metadata")
+	}
+}

@@ -1,0 +1,245 @@
+package documents
+
+import (
+	"path"
+	"regexp"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
+)
+
+// Declaration is what the layers need of a file that declares a document.
+type Declaration struct {
+	Info     Info
+	Name     string
+	Findings []origin.Finding
+	// Broken is true if the file contains no valid document.
+	Broken bool
+	// Named is true if the object has its own name.
+	Named bool
+	// Foreign is true for YAML of a kind that Bunsen does not read. isNear is true if only the version of the kind is
+	// wrong, or if Bunsen does not support the kind.
+	Foreign, isNear bool
+	// rewritten is true if the parsed tree writes a value differently from the text.
+	rewritten bool
+}
+
+// File is one file of a build that declares a document.
+type File struct {
+	Declaration
+	Path string
+	src  []byte
+	// Unchanged is the document without any patch.
+	Unchanged Document
+}
+
+// File reads the document of a file once in a build. It returns nil if the file cannot be read.
+func (all *Files) File(from Reference) *File {
+	name := from.Path
+	if known, ok := all.known[name]; ok {
+		return known
+	}
+	all.known[name] = nil
+	src, err := all.Read(name)
+	if err != nil {
+		all.Add(Unreadable(from.At, name, from.Written, err))
+		return nil
+	}
+	file := &File{Path: name, src: src}
+	var root *yaml.Node
+	file.Declaration, root = Declare(name, src)
+	if !file.Foreign && !file.Broken {
+		all.keepUnchanged(file, root)
+	}
+	all.known[name] = file
+	if !file.Foreign {
+		all.Declared = append(all.Declared, file)
+		all.Add(file.Findings...)
+	}
+	return file
+}
+
+// keepUnchanged stores the document without any patch. Its source is the file's own text if that has the same content.
+func (all *Files) keepUnchanged(f *File, root *yaml.Node) {
+	if f.Info.Wrapped {
+		root = f.Info.Content(root)
+	}
+	src, err := f.src, error(nil)
+	if verbatim := f.Info.Kind == Ignition || f.Info.Kind == Butane && !f.rewritten; !verbatim {
+		src, err = yamltree.Encode(root)
+	}
+	if err != nil {
+		f.Broken = true
+		f.add(origin.Errorf(origin.Pos{File: f.Path}, "kustomize", "%v", err))
+		return
+	}
+	f.Unchanged = all.Document(f, f.Name, src, Positions{Files: yamltree.Files{f.Path}}.Of(root))
+}
+
+// Object parses the document for patches. It returns a new tree with the positions of keys.
+func (f *File) Object() *yaml.Node {
+	_, root := Declare(f.Path, f.src)
+	yamltree.Text{File: f.Path}.MoveToKeys(root)
+	return root
+}
+
+// Declare reads a file's document as the object that kustomize receives.
+func Declare(name string, src []byte) (Declaration, *yaml.Node) {
+	t := yamltree.Text{File: name, Src: src}
+	root, fs := t.Parse()
+	d := Declaration{Findings: fs, Broken: true, Name: Stem(name)}
+	switch {
+	case path.Ext(name) == yamltree.IgnitionExt:
+		d.Info, _ = Ignition.Info()
+	case IsButane(name):
+		d.Info, _ = Butane.Info()
+	}
+	if root == nil {
+		return d, nil
+	}
+	if root.Kind != yaml.MappingNode {
+		d.add(origin.Errorf(t.Pos(root), "document", "a document is a mapping that begins with `variant:` and `version:`"))
+		return d, nil
+	}
+	if k, v := yamltree.Field(root, "sops"); v != nil && v.Kind == yaml.MappingNode {
+		d.add(origin.Errorf(t.Pos(k), "encrypted", "the document is encrypted with SOPS, and Bunsen cannot decrypt it: remove it, and let a service on the node fetch the secret"))
+		return d, nil
+	}
+	info, object := KindOf(root)
+	switch {
+	case d.Info.Kind == Ignition:
+		root = d.Info.Wrap(d.Name, root)
+		d.ignition(t, root)
+	case yamltree.Scalar(root, "variant") != "" || d.Info.Kind == Butane:
+		d.Info, _ = Butane.Info()
+		root = d.Info.Wrap(d.Name, root)
+		d.butane(t, root)
+	case object:
+		d.Info = info
+		d.object(t, root)
+	default:
+		d.Foreign = true
+		_, d.isNear = Kind(yamltree.Scalar(root, "kind")).Info()
+		if instead := unsupported[yamltree.Scalar(root, "kind")]; instead != "" {
+			d.isNear = true
+			d.add(origin.Errorf(t.Pos(root), "kind", "kind %s is not supported: %s", yamltree.Scalar(root, "kind"), instead))
+			break
+		}
+		d.add(origin.Errorf(t.Pos(root), "kind", "this is %[2]s, and a pool consists of Butane documents, Ignition configs (*.ign), and objects of kind %[1]s; cluster objects belong into cluster/", ObjectKinds(), describe(root)))
+	}
+	d.Broken = origin.Fatal(d.Findings)
+	return d, root
+}
+
+func (d *Declaration) add(fs ...origin.Finding) { d.Findings = append(d.Findings, fs...) }
+
+// ObjectKinds lists the kinds that are objects, with their versions.
+func ObjectKinds() string {
+	var out []string
+	for _, k := range kinds {
+		if !k.Wrapped {
+			out = append(out, string(k.Kind)+" ("+k.Group+"/"+k.Version+")")
+		}
+	}
+	return strings.Join(out, ", ")
+}
+
+// describe returns how messages name an object.
+func describe(root *yaml.Node) string {
+	kind := yamltree.Scalar(root, "kind")
+	if kind == "" {
+		return "neither"
+	}
+	if _, known := Kind(kind).Info(); known {
+		return "a " + kind + " of " + yamltree.Scalar(root, "apiVersion")
+	}
+	return "a " + kind
+}
+
+// Stem is a file's name without directory and extension.
+func Stem(file string) string { return strings.TrimSuffix(path.Base(file), path.Ext(file)) }
+
+func (d *Declaration) butane(t yamltree.Text, root *yaml.Node) {
+	content := d.Info.Content(root)
+	d.add(CheckShapes(t, content, butaneLists)...)
+	d.add(CheckLists(t, content, butaneLists, false)...)
+	d.add(checkPaths(t, content)...)
+	l := localPaths{Text: t}
+	d.add(l.walk(content)...)
+	d.rewritten = QuoteScalars(content, "") || l.changed
+}
+
+// ignition refuses lists that kustomize cannot merge. Ignition 2 allows one path twice; patches cannot change such a
+// config, see checkMerge.
+func (d *Declaration) ignition(t yamltree.Text, root *yaml.Node) {
+	content := d.Info.Content(root)
+	d.add(CheckShapes(t, content, ignitionLists)...)
+	if !IsIgnition2(content) {
+		d.add(CheckLists(t, content, ignitionLists, false)...)
+	}
+}
+
+// IsIgnition2 reports whether an Ignition config has a version before 3.
+func IsIgnition2(content *yaml.Node) bool {
+	return strings.HasPrefix(yamltree.Scalar(content, "ignition", "version"), "2.")
+}
+
+func (d *Declaration) object(t yamltree.Text, root *yaml.Node) {
+	content := d.Info.Content(root)
+	if content == nil || content.Kind != yaml.MappingNode {
+		d.add(origin.Errorf(t.Pos(root), "document", "the %s has no spec", d.Info.Kind))
+		return
+	}
+	d.add(CheckShapes(t, content, d.Info.Lists)...)
+	d.add(CheckLists(t, content, d.Info.Lists, false)...)
+	_, meta := yamltree.Field(root, "metadata")
+	switch name := yamltree.Scalar(meta, "name"); {
+	case meta != nil && meta.Kind != yaml.MappingNode:
+		d.add(origin.Errorf(t.Pos(meta), "shape", "metadata is a mapping of fields, not a list or a single value"))
+	case name != "":
+		d.Name, d.Named = name, true
+	case d.Info.Kind != KubeletConfiguration:
+		d.add(origin.Errorf(t.Pos(root), "document", "the %s has no metadata.name", d.Info.Kind))
+	}
+	for _, key := range []string{"labels", "annotations"} {
+		if _, v := yamltree.Field(meta, key); v != nil && v.Kind != yaml.MappingNode && v.Tag != "!!null" {
+			d.add(origin.Errorf(t.Pos(v), "shape", "metadata.%s is a mapping of fields, not a list or a single value", key))
+		}
+	}
+}
+
+// unsupported maps kinds of the Machine Config Operator that configure nodes to what the user should write instead.
+var unsupported = map[string]string{
+	"ImageDigestMirrorSet":     mirrorsInstead,
+	"ImageTagMirrorSet":        mirrorsInstead,
+	"ImageContentSourcePolicy": mirrorsInstead,
+	"ClusterImagePolicy":       "write /etc/containers/policy.json in a Butane document",
+	"ImagePolicy":              "write /etc/containers/policy.json in a Butane document",
+}
+
+const mirrorsInstead = "write the mirrors as a file below /etc/containers/registries.conf.d in a Butane document"
+
+var (
+	// mentions matches text that may be an object of a known or unsupported kind of the Machine Config Operator, or a
+	// document that SOPS encrypted. Bunsen does not read other YAML in a directory without a kustomization.
+	mentions = regexp.MustCompile(`(?m)\bkind["']?\s*:\s*["']?(MachineConfig|KubeletConfig|KubeletConfiguration|SSHKeys|ContainerRuntimeConfig|Image(DigestMirrorSet|TagMirrorSet|ContentSourcePolicy)|(Cluster)?ImagePolicy)\b|^["']?sops["']?\s*:`)
+	// variantKey and versionKey match the keys that every Butane document has, whatever the name of its file.
+	variantKey = regexp.MustCompile(`(?m)^(?:\{\s*)?["']?variant["']?\s*:`)
+	versionKey = regexp.MustCompile(`(?m)^["']?version["']?\s*:`)
+)
+
+// MayDeclare reports whether a YAML file may declare a document. It returns true for a file that cannot be read.
+func (all *Files) MayDeclare(name string) bool {
+	src, err := all.Read(name)
+	if err != nil {
+		return true
+	}
+	if !mentions.Match(src) && !(variantKey.Match(src) && versionKey.Match(src)) {
+		return false
+	}
+	file := all.File(Reference{name, name, origin.Pos{File: name}, true})
+	return file != nil && (!file.Foreign || file.isNear)
+}

@@ -1,0 +1,255 @@
+package documents
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
+)
+
+// CheckLists finds items that occur twice in a list with a merge key. In a patch it also finds items without their key.
+// kustomize would silently drop a repeated item, and would empty the whole list for an item without a key.
+func CheckLists(t yamltree.Text, root *yaml.Node, lists []List, patch bool) []origin.Finding {
+	var out []origin.Finding
+	for _, l := range lists {
+		if l.Key == "" {
+			continue
+		}
+		for _, n := range NodesBelow(root, strings.Split(l.Path, ".")) {
+			if n.Kind == yaml.SequenceNode {
+				out = append(out, checkList(t, n, l, patch)...)
+			}
+		}
+	}
+	return out
+}
+
+func checkList(t yamltree.Text, n *yaml.Node, l List, patch bool) []origin.Finding {
+	var out []origin.Finding
+	seen := map[string]*yaml.Node{}
+	for _, item := range n.Content {
+		_, key := yamltree.Field(item, l.Key)
+		_, directive := yamltree.Field(item, "$patch")
+		switch {
+		case key == nil && directive != nil && len(item.Content) == 2: // the directive applies to the whole list
+		case key == nil && patch:
+			out = append(out, origin.Errorf(t.Pos(item), "patch-key", "an item of %s in a patch needs its `%s`, which says what it patches; without one kustomize would empty the whole list", l.Path, l.Key))
+		case key == nil:
+		case seen[key.Value] != nil && l.MergeKey() == l.Key:
+			out = append(out, origin.Errorf(t.Pos(key), "duplicate-item", "%s %q occurs twice in %s: in line %d and in line %d; keep one", l.Key, key.Value, l.Path, seen[key.Value].Line+t.Offset, key.Line+t.Offset))
+		default:
+			seen[key.Value] = key
+		}
+	}
+	return out
+}
+
+// checkPaths finds a path that is both a file, a directory or a link.
+func checkPaths(t yamltree.Text, root *yaml.Node) []origin.Finding {
+	var out []origin.Finding
+	seen := map[string]List{}
+	lines := map[string]int{}
+	for _, l := range butaneLists[:3] {
+		for _, key := range NodesBelow(root, strings.Split(l.Path+".path", ".")) {
+			if other, twice := seen[key.Value]; twice && other != l {
+				out = append(out, origin.Errorf(t.Pos(key), "duplicate-item", "path %q stands in %s in line %d and in %s in line %d; keep one", key.Value, other.Path, lines[key.Value], l.Path, key.Line+t.Offset))
+			}
+			seen[key.Value], lines[key.Value] = l, key.Line+t.Offset
+		}
+	}
+	return out
+}
+
+// directives are the values of `$patch`.
+var directives = []string{"delete", "replace", "merge"}
+
+// CheckDirectives finds directives that kustomize does not support: kustomize would leave some of them in the document.
+func CheckDirectives(t yamltree.Text, n *yaml.Node) []origin.Finding {
+	var out []origin.Finding
+	for i, c := range n.Content {
+		if n.Kind == yaml.MappingNode && i%2 == 0 {
+			switch v := n.Content[i+1]; {
+			case !strings.HasPrefix(c.Value, "$"):
+			case c.Value != "$patch":
+				out = append(out, origin.Errorf(t.Pos(c), "patch", "kustomize knows no directive %s; it has $patch: delete, replace and merge", c.Value))
+			case v.Kind != yaml.ScalarNode || !slices.Contains(directives, v.Value):
+				out = append(out, origin.Errorf(t.Pos(v), "patch", "$patch is one of %s", strings.Join(directives, ", ")))
+			}
+			continue
+		}
+		out = append(out, CheckDirectives(t, c)...)
+	}
+	return out
+}
+
+// NodesBelow returns the nodes below a chain of keys. If a key leads to a list, it continues in every item of the list.
+func NodesBelow(n *yaml.Node, keys []string) []*yaml.Node {
+	if n == nil {
+		return nil
+	}
+	if len(keys) == 0 {
+		return []*yaml.Node{n}
+	}
+	if n.Kind == yaml.SequenceNode {
+		var out []*yaml.Node
+		for _, c := range n.Content {
+			out = append(out, NodesBelow(c, keys)...)
+		}
+		return out
+	}
+	_, v := yamltree.Field(n, keys[0])
+	return NodesBelow(v, keys[1:])
+}
+
+// AddHiddenKeys adds a unique hidden key to each item of lists whose items may repeat their key.
+func AddHiddenKeys(content *yaml.Node, lists []List) {
+	for _, l := range lists {
+		if l.MergeKey() == l.Key {
+			continue
+		}
+		for _, n := range NodesBelow(content, strings.Split(l.Path, ".")) {
+			seen := map[string]int{}
+			for _, item := range n.Content {
+				if _, key := yamltree.Field(item, l.Key); key != nil {
+					seen[key.Value]++
+					yamltree.Set(item, yamltree.HiddenKey, yamltree.Str(strings.Repeat("+", seen[key.Value])+key.Value))
+				}
+			}
+		}
+	}
+}
+
+// RemoveHiddenKeys removes the keys that AddHiddenKeys added.
+func RemoveHiddenKeys(content *yaml.Node, lists []List) {
+	for _, l := range lists {
+		if l.MergeKey() == l.Key {
+			continue
+		}
+		for _, n := range NodesBelow(content, strings.Split(l.Path, ".")) {
+			for _, item := range n.Content {
+				yamltree.Remove(item, yamltree.HiddenKey)
+			}
+		}
+	}
+}
+
+// FindAmbiguousKey returns a key that occurs twice in a list of the document and also in the patch. The item of the
+// patch then matches both items of the document.
+func FindAmbiguousKey(content, patch *yaml.Node, lists []List) (key string, found bool) {
+	for _, l := range lists {
+		if l.MergeKey() == l.Key {
+			continue
+		}
+		words := strings.Split(l.Path+"."+l.Key, ".")
+		count := map[string]int{}
+		for _, k := range NodesBelow(content, words) {
+			count[k.Value]++
+		}
+		for _, k := range NodesBelow(patch, words) {
+			if count[k.Value] > 1 {
+				return k.Value, true
+			}
+		}
+	}
+	return "", false
+}
+
+// Entry is one item of a list that patches merge into. For an item within another item, Name contains both names:
+// `a.service/10-x.conf`.
+type Entry struct{ List, Name string }
+
+// Within returns the item that contains the entry: the unit of a drop-in, the user of a key.
+func (e Entry) Within() (Entry, bool) {
+	if !strings.Contains(e.List, "units.") && !strings.Contains(e.List, "users.") {
+		return Entry{}, false
+	}
+	holder, _, _ := strings.Cut(e.Name, "/")
+	return Entry{e.List[:strings.LastIndexByte(e.List, '.')], holder}, true
+}
+
+// Short returns the name of the entry in an acknowledgement. If the name is long, such as a key, it returns the name of
+// the user.
+func (e Entry) Short() string {
+	holder, within := e.Within()
+	switch {
+	case !within:
+		return e.Name
+	case strings.HasSuffix(e.List, "dropins"):
+		return strings.TrimPrefix(e.Name, holder.Name+"/")
+	default:
+		return holder.Name
+	}
+}
+
+// String returns the name of the entry, but shortens a long name such as a key.
+func (e Entry) String() string {
+	name := e.Name
+	if r := []rune(name); len(r) > 60 {
+		name = string(r[:57]) + "..."
+	}
+	return e.List + " " + name
+}
+
+// Entries returns all entries of the lists, each with its node. For an item of a list of mappings, the node is the
+// mapping.
+func Entries(content *yaml.Node, lists []List) map[Entry]*yaml.Node {
+	out := map[Entry]*yaml.Node{}
+	for _, l := range lists {
+		for _, i := range itemsOf(content, "", strings.Split(l.Path, ".")) {
+			if name, ok := l.nameOf(i.node); ok {
+				out[Entry{l.Path, i.parents + name}] = i.node
+			}
+		}
+	}
+	return out
+}
+
+// item is an item of a list, with the names of the items that contain it.
+type item struct {
+	parents string
+	node    *yaml.Node
+}
+
+// itemsOf returns the items of the list below a chain of keys. Every item of a list on the way has a name.
+func itemsOf(n *yaml.Node, parents string, keys []string) []item {
+	_, v := yamltree.Field(n, keys[0])
+	switch {
+	case v == nil:
+		return nil
+	case v.Kind != yaml.SequenceNode && len(keys) > 1:
+		return itemsOf(v, parents, keys[1:])
+	case v.Kind != yaml.SequenceNode:
+		return nil
+	}
+	var out []item
+	for _, c := range v.Content {
+		if len(keys) > 1 {
+			out = append(out, itemsOf(c, parents+yamltree.Scalar(c, "name")+"/", keys[1:])...)
+			continue
+		}
+		out = append(out, item{parents, c})
+	}
+	return out
+}
+
+// nameOf returns the name of an item: its key, or its value in a list of scalars. It returns false for an item without
+// a name.
+func (l List) nameOf(n *yaml.Node) (string, bool) {
+	if l.Key == "" {
+		return canonical(n), n.Kind == yaml.ScalarNode
+	}
+	_, key := yamltree.Field(n, l.Key)
+	if key == nil {
+		return "", false
+	}
+	return key.Value, true
+}
+
+// SortEntries sorts entries by list, then by name.
+func SortEntries(es []Entry) {
+	slices.SortFunc(es, func(x, y Entry) int { return cmp.Or(cmp.Compare(x.List, y.List), cmp.Compare(x.Name, y.Name)) })
+}

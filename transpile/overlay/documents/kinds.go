@@ -1,0 +1,250 @@
+package documents
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
+)
+
+// Kind of a document.
+type Kind string
+
+const (
+	// Butane is a plain Butane document of any variant.
+	Butane Kind = "Butane"
+	// MachineConfig is a whole MachineConfig object.
+	MachineConfig Kind = "MachineConfig"
+	// Ignition is an Ignition config in a *.ign file, of any version.
+	Ignition Kind = "Ignition"
+	// KubeletConfiguration is the kubelet's own configuration file, apiVersion kubelet.config.k8s.io/v1beta1.
+	KubeletConfiguration Kind = "KubeletConfiguration"
+	// KubeletConfig is a whole KubeletConfig object, apiVersion machineconfiguration.openshift.io/v1.
+	KubeletConfig Kind = "KubeletConfig"
+	// ContainerRuntimeConfig is a whole ContainerRuntimeConfig object, apiVersion machineconfiguration.openshift.io/v1.
+	ContainerRuntimeConfig Kind = "ContainerRuntimeConfig"
+	// SSHKeys is a whole SSHKeys object, apiVersion bunsen.dev/v1alpha1.
+	SSHKeys Kind = "SSHKeys"
+)
+
+// List describes how a patch merges one list: by the key of its items, or as a union of plain strings if the key is
+// empty.
+type List struct {
+	Path string
+	Key  string
+}
+
+// MergeKey is the field that kustomize compares.
+func (l List) MergeKey() string {
+	if l.Key == "local" {
+		return yamltree.HiddenKey
+	}
+	return l.Key
+}
+
+// Info describes a kind of document.
+type Info struct {
+	Kind Kind
+	// Group and Version are those of the object that kustomize receives.
+	Group, Version string
+	// Wrapped is true for a document that is not a Kubernetes object. While kustomize patches it, it is the spec of an
+	// object.
+	Wrapped bool
+	// Section is the field to which lists, shapes and patches apply. It is empty for the whole object.
+	Section string
+	// Lists are the lists that patches merge. A patch replaces any other list as a whole.
+	Lists []List
+}
+
+// kinds are all kinds of documents.
+var kinds = []Info{
+	{Butane, "butane.bunsen.dev", "v1alpha1", true, "spec", butaneLists},
+	{MachineConfig, "machineconfiguration.openshift.io", "v1", false, "spec", within("config.", ignitionLists)},
+	{Ignition, "ignition.bunsen.dev", "v1alpha1", true, "spec", ignitionLists},
+	{KubeletConfiguration, "kubelet.config.k8s.io", "v1beta1", false, "", nil},
+	{KubeletConfig, "machineconfiguration.openshift.io", "v1", false, "spec", nil},
+	{ContainerRuntimeConfig, "machineconfiguration.openshift.io", "v1", false, "spec", nil},
+	{SSHKeys, "bunsen.dev", "v1alpha1", false, "spec", sshLists},
+}
+
+// butaneLists are the lists of a Butane document.
+var butaneLists = []List{
+	// The first three lists must not share a path, see checkPaths.
+	{"storage.files", "path"},
+	{"storage.directories", "path"},
+	{"storage.links", "path"},
+	{"storage.trees", "local"},
+	{"storage.disks", "device"},
+	{"storage.raid", "name"},
+	{"storage.filesystems", "device"},
+	{"storage.luks", "name"},
+	{"systemd.units", "name"},
+	{"systemd.units.dropins", "name"},
+	{"passwd.users", "name"},
+	{"passwd.users.ssh_authorized_keys", ""},
+	{"passwd.users.groups", ""},
+	{"passwd.groups", "name"},
+	{"kernel_arguments.should_exist", ""},
+	{"kernel_arguments.should_not_exist", ""},
+	{"openshift.kernel_arguments", ""},
+	{"openshift.extensions", ""},
+}
+
+// ignitionLists are the lists of an Ignition config.
+var ignitionLists = []List{
+	{"storage.files", "path"},
+	{"storage.directories", "path"},
+	{"storage.links", "path"},
+	{"storage.disks", "device"},
+	{"storage.raid", "name"},
+	{"storage.filesystems", "device"},
+	{"storage.luks", "name"},
+	{"systemd.units", "name"},
+	{"systemd.units.dropins", "name"},
+	{"passwd.users", "name"},
+	{"passwd.users.sshAuthorizedKeys", ""},
+	{"passwd.groups", "name"},
+}
+
+// sshLists are the lists of an SSHKeys document.
+var sshLists = []List{
+	{"users", "name"},
+	{"users.keys", ""},
+	{"keys", ""},
+}
+
+// extensions are those of files that contain one plain Butane document.
+var extensions = []string{".bu", ".butane", ".fcc"}
+
+// IsButane reports whether the name of a file has an extension of Butane documents.
+func IsButane(file string) bool { return slices.Contains(extensions, path.Ext(file)) }
+
+func within(prefix string, lists []List) []List {
+	out := make([]List, len(lists))
+	for i, l := range lists {
+		out[i] = List{prefix + l.Path, l.Key}
+	}
+	return out
+}
+
+// Info returns the description of the kind. It returns false for an unknown kind.
+func (k Kind) Info() (Info, bool) {
+	for _, info := range kinds {
+		if info.Kind == k {
+			return info, true
+		}
+	}
+	return Info{}, false
+}
+
+// KindOf finds the kind of an object by its apiVersion and kind.
+func KindOf(root *yaml.Node) (Info, bool) {
+	info, ok := Kind(yamltree.Scalar(root, "kind")).Info()
+	return info, ok && !info.Wrapped && yamltree.Scalar(root, "apiVersion") == info.Group+"/"+info.Version
+}
+
+// Content returns the part of an object to which lists and shapes apply.
+func (k Info) Content(root *yaml.Node) *yaml.Node {
+	if k.Section == "" {
+		return root
+	}
+	_, n := yamltree.Field(root, k.Section)
+	return n
+}
+
+// Wrap puts a document, or a part of one, into an object, so that kustomize can patch it.
+func (k Info) Wrap(name string, content *yaml.Node) *yaml.Node {
+	return yamltree.Mapping(yamltree.Str("apiVersion"), yamltree.Str(k.Group+"/"+k.Version), yamltree.Str("kind"), yamltree.Str(string(k.Kind)),
+		yamltree.Str("metadata"), yamltree.Mapping(yamltree.Str("name"), yamltree.Str(name)), yamltree.Str(k.Section), content)
+}
+
+// KindNames lists all kinds for a message.
+func KindNames() string {
+	names := make([]string, len(kinds))
+	for i, a := range kinds {
+		names[i] = string(a.Kind)
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
+}
+
+// typedKeys are the keys whose values Butane reads as numbers or booleans. QuoteScalars quotes every other scalar that
+// YAML would read as a number, boolean or date. So `inline: 0644` stays this text in kustomize.
+var typedKeys = setOf("dir_mode file_mode gid http_response_headers http_total id mode number size_mib spares start_mib threshold uid " +
+	"discard enabled fips hard mask needs_network no_create_home no_log_init no_user_group overwrite resize should_exist " +
+	"system tpm2 wipe_filesystem wipe_partition_entry wipe_table wipe_volume with_mount_unit")
+
+func setOf(words string) map[string]bool {
+	out := map[string]bool{}
+	for _, w := range strings.Fields(words) {
+		out[w] = true
+	}
+	return out
+}
+
+// node is one level of an OpenAPI schema.
+type node struct {
+	Type       string           `json:"type"`
+	Properties map[string]*node `json:"properties,omitempty"`
+	Items      *node            `json:"items,omitempty"`
+	Strategy   string           `json:"x-kubernetes-patch-strategy,omitempty"`
+	Key        string           `json:"x-kubernetes-patch-merge-key,omitempty"`
+	GVK        []gvk            `json:"x-kubernetes-group-version-kind,omitempty"`
+}
+
+type gvk struct {
+	Group   string `json:"group"`
+	Version string `json:"version"`
+	Kind    string `json:"kind"`
+}
+
+// Schema returns the OpenAPI schema with the merge keys for kustomize. kustomize merges all other fields as plain maps.
+func Schema() ([]byte, error) {
+	defs := map[string]*node{}
+	for _, k := range kinds {
+		defs["bunsen."+string(k.Kind)] = k.schema()
+	}
+	b, err := json.Marshal(map[string]map[string]*node{"definitions": defs})
+	if err != nil {
+		return nil, fmt.Errorf("writing the schema of merge keys: %w", err)
+	}
+	return b, nil
+}
+
+func object() *node { return &node{Type: "object", Properties: map[string]*node{}} }
+
+func (k Info) schema() *node {
+	root := object()
+	root.GVK = []gvk{{k.Group, k.Version, string(k.Kind)}}
+	content := root
+	if k.Section != "" {
+		content = object()
+		root.Properties[k.Section] = content
+	}
+	for _, l := range k.Lists {
+		at := content
+		words := strings.Split(l.Path, ".")
+		for i, w := range words {
+			next := at.Properties[w]
+			if next == nil {
+				next = object()
+				at.Properties[w] = next
+			}
+			switch last := i == len(words)-1; {
+			case last:
+				*next = node{Type: "array", Strategy: "merge", Key: l.MergeKey(), Items: &node{Type: "string"}}
+				if l.Key != "" {
+					next.Items = object()
+				}
+			case next.Items != nil:
+				next = next.Items
+			}
+			at = next
+		}
+	}
+	return root
+}

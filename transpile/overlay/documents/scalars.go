@@ -1,0 +1,119 @@
+package documents
+
+import (
+	"path"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
+)
+
+// canonical returns a scalar's value in a form that does not depend on its notation.
+func canonical(n *yaml.Node) string {
+	switch n.Tag {
+	case "!!int":
+		var i int64
+		if n.Decode(&i) == nil {
+			return strconv.FormatInt(i, 10)
+		}
+	case "!!bool":
+		return strings.ToLower(n.Value)
+	}
+	return n.Value
+}
+
+// QuoteScalars quotes every scalar that Butane does not read as a number or boolean, because JSON patches would change its text.
+// It reports whether it changed anything.
+func QuoteScalars(n *yaml.Node, key string) (changed bool) {
+	switch n.Kind {
+	case yaml.ScalarNode:
+		switch n.Tag {
+		case "!!int", "!!float", "!!bool", "!!timestamp":
+			if !typedKeys[key] {
+				n.Tag, n.Style = "!!str", yaml.DoubleQuotedStyle
+				return true
+			}
+		}
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			changed = QuoteScalars(n.Content[i+1], n.Content[i].Value) || changed
+		}
+	case yaml.SequenceNode:
+		if key == "should_exist" { // a list of texts in kernel_arguments; a boolean in users and groups
+			key = ""
+		}
+		for _, c := range n.Content {
+			changed = QuoteScalars(c, key) || changed
+		}
+	}
+	return changed
+}
+
+// IsLocal reports whether a key of a Butane document names a file of the repository.
+func IsLocal(key string) bool { return key == "local" || key == "contents_local" }
+
+// AreLocal reports whether a key of a Butane document names a list of files of the repository.
+func AreLocal(key string) bool { return key == "ssh_authorized_keys_local" }
+
+// ResolveLocals makes every reference to a local file relative to the repository's root. Documents and patches name files
+// relative to their own directory.
+func ResolveLocals(t yamltree.Text, n *yaml.Node) []origin.Finding {
+	l := localPaths{Text: t}
+	return l.walk(n)
+}
+
+// ResolveLocal makes one reference to a local file relative to the repository's root.
+func ResolveLocal(t yamltree.Text, v *yaml.Node) []origin.Finding {
+	l := localPaths{Text: t}
+	return l.resolve(v)
+}
+
+// localPaths resolves references to local files, and records whether it changed any.
+type localPaths struct {
+	yamltree.Text
+	changed bool
+}
+
+func (t *localPaths) walk(n *yaml.Node) []origin.Finding {
+	var out []origin.Finding
+	switch n.Kind {
+	case yaml.MappingNode:
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			k, v := n.Content[i], n.Content[i+1]
+			switch {
+			case IsLocal(k.Value) && v.Kind == yaml.ScalarNode:
+				out = append(out, t.resolve(v)...)
+			case AreLocal(k.Value) && v.Kind == yaml.SequenceNode:
+				for _, c := range v.Content {
+					if c.Kind == yaml.ScalarNode {
+						out = append(out, t.resolve(c)...)
+					}
+				}
+			default:
+				out = append(out, t.walk(v)...)
+			}
+		}
+	case yaml.SequenceNode:
+		for _, c := range n.Content {
+			out = append(out, t.walk(c)...)
+		}
+	}
+	return out
+}
+
+// resolve makes one reference relative to the repository's root.
+func (t *localPaths) resolve(v *yaml.Node) []origin.Finding {
+	if v.Tag == "!!null" { // a null in a patch removes the entry
+		return nil
+	}
+	full := path.Join(path.Dir(t.File), v.Value)
+	if v.Value == "" || path.IsAbs(v.Value) || full == ".." || strings.HasPrefix(full, "../") || strings.ContainsAny(v.Value, "\\\x00\n") {
+		return []origin.Finding{origin.Errorf(t.Pos(v), "local-path", "%q is not a file of this repository; name it relative to this document's directory", v.Value)}
+	}
+	t.changed = t.changed || v.Value != full
+	v.Value = full
+	return nil
+}

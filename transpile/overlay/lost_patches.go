@@ -1,0 +1,153 @@
+package overlay
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
+	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
+)
+
+// effect is something that one step did to one document.
+type effect struct {
+	step  *kustomization.Step
+	what  effectKind
+	entry documents.Entry
+	// at is the position of the step. was is the position where the removed entry was written.
+	at, was origin.Pos
+}
+
+type effectKind int
+
+const (
+	applied effectKind = iota // the step's selector matched the document
+	removed                   // an entry was removed
+	deleted                   // an entry that a patch deletes by name was there
+	missing                   // an entry that a patch deletes by name was not there
+)
+
+// outcome is what one step did to all documents.
+type outcome struct {
+	applied bool
+	// deletions, and whether any document had the entry.
+	deletions map[kustomization.Deletion]bool
+	removed   []loss
+}
+
+// loss is an entry that a step removed.
+type loss struct {
+	effect
+	document string
+}
+
+// outcomesOf collects the effects by step.
+func outcomesOf(docs []*document) map[*kustomization.Step]*outcome {
+	out := map[*kustomization.Step]*outcome{}
+	for _, d := range docs {
+		for _, e := range d.effects {
+			o := out[e.step]
+			if o == nil {
+				o = &outcome{deletions: map[kustomization.Deletion]bool{}}
+				out[e.step] = o
+			}
+			switch of := (kustomization.Deletion{Entry: e.entry, At: e.at}); e.what {
+			case applied:
+				o.applied = true
+			case deleted:
+				o.deletions[of] = true
+			case missing:
+				if !o.deletions[of] { // if another document has the entry, the deletion has an effect
+					o.deletions[of] = false
+				}
+			case removed:
+				o.removed = append(o.removed, loss{e, d.name()})
+			}
+		}
+	}
+	return out
+}
+
+// reportEffects reports entries that were removed, and steps that had no effect.
+func reportEffects(docs []*document, changes []change, layers map[string]*kustomization.Layer) (out []origin.Finding) {
+	outcomes := outcomesOf(docs)
+	used := map[*kustomization.Layer]map[string]bool{}
+	seen := map[*kustomization.Step]bool{}
+	for _, c := range changes {
+		s := c.step
+		if seen[s] {
+			continue
+		}
+		seen[s] = true
+		o := outcomes[s]
+		if o == nil {
+			o = &outcome{}
+		}
+		if !o.applied && s.Selector.HasMetadata() {
+			out = append(out, origin.Errorf(s.Selector.At, "patch-target", "no matching document has these labels or annotations; kustomize would ignore the patch silently"))
+		}
+		for of, found := range o.deletions {
+			if !found {
+				out = append(out, origin.Warningf(of.At, "delete-missing", "there is no %s to delete here: correct its name, or remove this item", of.Entry))
+			}
+		}
+		if used[s.Layer] == nil {
+			used[s.Layer] = map[string]bool{}
+		}
+		out = append(out, reportLosses(s.Layer, o.removed, used[s.Layer])...)
+	}
+	return append(out, reportUnusedAcknowledgements(layers, used)...)
+}
+
+// maxLosses is how many removed entries of one step are named one by one.
+const maxLosses = 20
+
+// reportLosses warns of removed entries that the layer does not acknowledge. It marks used acknowledgements.
+func reportLosses(l *kustomization.Layer, losses []loss, used map[string]bool) (out []origin.Finding) {
+	count := 0
+	for _, f := range losses {
+		if name, ok := acknowledgement(l, f.entry); ok {
+			used[name] = true
+			continue
+		}
+		if count++; count > maxLosses {
+			continue
+		}
+		from := ""
+		if f.was.File != "" {
+			from = " (" + f.was.String() + ")"
+		}
+		out = append(out, origin.Warningf(f.at, "entry-removed", "this removes %s%s from %q; if that is intended, delete the item with `$patch: delete`, or say so in %s: metadata: {annotations: {%s: %q}}", f.entry, from, f.document, l.File, kustomization.RemovesAnnotation, f.entry.Short()))
+	}
+	if count > maxLosses {
+		out = append(out, origin.Warningf(losses[0].at, "entry-removed", "this removes %d more entries", count-maxLosses))
+	}
+	return out
+}
+
+// acknowledgement returns the word with which a layer acknowledges that an entry is removed.
+func acknowledgement(l *kustomization.Layer, e documents.Entry) (string, bool) {
+	holder, _ := e.Within()
+	for _, name := range l.Removes {
+		if name == "*" || name == e.Name || name == e.Short() || name == holder.Name {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+// reportUnusedAcknowledgements warns of words that acknowledge no removal. Such a word would hide the loss of a later
+// entry with the same name.
+func reportUnusedAcknowledgements(layers map[string]*kustomization.Layer, used map[*kustomization.Layer]map[string]bool) (out []origin.Finding) {
+	for _, dir := range slices.Sorted(maps.Keys(layers)) {
+		l := layers[dir]
+		if l == nil {
+			continue
+		}
+		words := slices.DeleteFunc(slices.Clone(l.Removes), func(name string) bool { return used[l][name] })
+		if len(words) > 0 {
+			out = append(out, origin.Warningf(l.RemovesAt, "entry-removed", "%s acknowledges that %s is removed, and nothing of that name is; remove it", kustomization.RemovesAnnotation, some(words)))
+		}
+	}
+	return out
+}

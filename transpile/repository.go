@@ -1,0 +1,163 @@
+package transpile
+
+import (
+	"bytes"
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"path"
+	"slices"
+	"sync"
+
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/transpile/butane"
+	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
+)
+
+// repository is a tree of files that is being read.
+type repository struct {
+	tree source.Tree
+	fs   fs.FS // without the refused entries
+	// refused maps the paths of entries that are not in the tree to the reason.
+	refused map[string]string
+	// files has the digests of files that documents include, by path.
+	files map[string]includedFiles
+}
+
+// included is a file or directory that a document includes, with all files at or below it.
+type included struct {
+	path  string
+	files []origin.File // see butane.Files
+}
+
+// includedFiles are the files at or below a path of the tree; ok is false if it cannot be read.
+type includedFiles struct {
+	files []origin.File
+	ok    bool
+}
+
+// openRepository prepares a tree for reading.
+func openRepository(tree source.Tree) repository {
+	refused := map[string]string{}
+	for _, r := range tree.Refused {
+		refused[r.Path] = r.Why
+	}
+	return repository{tree, cleanFS{tree.FS, refused, &sync.Map{}}, refused, map[string]includedFiles{}}
+}
+
+// hasUnchanged reports whether all included files still have the same digests.
+func (r repository) hasUnchanged(all []included) bool {
+	for _, i := range all {
+		now, known := r.files[i.path]
+		if !known {
+			files, err := butane.Files(r.fs, i.path)
+			now = includedFiles{files, err == nil}
+			r.files[i.path] = now
+		}
+		if !now.ok || !slices.Equal(now.files, i.files) {
+			return false
+		}
+	}
+	return true
+}
+
+// cleanFS is a tree's file system without the refused entries. (A user's directory may have such entries, an unpacked tree has none.)
+// It reads each file once, so that digests and contents belong together.
+type cleanFS struct {
+	fs.FS
+	refused map[string]string
+	files   *sync.Map // path → *contents
+}
+
+// contents of a file, and their digest, which is computed once.
+type contents struct {
+	raw []byte
+	sum func() string
+}
+
+// Open refuses names at or below a refused entry, and says why.
+func (c cleanFS) Open(name string) (fs.File, error) {
+	if err := c.check("open", name); err != nil {
+		return nil, err
+	}
+	return c.FS.Open(name)
+}
+
+// ReadFile returns a file's contents, which are the caller's.
+func (c cleanFS) ReadFile(name string) ([]byte, error) {
+	known, err := c.read(name)
+	if err != nil {
+		return nil, err
+	}
+	return bytes.Clone(known.raw), nil
+}
+
+// Kept returns a file's contents, which the caller must not change, and their digest.
+func (c cleanFS) Kept(name string) ([]byte, string, error) {
+	known, err := c.read(name)
+	if err != nil {
+		return nil, "", err
+	}
+	return known.raw, known.sum(), nil
+}
+
+func (c cleanFS) read(name string) (*contents, error) {
+	if err := c.check("open", name); err != nil {
+		return nil, err
+	}
+	if known, ok := c.files.Load(name); ok {
+		return known.(*contents), nil
+	}
+	raw, err := fs.ReadFile(c.FS, name)
+	if err != nil {
+		return nil, err
+	}
+	known := &contents{raw, sync.OnceValue(func() string {
+		sum := sha256.Sum256(raw)
+		return hex.EncodeToString(sum[:])
+	})}
+	c.files.Store(name, known)
+	return known, nil
+}
+
+// Stat describes a file without opening it, where the tree's own file system can do so.
+func (c cleanFS) Stat(name string) (fs.FileInfo, error) {
+	if err := c.check("stat", name); err != nil {
+		return nil, err
+	}
+	return fs.Stat(c.FS, name)
+}
+
+// ReadDir lists a directory in lexical order, without its refused entries.
+func (c cleanFS) ReadDir(name string) ([]fs.DirEntry, error) {
+	if err := c.check("readdir", name); err != nil {
+		return nil, err
+	}
+	entries, err := fs.ReadDir(c.FS, name)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return cmp.Compare(a.Name(), b.Name()) })
+	return slices.DeleteFunc(entries, func(e fs.DirEntry) bool {
+		_, no := c.refused[path.Join(name, e.Name())]
+		return no
+	}), err
+}
+
+func (c cleanFS) check(op, name string) error {
+	for p := name; p != "." && p != "/" && p != ""; p = path.Dir(p) {
+		if why, no := c.refused[p]; no {
+			return &fs.PathError{Op: op, Path: name, Err: errors.New("it is a " + why + ", which is not followed; put the file itself here")}
+		}
+	}
+	return nil
+}
+
+// isDocument reports whether a file would be read as a document or a cluster object, by its name.
+func isDocument(file string) bool {
+	ext := path.Ext(file)
+	return isPlainDocument(file) || ext == ".yaml" || ext == ".yml" || path.Base(file) == "Kustomization"
+}
+
+// isPlainDocument reports whether a file is a document by its name alone.
+func isPlainDocument(file string) bool { return documents.IsButane(file) || path.Ext(file) == ".ign" }

@@ -1,0 +1,43 @@
+package transpile
+
+import (
+	"bytes"
+	"io/fs"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/transpile/object"
+	"github.com/bunsen-os/bunsen/transpile/origin"
+	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
+)
+
+// ruleSecretPaths is the rule of the annotation for secret paths.
+const ruleSecretPaths = "secret-paths"
+
+// readSecretPaths reads the annotation for secret paths. A document without metadata, such as Butane, cannot have it: a mention of it
+// there is a warning that says where to set it.
+func (d *translation) readSecretPaths(repository fs.FS, doc documents.Document) {
+	if doc.Kind == documents.Butane || doc.Kind == documents.Ignition {
+		src, err := fs.ReadFile(repository, doc.File)
+		before, _, mentioned := bytes.Cut(src, []byte(v1alpha1.SecretPathsAnnotation))
+		if err == nil && mentioned {
+			at := origin.Pos{File: doc.File, Line: 1 + bytes.Count(before, []byte("\n"))}
+			d.Warnf(at, ruleSecretPaths, "%s has no effect here, because a document of kind %s has no annotations. Set it on the MachineConfigPool in cluster/; for all pools, set it on the MachineConfiguration", v1alpha1.SecretPathsAnnotation, doc.Kind)
+		}
+		return
+	}
+	whole, err := object.Read(doc.Source)
+	if err != nil {
+		return // the translation of the document reports it
+	}
+	meta, _ := whole["metadata"].(map[string]any)
+	annotations, _ := meta["annotations"].(map[string]any)
+	text, _ := annotations[v1alpha1.SecretPathsAnnotation].(string)
+	paths, err := secret.ParsePaths(text)
+	if err != nil {
+		at, _ := doc.Origin.Find("$.metadata.annotations." + v1alpha1.SecretPathsAnnotation)
+		d.Errorf(at, ruleSecretPaths, "%s: %v", v1alpha1.SecretPathsAnnotation, err)
+		return
+	}
+	d.secretPaths = secret.Join(paths)
+}

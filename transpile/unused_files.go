@@ -1,0 +1,150 @@
+package transpile
+
+import (
+	"bytes"
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/transpile/cluster"
+	"github.com/bunsen-os/bunsen/transpile/origin"
+)
+
+// Limits of the search for cluster objects in wrong places.
+const (
+	maxStraySize  = 64 << 10
+	maxStrayFiles = 2000
+	maxStrays     = 20
+)
+
+// topLevel finds the kind and the apiVersion of an object; a file may hold several.
+var topLevel = regexp.MustCompile(`(?m)^(kind|apiVersion):[ \t]+["']?([\w./]+)["']?[ \t\r]*(?:#.*)?$`)
+
+// unusedFinder looks for cluster objects outside of cluster/, and for documents of pools that no pool lists.
+type unusedFinder struct {
+	*origin.Findings
+	repo         repository
+	reads        map[string]bool
+	files, found int
+}
+
+// warnUnusedFiles warns of cluster objects and documents that are not read. It does nothing if a finding is fatal, because the reads of
+// a failed pool are not known.
+func warnUnusedFiles(repo repository, reads map[string]bool, found *origin.Findings) {
+	if found.HasErrors() {
+		return
+	}
+	s := &unusedFinder{Findings: found, repo: repo, reads: reads}
+	_ = fs.WalkDir(repo.fs, ".", s.visit) // it stops at a limit, and skips what cannot be read
+}
+
+// visit checks one entry of the tree.
+func (s *unusedFinder) visit(file string, e fs.DirEntry, err error) error {
+	switch {
+	case err != nil || file == ".":
+		return nil
+	case strings.HasPrefix(e.Name(), ".") && e.IsDir():
+		return fs.SkipDir
+	case strings.HasPrefix(e.Name(), "."), !e.Type().IsRegular():
+		return nil
+	case isPlainDocument(file) && strings.HasPrefix(file, poolsDir+"/"):
+		s.warnUnlisted(file)
+		return nil
+	case !s.mayBeStray(file, e):
+		return nil
+	}
+	if s.files++; s.files > maxStrayFiles || s.found >= maxStrays {
+		return fs.SkipAll
+	}
+	s.warnStray(file)
+	return nil
+}
+
+// mayBeStray reports whether an unused file may hold a cluster object, by its name and size.
+func (s *unusedFinder) mayBeStray(file string, e fs.DirEntry) bool {
+	if ext := path.Ext(file); ext != ".yaml" && ext != ".yml" {
+		return false
+	}
+	if path.Dir(file) == cluster.Dir || s.isRead(file) {
+		return false
+	}
+	info, err := e.Info()
+	return err == nil && info.Size() < maxStraySize
+}
+
+// warnStray warns of a file that holds a cluster object.
+func (s *unusedFinder) warnStray(file string) {
+	src, err := fs.ReadFile(s.repo.tree.FS, file) // without the cache of cleanFS
+	if err != nil {
+		return
+	}
+	kind, line := strayKind(src)
+	if kind == "" {
+		return
+	}
+	s.found++
+	itself := ""
+	if strings.HasPrefix(file, cluster.Dir+"/") {
+		itself = " itself"
+	}
+	s.List = slices.DeleteFunc(s.List, func(f origin.Finding) bool { return f.Rule == cluster.UnusedFile && f.At.File == file })
+	s.Warnf(origin.Pos{File: file, Line: line}, cluster.UnusedFile, "not read: a %s belongs in %s/%s; move it there", kind, cluster.Dir, itself)
+}
+
+// warnUnlisted warns of a document below pools/ that no pool lists, for example in a subdirectory.
+func (s *unusedFinder) warnUnlisted(file string) {
+	if s.found >= maxStrays || s.reads[file] || s.isReported(file) {
+		return
+	}
+	s.found++
+	s.Warnf(origin.Pos{File: file}, cluster.UnusedFile, "not read: a pool has the documents of its own directory, and of other directories that its kustomization.yaml lists; move it, or list it there")
+}
+
+// isReported reports whether a finding has a file as unused.
+func (s *unusedFinder) isReported(file string) bool {
+	return slices.ContainsFunc(s.List, func(f origin.Finding) bool { return f.Rule == cluster.UnusedFile && f.At.File == file })
+}
+
+// checkNodesDirectory refuses documents in nodes/, which Bunsen does not read. Users may expect that they apply to
+// single nodes.
+func checkNodesDirectory(repo repository, reads map[string]bool, found *origin.Findings) {
+	reported := map[string]bool{}
+	_ = fs.WalkDir(repo.fs, nodesDir, func(file string, e fs.DirEntry, err error) error {
+		switch parts := strings.SplitN(file, "/", 3); {
+		case err != nil || len(reported) >= maxStrays:
+			return fs.SkipAll
+		case e.IsDir() || len(parts) < 3 || !isDocument(file) || reads[file] || reported[parts[1]]:
+		default:
+			reported[parts[1]] = true
+			found.Errorf(origin.Pos{File: file}, "nodes-directory", "not read: Bunsen does not support documents for single nodes. Declare a pool for that node in %s/, and move the document to %s/<pool>/", cluster.Dir, poolsDir)
+		}
+		return nil
+	})
+}
+
+// isRead reports whether a pool was built from a file, or a document includes it.
+func (s *unusedFinder) isRead(file string) bool {
+	return !s.isReported(file) && s.reads[file]
+}
+
+// strayKind returns the first kind of cluster/ that a file has at its top level, and its line.
+func strayKind(src []byte) (kind string, line int) {
+	for doc := range bytes.SplitSeq(src, []byte("\n---")) {
+		fields := map[string]string{}
+		at := 0
+		for _, m := range topLevel.FindAllSubmatchIndex(doc, -1) {
+			word := string(doc[m[2]:m[3]])
+			fields[word] = string(doc[m[4]:m[5]])
+			if word == "kind" {
+				at = bytes.Count(doc[:m[0]], []byte("\n"))
+			}
+		}
+		if cluster.IsKind(fields["apiVersion"], fields["kind"]) {
+			return fields["kind"], line + at + 1
+		}
+		line += bytes.Count(doc, []byte("\n")) + 1
+	}
+	return "", 0
+}
