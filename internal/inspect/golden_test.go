@@ -19,6 +19,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	"golang.org/x/tools/txtar"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,7 +75,8 @@ func TestScreens(t *testing.T) {
 // cluster is what a test's objects are.
 type cluster struct {
 	fleet.Cluster
-	configs []mcfgv1.MachineConfig
+	configs  []mcfgv1.MachineConfig
+	requests []certificatesv1.CertificateSigningRequest
 }
 
 func parse(t *testing.T, data []byte) cluster {
@@ -85,6 +87,7 @@ func parse(t *testing.T, data []byte) cluster {
 		doc, err := docs.Read()
 		if errors.Is(err, io.EOF) {
 			c.rendered()
+			c.Denied = fleet.WithoutJoined(fleet.DeniedMachines(c.requests), c.Nodes)
 			return c
 		}
 		if err != nil {
@@ -125,6 +128,8 @@ func (c *cluster) add(t *testing.T, doc []byte) {
 			c.Daemons = map[string]v1alpha1.DaemonReport{}
 		}
 		maps.Copy(c.Daemons, fleet.DaemonReports(of))
+	case "CertificateSigningRequest":
+		c.requests, err = one(c.requests, doc)
 	case "RolloutPolicy":
 		c.Policies, err = one(c.Policies, doc)
 	case "Nodes": // many of one kind
@@ -195,7 +200,7 @@ func (c cluster) show(t *testing.T, command string) string {
 	case verb == "json":
 		c.Timestamps = true
 		status = inspect.NewStatus(c.Cluster, noon)
-		text, err := json.MarshalIndent(map[string]any{"servers": status.Servers, "configAccess": status.ConfigAccess, "controllers": status.Controllers, "pools": status.Pools, "nodes": status.Nodes}[what], "", "  ")
+		text, err := json.MarshalIndent(map[string]any{"servers": status.Servers, "configAccess": status.ConfigAccess, "controllers": status.Controllers, "denied": status.Denied, "pools": status.Pools, "nodes": status.Nodes}[what], "", "  ")
 		if err != nil {
 			t.Fatal(err)
 		}

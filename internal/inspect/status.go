@@ -77,6 +77,9 @@ type Status struct {
 	Servers *components.Servers `json:"servers,omitempty"`
 	// ConfigAccess is a risk; nil if no node reports it.
 	ConfigAccess *ConfigAccess `json:"configAccess,omitempty"`
+	// Denied are the machines whose certificate requests the controller denied. Kubernetes deletes a denied request after
+	// an hour.
+	Denied []fleet.DeniedMachine `json:"deniedMachines,omitempty"`
 	// Warnings are those that belong to no single pool, node or server. They contain no ages.
 	Warnings []string `json:"warnings,omitempty"`
 	// at is the time of the status.
@@ -130,6 +133,9 @@ func NewStatus(c fleet.Cluster, now time.Time) Status {
 	s.Warnings = warnings(f, s.Controllers)
 	if risk := s.ConfigAccess.text(); risk != "" {
 		s.Warnings = append(s.Warnings, risk)
+	}
+	if s.Denied = c.Denied; len(s.Denied) > 0 {
+		s.Warnings = append(s.Warnings, reason.DeniedText(s.Denied))
 	}
 	for i := range c.Sources {
 		s.Sources = append(s.Sources, sourceRow(&c.Sources[i], s.Controllers))

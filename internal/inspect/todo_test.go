@@ -28,6 +28,7 @@ var commandForms = []string{
 	`kubectl delete mcp [a-z0-9-]+`,
 	`kubectl (delete|edit) mc [a-z0-9.-]+`,
 	`kubectl describe (mcp|gitsource) [a-z0-9-]+`,
+	`kubectl describe csr [a-z0-9.-]+`,
 	`kubectl edit (gitsource|rolloutpolicy) [a-z0-9-]+`,
 	`kubectl patch (mcp|gitsource) [a-z0-9-]+ --type[ =]merge -p '\{.*\}'`,
 	`kubectl -n [a-z0-9-]+ (describe|edit) (pdb|pod|daemonset) [a-z0-9-]+`,

@@ -63,6 +63,9 @@ type BusyNode struct {
 func WhyNode(c fleet.Cluster, name string, now time.Time) (Why, error) {
 	f := fleet.New(c, now)
 	node, err := f.FindNode(name)
+	if denied := reason.DeniedOf(f, name); err != nil && len(denied) > 0 {
+		return deniedMachine(name, denied), nil
+	}
 	if err != nil {
 		return Why{}, err
 	}
@@ -82,8 +85,16 @@ func WhyNode(c fleet.Cluster, name string, now time.Time) (Why, error) {
 		}
 	}
 	why.Drain = fleet.DrainReport(f, row)
-	why.setAnswers(reason.Node(f, v, row, why.Drift))
+	why.setAnswers(append(reason.Node(f, v, row, why.Drift), reason.DeniedOf(f, name)...))
 	return why, nil
+}
+
+// deniedMachine is the answer about a machine that has no Node, because the controller denied its certificate request.
+func deniedMachine(name string, denied []reason.Answer) Why {
+	why := Why{About: "node/" + name}
+	denied[0].Outcome = reason.Blocked
+	why.setAnswers(denied)
+	return why
 }
 
 // WhyPool says why nodes of a pool do not run its newest configuration, or that all run it.
@@ -95,7 +106,7 @@ func WhyPool(c fleet.Cluster, name string, now time.Time) (Why, error) {
 	}
 	pool := poolRow(f, v)
 	why := Why{About: "pool/" + name, Subjects: Subjects{Pool: &pool}, Target: f.Config(v.Facts.Target), Back: wentBackTo(f, v), Windows: f.Window(v), Busy: busyNodes(f, v, "")}
-	why.setAnswers(reason.Pool(f, v, nil))
+	why.setAnswers(append(reason.Pool(f, v, nil), reason.DeniedFor(f, name)...))
 	return why, nil
 }
 

@@ -2,6 +2,7 @@ package rights
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -77,3 +78,26 @@ func (s server) publishLabels(t *testing.T, more int) {
 		t.Fatal(err)
 	}
 }
+
+// TestNodesSetNoRoles has kubelets set roles on an API server without the plug-in NodeRestriction, on which the controller has
+// never run. So no list of pools exists, and only the policy of the daemon protects pools that select by such a label.
+func TestNodesSetNoRoles(t *testing.T) {
+	s := start(t)
+	for labels, refusal := range map[string]string{
+		`node-role.kubernetes.io/infra: ""`:                                             "node-role.kubernetes.io/infra of its Node. An administrator does (kubectl label node worker-9 ...)",
+		`node-role.kubernetes.io/control-plane: "", node-role.kubernetes.io/worker: ""`: "does not set, change or remove the label node-role.kubernetes.io/control-plane of its Node",
+		`node-role.kubernetes.io/worker: ""`:                                            "",
+		`kubernetes.io/os: linux, example.com/disk: ssd`:                                "",
+	} {
+		s.checkAll(t, kubelet("worker-9"), registration("worker-9", labels, refusal))
+	}
+	worker := readTable(t, "daemon")
+	worker.rows = slices.DeleteFunc(worker.rows, func(r row) bool { return !slices.Contains(roleBodies, r.body) })
+	if len(worker.rows) != len(roleBodies) {
+		t.Errorf("the table of the daemon has %d rows, want one for each of %q", len(worker.rows), roleBodies)
+	}
+	s.checkAll(t, kubelet("worker-0"), worker)
+}
+
+// roleBodies are the bodies in the table of the daemon with which it changes its roles.
+var roleBodies = []string{"role.yaml", "control-plane.yaml"}

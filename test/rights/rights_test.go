@@ -54,7 +54,7 @@ func TestEveryRightIsExercised(t *testing.T) {
 
 // TestWhoMayDoWhat sends every request of every table to a real API server. Nothing is changed: each write is a dry run.
 func TestWhoMayDoWhat(t *testing.T) {
-	s := start(t)
+	s := start(t, "NodeRestriction")
 	t.Run("before the controller's first run, kubelets may set labels of pools", func(t *testing.T) {
 		s.checkAll(t, kubelet("worker-9"), registration("worker-9", `example.com/gpu: "true"`, ""))
 		s.checkAll(t, identities["controller"], readTable(t, "controller")) // with the ConfigMap missing, its apply patch needs the right to create it
@@ -118,7 +118,8 @@ type server struct {
 	kinds map[string]metav1.APIResource
 }
 
-func start(t *testing.T) server {
+// start runs an API server with further admission plug-ins.
+func start(t *testing.T, plugins ...string) server {
 	t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", ".."))
 	if err != nil {
@@ -133,7 +134,10 @@ func start(t *testing.T) server {
 	}
 	no := false
 	env := &envtest.Environment{BinaryAssetsDirectory: assets, UseExistingCluster: &no, ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute}
-	env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node,RBAC").Append("enable-admission-plugins", "NodeRestriction")
+	env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node,RBAC")
+	if len(plugins) > 0 {
+		env.ControlPlane.GetAPIServer().Configure().Append("enable-admission-plugins", plugins...)
+	}
 	config, err := env.Start()
 	if err != nil {
 		t.Fatal(err)

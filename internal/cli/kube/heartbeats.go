@@ -5,6 +5,7 @@ import (
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -27,6 +28,8 @@ type Heartbeats struct {
 	daemons     map[string]v1alpha1.DaemonReport
 	daemonsNote string
 	asked       time.Time
+	// denied are the machines that the controller denied, at the time asked.
+	denied []fleet.DeniedMachine
 }
 
 // CheckInterval is how often a live screen checks whether the API server answers, because a watch reports an outage
@@ -58,10 +61,14 @@ func (h *Heartbeats) Fill(ctx context.Context, cluster *fleet.Cluster) error {
 		if h.daemons, h.daemonsNote, err = ReadDaemons(ctx, h.Client); err != nil {
 			return err
 		}
+		if h.denied, err = readDenied(ctx, h.Client); err != nil {
+			return err
+		}
 		h.asked = now
 	}
 	cluster.Leases, cluster.LeasesNote = h.leases, h.note
 	cluster.Daemons, cluster.DaemonsNote = h.daemons, h.daemonsNote
+	cluster.Denied = fleet.WithoutJoined(h.denied, cluster.Nodes)
 	return nil
 }
 
@@ -99,6 +106,23 @@ func ReadDaemons(ctx context.Context, c client.Reader) (daemons map[string]v1alp
 		return nil, "", ReadError("MachineConfigNodes", err)
 	}
 	return fleet.DaemonReports(list.Items), "", nil
+}
+
+// readDenied reads the machines that the controller denied, from the API server's cache. It returns none if the user has no
+// permission to read certificate requests, or if the cluster does not know their kind.
+func readDenied(ctx context.Context, c client.Reader) ([]fleet.DeniedMachine, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*CheckInterval)
+	defer cancel()
+	var list certificatesv1.CertificateSigningRequestList
+	err := c.List(ctx, &list, client.MatchingFields{"spec.signerName": certificatesv1.KubeAPIServerClientKubeletSignerName},
+		&client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: "0"}})
+	switch {
+	case apierrors.IsForbidden(err), meta.IsNoMatchError(err):
+		return nil, nil
+	case err != nil:
+		return nil, ReadError("CertificateSigningRequests", err)
+	}
+	return fleet.DeniedMachines(list.Items), nil
 }
 
 // ReadDaemon reads the heartbeat of one node's daemon. It returns nothing if there is none.

@@ -153,6 +153,11 @@ func namesOf(c fleet.Cluster, kind string) []string {
 		for i := range c.Nodes {
 			out = append(out, c.Nodes[i].Name)
 		}
+		for _, m := range c.Denied { // machines that have no Node yet
+			if m.Node != "" && !slices.Contains(out, m.Node) {
+				out = append(out, m.Node)
+			}
+		}
 	}
 	return out
 }

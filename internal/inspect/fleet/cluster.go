@@ -23,6 +23,8 @@ type Cluster struct {
 	// Daemons are the heartbeats of the daemons, by node. They are nil if they were not read; DaemonsNote has the reason.
 	Daemons     map[string]v1alpha1.DaemonReport
 	DaemonsNote string
+	// Denied are the machines whose certificate requests the controller denied. It is empty if they were not read.
+	Denied []DeniedMachine
 	// Timestamps makes reasons contain points in time instead of ages, for programs.
 	Timestamps bool
 }

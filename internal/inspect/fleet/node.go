@@ -32,6 +32,8 @@ const (
 	CauseConflict rollout.Cause = "Conflict"
 	// CauseNoPool: no pool selects the node.
 	CauseNoPool rollout.Cause = "NoPool"
+	// CauseDenied: the controller denied the certificate request of a machine.
+	CauseDenied rollout.Cause = "Denied"
 	// CauseNoDaemon: no machine-config-daemon reports from the node.
 	CauseNoDaemon rollout.Cause = "NoDaemon"
 	// CauseDrift: the node has drift.

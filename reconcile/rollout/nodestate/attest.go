@@ -25,7 +25,7 @@ func AttestedPool(n *corev1.Node, requests []certificatesv1.CertificateSigningRe
 	var pools []string
 	for i := range requests {
 		r := &requests[i]
-		if n.CreationTimestamp.Before(&r.CreationTimestamp) || !approved(r) || requestedNode(r) != n.Name {
+		if n.CreationTimestamp.Before(&r.CreationTimestamp) || !approved(r) || RequestedNode(r) != n.Name {
 			continue
 		}
 		for _, group := range r.Spec.Groups {
@@ -55,8 +55,9 @@ func approved(r *certificatesv1.CertificateSigningRequest) bool {
 		})
 }
 
-// requestedNode returns the node of a kubelet's certificate request; empty for other requests.
-func requestedNode(r *certificatesv1.CertificateSigningRequest) string {
+// RequestedNode returns the node name of a kubelet's certificate request; empty for other requests. A client chooses
+// the name, which may contain any character.
+func RequestedNode(r *certificatesv1.CertificateSigningRequest) string {
 	block, _ := pem.Decode(r.Spec.Request)
 	if block == nil {
 		return ""
