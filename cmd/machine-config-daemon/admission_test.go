@@ -78,7 +78,8 @@ var nodeWrites = []struct {
 	{"a node does not speak for another", "the node", "worker-1", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/state":"Done"}}}`, "not allowed to modify node"},
 	{"a daemon with a token of another node does not either", "the account", "worker-1", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/state":"Done"}}}`, "speaks for worker-0, not for worker-1"},
 	{"a token that is bound to no node writes nothing", "an unbound account", "worker-0", "", `{"metadata":{"annotations":{"machineconfiguration.openshift.io/state":"Done"}}}`, "bound to no node"},
-	{"a daemon with an account writes no labels", "the account", "worker-0", "", `{"metadata":{"labels":{"node-role.kubernetes.io/infra":""}}}`, "nothing else"},
+	{"a daemon with an account writes no labels", "the account", "worker-0", "", `{"metadata":{"labels":{"example.com/disk":"ssd"}}}`, "nothing else"},
+	{"a daemon with an account sets no role", "the account", "worker-0", "", `{"metadata":{"labels":{"node-role.kubernetes.io/infra":""}}}`, "node-role.kubernetes.io/infra of its Node"},
 	{"a daemon with an account writes no annotations of others", "the account", "worker-0", "", `{"metadata":{"annotations":{"example.com/x":"y"}}}`, "nothing else"},
 	{"a daemon with an account writes no spec", "the account", "worker-0", "", `{"spec":{"providerID":"x://y"}}`, "nothing else"},
 }
