@@ -3,7 +3,6 @@ package fleet
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"time"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -38,7 +37,7 @@ func DeniedMachines(requests []certificatesv1.CertificateSigningRequest) []Denie
 			continue
 		}
 		for _, c := range r.Status.Conditions {
-			if c.Type == certificatesv1.CertificateDenied && strings.HasPrefix(c.Reason, "Bunsen") {
+			if c.Type == certificatesv1.CertificateDenied && isReasonOfController(c.Reason) {
 				out = append(out, deniedMachine(r, c))
 			}
 		}
@@ -54,6 +53,16 @@ func DeniedMachines(requests []certificatesv1.CertificateSigningRequest) []Denie
 		seen[p] = true
 		return repeated
 	})
+}
+
+// isReasonOfController reports whether the controller denies requests with this reason.
+func isReasonOfController(reason string) bool {
+	switch reason {
+	case v1alpha1.ReasonJoinInvalid, v1alpha1.ReasonJoinPools, v1alpha1.ReasonJoinOtherNode, v1alpha1.ReasonJoinTokenUsed, v1alpha1.ReasonJoinNodeExists,
+		v1alpha1.ReasonJoinControlPlane, v1alpha1.ReasonJoinNameReserved, v1alpha1.ReasonJoinNameTaken, v1alpha1.ReasonJoinTooLate:
+		return true
+	}
+	return false
 }
 
 func deniedMachine(r *certificatesv1.CertificateSigningRequest, c certificatesv1.CertificateSigningRequestCondition) DeniedMachine {
