@@ -91,8 +91,9 @@ func (a *Adoption) export(ctx context.Context, c client.Client, d *adopt.Drift) 
 		}
 	} else {
 		from = "the answer of node/" + d.Node
-		if text, err = runOnNode(ctx, &a.Target, c, d.Node, command...); err != nil {
-			return x, cli.Unreachable(fmt.Errorf("adopting %s: %w; run this on %s as root, and name the file with --from:\n  machine-config-daemon %s > drift.json", d.Item.Name, err, d.Node, fleet.ShellLine(command...)))
+		var manual string
+		if text, manual, err = runOnNode(ctx, &a.Target, c, d.Node, command...); err != nil {
+			return x, cli.Unreachable(fmt.Errorf("adopting %s: %w; name the file that this creates with --from. Run it %s > drift.json", d.Item.Name, err, manual))
 		}
 	}
 	if err := json.Unmarshal(text, &x); err != nil {

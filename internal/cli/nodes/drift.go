@@ -77,11 +77,11 @@ func FindDrift(ctx context.Context, c client.Client, args []string) (drift.Row, 
 // Diff reads the redacted difference from the node, or returns a note that says how to see it.
 func Diff(ctx context.Context, t *kube.Target, c client.Client, row drift.Row) (diff, note string) {
 	command := []string{"drift", "show", row.Name}
-	text, err := runOnNode(ctx, t, c, row.Node, command...)
+	text, manual, err := runOnNode(ctx, t, c, row.Node, command...)
 	if err == nil {
 		return string(text), ""
 	}
-	return "", fmt.Sprintf("The lines that differ are on the node only (%v). On %s, as root:\n  machine-config-daemon %s", err, row.Node, fleet.ShellLine(command...))
+	return "", fmt.Sprintf("The lines that differ are on the node only (%v). Run this %s", err, manual)
 }
 
 // CompleteDrift offers the nodes that report drift, and then the drifted paths of a node.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
 const (
@@ -28,12 +29,21 @@ const (
 	longestAnswer = 64 << 20
 )
 
-// runOnNode runs a command of the daemon in its pod on a node, and returns what it prints.
-func runOnNode(ctx context.Context, t *kube.Target, c client.Client, node string, command ...string) ([]byte, error) {
+// runOnNode runs a command of the daemon in its pod on a node, and returns what it prints. If this fails, manual says who
+// can run the command where, with the command line.
+func runOnNode(ctx context.Context, t *kube.Target, c client.Client, node string, command ...string) (out []byte, manual string, err error) {
 	pod, root, err := daemonPod(ctx, c, node)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Sprintf("on %s, as root:\n  machine-config-daemon %s", node, fleet.ShellLine(command...)), err
 	}
+	argv := append([]string{daemonPath}, command...)
+	manual = fmt.Sprintf("as a user with the right to create pods/exec in the namespace %s:\n  kubectl exec -n %[1]s %s -c %s -- %s --root=%s", pod.Namespace, pod.Name, daemonName, fleet.ShellLine(argv...), fleet.ShellWord(root))
+	out, err = runInPod(ctx, t, pod, append(argv, "--root="+root))
+	return out, manual, err
+}
+
+// runInPod runs a command in the daemon's container of a pod, and returns what it prints.
+func runInPod(ctx context.Context, t *kube.Target, pod *corev1.Pod, argv []string) ([]byte, error) {
 	rc, err := t.Config()
 	if err != nil {
 		return nil, err
@@ -43,7 +53,7 @@ func runOnNode(ctx context.Context, t *kube.Target, c client.Client, node string
 		return nil, fmt.Errorf("connecting to %s: %w", rc.Host, err)
 	}
 	at := core.RESTClient().Get().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("exec").VersionedParams(&corev1.PodExecOptions{
-		Container: daemonName, Command: append(append([]string{daemonPath}, command...), "--root="+root), Stdout: true, Stderr: true,
+		Container: daemonName, Command: argv, Stdout: true, Stderr: true,
 	}, scheme.ParameterCodec).URL()
 	socket, err := remotecommand.NewWebSocketExecutor(rc, "GET", at.String())
 	if err != nil {
