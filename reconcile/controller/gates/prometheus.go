@@ -2,11 +2,13 @@ package gates
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/api"
@@ -57,11 +59,15 @@ func queryServer(ctx context.Context, query v1alpha1.PrometheusGate) poolstate.G
 	}
 	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
-	value, _, err := promv1.NewAPI(c).Query(ctx, query.Query, time.Time{}, promv1.WithTimeout(queryTimeout), promv1.WithLimit(maxSamples))
+	value, warnings, err := promv1.NewAPI(c).Query(ctx, query.Query, time.Time{}, promv1.WithTimeout(queryTimeout), promv1.WithLimit(maxSamples))
 	if err != nil {
 		return gate.Waits("%s", gate.Line(queryError(server, err)))
 	}
-	return gate.Query(value, server)
+	answer := gate.Query(value, server)
+	if len(warnings) > 0 && answer.Verdict == poolstate.GateOpen {
+		return gate.Waits("%s", gate.Line(fmt.Sprintf("%s warns that its answer may be incomplete (%s): aggregate the samples in the query, such as min(up)", server, strings.Join(warnings, "; "))))
+	}
+	return answer
 }
 
 // queryError explains why the query got no answer. It omits the URL, which the error already contains.
@@ -74,24 +80,44 @@ func queryError(server string, err error) string {
 	case errors.As(err, &reported) && reported.Type == promv1.ErrBadData:
 		return fmt.Sprintf("%s rejects the query (%s): correct it in the RolloutPolicy", server, reported.Msg)
 	case errors.As(err, &reported):
-		return fmt.Sprintf("%s does not answer the query: %s: %s", server, reported.Type, reported.Msg)
+		return fmt.Sprintf("%s does not answer the query: %s", server, reportedText(reported))
+	case errors.Is(err, errUnauthorized):
+		return fmt.Sprintf("%s %v", server, errUnauthorized)
 	case errors.As(err, &sent):
 		return fmt.Sprintf("%s cannot be reached: %v", server, sent.Err)
 	}
-	return fmt.Sprintf("%s does not answer as Prometheus does: %v", server, err)
+	// The client cannot read the value, such as a string.
+	return fmt.Sprintf("%s answers neither samples nor a number, so write a query for one moment, such as up == 1: %v", server, err)
 }
 
-// limitedTransport cuts off answers that are too long.
+// reportedText returns the type and the text of a server's error. The client reads them only from answers with the
+// codes 400 and 422; a query that takes too long has code 503.
+func reportedText(e *promv1.Error) string {
+	var body struct{ ErrorType, Error string }
+	if json.Unmarshal([]byte(e.Detail), &body) == nil && body.Error != "" {
+		return body.ErrorType + ": " + body.Error
+	}
+	return string(e.Type) + ": " + e.Msg
+}
+
+// errUnauthorized is the error for a server that requires credentials.
+var errUnauthorized = errors.New("requires credentials, and a RolloutPolicy must not contain any: use an address without authentication, such as a Service inside of the cluster")
+
+// limitedTransport cuts off answers that are too long, and refuses those of servers that require credentials.
 type limitedTransport struct{ inner http.RoundTripper }
 
 // RoundTrip sends a request.
 func (l limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := l.inner.RoundTrip(r)
-	if err == nil {
-		res.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(res.Body, maxAnswerBytes), res.Body}
+	switch {
+	case err != nil:
+		return nil, err
+	case res.StatusCode == http.StatusUnauthorized || res.StatusCode == http.StatusForbidden:
+		return nil, errors.Join(errUnauthorized, res.Body.Close())
 	}
-	return res, err
+	res.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.LimitReader(res.Body, maxAnswerBytes), res.Body}
+	return res, nil
 }

@@ -71,18 +71,21 @@ func TestAQueryIsTrueOrWaitsAndSaysWhy(t *testing.T) {
 		answer http.HandlerFunc
 		want   string
 	}{
-		"a sample that is not 0 is true":        {data("vector", `[{"metric":{"job":"api"},"value":[1,"1"]}]`), "Open "},
-		"so are several":                        {data("vector", `[{"metric":{"job":"api"},"value":[1,"0.5"]},{"metric":{},"value":[1,"-1"]}]`), "Open "},
-		"one 0 among them is false":             {data("vector", `[{"metric":{},"value":[1,"1"]},{"metric":{"job":"api"},"value":[1,"0"]}]`), `Waits {job="api"} is 0, says SERVER`},
-		"the first of several is named":         {data("vector", `[{"metric":{"job":"a"},"value":[1,"0"]},{"metric":{"job":"b"},"value":[1,"0"]}]`), `Waits {job="a"} is 0 and 1 more like it, says SERVER`},
-		"what is no number is false":            {data("vector", `[{"metric":{},"value":[1,"NaN"]}]`), "Waits {} is NaN, says SERVER"},
-		"no sample is false":                    {data("vector", `[]`), "Waits SERVER answers nothing to the query, which counts as false"},
-		"a number is true":                      {data("scalar", `[1,"2"]`), "Open "},
-		"and 0 is false":                        {data("scalar", `[1,"0"]`), "Waits SERVER answers 0"},
-		"a range is neither":                    {data("matrix", `[]`), "Waits SERVER answers a matrix, which is neither true nor false: write a query for one moment, such as up == 1"},
-		"a query that cannot be read is a typo": {says(http.StatusBadRequest, `{"status":"error","errorType":"bad_data","error":"parse error: unexpected end"}`), "Waits SERVER rejects the query (parse error: unexpected end): correct it in the RolloutPolicy"},
-		"a server in trouble is no answer":      {says(http.StatusServiceUnavailable, `{"status":"error","errorType":"timeout","error":"too busy"}`), "Waits SERVER does not answer the query: server_error: server error: 503"},
-		"nor is one of another kind":            {says(http.StatusOK, `<html>`), "Waits SERVER does not answer the query: bad_response:"},
+		"a sample that is not 0 is true":                      {data("vector", `[{"metric":{"job":"api"},"value":[1,"1"]}]`), "Open "},
+		"so are several":                                      {data("vector", `[{"metric":{"job":"api"},"value":[1,"0.5"]},{"metric":{},"value":[1,"-1"]}]`), "Open "},
+		"one 0 among them is false":                           {data("vector", `[{"metric":{},"value":[1,"1"]},{"metric":{"job":"api"},"value":[1,"0"]}]`), `Waits {job="api"} is 0, says SERVER`},
+		"the first of several is named":                       {data("vector", `[{"metric":{"job":"a"},"value":[1,"0"]},{"metric":{"job":"b"},"value":[1,"0"]}]`), `Waits {job="a"} is 0 and 1 more like it, says SERVER`},
+		"what is no number is false":                          {data("vector", `[{"metric":{},"value":[1,"NaN"]}]`), "Waits {} is NaN, says SERVER"},
+		"no sample is false":                                  {data("vector", `[]`), "Waits SERVER answers nothing to the query, which counts as false"},
+		"a number is true":                                    {data("scalar", `[1,"2"]`), "Open "},
+		"and 0 is false":                                      {data("scalar", `[1,"0"]`), "Waits SERVER answers 0"},
+		"a range is neither":                                  {data("matrix", `[]`), "Waits SERVER answers a matrix, which is neither true nor false: write a query for one moment, such as up == 1"},
+		"a query that cannot be read is a typo":               {says(http.StatusBadRequest, `{"status":"error","errorType":"bad_data","error":"parse error: unexpected end"}`), "Waits SERVER rejects the query (parse error: unexpected end): correct it in the RolloutPolicy"},
+		"a server in trouble is no answer":                    {says(http.StatusServiceUnavailable, `{"status":"error","errorType":"timeout","error":"too busy"}`), "Waits SERVER does not answer the query: timeout: too busy"},
+		"one that is not Prometheus' own is told by its code": {says(http.StatusBadGateway, `no backend`), "Waits SERVER does not answer the query: server_error: server error: 502"},
+		"a server with a password is not for gates":           {says(http.StatusUnauthorized, `Unauthorized`), "Waits SERVER requires credentials, and a RolloutPolicy must not contain any: use an address without authentication, such as a Service inside of the cluster"},
+		"a cut answer is no answer":                           {says(http.StatusOK, `{"status":"success","warnings":["results truncated due to limit"],"data":{"resultType":"vector","result":[{"metric":{},"value":[1,"1"]}]}}`), "Waits SERVER warns that its answer may be incomplete (results truncated due to limit): aggregate the samples in the query, such as min(up)"},
+		"nor is one of another kind":                          {says(http.StatusOK, `<html>`), "Waits SERVER does not answer the query: bad_response:"},
 		"nobody is followed elsewhere": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "http://192.0.2.1/", http.StatusFound)
 		}, "Waits SERVER does not answer the query: bad_response"},
