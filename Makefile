@@ -229,8 +229,8 @@ test-race: ## What is shared between requests, under the race detector (needs a 
 	$(call say,test-race: configs and tokens change under load)
 	@CGO_ENABLED=1 go test -race $(RACED) | grep --line-buffered -v 'no test files'
 
-test-monitoring: setup ## The alert rules and the dashboard, in Prometheus' own rule engine (builds it the first time)
-	$(call say,test-monitoring: alert rules)
+test-monitoring: setup ## The alert rules, the dashboard and the gates that query, with Prometheus' own engine and API (builds them the first time)
+	$(call say,test-monitoring: alert rules, gates)
 	@cd test/monitoring && $(GOTEST) ./...
 
 test-vm: build $(ASSETS) ## The life of a machine in a QEMU VM, Ignition in its initramfs (root; a quarter of an hour after the image is made)
