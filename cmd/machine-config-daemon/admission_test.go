@@ -210,7 +210,7 @@ func nodesOf(t *testing.T, config *rest.Config) dynamic.ResourceInterface {
 // awaitPolicy waits until the API server has taken the policy up.
 func awaitPolicy(t *testing.T, nodes dynamic.ResourceInterface) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()

@@ -68,7 +68,7 @@ func (c *oneNode) DriftRules(context.Context, string) (drift.Policy, error) {
 // await waits until the Node says something.
 func (c *oneNode) await(t *testing.T, what string, ok func(annotations map[string]string) bool) {
 	t.Helper()
-	limit := time.After(30 * time.Second)
+	limit := time.After(2 * time.Minute)
 	for {
 		c.mu.Lock()
 		is, said := ok(c.annotations), maps.Clone(c.annotations)

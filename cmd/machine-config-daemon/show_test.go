@@ -78,7 +78,7 @@ func whatANodeShows(t *testing.T, p plane) {
 // awaitShowPolicy waits until the API server has taken the policy up.
 func awaitShowPolicy(t *testing.T, shows dynamic.ResourceInterface) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
@@ -185,7 +185,7 @@ func aHeartbeatOnARealAPIServer(t *testing.T, p plane) {
 // awaitShown waits until the object says what a place wants.
 func awaitShown(t *testing.T, p plane, at report.Status) mcfgv1.MachineConfigNode {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	again := time.NewTicker(50 * time.Millisecond)
 	defer again.Stop()

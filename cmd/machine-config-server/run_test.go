@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/mcs/token"
+	"github.com/bunsen-os/bunsen/test/ports"
 )
 
 // running is a server that was started as by its command line.
@@ -28,12 +29,11 @@ type running struct {
 // freeAddress is one of loopback that nobody listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
+	address, err := ports.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = free.Close() }()
-	return free.Addr().String()
+	return address
 }
 
 // start starts a server on a free port, with the flags that are given.
@@ -163,7 +163,7 @@ func TestWithoutAClusterAMachineWithATokenGetsItsConfigOnce(t *testing.T) {
 	if got := r.ask(t, "/config/worker", text); got.StatusCode != http.StatusForbidden {
 		t.Errorf("a second time: %d", got.StatusCode)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	for got := ""; !strings.Contains(got, `bunsen_mcs_requests_total{code="200",pool="worker"} 1`); { // counted after it was sent
 		if got = scrape(t, metrics); ctx.Err() != nil {
@@ -213,7 +213,7 @@ func TestNoGraceIsNone(t *testing.T) {
 	r.stop()
 	select {
 	case <-r.done:
-	case <-time.After(30 * time.Second):
+	case <-time.After(2 * time.Minute):
 		t.Error("it waits for the one who reads nothing")
 	}
 }

@@ -101,9 +101,9 @@ func TestWhatAKilledRunLeftIsSwept(t *testing.T) {
 		fmt.Printf("leader %d\n", h.Leader())
 		select {}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	lab.Base(t) // so that the other finds it, which may have to be built first
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	lab.Base(t) // so that the other finds it
 	cmd := exec.CommandContext(ctx, os.Args[0], "-test.run=^TestWhatAKilledRunLeftIsSwept$")
 	cmd.Env = append(os.Environ(), killedVariable+"=1")
 	out, err := cmd.StdoutPipe()

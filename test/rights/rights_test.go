@@ -209,7 +209,7 @@ func kindsOf(t *testing.T, config *rest.Config) map[string]metav1.APIResource {
 }
 
 // settle is how long the API server may take to act on new rights and policies.
-const settle = 20 * time.Second
+const settle = time.Minute
 
 // check sends one request, again while rights and policies may not act yet.
 func (s server) check(t *testing.T, client *http.Client, r row, body []byte) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent/etcd"
+	"github.com/bunsen-os/bunsen/test/ports"
 )
 
 // TestMembersOfARealEtcdAreCounted runs three members with certificates where kubeadm has them, and ends one of them.
@@ -30,7 +31,10 @@ func TestMembersOfARealEtcdAreCounted(t *testing.T) {
 	}
 	root := t.TempDir()
 	pki := certificates(t, filepath.Join(root, "etc/kubernetes/pki/etcd"))
-	ports := freePorts(t, 6)
+	ports, err := ports.Free(6)
+	if err != nil {
+		t.Fatal(err)
+	}
 	var names []string
 	for i := range 3 {
 		names = append(names, fmt.Sprintf("m%d=https://127.0.0.1:%d", i, ports[2*i]))
@@ -77,7 +81,7 @@ func TestANodeWithoutAMemberReportsNothing(t *testing.T) {
 // await asks until the report is the wanted one.
 func await(t *testing.T, read func(string) ([]byte, error), want v1alpha1.EtcdReport) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -92,19 +96,6 @@ func await(t *testing.T, read func(string) ([]byte, error), want v1alpha1.EtcdRe
 		case <-tick.C:
 		}
 	}
-}
-
-func freePorts(t *testing.T, n int) (ports []int) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close() //nolint:errcheck // only its port is needed
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
-	}
-	return ports
 }
 
 // certificates writes a CA and a certificate that serves as client and server.

@@ -100,7 +100,7 @@ func (s *boardServer) got(n int) string {
 	for range n {
 		select {
 		case <-s.heard:
-		case <-time.After(30 * time.Second):
+		case <-time.After(time.Minute):
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.t.Fatalf("there are only %q", s.asked)
@@ -235,7 +235,7 @@ func (l *lines) has(words string) int {
 // await looks until it has the words: they come after the answer that they are about.
 func (l *lines) await(t *testing.T, words string) {
 	t.Helper()
-	limit, tick := time.After(10*time.Second), time.NewTicker(10*time.Millisecond)
+	limit, tick := time.After(time.Minute), time.NewTicker(10*time.Millisecond)
 	defer tick.Stop()
 	for l.has(words) == 0 {
 		select {

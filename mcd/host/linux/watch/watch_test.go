@@ -66,7 +66,7 @@ func (w watched) heard(what string) {
 	w.t.Helper()
 	select {
 	case <-w.Disturbed():
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		w.t.Fatalf("nobody told of: %s", what)
 	}
 	for quiet := false; !quiet; {
