@@ -21,6 +21,9 @@ func (s *story) committed(ts *testscript.TestScript, args []string) error {
 	if len(args) != 1 || s.watch == nil {
 		return usage("committed REPO, after watchnodes")
 	}
+	if err := s.catchUp(); err != nil {
+		return err
+	}
 	known, err := s.renderedByCommits(ts.MkAbs(args[0]))
 	if err != nil {
 		return err

@@ -4,6 +4,8 @@ import (
 	"path/filepath"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/bunsen-os/bunsen/test/ports"
 )
 
 // bare NAME FLAG... starts a machine-config-server without a cluster on a free port, $NAME; NAME/certs/ca.crt has what machines
@@ -12,7 +14,7 @@ func (s *story) bare(ts *testscript.TestScript, args []string) error {
 	if len(args) < 2 {
 		return usage("bare NAME FLAG...")
 	}
-	address, err := freePort()
+	address, err := ports.Address()
 	if err != nil {
 		return err
 	}

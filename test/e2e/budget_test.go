@@ -31,6 +31,8 @@ type watcher struct {
 	seen map[string]*deeds
 	// logs says where the logs of the hosts ended when the record began.
 	logs map[string]int64
+	// versions are the resource versions of the nodes that the record has.
+	versions map[string]uint64
 	// book is what happened, in words.
 	book []string
 	err  error
@@ -89,7 +91,7 @@ func (s *story) watchnodes(_ *testscript.TestScript, args []string) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &watcher{
 		cancel: cancel, ended: make(chan struct{}), nodes: map[string]sight{}, peak: map[string]int{},
-		seen: map[string]*deeds{}, assigned: map[string]map[string]bool{}, logs: s.logEnds(),
+		seen: map[string]*deeds{}, assigned: map[string]map[string]bool{}, logs: s.logEnds(), versions: map[string]uint64{},
 	}
 	s.watch = w
 	nodes := s.cluster.clients.CoreV1().Nodes()
@@ -128,6 +130,7 @@ func (w *watcher) see(n *corev1.Node) {
 		w.book = append(w.book, fmt.Sprintf("%s %s: %s", time.Now().Format("05.000"), n.Name, now))
 	}
 	w.nodes[n.Name] = now
+	w.versions[n.Name] = version(n)
 	if now.desired != "" {
 		if w.assigned[now.desired] == nil {
 			w.assigned[now.desired] = map[string]bool{}
@@ -146,6 +149,34 @@ func (w *watcher) see(n *corev1.Node) {
 	}
 }
 
+// version is the resource version of a node, which the API server counts upwards.
+func version(n *corev1.Node) uint64 {
+	v, err := strconv.ParseUint(n.ResourceVersion, 10, 64)
+	if err != nil {
+		panic("the API server has no number as resource version: " + n.ResourceVersion)
+	}
+	return v
+}
+
+// catchUp waits until the record has everything that the nodes have done by now: the watch may be behind.
+func (s *story) catchUp() error {
+	list, err := s.cluster.clients.CoreV1().Nodes().List(context.Background(), metav1.ListOptions{})
+	if err != nil {
+		return fmt.Errorf("listing nodes: %w", err)
+	}
+	w := s.watch
+	return poll(patience, func() (bool, error) {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		for i := range list.Items {
+			if n := &list.Items[i]; w.err == nil && w.versions[n.Name] < version(n) {
+				return false, fmt.Errorf("the record of node %s is behind", n.Name)
+			}
+		}
+		return true, nil // or the watch has ended, which whoever reads the record reports
+	})
+}
+
 func (w *watcher) stop() {
 	if w != nil {
 		w.cancel()
@@ -160,6 +191,9 @@ func (s *story) budget(ts *testscript.TestScript, args []string) error {
 	}
 	want, err := strconv.Atoi(args[1])
 	if err != nil {
+		return err
+	}
+	if err := s.catchUp(); err != nil {
 		return err
 	}
 	w := s.watch

@@ -32,7 +32,7 @@ func startCluster(p parts, dir string) (*cluster, error) {
 	no := false
 	env := &envtest.Environment{
 		BinaryAssetsDirectory: p.assets, UseExistingCluster: &no,
-		ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute,
+		ControlPlaneStartTimeout: patience, ControlPlaneStopTimeout: time.Minute,
 	}
 	env.ControlPlane.GetAPIServer().Configure().
 		Set("authorization-mode", "Node,RBAC").
@@ -95,7 +95,7 @@ func (c *cluster) install(env []string) error {
 			return err
 		}
 	}
-	return c.run(env, nil, "wait", "--for=condition=Established", "crd", "--all", "--timeout=30s")
+	return c.run(env, nil, "wait", "--for=condition=Established", "crd", "--all", "--timeout=4m")
 }
 
 // run is kubectl.

@@ -26,6 +26,7 @@
 //	waitfor KIND/NAME gone           wait until the object is away
 //	within DURATION waitfor ...      the same, and not later than that
 //	waitfor file PATH REGEXP         wait for a file's content
+//	eventually REGEXP PROGRAM...     execute a program again and again, until its output matches
 //	event KIND/NAME REASON REGEXP    wait for an event about an object, by the API's kind, whose whole note matches
 //	let VAR KIND/NAME FIELD  put a field into a variable
 //	watchnodes               begin to record every change of every node

@@ -107,6 +107,9 @@ func (s *story) foretold(ts *testscript.TestScript, args []string) error {
 	if err := json.Unmarshal([]byte(ts.ReadFile(args[0])), &f); err != nil {
 		return fmt.Errorf("reading %s: %w", args[0], err)
 	}
+	if err := s.catchUp(); err != nil {
+		return err
+	}
 	s.watch.mu.Lock()
 	defer s.watch.mu.Unlock()
 	var errs []error

@@ -12,6 +12,8 @@ import (
 	"strings"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/bunsen-os/bunsen/test/ports"
 )
 
 const (
@@ -31,15 +33,17 @@ type gitHost struct {
 
 // up listens, at the same address every time.
 func (g *gitHost) up() error {
-	listen := g.address
-	if listen == "" {
-		listen = "127.0.0.1:0"
+	if g.address == "" {
+		address, err := ports.Address()
+		if err != nil {
+			return err
+		}
+		g.address = address
 	}
-	l, err := net.Listen("tcp", listen)
+	l, err := net.Listen("tcp", g.address)
 	if err != nil {
 		return fmt.Errorf("starting the git server: %w", err)
 	}
-	g.address = l.Addr().String()
 	g.serving, g.closed = &http.Server{Handler: g}, make(chan struct{})
 	go func() {
 		_ = g.serving.Serve(l) // returns when the server is closed

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/testscript"
@@ -29,7 +28,7 @@ func (s *story) sameignition(ts *testscript.TestScript, args []string) error {
 	}
 	var differ string
 	// The server learns of a new config by its own watch, so it may be a moment behind.
-	err = poll(20*time.Second, func() (bool, error) {
+	err = poll(patience, func() (bool, error) {
 		got, err := s.servedIgnition(ts, args[0])
 		if err != nil {
 			return false, err

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -87,7 +86,7 @@ func (s *story) join(ts *testscript.TestScript, args []string) error {
 	if _, err := requests.Create(context.Background(), request, metav1.CreateOptions{}); err != nil {
 		return fmt.Errorf("asking for the certificate of %s: %w", node, err)
 	}
-	err = poll(time.Minute, func() (bool, error) {
+	err = poll(patience, func() (bool, error) {
 		got, err := requests.Get(context.Background(), node, metav1.GetOptions{})
 		if err != nil {
 			return false, err

@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"k8s.io/client-go/tools/clientcmd"
@@ -204,7 +203,7 @@ func (s *story) ignite(root, pointer string) error {
 	if err := os.WriteFile(nothing, nil, 0o600); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for _, stage := range []string{"fetch", "files"} {
 		cmd := exec.CommandContext(ctx, filepath.Join(s.lab, "ignition"), "-platform", "file", "-stage", stage, "-root", root,

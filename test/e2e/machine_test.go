@@ -113,7 +113,7 @@ func (s *story) newToken(ts *testscript.TestScript, pool string, flags ...string
 		return "", err
 	}
 	text := strings.TrimSpace(string(out))
-	err = poll(20*time.Second, func() (bool, error) {
+	err = poll(patience, func() (bool, error) {
 		// Asking for the head only is no use of the token.
 		status, _, err := s.asMachine(ts, http.MethodHead, pool, text)
 		if err == nil {
@@ -200,7 +200,7 @@ func (s *story) answer(ts *testscript.TestScript, status string, ask func() (int
 		return err
 	}
 	var body []byte
-	err = poll(20*time.Second, func() (bool, error) {
+	err = poll(patience, func() (bool, error) {
 		if err := s.alive(); err != nil {
 			return false, err
 		}
@@ -226,7 +226,7 @@ func (s *story) serves(ts *testscript.TestScript, args []string) error {
 	if err != nil {
 		return err
 	}
-	err = poll(20*time.Second, func() (bool, error) {
+	err = poll(patience, func() (bool, error) {
 		status, raw, err := s.asMachine(ts, http.MethodGet, args[0], pass)
 		if err != nil {
 			return false, err

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +13,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/bunsen-os/bunsen/test/ports"
 )
 
 // process is one of our binaries, running as it does on a real machine.
@@ -111,7 +112,7 @@ func (s *story) server(ts *testscript.TestScript, args []string) error {
 	if err != nil {
 		return err
 	}
-	address, err := freePort()
+	address, err := ports.Address()
 	if err != nil {
 		return err
 	}
@@ -132,7 +133,7 @@ func (s *story) answers(address, path string) error {
 		// Only this look for life does not check who answers: the CA may not be written yet.
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}}
-	return poll(20*time.Second, func() (bool, error) {
+	return poll(patience, func() (bool, error) {
 		if err := s.alive(); err != nil {
 			return false, err
 		}
@@ -142,14 +143,6 @@ func (s *story) answers(address, path string) error {
 		}
 		return res.StatusCode == http.StatusOK, res.Body.Close()
 	})
-}
-
-func freePort() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // host NODE starts the daemon on a simulated host whose root is hosts/NODE.

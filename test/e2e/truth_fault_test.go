@@ -20,13 +20,37 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
 // freeze NAME stops a process, which keeps its connections and its locks.
 func (s *story) freeze(_ *testscript.TestScript, args []string) error {
-	return s.signal("freeze", args, syscall.SIGSTOP)
+	if err := s.signal("freeze", args, syscall.SIGSTOP); err != nil {
+		return err
+	}
+	pid := s.running[args[0]].cmd.Process.Pid
+	return poll(patience, func() (bool, error) { return isFrozen(pid) })
+}
+
+// isFrozen reports whether all threads of a process have stopped, so that it writes nothing any more.
+func isFrozen(pid int) (bool, error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	if err != nil || len(threads) == 0 {
+		return false, errors.Join(err, fmt.Errorf("process %d has no threads", pid))
+	}
+	for _, path := range threads {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return false, err
+		}
+		state := text[strings.LastIndex(string(text), ")")+1:] // the name of a thread may have brackets
+		if !strings.HasPrefix(string(state), " T") {
+			return false, fmt.Errorf("a thread is not stopped: %s", text)
+		}
+	}
+	return true, nil
 }
 
 // thaw NAME lets it continue.
@@ -264,8 +288,12 @@ func (s *story) backdate(_ *testscript.TestScript, args []string) error {
 	}
 }
 
-// changeLeases changes the Leases of a component's replicas.
+// changeLeases changes the Leases of a component's replicas, again where somebody else wrote in between.
 func (s *story) changeLeases(component string, change func(*coordinationv1.Lease) error) error {
+	return retry.RetryOnConflict(retry.DefaultBackoff, func() error { return s.changeLeasesOnce(component, change) })
+}
+
+func (s *story) changeLeasesOnce(component string, change func(*coordinationv1.Lease) error) error {
 	ctx := context.Background()
 	leases := s.cluster.clients.CoordinationV1().Leases("bunsen-system")
 	list, err := leases.List(ctx, metav1.ListOptions{})

@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/bunsen-os/bunsen/test/ports"
 )
 
 var update = flag.Bool("update", false, "rewrite the goldens of TestTruth; read the diff before you commit it")
 
 // settle is how long a state may take to show in every output.
-var settle = flag.Duration("settle", 40*time.Second, "how long TestTruth waits until all outputs show a state")
+var settle = flag.Duration("settle", 2*time.Minute, "how long TestTruth waits until all outputs show a state")
 
 // steady is for how long the outputs have to be the same before they become a golden.
 const steady = 3 * time.Second
@@ -72,7 +74,7 @@ type truth struct {
 
 // beginTruth gives the story an address for metrics, and git and kubectl an editor that does not ask.
 func (s *story) beginTruth(env *testscript.Env) error {
-	address, err := freePort()
+	address, err := ports.Address()
 	if err != nil {
 		return err
 	}

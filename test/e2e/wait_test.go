@@ -22,8 +22,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// patience is how long a story waits for one thing; on an idle machine each takes a second or two.
-const patience = 60 * time.Second
+// patience is how long a story waits for one thing. On an idle machine most take a second or two, and the heartbeat of a daemon
+// over a minute.
+const patience = 4 * time.Minute
 
 // Kinds that stories speak of; namespaced ones are in `default`.
 var kinds = map[string]struct {
@@ -35,6 +36,7 @@ var kinds = map[string]struct {
 	"provisioningtoken":    {GroupVersionResource: schema.GroupVersionResource{Group: "bunsen.dev", Version: "v1alpha1", Resource: "provisioningtokens"}},
 	"mcp":                  {GroupVersionResource: schema.GroupVersionResource{Group: "machineconfiguration.openshift.io", Version: "v1", Resource: "machineconfigpools"}},
 	"machineconfignode":    {GroupVersionResource: schema.GroupVersionResource{Group: "machineconfiguration.openshift.io", Version: "v1", Resource: "machineconfignodes"}},
+	"bunsenstatus":         {GroupVersionResource: schema.GroupVersionResource{Group: "bunsen.dev", Version: "v1alpha1", Resource: "bunsenstatuses"}},
 	"machineconfiguration": {GroupVersionResource: schema.GroupVersionResource{Group: "operator.openshift.io", Version: "v1", Resource: "machineconfigurations"}},
 	"clusterrole":          {GroupVersionResource: schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}},
 	"node":                 {GroupVersionResource: schema.GroupVersionResource{Version: "v1", Resource: "nodes"}},
@@ -175,6 +177,31 @@ func (s *story) cancelOnDeath(ctx context.Context, cancel func()) {
 			}
 		}
 	}
+}
+
+// eventually REGEXP PROGRAM ARG... executes a program again and again, until a part of its standard output matches, whatever its
+// exit code.
+func (s *story) eventually(ts *testscript.TestScript, args []string) error {
+	if len(args) < 2 {
+		return usage("eventually REGEXP PROGRAM ARG...")
+	}
+	want, err := regexp.Compile("(?m)" + args[0])
+	if err != nil {
+		return err
+	}
+	var last printed
+	err = poll(patience, func() (bool, error) {
+		if err := s.alive(); err != nil {
+			return false, err
+		}
+		last, err = s.run(ts, "", args[1], args[2:]...)
+		return err == nil && want.MatchString(last.out), err
+	})
+	if err != nil {
+		return fmt.Errorf("waiting for %q to print %q: %w\nseen, with exit code %d:\n%s%s", args[1:], want, err, last.code, last.out, last.errs)
+	}
+	ts.Logf("%s", last.out)
+	return nil
 }
 
 func waitFile(path string, want *regexp.Regexp) error {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/bunsen-os/bunsen/test/ports"
 )
 
 // way is a port that leads to another, until it is cut.
@@ -23,17 +25,20 @@ type way struct {
 
 // mend listens, at the same address every time.
 func (w *way) mend() error {
-	listen := w.address
-	if listen == "" {
-		listen = "127.0.0.1:0"
+	if w.address == "" {
+		address, err := ports.Address()
+		if err != nil {
+			return err
+		}
+		w.address = address
 	}
-	l, err := net.Listen("tcp", listen)
+	l, err := net.Listen("tcp", w.address)
 	if err != nil {
 		return fmt.Errorf("opening the way to the API server: %w", err)
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.address, w.listener, w.conns = l.Addr().String(), l, map[net.Conn]bool{}
+	w.listener, w.conns = l, map[net.Conn]bool{}
 	w.under.Go(func() {
 		for {
 			in, err := l.Accept()
