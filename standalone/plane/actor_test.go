@@ -97,7 +97,7 @@ type stage struct {
 }
 
 // patience is the time after which a test gives up; nothing waits for it to pass.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
 func newStage(t *testing.T) *stage {
 	t.Helper()

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -45,14 +46,23 @@ type plane struct {
 	started time.Time
 }
 
+// unconnected listens on a port below those that the kernel gives to connections, which could take it between two starts.
+func unconnected(t *testing.T) net.Listener {
+	t.Helper()
+	for range 100 {
+		if l, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", 20000+rand.IntN(12000))); err == nil {
+			return l
+		}
+	}
+	t.Fatal("of 100 ports none is free")
+	return nil
+}
+
 func newPlane(t *testing.T) *plane {
 	t.Helper()
 	p := &plane{t: t, bin: standalone(t), data: filepath.Join(t.TempDir(), "data")}
 	for _, flag := range []string{"--api-port", "--etcd-port", "--etcd-peer-port"} {
-		l, err := net.Listen("tcp4", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		l := unconnected(t)
 		// Closed at the end of this function: no port is given out twice.
 		defer l.Close()
 		p.ports = append(p.ports, flag, fmt.Sprint(l.Addr().(*net.TCPAddr).Port))
