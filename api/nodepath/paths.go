@@ -16,6 +16,11 @@ const (
 	StateDir = "/var/lib/machine-config-daemon"
 	// Force makes the daemon skip its checks once.
 	Force = "/run/machine-config-daemon-force"
+	// GrubArguments has the kernel arguments of the config in force, on machines whose boot loader reads /etc/default/grub.d. It comes after
+	// the other files there.
+	GrubArguments = "/etc/default/grub.d/zz-bunsen.cfg"
+	// BootedArguments has the kernel arguments that the daemon had set when the machine booted, if they have changed since.
+	BootedArguments = "/run/machine-config-daemon-kargs"
 	// NewSuffix ends the names of files that the daemon is writing; they begin with a dot.
 	NewSuffix = ".bunsen-new"
 	// UnitDir is the directory for the units of a config.

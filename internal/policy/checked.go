@@ -9,6 +9,7 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/internal/policy/distribution"
 )
 
 // CheckedOnNode returns the requirements of the new config that only a node can check, and that the old config did not
@@ -36,12 +37,15 @@ func systemOnNode(from, to machineconfig.Config) (out []Refusal) {
 	}{
 		{"osImageURL", to.OSImageURL != "" && from.OSImageURL != to.OSImageURL, "neither rpm-ostree nor bootc"},
 		{"kernelType", kernelType(from) != kernelType(to), "neither RHEL CoreOS nor CentOS Stream CoreOS"},
-		{"kernelArguments", !sameKargs(from, to), "no rpm-ostree"},
+		{"kernelArguments", !sameKargs(from, to), "none of " + strings.Join(distribution.ArgumentTools(), ", ")},
 		{"extensions", !slices.Equal(sortedSet(from.Extensions), sortedSet(to.Extensions)), "neither RHEL CoreOS nor CentOS Stream CoreOS"},
 	} {
 		if part.changes {
 			out = append(out, continued(OnNode(CheckSystem, part.field, "is checked on each node: a node that has "+part.who+" cannot change it and refuses the config")))
 		}
+	}
+	for _, a := range distribution.OddArguments(machineconfig.SplitKargs(from.KernelArguments), machineconfig.SplitKargs(to.KernelArguments)) {
+		out = append(out, continued(OnNode(CheckSystem, "kernelArguments "+a, "is checked on each node: a node without rpm-ostree refuses it, "+distribution.PlainOnly)))
 	}
 	return out
 }

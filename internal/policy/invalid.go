@@ -206,9 +206,12 @@ func ReservedPath(p string) string {
 	if p == ForceFile {
 		return "this file makes the daemon skip its checks, so a config must not contain it: remove it. If a node needs the file, create it there manually"
 	}
+	if p == nodepath.GrubArguments {
+		return "the daemon writes the config's kernelArguments into this file: remove it from the config, and use kernelArguments"
+	}
 	for _, own := range []string{
 		nodepath.Record, nodepath.OrigDir, nodepath.NoOrigDir, nodepath.Accounts,
-		nodepath.Units, nodepath.StateDir, nodepath.Force,
+		nodepath.Units, nodepath.StateDir, nodepath.Force, nodepath.BootedArguments,
 	} {
 		if p == own || strings.HasPrefix(p, own+"/") {
 			return own + " belongs to the daemon, which stores there what it needs for a rollback: remove this path from the config"

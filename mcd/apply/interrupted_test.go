@@ -14,7 +14,7 @@ func TestAnUpdateThatIsInterruptedIsToldEachTime(t *testing.T) {
 	for name := range worlds {
 		t.Run(name, func(t *testing.T) {
 			told := 0
-			for _, c := range crashCases(map[string]uint64{"in memory": 6, "rooted": 2}[name]) {
+			for _, c := range crashCases(map[string]uint64{"in memory": 6, "with a boot loader": 4, "rooted": 2}[name]) {
 				tr := begin(t, c, worlds[name])
 				for k := 0; ; k++ {
 					if tr.tree(t) != tr.old {

@@ -47,6 +47,11 @@ type world struct {
 // worlds are the machines that everything here is tried on.
 var worlds = map[string]func(*testing.T) world{
 	"in memory": func(*testing.T) world { return inMemory(hosttest.NewMachine()) },
+	"with a boot loader": func(*testing.T) world {
+		m := hosttest.NewMachine()
+		m.FixKargs("quiet")
+		return inMemory(m)
+	},
 	"rooted": func(t *testing.T) world {
 		dir := tempDir(t)
 		furnish(t, dir)

@@ -20,3 +20,43 @@ func EditKargs(all, before, after string) string {
 	kept := slices.DeleteFunc(SplitArgs(all), func(a string) bool { return slices.Contains(managed, a) })
 	return JoinArgs(append(kept, SplitArgs(after)...))
 }
+
+// OwnArgs returns the arguments of a machine's own that are among the given ones, in the machine's order.
+func OwnArgs(own string, among ...string) []string {
+	var all []string
+	for _, words := range among {
+		all = append(all, SplitArgs(words)...)
+	}
+	return slices.DeleteFunc(SplitArgs(own), func(a string) bool { return !slices.Contains(all, a) })
+}
+
+// MissingArgs returns the arguments that a machine needs after its own ones to have all of want. If the own ones include all of want, none are
+// missing. Otherwise those of want that the machine has in the same order, counted from the first, are not missing.
+func MissingArgs(own, want []string) []string {
+	count := map[string]int{}
+	for _, a := range own {
+		count[a]++
+	}
+	lacks := slices.ContainsFunc(want, func(a string) bool { count[a]--; return count[a] < 0 })
+	if !lacks {
+		return nil
+	}
+	for len(want) > 0 {
+		at := slices.Index(own, want[0])
+		if at < 0 {
+			return want
+		}
+		own, want = own[at+1:], want[1:]
+	}
+	return nil
+}
+
+// AddedArgs returns the arguments that a step adds after those of a machine's own, which it cannot remove. It reports false if After does not
+// begin with the machine's own arguments of the step.
+func AddedArgs(own string, step Step) ([]string, bool) {
+	fixed, after := OwnArgs(own, step.Before.Word, step.After.Word), SplitArgs(step.After.Word)
+	if len(after) < len(fixed) || !slices.Equal(after[:len(fixed)], fixed) {
+		return nil, false
+	}
+	return after[len(fixed):], true
+}

@@ -111,7 +111,8 @@ type OperatingSystem interface {
 	// Status returns what runs, what the next boot will have, and what the machine can change.
 	Status(ctx context.Context) (OSStatus, error)
 	// Stage sets one part of the next boot to the step's After. For kernel arguments it removes those of Before and After and adds After
-	// at the end, so that a second call changes nothing; other arguments stay.
+	// at the end, so that a second call changes nothing; other arguments stay. Support.OwnKargs stay too: After begins with those of them that
+	// are in Before or After.
 	Stage(ctx context.Context, step Step) error
 }
 

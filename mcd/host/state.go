@@ -87,6 +87,10 @@ type OS struct {
 type Support struct {
 	// Image, Kargs, KernelType and Extensions are true for the parts that can be staged.
 	Image, Kargs, KernelType, Extensions bool
+	// PlainKargs is true if Stage adds only kernel arguments that are plain, as package distribution defines it.
+	PlainKargs bool
+	// OwnKargs are the machine's own kernel arguments, if Stage can neither remove nor move them. It adds others after them.
+	OwnKargs string
 	// Why is the reason if a part cannot be staged, as the end of a sentence with "because".
 	Why string
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/policy/distribution"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -75,7 +76,14 @@ func systemSteps(from, to host.State) (steps []Step, refusals []policy.Refusal) 
 			refusals = append(refusals, policy.OnNode(policy.CheckSystem, part.field, "this node cannot change it: "+from.Support.Why+"; take it out of the node's configs, or install the node anew"))
 			continue
 		}
-		steps = append(steps, Step{Verb: part.verb, Before: host.Value{Word: part.before}, After: host.Value{Word: part.after}})
+		step := Step{Verb: part.verb, Before: host.Value{Word: part.before}, After: host.Value{Word: part.after}}
+		if part.verb == host.SetKargs && from.Support.PlainKargs {
+			added, _ := host.AddedArgs(from.Support.OwnKargs, step)
+			for _, a := range distribution.OddArguments(nil, added) {
+				refusals = append(refusals, policy.OnNode(policy.CheckSystem, "kernelArguments "+a, "this node refuses it, "+distribution.PlainOnly+"; write it without other characters, or take it out of the node's configs"))
+			}
+		}
+		steps = append(steps, step)
 	}
 	return steps, refusals
 }

@@ -210,13 +210,16 @@ func (t *target) hasWanted(dir string) bool {
 }
 
 // osTarget returns the OS as the config wants it. Without an image in the config, the machine's image stays. A part that the machine cannot
-// change stays too, if the configs do not differ in it.
+// change stays too, if the configs do not differ in it. The machine's own kernel arguments stay if it cannot change them.
 func (t *target) osTarget() host.OS {
 	seen, can, old, want := t.seen.OS, t.seen.Support, t.from.OS, t.to.OS
 	if want.Image == "" || !can.Image && old.Image == want.Image {
 		want.Image = seen.Image
 	}
-	if !can.Kargs && old.Kargs == want.Kargs {
+	if own := host.OwnArgs(can.OwnKargs, old.Kargs, want.Kargs); len(own) > 0 {
+		want.Kargs = host.JoinArgs(append(own, host.MissingArgs(own, host.SplitArgs(want.Kargs))...))
+	}
+	if !can.Kargs && old.Kargs == t.to.OS.Kargs {
 		want.Kargs = seen.Kargs
 	}
 	if !can.KernelType && old.KernelType == want.KernelType {

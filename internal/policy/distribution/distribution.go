@@ -1,6 +1,9 @@
 package distribution
 
-import "slices"
+import (
+	"regexp"
+	"slices"
+)
 
 // Kubernetes is how a distribution of Kubernetes runs the kubelet.
 type Kubernetes struct {
@@ -92,11 +95,24 @@ type OS struct {
 
 // Tool changes a part of the OS.
 type Tool struct {
-	// Name of the program.
+	// Name of the program or file.
 	Name string
-	// Used is true if the daemon runs it. Otherwise the daemon refuses configs with that part.
-	Used bool
+	// Method is how the daemon uses it; empty if it does not. Then it refuses configs that change the part.
+	Method Method
 }
+
+// Method is how the daemon changes the kernel arguments of an operating system.
+type Method string
+
+// The methods.
+const (
+	// RPMOSTree stages a deployment with rpm-ostree.
+	RPMOSTree Method = "rpm-ostree"
+	// UpdateGrub writes a file in /etc/default/grub.d and runs update-grub.
+	UpdateGrub Method = "update-grub"
+	// OEMGrub writes a block into the grub.cfg of Flatcar's OEM partition.
+	OEMGrub Method = "oem-grub"
+)
 
 const (
 	usrLocal = "/usr/local/bin/machine-config-daemon"
@@ -107,13 +123,53 @@ const (
 )
 
 var systems = []OS{
-	{Name: "Fedora CoreOS", IDs: []string{"fedora"}, Variant: "coreos", BinaryPath: usrLocal, SSHKeys: fragment, KernelArguments: Tool{"rpm-ostree", true}, Updater: []string{zincati}},
-	{Name: "RHEL CoreOS, CentOS Stream CoreOS", IDs: []string{"rhcos", "scos"}, BinaryPath: usrLocal, SSHKeys: fragment, KernelArguments: Tool{"rpm-ostree", true}},
-	{Name: "Flatcar", IDs: []string{"flatcar"}, BinaryPath: opt, SSHKeys: keys, KernelArguments: Tool{"/usr/share/oem/grub.cfg", false}, RebootRequired: "/run/reboot-required", Updater: []string{"update-engine.service", "locksmithd.service"}},
-	{Name: "openSUSE MicroOS, SLE Micro", IDs: []string{"opensuse-microos", "sle-micro", "sl-micro"}, BinaryPath: usrLocal, SSHKeys: keys, KernelArguments: Tool{"transactional-update", false}, RebootRequired: "/run/reboot-needed", Updater: []string{"transactional-update.timer", "rebootmgr.service"}},
-	{Name: "Debian, Ubuntu", IDs: []string{"debian", "ubuntu"}, BinaryPath: usrLocal, SSHKeys: keys, KernelArguments: Tool{"update-grub", false}, RebootRequired: "/run/reboot-required", Updater: []string{"unattended-upgrades.service", "apt-daily-upgrade.timer"}},
-	{Name: "RHEL, Fedora, CentOS Stream", IDs: []string{"rhel", "fedora", "centos", "rocky", "almalinux"}, BinaryPath: usrLocal, SSHKeys: keys, KernelArguments: Tool{"grubby", false}, Updater: []string{"dnf-automatic.timer"}},
+	{Name: "Fedora CoreOS", IDs: []string{"fedora"}, Variant: "coreos", BinaryPath: usrLocal, SSHKeys: fragment, KernelArguments: Tool{"rpm-ostree", RPMOSTree}, Updater: []string{zincati}},
+	{Name: "RHEL CoreOS, CentOS Stream CoreOS", IDs: []string{"rhcos", "scos"}, BinaryPath: usrLocal, SSHKeys: fragment, KernelArguments: Tool{"rpm-ostree", RPMOSTree}},
+	{Name: "Flatcar", IDs: []string{"flatcar"}, BinaryPath: opt, SSHKeys: keys, KernelArguments: Tool{"/oem/grub.cfg", OEMGrub}, RebootRequired: "/run/reboot-required", Updater: []string{"update-engine.service", "locksmithd.service"}},
+	{Name: "openSUSE MicroOS, SLE Micro", IDs: []string{"opensuse-microos", "sle-micro", "sl-micro"}, BinaryPath: usrLocal, SSHKeys: keys, KernelArguments: Tool{Name: "transactional-update"}, RebootRequired: "/run/reboot-needed", Updater: []string{"transactional-update.timer", "rebootmgr.service"}},
+	{Name: "Debian, Ubuntu", IDs: []string{"debian", "ubuntu"}, BinaryPath: usrLocal, SSHKeys: keys, KernelArguments: Tool{"update-grub", UpdateGrub}, RebootRequired: "/run/reboot-required", Updater: []string{"unattended-upgrades.service", "apt-daily-upgrade.timer"}},
+	{Name: "RHEL, Fedora, CentOS Stream", IDs: []string{"rhel", "fedora", "centos", "rocky", "almalinux"}, BinaryPath: usrLocal, SSHKeys: keys, KernelArguments: Tool{Name: "grubby"}, Updater: []string{"dnf-automatic.timer"}},
 }
 
 // Systems returns the operating systems. A system with a variant comes before the one without.
 func Systems() []OS { return slices.Clone(systems) }
+
+// SystemOf returns the operating system with the given ID and VARIANT_ID of os-release(5), and whether the table has it.
+func SystemOf(id, variant string) (OS, bool) {
+	for _, s := range systems {
+		if slices.Contains(s.IDs, id) && (s.Variant == "" || s.Variant == variant) {
+			return s, true
+		}
+	}
+	return OS{}, false
+}
+
+// ArgumentTools returns the tools with which the daemon sets kernel arguments, once each.
+func ArgumentTools() (out []string) {
+	for _, s := range systems {
+		if t := s.KernelArguments; t.Method != "" && !slices.Contains(out, t.Name) {
+			out = append(out, t.Name)
+		}
+	}
+	return out
+}
+
+// plainArgument has no character that a shell, GRUB's script language or a regular expression of grubby could read as anything but itself.
+var plainArgument = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.,:=/@%+~!-]*$`)
+
+// PlainArgument reports whether a kernel argument can be in a file of GRUB. GRUB has two layers of quotes, and the kernel reports a quoted value in
+// another form than it was written. So every method other than RPMOSTree sets plain arguments only.
+func PlainArgument(argument string) bool { return plainArgument.MatchString(argument) }
+
+// PlainOnly says why a machine refuses an argument that is not plain, as the end of a sentence.
+const PlainOnly = "because files of GRUB hold only arguments of letters, digits and _.,:=/@%+~!- that begin with a letter, a digit or _"
+
+// OddArguments returns the arguments of after that are not plain and that before does not have, once each.
+func OddArguments(before, after []string) (out []string) {
+	for _, a := range after {
+		if !PlainArgument(a) && !slices.Contains(before, a) && !slices.Contains(out, a) {
+			out = append(out, a)
+		}
+	}
+	return out
+}

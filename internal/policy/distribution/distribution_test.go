@@ -54,6 +54,13 @@ func TestTheDocsShowTheTable(t *testing.T) {
 				t.Errorf("the row of %s does not name %s: %q", s.Name, w, rows[s.Name])
 			}
 		}
+		by := "by you: `"
+		if s.KernelArguments.Method != "" {
+			by = "by the daemon: `"
+		}
+		if want := by + s.KernelArguments.Name + "`"; !strings.Contains(rows[s.Name], want) {
+			t.Errorf("the row of %s does not say %s", s.Name, want)
+		}
 		if s.RebootRequired != "" && !strings.Contains(rows[s.Name], "`"+s.RebootRequired+"`") {
 			t.Errorf("the row of %s does not name %s", s.Name, s.RebootRequired)
 		}
@@ -64,6 +71,16 @@ func TestWhichUnitANodeHasInsteadOfAnother(t *testing.T) {
 	for unit, want := range map[string]string{"k3s.service": "k3s-agent.service", "rke2-agent.service": "rke2-server.service", "kubelet.service": "", "crio.service": ""} {
 		if got := strings.Join(distribution.OtherUnits(unit), " "); got != want {
 			t.Errorf("instead of %s: %q, want %q", unit, got, want)
+		}
+	}
+}
+
+func TestTheRowOfAMachine(t *testing.T) {
+	for id, want := range map[[2]string]string{
+		{"fedora", "coreos"}: "Fedora CoreOS", {"fedora", "server"}: "RHEL, Fedora, CentOS Stream", {"ubuntu", ""}: "Debian, Ubuntu", {"flatcar", ""}: "Flatcar", {"arch", ""}: "", {"", ""}: "",
+	} {
+		if got, known := distribution.SystemOf(id[0], id[1]); got.Name != want || known != (want != "") {
+			t.Errorf("%q is %q, want %q", id, got.Name, want)
 		}
 	}
 }

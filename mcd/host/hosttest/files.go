@@ -177,6 +177,15 @@ func (s system) Status(context.Context) (host.OSStatus, error) { return s.m.os, 
 
 func (s system) Stage(_ context.Context, step host.Step) error {
 	can, next := s.m.os.Support, &s.m.os.Next
+	kargs := host.EditKargs(next.Kargs, step.Before.Word, step.After.Word)
+	if can.OwnKargs != "" && step.Verb == host.SetKargs {
+		added, ok := host.AddedArgs(can.OwnKargs, step)
+		if !ok {
+			return fmt.Errorf("%s: the step does not keep the machine's own arguments %q", step, can.OwnKargs)
+		}
+		kargs = can.OwnKargs + " " + host.EditKargs(strings.TrimPrefix(next.Kargs, can.OwnKargs), step.Before.Word, host.JoinArgs(added))
+		kargs = strings.TrimSpace(kargs)
+	}
 	for _, part := range []struct {
 		verb host.Verb
 		can  bool
@@ -186,7 +195,7 @@ func (s system) Stage(_ context.Context, step host.Step) error {
 		{host.SetImage, can.Image, &next.Image, step.After.Word},
 		{host.SetKernelType, can.KernelType, &next.KernelType, step.After.Word},
 		{host.SetExtensions, can.Extensions, &next.Extensions, step.After.Word},
-		{host.SetKargs, can.Kargs, &next.Kargs, host.EditKargs(next.Kargs, step.Before.Word, step.After.Word)},
+		{host.SetKargs, can.Kargs, &next.Kargs, kargs},
 	} {
 		if part.verb != step.Verb {
 			continue

@@ -80,6 +80,13 @@ func (m *Machine) Host() host.Host {
 // Withdraw makes the OS unchangeable, as on a plain Linux host.
 func (m *Machine) Withdraw(why string) { m.os.Support = host.Support{Why: why} }
 
+// FixKargs makes the machine one whose boot loader only appends plain kernel arguments to its own ones, to which it adds more.
+func (m *Machine) FixKargs(more string) {
+	m.os.Booted.Kargs = strings.TrimSpace(m.os.Booted.Kargs + " " + more)
+	m.os.Next.Kargs = m.os.Booted.Kargs
+	m.os.Support.OwnKargs, m.os.Support.PlainKargs = m.os.Booted.Kargs, true
+}
+
 // Put writes a file as a user would, without the daemon's interfaces. It creates missing parents.
 func (m *Machine) Put(p, text string) {
 	for dir := path.Dir(p); dir != "/"; dir = path.Dir(dir) {

@@ -7,7 +7,9 @@ import (
 
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/accounts"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/bootloader"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/machine"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/ostree"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/systemd"
 )
@@ -42,7 +44,19 @@ func open(dir string, lock func(*files.Root) error) (host.Host, func(), error) {
 		root.Close() //nolint:errcheck,gosec // nothing was left unwritten
 	}
 	return host.Host{
-		Files: root, Disk: root, Units: units, Passwd: accounts.NewShadowUtils(root, dir), OS: ostree.Detect(root, dir), Power: systemd.NewPower(dir, units),
+		Files: root, Disk: root, Units: units, Passwd: accounts.NewShadowUtils(root, dir), OS: operatingSystem(root, dir), Power: systemd.NewPower(dir, units),
 		Journal: root.Journal(), Store: root.Store(), Same: root.Same,
 	}, closeAll, nil
+}
+
+// operatingSystem returns what changes the machine's OS: its image tools, otherwise its boot loader, otherwise nothing.
+func operatingSystem(root *files.Root, dir string) host.OperatingSystem {
+	image := ostree.Detect(root, dir)
+	if _, packaged := image.(ostree.Packaged); !packaged || machine.Exists(root, ostree.Booted) {
+		return image
+	}
+	if loader := bootloader.Detect(root, dir); loader != nil {
+		return loader
+	}
+	return image
 }

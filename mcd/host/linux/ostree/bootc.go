@@ -7,12 +7,13 @@ import (
 	"fmt"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/machine"
 )
 
 // Bootc changes the image with the machine's bootc, on machines without rpm-ostree. On these machines, kernel
 // arguments, kernel and packages are parts of the image.
 type Bootc struct {
-	bootc, ostree executable
+	bootc, ostree machine.Program
 	is            release
 }
 
@@ -71,7 +72,7 @@ func parseBootc(text []byte) (bootcStatus, error) {
 }
 
 func (o *Bootc) status(ctx context.Context) (bootcStatus, error) {
-	text, err := o.bootc.run(ctx, lookLimit, "status", "--json", "--format-version=1")
+	text, err := o.bootc.Run(ctx, machine.LookLimit, "status", "--json", "--format-version=1")
 	if err != nil {
 		return bootcStatus{}, err
 	}
@@ -84,7 +85,7 @@ func (o *Bootc) Status(ctx context.Context) (host.OSStatus, error) {
 	if err != nil {
 		return host.OSStatus{}, err
 	}
-	kargs, err := runningKargs()
+	kargs, err := machine.RunningKargs()
 	if err != nil {
 		return host.OSStatus{}, err
 	}
@@ -112,16 +113,16 @@ func (o *Bootc) Stage(ctx context.Context, step host.Step) error {
 		return nil
 	case isImage(want) != nil:
 		return isImage(want)
-	case is.staged && is.booted == want && o.ostree.path != "":
+	case is.staged && is.booted == want && o.ostree.Path != "":
 		// Remove the staged deployment first. Switching back instead would fetch the image again, and its tag may have
 		// moved.
-		_, err = o.ostree.run(ctx, stageLimit, "admin", "undeploy", "0")
+		_, err = o.ostree.Run(ctx, machine.StageLimit, "admin", "undeploy", "0")
 	default:
 		transport, name := transportOf(want)
 		if transport == "" {
 			transport = "registry"
 		}
-		err = o.bootc.runRetrying(ctx, alwaysRetry, "switch", "--transport", transport, name)
+		err = o.bootc.RunRetrying(ctx, alwaysRetry, "switch", "--transport", transport, name)
 	}
 	if err != nil {
 		return err

@@ -9,24 +9,25 @@ import (
 
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/machine"
 )
 
-// ostreeBooted exists on machines that run an OSTree deployment.
-const ostreeBooted = "/run/ostree-booted"
+// Booted exists on machines that run an OSTree deployment.
+const Booted = "/run/ostree-booted"
 
 // Detect returns the tool that changes a machine's OS: rpm-ostree if the machine has it, otherwise bootc, otherwise
 // none. dir is the mount point of the machine's root.
 func Detect(root *files.Root, dir string) host.OperatingSystem {
-	is := releaseOf(root)
-	if !there(root, ostreeBooted) {
-		return Packaged{Why: is.name + " runs from packages and not from an image (there is no " + ostreeBooted + "), so its image, kernel and kernel arguments stay as installed"}
+	is := releaseOf(machine.Release(root))
+	if !machine.Exists(root, Booted) {
+		return Packaged{Why: is.name + " runs from packages and not from an image (there is no " + Booted + "), so its image, kernel and kernel arguments stay as installed"}
 	}
-	rpm, bootc := executableOf(root, dir, "rpm-ostree"), executableOf(root, dir, "bootc")
+	rpm, bootc := machine.FindProgram(root, dir, "rpm-ostree"), machine.FindProgram(root, dir, "bootc")
 	switch {
-	case rpm.path != "":
+	case rpm.Path != "":
 		return &RPMOSTree{rpm: rpm, bootc: bootc, is: is}
-	case bootc.path != "":
-		return &Bootc{bootc: bootc, ostree: executableOf(root, dir, "ostree"), is: is}
+	case bootc.Path != "":
+		return &Bootc{bootc: bootc, ostree: machine.FindProgram(root, dir, "ostree"), is: is}
 	}
 	return Packaged{Why: is.name + " runs from an image, but has neither rpm-ostree nor bootc to change it with"}
 }
@@ -43,26 +44,8 @@ type release struct {
 	major string
 }
 
-// releaseOf reads os-release. Without the file, it returns a default name.
-func releaseOf(root *files.Root) release {
-	for _, at := range []string{"/etc/os-release", "/usr/lib/os-release"} {
-		if is, err := root.Stat(at); err == nil && is.Kind == host.Link {
-			at = host.LinkTarget(at, is.Target)
-		}
-		if text, err := root.Read(at); err == nil {
-			return parseRelease(string(text))
-		}
-	}
-	return release{name: "this machine"}
-}
-
-// parseRelease reads os-release(5).
-func parseRelease(text string) release {
-	f := map[string]string{}
-	for line := range strings.Lines(text) {
-		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
-		f[key] = strings.Trim(value, `"'`)
-	}
+// releaseOf reads the fields of os-release(5). Without fields, it returns a default name.
+func releaseOf(f map[string]string) release {
 	core := f["VARIANT_ID"] == "coreos"
 	r := release{
 		name:       cmp.Or(f["PRETTY_NAME"], f["NAME"], f["ID"], "this machine"),

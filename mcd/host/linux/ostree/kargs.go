@@ -2,7 +2,6 @@ package ostree
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
@@ -49,11 +48,4 @@ func editKargs(all, before, after string) string {
 		list = slices.Delete(list, at, at+1)
 	}
 	return host.JoinArgs(append(list, add...))
-}
-
-// ownKargs removes the arguments of the boot loader, which differ between boots.
-func ownKargs(line string) string {
-	return host.JoinArgs(slices.DeleteFunc(host.SplitArgs(line), func(a string) bool {
-		return strings.HasPrefix(a, "ostree=") || strings.HasPrefix(a, "BOOT_IMAGE=") || strings.HasPrefix(a, "initrd=")
-	}))
 }

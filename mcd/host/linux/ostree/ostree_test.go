@@ -15,6 +15,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/machine"
 )
 
 // machineOf makes a machine of a script: a root with os-release and the programs that it names, which are this binary.
@@ -25,11 +26,11 @@ func machineOf(t *testing.T, script *txtar.Archive) (o host.OperatingSystem, dir
 	if err != nil {
 		t.Fatal(err)
 	}
-	machine := map[string]string{"script": string(txtar.Format(script)), "etc/os-release": section(script, "os-release")}
+	content := map[string]string{"script": string(txtar.Format(script)), "etc/os-release": section(script, "os-release")}
 	if section(script, "packages only") == "" {
-		machine["run/ostree-booted"] = ""
+		content["run/ostree-booted"] = ""
 	}
-	for name, text := range machine {
+	for name, text := range content {
 		if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o755), os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
@@ -46,12 +47,12 @@ func machineOf(t *testing.T, script *txtar.Archive) (o host.OperatingSystem, dir
 	t.Cleanup(func() { root.Close() })
 	o = Detect(root, dir)
 	// The programs are this binary, which is outside of the root.
-	outside := func(x *executable) {
-		if x.path == "" {
+	outside := func(x *machine.Program) {
+		if x.Path == "" {
 			return
 		}
-		x.path, x.root, x.env = filepath.Join(dir, x.path), "/", []string{fakeDir + "=" + dir}
-		x.wait = func(_ context.Context, d time.Duration) error {
+		x.Path, x.Root, x.Env = filepath.Join(dir, x.Path), "/", []string{fakeDir + "=" + dir}
+		x.Wait = func(_ context.Context, d time.Duration) error {
 			note(dir, "wait "+d.String())
 			return nil
 		}

@@ -3,9 +3,9 @@ package ostree
 import (
 	"context"
 	"fmt"
-	"os"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/machine"
 )
 
 // Packaged is an OS that the daemon does not change. It only reports the running OS.
@@ -16,7 +16,7 @@ type Packaged struct {
 
 // Status implements host.OperatingSystem.
 func (o Packaged) Status(context.Context) (host.OSStatus, error) {
-	kargs, err := runningKargs()
+	kargs, err := machine.RunningKargs()
 	if err != nil {
 		return host.OSStatus{}, err
 	}
@@ -30,13 +30,4 @@ func (o Packaged) Stage(_ context.Context, step host.Step) error { return refuse
 // refused returns the error of a step that this machine does not support.
 func refused(step host.Step, why string) error {
 	return fmt.Errorf("%s: %w: %s", step.Verb, host.ErrUnsupported, why)
-}
-
-// runningKargs are the arguments of the kernel that runs, without those of the boot loader.
-func runningKargs() (string, error) {
-	text, err := os.ReadFile("/proc/cmdline")
-	if err != nil {
-		return "", fmt.Errorf("reading the kernel's arguments: %w", err)
-	}
-	return ownKargs(string(text)), nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/machine"
 )
 
 // RPMOSTree changes the OS with the machine's rpm-ostree. It stages a deployment for the next boot and never changes
@@ -18,7 +19,7 @@ import (
 // uses `rpm-ostree rollback`, which would restore the /etc of the old deployment with the files of the config that is
 // rolled back.
 type RPMOSTree struct {
-	rpm, bootc executable
+	rpm, bootc machine.Program
 	is         release
 }
 
@@ -54,7 +55,7 @@ func (o *RPMOSTree) Stage(ctx context.Context, step host.Step) error {
 		return err
 	}
 	if o.canUnstage(d, want, step) {
-		_, err = o.rpm.run(ctx, stageLimit, "cleanup", "-p")
+		_, err = o.rpm.Run(ctx, machine.StageLimit, "cleanup", "-p")
 	} else {
 		err = o.stage(ctx, d, step)
 	}
@@ -102,15 +103,15 @@ var errBusy = errors.New("rpm-ostree is busy with another transaction (see rpm-o
 // waitIdle waits until no transaction is under way, and then reads the deployments, because a transaction may stage
 // one. A transaction continues after the death of its client, so it may be one of the daemon before a crash.
 func (o *RPMOSTree) waitIdle(ctx context.Context) (deployments, error) {
-	for pause, n := firstPause, 1; ; pause, n = min(2*pause, maxPause), n+1 {
+	for pause, n := machine.FirstPause, 1; ; pause, n = min(2*pause, machine.MaxPause), n+1 {
 		d, err := o.deployments(ctx)
 		if err != nil || !d.busy {
 			return d, err
 		}
-		if n == maxTries {
+		if n == machine.MaxTries {
 			return d, errBusy
 		}
-		if err := o.rpm.wait(ctx, pause); err != nil {
+		if err := o.rpm.Wait(ctx, pause); err != nil {
 			return d, errors.Join(err, errBusy)
 		}
 	}
@@ -137,7 +138,7 @@ func (o *RPMOSTree) stage(ctx context.Context, d deployments, step host.Step) er
 		for _, a := range add {
 			args = append(args, "--append="+a)
 		}
-		return o.rpm.runRetrying(ctx, isBusy, args...)
+		return o.rpm.RunRetrying(ctx, isBusy, args...)
 	case host.SetKernelType:
 		return o.swapKernel(ctx, d.next, step.After.Word)
 	}
@@ -156,16 +157,16 @@ func (o *RPMOSTree) fetch(ctx context.Context, d deployments, image string) erro
 	}
 	if ref, ok := strings.CutPrefix(image, ostreeImage); ok {
 		ref, commit, _ := strings.Cut(ref, "@")
-		return o.rpm.runRetrying(ctx, alwaysRetry, "rebase", ref, commit)
+		return o.rpm.RunRetrying(ctx, alwaysRetry, "rebase", ref, commit)
 	}
-	if transport, _ := transportOf(image); o.bootc.path != "" && !o.is.coreOS && !d.next.layered() && !d.booted.layered() && transport == "" {
-		return o.bootc.runRetrying(ctx, alwaysRetry, "switch", "--transport", "registry", image)
+	if transport, _ := transportOf(image); o.bootc.Path != "" && !o.is.coreOS && !d.next.layered() && !d.booted.layered() && transport == "" {
+		return o.bootc.RunRetrying(ctx, alwaysRetry, "switch", "--transport", "registry", image)
 	}
 	reference := referenceTo(image)
 	if known := slices.IndexFunc(d.all, func(e deployment) bool { return e.Reference != "" && e.image() == image }); known >= 0 {
 		reference = d.all[known].Reference
 	}
-	return o.rpm.runRetrying(ctx, alwaysRetry, "rebase", "--experimental", reference)
+	return o.rpm.RunRetrying(ctx, alwaysRetry, "rebase", "--experimental", reference)
 }
 
 // swapKernel replaces the kernel of the image by another kernel, or restores it.
@@ -184,7 +185,7 @@ func (o *RPMOSTree) swapKernel(ctx context.Context, next deployment, want string
 	default:
 		return o.layer(ctx, kernelPackages(want, o.is.major), added)
 	}
-	return o.rpm.runRetrying(ctx, isBusy, args...)
+	return o.rpm.RunRetrying(ctx, isBusy, args...)
 }
 
 // layer installs and uninstalls packages in one transaction.
@@ -192,9 +193,9 @@ func (o *RPMOSTree) layer(ctx context.Context, install, uninstall []string) erro
 	switch {
 	case len(install) > 0:
 		args := append([]string{"install"}, install...)
-		return o.rpm.runRetrying(ctx, isBusy, append(args, each("--uninstall=", uninstall)...)...)
+		return o.rpm.RunRetrying(ctx, isBusy, append(args, each("--uninstall=", uninstall)...)...)
 	case len(uninstall) > 0:
-		return o.rpm.runRetrying(ctx, isBusy, append([]string{"uninstall"}, uninstall...)...)
+		return o.rpm.RunRetrying(ctx, isBusy, append([]string{"uninstall"}, uninstall...)...)
 	}
 	return nil
 }
@@ -229,3 +230,12 @@ func each(option string, words []string) (args []string) {
 	}
 	return args
 }
+
+// isBusy reports whether a program failed because of another transaction.
+func isBusy(err error) bool {
+	var f *machine.Failure
+	return errors.As(err, &f) && strings.Contains(f.Said, "ransaction in progress")
+}
+
+// alwaysRetry treats every failure as temporary.
+func alwaysRetry(error) bool { return true }

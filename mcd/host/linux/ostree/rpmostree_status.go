@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/machine"
 )
 
 // deployment has the needed fields of one deployment in `rpm-ostree status --json`.
@@ -117,7 +118,7 @@ func parseDeployments(text []byte) (deployments, error) {
 
 // deployments reads the deployments, and the kernel arguments of the needed ones.
 func (o *RPMOSTree) deployments(ctx context.Context) (deployments, error) {
-	text, err := o.rpm.run(ctx, lookLimit, "status", "--json")
+	text, err := o.rpm.Run(ctx, machine.LookLimit, "status", "--json")
 	if err != nil {
 		return deployments{}, err
 	}
@@ -138,10 +139,10 @@ func (o *RPMOSTree) deployments(ctx context.Context) (deployments, error) {
 
 // kargsOf reads the kernel arguments of one deployment. Early releases print a title before them.
 func (o *RPMOSTree) kargsOf(ctx context.Context, at int) (string, error) {
-	text, err := o.rpm.run(ctx, lookLimit, "kargs", "--deploy-index="+strconv.Itoa(at))
+	text, err := o.rpm.Run(ctx, machine.LookLimit, "kargs", "--deploy-index="+strconv.Itoa(at))
 	if err != nil {
 		return "", err
 	}
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	return ownKargs(lines[len(lines)-1]), nil
+	return machine.OwnKargs(lines[len(lines)-1]), nil
 }

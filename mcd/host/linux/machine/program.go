@@ -1,4 +1,4 @@
-package ostree
+package machine
 
 import (
 	"bytes"
@@ -20,52 +20,53 @@ import (
 
 // Time limits of the machine's own programs.
 const (
-	// lookLimit is the limit for reading the state.
-	lookLimit = 2 * time.Minute
-	// stageLimit is the limit for staging, which may fetch an image.
-	stageLimit = time.Hour
+	// LookLimit is the limit for reading the state.
+	LookLimit = 2 * time.Minute
+	// StageLimit is the limit for staging, which may fetch an image.
+	StageLimit = time.Hour
 	// stopLimit is the time between the request to stop and the kill, in which the program can cancel its transaction.
 	stopLimit = 30 * time.Second
 )
 
-// How often a fetch is tried, and the pauses between attempts: the first pause doubles up to the longest.
+// How often a failed call is tried, and the pauses between attempts: the first pause doubles up to the longest.
 const (
-	maxTries   = 7
-	firstPause = 10 * time.Second
-	maxPause   = time.Minute
+	MaxTries   = 7
+	FirstPause = 10 * time.Second
+	MaxPause   = time.Minute
 )
 
-// executable is one of the machine's own programs.
-type executable struct {
-	// path is the path of the program inside the machine's root; "" if the machine does not have it.
-	path string
-	// root is the mount point of the machine's root, in which the program runs.
-	root string
-	// env is added to the program's environment, for tests.
-	env []string
-	// wait waits for a duration. Tests replace it.
-	wait func(context.Context, time.Duration) error
+// Program is one of the machine's own programs.
+type Program struct {
+	// Path is the path of the program inside the machine's root; "" if the machine does not have it.
+	Path string
+	// Root is the mount point of the machine's root, in which the program runs.
+	Root string
+	// Env is added to the program's environment, for tests.
+	Env []string
+	// Wait waits for a duration. Tests replace it.
+	Wait func(context.Context, time.Duration) error
 }
 
-// executableOf finds a program on the machine. If it does not exist, its path is empty.
-func executableOf(root *files.Root, dir, name string) executable {
-	x := executable{root: filepath.Clean(dir), wait: wait}
+// FindProgram finds a program on the machine. If it does not exist, its path is empty.
+func FindProgram(root *files.Root, dir, name string) Program {
+	x := Program{Root: filepath.Clean(dir), Wait: Wait}
 	for _, at := range []string{"/usr/bin/" + name, "/usr/sbin/" + name} {
-		if there(root, at) {
-			x.path = at
+		if Exists(root, at) {
+			x.Path = at
 			break
 		}
 	}
 	return x
 }
 
-// there reports whether a path exists on the machine. Unlike Stat, it does not read the file.
-func there(root *files.Root, at string) bool {
+// Exists reports whether a path exists on the machine. Unlike Stat, it does not read the file.
+func Exists(root *files.Root, at string) bool {
 	_, _, err := root.Lookup(at)
 	return err == nil
 }
 
-func wait(ctx context.Context, d time.Duration) error {
+// Wait waits for a duration, or until the context ends, whose error it then returns.
+func Wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
@@ -76,16 +77,16 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// run runs the program and returns its standard output. If the program fails, the error has the last lines of its
+// Run runs the program and returns its standard output. If the program fails, the error has the last lines of its
 // standard error. The output is never logged.
-func (x executable) run(ctx context.Context, limit time.Duration, args ...string) ([]byte, error) {
+func (x Program) Run(ctx context.Context, limit time.Duration, args ...string) ([]byte, error) {
 	within, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	cmd := exec.CommandContext(within, x.path, args...) //nolint:gosec // the machine's own program, with arguments of ours
-	if x.root != "/" && x.root != "" {
-		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Chroot: x.root}
+	cmd := exec.CommandContext(within, x.Path, args...) //nolint:gosec // the machine's own program, with arguments of ours
+	if x.Root != "/" && x.Root != "" {
+		cmd.Dir, cmd.SysProcAttr = "/", &syscall.SysProcAttr{Chroot: x.Root}
 	}
-	cmd.Env = append([]string{"LC_ALL=C.UTF-8", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, x.env...)
+	cmd.Env = append([]string{"LC_ALL=C.UTF-8", "PATH=/usr/sbin:/usr/bin:/sbin:/bin"}, x.Env...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = stopLimit
 	var out bytes.Buffer
@@ -100,7 +101,7 @@ func (x executable) run(ctx context.Context, limit time.Duration, args ...string
 	case within.Err() != nil:
 		err = fmt.Errorf("it has not ended after %s", limit)
 	}
-	return nil, &failure{program: path.Base(x.path) + " " + verbOf(args), said: said.String(), err: err}
+	return nil, &Failure{program: strings.TrimSpace(path.Base(x.Path) + " " + verbOf(args)), Said: said.String(), err: err}
 }
 
 // verbOf returns the subcommand of a program call, without its arguments.
@@ -113,43 +114,35 @@ func verbOf(args []string) string {
 	return strings.Join(args, " ")
 }
 
-// failure is the failure of a program.
-type failure struct {
+// Failure is the failure of a program.
+type Failure struct {
+	// Said has the last lines of the program's output, without secrets.
+	Said string
+
 	// program is the name of the program with its subcommand.
 	program string
-	// said has the last lines of the program's output.
-	said string
-	err  error
+	err     error
 }
 
 // Error names the program, its exit status and its last output.
-func (f *failure) Error() string {
-	return fmt.Sprintf("%s: %v: %s", f.program, f.err, cmp.Or(f.said, "it did not say why"))
+func (f *Failure) Error() string {
+	return fmt.Sprintf("%s: %v: %s", f.program, f.err, cmp.Or(f.Said, "it did not say why"))
 }
 
 // Unwrap returns the error of the process.
-func (f *failure) Unwrap() error { return f.err }
+func (f *Failure) Unwrap() error { return f.err }
 
-// isBusy reports whether a program failed because of another transaction.
-func isBusy(err error) bool {
-	var f *failure
-	return errors.As(err, &f) && strings.Contains(f.said, "ransaction in progress")
-}
-
-// alwaysRetry treats every failure as temporary.
-func alwaysRetry(error) bool { return true }
-
-// runRetrying runs the program, and repeats it after failures for which the function passes returns true.
-func (x executable) runRetrying(ctx context.Context, passes func(error) bool, args ...string) error {
-	for pause, n := firstPause, 1; ; pause, n = min(2*pause, maxPause), n+1 {
-		_, err := x.run(ctx, stageLimit, args...)
+// RunRetrying runs the program, and repeats it after failures for which the function passes returns true.
+func (x Program) RunRetrying(ctx context.Context, passes func(error) bool, args ...string) error {
+	for pause, n := FirstPause, 1; ; pause, n = min(2*pause, MaxPause), n+1 {
+		_, err := x.Run(ctx, StageLimit, args...)
 		switch {
 		case err == nil, ctx.Err() != nil, errors.Is(err, fs.ErrNotExist), !passes(err):
 			return err
-		case n == maxTries:
+		case n == MaxTries:
 			return fmt.Errorf("tried %d times: %w", n, err)
 		}
-		if stopped := x.wait(ctx, pause); stopped != nil {
+		if stopped := x.Wait(ctx, pause); stopped != nil {
 			return errors.Join(stopped, err)
 		}
 	}

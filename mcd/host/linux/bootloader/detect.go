@@ -1,0 +1,83 @@
+package bootloader
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path"
+
+	"github.com/bunsen-os/bunsen/api/nodepath"
+	"github.com/bunsen-os/bunsen/internal/policy/distribution"
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/machine"
+)
+
+// Paths of boot loaders.
+const (
+	// grubConfig is what update-grub generates.
+	grubConfig = "/boot/grub/grub.cfg"
+	// grubDir has files that grub-mkconfig reads after /etc/default/grub.
+	grubDir = "/etc/default/grub.d"
+)
+
+// oemConfigs are the paths of Flatcar's file, newest release first.
+var oemConfigs = []string{"/oem/grub.cfg", "/usr/share/oem/grub.cfg"}
+
+// Detect returns the machine's OS with its boot loader, by the machine's row in the table of distributions. For a machine without a known boot
+// loader, it returns nil. dir is the mount point of the machine's root.
+func Detect(root *files.Root, dir string) host.OperatingSystem {
+	release := machine.Release(root)
+	system, _ := distribution.SystemOf(release["ID"], release["VARIANT_ID"])
+	file := &File{root: root, running: machine.RunningKargs, name: cmp.Or(release["PRETTY_NAME"], system.Name)}
+	switch system.KernelArguments.Method {
+	case distribution.UpdateGrub:
+		file.path, file.format = nodepath.GrubArguments, fragment{}
+		file.generate = machine.FindProgram(root, dir, system.KernelArguments.Name)
+		if file.generate.Path == "" || !machine.Exists(root, grubConfig) {
+			return nil
+		}
+		return file
+	case distribution.OEMGrub:
+		file.format = block{}
+		for _, at := range oemConfigs {
+			if file.path = at; machine.Exists(root, path.Dir(at)) {
+				return file
+			}
+		}
+	}
+	return nil
+}
+
+// File is an OS whose kernel arguments are in a file that the boot loader, or the generator of its config, reads. The daemon adds arguments at the
+// end and never changes others.
+type File struct {
+	root *files.Root
+	// path of the file, and its format.
+	path   string
+	format format
+	// generate is the program that makes the boot loader's config from the file; without a path if the boot loader reads the file itself.
+	generate machine.Program
+	// running returns the arguments of the running kernel.
+	running func() (string, error)
+	// name of the OS for users.
+	name string
+}
+
+// format reads and writes the arguments of the daemon in a file.
+type format interface {
+	// args returns the arguments of the daemon. Without any, it returns none.
+	args(text string) ([]string, error)
+	// with returns the file with other arguments of the daemon; "" for no file.
+	with(text string, args []string) (string, error)
+}
+
+// errForeign means that somebody changed what the daemon wrote.
+var errForeign = errors.New("a line of Bunsen's part was changed by others: remove this part, and the daemon writes it anew")
+
+func (o *File) support(own string) host.Support {
+	return host.Support{
+		Kargs: true, PlainKargs: true, OwnKargs: own,
+		Why: fmt.Sprintf("it is %s, of which the daemon changes only kernel arguments, and no image, kernel type or extensions", o.name),
+	}
+}
