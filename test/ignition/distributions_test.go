@@ -3,8 +3,12 @@ package ignition
 import (
 	"encoding/base64"
 	"errors"
+	"maps"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,17 +24,77 @@ import (
 	"github.com/bunsen-os/bunsen/test/lab"
 )
 
-// distributions are layouts of machines: the unit of the kubelet, its kubeconfig, the path of the daemon, and a file whose change
+// distribution is the layout of a machine: the unit of the kubelet, its kubeconfig, the path of the daemon, and a file whose change
 // needs no reboot. The unit sleeps; the rest is real.
-var distributions = []struct {
+type distribution struct {
 	name, unit, kubeconfig, binary, live string
 	// restarts is true if a change of the file restarts the unit.
 	restarts bool
-}{
-	{"kubeadm on Debian", "kubelet.service", "/etc/kubernetes/kubelet.conf", service.DefaultPath, "/etc/containerd/certs.d/registry.example/hosts.toml", false},
-	{"kubeadm on Flatcar", "kubelet.service", "/etc/kubernetes/kubelet.conf", "/opt/bin/machine-config-daemon", "/etc/containerd/certs.d/registry.example/hosts.toml", false},
-	{"k3s agent", "k3s-agent.service", "/var/lib/rancher/k3s/agent/kubelet.kubeconfig", service.DefaultPath, "/etc/rancher/k3s/registries.yaml", true},
-	{"RKE2 server", "rke2-server.service", "/var/lib/rancher/rke2/agent/kubelet.kubeconfig", service.DefaultPath, "/etc/rancher/rke2/config.yaml.d/10-labels.yaml", true},
+	// units is the directory of the unit; "" is that of packages.
+	units string
+	// links are the links of the root, by their path. Directories are below the target of each.
+	links map[string]string
+	// frozen are the directories that no program can write, and writable those in them that every program can.
+	frozen, writable []string
+}
+
+const containerdHosts = "/etc/containerd/certs.d/registry.example/hosts.toml"
+
+var distributions = []distribution{
+	{name: "kubeadm on Debian", unit: "kubelet.service", kubeconfig: "/etc/kubernetes/kubelet.conf", binary: service.DefaultPath, live: containerdHosts},
+	{name: "kubeadm on Flatcar", unit: "kubelet.service", kubeconfig: "/etc/kubernetes/kubelet.conf", binary: "/opt/bin/machine-config-daemon", live: containerdHosts},
+	{name: "k3s agent", unit: "k3s-agent.service", kubeconfig: "/var/lib/rancher/k3s/agent/kubelet.kubeconfig", binary: service.DefaultPath, live: "/etc/rancher/k3s/registries.yaml", restarts: true},
+	{name: "RKE2 server", unit: "rke2-server.service", kubeconfig: "/var/lib/rancher/rke2/agent/kubelet.kubeconfig", binary: service.DefaultPath, live: "/etc/rancher/rke2/config.yaml.d/10-labels.yaml", restarts: true},
+	{ // snapd writes units to /etc, and a revision of a snap is a directory
+		name: "MicroK8s", unit: "snap.microk8s.daemon-kubelite.service", kubeconfig: "/var/snap/microk8s/current/credentials/kubelet.config", binary: service.DefaultPath,
+		live: "/var/snap/microk8s/current/args/certs.d/registry.example/hosts.toml", units: "etc/systemd/system", links: map[string]string{"var/snap/microk8s/current": "8511"},
+	},
+	{ // k0s install writes its unit to /etc
+		name: "k0s worker", unit: "k0sworker.service", kubeconfig: "/var/lib/k0s/kubelet.conf", binary: service.DefaultPath, live: containerdHosts, units: "etc/systemd/system",
+	},
+	{
+		name: "kubeadm on MicroOS", unit: "kubelet.service", kubeconfig: "/etc/kubernetes/kubelet.conf", binary: service.DefaultPath, live: containerdHosts,
+		frozen: []string{"/"}, writable: []string{"/etc", "/home", "/opt", "/root", "/srv", "/usr/local", "/var"},
+	},
+	{
+		name: "kubeadm on Fedora CoreOS", unit: "kubelet.service", kubeconfig: "/etc/kubernetes/kubelet.conf", binary: service.DefaultPath, live: containerdHosts,
+		links: map[string]string{
+			"home": "var/home", "mnt": "var/mnt", "opt": "var/opt", "root": "var/roothome", "srv": "var/srv", "usr/local": "../var/usrlocal",
+		},
+		frozen: []string{"/usr"},
+	},
+}
+
+// make gives a root the layout. What is at the place of a link moves to its target.
+func (d distribution) make(root string) error {
+	units := d.units
+	if units == "" {
+		units = "usr/lib/systemd/system"
+	}
+	problems := []error{put(filepath.Join(root, units, d.unit), "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n")}
+	for _, at := range slices.Sorted(maps.Keys(d.links)) {
+		link := filepath.Join(root, at)
+		target := filepath.Join(filepath.Dir(link), d.links[at])
+		problems = append(problems, os.MkdirAll(filepath.Dir(target), 0o755), os.MkdirAll(filepath.Dir(link), 0o755))
+		if _, err := os.Lstat(link); err == nil {
+			problems = append(problems, exec.Command("cp", "-a", link, target).Run(), os.RemoveAll(link))
+		}
+		problems = append(problems, os.MkdirAll(target, 0o755), os.Symlink(d.links[at], link))
+	}
+	if len(d.frozen) > 0 {
+		unit := "[Unit]\nDefaultDependencies=no\nBefore=local-fs-pre.target sysinit.target systemd-journal-flush.service\n[Service]\nType=oneshot\nRemainAfterExit=yes\n"
+		for _, dir := range slices.Concat(d.writable, d.frozen) {
+			if dir != "/" {
+				unit += "ExecStart=/bin/mount --bind " + dir + " " + dir + "\n"
+			}
+		}
+		for _, dir := range d.frozen {
+			unit += "ExecStart=/bin/mount -o remount,bind,ro " + dir + "\n"
+		}
+		at := filepath.Join(root, "usr/lib/systemd/system")
+		problems = append(problems, put(filepath.Join(at, "layout.service"), unit), os.MkdirAll(filepath.Join(at, "sysinit.target.wants"), 0o755), os.Symlink("../layout.service", filepath.Join(at, "sysinit.target.wants/layout.service")))
+	}
+	return errors.Join(problems...)
 }
 
 // TestEachDistributionIsManaged installs the daemon on the layout of each distribution, boots it for the first time, updates it and
@@ -44,7 +108,7 @@ func TestEachDistributionIsManaged(t *testing.T) {
 		t.Run(d.name, func(t *testing.T) {
 			m := managed{t: t, plane: shared.plane, network: shared.network}
 			if i > 0 { // the Node of a machine that is gone
-				m.kubectl("", "delete", "node/born", "machineconfignode/born")
+				m.kubectl("", "delete", "--ignore-not-found", "node/born", "machineconfignode/born")
 				m.kubectl(`{"apiVersion":"v1","kind":"Node","metadata":{"name":"born"}}`, "create", "-f", "-")
 			}
 			first, second := layout(t, d.name, d.unit, ""), layout(t, d.name, d.unit, d.live)
@@ -59,7 +123,7 @@ func TestEachDistributionIsManaged(t *testing.T) {
 			s.kept[kept.Name] = kept
 			s.start()
 			m.host = lab.Start(t, lab.Options{Name: "born", Network: m.network, Prepare: func(root string) error {
-				err := errors.Join(n.prepare(root), withoutIdentity(root), put(filepath.Join(root, "usr/lib/systemd/system", d.unit), "[Service]\nExecStart=/bin/sleep infinity\n[Install]\nWantedBy=multi-user.target\n"))
+				err := errors.Join(n.prepare(root), withoutIdentity(root), d.make(root))
 				if err != nil {
 					return err
 				}
@@ -71,6 +135,11 @@ func TestEachDistributionIsManaged(t *testing.T) {
 			}})
 			if got := m.host.Sh("systemctl is-active " + d.unit + " machine-config-daemon.service machine-config-daemon-firstboot.service; systemctl show --property=After " + d.unit); strings.Count(got, "active\n") != 3 || !strings.Contains(got, "machine-config-daemon-firstboot.service") {
 				t.Errorf("after the first boot: %s", got)
+			}
+			for _, dir := range d.frozen {
+				if _, err := m.host.Exec(t.Context(), "touch", filepath.Join(dir, "frozen")); err == nil {
+					t.Errorf("%s is writable", dir)
+				}
 			}
 			m.joins(d.kubeconfig)
 			m.await("the Node reports its first config", func() bool { return m.node("state") == "Done" && m.node("currentConfig") == first.Name })
