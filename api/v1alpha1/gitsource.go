@@ -65,6 +65,8 @@ type GitSourceSpec struct {
 	// Prune deletes objects whose file was removed from the repository.
 	// +kubebuilder:default=true
 	Prune *bool `json:"prune,omitempty"`
+	// Webhook lets the git host announce pushes, so that the controller does not wait for the next poll.
+	Webhook *Webhook `json:"webhook,omitempty"`
 }
 
 // GitRef names what to follow. If several fields are set, the first in this order counts: commit, name, semver, tag,
@@ -97,6 +99,30 @@ type Verification struct {
 	SecretRef SecretReference `json:"secretRef"`
 }
 
+// Webhook says who may announce a push of the repository. The controller receives the requests at `/hook/NAME`, with the name of the
+// GitSource, if its flag --webhook is set. A request only makes it poll the repository at once.
+type Webhook struct {
+	// Type is the git host: `GitHub`, `GitLab`, `Gitea` (also Forgejo), `Bitbucket` (Cloud and Data Center), or `Generic` for a
+	// program of your own.
+	// +kubebuilder:validation:Enum=GitHub;GitLab;Gitea;Bitbucket;Generic
+	Type WebhookType `json:"type"`
+	// SecretRef names a Secret in namespace bunsen-sources. Its key `token` is the secret that you enter at the git host, of at
+	// least 16 bytes. Requests without its signature are refused.
+	SecretRef SecretReference `json:"secretRef"`
+}
+
+// WebhookType is the kind of git host that sends a webhook.
+type WebhookType string
+
+// Values of WebhookType.
+const (
+	WebhookGitHub    WebhookType = "GitHub"
+	WebhookGitLab    WebhookType = "GitLab"
+	WebhookGitea     WebhookType = "Gitea"
+	WebhookBitbucket WebhookType = "Bitbucket"
+	WebhookGeneric   WebhookType = "Generic"
+)
+
 // HistoryPolicy is what the controller does about rewritten history.
 type HistoryPolicy string
 
@@ -121,6 +147,8 @@ type GitSourceStatus struct {
 	AppliedCommit *CommitInfo `json:"appliedCommit,omitempty"`
 	// LastHandledReconcileAt is the value of the annotation bunsen.dev/reconcile that the controller last handled.
 	LastHandledReconcileAt string `json:"lastHandledReconcileAt,omitempty"`
+	// LastPush is the last push that a webhook announced. The controller polls the repository at once when it changes.
+	LastPush *AnnouncedPush `json:"lastPush,omitempty"`
 	// History lists revisions, newest first: at most 20 that were applied and at most 10 that were refused.
 	History []HistoryEntry `json:"history,omitempty"`
 	// Warnings are problems that did not prevent the applied revision, such as a file that contains no document. There are
@@ -138,6 +166,17 @@ type GitSourceStatus struct {
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// AnnouncedPush is a push that the git host announced by a webhook. It is a hint: only the repository says what the refs are.
+type AnnouncedPush struct {
+	// Received is when the controller received the request.
+	Received metav1.MicroTime `json:"received"`
+	// Ref is the full name of the ref that changed, `refs/heads/main`. Empty if the request named none.
+	Ref string `json:"ref,omitempty"`
+	// Commit is the new hash of the ref. The controller polls more often until the repository lists it, for at most two minutes,
+	// because git hosts may announce a push before all their servers have it.
+	Commit string `json:"commit,omitempty"`
 }
 
 // CommitInfo describes a commit.

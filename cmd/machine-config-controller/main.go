@@ -33,7 +33,7 @@ var version = "dev"
 
 type options struct {
 	kubeconfig, namespace, secretsNamespace, storeDir string
-	metrics, health                                   string
+	metrics, health, webhook                          string
 	leaderElect                                       bool
 	osImage, extensionsImage                          string
 	node                                              string
@@ -69,6 +69,7 @@ func command() *cobra.Command {
 	f.StringVar(&o.storeDir, "store", "", "directory for fetched trees, writable for this user only; you can delete it; empty: bunsen/store in the user's cache directory ($XDG_CACHE_HOME or ~/.cache)")
 	f.StringVar(&o.metrics, "metrics", "0", "address for Prometheus metrics, such as 127.0.0.1:8797; 0: off")
 	f.StringVar(&o.health, "health", "0", "address for /healthz (the process answers) and /readyz (the API server answers and the caches have synced); 0: off")
+	f.StringVar(&o.webhook, "webhook", "0", "address for the webhook requests of git hosts (POST /hook/NAME for a GitSource with spec.webhook), such as :9292; 0: off")
 	f.BoolVar(&o.leaderElect, "leader-elect", false, "act only while holding the lease: for several replicas")
 	f.StringVar(&o.osImage, "os-image", "", "OS image where no MachineConfig sets one; empty: nodes keep theirs")
 	f.StringVar(&o.extensionsImage, "extensions-image", "", "extensions image where no MachineConfig sets one")
@@ -113,7 +114,7 @@ func run(ctx context.Context, o options) error {
 	}
 	defer func() { _ = trees.Close() }() // releases the lock, as the end of the process also does
 	cfg := controller.Config{
-		Namespace: o.namespace, SecretsNamespace: o.secretsNamespace, Version: version, Open: open, Now: time.Now, Node: o.node, Replica: replica(),
+		Namespace: o.namespace, SecretsNamespace: o.secretsNamespace, Version: version, Open: open, Now: time.Now, Node: o.node, Replica: replica(), Webhook: o.webhook,
 		Defaults: render.Defaults{OSImageURL: o.osImage, ExtensionsImage: o.extensionsImage},
 	}
 	if err := errors.Join(controller.Register(mgr, cfg), poollabels.Register(mgr, o.namespace)); err != nil {

@@ -34,6 +34,7 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/controller/rollouts"
 	"github.com/bunsen-os/bunsen/reconcile/controller/standardpools"
 	"github.com/bunsen-os/bunsen/reconcile/controller/summary"
+	"github.com/bunsen-os/bunsen/reconcile/controller/webhook"
 	"github.com/bunsen-os/bunsen/reconcile/render"
 	rendercache "github.com/bunsen-os/bunsen/reconcile/render/cache"
 	"github.com/bunsen-os/bunsen/transpile"
@@ -53,6 +54,8 @@ type Config struct {
 	Defaults render.Defaults
 	// Node is the node on which the controllers run. It is updated last; empty if it is unknown.
 	Node string
+	// Webhook is the address for the webhook requests of git hosts; empty or 0: none.
+	Webhook string
 	// Replica identifies this process.
 	Replica heartbeat.Replica
 	// Now is the clock.
@@ -129,6 +132,7 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 		gc.SetupWithManager(mgr, kube.RequeueConflicts(gc)),
 		sum.SetupWithManager(mgr, kube.RequeueConflicts(sum)),
 		beat.SetupWithManager(mgr),
+		addWebhook(mgr, cfg),
 	}
 	for _, err := range errs {
 		if err != nil {
@@ -136,6 +140,20 @@ func Register(mgr ctrl.Manager, cfg Config) error {
 		}
 	}
 	return nil
+}
+
+// addWebhook serves the webhook requests of git hosts, if the settings have an address for them.
+func addWebhook(mgr ctrl.Manager, cfg Config) error {
+	if cfg.Webhook == "" || cfg.Webhook == "0" {
+		return nil
+	}
+	requests, err := webhook.NewRequests(ctrlmetrics.Registry)
+	if err != nil {
+		return err
+	}
+	return mgr.Add(&webhook.Receiver{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Namespace: cfg.SecretsNamespace, Address: cfg.Webhook, Now: cfg.Now, Requests: requests,
+	})
 }
 
 const (

@@ -39,6 +39,8 @@ var programs = map[string]func(*manual, *testing.T, []string) string{
 	"curl":                  nil,
 	"echo":                  nil,
 	"sha256sum":             nil,
+	"openssl":               nil,
+	"cut":                   nil,
 	"qemu-img":              nil,
 	"qemu-system-x86_64":    nil,
 }

@@ -10,7 +10,7 @@
 //	push NAME                push what `exec git` made; $HEAD is the commit
 //	apply FILE...            kubectl apply --server-side, with $VARIABLES expanded in the file
 //	controller, server       start machine-config-controller, machine-config-server (as their service accounts); who asks
-//	                         the server, at $MCS, needs a token
+//	                         the server, at $MCS, needs a token; the controller's webhook receiver is at $HOOK
 //	bare NAME FLAG...        start machine-config-server without a cluster, at $NAME; NAME/certs/ca.crt is its CA
 //	host NODE                start the daemon of a simulated host (as system:node:NODE) on the directory hosts/NODE
 //	crash NAME               end controller, server or NODE at once, as a power cut would
@@ -21,6 +21,7 @@
 //	follow NAME              make the GitSource NAME for gitrepo's repository, with its Secret; it looks when asked to
 //	rendered POOL VAR        wait until the pool is rendered from $HEAD; VAR is its config's name
 //	updated POOL CONFIG      wait until every node of the pool runs the config and is in service
+//	announce STATUS SOURCE SECRET    announce $HEAD by a webhook request that SECRET signs, until the answer is STATUS
 //	look SOURCE              ask for a look at the repository now; returns when it has been answered
 //	waitfor KIND/NAME FIELD REGEXP   wait until the whole field matches; on time-out show what was seen
 //	waitfor KIND/NAME gone           wait until the object is away

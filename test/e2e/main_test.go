@@ -51,7 +51,7 @@ var storyCommands = map[string]func(*story, *testscript.TestScript, []string) er
 	"token": (*story).token, "ask": (*story).ask, "serves": (*story).serves, "apiserver": (*story).apiserver,
 	"unpack": (*story).unpack, "csr": (*story).csr, "join": (*story).join, "bare": (*story).bare, "pointed": (*story).pointed,
 	"upstream": (*story).upstream, "kubelets": (*story).kubelets, "within": (*story).within,
-	"eventually": (*story).eventually,
+	"eventually": (*story).eventually, "announce": (*story).announce,
 }
 
 // command gives a method of the story to testscript.

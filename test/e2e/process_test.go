@@ -95,13 +95,18 @@ func (p *process) stop() {
 	<-p.ended
 }
 
-// controller starts machine-config-controller with its service account's rights.
+// controller starts machine-config-controller with its service account's rights. It receives webhook requests at $HOOK.
 func (s *story) controller(ts *testscript.TestScript, args []string) error {
 	config, err := s.cluster.identity("controller", serviceAccount("machine-config-controller"))
 	if err != nil {
 		return err
 	}
-	args = append([]string{"--kubeconfig", config, "--store", filepath.Join(s.work, "store")}, args...)
+	address, err := freePort()
+	if err != nil {
+		return err
+	}
+	ts.Setenv("HOOK", "http://"+address)
+	args = append([]string{"--kubeconfig", config, "--store", filepath.Join(s.work, "store"), "--webhook", address}, args...)
 	return s.start(ts, "controller", filepath.Join(s.bin, "machine-config-controller"), args...)
 }
 

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -63,7 +64,16 @@ const maxConcurrentSources = 200
 // specOrRequest passes changes by users: to the spec and the annotations, and the creation and deletion. Status writes
 // of the controller must not trigger a reconciliation: a failure whose text varies would cause endless retries without
 // a pause.
-var specOrRequest = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
+// An announced push is the exception: the webhook receiver writes it to the status.
+var specOrRequest = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.Funcs{
+	CreateFunc: func(event.CreateEvent) bool { return false },
+	DeleteFunc: func(event.DeleteEvent) bool { return false },
+	UpdateFunc: func(e event.UpdateEvent) bool {
+		before, ok := e.ObjectOld.(*v1alpha1.GitSource)
+		after, also := e.ObjectNew.(*v1alpha1.GitSource)
+		return ok && also && pushKey(before) != pushKey(after)
+	},
+})
 
 // SetupWithManager reconciles a GitSource after each change of it, of the objects that it owns, and of the pools.
 func (r *Controller) SetupWithManager(mgr ctrl.Manager, source reconcile.Reconciler) error {
@@ -95,6 +105,7 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, err
 	}
 	facts.Warnings = append(facts.Warnings, renderProblems(pools)...)
+	facts.Warnings = append(facts.Warnings, webhookProblems(ctx, r.Live, r.Namespace, src)...)
 	before := src.DeepCopy()
 	src.Status = status.Source(before.Status, facts, now)
 	applied := src.Status.AppliedRevision

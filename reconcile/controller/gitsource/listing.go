@@ -22,6 +22,7 @@ type listing struct {
 	wait       time.Duration
 	generation int64
 	request    string
+	push       string
 }
 
 // report returns the listing in the form that the controller's heartbeat reports.
@@ -35,12 +36,12 @@ func (l listing) report() v1alpha1.SourceLook {
 	return out
 }
 
-// list lists the remote, unless the last listing for the same spec and request is still valid. An answer is valid for
+// list lists the remote, unless the last listing for the same spec, request and announced push is still valid. An answer is valid for
 // the interval, and a failure for a pause that grows up to the interval.
 func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.GitSource, now time.Time) ([]source.Ref, error) {
-	next := listing{at: now, generation: src.Generation, request: src.Annotations[v1alpha1.ReconcileAnnotation], wait: kube.PollInterval(src)}
+	next := listing{at: now, generation: src.Generation, request: src.Annotations[v1alpha1.ReconcileAnnotation], push: pushKey(src), wait: kube.PollInterval(src)}
 	last := r.memory.listing(src.Name)
-	same := last.generation == next.generation && last.request == next.request
+	same := last.generation == next.generation && last.request == next.request && last.push == next.push
 	if same && now.Before(last.at.Add(last.wait)) {
 		return last.refs, last.err
 	}
@@ -54,6 +55,8 @@ func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.Gi
 			failedBefore = last.wait
 		}
 		next.wait = nextPause(failedBefore, next.wait, next.err)
+	} else if pause, waits := awaitPush(src.Status.LastPush, next.refs, now); waits {
+		next.wait = min(next.wait, pause)
 	}
 	if _, listedBefore := r.memory.listings.Swap(src.Name, next); !listedBefore {
 		select {

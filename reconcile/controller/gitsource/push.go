@@ -1,0 +1,64 @@
+package gitsource
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/webhook"
+)
+
+// maxPushWait is for how long the controller polls more often because the repository does not list an announced commit yet.
+const maxPushWait = 2 * time.Minute
+
+// pushKey identifies the last announced push of a source; empty if there is none.
+func pushKey(src *v1alpha1.GitSource) string {
+	p := src.Status.LastPush
+	if p == nil {
+		return ""
+	}
+	return p.Received.UTC().Format(time.RFC3339Nano) + " " + p.Ref + " " + p.Commit
+}
+
+// awaitPush returns the pause until the next listing, and true, if the repository does not list an announced commit yet. The pauses
+// grow with the age of the push: all of them together are about eight listings.
+func awaitPush(p *v1alpha1.AnnouncedPush, refs []source.Ref, now time.Time) (time.Duration, bool) {
+	if p == nil || p.Ref == "" || p.Commit == "" {
+		return 0, false
+	}
+	age := now.Sub(p.Received.Time)
+	if age < -maxPushWait || age > maxPushWait {
+		return 0, false
+	}
+	for _, r := range refs {
+		if r.Name == p.Ref && (r.Hash == p.Commit || r.Commit() == p.Commit) {
+			return 0, false
+		}
+	}
+	return max(time.Second, age/2), true
+}
+
+// webhookProblems returns a warning if the Secret of the webhook cannot be used: the receiver then refuses every request.
+func webhookProblems(ctx context.Context, live client.Reader, namespace string, src *v1alpha1.GitSource) []string {
+	if src.Spec.Webhook == nil {
+		return nil
+	}
+	name := src.Spec.Webhook.SecretRef.Name
+	var s corev1.Secret
+	err := live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &s)
+	if err == nil {
+		_, err = webhook.Token(s.Data)
+	} else if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
+		return nil // the API server does not answer; other requests report that
+	}
+	if err == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("every request of the webhook is refused: reading Secret %s/%s: %v", namespace, name, err)}
+}

@@ -1,0 +1,233 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/source/webhook"
+)
+
+// Receiver serves POST /hook/NAME for the GitSources with a webhook. Each replica of the controller serves it: it only writes a status,
+// and the source controller of the leader acts on that.
+//
+// Reads: GitSource, Secret
+// Writes: GitSource.status.lastPush
+type Receiver struct {
+	// Client reads GitSources from the manager's cache and writes their status.
+	Client client.Client
+	// Live reads Secrets from the API server, so that the process stores no Secret in its cache.
+	Live client.Reader
+	// Namespace is the namespace of the Secrets.
+	Namespace string
+	// Address is the address to listen on, `:9292`.
+	Address string
+	// Now is the clock.
+	Now func() time.Time
+	// Requests counts the requests by their result. It may be nil.
+	Requests *prometheus.CounterVec
+
+	tokens sync.Map // GitSource name → cachedToken
+	slots  chan struct{}
+	once   sync.Once
+}
+
+// NewRequests returns the counter for Receiver.Requests, registered.
+func NewRequests(registry prometheus.Registerer) (*prometheus.CounterVec, error) {
+	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "bunsen_webhook_requests_total", Help: "Webhook requests of git hosts by result: accepted, ignored, refused (not signed with the token), invalid, failed.",
+	}, []string{"result"})
+	err := registry.Register(requests)
+	var earlier prometheus.AlreadyRegisteredError
+	if errors.As(err, &earlier) {
+		if c, ok := earlier.ExistingCollector.(*prometheus.CounterVec); ok {
+			return c, nil
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("registering metrics: %w", err)
+	}
+	return requests, nil
+}
+
+const (
+	// maxRequests is how many requests the receiver reads at a time. Each may use memory for a whole body.
+	maxRequests = 16
+	// maxTokenAge is for how long the receiver uses a secret without reading it again. A request with another signature makes it
+	// read the secret again, at most once per minTokenAge.
+	maxTokenAge, minTokenAge = 10 * time.Second, time.Second
+	// repeatAge is for how long the same announcement counts as a repetition.
+	repeatAge = 10 * time.Second
+	// maxWrite is the longest time that reading the Secret and writing the status may take.
+	maxWrite = 8 * time.Second
+)
+
+// NeedLeaderElection returns false: every replica serves.
+func (r *Receiver) NeedLeaderElection() bool { return false }
+
+// Start serves until the context ends.
+func (r *Receiver) Start(ctx context.Context) error {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", r.Address)
+	if err != nil {
+		return fmt.Errorf("serving webhooks: %w", err)
+	}
+	server := &http.Server{
+		Handler: r.Handler(), MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 20 * time.Second, IdleTimeout: time.Minute,
+	}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	select {
+	case err := <-done:
+		return fmt.Errorf("serving webhooks on %s: %w", l.Addr(), err)
+	case <-ctx.Done():
+	}
+	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	if err := server.Shutdown(grace); err != nil {
+		return errors.Join(fmt.Errorf("stopping to serve webhooks: %w", err), server.Close())
+	}
+	return nil
+}
+
+// Handler serves the requests.
+func (r *Receiver) Handler() http.Handler {
+	r.once.Do(func() { r.slots = make(chan struct{}, maxRequests) })
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /hook/{name}", func(w http.ResponseWriter, req *http.Request) {
+		select {
+		case r.slots <- struct{}{}:
+			defer func() { <-r.slots }()
+		default:
+			r.answer(w, result{http.StatusServiceUnavailable, "failed", "too many requests at a time: send it again later"})
+			return
+		}
+		r.answer(w, r.receive(w, req))
+	})
+	return mux
+}
+
+// result is the answer to a request, and its name in the metric.
+type result struct {
+	status       int
+	metric, text string
+}
+
+// refused is the one answer to strangers: it does not say whether the GitSource exists, has a webhook, or has a usable Secret.
+var refused = result{http.StatusUnauthorized, "refused", "the request is not signed with the secret of a webhook of this name"}
+
+func (r *Receiver) answer(w http.ResponseWriter, out result) {
+	if r.Requests != nil {
+		r.Requests.WithLabelValues(out.metric).Inc()
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(out.status)
+	_, _ = io.WriteString(w, out.text+"\n") // a client that is gone needs no answer
+}
+
+// receive handles one request.
+func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) result {
+	name := req.PathValue("name")
+	var src v1alpha1.GitSource
+	err := r.Client.Get(req.Context(), client.ObjectKey{Name: name}, &src)
+	switch {
+	case apierrors.IsNotFound(err) || err == nil && src.Spec.Webhook == nil:
+		return refused
+	case err != nil:
+		return failed(name, err)
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, req.Body, webhook.MaxBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return result{http.StatusRequestEntityTooLarge, "invalid", fmt.Sprintf("the body has more than %d MiB: the next poll finds the push", webhook.MaxBody>>20)}
+	case err != nil:
+		return result{http.StatusBadRequest, "invalid", "the body did not arrive completely"}
+	}
+	ctx, cancel := context.WithTimeout(req.Context(), maxWrite)
+	defer cancel()
+	if signed, err := r.isSigned(ctx, &src, req.Header.Get, body); err != nil {
+		return failed(name, err)
+	} else if !signed {
+		return refused
+	}
+	changes, err := webhook.Read(src.Spec.Webhook.Type, req.Header.Get, body)
+	if err != nil {
+		return result{http.StatusBadRequest, "invalid", err.Error()}
+	}
+	change := webhook.Relevant(changes, src.Spec.Ref)
+	if change == nil {
+		return result{http.StatusOK, "ignored", "nothing to do: the request announces no push of the ref that this GitSource follows"}
+	}
+	if !isRepeat(src.Status.LastPush, *change, r.Now()) {
+		if err := r.record(ctx, &src, *change); err != nil {
+			return failed(name, err)
+		}
+	}
+	return result{http.StatusAccepted, "accepted", "the controller polls the repository"}
+}
+
+// isRepeat reports whether a request announces the commit that was last announced, a few seconds after it. The controller polls for that
+// commit already, so that somebody who repeats a request many times causes no more polls.
+func isRepeat(last *v1alpha1.AnnouncedPush, change webhook.Change, now time.Time) bool {
+	return last != nil && change.Commit != "" && last.Commit == change.Commit && last.Ref == change.Ref && now.Sub(last.Received.Time) < repeatAge
+}
+
+// failed logs the error of the cluster, which is not for strangers.
+func failed(source string, err error) result {
+	ctrl.Log.WithName("webhook").Error(err, "a webhook request failed", "source", source)
+	return result{http.StatusServiceUnavailable, "failed", "the cluster does not answer: send it again later"}
+}
+
+// record writes the push to the status. The source controller polls the repository after this change.
+func (r *Receiver) record(ctx context.Context, src *v1alpha1.GitSource, change webhook.Change) error {
+	before := src.DeepCopy()
+	src.Status.LastPush = &v1alpha1.AnnouncedPush{Received: metav1.NewMicroTime(r.Now().UTC()), Ref: change.Ref, Commit: change.Commit}
+	if err := r.Client.Status().Patch(ctx, src, client.MergeFrom(before)); err != nil {
+		return fmt.Errorf("writing the status of GitSource %q: %w", src.Name, err)
+	}
+	return nil
+}
+
+// cachedToken is the secret of a webhook, and when it was read; nil if the Secret cannot be used.
+type cachedToken struct {
+	token  []byte
+	secret string
+	read   time.Time
+}
+
+// isSigned reports whether a request is signed with the secret of the webhook.
+func (r *Receiver) isSigned(ctx context.Context, src *v1alpha1.GitSource, header func(string) string, body []byte) (bool, error) {
+	hook, now := src.Spec.Webhook, r.Now()
+	v, _ := r.tokens.Load(src.Name)
+	cached, _ := v.(cachedToken)
+	current := cached.secret == hook.SecretRef.Name
+	if current && now.Sub(cached.read) < maxTokenAge && webhook.Verify(hook.Type, cached.token, header, body) == nil {
+		return true, nil
+	}
+	if current && now.Sub(cached.read) < minTokenAge {
+		return false, nil
+	}
+	var s corev1.Secret
+	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: hook.SecretRef.Name}, &s); client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading Secret %s/%s: %w", r.Namespace, hook.SecretRef.Name, err)
+	}
+	token, _ := webhook.Token(s.Data) // the source controller reports an unusable Secret; a nil token verifies nothing
+	r.tokens.Store(src.Name, cachedToken{token, hook.SecretRef.Name, now})
+	return webhook.Verify(hook.Type, token, header, body) == nil, nil
+}

@@ -1,0 +1,186 @@
+package controller_test
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/controller/controllertest"
+	"github.com/bunsen-os/bunsen/reconcile/controller/webhook"
+)
+
+const hookSecret = "the secret of this webhook"
+
+// hooked is a world whose GitSource has a webhook, with the receiver of one replica of the controller.
+type hooked struct {
+	*world
+	handler http.Handler
+}
+
+func newHooked(t *testing.T) *hooked {
+	t.Helper()
+	w := &hooked{world: newWorld(t, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "bunsen-system", Name: "hook"}, Data: map[string][]byte{"token": []byte(hookSecret + "\n")}})}
+	w.restartReceiver()
+	controllertest.Modify(w.Cluster, w.GitSource(), func(s *v1alpha1.GitSource) {
+		s.Generation = 2
+		s.Spec.Webhook = &v1alpha1.Webhook{Type: v1alpha1.WebhookGitHub, SecretRef: v1alpha1.SecretReference{Name: "hook"}}
+	})
+	w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello"))
+	w.follow()
+	return w
+}
+
+func (w *hooked) restartReceiver() {
+	w.handler = (&webhook.Receiver{Client: w.Client, Live: w.Client, Namespace: "bunsen-system", Now: func() time.Time { return w.Now }}).Handler()
+}
+
+// send sends a request as GitHub does, and returns the status code and the answer.
+func (w *hooked) send(method, path, secret, event, body string) (int, string) {
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write([]byte(body))
+	req := httptest.NewRequestWithContext(w.T.Context(), method, path, strings.NewReader(body))
+	req.Header.Set("X-GitHub-Event", event)
+	req.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+	out := httptest.NewRecorder()
+	w.handler.ServeHTTP(out, req)
+	return out.Code, strings.TrimSpace(out.Body.String())
+}
+
+// announce announces that main is at a commit.
+func (w *hooked) announce(commit string) {
+	w.T.Helper()
+	if code, text := w.send("POST", "/hook/os", hookSecret, "push", fmt.Sprintf(`{"ref":"refs/heads/main","after":%q}`, commit)); code != http.StatusAccepted {
+		w.T.Fatalf("%d %s", code, text)
+	}
+}
+
+// secondBySecond lets the controller look each second, for a time.
+func (w *hooked) secondBySecond(d time.Duration) {
+	for end := w.Now.Add(d); w.Now.Before(end); w.Now = w.Now.Add(time.Second) {
+		w.follow()
+	}
+}
+
+// TestAnnouncedPushes: the source controller polls at once after a webhook request, and believes only the repository.
+func TestAnnouncedPushes(t *testing.T) {
+	for name, test := range map[string]func(t *testing.T, w *hooked){
+		"a push is applied without waiting for the interval": func(t *testing.T, w *hooked) {
+			w.repo.Push("say more", controllertest.Files("worker/10-motd.bu=hello again"))
+			w.follow()
+			controllertest.Equal(t, "listings before the request", w.repo.Lists, 1)
+			w.announce(w.repo.Head)
+			w.follow()
+			controllertest.Equal(t, "applied", w.GitSource().Status.AppliedRevision, w.repo.Revision())
+			w.secondBySecond(50 * time.Second)
+			controllertest.Equal(t, "listings in all", w.repo.Lists, 2)
+		},
+		"a host that lists the commit later is polled until it does": func(t *testing.T, w *hooked) {
+			before := w.repo.Head
+			w.repo.Push("say more", controllertest.Files("worker/10-motd.bu=hello again"))
+			pushed := w.repo.Head
+			w.repo.Head = before
+			w.announce(pushed)
+			w.secondBySecond(7 * time.Second)
+			w.repo.Head = pushed
+			w.secondBySecond(5 * time.Second)
+			controllertest.Equal(t, "applied", w.GitSource().Status.AppliedRevision, w.repo.Revision())
+		},
+		"a commit that never comes costs a few listings": func(t *testing.T, w *hooked) {
+			w.announce(strings.Repeat("ab", 20))
+			w.secondBySecond(10 * time.Minute)
+			if n := w.repo.Lists - 1; n < 15 || n > 20 { // ten of them by the interval
+				t.Errorf("%d listings in ten minutes", n)
+			}
+			controllertest.Contains(t, "Ready", w.Condition("Ready"), "True|Succeeded")
+		},
+		"an announced push outlives the controller": func(t *testing.T, w *hooked) {
+			w.repo.Push("say more", controllertest.Files("worker/10-motd.bu=hello again"))
+			w.announce(w.repo.Head)
+			w.restart()
+			w.follow()
+			controllertest.Equal(t, "applied", w.GitSource().Status.AppliedRevision, w.repo.Revision())
+			if w.GitSource().Status.LastPush == nil {
+				t.Error("the status lost the push")
+			}
+		},
+		"a repeated request causes no more listings": func(t *testing.T, w *hooked) {
+			for range 50 {
+				w.announce(w.repo.Head)
+				w.follow()
+			}
+			controllertest.Equal(t, "listings", w.repo.Lists, 2)
+			w.Now = w.Now.Add(11 * time.Second)
+			w.announce(w.repo.Head)
+			w.follow()
+			controllertest.Equal(t, "listings eleven seconds later", w.repo.Lists, 3)
+		},
+		"a Secret without the key is reported, and refuses every request": func(t *testing.T, w *hooked) {
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "bunsen-system", Name: "hook"}}
+			w.Remove(secret)
+			w.Create(&corev1.Secret{ObjectMeta: secret.ObjectMeta, Data: map[string][]byte{"token": []byte("short")}})
+			w.restartReceiver()
+			w.follow()
+			controllertest.Contains(t, "warnings", strings.Join(w.GitSource().Status.Warnings, "\n"),
+				`every request of the webhook is refused: reading Secret bunsen-system/hook: its key "token" has 5 bytes: use at least 16`)
+			code, _ := w.send("POST", "/hook/os", "short", "push", `{"ref":"refs/heads/main"}`)
+			controllertest.Equal(t, "status code", code, http.StatusUnauthorized)
+		},
+		"a new secret counts at once": func(t *testing.T, w *hooked) {
+			w.announce(w.repo.Head)
+			w.Now = w.Now.Add(2 * time.Second)
+			meta := metav1.ObjectMeta{Namespace: "bunsen-system", Name: "hook"}
+			w.Remove(&corev1.Secret{ObjectMeta: meta})
+			w.Create(&corev1.Secret{ObjectMeta: meta, Data: map[string][]byte{"token": []byte("another secret of this webhook")}})
+			code, _ := w.send("POST", "/hook/os", "another secret of this webhook", "push", `{"ref":"refs/heads/main"}`)
+			controllertest.Equal(t, "status code", code, http.StatusAccepted)
+			code, _ = w.send("POST", "/hook/os", hookSecret, "push", `{"ref":"refs/heads/main"}`)
+			controllertest.Equal(t, "status code with the old one", code, http.StatusUnauthorized)
+		},
+	} {
+		t.Run(name, func(t *testing.T) { test(t, newHooked(t)) })
+	}
+}
+
+// TestWebhookRequests: what the receiver answers, and that it writes only for a signed push of the followed ref.
+func TestWebhookRequests(t *testing.T) {
+	push := `{"ref":"refs/heads/main","after":"0123456789abcdef0123456789abcdef01234567"}`
+	const stranger = "401 the request is not signed with the secret of a webhook of this name"
+	for name, test := range map[string]struct {
+		method, path, secret, event, body string
+		want                              string
+		written                           bool
+	}{
+		"a signed push":                       {"POST", "/hook/os", hookSecret, "push", push, "202 the controller polls the repository", true},
+		"a ping":                              {"POST", "/hook/os", hookSecret, "ping", `{"zen":"…"}`, "200 nothing to do: the request announces no push of the ref that this GitSource follows", false},
+		"a push of a tag":                     {"POST", "/hook/os", hookSecret, "push", `{"ref":"refs/tags/v1"}`, "200 nothing to do", false},
+		"another secret":                      {"POST", "/hook/os", "some other secret, long enough", "push", push, stranger, false},
+		"a GitSource that does not exist":     {"POST", "/hook/none", hookSecret, "push", push, stranger, false},
+		"a GitSource without a webhook":       {"POST", "/hook/plain", hookSecret, "push", push, stranger, false},
+		"a signed body that is not JSON":      {"POST", "/hook/os", hookSecret, "push", "hello", "400 reading the request: invalid character", false},
+		"a body of more than 3 MiB":           {"POST", "/hook/os", hookSecret, "push", strings.Repeat(" ", 3<<20+1), "413 the body has more than 3 MiB: the next poll finds the push", false},
+		"a GET":                               {"GET", "/hook/os", hookSecret, "push", push, "405 Method Not Allowed", false},
+		"a path that goes up":                 {"POST", "/hook/../os", hookSecret, "push", push, "307", false},
+		"a path below":                        {"POST", "/hook/os/x", hookSecret, "push", push, "404 404 page not found", false},
+		"a name that is no name of an object": {"POST", "/hook/%2e%2e%2fsecrets", hookSecret, "push", push, stranger, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newHooked(t)
+			w.Create(&v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: "plain"}, Spec: v1alpha1.GitSourceSpec{URL: "https://git.example.com/plain"}})
+			code, text := w.send(test.method, test.path, test.secret, test.event, test.body)
+			controllertest.Contains(t, "answer", fmt.Sprintf("%d %s", code, text), test.want)
+			if written := w.GitSource().Status.LastPush != nil; written != test.written {
+				t.Errorf("written: %v, want %v", written, test.written)
+			}
+		})
+	}
+}

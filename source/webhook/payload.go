@@ -1,0 +1,189 @@
+package webhook
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// Change is one ref that a push changed.
+type Change struct {
+	// Ref is the full name, `refs/heads/main`. Empty if the request names no ref: any ref may have changed.
+	Ref string
+	// Commit is the new hash of the ref, 40 lower-case hex digits. Empty if the ref was deleted or the request does not name it.
+	Commit string
+}
+
+// maxChanges limits the refs that are read of one request.
+const maxChanges = 100
+
+var (
+	hash    = regexp.MustCompile(`^[0-9a-f]{40}$`)
+	refName = regexp.MustCompile(`^refs/[\x21-\x7e]{1,500}$`)
+)
+
+// Read returns the refs that changed; none for an event that is not a push, such as a ping. Call it only after Verify. Each text of the
+// result has the form that its field documents, whatever the body contains.
+func Read(host v1alpha1.WebhookType, header func(string) string, body []byte) ([]Change, error) {
+	body, err := unform(header("Content-Type"), body)
+	if err != nil {
+		return nil, err
+	}
+	read, ok := readers[host]
+	if !ok {
+		return nil, fmt.Errorf("reading the request: %q is no type of webhook", host)
+	}
+	found, err := read(header, body)
+	if err != nil {
+		return nil, fmt.Errorf("reading the request: %w", err)
+	}
+	if len(found) > maxChanges {
+		return []Change{{}}, nil // any ref may have changed
+	}
+	var out []Change
+	for _, c := range found {
+		if c.Ref != "" && !refName.MatchString(c.Ref) {
+			return nil, errors.New("reading the request: it names a ref that is not refs/<name> in printable ASCII characters")
+		}
+		if !hash.MatchString(c.Commit) || strings.Trim(c.Commit, "0") == "" {
+			c.Commit = ""
+		}
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// unform returns the JSON of a body that a host sent as a form.
+func unform(contentType string, body []byte) ([]byte, error) {
+	if !strings.HasPrefix(contentType, "application/x-www-form-urlencoded") {
+		return body, nil
+	}
+	values, err := url.ParseQuery(string(body))
+	if err != nil {
+		return nil, fmt.Errorf("reading the request: %w; set the webhook's content type to application/json", err)
+	}
+	return []byte(values.Get("payload")), nil
+}
+
+var readers = map[v1alpha1.WebhookType]func(func(string) string, []byte) ([]Change, error){
+	v1alpha1.WebhookGitHub:    readRefAndAfter("X-GitHub-Event", "push"),
+	v1alpha1.WebhookGitea:     readRefAndAfter("X-Gitea-Event", "push"),
+	v1alpha1.WebhookGitLab:    readRefAndAfter("X-Gitlab-Event", "Push Hook", "Tag Push Hook"),
+	v1alpha1.WebhookBitbucket: readBitbucket,
+	v1alpha1.WebhookGeneric:   readGeneric,
+}
+
+// readRefAndAfter reads the push events that GitHub, Gitea, Forgejo and GitLab send in one form.
+func readRefAndAfter(eventHeader string, pushes ...string) func(func(string) string, []byte) ([]Change, error) {
+	return func(header func(string) string, body []byte) ([]Change, error) {
+		event := header(eventHeader)
+		for _, push := range pushes {
+			if event != push {
+				continue
+			}
+			var in struct{ Ref, After string }
+			if err := json.Unmarshal(body, &in); err != nil {
+				return nil, err
+			}
+			if in.Ref == "" {
+				return nil, errors.New("its body has no field ref")
+			}
+			return []Change{{in.Ref, in.After}}, nil
+		}
+		return nil, nil
+	}
+}
+
+// readBitbucket reads the pushes of Bitbucket Cloud and of Bitbucket Data Center.
+func readBitbucket(header func(string) string, body []byte) ([]Change, error) {
+	switch header("X-Event-Key") {
+	case "repo:push":
+		return readBitbucketCloud(body)
+	case "repo:refs_changed":
+		var in struct {
+			Changes []struct {
+				RefID, ToHash string
+			}
+		}
+		if err := json.Unmarshal(body, &in); err != nil {
+			return nil, err
+		}
+		var out []Change
+		for _, c := range in.Changes {
+			out = append(out, Change{c.RefID, c.ToHash})
+		}
+		return out, nil
+	}
+	return nil, nil
+}
+
+func readBitbucketCloud(body []byte) ([]Change, error) {
+	type ref struct {
+		Type, Name string
+		Target     struct{ Hash string }
+	}
+	var in struct {
+		Push struct{ Changes []struct{ New, Old *ref } }
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		return nil, err
+	}
+	prefixes := map[string]string{"branch": "refs/heads/", "tag": "refs/tags/"}
+	var out []Change
+	for _, c := range in.Push.Changes {
+		at, hash := c.New, ""
+		if at == nil { // the push deleted the ref
+			at = c.Old
+		} else if at.Type == "branch" { // the hash of a tag is not always its commit
+			hash = at.Target.Hash
+		}
+		if at != nil && prefixes[at.Type] != "" {
+			out = append(out, Change{prefixes[at.Type] + at.Name, hash})
+		}
+	}
+	return out, nil
+}
+
+// readGeneric reads {"ref": …, "commit": …}. Both are optional, and so is the body.
+func readGeneric(_ func(string) string, body []byte) ([]Change, error) {
+	var in struct{ Ref, Commit string }
+	if len(strings.TrimSpace(string(body))) > 0 {
+		if err := json.Unmarshal(body, &in); err != nil {
+			return nil, err
+		}
+	}
+	return []Change{{in.Ref, in.Commit}}, nil
+}
+
+// Relevant returns the change that a source has to look at; nil if none of the changed refs can change what the source follows.
+func Relevant(changes []Change, follows v1alpha1.GitRef) *Change {
+	for _, c := range changes {
+		if concerns(c.Ref, follows) {
+			return &c
+		}
+	}
+	return nil
+}
+
+func concerns(ref string, follows v1alpha1.GitRef) bool {
+	switch {
+	case ref == "":
+		return true
+	case follows.Commit != "":
+		return false
+	case follows.Name != "":
+		return ref == follows.Name || follows.Name == "HEAD" && strings.HasPrefix(ref, "refs/heads/")
+	case follows.SemVer != "":
+		return strings.HasPrefix(ref, "refs/tags/")
+	case follows.Tag != "":
+		return ref == "refs/tags/"+follows.Tag
+	case follows.Branch != "":
+		return ref == "refs/heads/"+follows.Branch
+	}
+	return strings.HasPrefix(ref, "refs/heads/")
+}
