@@ -1,6 +1,10 @@
 package v1alpha1
 
-import metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
 
 // GitSource names a git repository of Butane documents. The controller reads its commits and applies them to the cluster's
 // pools.
@@ -50,6 +54,8 @@ type GitSourceSpec struct {
 	Timeout metav1.Duration `json:"timeout,omitempty"`
 	// Suspend stops fetching. The applied revision stays in force.
 	Suspend bool `json:"suspend,omitempty"`
+	// SuspendUntil ends the suspension at this time. If it is absent, the source is suspended until a user sets suspend to false.
+	SuspendUntil *metav1.Time `json:"suspendUntil,omitempty"`
 	// SecretRef names a Secret in namespace bunsen-sources with the credentials. For https it holds `username` and
 	// `password`, or `bearerToken`, and optionally `ca.crt`, or a client certificate in `tls.crt` and `tls.key`. It also
 	// lists in `hosts` the hosts to which the controller may send them. For ssh it holds `identity`, `known_hosts` and
@@ -67,6 +73,11 @@ type GitSourceSpec struct {
 	Prune *bool `json:"prune,omitempty"`
 	// Webhook lets the git host announce pushes, so that the controller does not wait for the next poll.
 	Webhook *Webhook `json:"webhook,omitempty"`
+}
+
+// IsSuspended reports whether the spec suspends the source at a time.
+func (s *GitSourceSpec) IsSuspended(now time.Time) bool {
+	return s.Suspend && (s.SuspendUntil == nil || now.Before(s.SuspendUntil.Time))
 }
 
 // GitRef names what to follow. If several fields are set, the first in this order counts: commit, name, semver, tag,

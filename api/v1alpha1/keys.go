@@ -80,6 +80,10 @@ const (
 	RolloutHistoryAnnotation = "bunsen.dev/rollout-history"
 	// PausedByAnnotation on a MachineConfigPool is who paused it and why, for users.
 	PausedByAnnotation = "bunsen.dev/paused-by"
+	// PausedUntilAnnotation on a paused MachineConfigPool is when the controller resumes it, RFC 3339.
+	PausedUntilAnnotation = "bunsen.dev/paused-until"
+	// SuspendedByAnnotation on a GitSource is who suspended it and why, for users.
+	SuspendedByAnnotation = "bunsen.dev/suspended-by"
 	// OpenUntilAnnotation on a MachineConfigPool allows its rollout outside of its maintenance windows until this time, RFC 3339.
 	OpenUntilAnnotation = "bunsen.dev/open-until"
 	// AttestedPoolAnnotation on a Node is the pool for which the server admitted its machine, according to the server's records;

@@ -694,6 +694,10 @@ func (in *GitSourceSpec) DeepCopyInto(out *GitSourceSpec) {
 	out.Ref = in.Ref
 	out.Interval = in.Interval
 	out.Timeout = in.Timeout
+	if in.SuspendUntil != nil {
+		in, out := &in.SuspendUntil, &out.SuspendUntil
+		*out = (*in).DeepCopy()
+	}
 	if in.SecretRef != nil {
 		in, out := &in.SecretRef, &out.SecretRef
 		*out = new(SecretReference)

@@ -46,34 +46,70 @@ func changesCluster(cmd *cobra.Command, kinds []string, decide func(context.Cont
 }
 
 func pauseCommand() *cobra.Command {
-	var because string
+	var because, until string
 	cmd := &cobra.Command{
-		Use: "pause pool/NAME --because TEXT", Short: "Stop assigning configs in a pool until it is resumed",
+		Use: "pause pool/NAME --because TEXT [--until TIME]", Short: "Stop assigning configs in a pool until it is resumed",
 		Long: `Pause a pool: the controller assigns no config to its nodes until you resume it, not even a fix. Nodes that are being updated
-finish. The pool records your user name on the cluster and the text of --because, and status and why show both.`,
-		Example: `  bunsen pause pool/worker --because "factory freeze until Friday"
+finish. The pool records your user name on the cluster and the text of --because, and status and why show both. With --until the
+controller resumes the pool at that time.`,
+		Example: `  bunsen pause pool/worker --because "factory freeze" --until 2026-12-01T08:00:00Z
+  bunsen pause pool/worker --because "somebody works on the switches" --until 2h
   bunsen pause pool/worker --because test --dry-run`,
-		PreRunE: func(*cobra.Command, []string) error {
-			if because == "" {
-				return cli.Invalid(errors.New("pause needs a reason, which other users see: --because TEXT"))
-			}
-			return nil
-		},
 	}
-	cmd.Flags().StringVar(&because, "because", "", "why, in a few words")
-	return changesCluster(cmd, []string{kube.KindPool}, func(ctx context.Context, c client.Client, cluster fleet.Cluster, pool kube.Subject) (steer.Order, error) {
-		return steer.Pause(cluster, pool.Name, kube.WhoAmI(ctx, c), because)
+	return changesCluster(stopsFor(cmd, &because, &until), []string{kube.KindPool}, func(ctx context.Context, c client.Client, cluster fleet.Cluster, pool kube.Subject) (steer.Order, error) {
+		end, err := cli.ParseUntil(until, time.Now())
+		if err != nil {
+			return steer.Order{}, err
+		}
+		return steer.Pause(cluster, pool.Name, steer.Reason{Who: kube.WhoAmI(ctx, c), Because: because, Until: end})
+	})
+}
+
+// stopsFor adds the flags of a verb that stops something: the reason, which is needed, and the end.
+func stopsFor(cmd *cobra.Command, because, until *string) *cobra.Command {
+	cmd.Flags().StringVar(because, "because", "", "why, in a few words")
+	cmd.Flags().StringVar(until, "until", "", "when it ends by itself: a time such as 2026-12-01T08:00:00Z, or a duration such as 2h or 3d")
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
+		if *because == "" {
+			return cli.Invalid(fmt.Errorf("%s needs a reason, which other users see: --because TEXT", cmd.Name()))
+		}
+		if _, err := cli.ParseUntil(*until, time.Now()); err != nil {
+			return cli.Invalid(err)
+		}
+		return nil
+	}
+	return cmd
+}
+
+func suspendCommand() *cobra.Command {
+	var because, until string
+	cmd := &cobra.Command{
+		Use: "suspend gitsource/NAME --because TEXT [--until TIME]", Short: "Stop following a repository until it is resumed",
+		Long: `Suspend a GitSource: new commits have no effect, and the controller does not restore objects that users change on the cluster.
+The applied revision stays, and rollouts of it continue; to stop those, pause the pool. The GitSource records your user name on the
+cluster and the text of --because, and status and why show both. With --until the controller follows the repository again at that time.`,
+		Example: `  bunsen suspend gitsource/config --because "the git server moves" --until 4h
+  bunsen suspend gitsource/config --because "debugging on the cluster" --dry-run`,
+	}
+	return changesCluster(stopsFor(cmd, &because, &until), []string{kube.KindSource}, func(ctx context.Context, c client.Client, cluster fleet.Cluster, src kube.Subject) (steer.Order, error) {
+		now := time.Now()
+		end, err := cli.ParseUntil(until, now)
+		if err != nil {
+			return steer.Order{}, err
+		}
+		return steer.Suspend(cluster, src.Name, steer.Reason{Who: kube.WhoAmI(ctx, c), Because: because, Until: end}, now)
 	})
 }
 
 func resumeCommand() *cobra.Command {
 	var openFor cli.Span
 	cmd := &cobra.Command{
-		Use: "resume pool/NAME [--open-for 2h]", Short: "Resume a paused pool, or open a pool outside its maintenance windows",
-		Long: `Resume a paused pool. With --open-for the controller also assigns configs outside the pool's maintenance windows for that time.
+		Use: "resume pool/NAME [--open-for 2h] | gitsource/NAME", Short: "Resume a paused pool or a suspended GitSource, or open a pool outside its maintenance windows",
+		Long: `Resume a paused pool or a suspended GitSource. With --open-for the controller also assigns configs outside the pool's maintenance windows for that time.
 This works for pools that are not paused, too. --open-for 0 ends it. A node that has started an update finishes it after that time.`,
 		Example: `  bunsen resume pool/worker
   bunsen resume pool/worker --open-for 2h
+  bunsen resume gitsource/config
   bunsen resume pool/worker --dry-run`,
 		PreRunE: func(cmd *cobra.Command, _ []string) error {
 			if d := time.Duration(openFor); cmd.Flags().Changed("open-for") && d != 0 && d < time.Minute {
@@ -83,7 +119,13 @@ This works for pools that are not paused, too. --open-for 0 ends it. A node that
 		},
 	}
 	cmd.Flags().Var(&openFor, "open-for", "assign configs outside the maintenance windows for this time, such as 30m, 2h or 1d; 0 ends it")
-	return changesCluster(cmd, []string{kube.KindPool}, func(_ context.Context, _ client.Client, cluster fleet.Cluster, pool kube.Subject) (steer.Order, error) {
+	return changesCluster(cmd, []string{kube.KindPool, kube.KindSource}, func(_ context.Context, _ client.Client, cluster fleet.Cluster, pool kube.Subject) (steer.Order, error) {
+		if pool.Kind == kube.KindSource {
+			if cmd.Flags().Changed("open-for") {
+				return steer.Order{}, errors.New("--open-for is for pools: a GitSource has no maintenance windows")
+			}
+			return steer.ResumeSource(cluster, pool.Name, time.Now())
+		}
 		var open *time.Duration
 		if cmd.Flags().Changed("open-for") {
 			open = (*time.Duration)(&openFor)

@@ -205,7 +205,7 @@ func (c cluster) show(t *testing.T, command string) string {
 			t.Fatal(err)
 		}
 		return string(text) + "\n"
-	case verb == "pause" || verb == "resume" || verb == "retry":
+	case slices.Contains([]string{"pause", "suspend", "resume", "retry"}, verb):
 		return c.order(t, verb, what)
 	}
 	t.Fatalf("unknown screen %q", command)

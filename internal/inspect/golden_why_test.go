@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 	"github.com/bunsen-os/bunsen/internal/inspect/history"
@@ -60,12 +61,20 @@ func screen(t *testing.T, s inspect.Status, what string) string {
 func (c cluster) order(t *testing.T, verb, what string) string {
 	t.Helper()
 	var o steer.Order
-	var err error
 	what, openFor, opens := strings.Cut(what, " --open-for ")
+	what, until, _ := strings.Cut(what, " --until ")
+	end, err := cli.ParseUntil(until, noon)
+	if err != nil {
+		return "error: " + err.Error() + "\n"
+	}
 	kind, name, _ := strings.Cut(what, "/")
 	switch {
 	case verb == "pause":
-		o, err = steer.Pause(c.Cluster, name, "ada", "it's a  factory freeze")
+		o, err = steer.Pause(c.Cluster, name, steer.Reason{Who: "ada", Because: "it's a  factory freeze", Until: end})
+	case verb == "suspend":
+		o, err = steer.Suspend(c.Cluster, name, steer.Reason{Who: "ada", Because: "the git server moves", Until: end}, noon)
+	case verb == "resume" && kind == "gitsource":
+		o, err = steer.ResumeSource(c.Cluster, name, noon)
 	case verb == "resume":
 		var long *time.Duration
 		if d, err := time.ParseDuration(openFor); opens && err == nil {

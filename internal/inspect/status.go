@@ -138,7 +138,7 @@ func NewStatus(c fleet.Cluster, now time.Time) Status {
 		s.Warnings = append(s.Warnings, reason.DeniedText(s.Denied))
 	}
 	for i := range c.Sources {
-		s.Sources = append(s.Sources, sourceRow(&c.Sources[i], s.Controllers))
+		s.Sources = append(s.Sources, sourceRow(&c.Sources[i], s.Controllers, now))
 	}
 	for i := range c.Pools {
 		v := f.PoolByName[c.Pools[i].Name]
@@ -155,7 +155,7 @@ func NewStatus(c fleet.Cluster, now time.Time) Status {
 	return s
 }
 
-func sourceRow(src *v1alpha1.GitSource, c *components.Controllers) SourceRow {
+func sourceRow(src *v1alpha1.GitSource, c *components.Controllers, now time.Time) SourceRow {
 	row := SourceRow{Name: src.Name, Revision: src.Status.AppliedRevision, Ready: fleet.StateUnknown}
 	if src.Status.AppliedCommit != nil {
 		row.Subject = src.Status.AppliedCommit.Subject
@@ -167,8 +167,12 @@ func sourceRow(src *v1alpha1.GitSource, c *components.Controllers) SourceRow {
 		}
 		row.brief = fleet.SourceProblemLine(src, row.Message)
 	}
-	if src.Spec.Suspend {
+	if src.Spec.IsSuspended(now) {
 		row.Ready = "Suspended"
+		if who := fleet.SuspendedBy(src); who != "" {
+			row.Message = "suspended" + who
+			row.brief = row.Message
+		}
 	}
 	if at, ok := c.LastCheck(src); ok {
 		row.LastLook, row.Overdue = fleet.TimeOrNil(at), c.IsOverdue(src)

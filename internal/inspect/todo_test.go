@@ -13,6 +13,7 @@ var commandForms = []string{
 	`bunsen why (pool|node)/[a-z0-9-]+`,
 	`bunsen retry (pool|node)/[a-z0-9-]+`,
 	`bunsen resume pool/[a-z0-9-]+( --open-for 2h)?`,
+	`bunsen resume gitsource/[a-z0-9-]+`,
 	`bunsen drift (show|adopt) node/[a-z0-9-]+ \S+`,
 	`bunsen drift [a-z0-9-]+`,
 	`bunsen get (nodes|sources|pools)`,

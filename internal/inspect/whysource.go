@@ -24,7 +24,7 @@ func WhySource(c fleet.Cluster, name string, now time.Time) (Why, error) {
 		return Why{}, fmt.Errorf("there is no GitSource %q; `bunsen get sources` lists them", name)
 	}
 	src := &f.Sources[at]
-	row := sourceRow(src, components.ReadControllers(f))
+	row := sourceRow(src, components.ReadControllers(f), f.Now)
 	why := Why{About: "gitsource/" + name, Subjects: Subjects{Source: &row}}
 	fed := poolsOf(f, src)
 	v := &fleet.Pool{Object: &mcfgv1.MachineConfigPool{}} // of a source that feeds no pool

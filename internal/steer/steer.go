@@ -25,7 +25,7 @@ type Order struct {
 
 // Change is one merge patch.
 type Change struct {
-	// Resource as kubectl writes it, mcp or node, and the object's Name.
+	// Resource as kubectl writes it, mcp, node or gitsource, and the object's Name.
 	Resource, Name string
 	// Patch is a JSON merge patch.
 	Patch []byte
@@ -35,8 +35,9 @@ type Change struct {
 
 // Resources of changes.
 const (
-	resourcePool = "mcp"
-	resourceNode = "node"
+	resourcePool   = "mcp"
+	resourceNode   = "node"
+	resourceSource = "gitsource"
 )
 
 // Kubectl returns the equivalent command line.
@@ -44,8 +45,11 @@ func (c Change) Kubectl() string {
 	return fmt.Sprintf("kubectl patch %s %s --type=merge -p '%s'", c.Resource, c.Name, strings.ReplaceAll(string(c.Patch), "'", `'\''`))
 }
 
-// OfPool reports whether the change is to a pool; otherwise it is to a node.
+// OfPool reports whether the change is to a pool.
 func (c Change) OfPool() bool { return c.Resource == resourcePool }
+
+// OfSource reports whether the change is to a GitSource. A change is otherwise to a node.
+func (c Change) OfSource() bool { return c.Resource == resourceSource }
 
 // patch returns a merge patch of annotations and of spec.paused. A nil annotation is removed, and a nil paused does not
 // change spec.paused.
@@ -61,8 +65,17 @@ func patch(annotations map[string]*string, paused *bool) []byte {
 	return raw
 }
 
-// Pause stops the assignment of configs in a pool. who is the user, and because the reason.
-func Pause(c fleet.Cluster, pool, who, because string) (Order, error) {
+// Reason is who stops something, why, and until when; a zero Until means until a user ends it.
+type Reason struct {
+	Who, Because string
+	Until        time.Time
+}
+
+// text returns the annotation's value.
+func (r Reason) text() string { return r.Who + ": " + strings.Join(strings.Fields(r.Because), " ") }
+
+// Pause stops the assignment of configs in a pool.
+func Pause(c fleet.Cluster, pool string, why Reason) (Order, error) {
 	at := slices.IndexFunc(c.Pools, func(p mcfgv1.MachineConfigPool) bool { return p.Name == pool })
 	if at < 0 {
 		return Order{}, fleet.NoPool(pool)
@@ -71,10 +84,17 @@ func Pause(c fleet.Cluster, pool, who, because string) (Order, error) {
 	if p.Spec.Paused {
 		return Order{Notes: []string{"pool/" + p.Name + " is paused already" + fleet.PausedBy(p) + "; nothing is changed"}}, nil
 	}
-	text, yes := who+": "+strings.Join(strings.Fields(because), " "), true
-	did := "pool/" + p.Name + " is paused: no updates, not even fixes, until you run `bunsen resume pool/" + p.Name + "`; updates that are already running finish"
+	text, yes := why.text(), true
+	annotations := map[string]*string{v1alpha1.PausedByAnnotation: &text}
+	end := "until you run `bunsen resume pool/" + p.Name + "`"
+	if !why.Until.IsZero() {
+		until := why.Until.UTC().Format(time.RFC3339)
+		annotations[v1alpha1.PausedUntilAnnotation] = &until
+		end = "until " + fleet.Moment(why.Until, nil, why.Until) + ", or until you run `bunsen resume pool/" + p.Name + "`"
+	}
+	did := "pool/" + p.Name + " is paused: no updates, not even fixes, " + end + "; updates that are already running finish"
 	return Order{
-		Changes: []Change{{Resource: resourcePool, Name: p.Name, Did: did, Patch: patch(map[string]*string{v1alpha1.PausedByAnnotation: &text}, &yes)}},
+		Changes: []Change{{Resource: resourcePool, Name: p.Name, Did: did, Patch: patch(annotations, &yes)}},
 		Notes:   owners(p),
 	}, nil
 }
@@ -94,6 +114,9 @@ func Resume(c fleet.Cluster, pool string, openFor *time.Duration, now time.Time)
 	var o Order
 	if p.Spec.Paused || p.Annotations[v1alpha1.PausedByAnnotation] != "" {
 		annotations[v1alpha1.PausedByAnnotation], paused = nil, &no
+		if p.Annotations[v1alpha1.PausedUntilAnnotation] != "" {
+			annotations[v1alpha1.PausedUntilAnnotation] = nil
+		}
 		did += " continues"
 		if who := fleet.PausedBy(p); who != "" {
 			did += "; it was paused" + who

@@ -189,6 +189,22 @@ func TestFollowing(t *testing.T) {
 			controllertest.Equal(t, "once the pool is there", w.Names(), "10-gpu-motd 10-worker-motd")
 			controllertest.Contains(t, "Ready", w.Condition("Ready"), "True|")
 		},
+		"a source that is suspended until a time is followed again then": func(t *testing.T, w *world) {
+			w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello"))
+			w.follow()
+			until := metav1.NewTime(w.Now.Add(time.Hour))
+			controllertest.Modify(w.Cluster, w.GitSource(), func(s *v1alpha1.GitSource) {
+				s.Generation, s.Spec.Suspend, s.Spec.SuspendUntil = 2, true, &until
+			})
+			w.repo.Push("say more", controllertest.Files("worker/10-motd.bu=hello again"))
+			w.tick()
+			controllertest.Equal(t, "the next look", w.follow().RequeueAfter, until.Sub(w.Now))
+			controllertest.Equal(t, "listings", w.repo.Lists, 1)
+			controllertest.Contains(t, "Ready", w.Condition("Ready"), "True|Suspended|suspended until 2026-01-02T13:00:00Z; revision main@sha1:")
+			w.Now = until.Time
+			w.follow()
+			controllertest.Equal(t, "applied", w.GitSource().Status.AppliedRevision, w.repo.Revision())
+		},
 		"a suspended source is left alone, and what is applied stays": func(t *testing.T, w *world) {
 			w.repo.Push("say hello", controllertest.Files("worker/10-motd.bu=hello"))
 			w.follow()

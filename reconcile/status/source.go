@@ -30,6 +30,8 @@ type SourceFacts struct {
 	Handled string
 	// Suspended is true if the spec suspends the source, so that the controller tried nothing.
 	Suspended bool
+	// SuspendUntil is when the suspension ends; nil if it has no end.
+	SuspendUntil *metav1.Time
 	// Observed is the newest revision at the remote; empty if it is unknown.
 	Observed string
 	// Tried is the commit that this attempt read; nil if it read none.
@@ -167,7 +169,7 @@ func sourceConditions(s v1alpha1.GitSourceStatus, f SourceFacts) []metav1.Condit
 	}
 	switch {
 	case f.Suspended:
-		return []metav1.Condition{suspended(s, ready)}
+		return []metav1.Condition{suspended(s, f.SuspendUntil, ready)}
 	case f.Err != nil:
 		e := fault.Of(f.Err, v1alpha1.ReasonApplyFailed)
 		e.Reason = cmp.Or(e.Reason, v1alpha1.ReasonApplyFailed) // the API refuses a condition without a reason
@@ -189,11 +191,15 @@ func sourceConditions(s v1alpha1.GitSourceStatus, f SourceFacts) []metav1.Condit
 }
 
 // suspended returns a Ready condition that is True if a revision is applied, because it stays applied.
-func suspended(s v1alpha1.GitSourceStatus, ready func(metav1.ConditionStatus, string, string) metav1.Condition) metav1.Condition {
-	if s.AppliedRevision == "" {
-		return ready(metav1.ConditionFalse, v1alpha1.ReasonSuspended, "suspended before any revision was applied")
+func suspended(s v1alpha1.GitSourceStatus, until *metav1.Time, ready func(metav1.ConditionStatus, string, string) metav1.Condition) metav1.Condition {
+	text := "suspended"
+	if until != nil {
+		text += " until " + until.UTC().Format(time.RFC3339)
 	}
-	return ready(metav1.ConditionTrue, v1alpha1.ReasonSuspended, "suspended; revision "+s.AppliedRevision+" stays applied")
+	if s.AppliedRevision == "" {
+		return ready(metav1.ConditionFalse, v1alpha1.ReasonSuspended, text+" before any revision was applied")
+	}
+	return ready(metav1.ConditionTrue, v1alpha1.ReasonSuspended, text+"; revision "+s.AppliedRevision+" stays applied")
 }
 
 // ours are the conditions of a GitSource that this package sets.

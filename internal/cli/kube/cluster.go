@@ -51,6 +51,8 @@ func (a Applier) Apply(ctx context.Context, order steer.Order) error {
 		var o client.Object = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: change.Name}}
 		if change.OfPool() {
 			o = &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: change.Name}}
+		} else if change.OfSource() {
+			o = &v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: change.Name}}
 		}
 		options := []client.PatchOption{client.FieldOwner("bunsen")}
 		did, line := change.Did, change.Kubectl()

@@ -316,7 +316,7 @@ func (c *Controllers) LastCheck(src *v1alpha1.GitSource) (time.Time, bool) {
 // request. It is false without a leader, which is another problem.
 func (c *Controllers) IsOverdue(src *v1alpha1.GitSource) bool {
 	leader := c.Leader()
-	if src.Spec.Suspend || leader == nil {
+	if src.Spec.IsSuspended(c.at) || leader == nil {
 		return false
 	}
 	check, ok := leader.Report.Sources[src.Name]

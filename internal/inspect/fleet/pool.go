@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
+	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -55,12 +56,28 @@ type PoolCounts struct {
 	Unknown int `json:"unknown"`
 }
 
-// PausedBy says which user paused a pool and why, if that is recorded.
+// PausedBy says until when a pool is paused, which user paused it and why, as far as that is recorded.
 func PausedBy(p *mcfgv1.MachineConfigPool) string {
-	if who := p.Annotations[v1alpha1.PausedByAnnotation]; who != "" {
-		return " by " + who
+	text := ""
+	if t, err := time.Parse(time.RFC3339, p.Annotations[v1alpha1.PausedUntilAnnotation]); err == nil && p.Spec.Paused {
+		text = " until " + Moment(t, nil, t)
 	}
-	return ""
+	if who := p.Annotations[v1alpha1.PausedByAnnotation]; who != "" {
+		text += " by " + who
+	}
+	return text
+}
+
+// SuspendedBy says until when a source is suspended, which user suspended it and why, as far as that is recorded.
+func SuspendedBy(src *v1alpha1.GitSource) string {
+	text := ""
+	if until := src.Spec.SuspendUntil; until != nil {
+		text = " until " + Moment(until.Time, nil, until.Time)
+	}
+	if who := src.Annotations[v1alpha1.SuspendedByAnnotation]; who != "" {
+		text += " by " + who
+	}
+	return text
 }
 
 // NextText says what happens next without an action of a user: which nodes get the config, or when a wait ends.

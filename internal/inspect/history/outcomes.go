@@ -2,7 +2,6 @@ package history
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -192,7 +191,7 @@ func currentOutcome(f *fleet.Fleet, v *fleet.Pool) RowOutcome {
 			out.Ended = utc(r.Ended)
 		}
 	case ResultPaused:
-		out.Why = strings.TrimPrefix(fleet.PausedBy(v.Object), " by ")
+		out.Why = v.Object.Annotations[v1alpha1.PausedByAnnotation]
 	case ResultWaiting:
 		out.Why = v.Decision.Blocks[0].Reason
 	}

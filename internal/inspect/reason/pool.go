@@ -83,7 +83,7 @@ func blockAnswer(f *fleet.Fleet, v *fleet.Pool, b rollout.Block, asked []string)
 		a.Do = actions(f, v)
 		return a
 	case b.Cause == rollout.CauseApplying:
-		return applyingAnswer(b, v.Object, f.Sources)
+		return applyingAnswer(b, v.Object, f.Sources, f.Now)
 	case b.Cause == rollout.CauseAfterPool:
 		return afterPoolAnswer(f, v, a, asked)
 	}

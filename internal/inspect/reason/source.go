@@ -19,13 +19,13 @@ import (
 )
 
 // applyingAnswer says what to do if a pool waits longer for a whole revision than an apply should take.
-func applyingAnswer(b rollout.Block, pool *mcfgv1.MachineConfigPool, sources []v1alpha1.GitSource) Answer {
+func applyingAnswer(b rollout.Block, pool *mcfgv1.MachineConfigPool, sources []v1alpha1.GitSource, now time.Time) Answer {
 	a := Answer{Outcome: Blocked, Cause: b.Cause, Reason: b.Reason}
 	for i := range sources {
 		src := &sources[i]
 		switch {
-		case src.Spec.Suspend:
-			a.Do = append(a.Do, fmt.Sprintf(`kubectl patch gitsource %s --type merge -p '{"spec":{"suspend":false}}'   # puts the commit's objects back; to keep what users changed, push it first`, src.Name))
+		case src.Spec.IsSuspended(now):
+			a.Do = append(a.Do, "bunsen resume gitsource/"+src.Name+"   # puts the commit's objects back; to keep what users changed, push it first")
 		case src.Status.Applying != nil || pool.Annotations[v1alpha1.SourceAnnotation] == src.Name:
 			a.Do = append(a.Do, "kubectl describe gitsource "+src.Name)
 		}
@@ -110,10 +110,10 @@ func sourceAnswers(f *fleet.Fleet, v *fleet.Pool) []Answer {
 func Source(f *fleet.Fleet, v *fleet.Pool, src *v1alpha1.GitSource) (Answer, bool) {
 	c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.ReadyCondition)
 	switch {
-	case src.Spec.Suspend:
+	case src.Spec.IsSuspended(f.Now):
 		return Answer{
-			Outcome: Fine, Cause: fleet.CauseSource, Reason: "GitSource " + src.Name + " is suspended, so new commits have no effect",
-			Do: []string{fmt.Sprintf(`kubectl patch gitsource %s --type merge -p '{"spec":{"suspend":false}}'   # applies the newest commit, and restores what users changed of its objects`, src.Name)},
+			Outcome: Fine, Cause: fleet.CauseSource, Reason: "GitSource " + src.Name + " is suspended" + fleet.SuspendedBy(src) + ", so new commits have no effect",
+			Do: []string{"bunsen resume gitsource/" + src.Name + "   # applies the newest commit, and restores what users changed of its objects"},
 		}, true
 	case c == nil || c.Status != metav1.ConditionFalse:
 		return Answer{}, false

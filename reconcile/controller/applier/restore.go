@@ -25,7 +25,7 @@ import (
 func (a *Applier) Restore(ctx context.Context, src *v1alpha1.GitSource, failed error, earlier func() (revision.Content, error)) (bool, error) {
 	applying := src.Status.Applying
 	switch {
-	case applying == nil && (src.Spec.Suspend || src.Status.AppliedRevision == ""):
+	case applying == nil && (src.Spec.IsSuspended(a.Now()) || src.Status.AppliedRevision == ""):
 		return false, failed
 	case applying != nil && isInterrupted(failed) && a.Now().Sub(applying.Started.Time) < finishWithin:
 		return false, failed // a retry may complete it

@@ -125,12 +125,12 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // follow applies the newest commit of a source: it lists, picks, fetches, transpiles and applies. If that fails, it restores the applied
 // revision. Reconcile writes the status.
 func (r *Controller) follow(ctx context.Context, src *v1alpha1.GitSource, now time.Time) status.SourceFacts {
-	out := status.SourceFacts{Generation: src.Generation, Suspended: src.Spec.Suspend}
-	if !src.Spec.Suspend {
+	out := status.SourceFacts{Generation: src.Generation, Suspended: src.Spec.IsSuspended(now), SuspendUntil: src.Spec.SuspendUntil}
+	if !out.Suspended {
 		out.Handled = src.Annotations[v1alpha1.ReconcileAnnotation]
 		r.followRemote(ctx, src, now, &out)
 	}
-	if apierrors.IsConflict(out.Err) || out.Err == nil && !src.Spec.Suspend {
+	if apierrors.IsConflict(out.Err) || out.Err == nil && !out.Suspended {
 		return out
 	}
 	restored, err := r.Applier.Restore(ctx, src, out.Err, func() (revision.Content, error) { return r.appliedContent(ctx, src) })

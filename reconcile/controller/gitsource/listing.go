@@ -70,7 +70,10 @@ func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.Gi
 // nextPoll returns when a source is due for its next reconciliation without an event. A request, a changed spec or a
 // changed object triggers an earlier one.
 func (r *Controller) nextPoll(src *v1alpha1.GitSource, failed error, now time.Time) time.Duration {
-	if src.Spec.Suspend {
+	if src.Spec.IsSuspended(now) {
+		if until := src.Spec.SuspendUntil; until != nil {
+			return until.Sub(now)
+		}
 		return 0
 	}
 	wait := kube.PollInterval(src)

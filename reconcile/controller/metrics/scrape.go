@@ -239,7 +239,7 @@ func (s *scrape) isSilent(n *nodestate.Node, pool string) bool {
 // source adds the metrics of a GitSource.
 func (s *scrape) source(src *v1alpha1.GitSource) {
 	st := &src.Status
-	if src.Spec.Suspend {
+	if src.Spec.IsSuspended(s.now) {
 		s.gauge("bunsen_suspended", 1, "GitSource", src.Name)
 	}
 	if ready := meta.FindStatusCondition(st.Conditions, v1alpha1.ReadyCondition); ready != nil {

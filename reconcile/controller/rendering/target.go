@@ -126,7 +126,7 @@ func attribute(ctx context.Context, live client.Reader, c *v1alpha1.APIChange, n
 // sourceSpec returns the spec of a source in the form of SourceSpecAnnotation.
 func sourceSpec(src *v1alpha1.GitSource) string {
 	spec := *src.Spec.DeepCopy()
-	spec.URL, spec.Suspend = source.Redact(spec.URL), false
+	spec.URL, spec.Suspend, spec.SuspendUntil = source.Redact(spec.URL), false, nil
 	text, err := json.Marshal(spec)
 	if err != nil {
 		return "" // it has only texts and numbers, which always marshal

@@ -66,6 +66,10 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.forget(req.Name)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
+	resumes, err := r.endPause(ctx, pool)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
 	q, err := r.gather(ctx, pool)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -89,7 +93,11 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			r.Wake(other)
 		}
 	}
-	return reconcile.Result{RequeueAfter: d.requeueAfter(r.Gates != nil)}, nil
+	after := d.requeueAfter(r.Gates != nil)
+	if resumes > 0 {
+		after = sooner(after, resumes)
+	}
+	return reconcile.Result{RequeueAfter: after}, nil
 }
 
 // requeueAfter returns when a pool is reconciled again without an event. hasGates reports whether health gates can be

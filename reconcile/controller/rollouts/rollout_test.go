@@ -65,6 +65,22 @@ func TestRollingOut(t *testing.T) {
 			controllertest.Equal(t, "status.configuration", w.Pool("worker").Status.Configuration.Name, "v0")
 			controllertest.Equal(t, "events of an end", w.countEvents("Completed"), 0)
 		},
+		"a pool that is paused until a time continues then": func(t *testing.T, w *rolloutWorld, r *rolling) {
+			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) {
+				p.Spec.Paused = true
+				metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.PausedByAnnotation, "ada: freeze")
+				metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.PausedUntilAnnotation, w.Now.Add(time.Hour).Format(time.RFC3339))
+			})
+			r.roll()
+			controllertest.Equal(t, "while it is paused", w.nodes(), "n0 v0>v0, n1 v0>v0, n2 v0>v0")
+			w.Now = w.Now.Add(time.Hour)
+			r.roll()
+			r.roll()
+			p := w.Pool("worker")
+			controllertest.Equal(t, "afterwards", w.nodes(), "n0 v0>v1, n1 v0>v0 tainted, n2 v0>v0 tainted")
+			controllertest.Equal(t, "the pause", fmt.Sprint(p.Spec.Paused, p.Annotations[v1alpha1.PausedByAnnotation], p.Annotations[v1alpha1.PausedUntilAnnotation]), "false")
+			controllertest.Equal(t, "events", w.countEvents("Resumed"), 1)
+		},
 		"a paused pool is told nothing": func(t *testing.T, w *rolloutWorld, r *rolling) {
 			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = true })
 			r.roll()

@@ -126,7 +126,7 @@ const (
 // Read reads a pool and the policies of the cluster. The caller sets Nodes, Host, Care.Around and Care.Gates.
 // Care.Invalid lists the invalid settings. size is the number of the pool's nodes.
 func Read(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy, size int) Facts {
-	f := Facts{Pool: pool.Name, Target: pool.Spec.Configuration.Name, Paused: pool.Spec.Paused, PausedBy: pool.Annotations[v1alpha1.PausedByAnnotation]}
+	f := Facts{Pool: pool.Name, Target: pool.Spec.Configuration.Name, Paused: pool.Spec.Paused, PausedBy: pausedBy(pool)}
 	f.Requester.Revision = pool.Annotations[v1alpha1.RevisionAnnotation]
 	if t, err := v1alpha1.ParsePoolTarget(pool.Annotations[v1alpha1.TargetAnnotation]); err == nil && t.Config == f.Target {
 		f.Requester = t.Requester
@@ -145,6 +145,15 @@ func Read(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy, siz
 		c.AddInvalid(err)
 	}
 	return f
+}
+
+// pausedBy says who paused a pool and why, and until when, as far as that is recorded.
+func pausedBy(pool *mcfgv1.MachineConfigPool) string {
+	who, until := pool.Annotations[v1alpha1.PausedByAnnotation], nodestate.ParseTime(pool.Annotations[v1alpha1.PausedUntilAnnotation])
+	if who == "" || until.IsZero() {
+		return who
+	}
+	return who + ", until " + until.UTC().Format(time.RFC3339)
 }
 
 // HealthyConfig returns the last config with which the whole pool was healthy, as its record says; empty for none. Without a valid

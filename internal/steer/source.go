@@ -1,0 +1,66 @@
+package steer
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+)
+
+// Suspend stops following the repository of a GitSource: new commits have no effect, and the controller does not restore objects that
+// users change.
+func Suspend(c fleet.Cluster, source string, why Reason, now time.Time) (Order, error) {
+	src, err := findSource(c, source)
+	if err != nil {
+		return Order{}, err
+	}
+	if src.Spec.IsSuspended(now) {
+		return Order{Notes: []string{"gitsource/" + source + " is suspended already" + fleet.SuspendedBy(src) + "; nothing is changed"}}, nil
+	}
+	var until any // null removes an earlier end
+	end := "until you run `bunsen resume gitsource/" + source + "`"
+	if !why.Until.IsZero() {
+		until = why.Until.UTC().Format(time.RFC3339)
+		end = "until " + fleet.Moment(why.Until, nil, why.Until) + ", or " + end
+	}
+	did := "gitsource/" + source + " is suspended: new commits have no effect, and the controller restores no objects that users change, " + end + "; the applied revision stays"
+	return Order{Changes: []Change{suspension(source, did, why.text(), map[string]any{"suspend": true, "suspendUntil": until})}}, nil
+}
+
+// ResumeSource follows the repository of a GitSource again.
+func ResumeSource(c fleet.Cluster, source string, now time.Time) (Order, error) {
+	src, err := findSource(c, source)
+	if err != nil {
+		return Order{}, err
+	}
+	if !src.Spec.IsSuspended(now) {
+		return Order{Notes: []string{"gitsource/" + source + " is not suspended; nothing is changed"}}, nil
+	}
+	did := "gitsource/" + source + " is followed again: the controller applies the newest commit, and restores what users changed of its objects"
+	if who := fleet.SuspendedBy(src); who != "" {
+		did += "; it was suspended" + who
+	}
+	return Order{Changes: []Change{suspension(source, did, nil, map[string]any{"suspend": false, "suspendUntil": nil})}}, nil
+}
+
+// suspension returns a change of a GitSource's suspension. A nil annotation is removed.
+func suspension(source, did string, annotation any, spec map[string]any) Change {
+	raw, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{v1alpha1.SuspendedByAnnotation: annotation}}, "spec": spec,
+	})
+	if err != nil {
+		raw = nil // unreachable: texts and booleans always marshal
+	}
+	return Change{Resource: resourceSource, Name: source, Did: did, Patch: raw}
+}
+
+func findSource(c fleet.Cluster, name string) (*v1alpha1.GitSource, error) {
+	at := slices.IndexFunc(c.Sources, func(s v1alpha1.GitSource) bool { return s.Name == name })
+	if at < 0 {
+		return nil, fmt.Errorf("there is no GitSource %q: kubectl get gitsources lists those of the cluster", name)
+	}
+	return &c.Sources[at], nil
+}
