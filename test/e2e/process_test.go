@@ -101,7 +101,7 @@ func (s *story) controller(ts *testscript.TestScript, args []string) error {
 	if err != nil {
 		return err
 	}
-	address, err := freePort()
+	address, err := ports.Address()
 	if err != nil {
 		return err
 	}
