@@ -221,6 +221,21 @@ func (c *Cluster) Bunsen(args ...string) (string, error) {
 	return string(out), err
 }
 
+// Account makes a ServiceAccount with ClusterRoles on the whole cluster, and returns a kubeconfig of it.
+func (c *Cluster) Account(name string, roles ...string) string {
+	c.t.Helper()
+	c.Kubectl("create", "serviceaccount", name)
+	for _, role := range roles {
+		c.Kubectl("create", "clusterrolebinding", name+"-"+role, "--clusterrole="+role, "--serviceaccount=default:"+name)
+	}
+	file := filepath.Join(c.t.TempDir(), "kubeconfig")
+	c.must(os.WriteFile(file, []byte(c.Kubectl("config", "view", "--raw", "--flatten")), 0o600))
+	token := strings.TrimSpace(c.Kubectl("create", "token", name))
+	c.Kubectl("--kubeconfig", file, "config", "set-credentials", name, "--token="+token)
+	c.Kubectl("--kubeconfig", file, "config", "set-context", "--current", "--user="+name)
+	return file
+}
+
 // Await waits until something is true, at most six minutes.
 func (c *Cluster) Await(what string, is func() bool) {
 	c.t.Helper()

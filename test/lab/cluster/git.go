@@ -14,19 +14,20 @@ import (
 type Repository struct {
 	// URL for a GitSource.
 	URL string
+	// Dir is its work tree.
+	Dir string
 
-	c    *Cluster
-	work string
+	c *Cluster
 }
 
 // NewRepository makes an empty repository and serves it with git's own HTTP backend.
 func (c *Cluster) NewRepository() *Repository {
 	c.t.Helper()
 	dir := c.t.TempDir()
-	r := &Repository{c: c, work: filepath.Join(dir, "work")}
+	r := &Repository{c: c, Dir: filepath.Join(dir, "work")}
 	bare := filepath.Join(dir, "served", "config.git")
 	r.git("init", "--quiet", "--bare", "--initial-branch=main", bare)
-	r.git("clone", "--quiet", bare, r.work)
+	r.git("clone", "--quiet", bare, r.Dir)
 	program, err := exec.LookPath("git")
 	c.must(err)
 	l := c.Network.Listen(0)
@@ -43,7 +44,7 @@ func (c *Cluster) NewRepository() *Repository {
 func (r *Repository) Push(subject string, files map[string]string) {
 	r.c.t.Helper()
 	for path, text := range files {
-		at := filepath.Join(r.work, path)
+		at := filepath.Join(r.Dir, path)
 		if text == "" {
 			r.c.must(os.Remove(at))
 			continue
@@ -51,16 +52,16 @@ func (r *Repository) Push(subject string, files map[string]string) {
 		r.c.must(os.MkdirAll(filepath.Dir(at), 0o755))
 		r.c.must(os.WriteFile(at, []byte(text), 0o644))
 	}
-	r.git("-C", r.work, "add", "--all")
-	r.git("-C", r.work, "commit", "--quiet", "--message", subject)
-	r.git("-C", r.work, "push", "--quiet", "origin", "HEAD:main")
+	r.git("-C", r.Dir, "add", "--all")
+	r.git("-C", r.Dir, "commit", "--quiet", "--message", subject)
+	r.git("-C", r.Dir, "push", "--quiet", "origin", "HEAD:main")
 }
 
 // Revert reverts the last commit, and pushes.
 func (r *Repository) Revert() {
 	r.c.t.Helper()
-	r.git("-C", r.work, "revert", "--no-edit", "HEAD")
-	r.git("-C", r.work, "push", "--quiet", "origin", "HEAD:main")
+	r.git("-C", r.Dir, "revert", "--no-edit", "HEAD")
+	r.git("-C", r.Dir, "push", "--quiet", "origin", "HEAD:main")
 }
 
 func (r *Repository) git(args ...string) {
