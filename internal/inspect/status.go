@@ -166,6 +166,9 @@ func sourceRow(src *v1alpha1.GitSource, c *components.Controllers, now time.Time
 			row.Message = c.Reason + ": " + c.Message
 		}
 		row.brief = fleet.SourceProblemLine(src, row.Message)
+	} else {
+		row.Message = "the controller has not read it yet"
+		row.brief = row.Message
 	}
 	if src.Spec.IsSuspended(now) {
 		row.Ready = "Suspended"
