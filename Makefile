@@ -26,10 +26,10 @@ KUBEADM  := bin/kubeadm
 RACED    := ./mcs/http ./mcs/served ./mcs/cluster
 TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
 ENVTEST  := KUBEBUILDER_ASSETS=$(CURDIR)/bin/assets BUNSEN_BIN=$(CURDIR)/bin
-# Linking without DWARF takes two thirds of the time. Vet belongs to verify.
-GOTEST   := go test -ldflags=-w -vet=off
+# Linking without DWARF takes two thirds of the time. Vet belongs to verify. The time-out is for a busy machine with a cold cache.
+GOTEST   := go test -ldflags=-w -vet=off -timeout 30m
 # Stories mostly wait, so more of them than there are cores run at the same time. Their API servers collect garbage less often.
-STORIES  := GOGC=400 $(GOTEST) -timeout 30m -parallel 3
+STORIES  := GOGC=400 $(GOTEST) -parallel 3
 ROOT     := $(filter 0,$(shell id -u))
 # The package that takes longest begins first.
 LONGEST  := ./reconcile/controller
@@ -189,7 +189,7 @@ verify-vulnerabilities:
 # The stories do not run beside other packages: they wait for processes, and a busy machine lets them wait too long.
 test: setup build $(ASSETS) $(HOLLOW) $(if $(ROOT),$(KUBELET)) ## Every test of every module, with a real kube-apiserver; as root with real hosts and real Ignition
 	$(call say,test: $(shell sed -n 's/^module //p' go.mod))
-	@$(ENVTEST) $(GOTEST) -timeout 30m $(LONGEST) $$(go list ./... | grep -vE '/test/(e2e|lab.*)$$|$(LONGEST:.%=%)$$') | grep --line-buffered -v 'no test files'
+	@$(ENVTEST) $(GOTEST) $(LONGEST) $$(go list ./... | grep -vE '/test/(e2e|lab.*)$$|$(LONGEST:.%=%)$$') | grep --line-buffered -v 'no test files'
 	$(call say,test: stories$(if $(ROOT), and real hosts))
 	@$(if $(ROOT),BUNSEN_LAB=1) $(ENVTEST) $(STORIES) ./test/e2e $$(go list ./test/lab/... | grep -v /lab/cluster) | grep --line-buffered -v 'no test files'
 	$(call say,test: other modules and the race detector)
@@ -227,7 +227,7 @@ test-ignition: setup ## The daemon beside real Ignition; first boots from our se
 
 test-race: ## What is shared between requests, under the race detector (needs a C compiler)
 	$(call say,test-race: configs and tokens change under load)
-	@CGO_ENABLED=1 go test -race $(RACED) | grep --line-buffered -v 'no test files'
+	@CGO_ENABLED=1 go test -race -timeout 30m $(RACED) | grep --line-buffered -v 'no test files'
 
 test-monitoring: setup ## The alert rules, the dashboard and the gates that query, with Prometheus' own engine and API (builds them the first time)
 	$(call say,test-monitoring: alert rules, gates)
