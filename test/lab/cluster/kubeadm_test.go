@@ -39,8 +39,9 @@ spec:
 `
 
 // TestKubeadm: on three control planes and two workers of kubeadm, the previous commit's images are installed and roll out a
-// commit to all nodes. In the next rollout they are upgraded to this commit's images, while an API server and the leader of etcd
-// are killed. A health gate stops a third rollout, which is reverted. A new machine joins with a pointer config and real Ignition.
+// commit to all nodes. While the first nodes of the next rollout drain, an API server and the leader of etcd are killed; in the
+// same rollout, which goes zone by zone, Bunsen is upgraded to this commit's images. A health gate stops a third rollout, which is
+// reverted. A new machine joins with a pointer config and real Ignition.
 func TestKubeadm(t *testing.T) {
 	if os.Getenv("BUNSEN_LAB_KUBEADM") != "1" {
 		t.Skip("takes ten minutes: make test-cluster")
@@ -80,18 +81,23 @@ func TestKubeadm(t *testing.T) {
 	phase("first commit on all nodes, each drained and rebooted; " + report())
 
 	boots := bootsOf(c.Nodes)
+	labelZones(c)
+	record := c.RecordNodes()
 	push("second")
 	c.Await("an update has begun", func() bool {
 		return strings.Contains(c.Kubectl("get", "nodes", "-o", "jsonpath={.items[*].spec.unschedulable}"), "true")
 	})
-	install(now)
-	phase("upgraded Bunsen in the middle of the second rollout")
 	leader, other := etcdLeader(t, planes)
 	leader.Do("pkill", "-KILL", "-x", "etcd")
 	other.Do("pkill", "-KILL", "-x", "kube-apiserver")
-	t.Logf("killed the leader of etcd on %s and the API server on %s", leader.Name, other.Name)
+	t.Logf("killed the leader of etcd on %s and the API server on %s, with %d of 5 nodes left", leader.Name, other.Name, without(t, c.Nodes, "second"))
+	c.Await("a node has the second commit", func() bool { return without(t, c.Nodes, "second") < 5 })
+	phase(fmt.Sprintf("the API server answers again, and the rollout continues; %d of 5 nodes are left", without(t, c.Nodes, "second")))
+	install(now)
+	phase(fmt.Sprintf("upgraded Bunsen in the middle of the second rollout; %d of 5 nodes are left", without(t, c.Nodes, "second")))
 	awaitPools(t, c, "second")
 	phase("second commit on all nodes; " + report())
+	checkOrder(t, record)
 	for i, n := range bootsOf(c.Nodes) {
 		if n != boots[i]+1 {
 			t.Errorf("%s booted %d times for the second commit", c.Nodes[i].Name, n-boots[i])
@@ -143,6 +149,49 @@ func TestKubeadm(t *testing.T) {
 		t.Errorf("the nodes are\n%s", out)
 	}
 	phase("uninstalled")
+}
+
+// labelZones spreads the nodes over zones, so that the order by zone is another one than the order by age.
+func labelZones(c *cluster.Cluster) {
+	for zone, nodes := range map[string][]string{"zone-a": {"m3", "w2"}, "zone-b": {"m1", "m2", "w1"}} {
+		c.Kubectl(append(append([]string{"label", "node"}, nodes...), "topology.kubernetes.io/zone="+zone)...)
+	}
+}
+
+// checkOrder checks by the record of the API server that a rollout took one node of each pool at a time, zone by zone, the oldest
+// node of a zone first, and the node of the leading controller last.
+func checkOrder(t *testing.T, record *cluster.Record) {
+	t.Helper()
+	steps, planes, others := record.Assignments()
+	if planes != 1 || others != 1 {
+		t.Errorf("at one moment, %d control planes and %d workers were out of service", planes, others)
+	}
+	var order []string
+	for _, step := range steps {
+		order = append(order, step.Node.Name+" in "+step.Node.Zone)
+		for _, n := range step.Pool {
+			waits := n.Desired != step.Node.Desired
+			earlier := n.Zone < step.Node.Zone || n.Zone == step.Node.Zone && n.Number < step.Node.Number
+			if waits && earlier && n.Name != step.Leader {
+				t.Errorf("%s (%s) got the config before %s (%s), and the leading controller ran on %q", step.Node.Name, step.Node.Zone, n.Name, n.Zone, step.Leader)
+			}
+		}
+	}
+	if len(order) != 5 {
+		t.Errorf("%d nodes got the second commit", len(order))
+	}
+	t.Logf("the nodes got the second commit in this order: %s; at most %d control plane and %d worker were out of service", strings.Join(order, ", "), planes, others)
+}
+
+// without returns how many hosts do not run the app with a text.
+func without(t *testing.T, hosts []*lab.Host, text string) (n int) {
+	t.Helper()
+	for _, h := range hosts {
+		if out, err := h.Exec(t.Context(), "cat", "/run/app"); err != nil || strings.TrimSpace(out) != text {
+			n++
+		}
+	}
+	return n
 }
 
 // awaitPools waits until all nodes of the pools master and worker run the app with a text.
