@@ -54,7 +54,8 @@ type GitSourceSpec struct {
 	Timeout metav1.Duration `json:"timeout,omitempty"`
 	// Suspend stops fetching. The applied revision stays in force.
 	Suspend bool `json:"suspend,omitempty"`
-	// SuspendUntil ends the suspension at this time. If it is absent, the source is suspended until a user sets suspend to false.
+	// SuspendUntil ends the suspension at this time: suspend then has no effect, although it is still true. If suspendUntil is absent,
+	// the source is suspended until a user sets suspend to false.
 	SuspendUntil *metav1.Time `json:"suspendUntil,omitempty"`
 	// SecretRef names a Secret in namespace bunsen-sources with the credentials. For https it holds `username` and
 	// `password`, or `bearerToken`, and optionally `ca.crt`, or a client certificate in `tls.crt` and `tls.key`. It also

@@ -86,6 +86,9 @@ func Pause(c fleet.Cluster, pool string, why Reason) (Order, error) {
 	}
 	text, yes := why.text(), true
 	annotations := map[string]*string{v1alpha1.PausedByAnnotation: &text}
+	if p.Annotations[v1alpha1.PausedUntilAnnotation] != "" { // left by a pause that a user ended with kubectl
+		annotations[v1alpha1.PausedUntilAnnotation] = nil
+	}
 	end := "until you run `bunsen resume pool/" + p.Name + "`"
 	if !why.Until.IsZero() {
 		until := why.Until.UTC().Format(time.RFC3339)

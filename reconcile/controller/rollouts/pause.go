@@ -14,10 +14,19 @@ import (
 )
 
 // endPause resumes a pool whose pause has ended, and returns the event to send. For a pause with an end in the future it returns the time
-// until then, else 0. A time that cannot be parsed counts as no end.
+// until then, else 0. A time that cannot be parsed counts as no end. From a pool that is not paused, endPause removes the time.
 func endPause(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPool, now time.Time) (left time.Duration, ended *kube.Event, err error) {
-	until := nodestate.ParseTime(pool.Annotations[v1alpha1.PausedUntilAnnotation])
-	if !pool.Spec.Paused || until.IsZero() {
+	text := pool.Annotations[v1alpha1.PausedUntilAnnotation]
+	if text != "" && !pool.Spec.Paused { // a user ended the pause; the time must not end the next one
+		before := pool.DeepCopy()
+		delete(pool.Annotations, v1alpha1.PausedUntilAnnotation)
+		if err := c.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+			return 0, nil, fmt.Errorf("removing the end of an earlier pause from pool %q: %w", pool.Name, err)
+		}
+		return 0, nil, nil
+	}
+	until := nodestate.ParseTime(text)
+	if until.IsZero() {
 		return 0, nil, nil
 	}
 	if left := until.Sub(now); left > 0 {

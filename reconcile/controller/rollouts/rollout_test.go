@@ -81,6 +81,17 @@ func TestRollingOut(t *testing.T) {
 			controllertest.Equal(t, "the pause", fmt.Sprint(p.Spec.Paused, p.Annotations[v1alpha1.PausedByAnnotation], p.Annotations[v1alpha1.PausedUntilAnnotation]), "false")
 			controllertest.Equal(t, "events", w.countEvents("Resumed"), 1)
 		},
+		"the end of a pause that a user ended early does not end the next pause": func(t *testing.T, w *rolloutWorld, r *rolling) {
+			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) {
+				metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.PausedUntilAnnotation, w.Now.Add(time.Hour).Format(time.RFC3339))
+			})
+			r.roll()
+			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = true })
+			w.Now = w.Now.Add(2 * time.Hour)
+			r.roll()
+			controllertest.Equal(t, "paused", w.Pool("worker").Spec.Paused, true)
+			controllertest.Equal(t, "events", w.countEvents("Resumed"), 0)
+		},
 		"a paused pool is told nothing": func(t *testing.T, w *rolloutWorld, r *rolling) {
 			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = true })
 			r.roll()
