@@ -27,6 +27,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -40,6 +41,7 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/controller/controllertest"
 	"github.com/bunsen-os/bunsen/reconcile/controller/gitsource"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/test/kstatus"
 )
 
 // account is whom the controllers run as in a real cluster; what config/rbac does not grant it fails here.
@@ -136,7 +138,27 @@ func startServer(t *testing.T, flags map[string]string) (*envtest.Environment, *
 		}
 	})
 	rc.QPS = -1
+	checkStatuses(t, rc)
 	return env, rc
+}
+
+// checkStatuses fails the test if the conditions of a source or a pool break a rule of kstatus at any time.
+func checkStatuses(t *testing.T, rc *rest.Config) {
+	t.Helper()
+	c, err := dynamic.NewForConfig(rc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := kstatus.Watch(c, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, broken := range w.Stop() {
+			t.Error(broken)
+		}
+		t.Logf("kstatus: %d versions of objects checked", w.Versions)
+	})
 }
 
 func newStage(t *testing.T) *stage {

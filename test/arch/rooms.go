@@ -106,7 +106,7 @@ var Rooms = []Room{
 	{"reconcile/status", Pure, list("api/...", "internal/policy/...", "source", "transpile", "reconcile/render", "reconcile/rollout/...", "reconcile/drain"), kubeTypes, "the only place that builds conditions"},
 	{"reconcile/poollabels", Shell, nil, libs(kubeTypes, kubeClient), "the admission policy for labels of Nodes reads one ConfigMap, which has one writer"},
 	{"reconcile/controller", Shell, list("api/...", "transpile", "reconcile/render", "reconcile/render/cache", "reconcile/controller/applier", "reconcile/controller/approval", "reconcile/controller/daemons", "reconcile/controller/disruption", "reconcile/controller/draining", "reconcile/controller/garbage", "reconcile/controller/gates", "reconcile/controller/gitsource", "reconcile/controller/heartbeat", "reconcile/controller/kube", "reconcile/controller/metrics", "reconcile/controller/rendering", "reconcile/controller/rollouts", "reconcile/controller/standardpools", "reconcile/controller/summary", "reconcile/controller/webhook"), libs(kubeTypes, kubeClient), "constructs the controllers; what each of them reads and writes is in its own package"},
-	{"reconcile/controller/controllertest", Test, list("api/...", "internal/policy/...", "source", "reconcile/controller", "reconcile/controller/kube", "reconcile/gate"), anything, "stands for a cluster and a repository in the tests of controllers"},
+	{"reconcile/controller/controllertest", Test, list("api/...", "internal/policy/...", "source", "reconcile/controller", "reconcile/controller/kube", "reconcile/gate", "test/kstatus"), anything, "stands for a cluster and a repository in the tests of controllers"},
 	{"reconcile/controller/kube", Shell, list("api/...", "source", "reconcile/revision"), libs(kubeTypes, kubeClient, list("github.com/go-logr/logr")), "what every controller does with the API server is written once, below all of them"},
 	{"reconcile/controller/clusterstate", Shell, list("api/...", "reconcile/revision"), libs(kubeTypes, kubeClient), "source, render, rollout and drain wait for the same objects"},
 	{"reconcile/controller/standardpools", Shell, list("api/...", "reconcile/controller/kube"), libs(kubeTypes, kubeClient), "the two pools that every cluster has are created and restored in one place"},
@@ -214,6 +214,7 @@ var Rooms = []Room{
 
 	{"examples", Test, list("..."), anything, "every example is built by the code that will run it"},
 	{"bench/...", Test, list("..."), anything, "measures any room"},
+	{"test/kstatus", Test, nil, anything, "whether conditions follow kstatus is judged without the code that builds them"},
 	{"test/...", Test, list("..."), anything, "tests may use every room"},
 }
 

@@ -64,6 +64,8 @@
 //
 // FIELD is a {jsonpath}, annotation:KEY (by the part after the slash), or condition:TYPE (`status reason message`).
 //
+// As long as a story lasts, test/kstatus checks the conditions of its sources and pools; a contradiction fails the story.
+//
 // In: KUBEBUILDER_ASSETS (or ../../bin/assets), BUNSEN_BIN (or it builds the binaries), hollow-kubelet beside the
 // executable that the assets link to, git. Out: test results. Never: a
 // skip where a part is missing, a sleep, an address beyond loopback.

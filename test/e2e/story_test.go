@@ -11,6 +11,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/bunsen-os/bunsen/test/kstatus"
 	"github.com/bunsen-os/bunsen/test/lab"
 	"github.com/bunsen-os/bunsen/test/lab/ostree"
 )
@@ -37,6 +38,8 @@ type story struct {
 	// passes are tokens of this test itself, by pool.
 	passes map[string]string
 	truth  *truth
+	// statuses checks the conditions of sources and pools as long as the story lasts.
+	statuses *kstatus.Watcher
 	laboratory
 }
 
@@ -68,7 +71,11 @@ func begin(env *testscript.Env, p parts) error {
 	}
 	env.Setenv("APISERVER", s.cluster.env.Config.Host)
 	env.Setenv("CONFIG", s.cluster.config)
-	return s.cluster.install(env.Vars)
+	if err := s.cluster.install(env.Vars); err != nil {
+		return err
+	}
+	s.statuses, err = kstatus.Watch(s.cluster.dynamic, time.Now)
+	return err
 }
 
 // end stops everything; a process that died of itself fails the story, and a failed story shows every log.
@@ -89,6 +96,7 @@ func (s *story) end(t testscript.T) {
 			w.cut()
 		}
 	}
+	broken := s.statuses.Stop()
 	s.cluster.stop()
 	tb, ok := t.(interface {
 		Failed() bool
@@ -99,6 +107,9 @@ func (s *story) end(t testscript.T) {
 	}
 	if len(dead) > 0 {
 		tb.Errorf("%s", strings.Join(dead, "\n"))
+	}
+	if len(broken) > 0 {
+		tb.Errorf("statuses break rules of kstatus:\n%s", strings.Join(broken, "\n"))
 	}
 	if tb.Failed() {
 		for _, name := range s.order {

@@ -14,6 +14,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/controller"
+	"github.com/bunsen-os/bunsen/test/kstatus"
 )
 
 // Noon is the time at which every test begins.
@@ -47,6 +49,9 @@ type Cluster struct {
 	Refuse string
 	// Lenient makes the API server reject an object when it is written, although a dry run passes.
 	Lenient bool
+
+	// statuses are the objects with the last status that a controller wrote.
+	statuses map[string]*unstructured.Unstructured
 }
 
 // NewCluster returns a cluster with a GitSource `os`, the default pools, and the objects of a test.
@@ -56,7 +61,7 @@ func NewCluster(t *testing.T, objects ...client.Object) *Cluster {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := &Cluster{T: t, Now: Noon, Events: &Events{}, Writes: &Writes{Left: -1}}
+	w := &Cluster{T: t, statuses: map[string]*unstructured.Unstructured{}, Now: Noon, Events: &Events{}, Writes: &Writes{Left: -1}}
 	objects = append([]client.Object{
 		&v1alpha1.GitSource{
 			ObjectMeta: metav1.ObjectMeta{Name: "os", Generation: 1},
@@ -98,9 +103,35 @@ func interceptWrites(w *Cluster) interceptor.Funcs {
 			return w.Writes.write(name("delete", o), func() error { return c.Delete(ctx, o, opts...) })
 		},
 		SubResourceUpdate: func(ctx context.Context, c client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
-			return w.Writes.write(name("update "+sub, o), func() error { return c.SubResource(sub).Update(ctx, o, opts...) })
+			return w.Writes.write(name("update "+sub, o), func() error {
+				if err := c.SubResource(sub).Update(ctx, o, opts...); err != nil {
+					return err
+				}
+				return w.checkStatus(o)
+			})
 		},
 	}
+}
+
+// checkStatus fails the test if the status that a controller wrote breaks a rule of kstatus.
+func (w *Cluster) checkStatus(o client.Object) error {
+	kind, err := w.Admin.GroupVersionKindFor(o)
+	if err != nil {
+		return err
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+	if err != nil {
+		return err
+	}
+	now := &unstructured.Unstructured{Object: content}
+	now.SetGroupVersionKind(kind)
+	key := kind.Kind + "/" + o.GetName() + "/" + string(o.GetUID())
+	broken, err := kstatus.Check(w.statuses[key], now)
+	w.statuses[key] = now
+	for _, text := range broken {
+		w.T.Error(text)
+	}
+	return err
 }
 
 // IsDryRun reports whether an apply is a dry run.
