@@ -18,13 +18,15 @@ const (
 	SSH
 	// Local is a folder of this machine, by its absolute path or file://.
 	Local
+	// OCI is oci://, a repository of an OCI registry.
+	OCI
 )
 
 // Address is the parts of a repository's address.
 type Address struct {
 	// Transport to use.
 	Transport Transport
-	// Scheme is `https`, `http`, `ssh` or `file`.
+	// Scheme is `https`, `http`, `ssh`, `file` or `oci`.
 	Scheme string
 	// User and Password in the address. String never returns them, except the user of ssh, which is part of the
 	// address.
@@ -40,6 +42,9 @@ type Address struct {
 }
 
 var scpLike = regexp.MustCompile(`^(?:([^@/:\s]+)@)?([^@/:\s\[\]]+|\[[0-9a-fA-F:.]+\]):([^\s].*)$`)
+
+// ociName matches the name of a repository, as the specification of OCI registries has it.
+var ociName = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
 
 // ParseURL reads spec.url. The error is a Stalled InvalidSpec fault, and contains no credentials.
 func ParseURL(raw string) (Address, error) {
@@ -94,6 +99,14 @@ func (a Address) check(raw string, u *url.URL) (Address, error) {
 		}
 		a.Host, a.Path = "", path.Clean(a.Path)
 		return a, nil
+	case "oci":
+		a.Transport, a.Path = OCI, strings.TrimRight(a.Path, "/")
+		if a.User != "" || a.Password != "" {
+			return Address{}, invalid("url %q holds credentials: write them into the Secret of secretRef", redactInvalid(raw))
+		}
+		if !ociName.MatchString(strings.TrimPrefix(a.Path, "/")) {
+			return Address{}, invalid("url %q names no repository of a registry: write oci://host/name in lower case, and a tag or digest into ref", redactInvalid(raw))
+		}
 	default:
 		return Address{}, invalid("url %q: %s:// is not supported; use https:// or ssh://, which are encrypted", redactInvalid(raw), a.Scheme)
 	}

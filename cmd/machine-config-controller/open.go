@@ -11,6 +11,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/controller/gitsource"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/connect"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/store"
 	"github.com/bunsen-os/bunsen/source/verify"
@@ -29,6 +30,7 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the store of trees (--store): %w", err)
 	}
+	connector := &connect.Connector{Now: time.Now}
 	open := func(spec v1alpha1.GitSourceSpec, secrets gitsource.Secrets) (gitsource.Repository, error) {
 		if a, err := source.ParseURL(spec.URL); err == nil && a.Password != "" {
 			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.url holds a password, which everybody who may read GitSources can see: put it into a Secret, name that in spec.secretRef, and change the password"))
@@ -43,7 +45,7 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 			trust = keys.Digest()
 			c.Verify = func(object []byte) (string, error) { return verify.Commit(object, keys, time.Now()) }
 		}
-		remote, err := git.New(c)
+		remote, err := connector.Open(c)
 		if err != nil {
 			return nil, err
 		}

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
 	"github.com/bunsen-os/bunsen/internal/bootstrap"
+	"github.com/bunsen-os/bunsen/source/connect"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/store"
 )
@@ -37,8 +39,9 @@ func openRepository(c bootstrap.Config, cacheDir string) (*bootstrap.Repository,
 		return nil, nil, fmt.Errorf("opening the store of trees (--cache-dir): %w", err)
 	}
 	c.Last = filepath.Join(dir, "last-good.json")
+	connector := &connect.Connector{Now: time.Now}
 	c.Open = func(a bootstrap.Access) (bootstrap.Remote, error) {
-		remote, err := git.New(git.Config{URL: a.URL, Secret: a.Secret, Verify: a.Verify})
+		remote, err := connector.Open(git.Config{URL: a.URL, Secret: a.Secret, Verify: a.Verify})
 		if err != nil {
 			return nil, err
 		}

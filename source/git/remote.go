@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/credentials"
 )
 
 // Config names a repository and the credentials and limits to read it.
@@ -62,10 +65,12 @@ func New(c Config) (*Remote, error) {
 		c.PackBytes = defaultPackBytes
 	}
 	r := &Remote{url: a.String(), limits: c.Limits.OrDefault(), hide: secretsOf(a, c.Secret), verify: c.Verify}
-	if err := errors.Join(checkKeys(c.Secret), checkHosts(a, c.Secret, c.HostsRequired)); err != nil {
+	if err := errors.Join(checkKeys(c.Secret), credentials.CheckHosts(a, c.Secret, c.HostsRequired)); err != nil {
 		return nil, r.hide.stalledAuth(err)
 	}
 	switch a.Transport {
+	case source.OCI:
+		return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, fmt.Errorf("url %q is an OCI registry, not a git server", a.String()))
 	case source.Local:
 		r.repo = local{path: a.Path}
 	case source.SSH:

@@ -64,7 +64,11 @@ var Rooms = []Room{
 	{"source", Pure, list("api/..."), libs(kubeTypes, list("github.com/Masterminds/semver/v3")), "picking a commit is arithmetic on listed refs"},
 	{"source/verify", Pure, list("api/...", "source"), list("golang.org/x/crypto/", "github.com/ProtonMail/go-crypto/"), "a signature is right or wrong, whatever the network says"},
 	{"source/webhook", Pure, list("api/..."), nil, "a request is signed or not, and names refs, whoever receives it"},
-	{"source/git", Shell, list("api/...", "source", "source/verify"), list("github.com/go-git/", "golang.org/x/crypto/"), "the only room that reads git repositories"},
+	{"source/credentials", Pure, list("source"), nil, "to which hosts a Secret's credentials may go follows from the Secret and the URL"},
+	{"source/dial", Shell, nil, nil, "certificates are the same for git, registries and token services"},
+	{"source/githubapp", Shell, list("api/...", "source", "source/credentials"), nil, "speaks GitHub's API for tokens; knows nothing of git"},
+	{"source/connect", Command, list("api/...", "source", "source/dial", "source/git", "source/githubapp", "source/store"), nil, "which reader and which credentials a source gets is decided once, for the controller and the server"},
+	{"source/git", Shell, list("api/...", "source", "source/credentials", "source/verify"), list("github.com/go-git/", "golang.org/x/crypto/"), "the only room that reads git repositories"},
 	{"source/git/history", Shell, list("api/...", "source", "source/git"), list("github.com/go-git/"), "the last change of a line follows from the commits of a local repository; only commands for people need it"},
 	{"source/store", Shell, list("api/...", "source"), list("github.com/google/renameio/v2", "golang.org/x/sys/"), "trees on disk; knows nothing of remotes"},
 

@@ -1,4 +1,4 @@
-package git
+package credentials
 
 import (
 	"errors"
@@ -10,26 +10,27 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// hostsKey is the key of a Secret that names the hosts that its credentials are for.
-const hostsKey = "hosts"
+// HostsKey is the key of a Secret that names the hosts that its credentials are for.
+const HostsKey = "hosts"
 
 // standardPorts are the ports of addresses without one.
-var standardPorts = map[string]string{"https": "443", "http": "80", "ssh": "22"}
+var standardPorts = map[string]string{"https": "443", "http": "80", "ssh": "22", "oci": "443"}
 
-// checkHosts returns an error if the credentials must not be sent to the address. The Secret's key hosts lists `host`
-// or `host:port`, separated by spaces, commas or lines. A host without a port has the standard port.
+// CheckHosts returns an error if the credentials must not be sent to the address. The Secret's key hosts lists `host`
+// or `host:port`, separated by spaces, commas or lines. A host without a port has the standard port. With required, a
+// Secret with credentials for https must have this list.
 //
 // Credentials of ssh do not need such a list: known_hosts names the servers, and a private key is never sent.
-func checkHosts(a source.Address, secret map[string][]byte, required bool) error {
+func CheckHosts(a source.Address, secret map[string][]byte, required bool) error {
 	if !holdsCredentials(a, secret) {
 		return nil
 	}
-	line := fmt.Sprintf("%q", hostsKey+": "+endpoint(a))
-	hosts, listed := secret[hostsKey]
+	line := fmt.Sprintf("%q", HostsKey+": "+Endpoint(a))
+	hosts, listed := secret[HostsKey]
 	switch {
-	case listed && !namesHost(string(hosts), a):
-		return fmt.Errorf("the key hosts of the Secret does not name %s, so the controller does not send the credentials there. Correct the URL, or add the host: %s below stringData", endpoint(a), line)
-	case !listed && required && a.Transport == source.HTTP:
+	case listed && !NamesHost(string(hosts), a):
+		return fmt.Errorf("the key hosts of the Secret does not name %s, so the controller does not send the credentials there. Correct the URL, or add the host: %s below stringData", Endpoint(a), line)
+	case !listed && required && a.Transport != source.SSH:
 		return fmt.Errorf("the Secret does not name the hosts for its credentials, so the controller does not send them: add the line %s below stringData", line)
 	}
 	return checkEncrypted(a, secret)
@@ -42,7 +43,7 @@ func checkEncrypted(a source.Address, secret map[string][]byte) error {
 		return nil
 	}
 	ip, err := netip.ParseAddr(a.Host)
-	_, listed := secret[hostsKey]
+	_, listed := secret[HostsKey]
 	if err == nil && ip.IsLoopback() && (listed || !secretHolds(secret)) {
 		return nil
 	}
@@ -52,7 +53,7 @@ func checkEncrypted(a source.Address, secret map[string][]byte) error {
 // holdsCredentials reports whether a connection to the address could send a secret or authenticate the client.
 func holdsCredentials(a source.Address, secret map[string][]byte) bool {
 	switch a.Transport {
-	case source.HTTP:
+	case source.HTTP, source.OCI:
 		return secretHolds(secret) || a.User != "" || a.Password != ""
 	case source.SSH:
 		return true
@@ -61,12 +62,13 @@ func holdsCredentials(a source.Address, secret map[string][]byte) bool {
 	}
 }
 
+// secretHolds reports whether a Secret has a credential that a client sends.
 func secretHolds(secret map[string][]byte) bool {
 	return slices.ContainsFunc([]string{"username", "password", "bearerToken"}, func(key string) bool { return len(secret[key]) > 0 })
 }
 
-// namesHost reports whether a list of hosts contains the address.
-func namesHost(list string, a source.Address) bool {
+// NamesHost reports whether a list of hosts contains the address.
+func NamesHost(list string, a source.Address) bool {
 	port := a.Port
 	if port == "" {
 		port = standardPorts[a.Scheme]
@@ -95,8 +97,8 @@ func cutPort(host string) (name, port string, ok bool) {
 	return host[:i], host[i+1:], true
 }
 
-// endpoint returns the address as a list of hosts would name it.
-func endpoint(a source.Address) string {
+// Endpoint returns the address as a list of hosts would name it.
+func Endpoint(a source.Address) string {
 	host := a.Host
 	if a.Port == "" || a.Port == standardPorts[a.Scheme] {
 		return host

@@ -1,0 +1,62 @@
+package connect
+
+import (
+	"errors"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/dial"
+	"github.com/bunsen-os/bunsen/source/git"
+	"github.com/bunsen-os/bunsen/source/githubapp"
+	"github.com/bunsen-os/bunsen/source/store"
+)
+
+// Connector opens repositories. Its sources share the tokens of GitHub Apps. It is safe for concurrent use.
+type Connector struct {
+	// Now is the clock.
+	Now  func() time.Time
+	apps githubapp.Tokens
+}
+
+// Remote is a repository that store.Repository reads.
+type Remote interface {
+	store.Remote
+	// URL returns the repository's address without credentials.
+	URL() string
+}
+
+// Open checks the configuration of a repository and sends no request. Errors are Stalled faults: InvalidSpec for the URL,
+// AuthenticationFailed for the Secret.
+func (c *Connector) Open(config git.Config) (Remote, error) {
+	if githubapp.Describes(config.Secret) {
+		return c.openApp(config)
+	}
+	return git.New(config)
+}
+
+// openApp opens a repository whose Secret describes a GitHub App.
+func (c *Connector) openApp(config git.Config) (Remote, error) {
+	at, err := source.ParseURL(config.URL)
+	if err != nil {
+		return nil, err
+	}
+	client, err := dial.Client(config.Secret)
+	if err != nil {
+		return nil, stalledAuth(err)
+	}
+	app, err := githubapp.Parse(config.Secret, at, client)
+	if err != nil {
+		return nil, stalledAuth(err)
+	}
+	return newIssued(config, githubapp.Keys(), &appIssuer{&c.apps, app, c.Now})
+}
+
+func stalledAuth(err error) error {
+	var f *fault.Error
+	if errors.As(err, &f) {
+		return err
+	}
+	return fault.NewStalled(v1alpha1.ReasonAuthentication, err)
+}

@@ -1,0 +1,119 @@
+package connect
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git"
+	"github.com/bunsen-os/bunsen/source/githubapp"
+)
+
+// Issuer exchanges the identity of a source for credentials that end soon.
+type Issuer interface {
+	// Credentials returns keys of a Secret with valid credentials for https. Errors are faults.
+	Credentials(ctx context.Context) (map[string][]byte, error)
+	// Forget drops credentials that the remote refused.
+	Forget(refused map[string][]byte)
+}
+
+// issued is a git repository whose credentials an issuer provides.
+type issued struct {
+	config git.Config
+	issuer Issuer
+	url    string
+}
+
+// newIssued checks the configuration. The keys are for the issuer only.
+func newIssued(config git.Config, keys []string, issuer Issuer) (Remote, error) {
+	config.Secret = maps.Clone(config.Secret)
+	maps.DeleteFunc(config.Secret, func(key string, _ []byte) bool { return slices.Contains(keys, key) })
+	r := &issued{config: config, issuer: issuer}
+	// Whether the credentials may go to the host must be known before the issuer is asked for them.
+	remote, err := r.open(map[string][]byte{"bearerToken": []byte("requested later")})
+	if err != nil {
+		return nil, err
+	}
+	r.url = remote.URL()
+	return r, nil
+}
+
+// open opens the repository with credentials.
+func (r *issued) open(issued map[string][]byte) (*git.Remote, error) {
+	config := r.config
+	config.Secret = maps.Clone(r.config.Secret)
+	maps.Copy(config.Secret, issued)
+	return git.New(config)
+}
+
+// with calls do with the repository. If the remote refuses the credentials, the next call gets others.
+func (r *issued) with(ctx context.Context, do func(*git.Remote) error) error {
+	secret, err := r.issuer.Credentials(ctx)
+	if err != nil {
+		return err
+	}
+	remote, err := r.open(secret)
+	if err != nil {
+		return err
+	}
+	err = do(remote)
+	if err != nil && fault.Of(err, "").Reason == v1alpha1.ReasonAuthentication {
+		r.issuer.Forget(secret)
+	}
+	return err
+}
+
+// URL returns the repository's address without credentials.
+func (r *issued) URL() string { return r.url }
+
+// List returns the remote's refs, as git.Remote does.
+func (r *issued) List(ctx context.Context) (refs []source.Ref, err error) {
+	err = r.with(ctx, func(remote *git.Remote) error {
+		refs, err = remote.List(ctx)
+		return err
+	})
+	return refs, err
+}
+
+// Tree puts the files of a commit into a folder, as git.Remote does.
+func (r *issued) Tree(ctx context.Context, picked source.Picked, path, into string) (tree source.Tree, err error) {
+	err = r.with(ctx, func(remote *git.Remote) error {
+		tree, err = remote.Tree(ctx, picked, path, into)
+		return err
+	})
+	return tree, err
+}
+
+// Descends reports whether older is an ancestor of newer, as git.Remote does.
+func (r *issued) Descends(ctx context.Context, older, newer string) (d source.Descent, err error) {
+	err = r.with(ctx, func(remote *git.Remote) error {
+		d, err = remote.Descends(ctx, older, newer)
+		return err
+	})
+	return d, err
+}
+
+// appIssuer issues the tokens of a GitHub App.
+type appIssuer struct {
+	tokens *githubapp.Tokens
+	app    *githubapp.App
+	now    func() time.Time
+}
+
+// Credentials returns the user and the password with which git reads as a GitHub App.
+func (i *appIssuer) Credentials(ctx context.Context) (map[string][]byte, error) {
+	token, err := i.tokens.Token(ctx, i.app, i.now())
+	if err != nil {
+		return nil, err
+	}
+	return map[string][]byte{"username": []byte("x-access-token"), "password": []byte(token)}, nil
+}
+
+// Forget drops a refused token.
+func (i *appIssuer) Forget(refused map[string][]byte) {
+	i.tokens.Forget(i.app, string(refused["password"]), i.now())
+}
