@@ -36,6 +36,8 @@ type GitSourceList struct {
 }
 
 // GitSourceSpec is the repository and how the controller reads it.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.verify) || !has(self.verify.mode) || !(self.verify.mode in ['Tag', 'TagAndHead']) || (has(self.ref) && !(has(self.ref.commit) && self.ref.commit != ”) && (has(self.ref.name) && self.ref.name != ” ? self.ref.name.startsWith('refs/tags/') : (has(self.ref.semver) && self.ref.semver != ”) || (has(self.ref.tag) && self.ref.tag != ”)))",message="verify.mode Tag and TagAndHead need ref.tag or ref.semver, without ref.commit and ref.name"
 type GitSourceSpec struct {
 	// URL is the address of the repository: https://, http://, ssh:// or user@host:path. An absolute path names a
 	// repository on the controller's machine.
@@ -64,8 +66,10 @@ type GitSourceSpec struct {
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
 	// Verify makes the controller refuse commits without a trusted signature.
 	Verify *Verification `json:"verify,omitempty"`
-	// HistoryPolicy decides about a commit that does not descend from the last applied one. `Allow` applies it, `Warn`
-	// applies it with a warning, `Block` refuses it. `Block` needs a repository on the controller's machine.
+	// HistoryPolicy decides about a commit that does not descend from the last applied one, and about a tag that moved.
+	// `Allow` applies the commit, `Warn` applies it with a warning, `Block` refuses it. With verify, `Warn` refuses a commit
+	// that does not descend from the applied one, because it may be an earlier signed commit. The annotation
+	// bunsen.dev/accept-commit accepts one commit.
 	// +kubebuilder:validation:Enum=Allow;Warn;Block
 	// +kubebuilder:default=Warn
 	HistoryPolicy HistoryPolicy `json:"historyPolicy,omitempty"`
@@ -104,12 +108,46 @@ type SecretReference struct {
 	Name string `json:"name"`
 }
 
-// Verification names the keys whose signature a commit needs.
+// Verification says what must be signed, and by whom.
 type Verification struct {
+	// Mode says which objects need a signature. `Head`: the commit to apply. `Tag`: the annotated tag that the ref names; the
+	// commit itself needs none. `TagAndHead`: both. `Range`: every commit since the applied one, so that a signed commit on
+	// top of unsigned ones is refused. If no commit is applied yet, `Range` checks the commit to apply only.
+	// +kubebuilder:validation:Enum=Head;Tag;TagAndHead;Range
+	// +kubebuilder:default=Head
+	Mode VerificationMode `json:"mode,omitempty"`
 	// SecretRef names a Secret. Its values are the trusted keys: armored OpenPGP public keys or lines of an SSH
 	// allowed-signers file.
 	SecretRef SecretReference `json:"secretRef"`
+	// Signers are the trusted keys that may sign for this source. Empty means all keys of the Secret. An entry is an SSH
+	// fingerprint (`SHA256:...`) or an OpenPGP fingerprint of 40 or 64 hex digits. It may also be a principal of the
+	// allowed-signers file, or the e-mail address of a trusted OpenPGP key.
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=320
+	Signers []string `json:"signers,omitempty"`
+	// Committers are the e-mail addresses that a commit may name as its committer. Empty means all.
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=320
+	Committers []string `json:"committers,omitempty"`
+	// Authors are the e-mail addresses that a commit may name as its author. Empty means all.
+	// +kubebuilder:validation:MaxItems=100
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=320
+	Authors []string `json:"authors,omitempty"`
 }
+
+// VerificationMode says which git objects need a signature.
+type VerificationMode string
+
+// Values of VerificationMode. The empty mode is VerifyHead.
+const (
+	VerifyHead       VerificationMode = "Head"
+	VerifyTag        VerificationMode = "Tag"
+	VerifyTagAndHead VerificationMode = "TagAndHead"
+	VerifyRange      VerificationMode = "Range"
+)
 
 // Webhook says who may announce a push of the repository. The controller receives the requests at `/hook/NAME`, with the name of the
 // GitSource, if its flag --webhook is set. A request only makes it poll the repository at once.
@@ -155,6 +193,9 @@ type GitSourceStatus struct {
 	AppliedRevision string `json:"appliedRevision,omitempty"`
 	// AppliedGeneration is the generation of the spec with which AppliedRevision was applied.
 	AppliedGeneration int64 `json:"appliedGeneration,omitempty"`
+	// AppliedFrom is the repository and the ref that the spec named for AppliedRevision. If the spec names others now, the
+	// controller does not compare the history of the next commit with AppliedRevision.
+	AppliedFrom string `json:"appliedFrom,omitempty"`
 	// AppliedCommit is the commit of AppliedRevision.
 	AppliedCommit *CommitInfo `json:"appliedCommit,omitempty"`
 	// LastHandledReconcileAt is the value of the annotation bunsen.dev/reconcile that the controller last handled.
@@ -174,7 +215,7 @@ type GitSourceStatus struct {
 	// Applying is the revision that the controller is writing. Absent if there is none. The controller records it before
 	// the first write. Meanwhile it neither renders nor rolls out pools that this source feeds.
 	Applying *ApplyingRevision `json:"applying,omitempty"`
-	// Conditions are Ready, Reconciling and Stalled.
+	// Conditions are Ready, Reconciling, Stalled and, if the spec has verify, SourceVerified.
 	// +listType=map
 	// +listMapKey=type
 	Conditions []metav1.Condition `json:"conditions,omitempty"`

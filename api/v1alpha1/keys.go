@@ -51,6 +51,9 @@ const (
 
 	// ReconcileAnnotation on a GitSource requests a fetch now. Any new value counts, usually a time.
 	ReconcileAnnotation = "bunsen.dev/reconcile"
+	// AcceptAnnotation on a GitSource is the full hash of a commit that the controller applies although it does not descend
+	// from the applied one, a tag moved to it, or earlier commits are not signed. Its own signature must be valid.
+	AcceptAnnotation = "bunsen.dev/accept-commit"
 
 	// CordonedAnnotation on a Node means that Bunsen cordoned it, so that Bunsen never removes an administrator's own cordon. The
 	// value is the rendered config of the update.
@@ -159,6 +162,9 @@ const (
 	ReconcilingCondition = "Reconciling"
 	// StalledCondition is True if a user must change something.
 	StalledCondition = "Stalled"
+	// SourceVerifiedCondition is True if the last commit that the controller read has the signatures that spec.verify
+	// requires. It is absent if the spec has no verify.
+	SourceVerifiedCondition = "SourceVerified"
 )
 
 // Reasons of a GitSource's conditions and of its events.
@@ -177,6 +183,7 @@ const (
 	ReasonPoolMissing      = "PoolMissing"
 	ReasonHistoryRewritten = "HistoryRewritten"
 	ReasonSignature        = "SignatureMissing"
+	ReasonVerified         = "SignatureValid"
 	ReasonApplyFailed      = "ApplyFailed"
 	// ReasonNoMachineConfigs is the reason of a pool's condition RenderDegraded if no MachineConfig matches its selector
 	// any more.

@@ -32,6 +32,9 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 	}
 	connector := &connect.Connector{Now: time.Now}
 	open := func(spec v1alpha1.GitSourceSpec, secrets gitsource.Secrets) (gitsource.Repository, error) {
+		if v := spec.Verify; v != nil && (v.Mode != "" && v.Mode != v1alpha1.VerifyHead || len(v.Signers)+len(v.Committers)+len(v.Authors) > 0) {
+			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.verify: this version of the controller supports mode Head for all signers only"))
+		}
 		if a, err := source.ParseURL(spec.URL); err == nil && a.Password != "" {
 			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.url holds a password, which everybody who may read GitSources can see: put it into a Secret, name that in spec.secretRef, and change the password"))
 		}

@@ -25,7 +25,7 @@ type Keys struct {
 }
 
 // rules is part of every digest. It changes with the rules of this package, so that stored commits are checked again.
-const rules = "1"
+const rules = "2"
 
 // ParseKeys reads the data of a Secret. Each value holds, in any mix: armored OpenPGP public keys; lines of SSH public
 // keys; lines of ssh-keygen's allowed signers, `principals [options] type key [comment]`, with the options namespaces,

@@ -52,12 +52,12 @@ func reasonText(err error) string {
 	return "it is damaged, or no user identity is bound to it"
 }
 
-func (k Keys) checkPGP(o object, now time.Time) (_ string, err error) {
-	broken := refuse("the commit's OpenPGP signature is damaged: it is not one armored signature; create the commit again")
+func (k Keys) checkPGP(o object, now time.Time) (_ identity, err error) {
+	broken := refuse("the %s's OpenPGP signature is damaged: it is not one armored signature; create the %s again", o.kind, o.kind)
 	defer recoverAs(&err, broken)
-	sig, packets, err := readSignature(o.signature, broken)
+	sig, packets, err := readSignature(o, broken)
 	if err != nil {
-		return "", err
+		return identity{}, err
 	}
 	signer := fmt.Sprintf("pgp %016X", *sig.IssuerKeyId)
 	if len(sig.IssuerFingerprint) > 0 {
@@ -65,23 +65,24 @@ func (k Keys) checkPGP(o object, now time.Time) (_ string, err error) {
 	}
 	candidates := k.pgp.KeysById(*sig.IssuerKeyId)
 	if len(candidates) == 0 {
-		return "", unknownKey(signer)
+		return identity{}, o.kind.unknownKey(signer)
 	}
 	for _, c := range candidates {
 		if weakness := weaknessOf(c.PublicKey); weakness != "" {
-			return "", refuse("the commit is signed by %s, which is %s: sign with a stronger key, best ed25519", signer, weakness)
+			return identity{}, refuse("the %s is signed by %s, which is %s: sign with a stronger key, best ed25519", o.kind, signer, weakness)
 		}
 	}
 	at := &packet.Config{Time: func() time.Time { return now }}
 	_, entity, err := openpgp.VerifyDetachedSignature(k.pgp, bytes.NewReader(o.payload), bytes.NewReader(packets), at)
 	if err != nil {
-		return "", explainPGP(signer, err)
+		return identity{}, explainPGP(o.kind, signer, err)
 	}
-	return nameOf(entity), nil
+	return identityOf(entity, candidates, now), nil
 }
 
 // readSignature reads exactly one signature over plain bytes, made with a hash that cannot be forged.
-func readSignature(armored string, broken error) (*packet.Signature, []byte, error) {
+func readSignature(o object, broken error) (*packet.Signature, []byte, error) {
+	armored := o.signature
 	if strings.Count(armored, "-----BEGIN ") != 1 || !strings.HasSuffix(strings.TrimSpace(armored), "-----END PGP SIGNATURE-----") {
 		return nil, nil, broken
 	}
@@ -103,10 +104,10 @@ func readSignature(armored string, broken error) (*packet.Signature, []byte, err
 		return nil, nil, broken
 	}
 	if sig.SigType != packet.SigTypeBinary {
-		return nil, nil, refuse("the commit's OpenPGP signature is of type %d, not over plain bytes: sign with git commit -S", sig.SigType)
+		return nil, nil, refuse("the %s's OpenPGP signature is of type %d, not over plain bytes: sign with git", o.kind, sig.SigType)
 	}
 	if !slices.Contains([]crypto.Hash{crypto.SHA256, crypto.SHA384, crypto.SHA512, crypto.SHA3_256, crypto.SHA3_512}, sig.Hash) {
-		return nil, nil, refuse("the commit's OpenPGP signature uses the hash %v, which can be forged: sign with SHA-256 or better (digest-algo in gpg.conf)", sig.Hash)
+		return nil, nil, refuse("the %s's OpenPGP signature uses the hash %v, which can be forged: sign with SHA-256 or better (digest-algo in gpg.conf)", o.kind, sig.Hash)
 	}
 	return sig, data, nil
 }
@@ -125,18 +126,18 @@ func weaknessOf(key *packet.PublicKey) string {
 	return ""
 }
 
-func explainPGP(signer string, err error) error {
+func explainPGP(signed kind, signer string, err error) error {
 	switch {
 	case errors.Is(err, pgperrors.ErrUnknownIssuer):
-		return refuse("the commit is signed by %s, which is among the allowed keys but not meant for signing: sign with the signing key", signer)
+		return refuse("the %s is signed by %s, which is among the allowed keys but not meant for signing: sign with the signing key", signed, signer)
 	case errors.Is(err, pgperrors.ErrKeyRevoked):
-		return refuse("the commit is signed by %s, which is revoked: sign a new commit with another key", signer)
+		return refuse("the %s is signed by %s, which is revoked: sign a new %s with another key", signed, signer, signed)
 	case errors.Is(err, pgperrors.ErrKeyExpired):
-		return refuse("the key %s of the signature has expired. Extend it and update the Secret of verify.secretRef, or sign a new commit with another key", signer)
+		return refuse("the key %s of the signature has expired. Extend it and update the Secret of verify.secretRef, or sign a new %s with another key", signer, signed)
 	case errors.Is(err, pgperrors.ErrSignatureExpired):
-		return refuse("the signature of %s is not valid now: it has expired, or was made by a clock that is ahead; create the commit again", signer)
+		return refuse("the signature of %s is not valid now: it has expired, or was made by a clock that is ahead; create the %s again", signer, signed)
 	}
-	return damaged(signer)
+	return signed.damaged(signer)
 }
 
 // recoverAs turns a panic in the OpenPGP library into an error. Some versions index past the end of truncated packets.
@@ -147,18 +148,28 @@ func recoverAs(err *error, otherwise error) {
 	}
 }
 
-// nameOf returns the primary fingerprint and the first identity of an OpenPGP key, preferably a primary identity.
-func nameOf(e *openpgp.Entity) string {
-	signer := fmt.Sprintf("pgp %X", e.PrimaryKey.Fingerprint)
-	names := slices.Sorted(maps.Keys(e.Identities))
-	for _, n := range names {
-		if s := e.Identities[n].SelfSignature; s != nil && s.IsPrimaryId != nil && *s.IsPrimaryId {
-			names = []string{n}
-			break
+// identityOf describes an OpenPGP key: its fingerprint and its first identity, preferably the primary one, for people; the
+// fingerprints of the key and of the subkeys that may have made the signature; the addresses of its valid identities.
+func identityOf(e *openpgp.Entity, candidates []openpgp.Key, now time.Time) identity {
+	id := identity{text: fmt.Sprintf("pgp %X", e.PrimaryKey.Fingerprint), keys: []string{fmt.Sprintf("%X", e.PrimaryKey.Fingerprint)}}
+	for _, c := range candidates {
+		if c.Entity == e && c.PublicKey != nil {
+			id.keys = append(id.keys, fmt.Sprintf("%X", c.PublicKey.Fingerprint))
 		}
 	}
-	if len(names) == 0 {
-		return signer
+	names := slices.Sorted(maps.Keys(e.Identities))
+	primary := -1
+	for i, n := range names {
+		who := e.Identities[n]
+		if s := who.SelfSignature; s != nil && s.IsPrimaryId != nil && *s.IsPrimaryId && primary < 0 {
+			primary = i
+		}
+		if who.UserId != nil && who.UserId.Email != "" && !who.Revoked(now) && who.SelfSignature != nil && !who.SelfSignature.SigExpired(now) {
+			id.names = append(id.names, strings.ToLower(who.UserId.Email))
+		}
 	}
-	return signer + " (" + source.Line(names[0]) + ")"
+	if len(names) > 0 {
+		id.text += " (" + source.Line(names[max(primary, 0)]) + ")"
+	}
+	return id
 }

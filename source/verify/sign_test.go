@@ -193,3 +193,20 @@ func allowed(t testing.TB, more ...string) map[string][]byte {
 		}, more...), "\n") + "\n"),
 	}
 }
+
+// pgpOver is an armored signature as gpg appends it to a tag.
+func pgpOver(payload string, by *openpgp.Entity) string {
+	return pgpSignature(payload, by, packet.Config{}) + "\n"
+}
+
+// pgpEntity is a key that a test changes, and sign signs the plain commit with it as it is now.
+type pgpEntity struct {
+	*openpgp.Entity
+	sign func()
+}
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

@@ -17,9 +17,10 @@ import (
 
 // sshKey is one line of allowed signers.
 type sshKey struct {
-	blob    string // in wire form
-	who     string // its principals, or the comment of a plain key
-	options options
+	blob       string   // in wire form
+	who        string   // its principals, or the comment of a plain key
+	principals []string // in lower case, without patterns
+	options    options
 }
 
 // options of a line of allowed signers. The zero value allows all namespaces at any time.
@@ -64,6 +65,10 @@ func (k *Keys) addLine(line string) error {
 		return err
 	}
 	key.who = source.Line(key.who)
+	if at > 0 {
+		key.principals = strings.Split(strings.ToLower(unquote(words[0])), ",")
+		key.principals = slices.DeleteFunc(key.principals, func(p string) bool { return p == "" || strings.ContainsAny(p, "*?!") })
+	}
 	k.ssh = append(k.ssh, key)
 	return nil
 }

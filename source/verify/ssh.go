@@ -6,6 +6,7 @@ import (
 	"crypto/sha512"
 	"encoding/pem"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -26,70 +27,77 @@ type envelope struct {
 // signed is the data that an SSH signature covers, after the magic.
 type signed struct{ Namespace, Reserved, Hash, Digest string }
 
-func (k Keys) checkSSH(o object, now time.Time) (string, error) {
+func (k Keys) checkSSH(o object, now time.Time) (identity, error) {
 	block, after := pem.Decode([]byte(o.signature))
-	if block == nil || block.Type != "SSH SIGNATURE" || len(block.Headers) > 0 || len(bytes.TrimSpace(after)) > 0 {
-		return "", refuse("the commit's SSH signature is damaged: it is not one armored block; create the commit again")
+	if block == nil || block.Type != "SSH SIGNATURE" || len(block.Headers) > 0 || len(bytes.TrimSpace(after)) > 0 || strings.Contains(o.signature, "\r") {
+		return identity{}, refuse("the %s's SSH signature is damaged: it is not one armored block; create the %s again", o.kind, o.kind)
 	}
 	var e envelope
 	blob, ok := bytes.CutPrefix(block.Bytes, []byte(magic))
 	if !ok || ssh.Unmarshal(blob, &e) != nil {
-		return "", refuse("the commit's SSH signature is damaged: it cannot be read; create the commit again")
+		return identity{}, refuse("the %s's SSH signature is damaged: it cannot be read; create the %s again", o.kind, o.kind)
 	}
 	if e.Version != 1 || e.Namespace != gitName {
-		return "", refuse("the commit's SSH signature has version %d and namespace %.40q, not version 1 and namespace %q, so it is not a signature of git: sign with `git commit -S`",
-			e.Version, e.Namespace, gitName)
+		return identity{}, refuse("the %s's SSH signature has version %d and namespace %.40q, not version 1 and namespace %q, so it is not a signature of git: sign with git",
+			o.kind, e.Version, e.Namespace, gitName)
 	}
 	key, err := ssh.ParsePublicKey([]byte(e.PublicKey))
 	if err != nil {
-		return "", refuse("the commit's SSH signature is damaged: its key cannot be read, or is of a type that is not supported; create the commit again")
+		return identity{}, refuse("the %s's SSH signature is damaged: its key cannot be read, or is of a type that is not supported; create the %s again", o.kind, o.kind)
 	}
-	signer := "ssh " + ssh.FingerprintSHA256(key)
-	who, err := k.allowedSSH(string(key.Marshal()), signer, now)
+	print := ssh.FingerprintSHA256(key)
+	signer := identity{text: "ssh " + print, keys: []string{print}}
+	line, err := k.allowedSSH(o, string(key.Marshal()), signer.text, now)
 	if err != nil {
-		return "", err
+		return identity{}, err
 	}
-	if err := e.check(key, signer, o.payload); err != nil {
-		return "", err
+	if err := e.check(o, key, signer.text); err != nil {
+		return identity{}, err
 	}
-	if who != "" {
-		signer += " (" + who + ")"
+	if line.who != "" {
+		signer.text += " (" + line.who + ")"
 	}
+	signer.names = line.principals
 	return signer, nil
 }
 
-// allowedSSH finds a line that allows the key now, and returns the owner of the key.
-func (k Keys) allowedSSH(blob, signer string, now time.Time) (who string, err error) {
-	err = unknownKey(signer)
+// allowedSSH finds a line that allows the key, now and when the object says that it was made. The owner of the key chooses the
+// second time, so that it alone allows nothing.
+func (k Keys) allowedSSH(o object, blob, signer string, now time.Time) (sshKey, error) {
+	err := o.kind.unknownKey(signer)
+	made, dated := o.date()
 	for _, a := range k.ssh {
 		if a.blob != blob {
 			continue
 		}
 		why := a.options.refuses(now)
-		if why == "" {
-			return a.who, nil
+		if why == "" && dated && a.options.refuses(made) != "" {
+			why = fmt.Sprintf("was not valid at the time of the %s, %s: see valid-after and valid-before of its line", o.kind, made.Format(time.RFC3339))
 		}
-		err = refuse("the commit is signed by %s, which %s", signer, why)
+		if why == "" {
+			return a, nil
+		}
+		err = refuse("the %s is signed by %s, which %s", o.kind, signer, why)
 	}
-	return "", err
+	return sshKey{}, err
 }
 
 // check verifies the signature of the payload.
-func (e envelope) check(key ssh.PublicKey, signer string, payload []byte) error {
+func (e envelope) check(o object, key ssh.PublicKey, signer string) error {
 	var digest []byte
 	switch e.Hash {
 	case "sha256":
-		sum := sha256.Sum256(payload)
+		sum := sha256.Sum256(o.payload)
 		digest = sum[:]
 	case "sha512":
-		sum := sha512.Sum512(payload)
+		sum := sha512.Sum512(o.payload)
 		digest = sum[:]
 	default:
-		return refuse("the signature of %s uses the hash %.20q, not sha256 or sha512: sign with git commit -S", signer, e.Hash)
+		return refuse("the signature of %s uses the hash %.20q, not sha256 or sha512: sign with git", signer, e.Hash)
 	}
 	var sig ssh.Signature
 	if ssh.Unmarshal([]byte(e.Signature), &sig) != nil {
-		return damaged(signer)
+		return o.kind.damaged(signer)
 	}
 	// The signature does not cover its own format. So only the format of the key's type is accepted.
 	if sig.Format == ssh.KeyAlgoRSA {
@@ -97,7 +105,7 @@ func (e envelope) check(key ssh.PublicKey, signer string, payload []byte) error 
 	}
 	message := fmt.Appendf(nil, "%s%s", magic, ssh.Marshal(signed{e.Namespace, e.Reserved, e.Hash, string(digest)}))
 	if key.Verify(message, &sig) != nil {
-		return damaged(signer)
+		return o.kind.damaged(signer)
 	}
 	return nil
 }
