@@ -34,7 +34,7 @@ require (
 	go.yaml.in/yaml/v3 v3.0.5
 	golang.org/x/crypto v0.56.0
 	golang.org/x/crypto/x509roots/fallback v0.0.0-20261030153154-30a33513ff6d
-	golang.org/x/sync v0.22.0
+	golang.org/x/sync v0.24.0
 	golang.org/x/sys v0.48.0
 	golang.org/x/term v0.45.0
 	golang.org/x/tools v0.48.0
@@ -55,7 +55,13 @@ require (
 
 require github.com/hashicorp/golang-lru/v2 v2.0.7
 
-require github.com/fluxcd/cli-utils v1.2.3
+require (
+	github.com/fluxcd/cli-utils v1.2.3
+	github.com/google/go-containerregistry v0.21.2
+	github.com/opencontainers/go-digest v1.0.0
+	github.com/opencontainers/image-spec v1.1.1
+	oras.land/oras-go/v2 v2.6.4
+)
 
 require (
 	dario.cat/mergo v1.0.0 // indirect

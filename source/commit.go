@@ -1,6 +1,7 @@
 package source
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"regexp"
 	"strings"
@@ -13,7 +14,7 @@ type Commit struct {
 	URL string
 	// Ref is the requested ref in its short form: `main`, `v1.4.2`, `refs/pull/7/head`; empty for a pinned commit.
 	Ref string
-	// Hash is the full SHA-1, 40 lower-case hex digits.
+	// Hash is the full SHA-1, 40 lower-case hex digits. For an artifact it is the SHA-256 of its manifest, 64 digits.
 	Hash string
 	// Author is `Name <mail>`.
 	Author string
@@ -25,7 +26,8 @@ type Commit struct {
 	Signer string
 }
 
-// Revision identifies a commit in text: `main@sha1:<hex>`, or `sha1:<hex>` for a pinned commit.
+// Revision identifies a commit in text: `main@sha1:<hex>`, or `sha1:<hex>` for a pinned commit. An artifact has `sha256:`
+// instead.
 type Revision struct {
 	// Ref as in Commit.
 	Ref string
@@ -37,23 +39,27 @@ type Revision struct {
 func (c Commit) Revision() Revision { return Revision{Ref: c.Ref, Hash: c.Hash} }
 
 // String returns `ref@sha1:<hex>`, or `sha1:<hex>` without a ref; the zero value is empty.
-func (r Revision) String() string {
+func (r Revision) String() string { return r.text(r.Hash) }
+
+// text returns the revision with a part of its hash.
+func (r Revision) text(hash string) string {
+	algorithm := "sha1:"
+	if len(r.Hash) == 2*sha256.Size {
+		algorithm = "sha256:"
+	}
 	switch {
-	case r.Hash == "":
+	case hash == "":
 		return ""
 	case r.Ref == "":
-		return "sha1:" + r.Hash
+		return algorithm + hash
 	default:
-		return r.Ref + "@sha1:" + r.Hash
+		return r.Ref + "@" + algorithm + hash
 	}
 }
 
 // Short returns the revision with the first eight digits of its hash, for tables.
 func (r Revision) Short() string {
-	if len(r.Hash) > 8 {
-		r.Hash = r.Hash[:8]
-	}
-	return r.String()
+	return r.text(r.Hash[:min(len(r.Hash), 8)])
 }
 
 // Quote returns the subject of a commit in double quotes, or in single quotes if it contains double quotes, as the subject of a
@@ -65,7 +71,10 @@ func Quote(subject string) string {
 	return `"` + subject + `"`
 }
 
-var fullHash = regexp.MustCompile(`^[0-9a-f]{40}$`)
+var (
+	fullHash   = regexp.MustCompile(`^[0-9a-f]{40}$`)
+	fullDigest = regexp.MustCompile(`^[0-9a-f]{64}$`)
+)
 
 // ParseRevision reads the text that Revision.String returns.
 func ParseRevision(s string) (Revision, error) {
@@ -73,9 +82,9 @@ func ParseRevision(s string) (Revision, error) {
 	if i := strings.LastIndex(s, "@"); i >= 0 {
 		ref, digest = s[:i], s[i+1:]
 	}
-	hash, ok := strings.CutPrefix(digest, "sha1:")
-	if !ok || !fullHash.MatchString(hash) {
-		return Revision{}, fmt.Errorf("reading revision %q: want ref@sha1:<40 hex digits>", s)
+	algorithm, hash, _ := strings.Cut(digest, ":")
+	if (algorithm != "sha1" || !fullHash.MatchString(hash)) && (algorithm != "sha256" || !fullDigest.MatchString(hash)) {
+		return Revision{}, fmt.Errorf("reading revision %q: want ref@sha1:<40 hex digits> or ref@sha256:<64 hex digits>", s)
 	}
 	return Revision{Ref: ref, Hash: hash}, nil
 }

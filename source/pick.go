@@ -14,11 +14,13 @@ import (
 )
 
 // Pick finds the commit of a GitRef among a remote's refs. If the GitRef sets several fields, Pick uses the first one of:
-// commit, name, semver, tag, branch. If it sets none, Pick follows the remote's HEAD, under the name of its branch.
+// digest, commit, name, semver, tag, branch. If it sets none, Pick follows the remote's HEAD, under the name of its branch.
 //
 // Errors are Stalled faults: RefNotFound if the repository does not have the ref, InvalidSpec if no ref can match.
 func Pick(refs []Ref, want v1alpha1.GitRef) (Picked, error) {
 	switch {
+	case want.Digest != "":
+		return pickDigest(want.Digest)
 	case want.Commit != "":
 		return pickCommit(refs, want)
 	case want.Name != "":
@@ -32,6 +34,15 @@ func Pick(refs []Ref, want v1alpha1.GitRef) (Picked, error) {
 	default:
 		return pickHead(refs)
 	}
+}
+
+// pickDigest returns the artifact with the given digest.
+func pickDigest(digest string) (Picked, error) {
+	hash, ok := strings.CutPrefix(digest, "sha256:")
+	if !ok || !fullDigest.MatchString(hash) {
+		return Picked{}, invalid("digest %q is not a digest: write sha256: and all 64 hex digits in lower case", digest)
+	}
+	return Picked{Hash: hash}, nil
 }
 
 // pickCommit returns the given commit. The later fetch checks whether the repository has it.

@@ -27,7 +27,7 @@ func (r Ref) Commit() string {
 type Picked struct {
 	// Ref in its short form, as in Commit: `main`, `v1.4.2`, `refs/pull/7/head`; empty for a pinned commit.
 	Ref string
-	// Hash of the commit, 40 lower-case hex digits.
+	// Hash of the commit, 40 lower-case hex digits; of an artifact, 64.
 	Hash string
 	// FullName is the full name of the ref that points at the commit, `refs/heads/main`. For a pinned commit it is
 	// another ref of the spec, or empty. If a remote does not serve single commits, Bunsen fetches the history of this

@@ -40,7 +40,8 @@ type GitSourceList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.verify) || !has(self.verify.mode) || !(self.verify.mode in ['Tag', 'TagAndHead']) || (has(self.ref) && !(has(self.ref.commit) && self.ref.commit != ”) && (has(self.ref.name) && self.ref.name != ” ? self.ref.name.startsWith('refs/tags/') : (has(self.ref.semver) && self.ref.semver != ”) || (has(self.ref.tag) && self.ref.tag != ”)))",message="verify.mode Tag and TagAndHead need ref.tag or ref.semver, without ref.commit and ref.name"
 type GitSourceSpec struct {
 	// URL is the address of the repository: https://, http://, ssh:// or user@host:path. An absolute path names a
-	// repository on the controller's machine.
+	// repository on the controller's machine. oci://host/name is a repository of an OCI registry, whose artifacts hold the
+	// files of a commit.
 	// +kubebuilder:validation:MinLength=1
 	URL string `json:"url"`
 	// Ref is the branch, tag or commit to follow. Empty means the repository's default branch.
@@ -59,7 +60,7 @@ type GitSourceSpec struct {
 	// SuspendUntil ends the suspension at this time: suspend then has no effect, although it is still true. If suspendUntil is absent,
 	// the source is suspended until a user sets suspend to false.
 	SuspendUntil *metav1.Time `json:"suspendUntil,omitempty"`
-	// SecretRef names a Secret in namespace bunsen-sources with the credentials. For https it holds `username` and
+	// SecretRef names a Secret in namespace bunsen-sources with the credentials. For https and oci it holds `username` and
 	// `password`, or `bearerToken`, and optionally `ca.crt`, or a client certificate in `tls.crt` and `tls.key`. It also
 	// lists in `hosts` the hosts to which the controller may send them. For ssh it holds `identity`, `known_hosts` and
 	// optionally `password`. The controller refuses a Secret with other keys.
@@ -85,8 +86,8 @@ func (s *GitSourceSpec) IsSuspended(now time.Time) bool {
 	return s.Suspend && (s.SuspendUntil == nil || now.Before(s.SuspendUntil.Time))
 }
 
-// GitRef names what to follow. If several fields are set, the first in this order counts: commit, name, semver, tag,
-// branch.
+// GitRef names what to follow. If several fields are set, the first in this order counts: digest, commit, name, semver, tag,
+// branch. An OCI repository has tags and digests only. Without a field, the controller follows its tag `latest`.
 type GitRef struct {
 	// Branch is the branch to follow, such as `main`.
 	Branch string `json:"branch,omitempty"`
@@ -99,6 +100,9 @@ type GitRef struct {
 	// Commit is the full hash of the commit to apply.
 	// +kubebuilder:validation:Pattern=`^([0-9a-f]{40})?$`
 	Commit string `json:"commit,omitempty"`
+	// Digest is the digest of the OCI artifact to apply, `sha256:<hex>`. It is for oci:// only.
+	// +kubebuilder:validation:Pattern=`^(sha256:[0-9a-f]{64})?$`
+	Digest string `json:"digest,omitempty"`
 }
 
 // SecretReference names a Secret in namespace bunsen-sources, or in the namespace of the controller's flag

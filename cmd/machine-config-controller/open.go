@@ -3,8 +3,10 @@ package main
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/fault"
@@ -13,6 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/connect"
 	"github.com/bunsen-os/bunsen/source/git"
+	"github.com/bunsen-os/bunsen/source/oci"
 	"github.com/bunsen-os/bunsen/source/store"
 	"github.com/bunsen-os/bunsen/source/verify"
 )
@@ -38,6 +41,12 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 		if a, err := source.ParseURL(spec.URL); err == nil && a.Password != "" {
 			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.url holds a password, which everybody who may read GitSources can see: put it into a Secret, name that in spec.secretRef, and change the password"))
 		}
+		if strings.HasPrefix(spec.URL, "oci://") {
+			return openArtifacts(connector, trees, spec, secrets)
+		}
+		if spec.Ref.Digest != "" {
+			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.ref.digest is for oci:// only: set ref.commit for a git repository"))
+		}
 		c := git.Config{URL: spec.URL, Secret: secrets.Credentials, HostsRequired: true}
 		trust := ""
 		if spec.Verify != nil { // with an empty Secret, verification fails
@@ -55,6 +64,20 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 		return store.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: spec.Path, Trust: trust}, nil
 	}
 	return open, trees, nil
+}
+
+// openArtifacts opens a repository of an OCI registry.
+func openArtifacts(c *connect.Connector, trees *store.Store, spec v1alpha1.GitSourceSpec, secrets gitsource.Secrets) (gitsource.Repository, error) {
+	var keys map[string][]byte
+	if spec.Verify != nil { // with an empty Secret, verification fails
+		keys = map[string][]byte{}
+		maps.Copy(keys, secrets.Keys)
+	}
+	remote, trust, err := c.Artifacts(oci.Config{URL: spec.URL, Ref: spec.Ref, Secret: secrets.Credentials, HostsRequired: true}, keys)
+	if err != nil {
+		return nil, err
+	}
+	return store.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: spec.Path, Trust: trust}, nil
 }
 
 // storeDir returns the directory of --store. The default belongs to the user: in a shared temporary directory, another

@@ -7,9 +7,11 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/cosign"
 	"github.com/bunsen-os/bunsen/source/dial"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/githubapp"
+	"github.com/bunsen-os/bunsen/source/oci"
 	"github.com/bunsen-os/bunsen/source/store"
 )
 
@@ -51,6 +53,29 @@ func (c *Connector) openApp(config git.Config) (Remote, error) {
 		return nil, stalledAuth(err)
 	}
 	return newIssued(config, githubapp.Keys(), &appIssuer{&c.apps, app, c.Now})
+}
+
+// Artifacts opens a repository of an OCI registry and sends no request. Keys is the data of the Secret with the public keys;
+// nil: no signature is required. The trust is the digest of these keys. Errors are Stalled faults.
+func (*Connector) Artifacts(config oci.Config, keys map[string][]byte) (remote Remote, trust string, err error) {
+	if keys != nil {
+		trusted, err := cosign.ParseKeys(keys)
+		if err != nil {
+			return nil, "", err
+		}
+		config.Keys, trust = &trusted, trusted.Digest()
+	}
+	transport, err := dial.Transport(config.Secret)
+	if err != nil {
+		return nil, "", stalledAuth(err)
+	}
+	transport.DisableKeepAlives = true // nobody closes the repository
+	config.Transport = transport
+	artifacts, err := oci.New(config)
+	if err != nil {
+		return nil, "", err
+	}
+	return artifacts, trust, nil
 }
 
 func stalledAuth(err error) error {

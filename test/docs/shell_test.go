@@ -25,6 +25,8 @@ var programs = map[string]func(*manual, *testing.T, []string) string{
 	"kubectl":   nil,
 	"helm":      nil,
 	"kustomize": nil,
+	"oras":      nil,
+	"cosign":    nil,
 	"umask":     nil,
 	"mkdir":     nil,
 	"oc":        nil,

@@ -21,7 +21,7 @@ func ShortRendered(name string) string {
 // longName matches the end of a rendered config's name, and longHash a revision's hash.
 var (
 	longName = regexp.MustCompile(`(rendered-[a-z0-9.-]+-[0-9a-f]{5})[0-9a-f]{27}\b`)
-	longHash = regexp.MustCompile(`(sha1:[0-9a-f]{8})[0-9a-f]{32}\b`)
+	longHash = regexp.MustCompile(`(sha(?:1|256):[0-9a-f]{8})(?:[0-9a-f]{56}|[0-9a-f]{32})\b`)
 )
 
 // Brief shortens the names and revisions in a text like the columns of a table, and returns its first line.

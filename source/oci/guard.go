@@ -1,0 +1,50 @@
+package oci
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/credentials"
+)
+
+// errInsecure is returned for a redirect or a token service without TLS.
+var errInsecure = errors.New("the registry leads to an address without https")
+
+// hostError is returned before credentials would go to a host that the Secret does not name.
+type hostError struct{ host string }
+
+// Error says what to add to the Secret.
+func (e *hostError) Error() string {
+	return fmt.Sprintf("the registry uses a token service on %s, which the key hosts of the Secret does not name: add it if you trust it", e.host)
+}
+
+// guard sends credentials only to the registry and to the hosts of the Secret.
+type guard struct {
+	base            http.RoundTripper
+	registry, hosts string
+}
+
+// RoundTrip sends a request over https. After a redirect to another host it removes the credentials. It fails for a token
+// service on another host.
+func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme != "https" {
+		return nil, errInsecure
+	}
+	if (r.Header.Get("Authorization") != "" || r.Method == http.MethodPost) && !g.allows(r) {
+		if r.Response == nil || r.Method == http.MethodPost {
+			return nil, &hostError{r.URL.Host}
+		}
+		r = r.Clone(r.Context())
+		r.Header.Del("Authorization")
+	}
+	return g.base.RoundTrip(r)
+}
+
+// allows reports whether credentials may go to the host of a request.
+func (g *guard) allows(r *http.Request) bool {
+	at := source.Address{Scheme: "https", Host: r.URL.Hostname(), Port: r.URL.Port()}
+	return strings.EqualFold(r.URL.Host, g.registry) || credentials.NamesHost(g.hosts, at)
+}
