@@ -14,8 +14,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The Deployment in config/controller starts this very program.
-func TestTheDeploymentsFlagsAreOurs(t *testing.T) {
+// deploymentOf reads a Deployment of config/controller.
+func deploymentOf(t *testing.T, name string) appsv1.Deployment {
+	t.Helper()
 	root, err := filepath.Abs(filepath.Join("..", "..", "config", "controller"))
 	if err != nil {
 		t.Fatal(err)
@@ -26,13 +27,41 @@ func TestTheDeploymentsFlagsAreOurs(t *testing.T) {
 	}
 	var deployment appsv1.Deployment
 	for _, r := range all.Resources() {
-		if r.GetKind() != "Deployment" {
+		if r.GetKind() != "Deployment" || r.GetName() != name {
 			continue
 		}
 		if err := yaml.UnmarshalStrict([]byte(r.MustYaml()), &deployment); err != nil {
 			t.Fatal(err)
 		}
 	}
+	if len(deployment.Spec.Template.Spec.Containers) != 1 {
+		t.Fatalf("config/controller has no Deployment %s", name)
+	}
+	return deployment
+}
+
+// The notifier starts this program's subcommand, under another account than the controller.
+func TestTheNotifiersFlagsAreOurs(t *testing.T) {
+	deployment := deploymentOf(t, "machine-config-notifier")
+	container := deployment.Spec.Template.Spec.Containers[0]
+	sub, args, err := command().Find(container.Args)
+	if err != nil || sub.Name() != "notify" {
+		t.Fatalf("%q: %v", container.Args, err)
+	}
+	if err := sub.ParseFlags(args); err != nil {
+		t.Fatalf("%q: %v", args, err)
+	}
+	if account := deployment.Spec.Template.Spec.ServiceAccountName; account == deploymentOf(t, "machine-config-controller").Spec.Template.Spec.ServiceAccountName || account == "" {
+		t.Errorf("the notifier runs as %q, like the controller", account)
+	}
+	if got, want := sub.Flag("health").Value.String(), fmt.Sprintf(":%d", container.Ports[0].ContainerPort); got != want {
+		t.Errorf("it serves --health at %s, the probes ask %s", got, want)
+	}
+}
+
+// The Deployment in config/controller starts this very program.
+func TestTheDeploymentsFlagsAreOurs(t *testing.T) {
+	deployment := deploymentOf(t, "machine-config-controller")
 	container := deployment.Spec.Template.Spec.Containers[0]
 	program := command()
 	if err := program.ParseFlags(container.Args); err != nil {

@@ -62,6 +62,8 @@ func command() *cobra.Command {
 		Version: version, SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return run(cmd.Context(), o) },
 	}
+	cmd.AddCommand(notifyCommand())
+	cmd.CompletionOptions.DisableDefaultCmd = true
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the pod's service account")
 	f.StringVar(&o.namespace, "namespace", "bunsen-system", "namespace of the leases")

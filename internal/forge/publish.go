@@ -28,6 +28,9 @@ type State string
 const (
 	Success State = "success"
 	Failure State = "failure"
+	// Pending is the state while the cluster works on the commit. Canceled means that a later commit replaced it.
+	Pending  State = "pending"
+	Canceled State = "canceled"
 )
 
 // Status of a commit.

@@ -19,9 +19,11 @@ import (
 const (
 	Namespace        = "bunsen-system"
 	SourcesNamespace = "bunsen-sources"
-	Controller       = "machine-config-controller"
-	Server           = "machine-config-server"
-	Daemon           = "machine-config-daemon"
+	// NotificationsNamespace has the Secrets of Notifications.
+	NotificationsNamespace = "bunsen-notifications"
+	Controller             = "machine-config-controller"
+	Server                 = "machine-config-server"
+	Daemon                 = "machine-config-daemon"
 )
 
 // placeholderRegistry is the registry of the images in config/. It does not exist.

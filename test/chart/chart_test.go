@@ -147,6 +147,7 @@ func TestValues(t *testing.T) {
 	}
 	const (
 		controller = "Deployment bunsen-system machine-config-controller"
+		notifier   = "Deployment bunsen-system machine-config-notifier"
 		server     = "Deployment bunsen-system machine-config-server"
 		settings   = "ConfigMap bunsen-system machine-config-server-HASH"
 		daemon     = "DaemonSet bunsen-system machine-config-daemon"
@@ -154,15 +155,19 @@ func TestValues(t *testing.T) {
 	)
 	pod := func(path string) string { return "spec.template.spec." + path }
 	for values, want := range map[string][]string{
-		"images: {controller: r/c:1}":                              {controller + " " + pod("containers.image: r/c:1")},
+		"images: {controller: r/c:1}":                              {controller + " " + pod("containers.image: r/c:1"), notifier + " " + pod("containers.image: r/c:1")},
 		"images: {server: r/s:1}":                                  {server + " " + pod("containers.image: r/s:1")},
 		"images: {daemon: r/d:1}":                                  {daemon + " " + pod("containers.image: r/d:1"), server + " " + pod("initContainers.image: r/d:1")},
-		"namespaces: {create: false}":                              {"- Namespace  bunsen-sources", "- Namespace  bunsen-system"},
+		"namespaces: {create: false}":                              {"- Namespace  bunsen-notifications", "- Namespace  bunsen-sources", "- Namespace  bunsen-system"},
 		"controller: {replicas: 1}":                                {"- " + budgets + "controller", controller + " spec.replicas: 1"},
 		"controller: {priorityClassName: p}":                       {controller + " " + pod("priorityClassName: p")},
 		"controller: {nodeSelector: {a: b}}":                       {controller + " " + pod("nodeSelector.a: b")},
 		"controller: {tolerations: [{key: k}]}":                    {controller + " " + pod("tolerations.key: k")},
 		"controller: {resources: {limits: {memory: 3Gi}}}":         {controller + " " + pod("containers.resources.limits.memory: 3Gi")},
+		"notifier: {enabled: false}":                               {"- " + notifier},
+		"notifier: {nodeSelector: {a: b}}":                         {notifier + " " + pod("nodeSelector.a: b")},
+		"notifier: {tolerations: [{key: k}]}":                      {notifier + " " + pod("tolerations.key: k")},
+		"notifier: {resources: {limits: {memory: 3Gi}}}":           {notifier + " " + pod("containers.resources.limits.memory: 3Gi")},
 		"server: {replicas: 1}":                                    {"- " + budgets + "server", server + " spec.replicas: 1"},
 		"server: {priorityClassName: p}":                           {server + " " + pod("priorityClassName: p")},
 		"server: {nodeSelector: {a: b}}":                           {server + " " + pod("nodeSelector.a: b")},

@@ -27,6 +27,7 @@ var yamlKinds = []yamlKind{
 	{has("variant"), butaneBlock},
 	{objectOf("v1", "Secret"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &corev1.Secret{}) }},
 	{objectOf("bunsen.dev/v1alpha1", "GitSource"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &v1alpha1.GitSource{}) }},
+	{objectOf("bunsen.dev/v1alpha1", "Notification"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &v1alpha1.Notification{}) }},
 	{objectOf("bunsen.dev/v1alpha1", "BunsenStatus"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &v1alpha1.BunsenStatus{}) }},
 	{objectOf("bunsen.dev/v1alpha1", "ProvisioningToken"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &v1alpha1.ProvisioningToken{}) }},
 	{objectOf("bunsen.dev/v1alpha1", "RevisionContent"), func(t *testing.T, _ block, n *yaml.Node, _ string) { strictly(t, n, &v1alpha1.RevisionContent{}) }},

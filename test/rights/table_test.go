@@ -37,6 +37,7 @@ func person(name string, roles ...string) identity {
 // identities by the name of their table.
 var identities = map[string]identity{
 	"controller":    account("machine-config-controller"),
+	"notifier":      account("machine-config-notifier"),
 	"server":        account("machine-config-server"),
 	"daemon":        {user: "system:node:worker-0", groups: []string{"system:nodes", authenticated}},
 	"new-machine":   {user: "system:bootstrap:abc123", groups: []string{"system:bootstrappers", "system:bootstrappers:bunsen", authenticated}},

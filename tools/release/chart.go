@@ -230,6 +230,9 @@ func (o *chartObject) parametrize() error {
 		o.condition = ".Values.namespaces.create"
 		return o.keep()
 	case "Deployment", "DaemonSet":
+		if o.node.GetName() == "machine-config-notifier" {
+			return o.notifier()
+		}
 		return o.workload(program)
 	case "PodDisruptionBudget":
 		o.condition = "gt (int .Values." + program + ".replicas) 1"

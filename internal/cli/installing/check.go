@@ -216,6 +216,6 @@ func remains(everything bool) string {
 	if everything {
 		return text
 	}
-	return text + "  The kinds with all pools, configs and sources, and the namespaces " + install.Namespace + " and " + install.SourcesNamespace + ".\n" +
+	return text + "  The kinds with all pools, configs and sources, and the namespaces " + install.Namespace + ", " + install.SourcesNamespace + " and " + install.NotificationsNamespace + ".\n" +
 		"  A new installation continues with them. `bunsen uninstall --everything` deletes them, too.\n"
 }

@@ -6,9 +6,11 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/bunsen-os/bunsen/internal/forge"
 )
@@ -24,6 +26,8 @@ type Pull struct {
 	ReadOnly bool
 	// NoStatus refuses statuses only, as for a token without that permission.
 	NoStatus bool
+	// Merged is true if the merge of the pull request created the commit Head.
+	Merged bool
 
 	// Comments, Statuses and Log of all calls that change something, in order. Read them while no request runs.
 	Comments []forge.Comment
@@ -90,19 +94,19 @@ func (r *Pull) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 }
 
 // paths of one service.
-type paths struct{ user, list, create, edit, status, editMethod string }
+type paths struct{ user, list, create, edit, status, editMethod, statuses, pulls string }
 
 func (r *Pull) paths() paths {
 	switch r.Kind {
 	case forge.GitHub:
 		base := "/repos/" + Project
-		return paths{"/user", base + "/issues/7/comments", base + "/issues/7/comments", base + "/issues/comments/", base + "/statuses/" + Head, http.MethodPatch}
+		return paths{"/user", base + "/issues/7/comments", base + "/issues/7/comments", base + "/issues/comments/", base + "/statuses/" + Head, http.MethodPatch, base + "/commits/" + Head + "/status", base + "/commits/" + Head + "/pulls"}
 	case forge.GitLab:
 		base := "/api/v4/projects/42"
-		return paths{"/api/v4/user", base + "/merge_requests/7/notes", base + "/merge_requests/7/notes", base + "/merge_requests/7/notes/", base + "/statuses/" + Head, http.MethodPut}
+		return paths{"/api/v4/user", base + "/merge_requests/7/notes", base + "/merge_requests/7/notes", base + "/merge_requests/7/notes/", base + "/statuses/" + Head, http.MethodPut, base + "/repository/commits/" + Head + "/statuses", base + "/repository/commits/" + Head + "/merge_requests"}
 	default:
 		base := "/api/v1/repos/" + Project
-		return paths{"/api/v1/user", base + "/issues/7/comments", base + "/issues/7/comments", base + "/issues/comments/", base + "/statuses/" + Head, http.MethodPatch}
+		return paths{"/api/v1/user", base + "/issues/7/comments", base + "/issues/7/comments", base + "/issues/comments/", base + "/statuses/" + Head, http.MethodPatch, base + "/commits/" + Head + "/status", base + "/commits/" + Head + "/pull"}
 	}
 }
 
@@ -119,6 +123,10 @@ func (r *Pull) answer(q *http.Request, body []byte) (int, any) {
 		return http.StatusOK, map[string]any{"login": r.Self, "username": r.Self}
 	case call == "GET "+p.list:
 		return http.StatusOK, r.page(q.URL.Query())
+	case call == "GET "+p.statuses:
+		return http.StatusOK, r.posted()
+	case call == "GET "+p.pulls:
+		return r.pulls()
 	case call == "POST "+p.create:
 		r.Comments = append(r.Comments, forge.Comment{ID: int64(1000 + len(r.Comments)), Author: r.writer(), Body: bodyOf(body)})
 		return http.StatusCreated, map[string]any{"id": 1000 + len(r.Comments) - 1}
@@ -163,12 +171,63 @@ func (r *Pull) status(body []byte) (int, any) {
 	if err := json.Unmarshal(body, &s); err != nil {
 		return http.StatusBadRequest, map[string]string{"message": err.Error()}
 	}
-	legal := map[forge.Kind][]string{forge.GitHub: {"success", "failure"}, forge.GitLab: {"success", "failed"}, forge.Gitea: {"success", "failure"}}[r.Kind]
-	if s.State != legal[0] && s.State != legal[1] {
+	state, known := states[r.Kind][s.State]
+	if !known {
 		return http.StatusBadRequest, map[string]string{"message": "unknown state " + s.State}
 	}
-	r.Statuses = append(r.Statuses, forge.Status{Context: s.Context, State: forge.State(s.State), Description: s.Description})
+	if last := slices.IndexFunc(r.Statuses, func(p forge.Status) bool { return p.Context == s.Context }); r.Kind == forge.GitLab && state == forge.Pending && last >= 0 && r.Statuses[len(r.Statuses)-1].State == state {
+		return http.StatusBadRequest, map[string]string{"message": "Cannot transition status via :run from :running"}
+	}
+	r.Statuses = append(r.Statuses, forge.Status{Context: s.Context, State: state, Description: s.Description})
 	return http.StatusCreated, map[string]any{"id": 1}
+}
+
+// states are the names of the states at each service.
+var states = map[forge.Kind]map[string]forge.State{
+	forge.GitHub: {"success": forge.Success, "failure": forge.Failure, "pending": forge.Pending, "error": forge.Canceled},
+	forge.GitLab: {"success": forge.Success, "failed": forge.Failure, "running": forge.Pending, "canceled": forge.Canceled},
+	forge.Gitea:  {"success": forge.Success, "failure": forge.Failure, "pending": forge.Pending, "warning": forge.Canceled},
+}
+
+// posted returns the newest status of each context, as the service does.
+func (r *Pull) posted() any {
+	var out []map[string]any
+	for i := len(r.Statuses) - 1; i >= 0; i-- {
+		s := r.Statuses[i]
+		if slices.ContainsFunc(r.Statuses[i+1:], func(later forge.Status) bool { return later.Context == s.Context }) {
+			continue
+		}
+		state := ""
+		for name, is := range states[r.Kind] {
+			if is == s.State {
+				state = name
+			}
+		}
+		at := time.Date(2026, 3, 4, 12, i, 0, 0, time.UTC).Format(time.RFC3339)
+		out = append(out, map[string]any{
+			"context": s.Context, "name": s.Context, "state": state, "status": state, "description": s.Description, "updated_at": at, "created_at": at,
+		})
+	}
+	if r.Kind == forge.GitLab {
+		return out
+	}
+	return map[string]any{"statuses": out, "total_count": len(out)}
+}
+
+// pulls returns the pull requests of the commit Head.
+func (r *Pull) pulls() (int, any) {
+	merged := map[string]any{"number": Number, "iid": Number, "merged": r.Merged, "state": "open", "merge_commit_sha": "", "sha": ""}
+	if r.Merged {
+		merged["state"], merged["merge_commit_sha"], merged["merged_at"] = "merged", Head, "2026-03-04T12:00:00Z"
+	}
+	switch {
+	case r.Kind != forge.Gitea:
+		return http.StatusOK, []any{merged}
+	case !r.Merged:
+		return http.StatusNotFound, map[string]string{"message": "not found"}
+	default:
+		return http.StatusOK, merged
+	}
 }
 
 // next sets the headers for the next page: GitHub uses a link, GitLab its own header.

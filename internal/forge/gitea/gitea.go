@@ -25,7 +25,10 @@ type Pull struct {
 	target      forge.Target
 }
 
-var _ forge.Host = (*Pull)(nil)
+var (
+	_ forge.Host   = (*Pull)(nil)
+	_ forge.Commit = (*Pull)(nil)
+)
 
 // New returns the pull request. The client limits the time of each request.
 func New(t forge.Target, client *http.Client) (*Pull, error) {
@@ -119,10 +122,54 @@ func (p *Pull) Status(ctx context.Context, s forge.Status) error {
 	if err != nil {
 		return err
 	}
+	state := gitea.StatusState(s.State)
+	if s.State == forge.Canceled {
+		state = gitea.StatusWarning // it has no such state
+	}
 	_, resp, err := c.CreateStatus(p.owner, p.repo, p.target.Head, gitea.CreateStatusOption{
-		State: gitea.StatusState(s.State), TargetURL: s.URL, Description: s.Description, Context: s.Context,
+		State: state, TargetURL: s.URL, Description: s.Description, Context: s.Context,
 	})
 	return explain(resp, err)
+}
+
+// Statuses implements forge.Commit.
+func (p *Pull) Statuses(ctx context.Context) ([]forge.PostedStatus, error) {
+	c, err := p.client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all, resp, err := c.GetCombinedStatus(p.owner, p.repo, p.target.Head)
+	if err != nil {
+		return nil, explain(resp, err)
+	}
+	var out []forge.PostedStatus
+	for _, s := range all.Statuses {
+		state := forge.State(s.State)
+		if s.State == gitea.StatusWarning {
+			state = forge.Canceled
+		}
+		out = append(out, forge.PostedStatus{Status: forge.Status{Context: s.Context, State: state, Description: s.Description, URL: s.TargetURL}, Time: s.Updated})
+	}
+	return out, nil
+}
+
+// MergedBy implements forge.Commit.
+func (p *Pull) MergedBy(ctx context.Context) (int, error) {
+	c, err := p.client(ctx)
+	if err != nil {
+		return 0, err
+	}
+	pull, resp, err := c.GetCommitPullRequest(p.owner, p.repo, p.target.Head)
+	if resp != nil && resp.Response != nil && resp.StatusCode == http.StatusNotFound {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, explain(resp, err)
+	}
+	if !pull.HasMerged {
+		return 0, nil
+	}
+	return int(pull.Index), nil
 }
 
 func forbidden(resp *gitea.Response) bool {

@@ -19,7 +19,13 @@ type Pull struct {
 	target      forge.Target
 }
 
-var _ forge.Host = (*Pull)(nil)
+var (
+	_ forge.Host   = (*Pull)(nil)
+	_ forge.Commit = (*Pull)(nil)
+)
+
+// canceled is GitHub's state for forge.Canceled: it has four states.
+const canceled = "error"
 
 // New returns the pull request. The client limits the time of each request.
 func New(t forge.Target, client *http.Client) (*Pull, error) {
@@ -78,12 +84,55 @@ func (p *Pull) Edit(ctx context.Context, id int64, body string) error {
 
 // Status implements forge.Host.
 func (p *Pull) Status(ctx context.Context, s forge.Status) error {
-	status := &github.RepoStatus{State: github.Ptr(string(s.State)), Context: &s.Context, Description: &s.Description}
+	state := string(s.State)
+	if s.State == forge.Canceled {
+		state = canceled
+	}
+	status := &github.RepoStatus{State: &state, Context: &s.Context, Description: &s.Description}
 	if s.URL != "" {
 		status.TargetURL = &s.URL
 	}
 	_, _, err := p.client.Repositories.CreateStatus(ctx, p.owner, p.repo, p.target.Head, status)
 	return explain(err)
+}
+
+// Statuses implements forge.Commit.
+func (p *Pull) Statuses(ctx context.Context) ([]forge.PostedStatus, error) {
+	var out []forge.PostedStatus
+	opts := &github.ListOptions{PerPage: 100}
+	for {
+		page, resp, err := p.client.Repositories.GetCombinedStatus(ctx, p.owner, p.repo, p.target.Head, opts)
+		if err != nil {
+			return nil, explain(err)
+		}
+		for _, s := range page.Statuses {
+			state := forge.State(s.GetState())
+			if state == canceled {
+				state = forge.Canceled
+			}
+			out = append(out, forge.PostedStatus{
+				Status: forge.Status{Context: s.GetContext(), State: state, Description: s.GetDescription(), URL: s.GetTargetURL()}, Time: s.GetUpdatedAt().Time,
+			})
+		}
+		if resp.NextPage == 0 {
+			return out, nil
+		}
+		opts.Page = resp.NextPage
+	}
+}
+
+// MergedBy implements forge.Commit.
+func (p *Pull) MergedBy(ctx context.Context) (int, error) {
+	pulls, _, err := p.client.PullRequests.ListPullRequestsWithCommit(ctx, p.owner, p.repo, p.target.Head, &github.ListOptions{PerPage: 100})
+	if err != nil {
+		return 0, explain(err)
+	}
+	for _, x := range pulls {
+		if x.MergedAt != nil && x.GetMergeCommitSHA() == p.target.Head {
+			return x.GetNumber(), nil
+		}
+	}
+	return 0, nil
 }
 
 // explain adds forge.ErrForbidden to errors about permissions, which the job of a fork gets.

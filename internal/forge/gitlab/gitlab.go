@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"time"
 
 	gitlab "gitlab.com/gitlab-org/api/client-go"
 
@@ -12,7 +14,9 @@ import (
 )
 
 // states are GitLab's states of a pipeline.
-var states = map[forge.State]gitlab.BuildStateValue{forge.Success: gitlab.Success, forge.Failure: gitlab.Failed}
+var states = map[forge.State]gitlab.BuildStateValue{
+	forge.Success: gitlab.Success, forge.Failure: gitlab.Failed, forge.Pending: gitlab.Running, forge.Canceled: gitlab.Canceled,
+}
 
 // Merge is a merge request.
 type Merge struct {
@@ -20,7 +24,10 @@ type Merge struct {
 	target forge.Target
 }
 
-var _ forge.Host = (*Merge)(nil)
+var (
+	_ forge.Host   = (*Merge)(nil)
+	_ forge.Commit = (*Merge)(nil)
+)
 
 // New returns the merge request. The client limits the time of each request.
 func New(t forge.Target, client *http.Client) (*Merge, error) {
@@ -82,7 +89,61 @@ func (m *Merge) Status(ctx context.Context, s forge.Status) error {
 		opts.TargetURL = &s.URL
 	}
 	_, _, err := m.client.Commits.SetCommitStatus(m.target.Project, m.target.Head, opts, gitlab.WithContext(ctx))
+	var answer *gitlab.ErrorResponse
+	if errors.As(err, &answer) && answer.HasStatusCode(http.StatusBadRequest) && m.hasState(ctx, s) {
+		return nil // GitLab refuses a status whose state the commit has, and keeps the earlier description
+	}
 	return explain(err)
+}
+
+// hasState reports whether the commit has a status of this context and state.
+func (m *Merge) hasState(ctx context.Context, s forge.Status) bool {
+	all, err := m.Statuses(ctx)
+	return err == nil && slices.ContainsFunc(all, func(p forge.PostedStatus) bool { return p.Context == s.Context && p.State == s.State })
+}
+
+// Statuses implements forge.Commit.
+func (m *Merge) Statuses(ctx context.Context) ([]forge.PostedStatus, error) {
+	var out []forge.PostedStatus
+	opts := &gitlab.GetCommitStatusesOptions{ListOptions: gitlab.ListOptions{PerPage: 100}}
+	for {
+		page, resp, err := m.client.Commits.GetCommitStatuses(m.target.Project, m.target.Head, opts, gitlab.WithContext(ctx))
+		if err != nil {
+			return nil, explain(err)
+		}
+		for _, s := range page {
+			p := forge.PostedStatus{Status: forge.Status{Context: s.Name, State: forge.State(s.Status), Description: s.Description, URL: s.TargetURL}}
+			for state, theirs := range states {
+				if s.Status == string(theirs) {
+					p.State = state
+				}
+			}
+			for _, at := range []*time.Time{s.CreatedAt, s.StartedAt, s.FinishedAt} {
+				if at != nil && at.After(p.Time) {
+					p.Time = *at
+				}
+			}
+			out = append(out, p)
+		}
+		if resp.NextPage == 0 {
+			return out, nil
+		}
+		opts.Page = resp.NextPage
+	}
+}
+
+// MergedBy implements forge.Commit.
+func (m *Merge) MergedBy(ctx context.Context) (int, error) {
+	all, _, err := m.client.Commits.ListMergeRequestsByCommit(m.target.Project, m.target.Head, gitlab.WithContext(ctx))
+	if err != nil {
+		return 0, explain(err)
+	}
+	for _, x := range all {
+		if x.State == "merged" && slices.Contains([]string{x.MergeCommitSHA, x.SquashCommitSHA, x.SHA}, m.target.Head) {
+			return int(x.IID), nil
+		}
+	}
+	return 0, nil
 }
 
 // explain adds forge.ErrForbidden to errors about permissions, which the job of a fork gets.

@@ -1,0 +1,30 @@
+package notifying
+
+import (
+	"context"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/reconcile/notify"
+)
+
+// deliver sends the messages that the receiver lacks, and returns when to decide again. It records each message before the next one.
+func (c *Controller) deliver(ctx context.Context, n *v1alpha1.Notification, m *memory, facts notify.Facts, to receiver) (time.Time, error) {
+	known := n.DeepCopy()
+	known.Status.Sent = m.sent
+	d, err := notify.Decide(known, facts, c.Now())
+	if err != nil {
+		return time.Time{}, err
+	}
+	m.sent = d.Sent
+	for _, e := range d.Send {
+		if err := to.send(ctx, e, c.Now()); err != nil {
+			return d.Next, err
+		}
+		m.sent = notify.Recorded(m.sent, notify.Record(e, c.Now()))
+		if err := c.writeStatus(ctx, n.DeepCopy(), m, outcome{}); err != nil {
+			return d.Next, err
+		}
+	}
+	return d.Next, nil
+}

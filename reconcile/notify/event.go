@@ -1,0 +1,246 @@
+package notify
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/policy/window"
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// Event is the present state of a source or of a pool. Its fields are those of templates and of the JSON of a Webhook.
+type Event struct {
+	// ID identifies the state. It does not change with counts or texts.
+	ID string `json:"id"`
+	// Delivery identifies the change to this state. A repeated request for the same change has the same Delivery.
+	Delivery string `json:"delivery"`
+	// Event is the kind of the state, Cluster the name of the cluster.
+	Event   v1alpha1.NotificationEvent `json:"event"`
+	Cluster string                     `json:"cluster"`
+	// Source or Pool is what the event is about.
+	Source string `json:"source,omitempty"`
+	Pool   string `json:"pool,omitempty"`
+	// EventCommit is the commit, if it is known. EventRollout is how far a pool is.
+	EventCommit
+	EventRollout
+	// Reason and Message say why a commit is refused, or a rollout is blocked or degraded.
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	// Text is the message for people: by the template of the Notification, or one line.
+	Text string `json:"text"`
+}
+
+// EventCommit is the commit of an event.
+type EventCommit struct {
+	// Revision is `main@sha1:<hex>`.
+	Revision string `json:"revision,omitempty"`
+	Subject  string `json:"subject,omitempty"`
+	Author   string `json:"author,omitempty"`
+}
+
+// EventRollout is the rollout of an event.
+type EventRollout struct {
+	// Config is the rendered config.
+	Config string `json:"config,omitempty"`
+	// Updated of Nodes run the config. Degraded nodes report a failure.
+	Updated  int `json:"updated"`
+	Nodes    int `json:"nodes"`
+	Degraded int `json:"degraded"`
+}
+
+// Name returns `source/NAME` or `pool/NAME`.
+func (e Event) Name() string {
+	if e.Pool != "" {
+		return "pool/" + e.Pool
+	}
+	return "source/" + e.Source
+}
+
+// identified sets the ID from the parts of a state.
+func (e Event) identified(parts ...string) Event {
+	e.ID = digest(append([]string{e.Name(), string(e.Event)}, parts...)...)
+	return e
+}
+
+func digest(parts ...string) string {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return hex.EncodeToString(sum[:8])
+}
+
+// Events returns the present state of each selected source and pool, sources first.
+func (f Facts) Events(spec v1alpha1.NotificationSpec) []Event {
+	var out []Event
+	for _, s := range f.Sources {
+		if e, ok := f.sourceEvent(s); ok && selects(spec.Sources, s.Name) {
+			out = append(out, e)
+		}
+	}
+	for _, p := range f.Pools {
+		if e, ok := f.poolEvent(p); ok && selects(spec.Pools, p.Name) && (len(spec.Sources) == 0 || f.feeds(spec.Sources, p.Name)) {
+			out = append(out, e)
+		}
+	}
+	return out
+}
+
+func selects(names []string, name string) bool {
+	return len(names) == 0 || slices.Contains(names, name)
+}
+
+// feeds reports whether one of the sources gave the pool a config.
+func (f Facts) feeds(sources []string, pool string) bool {
+	for _, s := range f.Sources {
+		for _, h := range s.Status.History {
+			if _, ok := h.Pools[pool]; ok && slices.Contains(sources, s.Name) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// sourceEvent returns whether the newest commit was applied or refused.
+func (f Facts) sourceEvent(s *v1alpha1.GitSource) (Event, bool) {
+	if len(s.Status.History) == 0 {
+		return Event{}, false
+	}
+	h := s.Status.History[0]
+	e := Event{Event: v1alpha1.EventApplied, Cluster: f.Cluster, Source: s.Name, EventCommit: EventCommit{h.Revision, line(h.Subject), line(h.Author)}}
+	if h.Refused != nil {
+		e.Event, e.Reason, e.Message = v1alpha1.EventRefused, h.Refused.Reason, line(h.Refused.Message)
+	}
+	return e.identified(h.Revision, e.Reason), true
+}
+
+// poolEvent returns how far the rollout of a pool is.
+func (f Facts) poolEvent(p *mcfgv1.MachineConfigPool) (Event, bool) {
+	target, record := p.Spec.Configuration.Name, recordOf(p)
+	if target == "" || !isFresh(p) {
+		return Event{}, false // the next status of the pool says how far it is
+	}
+	e := Event{
+		Event: v1alpha1.EventRolloutStarted, Cluster: f.Cluster, Pool: p.Name, EventCommit: EventCommit{record.Revision, line(record.Subject), line(record.Author)},
+		EventRollout: EventRollout{target, int(p.Status.UpdatedMachineCount), int(p.Status.MachineCount), int(p.Status.DegradedMachineCount)},
+	}
+	degraded, blocked := condition(p, mcfgv1.MachineConfigPoolDegraded), condition(p, rolloutBlocked)
+	switch {
+	case degraded.Status == corev1.ConditionTrue:
+		e.Event, e.Message = v1alpha1.EventRolloutDegraded, line(degraded.Message)
+		e.Reason = cmp.Or(string(record.Verdict), failedCondition(p))
+	case hasFinished(p, record):
+		e.Event = v1alpha1.EventRolloutFinished
+	case blocked.Status == corev1.ConditionTrue && blocked.Reason != applying:
+		e.Event, e.Reason, e.Message = v1alpha1.EventRolloutBlocked, blocked.Reason, line(blocked.Message)
+	}
+	return e.identified(target, e.Reason), true
+}
+
+// applying is the reason of RolloutBlocked while the controller writes a revision, which ends by itself.
+const applying = "Applying"
+
+// failedCondition names the condition that makes a pool degraded.
+func failedCondition(p *mcfgv1.MachineConfigPool) string {
+	for _, kind := range []mcfgv1.MachineConfigPoolConditionType{mcfgv1.MachineConfigPoolNodeDegraded, mcfgv1.MachineConfigPoolRenderDegraded} {
+		if condition(p, kind).Status == corev1.ConditionTrue {
+			return string(kind)
+		}
+	}
+	return string(mcfgv1.MachineConfigPoolDegraded)
+}
+
+// Text returns the message for people in one line, without a template.
+func (e Event) line() string {
+	nodes := fmt.Sprintf("%d/%s updated", e.Updated, plural(e.Nodes, "node"))
+	commit := ""
+	if r, err := source.ParseRevision(e.Revision); err == nil {
+		commit = " " + r.Short()
+		if e.Subject != "" {
+			commit += " " + source.Quote(e.Subject)
+		}
+	}
+	why := ""
+	if e.Message != "" || e.Reason != "" {
+		why = ": " + strings.TrimSuffix(e.Reason+": "+e.Message, ": ")
+	}
+	text := map[v1alpha1.NotificationEvent]string{
+		v1alpha1.EventApplied:         "applied" + commit,
+		v1alpha1.EventRefused:         "refused" + commit + why,
+		v1alpha1.EventRolloutStarted:  "rollout of" + cmp.Or(commit, " "+e.Config) + " started (" + nodes + ")",
+		v1alpha1.EventRolloutFinished: "rollout of" + cmp.Or(commit, " "+e.Config) + " finished (" + nodes + ")",
+		v1alpha1.EventRolloutBlocked:  "rollout of" + cmp.Or(commit, " "+e.Config) + " is blocked (" + nodes + ")" + why,
+		v1alpha1.EventRolloutDegraded: "degraded (" + nodes + ", " + itoa(e.Degraded) + " degraded)" + why,
+	}[e.Event]
+	return e.Cluster + " " + e.Name() + ": " + text
+}
+
+// Decision is what a receiver gets now.
+type Decision struct {
+	// Send are the messages, in order.
+	Send []Event
+	// Sent is the new record without those of Send.
+	Sent []v1alpha1.SentState
+	// Next is when to decide again without a change; zero if never.
+	Next time.Time
+}
+
+// Decide returns the messages for states that differ from those that the receiver got. During quiet hours it returns none and keeps
+// the record, so that the last state is sent afterwards. It records states that the spec does not select without a message. The
+// error says what is wrong with the spec.
+func Decide(n *v1alpha1.Notification, f Facts, now time.Time) (Decision, error) {
+	quiet, until, err := Quiet(n.Spec.QuietHours, now)
+	if err != nil {
+		return Decision{}, err
+	}
+	text, err := ParseTemplate(n.Spec.Template)
+	if err != nil {
+		return Decision{}, err
+	}
+	d := Decision{Next: until}
+	for _, e := range f.Events(n.Spec) {
+		at := slices.IndexFunc(n.Status.Sent, func(s v1alpha1.SentState) bool { return s.Subject == e.Name() })
+		selected := len(n.Spec.Events) == 0 || slices.Contains(n.Spec.Events, e.Event)
+		switch {
+		case at >= 0 && n.Status.Sent[at].ID == e.ID:
+			d.Sent = append(d.Sent, n.Status.Sent[at])
+		case !selected && !quiet:
+			d.Sent = append(d.Sent, Record(e, now))
+		default:
+			var earlier v1alpha1.SentState
+			if at >= 0 {
+				earlier = n.Status.Sent[at]
+				d.Sent = append(d.Sent, earlier)
+			}
+			if selected && !quiet {
+				e.Delivery = digest(e.ID, earlier.ID, earlier.Time.UTC().Format(time.RFC3339))
+				if e.Text, err = text.Execute(e); err != nil {
+					return Decision{}, err
+				}
+				d.Send = append(d.Send, e)
+			}
+		}
+	}
+	return d, nil
+}
+
+// Quiet reports whether a time is in quiet hours, and when that changes (zero: not within a year).
+func Quiet(hours []v1alpha1.QuietHours, now time.Time) (quiet bool, until time.Time, err error) {
+	windows := make([]window.Window, len(hours))
+	for i, h := range hours {
+		windows[i] = window.Window{Deny: true, Schedule: h.Schedule, Duration: h.Duration.Duration, Zone: h.TimeZone}
+	}
+	set, err := window.Parse(windows)
+	if err != nil {
+		return false, time.Time{}, fmt.Errorf("reading spec.quietHours: %w", err)
+	}
+	state := set.At(now)
+	return !state.Open, state.Until, nil
+}

@@ -1,0 +1,187 @@
+package notify
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// Facts are what a cluster reports about.
+type Facts struct {
+	// Cluster is its name.
+	Cluster string
+	// Sources and Pools are all objects of the kind, sorted by name.
+	Sources []*v1alpha1.GitSource
+	Pools   []*mcfgv1.MachineConfigPool
+}
+
+func (f Facts) pool(name string) *mcfgv1.MachineConfigPool {
+	for _, p := range f.Pools {
+		if p.Name == name {
+			return p
+		}
+	}
+	return nil
+}
+
+// state of the rollout of a config in one pool, or of a commit in all of its pools. The worst of several pools counts.
+type state int
+
+const (
+	done state = iota
+	replaced
+	pending
+	failed
+)
+
+// progress is the rollout of one commit in one pool.
+type progress struct {
+	pool, config string
+	state        state
+	// updated of nodes run the config.
+	updated, nodes int
+	// why is the reason of a failure, or what the rollout waits for, in one line; empty if there is none.
+	why string
+	// outcome has the times of the rollout, if the controller recorded them.
+	outcome v1alpha1.RolloutOutcome
+}
+
+// rolloutOf returns the rollout of a revision in each of its pools that exists, sorted by name.
+func (f Facts) rolloutOf(entry v1alpha1.HistoryEntry) []progress {
+	var out []progress
+	for _, name := range slices.Sorted(maps.Keys(entry.Pools)) {
+		if pool := f.pool(name); pool != nil {
+			out = append(out, progressOf(pool, entry.Pools[name]))
+		}
+	}
+	return out
+}
+
+// progressOf returns the rollout of a config in a pool.
+func progressOf(pool *mcfgv1.MachineConfigPool, config string) progress {
+	p := progress{pool: pool.Name, config: config, nodes: int(pool.Status.MachineCount)}
+	if pool.Spec.Configuration.Name != config {
+		return p.earlier(pool)
+	}
+	record := recordOf(pool)
+	p.outcome = v1alpha1.RolloutOutcome{Began: record.Began, UpdatedBefore: record.UpdatedBefore}
+	if record.Ended != nil {
+		p.outcome.Ended = *record.Ended
+	}
+	if isFresh(pool) {
+		p.updated = int(pool.Status.UpdatedMachineCount)
+	}
+	switch {
+	case record.Verdict != "":
+		p.state, p.why, p.updated = failed, string(record.Verdict)+": "+line(record.Why), record.Updated
+		if record.At != nil {
+			p.outcome.Ended = *record.At
+		}
+	case isFresh(pool) && pool.Status.DegradedMachineCount > 0:
+		p.state, p.why = failed, line(message(pool, mcfgv1.MachineConfigPoolNodeDegraded))
+	case isFresh(pool) && hasFinished(pool, record):
+		p.state = done
+	default:
+		p.state, p.why = pending, line(message(pool, rolloutBlocked))
+	}
+	return p
+}
+
+// earlier returns the result of a config that is not the pool's target any more.
+func (p progress) earlier(pool *mcfgv1.MachineConfigPool) progress {
+	history, err := v1alpha1.ParseRolloutHistory(pool.Annotations[v1alpha1.RolloutHistoryAnnotation])
+	if err != nil {
+		history = nil // the rollout controller reports it and begins again
+	}
+	for _, o := range history {
+		if o.Config != p.config {
+			continue
+		}
+		p.outcome, p.updated, p.nodes, p.why = o, o.Updated, o.Nodes, line(o.Why)
+		switch o.Result {
+		case v1alpha1.RolloutCompleted:
+			p.state = done
+		case v1alpha1.RolloutSuperseded:
+			p.state = replaced
+		default:
+			p.state = failed
+		}
+		return p
+	}
+	p.state = pending // the pool does not have the config yet
+	return p
+}
+
+// rolloutBlocked is the condition of Bunsen on pools.
+const rolloutBlocked mcfgv1.MachineConfigPoolConditionType = "RolloutBlocked"
+
+// isFresh reports whether the status of a pool belongs to its present target.
+func isFresh(pool *mcfgv1.MachineConfigPool) bool {
+	return pool.Status.ObservedGeneration >= pool.Generation && recordOf(pool).Config == pool.Spec.Configuration.Name
+}
+
+// hasFinished reports whether all nodes of a pool ran its target and were healthy, now or once since it became the target. A node
+// that is unavailable later, or joins later, does not begin the rollout again. A pool without nodes has finished.
+func hasFinished(pool *mcfgv1.MachineConfigPool, record v1alpha1.RolloutRecord) bool {
+	return record.Ended != nil || condition(pool, mcfgv1.MachineConfigPoolUpdated).Status == corev1.ConditionTrue && pool.Status.Configuration.Name == pool.Spec.Configuration.Name
+}
+
+// recordOf returns the record of the pool's rollout, or the zero record if it cannot be read.
+func recordOf(pool *mcfgv1.MachineConfigPool) v1alpha1.RolloutRecord {
+	record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation])
+	if err != nil || record.Config != pool.Spec.Configuration.Name {
+		return v1alpha1.RolloutRecord{}
+	}
+	return record
+}
+
+func condition(pool *mcfgv1.MachineConfigPool, kind mcfgv1.MachineConfigPoolConditionType) mcfgv1.MachineConfigPoolCondition {
+	for _, c := range pool.Status.Conditions {
+		if c.Type == kind {
+			return c
+		}
+	}
+	return mcfgv1.MachineConfigPoolCondition{}
+}
+
+// message returns the message of a condition that is True, else "".
+func message(pool *mcfgv1.MachineConfigPool, kind mcfgv1.MachineConfigPoolConditionType) string {
+	c := condition(pool, kind)
+	if c.Status != corev1.ConditionTrue {
+		return ""
+	}
+	return cmp.Or(c.Message, c.Reason)
+}
+
+// maxLine is the maximum length of a reason, in runes.
+const maxLine = 300
+
+// line returns the first line of a text without hidden characters, shortened.
+func line(text string) string {
+	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
+	return shorten(safetext.Visible(strings.ToValidUTF8(text, "\uFFFD")), maxLine)
+}
+
+// shorten limits a text to a number of runes and marks the cut.
+func shorten(text string, most int) string {
+	runes := []rune(text)
+	if len(runes) <= most {
+		return text
+	}
+	return string(runes[:most-1]) + "…"
+}
+
+// plural returns "1 node" or "3 nodes".
+func plural(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return itoa(n) + " " + noun + "s"
+}

@@ -1,0 +1,288 @@
+package notify
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// Outcome is what a commit did, for its pull request. The zero Outcome is nothing to say.
+type Outcome struct {
+	// marker is the first line of the comment.
+	marker, cluster, revision string
+	// refused is why the controller applied nothing of the commit.
+	refused string
+	// changed are the pools whose config the commit changed. Unchanged is how many others it has.
+	changed   []progress
+	unchanged int
+}
+
+// Exists reports whether there is something to say.
+func (o Outcome) Exists() bool { return o.marker != "" }
+
+// Ended reports whether the outcome is final, unless a user retries the rollout.
+func (o Outcome) Ended() bool { return o.refused != "" || o.worst() != pending }
+
+func (o Outcome) worst() state {
+	worst := done
+	for _, p := range o.changed {
+		worst = max(worst, p.state)
+	}
+	return worst
+}
+
+func (f Facts) marked(src string, h v1alpha1.HistoryEntry) Outcome {
+	_, hash, _ := strings.Cut(h.Revision, "sha1:")
+	return Outcome{
+		marker:  "<!-- bunsen:outcome:v1:" + f.Cluster + "/" + src + " -->",
+		cluster: f.Cluster, revision: hash[:min(8, len(hash))],
+	}
+}
+
+func (f Facts) refused(src string, h v1alpha1.HistoryEntry) Outcome {
+	o := f.marked(src, h)
+	o.refused = h.Refused.Reason + ": " + line(h.Refused.Message)
+	return o
+}
+
+// outcome returns the outcome of an applied commit: of the pools whose config differs from that of the commit before.
+func (f Facts) outcome(src string, h v1alpha1.HistoryEntry, rolled []progress, before map[string]string) Outcome {
+	if len(h.Pools) == 0 {
+		return Outcome{}
+	}
+	o := f.marked(src, h)
+	for _, p := range rolled {
+		if before[p.pool] == p.config {
+			o.unchanged++
+			continue
+		}
+		o.changed = append(o.changed, p)
+	}
+	return o
+}
+
+// Forecast is what a review said before the merge.
+type Forecast struct {
+	// Author is the user who posted the review; empty if there is none.
+	Author string
+	// Nodes and Reboots in all changed pools. Drains counts the nodes of pools that drain.
+	Nodes, Reboots, Drains int
+	// Takes is the longest estimate of a pool.
+	Takes string
+}
+
+// planMarker begins the first line of a review; the key and the end of an HTML comment follow.
+const planMarker = "<!-- bunsen:plan:v1:"
+
+// ParseForecast reads the numbers of a review's table from the body of a comment. It returns false for any other comment, and for
+// a review that knew no numbers of nodes. It takes nothing but numbers and the estimates of times, because every user can write
+// such a comment.
+func ParseForecast(body string) (Forecast, bool) {
+	lines := strings.Split(strings.ReplaceAll(body, "\r\n", "\n"), "\n")
+	if !strings.HasPrefix(strings.TrimSpace(lines[0]), planMarker) {
+		return Forecast{}, false
+	}
+	var f Forecast
+	found := false
+	for _, l := range lines {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(l), "|"), "|")
+		if len(cells) != 9 || strings.Contains(cells[1], "Rendered") || strings.Contains(cells[0], "---") || strings.TrimSpace(cells[1]) == "unchanged" {
+			continue
+		}
+		nodes, ok := number(cells[6])
+		reboots, isNumber := number(cells[7])
+		if !ok || !isNumber {
+			return Forecast{}, false
+		}
+		f.Nodes, f.Reboots, found = f.Nodes+nodes, f.Reboots+reboots, true
+		if strings.Contains(cells[5], "drain") {
+			f.Drains += nodes
+		}
+		if takes, _, _ := strings.Cut(strings.TrimSpace(cells[8]), "("); isEstimate(takes) {
+			f.Takes = longer(f.Takes, strings.TrimSpace(takes))
+		}
+	}
+	return f, found
+}
+
+// number reads a count of the table, such as `8`, `**8**` or `1,200`.
+func number(cell string) (int, bool) {
+	n, err := strconv.Atoi(strings.NewReplacer("*", "", ",", "", "\u202f", "", "\u00a0", "", " ", "").Replace(cell))
+	return n, err == nil && n >= 0 && n < 1_000_000
+}
+
+// isEstimate reports whether a text consists of the words of an estimate of time, such as `10 min – 2 h`.
+func isEstimate(text string) bool {
+	words := strings.Fields(text)
+	for _, w := range words {
+		if _, err := strconv.Atoi(w); err != nil && !slices.Contains([]string{"up", "to", "min", "h", "d", "–", "-", "less", "than", "about"}, w) {
+			return false
+		}
+	}
+	return len(words) > 0 && len(text) < 40
+}
+
+// longer returns the estimate with the larger last number, in minutes.
+func longer(a, b string) string {
+	minutes := func(text string) (total int) {
+		words := strings.Fields(text)
+		for i, w := range words {
+			n, err := strconv.Atoi(w)
+			if err != nil || i+1 >= len(words) {
+				continue
+			}
+			total = n * map[string]int{"h": 60, "d": 24 * 60}[words[i+1]]
+			if words[i+1] == "min" {
+				total = n
+			}
+		}
+		return total
+	}
+	if minutes(b) > minutes(a) {
+		return b
+	}
+	return a
+}
+
+// Body returns the comment in Markdown. Review is the review of the pull request, if there is one. Nodes are the MachineConfigNodes of
+// the cluster, which say whether a node was drained and rebooted. The first line of the body is its marker.
+func (o Outcome) Body(review *Forecast, nodes []mcfgv1.MachineConfigNode) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n### OS config rollout · %s · %s\n\n%s\n", o.marker, code(o.cluster), code(o.revision), o.headline())
+	if o.refused != "" || len(o.changed) == 0 {
+		return b.String()
+	}
+	o.writeComparison(&b, review, nodes)
+	b.WriteString("\n| Pool | Config | Result | Nodes | Time |\n|---|---|---|---|---|\n")
+	for _, p := range o.changed {
+		count, took := fmt.Sprintf("%d/%d", p.updated, p.nodes), p.took()
+		if p.state == pending {
+			count, took = itoa(p.nodes), "–" // the comment changes when the rollout ends, not with each node
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(p.pool), code(shortConfig(p)), resultText(p.state), count, took)
+	}
+	if o.unchanged > 0 {
+		fmt.Fprintf(&b, "\nThe commit does not change %s.\n", plural(o.unchanged, "other pool"))
+	}
+	for _, p := range o.changed {
+		if p.state == failed {
+			fmt.Fprintf(&b, "\n- %s: %s\n", code(p.pool), code(p.why))
+		}
+	}
+	return b.String()
+}
+
+func (o Outcome) headline() string {
+	switch {
+	case o.refused != "":
+		return "**Refused.** The cluster applied nothing of this commit: " + code(o.refused)
+	case len(o.changed) == 0:
+		return "**Nothing to roll out.** The commit changes no config of a pool."
+	}
+	return map[state]string{
+		done:     "**Rolled out.**",
+		replaced: "**Replaced** by a later commit before all nodes had it.",
+		pending:  "The rollout is in progress. The commit status shows how far it is.",
+		failed:   "**Failed.**",
+	}[o.worst()]
+}
+
+func resultText(s state) string {
+	return map[state]string{done: "rolled out", replaced: "replaced", pending: "in progress", failed: "**failed**"}[s]
+}
+
+// writeComparison writes the forecast beside what happened.
+func (o Outcome) writeComparison(b *strings.Builder, review *Forecast, machines []mcfgv1.MachineConfigNode) {
+	updated, nodes, reboots, drains := 0, 0, 0, 0
+	for _, p := range o.changed {
+		updated, nodes = updated+p.updated, nodes+p.nodes
+		r, d := p.disruptions(machines)
+		reboots, drains = reboots+r, drains+d
+	}
+	forecast := [4]string{itoa(nodes), "–", "–", "–"}
+	if review != nil {
+		forecast = [4]string{itoa(review.Nodes), itoa(review.Reboots), itoa(review.Drains), review.Takes}
+	}
+	happened := [4]string{"–", "–", "–", "–"}
+	if o.worst() != pending {
+		happened = [4]string{itoa(updated) + " of " + itoa(nodes) + " updated", itoa(reboots), itoa(drains), o.took()}
+	}
+	b.WriteString("\n| | Forecast | Happened |\n|---|---|---|\n")
+	for i, what := range []string{"Nodes", "Reboots", "Drains", "Time"} {
+		fmt.Fprintf(b, "| %s | %s | %s |\n", what, forecast[i], happened[i])
+	}
+	if review != nil {
+		fmt.Fprintf(b, "\nThe forecast is from the review by %s.\n", code(review.Author))
+		return
+	}
+	b.WriteString("\nThe pull request has no review with numbers, so the forecast has only the nodes of the changed pools.\n")
+}
+
+// disruptions counts the nodes of the pool that rebooted and were drained during the rollout. A condition changes only if
+// the step happens, so its last transition is within the rollout.
+func (p progress) disruptions(machines []mcfgv1.MachineConfigNode) (reboots, drains int) {
+	began, ended := p.outcome.Began.Time, p.outcome.Ended.Time
+	for i := range machines {
+		n := &machines[i]
+		if n.Spec.Pool.Name != p.pool || !n.CreationTimestamp.Time.Before(began) {
+			continue // a new object has the time of its creation in all conditions
+		}
+		happened := func(kind mcfgv1.StateProgress) bool {
+			return slices.ContainsFunc(n.Status.Conditions, func(c metav1.Condition) bool {
+				at := c.LastTransitionTime.Time
+				return c.Type == string(kind) && !at.Before(began) && (ended.IsZero() || !at.After(ended.Add(time.Minute)))
+			})
+		}
+		if happened(mcfgv1.MachineConfigNodeUpdateRebooted) {
+			reboots++
+		}
+		if happened(mcfgv1.MachineConfigNodeUpdateDrained) {
+			drains++
+		}
+	}
+	return reboots, drains
+}
+
+func (p progress) took() string { return duration(p.outcome.Began.Time, p.outcome.Ended.Time) }
+
+// took returns the time from the begin of the first pool's rollout to the end of the last one.
+func (o Outcome) took() string {
+	var from, to time.Time
+	for _, p := range o.changed {
+		from = sooner(from, p.outcome.Began.Time)
+		if p.outcome.Ended.After(to) {
+			to = p.outcome.Ended.Time
+		}
+	}
+	return duration(from, to)
+}
+
+func duration(from, to time.Time) string {
+	switch took := to.Sub(from); {
+	case from.IsZero() || to.IsZero() || took < 0:
+		return "unknown"
+	case took < time.Minute:
+		return itoa(int(took.Seconds())) + " s"
+	case took < 2*time.Hour:
+		return itoa(int(took.Minutes())) + " min"
+	default:
+		return fmt.Sprintf("%.1f h", took.Hours())
+	}
+}
+
+func shortConfig(p progress) string {
+	hash := strings.TrimPrefix(p.config, "rendered-"+p.pool+"-")
+	return hash[:min(5, len(hash))]
+}
+
+// code returns a text as a code span of Markdown, in which nothing is a link, a mention or a cell's end.
+func code(text string) string {
+	return "`" + strings.NewReplacer("`", "'", "|", "/", "\n", " ").Replace(text) + "`"
+}
