@@ -77,7 +77,7 @@ func pickRef(refs []Ref, full, noun, prefix string) (Picked, error) {
 		}
 		return Picked{}, refNotFound(refs, prefix, "no "+noun+" %q; the repository has", strings.TrimPrefix(full, prefix))
 	}
-	return Picked{Ref: ShortRef(full), Hash: r.Commit(), FullName: full}, nil
+	return Picked{Ref: ShortRef(full), Hash: r.Commit(), FullName: full, TagObject: r.tagObject()}, nil
 }
 
 func pickHead(refs []Ref) (Picked, error) {
@@ -92,7 +92,10 @@ func pickHead(refs []Ref) (Picked, error) {
 		return Picked{Ref: head, Hash: r.Hash, FullName: head}, nil
 	}
 	branch, ok := find(refs, r.Target)
-	if !ok || branch.Commit() == "" {
+	if !ok {
+		branch = r // a listing for HEAD alone does not have the branch
+	}
+	if branch.Commit() == "" {
 		return Picked{}, refNotFound(refs, branches, "the default branch %q has no commit: push to it or set ref.branch; the repository has", ShortRef(r.Target))
 	}
 	return Picked{Ref: ShortRef(r.Target), Hash: branch.Commit(), FullName: r.Target}, nil
@@ -112,7 +115,7 @@ func pickVersion(refs []Ref, constraint string) (Picked, error) {
 	all := versions(refs)
 	for _, v := range all {
 		if c.Check(v.Version) {
-			return Picked{Ref: ShortRef(v.ref.Name), Hash: v.ref.Commit(), FullName: v.ref.Name}, nil
+			return Picked{Ref: ShortRef(v.ref.Name), Hash: v.ref.Commit(), FullName: v.ref.Name, TagObject: v.ref.tagObject()}, nil
 		}
 	}
 	if len(all) == 0 {
@@ -143,6 +146,25 @@ func versions(refs []Ref) []version {
 		return cmp.Or(b.Compare(a.Version), cmp.Compare(b.ref.Name, a.ref.Name))
 	})
 	return all
+}
+
+// Prefixes returns how the names of all refs begin that Pick needs for a GitRef. A server then leaves out the others.
+func Prefixes(want v1alpha1.GitRef) []string {
+	switch {
+	case want.Commit != "":
+		named := slices.DeleteFunc([]string{want.Name, prefixed(tags, want.Tag), prefixed(branches, want.Branch)}, func(name string) bool { return name == "" })
+		return append(named, head)
+	case want.Name != "":
+		return []string{want.Name}
+	case want.SemVer != "":
+		return []string{tags}
+	case want.Tag != "":
+		return []string{tags + want.Tag}
+	case want.Branch != "":
+		return []string{branches + want.Branch}
+	default:
+		return []string{head}
+	}
 }
 
 func find(refs []Ref, name string) (Ref, bool) {

@@ -23,6 +23,14 @@ func (r Ref) Commit() string {
 	return r.Hash
 }
 
+// tagObject returns the hash of an annotated tag; empty for any other ref.
+func (r Ref) tagObject() string {
+	if r.Peeled == "" {
+		return ""
+	}
+	return r.Hash
+}
+
 // Picked is the commit of a GitRef.
 type Picked struct {
 	// Ref in its short form, as in Commit: `main`, `v1.4.2`, `refs/pull/7/head`; empty for a pinned commit.
@@ -33,6 +41,10 @@ type Picked struct {
 	// another ref of the spec, or empty. If a remote does not serve single commits, Bunsen fetches the history of this
 	// ref.
 	FullName string
+	// TagObject is the hash of the annotated tag that the ref names; empty for any other ref.
+	TagObject string
+	// Applied is the hash of the commit that is applied, with which the history is compared; empty if none is applied.
+	Applied string
 }
 
 // Revision returns the revision of the commit.

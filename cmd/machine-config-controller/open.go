@@ -15,6 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/connect"
 	"github.com/bunsen-os/bunsen/source/git"
+	"github.com/bunsen-os/bunsen/source/git/objects"
 	"github.com/bunsen-os/bunsen/source/oci"
 	"github.com/bunsen-os/bunsen/source/store"
 	"github.com/bunsen-os/bunsen/source/verify"
@@ -34,6 +35,10 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 		return nil, nil, fmt.Errorf("opening the store of trees (--store): %w", err)
 	}
 	connector := &connect.Connector{Now: time.Now}
+	fetched, err := objects.NewCache(trees.Objects(), time.Now())
+	if err != nil {
+		return nil, nil, errors.Join(err, trees.Close())
+	}
 	open := func(spec v1alpha1.GitSourceSpec, secrets gitsource.Secrets) (gitsource.Repository, error) {
 		if v := spec.Verify; v != nil && (v.Mode != "" && v.Mode != v1alpha1.VerifyHead || len(v.Signers)+len(v.Committers)+len(v.Authors) > 0) {
 			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.verify: this version of the controller supports mode Head for all signers only"))
@@ -47,7 +52,7 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 		if spec.Ref.Digest != "" {
 			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.ref.digest is for oci:// only: set ref.commit for a git repository"))
 		}
-		c := git.Config{URL: spec.URL, Secret: secrets.Credentials, HostsRequired: true}
+		c := git.Config{URL: spec.URL, Secret: secrets.Credentials, HostsRequired: true, Cache: fetched}
 		trust := ""
 		if spec.Verify != nil { // with an empty Secret, verification fails
 			keys, err := verify.ParseKeys(secrets.Keys)
@@ -55,13 +60,13 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 				return nil, err
 			}
 			trust = keys.Digest()
-			c.Verify = func(object []byte) (string, error) { return verify.Commit(object, keys, time.Now()) }
+			c.Verify = func(e source.Evidence) (string, error) { return verify.Commit(e.Commit, keys, time.Now()) }
 		}
 		remote, err := connector.Open(c)
 		if err != nil {
 			return nil, err
 		}
-		return store.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: spec.Path, Trust: trust}, nil
+		return store.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: spec.Path, Ref: &spec.Ref, Trust: trust}, nil
 	}
 	return open, trees, nil
 }

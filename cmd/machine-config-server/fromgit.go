@@ -10,6 +10,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/bootstrap"
 	"github.com/bunsen-os/bunsen/source/connect"
 	"github.com/bunsen-os/bunsen/source/git"
+	"github.com/bunsen-os/bunsen/source/git/objects"
 	"github.com/bunsen-os/bunsen/source/store"
 )
 
@@ -38,10 +39,14 @@ func openRepository(c bootstrap.Config, cacheDir string) (*bootstrap.Repository,
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the store of trees (--cache-dir): %w", err)
 	}
+	fetched, err := objects.NewCache(trees.Objects(), time.Now())
+	if err != nil {
+		return nil, nil, fmt.Errorf("opening the store of objects (--cache-dir): %w", errors.Join(err, trees.Close()))
+	}
 	c.Last = filepath.Join(dir, "last-good.json")
 	connector := &connect.Connector{Now: time.Now}
 	c.Open = func(a bootstrap.Access) (bootstrap.Remote, error) {
-		remote, err := connector.Open(git.Config{URL: a.URL, Secret: a.Secret, Verify: a.Verify})
+		remote, err := connector.Open(git.Config{URL: a.URL, Secret: a.Secret, Verify: a.Verify, Cache: fetched})
 		if err != nil {
 			return nil, err
 		}

@@ -39,8 +39,8 @@ type Access struct {
 	Secret map[string][]byte
 	// Trust is a digest of the keys that Verify accepts; empty if no signature is required.
 	Trust string
-	// Verify checks a commit object and returns its signer; nil if no signature is required.
-	Verify func(object []byte) (signer string, err error)
+	// Verify checks the signature of a commit and returns its signer; nil if no signature is required.
+	Verify func(source.Evidence) (signer string, err error)
 }
 
 // Open creates a Remote. It opens no connection.
@@ -153,7 +153,7 @@ func (r *Repository) connect() (remote Remote, trust string, err error) {
 			return nil, "", fmt.Errorf("reading the allowed keys of commits from %s: %w", r.config.Keys, err)
 		}
 		a.Trust = keys.Digest()
-		a.Verify = func(object []byte) (string, error) { return verify.Commit(object, keys, r.now()) }
+		a.Verify = func(e source.Evidence) (string, error) { return verify.Commit(e.Commit, keys, r.now()) }
 	}
 	if remote, err = r.config.Open(a); err != nil {
 		return nil, "", r.withCredentials(err)

@@ -94,9 +94,9 @@ func (s *shared) Tree(ctx context.Context, p source.Picked) (source.Tree, error)
 	return s.inner.Tree(ctx, p)
 }
 
-// Descends is repository's.
-func (s *shared) Descends(ctx context.Context, older, newer string) (source.Descent, error) {
-	return s.inner.Descends(ctx, older, newer)
+// Evidence is repository's.
+func (s *shared) Evidence(ctx context.Context, p source.Picked) (source.Evidence, error) {
+	return s.inner.Evidence(ctx, p)
 }
 
 // stage is a real API server with the controllers running against it.

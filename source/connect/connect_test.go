@@ -129,8 +129,8 @@ func TestSourcesReadAsAGitHubApp(t *testing.T) {
 		if got, err := os.ReadFile(filepath.Join(into, "a")); string(got) != "a\n" || err != nil {
 			t.Errorf("the file is %q, %v", got, err)
 		}
-		if d, err := remote.Descends(t.Context(), s.head, s.head); d != source.Descends || err != nil {
-			t.Errorf("the commit descends from itself: %v, %v", d, err)
+		if e, err := remote.Evidence(t.Context(), source.Picked{Hash: s.head, Applied: s.head}); e.Descent != source.Descends || err != nil {
+			t.Errorf("the commit descends from itself: %v, %v", e.Descent, err)
 		}
 		if remote.URL() != s.URL+"/cfg" {
 			t.Errorf("the URL is %s", remote.URL())

@@ -2,6 +2,9 @@ package connect
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -30,6 +33,7 @@ type issued struct {
 
 // newIssued checks the configuration. The keys are for the issuer only.
 func newIssued(config git.Config, keys []string, issuer Issuer) (Remote, error) {
+	config.Identity = identity(config.Secret)
 	config.Secret = maps.Clone(config.Secret)
 	maps.DeleteFunc(config.Secret, func(key string, _ []byte) bool { return slices.Contains(keys, key) })
 	r := &issued{config: config, issuer: issuer}
@@ -88,13 +92,31 @@ func (r *issued) Tree(ctx context.Context, picked source.Picked, path, into stri
 	return tree, err
 }
 
-// Descends reports whether older is an ancestor of newer, as git.Remote does.
-func (r *issued) Descends(ctx context.Context, older, newer string) (d source.Descent, err error) {
+// ListFor returns the refs that source.Pick needs, as git.Remote does.
+func (r *issued) ListFor(ctx context.Context, want v1alpha1.GitRef) (refs []source.Ref, err error) {
 	err = r.with(ctx, func(remote *git.Remote) error {
-		d, err = remote.Descends(ctx, older, newer)
+		refs, err = remote.ListFor(ctx, want)
 		return err
 	})
-	return d, err
+	return refs, err
+}
+
+// Evidence returns the objects of the commits since the applied one, as git.Remote does.
+func (r *issued) Evidence(ctx context.Context, picked source.Picked) (e source.Evidence, err error) {
+	err = r.with(ctx, func(remote *git.Remote) error {
+		e, err = remote.Evidence(ctx, picked)
+		return err
+	})
+	return e, err
+}
+
+// identity identifies the owner of a Secret without its content.
+func identity(secret map[string][]byte) string {
+	h := sha256.New()
+	for _, key := range slices.Sorted(maps.Keys(secret)) {
+		fmt.Fprintf(h, "%q=%q ", key, secret[key])
+	}
+	return hex.EncodeToString(h.Sum(nil))
 }
 
 // appIssuer issues the tokens of a GitHub App.

@@ -15,12 +15,13 @@ import (
 
 	gogit "github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
-	"github.com/go-git/go-git/v5/plumbing/transport"
+	gittransport "github.com/go-git/go-git/v5/plumbing/transport"
 	"golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git/transport"
 )
 
 // cause is a known error: how to detect it, its reason, whether a user must fix it, and the text for the user.
@@ -34,11 +35,11 @@ type cause struct {
 // causes are tried in this order.
 var causes = []cause{
 	{
-		is(transport.ErrAuthenticationRequired), fault.NewStalled, v1alpha1.ReasonAuthentication,
+		is(gittransport.ErrAuthenticationRequired), fault.NewStalled, v1alpha1.ReasonAuthentication,
 		"the server requires credentials, or rejects these: check username and password, or bearerToken, in the Secret of secretRef",
 	},
 	{
-		is(transport.ErrAuthorizationFailed), fault.NewStalled, v1alpha1.ReasonAuthentication,
+		is(gittransport.ErrAuthorizationFailed), fault.NewStalled, v1alpha1.ReasonAuthentication,
 		"the server refuses these credentials: they need the right to read the repository",
 	},
 	{
@@ -46,7 +47,7 @@ var causes = []cause{
 		"the server does not accept the Secret's identity: add its public key there",
 	},
 	{
-		is(transport.ErrRepositoryNotFound), fault.NewRetry, v1alpha1.ReasonUnreachable,
+		is(gittransport.ErrRepositoryNotFound), fault.NewRetry, v1alpha1.ReasonUnreachable,
 		"the server has no such repository, or hides it from these credentials",
 	},
 	{
@@ -82,19 +83,19 @@ var causes = []cause{
 		"the server refuses the client certificate of the Secret (tls.crt): renew it, or let the server trust its authority",
 	},
 	{
-		isBusy(http.StatusTooManyRequests), fault.NewRetry, v1alpha1.ReasonUnreachable,
+		transport.IsBusy(http.StatusTooManyRequests), fault.NewRetry, v1alpha1.ReasonUnreachable,
 		"the server limits the requests of this controller. The controller waits as long as the server asks, at most an hour. Increase spec.interval, or the limit on the server",
 	},
 	{
-		isBusy(http.StatusServiceUnavailable), fault.NewRetry, v1alpha1.ReasonUnreachable,
+		transport.IsBusy(http.StatusServiceUnavailable), fault.NewRetry, v1alpha1.ReasonUnreachable,
 		"the server does not serve requests now; the controller tries again",
 	},
 	{
-		is(errNoGit), fault.NewRetry, v1alpha1.ReasonUnreachable,
+		is(transport.ErrNoGit), fault.NewRetry, v1alpha1.ReasonUnreachable,
 		"the URL does not lead to a git repository. Correct its host and path, or add credentials to the Secret if the URL leads to a login page",
 	},
 	{
-		is(errTooLarge), fault.NewStalled, v1alpha1.ReasonInvalidTree,
+		is(transport.ErrTooLarge), fault.NewStalled, v1alpha1.ReasonInvalidTree,
 		"the server sends more than the limit: keep large files in a repository of their own",
 	},
 	{
@@ -122,7 +123,7 @@ func (r *Remote) explain(ctx context.Context, doing string, err error) error {
 	for _, c := range causes {
 		if c.is(err) {
 			f := fault.Of(c.kind(c.reason, fmt.Errorf("%s: %s (%s)", doing, c.text, detail)), "")
-			f.After = waitOf(err)
+			f.After = transport.WaitOf(err)
 			return f
 		}
 	}
@@ -133,8 +134,6 @@ func (r *Remote) explain(ctx context.Context, doing string, err error) error {
 func withoutRedirect(err error) error {
 	var request *url.Error
 	switch {
-	case strings.Contains(err.Error(), "http redirect: "):
-		return errors.New("the server redirects to an address that a git client does not follow: write the repository's final address into the URL")
 	case errors.As(err, &request):
 		return request.Err
 	}

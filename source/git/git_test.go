@@ -8,10 +8,12 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bunsen-os/bunsen/api/fault"
@@ -209,7 +211,8 @@ func TestAPollThatFindsNothingNewIsOneRequest(t *testing.T) {
 		if _, err := remote.List(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if got := web.requests.Load(); got != int64(poll+1) {
+		// The first poll also asks for the version of the protocol.
+		if got := web.requests.Load(); got != int64(poll+2) {
 			t.Fatalf("%d polls cost %d requests", poll+1, got)
 		}
 	}
@@ -288,9 +291,9 @@ func TestAPinnedCommitNeedsNoRef(t *testing.T) {
 				t.Errorf("%s: revision %s", name, got)
 			}
 		}
-		_, err := remote.Fetch(t.Context(), source.Picked{Hash: strings.Repeat("a", 40)})
+		_, err := remote.Fetch(t.Context(), source.Picked{Hash: strings.Repeat("a", 40)}, "")
 		wantFault(t, err, fault.Stalled, v1alpha1.ReasonRefNotFound, strings.Repeat("a", 40))
-		_, err = remote.Fetch(t.Context(), source.Picked{Hash: strings.Repeat("a", 40), Ref: "main", FullName: "refs/heads/main"})
+		_, err = remote.Fetch(t.Context(), source.Picked{Hash: strings.Repeat("a", 40), Ref: "main", FullName: "refs/heads/main"}, "")
 		wantFault(t, err, fault.Retry, v1alpha1.ReasonRefNotFound)
 	}
 }
@@ -319,7 +322,7 @@ func TestMissingFolderNamesTheOnesThereAre(t *testing.T) {
 	r := newRepo(t)
 	r.commit("one", map[string]string{"infra/dev/a": "", "infra/stage/a": "", "infra/file": "", "b": ""})
 	remote := remote(t, r.bare, nil)
-	snapshot, err := remote.Fetch(t.Context(), pick(t, remote, v1alpha1.GitRef{}))
+	snapshot, err := remote.Fetch(t.Context(), pick(t, remote, v1alpha1.GitRef{}), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -344,26 +347,44 @@ func TestDescent(t *testing.T) {
 	r.git(r.work, "reset", "-q", "--hard", one)
 	other := r.commit("other", map[string]string{"a": "3"})
 	r.git(r.work, "merge", "-q", "-s", "ours", "-m", "merge", two)
+	parent := r.git(r.work, "rev-parse", "HEAD")
 	merge := r.commit("after the merge", map[string]string{"b": "4"})
-	web := serveHTTPS(t, r.root)
-	here, there := remote(t, r.bare, nil), remote(t, web.URL+"/cfg.git", web.secret(nil))
+	r.git(r.work, "push", "-q", "origin", two+":refs/heads/side")
+	web, shell, old := serveHTTPS(t, r.root), serveSSH(t, r.root, false), serveVersion0(t, r.root)
+	remotes := map[string]*git.Remote{
+		"path":      remote(t, r.bare, nil),
+		"https":     remote(t, web.URL+"/cfg.git", web.secret(nil)),
+		"ssh":       remote(t, "ssh://git@"+shell.addr+"/cfg.git", shell.secret(nil)),
+		"version 0": remote(t, old.URL+"/cfg.git", old.secret(nil)),
+	}
 	for name, test := range map[string]struct {
-		remote       *git.Remote
 		older, newer string
 		want         source.Descent
+		added        []string
 	}{
-		"a commit descends from its parent":           {here, one, two, source.Descends},
-		"a commit descends from itself":               {here, two, two, source.Descends},
-		"a merge descends from both sides":            {here, two, merge, source.Descends},
-		"a parent does not descend from its child":    {here, two, one, source.Rewritten},
-		"siblings do not descend from each other":     {here, two, other, source.Rewritten},
-		"an older commit that is gone is no ancestor": {here, strings.Repeat("b", 40), merge, source.Rewritten},
-		"a remote does not tell":                      {there, one, two, source.Unknown},
-		"but nothing moved is no question":            {there, one, one, source.Descends},
+		"a commit descends from its parent":           {one, two, source.Descends, []string{two}},
+		"a commit descends from itself":               {two, two, source.Descends, []string{two}},
+		"a merge descends from both sides":            {two, merge, source.Descends, []string{merge, parent, other}},
+		"a parent does not descend from its child":    {two, one, source.Rewritten, []string{one}},
+		"siblings do not descend from each other":     {two, other, source.Rewritten, []string{other}},
+		"an older commit that is gone is no ancestor": {strings.Repeat("b", 40), two, source.Rewritten, []string{two, one}},
 	} {
-		got, err := test.remote.Descends(t.Context(), test.older, test.newer)
-		if err != nil || got != test.want {
-			t.Errorf("%s: got %v, %v, want %v", name, got, err, test.want)
+		for at, remote := range remotes {
+			e, err := remote.Evidence(t.Context(), source.Picked{Hash: test.newer, Applied: test.older})
+			if at == "version 0" && !slices.Contains([]string{two, merge}, test.newer) {
+				continue // no ref points at the commit, so that server does not send its history
+			}
+			if err != nil || e.Descent != test.want {
+				t.Errorf("%s, %s: got %v, %v, want %v", name, at, e.Descent, err, test.want)
+				continue
+			}
+			var added []string
+			for _, object := range e.Added {
+				added = append(added, plumbing.ComputeHash(plumbing.CommitObject, object).String())
+			}
+			if diff := cmp.Diff(test.added, added); diff != "" {
+				t.Errorf("%s, %s: -want +got\n%s", name, at, diff)
+			}
 		}
 	}
 }

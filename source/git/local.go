@@ -51,7 +51,7 @@ func (w withoutLocks) ReadDir(path string) ([]os.FileInfo, error) {
 	return slices.DeleteFunc(all, func(i os.FileInfo) bool { return strings.HasSuffix(i.Name(), ".lock") }), err
 }
 
-func (l local) list(ctx context.Context) ([]source.Ref, error) {
+func (l local) list(ctx context.Context, _ []string) ([]source.Ref, error) {
 	store, err := l.open()
 	if err != nil {
 		return nil, err
@@ -104,52 +104,35 @@ func peel(store storer.EncodedObjectStorer, r *plumbing.Reference) source.Ref {
 	return ref
 }
 
-func (l local) fetch(_ context.Context, p source.Picked) (ObjectReader, error) {
+func (l local) fetch(_ context.Context, p source.Picked, _ string) (ObjectReader, error) {
 	store, err := l.open()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := store.EncodedObject(plumbing.CommitObject, plumbing.NewHash(p.Hash)); err != nil {
-		if errors.Is(err, plumbing.ErrObjectNotFound) {
-			return nil, commitNotFound(p, "the repository does not have it")
-		}
-		return nil, err
-	}
-	return store, nil
+	return store, hasCommit(store, p)
 }
 
-// descends walks the newer commit's ancestors, nearest first. So it finds an older commit of the same branch soon.
-func (l local) descends(ctx context.Context, older, newer string) (source.Descent, error) {
+// hasCommit returns an error unless a repository has the commit.
+func hasCommit(store storer.EncodedObjectStorer, p source.Picked) error {
+	_, err := store.EncodedObject(plumbing.CommitObject, plumbing.NewHash(p.Hash))
+	if errors.Is(err, plumbing.ErrObjectNotFound) {
+		return commitNotFound(p, "the repository does not have it")
+	}
+	return err
+}
+
+// evidence reads the commits from the disk. The history of a shallow repository is Unknown.
+func (l local) evidence(ctx context.Context, p source.Picked) (source.Evidence, error) {
 	store, err := l.open()
 	if err != nil {
-		return source.Unknown, err
+		return source.Evidence{}, err
 	}
-	want, start := plumbing.NewHash(older), plumbing.NewHash(newer)
-	seen := map[plumbing.Hash]bool{start: true}
-	for queue := []plumbing.Hash{start}; len(queue) > 0; queue = queue[1:] {
-		if queue[0] == want {
-			return source.Descends, nil
-		}
-		if ctx.Err() != nil {
-			return source.Unknown, ctx.Err()
-		}
-		c, err := object.GetCommit(store, queue[0])
-		if errors.Is(err, plumbing.ErrObjectNotFound) && queue[0] != start {
-			return source.Unknown, nil // the history of a shallow repository ends here
-		}
-		if err != nil {
-			return source.Unknown, fmt.Errorf("reading commit %s: %w", queue[0], err)
-		}
-		for _, parent := range c.ParentHashes {
-			if !seen[parent] {
-				seen[parent] = true
-				queue = append(queue, parent)
-			}
-		}
+	if err := hasCommit(store, p); err != nil {
+		return source.Evidence{}, err
 	}
-	return source.Rewritten, nil
-}
-
-func (wired) descends(context.Context, string, string) (source.Descent, error) {
-	return source.Unknown, nil
+	ends, err := store.Shallow()
+	if err != nil {
+		return source.Evidence{}, fmt.Errorf("reading where the history ends: %w", err)
+	}
+	return readEvidence(ctx, store, p, len(ends) == 0)
 }

@@ -138,7 +138,7 @@ func TestADeadlineEndsAHungServer(t *testing.T) {
 			defer cancel()
 			_, err := remote.List(ctx)
 			wantFault(t, err, fault.Retry, v1alpha1.ReasonUnreachable, "no answer in time", "deadline")
-			_, err = remote.Fetch(ctx, source.Picked{Ref: "main", Hash: strings.Repeat("a", 40)})
+			_, err = remote.Fetch(ctx, source.Picked{Ref: "main", Hash: strings.Repeat("a", 40)}, "")
 			wantFault(t, err, fault.Retry, v1alpha1.ReasonUnreachable, "deadline")
 		})
 	}
@@ -371,7 +371,7 @@ func refusesPack(t *testing.T, r *repo, limit int64, words string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, err = remote.Fetch(t.Context(), pick(t, remote, v1alpha1.GitRef{}))
+		_, err = remote.Fetch(t.Context(), pick(t, remote, v1alpha1.GitRef{}), "")
 		wantFault(t, err, fault.Stalled, v1alpha1.ReasonInvalidTree, words)
 	}
 }

@@ -2,13 +2,15 @@ package git
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/credentials"
+	"github.com/bunsen-os/bunsen/source/git/objects"
+	"github.com/bunsen-os/bunsen/source/git/transport"
 )
 
 // Config names a repository and the credentials and limits to read it.
@@ -26,10 +28,14 @@ type Config struct {
 	Limits source.Limits
 	// PackBytes is the most that one fetch may receive; 0 is 64 MiB. The unpacked data may be eight times as large.
 	PackBytes int64
-	// Verify checks the signature of a commit object, as Snapshot.Object returns it, and returns the signer. If Verify
-	// is nil, no signature is required. It is called before any part of the commit is used. Its errors should be
-	// faults.
-	Verify func(object []byte) (signer string, err error)
+	// Identity identifies the owner of the credentials if the Secret has tokens that end soon. It selects the objects in Cache; if it is
+	// empty, the Secret does.
+	Identity string
+	// Cache keeps fetched objects, so that the next fetch brings only what is new. If it is nil, each fetch brings everything.
+	Cache *objects.Cache
+	// Verify checks signatures, and returns the signer. If Verify is nil, no signature is required. It is called before any
+	// file of the commit is fetched. Its errors should be faults.
+	Verify func(source.Evidence) (signer string, err error)
 }
 
 const (
@@ -44,14 +50,14 @@ type Remote struct {
 	limits source.Limits
 	hide   secrets
 	repo   repository
-	verify func(object []byte) (signer string, err error)
+	verify func(source.Evidence) (signer string, err error)
 }
 
 // repository reads a repository over a network protocol or on this machine.
 type repository interface {
-	list(ctx context.Context) ([]source.Ref, error)
-	fetch(ctx context.Context, p source.Picked) (ObjectReader, error)
-	descends(ctx context.Context, older, newer string) (source.Descent, error)
+	list(ctx context.Context, prefixes []string) ([]source.Ref, error)
+	fetch(ctx context.Context, p source.Picked, path string) (ObjectReader, error)
+	evidence(ctx context.Context, p source.Picked) (source.Evidence, error)
 }
 
 // New checks the configuration. It opens no connection. Errors are Stalled faults: InvalidSpec for the URL,
@@ -65,7 +71,7 @@ func New(c Config) (*Remote, error) {
 		c.PackBytes = defaultPackBytes
 	}
 	r := &Remote{url: a.String(), limits: c.Limits.OrDefault(), hide: secretsOf(a, c.Secret), verify: c.Verify}
-	if err := errors.Join(checkKeys(c.Secret), credentials.CheckHosts(a, c.Secret, c.HostsRequired)); err != nil {
+	if err := transport.Check(a, c.Secret, c.HostsRequired); err != nil {
 		return nil, r.hide.stalledAuth(err)
 	}
 	switch a.Transport {
@@ -73,76 +79,109 @@ func New(c Config) (*Remote, error) {
 		return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, fmt.Errorf("url %q is an OCI registry, not a git server", a.String()))
 	case source.Local:
 		r.repo = local{path: a.Path}
-	case source.SSH:
-		dial, err := newSSH(a, c.Secret, c.PackBytes)
-		if err != nil {
-			return nil, r.hide.stalledAuth(err)
-		}
-		r.repo = wired{dial, c.PackBytes}
-	default:
-		dial, err := newHTTP(a, c.Secret, c.PackBytes)
-		if err != nil {
-			return nil, r.hide.stalledAuth(err)
-		}
-		r.repo = wired{dial, c.PackBytes}
+		return r, nil
+	}
+	dialer, err := transport.New(a, c.Secret, c.PackBytes)
+	if err != nil {
+		return nil, r.hide.stalledAuth(err)
+	}
+	r.repo = remoteRepository{
+		dialer: dialer, cache: c.Cache, key: cacheKey(c),
+		limits: objects.Limits{Bytes: c.PackBytes, Unpacked: c.PackBytes * inflation, Objects: maxObjects},
 	}
 	return r, nil
+}
+
+// cacheKey identifies a repository and the credentials.
+func cacheKey(c Config) string {
+	key := fmt.Sprintf("%q", c.URL)
+	if c.Identity != "" {
+		return fmt.Sprintf("%s %q", key, c.Identity)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Secret)) {
+		key += fmt.Sprintf(" %q=%q", name, c.Secret[name])
+	}
+	return key
 }
 
 // URL returns the repository's address without credentials.
 func (r *Remote) URL() string { return r.url }
 
-// List returns the remote's refs in lexical order, HEAD first; an empty repository has none. Over http it sends one request. Errors are faults with RepositoryUnreachable or AuthenticationFailed.
-func (r *Remote) List(ctx context.Context) ([]source.Ref, error) {
-	refs, err := r.repo.list(ctx)
+// List returns the remote's refs in lexical order, HEAD first; an empty repository has none. Errors are faults with
+// RepositoryUnreachable or AuthenticationFailed.
+func (r *Remote) List(ctx context.Context) ([]source.Ref, error) { return r.listPrefixes(ctx, nil) }
+
+// ListFor returns at least the refs that source.Pick needs for a GitRef. A server sends only those, unless it speaks version 0 of the
+// protocol, or the ref does not exist: the error of source.Pick names the refs that exist. Errors are those of List.
+func (r *Remote) ListFor(ctx context.Context, want v1alpha1.GitRef) ([]source.Ref, error) {
+	refs, err := r.listPrefixes(ctx, source.Prefixes(want))
+	if err != nil {
+		return nil, err
+	}
+	if _, err := source.Pick(refs, want); fault.Of(err, "").Reason == v1alpha1.ReasonRefNotFound {
+		return r.listPrefixes(ctx, []string{"HEAD", "refs/heads/", "refs/tags/"})
+	}
+	return refs, nil
+}
+
+func (r *Remote) listPrefixes(ctx context.Context, prefixes []string) ([]source.Ref, error) {
+	refs, err := r.repo.list(ctx, prefixes)
 	if err != nil {
 		return nil, r.explain(ctx, "listing the refs of "+r.url, err)
 	}
 	return refs, nil
 }
 
-// Fetch stores one commit with all its files and without its history on disk, until the snapshot is closed. If the server
-// serves only commits that a ref points at, Fetch reads the history of the picked ref instead, under the same limit.
+// Fetch stores one commit, with its files below the path and without its history, until the snapshot is closed. It may store other
+// files too. If a server refuses single commits, Fetch reads the history of the picked ref instead, under the same limit.
 //
 // Errors are faults: those of List; RefNotFound if the repository does not have the commit; InvalidTree if it is damaged or
-// too large; those of Verify.
-func (r *Remote) Fetch(ctx context.Context, p source.Picked) (*Snapshot, error) {
+// too large; InvalidSpec for an invalid path; those of Verify.
+func (r *Remote) Fetch(ctx context.Context, p source.Picked, path string) (*Snapshot, error) {
 	doing := fmt.Sprintf("fetching %s from %s", p.Revision().Short(), r.url)
-	store, err := r.repo.fetch(ctx, p)
+	folder, err := source.CleanPath(path)
+	if err != nil {
+		return nil, err
+	}
+	signer, err := r.verified(ctx, p)
+	if err != nil {
+		return nil, r.explain(ctx, doing, err)
+	}
+	store, err := r.repo.fetch(ctx, p, folder)
 	if err != nil {
 		return nil, r.explain(ctx, doing, err)
 	}
 	s, err := newSnapshot(store, r.url, p)
-	if err == nil && r.verify != nil {
-		s.commit.Signer, err = r.verify(s.raw)
-	}
 	if err != nil {
 		(&Snapshot{store: store}).Close()
 		return nil, r.explain(ctx, doing, err)
 	}
-	s.limits = r.limits
+	s.commit.Signer, s.limits = signer, r.limits
 	return s, nil
+}
+
+// verified checks the signatures, and returns the signer; empty if no signature is required.
+func (r *Remote) verified(ctx context.Context, p source.Picked) (string, error) {
+	if r.verify == nil {
+		return "", nil
+	}
+	e, err := r.repo.evidence(ctx, p)
+	if err != nil {
+		return "", err
+	}
+	return r.verify(e)
 }
 
 // Tree fetches a commit and puts the files below path into the folder into: Fetch and Materialise in one.
 func (r *Remote) Tree(ctx context.Context, p source.Picked, path, into string) (source.Tree, error) {
-	s, err := r.Fetch(ctx, p)
+	s, err := r.Fetch(ctx, p, path)
 	if err != nil {
 		return source.Tree{}, err
 	}
 	defer s.Close()
-	return s.Materialise(ctx, path, into)
-}
-
-// Descends reports whether older is an ancestor of newer. Only for a local repository is that known, because a fetch of
-// one commit has no history. For other repositories it returns Unknown, unless both commits are the same.
-func (r *Remote) Descends(ctx context.Context, older, newer string) (source.Descent, error) {
-	if older == newer {
-		return source.Descends, nil
+	tree, err := s.Materialise(ctx, path, into)
+	if f := fault.Of(err, ""); err != nil && f.Kind == fault.Retry && f.Reason == v1alpha1.ReasonInvalidTree {
+		s.forget()
 	}
-	d, err := r.repo.descends(ctx, older, newer)
-	if err != nil {
-		return source.Unknown, r.explain(ctx, "reading the history of "+r.url, err)
-	}
-	return d, nil
+	return tree, err
 }

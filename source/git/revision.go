@@ -101,7 +101,7 @@ func refsText(ctx context.Context, path string) string {
 	if _, err := os.Stat(path); err != nil {
 		return ""
 	}
-	refs, err := local{path}.list(ctx)
+	refs, err := local{path}.list(ctx, nil)
 	if err != nil {
 		return ""
 	}

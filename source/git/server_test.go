@@ -29,8 +29,9 @@ func gitEnv() []string {
 		"GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null", "GIT_TERMINAL_PROMPT=0",
 		"GIT_AUTHOR_NAME=Ada Lovelace", "GIT_AUTHOR_EMAIL=ada@example.org", "GIT_AUTHOR_DATE=2026-01-02T03:04:05+02:00",
 		"GIT_COMMITTER_NAME=Bot", "GIT_COMMITTER_EMAIL=bot@example.org", "GIT_COMMITTER_DATE=2026-01-02T04:04:05+02:00",
-		"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",
-		"GIT_CONFIG_KEY_1=protocol.file.allow", "GIT_CONFIG_VALUE_1=always")
+		"GIT_CONFIG_COUNT=3", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",
+		"GIT_CONFIG_KEY_1=protocol.file.allow", "GIT_CONFIG_VALUE_1=always",
+		"GIT_CONFIG_KEY_2=uploadpack.allowFilter", "GIT_CONFIG_VALUE_2=true")
 }
 
 func gitCmd(dir string, args ...string) (string, error) {
@@ -109,7 +110,7 @@ const (
 )
 
 // backend is git's own http server for the repositories below a directory.
-func backend(t *testing.T, root string) http.Handler {
+func backend(t *testing.T, root string, env ...string) http.Handler {
 	t.Helper()
 	path, err := gitCmd(root, "--exec-path")
 	if err != nil {
@@ -117,17 +118,24 @@ func backend(t *testing.T, root string) http.Handler {
 	}
 	return &cgi.Handler{
 		Path: filepath.Join(path, "git-http-backend"), Root: "/", Stderr: io.Discard, Logger: log.New(io.Discard, "", 0),
-		Env: []string{
+		Env: append([]string{
 			"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
-			"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",
-		},
+			"GIT_CONFIG_COUNT=2", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",
+			"GIT_CONFIG_KEY_1=uploadpack.allowFilter", "GIT_CONFIG_VALUE_1=true",
+		}, env...),
 		InheritEnv: []string{"PATH"},
 	}
 }
 
 func serveHTTPS(t *testing.T, root string) *webServer {
 	t.Helper()
-	backend := backend(t, root)
+	return serve(t, root)
+}
+
+// serve starts the server, with variables of the environment for git's own.
+func serve(t *testing.T, root string, env ...string) *webServer {
+	t.Helper()
+	backend := backend(t, root, env...)
 	s := &webServer{}
 	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.Add(1)
@@ -143,6 +151,24 @@ func serveHTTPS(t *testing.T, root string) *webServer {
 	s.StartTLS()
 	t.Cleanup(s.Close)
 	s.ca = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	return s
+}
+
+// serveWithoutFilter serves as git does by default: it sends all objects of a commit.
+func serveWithoutFilter(t *testing.T, root string) *webServer {
+	t.Helper()
+	return serve(t, root, "GIT_CONFIG_VALUE_1=false")
+}
+
+// serveVersion0 serves as a server does that knows no other version of the protocol.
+func serveVersion0(t *testing.T, root string) *webServer {
+	t.Helper()
+	s := serveHTTPS(t, root)
+	handler := s.Config.Handler
+	s.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Del("Git-Protocol")
+		handler.ServeHTTP(w, r)
+	})
 	return s
 }
 
@@ -248,15 +274,22 @@ func serveConn(conn net.Conn, config *ssh.ServerConfig, root string, hang bool) 
 		if err != nil {
 			return
 		}
+		var env []string
 		for r := range rs {
-			_ = r.Reply(r.Type == "exec", nil)
+			if r.Type == "env" {
+				var v struct{ Name, Value string }
+				if ssh.Unmarshal(r.Payload, &v) == nil && v.Name == "GIT_PROTOCOL" {
+					env = append(env, v.Name+"="+v.Value)
+				}
+			}
+			_ = r.Reply(r.Type == "exec" || r.Type == "env", nil)
 			if r.Type != "exec" || hang {
 				continue
 			}
 			command, path, _ := strings.Cut(string(r.Payload[4:]), " ")
 			path = filepath.Join(root, strings.Trim(path, "'"))
 			c := exec.Command("git", strings.TrimPrefix(command, "git-"), path)
-			c.Env, c.Stdout, c.Stderr = gitEnv(), ch, ch.Stderr()
+			c.Env, c.Stdout, c.Stderr = append(gitEnv(), env...), ch, ch.Stderr()
 			// A pipe of its own: Run would wait for the client's end, which comes after the command's.
 			stdin, err := c.StdinPipe()
 			if err != nil {

@@ -17,6 +17,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git/objects"
 )
 
 // Snapshot is one commit that was fetched, with all its files.
@@ -60,8 +61,15 @@ func Describe(c *object.Commit, p source.Picked, url string) source.Commit {
 
 // Close deletes the files of a snapshot that was fetched from a remote. No method may be called after it.
 func (s *Snapshot) Close() {
-	if fetched, ok := s.store.(*packed); ok {
+	if fetched, ok := s.store.(*objects.Folder); ok {
 		fetched.Close()
+	}
+}
+
+// forget removes fetched objects that cannot be read, so that the next fetch brings them again.
+func (s *Snapshot) forget() {
+	if fetched, ok := s.store.(*objects.Folder); ok {
+		_ = fetched.Empty() // the next fetch opens the folder again, and reports the error
 	}
 }
 

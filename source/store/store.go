@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
 )
 
@@ -46,7 +47,7 @@ func Open(dir string, keep int) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening the store: %w", err)
 	}
-	for _, sub := range []string{"trees", "keys"} {
+	for _, sub := range []string{"trees", "keys", "objects"} {
 		if _, err := privateDir(filepath.Join(dir, sub)); err != nil {
 			return nil, fmt.Errorf("opening the store: %w", err)
 		}
@@ -147,6 +148,9 @@ func moveTree(dir, root, want string) error {
 	return errors.Join(os.RemoveAll(root), os.Rename(dir, root))
 }
 
+// Objects returns the path of a private directory for objects of git, which the store itself does not use.
+func (s *Store) Objects() string { return s.path("objects") }
+
 func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
 
 func (s *Store) tree(digest string) string {
@@ -157,10 +161,12 @@ func (s *Store) tree(digest string) string {
 type Remote interface {
 	// List returns the remote's refs.
 	List(ctx context.Context) ([]source.Ref, error)
+	// ListFor returns at least the refs that source.Pick needs.
+	ListFor(ctx context.Context, want v1alpha1.GitRef) ([]source.Ref, error)
 	// Tree puts the files of a commit below path into the empty folder into.
 	Tree(ctx context.Context, picked source.Picked, path, into string) (source.Tree, error)
-	// Descends reports whether older is an ancestor of newer.
-	Descends(ctx context.Context, older, newer string) (source.Descent, error)
+	// Evidence returns the objects of the commits since picked.Applied.
+	Evidence(ctx context.Context, picked source.Picked) (source.Evidence, error)
 }
 
 // Repository is one folder of a remote, with its trees in a store.
@@ -173,12 +179,19 @@ type Repository struct {
 	URL string
 	// Path of the folder, as a GitSource's spec.path.
 	Path string
+	// Ref limits List to the refs that it needs; nil: List returns all refs.
+	Ref *v1alpha1.GitRef
 	// Trust as in Key. If it is set, a tree is stored only if the remote verified a signature of its commit.
 	Trust string
 }
 
-// List returns the remote's refs.
-func (r Repository) List(ctx context.Context) ([]source.Ref, error) { return r.Remote.List(ctx) }
+// List returns the remote's refs, at least those that Ref needs.
+func (r Repository) List(ctx context.Context) ([]source.Ref, error) {
+	if r.Ref != nil {
+		return r.Remote.ListFor(ctx, *r.Ref)
+	}
+	return r.Remote.List(ctx)
+}
 
 // Tree returns a commit's files, from the store if it has them. Its errors are the remote's, or the store's own.
 func (r Repository) Tree(ctx context.Context, picked source.Picked) (source.Tree, error) {
@@ -209,7 +222,7 @@ func (r Repository) fetch(ctx context.Context, picked source.Picked, folder, dir
 	return tree, err
 }
 
-// Descends reports whether older is an ancestor of newer, as the remote does.
-func (r Repository) Descends(ctx context.Context, older, newer string) (source.Descent, error) {
-	return r.Remote.Descends(ctx, older, newer)
+// Evidence returns the objects of the commits since picked.Applied, as the remote does.
+func (r Repository) Evidence(ctx context.Context, picked source.Picked) (source.Evidence, error) {
+	return r.Remote.Evidence(ctx, picked)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/store"
 )
@@ -40,11 +41,12 @@ type shelf struct {
 
 func (s *shelf) List(context.Context) ([]source.Ref, error) { return nil, nil }
 
-func (s *shelf) Descends(_ context.Context, older, newer string) (source.Descent, error) {
-	if older < newer {
-		return source.Descends, s.err
-	}
-	return source.Rewritten, s.err
+func (s *shelf) ListFor(context.Context, v1alpha1.GitRef) ([]source.Ref, error) {
+	return []source.Ref{{Name: "HEAD"}}, nil
+}
+
+func (s *shelf) Evidence(_ context.Context, p source.Picked) (source.Evidence, error) {
+	return source.Evidence{Commit: []byte(p.Hash), Applied: p.Applied}, s.err
 }
 
 func (s *shelf) Tree(ctx context.Context, p source.Picked, path, into string) (source.Tree, error) {
@@ -278,21 +280,26 @@ func TestTrustWantsASigner(t *testing.T) {
 	}
 }
 
-func TestDescentIsTheRemotes(t *testing.T) {
+func TestEvidenceIsTheRemotes(t *testing.T) {
 	remote := &shelf{t: t}
 	repo := store.Repository{Remote: remote, Store: open(t, t.TempDir()), URL: "u"}
-	for _, want := range []source.Descent{source.Descends, source.Rewritten} {
-		older, newer := hashOf(1), hashOf(2)
-		if want == source.Rewritten {
-			older, newer = newer, older
-		}
-		if got, err := repo.Descends(t.Context(), older, newer); got != want || err != nil {
-			t.Errorf("got %v, %v, want %v", got, err, want)
-		}
+	p := source.Picked{Hash: hashOf(2), Applied: hashOf(1)}
+	if got, err := repo.Evidence(t.Context(), p); string(got.Commit) != p.Hash || got.Applied != p.Applied || err != nil {
+		t.Errorf("got %v, %v", got, err)
 	}
 	remote.err = errors.New("cut off")
-	if _, err := repo.Descends(t.Context(), hashOf(1), hashOf(2)); !errors.Is(err, remote.err) {
+	if _, err := repo.Evidence(t.Context(), p); !errors.Is(err, remote.err) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestAListingForARefIsNarrower(t *testing.T) {
+	repo := store.Repository{Remote: &shelf{t: t}, Store: open(t, t.TempDir()), URL: "u"}
+	all, err := repo.List(t.Context())
+	repo.Ref = &v1alpha1.GitRef{}
+	narrow, errNarrow := repo.List(t.Context())
+	if len(all) != 0 || len(narrow) != 1 || err != nil || errNarrow != nil {
+		t.Errorf("got %v, %v and %v, %v", all, err, narrow, errNarrow)
 	}
 }
 

@@ -125,9 +125,9 @@ func (r *remote) Tree(_ context.Context, p source.Picked) (source.Tree, error) {
 	return source.Tree{}, errors.New("no such commit")
 }
 
-// Descends says that history was not rewritten.
-func (r *remote) Descends(context.Context, string, string) (source.Descent, error) {
-	return source.Descent(0), nil
+// Evidence says nothing about the history.
+func (r *remote) Evidence(context.Context, source.Picked) (source.Evidence, error) {
+	return source.Evidence{}, nil
 }
 
 // noEvents drops all events.

@@ -48,9 +48,9 @@ func (r *Repository) Tree(_ context.Context, p source.Picked) (source.Tree, erro
 	return tree, nil
 }
 
-// Descends returns the answer that the test set.
-func (r *Repository) Descends(context.Context, string, string) (source.Descent, error) {
-	return r.Descent, nil
+// Evidence returns the relation that the test set.
+func (r *Repository) Evidence(_ context.Context, p source.Picked) (source.Evidence, error) {
+	return source.Evidence{Ref: p.FullName, Applied: p.Applied, Descent: r.Descent}, nil
 }
 
 // Push creates a commit with exactly the files of a txtar archive, and returns its revision.

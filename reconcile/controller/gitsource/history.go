@@ -20,7 +20,9 @@ func checkHistory(ctx context.Context, src *v1alpha1.GitSource, repo Repository,
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeoutOf(src))
 	defer cancel()
-	descent, err := repo.Descends(ctx, applied.Hash, picked.Hash)
+	picked.Applied = applied.Hash
+	evidence, err := repo.Evidence(ctx, picked)
+	descent := evidence.Descent
 	if err != nil {
 		return "", fmt.Errorf("comparing the history of %s with %s: %w", picked.Revision().Short(), applied.Short(), err)
 	}
@@ -31,7 +33,7 @@ func checkHistory(ctx context.Context, src *v1alpha1.GitSource, repo Repository,
 	case descent == source.Rewritten:
 		return text, nil
 	case descent == source.Unknown && policy == v1alpha1.HistoryBlock:
-		return "", fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.historyPolicy Block needs the history of the repository, and the controller fetches only single commits from a remote. Set it to Warn, and protect the branch on the git server"))
+		return "", fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.historyPolicy Block needs the history of the repository, and the server does not send it without files. Set uploadpack.allowFilter to true on the server; or set the policy to Warn, and protect the branch on the git server"))
 	}
 	return "", nil
 }

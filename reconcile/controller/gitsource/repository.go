@@ -18,13 +18,14 @@ import (
 
 // Repository is one remote repository, as a GitSource describes it.
 type Repository interface {
-	// List returns the refs of the remote. It sends one ls-refs request.
+	// List returns the refs of the remote, at least those that the spec needs.
 	List(ctx context.Context) ([]source.Ref, error)
 	// Tree returns the files of a commit below the source's path; it reads a commit that was fetched before from the
 	// disk.
 	Tree(ctx context.Context, picked source.Picked) (source.Tree, error)
-	// Descends reports whether the commit older is an ancestor of the commit newer. The answer may be unknown.
-	Descends(ctx context.Context, older, newer string) (source.Descent, error)
+	// Evidence returns the objects of the commits that a commit adds to picked.Applied, and the relation of both commits. It
+	// fetches no files.
+	Evidence(ctx context.Context, picked source.Picked) (source.Evidence, error)
 }
 
 // Secrets are the contents of the Secrets that a spec names; nil if it names none.

@@ -1,4 +1,4 @@
-package git
+package transport
 
 import (
 	"bufio"
@@ -22,9 +22,9 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// newSSH returns a function that opens sessions over ssh. It does not use the library's ssh transport, which reads
+// newSSH returns a dialer for ssh. It does not use the library's ssh transport, which reads
 // ~/.ssh/config, may use an ssh agent, and cannot be cancelled during the handshake.
-func newSSH(a source.Address, secret map[string][]byte, limit int64) (func(context.Context) (wire, error), error) {
+func newSSH(a source.Address, secret map[string][]byte, limit int64) (Dialer, error) {
 	config, err := sshConfig(a, secret)
 	if err != nil {
 		return nil, err
@@ -38,13 +38,26 @@ func newSSH(a source.Address, secret map[string][]byte, limit int64) (func(conte
 		port = "22"
 	}
 	addr := net.JoinHostPort(a.Host, port)
-	return func(ctx context.Context) (wire, error) {
-		config := *config
-		if config.HostKeyCallback, config.HostKeyAlgorithms, err = knownHosts(secret["known_hosts"], addr); err != nil {
-			return nil, err
-		}
-		return dialSSH(ctx, addr, &config, path, limit)
-	}, nil
+	return &sshDialer{addr: addr, config: config, knownHosts: secret["known_hosts"], path: path, limit: limit}, nil
+}
+
+// sshDialer opens sessions over ssh.
+type sshDialer struct {
+	addr       string
+	config     *ssh.ClientConfig
+	knownHosts []byte
+	path       string
+	limit      int64
+}
+
+// Dial connects and starts git-upload-pack. The end of ctx closes the connection, which ends every blocked call.
+func (d *sshDialer) Dial(ctx context.Context) (Session, error) {
+	config := *d.config
+	var err error
+	if config.HostKeyCallback, config.HostKeyAlgorithms, err = knownHosts(d.knownHosts, d.addr); err != nil {
+		return nil, err
+	}
+	return d.connect(ctx, &config)
 }
 
 func sshConfig(a source.Address, secret map[string][]byte) (*ssh.ClientConfig, error) {
@@ -109,51 +122,55 @@ func withFingerprints(check ssh.HostKeyCallback) ssh.HostKeyCallback {
 // describeKey names a host key as ssh-keygen -l does.
 func describeKey(key ssh.PublicKey) string { return key.Type() + " " + ssh.FingerprintSHA256(key) }
 
-// sshWire is git-upload-pack at the other end of an ssh session.
-type sshWire struct {
+// sshSession is git-upload-pack at the other end of an ssh session.
+type sshSession struct {
 	client  *ssh.Client
 	session *ssh.Session
 	in      io.WriteCloser
-	out     io.Reader
+	out     *bufio.Reader
 	stderr  *output
 	stop    func() bool
 }
 
-// dialSSH connects and starts git-upload-pack. The end of ctx closes the connection, which ends every blocked call.
-func dialSSH(ctx context.Context, addr string, config *ssh.ClientConfig, path string, limit int64) (wire, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "tcp", addr)
+func (d *sshDialer) connect(ctx context.Context, config *ssh.ClientConfig) (Session, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "tcp", d.addr)
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
-	fail := func(err error) (wire, error) {
+	s, err := d.start(conn, config)
+	if err != nil {
 		stop()
 		conn.Close()
 		return nil, err
 	}
-	c, chans, reqs, err := ssh.NewClientConn(conn, addr, config)
+	s.stop = stop
+	return s, nil
+}
+
+// start authenticates and starts git-upload-pack.
+func (d *sshDialer) start(conn net.Conn, config *ssh.ClientConfig) (*sshSession, error) {
+	c, chans, reqs, err := ssh.NewClientConn(conn, d.addr, config)
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
-	w := &sshWire{client: ssh.NewClient(c, chans, reqs), stop: stop, stderr: &output{}}
-	session, err := w.client.NewSession()
+	s := &sshSession{client: ssh.NewClient(c, chans, reqs), stderr: &output{}}
+	if s.session, err = s.client.NewSession(); err != nil {
+		return nil, err
+	}
+	s.session.Stderr = s.stderr
+	if s.in, err = s.session.StdinPipe(); err != nil {
+		return nil, err
+	}
+	out, err := s.session.StdoutPipe()
 	if err != nil {
-		return fail(err)
+		return nil, err
 	}
-	w.session, session.Stderr = session, w.stderr
-	if w.in, err = session.StdinPipe(); err != nil {
-		return fail(err)
-	}
-	out, err := session.StdoutPipe()
-	if err != nil {
-		return fail(err)
-	}
-	w.out = &limitedReader{io.NopCloser(out), limit + overhead}
-	if err := session.Start("git-upload-pack " + quote(path)); err != nil {
-		return fail(err)
-	}
-	return w, nil
+	s.out = bufio.NewReaderSize(&limitedReader{io.NopCloser(out), d.limit}, 1<<16)
+	// A server that does not accept the variable answers in version 0.
+	_ = s.session.Setenv("GIT_PROTOCOL", version2)
+	return s, s.session.Start("git-upload-pack " + quote(d.path))
 }
 
 // quote returns a path as one shell word, as git does: servers run the command in a shell.
@@ -162,49 +179,24 @@ func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, `!`, `'\!'`) + "'"
 }
 
-// AdvertisedReferencesContext reads the refs that the server sends first.
-func (w *sshWire) AdvertisedReferencesContext(context.Context) (*packp.AdvRefs, error) {
-	adv := packp.NewAdvRefs()
-	err := adv.Decode(w.out)
-	switch {
-	case errors.Is(err, packp.ErrEmptyAdvRefs), err == nil && adv.IsEmpty():
-		return nil, transport.ErrEmptyRemoteRepository
-	case err != nil:
-		return nil, w.withStderr(err)
+// Advertisement returns the output of the server. The caller reads the first message from it.
+func (s *sshSession) Advertisement() io.Reader { return s.out }
+
+// Request sends a request. The response is the next part of the server's output.
+func (s *sshSession) Request(_ context.Context, body []byte) (io.ReadCloser, error) {
+	if _, err := s.in.Write(body); err != nil {
+		return nil, s.Explain(err)
 	}
-	transport.FilterUnsupportedCapabilities(adv.Capabilities)
-	return adv, nil
+	return io.NopCloser(s.out), nil
 }
 
-// UploadPack requests objects.
-func (w *sshWire) UploadPack(_ context.Context, req *packp.UploadPackRequest) (*packp.UploadPackResponse, error) {
-	if err := req.Validate(); err != nil {
-		return nil, err
-	}
-	out := bufio.NewWriter(w.in)
-	if err := req.UploadRequest.Encode(out); err != nil {
-		return nil, err
-	}
-	if err := pktline.NewEncoder(out).EncodeString("done\n"); err != nil {
-		return nil, err
-	}
-	if err := out.Flush(); err != nil {
-		return nil, w.withStderr(err)
-	}
-	res := packp.NewUploadPackResponse(req)
-	if err := res.Decode(io.NopCloser(w.out)); err != nil {
-		return nil, w.withStderr(err)
-	}
-	return res, nil
-}
-
-// withStderr adds the server's error output, which explains an incomplete response. The command has already ended, so
-// withStderr waits for the rest of the output. The end of ctx ends the wait.
-func (w *sshWire) withStderr(err error) error {
+// Explain adds the server's error output, which explains an incomplete response. The command has already ended, so
+// Explain waits for the rest of the output. The end of the context ends the wait.
+func (s *sshSession) Explain(err error) error {
 	if errors.Is(err, packp.ErrEmptyInput) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		_ = w.session.Wait()
+		_ = s.session.Wait()
 	}
-	switch text := w.stderr.line(); {
+	switch text := s.stderr.line(); {
 	case strings.Contains(text, "does not appear to be a git repository"):
 		return transport.ErrRepositoryNotFound
 	case text != "":
@@ -214,11 +206,11 @@ func (w *sshWire) withStderr(err error) error {
 }
 
 // Close ends the session. It sends a flush packet first, as git does when it requests nothing.
-func (w *sshWire) Close() error {
-	w.stop()
-	_, _ = w.in.Write(pktline.FlushPkt)
-	_ = w.in.Close()
-	return w.client.Close()
+func (s *sshSession) Close() error {
+	s.stop()
+	_, _ = s.in.Write(pktline.FlushPkt)
+	_ = s.in.Close()
+	return s.client.Close()
 }
 
 // output keeps the beginning of a server's error output.

@@ -1,4 +1,4 @@
-package git
+package transport
 
 import "github.com/bunsen-os/bunsen/source/credentials"
 

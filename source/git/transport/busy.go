@@ -1,4 +1,4 @@
-package git
+package transport
 
 import (
 	"errors"
@@ -11,27 +11,27 @@ import (
 // longestRetryAfter limits how long a server can delay the next request.
 const longestRetryAfter = time.Hour
 
-// busyError is the answer of a server that does not serve requests now. Its text omits the wait, because the wait
+// BusyError is the answer of a server that does not serve requests now. Its text omits the wait, because the wait
 // differs in each answer.
-type busyError struct {
+type BusyError struct {
 	code  int
 	after time.Duration
 }
 
 // Error returns the status of the answer.
-func (e *busyError) Error() string { return fmt.Sprintf("%d %s", e.code, http.StatusText(e.code)) }
+func (e *BusyError) Error() string { return fmt.Sprintf("%d %s", e.code, http.StatusText(e.code)) }
 
-// isBusy returns a check for an answer with a status code.
-func isBusy(code int) func(error) bool {
+// IsBusy returns a check for an answer with a status code.
+func IsBusy(code int) func(error) bool {
 	return func(err error) bool {
-		var busy *busyError
+		var busy *BusyError
 		return errors.As(err, &busy) && busy.code == code
 	}
 }
 
-// waitOf returns how long the server asks to wait; 0 if it does not ask.
-func waitOf(err error) time.Duration {
-	var busy *busyError
+// WaitOf returns how long the server asks to wait; 0 if it does not ask.
+func WaitOf(err error) time.Duration {
+	var busy *BusyError
 	if errors.As(err, &busy) {
 		return busy.after
 	}

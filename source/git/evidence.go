@@ -1,0 +1,139 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git/objects"
+	"github.com/bunsen-os/bunsen/source/git/wire"
+)
+
+// maxCommitBytes is the largest commit or tag, in bytes.
+const maxCommitBytes = 1 << 20
+
+// commitLimits bound what a fetch of commits without files may bring.
+var commitLimits = objects.Limits{Bytes: 16 << 20, Unpacked: 32 << 20, Objects: 200_000}
+
+// Evidence returns what a check of signatures and of the history reads, before any file is fetched: the commit, the object of its tag,
+// and the commits since the applied one. The history is Unknown if no commit is applied, if it has more than 32 MiB, or if the server
+// can only send whole commits with their files.
+//
+// Errors are as those of Fetch.
+func (r *Remote) Evidence(ctx context.Context, p source.Picked) (source.Evidence, error) {
+	e, err := r.repo.evidence(ctx, p)
+	if err != nil {
+		return source.Evidence{}, r.explain(ctx, fmt.Sprintf("reading the commits of %s from %s", p.Revision().Short(), r.url), err)
+	}
+	return e, nil
+}
+
+func (r remoteRepository) evidence(ctx context.Context, p source.Picked) (source.Evidence, error) {
+	folder, err := objects.Temp()
+	if err != nil {
+		return source.Evidence{}, err
+	}
+	defer folder.Close()
+	complete, err := r.fetchCommits(ctx, p, folder)
+	if err != nil {
+		return source.Evidence{}, err
+	}
+	return readEvidence(ctx, folder, p, complete)
+}
+
+// fetchCommits brings the commit, the object of its tag, and the history since the applied commit, if the server can do that. It reports
+// whether the history is complete.
+func (r remoteRepository) fetchCommits(ctx context.Context, p source.Picked, folder *objects.Folder) (bool, error) {
+	s, first, err := r.dial(ctx)
+	if errors.Is(err, errVersion0) {
+		defer s.Close()
+		old, err := version0(s, first)
+		if err != nil {
+			return false, err
+		}
+		return r.fetchCommits0(ctx, p, old, folder)
+	}
+	if err != nil {
+		return false, err
+	}
+	defer s.Close()
+	f := wire.Fetch{Wants: []string{p.Hash}}
+	if p.TagObject != "" {
+		f.Wants = append(f.Wants, p.TagObject)
+	}
+	limits := r.limits
+	if s.capabilities.Filters() {
+		f.Filter, limits = wire.CommitsOnly, commitLimits
+	}
+	if p.Applied == "" {
+		f.Depth = 1
+		return false, r.explainRefusal(ctx, p, s.receive(ctx, f, folder, &limits))
+	}
+	f.Haves = []string{p.Applied}
+	err = s.receive(ctx, f, folder, &limits)
+	switch {
+	case err != nil && fault.Of(err, "").Kind != fault.Stalled:
+		return false, r.explainRefusal(ctx, p, err)
+	case err == nil && folder.HasEncodedObject(plumbing.NewHash(p.Hash)) == nil:
+		return true, nil
+	}
+	// The history is larger than the limit; or the commit is older than the applied one, so the server did not send it.
+	older := err == nil
+	f.Haves, f.Depth, limits = nil, 1, r.limits
+	return older, s.receive(ctx, f, folder, &limits)
+}
+
+// fetchCommits0 does the same in version 0. There it requests the whole history without files, or one commit with its files.
+func (r remoteRepository) fetchCommits0(ctx context.Context, p source.Picked, s session0, folder *objects.Folder) (bool, error) {
+	wants := []plumbing.Hash{plumbing.NewHash(p.Hash)}
+	if p.TagObject != "" {
+		wants = append(wants, plumbing.NewHash(p.TagObject))
+	}
+	if s.adv.Capabilities.Supports(capability.Filter) && p.Applied != "" && isTip(s.adv, wants[0]) {
+		limits := commitLimits
+		err := s.receive(ctx, request0{wants: wants, filter: wire.CommitsOnly}, folder, &limits)
+		if err == nil || fault.Of(err, "").Kind != fault.Stalled {
+			return err == nil, err
+		}
+	} else if len(wants) > 1 {
+		limits := r.limits
+		if err := s.receive(ctx, request0{wants: wants[1:], depth: 1}, folder, &limits); err != nil {
+			return false, err
+		}
+	} else {
+		return false, r.fetchVersion0(ctx, p, s, folder)
+	}
+	next, err := r.again(ctx)
+	if err != nil {
+		return false, fmt.Errorf("opening another session: %w", err)
+	}
+	defer next.Close()
+	return false, r.fetchVersion0(ctx, p, next, folder)
+}
+
+// readEvidence reads the evidence from a folder with commits. Complete means that the folder has all commits since the applied one.
+func readEvidence(ctx context.Context, store ObjectReader, p source.Picked, complete bool) (source.Evidence, error) {
+	head := plumbing.NewHash(p.Hash)
+	raw, err := ReadObject(store, plumbing.CommitObject, head, maxCommitBytes)
+	if err != nil {
+		return source.Evidence{}, fmt.Errorf("reading commit %s: %w", p.Hash, err)
+	}
+	e := source.Evidence{Ref: p.FullName, Applied: p.Applied, Commit: raw, Added: [][]byte{raw}}
+	if p.TagObject != "" {
+		if e.Tag, err = ReadObject(store, plumbing.TagObject, plumbing.NewHash(p.TagObject), maxCommitBytes); err != nil {
+			return source.Evidence{}, fmt.Errorf("reading the object of tag %s: %w", p.Ref, err)
+		}
+	}
+	switch {
+	case p.Applied == p.Hash:
+		e.Descent = source.Descends
+	case p.Applied != "" && complete:
+		e.Added, e.Descent, err = commitsSince(ctx, store, plumbing.NewHash(p.Applied), head)
+	}
+	return e, err
+}

@@ -1,0 +1,97 @@
+package objects
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/google/renameio/v2"
+)
+
+// unusedAfter is after how long the cache removes an unused folder, for example one of a deleted GitSource.
+const unusedAfter = 30 * 24 * time.Hour
+
+// Cache is a directory with one Folder for each repository. One process uses it. It is safe for concurrent use.
+type Cache struct {
+	dir string
+
+	mu    sync.Mutex
+	locks map[string]chan struct{}
+}
+
+// NewCache opens a cache in a directory that belongs to this user alone. It removes what was not used for 30 days before now.
+func NewCache(dir string, now time.Time) (*Cache, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("opening the cache of git's objects: %w", err)
+	}
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil || now.Sub(info.ModTime()) < unusedAfter {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
+			return nil, fmt.Errorf("removing unused objects of git: %w", err)
+		}
+	}
+	return &Cache{dir: dir, locks: map[string]chan struct{}{}}, nil
+}
+
+// Open opens the folder of a repository, and waits until no other goroutine uses it. Close of the folder lets the next one use it. The
+// key identifies the repository and the credentials: who may read one repository must not read the objects of another one.
+func (c *Cache) Open(ctx context.Context, key string) (*Folder, error) {
+	sum := sha256.Sum256([]byte(key))
+	name := hex.EncodeToString(sum[:])
+	c.mu.Lock()
+	lock, ok := c.locks[name]
+	if !ok {
+		lock = make(chan struct{}, 1)
+		c.locks[name] = lock
+	}
+	c.mu.Unlock()
+	select {
+	case lock <- struct{}{}:
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting for another fetch of the same repository: %w", context.Cause(ctx))
+	}
+	f, err := Open(filepath.Join(c.dir, name))
+	if err != nil {
+		<-lock
+		return nil, err
+	}
+	f.release = func() { <-lock }
+	return f, nil
+}
+
+// Tip returns the newest commit that the folder has with all its folders, as the last SetTip recorded it; the zero hash if there is
+// none.
+func (f *Folder) Tip() plumbing.Hash {
+	text, err := os.ReadFile(filepath.Join(f.dir, "tip"))
+	if err != nil {
+		return plumbing.ZeroHash
+	}
+	tip := plumbing.NewHash(strings.TrimSpace(string(text)))
+	if f.HasEncodedObject(tip) != nil {
+		return plumbing.ZeroHash
+	}
+	return tip
+}
+
+// SetTip records the newest commit that the folder has with all its folders.
+func (f *Folder) SetTip(commit plumbing.Hash) error {
+	if err := renameio.WriteFile(filepath.Join(f.dir, "tip"), []byte(commit.String()+"\n"), 0o600); err != nil {
+		return fmt.Errorf("recording the newest commit: %w", err)
+	}
+	now := time.Now()
+	if err := os.Chtimes(f.dir, now, now); err != nil { // NewCache reads when it was last used
+		return fmt.Errorf("recording the newest commit: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,281 @@
+package objects
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha1" //nolint:gosec // git names its packs by SHA-1
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/go-git/go-billy/v5/osfs"
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/cache"
+	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
+	"github.com/go-git/go-git/v5/storage/filesystem"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// Limits bound a pack.
+type Limits struct {
+	// Bytes is the most bytes of a pack, and Unpacked the most bytes of all its objects.
+	Bytes, Unpacked int64
+	// Objects is the most objects of a pack.
+	Objects uint32
+}
+
+// maxPacks is how many packs a folder may have. A folder with more is emptied: the next fetch brings everything in one pack.
+const maxPacks = 40
+
+// Folder is a directory with objects. Use it in one goroutine.
+type Folder struct {
+	dir     string
+	temp    bool
+	release func() // lets the next user of a Cache in
+	storage *filesystem.Storage
+}
+
+// Open opens a directory, which it creates if necessary. It removes what an interrupted Add left. If the directory has too many
+// packs, Open removes all of them.
+func Open(dir string) (*Folder, error) {
+	f := &Folder{dir: dir}
+	if err := f.open(); err != nil {
+		return nil, fmt.Errorf("opening the directory of git's objects: %w", err)
+	}
+	return f, nil
+}
+
+// Temp creates a directory that Close removes.
+func Temp() (*Folder, error) {
+	dir, err := os.MkdirTemp("", "bunsen-pack-")
+	if err != nil {
+		return nil, fmt.Errorf("creating a directory for git's objects: %w", err)
+	}
+	f := &Folder{dir: dir, temp: true}
+	if err := f.open(); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("opening the directory of git's objects: %w", err)
+	}
+	return f, nil
+}
+
+func (f *Folder) open() error {
+	if err := os.MkdirAll(f.packs(), 0o700); err != nil {
+		return err
+	}
+	packs, err := f.cleanUp()
+	if err != nil {
+		return err
+	}
+	if packs > maxPacks {
+		return f.Empty()
+	}
+	f.read()
+	return nil
+}
+
+// cleanUp removes packs without an index, and incomplete files. It returns the number of packs.
+func (f *Folder) cleanUp() (int, error) {
+	entries, err := os.ReadDir(f.packs())
+	if err != nil {
+		return 0, err
+	}
+	complete := map[string]bool{}
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".idx"); ok {
+			complete[name] = true
+		}
+	}
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), ".pack")
+		if ok && complete[name] || strings.HasSuffix(e.Name(), ".idx") {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(f.packs(), e.Name())); err != nil {
+			return 0, err
+		}
+	}
+	return len(complete), nil
+}
+
+func (f *Folder) packs() string { return filepath.Join(f.dir, "objects", "pack") }
+
+// read opens the objects again, so that new packs are seen.
+func (f *Folder) read() {
+	if f.storage != nil {
+		_ = f.storage.Close() // it was read only
+	}
+	options := filesystem.Options{KeepDescriptors: true}
+	f.storage = filesystem.NewStorageWithOptions(osfs.New(f.dir), cache.NewObjectLRU(8*cache.MiByte), options)
+}
+
+// Empty removes all objects.
+func (f *Folder) Empty() error {
+	if err := os.RemoveAll(f.packs()); err != nil {
+		return fmt.Errorf("removing git's objects: %w", err)
+	}
+	if err := os.MkdirAll(f.packs(), 0o700); err != nil {
+		return fmt.Errorf("removing git's objects: %w", err)
+	}
+	f.read()
+	return nil
+}
+
+// Close closes the files, and removes a directory of Temp.
+func (f *Folder) Close() {
+	if f.storage != nil {
+		_ = f.storage.Close() // it was read only
+	}
+	if f.temp {
+		_ = os.RemoveAll(f.dir) // the system removes temporary files anyway
+	}
+	if f.release != nil {
+		f.release()
+	}
+}
+
+// EncodedObject returns an object of a type, or plumbing.ErrObjectNotFound.
+func (f *Folder) EncodedObject(t plumbing.ObjectType, hash plumbing.Hash) (plumbing.EncodedObject, error) {
+	return f.storage.EncodedObject(t, hash)
+}
+
+// EncodedObjectSize returns the size of an object in bytes.
+func (f *Folder) EncodedObjectSize(hash plumbing.Hash) (int64, error) {
+	return f.storage.EncodedObjectSize(hash)
+}
+
+// HasEncodedObject returns nil for an object that the folder has.
+func (f *Folder) HasEncodedObject(hash plumbing.Hash) error { return f.storage.HasEncodedObject(hash) }
+
+// unpacking limits the whole process to two packs that are unpacked at a time, which limits its memory.
+var unpacking = make(chan struct{}, 2)
+
+// Add receives a pack and adds its objects. Deltas in it may refer to objects of the folder. It returns the number of bytes received.
+// Errors are Stalled faults InvalidTree if a limit is exceeded. ErrMissingBase is in the chain if the folder does not have the base
+// of a delta.
+func (f *Folder) Add(ctx context.Context, r io.Reader, l Limits) (received int64, err error) {
+	file, err := os.CreateTemp(f.packs(), "receiving-")
+	if err != nil {
+		return 0, fmt.Errorf("creating a file for the pack: %w", err)
+	}
+	defer os.Remove(file.Name()) // without effect after the file got its final name
+	defer file.Close()
+	sum := &allButSum{of: sha1.New()} //nolint:gosec // git names its packs by SHA-1
+	received, err = io.Copy(io.MultiWriter(file, sum), io.LimitReader(r, l.Bytes+1))
+	switch {
+	case err != nil:
+		return received, fmt.Errorf("receiving the pack: %w", err)
+	case received > l.Bytes:
+		return received, tooLarge("the pack is larger than %d bytes", l.Bytes)
+	}
+	select {
+	case unpacking <- struct{}{}:
+		defer func() { <-unpacking }()
+	case <-ctx.Done():
+		return received, context.Cause(ctx)
+	}
+	s := &scan{ctx: ctx, file: file, limits: l, base: f.base}
+	if err := s.run(); err != nil {
+		return received, err
+	}
+	if !bytes.Equal(sum.of.Sum(nil), sum.held) {
+		return received, errors.New("reading the pack: its checksum does not match: the answer is damaged")
+	}
+	return received, f.keep(s, [20]byte(sum.held))
+}
+
+// base returns the content of an object that the base of a delta names.
+func (f *Folder) base(hash plumbing.Hash) (plumbing.ObjectType, []byte, error) {
+	o, err := f.storage.EncodedObject(plumbing.AnyObject, hash)
+	if err != nil {
+		return 0, nil, fmt.Errorf("%w: %s", ErrMissingBase, hash)
+	}
+	if o.Size() > maxInMemory {
+		return 0, nil, tooLarge("the pack has a delta of an object of %d bytes", o.Size())
+	}
+	r, err := o.Reader()
+	if err != nil {
+		return 0, nil, err
+	}
+	content, err := io.ReadAll(r)
+	return o.Type(), content, errors.Join(err, r.Close())
+}
+
+// keep gives a pack and its index their final names. The index comes last: without it, the pack counts as incomplete.
+func (f *Folder) keep(s *scan, sum [20]byte) error {
+	if len(s.entries) == 0 {
+		return nil
+	}
+	if len(s.external) > 0 {
+		var err error
+		if sum, err = s.complete(); err != nil {
+			return fmt.Errorf("adding the bases of deltas to the pack: %w", err)
+		}
+	}
+	name := filepath.Join(f.packs(), "pack-"+hex.EncodeToString(sum[:]))
+	index, err := s.index(sum)
+	if err != nil {
+		return fmt.Errorf("writing the index of the pack: %w", err)
+	}
+	temp := s.file.Name() + ".index"
+	defer os.Remove(temp) // without effect after the rename
+	if err := os.WriteFile(temp, index, 0o600); err != nil {
+		return fmt.Errorf("writing the index of the pack: %w", err)
+	}
+	if err := errors.Join(os.Rename(s.file.Name(), name+".pack"), os.Rename(temp, name+".idx")); err != nil {
+		return fmt.Errorf("storing the pack: %w", err)
+	}
+	f.read()
+	return nil
+}
+
+// index encodes the index of the pack.
+func (s *scan) index(sum [20]byte) ([]byte, error) {
+	var w idxfile.Writer
+	if err := w.OnHeader(uint32(len(s.entries))); err != nil {
+		return nil, err
+	}
+	for _, e := range s.entries {
+		if e.known {
+			w.Add(e.hash, uint64(e.offset), e.crc)
+		}
+	}
+	if err := w.OnFooter(sum); err != nil {
+		return nil, err
+	}
+	found, err := w.Index()
+	if err != nil {
+		return nil, err
+	}
+	var out bytes.Buffer
+	_, err = idxfile.NewEncoder(&out).Encode(found)
+	return out.Bytes(), err
+}
+
+// allButSum hashes all bytes but the last 20, which are the checksum of a pack.
+type allButSum struct {
+	of   hash.Hash
+	held []byte
+}
+
+// Write hashes what is certainly not the checksum.
+func (a *allButSum) Write(b []byte) (int, error) {
+	a.held = append(a.held, b...)
+	if n := len(a.held) - sha1.Size; n > 0 {
+		_, _ = a.of.Write(a.held[:n]) // a hash never fails
+		a.held = append(a.held[:0], a.held[n:]...)
+	}
+	return len(b), nil
+}
+
+func tooLarge(format string, args ...any) error {
+	return fault.NewStalled(v1alpha1.ReasonInvalidTree,
+		fmt.Errorf(format+": keep large files in a repository of their own", args...))
+}

@@ -1,0 +1,298 @@
+package objects
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
+)
+
+// ErrMissingBase is in the chain of the error about a delta whose base is neither in the pack nor in the folder.
+var ErrMissingBase = errors.New("the base of a delta is missing")
+
+// maxInMemory is the largest object, in bytes, that deltas are resolved for. A larger one is left out of the index: it is larger than
+// any file or folder that is read.
+const maxInMemory = 16 << 20
+
+// maxHeld is how many bytes of objects may be in memory at a time while deltas of deltas are resolved.
+const maxHeld = 64 << 20
+
+// entry is one object of a pack.
+type entry struct {
+	offset int64
+	size   int64 // unpacked; of a delta, the size of the object that it makes
+	kind   plumbing.ObjectType
+	hash   plumbing.Hash
+	crc    uint32
+	known  bool // the hash is known
+}
+
+// scan reads a pack from a file, and finds the hash of each object.
+type scan struct {
+	ctx    context.Context
+	file   *os.File
+	limits Limits
+	base   func(plumbing.Hash) (plumbing.ObjectType, []byte, error)
+
+	scanner  *packfile.Scanner
+	entries  []entry
+	children map[int64][]int         // offset of a base → entries that are deltas of it
+	named    map[plumbing.Hash][]int // hash of a base → entries that are deltas of it
+	external []plumbing.Hash         // bases that the folder has, in the order of their use
+}
+
+// run finds the hashes of all objects. It measures the whole pack first, because a few kilobytes can unpack to many gigabytes.
+func (s *scan) run() error {
+	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
+		return fmt.Errorf("reading the pack: %w", err)
+	}
+	s.scanner = packfile.NewScanner(&contextReader{s.ctx, s.file})
+	s.children, s.named = map[int64][]int{}, map[plumbing.Hash][]int{}
+	if err := s.measure(); err != nil {
+		return err
+	}
+	return s.resolve()
+}
+
+// measure reads the header of each object, and hashes those that are no deltas.
+func (s *scan) measure() error {
+	_, count, err := s.scanner.Header()
+	if errors.Is(err, packfile.ErrEmptyPackfile) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reading the pack: %w", err)
+	}
+	if count > s.limits.Objects {
+		return tooLarge("the pack holds %d objects, at most %d", count, s.limits.Objects)
+	}
+	left := s.limits.Unpacked
+	for range count {
+		used, err := s.next(left)
+		if err != nil {
+			return err
+		}
+		left -= used
+	}
+	return nil
+}
+
+// next reads one object. It returns how many bytes it unpacks to, with the bytes of its delta.
+func (s *scan) next(left int64) (int64, error) {
+	h, err := s.scanner.NextObjectHeader()
+	if err != nil {
+		return 0, fmt.Errorf("reading the pack: %w", err)
+	}
+	// Only the reader that follows checks that an object has the size that its header declares.
+	if h.Length < 0 || h.Length > left {
+		return 0, tooLarge("the pack unpacks to more than %d bytes", s.limits.Unpacked)
+	}
+	e := entry{offset: h.Offset, size: h.Length, kind: h.Type}
+	at := len(s.entries)
+	used := h.Length
+	if h.Type.IsDelta() {
+		var start prefix
+		if _, e.crc, err = s.scanner.NextObject(&start); err != nil {
+			return 0, fmt.Errorf("reading the pack: %w", err)
+		}
+		size := start.target()
+		if size > uint64(left-used) {
+			return 0, tooLarge("the pack unpacks to more than %d bytes", s.limits.Unpacked)
+		}
+		e.size = int64(size)
+		used += e.size
+		if h.Type == plumbing.OFSDeltaObject {
+			s.children[h.OffsetReference] = append(s.children[h.OffsetReference], at)
+		} else {
+			s.named[h.Reference] = append(s.named[h.Reference], at)
+		}
+	} else {
+		hasher := plumbing.NewHasher(h.Type, h.Length)
+		var n int64
+		if n, e.crc, err = s.scanner.NextObject(hasher); err != nil {
+			return 0, fmt.Errorf("reading the pack: %w", err)
+		}
+		if n != h.Length {
+			return 0, errors.New("reading the pack: an object has another size than its header declares")
+		}
+		e.hash, e.known = hasher.Sum(), true
+	}
+	s.entries = append(s.entries, e)
+	return used, nil
+}
+
+// resolve finds the hashes of all deltas: those of each object that is no delta, then those of objects of the folder.
+func (s *scan) resolve() error {
+	for at := range s.entries {
+		e := s.entries[at]
+		if e.kind.IsDelta() || len(s.children[e.offset])+len(s.named[e.hash]) == 0 || e.size > maxInMemory {
+			continue
+		}
+		content, err := s.read(e.offset)
+		if err != nil {
+			return err
+		}
+		if err := s.deltasOf(base{at: at, kind: e.kind, content: content}, 0); err != nil {
+			return err
+		}
+	}
+	own := s.hashes()
+	for hash, deltas := range s.named {
+		if s.allKnown(deltas) || own[hash] {
+			continue
+		}
+		kind, content, err := s.base(hash)
+		if err != nil {
+			return fmt.Errorf("unpacking the pack: %w", err)
+		}
+		s.external = append(s.external, hash)
+		if err := s.resolveAll(deltas, base{at: -1, kind: kind, content: content}, int64(len(content))); err != nil {
+			return err
+		}
+	}
+	return s.checkComplete()
+}
+
+// hashes returns the hashes of the pack's own objects, if a delta names its base by a hash.
+func (s *scan) hashes() map[plumbing.Hash]bool {
+	if len(s.named) == 0 {
+		return nil
+	}
+	own := make(map[plumbing.Hash]bool, len(s.entries))
+	for _, e := range s.entries {
+		if e.known {
+			own[e.hash] = true
+		}
+	}
+	return own
+}
+
+func (s *scan) allKnown(deltas []int) bool {
+	for _, at := range deltas {
+		if !s.entries[at].known {
+			return false
+		}
+	}
+	return true
+}
+
+// checkComplete returns an error for a delta that nothing resolves, such as one of itself. Objects that are too large stay unknown,
+// and so do their deltas.
+func (s *scan) checkComplete() error {
+	var large bool
+	for _, e := range s.entries {
+		large = large || e.size > maxInMemory
+	}
+	for _, e := range s.entries {
+		if !e.known && !large {
+			return fmt.Errorf("unpacking the pack: the delta at byte %d: %w", e.offset, ErrMissingBase)
+		}
+	}
+	return nil
+}
+
+// base is an object in memory with the entry of the pack that it is; at is -1 for an object of the folder.
+type base struct {
+	at      int
+	kind    plumbing.ObjectType
+	content []byte
+}
+
+// deltasOf resolves the deltas of an object, and theirs. Held is how many bytes of other objects are in memory.
+func (s *scan) deltasOf(b base, held int64) error {
+	const call = 4 << 10 // what the call itself needs, so that a chain of deltas has an end
+	held += int64(len(b.content)) + call
+	if held > maxHeld {
+		return tooLarge("the deltas of the pack need more than %d bytes of memory", maxHeld)
+	}
+	e := s.entries[b.at]
+	if err := s.resolveAll(s.children[e.offset], b, held); err != nil {
+		return err
+	}
+	return s.resolveAll(s.named[e.hash], b, held)
+}
+
+func (s *scan) resolveAll(deltas []int, b base, held int64) error {
+	for _, at := range deltas {
+		e := &s.entries[at]
+		if e.known || e.size > maxInMemory {
+			continue
+		}
+		delta, err := s.read(e.offset)
+		if err != nil {
+			return err
+		}
+		content, err := packfile.PatchDelta(b.content, delta)
+		if err != nil {
+			return fmt.Errorf("unpacking the pack: the delta at byte %d: %w", e.offset, err)
+		}
+		e.hash, e.known = plumbing.ComputeHash(b.kind, content), true
+		if err := s.deltasOf(base{at, b.kind, content}, held); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read returns the unpacked bytes at an offset: an object, or a delta.
+func (s *scan) read(offset int64) ([]byte, error) {
+	h, err := s.scanner.SeekObjectHeader(offset)
+	if err != nil {
+		return nil, fmt.Errorf("reading the pack: %w", err)
+	}
+	if h.Length > maxInMemory {
+		return nil, tooLarge("the pack holds a delta of %d bytes", h.Length)
+	}
+	var content bytes.Buffer
+	content.Grow(int(h.Length))
+	if _, _, err := s.scanner.NextObject(&content); err != nil {
+		return nil, fmt.Errorf("reading the pack: %w", err)
+	}
+	return content.Bytes(), nil
+}
+
+// prefix keeps the first bytes written to it and drops the rest.
+type prefix struct {
+	head [2 * binary.MaxVarintLen64]byte
+	n    int
+}
+
+// Write keeps the bytes that fit.
+func (p *prefix) Write(b []byte) (int, error) {
+	p.n += copy(p.head[p.n:], b)
+	return len(b), nil
+}
+
+// target returns the size that a delta declares for its result, which is its second number. PatchDelta enforces that
+// size. For an invalid delta, which PatchDelta rejects, target returns 0.
+func (p *prefix) target() uint64 {
+	_, n := binary.Uvarint(p.head[:p.n])
+	if n <= 0 {
+		return 0
+	}
+	size, n := binary.Uvarint(p.head[n:p.n])
+	if n <= 0 {
+		return 0
+	}
+	return size
+}
+
+// contextReader is a reader that fails when its context ends, so that work on a pack stops at the deadline.
+type contextReader struct {
+	ctx context.Context
+	io.ReadSeeker
+}
+
+// Read reads unless the context has ended.
+func (w *contextReader) Read(b []byte) (int, error) {
+	if w.ctx.Err() != nil {
+		return 0, context.Cause(w.ctx)
+	}
+	return w.ReadSeeker.Read(b)
+}

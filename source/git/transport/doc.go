@@ -1,0 +1,69 @@
+// Package transport opens sessions with git-upload-pack over https and ssh, with the credentials of a Secret.
+//
+// In: the address of a repository, a Secret. Out: sessions, which send requests and return the server's bytes. Never: credentials
+// to a host that the Secret does not name, or after a redirect to another host; a part of an answer that is not git's in an error.
+package transport
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/credentials"
+)
+
+// Dialer opens sessions with one repository. It is safe for concurrent use.
+type Dialer interface {
+	// Dial opens a session. It requests version 2 of the protocol; the server may answer in version 0.
+	Dial(ctx context.Context) (Session, error)
+}
+
+// Session is a session with git-upload-pack. Use it in one goroutine.
+type Session interface {
+	// Advertisement returns the first message of the server: its capabilities, in version 0 also its refs.
+	Advertisement() io.Reader
+	// Request sends a request and returns the response, which the caller reads to its end and closes. In version 0, a session serves
+	// one request.
+	Request(ctx context.Context, body []byte) (io.ReadCloser, error)
+	// Explain adds to an error what the server wrote about it.
+	Explain(err error) error
+	// Close ends the session.
+	Close() error
+}
+
+// ErrTooLarge ends a session in which the server sends too much.
+var ErrTooLarge = errors.New("the server sends more than the limit")
+
+// overhead is how many bytes a server may send besides a pack: refs, progress, framing.
+const overhead = 16 << 20
+
+// New checks the address and the Secret, and returns a dialer. The limit is the most bytes of one pack. It opens no connection.
+func New(a source.Address, secret map[string][]byte, limit int64) (Dialer, error) {
+	if a.Transport == source.SSH {
+		return newSSH(a, secret, limit+overhead)
+	}
+	return newHTTP(a, secret, limit+overhead)
+}
+
+// Check returns an error if the Secret has unknown keys, or if its credentials must not be sent to the address. With hostsRequired,
+// a Secret with credentials for https must list its hosts.
+func Check(a source.Address, secret map[string][]byte, hostsRequired bool) error {
+	return errors.Join(checkKeys(secret), credentials.CheckHosts(a, secret, hostsRequired))
+}
+
+// limitedReader returns ErrTooLarge at a limit.
+type limitedReader struct {
+	io.ReadCloser
+	left int64
+}
+
+// Read reads up to the limit.
+func (c *limitedReader) Read(b []byte) (int, error) {
+	n, err := c.ReadCloser.Read(b)
+	c.left -= int64(n)
+	if c.left < 0 {
+		return 0, ErrTooLarge
+	}
+	return n, err
+}

@@ -1,0 +1,265 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-git/go-git/v5/plumbing/transport"
+	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
+
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/dial"
+	"github.com/bunsen-os/bunsen/source/git/wire"
+)
+
+// newHTTP returns a dialer for https and http.
+func newHTTP(a source.Address, secret map[string][]byte, limit int64) (Dialer, error) {
+	auth, err := httpAuth(a, secret)
+	if err != nil {
+		return nil, err
+	}
+	config, err := dial.TLS(secret)
+	if err != nil {
+		return nil, err
+	}
+	host := a.Host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if a.Port != "" {
+		host += ":" + a.Port
+	}
+	base, err := url.Parse(a.Scheme + "://" + host + a.Path)
+	if err != nil {
+		return nil, errors.New("the host or the path of the URL is invalid")
+	}
+	return &httpDialer{base: base, auth: auth, limit: limit, tls: config}, nil
+}
+
+// httpDialer opens sessions over https and http.
+type httpDialer struct {
+	base  *url.URL
+	auth  githttp.AuthMethod
+	tls   *tls.Config
+	limit int64
+
+	mu    sync.Mutex
+	known *advertised // nil before the first session in version 2
+}
+
+// advertised is the first message of a server that speaks version 2, and the address of the repository after redirects. The message
+// never changes with the content of the repository.
+type advertised struct {
+	base    string
+	message []byte
+}
+
+// Dial opens a session. It sends a request only if no earlier session learned that the server speaks version 2.
+func (d *httpDialer) Dial(ctx context.Context) (Session, error) {
+	transport := &http.Transport{
+		Proxy: http.ProxyFromEnvironment, TLSClientConfig: d.tls.Clone(),
+		TLSHandshakeTimeout: 15 * time.Second, ForceAttemptHTTP2: true,
+	}
+	s := &httpSession{dialer: d, transport: transport, client: &http.Client{
+		Transport:     &limitedTransport{transport, d.limit},
+		CheckRedirect: d.checkRedirect,
+	}}
+	d.mu.Lock()
+	s.server = d.known
+	d.mu.Unlock()
+	if s.server != nil {
+		return s, nil
+	}
+	if err := s.advertise(ctx); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// checkRedirect allows redirects to the same scheme, and removes the credentials for another host or port.
+func (d *httpDialer) checkRedirect(next *http.Request, via []*http.Request) error {
+	if len(via) >= 5 || next.Method != http.MethodGet || next.URL.Scheme != d.base.Scheme || !strings.HasSuffix(next.URL.Path, infoRefs) {
+		return errRedirect
+	}
+	if !strings.EqualFold(next.URL.Host, d.base.Host) {
+		next.Header.Del("Authorization")
+	}
+	return nil
+}
+
+// authorize adds the credentials to a request to the host of the URL.
+func (d *httpDialer) authorize(r *http.Request) {
+	if d.auth != nil && strings.EqualFold(r.URL.Host, d.base.Host) && r.URL.Scheme == d.base.Scheme {
+		d.auth.SetAuth(r)
+	}
+}
+
+const (
+	service  = "git-upload-pack"
+	infoRefs = "/info/refs"
+	version2 = "version=2"
+)
+
+// httpSession is a session over http. It keeps no connection open after its end.
+type httpSession struct {
+	dialer    *httpDialer
+	transport *http.Transport
+	client    *http.Client
+	server    *advertised
+}
+
+// advertise reads the first message of the server.
+func (s *httpSession) advertise(ctx context.Context) error {
+	at := strings.TrimSuffix(s.dialer.base.String(), "/") + infoRefs + "?service=" + service
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
+	if err != nil {
+		return err
+	}
+	s.dialer.authorize(r)
+	r.Header.Set("Git-Protocol", version2)
+	r.Header.Set("User-Agent", userAgent)
+	res, err := s.client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	message, err := io.ReadAll(res.Body)
+	if err != nil {
+		return err
+	}
+	final, _, _ := strings.Cut(res.Request.URL.String(), infoRefs+"?")
+	s.server = &advertised{base: final, message: message}
+	if v2, _, err := wire.IsVersion2(bytes.NewReader(message)); err == nil && v2 {
+		s.dialer.remember(s.server)
+	}
+	return nil
+}
+
+// remember keeps what a session learned of the server; nil forgets it.
+func (d *httpDialer) remember(server *advertised) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.known = server
+}
+
+// Advertisement returns the first message of the server.
+func (s *httpSession) Advertisement() io.Reader { return bytes.NewReader(s.server.message) }
+
+// Request sends a request.
+func (s *httpSession) Request(ctx context.Context, body []byte) (io.ReadCloser, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.server.base+"/"+service, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	s.dialer.authorize(r)
+	r.Header.Set("Content-Type", "application/x-"+service+"-request")
+	r.Header.Set("Accept", "application/x-"+service+"-result")
+	r.Header.Set("User-Agent", userAgent)
+	if v2, _, err := wire.IsVersion2(s.Advertisement()); err == nil && v2 {
+		r.Header.Set("Git-Protocol", version2)
+	}
+	res, err := s.client.Do(r)
+	if err != nil {
+		s.dialer.remember(nil)
+		return nil, err
+	}
+	return res.Body, nil
+}
+
+// userAgent names this program to git hosts. Some hosts answer other names as they answer browsers.
+const userAgent = "git/bunsen"
+
+// Explain returns the error unchanged: a server sends its errors in its answers.
+func (s *httpSession) Explain(err error) error { return err }
+
+// Close closes all connections.
+func (s *httpSession) Close() error {
+	s.transport.CloseIdleConnections()
+	return nil
+}
+
+// httpAuth returns the credentials of the Secret, otherwise those of the URL, or nil.
+func httpAuth(a source.Address, secret map[string][]byte) (githttp.AuthMethod, error) {
+	token, user, password := string(secret["bearerToken"]), string(secret["username"]), string(secret["password"])
+	switch {
+	case token != "" && (user != "" || password != ""):
+		return nil, errors.New("the Secret holds both bearerToken and username or password: keep one of them")
+	case token != "":
+		return &githttp.TokenAuth{Token: token}, nil
+	case user != "" || password != "":
+		return &githttp.BasicAuth{Username: user, Password: password}, nil
+	case a.User != "" || a.Password != "":
+		return &githttp.BasicAuth{Username: a.User, Password: a.Password}, nil
+	}
+	return nil, nil
+}
+
+// ErrNoGit is returned for a response that is not from a git server. It contains no part of the response, because a URL
+// may lead to any service.
+var ErrNoGit = errors.New("the answer is not one of a git server (smart HTTP)")
+
+// limitedTransport limits the size of each response body, and drops the bodies of responses that no git client reads.
+type limitedTransport struct {
+	http.RoundTripper
+	bytes int64
+}
+
+// isRedirect reports whether a client follows an answer with this status code.
+func isRedirect(code int) bool {
+	switch code {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther, http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	}
+	return false
+}
+
+// statusError returns the error for an answer that is not a success.
+func statusError(code int) error {
+	switch code {
+	case http.StatusUnauthorized:
+		return transport.ErrAuthenticationRequired
+	case http.StatusForbidden:
+		return transport.ErrAuthorizationFailed
+	case http.StatusNotFound:
+		return transport.ErrRepositoryNotFound
+	}
+	return fmt.Errorf("the server answers with status %d %s", code, http.StatusText(code))
+}
+
+// errRedirect is the error for a redirect that is not followed.
+var errRedirect = errors.New("the server redirects to an address that a git client does not follow: write the repository's final address into the URL")
+
+// RoundTrip sends the request and limits the body of the response. If the response is not a success, it drops the body
+// and the status text, because they would appear in a status. A success must have the content type of git.
+func (l *limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := l.RoundTripper.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	if res.StatusCode != http.StatusOK {
+		_ = res.Body.Close()
+		if res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable {
+			return nil, &BusyError{code: res.StatusCode, after: retryAfter(res.Header.Get("Retry-After"), time.Now())}
+		}
+		if isRedirect(res.StatusCode) {
+			res.Body, res.ContentLength = http.NoBody, 0
+			return res, nil
+		}
+		return nil, statusError(res.StatusCode)
+	}
+	if kind := res.Header.Get("Content-Type"); !strings.HasPrefix(kind, "application/x-git-upload-pack-") {
+		_ = res.Body.Close()
+		return nil, ErrNoGit
+	}
+	res.Body = &limitedReader{res.Body, l.bytes}
+	return res, nil
+}

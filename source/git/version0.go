@@ -1,0 +1,231 @@
+package git
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/capability"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp/sideband"
+	gittransport "github.com/go-git/go-git/v5/plumbing/transport"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git/objects"
+	"github.com/bunsen-os/bunsen/source/git/transport"
+	"github.com/bunsen-os/bunsen/source/git/wire"
+)
+
+// readAdvertisement reads the refs that a server of version 0 sends first. An empty repository has none.
+func readAdvertisement(r io.Reader) (*packp.AdvRefs, error) {
+	adv := packp.NewAdvRefs()
+	err := adv.Decode(r)
+	if errors.Is(err, packp.ErrEmptyAdvRefs) || err == nil && adv.IsEmpty() {
+		return packp.NewAdvRefs(), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	gittransport.FilterUnsupportedCapabilities(adv.Capabilities)
+	return adv, nil
+}
+
+// refsOf returns the refs of an advertisement, HEAD first.
+func refsOf(adv *packp.AdvRefs) []source.Ref {
+	refs := make([]source.Ref, 0, len(adv.References)+1)
+	for name, hash := range adv.References {
+		r := source.Ref{Name: name, Hash: hash.String()}
+		if peeled, ok := adv.Peeled[name]; ok {
+			r.Peeled = peeled.String()
+		}
+		refs = append(refs, r)
+	}
+	slices.SortFunc(refs, func(a, b source.Ref) int { return strings.Compare(a.Name, b.Name) })
+	if adv.Head == nil {
+		return refs
+	}
+	head := source.Ref{Name: "HEAD", Hash: adv.Head.String()}
+	for _, s := range adv.Capabilities.Get(capability.SymRef) {
+		if target, ok := strings.CutPrefix(s, "HEAD:"); ok {
+			head.Target = target
+		}
+	}
+	if head.Target == "" {
+		head.Target = guessHead(refs, head.Hash)
+	}
+	return slices.Insert(refs, 0, head)
+}
+
+// guessHead returns HEAD's branch for an old server that does not send it. It returns main or master if that branch has
+// HEAD's commit.
+func guessHead(refs []source.Ref, hash string) string {
+	for _, name := range []string{"refs/heads/main", "refs/heads/master"} {
+		if slices.ContainsFunc(refs, func(r source.Ref) bool { return r.Name == name && r.Hash == hash }) {
+			return name
+		}
+	}
+	return ""
+}
+
+// session0 is a session in version 0 of the protocol. It serves one request.
+type session0 struct {
+	transport.Session
+	adv *packp.AdvRefs
+}
+
+// version0 reads the refs of a session whose server does not speak version 2.
+func version0(s session, first io.Reader) (session0, error) {
+	adv, err := readAdvertisement(first)
+	if err != nil {
+		return session0{}, s.Explain(err)
+	}
+	return session0{s.Session, adv}, nil
+}
+
+// again opens another session with a server that does not speak version 2.
+func (r remoteRepository) again(ctx context.Context) (session0, error) {
+	s, first, err := r.dial(ctx)
+	switch {
+	case err == nil:
+		return session0{}, errors.Join(errors.New("the server speaks another version of the protocol than before"), s.Close())
+	case !errors.Is(err, errVersion0):
+		return session0{}, err
+	}
+	next, err := version0(s, first)
+	if err != nil {
+		return session0{}, errors.Join(err, s.Close())
+	}
+	return next, nil
+}
+
+// fetchVersion0 requests one commit with all its files from a server that does not speak version 2. A server may refuse a commit because
+// no ref points at it. fetchVersion0 then requests the history of the ref.
+func (r remoteRepository) fetchVersion0(ctx context.Context, p source.Picked, s session0, folder *objects.Folder) error {
+	want := plumbing.NewHash(p.Hash)
+	if folder.HasEncodedObject(want) == nil {
+		return nil
+	}
+	if len(s.adv.References) == 0 {
+		return commitNotFound(p, "the repository is empty")
+	}
+	limits := r.limits
+	err := s.receive(ctx, request0{wants: []plumbing.Hash{want}, depth: 1}, folder, &limits)
+	if err == nil || ctx.Err() != nil || fault.Of(err, "").Kind == fault.Stalled || isTip(s.adv, want) {
+		return err
+	}
+	return r.fetchHistory(ctx, p, folder)
+}
+
+// fetchHistory fetches the history of the picked ref, which must contain the commit. If the ref does not exist, it fetches all
+// branches and tags.
+func (r remoteRepository) fetchHistory(ctx context.Context, p source.Picked, folder *objects.Folder) error {
+	s, err := r.again(ctx)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	wants := tipsOf(s.adv, p)
+	if len(wants) == 0 {
+		return commitNotFound(p, "the repository has no branch and no tag")
+	}
+	limits := r.limits
+	if err := s.receive(ctx, request0{wants: wants}, folder, &limits); err != nil {
+		return err
+	}
+	if folder.HasEncodedObject(plumbing.NewHash(p.Hash)) != nil {
+		return commitNotFound(p, "no branch or tag of the server contains it")
+	}
+	return nil
+}
+
+// tipsOf returns the commit of the picked ref; if that does not exist, of all branches and tags.
+func tipsOf(adv *packp.AdvRefs, p source.Picked) []plumbing.Hash {
+	if hash, ok := adv.References[p.FullName]; ok {
+		return []plumbing.Hash{hash}
+	}
+	var wants []plumbing.Hash
+	for name, hash := range adv.References {
+		if strings.HasPrefix(name, "refs/heads/") || strings.HasPrefix(name, "refs/tags/") {
+			wants = append(wants, hash)
+		}
+	}
+	plumbing.HashesSort(wants)
+	return slices.Compact(wants)
+}
+
+// isTip reports whether a ref points at the commit.
+func isTip(adv *packp.AdvRefs, want plumbing.Hash) bool {
+	return slices.Contains(slices.Collect(maps.Values(adv.References)), want)
+}
+
+// request0 is a request in version 0. Depth 0 is the whole history.
+type request0 struct {
+	wants  []plumbing.Hash
+	depth  int
+	filter string
+}
+
+func (r request0) upload(server *capability.List) (*packp.UploadPackRequest, error) {
+	req := packp.NewUploadPackRequestFromCapabilities(server)
+	req.Wants = r.wants
+	if r.depth > 0 && server.Supports(capability.Shallow) {
+		if err := req.Capabilities.Set(capability.Shallow); err != nil {
+			return nil, err
+		}
+		req.Depth = packp.DepthCommits(r.depth)
+	}
+	if r.filter != wire.NoFilter {
+		if err := req.Capabilities.Set(capability.Filter); err != nil {
+			return nil, err
+		}
+		req.Filter = packp.Filter(r.filter)
+	}
+	if server.Supports(capability.NoProgress) {
+		if err := req.Capabilities.Set(capability.NoProgress); err != nil {
+			return nil, err
+		}
+	}
+	return req, req.Validate()
+}
+
+// receive requests objects and adds them to a folder. It reduces the limits by what it received.
+func (s session0) receive(ctx context.Context, r request0, into *objects.Folder, limits *objects.Limits) error {
+	req, err := r.upload(s.adv.Capabilities)
+	if err != nil {
+		return err
+	}
+	var body bytes.Buffer
+	if err := req.UploadRequest.Encode(&body); err != nil {
+		return fmt.Errorf("encoding the request: %w", err)
+	}
+	if err := pktline.NewEncoder(&body).EncodeString("done\n"); err != nil {
+		return fmt.Errorf("encoding the request: %w", err)
+	}
+	answer, err := s.Request(ctx, body.Bytes())
+	if err != nil {
+		return err
+	}
+	defer answer.Close()
+	res := packp.NewUploadPackResponse(req)
+	if err := res.Decode(answer); err != nil {
+		return s.Explain(err)
+	}
+	var stream io.Reader = res
+	switch {
+	case req.Capabilities.Supports(capability.Sideband64k):
+		stream = sideband.NewDemuxer(sideband.Sideband64k, res)
+	case req.Capabilities.Supports(capability.Sideband):
+		stream = sideband.NewDemuxer(sideband.Sideband, res)
+	}
+	n, err := into.Add(ctx, stream, *limits)
+	limits.Bytes -= n
+	return err
+}

@@ -1,0 +1,78 @@
+package wire
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// Capabilities are what a server announces at the beginning of a session in version 2.
+type Capabilities struct {
+	fetch  []string
+	format string
+}
+
+// Filters reports whether the server can leave out objects by a filter.
+func (c Capabilities) Filters() bool { return slices.Contains(c.fetch, "filter") }
+
+// Shallow reports whether the server can send commits without their history.
+func (c Capabilities) Shallow() bool { return slices.Contains(c.fetch, "shallow") }
+
+// ObjectFormat returns the hash function of the repository: sha1 or sha256.
+func (c Capabilities) ObjectFormat() string { return c.format }
+
+// IsVersion2 reports whether a server answers in version 2. It reads ahead, so the caller reads the rest of the message from the
+// returned reader, in each version. Servers ignore the request for version 2 if they do not know it.
+func IsVersion2(r io.Reader) (bool, io.Reader, error) {
+	buffered := bufio.NewReaderSize(r, maxPacket)
+	const first, service = "000eversion 2\n", "001e# service=git-upload-pack\n0000"
+	head, err := buffered.Peek(len(first))
+	if err != nil {
+		return false, buffered, nil // the reader of the other versions explains it
+	}
+	if string(head) == first {
+		return true, buffered, nil
+	}
+	// Some servers put the line of version 0 before that of version 2.
+	long, err := buffered.Peek(len(service) + len(first))
+	if err != nil || string(long) != service+first {
+		return false, buffered, nil
+	}
+	if _, err := buffered.Discard(len(service)); err != nil {
+		return false, buffered, err
+	}
+	return true, buffered, nil
+}
+
+// ReadCapabilities reads the first message of a server in version 2.
+func ReadCapabilities(r io.Reader) (Capabilities, error) {
+	p := newPackets(r)
+	c := Capabilities{format: "sha1"}
+	if _, text, err := p.line(); err != nil || text != "version 2" {
+		return c, fmt.Errorf("reading the version of the protocol: %w", orInvalid(err, text))
+	}
+	for {
+		k, text, err := p.line()
+		if err != nil {
+			return c, unexpected(err)
+		}
+		if k != data {
+			return c, nil
+		}
+		switch name, value, _ := strings.Cut(text, "="); name {
+		case "fetch":
+			c.fetch = strings.Fields(value)
+		case "object-format":
+			c.format = value
+		}
+	}
+}
+
+func orInvalid(err error, text string) error {
+	if err != nil {
+		return unexpected(err)
+	}
+	return fmt.Errorf("%w: %q", ErrInvalid, text)
+}
