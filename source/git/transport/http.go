@@ -17,7 +17,7 @@ import (
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 
 	"github.com/bunsen-os/bunsen/source"
-	"github.com/bunsen-os/bunsen/source/dial"
+	"github.com/bunsen-os/bunsen/source/credentials"
 	"github.com/bunsen-os/bunsen/source/git/wire"
 )
 
@@ -27,7 +27,7 @@ func newHTTP(a source.Address, secret map[string][]byte, limit int64) (Dialer, e
 	if err != nil {
 		return nil, err
 	}
-	config, err := dial.TLS(secret)
+	config, err := credentials.TLS(secret)
 	if err != nil {
 		return nil, err
 	}

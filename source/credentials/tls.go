@@ -1,12 +1,10 @@
-package dial
+package credentials
 
 import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net/http"
-	"time"
 )
 
 // TLS returns the settings of a client: the authorities of the system and those of the Secret's ca.crt, and the client
@@ -36,35 +34,4 @@ func TLS(secret map[string][]byte) (*tls.Config, error) {
 	}
 	out.Certificates = []tls.Certificate{pair}
 	return out, nil
-}
-
-// Transport returns an HTTP transport with the certificates of a Secret. It connects through the proxy of the environment.
-func Transport(secret map[string][]byte) (*http.Transport, error) {
-	config, err := TLS(secret)
-	if err != nil {
-		return nil, err
-	}
-	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		TLSClientConfig:       config,
-		TLSHandshakeTimeout:   15 * time.Second,
-		ResponseHeaderTimeout: time.Minute,
-		IdleConnTimeout:       30 * time.Second,
-		ForceAttemptHTTP2:     true,
-	}, nil
-}
-
-// Client returns a client of an API, with the settings of Transport. It follows no redirect, because a redirect could lead
-// credentials to another host.
-func Client(secret map[string][]byte) (*http.Client, error) {
-	t, err := Transport(secret)
-	if err != nil {
-		return nil, err
-	}
-	t.DisableKeepAlives = true // a client sends few requests, and no one closes it
-	return &http.Client{
-		Transport:     t,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Timeout:       30 * time.Second,
-	}, nil
 }
