@@ -173,14 +173,6 @@ func (r *Remote) digest(ctx context.Context, doing, reference string) (string, e
 	return hash, nil
 }
 
-// Descends reports whether older and newer are the same. Artifacts have no history, so it is unknown otherwise.
-func (r *Remote) Descends(_ context.Context, older, newer string) (source.Descent, error) {
-	if older == newer {
-		return source.Descends, nil
-	}
-	return source.Unknown, nil
-}
-
 // ListFor returns the same refs as List: they are those of the configured ref only.
 func (r *Remote) ListFor(ctx context.Context, _ v1alpha1.GitRef) ([]source.Ref, error) {
 	return r.List(ctx)
