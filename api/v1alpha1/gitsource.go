@@ -37,7 +37,7 @@ type GitSourceList struct {
 
 // GitSourceSpec is the repository and how the controller reads it.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.verify) || !has(self.verify.mode) || !(self.verify.mode in ['Tag', 'TagAndHead']) || (has(self.ref) && !(has(self.ref.commit) && self.ref.commit != ”) && (has(self.ref.name) && self.ref.name != ” ? self.ref.name.startsWith('refs/tags/') : (has(self.ref.semver) && self.ref.semver != ”) || (has(self.ref.tag) && self.ref.tag != ”)))",message="verify.mode Tag and TagAndHead need ref.tag or ref.semver, without ref.commit and ref.name"
+// +kubebuilder:validation:XValidation:rule="!has(self.verify) || !has(self.verify.mode) || !(self.verify.mode in ['Tag', 'TagAndHead']) || (has(self.ref) && !(has(self.ref.commit) && self.ref.commit.size() > 0) && (has(self.ref.name) && self.ref.name.size() > 0 ? self.ref.name.startsWith('refs/tags/') : (has(self.ref.semver) && self.ref.semver.size() > 0) || (has(self.ref.tag) && self.ref.tag.size() > 0)))",message="verify.mode Tag and TagAndHead need ref.tag or ref.semver, without ref.commit and ref.name"
 type GitSourceSpec struct {
 	// URL is the address of the repository: https://, http://, ssh:// or user@host:path. An absolute path names a
 	// repository on the controller's machine. oci://host/name is a repository of an OCI registry, whose artifacts hold the
