@@ -15,13 +15,15 @@ FUZZTIME ?= 20s
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 BINARIES := bunsen machine-config-controller machine-config-server machine-config-daemon
-MODULES  := . standalone tools test/ignition test/ignition/spec2 test/monitoring test/chart
+MODULES  := . standalone tools test/ignition test/ignition/spec2 test/monitoring test/chart test/gitea
 ASSETS   := bin/assets/kube-apiserver
 PARTS    := $(wildcard standalone/go.mod standalone/go.sum standalone/build.sh) \
             $(shell find standalone -name '*.go' -not -name '*_test.go' -not -path '*/hollow/*' 2>/dev/null)
 HOLLOW   := bin/hollow-kubelet
 KUBELET  := bin/kubelet
 KUBEADM  := bin/kubeadm
+# The git host of the stories about Notifications. Its SQLite needs a C compiler.
+GITEA    := bin/gitea
 # Packages whose values several requests share.
 RACED    := ./mcs/http ./mcs/served ./mcs/cluster
 TOOL     := go tool -modfile=$(CURDIR)/tools/go.mod
@@ -72,6 +74,12 @@ $(HOLLOW): standalone/go.mod standalone/go.sum standalone/build.sh $(wildcard st
 $(KUBELET): standalone/go.mod standalone/go.sum standalone/build.sh
 	@mkdir -p bin
 	@standalone/build.sh $@ k8s.io/kubernetes/cmd/kubelet
+
+$(GITEA): test/gitea/go.mod test/gitea/go.sum
+	$(call say,gitea: from source; minutes the first time)
+	@mkdir -p bin
+	@cd test/gitea && CGO_ENABLED=1 go build -trimpath -tags 'sqlite sqlite_unlock_notify' -ldflags '-s -w' -o '$(CURDIR)/$@' code.gitea.io/gitea
+	@touch $@
 
 # kubeadm imports modules that no program of standalone/ does, so it is built with a copy of go.mod that has them.
 $(KUBEADM): standalone/go.mod standalone/go.sum standalone/build.sh
@@ -129,7 +137,7 @@ docs: ## Each package with its purpose, from its own comment
 	@go list -f '{{if ne .Name "main"}}{{slice .ImportPath (len .Module.Path)}}	{{.Doc}}{{end}}' ./... | sed 's|^/||' | expand -t 28
 
 ##@ Check
-.PHONY: verify lint verify-fmt verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tools test-host test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-skew test-race test-vm setup fuzz e2e bench deps
+.PHONY: verify lint verify-fmt verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tools test-host test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-gitea test-skew test-race test-vm setup fuzz e2e bench deps
 verify: verify-fmt lint verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities ## Format, vet, staticcheck, dead code, prose, generated files, compatible CRDs, go.mod files, licences, known vulnerabilities; changes nothing
 	$(call say,verify: all current)
 
@@ -193,8 +201,8 @@ test: setup build $(ASSETS) $(HOLLOW) $(if $(ROOT),$(KUBELET)) ## Every test of 
 	$(call say,test: stories$(if $(ROOT), and real hosts))
 	@$(if $(ROOT),BUNSEN_LAB=1) $(ENVTEST) $(STORIES) ./test/e2e $$(go list ./test/lab/... | grep -v /lab/cluster) | grep --line-buffered -v 'no test files'
 	$(call say,test: other modules and the race detector)
-	@$(MAKE) -j2 --output-sync=target $(if $(ROOT),test-install test-ignition) test-standalone test-tools test-monitoring test-chart $(if $(shell command -v gcc),test-race)
-	@$(if $(shell command -v gcc),,printf '==> test-race: NOT RUN. The race detector needs a C compiler\n')
+	@$(MAKE) -j2 --output-sync=target $(if $(ROOT),test-install test-ignition) test-standalone test-tools test-monitoring test-chart $(if $(shell command -v gcc),test-gitea test-race)
+	@$(if $(shell command -v gcc),,printf '==> test-gitea, test-race: NOT RUN. They need a C compiler\n')
 	@$(if $(ROOT),,printf '==> test-host, test-install, test-ignition: NOT RUN. Real hosts, real kubelets and real Ignition need root: run make test-host test-install test-ignition as root\n')
 
 test-standalone: setup build $(ASSETS) ## The supervisor of make run
@@ -252,6 +260,10 @@ test-skew: setup build $(ASSETS) $(HOLLOW) ## Stories with one program of an ear
 test-chart: ## The Helm chart in Helm's own engine: the objects of config/, and every value (builds Helm's engine the first time)
 	$(call say,test-chart: the Helm chart)
 	@cd test/chart && $(GOTEST) -count=1 ./...
+
+test-gitea: setup build $(ASSETS) $(GITEA) ## A real Gitea: webhooks, commit statuses, the outcome on a pull request (needs a C compiler; builds Gitea the first time)
+	$(call say,test-gitea: notifications)
+	@GITEA='$(CURDIR)/$(GITEA)' GITEA_STATIC=$$(cd test/gitea && go list -m -f '{{.Dir}}' code.gitea.io/gitea) GOGC=400 $(ENVTEST) $(GOTEST) ./test/e2e -run '^TestGitea$$'
 
 # NEEDS are programs, or libraries of pkg-config, with their packages; those of LAB are for tests that need root.
 NEEDS := git:git ssh-keygen:openssh-client gpg:gnupg mksquashfs:squashfs-tools dpkg-deb:dpkg

@@ -31,6 +31,7 @@ var kinds = map[string]struct {
 	schema.GroupVersionResource
 	namespaced bool
 }{
+	"notification":         {GroupVersionResource: schema.GroupVersionResource{Group: "bunsen.dev", Version: "v1alpha1", Resource: "notifications"}},
 	"gitsource":            {GroupVersionResource: schema.GroupVersionResource{Group: "bunsen.dev", Version: "v1alpha1", Resource: "gitsources"}},
 	"mc":                   {GroupVersionResource: schema.GroupVersionResource{Group: "machineconfiguration.openshift.io", Version: "v1", Resource: "machineconfigs"}},
 	"provisioningtoken":    {GroupVersionResource: schema.GroupVersionResource{Group: "bunsen.dev", Version: "v1alpha1", Resource: "provisioningtokens"}},

@@ -111,7 +111,7 @@ func (r *Pull) paths() paths {
 }
 
 func (r *Pull) answer(q *http.Request, body []byte) (int, any) {
-	p, at := r.paths(), q.URL.Path
+	p, at := r.paths(), strings.Replace(q.URL.Path, "/projects/"+Project+"/", "/projects/42/", 1) // GitLab knows both
 	forbidden := map[string]string{"message": "Resource not accessible by integration"}
 	if r.ReadOnly && q.Method != http.MethodGet {
 		return http.StatusForbidden, forbidden

@@ -97,7 +97,7 @@ func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, fmt.Errorf("%s answers %d and redirects; the notifier follows no redirect: correct the address or the repository's URL", req.URL.Host, res.StatusCode)
 	}
 	if res.StatusCode >= 400 {
-		g.delay(res.Header.Get("Retry-After"))
+		g.delay(res.Header)
 	}
 	res.Body = struct {
 		io.Reader
@@ -106,12 +106,15 @@ func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// delay records the value of Retry-After: seconds, or a date.
-func (g *guarded) delay(value string) {
+// delay records the value of Retry-After: seconds, or a date. GitHub names the end of a limit in another header, in seconds since 1970.
+func (g *guarded) delay(h http.Header) {
+	value, now := h.Get("Retry-After"), g.now()
+	if reset, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); value == "" && err == nil && h.Get("X-RateLimit-Remaining") == "0" {
+		value = time.Unix(reset, 0).UTC().Format(http.TimeFormat)
+	}
 	if value == "" {
 		return
 	}
-	now := g.now()
 	at, err := http.ParseTime(value)
 	if seconds, errNumber := strconv.Atoi(strings.TrimSpace(value)); errNumber == nil && seconds >= 0 {
 		at, err = now.Add(time.Duration(min(seconds, int(maxRetryAfter.Seconds())))*time.Second), nil

@@ -35,6 +35,8 @@ const (
 	maxAttempt = 2 * time.Minute
 	// firstRetry and lastRetry are the shortest and the longest time between two tries.
 	firstRetry, lastRetry = 5 * time.Second, 10 * time.Minute
+	// pause is the shortest time between two attempts: during a rollout, the pools change many times a second.
+	pause = time.Second
 	// secretRetry is the longest time between two reads of an unusable Secret.
 	secretRetry = 30 * time.Second
 )
@@ -69,6 +71,8 @@ type memory struct {
 	// failures counts failed attempts in a row. No attempt begins before notBefore.
 	failures  int
 	notBefore time.Time
+	// last is the begin of the last attempt.
+	last time.Time
 	// posted are the statuses that the git host has, by source and commit.
 	posted map[string][]notify.Posted
 	// pulls are the pull requests of commits, comments the last comment of each.
@@ -109,9 +113,10 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	n = n.DeepCopy() // the cache's is shared
 	m := c.memoryOf(n)
-	if wait := m.notBefore.Sub(c.Now()); wait > 0 {
+	if wait := max(m.notBefore.Sub(c.Now()), m.last.Add(pause).Sub(c.Now())); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
+	m.last = c.Now()
 	out := c.attempt(ctx, n, m)
 	now := c.Now()
 	result := reconcile.Result{}
@@ -153,7 +158,7 @@ func (c *Controller) memoryOf(n *v1alpha1.Notification) *memory {
 		c.memories[n.Name] = m
 	}
 	if m.generation != n.Generation {
-		m.generation, m.failures, m.notBefore = n.Generation, 0, time.Time{}
+		m.generation, m.failures, m.notBefore, m.last = n.Generation, 0, time.Time{}, time.Time{}
 		m.posted, m.pulls, m.comments, m.warnings = map[string][]notify.Posted{}, map[string]pull{}, map[string]string{}, map[string]string{}
 	}
 	return m

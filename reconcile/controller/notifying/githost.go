@@ -18,6 +18,9 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/notify"
 )
 
+// maxComments is how many attempts to write a comment may delay the end of a rollout as a status.
+const maxComments = 5
+
 // pullAge is for how long the notifier believes that a commit has no pull request.
 const pullAge = 5 * time.Minute
 
@@ -103,7 +106,7 @@ func (h *gitHost) commit(ctx context.Context, target forge.Target, c notify.Comm
 		return next, nil
 	}
 	delete(h.memory.warnings, keyOf(c))
-	if err := h.comment(ctx, host, target, c); errors.Is(err, forge.ErrForbidden) {
+	if err := h.comment(ctx, host, target, c); errors.Is(err, forge.ErrForbidden) || err != nil && h.memory.failures >= maxComments {
 		h.memory.warnings[keyOf(c)] = h.secret.mask(err.Error())
 	} else if err != nil {
 		return next, err

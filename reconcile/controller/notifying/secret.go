@@ -108,7 +108,7 @@ func (s secret) targetOf(kind v1alpha1.NotificationType, spec v1alpha1.GitSource
 	if err != nil {
 		return forge.Target{}, err
 	}
-	if repo.Transport == source.Local {
+	if repo.Transport == source.Local || repo.Transport == source.OCI { // no git host has statuses of these
 		return forge.Target{}, errElsewhere
 	}
 	t := forge.Target{Kind: kinds[kind], Token: s.token, Author: s.author, API: s.address}
