@@ -85,6 +85,15 @@ const (
 	PausedByAnnotation = "bunsen.dev/paused-by"
 	// PausedUntilAnnotation on a paused MachineConfigPool is when the controller resumes it, RFC 3339.
 	PausedUntilAnnotation = "bunsen.dev/paused-until"
+	// HoldAnnotation on a MachineConfigPool is the rendered config at which the pool is held: the controller makes it the pool's
+	// config, although the pool's GitSources continue.
+	HoldAnnotation = "bunsen.dev/hold"
+	// HeldRevisionAnnotation on a held MachineConfigPool is the revision that gave it the config of HoldAnnotation.
+	HeldRevisionAnnotation = "bunsen.dev/held-revision"
+	// HeldByAnnotation on a held MachineConfigPool is who held it and why, for users.
+	HeldByAnnotation = "bunsen.dev/held-by"
+	// HeldUntilAnnotation on a held MachineConfigPool is when the controller releases it, RFC 3339.
+	HeldUntilAnnotation = "bunsen.dev/held-until"
 	// SuspendedByAnnotation on a GitSource is who suspended it and why, for users.
 	SuspendedByAnnotation = "bunsen.dev/suspended-by"
 	// OpenUntilAnnotation on a MachineConfigPool allows its rollout outside of its maintenance windows until this time, RFC 3339.
@@ -188,6 +197,9 @@ const (
 	// ReasonNoMachineConfigs is the reason of a pool's condition RenderDegraded if no MachineConfig matches its selector
 	// any more.
 	ReasonNoMachineConfigs = "NoMachineConfigs"
+	// ReasonInvalidHold is the reason of a pool's condition RenderDegraded if the config at which a user holds the pool cannot be
+	// used.
+	ReasonInvalidHold = "InvalidHold"
 	// ReasonSourceDeleted is the reason of a pool's condition RenderDegraded if a GitSource was deleted. Its
 	// MachineConfigs may be half a commit.
 	ReasonSourceDeleted = "SourceDeleted"

@@ -49,7 +49,7 @@ func root() *cobra.Command {
 
 validate, build, diff, explain and import need no cluster: they run the functions that the controllers run, so they print
 what will happen. comment posts a comparison to a pull request. status, why, history, get, trace and drift read the cluster of your
-kubeconfig. pause, suspend, resume and retry control a rollout there. token and pointer prepare new machines.
+kubeconfig. pause, suspend, resume, hold, release and retry control a rollout there. token and pointer prepare new machines.
 install, check, uninstall and support-bundle are about Bunsen itself.
 
 Exit codes:
@@ -67,7 +67,7 @@ Exit codes:
 		&cobra.Group{ID: "install", Title: "Installing:"})
 	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), importCommand(), commentCommand(),
 		statusCommand(), whyCommand(), historyCommand(), getCommand(), traceCommand(), driftCommand(),
-		pauseCommand(), suspendCommand(), resumeCommand(), retryCommand(), tokenCommand(), pointerCommand(),
+		pauseCommand(), suspendCommand(), resumeCommand(), retryCommand(), holdCommand(), releaseCommand(), tokenCommand(), pointerCommand(),
 		installCommand(), checkCommand(), uninstallCommand(), supportBundleCommand(), versionCommand())
 	cmd.SetErr(safetext.NewWriter(os.Stderr)) // a CI runner also reads commands from standard error
 	return cmd

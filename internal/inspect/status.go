@@ -206,6 +206,9 @@ func poolRow(f *fleet.Fleet, v *fleet.Pool) PoolRow {
 		row.Blocked = append(row.Blocked, fleet.Shorten(b.Reason))
 		row.temporary = append(row.temporary, b.Cause == rollout.CauseSoak || b.Cause == rollout.CauseWindow || b.Cause == rollout.CauseAfterPool)
 	}
+	if held := fleet.HeldBy(p); held != "" {
+		row.Blocked, row.temporary = append(row.Blocked, "held"+held), append(row.temporary, false)
+	}
 	row.Next = fleet.NextText(f, v)
 	updating := false
 	if row.State, updating = poolState(v, row); updating && first.Outcome == reason.Blocked {
@@ -260,6 +263,8 @@ func stoppedState(v *fleet.Pool, row PoolRow) string {
 		return fmt.Sprintf("Degraded: %d of %d nodes", row.Degraded, row.Nodes)
 	case v.Object.Spec.Paused:
 		return "Paused" + fleet.PausedBy(v.Object)
+	case row.Updated == row.Nodes && fleet.HeldBy(v.Object) != "":
+		return "Held" + fleet.HeldBy(v.Object)
 	}
 	return ""
 }

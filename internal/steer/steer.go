@@ -135,6 +135,9 @@ func Resume(c fleet.Cluster, pool string, openFor *time.Duration, now time.Time)
 	} else {
 		o.Notes = append(o.Notes, "pool/"+pool+" is not paused; nothing is changed")
 	}
+	if held := fleet.HeldBy(p); held != "" {
+		o.Notes = append(o.Notes, "it is held"+held+": bunsen release pool/"+pool+" ends the hold")
+	}
 	o.Notes = append(o.Notes, windowNotes(f, v, openFor)...)
 	return o, nil
 }

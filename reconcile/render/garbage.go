@@ -118,6 +118,7 @@ func (h Holders) needed() needs {
 		p := &h.Pools[i]
 		n.add(p.Spec.Configuration.Name, "pool "+p.Name+" should run it")
 		n.add(p.Status.Configuration.Name, "pool "+p.Name+" ran it last")
+		n.add(p.Annotations[v1alpha1.HoldAnnotation], "a user holds pool "+p.Name+" at it")
 		for _, list := range [][]corev1.ObjectReference{p.Spec.Configuration.Source, p.Status.Configuration.Source} {
 			for _, from := range list {
 				n.add(from.Name, "the config of pool "+p.Name+" contains it")

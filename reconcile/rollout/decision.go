@@ -148,6 +148,8 @@ const (
 	CauseSilent Cause = "DaemonSilent"
 	// CauseFailed: the node failed the config; the other nodes wait while its daemon retries.
 	CauseFailed Cause = "Failed"
+	// CauseHeld: a user holds the pool at the config of an earlier revision. The rollout of that config continues.
+	CauseHeld Cause = "Held"
 )
 
 // The values of Cause only for nodes.

@@ -217,7 +217,13 @@ func blocked(f PoolFacts, converged bool) mcfgv1.MachineConfigPoolCondition {
 		}
 	}
 	if converged && reason != rollout.CauseApplying || len(texts) == 0 { // a failed render blocks an updated pool, too
+		if f.Rollout.Held != "" { // newer commits do not reach the pool, also if every node runs its config
+			return poolCondition(RolloutBlocked, true, string(rollout.CauseHeld), message("pool "+f.Rollout.Pool+" is "+f.Rollout.Held))
+		}
 		return poolCondition(RolloutBlocked, false, "", "")
+	}
+	if f.Rollout.Held != "" {
+		texts = append(texts, "pool "+f.Rollout.Pool+" is "+f.Rollout.Held)
 	}
 	advice := ""
 	if verdict {

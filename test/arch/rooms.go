@@ -165,7 +165,7 @@ var Rooms = []Room{
 	{"internal/inspect/history", Pure, list("api/...", "internal/inspect/fleet", "internal/terminal"), kubeTypes, "how a rollout ended follows from what was recorded of it"},
 	{"internal/inspect/trace", Pure, list("api/...", "source", "internal/inspect/fleet", "internal/terminal"), kubeTypes, "where a config comes from follows from its annotations"},
 	{"internal/inspect", Pure, list("api/...", "internal/policy/...", "source", "reconcile/rollout/...", "internal/inspect/components", "internal/inspect/drift", "internal/inspect/fleet", "internal/inspect/reason", "internal/terminal"), kubeTypes, "what a user reads of a cluster follows from its objects"},
-	{"internal/steer", Pure, list("api/...", "reconcile/rollout/nodestate", "internal/inspect/fleet"), kubeTypes, "what to change for a user follows from the objects and from what the user asks for"},
+	{"internal/steer", Pure, list("api/...", "source", "reconcile/rollout/nodestate", "internal/inspect/fleet"), kubeTypes, "what to change for a user follows from the objects and from what the user asks for"},
 
 	{"mcs", Pure, list("api/...", "internal/policy", "internal/policy/secret"), libs(kubeTypes, ignition, ignition2, yaml), "what a new machine gets follows from the rendered config and the request"},
 	{"mcs/served", Pure, list("api/...", "mcs"), kubeTypes, "response bodies are created once and shared; other packages decide where configs come from and who may read them"},

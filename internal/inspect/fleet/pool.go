@@ -68,6 +68,22 @@ func PausedBy(p *mcfgv1.MachineConfigPool) string {
 	return text
 }
 
+// HeldBy says at which revision a pool is held, until when, which user held it and why, as far as that is recorded. It is
+// empty for a pool that is not held.
+func HeldBy(p *mcfgv1.MachineConfigPool) string {
+	if p.Annotations[v1alpha1.HoldAnnotation] == "" {
+		return ""
+	}
+	text := " at " + cmp.Or(ShortRevision(p.Annotations[v1alpha1.HeldRevisionAnnotation]), ShortRendered(p.Annotations[v1alpha1.HoldAnnotation]))
+	if t, err := time.Parse(time.RFC3339, p.Annotations[v1alpha1.HeldUntilAnnotation]); err == nil {
+		text += " until " + Moment(t, nil, t)
+	}
+	if who := p.Annotations[v1alpha1.HeldByAnnotation]; who != "" {
+		text += " by " + who
+	}
+	return text
+}
+
 // SuspendedBy says until when a source is suspended, which user suspended it and why, as far as that is recorded.
 func SuspendedBy(src *v1alpha1.GitSource) string {
 	text := ""

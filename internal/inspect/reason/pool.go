@@ -42,6 +42,11 @@ func Pool(f *fleet.Fleet, v *fleet.Pool, asked []string) []Answer {
 			Outcome: Fine, Cause: rollout.CausePaused, Reason: "it is paused" + fleet.PausedBy(v.Object) + ", so the next commit will not be rolled out", Do: []string{"bunsen resume pool/" + name},
 		})
 	}
+	if held := fleet.HeldBy(v.Object); held != "" {
+		out = append(out, Answer{
+			Outcome: Fine, Cause: rollout.CauseHeld, Reason: "it is held" + held + ", so newer commits do not reach it", Do: []string{"bunsen release pool/" + name},
+		})
+	}
 	out = WorstFirst(out)
 	course := progressAnswer(f, v)
 	if len(out) == 0 || out[0].Outcome == Fine || out[0].Outcome == Progressing && course.Outcome == Progressing && !isOfBlock(v, out[0]) {

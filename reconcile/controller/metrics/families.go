@@ -32,6 +32,7 @@ var families = []family{
 	{"bunsen_node_drift", "Differences between a node and its config; absent if there are none.", []string{"node", "pool"}},
 	{"bunsen_drift_files", "Differences between the nodes of the pool and their configs.", []string{"pool"}},
 	{"bunsen_suspended", "1 for each GitSource that is suspended and each MachineConfigPool that is paused.", []string{"kind", "name"}},
+	{"bunsen_pool_held", "1 for each pool that a user holds at the config of an earlier revision.", []string{"pool"}},
 
 	{"bunsen_source_info", "1 for each GitSource that has applied a revision.", []string{"source", "url", "revision", "verified"}},
 	{"bunsen_source_ready", "1 if the newest revision of the GitSource is on the cluster, else 0.", []string{"source"}},

@@ -65,6 +65,7 @@ func measured(t *testing.T) (*controllertest.Cluster, *metrics.Metrics, *prom.Re
 	const a, b = "rendered-worker-a", "rendered-worker-b"
 	gpu := controllertest.Pool("gpu")
 	gpu.Spec.Paused = true
+	gpu.Annotations = map[string]string{v1alpha1.HoldAnnotation: "rendered-gpu-a"}
 	w := controllertest.NewCluster(t, gpu,
 		doing("n1", b, b, v1alpha1.StateDone),
 		doing("n2", a, a, v1alpha1.StateDone),

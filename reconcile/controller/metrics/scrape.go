@@ -206,6 +206,9 @@ func (s *scrape) pool(ctx context.Context, from client.Reader, p *mcfgv1.Machine
 	if p.Spec.Paused {
 		s.gauge("bunsen_suspended", 1, "MachineConfigPool", p.Name)
 	}
+	if p.Annotations[v1alpha1.HoldAnnotation] != "" {
+		s.gauge("bunsen_pool_held", 1, p.Name)
+	}
 	if sum.target == "" {
 		return nil
 	}

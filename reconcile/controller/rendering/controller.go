@@ -73,6 +73,9 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		// Caches of other kinds may be stale, and no event of a pool reports when they are up to date.
 		return reconcile.Result{RequeueAfter: kube.CacheLag}, nil
 	}
+	if pool.Annotations[v1alpha1.HoldAnnotation] != "" {
+		return finish(ctx, r, facts, hold(ctx, r, facts))
+	}
 	if len(facts.selected) == 0 && pool.Spec.Configuration.Name == "" {
 		return reconcile.Result{}, r.report(ctx, facts, nil) // a pool without MachineConfigs is valid
 	}
@@ -83,10 +86,15 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err == nil {
 		reportNewNodesOnly(r.Events, facts.pool, newNodes)
 	}
+	return finish(ctx, r, facts, err)
+}
+
+// finish reports the result of a render.
+func finish(ctx context.Context, r *Controller, f facts, err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
 		return reconcile.Result{}, err // another writer was faster: this is no failure
 	}
-	return reconcile.Result{}, r.report(ctx, facts, err)
+	return reconcile.Result{}, r.report(ctx, f, err)
 }
 
 // SetupWithManager renders a pool again after each change that its config depends on.

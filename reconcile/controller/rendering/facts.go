@@ -23,6 +23,8 @@ type facts struct {
 	sources map[string]*v1alpha1.GitSource
 	// current is the config that pool.spec.configuration names; nil if it does not exist.
 	current *mcfgv1.MachineConfig
+	// byName has all MachineConfigs by name.
+	byName map[string]*mcfgv1.MachineConfig
 	// overrides allow changes that a running node otherwise refuses.
 	overrides policy.Overrides
 	// secrets are the secret paths of the pool, the MachineConfiguration and the selected MachineConfigs, in the form of the annotation.
@@ -61,7 +63,7 @@ func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool)
 		return f, err
 	}
 	f.secrets = secretPaths(pool, rules, f.selected)
-	f.current = all.ByName[pool.Spec.Configuration.Name]
+	f.byName, f.current = all.ByName, all.ByName[pool.Spec.Configuration.Name]
 	f.selectedDigest, err = r.seen.Selected(f.selected)
 	return f, err
 }

@@ -103,10 +103,8 @@ func (r *Controller) setConfiguration(ctx context.Context, f facts, rendered ren
 	kube.SetAnnotation(pool, v1alpha1.SelectedAnnotation, f.selectedDigest)
 	kube.SetAnnotation(pool, v1alpha1.NotRenderedAnnotation, "")
 	kube.SetAnnotation(pool, v1alpha1.TargetAnnotation, target.String())
-	if src := newestSource(f.selectedSources()); src != nil {
-		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.RevisionAnnotation, src.Status.AppliedRevision)
-		metav1.SetMetaDataAnnotation(&pool.ObjectMeta, v1alpha1.SourceAnnotation, src.Name)
-		kube.SetAnnotation(pool, v1alpha1.SourceSpecAnnotation, sourceSpec(src))
+	for key, value := range f.renderedFrom() {
+		kube.SetAnnotation(pool, key, value)
 	}
 	if equality.Semantic.DeepEqual(before, pool) {
 		return nil

@@ -66,12 +66,9 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.forget(req.Name)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
-	resumes, ended, err := endPause(ctx, r.Client, pool, r.Now())
+	resumes, err := endStops(ctx, r, pool)
 	if err != nil {
 		return reconcile.Result{}, err
-	}
-	if ended != nil {
-		r.Events.Send(*ended)
 	}
 	q, err := r.gather(ctx, pool)
 	if err != nil {

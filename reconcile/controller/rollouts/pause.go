@@ -46,3 +46,49 @@ func endPause(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPo
 	}
 	return 0, &kube.Event{Object: pool, Reason: "Resumed", Action: "Rollout", Note: note}, nil
 }
+
+// endHold releases a pool whose hold has ended, and returns the event to send. For a hold with an end in the future it returns the time
+// until then, else 0. A time that cannot be parsed counts as no end. The render controller then renders the pool again.
+func endHold(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPool, now time.Time) (left time.Duration, ended *kube.Event, err error) {
+	config, who := pool.Annotations[v1alpha1.HoldAnnotation], pool.Annotations[v1alpha1.HeldByAnnotation]
+	text := pool.Annotations[v1alpha1.HeldUntilAnnotation]
+	until := nodestate.ParseTime(text)
+	if text == "" || config != "" && until.IsZero() {
+		return 0, nil, nil
+	}
+	if left := until.Sub(now); config != "" && left > 0 {
+		return left, nil, nil
+	}
+	before := pool.DeepCopy()
+	for _, key := range []string{v1alpha1.HoldAnnotation, v1alpha1.HeldRevisionAnnotation, v1alpha1.HeldByAnnotation, v1alpha1.HeldUntilAnnotation} {
+		delete(pool.Annotations, key)
+	}
+	if err := c.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
+		return 0, nil, fmt.Errorf("releasing pool %q: %w", pool.Name, err)
+	}
+	if config == "" { // a user ended the hold; the time must not end the next one
+		return 0, nil, nil
+	}
+	note := "pool " + pool.Name + " is released from " + config + ", because its hold has ended"
+	if who != "" {
+		note += "; it was held by " + who
+	}
+	return 0, &kube.Event{Object: pool, Reason: "Released", Action: "Rollout", Note: note}, nil
+}
+
+// endStops ends the pause and the hold of a pool whose time is over. It returns when the next of them ends; 0 for never.
+func endStops(ctx context.Context, r *Controller, pool *mcfgv1.MachineConfigPool) (next time.Duration, err error) {
+	for _, end := range []func(context.Context, client.Client, *mcfgv1.MachineConfigPool, time.Time) (time.Duration, *kube.Event, error){endPause, endHold} {
+		left, ended, err := end(ctx, r.Client, pool, r.Now())
+		if err != nil {
+			return 0, err
+		}
+		if ended != nil {
+			r.Events.Send(*ended)
+		}
+		if left > 0 {
+			next = sooner(next, left)
+		}
+	}
+	return next, nil
+}

@@ -92,6 +92,35 @@ func TestRollingOut(t *testing.T) {
 			controllertest.Equal(t, "paused", w.Pool("worker").Spec.Paused, true)
 			controllertest.Equal(t, "events", w.countEvents("Resumed"), 0)
 		},
+		"a pool that is held until a time is released then": func(t *testing.T, w *rolloutWorld, r *rolling) {
+			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) {
+				metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.HoldAnnotation, "v1")
+				metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.HeldByAnnotation, "ada: wait")
+				metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.HeldUntilAnnotation, w.Now.Add(time.Hour).Format(time.RFC3339))
+			})
+			r.roll()
+			controllertest.Equal(t, "the rollout of the held config", w.nodes(), "n0 v0>v1, n1 v0>v0 tainted, n2 v0>v0 tainted")
+			controllertest.Contains(t, "RolloutBlocked", controllertest.PoolCondition(w.Pool("worker"), "RolloutBlocked"), "True|pool worker is held at v1 by ada: wait, until ")
+			w.Now = w.Now.Add(time.Hour)
+			r.roll()
+			r.roll()
+			controllertest.Equal(t, "the hold", w.Pool("worker").Annotations[v1alpha1.HoldAnnotation]+w.Pool("worker").Annotations[v1alpha1.HeldUntilAnnotation], "")
+			controllertest.Equal(t, "events", w.countEvents("Released"), 1)
+			controllertest.Contains(t, "RolloutBlocked", controllertest.PoolCondition(w.Pool("worker"), "RolloutBlocked"), "False|")
+		},
+		"the end of a hold that a user ended early does not end the next hold": func(t *testing.T, w *rolloutWorld, r *rolling) {
+			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) {
+				metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.HeldUntilAnnotation, w.Now.Add(time.Hour).Format(time.RFC3339))
+			})
+			r.roll()
+			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) {
+				metav1.SetMetaDataAnnotation(&p.ObjectMeta, v1alpha1.HoldAnnotation, "v1")
+			})
+			w.Now = w.Now.Add(2 * time.Hour)
+			r.roll()
+			controllertest.Equal(t, "the hold", w.Pool("worker").Annotations[v1alpha1.HoldAnnotation], "v1")
+			controllertest.Equal(t, "events", w.countEvents("Released"), 0)
+		},
 		"a paused pool is told nothing": func(t *testing.T, w *rolloutWorld, r *rolling) {
 			controllertest.Modify(w.Cluster, w.Pool("worker"), func(p *mcfgv1.MachineConfigPool) { p.Spec.Paused = true })
 			r.roll()

@@ -77,4 +77,5 @@ func createWithRecords(ctx context.Context, c client.Client, last *mcfgv1.Machin
 var recordAnnotations = []string{
 	v1alpha1.TargetAnnotation, v1alpha1.RolloutAnnotation, v1alpha1.RolloutHistoryAnnotation, v1alpha1.RevisionAnnotation, v1alpha1.SourceAnnotation,
 	v1alpha1.SourceSpecAnnotation, v1alpha1.SelectedAnnotation, v1alpha1.NotRenderedAnnotation,
+	v1alpha1.HoldAnnotation, v1alpha1.HeldRevisionAnnotation, v1alpha1.HeldByAnnotation, v1alpha1.HeldUntilAnnotation,
 }

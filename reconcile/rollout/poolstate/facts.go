@@ -1,7 +1,9 @@
 package poolstate
 
 import (
+	"cmp"
 	"errors"
+	"strings"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -23,6 +25,8 @@ type Facts struct {
 	Paused bool
 	// PausedBy says who paused the pool and why; empty if that is unknown.
 	PausedBy string
+	// Held says at which revision the pool is held, by whom and why; empty if it is not held.
+	Held string
 	// MaxUnavailable is the pool's own budget, from the function MaxUnavailable. A pool with a budget below 1 assigns
 	// nothing. A limit in a RolloutPolicy overrides it.
 	MaxUnavailable int
@@ -126,7 +130,7 @@ const (
 // Read reads a pool and the policies of the cluster. The caller sets Nodes, Host, Care.Around and Care.Gates.
 // Care.Invalid lists the invalid settings. size is the number of the pool's nodes.
 func Read(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy, size int) Facts {
-	f := Facts{Pool: pool.Name, Target: pool.Spec.Configuration.Name, Paused: pool.Spec.Paused, PausedBy: pausedBy(pool)}
+	f := Facts{Pool: pool.Name, Target: pool.Spec.Configuration.Name, Paused: pool.Spec.Paused, PausedBy: pausedBy(pool), Held: held(pool)}
 	f.Requester.Revision = pool.Annotations[v1alpha1.RevisionAnnotation]
 	if t, err := v1alpha1.ParsePoolTarget(pool.Annotations[v1alpha1.TargetAnnotation]); err == nil && t.Config == f.Target {
 		f.Requester = t.Requester
@@ -154,6 +158,22 @@ func pausedBy(pool *mcfgv1.MachineConfigPool) string {
 		return who
 	}
 	return who + ", until " + until.UTC().Format(time.RFC3339)
+}
+
+// held says at which revision a pool is held, who held it and why, and until when, as far as that is recorded.
+func held(pool *mcfgv1.MachineConfigPool) string {
+	a := pool.Annotations
+	if a[v1alpha1.HoldAnnotation] == "" {
+		return ""
+	}
+	text := "held at " + cmp.Or(a[v1alpha1.HeldRevisionAnnotation], a[v1alpha1.HoldAnnotation])
+	if who := strings.Join(strings.Fields(a[v1alpha1.HeldByAnnotation]), " "); who != "" {
+		text += " by " + nodestate.Shorten(who, nodestate.MaxReason)
+	}
+	if until := nodestate.ParseTime(a[v1alpha1.HeldUntilAnnotation]); !until.IsZero() {
+		text += ", until " + until.UTC().Format(time.RFC3339)
+	}
+	return text
 }
 
 // HealthyConfig returns the last config with which the whole pool was healthy, as its record says; empty for none. Without a valid

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/steer"
+)
+
+func holdCommand() *cobra.Command {
+	var at, because, until string
+	cmd := &cobra.Command{
+		Use: "hold pool/NAME --at REVISION --because TEXT [--until TIME]", Short: "Hold a pool at the config of an earlier commit until it is released",
+		Long: `Hold a pool at the rendered config that a commit gave it, although the repository continues. Its nodes keep this config, or return to it
+as the rollout allows. New machines get it, too. The rendered config is on the cluster, so this works while the git server is down.
+bunsen history pool/NAME lists the commits. The pool records your user name on the cluster and the text of --because, and status and why
+show both. With --until the controller releases the pool at that time.`,
+		Example: `  bunsen hold pool/worker --at 4f1c2ab1 --because "the new kernel loses packets" --until 3d
+  bunsen hold pool/worker --at 4f1c2ab1 --because "the new kernel loses packets" --dry-run`,
+	}
+	cmd.Flags().StringVar(&at, "at", "", "hash of the commit, with at least 7 digits, or the revision as status shows it")
+	out := changesCluster(stopsFor(cmd, &because, &until), []string{kube.KindPool}, func(ctx context.Context, c client.Client, cluster fleet.Cluster, pool kube.Subject) (steer.Order, error) {
+		end, err := cli.ParseUntil(until, time.Now())
+		if err != nil {
+			return steer.Order{}, err
+		}
+		return steer.Hold(cluster, pool.Name, at, steer.Reason{Who: kube.WhoAmI(ctx, c), Because: because, Until: end})
+	})
+	check := out.PreRunE
+	out.PreRunE = func(cmd *cobra.Command, args []string) error {
+		if err := steer.CheckRevision(at); err != nil {
+			return cli.Invalid(err)
+		}
+		return check(cmd, args)
+	}
+	return out
+}
+
+func releaseCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use: "release pool/NAME", Short: "End the hold of a pool, so that it follows its repository again",
+		Long: `Release a pool from a hold: the controller renders the newest revision of its sources and rolls it out.`,
+		Example: `  bunsen release pool/worker
+  bunsen release pool/worker --dry-run`,
+	}
+	return changesCluster(cmd, []string{kube.KindPool}, func(_ context.Context, _ client.Client, cluster fleet.Cluster, pool kube.Subject) (steer.Order, error) {
+		return steer.Release(cluster, pool.Name)
+	})
+}

@@ -1,0 +1,153 @@
+package steer
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// shortestHash is how many digits of a commit's hash a user writes at least.
+const shortestHash = 7
+
+// candidate is a revision at which a pool can be held: a source applied it, and its rendered config is on the cluster.
+type candidate struct {
+	source, config string
+	commit         v1alpha1.CommitInfo
+}
+
+// String describes the candidate for users.
+func (c candidate) String() string {
+	return strings.TrimSpace(fleet.ShortRevision(c.commit.Revision)+" "+source.Quote(c.commit.Subject)) + ", " + fleet.ShortRendered(c.config)
+}
+
+// Hold makes the rendered config that a revision gave a pool the pool's config, until a user releases the pool or until the end in
+// why. at is the hash of the commit, with at least 7 digits, also in the form `main@sha1:<hash>`. It refuses a revision whose config
+// is not on the cluster, with a list of those that are.
+func Hold(c fleet.Cluster, pool, at string, why Reason) (Order, error) {
+	i := slices.IndexFunc(c.Pools, func(p mcfgv1.MachineConfigPool) bool { return p.Name == pool })
+	if i < 0 {
+		return Order{}, fleet.NoPool(pool)
+	}
+	p := &c.Pools[i]
+	if held := fleet.HeldBy(p); held != "" {
+		return Order{Notes: []string{"pool/" + pool + " has a hold already" + held + "; nothing is changed. For another revision, run bunsen release pool/" + pool + " first"}}, nil
+	}
+	to, err := findRevision(c, p, at)
+	if err != nil {
+		return Order{}, err
+	}
+	text := why.text()
+	annotations := map[string]*string{
+		v1alpha1.HoldAnnotation: &to.config, v1alpha1.HeldRevisionAnnotation: &to.commit.Revision, v1alpha1.HeldByAnnotation: &text,
+	}
+	if p.Annotations[v1alpha1.HeldUntilAnnotation] != "" { // left by a hold that a user ended with kubectl
+		annotations[v1alpha1.HeldUntilAnnotation] = nil
+	}
+	end := "until you run `bunsen release pool/" + pool + "`"
+	if !why.Until.IsZero() {
+		until := why.Until.UTC().Format(time.RFC3339)
+		annotations[v1alpha1.HeldUntilAnnotation] = &until
+		end = "until " + fleet.Moment(why.Until, nil, why.Until) + ", or " + end
+	}
+	does := "its nodes return to it as the rollout allows"
+	if p.Spec.Configuration.Name == to.config {
+		does = "it is the pool's config now"
+	}
+	o := Order{Changes: []Change{{
+		Resource: resourcePool, Name: pool, Patch: patch(annotations, nil),
+		Did: "pool/" + pool + " has a hold at " + to.String() + ": " + does + ", and newer commits do not reach the pool, " + end,
+	}}}
+	if p.Spec.Paused {
+		o.Notes = append(o.Notes, "the pool is paused"+fleet.PausedBy(p)+": the controller assigns no config until bunsen resume pool/"+pool)
+	}
+	return o, nil
+}
+
+// Release lets a held pool follow its sources again.
+func Release(c fleet.Cluster, pool string) (Order, error) {
+	i := slices.IndexFunc(c.Pools, func(p mcfgv1.MachineConfigPool) bool { return p.Name == pool })
+	if i < 0 {
+		return Order{}, fleet.NoPool(pool)
+	}
+	p := &c.Pools[i]
+	held := fleet.HeldBy(p)
+	if held == "" {
+		return Order{Notes: []string{"pool/" + pool + " has no hold; nothing is changed"}}, nil
+	}
+	annotations := map[string]*string{v1alpha1.HoldAnnotation: nil, v1alpha1.HeldRevisionAnnotation: nil, v1alpha1.HeldByAnnotation: nil, v1alpha1.HeldUntilAnnotation: nil}
+	return Order{Changes: []Change{{
+		Resource: resourcePool, Name: pool, Patch: patch(annotations, nil),
+		Did: "pool/" + pool + " follows its sources again: the controller renders the newest revision, and rolls it out; it had a hold" + held,
+	}}}, nil
+}
+
+// findRevision returns the only candidate that a user's text names.
+func findRevision(c fleet.Cluster, p *mcfgv1.MachineConfigPool, at string) (candidate, error) {
+	hash := at
+	if i := strings.LastIndex(at, "@sha1:"); i >= 0 {
+		hash = at[i+len("@sha1:"):]
+	}
+	all := candidates(c, p)
+	if strings.Trim(hash, "0123456789abcdef") != "" || len(hash) < shortestHash || len(hash) > 40 {
+		return candidate{}, fmt.Errorf("--at %q: want the hash of a commit, in lower case and with at least %d digits; %s", at, shortestHash, listed(p.Name, all))
+	}
+	var found []candidate
+	for _, one := range all {
+		if is, err := source.ParseRevision(one.commit.Revision); err == nil && strings.HasPrefix(is.Hash, hash) && (hash == at || strings.HasPrefix(one.commit.Revision, at)) {
+			found = append(found, one)
+		}
+	}
+	if len(found) == 0 {
+		return candidate{}, fmt.Errorf("--at %q: no commit with this hash gave pool %s a config that is on the cluster; %s", at, p.Name, listed(p.Name, all))
+	}
+	for _, other := range found[1:] {
+		if other.config != found[0].config {
+			return candidate{}, fmt.Errorf("--at %q: several commits have this hash: write more digits, or the whole revision; %s", at, listed(p.Name, found))
+		}
+	}
+	return found[0], nil
+}
+
+// candidates returns the revisions at which a pool can be held, newest first in each source.
+func candidates(c fleet.Cluster, p *mcfgv1.MachineConfigPool) (out []candidate) {
+	for i := range c.Sources {
+		src := &c.Sources[i]
+		for _, e := range fleet.AppliedHistory(src) {
+			config := e.Pools[p.Name]
+			exists := slices.ContainsFunc(c.Rendered, func(r fleet.RenderedRow) bool { return r.Name == config && r.Pool == p.Name })
+			if config != "" && exists {
+				out = append(out, candidate{source: src.Name, config: config, commit: e.CommitInfo})
+			}
+		}
+	}
+	return out
+}
+
+// listed names the revisions that a user can choose.
+func listed(pool string, all []candidate) string {
+	if len(all) == 0 {
+		return "there is none for pool " + pool + " on the cluster"
+	}
+	lines := make([]string, len(all))
+	for i, one := range all {
+		lines[i] = fmt.Sprintf("  %s   %s, GitSource %s", cmp.Or(one.commit.Revision, "unknown"), one, one.source)
+	}
+	return "on the cluster are:\n" + strings.Join(lines, "\n")
+}
+
+// CheckRevision rejects an empty revision before a command reads the cluster.
+func CheckRevision(at string) error {
+	if at == "" {
+		return errors.New("hold needs the hash of a commit, such as one of `bunsen history`: --at REVISION")
+	}
+	return nil
+}
