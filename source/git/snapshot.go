@@ -95,10 +95,10 @@ func (s *Snapshot) Materialise(ctx context.Context, path, into string) (source.T
 	if err != nil {
 		return source.Tree{}, err
 	}
-	w := walk{ctx: ctx, store: s.store, root: root, inventory: source.NewInventory(s.limits)}
+	w := walk{ctx: ctx, store: s.store, inventory: source.NewInventory(s.limits)}
 	start, err := s.find(folder)
 	if err == nil {
-		err = w.folder("", start)
+		err = w.folder("", start, &directory{name: ".", open: root})
 	}
 	if err != nil {
 		return source.Tree{}, ReadFault(ctx, doing, err)
@@ -160,11 +160,40 @@ func (s *Snapshot) find(folder string) (plumbing.Hash, error) {
 type walk struct {
 	ctx       context.Context
 	store     ObjectReader
-	root      *os.Root
 	inventory *source.Inventory
 }
 
-func (w *walk) folder(at string, hash plumbing.Hash) error {
+// directory is a directory for files. It is created with its first file, because git has no empty folders.
+type directory struct {
+	parent *directory
+	name   string
+	open   *os.Root
+}
+
+// root creates and opens the directory.
+func (d *directory) root() (*os.Root, error) {
+	if d.open != nil {
+		return d.open, nil
+	}
+	parent, err := d.parent.root()
+	if err != nil {
+		return nil, err
+	}
+	if err := parent.Mkdir(d.name, 0o755); err != nil {
+		return nil, err
+	}
+	d.open, err = parent.OpenRoot(d.name)
+	return d.open, err
+}
+
+// close closes the directory.
+func (d *directory) close() {
+	if d.open != nil {
+		_ = d.open.Close() // each file in it was closed with a check
+	}
+}
+
+func (w *walk) folder(at string, hash plumbing.Hash, into *directory) error {
 	if w.ctx.Err() != nil {
 		return w.ctx.Err()
 	}
@@ -186,19 +215,21 @@ func (w *walk) folder(at string, hash plumbing.Hash) error {
 			continue
 		}
 		seen[e.Name] = true
-		if err := w.entry(p, e); err != nil {
+		if err := w.entry(p, e, into); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (w *walk) entry(p string, e object.TreeEntry) error {
+func (w *walk) entry(p string, e object.TreeEntry, into *directory) error {
 	switch e.Mode {
 	case filemode.Dir:
-		return w.folder(p, e.Hash)
+		below := &directory{parent: into, name: e.Name}
+		defer below.close()
+		return w.folder(p, e.Hash, below)
 	case filemode.Regular, filemode.Deprecated, filemode.Executable:
-		return w.file(p, e.Mode == filemode.Executable, e.Hash)
+		return w.file(p, e, into)
 	case filemode.Symlink:
 		w.inventory.Refuse(p, "symbolic link")
 	case filemode.Submodule:
@@ -209,36 +240,38 @@ func (w *walk) entry(p string, e object.TreeEntry) error {
 	return nil
 }
 
-func (w *walk) file(p string, executable bool, hash plumbing.Hash) error {
-	size, err := w.store.EncodedObjectSize(hash)
+func (w *walk) file(p string, e object.TreeEntry, into *directory) error {
+	size, err := w.store.EncodedObjectSize(e.Hash)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", p, err)
 	}
 	if err := w.inventory.Admit(p, size); err != nil {
 		return err
 	}
-	data, err := ReadObject(w.store, plumbing.BlobObject, hash, size)
+	data, err := ReadObject(w.store, plumbing.BlobObject, e.Hash, size)
 	if err != nil {
 		return fmt.Errorf("reading %s: %w", p, err)
 	}
+	executable := e.Mode == filemode.Executable
 	if !w.inventory.Add(p, executable, data) {
 		return nil
 	}
-	if err := write(w.root, p, executable, data); err != nil {
+	if err := write(into, e.Name, executable, data); err != nil {
 		return fmt.Errorf("writing %s: %w", p, err)
 	}
 	return nil
 }
 
-func write(root *os.Root, p string, executable bool, data []byte) error {
-	if err := root.MkdirAll(path.Dir(p), 0o755); err != nil {
+func write(into *directory, name string, executable bool, data []byte) error {
+	root, err := into.root()
+	if err != nil {
 		return err
 	}
 	mode := os.FileMode(0o644)
 	if executable {
 		mode = 0o755
 	}
-	f, err := root.OpenFile(p, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 	"github.com/go-git/go-git/v5/plumbing/cache"
 	"github.com/go-git/go-git/v5/plumbing/format/idxfile"
-	"github.com/go-git/go-git/v5/storage/filesystem"
+	"github.com/go-git/go-git/v5/plumbing/format/packfile"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -39,14 +39,14 @@ type Folder struct {
 	dir     string
 	temp    bool
 	release func() // lets the next user of a Cache in
-	storage *filesystem.Storage
+	open    []*packfile.Packfile
 }
 
 // Open opens a directory, which it creates if necessary. It removes what an interrupted Add left. If the directory has too many
 // packs, Open removes all of them.
 func Open(dir string) (*Folder, error) {
 	f := &Folder{dir: dir}
-	if err := f.open(); err != nil {
+	if err := f.prepare(); err != nil {
 		return nil, fmt.Errorf("opening the directory of git's objects: %w", err)
 	}
 	return f, nil
@@ -59,14 +59,14 @@ func Temp() (*Folder, error) {
 		return nil, fmt.Errorf("creating a directory for git's objects: %w", err)
 	}
 	f := &Folder{dir: dir, temp: true}
-	if err := f.open(); err != nil {
+	if err := f.prepare(); err != nil {
 		f.Close()
 		return nil, fmt.Errorf("opening the directory of git's objects: %w", err)
 	}
 	return f, nil
 }
 
-func (f *Folder) open() error {
+func (f *Folder) prepare() error {
 	if err := os.MkdirAll(f.packs(), 0o700); err != nil {
 		return err
 	}
@@ -77,8 +77,7 @@ func (f *Folder) open() error {
 	if packs > maxPacks {
 		return f.Empty()
 	}
-	f.read()
-	return nil
+	return f.read()
 }
 
 // cleanUp removes packs without an index, and incomplete files. It returns the number of packs.
@@ -107,13 +106,45 @@ func (f *Folder) cleanUp() (int, error) {
 
 func (f *Folder) packs() string { return filepath.Join(f.dir, "objects", "pack") }
 
-// read opens the objects again, so that new packs are seen.
-func (f *Folder) read() {
-	if f.storage != nil {
-		_ = f.storage.Close() // it was read only
+// read opens all packs. A pack whose index cannot be read is left out: its objects are fetched again.
+func (f *Folder) read() error {
+	f.closePacks()
+	indexes, err := filepath.Glob(filepath.Join(f.packs(), "pack-*.idx"))
+	if err != nil {
+		return err
 	}
-	options := filesystem.Options{KeepDescriptors: true}
-	f.storage = filesystem.NewStorageWithOptions(osfs.New(f.dir), cache.NewObjectLRU(8*cache.MiByte), options)
+	for _, path := range indexes {
+		if err := f.openPack(strings.TrimSuffix(path, ".idx")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openPack opens a pack and its index.
+func (f *Folder) openPack(name string) error {
+	data, err := os.ReadFile(name + ".idx")
+	if err != nil {
+		return err
+	}
+	index := idxfile.NewMemoryIndex()
+	if idxfile.NewDecoder(bytes.NewReader(data)).Decode(index) != nil {
+		return nil
+	}
+	folder := osfs.New(f.packs())
+	file, err := folder.Open(filepath.Base(name) + ".pack")
+	if err != nil {
+		return err
+	}
+	f.open = append(f.open, packfile.NewPackfileWithCache(index, folder, file, cache.NewObjectLRU(8*cache.MiByte), 0))
+	return nil
+}
+
+func (f *Folder) closePacks() {
+	for _, p := range f.open {
+		_ = p.Close() // it was read only
+	}
+	f.open = nil
 }
 
 // Empty removes all objects.
@@ -124,15 +155,13 @@ func (f *Folder) Empty() error {
 	if err := os.MkdirAll(f.packs(), 0o700); err != nil {
 		return fmt.Errorf("removing git's objects: %w", err)
 	}
-	f.read()
+	f.closePacks()
 	return nil
 }
 
 // Close closes the files, and removes a directory of Temp.
 func (f *Folder) Close() {
-	if f.storage != nil {
-		_ = f.storage.Close() // it was read only
-	}
+	f.closePacks()
 	if f.temp {
 		_ = os.RemoveAll(f.dir) // the system removes temporary files anyway
 	}
@@ -143,16 +172,38 @@ func (f *Folder) Close() {
 
 // EncodedObject returns an object of a type, or plumbing.ErrObjectNotFound.
 func (f *Folder) EncodedObject(t plumbing.ObjectType, hash plumbing.Hash) (plumbing.EncodedObject, error) {
-	return f.storage.EncodedObject(t, hash)
+	for _, p := range f.open {
+		if _, err := p.FindOffset(hash); err != nil {
+			continue
+		}
+		o, err := p.Get(hash)
+		if err == nil && t != plumbing.AnyObject && o.Type() != t {
+			return nil, plumbing.ErrObjectNotFound
+		}
+		return o, err
+	}
+	return nil, plumbing.ErrObjectNotFound
 }
 
-// EncodedObjectSize returns the size of an object in bytes.
+// EncodedObjectSize returns the size of an object in bytes, without reading it.
 func (f *Folder) EncodedObjectSize(hash plumbing.Hash) (int64, error) {
-	return f.storage.EncodedObjectSize(hash)
+	for _, p := range f.open {
+		if offset, err := p.FindOffset(hash); err == nil {
+			return p.GetSizeByOffset(offset)
+		}
+	}
+	return 0, plumbing.ErrObjectNotFound
 }
 
 // HasEncodedObject returns nil for an object that the folder has.
-func (f *Folder) HasEncodedObject(hash plumbing.Hash) error { return f.storage.HasEncodedObject(hash) }
+func (f *Folder) HasEncodedObject(hash plumbing.Hash) error {
+	for _, p := range f.open {
+		if _, err := p.FindOffset(hash); err == nil {
+			return nil
+		}
+	}
+	return plumbing.ErrObjectNotFound
+}
 
 // unpacking limits the whole process to two packs that are unpacked at a time, which limits its memory.
 var unpacking = make(chan struct{}, 2)
@@ -193,7 +244,7 @@ func (f *Folder) Add(ctx context.Context, r io.Reader, l Limits) (received int64
 
 // base returns the content of an object that the base of a delta names.
 func (f *Folder) base(hash plumbing.Hash) (plumbing.ObjectType, []byte, error) {
-	o, err := f.storage.EncodedObject(plumbing.AnyObject, hash)
+	o, err := f.EncodedObject(plumbing.AnyObject, hash)
 	if err != nil {
 		return 0, nil, fmt.Errorf("%w: %s", ErrMissingBase, hash)
 	}
@@ -232,7 +283,9 @@ func (f *Folder) keep(s *scan, sum [20]byte) error {
 	if err := errors.Join(os.Rename(s.file.Name(), name+".pack"), os.Rename(temp, name+".idx")); err != nil {
 		return fmt.Errorf("storing the pack: %w", err)
 	}
-	f.read()
+	if err := f.openPack(name); err != nil {
+		return fmt.Errorf("reading the pack: %w", err)
+	}
 	return nil
 }
 

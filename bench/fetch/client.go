@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/bench/measure"
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git"
+	"github.com/bunsen-os/bunsen/source/git/objects"
+)
+
+// clientCommand is the first argument of the process that fetches as the controller does.
+const clientCommand = "client"
+
+// client runs this program as a client, and measures it.
+func (b *bench) client(do, url string, args ...string) (measure.Sample, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return measure.Sample{}, err
+	}
+	cmd := exec.CommandContext(b.ctx, self, append([]string{clientCommand, "-do", do, "-url", url}, args...)...)
+	return measure.Process(cmd)
+}
+
+func runClient(ctx context.Context, args []string, out io.Writer) error {
+	var do, url, hash, applied, path, cache, into string
+	var polls int
+	f := flag.NewFlagSet(clientCommand, flag.ContinueOnError)
+	f.StringVar(&do, "do", "", "list or tree")
+	f.StringVar(&url, "url", "", "address of the repository")
+	f.StringVar(&hash, "hash", "", "commit")
+	f.StringVar(&applied, "applied", "", "applied commit")
+	f.StringVar(&path, "path", "", "folder in the repository")
+	f.StringVar(&cache, "cache", "", "directory of fetched objects; empty: none")
+	f.StringVar(&into, "into", "", "directory for the files")
+	f.IntVar(&polls, "polls", 1, "number of listings")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	c := git.Config{URL: url}
+	if cache != "" {
+		if err := os.MkdirAll(cache, 0o700); err != nil {
+			return err
+		}
+		var err error
+		if c.Cache, err = objects.NewCache(cache, time.Now()); err != nil {
+			return err
+		}
+	}
+	remote, err := git.New(c)
+	if err != nil {
+		return err
+	}
+	if do == "list" {
+		for range polls {
+			refs, err := remote.ListFor(ctx, v1alpha1.GitRef{Branch: "main"})
+			if err != nil {
+				return err
+			}
+			fmt.Fprintln(out, len(refs))
+		}
+		return nil
+	}
+	if err := os.MkdirAll(into, 0o700); err != nil {
+		return err
+	}
+	picked := source.Picked{Ref: "main", Hash: hash, FullName: "refs/heads/main", Applied: applied}
+	if applied != "" { // as the controller, which compares the history
+		e, err := remote.Evidence(ctx, picked)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(out, e.Descent)
+	}
+	tree, err := remote.Tree(ctx, picked, path, into)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(out, tree.Digest)
+	return nil
+}
