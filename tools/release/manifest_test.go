@@ -37,7 +37,7 @@ func TestTheManifestHasTheImagesOfTheBuild(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range []string{"machine-config-controller", "machine-config-server", "machine-config-daemon"} {
-		want := map[bool]int{false: 1, true: 2}[p == "machine-config-daemon"] // also in the server's pod
+		want := map[bool]int{false: 2, true: 1}[p == "machine-config-server"] // the daemon's is in the server's pod, too, and the controller's in the notifier's
 		if n := strings.Count(string(install), "image: registry.example.com/bunsen/"+p+digestOfNothing+"\n"); n != want {
 			t.Errorf("install.yaml has the image of %s %d times", p, n)
 		}
