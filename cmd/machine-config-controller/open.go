@@ -18,7 +18,6 @@ import (
 	"github.com/bunsen-os/bunsen/source/git/objects"
 	"github.com/bunsen-os/bunsen/source/oci"
 	"github.com/bunsen-os/bunsen/source/store"
-	"github.com/bunsen-os/bunsen/source/verify"
 )
 
 // keptTrees is how many commits of a source stay on disk, so that a revert needs no fetch.
@@ -40,9 +39,6 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 		return nil, nil, errors.Join(err, trees.Close())
 	}
 	open := func(spec v1alpha1.GitSourceSpec, secrets gitsource.Secrets) (gitsource.Repository, error) {
-		if v := spec.Verify; v != nil && (v.Mode != "" && v.Mode != v1alpha1.VerifyHead || len(v.Signers)+len(v.Committers)+len(v.Authors) > 0) {
-			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.verify: this version of the controller supports mode Head for all signers only"))
-		}
 		if a, err := source.ParseURL(spec.URL); err == nil && a.Password != "" {
 			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.url holds a password, which everybody who may read GitSources can see: put it into a Secret, name that in spec.secretRef, and change the password"))
 		}
@@ -53,20 +49,11 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.ref.digest is for oci:// only: set ref.commit for a git repository"))
 		}
 		c := git.Config{URL: spec.URL, Secret: secrets.Credentials, HostsRequired: true, Cache: fetched}
-		trust := ""
-		if spec.Verify != nil { // with an empty Secret, verification fails
-			keys, err := verify.ParseKeys(secrets.Keys)
-			if err != nil {
-				return nil, err
-			}
-			trust = keys.Digest()
-			c.Verify = func(e source.Evidence) (string, error) { return verify.Commit(e.Commit, keys, time.Now()) }
-		}
 		remote, err := connector.Open(c)
 		if err != nil {
 			return nil, err
 		}
-		return store.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: spec.Path, Ref: &spec.Ref, Trust: trust}, nil
+		return store.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: spec.Path, Ref: &spec.Ref}, nil
 	}
 	return open, trees, nil
 }
@@ -74,7 +61,10 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 // openArtifacts opens a repository of an OCI registry.
 func openArtifacts(c *connect.Connector, trees *store.Store, spec v1alpha1.GitSourceSpec, secrets gitsource.Secrets) (gitsource.Repository, error) {
 	var keys map[string][]byte
-	if spec.Verify != nil { // with an empty Secret, verification fails
+	if v := spec.Verify; v != nil { // with an empty Secret, verification fails
+		if v.Mode != "" && v.Mode != v1alpha1.VerifyHead || len(v.Signers)+len(v.Committers)+len(v.Authors) > 0 {
+			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.verify of oci:// has the mode Head only, without signers, committers and authors: remove them"))
+		}
 		keys = map[string][]byte{}
 		maps.Copy(keys, secrets.Keys)
 	}

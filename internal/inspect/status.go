@@ -95,6 +95,10 @@ type SourceRow struct {
 	Message  string `json:"message"`
 	// brief is the field Message on one line.
 	brief string
+	// Verified is the status of the condition SourceVerified, and SignedBy the key that signed the applied commit. Both are empty if the
+	// source requires no signature.
+	Verified string `json:"verified,omitempty"`
+	SignedBy string `json:"signedBy,omitempty"`
 	// LastLook is when the controller last read the repository; nil if unknown. Overdue: the controller should have read
 	// it again since.
 	LastLook *time.Time `json:"lastLook,omitempty"`
@@ -169,6 +173,12 @@ func sourceRow(src *v1alpha1.GitSource, c *components.Controllers, now time.Time
 	} else {
 		row.Message = "the controller has not read it yet"
 		row.brief = row.Message
+	}
+	if c := meta.FindStatusCondition(src.Status.Conditions, v1alpha1.SourceVerifiedCondition); c != nil {
+		row.Verified = string(c.Status)
+		if src.Status.AppliedCommit != nil {
+			row.SignedBy = src.Status.AppliedCommit.VerifiedBy
+		}
 	}
 	if src.Spec.IsSuspended(now) {
 		row.Ready = "Suspended"

@@ -14,11 +14,11 @@ import (
 
 // SourceTable returns a table of the sources.
 func (s Status) SourceTable() terminal.Table {
-	t := terminal.Table{Head: []string{"SOURCE", "REVISION", "READY", "LOOKED", "MESSAGE"}}
+	t := terminal.Table{Head: []string{"SOURCE", "REVISION", "READY", "VERIFIED", "LOOKED", "MESSAGE"}}
 	for _, r := range s.Sources {
-		t.Rows = append(t.Rows, []string{r.Name, terminal.Dash(fleet.ShortRevision(r.Revision)), r.Ready, r.looked(s.at), r.brief})
+		t.Rows = append(t.Rows, []string{r.Name, terminal.Dash(fleet.ShortRevision(r.Revision)), r.Ready, terminal.Dash(r.Verified), r.looked(s.at), r.brief})
 	}
-	return t.Without("LOOKED", "-")
+	return t.Without("VERIFIED", "-").Without("LOOKED", "-")
 }
 
 // PoolTable returns a table of the pools.

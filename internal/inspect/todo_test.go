@@ -20,6 +20,7 @@ var commandForms = []string{
 	`git revert --no-edit [0-9a-f]{8}\.\.[0-9a-f]{8} && git push`,
 	`git log --oneline [0-9a-f]{8}\.\.[0-9a-f]{8}`,
 	`kubectl annotate gitsource [a-z0-9-]+ bunsen\.dev/reconcile="\$\(date \+%s\)" --overwrite`,
+	`kubectl annotate gitsource [a-z0-9-]+ bunsen\.dev/accept-commit=[0-9a-f]{40} --overwrite`,
 	`git restore --source=[0-9a-f]{8} -- pools/[a-z0-9-]+`,
 	`kubectl (describe|uncordon|delete) node [a-z0-9-]+`,
 	`kubectl uncordon [a-z0-9-]+`,

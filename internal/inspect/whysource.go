@@ -93,6 +93,9 @@ func (r SourceRow) line(now time.Time) string {
 	if r.Subject != "" {
 		text += " " + source.Quote(r.Subject)
 	}
+	if r.SignedBy != "" {
+		text += "   signed by " + r.SignedBy
+	}
 	if r.LastLook != nil {
 		text += "   looked " + r.looked(now)
 	}

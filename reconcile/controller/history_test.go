@@ -18,7 +18,7 @@ func TestHistoryPolicy(t *testing.T) {
 	}{
 		"an ordinary push goes through a block":             {v1alpha1.HistoryBlock, source.Descends, true, "applied revision main@sha1:"},
 		"a rewritten branch is blocked, and says why":       {v1alpha1.HistoryBlock, source.Rewritten, false, "False|HistoryRewritten|"},
-		"a block where history is not at hand is refused":   {v1alpha1.HistoryBlock, source.Unknown, false, "False|InvalidSpec|spec.historyPolicy Block needs"},
+		"a block where history is not at hand is refused":   {v1alpha1.HistoryBlock, source.Unknown, false, "False|HistoryRewritten|the repository does not send the history between"},
 		"a rewritten branch is applied with a warning":      {v1alpha1.HistoryWarn, source.Rewritten, true, "the history of the branch was rewritten"},
 		"without history a warning has nothing to say":      {v1alpha1.HistoryWarn, source.Unknown, true, "applied revision main@sha1:"},
 		"who allows everything is not even told":            {v1alpha1.HistoryAllow, source.Rewritten, true, "applied revision main@sha1:"},

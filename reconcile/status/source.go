@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/fault"
@@ -28,6 +29,8 @@ type SourceFacts struct {
 	Generation int64
 	// Handled is the value of the annotation bunsen.dev/reconcile that this attempt answers.
 	Handled string
+	// Verify is true if the spec requires signatures.
+	Verify bool
 	// Suspended is true if the spec suspends the source, so that the controller tried nothing.
 	Suspended bool
 	// SuspendUntil is when the suspension ends; nil if it has no end.
@@ -56,6 +59,10 @@ type Applied struct {
 	Inventory []v1alpha1.InventoryEntry
 	// Content is the digest of the stored objects.
 	Content string
+	// From is the repository and the ref of the spec.
+	From string
+	// Rewritten says that the commit does not descend from the one applied before, or that its tag moved. Empty if neither is so.
+	Rewritten string
 }
 
 // Source returns the status of a GitSource after an attempt or, if Doing is set, during one.
@@ -75,7 +82,7 @@ func Source(old v1alpha1.GitSourceStatus, f SourceFacts, now time.Time) v1alpha1
 		c := f.Applied.Commit
 		c.Subject = cut(c.Subject, mostSubject)
 		s.AppliedRevision, s.AppliedGeneration = c.Revision, f.Generation
-		s.AppliedCommit = c.DeepCopy()
+		s.AppliedCommit, s.AppliedFrom = c.DeepCopy(), f.Applied.From
 		s.Inventory, s.AppliedContent = slices.Clone(f.Applied.Inventory), f.Applied.Content
 		s.History = remember(s.History, c)
 	}
@@ -91,7 +98,7 @@ func Source(old v1alpha1.GitSourceStatus, f SourceFacts, now time.Time) v1alpha1
 	if e := fault.Of(f.Err, v1alpha1.ReasonApplyFailed); f.Err != nil && f.Tried != nil && f.Tried.Revision != s.AppliedRevision && e.Kind == fault.Stalled {
 		s.History = refuse(s.History, *f.Tried, v1alpha1.Refusal{Reason: cmp.Or(e.Reason, v1alpha1.ReasonApplyFailed), Message: cut(firstLine(e.Error()), mostOutcome)})
 	}
-	s.Conditions = replace(s.Conditions, sourceConditions(s, f), f.Generation, now)
+	s.Conditions = replace(s.Conditions, append(sourceConditions(s, f), verifiedCondition(s, f)...), f.Generation, now)
 	return s
 }
 
@@ -190,6 +197,34 @@ func sourceConditions(s v1alpha1.GitSourceStatus, f SourceFacts) []metav1.Condit
 	return []metav1.Condition{ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, list(texts, "; ", mostMessage))}
 }
 
+// verifiedCondition returns the condition SourceVerified about the last commit that the controller read; none if the spec requires no
+// signature, or if none was read yet. If an attempt read no commit, the condition stays.
+func verifiedCondition(s v1alpha1.GitSourceStatus, f SourceFacts) []metav1.Condition {
+	c := metav1.Condition{Type: v1alpha1.SourceVerifiedCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonVerified}
+	applied := s.AppliedCommit
+	switch {
+	case !f.Verify:
+		return nil
+	case f.Err != nil && fault.Of(f.Err, "").Reason == v1alpha1.ReasonSignature:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, v1alpha1.ReasonSignature, message(f.Err.Error())
+	case f.Tried != nil && f.Tried.VerifiedBy != "":
+		c.Message = signedBy(f.Tried)
+	case !f.Suspended && f.Err == nil && applied != nil && applied.VerifiedBy != "" && s.ObservedRevision == applied.Revision:
+		c.Message = signedBy(applied)
+	default:
+		before := meta.FindStatusCondition(s.Conditions, c.Type)
+		if before == nil {
+			return nil
+		}
+		c = *before
+	}
+	return []metav1.Condition{c}
+}
+
+func signedBy(c *v1alpha1.CommitInfo) string {
+	return message("revision " + c.Revision + " is signed by " + c.VerifiedBy)
+}
+
 // suspended returns a Ready condition that is True if a revision is applied, because it stays applied.
 func suspended(s v1alpha1.GitSourceStatus, until *metav1.Time, ready func(metav1.ConditionStatus, string, string) metav1.Condition) metav1.Condition {
 	text := "suspended"
@@ -203,7 +238,7 @@ func suspended(s v1alpha1.GitSourceStatus, until *metav1.Time, ready func(metav1
 }
 
 // ours are the conditions of a GitSource that this package sets.
-var ours = []string{v1alpha1.ReadyCondition, v1alpha1.ReconcilingCondition, v1alpha1.StalledCondition}
+var ours = []string{v1alpha1.ReadyCondition, v1alpha1.ReconcilingCondition, v1alpha1.StalledCondition, v1alpha1.SourceVerifiedCondition}
 
 // replace replaces the conditions of this package, and keeps those of other programs. A transition time changes only
 // with its status.

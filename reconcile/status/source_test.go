@@ -65,6 +65,46 @@ func TestSourceConditions(t *testing.T) {
 	}
 }
 
+// TestSourceVerified: the condition is about the last commit that the controller read, and stays while it reads none.
+func TestSourceVerified(t *testing.T) {
+	signed := applied("main@sha1:aa")
+	signed.Commit.VerifiedBy = "ssh SHA256:x (ada)"
+	before := status.Source(v1alpha1.GitSourceStatus{}, status.SourceFacts{Generation: 1, Verify: true, Observed: "main@sha1:aa", Applied: signed, Tried: &signed.Commit}, noon)
+	isSigned := "SourceVerified=True|SignatureValid|revision main@sha1:aa is signed by ssh SHA256:x (ada)\n"
+	missing := fault.NewStalled(v1alpha1.ReasonSignature, errors.New("verifying main@sha1:bb: the commit is not signed"))
+	refused := status.Source(before, status.SourceFacts{Generation: 1, Verify: true, Observed: "main@sha1:bb", Err: missing}, noon)
+	isRefused := "SourceVerified=False|SignatureMissing|verifying main@sha1:bb: the commit is not signed\n"
+	next := v1alpha1.CommitInfo{Revision: "main@sha1:cc", VerifiedBy: "ssh SHA256:y (bob)"}
+	for sentence, tc := range map[string]struct {
+		old   v1alpha1.GitSourceStatus
+		facts status.SourceFacts
+		want  string
+	}{
+		"a signed commit was applied":                {v1alpha1.GitSourceStatus{}, status.SourceFacts{Verify: true, Observed: "main@sha1:aa", Applied: signed, Tried: &signed.Commit}, isSigned},
+		"nothing was new":                            {before, status.SourceFacts{Verify: true, Observed: "main@sha1:aa"}, isSigned},
+		"a commit is not signed":                     {before, status.SourceFacts{Verify: true, Observed: "main@sha1:bb", Err: missing}, isRefused},
+		"the Secret with the keys is away":           {before, status.SourceFacts{Verify: true, Err: fault.NewRetry(v1alpha1.ReasonSignature, errors.New("reading Secret keys: not found"))}, "SourceVerified=False|SignatureMissing|reading Secret keys: not found\n"},
+		"the remote does not answer":                 {before, status.SourceFacts{Verify: true, Err: fault.NewRetry(v1alpha1.ReasonUnreachable, errors.New("no route"))}, isSigned},
+		"the remote does not answer after a refusal": {refused, status.SourceFacts{Verify: true, Err: fault.NewRetry(v1alpha1.ReasonUnreachable, errors.New("no route"))}, isRefused},
+		"the branch returned to the applied commit":  {refused, status.SourceFacts{Verify: true, Observed: "main@sha1:aa"}, isSigned},
+		"a signed commit cannot be transpiled":       {before, status.SourceFacts{Verify: true, Observed: "main@sha1:cc", Tried: &next, Err: fault.NewStalled(v1alpha1.ReasonTranspileFailed, errors.New("bad"))}, "SourceVerified=True|SignatureValid|revision main@sha1:cc is signed by ssh SHA256:y (bob)\n"},
+		"it is suspended":                            {refused, status.SourceFacts{Verify: true, Suspended: true}, isRefused},
+		"the spec requires no signature any more":    {refused, status.SourceFacts{Observed: "main@sha1:aa"}, ""},
+		"nothing was read yet":                       {v1alpha1.GitSourceStatus{}, status.SourceFacts{Verify: true, Err: fault.NewRetry(v1alpha1.ReasonUnreachable, errors.New("no route"))}, ""},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			text := showSource(status.Source(tc.old, tc.facts, noon))
+			at := strings.Index(text, "SourceVerified=")
+			if at < 0 {
+				at = len(text)
+			}
+			if diff := gocmp.Diff(tc.want, text[at:]); diff != "" {
+				t.Errorf("SourceVerified (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // TestWhatWasAppliedStays through a bad commit; what was seen and answered moves on.
 func TestWhatWasAppliedStays(t *testing.T) {
 	old := status.Source(v1alpha1.GitSourceStatus{}, status.SourceFacts{Generation: 1, Observed: "main@sha1:aa", Applied: applied("main@sha1:aa")}, noon)

@@ -218,13 +218,26 @@ func correctSource(src *v1alpha1.GitSource, reason string) []string {
 	case v1alpha1.ReasonPathNotFound:
 		return []string{edit + "   # spec.path; or push a commit that has the folder"}
 	case v1alpha1.ReasonHistoryRewritten:
-		return []string{fmt.Sprintf("push a branch that contains %s", fleet.HashOf(src.Status.AppliedRevision)), fleet.Alternative("the rewrite was intended", edit+"   # spec.historyPolicy: Warn")}
+		return []string{fmt.Sprintf("push a branch that contains %s", fleet.HashOf(src.Status.AppliedRevision)), fleet.Alternative("the rewrite was intended", accept(src))}
 	case v1alpha1.ReasonSignature:
-		return []string{"push a commit that is signed with an allowed key", fleet.Alternative("the key is missing", edit+"   # spec.verify")}
+		do := []string{describe, "push a commit or tag that is signed with an allowed key", fleet.Alternative("the key is missing", edit+"   # spec.verify")}
+		if v := src.Spec.Verify; v != nil && v.Mode == v1alpha1.VerifyRange {
+			do = append(do, fleet.Alternative("you accept the commits before the newest one without signatures", accept(src)))
+		}
+		return do
 	case v1alpha1.ReasonInvalidSpec:
 		return []string{edit}
 	}
 	return []string{describe}
+}
+
+// accept is the command that makes the controller apply the newest commit without a comparison with the applied one.
+func accept(src *v1alpha1.GitSource) string {
+	at, err := source.ParseRevision(src.Status.ObservedRevision)
+	if err != nil {
+		return "kubectl describe gitsource " + src.Name
+	}
+	return fmt.Sprintf("kubectl annotate gitsource %s %s=%s --overwrite", src.Name, v1alpha1.AcceptAnnotation, at.Hash)
 }
 
 // reconcileNow is the command that makes the controller read a repository at once.

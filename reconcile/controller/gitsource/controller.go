@@ -125,7 +125,7 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // follow applies the newest commit of a source: it lists, picks, fetches, transpiles and applies. If that fails, it restores the applied
 // revision. Reconcile writes the status.
 func (r *Controller) follow(ctx context.Context, src *v1alpha1.GitSource, now time.Time) status.SourceFacts {
-	out := status.SourceFacts{Generation: src.Generation, Suspended: src.Spec.IsSuspended(now), SuspendUntil: src.Spec.SuspendUntil}
+	out := status.SourceFacts{Generation: src.Generation, Verify: src.Spec.Verify != nil, Suspended: src.Spec.IsSuspended(now), SuspendUntil: src.Spec.SuspendUntil}
 	if !out.Suspended {
 		out.Handled = src.Annotations[v1alpha1.ReconcileAnnotation]
 		r.followRemote(ctx, src, now, &out)
@@ -167,6 +167,7 @@ func (r *Controller) followRemote(ctx context.Context, src *v1alpha1.GitSource, 
 		out.Err, out.Warnings = err, r.memory.warningsOf(src.Name).warnings
 		return
 	}
+	picked.Applied = appliedBefore(src, picked)
 	r.applyCommit(ctx, src, candidate{repo, picked, now}, out)
 }
 
@@ -179,7 +180,7 @@ type candidate struct {
 
 // applyCommit fetches one commit and applies it. It adds the outcome to out.
 func (r *Controller) applyCommit(ctx context.Context, src *v1alpha1.GitSource, at candidate, out *status.SourceFacts) {
-	tree, err := r.fetch(ctx, src, at)
+	tree, checked, err := r.fetch(ctx, src, at)
 	if err != nil {
 		out.Err = err
 		return
@@ -190,7 +191,8 @@ func (r *Controller) applyCommit(ctx context.Context, src *v1alpha1.GitSource, a
 	defer r.Slots.release()
 	c := tree.Commit
 	out.Tried = &v1alpha1.CommitInfo{Revision: out.Observed, Subject: c.Subject, Author: c.Author, Time: metav1.NewTime(c.Time), VerifiedBy: c.Signer}
-	rewritten, err := checkHistory(ctx, src, at.repo, at.picked)
+	past := compare(src, at.picked, checked.Descent)
+	doubts, err := past.decide(src.Spec, at.picked.Hash)
 	if err != nil {
 		out.Err = err
 		return
@@ -200,10 +202,7 @@ func (r *Controller) applyCommit(ctx context.Context, src *v1alpha1.GitSource, a
 		out.Err = fmt.Errorf("transpiling %s: %w", tree.Commit.Revision().Short(), err)
 		return
 	}
-	out.Warnings = warnings(res.Report)
-	if rewritten != "" {
-		out.Warnings = append(out.Warnings, rewritten)
-	}
+	out.Warnings = append(doubts, warnings(res.Report)...)
 	if res.Report.Fatal() {
 		out.Err = fault.NewStalled(v1alpha1.ReasonTranspileFailed, reportError{res.Report, tree.Commit})
 		return
@@ -223,7 +222,10 @@ func (r *Controller) applyCommit(ctx context.Context, src *v1alpha1.GitSource, a
 		return
 	}
 	r.memory.warnings.Store(src.Name, appliedWarnings{out.Observed, out.Warnings})
-	applied.Commit = *out.Tried
+	applied.Commit, applied.From = *out.Tried, followedRef(src.Spec)
+	if len(doubts) > 0 {
+		applied.Rewritten = past.event()
+	}
 	out.Applied = &applied
 }
 

@@ -14,7 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// reportTransition sends one event for each transition of a GitSource.
+// reportTransition sends one event for each transition of a GitSource, and one more if the applied commit rewrote the history.
 func (r *Controller) reportTransition(before, after *v1alpha1.GitSource, out status.SourceFacts) {
 	ready := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ReadyCondition)
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ReadyCondition)
@@ -25,6 +25,9 @@ func (r *Controller) reportTransition(before, after *v1alpha1.GitSource, out sta
 	case out.Err != nil && ready != nil && !again:
 		r.Events.Send(kube.Event{Object: after, Warning: true, Reason: ready.Reason, Action: "Follow", Note: ready.Message})
 	case out.Applied != nil && before.Status.AppliedRevision != after.Status.AppliedRevision:
+		if out.Applied.Rewritten != "" {
+			r.Events.Send(kube.Event{Object: after, Warning: true, Reason: v1alpha1.ReasonHistoryRewritten, Action: "Follow", Note: out.Applied.Rewritten})
+		}
 		c := out.Applied.Commit
 		r.Events.Send(kube.Event{
 			Object: after, Reason: "NewRevision", Action: "Follow",

@@ -38,6 +38,11 @@ type fetchKey struct {
 	generation int64
 	request    string
 	secrets    string
+	applied    string
+}
+
+func keyOf(src *v1alpha1.GitSource, at candidate) fetchKey {
+	return fetchKey{at.picked.Hash, src.Generation, src.Annotations[v1alpha1.ReconcileAnnotation], at.repo.secrets, at.picked.Applied}
 }
 
 // isPermanent reports whether a retry must fail in the same way, because the content and the signature of a commit
@@ -62,26 +67,33 @@ func readTree(ctx context.Context, src *v1alpha1.GitSource, repo Repository, pic
 	return repo.Tree(ctx, picked)
 }
 
-// fetch reads the files of the newest commit. It does not repeat a fetch that failed a short while ago or that fails
+// fetch checks the newest commit and reads its files. It does not repeat a fetch that failed a short while ago or that fails
 // permanently.
-func (r *Controller) fetch(ctx context.Context, src *v1alpha1.GitSource, at candidate) (source.Tree, error) {
-	attempt := failedFetch{of: fetchKey{at.picked.Hash, src.Generation, src.Annotations[v1alpha1.ReconcileAnnotation], at.repo.secrets}, at: at.now}
+func (r *Controller) fetch(ctx context.Context, src *v1alpha1.GitSource, at candidate) (source.Tree, checkedCommit, error) {
+	attempt := failedFetch{of: keyOf(src, at), at: at.now}
 	last := r.memory.failedFetch(src.Name)
 	same := last.err != nil && last.of == attempt.of
 	if same && (last.isPermanent() || at.now.Before(last.at.Add(last.wait))) {
-		return source.Tree{}, last.err
+		return source.Tree{}, checkedCommit{}, last.err
 	}
-	tree, err := readTree(ctx, src, at.repo, at.picked)
+	var tree source.Tree
+	commit, err := r.memory.check(ctx, src, at)
+	if err == nil {
+		tree, err = readTree(ctx, src, at.repo, at.picked)
+	}
 	if err == nil {
 		r.memory.failures.Delete(src.Name)
-		return tree, nil
+		if at.repo.policy != nil {
+			tree.Commit.Signer = commit.signer
+		}
+		return tree, commit, nil
 	}
 	if same {
 		attempt.wait = last.wait
 	}
 	attempt.err, attempt.wait = err, nextPause(attempt.wait, kube.PollInterval(src), err)
 	r.memory.failures.Store(src.Name, attempt)
-	return source.Tree{}, err
+	return source.Tree{}, checkedCommit{}, err
 }
 
 func timeoutOf(src *v1alpha1.GitSource) time.Duration {

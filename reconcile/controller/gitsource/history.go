@@ -1,39 +1,146 @@
 package gitsource
 
 import (
-	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// checkHistory checks a new commit against spec.historyPolicy. It returns a warning, or an error, after which the last
-// commit stays applied. After a change of the spec, it allows any commit.
-func checkHistory(ctx context.Context, src *v1alpha1.GitSource, repo Repository, picked source.Picked) (warning string, err error) {
-	applied, parseErr := source.ParseRevision(src.Status.AppliedRevision)
-	policy := src.Spec.HistoryPolicy
-	if parseErr != nil || applied.Hash == picked.Hash || policy == v1alpha1.HistoryAllow || src.Status.AppliedGeneration != src.Generation {
-		return "", nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, timeoutOf(src))
-	defer cancel()
-	picked.Applied = applied.Hash
-	evidence, err := repo.Evidence(ctx, picked)
-	descent := evidence.Descent
-	if err != nil {
-		return "", fmt.Errorf("comparing the history of %s with %s: %w", picked.Revision().Short(), applied.Short(), err)
-	}
-	text := fmt.Sprintf("%s does not descend from %s, which is applied: the history of the branch was rewritten", picked.Revision().Short(), applied.Short())
+// appliedBefore returns the hash of the commit with which the controller compares a new commit. It is empty if no commit is
+// applied, if the spec named another repository or ref for that commit, or if a user accepted the new commit.
+func appliedBefore(src *v1alpha1.GitSource, picked source.Picked) string {
+	applied, err := source.ParseRevision(src.Status.AppliedRevision)
 	switch {
-	case descent == source.Rewritten && policy == v1alpha1.HistoryBlock:
-		return "", fault.NewStalled(v1alpha1.ReasonHistoryRewritten, errors.New(text+"; push a branch that contains it, or set spec.historyPolicy to Warn"))
-	case descent == source.Rewritten:
-		return text, nil
-	case descent == source.Unknown && policy == v1alpha1.HistoryBlock:
-		return "", fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.historyPolicy Block needs the history of the repository, and the server does not send it without files. Set uploadpack.allowFilter to true on the server; or set the policy to Warn, and protect the branch on the git server"))
+	case err != nil, src.Annotations[v1alpha1.AcceptAnnotation] == picked.Hash:
+		return ""
+	case src.Status.AppliedFrom == "" && src.Status.AppliedGeneration != src.Generation: // an earlier version of the controller wrote the status
+		return ""
+	case src.Status.AppliedFrom != "" && src.Status.AppliedFrom != followedRef(src.Spec):
+		return ""
 	}
-	return "", nil
+	return applied.Hash
+}
+
+// followedRef names the repository and the ref of a spec, without credentials.
+func followedRef(spec v1alpha1.GitSourceSpec) string {
+	ref := "default branch"
+	switch want := spec.Ref; {
+	case want.Commit != "":
+		ref = "commit " + want.Commit
+	case want.Name != "":
+		ref = "ref " + want.Name
+	case want.SemVer != "":
+		ref = "semver " + want.SemVer
+	case want.Tag != "":
+		ref = "tag " + want.Tag
+	case want.Branch != "":
+		ref = "branch " + want.Branch
+	}
+	return source.Redact(spec.URL) + " " + ref
+}
+
+// history is what the controller found out about a new commit and the applied one.
+type history struct {
+	// rewritten says that the new commit does not descend from the applied one, moved that the tag named another commit before.
+	// Each is empty if that is not so.
+	rewritten, moved string
+	// unknown says that the repository did not give the history; empty if it did.
+	unknown string
+}
+
+// compare compares a new commit with the applied one.
+func compare(src *v1alpha1.GitSource, picked source.Picked, descent source.Descent) history {
+	var h history
+	applied, err := source.ParseRevision(src.Status.AppliedRevision)
+	if err != nil || picked.Applied == "" || picked.Applied == picked.Hash {
+		return h
+	}
+	if isTag := strings.HasPrefix(picked.FullName, "refs/tags/"); isTag {
+		h.moved = movedTag(src, picked)
+		order, versions := source.CompareVersions(picked.Ref, applied.Ref)
+		switch {
+		case !versions || picked.Ref == applied.Ref:
+		case order < 0:
+			h.rewritten = fmt.Sprintf("%s is a lower version than %s, which is applied: a user deleted the tag of the higher one", picked.Revision().Short(), applied.Short())
+			return h
+		case order > 0 && signsTag(src.Spec.Verify): // the signed tag names the version
+			return h
+		}
+	}
+	switch {
+	case isArtifact(src):
+	case descent == source.Rewritten:
+		h.rewritten = fmt.Sprintf("%s does not descend from %s, which is applied: the history of the branch was rewritten", picked.Revision().Short(), applied.Short())
+	case descent == source.Unknown:
+		h.unknown = fmt.Sprintf("the repository does not send the history between %s, which is applied, and %s, so a push may have rewritten it. Set uploadpack.allowFilter to true on the git server", applied.Short(), picked.Revision().Short())
+	}
+	return h
+}
+
+// movedTag says that a tag named another commit when the controller last applied it; empty if it did not.
+func movedTag(src *v1alpha1.GitSource, picked source.Picked) string {
+	before := hashBefore(src, picked.Ref)
+	if before == "" || before == picked.Hash {
+		return ""
+	}
+	return fmt.Sprintf("the tag %s moved from commit %.8s to commit %.8s", picked.Ref, before, picked.Hash)
+}
+
+func signsTag(v *v1alpha1.Verification) bool {
+	return v != nil && (v.Mode == v1alpha1.VerifyTag || v.Mode == v1alpha1.VerifyTagAndHead)
+}
+
+// hashBefore returns the commit that was applied last under a ref; empty if none was.
+func hashBefore(src *v1alpha1.GitSource, ref string) string {
+	revisions := []string{src.Status.AppliedRevision}
+	for _, h := range src.Status.History {
+		if h.Refused == nil {
+			revisions = append(revisions, h.Revision)
+		}
+	}
+	for _, text := range revisions {
+		if r, err := source.ParseRevision(text); err == nil && r.Ref == ref {
+			return r.Hash
+		}
+	}
+	return ""
+}
+
+// event is the text of an event about a commit that was applied; empty if it needs none.
+func (h history) event() string {
+	return strings.Join(slices.DeleteFunc([]string{h.rewritten, h.moved}, func(s string) bool { return s == "" }), "; ")
+}
+
+// decide applies spec.historyPolicy. It returns warnings about a commit that may be applied, or an error, after which the last
+// commit stays applied. If signatures are required, Warn refuses a rewritten history: a user without a key can push an earlier
+// signed commit.
+func (h history) decide(spec v1alpha1.GitSourceSpec, hash string) (warnings []string, err error) {
+	if spec.HistoryPolicy == v1alpha1.HistoryAllow {
+		return nil, nil
+	}
+	isBlocked := spec.HistoryPolicy == v1alpha1.HistoryBlock
+	var refused []string
+	for _, found := range []struct {
+		text   string
+		refuse bool
+		warn   bool
+	}{{h.rewritten, isBlocked || spec.Verify != nil, true}, {h.moved, isBlocked, true}, {h.unknown, isBlocked, spec.Verify != nil}} {
+		switch {
+		case found.text == "":
+		case found.refuse:
+			refused = append(refused, found.text)
+		case found.warn:
+			warnings = append(warnings, found.text)
+		}
+	}
+	if len(refused) == 0 {
+		return warnings, nil
+	}
+	return nil, fault.NewStalled(v1alpha1.ReasonHistoryRewritten, errors.New(strings.Join(refused, "; ")+
+		". Push a commit that descends from the applied one. If this commit is intended, set the annotation "+v1alpha1.AcceptAnnotation+"="+hash))
 }

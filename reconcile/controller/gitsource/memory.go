@@ -11,6 +11,7 @@ type memory struct {
 	listings sync.Map // GitSource name → listing
 	warnings sync.Map // GitSource name → appliedWarnings
 	failures sync.Map // GitSource name → failedFetch
+	checks   sync.Map // GitSource name → checkedCommit
 }
 
 // appliedWarnings are the warnings about the applied revision, which stay in the status.
@@ -24,6 +25,7 @@ func (m *memory) forget(name string) {
 	m.listings.Delete(name)
 	m.warnings.Delete(name)
 	m.failures.Delete(name)
+	m.checks.Delete(name)
 }
 
 // listing returns the last listing of a source; the zero value before the first one.
@@ -48,6 +50,13 @@ func (m *memory) failedFetch(name string) failedFetch {
 	v, _ := m.failures.Load(name)
 	failed, _ := v.(failedFetch)
 	return failed
+}
+
+// checkedCommit returns the last commit of a source that was checked; the zero value if there is none.
+func (m *memory) checkedCommit(name string) checkedCommit {
+	v, _ := m.checks.Load(name)
+	checked, _ := v.(checkedCommit)
+	return checked
 }
 
 // warningsOf returns the warnings about the applied revision of a source; the zero value if they are unknown.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,6 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/verify"
 )
 
 // Repository is one remote repository, as a GitSource describes it.
@@ -30,7 +32,8 @@ type Repository interface {
 
 // Secrets are the contents of the Secrets that a spec names; nil if it names none.
 type Secrets struct {
-	// Credentials are the credentials for the remote. Commits must be signed with one of Keys.
+	// Credentials are the credentials for the remote. Keys are those of spec.verify, with which the controller checks the
+	// signatures of git, and a repository those of artifacts.
 	Credentials, Keys map[string][]byte
 }
 
@@ -46,18 +49,20 @@ func (s Secrets) digest() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// Open creates a Repository without a request to the remote.
+// Open creates a Repository without a request to the remote. The repository checks signatures only if it has artifacts.
 type Open func(spec v1alpha1.GitSourceSpec, secrets Secrets) (Repository, error)
 
-// opened is a repository with the digest of the Secrets that its requests use.
+// opened is a repository with the digest of the Secrets that its requests use, and what must be signed; nil: nothing.
 type opened struct {
 	Repository
 	secrets string
+	policy  *verify.Policy
 }
 
 // repository connects to the repository of a source, with the Secrets that its spec names.
 func (r *Controller) repository(ctx context.Context, src *v1alpha1.GitSource) (opened, error) {
 	var secrets Secrets
+	var policy *verify.Policy
 	var err error
 	if ref := src.Spec.SecretRef; ref != nil {
 		if secrets.Credentials, err = r.readSecret(ctx, ref.Name, v1alpha1.ReasonAuthentication); err != nil {
@@ -68,13 +73,23 @@ func (r *Controller) repository(ctx context.Context, src *v1alpha1.GitSource) (o
 		if secrets.Keys, err = r.readSecret(ctx, v.SecretRef.Name, v1alpha1.ReasonSignature); err != nil {
 			return opened{}, err
 		}
+		if !isArtifact(src) {
+			required, err := verify.ParsePolicy(*v, src.Spec.Ref, secrets.Keys)
+			if err != nil {
+				return opened{}, err
+			}
+			policy = &required
+		}
 	}
 	repo, err := r.Open(src.Spec, secrets)
 	if err != nil {
 		return opened{}, fault.Of(err, v1alpha1.ReasonInvalidSpec)
 	}
-	return opened{repo, secrets.digest()}, nil
+	return opened{repo, secrets.digest(), policy}, nil
 }
+
+// isArtifact reports whether a source follows artifacts, which have no history and whose signatures their repository checks.
+func isArtifact(src *v1alpha1.GitSource) bool { return strings.HasPrefix(src.Spec.URL, "oci://") }
 
 // readSecret reads a Secret. The parameter reason is the reason of the returned failure.
 func (r *Controller) readSecret(ctx context.Context, name, reason string) (map[string][]byte, error) {
