@@ -63,8 +63,12 @@ type GitSourceSpec struct {
 	// SecretRef names a Secret in namespace bunsen-sources with the credentials. For https and oci it holds `username` and
 	// `password`, or `bearerToken`, and optionally `ca.crt`, or a client certificate in `tls.crt` and `tls.key`. It also
 	// lists in `hosts` the hosts to which the controller may send them. For ssh it holds `identity`, `known_hosts` and
-	// optionally `password`. The controller refuses a Secret with other keys.
+	// optionally `identity.2` to `identity.5` and `password`. The controller refuses a Secret with other keys.
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
+	// ProxySecretRef names a Secret in namespace bunsen-sources with the proxy to the repository. It holds `address`, such as
+	// http://proxy.example.org:3128 or socks5://host:1080, and optionally `username`, `password`, and `ca.crt` for an https
+	// proxy. Without it, https uses the proxy of the controller's environment.
+	ProxySecretRef *SecretReference `json:"proxySecretRef,omitempty"`
 	// Verify makes the controller refuse commits without a trusted signature.
 	Verify *Verification `json:"verify,omitempty"`
 	// HistoryPolicy decides about a commit that does not descend from the last applied one, and about a tag that moved.

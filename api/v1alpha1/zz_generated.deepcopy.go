@@ -703,6 +703,11 @@ func (in *GitSourceSpec) DeepCopyInto(out *GitSourceSpec) {
 		*out = new(SecretReference)
 		**out = **in
 	}
+	if in.ProxySecretRef != nil {
+		in, out := &in.ProxySecretRef, &out.ProxySecretRef
+		*out = new(SecretReference)
+		**out = **in
+	}
 	if in.Verify != nil {
 		in, out := &in.Verify, &out.Verify
 		*out = new(Verification)

@@ -49,7 +49,7 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.ref.digest is for oci:// only: set ref.commit for a git repository"))
 		}
 		c := git.Config{URL: spec.URL, Secret: secrets.Credentials, HostsRequired: true, Cache: fetched}
-		remote, err := connector.Open(c)
+		remote, err := connector.Open(c, secrets.Proxy)
 		if err != nil {
 			return nil, err
 		}
@@ -68,7 +68,7 @@ func openArtifacts(c *connect.Connector, trees *store.Store, spec v1alpha1.GitSo
 		keys = map[string][]byte{}
 		maps.Copy(keys, secrets.Keys)
 	}
-	remote, trust, err := c.Artifacts(oci.Config{URL: spec.URL, Ref: spec.Ref, Secret: secrets.Credentials, HostsRequired: true}, keys)
+	remote, trust, err := c.Artifacts(oci.Config{URL: spec.URL, Ref: spec.Ref, Secret: secrets.Credentials, HostsRequired: true}, keys, secrets.Proxy)
 	if err != nil {
 		return nil, err
 	}

@@ -46,7 +46,7 @@ func openRepository(c bootstrap.Config, cacheDir string) (*bootstrap.Repository,
 	c.Last = filepath.Join(dir, "last-good.json")
 	connector := &connect.Connector{Now: time.Now}
 	c.Open = func(a bootstrap.Access) (bootstrap.Remote, error) {
-		remote, err := connector.Open(git.Config{URL: a.URL, Secret: a.Secret, Verify: a.Verify, Cache: fetched})
+		remote, err := connector.Open(git.Config{URL: a.URL, Secret: a.Secret, Verify: a.Verify, Cache: fetched}, nil)
 		if err != nil {
 			return nil, err
 		}

@@ -29,22 +29,29 @@ type Remote interface {
 	URL() string
 }
 
-// Open checks the configuration of a repository and sends no request. Errors are Stalled faults: InvalidSpec for the URL,
-// AuthenticationFailed for the Secret.
-func (c *Connector) Open(config git.Config) (Remote, error) {
+// Open checks the configuration of a repository and sends no request. The parameter proxy is the data of the Secret with the
+// proxy; nil: none. Errors are Stalled faults: InvalidSpec for the URL, AuthenticationFailed for the Secrets.
+func (c *Connector) Open(config git.Config, proxy map[string][]byte) (Remote, error) {
+	through, err := dial.ParseProxy(proxy)
+	if err != nil {
+		return nil, stalledAuth(err)
+	}
+	if through != nil {
+		config.Connect = through.DialContext
+	}
 	if githubapp.Describes(config.Secret) {
-		return c.openApp(config)
+		return c.openApp(config, through)
 	}
 	return git.New(config)
 }
 
 // openApp opens a repository whose Secret describes a GitHub App.
-func (c *Connector) openApp(config git.Config) (Remote, error) {
+func (c *Connector) openApp(config git.Config, proxy *dial.Proxy) (Remote, error) {
 	at, err := source.ParseURL(config.URL)
 	if err != nil {
 		return nil, err
 	}
-	client, err := dial.Client(config.Secret)
+	client, err := dial.Client(config.Secret, proxy)
 	if err != nil {
 		return nil, stalledAuth(err)
 	}
@@ -56,8 +63,9 @@ func (c *Connector) openApp(config git.Config) (Remote, error) {
 }
 
 // Artifacts opens a repository of an OCI registry and sends no request. Keys is the data of the Secret with the public keys;
-// nil: no signature is required. The trust is the digest of these keys. Errors are Stalled faults.
-func (*Connector) Artifacts(config oci.Config, keys map[string][]byte) (remote Remote, trust string, err error) {
+// nil: no signature is required. The trust is the digest of these keys. The parameter proxy is as for Open. Errors are Stalled
+// faults.
+func (*Connector) Artifacts(config oci.Config, keys, proxy map[string][]byte) (remote Remote, trust string, err error) {
 	if keys != nil {
 		trusted, err := cosign.ParseKeys(keys)
 		if err != nil {
@@ -65,7 +73,11 @@ func (*Connector) Artifacts(config oci.Config, keys map[string][]byte) (remote R
 		}
 		config.Keys, trust = &trusted, trusted.Digest()
 	}
-	transport, err := dial.Transport(config.Secret)
+	through, err := dial.ParseProxy(proxy)
+	if err != nil {
+		return nil, "", stalledAuth(err)
+	}
+	transport, err := dial.Transport(config.Secret, through)
 	if err != nil {
 		return nil, "", stalledAuth(err)
 	}

@@ -110,7 +110,7 @@ func TestSourcesReadAsAGitHubApp(t *testing.T) {
 	s := newGitHub(t)
 	c := &connect.Connector{Now: time.Now}
 	for range 3 { // three sources, or one that is reconciled three times
-		remote, err := c.Open(s.config())
+		remote, err := c.Open(s.config(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestSourcesReadAsAGitHubApp(t *testing.T) {
 func TestATokenThatTheHostRevoked(t *testing.T) {
 	s := newGitHub(t)
 	c := &connect.Connector{Now: time.Now}
-	remote, err := c.Open(s.config())
+	remote, err := c.Open(s.config(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +179,7 @@ func TestNoTokenForAHostThatTheSecretDoesNotName(t *testing.T) {
 			config.Secret[k] = v
 		}
 		change(&config)
-		_, err := c.Open(config)
+		_, err := c.Open(config, nil)
 		if why := fault.Of(err, ""); err == nil || why.Kind != fault.Stalled || why.Reason != v1alpha1.ReasonAuthentication || strings.Contains(err.Error(), "S3CR3T") {
 			t.Errorf("%s: %v", name, err)
 		}

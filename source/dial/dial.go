@@ -7,26 +7,31 @@ import (
 	"github.com/bunsen-os/bunsen/source/credentials"
 )
 
-// Transport returns an HTTP transport with the certificates of a Secret. It connects through the proxy of the environment.
-func Transport(secret map[string][]byte) (*http.Transport, error) {
+// Transport returns an HTTP transport with the certificates of a Secret. It connects through the proxy, or through that of the
+// environment if proxy is nil.
+func Transport(secret map[string][]byte, proxy *Proxy) (*http.Transport, error) {
 	config, err := credentials.TLS(secret)
 	if err != nil {
 		return nil, err
 	}
-	return &http.Transport{
+	out := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		TLSClientConfig:       config,
 		TLSHandshakeTimeout:   15 * time.Second,
 		ResponseHeaderTimeout: time.Minute,
 		IdleConnTimeout:       30 * time.Second,
 		ForceAttemptHTTP2:     true,
-	}, nil
+	}
+	if proxy != nil {
+		out.Proxy, out.DialContext = nil, proxy.DialContext
+	}
+	return out, nil
 }
 
 // Client returns a client of an API, with the settings of Transport. It follows no redirect, because a redirect could lead
 // credentials to another host.
-func Client(secret map[string][]byte) (*http.Client, error) {
-	t, err := Transport(secret)
+func Client(secret map[string][]byte, proxy *Proxy) (*http.Client, error) {
+	t, err := Transport(secret, proxy)
 	if err != nil {
 		return nil, err
 	}

@@ -1,5 +1,5 @@
 // Package dial makes the connections to hosts of sources: the certificates of a Secret, and the proxy of a source.
 //
-// In: the data of Secrets. Out: HTTP transports and clients. Never: a redirect that is followed; a value of a Secret
+// In: the data of Secrets. Out: HTTP transports, clients and connections. Never: a redirect that is followed; a value of a Secret
 // in an error.
 package dial

@@ -24,6 +24,9 @@ type Config struct {
 	// HostsRequired rejects a Secret with credentials for https that does not list its hosts. Set it if the URL comes
 	// from a user who is not the Secret's owner.
 	HostsRequired bool
+	// Connect opens connections to the host, for example through a proxy. If it is nil, they are direct; https uses the proxy of
+	// the environment.
+	Connect transport.Connect
 	// Limits of a tree on disk.
 	Limits source.Limits
 	// PackBytes is the most that one fetch may receive; 0 is 64 MiB. The unpacked data may be eight times as large.
@@ -81,7 +84,7 @@ func New(c Config) (*Remote, error) {
 		r.repo = local{path: a.Path}
 		return r, nil
 	}
-	dialer, err := transport.New(a, c.Secret, c.PackBytes)
+	dialer, err := transport.New(a, c.Secret, transport.Options{PackBytes: c.PackBytes, Connect: c.Connect})
 	if err != nil {
 		return nil, r.hide.stalledAuth(err)
 	}

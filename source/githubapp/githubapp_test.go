@@ -168,7 +168,7 @@ func parse(t *testing.T, url string, secret map[string][]byte) (*githubapp.App, 
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := dial.Client(secret)
+	client, err := dial.Client(secret, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

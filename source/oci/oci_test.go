@@ -219,7 +219,7 @@ func (s *server) config(ref v1alpha1.GitRef) oci.Config {
 // follow lists, picks and fetches, as the controller does.
 func follow(t *testing.T, c oci.Config, path string) (source.Tree, error) {
 	t.Helper()
-	transport, err := dial.Transport(c.Secret)
+	transport, err := dial.Transport(c.Secret, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

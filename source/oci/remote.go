@@ -178,7 +178,8 @@ func (r *Remote) ListFor(ctx context.Context, _ v1alpha1.GitRef) ([]source.Ref, 
 	return r.List(ctx)
 }
 
-// Evidence returns that the history is unknown, because artifacts have none. Tree checks the signature of an artifact.
+// Evidence returns that each artifact follows the applied one: a registry moves its tags, and artifacts have no history. Tree
+// checks the signature of an artifact.
 func (r *Remote) Evidence(context.Context, source.Picked) (source.Evidence, error) {
-	return source.Evidence{Descent: source.Unknown}, nil
+	return source.Evidence{Descent: source.Descends}, nil
 }

@@ -65,7 +65,7 @@ var Rooms = []Room{
 	{"source/verify", Pure, list("api/...", "source"), list("golang.org/x/crypto/", "github.com/ProtonMail/go-crypto/"), "a signature is right or wrong, whatever the network says"},
 	{"source/webhook", Pure, list("api/..."), nil, "a request is signed or not, and names refs, whoever receives it"},
 	{"source/credentials", Pure, list("source"), nil, "to which hosts a Secret's credentials may go follows from the Secret and the URL"},
-	{"source/dial", Shell, list("source/credentials"), nil, "certificates are the same for git, registries and token services"},
+	{"source/dial", Shell, list("api/...", "source/credentials"), list("golang.org/x/net/proxy"), "certificates and proxies are the same for git, registries and token services"},
 	{"source/githubapp", Shell, list("api/...", "source", "source/credentials"), nil, "speaks GitHub's API for tokens; knows nothing of git"},
 	{"source/archive", Ports, list("api/...", "source"), nil, "which files an archive gives follows from its bytes; the caller stores them"},
 	{"source/cosign", Pure, list("api/..."), nil, "a signature is right or wrong, whatever the registry says"},

@@ -33,14 +33,14 @@ type Repository interface {
 // Secrets are the contents of the Secrets that a spec names; nil if it names none.
 type Secrets struct {
 	// Credentials are the credentials for the remote. Keys are those of spec.verify, with which the controller checks the
-	// signatures of git, and a repository those of artifacts.
-	Credentials, Keys map[string][]byte
+	// signatures of git, and a repository those of artifacts. Proxy is the proxy to the remote.
+	Credentials, Keys, Proxy map[string][]byte
 }
 
 // digest identifies Secrets without storing them.
 func (s Secrets) digest() string {
 	h := sha256.New()
-	for _, data := range []map[string][]byte{s.Credentials, s.Keys} {
+	for _, data := range []map[string][]byte{s.Credentials, s.Keys, s.Proxy} {
 		for _, key := range slices.Sorted(maps.Keys(data)) {
 			fmt.Fprintf(h, "%d:%s=%d:%s,", len(key), key, len(data[key]), data[key])
 		}
@@ -67,6 +67,14 @@ func (r *Controller) repository(ctx context.Context, src *v1alpha1.GitSource) (o
 	if ref := src.Spec.SecretRef; ref != nil {
 		if secrets.Credentials, err = r.readSecret(ctx, ref.Name, v1alpha1.ReasonAuthentication); err != nil {
 			return opened{}, err
+		}
+	}
+	if ref := src.Spec.ProxySecretRef; ref != nil {
+		if secrets.Proxy, err = r.readSecret(ctx, ref.Name, v1alpha1.ReasonAuthentication); err != nil {
+			return opened{}, err
+		}
+		if secrets.Proxy == nil {
+			secrets.Proxy = map[string][]byte{} // an empty Secret is an error, not a direct connection
 		}
 	}
 	if v := src.Spec.Verify; v != nil {

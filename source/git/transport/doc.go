@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/credentials"
@@ -38,12 +39,23 @@ var ErrTooLarge = errors.New("the server sends more than the limit")
 // overhead is how many bytes a server may send besides a pack: refs, progress, framing.
 const overhead = 16 << 20
 
-// New checks the address and the Secret, and returns a dialer. The limit is the most bytes of one pack. It opens no connection.
-func New(a source.Address, secret map[string][]byte, limit int64) (Dialer, error) {
+// Connect opens a connection to an address, as net.Dialer does, for example through a proxy.
+type Connect func(ctx context.Context, network, addr string) (net.Conn, error)
+
+// Options are the settings of a dialer.
+type Options struct {
+	// PackBytes is the most bytes of one pack.
+	PackBytes int64
+	// Connect opens the connections. If it is nil, they are direct; https uses the proxy of the environment.
+	Connect Connect
+}
+
+// New checks the address and the Secret, and returns a dialer. It opens no connection.
+func New(a source.Address, secret map[string][]byte, o Options) (Dialer, error) {
 	if a.Transport == source.SSH {
-		return newSSH(a, secret, limit+overhead)
+		return newSSH(a, secret, o)
 	}
-	return newHTTP(a, secret, limit+overhead)
+	return newHTTP(a, secret, o)
 }
 
 // Check returns an error if the Secret has unknown keys, or if its credentials must not be sent to the address. With hostsRequired,

@@ -22,7 +22,7 @@ import (
 )
 
 // newHTTP returns a dialer for https and http.
-func newHTTP(a source.Address, secret map[string][]byte, limit int64) (Dialer, error) {
+func newHTTP(a source.Address, secret map[string][]byte, o Options) (Dialer, error) {
 	auth, err := httpAuth(a, secret)
 	if err != nil {
 		return nil, err
@@ -42,7 +42,7 @@ func newHTTP(a source.Address, secret map[string][]byte, limit int64) (Dialer, e
 	if err != nil {
 		return nil, errors.New("the host or the path of the URL is invalid")
 	}
-	return &httpDialer{base: base, auth: auth, limit: limit, tls: config}, nil
+	return &httpDialer{base: base, auth: auth, limit: o.PackBytes + overhead, tls: config, connect: o.Connect}, nil
 }
 
 // httpDialer opens sessions over https and http.
@@ -51,6 +51,8 @@ type httpDialer struct {
 	auth  githttp.AuthMethod
 	tls   *tls.Config
 	limit int64
+	// connect opens the connections; nil: direct ones, or through the proxy of the environment.
+	connect Connect
 
 	mu    sync.Mutex
 	known *advertised // nil before the first session in version 2
@@ -68,6 +70,9 @@ func (d *httpDialer) Dial(ctx context.Context) (Session, error) {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: d.tls.Clone(),
 		TLSHandshakeTimeout: 15 * time.Second, ForceAttemptHTTP2: true,
+	}
+	if d.connect != nil {
+		transport.Proxy, transport.DialContext = nil, d.connect
 	}
 	s := &httpSession{dialer: d, transport: transport, client: &http.Client{
 		Transport:     &limitedTransport{transport, d.limit},

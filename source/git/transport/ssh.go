@@ -24,7 +24,7 @@ import (
 
 // newSSH returns a dialer for ssh. It does not use the library's ssh transport, which reads
 // ~/.ssh/config, may use an ssh agent, and cannot be cancelled during the handshake.
-func newSSH(a source.Address, secret map[string][]byte, limit int64) (Dialer, error) {
+func newSSH(a source.Address, secret map[string][]byte, o Options) (Dialer, error) {
 	config, err := sshConfig(a, secret)
 	if err != nil {
 		return nil, err
@@ -38,7 +38,11 @@ func newSSH(a source.Address, secret map[string][]byte, limit int64) (Dialer, er
 		port = "22"
 	}
 	addr := net.JoinHostPort(a.Host, port)
-	return &sshDialer{addr: addr, config: config, knownHosts: secret["known_hosts"], path: path, limit: limit}, nil
+	d := &sshDialer{addr: addr, config: config, knownHosts: secret["known_hosts"], path: path, limit: o.PackBytes + overhead, dial: o.Connect}
+	if d.dial == nil {
+		d.dial = new(net.Dialer).DialContext
+	}
+	return d, nil
 }
 
 // sshDialer opens sessions over ssh.
@@ -48,6 +52,7 @@ type sshDialer struct {
 	knownHosts []byte
 	path       string
 	limit      int64
+	dial       Connect
 }
 
 // Dial connects and starts git-upload-pack. The end of ctx closes the connection, which ends every blocked call.
@@ -67,21 +72,44 @@ func sshConfig(a source.Address, secret map[string][]byte) (*ssh.ClientConfig, e
 	if len(bytes.TrimSpace(secret["known_hosts"])) == 0 {
 		return nil, errors.New("the Secret has no known_hosts, so the server could be anybody: add the output of ssh-keyscan, checked")
 	}
-	signer, err := ssh.ParsePrivateKey(secret["identity"])
-	var encrypted *ssh.PassphraseMissingError
-	if errors.As(err, &encrypted) {
-		if len(secret["password"]) == 0 {
-			return nil, errors.New("the Secret's identity is encrypted: add its passphrase as password")
-		}
-		signer, err = ssh.ParsePrivateKeyWithPassphrase(secret["identity"], secret["password"])
-	}
+	signers, err := identities(secret)
 	if err != nil {
-		return nil, fmt.Errorf("reading the Secret's identity: %w", err)
+		return nil, err
 	}
 	if _, _, err := knownHosts(secret["known_hosts"], net.JoinHostPort(a.Host, "22")); err != nil {
 		return nil, err
 	}
-	return &ssh.ClientConfig{User: a.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(signer)}}, nil
+	return &ssh.ClientConfig{User: a.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(signers...)}}, nil
+}
+
+// identityKeys are the keys of a Secret with private keys, in the order in which the server gets to see them. They are few,
+// because OpenSSH's server ends a connection after six tries.
+func identityKeys() []string {
+	return []string{"identity", "identity.2", "identity.3", "identity.4", "identity.5"}
+}
+
+// identities returns the private keys of a Secret. The key password is the passphrase of each encrypted one.
+func identities(secret map[string][]byte) ([]ssh.Signer, error) {
+	var out []ssh.Signer
+	for _, key := range identityKeys() {
+		raw, ok := secret[key]
+		if !ok {
+			continue
+		}
+		signer, err := ssh.ParsePrivateKey(raw)
+		var encrypted *ssh.PassphraseMissingError
+		if errors.As(err, &encrypted) {
+			if len(secret["password"]) == 0 {
+				return nil, fmt.Errorf("the Secret's %s is encrypted: add its passphrase as password", key)
+			}
+			signer, err = ssh.ParsePrivateKeyWithPassphrase(raw, secret["password"])
+		}
+		if err != nil {
+			return nil, fmt.Errorf("reading the Secret's %s: %w", key, err)
+		}
+		out = append(out, signer)
+	}
+	return out, nil
 }
 
 // knownHosts reads known_hosts lines. The parser reads files only, so it writes the lines to a temporary file.
@@ -133,8 +161,7 @@ type sshSession struct {
 }
 
 func (d *sshDialer) connect(ctx context.Context, config *ssh.ClientConfig) (Session, error) {
-	var dialer net.Dialer
-	conn, err := dialer.DialContext(ctx, "tcp", d.addr)
+	conn, err := d.dial(ctx, "tcp", d.addr)
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,139 @@
+package dial
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+
+	"golang.org/x/net/proxy"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/source/credentials"
+)
+
+// Proxy is the proxy of a source.
+type Proxy struct {
+	url   *url.URL
+	roots *x509.CertPool // nil: those of the system
+}
+
+// proxyPorts are the ports of proxies without one.
+var proxyPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
+
+// ParseProxy reads the Secret of spec.proxySecretRef: address, and optionally username, password, and
+// ca.crt for an https proxy. It returns nil for nil.
+func ParseProxy(secret map[string][]byte) (*Proxy, error) {
+	if secret == nil {
+		return nil, nil
+	}
+	if err := credentials.CheckKeys(secret, []string{"address", "ca.crt", "password", "username"}); err != nil {
+		return nil, fmt.Errorf("reading the proxy: %w", err)
+	}
+	u, err := url.Parse(string(secret["address"]))
+	switch {
+	case err != nil || u.Host == "" || proxyPorts[u.Scheme] == "":
+		return nil, errors.New("reading the proxy: address of the Secret must be http://host:port, https://host:port or socks5://host:port")
+	case u.User != nil:
+		return nil, errors.New("reading the proxy: address of the Secret holds a user: write username and password into keys of their own")
+	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("reading the proxy: address of the Secret has more than a host and a port: remove the rest")
+	}
+	if user, password := string(secret["username"]), string(secret["password"]); user != "" || password != "" {
+		u.User = url.UserPassword(user, password)
+	}
+	config, err := credentials.TLS(secret)
+	if err != nil {
+		return nil, fmt.Errorf("reading the proxy: %w", err)
+	}
+	return &Proxy{url: &url.URL{Scheme: u.Scheme, Host: u.Host, User: u.User}, roots: config.RootCAs}, nil
+}
+
+// String returns the address of the proxy without credentials.
+func (p *Proxy) String() string { return p.url.Scheme + "://" + p.url.Host }
+
+// DialContext connects to an address, `host:port`, through the proxy. The proxy resolves the host's name.
+func (p *Proxy) DialContext(ctx context.Context, _, addr string) (net.Conn, error) {
+	var direct net.Dialer
+	at := net.JoinHostPort(p.url.Hostname(), p.url.Port())
+	if p.url.Port() == "" {
+		at = net.JoinHostPort(p.url.Hostname(), proxyPorts[p.url.Scheme])
+	}
+	if p.url.Scheme == "socks5" || p.url.Scheme == "socks5h" {
+		return p.socks(ctx, at, addr)
+	}
+	conn, err := direct.DialContext(ctx, "tcp", at)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the proxy %s: %w", p, err)
+	}
+	if p.url.Scheme == "https" {
+		conn = tls.Client(conn, &tls.Config{ServerName: p.url.Hostname(), RootCAs: p.roots, MinVersion: tls.VersionTLS12})
+	}
+	through, err := p.connect(ctx, conn, addr)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("connecting to %s through the proxy %s: %w", addr, p, err), conn.Close())
+	}
+	return through, nil
+}
+
+// socks connects through a SOCKS5 proxy, which resolves the host's name.
+func (p *Proxy) socks(ctx context.Context, at, addr string) (net.Conn, error) {
+	var auth *proxy.Auth
+	if p.url.User != nil {
+		password, _ := p.url.User.Password()
+		auth = &proxy.Auth{User: p.url.User.Username(), Password: password}
+	}
+	d, err := proxy.SOCKS5("tcp", at, auth, nil)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the proxy %s: %w", p, err)
+	}
+	conn, err := d.(proxy.ContextDialer).DialContext(ctx, "tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("connecting to %s through the proxy %s: %w", addr, p, err)
+	}
+	return conn, nil
+}
+
+// connect asks an HTTP proxy for a tunnel. The end of ctx closes the connection.
+func (p *Proxy) connect(ctx context.Context, conn net.Conn, addr string) (net.Conn, error) {
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	request := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: addr}, Host: addr, Header: http.Header{}}
+	if p.url.User != nil {
+		password, _ := p.url.User.Password()
+		basic := http.Request{Header: http.Header{}}
+		basic.SetBasicAuth(p.url.User.Username(), password)
+		request.Header.Set("Proxy-Authorization", basic.Header.Get("Authorization"))
+	}
+	if err := request.Write(conn); err != nil {
+		return nil, err
+	}
+	in := bufio.NewReader(conn)
+	answer, err := http.ReadResponse(in, request)
+	switch {
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case err != nil:
+		return nil, errors.New("the answer is not one of an HTTP proxy")
+	case answer.StatusCode == http.StatusProxyAuthRequired:
+		return nil, fault.NewStalled(v1alpha1.ReasonAuthentication, errors.New("the proxy requires other credentials: check username and password in the Secret of proxySecretRef"))
+	case answer.StatusCode != http.StatusOK:
+		return nil, fmt.Errorf("the proxy refuses the connection: %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
+	}
+	return tunnel{conn, in}, nil
+}
+
+// tunnel is a connection through a proxy. The reader has what the host sent right after the answer of the proxy.
+type tunnel struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+// Read reads what the host sends.
+func (t tunnel) Read(b []byte) (int, error) { return t.in.Read(b) }
