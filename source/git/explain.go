@@ -120,6 +120,8 @@ func (r *Remote) explain(ctx context.Context, doing string, err error) error {
 	}
 	detail := ownPort.ReplaceAllString(source.Line(r.hide.removeFrom(withoutRedirect(err).Error())), "$1 $2")
 	detail = clock.ReplaceAllString(detail, ": the current time is")
+	// Which goroutine of net/http sees the end of a connection first differs each time.
+	detail = strings.TrimPrefix(detail, "readLoopPeekFailLocked: ")
 	for _, c := range causes {
 		if c.is(err) {
 			f := fault.Of(c.kind(c.reason, fmt.Errorf("%s: %s (%s)", doing, c.text, detail)), "")
