@@ -49,14 +49,14 @@ func TestPick(t *testing.T) {
 		"versions are numbers, and annotated tags peeled": {want{SemVer: "~1.4"}, "v1.4.10@sha1:" + sha("f"), "refs/tags/v1.4.10"},
 		"a pre-release is not in a plain range":           {want{SemVer: ">=1.0 <2.0.0"}, "v1.4.10@sha1:" + sha("f"), "refs/tags/v1.4.10"},
 		"a pre-release is in a range that has one":        {want{SemVer: ">=1.5.0-0 <2.0.0-0"}, "v1.5.0-rc.1@sha1:" + sha("1"), "refs/tags/v1.5.0-rc.1"},
-		"any version":                    {want{SemVer: "*"}, "v2.0.0@sha1:" + sha("2"), "refs/tags/v2.0.0"},
-		"a commit that no ref points at": {want{Commit: sha("5")}, "sha1:" + sha("5"), ""},
-		"a commit that one points at":    {want{Commit: sha("b")}, "sha1:" + sha("b"), "refs/heads/next"},
-		"a commit on a branch":           {want{Commit: sha("5"), Branch: "main"}, "sha1:" + sha("5"), "refs/heads/main"},
-		"commit wins over all":           {want{Commit: sha("5"), Name: "refs/heads/next", SemVer: "*", Tag: "stable", Branch: "main"}, "sha1:" + sha("5"), "refs/heads/next"},
-		"name wins over semver":          {want{Name: "refs/heads/next", SemVer: "*", Tag: "stable", Branch: "main"}, "next@sha1:" + sha("b"), "refs/heads/next"},
-		"semver wins over tag":           {want{SemVer: "~1.4", Tag: "stable", Branch: "main"}, "v1.4.10@sha1:" + sha("f"), "refs/tags/v1.4.10"},
-		"tag wins over branch":           {want{Tag: "stable", Branch: "main"}, "stable@sha1:" + sha("4"), "refs/tags/stable"},
+		"any version":                                     {want{SemVer: "*"}, "v2.0.0@sha1:" + sha("2"), "refs/tags/v2.0.0"},
+		"a commit that no ref points at":                  {want{Commit: sha("5")}, "sha1:" + sha("5"), ""},
+		"a commit that one points at":                     {want{Commit: sha("b")}, "sha1:" + sha("b"), "refs/heads/next"},
+		"a commit on a branch":                            {want{Commit: sha("5"), Branch: "main"}, "sha1:" + sha("5"), "refs/heads/main"},
+		"commit wins over all":                            {want{Commit: sha("5"), Name: "refs/heads/next", SemVer: "*", Tag: "stable", Branch: "main"}, "sha1:" + sha("5"), "refs/heads/next"},
+		"name wins over semver":                           {want{Name: "refs/heads/next", SemVer: "*", Tag: "stable", Branch: "main"}, "next@sha1:" + sha("b"), "refs/heads/next"},
+		"semver wins over tag":                            {want{SemVer: "~1.4", Tag: "stable", Branch: "main"}, "v1.4.10@sha1:" + sha("f"), "refs/tags/v1.4.10"},
+		"tag wins over branch":                            {want{Tag: "stable", Branch: "main"}, "stable@sha1:" + sha("4"), "refs/tags/stable"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			// The order of a listing means nothing.
