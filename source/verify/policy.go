@@ -237,7 +237,7 @@ func (p Policy) checkRange(e source.Evidence, now time.Time) (string, error) {
 		}
 	}
 	if len(problems) > 1 {
-		problems[0] = fmt.Errorf("%d of the %d commits since %.8s, which is applied, fail verify.mode Range:", len(problems)-1, len(e.Added), e.Applied)
+		problems[0] = fmt.Errorf("%d of the %d commits since %.8s, which is applied, fail verify.mode Range", len(problems)-1, len(e.Added), e.Applied)
 	} else if err != nil { // the list lacks the commit itself
 		problems[0] = err
 	}
