@@ -82,10 +82,16 @@ func (r remoteRepository) fetchCommits(ctx context.Context, p source.Picked, fol
 	case err == nil && folder.HasEncodedObject(plumbing.NewHash(p.Hash)) == nil:
 		return true, nil
 	}
-	// The history is larger than the limit; or the commit is older than the applied one, so the server did not send it.
+	// The history is larger than the limit; or the commit is older than the applied one, so the server did not send it. The rest of an
+	// answer that is too large may still be under way, so the next request needs a session of its own.
 	older := err == nil
+	next, _, err := r.dial(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer next.Close()
 	f.Haves, f.Depth, limits = nil, 1, r.limits
-	return older, s.receive(ctx, f, folder, &limits)
+	return older, next.receive(ctx, f, folder, &limits)
 }
 
 // fetchCommits0 does the same in version 0. There it requests the whole history without files, or one commit with its files.

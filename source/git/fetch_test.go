@@ -318,3 +318,25 @@ func TestAServerThatFiltersNothingIsReadWhole(t *testing.T) {
 		}
 	}
 }
+
+// TestAHistoryThatIsTooLargeIsUnknown: the commit itself is still read, over each transport.
+func TestAHistoryThatIsTooLargeIsUnknown(t *testing.T) {
+	r := newRepo(t)
+	one := r.commit("one", map[string]string{"a": "1"})
+	for i := range 5 {
+		r.commit(fmt.Sprintf("more %d %x", i, noise(2000)), nil)
+	}
+	last := r.commit("last", nil)
+	defer git.LimitCommits(objects.Limits{Bytes: 1000, Unpacked: 4000, Objects: 100})()
+	web, shell, old := serveHTTPS(t, r.root), serveSSH(t, r.root, false), serveVersion0(t, r.root)
+	for name, remote := range map[string]*git.Remote{
+		"https":     remote(t, web.URL+"/cfg.git", web.secret(nil)),
+		"ssh":       remote(t, "ssh://git@"+shell.addr+"/cfg.git", shell.secret(nil)),
+		"version 0": remote(t, old.URL+"/cfg.git", old.secret(nil)),
+	} {
+		e, err := remote.Evidence(t.Context(), source.Picked{Hash: last, Ref: "main", FullName: "refs/heads/main", Applied: one})
+		if err != nil || e.Descent != source.Unknown || len(e.Added) != 1 || !bytes.Contains(e.Commit, []byte("last")) {
+			t.Errorf("%s: %v with %d commits, %v", name, e.Descent, len(e.Added), err)
+		}
+	}
+}

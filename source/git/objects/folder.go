@@ -31,8 +31,11 @@ type Limits struct {
 	Objects uint32
 }
 
-// maxPacks is how many packs a folder may have. A folder with more is emptied: the next fetch brings everything in one pack.
-const maxPacks = 40
+// The limits of a folder. A folder with more packs or bytes is emptied: the next fetch brings everything in one pack.
+const (
+	maxPacks = 40
+	maxBytes = 256 << 20
+)
 
 // Folder is a directory with objects. Use it in one goroutine.
 type Folder struct {
@@ -70,21 +73,21 @@ func (f *Folder) prepare() error {
 	if err := os.MkdirAll(f.packs(), 0o700); err != nil {
 		return err
 	}
-	packs, err := f.cleanUp()
+	packs, size, err := f.cleanUp()
 	if err != nil {
 		return err
 	}
-	if packs > maxPacks {
+	if packs > maxPacks || size > maxBytes {
 		return f.Empty()
 	}
 	return f.read()
 }
 
-// cleanUp removes packs without an index, and incomplete files. It returns the number of packs.
-func (f *Folder) cleanUp() (int, error) {
+// cleanUp removes packs without an index, and incomplete files. It returns the number of packs and their bytes.
+func (f *Folder) cleanUp() (packs int, size int64, err error) {
 	entries, err := os.ReadDir(f.packs())
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	complete := map[string]bool{}
 	for _, e := range entries {
@@ -95,13 +98,16 @@ func (f *Folder) cleanUp() (int, error) {
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), ".pack")
 		if ok && complete[name] || strings.HasSuffix(e.Name(), ".idx") {
+			if info, err := e.Info(); err == nil {
+				size += info.Size()
+			}
 			continue
 		}
 		if err := os.RemoveAll(filepath.Join(f.packs(), e.Name())); err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 	}
-	return len(complete), nil
+	return len(complete), size, nil
 }
 
 func (f *Folder) packs() string { return filepath.Join(f.dir, "objects", "pack") }
