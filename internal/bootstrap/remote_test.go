@@ -67,7 +67,14 @@ func newRemote(t *testing.T) *remote {
 			http.Error(w, "who are you?", http.StatusUnauthorized)
 			return
 		case req.Method == http.MethodPost:
-			r.fetches.Add(1)
+			body, err := io.ReadAll(req.Body)
+			if err != nil {
+				return
+			}
+			req.Body = io.NopCloser(bytes.NewReader(body))
+			if bytes.Contains(body, []byte("command=fetch")) {
+				r.fetches.Add(1)
+			}
 		}
 		backend.ServeHTTP(w, req)
 	}))

@@ -7,14 +7,18 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 
 	gogit "github.com/go-git/go-git/v5"
 	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/format/pktline"
+	"github.com/go-git/go-git/v5/plumbing/protocol/packp"
 	gittransport "github.com/go-git/go-git/v5/plumbing/transport"
 	"golang.org/x/crypto/ssh/knownhosts"
 
@@ -22,6 +26,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git/transport"
+	"github.com/bunsen-os/bunsen/source/git/wire"
 )
 
 // cause is a known error: how to detect it, its reason, whether a user must fix it, and the text for the user.
@@ -103,6 +108,18 @@ var causes = []cause{
 		"the repository uses SHA-256 object names, which are not supported: convert it to SHA-1",
 	},
 	{
+		says("connection refused"), fault.NewRetry, v1alpha1.ReasonUnreachable,
+		"nothing listens at this address: correct the host and the port of the URL, or start the server",
+	},
+	{
+		is(wire.ErrInvalid, pktline.ErrInvalidPktLen), fault.NewRetry, v1alpha1.ReasonUnreachable,
+		"the answer is not one of git's protocol: correct the URL, or the proxy before the server",
+	},
+	{
+		is(io.EOF, io.ErrUnexpectedEOF, packp.ErrEmptyInput, syscall.ECONNRESET, syscall.EPIPE), fault.NewRetry, v1alpha1.ReasonUnreachable,
+		"the server, or a proxy before it, ended the connection in the middle of an answer; the controller tries again",
+	},
+	{
 		is(plumbing.ErrObjectNotFound), fault.NewRetry, v1alpha1.ReasonInvalidTree,
 		"an object is missing: the repository is damaged, a partial clone, or was repacked just now",
 	},
@@ -159,8 +176,11 @@ func contextEnd(ctx context.Context, err error) error {
 	return nil
 }
 
-func is(target error) func(error) bool {
-	return func(err error) bool { return errors.Is(err, target) }
+// is reports whether an error is one of the targets.
+func is(targets ...error) func(error) bool {
+	return func(err error) bool {
+		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
+	}
 }
 
 // says reports whether the text of an error contains one of the texts. It is for errors of libraries that have no type.

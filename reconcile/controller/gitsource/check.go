@@ -36,7 +36,7 @@ func (m *memory) check(ctx context.Context, src *v1alpha1.GitSource, at candidat
 	defer cancel()
 	evidence, err := at.repo.Evidence(ctx, at.picked)
 	if err != nil {
-		return checkedCommit{}, fmt.Errorf("reading the commits since the applied one: %w", err)
+		return checkedCommit{}, err
 	}
 	out.Descent = evidence.Descent
 	if at.repo.policy != nil {

@@ -73,7 +73,7 @@ func (f *Folder) prepare() error {
 	if err := os.MkdirAll(f.packs(), 0o700); err != nil {
 		return err
 	}
-	packs, size, err := f.cleanUp()
+	packs, size, err := cleanUp(f.packs())
 	if err != nil {
 		return err
 	}
@@ -83,9 +83,9 @@ func (f *Folder) prepare() error {
 	return f.read()
 }
 
-// cleanUp removes packs without an index, and incomplete files. It returns the number of packs and their bytes.
-func (f *Folder) cleanUp() (packs int, size int64, err error) {
-	entries, err := os.ReadDir(f.packs())
+// cleanUp removes packs without an index, and incomplete files, from a directory. It returns the number of packs and their bytes.
+func cleanUp(dir string) (packs int, size int64, err error) {
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -103,7 +103,7 @@ func (f *Folder) cleanUp() (packs int, size int64, err error) {
 			}
 			continue
 		}
-		if err := os.RemoveAll(filepath.Join(f.packs(), e.Name())); err != nil {
+		if err := os.RemoveAll(filepath.Join(dir, e.Name())); err != nil {
 			return 0, 0, err
 		}
 	}
@@ -243,7 +243,7 @@ func (f *Folder) Add(ctx context.Context, r io.Reader, l Limits) (received int64
 		return received, err
 	}
 	if !bytes.Equal(sum.of.Sum(nil), sum.held) {
-		return received, errors.New("reading the pack: its checksum does not match: the answer is damaged")
+		return received, damaged(errors.New("its checksum does not match"))
 	}
 	return received, f.keep(s, [20]byte(sum.held))
 }

@@ -16,6 +16,17 @@ import (
 // ErrMissingBase is in the chain of the error about a delta whose base is neither in the pack nor in the folder.
 var ErrMissingBase = errors.New("the base of a delta is missing")
 
+// damagedError is what is wrong with the bytes of a pack. Its text is always the same, because the damage differs each time.
+type damagedError struct{ error }
+
+// Error says that the pack is damaged.
+func (damagedError) Error() string { return "the pack is damaged" }
+
+// Unwrap returns what is wrong.
+func (e damagedError) Unwrap() error { return e.error }
+
+func damaged(err error) error { return damagedError{err} }
+
 // maxInMemory is the largest object, in bytes, that deltas are resolved for. A larger one is left out of the index: it is larger than
 // any file or folder that is read.
 const maxInMemory = 16 << 20
@@ -50,7 +61,7 @@ type scan struct {
 // run finds the hashes of all objects. It measures the whole pack first, because a few kilobytes can unpack to many gigabytes.
 func (s *scan) run() error {
 	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
-		return fmt.Errorf("reading the pack: %w", err)
+		return damaged(err)
 	}
 	s.scanner = packfile.NewScanner(&contextReader{s.ctx, s.file})
 	s.children, s.named = map[int64][]int{}, map[plumbing.Hash][]int{}
@@ -67,7 +78,7 @@ func (s *scan) measure() error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("reading the pack: %w", err)
+		return damaged(err)
 	}
 	if count > s.limits.Objects {
 		return tooLarge("the pack holds %d objects, at most %d", count, s.limits.Objects)
@@ -87,7 +98,7 @@ func (s *scan) measure() error {
 func (s *scan) next(left int64) (int64, error) {
 	h, err := s.scanner.NextObjectHeader()
 	if err != nil {
-		return 0, fmt.Errorf("reading the pack: %w", err)
+		return 0, damaged(err)
 	}
 	// Only the reader that follows checks that an object has the size that its header declares.
 	if h.Length < 0 || h.Length > left {
@@ -99,7 +110,7 @@ func (s *scan) next(left int64) (int64, error) {
 	if h.Type.IsDelta() {
 		var start prefix
 		if _, e.crc, err = s.scanner.NextObject(&start); err != nil {
-			return 0, fmt.Errorf("reading the pack: %w", err)
+			return 0, damaged(err)
 		}
 		size := start.target()
 		if size > uint64(left-used) {
@@ -116,10 +127,10 @@ func (s *scan) next(left int64) (int64, error) {
 		hasher := plumbing.NewHasher(h.Type, h.Length)
 		var n int64
 		if n, e.crc, err = s.scanner.NextObject(hasher); err != nil {
-			return 0, fmt.Errorf("reading the pack: %w", err)
+			return 0, damaged(err)
 		}
 		if n != h.Length {
-			return 0, errors.New("reading the pack: an object has another size than its header declares")
+			return 0, damaged(errors.New("an object has another size than its header declares"))
 		}
 		e.hash, e.known = hasher.Sum(), true
 	}
@@ -230,7 +241,7 @@ func (s *scan) resolveAll(deltas []int, b base, held int64) error {
 		}
 		content, err := packfile.PatchDelta(b.content, delta)
 		if err != nil {
-			return fmt.Errorf("unpacking the pack: the delta at byte %d: %w", e.offset, err)
+			return damaged(err)
 		}
 		e.hash, e.known = plumbing.ComputeHash(b.kind, content), true
 		if err := s.deltasOf(base{at, b.kind, content}, held); err != nil {
@@ -244,7 +255,7 @@ func (s *scan) resolveAll(deltas []int, b base, held int64) error {
 func (s *scan) read(offset int64) ([]byte, error) {
 	h, err := s.scanner.SeekObjectHeader(offset)
 	if err != nil {
-		return nil, fmt.Errorf("reading the pack: %w", err)
+		return nil, damaged(err)
 	}
 	if h.Length > maxInMemory {
 		return nil, tooLarge("the pack holds a delta of %d bytes", h.Length)
@@ -252,7 +263,7 @@ func (s *scan) read(offset int64) ([]byte, error) {
 	var content bytes.Buffer
 	content.Grow(int(h.Length))
 	if _, _, err := s.scanner.NextObject(&content); err != nil {
-		return nil, fmt.Errorf("reading the pack: %w", err)
+		return nil, damaged(err)
 	}
 	return content.Bytes(), nil
 }
