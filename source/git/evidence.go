@@ -72,10 +72,10 @@ func (r remoteRepository) fetchCommits(ctx context.Context, p source.Picked, fol
 	}
 	if p.Applied == "" {
 		f.Depth = 1
-		return false, r.explainRefusal(ctx, p, s.receive(ctx, f, folder, &limits))
+		return false, r.explainRefusal(ctx, p, r.receive(ctx, s, f, folder, &limits))
 	}
 	f.Haves = []string{p.Applied}
-	err = s.receive(ctx, f, folder, &limits)
+	err = r.receive(ctx, s, f, folder, &limits)
 	switch {
 	case err != nil && fault.Of(err, "").Kind != fault.Stalled:
 		return false, r.explainRefusal(ctx, p, err)
@@ -91,7 +91,7 @@ func (r remoteRepository) fetchCommits(ctx context.Context, p source.Picked, fol
 	}
 	defer next.Close()
 	f.Haves, f.Depth, limits = nil, 1, r.limits
-	return older, next.receive(ctx, f, folder, &limits)
+	return older, r.receive(ctx, next, f, folder, &limits)
 }
 
 // fetchCommits0 does the same in version 0. There it requests the whole history without files, or one commit with its files.

@@ -296,7 +296,8 @@ func TestAServerThatFiltersNothingIsReadWhole(t *testing.T) {
 	two := r.commit("two", map[string]string{"prod/a": "b", "b": "b"})
 	web, old := serveHTTPS(t, r.root), serveVersion0(t, r.root)
 	plain := serveWithoutFilter(t, r.root)
-	for name, server := range map[string]*webServer{"filters": web, "no filters": plain, "version 0": old} {
+	refusing := serve(t, r.root, "GIT_CONFIG_COUNT=3", "GIT_CONFIG_KEY_2=uploadpackfilter.allow", "GIT_CONFIG_VALUE_2=false")
+	for name, server := range map[string]*webServer{"filters": web, "no filters": plain, "refused filters": refusing, "version 0": old} {
 		remote := cached(t, t.TempDir(), git.Config{URL: server.URL + "/cfg.git", Secret: server.secret(nil)})
 		for _, p := range []source.Picked{{Hash: one}, {Hash: two, Applied: one}, {Hash: one, Applied: two}} {
 			p.Ref, p.FullName = "main", "refs/heads/main"

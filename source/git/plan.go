@@ -76,7 +76,7 @@ func (r remoteRepository) fetchInto(ctx context.Context, p source.Picked, path s
 	limits := r.limits
 	hash := plumbing.NewHash(p.Hash)
 	if folder.HasEncodedObject(hash) != nil {
-		if err := s.fetchFolders(ctx, p, path, folder, &limits); err != nil {
+		if err := r.fetchFolders(ctx, s, target{p, path}, folder, &limits); err != nil {
 			return r.explainRefusal(ctx, p, err)
 		}
 	}
@@ -98,8 +98,8 @@ func (r remoteRepository) fetchInto(ctx context.Context, p source.Picked, path s
 }
 
 // fetchFolders brings the commit with its folders. For the root of the repository, the files come with them.
-func (s session) fetchFolders(ctx context.Context, p source.Picked, path string, folder *objects.Folder, limits *objects.Limits) error {
-	f := wire.Fetch{Wants: []string{p.Hash}}
+func (r remoteRepository) fetchFolders(ctx context.Context, s session, at target, folder *objects.Folder, limits *objects.Limits) error {
+	f := wire.Fetch{Wants: []string{at.Hash}}
 	if s.capabilities.Shallow() {
 		f.Depth = 1
 	}
@@ -107,14 +107,20 @@ func (s session) fetchFolders(ctx context.Context, p source.Picked, path string,
 	if tip != plumbing.ZeroHash && f.Depth > 0 {
 		f.Haves, f.Shallow, f.Thin = []string{tip.String()}, []string{tip.String()}, true
 	}
-	if s.capabilities.Filters() && (path != "" || f.Thin) {
+	if s.capabilities.Filters() && (at.path != "" || f.Thin) {
 		f.Filter = wire.NoFiles
 	}
-	err := s.receive(ctx, f, folder, limits)
-	if err == nil && folder.HasEncodedObject(plumbing.NewHash(p.Hash)) != nil {
-		return commitNotFound(p, "the server sent other objects")
+	err := r.receive(ctx, s, f, folder, limits)
+	if err == nil && folder.HasEncodedObject(plumbing.NewHash(at.Hash)) != nil {
+		return commitNotFound(at.Picked, "the server sent other objects")
 	}
 	return err
+}
+
+// target is a commit and the folder in it.
+type target struct {
+	source.Picked
+	path string
 }
 
 // explainRefusal returns RefNotFound if the repository does not have the commit.

@@ -83,6 +83,22 @@ func (r remoteRepository) list(ctx context.Context, prefixes []string) ([]source
 	return refs, nil
 }
 
+// receive requests objects in a session. A server may announce filters and refuse one of them: then all objects are requested.
+func (r remoteRepository) receive(ctx context.Context, s session, f wire.Fetch, into *objects.Folder, limits *objects.Limits) error {
+	err := s.receive(ctx, f, into, limits)
+	var refused *wire.RefusedError
+	if f.Filter == wire.NoFilter || !errors.As(err, &refused) || ctx.Err() != nil {
+		return err
+	}
+	next, _, dialErr := r.dial(ctx)
+	if dialErr != nil {
+		return err
+	}
+	defer next.Close()
+	f.Filter, *limits = wire.NoFilter, r.limits
+	return next.receive(ctx, f, into, limits)
+}
+
 // receive requests objects and adds them to a folder. It reduces the limits by what it received.
 func (s session) receive(ctx context.Context, f wire.Fetch, into *objects.Folder, limits *objects.Limits) error {
 	answer, err := s.Request(ctx, f.Request())
