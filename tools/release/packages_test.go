@@ -154,8 +154,8 @@ func checkManifest(t *testing.T, out, repository string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n := strings.Count(string(text), "image: "+repository+"/machine-config-"); n != 4 {
-		t.Errorf("install.yaml has %d images of this release, want those of three programs, and the daemon's in the server's pod", n)
+	if n := strings.Count(string(text), "image: "+repository+"/machine-config-"); n != 5 {
+		t.Errorf("install.yaml has %d images of this release, want those of three programs, the daemon in the pod of the server, and the notifier", n)
 	}
 }
 
