@@ -160,7 +160,7 @@ func newWorld(b *bench) (*world, error) {
 	return w, nil
 }
 
-// git runs a script in a directory, in which `fetch` is what git does as a source.
+// git measures a script of git commands.
 func (w *world) git(script string) (measure.Sample, error) {
 	return measure.Process(shell(w.b.ctx, script+"; echo done"))
 }

@@ -69,7 +69,7 @@ type gitFault struct {
 	certificate func(t *testing.T) tls.Certificate
 	// clients requires a client certificate.
 	clients bool
-	// change changes the repository; undo mends it.
+	// change is a git command that changes the repository; undo is the one that repairs it.
 	change, undo string
 	// pack limits what a fetch may bring, in bytes.
 	pack int64

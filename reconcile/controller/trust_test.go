@@ -216,7 +216,7 @@ func (w *trustingWorld) playPush(after *checkout, want string) {
 	w.tick()
 	w.follow()
 	w.tick()
-	w.follow() // nothing is said twice
+	w.follow() // sends no event again
 	s := w.GitSource()
 	verified := w.Condition(v1alpha1.SourceVerifiedCondition)
 	controllertest.Equal(t, "is a condition SourceVerified there", verified != "absent", s.Spec.Verify != nil)

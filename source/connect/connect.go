@@ -81,7 +81,7 @@ func (*Connector) Artifacts(config oci.Config, keys, proxy map[string][]byte) (r
 	if err != nil {
 		return nil, "", stalledAuth(err)
 	}
-	transport.DisableKeepAlives = true // nobody closes the repository
+	transport.DisableKeepAlives = true // a repository has no Close
 	config.Transport = transport
 	artifacts, err := oci.New(config)
 	if err != nil {

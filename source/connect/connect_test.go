@@ -36,7 +36,7 @@ type gitHub struct {
 	head    string
 }
 
-// run runs git in a directory, independent of whoever runs the test.
+// run runs git in a directory, without the settings of the user who runs the test.
 func run(t *testing.T, dir string, args ...string) string {
 	t.Helper()
 	c := exec.Command("git", args...)

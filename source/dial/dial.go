@@ -35,7 +35,7 @@ func Client(secret map[string][]byte, proxy *Proxy) (*http.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.DisableKeepAlives = true // a client sends few requests, and no one closes it
+	t.DisableKeepAlives = true // a client sends few requests, and has no Close
 	return &http.Client{
 		Transport:     t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

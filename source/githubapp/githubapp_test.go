@@ -322,7 +322,7 @@ func TestWhatTheAPIAnswers(t *testing.T) {
 	}
 }
 
-// TestACallerThatGivesUp: a server that hangs holds nobody longer than that caller's own time.
+// TestACallerThatGivesUp: a server that hangs delays a caller only until the caller's own deadline.
 func TestACallerThatGivesUp(t *testing.T) {
 	key, public := newKey(t, 2048, false)
 	a := newAPI(t, public)

@@ -77,7 +77,7 @@ func (t *Tokens) Forget(a *App, token string, now time.Time) {
 	}
 }
 
-// of returns the entry of an app. It removes entries that nobody used for a while, such as those of earlier keys.
+// of returns the entry of an app. It removes entries that were unused for a while, such as those of earlier keys.
 func (t *Tokens) of(a *App, now time.Time) *appTokens {
 	t.mu.Lock()
 	defer t.mu.Unlock()

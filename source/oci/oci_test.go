@@ -333,7 +333,7 @@ func TestWhichTagIsFollowed(t *testing.T) {
 	}
 }
 
-// TestWhereCredentialsGo: whoever edits a GitSource chooses the registry, and the registry names the token service.
+// TestWhereCredentialsGo: a user who edits a GitSource chooses the registry, and the registry names the token service.
 func TestWhereCredentialsGo(t *testing.T) {
 	layer := func(s *server) { s.push("v1", nil, s.layer(fluxType, zip(t, pack(t, "a")), nil)) }
 	for name, test := range map[string]struct {

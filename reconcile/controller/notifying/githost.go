@@ -21,7 +21,7 @@ import (
 // maxComments is how many attempts to write a comment may delay the end of a rollout as a status.
 const maxComments = 5
 
-// pullAge is for how long the notifier believes that a commit has no pull request.
+// pullAge is for how long the notifier assumes that a commit has no pull request, before it asks again.
 const pullAge = 5 * time.Minute
 
 // pull is the pull request of a commit: 0 if the git host knew none at the time.
