@@ -63,6 +63,9 @@ func ParseURL(raw string) (Address, error) {
 	}
 	u, err := url.Parse(raw)
 	if err != nil {
+		if strings.Contains(raw, "@") {
+			return Address{}, invalid("url %q cannot be read: check its host, port and percent signs. In a user or password write %%40 for @ and %%2F for a slash, or write them into the Secret", redactInvalid(raw))
+		}
 		return Address{}, invalid("url %q cannot be read: check its host, port and percent signs", redactInvalid(raw))
 	}
 	if u.RawQuery != "" || u.Fragment != "" {

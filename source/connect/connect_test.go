@@ -7,11 +7,7 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
-	"io"
-	"log"
 	"net/http"
-	"net/http/cgi"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -29,7 +25,8 @@ import (
 
 // gitHub is a git host behind TLS that gives tokens to a GitHub App, and repositories to tokens.
 type gitHub struct {
-	*httptest.Server
+	URL     string
+	own     pair
 	secret  map[string][]byte
 	tokens  atomic.Int64 // how many it gave; the last one is valid
 	fetches atomic.Int64
@@ -53,28 +50,15 @@ func run(t *testing.T, dir string, args ...string) string {
 // newGitHub serves a repository with one file.
 func newGitHub(t *testing.T) *gitHub {
 	t.Helper()
-	root := t.TempDir()
-	work := filepath.Join(root, "cfg")
-	run(t, root, "init", "-q", "-b", "main", work)
-	if err := os.WriteFile(filepath.Join(work, "a"), []byte("a\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	run(t, work, "add", "-A")
-	run(t, work, "commit", "-q", "-m", "one")
+	root := newRepository(t)
 	key, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
 		t.Fatal(err)
 	}
-	backend := &cgi.Handler{
-		Path: filepath.Join(run(t, root, "--exec-path"), "git-http-backend"), Root: "/", Stderr: io.Discard, Logger: log.New(io.Discard, "", 0),
-		Env: []string{
-			"GIT_PROJECT_ROOT=" + root, "GIT_HTTP_EXPORT_ALL=1", "GIT_CONFIG_NOSYSTEM=1", "GIT_CONFIG_GLOBAL=/dev/null",
-			"GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=safe.directory", "GIT_CONFIG_VALUE_0=*",
-		},
-		InheritEnv: []string{"PATH"},
-	}
-	s := &gitHub{head: run(t, work, "rev-parse", "HEAD")}
-	s.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	git := backend(t, root)
+	own := issue(t, soon(), "127.0.0.1")
+	s := &gitHub{own: own, head: run(t, filepath.Join(root, "cfg"), "rev-parse", "HEAD")}
+	host := s.serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/api/v3/app/installations/815/access_tokens" {
 			w.WriteHeader(http.StatusCreated)
 			_ = json.NewEncoder(w).Encode(map[string]any{"token": s.token(s.tokens.Add(1)), "expires_at": time.Now().Add(time.Hour)})
@@ -87,17 +71,21 @@ func newGitHub(t *testing.T) *gitHub {
 			http.Error(w, "no entry with "+password, http.StatusUnauthorized)
 			return
 		}
-		backend.ServeHTTP(w, r)
+		git.ServeHTTP(w, r)
 	}))
-	s.Config.ErrorLog = log.New(io.Discard, "", 0)
-	s.StartTLS()
-	t.Cleanup(s.Close)
+	s.URL = "https://" + host
 	s.secret = map[string][]byte{
-		"githubAppID": []byte("4711"), "githubAppInstallationID": []byte("815"), "hosts": []byte(strings.TrimPrefix(s.URL, "https://")),
+		"githubAppID": []byte("4711"), "githubAppInstallationID": []byte("815"), "hosts": []byte(host),
 		"githubAppPrivateKey": pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: x509.MarshalPKCS1PrivateKey(key)}),
-		"ca.crt":              pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}),
+		"ca.crt":              []byte(own.certificate),
 	}
 	return s
+}
+
+// serve serves with the certificate of the host.
+func (s *gitHub) serve(t *testing.T, handler http.Handler) string {
+	t.Helper()
+	return serveTLS(t, handler, s.own, "")
 }
 
 func (s *gitHub) token(n int64) string { return fmt.Sprintf("ghs_S3CR3T%d", n) }

@@ -1,6 +1,8 @@
 package credentials
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +15,20 @@ var otherNames = map[string]string{
 	"passphrase": "password", "ssh-privatekey": "identity", "sshPrivateKey": "identity", "tlsClientCertData": "tls.crt",
 	"tlsClientCertKey": "tls.key", "token": "bearerToken", "user": "username", "githubAppEnterpriseBaseUrl": "githubAppBaseURL",
 	"githubAppId": "githubAppID", "githubAppInstallationId": "githubAppInstallationID", "url": "address", "proxy": "address",
+}
+
+// CheckLogin returns an error for a user name, password or token that no request can carry, or if there are both a token and a
+// password.
+func CheckLogin(secret map[string][]byte) error {
+	for _, key := range []string{"username", "password", "bearerToken"} {
+		if bytes.ContainsAny(secret[key], "\r\n\x00") {
+			return fmt.Errorf("the Secret's %s contains a line break or a zero byte: write it without one, for example with printf in place of echo", key)
+		}
+	}
+	if len(secret["bearerToken"]) > 0 && len(secret["username"])+len(secret["password"]) > 0 {
+		return errors.New("the Secret holds both bearerToken and username or password: keep one of them")
+	}
+	return nil
 }
 
 // CheckKeys returns an error that names every key of a Secret that is not one of the known keys. An unknown key is usually

@@ -30,7 +30,7 @@ func TLS(secret map[string][]byte) (*tls.Config, error) {
 	}
 	pair, err := tls.X509KeyPair(certificate, key)
 	if err != nil {
-		return nil, fmt.Errorf("reading the client certificate tls.crt and tls.key of the Secret: %w", err)
+		return nil, fmt.Errorf("reading the client certificate of the Secret: tls.crt must be a certificate in PEM, and tls.key its own key in PEM (%w)", err)
 	}
 	out.Certificates = []tls.Certificate{pair}
 	return out, nil

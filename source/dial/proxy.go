@@ -7,9 +7,11 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"golang.org/x/net/proxy"
 
@@ -70,17 +72,55 @@ func (p *Proxy) DialContext(ctx context.Context, _, addr string) (net.Conn, erro
 	}
 	conn, err := direct.DialContext(ctx, "tcp", at)
 	if err != nil {
-		return nil, fmt.Errorf("connecting to the proxy %s: %w", p, err)
+		return nil, p.unreachable(ctx, err)
 	}
 	if p.url.Scheme == "https" {
-		conn = tls.Client(conn, &tls.Config{ServerName: p.url.Hostname(), RootCAs: p.roots, MinVersion: tls.VersionTLS12})
+		secure := tls.Client(conn, &tls.Config{ServerName: p.url.Hostname(), RootCAs: p.roots, MinVersion: tls.VersionTLS12})
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return nil, errors.Join(p.insecure(ctx, err), conn.Close())
+		}
+		conn = secure
 	}
 	through, err := p.connect(ctx, conn, addr)
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("connecting to %s through the proxy %s: %w", addr, p, err), conn.Close())
+		return nil, errors.Join(p.refused(ctx, addr, err), conn.Close())
 	}
 	return through, nil
 }
+
+// unreachable returns the error for a proxy that does not answer.
+func (p *Proxy) unreachable(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("connecting to the proxy %s: %w", p, context.Cause(ctx))
+	}
+	return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("connecting to the proxy %s: correct address in the Secret of proxySecretRef, or start the proxy (%w)", p, err))
+}
+
+// insecure returns the error for a failed TLS handshake with the proxy.
+func (p *Proxy) insecure(ctx context.Context, err error) error {
+	var noTLS tls.RecordHeaderError
+	var untrusted *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &noTLS):
+		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("connecting to the proxy %s: it does not use TLS at this port: write http:// into address in the Secret of proxySecretRef", p))
+	case errors.As(err, &untrusted):
+		return fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("connecting to the proxy %s: its certificate is not trusted: put its authority into ca.crt in the Secret of proxySecretRef (%w)", p, err))
+	}
+	return p.unreachable(ctx, err)
+}
+
+// refused returns the error for a proxy that does not connect to an address. It keeps the kind of err.
+func (p *Proxy) refused(ctx context.Context, addr string, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("connecting to %s through the proxy %s: %w", addr, p, context.Cause(ctx))
+	}
+	f := fault.Of(err, v1alpha1.ReasonUnreachable)
+	return &fault.Error{Kind: f.Kind, Reason: f.Reason, Err: fmt.Errorf("connecting to %s through the proxy %s: %w", addr, p, err)}
+}
+
+// errCredentials is the error of a proxy that refuses the credentials.
+var errCredentials = fault.NewStalled(v1alpha1.ReasonAuthentication,
+	errors.New("the proxy requires other credentials: check username and password in the Secret of proxySecretRef"))
 
 // socks connects through a SOCKS5 proxy, which resolves the host's name.
 func (p *Proxy) socks(ctx context.Context, at, addr string) (net.Conn, error) {
@@ -89,15 +129,41 @@ func (p *Proxy) socks(ctx context.Context, at, addr string) (net.Conn, error) {
 		password, _ := p.url.User.Password()
 		auth = &proxy.Auth{User: p.url.User.Username(), Password: password}
 	}
-	d, err := proxy.SOCKS5("tcp", at, auth, nil)
+	direct := &firstHop{}
+	d, err := proxy.SOCKS5("tcp", at, auth, direct)
 	if err != nil {
 		return nil, fmt.Errorf("connecting to the proxy %s: %w", p, err)
 	}
 	conn, err := d.(proxy.ContextDialer).DialContext(ctx, "tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("connecting to %s through the proxy %s: %w", addr, p, err)
+	var answer string // without the name of the host
+	if op := (*net.OpError)(nil); errors.As(err, &op) {
+		answer = op.Err.Error()
 	}
-	return conn, nil
+	switch {
+	case err == nil:
+		return conn, nil
+	case direct.err != nil:
+		return nil, p.unreachable(ctx, direct.err)
+	case strings.Contains(answer, "authentication"):
+		return nil, p.refused(ctx, addr, errCredentials)
+	case strings.Contains(answer, "unexpected protocol version"), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return nil, p.refused(ctx, addr, errors.New("the answer is not one of a SOCKS5 proxy: correct address in the Secret of proxySecretRef"))
+	}
+	return nil, p.refused(ctx, addr, fmt.Errorf("the proxy does not reach the host: correct the URL, or the rules of the proxy (%s)", strings.TrimPrefix(answer, "unknown error ")))
+}
+
+// firstHop connects to a proxy, and keeps the error.
+type firstHop struct{ err error }
+
+// Dial connects without an end of the wait. The library requires it, and calls DialContext.
+func (h *firstHop) Dial(network, addr string) (net.Conn, error) {
+	return h.DialContext(context.Background(), network, addr)
+}
+
+// DialContext connects to the proxy.
+func (h *firstHop) DialContext(ctx context.Context, network, addr string) (conn net.Conn, err error) {
+	conn, h.err = new(net.Dialer).DialContext(ctx, network, addr)
+	return conn, h.err
 }
 
 // connect asks an HTTP proxy for a tunnel. The end of ctx closes the connection.
@@ -120,11 +186,13 @@ func (p *Proxy) connect(ctx context.Context, conn net.Conn, addr string) (net.Co
 	case ctx.Err() != nil:
 		return nil, context.Cause(ctx)
 	case err != nil:
-		return nil, errors.New("the answer is not one of an HTTP proxy")
+		return nil, errors.New("the answer is not one of an HTTP proxy: correct address in the Secret of proxySecretRef")
 	case answer.StatusCode == http.StatusProxyAuthRequired:
-		return nil, fault.NewStalled(v1alpha1.ReasonAuthentication, errors.New("the proxy requires other credentials: check username and password in the Secret of proxySecretRef"))
+		return nil, errCredentials
+	case answer.StatusCode == http.StatusForbidden || answer.StatusCode == http.StatusMethodNotAllowed:
+		return nil, fmt.Errorf("the proxy refuses the connection: let it allow CONNECT to this host and port (%d %s)", answer.StatusCode, http.StatusText(answer.StatusCode))
 	case answer.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("the proxy refuses the connection: %d %s", answer.StatusCode, http.StatusText(answer.StatusCode))
+		return nil, fmt.Errorf("the proxy does not reach the host: correct the URL, or the rules of the proxy (%d %s)", answer.StatusCode, http.StatusText(answer.StatusCode))
 	}
 	return tunnel{conn, in}, nil
 }

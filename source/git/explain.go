@@ -49,7 +49,7 @@ var causes = []cause{
 	},
 	{
 		says("ssh: unable to authenticate"), fault.NewStalled, v1alpha1.ReasonAuthentication,
-		"the server does not accept the Secret's identity: add its public key there",
+		"the server does not accept the Secret's identity: check the user in the URL and add the public key to that account. The server must require no other login",
 	},
 	{
 		is(gittransport.ErrRepositoryNotFound), fault.NewRetry, v1alpha1.ReasonUnreachable,
@@ -61,7 +61,23 @@ var causes = []cause{
 	},
 	{
 		isUnknownHost, fault.NewStalled, v1alpha1.ReasonAuthentication,
-		"the server's host key is not in the Secret's known_hosts: check the key and add it",
+		"the server's host key is not in the Secret's known_hosts: check the key and add it. The line begins with the host, and with [host]:port for another port than 22",
+	},
+	{
+		says("no common algorithm for host key"), fault.NewStalled, v1alpha1.ReasonAuthentication,
+		"the server has no host key of the types that the Secret's known_hosts has for it: check the server's key and add its line",
+	},
+	{
+		says("ssh: no authorities for hostname", "in the set of valid principals for given certificate", "ssh: cert has expired", "ssh: cert is not yet valid"), fault.NewStalled, v1alpha1.ReasonAuthentication,
+		"the server's host certificate is invalid for it: renew it with the host's name, or correct the line @cert-authority in the Secret's known_hosts",
+	},
+	{
+		says("ssh: no common algorithm"), fault.NewRetry, v1alpha1.ReasonUnreachable,
+		"the server offers outdated algorithms only: upgrade its ssh server, or correct its settings",
+	},
+	{
+		isRevoked, fault.NewStalled, v1alpha1.ReasonAuthentication,
+		"the Secret's known_hosts revokes the server's host key: give the server another key and add it, because others may have this one",
 	},
 	{
 		isChangedHostKey, fault.NewStalled, v1alpha1.ReasonAuthentication,
@@ -110,6 +126,22 @@ var causes = []cause{
 	{
 		says("connection refused"), fault.NewRetry, v1alpha1.ReasonUnreachable,
 		"nothing listens at this address: correct the host and the port of the URL, or start the server",
+	},
+	{
+		says("first record does not look like a TLS handshake", "server gave HTTP response to HTTPS client"), fault.NewRetry, v1alpha1.ReasonUnreachable,
+		"the server does not use TLS at this port: correct the port of the URL, or its scheme",
+	},
+	{
+		says("ssh: handshake failed: EOF", "ssh: handshake failed: read tcp"), fault.NewRetry, v1alpha1.ReasonUnreachable,
+		"the server ended the connection before the login: correct the host and the port of the URL. A server that limits connections does this too; the controller tries again",
+	},
+	{
+		is(transport.ErrText), fault.NewRetry, v1alpha1.ReasonUnreachable,
+		"the account on the server writes a text in place of git's answer, or before it. Remove the text from its login files or its forced command, and let it run git-upload-pack",
+	},
+	{
+		is(transport.ErrEnded), fault.NewRetry, v1alpha1.ReasonUnreachable,
+		"the server ended the session without git's answer: correct the path of the URL, and let the key read the repository",
 	},
 	{
 		is(wire.ErrInvalid, pktline.ErrInvalidPktLen), fault.NewRetry, v1alpha1.ReasonUnreachable,
@@ -197,8 +229,12 @@ func isUnknownHost(err error) bool {
 
 func isChangedHostKey(err error) bool {
 	var k *knownhosts.KeyError
+	return errors.As(err, &k) && len(k.Want) > 0
+}
+
+func isRevoked(err error) bool {
 	var r *knownhosts.RevokedError
-	return errors.As(err, &k) && len(k.Want) > 0 || errors.As(err, &r)
+	return errors.As(err, &r)
 }
 
 func isOutdated(err error) bool {

@@ -7,7 +7,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -27,88 +26,6 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
 )
-
-// TestStrangersAreTurnedAway holds every way in which the two sides do not know each other, and what is said then.
-func TestStrangersAreTurnedAway(t *testing.T) {
-	r := newRepo(t)
-	r.commit("one", map[string]string{"a": "a"})
-	web, shell := serveHTTPS(t, r.root), serveSSH(t, r.root, false)
-	stranger, strangerKey := newKey(t)
-	https, url := web.URL+"/cfg.git", "ssh://git@"+shell.addr+"/cfg.git"
-	type secret = map[string]string
-	for name, test := range map[string]struct {
-		url    string
-		secret map[string][]byte
-		reason string
-		words  string
-	}{
-		"no password":                    {https, web.secret(secret{"username": "", "password": ""}), v1alpha1.ReasonAuthentication, "check username and password"},
-		"a wrong password":               {https, web.secret(secret{"password": "wrong-password"}), v1alpha1.ReasonAuthentication, "check username and password"},
-		"a wrong token":                  {https, web.secret(secret{"username": "", "password": "", "bearerToken": "wrong-password"}), v1alpha1.ReasonAuthentication, "bearerToken"},
-		"a wrong password in the URL":    {strings.Replace(https, "https://", "https://me:wrong-password@", 1), web.secret(secret{"username": "", "password": ""}), v1alpha1.ReasonAuthentication, "check"},
-		"no authority":                   {https, web.secret(secret{"ca.crt": ""}), v1alpha1.ReasonAuthentication, "put its certificate authority into the Secret as ca.crt"},
-		"another authority":              {https, web.secret(secret{"ca.crt": authority(t)}), v1alpha1.ReasonAuthentication, "certificate is not trusted"},
-		"no such repository over https":  {web.URL + "/nope.git", web.secret(nil), v1alpha1.ReasonUnreachable, "no such repository"},
-		"no such repository over ssh":    {"ssh://git@" + shell.addr + "/nope.git", shell.secret(nil), v1alpha1.ReasonUnreachable, "no such repository"},
-		"no repository at a path":        {r.root, nil, v1alpha1.ReasonUnreachable, "there is no git repository"},
-		"no folder at a path":            {r.root + "/nope", nil, v1alpha1.ReasonUnreachable, "there is no git repository"},
-		"a host that nobody knows":       {url, shell.secret(secret{"known_hosts": knownLine(t, "127.0.0.1:1", stranger)}), v1alpha1.ReasonAuthentication, "is not in the Secret's known_hosts"},
-		"a host with another key":        {url, shell.secret(secret{"known_hosts": knownLine(t, shell.addr, stranger)}), v1alpha1.ReasonAuthentication, "differs from the one"},
-		"a key that the server rejects":  {url, shell.secret(secret{"identity": armored(t, strangerKey, "")}), v1alpha1.ReasonAuthentication, "does not accept the Secret's identity"},
-		"a user that the server rejects": {strings.Replace(url, "git@", "root@", 1), shell.secret(nil), v1alpha1.ReasonAuthentication, "does not accept"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := remote(t, test.url, test.secret).List(t.Context())
-			kind := fault.Stalled
-			if test.reason == v1alpha1.ReasonUnreachable { // it may come back
-				kind = fault.Retry
-			}
-			wantFault(t, err, kind, test.reason, test.words, "listing the refs of ")
-		})
-	}
-}
-
-// TestASecretThatCannotWorkIsRefusedAtOnce: no server has to be asked.
-func TestASecretThatCannotWorkIsRefusedAtOnce(t *testing.T) {
-	signer, key := newKey(t)
-	known := knownLine(t, "127.0.0.1:22", signer)
-	type secret = map[string]string
-	for name, test := range map[string]struct {
-		url    string
-		secret secret
-		reason string
-		words  string
-	}{
-		"ssh without a key":             {"git@host:cfg", secret{"known_hosts": known}, v1alpha1.ReasonAuthentication, "identity"},
-		"ssh without known hosts":       {"git@host:cfg", secret{"identity": armored(t, key, "")}, v1alpha1.ReasonAuthentication, "has no known_hosts"},
-		"known hosts that are none":     {"git@host:cfg", secret{"identity": armored(t, key, ""), "known_hosts": "nonsense"}, v1alpha1.ReasonAuthentication, "known_hosts"},
-		"an encrypted key, no password": {"git@host:cfg", secret{"identity": armored(t, key, "pass phrase"), "known_hosts": known}, v1alpha1.ReasonAuthentication, "is encrypted"},
-		"an encrypted key, wrong one":   {"git@host:cfg", secret{"identity": armored(t, key, "pass phrase"), "known_hosts": known, "password": "wrong-password"}, v1alpha1.ReasonAuthentication, "reading the Secret's identity"},
-		"a key that is none":            {"git@host:cfg", secret{"identity": "PRIVATE", "known_hosts": known}, v1alpha1.ReasonAuthentication, "identity"},
-		"an authority that is none":     {"https://host/cfg", secret{"ca.crt": "nonsense"}, v1alpha1.ReasonAuthentication, "holds no certificate"},
-		"two kinds of credentials":      {"https://host/cfg", secret{"bearerToken": token, "password": password}, v1alpha1.ReasonAuthentication, "keep one"},
-		"a scheme that nobody speaks":   {"git://host/cfg", nil, v1alpha1.ReasonInvalidSpec, "git:// is not supported"},
-		"a password in a URL for ssh":   {"ssh://git:wrong-password@host/cfg", nil, v1alpha1.ReasonInvalidSpec, "holds a password"},
-		"a URL that cannot be read":     {"https://me:wrong-password@ho st/%zz", nil, v1alpha1.ReasonInvalidSpec, "cannot be read"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := git.New(git.Config{URL: test.url, Secret: merged(test.secret, nil)})
-			wantFault(t, err, fault.Stalled, test.reason, test.words)
-		})
-	}
-}
-
-func TestAnEncryptedIdentityOpensWithItsPassphrase(t *testing.T) {
-	r := newRepo(t)
-	r.commit("one", map[string]string{"a": "a"})
-	shell := serveSSH(t, r.root, false)
-	_, port, _ := net.SplitHostPort(shell.addr)
-	secret := shell.secret(map[string]string{"identity": encrypt(t, shell.identity, "pass phrase"), "password": "pass phrase"})
-	refs, err := remote(t, "ssh://git@127.0.0.1:"+port+"/cfg.git", secret).List(t.Context())
-	if err != nil || len(refs) != 2 {
-		t.Errorf("got %v, %v", refs, err)
-	}
-}
 
 // TestADeadlineEndsAHungServer: a server that accepts and says nothing, or stops in the middle, costs no more than the
 // deadline. Nothing here waits for time to pass but the deadline itself.

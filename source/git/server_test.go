@@ -318,13 +318,3 @@ func listen(t *testing.T) net.Listener {
 	}
 	return l
 }
-
-// encrypt puts a passphrase on an identity.
-func encrypt(t *testing.T, identity, passphrase string) string {
-	t.Helper()
-	key, err := ssh.ParseRawPrivateKey([]byte(identity))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return armored(t, *key.(*ed25519.PrivateKey), passphrase)
-}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"syscall"
 
 	"oras.land/oras-go/v2/errdef"
 	"oras.land/oras-go/v2/registry/remote/auth"
@@ -38,6 +39,10 @@ func explain(ctx context.Context, doing string, err error) error {
 		return fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("%s: %w", doing, host))
 	case errors.Is(err, errInsecure):
 		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: %w", doing, errInsecure))
+	case errors.Is(err, errNoPassword):
+		return fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("%s: %w", doing, errNoPassword))
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: nothing listens at this address: correct the host and the port of the URL, or start the registry", doing))
 	case isNotFound(err):
 		return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: the registry has no such repository or artifact, or hides it from these credentials", doing))
 	}

@@ -13,6 +13,9 @@ import (
 // errInsecure is returned for a redirect or a token service without TLS.
 var errInsecure = errors.New("the registry leads to an address without https")
 
+// errNoPassword is returned if a registry requires a user name and a password, and the Secret has other credentials.
+var errNoPassword = errors.New("the registry requires credentials: write username and password into the Secret of secretRef; it accepts no bearerToken")
+
 // hostError is returned before credentials would go to a host that the Secret does not name.
 type hostError struct{ host string }
 
@@ -25,6 +28,8 @@ func (e *hostError) Error() string {
 type guard struct {
 	base            http.RoundTripper
 	registry, hosts string
+	// lacksPassword reports whether the Secret has a token, or only one of a user name and a password.
+	lacksPassword bool
 }
 
 // RoundTrip sends a request over https. After a redirect to another host it removes the credentials. It fails for a token
@@ -40,7 +45,14 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 		r = r.Clone(r.Context())
 		r.Header.Del("Authorization")
 	}
-	return g.base.RoundTrip(r)
+	res, err := g.base.RoundTrip(r)
+	if err != nil || res.StatusCode != http.StatusUnauthorized || !g.lacksPassword || !strings.EqualFold(r.URL.Host, g.registry) {
+		return res, err
+	}
+	if challenge := res.Header.Get("WWW-Authenticate"); len(challenge) > 5 && strings.EqualFold(challenge[:5], "basic") {
+		return nil, errors.Join(errNoPassword, res.Body.Close())
+	}
+	return res, nil
 }
 
 // allows reports whether credentials may go to the host of a request.

@@ -85,16 +85,13 @@ func New(c Config) (*Remote, error) {
 
 // newClient returns a client that authenticates with the Secret.
 func newClient(a source.Address, at registry.Reference, c Config) (*auth.Client, error) {
-	if err := errors.Join(credentials.CheckKeys(c.Secret, secretKeys), credentials.CheckHosts(a, c.Secret, c.HostsRequired)); err != nil {
+	if err := errors.Join(credentials.CheckKeys(c.Secret, secretKeys), credentials.CheckHosts(a, c.Secret, c.HostsRequired), credentials.CheckLogin(c.Secret)); err != nil {
 		return nil, err
 	}
 	user, password, token := string(c.Secret["username"]), string(c.Secret["password"]), string(c.Secret["bearerToken"])
-	if token != "" && (user != "" || password != "") {
-		return nil, errors.New("the Secret holds both bearerToken and username or password: keep one of them")
-	}
 	own := auth.Credential{Username: user, Password: password, AccessToken: token}
 	return &auth.Client{
-		Client: &http.Client{Transport: &guard{base: c.Transport, registry: at.Host(), hosts: string(c.Secret[credentials.HostsKey])}},
+		Client: &http.Client{Transport: &guard{base: c.Transport, registry: at.Host(), hosts: string(c.Secret[credentials.HostsKey]), lacksPassword: token != "" || (user == "") != (password == "")}},
 		Credential: func(_ context.Context, host string) (auth.Credential, error) {
 			if host == at.Host() {
 				return own, nil

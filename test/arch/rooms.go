@@ -73,7 +73,7 @@ var Rooms = []Room{
 	{"source/connect", Command, list("api/...", "source", "source/cosign", "source/dial", "source/git", "source/githubapp", "source/oci", "source/store"), nil, "which reader and which credentials a source gets is decided once, for the controller and the server"},
 	{"source/git", Shell, list("api/...", "source", "source/git/objects", "source/git/transport", "source/git/wire"), list("github.com/go-git/", "golang.org/x/crypto/"), "the only room that reads git repositories"},
 	{"source/git/wire", Pure, list("source"), nil, "what a request and an answer of git look like does not depend on the connection"},
-	{"source/git/transport", Shell, list("source", "source/credentials", "source/git/wire"), list("github.com/go-git/", "golang.org/x/crypto/"), "credentials and connections; what is requested is decided elsewhere"},
+	{"source/git/transport", Shell, list("api/...", "source", "source/credentials", "source/git/wire"), list("github.com/go-git/", "golang.org/x/crypto/"), "credentials and connections; what is requested is decided elsewhere"},
 	{"source/git/objects", Shell, list("api/..."), list("github.com/go-git/", "github.com/google/renameio/v2"), "objects on disk; knows nothing of remotes"},
 	{"source/git/history", Shell, list("api/...", "source", "source/git"), list("github.com/go-git/"), "the last change of a line follows from the commits of a local repository; only commands for people need it"},
 	{"source/store", Shell, list("api/...", "source"), list("github.com/google/renameio/v2", "golang.org/x/sys/"), "trees on disk; knows nothing of remotes"},

@@ -16,6 +16,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/transport"
 	githttp "github.com/go-git/go-git/v5/plumbing/transport/http"
 
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/credentials"
 	"github.com/bunsen-os/bunsen/source/git/wire"
@@ -194,10 +196,11 @@ func (s *httpSession) Close() error {
 
 // httpAuth returns the credentials of the Secret, otherwise those of the URL, or nil.
 func httpAuth(a source.Address, secret map[string][]byte) (githttp.AuthMethod, error) {
+	if err := credentials.CheckLogin(secret); err != nil {
+		return nil, err
+	}
 	token, user, password := string(secret["bearerToken"]), string(secret["username"]), string(secret["password"])
 	switch {
-	case token != "" && (user != "" || password != ""):
-		return nil, errors.New("the Secret holds both bearerToken and username or password: keep one of them")
 	case token != "":
 		return &githttp.TokenAuth{Token: token}, nil
 	case user != "" || password != "":
@@ -228,7 +231,7 @@ func isRedirect(code int) bool {
 }
 
 // statusError returns the error for an answer that is not a success.
-func statusError(code int) error {
+func statusError(scheme string, code int) error {
 	switch code {
 	case http.StatusUnauthorized:
 		return transport.ErrAuthenticationRequired
@@ -237,11 +240,27 @@ func statusError(code int) error {
 	case http.StatusNotFound:
 		return transport.ErrRepositoryNotFound
 	}
+	if scheme == "http" && code == http.StatusBadRequest {
+		return errors.New("the server refuses the request: if it uses TLS, write https:// in the URL (400 Bad Request)")
+	}
 	return fmt.Errorf("the server answers with status %d %s", code, http.StatusText(code))
 }
 
 // errRedirect is the error for a redirect that is not followed.
-var errRedirect = errors.New("the server redirects to an address that a git client does not follow: write the repository's final address into the URL")
+var errRedirect = errors.New("the server redirects to an address that a git client does not follow: write the repository's final address into the URL. If this is a login page, check the path and the credentials")
+
+// errOtherHost is the error for a redirect to another host that requires credentials.
+var errOtherHost = fault.NewStalled(v1alpha1.ReasonAuthentication,
+	errors.New("the server redirects to another host, which requires credentials. The controller sends them only to the host of the URL: write the repository's final address into the URL and its host into the Secret"))
+
+// leftHost reports whether redirects led a request to another host.
+func leftHost(r *http.Request) bool {
+	first := r
+	for first.Response != nil {
+		first = first.Response.Request
+	}
+	return !strings.EqualFold(first.URL.Host, r.URL.Host)
+}
 
 // RoundTrip sends the request and limits the body of the response. If the response is not a success, it drops the body
 // and the status text, because they would appear in a status. A success must have the content type of git.
@@ -259,7 +278,10 @@ func (l *limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 			res.Body, res.ContentLength = http.NoBody, 0
 			return res, nil
 		}
-		return nil, statusError(res.StatusCode)
+		if res.StatusCode == http.StatusUnauthorized && leftHost(r) {
+			return nil, errOtherHost
+		}
+		return nil, statusError(r.URL.Scheme, res.StatusCode)
 	}
 	if kind := res.Header.Get("Content-Type"); !strings.HasPrefix(kind, "application/x-git-upload-pack-") {
 		_ = res.Body.Close()

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +21,7 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git/wire"
 )
 
 // newSSH returns a dialer for ssh. It does not use the library's ssh transport, which reads
@@ -104,8 +106,11 @@ func identities(secret map[string][]byte) ([]ssh.Signer, error) {
 			}
 			signer, err = ssh.ParsePrivateKeyWithPassphrase(raw, secret["password"])
 		}
+		if errors.Is(err, x509.IncorrectPasswordError) {
+			return nil, fmt.Errorf("reading the Secret's %s: the passphrase in password is another one: correct it", key)
+		}
 		if err != nil {
-			return nil, fmt.Errorf("reading the Secret's %s: %w", key, err)
+			return nil, fmt.Errorf("reading the Secret's %s: it is not a whole private key: write the file that ssh-keygen created, not the one that ends in .pub", key)
 		}
 		out = append(out, signer)
 	}
@@ -126,7 +131,7 @@ func knownHosts(lines []byte, addr string) (ssh.HostKeyCallback, []string, error
 	db, err := gitssh.NewKnownHostsDb(f.Name())
 	if err != nil {
 		text := strings.ReplaceAll(err.Error(), f.Name(), "known_hosts")
-		return nil, nil, errors.New("reading the Secret's known_hosts: " + text)
+		return nil, nil, fmt.Errorf("reading the Secret's known_hosts: %s. Write lines of the form that ssh-keyscan prints", text)
 	}
 	return withFingerprints(db.HostKeyCallback()), db.HostKeyAlgorithms(addr), nil
 }
@@ -149,6 +154,12 @@ func withFingerprints(check ssh.HostKeyCallback) ssh.HostKeyCallback {
 
 // describeKey names a host key as ssh-keygen -l does.
 func describeKey(key ssh.PublicKey) string { return key.Type() + " " + ssh.FingerprintSHA256(key) }
+
+// The errors of commands that are not git-upload-pack. They contain no part of their output.
+var (
+	ErrText  = errors.New("the output is not one of git-upload-pack")
+	ErrEnded = errors.New("the command ended")
+)
 
 // sshSession is git-upload-pack at the other end of an ssh session.
 type sshSession struct {
@@ -221,7 +232,13 @@ func (s *sshSession) Request(_ context.Context, body []byte) (io.ReadCloser, err
 // Explain waits for the rest of the output. The end of the context ends the wait.
 func (s *sshSession) Explain(err error) error {
 	if errors.Is(err, packp.ErrEmptyInput) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		_ = s.session.Wait()
+		var status *ssh.ExitError
+		if end := s.session.Wait(); errors.Is(err, packp.ErrEmptyInput) && (end == nil || errors.As(end, &status)) {
+			err = ErrEnded
+		}
+	}
+	if errors.Is(err, wire.ErrInvalid) || errors.Is(err, pktline.ErrInvalidPktLen) {
+		err = ErrText
 	}
 	switch text := s.stderr.line(); {
 	case strings.Contains(text, "does not appear to be a git repository"):
