@@ -48,7 +48,7 @@ func root() *cobra.Command {
 		Long: `Bunsen keeps the operating system of a cluster's nodes in git, as Butane documents.
 
 validate, build, diff, explain and import need no cluster: they run the functions that the controllers run, so they print
-what will happen. comment posts a comparison to a pull request. status, why, history, get, trace and drift read the cluster of your
+what will happen. comment posts a comparison to a pull request. push publishes a commit as an OCI artifact. status, why, history, get, trace and drift read the cluster of your
 kubeconfig. pause, suspend, resume, hold, release and retry control a rollout there. token and pointer prepare new machines.
 install, check, uninstall and support-bundle are about Bunsen itself.
 
@@ -56,7 +56,7 @@ Exit codes:
   0  success
   1  differences found (diff, drift)
   2  invalid input or usage
-  3  cluster or service unreachable
+  3  cluster, registry or service unreachable
   4  not ready in time (install, uninstall)
   5  blocked (why)
   6  degraded (why, check)`,
@@ -65,7 +65,7 @@ Exit codes:
 	cmd.AddGroup(&cobra.Group{ID: "offline", Title: "Without a cluster:"}, &cobra.Group{ID: "cluster", Title: "Reading a cluster:"},
 		&cobra.Group{ID: "act", Title: "Controlling a rollout:"}, &cobra.Group{ID: "machines", Title: "New machines:"},
 		&cobra.Group{ID: "install", Title: "Installing:"})
-	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), importCommand(), commentCommand(),
+	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), importCommand(), commentCommand(), pushCommand(),
 		statusCommand(), whyCommand(), historyCommand(), getCommand(), traceCommand(), driftCommand(),
 		pauseCommand(), suspendCommand(), resumeCommand(), retryCommand(), holdCommand(), releaseCommand(), tokenCommand(), pointerCommand(),
 		installCommand(), checkCommand(), uninstallCommand(), supportBundleCommand(), versionCommand())

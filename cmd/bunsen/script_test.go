@@ -26,12 +26,12 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs testdata/*.txtar: what people type, what they read, and the exit code. Beside testscript's commands
-// there are `exits CODE command…`; `pull KIND [fork]`, which begins a job of a pull request on a service of that kind; and
-// `told`, which prints what the service was told.
+// there are `exits CODE command…`; `pull KIND [fork]`, which begins a job of a pull request on a service of that kind; `told`, which
+// prints what the service was told; `registry`, which starts an OCI registry; `login`, which stores its credentials; and `followed`, which reads an artifact of it.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata", UpdateScripts: *update, RequireExplicitExec: true,
-		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "pull": pull, "told": told},
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "pull": pull, "told": told, "registry": startRegistry, "login": login, "followed": followed},
 		Setup: func(env *testscript.Env) error {
 			for _, v := range [][2]string{
 				{"GIT_CONFIG_NOSYSTEM", "1"},

@@ -28,6 +28,8 @@ const (
 	SignatureAnnotation = "dev.cosignproject.cosign/signature"
 	// MaxStatement is the largest size of a statement, in bytes.
 	MaxStatement = 64 << 10
+
+	statementKind = "cosign container image signature"
 )
 
 // Keys are the keys that artifacts must be signed with.
@@ -135,7 +137,7 @@ func (k Keys) Signer(text []byte, signature, digest string) (string, error) {
 	}
 	// Only a text with a valid signature is parsed.
 	var s statement
-	if err := json.Unmarshal(text, &s); err != nil || s.Critical.Type != "cosign container image signature" {
+	if err := json.Unmarshal(text, &s); err != nil || s.Critical.Type != statementKind {
 		return "", errors.New("the signed text is not a statement of cosign")
 	}
 	if s.Critical.Image.Digest != digest {

@@ -30,6 +30,8 @@ type guard struct {
 	registry, hosts string
 	// lacksPassword reports whether the Secret has a token, or only one of a user name and a password.
 	lacksPassword bool
+	// anyTokenService lets the registry name its token service. Set it for credentials that their owner uses for this registry.
+	anyTokenService bool
 }
 
 // RoundTrip sends a request over https. After a redirect to another host it removes the credentials. It fails for a token
@@ -57,6 +59,9 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // allows reports whether credentials may go to the host of a request.
 func (g *guard) allows(r *http.Request) bool {
+	if g.anyTokenService && r.Response == nil {
+		return true
+	}
 	at := source.Address{Scheme: "https", Host: r.URL.Hostname(), Port: r.URL.Port()}
 	return strings.EqualFold(r.URL.Host, g.registry) || credentials.NamesHost(g.hosts, at)
 }

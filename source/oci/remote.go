@@ -66,12 +66,9 @@ func New(c Config) (*Remote, error) {
 	if c.Ref.Branch != "" || c.Ref.Name != "" || c.Ref.Commit != "" {
 		return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("an OCI repository has no branches and commits: set ref.tag, ref.semver or ref.digest, and no other field of ref"))
 	}
-	at := registry.Reference{Registry: a.Host, Repository: strings.TrimPrefix(a.Path, "/")}
-	if a.Port != "" {
-		at.Registry += ":" + a.Port
-	}
-	if err := errors.Join(at.ValidateRegistry(), at.ValidateRepository()); err != nil {
-		return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, fmt.Errorf("url %q names no repository of a registry: write oci://host/name", a.String()))
+	at, err := referenceOf(a)
+	if err != nil {
+		return nil, err
 	}
 	client, err := newClient(a, at, c)
 	if err != nil {

@@ -159,12 +159,15 @@ func damaged(ctx context.Context, err error) error {
 	return fault.NewRetry(v1alpha1.ReasonInvalidTree, fmt.Errorf("the layer is damaged or incomplete: %w", err))
 }
 
-// signer returns the key that signed an artifact. The signatures are at the tag sha256-DIGEST.sig.
+// signatureTag returns the tag with the signatures of an artifact.
+func signatureTag(hash string) string { return "sha256-" + hash + ".sig" }
+
+// signer returns the key that signed an artifact.
 func (r *Remote) signer(ctx context.Context, hash string) (string, error) {
 	missing := func(why string) error {
 		return fault.NewStalled(v1alpha1.ReasonSignature, fmt.Errorf("%s: sign it with one of the keys %s, as cosign sign --key does", why, strings.Join(r.keys.Names(), ", ")))
 	}
-	m, err := r.manifest(ctx, "sha256-"+hash+".sig")
+	m, err := r.manifest(ctx, signatureTag(hash))
 	if isNotFound(err) {
 		return "", missing("the artifact is not signed")
 	}

@@ -68,8 +68,8 @@ var Rooms = []Room{
 	{"source/dial", Shell, list("api/...", "source/credentials"), list("golang.org/x/net/proxy"), "certificates and proxies are the same for git, registries and token services"},
 	{"source/githubapp", Shell, list("api/...", "source", "source/credentials"), nil, "speaks GitHub's API for tokens; knows nothing of git"},
 	{"source/archive", Ports, list("api/...", "source"), nil, "which files an archive gives follows from its bytes; the caller stores them"},
-	{"source/cosign", Pure, list("api/..."), nil, "a signature is right or wrong, whatever the registry says"},
-	{"source/oci", Shell, list("api/...", "source", "source/archive", "source/cosign", "source/credentials"), list("oras.land/oras-go/v2/", "github.com/opencontainers/"), "the only room that reads OCI registries"},
+	{"source/cosign", Pure, list("api/..."), list("golang.org/x/crypto/nacl/secretbox", "golang.org/x/crypto/scrypt"), "a signature is right or wrong, whatever the registry says"},
+	{"source/oci", Shell, list("api/...", "source", "source/archive", "source/cosign", "source/credentials"), list("oras.land/oras-go/v2/", "github.com/opencontainers/"), "the only room that reads and writes OCI registries"},
 	{"source/connect", Command, list("api/...", "source", "source/cosign", "source/dial", "source/git", "source/githubapp", "source/oci", "source/store"), nil, "which reader and which credentials a source gets is decided once, for the controller and the server"},
 	{"source/git", Shell, list("api/...", "source", "source/git/objects", "source/git/transport", "source/git/wire"), list("github.com/go-git/", "golang.org/x/crypto/"), "the only room that reads git repositories"},
 	{"source/git/wire", Pure, list("source"), nil, "what a request and an answer of git look like does not depend on the connection"},
@@ -221,6 +221,7 @@ var Rooms = []Room{
 	{"internal/cli/installing", Command, list("api/...", "internal/cli", "internal/cli/kube", "config", "internal/inspect/components", "internal/inspect/fleet", "internal/install", "internal/terminal"), anything, "applies what package install decides, and waits for it"},
 	{"internal/cli/bundle", Command, list("api/safetext", "internal/cli", "internal/cli/kube", "internal/inspect", "internal/inspect/fleet", "internal/support"), anything, "reads what package support masks and packs"},
 	{"internal/cli/pullrequest", Command, list("api/...", "internal/cli", "internal/cli/compare", "internal/cli/folders", "internal/forge", "internal/forge/gitea", "internal/forge/github", "internal/forge/gitlab", "internal/review", "internal/review/report"), anything, "chooses the service of a pull request"},
+	{"internal/cli/publish", Command, list("api/...", "internal/cli", "internal/cli/folders", "source", "source/cosign", "source/dial", "source/git", "source/oci"), anything, "reads a commit, and pushes what package oci packs"},
 	{"internal/cli/tracing", Command, list("api/...", "internal/cli", "internal/cli/kube", "internal/inspect/trace", "internal/review", "source", "source/git", "transpile"), anything, "joins what a cluster and a repository say of a config"},
 	{"cmd/bunsen", Command, list("internal/adopt", "api/...", "internal/cli/...", "internal/forge", "internal/inspect/...", "mcs/pointer", "reconcile/render", "internal/review", "internal/review/annotate", "internal/steer"), anything, "flags and help of the verbs; the offline verbs run the controllers' pure functions, not the controllers"},
 
