@@ -40,8 +40,8 @@ type GitSourceList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.verify) || !has(self.verify.mode) || !(self.verify.mode in ['Tag', 'TagAndHead']) || (has(self.ref) && !(has(self.ref.commit) && self.ref.commit.size() > 0) && (has(self.ref.name) && self.ref.name.size() > 0 ? self.ref.name.startsWith('refs/tags/') : (has(self.ref.semver) && self.ref.semver.size() > 0) || (has(self.ref.tag) && self.ref.tag.size() > 0)))",message="verify.mode Tag and TagAndHead need ref.tag or ref.semver, without ref.commit and ref.name"
 type GitSourceSpec struct {
 	// URL is the address of the repository: https://, http://, ssh:// or user@host:path. An absolute path names a
-	// repository on the controller's machine. oci://host/name is a repository of an OCI registry, whose artifacts hold the
-	// files of a commit.
+	// repository on the controller's machine, or a git bundle if it ends in .bundle. oci://host/name is a repository of an
+	// OCI registry, whose artifacts hold the files of a commit.
 	// +kubebuilder:validation:MinLength=1
 	URL string `json:"url"`
 	// Ref is the branch, tag or commit to follow. Empty means the repository's default branch.

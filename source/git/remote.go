@@ -9,6 +9,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git/bundle"
 	"github.com/bunsen-os/bunsen/source/git/objects"
 	"github.com/bunsen-os/bunsen/source/git/transport"
 )
@@ -77,21 +78,22 @@ func New(c Config) (*Remote, error) {
 	if err := transport.Check(a, c.Secret, c.HostsRequired); err != nil {
 		return nil, r.hide.stalledAuth(err)
 	}
+	limits := objects.Limits{Bytes: c.PackBytes, Unpacked: c.PackBytes * inflation, Objects: maxObjects}
 	switch a.Transport {
 	case source.OCI:
 		return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, fmt.Errorf("url %q is an OCI registry, not a git server", a.String()))
 	case source.Local:
 		r.repo = local{path: a.Path}
+		if bundle.Named(a.Path) {
+			r.repo = bundleFile{bundle.File{Path: a.Path, Cache: c.Cache, Key: cacheKey(c), Limits: limits}}
+		}
 		return r, nil
 	}
 	dialer, err := transport.New(a, c.Secret, transport.Options{PackBytes: c.PackBytes, Connect: c.Connect})
 	if err != nil {
 		return nil, r.hide.stalledAuth(err)
 	}
-	r.repo = remoteRepository{
-		dialer: dialer, cache: c.Cache, key: cacheKey(c),
-		limits: objects.Limits{Bytes: c.PackBytes, Unpacked: c.PackBytes * inflation, Objects: maxObjects},
-	}
+	r.repo = remoteRepository{dialer: dialer, cache: c.Cache, key: cacheKey(c), limits: limits}
 	return r, nil
 }
 

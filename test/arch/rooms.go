@@ -71,10 +71,11 @@ var Rooms = []Room{
 	{"source/cosign", Pure, list("api/..."), list("golang.org/x/crypto/nacl/secretbox", "golang.org/x/crypto/scrypt"), "a signature is right or wrong, whatever the registry says"},
 	{"source/oci", Shell, list("api/...", "source", "source/archive", "source/cosign", "source/credentials"), list("oras.land/oras-go/v2/", "github.com/opencontainers/"), "the only room that reads and writes OCI registries"},
 	{"source/connect", Command, list("api/...", "source", "source/cosign", "source/dial", "source/git", "source/githubapp", "source/oci", "source/store"), nil, "which reader and which credentials a source gets is decided once, for the controller and the server"},
-	{"source/git", Shell, list("api/...", "source", "source/git/objects", "source/git/transport", "source/git/wire"), list("github.com/go-git/", "golang.org/x/crypto/"), "the only room that reads git repositories"},
-	{"source/git/wire", Pure, list("source"), nil, "what a request and an answer of git look like does not depend on the connection"},
+	{"source/git", Shell, list("api/...", "source", "source/git/bundle", "source/git/objects", "source/git/transport", "source/git/wire"), list("github.com/go-git/", "golang.org/x/crypto/"), "the only room that reads git repositories"},
+	{"source/git/wire", Pure, list("api/...", "source"), nil, "what a request and an answer of git look like does not depend on the connection"},
 	{"source/git/transport", Shell, list("api/...", "source", "source/credentials", "source/git/wire"), list("github.com/go-git/", "golang.org/x/crypto/"), "credentials and connections; what is requested is decided elsewhere"},
 	{"source/git/objects", Shell, list("api/..."), list("github.com/go-git/", "github.com/google/renameio/v2"), "objects on disk; knows nothing of remotes"},
+	{"source/git/bundle", Shell, list("api/...", "source", "source/git/objects", "source/git/wire"), list("github.com/go-git/"), "a file that another process replaces is read as one state; what its commits say is read elsewhere"},
 	{"source/git/history", Shell, list("api/...", "source", "source/git"), list("github.com/go-git/"), "the last change of a line follows from the commits of a local repository; only commands for people need it"},
 	{"source/store", Shell, list("api/...", "source"), list("github.com/google/renameio/v2", "golang.org/x/sys/"), "trees on disk; knows nothing of remotes"},
 

@@ -177,7 +177,11 @@ func (t Found) commit(ctx context.Context, repo string) (transpile.Result, sourc
 		if repo = strings.TrimPrefix(t.source.Spec.URL, "file://"); !filepath.IsAbs(repo) {
 			return res, source.Revision{}, errors.New("name a clone of " + t.Trace.Rendered.Repository + " with --repo")
 		}
-		if _, err := os.Stat(repo); err != nil { // git would read the repository of a parent folder instead
+		info, err := os.Stat(repo)
+		if err == nil && !info.IsDir() {
+			err = errors.New("it is a bundle")
+		}
+		if err != nil { // git would read the repository of a parent folder instead
 			return res, source.Revision{}, fmt.Errorf("the source's repository cannot be read: %w; name a clone of it with --repo", err)
 		}
 	}
