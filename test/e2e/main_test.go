@@ -52,6 +52,7 @@ var storyCommands = map[string]func(*story, *testscript.TestScript, []string) er
 	"unpack": (*story).unpack, "csr": (*story).csr, "join": (*story).join, "bare": (*story).bare, "pointed": (*story).pointed,
 	"upstream": (*story).upstream, "kubelets": (*story).kubelets, "within": (*story).within,
 	"eventually": (*story).eventually, "announce": (*story).announce,
+	"echo": (*story).echo, "judged": (*story).judged, "marked": (*story).marked, "notifier": (*story).notifier,
 }
 
 // command gives a method of the story to testscript.
