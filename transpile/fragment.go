@@ -36,6 +36,9 @@ type Result struct {
 	Fragments []Fragment
 	// Cluster objects ordered by kind, then name. The list is nil if the report is fatal.
 	Cluster []ClusterObject
+	// Reads maps each pool that has a directory to the files that its fragments were built from, in lexical order and
+	// relative to the source's path. They include kustomization files, patches and the files that documents include.
+	Reads map[string][]string
 	// Report has all errors and warnings.
 	Report Report
 }

@@ -3,6 +3,7 @@ package transpile
 import (
 	"cmp"
 	"io/fs"
+	"maps"
 	"slices"
 	"strings"
 
@@ -49,7 +50,7 @@ func (s *stopper) isStopped() bool {
 
 // fragmentsOf reads a repository. It uses and fills the cache of documents.
 func fragmentsOf(repo repository, cache *Transpiler, stop *stopper, found *origin.Findings) Result {
-	out := Result{}
+	out := Result{Reads: map[string][]string{}}
 	reportRefused(repo, found)
 	out.Pools = findPools(repo, found)
 	reads := map[string]bool{} // files that the pools were built from
@@ -60,7 +61,10 @@ func fragmentsOf(repo repository, cache *Transpiler, stop *stopper, found *origi
 		built := cache.buildPool(repo, pool, stop)
 		out.Fragments = append(out.Fragments, built.fragments...)
 		found.Add(built.findings...)
-		built.addReads(reads)
+		own := map[string]bool{}
+		built.addReads(own)
+		maps.Copy(reads, own)
+		out.Reads[pool] = slices.Sorted(maps.Keys(own))
 	}
 	for _, step := range []func(){
 		func() { checkNodesDirectory(repo, reads, found) },

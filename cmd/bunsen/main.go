@@ -48,8 +48,9 @@ func root() *cobra.Command {
 		Long: `Bunsen keeps the operating system of a cluster's nodes in git, as Butane documents.
 
 validate, build, diff, explain and import need no cluster: they run the functions that the controllers run, so they print
-what will happen. comment posts a comparison to a pull request. push publishes a commit as an OCI artifact. status, why, history, get, trace and drift read the cluster of your
-kubeconfig. pause, suspend, resume, hold, release and retry control a rollout there. token and pointer prepare new machines.
+what will happen. comment posts a comparison to a pull request. push publishes a commit as an OCI artifact. status, why, history,
+get, trace and drift read the cluster of your kubeconfig. pause, suspend, resume, hold, release and retry control a rollout there.
+rollback prepares a commit that returns a pool to an earlier config. token and pointer prepare new machines.
 install, check, uninstall and support-bundle are about Bunsen itself.
 
 Exit codes:
@@ -67,7 +68,8 @@ Exit codes:
 		&cobra.Group{ID: "install", Title: "Installing:"})
 	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), importCommand(), commentCommand(), pushCommand(),
 		statusCommand(), whyCommand(), historyCommand(), getCommand(), traceCommand(), driftCommand(),
-		pauseCommand(), suspendCommand(), resumeCommand(), retryCommand(), holdCommand(), releaseCommand(), tokenCommand(), pointerCommand(),
+		pauseCommand(), suspendCommand(), resumeCommand(), retryCommand(), holdCommand(), releaseCommand(), rollbackCommand(),
+		tokenCommand(), pointerCommand(),
 		installCommand(), checkCommand(), uninstallCommand(), supportBundleCommand(), versionCommand())
 	cmd.SetErr(safetext.NewWriter(os.Stderr)) // a CI runner also reads commands from standard error
 	return cmd

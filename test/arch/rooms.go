@@ -166,6 +166,7 @@ var Rooms = []Room{
 	{"internal/inspect/history", Pure, list("api/...", "internal/inspect/fleet", "internal/terminal"), kubeTypes, "how a rollout ended follows from what was recorded of it"},
 	{"internal/inspect/trace", Pure, list("api/...", "source", "internal/inspect/fleet", "internal/terminal"), kubeTypes, "where a config comes from follows from its annotations"},
 	{"internal/inspect", Pure, list("api/...", "internal/policy/...", "source", "reconcile/rollout/...", "internal/inspect/components", "internal/inspect/drift", "internal/inspect/fleet", "internal/inspect/reason", "internal/terminal"), kubeTypes, "what a user reads of a cluster follows from its objects"},
+	{"internal/rollback", Pure, list("api/...", "source", "internal/inspect/fleet", "internal/terminal"), kubeTypes, "which commits and files to revert follows from the cluster's records and from lists of files"},
 	{"internal/steer", Pure, list("api/...", "source", "reconcile/rollout/nodestate", "internal/inspect/fleet"), kubeTypes, "what to change for a user follows from the objects and from what the user asks for"},
 
 	{"mcs", Pure, list("api/...", "internal/policy", "internal/policy/secret"), libs(kubeTypes, ignition, ignition2, yaml), "what a new machine gets follows from the rendered config and the request"},
@@ -223,8 +224,9 @@ var Rooms = []Room{
 	{"internal/cli/bundle", Command, list("api/safetext", "internal/cli", "internal/cli/kube", "internal/inspect", "internal/inspect/fleet", "internal/support"), anything, "reads what package support masks and packs"},
 	{"internal/cli/pullrequest", Command, list("api/...", "internal/cli", "internal/cli/compare", "internal/cli/folders", "internal/forge", "internal/forge/gitea", "internal/forge/github", "internal/forge/gitlab", "internal/review", "internal/review/report"), anything, "chooses the service of a pull request"},
 	{"internal/cli/publish", Command, list("api/...", "internal/cli", "internal/cli/folders", "source", "source/cosign", "source/dial", "source/git", "source/oci"), anything, "reads a commit, and pushes what package oci packs"},
+	{"internal/cli/reverting", Command, list("api/...", "internal/cli", "internal/cli/compare", "internal/cli/folders", "internal/cli/kube", "internal/cli/pullrequest", "internal/forge", "internal/review", "internal/rollback", "source", "source/git", "transpile"), anything, "the only room that runs the user's git"},
 	{"internal/cli/tracing", Command, list("api/...", "internal/cli", "internal/cli/kube", "internal/inspect/trace", "internal/review", "source", "source/git", "transpile"), anything, "joins what a cluster and a repository say of a config"},
-	{"cmd/bunsen", Command, list("internal/adopt", "api/...", "internal/cli/...", "internal/forge", "internal/inspect/...", "mcs/pointer", "reconcile/render", "internal/review", "internal/review/annotate", "internal/steer"), anything, "flags and help of the verbs; the offline verbs run the controllers' pure functions, not the controllers"},
+	{"cmd/bunsen", Command, list("internal/adopt", "api/...", "internal/cli/...", "internal/forge", "internal/inspect/...", "mcs/pointer", "reconcile/render", "internal/review", "internal/review/annotate", "internal/rollback", "internal/steer"), anything, "flags and help of the verbs; the offline verbs run the controllers' pure functions, not the controllers"},
 
 	{"examples", Test, list("..."), anything, "every example is built by the code that will run it"},
 	{"bench/...", Test, list("..."), anything, "measures any room"},

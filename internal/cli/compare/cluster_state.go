@@ -19,6 +19,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/cli/folders"
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
 	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/internal/policy/secret"
@@ -28,6 +29,12 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
 )
+
+// WithCluster returns a comparison of revisions in a repository with what the nodes of a cluster should run now. source is
+// the GitSource that follows the repository. Compare takes an empty base then.
+func WithCluster(at folders.Repository, target kube.Target, source string) Comparison {
+	return Comparison{At: at, Running: true, cluster: target, source: source}
+}
 
 // clusterState is the part of a cluster that a comparison reads.
 type clusterState struct {

@@ -1,6 +1,7 @@
 package kube
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -133,6 +134,20 @@ func (t *Target) Config() (*rest.Config, error) {
 	}
 	rc.QPS, rc.Burst = 50, 100
 	return rc, nil
+}
+
+// Name returns the cluster's name in the kubeconfig; empty if there is none.
+func (t *Target) Name() string {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = t.kubeconfig
+	config, err := rules.Load()
+	if err != nil {
+		return ""
+	}
+	if at := config.Contexts[cmp.Or(t.context, config.CurrentContext)]; at != nil {
+		return at.Cluster
+	}
+	return ""
 }
 
 // noKubeconfig is the error for a missing kubeconfig. It names the places where bunsen searched.

@@ -187,8 +187,27 @@ func checkRedirect(to *http.Request, via []*http.Request) error {
 	return nil
 }
 
+// service is what the client of a service can do.
+type service interface {
+	forge.Host
+	forge.Opener
+}
+
+// Open opens a pull request in the project of the target and returns the address of its page. The target needs no Number and no Head.
+func Open(ctx context.Context, t forge.Target, p forge.Proposal) (string, error) {
+	host, err := hostOf(t)
+	if err != nil {
+		return "", cli.Invalid(err)
+	}
+	page, err := host.Open(ctx, p)
+	if err != nil {
+		return "", cli.Unreachable(fmt.Errorf("opening the pull request in %s on %s: %w", t.Project, t.API, err))
+	}
+	return page, nil
+}
+
 // hostOf returns the client of the target's service.
-func hostOf(t forge.Target) (forge.Host, error) {
+func hostOf(t forge.Target) (service, error) {
 	client := &http.Client{Timeout: commentTimeout, CheckRedirect: checkRedirect}
 	switch t.Kind {
 	case forge.GitHub:

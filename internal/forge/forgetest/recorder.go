@@ -33,6 +33,8 @@ type Pull struct {
 	Comments []forge.Comment
 	Statuses []forge.Status
 	Log      []string
+	// Opened are the pull requests that were opened.
+	Opened []forge.Proposal
 
 	mu sync.Mutex
 }
@@ -94,19 +96,19 @@ func (r *Pull) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 }
 
 // paths of one service.
-type paths struct{ user, list, create, edit, status, editMethod, statuses, pulls string }
+type paths struct{ user, list, create, edit, status, editMethod, statuses, pulls, open string }
 
 func (r *Pull) paths() paths {
 	switch r.Kind {
 	case forge.GitHub:
 		base := "/repos/" + Project
-		return paths{"/user", base + "/issues/7/comments", base + "/issues/7/comments", base + "/issues/comments/", base + "/statuses/" + Head, http.MethodPatch, base + "/commits/" + Head + "/status", base + "/commits/" + Head + "/pulls"}
+		return paths{"/user", base + "/issues/7/comments", base + "/issues/7/comments", base + "/issues/comments/", base + "/statuses/" + Head, http.MethodPatch, base + "/commits/" + Head + "/status", base + "/commits/" + Head + "/pulls", base + "/pulls"}
 	case forge.GitLab:
 		base := "/api/v4/projects/42"
-		return paths{"/api/v4/user", base + "/merge_requests/7/notes", base + "/merge_requests/7/notes", base + "/merge_requests/7/notes/", base + "/statuses/" + Head, http.MethodPut, base + "/repository/commits/" + Head + "/statuses", base + "/repository/commits/" + Head + "/merge_requests"}
+		return paths{"/api/v4/user", base + "/merge_requests/7/notes", base + "/merge_requests/7/notes", base + "/merge_requests/7/notes/", base + "/statuses/" + Head, http.MethodPut, base + "/repository/commits/" + Head + "/statuses", base + "/repository/commits/" + Head + "/merge_requests", base + "/merge_requests"}
 	default:
 		base := "/api/v1/repos/" + Project
-		return paths{"/api/v1/user", base + "/issues/7/comments", base + "/issues/7/comments", base + "/issues/comments/", base + "/statuses/" + Head, http.MethodPatch, base + "/commits/" + Head + "/status", base + "/commits/" + Head + "/pull"}
+		return paths{"/api/v1/user", base + "/issues/7/comments", base + "/issues/7/comments", base + "/issues/comments/", base + "/statuses/" + Head, http.MethodPatch, base + "/commits/" + Head + "/status", base + "/commits/" + Head + "/pull", base + "/pulls"}
 	}
 }
 
@@ -132,6 +134,8 @@ func (r *Pull) answer(q *http.Request, body []byte) (int, any) {
 		return http.StatusCreated, map[string]any{"id": 1000 + len(r.Comments) - 1}
 	case strings.HasPrefix(call, p.editMethod+" "+p.edit):
 		return r.edit(strings.TrimPrefix(at, p.edit), bodyOf(body))
+	case call == "POST "+p.open:
+		return r.open(body)
 	case call == "POST "+p.status:
 		return r.status(body)
 	default:
@@ -164,6 +168,29 @@ func (r *Pull) edit(id, body string) (int, any) {
 		}
 	}
 	return http.StatusNotFound, map[string]string{"message": "Not Found"}
+}
+
+// open records a new pull request.
+func (r *Pull) open(body []byte) (int, any) {
+	var x struct {
+		Title, Body, Head, Base string
+		Description             string
+		Source                  string `json:"source_branch"`
+		Target                  string `json:"target_branch"`
+	}
+	if err := json.Unmarshal(body, &x); err != nil {
+		return http.StatusBadRequest, map[string]string{"message": err.Error()}
+	}
+	p := forge.Proposal{Branch: x.Head, Base: x.Base, Title: x.Title, Body: x.Body}
+	if r.Kind == forge.GitLab {
+		p.Branch, p.Base, p.Body = x.Source, x.Target, x.Description
+	}
+	if slices.ContainsFunc(r.Opened, func(o forge.Proposal) bool { return o.Branch == p.Branch }) {
+		return http.StatusConflict, map[string]string{"message": "there is a pull request for the branch"}
+	}
+	r.Opened = append(r.Opened, p)
+	page := "https://forge.example/pulls/" + strconv.Itoa(Number)
+	return http.StatusCreated, map[string]any{"number": Number, "iid": Number, "html_url": page, "web_url": page}
 }
 
 func (r *Pull) status(body []byte) (int, any) {

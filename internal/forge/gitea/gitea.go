@@ -28,6 +28,7 @@ type Pull struct {
 var (
 	_ forge.Host   = (*Pull)(nil)
 	_ forge.Commit = (*Pull)(nil)
+	_ forge.Opener = (*Pull)(nil)
 )
 
 // New returns the pull request. The client limits the time of each request.
@@ -170,6 +171,19 @@ func (p *Pull) MergedBy(ctx context.Context) (int, error) {
 		return 0, nil
 	}
 	return int(pull.Index), nil
+}
+
+// Open implements forge.Opener.
+func (p *Pull) Open(ctx context.Context, x forge.Proposal) (string, error) {
+	c, err := p.client(ctx)
+	if err != nil {
+		return "", err
+	}
+	pull, resp, err := c.CreatePullRequest(p.owner, p.repo, gitea.CreatePullRequestOption{Head: x.Branch, Base: x.Base, Title: x.Title, Body: x.Body})
+	if err != nil {
+		return "", explain(resp, err)
+	}
+	return pull.HTMLURL, nil
 }
 
 func forbidden(resp *gitea.Response) bool {

@@ -22,6 +22,7 @@ type Pull struct {
 var (
 	_ forge.Host   = (*Pull)(nil)
 	_ forge.Commit = (*Pull)(nil)
+	_ forge.Opener = (*Pull)(nil)
 )
 
 // canceled is GitHub's state for forge.Canceled: it has four states.
@@ -133,6 +134,12 @@ func (p *Pull) MergedBy(ctx context.Context) (int, error) {
 		}
 	}
 	return 0, nil
+}
+
+// Open implements forge.Opener.
+func (p *Pull) Open(ctx context.Context, x forge.Proposal) (string, error) {
+	pull, _, err := p.client.PullRequests.Create(ctx, p.owner, p.repo, &github.NewPullRequest{Title: &x.Title, Head: &x.Branch, Base: &x.Base, Body: &x.Body})
+	return pull.GetHTMLURL(), explain(err)
 }
 
 // explain adds forge.ErrForbidden to errors about permissions, which the job of a fork gets.

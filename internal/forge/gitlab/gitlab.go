@@ -27,6 +27,7 @@ type Merge struct {
 var (
 	_ forge.Host   = (*Merge)(nil)
 	_ forge.Commit = (*Merge)(nil)
+	_ forge.Opener = (*Merge)(nil)
 )
 
 // New returns the merge request. The client limits the time of each request.
@@ -144,6 +145,17 @@ func (m *Merge) MergedBy(ctx context.Context) (int, error) {
 		}
 	}
 	return 0, nil
+}
+
+// Open implements forge.Opener.
+func (m *Merge) Open(ctx context.Context, p forge.Proposal) (string, error) {
+	merge, _, err := m.client.MergeRequests.CreateMergeRequest(m.target.Project, &gitlab.CreateMergeRequestOptions{
+		Title: &p.Title, Description: &p.Body, SourceBranch: &p.Branch, TargetBranch: &p.Base, RemoveSourceBranch: gitlab.Ptr(true),
+	}, gitlab.WithContext(ctx))
+	if err != nil {
+		return "", explain(err)
+	}
+	return merge.WebURL, nil
 }
 
 // explain adds forge.ErrForbidden to errors about permissions, which the job of a fork gets.

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
+	"github.com/bunsen-os/bunsen/internal/cli/reverting"
+	"github.com/bunsen-os/bunsen/internal/rollback"
+)
+
+func rollbackCommand() *cobra.Command {
+	var o reverting.Options
+	var ask rollback.Ask
+	cmd := &cobra.Command{
+		Use: "rollback pool/NAME [--to COMMIT]", Short: "Prepare the commit that returns a pool to an earlier config, and a pull request", GroupID: "act",
+		Long: `Prepare the commit that returns a pool to an earlier rendered config. bunsen reads the cluster and changes nothing there: the nodes
+return when you merge the commit, as with every commit.
+
+Without --to, bunsen selects the last config with which the whole pool was healthy. If that is the newest one, it selects the one
+before. It restores the files that the commits since then changed and that reach the pool; other files stay. If later commits
+changed such a file again, bunsen lists those commits and changes nothing.
+
+The commit is on a new branch bunsen/rollback-POOL-HASH of a clone: --repo, or the repository of the current directory if one of its
+remotes is that of the GitSource. Your work tree stays as it is. git makes the commit, with your name, signing key and hooks. With
+--push bunsen pushes the branch, from a temporary clone if necessary. It opens a pull request if BUNSEN_TOKEN or the token of the
+service is set: GITHUB_TOKEN, GITLAB_TOKEN, GITEA_TOKEN or FORGEJO_TOKEN.
+
+--dry-run prints the files, and what the merge does to the nodes.
+
+Exit codes: 0 prepared, 2 invalid input or nothing to revert, 3 cluster or git server unreachable.`,
+		Example: `  # What would be reverted, and what would the nodes do?
+  bunsen rollback pool/worker --dry-run
+
+  # Push the commit and open a pull request, from any directory
+  bunsen rollback pool/worker --push
+
+  # Return to a certain commit, in a clone
+  bunsen rollback pool/worker --to 4f1c2ab1 --repo ~/os-config`,
+		Args: kube.OneSubject(kube.KindPool), ValidArgsFunction: kube.CompleteSubjects(kube.KindPool),
+		PreRunE: func(*cobra.Command, []string) error {
+			if err := rollback.CheckCommit(ask.To); err != nil {
+				return cli.Invalid(err)
+			}
+			if err := o.Check(); err != nil {
+				return cli.Invalid(err)
+			}
+			return nil
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&ask.To, "to", "", "commit to return to: at least 7 digits of its hash")
+	f.StringVar(&ask.Source, "source", "", "the GitSource whose commits to revert, if several feed the pool")
+	f.StringVar(&o.Repo, "repo", "", "a directory in a clone of the repository; empty: the current one")
+	f.StringVar(&o.Remote, "remote", "", "remote of the clone; empty: the one with the GitSource's URL")
+	f.StringVar(&o.Base, "base", "", "branch to commit on; empty: that of the GitSource, or the default branch")
+	f.BoolVar(&o.AllFiles, "all-files", false, "also revert files that do not reach the pool")
+	f.BoolVar(&o.Push, "push", false, "push the branch, and open a pull request if there is a token")
+	f.BoolVar(&o.DryRun, "dry-run", false, "print the files and the forecast, and create no branch")
+	f.StringVar((*string)(&o.Site.Kind), "host", "", "the service of the repository: github, gitlab or gitea (also for Forgejo)")
+	f.StringVar(&o.Site.API, "api", "", "its API, such as https://git.example.com/api/v1")
+	f.StringVar(&o.Site.Project, "project", "", "the repository there, owner/name")
+	f.StringVar(&o.TokenFrom, "token-from", "", "file with the token for the pull request; - is standard input")
+	cli.CompleteFlag(cmd, "host", cobra.FixedCompletions([]string{"github", "gitlab", "gitea"}, cobra.ShellCompDirectiveNoFileComp))
+	cli.CompleteFlag(cmd, "to", kube.Complete(2, func(ctx context.Context, c client.Client, args []string) ([]string, error) {
+		if len(args) == 0 {
+			return nil, nil
+		}
+		cluster, err := kube.ReadObjects(ctx, c)
+		if err != nil {
+			return nil, err
+		}
+		about, err := kube.FindSubject(cluster, args[0], kube.KindPool)
+		return rollback.Offers(cluster, about.Name), err
+	}))
+	return readsCluster(cmd, func(ctx context.Context, q query) (answer, error) {
+		cluster, err := kube.Read(ctx, q.client)
+		if err != nil {
+			return answer{}, err
+		}
+		about, err := kube.FindSubject(cluster, q.args[0], kube.KindPool)
+		if err != nil {
+			return answer{}, err
+		}
+		ask.Pool, ask.Now = about.Name, q.now
+		choice, err := rollback.Choose(cluster, ask)
+		if err != nil {
+			return answer{}, cli.Invalid(err)
+		}
+		result, forecast, err := o.Run(ctx, choice, q.Target)
+		if err != nil {
+			return answer{}, err
+		}
+		return answer{text: result.Text(forecast), data: result}, nil
+	})
+}

@@ -1,0 +1,103 @@
+package reverting
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
+)
+
+// program is the user's git in one directory. It uses the user's credentials, hooks and signing key.
+type program struct {
+	dir string
+	// env is added to the user's environment.
+	env []string
+	// stdin is for the passphrase of a key; nil for commands that read their input.
+	stdin io.Reader
+}
+
+// repositoryVariables select another repository than that of a directory, for example in a hook.
+var repositoryVariables = []string{
+	"GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_COMMON_DIR",
+	"GIT_NAMESPACE", "GIT_PREFIX", "GIT_CONFIG", "GIT_LITERAL_PATHSPECS",
+}
+
+// credentials are a user and a password in a URL.
+var credentials = regexp.MustCompile(`://[^/@\s]+@`)
+
+// run runs git and returns its standard output. The error has the last lines of its standard error, without
+// credentials.
+func (p program) run(ctx context.Context, args ...string) (string, error) {
+	cmd := exec.CommandContext(ctx, "git", args...)
+	cmd.Dir, cmd.Stdin = p.dir, p.stdin
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains(repositoryVariables, name)
+	})
+	cmd.Env = append(append(cmd.Env, "LC_ALL=C", "GIT_LITERAL_PATHSPECS=1"), p.env...)
+	var out, problems bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	switch err := cmd.Run(); {
+	case errors.Is(err, exec.ErrNotFound):
+		return "", errors.New("the program git is not installed: bunsen rollback prepares the commit with it")
+	case ctx.Err() != nil:
+		return "", fmt.Errorf("git %s: %w", args[0], ctx.Err())
+	case err != nil:
+		return "", &gitError{command: args[0], said: lastLines(problems.String() + out.String()), err: err}
+	}
+	return out.String(), nil
+}
+
+// line is run for commands that print one line.
+func (p program) line(ctx context.Context, args ...string) (string, error) {
+	out, err := p.run(ctx, args...)
+	return strings.TrimRight(out, "\n"), err
+}
+
+// with returns the program with more variables.
+func (p program) with(env ...string) program {
+	p.env = append(slices.Clone(p.env), env...)
+	return p
+}
+
+// in returns the program in another directory.
+func (p program) in(dir string) program {
+	p.dir = dir
+	return p
+}
+
+// reading returns the program with a text as its standard input.
+func (p program) reading(text string) program {
+	p.stdin = strings.NewReader(text)
+	return p
+}
+
+// gitError is the failure of a git command.
+type gitError struct {
+	command, said string
+	err           error
+}
+
+// Error returns what git printed.
+func (e *gitError) Error() string {
+	return fmt.Sprintf("git %s: %v\n%s", e.command, e.err, e.said)
+}
+
+// Unwrap returns the exit status.
+func (e *gitError) Unwrap() error { return e.err }
+
+// lastLines shortens what git and its hooks print.
+func lastLines(text string) string {
+	const most = 20
+	lines := strings.Split(strings.TrimSpace(credentials.ReplaceAllString(text, "://")), "\n")
+	lines = lines[max(0, len(lines)-most):]
+	return safetext.Lines(strings.Join(lines, "\n"))
+}

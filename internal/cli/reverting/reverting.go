@@ -1,0 +1,235 @@
+package reverting
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/cli/compare"
+	"github.com/bunsen-os/bunsen/internal/cli/folders"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
+	"github.com/bunsen-os/bunsen/internal/forge"
+	"github.com/bunsen-os/bunsen/internal/review"
+	"github.com/bunsen-os/bunsen/internal/rollback"
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// Options are the flags of the verb.
+type Options struct {
+	// Repo is a directory in a clone; empty for the current one, or a temporary clone. Remote is the clone's remote.
+	Repo, Remote string
+	// Base is the branch on which the commit is made; empty for the branch of the GitSource.
+	Base string
+	// AllFiles also reverts files that do not reach the pool.
+	AllFiles bool
+	// Push pushes the branch, and opens a pull request if there is a token.
+	Push bool
+	// DryRun creates neither a branch nor a commit on one.
+	DryRun bool
+	// Site overrides what bunsen finds out about the service. TokenFrom is a file with its token.
+	Site      forge.Target
+	TokenFrom string
+}
+
+// job is one rollback on its way from the choice to the commit.
+type job struct {
+	Options
+	choice rollback.Choice
+	clone  clone
+	base   base
+	// to and from are full hashes.
+	to, from string
+	sorted   rollback.Sorted
+	tree     string
+	files    poolFiles
+	result   rollback.Result
+}
+
+// Run prepares the rollback. target is the cluster, which is only read. The text has the forecast in a dry run.
+func (o Options) Run(ctx context.Context, choice rollback.Choice, target kube.Target) (rollback.Result, string, error) {
+	src := choice.Source
+	clone, done, err := o.findClone(ctx, src.Spec.URL)
+	defer done()
+	if err != nil {
+		return rollback.Result{}, "", cli.Invalid(err)
+	}
+	j := &job{Options: o, choice: choice, clone: clone, result: rollback.Result{
+		Pool: choice.Pool, Cluster: target.Name(), Source: src.Name, Repository: source.Redact(src.Spec.URL),
+		From: choice.From, To: choice.To, Notes: choice.Notes,
+	}}
+	for _, step := range []func(context.Context) error{j.resolve, j.selectFiles, j.listFiles} {
+		if err := step(ctx); err != nil {
+			return rollback.Result{}, "", cli.Invalid(err)
+		}
+	}
+	if o.DryRun {
+		text := j.forecast(ctx, target)
+		return j.result, text, nil
+	}
+	err = j.commit(ctx)
+	return j.result, "", err
+}
+
+// resolve finds the commits in the clone.
+func (j *job) resolve(ctx context.Context) (err error) {
+	src, branch := j.choice.Source, j.Base
+	if branch == "" && rollback.RefStep(src.Spec.Ref) == "" {
+		branch = src.Spec.Ref.Branch
+	}
+	if j.base, err = j.clone.base(ctx, branch); err != nil {
+		return err
+	}
+	if j.from, err = j.clone.commit(ctx, j.choice.From.Hash()); err != nil {
+		return err
+	}
+	if j.to, err = j.clone.commit(ctx, j.choice.To.Hash()); err != nil {
+		return err
+	}
+	switch {
+	case j.to == j.from || j.clone.isAncestor(ctx, j.from, j.to):
+		return fmt.Errorf("%.8s is not older than %s, which gave pool %s its newest config", j.to, j.choice.From.Text(), j.choice.Pool)
+	case !j.clone.isAncestor(ctx, j.to, j.from):
+		j.note("%.8s is not in the history of %.8s: the branch was rewritten. bunsen restores the files of %[1]s", j.to, j.from)
+	}
+	if !j.clone.isAncestor(ctx, j.from, j.base.commit) {
+		j.note("branch %s does not have %s: it was rewritten, or that commit is on another branch", j.base.branch, j.choice.From.Text())
+	}
+	if at, err := source.ParseRevision(src.Status.AppliedRevision); err == nil && at.Hash != j.base.commit {
+		j.note("branch %s is at %.8s; the cluster has applied %.8s", j.base.branch, j.base.commit, at.Hash)
+	}
+	j.choice.To.Revision = completed(j.choice.To, j.to)
+	j.result.To = j.choice.To
+	j.result.Git = rollback.Git{Branch: j.choice.Branch(), Base: j.base.branch, BaseCommit: j.base.commit}
+	return nil
+}
+
+// completed returns the revision of a step, with the full hash of a commit that the user shortened.
+func completed(s rollback.Step, hash string) string {
+	if _, err := source.ParseRevision(s.Revision); err == nil {
+		return s.Revision
+	}
+	return hash
+}
+
+func (j *job) note(format string, args ...any) {
+	j.result.Notes = append(j.result.Notes, fmt.Sprintf(format, args...))
+}
+
+// selectFiles decides which files to restore.
+func (j *job) selectFiles(ctx context.Context) error {
+	changes, err := j.clone.changes(ctx, j.to, j.from, j.base.commit)
+	if err != nil {
+		return err
+	}
+	j.files = poolFiles{dir: j.clone.dir, folder: j.choice.Source.Spec.Path, pool: j.choice.Pool, read: map[string]bool{}}
+	var broken []error
+	for _, at := range []string{j.from, j.base.commit} {
+		if _, err := j.files.rendered(ctx, at); err != nil {
+			broken = append(broken, err)
+		}
+	}
+	was, err := j.files.rendered(ctx, j.to)
+	if err = errors.Join(append(broken, err)...); err != nil {
+		j.note("some commits could not be rendered, so bunsen may not know all files that reach the pool: %v", err)
+	}
+	reaches := j.files.reaches
+	if j.AllFiles {
+		reaches = nil
+	}
+	j.sorted = rollback.Sort(changes, reaches)
+	if len(j.sorted.Conflicts) > 0 {
+		return j.conflicts(ctx)
+	}
+	for _, f := range j.sorted.Other {
+		j.result.Files.Other = append(j.result.Files.Other, f.Path)
+	}
+	for _, f := range j.sorted.Done {
+		j.result.Files.Done = append(j.result.Files.Done, f.Path)
+	}
+	if len(j.sorted.Revert) == 0 {
+		return j.nothing()
+	}
+	if j.result.Commits, err = j.clone.commits(ctx, j.to, j.from, j.sorted.Revert); err != nil {
+		return err
+	}
+	return j.checkResult(ctx, was)
+}
+
+// nothing explains why there is no file to restore.
+func (j *job) nothing() error {
+	switch between := fmt.Sprintf("between %s and %s", j.choice.To.Text(), j.choice.From.Text()); {
+	case len(j.sorted.Done) > 0:
+		return fmt.Errorf("%w: branch %s has reverted everything that reaches pool %s %s; the cluster follows when it applies that commit", rollback.ErrNothing, j.base.branch, j.choice.Pool, between)
+	case len(j.sorted.Other) > 0:
+		return fmt.Errorf("%w: no file that reaches pool %s changed %s; --all-files reverts the other files", rollback.ErrNothing, j.choice.Pool, between)
+	default:
+		return fmt.Errorf("%w: no file changed %s", rollback.ErrNothing, between)
+	}
+}
+
+// conflicts names the files that later commits changed, and those commits.
+func (j *job) conflicts(ctx context.Context) error {
+	var all []rollback.Conflict
+	for _, f := range j.sorted.Conflicts {
+		commits, err := j.clone.commits(ctx, j.from, j.base.commit, []rollback.Change{f})
+		if err != nil {
+			return err
+		}
+		all = append(all, rollback.Conflict{Path: f.Path, Commits: commits})
+	}
+	return rollback.ConflictError(all, j.base.branch, j.from)
+}
+
+// checkResult writes the tree and checks that the pool renders to the same config as before the reverted commits.
+func (j *job) checkResult(ctx context.Context, was string) (err error) {
+	if j.tree, err = j.clone.writeTree(ctx, j.base.commit, j.sorted.Revert); err != nil {
+		return fmt.Errorf("writing the reverted files: %w", err)
+	}
+	commit, err := j.clone.forecastCommit(ctx, j.tree, j.base.commit)
+	if err != nil {
+		return fmt.Errorf("writing the reverted files: %w", err)
+	}
+	switch now, err := j.files.rendered(ctx, commit); {
+	case err != nil:
+		j.note("with the revert, %s cannot be applied: %v", j.base.branch, err)
+	case was != "" && now != was:
+		j.note("with the revert, pool %s does not get the same config as with %s: later commits changed it, too, or files that stay; --dry-run shows the result", j.choice.Pool, j.choice.To.Text())
+	}
+	j.base.forecast = commit
+	return nil
+}
+
+// listFiles lists the reverted files with their lines.
+func (j *job) listFiles(ctx context.Context) error {
+	counts, err := j.clone.lines(ctx, j.base.commit, j.base.forecast)
+	if err != nil {
+		return err
+	}
+	for _, f := range j.sorted.Revert {
+		j.result.Files.Reverted = append(j.result.Files.Reverted, rollback.File{Path: f.Path, Change: f.Verb(), Lines: counts[f.Path]})
+	}
+	return nil
+}
+
+// forecast compares the result with what the cluster's nodes should run. A failure is a note.
+func (j *job) forecast(ctx context.Context, target kube.Target) string {
+	c := compare.WithCluster(folders.Repository{Repo: j.clone.dir, Path: j.choice.Source.Spec.Path, Revisions: true}, target, j.choice.Source.Name)
+	found, err := c.Compare(ctx, "", j.base.forecast)
+	if err != nil {
+		j.note("bunsen cannot forecast the rollout: %v", err)
+		return ""
+	}
+	j.result.Forecast = found
+	others := slices.DeleteFunc(slices.Clone(found.Pools), func(p review.PoolChange) bool { return p.Pool == j.choice.Pool || !p.Changed() })
+	for _, p := range others {
+		j.note("the merge also changes pool %s", p.Pool)
+	}
+	var text strings.Builder
+	if err := c.Show(&text, found, "text", ""); err != nil {
+		j.note("bunsen cannot print the forecast: %v", err)
+	}
+	return text.String()
+}

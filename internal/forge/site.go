@@ -1,0 +1,106 @@
+package forge
+
+import (
+	"context"
+	"net/url"
+	"strings"
+)
+
+// Proposal is a pull request to open (GitLab: merge request). Both branches are in the same repository.
+type Proposal struct {
+	// Branch has the commits. Base is the branch of the merge.
+	Branch, Base string
+	// Title is one line, Body is Markdown.
+	Title, Body string
+}
+
+// Opener opens pull requests in a repository on its service. The packages below this one implement it.
+type Opener interface {
+	// Open opens a pull request and returns the address of its page.
+	Open(ctx context.Context, p Proposal) (string, error)
+}
+
+// Site is the repository of a clone on its service.
+type Site struct {
+	// Target has the kind of the service, its API and the project. The other fields are empty.
+	Target Target
+	// Web is the address of the repository's page, without a slash at the end.
+	Web string
+}
+
+// SiteOf finds the service of a repository from its scheme (https, http or ssh), its host with the port of the web server,
+// and its path. An empty kind is guessed from the host. Kind and API are empty if the service is unknown.
+func SiteOf(kind Kind, scheme, host, path string) Site {
+	if kind == "" {
+		kind = guess(host)
+	}
+	if scheme != "http" {
+		scheme = "https"
+	}
+	root, project := scheme+"://"+host, strings.Trim(path, "/")
+	s := Site{Web: root + "/" + project, Target: Target{Kind: kind, Project: project}}
+	if parts := strings.Split(project, "/"); kind != GitLab && len(parts) > 2 { // the service is in a directory of the host
+		s.Target.Project = strings.Join(parts[len(parts)-2:], "/")
+		root += "/" + strings.Join(parts[:len(parts)-2], "/")
+	}
+	switch {
+	case kind == GitHub && host == "github.com":
+		s.Target.API = "https://api.github.com"
+	case kind == GitHub:
+		s.Target.API = root + "/api/v3"
+	case kind == GitLab:
+		s.Target.API = root + "/api/v4"
+	case kind == Gitea:
+		s.Target.API = root + "/api/v1"
+	}
+	return s
+}
+
+// guess returns the service of a well-known host, or of a host whose name says it.
+func guess(host string) Kind {
+	host, _, _ = strings.Cut(strings.ToLower(host), ":")
+	first, _, _ := strings.Cut(host, ".")
+	switch {
+	case host == "github.com" || first == "github":
+		return GitHub
+	case first == "gitlab":
+		return GitLab
+	case host == "codeberg.org" || first == "gitea" || first == "forgejo":
+		return Gitea
+	}
+	return ""
+}
+
+// NewPull returns the page on which a user opens the pull request; empty if the service is unknown.
+func (s Site) NewPull(base, branch string) string {
+	switch s.Target.Kind {
+	case GitHub, Gitea:
+		return s.Web + "/compare/" + url.PathEscape(base) + "..." + branch
+	case GitLab:
+		q := url.Values{"merge_request[source_branch]": {branch}, "merge_request[target_branch]": {base}}
+		return s.Web + "/-/merge_requests/new?" + q.Encode()
+	}
+	return ""
+}
+
+// UserToken returns the token in a user's environment for a service: BUNSEN_TOKEN, or that of the service's own command
+// line. A token of github.com is for no other host.
+func UserToken(t Target, env func(string) string) string {
+	names := []string{"BUNSEN_TOKEN"}
+	switch {
+	case t.Kind == GitHub && t.API == "https://api.github.com":
+		names = append(names, "GITHUB_TOKEN", "GH_TOKEN")
+	case t.Kind == GitHub:
+		names = append(names, "GH_ENTERPRISE_TOKEN", "GITHUB_ENTERPRISE_TOKEN")
+	case t.Kind == GitLab:
+		names = append(names, "GITLAB_TOKEN")
+	case t.Kind == Gitea:
+		names = append(names, "FORGEJO_TOKEN", "GITEA_TOKEN")
+	}
+	for _, name := range names {
+		if value := env(name); value != "" {
+			return value
+		}
+	}
+	return ""
+}

@@ -1,0 +1,83 @@
+package rollback
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// mostListed is how many commits and files a text lists.
+const mostListed = 20
+
+// Commit is a commit of the repository.
+type Commit struct {
+	Hash    string `json:"hash"`
+	Author  string `json:"author,omitempty"`
+	Subject string `json:"subject,omitempty"`
+}
+
+// Text describes the commit on one line.
+func (c Commit) Text() string { return fmt.Sprintf("%.8s %s", c.Hash, source.Quote(c.Subject)) }
+
+// Branch returns the name of the branch for a rollback.
+func (c Choice) Branch() string { return fmt.Sprintf("bunsen/rollback-%s-%.8s", c.Pool, c.From.Hash()) }
+
+// Title returns the first line of the commit's message. commits are those to revert, newest first.
+func (c Choice) Title(commits []Commit) string {
+	if len(commits) == 1 {
+		return "Revert " + quoted(commits[0].Subject)
+	}
+	return fmt.Sprintf("Revert %s and %s", quoted(cmp.Or(c.From.Subject, c.From.Hash())), fleet.Count(max(len(commits)-1, 1), "earlier commit"))
+}
+
+// quoted writes a subject in quotation marks as git revert does, without control characters.
+func quoted(subject string) string { return `"` + safetext.Line(subject) + `"` }
+
+// Message returns the commit's message. other are files of the commits that stay as they are. cluster is the name of the
+// user's cluster, or empty.
+func (c Choice) Message(commits []Commit, other []Change, cluster string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\n\n", c.Title(commits))
+	of := "pool " + c.Pool
+	if cluster != "" {
+		of += " of cluster " + safetext.Line(cluster)
+	}
+	to := fmt.Sprintf("%.12s", c.To.Hash())
+	if c.To.Subject != "" {
+		to += " " + quoted(c.To.Subject)
+	}
+	fmt.Fprintf(&b, "This returns %s to\n%s", of, to)
+	if c.To.Config != "" {
+		fmt.Fprintf(&b, ",\n%s", c.To.Config)
+	}
+	b.WriteString(".\n\n")
+	for i, one := range commits {
+		if i == mostListed {
+			fmt.Fprintf(&b, "and %s.\n", fleet.Count(len(commits)-mostListed, "earlier commit"))
+			break
+		}
+		if len(commits) == 1 {
+			fmt.Fprintf(&b, "This reverts commit %s.\n", one.Hash)
+			break
+		}
+		if i == 0 {
+			b.WriteString("This reverts:\n")
+		}
+		fmt.Fprintf(&b, "  %s %s\n", one.Hash, quoted(one.Subject))
+	}
+	if len(other) > 0 {
+		b.WriteString("\nFiles that do not reach the pool stay as they are:\n")
+		for i, f := range other {
+			if i == mostListed {
+				fmt.Fprintf(&b, "  and %d more\n", len(other)-mostListed)
+				break
+			}
+			fmt.Fprintf(&b, "  %s\n", safetext.Line(f.Path))
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,117 @@
+package rollback
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/internal/terminal"
+)
+
+// Result is a prepared rollback, for users and programs.
+type Result struct {
+	Pool string `json:"pool"`
+	// Cluster is the cluster's name in the kubeconfig.
+	Cluster string `json:"cluster,omitempty"`
+	// Source is the GitSource, Repository its URL without credentials.
+	Source     string `json:"source"`
+	Repository string `json:"repository"`
+	// From is the newest commit to revert, To the commit to which the pool returns.
+	From Step `json:"from"`
+	To   Step `json:"to"`
+	// Commits are the reverted commits, newest first.
+	Commits []Commit `json:"commits"`
+	Files   Files    `json:"files"`
+	Git     Git      `json:"git"`
+	// Notes are what the user should know.
+	Notes []string `json:"notes,omitempty"`
+	// Todo are the next steps, in order: commands, or the address of a page.
+	Todo []string `json:"todo,omitempty"`
+	// Forecast is what the merge does to nodes, as `bunsen diff --cluster -o json` prints it; absent unless it is a dry run.
+	Forecast any `json:"forecast,omitempty"`
+}
+
+// Files are the files of a rollback.
+type Files struct {
+	Reverted []File `json:"reverted"`
+	// Other are files of the commits that do not reach the pool, and that stay as they are.
+	Other []string `json:"other,omitempty"`
+	// Done are files that a later commit already restored.
+	Done []string `json:"done,omitempty"`
+}
+
+// File is a file that the rollback changes.
+type File struct {
+	Path string `json:"path"`
+	// Change is restore, create or delete.
+	Change string `json:"change"`
+	// Lines is the number of added and removed lines, `+1 -3`; empty for a binary file.
+	Lines string `json:"lines,omitempty"`
+}
+
+// Git is the commit of a rollback and where it is.
+type Git struct {
+	// Branch has the commit, on top of Base at BaseCommit.
+	Branch     string `json:"branch"`
+	Base       string `json:"base"`
+	BaseCommit string `json:"baseCommit"`
+	// Commit is empty in a dry run.
+	Commit string `json:"commit,omitempty"`
+	// Directory is the clone with the branch; empty if it was a temporary one.
+	Directory string `json:"directory,omitempty"`
+	Pushed    bool   `json:"pushed,omitempty"`
+	// PullRequest is the address of the pull request that bunsen opened.
+	PullRequest string `json:"pullRequest,omitempty"`
+}
+
+// Text prints the rollback for people. forecast is the text of the forecast, or empty.
+func (r Result) Text(forecast string) string {
+	b := terminal.Labels{}
+	b.Add("", fmt.Sprintf("pool/%s returns to %s", r.Pool, r.To.Text()))
+	b.Gap()
+	for i, c := range r.Commits {
+		if i == mostListed {
+			b.Add("Reverts", fmt.Sprintf("and %d more", len(r.Commits)-mostListed))
+			break
+		}
+		b.Add("Reverts", c.Text()+"   "+c.Author)
+	}
+	wide := 0
+	for _, f := range r.Files.Reverted {
+		wide = max(wide, len(f.Path))
+	}
+	for _, f := range r.Files.Reverted {
+		b.Add("Files", fmt.Sprintf("%-7s  %-*s   %s", f.Change, wide, f.Path, f.Lines))
+	}
+	listFiles(&b, "Unchanged", r.Files.Other, "does not reach the pool; --all-files reverts it, too")
+	listFiles(&b, "Unchanged", r.Files.Done, "a later commit restored it already")
+	switch {
+	case r.Git.Commit == "":
+		b.Add("Commit", fmt.Sprintf("dry run: bunsen creates nothing. Without --dry-run, it creates branch %s on top of %s", r.Git.Branch, r.Git.Base))
+	case r.Git.Pushed:
+		b.Add("Commit", fmt.Sprintf("%.8s on branch %s on top of %s, pushed", r.Git.Commit, r.Git.Branch, r.Git.Base))
+	default:
+		b.Add("Commit", fmt.Sprintf("%.8s on branch %s on top of %s, in %s", r.Git.Commit, r.Git.Branch, r.Git.Base, r.Git.Directory))
+	}
+	b.Add("Pull", r.Git.PullRequest)
+	for _, n := range r.Notes {
+		b.Add("Note", n)
+	}
+	for _, n := range r.Todo {
+		b.Add("To do", n)
+	}
+	if forecast != "" {
+		return b.String() + "\nThe merge does this to the cluster's nodes:\n\n" + strings.TrimLeft(forecast, "\n")
+	}
+	return b.String()
+}
+
+// listFiles lists files that a rollback leaves unchanged, with the reason.
+func listFiles(b *terminal.Labels, label string, files []string, why string) {
+	for i, f := range files {
+		if i == mostListed {
+			b.Add(label, fmt.Sprintf("and %d more", len(files)-mostListed))
+			return
+		}
+		b.Add(label, f+"   ("+why+")")
+	}
+}
