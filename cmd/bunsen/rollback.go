@@ -24,8 +24,8 @@ Without --to, bunsen selects the last config with which the whole pool was healt
 before. It restores the files that the commits since then changed and that reach the pool; other files stay. If later commits
 changed such a file again, bunsen lists those commits and changes nothing.
 
-The commit is on a new branch bunsen/rollback-POOL-HASH of a clone: --repo, or the repository of the current directory if one of its
-remotes is that of the GitSource. Your work tree stays as it is. git makes the commit, with your name, signing key and hooks. With
+The commit is on a new branch bunsen/rollback-POOL-HASH of a clone. The clone is the one of --repo, or the current directory if one
+of its remotes is the GitSource's repository. Your work tree stays as it is. git makes the commit, with your name, signing key and hooks. With
 --push bunsen pushes the branch, from a temporary clone if necessary. It opens a pull request if BUNSEN_TOKEN or the token of the
 service is set: GITHUB_TOKEN, GITLAB_TOKEN, GITEA_TOKEN or FORGEJO_TOKEN.
 

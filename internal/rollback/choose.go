@@ -221,7 +221,7 @@ func (h poolHistory) before(at int) (Step, error) {
 			return Step{Revision: h.proven, Config: h.healthy}, nil
 		}
 	}
-	return Step{}, fmt.Errorf("GitSource %s remembers no earlier config of pool %s that nodes did not fail: name the commit to return to with --to; git log lists the commits, and bunsen history pool/%[2]s lists what became of them", h.src.Name, h.v.Object.Name)
+	return Step{}, fmt.Errorf("GitSource %s remembers no earlier config of pool %s that nodes did not fail. Name the commit to return to with --to; bunsen history pool/%[2]s and git log list the commits", h.src.Name, h.v.Object.Name)
 }
 
 // Offers are the commits that gave a pool a config, newest first, for the completion of a shell: the hash and the subject

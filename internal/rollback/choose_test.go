@@ -85,7 +85,7 @@ func TestChoose(t *testing.T) {
 		"a commit with the same config":            {cluster: cluster("r", "r", "c:r", "b:q", "a:r"), ask: rollback.Ask{To: "aaaaaaa"}, to: "--to aaaaaaa: pool worker has the config of that commit already"},
 		"no commit":                                {cluster: cluster("r", "r", "c:r", "b:q"), ask: rollback.Ask{To: "HEAD~1"}, to: `--to "HEAD~1": want the hash of a commit`},
 		"an option":                                {cluster: cluster("r", "r", "c:r", "b:q"), ask: rollback.Ask{To: "--exec=x"}, to: `--to "--exec=x": want the hash of a commit`},
-		"nothing before":                           {cluster: cluster("q", "q", "b:q"), to: "GitSource config remembers no earlier config of pool worker that nodes did not fail: name the commit to return to with --to"},
+		"nothing before":                           {cluster: cluster("q", "q", "b:q"), to: "GitSource config remembers no earlier config of pool worker that nodes did not fail. Name the commit to return to with --to"},
 		"no config":                                {cluster: cluster("", "", "a:"), to: "no GitSource remembers a commit that gave pool worker a config"},
 		"no pool":                                  {cluster: cluster("q", "q", "a:q"), ask: rollback.Ask{Pool: "edge"}, to: `there is no pool "edge"`},
 		"another source":                           {cluster: cluster("q", "q", "a:q"), ask: rollback.Ask{Source: "other"}, to: "--source other: no GitSource of this name gave pool worker a config"},

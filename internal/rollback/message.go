@@ -28,10 +28,13 @@ func (c Choice) Branch() string { return fmt.Sprintf("bunsen/rollback-%s-%.8s", 
 
 // Title returns the first line of the commit's message. commits are those to revert, newest first.
 func (c Choice) Title(commits []Commit) string {
-	if len(commits) == 1 {
+	switch len(commits) {
+	case 0: // of two branches without a common history
+		return "Revert " + quoted(cmp.Or(c.From.Subject, c.From.Hash()))
+	case 1:
 		return "Revert " + quoted(commits[0].Subject)
 	}
-	return fmt.Sprintf("Revert %s and %s", quoted(cmp.Or(c.From.Subject, c.From.Hash())), fleet.Count(max(len(commits)-1, 1), "earlier commit"))
+	return fmt.Sprintf("Revert %s and %s", quoted(commits[0].Subject), fleet.Count(len(commits)-1, "earlier commit"))
 }
 
 // quoted writes a subject in quotation marks as git revert does, without control characters.

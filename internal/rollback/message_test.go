@@ -19,7 +19,7 @@ func TestMessage(t *testing.T) {
 	if got := c.Branch(); got != "bunsen/rollback-worker-cccccccc" {
 		t.Errorf("the branch is %s", got)
 	}
-	want := `Revert "Third" and 1 earlier commit
+	want := `Revert "Third \x1b[31m\r" and 1 earlier commit
 
 This returns pool worker of cluster prod to
 aaaaaaaa0000 "First",
@@ -38,8 +38,11 @@ Files that do not reach the pool stay as they are:
 	if got := c.Message(two[1:], nil, ""); !strings.HasPrefix(got, "Revert \"A \"second\"\"\n\nThis returns pool worker to\n") || !strings.HasSuffix(got, "\n\nThis reverts commit "+hashOf("b")+".\n") {
 		t.Errorf("the message of one commit is\n%s", got)
 	}
+	if got := c.Title(nil); got != `Revert "Third"` {
+		t.Errorf("the title of a merge is %s", got)
+	}
 	many := make([]rollback.Commit, 30)
-	if got := c.Message(many, nil, ""); !strings.HasSuffix(got, "and 10 earlier commits.\n") || !strings.HasPrefix(got, `Revert "Third" and 29 earlier commits`) {
+	if got := c.Message(many, nil, ""); !strings.HasSuffix(got, "and 10 earlier commits.\n") || !strings.HasPrefix(got, `Revert "" and 29 earlier commits`) {
 		t.Errorf("the message of many commits is\n%s", got)
 	}
 }

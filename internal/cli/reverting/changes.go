@@ -59,10 +59,10 @@ func (c clone) files(ctx context.Context, commit string) (map[string]rollback.Bl
 // mostPaths limits the arguments of one command.
 const mostPaths = 500
 
-// commits lists the commits after old up to young that changed one of the files, newest first, without merges. With very
-// many files it lists all commits.
+// commits lists the commits after old up to young that changed one of the files, newest first. A merge is listed if its
+// files differ from those of every parent. With very many files, commits lists all commits.
 func (c clone) commits(ctx context.Context, old, young string, changes []rollback.Change) ([]rollback.Commit, error) {
-	args := []string{"log", "--no-merges", "--no-show-signature", "--format=%H%x1f%an <%ae>%x1f%s", old + ".." + young, "--"}
+	args := []string{"log", "--no-show-signature", "--format=%H%x1f%an <%ae>%x1f%s", old + ".." + young, "--"}
 	if len(changes) <= mostPaths {
 		for _, f := range changes {
 			args = append(args, f.Path)

@@ -165,7 +165,7 @@ func (c clone) commit(ctx context.Context, hash string) (string, error) {
 		}
 	}
 	if err != nil {
-		return "", fmt.Errorf("%s has no commit %s, and the remote does not give it: if the clone is shallow, run git fetch --unshallow; if the branch was rewritten, name another commit with --to", c.dir, hash)
+		return "", fmt.Errorf("%s has no commit %s, and the remote does not send it. If the clone is shallow, run git fetch --unshallow. If the branch was rewritten, name another commit with --to", c.dir, hash)
 	}
 	return full, nil
 }

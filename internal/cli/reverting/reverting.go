@@ -155,6 +155,9 @@ func (j *job) selectFiles(ctx context.Context) error {
 	if j.result.Commits, err = j.clone.commits(ctx, j.to, j.from, j.sorted.Revert); err != nil {
 		return err
 	}
+	if len(j.result.Commits) == 0 { // of two branches without a common history
+		j.result.Commits = []rollback.Commit{{Hash: j.from, Author: j.choice.From.Author, Subject: j.choice.From.Subject}}
+	}
 	return j.checkResult(ctx, was)
 }
 
@@ -196,7 +199,7 @@ func (j *job) checkResult(ctx context.Context, was string) (err error) {
 	case err != nil:
 		j.note("with the revert, %s cannot be applied: %v", j.base.branch, err)
 	case was != "" && now != was:
-		j.note("with the revert, pool %s does not get the same config as with %s: later commits changed it, too, or files that stay; --dry-run shows the result", j.choice.Pool, j.choice.To.Text())
+		j.note("with the revert, pool %s does not get the same config as with %s, because later commits or other files changed it, too. --dry-run shows the result", j.choice.Pool, j.choice.To.Text())
 	}
 	j.base.forecast = commit
 	return nil
