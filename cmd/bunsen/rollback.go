@@ -51,6 +51,31 @@ Exit codes: 0 prepared, 2 invalid input or nothing to revert, 3 cluster or git s
 			return nil
 		},
 	}
+	addRollbackFlags(cmd, &ask, &o)
+	return readsCluster(cmd, func(ctx context.Context, q query) (answer, error) {
+		cluster, err := kube.Read(ctx, q.client)
+		if err != nil {
+			return answer{}, err
+		}
+		about, err := kube.FindSubject(cluster, q.args[0], kube.KindPool)
+		if err != nil {
+			return answer{}, err
+		}
+		ask.Pool, ask.Now = about.Name, q.now
+		choice, err := rollback.Choose(cluster, ask)
+		if err != nil {
+			return answer{}, cli.Invalid(err)
+		}
+		result, forecast, err := o.Run(ctx, choice, q.Target)
+		if err != nil {
+			return answer{}, err
+		}
+		return answer{text: result.Text(forecast), data: result}, nil
+	})
+}
+
+// addRollbackFlags adds the flags of the verb and their completion.
+func addRollbackFlags(cmd *cobra.Command, ask *rollback.Ask, o *reverting.Options) {
 	f := cmd.Flags()
 	f.StringVar(&ask.To, "to", "", "commit to return to: at least 7 digits of its hash")
 	f.StringVar(&ask.Source, "source", "", "the GitSource whose commits to revert, if several feed the pool")
@@ -76,24 +101,4 @@ Exit codes: 0 prepared, 2 invalid input or nothing to revert, 3 cluster or git s
 		about, err := kube.FindSubject(cluster, args[0], kube.KindPool)
 		return rollback.Offers(cluster, about.Name), err
 	}))
-	return readsCluster(cmd, func(ctx context.Context, q query) (answer, error) {
-		cluster, err := kube.Read(ctx, q.client)
-		if err != nil {
-			return answer{}, err
-		}
-		about, err := kube.FindSubject(cluster, q.args[0], kube.KindPool)
-		if err != nil {
-			return answer{}, err
-		}
-		ask.Pool, ask.Now = about.Name, q.now
-		choice, err := rollback.Choose(cluster, ask)
-		if err != nil {
-			return answer{}, cli.Invalid(err)
-		}
-		result, forecast, err := o.Run(ctx, choice, q.Target)
-		if err != nil {
-			return answer{}, err
-		}
-		return answer{text: result.Text(forecast), data: result}, nil
-	})
 }

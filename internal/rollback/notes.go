@@ -14,13 +14,9 @@ import (
 func notes(f *fleet.Fleet, v *fleet.Pool, c Choice) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
-	pool, s := "pool/"+c.Pool, &c.Source.Status
-	if s.ObservedRevision != "" && s.ObservedRevision != s.AppliedRevision {
-		why := ""
-		if ready := meta.FindStatusCondition(s.Conditions, v1alpha1.ReadyCondition); ready != nil && ready.Reason != v1alpha1.ReasonSucceeded {
-			why = ": " + ready.Reason
-		}
-		add("GitSource %s has seen %s, which it has not applied%s; bunsen why gitsource/%[1]s", c.Source.Name, fleet.ShortRevision(s.ObservedRevision), why)
+	pool := "pool/" + c.Pool
+	if text := unapplied(c.Source); text != "" {
+		out = append(out, text)
 	}
 	if held := fleet.HeldBy(v.Object); held != "" {
 		add("%s has a hold%s: the revert reaches its nodes only after bunsen release %[1]s", pool, held)
@@ -43,6 +39,19 @@ func notes(f *fleet.Fleet, v *fleet.Pool, c Choice) []string {
 		add("GitSource %s %s", c.Source.Name, step)
 	}
 	return out
+}
+
+// unapplied says that a source has not applied the newest commit that it has seen, or returns "".
+func unapplied(src *v1alpha1.GitSource) string {
+	s := &src.Status
+	if s.ObservedRevision == "" || s.ObservedRevision == s.AppliedRevision {
+		return ""
+	}
+	why := ""
+	if ready := meta.FindStatusCondition(s.Conditions, v1alpha1.ReadyCondition); ready != nil && ready.Reason != v1alpha1.ReasonSucceeded {
+		why = ": " + ready.Reason
+	}
+	return fmt.Sprintf("GitSource %s has seen %s, which it has not applied%s; bunsen why gitsource/%[1]s", src.Name, fleet.ShortRevision(s.ObservedRevision), why)
 }
 
 // isRead reports whether the user may read the rendered configs. Otherwise only some names are known.

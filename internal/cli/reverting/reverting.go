@@ -225,6 +225,7 @@ func (j *job) forecast(ctx context.Context, target kube.Target) string {
 		j.note("bunsen cannot forecast the rollout: %v", err)
 		return ""
 	}
+	found.Undo = "" // the compared commit is on no branch
 	j.result.Forecast = found
 	others := slices.DeleteFunc(slices.Clone(found.Pools), func(p review.PoolChange) bool { return p.Pool == j.choice.Pool || !p.Changed() })
 	for _, p := range others {
