@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,10 +43,7 @@ Exit codes: 0 prepared, 2 invalid input or nothing to revert, 3 cluster or git s
   bunsen rollback pool/worker --to 4f1c2ab1 --repo ~/os-config`,
 		Args: kube.OneSubject(kube.KindPool), ValidArgsFunction: kube.CompleteSubjects(kube.KindPool),
 		PreRunE: func(*cobra.Command, []string) error {
-			if err := rollback.CheckCommit(ask.To); err != nil {
-				return cli.Invalid(err)
-			}
-			if err := o.Check(); err != nil {
+			if err := errors.Join(rollback.CheckCommit(ask.To), o.Check()); err != nil {
 				return cli.Invalid(err)
 			}
 			return nil
