@@ -26,3 +26,22 @@ func Jitter(interval time.Duration, seed string) time.Duration {
 func NextPoll(interval time.Duration, seed string) time.Duration {
 	return interval + Jitter(interval, seed)
 }
+
+// Poll is one poll of a source, which may use the listing of another source of the same repository.
+type Poll struct {
+	// Source is the name of the source.
+	Source string
+	// Now is the time of the poll, and Interval the time between two polls of the source.
+	Now      time.Time
+	Interval time.Duration
+	// NotBefore excludes listings that began earlier. If it is Now, the poll does not use an earlier listing.
+	NotBefore time.Time
+}
+
+// Listing is what a remote listed.
+type Listing struct {
+	// Refs are at least the refs that the source needs.
+	Refs []Ref
+	// At is when the listing began.
+	At time.Time
+}

@@ -162,3 +162,16 @@ func TestSizes(t *testing.T) {
 		}
 	}
 }
+
+func TestPercentiles(t *testing.T) {
+	var times []time.Duration
+	for i := range 100 {
+		times = append(times, time.Duration(100-i))
+	}
+	if p50, p99 := measure.Percentile(times, 50), measure.Percentile(times, 99); p50 != 51 || p99 != 100 {
+		t.Errorf("of 1 to 100, half are below %d and 99 below %d", p50, p99)
+	}
+	if measure.Percentile(nil, 99) != 0 {
+		t.Error("nothing has a percentile")
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/bench/plane"
 	"github.com/bunsen-os/bunsen/reconcile/controller"
 )
 
@@ -34,38 +35,38 @@ type result struct {
 // flow is a measured cluster.
 type flow struct {
 	options
-	plane *plane
-	child *child
+	plane *plane.Plane
+	child *plane.Controller
 	admin client.Client
 	read  int64 // position in the audit log
 }
 
 // rollOut starts all processes, and rolls out two changes: one without a policy, and one with it.
 func rollOut(ctx context.Context, o options, dir string) (results []result, err error) {
-	p, err := startPlane(o, dir)
+	p, err := plane.Start(o.files, dir, auditPolicy)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, p.env.Stop()) }()
-	c, err := startController(ctx, o, p)
+	defer func() { err = errors.Join(err, p.Stop()) }()
+	c, err := p.StartController(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer c.stop()
+	defer c.Stop()
 	scheme, err := controller.Scheme()
 	if err != nil {
 		return nil, err
 	}
 	f := &flow{options: o, plane: p, child: c}
-	if f.admin, err = client.New(p.admin, client.Options{Scheme: scheme}); err != nil {
+	if f.admin, err = client.New(p.Admin, client.Options{Scheme: scheme}); err != nil {
 		return nil, err
 	}
-	machines, err := newFleet(p.admin)
+	machines, err := newFleet(p.Admin)
 	if err != nil {
 		return nil, err
 	}
 	if err := f.settle(ctx, machines); err != nil {
-		return nil, fmt.Errorf("%w\n%s", err, c.tail())
+		return nil, fmt.Errorf("%w\n%s", err, c.Tail())
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	lived := make(chan struct{})
@@ -82,7 +83,7 @@ func rollOut(ctx context.Context, o options, dir string) (results []result, err 
 		}
 		r, err := f.once(ctx, way.what, i)
 		if err != nil {
-			return nil, fmt.Errorf("rolling out (%s): %w: %w\n%s", way.what, err, context.Cause(ctx), c.tail())
+			return nil, fmt.Errorf("rolling out (%s): %w: %w\n%s", way.what, err, context.Cause(ctx), c.Tail())
 		}
 		results = append(results, r)
 	}
@@ -152,15 +153,15 @@ func (f *flow) until(ctx context.Context, is func(*mcfgv1.MachineConfigPool) boo
 // once rolls out a change to all nodes, and measures it.
 func (f *flow) once(ctx context.Context, what string, number int) (result, error) {
 	r := result{what: what}
-	_, read, err := f.plane.asked(f.read)
+	_, read, err := readRequests(f.plane, f.read)
 	if err != nil {
 		return r, err
 	}
-	cpu, _, err := f.child.usage()
+	before, err := f.child.Usage()
 	if err != nil {
 		return r, err
 	}
-	syncs, took, err := f.child.syncs(ctx)
+	syncs, took, err := countSyncs(ctx, f.child)
 	if err != nil {
 		return r, err
 	}
@@ -178,17 +179,17 @@ func (f *flow) once(ctx context.Context, what string, number int) (result, error
 		return r, err
 	}
 	r.wall = time.Since(begun)
-	after, peak, err := f.child.usage()
+	after, err := f.child.Usage()
 	if err != nil {
 		return r, err
 	}
-	r.cpu, r.peak = after-cpu, peak
-	all, allTook, err := f.child.syncs(ctx)
+	r.cpu, r.peak = after.CPU-before.CPU, after.Peak
+	all, allTook, err := countSyncs(ctx, f.child)
 	if err != nil {
 		return r, err
 	}
 	r.syncs, r.took = all-syncs, allTook-took
-	r.requests, f.read, err = f.plane.asked(read)
+	r.requests, f.read, err = readRequests(f.plane, read)
 	return r, err
 }
 

@@ -1,28 +1,25 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"time"
 
 	"github.com/bunsen-os/bunsen/bench/measure"
+	"github.com/bunsen-os/bunsen/bench/plane"
 )
 
 // options are the values of the flags.
 type options struct {
-	nodes      int
-	sizes      measure.Sizes
-	time       time.Duration
-	limit      time.Duration
-	assets     string
-	controller string
-	root       string
+	nodes int
+	sizes measure.Sizes
+	time  time.Duration
+	limit time.Duration
+	files plane.Files
 }
 
 func main() {
@@ -87,21 +84,12 @@ func parse(args []string) (options, error) {
 	f.Var(&o.sizes, "sizes", "numbers of nodes to decide on, growing")
 	f.DurationVar(&o.time, "time", time.Second, "repeat a decision until it has taken the CPU for this long")
 	f.DurationVar(&o.limit, "limit", 30*time.Minute, "how long one rollout may take")
-	f.StringVar(&o.root, "root", ".", "folder of the checkout, with config/crd")
-	f.StringVar(&o.assets, "assets", "", "folder with etcd and kube-apiserver; empty: KUBEBUILDER_ASSETS, or bin/assets of the checkout")
-	f.StringVar(&o.controller, "controller", "", "the controller's binary; empty: that of BUNSEN_BIN, or built from the checkout")
+	o.files.Flags(f)
 	if err := f.Parse(args); err != nil {
 		return o, err
 	}
 	if o.nodes < 10 {
 		return o, fmt.Errorf("-nodes %d: want at least 10, so that a tenth of them is one", o.nodes)
 	}
-	o.assets = cmp.Or(o.assets, os.Getenv("KUBEBUILDER_ASSETS"), filepath.Join(o.root, "bin", "assets"))
-	if dir := os.Getenv("BUNSEN_BIN"); o.controller == "" && dir != "" {
-		o.controller = filepath.Join(dir, "machine-config-controller")
-	}
-	if _, err := os.Stat(filepath.Join(o.assets, "kube-apiserver")); err != nil {
-		return o, fmt.Errorf("looking for kube-apiserver: %w; make assets builds it, or name its folder with -assets", err)
-	}
-	return o, nil
+	return o, o.files.Complete()
 }

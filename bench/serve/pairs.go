@@ -123,20 +123,11 @@ func (b bench) round(ctx context.Context, w way, s *server) (outcome, rates, err
 	cpu := (after.CPU - before.CPU).Seconds()
 	return o, rates{
 		persecond: float64(len(o.Latencies)) / o.Wall.Seconds(),
-		p50:       percentile(o.Latencies, 50).Seconds(),
-		p99:       percentile(o.Latencies, 99).Seconds(),
+		p50:       measure.Percentile(o.Latencies, 50).Seconds(),
+		p99:       measure.Percentile(o.Latencies, 99).Seconds(),
 		cpu:       cpu / float64(len(o.Latencies)),
 		busy:      cpu / o.Wall.Seconds(),
 	}, nil
-}
-
-// percentile returns a percentile of times, which it sorts.
-func percentile(times []time.Duration, p int) time.Duration {
-	if len(times) == 0 {
-		return 0
-	}
-	slices.Sort(times)
-	return times[min(len(times)-1, len(times)*p/100)]
 }
 
 func (r rates) over(o rates) rates {

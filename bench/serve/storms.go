@@ -52,7 +52,7 @@ func printStorms(out io.Writer, all []weather) error {
 			goal, met = "–", "–"
 		}
 		g.Add(w.server, w.from, fmt.Sprint(w.machines), failed, fmt.Sprint(w.Retries), measure.Duration(w.Wall),
-			measure.Duration(percentile(w.Latencies, 50)), measure.Duration(percentile(w.Latencies, 99)),
+			measure.Duration(measure.Percentile(w.Latencies, 50)), measure.Duration(measure.Percentile(w.Latencies, 99)),
 			measure.Duration(w.cpu), measure.Duration(w.cpu/time.Duration(w.machines)), megabytes(w.used.Peak), goal, met)
 	}
 	return g.Print(out)

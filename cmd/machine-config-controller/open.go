@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -16,7 +17,9 @@ import (
 	"github.com/bunsen-os/bunsen/source/connect"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/git/objects"
+	"github.com/bunsen-os/bunsen/source/git/transport"
 	"github.com/bunsen-os/bunsen/source/oci"
+	"github.com/bunsen-os/bunsen/source/polling"
 	"github.com/bunsen-os/bunsen/source/store"
 )
 
@@ -38,6 +41,7 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 	if err != nil {
 		return nil, nil, errors.Join(err, trees.Close())
 	}
+	share, servers := &sharing{}, &transport.Servers{Now: time.Now}
 	open := func(spec v1alpha1.GitSourceSpec, secrets gitsource.Secrets) (gitsource.Repository, error) {
 		if a, err := source.ParseURL(spec.URL); err == nil && a.Password != "" {
 			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.url holds a password, which everybody who may read GitSources can see: put it into a Secret, name that in spec.secretRef, and change the password"))
@@ -48,14 +52,50 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 		if spec.Ref.Digest != "" {
 			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.ref.digest is for oci:// only: set ref.commit for a git repository"))
 		}
-		c := git.Config{URL: spec.URL, Secret: secrets.Credentials, HostsRequired: true, Cache: fetched}
+		c := git.Config{URL: spec.URL, Secret: secrets.Credentials, HostsRequired: true, Cache: fetched, Servers: servers}
 		remote, err := connector.Open(c, secrets.Proxy)
 		if err != nil {
 			return nil, err
 		}
-		return store.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: spec.Path, Ref: &spec.Ref}, nil
+		return polled{
+			store.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: spec.Path, Ref: &spec.Ref},
+			share, polling.Key(spec.URL, secrets.Credentials, secrets.Proxy), remote.ListPrefixes,
+		}, nil
 	}
 	return open, trees, nil
+}
+
+// sharing has what sources with the same address, credentials and proxy share.
+type sharing struct {
+	listings polling.Listings
+	evidence polling.Evidence
+}
+
+// polled is a repository of git whose sources share what they read.
+type polled struct {
+	store.Repository
+	*sharing
+	key  string
+	list func(ctx context.Context, prefixes []string) ([]source.Ref, error)
+}
+
+// Evidence returns the objects of the commits since picked.Applied.
+func (p polled) Evidence(ctx context.Context, picked source.Picked) (source.Evidence, error) {
+	return p.evidence.Read(ctx, p.key, picked, p.Repository.Evidence)
+}
+
+// Poll lists the refs, or uses the listing of another source. If a ref does not exist, it lists all branches and tags, which the error of
+// source.Pick names.
+func (p polled) Poll(ctx context.Context, at source.Poll) (source.Listing, error) {
+	found, err := p.listings.List(ctx, polling.Request{Poll: at, Key: p.key, Prefixes: source.Prefixes(*p.Ref)}, p.list)
+	if err != nil {
+		return source.Listing{}, err
+	}
+	if _, err := source.Pick(found.Refs, *p.Ref); fault.Of(err, "").Reason != v1alpha1.ReasonRefNotFound {
+		return found, nil
+	}
+	refs, err := p.List(ctx)
+	return source.Listing{Refs: refs, At: at.Now}, err
 }
 
 // openArtifacts opens a repository of an OCI registry.

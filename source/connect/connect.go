@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"context"
 	"errors"
 	"time"
 
@@ -29,9 +30,16 @@ type Remote interface {
 	URL() string
 }
 
+// GitRemote is a repository of git.
+type GitRemote interface {
+	Remote
+	// ListPrefixes returns at least the refs whose names begin with one of the prefixes.
+	ListPrefixes(ctx context.Context, prefixes []string) ([]source.Ref, error)
+}
+
 // Open checks the configuration of a repository and sends no request. The parameter proxy is the data of the Secret with the
 // proxy; nil: none. Errors are Stalled faults: InvalidSpec for the URL, AuthenticationFailed for the Secrets.
-func (c *Connector) Open(config git.Config, proxy map[string][]byte) (Remote, error) {
+func (c *Connector) Open(config git.Config, proxy map[string][]byte) (GitRemote, error) {
 	through, err := dial.ParseProxy(proxy)
 	if err != nil {
 		return nil, stalledAuth(err)
@@ -46,7 +54,7 @@ func (c *Connector) Open(config git.Config, proxy map[string][]byte) (Remote, er
 }
 
 // openApp opens a repository whose Secret describes a GitHub App.
-func (c *Connector) openApp(config git.Config, proxy *dial.Proxy) (Remote, error) {
+func (c *Connector) openApp(config git.Config, proxy *dial.Proxy) (GitRemote, error) {
 	at, err := source.ParseURL(config.URL)
 	if err != nil {
 		return nil, err

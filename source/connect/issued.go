@@ -32,7 +32,7 @@ type issued struct {
 }
 
 // newIssued checks the configuration. The keys are for the issuer only.
-func newIssued(config git.Config, keys []string, issuer Issuer) (Remote, error) {
+func newIssued(config git.Config, keys []string, issuer Issuer) (GitRemote, error) {
 	config.Identity = identity(config.Secret)
 	config.Secret = maps.Clone(config.Secret)
 	maps.DeleteFunc(config.Secret, func(key string, _ []byte) bool { return slices.Contains(keys, key) })
@@ -96,6 +96,15 @@ func (r *issued) Tree(ctx context.Context, picked source.Picked, path, into stri
 func (r *issued) ListFor(ctx context.Context, want v1alpha1.GitRef) (refs []source.Ref, err error) {
 	err = r.with(ctx, func(remote *git.Remote) error {
 		refs, err = remote.ListFor(ctx, want)
+		return err
+	})
+	return refs, err
+}
+
+// ListPrefixes returns the refs with the prefixes, as git.Remote does.
+func (r *issued) ListPrefixes(ctx context.Context, prefixes []string) (refs []source.Ref, err error) {
+	err = r.with(ctx, func(remote *git.Remote) error {
+		refs, err = remote.ListPrefixes(ctx, prefixes)
 		return err
 	})
 	return refs, err

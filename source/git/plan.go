@@ -60,6 +60,9 @@ func (r remoteRepository) openFolder(ctx context.Context) (*objects.Folder, erro
 }
 
 func (r remoteRepository) fetchInto(ctx context.Context, p source.Picked, path string, folder *objects.Folder) error {
+	if isOnDisk(ctx, folder, plumbing.NewHash(p.Hash), path) {
+		return folder.SetTip(plumbing.NewHash(p.Hash))
+	}
 	s, first, err := r.dial(ctx)
 	if errors.Is(err, errVersion0) {
 		defer s.Close()
@@ -95,6 +98,16 @@ func (r remoteRepository) fetchInto(ctx context.Context, p source.Picked, path s
 		missing = missing[n:]
 	}
 	return nil
+}
+
+// isOnDisk reports whether a folder has a commit with its folders and the files below a path, for example because another source of the
+// same repository fetched them.
+func isOnDisk(ctx context.Context, folder *objects.Folder, commit plumbing.Hash, path string) bool {
+	if folder.HasEncodedObject(commit) != nil {
+		return false
+	}
+	missing, err := missingFiles(ctx, folder, commit, path)
+	return err == nil && len(missing) == 0
 }
 
 // fetchFolders brings the commit with its folders. For the root of the repository, the files come with them.

@@ -37,6 +37,8 @@ type Config struct {
 	Identity string
 	// Cache keeps fetched objects, so that the next fetch brings only what is new. If it is nil, each fetch brings everything.
 	Cache *objects.Cache
+	// Servers remembers servers, so that a poll over http is one request. If it is nil, each Remote asks its server what it can do.
+	Servers *transport.Servers
 	// Verify checks signatures, and returns the signer. If Verify is nil, no signature is required. It is called before any
 	// file of the commit is fetched. Its errors should be faults.
 	Verify func(source.Evidence) (signer string, err error)
@@ -89,7 +91,7 @@ func New(c Config) (*Remote, error) {
 		}
 		return r, nil
 	}
-	dialer, err := transport.New(a, c.Secret, transport.Options{PackBytes: c.PackBytes, Connect: c.Connect})
+	dialer, err := transport.New(a, c.Secret, transport.Options{PackBytes: c.PackBytes, Connect: c.Connect, Servers: c.Servers, Key: cacheKey(c)})
 	if err != nil {
 		return nil, r.hide.stalledAuth(err)
 	}
@@ -114,22 +116,23 @@ func (r *Remote) URL() string { return r.url }
 
 // List returns the remote's refs in lexical order, HEAD first; an empty repository has none. Errors are faults with
 // RepositoryUnreachable or AuthenticationFailed.
-func (r *Remote) List(ctx context.Context) ([]source.Ref, error) { return r.listPrefixes(ctx, nil) }
+func (r *Remote) List(ctx context.Context) ([]source.Ref, error) { return r.ListPrefixes(ctx, nil) }
 
 // ListFor returns at least the refs that source.Pick needs for a GitRef. A server sends only those, unless it speaks version 0 of the
 // protocol, or the ref does not exist: the error of source.Pick names the refs that exist. Errors are those of List.
 func (r *Remote) ListFor(ctx context.Context, want v1alpha1.GitRef) ([]source.Ref, error) {
-	refs, err := r.listPrefixes(ctx, source.Prefixes(want))
+	refs, err := r.ListPrefixes(ctx, source.Prefixes(want))
 	if err != nil {
 		return nil, err
 	}
 	if _, err := source.Pick(refs, want); fault.Of(err, "").Reason == v1alpha1.ReasonRefNotFound {
-		return r.listPrefixes(ctx, []string{"HEAD", "refs/heads/", "refs/tags/"})
+		return r.ListPrefixes(ctx, []string{"HEAD", "refs/heads/", "refs/tags/"})
 	}
 	return refs, nil
 }
 
-func (r *Remote) listPrefixes(ctx context.Context, prefixes []string) ([]source.Ref, error) {
+// ListPrefixes returns at least the refs whose names begin with one of the prefixes; without prefixes all. Errors are those of List.
+func (r *Remote) ListPrefixes(ctx context.Context, prefixes []string) ([]source.Ref, error) {
 	refs, err := r.repo.list(ctx, prefixes)
 	if err != nil {
 		return nil, r.explain(ctx, "listing the refs of "+r.url, err)

@@ -151,7 +151,7 @@ func (r *Controller) followRemote(ctx context.Context, src *v1alpha1.GitSource, 
 		out.Err = err
 		return
 	}
-	refs, err := r.list(ctx, repo, src, now)
+	refs, err := r.list(ctx, repo.Repository, src, now)
 	if err != nil {
 		out.Err = err
 		return

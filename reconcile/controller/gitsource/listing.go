@@ -23,6 +23,8 @@ type listing struct {
 	generation int64
 	request    string
 	push       string
+	// awaits is true if the repository did not list an announced commit yet.
+	awaits bool
 }
 
 // report returns the listing in the form that the controller's heartbeat reports.
@@ -47,7 +49,11 @@ func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.Gi
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeoutOf(src))
 	defer cancel()
-	next.refs, next.err = repo.List(ctx)
+	found, err := poll(ctx, repo, source.Poll{Source: src.Name, Now: now, Interval: next.wait, NotBefore: notBefore(src, last, same, now)})
+	next.refs, next.err = found.Refs, err
+	if err == nil {
+		next.at = found.At
+	}
 	if next.err != nil {
 		next.err = fault.Of(next.err, v1alpha1.ReasonUnreachable)
 		failedBefore := time.Duration(0)
@@ -56,7 +62,7 @@ func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.Gi
 		}
 		next.wait = nextPause(failedBefore, next.wait, next.err)
 	} else if pause, waits := awaitPush(src.Status.LastPush, next.refs, now); waits {
-		next.wait = min(next.wait, pause)
+		next.wait, next.awaits = min(next.wait, pause), true
 	}
 	if _, listedBefore := r.memory.listings.Swap(src.Name, next); !listedBefore {
 		select {
@@ -65,6 +71,30 @@ func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.Gi
 		}
 	}
 	return next.refs, next.err
+}
+
+// notBefore returns when a listing of another source must have begun so that a poll may use it. After a change of the spec, a request of a
+// user or an announced push, only a new listing counts, because the earlier one may lack what the user just pushed. Same means that none of
+// these changed since the last poll; without a last poll, the status tells.
+func notBefore(src *v1alpha1.GitSource, last listing, same bool, now time.Time) time.Time {
+	isFirst := last.at.IsZero()
+	handled := src.Status.ObservedGeneration == src.Generation && src.Status.LastHandledReconcileAt == src.Annotations[v1alpha1.ReconcileAnnotation]
+	switch {
+	case !isFirst && same && !last.awaits:
+		return last.at.Add(1)
+	case isFirst && handled && !isRecent(src.Status.LastPush, now):
+		return time.Time{}
+	}
+	return now
+}
+
+// poll lists a repository, or uses the listing of another source if the repository can do that.
+func poll(ctx context.Context, repo Repository, p source.Poll) (source.Listing, error) {
+	if shared, ok := repo.(Polled); ok {
+		return shared.Poll(ctx, p)
+	}
+	refs, err := repo.List(ctx)
+	return source.Listing{Refs: refs, At: p.Now}, err
 }
 
 // nextPoll returns when a source is due for its next reconciliation without an event. A request, a changed spec or a

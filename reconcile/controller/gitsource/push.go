@@ -29,11 +29,7 @@ func pushKey(src *v1alpha1.GitSource) string {
 // awaitPush returns the pause until the next listing, and true, if the repository does not list an announced commit yet. The pauses
 // grow with the age of the push: all of them together are about eight listings.
 func awaitPush(p *v1alpha1.AnnouncedPush, refs []source.Ref, now time.Time) (time.Duration, bool) {
-	if p == nil || p.Ref == "" || p.Commit == "" {
-		return 0, false
-	}
-	age := now.Sub(p.Received.Time)
-	if age < -maxPushWait || age > maxPushWait {
+	if p == nil || p.Ref == "" || p.Commit == "" || !isRecent(p, now) {
 		return 0, false
 	}
 	for _, r := range refs {
@@ -41,7 +37,12 @@ func awaitPush(p *v1alpha1.AnnouncedPush, refs []source.Ref, now time.Time) (tim
 			return 0, false
 		}
 	}
-	return max(time.Second, age/2), true
+	return max(time.Second, now.Sub(p.Received.Time)/2), true
+}
+
+// isRecent reports whether a push was announced less than maxPushWait ago.
+func isRecent(p *v1alpha1.AnnouncedPush, now time.Time) bool {
+	return p != nil && now.Sub(p.Received.Time).Abs() <= maxPushWait
 }
 
 // webhookProblems returns a warning if the Secret of the webhook cannot be used: the receiver then refuses every request.

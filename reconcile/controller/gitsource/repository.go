@@ -30,6 +30,14 @@ type Repository interface {
 	Evidence(ctx context.Context, picked source.Picked) (source.Evidence, error)
 }
 
+// Polled is a Repository whose listings several sources may share.
+type Polled interface {
+	Repository
+	// Poll returns the refs of the remote, at least those that the spec needs, and when their listing began. That may be the listing of
+	// another source with the same address and the same credentials.
+	Poll(ctx context.Context, p source.Poll) (source.Listing, error)
+}
+
 // Secrets are the contents of the Secrets that a spec names; nil if it names none.
 type Secrets struct {
 	// Credentials are the credentials for the remote. Keys are those of spec.verify, with which the controller checks the

@@ -48,6 +48,9 @@ type Options struct {
 	PackBytes int64
 	// Connect opens the connections. If it is nil, they are direct; https uses the proxy of the environment.
 	Connect Connect
+	// Servers remembers servers beyond the dialer; nil: nothing does. Key identifies the repository and the credentials there.
+	Servers *Servers
+	Key     string
 }
 
 // New checks the address and the Secret, and returns a dialer. It opens no connection.

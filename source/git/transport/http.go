@@ -44,7 +44,7 @@ func newHTTP(a source.Address, secret map[string][]byte, o Options) (Dialer, err
 	if err != nil {
 		return nil, errors.New("the host or the path of the URL is invalid")
 	}
-	return &httpDialer{base: base, auth: auth, limit: o.PackBytes + overhead, tls: config, connect: o.Connect}, nil
+	return &httpDialer{base: base, auth: auth, limit: o.PackBytes + overhead, tls: config, connect: o.Connect, servers: o.Servers, key: o.Key}, nil
 }
 
 // httpDialer opens sessions over https and http.
@@ -55,6 +55,8 @@ type httpDialer struct {
 	limit int64
 	// connect opens the connections; nil: direct ones, or through the proxy of the environment.
 	connect Connect
+	servers *Servers
+	key     string
 
 	mu    sync.Mutex
 	known *advertised // nil before the first session in version 2
@@ -80,10 +82,8 @@ func (d *httpDialer) Dial(ctx context.Context) (Session, error) {
 		Transport:     &limitedTransport{transport, d.limit},
 		CheckRedirect: d.checkRedirect,
 	}}
-	d.mu.Lock()
-	s.server = d.known
-	d.mu.Unlock()
-	if s.server != nil {
+	if s.server = d.recall(); s.server != nil {
+		s.remembered = true
 		return s, nil
 	}
 	if err := s.advertise(ctx); err != nil {
@@ -122,6 +122,8 @@ type httpSession struct {
 	transport *http.Transport
 	client    *http.Client
 	server    *advertised
+	// remembered: server is from an earlier session.
+	remembered bool
 }
 
 // advertise reads the first message of the server.
@@ -145,24 +147,58 @@ func (s *httpSession) advertise(ctx context.Context) error {
 	}
 	final, _, _ := strings.Cut(res.Request.URL.String(), infoRefs+"?")
 	s.server = &advertised{base: final, message: message}
-	if v2, _, err := wire.IsVersion2(bytes.NewReader(message)); err == nil && v2 {
+	if s.isVersion2() {
 		s.dialer.remember(s.server)
 	}
 	return nil
 }
 
-// remember keeps what a session learned of the server; nil forgets it.
+// remember keeps what a session learned of the server; nil forgets it. Later dialers ask a server that redirects again, because it may
+// then redirect to another address.
 func (d *httpDialer) remember(server *advertised) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.known = server
+	if server != nil && server.base != strings.TrimSuffix(d.base.String(), "/") {
+		server = nil
+	}
+	d.servers.put(d.key, server)
+}
+
+// recall returns what an earlier session learned of the server; nil if there is none.
+func (d *httpDialer) recall() *advertised {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.known == nil {
+		d.known = d.servers.get(d.key)
+	}
+	return d.known
 }
 
 // Advertisement returns the first message of the server.
 func (s *httpSession) Advertisement() io.Reader { return bytes.NewReader(s.server.message) }
 
-// Request sends a request.
+// Request sends a request. If the server refuses it although an earlier session knew the server, Request begins the session anew: the
+// repository may have moved.
 func (s *httpSession) Request(ctx context.Context, body []byte) (io.ReadCloser, error) {
+	answer, err := s.post(ctx, body)
+	if err == nil || !s.remembered || ctx.Err() != nil || IsBusy(http.StatusTooManyRequests)(err) || IsBusy(http.StatusServiceUnavailable)(err) {
+		return answer, err
+	}
+	s.remembered = false
+	if s.advertise(ctx) != nil || !s.isVersion2() {
+		return nil, err
+	}
+	return s.post(ctx, body)
+}
+
+// isVersion2 reports whether the server speaks version 2 of the protocol.
+func (s *httpSession) isVersion2() bool {
+	v2, _, err := wire.IsVersion2(s.Advertisement())
+	return err == nil && v2
+}
+
+func (s *httpSession) post(ctx context.Context, body []byte) (io.ReadCloser, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.server.base+"/"+service, bytes.NewReader(body))
 	if err != nil {
 		return nil, err
@@ -171,7 +207,7 @@ func (s *httpSession) Request(ctx context.Context, body []byte) (io.ReadCloser, 
 	r.Header.Set("Content-Type", "application/x-"+service+"-request")
 	r.Header.Set("Accept", "application/x-"+service+"-result")
 	r.Header.Set("User-Agent", userAgent)
-	if v2, _, err := wire.IsVersion2(s.Advertisement()); err == nil && v2 {
+	if s.isVersion2() {
 		r.Header.Set("Git-Protocol", version2)
 	}
 	res, err := s.client.Do(r)
@@ -185,8 +221,12 @@ func (s *httpSession) Request(ctx context.Context, body []byte) (io.ReadCloser, 
 // userAgent names this program to git hosts. Some hosts answer other names as they answer browsers.
 const userAgent = "git/bunsen"
 
-// Explain returns the error unchanged: a server sends its errors in its answers.
-func (s *httpSession) Explain(err error) error { return err }
+// Explain returns the error unchanged: a server sends its errors in its answers. It forgets the server, which may speak another version of
+// the protocol by now.
+func (s *httpSession) Explain(err error) error {
+	s.dialer.remember(nil)
+	return err
+}
 
 // Close closes all connections.
 func (s *httpSession) Close() error {

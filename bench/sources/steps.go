@@ -1,0 +1,275 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/bunsen-os/bunsen/bench/measure"
+)
+
+// row is one period in the tables.
+type row struct {
+	what string
+	usage
+	// latencies are the times from a push until its commit is applied.
+	latencies []time.Duration
+}
+
+// start creates the repositories and the GitSources, and waits until each repository that answers is applied.
+func (b *bench) start(ctx context.Context) error {
+	want := map[string]string{}
+	for i := range b.sources - b.dead - b.shared {
+		hash, err := b.pushOwn(ctx, own(i))
+		if err != nil {
+			return err
+		}
+		want[own(i)] = hash
+	}
+	if b.shared > 0 {
+		hash, err := b.pushMono(ctx)
+		if err != nil {
+			return err
+		}
+		for i := range b.shared {
+			want[sharing(i)] = hash
+		}
+	}
+	r := row{what: "the first commits"}
+	begun := time.Now()
+	var err error
+	r.usage, err = b.charge(func() error {
+		if err := b.create(ctx); err != nil {
+			return err
+		}
+		for name, hash := range want {
+			at, err := b.await(ctx, name, hash)
+			if err != nil {
+				return err
+			}
+			r.latencies = append(r.latencies, at.Sub(begun))
+		}
+		return nil
+	})
+	b.rows = append(b.rows, r)
+	return err
+}
+
+// maxRatio is the goal for the CPU time of a poll, in those of git ls-remote.
+const maxRatio = 0.5
+
+// quiet measures polls that find nothing new. Listings by git run in turn with them.
+func (b *bench) quiet(ctx context.Context) error {
+	// The first commits cause renderings and deletions of unused configs. The first interval is for them.
+	if err := pause(ctx, b.interval); err != nil {
+		return err
+	}
+	var floor []time.Duration
+	u, err := b.charge(func() error {
+		for end := time.Now().Add(b.time); time.Now().Before(end); {
+			s, err := b.floor(ctx)
+			if err != nil {
+				return err
+			}
+			floor = append(floor, s.CPU)
+			if err := pause(ctx, min(time.Second, time.Until(end))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	b.rows = append(b.rows, row{what: "nothing new", usage: u})
+	slices.Sort(floor)
+	git := floor[len(floor)/2]
+	polls := float64(b.sources-b.dead) * float64(u.wall) / (1.05 * float64(b.interval))
+	each := time.Duration(float64(u.cpu) / polls)
+	ratio := float64(each) / float64(git)
+	fmt.Fprintf(b.out, "\nA poll of a source without a new commit: %s of CPU, git ls-remote: %s (median of %d, in turn), ratio %.2f (goal ≤ %.1f)\n",
+		measure.Duration(each), measure.Duration(git), len(floor), ratio, maxRatio)
+	if ratio > maxRatio {
+		b.missed += fmt.Sprintf("  a poll costs %.2f times git ls-remote; goal ≤ %.1f\n", ratio, maxRatio)
+	}
+	return nil
+}
+
+// poll measures pushes that a poll finds, to several sources at different times.
+func (b *bench) poll(ctx context.Context) error {
+	r := row{what: "pushes found by polls"}
+	healthy := b.sources - b.dead - b.shared
+	var err error
+	r.usage, err = b.charge(func() error {
+		type pushed struct {
+			name, hash string
+			at         time.Time
+		}
+		var all []pushed
+		for i := range b.pushes {
+			name := own(i % healthy)
+			hash, err := b.pushOwn(ctx, name)
+			if err != nil {
+				return err
+			}
+			all = append(all, pushed{name, hash, time.Now()})
+			if i%healthy == healthy-1 || i == b.pushes-1 {
+				for _, p := range all {
+					at, err := b.await(ctx, p.name, p.hash)
+					if err != nil {
+						return err
+					}
+					r.latencies = append(r.latencies, at.Sub(p.at))
+				}
+				all = nil
+			} else if err := pause(ctx, b.interval/time.Duration(min(b.pushes, healthy))); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	b.rows = append(b.rows, r)
+	b.judge(r, b.interval+5*time.Second, 100)
+	return err
+}
+
+// pushShared measures one push to the shared repository, until each of its sources has applied the commit.
+func (b *bench) pushShared(ctx context.Context) error {
+	if b.shared == 0 {
+		return nil
+	}
+	r := row{what: fmt.Sprintf("one push, %d sources", b.shared)}
+	var err error
+	r.usage, err = b.charge(func() error {
+		hash, err := b.pushMono(ctx)
+		if err != nil {
+			return err
+		}
+		begun := time.Now()
+		for i := range b.shared {
+			at, err := b.await(ctx, sharing(i), hash)
+			if err != nil {
+				return err
+			}
+			r.latencies = append(r.latencies, at.Sub(begun))
+		}
+		return nil
+	})
+	b.rows = append(b.rows, r)
+	b.judge(r, b.interval+5*time.Second, 100)
+	return err
+}
+
+// announce measures pushes to one source that a webhook announces, one after another.
+func (b *bench) announce(ctx context.Context) error {
+	r := row{what: "pushes with a webhook"}
+	var err error
+	r.usage, err = b.charge(func() error {
+		for range b.hooks {
+			hash, err := b.pushOwn(ctx, own(0))
+			if err != nil {
+				return err
+			}
+			begun := time.Now()
+			if err := b.send(ctx, hash); err != nil {
+				return err
+			}
+			at, err := b.await(ctx, own(0), hash)
+			if err != nil {
+				return err
+			}
+			r.latencies = append(r.latencies, at.Sub(begun))
+		}
+		return nil
+	})
+	b.rows = append(b.rows, r)
+	b.judge(r, 2*time.Second, 99)
+	return err
+}
+
+// send sends the request of GitHub for a push to main.
+func (b *bench) send(ctx context.Context, hash string) error {
+	body := fmt.Appendf(nil, `{"ref":"refs/heads/main","after":%q}`, hash)
+	mac := hmac.New(sha256.New, []byte(hookToken))
+	mac.Write(body)
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+b.child.Webhook+"/hook/"+own(0), bytes.NewReader(body))
+	if err != nil {
+		return err
+	}
+	request.Header.Set("X-GitHub-Event", "push")
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(mac.Sum(nil)))
+	answer, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return fmt.Errorf("announcing a push: %w", err)
+	}
+	defer answer.Body.Close() //nolint:errcheck // it was only read
+	text, err := io.ReadAll(answer.Body)
+	if err == nil && answer.StatusCode != http.StatusAccepted {
+		err = fmt.Errorf("announcing a push: %s: %s", answer.Status, text)
+	}
+	return err
+}
+
+// judge compares a percentile of the latencies with a goal.
+func (b *bench) judge(r row, goal time.Duration, percentile int) {
+	if got := measure.Percentile(r.latencies, percentile); got > goal {
+		b.missed += fmt.Sprintf("  %s: %d %% are applied after %s; goal ≤ %s\n", r.what, percentile, measure.Duration(got), measure.Duration(goal))
+	}
+}
+
+// report prints the tables.
+func (b *bench) report() error {
+	fmt.Fprintf(b.out, "\nFrom a push until this program sees the commit applied, and what the controller used meanwhile\n")
+	g := measure.Grid{Head: []string{"<", "wall", "commits", "p50", "p99", "last", "CPU", "CPU of a core", "peak MB", "open files", "sessions", "listings", "fetches", "KB of git", "API requests", "writes"}}
+	kinds := map[string]bool{}
+	for _, r := range b.rows {
+		writes := 0
+		for kind, n := range r.writes {
+			writes += n
+			kinds[kind] = true
+		}
+		latency := func(p int) string {
+			if len(r.latencies) == 0 {
+				return "–"
+			}
+			return measure.Duration(measure.Percentile(r.latencies, p))
+		}
+		g.Add(r.what, measure.Duration(r.wall), fmt.Sprint(len(r.latencies)), latency(50), latency(99), latency(100), measure.Duration(r.cpu),
+			fmt.Sprintf("%.1f %%", 100*float64(r.cpu)/float64(r.wall)), fmt.Sprintf("%.0f", float64(r.memory)/1e6), fmt.Sprint(r.files),
+			fmt.Sprint(r.git.first), fmt.Sprint(r.git.lists), fmt.Sprint(r.git.fetches), fmt.Sprint(r.git.bytes/1000), fmt.Sprint(r.requests), fmt.Sprint(writes))
+	}
+	if err := g.Print(b.out); err != nil {
+		return err
+	}
+	fmt.Fprintf(b.out, "\nWrites to the API server\n")
+	g = measure.Grid{Head: []string{"<"}}
+	for _, r := range b.rows {
+		g.Head = append(g.Head, r.what)
+	}
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		cells := []string{kind}
+		for _, r := range b.rows {
+			cells = append(cells, fmt.Sprint(r.writes[kind]))
+		}
+		g.Add(cells...)
+	}
+	return g.Print(b.out)
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}

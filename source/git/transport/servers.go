@@ -1,0 +1,68 @@
+package transport
+
+import (
+	"crypto/sha256"
+	"sync"
+	"time"
+)
+
+const (
+	// maxServers is how many repositories Servers remembers.
+	maxServers = 1000
+	// maxServerAge is for how long. A server may get a new version of git, with which it can do more.
+	maxServerAge = time.Hour
+)
+
+// Servers remembers which repositories speak version 2 of the protocol over http, and what they can do, so that a poll is one request. It
+// forgets a repository after an error, after an hour, and if it redirects. It stores digests of keys, and no secret. It is safe for
+// concurrent use.
+type Servers struct {
+	// Now is the clock.
+	Now func() time.Time
+
+	mu    sync.Mutex
+	known map[[sha256.Size]byte]knownServer
+}
+
+type knownServer struct {
+	advertised
+	at time.Time
+}
+
+// get returns what is known of a repository; nil if nothing is.
+func (s *Servers) get(key string) *advertised {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, ok := s.known[sha256.Sum256([]byte(key))]
+	if !ok || s.Now().Sub(found.at) >= maxServerAge {
+		return nil
+	}
+	return &found.advertised
+}
+
+// put stores what a session learned of a repository; nil forgets it.
+func (s *Servers) put(key string, server *advertised) {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sum := sha256.Sum256([]byte(key))
+	delete(s.known, sum)
+	if server == nil {
+		return
+	}
+	if s.known == nil {
+		s.known = map[[sha256.Size]byte]knownServer{}
+	}
+	for other := range s.known { // in any order
+		if len(s.known) < maxServers {
+			break
+		}
+		delete(s.known, other)
+	}
+	s.known[sum] = knownServer{*server, s.Now()}
+}

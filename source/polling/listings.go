@@ -1,0 +1,130 @@
+package polling
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// maxRepositories is how many repositories the cache knows. It forgets the one that was polled longest ago.
+const maxRepositories = 1000
+
+// Listings has the last listings of repositories. The zero value is ready for use. It is safe for concurrent use.
+type Listings struct {
+	mu    sync.Mutex
+	known map[string]*repository
+}
+
+// Request is a poll of a repository.
+type Request struct {
+	source.Poll
+	// Key identifies the repository and everything on which its answer depends, as the function Key returns it.
+	Key string
+	// Prefixes are how the names of the refs begin that the source needs.
+	Prefixes []string
+}
+
+// Key identifies a repository with its credentials. It is a digest, and so contains no secret. Each argument is the data of a Secret;
+// nil is another key than an empty Secret.
+func Key(url string, secrets ...map[string][]byte) string {
+	h := sha256.New()
+	fmt.Fprintf(h, "%q", url)
+	for _, data := range secrets {
+		fmt.Fprintf(h, " %t %d", data == nil, len(data))
+		for _, name := range slices.Sorted(maps.Keys(data)) {
+			fmt.Fprintf(h, " %q=%q", name, data[name])
+		}
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}
+
+// List returns the refs of a repository that a source needs. It uses a listing that began no earlier than NotBefore, and within the
+// shortest interval of the repository's sources. If such a listing is under way, List waits for it, but not longer than its own context.
+// Otherwise it calls list, for a poll with the prefixes of all sources of the repository.
+//
+// An error of list goes to the sources that waited for that call, and is not stored. A call that its own context ended has no meaning for
+// the sources that waited: one of them calls its own list.
+func (l *Listings) List(ctx context.Context, r Request, list func(ctx context.Context, prefixes []string) ([]source.Ref, error)) (source.Listing, error) {
+	for {
+		found, running, mine := l.next(r)
+		switch {
+		case found != nil:
+			return *found, nil
+		case mine != nil:
+			return l.run(ctx, mine, r, list)
+		}
+		select {
+		case <-running.done:
+			if running.err != nil && !running.abandoned {
+				return source.Listing{}, running.err
+			}
+		case <-ctx.Done():
+			return source.Listing{}, fmt.Errorf("waiting for a listing of the same repository that began at %s: %w", running.at.UTC().Format(time.RFC3339), context.Cause(ctx))
+		}
+	}
+}
+
+// next returns one of: an answer, a call that will give one, a call that the caller must run.
+func (l *Listings) next(r Request) (*source.Listing, *call, *call) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	repo := l.repository(r.Key)
+	repo.register(r)
+	notBefore := repo.notBefore(r)
+	if found, ok := repo.answer(r.Prefixes, notBefore); ok {
+		return &found, nil, nil
+	}
+	if running := repo.joinable(r, notBefore); running != nil {
+		return nil, running, nil
+	}
+	mine := &call{repo: repo, at: r.Now, prefixes: repo.union(r), done: make(chan struct{})}
+	repo.calls = append(repo.calls, mine)
+	return nil, nil, mine
+}
+
+// run lists, stores the answer, and wakes the sources that wait.
+func (l *Listings) run(ctx context.Context, mine *call, r Request, list func(context.Context, []string) ([]source.Ref, error)) (source.Listing, error) {
+	mine.err = errInterrupted
+	var refs []source.Ref
+	defer func() {
+		mine.abandoned = ctx.Err() != nil
+		l.mu.Lock()
+		mine.repo.end(mine, refs, len(mine.prefixes) > len(r.Prefixes))
+		l.mu.Unlock()
+		close(mine.done)
+	}()
+	refs, mine.err = list(ctx, mine.prefixes)
+	if mine.err != nil {
+		return source.Listing{}, mine.err
+	}
+	return source.Listing{Refs: matching(refs, r.Prefixes), At: mine.at}, nil
+}
+
+// repository returns the entry of a repository. If there are too many, it forgets the one that was polled longest ago.
+func (l *Listings) repository(key string) *repository {
+	if repo, ok := l.known[key]; ok {
+		return repo
+	}
+	if l.known == nil {
+		l.known = map[string]*repository{}
+	}
+	if len(l.known) >= maxRepositories {
+		oldest := ""
+		for key, repo := range l.known {
+			if oldest == "" || repo.polled.Before(l.known[oldest].polled) {
+				oldest = key
+			}
+		}
+		delete(l.known, oldest)
+	}
+	repo := &repository{answers: map[string]source.Listing{}, sharers: map[string]sharer{}}
+	l.known[key] = repo
+	return repo
+}

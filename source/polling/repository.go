@@ -1,0 +1,167 @@
+package polling
+
+import (
+	"cmp"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/source"
+)
+
+const (
+	// maxPrefixes is how many prefixes one call of list gets because of other sources.
+	maxPrefixes = 100
+	// maxAge is the age of a call up to which another source waits for it. A server may have lost the request of an older one.
+	maxAge = 5 * time.Second
+	// aloneFor is for how long each source asks for its own refs only, after a call for several sources failed.
+	aloneFor = 24 * time.Hour
+)
+
+// repository is what the cache knows of a repository with one set of credentials.
+type repository struct {
+	polled  time.Time
+	answers map[string]source.Listing // by prefix
+	sharers map[string]sharer         // by source
+	calls   []*call                   // under way
+	// aloneUntil is until when a call asks for the refs of one source only.
+	aloneUntil time.Time
+}
+
+// sharer is a source of the repository. It counts for two of its intervals after each poll.
+type sharer struct {
+	until    time.Time
+	interval time.Duration
+	prefixes []string
+}
+
+// call is one listing that is under way. Its results are valid after done is closed.
+type call struct {
+	repo     *repository
+	at       time.Time
+	prefixes []string
+
+	done chan struct{}
+	err  error
+	// abandoned: the context of the source that called list ended.
+	abandoned bool
+}
+
+// errInterrupted is the error of a call whose list did not return.
+var errInterrupted = errors.New("listing the refs: the listing did not return")
+
+// register records a poll, and forgets the sources that no longer poll.
+func (r *repository) register(q Request) {
+	r.polled = q.Now
+	for name, s := range r.sharers {
+		if s.until.Before(q.Now) {
+			delete(r.sharers, name)
+		}
+	}
+	r.sharers[q.Source] = sharer{q.Now.Add(2 * q.Interval), q.Interval, q.Prefixes}
+}
+
+// notBefore returns when a listing must have begun to count for a poll.
+func (r *repository) notBefore(q Request) time.Time {
+	shortest := q.Interval
+	for _, s := range r.sharers {
+		shortest = min(shortest, s.interval)
+	}
+	if oldest := q.Now.Add(-shortest); oldest.After(q.NotBefore) {
+		return oldest
+	}
+	return q.NotBefore
+}
+
+// answer returns the refs with the prefixes, if each prefix has an answer that counts. The oldest of them dates the whole.
+func (r *repository) answer(prefixes []string, notBefore time.Time) (source.Listing, bool) {
+	var refs []source.Ref
+	var at time.Time
+	for _, p := range prefixes {
+		a, ok := r.answers[p]
+		if !ok || a.At.Before(notBefore) {
+			return source.Listing{}, false
+		}
+		if at.IsZero() || a.At.Before(at) {
+			at = a.At
+		}
+		refs = append(refs, a.Refs...)
+	}
+	byName := func(a, b source.Ref) int { return cmp.Compare(a.Name, b.Name) }
+	slices.SortStableFunc(refs, byName)
+	return source.Listing{Refs: slices.CompactFunc(refs, func(a, b source.Ref) bool { return a.Name == b.Name }), At: at}, len(prefixes) > 0
+}
+
+// joinable returns a call whose answer will count for a poll; nil if there is none.
+func (r *repository) joinable(q Request, notBefore time.Time) *call {
+	for _, running := range r.calls {
+		if !running.at.Before(notBefore) && q.Now.Sub(running.at) <= maxAge && contains(running.prefixes, q.Prefixes) {
+			return running
+		}
+	}
+	return nil
+}
+
+// union returns the prefixes of a poll, and those of the other sources. A poll that uses no earlier listing is in a hurry, so it asks for
+// nothing else.
+func (r *repository) union(q Request) []string {
+	all := slices.Clone(q.Prefixes)
+	if q.NotBefore.Equal(q.Now) || q.Now.Before(r.aloneUntil) {
+		return all
+	}
+	for _, s := range r.sharers {
+		for _, p := range s.prefixes {
+			if len(all) < maxPrefixes && !slices.Contains(all, p) {
+				all = append(all, p)
+			}
+		}
+	}
+	return all
+}
+
+// end stores the answer of a call, unless a later one is stored. If the call failed and asked for refs of other sources, their number may
+// be the reason, so that for a day each source asks for its own refs.
+func (r *repository) end(c *call, refs []source.Ref, forOthers bool) {
+	r.calls = slices.DeleteFunc(r.calls, func(other *call) bool { return other == c })
+	if c.err != nil {
+		if forOthers {
+			r.aloneUntil = c.at.Add(aloneFor)
+		}
+		return
+	}
+	var wanted []string
+	for _, s := range r.sharers {
+		wanted = append(wanted, s.prefixes...)
+	}
+	for p := range r.answers {
+		if !slices.Contains(wanted, p) {
+			delete(r.answers, p)
+		}
+	}
+	for _, p := range c.prefixes {
+		if !c.at.Before(r.answers[p].At) {
+			r.answers[p] = source.Listing{Refs: matching(refs, []string{p}), At: c.at}
+		}
+	}
+}
+
+// matching returns the refs whose names begin with one of the prefixes. A server may send others too.
+func matching(refs []source.Ref, prefixes []string) []source.Ref {
+	var out []source.Ref
+	for _, ref := range refs {
+		if slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(ref.Name, p) }) {
+			out = append(out, ref)
+		}
+	}
+	return out
+}
+
+func contains(all, some []string) bool {
+	for _, p := range some {
+		if !slices.Contains(all, p) {
+			return false
+		}
+	}
+	return true
+}
