@@ -63,13 +63,22 @@ func (b *bench) start(ctx context.Context) error {
 	return err
 }
 
+// settle waits until the controller writes nothing to pools for 15 seconds: the first commits cause many renderings.
+func (b *bench) settle(ctx context.Context) error {
+	for {
+		u, err := b.charge(func() error { return pause(ctx, 15*time.Second) })
+		if err != nil || u.writes["patch machineconfigpools"]+u.writes["update machineconfigpools/status"] == 0 {
+			return err
+		}
+	}
+}
+
 // maxRatio is the goal for the CPU time of a poll, in those of git ls-remote.
 const maxRatio = 0.5
 
 // quiet measures polls that find nothing new. Listings by git run in turn with them.
 func (b *bench) quiet(ctx context.Context) error {
-	// The first commits cause renderings and deletions of unused configs. The first interval is for them.
-	if err := pause(ctx, b.interval); err != nil {
+	if err := b.settle(ctx); err != nil {
 		return err
 	}
 	var floor []time.Duration
