@@ -60,8 +60,11 @@ func (r remoteRepository) openFolder(ctx context.Context) (*objects.Folder, erro
 }
 
 func (r remoteRepository) fetchInto(ctx context.Context, p source.Picked, path string, folder *objects.Folder) error {
-	if isOnDisk(ctx, folder, plumbing.NewHash(p.Hash), path) {
-		return folder.SetTip(plumbing.NewHash(p.Hash))
+	hash := plumbing.NewHash(p.Hash)
+	if folder.HasEncodedObject(hash) == nil {
+		if missing, err := missingFiles(ctx, folder, hash, path); err == nil && len(missing) == 0 {
+			return folder.SetTip(hash) // another source of the repository fetched it
+		}
 	}
 	s, first, err := r.dial(ctx)
 	if errors.Is(err, errVersion0) {
@@ -77,7 +80,6 @@ func (r remoteRepository) fetchInto(ctx context.Context, p source.Picked, path s
 	}
 	defer s.Close()
 	limits := r.limits
-	hash := plumbing.NewHash(p.Hash)
 	if folder.HasEncodedObject(hash) != nil {
 		if err := r.fetchFolders(ctx, s, target{p, path}, folder, &limits); err != nil {
 			return r.explainRefusal(ctx, p, err)
@@ -98,16 +100,6 @@ func (r remoteRepository) fetchInto(ctx context.Context, p source.Picked, path s
 		missing = missing[n:]
 	}
 	return nil
-}
-
-// isOnDisk reports whether a folder has a commit with its folders and the files below a path, for example because another source of the
-// same repository fetched them.
-func isOnDisk(ctx context.Context, folder *objects.Folder, commit plumbing.Hash, path string) bool {
-	if folder.HasEncodedObject(commit) != nil {
-		return false
-	}
-	missing, err := missingFiles(ctx, folder, commit, path)
-	return err == nil && len(missing) == 0
 }
 
 // fetchFolders brings the commit with its folders. For the root of the repository, the files come with them.

@@ -3,8 +3,6 @@ package git
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
@@ -87,28 +85,16 @@ func New(c Config) (*Remote, error) {
 	case source.Local:
 		r.repo = local{path: a.Path}
 		if bundle.Named(a.Path) {
-			r.repo = bundleFile{bundle.File{Path: a.Path, Cache: c.Cache, Key: cacheKey(c), Limits: limits}}
+			r.repo = bundleFile{bundle.File{Path: a.Path, Cache: c.Cache, Key: objects.Key(c.URL, c.Identity, c.Secret), Limits: limits}}
 		}
 		return r, nil
 	}
-	dialer, err := transport.New(a, c.Secret, transport.Options{PackBytes: c.PackBytes, Connect: c.Connect, Servers: c.Servers, Key: cacheKey(c)})
+	dialer, err := transport.New(a, c.Secret, transport.Options{PackBytes: c.PackBytes, Connect: c.Connect, Servers: c.Servers, Key: objects.Key(c.URL, c.Identity, c.Secret)})
 	if err != nil {
 		return nil, r.hide.stalledAuth(err)
 	}
-	r.repo = remoteRepository{dialer: dialer, cache: c.Cache, key: cacheKey(c), limits: limits}
+	r.repo = remoteRepository{dialer: dialer, cache: c.Cache, key: objects.Key(c.URL, c.Identity, c.Secret), limits: limits}
 	return r, nil
-}
-
-// cacheKey identifies a repository and the credentials.
-func cacheKey(c Config) string {
-	key := fmt.Sprintf("%q", c.URL)
-	if c.Identity != "" {
-		return fmt.Sprintf("%s %q", key, c.Identity)
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.Secret)) {
-		key += fmt.Sprintf(" %q=%q", name, c.Secret[name])
-	}
-	return key
 }
 
 // URL returns the repository's address without credentials.

@@ -5,8 +5,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -42,6 +44,19 @@ func NewCache(dir string, now time.Time) (*Cache, error) {
 		}
 	}
 	return &Cache{dir: dir, locks: map[string]chan struct{}{}}, nil
+}
+
+// Key identifies a repository and the credentials: by the identity of their owner if it is set, otherwise by the data of the Secret. It
+// contains secrets.
+func Key(url, identity string, secret map[string][]byte) string {
+	key := fmt.Sprintf("%q", url)
+	if identity != "" {
+		return fmt.Sprintf("%s %q", key, identity)
+	}
+	for _, name := range slices.Sorted(maps.Keys(secret)) {
+		key += fmt.Sprintf(" %q=%q", name, secret[name])
+	}
+	return key
 }
 
 // Open opens the folder of a repository, and waits until no other goroutine uses it. Close of the folder lets the next one use it. The
