@@ -170,6 +170,19 @@ func (c clone) commit(ctx context.Context, hash string) (string, error) {
 	return full, nil
 }
 
+// fetchFiles fetches the files of commits that a partial clone does not have yet.
+func (c clone) fetchFiles(ctx context.Context, commits ...string) error {
+	if _, err := c.run(ctx, "config", "--get-regexp", `^remote\..*\.promisor$`); err != nil {
+		return nil // the clone has all files
+	}
+	for _, commit := range commits {
+		if _, err := c.run(ctx, "archive", "--output="+os.DevNull, "--format=tar", commit); err != nil {
+			return fmt.Errorf("fetching the files of %.8s: %w", commit, err)
+		}
+	}
+	return nil
+}
+
 // isAncestor reports whether a commit is in the history of another.
 func (c clone) isAncestor(ctx context.Context, old, young string) bool {
 	_, err := c.run(ctx, "merge-base", "--is-ancestor", old, young)

@@ -92,7 +92,7 @@ func (j *job) resolve(ctx context.Context) (err error) {
 	case j.to == j.from || j.clone.isAncestor(ctx, j.from, j.to):
 		return fmt.Errorf("%.8s is not older than %s, which gave pool %s its newest config", j.to, j.choice.From.Text(), j.choice.Pool)
 	case !j.clone.isAncestor(ctx, j.to, j.from):
-		j.note("%.8s is not in the history of %.8s: the branch was rewritten. bunsen restores the files of %[1]s", j.to, j.from)
+		j.note("%.8s is not in the history of %.8s: the branch was rewritten, or the clone is shallow. bunsen restores the files of %.8[1]s", j.to, j.from)
 	}
 	if !j.clone.isAncestor(ctx, j.from, j.base.commit) {
 		j.note("branch %s does not have %s: it was rewritten, or that commit is on another branch", j.base.branch, j.choice.From.Text())
@@ -122,6 +122,9 @@ func (j *job) note(format string, args ...any) {
 func (j *job) selectFiles(ctx context.Context) error {
 	changes, err := j.clone.changes(ctx, j.to, j.from, j.base.commit)
 	if err != nil {
+		return err
+	}
+	if err := j.clone.fetchFiles(ctx, j.to, j.from, j.base.commit); err != nil {
 		return err
 	}
 	j.files = poolFiles{dir: j.clone.dir, folder: j.choice.Source.Spec.Path, pool: j.choice.Pool, read: map[string]bool{}}
