@@ -43,6 +43,8 @@ type Folder struct {
 	temp    bool
 	release func() // lets the next user of a Cache in
 	open    []*packfile.Packfile
+	recent  map[plumbing.Hash]recentObject // objects that Add received
+	held    int64                     // bytes of the process's memory that they use
 }
 
 // Open opens a directory, which it creates if necessary. It removes what an interrupted Add left. If the directory has too many
@@ -147,6 +149,7 @@ func (f *Folder) openPack(name string) error {
 }
 
 func (f *Folder) closePacks() {
+	f.dropRecent()
 	for _, p := range f.open {
 		_ = p.Close() // it was read only
 	}
@@ -178,6 +181,12 @@ func (f *Folder) Close() {
 
 // EncodedObject returns an object of a type, or plumbing.ErrObjectNotFound.
 func (f *Folder) EncodedObject(t plumbing.ObjectType, hash plumbing.Hash) (plumbing.EncodedObject, error) {
+	if c, ok := f.recent[hash]; ok {
+		if t != plumbing.AnyObject && c.kind != t {
+			return nil, plumbing.ErrObjectNotFound
+		}
+		return c.object(), nil
+	}
 	for _, p := range f.open {
 		if _, err := p.FindOffset(hash); err != nil {
 			continue
@@ -191,14 +200,14 @@ func (f *Folder) EncodedObject(t plumbing.ObjectType, hash plumbing.Hash) (plumb
 	return nil, plumbing.ErrObjectNotFound
 }
 
-// EncodedObjectSize returns the size of an object in bytes, without reading it.
+// EncodedObjectSize returns the size of an object in bytes.
 func (f *Folder) EncodedObjectSize(hash plumbing.Hash) (int64, error) {
-	for _, p := range f.open {
-		if offset, err := p.FindOffset(hash); err == nil {
-			return p.GetSizeByOffset(offset)
-		}
+	// The size of a delta is in its content, so this reads the object. The pack keeps it in memory for the next call.
+	o, err := f.EncodedObject(plumbing.AnyObject, hash)
+	if err != nil {
+		return 0, err
 	}
-	return 0, plumbing.ErrObjectNotFound
+	return o.Size(), nil
 }
 
 // HasEncodedObject returns nil for an object that the folder has.
@@ -238,7 +247,7 @@ func (f *Folder) Add(ctx context.Context, r io.Reader, l Limits) (received int64
 	case <-ctx.Done():
 		return received, context.Cause(ctx)
 	}
-	s := &scan{ctx: ctx, file: file, limits: l, base: f.base}
+	s := &scan{ctx: ctx, file: file, limits: l, base: f.base, keep: f.hold}
 	if err := s.run(); err != nil {
 		return received, err
 	}
@@ -292,6 +301,7 @@ func (f *Folder) keep(s *scan, sum [20]byte) error {
 	if err := f.openPack(name); err != nil {
 		return fmt.Errorf("reading the pack: %w", err)
 	}
+	f.remember(s.entries)
 	return nil
 }
 

@@ -38,10 +38,13 @@ const maxHeld = 64 << 20
 type entry struct {
 	offset int64
 	size   int64 // unpacked; of a delta, the size of the object that it makes
-	kind   plumbing.ObjectType
+	kind   plumbing.ObjectType // in the pack
+	made   plumbing.ObjectType // of a delta: the type of the object that it makes
 	hash   plumbing.Hash
 	crc    uint32
 	known  bool // the hash is known
+
+	content []byte // unpacked, of the object or the delta; nil if it is not kept in memory
 }
 
 // scan reads a pack from a file, and finds the hash of each object.
@@ -50,6 +53,7 @@ type scan struct {
 	file   *os.File
 	limits Limits
 	base   func(plumbing.Hash) (plumbing.ObjectType, []byte, error)
+	keep   func(bytes int64) bool // reports whether a content of this size may stay in memory
 
 	scanner  *packfile.Scanner
 	entries  []entry
@@ -108,9 +112,9 @@ func (s *scan) next(left int64) (int64, error) {
 	at := len(s.entries)
 	used := h.Length
 	if h.Type.IsDelta() {
-		var start prefix
-		if _, e.crc, err = s.scanner.NextObject(&start); err != nil {
-			return 0, damaged(err)
+		start, err := s.delta(h, &e)
+		if err != nil {
+			return 0, err
 		}
 		size := start.target()
 		if size > uint64(left-used) {
@@ -123,19 +127,64 @@ func (s *scan) next(left int64) (int64, error) {
 		} else {
 			s.named[h.Reference] = append(s.named[h.Reference], at)
 		}
-	} else {
-		hasher := plumbing.NewHasher(h.Type, h.Length)
-		var n int64
-		if n, e.crc, err = s.scanner.NextObject(hasher); err != nil {
-			return 0, damaged(err)
-		}
-		if n != h.Length {
-			return 0, damaged(errors.New("an object has another size than its header declares"))
-		}
-		e.hash, e.known = hasher.Sum(), true
+	} else if err := s.whole(h, &e); err != nil {
+		return 0, err
 	}
 	s.entries = append(s.entries, e)
 	return used, nil
+}
+
+// delta reads a delta, and returns its first bytes.
+func (s *scan) delta(h *packfile.ObjectHeader, e *entry) (start prefix, err error) {
+	if !s.keep(h.Length) {
+		if _, e.crc, err = s.scanner.NextObject(&start); err != nil {
+			return prefix{}, damaged(err)
+		}
+		return start, nil
+	}
+	if err := s.unpack(h, e); err != nil {
+		return prefix{}, err
+	}
+	_, _ = start.Write(e.content) // it never fails
+	return start, nil
+}
+
+// whole reads and hashes an object that is no delta.
+func (s *scan) whole(h *packfile.ObjectHeader, e *entry) (err error) {
+	if s.keep(h.Length) {
+		if err := s.unpack(h, e); err != nil {
+			return err
+		}
+		e.hash, e.known = plumbing.ComputeHash(h.Type, e.content), true
+		return nil
+	}
+	hasher := plumbing.NewHasher(h.Type, h.Length)
+	var n int64
+	if n, e.crc, err = s.scanner.NextObject(hasher); err != nil {
+		return damaged(err)
+	}
+	if n != h.Length {
+		return damaged(errOtherSize)
+	}
+	e.hash, e.known = hasher.Sum(), true
+	return nil
+}
+
+// errOtherSize is what is wrong with an object whose content is shorter or longer than declared.
+var errOtherSize = errors.New("an object has another size than its header declares")
+
+// unpack reads the content of an object or a delta into memory.
+func (s *scan) unpack(h *packfile.ObjectHeader, e *entry) (err error) {
+	content := bytes.NewBuffer(make([]byte, 0, h.Length))
+	n, crc, err := s.scanner.NextObject(content)
+	switch {
+	case err != nil:
+		return damaged(err)
+	case n != h.Length:
+		return damaged(errOtherSize)
+	}
+	e.content, e.crc = content.Bytes(), crc
+	return nil
 }
 
 // resolve finds the hashes of all deltas: those of each object that is no delta, then those of objects of the folder.
@@ -145,7 +194,7 @@ func (s *scan) resolve() error {
 		if e.kind.IsDelta() || len(s.children[e.offset])+len(s.named[e.hash]) == 0 || e.size > maxInMemory {
 			continue
 		}
-		content, err := s.read(e.offset)
+		content, err := s.read(e)
 		if err != nil {
 			return err
 		}
@@ -235,7 +284,7 @@ func (s *scan) resolveAll(deltas []int, b base, held int64) error {
 		if e.known || e.size > maxInMemory {
 			continue
 		}
-		delta, err := s.read(e.offset)
+		delta, err := s.read(*e)
 		if err != nil {
 			return err
 		}
@@ -244,6 +293,10 @@ func (s *scan) resolveAll(deltas []int, b base, held int64) error {
 			return damaged(err)
 		}
 		e.hash, e.known = plumbing.ComputeHash(b.kind, content), true
+		e.made, e.content = b.kind, nil
+		if s.keep(int64(len(content))) {
+			e.content = content
+		}
 		if err := s.deltasOf(base{at, b.kind, content}, held); err != nil {
 			return err
 		}
@@ -251,21 +304,20 @@ func (s *scan) resolveAll(deltas []int, b base, held int64) error {
 	return nil
 }
 
-// read returns the unpacked bytes at an offset: an object, or a delta.
-func (s *scan) read(offset int64) ([]byte, error) {
-	h, err := s.scanner.SeekObjectHeader(offset)
+// read returns the unpacked bytes of an entry: an object, or a delta.
+func (s *scan) read(e entry) ([]byte, error) {
+	if e.content != nil {
+		return e.content, nil
+	}
+	h, err := s.scanner.SeekObjectHeader(e.offset)
 	if err != nil {
 		return nil, damaged(err)
 	}
 	if h.Length > maxInMemory {
 		return nil, tooLarge("the pack holds a delta of %d bytes", h.Length)
 	}
-	var content bytes.Buffer
-	content.Grow(int(h.Length))
-	if _, _, err := s.scanner.NextObject(&content); err != nil {
-		return nil, damaged(err)
-	}
-	return content.Bytes(), nil
+	err = s.unpack(h, &e)
+	return e.content, err
 }
 
 // prefix keeps the first bytes written to it and drops the rest.
