@@ -18,6 +18,15 @@ type Tree struct {
 	Refused []Refusal
 }
 
+// Destination is where the files of a tree are written.
+type Destination struct {
+	// Dir is the directory. It exists and is empty.
+	Dir string
+	// Earlier is the directory of another tree, in which many files may be the same, such as those of the commit before. Such files may be
+	// linked instead of written. Empty: none.
+	Earlier string
+}
+
 // Refusal is one refused entry of a tree, with the reason.
 type Refusal struct {
 	// Path of the entry, relative to the tree's root, slash separated.

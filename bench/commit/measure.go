@@ -93,7 +93,7 @@ func (b *bench) once(ctx context.Context, w *way, branch string) (measure.Sample
 		if err != nil {
 			return err
 		}
-		tree, err = w.remote.Tree(ctx, picked, "", into)
+		tree, err = w.remote.Tree(ctx, picked, "", source.Destination{Dir: into})
 		return err
 	}, func() error {
 		if result = w.transpiler.Fragments(tree); result.Report.Fatal() {

@@ -30,7 +30,7 @@ func (b *bench) client(do, url string, args ...string) (measure.Sample, error) {
 }
 
 func runClient(ctx context.Context, args []string, out io.Writer) error {
-	var do, url, hash, applied, path, cache, into string
+	var do, url, hash, applied, path, cache, into, earlier string
 	var polls int
 	f := flag.NewFlagSet(clientCommand, flag.ContinueOnError)
 	f.StringVar(&do, "do", "", "list or tree")
@@ -40,6 +40,7 @@ func runClient(ctx context.Context, args []string, out io.Writer) error {
 	f.StringVar(&path, "path", "", "folder in the repository")
 	f.StringVar(&cache, "cache", "", "directory of fetched objects; empty: none")
 	f.StringVar(&into, "into", "", "directory for the files")
+	f.StringVar(&earlier, "earlier", "", "directory with the files of the applied commit; empty: none")
 	f.IntVar(&polls, "polls", 1, "number of listings")
 	if err := f.Parse(args); err != nil {
 		return err
@@ -79,7 +80,7 @@ func runClient(ctx context.Context, args []string, out io.Writer) error {
 		}
 		fmt.Fprintln(out, e.Descent)
 	}
-	tree, err := remote.Tree(ctx, picked, path, into)
+	tree, err := remote.Tree(ctx, picked, path, source.Destination{Dir: into, Earlier: earlier})
 	if err != nil {
 		return err
 	}

@@ -175,9 +175,9 @@ func (w *world) rows() []pair {
 		return w.b.client("tree", url, append([]string{"-hash", hash, "-path", path, "-cache", cache, "-into", w.b.fresh("tree")}, more...)...)
 	}
 	return []pair{
-		{"nothing new", func() (measure.Sample, error) {
-			return w.git(fmt.Sprintf("git ls-remote -q %s refs/heads/main", url))
-		}, func() (measure.Sample, error) { return w.b.client("list", url) }, 0.5, 0},
+		{"nothing new, 10 polls", func() (measure.Sample, error) {
+			return w.git(strings.Repeat(fmt.Sprintf("git ls-remote -q %s refs/heads/main; ", url), 10) + ":")
+		}, func() (measure.Sample, error) { return w.b.client("list", url, "-polls", "10") }, 0.5, 0},
 		{"the first fetch, all files", func() (measure.Sample, error) {
 			return w.git(clone(w.b.fresh("clone"), "main"))
 		}, func() (measure.Sample, error) { return tree(w.one, "", w.b.fresh("cache")) }, 1.2, 0},
@@ -192,12 +192,12 @@ func (w *world) rows() []pair {
 			w.b.server.bytes.Store(0)
 			return w.git(fmt.Sprintf("cd %s; git fetch -q --depth 1 %s next; git reset -q --hard FETCH_HEAD", dir, url))
 		}, func() (measure.Sample, error) {
-			cache := w.b.fresh("cache")
-			if _, err := tree(w.one, "", cache); err != nil {
+			cache, earlier := w.b.fresh("cache"), w.b.fresh("earlier")
+			if _, err := tree(w.one, "", cache, "-into", earlier); err != nil {
 				return measure.Sample{}, err
 			}
 			w.b.server.bytes.Store(0)
-			return tree(w.two, "", cache, "-applied", w.one)
+			return tree(w.two, "", cache, "-applied", w.one, "-earlier", earlier)
 		}, 1.5, 10 << 10},
 	}
 }

@@ -111,7 +111,7 @@ func TestSourcesReadAsAGitHubApp(t *testing.T) {
 			t.Fatalf("picked %v, %v", picked, err)
 		}
 		into := t.TempDir()
-		if _, err := remote.Tree(t.Context(), picked, "", into); err != nil {
+		if _, err := remote.Tree(t.Context(), picked, "", source.Destination{Dir: into}); err != nil {
 			t.Fatal(err)
 		}
 		if got, err := os.ReadFile(filepath.Join(into, "a")); string(got) != "a\n" || err != nil {

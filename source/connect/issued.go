@@ -83,8 +83,8 @@ func (r *issued) List(ctx context.Context) (refs []source.Ref, err error) {
 	return refs, err
 }
 
-// Tree puts the files of a commit into a folder, as git.Remote does.
-func (r *issued) Tree(ctx context.Context, picked source.Picked, path, into string) (tree source.Tree, err error) {
+// Tree puts the files of a commit into a directory, as git.Remote does.
+func (r *issued) Tree(ctx context.Context, picked source.Picked, path string, into source.Destination) (tree source.Tree, err error) {
 	err = r.with(ctx, func(remote *git.Remote) error {
 		tree, err = remote.Tree(ctx, picked, path, into)
 		return err

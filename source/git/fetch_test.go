@@ -110,7 +110,7 @@ func TestAFetchBringsOnlyWhatIsNewAndBelowThePath(t *testing.T) {
 	tree := func(hash, path string) source.Tree {
 		t.Helper()
 		m.reset()
-		got, err := fresh().Tree(t.Context(), source.Picked{Hash: hash, Ref: "main"}, path, t.TempDir())
+		got, err := fresh().Tree(t.Context(), source.Picked{Hash: hash, Ref: "main"}, path, source.Destination{Dir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -187,7 +187,7 @@ func TestAFetchContinuesWhereItEnded(t *testing.T) {
 	hash := r.commit("one", content)
 	web, m := metered(t, r.root)
 	config := git.Config{URL: web.URL + "/cfg.git", Secret: web.secret(nil)}
-	if _, err := cached(t, t.TempDir(), config).Tree(t.Context(), source.Picked{Hash: hash, Ref: "main"}, "prod", t.TempDir()); err != nil {
+	if _, err := cached(t, t.TempDir(), config).Tree(t.Context(), source.Picked{Hash: hash, Ref: "main"}, "prod", source.Destination{Dir: t.TempDir()}); err != nil {
 		t.Fatal(err)
 	}
 	whole := m.bytes
@@ -196,7 +196,7 @@ func TestAFetchContinuesWhereItEnded(t *testing.T) {
 	for tries := 1; ; tries++ {
 		m.reset()
 		m.limit = whole - 5<<10
-		tree, err := remote.Tree(t.Context(), source.Picked{Hash: hash, Ref: "main"}, "prod", t.TempDir())
+		tree, err := remote.Tree(t.Context(), source.Picked{Hash: hash, Ref: "main"}, "prod", source.Destination{Dir: t.TempDir()})
 		if err == nil {
 			if len(files(t, tree.Root)) != len(content) || tries == 1 {
 				t.Errorf("after %d tries there are %d files", tries, len(files(t, tree.Root)))
@@ -225,7 +225,7 @@ func TestNoFileIsFetchedBeforeTheSignatureIsRight(t *testing.T) {
 		seen = e
 		return "", refused
 	}})
-	_, err := remote.Tree(t.Context(), source.Picked{Hash: three, Ref: "main", Applied: one}, "prod", t.TempDir())
+	_, err := remote.Tree(t.Context(), source.Picked{Hash: three, Ref: "main", Applied: one}, "prod", source.Destination{Dir: t.TempDir()})
 	wantFault(t, err, fault.Stalled, v1alpha1.ReasonSignature, "nobody signed this")
 	if len(seen.Added) != 2 || seen.Descent != source.Descends || seen.Applied != one || !bytes.Contains(seen.Added[1], []byte("two")) {
 		t.Errorf("the check was asked about %+v", seen)
@@ -301,7 +301,7 @@ func TestAServerThatFiltersNothingIsReadWhole(t *testing.T) {
 		remote := cached(t, t.TempDir(), git.Config{URL: server.URL + "/cfg.git", Secret: server.secret(nil)})
 		for _, p := range []source.Picked{{Hash: one}, {Hash: two, Applied: one}, {Hash: one, Applied: two}} {
 			p.Ref, p.FullName = "main", "refs/heads/main"
-			tree, err := remote.Tree(t.Context(), p, "prod", t.TempDir())
+			tree, err := remote.Tree(t.Context(), p, "prod", source.Destination{Dir: t.TempDir()})
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}

@@ -136,7 +136,7 @@ func TestEveryRouteGivesTheSameTree(t *testing.T) {
 		}
 		trees := map[string]source.Tree{}
 		for name, route := range routes {
-			tree, err := route.Tree(t.Context(), pick(t, route, v1alpha1.GitRef{SemVer: "~1.0"}), "./infra/prod/", t.TempDir())
+			tree, err := route.Tree(t.Context(), pick(t, route, v1alpha1.GitRef{SemVer: "~1.0"}), "./infra/prod/", source.Destination{Dir: t.TempDir()})
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -280,7 +280,7 @@ func TestAPinnedCommitNeedsNoRef(t *testing.T) {
 		"path":  remote(t, r.bare, nil),
 	} {
 		for _, ref := range []v1alpha1.GitRef{{Commit: old}, {Commit: old, Branch: "main"}} {
-			tree, err := remote.Tree(t.Context(), pick(t, remote, ref), "", t.TempDir())
+			tree, err := remote.Tree(t.Context(), pick(t, remote, ref), "", source.Destination{Dir: t.TempDir()})
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
@@ -307,7 +307,7 @@ func TestAFetchLeavesNothingBehind(t *testing.T) {
 	t.Setenv("TMPDIR", temp)
 	for name, path := range map[string]string{"a commit that is read": "", "a folder that is not there": "nope"} {
 		remote := remote(t, web.URL+"/cfg.git", web.secret(nil))
-		_, err := remote.Tree(t.Context(), pick(t, remote, v1alpha1.GitRef{}), path, t.TempDir())
+		_, err := remote.Tree(t.Context(), pick(t, remote, v1alpha1.GitRef{}), path, source.Destination{Dir: t.TempDir()})
 		if (err != nil) != (path != "") {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -335,7 +335,7 @@ func TestMissingFolderNamesTheOnesThereAre(t *testing.T) {
 		"../etc":          {v1alpha1.ReasonInvalidSpec, "contains .."},
 		"/etc":            {v1alpha1.ReasonInvalidSpec, "slash"},
 	} {
-		_, err := snapshot.Materialise(t.Context(), path, t.TempDir())
+		_, err := snapshot.Materialise(t.Context(), path, source.Destination{Dir: t.TempDir()})
 		wantFault(t, err, fault.Stalled, want.reason, want.text)
 	}
 }
@@ -426,7 +426,7 @@ func TestAPushAtTheSameTimeIsSeenWhole(t *testing.T) {
 		default:
 		}
 		p := pick(t, remote, v1alpha1.GitRef{Branch: "main"})
-		tree, err := remote.Tree(t.Context(), p, "", t.TempDir())
+		tree, err := remote.Tree(t.Context(), p, "", source.Destination{Dir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}

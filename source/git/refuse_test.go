@@ -186,7 +186,7 @@ func TestHostileTreesAreRefusedEntryByEntry(t *testing.T) {
 		if err := os.MkdirAll(into, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		tree, err := remote.Tree(t.Context(), p, "", into)
+		tree, err := remote.Tree(t.Context(), p, "", source.Destination{Dir: into})
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
@@ -259,7 +259,7 @@ func TestBombsAreDefused(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_, err = remote.Tree(t.Context(), p, "", t.TempDir())
+				_, err = remote.Tree(t.Context(), p, "", source.Destination{Dir: t.TempDir()})
 				wantFault(t, err, fault.Stalled, v1alpha1.ReasonInvalidTree, test.words)
 			}
 		})
@@ -317,7 +317,7 @@ func TestWhatGitHereCannotReadIsSaid(t *testing.T) {
 	r.git(r.bare, "config", "uploadpack.allowFilter", "true")
 	partial := filepath.Join(r.root, "partial.git")
 	r.git(r.root, "clone", "-q", "--bare", "--filter=blob:none", "file://"+r.bare, partial)
-	_, err = remote(t, partial, nil).Tree(t.Context(), pick(t, remote(t, partial, nil), v1alpha1.GitRef{}), "", t.TempDir())
+	_, err = remote(t, partial, nil).Tree(t.Context(), pick(t, remote(t, partial, nil), v1alpha1.GitRef{}), "", source.Destination{Dir: t.TempDir()})
 	wantFault(t, err, fault.Retry, v1alpha1.ReasonInvalidTree, "partial clone")
 }
 

@@ -166,8 +166,8 @@ func (r *Remote) verified(ctx context.Context, p source.Picked) (string, error) 
 	return r.verify(e)
 }
 
-// Tree fetches a commit and puts the files below path into the folder into: Fetch and Materialise in one.
-func (r *Remote) Tree(ctx context.Context, p source.Picked, path, into string) (source.Tree, error) {
+// Tree fetches a commit and puts the files below path into a directory: Fetch and Materialise in one.
+func (r *Remote) Tree(ctx context.Context, p source.Picked, path string, into source.Destination) (source.Tree, error) {
 	s, err := r.Fetch(ctx, p, path)
 	if err != nil {
 		return source.Tree{}, err

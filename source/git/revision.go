@@ -66,7 +66,7 @@ func OpenRevision(ctx context.Context, r LocalRevision, into string) (source.Tre
 		return source.Tree{}, ReadFault(ctx, "reading revision "+r.Revision+" of "+r.Repository, err)
 	}
 	s.limits = r.Limits.OrDefault()
-	return s.Materialise(ctx, r.Path, into)
+	return s.Materialise(ctx, r.Path, source.Destination{Dir: into})
 }
 
 // openLocal opens the repository that contains a folder: the nearest .git upwards. If there is no .git, it opens the

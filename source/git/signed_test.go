@@ -132,7 +132,7 @@ func TestAnObjectIsWhatItsHashNames(t *testing.T) {
 			if err := errors.Join(err, z.Close(), os.Remove(file), os.WriteFile(file, data.Bytes(), 0o444)); err != nil {
 				t.Fatal(err)
 			}
-			_, err = remote(t, r.work, nil).Tree(t.Context(), source.Picked{Ref: "main", Hash: hash}, "", t.TempDir())
+			_, err = remote(t, r.work, nil).Tree(t.Context(), source.Picked{Ref: "main", Hash: hash}, "", source.Destination{Dir: t.TempDir()})
 			wantFault(t, err, fault.Retry, v1alpha1.ReasonInvalidTree, "is damaged: its content has another hash")
 		})
 	}

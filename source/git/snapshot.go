@@ -79,32 +79,32 @@ func (s *Snapshot) Commit() source.Commit { return s.commit }
 // Object returns the commit as git stores it. A signature is made over these bytes.
 func (s *Snapshot) Object() []byte { return s.raw }
 
-// Materialise puts the files below path into the folder into, which must exist and be empty, and returns them as a tree.
-// It writes regular files, 0644 or 0755, and lists everything else as refused.
+// Materialise puts the files below path into a directory and returns them as a tree. It writes regular files, 0644 or 0755, and lists
+// everything else as refused.
 //
 // Errors are faults: PathNotFound, with the existing folders; InvalidTree if a limit is exceeded or the repository is
 // damaged; InvalidSpec for an invalid path.
-func (s *Snapshot) Materialise(ctx context.Context, path, into string) (source.Tree, error) {
+func (s *Snapshot) Materialise(ctx context.Context, path string, into source.Destination) (source.Tree, error) {
 	doing := fmt.Sprintf("reading the files of %s in %s", s.commit.Revision().Short(), s.commit.URL)
-	root, err := os.OpenRoot(into)
+	top, err := openDirectory(into)
 	if err != nil {
 		return source.Tree{}, fmt.Errorf("%s: %w", doing, err)
 	}
-	defer root.Close()
+	defer top.close()
 	folder, err := source.CleanPath(path)
 	if err != nil {
 		return source.Tree{}, err
 	}
-	w := walk{ctx: ctx, store: s.store, inventory: source.NewInventory(s.limits)}
+	w := walk{ctx: ctx, store: s.store, inventory: source.NewInventory(s.limits), fileBytes: s.limits.FileBytes}
 	start, err := s.find(folder)
 	if err == nil {
-		err = w.folder("", start, &directory{name: ".", open: root})
+		err = w.folder("", start, top)
 	}
 	if err != nil {
 		return source.Tree{}, ReadFault(ctx, doing, err)
 	}
 	return source.Tree{
-		Commit: s.commit, Root: into, FS: os.DirFS(into),
+		Commit: s.commit, Root: into.Dir, FS: os.DirFS(into.Dir),
 		Digest: w.inventory.Digest(), Refused: w.inventory.Refused(),
 	}, nil
 }
@@ -161,36 +161,7 @@ type walk struct {
 	ctx       context.Context
 	store     ObjectReader
 	inventory *source.Inventory
-}
-
-// directory is a directory for files. It is created with its first file, because git has no empty folders.
-type directory struct {
-	parent *directory
-	name   string
-	open   *os.Root
-}
-
-// root creates and opens the directory.
-func (d *directory) root() (*os.Root, error) {
-	if d.open != nil {
-		return d.open, nil
-	}
-	parent, err := d.parent.root()
-	if err != nil {
-		return nil, err
-	}
-	if err := parent.Mkdir(d.name, 0o755); err != nil {
-		return nil, err
-	}
-	d.open, err = parent.OpenRoot(d.name)
-	return d.open, err
-}
-
-// close closes the directory.
-func (d *directory) close() {
-	if d.open != nil {
-		_ = d.open.Close() // each file in it was closed with a check
-	}
+	fileBytes int64 // the largest file
 }
 
 func (w *walk) folder(at string, hash plumbing.Hash, into *directory) error {
@@ -225,7 +196,7 @@ func (w *walk) folder(at string, hash plumbing.Hash, into *directory) error {
 func (w *walk) entry(p string, e object.TreeEntry, into *directory) error {
 	switch e.Mode {
 	case filemode.Dir:
-		below := &directory{parent: into, name: e.Name}
+		below := into.below(e.Name)
 		defer below.close()
 		return w.folder(p, e.Hash, below)
 	case filemode.Regular, filemode.Deprecated, filemode.Executable:
@@ -241,43 +212,43 @@ func (w *walk) entry(p string, e object.TreeEntry, into *directory) error {
 }
 
 func (w *walk) file(p string, e object.TreeEntry, into *directory) error {
-	size, err := w.store.EncodedObjectSize(e.Hash)
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", p, err)
+	mode := os.FileMode(0o644)
+	if e.Mode == filemode.Executable {
+		mode = 0o755
 	}
-	if err := w.inventory.Admit(p, size); err != nil {
+	data, same := into.unchanged(e.Name, e.Hash, mode, w.fileBytes)
+	var err error
+	if same {
+		err = w.inventory.Admit(p, int64(len(data)))
+	} else {
+		data, err = w.content(p, e)
+	}
+	if err != nil {
 		return err
 	}
-	data, err := ReadObject(w.store, plumbing.BlobObject, e.Hash, size)
-	if err != nil {
-		return fmt.Errorf("reading %s: %w", p, err)
-	}
-	executable := e.Mode == filemode.Executable
-	if !w.inventory.Add(p, executable, data) {
+	if !w.inventory.Add(p, e.Mode == filemode.Executable, data) || same && into.link(e.Name) {
 		return nil
 	}
-	if err := write(into, e.Name, executable, data); err != nil {
+	if err := into.write(e.Name, mode, data); err != nil {
 		return fmt.Errorf("writing %s: %w", p, err)
 	}
 	return nil
 }
 
-func write(into *directory, name string, executable bool, data []byte) error {
-	root, err := into.root()
+// content reads a file's content, if its size is admitted.
+func (w *walk) content(p string, e object.TreeEntry) ([]byte, error) {
+	size, err := w.store.EncodedObjectSize(e.Hash)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("reading %s: %w", p, err)
 	}
-	mode := os.FileMode(0o644)
-	if executable {
-		mode = 0o755
+	if err := w.inventory.Admit(p, size); err != nil {
+		return nil, err
 	}
-	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	data, err := ReadObject(w.store, plumbing.BlobObject, e.Hash, size)
 	if err != nil {
-		return err
+		return nil, fmt.Errorf("reading %s: %w", p, err)
 	}
-	_, err = f.Write(data)
-	// The umask removed bits of the mode at creation.
-	return errors.Join(err, f.Chmod(mode), f.Close())
+	return data, nil
 }
 
 // ReadTree reads one of git's trees.

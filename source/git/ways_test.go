@@ -10,6 +10,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
 )
 
@@ -36,7 +37,7 @@ func TestEachTransportUsesTheGivenConnections(t *testing.T) {
 				t.Fatal(err)
 			}
 			picked := pick(t, remote, v1alpha1.GitRef{Branch: "main"})
-			if _, err := remote.Tree(t.Context(), picked, "", t.TempDir()); err != nil || picked.Hash != head || seen.Load() == 0 {
+			if _, err := remote.Tree(t.Context(), picked, "", source.Destination{Dir: t.TempDir()}); err != nil || picked.Hash != head || seen.Load() == 0 {
 				t.Errorf("picked %v after %d connections: %v", picked, seen.Load(), err)
 			}
 			c.Connect = func(context.Context, string, string) (net.Conn, error) {

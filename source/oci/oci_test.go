@@ -237,7 +237,7 @@ func follow(t *testing.T, c oci.Config, path string) (source.Tree, error) {
 	if err != nil {
 		return source.Tree{}, err
 	}
-	return remote.Tree(t.Context(), picked, path, t.TempDir())
+	return remote.Tree(t.Context(), picked, path, source.Destination{Dir: t.TempDir()})
 }
 
 func TestAnArtifactGivesTheTreeOfItsCommit(t *testing.T) {
@@ -276,7 +276,7 @@ func TestAnArtifactGivesTheTreeOfItsCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{"", "infra", "infra/pools"} {
-		want, err := local.Tree(t.Context(), source.Picked{Hash: hash}, path, t.TempDir())
+		want, err := local.Tree(t.Context(), source.Picked{Hash: hash}, path, source.Destination{Dir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -31,12 +31,12 @@ const (
 	maxSignatures = 50
 )
 
-// Tree puts the files of an artifact below path into the folder into, which must exist and be empty. With keys, it checks the
+// Tree puts the files of an artifact below path into a directory. With keys, it checks the
 // signature before it fetches a file. The tree has the same digest as a git tree with the same files.
 //
 // Errors are faults: those of List; SignatureMissing; PathNotFound; InvalidTree for an artifact that is damaged, too large or
 // of another kind.
-func (r *Remote) Tree(ctx context.Context, picked source.Picked, path, into string) (source.Tree, error) {
+func (r *Remote) Tree(ctx context.Context, picked source.Picked, path string, into source.Destination) (source.Tree, error) {
 	doing := fmt.Sprintf("fetching %s from %s", picked.Revision().Short(), r.url)
 	folder, err := source.CleanPath(path)
 	if err != nil {
@@ -56,7 +56,7 @@ func (r *Remote) Tree(ctx context.Context, picked source.Picked, path, into stri
 	if err != nil {
 		return source.Tree{}, explain(ctx, doing, err)
 	}
-	root, err := os.OpenRoot(into)
+	root, err := os.OpenRoot(into.Dir)
 	if err != nil {
 		return source.Tree{}, fmt.Errorf("%s: %w", doing, err)
 	}
@@ -66,7 +66,7 @@ func (r *Remote) Tree(ctx context.Context, picked source.Picked, path, into stri
 		return source.Tree{}, explain(ctx, doing, err)
 	}
 	return source.Tree{
-		Commit: commit, Root: into, FS: os.DirFS(into),
+		Commit: commit, Root: into.Dir, FS: os.DirFS(into.Dir),
 		Digest: inventory.Digest(), Refused: inventory.Refused(),
 	}, nil
 }

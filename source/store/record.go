@@ -81,6 +81,26 @@ func (s *Store) touch(k Key) error {
 	return nil
 }
 
+// newest returns the directory of the newest tree of a repository and path; empty if there is none. Another goroutine may remove it.
+func (s *Store) newest(k Key) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	records, err := s.records()
+	if err != nil {
+		return "" // Put reads the records again, and reports the error
+	}
+	var newest record
+	for _, r := range records {
+		if r.Key.URL == k.URL && r.Key.Path == k.Path && r.Digest != "" && r.used.After(newest.used) {
+			newest = r
+		}
+	}
+	if newest.Digest == "" {
+		return ""
+	}
+	return s.tree(newest.Digest)
+}
+
 // collect removes all but the newest records of each repository and path, and every tree without a record.
 func (s *Store) collect() error {
 	records, err := s.records()

@@ -103,16 +103,16 @@ func (s *Store) Get(k Key) (tree source.Tree, ok bool, err error) {
 	return source.Tree{Commit: r.Commit, Root: root, FS: os.DirFS(root), Digest: r.Digest, Refused: r.Refused}, true, nil
 }
 
-// Put calls fill to write a tree's files into an empty folder, and stores them under the key. If two callers store the
+// Put calls fill to write a tree's files, and stores them under the key. If two callers store the
 // same tree, the tree of the first one stays. If fill fails, Put stores nothing and returns the error of fill
 // unchanged.
-func (s *Store) Put(k Key, fill func(dir string) (source.Tree, error)) (source.Tree, error) {
+func (s *Store) Put(k Key, fill func(into source.Destination) (source.Tree, error)) (source.Tree, error) {
 	dir, err := os.MkdirTemp(s.path("new"), "tree-")
 	if err != nil {
 		return source.Tree{}, fmt.Errorf("creating a folder in the store: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	tree, err := fill(dir)
+	tree, err := fill(source.Destination{Dir: dir, Earlier: s.newest(k)})
 	if err != nil {
 		return source.Tree{}, err
 	}
@@ -163,8 +163,8 @@ type Remote interface {
 	List(ctx context.Context) ([]source.Ref, error)
 	// ListFor returns at least the refs that source.Pick needs.
 	ListFor(ctx context.Context, want v1alpha1.GitRef) ([]source.Ref, error)
-	// Tree puts the files of a commit below path into the empty folder into.
-	Tree(ctx context.Context, picked source.Picked, path, into string) (source.Tree, error)
+	// Tree puts the files of a commit below path into a directory.
+	Tree(ctx context.Context, picked source.Picked, path string, into source.Destination) (source.Tree, error)
 	// Evidence returns the objects of the commits since picked.Applied.
 	Evidence(ctx context.Context, picked source.Picked) (source.Evidence, error)
 }
@@ -202,8 +202,8 @@ func (r Repository) Tree(ctx context.Context, picked source.Picked) (source.Tree
 	k := Key{URL: r.URL, Hash: picked.Hash, Path: folder, Trust: r.Trust}
 	tree, ok, err := r.Store.Get(k)
 	if err == nil && !ok {
-		tree, err = r.Store.Put(k, func(dir string) (source.Tree, error) {
-			return r.fetch(ctx, picked, folder, dir)
+		tree, err = r.Store.Put(k, func(into source.Destination) (source.Tree, error) {
+			return r.fetch(ctx, picked, folder, into)
 		})
 	}
 	if err != nil {
@@ -214,8 +214,8 @@ func (r Repository) Tree(ctx context.Context, picked source.Picked) (source.Tree
 }
 
 // fetch reads the tree from the remote. It fails if Trust is set and the remote verified no signature.
-func (r Repository) fetch(ctx context.Context, picked source.Picked, folder, dir string) (source.Tree, error) {
-	tree, err := r.Remote.Tree(ctx, picked, folder, dir)
+func (r Repository) fetch(ctx context.Context, picked source.Picked, folder string, into source.Destination) (source.Tree, error) {
+	tree, err := r.Remote.Tree(ctx, picked, folder, into)
 	if err == nil && r.Trust != "" && tree.Commit.Signer == "" {
 		return source.Tree{}, fmt.Errorf("fetching %s: a signature is required, but the remote verified none", picked.Revision().Short())
 	}

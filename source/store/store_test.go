@@ -35,6 +35,7 @@ type shelf struct {
 	t       *testing.T
 	mu      sync.Mutex
 	fetched []string
+	earlier []string
 	err     error
 	signer  string
 }
@@ -49,17 +50,18 @@ func (s *shelf) Evidence(_ context.Context, p source.Picked) (source.Evidence, e
 	return source.Evidence{Commit: []byte(p.Hash), Applied: p.Applied}, s.err
 }
 
-func (s *shelf) Tree(ctx context.Context, p source.Picked, path, into string) (source.Tree, error) {
+func (s *shelf) Tree(ctx context.Context, p source.Picked, path string, into source.Destination) (source.Tree, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.fetched = append(s.fetched, p.Revision().Short())
+	s.earlier = append(s.earlier, into.Earlier)
 	from := s.t.TempDir()
 	for name, mode := range map[string]os.FileMode{"plain": 0o644, "run": 0o755} {
 		if err := os.WriteFile(filepath.Join(from, name), []byte(path+p.Hash+name), mode); err != nil {
 			return source.Tree{}, err
 		}
 	}
-	tree, err := store.OpenDir(ctx, from, into, source.Limits{})
+	tree, err := store.OpenDir(ctx, from, into.Dir, source.Limits{})
 	tree.Commit = source.Commit{URL: "https://host/cfg", Ref: p.Ref, Hash: p.Hash, Author: "A <a@b>", Subject: "s", Time: time.Unix(1e9, 0).UTC(), Signer: s.signer}
 	tree.Refused = []source.Refusal{{Path: "link", Why: "symbolic link"}}
 	return tree, errors.Join(err, s.err)
@@ -383,5 +385,32 @@ func TestOpenDirTakesOnlyPlainFiles(t *testing.T) {
 	}
 	if _, err = store.OpenDir(t.Context(), filepath.Join(dir, "nope"), t.TempDir(), source.Limits{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestAFetchSeesTheNewestTree: the remote may link files of the tree that the same folder of the same repository had before.
+func TestAFetchSeesTheNewestTree(t *testing.T) {
+	dir, remote := t.TempDir(), &shelf{t: t}
+	s := open(t, dir)
+	get := func(url, path, trust string, n int) source.Tree {
+		t.Helper()
+		tree, err := store.Repository{Remote: remote, Store: s, URL: url, Path: path, Trust: trust}.Tree(t.Context(), source.Picked{Hash: hashOf(n)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tree
+	}
+	remote.signer = "Ada"
+	var want []string
+	for n, from := range [][3]string{{"u", "a", ""}, {"u", "b", ""}, {"v", "a", ""}} {
+		get(from[0], from[1], from[2], n) // the first tree of its folder
+		want = append(want, "")
+	}
+	before := get("u", "a", "", 3)
+	want = append(want, remote.earlier[len(remote.earlier)-1])
+	get("u", "a", "other keys", 4)
+	want = append(want, before.Root)
+	if diff := cmp.Diff(want, remote.earlier); diff != "" || want[3] == "" {
+		t.Errorf("earlier trees -want +got\n%s", diff)
 	}
 }

@@ -44,7 +44,7 @@ type Folder struct {
 	release func() // lets the next user of a Cache in
 	open    []*packfile.Packfile
 	recent  map[plumbing.Hash]recentObject // objects that Add received
-	held    int64                     // bytes of the process's memory that they use
+	held    int64                          // bytes of the process's memory that they use
 }
 
 // Open opens a directory, which it creates if necessary. It removes what an interrupted Add left. If the directory has too many

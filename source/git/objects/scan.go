@@ -37,7 +37,7 @@ const maxHeld = 64 << 20
 // entry is one object of a pack.
 type entry struct {
 	offset int64
-	size   int64 // unpacked; of a delta, the size of the object that it makes
+	size   int64               // unpacked; of a delta, the size of the object that it makes
 	kind   plumbing.ObjectType // in the pack
 	made   plumbing.ObjectType // of a delta: the type of the object that it makes
 	hash   plumbing.Hash
