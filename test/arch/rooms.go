@@ -72,7 +72,7 @@ var Rooms = []Room{
 	{"source/oci", Shell, list("api/...", "source", "source/archive", "source/cosign", "source/credentials"), list("oras.land/oras-go/v2/", "github.com/opencontainers/"), "the only room that reads and writes OCI registries"},
 	{"source/connect", Command, list("api/...", "source", "source/cosign", "source/dial", "source/git", "source/githubapp", "source/oci", "source/store"), nil, "which reader and which credentials a source gets is decided once, for the controller and the server"},
 	{"source/polling", Ports, list("source"), nil, "whether a listing of another source counts is decided on times and names; the caller lists"},
-	{"source/git", Shell, list("api/...", "source", "source/git/bundle", "source/git/objects", "source/git/transport", "source/git/wire"), list("github.com/go-git/", "golang.org/x/crypto/"), "the only room that reads git repositories"},
+	{"source/git", Shell, list("api/...", "source", "source/git/bundle", "source/git/objects", "source/git/transport", "source/git/wire"), list("github.com/go-git/", "golang.org/x/crypto/", "golang.org/x/sys/"), "the only room that reads git repositories; links files of the tree before"},
 	{"source/git/wire", Pure, list("api/...", "source"), nil, "what a request and an answer of git look like does not depend on the connection"},
 	{"source/git/transport", Shell, list("api/...", "source", "source/credentials", "source/git/wire"), list("github.com/go-git/", "golang.org/x/crypto/"), "credentials and connections; what is requested is decided elsewhere"},
 	{"source/git/objects", Shell, list("api/..."), list("github.com/go-git/", "github.com/google/renameio/v2"), "objects on disk; knows nothing of remotes"},
