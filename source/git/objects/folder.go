@@ -43,8 +43,7 @@ type Folder struct {
 	temp    bool
 	release func() // lets the next user of a Cache in
 	open    []*packfile.Packfile
-	recent  map[plumbing.Hash]recentObject // objects that Add received
-	held    int64                          // bytes of the process's memory that they use
+	recent  recentObjects
 }
 
 // Open opens a directory, which it creates if necessary. It removes what an interrupted Add left. If the directory has too many
@@ -149,7 +148,7 @@ func (f *Folder) openPack(name string) error {
 }
 
 func (f *Folder) closePacks() {
-	f.dropRecent()
+	f.recent.drop()
 	for _, p := range f.open {
 		_ = p.Close() // it was read only
 	}
@@ -181,7 +180,7 @@ func (f *Folder) Close() {
 
 // EncodedObject returns an object of a type, or plumbing.ErrObjectNotFound.
 func (f *Folder) EncodedObject(t plumbing.ObjectType, hash plumbing.Hash) (plumbing.EncodedObject, error) {
-	if c, ok := f.recent[hash]; ok {
+	if c, ok := f.recent.byHash[hash]; ok {
 		if t != plumbing.AnyObject && c.kind != t {
 			return nil, plumbing.ErrObjectNotFound
 		}
@@ -247,7 +246,7 @@ func (f *Folder) Add(ctx context.Context, r io.Reader, l Limits) (received int64
 	case <-ctx.Done():
 		return received, context.Cause(ctx)
 	}
-	s := &scan{ctx: ctx, file: file, limits: l, base: f.base, keep: f.hold}
+	s := &scan{ctx: ctx, file: file, limits: l, base: f.base, keep: f.recent.hold}
 	if err := s.run(); err != nil {
 		return received, err
 	}
@@ -301,7 +300,7 @@ func (f *Folder) keep(s *scan, sum [20]byte) error {
 	if err := f.openPack(name); err != nil {
 		return fmt.Errorf("reading the pack: %w", err)
 	}
-	f.remember(s.entries)
+	f.recent.add(s.entries)
 	return nil
 }
 

@@ -29,8 +29,14 @@ func (c recentObject) object() plumbing.EncodedObject {
 	return o
 }
 
-// hold reports whether an object may stay in memory until Close.
-func (f *Folder) hold(bytes int64) bool {
+// recentObjects are objects that a folder received. The zero value is empty.
+type recentObjects struct {
+	byHash map[plumbing.Hash]recentObject
+	held   int64 // bytes of recentBytes that they use
+}
+
+// hold reports whether an object may stay in memory until drop.
+func (r *recentObjects) hold(bytes int64) bool {
 	if bytes > maxRecentObject {
 		return false
 	}
@@ -38,27 +44,27 @@ func (f *Folder) hold(bytes int64) bool {
 		recentBytes.Add(-bytes)
 		return false
 	}
-	f.held += bytes
+	r.held += bytes
 	return true
 }
 
-// remember keeps the objects of a pack that are in memory.
-func (f *Folder) remember(entries []entry) {
-	if f.recent == nil {
-		f.recent = map[plumbing.Hash]recentObject{}
+// add keeps the objects of a pack that are in memory.
+func (r *recentObjects) add(entries []entry) {
+	if r.byHash == nil {
+		r.byHash = map[plumbing.Hash]recentObject{}
 	}
 	for _, e := range entries {
 		switch {
 		case !e.known || e.content == nil:
 		case e.kind.IsDelta():
-			f.recent[e.hash] = recentObject{e.made, e.content}
+			r.byHash[e.hash] = recentObject{e.made, e.content}
 		default:
-			f.recent[e.hash] = recentObject{e.kind, e.content}
+			r.byHash[e.hash] = recentObject{e.kind, e.content}
 		}
 	}
 }
 
-func (f *Folder) dropRecent() {
-	recentBytes.Add(-f.held)
-	f.recent, f.held = nil, 0
+func (r *recentObjects) drop() {
+	recentBytes.Add(-r.held)
+	*r = recentObjects{}
 }
