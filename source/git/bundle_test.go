@@ -71,11 +71,11 @@ func TestABundleGivesTheTreeOfItsRepository(t *testing.T) {
 						t.Errorf("%s, %+v: picked %+v, from the repository %+v", name, ref, p, served)
 					}
 					for _, folder := range []string{"", "infra/pools"} {
-						got, err := from.Tree(t.Context(), p, folder, t.TempDir())
+						got, err := from.Tree(t.Context(), p, folder, source.Destination{Dir: t.TempDir()})
 						if err != nil {
 							t.Fatalf("%s, %+v: %v", name, ref, err)
 						}
-						served, err := want.Tree(t.Context(), p, folder, t.TempDir())
+						served, err := want.Tree(t.Context(), p, folder, source.Destination{Dir: t.TempDir()})
 						if err != nil {
 							t.Fatal(err)
 						}
@@ -103,20 +103,20 @@ func TestABundleThatBuildsOnAnother(t *testing.T) {
 	words := "the bundle builds on commit " + first + ", which the controller does not have: create it with the whole history"
 	p := source.Picked{Ref: "main", Hash: second}
 	for _, from := range []*git.Remote{remote(t, path, nil), cached(t, t.TempDir(), git.Config{URL: path})} {
-		_, err := from.Tree(t.Context(), p, "", t.TempDir())
+		_, err := from.Tree(t.Context(), p, "", source.Destination{Dir: t.TempDir()})
 		wantFault(t, err, fault.Retry, v1alpha1.ReasonInvalidTree, words)
 	}
 	from := cached(t, t.TempDir(), git.Config{URL: path})
 	replace(t, whole, path)
-	if _, err := from.Tree(t.Context(), pick(t, from, v1alpha1.GitRef{}), "", t.TempDir()); err != nil {
+	if _, err := from.Tree(t.Context(), pick(t, from, v1alpha1.GitRef{}), "", source.Destination{Dir: t.TempDir()}); err != nil {
 		t.Fatal(err)
 	}
 	replace(t, rest, path)
-	got, err := from.Tree(t.Context(), pick(t, from, v1alpha1.GitRef{}), "", t.TempDir())
+	got, err := from.Tree(t.Context(), pick(t, from, v1alpha1.GitRef{}), "", source.Destination{Dir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := remote(t, r.bare, nil).Tree(t.Context(), p, "", t.TempDir())
+	want, err := remote(t, r.bare, nil).Tree(t.Context(), p, "", source.Destination{Dir: t.TempDir()})
 	if err != nil || got.Digest != want.Digest {
 		t.Errorf("the digest is %s, want %s, %v", got.Digest, want.Digest, err)
 	}
@@ -143,7 +143,7 @@ func TestAPartOfABundleIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		_, listErr := from.List(t.Context())
-		_, err := from.Tree(t.Context(), source.Picked{Ref: "main", Hash: hash}, "", t.TempDir())
+		_, err := from.Tree(t.Context(), source.Picked{Ref: "main", Hash: hash}, "", source.Destination{Dir: t.TempDir()})
 		for _, err := range []error{listErr, err} {
 			if f := fault.Of(err, ""); err == nil || f.Kind != fault.Retry || f.Reason != v1alpha1.ReasonInvalidTree ||
 				!strings.Contains(err.Error(), "copy it again under another name") && !strings.Contains(err.Error(), "objects, at most") {
@@ -164,7 +164,7 @@ func TestAPartOfABundleIsRefused(t *testing.T) {
 	if err := os.WriteFile(path, raw, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := from.Tree(t.Context(), pick(t, from, v1alpha1.GitRef{Tag: "v1"}), "", t.TempDir()); err != nil {
+	if _, err := from.Tree(t.Context(), pick(t, from, v1alpha1.GitRef{Tag: "v1"}), "", source.Destination{Dir: t.TempDir()}); err != nil {
 		t.Errorf("the whole bundle after all: %v", err)
 	}
 }
@@ -182,11 +182,11 @@ func TestABundleMayBeReplacedAtAnyTime(t *testing.T) {
 	from := remote(t, path, nil)
 	p := pick(t, from, v1alpha1.GitRef{})
 	replace(t, two, path)
-	_, err := from.Tree(t.Context(), p, "", t.TempDir())
+	_, err := from.Tree(t.Context(), p, "", source.Destination{Dir: t.TempDir()})
 	wantFault(t, err, fault.Retry, v1alpha1.ReasonRefNotFound, "the bundle does not have it")
-	_, err = from.Tree(t.Context(), source.Picked{Hash: p.Hash}, "", t.TempDir())
+	_, err = from.Tree(t.Context(), source.Picked{Hash: p.Hash}, "", source.Destination{Dir: t.TempDir()})
 	wantFault(t, err, fault.Stalled, v1alpha1.ReasonRefNotFound, "the bundle does not have it")
-	tree, err := from.Tree(t.Context(), pick(t, from, v1alpha1.GitRef{}), "", t.TempDir())
+	tree, err := from.Tree(t.Context(), pick(t, from, v1alpha1.GitRef{}), "", source.Destination{Dir: t.TempDir()})
 	if err != nil || files(t, tree.Root)["a"] != "second" {
 		t.Fatalf("the next listing gives %v, %v", tree.Commit, err)
 	}
@@ -213,7 +213,7 @@ func TestABundleMayBeReplacedAtAnyTime(t *testing.T) {
 		default:
 		}
 		p := pick(t, from, v1alpha1.GitRef{})
-		tree, err := from.Tree(t.Context(), p, "", t.TempDir())
+		tree, err := from.Tree(t.Context(), p, "", source.Destination{Dir: t.TempDir()})
 		if err != nil {
 			wantFault(t, err, fault.Retry, v1alpha1.ReasonRefNotFound)
 			continue

@@ -60,16 +60,16 @@ func TestWhateverTheEarlierTreeHas(t *testing.T) {
 			[]string{"deep/er/same", "empty"},
 		},
 		"a symbolic link to a file with the content": {func(dir string) error {
-			return replace(filepath.Join(dir, "same"), func(path string) error {
+			return replaceBy(filepath.Join(dir, "same"), func(path string) error {
 				other := filepath.Join(t.TempDir(), "same")
 				return errors.Join(os.WriteFile(other, []byte("the same"), 0o644), os.Symlink(other, path))
 			})
 		}, []string{"deep/er/same", "empty"}},
 		"a pipe without a writer": {func(dir string) error {
-			return replace(filepath.Join(dir, "same"), func(path string) error { return unix.Mkfifo(path, 0o644) })
+			return replaceBy(filepath.Join(dir, "same"), func(path string) error { return unix.Mkfifo(path, 0o644) })
 		}, []string{"deep/er/same", "empty"}},
 		"a directory in place of a file": {func(dir string) error {
-			return replace(filepath.Join(dir, "same"), func(path string) error { return os.Mkdir(path, 0o755) })
+			return replaceBy(filepath.Join(dir, "same"), func(path string) error { return os.Mkdir(path, 0o755) })
 		}, []string{"deep/er/same", "empty"}},
 		"a symbolic link to a directory": {func(dir string) error {
 			other := filepath.Join(t.TempDir(), "deep")
@@ -120,7 +120,7 @@ func TestALargeFileOfTheEarlierTreeIsRefused(t *testing.T) {
 	}
 }
 
-func replace(path string, create func(path string) error) error {
+func replaceBy(path string, create func(path string) error) error {
 	return errors.Join(os.Remove(path), create(path))
 }
 

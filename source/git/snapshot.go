@@ -17,6 +17,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git/files"
 	"github.com/bunsen-os/bunsen/source/git/objects"
 )
 
@@ -86,11 +87,11 @@ func (s *Snapshot) Object() []byte { return s.raw }
 // damaged; InvalidSpec for an invalid path.
 func (s *Snapshot) Materialise(ctx context.Context, path string, into source.Destination) (source.Tree, error) {
 	doing := fmt.Sprintf("reading the files of %s in %s", s.commit.Revision().Short(), s.commit.URL)
-	top, err := openDirectory(into)
+	top, err := files.Open(into)
 	if err != nil {
 		return source.Tree{}, fmt.Errorf("%s: %w", doing, err)
 	}
-	defer top.close()
+	defer top.Close()
 	folder, err := source.CleanPath(path)
 	if err != nil {
 		return source.Tree{}, err
@@ -164,7 +165,7 @@ type walk struct {
 	fileBytes int64 // the largest file
 }
 
-func (w *walk) folder(at string, hash plumbing.Hash, into *directory) error {
+func (w *walk) folder(at string, hash plumbing.Hash, into *files.Directory) error {
 	if w.ctx.Err() != nil {
 		return w.ctx.Err()
 	}
@@ -193,11 +194,11 @@ func (w *walk) folder(at string, hash plumbing.Hash, into *directory) error {
 	return nil
 }
 
-func (w *walk) entry(p string, e object.TreeEntry, into *directory) error {
+func (w *walk) entry(p string, e object.TreeEntry, into *files.Directory) error {
 	switch e.Mode {
 	case filemode.Dir:
-		below := into.below(e.Name)
-		defer below.close()
+		below := into.Below(e.Name)
+		defer below.Close()
 		return w.folder(p, e.Hash, below)
 	case filemode.Regular, filemode.Deprecated, filemode.Executable:
 		return w.file(p, e, into)
@@ -211,12 +212,12 @@ func (w *walk) entry(p string, e object.TreeEntry, into *directory) error {
 	return nil
 }
 
-func (w *walk) file(p string, e object.TreeEntry, into *directory) error {
+func (w *walk) file(p string, e object.TreeEntry, into *files.Directory) error {
 	mode := os.FileMode(0o644)
 	if e.Mode == filemode.Executable {
 		mode = 0o755
 	}
-	data, same := into.unchanged(e.Name, e.Hash, mode, w.fileBytes)
+	data, same := into.Unchanged(e.Name, e.Hash, mode, w.fileBytes)
 	var err error
 	if same {
 		err = w.inventory.Admit(p, int64(len(data)))
@@ -226,10 +227,10 @@ func (w *walk) file(p string, e object.TreeEntry, into *directory) error {
 	if err != nil {
 		return err
 	}
-	if !w.inventory.Add(p, e.Mode == filemode.Executable, data) || same && into.link(e.Name) {
+	if !w.inventory.Add(p, e.Mode == filemode.Executable, data) || same && into.Link(e.Name) {
 		return nil
 	}
-	if err := into.write(e.Name, mode, data); err != nil {
+	if err := into.Write(e.Name, mode, data); err != nil {
 		return fmt.Errorf("writing %s: %w", p, err)
 	}
 	return nil

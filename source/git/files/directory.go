@@ -1,4 +1,4 @@
-package git
+package files
 
 import (
 	"errors"
@@ -11,10 +11,10 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// directory is a directory for files, and the same directory of an earlier tree. It is created with its first file, because git has no
+// Directory is a directory for files, and the same directory of an earlier tree. It is created with its first file, because git has no
 // empty folders.
-type directory struct {
-	parent  *directory
+type Directory struct {
+	parent  *Directory
 	name    string
 	into    *os.File
 	earlier *os.File // nil if the earlier tree has no such directory
@@ -22,22 +22,22 @@ type directory struct {
 
 const openFolder = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
 
-// openDirectory opens the directory at the top of a tree.
-func openDirectory(d source.Destination) (*directory, error) {
+// Open opens the directory at the top of a tree.
+func Open(d source.Destination) (*Directory, error) {
 	into, err := openAt(nil, d.Dir, openFolder, 0)
 	if err != nil {
 		return nil, err
 	}
-	top := &directory{into: into}
+	top := &Directory{into: into}
 	if d.Earlier != "" {
 		top.earlier, _ = openAt(nil, d.Earlier, openFolder, 0) // without it, all files are written
 	}
 	return top, nil
 }
 
-// below returns a directory in d. The caller closes it.
-func (d *directory) below(name string) *directory {
-	b := &directory{parent: d, name: name}
+// Below returns a directory in d. The caller closes it.
+func (d *Directory) Below(name string) *Directory {
+	b := &Directory{parent: d, name: name}
 	if d.earlier != nil {
 		b.earlier, _ = openAt(d.earlier, name, openFolder|unix.O_NOFOLLOW, 0) // without it, all files below are written
 	}
@@ -45,7 +45,7 @@ func (d *directory) below(name string) *directory {
 }
 
 // create creates the directory, unless it exists.
-func (d *directory) create() (*os.File, error) {
+func (d *Directory) create() (*os.File, error) {
 	if d.into != nil {
 		return d.into, nil
 	}
@@ -60,8 +60,8 @@ func (d *directory) create() (*os.File, error) {
 	return d.into, err
 }
 
-// close closes the directory. Each file in it was closed with a check.
-func (d *directory) close() {
+// Close closes the directory. Each file in it was closed with a check.
+func (d *Directory) Close() {
 	for _, f := range []*os.File{d.into, d.earlier} {
 		if f != nil {
 			_ = f.Close()
@@ -69,9 +69,9 @@ func (d *directory) close() {
 	}
 }
 
-// unchanged returns the content of a file of the earlier tree, if it is the object with this hash, has this mode and at most limit
+// Unchanged returns the content of a file of the earlier tree, if it is the object with this hash, has this mode and at most limit
 // bytes. It compares the content, so it does not matter what happened to the file meanwhile.
-func (d *directory) unchanged(name string, hash plumbing.Hash, mode os.FileMode, limit int64) ([]byte, bool) {
+func (d *Directory) Unchanged(name string, hash plumbing.Hash, mode os.FileMode, limit int64) ([]byte, bool) {
 	if d.earlier == nil {
 		return nil, false
 	}
@@ -91,8 +91,8 @@ func (d *directory) unchanged(name string, hash plumbing.Hash, mode os.FileMode,
 	return data, plumbing.ComputeHash(plumbing.BlobObject, data) == hash
 }
 
-// link adds a file of the earlier tree to the directory, without a copy. It reports whether the file system can do that.
-func (d *directory) link(name string) bool {
+// Link adds a file of the earlier tree to the directory, without a copy. It reports whether the file system can do that.
+func (d *Directory) Link(name string) bool {
 	into, err := d.create()
 	if err != nil {
 		return false
@@ -100,8 +100,8 @@ func (d *directory) link(name string) bool {
 	return unix.Linkat(int(d.earlier.Fd()), name, int(into.Fd()), name, 0) == nil
 }
 
-// write creates a file.
-func (d *directory) write(name string, mode os.FileMode, data []byte) error {
+// Write creates a file. The directory must not have it yet.
+func (d *Directory) Write(name string, mode os.FileMode, data []byte) error {
 	into, err := d.create()
 	if err != nil {
 		return err
