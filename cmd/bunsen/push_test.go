@@ -104,7 +104,7 @@ func followed(ts *testscript.TestScript, neg bool, args []string) {
 // reader is a repository in git or in a registry.
 type reader interface {
 	List(ctx context.Context) ([]source.Ref, error)
-	Tree(ctx context.Context, p source.Picked, path, into string) (source.Tree, error)
+	Tree(ctx context.Context, p source.Picked, path string, into source.Destination) (source.Tree, error)
 }
 
 // pickTree lists, picks and fetches.
@@ -115,7 +115,7 @@ func pickTree(ts *testscript.TestScript, from reader, ref v1alpha1.GitRef, folde
 	ts.Check(err)
 	into, err := os.MkdirTemp(ts.Getenv("WORK"), "tree-")
 	ts.Check(err)
-	return from.Tree(context.Background(), picked, folder, into)
+	return from.Tree(context.Background(), picked, folder, source.Destination{Dir: into})
 }
 
 // inWork returns a path below the script's first directory.

@@ -112,7 +112,7 @@ func (w way) read(t *testing.T) error {
 		return err
 	}
 	into := t.TempDir()
-	if _, err := remote.Tree(ctx, picked, "", into); err != nil {
+	if _, err := remote.Tree(ctx, picked, "", source.Destination{Dir: into}); err != nil {
 		return err
 	}
 	if got, err := os.ReadFile(filepath.Join(into, "a")); string(got) != "a\n" || err != nil {

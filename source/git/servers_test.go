@@ -165,7 +165,7 @@ func TestASecondSourceOfTheSameFilesSendsNoRequest(t *testing.T) {
 		}
 		picked := pick(t, r, v1alpha1.GitRef{Branch: "main"})
 		f.seen = nil
-		tree, err := r.Tree(t.Context(), picked, path, t.TempDir())
+		tree, err := r.Tree(t.Context(), picked, path, source.Destination{Dir: t.TempDir()})
 		if err != nil {
 			t.Fatal(err)
 		}
