@@ -35,6 +35,16 @@ type GitSourceList struct {
 	Items           []GitSource `json:"items"`
 }
 
+// SourceProvider is the provider of an identity that reads a repository.
+type SourceProvider string
+
+// Values of SourceProvider.
+const (
+	ProviderGeneric SourceProvider = "generic"
+	ProviderAzure   SourceProvider = "azure"
+	ProviderGCP     SourceProvider = "gcp"
+)
+
 // GitSourceSpec is the repository and how the controller reads it.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.verify) || !has(self.verify.mode) || !(self.verify.mode in ['Tag', 'TagAndHead']) || (has(self.ref) && !(has(self.ref.commit) && self.ref.commit.size() > 0) && (has(self.ref.name) && self.ref.name.size() > 0 ? self.ref.name.startsWith('refs/tags/') : (has(self.ref.semver) && self.ref.semver.size() > 0) || (has(self.ref.tag) && self.ref.tag.size() > 0)))",message="verify.mode Tag and TagAndHead need ref.tag or ref.semver, without ref.commit and ref.name"
@@ -65,6 +75,12 @@ type GitSourceSpec struct {
 	// lists in `hosts` the hosts to which the controller may send them. For ssh it holds `identity`, `known_hosts` and
 	// optionally `identity.2` to `identity.5` and `password`. The controller refuses a Secret with other keys.
 	SecretRef *SecretReference `json:"secretRef,omitempty"`
+	// Provider is whose identity of the controller reads the repository. `generic` uses the Secret of secretRef. `azure` uses the
+	// workload identity of the controller's pod for Azure DevOps (https://dev.azure.com/...), `gcp` that of Google Cloud for
+	// Artifact Registry (oci://LOCATION-docker.pkg.dev/...). The Secret then holds `ca.crt` at most.
+	// +kubebuilder:validation:Enum=generic;azure;gcp
+	// +kubebuilder:default=generic
+	Provider SourceProvider `json:"provider,omitempty"`
 	// ProxySecretRef names a Secret in namespace bunsen-sources with the proxy to the repository. It holds `address`, such as
 	// http://proxy.example.org:3128 or socks5://host:1080, and optionally `username`, `password`, and `ca.crt` for an https
 	// proxy. Without it, https uses the proxy of the controller's environment.

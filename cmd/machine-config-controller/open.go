@@ -14,6 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/reconcile/controller/gitsource"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/cloud"
 	"github.com/bunsen-os/bunsen/source/connect"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/git/objects"
@@ -36,7 +37,7 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the store of trees (--store): %w", err)
 	}
-	connector := &connect.Connector{Now: time.Now}
+	connector := &connect.Connector{Now: time.Now, Cloud: &cloud.Tokens{Getenv: os.Getenv}}
 	fetched, err := objects.NewCache(trees.Objects(), time.Now())
 	if err != nil {
 		return nil, nil, errors.Join(err, trees.Close())
@@ -53,13 +54,13 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.ref.digest is for oci:// only: set ref.commit for a git repository"))
 		}
 		c := git.Config{URL: spec.URL, Secret: secrets.Credentials, HostsRequired: true, Cache: fetched, Servers: servers}
-		remote, err := connector.Open(c, secrets.Proxy)
+		remote, err := connector.OpenAs(spec.Provider, c, secrets.Proxy)
 		if err != nil {
 			return nil, err
 		}
 		return polled{
 			store.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: spec.Path, Ref: &spec.Ref},
-			share, polling.Key(spec.URL, secrets.Credentials, secrets.Proxy), remote.ListPrefixes,
+			share, polling.Key(spec.URL, secrets.Credentials, secrets.Proxy, map[string][]byte{"provider": []byte(spec.Provider)}), remote.ListPrefixes,
 		}, nil
 	}
 	return open, trees, nil
@@ -108,7 +109,8 @@ func openArtifacts(c *connect.Connector, trees *store.Store, spec v1alpha1.GitSo
 		keys = map[string][]byte{}
 		maps.Copy(keys, secrets.Keys)
 	}
-	remote, trust, err := c.Artifacts(oci.Config{URL: spec.URL, Ref: spec.Ref, Secret: secrets.Credentials, HostsRequired: true}, keys, secrets.Proxy)
+	config := oci.Config{URL: spec.URL, Ref: spec.Ref, Secret: secrets.Credentials, HostsRequired: true}
+	remote, trust, err := c.ArtifactsAs(spec.Provider, config, keys, secrets.Proxy)
 	if err != nil {
 		return nil, err
 	}

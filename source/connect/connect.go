@@ -8,6 +8,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/cloud"
 	"github.com/bunsen-os/bunsen/source/cosign"
 	"github.com/bunsen-os/bunsen/source/dial"
 	"github.com/bunsen-os/bunsen/source/git"
@@ -19,8 +20,10 @@ import (
 // Connector opens repositories. Its sources share the tokens of GitHub Apps. It is safe for concurrent use.
 type Connector struct {
 	// Now is the clock.
-	Now  func() time.Time
-	apps githubapp.Tokens
+	Now func() time.Time
+	// Cloud has the identity of this process at cloud providers. OpenAs and ArtifactsAs require it.
+	Cloud *cloud.Tokens
+	apps  githubapp.Tokens
 }
 
 // Remote is a repository that store.Repository reads.
@@ -67,7 +70,8 @@ func (c *Connector) openApp(config git.Config, proxy *dial.Proxy) (GitRemote, er
 	if err != nil {
 		return nil, stalledAuth(err)
 	}
-	return newIssued(config, githubapp.Keys(), &appIssuer{&c.apps, app, c.Now})
+	config.Identity = identity(config.Secret)
+	return newIssuedGit(config, githubapp.Keys(), &appIssuer{&c.apps, app, c.Now})
 }
 
 // Artifacts opens a repository of an OCI registry and sends no request. Keys is the data of the Secret with the public keys;

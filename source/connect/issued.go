@@ -24,21 +24,38 @@ type Issuer interface {
 	Forget(refused map[string][]byte)
 }
 
-// issued is a git repository whose credentials an issuer provides.
+// issued is a repository whose credentials an issuer provides.
 type issued struct {
-	config git.Config
+	// open opens the repository with the keys of the Secret that the issuer returns.
+	open   func(issued map[string][]byte) (Remote, error)
 	issuer Issuer
 	url    string
 }
 
-// newIssued checks the configuration. The keys are for the issuer only.
-func newIssued(config git.Config, keys []string, issuer Issuer) (GitRemote, error) {
-	config.Identity = identity(config.Secret)
+// newIssuedGit checks the configuration of a git repository. The keys are for the issuer only.
+func newIssuedGit(config git.Config, keys []string, issuer Issuer) (GitRemote, error) {
 	config.Secret = maps.Clone(config.Secret)
 	maps.DeleteFunc(config.Secret, func(key string, _ []byte) bool { return slices.Contains(keys, key) })
-	r := &issued{config: config, issuer: issuer}
+	return newIssued(issuer, func(issued map[string][]byte) (Remote, error) {
+		config := config
+		config.Secret = merged(config.Secret, issued)
+		return git.New(config)
+	})
+}
+
+// merged returns both parts of a Secret.
+func merged(a, b map[string][]byte) map[string][]byte {
+	out := map[string][]byte{}
+	maps.Copy(out, a)
+	maps.Copy(out, b)
+	return out
+}
+
+// newIssued checks the configuration.
+func newIssued(issuer Issuer, open func(issued map[string][]byte) (Remote, error)) (GitRemote, error) {
+	r := &issued{open: open, issuer: issuer}
 	// Whether the credentials may go to the host must be known before the issuer is asked for them.
-	remote, err := r.open(map[string][]byte{"bearerToken": []byte("requested later")})
+	remote, err := r.open(map[string][]byte{"bearerToken": []byte("requested-later")})
 	if err != nil {
 		return nil, err
 	}
@@ -46,16 +63,8 @@ func newIssued(config git.Config, keys []string, issuer Issuer) (GitRemote, erro
 	return r, nil
 }
 
-// open opens the repository with credentials.
-func (r *issued) open(issued map[string][]byte) (*git.Remote, error) {
-	config := r.config
-	config.Secret = maps.Clone(r.config.Secret)
-	maps.Copy(config.Secret, issued)
-	return git.New(config)
-}
-
 // with calls do with the repository. If the remote refuses the credentials, the next call gets others.
-func (r *issued) with(ctx context.Context, do func(*git.Remote) error) error {
+func (r *issued) with(ctx context.Context, do func(Remote) error) error {
 	secret, err := r.issuer.Credentials(ctx)
 	if err != nil {
 		return err
@@ -67,6 +76,10 @@ func (r *issued) with(ctx context.Context, do func(*git.Remote) error) error {
 	err = do(remote)
 	if err != nil && fault.Of(err, "").Reason == v1alpha1.ReasonAuthentication {
 		r.issuer.Forget(secret)
+		if i, ok := r.issuer.(interface{ advice() string }); ok {
+			f := fault.Of(err, "")
+			return &fault.Error{Kind: f.Kind, Reason: f.Reason, Err: fmt.Errorf("%s: %w", i.advice(), err), After: f.After}
+		}
 	}
 	return err
 }
@@ -74,45 +87,49 @@ func (r *issued) with(ctx context.Context, do func(*git.Remote) error) error {
 // URL returns the repository's address without credentials.
 func (r *issued) URL() string { return r.url }
 
-// List returns the remote's refs, as git.Remote does.
+// List returns the remote's refs, as the repository does.
 func (r *issued) List(ctx context.Context) (refs []source.Ref, err error) {
-	err = r.with(ctx, func(remote *git.Remote) error {
+	err = r.with(ctx, func(remote Remote) error {
 		refs, err = remote.List(ctx)
 		return err
 	})
 	return refs, err
 }
 
-// Tree puts the files of a commit into a directory, as git.Remote does.
+// Tree puts the files of a commit into a directory, as the repository does.
 func (r *issued) Tree(ctx context.Context, picked source.Picked, path string, into source.Destination) (tree source.Tree, err error) {
-	err = r.with(ctx, func(remote *git.Remote) error {
+	err = r.with(ctx, func(remote Remote) error {
 		tree, err = remote.Tree(ctx, picked, path, into)
 		return err
 	})
 	return tree, err
 }
 
-// ListFor returns the refs that source.Pick needs, as git.Remote does.
+// ListFor returns the refs that source.Pick needs, as the repository does.
 func (r *issued) ListFor(ctx context.Context, want v1alpha1.GitRef) (refs []source.Ref, err error) {
-	err = r.with(ctx, func(remote *git.Remote) error {
+	err = r.with(ctx, func(remote Remote) error {
 		refs, err = remote.ListFor(ctx, want)
 		return err
 	})
 	return refs, err
 }
 
-// ListPrefixes returns the refs with the prefixes, as git.Remote does.
+// ListPrefixes returns the refs with the prefixes, as a repository of git does.
 func (r *issued) ListPrefixes(ctx context.Context, prefixes []string) (refs []source.Ref, err error) {
-	err = r.with(ctx, func(remote *git.Remote) error {
-		refs, err = remote.ListPrefixes(ctx, prefixes)
+	err = r.with(ctx, func(remote Remote) error {
+		repository, ok := remote.(GitRemote)
+		if !ok {
+			return fmt.Errorf("listing the refs of %s: it is not a repository of git", r.url)
+		}
+		refs, err = repository.ListPrefixes(ctx, prefixes)
 		return err
 	})
 	return refs, err
 }
 
-// Evidence returns the objects of the commits since the applied one, as git.Remote does.
+// Evidence returns the objects of the commits since the applied one, as the repository does.
 func (r *issued) Evidence(ctx context.Context, picked source.Picked) (e source.Evidence, err error) {
-	err = r.with(ctx, func(remote *git.Remote) error {
+	err = r.with(ctx, func(remote Remote) error {
 		e, err = remote.Evidence(ctx, picked)
 		return err
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/cloud"
 	"github.com/bunsen-os/bunsen/source/connect"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/oci"
@@ -35,6 +36,9 @@ type way struct {
 	url           string
 	secret, proxy data
 	ref           v1alpha1.GitRef
+	// provider is whose identity is used, and env the environment of the process.
+	provider v1alpha1.SourceProvider
+	env      data
 }
 
 // chapter is a group of ways, and the names of their servers in the golden file.
@@ -51,7 +55,7 @@ func TestWays(t *testing.T) {
 	root := newRepository(t)
 	var page strings.Builder
 	page.WriteString("Ways into a repository: the outcome of each, as a GitSource's status has it.\n")
-	for _, c := range []chapter{httpsWays(t, root), certificateWays(t, root), redirectWays(t, root), sshWays(t, root), hostKeyWays(t, root), proxyWays(t, root), appWays(t), registryWays(t)} {
+	for _, c := range []chapter{httpsWays(t, root), certificateWays(t, root), redirectWays(t, root), sshWays(t, root), hostKeyWays(t, root), proxyWays(t, root), appWays(t), registryWays(t), cloudWays(t, root)} {
 		fmt.Fprintf(&page, "\n# %s\n", c.title)
 		for _, w := range c.ways {
 			t.Run(c.title+"/"+w.name, func(t *testing.T) {
@@ -123,12 +127,12 @@ func (w way) read(t *testing.T) error {
 
 // open opens the repository as the controller does.
 func (w way) open() (connect.Remote, error) {
-	c := &connect.Connector{Now: time.Now}
+	c := &connect.Connector{Now: time.Now, Cloud: &cloud.Tokens{Getenv: func(name string) string { return w.env[name] }}}
 	if strings.HasPrefix(w.url, "oci://") {
-		remote, _, err := c.Artifacts(oci.Config{URL: w.url, Ref: w.ref, Secret: bytesOf(w.secret), HostsRequired: true}, nil, bytesOf(w.proxy))
+		remote, _, err := c.ArtifactsAs(w.provider, oci.Config{URL: w.url, Ref: w.ref, Secret: bytesOf(w.secret), HostsRequired: true}, nil, bytesOf(w.proxy))
 		return remote, err
 	}
-	return c.Open(git.Config{URL: w.url, Secret: bytesOf(w.secret), HostsRequired: true}, bytesOf(w.proxy))
+	return c.OpenAs(w.provider, git.Config{URL: w.url, Secret: bytesOf(w.secret), HostsRequired: true}, bytesOf(w.proxy))
 }
 
 // bytesOf returns a Secret as the API server has it; nil for nil.

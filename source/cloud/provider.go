@@ -1,0 +1,73 @@
+package cloud
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// CheckHost returns an error if the credentials of a provider are not for the repository at an address: the author of the URL must not
+// choose who gets them.
+func CheckHost(provider v1alpha1.SourceProvider, at source.Address) error {
+	host, standardPort := strings.ToLower(at.Host), at.Port == "" || at.Port == "443"
+	switch provider {
+	case v1alpha1.ProviderAzure:
+		if at.Scheme == "https" && standardPort && at.User == "" && at.Password == "" && (host == "dev.azure.com" || strings.HasSuffix(host, ".visualstudio.com")) {
+			return nil
+		}
+		return errors.New("spec.provider azure is for git repositories of Azure DevOps: write https://dev.azure.com/... without a user into spec.url, or remove spec.provider")
+	case v1alpha1.ProviderGCP:
+		if at.Scheme == "oci" && standardPort && (strings.HasSuffix(host, ".pkg.dev") || host == "gcr.io" || strings.HasSuffix(host, ".gcr.io")) {
+			return nil
+		}
+		return errors.New("spec.provider gcp is for OCI repositories of Artifact Registry: write oci://LOCATION-docker.pkg.dev/... into spec.url, or remove spec.provider")
+	}
+	return fmt.Errorf("spec.provider %q is not supported: write generic, azure or gcp", provider)
+}
+
+// The variables that Azure's webhook for workload identity sets in a pod, and the one of Google's libraries.
+const (
+	azureTenant    = "AZURE_TENANT_ID"
+	azureClient    = "AZURE_CLIENT_ID"
+	azureTokenFile = "AZURE_FEDERATED_TOKEN_FILE"
+	azureAuthority = "AZURE_AUTHORITY_HOST"
+	gcpMetadata    = "GCE_METADATA_HOST"
+)
+
+// devOpsScope is the scope of Azure DevOps: all that the identity may do there.
+const devOpsScope = "499b84ac-1321-427f-aa17-267ca6975798/.default"
+
+// authorities are the hosts of Microsoft Entra ID.
+var authorities = []string{"https://login.microsoftonline.com", "https://login.microsoftonline.us", "https://login.partner.microsoftonline.cn"}
+
+// id matches the IDs and names of tenants and clients, which become a part of an address.
+var id = regexp.MustCompile(`^[A-Za-z0-9.-]{1,128}$`)
+
+// azureEndpoint returns the address that issues tokens, and the client's ID.
+func azureEndpoint(getenv func(string) string) (endpoint, client string, err error) {
+	authority := strings.TrimRight(getenv(azureAuthority), "/")
+	if authority == "" {
+		authority = authorities[0]
+	}
+	tenant, client := getenv(azureTenant), getenv(azureClient)
+	for _, variable := range []string{azureTenant, azureClient, azureTokenFile} {
+		if getenv(variable) == "" {
+			return "", "", fmt.Errorf("the controller's pod has no identity of Azure, because %s is not set: bind one to its ServiceAccount", variable)
+		}
+	}
+	known := false
+	for _, a := range authorities {
+		known = known || a == authority
+	}
+	if !known {
+		return "", "", fmt.Errorf("%s of the controller's pod is not an address of Microsoft Entra ID: write %s", azureAuthority, authorities[0])
+	}
+	if !id.MatchString(tenant) || !id.MatchString(client) {
+		return "", "", fmt.Errorf("%s or %s of the controller's pod is not an ID: correct it", azureTenant, azureClient)
+	}
+	return authority + "/" + tenant + "/oauth2/v2.0/token", client, nil
+}
