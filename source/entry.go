@@ -42,6 +42,8 @@ func (l Limits) OrDefault() Limits {
 const (
 	maxName = 255  // the limit of file systems
 	maxPath = 1024 // leaves space for the path of the folder that holds the tree
+	// maxDepth is how many folders may be nested. Who writes a tree has each of them open.
+	maxDepth = 32
 )
 
 // RefuseName returns why an entry with this name is refused, or "".
@@ -98,6 +100,10 @@ func (v *Inventory) Enter(folder, name string) (p string, ok bool, err error) {
 	p = path.Join(folder, name)
 	if len(p) > maxPath {
 		v.Refuse(path.Join(folder, printable(name)), fmt.Sprintf("the path has %d bytes, at most %d", len(p), maxPath))
+		return "", false, nil
+	}
+	if depth := strings.Count(p, "/"); depth > maxDepth {
+		v.Refuse(p, fmt.Sprintf("it is in %d nested folders, at most %d", depth, maxDepth))
 		return "", false, nil
 	}
 	return p, true, nil

@@ -232,3 +232,23 @@ func TestATimeThatNoAPIHoldsIsNone(t *testing.T) {
 		}
 	}
 }
+
+// TestNestedFoldersAreBounded: who writes a tree has each of the nested folders open.
+func TestNestedFoldersAreBounded(t *testing.T) {
+	v := source.NewInventory(source.Limits{})
+	at := ""
+	for range 32 {
+		p, ok, err := v.Enter(at, "d")
+		if !ok || err != nil {
+			t.Fatalf("folder %q is refused: %v", p, err)
+		}
+		at = p
+	}
+	if _, ok, err := v.Enter(at, "file"); !ok || err != nil {
+		t.Errorf("a file in 32 folders is refused: %v", err)
+	}
+	below, _, _ := v.Enter(at, "d")
+	if _, ok, err := v.Enter(below, "file"); ok || err != nil || len(v.Refused()) != 1 || v.Refused()[0].Why != "it is in 33 nested folders, at most 32" {
+		t.Errorf("a file in 33 folders: %v, %v, refused %v", ok, err, v.Refused())
+	}
+}
