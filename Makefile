@@ -274,7 +274,9 @@ LAB   := systemd-nspawn:systemd-container mmdebstrap:mmdebstrap ip:iproute2 nsen
 setup: ## What the tests need from the system: installed with apt-get as root, else told
 	@missing() { for p in "$$@"; do case $$p in *.pc:*) pkg-config --exists "$${p%%.*}" 2>/dev/null ;; *) command -v "$${p%%:*}" >/dev/null ;; esac || printf ' %s' "$${p#*:}"; done; }; \
 	PATH="$$PATH:/usr/sbin:/sbin"; needs=$$(missing $(NEEDS)); lab=$$(missing $(LAB)); [ -n "$$needs$$lab" ] || exit 0; \
-	if [ "$$(id -u)" = 0 ]; then echo "setup: installing$$needs$$lab with apt-get"; apt-get -qq update && apt-get -qq install -y $$needs $$lab; exit; fi; \
+	if [ "$$(id -u)" = 0 ]; then echo "setup: installing$$needs$$lab with apt-get"; \
+	  case "$$needs" in *openssh-server*) ! command -v systemctl >/dev/null || { systemctl -q mask ssh.service ssh.socket 2>/dev/null; echo "setup: the tests start sshd themselves; the SSH service of this machine is masked: systemctl unmask ssh.service"; } ;; esac; \
+	  apt-get -qq update && apt-get -qq install -y $$needs $$lab; exit; fi; \
 	[ -z "$$lab" ] || echo "setup: tests of real hosts, which need root, also need$$lab: sudo make setup"; \
 	[ -z "$$needs" ] || { echo "setup: the tests need$$needs: sudo make setup"; exit 1; }
 
