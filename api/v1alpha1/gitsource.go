@@ -45,6 +45,14 @@ const (
 	ProviderGCP     SourceProvider = "gcp"
 )
 
+// SourceContent is what a source brings besides the files of the commit itself.
+type SourceContent string
+
+// Values of SourceContent.
+const (
+	ContentLFS SourceContent = "LFS"
+)
+
 // GitSourceSpec is the repository and how the controller reads it.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.verify) || !has(self.verify.mode) || !(self.verify.mode in ['Tag', 'TagAndHead']) || (has(self.ref) && !(has(self.ref.commit) && self.ref.commit.size() > 0) && (has(self.ref.name) && self.ref.name.size() > 0 ? self.ref.name.startsWith('refs/tags/') : (has(self.ref.semver) && self.ref.semver.size() > 0) || (has(self.ref.tag) && self.ref.tag.size() > 0)))",message="verify.mode Tag and TagAndHead need ref.tag or ref.semver, without ref.commit and ref.name"
@@ -58,6 +66,13 @@ type GitSourceSpec struct {
 	Ref GitRef `json:"ref,omitempty"`
 	// Path is the directory in the repository that contains `pools/`. Empty means its root.
 	Path string `json:"path,omitempty"`
+	// Include lists what the controller fetches besides the files of the commit. `LFS` brings the contents of files in Git LFS, over
+	// https from the git host or from the storage that it names. Without it, the controller refuses files in Git LFS. The file
+	// .lfsconfig has no effect.
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:items:Enum=LFS
+	// +listType=set
+	Include []SourceContent `json:"include,omitempty"`
 	// Interval is the time between two polls of the repository. While there is no new commit, a poll lists the refs only.
 	// The controller varies it by up to 10 %.
 	// +kubebuilder:default="1m"

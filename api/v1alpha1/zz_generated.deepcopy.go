@@ -692,6 +692,11 @@ func (in *GitSourceList) DeepCopyObject() runtime.Object {
 func (in *GitSourceSpec) DeepCopyInto(out *GitSourceSpec) {
 	*out = *in
 	out.Ref = in.Ref
+	if in.Include != nil {
+		in, out := &in.Include, &out.Include
+		*out = make([]SourceContent, len(*in))
+		copy(*out, *in)
+	}
 	out.Interval = in.Interval
 	out.Timeout = in.Timeout
 	if in.SuspendUntil != nil {

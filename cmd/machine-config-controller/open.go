@@ -7,6 +7,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,12 +55,16 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.ref.digest is for oci:// only: set ref.commit for a git repository"))
 		}
 		c := git.Config{URL: spec.URL, Secret: secrets.Credentials, HostsRequired: true, Cache: fetched, Servers: servers}
+		include := ""
+		if c.LFS = slices.Contains(spec.Include, v1alpha1.ContentLFS); c.LFS {
+			include = string(v1alpha1.ContentLFS)
+		}
 		remote, err := connector.OpenAs(spec.Provider, c, secrets.Proxy)
 		if err != nil {
 			return nil, err
 		}
 		return polled{
-			store.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: spec.Path, Ref: &spec.Ref},
+			store.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: spec.Path, Ref: &spec.Ref, Include: include},
 			share, polling.Key(spec.URL, secrets.Credentials, secrets.Proxy, map[string][]byte{"provider": []byte(spec.Provider)}), remote.ListPrefixes,
 		}, nil
 	}
@@ -108,6 +113,9 @@ func openArtifacts(c *connect.Connector, trees *store.Store, spec v1alpha1.GitSo
 		}
 		keys = map[string][]byte{}
 		maps.Copy(keys, secrets.Keys)
+	}
+	if len(spec.Include) > 0 {
+		return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.include is for git repositories over https only: an artifact has the contents of all its files. Remove it"))
 	}
 	config := oci.Config{URL: spec.URL, Ref: spec.Ref, Secret: secrets.Credentials, HostsRequired: true}
 	remote, trust, err := c.ArtifactsAs(spec.Provider, config, keys, secrets.Proxy)

@@ -8,6 +8,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git/bundle"
+	"github.com/bunsen-os/bunsen/source/git/lfs"
 	"github.com/bunsen-os/bunsen/source/git/objects"
 	"github.com/bunsen-os/bunsen/source/git/transport"
 )
@@ -26,6 +27,8 @@ type Config struct {
 	// Connect opens connections to the host, for example through a proxy. If it is nil, they are direct; https uses the proxy of
 	// the environment.
 	Connect transport.Connect
+	// LFS brings the contents of Git LFS, over https only. Without it, files in Git LFS are refused.
+	LFS bool
 	// Limits of a tree on disk.
 	Limits source.Limits
 	// PackBytes is the most that one fetch may receive; 0 is 64 MiB. The unpacked data may be eight times as large.
@@ -54,6 +57,7 @@ type Remote struct {
 	limits source.Limits
 	hide   secrets
 	repo   repository
+	lfs    *lfs.Client // nil: files in Git LFS are refused
 	verify func(source.Evidence) (signer string, err error)
 }
 
@@ -77,6 +81,11 @@ func New(c Config) (*Remote, error) {
 	r := &Remote{url: a.String(), limits: c.Limits.OrDefault(), hide: secretsOf(a, c.Secret), verify: c.Verify}
 	if err := transport.Check(a, c.Secret, c.HostsRequired); err != nil {
 		return nil, r.hide.stalledAuth(err)
+	}
+	if c.LFS {
+		if r.lfs, err = lfs.New(lfs.Config{Address: a, Secret: c.Secret, Connect: c.Connect}); err != nil {
+			return nil, err
+		}
 	}
 	limits := objects.Limits{Bytes: c.PackBytes, Unpacked: c.PackBytes * inflation, Objects: maxObjects}
 	switch a.Transport {
@@ -150,7 +159,7 @@ func (r *Remote) Fetch(ctx context.Context, p source.Picked, path string) (*Snap
 		(&Snapshot{store: store}).Close()
 		return nil, r.explain(ctx, doing, err)
 	}
-	s.commit.Signer, s.limits = signer, r.limits
+	s.commit.Signer, s.limits, s.lfs = signer, r.limits, r.lfs
 	return s, nil
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git/files"
+	"github.com/bunsen-os/bunsen/source/git/lfs"
 	"github.com/bunsen-os/bunsen/source/git/objects"
 )
 
@@ -28,6 +29,7 @@ type Snapshot struct {
 	root   plumbing.Hash
 	store  ObjectReader
 	limits source.Limits
+	lfs    *lfs.Client
 }
 
 func newSnapshot(store ObjectReader, url string, p source.Picked) (*Snapshot, error) {
@@ -81,10 +83,10 @@ func (s *Snapshot) Commit() source.Commit { return s.commit }
 func (s *Snapshot) Object() []byte { return s.raw }
 
 // Materialise puts the files below path into a directory and returns them as a tree. It writes regular files, 0644 or 0755, and lists
-// everything else as refused.
+// everything else as refused. With Config.LFS, it downloads the contents that pointers of Git LFS name.
 //
 // Errors are faults: PathNotFound, with the existing folders; InvalidTree if a limit is exceeded or the repository is
-// damaged; InvalidSpec for an invalid path.
+// damaged; InvalidSpec for an invalid path; Unreachable and AuthenticationFailed for Git LFS.
 func (s *Snapshot) Materialise(ctx context.Context, path string, into source.Destination) (source.Tree, error) {
 	doing := fmt.Sprintf("reading the files of %s in %s", s.commit.Revision().Short(), s.commit.URL)
 	top, err := files.Open(into)
@@ -96,10 +98,14 @@ func (s *Snapshot) Materialise(ctx context.Context, path string, into source.Des
 	if err != nil {
 		return source.Tree{}, err
 	}
-	w := walk{ctx: ctx, store: s.store, inventory: source.NewInventory(s.limits), fileBytes: s.limits.FileBytes}
+	inventory := source.NewInventory(s.limits)
+	w := walk{ctx: ctx, store: s.store, inventory: inventory, lfs: s.lfs.Checkout(inventory), fileBytes: s.limits.FileBytes}
 	start, err := s.find(folder)
 	if err == nil {
 		err = w.folder("", start, top)
+	}
+	if err == nil {
+		err = w.lfs.Finish(ctx, top)
 	}
 	if err != nil {
 		return source.Tree{}, ReadFault(ctx, doing, err)
@@ -162,6 +168,7 @@ type walk struct {
 	ctx       context.Context
 	store     ObjectReader
 	inventory *source.Inventory
+	lfs       *lfs.Checkout
 	fileBytes int64 // the largest file
 }
 
@@ -225,6 +232,9 @@ func (w *walk) file(p string, e object.TreeEntry, into *files.Directory) error {
 		data, err = w.content(p, e)
 	}
 	if err != nil {
+		return err
+	}
+	if taken, err := w.lfs.Take(lfs.File{Path: p, Mode: mode}, data, into); taken || err != nil {
 		return err
 	}
 	if !w.inventory.Add(p, e.Mode == filemode.Executable, data) || same && into.Link(e.Name) {

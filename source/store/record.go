@@ -42,6 +42,9 @@ func (s *Store) record(k Key) string {
 	for _, part := range []string{k.URL, k.Hash, k.Path, k.Trust} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
+	if k.Include != "" { // the records of trees without it keep their names
+		fmt.Fprintf(h, "include:%s", k.Include)
+	}
 	return filepath.Join(s.dir, "keys", hex.EncodeToString(h.Sum(nil))+".json")
 }
 

@@ -27,6 +27,8 @@ type Key struct {
 	// Trust is a digest of the allowed keys with which the commit's signature was verified. It is empty if no signature
 	// is required. The same commit, verified with other keys, is another entry.
 	Trust string
+	// Include is what the tree has besides the files of the commit, such as `LFS`. Empty: nothing.
+	Include string `json:",omitempty"`
 }
 
 // Store is an open store. Close releases its lock.
@@ -181,6 +183,8 @@ type Repository struct {
 	Path string
 	// Ref limits List to the refs that it needs; nil: List returns all refs.
 	Ref *v1alpha1.GitRef
+	// Include as in Key. The remote brings it.
+	Include string
 	// Trust as in Key. If it is set, a tree is stored only if the remote verified a signature of its commit.
 	Trust string
 }
@@ -199,7 +203,7 @@ func (r Repository) Tree(ctx context.Context, picked source.Picked) (source.Tree
 	if err != nil {
 		return source.Tree{}, err
 	}
-	k := Key{URL: r.URL, Hash: picked.Hash, Path: folder, Trust: r.Trust}
+	k := Key{URL: r.URL, Hash: picked.Hash, Path: folder, Trust: r.Trust, Include: r.Include}
 	tree, ok, err := r.Store.Get(k)
 	if err == nil && !ok {
 		tree, err = r.Store.Put(k, func(into source.Destination) (source.Tree, error) {

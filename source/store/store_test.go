@@ -272,6 +272,21 @@ func TestOtherKeysOfTrustAreAnotherEntry(t *testing.T) {
 	}
 }
 
+// TestAnotherIncludeIsAnotherEntry: a tree without contents of Git LFS does not stand for one with them.
+func TestAnotherIncludeIsAnotherEntry(t *testing.T) {
+	remote := &shelf{t: t}
+	repo := store.Repository{Remote: remote, Store: open(t, t.TempDir()), URL: "u"}
+	for _, include := range []string{"", "LFS", "LFS", ""} {
+		repo.Include = include
+		if _, err := repo.Tree(t.Context(), source.Picked{Hash: hashOf(1)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(remote.fetched) != 2 {
+		t.Errorf("fetched %v", remote.fetched)
+	}
+}
+
 // TestTrustWantsASigner: keys that the remote was not told of must not make a tree look verified.
 func TestTrustWantsASigner(t *testing.T) {
 	repo := store.Repository{Remote: &shelf{t: t}, Store: open(t, t.TempDir()), URL: "u", Trust: "sha256:1"}

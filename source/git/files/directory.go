@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/go-git/go-git/v5/plumbing"
 	"golang.org/x/sys/unix"
@@ -53,7 +54,7 @@ func (d *Directory) create() (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := unix.Mkdirat(int(parent.Fd()), d.name, 0o755); err != nil {
+	if err := unix.Mkdirat(int(parent.Fd()), d.name, 0o755); err != nil && !errors.Is(err, unix.EEXIST) {
 		return nil, &os.PathError{Op: "mkdir", Path: d.name, Err: err}
 	}
 	d.into, err = openAt(parent, d.name, openFolder|unix.O_NOFOLLOW, 0)
@@ -72,6 +73,11 @@ func (d *Directory) Close() {
 // Unchanged returns the content of a file of the earlier tree, if it is the object with this hash, has this mode and at most limit
 // bytes. It compares the content, so it does not matter what happened to the file meanwhile.
 func (d *Directory) Unchanged(name string, hash plumbing.Hash, mode os.FileMode, limit int64) ([]byte, bool) {
+	return d.UnchangedContent(name, mode, limit, func(data []byte) bool { return plumbing.ComputeHash(plumbing.BlobObject, data) == hash })
+}
+
+// UnchangedContent returns the content of a file of the earlier tree, if it is the wanted one, has this mode and at most limit bytes.
+func (d *Directory) UnchangedContent(name string, mode os.FileMode, limit int64, wanted func([]byte) bool) ([]byte, bool) {
 	if d.earlier == nil {
 		return nil, false
 	}
@@ -88,7 +94,7 @@ func (d *Directory) Unchanged(name string, hash plumbing.Hash, mode os.FileMode,
 	if _, err := io.ReadFull(f, data); err != nil {
 		return nil, false
 	}
-	return data, plumbing.ComputeHash(plumbing.BlobObject, data) == hash
+	return data, wanted(data)
 }
 
 // Link adds a file of the earlier tree to the directory, without a copy. It reports whether the file system can do that.
@@ -113,6 +119,18 @@ func (d *Directory) Write(name string, mode os.FileMode, data []byte) error {
 	_, err = f.Write(data)
 	// The umask removed bits of the mode at creation.
 	return errors.Join(err, f.Chmod(mode), f.Close())
+}
+
+// WriteBelow creates a file at a path below the directory, with slashes, and the directories of the path.
+func (d *Directory) WriteBelow(path string, mode os.FileMode, data []byte) error {
+	for {
+		folder, rest, below := strings.Cut(path, "/")
+		if !below {
+			return d.Write(path, mode, data)
+		}
+		d, path = d.Below(folder), rest
+		defer d.Close()
+	}
 }
 
 // openAt opens a file in a directory; nil: in the working directory.

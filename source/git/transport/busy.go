@@ -38,9 +38,9 @@ func WaitOf(err error) time.Duration {
 	return 0
 }
 
-// retryAfter reads the header Retry-After, which is a number of seconds or a date (RFC 9110, 10.2.3). It returns 0 for an
+// RetryAfter reads the header Retry-After, which is a number of seconds or a date (RFC 9110, 10.2.3). It returns 0 for an
 // invalid value and for a date in the past, and at most longestRetryAfter.
-func retryAfter(header string, now time.Time) time.Duration {
+func RetryAfter(header string, now time.Time) time.Duration {
 	var wait time.Duration
 	if seconds, err := strconv.ParseUint(header, 10, 63); err == nil {
 		wait = time.Duration(min(seconds, uint64(longestRetryAfter/time.Second))) * time.Second

@@ -25,7 +25,7 @@ import (
 
 // newHTTP returns a dialer for https and http.
 func newHTTP(a source.Address, secret map[string][]byte, o Options) (Dialer, error) {
-	auth, err := httpAuth(a, secret)
+	auth, err := Login(a, secret)
 	if err != nil {
 		return nil, err
 	}
@@ -234,8 +234,8 @@ func (s *httpSession) Close() error {
 	return nil
 }
 
-// httpAuth returns the credentials of the Secret, otherwise those of the URL, or nil.
-func httpAuth(a source.Address, secret map[string][]byte) (githttp.AuthMethod, error) {
+// Login returns the credentials of the Secret, otherwise those of the URL, or nil.
+func Login(a source.Address, secret map[string][]byte) (githttp.AuthMethod, error) {
 	if err := credentials.CheckLogin(secret); err != nil {
 		return nil, err
 	}
@@ -312,7 +312,7 @@ func (l *limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if res.StatusCode != http.StatusOK {
 		_ = res.Body.Close()
 		if res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable {
-			return nil, &BusyError{code: res.StatusCode, after: retryAfter(res.Header.Get("Retry-After"), time.Now())}
+			return nil, &BusyError{code: res.StatusCode, after: RetryAfter(res.Header.Get("Retry-After"), time.Now())}
 		}
 		if isRedirect(res.StatusCode) {
 			res.Body, res.ContentLength = http.NoBody, 0
