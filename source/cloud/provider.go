@@ -5,23 +5,34 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+	"unicode"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
 )
 
+// organization matches the host of an organization of Azure DevOps. Below other names of visualstudio.com, Azure shows what its customers
+// serve, for example through tunnels.
+var organization = regexp.MustCompile(`^[a-z0-9-]+\.visualstudio\.com$`)
+
+// registry matches the hosts of Artifact Registry.
+var registry = regexp.MustCompile(`^([a-z0-9-]+\.)*(pkg\.dev|gcr\.io)$`)
+
 // CheckHost returns an error if the credentials of a provider are not for the repository at an address: the author of the URL must not
 // choose who gets them.
 func CheckHost(provider v1alpha1.SourceProvider, at source.Address) error {
 	host, standardPort := strings.ToLower(at.Host), at.Port == "" || at.Port == "443"
+	if strings.ContainsFunc(at.Host, func(r rune) bool { return r > unicode.MaxASCII }) {
+		host = "" // ToLower makes an ASCII letter of some others
+	}
 	switch provider {
 	case v1alpha1.ProviderAzure:
-		if at.Scheme == "https" && standardPort && at.User == "" && at.Password == "" && (host == "dev.azure.com" || strings.HasSuffix(host, ".visualstudio.com")) {
+		if at.Scheme == "https" && standardPort && at.User == "" && at.Password == "" && (host == "dev.azure.com" || organization.MatchString(host)) {
 			return nil
 		}
 		return errors.New("spec.provider azure is for git repositories of Azure DevOps: write https://dev.azure.com/... without a user into spec.url, or remove spec.provider")
 	case v1alpha1.ProviderGCP:
-		if at.Scheme == "oci" && standardPort && (strings.HasSuffix(host, ".pkg.dev") || host == "gcr.io" || strings.HasSuffix(host, ".gcr.io")) {
+		if at.Scheme == "oci" && standardPort && registry.MatchString(host) {
 			return nil
 		}
 		return errors.New("spec.provider gcp is for OCI repositories of Artifact Registry: write oci://LOCATION-docker.pkg.dev/... into spec.url, or remove spec.provider")

@@ -2,6 +2,7 @@ package cloud
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,23 +24,37 @@ const (
 	earlyBy = 5 * time.Minute
 	// longestUse bounds the use of a token, whatever the server says about its end.
 	longestUse = time.Hour - earlyBy
-	// failurePause is for how long all sources of a provider get the last failure without another request.
+	// failurePause is for how long the sources that share a token get the last failure without another request.
 	failurePause = 10 * time.Second
 	maxAnswer    = 1 << 20
 	maxToken     = 16 << 10
 )
 
 // Tokens requests tokens of the identity of this process, and stores each until five minutes before its end. All sources of a provider
-// share one token. It is safe for concurrent use.
+// with the same proxy share one token, and the last failure. It is safe for concurrent use.
 type Tokens struct {
 	// Getenv returns a variable of the process's environment.
 	Getenv func(string) string
+	// Authorities are certificate authorities, in PEM, that a token service may have besides those of the system; nil: none. They must not
+	// come from the Secret of a source: who can pretend to be the token service gets the identity of the process.
+	Authorities []byte
 
-	mu        sync.Mutex
-	providers map[v1alpha1.SourceProvider]*stored
+	mu    sync.Mutex
+	known map[Access]*stored
 }
 
-// stored is the last answer for one provider. The channel is its lock, so that a waiting caller can give up.
+// Access is what a token depends on.
+type Access struct {
+	// Provider that issues the token.
+	Provider v1alpha1.SourceProvider
+	// Proxy identifies the proxy to the token service; empty: none.
+	Proxy string
+}
+
+// maxKnown is how many tokens are stored. With more, all of them are requested again.
+const maxKnown = 100
+
+// stored is the last answer for one access. The channel is its lock, so that a waiting caller can give up.
 type stored struct {
 	lock  chan struct{}
 	token string
@@ -50,20 +65,20 @@ type stored struct {
 // Credentials returns the keys of a Secret that read repositories of a provider. The client must not follow redirects; requests to the
 // metadata server of a machine do not use it. Errors are faults: AuthenticationFailed if the provider refuses the identity,
 // RepositoryUnreachable if it does not answer.
-func (t *Tokens) Credentials(ctx context.Context, provider v1alpha1.SourceProvider, client *http.Client, now time.Time) (map[string][]byte, error) {
-	token, err := t.token(ctx, provider, client, now)
+func (t *Tokens) Credentials(ctx context.Context, access Access, client *http.Client, now time.Time) (map[string][]byte, error) {
+	token, err := t.token(ctx, access, client, now)
 	if err != nil {
 		return nil, err
 	}
-	if provider == v1alpha1.ProviderGCP {
+	if access.Provider == v1alpha1.ProviderGCP {
 		return map[string][]byte{"username": []byte("oauth2accesstoken"), "password": []byte(token)}, nil
 	}
 	return map[string][]byte{"bearerToken": []byte(token)}, nil
 }
 
 // Forget drops credentials that the host refused, so that the next call requests other ones.
-func (t *Tokens) Forget(provider v1alpha1.SourceProvider, refused map[string][]byte) {
-	at := t.of(provider)
+func (t *Tokens) Forget(access Access, refused map[string][]byte) {
+	at := t.of(access)
 	at.lock <- struct{}{}
 	defer func() { <-at.lock }()
 	if at.token != "" && (at.token == string(refused["bearerToken"]) || at.token == string(refused["password"])) {
@@ -71,19 +86,19 @@ func (t *Tokens) Forget(provider v1alpha1.SourceProvider, refused map[string][]b
 	}
 }
 
-func (t *Tokens) token(ctx context.Context, provider v1alpha1.SourceProvider, client *http.Client, now time.Time) (string, error) {
-	at := t.of(provider)
+func (t *Tokens) token(ctx context.Context, access Access, client *http.Client, now time.Time) (string, error) {
+	at := t.of(access)
 	select {
 	case at.lock <- struct{}{}:
 		defer func() { <-at.lock }()
 	case <-ctx.Done():
-		return "", fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("waiting for a token of %s: %w", provider, context.Cause(ctx)))
+		return "", fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("waiting for a token of %s: %w", access.Provider, context.Cause(ctx)))
 	}
 	if now.Before(at.until) {
 		return at.token, at.err
 	}
 	request := t.requestAzure
-	if provider == v1alpha1.ProviderGCP {
+	if access.Provider == v1alpha1.ProviderGCP {
 		request = t.requestGCP
 	}
 	token, life, err := request(ctx, client)
@@ -97,17 +112,22 @@ func (t *Tokens) token(ctx context.Context, provider v1alpha1.SourceProvider, cl
 	return token, nil
 }
 
-func (t *Tokens) of(provider v1alpha1.SourceProvider) *stored {
+// of returns what is stored for an access. Only the token of Azure needs the proxy.
+func (t *Tokens) of(access Access) *stored {
+	if access.Provider == v1alpha1.ProviderGCP {
+		access.Proxy = ""
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.providers == nil {
-		t.providers = map[v1alpha1.SourceProvider]*stored{}
+	at := t.known[access]
+	if at != nil {
+		return at
 	}
-	at := t.providers[provider]
-	if at == nil {
-		at = &stored{lock: make(chan struct{}, 1)}
-		t.providers[provider] = at
+	if t.known == nil || len(t.known) >= maxKnown {
+		t.known = map[Access]*stored{}
 	}
+	at = &stored{lock: make(chan struct{}, 1)}
+	t.known[access] = at
 	return at
 }
 
@@ -167,6 +187,10 @@ func send(client *http.Client, r *http.Request, doing, refused string) (string, 
 		if errors.As(err, &request) {
 			err = request.Err
 		}
+		var untrusted *tls.CertificateVerificationError
+		if errors.As(err, &untrusted) {
+			err = fmt.Errorf("let the controller's system trust the server's certificate, because ca.crt of a Secret does not count here (%w)", err)
+		}
 		return "", 0, fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: %w", doing, err))
 	}
 	defer res.Body.Close()
@@ -179,12 +203,13 @@ func send(client *http.Client, r *http.Request, doing, refused string) (string, 
 		return "", 0, fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("%s: %s (%s)", doing, refused, status))
 	}
 	var answer struct {
-		Token   string `json:"access_token"`
-		Expires int64  `json:"expires_in"` // seconds
+		Token   string      `json:"access_token"`
+		Expires json.Number `json:"expires_in"` // seconds, also as a string
 	}
 	err = json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&answer)
-	if err != nil || !wellFormed.MatchString(answer.Token) || len(answer.Token) > maxToken || answer.Expires <= 0 {
+	life, errLife := answer.Expires.Int64()
+	if err = errors.Join(err, errLife); err != nil || !wellFormed.MatchString(answer.Token) || len(answer.Token) > maxToken || life <= 0 {
 		return "", 0, fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("%s: the answer has no token", doing))
 	}
-	return answer.Token, time.Duration(min(answer.Expires, 86400)) * time.Second, nil
+	return answer.Token, time.Duration(min(life, 86400)) * time.Second, nil
 }

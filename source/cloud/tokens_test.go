@@ -1,9 +1,13 @@
 package cloud_test
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,6 +16,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source/cloud"
 )
+
+var gcp = cloud.Access{Provider: v1alpha1.ProviderGCP}
 
 // TestATokenIsReplacedFiveMinutesBeforeItsEnd: until then, all sources share it. A failure is shared for a short time.
 func TestATokenIsReplacedFiveMinutesBeforeItsEnd(t *testing.T) {
@@ -36,7 +42,7 @@ func TestATokenIsReplacedFiveMinutesBeforeItsEnd(t *testing.T) {
 			defer s.Close()
 			tokens := &cloud.Tokens{Getenv: func(string) string { return strings.TrimPrefix(s.URL, "http://") }}
 			for _, at := range []time.Time{now, now.Add(test.after)} {
-				got, err := tokens.Credentials(t.Context(), v1alpha1.ProviderGCP, nil, at)
+				got, err := tokens.Credentials(t.Context(), gcp, nil, at)
 				if (err == nil) != (test.life > 0) {
 					t.Fatalf("got %v, %v", got, err)
 				}
@@ -56,15 +62,59 @@ func TestARefusedTokenIsNotUsedAgain(t *testing.T) {
 	}))
 	defer s.Close()
 	tokens := &cloud.Tokens{Getenv: func(string) string { return strings.TrimPrefix(s.URL, "http://") }}
-	first, err := tokens.Credentials(t.Context(), v1alpha1.ProviderGCP, nil, time.Unix(0, 0))
+	first, err := tokens.Credentials(t.Context(), gcp, nil, time.Unix(0, 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	tokens.Forget(v1alpha1.ProviderGCP, map[string][]byte{"password": []byte("another")})
-	tokens.Forget(v1alpha1.ProviderGCP, first)
-	tokens.Forget(v1alpha1.ProviderGCP, first)
-	second, err := tokens.Credentials(t.Context(), v1alpha1.ProviderGCP, nil, time.Unix(0, 0))
+	tokens.Forget(gcp, map[string][]byte{"password": []byte("another")})
+	tokens.Forget(gcp, first)
+	tokens.Forget(gcp, first)
+	second, err := tokens.Credentials(t.Context(), gcp, nil, time.Unix(0, 0))
 	if err != nil || string(second["password"]) != "token2" {
 		t.Errorf("got %s, %v", second["password"], err)
 	}
+}
+
+// TestALifetimeIsANumberOrAString: some services write the number of seconds as a string. Any other lifetime is no answer.
+func TestALifetimeIsANumberOrAString(t *testing.T) {
+	for written, isValid := range map[string]bool{`3600`: true, `"3600"`: true, `""`: false, `"soon"`: false, `3600.5`: false, `-1`: false, `null`: false, `1e400`: false} {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprintf(w, `{"access_token":"token","expires_in":%s}`, written)
+		}))
+		tokens := &cloud.Tokens{Getenv: func(string) string { return strings.TrimPrefix(s.URL, "http://") }}
+		if _, err := tokens.Credentials(t.Context(), gcp, nil, time.Unix(0, 0)); (err == nil) != isValid {
+			t.Errorf("expires_in %s: %v", written, err)
+		}
+		s.Close()
+	}
+}
+
+// TestAFailureBehindOneProxyStaysThere: a source with a broken proxy must not stop the sources of the same provider with another one.
+func TestAFailureBehindOneProxyStaysThere(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("projected"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	tokens := &cloud.Tokens{Getenv: func(name string) string {
+		return map[string]string{"AZURE_TENANT_ID": "tenant", "AZURE_CLIENT_ID": "client", "AZURE_FEDERATED_TOKEN_FILE": file}[name]
+	}}
+	broken, working := &http.Client{Transport: answer("")}, &http.Client{Transport: answer(`{"access_token":"token","expires_in":3600}`)}
+	now := time.Unix(0, 0)
+	if _, err := tokens.Credentials(t.Context(), cloud.Access{Provider: v1alpha1.ProviderAzure, Proxy: "broken"}, broken, now); err == nil {
+		t.Fatal("the broken proxy works")
+	}
+	got, err := tokens.Credentials(t.Context(), cloud.Access{Provider: v1alpha1.ProviderAzure}, working, now)
+	if err != nil || string(got["bearerToken"]) != "token" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// answer is the body of each answer; an empty one is a failed connection.
+type answer string
+
+func (a answer) RoundTrip(r *http.Request) (*http.Response, error) {
+	if a == "" {
+		return nil, errors.New("no route to host")
+	}
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(string(a))), Request: r}, nil
 }

@@ -4,14 +4,17 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/credentials"
 	"github.com/bunsen-os/bunsen/source/git"
 	"github.com/bunsen-os/bunsen/source/githubapp"
 )
@@ -78,7 +81,8 @@ func (r *issued) with(ctx context.Context, do func(Remote) error) error {
 		r.issuer.Forget(secret)
 		if i, ok := r.issuer.(interface{ advice() string }); ok {
 			f := fault.Of(err, "")
-			return &fault.Error{Kind: f.Kind, Reason: f.Reason, Err: fmt.Errorf("%s: %w", i.advice(), err), After: f.After}
+			f.Err = errors.New(strings.ReplaceAll(f.Err.Error(), credentials.CheckAdvice, i.advice()))
+			return f
 		}
 	}
 	return err

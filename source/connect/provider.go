@@ -79,31 +79,40 @@ func (c *Connector) identify(provider v1alpha1.SourceProvider, url string, secre
 	if err != nil {
 		return nil, nil, stalledAuth(err)
 	}
-	client, err := dial.Client(secret, through)
+	// The writer of the Secret must not get the identity, so its ca.crt is for the repository only.
+	var authorities map[string][]byte
+	if c.Cloud.Authorities != nil {
+		authorities = map[string][]byte{"ca.crt": c.Cloud.Authorities}
+	}
+	client, err := dial.Client(authorities, through)
 	if err != nil {
 		return nil, nil, stalledAuth(err)
 	}
+	access := cloud.Access{Provider: provider}
+	if proxy != nil {
+		access.Proxy = identity(proxy)
+	}
 	hosts := map[string][]byte{credentials.HostsKey: []byte(credentials.Endpoint(at))}
-	return &cloudIssuer{c.Cloud, provider, client, c.Now}, hosts, nil
+	return &cloudIssuer{c.Cloud, access, client, c.Now}, hosts, nil
 }
 
 // cloudIssuer issues the tokens of an identity at a cloud provider.
 type cloudIssuer struct {
-	tokens   *cloud.Tokens
-	provider v1alpha1.SourceProvider
-	client   *http.Client
-	now      func() time.Time
+	tokens *cloud.Tokens
+	access cloud.Access
+	client *http.Client
+	now    func() time.Time
 }
 
 // Credentials returns credentials of the provider.
 func (i *cloudIssuer) Credentials(ctx context.Context) (map[string][]byte, error) {
-	return i.tokens.Credentials(ctx, i.provider, i.client, i.now())
+	return i.tokens.Credentials(ctx, i.access, i.client, i.now())
 }
 
-// advice says what to do if the host refuses the credentials.
+// advice says what to do if the host refuses the credentials, in place of credentials.CheckAdvice.
 func (i *cloudIssuer) advice() string {
-	return fmt.Sprintf("spec.provider %s: let the identity of the controller's pod read the repository", i.provider)
+	return fmt.Sprintf("let the identity of the controller's pod read the repository, because spec.provider is %s", i.access.Provider)
 }
 
 // Forget drops refused credentials.
-func (i *cloudIssuer) Forget(refused map[string][]byte) { i.tokens.Forget(i.provider, refused) }
+func (i *cloudIssuer) Forget(refused map[string][]byte) { i.tokens.Forget(i.access, refused) }

@@ -68,7 +68,7 @@ func cloudWays(t *testing.T, root string) chapter {
 	ca := data{"ca.crt": own.certificate}
 	url, image, tag := "https://dev.azure.com/cfg", "oci://europe-docker.pkg.dev/team/cfg", v1alpha1.GitRef{Tag: "1.0.0"}
 	azure := func(name string, changes ...string) way {
-		return way{name: "azure: " + name, url: url, secret: ca, proxy: through, provider: v1alpha1.ProviderAzure, env: env.with(changes...)}
+		return way{name: "azure: " + name, url: url, secret: ca, proxy: through, provider: v1alpha1.ProviderAzure, env: env.with(changes...), authorities: own.certificate}
 	}
 	azureAt := func(name, url string, secret data) way {
 		return way{name: "azure: " + name, url: url, secret: secret, proxy: through, provider: v1alpha1.ProviderAzure, env: env.with()}
@@ -94,9 +94,13 @@ func cloudWays(t *testing.T, root string) chapter {
 		azureAt("ssh", "git@ssh.dev.azure.com:v3/cfg", ca),
 		azureAt("a user in the URL", "https://me@dev.azure.com/cfg", ca),
 		azureAt("a password in the Secret", url, data{"ca.crt": own.certificate, "username": userName, "password": password}),
+		{name: "azure: a Secret whose author pretends to be Azure", url: url, secret: ca, proxy: through, provider: v1alpha1.ProviderAzure, env: env.with()},
+		azureAt("a tunnel of a customer", "https://mine-443.app.online.visualstudio.com/cfg", ca),
+		azureAt("a name that ends in a dot", "https://dev.azure.com./cfg", ca),
 		gcp("an artifact of Artifact Registry", image),
 		gcp("no account", image, "GCE_METADATA_HOST", none),
 		gcp("another registry", "oci://pkg.dev.evil.example/team/cfg"),
+		gcp("a registry whose name only looks the same", "oci://europe-docKer.pKg.dev/team/cfg"),
 		gcp("a git repository", "https://europe-docker.pkg.dev/cfg"),
 		{name: "aws: not supported", url: url, provider: "aws", env: env.with()},
 	}, func(t *testing.T) {

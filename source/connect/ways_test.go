@@ -39,6 +39,8 @@ type way struct {
 	// provider is whose identity is used, and env the environment of the process.
 	provider v1alpha1.SourceProvider
 	env      data
+	// authorities of token services, in PEM.
+	authorities string
 }
 
 // chapter is a group of ways, and the names of their servers in the golden file.
@@ -127,7 +129,11 @@ func (w way) read(t *testing.T) error {
 
 // open opens the repository as the controller does.
 func (w way) open() (connect.Remote, error) {
-	c := &connect.Connector{Now: time.Now, Cloud: &cloud.Tokens{Getenv: func(name string) string { return w.env[name] }}}
+	tokens := &cloud.Tokens{Getenv: func(name string) string { return w.env[name] }}
+	if w.authorities != "" {
+		tokens.Authorities = []byte(w.authorities)
+	}
+	c := &connect.Connector{Now: time.Now, Cloud: tokens}
 	if strings.HasPrefix(w.url, "oci://") {
 		remote, _, err := c.ArtifactsAs(w.provider, oci.Config{URL: w.url, Ref: w.ref, Secret: bytesOf(w.secret), HostsRequired: true}, nil, bytesOf(w.proxy))
 		return remote, err

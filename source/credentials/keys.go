@@ -17,6 +17,9 @@ var otherNames = map[string]string{
 	"githubAppId": "githubAppID", "githubAppInstallationId": "githubAppInstallationID", "url": "address", "proxy": "address",
 }
 
+// CheckAdvice is what the errors for refused credentials say. Credentials that come from no Secret need other advice in its place.
+const CheckAdvice = "check username and password, or bearerToken, in the Secret of secretRef"
+
 // CheckLogin returns an error for a user name, password or token that no request can carry, or if there are both a token and a
 // password.
 func CheckLogin(secret map[string][]byte) error {

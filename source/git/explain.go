@@ -41,7 +41,7 @@ type cause struct {
 var causes = []cause{
 	{
 		is(gittransport.ErrAuthenticationRequired), fault.NewStalled, v1alpha1.ReasonAuthentication,
-		"the server requires credentials, or rejects these: check username and password, or bearerToken, in the Secret of secretRef",
+		"the server requires credentials, or rejects these: " + transport.CheckAdvice,
 	},
 	{
 		is(gittransport.ErrAuthorizationFailed), fault.NewStalled, v1alpha1.ReasonAuthentication,

@@ -67,7 +67,7 @@ func refusal(doing string, code int) error {
 	status := fmt.Sprintf("%d %s", code, http.StatusText(code))
 	switch code {
 	case http.StatusUnauthorized:
-		return fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("%s: the registry requires credentials, or rejects these: check username and password, or bearerToken, in the Secret of secretRef (%s)", doing, status))
+		return fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("%s: the registry requires credentials, or rejects these: %s (%s)", doing, credentials.CheckAdvice, status))
 	case http.StatusForbidden:
 		return fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("%s: the registry refuses these credentials: they need the right to pull (%s)", doing, status))
 	case http.StatusTooManyRequests:

@@ -218,6 +218,9 @@ func (s *httpSession) post(ctx context.Context, body []byte) (io.ReadCloser, err
 	return res.Body, nil
 }
 
+// CheckAdvice is what the errors for refused credentials say.
+const CheckAdvice = credentials.CheckAdvice
+
 // userAgent names this program to git hosts. Some hosts answer other names as they answer browsers.
 const userAgent = "git/bunsen"
 
