@@ -3,6 +3,7 @@ package rollback
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/bunsen-os/bunsen/api/safetext"
@@ -40,6 +41,18 @@ func (c Choice) Title(commits []Commit) string {
 // quoted writes a subject in quotation marks as git revert does, without control characters.
 func quoted(subject string) string { return `"` + safetext.Line(subject) + `"` }
 
+// plain matches words that a shell leaves as they are.
+var plain = regexp.MustCompile(`^[A-Za-z0-9@%+=:,./_-]+$`)
+
+// Word quotes a text for a command that a user pastes into a shell. The names of branches come from a repository, and may have any
+// character but spaces.
+func Word(text string) string {
+	if plain.MatchString(text) {
+		return text
+	}
+	return "'" + strings.ReplaceAll(text, "'", `'\''`) + "'"
+}
+
 // Message returns the commit's message. other are files of the commits that stay as they are. cluster is the name of the
 // user's cluster, or empty.
 func (c Choice) Message(commits []Commit, other []Change, cluster string) string {
@@ -55,7 +68,7 @@ func (c Choice) Message(commits []Commit, other []Change, cluster string) string
 	}
 	fmt.Fprintf(&b, "This returns %s to\n%s", of, to)
 	if c.To.Config != "" {
-		fmt.Fprintf(&b, ",\n%s", c.To.Config)
+		fmt.Fprintf(&b, ",\n%s", safetext.Line(c.To.Config))
 	}
 	b.WriteString(".\n\n")
 	for i, one := range commits {

@@ -47,6 +47,19 @@ Files that do not reach the pool stay as they are:
 	}
 }
 
+// TestACommandForAShellHasNoOtherCommand: who may push a branch must not choose what a user pastes.
+func TestACommandForAShellHasNoOtherCommand(t *testing.T) {
+	branch := "a;touch${IFS}'x'"
+	err := rollback.ConflictError([]rollback.Conflict{{Path: "f"}}, branch, hashOf("a"))
+	_, command, _ := strings.Cut(err.Error(), "This prints the changes: ")
+	if want := `git log -p aaaaaaaa..'a;touch${IFS}'\''x'\''' -- FILE`; command != want {
+		t.Errorf("the command is %s, want %s", command, want)
+	}
+	if got := rollback.Word("release/1.0"); got != "release/1.0" {
+		t.Errorf("a plain word is %s", got)
+	}
+}
+
 // TestSort: every combination of three states of a file.
 func TestSort(t *testing.T) {
 	states := map[string]rollback.Blob{"-": {}, "a": {Mode: "100644", Hash: "aa"}, "b": {Mode: "100644", Hash: "bb"}, "x": {Mode: "100755", Hash: "aa"}}

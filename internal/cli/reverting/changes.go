@@ -3,6 +3,7 @@ package reverting
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/bunsen-os/bunsen/internal/rollback"
@@ -62,7 +63,7 @@ const mostPaths = 500
 // commits lists the commits after old up to young that changed one of the files, newest first. A merge is listed if its
 // files differ from those of every parent. With very many files, commits lists all commits.
 func (c clone) commits(ctx context.Context, old, young string, changes []rollback.Change) ([]rollback.Commit, error) {
-	args := []string{"log", "--no-show-signature", "--format=%H%x1f%an <%ae>%x1f%s", old + ".." + young, "--"}
+	args := []string{"log", "-z", "--no-show-signature", "--format=%H%x00%an <%ae>%x00%s", old + ".." + young, "--"}
 	if len(changes) <= mostPaths {
 		for _, f := range changes {
 			args = append(args, f.Path)
@@ -73,8 +74,8 @@ func (c clone) commits(ctx context.Context, old, young string, changes []rollbac
 		return nil, fmt.Errorf("listing the commits after %.8s: %w", old, err)
 	}
 	var commits []rollback.Commit
-	for line := range strings.Lines(out) {
-		if f := strings.Split(strings.TrimSuffix(line, "\n"), "\x1f"); len(f) == 3 {
+	for f := range slices.Chunk(strings.Split(strings.TrimSuffix(out, "\x00"), "\x00"), 3) {
+		if len(f) == 3 {
 			commits = append(commits, rollback.Commit{Hash: f[0], Author: f[1], Subject: f[2]})
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 
 	"github.com/bunsen-os/bunsen/internal/rollback"
@@ -155,8 +156,14 @@ func (c clone) defaultBranch(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("%s has no default branch: name one with --base", source.Redact(c.address))
 }
 
+// someHash matches a hash, or its first digits. Any other text from a cluster could be an option of git, or a branch.
+var someHash = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
+
 // commit returns the full hash of a commit. It asks the remote for one that the clone does not have.
 func (c clone) commit(ctx context.Context, hash string) (string, error) {
+	if !someHash.MatchString(hash) {
+		return "", fmt.Errorf("%q is no hash of a commit: the status of the GitSource is damaged. Name the commit to return to with --to", hash)
+	}
 	find := func() (string, error) { return c.line(ctx, "rev-parse", "--verify", "--quiet", hash+"^{commit}") }
 	full, err := find()
 	if err != nil && c.remote != "" && len(hash) == 40 {
@@ -166,6 +173,9 @@ func (c clone) commit(ctx context.Context, hash string) (string, error) {
 	}
 	if err != nil {
 		return "", fmt.Errorf("%s has no commit %s, and the remote does not send it. If the clone is shallow, run git fetch --unshallow. If the branch was rewritten, name another commit with --to", c.dir, hash)
+	}
+	if !strings.HasPrefix(full, hash) { // git prefers a name to the first digits of a hash
+		return "", fmt.Errorf("%s has a branch or a tag with the name %s, which is another commit: name all 40 digits of the hash with --to", c.dir, hash)
 	}
 	return full, nil
 }

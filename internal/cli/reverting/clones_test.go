@@ -138,3 +138,16 @@ func TestTheRollbackOfAMerge(t *testing.T) {
 		t.Fatalf("%+v, %v", got.Commits, err)
 	}
 }
+
+// TestNoCommitHides: the list of reverted commits has each one, whatever its author wrote.
+func TestNoCommitHides(t *testing.T) {
+	r := newRepo(t)
+	good := r.commit("Good", "pools/worker/10-a.bu", doc("a", "one"))
+	t.Setenv("GIT_AUTHOR_NAME", "Ada\x1fLovelace")
+	hidden := r.commit("A\x1fsubject", "pools/worker/20-b.bu", doc("b", "two"))
+	bad := r.commit("Bad", "pools/worker/10-a.bu", doc("a", "two"))
+	got, err := r.run(reverting.Options{}, r.choice(bad, good))
+	if err != nil || len(got.Commits) != 2 || got.Commits[0].Hash != bad || got.Commits[1].Hash != hidden {
+		t.Fatalf("%+v, %v", got.Commits, err)
+	}
+}

@@ -30,8 +30,8 @@ var repositoryVariables = []string{
 	"GIT_NAMESPACE", "GIT_PREFIX", "GIT_CONFIG", "GIT_LITERAL_PATHSPECS",
 }
 
-// credentials are a user and a password in a URL.
-var credentials = regexp.MustCompile(`://[^/@\s]+@`)
+// credentials are a user and a password in a URL. Either may have an @.
+var credentials = regexp.MustCompile(`://[^/\s]*@`)
 
 // run runs git and returns its standard output. The error has the last lines of its standard error, without
 // credentials.

@@ -45,7 +45,7 @@ func (j *job) commit(ctx context.Context) error {
 		return cli.Unreachable(err)
 	}
 	g.Pushed = true
-	if site.Target.Token = cmp.Or(token, j.token(site)); site.Target.Token != "" && site.Target.API != "" {
+	if site.Target.Token = j.token(site, token); site.Target.Token != "" {
 		title, body, _ := strings.Cut(message, "\n\n")
 		if g.PullRequest, err = pullrequest.Open(ctx, site.Target, forge.Proposal{Branch: g.Branch, Base: g.Base, Title: title, Body: body}); err != nil {
 			j.note("bunsen pushed the branch and could not open a pull request: %v", err)
@@ -66,10 +66,10 @@ func (j *job) commit(ctx context.Context) error {
 func (j *job) todo(page string) {
 	g, add := j.result.Git, func(format string, args ...any) { j.result.Todo = append(j.result.Todo, fmt.Sprintf(format, args...)) }
 	if j.clone.remote == "" {
-		add("git -C %s merge %s   # on branch %s", g.Directory, g.Branch, g.Base)
+		add("git -C %s merge %s   # on branch %s", rollback.Word(g.Directory), g.Branch, g.Base)
 		return
 	}
-	add("git -C %s push %s %s", g.Directory, j.clone.remote, g.Branch)
+	add("git -C %s push %s %s", rollback.Word(g.Directory), rollback.Word(j.clone.remote), g.Branch)
 	if page != "" {
 		add("open the pull request: %s", page)
 	} else {
@@ -99,14 +99,17 @@ func (j *job) site() forge.Site {
 	return s
 }
 
-// token returns the token of the environment. A GitSource must not decide which host gets it, so the service must be that
+// token returns the token of --token-from, or that of the environment. A GitSource must not decide which host gets it, so the service must be that
 // of the user's own clone, a public one, or one that the user names with --api. It must not travel unencrypted, either.
-func (j *job) token(s forge.Site) string {
+func (j *job) token(s forge.Site, fromFile string) string {
 	public := s.Target.API == "https://api.github.com" || s.Target.API == "https://gitlab.com/api/v4" || s.Target.API == "https://codeberg.org/api/v1"
-	token := forge.UserToken(s.Target, os.Getenv)
+	token := cmp.Or(fromFile, forge.UserToken(s.Target, os.Getenv))
 	switch {
 	case token == "" || j.Site.API != "" || public:
 		return token
+	case s.Target.API == "":
+		j.note("bunsen does not know the service of the repository: name it with --host and --api to open a pull request")
+		return ""
 	case j.clone.isTemporary:
 		j.note("bunsen sends your token only to a service that you name: add --api %s to open a pull request", s.Target.API)
 		return ""

@@ -216,6 +216,22 @@ func TestWhatCannotBeReverted(t *testing.T) {
 		"a commit that the clone does not have": {reverting.Options{}, func(_ repo, c *rollback.Choice) {
 			c.To = rollback.Step{Revision: "0123456789abcdef0123456789abcdef01234567"}
 		}, []string{"has no commit 0123456789abcdef", "git fetch --unshallow"}},
+		"a status that is an option of git": {reverting.Options{}, func(r repo, c *rollback.Choice) {
+			c.To = rollback.Step{Revision: "--upload-pack=touch evil; git-upload-pac"}
+			r.t.Cleanup(func() {
+				if _, err := os.Stat(filepath.Join(r.clone, "evil")); err == nil {
+					r.t.Error("bunsen ran a command of the status")
+				}
+			})
+		}, []string{"is no hash of a commit"}},
+		"a status that is a branch": {reverting.Options{}, func(_ repo, c *rollback.Choice) {
+			c.To = rollback.Step{Revision: "upstream/main~1"}
+		}, []string{"is no hash of a commit"}},
+		"a tag with the digits of another commit": {reverting.Options{}, func(r repo, c *rollback.Choice) {
+			digits := c.To.Hash()[:8]
+			r.git(r.clone, "tag", digits, r.git(r.clone, "commit-tree", "HEAD^{tree}", "-m", "Evil"))
+			c.To = rollback.Step{Revision: digits}
+		}, []string{"has a branch or a tag with the name", "all 40 digits"}},
 		"no repository": {reverting.Options{Repo: os.TempDir()}, nil, []string{"is in no git repository"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -35,12 +35,16 @@ func TestAClusterGetsNoToken(t *testing.T) {
 		{address: "https://git.acme.com/acme/os.git"},
 		{address: "/srv/config", hook: v1alpha1.WebhookGitHub},
 	} {
-		api, token, notes := reverting.TokenFor(tt.options, tt.address, tt.isTemporary, tt.hook)
+		api, token, notes := reverting.TokenFor(tt.options, "", tt.address, tt.isTemporary, tt.hook)
 		if api != tt.api || token != tt.token {
 			t.Errorf("%+v: token %q to %q", tt, token, api)
 		}
 		if (token == "" && api != "") != (len(notes) == 1) {
 			t.Errorf("%+v: the notes are %q", tt, notes)
+		}
+		api, file, notes := reverting.TokenFor(tt.options, "file", tt.address, tt.isTemporary, tt.hook)
+		if goes := token != ""; api != tt.api || (file == "file") != goes || (len(notes) == 1) == goes {
+			t.Errorf("%+v: the token of --token-from, %q, goes to %q, with the notes %q", tt, file, api, notes)
 		}
 	}
 }
