@@ -1,7 +1,9 @@
 package git_test
 
 import (
+	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
@@ -181,5 +183,28 @@ func TestASecondSourceOfTheSameFilesSendsNoRequest(t *testing.T) {
 	}
 	if all, _ := fetch(""); all != "POST" {
 		t.Errorf("a source of all files sent %s", all)
+	}
+}
+
+// TestALongMessageOfAServerIsNotRemembered: a server decides how long its first message is, and must not fill the memory.
+func TestALongMessageOfAServerIsNotRemembered(t *testing.T) {
+	f := newFollower(t)
+	git := f.web.Config.Handler
+	f.web.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet {
+			git.ServeHTTP(w, r)
+			return
+		}
+		answer := httptest.NewRecorder()
+		git.ServeHTTP(answer, r)
+		padding := "padding=" + strings.Repeat("x", 20_000) + "\n"
+		w.Header().Set("Content-Type", answer.Header().Get("Content-Type"))
+		w.WriteHeader(answer.Code)
+		fmt.Fprintf(w, "%s%04x%s0000", strings.TrimSuffix(answer.Body.String(), "0000"), len(padding)+4, padding)
+	})
+	for range 2 {
+		if got, err := f.poll(); err != nil || got != "GET POST" {
+			t.Errorf("the requests are %q, %v", got, err)
+		}
 	}
 }

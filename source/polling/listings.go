@@ -62,7 +62,10 @@ func (l *Listings) List(ctx context.Context, r Request, list func(ctx context.Co
 		}
 		select {
 		case <-running.done:
-			if running.err != nil && !running.abandoned {
+			switch {
+			case running.err == nil:
+				return source.Listing{Refs: matching(running.refs, r.Prefixes), At: running.at}, nil
+			case !running.abandoned:
 				return source.Listing{}, running.err
 			}
 		case <-ctx.Done():
@@ -92,19 +95,18 @@ func (l *Listings) next(r Request) (*source.Listing, *call, *call) {
 // run lists, stores the answer, and wakes the sources that wait.
 func (l *Listings) run(ctx context.Context, mine *call, r Request, list func(context.Context, []string) ([]source.Ref, error)) (source.Listing, error) {
 	mine.err = errInterrupted
-	var refs []source.Ref
 	defer func() {
 		mine.abandoned = ctx.Err() != nil
 		l.mu.Lock()
-		mine.repo.end(mine, refs, len(mine.prefixes) > len(r.Prefixes))
+		mine.repo.end(mine, len(mine.prefixes) > len(r.Prefixes))
 		l.mu.Unlock()
 		close(mine.done)
 	}()
-	refs, mine.err = list(ctx, mine.prefixes)
+	mine.refs, mine.err = list(ctx, mine.prefixes)
 	if mine.err != nil {
 		return source.Listing{}, mine.err
 	}
-	return source.Listing{Refs: matching(refs, r.Prefixes), At: mine.at}, nil
+	return source.Listing{Refs: matching(mine.refs, r.Prefixes), At: mine.at}, nil
 }
 
 // repository returns the entry of a repository. If there are too many, it forgets the one that was polled longest ago.

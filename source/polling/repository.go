@@ -15,6 +15,8 @@ const (
 	maxPrefixes = 100
 	// maxAge is the age of a call up to which another source waits for it. A server may have lost the request of an older one.
 	maxAge = 5 * time.Second
+	// maxListing is how many bytes of refs are stored for one prefix, because a server decides how many refs it sends.
+	maxListing = 4 << 20
 	// aloneFor is for how long each source asks for its own refs only, after a call for several sources failed.
 	aloneFor = 24 * time.Hour
 )
@@ -43,6 +45,7 @@ type call struct {
 	prefixes []string
 
 	done chan struct{}
+	refs []source.Ref
 	err  error
 	// abandoned: the context of the source that called list ended.
 	abandoned bool
@@ -120,9 +123,9 @@ func (r *repository) union(q Request) []string {
 	return all
 }
 
-// end stores the answer of a call, unless a later one is stored. If the call failed and asked for refs of other sources, their number may
+// end stores the answer of a call, unless a later one is stored or it is too large. If the call failed and asked for refs of other sources, their number may
 // be the reason, so that for a day each source asks for its own refs.
-func (r *repository) end(c *call, refs []source.Ref, forOthers bool) {
+func (r *repository) end(c *call, forOthers bool) {
 	r.calls = slices.DeleteFunc(r.calls, func(other *call) bool { return other == c })
 	if c.err != nil {
 		if forOthers {
@@ -140,10 +143,24 @@ func (r *repository) end(c *call, refs []source.Ref, forOthers bool) {
 		}
 	}
 	for _, p := range c.prefixes {
-		if !c.at.Before(r.answers[p].At) {
-			r.answers[p] = source.Listing{Refs: matching(refs, []string{p}), At: c.at}
+		if c.at.Before(r.answers[p].At) {
+			continue
+		}
+		delete(r.answers, p)
+		if found := matching(c.refs, []string{p}); bytesOf(found) <= maxListing {
+			r.answers[p] = source.Listing{Refs: found, At: c.at}
 		}
 	}
+}
+
+// bytesOf returns about how many bytes refs have in memory.
+func bytesOf(refs []source.Ref) int {
+	const headers = 64 // of four strings
+	n := headers * len(refs)
+	for _, ref := range refs {
+		n += len(ref.Name) + len(ref.Hash) + len(ref.Peeled) + len(ref.Target)
+	}
+	return n
 }
 
 // matching returns the refs whose names begin with one of the prefixes. A server may send others too.

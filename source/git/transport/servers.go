@@ -11,10 +11,13 @@ const (
 	maxServers = 1000
 	// maxServerAge is for how long. A server may get a new version of git, with which it can do more.
 	maxServerAge = time.Hour
+	// maxMessage is the largest first message, in bytes, that Servers remembers. Those of git servers have less than 1 KiB.
+	maxMessage = 16 << 10
 )
 
 // Servers remembers which repositories speak version 2 of the protocol over http, and what they can do, so that a poll is one request. It
-// forgets a repository after an error, after an hour, and if it redirects. It stores digests of keys, and no secret. It is safe for
+// forgets a repository after an error, after an hour, and if it redirects. It
+// does not remember a long message. It stores digests of keys, and no secret. It is safe for
 // concurrent use.
 type Servers struct {
 	// Now is the clock.
@@ -52,7 +55,7 @@ func (s *Servers) put(key string, server *advertised) {
 	defer s.mu.Unlock()
 	sum := sha256.Sum256([]byte(key))
 	delete(s.known, sum)
-	if server == nil {
+	if server == nil || len(server.message) > maxMessage {
 		return
 	}
 	if s.known == nil {

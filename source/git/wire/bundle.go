@@ -13,8 +13,12 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// maxBundleLines is the largest number of lines in the header of a bundle. A line has at most as many bytes as the reader buffers.
-const maxBundleLines = 50_000
+// The header of a bundle has at most maxBundleLines lines and maxBundleHeader bytes, because its refs stay in memory. A line has at most as
+// many bytes as the reader buffers.
+const (
+	maxBundleLines  = 50_000
+	maxBundleHeader = 8 << 20
+)
 
 // Bundle is the header of a bundle, as gitformat-bundle(5) describes it. A pack follows it.
 type Bundle struct {
@@ -44,12 +48,16 @@ func ReadBundle(r *bufio.Reader) (Bundle, error) {
 		return Bundle{}, errNoBundle
 	}
 	var b Bundle
+	left := maxBundleHeader
 	for range maxBundleLines {
 		text, err := headerLine(r)
 		if err != nil {
 			return Bundle{}, err
 		}
+		left -= len(text)
 		switch {
+		case left < 0:
+			return Bundle{}, errLargeHead
 		case text == "":
 			return b.checked()
 		case version3 && text[0] == '@' && len(b.Refs)+len(b.Prerequisites) == 0:

@@ -74,6 +74,13 @@ func TestWhatIsNoBundle(t *testing.T) {
 		"a capability after refs": {version3 + one + " refs/heads/main\n@filter=blob:none\n\n", "not a git bundle"},
 		"a long line":             {version2 + one + " refs/heads/" + strings.Repeat("a", 1<<17) + "\n\n", "too large"},
 		"a bad prerequisite":      {version2 + "-S3CR3T\n\n", "not a git bundle"},
+		"long refs": {version2 + func() string {
+			var b bytes.Buffer
+			for i := range 300 {
+				fmt.Fprintf(&b, "%s refs/tags/%d%s\n", one, i, strings.Repeat("a", 60_000))
+			}
+			return b.String()
+		}() + "\n", "too large"},
 		"many refs": {version2 + func() string {
 			var b bytes.Buffer
 			for i := range 60_000 {
