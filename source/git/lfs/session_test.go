@@ -1,11 +1,18 @@
 package lfs
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
+	"math/big"
 	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/bunsen-os/bunsen/source"
 )
@@ -43,6 +50,44 @@ func TestANameOfThisMachine(t *testing.T) {
 	} {
 		if err := refuseLocal("tcp", address, nil); (err != nil) != refused {
 			t.Errorf("%s: %v", address, err)
+		}
+	}
+}
+
+// TestOtherHostsSeeNoClientCertificate: the client certificate of the Secret is a credential.
+func TestOtherHostsSeeNoClientCertificate(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, certificate, certificate, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at, err := source.ParseURL("https://git.example.org/cfg")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := New(Config{Address: at, Secret: map[string][]byte{
+		"tls.crt": pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		"tls.key": pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	for i, want := range []int{1, 0, 0} { // own, direct, proxied
+		if got := len(s.transports[i].TLSClientConfig.Certificates); got != want {
+			t.Errorf("client %d has %d certificates, want %d", i, got, want)
 		}
 	}
 }
