@@ -18,7 +18,7 @@ const (
 	// maxListing is how many bytes of refs are stored for one prefix, because a server decides how many refs it sends.
 	maxListing = 4 << 20
 	// aloneFor is for how long each source asks for its own refs only, after a call for several sources failed.
-	aloneFor = 24 * time.Hour
+	aloneFor = time.Hour
 )
 
 // repository is what the cache knows of a repository with one set of credentials.
@@ -124,7 +124,7 @@ func (r *repository) union(q Request) []string {
 }
 
 // end stores the answer of a call, unless a later one is stored or it is too large. If the call failed and asked for refs of other sources, their number may
-// be the reason, so that for a day each source asks for its own refs.
+// be the reason, so for an hour each source asks for its own refs.
 func (r *repository) end(c *call, forOthers bool) {
 	r.calls = slices.DeleteFunc(r.calls, func(other *call) bool { return other == c })
 	if c.err != nil {

@@ -37,9 +37,11 @@ type recentObjects struct {
 
 // hold reports whether an object may stay in memory until drop.
 func (r *recentObjects) hold(bytes int64) bool {
+	const entry = 256 // what the map needs for each object, about
 	if bytes > maxRecentObject {
 		return false
 	}
+	bytes += entry
 	if recentBytes.Add(bytes) > maxRecent {
 		recentBytes.Add(-bytes)
 		return false
