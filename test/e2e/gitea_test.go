@@ -176,10 +176,23 @@ func (s *story) notifier(ts *testscript.TestScript, args []string) error {
 	return s.start(ts, "notifier", filepath.Join(s.bin, "machine-config-controller"), args...)
 }
 
-// hook SOURCE SECRET lets Gitea announce pushes to the controller.
+// hook SOURCE SECRET lets Gitea announce pushes to the controller, once the controller receives them: Gitea sends each request once.
 func (s *story) hook(ts *testscript.TestScript, args []string) error {
 	if len(args) != 2 {
 		return usage("hook SOURCE SECRET")
+	}
+	err := poll(patience, func() (bool, error) {
+		if err := s.alive(); err != nil {
+			return false, err
+		}
+		res, err := http.Post(ts.Getenv("HOOK")+"/hook/"+args[0], "application/json", strings.NewReader("{}"))
+		if err != nil {
+			return false, err
+		}
+		return res.StatusCode == http.StatusUnauthorized, res.Body.Close()
+	})
+	if err != nil {
+		return err
 	}
 	return s.forge(ts, http.MethodPost, "/repos/"+ts.Getenv("REPO")+"/hooks", map[string]any{
 		"type": "gitea", "active": true, "events": []string{"push"},
