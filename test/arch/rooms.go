@@ -170,6 +170,8 @@ var Rooms = []Room{
 	{"internal/inspect/reason", Pure, list("api/...", "source", "reconcile/drain", "reconcile/rollout/...", "internal/inspect/components", "internal/inspect/drift", "internal/inspect/fleet"), kubeTypes, "why something waits, and what helps, follows from the fleet"},
 	{"internal/inspect/history", Pure, list("api/...", "internal/inspect/fleet", "internal/terminal"), kubeTypes, "how a rollout ended follows from what was recorded of it"},
 	{"internal/inspect/trace", Pure, list("api/...", "source", "internal/inspect/fleet", "internal/terminal"), kubeTypes, "where a config comes from follows from its annotations"},
+	{"internal/console/region", Pure, nil, nil, "which parts of a page changed follows from two states of it"},
+	{"internal/console/view", Pure, list("api/...", "internal/console/region", "internal/inspect/...", "internal/review/...", "internal/terminal"), kubeTypes, "what a page shows follows from the data that the command line prints"},
 	{"internal/inspect", Pure, list("api/...", "internal/policy/...", "source", "reconcile/rollout/...", "internal/inspect/components", "internal/inspect/drift", "internal/inspect/fleet", "internal/inspect/reason", "internal/terminal"), kubeTypes, "what a user reads of a cluster follows from its objects"},
 	{"internal/rollback", Pure, list("api/...", "source", "internal/inspect/fleet", "internal/terminal"), kubeTypes, "which commits and files to revert follows from the cluster's records and from lists of files"},
 	{"internal/steer", Pure, list("api/...", "source", "reconcile/rollout/nodestate", "internal/inspect/fleet"), kubeTypes, "what to change for a user follows from the objects and from what the user asks for"},

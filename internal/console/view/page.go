@@ -1,0 +1,103 @@
+package view
+
+import (
+	"embed"
+	"fmt"
+	"html/template"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/internal/console/region"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/terminal"
+)
+
+//go:embed static
+var static embed.FS
+
+//go:embed templates/*.html
+var files embed.FS
+
+// Static returns the files below /static/: scripts, the style sheet and licences.
+func Static() fs.FS {
+	sub, err := fs.Sub(static, "static")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	return sub
+}
+
+// Frame is what surrounds the regions of every page.
+type Frame struct {
+	// Title of the page, without the name of the console.
+	Title string
+	// Here is the entry of the navigation to which the page belongs; empty for none.
+	Here string
+	// Cluster is the name of the cluster, and Viewer that of the user who is signed in.
+	Cluster, Viewer string
+	// Command prints the same on the command line; empty for none.
+	Command string
+	// Stream is the path of the page's stream of events; empty for a page that does not change.
+	Stream string
+}
+
+// Page is one page.
+type Page struct {
+	Frame
+	Regions []region.Region
+}
+
+// Write writes the whole page.
+func (p Page) Write(w io.Writer) error {
+	var body strings.Builder
+	for _, r := range p.Regions {
+		body.WriteString(r.HTML())
+	}
+	data := struct {
+		Frame
+		Body template.HTML
+	}{p.Frame, template.HTML(body.String())} // regions are made by templates, which escape
+	if err := templates.ExecuteTemplate(w, "page.html", data); err != nil {
+		return fmt.Errorf("writing the page %q: %w", p.Title, err)
+	}
+	return nil
+}
+
+// partsMarker stands in a template where the parts of a region go. Data cannot contain it: templates escape `<`.
+const partsMarker = "<!--parts-->"
+
+var templates = template.Must(template.New("").Funcs(template.FuncMap{
+	"parts":    func() template.HTML { return partsMarker },
+	"shown":    safetext.Line,
+	"rendered": fleet.ShortRendered,
+	"revision": fleet.ShortRevision,
+	"age":      func(at *time.Time, now time.Time) string { return ageText(at, now) },
+	"iso":      func(at *time.Time) string { return isoText(at) },
+}).ParseFS(files, "templates/*.html"))
+
+func ageText(at *time.Time, now time.Time) string {
+	if at == nil {
+		return "unknown"
+	}
+	return terminal.Age(*at, now)
+}
+
+func isoText(at *time.Time) string {
+	if at == nil {
+		return ""
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+// draw makes a region with a template. The template's first element has the id, and `{{parts}}` stands where the parts go.
+func draw(id, name string, data any, parts ...region.Region) region.Region {
+	var b strings.Builder
+	if err := templates.ExecuteTemplate(&b, name, data); err != nil {
+		panic(fmt.Sprintf("template %s: %v", name, err)) // templates and their data are fixed; tests draw each
+	}
+	open, end, _ := strings.Cut(strings.TrimSpace(b.String()), partsMarker)
+	return region.Region{ID: id, Open: open, Parts: parts, Close: end}
+}
