@@ -49,7 +49,7 @@ func root() *cobra.Command {
 
 validate, build, diff, explain and import need no cluster: they run the functions that the controllers run, so they print
 what will happen. comment posts a comparison to a pull request. push publishes a commit as an OCI artifact. status, why, history,
-get, trace and drift read the cluster of your kubeconfig. pause, suspend, resume, hold, release and retry control a rollout there.
+get, trace, drift and ui read the cluster of your kubeconfig. pause, suspend, resume, hold, release and retry control a rollout there.
 rollback prepares a commit that returns a pool to an earlier config. token and pointer prepare new machines.
 install, check, uninstall and support-bundle are about Bunsen itself.
 
@@ -67,7 +67,7 @@ Exit codes:
 		&cobra.Group{ID: "act", Title: "Controlling a rollout:"}, &cobra.Group{ID: "machines", Title: "New machines:"},
 		&cobra.Group{ID: "install", Title: "Installing:"})
 	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), importCommand(), commentCommand(), pushCommand(),
-		statusCommand(), whyCommand(), historyCommand(), getCommand(), traceCommand(), driftCommand(),
+		statusCommand(), uiCommand(), whyCommand(), historyCommand(), getCommand(), traceCommand(), driftCommand(),
 		pauseCommand(), suspendCommand(), resumeCommand(), retryCommand(), holdCommand(), releaseCommand(), rollbackCommand(),
 		tokenCommand(), pointerCommand(),
 		installCommand(), checkCommand(), uninstallCommand(), supportBundleCommand(), versionCommand())

@@ -1,6 +1,8 @@
 package region
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
 	"html"
 	"slices"
 	"strings"
@@ -69,4 +71,33 @@ func Swap(regions []Region) string {
 		Region{Open: open, Parts: r.Parts, Close: r.Close}.write(&b)
 	}
 	return b.String()
+}
+
+// digestBytes is the length of the digest of one region. A wrong match needs 2^48 tries, and shows only an earlier state.
+const digestBytes = 12
+
+// Digest returns a short text by which Since recognizes the regions at the top that did not change.
+func Digest(regions []Region) string {
+	digests := make([]string, len(regions))
+	for i, r := range regions {
+		digests[i] = r.digest()
+	}
+	return strings.Join(digests, ".")
+}
+
+func (r Region) digest() string {
+	sum := sha256.Sum256([]byte(r.HTML()))
+	return base64.RawURLEncoding.EncodeToString(sum[:digestBytes])
+}
+
+// Since returns the regions at the top that are not in a page with this digest. The digest may be any text.
+func Since(digest string, after []Region) []Region {
+	var out []Region
+	known := strings.Split(digest, ".")
+	for _, r := range after {
+		if !slices.Contains(known, r.digest()) {
+			out = append(out, r)
+		}
+	}
+	return out
 }

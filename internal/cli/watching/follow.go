@@ -1,7 +1,8 @@
-package live
+package watching
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -21,9 +23,18 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
-	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
+
+// Receiver gets the state of a cluster. Follow calls one method at a time.
+type Receiver interface {
+	// Due reports whether Follow calls Show although nothing changed.
+	Due(now time.Time) bool
+	// Show receives all objects that a status shows. The receiver must not change them.
+	Show(ctx context.Context, cluster fleet.Cluster, now time.Time) error
+	// Problem receives the reason why the state is not current. Follow tries again.
+	Problem(err error) error
+}
 
 // watches are the watches on a cluster: the API server sends all objects once, and then each change.
 type watches struct {
@@ -39,27 +50,35 @@ type watches struct {
 const (
 	// pause is the time between two attempts to reach a cluster that does not answer.
 	pause = time.Second
-	// mostOften is the minimum time between two updates of the screen.
+	// mostOften is the minimum time between two calls of Show.
 	mostOften = 250 * time.Millisecond
 )
 
-// Follow keeps a display current until the context ends. During an outage of the API server, the display says so and Follow retries.
-func Follow(ctx context.Context, t *kube.Target, c client.Client, d *Display) error {
-	klog.SetLogger(logr.Discard()) // errors are on the screen; a log would overwrite parts of it
+// Silence discards the logs of the libraries that watch a cluster, for the whole process. Receivers get their errors.
+func Silence() {
+	klog.SetLogger(logr.Discard())
 	log.SetLogger(logr.Discard())
-	defer d.close()
+}
+
+// Follow keeps a receiver current until the context ends. During an outage of the API server, the receiver gets the problem and Follow
+// retries. Follow returns an error of the receiver only.
+func Follow(ctx context.Context, rc *rest.Config, c client.Client, to Receiver) error {
 	for ctx.Err() == nil {
 		err := checkAlive(ctx, c)
 		if err == nil {
-			err = watchCluster(ctx, t, c, d)
+			err = watchCluster(ctx, rc, c, to)
 		}
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err == nil {
+		var received *receiverError
+		switch {
+		case err == nil:
 			continue
+		case errors.As(err, &received):
+			return received.err
 		}
-		if err := d.showMessage("waiting for the cluster: " + err.Error()); err != nil {
+		if err := to.Problem(err); err != nil {
 			return err
 		}
 		select {
@@ -69,6 +88,11 @@ func Follow(ctx context.Context, t *kube.Target, c client.Client, d *Display) er
 	}
 	return nil
 }
+
+// receiverError is an error of the receiver, which a new attempt to watch the cluster does not fix.
+type receiverError struct{ err error }
+
+func (e *receiverError) Error() string { return e.err.Error() }
 
 // checkAlive checks whether the API server answers, and whether it serves all watched kinds.
 func checkAlive(ctx context.Context, c client.Client) error {
@@ -86,10 +110,10 @@ func checkAlive(ctx context.Context, c client.Client) error {
 }
 
 // watchCluster shows the cluster as it changes, until the API server stops answering.
-func watchCluster(ctx context.Context, t *kube.Target, c client.Client, d *Display) error {
+func watchCluster(ctx context.Context, rc *rest.Config, c client.Client, to Receiver) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	f, err := newWatches(ctx, t, c)
+	f, err := newWatches(ctx, rc, c)
 	if err != nil {
 		return err
 	}
@@ -105,9 +129,9 @@ func watchCluster(ctx context.Context, t *kube.Target, c client.Client, d *Displ
 	}
 	tick := time.NewTicker(mostOften)
 	defer tick.Stop()
-	dirty, laps, beats := true, kube.NewStepTimes(c), &kube.Heartbeats{Client: c}
+	dirty, beats := true, &kube.Heartbeats{Client: c}
 	for {
-		if dirty || beats.Due(time.Now()) || d.isDue(time.Now()) {
+		if now := time.Now(); dirty || beats.Due(now) || to.Due(now) {
 			cluster, err := f.read(ctx)
 			if err != nil {
 				return err
@@ -115,11 +139,8 @@ func watchCluster(ctx context.Context, t *kube.Target, c client.Client, d *Displ
 			if err := beats.Fill(ctx, &cluster); err != nil {
 				return err
 			}
-			now := time.Now()
-			s := inspect.NewStatus(cluster, now)
-			laps.FillStatus(ctx, &s)
-			if err := d.show(s, now); err != nil {
-				return err
+			if err := to.Show(ctx, cluster, time.Now()); err != nil {
+				return &receiverError{err}
 			}
 			dirty = false
 		}
@@ -155,11 +176,7 @@ func (f *watches) whileAlive(ctx context.Context, c client.Client) error {
 }
 
 // newWatches watches all objects that a status shows, and caches only the parts that it needs.
-func newWatches(ctx context.Context, t *kube.Target, c client.Client) (*watches, error) {
-	rc, err := t.Config()
-	if err != nil {
-		return nil, err
-	}
+func newWatches(ctx context.Context, rc *rest.Config, c client.Client) (*watches, error) {
 	scheme, err := kube.Scheme()
 	if err != nil {
 		return nil, err
@@ -205,7 +222,7 @@ func (f *watches) failed(_ context.Context, _ *toolscache.Reflector, err error) 
 	}
 }
 
-// read reads the objects for the screen. Without permission to read MachineConfigs it shows no commits.
+// read reads the objects that a status shows. Without permission to read MachineConfigs it shows no commits.
 func (f *watches) read(ctx context.Context) (fleet.Cluster, error) {
 	if f.configs {
 		return kube.Read(ctx, f.cache)
@@ -215,7 +232,7 @@ func (f *watches) read(ctx context.Context) (fleet.Cluster, error) {
 	return out, err
 }
 
-// dropUnused removes the fields that no screen shows. These are most of the data of thousands of nodes.
+// dropUnused removes the fields that no status shows. These are most of the data of thousands of nodes.
 func dropUnused(o any) (any, error) {
 	if m, ok := o.(client.Object); ok {
 		m.SetManagedFields(nil)

@@ -1,9 +1,10 @@
-package live
+package watching
 
 import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -14,6 +15,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func slimmedOf(pools, nodes string) fleet.Cluster {
 	var c fleet.Cluster

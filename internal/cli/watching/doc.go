@@ -1,0 +1,4 @@
+// Package watching keeps the objects that a status shows current, with watches of the API server.
+//
+// In: a connection with the rights of a user. Out: the state of the cluster after each change, and problems. Never: how a state is shown.
+package watching

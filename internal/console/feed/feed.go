@@ -1,0 +1,142 @@
+package feed
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+)
+
+// Source calls publish with each state, or with the reason why the state is not current, until the context ends.
+type Source[T any] func(ctx context.Context, publish func(state T, problem error))
+
+// Snapshot is the newest state.
+type Snapshot[T any] struct {
+	// Version increases with each state and each problem. It is 0 if there is neither.
+	Version uint64
+	// State is the last state; Known is false if there is none.
+	State T
+	Known bool
+	// Problem says why the state is not current; nil if it is.
+	Problem error
+}
+
+// Feed runs a source while somebody holds the feed, and for a while after that.
+type Feed[T any] struct {
+	source Source[T]
+	linger time.Duration
+
+	mu      sync.Mutex
+	holders int
+	cancel  context.CancelFunc
+	timer   *time.Timer
+	now     Snapshot[T]
+	version uint64
+	changed chan struct{}
+	closed  bool
+}
+
+// New returns a feed. It starts the source for its first holder, and stops it when nobody has held the feed for the time linger.
+func New[T any](source Source[T], linger time.Duration) *Feed[T] {
+	return &Feed[T]{source: source, linger: linger, changed: make(chan struct{})}
+}
+
+// Hold starts the source unless it runs. It keeps running until the returned function is called.
+func (f *Feed[T]) Hold() (release func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.holders++
+	if f.timer != nil {
+		f.timer.Stop()
+		f.timer = nil
+	}
+	if f.cancel == nil && !f.closed {
+		ctx, cancel := context.WithCancel(context.Background())
+		f.cancel = cancel
+		go f.source(ctx, func(state T, problem error) { f.publish(ctx, state, problem) })
+	}
+	return sync.OnceFunc(f.release)
+}
+
+func (f *Feed[T]) release() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.holders--
+	if f.holders > 0 || f.closed {
+		return
+	}
+	var timer *time.Timer
+	timer = time.AfterFunc(f.linger, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.timer == timer { // else somebody holds it again
+			f.stop()
+		}
+	})
+	f.timer = timer
+}
+
+// stop stops the source and forgets its state, which is no longer current.
+func (f *Feed[T]) stop() {
+	if f.cancel != nil {
+		f.cancel()
+		f.cancel = nil
+	}
+	f.timer = nil
+	f.now = Snapshot[T]{}
+}
+
+// Close stops the source for ever, and ends all waits.
+func (f *Feed[T]) Close() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		return
+	}
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+	f.stop()
+	f.closed = true
+	close(f.changed)
+}
+
+// publish stores a state, or keeps the last one with a problem.
+func (f *Feed[T]) publish(ctx context.Context, state T, problem error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if ctx.Err() != nil || f.closed { // a source that has been stopped
+		return
+	}
+	f.version++
+	f.now.Version, f.now.Problem = f.version, problem
+	if problem == nil {
+		f.now.State, f.now.Known = state, true
+	}
+	close(f.changed)
+	f.changed = make(chan struct{})
+}
+
+// ErrClosed is the error of a feed that nobody can read any more.
+var ErrClosed = errors.New("the session has ended")
+
+// Next returns the newest snapshot as soon as its version is higher than that of the last one that the caller got. It returns the error of
+// the context, or ErrClosed, if the context or the feed ends before that.
+func (f *Feed[T]) Next(ctx context.Context, after uint64) (Snapshot[T], error) {
+	for {
+		f.mu.Lock()
+		snapshot, changed, closed := f.now, f.changed, f.closed
+		f.mu.Unlock()
+		if closed {
+			return Snapshot[T]{}, ErrClosed
+		}
+		if snapshot.Version > after {
+			return snapshot, nil
+		}
+		select {
+		case <-ctx.Done():
+			return Snapshot[T]{}, ctx.Err()
+		case <-changed:
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package console
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/internal/console/view"
+	"github.com/bunsen-os/bunsen/internal/inspect"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+)
+
+// Viewer reads the cluster with the rights of one signed-in user.
+type Viewer interface {
+	// Name of the user.
+	Name() string
+	// Cluster returns all objects of a status, from the viewer's own watches. The caller must not change them.
+	Cluster(ctx context.Context) (fleet.Cluster, error)
+	// Reader reads live, with the viewer's own rights.
+	Reader() client.Reader
+}
+
+// pageFunc makes a page for a viewer and a request. It is called again after each change of the cluster, for the page's stream.
+type pageFunc func(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error)
+
+// pages returns the table of pages.
+func pages() []route {
+	return []route{
+		{"/", overview},
+	}
+}
+
+// overview is the page of the whole cluster.
+func overview(ctx context.Context, v Viewer, _ *http.Request, now time.Time) (view.Page, error) {
+	status, err := statusOf(ctx, v, now)
+	if err != nil {
+		return view.Page{}, err
+	}
+	return view.Page{
+		Frame:   view.Frame{Title: "Overview", Here: "overview", Command: "bunsen status"},
+		Regions: view.Overview(status, now),
+	}, nil
+}
+
+// statusOf returns the status that `bunsen status` prints.
+func statusOf(ctx context.Context, v Viewer, now time.Time) (inspect.Status, error) {
+	cluster, err := v.Cluster(ctx)
+	if err != nil {
+		return inspect.Status{}, err
+	}
+	status := inspect.NewStatus(cluster, now)
+	if times, ok := v.(interface {
+		fillStatus(context.Context, *inspect.Status)
+	}); ok {
+		times.fillStatus(ctx, &status)
+	}
+	return status, nil
+}

@@ -1,0 +1,5 @@
+// Package session decides whose request it is: one-time tokens, cookies, and which hosts and pages may send requests.
+//
+// In: requests, now, a source of random bytes. Out: the session of a request, or the reason for its refusal. Never: a token or the value of
+// a cookie in a text.
+package session

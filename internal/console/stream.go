@@ -1,0 +1,196 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/internal/console/feed"
+	"github.com/bunsen-os/bunsen/internal/console/region"
+	"github.com/bunsen-os/bunsen/internal/console/view"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+)
+
+const (
+	// heartbeat is the time after which a stream without changes sends a comment, so that proxies keep the connection.
+	heartbeat = 15 * time.Second
+	// writeTime is the longest time that one write to a browser may take.
+	writeTime = 20 * time.Second
+	// drawTime is the longest time that a page may take for its stream.
+	drawTime = 30 * time.Second
+	// startTime is how long after a page its stream may start from the page's own regions.
+	startTime = time.Minute
+)
+
+// streamPath returns the path of the stream of a page. The digest says from which regions the browser starts, and made is the page's time.
+func streamPath(page, digest string, made time.Time) string {
+	return "/events?" + url.Values{"page": {page}, "at": {digest}, "made": {strconv.FormatInt(made.Unix(), 10)}}.Encode()
+}
+
+// startOf returns the digest of what the browser has. It is empty if that is unknown: the browser repeats the path of a stream after hours, when
+// the regions have changed several times.
+func startOf(r *http.Request, now time.Time) string {
+	if last := r.Header.Get("Last-Event-ID"); last != "" {
+		return last
+	}
+	made, err := strconv.ParseInt(r.URL.Query().Get("made"), 10, 64)
+	if err != nil || now.Sub(time.Unix(made, 0)).Abs() > startTime {
+		return ""
+	}
+	return r.URL.Query().Get("at")
+}
+
+// unknown is the digest of no page.
+const unknown = "-"
+
+// stream is the stream of one page.
+type stream struct {
+	visitor *visitor
+	w       http.ResponseWriter
+	// page is the request of the page, and path its path with the query.
+	page *http.Request
+	path string
+	make pageFunc
+	// sent are the regions that the browser has; nil if only their digest is known.
+	sent   []region.Region
+	digest string
+}
+
+// serveStream sends the changed regions of a page, until the browser closes the connection.
+func (s *Server) serveStream(w http.ResponseWriter, r *http.Request, v *visitor) {
+	if r.Method != http.MethodGet {
+		s.refuse(w, http.StatusMethodNotAllowed, "a stream allows GET only")
+		return
+	}
+	path := r.URL.Query().Get("page")
+	page, make, err := s.pageRequest(r, path)
+	if err != nil {
+		s.refuse(w, http.StatusNotFound, err.Error())
+		return
+	}
+	leave, ok := v.join(path)
+	if !ok {
+		s.refuse(w, http.StatusTooManyRequests, fmt.Sprintf("this session has %d open pages: close some", mostStreams))
+		return
+	}
+	defer leave()
+	defer v.feed.Hold()()
+	w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
+	w.Header().Set("X-Accel-Buffering", "no")
+	st := &stream{visitor: v, w: w, page: page, path: path, make: make, digest: startOf(r, time.Now())}
+	st.run(r.Context())
+}
+
+// pageRequest returns the request for a page whose path is an argument.
+func (s *Server) pageRequest(r *http.Request, path string) (*http.Request, pageFunc, error) {
+	noPage := errors.New("there is no page with that path")
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") {
+		return nil, nil, noPage
+	}
+	target, err := url.ParseRequestURI(path)
+	if err != nil || target.Host != "" || target.Fragment != "" {
+		return nil, nil, noPage
+	}
+	page := r.Clone(r.Context())
+	page.URL, page.RequestURI, page.Form = target, path, nil
+	make := find(s.routes, page)
+	if make == nil {
+		return nil, nil, noPage
+	}
+	return page, make, nil
+}
+
+// run sends each state that the reader is ready for, and comments in between.
+func (st *stream) run(ctx context.Context) {
+	if st.write("retry: 2000\n\n") != nil {
+		return
+	}
+	var version uint64
+	for {
+		next, cancel := context.WithTimeout(ctx, heartbeat)
+		s, err := st.visitor.feed.Next(next, version)
+		cancel()
+		switch {
+		case ctx.Err() != nil || errors.Is(err, feed.ErrClosed):
+			return
+		case err != nil:
+			err = st.write(": the console is here\n\n")
+		default:
+			version = s.Version
+			err = st.send(ctx, s)
+		}
+		if err != nil {
+			return // the browser is gone, or it does not read
+		}
+	}
+}
+
+// send sends the regions that differ from those that the browser has.
+func (st *stream) send(ctx context.Context, s feed.Snapshot[fleet.Cluster]) error {
+	d := st.visitor.shared(st.path, s, func() drawn {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drawTime) // other streams wait for it too
+		defer cancel()
+		return st.visitor.draw(st.page.WithContext(ctx), st.make, s)
+	})
+	if d.err != nil {
+		return st.sendProblem(d.err)
+	}
+	var changed []region.Region
+	if st.sent == nil {
+		changed = region.Since(st.digest, d.page.Regions)
+	} else {
+		changed = region.Changed(st.sent, d.page.Regions)
+	}
+	st.sent, st.digest = d.page.Regions, d.digest
+	if len(changed) == 0 {
+		return nil
+	}
+	return st.write(event(d.digest, region.Swap(changed)))
+}
+
+// sendProblem replaces the first region only, so that the rest of the page stays.
+func (st *stream) sendProblem(problem error) error {
+	first := view.Problem("This page shows an earlier state. It continues by itself. " + problem.Error())
+	if len(st.sent) == 0 {
+		st.digest = unknown // the next page is sent whole
+	} else {
+		if len(region.Changed(st.sent[:1], []region.Region{first})) == 0 {
+			return nil
+		}
+		st.sent = append([]region.Region{first}, st.sent[1:]...)
+		st.digest = region.Digest(st.sent)
+	}
+	return st.write(event(st.digest, region.Swap([]region.Region{first})))
+}
+
+// event returns a server-sent event. A carriage return would end a line, so text that contains one could begin an event of its own.
+func event(id, html string) string {
+	var b strings.Builder
+	b.WriteString("event: update\nid: " + id + "\n")
+	for line := range strings.SplitSeq(strings.ReplaceAll(html, "\r", "&#13;"), "\n") {
+		b.WriteString("data: " + line + "\n")
+	}
+	b.WriteString("\n")
+	return b.String()
+}
+
+// write writes within the time for one write.
+func (st *stream) write(text string) error {
+	c := http.NewResponseController(st.w)
+	if err := c.SetWriteDeadline(time.Now().Add(writeTime)); err != nil {
+		return fmt.Errorf("limiting the time of a write: %w", err)
+	}
+	if _, err := io.WriteString(st.w, text); err != nil {
+		return fmt.Errorf("writing to the browser: %w", err)
+	}
+	if err := c.Flush(); err != nil {
+		return fmt.Errorf("writing to the browser: %w", err)
+	}
+	return nil
+}

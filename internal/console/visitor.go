@@ -1,0 +1,191 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
+	"github.com/bunsen-os/bunsen/internal/cli/watching"
+	"github.com/bunsen-os/bunsen/internal/console/feed"
+	"github.com/bunsen-os/bunsen/internal/console/region"
+	"github.com/bunsen-os/bunsen/internal/console/view"
+	"github.com/bunsen-os/bunsen/internal/inspect"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+)
+
+const (
+	// linger is how long watches continue after the last page was closed.
+	linger = time.Minute
+	// firstState is the longest wait of a page for the first state of the cluster.
+	firstState = 10 * time.Second
+	// mostStreams limits the streams of one session.
+	mostStreams = 64
+)
+
+// visitor is one signed-in user with the watches that this user's rights allow.
+type visitor struct {
+	name   string
+	reader client.Reader
+	feed   *feed.Feed[fleet.Cluster]
+
+	timesMu sync.Mutex
+	times   *kube.StepTimes
+
+	mu       sync.Mutex
+	streams  int
+	drawings map[string]*drawing
+}
+
+// drawing is the page of one path, which all its streams share.
+type drawing struct {
+	streams int
+	version uint64
+	// done is closed when the page is complete.
+	done   chan struct{}
+	result drawn
+}
+
+// drawn are the regions of a page, with their digest.
+type drawn struct {
+	page   view.Page
+	digest string
+	err    error
+}
+
+// newVisitor returns a user who reads with a client. source follows the cluster with the same rights.
+func newVisitor(name string, reader client.Reader, source feed.Source[fleet.Cluster]) *visitor {
+	return &visitor{name: name, reader: reader, feed: feed.New(source, linger), times: kube.NewStepTimes(reader), drawings: map[string]*drawing{}}
+}
+
+// watch follows a cluster with the rights of a connection.
+func watch(rc *rest.Config, c client.Client) feed.Source[fleet.Cluster] {
+	return func(ctx context.Context, publish func(fleet.Cluster, error)) {
+		_ = watching.Follow(ctx, rc, c, &publisher{publish: publish}) // a publisher returns no error
+	}
+}
+
+// publisher hands states to a feed, and each problem once.
+type publisher struct {
+	publish func(fleet.Cluster, error)
+	problem string
+}
+
+// Due is false: the age of an unchanged state changes no page.
+func (p *publisher) Due(time.Time) bool { return false }
+
+// Show publishes a state.
+func (p *publisher) Show(_ context.Context, cluster fleet.Cluster, _ time.Time) error {
+	p.problem = ""
+	p.publish(cluster, nil)
+	return nil
+}
+
+// Problem publishes a problem, unless it is the last one.
+func (p *publisher) Problem(err error) error {
+	if text := err.Error(); text != p.problem {
+		p.problem = text
+		p.publish(fleet.Cluster{}, err)
+	}
+	return nil
+}
+
+// pinned is a visitor who sees one state of the cluster.
+type pinned struct {
+	*visitor
+	snapshot feed.Snapshot[fleet.Cluster]
+}
+
+// Name returns the name of the user.
+func (p pinned) Name() string { return p.name }
+
+// Reader reads live.
+func (p pinned) Reader() client.Reader { return p.reader }
+
+// Cluster returns the state, or the problem if there is none.
+func (p pinned) Cluster(context.Context) (fleet.Cluster, error) {
+	if !p.snapshot.Known {
+		return fleet.Cluster{}, p.snapshot.Problem
+	}
+	return p.snapshot.State, nil
+}
+
+func (p pinned) fillStatus(ctx context.Context, s *inspect.Status) {
+	p.timesMu.Lock()
+	defer p.timesMu.Unlock()
+	p.times.FillStatus(ctx, s)
+}
+
+// errNoState is the error of a cluster that sends neither objects nor an error.
+var errNoState = fmt.Errorf("the cluster did not send its objects within %s; this page tries again", firstState)
+
+// draw makes a page from a state of the cluster. Its first region says why the state is not current.
+func (v *visitor) draw(r *http.Request, page pageFunc, s feed.Snapshot[fleet.Cluster]) drawn {
+	p, err := page(r.Context(), pinned{v, s}, r, time.Now())
+	if err != nil {
+		return drawn{err: err}
+	}
+	problem := ""
+	if s.Problem != nil {
+		problem = "This page shows an earlier state, because the cluster does not send changes. It continues by itself. " + s.Problem.Error()
+	}
+	p.Regions = append([]region.Region{view.Problem(problem)}, p.Regions...)
+	return drawn{page: p, digest: region.Digest(p.Regions)}
+}
+
+// first makes a page from the newest state. If there is none yet, it waits.
+func (v *visitor) first(r *http.Request, page pageFunc) drawn {
+	defer v.feed.Hold()()
+	ctx, cancel := context.WithTimeout(r.Context(), firstState)
+	defer cancel()
+	s, err := v.feed.Next(ctx, 0)
+	if err != nil {
+		s.Problem = errNoState
+	}
+	return v.draw(r, page, s)
+}
+
+// join counts a stream of a path. It returns false if the session has too many.
+func (v *visitor) join(path string) (leave func(), ok bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.streams >= mostStreams {
+		return nil, false
+	}
+	v.streams++
+	if v.drawings[path] == nil {
+		v.drawings[path] = &drawing{}
+	}
+	v.drawings[path].streams++
+	return func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.streams--
+		if v.drawings[path].streams--; v.drawings[path].streams == 0 {
+			delete(v.drawings, path)
+		}
+	}, true
+}
+
+// shared makes the page of a path once for each state, for all streams of the path that joined. It may return a later state.
+func (v *visitor) shared(path string, s feed.Snapshot[fleet.Cluster], draw func() drawn) drawn {
+	v.mu.Lock()
+	d := v.drawings[path]
+	if d.done == nil || d.version < s.Version {
+		done := make(chan struct{})
+		next := &drawing{streams: d.streams, version: s.Version, done: done}
+		v.drawings[path] = next
+		v.mu.Unlock()
+		defer close(done)
+		next.result = draw()
+		return next.result
+	}
+	v.mu.Unlock()
+	<-d.done
+	return d.result
+}
