@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
 
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
+	"github.com/bunsen-os/bunsen/internal/console/feed"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
@@ -42,6 +43,20 @@ func (u update) cluster() fleet.Cluster {
 	return c
 }
 
+// follow publishes a state, and those of a channel.
+func follow(first update, states <-chan update) feed.Source[fleet.Cluster] {
+	return func(ctx context.Context, publish func(fleet.Cluster, error)) {
+		for u := first; ; {
+			publish(u.cluster(), u.problem)
+			select {
+			case u = <-states:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}
+}
+
 func play(t *testing.T, first update) *played {
 	t.Helper()
 	scheme, err := kube.Scheme()
@@ -53,16 +68,7 @@ func play(t *testing.T, first update) *played {
 		t.Fatal(err)
 	}
 	p := &played{publish: make(chan update), base: "http://" + listener.Addr().String()}
-	v := newVisitor("alice", fake.NewClientBuilder().WithScheme(scheme).Build(), func(ctx context.Context, publish func(fleet.Cluster, error)) {
-		for u := first; ; {
-			publish(u.cluster(), u.problem)
-			select {
-			case u = <-p.publish:
-			case <-ctx.Done():
-				return
-			}
-		}
-	})
+	v := newVisitor("alice", fake.NewClientBuilder().WithScheme(scheme).Build(), follow(first, p.publish))
 	if p.Local, err = newLocal(listener, "kind", v); err != nil {
 		t.Fatal(err)
 	}
