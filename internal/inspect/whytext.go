@@ -19,7 +19,7 @@ const mostListed = 20
 // Text prints the answer as a sentence, then the facts for it, then commands.
 func (w Why) Text(now time.Time) string {
 	b := terminal.Labels{}
-	b.Add("", w.About+" "+w.verb()+": "+w.Short())
+	b.Add("", w.Sentence())
 	b.Gap()
 	for _, a := range w.Also {
 		b.Add("Also", a.Short()+a.When(now))
@@ -37,7 +37,7 @@ func (w Why) Text(now time.Time) string {
 	for _, d := range w.Drift {
 		b.Add("Drift", fmt.Sprintf("%s   %s   %s%s", d.Name, d.Kind, d.Action, fleet.Since(d.Since.Time, now)))
 	}
-	for _, do := range w.commands() {
+	for _, do := range w.Commands() {
 		b.Add("To do", do)
 	}
 	return b.String()
@@ -70,6 +70,9 @@ func (w Why) addConfigs(b *terminal.Labels) {
 		b.Add("Back to", w.Back.CommitText())
 	}
 }
+
+// Sentence returns the answer in one sentence.
+func (w Why) Sentence() string { return w.About + " " + w.verb() + ": " + w.Short() }
 
 // verb returns the beginning of the sentence.
 func (w Why) verb() string {
@@ -210,9 +213,9 @@ func (w Why) addDrain(b *terminal.Labels, now time.Time) {
 	}
 }
 
-// commands returns all commands that help, without duplicates. Those for the main reason come first, and alternatives
+// Commands returns all commands that help, without duplicates. Those for the main reason come first, and alternatives
 // last. Commands that differ only in their comments are duplicates.
-func (w Why) commands() []string {
+func (w Why) Commands() []string {
 	var out, others []string
 	seen := map[string]bool{}
 	for _, a := range append([]reason.Answer{w.Answer}, w.Also...) {

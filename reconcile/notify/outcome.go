@@ -203,7 +203,7 @@ func (o Outcome) writeComparison(b *strings.Builder, review *Forecast, machines 
 	updated, nodes, reboots, drains := 0, 0, 0, 0
 	for _, p := range o.changed {
 		updated, nodes = updated+p.updated, nodes+p.nodes
-		r, d := p.disruptions(machines)
+		r, d := Disruptions(p.pool, p.outcome.Began.Time, p.outcome.Ended.Time, machines)
 		reboots, drains = reboots+r, drains+d
 	}
 	forecast := [4]string{itoa(nodes), "–", "–", "–"}
@@ -225,13 +225,13 @@ func (o Outcome) writeComparison(b *strings.Builder, review *Forecast, machines 
 	b.WriteString("\nThe pull request has no review with numbers, so the forecast has only the nodes of the changed pools.\n")
 }
 
-// disruptions counts the nodes of the pool that rebooted and were drained during the rollout. A condition changes only if
-// the step happens, so its last transition is within the rollout.
-func (p progress) disruptions(machines []mcfgv1.MachineConfigNode) (reboots, drains int) {
-	began, ended := p.outcome.Began.Time, p.outcome.Ended.Time
+// Disruptions counts the nodes of a pool that rebooted and were drained during a rollout. A zero end is a rollout that continues. A
+// condition changes only if the step happens, so its last transition is within the rollout. A later rollout hides an earlier one of the
+// same node.
+func Disruptions(pool string, began, ended time.Time, machines []mcfgv1.MachineConfigNode) (reboots, drains int) {
 	for i := range machines {
 		n := &machines[i]
-		if n.Spec.Pool.Name != p.pool || !n.CreationTimestamp.Time.Before(began) {
+		if n.Spec.Pool.Name != pool || !n.CreationTimestamp.Time.Before(began) {
 			continue // a new object has the time of its creation in all conditions
 		}
 		happened := func(kind mcfgv1.StateProgress) bool {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
@@ -16,15 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/cli"
 	"github.com/bunsen-os/bunsen/internal/cli/folders"
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
 	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/internal/policy/secret"
 	"github.com/bunsen-os/bunsen/internal/review"
-	"github.com/bunsen-os/bunsen/internal/review/lineage"
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/transpile"
@@ -182,28 +178,7 @@ func runningPool(p *mcfgv1.MachineConfigPool, live map[string]*mcfgv1.MachineCon
 	if mc == nil {
 		return review.Pool{}, fmt.Errorf("reading MachineConfigPool %s: its config %s is not on the cluster", p.Name, name)
 	}
-	config, err := machineconfig.Parse(mc.Spec)
-	if err != nil {
-		return review.Pool{}, fmt.Errorf("reading MachineConfig %s: %w", name, err)
-	}
-	values := sync.OnceValue(func() *lineage.Lineage {
-		layers, err := lineage.LayersOf([]*mcfgv1.MachineConfig{mc}, nil)
-		if err != nil {
-			return nil // unreachable: it was parsed above
-		}
-		return lineage.New(layers, lineage.Options{Pool: p.Name})
-	})
-	marked, err := secret.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
-	if err != nil {
-		return review.Pool{}, fmt.Errorf("reading annotation %s of MachineConfig %s: %w", v1alpha1.SecretPathsAnnotation, name, err)
-	}
-	return review.Pool{Rendered: name, Config: config, Secrets: marked, Lineage: func(kind policy.ChangeKind, name string) (lineage.Item, bool) {
-		if values() == nil {
-			return lineage.Item{}, false
-		}
-		item, err := values().Explain(kind, name) // the line that set it is unknown here, only its value
-		return item, err == nil
-	}}, nil
+	return review.LivePool(p.Name, mc)
 }
 
 // addFromCluster renders head again together with the MachineConfigs that only the cluster has.

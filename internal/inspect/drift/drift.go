@@ -209,13 +209,19 @@ func (r Row) Text(now time.Time) string {
 	b.Add("Differs", fmt.Sprintf("%s, since %s (%s)", r.Kind, r.Since.UTC().Format(time.RFC3339), terminal.Age(r.Since.Time, now)))
 	b.Add("Action", string(r.Action))
 	b.Add("Why", r.Why)
-	b.Add("Expected", sideText(r.Expected, r.Secret))
-	b.Add("Actual", sideText(r.Actual, r.Secret))
+	b.Add("Expected", r.ExpectedText())
+	b.Add("Actual", r.ActualText())
 	if r.Modified != nil {
 		b.Add("Modified", r.Modified.UTC().Format(time.RFC3339))
 	}
 	return b.String()
 }
+
+// ExpectedText describes what the config has, without contents; empty if the report does not say it.
+func (r Row) ExpectedText() string { return sideText(r.Expected, r.Secret) }
+
+// ActualText describes what the node has, without contents; empty if the report does not say it.
+func (r Row) ActualText() string { return sideText(r.Actual, r.Secret) }
 
 func sideText(e *v1alpha1.DriftEntry, secret bool) string {
 	if e == nil {

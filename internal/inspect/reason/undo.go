@@ -20,7 +20,7 @@ import (
 func undoAPI(f *fleet.Fleet, v *fleet.Pool, config, good string) []string {
 	var out []string
 	for _, c := range apiChangesSince(f, v, config, good) {
-		out = append(out, undoChange(c))
+		out = append(out, UndoChange(c))
 	}
 	return out
 }
@@ -62,8 +62,8 @@ func apiChangesSince(f *fleet.Fleet, v *fleet.Pool, config, good string) []v1alp
 	return out
 }
 
-// undoChange is the command that reverts one change through the API.
-func undoChange(c v1alpha1.APIChange) string {
+// UndoChange is the command that reverts one change through the API.
+func UndoChange(c v1alpha1.APIChange) string {
 	why := "   # " + c.String()
 	switch {
 	case c.Kind != fleet.KindMachineConfig:

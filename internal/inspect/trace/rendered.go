@@ -202,6 +202,28 @@ func (in Input) text() string {
 	return text
 }
 
+// InputTexts describes each input that is on the cluster: its name and its files. The keys are names.
+func (t Trace) InputTexts() map[string]string {
+	out := map[string]string{}
+	for _, in := range t.Inputs {
+		if !in.Gone {
+			out[in.Name] = in.text()
+		}
+	}
+	return out
+}
+
+// Commits prints the rendered config, the requesters of it, and its source, a line for each.
+func (t Trace) Commits() string {
+	var b terminal.Labels
+	t.addCommits(&b)
+	b.Add("Source", terminal.Dash(t.Rendered.Source)+"   "+t.Rendered.Repository)
+	for _, a := range t.Asked {
+		b.Add("Asked by", a)
+	}
+	return b.String()
+}
+
 // addCommits prints the requesters of the rendered config, and the commit that first produced it.
 func (t Trace) addCommits(b *terminal.Labels) {
 	r := t.Rendered

@@ -6,8 +6,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/review"
 )
 
-// durationText says how long a rollout takes: `5–20 min`, `3–14 h`, `less than a minute`.
-func durationText(r review.Rollout) string {
+// DurationText says how long a rollout takes: `5–20 min`, `3–14 h`, `less than a minute`.
+func DurationText(r review.Rollout) string {
 	low, lowUnit := minutesIn(r.MinMinutes)
 	high, highUnit := minutesIn(r.MaxMinutes)
 	switch {

@@ -30,7 +30,7 @@ func TestForecasts(t *testing.T) {
 			got := "unknown"
 			out := review.Comparison{Pools: []review.PoolChange{c.pool, {Pool: "other"}}}.WithFacts(review.Facts{Pools: map[string]review.PoolFacts{"p": c.facts}})
 			if r := out.Pools[0].Rollout; r != nil {
-				got = count(r.Nodes, "node") + ", " + count(r.Reboots, "reboot") + ", " + count(r.Drains, "drain") + ", " + durationText(*r)
+				got = count(r.Nodes, "node") + ", " + count(r.Reboots, "reboot") + ", " + count(r.Drains, "drain") + ", " + DurationText(*r)
 			}
 			if got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)

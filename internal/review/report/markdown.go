@@ -187,7 +187,7 @@ func tableRow(p review.PoolChange, facts bool) string {
 	if r == nil {
 		return row + " unknown | unknown | unknown |\n"
 	}
-	reboots, takes := thousands(r.Reboots), durationText(*r)
+	reboots, takes := thousands(r.Reboots), DurationText(*r)
 	if r.Reboots > 0 {
 		reboots = "**" + reboots + "**"
 	}

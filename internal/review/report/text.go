@@ -18,43 +18,45 @@ type Style struct {
 // Text prints the comparison for people: the result of each pool, each change once, and the sums as its last lines.
 func Text(c review.Comparison, s Style) string {
 	var b strings.Builder
-	changed, same := split(c)
-	for _, p := range changed {
-		fmt.Fprintf(&b, "%s\n", s.bold(fmt.Sprintf("pool %s: %s → %s", safetext.Line(p.Pool), nameOr(p.From, "(new)"), nameOr(p.To, noConfigText(p)))))
+	o := OutlineOf(c)
+	for _, p := range o.Pools {
+		fmt.Fprintf(&b, "%s\n", s.bold(p))
 	}
-	warnings(&b, s, c)
-	if len(changed)+len(c.Warnings) > 0 {
+	for _, w := range o.Warnings {
+		fmt.Fprintf(&b, "%s\n", s.red("! "+w))
+	}
+	if len(o.Pools)+len(c.Warnings) > 0 {
 		b.WriteString("\n")
 	}
-	sections := c.Sections()
-	for _, sec := range sections {
-		if len(sections) > 1 || len(sec.Pools) > 1 {
-			fmt.Fprintf(&b, "%s\n\n", s.bold("in "+safetext.Line(enumerate(sec.Pools))))
+	for _, g := range o.Groups {
+		if g.Title != "" {
+			fmt.Fprintf(&b, "%s\n\n", s.bold(g.Title))
 		}
-		for _, it := range sec.Items {
-			writeItem(it, &b, s)
+		for _, e := range g.Entries {
+			e.write(&b, s)
 		}
 	}
-	clusterText(&b, s, c)
+	for _, l := range o.Cluster {
+		fmt.Fprintf(&b, "%s\n", s.bold(l.Title))
+		for _, line := range l.Lines {
+			fmt.Fprintf(&b, "~ %s\n", line)
+		}
+		b.WriteString("\n")
+	}
 	writeAvoid(c.AvoidReboots, &b, s)
-	for _, p := range changed {
-		fmt.Fprintf(&b, "%s\n", poolLine(p, s))
+	for _, cost := range o.Costs {
+		if cost.Disruptive {
+			cost.Line = s.red(cost.Line)
+		}
+		fmt.Fprintf(&b, "%s\n", cost.Line)
 	}
-	if len(same) > 0 {
-		fmt.Fprintf(&b, "unchanged: %s\n", safetext.Line(strings.Join(same, ", ")))
+	if o.Unchanged != "" {
+		fmt.Fprintf(&b, "unchanged: %s\n", o.Unchanged)
 	}
-	if c.Undo != "" {
-		fmt.Fprintf(&b, "undo: %s\n", safetext.Line(c.Undo))
+	if o.Undo != "" {
+		fmt.Fprintf(&b, "undo: %s\n", o.Undo)
 	}
-	switch o := c.Overview; {
-	case len(c.Pools) == 0:
-		b.WriteString("No pools on either side.\n")
-	case len(changed) == 0:
-		b.WriteString(nothing(c) + "\n")
-	default:
-		fmt.Fprintf(&b, "%s in %s.%s\n", countsText(o.Counts), count(len(changed), "pool"), sentence(hiddenText(o.HiddenItems)))
-	}
-	return b.String()
+	return b.String() + o.Sum + "\n"
 }
 
 // sentence writes a text as a further sentence; nothing for "".
@@ -65,36 +67,34 @@ func sentence(text string) string {
 	return " " + text + "."
 }
 
-// clusterText prints the changes in cluster/ that are in no rendered config.
-func clusterText(b *strings.Builder, s Style, c review.Comparison) {
-	for _, part := range []struct {
-		title string
-		lines []string
-	}{
+// clusterLists are the changes in cluster/ that are in no rendered config.
+func clusterLists(c review.Comparison) (out []List) {
+	for _, part := range []List{
 		{"disruption policy: what later changes cost", c.Policy},
 		{"MachineConfigPools: whose nodes, and how many at once", c.MachineConfigPools},
 		{"objects of cluster/: how and when nodes are updated", c.ClusterObjects},
 	} {
-		if len(part.lines) == 0 {
+		if len(part.Lines) == 0 {
 			continue
 		}
-		fmt.Fprintf(b, "%s\n", s.bold(part.title))
-		for _, line := range part.lines {
-			fmt.Fprintf(b, "~ %s\n", safetext.Line(line))
+		lines := make([]string, len(part.Lines))
+		for i, line := range part.Lines {
+			lines[i] = safetext.Line(line)
 		}
-		b.WriteString("\n")
+		out = append(out, List{part.Title, lines})
 	}
+	return out
 }
 
-// warnings writes the most important remarks for a reviewer.
-func warnings(b *strings.Builder, s Style, c review.Comparison) {
+// warnings are the most important remarks for a reviewer.
+func warnings(c review.Comparison) (out []string) {
 	say := func(of func(review.PoolChange) []string, format string) {
 		for _, r := range remarks(c, of) {
-			fmt.Fprintf(b, "%s\n", s.red("! "+safetext.Line(strings.NewReplacer("POOLS", enumerate(r.pools), "TEXT", r.text).Replace(format))))
+			out = append(out, safetext.Line(strings.NewReplacer("POOLS", enumerate(r.pools), "TEXT", r.text).Replace(format)))
 		}
 	}
 	for _, w := range c.Warnings {
-		fmt.Fprintf(b, "%s\n", s.red("! warning: "+safetext.Line(warningText(w))))
+		out = append(out, safetext.Line("warning: "+warningText(w)))
 	}
 	for _, level := range []policy.Disruption{policy.Reboot, policy.Drain} {
 		say(because(level), level.String()+" of POOLS because of TEXT")
@@ -105,6 +105,7 @@ func warnings(b *strings.Builder, s Style, c review.Comparison) {
 	say(func(p review.PoolChange) []string { return p.NewNodesOnly }, "existing nodes of POOLS will not get TEXT")
 	say(func(p review.PoolChange) []string { return noticeTexts(p) }, "in POOLS the order of merging decides: TEXT")
 	say(moving, "nodes of POOLS: TEXT")
+	return out
 }
 
 // maxCauses limits the reasons of a reboot that are named; the others are counted.
@@ -156,15 +157,15 @@ func isListed(it review.Item) bool {
 	return false
 }
 
-// poolLine describes the pool in one line: `worker: 3 changes, reload chronyd.service, 40 nodes, 0 reboots, up to 45 min`.
-func poolLine(p review.PoolChange, s Style) string {
+// poolCost describes the pool in one line: `worker: 3 changes, reload chronyd.service, 40 nodes, 0 reboots, up to 45 min`.
+func poolCost(p review.PoolChange) Cost {
 	if p.KeepsConfig {
-		return s.red(fmt.Sprintf("%s: no document any more, so its nodes keep %s and the pool becomes degraded", safetext.Line(p.Pool), safetext.Line(p.From)))
+		return Cost{fmt.Sprintf("%s: no document any more, so its nodes keep %s and the pool becomes degraded", safetext.Line(p.Pool), safetext.Line(p.From)), true}
 	}
 	line := fmt.Sprintf("%s: %s, %s", safetext.Line(p.Pool), count(len(p.Items), "change"), safetext.Line(actionsOf(p)))
 	switch r := p.Rollout; {
 	case r != nil && r.Nodes == 0 && len(p.Refused) == 0:
-		return fmt.Sprintf("%s: %s; no nodes, so nothing reboots", safetext.Line(p.Pool), count(len(p.Items), "change"))
+		return Cost{fmt.Sprintf("%s: %s; no nodes, so nothing reboots", safetext.Line(p.Pool), count(len(p.Items), "change")), false}
 	case len(p.Refused) > 0:
 		line += ", refused by running nodes"
 	case p.From == "":
@@ -174,39 +175,26 @@ func poolLine(p review.PoolChange, s Style) string {
 	case r == nil:
 		line += ", nodes unknown"
 	default:
-		line += fmt.Sprintf(", %s, %s, %s", count(r.Nodes, "node"), count(r.Reboots, "reboot"), durationText(*r))
+		line += fmt.Sprintf(", %s, %s, %s", count(r.Nodes, "node"), count(r.Reboots, "reboot"), DurationText(*r))
 		if r.Paused {
 			line += " once it is resumed (paused)"
 		}
 	}
-	if p.Level() >= policy.Drain {
-		return s.red(line)
-	}
-	return line
+	return Cost{line, p.Level() >= policy.Drain}
 }
 
-func writeItem(it review.Item, b *strings.Builder, s Style) {
-	line := changeSign(it) + " " + itemTitle(it)
-	if move := renameText(it); move != "" {
-		line += " · " + move
-	}
-	line += " · " + effectText(it)
-	if it.Why != "" {
-		line += " (" + it.Why + ")"
-	}
-	if it.Origin != "" {
-		line += " · from " + it.Origin
-	}
-	line = safetext.Line(line)
-	if movesPods(it) {
+// write prints a changed item with its difference.
+func (e Entry) write(b *strings.Builder, s Style) {
+	line := e.Sign + " " + e.Line
+	if e.Disruptive {
 		line = s.red(line)
 	}
 	b.WriteString(line + "\n")
-	for text := range strings.Lines(diffOf(it)) {
-		b.WriteString("  " + s.line(safetext.Line(strings.TrimSuffix(text, "\n"))) + "\n")
+	for _, text := range e.Diff {
+		b.WriteString("  " + s.line(text) + "\n")
 	}
-	if hint := ruleHint(it.AvoidReboot); hint != "" {
-		b.WriteString("  " + s.line("# "+safetext.Line(hint)) + "\n")
+	if e.Hint != "" {
+		b.WriteString("  " + s.line("# "+e.Hint) + "\n")
 	}
 	b.WriteString("\n")
 }

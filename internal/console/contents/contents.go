@@ -1,0 +1,114 @@
+package contents
+
+import (
+	"fmt"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/inspect/trace"
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/review/lineage"
+)
+
+// Contents are the items of one rendered config.
+type Contents struct {
+	// Trace says which commit requested the config, and what it is made of.
+	Trace trace.Trace
+	Items []Item
+}
+
+// Item is one item of a rendered config. A program may search its texts: no text has a secret.
+type Item struct {
+	// Kind is the noun of its kind, such as `file` or `kernel argument`.
+	Kind string
+	// Name is the path or name. For an item without a name it is the value.
+	Name string
+	// Origin says which documents set the item, the last one first.
+	Origin string
+}
+
+// Of reads the items of a rendered config. inputs are its MachineConfigs on the cluster, as many as exist.
+func Of(mc *mcfgv1.MachineConfig, t trace.Trace, inputs []*mcfgv1.MachineConfig) (Contents, error) {
+	marked, err := secret.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
+	if err != nil {
+		return Contents{}, fmt.Errorf("reading annotation %s of MachineConfig %s: %w", v1alpha1.SecretPathsAnnotation, mc.Name, err)
+	}
+	options := lineage.Options{Pool: t.Rendered.Pool, Mask: marked.Mask}
+	of, err := lineage.LayersOf([]*mcfgv1.MachineConfig{mc}, nil)
+	if err != nil {
+		return Contents{}, err
+	}
+	layers, err := lineage.LayersOf(inputs, nil)
+	if err != nil {
+		return Contents{}, err
+	}
+	by := lineage.New(layers, options)
+	out := Contents{Trace: t}
+	texts := t.InputTexts()
+	for _, n := range lineage.New(of, options).Names() {
+		if n.Kind == policy.KindIgnition {
+			continue // the version of the format, and settings of the first boot
+		}
+		out.Items = append(out.Items, Item{Kind: n.Noun(), Name: n.Shown, Origin: originOf(by.LayersOf(n), t, texts)})
+	}
+	return out, nil
+}
+
+// originOf describes the documents that set an item, the last one first.
+func originOf(layers []string, t trace.Trace, texts map[string]string) string {
+	if len(layers) == 0 {
+		switch {
+		case len(t.Inputs) == 0:
+			return "not recorded"
+		case len(texts) < len(t.Inputs):
+			return "not known: a MachineConfig of this config is gone or changed"
+		}
+		return "the controller's defaults, or a MachineConfig that has changed since"
+	}
+	var out []string
+	for i := len(layers) - 1; i >= 0; i-- {
+		out = append(out, texts[layers[i]])
+	}
+	return strings.Join(out, ", in place of ")
+}
+
+// Match is an item of one or several rendered configs that matches a search.
+type Match struct {
+	Kind, Name string
+	// In are the configs that have the item.
+	In []Holder
+}
+
+// Holder is a rendered config that has an item, with the item's origin there.
+type Holder struct {
+	Config, Origin string
+}
+
+// Search returns the items whose kind and name contain a text, in any case. It returns at most a number of them, and how many more there are.
+func Search(all []Contents, text string, most int) (found []Match, more int) {
+	type key struct{ kind, name string }
+	at := map[key]int{}
+	text = strings.ToLower(text)
+	for _, c := range all {
+		for _, it := range c.Items {
+			if !strings.Contains(strings.ToLower(it.Kind+" "+it.Name), text) {
+				continue
+			}
+			k := key{it.Kind, it.Name}
+			i, known := at[k]
+			if !known {
+				i = len(found)
+				at[k] = i
+				found = append(found, Match{Kind: it.Kind, Name: it.Name})
+			}
+			found[i].In = append(found[i].In, Holder{c.Trace.Rendered.Name, it.Origin})
+		}
+	}
+	if len(found) > most {
+		return found[:most], len(found) - most
+	}
+	return found, 0
+}

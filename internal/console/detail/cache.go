@@ -1,0 +1,198 @@
+package detail
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/console/contents"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/trace"
+	"github.com/bunsen-os/bunsen/internal/review"
+)
+
+const (
+	// maxBytes limits the estimated size of the cached results of one viewer.
+	maxBytes = 64 << 20
+	// configAge is how long a config stays in the cache. It is short, because a viewer may lose the right to read configs.
+	configAge = time.Minute
+	// reportAge is how long other reads stay in the cache.
+	reportAge = 5 * time.Second
+	// countAge is how long counts over all nodes stay in the cache, because they are expensive.
+	countAge = 30 * time.Second
+)
+
+// Cache has the results of one viewer's reads for a short time. A page is made again after each change of the cluster, and must not
+// repeat every read. The zero value is ready to use. Goroutines may use it concurrently.
+type Cache struct {
+	mu      sync.Mutex
+	entries map[string]*entry
+	bytes   int
+}
+
+// entry is the result of one read.
+type entry struct {
+	value any
+	err   error
+	// size in bytes is an estimate.
+	size       int
+	ends, used time.Time
+}
+
+// result is a read value with its estimated size in bytes.
+type result[T any] struct {
+	value T
+	size  int
+}
+
+// cached returns the result of a read, from the cache until its end. An answer that the API server refused stays in the
+// cache for reportAge; other errors do not.
+func cached[T any](c *Cache, key string, until [2]time.Time, read func() (result[T], error)) (T, error) {
+	now, ends := until[0], until[1]
+	c.mu.Lock()
+	if e := c.entries[key]; e != nil && now.Before(e.ends) {
+		e.used = now
+		c.mu.Unlock()
+		value, _ := e.value.(T)
+		return value, e.err
+	}
+	c.mu.Unlock()
+	got, err := read()
+	if err != nil && !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+		return got.value, err
+	}
+	if err != nil {
+		ends = now.Add(reportAge)
+	}
+	c.put(key, &entry{value: got.value, err: err, size: got.size + len(key) + 200, ends: ends, used: now})
+	return got.value, err
+}
+
+// lasts returns the times of a read and of the end of its result.
+func lasts(now time.Time, age time.Duration) [2]time.Time { return [2]time.Time{now, now.Add(age)} }
+
+// put adds a result and removes old ones, so that the cache stays within its limit.
+func (c *Cache) put(key string, e *entry) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.entries == nil {
+		c.entries = map[string]*entry{}
+	}
+	c.remove(key)
+	for k, old := range c.entries {
+		if !e.used.Before(old.ends) {
+			c.remove(k)
+		}
+	}
+	if e.size > maxBytes {
+		return
+	}
+	for c.bytes+e.size > maxBytes {
+		oldest := ""
+		for k, old := range c.entries {
+			if oldest == "" || old.used.Before(c.entries[oldest].used) {
+				oldest = k
+			}
+		}
+		c.remove(oldest)
+	}
+	c.entries[key] = e
+	c.bytes += e.size
+}
+
+func (c *Cache) remove(key string) {
+	if e := c.entries[key]; e != nil {
+		c.bytes -= e.size
+		delete(c.entries, key)
+	}
+}
+
+// config reads a MachineConfig.
+func (s Session) config(ctx context.Context, name string, now time.Time) (*mcfgv1.MachineConfig, error) {
+	return cached(s.Cache, "mc/"+name, lasts(now, configAge), func() (result[*mcfgv1.MachineConfig], error) {
+		mc := &mcfgv1.MachineConfig{}
+		if err := s.Reader().Get(ctx, client.ObjectKey{Name: name}, mc); err != nil {
+			return result[*mcfgv1.MachineConfig]{}, fmt.Errorf("reading MachineConfig %s: %w", name, err)
+		}
+		mc.ManagedFields = nil
+		return result[*mcfgv1.MachineConfig]{mc, len(mc.Spec.Config.Raw)}, nil
+	})
+}
+
+// pool reads a rendered config as a side of a comparison.
+func (s Session) pool(ctx context.Context, pool, name string, now time.Time) (review.Pool, error) {
+	return cached(s.Cache, "pool/"+pool+"/"+name, lasts(now, configAge), func() (result[review.Pool], error) {
+		mc, err := s.config(ctx, name, now)
+		if err != nil {
+			return result[review.Pool]{}, err
+		}
+		p, err := review.LivePool(pool, mc)
+		return result[review.Pool]{p, 2 * len(mc.Spec.Config.Raw)}, err
+	})
+}
+
+// maxInputs limits the MachineConfigs of a rendered config that are read.
+const maxInputs = 500
+
+// contents reads the items of a rendered config with their origins.
+func (s Session) contents(ctx context.Context, cluster *fleet.Cluster, name string, now time.Time) (*contents.Contents, error) {
+	return cached(s.Cache, "contents/"+name, lasts(now, configAge), func() (result[*contents.Contents], error) {
+		var none result[*contents.Contents]
+		mc, err := s.config(ctx, name, now)
+		if err != nil {
+			return none, err
+		}
+		var names map[string]string
+		if raw := mc.Annotations[v1alpha1.InputsAnnotation]; raw != "" {
+			if err := json.Unmarshal([]byte(raw), &names); err != nil {
+				return none, fmt.Errorf("reading annotation %s of MachineConfig %s: %w", v1alpha1.InputsAnnotation, name, err)
+			}
+		}
+		if len(names) > maxInputs {
+			return none, fmt.Errorf("reading the inputs of MachineConfig %s: it has %d, and a page reads at most %d; `bunsen trace %s` reads all", name, len(names), maxInputs, name)
+		}
+		live := map[string]*mcfgv1.MachineConfig{}
+		var inputs []*mcfgv1.MachineConfig
+		for input := range names {
+			of, err := s.config(ctx, input, now)
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return none, err
+			}
+			live[input] = of
+			inputs = append(inputs, of)
+		}
+		t, err := trace.Rendered(mc, live, cluster.Sources, poolAnnotations(cluster, v1alpha1.RenderedPool(name)))
+		if err != nil {
+			return none, err
+		}
+		c, err := contents.Of(mc, t, inputs)
+		if err != nil {
+			return none, err
+		}
+		size := 0
+		for _, it := range c.Items {
+			size += len(it.Kind) + len(it.Name) + len(it.Origin) + 64
+		}
+		return result[*contents.Contents]{&c, size}, nil
+	})
+}
+
+// poolAnnotations returns the annotations of a pool; nil if it does not exist.
+func poolAnnotations(c *fleet.Cluster, pool string) map[string]string {
+	for i := range c.Pools {
+		if c.Pools[i].Name == pool {
+			return c.Pools[i].Annotations
+		}
+	}
+	return nil
+}

@@ -1,0 +1,260 @@
+package detail
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/bunsen-os/bunsen/internal/console/view"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/history"
+	"github.com/bunsen-os/bunsen/internal/inspect/reason"
+	"github.com/bunsen-os/bunsen/internal/review"
+	"github.com/bunsen-os/bunsen/internal/review/report"
+	"github.com/bunsen-os/bunsen/reconcile/notify"
+	"github.com/bunsen-os/bunsen/source"
+)
+
+// mostRunning is how many nodes a page lists.
+const mostRunning = 100
+
+// Commit returns the page of a commit in a pool, and its title. what is a revision, a hash, the first digits of one, or the name of a rendered config. The
+// error is a *NotFoundError if the pool's history does not have it.
+func (s Session) Commit(ctx context.Context, pool, what string, now time.Time) (view.ChangePage, error) {
+	c, err := s.Cluster(ctx)
+	if err != nil {
+		return view.ChangePage{}, err
+	}
+	h, err := history.New(c, pool, now)
+	if err != nil {
+		return view.ChangePage{}, notFound("%s", err)
+	}
+	at := findRow(h.Rows, what)
+	if at < 0 {
+		return view.ChangePage{}, notFound("the history of pool %s has no commit and no config %q; `bunsen history pool/%s` lists them", pool, what, pool)
+	}
+	row := h.Rows[at]
+	before, known := configBefore(h.Rows, at)
+	p := view.ChangePage{About: aboutRow(row, pool, before)}
+	f := fleet.New(c, now)
+	v := f.PoolByName[pool]
+	for i := range v.Rows {
+		if row.Rendered != "" && v.Rows[i].Current == row.Rendered {
+			if p.Running++; len(p.Runs) < mostRunning {
+				p.Runs = append(p.Runs, v.Rows[i].Name)
+			}
+		}
+	}
+	p.Undo = undoOf(h.Rows, at, v)
+	switch {
+	case row.Rendered == "":
+		p.Notes = append(p.Notes, "The commit gave the pool no config, so there is nothing to compare.")
+		return p, nil
+	case !known:
+		p.Notes = append(p.Notes, "The config before this one is not in the pool's history, so there is nothing to compare.")
+		return p, nil
+	}
+	nodes := -1
+	if row.Nodes > 0 {
+		nodes = row.Nodes
+	}
+	found, notes, err := s.compare(ctx, &c, sides{before, row.Rendered, []pair{{ref{pool, before}, ref{pool, row.Rendered}, nodes}}}, now)
+	p.Notes = append(p.Notes, notes...)
+	if err != nil {
+		p.Notes = append(p.Notes, failedReview(err))
+	} else {
+		found.Undo = ""
+		outline := report.OutlineOf(found)
+		p.Review = &outline
+	}
+	p.Forecast, err = s.forecast(ctx, rollout{pool: v, row: row, isLast: row.Rendered == v.Facts.Target, review: found}, now)
+	if err != nil {
+		p.Notes = append(p.Notes, err.Error())
+	}
+	return p, nil
+}
+
+// failedReview explains why configs cannot be compared.
+func failedReview(err error) string {
+	if note := deniedNote(err, "MachineConfigs", "what the change does", configViewerRole); note != "" {
+		return note
+	}
+	if apierrors.IsNotFound(err) {
+		return "There is nothing to compare, because a config no longer exists on the cluster: " + err.Error()
+	}
+	return "The configs cannot be compared: " + err.Error()
+}
+
+// isHash reports whether a text can be the beginning of a commit's hash.
+func isHash(text string) bool {
+	return len(text) >= 7 && strings.Trim(text, "0123456789abcdef") == ""
+}
+
+// isRevision reports whether a user's text means a revision: the whole revision, its hash, or the first digits of the hash.
+func isRevision(revision, text string) bool {
+	if revision == "" || text == "" {
+		return false
+	}
+	r, err := source.ParseRevision(revision)
+	return revision == text || err == nil && isHash(text) && strings.HasPrefix(r.Hash, text)
+}
+
+// isConfig reports whether a user's text means a rendered config: its name, or the shortened name of tables.
+func isConfig(name, text string) bool {
+	return name != "" && (name == text || fleet.ShortRendered(name) == text)
+}
+
+// findRow returns the index of the row that a user means, or -1. The row of a commit comes before a row of changes through the API, and a
+// row that brought a config before one without effect.
+func findRow(rows []history.Row, what string) int {
+	best, rank := -1, 0
+	for i := range rows {
+		r := &rows[i]
+		if !isRevision(r.Revision, what) && !isConfig(r.Rendered, what) {
+			continue
+		}
+		now := 1
+		if isRevision(r.Revision, what) && len(r.API) == 0 {
+			now += 4
+		}
+		if r.Rendered != "" && r.Result != history.ResultNoEffect {
+			now += 2
+		}
+		if now > rank {
+			best, rank = i, now
+		}
+	}
+	return best
+}
+
+// configBefore returns the config that the pool had before a row. A row without effect changed nothing. It is false if the history has none.
+func configBefore(rows []history.Row, at int) (string, bool) {
+	if rows[at].Result == history.ResultNoEffect {
+		return rows[at].Rendered, rows[at].Rendered != ""
+	}
+	for _, r := range rows[at+1:] {
+		if r.Rendered != "" && r.Rendered != rows[at].Rendered {
+			return r.Rendered, true
+		}
+	}
+	return "", false
+}
+
+// aboutRow are the facts of a row.
+func aboutRow(r history.Row, pool, before string) []view.Fact {
+	out := []view.Fact{{Label: "Commit", Text: cmp.Or(fleet.CommitLabel(r.API, r.Revision), "unknown")}}
+	add := func(label, text string) {
+		if text != "" {
+			out = append(out, view.Fact{Label: label, Text: text})
+		}
+	}
+	add("Subject", r.Subject)
+	add("Author", r.Author)
+	if r.Committed != nil {
+		add("Committed", r.Committed.UTC().Format(time.RFC3339))
+	}
+	add("Source", r.Source)
+	add("Outcome", r.Outcome)
+	if r.Rendered != "" {
+		out = append(out, view.Fact{Label: "Config", Text: r.Rendered})
+	}
+	if before != "" && before != r.Rendered {
+		out = append(out, view.Fact{Label: "Config before", Text: before, Pool: pool, Config: before})
+	}
+	return out
+}
+
+// undoOf are the commands that return the pool to the config before a row.
+func undoOf(rows []history.Row, at int, v *fleet.Pool) []string {
+	r := rows[at]
+	var out []string
+	for _, change := range r.API {
+		out = append(out, reason.UndoChange(change))
+	}
+	if len(out) > 0 || r.Rendered == "" || r.Result == history.ResultNoEffect {
+		return out
+	}
+	if hash := fleet.HashOf(r.Revision); hash != "" {
+		out = append(out, "git revert --no-edit "+hash+" && git push   # "+source.Quote(r.Subject))
+	}
+	older := slices.IndexFunc(rows[at+1:], func(o history.Row) bool { return o.Rendered != "" && o.Rendered != r.Rendered })
+	if older < 0 || r.Rendered != v.Facts.Target {
+		return out
+	}
+	if hash := fleet.HashOf(rows[at+1+older].Revision); hash != "" {
+		out = append(out, fleet.Alternative("several commits are to be reverted", "bunsen rollback "+fleet.ShellWord("pool/"+v.Object.Name)+" --to "+hash))
+	}
+	return out
+}
+
+// rollout is a row of a pool's history with its review.
+type rollout struct {
+	pool   *fleet.Pool
+	row    history.Row
+	isLast bool
+	// review has no pools if there is none.
+	review review.Comparison
+}
+
+// counted is how many nodes rebooted and were drained.
+type counted struct{ reboots, drains int }
+
+// forecast is what the review expects beside what happened.
+func (s Session) forecast(ctx context.Context, r rollout, now time.Time) ([]view.ForecastRow, error) {
+	expected := [4]string{"–", "–", "–", "–"}
+	for _, p := range r.review.Pools {
+		if x := p.Rollout; x != nil {
+			expected = [4]string{fmt.Sprint(x.Nodes), fmt.Sprint(x.Reboots), fmt.Sprint(x.Drains), report.DurationText(*x)}
+		}
+	}
+	happened := [4]string{"–", "–", "–", "–"}
+	var err error
+	if r.row.Began != nil {
+		began, ended := *r.row.Began, time.Time{}
+		happened[0] = fmt.Sprintf("%d of %d updated", r.row.Updated, r.row.Nodes)
+		happened[3] = "since " + began.UTC().Format(time.RFC3339)
+		if r.row.Ended != nil {
+			ended = *r.row.Ended
+			happened[3] = fleet.Took(ended.Sub(began))
+		}
+		var n counted
+		if n, err = s.disruptions(ctx, r.pool.Object.Name, [2]time.Time{began, ended}, now); err == nil {
+			least := ""
+			if !r.isLast {
+				least = "at least " // later updates of a node replace the times of earlier ones
+			}
+			happened[1], happened[2] = least+fmt.Sprint(n.reboots), least+fmt.Sprint(n.drains)
+		}
+	}
+	var out []view.ForecastRow
+	for i, what := range []string{"Nodes", "Reboots", "Drains", "Time"} {
+		out = append(out, view.ForecastRow{What: what, Forecast: expected[i], Happened: happened[i]})
+	}
+	return out, err
+}
+
+// disruptions counts the nodes of a pool that rebooted and were drained in a span of time.
+func (s Session) disruptions(ctx context.Context, pool string, span [2]time.Time, now time.Time) (counted, error) {
+	key := fmt.Sprintf("disruptions/%s/%d/%d", pool, span[0].Unix(), span[1].Unix())
+	n, err := cached(s.Cache, key, lasts(now, countAge), func() (result[counted], error) {
+		var list mcfgv1.MachineConfigNodeList
+		if err := s.Reader().List(ctx, &list); err != nil {
+			return result[counted]{}, err
+		}
+		reboots, drains := notify.Disruptions(pool, span[0], span[1], list.Items)
+		return result[counted]{counted{reboots, drains}, 16}, nil
+	})
+	if note := deniedNote(err, "MachineConfigNodes", "how many nodes rebooted", viewerRole); note != "" {
+		return n, fmt.Errorf("%s", note)
+	}
+	if err != nil {
+		return n, fmt.Errorf("reading MachineConfigNodes: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,49 @@
+package detail
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+)
+
+// Viewer reads the cluster with the rights of one user.
+type Viewer interface {
+	// Cluster returns all objects of a status.
+	Cluster(ctx context.Context) (fleet.Cluster, error)
+	// Reader reads live.
+	Reader() client.Reader
+}
+
+// Session is a viewer with the cache of its reads.
+type Session struct {
+	Viewer
+	Cache *Cache
+}
+
+// NotFoundError means that the cluster does not have what a user asks for.
+type NotFoundError struct{ Problem string }
+
+// Error returns the problem.
+func (e *NotFoundError) Error() string { return e.Problem }
+
+func notFound(format string, args ...any) error {
+	return &NotFoundError{fmt.Sprintf(format, args...)}
+}
+
+// The roles of config/rbac/people.yaml that let users read.
+const (
+	viewerRole       = "bunsen-viewer"
+	configViewerRole = "bunsen-config-viewer"
+)
+
+// deniedNote says which right is missing and what the page therefore does not show; empty for another error.
+func deniedNote(err error, what, missing, role string) string {
+	if !apierrors.IsForbidden(err) {
+		return ""
+	}
+	return "permission denied: you may not read " + what + ", so this page does not show " + missing + ". ClusterRole " + role + " grants that right"
+}

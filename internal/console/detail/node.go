@@ -1,0 +1,191 @@
+package detail
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/internal/console/view"
+	"github.com/bunsen-os/bunsen/internal/inspect"
+	"github.com/bunsen-os/bunsen/internal/inspect/drift"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+)
+
+// Node returns the page of a node. The error is a *NotFoundError if there is no such node, and no machine of that name was denied.
+func (s Session) Node(ctx context.Context, name string, now time.Time) (view.NodePage, error) {
+	c, err := s.Cluster(ctx)
+	if err != nil {
+		return view.NodePage{}, err
+	}
+	node, err := s.node(ctx, &c, name, now)
+	if err != nil {
+		return view.NodePage{}, err
+	}
+	why, err := inspect.WhyNode(c, name, now)
+	if err != nil {
+		return view.NodePage{}, notFound("%s", err)
+	}
+	p := view.NodePage{Why: why}
+	if node == nil {
+		return p, nil
+	}
+	p.Drift = drift.New([]corev1.Node{*node}, c.Daemons, now)
+	p.Configs = configLines(&c, why, now)
+	if report, known := c.Daemons[name]; known {
+		p.Daemon = &report
+	} else if c.DaemonsNote != "" {
+		p.Notes = append(p.Notes, "heartbeats of daemons: "+c.DaemonsNote)
+	}
+	s.addConditions(ctx, &p, node, now)
+	s.addEvents(ctx, &p, name, now)
+	s.addContents(ctx, &p, &c, now)
+	return p, nil
+}
+
+// node reads a Node live, because the watches drop its report of drift, and puts it into the cluster. It is nil if there is none.
+func (s Session) node(ctx context.Context, c *fleet.Cluster, name string, now time.Time) (*corev1.Node, error) {
+	at := slices.IndexFunc(c.Nodes, func(n corev1.Node) bool { return n.Name == name })
+	if at < 0 {
+		return nil, nil
+	}
+	key := "node/" + name + "/" + c.Nodes[at].ResourceVersion
+	node, err := cached(s.Cache, key, lasts(now, configAge), func() (result[*corev1.Node], error) {
+		n := &corev1.Node{}
+		err := s.Reader().Get(ctx, client.ObjectKey{Name: name}, n)
+		return result[*corev1.Node]{n, 16 << 10}, err
+	})
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil, notFound("there is no node %q; `bunsen get nodes` lists them", name)
+	case err != nil:
+		return nil, fmt.Errorf("reading node/%s: %w", name, err)
+	}
+	c.Nodes = slices.Clone(c.Nodes)
+	c.Nodes[at] = *node
+	return node, nil
+}
+
+// configLines are the node's current config, and the others that it gets or that its pool should run.
+func configLines(c *fleet.Cluster, why inspect.Why, now time.Time) []view.ConfigLine {
+	f := fleet.New(*c, now)
+	var out []view.ConfigLine
+	add := func(role, name string) {
+		if name == "" {
+			return
+		}
+		for i := range out {
+			if out[i].Row.Name == name {
+				out[i].Role += ", " + role
+				return
+			}
+		}
+		out = append(out, view.ConfigLine{Role: role, Row: *f.Config(name)})
+	}
+	if why.Node != nil {
+		add("Current", why.Node.Current)
+		add("Desired", why.Node.Desired)
+	}
+	if why.Target != nil {
+		add("Target of its pool", why.Target.Name)
+	}
+	if why.Back != nil {
+		add("The pool went back to", why.Back.Name)
+	}
+	return out
+}
+
+// addConditions adds the conditions of the Node and of its MachineConfigNode, and the time of the node's step.
+func (s Session) addConditions(ctx context.Context, p *view.NodePage, node *corev1.Node, now time.Time) {
+	of, err := cached(s.Cache, "mcn/"+node.Name, lasts(now, reportAge), func() (result[*mcfgv1.MachineConfigNode], error) {
+		n := &mcfgv1.MachineConfigNode{}
+		err := s.Reader().Get(ctx, client.ObjectKey{Name: node.Name}, n)
+		return result[*mcfgv1.MachineConfigNode]{n, 8 << 10}, err
+	})
+	switch note := deniedNote(err, "MachineConfigNodes", "the conditions of the update", viewerRole); {
+	case note != "":
+		p.Notes = append(p.Notes, note)
+	case apierrors.IsNotFound(err):
+		p.Notes = append(p.Notes, "the node has no MachineConfigNode yet")
+	case err != nil:
+		p.Notes = append(p.Notes, fmt.Sprintf("reading MachineConfigNode %s: %v", node.Name, err))
+	default:
+		if row := p.Why.Node; row != nil && row.Untimed() {
+			row.Since = fleet.Began(of, row.Step)
+		}
+		for _, c := range of.Status.Conditions {
+			p.Conditions = append(p.Conditions, view.Condition{Of: "MachineConfigNode", Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time})
+		}
+	}
+	for _, c := range node.Status.Conditions {
+		p.Conditions = append(p.Conditions, view.Condition{Of: "Node", Type: string(c.Type), Status: string(c.Status), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime.Time})
+	}
+}
+
+// mostEvents is how many events a page shows.
+const mostEvents = 30
+
+// eventsNamespace has the events of objects without a namespace.
+const eventsNamespace = "default"
+
+// addEvents adds the last events about the Node and its MachineConfigNode, the newest first.
+func (s Session) addEvents(ctx context.Context, p *view.NodePage, name string, now time.Time) {
+	events, err := cached(s.Cache, "events/"+name, lasts(now, reportAge), func() (result[[]corev1.Event], error) {
+		var list corev1.EventList
+		err := s.Reader().List(ctx, &list, client.InNamespace(eventsNamespace), client.MatchingFields{"involvedObject.name": name}, client.Limit(500))
+		return result[[]corev1.Event]{list.Items, 1024 * len(list.Items)}, err
+	})
+	if err != nil {
+		note := fmt.Sprintf("reading the events of node/%s: %v", name, err)
+		if apierrors.IsForbidden(err) {
+			note = "permission denied: you may not list events in the namespace " + eventsNamespace + ", so this page does not show them. ClusterRole view grants that right"
+		}
+		p.Notes = append(p.Notes, note)
+		return
+	}
+	for i := range events {
+		e := &events[i]
+		if e.InvolvedObject.Kind != "Node" && e.InvolvedObject.Kind != "MachineConfigNode" {
+			continue
+		}
+		last := e.LastTimestamp.Time
+		if last.IsZero() {
+			last = e.EventTime.Time
+		}
+		count := int(e.Count)
+		if e.Series != nil {
+			last, count = e.Series.LastObservedTime.Time, int(e.Series.Count)
+		}
+		p.Events = append(p.Events, view.Event{Of: e.InvolvedObject.Kind, Type: e.Type, Reason: e.Reason, Message: e.Message, Count: count, Last: last})
+	}
+	slices.SortStableFunc(p.Events, func(a, b view.Event) int {
+		return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Reason, b.Reason), cmp.Compare(a.Message, b.Message))
+	})
+	p.Events = p.Events[:min(len(p.Events), mostEvents)]
+}
+
+// addContents adds the items of the node's current config.
+func (s Session) addContents(ctx context.Context, p *view.NodePage, c *fleet.Cluster, now time.Time) {
+	if p.Why.Node == nil || p.Why.Node.Current == "" {
+		p.ContentsNote = "The node has no config yet."
+		return
+	}
+	config := p.Why.Node.Current
+	of, err := s.contents(ctx, c, config, now)
+	switch note := deniedNote(err, "MachineConfigs", "the contents of configs and where they come from", configViewerRole); {
+	case note != "":
+		p.ContentsNote = note
+	case apierrors.IsNotFound(err):
+		p.ContentsNote = "MachineConfig " + config + " no longer exists, so its contents are not known."
+	case err != nil:
+		p.ContentsNote = err.Error()
+	default:
+		p.Contents = of
+	}
+}

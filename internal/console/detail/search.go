@@ -1,0 +1,185 @@
+package detail
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/console/contents"
+	"github.com/bunsen-os/bunsen/internal/console/view"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+)
+
+const (
+	// longestQuery and shortestQuery limit what a user searches, in bytes.
+	longestQuery, shortestQuery = 200, 2
+	// mostSearched is how many configs a search reads, and mostFound how many matches of each kind it lists.
+	mostSearched, mostFound = 60, 100
+)
+
+// place is a config that a search reads.
+type place struct {
+	row    *fleet.RenderedRow
+	target bool
+	// nodes run the config now.
+	nodes int
+}
+
+// Search returns the page with everything that contains a text.
+func (s Session) Search(ctx context.Context, query string, now time.Time) (view.SearchPage, error) {
+	query = strings.TrimSpace(safetext.Strip(query))
+	p := view.SearchPage{Query: query}
+	switch {
+	case query == "":
+		return p, nil
+	case len(query) < shortestQuery || len(query) > longestQuery:
+		p.Query = query[:min(len(query), longestQuery)]
+		p.Notes = append(p.Notes, fmt.Sprintf("A search has %d to %d bytes.", shortestQuery, longestQuery))
+		return p, nil
+	}
+	c, err := s.Cluster(ctx)
+	if err != nil {
+		return p, err
+	}
+	p.Others = others(&c, strings.ToLower(query))
+	f := fleet.New(c, now)
+	places := searched(f)
+	if len(places) > mostSearched {
+		p.Notes = append(p.Notes, fmt.Sprintf("The cluster has %d configs that pools should run or nodes run; this search read the %d that the most nodes run.", len(places), mostSearched))
+		places = places[:mostSearched]
+	}
+	byName := map[string]place{}
+	var all []contents.Contents
+	for _, x := range places {
+		of, err := s.contents(ctx, &c, x.row.Name, now)
+		switch note := deniedNote(err, "MachineConfigs", "items of configs", configViewerRole); {
+		case note != "":
+			p.Notes = append(p.Notes, note)
+			return p, nil
+		case err != nil && (apierrors.IsTimeout(err) || errors.Is(err, ctx.Err())):
+			return p, err
+		case err != nil:
+			p.Notes = append(p.Notes, "not searched: "+err.Error())
+			continue
+		}
+		all = append(all, *of)
+		byName[x.row.Name] = x
+	}
+	found, more := contents.Search(all, query, mostFound)
+	if more > 0 {
+		p.Notes = append(p.Notes, fmt.Sprintf("%d more items match; write more of the name.", more))
+	}
+	for _, m := range found {
+		p.Items = append(p.Items, foundItem(m, byName))
+	}
+	return p, nil
+}
+
+// foundItem adds the pools, nodes and commits to a match.
+func foundItem(m contents.Match, places map[string]place) view.FoundItem {
+	out := view.FoundItem{Kind: m.Kind, Name: m.Name}
+	for _, h := range m.In {
+		x := places[h.Config]
+		out.In = append(out.In, view.FoundConfig{
+			Config: h.Config, Pool: x.row.Pool, Target: x.target, Nodes: x.nodes, Origin: h.Origin, Commit: x.row.CommitText(),
+		})
+	}
+	return out
+}
+
+// searched are the configs that pools should run and that nodes run, those with the most nodes first.
+func searched(f *fleet.Fleet) []place {
+	byName := map[string]*place{}
+	at := func(name string) *place {
+		if byName[name] == nil {
+			byName[name] = &place{row: f.Config(name)}
+			if byName[name].row.Pool == "" {
+				byName[name].row.Pool = v1alpha1.RenderedPool(name)
+			}
+		}
+		return byName[name]
+	}
+	for _, v := range f.PoolByName {
+		if v.Facts.Target != "" {
+			at(v.Facts.Target).target = true
+		}
+		for i := range v.Rows {
+			if current := v.Rows[i].Current; current != "" {
+				at(current).nodes++
+			}
+		}
+	}
+	var out []place
+	for _, x := range byName {
+		out = append(out, *x)
+	}
+	slices.SortFunc(out, func(a, b place) int {
+		return cmp.Or(cmp.Compare(b.nodes, a.nodes), cmp.Compare(a.row.Name, b.row.Name))
+	})
+	return out
+}
+
+// others are the nodes, pools and commits that contain a text in lower case.
+func others(c *fleet.Cluster, query string) []view.FoundList {
+	has := func(texts ...string) bool {
+		return slices.ContainsFunc(texts, func(t string) bool { return strings.Contains(strings.ToLower(t), query) })
+	}
+	nodes, pools, commits := view.FoundList{Kind: "node"}, view.FoundList{Kind: "pool"}, view.FoundList{Kind: "commit"}
+	add := func(l *view.FoundList, f view.Found) {
+		if len(l.Found) == mostFound {
+			l.More++
+			return
+		}
+		l.Found = append(l.Found, f)
+	}
+	for i := range c.Pools {
+		if has(c.Pools[i].Name) {
+			add(&pools, view.Found{Name: c.Pools[i].Name})
+		}
+	}
+	for i := range c.Nodes {
+		if has(c.Nodes[i].Name) {
+			add(&nodes, view.Found{Name: c.Nodes[i].Name})
+		}
+	}
+	seen := map[string]bool{}
+	for i := range c.Sources {
+		for _, h := range c.Sources[i].Status.History {
+			for pool, config := range h.Pools {
+				seen[pool+" "+config] = true
+			}
+			if has(h.Subject, h.Author, h.Revision) {
+				addCommit(&commits, h, add)
+			}
+		}
+	}
+	for _, r := range c.Rendered {
+		if !seen[r.Pool+" "+r.Name] && has(r.Subject, r.Author, r.Revision) {
+			add(&commits, view.Found{Name: fleet.ShortRevision(r.Revision), Text: r.Subject + "   " + r.Author + "   pool " + r.Pool, Pool: r.Pool, Config: r.Name})
+		}
+	}
+	return slices.DeleteFunc([]view.FoundList{pools, nodes, commits}, func(l view.FoundList) bool { return len(l.Found) == 0 })
+}
+
+// addCommit adds a commit for each of its pools.
+func addCommit(commits *view.FoundList, h v1alpha1.HistoryEntry, add func(*view.FoundList, view.Found)) {
+	var pools []string
+	for pool := range h.Pools {
+		pools = append(pools, pool)
+	}
+	slices.Sort(pools)
+	for _, pool := range pools {
+		add(commits, view.Found{Name: fleet.ShortRevision(h.Revision), Text: h.Subject + "   " + h.Author + "   pool " + pool, Pool: pool, Config: h.Revision})
+	}
+	if len(pools) == 0 {
+		add(commits, view.Found{Name: fleet.ShortRevision(h.Revision), Text: h.Subject + "   " + h.Author})
+	}
+}

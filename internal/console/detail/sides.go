@@ -1,0 +1,127 @@
+package detail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	operatorv1 "github.com/openshift/api/operator/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/policy"
+	"github.com/bunsen-os/bunsen/internal/review"
+	"github.com/bunsen-os/bunsen/internal/review/cluster"
+	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
+)
+
+// ref is a rendered config of a pool.
+type ref struct{ pool, config string }
+
+// pair are two configs to compare. Nodes of the pool of the second one change from the first to the second.
+type pair struct {
+	from, to ref
+	// nodes is how many nodes the forecast is for; negative for all that the pool has now.
+	nodes int
+}
+
+// sides are both sides of a comparison, with their names for users.
+type sides struct {
+	base, head string
+	pairs      []pair
+}
+
+// compare compares rendered configs of the cluster under the cluster's present disruption policy. The contents that either side marks as
+// secret are hidden. The notes say what is not known.
+func (s Session) compare(ctx context.Context, c *fleet.Cluster, what sides, now time.Time) (review.Comparison, []string, error) {
+	rules, note, err := s.rules(ctx, now)
+	if err != nil {
+		return review.Comparison{}, nil, err
+	}
+	var notes []string
+	if note != "" {
+		notes = append(notes, note)
+	}
+	p, err := policy.FromSpec(rules.Spec.NodeDisruptionPolicy)
+	if err != nil {
+		notes = append(notes, fmt.Sprintf("reading MachineConfiguration cluster: %v; the forecast uses the default policy", err))
+		p = policy.Default()
+	}
+	marks, err := marksOf(c, rules)
+	if err != nil {
+		return review.Comparison{}, notes, err
+	}
+	base := review.Side{Name: what.base, Pools: map[string]review.Pool{}, Marks: marks}
+	head := review.Side{Name: what.head, Pools: map[string]review.Pool{}, Overrides: policy.OverridesOf(rules)}
+	if rules.Name != "" {
+		head.PolicyFile = cluster.PolicyKind + " " + rules.Name
+	}
+	facts := review.Facts{Pools: map[string]review.PoolFacts{}}
+	f := fleet.New(*c, now)
+	var errs []error
+	for _, x := range what.pairs {
+		from, err := s.pool(ctx, x.from.pool, x.from.config, now)
+		to, err2 := s.pool(ctx, x.to.pool, x.to.config, now)
+		if err = errors.Join(err, err2); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		name := x.to.pool
+		marks[name] = slices.Concat(marks[name], to.Secrets, marks[x.from.pool])
+		base.Pools[name], head.Pools[name] = from, to
+		base.Declared, head.Declared = append(base.Declared, name), append(head.Declared, name)
+		if v := f.PoolByName[name]; v != nil {
+			facts.Pools[name] = poolFacts(v, x.nodes)
+		}
+	}
+	if len(errs) > 0 {
+		return review.Comparison{}, notes, errors.Join(errs...)
+	}
+	return review.Compare(base, head, p).WithFacts(facts), notes, nil
+}
+
+// poolFacts are the facts for a forecast.
+func poolFacts(v *fleet.Pool, nodes int) review.PoolFacts {
+	if nodes < 0 {
+		nodes = v.Counts().Nodes
+	}
+	most, err := poolstate.MaxUnavailable(v.Object.Name, v.Object.Spec.MaxUnavailable, nodes)
+	if err != nil {
+		most = 0 // the controller reports it; the forecast uses the default
+	}
+	return review.PoolFacts{Nodes: nodes, MaxUnavailable: most, Paused: v.Object.Spec.Paused}
+}
+
+// rules reads the disruption policy of the cluster. The zero value is the default policy.
+func (s Session) rules(ctx context.Context, now time.Time) (*operatorv1.MachineConfiguration, string, error) {
+	rules, err := cached(s.Cache, "rules", lasts(now, reportAge), func() (result[*operatorv1.MachineConfiguration], error) {
+		mc := &operatorv1.MachineConfiguration{}
+		err := s.Reader().Get(ctx, client.ObjectKey{Name: "cluster"}, mc)
+		return result[*operatorv1.MachineConfiguration]{mc, 8 << 10}, err
+	})
+	none := &operatorv1.MachineConfiguration{}
+	switch note := deniedNote(err, "MachineConfigurations", "what the cluster's own disruption policy changes", viewerRole); {
+	case note != "":
+		return none, note, nil
+	case apierrors.IsNotFound(err), meta.IsNoMatchError(err):
+		return none, "", nil
+	case err != nil:
+		return none, "", fmt.Errorf("reading MachineConfiguration cluster: %w", err)
+	}
+	return rules, "", nil
+}
+
+// marksOf reads the marks of secret contents of the cluster's objects.
+func marksOf(c *fleet.Cluster, rules *operatorv1.MachineConfiguration) (review.Marks, error) {
+	marks := review.Marks{}
+	var errs []error
+	for i := range c.Pools {
+		errs = append(errs, marks.Add(cluster.PoolKind, c.Pools[i].Name, c.Pools[i].Annotations))
+	}
+	errs = append(errs, marks.Add(cluster.PolicyKind, rules.Name, rules.Annotations))
+	return marks, errors.Join(errs...)
+}

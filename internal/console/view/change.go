@@ -1,0 +1,126 @@
+package view
+
+import (
+	"github.com/bunsen-os/bunsen/internal/console/region"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/review/report"
+)
+
+// ChangePage is what the pages of a commit and of a comparison show.
+type ChangePage struct {
+	// Form is the form of a comparison; nil on the page of a commit.
+	Form *CompareForm
+	// About are the facts of the commit.
+	About []Fact
+	// Notes say what the page does not have, and why.
+	Notes []string
+	// Review is what the change does; nil if there is nothing to compare.
+	Review *report.Outline
+	// Runs are the nodes that run the config now, and Running is how many there are. Both are empty in a comparison.
+	Runs    []string
+	Running int
+	// Forecast is what the review expects beside what happened; nil in a comparison.
+	Forecast []ForecastRow
+	// Undo are the commands that return the pool to the config before.
+	Undo []string
+}
+
+// Fact is a label with its text. If it names a config of a pool, the text is a link to the config's page.
+type Fact struct {
+	Label, Text  string
+	Pool, Config string
+}
+
+// ForecastRow is a number of a rollout as the review expects it, and as it happened.
+type ForecastRow struct{ What, Forecast, Happened string }
+
+// CompareForm has both fields of a comparison, and what a user may write into them.
+type CompareForm struct {
+	From, To string
+	// Offers are values for both fields.
+	Offers []string
+	// Problem says why there is no comparison; empty if there is one.
+	Problem string
+}
+
+// change is a changed item in the form of the template.
+type change struct {
+	Sign, SignName, Line, Hint string
+	Disruptive                 bool
+	Lines                      []diffLine
+	More                       int
+}
+
+// group are the changes of the same pools.
+type group struct {
+	Title   string
+	Changes []change
+}
+
+// Regions draws the change.
+func (p ChangePage) Regions() []region.Region {
+	var out []region.Region
+	if p.Form != nil {
+		out = append(out, draw("compare-form", "compare-form", p.Form), draw("compare-offers", "compare-offers", p.Form.Offers))
+	}
+	if p.Form == nil {
+		out = append(out, p.about())
+	}
+	out = append(out, draw("change-notes", "change-notes", p.Notes))
+	if p.Review != nil {
+		out = append(out, p.review())
+	}
+	if p.Form == nil {
+		out = append(out, draw("commit-forecast", "commit-forecast", p.Forecast), p.nodes(), draw("commit-undo", "commit-undo", p.Undo))
+	}
+	return out
+}
+
+func (p ChangePage) about() region.Region {
+	var facts []fact
+	for _, f := range p.About {
+		facts = append(facts, fact{f.Label, f.Text, commitPath(f.Pool, f.Config)})
+	}
+	return draw("commit-about", "commit-about", facts)
+}
+
+// signNames are the words for the signs of changes.
+var signNames = map[byte]string{'+': "added", '-': "removed", '~': "changed"}
+
+func (p ChangePage) review() region.Region {
+	o := p.Review
+	data := struct {
+		*report.Outline
+		Changes []group
+		Cut     int
+	}{Outline: o}
+	left := mostLines
+	for _, g := range o.Groups {
+		shown := group{Title: g.Title}
+		for _, e := range g.Entries {
+			if left <= 0 {
+				data.Cut++
+				continue
+			}
+			c := change{Sign: e.Sign, SignName: signNames[e.Sign[0]], Line: cutLine(e.Line), Hint: e.Hint, Disruptive: e.Disruptive}
+			c.Lines, c.More = diffLines(e.Diff, left)
+			left -= len(c.Lines) + 1
+			shown.Changes = append(shown.Changes, c)
+		}
+		data.Changes = append(data.Changes, shown)
+	}
+	return draw("change-review", "change-review", data)
+}
+
+func (p ChangePage) nodes() region.Region {
+	type link struct{ Name, Href string }
+	data := struct {
+		Count string
+		Nodes []link
+		More  int
+	}{Count: fleet.Count(p.Running, "node"), More: p.Running - len(p.Runs)}
+	for _, n := range p.Runs {
+		data.Nodes = append(data.Nodes, link{n, nodePath(n)})
+	}
+	return draw("commit-nodes", "commit-nodes", data)
+}

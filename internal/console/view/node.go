@@ -1,0 +1,240 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/console/contents"
+	"github.com/bunsen-os/bunsen/internal/console/region"
+	"github.com/bunsen-os/bunsen/internal/inspect"
+	"github.com/bunsen-os/bunsen/internal/inspect/drift"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/terminal"
+)
+
+// NodePage is what the page of a node shows.
+type NodePage struct {
+	// Why is the answer of `bunsen why node/NAME`.
+	Why inspect.Why
+	// Configs are the node's configs: the current one, and others that it should run.
+	Configs []ConfigLine
+	// Drift is the answer of `bunsen drift node/NAME`.
+	Drift drift.Report
+	// Contents are the items of the current config; nil if ContentsNote says why they are not shown.
+	Contents     *contents.Contents
+	ContentsNote string
+	// Daemon is the last heartbeat of the node's daemon; nil if there is none.
+	Daemon *v1alpha1.DaemonReport
+	// Conditions and Events are those of the Node and of its MachineConfigNode, the newest events first.
+	Conditions []Condition
+	Events     []Event
+	// Notes say what the reports do not have, and why.
+	Notes []string
+}
+
+// ConfigLine is a rendered config with its role for a node, such as `current`.
+type ConfigLine struct {
+	Role string
+	Row  fleet.RenderedRow
+}
+
+// Condition is a condition of the Node or of its MachineConfigNode.
+type Condition struct {
+	// Of is the kind of the object.
+	Of, Type, Status, Reason, Message string
+	// Since is when the status changed last; the zero time if that is unknown.
+	Since time.Time
+}
+
+// Event is an event about the Node or its MachineConfigNode.
+type Event struct {
+	Of, Type, Reason, Message string
+	// Count is how often it happened.
+	Count int
+	// Last is when it happened last; the zero time if that is unknown.
+	Last time.Time
+}
+
+// The limits of a page. What is left out is counted.
+const (
+	mostItems = 2000
+	mostPods  = 100
+	mostDrift = 200
+)
+
+// Regions draws the node: why it waits, its configs, its drain, its drift, its reports, and the origin of each item.
+func (p NodePage) Regions(now time.Time) []region.Region {
+	return []region.Region{
+		p.state(now), p.configs(), p.drain(now), p.drift(now), p.reports(now), p.origins(),
+	}
+}
+
+// fact is a label with its text, and a link if Href is not empty.
+type fact struct{ Label, Text, Href string }
+
+func (p NodePage) state(now time.Time) region.Region {
+	w := p.Why
+	data := struct {
+		Sentence, Outcome string
+		Also              []string
+		Facts             []fact
+		Commands          []string
+	}{Sentence: w.Sentence(), Outcome: string(w.Outcome), Commands: w.Commands()}
+	for _, a := range w.Also {
+		data.Also = append(data.Also, a.Short()+a.When(now))
+	}
+	if n := w.Node; n != nil {
+		if n.Pool != "" {
+			data.Facts = append(data.Facts, fact{"Pool", n.Pool, poolPath(n.Pool)})
+		}
+		data.Facts = append(data.Facts, fact{Label: "State", Text: n.StateText(now)})
+		if n.Step != "" {
+			step := n.Step
+			if n.Since != nil {
+				step += fleet.Since(*n.Since, now)
+			}
+			data.Facts = append(data.Facts, fact{Label: "Step", Text: step})
+		}
+		if n.Reason != "" {
+			data.Facts = append(data.Facts, fact{Label: "Reason", Text: n.Reason})
+		}
+	}
+	if w.Until != nil {
+		data.Facts = append(data.Facts, fact{Label: "Until", Text: fleet.Moment(*w.Until, nil, now)})
+	}
+	if w.Windows != nil {
+		data.Facts = append(data.Facts, fact{Label: "Windows", Text: w.Windows.Text(now)})
+	}
+	return draw("node-state", "node-state", data)
+}
+
+func (p NodePage) configs() region.Region {
+	var rows []fact
+	for _, c := range p.Configs {
+		rows = append(rows, fact{c.Role, c.Row.CommitText(), commitPath(c.Row.Pool, c.Row.Name)})
+	}
+	data := struct {
+		Rows    []fact
+		Compare string
+	}{Rows: rows}
+	if len(p.Configs) > 1 && p.Configs[0].Row.Name != "" {
+		data.Compare = comparePath(p.Configs[0].Row.Name, p.Configs[1].Row.Name)
+	}
+	return draw("node-configs", "node-configs", data)
+}
+
+func (p NodePage) drain(now time.Time) region.Region {
+	type pod struct{ Pod, State, Since, Why string }
+	data := struct {
+		Head string
+		Pods []pod
+		More int
+	}{}
+	if d := p.Why.Drain; d != nil {
+		data.Head = "to " + fleet.ShortRendered(d.For) + "," + fleet.Since(d.Started.Time, now)
+		data.More = d.More + max(0, len(d.Pods)-mostPods)
+		for _, x := range d.Pods[:min(len(d.Pods), mostPods)] {
+			at := time.Time{}
+			if x.Since != nil {
+				at = x.Since.Time
+			}
+			data.Pods = append(data.Pods, pod{x.Pod, string(x.State), terminal.Age(at, now), x.Why})
+		}
+	}
+	return draw("node-drain", "node-drain", data)
+}
+
+// driftItem is one difference in the form of a diff.
+type driftItem struct {
+	Name, Kind, Action, Since, Why, Command string
+	Lines                                   []diffLine
+}
+
+func (p NodePage) drift(now time.Time) region.Region {
+	data := struct {
+		Items []driftItem
+		None  string
+		More  int
+	}{}
+	if len(p.Drift.Rows) == 0 {
+		data.None = strings.TrimSpace(p.Drift.Text(now))
+	}
+	data.More = max(0, len(p.Drift.Rows)-mostDrift)
+	for _, more := range p.Drift.Unlisted {
+		data.More += more
+	}
+	for _, r := range p.Drift.Rows[:min(len(p.Drift.Rows), mostDrift)] {
+		item := driftItem{
+			Name: r.Name, Kind: string(r.Kind), Action: string(r.Action), Since: terminal.Age(r.Since.Time, now), Why: r.Why,
+			Command: fleet.ShellLine("bunsen", "drift", "show", "node/"+r.Node, r.Name),
+		}
+		lines := []string{"--- as the config says: " + fleet.ShortRendered(r.Config), "+++ on the node"}
+		if text := r.ExpectedText(); text != "" {
+			lines = append(lines, "-"+text)
+		}
+		if text := r.ActualText(); text != "" {
+			lines = append(lines, "+"+text)
+		}
+		if r.Modified != nil {
+			lines = append(lines, "# modified "+r.Modified.UTC().Format(time.RFC3339))
+		}
+		item.Lines, _ = diffLines(lines, len(lines))
+		data.Items = append(data.Items, item)
+	}
+	return draw("node-drift", "node-drift", data)
+}
+
+// reports draws the heartbeat, the conditions and the events as regions of their own, because the age of the heartbeat changes all the time.
+func (p NodePage) reports(now time.Time) region.Region {
+	type row struct{ Of, Type, Status, Reason, Message, At string }
+	facts := []fact{{Label: "Daemon", Text: "no heartbeat is known"}}
+	if d := p.Daemon; d != nil {
+		facts = []fact{
+			{Label: "Daemon", Text: cmp.Or(d.Version, "unknown version") + ", last heartbeat " + terminal.Age(d.Seen.Time, now) + " ago"},
+			{Label: "Reads configs from", Text: terminal.Dash(string(d.ConfigsFrom))},
+		}
+		if d.Form != "" {
+			facts = append(facts, fact{Label: "Runs as", Text: d.Form})
+		}
+	}
+	var conditions, events []row
+	for _, c := range p.Conditions {
+		conditions = append(conditions, row{c.Of, c.Type, c.Status, c.Reason, c.Message, moment(c.Since)})
+	}
+	for _, e := range p.Events {
+		count := ""
+		if e.Count > 1 {
+			count = fmt.Sprintf("%d times", e.Count)
+		}
+		events = append(events, row{e.Of, e.Type, count, e.Reason, e.Message, moment(e.Last)})
+	}
+	return draw("node-reports", "node-reports", p.Notes,
+		draw("node-daemon", "node-daemon", facts), draw("node-conditions", "node-conditions", conditions), draw("node-events", "node-events", events))
+}
+
+// moment writes a time in UTC.
+func moment(at time.Time) string {
+	if at.IsZero() {
+		return "unknown"
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+func (p NodePage) origins() region.Region {
+	data := struct {
+		Name, Note string
+		Commits    []string
+		Items      []contents.Item
+		More       int
+	}{Note: p.ContentsNote}
+	if c := p.Contents; c != nil {
+		data.Name = c.Trace.Rendered.Name
+		data.Commits = strings.Split(strings.TrimSpace(c.Trace.Commits()), "\n")
+		data.Items = c.Items[:min(len(c.Items), mostItems)]
+		data.More = len(c.Items) - len(data.Items)
+	}
+	return draw("node-origins", "node-origins", data)
+}

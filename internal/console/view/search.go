@@ -1,0 +1,113 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/internal/console/region"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+)
+
+// SearchPage is what the page of a search shows.
+type SearchPage struct {
+	// Query is what the user searches; empty before the first search.
+	Query string
+	// Items are the matching items of configs.
+	Items []FoundItem
+	// Others are matching nodes, pools and commits, each kind with its title.
+	Others []FoundList
+	// Notes say what was not searched, and why.
+	Notes []string
+}
+
+// FoundItem is an item of one or several configs.
+type FoundItem struct {
+	Kind, Name string
+	In         []FoundConfig
+}
+
+// FoundConfig is a rendered config that has an item.
+type FoundConfig struct {
+	// Config and Pool are names. Target: the pool should run the config.
+	Config, Pool string
+	Target       bool
+	// Nodes is how many nodes run it now.
+	Nodes int
+	// Origin says which documents set the item, and Commit who requested the config.
+	Origin, Commit string
+}
+
+// FoundList are matches of one kind.
+type FoundList struct {
+	// Kind is node, pool or commit.
+	Kind  string
+	Found []Found
+	// More is how many matches are left out.
+	More int
+}
+
+// Found is a node, a pool or a commit.
+type Found struct {
+	Name, Text string
+	// Pool and Config are those of a commit.
+	Pool, Config string
+}
+
+// href is the page of a match.
+func (f Found) href(kind string) string {
+	switch kind {
+	case "node":
+		return nodePath(f.Name)
+	case "pool":
+		return poolPath(f.Name)
+	}
+	return commitPath(f.Pool, f.Config)
+}
+
+// Regions draws the form and the matches.
+func (p SearchPage) Regions() []region.Region {
+	type row struct {
+		Name, Href, Text string
+	}
+	type list struct {
+		Title string
+		Rows  []row
+		More  int
+	}
+	type holder struct{ Text, Href, Origin, Commit string }
+	type item struct {
+		Kind, Name string
+		In         []holder
+	}
+	data := struct {
+		Query string
+		Lists []list
+		Items []item
+		None  bool
+	}{Query: p.Query}
+	for _, o := range p.Others {
+		l := list{Title: strings.ToUpper(o.Kind[:1]) + o.Kind[1:] + "s", More: o.More}
+		for _, f := range o.Found {
+			l.Rows = append(l.Rows, row{f.Name, f.href(o.Kind), f.Text})
+		}
+		data.Lists = append(data.Lists, l)
+	}
+	for _, it := range p.Items {
+		x := item{Kind: it.Kind, Name: it.Name}
+		for _, c := range it.In {
+			x.In = append(x.In, holder{c.text(), commitPath(c.Pool, c.Config), c.Origin, c.Commit})
+		}
+		data.Items = append(data.Items, x)
+	}
+	data.None = p.Query != "" && len(data.Lists) == 0 && len(data.Items) == 0
+	return []region.Region{draw("search-form", "search-form", p.Query), draw("search-notes", "search-notes", p.Notes), draw("search-found", "search-found", data)}
+}
+
+// text names the config, its pool and its nodes.
+func (c FoundConfig) text() string {
+	text := "pool " + c.Pool
+	if c.Target {
+		text += ", its target"
+	}
+	return fmt.Sprintf("%s, on %s now", text, fleet.Count(c.Nodes, "node"))
+}

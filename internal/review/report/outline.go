@@ -1,0 +1,122 @@
+package report
+
+import (
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/internal/review"
+)
+
+// Outline is the text of a comparison in its parts. Text prints them in this order, and a browser shows each in a form of its own. All
+// texts are safe to show.
+type Outline struct {
+	// Pools has a line for each changed pool: its config before and after.
+	Pools []string
+	// Warnings are the most important remarks for a reviewer.
+	Warnings []string
+	// Groups are the changes by the pools that get them.
+	Groups []Group
+	// Cluster are the changes of objects in cluster/, each list with its title.
+	Cluster []List
+	// Costs has a line for each changed pool: what its nodes do, and how long that takes. Disruptive ones are those that drain nodes.
+	Costs []Cost
+	// Unchanged names the other pools; empty if there are none.
+	Unchanged string
+	// Undo reverts the change; empty if nothing changes.
+	Undo string
+	// Sum is the last line: how many items change.
+	Sum string
+}
+
+// Group has the changes that one group of pools gets.
+type Group struct {
+	// Title names the pools; empty if the comparison has only one pool.
+	Title string
+	// Entries are the changed items.
+	Entries []Entry
+}
+
+// Entry is one changed item.
+type Entry struct {
+	// Sign is + for an added item, - for a removed one, ~ for a changed one. An exclamation mark follows if the item drains nodes.
+	Sign string
+	// Line is the item, what nodes do for it, why, and where it comes from.
+	Line string
+	// Disruptive: the item drains nodes.
+	Disruptive bool
+	// Diff has the lines of the difference, with secrets hidden.
+	Diff []string
+	// Hint is the rule that avoids a reboot; empty if there is none.
+	Hint string
+}
+
+// List is a title with lines.
+type List struct {
+	Title string
+	Lines []string
+}
+
+// Cost is what the nodes of one pool do.
+type Cost struct {
+	Line       string
+	Disruptive bool
+}
+
+// OutlineOf returns the parts of a comparison's text.
+func OutlineOf(c review.Comparison) Outline {
+	var o Outline
+	changed, same := split(c)
+	for _, p := range changed {
+		o.Pools = append(o.Pools, "pool "+safetext.Line(p.Pool)+": "+nameOr(p.From, "(new)")+" → "+nameOr(p.To, noConfigText(p)))
+	}
+	o.Warnings = warnings(c)
+	sections := c.Sections()
+	for _, sec := range sections {
+		g := Group{}
+		if len(sections) > 1 || len(sec.Pools) > 1 {
+			g.Title = "in " + safetext.Line(enumerate(sec.Pools))
+		}
+		for _, it := range sec.Items {
+			g.Entries = append(g.Entries, entryOf(it))
+		}
+		o.Groups = append(o.Groups, g)
+	}
+	o.Cluster = clusterLists(c)
+	for _, p := range changed {
+		o.Costs = append(o.Costs, poolCost(p))
+	}
+	o.Unchanged, o.Undo = safetext.Line(strings.Join(same, ", ")), safetext.Line(c.Undo)
+	switch {
+	case len(c.Pools) == 0:
+		o.Sum = "No pools on either side."
+	case len(changed) == 0:
+		o.Sum = nothing(c)
+	default:
+		o.Sum = countsText(c.Counts) + " in " + count(len(changed), "pool") + "." + sentence(hiddenText(c.HiddenItems))
+	}
+	return o
+}
+
+// entryOf describes a changed item.
+func entryOf(it review.Item) Entry {
+	e := Entry{Sign: changeSign(it), Disruptive: movesPods(it)}
+	line := itemTitle(it)
+	if move := renameText(it); move != "" {
+		line += " · " + move
+	}
+	line += " · " + effectText(it)
+	if it.Why != "" {
+		line += " (" + it.Why + ")"
+	}
+	if it.Origin != "" {
+		line += " · from " + it.Origin
+	}
+	e.Line = safetext.Line(line)
+	for text := range strings.Lines(diffOf(it)) {
+		e.Diff = append(e.Diff, safetext.Line(strings.TrimSuffix(text, "\n")))
+	}
+	if hint := ruleHint(it.AvoidReboot); hint != "" {
+		e.Hint = safetext.Line(hint)
+	}
+	return e
+}
