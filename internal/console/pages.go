@@ -27,9 +27,9 @@ type pageFunc func(ctx context.Context, v Viewer, r *http.Request, now time.Time
 
 // pages returns the table of pages.
 func pages() []route {
-	return []route{
+	return append([]route{
 		{"/", overview},
-	}
+	}, detailPages()...)
 }
 
 // overview is the page of the whole cluster.

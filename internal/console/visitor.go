@@ -12,6 +12,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
 	"github.com/bunsen-os/bunsen/internal/cli/watching"
+	"github.com/bunsen-os/bunsen/internal/console/detail"
 	"github.com/bunsen-os/bunsen/internal/console/feed"
 	"github.com/bunsen-os/bunsen/internal/console/region"
 	"github.com/bunsen-os/bunsen/internal/console/view"
@@ -36,6 +37,8 @@ type visitor struct {
 
 	timesMu sync.Mutex
 	times   *kube.StepTimes
+	// details has the user's last reads of configs and reports.
+	details detail.Cache
 
 	mu       sync.Mutex
 	streams  int

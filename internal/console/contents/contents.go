@@ -48,11 +48,11 @@ func Of(mc *mcfgv1.MachineConfig, t trace.Trace, inputs []*mcfgv1.MachineConfig)
 	by := lineage.New(layers, options)
 	out := Contents{Trace: t}
 	texts := t.InputTexts()
-	for _, n := range lineage.New(of, options).Names() {
+	for _, n := range lineage.NamesOf(lineage.New(of, options)) {
 		if n.Kind == policy.KindIgnition {
 			continue // the version of the format, and settings of the first boot
 		}
-		out.Items = append(out.Items, Item{Kind: n.Noun(), Name: n.Shown, Origin: originOf(by.LayersOf(n), t, texts)})
+		out.Items = append(out.Items, Item{Kind: n.Noun(), Name: n.Shown, Origin: originOf(lineage.Setters(by, n), t, texts)})
 	}
 	return out, nil
 }

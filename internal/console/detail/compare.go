@@ -159,6 +159,20 @@ func configRefs(f *fleet.Fleet, what string) ([]ref, string) {
 	if len(found) == 1 {
 		return found, ""
 	}
+	byPool := configsOfCommit(f, what)
+	for _, pool := range slices.Sorted(maps.Keys(byPool)) {
+		if byPool[pool] != "" {
+			found = append(found, ref{pool, byPool[pool]})
+		}
+	}
+	if len(found) == 0 {
+		return nil, fmt.Sprintf("there is no rendered config and no commit %q on the cluster; `bunsen get rendered` lists the configs", what)
+	}
+	return found, ""
+}
+
+// configsOfCommit returns the configs that a commit gave to pools, by pool. The newest entry of a source's history counts.
+func configsOfCommit(f *fleet.Fleet, what string) map[string]string {
 	byPool := map[string]string{}
 	for i := range f.Sources {
 		for _, h := range f.Sources[i].Status.History {
@@ -177,13 +191,5 @@ func configRefs(f *fleet.Fleet, what string) ([]ref, string) {
 			byPool[r.Pool] = r.Name
 		}
 	}
-	for _, pool := range slices.Sorted(maps.Keys(byPool)) {
-		if byPool[pool] != "" {
-			found = append(found, ref{pool, byPool[pool]})
-		}
-	}
-	if len(found) == 0 {
-		return nil, fmt.Sprintf("there is no rendered config and no commit %q on the cluster; `bunsen get rendered` lists the configs", what)
-	}
-	return found, ""
+	return byPool
 }

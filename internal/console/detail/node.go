@@ -96,7 +96,7 @@ func configLines(c *fleet.Cluster, why inspect.Why, now time.Time) []view.Config
 		add("Target of its pool", why.Target.Name)
 	}
 	if why.Back != nil {
-		add("The pool went back to", why.Back.Name)
+		add("The pool returned to", why.Back.Name)
 	}
 	return out
 }

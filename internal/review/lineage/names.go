@@ -4,15 +4,13 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
-// Name is the kind and the name of an item, with the layers that set it. Its values are not read, so a list of all names is cheap.
+// Name is the kind and the name of an item. Its values are not read, so a list of all names is cheap.
 type Name struct {
 	// Kind of the item.
 	Kind policy.ChangeKind
 	// Shown is the name with secrets masked, for example in a kernel argument. For a kind with only one item outside of Ignition it is
 	// the value, such as the OS image.
 	Shown string
-	// Layers are the names of the layers that set a part of the item, in the order of merging.
-	Layers []string
 	// key is the name by which a layer has the item.
 	key entry
 }
@@ -20,22 +18,21 @@ type Name struct {
 // Noun is the name of the item's kind in a sentence, such as `kernel argument`.
 func (n Name) Noun() string { return words(n.Kind) }
 
-// Names lists all items in the order of their kinds, then by name.
-func (l *Lineage) Names() []Name {
+// NamesOf lists all items in the order of their kinds, then by name.
+func NamesOf(l *Lineage) []Name {
 	var out []Name
 	for _, e := range l.entries() {
 		n := Name{Kind: e.kind, Shown: plain(l.options.named(e.kind, e.name)), key: e}
 		if writes := l.plain[e]; e.name == "" && len(writes) > 0 {
 			n.Shown = plain(l.options.masked(writes[len(writes)-1].leaf.raw))
 		}
-		n.Layers = l.LayersOf(n)
 		out = append(out, n)
 	}
 	return out
 }
 
-// LayersOf returns the names of the layers that set an item of another lineage, in the order of merging. It is empty if there are none.
-func (l *Lineage) LayersOf(n Name) []string {
+// Setters returns the names of the layers that set an item of another lineage, in the order of merging. It is empty if there are none.
+func Setters(l *Lineage, n Name) []string {
 	var out []string
 	for _, w := range l.plain[n.key] {
 		out = append(out, l.layers[w.layer].Name)

@@ -1,0 +1,81 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/console/detail"
+	"github.com/bunsen-os/bunsen/internal/console/view"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+)
+
+// detailPages returns the pages about one node, one commit, a comparison and a search.
+func detailPages() []route {
+	return []route{
+		{"/node/{node}", nodePage},
+		{"/pool/{pool}/commit/{commit}", commitPage},
+		{"/compare", comparePage},
+		{"/search", searchPage},
+	}
+}
+
+// sessionOf returns the viewer with the cache of the user's reads. Another viewer has a cache for this page only.
+func sessionOf(v Viewer) detail.Session {
+	if p, ok := v.(pinned); ok {
+		return detail.Session{Viewer: v, Cache: &p.details}
+	}
+	return detail.Session{Viewer: v, Cache: &detail.Cache{}}
+}
+
+// found returns the error of a page. What does not exist is an invalid input.
+func found(err error) error {
+	var none *detail.NotFoundError
+	if errors.As(err, &none) {
+		return cli.Invalid(err)
+	}
+	return err
+}
+
+func nodePage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error) {
+	name := r.PathValue("node")
+	p, err := sessionOf(v).Node(ctx, name, now)
+	if err != nil {
+		return view.Page{}, found(err)
+	}
+	return view.Page{
+		Frame:   view.Frame{Title: "Node " + name, Command: fleet.ShellLine("bunsen", "why", "node/"+name)},
+		Regions: p.Regions(now),
+	}, nil
+}
+
+func commitPage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error) {
+	pool, commit := r.PathValue("pool"), r.PathValue("commit")
+	p, err := sessionOf(v).Commit(ctx, pool, commit, now)
+	if err != nil {
+		return view.Page{}, found(err)
+	}
+	return view.Page{
+		Frame:   view.Frame{Title: fleet.ShortRevision(fleet.ShortRendered(commit)) + " in pool " + pool, Command: fleet.ShellLine("bunsen", "history", "pool/"+pool)},
+		Regions: p.Regions(),
+	}, nil
+}
+
+func comparePage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error) {
+	q := r.URL.Query()
+	p, err := sessionOf(v).Compare(ctx, q.Get("from"), q.Get("to"), now)
+	if err != nil {
+		return view.Page{}, found(err)
+	}
+	return view.Page{Frame: view.Frame{Title: "Compare", Here: "compare"}, Regions: p.Regions()}, nil
+}
+
+func searchPage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error) {
+	p, err := sessionOf(v).Search(ctx, r.URL.Query().Get("q"), now)
+	if err != nil {
+		return view.Page{}, found(err)
+	}
+	return view.Page{Frame: view.Frame{Title: "Search", Here: "search"}, Regions: p.Regions()}, nil
+}
