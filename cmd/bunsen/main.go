@@ -67,7 +67,7 @@ Exit codes:
 		&cobra.Group{ID: "act", Title: "Controlling a rollout:"}, &cobra.Group{ID: "machines", Title: "New machines:"},
 		&cobra.Group{ID: "install", Title: "Installing:"})
 	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), importCommand(), commentCommand(), pushCommand(),
-		statusCommand(), uiCommand(), whyCommand(), historyCommand(), getCommand(), traceCommand(), driftCommand(),
+		statusCommand(), uiCommand(), consoleCommand(), whyCommand(), historyCommand(), getCommand(), traceCommand(), driftCommand(),
 		pauseCommand(), suspendCommand(), resumeCommand(), retryCommand(), holdCommand(), releaseCommand(), rollbackCommand(),
 		tokenCommand(), pointerCommand(),
 		installCommand(), checkCommand(), uninstallCommand(), supportBundleCommand(), versionCommand())

@@ -252,3 +252,11 @@ func TestWithoutAStateThePageSaysWhy(t *testing.T) {
 		t.Errorf("the stream sends %s", data)
 	}
 }
+
+// dialer connects to one address, whatever the name is.
+func dialer(address string) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp4", address)
+	}
+}

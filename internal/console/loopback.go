@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
 	"time"
@@ -34,7 +33,9 @@ func (l *loopback) admit(w http.ResponseWriter, r *http.Request, now time.Time) 
 	token := r.URL.Query().Get("token")
 	if r.URL.Path != "/" || token == "" {
 		if !signedIn {
-			l.refuse(w, http.StatusUnauthorized, "not signed in: open the address that `bunsen ui` printed")
+			if !returnToSite(w, r) {
+				l.refuse(w, http.StatusUnauthorized, "not signed in: open the address that `bunsen ui` printed")
+			}
 			return nil
 		}
 		return v
@@ -59,7 +60,7 @@ func (l *loopback) exchange(w http.ResponseWriter, r *http.Request, token string
 		return false
 	}
 	if !first {
-		l.store.CloseAll()
+		l.store.CloseIf(func(*visitor) bool { return true })
 		l.refuse(w, http.StatusUnauthorized, "another browser used this address before, so its session has ended: run `bunsen ui` again")
 		return false
 	}
@@ -125,22 +126,4 @@ func newLocal(listener net.Listener, cluster string, v *visitor) (*Local, error)
 func (l *Local) Serve(ctx context.Context) error {
 	defer l.visitor.feed.Close()
 	return serve(ctx, l.listener, l.server)
-}
-
-// serve answers requests until the context ends. It logs nothing, because the path of a request may contain a token.
-func serve(ctx context.Context, listener net.Listener, h http.Handler) error {
-	server := &http.Server{
-		Handler: h, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: mostHeader,
-		ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError), BaseContext: func(net.Listener) context.Context { return ctx },
-	}
-	stopped := make(chan error, 1)
-	go func() { stopped <- server.Serve(listener) }()
-	select {
-	case err := <-stopped:
-		return fmt.Errorf("serving the console: %w", err)
-	case <-ctx.Done():
-		_ = server.Close() // streams never end by themselves
-		<-stopped
-		return nil
-	}
 }

@@ -31,6 +31,19 @@ type access interface {
 	admit(w http.ResponseWriter, r *http.Request, now time.Time) *visitor
 }
 
+// returnToSite answers a user who comes from another site without a cookie: browsers send a strict cookie only if the console's own page
+// opens the path. It returns false for every other request.
+func returnToSite(w http.ResponseWriter, r *http.Request) bool {
+	if !isNavigation(r) || r.Header.Get("Sec-Fetch-Site") != "cross-site" {
+		return false
+	}
+	w.Header().Set("Refresh", "0")
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(http.StatusUnauthorized)
+	fmt.Fprintln(w, "opening the console")
+	return true
+}
+
 // Server answers the requests of browsers.
 type Server struct {
 	// cluster is the name of the cluster.
@@ -39,6 +52,8 @@ type Server struct {
 	access  access
 	routes  []route
 	files   map[string]file
+	// forms allows the forms of signing in and out. Then everybody may read the files below /static/, which the sign-in page needs.
+	forms bool
 }
 
 func newServer(cluster string, origin session.Origin, a access) *Server {
@@ -47,6 +62,7 @@ func newServer(cluster string, origin session.Origin, a access) *Server {
 
 // ServeHTTP answers a request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	limitWrite(w) // a connection keeps the deadline of its last answer
 	header := w.Header()
 	header.Set("Content-Security-Policy", policy)
 	header.Set("X-Content-Type-Options", "nosniff")
@@ -65,11 +81,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	now := time.Now()
+	name, isFile := strings.CutPrefix(r.URL.Path, "/static/")
+	if isFile && s.forms {
+		s.serveFile(w, r, name)
+		return
+	}
 	v := s.access.admit(w, r, now)
 	if v == nil {
 		return
 	}
-	name, isFile := strings.CutPrefix(r.URL.Path, "/static/")
 	switch {
 	case isFile:
 		s.serveFile(w, r, name)
@@ -88,6 +108,12 @@ func (s *Server) check(r *http.Request) (int, error) {
 	if len(r.RequestURI) > mostPath {
 		return http.StatusRequestURITooLong, fmt.Errorf("the path has more than %d bytes", mostPath)
 	}
+	if s.isForm(r) {
+		if err := s.origin.CheckSite(r); err != nil {
+			return http.StatusForbidden, err
+		}
+		return 0, nil
+	}
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		return http.StatusMethodNotAllowed, errors.New("the console changes nothing: it allows GET and HEAD")
 	}
@@ -104,6 +130,11 @@ func (s *Server) check(r *http.Request) (int, error) {
 		return http.StatusForbidden, err
 	}
 	return 0, nil
+}
+
+// isForm reports whether a request is a form of signing in or out.
+func (s *Server) isForm(r *http.Request) bool {
+	return s.forms && r.Method == http.MethodPost && (r.URL.Path == signInPath || r.URL.Path == signOutPath)
 }
 
 // isNavigation reports whether a user follows a link. Another site may have links to pages, but cannot read what they open.
@@ -137,7 +168,7 @@ func (s *Server) servePage(w http.ResponseWriter, r *http.Request, v *visitor) {
 		s.write(w, status, p)
 		return
 	}
-	d.page.Cluster, d.page.Viewer = s.cluster, v.name
+	d.page.Cluster, d.page.Viewer, d.page.SignOut = s.cluster, v.name, s.forms
 	d.page.Stream = streamPath(r.URL.RequestURI(), d.digest, time.Now())
 	s.write(w, http.StatusOK, d.page)
 }
@@ -156,7 +187,7 @@ func (s *Server) errorPage(v *visitor, err error) (int, view.Page) {
 
 // notePage is a page that is only a text.
 func (s *Server) notePage(v *visitor, title, text string) view.Page {
-	return view.Page{Frame: view.Frame{Title: title, Cluster: s.cluster, Viewer: v.name}, Regions: view.Note(text)}
+	return view.Page{Frame: view.Frame{Title: title, Cluster: s.cluster, Viewer: v.name, SignOut: s.forms}, Regions: view.Note(text)}
 }
 
 // write writes a page.

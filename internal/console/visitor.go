@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -68,15 +69,21 @@ func newVisitor(name string, reader client.Reader, source feed.Source[fleet.Clus
 
 // watch follows a cluster with the rights of a connection.
 func watch(rc *rest.Config, c client.Client) feed.Source[fleet.Cluster] {
+	return watchUntil(rc, c, func() {})
+}
+
+// watchUntil is like watch, and calls a function when the API server no longer accepts the user.
+func watchUntil(rc *rest.Config, c client.Client, unauthorized func()) feed.Source[fleet.Cluster] {
 	return func(ctx context.Context, publish func(fleet.Cluster, error)) {
-		_ = watching.Follow(ctx, rc, c, &publisher{publish: publish}) // a publisher returns no error
+		_ = watching.Follow(ctx, rc, c, &publisher{publish: publish, unauthorized: unauthorized}) // a publisher returns no error
 	}
 }
 
 // publisher hands states to a feed, and each problem once.
 type publisher struct {
-	publish func(fleet.Cluster, error)
-	problem string
+	publish      func(fleet.Cluster, error)
+	unauthorized func()
+	problem      string
 }
 
 // Due is false: the age of an unchanged state changes no page.
@@ -89,8 +96,11 @@ func (p *publisher) Show(_ context.Context, cluster fleet.Cluster, _ time.Time) 
 	return nil
 }
 
-// Problem publishes a problem, unless it is the last one.
+// Problem publishes a problem, unless it is the last one, and reports a user whom the API server no longer accepts.
 func (p *publisher) Problem(err error) error {
+	if apierrors.IsUnauthorized(err) {
+		p.unauthorized()
+	}
 	if text := err.Error(); text != p.problem {
 		p.problem = text
 		p.publish(fleet.Cluster{}, err)

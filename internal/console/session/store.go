@@ -125,12 +125,14 @@ func (s *Store[T]) Close(r *http.Request) *http.Cookie {
 	return &http.Cookie{Name: s.Cookie, Path: "/", HttpOnly: true, Secure: s.TLS, SameSite: http.SameSiteStrictMode, MaxAge: -1}
 }
 
-// CloseAll closes all sessions.
-func (s *Store[T]) CloseAll() {
+// CloseIf closes the sessions for which the function is true.
+func (s *Store[T]) CloseIf(ends func(T) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for key := range s.open {
-		s.close(key)
+	for key, e := range s.open {
+		if ends(e.owned) {
+			s.close(key)
+		}
 	}
 }
 

@@ -38,6 +38,8 @@ type Frame struct {
 	Here string
 	// Cluster is the name of the cluster, and Viewer that of the user who is signed in.
 	Cluster, Viewer string
+	// SignOut shows the button that ends the session.
+	SignOut bool
 	// Command prints the same on the command line; empty for none.
 	Command string
 	// Stream is the path of the page's stream of events; empty for a page that does not change.

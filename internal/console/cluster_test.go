@@ -1,0 +1,331 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"net/http/cookiejar"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+
+	"github.com/bunsen-os/bunsen/config"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
+)
+
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+// startCluster starts an API server with Bunsen's kinds and roles, and returns the connection of its administrator.
+func startCluster(t *testing.T) (*rest.Config, client.Client) {
+	t.Helper()
+	assets := os.Getenv("KUBEBUILDER_ASSETS")
+	if assets == "" {
+		t.Skip("KUBEBUILDER_ASSETS does not name the directory of kube-apiserver and etcd; make assets builds them")
+	}
+	dir := filepath.Join("..", "..", "config")
+	no := false
+	env := &envtest.Environment{
+		BinaryAssetsDirectory: assets, UseExistingCluster: &no, ControlPlaneStartTimeout: time.Minute, ControlPlaneStopTimeout: time.Minute,
+		CRDDirectoryPaths: []string{filepath.Join(dir, "crd")}, ErrorIfCRDPathMissing: true,
+	}
+	env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node,RBAC")
+	rc, err := env.Start()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Log(err)
+		}
+	})
+	scheme, err := kube.Scheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := rbacv1.AddToScheme(scheme); err != nil {
+		t.Fatal(err)
+	}
+	admin, err := client.New(rc, client.Options{Scheme: scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	roles, err := os.ReadFile(filepath.Join(dir, "rbac", "people.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range bytes.Split(roles, []byte("\n---\n")) {
+		var role rbacv1.ClusterRole
+		if err := yaml.Unmarshal(document, &role); err != nil {
+			t.Fatal(err)
+		}
+		if role.Kind == "ClusterRole" {
+			create(t, admin, &role)
+		}
+	}
+	return rc, admin
+}
+
+func create(t *testing.T, c client.Client, o client.Object) {
+	t.Helper()
+	if err := c.Create(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// tokenOf creates a service account with a role, and returns a token of it.
+func tokenOf(t *testing.T, admin client.Client, name, role string) string {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: name}}
+	create(t, admin, account)
+	if role != "" {
+		create(t, admin, &rbacv1.ClusterRoleBinding{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+			Subjects: []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: "default", Name: name}},
+		})
+	}
+	request := &authenticationv1.TokenRequest{}
+	if err := admin.SubResource("token").Create(t.Context(), account, request); err != nil {
+		t.Fatal(err)
+	}
+	return request.Status.Token
+}
+
+// TestEachUserReadsWithTheirOwnRights runs the console of several users with a real API server.
+func TestEachUserReadsWithTheirOwnRights(t *testing.T) {
+	rc, admin := startCluster(t)
+	shared, err := Share(t.Context(), Sharing{Address: "127.0.0.1:0", Hosts: []string{"console.example.org"}, API: rc, Name: "kind"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	api := shared.server.access.(*signIn).api
+	if api.BearerToken != "" || api.BearerTokenFile != "" || api.Username != "" || api.CertFile != "" || api.CertData != nil || api.KeyData != nil || api.Impersonate.UserName != "" {
+		t.Fatalf("the console has credentials of its own: %v", api)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	go func() { ended <- shared.Serve(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	p := &played{base: "https://console.example.org"}
+	viewerToken := tokenOf(t, admin, "viewer", "bunsen-viewer")
+	viewer, nobody := shared.browser(t), shared.browser(t)
+	if r := signInWith(t, viewer, p.base, viewerToken, "/"); r.status != http.StatusSeeOther || r.header.Get("Location") != "/" || !strings.Contains(r.header.Get("Set-Cookie"), "__Host-bunsen-console-") || !strings.Contains(r.header.Get("Set-Cookie"), "Secure") {
+		t.Fatalf("signing in: %d %v %s", r.status, r.header, r.body)
+	}
+	if r := signInWith(t, nobody, p.base, tokenOf(t, admin, "nobody", ""), "/"); r.status != http.StatusSeeOther {
+		t.Fatalf("signing in: %d %s", r.status, r.body)
+	}
+
+	t.Run("a viewer sees the cluster, and its changes", func(t *testing.T) {
+		page := get(t, viewer, p.base+"/")
+		if page.status != 200 || !strings.Contains(page.body, "system:serviceaccount:default:viewer") || !strings.Contains(page.body, "Sign out") || strings.Contains(page.body, viewerToken) {
+			t.Fatalf("%d\n%s", page.status, page.body)
+		}
+		s := p.listen(t, viewer, streamOf(t, page.body))
+		create(t, admin, &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "edge"}})
+		for { // other objects may change before
+			if _, data := s.next(t); strings.Contains(data, `href="/pool/edge"`) {
+				break
+			}
+		}
+	})
+	t.Run("a user without rights reads which role is missing", func(t *testing.T) {
+		page := get(t, nobody, p.base+"/")
+		if page.status != 403 || !strings.Contains(page.body, "Not allowed") || !strings.Contains(page.body, "ClusterRole bunsen-viewer grants it") || strings.Contains(page.body, "edge") {
+			t.Errorf("%d\n%s", page.status, page.body)
+		}
+	})
+	t.Run("no token, another's token in the address, a wrong token", func(t *testing.T) {
+		stranger := shared.browser(t)
+		for _, path := range []string{"/", "/pool/edge", "/?token=" + viewerToken} {
+			if r := get(t, stranger, p.base+path, "Authorization: Bearer "+viewerToken); r.status != 401 || !strings.Contains(r.body, `action="/sign-in"`) || strings.Contains(r.body, "edge<") {
+				t.Errorf("%s: %d %s", path, r.status, r.body)
+			}
+		}
+		if r := get(t, stranger, p.base+"/events?page=/"); r.status != 401 {
+			t.Errorf("a stream: %d", r.status)
+		}
+		for _, token := range []string{"", "x", viewerToken[:len(viewerToken)-3] + "abc", "a b", "a\nb", strings.Repeat("a", mostForm)} {
+			r := signInWith(t, stranger, p.base, token, "/")
+			if r.status != 401 && r.status != 400 || r.header.Get("Set-Cookie") != "" || !strings.Contains(r.body, `role="alert"`) || token != "" && len(token) > 3 && strings.Contains(r.body, token) {
+				t.Errorf("token %.20q: %d %v %.3000s", token, r.status, r.header, r.body)
+			}
+		}
+	})
+	t.Run("another site cannot sign a user in or out", func(t *testing.T) {
+		for _, path := range []string{signInPath, signOutPath} {
+			for _, header := range []string{"Origin: https://evil.example", "Origin: null", "Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site", "Host: evil.example"} {
+				r := send(t, viewer, http.MethodPost, p.base+path, header)
+				if r.status != 403 && r.status != 421 || r.header.Get("Set-Cookie") != "" {
+					t.Errorf("%s with %s: %d %s", path, header, r.status, r.body)
+				}
+			}
+		}
+	})
+	t.Run("after signing in, only a page opens", func(t *testing.T) {
+		for next, want := range map[string]string{"/": "/", "https://evil.example/": "/", "//evil.example": "/", "/sign-out": "/", "/\\evil.example": "/", "/events?page=/": "/", "/?x=1": "/?x=1"} {
+			if r := signInWith(t, shared.browser(t), p.base, viewerToken, next); r.status != http.StatusSeeOther || r.header.Get("Location") != want {
+				t.Errorf("%q opens %q", next, r.header.Get("Location"))
+			}
+		}
+	})
+	t.Run("signing out ends the session and its streams", func(t *testing.T) {
+		leaver := shared.browser(t)
+		signInWith(t, leaver, p.base, viewerToken, "/")
+		s := p.listen(t, leaver, "/events?page=/")
+		s.next(t)
+		kept := leaver.Jar.Cookies(mustParse(t, p.base))[0]
+		if r := send(t, leaver, http.MethodPost, p.base+signOutPath, "Origin: "+p.base); r.status != http.StatusSeeOther || !strings.Contains(r.header.Get("Set-Cookie"), "Max-Age=0") {
+			t.Errorf("%d %v", r.status, r.header)
+		}
+		for s.lines.Scan() { // until the stream ends
+		}
+		if r := get(t, shared.browser(t), p.base+"/", "Cookie: "+kept.Name+"="+kept.Value); r.status != 401 {
+			t.Errorf("the cookie still works: %d", r.status)
+		}
+	})
+	t.Run("a session ends when the API server no longer accepts the token", func(t *testing.T) {
+		s := p.listen(t, viewer, "/events?page=/")
+		s.next(t)
+		if err := admin.Delete(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "viewer"}}); err != nil {
+			t.Fatal(err)
+		}
+		for s.lines.Scan() { // until the stream ends
+		}
+		if r := get(t, viewer, p.base+"/"); r.status != 401 {
+			t.Errorf("the session still works: %d", r.status)
+		}
+	})
+}
+
+// browser returns a browser that finds the console by every name.
+func (o *Shared) browser(t *testing.T) *http.Client {
+	t.Helper()
+	c := stranger(t)
+	c.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // the certificate is not what this tests
+	c.Transport.(*http.Transport).DialContext = dialer(o.listener.Addr().String())
+	if c.Jar, _ = cookiejar.New(nil); c.Jar == nil {
+		t.Fatal("no cookies")
+	}
+	return c
+}
+
+func signInWith(t *testing.T, c *http.Client, base, token, next string) response {
+	t.Helper()
+	form := url.Values{"token": {token}, "next": {next}}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, base+signInPath, strings.NewReader(form.Encode()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Origin", base)
+	r, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	var body bytes.Buffer
+	if _, err := body.ReadFrom(r.Body); err != nil {
+		t.Fatal(err)
+	}
+	return response{r.StatusCode, r.Header, body.String()}
+}
+
+// TestASessionEndsWithItsToken: the time is in the token, and at most eight hours from now.
+func TestASessionEndsWithItsToken(t *testing.T) {
+	with := func(claims string) string {
+		return "e30." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".sig"
+	}
+	for token, want := range map[string]time.Duration{
+		"opaque": sharedTime, "a.b.c": sharedTime, with(`{"exp":"soon"}`): sharedTime, with(`{}`): sharedTime, with(`{"exp":-1}`): sharedTime,
+		with(fmt.Sprintf(`{"exp":%d}`, noon.Add(time.Hour).Unix())):     time.Hour,
+		with(fmt.Sprintf(`{"exp":%d}`, noon.Add(72*time.Hour).Unix())):  sharedTime,
+		with(fmt.Sprintf(`{"exp":%d}`, noon.Add(-72*time.Hour).Unix())): -72 * time.Hour,
+	} {
+		if got := endOf(token, noon).Sub(noon); got != want {
+			t.Errorf("%s: the session lasts %s, want %s", token, got, want)
+		}
+	}
+}
+
+// TestWhatASharedConsoleNeeds: all problems at once, before it listens.
+func TestWhatASharedConsoleNeeds(t *testing.T) {
+	_, err := Share(t.Context(), Sharing{Address: "127.0.0.1:0", Hosts: []string{"https://x"}, CertFile: "a", API: &rest.Config{}})
+	if err == nil || !strings.Contains(err.Error(), `--host "https://x": want a host`) || !strings.Contains(err.Error(), "set both or neither") {
+		t.Errorf("it says %v", err)
+	}
+	if _, err := Share(t.Context(), Sharing{Address: "127.0.0.1:0", API: &rest.Config{}}); err == nil || !strings.Contains(err.Error(), "--host is missing") {
+		t.Errorf("it says %v", err)
+	}
+}
+
+// TestTheComponentHasNoRights: no manifest binds a role to the console, and its pod has no token.
+func TestTheComponentHasNoRights(t *testing.T) {
+	err := fs.WalkDir(config.Files, ".", func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		text, err := fs.ReadFile(config.Files, path)
+		if bytes.Contains(text, []byte("bunsen-console")) && !strings.HasPrefix(path, "components/console/") {
+			t.Errorf("%s names the console", path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := fs.ReadFile(config.Files, "components/console/console.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	withoutToken := 0
+	for document := range bytes.SplitSeq(text, []byte("\n---\n")) {
+		var o struct {
+			Kind                         string
+			AutomountServiceAccountToken *bool
+			Spec                         struct {
+				Template struct{ Spec corev1.PodSpec }
+			}
+		}
+		if err := yaml.Unmarshal(document, &o); err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(o.Kind, "Role") {
+			t.Errorf("the component has a %s", o.Kind)
+		}
+		for _, automount := range []*bool{o.AutomountServiceAccountToken, o.Spec.Template.Spec.AutomountServiceAccountToken} {
+			if automount != nil && !*automount {
+				withoutToken++
+			}
+		}
+		for _, v := range o.Spec.Template.Spec.Volumes {
+			if v.Projected != nil {
+				t.Errorf("volume %s may have a token", v.Name)
+			}
+		}
+	}
+	if withoutToken != 2 {
+		t.Error("the pod has a token")
+	}
+}

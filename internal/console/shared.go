@@ -1,0 +1,158 @@
+package console
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/certwatcher"
+
+	"github.com/bunsen-os/bunsen/internal/cli/watching"
+	"github.com/bunsen-os/bunsen/internal/console/session"
+)
+
+// Sharing are the settings of a console for several users.
+type Sharing struct {
+	// Address to listen on, such as `:8443`.
+	Address string
+	// Hosts are the names by which browsers reach the console, with the port unless it is 443.
+	Hosts []string
+	// CertFile and KeyFile are a certificate with its key, which may change while the console runs. Without both, the console signs a
+	// certificate itself, for as long as it runs.
+	CertFile, KeyFile string
+	// API is the connection to the API server. Its credentials are not used.
+	API *rest.Config
+	// Name of the cluster.
+	Name string
+}
+
+// Shared is a console for several users. Each one signs in with a token of the API server.
+type Shared struct {
+	listener net.Listener
+	server   *Server
+	store    *session.Store[*visitor]
+	certs    *certwatcher.CertWatcher
+	// Fingerprint is the SHA-256 of a certificate that the console signed itself; empty for another one.
+	Fingerprint string
+}
+
+// Share prepares a console for several users.
+func Share(ctx context.Context, s Sharing) (*Shared, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	watching.Silence() // pages show the errors
+	out := &Shared{}
+	config, err := out.tlsConfig(s)
+	if err != nil {
+		return nil, err
+	}
+	var listen net.ListenConfig
+	listener, err := listen.Listen(ctx, "tcp", s.Address)
+	if err != nil {
+		return nil, fmt.Errorf("listening on %s: %w; --listen chooses another address", s.Address, err)
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		_ = listener.Close() // nothing was served
+		return nil, fmt.Errorf("reading the address of the listener: %w", err)
+	}
+	out.listener = tls.NewListener(listener, config)
+	out.store = &session.Store[*visitor]{Cookie: session.CookieName(port, true), TLS: true, Most: mostSessions, Closed: func(v *visitor) { v.feed.Close() }}
+	access := &signIn{api: rest.AnonymousClientConfig(s.API), store: out.store, checks: make(chan struct{}, mostSignIns)}
+	out.server = newServer(s.Name, session.Origin{Hosts: s.Hosts, TLS: true}, access)
+	out.server.forms, access.server = true, out.server
+	return out, nil
+}
+
+func (s Sharing) check() error {
+	var problems []error
+	if len(s.Hosts) == 0 {
+		problems = append(problems, errors.New("--host is missing: name the host that browsers open, such as console.example.org"))
+	}
+	for _, host := range s.Hosts {
+		if host == "" || strings.ContainsAny(host, "/ \t\n@*") {
+			problems = append(problems, fmt.Errorf("--host %q: want a host with its port, as in the address that browsers open, such as console.example.org or localhost:8443", host))
+		}
+	}
+	if (s.CertFile == "") != (s.KeyFile == "") {
+		problems = append(problems, errors.New("--tls-cert and --tls-key belong together: set both or neither"))
+	}
+	return errors.Join(problems...)
+}
+
+// tlsConfig reads the certificate, or creates one.
+func (o *Shared) tlsConfig(s Sharing) (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, NextProtos: []string{"h2", "http/1.1"}}
+	if s.CertFile != "" {
+		certs, err := certwatcher.New(s.CertFile, s.KeyFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading the certificate %s and its key %s: %w", s.CertFile, s.KeyFile, err)
+		}
+		o.certs, config.GetCertificate = certs, certs.GetCertificate
+		return config, nil
+	}
+	cert, err := selfSigned(s.Hosts, time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("creating a certificate: %w", err)
+	}
+	sum := sha256.Sum256(cert.Certificate[0])
+	o.Fingerprint, config.Certificates = hex.EncodeToString(sum[:]), []tls.Certificate{cert}
+	return config, nil
+}
+
+// selfSigned returns a certificate of the hosts for a year.
+func selfSigned(hosts []string, now time.Time) (tls.Certificate, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: "bunsen console"}, NotBefore: now.Add(-time.Hour), NotAfter: now.AddDate(1, 0, 0),
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, host := range hosts {
+		name, _, err := net.SplitHostPort(host)
+		if err != nil {
+			name = host
+		}
+		if ip := net.ParseIP(name); ip != nil {
+			template.IPAddresses = append(template.IPAddresses, ip)
+			continue
+		}
+		template.DNSNames = append(template.DNSNames, name)
+	}
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.Certificate{Certificate: [][]byte{raw}, PrivateKey: key}, nil
+}
+
+// Serve answers requests until the context ends. It reads a changed certificate again.
+func (o *Shared) Serve(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer o.store.CloseIf(func(*visitor) bool { return true })
+	if o.certs != nil {
+		go func() { _ = o.certs.Start(ctx) }() // without it, the first certificate stays
+	}
+	return serve(ctx, o.listener, o.server)
+}

@@ -1,0 +1,183 @@
+package console
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
+	"github.com/bunsen-os/bunsen/internal/console/session"
+	"github.com/bunsen-os/bunsen/internal/console/view"
+)
+
+const (
+	signInPath  = "/sign-in"
+	signOutPath = "/sign-out"
+	// sharedTime is the longest time of a session with a token.
+	sharedTime = 8 * time.Hour
+	// mostForm limits the form of signing in. Tokens with many groups have a few kilobytes.
+	mostForm = 64 << 10
+	// mostSessions limits the sessions of all users.
+	mostSessions = 500
+	// mostSignIns limits how many tokens are checked at a time.
+	mostSignIns = 8
+	// checkTime is how long the API server may take to check a token.
+	checkTime = 10 * time.Second
+)
+
+// signIn admits users who show a token of the API server. It reads with that token only.
+type signIn struct {
+	// api is the connection to the API server, without credentials.
+	api    *rest.Config
+	store  *session.Store[*visitor]
+	server *Server
+	// checks has an entry for each token that is being checked.
+	checks chan struct{}
+}
+
+// admit returns the visitor of a session, and answers the forms. Without a session, it answers with the form.
+func (a *signIn) admit(w http.ResponseWriter, r *http.Request, now time.Time) *visitor {
+	switch {
+	case a.server.isForm(r) && r.URL.Path == signInPath:
+		a.open(w, r, now)
+		return nil
+	case a.server.isForm(r):
+		http.SetCookie(w, a.store.Close(r))
+		redirect(w, signInPath)
+		return nil
+	}
+	v, ok := a.store.Find(r, now)
+	switch {
+	case ok && r.URL.Path == signInPath:
+		redirect(w, "/")
+		return nil
+	case ok:
+		return v
+	case r.URL.Path == "/events":
+		a.server.refuse(w, http.StatusUnauthorized, "not signed in")
+	case !returnToSite(w, r):
+		status := http.StatusUnauthorized
+		if r.URL.Path == signInPath {
+			status = http.StatusOK
+		}
+		a.form(w, status, "", a.next(r.URL.RequestURI()))
+	}
+	return nil
+}
+
+// redirect lets the browser open a path of the console.
+func redirect(w http.ResponseWriter, path string) {
+	w.Header().Set("Location", path)
+	w.WriteHeader(http.StatusSeeOther)
+}
+
+// next returns a path if it is one of a page, else the path of the overview.
+func (a *signIn) next(path string) string {
+	r := &http.Request{Method: http.MethodGet, URL: &url.URL{}}
+	if _, _, err := a.server.pageRequest(r, path); err != nil {
+		return "/"
+	}
+	return path
+}
+
+// form answers with the form of signing in.
+func (a *signIn) form(w http.ResponseWriter, status int, problem, next string) {
+	a.server.write(w, status, view.Page{Frame: view.Frame{Title: "Sign in", Cluster: a.server.cluster}, Regions: view.SignIn(problem, next)})
+}
+
+// open opens a session with the token of a form.
+func (a *signIn) open(w http.ResponseWriter, r *http.Request, now time.Time) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(checkTime)) // a connection that has no deadline has no slow sender
+	r.Body = http.MaxBytesReader(w, r.Body, mostForm)
+	if err := r.ParseForm(); err != nil {
+		a.form(w, http.StatusBadRequest, "The form was not readable, or larger than 64 KiB.", "/")
+		return
+	}
+	next := a.next(r.PostForm.Get("next"))
+	select {
+	case a.checks <- struct{}{}:
+		defer func() { <-a.checks }()
+	default:
+		a.form(w, http.StatusTooManyRequests, "Too many users sign in at this moment: try again.", next)
+		return
+	}
+	token := strings.TrimSpace(r.PostForm.Get("token"))
+	v, err := a.visitorOf(r.Context(), token)
+	if err != nil {
+		a.form(w, http.StatusUnauthorized, err.Error(), next)
+		return
+	}
+	cookie, err := a.store.Open(rand.Reader, v, now, endOf(token, now))
+	if err != nil {
+		a.form(w, http.StatusInternalServerError, err.Error(), next)
+		return
+	}
+	http.SetCookie(w, cookie)
+	redirect(w, next)
+}
+
+// visitorOf asks the API server whose token it is.
+func (a *signIn) visitorOf(ctx context.Context, token string) (*visitor, error) {
+	if token == "" || strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r >= 0x7f }) {
+		return nil, errors.New("this is not a token: it is empty, or has spaces or other characters that no token has")
+	}
+	rc := rest.AnonymousClientConfig(a.api)
+	rc.BearerToken, rc.QPS, rc.Burst = token, 50, 100
+	scheme, err := kube.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	c, err := client.New(rc, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, fmt.Errorf("connecting to the API server: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, checkTime)
+	defer cancel()
+	review := &authenticationv1.SelfSubjectReview{}
+	switch err := c.Create(ctx, review); {
+	case apierrors.IsUnauthorized(err):
+		return nil, errors.New("the API server does not accept this token: it may have expired")
+	case err != nil:
+		return nil, kube.RequestError("checking the token", err)
+	}
+	name := review.Status.UserInfo.Username
+	if name == "" || name == "system:anonymous" {
+		return nil, errors.New("the API server does not accept this token: it names no user")
+	}
+	var v *visitor
+	v = newVisitor(name, c, watchUntil(rc, c, func() { a.store.CloseIf(func(other *visitor) bool { return other == v }) }))
+	return v, nil
+}
+
+// endOf returns when a session ends: with its token, if the token says when it expires. The API server has checked the token, so its
+// signature is not checked here.
+func endOf(token string, now time.Time) time.Time {
+	ends := now.Add(sharedTime)
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return ends
+	}
+	raw, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var claims struct {
+		Expires int64 `json:"exp"`
+	}
+	if err != nil || json.Unmarshal(raw, &claims) != nil || claims.Expires <= 0 {
+		return ends
+	}
+	if at := time.Unix(claims.Expires, 0); at.Before(ends) {
+		return at
+	}
+	return ends
+}
