@@ -16,6 +16,7 @@ func uiCommand() *cobra.Command {
 	var target kube.Target
 	var port uint16
 	var noBrowser bool
+	var repo string
 	cmd := &cobra.Command{
 		Use: "ui", Short: "Open a console about the cluster in the browser", GroupID: "cluster",
 		Long: `Open pages about the cluster in the browser: what status, why and history print, kept current.
@@ -31,14 +32,16 @@ For a console on another machine, forward a port of it with ssh, and use the sam
   ssh -L 8710:127.0.0.1:8710 HOST bunsen ui --port 8710 --no-browser`,
 		Example: `  bunsen ui
   bunsen ui --context prod
+  bunsen ui --repo ~/os-config
   bunsen ui --port 8710 --no-browser`,
 		Args: cobra.NoArgs,
 	}
 	target.AddFlags(cmd)
 	cmd.Flags().Uint16Var(&port, "port", 0, "port on 127.0.0.1; 0: any free port")
 	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "print the address, and do not open a browser")
+	cmd.Flags().StringVar(&repo, "repo", "", "a clone of the source's repository, to show the lines that set each item of a node's config")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cluster := console.Cluster{Name: target.Name()}
+		cluster := console.Cluster{Name: target.Name(), Repo: repo}
 		var err error
 		if cluster.Config, err = target.Config(); err != nil {
 			return err

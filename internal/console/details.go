@@ -6,7 +6,11 @@ import (
 	"net/http"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/cli/tracing"
+	"github.com/bunsen-os/bunsen/internal/console/contents"
 	"github.com/bunsen-os/bunsen/internal/console/detail"
 	"github.com/bunsen-os/bunsen/internal/console/view"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
@@ -25,9 +29,27 @@ func detailPages() []route {
 // sessionOf returns the viewer with the cache of the user's reads. Another viewer has a cache for this page only.
 func sessionOf(v Viewer) detail.Session {
 	if p, ok := v.(pinned); ok {
-		return detail.Session{Viewer: v, Cache: &p.details}
+		return detail.Session{Viewer: v, Cache: &p.details, Lines: p.lines}
 	}
 	return detail.Session{Viewer: v, Cache: &detail.Cache{}}
+}
+
+// linesIn finds lines in a clone of a source's repository.
+func linesIn(repo string, c client.Reader) func(context.Context, string) contents.Lines {
+	return func(ctx context.Context, config string) contents.Lines {
+		of, err := tracing.LookUp(ctx, c, "mc/"+config)
+		if err == nil {
+			err = of.Items(ctx, repo)
+		}
+		if err != nil {
+			return contents.Lines{Note: "The lines are not known: " + err.Error()}
+		}
+		lines := contents.Lines{At: map[string]string{}, Note: of.Trace.Note}
+		for _, it := range of.Trace.Items {
+			lines.At[it.Item] = it.Place
+		}
+		return lines
+	}
 }
 
 // found returns the error of a page. What does not exist is an invalid input.

@@ -87,6 +87,8 @@ type Cluster struct {
 	Name   string
 	Config *rest.Config
 	Client client.Client
+	// Repo is a clone of the sources' repository on this machine; empty without one.
+	Repo string
 }
 
 // Listen prepares a console on a port of the loopback address; port 0 is any free port.
@@ -97,7 +99,11 @@ func Listen(ctx context.Context, port uint16, c Cluster) (*Local, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listening on port %d: %w; --port chooses another", port, err)
 	}
-	local, err := newLocal(listener, c.Name, newVisitor(kube.WhoAmI(ctx, c.Client), c.Client, watch(c.Config, c.Client)))
+	user := newVisitor(kube.WhoAmI(ctx, c.Client), c.Client, watch(c.Config, c.Client))
+	if c.Repo != "" {
+		user.lines = linesIn(c.Repo, c.Client)
+	}
+	local, err := newLocal(listener, c.Name, user)
 	if err != nil {
 		_ = listener.Close() // nothing was served
 		return nil, err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/cli/kube"
 	"github.com/bunsen-os/bunsen/internal/cli/watching"
+	"github.com/bunsen-os/bunsen/internal/console/contents"
 	"github.com/bunsen-os/bunsen/internal/console/detail"
 	"github.com/bunsen-os/bunsen/internal/console/feed"
 	"github.com/bunsen-os/bunsen/internal/console/region"
@@ -40,6 +41,8 @@ type visitor struct {
 	times   *kube.StepTimes
 	// details has the user's last reads of configs and reports.
 	details detail.Cache
+	// lines finds lines in a clone on the user's machine; nil without a clone.
+	lines func(ctx context.Context, config string) contents.Lines
 
 	mu       sync.Mutex
 	streams  int

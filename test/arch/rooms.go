@@ -238,7 +238,7 @@ var Rooms = []Room{
 	{"internal/cli/publish", Command, list("api/...", "internal/cli", "internal/cli/folders", "source", "source/cosign", "source/dial", "source/git", "source/oci"), anything, "reads a commit, and pushes what package oci packs"},
 	{"internal/cli/reverting", Command, list("api/...", "internal/cli", "internal/cli/compare", "internal/cli/folders", "internal/cli/kube", "internal/cli/pullrequest", "internal/forge", "internal/review", "internal/rollback", "source", "source/git", "transpile"), anything, "the only room that runs the user's git"},
 	{"internal/cli/tracing", Command, list("api/...", "internal/cli", "internal/cli/kube", "internal/inspect/trace", "internal/review", "source", "source/git", "transpile"), anything, "joins what a cluster and a repository say of a config"},
-	{"internal/console", Command, list("api/...", "internal/cli", "internal/cli/kube", "internal/cli/watching", "internal/console/...", "internal/inspect/..."), anything, "joins watches, sessions and pages; serves them to browsers"},
+	{"internal/console", Command, list("api/...", "internal/cli", "internal/cli/kube", "internal/cli/tracing", "internal/cli/watching", "internal/console/...", "internal/inspect/..."), anything, "joins watches, sessions and pages; serves them to browsers"},
 	{"cmd/bunsen", Command, list("internal/adopt", "api/...", "internal/cli/...", "internal/console", "internal/forge", "internal/inspect/...", "mcs/pointer", "reconcile/render", "internal/review", "internal/review/annotate", "internal/rollback", "internal/steer"), anything, "flags and help of the verbs; the offline verbs run the controllers' pure functions, not the controllers"},
 
 	{"examples", Test, list("..."), anything, "every example is built by the code that will run it"},

@@ -36,7 +36,7 @@ type Found struct {
 }
 
 // LookUp reads a MachineConfig, named as mc/NAME, NAME or node/NAME, and the objects behind it.
-func LookUp(ctx context.Context, c client.Client, what string) (Found, error) {
+func LookUp(ctx context.Context, c client.Reader, what string) (Found, error) {
 	name, node, err := configName(ctx, c, what)
 	if err != nil {
 		return Found{}, err
@@ -68,7 +68,7 @@ func LookUp(ctx context.Context, c client.Client, what string) (Found, error) {
 }
 
 // configName returns the name of the MachineConfig that a user asks about, and the Node if the user asks about one.
-func configName(ctx context.Context, c client.Client, what string) (string, *corev1.Node, error) {
+func configName(ctx context.Context, c client.Reader, what string) (string, *corev1.Node, error) {
 	kind, name, hasKind := strings.Cut(what, "/")
 	switch {
 	case hasKind && slices.Contains([]string{"mc", "machineconfig", "machineconfigs"}, kind):
@@ -105,7 +105,7 @@ func fullName(live map[string]*mcfgv1.MachineConfig, name string) string {
 }
 
 // ofRendered adds the trace of a rendered config, and its source.
-func (t Found) ofRendered(ctx context.Context, c client.Client, sources []v1alpha1.GitSource) (Found, error) {
+func (t Found) ofRendered(ctx context.Context, c client.Reader, sources []v1alpha1.GitSource) (Found, error) {
 	pool := &mcfgv1.MachineConfigPool{}
 	if err := c.Get(ctx, client.ObjectKey{Name: v1alpha1.RenderedPool(t.config.Name)}, pool); client.IgnoreNotFound(err) != nil {
 		return Found{}, kube.ReadError("MachineConfigPools", err)
@@ -123,7 +123,7 @@ func (t Found) ofRendered(ctx context.Context, c client.Client, sources []v1alph
 }
 
 // ofInput adds the trace of a MachineConfig that is not rendered.
-func (t Found) ofInput(ctx context.Context, c client.Client, sources []v1alpha1.GitSource) (Found, error) {
+func (t Found) ofInput(ctx context.Context, c client.Reader, sources []v1alpha1.GitSource) (Found, error) {
 	var pools mcfgv1.MachineConfigPoolList
 	if err := c.List(ctx, &pools); err != nil {
 		return Found{}, kube.ReadError("MachineConfigPools", err)

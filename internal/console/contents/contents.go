@@ -18,6 +18,16 @@ type Contents struct {
 	// Trace says which commit requested the config, and what it is made of.
 	Trace trace.Trace
 	Items []Item
+	// Note says why lines are not known; empty if nobody asked for them, or if they are known.
+	Note string
+}
+
+// Lines are the positions of items in a repository.
+type Lines struct {
+	// At maps an item, such as `file /etc/motd`, to its position `file:line:col`.
+	At map[string]string
+	// Note says why positions are not known, or what differs from the config; empty if nothing does.
+	Note string
 }
 
 // Item is one item of a rendered config. A program may search its texts: no text has a secret.
@@ -30,8 +40,9 @@ type Item struct {
 	Origin string
 }
 
-// Of reads the items of a rendered config. inputs are its MachineConfigs on the cluster, as many as exist.
-func Of(mc *mcfgv1.MachineConfig, t trace.Trace, inputs []*mcfgv1.MachineConfig) (Contents, error) {
+// Of reads the items of a rendered config. inputs are its MachineConfigs on the cluster, as many as exist. The positions of lines may be
+// empty.
+func Of(mc *mcfgv1.MachineConfig, t trace.Trace, inputs []*mcfgv1.MachineConfig, lines Lines) (Contents, error) {
 	marked, err := secret.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
 	if err != nil {
 		return Contents{}, fmt.Errorf("reading annotation %s of MachineConfig %s: %w", v1alpha1.SecretPathsAnnotation, mc.Name, err)
@@ -46,13 +57,17 @@ func Of(mc *mcfgv1.MachineConfig, t trace.Trace, inputs []*mcfgv1.MachineConfig)
 		return Contents{}, err
 	}
 	by := lineage.New(layers, options)
-	out := Contents{Trace: t}
+	out := Contents{Trace: t, Note: lines.Note}
 	texts := t.InputTexts()
 	for _, n := range lineage.NamesOf(lineage.New(of, options)) {
 		if n.Kind == policy.KindIgnition {
 			continue // the version of the format, and settings of the first boot
 		}
-		out.Items = append(out.Items, Item{Kind: n.Noun(), Name: n.Shown, Origin: originOf(lineage.Setters(by, n), t, texts)})
+		origin := originOf(lineage.Setters(by, n), t, texts)
+		if at := lines.At[string(n.Kind)+" "+n.Shown]; at != "" {
+			origin = at + "   " + origin
+		}
+		out.Items = append(out.Items, Item{Kind: n.Noun(), Name: n.Shown, Origin: origin})
 	}
 	return out, nil
 }

@@ -25,6 +25,8 @@ const (
 	configAge = time.Minute
 	// reportAge is how long other reads stay in the cache.
 	reportAge = 5 * time.Second
+	// linesAge is how long the positions in a repository stay in the cache. They never change for a config, and cost a transpilation.
+	linesAge = 10 * time.Minute
 	// countAge is how long counts over all nodes stay in the cache, because they are expensive.
 	countAge = 30 * time.Second
 )
@@ -175,7 +177,7 @@ func (s Session) contents(ctx context.Context, cluster *fleet.Cluster, name stri
 		if err != nil {
 			return none, err
 		}
-		c, err := contents.Of(mc, t, inputs)
+		c, err := contents.Of(mc, t, inputs, s.lines(ctx, name, now))
 		if err != nil {
 			return none, err
 		}
@@ -185,6 +187,22 @@ func (s Session) contents(ctx context.Context, cluster *fleet.Cluster, name stri
 		}
 		return result[*contents.Contents]{&c, size}, nil
 	})
+}
+
+// lines finds the lines of a repository that set the items of a rendered config, if a repository is at hand.
+func (s Session) lines(ctx context.Context, name string, now time.Time) contents.Lines {
+	if s.Lines == nil {
+		return contents.Lines{}
+	}
+	lines, _ := cached(s.Cache, "lines/"+name, lasts(now, linesAge), func() (result[contents.Lines], error) { // a note on the page has the error
+		lines := s.Lines(ctx, name)
+		size := 0
+		for item, at := range lines.At {
+			size += len(item) + len(at) + 64
+		}
+		return result[contents.Lines]{lines, size}, ctx.Err()
+	})
+	return lines
 }
 
 // poolAnnotations returns the annotations of a pool; nil if it does not exist.

@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/bunsen-os/bunsen/internal/console/contents"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
 
@@ -22,6 +23,8 @@ type Viewer interface {
 type Session struct {
 	Viewer
 	Cache *Cache
+	// Lines finds the lines of a repository that set the items of a rendered config. It is nil if no repository is at hand.
+	Lines func(ctx context.Context, config string) contents.Lines
 }
 
 // NotFoundError means that the cluster does not have what a user asks for.

@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/console/contents"
 	"github.com/bunsen-os/bunsen/internal/console/detail"
 	"github.com/bunsen-os/bunsen/internal/console/region"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
@@ -88,17 +90,20 @@ func (v viewer) Reader() client.Reader                          { return v.reade
 
 func (w *world) session() detail.Session {
 	w.reads = map[string]int{}
-	return detail.Session{Viewer: viewer{w, counting{w.Reader(), w.reads}}, Cache: &detail.Cache{}}
+	return detail.Session{Viewer: viewer{w, counting{w.Reader(), &sync.Mutex{}, w.reads}}, Cache: &detail.Cache{}}
 }
 
 // counting counts reads by name.
 type counting struct {
 	client.Reader
+	mu    *sync.Mutex
 	reads map[string]int
 }
 
 func (c counting) Get(ctx context.Context, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+	c.mu.Lock()
 	c.reads[fmt.Sprintf("%T %s", o, key.Name)]++
+	c.mu.Unlock()
 	return c.Reader.Get(ctx, key, o, options...)
 }
 
@@ -314,4 +319,41 @@ func TestPages(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestLinesOfAClone: with a clone, an item has its line, and the clone is read once. A problem of the clone is a note.
+func TestLinesOfAClone(t *testing.T) {
+	s := usual().session()
+	asked := 0
+	s.Lines = func(context.Context, string) contents.Lines {
+		asked++
+		return contents.Lines{At: map[string]string{"file /etc/chrony.conf": "pools/worker/chrony.bu:7:5"}, Note: "<b>a note</b>"}
+	}
+	for range 2 {
+		got := html(t, s, "node worker-02")
+		checkHTML(t, got)
+		for _, want := range []string{"pools/worker/chrony.bu:7:5   00-worker-chrony", "&lt;b&gt;a note"} {
+			if !strings.Contains(got, want) {
+				t.Errorf("the page does not say %q:\n%s", want, got)
+			}
+		}
+	}
+	if asked != 1 {
+		t.Errorf("the clone was read %d times", asked)
+	}
+}
+
+// TestPagesAtOnce: several pages of one viewer share the cache.
+func TestPagesAtOnce(t *testing.T) {
+	s := detail.Session{Viewer: usual().session().Viewer, Cache: &detail.Cache{}}
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			path := []string{"commit " + commitB, "node worker-02", "search chrony", "compare " + first + " " + second}[i%4]
+			if html(t, s, path) == "" {
+				t.Error("an empty page")
+			}
+		})
+	}
+	all.Wait()
 }

@@ -211,3 +211,36 @@ func TestAConfigIsReadOnce(t *testing.T) {
 		t.Errorf("after two minutes it was read %d times", w.reads[key])
 	}
 }
+
+// TestARightThatIsTakenAway: a minute after a user lost the right to read configs, pages show no contents of the cache.
+func TestARightThatIsTakenAway(t *testing.T) {
+	w := usual()
+	refuse := false
+	get := forbid[*mcfgv1.MachineConfig, *mcfgv1.MachineConfigList]("machineconfigs").Get
+	w.hooks.Get = func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, options ...client.GetOption) error {
+		if refuse {
+			return get(ctx, c, key, o, options...)
+		}
+		return c.Get(ctx, key, o, options...)
+	}
+	s := w.session()
+	for _, path := range []string{"commit " + commitB, "node worker-02", "search chrony.conf", "compare " + first + " " + second} {
+		if !strings.Contains(html(t, s, path), "chrony.conf") {
+			t.Errorf("%s does not show the file", path)
+		}
+	}
+	refuse = true
+	later := noon.Add(61 * time.Second)
+	c, err := s.Commit(t.Context(), "worker", commitB, later)
+	if err != nil || c.Review != nil {
+		t.Errorf("the commit shows a review (%v)", err)
+	}
+	n, err := s.Node(t.Context(), "worker-02", later)
+	if err != nil || n.Contents != nil {
+		t.Errorf("the node shows contents (%v)", err)
+	}
+	f, err := s.Search(t.Context(), "chrony.conf", later)
+	if err != nil || len(f.Items) > 0 {
+		t.Errorf("the search shows items (%v)", err)
+	}
+}

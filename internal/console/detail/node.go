@@ -89,14 +89,14 @@ func configLines(c *fleet.Cluster, why inspect.Why, now time.Time) []view.Config
 		out = append(out, view.ConfigLine{Role: role, Row: *f.Config(name)})
 	}
 	if why.Node != nil {
-		add("Current", why.Node.Current)
-		add("Desired", why.Node.Desired)
+		add("current", why.Node.Current)
+		add("desired", why.Node.Desired)
 	}
 	if why.Target != nil {
-		add("Target of its pool", why.Target.Name)
+		add("target of its pool", why.Target.Name)
 	}
 	if why.Back != nil {
-		add("The pool returned to", why.Back.Name)
+		add("to which its pool returned", why.Back.Name)
 	}
 	return out
 }

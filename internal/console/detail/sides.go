@@ -81,7 +81,23 @@ func (s Session) compare(ctx context.Context, c *fleet.Cluster, what sides, now 
 	if len(errs) > 0 {
 		return review.Comparison{}, notes, errors.Join(errs...)
 	}
-	return review.Compare(base, head, p).WithFacts(facts), notes, nil
+	key := fmt.Sprintf("compare/%q/%q/%s/%v/%v", what.base, what.head, rules.ResourceVersion, marks, what.pairs)
+	found, err := cached(s.Cache, key, lasts(now, configAge), func() (result[review.Comparison], error) {
+		c := review.Compare(base, head, p)
+		return result[review.Comparison]{c, sizeOf(c)}, nil
+	})
+	return found.WithFacts(facts), notes, err
+}
+
+// sizeOf estimates the size of a comparison in bytes.
+func sizeOf(c review.Comparison) int {
+	size := 1 << 10
+	for _, p := range c.Pools {
+		for i := range p.Items {
+			size += 512 + len(p.Items[i].Path) + len(p.Items[i].Diff)
+		}
+	}
+	return size
 }
 
 // poolFacts are the facts for a forecast.

@@ -79,7 +79,7 @@ func (p ChangePage) Regions() []region.Region {
 func (p ChangePage) about() region.Region {
 	var facts []fact
 	for _, f := range p.About {
-		facts = append(facts, fact{f.Label, f.Text, commitPath(f.Pool, f.Config)})
+		facts = append(facts, fact{Label: f.Label, Text: f.Text, Href: commitPath(f.Pool, f.Config)})
 	}
 	return draw("commit-about", "commit-about", facts)
 }

@@ -72,8 +72,8 @@ func (p NodePage) Regions(now time.Time) []region.Region {
 	}
 }
 
-// fact is a label with its text, and a link if Href is not empty.
-type fact struct{ Label, Text, Href string }
+// fact is a label with its text, a link if Href is not empty, and a text after it.
+type fact struct{ Label, Text, Href, After string }
 
 func (p NodePage) state(now time.Time) region.Region {
 	w := p.Why
@@ -88,7 +88,7 @@ func (p NodePage) state(now time.Time) region.Region {
 	}
 	if n := w.Node; n != nil {
 		if n.Pool != "" {
-			data.Facts = append(data.Facts, fact{"Pool", n.Pool, poolPath(n.Pool)})
+			data.Facts = append(data.Facts, fact{Label: "Pool", Text: n.Pool, Href: poolPath(n.Pool)})
 		}
 		data.Facts = append(data.Facts, fact{Label: "State", Text: n.StateText(now)})
 		if n.Step != "" {
@@ -98,7 +98,7 @@ func (p NodePage) state(now time.Time) region.Region {
 			}
 			data.Facts = append(data.Facts, fact{Label: "Step", Text: step})
 		}
-		if n.Reason != "" {
+		if n.Reason != "" && n.Cause != w.Cause { // else the sentence has it
 			data.Facts = append(data.Facts, fact{Label: "Reason", Text: n.Reason})
 		}
 	}
@@ -114,7 +114,7 @@ func (p NodePage) state(now time.Time) region.Region {
 func (p NodePage) configs() region.Region {
 	var rows []fact
 	for _, c := range p.Configs {
-		rows = append(rows, fact{c.Role, c.Row.CommitText(), commitPath(c.Row.Pool, c.Row.Name)})
+		rows = append(rows, fact{c.Role, c.Row.Name, commitPath(c.Row.Pool, c.Row.Name), strings.TrimPrefix(c.Row.CommitText(), c.Row.Name)})
 	}
 	data := struct {
 		Rows    []fact
@@ -231,7 +231,7 @@ func (p NodePage) origins() region.Region {
 		More       int
 	}{Note: p.ContentsNote}
 	if c := p.Contents; c != nil {
-		data.Name = c.Trace.Rendered.Name
+		data.Name, data.Note = c.Trace.Rendered.Name, c.Note
 		data.Commits = strings.Split(strings.TrimSpace(c.Trace.Commits()), "\n")
 		data.Items = c.Items[:min(len(c.Items), mostItems)]
 		data.More = len(c.Items) - len(data.Items)
