@@ -38,7 +38,7 @@ type sides struct {
 // compare compares rendered configs of the cluster under the cluster's present disruption policy. The contents that either side marks as
 // secret are hidden. The notes say what is not known.
 func (s Session) compare(ctx context.Context, c *fleet.Cluster, what sides, now time.Time) (review.Comparison, []string, error) {
-	rules, note, err := s.rules(ctx, now)
+	rules, note, err := readRules(ctx, s, now)
 	if err != nil {
 		return review.Comparison{}, nil, err
 	}
@@ -112,8 +112,8 @@ func poolFacts(v *fleet.Pool, nodes int) review.PoolFacts {
 	return review.PoolFacts{Nodes: nodes, MaxUnavailable: most, Paused: v.Object.Spec.Paused}
 }
 
-// rules reads the disruption policy of the cluster. The zero value is the default policy.
-func (s Session) rules(ctx context.Context, now time.Time) (*operatorv1.MachineConfiguration, string, error) {
+// readRules reads the disruption policy of the cluster. The zero value is the default policy.
+func readRules(ctx context.Context, s Session, now time.Time) (*operatorv1.MachineConfiguration, string, error) {
 	rules, err := cached(s.Cache, "rules", lasts(now, reportAge), func() (result[*operatorv1.MachineConfiguration], error) {
 		mc := &operatorv1.MachineConfiguration{}
 		err := s.Reader().Get(ctx, client.ObjectKey{Name: "cluster"}, mc)
