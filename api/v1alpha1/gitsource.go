@@ -50,7 +50,8 @@ type SourceContent string
 
 // Values of SourceContent.
 const (
-	ContentLFS SourceContent = "LFS"
+	ContentLFS        SourceContent = "LFS"
+	ContentSubmodules SourceContent = "Submodules"
 )
 
 // GitSourceSpec is the repository and how the controller reads it.
@@ -68,9 +69,10 @@ type GitSourceSpec struct {
 	Path string `json:"path,omitempty"`
 	// Include lists what the controller fetches besides the files of the commit. `LFS` brings the contents of files in Git LFS, over
 	// https from the git host or from the storage that it names. Without it, the controller refuses files in Git LFS. The file
-	// .lfsconfig has no effect.
+	// .lfsconfig has no effect. `Submodules` brings the files of submodules whose repositories are at the scheme, host and port of
+	// the URL. Without it, the controller refuses submodules.
 	// +kubebuilder:validation:MaxItems=2
-	// +kubebuilder:validation:items:Enum=LFS
+	// +kubebuilder:validation:items:Enum=LFS;Submodules
 	// +listType=set
 	Include []SourceContent `json:"include,omitempty"`
 	// Interval is the time between two polls of the repository. While there is no new commit, a poll lists the refs only.

@@ -55,20 +55,27 @@ func opener(dir string) (gitsource.Open, *store.Store, error) {
 			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.ref.digest is for oci:// only: set ref.commit for a git repository"))
 		}
 		c := git.Config{URL: spec.URL, Secret: secrets.Credentials, HostsRequired: true, Cache: fetched, Servers: servers}
-		include := ""
-		if c.LFS = slices.Contains(spec.Include, v1alpha1.ContentLFS); c.LFS {
-			include = string(v1alpha1.ContentLFS)
-		}
+		c.LFS, c.Submodules = slices.Contains(spec.Include, v1alpha1.ContentLFS), slices.Contains(spec.Include, v1alpha1.ContentSubmodules)
 		remote, err := connector.OpenAs(spec.Provider, c, secrets.Proxy)
 		if err != nil {
 			return nil, err
 		}
 		return polled{
-			store.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: spec.Path, Ref: &spec.Ref, Include: include},
+			store.Repository{Remote: remote, Store: trees, URL: remote.URL(), Path: spec.Path, Ref: &spec.Ref, Include: included(spec)},
 			share, polling.Key(spec.URL, secrets.Credentials, secrets.Proxy, map[string][]byte{"provider": []byte(spec.Provider)}), remote.ListPrefixes,
 		}, nil
 	}
 	return open, trees, nil
+}
+
+// included names what a tree has besides the files of the commit, in one order, for the key of the stored tree.
+func included(spec v1alpha1.GitSourceSpec) string {
+	var all []string
+	for _, content := range spec.Include {
+		all = append(all, string(content))
+	}
+	slices.Sort(all)
+	return strings.Join(all, ",")
 }
 
 // sharing has what sources with the same address, credentials and proxy share.
@@ -115,7 +122,7 @@ func openArtifacts(c *connect.Connector, trees *store.Store, spec v1alpha1.GitSo
 		maps.Copy(keys, secrets.Keys)
 	}
 	if len(spec.Include) > 0 {
-		return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.include is for git repositories over https only: an artifact has the contents of all its files. Remove it"))
+		return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, errors.New("spec.include is for git repositories only: an artifact has the contents of all its files. Remove it"))
 	}
 	config := oci.Config{URL: spec.URL, Ref: spec.Ref, Secret: secrets.Credentials, HostsRequired: true}
 	remote, trust, err := c.ArtifactsAs(spec.Provider, config, keys, secrets.Proxy)

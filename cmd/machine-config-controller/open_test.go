@@ -45,7 +45,7 @@ func TestWhichFieldsARepositoryHas(t *testing.T) {
 		"a branch of an artifact":         {v1alpha1.GitSourceSpec{URL: registry, Ref: v1alpha1.GitRef{Branch: "main"}}, "set ref.tag, ref.semver or ref.digest"},
 		"Git LFS":                         {v1alpha1.GitSourceSpec{URL: "https://git.example.com/os", Include: []v1alpha1.SourceContent{v1alpha1.ContentLFS}}, ""},
 		"Git LFS over ssh":                {v1alpha1.GitSourceSpec{URL: "git@git.example.com:os", Include: []v1alpha1.SourceContent{v1alpha1.ContentLFS}}, "write https:// into the URL, or remove LFS from spec.include"},
-		"Git LFS in an artifact":          {v1alpha1.GitSourceSpec{URL: registry, Include: []v1alpha1.SourceContent{v1alpha1.ContentLFS}}, "spec.include is for git repositories over https only"},
+		"Git LFS in an artifact":          {v1alpha1.GitSourceSpec{URL: registry, Include: []v1alpha1.SourceContent{v1alpha1.ContentLFS}}, "spec.include is for git repositories only"},
 		"a name in capitals":              {v1alpha1.GitSourceSpec{URL: "oci://registry.example.com/Team"}, "in lower case"},
 		"a tag in the URL":                {v1alpha1.GitSourceSpec{URL: registry + ":v1"}, "a tag or digest into ref"},
 		"an artifact that must be signed": {v1alpha1.GitSourceSpec{URL: registry, Verify: &v1alpha1.Verification{}}, "the Secret has no key: add cosign.pub"},

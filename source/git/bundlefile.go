@@ -7,6 +7,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git/bundle"
+	"github.com/bunsen-os/bunsen/source/git/commits"
 	"github.com/bunsen-os/bunsen/source/git/objects"
 )
 
@@ -17,7 +18,7 @@ func (b bundleFile) list(ctx context.Context, prefixes []string) ([]source.Ref, 
 	return b.Refs(ctx, prefixes)
 }
 
-func (b bundleFile) fetch(ctx context.Context, p source.Picked, _ string) (ObjectReader, error) {
+func (b bundleFile) fetch(ctx context.Context, p source.Picked, _ string) (objects.Reader, error) {
 	folder, err := b.open(ctx, p)
 	if err != nil {
 		return nil, err
@@ -57,5 +58,5 @@ func (b bundleFile) evidence(ctx context.Context, p source.Picked) (source.Evide
 			return source.Evidence{}, err
 		}
 	}
-	return readEvidence(ctx, folder, p, complete)
+	return commits.Evidence(ctx, folder, p, complete)
 }

@@ -10,12 +10,10 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git/commits"
 	"github.com/bunsen-os/bunsen/source/git/objects"
 	"github.com/bunsen-os/bunsen/source/git/wire"
 )
-
-// maxCommitBytes is the largest commit or tag, in bytes.
-const maxCommitBytes = 1 << 20
 
 // commitLimits bound what a fetch of commits without files may bring.
 var commitLimits = objects.Limits{Bytes: 16 << 20, Unpacked: 32 << 20, Objects: 200_000}
@@ -43,7 +41,7 @@ func (r remoteRepository) evidence(ctx context.Context, p source.Picked) (source
 	if err != nil {
 		return source.Evidence{}, err
 	}
-	return readEvidence(ctx, folder, p, complete)
+	return commits.Evidence(ctx, folder, p, complete)
 }
 
 // fetchCommits brings the commit, the object of its tag, and the history since the applied commit, if the server can do that. It reports
@@ -120,26 +118,4 @@ func (r remoteRepository) fetchCommits0(ctx context.Context, p source.Picked, s 
 	}
 	defer next.Close()
 	return false, r.fetchVersion0(ctx, p, next, folder)
-}
-
-// readEvidence reads the evidence from a folder with commits. Complete means that the folder has all commits since the applied one.
-func readEvidence(ctx context.Context, store ObjectReader, p source.Picked, complete bool) (source.Evidence, error) {
-	head := plumbing.NewHash(p.Hash)
-	raw, err := ReadObject(store, plumbing.CommitObject, head, maxCommitBytes)
-	if err != nil {
-		return source.Evidence{}, fmt.Errorf("reading commit %s: %w", p.Hash, err)
-	}
-	e := source.Evidence{Ref: p.FullName, Applied: p.Applied, Commit: raw, Added: [][]byte{raw}}
-	if p.TagObject != "" {
-		if e.Tag, err = ReadObject(store, plumbing.TagObject, plumbing.NewHash(p.TagObject), maxCommitBytes); err != nil {
-			return source.Evidence{}, fmt.Errorf("reading the object of tag %s: %w", p.Ref, err)
-		}
-	}
-	switch {
-	case p.Applied == p.Hash:
-		e.Descent = source.Descends
-	case p.Applied != "" && complete:
-		e.Added, e.Descent, err = commitsSince(ctx, store, plumbing.NewHash(p.Applied), head)
-	}
-	return e, err
 }

@@ -18,6 +18,8 @@ import (
 	"github.com/go-git/go-git/v5/storage/filesystem"
 
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git/commits"
+	"github.com/bunsen-os/bunsen/source/git/objects"
 )
 
 // local is a repository on this machine, bare or with a work tree. Each method opens it again. So a push by another
@@ -104,7 +106,7 @@ func peel(store storer.EncodedObjectStorer, r *plumbing.Reference) source.Ref {
 	return ref
 }
 
-func (l local) fetch(_ context.Context, p source.Picked, _ string) (ObjectReader, error) {
+func (l local) fetch(_ context.Context, p source.Picked, _ string) (objects.Reader, error) {
 	store, err := l.open()
 	if err != nil {
 		return nil, err
@@ -134,5 +136,5 @@ func (l local) evidence(ctx context.Context, p source.Picked) (source.Evidence, 
 	if err != nil {
 		return source.Evidence{}, fmt.Errorf("reading where the history ends: %w", err)
 	}
-	return readEvidence(ctx, store, p, len(ends) == 0)
+	return commits.Evidence(ctx, store, p, len(ends) == 0)
 }

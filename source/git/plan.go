@@ -24,7 +24,7 @@ const blobsPerRequest = 2000
 // If the server can leave out objects, the folders come first, and then the files below the path that are not on disk yet. So files
 // elsewhere cost nothing. If an earlier commit is on disk, the server sends only the difference. If the server does not do that, the
 // commit comes with all its files.
-func (r remoteRepository) fetch(ctx context.Context, p source.Picked, path string) (ObjectReader, error) {
+func (r remoteRepository) fetch(ctx context.Context, p source.Picked, path string) (objects.Reader, error) {
 	folder, err := r.openFolder(ctx)
 	if err != nil {
 		return nil, err
@@ -62,7 +62,7 @@ func (r remoteRepository) openFolder(ctx context.Context) (*objects.Folder, erro
 func (r remoteRepository) fetchInto(ctx context.Context, p source.Picked, path string, folder *objects.Folder) error {
 	hash := plumbing.NewHash(p.Hash)
 	if folder.HasEncodedObject(hash) == nil {
-		if missing, err := missingFiles(ctx, folder, hash, path); err == nil && len(missing) == 0 {
+		if missing, err := r.missingFiles(ctx, folder, hash, path); err == nil && len(missing) == 0 {
 			return folder.SetTip(hash) // another source of the repository fetched it
 		}
 	}
@@ -88,7 +88,7 @@ func (r remoteRepository) fetchInto(ctx context.Context, p source.Picked, path s
 	if err := folder.SetTip(hash); err != nil {
 		return err
 	}
-	missing, err := missingFiles(ctx, folder, hash, path)
+	missing, err := r.missingFiles(ctx, folder, hash, path)
 	if err != nil {
 		return fmt.Errorf("%w: %w", errDamaged, err)
 	}
@@ -161,7 +161,7 @@ func commitNotFound(p source.Picked, reason string) error {
 
 // missingFiles lists the files below a path of a commit that a folder does not have. A path that the commit does not have is no error
 // here: the reader of the files explains it.
-func missingFiles(ctx context.Context, store ObjectReader, commit plumbing.Hash, path string) ([]string, error) {
+func (r remoteRepository) missingFiles(ctx context.Context, store objects.Reader, commit plumbing.Hash, path string) ([]string, error) {
 	s, err := newSnapshot(store, "", source.Picked{Hash: commit.String()})
 	if err != nil {
 		return nil, err
@@ -175,6 +175,15 @@ func missingFiles(ctx context.Context, store ObjectReader, commit plumbing.Hash,
 		return nil, err
 	}
 	l := lister{ctx: ctx, store: store, left: s.limits.Entries, seen: map[plumbing.Hash]bool{}}
+	if r.modules {
+		entry, ok, err := modulesEntry(store, s.root)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			l.file(entry)
+		}
+	}
 	err = l.folder(start)
 	return l.missing, err
 }
@@ -182,7 +191,7 @@ func missingFiles(ctx context.Context, store ObjectReader, commit plumbing.Hash,
 // lister collects the files that a folder of objects does not have.
 type lister struct {
 	ctx     context.Context
-	store   ObjectReader
+	store   objects.Reader
 	left    int // entries that it may still read; who reads the files refuses more of them
 	seen    map[plumbing.Hash]bool
 	missing []string
@@ -192,7 +201,7 @@ func (l *lister) folder(hash plumbing.Hash) error {
 	if l.ctx.Err() != nil {
 		return context.Cause(l.ctx)
 	}
-	t, err := ReadTree(l.store, hash)
+	t, err := objects.ReadTree(l.store, hash)
 	if err != nil {
 		return err
 	}
@@ -206,11 +215,16 @@ func (l *lister) folder(hash plumbing.Hash) error {
 				return err
 			}
 		case filemode.Regular, filemode.Deprecated, filemode.Executable:
-			if !l.seen[e.Hash] && l.store.HasEncodedObject(e.Hash) != nil {
-				l.missing = append(l.missing, e.Hash.String())
-			}
-			l.seen[e.Hash] = true
+			l.file(e.Hash)
 		}
 	}
 	return nil
+}
+
+// file lists a file if the store does not have it.
+func (l *lister) file(hash plumbing.Hash) {
+	if !l.seen[hash] && l.store.HasEncodedObject(hash) != nil {
+		l.missing = append(l.missing, hash.String())
+	}
+	l.seen[hash] = true
 }

@@ -29,6 +29,8 @@ type Config struct {
 	Connect transport.Connect
 	// LFS brings the contents of Git LFS, over https only. Without it, files in Git LFS are refused.
 	LFS bool
+	// Submodules brings the files of submodules at the host of the repository, over https, http or ssh. Without it, submodules are refused.
+	Submodules bool
 	// Limits of a tree on disk.
 	Limits source.Limits
 	// PackBytes is the most that one fetch may receive; 0 is 64 MiB. The unpacked data may be eight times as large.
@@ -58,13 +60,15 @@ type Remote struct {
 	hide   secrets
 	repo   repository
 	lfs    *lfs.Client // nil: files in Git LFS are refused
-	verify func(source.Evidence) (signer string, err error)
+	// submodules is the configuration with which submodules are read; nil: they are refused.
+	submodules *Config
+	verify     func(source.Evidence) (signer string, err error)
 }
 
 // repository reads a repository over a network protocol or on this machine.
 type repository interface {
 	list(ctx context.Context, prefixes []string) ([]source.Ref, error)
-	fetch(ctx context.Context, p source.Picked, path string) (ObjectReader, error)
+	fetch(ctx context.Context, p source.Picked, path string) (objects.Reader, error)
 	evidence(ctx context.Context, p source.Picked) (source.Evidence, error)
 }
 
@@ -87,6 +91,13 @@ func New(c Config) (*Remote, error) {
 			return nil, err
 		}
 	}
+	if c.Submodules {
+		if a.Transport == source.Local {
+			return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, fmt.Errorf(
+				"spec.include has Submodules, which the controller reads over https, http or ssh only: remove it (now: %s)", a))
+		}
+		r.submodules = &c
+	}
 	limits := objects.Limits{Bytes: c.PackBytes, Unpacked: c.PackBytes * inflation, Objects: maxObjects}
 	switch a.Transport {
 	case source.OCI:
@@ -102,7 +113,7 @@ func New(c Config) (*Remote, error) {
 	if err != nil {
 		return nil, r.hide.stalledAuth(err)
 	}
-	r.repo = remoteRepository{dialer: dialer, cache: c.Cache, key: objects.Key(c.URL, c.Identity, c.Secret), limits: limits}
+	r.repo = remoteRepository{dialer: dialer, cache: c.Cache, key: objects.Key(c.URL, c.Identity, c.Secret), limits: limits, modules: c.Submodules}
 	return r, nil
 }
 
@@ -159,7 +170,7 @@ func (r *Remote) Fetch(ctx context.Context, p source.Picked, path string) (*Snap
 		(&Snapshot{store: store}).Close()
 		return nil, r.explain(ctx, doing, err)
 	}
-	s.commit.Signer, s.limits, s.lfs = signer, r.limits, r.lfs
+	s.commit.Signer, s.limits, s.lfs, s.submodules = signer, r.limits, r.lfs, r.submodules
 	return s, nil
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/fault"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git/objects"
 )
 
 // LocalRevision names a revision of a git repository on this machine.
@@ -57,7 +58,7 @@ func OpenRevision(ctx context.Context, r LocalRevision, into string) (source.Tre
 		return source.Tree{}, err
 	}
 	p := source.Picked{Hash: hash.String(), Ref: refOf(repo, cmp.Or(r.Revision, "HEAD"))}
-	var store ObjectReader = repo.Storer
+	var store objects.Reader = repo.Storer
 	if files, ok := repo.Storer.(*filesystem.Storage); ok {
 		store = newReadStorage(files.Filesystem())
 	}

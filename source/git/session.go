@@ -19,6 +19,8 @@ type remoteRepository struct {
 	cache  *objects.Cache // nil: each fetch brings everything
 	key    string         // of the cache
 	limits objects.Limits
+	// modules: a fetch brings the file .gitmodules too, wherever its path is.
+	modules bool
 }
 
 // session is a session in version 2 of the protocol.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path"
 	"strings"
@@ -27,19 +26,21 @@ type Snapshot struct {
 	commit source.Commit
 	raw    []byte
 	root   plumbing.Hash
-	store  ObjectReader
+	store  objects.Reader
 	limits source.Limits
 	lfs    *lfs.Client
+	// submodules is the configuration with which the submodules are read; nil: they are refused.
+	submodules *Config
 }
 
-func newSnapshot(store ObjectReader, url string, p source.Picked) (*Snapshot, error) {
-	raw, err := ReadObject(store, plumbing.CommitObject, plumbing.NewHash(p.Hash), 1<<20)
+func newSnapshot(store objects.Reader, url string, p source.Picked) (*Snapshot, error) {
+	raw, err := objects.ReadObject(store, plumbing.CommitObject, plumbing.NewHash(p.Hash), 1<<20)
 	if err != nil {
 		return nil, fmt.Errorf("reading commit %s: %w", p.Hash, err)
 	}
 	// A signature covers these bytes. So the commit is parsed from them, and not read from the store again.
 	var c object.Commit
-	if err := c.Decode(memoryObject(plumbing.CommitObject, raw)); err != nil {
+	if err := c.Decode(objects.Memory(plumbing.CommitObject, raw)); err != nil {
 		return nil, fmt.Errorf("reading commit %s: %w", p.Hash, err)
 	}
 	if !bytes.HasPrefix(raw, []byte("tree "+c.TreeHash.String()+"\n")) {
@@ -83,10 +84,12 @@ func (s *Snapshot) Commit() source.Commit { return s.commit }
 func (s *Snapshot) Object() []byte { return s.raw }
 
 // Materialise puts the files below path into a directory and returns them as a tree. It writes regular files, 0644 or 0755, and lists
-// everything else as refused. With Config.LFS, it downloads the contents that pointers of Git LFS name.
+// everything else as refused. With Config.LFS, it downloads the contents that pointers of Git LFS name; with Config.Submodules, it fetches
+// the commits that the tree names.
 //
 // Errors are faults: PathNotFound, with the existing folders; InvalidTree if a limit is exceeded or the repository is
-// damaged; InvalidSpec for an invalid path; Unreachable and AuthenticationFailed for Git LFS.
+// damaged; InvalidSpec for an invalid path; Unreachable and AuthenticationFailed for Git LFS and submodules;
+// RefNotFound for a commit that a submodule does not have.
 func (s *Snapshot) Materialise(ctx context.Context, path string, into source.Destination) (source.Tree, error) {
 	doing := fmt.Sprintf("reading the files of %s in %s", s.commit.Revision().Short(), s.commit.URL)
 	top, err := files.Open(into)
@@ -99,13 +102,19 @@ func (s *Snapshot) Materialise(ctx context.Context, path string, into source.Des
 		return source.Tree{}, err
 	}
 	inventory := source.NewInventory(s.limits)
-	w := walk{ctx: ctx, store: s.store, inventory: inventory, lfs: s.lfs.Checkout(inventory), fileBytes: s.limits.FileBytes}
+	w := walk{ctx: ctx, store: s.store, inventory: inventory, lfs: s.lfs.Checkout(inventory), fileBytes: s.limits.FileBytes, at: &place{root: s.root, folder: folder}}
+	if err := s.allowSubmodules(w.at); err != nil {
+		return source.Tree{}, err
+	}
 	start, err := s.find(folder)
 	if err == nil {
 		err = w.folder("", start, top)
 	}
 	if err == nil {
 		err = w.lfs.Finish(ctx, top)
+	}
+	if err == nil {
+		err = w.at.submodules.finish(ctx, top)
 	}
 	if err != nil {
 		return source.Tree{}, ReadFault(ctx, doing, err)
@@ -138,7 +147,7 @@ func (s *Snapshot) find(folder string) (plumbing.Hash, error) {
 		return at, nil
 	}
 	for _, name := range strings.Split(folder, "/") {
-		t, err := ReadTree(s.store, at)
+		t, err := objects.ReadTree(s.store, at)
 		if err != nil {
 			return at, fmt.Errorf("reading folder %q: %w", parent, err)
 		}
@@ -166,17 +175,18 @@ func (s *Snapshot) find(folder string) (plumbing.Hash, error) {
 // walk writes a tree's files below root.
 type walk struct {
 	ctx       context.Context
-	store     ObjectReader
+	store     objects.Reader
 	inventory *source.Inventory
 	lfs       *lfs.Checkout
 	fileBytes int64 // the largest file
+	at        *place
 }
 
 func (w *walk) folder(at string, hash plumbing.Hash, into *files.Directory) error {
 	if w.ctx.Err() != nil {
 		return w.ctx.Err()
 	}
-	t, err := ReadTree(w.store, hash)
+	t, err := objects.ReadTree(w.store, hash)
 	if err != nil {
 		return fmt.Errorf("reading folder %q: %w", at, err)
 	}
@@ -212,7 +222,7 @@ func (w *walk) entry(p string, e object.TreeEntry, into *files.Directory) error 
 	case filemode.Symlink:
 		w.inventory.Refuse(p, "symbolic link")
 	case filemode.Submodule:
-		w.inventory.Refuse(p, "submodule")
+		return w.submodule(p, e, into)
 	default:
 		w.inventory.Refuse(p, fmt.Sprintf("entry of unknown mode %s", e.Mode))
 	}
@@ -255,56 +265,9 @@ func (w *walk) content(p string, e object.TreeEntry) ([]byte, error) {
 	if err := w.inventory.Admit(p, size); err != nil {
 		return nil, err
 	}
-	data, err := ReadObject(w.store, plumbing.BlobObject, e.Hash, size)
+	data, err := objects.ReadObject(w.store, plumbing.BlobObject, e.Hash, size)
 	if err != nil {
 		return nil, fmt.Errorf("reading %s: %w", p, err)
-	}
-	return data, nil
-}
-
-// ReadTree reads one of git's trees.
-func ReadTree(store ObjectReader, hash plumbing.Hash) (*object.Tree, error) {
-	data, err := ReadObject(store, plumbing.TreeObject, hash, MaxTreeBytes)
-	if err != nil {
-		return nil, err
-	}
-	var t object.Tree
-	if err := t.Decode(memoryObject(plumbing.TreeObject, data)); err != nil {
-		return nil, fmt.Errorf("object %s: %w", hash, err)
-	}
-	return &t, nil
-}
-
-// MaxTreeBytes is the largest size of one of git's trees.
-const MaxTreeBytes = 32 << 20
-
-func memoryObject(t plumbing.ObjectType, data []byte) plumbing.EncodedObject {
-	o := &plumbing.MemoryObject{}
-	o.SetType(t)
-	_, _ = o.Write(data) // a write to memory never fails
-	return o
-}
-
-// ReadObject reads an object that must have the type t, and at most limit bytes. It compares the hash of the content,
-// because a loose object on disk can contain anything. A signature covers the rest of a commit only through hashes.
-func ReadObject(store ObjectReader, t plumbing.ObjectType, hash plumbing.Hash, limit int64) ([]byte, error) {
-	o, err := store.EncodedObject(t, hash)
-	if err != nil {
-		return nil, fmt.Errorf("object %s: %w", hash, err)
-	}
-	r, err := o.Reader()
-	if err != nil {
-		return nil, fmt.Errorf("object %s: %w", hash, err)
-	}
-	data, err := io.ReadAll(io.LimitReader(r, limit+1))
-	if err := errors.Join(err, r.Close()); err != nil {
-		return nil, fmt.Errorf("object %s: %w", hash, err)
-	}
-	if int64(len(data)) > limit {
-		return nil, fmt.Errorf("object %s is larger than %d bytes", hash, limit)
-	}
-	if plumbing.ComputeHash(t, data) != hash {
-		return nil, fault.NewRetry(v1alpha1.ReasonInvalidTree, fmt.Errorf("object %s is damaged: its content has another hash", hash))
 	}
 	return data, nil
 }

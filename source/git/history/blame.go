@@ -14,6 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
+	"github.com/bunsen-os/bunsen/source/git/objects"
 )
 
 // Change is the last change of a line. The zero value means that the line is not committed.
@@ -272,7 +273,7 @@ func (b *blame) text(blob plumbing.Hash) ([]string, error) {
 	if lines, ok := b.lines[blob]; ok {
 		return lines, nil
 	}
-	data, err := git.ReadObject(b.h.store, plumbing.BlobObject, blob, maxFileBytes)
+	data, err := objects.ReadObject(b.h.store, plumbing.BlobObject, blob, maxFileBytes)
 	if err != nil {
 		return nil, err
 	}

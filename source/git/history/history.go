@@ -15,6 +15,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/source"
 	"github.com/bunsen-os/bunsen/source/git"
+	"github.com/bunsen-os/bunsen/source/git/objects"
 )
 
 // History reads the commits of a local repository, back from one revision. It caches what it reads for later queries.
@@ -144,7 +145,7 @@ func (h *History) entry(tree plumbing.Hash, name string) (entry, error) {
 	if e, ok := h.entries[key]; ok {
 		return e, nil
 	}
-	data, err := git.ReadObject(h.store, plumbing.TreeObject, tree, git.MaxTreeBytes)
+	data, err := objects.ReadObject(h.store, plumbing.TreeObject, tree, objects.MaxTreeBytes)
 	if err != nil {
 		return entry{}, err
 	}
@@ -207,7 +208,7 @@ func (h *History) removed(before, after plumbing.Hash, prefix string, visit func
 		if hash.IsZero() {
 			continue
 		}
-		t, err := git.ReadTree(h.store, hash)
+		t, err := objects.ReadTree(h.store, hash)
 		if err != nil {
 			return fmt.Errorf("reading folder %q: %w", prefix, err)
 		}

@@ -1,4 +1,4 @@
-package git
+package commits
 
 import (
 	"container/heap"
@@ -10,6 +10,7 @@ import (
 	"github.com/go-git/go-git/v5/plumbing/object"
 
 	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git/objects"
 )
 
 // commitsSince returns the objects of the commits that head adds to the applied commit, head first, and the relation of both commits.
@@ -17,7 +18,7 @@ import (
 //
 // It reads the newest commits first, so for a new commit on a long history it reads a few commits. The times of commits are what their
 // authors write: a wrong time can only add commits of the applied history to the result.
-func commitsSince(ctx context.Context, store ObjectReader, applied, head plumbing.Hash) ([][]byte, source.Descent, error) {
+func commitsSince(ctx context.Context, store objects.Reader, applied, head plumbing.Hash) ([][]byte, source.Descent, error) {
 	w := historyWalk{store: store, old: map[plumbing.Hash]bool{}, queued: map[plumbing.Hash]bool{}, waiting: map[plumbing.Hash]bool{}}
 	if err := w.enqueue(head, false); err != nil {
 		return nil, source.Unknown, err
@@ -50,7 +51,7 @@ func commitsSince(ctx context.Context, store ObjectReader, applied, head plumbin
 
 // historyWalk visits commits, the newest first.
 type historyWalk struct {
-	store   ObjectReader
+	store   objects.Reader
 	queue   queue
 	queued  map[plumbing.Hash]bool // commits that were ever in the queue
 	waiting map[plumbing.Hash]bool // commits that are in it
@@ -74,12 +75,12 @@ func (w *historyWalk) enqueue(hash plumbing.Hash, old bool) error {
 	if w.store.HasEncodedObject(hash) != nil {
 		return nil
 	}
-	raw, err := ReadObject(w.store, plumbing.CommitObject, hash, maxCommitBytes)
+	raw, err := objects.ReadObject(w.store, plumbing.CommitObject, hash, maxCommitBytes)
 	if err != nil {
 		return err
 	}
 	var c object.Commit
-	if err := c.Decode(memoryObject(plumbing.CommitObject, raw)); err != nil {
+	if err := c.Decode(objects.Memory(plumbing.CommitObject, raw)); err != nil {
 		return fmt.Errorf("reading commit %s: %w", hash, err)
 	}
 	heap.Push(&w.queue, queuedCommit{hash: hash, raw: raw, parents: c.ParentHashes, time: c.Committer.When.Unix()})

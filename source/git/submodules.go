@@ -1,0 +1,169 @@
+package git
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/go-git/go-git/v5/plumbing"
+	"github.com/go-git/go-git/v5/plumbing/filemode"
+	"github.com/go-git/go-git/v5/plumbing/object"
+
+	"github.com/bunsen-os/bunsen/api/fault"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/source"
+	"github.com/bunsen-os/bunsen/source/git/files"
+	"github.com/bunsen-os/bunsen/source/git/lfs"
+	"github.com/bunsen-os/bunsen/source/git/objects"
+	"github.com/bunsen-os/bunsen/source/git/submodule"
+)
+
+const (
+	// maxSubmodules is how many submodules one tree may have.
+	maxSubmodules = 20
+	// maxSubmoduleDepth is how many repositories a submodule may be below that of the source.
+	maxSubmoduleDepth = 3
+)
+
+// submodules are the submodules of one tree. The commit of each is named in the tree above it, so a signature of the source's commit
+// covers them.
+type submodules struct {
+	config    Config // of the source's repository; its submodules are read with the same credentials and limits
+	count     int
+	checkouts []*lfs.Checkout
+}
+
+// place is where a walk is: in the repository of the source, or in that of a submodule.
+type place struct {
+	submodules *submodules // nil: submodules are refused
+	address    source.Address
+	root       plumbing.Hash // the root folder of the repository
+	folder     string        // the folder of the repository that the tree begins with; empty in a submodule
+	mount      string        // the path in the tree that the repository begins at; empty in that of the source
+	depth      int
+	modules    submodule.Modules // nil until it was read
+}
+
+// allowSubmodules lets a walk read the submodules of a snapshot, if the configuration says so.
+func (s *Snapshot) allowSubmodules(at *place) error {
+	if s.submodules == nil {
+		return nil
+	}
+	address, err := source.ParseURL(s.submodules.URL)
+	if err != nil {
+		return err
+	}
+	at.submodules, at.address = &submodules{config: *s.submodules}, address
+	return nil
+}
+
+// pathOf returns the path in the repository of a path in the tree.
+func (at *place) pathOf(p string) string {
+	return path.Join(at.folder, strings.TrimPrefix(strings.TrimPrefix(p, at.mount), "/"))
+}
+
+// submodule puts the files of a submodule into the directory of its name.
+func (w *walk) submodule(p string, e object.TreeEntry, into *files.Directory) error {
+	all := w.at.submodules
+	if all == nil {
+		w.inventory.Refuse(p, "submodule")
+		return nil
+	}
+	address, err := w.addressOf(p)
+	if err != nil {
+		w.inventory.Refuse(p, "submodule: "+err.Error())
+		return nil
+	}
+	if all.count++; all.count > maxSubmodules {
+		return fault.NewStalled(v1alpha1.ReasonInvalidTree, fmt.Errorf("the tree has more than %d submodules: point the source's path at a smaller folder", maxSubmodules))
+	}
+	sub, err := all.fetch(w.ctx, w.at, address, e.Hash)
+	if err != nil {
+		return fmt.Errorf("reading the submodule %s: %w", p, err)
+	}
+	defer sub.Close()
+	checkout := sub.lfs.Checkout(w.inventory)
+	all.checkouts = append(all.checkouts, checkout)
+	below := into.Below(e.Name)
+	defer below.Close()
+	inner := walk{
+		ctx: w.ctx, store: sub.store, inventory: w.inventory, lfs: checkout, fileBytes: w.fileBytes,
+		at: &place{submodules: all, address: address, root: sub.root, mount: p, depth: w.at.depth + 1},
+	}
+	return inner.folder(p, sub.root, below)
+}
+
+// addressOf returns the address of the submodule at a path of the tree. The error is the reason to refuse the submodule.
+func (w *walk) addressOf(p string) (source.Address, error) {
+	at := w.at
+	if at.depth == maxSubmoduleDepth {
+		return source.Address{}, fmt.Errorf("it is in %d other submodules, at most %d are allowed", maxSubmoduleDepth, maxSubmoduleDepth-1)
+	}
+	if at.modules == nil {
+		modules, err := readModules(w.store, at.root)
+		if err != nil {
+			return source.Address{}, err
+		}
+		at.modules = modules
+	}
+	return at.modules.Address(at.address, at.pathOf(p))
+}
+
+// modulesEntry returns the entry of .gitmodules in a root folder; false if the folder has no such file.
+func modulesEntry(store objects.Reader, root plumbing.Hash) (plumbing.Hash, bool, error) {
+	t, err := objects.ReadTree(store, root)
+	if err != nil {
+		return plumbing.ZeroHash, false, err
+	}
+	for _, e := range t.Entries {
+		if e.Name == submodule.File && (e.Mode == filemode.Regular || e.Mode == filemode.Deprecated || e.Mode == filemode.Executable) {
+			return e.Hash, true, nil
+		}
+	}
+	return plumbing.ZeroHash, false, nil
+}
+
+// readModules reads the file .gitmodules of a root folder. A link of that name is no file.
+func readModules(store objects.Reader, root plumbing.Hash) (submodule.Modules, error) {
+	entry, ok, err := modulesEntry(store, root)
+	if err != nil || !ok {
+		return submodule.Modules{}, err
+	}
+	data, err := objects.ReadObject(store, plumbing.BlobObject, entry, submodule.MaxBytes)
+	if err != nil {
+		return nil, fmt.Errorf("reading %s: %w", submodule.File, err)
+	}
+	return submodule.Parse(data)
+}
+
+// fetch fetches one commit of a submodule. The objects are kept apart from those of the same repository as a source or as a submodule of
+// another one, so that two fetches never wait for each other.
+func (s *submodules) fetch(ctx context.Context, above *place, address source.Address, commit plumbing.Hash) (*Snapshot, error) {
+	c := s.config
+	c.Identity = "submodule of " + objects.Key(above.address.String(), c.Identity, c.Secret)
+	c.URL, c.Verify = address.String(), nil
+	r, err := New(c)
+	if err != nil {
+		return nil, err
+	}
+	sub, err := r.Fetch(ctx, source.Picked{Hash: commit.String()}, "")
+	if f := (*fault.Error)(nil); errors.As(err, &f) && f.Reason == v1alpha1.ReasonRefNotFound {
+		return nil, fault.NewRetry(f.Reason, fmt.Errorf("%w: push the commit of the submodule to %s, on a branch or a tag", err, r.URL()))
+	}
+	return sub, err
+}
+
+// finish writes what the submodules have in Git LFS.
+func (s *submodules) finish(ctx context.Context, top *files.Directory) error {
+	if s == nil {
+		return nil
+	}
+	for _, c := range s.checkouts {
+		if err := c.Finish(ctx, top); err != nil {
+			return err
+		}
+	}
+	return nil
+}
