@@ -128,6 +128,7 @@ func TestEachUserReadsWithTheirOwnRights(t *testing.T) {
 		}
 	})
 	p := &played{base: "https://console.example.org"}
+	create(t, admin, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1"}})
 	viewerToken := tokenOf(t, admin, "viewer", "bunsen-viewer")
 	viewer, nobody := shared.browser(t), shared.browser(t)
 	if r := signInWith(t, viewer, p.base, viewerToken, "/"); r.status != http.StatusSeeOther || r.header.Get("Location") != "/" || !strings.Contains(r.header.Get("Set-Cookie"), "__Host-bunsen-console-") || !strings.Contains(r.header.Get("Set-Cookie"), "Secure") {
@@ -147,6 +148,22 @@ func TestEachUserReadsWithTheirOwnRights(t *testing.T) {
 		for { // other objects may change before
 			if _, data := s.next(t); strings.Contains(data, `href="/pool/edge"`) {
 				break
+			}
+		}
+	})
+	t.Run("every page opens for a viewer, or names the role for contents of configs", func(t *testing.T) {
+		values := strings.NewReplacer("{pool}", "edge", "{node}", "n1", "{commit}", "rendered-edge-0123456789abcdef0123456789abcdef")
+		for _, route := range pages() {
+			path := values.Replace(route.pattern)
+			switch page := get(t, viewer, p.base+path); {
+			case page.status == 200:
+			case page.status == 403 && strings.Contains(page.body, "bunsen-config-viewer grants it"):
+			case page.status == 404 && strings.Contains(path, "/commit/"):
+			default:
+				t.Errorf("%s: %d\n%s", path, page.status, page.body)
+			}
+			if page := get(t, nobody, p.base+path); page.status == 200 && route.pattern != "/compare" && route.pattern != "/search" || strings.Contains(page.body, "edge<") {
+				t.Errorf("a user without rights opens %s:\n%s", path, page.body)
 			}
 		}
 	})
