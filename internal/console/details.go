@@ -80,7 +80,7 @@ func commitPage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (
 		return view.Page{}, found(err)
 	}
 	return view.Page{
-		Frame:   view.Frame{Title: fleet.ShortRevision(fleet.ShortRendered(commit)) + " in pool " + pool, Command: fleet.ShellLine("bunsen", "history", "pool/"+pool)},
+		Frame:   view.Frame{Title: p.Title, Command: fleet.ShellLine("bunsen", "history", "pool/"+pool)},
 		Regions: p.Regions(),
 	}, nil
 }

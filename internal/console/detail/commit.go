@@ -41,7 +41,7 @@ func (s Session) Commit(ctx context.Context, pool, what string, now time.Time) (
 	}
 	row := h.Rows[at]
 	before, known := configBefore(h.Rows, at)
-	p := view.ChangePage{About: aboutRow(row, pool, before)}
+	p := view.ChangePage{Title: cmp.Or(fleet.CommitLabel(row.API, row.Revision), fleet.ShortRendered(row.Rendered)) + " in pool " + pool, About: aboutRow(row, pool, before)}
 	f := fleet.New(c, now)
 	v := f.PoolByName[pool]
 	for i := range v.Rows {

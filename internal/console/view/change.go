@@ -8,6 +8,8 @@ import (
 
 // ChangePage is what the pages of a commit and of a comparison show.
 type ChangePage struct {
+	// Title of the page of a commit.
+	Title string
 	// Form is the form of a comparison; nil on the page of a commit.
 	Form *CompareForm
 	// About are the facts of the commit.

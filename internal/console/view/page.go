@@ -73,7 +73,7 @@ const partsMarker = "<!--parts-->"
 
 var templates = template.Must(template.New("").Funcs(template.FuncMap{
 	"parts":    func() template.HTML { return partsMarker },
-	"shown":    safetext.Line,
+	"shown":    func(text string) string { return safetext.Line(cutLine(text)) },
 	"rendered": fleet.ShortRendered,
 	"revision": fleet.ShortRevision,
 	"age":      func(at *time.Time, now time.Time) string { return ageText(at, now) },
