@@ -26,10 +26,15 @@ Each user signs in with a token of the Kubernetes API. The console reads the clu
 own, and uses no credentials of the kubeconfig. It stores tokens in memory. A session ends with its token, and after eight hours. If
 the API server no longer accepts the token, the session ends too.
 
+If the API server accepts the ID tokens of an OpenID provider, users can also sign in there (--oidc-issuer). Register the redirect URL
+https://HOST/oidc/callback at the provider, for a client whose ID tokens the API server accepts. A session ends with its ID token.
+
 The console answers only requests for the hosts of --host. The certificate of --tls-cert may change while the console runs. Without
 one, the console signs a certificate itself and prints its fingerprint.`,
 		Example: `  bunsen console --host console.example.org --tls-cert tls.crt --tls-key tls.key
-  bunsen console --host localhost:8443 --listen 127.0.0.1:8443`,
+  bunsen console --host localhost:8443 --listen 127.0.0.1:8443
+  bunsen console --host console.example.org --tls-cert tls.crt --tls-key tls.key \
+    --oidc-issuer https://id.example.org --oidc-client-id kubernetes --oidc-client-secret-file secret`,
 		Args: cobra.NoArgs,
 	}
 	target.AddFlags(cmd)
@@ -38,6 +43,11 @@ one, the console signs a certificate itself and prints its fingerprint.`,
 	cmd.Flags().StringVar(&s.CertFile, "tls-cert", "", "file with the certificate (PEM); empty: a new one, which the console signs")
 	cmd.Flags().StringVar(&s.KeyFile, "tls-key", "", "file with the key of the certificate (PEM)")
 	cmd.Flags().StringVar(&s.Name, "cluster-name", "", "name of the cluster on the pages; empty: its name in the kubeconfig")
+	cmd.Flags().StringVar(&s.OIDC.Issuer, "oidc-issuer", "", "URL of an OpenID provider whose ID tokens the API server accepts")
+	cmd.Flags().StringVar(&s.OIDC.ClientID, "oidc-client-id", "", "the console's client at the provider")
+	cmd.Flags().StringVar(&s.OIDC.SecretFile, "oidc-client-secret-file", "", "file with the secret of the client; empty for a public client")
+	cmd.Flags().StringVar(&s.OIDC.CAFile, "oidc-ca", "", "file with the CA of the provider (PEM); empty: those of the system")
+	cmd.Flags().StringSliceVar(&s.OIDC.Scopes, "oidc-scope", []string{"email", "profile"}, "scopes besides openid")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var err error
 		if s.API, err = anonymous(cmd, &target); err != nil {

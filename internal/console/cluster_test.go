@@ -33,7 +33,7 @@ import (
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // startCluster starts an API server with Bunsen's kinds and roles, and returns the connection of its administrator.
-func startCluster(t *testing.T) (*rest.Config, client.Client) {
+func startCluster(t *testing.T, options ...func(*envtest.APIServer)) (*rest.Config, client.Client) {
 	t.Helper()
 	assets := os.Getenv("KUBEBUILDER_ASSETS")
 	if assets == "" {
@@ -46,6 +46,9 @@ func startCluster(t *testing.T) (*rest.Config, client.Client) {
 		CRDDirectoryPaths: []string{filepath.Join(dir, "crd")}, ErrorIfCRDPathMissing: true,
 	}
 	env.ControlPlane.GetAPIServer().Configure().Set("authorization-mode", "Node,RBAC")
+	for _, set := range options {
+		set(env.ControlPlane.GetAPIServer())
+	}
 	rc, err := env.Start()
 	if err != nil {
 		t.Fatal(err)

@@ -37,6 +37,8 @@ type Sharing struct {
 	API *rest.Config
 	// Name of the cluster.
 	Name string
+	// OIDC are the settings of an OpenID provider, where users can sign in instead of pasting a token.
+	OIDC OIDC
 }
 
 // Shared is a console for several users. Each one signs in with a token of the API server.
@@ -75,6 +77,12 @@ func Share(ctx context.Context, s Sharing) (*Shared, error) {
 	access := &signIn{api: rest.AnonymousClientConfig(s.API), store: out.store, checks: make(chan struct{}, mostSignIns)}
 	out.server = newServer(s.Name, session.Origin{Hosts: s.Hosts, TLS: true}, access)
 	out.server.forms, access.server = true, out.server
+	if s.OIDC.Issuer != "" {
+		if access.sso, err = newSSO(s.OIDC, session.CookieName(port, true)+"-oidc"); err != nil {
+			_ = listener.Close() // nothing was served
+			return nil, err
+		}
+	}
 	return out, nil
 }
 
@@ -91,7 +99,7 @@ func (s Sharing) check() error {
 	if (s.CertFile == "") != (s.KeyFile == "") {
 		problems = append(problems, errors.New("--tls-cert and --tls-key belong together: set both or neither"))
 	}
-	return errors.Join(problems...)
+	return errors.Join(append(problems, s.OIDC.check())...)
 }
 
 // tlsConfig reads the certificate, or creates one.

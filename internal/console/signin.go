@@ -43,6 +43,8 @@ type signIn struct {
 	api    *rest.Config
 	store  *session.Store[*visitor]
 	server *Server
+	// sso is the OpenID provider; nil for none.
+	sso *sso
 	// checks has an entry for each token that is being checked.
 	checks chan struct{}
 }
@@ -56,6 +58,9 @@ func (a *signIn) admit(w http.ResponseWriter, r *http.Request, now time.Time) *v
 	case a.server.isForm(r):
 		http.SetCookie(w, a.store.Close(r))
 		redirect(w, signInPath)
+		return nil
+	}
+	if a.sso != nil && a.single(w, r, now) {
 		return nil
 	}
 	v, ok := a.store.Find(r, now)
@@ -94,7 +99,11 @@ func (a *signIn) next(path string) string {
 
 // form answers with the form of signing in.
 func (a *signIn) form(w http.ResponseWriter, status int, problem, next string) {
-	a.server.write(w, status, view.Page{Frame: view.Frame{Title: "Sign in", Cluster: a.server.cluster}, Regions: view.SignIn(problem, next)})
+	form := view.SignInForm{Problem: problem, Next: next}
+	if a.sso != nil {
+		form.Provider = ssoStartPath + "?" + url.Values{"next": {next}}.Encode()
+	}
+	a.server.write(w, status, view.Page{Frame: view.Frame{Title: "Sign in", Cluster: a.server.cluster}, Regions: view.SignIn(form)})
 }
 
 // open opens a session with the token of a form.
@@ -105,16 +114,25 @@ func (a *signIn) open(w http.ResponseWriter, r *http.Request, now time.Time) {
 		a.form(w, http.StatusBadRequest, "The form was not readable, or larger than 64 KiB.", "/")
 		return
 	}
-	next := a.next(r.PostForm.Get("next"))
+	a.enter(w, r, now, func() (token, next string, err error) {
+		return strings.TrimSpace(r.PostForm.Get("token")), a.next(r.PostForm.Get("next")), nil
+	})
+}
+
+// enter opens a session with a token, and sends the browser to the next path.
+func (a *signIn) enter(w http.ResponseWriter, r *http.Request, now time.Time, read func() (token, next string, err error)) {
 	select {
 	case a.checks <- struct{}{}:
 		defer func() { <-a.checks }()
 	default:
-		a.form(w, http.StatusTooManyRequests, "Too many users sign in at this moment: try again.", next)
+		a.form(w, http.StatusTooManyRequests, "Too many users sign in at this moment: try again.", "/")
 		return
 	}
-	token := strings.TrimSpace(r.PostForm.Get("token"))
-	v, err := a.visitorOf(r.Context(), token)
+	token, next, err := read()
+	var v *visitor
+	if err == nil {
+		v, err = a.visitorOf(r.Context(), token)
+	}
 	if err != nil {
 		a.form(w, http.StatusUnauthorized, err.Error(), next)
 		return
@@ -126,6 +144,25 @@ func (a *signIn) open(w http.ResponseWriter, r *http.Request, now time.Time) {
 	}
 	http.SetCookie(w, cookie)
 	redirect(w, next)
+}
+
+// single answers the requests of users who go to the OpenID provider, and of those who come back. It returns false for other requests.
+func (a *signIn) single(w http.ResponseWriter, r *http.Request, now time.Time) bool {
+	if r.Method != http.MethodGet {
+		return false
+	}
+	switch r.URL.Path {
+	case ssoStartPath:
+		next := a.next(r.URL.Query().Get("next"))
+		if err := a.sso.start(w, r, next, now); err != nil {
+			a.form(w, http.StatusBadGateway, err.Error(), next)
+		}
+	case ssoCallbackPath:
+		a.enter(w, r, now, func() (token, next string, err error) { return a.sso.finish(w, r, now) })
+	default:
+		return false
+	}
+	return true
 }
 
 // visitorOf asks the API server whose token it is.

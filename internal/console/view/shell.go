@@ -8,8 +8,15 @@ func Problem(reason string) region.Region { return draw("problem", "problem", re
 // Note draws a page that is only a text, such as an error.
 func Note(text string) []region.Region { return []region.Region{draw("note", "note", text)} }
 
-// SignIn draws the form for a token. problem says why the last token was not accepted; empty for the first try. next is the path that opens
-// after that.
-func SignIn(problem, next string) []region.Region {
-	return []region.Region{draw("sign-in", "sign-in", struct{ Problem, Next string }{problem, next})}
+// SignInForm is the form of signing in.
+type SignInForm struct {
+	// Problem says why the last token was not accepted; empty for the first try.
+	Problem string
+	// Next is the path that opens after that.
+	Next string
+	// Provider is the path that leads to an OpenID provider; empty for none.
+	Provider string
 }
+
+// SignIn draws the form.
+func SignIn(f SignInForm) []region.Region { return []region.Region{draw("sign-in", "sign-in", f)} }

@@ -1,0 +1,169 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/subtle"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+
+	"github.com/bunsen-os/bunsen/internal/console/session"
+)
+
+const (
+	ssoStartPath    = "/oidc/start"
+	ssoCallbackPath = "/oidc/callback"
+	// ssoTime is how long a user may take at the provider.
+	ssoTime = 10 * time.Minute
+	// mostPending limits the users who are at the provider.
+	mostPending = 1000
+)
+
+// OIDC are the settings of an OpenID provider that the API server trusts too: its ID tokens are tokens of the API server.
+type OIDC struct {
+	// Issuer is the URL of the provider; empty for none.
+	Issuer string
+	// ClientID is the console's name at the provider. SecretFile has its secret; empty for a public client.
+	ClientID, SecretFile string
+	// CAFile has the certificates that sign the provider's; empty for those of the system.
+	CAFile string
+	// Scopes are requested besides `openid`.
+	Scopes []string
+}
+
+func (o OIDC) check() error {
+	if o.Issuer == "" {
+		if o.ClientID != "" || o.SecretFile != "" || o.CAFile != "" {
+			return errors.New("--oidc-issuer is missing, and another flag --oidc-… is set")
+		}
+		return nil
+	}
+	if u, err := url.Parse(o.Issuer); err != nil || u.Scheme != "https" || u.Host == "" {
+		return fmt.Errorf("--oidc-issuer %q: want a URL that begins with https://", o.Issuer)
+	}
+	if o.ClientID == "" {
+		return errors.New("--oidc-client-id is missing: name the console's client at the provider")
+	}
+	return nil
+}
+
+// sso sends users to an OpenID provider, and takes the ID token that the provider gives them.
+type sso struct {
+	settings OIDC
+	secret   string
+	client   *http.Client
+	// pending has the users who are at the provider.
+	pending *session.Store[attempt]
+
+	mu       sync.Mutex
+	provider *oidc.Provider
+}
+
+// attempt is what the answer of the provider must match.
+type attempt struct{ state, nonce, verifier, next string }
+
+// newSSO reads the files of the settings. It does not ask the provider, which may be down at this moment.
+func newSSO(settings OIDC, cookie string) (*sso, error) {
+	o := &sso{settings: settings, pending: &session.Store[attempt]{Cookie: cookie, TLS: true, Most: mostPending}}
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if settings.CAFile != "" {
+		ca, err := os.ReadFile(settings.CAFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading --oidc-ca: %w", err)
+		}
+		if config.RootCAs = x509.NewCertPool(); !config.RootCAs.AppendCertsFromPEM(ca) {
+			return nil, fmt.Errorf("reading --oidc-ca: %s has no certificate (PEM)", settings.CAFile)
+		}
+	}
+	if settings.SecretFile != "" {
+		secret, err := os.ReadFile(settings.SecretFile)
+		if err != nil {
+			return nil, fmt.Errorf("reading --oidc-client-secret-file: %w", err)
+		}
+		o.secret = string(bytes.TrimSpace(secret))
+	}
+	o.client = &http.Client{Timeout: checkTime, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true}}
+	return o, nil
+}
+
+// oauth returns the settings of the code flow. The first call, and each one after a failure, asks the provider for its addresses.
+func (o *sso) oauth(host string) (*oauth2.Config, *oidc.Provider, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.provider == nil {
+		p, err := oidc.NewProvider(oidc.ClientContext(context.Background(), o.client), o.settings.Issuer)
+		if err != nil {
+			return nil, nil, fmt.Errorf("reading the settings of the provider %s: %w", o.settings.Issuer, err)
+		}
+		o.provider = p
+	}
+	return &oauth2.Config{
+		ClientID: o.settings.ClientID, ClientSecret: o.secret, Endpoint: o.provider.Endpoint(), RedirectURL: "https://" + host + ssoCallbackPath,
+		Scopes: append([]string{oidc.ScopeOpenID}, o.settings.Scopes...),
+	}, o.provider, nil
+}
+
+// start sends the user to the provider.
+func (o *sso) start(w http.ResponseWriter, r *http.Request, next string, now time.Time) error {
+	config, _, err := o.oauth(r.Host)
+	if err != nil {
+		return err
+	}
+	a := attempt{state: rand.Text(), nonce: rand.Text(), verifier: oauth2.GenerateVerifier(), next: next}
+	cookie, err := o.pending.Open(rand.Reader, a, now, now.Add(ssoTime))
+	if err != nil {
+		return err
+	}
+	cookie.SameSite = http.SameSiteLaxMode // the provider's page sends the user back
+	http.SetCookie(w, cookie)
+	redirect(w, config.AuthCodeURL(a.state, oidc.Nonce(a.nonce), oauth2.S256ChallengeOption(a.verifier)))
+	return nil
+}
+
+// finish returns the ID token of a user whom the provider sent back, and the path that opens next. Each attempt counts once.
+func (o *sso) finish(w http.ResponseWriter, r *http.Request, now time.Time) (token, next string, err error) {
+	a, ok := o.pending.Find(r, now)
+	http.SetCookie(w, o.pending.Close(r))
+	q := r.URL.Query()
+	if !ok || subtle.ConstantTimeCompare([]byte(a.state), []byte(q.Get("state"))) != 1 {
+		return "", "/", errors.New("this answer of the provider does not belong to an attempt of this browser in the last ten minutes: try again")
+	}
+	if reason := q.Get("error"); reason != "" {
+		return "", a.next, fmt.Errorf("the provider did not sign you in: %s", strings.TrimSpace(reason+" "+q.Get("error_description")))
+	}
+	config, provider, err := o.oauth(r.Host)
+	if err != nil {
+		return "", a.next, err
+	}
+	ctx, cancel := context.WithTimeout(oidc.ClientContext(r.Context(), o.client), checkTime)
+	defer cancel()
+	tokens, err := config.Exchange(ctx, q.Get("code"), oauth2.VerifierOption(a.verifier))
+	if err != nil {
+		var refused *oauth2.RetrieveError // its text has the whole answer
+		if errors.As(err, &refused) {
+			return "", a.next, fmt.Errorf("the provider refused the code: %s", refused.ErrorCode)
+		}
+		return "", a.next, fmt.Errorf("exchanging the code at the provider: %w", err)
+	}
+	raw, _ := tokens.Extra("id_token").(string)
+	id, err := provider.Verifier(&oidc.Config{ClientID: o.settings.ClientID}).Verify(ctx, raw)
+	if err != nil {
+		return "", a.next, fmt.Errorf("checking the ID token: %w", err)
+	}
+	if subtle.ConstantTimeCompare([]byte(id.Nonce), []byte(a.nonce)) != 1 {
+		return "", a.next, errors.New("the provider's ID token is of another attempt: try again")
+	}
+	return raw, a.next, nil
+}
