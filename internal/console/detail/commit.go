@@ -64,7 +64,7 @@ func (s Session) Commit(ctx context.Context, pool, what string, now time.Time) (
 	if row.Nodes > 0 {
 		nodes = row.Nodes
 	}
-	found, notes, err := s.compare(ctx, &c, sides{before, row.Rendered, []pair{{ref{pool, before}, ref{pool, row.Rendered}, nodes}}}, now)
+	found, notes, err := s.compare(ctx, f, sides{before, row.Rendered, []pair{{ref{pool, before}, ref{pool, row.Rendered}, nodes}}}, now)
 	p.Notes = append(p.Notes, notes...)
 	if err != nil {
 		p.Notes = append(p.Notes, failedReview(err))
@@ -148,7 +148,7 @@ func configBefore(rows []history.Row, at int) (string, bool) {
 
 // aboutRow are the facts of a row.
 func aboutRow(r history.Row, pool, before string) []view.Fact {
-	out := []view.Fact{{Label: "Commit", Text: cmp.Or(fleet.CommitLabel(r.API, r.Revision), "unknown")}}
+	out := []view.Fact{{Label: "Pool", Text: pool, Pool: pool}, {Label: "Commit", Text: cmp.Or(fleet.CommitLabel(r.API, r.Revision), "unknown")}}
 	add := func(label, text string) {
 		if text != "" {
 			out = append(out, view.Fact{Label: label, Text: text})

@@ -40,7 +40,7 @@ func (s Session) Compare(ctx context.Context, from, to string, now time.Time) (v
 		p.Form.Problem = problem
 		return p, nil
 	}
-	found, notes, err := s.compare(ctx, &c, what, now)
+	found, notes, err := s.compare(ctx, f, what, now)
 	p.Notes = notes
 	if err != nil {
 		p.Notes = append(p.Notes, failedReview(err))

@@ -357,3 +357,74 @@ func TestPagesAtOnce(t *testing.T) {
 	}
 	all.Wait()
 }
+
+// TestADrainShowsItsPods: the page lists the pods that a drain waits for, and counts those that the report omits.
+func TestADrainShowsItsPods(t *testing.T) {
+	w := usual()
+	a := w.Nodes[1].Annotations
+	delete(a, v1alpha1.PostConfigActionAnnotation)
+	a[v1alpha1.DesiredDrainAnnotation], a[v1alpha1.LastAppliedDrainAnnotation] = "drain-"+second, "uncordon-"+first
+	a[v1alpha1.DrainStartedAnnotation] = "2026-01-02T11:50:00Z"
+	a[v1alpha1.DrainReportAnnotation] = `{"for":"` + second + `","started":"2026-01-02T11:50:00Z","pods":[{"pod":"shop/<b>db</b>","state":"Blocked","why":"its budget shop/db allows no eviction","budget":"shop/db","never":true,"since":"2026-01-02T11:51:00Z"}],"more":7}`
+	got := html(t, w.session(), "node worker-01")
+	checkHTML(t, got)
+	for _, want := range []string{"<h2>Drain</h2>", "shop/&lt;b&gt;db&lt;/b&gt;", "its budget shop/db allows no eviction", "and 7 more pods", "9m"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("the page does not say %q:\n%s", want, got)
+		}
+	}
+}
+
+// TestCommitsWithoutReview: a commit that changed nothing, a refused one, and a change through the API say what they did.
+func TestCommitsWithoutReview(t *testing.T) {
+	w := usual()
+	same, refused := "main@sha1:"+strings.Repeat("c", 40), "main@sha1:"+strings.Repeat("d", 40)
+	h := &w.Sources[0].Status.History
+	*h = append([]v1alpha1.HistoryEntry{
+		{CommitInfo: v1alpha1.CommitInfo{Revision: refused, Subject: "a typing error"}, Refused: &v1alpha1.Refusal{Reason: "InvalidTree", Message: "pools/worker/a.bu:1:1: no such key"}},
+		{CommitInfo: v1alpha1.CommitInfo{Revision: same, Subject: "a comment"}, Pools: map[string]string{"worker": second}},
+	}, *h...)
+	for path, want := range map[string]string{
+		"commit " + same: "No rendered change", "commit " + refused: "no such key", "commit " + commit0: "not in the pool&#39;s history",
+	} {
+		if got := html(t, w.session(), path); !strings.Contains(got, want) {
+			t.Errorf("%s does not say %q:\n%s", path, want, got)
+		}
+	}
+}
+
+// BenchmarkNode makes the page of a node in a cluster of 5,000 nodes again, as after each change.
+func BenchmarkNode(b *testing.B) {
+	w := usual()
+	for i := range 5000 {
+		n := *w.Nodes[2].DeepCopy()
+		n.Name = fmt.Sprintf("more-%04d", i)
+		w.Nodes = append(w.Nodes, n)
+	}
+	s := w.session()
+	for b.Loop() {
+		p, err := s.Node(b.Context(), "worker-02", noon)
+		if err != nil {
+			b.Fatal(err)
+		}
+		p.Regions(noon)
+	}
+}
+
+// BenchmarkCommit is BenchmarkNode for the page of a commit.
+func BenchmarkCommit(b *testing.B) {
+	w := usual()
+	for i := range 5000 {
+		n := *w.Nodes[2].DeepCopy()
+		n.Name = fmt.Sprintf("more-%04d", i)
+		w.Nodes = append(w.Nodes, n)
+	}
+	s := w.session()
+	for b.Loop() {
+		p, err := s.Commit(b.Context(), "worker", commitB, noon)
+		if err != nil {
+			b.Fatal(err)
+		}
+		p.Regions()
+	}
+}

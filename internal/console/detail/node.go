@@ -74,7 +74,9 @@ func (s Session) node(ctx context.Context, c *fleet.Cluster, name string, now ti
 
 // configLines are the node's current config, and the others that it gets or that its pool should run.
 func configLines(c *fleet.Cluster, why inspect.Why, now time.Time) []view.ConfigLine {
-	f := fleet.New(*c, now)
+	withoutNodes := *c
+	withoutNodes.Nodes = nil // the commits of configs do not depend on them
+	f := fleet.New(withoutNodes, now)
 	var out []view.ConfigLine
 	add := func(role, name string) {
 		if name == "" {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	operatorv1 "github.com/openshift/api/operator/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -37,7 +38,7 @@ type sides struct {
 
 // compare compares rendered configs of the cluster under the cluster's present disruption policy. The contents that either side marks as
 // secret are hidden. The notes say what is not known.
-func (s Session) compare(ctx context.Context, c *fleet.Cluster, what sides, now time.Time) (review.Comparison, []string, error) {
+func (s Session) compare(ctx context.Context, f *fleet.Fleet, what sides, now time.Time) (review.Comparison, []string, error) {
 	rules, note, err := readRules(ctx, s, now)
 	if err != nil {
 		return review.Comparison{}, nil, err
@@ -51,7 +52,7 @@ func (s Session) compare(ctx context.Context, c *fleet.Cluster, what sides, now 
 		notes = append(notes, fmt.Sprintf("reading MachineConfiguration cluster: %v; the forecast uses the default policy", err))
 		p = policy.Default()
 	}
-	marks, err := marksOf(c, rules)
+	marks, err := marksOf(f.Pools, rules)
 	if err != nil {
 		return review.Comparison{}, notes, err
 	}
@@ -61,7 +62,6 @@ func (s Session) compare(ctx context.Context, c *fleet.Cluster, what sides, now 
 		head.PolicyFile = cluster.PolicyKind + " " + rules.Name
 	}
 	facts := review.Facts{Pools: map[string]review.PoolFacts{}}
-	f := fleet.New(*c, now)
 	var errs []error
 	for _, x := range what.pairs {
 		from, err := s.pool(ctx, x.from.pool, x.from.config, now)
@@ -132,11 +132,11 @@ func readRules(ctx context.Context, s Session, now time.Time) (*operatorv1.Machi
 }
 
 // marksOf reads the marks of secret contents of the cluster's objects.
-func marksOf(c *fleet.Cluster, rules *operatorv1.MachineConfiguration) (review.Marks, error) {
+func marksOf(pools []mcfgv1.MachineConfigPool, rules *operatorv1.MachineConfiguration) (review.Marks, error) {
 	marks := review.Marks{}
 	var errs []error
-	for i := range c.Pools {
-		errs = append(errs, marks.Add(cluster.PoolKind, c.Pools[i].Name, c.Pools[i].Annotations))
+	for i := range pools {
+		errs = append(errs, marks.Add(cluster.PoolKind, pools[i].Name, pools[i].Annotations))
 	}
 	errs = append(errs, marks.Add(cluster.PolicyKind, rules.Name, rules.Annotations))
 	return marks, errors.Join(errs...)

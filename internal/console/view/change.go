@@ -27,7 +27,7 @@ type ChangePage struct {
 	Undo []string
 }
 
-// Fact is a label with its text. If it names a config of a pool, the text is a link to the config's page.
+// Fact is a label with its text. If it names a pool or a config of a pool, the text is a link to the page of that.
 type Fact struct {
 	Label, Text  string
 	Pool, Config string
@@ -81,7 +81,11 @@ func (p ChangePage) Regions() []region.Region {
 func (p ChangePage) about() region.Region {
 	var facts []fact
 	for _, f := range p.About {
-		facts = append(facts, fact{Label: f.Label, Text: f.Text, Href: commitPath(f.Pool, f.Config)})
+		href := commitPath(f.Pool, f.Config)
+		if f.Config == "" && f.Pool != "" {
+			href = poolPath(f.Pool)
+		}
+		facts = append(facts, fact{Label: f.Label, Text: f.Text, Href: href})
 	}
 	return draw("commit-about", "commit-about", facts)
 }
