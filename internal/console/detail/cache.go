@@ -136,7 +136,8 @@ func (s Session) pool(ctx context.Context, pool, name string, now time.Time) (re
 			return result[review.Pool]{}, err
 		}
 		p, err := review.LivePool(pool, mc)
-		return result[review.Pool]{p, 2 * len(mc.Spec.Config.Raw)}, err
+		// It has the parsed config, and its lineage when a difference needs it.
+		return result[review.Pool]{p, 4 * len(mc.Spec.Config.Raw)}, err
 	})
 }
 
