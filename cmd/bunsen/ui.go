@@ -25,7 +25,8 @@ bunsen listens on 127.0.0.1 only, and reads the cluster with the rights of your 
 other server. The printed address contains a token, which works once: the first browser that opens it gets a session. If the address
 is opened again without that session, the session ends. The console ends at Ctrl-C.
 
-On a machine that others use too, choose --no-browser: other users can see the arguments of the program that opens the browser.
+On Linux, bunsen closes connections of other users of the machine. On other systems they can see the arguments of the program that opens
+the browser: choose --no-browser there if others use the machine.
 
 For a console on another machine, forward a port of it with ssh, and use the same port on both ends:
 

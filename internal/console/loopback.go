@@ -131,5 +131,5 @@ func newLocal(listener net.Listener, cluster string, v *visitor) (*Local, error)
 // Serve answers requests until the context ends.
 func (l *Local) Serve(ctx context.Context) error {
 	defer l.visitor.feed.Close()
-	return serve(ctx, l.listener, l.server)
+	return serve(ctx, sameUser{l.listener}, l.server)
 }

@@ -33,12 +33,16 @@ func (o Origin) CheckHost(r *http.Request) error {
 // CheckSite refuses a request of another site's page. Browsers set these headers and pages cannot change them; a program may leave them out,
 // but has no cookie of a user.
 func (o Origin) CheckSite(r *http.Request) error {
-	switch r.Header.Get("Sec-Fetch-Site") {
+	site := r.Header.Get("Sec-Fetch-Site")
+	switch site {
 	case "", "same-origin", "none":
 	default:
 		return ErrOtherSite
 	}
 	for _, origin := range r.Header.Values("Origin") {
+		if origin == "null" && site == "same-origin" {
+			continue // browsers hide the origin of a page without referrers
+		}
 		if origin != o.scheme()+"://"+r.Host {
 			return ErrOtherSite
 		}

@@ -80,19 +80,20 @@ func TestWhichSitesMaySend(t *testing.T) {
 		host, fetch, origin string
 		ok                  bool
 	}{
-		"the console's own page":          {"127.0.0.1:8710", "same-origin", "http://127.0.0.1:8710", true},
-		"an address that the user typed":  {"127.0.0.1:8710", "none", "", true},
-		"a program without these headers": {"127.0.0.1:8710", "", "", true},
-		"a name for the same address":     {"evil.example:8710", "same-origin", "http://evil.example:8710", false},
-		"the host without its port":       {"127.0.0.1", "", "", false},
-		"another port":                    {"127.0.0.1:80", "", "", false},
-		"localhost":                       {"localhost:8710", "", "", false},
-		"no host":                         {"", "", "", false},
-		"another site":                    {"127.0.0.1:8710", "cross-site", "", false},
-		"another port of the same site":   {"127.0.0.1:8710", "same-site", "http://127.0.0.1:9000", false},
-		"an old browser, another site":    {"127.0.0.1:8710", "", "https://evil.example", false},
-		"a page without an origin":        {"127.0.0.1:8710", "", "null", false},
-		"another scheme":                  {"127.0.0.1:8710", "", "https://127.0.0.1:8710", false},
+		"the console's own page":           {"127.0.0.1:8710", "same-origin", "http://127.0.0.1:8710", true},
+		"an address that the user typed":   {"127.0.0.1:8710", "none", "", true},
+		"a program without these headers":  {"127.0.0.1:8710", "", "", true},
+		"a name for the same address":      {"evil.example:8710", "same-origin", "http://evil.example:8710", false},
+		"the host without its port":        {"127.0.0.1", "", "", false},
+		"another port":                     {"127.0.0.1:80", "", "", false},
+		"localhost":                        {"localhost:8710", "", "", false},
+		"no host":                          {"", "", "", false},
+		"another site":                     {"127.0.0.1:8710", "cross-site", "", false},
+		"another port of the same site":    {"127.0.0.1:8710", "same-site", "http://127.0.0.1:9000", false},
+		"an old browser, another site":     {"127.0.0.1:8710", "", "https://evil.example", false},
+		"a form of the console's own page": {"127.0.0.1:8710", "same-origin", "null", true},
+		"a page without an origin":         {"127.0.0.1:8710", "", "null", false},
+		"another scheme":                   {"127.0.0.1:8710", "", "https://127.0.0.1:8710", false},
 	} {
 		r := httptest.NewRequest("GET", "/events", nil)
 		r.Host = c.host
