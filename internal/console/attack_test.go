@@ -2,6 +2,7 @@ package console
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"html"
 	"io"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/internal/console/feed"
 	"github.com/bunsen-os/bunsen/internal/console/session"
+	"github.com/bunsen-os/bunsen/internal/console/view"
 )
 
 // everyPath has a path of each kind.
@@ -288,7 +290,7 @@ func TestASlowReaderDelaysNobody(t *testing.T) {
 		defer v.feed.Close()
 		s := newServer("kind", session.Origin{Hosts: []string{"console"}}, always{v})
 		slow, ended := pipe(t, s)
-		fast, _ := pipe(t, s)
+		fast, fastEnded := pipe(t, s)
 		request := "GET /events?page=%2F HTTP/1.1\r\nHost: console\r\n\r\n"
 		go func() { _, _ = io.WriteString(slow, request) }()
 		go func() { _, _ = io.WriteString(fast, request) }()
@@ -307,7 +309,47 @@ func TestASlowReaderDelaysNobody(t *testing.T) {
 		if took := time.Since(began); took > writeTime {
 			t.Errorf("the slow reader has its stream for %s", took)
 		}
+		v.feed.Close()
 		_, _ = slow.Close(), fast.Close()
+		<-fastEnded
+	})
+}
+
+// TestALargeClusterUsesAQuarterOfACore: a page that takes long is made less often, and shows the newest state in the end.
+func TestALargeClusterUsesAQuarterOfACore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const took = 400 * time.Millisecond
+		states := make(chan update)
+		v := newVisitor("alice", nil, nil)
+		v.feed = feed.New(follow(update{}, states), linger)
+		defer v.feed.Close()
+		s := newServer("kind", session.Origin{Hosts: []string{"console"}}, always{v})
+		pages := 0
+		s.routes = []route{{"/", func(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error) {
+			pages++
+			time.Sleep(took)
+			return overview(ctx, v, r, now)
+		}}}
+		browser, ended := pipe(t, s)
+		go func() { _, _ = io.WriteString(browser, "GET /events?page=%2F HTTP/1.1\r\nHost: console\r\n\r\n") }()
+		found := make(chan struct{})
+		go func() {
+			defer close(found)
+			lines := bufio.NewScanner(browser)
+			for lines.Scan() && !strings.Contains(lines.Text(), `id="pool-n40"`) {
+			}
+		}()
+		for n := range 41 { // ten seconds
+			states <- update{pools: []string{fmt.Sprintf("n%d", n)}}
+			time.Sleep(250 * time.Millisecond)
+		}
+		<-found
+		if pages < 5 || pages > 9 {
+			t.Errorf("in about ten seconds, a page that takes %s is made %d times", took, pages)
+		}
+		v.feed.Close()
+		_ = browser.Close()
+		<-ended
 	})
 }
 

@@ -24,6 +24,8 @@ const (
 	writeTime = 20 * time.Second
 	// drawTime is the longest time that a page may take for its stream.
 	drawTime = 30 * time.Second
+	// mostRest is the longest pause after a page that took long.
+	mostRest = 5 * time.Second
 	// startTime is how long after a page its stream may start from the page's own regions.
 	startTime = time.Minute
 )
@@ -123,11 +125,22 @@ func (st *stream) run(ctx context.Context) {
 			err = st.write(": the console is here\n\n")
 		default:
 			version = s.Version
-			err = st.send(ctx, s)
+			began := time.Now()
+			if err = st.send(ctx, s); err == nil {
+				pauseAfter(ctx, time.Since(began))
+			}
 		}
 		if err != nil {
 			return // the browser is gone, or it does not read
 		}
+	}
+}
+
+// pauseAfter waits after a page that took long, so that the pages of a large cluster use a quarter of a core. Changes meanwhile become one.
+func pauseAfter(ctx context.Context, took time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(min(3*took, mostRest)):
 	}
 }
 
