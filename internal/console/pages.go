@@ -29,6 +29,7 @@ type pageFunc func(ctx context.Context, v Viewer, r *http.Request, now time.Time
 func pages() []route {
 	return append([]route{
 		{"/", overview},
+		{"/pool/{pool}", poolPage},
 	}, detailPages()...)
 }
 

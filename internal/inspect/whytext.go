@@ -145,7 +145,7 @@ func (w Why) addBusy(b *terminal.Labels, now time.Time) {
 			}
 		}
 		if n.Failed == "" || n.InFlight() {
-			b.Add("In flight", n.Name+"   "+stepWithReason(n, now))
+			b.Add("In flight", n.Name+"   "+n.StepText(now))
 		}
 	}
 }
@@ -165,21 +165,6 @@ func (w Why) addFailed(b *terminal.Labels, n BusyNode) {
 	for _, line := range lines {
 		b.Add("", "  "+line)
 	}
-}
-
-// stepWithReason returns the step of a node, with the reason and since when.
-func stepWithReason(n BusyNode, now time.Time) string {
-	text := n.Step
-	switch {
-	case strings.HasPrefix(n.Reason, n.Step):
-		text = fleet.Brief(n.Reason)
-	case n.Reason != "":
-		text += ": " + fleet.Brief(n.Reason)
-	}
-	if n.Since != nil && !strings.Contains(text, " since ") && !strings.Contains(text, " for ") {
-		text += fleet.Since(*n.Since, now)
-	}
-	return text
 }
 
 // says reports whether a reason above already has this text.

@@ -262,23 +262,27 @@ func (v *Pool) Since(t time.Time) string {
 	return SinceIn(Cluster{Timestamps: v.Facts.Timestamps}, t, v.now)
 }
 
-// Counts are the numbers of the pool's nodes.
-func (v *Pool) Counts() PoolCounts {
-	out := PoolCounts{Nodes: len(v.Facts.Nodes)}
+// phase returns the phase of a node of the pool. A gate makes an updated node unready.
+func (v *Pool) phase(n *nodestate.Node) nodestate.Phase {
 	back := ""
 	if v.Decision.Record.Verdict == v1alpha1.RolloutReverted {
 		back = v.Decision.Record.Back
 	}
+	_, silent := SilentSince(v.daemons, n, v.now)
+	phase := n.Phase(v.Facts.Target, back, silent)
+	if phase == nodestate.PhaseUpdated && n.Gate != "" {
+		return nodestate.PhaseUnready
+	}
+	return phase
+}
+
+// Counts are the numbers of the pool's nodes.
+func (v *Pool) Counts() PoolCounts {
+	out := PoolCounts{Nodes: len(v.Facts.Nodes)}
 	for i := range v.Facts.Nodes {
-		n := &v.Facts.Nodes[i]
-		_, silent := SilentSince(v.daemons, n, v.now)
-		switch n.Phase(v.Facts.Target, back, silent) {
+		switch v.phase(&v.Facts.Nodes[i]) {
 		case nodestate.PhaseUpdated:
-			if n.Gate == "" {
-				out.Updated++
-			} else {
-				out.Unready++
-			}
+			out.Updated++
 		case nodestate.PhaseUnready:
 			out.Unready++
 		case nodestate.PhaseWaiting:

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"strings"
 	"time"
 
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
@@ -60,6 +61,8 @@ type NodeRow struct {
 	// node.
 	Cause  rollout.Cause `json:"cause,omitempty"`
 	Reason string        `json:"reason,omitempty"`
+	// Phase of the node in its pool, as PoolCounts counts it; empty for a node without a pool.
+	Phase nodestate.Phase `json:"-"`
 }
 
 // Words for the steps of a node.
@@ -96,6 +99,7 @@ func nodeRow(v *Pool, n *nodestate.Node, now time.Time) NodeRow {
 		Name: n.Name, Pool: v.Object.Name, Current: n.Config.Current, Desired: n.Config.Desired, State: cmp.Or(n.State, StateUnknown),
 	}
 	row.Step, row.Since = stepOf(n, v.Waits[n.Name])
+	row.Phase = v.phase(n)
 	inService := n.UpdatedTo(v.Decision.Target) && n.Ready() && n.Gate == ""
 	if inService {
 		row.Step = ""
@@ -191,4 +195,19 @@ func (r NodeRow) StateText(now time.Time) string {
 		return r.State
 	}
 	return r.State + " (" + terminal.Age(*r.AsOf, now) + " ago)"
+}
+
+// StepText returns the step of a node, with the reason and for how long. It is empty for a node that is done.
+func (r NodeRow) StepText(now time.Time) string {
+	text := r.Step
+	switch {
+	case strings.HasPrefix(r.Reason, r.Step):
+		text = Brief(r.Reason)
+	case r.Reason != "":
+		text += ": " + Brief(r.Reason)
+	}
+	if r.Since != nil && !strings.Contains(text, " since ") && !strings.Contains(text, " for ") {
+		text += Since(*r.Since, now)
+	}
+	return text
 }

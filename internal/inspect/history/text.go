@@ -120,26 +120,42 @@ func afterText(after []v1alpha1.APIChange) string {
 	return ";" + v1alpha1.Requester{After: after}.AfterText()
 }
 
+// Line is a row of a history in words.
+type Line struct {
+	// Commit is the short revision, or API for changes through the API; it may be empty.
+	Commit, Author, Subject, Outcome string
+	// Rendered is the config's name; empty if there is none.
+	Rendered string
+	// When is the time of the row; the zero time if it is unknown.
+	When time.Time
+}
+
+// Line returns the row with an index in words.
+func (h History) Line(i int) Line {
+	r := h.Rows[i]
+	l := Line{Commit: fleet.ShortRevision(r.Revision), Author: fleet.Person(r.Author), Subject: r.Subject, Outcome: r.Outcome, Rendered: r.Rendered}
+	if r.At != nil {
+		l.When = *r.At
+	}
+	if r.byAPI() {
+		l.Commit, l.Author, l.Subject = "API", terminal.Dash(r.API[0].Manager), changesSubject(r.API)
+	} else if r.isReturn() || len(r.After) > 0 && hasCommit(h.Rows[i+1:], r.Revision) {
+		l.Commit, l.Author, l.Subject = "API", terminal.Dash(r.After[0].Manager), changesSubject(r.After)
+		l.Outcome = "back to " + fleet.ShortRevision(r.Revision) + ": " + strings.Replace(l.Outcome, afterText(r.After), "", 1)
+	}
+	return l
+}
+
 // Text prints the table and the notes.
 func (h History) Text(now time.Time) string {
 	if len(h.Rows) == 0 {
 		return "No commit has given pool " + h.Pool + " a config yet.\n"
 	}
 	t := terminal.Table{Head: []string{"COMMIT", "RENDERED", "WHEN", "AUTHOR", "SUBJECT", "OUTCOME"}}
-	for i, r := range h.Rows {
-		when := time.Time{}
-		if r.At != nil {
-			when = *r.At
-		}
-		commit, author, subject, outcome := fleet.ShortRevision(r.Revision), fleet.Person(r.Author), r.Subject, r.Outcome
-		if r.byAPI() {
-			commit, author, subject = "API", terminal.Dash(r.API[0].Manager), changesSubject(r.API)
-		} else if r.isReturn() || len(r.After) > 0 && hasCommit(h.Rows[i+1:], r.Revision) {
-			commit, author, subject = "API", terminal.Dash(r.After[0].Manager), changesSubject(r.After)
-			outcome = "back to " + fleet.ShortRevision(r.Revision) + ": " + strings.Replace(outcome, afterText(r.After), "", 1)
-		}
+	for i := range h.Rows {
+		l := h.Line(i)
 		t.Rows = append(t.Rows, []string{
-			terminal.Dash(commit), terminal.Dash(fleet.ShortRendered(r.Rendered)), terminal.Age(when, now), author, terminal.Dash(fleet.FirstLine(subject)), fleet.FirstLine(outcome),
+			terminal.Dash(l.Commit), terminal.Dash(fleet.ShortRendered(l.Rendered)), terminal.Age(l.When, now), l.Author, terminal.Dash(fleet.FirstLine(l.Subject)), fleet.FirstLine(l.Outcome),
 		})
 	}
 	text := t.String()

@@ -1,0 +1,301 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"html/template"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/api/safetext"
+	"github.com/bunsen-os/bunsen/internal/console/region"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+)
+
+// The ways to group the nodes of a map.
+const (
+	// ByZone groups by the zone of the node, ByState by its phase, and ByNothing not at all.
+	ByZone    = "zone"
+	ByState   = "state"
+	ByNothing = "none"
+)
+
+// MapOptions say how a map shows the nodes of a pool.
+type MapOptions struct {
+	// By is how the nodes are grouped: ByZone, ByState or ByNothing. Another text is ByZone if nodes have zones, else ByNothing.
+	By string
+	// Filter is a part of the name or the state of the shown nodes; empty for all.
+	Filter string
+	// Page of the table, from 1.
+	Page int
+}
+
+// phaseView is how a phase looks on a page.
+type phaseView struct{ Phase, Word, Sign string }
+
+// phaseViews are all phases in the order of a legend.
+var phaseViews = []phaseView{
+	{"degraded", "failed", "✕"},
+	{"unknown", "unknown", "?"},
+	{"unready", "unready", "!"},
+	{"draining", "draining", "D"},
+	{"applying", "applying", "A"},
+	{"rebooting", "rebooting", "R"},
+	{"back", "went back", "↩"},
+	{"waiting", "waiting", "·"},
+	{"updated", "updated", "✓"},
+}
+
+// viewOf returns how the phase of a node looks.
+func viewOf(r *fleet.NodeRow) phaseView {
+	for _, v := range phaseViews {
+		if v.Phase == string(r.Phase) {
+			return v
+		}
+	}
+	return phaseViews[1] // unknown
+}
+
+// stepKey is the part of a node from which its text follows, if the time of the step is unknown.
+type stepKey struct{ step, reason string }
+
+// nodeMap draws the nodes of a pool: each as a cell, and as rows of a table.
+type nodeMap struct {
+	pool    string
+	nodes   []fleet.NodeRow
+	zones   map[string]string
+	options MapOptions
+	now     time.Time
+	// texts has the texts of steps, because thousands of nodes may have the same.
+	texts map[stepKey]string
+}
+
+// by returns how the nodes are grouped.
+func (m *nodeMap) by() string {
+	switch by := m.options.By; {
+	case by == ByState, by == ByNothing, by == ByZone:
+		return by
+	case len(m.zones) > 0:
+		return ByZone
+	}
+	return ByNothing
+}
+
+// path is the page of the pool with options.
+func (m *nodeMap) path(by, filter string, page int) string {
+	q := url.Values{}
+	if by != "" {
+		q.Set("by", by)
+	}
+	if filter != "" {
+		q.Set("filter", filter)
+	}
+	if page > 1 {
+		q.Set("page", strconv.Itoa(page))
+	}
+	if len(q) == 0 {
+		return poolPath(m.pool)
+	}
+	return poolPath(m.pool) + "?" + q.Encode()
+}
+
+// text says what a node does. The reason of a waiting node is not in it, because one busy node changes it for all of them.
+func (m *nodeMap) text(r *fleet.NodeRow) string {
+	word := viewOf(r).Word
+	switch {
+	case r.Step == fleet.StepWaiting:
+		return word
+	case r.Step == fleet.StepNext:
+		return "next"
+	case r.Step == "" && r.Reason == "":
+		return word
+	}
+	key := stepKey{r.Step, r.Reason}
+	text, known := m.texts[key]
+	if !known || r.Since != nil {
+		text = r.StepText(m.now)
+		if r.Step == "" {
+			text = word + text
+		}
+		text = cutLine(text)
+		if r.Since == nil {
+			m.texts[key] = text
+		}
+	}
+	return text
+}
+
+// label is the accessible name of a node's cell.
+func (m *nodeMap) label(r *fleet.NodeRow) string { return safetext.Line(r.Name + ": " + m.text(r)) }
+
+// isShown reports whether the filter shows a node.
+func (m *nodeMap) isShown(r *fleet.NodeRow) bool {
+	return m.options.Filter == "" || strings.Contains(strings.ToLower(m.label(r)), strings.ToLower(m.options.Filter))
+}
+
+// controls draws the filter and the ways to group. It does not change while the page is open, so that a user can type.
+func (m *nodeMap) controls() region.Region {
+	type way struct {
+		Name, Href string
+		Is         bool
+	}
+	data := struct {
+		Action, Filter, By string
+		Ways               []way
+	}{poolPath(m.pool), m.options.Filter, "", nil}
+	if m.by() == m.options.By {
+		data.By = m.options.By
+	}
+	for _, by := range []struct{ by, name string }{{ByZone, "zone"}, {ByState, "state"}, {ByNothing, "nothing"}} {
+		data.Ways = append(data.Ways, way{by.name, m.path(by.by, m.options.Filter, 0), m.by() == by.by})
+	}
+	return draw("map-controls", "map-controls", data)
+}
+
+func (m *nodeMap) legend() region.Region {
+	type entry struct {
+		phaseView
+		Count int
+	}
+	var entries []entry
+	for _, v := range phaseViews {
+		n := 0
+		for i := range m.nodes {
+			if viewOf(&m.nodes[i]).Phase == v.Phase {
+				n++
+			}
+		}
+		if n > 0 {
+			entries = append(entries, entry{v, n})
+		}
+	}
+	return draw("map-legend", "map-legend", entries)
+}
+
+// cellGroup are nodes with a title.
+type cellGroup struct {
+	id, title string
+	nodes     []*fleet.NodeRow
+}
+
+// groups returns the shown nodes by group.
+func (m *nodeMap) groups() []cellGroup {
+	var out []cellGroup
+	at := map[string]int{}
+	for i := range m.nodes {
+		r := &m.nodes[i]
+		if !m.isShown(r) {
+			continue
+		}
+		id, title := "", ""
+		switch m.by() {
+		case ByZone:
+			id = m.zones[r.Name]
+			title = cmp.Or(id, "no zone")
+		case ByState:
+			id = viewOf(r).Phase
+			title = viewOf(r).Word
+		}
+		k, known := at[id]
+		if !known {
+			k = len(out)
+			at[id] = k
+			out = append(out, cellGroup{id: id, title: title})
+		}
+		out[k].nodes = append(out[k].nodes, r)
+	}
+	slices.SortStableFunc(out, func(a, b cellGroup) int {
+		if m.by() == ByState {
+			rank := func(g cellGroup) int {
+				return slices.IndexFunc(phaseViews, func(v phaseView) bool { return v.Phase == g.id })
+			}
+			return cmp.Compare(rank(a), rank(b))
+		}
+		if (a.id == "") != (b.id == "") { // nodes without a zone last
+			return cmp.Compare(b.id, a.id)
+		}
+		return cmp.Compare(a.id, b.id)
+	})
+	return out
+}
+
+// cells draws one cell for each node. A node that changes changes its own cell, and the numbers of its group.
+func (m *nodeMap) cells() region.Region {
+	groups := m.groups()
+	var parts []region.Region
+	for _, g := range groups {
+		var cells []region.Region
+		updated := 0
+		for _, r := range g.nodes {
+			if viewOf(r).Phase == "updated" {
+				updated++
+			}
+			cells = append(cells, m.cell(r))
+		}
+		count := fleet.Count(len(g.nodes), "node")
+		if m.by() != ByState {
+			count = fmt.Sprintf("%d of %s updated", updated, count)
+		}
+		head := struct{ ID, Title, Text string }{idOf("head", g.id), g.title, count}
+		list, id := idOf("list", g.id), idOf("group", g.id)
+		parts = append(parts, draw(id, "map-group", id, draw(head.ID, "map-head", head), draw(list, "map-list", list, cells...)))
+	}
+	return draw("map", "map", struct{ None bool }{len(groups) == 0}, parts...)
+}
+
+// cell draws the cell of a node. It uses no template, because a page has thousands of cells.
+func (m *nodeMap) cell(r *fleet.NodeRow) region.Region {
+	v, id, label := viewOf(r), idOf("cell", r.Name), template.HTMLEscapeString(m.label(r))
+	open := `<a id="` + template.HTMLEscapeString(id) + `" class="cell ` + v.Phase + `" href="` + template.HTMLEscapeString(nodePath(r.Name)) +
+		`" title="` + label + `" aria-label="` + label + `">` + v.Sign
+	return region.Region{ID: id, Open: open, Close: "</a>"}
+}
+
+// idOf returns the id of an element about an object. It hides no character of the object's name.
+func idOf(kind, name string) string { return kind + "-" + url.PathEscape(name) }
+
+// mostNodes is how many nodes one page of the table has.
+const mostNodes = 200
+
+// table draws one page of the nodes as a table, each row as a region of its own.
+func (m *nodeMap) table() region.Region {
+	data := struct {
+		Shown, Open      bool
+		From, To, Total  int
+		Earlier, Further string
+	}{}
+	var rows []region.Region
+	page := max(1, m.options.Page)
+	from := (page - 1) * mostNodes
+	for i := range m.nodes {
+		r := &m.nodes[i]
+		if !m.isShown(r) {
+			continue
+		}
+		if at := data.Total; at >= from && at < from+mostNodes {
+			rows = append(rows, m.row(r))
+		}
+		data.Total++
+	}
+	data.Shown, data.Open, data.From, data.To = len(rows) > 0, page > 1, from+1, from+len(rows)
+	if page > 1 {
+		data.Earlier = m.path(m.options.By, m.options.Filter, page-1)
+	}
+	if data.To < data.Total && data.Shown {
+		data.Further = m.path(m.options.By, m.options.Filter, page+1)
+	}
+	if !data.Shown {
+		return draw("pool-nodes", "pool-nodes", data)
+	}
+	return draw("pool-nodes", "pool-nodes", data, draw("pool-nodes-rows", "pool-nodes-rows", nil, rows...))
+}
+
+func (m *nodeMap) row(r *fleet.NodeRow) region.Region {
+	v, id := viewOf(r), idOf("row", r.Name)
+	return draw(id, "pool-nodes-row", struct{ ID, Name, Href, Class, Sign, State, Zone, Runs, Desired string }{
+		id, r.Name, nodePath(r.Name), v.Phase, v.Sign, m.text(r), m.zones[r.Name], fleet.ShortRendered(r.Current), fleet.ShortRendered(r.Desired),
+	})
+}

@@ -1,0 +1,219 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/internal/console/region"
+	"github.com/bunsen-os/bunsen/internal/inspect"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/history"
+)
+
+// PoolPage is what the page of a pool shows.
+type PoolPage struct {
+	// Why is the answer of `bunsen why pool/NAME`.
+	Why inspect.Why
+	// Nodes are the nodes of the pool, sorted by name.
+	Nodes []fleet.NodeRow
+	// Zones has the zone of each node that has one.
+	Zones map[string]string
+	// Map says how the map shows the nodes.
+	Map MapOptions
+	// History is the answer of `bunsen history pool/NAME`; nil if it is not known.
+	History *history.History
+}
+
+// Regions draws the pool: why it waits, how far it is, its nodes, and its history.
+func (p PoolPage) Regions(now time.Time) []region.Region {
+	m := nodeMap{pool: p.Why.Pool.Name, nodes: p.Nodes, zones: p.Zones, options: p.Map, now: now, texts: map[stepKey]string{}}
+	return []region.Region{
+		p.state(now), p.progress(), p.waiting(), m.controls(), m.legend(), m.cells(), m.table(), p.history(now),
+	}
+}
+
+// mostCommands is how many commands a page shows. Each failed node has one.
+const mostCommands = 12
+
+func (p PoolPage) state(now time.Time) region.Region {
+	w, row := p.Why, p.Why.Pool
+	data := struct {
+		Sentence, Outcome string
+		Also              []string
+		Facts             []fact
+		Commands          []string
+		More              int
+	}{Sentence: w.Sentence(), Outcome: string(w.Outcome), Commands: w.Commands()}
+	data.More = max(0, len(data.Commands)-mostCommands)
+	data.Commands = data.Commands[:len(data.Commands)-data.More]
+	for _, a := range w.Also {
+		data.Also = append(data.Also, a.Short()+a.When(now))
+	}
+	add := func(label, text string) {
+		if text != "" {
+			data.Facts = append(data.Facts, fact{Label: label, Text: text})
+		}
+	}
+	if t := w.Target; t != nil && t.Name != "" {
+		data.Facts = append(data.Facts, configFact("Target", row.Name, *t))
+	}
+	if t := w.Back; t != nil && t.Name != "" {
+		data.Facts = append(data.Facts, configFact("Reverted to", row.Name, *t))
+	}
+	add("State", fleet.Shorten(row.State))
+	add("Step", row.Step)
+	for _, b := range row.Blocked {
+		add("Blocked", b)
+	}
+	add("Next", row.Next)
+	if w.Until != nil {
+		add("Until", fleet.Moment(*w.Until, nil, now))
+	}
+	if w.Windows != nil {
+		add("Windows", w.Windows.Text(now))
+	}
+	return draw("pool-state", "pool-state", data)
+}
+
+// configFact links a rendered config to its commit's page.
+func configFact(label, pool string, c fleet.RenderedRow) fact {
+	return fact{label, fleet.ShortRendered(c.Name), commitPath(pool, c.Name), strings.TrimPrefix(c.CommitText(), c.Name)}
+}
+
+func (p PoolPage) progress() region.Region {
+	c := p.Why.Pool.PoolCounts
+	return draw("pool-progress", "pool-progress", struct {
+		Bar  []barPart
+		Text string
+	}{bar(c), countsText(c)})
+}
+
+// countsText counts the nodes of a pool in words.
+func countsText(c fleet.PoolCounts) string {
+	if c.Nodes == 0 {
+		return "no nodes"
+	}
+	text := fmt.Sprintf("%d of %s updated", c.Updated, fleet.Count(c.Nodes, "node"))
+	if c.Updated == c.Nodes {
+		return text
+	}
+	return text + ", " + c.OthersText()
+}
+
+// barWidth is the width of a bar in its own units.
+const barWidth = 1000
+
+// barPart is a part of a bar. X and Width are in units of the bar.
+type barPart struct {
+	Class    string
+	X, Width int
+}
+
+// bar shares the width of a bar among the nodes of a pool. Each kind of nodes has at least one hundredth.
+func bar(c fleet.PoolCounts) []barPart {
+	counts := []struct {
+		class string
+		n     int
+	}{{"updated", c.Updated}, {"busy", c.Busy}, {"back", c.Back}, {"degraded", c.Degraded}, {"unready", c.Unready}, {"unknown", c.Unknown}, {"waiting", c.Waiting}}
+	var parts []barPart
+	total := 0
+	for _, k := range counts {
+		if k.n > 0 {
+			parts = append(parts, barPart{Class: k.class, Width: max(barWidth/100, k.n*barWidth/max(1, c.Nodes))})
+			total += parts[len(parts)-1].Width
+		}
+	}
+	at := 0
+	for i := range parts {
+		parts[i].X, parts[i].Width = at, parts[i].Width*barWidth/total
+		at += parts[i].Width
+	}
+	if len(parts) > 0 { // the last part absorbs the rounding
+		parts[len(parts)-1].Width += barWidth - at
+	}
+	return parts
+}
+
+// mostReasons is how many reasons of waiting nodes a page lists.
+const mostReasons = 10
+
+// waiting lists the reasons of the nodes that wait. The cells of waiting nodes do not have them, because one busy node changes all of them.
+func (p PoolPage) waiting() region.Region {
+	type reason struct {
+		Count int
+		Text  string
+	}
+	data := struct {
+		Reasons []reason
+		More    int
+	}{}
+	at := map[string]int{}
+	for i := range p.Nodes {
+		r := &p.Nodes[i]
+		if r.Step != fleet.StepWaiting || r.Reason == "" {
+			continue
+		}
+		k, known := at[r.Reason]
+		switch {
+		case known:
+			data.Reasons[k].Count++
+		case len(data.Reasons) == mostReasons:
+			data.More++
+		default:
+			at[r.Reason] = len(data.Reasons)
+			data.Reasons = append(data.Reasons, reason{1, fleet.Brief(r.Reason)})
+		}
+	}
+	return draw("pool-waiting", "pool-waiting", data)
+}
+
+// mostRows is how many commits of a history a page shows.
+const mostRows = 100
+
+// historyRow is a row of the history in the form of the template.
+type historyRow struct {
+	history.Line
+	Result, Took, Href, At string
+	// Width is the length of the bar of the duration, in hundredths of the longest; 0 without a duration.
+	Width int
+}
+
+func (p PoolPage) history(now time.Time) region.Region {
+	data := struct {
+		Rows  []historyRow
+		Notes []string
+		More  int
+		Now   time.Time
+	}{Now: now}
+	h := p.History
+	if h == nil {
+		return draw("pool-history", "pool-history", data)
+	}
+	data.Notes, data.More = h.Notes, max(0, len(h.Rows)-mostRows)
+	longest := time.Duration(1)
+	for i := range h.Rows[:len(h.Rows)-data.More] {
+		longest = max(longest, took(h.Rows[i]))
+	}
+	for i := range h.Rows[:len(h.Rows)-data.More] {
+		r := historyRow{Line: h.Line(i), Result: string(h.Rows[i].Result)}
+		r.Href = commitPath(p.Why.Pool.Name, r.Rendered)
+		if rev := h.Rows[i].Revision; rev != "" && r.Commit != "API" {
+			r.Href = commitPath(p.Why.Pool.Name, fleet.HashOf(rev))
+		}
+		r.At = moment(r.When)
+		if d := took(h.Rows[i]); d > 0 {
+			r.Took, r.Width = fleet.Took(d), max(1, int(100*d/longest))
+		}
+		data.Rows = append(data.Rows, r)
+	}
+	return draw("pool-history", "pool-history", data)
+}
+
+// took is how long a rollout took; 0 if that is unknown or it continues.
+func took(r history.Row) time.Duration {
+	if r.Began == nil || r.Ended == nil || r.RanBefore {
+		return 0
+	}
+	return r.Ended.Sub(*r.Began)
+}

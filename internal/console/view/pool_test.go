@@ -1,0 +1,244 @@
+package view_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	xhtml "golang.org/x/net/html"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/console/region"
+	"github.com/bunsen-os/bunsen/internal/console/view"
+	"github.com/bunsen-os/bunsen/internal/inspect"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/history"
+)
+
+var update = flag.Bool("update", false, "rewrite the pages in testdata")
+
+// noon is when every page is made.
+var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+
+const (
+	older = "rendered-worker-11111111111111111111111111111111"
+	newer = "rendered-worker-22222222222222222222222222222222"
+)
+
+// cluster returns a pool with nodes in three zones: every fifth has failed, is updated, drains, waits, or reboots.
+func cluster(nodes int) fleet.Cluster {
+	pool := mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
+	pool.Spec.NodeSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"role": "worker"}}
+	pool.Spec.Configuration.Name = newer
+	c := fleet.Cluster{Pools: []mcfgv1.MachineConfigPool{pool}}
+	source := v1alpha1.GitSource{ObjectMeta: metav1.ObjectMeta{Name: "fleet"}}
+	source.Status.AppliedRevision = "main@sha1:" + strings.Repeat("b", 40)
+	for i, rendered := range []string{newer, older} {
+		entry := v1alpha1.HistoryEntry{Pools: map[string]string{"worker": rendered}}
+		entry.Revision, entry.Subject = "main@sha1:"+strings.Repeat(string(rune('b'-i)), 40), fmt.Sprintf("change %d", i)
+		entry.Author, entry.Time = "Ada <ada@example.org>", metav1.NewTime(noon.Add(-time.Hour*time.Duration(1+i)))
+		source.Status.History = append(source.Status.History, entry)
+	}
+	c.Sources = []v1alpha1.GitSource{source}
+	for i := range nodes {
+		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{
+			Name: fmt.Sprintf("worker-%04d", i), Labels: map[string]string{"role": "worker", corev1.LabelTopologyZone: string(rune('a' + i%3))},
+			Annotations: map[string]string{v1alpha1.CurrentConfigAnnotation: older, v1alpha1.DesiredConfigAnnotation: older, v1alpha1.StateAnnotation: v1alpha1.StateDone},
+		}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+		switch i % 5 {
+		case 0:
+			setState(&n, older, newer, v1alpha1.StateDegraded)
+			n.Annotations[v1alpha1.ReasonAnnotation] = "writing /etc/motd: no space left on device"
+		case 1:
+			setState(&n, newer, newer, v1alpha1.StateDone)
+		case 2:
+			setState(&n, older, newer, v1alpha1.StateWorking)
+		}
+		c.Nodes = append(c.Nodes, n)
+	}
+	return c
+}
+
+func setState(n *corev1.Node, current, desired, state string) {
+	n.Annotations[v1alpha1.CurrentConfigAnnotation], n.Annotations[v1alpha1.DesiredConfigAnnotation] = current, desired
+	n.Annotations[v1alpha1.StateAnnotation] = state
+}
+
+// poolPage returns the page of the pool worker.
+func poolPage(t testing.TB, c fleet.Cluster, o view.MapOptions) view.PoolPage {
+	t.Helper()
+	why, err := inspect.WhyPool(c, "worker", noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	past, err := history.New(c, "worker", noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := view.PoolPage{Why: why, Nodes: inspect.NewStatus(c, noon).Nodes, Zones: map[string]string{}, Map: o, History: &past}
+	for i := range c.Nodes {
+		p.Zones[c.Nodes[i].Name] = c.Nodes[i].Labels[corev1.LabelTopologyZone]
+	}
+	return p
+}
+
+func html(regions []region.Region) string {
+	var b strings.Builder
+	for _, r := range regions {
+		b.WriteString(r.HTML() + "\n")
+	}
+	return b.String()
+}
+
+// golden compares a page with the file of its name.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := "testdata/" + name + ".html"
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(string(want), got); diff != "" {
+		t.Errorf("another page %s (-want +got):\n%s", name, diff)
+	}
+}
+
+func TestPool(t *testing.T) {
+	for name, o := range map[string]view.MapOptions{
+		"pool": {}, "pool-by-state": {By: view.ByState}, "pool-filtered": {By: view.ByNothing, Filter: "FAILED"}, "pool-far-page": {Page: 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := html(poolPage(t, cluster(10), o).Regions(noon))
+			checkHTML(t, got)
+			golden(t, name, got)
+		})
+	}
+}
+
+func TestEmptyPool(t *testing.T) {
+	c := cluster(0)
+	c.Sources = nil
+	golden(t, "pool-empty", html(poolPage(t, c, view.MapOptions{}).Regions(noon)))
+}
+
+// TestOneNodeChangesOneCell: of thousands of cells, a browser gets only that of the node which changed.
+func TestOneNodeChangesOneCell(t *testing.T) {
+	c := cluster(1000)
+	before := poolPage(t, c, view.MapOptions{}).Regions(noon)
+	setState(&c.Nodes[502], newer, newer, v1alpha1.StateDone)
+	var ids []string
+	size := 0
+	for _, r := range region.Changed(before, poolPage(t, c, view.MapOptions{}).Regions(noon)) {
+		ids = append(ids, r.ID)
+		size += len(r.HTML())
+	}
+	cells := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return !strings.HasPrefix(id, "cell-") })
+	if !slices.Equal(cells, []string{"cell-worker-0502"}) || slices.Contains(ids, "map") || slices.Contains(ids, "map-controls") || size > 20<<10 {
+		t.Errorf("one node changed %v: %d bytes", ids, size)
+	}
+}
+
+// elements and attributes are all that a page may have.
+var (
+	elements   = strings.Fields("a article b button code dd details div dl dt form h2 h3 input label li nav p pre rect section small span strong summary svg table tbody td th thead tr ul")
+	attributes = strings.Fields("action aria-current aria-hidden aria-label aria-labelledby autocomplete class focusable for height href id maxlength method name open preserveaspectratio role scope spellcheck tabindex title type value viewbox width x y")
+)
+
+// checkHTML finds elements and attributes that no template has, links to elsewhere, and ids that two elements have.
+func checkHTML(t *testing.T, text string) {
+	t.Helper()
+	ids := map[string]bool{}
+	z := xhtml.NewTokenizer(strings.NewReader(text))
+	for {
+		switch z.Next() {
+		case xhtml.ErrorToken:
+			return
+		case xhtml.CommentToken, xhtml.DoctypeToken:
+			t.Errorf("the page has %s", z.Token())
+		case xhtml.StartTagToken, xhtml.SelfClosingTagToken:
+			tag := z.Token()
+			if !slices.Contains(elements, tag.Data) {
+				t.Errorf("the page has the element %s", tag)
+			}
+			for _, a := range tag.Attr {
+				local := strings.HasPrefix(a.Val, "/") && !strings.HasPrefix(a.Val, "//")
+				if !slices.Contains(attributes, a.Key) || (a.Key == "href" || a.Key == "action") && !local {
+					t.Errorf("the page has the attribute %s=%q in <%s>", a.Key, a.Val, tag.Data)
+				}
+				if a.Key == "id" && ids[a.Val] {
+					t.Errorf("two elements have the id %q", a.Val)
+				}
+				ids[a.Val] = ids[a.Val] || a.Key == "id"
+			}
+		}
+	}
+}
+
+// hostile returns a cluster whose texts are those of an attacker, and its page.
+func hostile(t *testing.T, text string) []region.Region {
+	c := cluster(5)
+	c.Sources[0].Status.History[0].Subject, c.Sources[0].Status.History[0].Author = text, text
+	c.Sources[0].Status.AppliedRevision = text
+	for i := range c.Nodes {
+		c.Nodes[i].Annotations[v1alpha1.ReasonAnnotation] = text
+		c.Nodes[i].Labels[corev1.LabelTopologyZone] = text
+		c.Nodes[i].Annotations[v1alpha1.CurrentConfigAnnotation] = text
+	}
+	c.Nodes[0].Name = text
+	c.Pools[0].Annotations = map[string]string{v1alpha1.PausedByAnnotation: text}
+	c.Pools[0].Spec.Paused = true
+	p := poolPage(t, c, view.MapOptions{By: text, Filter: ""})
+	s := inspect.NewStatus(c, noon)
+	return append(p.Regions(noon), view.Overview(s, noon)...)
+}
+
+// evil are texts of an attacker.
+var evil = []string{
+	`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'><svg onload=alert(1)>`, `</a></section><iframe src=//evil.example>`,
+	"\u202etxt.exe\u2066", "a\x1b[31mb\r\n\r\ndata: x", `javascript:alert(1)`, `{{.}}`, `<!--parts-->`, `]]><!--`, `//evil.example/`,
+}
+
+func TestHostileContentIsText(t *testing.T) {
+	for i, text := range append(evil, strings.Repeat("y", 1<<20)) {
+		t.Run(fmt.Sprint(i), func(t *testing.T) {
+			got := html(hostile(t, text))
+			checkHTML(t, got)
+			if strings.ContainsAny(got, "\u202e\u2066\x1b\r") {
+				t.Error("the page has a hidden character")
+			}
+			if len(got) > 16<<20 {
+				t.Errorf("the page has %d bytes", len(got))
+			}
+		})
+	}
+}
+
+func FuzzPagesAreText(f *testing.F) {
+	for _, text := range evil {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) { checkHTML(t, html(hostile(t, text))) })
+}
+
+func BenchmarkPool5000(b *testing.B) {
+	p := poolPage(b, cluster(5000), view.MapOptions{})
+	b.ReportAllocs()
+	for b.Loop() {
+		b.ReportMetric(float64(len(html(p.Regions(noon)))), "bytes/page")
+	}
+}
