@@ -275,6 +275,8 @@ func TestASessionHasAtMostSoManyStreams(t *testing.T) {
 			break
 		}
 	}
+	p.visitor.mu.Lock()
+	defer p.visitor.mu.Unlock()
 	if n := len(p.visitor.drawings); n != 1 {
 		t.Errorf("%d pages are drawn for one path", n)
 	}
