@@ -82,6 +82,8 @@ type Status struct {
 	Denied []fleet.DeniedMachine `json:"deniedMachines,omitempty"`
 	// Warnings are those that belong to no single pool, node or server. They contain no ages.
 	Warnings []string `json:"warnings,omitempty"`
+	// Targets has the config that each pool should run, with its commit, by the name of the pool.
+	Targets map[string]fleet.RenderedRow `json:"-"`
 	// at is the time of the status.
 	at time.Time
 }
@@ -132,7 +134,7 @@ type PoolRow struct {
 // NewStatus returns the status of a cluster. It makes no decision: the reasons of waiting nodes are the rollout's.
 func NewStatus(c fleet.Cluster, now time.Time) Status {
 	f := fleet.New(c, now)
-	s := Status{Sources: []SourceRow{}, Pools: []PoolRow{}, Nodes: []fleet.NodeRow{}, Servers: components.ReadServers(f), Controllers: components.ReadControllers(f), at: now}
+	s := Status{Sources: []SourceRow{}, Pools: []PoolRow{}, Nodes: []fleet.NodeRow{}, Servers: components.ReadServers(f), Controllers: components.ReadControllers(f), Targets: map[string]fleet.RenderedRow{}, at: now}
 	s.ConfigAccess = configAccess(f)
 	s.Warnings = warnings(f, s.Controllers)
 	if risk := s.ConfigAccess.text(); risk != "" {
@@ -146,7 +148,7 @@ func NewStatus(c fleet.Cluster, now time.Time) Status {
 	}
 	for i := range c.Pools {
 		v := f.PoolByName[c.Pools[i].Name]
-		s.Pools = append(s.Pools, poolRow(f, v))
+		s.Pools, s.Targets[v.Object.Name] = append(s.Pools, poolRow(f, v)), *f.Config(v.Facts.Target)
 		s.Nodes = append(s.Nodes, v.Rows...)
 	}
 	for _, row := range f.Conflicts {

@@ -1,22 +1,93 @@
 package view
 
 import (
+	"strings"
 	"time"
 
 	"github.com/bunsen-os/bunsen/internal/console/region"
 	"github.com/bunsen-os/bunsen/internal/inspect"
+	"github.com/bunsen-os/bunsen/internal/inspect/components"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/terminal"
 )
 
-// Overview draws the state of the whole cluster: warnings, a card for each pool, sources and servers.
+// mostListed is how many nodes without a pool the overview lists.
+const mostListed = 100
+
+// Overview draws the state of the whole cluster: warnings, a card for each pool, sources, controllers, servers, and nodes of no pool.
 func Overview(s inspect.Status, now time.Time) []region.Region {
+	warnings := lines(s.Controllers.Problems(now))
+	for _, r := range s.Sources {
+		if r.Overdue && r.LastLook != nil {
+			warnings = append(warnings, components.OverdueText(r.Name, terminal.Age(*r.LastLook, now)+" ago"))
+		}
+	}
+	warnings = append(warnings, s.Warnings...)
 	var cards []region.Region
 	for _, row := range s.Pools {
-		id := "pool-" + row.Name
-		cards = append(cards, draw(id, "overview-pool", struct {
-			ID  string
-			Row inspect.PoolRow
-			Now time.Time
-		}{id, row, now}))
+		cards = append(cards, poolCard(s, row))
 	}
-	return []region.Region{draw("warnings", "overview-warnings", s.Warnings), draw("pools", "overview-pools", nil, cards...)}
+	var sources []region.Region
+	for _, row := range s.Sources {
+		sources = append(sources, sourceLine(row, now))
+	}
+	var more int
+	var unmanaged []fact
+	for _, n := range s.Unmanaged {
+		if len(unmanaged) == mostListed {
+			more = len(s.Unmanaged) - mostListed
+			break
+		}
+		unmanaged = append(unmanaged, fact{Text: n.Name, Href: nodePath(n.Name)})
+	}
+	return []region.Region{
+		draw("warnings", "overview-warnings", warnings),
+		draw("pools", "overview-pools", len(s.Pools), cards...),
+		draw("sources", "overview-sources", len(s.Sources), sources...),
+		draw("controllers", "overview-controllers", lines(s.Controllers.Text(now))),
+		draw("servers", "overview-servers", lines(s.Servers.Text(now))),
+		draw("unmanaged", "overview-unmanaged", struct {
+			Count, More int
+			Nodes       []fact
+		}{len(s.Unmanaged), more, unmanaged}),
+	}
+}
+
+// lines returns the lines of a text without its end.
+func lines(text string) []string {
+	if text = strings.TrimRight(text, "\n"); text == "" {
+		return nil
+	}
+	return strings.Split(text, "\n")
+}
+
+func poolCard(s inspect.Status, row inspect.PoolRow) region.Region {
+	id := idOf("pool", row.Name)
+	data := struct {
+		ID, Href, Numbers string
+		Bar               []barPart
+		Row               inspect.PoolRow
+		Target            *fact
+	}{ID: id, Href: poolPath(row.Name), Numbers: countsText(row.PoolCounts), Bar: bar(row.PoolCounts), Row: row}
+	data.Row.State = fleet.Brief(row.State)
+	if c, known := s.Targets[row.Name]; known && c.Name != "" {
+		f := configFact("Target", row.Name, c)
+		data.Target = &f
+	}
+	return draw(id, "overview-pool", data)
+}
+
+func sourceLine(row inspect.SourceRow, now time.Time) region.Region {
+	id := idOf("source", row.Name)
+	data := struct {
+		ID, Revision, Looked, Signed, Message string
+		Row                                   inspect.SourceRow
+	}{ID: id, Revision: fleet.ShortRevision(row.Revision), Looked: "unknown", Signed: row.SignedBy, Message: cutLine(fleet.Brief(row.Message)), Row: row}
+	if row.LastLook != nil {
+		data.Looked = terminal.Age(*row.LastLook, now) + " ago"
+	}
+	if row.Verified != "" && row.SignedBy == "" {
+		data.Signed = "verified: " + row.Verified
+	}
+	return draw(id, "overview-source", data)
 }

@@ -130,6 +130,14 @@ func TestPool(t *testing.T) {
 	}
 }
 
+func TestOverview(t *testing.T) {
+	c := cluster(10)
+	c.Nodes[9].Labels = nil
+	got := html(view.Overview(inspect.NewStatus(c, noon), noon))
+	checkHTML(t, got)
+	golden(t, "overview", got)
+}
+
 func TestEmptyPool(t *testing.T) {
 	c := cluster(0)
 	c.Sources = nil
