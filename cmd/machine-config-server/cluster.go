@@ -18,6 +18,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/cluster"
 	"github.com/bunsen-os/bunsen/mcs/files"
 	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
+	"github.com/bunsen-os/bunsen/mcs/trust/follow"
 )
 
 // inCluster constructs the parts that read a cluster.
@@ -52,7 +53,12 @@ func (p *program) inCluster(ctx context.Context) error {
 		return err
 	}
 	p.apis.tokens, p.apis.bootstrapTokens, p.apis.nodes.Configs = api, api, api
-	p.parts = append(p.parts, api.Run)
+	trusted, err := follow.New(config, follow.Options{Cache: o.Cache, Pools: api.NodePools, Log: p.log, Now: time.Now})
+	if err != nil {
+		return err
+	}
+	p.apis.nodes.Trust = trusted
+	p.parts = append(p.parts, api.Run, trusted.Run)
 	p.cert, err = p.certificates(ctx, config)
 	return err
 }

@@ -76,6 +76,13 @@ func (c *Cluster) NodeConfig(ctx context.Context, node, config string) ([]byte, 
 	return c.nodes.content(ctx, config)
 }
 
+// NodePools returns the pools of a node, none if no pool selects it. The errors are those of NodeConfig.
+func (c *Cluster) NodePools(ctx context.Context, node string) ([]string, error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout) // as in NodeConfig
+	defer cancel()
+	return c.nodes.poolsOf(ctx, node)
+}
+
 // poolsOf returns the pools of a node. If the node has no pool, the error is an *mcs.NotForNodeError without a config.
 func (n *nodes) poolsOf(ctx context.Context, node string) ([]string, error) {
 	if !n.pools.informer.HasSynced() {

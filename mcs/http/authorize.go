@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcs/http/address"
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
 
@@ -75,14 +76,9 @@ type authorizer struct {
 	limits  *limiter
 }
 
-// allows reports whether one of the networks contains an address. An empty list allows all addresses.
-func allows(networks []netip.Prefix, from netip.Addr) bool {
-	return len(networks) == 0 || slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(from) })
-}
-
 // checkAddress refuses a request from an address that is not allowed, or from a source that sends too many requests.
 func (a authorizer) checkAddress(from netip.Addr, now time.Time) error {
-	if !allows(a.access.AllowFrom, from) {
+	if !address.IsAllowed(a.access.AllowFrom, from) {
 		return errAddressNotAllowed
 	}
 	if !a.limits.request(from, now) {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/http/address"
 	"github.com/bunsen-os/bunsen/mcs/served"
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
@@ -58,7 +59,7 @@ type response struct {
 // ServeHTTP serves one request.
 func (h *configHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := h.now()
-	a := response{pool: poolOf(r.URL.Path), from: clientAddress(r.RemoteAddr)}
+	a := response{pool: poolOf(r.URL.Path), from: address.Client(r.RemoteAddr)}
 	defer h.recover(w, r, &a, now)
 	w.Header().Set("Vary", vary)
 	if a.err = h.serve(w, r, &a, now); a.status == 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/daemon"
+	"github.com/bunsen-os/bunsen/mcs/http/address"
 )
 
 // daemonHandler serves /daemon/<arch>/<pool>: the Ignition config that installs the daemon. It authorizes as for the config of the pool,
@@ -24,7 +25,7 @@ type daemonHandler struct {
 // ServeHTTP serves one request.
 func (h *daemonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := h.now()
-	a := response{from: clientAddress(r.RemoteAddr), pool: r.PathValue("pool"), daemon: r.PathValue("arch")}
+	a := response{from: address.Client(r.RemoteAddr), pool: r.PathValue("pool"), daemon: r.PathValue("arch")}
 	w.Header().Set("Vary", vary)
 	if a.err = h.serve(w, r, &a, now); a.status == 0 {
 		a.status = writeError(w, a.err)

@@ -1,13 +1,14 @@
 package http
 
 import (
-	"net"
 	"net/netip"
 	"sync"
 	"time"
 
 	lru "github.com/hashicorp/golang-lru/v2"
 	"golang.org/x/time/rate"
+
+	"github.com/bunsen-os/bunsen/mcs/http/address"
 )
 
 // Rate limits how often an event may happen.
@@ -76,7 +77,7 @@ func (l *limiter) failure(from netip.Addr, now time.Time) bool {
 }
 
 func (l *limiter) of(from netip.Addr) *budget {
-	key := sourceOf(from)
+	key := address.Source(from)
 	if b, ok := l.sources.Get(key); ok {
 		return b
 	}
@@ -85,38 +86,6 @@ func (l *limiter) of(from netip.Addr) *budget {
 		return b // a concurrent request of the source added it
 	}
 	return fresh
-}
-
-// sourceOf returns the source of an address; the zero value for an invalid one.
-func sourceOf(a netip.Addr) netip.Prefix {
-	const network = 64
-	bits := a.BitLen()
-	if a.Is6() {
-		bits = network
-	}
-	p, err := a.Prefix(bits)
-	if err != nil {
-		return netip.Prefix{}
-	}
-	return p
-}
-
-// clientAddress parses the remote address of a connection. It removes the zone, and returns an IPv4-mapped address as
-// IPv4.
-func clientAddress(addrPort string) netip.Addr {
-	ap, err := netip.ParseAddrPort(addrPort)
-	if err != nil {
-		return netip.Addr{}
-	}
-	return ap.Addr().Unmap().WithZone("")
-}
-
-// addressOf returns the address of one end of a connection in the form of clientAddress.
-func addressOf(a net.Addr) netip.Addr {
-	if tcp, ok := a.(*net.TCPAddr); ok {
-		return tcp.AddrPort().Addr().Unmap().WithZone("")
-	}
-	return netip.Addr{}
 }
 
 // throttle allows one event per second and counts the others.

@@ -10,6 +10,8 @@ import (
 	"net/netip"
 	"sync"
 	"time"
+
+	"github.com/bunsen-os/bunsen/mcs/http/address"
 )
 
 // Why a connection is closed, or its request is refused, for metrics and the log.
@@ -70,14 +72,14 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		from := addressOf(raw.RemoteAddr())
+		from := address.Of(raw.RemoteAddr())
 		switch {
-		case !allows(l.allowFrom, from) && !isLocal(from, raw.LocalAddr()):
-			l.report(closedForeign, sourceOf(from))
+		case !address.IsAllowed(l.allowFrom, from) && !address.IsLocal(from, raw.LocalAddr()):
+			l.report(closedForeign, address.Source(from))
 		case !l.limits.request(from, time.Now()):
-			l.report(closedTooMany, sourceOf(from))
+			l.report(closedTooMany, address.Source(from))
 		default:
-			if c := l.admit(raw, sourceOf(from)); c != nil {
+			if c := l.admit(raw, address.Source(from)); c != nil {
 				return c, nil
 			}
 		}
@@ -97,7 +99,7 @@ func (l *listener) admit(raw net.Conn, from netip.Prefix) *conn {
 	}
 	var loser netip.Prefix
 	if removed != nil {
-		loser = sourceOf(addressOf(removed.RemoteAddr()))
+		loser = address.Source(address.Of(removed.RemoteAddr()))
 	}
 	l.mu.Unlock()
 	switch {
@@ -180,9 +182,4 @@ func (l *listener) handler(next http.Handler) http.Handler {
 			panic(http.ErrAbortHandler) // the client does not read the response: create no token, count no use
 		}
 	})
-}
-
-// isLocal reports whether a connection comes from this host: its remote address is its local one.
-func isLocal(from netip.Addr, local net.Addr) bool {
-	return from.IsValid() && from == addressOf(local)
 }

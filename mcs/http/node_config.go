@@ -1,6 +1,7 @@
 package http
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,15 +12,20 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/http/address"
 )
 
 // nodesOrganization is the organization in the certificate of every kubelet (Kubernetes, Node authorization).
 const nodesOrganization = "system:nodes"
 
-// nodeConfigHandler serves /node/config/<name> to nodes, which authenticate with the certificate of their kubelet. It checks in
+// trustContent stands for a config's name in the logs, where a node reads what it trusts.
+const trustContent = "trust"
+
+// nodeConfigHandler serves /node/config/<name> and /node/trust to nodes, which authenticate with the certificate of their kubelet. It checks in
 // this order: limits, the node, whether the node may read the config, the config.
 type nodeConfigHandler struct {
 	nodes      Nodes
+	trust      bool // the handler is that of /node/trust
 	authorizer authorizer
 	log        *requestLog
 	now        func() time.Time
@@ -28,7 +34,10 @@ type nodeConfigHandler struct {
 // ServeHTTP serves one request.
 func (h *nodeConfigHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := h.now()
-	a := response{nodeConfig: strings.TrimPrefix(r.URL.Path, v1alpha1.NodeConfigPath), from: clientAddress(r.RemoteAddr)}
+	a := response{nodeConfig: strings.TrimPrefix(r.URL.Path, v1alpha1.NodeConfigPath), from: address.Client(r.RemoteAddr)}
+	if h.trust {
+		a.nodeConfig = trustContent
+	}
 	a.pool = v1alpha1.RenderedPool(a.nodeConfig)
 	if a.err = h.serve(w, r, &a, now); a.status == 0 {
 		w.Header().Set(v1alpha1.ReasonHeader, httpErrorOf(a.err).reason)
@@ -44,12 +53,9 @@ func (h *nodeConfigHandler) serve(w http.ResponseWriter, r *http.Request, a *res
 	}
 	w.Header().Set("Connection", "close") // the certificate may expire before the next request
 	err := h.identify(r, a)
-	if err == nil && (a.pool == "" || strings.Contains(a.nodeConfig, "/")) {
-		err = &mcs.NotForNodeError{Node: a.client.node, Config: safeName(a.nodeConfig)}
-	}
 	var config []byte
 	if err == nil {
-		config, err = h.nodes.Configs.NodeConfig(r.Context(), a.client.node, a.nodeConfig)
+		config, err = h.read(r.Context(), a)
 	}
 	if refused := new(mcs.NotForNodeError); errors.Is(err, errNoNodeCertificate) || errors.As(err, &refused) {
 		if !h.authorizer.limits.failure(a.from, now) {
@@ -77,6 +83,21 @@ func (h *nodeConfigHandler) serve(w http.ResponseWriter, r *http.Request, a *res
 		return fmt.Errorf("sending the config: %w", err)
 	}
 	return nil
+}
+
+// read returns what the node requests. The error is an *mcs.NotForNodeError if the node may not read it.
+func (h *nodeConfigHandler) read(ctx context.Context, a *response) ([]byte, error) {
+	if h.trust {
+		text, err := h.nodes.Trust.NodeTrust(ctx, a.client.node)
+		if refused := new(mcs.NotForNodeError); errors.As(err, &refused) {
+			refused.Config = trustContent
+		}
+		return text, err
+	}
+	if a.pool == "" || strings.Contains(a.nodeConfig, "/") {
+		return nil, &mcs.NotForNodeError{Node: a.client.node, Config: safeName(a.nodeConfig)}
+	}
+	return h.nodes.Configs.NodeConfig(ctx, a.client.node, a.nodeConfig)
 }
 
 // identify finds the node that sent the request.

@@ -36,6 +36,46 @@ func (f fleet) NodeConfig(_ context.Context, node, config string) ([]byte, error
 	return nil, mcs.ErrNoSuchConfig
 }
 
+// NodeTrust answers nodes that have a pool.
+func (f fleet) NodeTrust(_ context.Context, node string) ([]byte, error) {
+	if len(f[node]) == 0 {
+		return nil, &mcs.NotForNodeError{Node: node, Why: errors.New("it is in no pool")}
+	}
+	return []byte(`{"revision":"1","files":[{"contents":"` + hush + `"}]}`), nil
+}
+
+// TestANodeReadsWhatItTrusts has other clients too, and reads the audit log, which has no content.
+func TestANodeReadsWhatItTrusts(t *testing.T) {
+	audit := make(audits, 100)
+	kubelets, machines, server := nodes(t, audit)
+	for _, c := range []struct {
+		because string
+		subject pkix.Name
+		by      *authority
+		path    string
+		status  int
+		audit   string
+	}{
+		{"a node", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &kubelets, "", 200, `"by":"node"`},
+		{"a node with more of a path", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &kubelets, "/b", 404, ""},
+		{"a node in no pool", pkix.Name{CommonName: "system:node:b", Organization: kubelet}, &kubelets, "", 403, "node b may not read trust: it is in no pool"},
+		{"another client of the API server", pkix.Name{CommonName: "kubernetes-admin"}, &kubelets, "", 401, "needs the certificate"},
+		{"a certificate by the authority of machines", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &machines, "", 401, "needs the certificate"},
+	} {
+		r := fetch(t, server.client("127.0.0.1", c.by.issue(t, c.subject)), server.url(v1alpha1.NodeTrustPath+c.path))
+		body := text(t, r)
+		if r.StatusCode != c.status || strings.Contains(body, hush) != (c.status == 200) {
+			t.Errorf("%s: %d %q", c.because, r.StatusCode, body)
+		}
+		if c.audit == "" {
+			continue
+		}
+		if line := string(<-audit); !strings.Contains(line, c.audit) || !strings.Contains(line, `"config":"trust"`) || strings.Contains(line, hush) {
+			t.Errorf("%s: the audit log has %s", c.because, line)
+		}
+	}
+}
+
 // nodes is a server that believes kubelets' certificates of one authority, and machines' of another.
 func nodes(t *testing.T, log io.Writer) (kubelets, machines authority, server running) {
 	t.Helper()
@@ -46,7 +86,7 @@ func nodes(t *testing.T, log io.Writer) (kubelets, machines authority, server ru
 	}
 	h, _ := Routes(Options{
 		Source: filled(t), Log: quiet, ClientCAs: clients, Audit: log,
-		Nodes: Nodes{CAs: cas, Configs: fleet{"a": {"worker"}, "b": {"infra", "worker"}}},
+		Nodes: Nodes{CAs: cas, Configs: fleet{"a": {"worker"}, "b": {"infra", "worker"}}, Trust: fleet{"a": {"worker"}, "b": nil}},
 	})
 	return kubelets, machines, start(t, Server{Handler: h, ClientCAs: clients, NodeCAs: cas})
 }

@@ -4,6 +4,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/bunsen-os/bunsen/mcs/http/address"
 )
 
 // probe responds to health probes with 200 or 503 and no body. Addresses that are not allowed get 403, except this host's own,
@@ -18,11 +20,11 @@ type probe struct {
 
 // ServeHTTP responds to one probe.
 func (h probe) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	from := clientAddress(r.RemoteAddr)
+	from := address.Client(r.RemoteAddr)
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	status := http.StatusOK
 	switch {
-	case !allows(h.access.AllowFrom, from) && !isLocal(from, local):
+	case !address.IsAllowed(h.access.AllowFrom, from) && !address.IsLocal(from, local):
 		status = http.StatusForbidden
 	case !h.limits.request(from, h.now()), !h.ready():
 		status = http.StatusServiceUnavailable

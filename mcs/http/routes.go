@@ -69,6 +69,15 @@ type Nodes struct {
 	CAs *NodeCAs
 	// Configs is nil where nodes are not served.
 	Configs NodeConfigs
+	// Trust is nil where nodes get no certificates beside their configs.
+	Trust NodeTrust
+}
+
+// NodeTrust decides which certificates a node gets beside its config.
+type NodeTrust interface {
+	// NodeTrust returns a v1alpha1.NodeTrust as JSON. The error is an *mcs.NotForNodeError if the node is in no pool. Any
+	// other error means that the answer is not known now.
+	NodeTrust(ctx context.Context, node string) ([]byte, error)
 }
 
 // NodeConfigs decides which configs a node may read.
@@ -79,7 +88,7 @@ type NodeConfigs interface {
 	NodeConfig(ctx context.Context, node, config string) ([]byte, error)
 }
 
-// Routes returns the handler of /config/<pool>, /daemon/<arch>/<pool>, /node/config/<name>, /healthz and /readyz. It responds with 404 to any other
+// Routes returns the handler of /config/<pool>, /daemon/<arch>/<pool>, /node/config/<name>, /node/trust, /healthz and /readyz. It responds with 404 to any other
 // path, and with 405 to any other method than GET and HEAD. The metrics count the responses of /config/ and /node/.
 func Routes(o Options) (http.Handler, *Metrics) {
 	if o.Now == nil {
@@ -102,6 +111,9 @@ func Routes(o Options) (http.Handler, *Metrics) {
 	}
 	if o.Nodes.Configs != nil {
 		mux.Handle("GET "+v1alpha1.NodeConfigPath, &nodeConfigHandler{nodes: o.Nodes, authorizer: authorizer, log: log, now: o.Now})
+	}
+	if o.Nodes.Trust != nil {
+		mux.Handle("GET "+v1alpha1.NodeTrustPath, &nodeConfigHandler{nodes: o.Nodes, trust: true, authorizer: authorizer, log: log, now: o.Now})
 	}
 	probes := newLimiter(o.Limits)
 	mux.Handle("GET /healthz", probe{o.Access, probes, func() bool { return true }, o.Now})
