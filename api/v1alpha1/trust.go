@@ -23,6 +23,8 @@ const (
 )
 
 // NodeTrust is the server's answer to a node that reads NodeTrustPath.
+//
+// +kubebuilder:object:generate=false
 type NodeTrust struct {
 	// Revision is a SHA-256 digest of Files and Keep in hexadecimal digits.
 	Revision string `json:"revision"`
@@ -34,6 +36,8 @@ type NodeTrust struct {
 }
 
 // TrustFile is a file with certificates.
+//
+// +kubebuilder:object:generate=false
 type TrustFile struct {
 	// Path is the absolute path on the node.
 	Path string `json:"path"`

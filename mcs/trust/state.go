@@ -111,6 +111,24 @@ func (s State) For(pools []string) v1alpha1.NodeTrust {
 	return out
 }
 
+// soon is how long before its end a certificate needs a new one.
+const soon = 30 * 24 * time.Hour
+
+// Expiring returns a line for each file with a certificate that expires within 30 days, in the order of the paths and
+// objects. A line names the object, the path and the time.
+func (s State) Expiring(now time.Time) []string {
+	var lines []string
+	for name, c := range s {
+		for _, f := range c.Files {
+			if f.Expires.Before(now.Add(soon)) {
+				lines = append(lines, fmt.Sprintf("%s: a certificate of ConfigMap %s expires at %s: add the one that replaces it", f.Path, name, f.Expires.Format(time.RFC3339)))
+			}
+		}
+	}
+	slices.Sort(lines)
+	return lines
+}
+
 // revision returns the digest of the files and the objects to keep. Certificates are public, so a plain digest reveals nothing.
 func revision(t v1alpha1.NodeTrust) string {
 	h := sha256.New()

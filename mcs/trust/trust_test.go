@@ -158,6 +158,15 @@ func TestPoolsGetTheirOwn(t *testing.T) {
 	}
 }
 
+// TestExpiringCertificatesAreNamed has certificates that expire just before and just after 30 days.
+func TestExpiringCertificatesAreNamed(t *testing.T) {
+	state, _ := Next(nil, []Object{registry("n/r", map[string]string{"late": certificate(t, 31), "near": certificate(t, 29) + certificate(t, -1)})}, now)
+	want := []string{"/etc/docker/certs.d/near/ca.crt: a certificate of ConfigMap n/r expires at 2026-05-30T12:00:00Z: add the one that replaces it"}
+	if got := state.Expiring(now); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
 func FuzzRead(f *testing.F) {
 	ca := certificate(f, 90)
 	for _, key := range []string{"a", "a..1", "..", "../x", "a..b", "::1", "1.2.3.4..5", v1alpha1.TrustBundleKey} {

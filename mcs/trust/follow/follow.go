@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -55,6 +56,7 @@ type Follower struct {
 	mu       sync.Mutex
 	state    trust.State // nil until it is known
 	problems string      // those logged last
+	expiring string      // the certificates near their end that were logged last
 }
 
 // New prepares to read an API server.
@@ -113,7 +115,19 @@ func (f *Follower) Read(ctx context.Context) error {
 		problems = append(problems, fmt.Errorf("storing the certificates that nodes trust for the next start: %w", err))
 	}
 	f.logProblem(errors.Join(problems...))
+	f.logExpiring(strings.Join(next.Expiring(f.Now()), "; "))
 	return nil
+}
+
+// logExpiring logs the certificates near their end, unless they are those that were logged last.
+func (f *Follower) logExpiring(lines string) {
+	f.mu.Lock()
+	same := lines == f.expiring
+	f.expiring = lines
+	f.mu.Unlock()
+	if !same && lines != "" {
+		f.Log.Warn("certificates that nodes trust expire soon", "certificates", lines)
+	}
 }
 
 // objectOf reads a ConfigMap. Binary values are values too: they are no certificates, so the object is invalid.
