@@ -9,11 +9,12 @@ import (
 type Kind int
 
 const (
-	// Retry: the same call may succeed later (network, conflict). The zero value, so an unmarked error is retried.
+	// Retry: the same call may succeed later (network, conflict). Retry is the zero value, so callers retry an unmarked
+	// error.
 	Retry Kind = iota
 	// Wait: another event must happen first. This is normal and not an error.
 	Wait
-	// Stalled: a user has to change something; a retry never succeeds.
+	// Stalled: a user must change something, because a retry never succeeds.
 	Stalled
 )
 
@@ -47,7 +48,7 @@ func (e *Error) Error() string { return e.Err.Error() }
 // Unwrap returns the failure itself.
 func (e *Error) Unwrap() error { return e.Err }
 
-// NewRetry marks err as a failure that a retry may resolve. It returns nil for nil, as the other constructors do.
+// NewRetry marks err as a failure that a retry may resolve. NewRetry returns nil for nil, as the other constructors do.
 func NewRetry(reason string, err error) error { return mark(Retry, reason, err) }
 
 // NewWait marks err as a normal wait.

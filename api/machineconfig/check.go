@@ -12,23 +12,24 @@ import (
 	"github.com/bunsen-os/bunsen/api/safetext"
 )
 
-// The names that a machine accepts. Ignition checks few of them.
+// The names that a machine accepts. Ignition checks few of these names.
 var (
 	unitName   = regexp.MustCompile(`^[A-Za-z0-9:_.@\\-]+\.(service|socket|device|mount|automount|swap|target|path|timer|slice|scope)$`)
 	dropinName = regexp.MustCompile(`^[^/\x00\n]+\.conf$`)
 	userName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]{0,30}[A-Za-z0-9_.$-]?$`)
 )
 
-// The limits of Linux for a path and for a name in it, in bytes.
+// The limits of Linux for a path and for one name in a path, in bytes.
 const (
 	maxPath = 4095
 	maxName = 255
 )
 
-// Check checks a parsed config by rules that Ignition does not have: names that would escape their directory or forge lines in a
-// system file, special mode bits, sources that are not in the config, contents that do not decode or do not match their
-// hash. It checks the flat form, so it covers merged configs too. Check returns all errors, each with its position; a
-// config with an error must not reach a node. Package policy decides whether a running node can apply the config.
+// Check checks a parsed config by rules that Ignition does not have: names that would escape their directory or forge
+// lines in a system file, special mode bits, sources that are not in the config, contents that do not decode or do not
+// match their hash. Check reads the flat form of the config, so it covers merged configs too. Check returns all errors,
+// each with its position; a config with an error must not reach a node. Package policy decides whether a running node
+// can apply the config.
 func Check(c Config) []error {
 	bad := checkWritten(c)
 	if !nests(c.Ignition) {
@@ -48,7 +49,7 @@ func Check(c Config) []error {
 		return append(bad, split(err)...)
 	}
 	if len(bad) > 0 {
-		return bad // the merged config would repeat these errors
+		return bad // A check of the merged config would report these errors again.
 	}
 	for _, err := range checkWritten(flat) {
 		bad = append(bad, at("ignition.config: merging its configs", err))
@@ -255,7 +256,8 @@ func (k *checker) plain(at, text string) {
 	}
 }
 
-// item returns the name of an item of a list for messages: `files[2] /etc/x`. It quotes a name with hidden characters.
+// item returns the name of an item of a list for messages: `files[2] /etc/x`. item quotes a name with hidden
+// characters.
 func item(list string, i int, name string) string {
 	return strings.TrimRight(fmt.Sprintf("%s[%d] %s", list, i, oneLine(name)), " ")
 }

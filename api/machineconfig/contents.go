@@ -18,14 +18,14 @@ import (
 	"github.com/vincent-petithory/dataurl"
 )
 
-// MaxContents is the largest decoded size of one resource. It stops gzip bombs.
+// MaxContents is the largest decoded size of one resource. The limit stops gzip bombs.
 const MaxContents = 64 << 20
 
 // ErrNotInline is returned for a resource whose source is not a data: URL, so that its contents are not in the config.
 var ErrNotInline = errors.New("its contents are not in the config: only data: sources are supported; put the file into the repository and name it with Butane's `local:`")
 
-// Contents decodes a resource: the data: URL, then gzip if it is compressed. A resource without a source is empty. Check
-// compares the verification hash.
+// Contents decodes the data: URL of a resource, and decompresses it if it is compressed with gzip. A resource without a
+// source is empty. Contents does not compare the verification hash; Check does.
 func Contents(r ign.Resource) ([]byte, error) { return contents(r, MaxContents) }
 
 // contents is Contents for a resource that may decode to at most limit bytes.
@@ -72,8 +72,8 @@ func size(bytes int) string {
 	return fmt.Sprintf("%d bytes", bytes)
 }
 
-// decodeURL decodes a data: URL. It decodes the common forms itself, because Ignition's dataurl, which decodes the rare forms,
-// is slow.
+// decodeURL decodes a data: URL. decodeURL decodes the common forms itself, because Ignition's dataurl, which decodes
+// the rare forms, is slow.
 func decodeURL(source string) ([]byte, error) {
 	rest, ok := strings.CutPrefix(source, "data:")
 	if !ok {

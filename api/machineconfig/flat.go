@@ -15,18 +15,18 @@ const (
 	maxNesting = 10
 	// maxNested is the maximum number of configs that one config merges, directly or indirectly.
 	maxNested = 100
-	// maxNestedBytes is the maximum size of these configs together, after decompression.
+	// maxNestedBytes is the maximum size of all configs that one config merges, together and after decompression.
 	maxNestedBytes = 8 << 20
 )
 
-// Flat returns the config with the configs that ignition.config.merge and ignition.config.replace name, as a booting
-// machine uses it. A replacement replaces the whole config. Merged configs override the config that merges them, and
-// later ones override earlier ones. All code that looks inside a config uses the flat form. The name of a rendered
-// config still depends on the config as written.
+// Flat returns the config as a booting machine uses it: together with the configs that ignition.config.merge and
+// ignition.config.replace name. A config in ignition.config.replace replaces the whole config. Merged configs override
+// the config that merges them, and later ones override earlier ones. All code that looks inside a config uses the flat
+// form. The name of a rendered config still depends on the config as written.
 //
 // Flat never fetches anything: for a source that is not a data: URL it returns an error that wraps ErrNotInline. It
 // also returns an error for a config that is invalid, does not match its hash, or exceeds the limits. The error joins
-// one error for each problem; each begins with its place, such as `ignition.config.merge[0]: `.
+// one error for each problem. Each text begins with the place of the problem, such as `ignition.config.merge[0]: `.
 func Flat(c Config) (Config, error) {
 	if !nests(c.Ignition) {
 		return c, nil
@@ -43,8 +43,8 @@ func Flat(c Config) (Config, error) {
 	return out, nil
 }
 
-// Flattened returns the flat form, or the config as written if it has no flat form. It is for configs that were checked
-// before, and for configs in force, which a node must be able to leave even if they are invalid.
+// Flattened returns the flat form, or the config as written if it has no flat form. Flattened is for configs that
+// passed Check before, and for configs in force: a node must be able to replace an invalid config in force.
 func Flattened(c Config) Config {
 	flat, err := Flat(c)
 	if err != nil {
@@ -57,7 +57,7 @@ func Flattened(c Config) Config {
 type Nested struct {
 	// Place is where the other config names it: `ignition.config.merge[0]` or `ignition.config.replace`.
 	Place string
-	// Path is the same place as origins name it: `$.ignition.config.merge.0.source`.
+	// Path is Place in the form that origins have: `$.ignition.config.merge.0.source`.
 	Path string
 	// Config is the flat form of the nested config.
 	Config Config
@@ -65,8 +65,8 @@ type Nested struct {
 	Replaces bool
 }
 
-// NestedConfigs returns the configs that a config names, in the order in which they are merged. If a config is
-// replaced, its merged configs are left out. The error is Flat's.
+// NestedConfigs returns the configs that a config names, in the order in which they are merged. If another config
+// replaces the config, NestedConfigs leaves out the configs that it merges. The errors are those of Flat.
 func NestedConfigs(c Config) ([]Nested, error) {
 	all, err := named(c.Ignition)
 	if err != nil {
@@ -78,7 +78,7 @@ func NestedConfigs(c Config) ([]Nested, error) {
 	return all, nil
 }
 
-// named reads all configs that a config names, also those that a replacement overrides.
+// named reads all configs that a config names, also if ignition.config.replace makes some of them useless.
 func named(c ign.Config) (all []Nested, err error) {
 	var f flattener
 	var bad []error
@@ -135,7 +135,7 @@ func (f *flattener) config(c ign.Config, depth int) (ign.Config, error) {
 func (f *flattener) child(place string, r ign.Resource, depth int) (ign.Config, error) {
 	if f.configs++; f.configs > maxNested {
 		if f.configs > maxNested+1 {
-			return ign.Config{}, nil // it is reported once
+			return ign.Config{}, nil // child reports a nested config's problem once.
 		}
 		return ign.Config{}, fmt.Errorf("%s: the config names more than %d configs: write them as one config", place, maxNested)
 	}
@@ -156,7 +156,7 @@ func (f *flattener) child(place string, r ign.Resource, depth int) (ign.Config, 
 
 // NestedError is a problem of a nested config, or of the merged result.
 type NestedError struct {
-	// Place is where the other config names it, such as `ignition.config.merge[0]`.
+	// Place is where another config names the nested config, such as `ignition.config.merge[0]`.
 	Place string
 	// Err is the problem.
 	Err error
@@ -180,7 +180,7 @@ func at(place string, err error) error {
 	return errors.Join(all...)
 }
 
-// split returns the single errors of a joined error, also if that joins joined errors.
+// split returns the single errors of a joined error, whose parts may be joined errors too.
 func split(err error) (all []error) {
 	joined, ok := err.(interface{ Unwrap() []error })
 	if !ok {

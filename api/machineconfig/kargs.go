@@ -5,9 +5,9 @@ import (
 	"unicode"
 )
 
-// SplitKargs splits entries of kernelArguments into single arguments at blanks outside double quotes, which it keeps. Single
-// quotes have no effect, as on the kernel's command line. All code that splits kernel arguments uses it. Check refuses an
-// entry with an open quote.
+// SplitKargs splits entries of kernelArguments into single arguments, at blanks outside double quotes. The quotes stay
+// in the arguments. Single quotes have no effect, as on the kernel's command line. All code that splits kernel
+// arguments uses SplitKargs. Check refuses an entry with an open quote.
 func SplitKargs(entries []string) []string {
 	args := []string{}
 	for _, entry := range entries {

@@ -78,8 +78,8 @@ func parseIgnition(raw []byte) (ign.Config, error) {
 	return cfg, nil
 }
 
-// parseNewest parses like v3_5.Parse, but without positions in the JSON. They cost more than the rest, and the JSON is
-// one line.
+// parseNewest parses like v3_5.Parse, but without positions in the JSON. Finding the positions costs more time than the
+// rest, and they are useless, because the JSON is one line.
 func parseNewest(raw []byte) (ign.Config, error) {
 	var cfg ign.Config
 	if rpt, err := util.HandleParseErrors(raw, &cfg); err != nil {
@@ -91,7 +91,7 @@ func parseNewest(raw []byte) (ign.Config, error) {
 	return cfg, nil
 }
 
-// versionOf reads ignition.version. The error says what to do about an unsupported version.
+// versionOf reads ignition.version. For an unsupported version, the error of versionOf says what to do.
 func versionOf(raw []byte) (string, error) {
 	var head struct {
 		Ignition struct {
@@ -115,16 +115,17 @@ func versionOf(raw []byte) (string, error) {
 	return *v, nil
 }
 
-// Validate checks the config by Ignition's rules, as a machine that boots it does, and returns all errors. Parse calls it; a
-// merged config needs it.
+// Validate checks the config by Ignition's rules, as a machine that boots it does, and returns all errors. Parse calls
+// Validate. A caller that merges configs must call Validate for the result.
 func Validate(c Config) []error {
 	return fatal(c.Ignition, validate.ValidateWithContext(c.Ignition, nil))
 }
 
-// problems returns the errors of Ignition's report. The report has no config, so problems decodes the config again for names.
+// problems returns the errors of Ignition's report. The report does not contain the config, so problems decodes the
+// config again to get the names of items.
 func problems(rpt report.Report, raw []byte, cause error) []error {
 	var partial ign.Config
-	_ = json.Unmarshal(raw, &partial) // an item that does not decode has no name
+	_ = json.Unmarshal(raw, &partial) // An item that cannot be decoded gets no name.
 	bad := fatal(partial, rpt)
 	if len(bad) == 0 {
 		bad = []error{fmt.Errorf("reading config: %w", cause)}
@@ -132,8 +133,9 @@ func problems(rpt report.Report, raw []byte, cause error) []error {
 	return bad
 }
 
-// ValidateBetween checks only the rules between entries of storage, such as a file below a link. With Validate of the changed
-// entries, it replaces a Validate of the merged config, which costs much more.
+// ValidateBetween checks only the rules between entries of storage, such as a file below a link. A call of Validate
+// with the changed entries and a call of ValidateBetween check as much as Validate with the whole merged config, and
+// cost much less time.
 func ValidateBetween(c Config) []error {
 	rpt := c.Ignition.Storage.Validate(path.New("json", "storage"))
 	return fatal(c.Ignition, rpt)
@@ -149,7 +151,7 @@ func fatal(c ign.Config, rpt report.Report) (bad []error) {
 	return bad
 }
 
-// withoutQuote returns a message of Ignition without its quotation of a unit, which may contain a secret.
+// withoutQuote removes the quoted text of a unit from a message of Ignition, because the unit may contain a secret.
 func withoutQuote(message string) string {
 	before, _, found := strings.Cut(message, "found garbage after section name")
 	if !found {

@@ -22,7 +22,7 @@ func pathText(c ign.Config, path []any) string {
 		default:
 			word := fmt.Sprint(step)
 			if i == 0 && len(path) > 1 && (word == "storage" || word == "systemd" || word == "passwd") {
-				continue // the name of the list is enough
+				continue // The text does not repeat the parent's name: the name of the list is enough.
 			}
 			if b.Len() > 0 {
 				b.WriteString(separator(b.String()))

@@ -14,7 +14,7 @@ import (
 )
 
 // renderedSalt precedes the content in the hash of a name. The machine-config-operator has the same bytes in
-// pkg/controller/render/hash.go, so that both compute the same names.
+// pkg/controller/render/hash.go, so the operator and Bunsen compute the same names.
 var renderedSalt = [80]byte{
 	16, 124, 206, 228, 139, 56, 175, 175, 79, 229, 134, 118, 157, 154, 211, 110, 25, 93, 47, 253,
 	172, 106, 37, 7, 174, 13, 160, 185, 110, 17, 87, 52, 219, 131, 12, 206, 218, 141, 116, 135,
@@ -22,9 +22,9 @@ var renderedSalt = [80]byte{
 	133, 188, 238, 26, 33, 26, 235, 202, 32, 173, 31, 234, 41, 144, 148, 79, 6, 206, 23, 22,
 }
 
-// RenderedName returns the name of a rendered config of a pool by its content, rendered-POOL-HASH. A node that has
-// the name from the API server uses it to check a config from another server. The hash is MD5: no one can find other content
-// for a given name, but the author of the content could create two configs with one name.
+// RenderedName returns the name of a rendered config of a pool by its content, rendered-POOL-HASH. A node that has the
+// name from the API server computes the name of a config from another server, and compares the names. The hash is MD5:
+// no one can find another config for a given name, but an author of configs could create two configs with one name.
 func RenderedName(pool string, spec mcfgv1.MachineConfigSpec) (string, error) {
 	text, err := yaml.Marshal(spec)
 	if err != nil {

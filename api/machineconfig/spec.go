@@ -9,7 +9,7 @@ import (
 )
 
 // Spec writes the config in its one canonical form: Ignition 3.5.0 without empty structs (absent when HasIgnition is
-// false), lists never null. The hash in a rendered config's name is over exactly this form.
+// false), lists never null. The hash in a rendered config's name is the hash of exactly this canonical form.
 func (c Config) Spec() (mcfgv1.MachineConfigSpec, error) {
 	spec := mcfgv1.MachineConfigSpec{
 		OSImageURL:                     c.OSImageURL,
@@ -41,8 +41,9 @@ func (c Config) IgnitionJSON() ([]byte, error) {
 	return dropEmpty(raw), nil
 }
 
-// dropEmpty removes every `"key":{}` from compact JSON, also those that become empty. Ignition's types have many optional
-// structs, which encoding/json writes even if they are empty. An empty object in a list stays, because it is an item.
+// dropEmpty removes every `"key":{}` from compact JSON, also objects that become empty because of a removal. Ignition's
+// types have many optional structs, which encoding/json writes even if they are empty. dropEmpty keeps an empty object
+// in a list, because the object is an item of the list.
 func dropEmpty(in []byte) []byte {
 	p := pruner{in: in, out: make([]byte, 0, len(in))}
 	p.value()

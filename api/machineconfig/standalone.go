@@ -6,10 +6,11 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
-// Standalone returns the config as Ignition alone, for a machine without a server and a daemon. Kernel arguments become
-// Ignition's. leftOut lists the fields of the MachineConfig that Ignition does not have. The error is that of Flat.
+// Standalone returns the config as an Ignition config, for a machine without a server and a daemon. The kernel
+// arguments become kernel arguments of the Ignition config. leftOut lists the fields of the MachineConfig that Ignition
+// does not have. The errors of Standalone are those of Flat.
 func Standalone(c Config) (standalone Config, leftOut []string, err error) {
-	flat, err := Flat(c) // a merged config could remove an argument
+	flat, err := Flat(c) // The flat form counts, because a merged config could remove a kernel argument.
 	if err != nil {
 		return Config{}, nil, err
 	}

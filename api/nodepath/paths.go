@@ -1,6 +1,6 @@
 package nodepath
 
-// The paths on a node that belong to its daemon. A config must not contain them, or anything below them.
+// The paths on a node that belong to its daemon. A config must not contain these paths, or anything below them.
 const (
 	// Record holds the config in force.
 	Record = "/etc/machine-config-daemon/currentconfig"
@@ -16,12 +16,12 @@ const (
 	StateDir = "/var/lib/machine-config-daemon"
 	// Force makes the daemon skip its checks once.
 	Force = "/run/machine-config-daemon-force"
-	// GrubArguments has the kernel arguments of the config in force, on machines whose boot loader reads /etc/default/grub.d. It comes after
-	// the other files there.
+	// GrubArguments has the kernel arguments of the config in force, on machines whose boot loader reads
+	// /etc/default/grub.d. The boot loader reads GrubArguments after the other files in that directory.
 	GrubArguments = "/etc/default/grub.d/zz-bunsen.cfg"
 	// BootedArguments has the kernel arguments that the daemon had set when the machine booted, if they have changed since.
 	BootedArguments = "/run/machine-config-daemon-kargs"
-	// NewSuffix ends the names of files that the daemon is writing; they begin with a dot.
+	// NewSuffix is the end of the names of files that the daemon is writing. These names begin with a dot.
 	NewSuffix = ".bunsen-new"
 	// UnitDir is the directory for the units of a config.
 	UnitDir = "/etc/systemd/system"

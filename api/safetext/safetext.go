@@ -15,14 +15,14 @@ const emojiStyle = '\ufe0f'
 // zero-width and bidirectional characters, soft hyphens, tags, letters without a shape, and variation selectors.
 func IsHidden(r rune) bool {
 	if r >= ' ' && r < 0x7f {
-		return false // almost every character
+		return false // Almost every character ends here.
 	}
 	return unicode.In(r, unicode.Cc, unicode.Cf, unicode.Zl, unicode.Zp, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector) ||
 		r >= 0xE0000 && r < 0xE1000 || r == '\u2800' // the Braille pattern without dots
 }
 
-// HasHidden reports whether a text contains a hidden character or invalid UTF-8. Such names and paths in a config are
-// invalid.
+// HasHidden reports whether a text contains a hidden character or invalid UTF-8. A name or path with a hidden character
+// is invalid in a config.
 func HasHidden(text string) bool {
 	return !utf8.ValidString(text) || strings.ContainsFunc(text, IsHidden)
 }
@@ -32,8 +32,8 @@ func HasControl(text string) bool {
 	return !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl)
 }
 
-// Visible replaces the hidden characters of a text, also line ends, with their codes. Tabs stay, and so does an emoji's
-// variation selector after a symbol. Invalid UTF-8 becomes U+FFFD.
+// Visible replaces the hidden characters of a text, also line ends, with their codes. Visible keeps tabs, and an
+// emoji's variation selector after a symbol. Visible replaces invalid UTF-8 with U+FFFD.
 func Visible(text string) string { return replace(text, "\t", code) }
 
 // OneLine is Visible with a blank in place of each tab and line end, for messages.
@@ -46,8 +46,8 @@ func OneLine(text string) string {
 	})
 }
 
-// Strip removes the hidden characters of a text. It is for a text that is stored as a label, such as the subject of a
-// commit. OneLine is for a text that is only shown.
+// Strip removes the hidden characters of a text. Strip is for a text that Bunsen stores as a label, such as the subject
+// of a commit. OneLine is for a text that Bunsen only shows.
 func Strip(text string) string {
 	return strings.TrimSpace(replace(text, "", func(rune) string { return "" }))
 }
@@ -55,8 +55,8 @@ func Strip(text string) string {
 // Quote is strconv.Quote with codes also for hidden characters that strconv treats as printable.
 func Quote(text string) string { return Visible(strconv.Quote(text)) }
 
-// Line returns a text as one line of a log, with visible characters and without a workflow command. A runner executes
-// `::name::` at the beginning of a line, also after blanks, and `##[name]` anywhere in it.
+// Line returns a text as one line of a log, with visible characters and without a workflow command. The runner of a CI
+// job executes `::name::` at the beginning of a line, also after blanks, and `##[name]` anywhere in a line.
 func Line(text string) string {
 	text = strings.ReplaceAll(Visible(text), "##[", `#\u0023[`)
 	rest := strings.TrimLeftFunc(text, unicode.IsSpace)

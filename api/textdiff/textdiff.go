@@ -7,11 +7,11 @@ import (
 )
 
 const (
-	// maxLines limits the lines between the common beginning and the common end of two texts. For longer texts, Unified
-	// only reports counts, because no user reads more of them.
+	// maxLines limits the lines between the common beginning and the common end of two texts. For more lines, Unified
+	// reports only counts, because no user reads so many lines.
 	maxLines = 20_000
-	// maxEdits limits the search for the shortest script, because its time and memory grow with the square of the edits. A
-	// text with more edits is shown as completely replaced.
+	// maxEdits limits the search for the shortest script, because its time and memory grow with the square of the
+	// edits. For more edits, the script replaces the whole text.
 	maxEdits = 2_000
 	// context is the number of unchanged lines around a change.
 	context = 3
@@ -41,7 +41,8 @@ func Unified(a, b []byte) string {
 	return out.String()
 }
 
-// lines splits a text into lines that each end in a newline. If the last line has none, a note says so.
+// lines splits a text into lines that each end in a newline. If the last line does not end in a newline, lines adds a
+// note.
 func lines(b []byte) []string {
 	if len(b) == 0 {
 		return nil
@@ -117,8 +118,8 @@ type reach struct {
 	zero int
 }
 
-// before returns the position after the d-th edit on diagonal k. It comes from the diagonal above by adding a line, or
-// from the diagonal below by removing one, whichever is further.
+// before returns the position after the d-th edit on diagonal k. The d-th edit adds a line to a position of the
+// diagonal above, or removes a line at a position of the diagonal below, whichever gets further.
 func (r reach) before(k, d int) (i int, added bool) {
 	if k == -d || k != d && r.at[r.zero+k-1] < r.at[r.zero+k+1] {
 		return int(r.at[r.zero+k+1]), true
@@ -126,7 +127,7 @@ func (r reach) before(k, d int) (i int, added bool) {
 	return int(r.at[r.zero+k-1]) + 1, false
 }
 
-// back follows the reaches from the end of both texts to their beginning.
+// back follows the reaches of all rounds from the end of both texts to their beginning.
 func back(trail []reach, a, b []string) []Edit {
 	var out []Edit
 	i, j := len(a), len(b)
