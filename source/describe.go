@@ -9,8 +9,8 @@ import (
 
 const maxLine = 200
 
-// Line returns the first line of a commit's text: valid UTF-8, without hidden characters, at most 200 characters. Anyone who
-// can push chooses that text, and Bunsen shows it on terminals and in annotations.
+// Line returns the first line of a commit's text: valid UTF-8, without hidden characters, at most 200 characters.
+// Anyone who can push can choose the text of a commit, and Bunsen shows it on terminals and in annotations.
 func Line(text string) string {
 	text = strings.TrimSpace(strings.ToValidUTF8(text, "\uFFFD"))
 	text, _, _ = strings.Cut(text, "\n")
@@ -30,10 +30,10 @@ func CommitTime(t time.Time) time.Time {
 	return t
 }
 
-// Descent is the relation of a newer commit to an older one.
+// Descent says whether a newer commit descends from an older one.
 type Descent int
 
-// The relations.
+// The relations of a newer commit to an older one.
 const (
 	// Unknown: the history is not available.
 	Unknown Descent = iota

@@ -15,9 +15,10 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Limits bound a tree, so that no commit can fill the controller's disk or memory. A field that is 0 has its default.
+// Limits bound the size of a tree, so that no commit can fill the controller's disk or memory. A field that is 0 stands
+// for its default.
 type Limits struct {
-	// Entries is the largest number of entries, with folders and refused entries; 20,000 by default.
+	// Entries is the largest number of entries, including folders and refused entries; 20,000 by default.
 	Entries int
 	// Bytes is the largest size of all files; 64 MiB by default.
 	Bytes int64
@@ -25,7 +26,7 @@ type Limits struct {
 	FileBytes int64
 }
 
-// OrDefault returns the limits with defaults in zero fields.
+// OrDefault returns the limits with the defaults in place of zero fields.
 func (l Limits) OrDefault() Limits {
 	if l.Entries <= 0 {
 		l.Entries = 20_000
@@ -40,9 +41,9 @@ func (l Limits) OrDefault() Limits {
 }
 
 const (
-	maxName = 255  // the limit of file systems
-	maxPath = 1024 // leaves space for the path of the folder that holds the tree
-	// maxDepth is how many folders may be nested. Who writes a tree has each of them open.
+	maxName = 255  // the limit of file systems for a name, in bytes
+	maxPath = 1024 // The system's limit is larger; the rest is for the path of the folder that holds the tree.
+	// maxDepth is how many folders may be nested. Code that writes a tree has all nested folders open at once.
 	maxDepth = 32
 )
 
@@ -67,8 +68,8 @@ func RefuseName(name string) string {
 	return ""
 }
 
-// Inventory collects the entries of a tree. It checks each entry and the limits, and computes the digest. All code that
-// creates trees uses it, so that all trees follow the same rules.
+// Inventory collects the entries of a tree. Inventory checks each entry and the limits, and computes the digest. All
+// code that creates trees uses Inventory, so that all trees follow the same rules.
 type Inventory struct {
 	limits  Limits
 	entries int
@@ -87,7 +88,7 @@ type file struct {
 func NewInventory(l Limits) *Inventory { return &Inventory{limits: l.OrDefault()} }
 
 // Enter counts an entry of a folder and checks its name; ok is false if the entry is refused. The error is a Stalled
-// InvalidTree fault: too many entries.
+// InvalidTree fault for too many entries.
 func (v *Inventory) Enter(folder, name string) (p string, ok bool, err error) {
 	v.entries++
 	if v.entries > v.limits.Entries {
@@ -124,7 +125,7 @@ func (v *Inventory) Admit(p string, size int64) error {
 	return nil
 }
 
-// Add records a file's content. It returns false, and refuses the file, for a Git LFS pointer.
+// Add records a file's content. Add returns false, and refuses the file, for a Git LFS pointer.
 func (v *Inventory) Add(p string, executable bool, content []byte) bool {
 	if bytes.HasPrefix(content, []byte("version https://git-lfs.github.com/spec/")) && len(content) < 1024 {
 		v.Refuse(p, "Git LFS pointer: the content itself is not in the repository")
@@ -134,7 +135,8 @@ func (v *Inventory) Add(p string, executable bool, content []byte) bool {
 	return true
 }
 
-// Digest returns `sha256:<hex>` over the paths, modes and contents of all added files. Their order has no effect.
+// Digest returns `sha256:<hex>` over the paths, modes and contents of all added files. The order of the files has no
+// effect on the digest.
 func (v *Inventory) Digest() string {
 	slices.SortFunc(v.files, func(a, b file) int { return strings.Compare(a.path, b.path) })
 	h := sha256.New()

@@ -34,8 +34,8 @@ func CleanPath(p string) (string, error) {
 	return clean, nil
 }
 
-// NoSuchPath returns the error for a folder that a revision does not have: a Stalled PathNotFound fault. Parent is the deepest
-// existing folder of the path, and folders are the folders in it.
+// NoSuchPath returns the error for a folder that a revision does not have: a Stalled PathNotFound fault. The parameter
+// parent is the deepest existing folder of the path, and folders are the folders in parent.
 func NoSuchPath(p string, at Revision, parent string, folders []string) error {
 	where := "at the root there are"
 	if parent != "" {

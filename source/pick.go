@@ -13,8 +13,9 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Pick finds the commit of a GitRef among a remote's refs. If the GitRef sets several fields, Pick uses the first one of:
-// digest, commit, name, semver, tag, branch. If it sets none, Pick follows the remote's HEAD, under the name of its branch.
+// Pick finds the commit of a GitRef among a remote's refs. If the GitRef sets several fields, Pick uses the first one
+// of: digest, commit, name, semver, tag, branch. If the GitRef sets no field, Pick follows the remote's HEAD, under the
+// name of its branch.
 //
 // Errors are Stalled faults: RefNotFound if the repository does not have the ref, InvalidSpec if no ref can match.
 func Pick(refs []Ref, want v1alpha1.GitRef) (Picked, error) {
@@ -45,7 +46,7 @@ func pickDigest(digest string) (Picked, error) {
 	return Picked{Hash: hash}, nil
 }
 
-// pickCommit returns the given commit. The later fetch checks whether the repository has it.
+// pickCommit returns the given commit. Only the fetch checks whether the repository has the commit.
 func pickCommit(refs []Ref, want v1alpha1.GitRef) (Picked, error) {
 	if !fullHash.MatchString(want.Commit) {
 		return Picked{}, invalid("commit %q is not a full hash: give all 40 hex digits in lower case", want.Commit)
@@ -93,7 +94,7 @@ func pickHead(refs []Ref) (Picked, error) {
 	}
 	branch, ok := find(refs, r.Target)
 	if !ok {
-		branch = r // a listing for HEAD alone does not have the branch
+		branch = r // A listing for HEAD alone may not have the branch, so HEAD itself names the commit.
 	}
 	if branch.Commit() == "" {
 		return Picked{}, refNotFound(refs, branches, "the default branch %q has no commit: push to it or set ref.branch; the repository has", ShortRef(r.Target))
@@ -129,8 +130,8 @@ func pickVersion(refs []Ref, constraint string) (Picked, error) {
 		fmt.Errorf("no tag matches %q; the repository's versions are %s", constraint, listText(names)))
 }
 
-// versions lists the tags that are versions, highest first. Two spellings of one version (1.4.0, v1.4.0) are ordered by
-// name, so that the choice does not depend on the order of the listing.
+// versions lists the tags that are versions, highest first. versions orders two spellings of one version (1.4.0,
+// v1.4.0) by name, so that the choice does not depend on the order of the listing.
 func versions(refs []Ref) []version {
 	var all []version
 	for _, r := range refs {
@@ -148,7 +149,8 @@ func versions(refs []Ref) []version {
 	return all
 }
 
-// Prefixes returns how the names of all refs begin that Pick needs for a GitRef. A server then leaves out the others.
+// Prefixes returns prefixes that cover the names of all refs that Pick needs for a GitRef. A server that gets these
+// prefixes leaves out other refs.
 func Prefixes(want v1alpha1.GitRef) []string {
 	switch {
 	case want.Commit != "":

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Jitter returns 0 to 10 % of the interval, always the same for one seed. It spreads the polls of many sources with the same
-// interval.
+// Jitter returns 0 to 10 % of the interval, always the same for one seed. Jitter spreads the polls of many sources with
+// the same interval.
 func Jitter(interval time.Duration, seed string) time.Duration {
 	if interval <= 0 {
 		return 0
@@ -14,7 +14,8 @@ func Jitter(interval time.Duration, seed string) time.Duration {
 	h := fnv.New64a()
 	h.Write([]byte(seed))
 	spread := interval / 10
-	// FNV's upper bits differ little between short seeds. One round of mixing makes every bit depend on all bits.
+	// For short seeds, the upper bits of an FNV hash differ little. One round of mixing makes every bit depend on all
+	// bits.
 	x := h.Sum64()
 	x ^= x >> 33
 	x *= 0xff51afd7ed558ccd
@@ -27,18 +28,19 @@ func NextPoll(interval time.Duration, seed string) time.Duration {
 	return interval + Jitter(interval, seed)
 }
 
-// Poll is one poll of a source, which may use the listing of another source of the same repository.
+// Poll is one poll of a source. A poll may use the listing of another source of the same repository.
 type Poll struct {
 	// Source is the name of the source.
 	Source string
 	// Now is the time of the poll, and Interval the time between two polls of the source.
 	Now      time.Time
 	Interval time.Duration
-	// NotBefore excludes listings that began earlier. If it is Now, the poll does not use an earlier listing.
+	// NotBefore excludes listings that began earlier. If NotBefore is Now, the poll uses no listing that began before
+	// it.
 	NotBefore time.Time
 }
 
-// Listing is what a remote listed.
+// Listing is the result of listing the refs of a remote.
 type Listing struct {
 	// Refs are at least the refs that the source needs.
 	Refs []Ref

@@ -4,10 +4,10 @@ import "strings"
 
 // Ref is one ref of a remote's listing.
 type Ref struct {
-	// Name in full: `refs/heads/main`, `refs/tags/v1.4.2`, `HEAD`.
+	// Name is the full name: `refs/heads/main`, `refs/tags/v1.4.2`, `HEAD`.
 	Name string
-	// Hash that the ref points at: a commit, or the tag object of an annotated tag. Empty for a HEAD whose branch has no
-	// commit yet.
+	// Hash is the object that the ref points at: a commit, or the tag object of an annotated tag. Hash is empty for a
+	// HEAD whose branch has no commit yet.
 	Hash string
 	// Peeled is the commit of an annotated tag; empty for every other ref.
 	Peeled string
@@ -33,13 +33,14 @@ func (r Ref) tagObject() string {
 
 // Picked is the commit of a GitRef.
 type Picked struct {
-	// Ref in its short form, as in Commit: `main`, `v1.4.2`, `refs/pull/7/head`; empty for a pinned commit.
+	// Ref is the ref in its short form, as in Commit: `main`, `v1.4.2`, `refs/pull/7/head`; empty for a pinned commit.
 	Ref string
-	// Hash of the commit, 40 lower-case hex digits; of an artifact, 64.
+	// Hash is the hash of the commit, 40 lower-case hex digits. For an artifact, it is the digest of the manifest, 64
+	// digits.
 	Hash string
-	// FullName is the full name of the ref that points at the commit, `refs/heads/main`. For a pinned commit it is
-	// another ref of the spec, or empty. If a remote does not serve single commits, Bunsen fetches the history of this
-	// ref.
+	// FullName is the full name of the ref that points at the commit, `refs/heads/main`. For a pinned commit, FullName
+	// is another ref of the spec, or empty. If a remote does not serve single commits, Bunsen fetches the history of
+	// this ref.
 	FullName string
 	// TagObject is the hash of the annotated tag that the ref names; empty for any other ref.
 	TagObject string

@@ -10,7 +10,7 @@ import (
 // Transport is the kind of access to a repository.
 type Transport int
 
-// The transports.
+// The kinds of access to a repository.
 const (
 	// HTTP is https:// and http://.
 	HTTP Transport = iota
@@ -24,18 +24,19 @@ const (
 
 // Address is the parts of a repository's address.
 type Address struct {
-	// Transport to use.
+	// Transport is the kind of access to use.
 	Transport Transport
 	// Scheme is `https`, `http`, `ssh`, `file` or `oci`.
 	Scheme string
-	// User and Password in the address. String never returns them, except the user of ssh, which is part of the
+	// User and Password in the address. String never returns them, except the user for ssh, which is part of the
 	// address.
 	User, Password string
-	// Host without port; empty for Local.
+	// Host is the host without the port; empty for Local.
 	Host string
-	// Port, or empty for the default of the scheme.
+	// Port is the port; empty for the default port of the scheme.
 	Port string
-	// Path on the host. For HTTP it keeps its percent-encoding; for `user@host:path` it may be relative.
+	// Path is the path on the host. For HTTP, Path keeps its percent-encoding. For `user@host:path`, Path may be
+	// relative.
 	Path string
 
 	scp bool
@@ -43,7 +44,7 @@ type Address struct {
 
 var scpLike = regexp.MustCompile(`^(?:([^@/:\s]+)@)?([^@/:\s\[\]]+|\[[0-9a-fA-F:.]+\]):([^\s].*)$`)
 
-// ociName matches the name of a repository, as the specification of OCI registries has it.
+// ociName matches the name of a repository, as the specification of OCI registries defines it.
 var ociName = regexp.MustCompile(`^[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*(/[a-z0-9]+((\.|_|__|-+)[a-z0-9]+)*)*$`)
 
 // ParseURL reads spec.url. The error is a Stalled InvalidSpec fault, and contains no credentials.
@@ -73,7 +74,7 @@ func ParseURL(raw string) (Address, error) {
 	}
 	a := Address{Scheme: u.Scheme, Host: u.Hostname(), Port: u.Port(), Path: u.Path}
 	if strings.Contains(u.Path, "@") {
-		// For example https://me:pass/word@host/x, where everything after the second slash is parsed as a path.
+		// An example is https://me:pass/word@host/x: here the parser takes `/word@host/x` for the path.
 		return Address{}, invalid("url %q has an @ after the host. In a user or password write %%40 for @ and %%2F for a slash, or write them into the Secret", redactInvalid(raw))
 	}
 	if u.User != nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// maxEntries limits the entries of an archive, also outside of the folder. inflation is how often as large as the limit of
-// the files the archive may be.
+// maxEntries limits the entries of an archive, also outside of the folder. inflation is the factor by which an archive
+// may be larger than the limit of the files.
 const (
 	maxEntries = 200_000
 	inflation  = 8
@@ -44,9 +44,9 @@ type Reader struct {
 	Into Writer
 }
 
-// Read reads an archive to its end. It stores the regular files of the folder, and refuses everything else entry by entry.
-// Paths in the inventory are relative to the folder. Errors are Stalled faults: PathNotFound, with the existing folders;
-// InvalidTree for a damaged or too large archive.
+// Read reads an archive to its end. Read stores the regular files of the folder, and refuses everything else entry by
+// entry. Paths in the inventory are relative to the folder. Errors are Stalled faults: PathNotFound, with the existing
+// folders; InvalidTree for a damaged or too large archive.
 func (r Reader) Read(ctx context.Context, from io.Reader) (*source.Inventory, error) {
 	limits := r.Limits.OrDefault()
 	u := &unpack{
@@ -72,7 +72,7 @@ func (r Reader) Read(ctx context.Context, from io.Reader) (*source.Inventory, er
 	}
 }
 
-// kind is what a path of the archive is.
+// kind says what is at a path of the archive.
 type kind int
 
 const (
@@ -82,7 +82,7 @@ const (
 	refused
 )
 
-// unpack is the state of one reading.
+// unpack is the state while Read reads one archive.
 type unpack struct {
 	Reader
 	limits    source.Limits
@@ -103,7 +103,7 @@ func (u *unpack) entry(h *tar.Header, content io.Reader) error {
 	if u.Folder != "" {
 		below, ok := strings.CutPrefix(name, u.Folder+"/")
 		if !ok {
-			return nil // outside of the folder, or the folder itself
+			return nil // The entry is outside of the folder, or is the folder itself.
 		}
 		name = below
 	}
@@ -128,7 +128,8 @@ func (u *unpack) entry(h *tar.Header, content io.Reader) error {
 	return u.file(name, h, content)
 }
 
-// note records the folders of a path for the message about a missing folder.
+// note records the folders of a path, for the message that lists the existing folders if the requested folder is
+// missing.
 func (u *unpack) note(name string, isFolder bool) {
 	if !isFolder {
 		name = path.Dir(name)
@@ -148,7 +149,7 @@ func (u *unpack) refuseOutside(name, reason string) error {
 	return nil
 }
 
-// enterFolder records a folder and its parents. It returns false if one of them is refused.
+// enterFolder records a folder and its parents. enterFolder returns false if one of them is refused.
 func (u *unpack) enterFolder(p string) (bool, error) {
 	switch u.kinds[p] {
 	case folder:
@@ -191,7 +192,7 @@ func (u *unpack) file(p string, h *tar.Header, content io.Reader) error {
 	if err := u.inventory.Admit(p, h.Size); err != nil {
 		return err
 	}
-	data := make([]byte, h.Size) // at most the limit of a file, by Admit
+	data := make([]byte, h.Size) // Admit made sure that the size is at most the limit of a file.
 	if _, err := io.ReadFull(content, data); err != nil {
 		if errors.Is(err, errEnd) {
 			return invalid("the archive is larger than the limit: leave out what is not configuration")
@@ -229,7 +230,8 @@ func (u *unpack) end() (*source.Inventory, error) {
 	return nil, source.NoSuchPath(u.Folder, u.At, parent, there)
 }
 
-// cleanName returns the path of an entry from the archive's root, and why it is refused. The root itself is "".
+// cleanName returns the path of an entry from the archive's root, or why the entry is refused. The path of the root
+// itself is "".
 func cleanName(name string) (clean, reason string) {
 	if strings.HasPrefix(name, "/") {
 		return "", "the path is absolute"
@@ -271,13 +273,13 @@ func invalid(format string, args ...any) error {
 	return fault.NewStalled(v1alpha1.ReasonInvalidTree, fmt.Errorf(format, args...))
 }
 
-// bounded fails after a number of bytes.
+// bounded is a reader that fails after a number of bytes.
 type bounded struct {
 	io.Reader
 	left int64
 }
 
-// Read reads at most as many bytes as are left.
+// Read reads at most as many bytes as the limit still allows.
 func (b *bounded) Read(p []byte) (int, error) {
 	if b.left <= 0 {
 		return 0, errEnd

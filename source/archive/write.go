@@ -7,8 +7,9 @@ import (
 	"io/fs"
 )
 
-// Write writes the regular files of a file system to a tar archive, in lexical order of their paths, with the modes 0644 and 0755, and
-// without owners and times. So the same files give the same bytes. It returns the number of files.
+// Write writes the regular files of a file system to a tar archive, in lexical order of their paths, with the modes
+// 0644 and 0755, and without owners and times. The same files always give the same bytes. Write returns the number of
+// files.
 func Write(to io.Writer, files fs.FS) (int, error) {
 	w, n := tar.NewWriter(to), 0
 	err := fs.WalkDir(files, ".", func(p string, e fs.DirEntry, err error) error {

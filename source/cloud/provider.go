@@ -11,19 +11,19 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// organization matches the host of an organization of Azure DevOps. Below other names of visualstudio.com, Azure shows what its customers
-// serve, for example through tunnels.
+// organization matches the host of an organization of Azure DevOps. Hosts below other names of visualstudio.com may
+// belong to customers of Azure, for example through tunnels.
 var organization = regexp.MustCompile(`^[a-z0-9-]+\.visualstudio\.com$`)
 
 // registry matches the hosts of Artifact Registry.
 var registry = regexp.MustCompile(`^([a-z0-9-]+\.)*(pkg\.dev|gcr\.io)$`)
 
-// CheckHost returns an error if the credentials of a provider are not for the repository at an address: the author of the URL must not
-// choose who gets them.
+// CheckHost returns an error if the credentials of a provider are not for the repository at an address: the author of
+// the URL must not choose who gets the credentials.
 func CheckHost(provider v1alpha1.SourceProvider, at source.Address) error {
 	host, standardPort := strings.ToLower(at.Host), at.Port == "" || at.Port == "443"
 	if strings.ContainsFunc(at.Host, func(r rune) bool { return r > unicode.MaxASCII }) {
-		host = "" // ToLower makes an ASCII letter of some others
+		host = "" // ToLower turns some other letters into ASCII letters.
 	}
 	switch provider {
 	case v1alpha1.ProviderAzure:
@@ -40,7 +40,8 @@ func CheckHost(provider v1alpha1.SourceProvider, at source.Address) error {
 	return fmt.Errorf("spec.provider %q is not supported: write generic, azure or gcp", provider)
 }
 
-// The variables that Azure's webhook for workload identity sets in a pod, and the one of Google's libraries.
+// The environment variables that Azure's webhook for workload identity sets in a pod, and the variable that Google's
+// libraries read.
 const (
 	azureTenant    = "AZURE_TENANT_ID"
 	azureClient    = "AZURE_CLIENT_ID"
@@ -49,13 +50,13 @@ const (
 	gcpMetadata    = "GCE_METADATA_HOST"
 )
 
-// devOpsScope is the scope of Azure DevOps: all that the identity may do there.
+// devOpsScope is the scope of a token for Azure DevOps: the token allows all that the identity may do there.
 const devOpsScope = "499b84ac-1321-427f-aa17-267ca6975798/.default"
 
 // authorities are the hosts of Microsoft Entra ID.
 var authorities = []string{"https://login.microsoftonline.com", "https://login.microsoftonline.us", "https://login.partner.microsoftonline.cn"}
 
-// id matches the IDs and names of tenants and clients, which become a part of an address.
+// id matches the IDs and names of tenants and clients. They become a part of an address.
 var id = regexp.MustCompile(`^[A-Za-z0-9.-]{1,128}$`)
 
 // azureEndpoint returns the address that issues tokens, and the client's ID.

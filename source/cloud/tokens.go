@@ -20,23 +20,26 @@ import (
 )
 
 const (
-	// earlyBy is how long before its end a token is replaced, so that a fetch never starts with a token that ends.
+	// earlyBy is how long before a token expires Tokens replaces it, so that no token expires during a fetch.
 	earlyBy = 5 * time.Minute
-	// longestUse bounds the use of a token, whatever the server says about its end.
+	// longestUse is the longest time for which Tokens uses a token, whatever lifetime the server reports.
 	longestUse = time.Hour - earlyBy
-	// failurePause is for how long the sources that share a token get the last failure without another request.
+	// failurePause is the time after a failed request in which all sources that share the token get the same failure,
+	// without another request.
 	failurePause = 10 * time.Second
 	maxAnswer    = 1 << 20
 	maxToken     = 16 << 10
 )
 
-// Tokens requests tokens of the identity of this process, and stores each until five minutes before its end. All sources of a provider
-// with the same proxy share one token, and the last failure. It is safe for concurrent use.
+// Tokens requests tokens of the identity of this process, and stores each token until five minutes before the token
+// expires. All sources of a provider with the same proxy share one token, and the last failure. Tokens is safe for
+// concurrent use.
 type Tokens struct {
 	// Getenv returns a variable of the process's environment.
 	Getenv func(string) string
-	// Authorities are certificate authorities, in PEM, that a token service may have besides those of the system; nil: none. They must not
-	// come from the Secret of a source: who can pretend to be the token service gets the identity of the process.
+	// Authorities are certificate authorities, in PEM, that Tokens accepts for a token service besides those of the
+	// system; nil: none. They must not come from the Secret of a source: an attacker who can pretend to be the token
+	// service gets the identity of the process.
 	Authorities []byte
 
 	mu    sync.Mutex
@@ -45,26 +48,28 @@ type Tokens struct {
 
 // Access is what a token depends on.
 type Access struct {
-	// Provider that issues the token.
+	// Provider is the cloud provider that issues the token.
 	Provider v1alpha1.SourceProvider
 	// Proxy identifies the proxy to the token service; empty: none.
 	Proxy string
 }
 
-// maxKnown is how many tokens are stored. With more, all of them are requested again.
+// maxKnown is the largest number of stored tokens. Above this number, Tokens drops all of them and requests each token
+// again.
 const maxKnown = 100
 
-// stored is the last answer for one access. The channel is its lock, so that a waiting caller can give up.
+// stored is the last answer for one access. The channel is the lock of the entry, so that a caller can stop waiting
+// when its context ends.
 type stored struct {
 	lock  chan struct{}
 	token string
 	err   error
-	until time.Time // of the token or the error
+	until time.Time // the time until which the token or the error is used
 }
 
-// Credentials returns the keys of a Secret that read repositories of a provider. The client must not follow redirects; requests to the
-// metadata server of a machine do not use it. Errors are faults: AuthenticationFailed if the provider refuses the identity,
-// RepositoryUnreachable if it does not answer.
+// Credentials returns the keys of a Secret that read repositories of a provider. The client must not follow redirects.
+// Credentials does not use the client for requests to the metadata server of a machine. Errors are faults:
+// AuthenticationFailed if the provider refuses the identity, RepositoryUnreachable if the provider does not answer.
 func (t *Tokens) Credentials(ctx context.Context, access Access, client *http.Client, now time.Time) (map[string][]byte, error) {
 	token, err := t.token(ctx, access, client, now)
 	if err != nil {
@@ -76,7 +81,7 @@ func (t *Tokens) Credentials(ctx context.Context, access Access, client *http.Cl
 	return map[string][]byte{"bearerToken": []byte(token)}, nil
 }
 
-// Forget drops credentials that the host refused, so that the next call requests other ones.
+// Forget drops credentials that the host refused, so that the next call of Credentials requests new ones.
 func (t *Tokens) Forget(access Access, refused map[string][]byte) {
 	at := t.of(access)
 	at.lock <- struct{}{}
@@ -112,7 +117,7 @@ func (t *Tokens) token(ctx context.Context, access Access, client *http.Client, 
 	return token, nil
 }
 
-// of returns what is stored for an access. Only the token of Azure needs the proxy.
+// of returns the entry that is stored for an access. Only for Azure does the entry depend on the proxy.
 func (t *Tokens) of(access Access) *stored {
 	if access.Provider == v1alpha1.ProviderGCP {
 		access.Proxy = ""
@@ -175,11 +180,11 @@ func (t *Tokens) requestGCP(ctx context.Context, _ *http.Client) (string, time.D
 	return send(client, r, doing, "the metadata server has no account for the controller: bind one to its ServiceAccount")
 }
 
-// wellFormed matches tokens, which become a header.
+// wellFormed matches tokens that can be the value of an HTTP header.
 var wellFormed = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]+$`)
 
-// send sends a request for a token, and returns the token with its lifetime. The parameter refused is the advice for an answer that
-// refuses the identity.
+// send sends a request for a token, and returns the token with its lifetime. The parameter refused is the advice in the
+// error if the service refuses the identity.
 func send(client *http.Client, r *http.Request, doing, refused string) (string, time.Duration, error) {
 	res, err := client.Do(r)
 	if err != nil {
@@ -204,7 +209,7 @@ func send(client *http.Client, r *http.Request, doing, refused string) (string, 
 	}
 	var answer struct {
 		Token   string      `json:"access_token"`
-		Expires json.Number `json:"expires_in"` // seconds, also as a string
+		Expires json.Number `json:"expires_in"` // Expires is a number of seconds, possibly as a string.
 	}
 	err = json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(&answer)
 	life, errLife := answer.Expires.Int64()

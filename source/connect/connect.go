@@ -17,7 +17,8 @@ import (
 	"github.com/bunsen-os/bunsen/source/store"
 )
 
-// Connector opens repositories. Its sources share the tokens of GitHub Apps. It is safe for concurrent use.
+// Connector opens repositories. All sources of a Connector share the tokens of GitHub Apps. Connector is safe for
+// concurrent use.
 type Connector struct {
 	// Now is the clock.
 	Now func() time.Time
@@ -74,9 +75,9 @@ func (c *Connector) openApp(config git.Config, proxy *dial.Proxy) (GitRemote, er
 	return newIssuedGit(config, githubapp.Keys(), &appIssuer{&c.apps, app, c.Now})
 }
 
-// Artifacts opens a repository of an OCI registry and sends no request. Keys is the data of the Secret with the public keys;
-// nil: no signature is required. The trust is the digest of these keys. The parameter proxy is as for Open. Errors are Stalled
-// faults.
+// Artifacts opens a repository of an OCI registry and sends no request. The parameter keys is the data of the Secret
+// with the public keys; nil: no signature is required. The result trust is the digest of these keys. The parameter
+// proxy is as for Open. Errors are Stalled faults.
 func (*Connector) Artifacts(config oci.Config, keys, proxy map[string][]byte) (remote Remote, trust string, err error) {
 	if keys != nil {
 		trusted, err := cosign.ParseKeys(keys)
@@ -93,7 +94,7 @@ func (*Connector) Artifacts(config oci.Config, keys, proxy map[string][]byte) (r
 	if err != nil {
 		return nil, "", stalledAuth(err)
 	}
-	transport.DisableKeepAlives = true // a repository has no Close
+	transport.DisableKeepAlives = true // No connection may stay open, because a repository has no Close.
 	config.Transport = transport
 	artifacts, err := oci.New(config)
 	if err != nil {

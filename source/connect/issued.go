@@ -19,7 +19,7 @@ import (
 	"github.com/bunsen-os/bunsen/source/githubapp"
 )
 
-// Issuer exchanges the identity of a source for credentials that end soon.
+// Issuer exchanges the identity of a source for credentials that expire soon.
 type Issuer interface {
 	// Credentials returns keys of a Secret with valid credentials for https. Errors are faults.
 	Credentials(ctx context.Context) (map[string][]byte, error)
@@ -35,7 +35,7 @@ type issued struct {
 	url    string
 }
 
-// newIssuedGit checks the configuration of a git repository. The keys are for the issuer only.
+// newIssuedGit checks the configuration of a git repository. The keys of the Secret are for the issuer only.
 func newIssuedGit(config git.Config, keys []string, issuer Issuer) (GitRemote, error) {
 	config.Secret = maps.Clone(config.Secret)
 	maps.DeleteFunc(config.Secret, func(key string, _ []byte) bool { return slices.Contains(keys, key) })
@@ -46,7 +46,7 @@ func newIssuedGit(config git.Config, keys []string, issuer Issuer) (GitRemote, e
 	})
 }
 
-// merged returns both parts of a Secret.
+// merged returns the keys of two parts of a Secret together.
 func merged(a, b map[string][]byte) map[string][]byte {
 	out := map[string][]byte{}
 	maps.Copy(out, a)
@@ -54,7 +54,7 @@ func merged(a, b map[string][]byte) map[string][]byte {
 	return out
 }
 
-// newIssued checks the configuration.
+// newIssued checks the configuration of a repository whose credentials an issuer provides.
 func newIssued(issuer Issuer, open func(issued map[string][]byte) (Remote, error)) (GitRemote, error) {
 	r := &issued{open: open, issuer: issuer}
 	// Whether the credentials may go to the host must be known before the issuer is asked for them.
@@ -66,7 +66,8 @@ func newIssued(issuer Issuer, open func(issued map[string][]byte) (Remote, error
 	return r, nil
 }
 
-// with calls do with the repository. If the remote refuses the credentials, the next call gets others.
+// with calls do with the repository. If the remote refuses the credentials, the next call gets new ones from the
+// issuer.
 func (r *issued) with(ctx context.Context, do func(Remote) error) error {
 	secret, err := r.issuer.Credentials(ctx)
 	if err != nil {
@@ -91,7 +92,7 @@ func (r *issued) with(ctx context.Context, do func(Remote) error) error {
 // URL returns the repository's address without credentials.
 func (r *issued) URL() string { return r.url }
 
-// List returns the remote's refs, as the repository does.
+// List returns the remote's refs, as Remote.List does.
 func (r *issued) List(ctx context.Context) (refs []source.Ref, err error) {
 	err = r.with(ctx, func(remote Remote) error {
 		refs, err = remote.List(ctx)
@@ -100,7 +101,7 @@ func (r *issued) List(ctx context.Context) (refs []source.Ref, err error) {
 	return refs, err
 }
 
-// Tree puts the files of a commit into a directory, as the repository does.
+// Tree puts the files of a commit into a directory, as Remote.Tree does.
 func (r *issued) Tree(ctx context.Context, picked source.Picked, path string, into source.Destination) (tree source.Tree, err error) {
 	err = r.with(ctx, func(remote Remote) error {
 		tree, err = remote.Tree(ctx, picked, path, into)
@@ -109,7 +110,7 @@ func (r *issued) Tree(ctx context.Context, picked source.Picked, path string, in
 	return tree, err
 }
 
-// ListFor returns the refs that source.Pick needs, as the repository does.
+// ListFor returns the refs that source.Pick needs, as Remote.ListFor does.
 func (r *issued) ListFor(ctx context.Context, want v1alpha1.GitRef) (refs []source.Ref, err error) {
 	err = r.with(ctx, func(remote Remote) error {
 		refs, err = remote.ListFor(ctx, want)
@@ -118,7 +119,7 @@ func (r *issued) ListFor(ctx context.Context, want v1alpha1.GitRef) (refs []sour
 	return refs, err
 }
 
-// ListPrefixes returns the refs with the prefixes, as a repository of git does.
+// ListPrefixes returns the refs with the prefixes, as GitRemote.ListPrefixes does.
 func (r *issued) ListPrefixes(ctx context.Context, prefixes []string) (refs []source.Ref, err error) {
 	err = r.with(ctx, func(remote Remote) error {
 		repository, ok := remote.(GitRemote)
@@ -131,7 +132,7 @@ func (r *issued) ListPrefixes(ctx context.Context, prefixes []string) (refs []so
 	return refs, err
 }
 
-// Evidence returns the objects of the commits since the applied one, as the repository does.
+// Evidence returns the objects of the commits since the applied commit, as Remote.Evidence does.
 func (r *issued) Evidence(ctx context.Context, picked source.Picked) (e source.Evidence, err error) {
 	err = r.with(ctx, func(remote Remote) error {
 		e, err = remote.Evidence(ctx, picked)

@@ -17,7 +17,8 @@ import (
 	"github.com/bunsen-os/bunsen/source/oci"
 )
 
-// OpenAs is Open with the identity of this process at a provider. With "" and generic, it is Open.
+// OpenAs is Open with the identity of this process at a provider. With the provider "" or generic, OpenAs is the same
+// as Open.
 func (c *Connector) OpenAs(provider v1alpha1.SourceProvider, config git.Config, proxy map[string][]byte) (GitRemote, error) {
 	if isGeneric(provider) {
 		return c.Open(config, proxy)
@@ -38,7 +39,8 @@ func (c *Connector) OpenAs(provider v1alpha1.SourceProvider, config git.Config, 
 	return newIssuedGit(config, nil, issuer)
 }
 
-// ArtifactsAs is Artifacts with the identity of this process at a provider. With "" and generic, it is Artifacts.
+// ArtifactsAs is Artifacts with the identity of this process at a provider. With the provider "" or generic,
+// ArtifactsAs is the same as Artifacts.
 func (c *Connector) ArtifactsAs(provider v1alpha1.SourceProvider, config oci.Config, keys, proxy map[string][]byte) (remote Remote, trust string, err error) {
 	if isGeneric(provider) {
 		return c.Artifacts(config, keys, proxy)
@@ -60,7 +62,8 @@ func isGeneric(provider v1alpha1.SourceProvider) bool {
 	return provider == "" || provider == v1alpha1.ProviderGeneric
 }
 
-// identify returns the issuer of a provider's credentials, and the list of hosts to which they may go, which is the host of the URL.
+// identify returns the issuer of a provider's credentials, and the list of hosts to which these may go: only the host
+// of the URL.
 func (c *Connector) identify(provider v1alpha1.SourceProvider, url string, secret, proxy map[string][]byte) (Issuer, map[string][]byte, error) {
 	at, err := source.ParseURL(url)
 	if err != nil {
@@ -109,7 +112,8 @@ func (i *cloudIssuer) Credentials(ctx context.Context) (map[string][]byte, error
 	return i.tokens.Credentials(ctx, i.access, i.client, i.now())
 }
 
-// advice says what to do if the host refuses the credentials, in place of credentials.CheckAdvice.
+// advice says what to do if the host refuses the credentials. Errors have this text in place of
+// credentials.CheckAdvice.
 func (i *cloudIssuer) advice() string {
 	return fmt.Sprintf("let the identity of the controller's pod read the repository, because spec.provider is %s", i.access.Provider)
 }

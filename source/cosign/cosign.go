@@ -20,7 +20,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// The form of a signature: a layer with the statement, whose annotation is the signature.
+// The form of a signature in a registry: a layer with the signed statement, and an annotation of the layer with the
+// signature.
 const (
 	// StatementType is the media type of a signed statement.
 	StatementType = "application/vnd.dev.cosign.simplesigning.v1+json"
@@ -36,7 +37,7 @@ const (
 type Keys struct{ keys []key }
 
 type key struct {
-	name   string // the Secret's key and the fingerprint
+	name   string // name is the key in the Secret, and the fingerprint.
 	der    []byte
 	public crypto.PublicKey
 }
@@ -89,7 +90,7 @@ func parse(name string, raw []byte) ([]key, error) {
 	}
 }
 
-// Digest identifies the keys.
+// Digest returns a hash that identifies the keys.
 func (k Keys) Digest() string {
 	h := sha256.New()
 	fmt.Fprint(h, "cosign:")
@@ -108,7 +109,7 @@ func (k Keys) Names() []string {
 	return out
 }
 
-// statement is the part of a signed statement that decides.
+// statement is the part of a signed statement that Signer reads.
 type statement struct {
 	Critical struct {
 		Image struct {

@@ -29,7 +29,7 @@ func IsEncrypted(raw []byte) bool {
 	return block != nil && encryptedTypes[block.Type]
 }
 
-// encryptedTypes are the PEM types of cosign's encrypted keys. Earlier versions of cosign write the second one.
+// encryptedTypes are the PEM types of cosign's encrypted keys. Earlier versions of cosign write the second type.
 var encryptedTypes = map[string]bool{"ENCRYPTED SIGSTORE PRIVATE KEY": true, "ENCRYPTED COSIGN PRIVATE KEY": true}
 
 // ParsePrivateKey reads a private key in PEM: the cosign.key that `cosign generate-key-pair` writes, which the password decrypts, or an
@@ -106,7 +106,7 @@ func (k PrivateKey) Sign(repository, digest string) (text []byte, signature stri
 	case *rsa.PrivateKey:
 		raw, err = rsa.SignPKCS1v15(nil, s, crypto.SHA256, sum[:])
 	case *ecdsa.PrivateKey:
-		raw, err = s.Sign(nil, sum[:], crypto.SHA256) // without random input it is deterministic, by RFC 6979
+		raw, err = s.Sign(nil, sum[:], crypto.SHA256) // Without random input, the signature is deterministic, by RFC 6979.
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("signing the statement: %w", err)
@@ -132,7 +132,7 @@ type sealed struct {
 	Ciphertext []byte `json:"ciphertext"`
 }
 
-// maxScrypt bounds the work of a key derivation: 1 GiB of memory. Cosign's keys use 32 or 64 MiB.
+// maxScrypt bounds the work of a key derivation: 1 GiB of memory. The keys that cosign writes need 32 or 64 MiB.
 const maxScrypt = 1 << 30
 
 func decrypt(raw, password []byte) ([]byte, error) {

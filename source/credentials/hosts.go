@@ -10,17 +10,17 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// HostsKey is the key of a Secret that names the hosts that its credentials are for.
+// HostsKey is the key of a Secret whose value lists the hosts that the credentials are for.
 const HostsKey = "hosts"
 
-// standardPorts are the ports of addresses without one.
+// standardPorts are the ports, by scheme, of addresses without a port.
 var standardPorts = map[string]string{"https": "443", "http": "80", "ssh": "22", "oci": "443"}
 
 // CheckHosts returns an error if the credentials must not be sent to the address. The Secret's key hosts lists `host`
-// or `host:port`, separated by spaces, commas or lines. A host without a port has the standard port. With required, a
-// Secret with credentials for https must have this list.
+// or `host:port`, separated by spaces, commas or lines. A host without a port has the standard port. If required is
+// true, a Secret with credentials for https must have this list.
 //
-// Credentials of ssh do not need such a list: known_hosts names the servers, and a private key is never sent.
+// Credentials for ssh need no list of hosts: known_hosts names the servers, and the client never sends a private key.
 func CheckHosts(a source.Address, secret map[string][]byte, required bool) error {
 	if !holdsCredentials(a, secret) {
 		return nil
@@ -50,7 +50,7 @@ func checkEncrypted(a source.Address, secret map[string][]byte) error {
 	return errors.New("the controller does not send credentials over http://, because it is not encrypted: use https:// or ssh://, or remove the credentials")
 }
 
-// holdsCredentials reports whether a connection to the address could send a secret or authenticate the client.
+// holdsCredentials reports whether a client that connects to the address could send a secret or authenticate itself.
 func holdsCredentials(a source.Address, secret map[string][]byte) bool {
 	switch a.Transport {
 	case source.HTTP, source.OCI:
@@ -97,7 +97,7 @@ func cutPort(host string) (name, port string, ok bool) {
 	return host[:i], host[i+1:], true
 }
 
-// Endpoint returns the address as a list of hosts would name it.
+// Endpoint returns the address in the form of an entry in a list of hosts.
 func Endpoint(a source.Address) string {
 	host := a.Host
 	if a.Port == "" || a.Port == standardPorts[a.Scheme] {

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// otherNames are the keys of other programs, and of Kubernetes' own kinds of Secrets, with the key that Bunsen reads instead.
+// otherNames maps keys that other programs, and Kubernetes' own types of Secrets, use to the keys that Bunsen reads.
 var otherNames = map[string]string{
 	"ca": "ca.crt", "caFile": "ca.crt", "certFile": "tls.crt", "keyFile": "tls.key", "knownHosts": "known_hosts",
 	"passphrase": "password", "ssh-privatekey": "identity", "sshPrivateKey": "identity", "tlsClientCertData": "tls.crt",
@@ -17,7 +17,8 @@ var otherNames = map[string]string{
 	"githubAppId": "githubAppID", "githubAppInstallationId": "githubAppInstallationID", "url": "address", "proxy": "address",
 }
 
-// CheckAdvice is what the errors for refused credentials say. Credentials that come from no Secret need other advice in its place.
+// CheckAdvice is the advice in errors for refused credentials. For credentials that come from no Secret, errors must
+// have another advice.
 const CheckAdvice = "check username and password, or bearerToken, in the Secret of secretRef"
 
 // CheckLogin returns an error for a user name, password or token that no request can carry, or if there are both a token and a
@@ -34,8 +35,9 @@ func CheckLogin(secret map[string][]byte) error {
 	return nil
 }
 
-// CheckKeys returns an error that names every key of a Secret that is not one of the known keys. An unknown key is usually
-// a misspelled one, and without it the remote would refuse the connection for another reason.
+// CheckKeys returns an error that names every key of a Secret that is not one of the known keys. An unknown key is
+// usually a misspelled one. Without the error of CheckKeys, the remote would refuse the connection for a reason that
+// misleads the user.
 func CheckKeys(secret map[string][]byte, known []string) error {
 	var unknown []string
 	for _, key := range slices.Sorted(maps.Keys(secret)) {

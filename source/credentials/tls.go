@@ -7,8 +7,8 @@ import (
 	"fmt"
 )
 
-// TLS returns the settings of a client: the authorities of the system and those of the Secret's ca.crt, and the client
-// certificate in tls.crt and tls.key. An error says which key is wrong.
+// TLS returns the TLS settings of a client: the authorities of the system and those of the Secret's ca.crt, and the
+// client certificate in tls.crt and tls.key. An error says which key is wrong.
 func TLS(secret map[string][]byte) (*tls.Config, error) {
 	out := &tls.Config{MinVersion: tls.VersionTLS12}
 	if pem, ok := secret["ca.crt"]; ok {

@@ -7,8 +7,8 @@ import (
 	"github.com/bunsen-os/bunsen/source/credentials"
 )
 
-// Transport returns an HTTP transport with the certificates of a Secret. It connects through the proxy, or through that of the
-// environment if proxy is nil.
+// Transport returns an HTTP transport with the certificates of a Secret. The transport connects through the proxy, or
+// through the proxy of the environment if proxy is nil.
 func Transport(secret map[string][]byte, proxy *Proxy) (*http.Transport, error) {
 	config, err := credentials.TLS(secret)
 	if err != nil {
@@ -28,14 +28,14 @@ func Transport(secret map[string][]byte, proxy *Proxy) (*http.Transport, error) 
 	return out, nil
 }
 
-// Client returns a client of an API, with the settings of Transport. It follows no redirect, because a redirect could lead
-// credentials to another host.
+// Client returns an HTTP client for an API, with the settings of Transport. The client follows no redirect, because a
+// redirect could send the credentials to another host.
 func Client(secret map[string][]byte, proxy *Proxy) (*http.Client, error) {
 	t, err := Transport(secret, proxy)
 	if err != nil {
 		return nil, err
 	}
-	t.DisableKeepAlives = true // a client sends few requests, and has no Close
+	t.DisableKeepAlives = true // A client sends few requests and has no Close, so it keeps no connection open.
 	return &http.Client{
 		Transport:     t,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

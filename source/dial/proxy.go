@@ -23,14 +23,14 @@ import (
 // Proxy is the proxy of a source.
 type Proxy struct {
 	url   *url.URL
-	roots *x509.CertPool // nil: those of the system
+	roots *x509.CertPool // nil: the authorities of the system
 }
 
-// proxyPorts are the ports of proxies without one.
+// proxyPorts are the ports, by scheme, of proxies whose address has no port.
 var proxyPorts = map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}
 
-// ParseProxy reads the Secret of spec.proxySecretRef: address, and optionally username, password, and
-// ca.crt for an https proxy. It returns nil for nil.
+// ParseProxy reads the Secret of spec.proxySecretRef: address, and optionally username, password, and ca.crt for an
+// https proxy. ParseProxy returns nil for nil.
 func ParseProxy(secret map[string][]byte) (*Proxy, error) {
 	if secret == nil {
 		return nil, nil
@@ -109,7 +109,7 @@ func (p *Proxy) insecure(ctx context.Context, err error) error {
 	return p.unreachable(ctx, err)
 }
 
-// refused returns the error for a proxy that does not connect to an address. It keeps the kind of err.
+// refused returns the error for a proxy that refuses to connect to an address. The result has the fault kind of err.
 func (p *Proxy) refused(ctx context.Context, addr string, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("connecting to %s through the proxy %s: %w", addr, p, context.Cause(ctx))
@@ -135,7 +135,7 @@ func (p *Proxy) socks(ctx context.Context, at, addr string) (net.Conn, error) {
 		return nil, fmt.Errorf("connecting to the proxy %s: %w", p, err)
 	}
 	conn, err := d.(proxy.ContextDialer).DialContext(ctx, "tcp", addr)
-	var answer string // without the name of the host
+	var answer string // The answer does not contain the name of the host.
 	if op := (*net.OpError)(nil); errors.As(err, &op) {
 		answer = op.Err.Error()
 	}
@@ -152,10 +152,10 @@ func (p *Proxy) socks(ctx context.Context, at, addr string) (net.Conn, error) {
 	return nil, p.refused(ctx, addr, fmt.Errorf("the proxy does not reach the host: correct the URL, or the rules of the proxy (%s)", strings.TrimPrefix(answer, "unknown error ")))
 }
 
-// firstHop connects to a proxy, and keeps the error.
+// firstHop connects to a proxy, and stores the error of a failed connection.
 type firstHop struct{ err error }
 
-// Dial connects without an end of the wait. The library requires it, and calls DialContext.
+// Dial connects without a deadline. The library requires this method, but calls DialContext.
 func (h *firstHop) Dial(network, addr string) (net.Conn, error) {
 	return h.DialContext(context.Background(), network, addr)
 }
@@ -166,7 +166,7 @@ func (h *firstHop) DialContext(ctx context.Context, network, addr string) (conn 
 	return conn, h.err
 }
 
-// connect asks an HTTP proxy for a tunnel. The end of ctx closes the connection.
+// connect asks an HTTP proxy for a tunnel. connect closes the connection when ctx ends.
 func (p *Proxy) connect(ctx context.Context, conn net.Conn, addr string) (net.Conn, error) {
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
@@ -197,7 +197,8 @@ func (p *Proxy) connect(ctx context.Context, conn net.Conn, addr string) (net.Co
 	return tunnel{conn, in}, nil
 }
 
-// tunnel is a connection through a proxy. The reader has what the host sent right after the answer of the proxy.
+// tunnel is a connection through a proxy. The reader contains the bytes that the host sent right after the answer of
+// the proxy.
 type tunnel struct {
 	net.Conn
 	in *bufio.Reader

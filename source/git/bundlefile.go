@@ -26,7 +26,8 @@ func (b bundleFile) fetch(ctx context.Context, p source.Picked, _ string) (objec
 	return folder, nil
 }
 
-// open returns the objects of the bundle, which the caller closes. It returns an error unless they have the commit.
+// open returns the objects of the bundle, which the caller closes. open returns an error unless these objects include
+// the commit.
 func (b bundleFile) open(ctx context.Context, p source.Picked) (*objects.Folder, error) {
 	folder, err := b.Objects(ctx)
 	if err != nil {

@@ -15,12 +15,12 @@ import (
 	"github.com/bunsen-os/bunsen/source/git/wire"
 )
 
-// commitLimits bound what a fetch of commits without files may bring.
+// commitLimits are the limits of the pack for a fetch of commits without files.
 var commitLimits = objects.Limits{Bytes: 16 << 20, Unpacked: 32 << 20, Objects: 200_000}
 
-// Evidence returns what a check of signatures and of the history reads, before any file is fetched: the commit, the object of its tag,
-// and the commits since the applied one. The history is Unknown if no commit is applied, if it has more than 32 MiB, or if the server
-// can only send whole commits with their files.
+// Evidence returns what a check of signatures and of the history reads, before any file is fetched: the commit, the
+// object of its tag, and the commits since the applied one. The Descent is Unknown if no commit is applied, if the
+// history has more than 32 MiB, or if the server can only send whole commits with their files.
 //
 // Errors are as those of Fetch.
 func (r *Remote) Evidence(ctx context.Context, p source.Picked) (source.Evidence, error) {
@@ -44,8 +44,8 @@ func (r remoteRepository) evidence(ctx context.Context, p source.Picked) (source
 	return commits.Evidence(ctx, folder, p, complete)
 }
 
-// fetchCommits brings the commit, the object of its tag, and the history since the applied commit, if the server can do that. It reports
-// whether the history is complete.
+// fetchCommits fetches the commit, the object of its tag and, if the server can do that, the history since the applied
+// commit. fetchCommits reports whether the history is complete.
 func (r remoteRepository) fetchCommits(ctx context.Context, p source.Picked, folder *objects.Folder) (bool, error) {
 	s, first, err := r.dial(ctx)
 	if errors.Is(err, errVersion0) {
@@ -80,8 +80,9 @@ func (r remoteRepository) fetchCommits(ctx context.Context, p source.Picked, fol
 	case err == nil && folder.HasEncodedObject(plumbing.NewHash(p.Hash)) == nil:
 		return true, nil
 	}
-	// The history is larger than the limit; or the commit is older than the applied one, so the server did not send it. The rest of an
-	// answer that is too large may still be under way, so the next request needs a session of its own.
+	// Either the history is larger than the limit, or the commit is older than the applied one, so the server did not
+	// send the commit. The server may still be sending the rest of an answer that is too large, so the next request
+	// needs a session of its own.
 	older := err == nil
 	next, _, err := r.dial(ctx)
 	if err != nil {
@@ -92,7 +93,8 @@ func (r remoteRepository) fetchCommits(ctx context.Context, p source.Picked, fol
 	return older, r.receive(ctx, next, f, folder, &limits)
 }
 
-// fetchCommits0 does the same in version 0. There it requests the whole history without files, or one commit with its files.
+// fetchCommits0 does the same as fetchCommits in version 0 of the protocol. In version 0, it requests the whole history
+// without files, or one commit with its files.
 func (r remoteRepository) fetchCommits0(ctx context.Context, p source.Picked, s session0, folder *objects.Folder) (bool, error) {
 	wants := []plumbing.Hash{plumbing.NewHash(p.Hash)}
 	if p.TagObject != "" {

@@ -29,7 +29,7 @@ import (
 	"github.com/bunsen-os/bunsen/source/git/wire"
 )
 
-// cause is a known error: how to detect it, its reason, whether a user must fix it, and the text for the user.
+// cause is a known error: how to detect the error, its reason, whether a user must fix it, and the text for the user.
 type cause struct {
 	is     func(error) bool
 	kind   func(reason string, err error) error
@@ -37,7 +37,7 @@ type cause struct {
 	text   string
 }
 
-// causes are tried in this order.
+// causes are the known errors, in the order in which explain compares them.
 var causes = []cause{
 	{
 		is(gittransport.ErrAuthenticationRequired), fault.NewStalled, v1alpha1.ReasonAuthentication,
@@ -157,8 +157,8 @@ var causes = []cause{
 	},
 }
 
-// explain returns an error as a fault that says what to do. It drops the chain of the error, because the libraries' errors may
-// contain a request with its credentials.
+// explain returns an error as a fault that says what to do. explain drops the chain of the error, because the
+// libraries' errors may contain a request with its credentials.
 func (r *Remote) explain(ctx context.Context, doing string, err error) error {
 	var f *fault.Error
 	if errors.As(err, &f) {
@@ -169,7 +169,8 @@ func (r *Remote) explain(ctx context.Context, doing string, err error) error {
 	}
 	detail := ownPort.ReplaceAllString(source.Line(r.hide.removeFrom(withoutRedirect(err).Error())), "$1 $2")
 	detail = clock.ReplaceAllString(detail, ": the current time is")
-	// Which goroutine of net/http sees the end of a connection first differs each time.
+	// The text of this error depends on which goroutine of net/http sees the end of a connection first, and so differs
+	// each time.
 	detail = strings.TrimPrefix(detail, "readLoopPeekFailLocked: ")
 	for _, c := range causes {
 		if c.is(err) {
@@ -208,14 +209,15 @@ func contextEnd(ctx context.Context, err error) error {
 	return nil
 }
 
-// is reports whether an error is one of the targets.
+// is returns a function that reports whether an error is one of the targets.
 func is(targets ...error) func(error) bool {
 	return func(err error) bool {
 		return slices.ContainsFunc(targets, func(target error) bool { return errors.Is(err, target) })
 	}
 }
 
-// says reports whether the text of an error contains one of the texts. It is for errors of libraries that have no type.
+// says returns a function that reports whether the text of an error contains one of the given texts. Use says for
+// errors of libraries that have no type.
 func says(texts ...string) func(error) bool {
 	return func(err error) bool {
 		return slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(err.Error(), text) })
@@ -252,7 +254,7 @@ func isUntrusted(err error) bool {
 	return errors.As(err, &c)
 }
 
-// secrets are texts that no error may contain, the longest first.
+// secrets are texts that no error may contain, sorted by length, the longest first.
 type secrets []string
 
 // secretsOf lists every form in which a credential could appear: plain, escaped for a URL, in a basic header.

@@ -22,8 +22,8 @@ import (
 	"github.com/bunsen-os/bunsen/source/git/objects"
 )
 
-// local is a repository on this machine, bare or with a work tree. Each method opens it again. So a push by another
-// process is visible completely or not at all: git moves objects into place before it moves a ref.
+// local is a repository on this machine, bare or with a work tree. Each method opens the repository again. So a method
+// sees a push by another process completely or not at all, because git moves objects into place before it moves a ref.
 type local struct{ path string }
 
 func (l local) open() (storage.Storer, error) {
@@ -38,13 +38,14 @@ func (l local) open() (storage.Storer, error) {
 	return newReadStorage(withoutLocks{fs.Filesystem()}), nil
 }
 
-// newReadStorage opens a repository's files to read many objects. It keeps packs open until the storage is garbage. It does
-// not cache which packs exist, because another process may push or repack.
+// newReadStorage opens a repository's files to read many objects. The storage keeps packs open until the garbage
+// collector frees it. The storage does not cache which packs exist, because another process may push or repack.
 func newReadStorage(fs billy.Filesystem) *filesystem.Storage {
 	return filesystem.NewStorageWithOptions(fs, cache.NewObjectLRUDefault(), filesystem.Options{KeepDescriptors: true})
 }
 
-// withoutLocks hides the lock files that git creates beside a ref while it writes the ref. The library would read them as refs.
+// withoutLocks hides the lock files that git creates beside a ref while it writes the ref. The library would read lock
+// files as refs.
 type withoutLocks struct{ billy.Filesystem }
 
 // ReadDir lists a folder without its lock files.

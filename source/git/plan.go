@@ -15,15 +15,16 @@ import (
 	"github.com/bunsen-os/bunsen/source/git/wire"
 )
 
-// blobsPerRequest is how many files one request asks for. What a request brought stays on disk, so a fetch that did not end in time
-// continues where it ended.
+// blobsPerRequest is how many files one request asks for. The files of each request stay on disk, so a fetch that was
+// interrupted by its deadline continues after the last complete request.
 const blobsPerRequest = 2000
 
-// fetch brings one commit with its folders, and the files below a path, and returns the folder of objects, which the caller closes.
+// fetch gets one commit, its trees and the files below a path from the server. It returns the folder of objects, which
+// the caller closes.
 //
-// If the server can leave out objects, the folders come first, and then the files below the path that are not on disk yet. So files
-// elsewhere cost nothing. If an earlier commit is on disk, the server sends only the difference. If the server does not do that, the
-// commit comes with all its files.
+// If the server can leave out objects, fetch first requests the trees, and then the files below the path that are not
+// on disk yet. So files outside the path cost nothing. If an earlier commit is on disk, the server sends only the
+// difference. A server that cannot leave out objects sends the commit with all its files.
 func (r remoteRepository) fetch(ctx context.Context, p source.Picked, path string) (objects.Reader, error) {
 	folder, err := r.openFolder(ctx)
 	if err != nil {
@@ -31,7 +32,8 @@ func (r remoteRepository) fetch(ctx context.Context, p source.Picked, path strin
 	}
 	err = r.fetchInto(ctx, p, path, folder)
 	if err != nil && ctx.Err() == nil && retryWhole(err) && folder.Tip() != plumbing.ZeroHash {
-		// The objects on disk are damaged, or the server does not know them any more.
+		// The objects on disk are damaged, or the server does not have them any more, so the second attempt starts with
+		// an empty folder.
 		if err = folder.Empty(); err == nil {
 			err = r.fetchInto(ctx, p, path, folder)
 		}
@@ -63,7 +65,7 @@ func (r remoteRepository) fetchInto(ctx context.Context, p source.Picked, path s
 	hash := plumbing.NewHash(p.Hash)
 	if folder.HasEncodedObject(hash) == nil {
 		if missing, err := r.missingFiles(ctx, folder, hash, path); err == nil && len(missing) == 0 {
-			return folder.SetTip(hash) // another source of the repository fetched it
+			return folder.SetTip(hash) // The commit is on disk, because another source of the repository fetched it.
 		}
 	}
 	s, first, err := r.dial(ctx)
@@ -102,7 +104,8 @@ func (r remoteRepository) fetchInto(ctx context.Context, p source.Picked, path s
 	return nil
 }
 
-// fetchFolders brings the commit with its folders. For the root of the repository, the files come with them.
+// fetchFolders fetches the commit with its trees. If the path is the root of the repository, fetchFolders fetches the
+// files too.
 func (r remoteRepository) fetchFolders(ctx context.Context, s session, at target, folder *objects.Folder, limits *objects.Limits) error {
 	f := wire.Fetch{Wants: []string{at.Hash}}
 	if s.capabilities.Shallow() {
@@ -122,7 +125,7 @@ func (r remoteRepository) fetchFolders(ctx context.Context, s session, at target
 	return err
 }
 
-// target is a commit and the folder in it.
+// target is a commit, and a folder in the commit.
 type target struct {
 	source.Picked
 	path string
@@ -149,8 +152,8 @@ func (r remoteRepository) explainRefusal(ctx context.Context, p source.Picked, e
 	return commitNotFound(p, "no branch or tag of the server contains it")
 }
 
-// commitNotFound returns a Retry fault for a commit that was listed, because the next listing fixes it. For a pinned
-// commit it returns a Stalled fault.
+// commitNotFound returns a Retry fault for a commit that was listed, because the next listing will name another commit.
+// For a pinned commit it returns a Stalled fault.
 func commitNotFound(p source.Picked, reason string) error {
 	err := fmt.Errorf("commit %s cannot be fetched: %s", p.Hash, reason)
 	if p.Ref == "" {
@@ -159,8 +162,8 @@ func commitNotFound(p source.Picked, reason string) error {
 	return fault.NewRetry(v1alpha1.ReasonRefNotFound, err)
 }
 
-// missingFiles lists the files below a path of a commit that a folder does not have. A path that the commit does not have is no error
-// here: the reader of the files explains it.
+// missingFiles lists the files below a path of a commit that a folder does not have. missingFiles returns no error for
+// a path that the commit does not have: the code that reads the files reports that.
 func (r remoteRepository) missingFiles(ctx context.Context, store objects.Reader, commit plumbing.Hash, path string) ([]string, error) {
 	s, err := newSnapshot(store, "", source.Picked{Hash: commit.String()})
 	if err != nil {
@@ -192,7 +195,7 @@ func (r remoteRepository) missingFiles(ctx context.Context, store objects.Reader
 type lister struct {
 	ctx     context.Context
 	store   objects.Reader
-	left    int // entries that it may still read; who reads the files refuses more of them
+	left    int // how many more entries lister may read; the code that reads the files refuses a tree with more entries
 	seen    map[plumbing.Hash]bool
 	missing []string
 }

@@ -15,35 +15,40 @@ import (
 
 // Config names a repository and the credentials and limits to read it.
 type Config struct {
-	// URL as in GitSource's spec.url.
+	// URL is an address as in GitSource's spec.url.
 	URL string
 	// Secret is the data of the Secret that the spec names, or nil: `username`+`password` or `bearerToken`, `ca.crt`, and
 	// `tls.crt`+`tls.key` for https; `identity`, `known_hosts` and, for an encrypted identity, `password` for ssh. `hosts`
 	// lists the hosts that the credentials are for. New returns an error for any other key.
 	Secret map[string][]byte
-	// HostsRequired rejects a Secret with credentials for https that does not list its hosts. Set it if the URL comes
-	// from a user who is not the Secret's owner.
+	// HostsRequired rejects a Secret with credentials for https that does not list its hosts. Set HostsRequired if the
+	// URL comes from a user who is not the Secret's owner.
 	HostsRequired bool
-	// Connect opens connections to the host, for example through a proxy. If it is nil, they are direct; https uses the proxy of
-	// the environment.
+	// Connect opens connections to the host, for example through a proxy. If Connect is nil, connections are direct,
+	// and those for https use the proxy of the environment.
 	Connect transport.Connect
-	// LFS brings the contents of Git LFS, over https only. Without it, files in Git LFS are refused.
+	// If LFS is true, a fetch downloads the contents of Git LFS, over https only. If LFS is false, files in Git LFS are
+	// refused.
 	LFS bool
-	// Submodules brings the files of submodules at the host of the repository, over https, http or ssh. Without it, submodules are refused.
+	// If Submodules is true, a fetch includes the files of submodules at the host of the repository, over https, http
+	// or ssh. If Submodules is false, submodules are refused.
 	Submodules bool
 	// Limits of a tree on disk.
 	Limits source.Limits
-	// PackBytes is the most that one fetch may receive; 0 is 64 MiB. The unpacked data may be eight times as large.
+	// PackBytes is the largest number of bytes that one fetch may receive; 0 is 64 MiB. The unpacked data may be eight
+	// times as large.
 	PackBytes int64
-	// Identity identifies the owner of the credentials if the Secret has tokens that end soon. It selects the objects in Cache; if it is
-	// empty, the Secret does.
+	// Identity identifies the owner of the credentials if the Secret has tokens that expire soon. Identity selects the
+	// folder of objects in Cache. If Identity is empty, the data of the Secret selects the folder.
 	Identity string
-	// Cache keeps fetched objects, so that the next fetch brings only what is new. If it is nil, each fetch brings everything.
+	// Cache keeps fetched objects, so that the next fetch receives only new objects. If Cache is nil, each fetch
+	// receives everything.
 	Cache *objects.Cache
-	// Servers remembers servers, so that a poll over http is one request. If it is nil, each Remote asks its server what it can do.
+	// Servers remembers what servers can do, so that a poll over http is one request. If Servers is nil, each Remote
+	// asks its server what it can do.
 	Servers *transport.Servers
-	// Verify checks signatures, and returns the signer. If Verify is nil, no signature is required. It is called before any
-	// file of the commit is fetched. Its errors should be faults.
+	// Verify checks signatures, and returns the signer. If Verify is nil, no signature is required. Remote calls Verify
+	// before it fetches any file of the commit. The errors of Verify should be faults.
 	Verify func(source.Evidence) (signer string, err error)
 }
 
@@ -53,14 +58,14 @@ const (
 	maxObjects       = 500_000
 )
 
-// Remote is one repository. It has no open connection while no method runs, and is safe for concurrent use.
+// Remote is one repository. Remote has no open connection while no method runs, and is safe for concurrent use.
 type Remote struct {
 	url    string
 	limits source.Limits
 	hide   secrets
 	repo   repository
-	lfs    *lfs.Client // nil: files in Git LFS are refused
-	// submodules is the configuration with which submodules are read; nil: they are refused.
+	lfs    *lfs.Client // If lfs is nil, files in Git LFS are refused.
+	// submodules is the configuration for reading submodules. If it is nil, submodules are refused.
 	submodules *Config
 	verify     func(source.Evidence) (signer string, err error)
 }
@@ -72,7 +77,7 @@ type repository interface {
 	evidence(ctx context.Context, p source.Picked) (source.Evidence, error)
 }
 
-// New checks the configuration. It opens no connection. Errors are Stalled faults: InvalidSpec for the URL,
+// New checks the configuration. New opens no connection. Errors are Stalled faults: InvalidSpec for the URL,
 // AuthenticationFailed for the Secret.
 func New(c Config) (*Remote, error) {
 	a, err := source.ParseURL(c.URL)
@@ -124,8 +129,9 @@ func (r *Remote) URL() string { return r.url }
 // RepositoryUnreachable or AuthenticationFailed.
 func (r *Remote) List(ctx context.Context) ([]source.Ref, error) { return r.ListPrefixes(ctx, nil) }
 
-// ListFor returns at least the refs that source.Pick needs for a GitRef. A server sends only those, unless it speaks version 0 of the
-// protocol, or the ref does not exist: the error of source.Pick names the refs that exist. Errors are those of List.
+// ListFor returns at least the refs that source.Pick needs for a GitRef. A server sends only the refs that source.Pick
+// needs, unless the server speaks version 0 of the protocol. If the ref does not exist, ListFor returns all refs,
+// because the error of source.Pick names them. Errors are those of List.
 func (r *Remote) ListFor(ctx context.Context, want v1alpha1.GitRef) ([]source.Ref, error) {
 	refs, err := r.ListPrefixes(ctx, source.Prefixes(want))
 	if err != nil {
@@ -137,7 +143,8 @@ func (r *Remote) ListFor(ctx context.Context, want v1alpha1.GitRef) ([]source.Re
 	return refs, nil
 }
 
-// ListPrefixes returns at least the refs whose names begin with one of the prefixes; without prefixes all. Errors are those of List.
+// ListPrefixes returns at least the refs whose names begin with one of the prefixes. Without prefixes, it returns all
+// refs. Errors are those of List.
 func (r *Remote) ListPrefixes(ctx context.Context, prefixes []string) ([]source.Ref, error) {
 	refs, err := r.repo.list(ctx, prefixes)
 	if err != nil {
@@ -146,11 +153,12 @@ func (r *Remote) ListPrefixes(ctx context.Context, prefixes []string) ([]source.
 	return refs, nil
 }
 
-// Fetch stores one commit, with its files below the path and without its history, until the snapshot is closed. It may store other
-// files too. If a server refuses single commits, Fetch reads the history of the picked ref instead, under the same limit.
+// Fetch stores one commit, with its files below the path and without its history, until the snapshot is closed. Fetch
+// may store other files too. If a server refuses to send single commits, Fetch reads the history of the picked ref
+// instead, under the same limit.
 //
-// Errors are faults: those of List; RefNotFound if the repository does not have the commit; InvalidTree if it is damaged or
-// too large; InvalidSpec for an invalid path; those of Verify.
+// Errors are faults: those of List; RefNotFound if the repository does not have the commit; InvalidTree if the commit
+// is damaged or too large; InvalidSpec for an invalid path; those of Verify.
 func (r *Remote) Fetch(ctx context.Context, p source.Picked, path string) (*Snapshot, error) {
 	doing := fmt.Sprintf("fetching %s from %s", p.Revision().Short(), r.url)
 	folder, err := source.CleanPath(path)
@@ -186,7 +194,7 @@ func (r *Remote) verified(ctx context.Context, p source.Picked) (string, error) 
 	return r.verify(e)
 }
 
-// Tree fetches a commit and puts the files below path into a directory: Fetch and Materialise in one.
+// Tree fetches a commit and puts the files below path into a directory. It calls Fetch and Materialise.
 func (r *Remote) Tree(ctx context.Context, p source.Picked, path string, into source.Destination) (source.Tree, error) {
 	s, err := r.Fetch(ctx, p, path)
 	if err != nil {

@@ -22,7 +22,8 @@ import (
 type LocalRevision struct {
 	// Repository is a work tree, a folder in a work tree, or a bare repository.
 	Repository string
-	// Revision as git reads it: a branch, a tag, `HEAD~1`, a hash or the beginning of one; empty is HEAD.
+	// Revision is a revision as git reads it: a branch, a tag, `HEAD~1`, a hash or the beginning of a hash; empty is
+	// HEAD.
 	Revision string
 	// Path of the folder from the repository's root, as a GitSource's spec.path.
 	Path string
@@ -49,9 +50,9 @@ func (r LocalRevision) Resolve(ctx context.Context) (*gogit.Repository, plumbing
 	return repo, *hash, nil
 }
 
-// OpenRevision puts the files of a revision into the folder into, which must exist and be empty. It does not read the work
-// tree or the index. The commit's Ref is the revision's branch or tag, empty for any other form. Errors are those of
-// Resolve and Materialise.
+// OpenRevision puts the files of a revision into the folder into, which must exist and be empty. OpenRevision does not
+// read the work tree or the index. The commit's Ref is the revision's branch or tag, empty for any other form. Errors
+// are those of Resolve and Materialise.
 func OpenRevision(ctx context.Context, r LocalRevision, into string) (source.Tree, error) {
 	repo, hash, err := r.Resolve(ctx)
 	if err != nil {
@@ -71,8 +72,8 @@ func OpenRevision(ctx context.Context, r LocalRevision, into string) (source.Tre
 }
 
 // openLocal opens the repository that contains a folder: the nearest .git upwards. If there is no .git, it opens the
-// folder itself as a bare repository. It tries .git first, because a commit can contain a folder that looks like a bare
-// repository.
+// folder itself as a bare repository. openLocal tries .git first, because a commit can contain a folder that looks like
+// a bare repository.
 func openLocal(folder string) (*gogit.Repository, error) {
 	repo, err := gogit.PlainOpenWithOptions(folder, &gogit.PlainOpenOptions{DetectDotGit: true, EnableDotGitCommonDir: true})
 	if !errors.Is(err, gogit.ErrRepositoryNotExists) {

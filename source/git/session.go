@@ -16,23 +16,26 @@ import (
 // remoteRepository is a repository that Bunsen reads over a network protocol.
 type remoteRepository struct {
 	dialer transport.Dialer
-	cache  *objects.Cache // nil: each fetch brings everything
-	key    string         // of the cache
+	cache  *objects.Cache // If cache is nil, each fetch receives everything.
+	key    string         // the key of this repository in the cache
 	limits objects.Limits
-	// modules: a fetch brings the file .gitmodules too, wherever its path is.
+	// If modules is true, a fetch includes the file .gitmodules in the repository's root, also if the path is another
+	// folder.
 	modules bool
 }
 
-// session is a session in version 2 of the protocol.
+// session is a session with a server in version 2 of git's protocol.
 type session struct {
 	transport.Session
 	capabilities wire.Capabilities
 }
 
-// errVersion0 is returned for a server that does not speak version 2. The session stays open.
+// errVersion0 is the error for a server that does not speak version 2 of git's protocol. The session stays open after
+// this error.
 var errVersion0 = errors.New("the server speaks version 0 of the protocol")
 
-// dial opens a session. If the server does not speak version 2, it returns errVersion0 and the session with its first message.
+// dial opens a session. If the server does not speak version 2, dial returns errVersion0, and the session with the
+// server's first message.
 func (r remoteRepository) dial(ctx context.Context) (session, io.Reader, error) {
 	s, err := r.dialer.Dial(ctx)
 	if err != nil {
@@ -58,7 +61,7 @@ func (r remoteRepository) dial(ctx context.Context) (session, io.Reader, error) 
 	return session{Session: s, capabilities: c}, nil, nil
 }
 
-// list returns the refs that begin with one of the prefixes; without prefixes all.
+// list returns the refs that begin with one of the prefixes. Without prefixes, it returns all refs.
 func (r remoteRepository) list(ctx context.Context, prefixes []string) ([]source.Ref, error) {
 	s, first, err := r.dial(ctx)
 	if errors.Is(err, errVersion0) {
@@ -85,7 +88,8 @@ func (r remoteRepository) list(ctx context.Context, prefixes []string) ([]source
 	return refs, nil
 }
 
-// receive requests objects in a session. A server may announce filters and refuse one of them: then all objects are requested.
+// receive requests objects in a session. A server may announce filters and still refuse the filter; then receive
+// requests all objects.
 func (r remoteRepository) receive(ctx context.Context, s session, f wire.Fetch, into *objects.Folder, limits *objects.Limits) error {
 	err := s.receive(ctx, f, into, limits)
 	var refused *wire.RefusedError
@@ -101,7 +105,7 @@ func (r remoteRepository) receive(ctx context.Context, s session, f wire.Fetch, 
 	return next.receive(ctx, f, into, limits)
 }
 
-// receive requests objects and adds them to a folder. It reduces the limits by what it received.
+// receive requests objects and adds them to a folder. receive subtracts the received bytes and objects from the limits.
 func (s session) receive(ctx context.Context, f wire.Fetch, into *objects.Folder, limits *objects.Limits) error {
 	answer, err := s.Request(ctx, f.Request())
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/bunsen-os/bunsen/source/git/objects"
 )
 
-// Snapshot is one commit that was fetched, with all its files.
+// Snapshot is one fetched commit with all its files.
 type Snapshot struct {
 	commit source.Commit
 	raw    []byte
@@ -29,7 +29,7 @@ type Snapshot struct {
 	store  objects.Reader
 	limits source.Limits
 	lfs    *lfs.Client
-	// submodules is the configuration with which the submodules are read; nil: they are refused.
+	// submodules is the configuration for reading submodules. If it is nil, submodules are refused.
 	submodules *Config
 }
 
@@ -38,7 +38,8 @@ func newSnapshot(store objects.Reader, url string, p source.Picked) (*Snapshot, 
 	if err != nil {
 		return nil, fmt.Errorf("reading commit %s: %w", p.Hash, err)
 	}
-	// A signature covers these bytes. So the commit is parsed from them, and not read from the store again.
+	// A signature covers these bytes of the commit. So newSnapshot parses the commit from these bytes, and does not
+	// read it from the store again.
 	var c object.Commit
 	if err := c.Decode(objects.Memory(plumbing.CommitObject, raw)); err != nil {
 		return nil, fmt.Errorf("reading commit %s: %w", p.Hash, err)
@@ -53,7 +54,7 @@ func newSnapshot(store objects.Reader, url string, p source.Picked) (*Snapshot, 
 	}, nil
 }
 
-// Describe returns a commit of the repository at url for people.
+// Describe returns the author, time and subject of a commit of the repository at url.
 func Describe(c *object.Commit, p source.Picked, url string) source.Commit {
 	return source.Commit{
 		URL: url, Ref: p.Ref, Hash: p.Hash,
@@ -63,29 +64,30 @@ func Describe(c *object.Commit, p source.Picked, url string) source.Commit {
 	}
 }
 
-// Close deletes the files of a snapshot that was fetched from a remote. No method may be called after it.
+// Close deletes the files of a snapshot that was fetched from a remote. After Close, the caller must not call another
+// method.
 func (s *Snapshot) Close() {
 	if fetched, ok := s.store.(*objects.Folder); ok {
 		fetched.Close()
 	}
 }
 
-// forget removes fetched objects that cannot be read, so that the next fetch brings them again.
+// forget removes fetched objects that cannot be read, so that the next fetch receives them again.
 func (s *Snapshot) forget() {
 	if fetched, ok := s.store.(*objects.Folder); ok {
-		_ = fetched.Empty() // the next fetch opens the folder again, and reports the error
+		_ = fetched.Empty() // The next fetch opens the folder again, and reports the error if there is one.
 	}
 }
 
 // Commit describes the commit. Its Signer is empty if Config.Verify is nil.
 func (s *Snapshot) Commit() source.Commit { return s.commit }
 
-// Object returns the commit as git stores it. A signature is made over these bytes.
+// Object returns the commit as git stores it. A signature of the commit covers these bytes.
 func (s *Snapshot) Object() []byte { return s.raw }
 
-// Materialise puts the files below path into a directory and returns them as a tree. It writes regular files, 0644 or 0755, and lists
-// everything else as refused. With Config.LFS, it downloads the contents that pointers of Git LFS name; with Config.Submodules, it fetches
-// the commits that the tree names.
+// Materialise puts the files below path into a directory and returns them as a tree. Materialise writes regular files,
+// 0644 or 0755, and lists everything else as refused. With Config.LFS, it downloads the contents that pointers of Git
+// LFS name; with Config.Submodules, it fetches the commits that the tree names.
 //
 // Errors are faults: PathNotFound, with the existing folders; InvalidTree if a limit is exceeded or the repository is
 // damaged; InvalidSpec for an invalid path; Unreachable and AuthenticationFailed for Git LFS and submodules;
@@ -125,8 +127,8 @@ func (s *Snapshot) Materialise(ctx context.Context, path string, into source.Des
 	}, nil
 }
 
-// ReadFault returns an error from reading objects as a Retry fault, because another fetch may fix it. It returns a
-// fault unchanged.
+// ReadFault turns an error of reading objects into a Retry fault, because another fetch may fix the objects. ReadFault
+// returns a fault unchanged.
 func ReadFault(ctx context.Context, doing string, err error) error {
 	var f *fault.Error
 	switch {
@@ -140,7 +142,7 @@ func ReadFault(ctx context.Context, doing string, err error) error {
 	return fault.NewRetry(v1alpha1.ReasonInvalidTree, fmt.Errorf("%s: %w", doing, err))
 }
 
-// find returns the tree of the folder that the source's path names.
+// find returns git's tree of the folder that the source's path names.
 func (s *Snapshot) find(folder string) (plumbing.Hash, error) {
 	at, parent := s.root, ""
 	if folder == "" {
@@ -178,7 +180,7 @@ type walk struct {
 	store     objects.Reader
 	inventory *source.Inventory
 	lfs       *lfs.Checkout
-	fileBytes int64 // the largest file
+	fileBytes int64 // the size of the largest allowed file
 	at        *place
 }
 

@@ -23,27 +23,27 @@ import (
 const (
 	// maxSubmodules is how many submodules one tree may have.
 	maxSubmodules = 20
-	// maxSubmoduleDepth is how many repositories a submodule may be below that of the source.
+	// maxSubmoduleDepth limits how deep submodules may be nested in the repository of the source.
 	maxSubmoduleDepth = 3
 )
 
-// submodules are the submodules of one tree. The commit of each is named in the tree above it, so a signature of the source's commit
-// covers them.
+// submodules are the submodules of one tree. The tree above a submodule names the submodule's commit, so a signature of
+// the source's commit covers all submodules.
 type submodules struct {
-	config    Config // of the source's repository; its submodules are read with the same credentials and limits
+	config    Config // the configuration of the source's repository; Bunsen reads its submodules with the same credentials and limits
 	count     int
 	checkouts []*lfs.Checkout
 }
 
-// place is where a walk is: in the repository of the source, or in that of a submodule.
+// place says in which repository a walk is: in the repository of the source, or in that of a submodule.
 type place struct {
-	submodules *submodules // nil: submodules are refused
+	submodules *submodules // If submodules is nil, submodules are refused.
 	address    source.Address
-	root       plumbing.Hash // the root folder of the repository
-	folder     string        // the folder of the repository that the tree begins with; empty in a submodule
-	mount      string        // the path in the tree that the repository begins at; empty in that of the source
+	root       plumbing.Hash // the root tree of the repository
+	folder     string        // the folder of the source's repository at which the source's tree begins; empty in a submodule
+	mount      string        // the path in the source's tree at which the submodule's repository begins; empty in the repository of the source
 	depth      int
-	modules    submodule.Modules // nil until it was read
+	modules    submodule.Modules // nil until the file .gitmodules was read
 }
 
 // allowSubmodules lets a walk read the submodules of a snapshot, if the configuration says so.
@@ -59,12 +59,12 @@ func (s *Snapshot) allowSubmodules(at *place) error {
 	return nil
 }
 
-// pathOf returns the path in the repository of a path in the tree.
+// pathOf turns a path in the source's tree into a path in the repository that the walk is in.
 func (at *place) pathOf(p string) string {
 	return path.Join(at.folder, strings.TrimPrefix(strings.TrimPrefix(p, at.mount), "/"))
 }
 
-// submodule puts the files of a submodule into the directory of its name.
+// submodule puts the files of a submodule into the directory that has the submodule's name.
 func (w *walk) submodule(p string, e object.TreeEntry, into *files.Directory) error {
 	all := w.at.submodules
 	if all == nil {
@@ -125,7 +125,8 @@ func modulesEntry(store objects.Reader, root plumbing.Hash) (plumbing.Hash, bool
 	return plumbing.ZeroHash, false, nil
 }
 
-// readModules reads the file .gitmodules of a root folder. A link of that name is no file.
+// readModules reads the file .gitmodules of a root folder. readModules returns no modules if .gitmodules is a symbolic
+// link.
 func readModules(store objects.Reader, root plumbing.Hash) (submodule.Modules, error) {
 	entry, ok, err := modulesEntry(store, root)
 	if err != nil || !ok {
@@ -138,8 +139,8 @@ func readModules(store objects.Reader, root plumbing.Hash) (submodule.Modules, e
 	return submodule.Parse(data)
 }
 
-// fetch fetches one commit of a submodule. The objects are kept apart from those of the same repository as a source or as a submodule of
-// another one, so that two fetches never wait for each other.
+// fetch fetches one commit of a submodule. The folder of its objects belongs to this submodule alone, even if the same
+// repository is also a source or a submodule of another source. So two fetches never wait for each other.
 func (s *submodules) fetch(ctx context.Context, above *place, address source.Address, commit plumbing.Hash) (*Snapshot, error) {
 	c := s.config
 	c.Identity = "submodule of " + objects.Key(above.address.String(), c.Identity, c.Secret)
@@ -155,7 +156,7 @@ func (s *submodules) fetch(ctx context.Context, above *place, address source.Add
 	return sub, err
 }
 
-// finish writes what the submodules have in Git LFS.
+// finish writes the contents that the submodules have in Git LFS.
 func (s *submodules) finish(ctx context.Context, top *files.Directory) error {
 	if s == nil {
 		return nil

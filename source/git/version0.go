@@ -24,7 +24,7 @@ import (
 	"github.com/bunsen-os/bunsen/source/git/wire"
 )
 
-// readAdvertisement reads the refs that a server of version 0 sends first. An empty repository has none.
+// readAdvertisement reads the refs that a server of version 0 sends first. An empty repository has no refs.
 func readAdvertisement(r io.Reader) (*packp.AdvRefs, error) {
 	adv := packp.NewAdvRefs()
 	err := adv.Decode(r)
@@ -64,8 +64,8 @@ func refsOf(adv *packp.AdvRefs) []source.Ref {
 	return slices.Insert(refs, 0, head)
 }
 
-// guessHead returns HEAD's branch for an old server that does not send it. It returns main or master if that branch has
-// HEAD's commit.
+// guessHead guesses HEAD's branch for an old server that does not send it: main or master, if that branch has HEAD's
+// commit.
 func guessHead(refs []source.Ref, hash string) string {
 	for _, name := range []string{"refs/heads/main", "refs/heads/master"} {
 		if slices.ContainsFunc(refs, func(r source.Ref) bool { return r.Name == name && r.Hash == hash }) {
@@ -75,7 +75,7 @@ func guessHead(refs []source.Ref, hash string) string {
 	return ""
 }
 
-// session0 is a session in version 0 of the protocol. It serves one request.
+// session0 is a session in version 0 of the protocol. session0 serves one request.
 type session0 struct {
 	transport.Session
 	adv *packp.AdvRefs
@@ -106,8 +106,8 @@ func (r remoteRepository) again(ctx context.Context) (session0, error) {
 	return next, nil
 }
 
-// fetchVersion0 requests one commit with all its files from a server that does not speak version 2. A server may refuse a commit because
-// no ref points at it. fetchVersion0 then requests the history of the ref.
+// fetchVersion0 requests one commit with all its files from a server that does not speak version 2. If the server
+// refuses the commit because no ref points at it, fetchVersion0 requests the history of the ref.
 func (r remoteRepository) fetchVersion0(ctx context.Context, p source.Picked, s session0, folder *objects.Folder) error {
 	want := plumbing.NewHash(p.Hash)
 	if folder.HasEncodedObject(want) == nil {
@@ -124,8 +124,8 @@ func (r remoteRepository) fetchVersion0(ctx context.Context, p source.Picked, s 
 	return r.fetchHistory(ctx, p, folder)
 }
 
-// fetchHistory fetches the history of the picked ref, which must contain the commit. If the ref does not exist, it fetches all
-// branches and tags.
+// fetchHistory fetches the history of the picked ref, which must contain the commit. If the ref does not exist,
+// fetchHistory fetches all branches and tags.
 func (r remoteRepository) fetchHistory(ctx context.Context, p source.Picked, folder *objects.Folder) error {
 	s, err := r.again(ctx)
 	if err != nil {
@@ -146,7 +146,8 @@ func (r remoteRepository) fetchHistory(ctx context.Context, p source.Picked, fol
 	return nil
 }
 
-// tipsOf returns the commit of the picked ref; if that does not exist, of all branches and tags.
+// tipsOf returns the commit of the picked ref. If the ref does not exist, tipsOf returns the commits of all branches
+// and tags.
 func tipsOf(adv *packp.AdvRefs, p source.Picked) []plumbing.Hash {
 	if hash, ok := adv.References[p.FullName]; ok {
 		return []plumbing.Hash{hash}
@@ -166,7 +167,7 @@ func isTip(adv *packp.AdvRefs, want plumbing.Hash) bool {
 	return slices.Contains(slices.Collect(maps.Values(adv.References)), want)
 }
 
-// request0 is a request in version 0. Depth 0 is the whole history.
+// request0 returns a request in version 0. A depth of 0 requests the whole history.
 type request0 struct {
 	wants  []plumbing.Hash
 	depth  int
@@ -196,7 +197,7 @@ func (r request0) upload(server *capability.List) (*packp.UploadPackRequest, err
 	return req, req.Validate()
 }
 
-// receive requests objects and adds them to a folder. It reduces the limits by what it received.
+// receive requests objects and adds them to a folder. receive subtracts the received bytes and objects from the limits.
 func (s session0) receive(ctx context.Context, r request0, into *objects.Folder, limits *objects.Limits) error {
 	req, err := r.upload(s.adv.Capabilities)
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/bunsen-os/bunsen/source/credentials"
 )
 
-// The keys of a Secret, which have the names that Flux uses.
+// The keys of a Secret that describes a GitHub App. Flux uses the same names.
 const (
 	appKey          = "githubAppID"
 	installationKey = "githubAppInstallationID"
@@ -55,12 +55,12 @@ type App struct {
 }
 
 var (
-	appID          = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`) // a number, or a client ID
+	appID          = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`) // appID matches a number, or a client ID.
 	installationID = regexp.MustCompile(`^[0-9]{1,20}$`)
 )
 
-// Parse reads the app that a Secret describes, for the repository at an address. Requests go through client, which must not
-// follow redirects. An error says which key is wrong.
+// Parse reads the app that a Secret describes, for the repository at an address. The app sends its requests through
+// client, which must not follow redirects. An error says which key is wrong.
 func Parse(secret map[string][]byte, at source.Address, client *http.Client) (*App, error) {
 	value := func(key string) string { return strings.TrimSpace(string(secret[key])) }
 	a := &App{id: value(appKey), installation: value(installationKey), client: client}
@@ -93,7 +93,7 @@ func Parse(secret map[string][]byte, at source.Address, client *http.Client) (*A
 	return a, nil
 }
 
-// parseKey reads an RSA key in PEM, PKCS #1 or PKCS #8. Its errors have no part of the key.
+// parseKey reads an RSA key in PEM, PKCS #1 or PKCS #8. The errors of parseKey contain no part of the key.
 func parseKey(raw []byte) (*rsa.PrivateKey, error) {
 	block, _ := pem.Decode(raw)
 	if block == nil {
@@ -114,8 +114,8 @@ func parseKey(raw []byte) (*rsa.PrivateKey, error) {
 	return key, nil
 }
 
-// apiOf returns the root of the API: the one of the Secret, otherwise the one of the git host. The Secret's root must be the
-// one of the git host, or on a host that the Secret names in hosts.
+// apiOf returns the root URL of the API: the root that the Secret names, otherwise the root on the git host. A root in
+// the Secret must equal the root on the git host, or be on a host that the Secret lists in hosts.
 func apiOf(base string, at source.Address, secret map[string][]byte) (string, error) {
 	own := "https://" + credentials.Endpoint(at) + "/api/v3"
 	switch host := strings.ToLower(at.Host); {
@@ -151,13 +151,15 @@ func digestOf(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// The times of a JWT. GitHub accepts at most ten minutes, and refuses a start in the future, so the start lies in the past.
+// The start and end of a JWT's validity. GitHub accepts a validity of at most ten minutes, and refuses a start in the
+// future. So the start is in the past.
 const (
 	clockSkew   = time.Minute
 	jwtLifetime = 10 * time.Minute
 )
 
-// jwt returns a JSON Web Token (RFC 7519) by which the app authenticates. It ends ten minutes after its start.
+// jwt returns a JSON Web Token (RFC 7519) by which the app authenticates. The token expires ten minutes after its
+// start.
 func (a *App) jwt(now time.Time) (string, error) {
 	start := now.Add(-clockSkew)
 	claims, err := json.Marshal(struct {

@@ -17,34 +17,37 @@ import (
 )
 
 const (
-	// earlyBy is how long before its end a token is replaced, so that a fetch never starts with a token that ends.
+	// earlyBy is how long before a token expires Tokens replaces it, so that no token expires during a fetch.
 	earlyBy = 5 * time.Minute
-	// longestUse bounds the use of a token, whatever the server says about its end.
+	// longestUse is the longest time for which Tokens uses a token, whatever lifetime the server reports.
 	longestUse = time.Hour - earlyBy
-	// failurePause is for how long all sources of an app get the last failure without another request.
+	// failurePause is the time after a failed request in which all sources of the app get the same failure, without
+	// another request.
 	failurePause = 10 * time.Second
 	maxAnswer    = 1 << 20
 	maxToken     = 4096
 )
 
-// Tokens requests the tokens of apps and stores each until five minutes before its end. All sources with the same app share
-// one token. The zero value is ready, and safe for concurrent use.
+// Tokens requests the tokens of apps and stores each token until five minutes before it expires. All sources with the
+// same app share one token. The zero value of Tokens is ready for use, and safe for concurrent use.
 type Tokens struct {
 	mu   sync.Mutex
 	apps map[string]*appTokens
 }
 
-// appTokens is the last answer for one app. The channel is its lock, so that a waiting caller can give up.
+// appTokens is the last answer for one app. The channel is the lock of the entry, so that a caller can stop waiting
+// when its context ends.
 type appTokens struct {
 	lock  chan struct{}
 	token string
 	err   error
-	until time.Time // of the token or the error
+	until time.Time // the time until which the token or the error is used
 	used  time.Time
 }
 
-// Token returns a token that reads the repositories of the app's installation. It sends at most one request at a time for
-// an app. Errors are faults: AuthenticationFailed if GitHub refuses the app, RepositoryUnreachable if it does not answer.
+// Token returns a token that reads the repositories of the app's installation. Token sends at most one request at a
+// time for an app. Errors are faults: AuthenticationFailed if GitHub refuses the app, RepositoryUnreachable if GitHub
+// does not answer.
 func (t *Tokens) Token(ctx context.Context, a *App, now time.Time) (string, error) {
 	at := t.of(a, now)
 	select {
@@ -67,7 +70,7 @@ func (t *Tokens) Token(ctx context.Context, a *App, now time.Time) (string, erro
 	return token, nil
 }
 
-// Forget drops a token that the git host refused, so that the next call requests another one.
+// Forget drops a token that the git host refused, so that the next call of Token requests another token.
 func (t *Tokens) Forget(a *App, token string, now time.Time) {
 	at := t.of(a, now)
 	at.lock <- struct{}{}
@@ -77,7 +80,7 @@ func (t *Tokens) Forget(a *App, token string, now time.Time) {
 	}
 }
 
-// of returns the entry of an app. It removes entries that were unused for a while, such as those of earlier keys.
+// of returns the entry of an app. of removes entries that were unused for a while, such as those of earlier keys.
 func (t *Tokens) of(a *App, now time.Time) *appTokens {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -98,7 +101,7 @@ func (t *Tokens) of(a *App, now time.Time) *appTokens {
 	return at
 }
 
-// request asks the API for a token that may only read contents.
+// request asks GitHub's API for a token that only allows reading contents of repositories.
 func (a *App) request(ctx context.Context, now time.Time) (token string, end time.Time, err error) {
 	doing := fmt.Sprintf("requesting a token of GitHub App %s from %s", a.id, a.api)
 	jwt, err := a.jwt(now)
@@ -133,11 +136,11 @@ func (a *App) request(ctx context.Context, now time.Time) (token string, end tim
 	return answer.Token, answer.Expires, nil
 }
 
-// wellFormed matches tokens, which become a password in a header.
+// wellFormed matches tokens that can be a password in an HTTP header.
 var wellFormed = regexp.MustCompile(`^[A-Za-z0-9._~+/=-]+$`)
 
-// refusal returns the error for a status of the API. It contains no part of the body, because the address may lead to any
-// service.
+// refusal returns the error for a status of the API. The error contains no part of the response body, because the
+// address may lead to any service.
 func (a *App) refusal(doing string, res *http.Response, now time.Time) error {
 	status := fmt.Sprintf("%d %s", res.StatusCode, http.StatusText(res.StatusCode))
 	refused := func(text string) error {

@@ -24,8 +24,8 @@ func isNotFound(err error) bool {
 	return errors.Is(err, errdef.ErrNotFound) || errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound
 }
 
-// explain returns an error as a fault that says what to do. It drops the texts of the registry, because the address may lead to
-// any service.
+// explain returns an error as a fault that says what to do. explain drops the registry's texts, because the address may
+// lead to any service.
 func explain(ctx context.Context, doing string, err error) error {
 	var known *fault.Error
 	var host *hostError

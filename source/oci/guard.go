@@ -10,13 +10,14 @@ import (
 	"github.com/bunsen-os/bunsen/source/credentials"
 )
 
-// errInsecure is returned for a redirect or a token service without TLS.
+// errInsecure is the error for a redirect, or for a token service, without TLS.
 var errInsecure = errors.New("the registry leads to an address without https")
 
-// errNoPassword is returned if a registry requires a user name and a password, and the Secret has other credentials.
+// errNoPassword is the error if a registry requires a user name and a password, and the Secret has only other
+// credentials.
 var errNoPassword = errors.New("the registry requires credentials: write username and password into the Secret of secretRef; it accepts no bearerToken")
 
-// hostError is returned before credentials would go to a host that the Secret does not name.
+// hostError is the error if the client would send credentials to a host that the Secret does not name.
 type hostError struct{ host string }
 
 // Error says what to add to the Secret.
@@ -28,14 +29,16 @@ func (e *hostError) Error() string {
 type guard struct {
 	base            http.RoundTripper
 	registry, hosts string
-	// lacksPassword reports whether the Secret has a token, or only one of a user name and a password.
+	// lacksPassword reports whether the Secret has a token instead of a user name and a password, or has only one of
+	// these two.
 	lacksPassword bool
-	// anyTokenService lets the registry name its token service. Set it for credentials that their owner uses for this registry.
+	// anyTokenService lets the registry name its token service. Set anyTokenService only for credentials whose owner
+	// uses them for this registry.
 	anyTokenService bool
 }
 
-// RoundTrip sends a request over https. After a redirect to another host it removes the credentials. It fails for a token
-// service on another host.
+// RoundTrip sends a request over https. After a redirect to another host, RoundTrip removes the credentials. RoundTrip
+// fails if the token service is on a host that the Secret does not name.
 func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Scheme != "https" {
 		return nil, errInsecure
@@ -57,7 +60,7 @@ func (g *guard) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// allows reports whether credentials may go to the host of a request.
+// allows reports whether the guard may send credentials to the host of a request.
 func (g *guard) allows(r *http.Request) bool {
 	if g.anyTokenService && r.Response == nil {
 		return true

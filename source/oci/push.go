@@ -56,7 +56,7 @@ func ParseTarget(raw string) (Target, error) {
 	return Target{URL: a.String(), Tag: tag, at: at}, err
 }
 
-// referenceOf returns the address as the library has it. The error is a Stalled InvalidSpec fault.
+// referenceOf returns the address in the library's type. The error is a Stalled InvalidSpec fault.
 func referenceOf(a source.Address) (registry.Reference, error) {
 	at := registry.Reference{Registry: a.Host, Repository: strings.TrimPrefix(a.Path, "/")}
 	if a.Port != "" {
@@ -74,8 +74,9 @@ type Publisher struct {
 	remote *Remote
 }
 
-// NewPublisher returns a publisher with a user's own credentials. Login returns those of a registry. They go to the registry and to the
-// token service that it names, over https only, and never to the target of a redirect. NewPublisher sends no request.
+// NewPublisher returns a publisher with a user's own credentials. The parameter login returns the credentials for a
+// registry. The publisher sends them only to the registry and to the token service that the registry names, over https,
+// and never to the target of a redirect. NewPublisher sends no request.
 func NewPublisher(to Target, login auth.CredentialFunc, transport http.RoundTripper) *Publisher {
 	client := &auth.Client{
 		Client: &http.Client{Transport: &guard{base: transport, registry: to.at.Host(), anyTokenService: true}},
@@ -91,8 +92,9 @@ func NewPublisher(to Target, login auth.CredentialFunc, transport http.RoundTrip
 	return &Publisher{to: to, remote: &Remote{url: to.URL, repo: repo}}
 }
 
-// Push stores an artifact, signs it if there is a key, and moves the tag to it, in this order. So who follows the tag never finds an
-// artifact without its signature. Errors are faults: AuthenticationFailed, or RepositoryUnreachable.
+// Push stores an artifact, signs it if there is a key, and moves the tag to it, in this order. So a program that
+// follows the tag never finds an artifact without its signature. Errors are faults: AuthenticationFailed, or
+// RepositoryUnreachable.
 func (p *Publisher) Push(ctx context.Context, a Artifact, key *cosign.PrivateKey) error {
 	if err := p.push(ctx, a, key); err != nil {
 		return explainPush(ctx, "pushing to "+p.to.URL+":"+p.to.Tag, err)
@@ -133,7 +135,7 @@ func (p *Publisher) manifest(ctx context.Context, content []byte, reference stri
 	return p.remote.repo.Manifests().PushReference(ctx, at, bytes.NewReader(content), reference)
 }
 
-// sign adds a signature to those of an artifact, in the form of cosign.
+// sign adds a signature to an artifact's signatures, in the form that cosign writes.
 func (p *Publisher) sign(ctx context.Context, of string, key cosign.PrivateKey) error {
 	text, signature, err := key.Sign(p.to.at.Registry+"/"+p.to.at.Repository, of)
 	if err != nil {
@@ -148,7 +150,7 @@ func (p *Publisher) sign(ctx context.Context, of string, key cosign.PrivateKey) 
 		MediaType: cosign.StatementType, Digest: digest.FromBytes(text), Size: int64(len(text)),
 		Annotations: map[string]string{cosign.SignatureAnnotation: signature},
 	}
-	// The own signature comes first, because a reader stops after a number of them.
+	// The new signature comes first, because programs check only a limited number of signatures.
 	layers := []ocispec.Descriptor{own}
 	for _, other := range found.Layers {
 		if other.Annotations[cosign.SignatureAnnotation] != signature {
@@ -188,7 +190,8 @@ func signatureManifest(layers []ocispec.Descriptor) (config, manifest []byte, er
 	return config, manifest, nil
 }
 
-// explainPush returns an error of a push as a fault. Its advice is for a user at a command line, who has no Secret.
+// explainPush returns an error of a push as a fault. The advice in the fault is for a user at a command line, who has
+// no Secret.
 func explainPush(ctx context.Context, doing string, err error) error {
 	refused := func(advice string) error {
 		return fault.NewStalled(v1alpha1.ReasonAuthentication, fmt.Errorf("%s: %s", doing, advice))

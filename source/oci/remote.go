@@ -20,9 +20,10 @@ import (
 
 // Config names a repository of a registry, and the credentials and limits to read it.
 type Config struct {
-	// URL as in GitSource's spec.url, oci://host/name.
+	// URL is an address as in GitSource's spec.url: oci://host/name.
 	URL string
-	// Ref is the tag, the range of versions or the digest to follow. Without one it is the tag `latest`.
+	// Ref is the tag, the range of versions or the digest to follow. If Ref names none, the source follows the tag
+	// `latest`.
 	Ref v1alpha1.GitRef
 	// Secret is the data of the Secret that the spec names, or nil: `username`+`password` or `bearerToken`, `ca.crt`, and
 	// `tls.crt`+`tls.key`. `hosts` lists the hosts that the credentials are for: the registry, and its token service if
@@ -32,13 +33,14 @@ type Config struct {
 	HostsRequired bool
 	// Limits of the files.
 	Limits source.Limits
-	// Transport connects to the registry, with the certificates of the Secret. It must not keep connections open.
+	// Transport connects to the registry, with the certificates of the Secret. Transport must not keep connections
+	// open.
 	Transport http.RoundTripper
 	// Keys must have signed the artifact. If Keys is nil, no signature is required.
 	Keys *cosign.Keys
 }
 
-// Remote is one repository of a registry. It is safe for concurrent use.
+// Remote is one repository of a registry. Remote is safe for concurrent use.
 type Remote struct {
 	url    string
 	ref    v1alpha1.GitRef
@@ -102,9 +104,9 @@ func newClient(a source.Address, at registry.Reference, c Config) (*auth.Client,
 // URL returns the repository's address.
 func (r *Remote) URL() string { return r.url }
 
-// List returns the tag to follow with the digest of its manifest as hash. For a range of versions it lists the tags first.
-// For a digest it checks that the registry has it. Errors are faults: RefNotFound, RepositoryUnreachable or
-// AuthenticationFailed.
+// List returns the tag to follow, with the digest of its manifest as hash. For a range of versions, List first lists
+// the tags of the repository. For a digest, List checks that the registry has the manifest. Errors are faults:
+// RefNotFound, RepositoryUnreachable or AuthenticationFailed.
 func (r *Remote) List(ctx context.Context) ([]source.Ref, error) {
 	doing := "listing the tags of " + r.url
 	tag := r.ref.Tag
@@ -132,12 +134,12 @@ func (r *Remote) List(ctx context.Context) ([]source.Ref, error) {
 	return refs, nil
 }
 
-// newest returns the highest tag in the range of versions.
+// newest returns the tag with the highest version in the range.
 func (r *Remote) newest(ctx context.Context, doing string) (string, error) {
 	var refs []source.Ref
 	err := r.repo.Tags(ctx, "", func(tags []string) error {
 		for _, tag := range tags {
-			refs = append(refs, source.Ref{Name: tagPrefix + tag, Hash: "unknown"}) // the choice does not depend on hashes
+			refs = append(refs, source.Ref{Name: tagPrefix + tag, Hash: "unknown"}) // Refs without hashes are enough, because the choice does not depend on hashes.
 		}
 		if len(refs) > maxTags {
 			return fault.NewStalled(v1alpha1.ReasonRefNotFound, fmt.Errorf("the repository has more than %d tags: set ref.tag", maxTags))
@@ -167,13 +169,13 @@ func (r *Remote) digest(ctx context.Context, doing, reference string) (string, e
 	return hash, nil
 }
 
-// ListFor returns the same refs as List: they are those of the configured ref only.
+// ListFor returns the same refs as List, because List returns only refs for the configured ref.
 func (r *Remote) ListFor(ctx context.Context, _ v1alpha1.GitRef) ([]source.Ref, error) {
 	return r.List(ctx)
 }
 
-// Evidence returns that each artifact follows the applied one: a registry moves its tags, and artifacts have no history. Tree
-// checks the signature of an artifact.
+// Evidence always returns the relation Descends: artifacts have no history, and a registry moves its tags. Tree checks
+// the signature of an artifact.
 func (r *Remote) Evidence(context.Context, source.Picked) (source.Evidence, error) {
 	return source.Evidence{Descent: source.Descends}, nil
 }

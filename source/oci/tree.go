@@ -71,7 +71,8 @@ func (r *Remote) Tree(ctx context.Context, picked source.Picked, path string, in
 	}, nil
 }
 
-// manifest reads the manifest at a tag or digest. The content of a digest must have that digest.
+// manifest reads the manifest at a tag or digest. If the reference is a digest, manifest checks that the content has
+// this digest.
 func (r *Remote) manifest(ctx context.Context, reference string) (ocispec.Manifest, error) {
 	found, body, err := r.repo.FetchReference(ctx, reference)
 	if err != nil {
@@ -99,7 +100,7 @@ func (r *Remote) manifest(ctx context.Context, reference string) (ocispec.Manife
 	return m, nil
 }
 
-// contentOf returns the layer with the files.
+// contentOf returns the layer of an artifact that contains the files.
 func contentOf(m ocispec.Manifest) (ocispec.Descriptor, error) {
 	if len(m.Layers) != 1 {
 		return ocispec.Descriptor{}, invalid("the artifact has %d layers, not one: push the folder as one tar.gz", len(m.Layers))
@@ -114,7 +115,7 @@ func contentOf(m ocispec.Manifest) (ocispec.Descriptor, error) {
 	return layer, nil
 }
 
-// unpack reads the files of a layer. It compares the digest at the end, so nobody may use the files after an error.
+// unpack reads the files of a layer. unpack compares the digest at the end, so nobody may use the files after an error.
 func (r *Remote) unpack(ctx context.Context, layer ocispec.Descriptor, into archive.Reader) (*source.Inventory, error) {
 	if layer.Size > r.limits.Bytes {
 		return nil, invalid("the artifact has %d bytes, at most %d: leave out what is not configuration", layer.Size, r.limits.Bytes)
@@ -142,7 +143,7 @@ func (r *Remote) unpack(ctx context.Context, layer ocispec.Descriptor, into arch
 	if err != nil {
 		return nil, err
 	}
-	if _, err := io.Copy(io.Discard, raw); err != nil { // what follows the archive is part of the digest
+	if _, err := io.Copy(io.Discard, raw); err != nil { // The digest covers the bytes after the archive too.
 		return nil, err
 	}
 	if "sha256:"+hex.EncodeToString(sum.Sum(nil)) != layer.Digest.String() {
@@ -151,7 +152,8 @@ func (r *Remote) unpack(ctx context.Context, layer ocispec.Descriptor, into arch
 	return inventory, nil
 }
 
-// damaged returns the error for an archive that cannot be read. Another download may be whole.
+// damaged returns the error for an archive that cannot be read. The fault is Retry, because another download may be
+// complete.
 func damaged(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return err
@@ -159,10 +161,10 @@ func damaged(ctx context.Context, err error) error {
 	return fault.NewRetry(v1alpha1.ReasonInvalidTree, fmt.Errorf("the layer is damaged or incomplete: %w", err))
 }
 
-// signatureTag returns the tag with the signatures of an artifact.
+// signatureTag returns the tag under which cosign stores the signatures of an artifact.
 func signatureTag(hash string) string { return "sha256-" + hash + ".sig" }
 
-// signer returns the key that signed an artifact.
+// signer returns the name of the key that signed an artifact.
 func (r *Remote) signer(ctx context.Context, hash string) (string, error) {
 	missing := func(why string) error {
 		return fault.NewStalled(v1alpha1.ReasonSignature, fmt.Errorf("%s: sign it with one of the keys %s, as cosign sign --key does", why, strings.Join(r.keys.Names(), ", ")))
@@ -206,7 +208,7 @@ func (r *Remote) blob(ctx context.Context, at ocispec.Descriptor) ([]byte, error
 	return raw, nil
 }
 
-// describe returns an artifact for people. Its annotations name the git commit that it was made from.
+// describe returns the commit that the annotations of an artifact name.
 func describe(m ocispec.Manifest, p source.Picked, url string) source.Commit {
 	note := func(key string) string { return source.Line(m.Annotations[key]) }
 	subject := cmp.Or(note(ocispec.AnnotationDescription), note(ocispec.AnnotationTitle), "artifact")
@@ -241,5 +243,5 @@ func (d directory) Write(p string, executable bool, content []byte) error {
 		return err
 	}
 	_, err = f.Write(content)
-	return errors.Join(err, f.Chmod(mode), f.Close()) // the umask removed bits of the mode at creation
+	return errors.Join(err, f.Chmod(mode), f.Close()) // The umask may have removed bits of the mode at creation.
 }

@@ -8,13 +8,14 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// maxEvidence is how many bytes of evidence are stored for one repository. Evidence usually has a few commits.
+// maxEvidence is how many bytes of evidence are stored for one repository. One evidence usually has a few commits.
 const maxEvidence = 64 << 10
 
-// Evidence has the last evidence of repositories. The zero value is ready for use. It is safe for concurrent use.
+// Evidence stores the last evidence of each repository. The zero value of Evidence is ready for use. Evidence is safe
+// for concurrent use.
 type Evidence struct {
 	mu    sync.Mutex
-	known map[string]pickedEvidence // by repository
+	known map[string]pickedEvidence // the last evidence, by the key of the repository
 	calls map[string]*evidenceCall
 }
 
@@ -23,21 +24,21 @@ type pickedEvidence struct {
 	source.Evidence
 }
 
-// evidenceCall is one read that is under way. Its results are valid after done is closed.
+// evidenceCall is one call of read that is under way. The results are valid after done is closed.
 type evidenceCall struct {
 	done chan struct{}
 	pickedEvidence
 	err error
-	// abandoned: the context of the source that reads ended.
+	// abandoned is true if the call ended because the context of the source that called read ended.
 	abandoned bool
 }
 
-// Read returns the evidence of a picked commit. The key is that of the function Key. If another source of the repository reads or read the
-// same, Read uses that. Otherwise it calls read. An error of read goes to the sources that waited for that call, unless its own context
-// ended it.
+// Read returns the evidence of a picked commit. The parameter key is the result of the function Key. If another source
+// of the repository reads or has read the same evidence, Read returns that. Otherwise Read calls the function read. If
+// that call fails, all sources that waited for it get its error, unless the context of the call has ended.
 //
-// The objects of a commit never change. Evidence without the relation to the applied commit is not stored, because a server may send it
-// the next time.
+// The objects of a commit never change. Read does not store evidence without the relation to the applied commit,
+// because a server may send the missing history the next time.
 func (e *Evidence) Read(ctx context.Context, key string, p source.Picked, read func(context.Context, source.Picked) (source.Evidence, error)) (source.Evidence, error) {
 	for {
 		e.mu.Lock()
@@ -69,7 +70,7 @@ func (e *Evidence) Read(ctx context.Context, key string, p source.Picked, read f
 	}
 }
 
-// end stores the evidence of a call, and wakes the sources that wait.
+// end stores the evidence of a call, and wakes the sources that wait for the call.
 func (e *Evidence) end(ctx context.Context, key string, mine *evidenceCall) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -81,7 +82,7 @@ func (e *Evidence) end(ctx context.Context, key string, mine *evidenceCall) {
 	if mine.err != nil || size(mine.Evidence) > maxEvidence || mine.of.Applied != "" && mine.Descent == source.Unknown {
 		return
 	}
-	for other := range e.known { // in any order
+	for other := range e.known { // If there are too many entries, end deletes any of them.
 		if len(e.known) < maxRepositories {
 			break
 		}

@@ -13,10 +13,12 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// maxRepositories is how many repositories the cache knows. It forgets the one that was polled longest ago.
+// maxRepositories is how many repositories Listings stores. Above this number, Listings deletes the repository that was
+// polled longest ago.
 const maxRepositories = 1000
 
-// Listings has the last listings of repositories. The zero value is ready for use. It is safe for concurrent use.
+// Listings stores the last listings of each repository. The zero value of Listings is ready for use. Listings is safe
+// for concurrent use.
 type Listings struct {
 	mu    sync.Mutex
 	known map[string]*repository
@@ -27,12 +29,12 @@ type Request struct {
 	source.Poll
 	// Key identifies the repository and everything on which its answer depends, as the function Key returns it.
 	Key string
-	// Prefixes are how the names of the refs begin that the source needs.
+	// Prefixes cover the names of all refs that the source needs: each name begins with one of them.
 	Prefixes []string
 }
 
-// Key identifies a repository with its credentials. It is a digest, and so contains no secret. Each argument is the data of a Secret;
-// nil is another key than an empty Secret.
+// Key returns a text that identifies a repository together with its credentials. The text is a digest, so it contains
+// no secret. Each argument is the data of a Secret. nil and an empty Secret give different keys.
 func Key(url string, secrets ...map[string][]byte) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q", url)
@@ -45,12 +47,13 @@ func Key(url string, secrets ...map[string][]byte) string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// List returns the refs of a repository that a source needs. It uses a listing that began no earlier than NotBefore, and within the
-// shortest interval of the repository's sources. If such a listing is under way, List waits for it, but not longer than its own context.
-// Otherwise it calls list, for a poll with the prefixes of all sources of the repository.
+// List returns the refs of a repository that a source needs. List uses a listing that began no earlier than NotBefore,
+// and within the shortest interval of the repository's sources. If such a listing is under way, List waits for it, but
+// not longer than its own context. Otherwise List calls the function list, for a poll with the prefixes of all sources
+// of the repository.
 //
-// An error of list goes to the sources that waited for that call, and is not stored. A call that its own context ended has no meaning for
-// the sources that waited: one of them calls its own list.
+// If list fails, all sources that waited for this call get the error, and List does not store it. If list fails because
+// the context of its source ended, one of the waiting sources calls its own list instead.
 func (l *Listings) List(ctx context.Context, r Request, list func(ctx context.Context, prefixes []string) ([]source.Ref, error)) (source.Listing, error) {
 	for {
 		found, running, mine := l.next(r)
@@ -74,7 +77,8 @@ func (l *Listings) List(ctx context.Context, r Request, list func(ctx context.Co
 	}
 }
 
-// next returns one of: an answer, a call that will give one, a call that the caller must run.
+// next returns one of three: a stored answer, a call under way whose answer the caller can use, or a new call that the
+// caller must run.
 func (l *Listings) next(r Request) (*source.Listing, *call, *call) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -92,7 +96,7 @@ func (l *Listings) next(r Request) (*source.Listing, *call, *call) {
 	return nil, nil, mine
 }
 
-// run lists, stores the answer, and wakes the sources that wait.
+// run calls list, stores the answer, and wakes the sources that wait for the call.
 func (l *Listings) run(ctx context.Context, mine *call, r Request, list func(context.Context, []string) ([]source.Ref, error)) (source.Listing, error) {
 	mine.err = errInterrupted
 	defer func() {
@@ -109,7 +113,8 @@ func (l *Listings) run(ctx context.Context, mine *call, r Request, list func(con
 	return source.Listing{Refs: matching(mine.refs, r.Prefixes), At: mine.at}, nil
 }
 
-// repository returns the entry of a repository. If there are too many, it forgets the one that was polled longest ago.
+// repository returns the entry of a repository. If there are too many repositories, the method deletes the entry that
+// was polled longest ago.
 func (l *Listings) repository(key string) *repository {
 	if repo, ok := l.known[key]; ok {
 		return repo

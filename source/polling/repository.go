@@ -11,34 +11,36 @@ import (
 )
 
 const (
-	// maxPrefixes is how many prefixes one call of list gets because of other sources.
+	// maxPrefixes is how many prefixes of other sources one call of list gets.
 	maxPrefixes = 100
-	// maxAge is the age of a call up to which another source waits for it. A server may have lost the request of an older one.
+	// maxAge is the age of a call of list up to which another source waits for the call. The server may have lost the
+	// request of an older call.
 	maxAge = 5 * time.Second
 	// maxListing is how many bytes of refs are stored for one prefix, because a server decides how many refs it sends.
 	maxListing = 4 << 20
-	// aloneFor is for how long each source asks for its own refs only, after a call for several sources failed.
+	// aloneFor is how long each source asks only for its own refs after a call for several sources failed.
 	aloneFor = time.Hour
 )
 
-// repository is what the cache knows of a repository with one set of credentials.
+// repository is the entry of Listings for one repository with one set of credentials.
 type repository struct {
 	polled  time.Time
-	answers map[string]source.Listing // by prefix
-	sharers map[string]sharer         // by source
-	calls   []*call                   // under way
+	answers map[string]source.Listing // the last listings, by prefix
+	sharers map[string]sharer         // the sharers, by the name of their source
+	calls   []*call                   // the calls of list that are under way
 	// aloneUntil is until when a call asks for the refs of one source only.
 	aloneUntil time.Time
 }
 
-// sharer is a source of the repository. It counts for two of its intervals after each poll.
+// sharer is a source that polls the repository. A sharer counts until two of its intervals have passed since its last
+// poll.
 type sharer struct {
 	until    time.Time
 	interval time.Duration
 	prefixes []string
 }
 
-// call is one listing that is under way. Its results are valid after done is closed.
+// call is one call of list that is under way. The results are valid after done is closed.
 type call struct {
 	repo     *repository
 	at       time.Time
@@ -47,11 +49,11 @@ type call struct {
 	done chan struct{}
 	refs []source.Ref
 	err  error
-	// abandoned: the context of the source that called list ended.
+	// abandoned is true if the call ended because the context of the source that called list ended.
 	abandoned bool
 }
 
-// errInterrupted is the error of a call whose list did not return.
+// errInterrupted is the error of a call whose function list panicked.
 var errInterrupted = errors.New("listing the refs: the listing did not return")
 
 // register records a poll, and forgets the sources that no longer poll.
@@ -65,7 +67,7 @@ func (r *repository) register(q Request) {
 	r.sharers[q.Source] = sharer{q.Now.Add(2 * q.Interval), q.Interval, q.Prefixes}
 }
 
-// notBefore returns when a listing must have begun to count for a poll.
+// notBefore returns the earliest time at which a listing may have begun so that the poll can use it.
 func (r *repository) notBefore(q Request) time.Time {
 	shortest := q.Interval
 	for _, s := range r.sharers {
@@ -77,7 +79,8 @@ func (r *repository) notBefore(q Request) time.Time {
 	return q.NotBefore
 }
 
-// answer returns the refs with the prefixes, if each prefix has an answer that counts. The oldest of them dates the whole.
+// answer returns the refs with the prefixes, if each prefix has a listing that the poll can use. The time of the result
+// is the time of the oldest listing.
 func (r *repository) answer(prefixes []string, notBefore time.Time) (source.Listing, bool) {
 	var refs []source.Ref
 	var at time.Time
@@ -96,7 +99,7 @@ func (r *repository) answer(prefixes []string, notBefore time.Time) (source.List
 	return source.Listing{Refs: slices.CompactFunc(refs, func(a, b source.Ref) bool { return a.Name == b.Name }), At: at}, len(prefixes) > 0
 }
 
-// joinable returns a call whose answer will count for a poll; nil if there is none.
+// joinable returns a call under way whose answer the poll can use, or nil.
 func (r *repository) joinable(q Request, notBefore time.Time) *call {
 	for _, running := range r.calls {
 		if !running.at.Before(notBefore) && q.Now.Sub(running.at) <= maxAge && contains(running.prefixes, q.Prefixes) {
@@ -106,8 +109,8 @@ func (r *repository) joinable(q Request, notBefore time.Time) *call {
 	return nil
 }
 
-// union returns the prefixes of a poll, and those of the other sources. A poll that uses no earlier listing is in a hurry, so it asks for
-// nothing else.
+// union returns the prefixes of a poll, and those of the other sources. For a poll that uses no earlier listing, union
+// returns only the poll's own prefixes, because this poll is urgent.
 func (r *repository) union(q Request) []string {
 	all := slices.Clone(q.Prefixes)
 	if q.NotBefore.Equal(q.Now) || q.Now.Before(r.aloneUntil) {
@@ -123,8 +126,9 @@ func (r *repository) union(q Request) []string {
 	return all
 }
 
-// end stores the answer of a call, unless a later one is stored or it is too large. If the call failed and asked for refs of other sources, their number may
-// be the reason, so for an hour each source asks for its own refs.
+// end stores the answer of a call, unless the answer is too large or a later answer is stored. A call that asked for
+// refs of other sources may have failed because of their number. After such a failure, each source asks only for its
+// own refs for an hour.
 func (r *repository) end(c *call, forOthers bool) {
 	r.calls = slices.DeleteFunc(r.calls, func(other *call) bool { return other == c })
 	if c.err != nil {
@@ -155,7 +159,7 @@ func (r *repository) end(c *call, forOthers bool) {
 
 // bytesOf returns about how many bytes refs have in memory.
 func bytesOf(refs []source.Ref) int {
-	const headers = 64 // of four strings
+	const headers = 64 // the headers of four strings
 	n := headers * len(refs)
 	for _, ref := range refs {
 		n += len(ref.Name) + len(ref.Hash) + len(ref.Peeled) + len(ref.Target)
@@ -163,7 +167,8 @@ func bytesOf(refs []source.Ref) int {
 	return n
 }
 
-// matching returns the refs whose names begin with one of the prefixes. A server may send others too.
+// matching returns the refs whose names begin with one of the prefixes. matching is necessary because a server may also
+// send refs with other names.
 func matching(refs []source.Ref, prefixes []string) []source.Ref {
 	var out []source.Ref
 	for _, ref := range refs {

@@ -13,12 +13,12 @@ import (
 )
 
 // OpenDir copies the files of a folder, such as a work tree, into the folder into, and returns them as a tree. The
-// folder into must exist and be empty. OpenDir copies regular files only and leaves out .git at the top. It lists
-// symbolic links, devices, nested repositories and invalid names as refused. A clean checkout of a commit has the
-// digest of the commit.
+// folder into must exist and be empty. OpenDir copies regular files only and leaves out .git at the top. OpenDir lists
+// symbolic links, devices, nested repositories and invalid names as refused. The tree of a clean checkout has the same
+// digest as the tree of the commit.
 //
-// The copy is necessary: a `local:` file below the original folder could follow a symbolic link to another folder, or
-// read the credentials in .git/config.
+// OpenDir must copy: in the original folder, a `local:` file of a Butane config could follow a symbolic link to another
+// folder, or read the credentials in .git/config.
 func OpenDir(ctx context.Context, dir, into string, l source.Limits) (source.Tree, error) {
 	s, err := scanDir(ctx, dir, into, l)
 	if err != nil {
@@ -42,7 +42,8 @@ func digest(dir string) (string, error) {
 	return s.Digest(), nil
 }
 
-// scan adds a folder's files to an inventory. It also copies them to the folder to, unless that is nil.
+// scan adds a folder's files to an inventory. If the parameter to is not nil, scan also copies the files to that
+// folder.
 type scan struct {
 	ctx       context.Context
 	from, to  *os.Root

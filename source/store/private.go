@@ -7,10 +7,11 @@ import (
 	"syscall"
 )
 
-// privateDir creates a directory that only this user may enter, or checks the existing one, and returns its path without
-// symbolic links. If other users may read a directory of this user, it removes their permissions.
+// privateDir creates a directory that only this user may enter, or checks the existing one, and returns its path
+// without symbolic links. If other users may read a directory of this user, privateDir removes their permissions.
 //
-// Each parent directory must belong to root or to this user, because its owner could replace the directory.
+// Each parent directory must belong to root or to this user, because the owner of a parent directory could replace the
+// directory.
 func privateDir(dir string) (string, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

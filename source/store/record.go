@@ -20,14 +20,14 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// record is the entry of a key.
+// record is the entry of the store for a key.
 type record struct {
 	Key     Key
 	Commit  source.Commit
 	Digest  string
 	Refused []source.Refusal
 
-	used time.Time // when Get last returned it; stored as the time of the file
+	used time.Time // when Get last returned the record's tree; stored as the modification time of the record's file
 	file string
 }
 
@@ -42,13 +42,13 @@ func (s *Store) record(k Key) string {
 	for _, part := range []string{k.URL, k.Hash, k.Path, k.Trust} {
 		fmt.Fprintf(h, "%d:%s", len(part), part)
 	}
-	if k.Include != "" { // the records of trees without it keep their names
+	if k.Include != "" { // Records without Include keep the name that they had before this field existed.
 		fmt.Fprintf(h, "include:%s", k.Include)
 	}
 	return filepath.Join(s.dir, "keys", hex.EncodeToString(h.Sum(nil))+".json")
 }
 
-// read returns a key's record. For a record that cannot be decoded, ok is false: the tree is then fetched again.
+// read returns a key's record. If the record cannot be decoded, ok is false, and the caller fetches the tree again.
 func (s *Store) read(k Key) (record, bool, error) {
 	data, err := os.ReadFile(s.record(k))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -84,13 +84,14 @@ func (s *Store) touch(k Key) error {
 	return nil
 }
 
-// newest returns the directory of the newest tree of a repository and path; empty if there is none. Another goroutine may remove it.
+// newest returns the directory of the newest tree of a repository and path; empty if there is none. Another goroutine
+// may remove the directory at any time.
 func (s *Store) newest(k Key) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	records, err := s.records()
 	if err != nil {
-		return "" // Put reads the records again, and reports the error
+		return "" // Put reads the records again, and reports the error then.
 	}
 	var newest record
 	for _, r := range records {
@@ -104,7 +105,8 @@ func (s *Store) newest(k Key) string {
 	return s.tree(newest.Digest)
 }
 
-// collect removes all but the newest records of each repository and path, and every tree without a record.
+// collect removes old records and unused trees. It keeps the newest records of each repository and path, and the trees
+// that a record names.
 func (s *Store) collect() error {
 	records, err := s.records()
 	if err != nil {

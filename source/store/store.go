@@ -16,7 +16,7 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// Key identifies a tree.
+// Key identifies a tree in the store.
 type Key struct {
 	// URL of the repository, without credentials.
 	URL string
@@ -24,10 +24,10 @@ type Key struct {
 	Hash string
 	// Path of the folder in the commit, as source.CleanPath returns it.
 	Path string
-	// Trust is a digest of the allowed keys with which the commit's signature was verified. It is empty if no signature
-	// is required. The same commit, verified with other keys, is another entry.
+	// Trust is a digest of the allowed keys with which the commit's signature was verified. Trust is empty if no
+	// signature is required. The store has separate entries for one commit that was verified with different keys.
 	Trust string
-	// Include is what the tree has besides the files of the commit, such as `LFS`. Empty: nothing.
+	// Include names the content that the tree has in addition to the files of the commit, such as `LFS`; empty: none.
 	Include string `json:",omitempty"`
 }
 
@@ -36,14 +36,15 @@ type Store struct {
 	dir  string
 	keep int
 	lock *os.File
-	mu   sync.Mutex // guards keys/ and trees/: a tree exists as long as a key names it
+	mu   sync.Mutex // mu guards keys/ and trees/: a tree exists as long as a record in keys/ names it.
 }
 
-// Open opens or creates the store in a folder, locks it, and removes what a crash left. For each repository and path
-// the store keeps the newest trees, at least 2: the one in use and its successor.
+// Open opens or creates the store in a folder, locks it, and removes incomplete files that a crash left. For each
+// repository and path the store keeps the newest trees, at least 2: the one in use and its successor.
 //
 // The store uses a stored tree without a request to the remote, so no other user may write to the store. Open refuses a
-// folder that another user owns or may write to. On a folder of this user, it removes the permissions of other users.
+// folder that another user owns or may write to. If the folder belongs to this user, Open removes the permissions of
+// other users.
 func Open(dir string, keep int) (*Store, error) {
 	dir, err := privateDir(dir)
 	if err != nil {
@@ -83,11 +84,11 @@ func (s *Store) cleanUp() error {
 	return s.collect()
 }
 
-// Close releases the store. Trees in use stay on disk until another process collects them.
+// Close releases the store. Trees in use stay on disk until the next process that opens the store removes them.
 func (s *Store) Close() error { return s.lock.Close() }
 
-// Get returns the tree of a key. ok is false if there is none. If the files of the tree were changed, Get removes it and
-// returns false. The commit's Ref is empty, because it is not part of the key.
+// Get returns the tree of a key. ok is false if there is none. If the files of the tree were changed, Get removes the
+// tree and returns false. The Ref of the tree's commit is empty, because the ref is not part of the key.
 func (s *Store) Get(k Key) (tree source.Tree, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,9 +106,8 @@ func (s *Store) Get(k Key) (tree source.Tree, ok bool, err error) {
 	return source.Tree{Commit: r.Commit, Root: root, FS: os.DirFS(root), Digest: r.Digest, Refused: r.Refused}, true, nil
 }
 
-// Put calls fill to write a tree's files, and stores them under the key. If two callers store the
-// same tree, the tree of the first one stays. If fill fails, Put stores nothing and returns the error of fill
-// unchanged.
+// Put calls fill, which writes a tree's files, and stores the tree under the key. If two callers store the same tree,
+// the tree of the first one stays. If fill fails, Put stores nothing and returns the error of fill unchanged.
 func (s *Store) Put(k Key, fill func(into source.Destination) (source.Tree, error)) (source.Tree, error) {
 	dir, err := os.MkdirTemp(s.path("new"), "tree-")
 	if err != nil {
@@ -137,8 +137,8 @@ func (s *Store) Put(k Key, fill func(into source.Destination) (source.Tree, erro
 	return tree, nil
 }
 
-// moveTree moves a complete tree to its place. An existing tree stays, because readers may have it open, unless its files were
-// changed.
+// moveTree moves a complete tree to its place. If the store has the tree already, moveTree keeps the existing one,
+// because readers may have its files open. moveTree replaces it only if its files were changed.
 func moveTree(dir, root, want string) error {
 	err := os.Rename(dir, root)
 	if !errors.Is(err, fs.ErrExist) {
@@ -159,7 +159,7 @@ func (s *Store) tree(digest string) string {
 	return filepath.Join(s.dir, "trees", strings.TrimPrefix(digest, "sha256:"))
 }
 
-// Remote reads a repository for Repository.
+// Remote is a repository that Repository reads.
 type Remote interface {
 	// List returns the remote's refs.
 	List(ctx context.Context) ([]source.Ref, error)
@@ -173,7 +173,7 @@ type Remote interface {
 
 // Repository is one folder of a remote, with its trees in a store.
 type Repository struct {
-	// Remote from which the trees are fetched.
+	// Remote is the remote from which Repository fetches trees.
 	Remote Remote
 	// Store of trees.
 	Store *Store
@@ -181,11 +181,12 @@ type Repository struct {
 	URL string
 	// Path of the folder, as a GitSource's spec.path.
 	Path string
-	// Ref limits List to the refs that it needs; nil: List returns all refs.
+	// Ref limits List to the refs that this GitRef needs; nil: List returns all refs.
 	Ref *v1alpha1.GitRef
-	// Include as in Key. The remote brings it.
+	// Include is as in Key. The remote fetches this content.
 	Include string
-	// Trust as in Key. If it is set, a tree is stored only if the remote verified a signature of its commit.
+	// Trust is as in Key. If Trust is set, Repository stores a tree only if the remote verified a signature of its
+	// commit.
 	Trust string
 }
 
@@ -197,7 +198,7 @@ func (r Repository) List(ctx context.Context) ([]source.Ref, error) {
 	return r.Remote.List(ctx)
 }
 
-// Tree returns a commit's files, from the store if it has them. Its errors are the remote's, or the store's own.
+// Tree returns a commit's files, from the store if the store has them. Errors are those of the remote and of the store.
 func (r Repository) Tree(ctx context.Context, picked source.Picked) (source.Tree, error) {
 	folder, err := source.CleanPath(r.Path)
 	if err != nil {
@@ -217,7 +218,7 @@ func (r Repository) Tree(ctx context.Context, picked source.Picked) (source.Tree
 	return tree, nil
 }
 
-// fetch reads the tree from the remote. It fails if Trust is set and the remote verified no signature.
+// fetch reads the tree from the remote. fetch fails if Trust is set and the remote verified no signature.
 func (r Repository) fetch(ctx context.Context, picked source.Picked, folder string, into source.Destination) (source.Tree, error) {
 	tree, err := r.Remote.Tree(ctx, picked, folder, into)
 	if err == nil && r.Trust != "" && tree.Commit.Signer == "" {

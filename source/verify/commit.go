@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Commit checks the signature of a raw commit object, as git stores it without the object's header. It returns the
-// signer: `ssh SHA256:… (alice@example.com)` or `pgp 0123… (Alice <alice@example.com>)`. Keys must be valid at
-// the time now.
+// Commit checks the signature of a raw commit object, as git stores it without the object's header. Commit returns the
+// signer: `ssh SHA256:… (alice@example.com)` or `pgp 0123… (Alice <alice@example.com>)`. Keys must be valid at the time
+// now.
 //
-// Errors are Stalled SignatureMissing faults that say what to do: the commit is not signed; its key is not allowed or
-// has expired; the signature or the commit is damaged.
+// Errors are Stalled SignatureMissing faults that say what to do: the commit is not signed; the key that signed it is
+// not allowed or has expired; the signature or the commit is damaged.
 func Commit(raw []byte, keys Keys, now time.Time) (signer string, err error) {
 	o, err := splitCommit(raw)
 	if err != nil {
@@ -58,7 +58,7 @@ func splitCommit(raw []byte) (object, error) {
 	return object{kind: commitKind, payload: payload.Bytes(), signature: signature.String(), header: h.values, message: string(raw[end+2:])}, nil
 }
 
-// header is the state while the header of a commit is read.
+// header is the state while splitCommit reads the header of a commit.
 type header struct {
 	key    string
 	stage  stage
@@ -69,13 +69,13 @@ type stage int
 
 const (
 	start stage = iota
-	tree        // tree and parents are read
+	tree        // the stage in which tree and parents are read
 	author
-	rest // committer and all later lines
+	rest // the stage of committer and all later lines
 )
 
-// order maps each key of git to the stage in which it may appear, and the stage that follows: git writes tree, parents,
-// author and committer first.
+// order maps each header key that git writes to the stage in which the key may appear, and to the stage after it. Git
+// writes tree, parents, author and committer first.
 var order = map[string]struct{ in, next stage }{
 	"tree": {start, tree}, "parent": {tree, tree}, "author": {tree, author}, "committer": {author, rest},
 	"gpgsig": {rest, rest}, "encoding": {rest, rest},
@@ -83,7 +83,7 @@ var order = map[string]struct{ in, next stage }{
 
 var fullHash = regexp.MustCompile(`^[0-9a-f]{40}$`)
 
-// next checks the first line of a header.
+// next checks the first line of one header field.
 func (h *header) next(key, value string) error {
 	h.key = key
 	o, known := order[key]

@@ -17,22 +17,24 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Keys are the allowed keys. The zero value allows none. Keys are immutable and safe for concurrent use.
+// Keys are the allowed keys. The zero value allows no key. Keys are immutable and safe for concurrent use.
 type Keys struct {
 	digest string
 	ssh    []sshKey
 	pgp    openpgp.EntityList
 }
 
-// rules is part of every digest. It changes with the rules of this package, so that stored commits are checked again.
+// rules is the version of this package's rules, and a part of every digest. Change it if the rules change, so that
+// Bunsen checks stored commits again.
 const rules = "2"
 
-// ParseKeys reads the data of a Secret. Each value holds, in any mix: armored OpenPGP public keys; lines of SSH public
-// keys; lines of ssh-keygen's allowed signers, `principals [options] type key [comment]`, with the options namespaces,
-// valid-after and valid-before, whose times are UTC. Empty lines and those that begin with # are skipped.
+// ParseKeys reads the data of a Secret. Each value contains, in any mix: armored OpenPGP public keys; lines of SSH
+// public keys; lines of ssh-keygen's allowed signers, `principals [options] type key [comment]`, with the options
+// namespaces, valid-after and valid-before, whose times are UTC. ParseKeys skips empty lines and lines that begin with
+// #.
 //
-// The error is a Stalled InvalidSpec fault that lists every problem by the Secret's key and line. It quotes nothing that
-// could be key material. A Secret or a value without a key is an error too.
+// The error is a Stalled InvalidSpec fault that lists every problem by the Secret's key and line. The fault quotes
+// nothing that could be key material. A Secret without a key, or a value without a key, is an error too.
 func ParseKeys(secret map[string][]byte) (Keys, error) {
 	var keys Keys
 	var problems []error

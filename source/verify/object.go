@@ -27,15 +27,15 @@ const (
 // object is a commit or a tag that was read strictly.
 type object struct {
 	kind      kind
-	payload   []byte // the bytes that the signature covers
-	signature string // empty if there is none
+	payload   []byte // payload is the bytes that the signature covers.
+	signature string // the signature; empty if the object has none
 	header    map[string]string
 	message   string
 }
 
 // identity is the key that signed an object.
 type identity struct {
-	text  string   // for people: `ssh SHA256:… (alice@example.com)`
+	text  string   // the signer as text for messages: `ssh SHA256:… (alice@example.com)`
 	keys  []string // fingerprints of the key: `SHA256:…`, or upper-case hex digits of the OpenPGP key and its subkey
 	names []string // principals or e-mail addresses, in lower case
 }
@@ -56,8 +56,8 @@ func (k Keys) check(o object, now time.Time) (identity, error) {
 	return identity{}, refuse("the %s's signature begins %.60q: only OpenPGP and SSH signatures can be checked; see git's setting gpg.format", o.kind, source.Line(first))
 }
 
-// mailOf returns the e-mail address of the header author, committer or tagger, in lower case. It is empty if two programs
-// could read another address from the line.
+// mailOf returns the e-mail address of the header author, committer or tagger, in lower case. mailOf returns "" if two
+// programs could read different addresses from the line.
 func (o object) mailOf(header string) string {
 	line := o.header[header]
 	_, after, begins := strings.Cut(line, "<")
@@ -68,7 +68,7 @@ func (o object) mailOf(header string) string {
 	return strings.ToLower(strings.TrimSpace(mail))
 }
 
-// date returns the time of the committer or the tagger, in UTC; false if there is none.
+// date returns the time in the header committer or tagger, in UTC; false if there is no time.
 func (o object) date() (time.Time, bool) {
 	line := o.header["committer"]
 	if o.kind == tagKind {
@@ -82,8 +82,8 @@ func (o object) date() (time.Time, bool) {
 	return time.Unix(seconds, 0).UTC(), err == nil
 }
 
-// describe names a commit in a list of problems: `0123abcd "subject" by Ada <ada@example.com>`. The arguments are the object as
-// git stores it, and what could be read from it.
+// describe names a commit in a list of problems: `0123abcd "subject" by Ada <ada@example.com>`. The arguments are the
+// object as git stores it, and the parts that could be parsed.
 func describe(raw []byte, o object) string {
 	by, _, _ := strings.Cut(o.header["committer"], ">")
 	text := hashOf(commitKind, raw)[:8]

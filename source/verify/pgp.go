@@ -141,15 +141,16 @@ func explainPGP(signed kind, signer string, err error) error {
 }
 
 // recoverAs turns a panic in the OpenPGP library into an error. Some versions index past the end of truncated packets.
-// Anyone who can push chooses the packets, and these must not end the controller.
+// Anyone who can push can choose the packets, and they must not crash the controller.
 func recoverAs(err *error, otherwise error) {
 	if recover() != nil {
 		*err = otherwise
 	}
 }
 
-// identityOf describes an OpenPGP key: its fingerprint and its first identity, preferably the primary one, for people; the
-// fingerprints of the key and of the subkeys that may have made the signature; the addresses of its valid identities.
+// identityOf describes an OpenPGP key. text has the key's fingerprint and its primary identity, or else its first one;
+// keys are the fingerprints of the key and of the subkeys that may have made the signature; names are the addresses of
+// the valid identities.
 func identityOf(e *openpgp.Entity, candidates []openpgp.Key, now time.Time) identity {
 	id := identity{text: fmt.Sprintf("pgp %X", e.PrimaryKey.Fingerprint), keys: []string{fmt.Sprintf("%X", e.PrimaryKey.Fingerprint)}}
 	for _, c := range candidates {

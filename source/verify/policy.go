@@ -15,8 +15,8 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// Policy says which objects of a source need a signature, and whose. The zero value allows nothing. Policies are immutable and
-// safe for concurrent use.
+// Policy says which objects of a source need a signature, and which signers may sign them. The zero value allows
+// nothing. Policies are immutable and safe for concurrent use.
 type Policy struct {
 	keys                         Keys
 	mode                         v1alpha1.VerificationMode
@@ -24,7 +24,8 @@ type Policy struct {
 	digest                       string
 }
 
-// Fingerprints in spec.verify.signers. A short OpenPGP key id is not one, because two keys can have the same.
+// The fingerprints that spec.verify.signers may contain. A short OpenPGP key ID is not allowed, because two keys can
+// have the same one.
 var (
 	sshFingerprint = regexp.MustCompile(`^SHA256:[A-Za-z0-9+/]{43}$`)
 	pgpFingerprint = regexp.MustCompile(`^[0-9A-F]{40}([0-9A-F]{24})?$`)
@@ -33,8 +34,8 @@ var (
 
 // ParsePolicy reads spec.verify of a GitSource that follows ref, and the data of the Secret that it names.
 //
-// Errors are Stalled InvalidSpec faults that list every problem: those of ParseKeys, a mode that needs a tag without one, and
-// entries that can match no signer.
+// Errors are Stalled InvalidSpec faults that list every problem: those of ParseKeys, a mode that needs a tag although
+// the source follows none, and entries that can match no signer.
 func ParsePolicy(v v1alpha1.Verification, ref v1alpha1.GitRef, secret map[string][]byte) (Policy, error) {
 	p := Policy{mode: v.Mode}
 	keys, err := ParseKeys(secret)
@@ -69,7 +70,7 @@ func ParsePolicy(v v1alpha1.Verification, ref v1alpha1.GitRef, secret map[string
 	return p, nil
 }
 
-// followsTag reports whether the field of the ref that counts names a tag.
+// followsTag reports whether the GitSource follows a tag.
 func followsTag(ref v1alpha1.GitRef) bool {
 	switch {
 	case ref.Commit != "":
@@ -80,7 +81,7 @@ func followsTag(ref v1alpha1.GitRef) bool {
 	return ref.SemVer != "" || ref.Tag != ""
 }
 
-// parseSigner returns an entry of verify.signers in the form in which identity has it.
+// parseSigner returns an entry of verify.signers in the form that an identity has.
 func parseSigner(s string) (string, error) {
 	s = strings.TrimSpace(s)
 	digits := strings.ToUpper(strings.ReplaceAll(strings.TrimPrefix(strings.TrimPrefix(s, "0x"), "0X"), " ", ""))
@@ -139,7 +140,7 @@ func (p Policy) Check(e source.Evidence, now time.Time) (signer string, err erro
 	return "", refuse("no policy for signatures is set, so no commit is allowed")
 }
 
-// signerOf returns the signer only if there is no error.
+// signerOf returns the signer if err is nil, and otherwise "" and err.
 func signerOf(signer string, err error) (string, error) {
 	if err != nil {
 		return "", err
@@ -147,7 +148,7 @@ func signerOf(signer string, err error) (string, error) {
 	return signer, nil
 }
 
-// joinFaults joins problems into one fault. It returns nil if there is none.
+// joinFaults joins problems into one fault. joinFaults returns nil if there is none.
 func joinFaults(problems ...error) error {
 	return fault.NewStalled(v1alpha1.ReasonSignature, errors.Join(problems...))
 }
@@ -194,8 +195,8 @@ func isAllowed(o object, header string, mails []string) error {
 	return nil
 }
 
-// checkTag checks the signature of the tag, and that it is the tag of this ref and of this commit. Otherwise a user without a
-// key could push a signed tag under another name.
+// checkTag checks the signature of the tag, and that it is the tag of this ref and of this commit. Without this check,
+// a user without a key could push a signed tag under another name.
 func (p Policy) checkTag(e source.Evidence, now time.Time) (string, error) {
 	name, isTag := strings.CutPrefix(e.Ref, "refs/tags/")
 	switch {
@@ -218,7 +219,7 @@ func (p Policy) checkTag(e source.Evidence, now time.Time) (string, error) {
 	return by.text, err
 }
 
-// checkRange checks every commit since the applied one. The signer is that of the newest commit.
+// checkRange checks every commit since the applied one. checkRange returns the signer of the newest commit.
 func (p Policy) checkRange(e source.Evidence, now time.Time) (string, error) {
 	signer, err := p.checkCommit(e.Commit, now, true)
 	hash := hashOf(commitKind, e.Commit)
@@ -238,7 +239,7 @@ func (p Policy) checkRange(e source.Evidence, now time.Time) (string, error) {
 	}
 	if len(problems) > 1 {
 		problems[0] = fmt.Errorf("%d of the %d commits since %.8s, which is applied, fail verify.mode Range", len(problems)-1, len(e.Added), e.Applied)
-	} else if err != nil { // the list lacks the commit itself
+	} else if err != nil { // The list of added commits does not contain the commit itself.
 		problems[0] = err
 	}
 	return signerOf(signer, joinFaults(problems...))

@@ -17,13 +17,13 @@ import (
 
 // sshKey is one line of allowed signers.
 type sshKey struct {
-	blob       string   // in wire form
-	who        string   // its principals, or the comment of a plain key
-	principals []string // in lower case, without patterns
+	blob       string   // the key in SSH's wire format
+	who        string   // the principals, or the comment of a plain key
+	principals []string // the principals in lower case, without patterns
 	options    options
 }
 
-// options of a line of allowed signers. The zero value allows all namespaces at any time.
+// options are the options of a line of allowed signers. The zero value allows all namespaces at any time.
 type options struct {
 	namespaces  []string
 	from, until time.Time
@@ -35,7 +35,7 @@ var sshTypes = []string{
 }
 
 const (
-	minRSA  = 2048 // bits
+	minRSA  = 2048 // the smallest size of an RSA key, in bits
 	gitName = "git"
 )
 

@@ -61,8 +61,8 @@ func (k Keys) checkSSH(o object, now time.Time) (identity, error) {
 	return signer, nil
 }
 
-// allowedSSH finds a line that allows the key, now and when the object says that it was made. The owner of the key chooses the
-// second time, so that it alone allows nothing.
+// allowedSSH finds a line that allows the key at two times: now, and at the time in the object. The owner of the key
+// chooses the time in the object, so this time alone allows nothing.
 func (k Keys) allowedSSH(o object, blob, signer string, now time.Time) (sshKey, error) {
 	err := o.kind.unknownKey(signer)
 	made, dated := o.date()
@@ -99,7 +99,7 @@ func (e envelope) check(o object, key ssh.PublicKey, signer string) error {
 	if ssh.Unmarshal([]byte(e.Signature), &sig) != nil {
 		return o.kind.damaged(signer)
 	}
-	// The signature does not cover its own format. So only the format of the key's type is accepted.
+	// The signature does not cover its own format. So check accepts only the format that belongs to the key's type.
 	if sig.Format == ssh.KeyAlgoRSA {
 		return refuse("the signature of %s uses SHA-1 (ssh-rsa), which can be forged: sign with OpenSSH 8.2 or later, or with an ed25519 key", signer)
 	}

@@ -13,13 +13,14 @@ import (
 
 // Change is one ref that a push changed.
 type Change struct {
-	// Ref is the full name, `refs/heads/main`. Empty if the request names no ref: any ref may have changed.
+	// Ref is the full name, `refs/heads/main`. Ref is empty if the request names no ref; then any ref may have changed.
 	Ref string
-	// Commit is the new hash of the ref, 40 lower-case hex digits. Empty if the ref was deleted or the request does not name it.
+	// Commit is the new hash of the ref, 40 lower-case hex digits. Commit is empty if the push deleted the ref, or if
+	// the request does not name the commit.
 	Commit string
 }
 
-// maxChanges limits the refs that are read of one request.
+// maxChanges is how many changed refs Read returns for one request.
 const maxChanges = 100
 
 var (
@@ -27,8 +28,8 @@ var (
 	refName = regexp.MustCompile(`^refs/[\x21-\x7e]{1,500}$`)
 )
 
-// Read returns the refs that changed; none for an event that is not a push, such as a ping. Call it only after Verify. Each text of the
-// result has the form that its field documents, whatever the body contains.
+// Read returns the refs that changed; none for an event that is not a push, such as a ping. Call Read only after
+// Verify. Each text of the result has the form that its field documents, whatever the body contains.
 func Read(host v1alpha1.WebhookType, header func(string) string, body []byte) ([]Change, error) {
 	body, err := unform(header("Content-Type"), body)
 	if err != nil {
@@ -43,7 +44,7 @@ func Read(host v1alpha1.WebhookType, header func(string) string, body []byte) ([
 		return nil, fmt.Errorf("reading the request: %w", err)
 	}
 	if len(found) > maxChanges {
-		return []Change{{}}, nil // any ref may have changed
+		return []Change{{}}, nil // The request names too many refs, so Read reports that any ref may have changed.
 	}
 	var out []Change
 	for _, c := range found {
@@ -137,9 +138,9 @@ func readBitbucketCloud(body []byte) ([]Change, error) {
 	var out []Change
 	for _, c := range in.Push.Changes {
 		at, hash := c.New, ""
-		if at == nil { // the push deleted the ref
+		if at == nil { // at is nil if the push deleted the ref.
 			at = c.Old
-		} else if at.Type == "branch" { // the hash of a tag is not always its commit
+		} else if at.Type == "branch" { // For a tag, the hash may be that of the tag object, so only the hash of a branch counts as a commit.
 			hash = at.Target.Hash
 		}
 		if at != nil && prefixes[at.Type] != "" {
@@ -149,7 +150,7 @@ func readBitbucketCloud(body []byte) ([]Change, error) {
 	return out, nil
 }
 
-// readGeneric reads {"ref": …, "commit": …}. Both are optional, and so is the body.
+// readGeneric reads {"ref": …, "commit": …}. Both fields are optional, and the body may be empty.
 func readGeneric(_ func(string) string, body []byte) ([]Change, error) {
 	var in struct{ Ref, Commit string }
 	if len(strings.TrimSpace(string(body))) > 0 {
@@ -160,7 +161,7 @@ func readGeneric(_ func(string) string, body []byte) ([]Change, error) {
 	return []Change{{in.Ref, in.Commit}}, nil
 }
 
-// Relevant returns the change that a source has to look at; nil if none of the changed refs can change what the source follows.
+// Relevant returns the change of the ref that a source follows, or nil if no change concerns this ref.
 func Relevant(changes []Change, follows v1alpha1.GitRef) *Change {
 	for _, c := range changes {
 		if concerns(c.Ref, follows) {

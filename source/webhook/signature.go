@@ -17,7 +17,7 @@ const (
 	TokenKey = "token"
 	// minToken is the minimum length of the secret in bytes.
 	minToken = 16
-	// MaxBody is the maximum size of a body in bytes.
+	// MaxBody is the maximum size of a request's body in bytes.
 	MaxBody = 3 << 20
 )
 
@@ -38,7 +38,8 @@ func Token(data map[string][]byte) ([]byte, error) {
 	return token, nil
 }
 
-// signatures maps a kind of host to the headers that may have the HMAC of the body, and to the prefix of the value.
+// signatures maps a kind of git host to the headers that may contain the HMAC of the body, and to the prefix of the
+// header's value.
 var signatures = map[v1alpha1.WebhookType][]struct{ header, prefix string }{
 	v1alpha1.WebhookGitHub:    {{"X-Hub-Signature-256", "sha256="}},
 	v1alpha1.WebhookGitea:     {{"X-Gitea-Signature", ""}, {"X-Forgejo-Signature", ""}},
@@ -46,8 +47,8 @@ var signatures = map[v1alpha1.WebhookType][]struct{ header, prefix string }{
 	v1alpha1.WebhookGeneric:   {{"X-Signature", "sha256="}},
 }
 
-// Verify returns ErrSignature unless the request was signed with the token. header returns the first value of a header. GitLab sends
-// the token itself, and the others send a SHA-256 HMAC of the body.
+// Verify returns ErrSignature unless the request was signed with the token. The parameter header returns the first
+// value of a header. GitLab sends the token itself. The other hosts send a SHA-256 HMAC of the body.
 func Verify(host v1alpha1.WebhookType, token []byte, header func(string) string, body []byte) error {
 	if len(token) < minToken {
 		return ErrSignature

@@ -21,25 +21,26 @@ import (
 	"github.com/bunsen-os/bunsen/source/git/wire"
 )
 
-// File is a bundle on this machine. Each method opens it once, so it reads one state of a file that another process replaces.
+// File is a bundle on this machine. Each method opens the file once, so it reads one state even if another process
+// replaces the file.
 type File struct {
 	// Path of the file.
 	Path string
-	// Cache keeps the objects of earlier bundles of this path, so that a bundle may build on them. If it is nil, each bundle must be
-	// complete. Key identifies the path in it.
+	// Cache keeps the objects of earlier bundles of this path, so that a bundle may build on them. If Cache is nil,
+	// each bundle must be complete. Key identifies the path in Cache.
 	Cache *objects.Cache
 	Key   string
 	// Limits of the pack.
 	Limits objects.Limits
 }
 
-// maxTagBytes is the largest annotated tag, and maxPeels the longest chain of them.
+// maxTagBytes is the largest annotated tag, and maxPeels the longest chain of annotated tags.
 const (
 	maxTagBytes = 1 << 20
 	maxPeels    = 8
 )
 
-// Named reports whether a path names a bundle. A directory of such a name is a repository.
+// Named reports whether a path names a bundle. A directory with the name of a bundle is a repository.
 func Named(path string) bool {
 	if !strings.HasSuffix(path, ".bundle") {
 		return false
@@ -48,8 +49,8 @@ func Named(path string) bool {
 	return err != nil || !info.IsDir()
 }
 
-// Refs returns the refs whose names begin with one of the prefixes; without prefixes all. It reads the objects of a bundle only for
-// tags. Errors are Retry faults, because another process may replace the file.
+// Refs returns the refs whose names begin with one of the prefixes; without prefixes all. Refs reads the objects of a
+// bundle only for tags. Errors are Retry faults, because another process may replace the file.
 func (f File) Refs(ctx context.Context, prefixes []string) ([]source.Ref, error) {
 	in, err := f.open()
 	if err != nil {
@@ -95,7 +96,8 @@ func peel(folder *objects.Folder, hash plumbing.Hash) string {
 	return peeled
 }
 
-// Objects returns a folder that has all objects of the bundle. The caller closes it. Errors are as those of Refs.
+// Objects returns a folder that has all objects of the bundle. The caller closes the folder. Errors are as those of
+// Refs.
 func (f File) Objects(ctx context.Context) (*objects.Folder, error) {
 	in, err := f.open()
 	if err != nil {
@@ -112,7 +114,7 @@ type opened struct {
 	pack   *bufio.Reader
 }
 
-// open reads the header. It does not wait for the writer of a pipe.
+// open reads the header. open does not wait for the writer of a pipe.
 func (f File) open() (*opened, error) {
 	file, err := os.OpenFile(f.Path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
@@ -134,7 +136,7 @@ func (f File) open() (*opened, error) {
 	return out, nil
 }
 
-// unpack opens the folder of objects and adds those of the bundle, unless it has them.
+// unpack opens the folder of objects and adds the objects of the bundle, unless the folder has them.
 func (f File) unpack(ctx context.Context, in *opened) (folder *objects.Folder, err error) {
 	if f.Cache == nil {
 		folder, err = objects.Temp()
@@ -154,7 +156,7 @@ func (f File) unpack(ctx context.Context, in *opened) (folder *objects.Folder, e
 func (f File) fill(ctx context.Context, in *opened, folder *objects.Folder) error {
 	missing := func(hash string) bool { return folder.HasEncodedObject(plumbing.NewHash(hash)) != nil }
 	if !slices.ContainsFunc(in.header.Refs, func(r source.Ref) bool { return missing(r.Hash) }) {
-		return nil // a pack is added as a whole, so the objects of the refs are there too
+		return nil // The folder gets a pack only as a whole, so it has the objects of all refs.
 	}
 	if i := slices.IndexFunc(in.header.Prerequisites, missing); i >= 0 {
 		return f.invalid(fmt.Errorf("the bundle builds on commit %s, which the controller does not have: create it with the whole history (git bundle create config.bundle main)", in.header.Prerequisites[i]))
@@ -172,8 +174,8 @@ func (f File) fill(ctx context.Context, in *opened, folder *objects.Folder) erro
 	return f.invalid(fmt.Errorf("the bundle is damaged or incomplete: copy it again under another name, and rename it (%w)", err))
 }
 
-// HasHistory reports whether a folder has all ancestors of a commit, apart from those of the applied one. A bundle of a shallow clone does
-// not have them.
+// HasHistory reports whether a folder has all ancestors of a commit, apart from ancestors of the applied commit. A
+// bundle of a shallow clone does not have all ancestors.
 func HasHistory(ctx context.Context, folder *objects.Folder, head, applied plumbing.Hash) (bool, error) {
 	seen, next := map[plumbing.Hash]bool{applied: true}, []plumbing.Hash{head}
 	for len(next) > 0 {
@@ -210,7 +212,8 @@ func (f File) unreadable(err error) error {
 	return fault.NewRetry(v1alpha1.ReasonUnreachable, fmt.Errorf("opening the bundle: %w", err))
 }
 
-// invalid returns the error for a file that is no bundle, or one that cannot be read. Another process may replace it.
+// invalid returns the error for a file that is no bundle, or for a bundle that cannot be read. The fault is Retry,
+// because another process may replace the file.
 func (File) invalid(err error) error {
 	return fault.NewRetry(v1alpha1.ReasonInvalidTree, err)
 }

@@ -13,7 +13,8 @@ import (
 // maxCommitBytes is the largest commit or tag, in bytes.
 const maxCommitBytes = 1 << 20
 
-// Evidence reads the evidence from a folder with commits. Complete means that the folder has all commits since the applied one.
+// Evidence reads the evidence from a folder with commits. The parameter complete means that the folder has all commits
+// since the applied commit.
 func Evidence(ctx context.Context, store objects.Reader, p source.Picked, complete bool) (source.Evidence, error) {
 	head := plumbing.NewHash(p.Hash)
 	raw, err := objects.ReadObject(store, plumbing.CommitObject, head, maxCommitBytes)

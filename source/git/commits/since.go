@@ -16,8 +16,9 @@ import (
 // commitsSince returns the objects of the commits that head adds to the applied commit, head first, and the relation of both commits.
 // Parents that the store does not have count as older than the applied commit.
 //
-// It reads the newest commits first, so for a new commit on a long history it reads a few commits. The times of commits are what their
-// authors write: a wrong time can only add commits of the applied history to the result.
+// commitsSince reads the newest commits first. So it reads only a few commits if head adds a few commits to a long
+// history. The times of commits are what their authors write: a wrong time can only add commits of the applied history
+// to the result.
 func commitsSince(ctx context.Context, store objects.Reader, applied, head plumbing.Hash) ([][]byte, source.Descent, error) {
 	w := historyWalk{store: store, old: map[plumbing.Hash]bool{}, queued: map[plumbing.Hash]bool{}, waiting: map[plumbing.Hash]bool{}}
 	if err := w.enqueue(head, false); err != nil {
@@ -53,13 +54,14 @@ func commitsSince(ctx context.Context, store objects.Reader, applied, head plumb
 type historyWalk struct {
 	store   objects.Reader
 	queue   queue
-	queued  map[plumbing.Hash]bool // commits that were ever in the queue
-	waiting map[plumbing.Hash]bool // commits that are in it
-	old     map[plumbing.Hash]bool // ancestors of the applied commit, and itself
-	new     int                    // commits in the queue that are not old
+	queued  map[plumbing.Hash]bool // commits that are or were in the queue
+	waiting map[plumbing.Hash]bool // commits that are in the queue
+	old     map[plumbing.Hash]bool // the applied commit and its ancestors
+	new     int                    // the number of commits in the queue that are not in old
 }
 
-// enqueue adds a commit, unless the store does not have it. A commit that is reached again from an old one becomes old.
+// enqueue adds a commit, unless the store does not have it. A commit that enqueue gets again as the parent of an old
+// commit becomes old.
 func (w *historyWalk) enqueue(hash plumbing.Hash, old bool) error {
 	if w.queued[hash] {
 		if old && !w.old[hash] {
@@ -101,7 +103,7 @@ func (w *historyWalk) next() queuedCommit {
 	return c
 }
 
-// queuedCommit is a commit that is not visited yet.
+// queuedCommit is a commit that the walk has not visited yet.
 type queuedCommit struct {
 	hash    plumbing.Hash
 	raw     []byte

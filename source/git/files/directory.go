@@ -12,8 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// Directory is a directory for files, and the same directory of an earlier tree. It is created with its first file, because git has no
-// empty folders.
+// Directory is a directory for files, and the same directory of an earlier tree. The directory on disk is created with
+// its first file, because git has no empty folders.
 type Directory struct {
 	parent  *Directory
 	name    string
@@ -31,7 +31,7 @@ func Open(d source.Destination) (*Directory, error) {
 	}
 	top := &Directory{into: into}
 	if d.Earlier != "" {
-		top.earlier, _ = openAt(nil, d.Earlier, openFolder, 0) // without it, all files are written
+		top.earlier, _ = openAt(nil, d.Earlier, openFolder, 0) // Without an earlier tree, all files are written.
 	}
 	return top, nil
 }
@@ -40,7 +40,7 @@ func Open(d source.Destination) (*Directory, error) {
 func (d *Directory) Below(name string) *Directory {
 	b := &Directory{parent: d, name: name}
 	if d.earlier != nil {
-		b.earlier, _ = openAt(d.earlier, name, openFolder|unix.O_NOFOLLOW, 0) // without it, all files below are written
+		b.earlier, _ = openAt(d.earlier, name, openFolder|unix.O_NOFOLLOW, 0) // Without the earlier directory, all files below are written.
 	}
 	return b
 }
@@ -61,7 +61,7 @@ func (d *Directory) create() (*os.File, error) {
 	return d.into, err
 }
 
-// Close closes the directory. Each file in it was closed with a check.
+// Close closes the directory. The errors of its files are known: each file was closed with a check.
 func (d *Directory) Close() {
 	for _, f := range []*os.File{d.into, d.earlier} {
 		if f != nil {
@@ -70,13 +70,14 @@ func (d *Directory) Close() {
 	}
 }
 
-// Unchanged returns the content of a file of the earlier tree, if it is the object with this hash, has this mode and at most limit
-// bytes. It compares the content, so it does not matter what happened to the file meanwhile.
+// Unchanged returns the content of a file of the earlier tree, if it is the object with this hash, has this mode and at
+// most limit bytes. Unchanged compares the content, so it notices if another program changed the file.
 func (d *Directory) Unchanged(name string, hash plumbing.Hash, mode os.FileMode, limit int64) ([]byte, bool) {
 	return d.UnchangedContent(name, mode, limit, func(data []byte) bool { return plumbing.ComputeHash(plumbing.BlobObject, data) == hash })
 }
 
-// UnchangedContent returns the content of a file of the earlier tree, if it is the wanted one, has this mode and at most limit bytes.
+// UnchangedContent returns the content of a file of the earlier tree, if the content is the wanted one, and the file
+// has this mode and at most limit bytes.
 func (d *Directory) UnchangedContent(name string, mode os.FileMode, limit int64, wanted func([]byte) bool) ([]byte, bool) {
 	if d.earlier == nil {
 		return nil, false
@@ -97,7 +98,8 @@ func (d *Directory) UnchangedContent(name string, mode os.FileMode, limit int64,
 	return data, wanted(data)
 }
 
-// Link adds a file of the earlier tree to the directory, without a copy. It reports whether the file system can do that.
+// Link adds a file of the earlier tree to the directory, without a copy. Link reports whether the file system can do
+// that.
 func (d *Directory) Link(name string) bool {
 	into, err := d.create()
 	if err != nil {
@@ -106,7 +108,7 @@ func (d *Directory) Link(name string) bool {
 	return unix.Linkat(int(d.earlier.Fd()), name, int(into.Fd()), name, 0) == nil
 }
 
-// Write creates a file. The directory must not have it yet.
+// Write creates a file. The directory must not have a file of that name yet.
 func (d *Directory) Write(name string, mode os.FileMode, data []byte) error {
 	into, err := d.create()
 	if err != nil {

@@ -19,11 +19,13 @@ import (
 
 // Change is the last change of a line. The zero value means that the line is not committed.
 type Change struct {
-	// Commit gave the line its text; without Ref and Signer. In a shallow repository it may be the oldest commit.
+	// Commit is the commit that gave the line its text, without Ref and Signer. In a shallow repository, Commit may be
+	// the oldest commit that the repository has.
 	Commit source.Commit
-	// File is the path from the repository's root at that commit. It differs from the path in the query after a rename.
+	// File is the path from the repository's root at that commit. After a rename, File differs from the path in the
+	// query.
 	File string
-	// Line is the line's number at that commit; 0 where the query was about a whole file.
+	// Line is the line's number at that commit; 0 if the query was about a whole file.
 	Line int
 }
 
@@ -33,17 +35,17 @@ type Query struct {
 	File string
 	// Lines count from 1. Line 0 is the whole file: Blame returns the commit that last changed anything in it.
 	Lines []int
-	// Text is the file in the work tree, if Lines are line numbers of that file. It is nil if they are line numbers of
-	// the revision. Lines of Text that the revision does not have are not committed.
+	// Text is the file in the work tree, if Lines are line numbers of that file. Text is nil if Lines are line numbers
+	// of the revision. Lines of Text that the revision does not have are not committed.
 	Text []byte
 }
 
 // ErrNoSuchLine is returned for a file that the revision does not have, and for a line beyond its end.
 var ErrNoSuchLine = errors.New("no such line")
 
-// Blame finds the commit that gave each line its text. It walks from the revision to its parents. It compares lines
-// only if every parent has another version of the file. If a parent does not have the path, Blame looks for a rename.
-// Errors are faults, except ErrNoSuchLine.
+// Blame finds the commit that gave each line its text. Blame walks from the revision to its parents. Blame compares
+// lines only if every parent has another version of the file. If a parent does not have the path, Blame looks for a
+// rename. Errors are faults, except ErrNoSuchLine.
 func (h *History) Blame(ctx context.Context, q Query) (map[int]Change, error) {
 	out, err := h.blame(ctx, q)
 	if err != nil && !errors.Is(err, ErrNoSuchLine) {
@@ -84,8 +86,8 @@ type blame struct {
 	h *History
 	// lines caches the lines of compared blobs.
 	lines map[plumbing.Hash][]string
-	// queue contains the versions to visit. It is short: one version for each line of history that Blame currently
-	// follows.
+	// queue contains the versions to visit. The queue is short: one version for each branch of the history that Blame
+	// currently follows.
 	queue []*candidate
 	found map[int]Change
 }
@@ -100,14 +102,14 @@ type version struct {
 // openLines maps the number of a line in a version to the line numbers of the query.
 type openLines map[int][]int
 
-// candidate is a version that may have written open lines.
+// candidate is a version of the file whose commit may have written some of the open lines.
 type candidate struct {
 	version
 	open openLines
 }
 
-// linesOf maps the lines of a query to lines of the revision. It records lines of Text that the revision does not have
-// as not committed.
+// linesOf maps the lines of a query to lines of the revision. linesOf records lines of Text that the revision does not
+// have as not committed.
 func (b *blame) linesOf(q Query, blob plumbing.Hash) (openLines, error) {
 	if blob.IsZero() && q.Text == nil {
 		return nil, fmt.Errorf("%w: the revision has no file %s", ErrNoSuchLine, q.File)
@@ -169,7 +171,8 @@ func (b *blame) dequeue() *candidate {
 	return c
 }
 
-// visit passes lines to the parents that have them, and attributes the other lines to the commit.
+// visit passes the open lines of a version to those parents that have them, and attributes the remaining lines to the
+// version's commit.
 func (b *blame) visit(c *candidate) error {
 	versions, err := b.parentVersions(c)
 	if err != nil {
@@ -281,5 +284,6 @@ func (b *blame) text(blob plumbing.Hash) ([]string, error) {
 	return b.lines[blob], nil
 }
 
-// splitLines splits a text into lines with their line breaks. A last line without a line break differs from one with it.
+// splitLines splits a text into lines with their line breaks. So a last line without a line break differs from the same
+// line with a line break.
 func splitLines(data []byte) []string { return slices.Collect(strings.Lines(string(data))) }

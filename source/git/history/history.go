@@ -18,8 +18,8 @@ import (
 	"github.com/bunsen-os/bunsen/source/git/objects"
 )
 
-// History reads the commits of a local repository, back from one revision. It caches what it reads for later queries.
-// It is not safe for concurrent use.
+// History reads the commits of a local repository, back from one revision. History caches what it reads for later
+// queries. History is not safe for concurrent use.
 type History struct {
 	store   storer.EncodedObjectStorer
 	url     string
@@ -50,8 +50,8 @@ type entry struct {
 	mode filemode.FileMode
 }
 
-// Open finds the revision. Later paths are relative to at.Path; at.Limits is not used. Errors are faults, as those of
-// git.OpenRevision.
+// Open finds the revision. Paths in queries are relative to at.Path. Open does not use at.Limits. Errors are faults, as
+// those of git.OpenRevision.
 func Open(ctx context.Context, at git.LocalRevision) (*History, error) {
 	repo, hash, err := at.Resolve(ctx)
 	if err != nil {
@@ -90,7 +90,7 @@ func (h *History) Parents(ctx context.Context) ([]string, error) {
 // may be older.
 func (h *History) IsShallow() bool { return h.shallow }
 
-// commit reads a commit. It returns nil for a commit that a shallow repository does not have.
+// commit reads a commit. commit returns nil for a commit that a shallow repository does not have.
 func (h *History) commit(hash plumbing.Hash) (*commit, error) {
 	if c, ok := h.commits[hash]; ok {
 		return c, nil
@@ -138,8 +138,8 @@ func (h *History) blob(c *commit, file string) (plumbing.Hash, error) {
 	return at.hash, nil
 }
 
-// entry finds a name in one of git's trees. It does not decode the whole tree, because a history has as many trees as
-// commits, and a question needs one name of each.
+// entry finds a name in one of git's trees. entry does not decode the whole tree, because a history has as many trees
+// as commits, and a query needs one name of each tree.
 func (h *History) entry(tree plumbing.Hash, name string) (entry, error) {
 	key := entryKey{tree, name}
 	if e, ok := h.entries[key]; ok {
@@ -179,7 +179,7 @@ func findEntry(data []byte, name string) (entry, error) {
 	return entry{}, nil
 }
 
-// describe reads a commit for people.
+// describe reads the author, time and subject of a commit, for messages.
 func (h *History) describe(hash plumbing.Hash) (source.Commit, error) {
 	c, err := object.GetCommit(h.store, hash)
 	if err != nil {
@@ -188,9 +188,9 @@ func (h *History) describe(hash plumbing.Hash) (source.Commit, error) {
 	return git.Describe(c, source.Picked{Hash: hash.String()}, h.url), nil
 }
 
-// renamedFrom returns the path in a parent from which a commit renamed a file. It returns "" if the commit added the
-// file. The path has the same content, and the commit no longer has it. Of several such paths, renamedFrom prefers one
-// with the same base name.
+// renamedFrom returns the path in a parent from which a commit renamed a file. renamedFrom returns "" if the commit
+// added the file. The earlier path has the same content in the parent, and does not exist in the commit. If several
+// paths of the parent qualify, renamedFrom prefers one with the same base name.
 func (h *History) renamedFrom(c, parent *commit, file string, blob plumbing.Hash) (string, error) {
 	var found string
 	err := h.removed(parent.tree, c.tree, "", func(name string, hash plumbing.Hash) {

@@ -2,8 +2,8 @@ package history
 
 import "github.com/bunsen-os/bunsen/api/textdiff"
 
-// commonLines maps lines of a to the same lines of b, by the shortest script of edits. Both count from 0. Texts that are too
-// different for textdiff.Script have no common lines.
+// commonLines maps line numbers of a to the numbers of the same lines of b, by the shortest script of edits. Line
+// numbers count from 0. Texts that are too different for textdiff.Script have no common lines.
 func commonLines(a, b []string) map[int]int {
 	edits, _ := textdiff.Script(a, b)
 	common := map[int]int{}

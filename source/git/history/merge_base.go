@@ -11,8 +11,9 @@ import (
 	"github.com/bunsen-os/bunsen/source/git"
 )
 
-// MergeBase returns the hash of the best common ancestor of two revisions: the base of `git diff one...other`. If there are
-// several, it returns the first one that git finds. Errors are those of LocalRevision.Resolve.
+// MergeBase returns the hash of the best common ancestor of two revisions: the base of `git diff one...other`. If there
+// are several best common ancestors, MergeBase returns the first one that git finds. Errors are those of
+// LocalRevision.Resolve.
 func MergeBase(ctx context.Context, repository, one, other string) (string, error) {
 	a, err := commitOf(ctx, git.LocalRevision{Repository: repository, Revision: one})
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/source/git/lfs/batch"
 )
 
-// maxFiles is how many pointers a tree may have.
+// maxFiles is how many pointers of Git LFS a tree may have.
 const maxFiles = 1000
 
 // Checkout replaces the pointers in the files of one tree by their contents. A nil Checkout replaces nothing.
@@ -42,9 +42,9 @@ func (c *Client) Checkout(inventory *source.Inventory) *Checkout {
 	return &Checkout{client: c, inventory: inventory, waiting: map[batch.Pointer][]File{}}
 }
 
-// Take takes a file of a directory if it is a pointer. It adds its size to the inventory, and links the file of the earlier tree if that
-// has the content; Finish writes the others. It returns false for every other file. Errors are Stalled InvalidTree faults: too many
-// pointers, or too large contents.
+// Take takes a file of a directory if it is a pointer. Take adds the size of the pointer's content to the inventory. If
+// the file of the earlier tree has this content, Take links that file; otherwise Finish writes the content. Take
+// returns false for every other file. Errors are Stalled InvalidTree faults: too many pointers, or too large contents.
 func (c *Checkout) Take(f File, content []byte, into *files.Directory) (bool, error) {
 	if c == nil || !batch.IsPointer(content) {
 		return false, nil

@@ -24,19 +24,20 @@ type Config struct {
 	Address source.Address
 	// Secret is the data of the Secret with the credentials for https, or nil.
 	Secret map[string][]byte
-	// Connect opens connections, for example through a proxy. If it is nil, they are direct, or through the proxy of the environment.
+	// Connect opens connections, for example through a proxy. If Connect is nil, connections are direct, or through the
+	// proxy of the environment.
 	Connect transport.Connect
 }
 
-// Client reads objects of Git LFS. It is safe for concurrent use, and has no open connection while no method runs.
+// Client reads objects of Git LFS. Client is safe for concurrent use, and has no open connection while no method runs.
 type Client struct {
 	config Config
-	at     string // the repository, without credentials
+	at     string // the address of the repository, without credentials
 	login  interface{ SetAuth(*http.Request) }
 }
 
-// New checks the configuration. It opens no connection. Errors are Stalled faults: InvalidSpec for an address without https,
-// AuthenticationFailed for the Secret.
+// New checks the configuration. New opens no connection. Errors are Stalled faults: InvalidSpec for an address without
+// https, AuthenticationFailed for the Secret.
 func New(c Config) (*Client, error) {
 	if c.Address.Scheme != "https" {
 		return nil, fault.NewStalled(v1alpha1.ReasonInvalidSpec, fmt.Errorf(
@@ -56,7 +57,8 @@ func New(c Config) (*Client, error) {
 	return client, nil
 }
 
-// fetch reads objects, and calls use with each one. The pointers have different OIDs. Errors are faults, except those of use.
+// fetch reads the objects of pointers, and calls use with each object. The pointers must have different OIDs. Errors
+// are faults, except those of use.
 func (c *Client) fetch(ctx context.Context, wanted []batch.Pointer, use func(batch.Pointer, []byte) error) error {
 	s, err := c.open()
 	if err != nil {
@@ -118,7 +120,8 @@ func (s *session) places(ctx context.Context, wanted []batch.Pointer) (map[strin
 	return places, nil
 }
 
-// authorize adds the credentials to a request to the host of the repository, unless it has others.
+// authorize adds the credentials to a request to the host of the repository, unless the request has credentials
+// already.
 func (s *session) authorize(r *http.Request) {
 	if s.login != nil && s.isOwn(r.URL) && r.Header.Get("Authorization") == "" {
 		s.login.SetAuth(r)
@@ -139,8 +142,8 @@ func portOf(port string) string {
 
 const maxRedirects = 3
 
-// download reads the content of an object. It follows redirects to https. After a redirect, the request has neither the credentials nor
-// the headers of the server, unless the host is the same.
+// download reads the content of an object. download follows redirects to https. After a redirect, the request has
+// neither the credentials nor the headers of the server, unless the host is the same.
 func (s *session) download(ctx context.Context, p batch.Pointer, at batch.Place) ([]byte, error) {
 	same := true
 	for range maxRedirects + 1 {
@@ -171,7 +174,7 @@ func (s *session) download(ctx context.Context, p batch.Pointer, at batch.Place)
 	return nil, errRedirect
 }
 
-// nextOf returns where a redirect leads, and closes its answer.
+// nextOf returns the address to which a redirect leads, and closes the answer.
 func nextOf(res *http.Response) (*url.URL, error) {
 	_ = res.Body.Close()
 	next, err := res.Location()
@@ -184,7 +187,7 @@ func nextOf(res *http.Response) (*url.URL, error) {
 	return next, nil
 }
 
-// contentOf reads an answer, which must be the content that the pointer names, and closes it.
+// contentOf reads an answer and closes it. The answer must be the content that the pointer names.
 func contentOf(res *http.Response, p batch.Pointer) ([]byte, error) {
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {

@@ -17,11 +17,11 @@ import (
 	"github.com/bunsen-os/bunsen/source/git/transport"
 )
 
-// refusedError is an answer without success.
+// refusedError is the error for an answer that reports no success.
 type refusedError struct {
 	code  int
 	after time.Duration
-	own   bool // the batch API refused the request, not the host of an object
+	own   bool // own: the batch API refused the request, not the host of an object.
 }
 
 // Error returns the status of the answer.
@@ -33,7 +33,8 @@ func refusalOf(res *http.Response) error {
 	return &refusedError{res.StatusCode, transport.RetryAfter(res.Header.Get("Retry-After"), time.Now()), res.Request.Method == http.MethodPost}
 }
 
-// explain returns a fault that says what to do. It drops the chain of the error, because an address of an object is often a credential.
+// explain returns a fault that says what to do. explain drops the chain of the error, because an address of an object
+// often contains a credential.
 func (c *Client) explain(ctx context.Context, what string, err error) error {
 	doing := "reading the Git LFS objects of " + c.at
 	if end := ended(ctx, err); end != nil {
@@ -48,7 +49,8 @@ func (c *Client) explain(ctx context.Context, what string, err error) error {
 	return f
 }
 
-// judge returns who can resolve an error, its reason, and a text that has nothing of what a server wrote.
+// judge returns who can resolve an error, the reason of the error, and a text that contains nothing that a server
+// wrote.
 func judge(err error) (fault.Kind, string, string) {
 	var refused *refusedError
 	var missing *batch.MissingError
@@ -81,7 +83,8 @@ func judgeRefusal(refused *refusedError) (fault.Kind, string, string) {
 	return fault.Retry, v1alpha1.ReasonUnreachable, refused.Error()
 }
 
-// connectionText explains a request without an answer. The host of an object is text of an answer, so the text names no host.
+// connectionText explains a request without an answer. The text names no host, because the host of an object comes from
+// an answer of the server.
 func connectionText(err error) string {
 	var certificate *tls.CertificateVerificationError
 	var name *net.DNSError

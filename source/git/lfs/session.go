@@ -16,9 +16,9 @@ import (
 // session has the connections of one fetch.
 type session struct {
 	*Client
-	// own is for the host of the repository; it shows the client certificate.
+	// own is the client for the host of the repository; it sends the client certificate.
 	own *http.Client
-	// direct and proxied are for other hosts. direct connects to no address of this machine.
+	// direct and proxied are the clients for other hosts. direct connects to no address of this machine.
 	direct, proxied *http.Client
 	transports      []*http.Transport
 }
@@ -56,7 +56,8 @@ func (s *session) close() {
 	}
 }
 
-// do sends a request for an object. A proxy resolves names itself, so behind one only the name of a host is checked.
+// do sends a request for an object. If requests go through a proxy, do checks only the name of a host, because the
+// proxy resolves names itself.
 func (s *session) do(r *http.Request) (*http.Response, error) {
 	if s.isOwn(r.URL) {
 		return s.own.Do(r)
@@ -78,10 +79,11 @@ func (s *session) do(r *http.Request) (*http.Response, error) {
 	return s.direct.Do(r)
 }
 
-// errLocal is the error for an object at an address of this machine or of its link.
+// errLocal is the error for an object at a loopback or link-local address.
 var errLocal = errors.New("the server names a loopback or link-local address, which only the repository itself may have: correct the address of the storage in the server's settings")
 
-// refuseLocal refuses a connection to an address of this machine or of its link. It runs after the name is resolved.
+// refuseLocal refuses a connection to a loopback or link-local address. The dialer calls refuseLocal after it has
+// resolved the name.
 func refuseLocal(_, address string, _ syscall.RawConn) error {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil || isLocal(at.Addr()) {

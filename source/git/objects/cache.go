@@ -20,7 +20,8 @@ import (
 // unusedAfter is after how long the cache removes an unused folder, for example one of a deleted GitSource.
 const unusedAfter = 30 * 24 * time.Hour
 
-// Cache is a directory with one Folder for each repository. One process uses it. It is safe for concurrent use.
+// Cache is a directory with one Folder for each repository. Only one process may use the directory. Cache is safe for
+// concurrent use.
 type Cache struct {
 	dir string
 
@@ -28,7 +29,8 @@ type Cache struct {
 	locks map[string]chan struct{}
 }
 
-// NewCache opens a cache in a directory that belongs to this user alone. It removes what was not used for 30 days before now.
+// NewCache opens a cache in a directory that belongs to this user alone. NewCache removes folders that were not used
+// for 30 days before now.
 func NewCache(dir string, now time.Time) (*Cache, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -46,8 +48,8 @@ func NewCache(dir string, now time.Time) (*Cache, error) {
 	return &Cache{dir: dir, locks: map[string]chan struct{}{}}, nil
 }
 
-// Key identifies a repository and the credentials: by the identity of their owner if it is set, otherwise by the data of the Secret. It
-// contains secrets.
+// Key returns a text that identifies a repository and the credentials: by the identity of their owner if it is set,
+// otherwise by the data of the Secret. The text contains secrets.
 func Key(url, identity string, secret map[string][]byte) string {
 	key := fmt.Sprintf("%q", url)
 	if identity != "" {
@@ -59,8 +61,9 @@ func Key(url, identity string, secret map[string][]byte) string {
 	return key
 }
 
-// Open opens the folder of a repository, and waits until no other goroutine uses it. Close of the folder lets the next one use it. The
-// key identifies the repository and the credentials: who may read one repository must not read the objects of another one.
+// Open opens the folder of a repository, and waits until no other goroutine uses it. When the goroutine closes the
+// folder, the next one can use it. The key identifies the repository and the credentials, because a user who may read
+// one repository must not read the objects of another one.
 func (c *Cache) Open(ctx context.Context, key string) (*Folder, error) {
 	sum := sha256.Sum256([]byte(key))
 	name := hex.EncodeToString(sum[:])
@@ -85,8 +88,8 @@ func (c *Cache) Open(ctx context.Context, key string) (*Folder, error) {
 	return f, nil
 }
 
-// Tip returns the newest commit that the folder has with all its folders, as the last SetTip recorded it; the zero hash if there is
-// none.
+// Tip returns the commit that the last call of SetTip recorded, or the zero hash. It is the newest commit of which the
+// folder has all trees.
 func (f *Folder) Tip() plumbing.Hash {
 	text, err := os.ReadFile(filepath.Join(f.dir, "tip"))
 	if err != nil {
@@ -99,13 +102,13 @@ func (f *Folder) Tip() plumbing.Hash {
 	return tip
 }
 
-// SetTip records the newest commit that the folder has with all its folders.
+// SetTip records the newest commit of which the folder has all trees.
 func (f *Folder) SetTip(commit plumbing.Hash) error {
 	if err := renameio.WriteFile(filepath.Join(f.dir, "tip"), []byte(commit.String()+"\n"), 0o600); err != nil {
 		return fmt.Errorf("recording the newest commit: %w", err)
 	}
 	now := time.Now()
-	if err := os.Chtimes(f.dir, now, now); err != nil { // NewCache reads when it was last used
+	if err := os.Chtimes(f.dir, now, now); err != nil { // NewCache reads from this time when the folder was last used.
 		return fmt.Errorf("recording the newest commit: %w", err)
 	}
 	return nil

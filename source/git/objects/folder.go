@@ -23,7 +23,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Limits bound a pack.
+// Limits bound the size of a pack.
 type Limits struct {
 	// Bytes is the most bytes of a pack, and Unpacked the most bytes of all its objects.
 	Bytes, Unpacked int64
@@ -31,7 +31,8 @@ type Limits struct {
 	Objects uint32
 }
 
-// The limits of a folder. A folder with more packs or bytes is emptied: the next fetch brings everything in one pack.
+// The limits of a folder. Bunsen empties a folder with more packs or bytes, and the next fetch receives everything in
+// one pack.
 const (
 	maxPacks = 40
 	maxBytes = 256 << 20
@@ -41,13 +42,13 @@ const (
 type Folder struct {
 	dir     string
 	temp    bool
-	release func() // lets the next user of a Cache in
+	release func() // release lets the next goroutine use this folder of a Cache.
 	open    []*packfile.Packfile
 	recent  recentObjects
 }
 
-// Open opens a directory, which it creates if necessary. It removes what an interrupted Add left. If the directory has too many
-// packs, Open removes all of them.
+// Open opens a directory, and creates it if necessary. Open removes files that an interrupted Add left. If the
+// directory has too many packs, Open removes all of them.
 func Open(dir string) (*Folder, error) {
 	f := &Folder{dir: dir}
 	if err := f.prepare(); err != nil {
@@ -56,7 +57,7 @@ func Open(dir string) (*Folder, error) {
 	return f, nil
 }
 
-// Temp creates a directory that Close removes.
+// Temp creates a folder in a temporary directory, which Close removes.
 func Temp() (*Folder, error) {
 	dir, err := os.MkdirTemp("", "bunsen-pack-")
 	if err != nil {
@@ -84,7 +85,8 @@ func (f *Folder) prepare() error {
 	return f.read()
 }
 
-// cleanUp removes packs without an index, and incomplete files, from a directory. It returns the number of packs and their bytes.
+// cleanUp removes packs without an index, and incomplete files, from a directory. cleanUp returns the number of packs
+// and their bytes.
 func cleanUp(dir string) (packs int, size int64, err error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -113,7 +115,7 @@ func cleanUp(dir string) (packs int, size int64, err error) {
 
 func (f *Folder) packs() string { return filepath.Join(f.dir, "objects", "pack") }
 
-// read opens all packs. A pack whose index cannot be read is left out: its objects are fetched again.
+// read opens all packs. read leaves out a pack whose index cannot be read: the next fetch receives its objects again.
 func (f *Folder) read() error {
 	f.closePacks()
 	indexes, err := filepath.Glob(filepath.Join(f.packs(), "pack-*.idx"))
@@ -150,7 +152,7 @@ func (f *Folder) openPack(name string) error {
 func (f *Folder) closePacks() {
 	f.recent.drop()
 	for _, p := range f.open {
-		_ = p.Close() // it was read only
+		_ = p.Close() // The pack was only read, so the error does not matter.
 	}
 	f.open = nil
 }
@@ -167,7 +169,7 @@ func (f *Folder) Empty() error {
 	return nil
 }
 
-// Close closes the files, and removes a directory of Temp.
+// Close closes the files, and removes the directory if Temp created it.
 func (f *Folder) Close() {
 	f.closePacks()
 	if f.temp {
@@ -201,7 +203,8 @@ func (f *Folder) EncodedObject(t plumbing.ObjectType, hash plumbing.Hash) (plumb
 
 // EncodedObjectSize returns the size of an object in bytes.
 func (f *Folder) EncodedObjectSize(hash plumbing.Hash) (int64, error) {
-	// The size of a delta is in its content, so this reads the object. The pack keeps it in memory for the next call.
+	// The size of a delta is in its content, so EncodedObjectSize reads the object. The pack keeps the object in memory
+	// for the next call.
 	o, err := f.EncodedObject(plumbing.AnyObject, hash)
 	if err != nil {
 		return 0, err
@@ -219,18 +222,18 @@ func (f *Folder) HasEncodedObject(hash plumbing.Hash) error {
 	return plumbing.ErrObjectNotFound
 }
 
-// unpacking limits the whole process to two packs that are unpacked at a time, which limits its memory.
+// unpacking limits the memory of the whole process: it unpacks at most two packs at a time.
 var unpacking = make(chan struct{}, 2)
 
-// Add receives a pack and adds its objects. Deltas in it may refer to objects of the folder. It returns the number of bytes received.
-// Errors are Stalled faults InvalidTree if a limit is exceeded. ErrMissingBase is in the chain if the folder does not have the base
-// of a delta.
+// Add receives a pack and adds its objects. Deltas in it may refer to objects of the folder. Add returns the number of
+// received bytes. If the pack exceeds a limit, the error is a Stalled InvalidTree fault. If the folder does not have
+// the base of a delta, ErrMissingBase is in the chain of the error.
 func (f *Folder) Add(ctx context.Context, r io.Reader, l Limits) (received int64, err error) {
 	file, err := os.CreateTemp(f.packs(), "receiving-")
 	if err != nil {
 		return 0, fmt.Errorf("creating a file for the pack: %w", err)
 	}
-	defer os.Remove(file.Name()) // without effect after the file got its final name
+	defer os.Remove(file.Name()) // This Remove has no effect after the file got its final name.
 	defer file.Close()
 	sum := &allButSum{of: sha1.New()} //nolint:gosec // git names its packs by SHA-1
 	received, err = io.Copy(io.MultiWriter(file, sum), io.LimitReader(r, l.Bytes+1))
@@ -256,7 +259,7 @@ func (f *Folder) Add(ctx context.Context, r io.Reader, l Limits) (received int64
 	return received, f.keep(s, [20]byte(sum.held))
 }
 
-// base returns the content of an object that the base of a delta names.
+// base returns the content of an object of the folder that is the base of a delta.
 func (f *Folder) base(hash plumbing.Hash) (plumbing.ObjectType, []byte, error) {
 	o, err := f.EncodedObject(plumbing.AnyObject, hash)
 	if err != nil {
@@ -273,7 +276,8 @@ func (f *Folder) base(hash plumbing.Hash) (plumbing.ObjectType, []byte, error) {
 	return o.Type(), content, errors.Join(err, r.Close())
 }
 
-// keep gives a pack and its index their final names. The index comes last: without it, the pack counts as incomplete.
+// keep gives a pack and its index their final names. The index gets its name last: without its index, a pack counts as
+// incomplete.
 func (f *Folder) keep(s *scan, sum [20]byte) error {
 	if len(s.entries) == 0 {
 		return nil
@@ -290,7 +294,7 @@ func (f *Folder) keep(s *scan, sum [20]byte) error {
 		return fmt.Errorf("writing the index of the pack: %w", err)
 	}
 	temp := s.file.Name() + ".index"
-	defer os.Remove(temp) // without effect after the rename
+	defer os.Remove(temp) // This Remove has no effect after the rename.
 	if err := os.WriteFile(temp, index, 0o600); err != nil {
 		return fmt.Errorf("writing the index of the pack: %w", err)
 	}
@@ -333,7 +337,7 @@ type allButSum struct {
 	held []byte
 }
 
-// Write hashes what is certainly not the checksum.
+// Write hashes the bytes that are certainly not a part of the checksum, and keeps the last 20 bytes.
 func (a *allButSum) Write(b []byte) (int, error) {
 	a.held = append(a.held, b...)
 	if n := len(a.held) - sha1.Size; n > 0 {

@@ -22,7 +22,7 @@ type Reader interface {
 	HasEncodedObject(plumbing.Hash) error
 }
 
-// ReadTree reads one of git's trees.
+// ReadTree reads a tree object of git.
 func ReadTree(store Reader, hash plumbing.Hash) (*object.Tree, error) {
 	data, err := ReadObject(store, plumbing.TreeObject, hash, MaxTreeBytes)
 	if err != nil {
@@ -35,10 +35,10 @@ func ReadTree(store Reader, hash plumbing.Hash) (*object.Tree, error) {
 	return &t, nil
 }
 
-// MaxTreeBytes is the largest size of one of git's trees.
+// MaxTreeBytes is the largest size of a tree object of git, in bytes.
 const MaxTreeBytes = 32 << 20
 
-// Memory returns an object with this content, which is in no store.
+// Memory returns an object with this content that exists only in memory.
 func Memory(t plumbing.ObjectType, data []byte) plumbing.EncodedObject {
 	o := &plumbing.MemoryObject{}
 	o.SetType(t)
@@ -46,8 +46,9 @@ func Memory(t plumbing.ObjectType, data []byte) plumbing.EncodedObject {
 	return o
 }
 
-// ReadObject reads an object that must have the type t, and at most limit bytes. It compares the hash of the content,
-// because a loose object on disk can contain anything. A signature covers the rest of a commit only through hashes.
+// ReadObject reads an object that must have the type t, and at most limit bytes. ReadObject compares the hash of the
+// content, because a loose object on disk can contain anything. A signature covers the files of a commit only through
+// hashes, so ReadObject must compare them.
 func ReadObject(store Reader, t plumbing.ObjectType, hash plumbing.Hash, limit int64) ([]byte, error) {
 	o, err := store.EncodedObject(t, hash)
 	if err != nil {

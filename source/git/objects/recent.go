@@ -6,14 +6,15 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// Objects that Add received may stay in memory, because most of them are read soon and would be unpacked again. maxRecent is how many
-// bytes they may have in all folders of the process, and maxRecentObject in one object.
+// Objects that Add received may stay in memory, because most of them are read soon and would be unpacked again.
+// maxRecent is the largest size of all objects in memory, over all folders of the process. maxRecentObject is the
+// largest size of one such object.
 const (
 	maxRecent       = 32 << 20
 	maxRecentObject = 1 << 20
 )
 
-// recentBytes is how many bytes of them are in memory.
+// recentBytes is the size of all recent objects that are in memory, in bytes.
 var recentBytes atomic.Int64
 
 // recentObject is an object in memory.
@@ -32,12 +33,12 @@ func (c recentObject) object() plumbing.EncodedObject {
 // recentObjects are objects that a folder received. The zero value is empty.
 type recentObjects struct {
 	byHash map[plumbing.Hash]recentObject
-	held   int64 // bytes of recentBytes that they use
+	held   int64 // the share of recentBytes that these objects use
 }
 
 // hold reports whether an object may stay in memory until drop.
 func (r *recentObjects) hold(bytes int64) bool {
-	const entry = 256 // what the map needs for each object, about
+	const entry = 256 // about the bytes that the map needs for each object
 	if bytes > maxRecentObject {
 		return false
 	}

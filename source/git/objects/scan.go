@@ -16,7 +16,8 @@ import (
 // ErrMissingBase is in the chain of the error about a delta whose base is neither in the pack nor in the folder.
 var ErrMissingBase = errors.New("the base of a delta is missing")
 
-// damagedError is what is wrong with the bytes of a pack. Its text is always the same, because the damage differs each time.
+// damagedError says what is wrong with the bytes of a pack. Its text does not contain the details, because they differ
+// each time.
 type damagedError struct{ error }
 
 // Error says that the pack is damaged.
@@ -27,24 +28,24 @@ func (e damagedError) Unwrap() error { return e.error }
 
 func damaged(err error) error { return damagedError{err} }
 
-// maxInMemory is the largest object, in bytes, that deltas are resolved for. A larger one is left out of the index: it is larger than
-// any file or folder that is read.
+// maxInMemory is the size of the largest object, in bytes, for which scan resolves deltas. scan leaves a larger object
+// out of the index, because Bunsen reads no file or folder of this size.
 const maxInMemory = 16 << 20
 
-// maxHeld is how many bytes of objects may be in memory at a time while deltas of deltas are resolved.
+// maxHeld is how many bytes of objects may be in memory at a time while scan resolves deltas of deltas.
 const maxHeld = 64 << 20
 
 // entry is one object of a pack.
 type entry struct {
 	offset int64
-	size   int64               // unpacked; of a delta, the size of the object that it makes
-	kind   plumbing.ObjectType // in the pack
-	made   plumbing.ObjectType // of a delta: the type of the object that it makes
+	size   int64               // unpacked size; for a delta, the size of the object that the delta results in
+	kind   plumbing.ObjectType // the type of the entry in the pack
+	made   plumbing.ObjectType // for a delta, the type of the object that the delta results in
 	hash   plumbing.Hash
 	crc    uint32
 	known  bool // the hash is known
 
-	content []byte // unpacked, of the object or the delta; nil if it is not kept in memory
+	content []byte // the unpacked bytes of the object or the delta; nil if they are not in memory
 }
 
 // scan reads a pack from a file, and finds the hash of each object.
@@ -53,7 +54,7 @@ type scan struct {
 	file   *os.File
 	limits Limits
 	base   func(plumbing.Hash) (plumbing.ObjectType, []byte, error)
-	keep   func(bytes int64) bool // reports whether a content of this size may stay in memory
+	keep   func(bytes int64) bool // keep reports whether a content of this size may stay in memory.
 
 	scanner  *packfile.Scanner
 	entries  []entry
@@ -62,7 +63,8 @@ type scan struct {
 	external []plumbing.Hash         // bases that the folder has, in the order of their use
 }
 
-// run finds the hashes of all objects. It measures the whole pack first, because a few kilobytes can unpack to many gigabytes.
+// run finds the hashes of all objects. run measures the whole pack first, because a few kilobytes can unpack to many
+// gigabytes.
 func (s *scan) run() error {
 	if _, err := s.file.Seek(0, io.SeekStart); err != nil {
 		return damaged(err)
@@ -98,13 +100,13 @@ func (s *scan) measure() error {
 	return nil
 }
 
-// next reads one object. It returns how many bytes it unpacks to, with the bytes of its delta.
+// next reads one object, and returns its unpacked size. If the object is a delta, the size includes the delta itself.
 func (s *scan) next(left int64) (int64, error) {
 	h, err := s.scanner.NextObjectHeader()
 	if err != nil {
 		return 0, damaged(err)
 	}
-	// Only the reader that follows checks that an object has the size that its header declares.
+	// An object may be larger than its header declares: only the reader that unpacks it checks that.
 	if h.Length < 0 || h.Length > left {
 		return 0, tooLarge("the pack unpacks to more than %d bytes", s.limits.Unpacked)
 	}
@@ -145,7 +147,7 @@ func (s *scan) delta(h *packfile.ObjectHeader, e *entry) (start prefix, err erro
 	if err := s.unpack(h, e); err != nil {
 		return prefix{}, err
 	}
-	_, _ = start.Write(e.content) // it never fails
+	_, _ = start.Write(e.content) // This write never fails.
 	return start, nil
 }
 
@@ -170,7 +172,7 @@ func (s *scan) whole(h *packfile.ObjectHeader, e *entry) (err error) {
 	return nil
 }
 
-// errOtherSize is what is wrong with an object whose content is shorter or longer than declared.
+// errOtherSize is the error for an object whose content is shorter or longer than its header declares.
 var errOtherSize = errors.New("an object has another size than its header declares")
 
 // unpack reads the content of an object or a delta into memory.
@@ -187,7 +189,8 @@ func (s *scan) unpack(h *packfile.ObjectHeader, e *entry) (err error) {
 	return nil
 }
 
-// resolve finds the hashes of all deltas: those of each object that is no delta, then those of objects of the folder.
+// resolve finds the hashes of all deltas: first of deltas whose base is in the pack, then of deltas whose base is an
+// object of the folder.
 func (s *scan) resolve() error {
 	for at := range s.entries {
 		e := s.entries[at]
@@ -219,7 +222,7 @@ func (s *scan) resolve() error {
 	return s.checkComplete()
 }
 
-// hashes returns the hashes of the pack's own objects, if a delta names its base by a hash.
+// hashes returns the hashes of the pack's own objects. It does so only if a delta names its base by a hash.
 func (s *scan) hashes() map[plumbing.Hash]bool {
 	if len(s.named) == 0 {
 		return nil
@@ -242,8 +245,8 @@ func (s *scan) allKnown(deltas []int) bool {
 	return true
 }
 
-// checkComplete returns an error for a delta that nothing resolves, such as one of itself. Objects that are too large stay unknown,
-// and so do their deltas.
+// checkComplete returns an error for a delta that cannot be resolved, such as a delta that is its own base. The hashes
+// of objects that are too large, and of their deltas, stay unknown.
 func (s *scan) checkComplete() error {
 	var large bool
 	for _, e := range s.entries {
@@ -264,9 +267,10 @@ type base struct {
 	content []byte
 }
 
-// deltasOf resolves the deltas of an object, and theirs. Held is how many bytes of other objects are in memory.
+// deltasOf resolves the deltas of an object, and the deltas of these deltas. The parameter held is how many bytes of
+// other objects are in memory.
 func (s *scan) deltasOf(b base, held int64) error {
-	const call = 4 << 10 // what the call itself needs, so that a chain of deltas has an end
+	const call = 4 << 10 // the memory that one call itself needs; counting it limits the length of a chain of deltas
 	held += int64(len(b.content)) + call
 	if held > maxHeld {
 		return tooLarge("the deltas of the pack need more than %d bytes of memory", maxHeld)

@@ -11,8 +11,8 @@ import (
 	"github.com/go-git/go-git/v5/plumbing"
 )
 
-// complete adds the bases that the folder has to the end of the pack, so that the pack alone has all that its deltas need. It returns
-// the new checksum.
+// complete adds the bases that the folder has to the end of the pack, so that the pack alone has all that its deltas
+// need. complete returns the new checksum.
 func (s *scan) complete() ([20]byte, error) {
 	var sum [20]byte
 	end, err := s.file.Seek(-sha1.Size, io.SeekEnd)
@@ -65,7 +65,8 @@ func (c *counter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// writeObject writes an object in the form of a pack: its type and size, four and then seven bits a byte, and its compressed content.
+// writeObject writes an object in the format of a pack: a header with type and size, and then the compressed content.
+// The first byte of the header has four bits of the size, each further byte seven bits.
 func writeObject(w io.Writer, kind plumbing.ObjectType, content []byte) (int64, error) {
 	c := &counter{Writer: w}
 	size := uint64(len(content))

@@ -14,13 +14,13 @@ import (
 // File is the path of the file that names the submodules of a commit.
 const File = ".gitmodules"
 
-// MaxBytes is the largest size of that file.
+// MaxBytes is the largest size of the file .gitmodules.
 const MaxBytes = 64 << 10
 
-// Modules are the addresses in a file .gitmodules, as written there, by the path of the submodule.
+// Modules maps the path of each submodule to its address, as the file .gitmodules has it.
 type Modules map[string][]string
 
-// Parse reads a file .gitmodules. Entries without a path are ignored, as git does.
+// Parse reads a file .gitmodules. Parse ignores entries without a path, as git does.
 func Parse(data []byte) (Modules, error) {
 	if len(data) > MaxBytes {
 		return nil, fmt.Errorf("%s has %d bytes, at most %d are allowed", File, len(data), MaxBytes)
@@ -77,7 +77,7 @@ func resolve(parent source.Address, raw string) (source.Address, error) {
 	return a, nil
 }
 
-// relative returns the repository that raw leads to, from the path of the parent as from a directory.
+// relative resolves the relative address raw. The path of the parent counts as the directory in which raw begins.
 func relative(parent source.Address, raw string) (source.Address, error) {
 	if strings.ContainsAny(raw, "?#%\\\x00\r\n\t") {
 		return source.Address{}, errors.New("its url is relative and has a character that is not allowed in it: ?, #, %, \\ or a control character")

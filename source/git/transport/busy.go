@@ -11,8 +11,8 @@ import (
 // longestRetryAfter limits how long a server can delay the next request.
 const longestRetryAfter = time.Hour
 
-// BusyError is the answer of a server that does not serve requests now. Its text omits the wait, because the wait
-// differs in each answer.
+// BusyError is the error for a server that answers that it does not serve requests now. The text omits how long to
+// wait, because this time differs in each answer.
 type BusyError struct {
 	code  int
 	after time.Duration
@@ -21,7 +21,7 @@ type BusyError struct {
 // Error returns the status of the answer.
 func (e *BusyError) Error() string { return fmt.Sprintf("%d %s", e.code, http.StatusText(e.code)) }
 
-// IsBusy returns a check for an answer with a status code.
+// IsBusy returns a function that reports whether an error is an answer with the status code.
 func IsBusy(code int) func(error) bool {
 	return func(err error) bool {
 		var busy *BusyError
@@ -29,7 +29,7 @@ func IsBusy(code int) func(error) bool {
 	}
 }
 
-// WaitOf returns how long the server asks to wait; 0 if it does not ask.
+// WaitOf returns how long the server asks the client to wait, or 0.
 func WaitOf(err error) time.Duration {
 	var busy *BusyError
 	if errors.As(err, &busy) {
@@ -38,8 +38,8 @@ func WaitOf(err error) time.Duration {
 	return 0
 }
 
-// RetryAfter reads the header Retry-After, which is a number of seconds or a date (RFC 9110, 10.2.3). It returns 0 for an
-// invalid value and for a date in the past, and at most longestRetryAfter.
+// RetryAfter reads the header Retry-After, which is a number of seconds or a date (RFC 9110, 10.2.3). RetryAfter
+// returns 0 for an invalid value and for a date in the past, and at most longestRetryAfter.
 func RetryAfter(header string, now time.Time) time.Duration {
 	var wait time.Duration
 	if seconds, err := strconv.ParseUint(header, 10, 63); err == nil {

@@ -14,9 +14,9 @@ import (
 	"github.com/bunsen-os/bunsen/source/credentials"
 )
 
-// Dialer opens sessions with one repository. It is safe for concurrent use.
+// Dialer opens sessions with one repository. Dialer is safe for concurrent use.
 type Dialer interface {
-	// Dial opens a session. It requests version 2 of the protocol; the server may answer in version 0.
+	// Dial opens a session. Dial requests version 2 of the protocol; the server may answer in version 0.
 	Dial(ctx context.Context) (Session, error)
 }
 
@@ -36,7 +36,7 @@ type Session interface {
 // ErrTooLarge ends a session in which the server sends too much.
 var ErrTooLarge = errors.New("the server sends more than the limit")
 
-// overhead is how many bytes a server may send besides a pack: refs, progress, framing.
+// overhead is how many bytes a server may send in addition to a pack: refs, progress, framing.
 const overhead = 16 << 20
 
 // Connect opens a connection to an address, as net.Dialer does, for example through a proxy.
@@ -46,14 +46,16 @@ type Connect func(ctx context.Context, network, addr string) (net.Conn, error)
 type Options struct {
 	// PackBytes is the most bytes of one pack.
 	PackBytes int64
-	// Connect opens the connections. If it is nil, they are direct; https uses the proxy of the environment.
+	// Connect opens the connections. If Connect is nil, connections are direct, and those for https use the proxy of
+	// the environment.
 	Connect Connect
-	// Servers remembers servers beyond the dialer; nil: nothing does. Key identifies the repository and the credentials there.
+	// Servers remembers what servers can do, longer than the dialer exists; nil: nothing is remembered. Key identifies
+	// the repository and the credentials in Servers.
 	Servers *Servers
 	Key     string
 }
 
-// New checks the address and the Secret, and returns a dialer. It opens no connection.
+// New checks the address and the Secret, and returns a dialer. New opens no connection.
 func New(a source.Address, secret map[string][]byte, o Options) (Dialer, error) {
 	if a.Transport == source.SSH {
 		return newSSH(a, secret, o)

@@ -53,23 +53,23 @@ type httpDialer struct {
 	auth  githttp.AuthMethod
 	tls   *tls.Config
 	limit int64
-	// connect opens the connections; nil: direct ones, or through the proxy of the environment.
+	// connect opens the connections. If it is nil, connections are direct, or through the proxy of the environment.
 	connect Connect
 	servers *Servers
 	key     string
 
 	mu    sync.Mutex
-	known *advertised // nil before the first session in version 2
+	known *advertised // known is nil before the first session in version 2.
 }
 
-// advertised is the first message of a server that speaks version 2, and the address of the repository after redirects. The message
-// never changes with the content of the repository.
+// advertised is the first message of a server that speaks version 2, and the address of the repository after redirects.
+// The message does not depend on the content of the repository.
 type advertised struct {
 	base    string
 	message []byte
 }
 
-// Dial opens a session. It sends a request only if no earlier session learned that the server speaks version 2.
+// Dial opens a session. Dial sends a request only if no earlier session has found that the server speaks version 2.
 func (d *httpDialer) Dial(ctx context.Context) (Session, error) {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: d.tls.Clone(),
@@ -116,13 +116,13 @@ const (
 	version2 = "version=2"
 )
 
-// httpSession is a session over http. It keeps no connection open after its end.
+// httpSession is a session over http. httpSession keeps no connection open after its end.
 type httpSession struct {
 	dialer    *httpDialer
 	transport *http.Transport
 	client    *http.Client
 	server    *advertised
-	// remembered: server is from an earlier session.
+	// remembered is true if server is from an earlier session.
 	remembered bool
 }
 
@@ -153,8 +153,8 @@ func (s *httpSession) advertise(ctx context.Context) error {
 	return nil
 }
 
-// remember keeps what a session learned of the server; nil forgets it. Later dialers ask a server that redirects again, because it may
-// then redirect to another address.
+// remember stores the first message of the server for later sessions; nil deletes it. Later dialers do not get the
+// message of a server that redirects, because this server may redirect to another address by then.
 func (d *httpDialer) remember(server *advertised) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -165,7 +165,7 @@ func (d *httpDialer) remember(server *advertised) {
 	d.servers.put(d.key, server)
 }
 
-// recall returns what an earlier session learned of the server; nil if there is none.
+// recall returns the first message of the server that an earlier session stored, or nil.
 func (d *httpDialer) recall() *advertised {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -178,8 +178,8 @@ func (d *httpDialer) recall() *advertised {
 // Advertisement returns the first message of the server.
 func (s *httpSession) Advertisement() io.Reader { return bytes.NewReader(s.server.message) }
 
-// Request sends a request. If the server refuses it although an earlier session knew the server, Request begins the session anew: the
-// repository may have moved.
+// Request sends a request. If the server refuses the request, and server is from an earlier session, Request begins a
+// new session, because the repository may have moved.
 func (s *httpSession) Request(ctx context.Context, body []byte) (io.ReadCloser, error) {
 	answer, err := s.post(ctx, body)
 	if err == nil || !s.remembered || ctx.Err() != nil || IsBusy(http.StatusTooManyRequests)(err) || IsBusy(http.StatusServiceUnavailable)(err) {
@@ -221,11 +221,11 @@ func (s *httpSession) post(ctx context.Context, body []byte) (io.ReadCloser, err
 // CheckAdvice is what the errors for refused credentials say.
 const CheckAdvice = credentials.CheckAdvice
 
-// userAgent names this program to git hosts. Some hosts answer other names as they answer browsers.
+// userAgent names this program to git hosts. Some hosts treat a program with another name as a browser.
 const userAgent = "git/bunsen"
 
-// Explain returns the error unchanged: a server sends its errors in its answers. It forgets the server, which may speak another version of
-// the protocol by now.
+// Explain returns the error unchanged, because a server sends its errors in its answers. Explain deletes the remembered
+// message of the server, because the server may speak another version of the protocol by now.
 func (s *httpSession) Explain(err error) error {
 	s.dialer.remember(nil)
 	return err
@@ -237,7 +237,7 @@ func (s *httpSession) Close() error {
 	return nil
 }
 
-// Login returns the credentials of the Secret, otherwise those of the URL, or nil.
+// Login returns the credentials of the Secret. If the Secret has none, it returns the credentials in the URL, or nil.
 func Login(a source.Address, secret map[string][]byte) (githttp.AuthMethod, error) {
 	if err := credentials.CheckLogin(secret); err != nil {
 		return nil, err
@@ -254,8 +254,8 @@ func Login(a source.Address, secret map[string][]byte) (githttp.AuthMethod, erro
 	return nil, nil
 }
 
-// ErrNoGit is returned for a response that is not from a git server. It contains no part of the response, because a URL
-// may lead to any service.
+// ErrNoGit is returned for a response that is not from a git server. The error contains no part of the response,
+// because a URL may lead to any service.
 var ErrNoGit = errors.New("the answer is not one of a git server (smart HTTP)")
 
 // limitedTransport limits the size of each response body, and drops the bodies of responses that no git client reads.
@@ -289,14 +289,14 @@ func statusError(scheme string, code int) error {
 	return fmt.Errorf("the server answers with status %d %s", code, http.StatusText(code))
 }
 
-// errRedirect is the error for a redirect that is not followed.
+// errRedirect is the error for a redirect that the client does not follow.
 var errRedirect = errors.New("the server redirects to an address that a git client does not follow: write the repository's final address into the URL. If this is a login page, check the path and the credentials")
 
 // errOtherHost is the error for a redirect to another host that requires credentials.
 var errOtherHost = fault.NewStalled(v1alpha1.ReasonAuthentication,
 	errors.New("the server redirects to another host, which requires credentials. The controller sends them only to the host of the URL: write the repository's final address into the URL and its host into the Secret"))
 
-// leftHost reports whether redirects led a request to another host.
+// leftHost reports whether redirects have led a request to another host.
 func leftHost(r *http.Request) bool {
 	first := r
 	for first.Response != nil {
@@ -305,8 +305,9 @@ func leftHost(r *http.Request) bool {
 	return !strings.EqualFold(first.URL.Host, r.URL.Host)
 }
 
-// RoundTrip sends the request and limits the body of the response. If the response is not a success, it drops the body
-// and the status text, because they would appear in a status. A success must have the content type of git.
+// RoundTrip sends the request and limits the body of the response. If the response is not a success, RoundTrip drops
+// the body and the status text, because errors with these texts would appear in a GitSource's status. A success must
+// have the content type of git.
 func (l *limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := l.RoundTripper.RoundTrip(r)
 	if err != nil {

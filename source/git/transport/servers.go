@@ -9,16 +9,17 @@ import (
 const (
 	// maxServers is how many repositories Servers remembers.
 	maxServers = 1000
-	// maxServerAge is for how long. A server may get a new version of git, with which it can do more.
+	// maxServerAge is how long Servers remembers a repository. The limit exists because a newer version of git on the
+	// server may support more.
 	maxServerAge = time.Hour
-	// maxMessage is the largest first message, in bytes, that Servers remembers. Those of git servers have less than 1 KiB.
+	// maxMessage is the largest first message, in bytes, that Servers remembers. The first messages of real git servers
+	// have less than 1 KiB.
 	maxMessage = 16 << 10
 )
 
-// Servers remembers which repositories speak version 2 of the protocol over http, and what they can do, so that a poll is one request. It
-// forgets a repository after an error, after an hour, and if it redirects. It
-// does not remember a long message. It stores digests of keys, and no secret. It is safe for
-// concurrent use.
+// Servers remembers which repositories speak version 2 of the protocol over http, and what they can do, so that a poll
+// is one request. Servers forgets a repository after an error, after an hour, and if it redirects. Servers does not
+// remember a long message. Servers stores digests of keys, and no secret. Servers is safe for concurrent use.
 type Servers struct {
 	// Now is the clock.
 	Now func() time.Time
@@ -32,7 +33,7 @@ type knownServer struct {
 	at time.Time
 }
 
-// get returns what is known of a repository; nil if nothing is.
+// get returns the remembered first message for a repository, or nil.
 func (s *Servers) get(key string) *advertised {
 	if s == nil {
 		return nil
@@ -46,7 +47,7 @@ func (s *Servers) get(key string) *advertised {
 	return &found.advertised
 }
 
-// put stores what a session learned of a repository; nil forgets it.
+// put stores the first message for a repository; nil deletes it.
 func (s *Servers) put(key string, server *advertised) {
 	if s == nil {
 		return
@@ -61,7 +62,7 @@ func (s *Servers) put(key string, server *advertised) {
 	if s.known == nil {
 		s.known = map[[sha256.Size]byte]knownServer{}
 	}
-	for other := range s.known { // in any order
+	for other := range s.known { // If there are too many entries, put deletes any of them.
 		if len(s.known) < maxServers {
 			break
 		}

@@ -24,8 +24,8 @@ import (
 	"github.com/bunsen-os/bunsen/source/git/wire"
 )
 
-// newSSH returns a dialer for ssh. It does not use the library's ssh transport, which reads
-// ~/.ssh/config, may use an ssh agent, and cannot be cancelled during the handshake.
+// newSSH returns a dialer for ssh. newSSH does not use the library's ssh transport, which reads ~/.ssh/config, may use
+// an ssh agent, and cannot be cancelled during the handshake.
 func newSSH(a source.Address, secret map[string][]byte, o Options) (Dialer, error) {
 	config, err := sshConfig(a, secret)
 	if err != nil {
@@ -57,7 +57,7 @@ type sshDialer struct {
 	dial       Connect
 }
 
-// Dial connects and starts git-upload-pack. The end of ctx closes the connection, which ends every blocked call.
+// Dial connects and starts git-upload-pack. When ctx ends, the connection closes, and every blocked call returns.
 func (d *sshDialer) Dial(ctx context.Context) (Session, error) {
 	config := *d.config
 	var err error
@@ -84,13 +84,14 @@ func sshConfig(a source.Address, secret map[string][]byte) (*ssh.ClientConfig, e
 	return &ssh.ClientConfig{User: a.User, Auth: []ssh.AuthMethod{ssh.PublicKeys(signers...)}}, nil
 }
 
-// identityKeys are the keys of a Secret with private keys, in the order in which the server gets to see them. They are few,
-// because OpenSSH's server ends a connection after six tries.
+// identityKeys are the keys of a Secret whose values are private keys, in the order in which the client offers them to
+// the server. There are only a few, because OpenSSH's server closes a connection after six attempts.
 func identityKeys() []string {
 	return []string{"identity", "identity.2", "identity.3", "identity.4", "identity.5"}
 }
 
-// identities returns the private keys of a Secret. The key password is the passphrase of each encrypted one.
+// identities returns the private keys of a Secret. The value of the key password is the passphrase of each encrypted
+// private key.
 func identities(secret map[string][]byte) ([]ssh.Signer, error) {
 	var out []ssh.Signer
 	for _, key := range identityKeys() {
@@ -117,7 +118,7 @@ func identities(secret map[string][]byte) ([]ssh.Signer, error) {
 	return out, nil
 }
 
-// knownHosts reads known_hosts lines. The parser reads files only, so it writes the lines to a temporary file.
+// knownHosts reads known_hosts lines. The parser reads only files, so knownHosts writes the lines to a temporary file.
 func knownHosts(lines []byte, addr string) (ssh.HostKeyCallback, []string, error) {
 	f, err := os.CreateTemp("", "known-hosts-")
 	if err != nil {
@@ -136,7 +137,7 @@ func knownHosts(lines []byte, addr string) (ssh.HostKeyCallback, []string, error
 	return withFingerprints(db.HostKeyCallback()), db.HostKeyAlgorithms(addr), nil
 }
 
-// withFingerprints adds the fingerprints of the keys to the error of a check.
+// withFingerprints adds the fingerprints of the host's keys to the error of a failed check of the host key.
 func withFingerprints(check ssh.HostKeyCallback) ssh.HostKeyCallback {
 	return func(hostname string, remote net.Addr, key ssh.PublicKey) error {
 		err := check(hostname, remote, key)
@@ -155,7 +156,7 @@ func withFingerprints(check ssh.HostKeyCallback) ssh.HostKeyCallback {
 // describeKey names a host key as ssh-keygen -l does.
 func describeKey(key ssh.PublicKey) string { return key.Type() + " " + ssh.FingerprintSHA256(key) }
 
-// The errors of commands that are not git-upload-pack. They contain no part of their output.
+// The errors of commands that are not git-upload-pack. These errors contain no part of the command's output.
 var (
 	ErrText  = errors.New("the output is not one of git-upload-pack")
 	ErrEnded = errors.New("the command ended")
@@ -229,7 +230,7 @@ func (s *sshSession) Request(_ context.Context, body []byte) (io.ReadCloser, err
 }
 
 // Explain adds the server's error output, which explains an incomplete response. The command has already ended, so
-// Explain waits for the rest of the output. The end of the context ends the wait.
+// Explain waits for the rest of the output, until the context ends.
 func (s *sshSession) Explain(err error) error {
 	if errors.Is(err, packp.ErrEmptyInput) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 		var status *ssh.ExitError
@@ -249,7 +250,7 @@ func (s *sshSession) Explain(err error) error {
 	return err
 }
 
-// Close ends the session. It sends a flush packet first, as git does when it requests nothing.
+// Close ends the session. Close sends a flush packet first, as git does when it requests nothing.
 func (s *sshSession) Close() error {
 	s.stop()
 	_, _ = s.in.Write(pktline.FlushPkt)

@@ -13,19 +13,19 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// The header of a bundle has at most maxBundleLines lines and maxBundleHeader bytes, because its refs stay in memory. A line has at most as
-// many bytes as the reader buffers.
+// The header of a bundle has at most maxBundleLines lines and maxBundleHeader bytes, because its refs stay in memory.
+// One line has at most as many bytes as the reader's buffer.
 const (
 	maxBundleLines  = 50_000
 	maxBundleHeader = 8 << 20
 )
 
-// Bundle is the header of a bundle, as gitformat-bundle(5) describes it. A pack follows it.
+// Bundle is the header of a bundle, as gitformat-bundle(5) describes it. In the file, a pack follows the header.
 type Bundle struct {
 	// Prerequisites are the commits that a reader must have already.
 	Prerequisites []string
-	// Refs in lexical order, HEAD first. The header does not say which refs are annotated tags, so none of them is peeled. If the
-	// bundle has one branch and no HEAD, HEAD is that branch.
+	// Refs are in lexical order, HEAD first. Peeled is empty in all Refs, because the header does not say which refs
+	// are annotated tags. If the bundle has one branch and no HEAD, HEAD is that branch.
 	Refs []source.Ref
 }
 
@@ -36,8 +36,8 @@ var (
 	errSHA256    = errors.New("the bundle uses SHA-256 object names, which are not supported: convert the repository to SHA-1")
 )
 
-// ReadBundle reads the header of a bundle of version 2 or 3. The reader is then at the pack. No error contains a part of the file,
-// because the path may lead to any file.
+// ReadBundle reads the header of a bundle of version 2 or 3. After ReadBundle, the reader is at the beginning of the
+// pack. No error contains a part of the file, because the path may lead to any file.
 func ReadBundle(r *bufio.Reader) (Bundle, error) {
 	first, err := headerLine(r)
 	if err != nil {
@@ -74,7 +74,7 @@ func ReadBundle(r *bufio.Reader) (Bundle, error) {
 	return Bundle{}, errLargeHead
 }
 
-// headerLine reads a line without its end.
+// headerLine reads a line and returns it without the line break.
 func headerLine(r *bufio.Reader) (string, error) {
 	raw, err := r.ReadSlice('\n')
 	switch {
@@ -88,7 +88,7 @@ func headerLine(r *bufio.Reader) (string, error) {
 	return string(raw[:len(raw)-1]), nil
 }
 
-// checkCapability accepts the capabilities that change nothing.
+// checkCapability accepts only capabilities that do not change how the bundle is read.
 func checkCapability(text string) error {
 	name, value, _ := strings.Cut(text, "=")
 	switch {

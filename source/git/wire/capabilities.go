@@ -23,19 +23,20 @@ func (c Capabilities) Shallow() bool { return slices.Contains(c.fetch, "shallow"
 // ObjectFormat returns the hash function of the repository: sha1 or sha256.
 func (c Capabilities) ObjectFormat() string { return c.format }
 
-// IsVersion2 reports whether a server answers in version 2. It reads ahead, so the caller reads the rest of the message from the
-// returned reader, in each version. Servers ignore the request for version 2 if they do not know it.
+// IsVersion2 reports whether a server answers in version 2. IsVersion2 reads ahead, so the caller reads the rest of the
+// message from the returned reader, whatever the version is. A server that does not know version 2 ignores the request
+// for it.
 func IsVersion2(r io.Reader) (bool, io.Reader, error) {
 	buffered := bufio.NewReaderSize(r, maxPacket)
 	const first, service = "000eversion 2\n", "001e# service=git-upload-pack\n0000"
 	head, err := buffered.Peek(len(first))
 	if err != nil {
-		return false, buffered, nil // the reader of the other versions explains it
+		return false, buffered, nil // The function that reads version 0 returns a better error.
 	}
 	if string(head) == first {
 		return true, buffered, nil
 	}
-	// Some servers put the line of version 0 before that of version 2.
+	// Some servers send the first line of version 0 before the line of version 2.
 	long, err := buffered.Peek(len(service) + len(first))
 	if err != nil || string(long) != service+first {
 		return false, buffered, nil

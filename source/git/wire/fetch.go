@@ -8,7 +8,7 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// The filters of a Fetch.
+// The values of Fetch.Filter.
 const (
 	// NoFilter requests all objects.
 	NoFilter = ""
@@ -20,15 +20,17 @@ const (
 
 // Fetch is a request for objects.
 type Fetch struct {
-	// Wants are the hashes of the requested objects. The server adds what they refer to.
+	// Wants are the hashes of the requested objects. The server also sends the objects that the requested objects refer
+	// to.
 	Wants []string
-	// Haves are the hashes of commits that the client has with all that they refer to, except what Shallow and Filter leave out.
+	// Haves are the hashes of commits that the client has. The client also has all objects that these commits refer to,
+	// except objects that Shallow and Filter leave out.
 	Haves []string
 	// Shallow are the hashes of commits that the client has without their parents.
 	Shallow []string
-	// Depth is the number of commits of each history; 0 is the whole history.
+	// Depth is the number of commits that the server sends of each history; 0 is the whole history.
 	Depth int
-	// Filter is one of the filters.
+	// Filter is NoFilter, CommitsOnly or NoFiles.
 	Filter string
 	// Thin allows deltas whose base the client has.
 	Thin bool
@@ -80,7 +82,8 @@ func ReadPack(r io.Reader) (io.Reader, error) {
 			}
 			return &packReader{packets: p}, nil
 		}
-		// acknowledgments, shallow-info and wanted-refs end with a delimiter, and nothing in them changes what was requested.
+		// The sections acknowledgments, shallow-info and wanted-refs end with a delimiter. ReadPack skips them, because
+		// nothing in them changes the request.
 		if err := p.skipSection(); err != nil {
 			return nil, err
 		}
@@ -127,7 +130,7 @@ func (r *packReader) Read(b []byte) (int, error) {
 		switch content[0] {
 		case 1:
 			r.left = content[1:]
-		case 2: // progress
+		case 2: // Channel 2 has progress messages.
 		case 3:
 			return 0, &RefusedError{Text: source.Line(strings.TrimSpace(string(content[1:])))}
 		default:

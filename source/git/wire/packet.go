@@ -26,7 +26,7 @@ func (e *RefusedError) Error() string { return fmt.Sprintf("the server said %q",
 // kind is the kind of a packet.
 type kind int
 
-// The kinds of packets. flush ends a message, delimiter ends a section of it.
+// The kinds of packets. flush ends a message, delimiter ends a section of a message.
 const (
 	data kind = iota
 	flush
@@ -34,7 +34,7 @@ const (
 	responseEnd
 )
 
-// maxPacket is the largest packet with its length, in bytes.
+// maxPacket is the size of the largest packet, including its length field, in bytes.
 const maxPacket = 65520
 
 // packets reads packets.
@@ -50,7 +50,8 @@ func newPackets(r io.Reader) *packets {
 	return &packets{r: bufio.NewReaderSize(r, maxPacket)}
 }
 
-// next reads one packet. The content is valid until the next call. It is a *RefusedError if the server sent an error.
+// next reads one packet. The content is valid until the next call of next. The error is a *RefusedError if the server
+// sent an error.
 func (p *packets) next() (kind, []byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(p.r, head[:]); err != nil {
@@ -81,7 +82,7 @@ func (p *packets) next() (kind, []byte, error) {
 	}
 }
 
-// line reads a packet as text without its line end.
+// line reads a packet and returns its text without the line break.
 func (p *packets) line() (kind, string, error) {
 	k, content, err := p.next()
 	return k, string(bytes.TrimSuffix(content, []byte("\n"))), err
@@ -98,7 +99,7 @@ func unexpected(err error) error {
 // message is a request under construction.
 type message struct{ bytes.Buffer }
 
-// line adds a packet with a text and a line end.
+// line adds a packet with a text and a line break.
 func (m *message) line(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	fmt.Fprintf(m, "%04x%s\n", len(text)+5, text)

@@ -10,7 +10,8 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// RefsRequest returns the request for all refs that begin with one of the prefixes. Without prefixes the server lists all.
+// RefsRequest returns the request for all refs that begin with one of the prefixes. Without prefixes, the server lists
+// all refs.
 func RefsRequest(prefixes []string) []byte {
 	var m message
 	m.line("command=ls-refs")
@@ -79,7 +80,7 @@ func parseRef(text string) (source.Ref, error) {
 	return ref, nil
 }
 
-// sorted returns refs in lexical order, HEAD first. The HEAD of a repository without any ref is left out.
+// sorted returns refs in lexical order, HEAD first. sorted leaves out the HEAD of a repository without any ref.
 func sorted(refs []source.Ref) []source.Ref {
 	slices.SortFunc(refs, func(a, b source.Ref) int {
 		if (a.Name == "HEAD") != (b.Name == "HEAD") {

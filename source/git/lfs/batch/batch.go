@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// MediaType of requests and answers.
+	// MediaType is the media type of requests and answers of the batch API.
 	MediaType = "application/vnd.git-lfs+json"
 	// MaxObjects is how many objects one request may name.
 	MaxObjects = 100
-	// MaxAnswerBytes is the largest answer.
+	// MaxAnswerBytes is the size of the largest answer of the batch API, in bytes.
 	MaxAnswerBytes = 4 << 20
 
 	maxAddress = 8 << 10
@@ -40,7 +40,7 @@ type request struct {
 	HashAlgo  string   `json:"hash_algo"`
 }
 
-// Request returns the body of a request for the addresses of objects.
+// Request returns the body of a request that asks for the addresses of objects.
 func Request(wanted []Pointer) ([]byte, error) {
 	r := request{Operation: "download", Transfers: []string{"basic"}, HashAlgo: "sha256"}
 	for _, p := range wanted {
@@ -53,7 +53,7 @@ func Request(wanted []Pointer) ([]byte, error) {
 type Place struct {
 	// URL of the object; its scheme is https.
 	URL *url.URL
-	// Header has the headers that the server gave for the request.
+	// Header has the headers that the server requires in a request for the object.
 	Header map[string]string
 }
 
@@ -89,7 +89,7 @@ type action struct {
 	Header map[string]string `json:"header"`
 }
 
-// ParseAnswer returns the places of the wanted objects by their OIDs. Errors have no text of the answer.
+// ParseAnswer returns the places of the wanted objects by their OIDs. No error contains text of the answer.
 func ParseAnswer(body []byte, wanted []Pointer) (map[string]Place, error) {
 	var a answer
 	if json.Unmarshal(body, &a) != nil {
@@ -138,7 +138,7 @@ func placeOf(p Pointer, o answered) (Place, error) {
 	return Place{at, header}, nil
 }
 
-// ParseURL reads an address that a server gave. The error has no part of it.
+// ParseURL reads an address that a server gave. The error contains no part of the address.
 func ParseURL(raw string) (*url.URL, error) {
 	if len(raw) > maxAddress {
 		return nil, fmt.Errorf("it has more than %d bytes", maxAddress)

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// maxPointerBytes is below which size a file can be a pointer.
+// maxPointerBytes is the size from which on a file cannot be a pointer.
 const maxPointerBytes = 1024
 
 var (
@@ -33,15 +33,15 @@ func (p Pointer) Holds(data []byte) bool {
 	return int64(len(data)) == p.Size && sha256.Sum256(data) == p.OID
 }
 
-// errPointer is returned for a file that begins as a pointer.
+// errPointer is the error for a file that begins like a pointer but is not a valid one.
 var errPointer = errors.New("it does not consist of the lines version, oid sha256 and size: write it again with git lfs")
 
-// IsPointer reports whether a file begins as a pointer, and is as short as one.
+// IsPointer reports whether a file begins like a pointer, and is short enough for one.
 func IsPointer(content []byte) bool {
 	return len(content) < maxPointerBytes && bytes.HasPrefix(content, pointerPrefix)
 }
 
-// ParsePointer reads a pointer of version 1 without extensions. The error has no part of the content.
+// ParsePointer reads a pointer of version 1 without extensions. The error contains no part of the content.
 func ParsePointer(content []byte) (Pointer, error) {
 	m := pointerText.FindSubmatch(content)
 	if m == nil {
