@@ -57,14 +57,18 @@ require (
 require github.com/hashicorp/golang-lru/v2 v2.0.7
 
 require (
+	filippo.io/age v1.3.1
 	github.com/coreos/go-oidc/v3 v3.21.0
 	github.com/fluxcd/cli-utils v1.2.3
 	github.com/go-jose/go-jose/v4 v4.1.4
 	github.com/google/go-containerregistry v0.21.2
 	github.com/opencontainers/go-digest v1.0.0
 	github.com/opencontainers/image-spec v1.1.1
+	gopkg.in/ini.v1 v1.67.3
 	oras.land/oras-go/v2 v2.6.4
 )
+
+require filippo.io/hpke v0.4.0 // indirect
 
 require (
 	dario.cat/mergo v1.0.0 // indirect

@@ -109,6 +109,8 @@ var Rooms = []Room{
 	{"internal/policy/secret/classify", Pure, nil, nil, "whether a key or a value is a secret follows from its text alone"},
 	{"internal/policy/secret/syntax", Pure, nil, nil, "words and keys of a line follow from the line alone"},
 	{"internal/policy/secret", Pure, list("internal/policy/secret/classify", "internal/policy/secret/syntax"), nil, "what is a secret is asked wherever a content is printed, served or compared, so it lies below all of them"},
+	{"internal/sops/document", Pure, nil, libs(yaml, list("gopkg.in/ini.v1")), "which keys of an encrypted file changed is asked in reviews, where no key is"},
+	{"internal/sops", Pure, list("internal/sops/document"), list("filippo.io/age"), "the only room that decrypts: the server and the command line link it, the controller and the daemon do not"},
 	{"internal/policy/window", Pure, nil, list("github.com/robfig/cron/v3"), "whether a time lies in a window is arithmetic on calendars"},
 	{"internal/policy/pace", Pure, list("api/...", "internal/policy/window"), kubeTypes, "how carefully a pool is rolled out is read once, for the check of a commit, the rollout, the drain and the preview alike"},
 	{"internal/policy/membership", Pure, nil, kubeTypes, "which pools a node is in decides what it is assigned and what it may read, in two processes"},

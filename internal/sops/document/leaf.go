@@ -1,0 +1,236 @@
+package document
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Rules say which values of a file are encrypted. At most one of the suffixes and expressions is set.
+type Rules struct {
+	UnencryptedSuffix, EncryptedSuffix             string
+	UnencryptedRegex, EncryptedRegex               string
+	UnencryptedCommentRegex, EncryptedCommentRegex string
+	// MACOnlyEncrypted excludes values in the clear from the message authentication code.
+	MACOnlyEncrypted bool
+
+	expression *regexp.Regexp
+}
+
+// DefaultUnencryptedSuffix is the rule of files without a rule.
+const DefaultUnencryptedSuffix = "_unencrypted"
+
+// Compile checks rules that a file's metadata did not give, and completes them.
+func (r Rules) Compile() (Rules, error) { return r, r.compile() }
+
+func (r *Rules) compile() error {
+	var set []string
+	for _, text := range []string{r.UnencryptedSuffix, r.EncryptedSuffix, r.UnencryptedRegex, r.EncryptedRegex, r.UnencryptedCommentRegex, r.EncryptedCommentRegex} {
+		if text != "" {
+			set = append(set, text)
+		}
+	}
+	if len(set) == 0 {
+		r.UnencryptedSuffix = DefaultUnencryptedSuffix
+		return nil
+	}
+	if len(set) > 1 {
+		return errors.New("it has more than one rule of encrypted_suffix, unencrypted_suffix, encrypted_regex, unencrypted_regex and those for comments")
+	}
+	if r.UnencryptedSuffix == "" && r.EncryptedSuffix == "" {
+		var err error
+		if r.expression, err = regexp.Compile(set[0]); err != nil {
+			return fmt.Errorf("the expression of its rule: %w", err)
+		}
+	}
+	return nil
+}
+
+// Leaf is a value of a file, or a comment.
+type Leaf struct {
+	// Path has the keys that lead to the value. It does not have the places in lists: SOPS does not authenticate them.
+	Path []string
+	// Name is the path as users read it: `users[2].password`.
+	Name string
+	// Value is the value as it is stored.
+	Value any
+	// Encrypt reports whether the rules say that the value is encrypted.
+	Encrypt bool
+}
+
+// AdditionalData returns the data that SOPS authenticates with a value.
+func (l Leaf) AdditionalData() string { return strings.Join(l.Path, ":") + ":" }
+
+// Walk visits all leaves in order, and replaces each by the value that visit returns.
+func (d Document) Walk(visit func(Leaf) (any, error)) error {
+	for i, b := range d.Branches {
+		w := walker{rules: d.Metadata.Rules, visit: visit}
+		if err := w.branch(b, nil, "", nil); err != nil {
+			if len(d.Branches) > 1 {
+				return fmt.Errorf("document %d: %w", i+1, err)
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+type walker struct {
+	rules Rules
+	visit func(Leaf) (any, error)
+}
+
+// branch visits the leaves of a mapping. The argument above has the comments that apply to it.
+func (w walker) branch(b Branch, path []string, name string, above [][]string) error {
+	active := append(above[:len(above):len(above)], nil)
+	last := len(active) - 1
+	for i, it := range b {
+		if c, ok := it.Key.(Comment); ok {
+			active[last] = append(active[last], c.Text)
+			v, err := w.leaf(c, path, name+" (comment)", active)
+			if err != nil {
+				return err
+			}
+			if text, ok := v.(string); ok {
+				v = Comment{text, c.Inline}
+			}
+			b[i].Key = v
+			continue
+		}
+		key, ok := it.Key.(string)
+		if !ok {
+			return errors.New("the file has a key that is no text")
+		}
+		under := append(path[:len(path):len(path)], key)
+		v, err := w.value(it.Value, under, strings.TrimPrefix(name+"."+key, "."), active)
+		if err != nil {
+			return err
+		}
+		b[i].Value, active[last] = v, nil
+	}
+	return nil
+}
+
+func (w walker) value(v any, path []string, name string, above [][]string) (any, error) {
+	switch v := v.(type) {
+	case nil:
+		return nil, nil
+	case Branch:
+		return v, w.branch(v, path, name, above)
+	case []any:
+		active := append(above[:len(above):len(above)], nil)
+		last, n := len(active)-1, 0
+		for i, item := range v {
+			c, isComment := item.(Comment)
+			if isComment {
+				active[last] = append(active[last], c.Text)
+			}
+			found, err := w.value(item, path, name+"["+strconv.Itoa(n)+"]", active)
+			if err != nil {
+				return nil, err
+			}
+			v[i] = found
+			if !isComment {
+				active[last] = nil
+				n++
+			}
+		}
+		return v, nil
+	case string, int, float64, bool, time.Time, Comment:
+		return w.leaf(v, path, name, above)
+	}
+	return nil, fmt.Errorf("%s: a value has a type that SOPS cannot encrypt", name)
+}
+
+func (w walker) leaf(v any, path []string, name string, active [][]string) (any, error) {
+	_, isComment := v.(Comment)
+	return w.visit(Leaf{path, name, v, w.rules.encrypt(path, active, isComment)})
+}
+
+// encrypt reports whether a value is encrypted.
+func (r Rules) encrypt(path []string, active [][]string, isComment bool) bool {
+	some := func(match func(string) bool) bool {
+		for _, key := range path {
+			if match(key) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case r.EncryptedSuffix != "":
+		return some(func(key string) bool { return strings.HasSuffix(key, r.EncryptedSuffix) })
+	case r.EncryptedRegex != "":
+		return some(r.expression.MatchString)
+	case r.UnencryptedRegex != "":
+		return !some(r.expression.MatchString)
+	case r.UnencryptedCommentRegex != "":
+		return !r.comments(active, false)
+	case r.EncryptedCommentRegex != "":
+		return r.comments(active, isComment)
+	}
+	return !some(func(key string) bool { return strings.HasSuffix(key, r.UnencryptedSuffix) })
+}
+
+// comments reports whether the expression matches a comment that applies. If skip is true, the last comment does not
+// count: it is the one that the question is about.
+func (r Rules) comments(active [][]string, skip bool) bool {
+	for i, group := range active {
+		for j, text := range group {
+			own := skip && i == len(active)-1 && j == len(group)-1
+			if !own && r.expression.MatchString(text) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Ciphertext reports whether a value is one that SOPS encrypted.
+func Ciphertext(v any) bool {
+	text, ok := v.(string)
+	if c, isComment := v.(Comment); isComment {
+		text, ok = c.Text, true
+	}
+	return ok && strings.HasPrefix(text, "ENC[AES256_GCM,data:") && strings.HasSuffix(text, "]")
+}
+
+// check refuses values in the clear that the rules encrypt. A user may have written them into the encrypted file.
+func (d Document) check() error {
+	var clear []string
+	err := d.Walk(func(l Leaf) (any, error) {
+		_, isComment := l.Value.(Comment)
+		if l.Encrypt && !isComment && l.Value != "" && !Ciphertext(l.Value) && len(clear) < 5 {
+			clear = append(clear, l.Name)
+		}
+		return l.Value, nil
+	})
+	if err == nil && len(clear) > 0 {
+		err = fmt.Errorf("%s: in clear text, and the rules of the file encrypt it; change encrypted files with `bunsen secret edit`", strings.Join(clear, ", "))
+	}
+	return err
+}
+
+// Values returns the encrypted values by name, as they are stored. Comments are left out.
+func (d Document) Values() map[string]string {
+	out := map[string]string{}
+	branch := 0
+	for range d.Branches {
+		branch++
+		one := Document{Branches: d.Branches[branch-1 : branch], Metadata: d.Metadata}
+		_ = one.Walk(func(l Leaf) (any, error) { // Parse has walked it before
+			if text, ok := l.Value.(string); ok && l.Encrypt {
+				name := l.Name
+				if len(d.Branches) > 1 {
+					name = fmt.Sprintf("document %d: %s", branch, name)
+				}
+				out[name] = text
+			}
+			return l.Value, nil
+		})
+	}
+	return out
+}

@@ -1,0 +1,235 @@
+package document
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Recipient is one holder of a key that can read a file, or a part of its data key.
+type Recipient struct {
+	// Kind is the list in SOPS's metadata: "age", "pgp", "kms" and others.
+	Kind string
+	// Name is the public key or the name of the key.
+	Name string
+	// Encrypted is the data key, or a part of it, for this recipient.
+	Encrypted string
+}
+
+// String returns the name with its kind, except for age, whose names show the kind.
+func (r Recipient) String() string {
+	if r.Kind == "age" {
+		return r.Name
+	}
+	return r.Kind + " " + r.Name
+}
+
+// Metadata is what SOPS stores beside the values of a file.
+type Metadata struct {
+	// Groups are the recipients. Each group has one part of the data key if there is more than one group.
+	Groups [][]Recipient
+	// Threshold is the number of parts that give the data key.
+	Threshold int
+	Rules     Rules
+	// MAC is the encrypted message authentication code of all values.
+	MAC          string
+	LastModified time.Time
+	Version      string
+}
+
+// Encrypted reports whether a file has metadata.
+func (m Metadata) Encrypted() bool { return len(m.Groups) > 0 }
+
+// Recipients returns the recipients of all groups, sorted, each once.
+func (m Metadata) Recipients() []string {
+	var out []string
+	for _, g := range m.Groups {
+		for _, r := range g {
+			out = append(out, r.String())
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// recipientNames maps the kinds of recipients to the fields that make up their names.
+var recipientNames = map[string][]string{
+	"age": {"recipient"}, "pgp": {"fp"}, "kms": {"arn"}, "gcp_kms": {"resource_id"},
+	"azure_kv": {"vault_url", "name", "version"}, "hc_vault": {"vault_address", "engine_path", "key_name"}, "hckms": {"key_id"},
+}
+
+// extract removes the metadata from a document, and returns it.
+func extract(d *Document) (Metadata, error) {
+	var raw Branch
+	for i, b := range d.Branches {
+		found, rest, err := split(d.Format, b)
+		if err != nil {
+			return Metadata{}, err
+		}
+		if i == 0 {
+			raw = found
+		}
+		d.Branches[i] = rest
+	}
+	if raw == nil {
+		return Metadata{}, errors.New("there is none; the file is not encrypted")
+	}
+	return readMetadata(raw)
+}
+
+// split divides a branch into metadata and the rest.
+func split(format Format, b Branch) (metadata, rest Branch, err error) {
+	for _, it := range b {
+		key, _ := it.Key.(string)
+		flat, isFlat := strings.CutPrefix(key, "sops_")
+		switch {
+		case format == Dotenv && isFlat:
+			metadata = append(metadata, Item{flat, it.Value})
+		case format != Dotenv && key == "sops":
+			value, ok := it.Value.(Branch)
+			if !ok {
+				return nil, nil, errors.New("`sops` is not a mapping")
+			}
+			metadata = value
+		default:
+			rest = append(rest, it)
+		}
+	}
+	if metadata == nil || format != Dotenv && format != INI {
+		return metadata, rest, nil
+	}
+	if format == INI {
+		for i, it := range metadata {
+			if s, ok := it.Value.(string); ok {
+				metadata[i].Value = strings.ReplaceAll(s, `\n`, "\n")
+			}
+		}
+	}
+	metadata, err = unflatten(metadata)
+	return metadata, rest, err
+}
+
+func readMetadata(raw Branch) (Metadata, error) {
+	f := fields{branch: raw}
+	m := Metadata{
+		Threshold: f.number("shamir_threshold"), MAC: f.text("mac"), Version: f.text("version"),
+		Rules: Rules{
+			UnencryptedSuffix: f.text("unencrypted_suffix"), EncryptedSuffix: f.text("encrypted_suffix"),
+			UnencryptedRegex: f.text("unencrypted_regex"), EncryptedRegex: f.text("encrypted_regex"),
+			UnencryptedCommentRegex: f.text("unencrypted_comment_regex"), EncryptedCommentRegex: f.text("encrypted_comment_regex"),
+			MACOnlyEncrypted: f.text("mac_only_encrypted") == "true",
+		},
+	}
+	at, err := time.Parse(time.RFC3339, f.text("lastmodified"))
+	if err != nil {
+		f.problem("`lastmodified` is no time")
+	}
+	m.LastModified = at
+	for _, g := range f.list("key_groups") {
+		if group := f.group(g); len(group) > 0 {
+			m.Groups = append(m.Groups, group)
+		}
+	}
+	if top := f.group(raw); len(m.Groups) == 0 && len(top) > 0 {
+		m.Groups = [][]Recipient{top}
+	}
+	if len(m.Groups) == 0 {
+		f.problem("it names no recipient")
+	}
+	if m.Threshold < 0 || m.Threshold > len(m.Groups) {
+		f.problem("`shamir_threshold` is larger than the number of groups")
+	}
+	if m.Threshold == 0 {
+		m.Threshold = len(m.Groups)
+	}
+	if err := m.Rules.compile(); err != nil {
+		f.problems = append(f.problems, err)
+	}
+	return m, errors.Join(f.problems...)
+}
+
+// fields reads the metadata's fields, and collects problems.
+type fields struct {
+	branch   Branch
+	problems []error
+}
+
+func (f *fields) problem(format string, args ...any) {
+	f.problems = append(f.problems, fmt.Errorf(format, args...))
+}
+
+func (b Branch) get(key string) any {
+	for _, it := range b {
+		if it.Key == key {
+			return it.Value
+		}
+	}
+	return nil
+}
+
+func (f *fields) text(key string) string {
+	switch v := f.branch.get(key).(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case int:
+		return strconv.Itoa(v)
+	case bool:
+		return strconv.FormatBool(v)
+	case time.Time:
+		return v.Format(time.RFC3339)
+	default:
+		f.problem("`%s` is no text", key)
+		return ""
+	}
+}
+
+func (f *fields) number(key string) int {
+	text := f.text(key)
+	if text == "" {
+		return 0
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		f.problem("`%s` is no number", key)
+	}
+	return n
+}
+
+func (f *fields) list(key string) []Branch {
+	var out []Branch
+	l, _ := f.branch.get(key).([]any)
+	for _, item := range l {
+		if b, ok := item.(Branch); ok {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
+// group reads the recipients that a mapping lists by kind.
+func (f *fields) group(b Branch) []Recipient {
+	var out []Recipient
+	in := fields{branch: b}
+	for _, it := range b {
+		kind, _ := it.Key.(string)
+		for _, r := range in.list(kind) {
+			one := fields{branch: r}
+			var name []string
+			for _, field := range recipientNames[kind] {
+				name = append(name, one.text(field))
+			}
+			if len(name) > 0 {
+				out = append(out, Recipient{kind, strings.Join(name, "/"), one.text("enc")})
+			}
+			f.problems = append(f.problems, one.problems...)
+		}
+	}
+	slices.SortStableFunc(out, func(a, b Recipient) int { return cmp.Compare(a.Kind, b.Kind) })
+	return out
+}

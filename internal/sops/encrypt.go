@@ -1,0 +1,163 @@
+package sops
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"time"
+
+	"filippo.io/age"
+
+	"github.com/bunsen-os/bunsen/internal/sops/document"
+)
+
+// Policy says for whom a file is encrypted, and which of its values.
+type Policy struct {
+	// Groups are the public keys. Each group can decrypt one part of the data key if there is more than one.
+	Groups [][]string
+	// Threshold is the number of groups that decrypt the file together. 0 is all of them.
+	Threshold int
+	Rules     document.Rules
+}
+
+func (p Policy) metadata() (document.Metadata, error) {
+	rules, err := p.Rules.Compile()
+	m := document.Metadata{Threshold: p.Threshold, Rules: rules, Version: version}
+	for _, names := range p.Groups {
+		var group []document.Recipient
+		for _, name := range names {
+			group = append(group, document.Recipient{Kind: "age", Name: name})
+		}
+		m.Groups = append(m.Groups, group)
+		if len(group) == 0 {
+			err = errors.Join(err, errors.New("a key group has no public key"))
+		}
+	}
+	if len(m.Groups) == 0 {
+		err = errors.Join(err, errors.New("it has no public key to encrypt for"))
+	}
+	if m.Threshold == 0 {
+		m.Threshold = len(m.Groups)
+	}
+	return m, err
+}
+
+// Writer encrypts files.
+type Writer struct {
+	// Random is a source of random bytes that no attacker can predict.
+	Random io.Reader
+	// Now becomes the time of a file's last change.
+	Now time.Time
+}
+
+// Encrypt encrypts a file with a new data key.
+func (w Writer) Encrypt(format string, body []byte, p Policy) ([]byte, error) {
+	d, err := document.ParsePlain(document.Format(format), body)
+	if err != nil {
+		return nil, fmt.Errorf("encrypting a file: %w", err)
+	}
+	if d.Metadata, err = p.metadata(); err != nil {
+		return nil, fmt.Errorf("encrypting a file: %w", err)
+	}
+	key, err := w.newDataKey(&d.Metadata)
+	if err != nil {
+		return nil, fmt.Errorf("encrypting a file: %w", err)
+	}
+	return w.encrypt(d, key, nil)
+}
+
+// previous maps the places of values to their ciphertexts.
+type previous map[string]ciphertext
+
+type ciphertext struct {
+	plain any
+	text  string
+}
+
+// encrypt encrypts the values of a document in place, and writes it. A value that did not change keeps its ciphertext.
+func (w Writer) encrypt(d document.Document, key []byte, before previous) ([]byte, error) {
+	code := newMAC(d.Metadata.Rules)
+	err := d.Walk(func(l document.Leaf) (any, error) {
+		if err := code.add(l.Value, l.Encrypt); err != nil || !l.Encrypt {
+			return l.Value, err
+		}
+		if old, ok := before[l.Name+"\x00"+l.AdditionalData()]; ok && reflect.DeepEqual(old.plain, l.Value) {
+			return old.text, nil
+		}
+		return w.seal(l.Value, key, l.AdditionalData())
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encrypting a file: %w", err)
+	}
+	d.Metadata.LastModified, d.Metadata.Version = w.Now.UTC().Truncate(time.Second), version
+	if d.Metadata.MAC, err = w.seal(code.sum(), key, d.Metadata.LastModified.Format(time.RFC3339)); err != nil {
+		return nil, err
+	}
+	return d.Encrypted()
+}
+
+// Replace encrypts new contents of an encrypted file with the file's own data key, recipients and rules. Values that
+// did not change keep their ciphertexts, so that a difference shows which keys changed.
+func (w Writer) Replace(format string, encrypted, contents []byte, identities ...age.Identity) ([]byte, error) {
+	old, err := document.Parse(document.Format(format), encrypted)
+	if err != nil {
+		return nil, fmt.Errorf("changing a file of SOPS: %w", err)
+	}
+	before := previous{}
+	texts := old.Values()
+	key, err := decrypt(old, identities)
+	if err != nil {
+		return nil, fmt.Errorf("changing a file of SOPS: %w", err)
+	}
+	_ = old.Walk(func(l document.Leaf) (any, error) { // it has been walked before
+		if text, ok := texts[l.Name]; ok && l.Encrypt {
+			before[l.Name+"\x00"+l.AdditionalData()] = ciphertext{l.Value, text}
+		}
+		return l.Value, nil
+	})
+	d, err := document.ParsePlain(document.Format(format), contents)
+	if err != nil {
+		return nil, fmt.Errorf("changing a file of SOPS: %w", err)
+	}
+	if err := onlyAge(old.Metadata); err != nil {
+		return nil, fmt.Errorf("changing a file of SOPS: %w", err)
+	}
+	d.Metadata = old.Metadata
+	return w.encrypt(d, key, before)
+}
+
+// onlyAge refuses files with recipients that Bunsen cannot write.
+func onlyAge(m document.Metadata) error {
+	for _, g := range m.Groups {
+		for _, r := range g {
+			if r.Kind != "age" {
+				return fmt.Errorf("the file is also for %s, and Bunsen writes keys of age only; change it with the program sops", r)
+			}
+		}
+	}
+	return nil
+}
+
+// Rotate encrypts a file with a new data key, for the recipients of a policy. The rules of the file stay.
+func (w Writer) Rotate(format string, encrypted []byte, p Policy, identities ...age.Identity) ([]byte, error) {
+	d, err := document.Parse(document.Format(format), encrypted)
+	if err != nil {
+		return nil, fmt.Errorf("rotating the data key: %w", err)
+	}
+	if err = onlyAge(d.Metadata); err != nil {
+		return nil, fmt.Errorf("rotating the data key: %w", err)
+	}
+	if _, err = decrypt(d, identities); err != nil {
+		return nil, fmt.Errorf("rotating the data key: %w", err)
+	}
+	p.Rules = d.Metadata.Rules
+	if d.Metadata, err = p.metadata(); err != nil {
+		return nil, fmt.Errorf("rotating the data key: %w", err)
+	}
+	key, err := w.newDataKey(&d.Metadata)
+	if err != nil {
+		return nil, fmt.Errorf("rotating the data key: %w", err)
+	}
+	return w.encrypt(d, key, nil)
+}
