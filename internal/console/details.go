@@ -21,6 +21,7 @@ func detailPages() []route {
 	return []route{
 		{"/node/{node}", nodePage},
 		{"/pool/{pool}/commit/{commit}", commitPage},
+		{"/pool/{pool}/timeline", timelinePage},
 		{"/compare", comparePage},
 		{"/search", searchPage},
 	}
@@ -69,6 +70,18 @@ func nodePage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (vi
 	}
 	return view.Page{
 		Frame:   view.Frame{Title: "Node " + name, Command: fleet.ShellLine("bunsen", "why", "node/"+name)},
+		Regions: p.Regions(now),
+	}, nil
+}
+
+func timelinePage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (view.Page, error) {
+	pool := r.PathValue("pool")
+	p, err := detail.Timeline(ctx, sessionOf(v), pool, now)
+	if err != nil {
+		return view.Page{}, found(err)
+	}
+	return view.Page{
+		Frame:   view.Frame{Title: "Timeline of pool " + pool, Command: fleet.ShellLine("bunsen", "history", "pool/"+pool)},
 		Regions: p.Regions(now),
 	}, nil
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/console/detail"
 	"github.com/bunsen-os/bunsen/internal/console/view"
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
@@ -37,7 +38,8 @@ func poolPage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (vi
 	if err != nil {
 		return view.Page{}, err
 	}
-	p := view.PoolPage{Why: why, History: &past, Zones: zonesOf(cluster), Map: mapOptions(r)}
+	timeline := detail.PoolTimeline(ctx, sessionOf(v), name, now)
+	p := view.PoolPage{Timeline: &timeline, Why: why, History: &past, Zones: zonesOf(cluster), Map: mapOptions(r)}
 	for i := range status.Nodes {
 		if status.Nodes[i].Pool == name {
 			p.Nodes = append(p.Nodes, status.Nodes[i])

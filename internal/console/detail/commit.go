@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -51,6 +52,7 @@ func (s Session) Commit(ctx context.Context, pool, what string, now time.Time) (
 			}
 		}
 	}
+	p.About = append(p.About, otherPools(f, pool, row)...)
 	p.Undo = undoOf(h.Rows, at, v)
 	switch {
 	case row.Rendered == "":
@@ -166,6 +168,37 @@ func aboutRow(r history.Row, pool, before string) []view.Fact {
 	}
 	if before != "" && before != r.Rendered {
 		out = append(out, view.Fact{Label: "Config before", Text: before, Pool: pool, Config: before})
+	}
+	return out
+}
+
+// mostPools is how many other pools of a commit a page lists.
+const mostPools = 20
+
+// otherPools are the other pools to which the commit of a row gave a config, with how many nodes run it.
+func otherPools(f *fleet.Fleet, pool string, row history.Row) []view.Fact {
+	if row.Revision == "" || len(row.API) > 0 {
+		return nil
+	}
+	byPool := configsOfCommit(f, row.Revision)
+	delete(byPool, pool)
+	var out []view.Fact
+	for _, name := range slices.Sorted(maps.Keys(byPool)) {
+		config, running := byPool[name], 0
+		if config == "" {
+			continue
+		}
+		if len(out) == mostPools {
+			return append(out, view.Fact{Label: "Also in", Text: fmt.Sprintf("%d pools in total", len(byPool))})
+		}
+		if v := f.PoolByName[name]; v != nil {
+			for i := range v.Rows {
+				if v.Rows[i].Current == config {
+					running++
+				}
+			}
+		}
+		out = append(out, view.Fact{Label: "Also in", Text: fmt.Sprintf("pool %s, on %s now", name, fleet.Count(running, "node")), Pool: name, Config: config})
 	}
 	return out
 }

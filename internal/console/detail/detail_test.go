@@ -75,6 +75,7 @@ func (w *world) Reader() client.Reader {
 	for i := range w.Nodes {
 		b.WithObjects(w.Nodes[i].DeepCopy())
 	}
+	b.WithIndex(&corev1.Event{}, "involvedObject.kind", func(o client.Object) []string { return []string{o.(*corev1.Event).InvolvedObject.Kind} })
 	b.WithObjects(w.others...)
 	return interceptor.NewClient(b.Build(), w.hooks)
 }
@@ -202,6 +203,11 @@ count: 3
 lastTimestamp: "2026-01-02T11:59:00Z"
 `)
 	w.others = append(w.others, &event)
+	for i, at := range []string{"11:31:00", "11:33:00", "11:36:00"} {
+		step := object[corev1.Event](fmt.Sprintf(`{metadata: {name: worker-00.%d, namespace: default}, involvedObject: {kind: Node, name: worker-00}, type: Normal, reason: %s, message: "a step", lastTimestamp: "2026-01-02T%sZ"}`,
+			i, []string{"Drain", "Reboot", "NodeDone"}[i], at))
+		w.others = append(w.others, &step)
+	}
 	w.addConfigs()
 	return w
 }
@@ -274,6 +280,12 @@ func html(t *testing.T, s detail.Session, path string) string {
 			t.Fatal(err)
 		}
 		return page(p.Regions())
+	case "timeline":
+		p, err := detail.Timeline(t.Context(), s, rest, noon)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return page(p.Regions(noon))
 	case "compare":
 		from, to, _ := strings.Cut(rest, " ")
 		p, err := s.Compare(t.Context(), from, to, noon)
@@ -294,7 +306,7 @@ func TestPages(t *testing.T) {
 	for name, path := range map[string]string{
 		"node-updated": "node worker-00", "node-rebooting": "node worker-01", "node-drift": "node worker-02",
 		"commit": "commit " + commitB, "commit-by-hash": "commit bbbbbbbb", "commit-by-config": "commit " + second, "commit-without-earlier": "commit " + commitA,
-		"compare-form": "compare", "compare": "compare " + first + " " + second, "compare-node-pool": "compare node/worker-02 pool/worker", "compare-nothing": "compare pool/worker pool/gpu",
+		"timeline": "timeline worker", "compare-form": "compare", "compare": "compare " + first + " " + second, "compare-node-pool": "compare node/worker-02 pool/worker", "compare-nothing": "compare pool/worker pool/gpu",
 		"search-path": "search chrony", "search-argument": "search quiet", "search-author": "search ada", "search-secret": "search CANARY", "search-node": "search worker-0",
 	} {
 		t.Run(name, func(t *testing.T) {

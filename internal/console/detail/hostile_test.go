@@ -23,8 +23,8 @@ import (
 
 // elements and attributes are all that a page may have.
 var (
-	elements   = strings.Fields("a article br button code datalist dd details div dl dt form h2 h3 h4 input label li option p pre section span strong summary table tbody td th thead tr ul")
-	attributes = strings.Fields("action aria-hidden aria-label autocomplete class for href id list maxlength method name role scope spellcheck tabindex type value")
+	elements   = strings.Fields("a article br button code datalist dd details div dl dt figcaption figure form h2 h3 h4 input label li option p pre section span strong summary svg rect path table tbody td th thead tr ul")
+	attributes = strings.Fields("action aria-hidden aria-label autocomplete class d focusable for height href id preserveaspectratio viewbox width x y list maxlength method name role scope spellcheck tabindex type value")
 )
 
 // checkHTML finds elements and attributes that no template has, links to elsewhere, and ids that two elements have.
@@ -82,7 +82,7 @@ func TestHostileContentIsText(t *testing.T) {
 				}
 			}
 			w.rows()
-			for _, path := range []string{"node worker-00", "node worker-02", "commit bbbbbbbb", "compare " + first + " " + second, "search " + text, "search motd", "search etc", "compare " + text + " " + text} {
+			for _, path := range []string{"node worker-00", "node worker-02", "timeline worker", "commit bbbbbbbb", "compare " + first + " " + second, "search " + text, "search motd", "search etc", "compare " + text + " " + text} {
 				got := html(t, w.session(), path)
 				checkHTML(t, got)
 				if strings.ContainsAny(got, "\u202e\u2066\x1b") {
@@ -155,6 +155,8 @@ func TestAMissingRightHidesOneThing(t *testing.T) {
 		"a search without configs":   {configs, "search ada", "you may not read MachineConfigs", "chrony: use the site"},
 		"a node without events":      {forbid[*corev1.Event, *corev1.EventList]("events"), "node worker-02", "you may not list events", "pools/worker/chrony.bu"},
 		"a node without its reports": {forbid[*mcfgv1.MachineConfigNode, *mcfgv1.MachineConfigNodeList]("machineconfignodes"), "node worker-01", "you may not read MachineConfigNodes", "KubeletReady"},
+		"a timeline without events":  {forbid[*corev1.Event, *corev1.EventList]("events"), "timeline worker", "you may not list events", "2 not begun"},
+		"a timeline without reports": {forbid[*mcfgv1.MachineConfigNode, *mcfgv1.MachineConfigNodeList]("machineconfignodes"), "timeline worker", "you may not read MachineConfigNodes", "worker-00"},
 		"a commit without reports":   {forbid[*mcfgv1.MachineConfigNode, *mcfgv1.MachineConfigNodeList]("machineconfignodes"), "commit bbbbbbbb", "how many nodes rebooted", "chrony.conf"},
 	} {
 		t.Run(name, func(t *testing.T) {

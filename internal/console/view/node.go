@@ -225,13 +225,14 @@ func moment(at time.Time) string {
 
 func (p NodePage) origins() region.Region {
 	data := struct {
-		Name, Note string
-		Commits    []string
-		Items      []contents.Item
-		More       int
+		Name, Href, Note string
+		Commits          []string
+		Items            []contents.Item
+		More             int
 	}{Note: p.ContentsNote}
 	if c := p.Contents; c != nil {
 		data.Name, data.Note = c.Trace.Rendered.Name, c.Note
+		data.Href = commitPath(c.Trace.Rendered.Pool, data.Name)
 		data.Commits = strings.Split(strings.TrimSpace(c.Trace.Commits()), "\n")
 		data.Items = c.Items[:min(len(c.Items), mostItems)]
 		data.More = len(c.Items) - len(data.Items)

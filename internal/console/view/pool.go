@@ -23,14 +23,18 @@ type PoolPage struct {
 	Map MapOptions
 	// History is the answer of `bunsen history pool/NAME`; nil if it is not known.
 	History *history.History
+	// Timeline is the timeline of the last rollout; nil if it is not known.
+	Timeline *TimelinePage
 }
 
-// Regions draws the pool: why it waits, how far it is, its nodes, and its history.
+// Regions draws the pool: why it waits, how far it is, its nodes, the timeline of its rollout, and its history.
 func (p PoolPage) Regions(now time.Time) []region.Region {
 	m := nodeMap{pool: p.Why.Pool.Name, nodes: p.Nodes, zones: p.Zones, options: p.Map, now: now, texts: map[stepKey]string{}}
-	return []region.Region{
-		p.state(now), p.progress(), p.waiting(), m.controls(), m.legend(), m.cells(), m.table(), p.history(now),
+	out := []region.Region{p.state(now), p.progress(), p.waiting(), m.controls(), m.legend(), m.cells(), m.table()}
+	if p.Timeline != nil {
+		out = append(out, p.Timeline.region(now))
 	}
+	return append(out, p.history(now))
 }
 
 // mostCommands is how many commands a page shows. Each failed node has one.

@@ -1,0 +1,85 @@
+package detail
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/bunsen-os/bunsen/internal/console/view"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/timeline"
+)
+
+const (
+	// mostTimed is how many nodes a cluster has at most so that the page of a pool reads the times of all. Larger clusters have a page for
+	// the timeline alone.
+	mostTimed = 250
+	// mostTimedEvents is how many events a timeline reads.
+	mostTimedEvents = 5000
+)
+
+// PoolTimeline returns the timeline for the page of a pool. In a large cluster it is only a link to the page of the timeline.
+func PoolTimeline(ctx context.Context, s Session, pool string, now time.Time) view.TimelinePage {
+	if c, err := s.Cluster(ctx); err == nil && len(c.Nodes) > mostTimed {
+		return view.TimelinePage{Pool: pool, Elsewhere: true}
+	}
+	p, err := Timeline(ctx, s, pool, now)
+	if err != nil {
+		p.Notes = append(p.Notes, err.Error())
+	}
+	return p
+}
+
+// Timeline returns the page of a pool's timeline. The error is a *NotFoundError if there is no such pool.
+func Timeline(ctx context.Context, s Session, pool string, now time.Time) (view.TimelinePage, error) {
+	c, err := s.Cluster(ctx)
+	if err != nil {
+		return view.TimelinePage{}, err
+	}
+	f := fleet.New(c, now)
+	v, err := f.FindPool(pool)
+	if err != nil {
+		return view.TimelinePage{}, notFound("%s", err)
+	}
+	age := reportAge
+	if len(f.Nodes) > mostTimed {
+		age = countAge
+	}
+	return readTimeline(ctx, s, v, lasts(now, age)), nil
+}
+
+// readTimeline reads the reports of all nodes.
+func readTimeline(ctx context.Context, s Session, v *fleet.Pool, until [2]time.Time) view.TimelinePage {
+	p := view.TimelinePage{Pool: v.Object.Name}
+	machines, err := cached(s.Cache, "mcns", until, func() (result[[]mcfgv1.MachineConfigNode], error) {
+		var list mcfgv1.MachineConfigNodeList
+		err := s.Reader().List(ctx, &list)
+		return result[[]mcfgv1.MachineConfigNode]{list.Items, 4096 * len(list.Items)}, err
+	})
+	switch note := deniedNote(err, "MachineConfigNodes", "the present steps of nodes", viewerRole); {
+	case note != "":
+		p.Notes = append(p.Notes, note)
+	case err != nil:
+		p.Notes = append(p.Notes, fmt.Sprintf("reading MachineConfigNodes: %v", err))
+	}
+	events, err := cached(s.Cache, "node-events", until, func() (result[[]corev1.Event], error) {
+		var list corev1.EventList
+		err := s.Reader().List(ctx, &list, client.InNamespace(eventsNamespace), client.MatchingFields{"involvedObject.kind": "Node"}, client.Limit(mostTimedEvents))
+		return result[[]corev1.Event]{list.Items, 1024 * len(list.Items)}, err
+	})
+	switch {
+	case apierrors.IsForbidden(err):
+		p.Notes = append(p.Notes, "permission denied: you may not list events in the namespace "+eventsNamespace+", so this page does not show earlier drains and reboots. ClusterRole view grants that right")
+	case err != nil:
+		p.Notes = append(p.Notes, fmt.Sprintf("reading the events of nodes: %v", err))
+	case len(events) >= mostTimedEvents:
+		p.Notes = append(p.Notes, fmt.Sprintf("The cluster has more than %d events of nodes, so some drains and reboots are missing.", mostTimedEvents))
+	}
+	p.Timeline = timeline.New(v, machines, events)
+	return p
+}

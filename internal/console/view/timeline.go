@@ -1,0 +1,175 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/bunsen-os/bunsen/internal/console/region"
+	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
+	"github.com/bunsen-os/bunsen/internal/inspect/timeline"
+)
+
+// TimelinePage is the timeline of a pool's last rollout, on a page of its own or on the page of the pool.
+type TimelinePage struct {
+	Pool     string
+	Timeline timeline.Timeline
+	// Elsewhere: only a link to the page of the timeline.
+	Elsewhere bool
+	// Notes say what the timeline does not have, and why.
+	Notes []string
+}
+
+// mostTimes is how many nodes a timeline lists.
+const mostTimes = 100
+
+// timedRow is a node in the form of the template. Bar has its steps on the time axis of the rollout.
+type timedRow struct {
+	Name, Href, Began, Drain, Reboot, End, Took string
+	Failed                                      bool
+	Bar                                         []barPart
+}
+
+// Regions draws the page of a timeline.
+func (p TimelinePage) Regions(now time.Time) []region.Region {
+	return []region.Region{draw("timeline-of", "timeline-of", []fact{{Label: "Pool", Text: p.Pool, Href: poolPath(p.Pool)}}), p.region(now)}
+}
+
+func timelinePath(pool string) string { return poolPath(pool) + "/timeline" }
+
+func (p TimelinePage) region(now time.Time) region.Region {
+	t := p.Timeline
+	data := struct {
+		Elsewhere, Text, Count, Curve, From, To string
+		Rows                                    []timedRow
+		Notes                                   []string
+		More                                    int
+	}{Notes: p.Notes}
+	if p.Elsewhere {
+		data.Elsewhere = timelinePath(p.Pool)
+		return draw("pool-timeline", "pool-timeline", data)
+	}
+	if t.Config == "" {
+		data.Text = "No rollout of the pool's config is recorded."
+		return draw("pool-timeline", "pool-timeline", data)
+	}
+	end := now
+	if t.Ended != nil {
+		end = *t.Ended
+	}
+	data.From, data.To = moment(t.Began), moment(end)
+	if t.Ended == nil {
+		data.To = "now"
+	}
+	data.Text, data.Curve = p.summary(), curve(t, end)
+	data.More = max(0, len(t.Nodes)-mostTimes)
+	data.Count = fleet.Count(len(t.Nodes)-data.More, "node")
+	for _, n := range t.Nodes[:len(t.Nodes)-data.More] {
+		data.Rows = append(data.Rows, timed(n, t.Began, end))
+	}
+	return draw("pool-timeline", "pool-timeline", data)
+}
+
+// summary counts the nodes.
+func (p TimelinePage) summary() string {
+	t := p.Timeline
+	done, failed := 0, 0
+	for _, n := range t.Nodes {
+		switch {
+		case n.Done != nil:
+			done++
+		case n.Failed != nil:
+			failed++
+		}
+	}
+	parts := []string{fmt.Sprintf("%s done", fleet.Count(done, "node"))}
+	for _, x := range []struct {
+		n    int
+		text string
+	}{{len(t.Nodes) - done - failed, "under way"}, {failed, "failed"}, {t.Waiting, "not begun"}, {t.Before, "done at an unknown time"}} {
+		if x.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", x.n, x.text))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// axis is the position of a time in units of a bar.
+func axis(at, began, ended time.Time) int {
+	span := max(ended.Sub(began), time.Second)
+	return min(barWidth, max(0, int(barWidth*int64(at.Sub(began)/time.Millisecond)/int64(span/time.Millisecond))))
+}
+
+// timed returns the row of a node: its times, and a bar from its begin to its drain, to its reboot and to its end.
+func timed(n timeline.Node, began, ended time.Time) timedRow {
+	r := timedRow{Name: n.Name, Href: nodePath(n.Name), Began: clock(n.Began), Drain: clock(n.Drain), Reboot: clock(n.Reboot), End: clock(cmp.Or(n.Done, n.Failed)), Failed: n.Failed != nil}
+	if took := n.Took(); took > 0 {
+		r.Took = fleet.Took(took)
+	}
+	if n.Began == nil {
+		return r
+	}
+	from, class := n.Began, "waiting"
+	if n.Drain == nil && n.Reboot == nil {
+		class = "busy"
+	}
+	for _, next := range []struct {
+		at    *time.Time
+		class string
+	}{{n.Drain, "busy"}, {n.Reboot, "unready"}, {cmp.Or(n.Done, n.Failed, &ended), ""}} {
+		if next.at == nil || next.at.Before(*from) {
+			continue
+		}
+		x := axis(*from, began, ended)
+		if width := axis(*next.at, began, ended) - x; width > 0 {
+			r.Bar = append(r.Bar, barPart{class, x, width})
+		}
+		from, class = next.at, next.class
+	}
+	if n.Failed != nil {
+		r.Bar = append(r.Bar, barPart{"degraded", axis(*n.Failed, began, ended), barWidth / 100})
+	}
+	return r
+}
+
+// clock writes a time of a step; a dash if it is unknown.
+func clock(at *time.Time) string {
+	if at == nil {
+		return "–"
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+// curve draws how many nodes were done at each time, as a path in a box of 1000 by 100 units; empty without a done node.
+func curve(t timeline.Timeline, ended time.Time) string {
+	var done []time.Time
+	for _, n := range t.Nodes {
+		if n.Done != nil {
+			done = append(done, *n.Done)
+		}
+	}
+	all := t.Before + t.Waiting + len(t.Nodes)
+	if len(done) == 0 || all == 0 {
+		return ""
+	}
+	slices.SortFunc(done, time.Time.Compare)
+	height := func(n int) int { return 100 - 100*n/all }
+	var b strings.Builder
+	fmt.Fprintf(&b, "M0 100V%d", height(t.Before))
+	at, y := 0, height(t.Before)
+	for i, when := range done {
+		x, next := axis(when, t.Began, ended), height(t.Before+i+1)
+		if x != at {
+			fmt.Fprintf(&b, "H%d", x)
+			at = x
+		}
+		if next != y {
+			fmt.Fprintf(&b, "V%d", next)
+			y = next
+		}
+	}
+	fmt.Fprintf(&b, "H%dV100Z", barWidth)
+	return b.String()
+}
