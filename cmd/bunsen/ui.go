@@ -2,7 +2,10 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -16,7 +19,7 @@ func uiCommand() *cobra.Command {
 	var target kube.Target
 	var port uint16
 	var noBrowser bool
-	var repo string
+	var repo, addressFile string
 	cmd := &cobra.Command{
 		Use: "ui", Short: "Open a console about the cluster in the browser", GroupID: "cluster",
 		Long: `Open pages about the cluster in the browser: what status, why and history print, kept current.
@@ -24,6 +27,9 @@ func uiCommand() *cobra.Command {
 bunsen listens on 127.0.0.1 only, and reads the cluster with the rights of your kubeconfig. It changes nothing. The pages need no
 other server. The printed address contains a token, which works once: the first browser that opens it gets a session. If the address
 is opened again without that session, the session ends. The console ends at Ctrl-C.
+
+A program that starts bunsen ui can read the address from a file (--address-file), which only its owner can read. bunsen then does not
+print the address.
 
 On Linux, bunsen closes connections of other users of the machine. On other systems they can see the arguments of the program that opens
 the browser: choose --no-browser there if others use the machine.
@@ -40,6 +46,7 @@ For a console on another machine, forward a port of it with ssh, and use the sam
 	target.AddFlags(cmd)
 	cmd.Flags().Uint16Var(&port, "port", 0, "port on 127.0.0.1; 0: any free port")
 	cmd.Flags().BoolVar(&noBrowser, "no-browser", false, "print the address, and do not open a browser")
+	cmd.Flags().StringVar(&addressFile, "address-file", "", "write the address into this file instead of printing it, and do not open a browser")
 	cmd.Flags().StringVar(&repo, "repo", "", "a clone of the source's repository, to show the lines that set each item of a node's config")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cluster := console.Cluster{Name: target.Name(), Repo: repo}
@@ -54,13 +61,43 @@ For a console on another machine, forward a port of it with ssh, and use the sam
 		if err != nil {
 			return cli.Invalid(err)
 		}
-		fmt.Fprintf(cmd.OutOrStdout(), "The console of cluster %s: %s\nThe address works once. Ctrl-C ends the console.\n", safetext.Line(cmp.Or(cluster.Name, cluster.Config.Host)), local.Address)
-		if !noBrowser {
-			if err := console.OpenBrowser(cmd.Context(), local.Address); err != nil {
-				fmt.Fprintln(cmd.ErrOrStderr(), "no browser was opened, so open the address yourself:", safetext.Line(err.Error()))
+		if addressFile != "" {
+			if err := writeAddress(addressFile, local.Address); err != nil {
+				return err
 			}
+			defer os.Remove(addressFile) //nolint:errcheck // the address is of no use any more
+		} else {
+			announce(cmd, cmp.Or(cluster.Name, cluster.Config.Host), local.Address, noBrowser)
 		}
 		return local.Serve(cmd.Context())
 	}
 	return cmd
+}
+
+// announce prints the address, and opens it.
+func announce(cmd *cobra.Command, cluster, address string, noBrowser bool) {
+	fmt.Fprintf(cmd.OutOrStdout(), "The console of cluster %s: %s\nThe address works once. Ctrl-C ends the console.\n", safetext.Line(cluster), address)
+	if noBrowser {
+		return
+	}
+	if err := console.OpenBrowser(cmd.Context(), address); err != nil {
+		fmt.Fprintln(cmd.ErrOrStderr(), "no browser was opened, so open the address yourself:", safetext.Line(err.Error()))
+	}
+}
+
+// writeAddress replaces a file by one that only the user can read. A reader never sees an incomplete address.
+func writeAddress(file, address string) error {
+	temporary, err := os.CreateTemp(filepath.Dir(file), ".address-")
+	if err != nil {
+		return cli.Invalid(fmt.Errorf("writing the address of the console: %w", err))
+	}
+	defer os.Remove(temporary.Name()) //nolint:errcheck // after the rename there is none
+	_, err = fmt.Fprintln(temporary, address)
+	if err = errors.Join(err, temporary.Close()); err == nil {
+		err = os.Rename(temporary.Name(), file)
+	}
+	if err != nil {
+		return cli.Invalid(fmt.Errorf("writing the address of the console: %w", err))
+	}
+	return nil
 }

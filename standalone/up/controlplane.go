@@ -83,7 +83,7 @@ func (r processes) upstream() []plane.ProcessSpec {
 // qemuHost is the address of the host in the user network of a QEMU virtual machine.
 const qemuHost = "10.0.2.2"
 
-// bunsen returns Bunsen's own programs: controller, server, and a daemon for each simulated host.
+// bunsen returns Bunsen's own programs: controller, server, console, and a daemon for each simulated host.
 func (r processes) bunsen() []plane.ProcessSpec {
 	specs := []plane.ProcessSpec{
 		r.program(controllerProgram, controllerProgram, "--kubeconfig", r.ids.configs.controller, "--store", r.dir.Store()),
@@ -93,6 +93,8 @@ func (r processes) bunsen() []plane.ProcessSpec {
 			"--listen", r.o.ignitionAddress(), "--hostnames", qemuHost,
 			"--tls-secret", namespace+"/machine-config-server-tls", "--cert-dir", r.dir.Ignition(),
 			"--cache-dir", filepath.Join(r.dir.Ignition(), "cache")),
+		// It watches the cluster only while a page is open. Its address contains a token, which must not be in a log.
+		r.program("console", userProgram, "ui", "--kubeconfig", r.dir.Kubeconfig(), "--address-file", consoleAddress(r.dir)),
 	}
 	for _, name := range r.o.hostNames() {
 		specs = append(specs, r.program(name, daemonProgram, "simulate", "--node-name", name,
@@ -101,6 +103,9 @@ func (r processes) bunsen() []plane.ProcessSpec {
 	}
 	return specs
 }
+
+// consoleAddress is the file with the address of the console. It contains a token, so only the user can read it.
+func consoleAddress(dir plane.Dir) string { return filepath.Join(string(dir), "console") }
 
 // part completes the specification of an upstream program: this executable under another name.
 func (r processes) part(spec plane.ProcessSpec, args ...string) plane.ProcessSpec {

@@ -62,9 +62,10 @@ func (g nextSteps) firstKinds() string {
 func (g nextSteps) bunsenRows() []row {
 	hosts := g.o.hostNames()
 	rows := []row{
-		{"Watch", []string{shellPath(filepath.Join(g.o.bin, "bunsen")) + " status -w"}},
+		g.consoleRow(),
+		{"Watch", []string{shellPath(filepath.Join(g.o.bin, userProgram)) + " status -w"}},
 		g.changeRow(),
-		{"Ask", []string{shellPath(filepath.Join(g.o.bin, "bunsen")) + " trace node/node-1      # which commit, which line"}},
+		{"Ask", []string{shellPath(filepath.Join(g.o.bin, userProgram)) + " trace node/node-1      # which commit, which line"}},
 		{"A new machine", g.machineLines()},
 	}
 	if len(hosts) > 0 {
@@ -76,9 +77,19 @@ func (g nextSteps) bunsenRows() []row {
 	return rows
 }
 
+// consoleRow is the address of the console, which works once, and the command for another one.
+func (g nextSteps) consoleRow() row {
+	again := shellPath(filepath.Join(g.o.bin, userProgram)) + " ui"
+	address, err := os.ReadFile(consoleAddress(g.dir))
+	if err != nil {
+		return row{"The console", []string{again}}
+	}
+	return row{"The console", []string{strings.TrimSpace(string(address)), "in the browser; the address works once, and " + again + " opens another"}}
+}
+
 // machineLines create a pointer config and request a config as a new machine does.
 func (g nextSteps) machineLines() []string {
-	bunsen := shellPath(filepath.Join(g.o.bin, "bunsen"))
+	bunsen := shellPath(filepath.Join(g.o.bin, userProgram))
 	return []string{
 		fmt.Sprintf("%s pointer --pool worker --server https://%s:%d > worker.ign      # for QEMU: docs/provisioning.md",
 			bunsen, qemuHost, g.o.ports.ignition),

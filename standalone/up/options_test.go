@@ -83,7 +83,7 @@ func TestEverythingThatIsMissingIsSaidAtOnce(t *testing.T) {
 		t.Fatal("nothing is missing")
 	}
 	for _, want := range []string{
-		"has no machine-config-controller, no machine-config-daemon: ", "--bin",
+		"has no machine-config-controller, no machine-config-daemon, no bunsen: ", "--bin",
 		"no kustomization.yaml", "--config", "git is not in PATH",
 	} {
 		if !strings.Contains(err.Error(), want) {
@@ -129,6 +129,20 @@ func TestTheTableCanBePastedIntoAShell(t *testing.T) {
 		if !strings.Contains(got, want) {
 			t.Errorf("lacks %q:\n%s", want, got)
 		}
+	}
+}
+
+// TestTheTableHasTheAddressOfTheConsole: if the console did not start, it has the command.
+func TestTheTableHasTheAddressOfTheConsole(t *testing.T) {
+	s := sessionOf(t)
+	if got := table(s); !strings.Contains(got, "bunsen ui\n") {
+		t.Errorf("without a console:\n%s", got)
+	}
+	if err := os.WriteFile(consoleAddress(s.dir), []byte("http://127.0.0.1:1234/?token=abc\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := table(s); !strings.Contains(got, "The console     http://127.0.0.1:1234/?token=abc\n") || !strings.Contains(got, "bunsen ui opens another\n") {
+		t.Errorf("with a console:\n%s", got)
 	}
 }
 

@@ -14,6 +14,7 @@ const (
 	controllerProgram = "machine-config-controller"
 	serverProgram     = "machine-config-server"
 	daemonProgram     = "machine-config-daemon"
+	userProgram       = "bunsen"
 )
 
 // preflight returns an error for everything that is missing, before anything is started.
@@ -30,7 +31,7 @@ func preflight(o options) error {
 
 func programs(bin string) error {
 	var missing []string
-	for _, name := range []string{controllerProgram, serverProgram, daemonProgram} {
+	for _, name := range []string{controllerProgram, serverProgram, daemonProgram, userProgram} {
 		info, err := os.Stat(filepath.Join(bin, name))
 		if err != nil || info.IsDir() || info.Mode()&0o111 == 0 {
 			missing = append(missing, name)

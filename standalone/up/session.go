@@ -3,6 +3,7 @@ package up
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"time"
 
@@ -125,6 +126,9 @@ func (s *session) start(specs func(processes) []plane.ProcessSpec) func(context.
 }
 
 func (s *session) startBunsen(ctx context.Context) (string, error) {
+	if err := os.Remove(consoleAddress(s.dir)); err != nil && !os.IsNotExist(err) { // that of a killed run
+		return "", fmt.Errorf("removing an old address of the console: %w", err)
+	}
 	if _, err := s.start(processes.bunsen)(ctx); err != nil {
 		return "", err
 	}

@@ -3,6 +3,7 @@ package up
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -43,7 +44,7 @@ func (s *session) untilReady(ctx context.Context) error {
 	return fmt.Errorf("the API server is not ready after %s: %w; the end of %s:\n%s", readyLimit, last, log, plane.TailLog(log, shownLines))
 }
 
-// untilAlive waits a while for the hosts and the Ignition server. It shows which of them are late, and continues.
+// untilAlive waits a while for the hosts, the Ignition server and the console. It shows which of them are late, and continues.
 func (s *session) untilAlive(ctx context.Context) (string, error) {
 	var late []string
 	for deadline := time.Now().Add(aliveLimit); ; {
@@ -68,6 +69,9 @@ func (s *session) late(ctx context.Context) []string {
 	}
 	if s.ignition(ctx) != nil {
 		late = append(late, "the Ignition server")
+	}
+	if _, err := os.Stat(consoleAddress(s.dir)); err != nil {
+		late = append(late, "the console")
 	}
 	return late
 }
