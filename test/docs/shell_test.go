@@ -31,6 +31,7 @@ var programs = map[string]func(*manual, *testing.T, []string) string{
 	"umask":     nil,
 	"mkdir":     nil,
 	"oc":        nil,
+	"ssh":       nil,
 	"cd":        nil,
 	"sed":       nil,
 	"export":    nil,
