@@ -60,6 +60,7 @@ var Rooms = []Room{
 	{"api/safetext", Pure, nil, nil, "which characters are hidden, and how text is shown, is asked everywhere, so it lies below all of them"},
 	{"api/textdiff", Pure, nil, nil, "reviews and drift reports show the same differences of texts"},
 	{"api/machineconfig", Pure, list("api/fault", "api/safetext", "api/v1alpha1"), libs(kubeTypes, ignition, yaml), "render, policy, mcs and mcd read a MachineConfig's spec with it, so it lies below all of them"},
+	{"api/secretref", Pure, list("api/machineconfig"), libs(ignition), "the repository writes references to secrets, the server resolves them, the daemon puts the values in, so it lies below all of them"},
 
 	{"source", Pure, list("api/..."), libs(kubeTypes, list("github.com/Masterminds/semver/v3")), "picking a commit is arithmetic on listed refs"},
 	{"source/verify", Pure, list("api/...", "source"), list("golang.org/x/crypto/", "github.com/ProtonMail/go-crypto/"), "a signature is right or wrong, whatever the network says"},
