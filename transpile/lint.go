@@ -10,6 +10,7 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/secretref"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/unit"
 )
@@ -78,6 +79,7 @@ func (l *linter) unit(path, name string, text *string) {
 	if text == nil {
 		return
 	}
+	l.unmarked(path, name, *text)
 	start, _ := l.origin.Find(path)
 	for _, p := range unit.Check(name, *text) {
 		l.warn(unit.Place(l.linesOf(start.File), start, *text, p.Line), p.Rule, p.Message)
@@ -123,7 +125,7 @@ func (l *linter) owners(at string, n ign.Node) {
 // contents warns of a script with Windows line ends, and of contents that are a single placeholder. More than one
 // placeholder may be the variables of a script.
 func (l *linter) contents(path, name string, r ign.Resource) {
-	if r.Source == nil || !mayBeScript(r) && len(*r.Source) > maxPlaceholder {
+	if r.Source == nil || secretref.IsUnresolved(*r.Source) || !mayBeScript(r) && len(*r.Source) > maxPlaceholder && !mayRefer(*r.Source) {
 		return
 	}
 	data, err := machineconfig.Contents(r)
@@ -131,6 +133,7 @@ func (l *linter) contents(path, name string, r ign.Resource) {
 		return // the validation of the whole config reports the error
 	}
 	text := string(data)
+	l.unmarked(path+".source", name, text)
 	at, _ := l.origin.Find(path + ".source")
 	if first, _, ok := strings.Cut(text, "\n"); ok && strings.HasPrefix(text, "#!") && strings.HasSuffix(first, "\r") {
 		l.warn(at, ruleScript, fmt.Sprintf("%s is a script whose lines end in CR LF, so its interpreter %q does not exist on a machine: save it with LF alone", name, strings.TrimPrefix(first, "#!")))

@@ -117,6 +117,7 @@ func translate(repo repository, pool string, n named) documentEntry {
 		d.Errorf(start, "name", "%q is no name for a MachineConfig: %s; rename the file", d.name, bad)
 	}
 	d.check()
+	d.checkReferences()
 	d.Add(lint(repo.fs, d.config, d.origin)...)
 	if doc.Kind != documents.SSHKeys { // which checks its keys itself
 		d.checkAccounts()

@@ -93,7 +93,7 @@ var Rooms = []Room{
 	{"transpile/overlay/documents", Reader, list("transpile/origin", "transpile/overlay/yamltree"), yaml, "which kind a file declares, and how its lists merge, does not depend on patches"},
 	{"transpile/overlay/yamltree", Pure, list("transpile/origin"), yaml, "where a value was written follows from the text alone"},
 	{"transpile/cluster", Reader, list("api/...", "internal/policy", "internal/policy/membership", "internal/policy/pace", "transpile/containerruntime", "transpile/kubelet", "transpile/object", "transpile/origin", "transpile/overlay/kustomization", "transpile/schema"), libs(kubeTypes, yaml), "whether an object of cluster/ is valid follows from the repository"},
-	{"transpile/butane", Reader, list("api/...", "transpile/message", "transpile/origin", "transpile/unit"), libs(kubeTypes, ignition, yaml, list("github.com/coreos/butane/")), "the only room that links Butane"},
+	{"transpile/butane", Reader, list("api/...", "internal/sops/document", "transpile/message", "transpile/origin", "transpile/unit"), libs(kubeTypes, ignition, yaml, list("github.com/coreos/butane/")), "the only room that links Butane"},
 	{"transpile/ignition", Pure, list("api/...", "transpile/message", "transpile/origin"), libs(kubeTypes, ignition, yaml, list("github.com/coreos/ignition/config/")), "Ignition of every version becomes 3.5.0 here; the only room that links Ignition 2"},
 	{"transpile/message", Pure, nil, nil, "messages of libraries are translated in one table"},
 	{"transpile/unit", Pure, list("transpile/message", "transpile/origin"), nil, "what systemd ignores in a unit follows from its text"},

@@ -1,7 +1,6 @@
 package butane
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
@@ -124,9 +123,7 @@ func (t *translator) locals() []Local {
 			continue
 		}
 		found, err := files(t.in.FS, r.path, func(file string, contents []byte) {
-			if isEncrypted(contents) {
-				t.fatal(r.at, "encrypted", "SOPS encrypted %q, and Bunsen cannot decrypt it, so nodes would get the encrypted text. Remove the file, and let a service on the node fetch the secret", file)
-			}
+			t.checkEncrypted(r.at, file, contents)
 			if strings.Contains(r.at, "_local") && !utf8.Valid(contents) {
 				t.fatal(r.at, "not-text", "%q is not text in UTF-8, and a unit or a key is", file)
 			}
@@ -146,11 +143,6 @@ func (t *translator) locals() []Local {
 
 // takesFolder matches the places where `local` names a directory.
 var takesFolder = regexp.MustCompile(`^\$\.storage\.trees\.[0-9]+\.local$`)
-
-// isEncrypted reports whether SOPS encrypted a file. In every format, SOPS marks the values and adds its own metadata.
-func isEncrypted(contents []byte) bool {
-	return bytes.Contains(contents, []byte("ENC[AES256_GCM,data:")) && bytes.Contains(contents, []byte("sops"))
-}
 
 // unchecked returns a reference in a decoded document that the method locals did not check, or "". The spelling of the
 // key may have hidden the reference from locals, but Butane would read the file.

@@ -72,6 +72,7 @@ type translator struct {
 	in       Input
 	doc      *yaml.Node
 	dialect  dialect
+	secrets  map[int]secretFile  // by the file's place in the document
 	checked  map[string]bool     // files and directories that Butane may read
 	lines    map[string][]string // the lines of the files that contain findings
 	findings []origin.Finding
@@ -86,6 +87,7 @@ func (t *translator) run() Output {
 	if !t.parse() || !t.choose() {
 		return Output{}
 	}
+	t.takeSecrets()
 	locals := t.locals()
 	cfg := t.decode()
 	if cfg == nil || origin.Fatal(t.findings) {

@@ -105,7 +105,7 @@ func Declare(name string, src []byte) (Declaration, *yaml.Node) {
 		return d, nil
 	}
 	if k, v := yamltree.Field(root, "sops"); v != nil && v.Kind == yaml.MappingNode {
-		d.add(origin.Errorf(t.Pos(k), "encrypted", "the document is encrypted with SOPS, and Bunsen cannot decrypt it: remove it, and let a service on the node fetch the secret"))
+		d.add(origin.Errorf(t.Pos(k), "encrypted", "SOPS encrypted the document, and a review could not read it: encrypt only files with secrets, and include each with `contents: {local: …}`"))
 		return d, nil
 	}
 	info, object := KindOf(root)

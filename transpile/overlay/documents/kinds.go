@@ -172,11 +172,11 @@ func KindNames() string {
 	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
-// typedKeys are the keys whose values Butane reads as numbers or booleans. QuoteScalars quotes every other scalar that
+// typedKeys are the keys whose values Butane reads as numbers or booleans, and Bunsen's own key `template`. QuoteScalars quotes every other scalar that
 // YAML would read as a number, boolean or date. So `inline: 0644` stays this text in kustomize.
 var typedKeys = setOf("dir_mode file_mode gid http_response_headers http_total id mode number size_mib spares start_mib threshold uid " +
 	"discard enabled fips hard mask needs_network no_create_home no_log_init no_user_group overwrite resize should_exist " +
-	"system tpm2 wipe_filesystem wipe_partition_entry wipe_table wipe_volume with_mount_unit")
+	"system template tpm2 wipe_filesystem wipe_partition_entry wipe_table wipe_volume with_mount_unit")
 
 func setOf(words string) map[string]bool {
 	out := map[string]bool{}

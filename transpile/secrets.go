@@ -1,0 +1,71 @@
+package transpile
+
+import (
+	"fmt"
+	"strings"
+
+	ign "github.com/coreos/ignition/v2/config/v3_5/types"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/secretref"
+)
+
+// ruleReference is the rule of references to secrets.
+const ruleReference = "secret-reference"
+
+// The limits of one document. The server resolves all references of a config for each of its nodes.
+const (
+	maxReferences  = 100
+	maxSecretBytes = 512 << 10
+)
+
+// checkReferences refuses references to secrets that the server would not resolve, and more than a config may have.
+func (d *translation) checkReferences() {
+	references, size := map[secretref.Reference]bool{}, 0
+	for i, f := range d.config.Ignition.Storage.Files {
+		at := fmt.Sprintf("$.storage.files.%d.contents.source", i)
+		one := machineconfig.Config{Ignition: ign.Config{Storage: ign.Storage{Files: []ign.File{f}}}}
+		found, err := secretref.Files(one)
+		if err != nil {
+			d.referenceError(at, err)
+			continue
+		}
+		for _, file := range found {
+			size += len(file.Content.Template) + len(file.Content.Body)
+			for _, r := range file.Content.References() {
+				references[r] = true
+			}
+		}
+	}
+	rest := d.config
+	rest.Ignition.Storage.Files = nil
+	if _, err := secretref.Files(rest); err != nil {
+		d.referenceError("$", err)
+	}
+	if len(references) > maxReferences || size > maxSecretBytes {
+		d.referenceError("$", fmt.Errorf("the document has %d references, and templates and encrypted files of %d bytes; at most %d and %d are allowed: split it, or refer to fewer secrets", len(references), size, maxReferences, maxSecretBytes))
+	}
+}
+
+func (d *translation) referenceError(path string, err error) {
+	at, _ := d.origin.Find(path)
+	for line := range strings.SplitSeq(err.Error(), "\n") {
+		d.Errorf(at, ruleReference, "%s", line)
+	}
+}
+
+// unmarked warns of a placeholder for a secret in a text that is no template, because the node gets it as it is.
+func (l *linter) unmarked(path, name, text string) {
+	for _, kind := range []secretref.Kind{secretref.Secret, secretref.ConfigMap} {
+		if before, _, found := strings.Cut(text, "${"+string(kind)+":"); found && !strings.HasSuffix(before, "$") {
+			at, _ := l.origin.Find(path)
+			l.warn(at, ruleReference, fmt.Sprintf("%s has ${%s:…}, and nothing replaces it on a machine: write `template: true` beside its path. Only files in storage.files can be templates", name, kind))
+		}
+	}
+}
+
+// mayRefer reports, without decoding a source, whether its contents may have a placeholder for a secret.
+func mayRefer(source string) bool {
+	return strings.Contains(source, "secret") && (strings.Contains(source, "secret:") || strings.Contains(source, "secret%3A")) ||
+		strings.Contains(source, "configmap:") || strings.Contains(source, "configmap%3A")
+}
