@@ -43,7 +43,7 @@ func (d *translation) checkReferences() {
 		d.referenceError("$", err)
 	}
 	if len(references) > maxReferences || size > maxSecretBytes {
-		d.referenceError("$", fmt.Errorf("the document has %d references, and templates and encrypted files of %d bytes; at most %d and %d are allowed: split it, or refer to fewer secrets", len(references), size, maxReferences, maxSecretBytes))
+		d.referenceError("$", fmt.Errorf("the document has %d references, at most %d are allowed; its templates and encrypted files have %d bytes, at most %d: split the document", len(references), maxReferences, size, maxSecretBytes))
 	}
 }
 

@@ -150,7 +150,7 @@ var Rooms = []Room{
 	{"internal/review", Pure, list("api/...", "internal/policy", "internal/policy/secret", "source", "transpile", "transpile/origin", "reconcile/render", "reconcile/render/cache", "reconcile/rollout/...", "reconcile/drain", "reconcile/status", "internal/review/cluster", "internal/review/content", "internal/review/lineage", "mcs", "mcd/plan", "mcd/host"), libs(kubeTypes, ignition, yaml), "a preview is made of everybody's pure functions, and of no shell"},
 
 	{"internal/review/cluster", Pure, list("api/...", "internal/policy", "internal/policy/secret", "transpile"), kubeTypes, "objects of cluster/ are compared by their fields, not by a rendered config"},
-	{"internal/review/content", Pure, list("api/...", "internal/policy", "internal/policy/secret"), libs(ignition), "what differs in an item is read without knowing who asks"},
+	{"internal/review/content", Pure, list("api/...", "internal/sops/document", "internal/policy", "internal/policy/secret"), libs(ignition), "what differs in an item is read without knowing who asks"},
 	{"internal/review/report", Pure, list("api/...", "internal/policy", "internal/review", "internal/review/cluster"), nil, "a comparison is written by who knows all of it, and by nobody who compares"},
 	{"internal/review/annotate", Pure, list("api/...", "transpile"), nil, "a finding is written for each system that shows it; what it says is decided elsewhere"},
 	{"internal/review/lineage", Pure, list("api/...", "internal/policy", "internal/policy/secret", "source", "transpile", "transpile/ignition", "transpile/message", "transpile/origin", "reconcile/render"), libs(kubeTypes, ignition), "who wrote a byte follows from the layers, as merging does"},

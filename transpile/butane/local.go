@@ -123,7 +123,7 @@ func (t *translator) locals() []Local {
 			continue
 		}
 		found, err := files(t.in.FS, r.path, func(file string, contents []byte) {
-			t.checkEncrypted(r.at, file, contents)
+			t.secrets.checkEncrypted(r.at, file, contents)
 			if strings.Contains(r.at, "_local") && !utf8.Valid(contents) {
 				t.fatal(r.at, "not-text", "%q is not text in UTF-8, and a unit or a key is", file)
 			}

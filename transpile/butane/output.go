@@ -57,7 +57,7 @@ func (t *translator) output(final reflect.Value, set translate.TranslationSet) O
 	}
 	out.Config.Ignition.Ignition.Version = machineconfig.Version
 	t.setOrigins(&out, steps)
-	t.placeSecrets(&out, steps)
+	t.secrets.place(&out, steps)
 	t.checkVersion36(out)
 	if t.dialect.variant != "flatcar" { // only the first boot of Flatcar can set kernel arguments
 		liftKernelArguments(&out)

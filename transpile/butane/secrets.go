@@ -30,6 +30,12 @@ type secretFile struct {
 	format document.Format
 }
 
+// secretFiles are the files of a document whose contents the server resolves, by their place.
+type secretFiles struct {
+	*translator
+	files map[int]secretFile
+}
+
 var (
 	// takesSecret matches the places where a local file may be encrypted.
 	takesSecret = regexp.MustCompile(`^\$\.storage\.files\.([0-9]+)\.contents\.local$`)
@@ -37,9 +43,15 @@ var (
 	contentsOf = regexp.MustCompile(`^\$\.storage\.files\.([0-9]+)\.contents\.(source|inline|local)$`)
 )
 
-// takeSecrets removes the notation that Butane does not know: marks of templates, and references in place of a source.
-func (t *translator) takeSecrets() {
-	t.secrets = map[int]secretFile{}
+// takeSecrets finds the files whose contents the server resolves. It removes the notation that Butane does not know from
+// the document: marks of templates, and references in place of a source.
+func (t *translator) takeSecrets() secretFiles {
+	out := secretFiles{t, map[int]secretFile{}}
+	out.take()
+	return out
+}
+
+func (t secretFiles) take() {
 	files := child(child(t.doc, "storage"), "files")
 	allowed := map[*yaml.Node]bool{}
 	if files != nil && files.Kind == yaml.SequenceNode {
@@ -51,7 +63,7 @@ func (t *translator) takeSecrets() {
 				allowed[source] = t.takeReference(source, at+".contents.source", marked)
 			}
 			if marked || source != nil && allowed[source] {
-				t.secrets[i] = secretFile{template: marked}
+				t.files[i] = secretFile{template: marked}
 				t.refuseBeside(child(f, "contents"), at+".contents")
 			}
 		}
@@ -60,7 +72,7 @@ func (t *translator) takeSecrets() {
 }
 
 // takeMark removes `template: true` from a file, and returns its value.
-func (t *translator) takeMark(f *yaml.Node, at string) (marked bool) {
+func (t secretFiles) takeMark(f *yaml.Node, at string) (marked bool) {
 	if f.Kind != yaml.MappingNode {
 		return false
 	}
@@ -87,7 +99,7 @@ func isReference(text string) bool {
 }
 
 // takeReference replaces a reference by a data URL, which Butane accepts. It returns false if the source is none.
-func (t *translator) takeReference(source *yaml.Node, at string, marked bool) bool {
+func (t secretFiles) takeReference(source *yaml.Node, at string, marked bool) bool {
 	written := text(source)
 	if source.Kind != yaml.ScalarNode || !isReference(written) {
 		return false
@@ -104,7 +116,7 @@ func (t *translator) takeReference(source *yaml.Node, at string, marked bool) bo
 }
 
 // refuseBeside refuses keys that need the contents, which only the server knows.
-func (t *translator) refuseBeside(contents *yaml.Node, at string) {
+func (t secretFiles) refuseBeside(contents *yaml.Node, at string) {
 	for _, key := range []string{"verification", "compression"} {
 		if child(contents, key) != nil {
 			t.fatal(at+"."+key, ruleReference, "`%s` needs the contents, and only the server resolves them; remove it", key)
@@ -113,7 +125,7 @@ func (t *translator) refuseBeside(contents *yaml.Node, at string) {
 }
 
 // refuseReferences refuses references in places where the server would not resolve them.
-func (t *translator) refuseReferences(n *yaml.Node, at string, allowed map[*yaml.Node]bool) {
+func (t secretFiles) refuseReferences(n *yaml.Node, at string, allowed map[*yaml.Node]bool) {
 	for i, c := range n.Content {
 		if n.Kind == yaml.SequenceNode {
 			t.refuseReferences(c, at+"."+strconv.Itoa(i), allowed)
@@ -132,7 +144,7 @@ func (t *translator) refuseReferences(n *yaml.Node, at string, allowed map[*yaml
 }
 
 // checkEncrypted checks a local file that SOPS may have encrypted, which the document includes at a path.
-func (t *translator) checkEncrypted(at, file string, contents []byte) {
+func (t secretFiles) checkEncrypted(at, file string, contents []byte) {
 	format, encrypted := document.Detect(file, contents)
 	if !encrypted {
 		return
@@ -143,7 +155,7 @@ func (t *translator) checkEncrypted(at, file string, contents []byte) {
 		return
 	}
 	i, _ := strconv.Atoi(place[1])
-	if t.secrets[i].template {
+	if t.files[i].template {
 		t.fatal(at, ruleEncrypted, "SOPS encrypted %q, and an encrypted file is no template; remove `template: true`", file)
 		return
 	}
@@ -156,7 +168,7 @@ func (t *translator) checkEncrypted(at, file string, contents []byte) {
 		t.fatal(at, ruleEncrypted, "SOPS encrypted %q for %s, and Bunsen decrypts with age only; encrypt it for an age key too", file, strings.Join(d.Metadata.Recipients(), ", "))
 		return
 	}
-	t.secrets[i] = secretFile{format: format}
+	t.files[i] = secretFile{format: format}
 	t.refuseBeside(child(lookup(t.doc, "$.storage.files."+place[1]), "contents"), "$.storage.files."+place[1]+".contents")
 }
 
@@ -174,8 +186,8 @@ func hasAge(m document.Metadata) bool {
 	return groups >= m.Threshold
 }
 
-// placeSecrets gives the files of the output that the server resolves their data URLs.
-func (t *translator) placeSecrets(out *Output, steps map[string]string) {
+// place gives the files of the output that the server resolves their data URLs.
+func (t secretFiles) place(out *Output, steps map[string]string) {
 	for to, from := range steps {
 		output, input := contentsOf.FindStringSubmatch(to), contentsOf.FindStringSubmatch(from)
 		if output == nil || input == nil || output[2] != "source" {
@@ -183,7 +195,7 @@ func (t *translator) placeSecrets(out *Output, steps map[string]string) {
 		}
 		i, _ := strconv.Atoi(input[1])
 		k, _ := strconv.Atoi(output[1])
-		s, ok := t.secrets[i]
+		s, ok := t.files[i]
 		if !ok || k >= len(out.Config.Ignition.Storage.Files) || input[2] == "source" {
 			continue
 		}
@@ -202,7 +214,7 @@ func (t *translator) placeSecrets(out *Output, steps map[string]string) {
 }
 
 // templateURL returns the data URL of a template, and refuses a text that is none.
-func (t *translator) templateURL(at, body string) string {
+func (t secretFiles) templateURL(at, body string) string {
 	if !utf8.ValidString(body) {
 		t.fatal(at, ruleReference, "the file is not text in UTF-8, and a template is; remove `template: true`")
 		return ""
@@ -217,7 +229,7 @@ func (t *translator) templateURL(at, body string) string {
 			here, message := start, problem
 			if m := numbered.FindStringSubmatch(problem); m != nil {
 				n, _ := strconv.Atoi(m[1])
-				here, message = blockLine(t, start, body, n), m[2]
+				here, message = blockLine(t.translator, start, body, n), m[2]
 			}
 			t.findings = append(t.findings, origin.Errorf(here, ruleReference, "%s", message))
 		}

@@ -72,7 +72,7 @@ type translator struct {
 	in       Input
 	doc      *yaml.Node
 	dialect  dialect
-	secrets  map[int]secretFile  // by the file's place in the document
+	secrets  secretFiles
 	checked  map[string]bool     // files and directories that Butane may read
 	lines    map[string][]string // the lines of the files that contain findings
 	findings []origin.Finding
@@ -87,7 +87,7 @@ func (t *translator) run() Output {
 	if !t.parse() || !t.choose() {
 		return Output{}
 	}
-	t.takeSecrets()
+	t.secrets = t.takeSecrets()
 	locals := t.locals()
 	cfg := t.decode()
 	if cfg == nil || origin.Fatal(t.findings) {

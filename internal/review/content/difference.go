@@ -123,6 +123,8 @@ func (d Differ) text(t both) string {
 	switch {
 	case string(a.content) == string(b.content):
 		return ""
+	case a.encrypted != nil || b.encrypted != nil:
+		return encryptedText(t)
 	case a.shown.Whole || b.shown.Whole:
 		return fmt.Sprintf("content %s (hidden, %s)\n", changed(a, b), arrow(a, b, func(content []byte) string { return secret.Digest(string(content)) }))
 	case !isText(a.content) || !isText(b.content):

@@ -8,8 +8,10 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/secretref"
 	"github.com/bunsen-os/bunsen/internal/policy"
 	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/sops/document"
 )
 
 // view is one item in readable form: lines of attributes, and contents.
@@ -31,6 +33,8 @@ type part struct {
 	content []byte
 	// shown is the content with its secrets masked.
 	shown secret.Result
+	// encrypted is the file that SOPS encrypted, or nil.
+	encrypted *document.Document
 }
 
 func newPart(name, path string, content []byte, marked secret.Paths) part {
@@ -120,6 +124,9 @@ func (x index) file(path string) view {
 }
 
 func resource(name, path string, r ign.Resource, marked secret.Paths) part {
+	if found, unresolved, err := secretref.Of(r); unresolved && err == nil {
+		return unresolvedPart(name, path, found, marked)
+	}
 	content, err := machineconfig.Contents(r)
 	if err != nil {
 		content = []byte("(unreadable: " + err.Error() + ")\n")

@@ -214,20 +214,18 @@ func (d Document) check() error {
 	return err
 }
 
-// Values returns the encrypted values by name, as they are stored. Comments are left out.
+// Values returns the values by name, as they are stored: ciphertexts, and values in the clear. Comments are left out.
 func (d Document) Values() map[string]string {
 	out := map[string]string{}
-	branch := 0
-	for range d.Branches {
-		branch++
-		one := Document{Branches: d.Branches[branch-1 : branch], Metadata: d.Metadata}
+	for i := range d.Branches {
+		one := Document{Branches: d.Branches[i : i+1], Metadata: d.Metadata}
 		_ = one.Walk(func(l Leaf) (any, error) { // Parse has walked it before
-			if text, ok := l.Value.(string); ok && l.Encrypt {
+			if _, isComment := l.Value.(Comment); !isComment {
 				name := l.Name
 				if len(d.Branches) > 1 {
-					name = fmt.Sprintf("document %d: %s", branch, name)
+					name = fmt.Sprintf("document %d: %s", i+1, name)
 				}
-				out[name] = text
+				out[name] = fmt.Sprint(l.Value)
 			}
 			return l.Value, nil
 		})
