@@ -136,7 +136,7 @@ func (w Writer) newDataKey(m *document.Metadata) ([]byte, error) {
 // wrap encrypts a part of the data key for a recipient.
 func wrap(r *document.Recipient, part []byte) error {
 	if r.Kind != "age" {
-		return fmt.Errorf("Bunsen writes keys of age only, and the file is also for %s; use the program sops for it", r)
+		return fmt.Errorf("the file is also for %s, and Bunsen writes keys of age only; use the program sops for it", r)
 	}
 	to, err := age.ParseRecipients(strings.NewReader(r.Name))
 	if err != nil {

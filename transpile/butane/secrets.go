@@ -43,9 +43,9 @@ var (
 	contentsOf = regexp.MustCompile(`^\$\.storage\.files\.([0-9]+)\.contents\.(source|inline|local)$`)
 )
 
-// takeSecrets finds the files whose contents the server resolves. It removes the notation that Butane does not know from
+// findSecrets finds the files whose contents the server resolves. It removes the notation that Butane does not know from
 // the document: marks of templates, and references in place of a source.
-func (t *translator) takeSecrets() secretFiles {
+func findSecrets(t *translator) secretFiles {
 	out := secretFiles{t, map[int]secretFile{}}
 	out.take()
 	return out

@@ -87,7 +87,7 @@ func (t *translator) run() Output {
 	if !t.parse() || !t.choose() {
 		return Output{}
 	}
-	t.secrets = t.takeSecrets()
+	t.secrets = findSecrets(t)
 	locals := t.locals()
 	cfg := t.decode()
 	if cfg == nil || origin.Fatal(t.findings) {
