@@ -13,6 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/secretref"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
@@ -50,13 +51,9 @@ func Compose(in Input, v Version) (Body, error) {
 	if err != nil {
 		return Body{}, fmt.Errorf("reading config %s: %w", name, err)
 	}
-	var withheld []string
-	if in.Withhold {
-		var bound []string
-		config.Ignition.Storage = removePaths(config.Ignition.Storage, in.addedPaths()...)
-		if config, withheld, bound = withhold(config, secretPathsOf(in.Rendered)); len(bound) > 0 {
-			return Body{}, &FirstBootSecretsError{Config: name, Fields: bound}
-		}
+	config, withheld, err := in.withoutSecrets(config)
+	if err != nil {
+		return Body{}, err
 	}
 	if !d.kernelArguments {
 		config = moveKernelArguments(config)
@@ -82,6 +79,29 @@ func Compose(in Input, v Version) (Body, error) {
 	}
 	body.Withheld = withheld
 	return body, nil
+}
+
+// withoutSecrets puts the resolved contents into the config, or leaves out what the machine may not have, and lists what
+// is left out.
+func (in Input) withoutSecrets(config machineconfig.Config) (machineconfig.Config, []string, error) {
+	if !in.Withhold && in.Secrets != nil {
+		resolved, err := secretref.Resolve(config, in.Secrets.Contents)
+		if err != nil {
+			return config, nil, fmt.Errorf("resolving the secrets of config %s: %w", in.Rendered.Name, err)
+		}
+		return resolved, nil, nil
+	}
+	var withheld, needed []string
+	if in.Withhold {
+		config.Ignition.Storage = removePaths(config.Ignition.Storage, in.addedPaths()...)
+		config, withheld, needed = withhold(config, secretPathsOf(in.Rendered))
+	} else {
+		config, withheld, needed = withholdUnresolved(config)
+	}
+	if len(needed) > 0 {
+		return config, nil, &FirstBootSecretsError{Config: in.Rendered.Name, Fields: needed}
+	}
+	return config, withheld, nil
 }
 
 // write encodes a whole config in this version.
@@ -145,7 +165,7 @@ func decompress(r ign.Resource) ign.Resource {
 // appendFiles adds the files that the machine needs: the server's additions, the annotations of its Node, the bootstrap
 // kubeconfig with a token, and last the encapsulated config.
 func appendFiles(c machineconfig.Config, in Input, withheld bool, token string) (machineconfig.Config, error) {
-	annotations, err := nodeAnnotations(in.Rendered.Name, withheld)
+	annotations, err := nodeAnnotations(in, withheld)
 	if err != nil {
 		return c, err
 	}
@@ -170,7 +190,8 @@ func appendFiles(c machineconfig.Config, in Input, withheld bool, token string) 
 }
 
 // nodeAnnotations are the first annotations of the machine's Node.
-func nodeAnnotations(config string, withheld bool) ([]byte, error) {
+func nodeAnnotations(in Input, withheld bool) ([]byte, error) {
+	config := in.Rendered.Name
 	all := map[string]string{
 		v1alpha1.CurrentConfigAnnotation:    config,
 		v1alpha1.DesiredConfigAnnotation:    config,
@@ -179,6 +200,9 @@ func nodeAnnotations(config string, withheld bool) ([]byte, error) {
 	}
 	if withheld {
 		all[v1alpha1.WithheldAnnotation] = config
+	}
+	if in.Secrets != nil && !in.Withhold {
+		all[v1alpha1.CurrentSecretsAnnotation] = in.Secrets.Revision
 	}
 	text, err := json.Marshal(all)
 	if err != nil {

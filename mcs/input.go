@@ -12,6 +12,16 @@ type Input struct {
 	Extra Extra
 	// Withhold leaves out the secrets of the config: the machine gets them after it has joined.
 	Withhold bool
+	// Secrets are the resolved contents of the config's files that refer to secrets; nil leaves these files out.
+	Secrets *Secrets
+}
+
+// Secrets are the resolved contents of the files of a config that refer to secrets.
+type Secrets struct {
+	// Revision of the contents, see v1alpha1.SecretsRevision.
+	Revision string
+	// Contents by path.
+	Contents map[string][]byte
 }
 
 // Extra is what a server adds to each config. It is not part of the config's name, so it may change while the name

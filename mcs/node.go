@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
@@ -13,6 +15,8 @@ import (
 var (
 	// ErrNoSuchConfig says that there is no rendered config of that name.
 	ErrNoSuchConfig = errors.New("there is no such config")
+	// ErrSecretsUnresolved says that the server does not have the contents of a config's files that refer to secrets.
+	ErrSecretsUnresolved = errors.New("the server cannot resolve its secrets now: see the server's log and `bunsen why`")
 	// ErrAPIUnavailable says that the API server is unreachable and the cache does not have the answer.
 	ErrAPIUnavailable = errors.New("the API server does not answer")
 )
@@ -55,4 +59,14 @@ func CheckNodeConfig(node string, pools []string, config string) error {
 		return nil
 	}
 	return &NotForNodeError{Node: node, Config: config, Pools: pools}
+}
+
+// ConfigsOf returns the names of the rendered configs that a pool refers to: its target, its current and its last healthy
+// config, as far as it has them.
+func ConfigsOf(pool *mcfgv1.MachineConfigPool) []string {
+	names := []string{pool.Spec.Configuration.Name, pool.Status.Configuration.Name}
+	if record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation]); err == nil {
+		names = append(names, record.Healthy)
+	}
+	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }

@@ -11,12 +11,16 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/secretref"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy/secret"
 )
 
 // withholder removes the secrets from a config.
 type withholder struct {
+	// onlyUnresolved leaves out only files whose contents are unresolved: the machine may have the other secrets.
+	onlyUnresolved bool
+
 	secretPaths secret.Paths // the paths that users marked as secret
 	withheld    []string     // the items that are left out; the machine gets them after it has joined
 	needed      []string     // secret fields that the machine cannot get later
@@ -29,9 +33,9 @@ const networkProfiles = "/etc/NetworkManager/system-connections/"
 // joinPaths are files without which a machine cannot join the cluster.
 var joinPaths = []string{KubeconfigPath, "/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/kubelet.conf"}
 
-// withhold returns a config without its secrets: paths that users mark, files that are secret by their path (except
-// networkProfiles), and contents that package secret reports. It also returns the list of withheld items, and the
-// secret fields that the machine needs before it joins or that no program adds later. The lists in the config are new;
+// withhold returns a config without its secrets: unresolved files, paths that users mark, files that are secret by their
+// path (except networkProfiles), and contents that package secret reports. It also returns the list of withheld items, and
+// the secret fields that the machine needs before it joins or that no program adds later. The lists in the config are new;
 // withhold does not change those of the caller. The config must be flat: it contains no other config.
 func withhold(c machineconfig.Config, marked secret.Paths) (machineconfig.Config, []string, []string) {
 	w := &withholder{secretPaths: marked}
@@ -40,6 +44,14 @@ func withhold(c machineconfig.Config, marked secret.Paths) (machineconfig.Config
 	c.Ignition.Passwd = w.passwd(c.Ignition.Passwd)
 	w.ignition(c.Ignition.Ignition)
 	w.needFields(c)
+	return c, w.withheld, w.needed
+}
+
+// withholdUnresolved is withhold for a machine that may have the secrets of the config, where only the contents of
+// references are not known.
+func withholdUnresolved(c machineconfig.Config) (machineconfig.Config, []string, []string) {
+	w := &withholder{onlyUnresolved: true}
+	c.Ignition.Storage = w.storage(c.Ignition.Storage)
 	return c, w.withheld, w.needed
 }
 
@@ -85,6 +97,9 @@ func (w *withholder) storage(s ign.Storage) ign.Storage {
 			}
 			return hangs
 		})
+	}
+	if w.onlyUnresolved {
+		return s
 	}
 	for _, l := range s.Luks {
 		at := "storage.luks[" + l.Name + "]"
@@ -144,6 +159,14 @@ func (w *withholder) ignition(i ign.Ignition) {
 // secretResource reports whether the contents of a resource are secret, or the request for remote contents. Contents
 // that cannot be read count as secret.
 func (w *withholder) secretResource(file string, r ign.Resource) bool {
+	if r.Source != nil && secretref.IsUnresolved(*r.Source) {
+		return true
+	}
+	return !w.onlyUnresolved && w.secretContents(file, r)
+}
+
+// secretContents is secretResource for a resource that is not unresolved.
+func (w *withholder) secretContents(file string, r ign.Resource) bool {
 	for _, h := range r.HTTPHeaders {
 		if h.Value != nil && secretText(h.Name+": "+*h.Value) {
 			return true

@@ -12,6 +12,8 @@ const (
 	ReasonHeader = "Bunsen-Reason"
 	// ReasonNoSuchConfig is the value of ReasonHeader if there is no config of that name.
 	ReasonNoSuchConfig = "NoSuchConfig"
+	// ReasonSecretsUnresolved is the value of ReasonHeader if the server does not have the secrets of the config now.
+	ReasonSecretsUnresolved = "SecretsUnresolved"
 )
 
 // The servers of a cluster publish their addresses in this ConfigMap. Nothing in it is secret.

@@ -17,7 +17,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/certs"
 	"github.com/bunsen-os/bunsen/mcs/cluster"
 	"github.com/bunsen-os/bunsen/mcs/files"
-	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
+	"github.com/bunsen-os/bunsen/mcs/http/clientca"
+	secretsfollow "github.com/bunsen-os/bunsen/mcs/secrets/follow"
 	"github.com/bunsen-os/bunsen/mcs/trust/follow"
 )
 
@@ -42,9 +43,9 @@ func (p *program) inCluster(ctx context.Context) error {
 	if p.extra.server != "" && p.extra.kubeletCA == "" {
 		o.KubeletCA = p.additions.SetKubeletCA
 	}
-	p.apis.nodes.CAs = &mcshttp.NodeCAs{}
+	p.apis.nodes.CAs = &clientca.Set{}
 	o.NodeCA = func(ca []byte) {
-		if err := p.apis.nodes.CAs.Set(ca); err != nil {
+		if err := p.apis.nodes.CAs.Replace(ca); err != nil {
 			p.log.Error("nodes cannot read their configs until this is fixed", "error", err)
 		}
 	}
@@ -57,8 +58,12 @@ func (p *program) inCluster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.apis.nodes.Trust = trusted
-	p.parts = append(p.parts, api.Run, trusted.Run)
+	resolved, err := secretsfollow.New(config, secretsfollow.Options{Pools: api.NodePools, NewDecrypt: newDecrypt, Log: p.log})
+	if err != nil {
+		return err
+	}
+	p.apis.nodes.Trust, p.apis.nodes.Secrets = trusted, resolved
+	p.parts = append(p.parts, api.Run, trusted.Run, resolved.Run)
 	p.cert, err = p.certificates(ctx, config)
 	return err
 }

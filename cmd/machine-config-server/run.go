@@ -21,6 +21,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/daemon"
 	"github.com/bunsen-os/bunsen/mcs/files"
 	mcshttp "github.com/bunsen-os/bunsen/mcs/http"
+	"github.com/bunsen-os/bunsen/mcs/http/clientca"
 	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
@@ -118,7 +119,7 @@ func (p *program) server() (mcshttp.Server, error) {
 	server.Bounds.Stop = max(p.tls.grace, 1) // 0 would be the default
 	server.Bounds.Connections, server.Bounds.PerSource = p.limits.connections, p.limits.perSource
 	if p.access.clientCA != "" {
-		if server.ClientCAs, err = mcshttp.OpenClientCAs(p.access.clientCA, p.log); err != nil {
+		if server.ClientCAs, err = clientca.Open(p.access.clientCA, p.log); err != nil {
 			return mcshttp.Server{}, err
 		}
 		p.background(server.ClientCAs.Run)

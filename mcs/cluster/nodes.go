@@ -17,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy/membership"
 	"github.com/bunsen-os/bunsen/mcs"
 )
@@ -242,8 +241,5 @@ func (p *pools) list() []*mcfgv1.MachineConfigPool {
 
 // isReferenced reports whether a config is some pool's target, current or last healthy config.
 func (p *pools) isReferenced(config string) bool {
-	return slices.ContainsFunc(p.list(), func(pool *mcfgv1.MachineConfigPool) bool {
-		record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation])
-		return config == pool.Spec.Configuration.Name || config == pool.Status.Configuration.Name || err == nil && config == record.Healthy
-	})
+	return slices.ContainsFunc(p.list(), func(pool *mcfgv1.MachineConfigPool) bool { return slices.Contains(mcs.ConfigsOf(pool), config) })
 }

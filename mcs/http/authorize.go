@@ -12,6 +12,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs/http/address"
+	"github.com/bunsen-os/bunsen/mcs/http/clientca"
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
 
@@ -71,7 +72,7 @@ func (c client) usedToken() bool { return c.token != "" && c.certificate == "" &
 // authorizer decides which requests the server serves.
 type authorizer struct {
 	tokens  Tokens
-	clients *ClientCAs // nil: no certificate authorizes
+	clients *clientca.File // nil: no certificate authorizes
 	access  Access
 	limits  *limiter
 }
@@ -154,7 +155,7 @@ func isMissing(err error) bool {
 
 // clientCertificate returns the client certificate of a request. It returns nil if none of the machines' CAs signed it.
 func (a authorizer) clientCertificate(r *http.Request) *x509.Certificate {
-	if a.clients == nil || r.TLS == nil || !a.clients.roots.Load().issued(r.TLS.VerifiedChains) {
+	if a.clients == nil || r.TLS == nil || !a.clients.Certificates().Issued(r.TLS.VerifiedChains) {
 		return nil
 	}
 	return r.TLS.PeerCertificates[0]

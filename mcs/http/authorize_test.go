@@ -160,22 +160,19 @@ func TestOpenAccessTakesATokenThatIsGood(t *testing.T) {
 	}
 }
 
-// machinesRoot stands for an authority of machines' certificates.
-var machinesRoot = &x509.Certificate{Raw: []byte("machines")}
-
 // certified is a request with a client certificate that was verified.
-func certified(pool string, subject pkix.Name) *http.Request {
+func certified(by authority, pool string, subject pkix.Name) *http.Request {
 	r := httptest.NewRequest("GET", "https://host/config/"+pool, nil)
 	leaf := &x509.Certificate{Subject: subject}
-	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf, machinesRoot}}}
+	r.TLS = &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf, by.cert}}}
 	return r
 }
 
 func TestWhatAClientCertificateIsGoodFor(t *testing.T) {
 	o, known, _ := closed(t)
 	used := known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "secret", Revoked: true})
-	o.ClientCAs = &ClientCAs{}
-	o.ClientCAs.roots.Store(&caCerts{machinesRoot})
+	machines := newAuthority(t, "machines")
+	o.ClientCAs = believing(t, machines)
 	h, _ := Routes(o)
 	pools := []string{"bunsen:pool:worker", "bunsen:pool:secret"}
 	for _, c := range []struct {
@@ -196,7 +193,7 @@ func TestWhatAClientCertificateIsGoodFor(t *testing.T) {
 		{"a kubelet's own", "worker", pkix.Name{CommonName: "system:node:a", Organization: []string{"system:nodes"}}, "", 403, false},
 		{"an organization that is only a prefix", "", pkix.Name{Organization: []string{"bunsen:pool:"}}, "", 403, false},
 	} {
-		r := certified(c.pool, c.subject)
+		r := certified(machines, c.pool, c.subject)
 		r.Header.Set("Authorization", c.authorization)
 		if c.authorization == "" {
 			r.Header.Del("Authorization")
@@ -207,7 +204,7 @@ func TestWhatAClientCertificateIsGoodFor(t *testing.T) {
 			t.Errorf("%s: %d %s", c.because, w.Code, w.Body)
 		}
 	}
-	r := certified("worker", pkix.Name{Organization: pools})
+	r := certified(machines, "worker", pkix.Name{Organization: pools})
 	r.TLS.VerifiedChains = nil
 	w := httptest.NewRecorder()
 	if h.ServeHTTP(w, r); w.Code != 401 {

@@ -33,6 +33,7 @@ type configHandler struct {
 	source          Source
 	tokens          Tokens
 	bootstrapTokens BootstrapTokens
+	secrets         Secrets // nil where no config refers to secrets
 	authorizer      authorizer
 	log             *requestLog
 	now             func() time.Time
@@ -138,11 +139,22 @@ func (h *configHandler) selectBody(r *http.Request, a *response) error {
 	}
 	a.format.Gzip = mcs.AcceptsGzip(headerList(r, "Accept-Encoding"))
 	a.format.Withhold = a.client.node == "" && !h.authorizer.access.SecretsToAll
-	a.body, err = a.config.Body(a.format)
+	a.body, err = h.body(a)
 	if err == nil && len(a.body.Head) == 0 {
 		err = errors.New("the body is empty: its creation was not finished")
 	}
 	return err
+}
+
+// body returns the body in the format of a response. A machine whose token or certificate names its node gets the secrets
+// that the config refers to. Without them it boots too, and gets them after it has joined.
+func (h *configHandler) body(a *response) (served.Body, error) {
+	if a.client.node != "" && !a.format.Withhold && h.secrets != nil {
+		if resolved, ok := h.secrets.Resolved(a.config.Name()); ok {
+			return a.config.BodyWithSecrets(a.format, resolved)
+		}
+	}
+	return a.config.Body(a.format)
 }
 
 // prepare creates the bootstrap token that the body needs, or returns "" if the body needs none. Then it counts the use

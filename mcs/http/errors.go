@@ -93,6 +93,8 @@ func httpErrorOf(err error) httpError {
 		return httpError{status: http.StatusForbidden, reason: "NotForNode", message: text}
 	case errors.Is(err, mcs.ErrNoSuchConfig):
 		return httpError{status: http.StatusNotFound, reason: v1alpha1.ReasonNoSuchConfig, message: text}
+	case errors.Is(err, mcs.ErrSecretsUnresolved):
+		return httpError{status: http.StatusServiceUnavailable, reason: v1alpha1.ReasonSecretsUnresolved, message: text}
 	case errors.Is(err, mcs.ErrAPIUnavailable):
 		return httpError{status: http.StatusServiceUnavailable, reason: "NoAnswer", message: "the server cannot reach the API server now: retry later", cause: err}
 	case errors.As(err, &version):

@@ -18,14 +18,18 @@ import (
 // nodesOrganization is the organization in the certificate of every kubelet (Kubernetes, Node authorization).
 const nodesOrganization = "system:nodes"
 
-// trustContent stands for a config's name in the logs, where a node reads what it trusts.
-const trustContent = "trust"
+const (
+	// trustContent stands for a config's name in the logs, where a node reads what it trusts.
+	trustContent = "trust"
+	// secretsContent is before a config's name in the logs, where a node reads the config's secrets.
+	secretsContent = "secrets-of-"
+)
 
-// nodeConfigHandler serves /node/config/<name> and /node/trust to nodes, which authenticate with the certificate of their kubelet. It checks in
-// this order: limits, the node, whether the node may read the config, the config.
+// nodeConfigHandler serves /node/config/<name>, /node/secrets/<name> or /node/trust to nodes, which authenticate with the
+// certificate of their kubelet. It checks in this order: limits, the node, whether the node may read the config, the config.
 type nodeConfigHandler struct {
 	nodes      Nodes
-	trust      bool // the handler is that of /node/trust
+	prefix     string // the path of the route: v1alpha1.NodeConfigPath, NodeSecretsPath or NodeTrustPath
 	authorizer authorizer
 	log        *requestLog
 	now        func() time.Time
@@ -34,11 +38,14 @@ type nodeConfigHandler struct {
 // ServeHTTP serves one request.
 func (h *nodeConfigHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	now := h.now()
-	a := response{nodeConfig: strings.TrimPrefix(r.URL.Path, v1alpha1.NodeConfigPath), from: address.Client(r.RemoteAddr)}
-	if h.trust {
+	name := strings.TrimPrefix(r.URL.Path, h.prefix)
+	a := response{nodeConfig: name, from: address.Client(r.RemoteAddr), pool: v1alpha1.RenderedPool(name)}
+	switch h.prefix {
+	case v1alpha1.NodeTrustPath:
 		a.nodeConfig = trustContent
+	case v1alpha1.NodeSecretsPath:
+		a.nodeConfig = secretsContent + name
 	}
-	a.pool = v1alpha1.RenderedPool(a.nodeConfig)
 	if a.err = h.serve(w, r, &a, now); a.status == 0 {
 		w.Header().Set(v1alpha1.ReasonHeader, httpErrorOf(a.err).reason)
 		a.status = writeError(w, a.err)
@@ -55,7 +62,7 @@ func (h *nodeConfigHandler) serve(w http.ResponseWriter, r *http.Request, a *res
 	err := h.identify(r, a)
 	var config []byte
 	if err == nil {
-		config, err = h.read(r.Context(), a)
+		config, err = h.read(r.Context(), a.client.node, strings.TrimPrefix(r.URL.Path, h.prefix))
 	}
 	if refused := new(mcs.NotForNodeError); errors.Is(err, errNoNodeCertificate) || errors.As(err, &refused) {
 		if !h.authorizer.limits.failure(a.from, now) {
@@ -86,23 +93,26 @@ func (h *nodeConfigHandler) serve(w http.ResponseWriter, r *http.Request, a *res
 }
 
 // read returns what the node requests. The error is an *mcs.NotForNodeError if the node may not read it.
-func (h *nodeConfigHandler) read(ctx context.Context, a *response) ([]byte, error) {
-	if h.trust {
-		text, err := h.nodes.Trust.NodeTrust(ctx, a.client.node)
+func (h *nodeConfigHandler) read(ctx context.Context, node, name string) ([]byte, error) {
+	if h.prefix == v1alpha1.NodeTrustPath {
+		text, err := h.nodes.Trust.NodeTrust(ctx, node)
 		if refused := new(mcs.NotForNodeError); errors.As(err, &refused) {
 			refused.Config = trustContent
 		}
 		return text, err
 	}
-	if a.pool == "" || strings.Contains(a.nodeConfig, "/") {
-		return nil, &mcs.NotForNodeError{Node: a.client.node, Config: safeName(a.nodeConfig)}
+	if v1alpha1.RenderedPool(name) == "" || strings.Contains(name, "/") {
+		return nil, &mcs.NotForNodeError{Node: node, Config: safeName(name)}
 	}
-	return h.nodes.Configs.NodeConfig(ctx, a.client.node, a.nodeConfig)
+	if h.prefix == v1alpha1.NodeSecretsPath {
+		return h.nodes.Secrets.NodeSecrets(ctx, node, name)
+	}
+	return h.nodes.Configs.NodeConfig(ctx, node, name)
 }
 
 // identify finds the node that sent the request.
 func (h *nodeConfigHandler) identify(r *http.Request, a *response) error {
-	if h.nodes.CAs == nil || r.TLS == nil || !h.nodes.CAs.roots.Load().issued(r.TLS.VerifiedChains) {
+	if h.nodes.CAs == nil || r.TLS == nil || !h.nodes.CAs.Certificates().Issued(r.TLS.VerifiedChains) {
 		return errNoNodeCertificate
 	}
 	leaf := r.TLS.PeerCertificates[0]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509/pkix"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -11,8 +12,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/bunsen-os/bunsen/api/secretref"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/http/clientca"
+	"github.com/bunsen-os/bunsen/mcs/token"
 )
 
 // fleet answers for nodes by their pools; the config of pool infra has a secret.
@@ -76,17 +80,72 @@ func TestANodeReadsWhatItTrusts(t *testing.T) {
 	}
 }
 
+// NodeSecrets answers for the configs of NodeConfig that have references.
+func (f fleet) NodeSecrets(_ context.Context, node, config string) ([]byte, error) {
+	if err := mcs.CheckNodeConfig(node, f[node], config); err != nil {
+		return nil, err
+	}
+	switch config {
+	case "rendered-worker-1":
+		return []byte(`{"revision":"1","files":[{"path":"/etc/a","contents":"` + hush + `"}]}`), nil
+	case "rendered-worker-2":
+		return nil, mcs.ErrSecretsUnresolved
+	}
+	return nil, mcs.ErrNoSuchConfig
+}
+
+// Resolved has contents for one config.
+func (f fleet) Resolved(config string) (mcs.Secrets, bool) {
+	if config != "rendered-referring-1" {
+		return mcs.Secrets{}, false
+	}
+	return mcs.Secrets{Revision: "r1", Contents: map[string][]byte{"/etc/a": []byte(hush)}}, true
+}
+
+// TestANodeReadsTheSecretsOfItsConfigs has other clients and other configs too. The audit log has no content.
+func TestANodeReadsTheSecretsOfItsConfigs(t *testing.T) {
+	audit := make(audits, 100)
+	kubelets, machines, server := nodes(t, audit)
+	for _, c := range []struct {
+		because string
+		subject pkix.Name
+		by      *authority
+		config  string
+		status  int
+		audit   string
+	}{
+		{"a node", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &kubelets, "rendered-worker-1", 200, `"config":"secrets-of-rendered-worker-1"`},
+		{"values that are not known", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &kubelets, "rendered-worker-2", 503, "cannot resolve its secrets"},
+		{"a config without references", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &kubelets, "rendered-worker-3", 404, "no such config"},
+		{"a config of another pool", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &kubelets, "rendered-infra-1", 403, "not in infra"},
+		{"more of a path", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &kubelets, "rendered-worker-1/x", 403, "may not read"},
+		{"no config", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &kubelets, "", 403, "may not read"},
+		{"a node in no pool", pkix.Name{CommonName: "system:node:b", Organization: kubelet}, &kubelets, "rendered-worker-1", 403, "it is in no pool"},
+		{"another client of the API server", pkix.Name{CommonName: "kubernetes-admin"}, &kubelets, "rendered-worker-1", 401, "needs the certificate"},
+		{"a certificate by the authority of machines", pkix.Name{CommonName: "system:node:a", Organization: kubelet}, &machines, "rendered-worker-1", 401, "needs the certificate"},
+	} {
+		r := fetch(t, server.client("127.0.0.1", c.by.issue(t, c.subject)), server.url(v1alpha1.NodeSecretsPath+c.config))
+		body := text(t, r)
+		if r.StatusCode != c.status || strings.Contains(body, hush) != (c.status == 200) || r.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %d %q %v", c.because, r.StatusCode, body, r.Header)
+		}
+		if line := string(<-audit); !strings.Contains(line, c.audit) || strings.Contains(line, hush) {
+			t.Errorf("%s: the audit log has %s", c.because, line)
+		}
+	}
+}
+
 // nodes is a server that believes kubelets' certificates of one authority, and machines' of another.
 func nodes(t *testing.T, log io.Writer) (kubelets, machines authority, server running) {
 	t.Helper()
 	kubelets, machines = newAuthority(t, "kubelets"), newAuthority(t, "machines")
-	cas, clients := &NodeCAs{}, believing(t, machines)
-	if err := cas.Set(kubelets.pem()); err != nil {
+	cas, clients := &clientca.Set{}, believing(t, machines)
+	if err := cas.Replace(kubelets.pem()); err != nil {
 		t.Fatal(err)
 	}
 	h, _ := Routes(Options{
 		Source: filled(t), Log: quiet, ClientCAs: clients, Audit: log,
-		Nodes: Nodes{CAs: cas, Configs: fleet{"a": {"worker"}, "b": {"infra", "worker"}}, Trust: fleet{"a": {"worker"}, "b": nil}},
+		Nodes: Nodes{CAs: cas, Configs: fleet{"a": {"worker"}, "b": {"infra", "worker"}}, Trust: fleet{"a": {"worker"}, "b": nil}, Secrets: fleet{"a": {"worker"}, "b": nil}},
 	})
 	return kubelets, machines, start(t, Server{Handler: h, ClientCAs: clients, NodeCAs: cas})
 }
@@ -167,7 +226,7 @@ func TestTheCertificateOfAKubeletIsGoodForNoPool(t *testing.T) {
 
 func TestAnAuthorityOfKubeletsThatIsGoneIsBelievedNoMore(t *testing.T) {
 	old, young := newAuthority(t, "old"), newAuthority(t, "young")
-	cas := &NodeCAs{}
+	cas := &clientca.Set{}
 	h, _ := Routes(Options{Source: filled(t), Log: quiet, Nodes: Nodes{CAs: cas, Configs: fleet{"a": {"worker"}}}})
 	server := start(t, Server{Handler: h, NodeCAs: cas})
 	client := server.client("127.0.0.1", old.issue(t, pkix.Name{CommonName: "system:node:a", Organization: kubelet}))
@@ -183,7 +242,7 @@ func TestAnAuthorityOfKubeletsThatIsGoneIsBelievedNoMore(t *testing.T) {
 		{"with another authority", young.pem(), 401},
 	} {
 		if c.set != nil {
-			_ = cas.Set(c.set) // a list that cannot be read leaves the one before in force
+			_ = cas.Replace(c.set) // a list that cannot be read leaves the one before in force
 		}
 		if r := fetch(t, client, server.url(v1alpha1.NodeConfigPath+"rendered-worker-1")); r.StatusCode != c.status {
 			t.Errorf("%s: %d", c.because, r.StatusCode)
@@ -200,5 +259,48 @@ func TestAServerWithoutNodesKnowsNoSuchPath(t *testing.T) {
 	r := fetch(t, server.client("127.0.0.1"), server.url(v1alpha1.NodeConfigPath+"rendered-worker-1"))
 	if r.StatusCode != 404 || r.Header.Get(v1alpha1.ReasonHeader) != "" {
 		t.Errorf("%d %v", r.StatusCode, r.Header)
+	}
+}
+
+// TestWhichMachineBootsWithResolvedSecrets has each kind of client. A machine without the values boots too: it gets them
+// after it has joined.
+func TestWhichMachineBootsWithResolvedSecrets(t *testing.T) {
+	o, known, _ := closed(t)
+	pools := filled(t)
+	if err := pools.Set("referring", withIgnition("rendered-referring-1", `"storage":{"files":[{"path":"/etc/a","contents":{"source":"`+secretref.TemplateURL("${secret:a/b}")+`"}}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := pools.Set("unresolved", withIgnition("rendered-unresolved-1", `"storage":{"files":[{"path":"/etc/a","contents":{"source":"`+secretref.TemplateURL("${secret:a/b}")+`"}}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	o.Source, o.Nodes.Secrets = pools, fleet{}
+	toAll := o
+	toAll.Access = Access{Open: true, SecretsToAll: true}
+	value := base64.StdEncoding.EncodeToString([]byte(hush))
+	for _, c := range []struct {
+		because, pool string
+		options       Options
+		token         token.Token
+		gets          bool
+	}{
+		{"a token of a node", "referring", o, known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "referring", Node: "a"}), true},
+		{"a token of a pool", "referring", o, known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "referring"}), false},
+		{"a server that sends the secrets of configs to all", "referring", toAll, known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "referring"}), false},
+		{"a token of a node, and values that are not known", "unresolved", o, known.make(t, v1alpha1.ProvisioningTokenSpec{Pool: "unresolved", Node: "a"}), false},
+	} {
+		h, _ := Routes(c.options)
+		for _, encoding := range []string{"", "gzip"} {
+			r := ask(h, "GET", "/config/"+c.pool, "Authorization", bearer(c.token), "Accept-Encoding", encoding)
+			body := text(t, r)
+			if encoding != "" {
+				body = unzip(t, body)
+			}
+			if r.StatusCode != 200 || strings.Contains(body, value) != c.gets || strings.Contains(body, "bunsen.dev%2Fwithheld") == c.gets || strings.Contains(body, "vnd.bunsen") || c.gets && r.Header.Get("Cache-Control") != "no-store" {
+				t.Errorf("%s: %d %s", c.because, r.StatusCode, body)
+			}
+			if strings.Contains(body, "currentSecrets%22%3A%22r1") != c.gets {
+				t.Errorf("%s: the revision in %s", c.because, body)
+			}
+		}
 	}
 }

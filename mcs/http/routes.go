@@ -10,6 +10,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcs"
 	"github.com/bunsen-os/bunsen/mcs/daemon"
+	"github.com/bunsen-os/bunsen/mcs/http/clientca"
 	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
@@ -50,7 +51,7 @@ type Options struct {
 	// Daemons are the daemon's binaries that new machines can get, at most one for each architecture.
 	Daemons daemon.Binaries
 	// ClientCAs are those of Server: they sign the client certificates that authorize machines.
-	ClientCAs *ClientCAs
+	ClientCAs *clientca.File
 	// Access without a token or certificate.
 	Access Access
 	// Limits of each source; the zero value has none, see DefaultLimits.
@@ -66,11 +67,23 @@ type Options struct {
 // Nodes is what nodes read with the certificates of their kubelets.
 type Nodes struct {
 	// CAs are those of Server.
-	CAs *NodeCAs
+	CAs *clientca.Set
 	// Configs is nil where nodes are not served.
 	Configs NodeConfigs
 	// Trust is nil where nodes get no certificates beside their configs.
 	Trust NodeTrust
+	// Secrets is nil where configs cannot refer to secrets.
+	Secrets Secrets
+}
+
+// Secrets has the resolved contents of the files that refer to secrets.
+type Secrets interface {
+	// NodeSecrets returns a v1alpha1.NodeSecrets as JSON, for a node that may read the config. The error is an
+	// *mcs.NotForNodeError if the node may not read it, mcs.ErrNoSuchConfig if the config has no such files, and
+	// mcs.ErrSecretsUnresolved if their contents are not known. Any other error means that the answer is not known now.
+	NodeSecrets(ctx context.Context, node, config string) ([]byte, error)
+	// Resolved returns the contents for a machine of the config's pool, and whether they are known.
+	Resolved(config string) (mcs.Secrets, bool)
 }
 
 // NodeTrust decides which certificates a node gets beside its config.
@@ -88,8 +101,8 @@ type NodeConfigs interface {
 	NodeConfig(ctx context.Context, node, config string) ([]byte, error)
 }
 
-// Routes returns the handler of /config/<pool>, /daemon/<arch>/<pool>, /node/config/<name>, /node/trust, /healthz and /readyz. It responds with 404 to any other
-// path, and with 405 to any other method than GET and HEAD. The metrics count the responses of /config/ and /node/.
+// Routes returns the handler of /config/<pool>, /daemon/<arch>/<pool>, /node/config/<name>, /node/secrets/<name>, /node/trust,
+// /healthz and /readyz. It responds with 404 to any other path, and with 405 to any other method than GET and HEAD. The metrics count the responses of /config/ and /node/.
 func Routes(o Options) (http.Handler, *Metrics) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -102,6 +115,7 @@ func Routes(o Options) (http.Handler, *Metrics) {
 		source:          o.Source,
 		tokens:          o.Tokens,
 		bootstrapTokens: o.BootstrapTokens,
+		secrets:         o.Nodes.Secrets,
 		authorizer:      authorizer,
 		log:             log,
 		now:             o.Now,
@@ -110,10 +124,13 @@ func Routes(o Options) (http.Handler, *Metrics) {
 		mux.Handle("GET /daemon/{arch}/{pool}", &daemonHandler{binaries: o.Daemons, authorizer: authorizer, synced: o.Source.Synced, log: log, now: o.Now})
 	}
 	if o.Nodes.Configs != nil {
-		mux.Handle("GET "+v1alpha1.NodeConfigPath, &nodeConfigHandler{nodes: o.Nodes, authorizer: authorizer, log: log, now: o.Now})
+		mux.Handle("GET "+v1alpha1.NodeConfigPath, &nodeConfigHandler{nodes: o.Nodes, prefix: v1alpha1.NodeConfigPath, authorizer: authorizer, log: log, now: o.Now})
 	}
 	if o.Nodes.Trust != nil {
-		mux.Handle("GET "+v1alpha1.NodeTrustPath, &nodeConfigHandler{nodes: o.Nodes, trust: true, authorizer: authorizer, log: log, now: o.Now})
+		mux.Handle("GET "+v1alpha1.NodeTrustPath, &nodeConfigHandler{nodes: o.Nodes, prefix: v1alpha1.NodeTrustPath, authorizer: authorizer, log: log, now: o.Now})
+	}
+	if o.Nodes.Secrets != nil {
+		mux.Handle("GET "+v1alpha1.NodeSecretsPath, &nodeConfigHandler{nodes: o.Nodes, prefix: v1alpha1.NodeSecretsPath, authorizer: authorizer, log: log, now: o.Now})
 	}
 	probes := newLimiter(o.Limits)
 	mux.Handle("GET /healthz", probe{o.Access, probes, func() bool { return true }, o.Now})

@@ -3,6 +3,7 @@ package http
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -10,6 +11,8 @@ import (
 	"net/http"
 	"net/netip"
 	"sync/atomic"
+
+	"github.com/bunsen-os/bunsen/mcs/http/clientca"
 )
 
 // Server serves machines over HTTPS, within bounds.
@@ -20,8 +23,8 @@ type Server struct {
 	TLS *tls.Config
 	// ClientCAs and NodeCAs sign the trusted client certificates of machines and of nodes; nil trusts none. If both are nil, the
 	// server requests no client certificate.
-	ClientCAs *ClientCAs
-	NodeCAs   *NodeCAs
+	ClientCAs *clientca.File
+	NodeCAs   *clientca.Set
 	// AllowFrom are the only addresses from which the server accepts connections, in addition to this host's own; empty
 	// allows all. It closes other connections before TLS.
 	AllowFrom []netip.Prefix
@@ -117,10 +120,27 @@ func (s Server) tls() *tls.Config {
 // roots returns the current client CAs.
 func (s Server) roots() (now clientRoots) {
 	if s.ClientCAs != nil {
-		now.machines = s.ClientCAs.roots.Load()
+		now.machines = s.ClientCAs.Certificates()
 	}
 	if s.NodeCAs != nil {
-		now.nodes = s.NodeCAs.roots.Load()
+		now.nodes = s.NodeCAs.Certificates()
 	}
 	return now
+}
+
+// clientRoots are the CAs that verify client certificates in a handshake. What a certificate authorizes depends on its CA.
+type clientRoots struct{ machines, nodes *clientca.Certificates }
+
+// pool returns all CAs.
+func (b clientRoots) pool() *x509.CertPool {
+	pool := x509.NewCertPool()
+	for _, r := range []*clientca.Certificates{b.machines, b.nodes} {
+		if r == nil {
+			continue
+		}
+		for _, cert := range *r {
+			pool.AddCert(cert)
+		}
+	}
+	return pool
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/http/clientca"
 )
 
 func TestOnlyModernTLSIsSpoken(t *testing.T) {
@@ -90,7 +91,22 @@ func fetch(t *testing.T, client *http.Client, url string) *http.Response {
 }
 
 // believing are the authorities of a file.
-func believing(t *testing.T, all ...authority) *ClientCAs {
+func believing(t *testing.T, all ...authority) *clientca.File {
+	t.Helper()
+	return opened(t, clientsFile(t, all...), quiet)
+}
+
+func opened(t *testing.T, file string, log *slog.Logger) *clientca.File {
+	t.Helper()
+	cas, err := clientca.Open(file, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cas
+}
+
+// clientsFile is a file with the certificates of authorities.
+func clientsFile(t *testing.T, all ...authority) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "clients.crt")
 	var text []byte
@@ -100,11 +116,7 @@ func believing(t *testing.T, all ...authority) *ClientCAs {
 	if err := os.WriteFile(file, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cas, err := OpenClientCAs(file, quiet)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return cas
+	return file
 }
 
 func TestAClientCertificateOfAnAuthorityOfOurs(t *testing.T) {
@@ -134,7 +146,8 @@ func TestAClientCertificateOfAnAuthorityOfOurs(t *testing.T) {
 
 func TestAnAuthorityThatIsGoneIsBelievedNoMore(t *testing.T) {
 	first, second := newAuthority(t, "first"), newAuthority(t, "second")
-	cas := believing(t, first)
+	file := clientsFile(t, first)
+	cas := opened(t, file, quiet)
 	h, _ := Routes(Options{Source: filled(t), Log: quiet, ClientCAs: cas})
 	server := start(t, Server{Handler: h, ClientCAs: cas})
 	subject := pkix.Name{Organization: []string{"bunsen:pool:worker"}}
@@ -156,7 +169,7 @@ func TestAnAuthorityThatIsGoneIsBelievedNoMore(t *testing.T) {
 		{"nothing", "", true},
 		{"the second alone", string(second.pem()), false},
 	} {
-		if err := os.WriteFile(cas.file, []byte(c.file), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(c.file), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		if err := cas.Refresh(); (err != nil) != c.bad {
@@ -183,15 +196,15 @@ func TestOpenAccessTakesNoNodeFromACertificateThatIsNotGood(t *testing.T) {
 	o, _, mint := closed(t)
 	o.Access.Open = true
 	o.Source = joining(t, filled(t))
-	o.ClientCAs = &ClientCAs{}
-	o.ClientCAs.roots.Store(&caCerts{machinesRoot})
+	machines := newAuthority(t, "machines")
+	o.ClientCAs = believing(t, machines)
 	h, _ := Routes(o)
 	for because, subject := range map[string]pkix.Name{
 		"a certificate of another pool": {CommonName: "bunsen:node:a", Organization: []string{"bunsen:pool:worker"}},
 		"a kubelet's own":               {CommonName: "system:node:a", Organization: []string{"system:nodes"}},
 	} {
 		w := httptest.NewRecorder()
-		h.ServeHTTP(w, certified("secret", subject))
+		h.ServeHTTP(w, certified(machines, "secret", subject))
 		if w.Code != 200 || strings.Contains(w.Body.String(), hush) {
 			t.Errorf("%s: %d %s", because, w.Code, w.Body)
 		}
@@ -219,22 +232,23 @@ func TestACertificateAdmitsOneRequestOfAConnection(t *testing.T) {
 
 func TestNoAuthoritiesAreNamedWithTheirFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "missing.crt")
-	if _, err := OpenClientCAs(file, quiet); err == nil || !strings.Contains(err.Error(), file) {
+	if _, err := clientca.Open(file, quiet); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("a missing file: %v", err)
 	}
-	cas := believing(t, newAuthority(t, "ours"))
-	if err := os.Remove(cas.file); err != nil {
+	var log bytes.Buffer
+	file = clientsFile(t, newAuthority(t, "ours"))
+	cas := opened(t, file, slog.New(slog.NewTextHandler(&log, nil)))
+	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	stop()
 	cas.Run(ctx) // ends with its context
-	if err := cas.Refresh(); err == nil || cas.roots.Load() == nil {
+	if err := cas.Refresh(); err == nil || cas.Certificates() == nil {
 		t.Errorf("a file that went away: %v", err)
 	}
-	var log bytes.Buffer
-	cas.log = slog.New(slog.NewTextHandler(&log, nil))
-	if err := os.WriteFile(cas.file, newAuthority(t, "theirs").pem(), 0o600); err != nil {
+	log.Reset()
+	if err := os.WriteFile(file, newAuthority(t, "theirs").pem(), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {

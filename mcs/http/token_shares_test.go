@@ -60,10 +60,10 @@ func TestWhoABootstrapTokenIsMadeFor(t *testing.T) {
 	} {
 		o, known, mint := closed(t)
 		o.Source, o.Access.Open = joining(t, filled(t)), c.open
-		o.ClientCAs = &ClientCAs{}
-		o.ClientCAs.roots.Store(&caCerts{machinesRoot})
+		machines := newAuthority(t, "machines")
+		o.ClientCAs = believing(t, machines)
 		h, _ := Routes(o)
-		r := certified(c.pool, subject)
+		r := certified(machines, c.pool, subject)
 		if c.token != nil {
 			r.Header.Set("Authorization", bearer(known.make(t, *c.token)))
 		}

@@ -114,6 +114,27 @@ func (c *Config) create(f Format) (Body, error) {
 	return withETag(Body{Body: composed}), nil
 }
 
+// BodyWithSecrets returns a body with resolved contents, for one machine. It creates the body for each call, because the
+// contents change while the config's name stays. The format must not withhold secrets.
+func (c *Config) BodyWithSecrets(f Format, resolved mcs.Secrets) (Body, error) {
+	return recoverPanic(func() (Body, error) {
+		if err := c.check(); err != nil {
+			return Body{}, err
+		}
+		in := c.input
+		in.Secrets = &resolved
+		composed, err := mcs.Compose(in, f.Version)
+		if err != nil {
+			return Body{}, err
+		}
+		body := withETag(Body{Body: composed})
+		if f.Gzip {
+			return compress(body), nil
+		}
+		return body, nil
+	})
+}
+
 // prepare creates the bodies of the newest version before a request needs them, and those in the formats that were requested
 // from the previous config, which may be nil. It returns what newestError returns.
 func (c *Config) prepare(previous *Config) error {

@@ -158,7 +158,7 @@ func TestValues(t *testing.T) {
 		"images: {controller: r/c:1}":                              {controller + " " + pod("containers.image: r/c:1"), notifier + " " + pod("containers.image: r/c:1")},
 		"images: {server: r/s:1}":                                  {server + " " + pod("containers.image: r/s:1")},
 		"images: {daemon: r/d:1}":                                  {daemon + " " + pod("containers.image: r/d:1"), server + " " + pod("initContainers.image: r/d:1")},
-		"namespaces: {create: false}":                              {"- Namespace  bunsen-notifications", "- Namespace  bunsen-sources", "- Namespace  bunsen-system"},
+		"namespaces: {create: false}":                              {"- Namespace  bunsen-notifications", "- Namespace  bunsen-secrets", "- Namespace  bunsen-sources", "- Namespace  bunsen-system"},
 		"controller: {replicas: 1}":                                {"- " + budgets + "controller", controller + " spec.replicas: 1"},
 		"controller: {priorityClassName: p}":                       {controller + " " + pod("priorityClassName: p")},
 		"controller: {nodeSelector: {a: b}}":                       {controller + " " + pod("nodeSelector.a: b")},

@@ -1,4 +1,4 @@
-package http
+package clientca
 
 import (
 	"bytes"
@@ -17,11 +17,11 @@ import (
 // pollInterval is how often the file of CA certificates is read again.
 const pollInterval = time.Minute
 
-// caCerts are CA certificates. They never change.
-type caCerts []*x509.Certificate
+// Certificates are CA certificates. They never change.
+type Certificates []*x509.Certificate
 
-// issued reports whether the verified chain of a client certificate ends at one of these CAs.
-func (r *caCerts) issued(chains [][]*x509.Certificate) bool {
+// Issued reports whether the verified chain of a client certificate ends at one of these CAs.
+func (r *Certificates) Issued(chains [][]*x509.Certificate) bool {
 	if r == nil {
 		return false
 	}
@@ -30,23 +30,23 @@ func (r *caCerts) issued(chains [][]*x509.Certificate) bool {
 	})
 }
 
-// ClientCAs are the CAs in a file whose client certificates authorize machines. Create one with OpenClientCAs. All methods may
+// File has the CAs in a file. Create one with Open. All methods may
 // be called concurrently, except Refresh with itself.
-type ClientCAs struct {
+type File struct {
 	file  string
 	log   *slog.Logger
 	text  []byte
-	roots atomic.Pointer[caCerts]
+	roots atomic.Pointer[Certificates]
 }
 
-// NodeCAs are the CAs that sign the certificates of the cluster's kubelets. The zero value has none, so it trusts no node. All
+// Set has CAs that its owner replaces, such as those that sign the certificates of kubelets. The zero value has none. All
 // methods may be called concurrently.
-type NodeCAs struct {
-	roots atomic.Pointer[caCerts]
+type Set struct {
+	roots atomic.Pointer[Certificates]
 }
 
-// Set replaces the CAs by those in pem. After an error, the CAs are unchanged.
-func (c *NodeCAs) Set(pem []byte) error {
+// Replace replaces the CAs by those in pem. After an error, the CAs are unchanged.
+func (c *Set) Replace(pem []byte) error {
 	all, err := parseCAs(pem)
 	if err != nil {
 		return fmt.Errorf("reading the CAs of kubelets: %w", err)
@@ -55,14 +55,20 @@ func (c *NodeCAs) Set(pem []byte) error {
 	return nil
 }
 
-// OpenClientCAs reads a PEM file of CA certificates.
-func OpenClientCAs(file string, log *slog.Logger) (*ClientCAs, error) {
-	c := &ClientCAs{file: file, log: log}
+// Certificates returns the CAs in force; nil for none.
+func (c *Set) Certificates() *Certificates { return c.roots.Load() }
+
+// Certificates returns the CAs in force.
+func (c *File) Certificates() *Certificates { return c.roots.Load() }
+
+// Open reads a PEM file of CA certificates.
+func Open(file string, log *slog.Logger) (*File, error) {
+	c := &File{file: file, log: log}
 	return c, c.Refresh()
 }
 
 // Run reads the file again when it changes, until the context ends. It logs an invalid file and keeps the last valid one.
-func (c *ClientCAs) Run(ctx context.Context) {
+func (c *File) Run(ctx context.Context) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
 	for {
@@ -78,7 +84,7 @@ func (c *ClientCAs) Run(ctx context.Context) {
 }
 
 // Refresh reads the file.
-func (c *ClientCAs) Refresh() error {
+func (c *File) Refresh() error {
 	text, err := os.ReadFile(c.file)
 	if err != nil {
 		return fmt.Errorf("reading the CAs of client certificates: %w", err)
@@ -97,7 +103,7 @@ func (c *ClientCAs) Refresh() error {
 }
 
 // parseCAs parses CA certificates in PEM. It rejects an incomplete file, which is still being written.
-func parseCAs(text []byte) (caCerts, error) {
+func parseCAs(text []byte) (Certificates, error) {
 	all, err := mcs.ParseCertificates(text)
 	if err != nil {
 		return nil, err
@@ -108,21 +114,4 @@ func parseCAs(text []byte) (caCerts, error) {
 		}
 	}
 	return all, nil
-}
-
-// clientRoots are the CAs that verify client certificates in a handshake. What a certificate authorizes depends on its CA.
-type clientRoots struct{ machines, nodes *caCerts }
-
-// pool returns all CAs.
-func (b clientRoots) pool() *x509.CertPool {
-	pool := x509.NewCertPool()
-	for _, r := range []*caCerts{b.machines, b.nodes} {
-		if r == nil {
-			continue
-		}
-		for _, cert := range *r {
-			pool.AddCert(cert)
-		}
-	}
-	return pool
 }

@@ -1,0 +1,225 @@
+package follow
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/rest"
+
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/mcs/secrets"
+)
+
+const (
+	// readInterval is how often the objects are read, and readTimeout is how long a read may take.
+	readInterval, readTimeout = 5 * time.Second, 20 * time.Second
+)
+
+// Options of a Follower. All are required.
+type Options struct {
+	// Pools returns the pools of a node. The error is an *mcs.NotForNodeError if the cluster does not have the node.
+	Pools func(ctx context.Context, node string) ([]string, error)
+	// NewDecrypt returns a function that decrypts files with age keys, each of which is the text of one or more keys. The
+	// error says which keys cannot be read; the function uses the others.
+	NewDecrypt func(keys [][]byte) (secrets.Decrypt, error)
+	// Log gets each problem once.
+	Log *slog.Logger
+}
+
+// Follower resolves the secrets of the rendered configs that pools refer to. Its methods may be called concurrently.
+//
+// Reads: MachineConfigPool (list), MachineConfig (get), Secret, ConfigMap in v1alpha1.SecretsNamespace (list), Secret v1alpha1.AgeKeysSecret (get). Writes: Secret and
+// ConfigMap v1alpha1.SecretsConfigMap.
+type Follower struct {
+	Options
+	api api
+
+	// Only Read uses these.
+	known    map[string]parsedConfig // the configs that were read, by name
+	digest   string                  // identifies everything from which the state follows
+	problems string                  // the problems that were logged last
+
+	mu    sync.Mutex
+	state secrets.State // nil until it is known
+}
+
+// parsedConfig is a rendered config with its unresolved files, if it has any.
+type parsedConfig struct {
+	config secrets.Config
+	has    bool
+}
+
+// New prepares to read an API server.
+func New(config *rest.Config, o Options) (*Follower, error) {
+	api, err := newAPI(config)
+	if err != nil {
+		return nil, err
+	}
+	return &Follower{Options: o, api: api, known: map[string]parsedConfig{}}, nil
+}
+
+// Run reads the objects until the context ends. The error is nil.
+func (f *Follower) Run(ctx context.Context) error {
+	tick := time.NewTicker(readInterval)
+	defer tick.Stop()
+	for {
+		if err := f.Read(ctx); ctx.Err() == nil {
+			f.logProblem(err)
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// Read reads the objects once, resolves the configs and publishes the revisions. After an error, the contents in force do
+// not change. A reference that cannot be resolved is no error: it is published.
+func (f *Follower) Read(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	names, err := f.api.referencedConfigs(ctx)
+	if err != nil {
+		return err
+	}
+	configs, err := f.configs(ctx, names)
+	if err != nil {
+		return err
+	}
+	published, err := f.api.published(ctx)
+	if err != nil {
+		return err
+	}
+	if len(configs) == 0 && len(published.revisions) == 0 {
+		f.set(secrets.State{}, "")
+		return nil // a cluster without secrets needs no other request
+	}
+	in, err := f.api.read(ctx)
+	if err != nil {
+		return err
+	}
+	return f.resolve(ctx, configs, in, published)
+}
+
+// resolve resolves the configs if something has changed since the last call, and publishes the result.
+func (f *Follower) resolve(ctx context.Context, configs []secrets.Config, in objects, published publication) error {
+	digest := in.digest
+	for _, c := range configs {
+		digest += " " + c.Name
+	}
+	f.mu.Lock()
+	next := f.state
+	f.mu.Unlock()
+	var keyProblem error
+	if next == nil || digest != f.digest {
+		var decrypt secrets.Decrypt
+		if decrypt, keyProblem = f.NewDecrypt(in.ageKeys); keyProblem != nil {
+			digest = "" // report the problem again after the next read
+		}
+		next = secrets.Next(next, configs, secrets.Source{Objects: in.objects, Decrypt: decrypt, Key: in.revisionKey, Published: published.revisions})
+	}
+	if err := f.api.publish(ctx, published, next); err != nil {
+		return errors.Join(err, keyProblem)
+	}
+	f.set(next, digest) // after its publication, so that no node gets contents whose revision nobody knows
+	return keyProblem
+}
+
+func (f *Follower) set(state secrets.State, digest string) {
+	f.digest = digest
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.state = state
+}
+
+// configs returns the rendered configs that have unresolved files. It reads each config once.
+func (f *Follower) configs(ctx context.Context, names []string) ([]secrets.Config, error) {
+	next := map[string]parsedConfig{}
+	var out []secrets.Config
+	for _, name := range names {
+		p, ok := f.known[name]
+		if !ok {
+			rendered, err := f.api.renderedConfig(ctx, name)
+			if apierrors.IsNotFound(err) {
+				continue
+			}
+			if err != nil {
+				return nil, fmt.Errorf("reading config %s: %w", name, err)
+			}
+			p.config, p.has = secrets.Read(rendered)
+		}
+		if next[name] = p; p.has {
+			out = append(out, p.config)
+		}
+	}
+	f.known = next
+	return out, nil
+}
+
+// NodeSecrets returns the resolved files of a rendered config, a v1alpha1.NodeSecrets in JSON, for a node in the config's
+// pool. The error is an *mcs.NotForNodeError if the node is in another pool, mcs.ErrNoSuchConfig if no pool refers to a
+// config of that name with unresolved files, and mcs.ErrSecretsUnresolved if the server does not have the contents.
+func (f *Follower) NodeSecrets(ctx context.Context, node, config string) ([]byte, error) {
+	pools, err := f.Pools(ctx, node)
+	if refused := new(mcs.NotForNodeError); errors.As(err, &refused) {
+		refused.Config = config
+	}
+	if err == nil {
+		err = mcs.CheckNodeConfig(node, pools, config)
+	}
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	state := f.state
+	f.mu.Unlock()
+	entry, ok := state[config]
+	switch {
+	case state == nil:
+		return nil, fmt.Errorf("%w: the secrets of configs were not read yet", mcs.ErrAPIUnavailable)
+	case !ok:
+		return nil, fmt.Errorf("reading the secrets of config %s: %w", config, mcs.ErrNoSuchConfig)
+	case entry.Files == nil:
+		return nil, fmt.Errorf("reading the secrets of config %s: %w", config, mcs.ErrSecretsUnresolved)
+	}
+	return json.Marshal(v1alpha1.NodeSecrets{Config: config, Revision: entry.Published.Revision, Files: entry.Files})
+}
+
+// Resolved returns the contents of a config's unresolved files, and whether the server has them.
+func (f *Follower) Resolved(config string) (mcs.Secrets, bool) {
+	f.mu.Lock()
+	entry, ok := f.state[config]
+	f.mu.Unlock()
+	if !ok || entry.Files == nil {
+		return mcs.Secrets{}, false
+	}
+	out := mcs.Secrets{Revision: entry.Published.Revision, Contents: map[string][]byte{}}
+	for _, file := range entry.Files {
+		out.Contents[file.Path] = file.Contents
+	}
+	return out, true
+}
+
+// logProblem logs a problem, unless it is the one that was logged last. Nil means that there is no problem any more.
+func (f *Follower) logProblem(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	switch {
+	case text == f.problems:
+	case err == nil:
+		f.Log.Info("the secrets of configs can be read again")
+	default:
+		f.Log.Warn("nodes keep the secrets that they have", "error", text)
+	}
+	f.problems = text
+}

@@ -1,0 +1,135 @@
+package secrets
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/secretref"
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
+)
+
+// Decrypt decrypts a file of a format, one of secretref.Formats. The error wraps ErrNoKey if no key fits, and contains
+// nothing of the file's values.
+type Decrypt func(format string, body []byte) ([]byte, error)
+
+// ErrNoKey says that none of the server's keys decrypts a file.
+var ErrNoKey = errors.New("no age key of the server decrypts it")
+
+// Config is a rendered config with unresolved files.
+type Config struct {
+	// Name of the rendered config.
+	Name string
+	// Files are its unresolved files.
+	Files []secretref.File
+	// invalid is why the config's references cannot be read; nil if they can.
+	invalid error
+}
+
+// Read returns the unresolved files of a rendered config, and whether it has any. A config whose references cannot be
+// read has unresolved files too: they are a problem.
+func Read(rendered *mcfgv1.MachineConfig) (Config, bool) {
+	config, err := machineconfig.Parse(rendered.Spec)
+	if err == nil {
+		config, err = machineconfig.Flat(config)
+	}
+	if err != nil {
+		return Config{}, false // Compose reports the error
+	}
+	files, err := secretref.Files(config)
+	return Config{Name: rendered.Name, Files: files, invalid: err}, len(files) > 0 || err != nil
+}
+
+// resolve resolves the files of a config. If there is a problem, the files are incomplete.
+func (c Config) resolve(objects Objects, decrypt Decrypt) ([]v1alpha1.SecretFile, []v1alpha1.SecretProblem) {
+	if c.invalid != nil {
+		return nil, []v1alpha1.SecretProblem{{Reason: v1alpha1.SecretInvalid, Message: fmt.Sprintf("reading the references of %s: %v", c.Name, c.invalid)}}
+	}
+	files, problems, left := []v1alpha1.SecretFile{}, []v1alpha1.SecretProblem(nil), v1alpha1.MaxSecretBytes
+	for _, f := range c.Files {
+		contents, bad := c.contents(f, objects, decrypt)
+		if left -= len(contents); len(bad) == 0 && left < 0 && left+len(contents) >= 0 { // once, for the file that is too much
+			bad = append(bad, v1alpha1.SecretProblem{Path: f.Path, Reason: v1alpha1.SecretTooLarge, Message: fmt.Sprintf("file %s: the resolved files of a config have more than %d bytes: make the values smaller", f.Path, v1alpha1.MaxSecretBytes)})
+		}
+		problems = append(problems, bad...)
+		files = append(files, v1alpha1.SecretFile{Path: f.Path, Contents: contents})
+	}
+	return files, problems
+}
+
+// contents resolves one file.
+func (c Config) contents(f secretref.File, objects Objects, decrypt Decrypt) ([]byte, []v1alpha1.SecretProblem) {
+	if f.Content.Format != "" {
+		plain, err := decrypt(f.Content.Format, f.Content.Body)
+		if err == nil {
+			return plain, nil
+		}
+		reason := v1alpha1.SecretNotDecrypted
+		if errors.Is(err, ErrNoKey) {
+			reason = v1alpha1.SecretNoKey
+		}
+		return nil, []v1alpha1.SecretProblem{{Path: f.Path, Reason: reason, Message: fmt.Sprintf("decrypting file %s: %v", f.Path, err)}}
+	}
+	var bad []v1alpha1.SecretProblem
+	pool := v1alpha1.RenderedPool(c.Name)
+	out, err := f.Content.Expand(func(r secretref.Reference) ([]byte, error) {
+		value, problem := objects.value(r, pool)
+		if problem.Reason == "" {
+			return value, nil
+		}
+		problem.Path, problem.Reference = f.Path, r.String()
+		bad = append(bad, problem)
+		return nil, errors.New(problem.Message)
+	})
+	if err != nil && len(bad) == 0 {
+		bad = append(bad, v1alpha1.SecretProblem{Path: f.Path, Reason: v1alpha1.SecretInvalid, Message: err.Error()})
+	}
+	return out, bad
+}
+
+// value returns the value of a reference for a pool. The problem has no reason if there is none.
+func (o Objects) value(r secretref.Reference, pool string) ([]byte, v1alpha1.SecretProblem) {
+	kind := map[secretref.Kind]string{secretref.Secret: "Secret", secretref.ConfigMap: "ConfigMap"}[r.Kind]
+	place := fmt.Sprintf("%s %s/%s", kind, v1alpha1.SecretsNamespace, r.Name)
+	object, ok := o[id(r)]
+	if !ok {
+		return nil, v1alpha1.SecretProblem{Reason: v1alpha1.SecretNotFound, Message: fmt.Sprintf("%s does not exist: create it, or correct the reference %s", place, r)}
+	}
+	if !object.isFor(pool) { // first, so that a commit cannot find out which keys the object has
+		return nil, v1alpha1.SecretProblem{Reason: v1alpha1.SecretNotForPool, Message: fmt.Sprintf(
+			"%s is not for pool %s: kubectl -n %s annotate --overwrite %s %s %s=%s", place, pool, v1alpha1.SecretsNamespace, strings.ToLower(kind), r.Name, v1alpha1.SecretPoolsAnnotation, object.withPool(pool))}
+	}
+	value, ok := object.Data[r.Key]
+	if !ok {
+		return nil, v1alpha1.SecretProblem{Reason: v1alpha1.SecretNotFound, Message: fmt.Sprintf("%s has no key %s: add the key, or correct the reference %s", place, r.Key, r)}
+	}
+	return value, v1alpha1.SecretProblem{}
+}
+
+// withPool returns the value of the annotation that adds a pool.
+func (o Object) withPool(pool string) string {
+	var pools []string
+	for _, p := range strings.Split(o.Pools, ",") {
+		if p = strings.TrimSpace(p); p != "" {
+			pools = append(pools, p)
+		}
+	}
+	return strings.Join(append(pools, pool), ",")
+}
+
+// objects returns the objects that the config's files refer to, each once, in their order.
+func (c Config) objects() []secretref.Reference {
+	var out []secretref.Reference
+	for _, f := range c.Files {
+		for _, r := range f.Content.References() {
+			if !slices.Contains(out, id(r)) {
+				out = append(out, id(r))
+			}
+		}
+	}
+	return out
+}
