@@ -35,10 +35,11 @@ func pages() []route {
 
 // overview is the page of the whole cluster.
 func overview(ctx context.Context, v Viewer, _ *http.Request, now time.Time) (view.Page, error) {
-	status, err := statusOf(ctx, v, now)
+	cluster, err := v.Cluster(ctx)
 	if err != nil {
 		return view.Page{}, err
 	}
+	status := statusOf(ctx, v, fleet.New(cluster, now))
 	return view.Page{
 		Frame:   view.Frame{Title: "Overview", Here: "overview", Command: "bunsen status"},
 		Regions: view.Overview(status, now),
@@ -46,16 +47,12 @@ func overview(ctx context.Context, v Viewer, _ *http.Request, now time.Time) (vi
 }
 
 // statusOf returns the status that `bunsen status` prints.
-func statusOf(ctx context.Context, v Viewer, now time.Time) (inspect.Status, error) {
-	cluster, err := v.Cluster(ctx)
-	if err != nil {
-		return inspect.Status{}, err
-	}
-	status := inspect.NewStatus(cluster, now)
+func statusOf(ctx context.Context, v Viewer, f *fleet.Fleet) inspect.Status {
+	status := inspect.StatusOf(f)
 	if times, ok := v.(interface {
 		fillStatus(context.Context, *inspect.Status)
 	}); ok {
 		times.fillStatus(ctx, &status)
 	}
-	return status, nil
+	return status
 }

@@ -26,18 +26,16 @@ func poolPage(ctx context.Context, v Viewer, r *http.Request, now time.Time) (vi
 	if err != nil {
 		return view.Page{}, err
 	}
-	why, err := inspect.WhyPool(cluster, name, now)
+	f := fleet.New(cluster, now)
+	why, err := inspect.WhyPoolOf(f, name)
 	if err != nil {
 		return view.Page{}, cli.Invalid(err)
 	}
-	past, err := history.New(cluster, name, now)
+	past, err := history.Of(f, name)
 	if err != nil {
 		return view.Page{}, cli.Invalid(err)
 	}
-	status, err := statusOf(ctx, v, now)
-	if err != nil {
-		return view.Page{}, err
-	}
+	status := statusOf(ctx, v, f)
 	timeline := detail.PoolTimeline(ctx, sessionOf(v), name, now)
 	p := view.PoolPage{Timeline: &timeline, Why: why, History: &past, Zones: zonesOf(cluster), Map: mapOptions(r)}
 	for i := range status.Nodes {

@@ -132,8 +132,11 @@ type PoolRow struct {
 }
 
 // NewStatus returns the status of a cluster. It makes no decision: the reasons of waiting nodes are the rollout's.
-func NewStatus(c fleet.Cluster, now time.Time) Status {
-	f := fleet.New(c, now)
+func NewStatus(c fleet.Cluster, now time.Time) Status { return StatusOf(fleet.New(c, now)) }
+
+// StatusOf is NewStatus for a cluster whose decisions are known.
+func StatusOf(f *fleet.Fleet) Status {
+	c, now := f.Cluster, f.Now
 	s := Status{Sources: []SourceRow{}, Pools: []PoolRow{}, Nodes: []fleet.NodeRow{}, Servers: components.ReadServers(f), Controllers: components.ReadControllers(f), Targets: map[string]fleet.RenderedRow{}, at: now}
 	s.ConfigAccess = configAccess(f)
 	s.Warnings = warnings(f, s.Controllers)

@@ -99,7 +99,11 @@ func deniedMachine(name string, denied []reason.Answer) Why {
 
 // WhyPool says why nodes of a pool do not run its newest configuration, or that all run it.
 func WhyPool(c fleet.Cluster, name string, now time.Time) (Why, error) {
-	f := fleet.New(c, now)
+	return WhyPoolOf(fleet.New(c, now), name)
+}
+
+// WhyPoolOf is WhyPool for a cluster whose decisions are known.
+func WhyPoolOf(f *fleet.Fleet, name string) (Why, error) {
 	v, err := f.FindPool(name)
 	if err != nil {
 		return Why{}, err

@@ -32,7 +32,8 @@ func (s Session) Commit(ctx context.Context, pool, what string, now time.Time) (
 	if err != nil {
 		return view.ChangePage{}, err
 	}
-	h, err := history.New(c, pool, now)
+	f := fleet.New(c, now)
+	h, err := history.Of(f, pool)
 	if err != nil {
 		return view.ChangePage{}, notFound("%s", err)
 	}
@@ -43,7 +44,6 @@ func (s Session) Commit(ctx context.Context, pool, what string, now time.Time) (
 	row := h.Rows[at]
 	before, known := configBefore(h.Rows, at)
 	p := view.ChangePage{Title: cmp.Or(fleet.CommitLabel(row.API, row.Revision), fleet.ShortRendered(row.Rendered)) + " in pool " + pool, About: aboutRow(row, pool, before)}
-	f := fleet.New(c, now)
 	v := f.PoolByName[pool]
 	for i := range v.Rows {
 		if row.Rendered != "" && v.Rows[i].Current == row.Rendered {

@@ -105,7 +105,11 @@ const (
 
 // New combines the histories of the sources, the pool's record and history, and the rendered configs.
 func New(c fleet.Cluster, pool string, now time.Time) (History, error) {
-	f := fleet.New(c, now)
+	return Of(fleet.New(c, now), pool)
+}
+
+// Of is New for a cluster whose decisions are known.
+func Of(f *fleet.Fleet, pool string) (History, error) {
 	v, err := f.FindPool(pool)
 	if err != nil {
 		return History{}, err
