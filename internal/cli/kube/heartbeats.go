@@ -20,6 +20,8 @@ import (
 // reads them from time to time and does not watch them.
 type Heartbeats struct {
 	Client client.Reader
+	// Background reads the heartbeats of daemons without a wait: Fill adds those of the last read.
+	Background bool
 	// leases are the Leases of controllers and servers, with the reason why a read failed and the time of the read.
 	leases []coordinationv1.Lease
 	note   string
@@ -30,6 +32,16 @@ type Heartbeats struct {
 	asked       time.Time
 	// denied are the machines that the controller denied, at the time asked.
 	denied []fleet.DeniedMachine
+	// pending gets the result of a read of daemons; nil if there is no such read.
+	pending chan daemonsRead
+}
+
+// daemonsRead is the result of a read of daemons.
+type daemonsRead struct {
+	daemons map[string]v1alpha1.DaemonReport
+	note    string
+	denied  []fleet.DeniedMachine
+	err     error
 }
 
 // CheckInterval is how often a live screen checks whether the API server answers, because a watch reports an outage
@@ -43,32 +55,57 @@ const (
 	daemonsAgain = 30 * time.Second
 )
 
-// Due reports whether it is time to read the leases again.
-func (h *Heartbeats) Due(now time.Time) bool { return now.Sub(h.called) >= leasesAgain }
+// notRead is the note on daemons before the first read has ended.
+const notRead = "not read yet"
+
+// Due reports whether it is time to read the leases again, or whether a read in the background has ended.
+func (h *Heartbeats) Due(now time.Time) bool {
+	return now.Sub(h.called) >= leasesAgain || len(h.pending) > 0
+}
 
 // Fill reads the heartbeats if this is due, and adds them to the cluster. A user without permission to read heartbeats
 // still gets everything else.
 func (h *Heartbeats) Fill(ctx context.Context, cluster *fleet.Cluster) error {
 	now := time.Now()
-	if h.Due(now) {
+	if now.Sub(h.called) >= leasesAgain {
 		if err := h.readLeases(ctx); err != nil {
 			return err
 		}
 		h.called = now
 	}
-	if now.Sub(h.asked) >= daemonsAgain {
-		var err error
-		if h.daemons, h.daemonsNote, err = ReadDaemons(ctx, h.Client); err != nil {
-			return err
-		}
-		if h.denied, err = readDenied(ctx, h.Client); err != nil {
-			return err
-		}
-		h.asked = now
+	if err := h.fillDaemons(ctx, now); err != nil {
+		return err
 	}
 	cluster.Leases, cluster.LeasesNote = h.leases, h.note
 	cluster.Daemons, cluster.DaemonsNote = h.daemons, h.daemonsNote
 	cluster.Denied = fleet.WithoutJoined(h.denied, cluster.Nodes)
+	return nil
+}
+
+// fillDaemons reads the heartbeats of daemons if this is due.
+func (h *Heartbeats) fillDaemons(ctx context.Context, now time.Time) error {
+	if h.pending == nil && now.Sub(h.asked) >= daemonsAgain {
+		if h.asked.IsZero() && h.Background {
+			h.daemonsNote = notRead
+		}
+		h.asked, h.pending = now, make(chan daemonsRead, 1)
+		go func(to chan<- daemonsRead) {
+			var r daemonsRead
+			if r.daemons, r.note, r.err = ReadDaemons(ctx, h.Client); r.err == nil {
+				r.denied, r.err = readDenied(ctx, h.Client)
+			}
+			to <- r
+		}(h.pending)
+	}
+	if h.pending == nil || h.Background && len(h.pending) == 0 {
+		return nil
+	}
+	r := <-h.pending
+	h.pending = nil
+	if r.err != nil {
+		return r.err
+	}
+	h.daemons, h.daemonsNote, h.denied = r.daemons, r.note, r.denied
 	return nil
 }
 

@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/go-logr/logr"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
@@ -129,7 +131,7 @@ func watchCluster(ctx context.Context, rc *rest.Config, c client.Client, to Rece
 	}
 	tick := time.NewTicker(mostOften)
 	defer tick.Stop()
-	dirty, beats := true, &kube.Heartbeats{Client: c}
+	dirty, beats := true, &kube.Heartbeats{Client: c, Background: true}
 	for {
 		if now := time.Now(); dirty || beats.Due(now) || to.Due(now) {
 			cluster, err := f.read(ctx)
@@ -192,7 +194,11 @@ func newWatches(ctx context.Context, rc *rest.Config, c client.Client) (*watches
 		default:
 		}
 	}
-	handlers := toolscache.ResourceEventHandlerFuncs{AddFunc: poke, DeleteFunc: poke, UpdateFunc: func(_, is any) { poke(is) }}
+	handlers := toolscache.ResourceEventHandlerFuncs{AddFunc: poke, DeleteFunc: poke, UpdateFunc: func(was, is any) {
+		if !isHeartbeat(was, is) {
+			poke(is)
+		}
+	}}
 	config := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: kube.ConfigsMeta.APIVersion, Kind: strings.TrimSuffix(kube.ConfigsMeta.Kind, "List")}}
 	watched := []client.Object{&v1alpha1.GitSource{}, &mcfgv1.MachineConfigPool{}, &corev1.Node{}, &v1alpha1.RolloutPolicy{}}
 	known := &metav1.PartialObjectMetadataList{TypeMeta: kube.ConfigsMeta}
@@ -240,7 +246,9 @@ func dropUnused(o any) (any, error) {
 	switch o := o.(type) {
 	case *corev1.Node:
 		o.Annotations = ours(o.Annotations)
-		o.Status = corev1.NodeStatus{Conditions: o.Status.Conditions}
+		o.Status = corev1.NodeStatus{Conditions: slices.DeleteFunc(o.Status.Conditions, func(c corev1.NodeCondition) bool {
+			return c.Type != corev1.NodeReady && c.Status != corev1.ConditionTrue // means nothing
+		})}
 	case *metav1.PartialObjectMetadata:
 		o.Annotations = ours(o.Annotations)
 		delete(o.Annotations, v1alpha1.InputsAnnotation)
@@ -249,6 +257,25 @@ func dropUnused(o any) (any, error) {
 		o.Status.Inventory = nil
 	}
 	return o, nil
+}
+
+// isHeartbeat reports whether an update of a Node has only later times of a kubelet's heartbeat. The kubelets of a large cluster send several
+// such updates a second. An update whose times are the same is another one: it may have changed a field that the watches drop.
+func isHeartbeat(was, is any) bool {
+	before, isNode := was.(*corev1.Node)
+	after, stays := is.(*corev1.Node)
+	if !isNode || !stays {
+		return false
+	}
+	timeless := func(n *corev1.Node) *corev1.Node {
+		n = n.DeepCopy()
+		n.ResourceVersion = ""
+		for i := range n.Status.Conditions {
+			n.Status.Conditions[i].LastHeartbeatTime = metav1.Time{}
+		}
+		return n
+	}
+	return !equality.Semantic.DeepEqual(before.Status.Conditions, after.Status.Conditions) && equality.Semantic.DeepEqual(timeless(before), timeless(after))
 }
 
 // ours returns the annotations of Bunsen and the Machine Config Operator, without the drift report.

@@ -71,3 +71,35 @@ func TestNothingThatIsShownIsDropped(t *testing.T) {
 		t.Errorf("it keeps what nobody reads: %v", n)
 	}
 }
+
+// TestAHeartbeatChangesNothing: later times of a kubelet are no change; everything else is one, also a change of what the watches drop.
+func TestAHeartbeatChangesNothing(t *testing.T) {
+	node := func(change func(*corev1.Node)) *corev1.Node {
+		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n1", ResourceVersion: "1", Labels: map[string]string{"a": "b"}}}
+		n.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue, LastHeartbeatTime: metav1.NewTime(noon), LastTransitionTime: metav1.NewTime(noon)}}
+		n.ResourceVersion = "2"
+		change(n)
+		return n
+	}
+	beat := func(n *corev1.Node) {
+		n.Status.Conditions[0].LastHeartbeatTime = metav1.NewTime(noon.Add(time.Minute))
+	}
+	was := node(func(n *corev1.Node) { n.ResourceVersion = "1" })
+	for name, c := range map[string]struct {
+		is   any
+		want bool
+	}{
+		"a heartbeat":               {node(beat), true},
+		"a dropped field":           {node(func(*corev1.Node) {}), false},
+		"a heartbeat and a label":   {node(func(n *corev1.Node) { beat(n); n.Labels["a"] = "c" }), false},
+		"a heartbeat and a problem": {node(func(n *corev1.Node) { beat(n); n.Status.Conditions[0].Status = corev1.ConditionFalse }), false},
+		"another kind":              {&mcfgv1.MachineConfigPool{}, false},
+	} {
+		if got := isHeartbeat(was, c.is); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	if was.ResourceVersion != "1" {
+		t.Error("it changes the object")
+	}
+}
