@@ -67,7 +67,7 @@ func checkHeaders(t *testing.T, r response) {
 	t.Helper()
 	for name, want := range map[string]string{
 		"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cross-Origin-Opener-Policy": "same-origin",
-		"Cross-Origin-Resource-Policy": "same-origin", "Access-Control-Allow-Origin": "",
+		"Cross-Origin-Resource-Policy": "same-origin", "Access-Control-Allow-Origin": "", "X-Frame-Options": "DENY",
 	} {
 		if got := r.header.Get(name); got != want {
 			t.Errorf("header %s is %q", name, got)
