@@ -1,0 +1,253 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+
+	"github.com/bunsen-os/bunsen/bench/measure"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
+)
+
+const (
+	// maxPaint is the goal for a page, and maxEvent the goal for a change on an open page.
+	maxPaint = time.Second
+	maxEvent = time.Second
+	poolPath = "/pool/" + pool
+)
+
+// bench measures a cluster.
+type bench struct {
+	cluster
+	child *console
+	// first is the first user.
+	first   *browser
+	readers []*reader
+	missed  string
+}
+
+func newBench(o options, out io.Writer, rc *rest.Config) (*bench, error) {
+	scheme, err := kube.Scheme()
+	if err != nil {
+		return nil, err
+	}
+	if err := rbacv1.AddToScheme(scheme); err != nil {
+		return nil, err
+	}
+	admin, err := client.New(rc, client.Options{Scheme: scheme})
+	return &bench{cluster: cluster{options: o, out: out, admin: admin}}, err
+}
+
+// miss records a missed goal.
+func (b *bench) miss(what string, got, goal time.Duration) string {
+	if got <= goal {
+		return "yes"
+	}
+	b.missed += fmt.Sprintf("  %s: %s; goal ≤ %s\n", what, measure.Duration(got), measure.Duration(goal))
+	return "NO"
+}
+
+// pages measures the first page of a user, which waits for all objects of the cluster, and pages of an open session.
+func (b *bench) pages(ctx context.Context) error {
+	token, err := b.user(ctx, "first")
+	if err != nil {
+		return err
+	}
+	if b.first, err = b.child.signIn(ctx, token); err != nil {
+		return err
+	}
+	fmt.Fprintf(b.out, "\nPages: time until the last byte\n")
+	grid := measure.Grid{Head: []string{"<page", "first", "median", "slowest", "pages", "KB", "KB on the wire", "<goal", "<met"}}
+	for _, path := range []string{poolPath, "/", "/node/" + nodeName(101), poolPath + "/commit/" + after, "/search?q=chrony", "/compare?from=" + before + "&to=" + after} {
+		var times []time.Duration
+		var page loaded
+		var first time.Duration
+		for i := range b.events {
+			if page, err = b.first.load(ctx, path); err != nil {
+				return err
+			}
+			if i == 0 {
+				first = page.took
+			} else {
+				times = append(times, page.took)
+			}
+		}
+		if err := b.copyPage(path, page.text); err != nil {
+			return err
+		}
+		slowest := max(first, measure.Percentile(times, 100))
+		grid.Add(path, measure.Duration(first), measure.Duration(measure.Percentile(times, 50)), measure.Duration(slowest), fmt.Sprint(b.events),
+			fmt.Sprintf("%.0f", float64(len(page.text))/1e3), fmt.Sprintf("%.0f", float64(page.bytes)/1e3), "≤ "+measure.Duration(maxPaint), b.miss("page "+path, slowest, maxPaint))
+	}
+	return grid.Print(b.out)
+}
+
+// copyPage writes a page into the folder of -pages.
+func (b *bench) copyPage(path, text string) error {
+	if b.keep == "" {
+		return nil
+	}
+	name := strings.NewReplacer("/", "_", "?", "_").Replace(path) + ".html"
+	return os.WriteFile(filepath.Join(b.keep, name), []byte(text), 0o600)
+}
+
+// follow changes nodes one after another, and returns the times until the readers got each change: the fastest and the slowest reader's.
+func (b *bench) follow(ctx context.Context, readers []*reader) (fastest, slowest []time.Duration, err error) {
+	for range b.events {
+		node := 3 + 2*(b.changes%(b.nodes/2-2)) // nodes that wait
+		text := `id="cell-` + nodeName(node) + `"`
+		began, err := b.change(ctx, node)
+		if err != nil {
+			return nil, nil, err
+		}
+		limited, cancel := context.WithTimeout(ctx, b.limit)
+		low, high := b.limit, time.Duration(0)
+		for _, r := range readers {
+			at, err := r.until(limited, text)
+			if err != nil {
+				cancel()
+				return nil, nil, err
+			}
+			low, high = min(low, at.Sub(began)), max(high, at.Sub(began))
+		}
+		cancel()
+		fastest, slowest = append(fastest, low), append(slowest, high)
+		if err := pause(ctx, b.pause); err != nil {
+			return nil, nil, err
+		}
+	}
+	return fastest, slowest, nil
+}
+
+// measured prints the events of readers, with what the console used meanwhile.
+func (b *bench) measured(ctx context.Context, what string, readers []*reader) error {
+	before, err := b.child.usage()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	fastest, slowest, err := b.follow(ctx, readers)
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	wall := time.Since(began)
+	used, err := b.child.usage()
+	if err != nil {
+		return err
+	}
+	p90 := measure.Percentile(slices.Clone(slowest), 90)
+	fmt.Fprintf(b.out, "\n%s: an event reaches the fastest reader after %s (median) and the slowest after %s (median), %s (90 %%), %s (maximum); goal for 90 %% ≤ %s: %s.\n",
+		what, measure.Duration(measure.Percentile(fastest, 50)), measure.Duration(measure.Percentile(slowest, 50)), measure.Duration(p90),
+		measure.Duration(measure.Percentile(slowest, 100)), measure.Duration(maxEvent), b.miss(what, p90, maxEvent))
+	_, err = fmt.Fprintf(b.out, "  The console: %.0f MB now, %.0f MB at most, %.0f %% of a core with an event every %s.\n",
+		float64(used.Held)/1e6, float64(used.Peak)/1e6, 100*float64(used.CPU-before.CPU)/float64(wall), measure.Duration(wall/time.Duration(b.events)))
+	return err
+}
+
+// oneReader measures events with one open page.
+func (b *bench) oneReader(ctx context.Context) error {
+	r, err := b.first.open(ctx, poolPath)
+	if err != nil {
+		return err
+	}
+	b.readers = append(b.readers, r)
+	return b.measured(ctx, "one open page", b.readers)
+}
+
+// manyReaders measures events with many open pages of one user.
+func (b *bench) manyReaders(ctx context.Context) error {
+	for len(b.readers) < b.options.readers {
+		r, err := b.first.open(ctx, poolPath)
+		if err != nil {
+			return err
+		}
+		b.readers = append(b.readers, r)
+	}
+	return b.measured(ctx, fmt.Sprintf("%d open pages of one user", len(b.readers)), b.readers)
+}
+
+// grouped is a page whose events are large: a node that changes its state moves to another group.
+const grouped = poolPath + "?by=state"
+
+// slowReader measures the same with a page more, which first reads its stream and then does not.
+func (b *bench) slowReader(ctx context.Context) error {
+	extra, err := b.first.open(ctx, grouped)
+	if err != nil {
+		return err
+	}
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		for range extra.got { // until it is closed
+		}
+	}()
+	if err := b.measured(ctx, "and a page by state that reads its stream", b.readers); err != nil {
+		return err
+	}
+	extra.stop()
+	<-drained
+	slow, err := b.first.deaf(ctx, grouped)
+	if err != nil {
+		return err
+	}
+	defer slow.Close() //nolint:errcheck // nobody reads it
+	if err := b.measured(ctx, "and a page by state that does not read its stream", b.readers); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(b.out, "  The stream that nobody read: %s.\n", slow.state())
+	return err
+}
+
+// manyUsers measures users with a session each: their first page, and the memory that each one costs.
+func (b *bench) manyUsers(ctx context.Context) error {
+	for _, r := range b.readers[1:] {
+		r.stop()
+	}
+	one, err := b.child.usage()
+	if err != nil {
+		return err
+	}
+	readers := b.readers[:1]
+	var times []time.Duration
+	for i := range b.users - 1 {
+		token, err := b.user(ctx, fmt.Sprintf("user-%d", i))
+		if err != nil {
+			return err
+		}
+		user, err := b.child.signIn(ctx, token)
+		if err != nil {
+			return err
+		}
+		page, err := user.load(ctx, poolPath)
+		if err != nil {
+			return err
+		}
+		times = append(times, page.took)
+		r, err := user.open(ctx, poolPath)
+		if err != nil {
+			return err
+		}
+		readers = append(readers, r)
+	}
+	if err := b.measured(ctx, fmt.Sprintf("%d users with an open page each", b.users), readers); err != nil {
+		return err
+	}
+	all, err := b.child.usage()
+	if err != nil || len(times) == 0 {
+		return err
+	}
+	slowest := measure.Percentile(times, 100)
+	_, err = fmt.Fprintf(b.out, "  The first page of a user: %s (median), %s (slowest); goal ≤ %s: %s. Each further user costs %.0f MB.\n", measure.Duration(measure.Percentile(times, 50)),
+		measure.Duration(slowest), measure.Duration(maxPaint), b.miss("the first page of a user", slowest, maxPaint), (float64(all.Held)-float64(one.Held))/float64(len(times))/1e6)
+	return err
+}
