@@ -70,3 +70,18 @@ func ConfigsOf(pool *mcfgv1.MachineConfigPool) []string {
 	}
 	return slices.DeleteFunc(names, func(name string) bool { return name == "" })
 }
+
+// SafeName returns the name of a pool or a config in a request, for the log. It hides an invalid name, because a user
+// may have put a token into the path. No secret consists of lower-case letters only.
+func SafeName(name string) string {
+	const longest = 253
+	if len(name) > longest {
+		return "(too long)"
+	}
+	for _, c := range []byte(name) {
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' {
+			return "(no name)"
+		}
+	}
+	return name
+}

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"runtime/debug"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
@@ -17,6 +18,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/mcd/agent/kube"
 	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
+	"github.com/bunsen-os/bunsen/mcd/agent/trustsync"
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
@@ -111,6 +113,7 @@ type options struct {
 	node, kubeconfig, root, metrics string
 	servers                         []string
 	serverCA                        string
+	trustInterval                   time.Duration
 	verbose                         bool
 }
 
@@ -124,6 +127,7 @@ func (o *options) add(cmd *cobra.Command, rootHelp, rootDefault string) {
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig with the kubelet's identity, system:node:<name>; empty: found on this machine")
 	f.StringArrayVar(&o.servers, "server", nil, "`URL` of a machine-config-server, https://HOST:PORT, may be repeated; replaces those in "+publishedIn)
 	f.StringVar(&o.serverCA, "server-ca", "", "`file` with the CA of the machine-config-servers; replaces the one in "+publishedIn)
+	f.DurationVar(&o.trustInterval, "trust-interval", trustsync.DefaultInterval, "how often, on average, the daemon asks for certificates and the pull secret")
 	f.StringVar(&o.root, "root", rootDefault, rootHelp)
 	f.StringVar(&o.metrics, "metrics", "", "loopback address at which metrics are served under /metrics; \"\" serves none")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more")
@@ -149,6 +153,13 @@ func (o *options) findServers(h host.Host, log *slog.Logger) (kube.ServerOptions
 		out.CA = func() ([]byte, error) { return os.ReadFile(o.serverCA) }
 	}
 	return out, nil
+}
+
+// followTrust returns what keeps the files beside the config as the servers send them. It asks the servers until the context ends.
+func (o *options) followTrust(ctx context.Context, h host.Host, cluster *kube.Connection, log *slog.Logger) *trustsync.Syncer {
+	s := trustsync.New(h, cluster, o.trustInterval, log)
+	go s.Run(ctx)
+	return s
 }
 
 // connect reads the kubeconfig. The daemon sends few requests; only the pods of a simulated host cause bursts.

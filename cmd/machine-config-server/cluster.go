@@ -54,7 +54,7 @@ func (p *program) inCluster(ctx context.Context) error {
 		return err
 	}
 	p.apis.tokens, p.apis.bootstrapTokens, p.apis.nodes.Configs = api, api, api
-	trusted, err := follow.New(config, follow.Options{Cache: o.Cache, Pools: api.NodePools, Log: p.log, Now: time.Now})
+	trusted, err := follow.New(config, follow.Options{Cache: o.Cache, Pools: api.NodePools, Original: p.from.trusted, Log: p.log, Now: time.Now})
 	if err != nil {
 		return err
 	}

@@ -26,7 +26,7 @@ type flags struct {
 
 // fromFlags select the source of configs and tokens.
 type fromFlags struct {
-	kubeconfig, dir, git, tokens, cache string
+	kubeconfig, dir, git, tokens, cache, trusted string
 }
 
 // cluster reports whether configs come from a cluster.
@@ -117,6 +117,7 @@ func (f *fromFlags) set() *pflag.FlagSet {
 	s.StringVar(&f.dir, "from-dir", "", "serve the rendered configs in a `folder`, as bunsen build prints them, without a cluster")
 	s.StringVar(&f.git, "from-git", "", "serve the rendered configs of a repository at a `URL`, without a cluster")
 	s.StringVar(&f.tokens, "tokens-file", "", "`file` or folder of tokens, as bunsen token create --offline prints them; without a cluster only")
+	s.StringVar(&f.trusted, "trust-namespace", "", "`namespace` of OpenShift's configuration, openshift-config, whose certificates and pull secret nodes get too")
 	s.StringVar(&f.cache, "cache-dir", "", "`folder` for this server alone. It caches what it serves, to start while the API server or the remote is\nunreachable, and counts the uses of --tokens-file")
 	return s
 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	operatorv1 "github.com/openshift/api/operator/v1"
+
+	"github.com/bunsen-os/bunsen/api/trustfile"
 )
 
 // serviceName matches the unit names that MachineConfiguration accepts.
@@ -16,9 +18,7 @@ var serviceName = regexp.MustCompile(`^[a-zA-Z0-9:._@\\-]+\.(service|socket|devi
 // FromSpec returns the default policy with the user's rules: a rule of the same path or name replaces the default one,
 // and SSH key actions replace the default's. The error lists every invalid rule.
 func FromSpec(spec operatorv1.NodeDisruptionPolicyConfig) (Policy, error) {
-	p := Default()
-	r := reader{user: true}
-	seen := map[string]bool{}
+	p, r, seen := Default(), reader{user: true}, map[string]bool{}
 	for _, f := range spec.Files {
 		r.once(seen, f.Path)
 		p.Files = with(p.Files, r.fileRule(f.Path, fromSpecActions(f.Actions)))
@@ -38,8 +38,7 @@ func FromSpec(spec operatorv1.NodeDisruptionPolicyConfig) (Policy, error) {
 // FromStatus reads the policy of a MachineConfiguration's status, which contains the defaults and the user's rules. The daemon
 // uses it, so that a cluster has one policy at a time.
 func FromStatus(status operatorv1.NodeDisruptionPolicyStatus) (Policy, error) {
-	var p Policy
-	var r reader
+	p, r := Policy{}, reader{}
 	for _, f := range status.ClusterPolicies.Files {
 		p.Files = append(p.Files, r.fileRule(f.Path, fromStatusActions(f.Actions)))
 	}
@@ -47,9 +46,7 @@ func FromStatus(status operatorv1.NodeDisruptionPolicyStatus) (Policy, error) {
 		p.Units = append(p.Units, r.unitRule(string(u.Name), fromStatusActions(u.Actions)))
 	}
 	p.SSHKey = fromStatusActions(status.ClusterPolicies.SSHKey.Actions)
-	if len(p.SSHKey) > 0 {
-		r.actions("sshkey", p.SSHKey)
-	}
+	r.actions("sshkey", p.SSHKey)
 	return r.result(p)
 }
 
@@ -114,6 +111,9 @@ func (r *reader) once(seen map[string]bool, name string) {
 func (r *reader) fileRule(name string, actions []Action) Rule {
 	if !path.IsAbs(name) {
 		r.addError(name, "its path is not absolute")
+	}
+	if r.user && trustfile.Covers(name) && slices.ContainsFunc(actions, func(a Action) bool { return a.Type == ActionReboot || a.Type == ActionDrain }) {
+		r.addError(name, "nodes get files of this path beside their config, without a drain or a reboot: use Reload, Restart or None")
 	}
 	return r.rule(name, actions)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/agent/driftscan"
 	"github.com/bunsen-os/bunsen/mcd/agent/healthcheck"
 	"github.com/bunsen-os/bunsen/mcd/agent/statefile"
+	"github.com/bunsen-os/bunsen/mcd/agent/trustsync"
 	"github.com/bunsen-os/bunsen/mcd/apply"
 	"github.com/bunsen-os/bunsen/mcd/host"
 	"github.com/bunsen-os/bunsen/mcd/report"
@@ -56,6 +57,8 @@ type Config struct {
 	Health *healthcheck.Options
 	// Drift watches the files that configs put on the machine.
 	Drift driftscan.Watcher
+	// Trust writes the files that the machine gets beside its config.
+	Trust *trustsync.Syncer
 	// Events and Metrics record what the agent does. Status receives the progress of the agent.
 	Events  Events
 	Metrics Metrics
@@ -148,9 +151,16 @@ func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
 	if a.Drift != nil {
 		signals.disturbed = a.Drift.Disturbed()
 	}
+	if a.Trust != nil {
+		signals.trust = a.Trust.Changed()
+	}
 	pause := time.Duration(0)
 	for {
+		early := syncTrust(ctx, a)
 		desired, err := a.Sync(ctx)
+		if !early && ctx.Err() == nil {
+			syncTrust(ctx, a) // an update was under way
+		}
 		switch {
 		case ctx.Err() != nil:
 			return nil

@@ -15,7 +15,12 @@ import (
 // scanner returns the agent's drift scanner. It applies repairs without a health check: a failed repair must not reject the config
 // in force.
 func scanner(a *Agent) driftscan.Scanner {
+	var also []string
+	if a.Trust != nil {
+		also = a.Trust.Paths()
+	}
 	return driftscan.Scanner{
+		Also: also,
 		Host: a.Host, Cluster: a.Cluster, Watcher: a.Drift, Log: a.Log, OnStep: a.runner.OnStep, Event: a.event,
 		DriftedSince: func(at time.Time) {
 			if a.Metrics != nil {

@@ -42,6 +42,9 @@ func (a *Agent) reconcile(ctx context.Context) (desired string, err error) {
 	if err := a.reportLogin(ctx, node); err != nil { // an error does not delay an update
 		a.Log.Warn("reporting a login", "err", err)
 	}
+	if err := reportTrust(ctx, a, node); err != nil {
+		a.Log.Warn("reporting what the node trusts", "err", err)
+	}
 	if reported, err := a.reportInitialAnnotations(ctx, node); err != nil {
 		return node.Desired, err
 	} else if reported {

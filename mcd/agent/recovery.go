@@ -24,6 +24,8 @@ func recoverUpdate(ctx context.Context, a *Agent) error {
 	case end.End == apply.New:
 		a.Log.Info("the new config is in force", "config", end.To)
 		a.recordUpdate(end.To, nil)
+	case end.End == apply.Old && end.From == end.To && !isUpdate(a, end.To):
+		a.Log.Warn("rolled back a repair, or a change of files beside the config", "config", end.From, "why", end.Why)
 	case end.End == apply.Old:
 		reportRollback(a, end)
 	case end.End == apply.RollbackFailed:
@@ -31,6 +33,12 @@ func recoverUpdate(ctx context.Context, a *Agent) error {
 		return partialRollbackError(end)
 	}
 	return nil
+}
+
+// isUpdate reports whether an update to a config is stored.
+func isUpdate(a *Agent, config string) bool {
+	t, err := a.files.Task(config)
+	return err != nil || t != nil
 }
 
 // reportReboot reports that the machine reboots and returns ErrRebooting. For a rollback, it reports the reason on the Node first.

@@ -25,6 +25,8 @@ type Host struct {
 	Passwd Passwd
 	// OS is the OS image and the kernel.
 	OS OperatingSystem
+	// Trust is the machine's store of certificates.
+	Trust TrustStore
 	// Power reboots the machine.
 	Power Power
 	// Journal of the update under way.
@@ -124,6 +126,13 @@ type OSStatus struct {
 	Next OS
 	// Support lists the parts of the OS that Stage can change.
 	Support Support
+}
+
+// TrustStore is the machine's store of the certificates that its programs trust.
+type TrustStore interface {
+	// Update runs a program, such as update-ca-trust, which reads the certificates of the administrator again. Update waits for the
+	// result. A repeated call succeeds.
+	Update(ctx context.Context, program string) error
 }
 
 // Power reboots the machine.

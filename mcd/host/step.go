@@ -26,6 +26,7 @@ const (
 	SetKargs      Verb = "kargs"
 	SetKernelType Verb = "kernel-type"
 	SetExtensions Verb = "extensions"
+	UpdateTrust   Verb = "update-trust"
 	DaemonReload  Verb = "daemon-reload"
 	Reload        Verb = "reload"
 	Restart       Verb = "restart"
@@ -48,7 +49,7 @@ type Value struct {
 type Step struct {
 	// Verb is what the step does.
 	Verb Verb
-	// Target is a path, a unit, a user or a group; empty for verbs of the OS, daemon-reload and reboot.
+	// Target is a path, a unit, a user, a group or a program of the trust store; empty for verbs of the OS, daemon-reload and reboot.
 	Target string `json:",omitempty"`
 	// Before and After are the values before and after the step. They are equal for actions.
 	Before, After Value
@@ -66,7 +67,7 @@ func (s Step) IsPath() bool {
 // IsAction reports whether the step acts on services or reboots, and changes nothing on disk.
 func (s Step) IsAction() bool {
 	switch s.Verb {
-	case DaemonReload, Reload, Restart, Reboot:
+	case UpdateTrust, DaemonReload, Reload, Restart, Reboot:
 		return true
 	}
 	return false

@@ -41,6 +41,8 @@ type DaemonAnnotations struct {
 	Drift, SSH string
 	// Failure is the structured cause of Reason, as JSON.
 	Failure string
+	// Trust is the report of the files beside the config, as JSON.
+	Trust string
 }
 
 // Drain is the progress of a drain, as the controller reports it.
@@ -59,7 +61,7 @@ func NodeOf(annotations map[string]string) Node {
 		DesiredDrain: annotations[v1alpha1.DesiredDrainAnnotation], LastAppliedDrain: annotations[v1alpha1.LastAppliedDrainAnnotation],
 		Drain:             Drain{annotations[v1alpha1.DrainStatusAnnotation], parseTime(annotations[v1alpha1.DrainStartedAnnotation])},
 		PostAction:        annotations[v1alpha1.PostConfigActionAnnotation],
-		DaemonAnnotations: DaemonAnnotations{annotations[v1alpha1.DriftAnnotation], annotations[v1alpha1.SSHAnnotation], annotations[v1alpha1.FailureAnnotation]},
+		DaemonAnnotations: DaemonAnnotations{annotations[v1alpha1.DriftAnnotation], annotations[v1alpha1.SSHAnnotation], annotations[v1alpha1.FailureAnnotation], annotations[v1alpha1.TrustReportAnnotation]},
 		Request:           annotations[v1alpha1.RequestAnnotation],
 		Retry:             parseTime(annotations[v1alpha1.RetryAnnotation]),
 	}

@@ -58,7 +58,7 @@ func nodeTrust(t *testing.T, p *plane) {
 	}
 	gets := func(because string, f *follow.Follower, want int) v1alpha1.NodeTrust {
 		t.Helper()
-		text, err := f.NodeTrust(t.Context(), "trusting-0")
+		text, _, err := f.NodeTrust(t.Context(), "trusting-0", "")
 		var got v1alpha1.NodeTrust
 		if err == nil {
 			err = json.Unmarshal(text, &got)
@@ -75,7 +75,7 @@ func nodeTrust(t *testing.T, p *plane) {
 		}
 	}
 	f := follower(p.server)
-	if _, err := f.NodeTrust(t.Context(), "trusting-0"); !errors.Is(err, mcs.ErrAPIUnavailable) {
+	if _, _, err := f.NodeTrust(t.Context(), "trusting-0", ""); !errors.Is(err, mcs.ErrAPIUnavailable) {
 		t.Errorf("before the first read: %v", err)
 	}
 	reads(f)
@@ -85,7 +85,7 @@ func nodeTrust(t *testing.T, p *plane) {
 	}
 	for node, want := range map[string]string{"poolless": "it is in no pool", "gone": "there is no Node of that name"} {
 		var refused *mcs.NotForNodeError
-		if text, err := f.NodeTrust(t.Context(), node); !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
+		if text, _, err := f.NodeTrust(t.Context(), node, ""); !errors.As(err, &refused) || !strings.Contains(err.Error(), want) {
 			t.Errorf("node %s reads %s %v", node, text, err)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/trustfile"
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
@@ -117,7 +118,7 @@ func readCertificates(file string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading certificates: %w", err)
 	}
-	if _, err := mcs.ParseCertificates(text); err != nil {
+	if _, err := trustfile.Certificates(text); err != nil {
 		return nil, fmt.Errorf("reading certificates in %s: %w", file, err)
 	}
 	return text, nil

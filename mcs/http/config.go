@@ -132,7 +132,7 @@ func (h *configHandler) selectBody(r *http.Request, a *response) error {
 	a.config, err = h.source.Config(a.pool)
 	a.known = !errors.Is(err, mcs.ErrUnknownPool)
 	if err != nil {
-		return fmt.Errorf("serving pool %q: %w", safeName(a.pool), err)
+		return fmt.Errorf("serving pool %q: %w", mcs.SafeName(a.pool), err)
 	}
 	if a.format.Version, err = mcs.Negotiate(headerList(r, "Accept")); err != nil {
 		return err

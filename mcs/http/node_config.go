@@ -1,7 +1,6 @@
 package http
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -50,6 +49,10 @@ func (h *nodeConfigHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(v1alpha1.ReasonHeader, httpErrorOf(a.err).reason)
 		a.status = writeError(w, a.err)
 	}
+	if a.status == http.StatusNotModified { // each node asks twice a minute
+		h.log.metrics.add(&a)
+		return
+	}
 	h.log.add(r, &a, now)
 }
 
@@ -61,8 +64,9 @@ func (h *nodeConfigHandler) serve(w http.ResponseWriter, r *http.Request, a *res
 	w.Header().Set("Connection", "close") // the certificate may expire before the next request
 	err := h.identify(r, a)
 	var config []byte
+	var revision string
 	if err == nil {
-		config, err = h.read(r.Context(), a.client.node, strings.TrimPrefix(r.URL.Path, h.prefix))
+		config, revision, err = h.read(r, a.client.node, strings.TrimPrefix(r.URL.Path, h.prefix))
 	}
 	if refused := new(mcs.NotForNodeError); errors.Is(err, errNoNodeCertificate) || errors.As(err, &refused) {
 		if !h.authorizer.limits.failure(a.from, now) {
@@ -75,6 +79,14 @@ func (h *nodeConfigHandler) serve(w http.ResponseWriter, r *http.Request, a *res
 	}
 	a.status, a.known = http.StatusOK, true
 	header := w.Header()
+	if revision != "" {
+		header.Set("ETag", strconv.Quote(revision))
+	}
+	if config == nil {
+		a.status = http.StatusNotModified
+		w.WriteHeader(a.status)
+		return nil
+	}
 	header.Set("Content-Type", "application/json")
 	header.Set("Cache-Control", "no-store")
 	header.Set("Content-Length", strconv.Itoa(len(config)))
@@ -92,22 +104,26 @@ func (h *nodeConfigHandler) serve(w http.ResponseWriter, r *http.Request, a *res
 	return nil
 }
 
-// read returns what the node requests. The error is an *mcs.NotForNodeError if the node may not read it.
-func (h *nodeConfigHandler) read(ctx context.Context, node, name string) ([]byte, error) {
+// read returns what the node requests, and the revision of what it trusts. The text is nil if the node has that revision. The error is
+// an *mcs.NotForNodeError if the node may not read it.
+func (h *nodeConfigHandler) read(r *http.Request, node, name string) (text []byte, revision string, err error) {
+	ctx := r.Context()
 	if h.prefix == v1alpha1.NodeTrustPath {
-		text, err := h.nodes.Trust.NodeTrust(ctx, node)
+		text, revision, err = h.nodes.Trust.NodeTrust(ctx, node, strings.Trim(r.Header.Get("If-None-Match"), `"`))
 		if refused := new(mcs.NotForNodeError); errors.As(err, &refused) {
 			refused.Config = trustContent
 		}
-		return text, err
+		return text, revision, err
 	}
 	if v1alpha1.RenderedPool(name) == "" || strings.Contains(name, "/") {
-		return nil, &mcs.NotForNodeError{Node: node, Config: safeName(name)}
+		return nil, "", &mcs.NotForNodeError{Node: node, Config: mcs.SafeName(name)}
 	}
 	if h.prefix == v1alpha1.NodeSecretsPath {
-		return h.nodes.Secrets.NodeSecrets(ctx, node, name)
+		text, err = h.nodes.Secrets.NodeSecrets(ctx, node, name)
+		return text, "", err
 	}
-	return h.nodes.Configs.NodeConfig(ctx, node, name)
+	text, err = h.nodes.Configs.NodeConfig(ctx, node, name)
+	return text, "", err
 }
 
 // identify finds the node that sent the request.

@@ -41,11 +41,14 @@ func (f fleet) NodeConfig(_ context.Context, node, config string) ([]byte, error
 }
 
 // NodeTrust answers nodes that have a pool.
-func (f fleet) NodeTrust(_ context.Context, node string) ([]byte, error) {
-	if len(f[node]) == 0 {
-		return nil, &mcs.NotForNodeError{Node: node, Why: errors.New("it is in no pool")}
+func (f fleet) NodeTrust(_ context.Context, node, known string) ([]byte, string, error) {
+	switch {
+	case len(f[node]) == 0:
+		return nil, "", &mcs.NotForNodeError{Node: node, Why: errors.New("it is in no pool")}
+	case known == "1":
+		return nil, known, nil
 	}
-	return []byte(`{"revision":"1","files":[{"contents":"` + hush + `"}]}`), nil
+	return []byte(`{"revision":"1","files":[{"contents":"` + hush + `"}]}`), "1", nil
 }
 
 // TestANodeReadsWhatItTrusts has other clients too, and reads the audit log, which has no content.
@@ -132,6 +135,33 @@ func TestANodeReadsTheSecretsOfItsConfigs(t *testing.T) {
 		if line := string(<-audit); !strings.Contains(line, c.audit) || strings.Contains(line, hush) {
 			t.Errorf("%s: the audit log has %s", c.because, line)
 		}
+	}
+}
+
+// TestANodeThatKnowsWhatItTrustsGetsNoBody asks with the revision of the answer before. The audit log has the answers with contents only.
+func TestANodeThatKnowsWhatItTrustsGetsNoBody(t *testing.T) {
+	audit := make(audits, 100)
+	kubelets, _, server := nodes(t, audit)
+	client := server.client("127.0.0.1", kubelets.issue(t, pkix.Name{CommonName: "system:node:a", Organization: kubelet}))
+	for _, c := range []struct {
+		tag    string
+		status int
+	}{{"", 200}, {`"1"`, 304}, {`"0"`, 200}, {`W/"1"`, 200}} {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.url(v1alpha1.NodeTrustPath), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Header.Set("If-None-Match", c.tag)
+		r, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body := text(t, r); r.StatusCode != c.status || (body == "") != (c.status == 304) || r.Header.Get("ETag") != `"1"` {
+			t.Errorf("with %q: %d %q %v", c.tag, r.StatusCode, body, r.Header)
+		}
+	}
+	if len(audit) != 3 {
+		t.Errorf("the audit log has %d lines", len(audit))
 	}
 }
 

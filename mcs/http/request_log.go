@@ -104,12 +104,12 @@ func (l *requestLog) add(r *http.Request, a *response, now time.Time) {
 // line writes a line of the log.
 func (l *requestLog) line(r *http.Request, a *response, repeated int) {
 	level, attrs := slog.LevelInfo, make([]slog.Attr, 0, 12)
-	attrs = append(attrs, slog.String("pool", safeName(a.pool)))
+	attrs = append(attrs, slog.String("pool", mcs.SafeName(a.pool)))
 	if a.config != nil {
 		attrs = append(attrs, slog.String("config", a.config.Name()), slog.String("commit", a.config.Commit()))
 	}
 	if a.nodeConfig != "" {
-		attrs = append(attrs, slog.String("by", byNode), slog.String("config", safeName(a.nodeConfig)))
+		attrs = append(attrs, slog.String("by", byNode), slog.String("config", mcs.SafeName(a.nodeConfig)))
 	} else {
 		attrs = append(attrs, slog.String("version", string(a.format.Version)))
 	}
@@ -120,7 +120,7 @@ func (l *requestLog) line(r *http.Request, a *response, repeated int) {
 		}
 	}
 	if a.daemon != "" {
-		attrs = append(attrs, slog.String("daemon", safeName(a.daemon)))
+		attrs = append(attrs, slog.String("daemon", mcs.SafeName(a.daemon)))
 	}
 	if n := len(a.body.Withheld); n > 0 {
 		attrs = append(attrs, slog.Int("withheld", n))
@@ -153,7 +153,7 @@ func auditEntryOf(r *http.Request, a *response, now time.Time, repeated int) aud
 		Time: now.UTC(), Action: actionRefuse, Status: a.status, Reason: a.reason(), Method: r.Method, Address: a.from.String(),
 		auditClient: auditClient{Token: a.client.token, Certificate: a.client.certificate, Node: a.client.node},
 		auditContent: auditContent{
-			Pool: safeName(a.pool), Version: string(a.format.Version), Bytes: a.sent,
+			Pool: mcs.SafeName(a.pool), Version: string(a.format.Version), Bytes: a.sent,
 			Complete: a.isServed() && a.err == nil, Withheld: len(a.body.Withheld),
 		},
 	}
@@ -167,10 +167,10 @@ func auditEntryOf(r *http.Request, a *response, now time.Time, repeated int) aud
 		line.Config, line.Commit = a.config.Name(), a.config.Commit()
 	}
 	if a.nodeConfig != "" {
-		line.By, line.Config = byNode, safeName(a.nodeConfig)
+		line.By, line.Config = byNode, mcs.SafeName(a.nodeConfig)
 	}
 	if a.daemon != "" {
-		line.Daemon = safeName(a.daemon)
+		line.Daemon = mcs.SafeName(a.daemon)
 	}
 	if a.format.Gzip {
 		line.Encoding = "gzip"
@@ -206,19 +206,4 @@ func (a *response) reason() string {
 		return "ignored: " + a.client.ignored.Error()
 	}
 	return ""
-}
-
-// safeName returns the name of a pool or a config in a request, for the log. It hides an invalid name, because a user
-// may have put a token into the path. No secret consists of lower-case letters only.
-func safeName(name string) string {
-	const longest = 253
-	if len(name) > longest {
-		return "(too long)"
-	}
-	for _, c := range []byte(name) {
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.' {
-			return "(no name)"
-		}
-	}
-	return name
 }

@@ -88,9 +88,9 @@ type Secrets interface {
 
 // NodeTrust decides which certificates a node gets beside its config.
 type NodeTrust interface {
-	// NodeTrust returns a v1alpha1.NodeTrust as JSON. The error is an *mcs.NotForNodeError if the node is in no pool. Any
-	// other error means that the answer is not known now.
-	NodeTrust(ctx context.Context, node string) ([]byte, error)
+	// NodeTrust returns a v1alpha1.NodeTrust as JSON, and its revision. The text is nil if the node knows this revision.
+	// The error is an *mcs.NotForNodeError if the node is in no pool. Any other error means that the answer is not known now.
+	NodeTrust(ctx context.Context, node, known string) (text []byte, revision string, err error)
 }
 
 // NodeConfigs decides which configs a node may read.

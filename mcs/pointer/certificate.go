@@ -9,7 +9,7 @@ import (
 
 	"github.com/vincent-petithory/dataurl"
 
-	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/api/trustfile"
 )
 
 // certificate is one CA certificate.
@@ -42,7 +42,7 @@ func readCertificates(bundle []byte) ([]certificate, error) {
 	if len(bytes.TrimSpace(bundle)) == 0 {
 		return nil, nil
 	}
-	all, err := mcs.ParseCertificates(bundle)
+	all, err := trustfile.Certificates(bundle)
 	if err != nil {
 		err = fmt.Errorf("reading the CA: %w", err)
 	}

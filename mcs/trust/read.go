@@ -1,32 +1,23 @@
 package trust
 
 import (
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
-	"net/netip"
+	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/bunsen-os/bunsen/api/trustfile"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
-	"github.com/bunsen-os/bunsen/mcs"
 )
 
 // Limits of one object.
 const (
-	maxBundleBytes = 512 << 10
+	maxBundleBytes = trustfile.MaxBytes
 	maxRegistries  = 500
-)
-
-// Paths on nodes, those of OpenShift's machine-config-operator.
-const (
-	userCAPath     = "/etc/pki/ca-trust/source/anchors/openshift-config-user-ca-bundle.crt"
-	kubeletCAPath  = "/etc/kubernetes/kubelet-ca.crt"
-	registriesPath = "/etc/docker/certs.d/"
 )
 
 // read returns the content of an object. The error names every invalid key.
@@ -39,12 +30,19 @@ func read(o Object, now time.Time) (Content, error) {
 	errs := []error{err}
 	c := Content{Pools: pools}
 	for _, key := range slices.Sorted(maps.Keys(paths)) {
-		contents, expires, err := checkBundle(o.Data[key], now)
+		f := v1alpha1.TrustFile{Path: paths[key], Mode: 0o644, From: o.Name}
+		var err error
+		if o.Secret {
+			f.Mode, f.Secret, f.Contents, f.Version = 0o600, true, o.Data[key], o.Version
+			err = trustfile.Check(f)
+		} else {
+			f.Contents, f.Expires, err = checkBundle(o.Data[key], now)
+		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("key %q: %w", key, err))
 			continue
 		}
-		c.Files = append(c.Files, v1alpha1.TrustFile{Path: paths[key], Mode: 0o644, Contents: contents, From: o.Name, Expires: expires})
+		c.Files = append(c.Files, f)
 	}
 	slices.SortFunc(c.Files, func(a, b v1alpha1.TrustFile) int { return strings.Compare(a.Path, b.Path) })
 	return c, errors.Join(errs...)
@@ -71,15 +69,33 @@ func poolsOf(text string) ([]string, error) {
 
 // pathsOf returns the path on the node for each key of an object.
 func pathsOf(o Object) (map[string]string, error) {
+	if o.Secret {
+		return pullSecretPath(o)
+	}
 	switch o.Kind {
+	case v1alpha1.TrustPullSecret:
+		return nil, fmt.Errorf("label %s: a pull secret in a ConfigMap is not secret: delete the ConfigMap, revoke the credentials, and create a Secret in %s", v1alpha1.TrustLabel, v1alpha1.SecretsNamespace)
 	case v1alpha1.TrustUserCA:
-		return bundlePath(o, userCAPath)
+		return bundlePath(o, trustfile.UserCAPath)
 	case v1alpha1.TrustKubeletCA:
-		return bundlePath(o, kubeletCAPath)
+		return bundlePath(o, trustfile.KubeletCAPath)
+	case v1alpha1.TrustCloudCA:
+		return bundlePath(o, trustfile.CloudCAPath)
 	case v1alpha1.TrustRegistryCA:
 		return registryPaths(o)
 	}
-	return nil, fmt.Errorf("label %s: %q is not a kind of trust: use %s, %s or %s", v1alpha1.TrustLabel, o.Kind, v1alpha1.TrustUserCA, v1alpha1.TrustKubeletCA, v1alpha1.TrustRegistryCA)
+	return nil, fmt.Errorf("label %s: %q is not a kind of trust: use %s, %s, %s or %s", v1alpha1.TrustLabel, o.Kind, v1alpha1.TrustUserCA, v1alpha1.TrustKubeletCA, v1alpha1.TrustCloudCA, v1alpha1.TrustRegistryCA)
+}
+
+// pullSecretPath returns the path of a Secret's key.
+func pullSecretPath(o Object) (map[string]string, error) {
+	if o.Kind != v1alpha1.TrustPullSecret {
+		return nil, fmt.Errorf("label %s: %q is not a kind of trust for a Secret: use %s, or a ConfigMap in %s for certificates", v1alpha1.TrustLabel, o.Kind, v1alpha1.TrustPullSecret, v1alpha1.ServerNamespace)
+	}
+	if _, has := o.Data[v1alpha1.PullSecretKey]; !has || len(o.Data) != 1 {
+		return nil, fmt.Errorf("it needs the key %s and no other key: create it with kubectl create secret docker-registry, or with --type=kubernetes.io/dockerconfigjson", v1alpha1.PullSecretKey)
+	}
+	return map[string]string{v1alpha1.PullSecretKey: trustfile.PullSecretPath}, nil
 }
 
 // bundlePath returns the path of an object that has one bundle.
@@ -106,29 +122,25 @@ func registryPaths(o Object) (map[string]string, error) {
 			errs = append(errs, fmt.Errorf("key %q: %w", key, err))
 			continue
 		}
-		paths[key] = registriesPath + host + "/ca.crt"
+		paths[key] = path.Join(trustfile.RegistriesDir, host, trustfile.RegistryFile)
 	}
 	return paths, errors.Join(errs...)
 }
-
-// validHost matches a DNS name in lower case.
-var validHost = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$`)
 
 // registryOf returns HOST or HOST:PORT for a key of a ConfigMap. A key cannot have a colon, so two dots stand for it, as in
 // OpenShift.
 func registryOf(key string) (string, error) {
 	host, port, hasPort := strings.Cut(key, "..")
-	_, err := netip.ParseAddr(host)
-	if len(host) > 253 || !validHost.MatchString(host) && (err != nil || strings.Contains(host, ":")) {
+	if strings.Contains(host, ":") || !trustfile.ValidRegistry(host) {
 		return "", errors.New("it is not a registry: use a DNS name in lower case or an IPv4 address, such as registry.example.com")
 	}
 	if !hasPort {
 		return host, nil
 	}
-	if number, err := strconv.ParseUint(port, 10, 16); err != nil || number == 0 || strconv.FormatUint(number, 10) != port {
-		return "", fmt.Errorf("%q is not a port: use a number from 1 to 65535, such as registry.example.com..5000", port)
+	if registry := host + ":" + port; trustfile.ValidRegistry(registry) {
+		return registry, nil
 	}
-	return host + ":" + port, nil
+	return "", fmt.Errorf("%q is not a port: use a number from 1 to 65535, such as registry.example.com..5000", port)
 }
 
 // checkBundle checks PEM certificates. It returns them without other text, and when the first of them expires that has not
@@ -137,14 +149,12 @@ func checkBundle(text string, now time.Time) (string, time.Time, error) {
 	if len(text) > maxBundleBytes {
 		return "", time.Time{}, fmt.Errorf("it is longer than %d KiB: remove certificates that no node needs", maxBundleBytes>>10)
 	}
-	all, err := mcs.ParseCertificates([]byte(text))
+	all, err := trustfile.Certificates([]byte(text))
 	if err != nil {
 		return "", time.Time{}, err
 	}
-	var contents strings.Builder
 	var first time.Time
 	for _, c := range all {
-		_ = pem.Encode(&contents, &pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}) // a Builder returns no error
 		if end := c.NotAfter.UTC(); !end.Before(now) && (first.IsZero() || end.Before(first)) {
 			first = end
 		}
@@ -152,5 +162,5 @@ func checkBundle(text string, now time.Time) (string, time.Time, error) {
 	if first.IsZero() {
 		return "", time.Time{}, errors.New("all of its certificates have expired: add the certificates that replace them")
 	}
-	return contents.String(), first, nil
+	return trustfile.PEM(all...), first, nil
 }

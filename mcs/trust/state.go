@@ -13,10 +13,13 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Object is a ConfigMap with certificates.
+// Object is a ConfigMap with certificates, or a Secret with the pull secret.
 type Object struct {
-	// Name is NAMESPACE/NAME.
+	// Name is NAMESPACE/NAME for a ConfigMap and "Secret NAMESPACE/NAME" for a Secret.
 	Name string
+	// Secret is true for a Secret. Version identifies its contents without a digest of them.
+	Secret  bool
+	Version string
 	// Kind is the value of v1alpha1.TrustLabel.
 	Kind string
 	// Pools is the value of v1alpha1.TrustPoolsAnnotation.
@@ -54,7 +57,7 @@ func Next(have State, objects []Object, now time.Time) (State, []error) {
 			err = checkOwner(owners, o, content)
 		}
 		if err != nil {
-			problems = append(problems, fmt.Errorf("reading ConfigMap %s: %w", o.Name, err))
+			problems = append(problems, fmt.Errorf("reading %s: %w", o.kindAndName(), err))
 			before, known := have[o.Name]
 			if content = before; !known {
 				content = Content{Unknown: true}
@@ -62,10 +65,43 @@ func Next(have State, objects []Object, now time.Time) (State, []error) {
 		}
 		next[o.Name] = content
 		for _, f := range content.Files {
-			owners[f.Path] = append(owners[f.Path], Object{Name: o.Name, Pools: strings.Join(content.Pools, ",")})
+			owners[f.Path] = append(owners[f.Path], Object{Name: o.Name, Secret: o.Secret, Pools: strings.Join(content.Pools, ",")})
 		}
 	}
 	return next, problems
+}
+
+// kindAndName names an object in messages.
+func (o Object) kindAndName() string {
+	if o.Secret {
+		return o.Name
+	}
+	return "ConfigMap " + o.Name
+}
+
+// WithoutSecrets returns the state for a file on disk. Objects with secret contents are unknown there, so that nodes keep their files.
+func (s State) WithoutSecrets() State {
+	out := State{}
+	for name, c := range s {
+		if slices.ContainsFunc(c.Files, func(f v1alpha1.TrustFile) bool { return f.Secret }) {
+			c.Files, c.Unknown = nil, true
+		}
+		out[name] = c
+	}
+	return out
+}
+
+// Retain adds the content before of the objects that could not be read. prefixes begin the names of these objects. Nodes keep the
+// files of those that the server does not know.
+func (s State) Retain(have State, prefixes []string) {
+	for _, prefix := range prefixes {
+		s[prefix+"*"] = Content{Unknown: true}
+		for name, c := range have {
+			if strings.HasPrefix(name, prefix) {
+				s[name] = c
+			}
+		}
+	}
 }
 
 // checkOwner returns an error if an older object has a file of the same path for one of the same pools.
@@ -74,7 +110,7 @@ func checkOwner(owners map[string][]Object, o Object, c Content) error {
 		for _, older := range owners[f.Path] {
 			pools, _ := poolsOf(older.Pools)
 			if pools == nil || c.Pools == nil || slices.ContainsFunc(pools, func(p string) bool { return slices.Contains(c.Pools, p) }) {
-				return fmt.Errorf("the older ConfigMap %s has %s for the same pools: add the certificates to that object, or list other pools in %s", older.Name, f.Path, v1alpha1.TrustPoolsAnnotation)
+				return fmt.Errorf("the older %s has %s for the same pools: add the contents to that object, or list other pools in %s", older.kindAndName(), f.Path, v1alpha1.TrustPoolsAnnotation)
 			}
 		}
 	}
@@ -111,16 +147,13 @@ func (s State) For(pools []string) v1alpha1.NodeTrust {
 	return out
 }
 
-// soon is how long before its end a certificate needs a new one.
-const soon = 30 * 24 * time.Hour
-
 // Expiring returns a line for each file with a certificate that expires within 30 days, in the order of the paths and
 // objects. A line names the object, the path and the time.
 func (s State) Expiring(now time.Time) []string {
 	var lines []string
 	for name, c := range s {
 		for _, f := range c.Files {
-			if f.Expires.Before(now.Add(soon)) {
+			if !f.Expires.IsZero() && f.Expires.Before(now.Add(v1alpha1.TrustExpiresSoon)) {
 				lines = append(lines, fmt.Sprintf("%s: a certificate of ConfigMap %s expires at %s: add the one that replaces it", f.Path, name, f.Expires.Format(time.RFC3339)))
 			}
 		}
@@ -129,11 +162,16 @@ func (s State) Expiring(now time.Time) []string {
 	return lines
 }
 
-// revision returns the digest of the files and the objects to keep. Certificates are public, so a plain digest reveals nothing.
+// revision returns the digest of the files and the objects to keep. Certificates are public, so a plain digest reveals nothing. Of a
+// secret it has the version of the object only, because a node reports the revision.
 func revision(t v1alpha1.NodeTrust) string {
 	h := sha256.New()
 	for _, f := range t.Files {
-		text, _ := json.Marshal([]any{f.Path, f.Mode, f.Contents, f.From}) //nolint:errchkjson // strings and a number
+		contents := f.Contents
+		if f.Secret {
+			contents = f.Version
+		}
+		text, _ := json.Marshal([]any{f.Path, f.Mode, contents, f.From}) //nolint:errchkjson // strings and a number
 		h.Write(append(text, '\n'))
 	}
 	text, _ := json.Marshal(t.Keep) //nolint:errchkjson // strings

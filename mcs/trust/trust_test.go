@@ -18,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/bunsen-os/bunsen/api/trustfile"
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
@@ -141,7 +142,7 @@ func TestPoolsGetTheirOwn(t *testing.T) {
 	a.Created, b.Created, c.Created = now, now.Add(-time.Hour), now.Add(time.Hour)
 	a.Pools, b.Pools, c.Pools = "infra", "worker", "*"
 	state, problems := Next(nil, []Object{a, b, c}, now)
-	if len(problems) != 1 || !strings.Contains(problems[0].Error(), "ConfigMap n/c: the older ConfigMap n/b has "+userCAPath) {
+	if len(problems) != 1 || !strings.Contains(problems[0].Error(), "ConfigMap n/c: the older ConfigMap n/b has "+trustfile.UserCAPath) {
 		t.Errorf("two objects for one pool: %v", problems)
 	}
 	for pools, want := range map[string]string{"worker": "n/b", "infra": "n/a", "infra,worker": "n/a"} {
@@ -181,7 +182,7 @@ func FuzzRead(f *testing.F) {
 			t.Fatalf("an invalid object has files: %v", problems)
 		}
 		for _, file := range files {
-			if file.Path != path.Clean(file.Path) || file.Path != userCAPath && file.Path != kubeletCAPath && !strings.HasPrefix(file.Path, registriesPath) || strings.Count(file.Path, "/") > 5 && file.Path != userCAPath {
+			if file.Path != path.Clean(file.Path) || file.Path != trustfile.UserCAPath && file.Path != trustfile.KubeletCAPath && !strings.HasPrefix(file.Path, trustfile.RegistriesDir+"/") || strings.Count(file.Path, "/") > 5 && file.Path != trustfile.UserCAPath {
 				t.Fatalf("path %q", file.Path)
 			}
 			if strings.Contains(file.Contents, "PRIVATE") || !strings.HasPrefix(file.Contents, "-----BEGIN CERTIFICATE-----\n") {

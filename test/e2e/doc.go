@@ -12,7 +12,7 @@
 //	controller, server       start machine-config-controller, machine-config-server (as their service accounts); who asks
 //	                         the server, at $MCS, needs a token; the controller's webhook receiver is at $HOOK
 //	bare NAME FLAG...        start machine-config-server without a cluster, at $NAME; NAME/certs/ca.crt is its CA
-//	host NODE                start the daemon of a simulated host (as system:node:NODE) on the directory hosts/NODE
+//	host NODE FLAG...        start the daemon of a simulated host (as system:node:NODE) on the directory hosts/NODE
 //	crash NAME               end controller, server or NODE at once, as a power cut would
 //	restart NAME             start it again
 //	machines NODE...         make Nodes as kubeadm does, start their hosts, wait until they are Ready

@@ -150,12 +150,12 @@ func (s *story) answers(address, path string) error {
 	})
 }
 
-// host NODE starts the daemon on a simulated host whose root is hosts/NODE.
+// host NODE FLAG... starts the daemon on a simulated host whose root is hosts/NODE.
 func (s *story) host(ts *testscript.TestScript, args []string) error {
-	if len(args) != 1 {
-		return usage("host NODE")
+	if len(args) == 0 {
+		return usage("host NODE FLAG...")
 	}
-	return s.daemon(ts, args[0])
+	return s.daemon(ts, args[0], args[1:]...)
 }
 
 // daemon starts the daemon of a node on the directory hosts/NODE.

@@ -89,9 +89,24 @@ type OS struct {
 	KernelArguments Tool
 	// RebootRequired is the file with which the system's own updater requests a reboot; empty if it has none.
 	RebootRequired string
+	// TrustStore has the certificates that the system's programs trust.
+	TrustStore TrustStore
 	// Updater are the units of the system's own updater. Mask them in a config that sets the OS image, or coordinate them.
 	Updater []string
 }
+
+// TrustStore is how an operating system gets certificates of its administrator.
+type TrustStore struct {
+	// Dir is the directory for them. A file there ends in Suffix.
+	Dir, Suffix string
+	// Program reads them again. The system has it in /usr/sbin or /usr/bin.
+	Program string
+	// Single is true if each file must have one certificate.
+	Single bool
+}
+
+// TrustReaders returns the services of container runtimes, which read the trust store only when they start.
+func TrustReaders() []string { return []string{"crio.service", "containerd.service"} }
 
 // Tool changes a part of the OS.
 type Tool struct {
@@ -122,13 +137,22 @@ const (
 	zincati  = "zincati.service"
 )
 
+var (
+	updateCATrust = TrustStore{Dir: "/etc/pki/ca-trust/source/anchors", Suffix: ".crt", Program: "update-ca-trust"}
+	debianTrust   = TrustStore{Dir: "/usr/local/share/ca-certificates", Suffix: ".crt", Program: updateCertificates, Single: true}
+	flatcarTrust  = TrustStore{Dir: "/etc/ssl/certs", Suffix: ".pem", Program: updateCertificates, Single: true}
+	suseTrust     = TrustStore{Dir: "/etc/pki/trust/anchors", Suffix: ".crt", Program: updateCertificates}
+)
+
+const updateCertificates = "update-ca-certificates"
+
 var systems = []OS{
-	{Name: "Fedora CoreOS", IDs: []string{"fedora"}, Variant: "coreos", BinaryPath: usrLocal, SSHKeys: fragment, KernelArguments: Tool{"rpm-ostree", RPMOSTree}, Updater: []string{zincati}},
-	{Name: "RHEL CoreOS, CentOS Stream CoreOS", IDs: []string{"rhcos", "scos"}, BinaryPath: usrLocal, SSHKeys: fragment, KernelArguments: Tool{"rpm-ostree", RPMOSTree}},
-	{Name: "Flatcar", IDs: []string{"flatcar"}, BinaryPath: opt, SSHKeys: keys, KernelArguments: Tool{"/oem/grub.cfg", OEMGrub}, RebootRequired: "/run/reboot-required", Updater: []string{"update-engine.service", "locksmithd.service"}},
-	{Name: "openSUSE MicroOS, SLE Micro", IDs: []string{"opensuse-microos", "sle-micro", "sl-micro"}, BinaryPath: usrLocal, SSHKeys: keys, KernelArguments: Tool{Name: "transactional-update"}, RebootRequired: "/run/reboot-needed", Updater: []string{"transactional-update.timer", "rebootmgr.service"}},
-	{Name: "Debian, Ubuntu", IDs: []string{"debian", "ubuntu"}, BinaryPath: usrLocal, SSHKeys: keys, KernelArguments: Tool{"update-grub", UpdateGrub}, RebootRequired: "/run/reboot-required", Updater: []string{"unattended-upgrades.service", "apt-daily-upgrade.timer"}},
-	{Name: "RHEL, Fedora, CentOS Stream", IDs: []string{"rhel", "fedora", "centos", "rocky", "almalinux"}, BinaryPath: usrLocal, SSHKeys: keys, KernelArguments: Tool{Name: "grubby"}, Updater: []string{"dnf-automatic.timer"}},
+	{Name: "Fedora CoreOS", TrustStore: updateCATrust, IDs: []string{"fedora"}, Variant: "coreos", BinaryPath: usrLocal, SSHKeys: fragment, KernelArguments: Tool{"rpm-ostree", RPMOSTree}, Updater: []string{zincati}},
+	{Name: "RHEL CoreOS, CentOS Stream CoreOS", TrustStore: updateCATrust, IDs: []string{"rhcos", "scos"}, BinaryPath: usrLocal, SSHKeys: fragment, KernelArguments: Tool{"rpm-ostree", RPMOSTree}},
+	{Name: "Flatcar", TrustStore: flatcarTrust, IDs: []string{"flatcar"}, BinaryPath: opt, SSHKeys: keys, KernelArguments: Tool{"/oem/grub.cfg", OEMGrub}, RebootRequired: "/run/reboot-required", Updater: []string{"update-engine.service", "locksmithd.service"}},
+	{Name: "openSUSE MicroOS, SLE Micro", TrustStore: suseTrust, IDs: []string{"opensuse-microos", "sle-micro", "sl-micro"}, BinaryPath: usrLocal, SSHKeys: keys, KernelArguments: Tool{Name: "transactional-update"}, RebootRequired: "/run/reboot-needed", Updater: []string{"transactional-update.timer", "rebootmgr.service"}},
+	{Name: "Debian, Ubuntu", TrustStore: debianTrust, IDs: []string{"debian", "ubuntu"}, BinaryPath: usrLocal, SSHKeys: keys, KernelArguments: Tool{"update-grub", UpdateGrub}, RebootRequired: "/run/reboot-required", Updater: []string{"unattended-upgrades.service", "apt-daily-upgrade.timer"}},
+	{Name: "RHEL, Fedora, CentOS Stream", TrustStore: updateCATrust, IDs: []string{"rhel", "fedora", "centos", "rocky", "almalinux"}, BinaryPath: usrLocal, SSHKeys: keys, KernelArguments: Tool{Name: "grubby"}, Updater: []string{"dnf-automatic.timer"}},
 }
 
 // Systems returns the operating systems. A system with a variant comes before the one without.

@@ -46,8 +46,10 @@ type Scanner struct {
 	Host host.Host
 	// Cluster reads the policies. It also writes drift reports to the Node.
 	Cluster Cluster
-	// Watcher watches the paths of the config in force.
+	// Watcher watches the paths of the config in force, and the paths of Also.
 	Watcher Watcher
+	// Also are files beside the config. A scan does not compare them.
+	Also []string
 	// Log gets one line for each repair.
 	Log *slog.Logger
 	// OnStep is called after each step of a repair.

@@ -85,6 +85,7 @@ func watchPaths(ctx context.Context, c Scanner, want desired.State) {
 		return
 	}
 	paths := append(slices.Collect(maps.Keys(want.Paths)), host.ForcePath, host.RecordPath)
+	paths = append(paths, c.Also...)
 	for name, u := range want.Units {
 		if u.Enabled == nil {
 			continue

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"sync"
@@ -66,12 +67,20 @@ func (c *configs) get(ctx context.Context, name string) (mcfgv1.MachineConfig, e
 	return mcfgv1.MachineConfig{}, &unavailableError{serverErr, err}
 }
 
-// fromServers requests a config from the servers, one after the other. If it could not reach or trust any server, it
-// reads the servers' addresses again.
+// fromServers requests a config from the servers.
 func (c *configs) fromServers(ctx context.Context, name string) (mcfgv1.MachineConfig, error) {
+	return ask(ctx, c, func(client *http.Client, server, agent string) (mcfgv1.MachineConfig, error) {
+		return fetch(ctx, client, server, agent, name)
+	})
+}
+
+// ask calls a function for the servers, one after the other, until its error is not a *serverError after which another server may
+// answer. If it could not reach or trust any server, it reads the servers' addresses again.
+func ask[T any](ctx context.Context, c *configs, call func(client *http.Client, server, agent string) (T, error)) (T, error) {
+	var none T
 	config, err := c.cluster.loadConfig()
 	if err != nil {
-		return mcfgv1.MachineConfig{}, err
+		return none, err
 	}
 	var failures []error
 	var asked []string
@@ -79,7 +88,7 @@ func (c *configs) fromServers(ctx context.Context, name string) (mcfgv1.MachineC
 	for _, fresh := range []bool{false, true} {
 		urls, ca, err := c.servers.endpoints(ctx, fresh)
 		if err != nil {
-			return mcfgv1.MachineConfig{}, err
+			return none, err
 		}
 		if fresh && slices.Equal(urls, asked) && ca.Equal(trusted) {
 			break
@@ -87,15 +96,15 @@ func (c *configs) fromServers(ctx context.Context, name string) (mcfgv1.MachineC
 		asked, trusted = urls, ca
 		client, err := serverClient(config, ca)
 		if err != nil {
-			return mcfgv1.MachineConfig{}, err
+			return none, err
 		}
 		failures = nil
 		unreached := true
 		for _, server := range urls {
-			mc, err := fetch(ctx, client, server, config.UserAgent, name)
+			got, err := call(client, server, config.UserAgent)
 			var failed *serverError
 			if !errors.As(err, &failed) || ctx.Err() != nil {
-				return mc, err
+				return got, err
 			}
 			failures = append(failures, failed)
 			unreached = unreached && failed.code == 0
@@ -107,7 +116,7 @@ func (c *configs) fromServers(ctx context.Context, name string) (mcfgv1.MachineC
 			break
 		}
 	}
-	return mcfgv1.MachineConfig{}, joinFirst(failures)
+	return none, joinFirst(failures)
 }
 
 // joinFirst joins the failures of the first servers and counts the others.

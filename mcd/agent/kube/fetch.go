@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -88,70 +89,109 @@ func serverClient(config *rest.Config, ca *x509.CertPool) (*http.Client, error) 
 	}, nil
 }
 
-// fetch requests a config from one server. It returns a *serverError, or a NotFound error if the server reports that
-// the config does not exist.
-func fetch(ctx context.Context, client *http.Client, server, agent, name string) (mcfgv1.MachineConfig, error) {
+// answer is a server's answer with a status of success.
+type answer struct {
+	code   int
+	header http.Header
+	body   []byte
+}
+
+// request is what a node requests from a server.
+type request struct {
+	// path of the URL. known is the revision that the node has; "" for none.
+	path, known string
+	// most is the maximum size of the answer.
+	most int64
+}
+
+// errNoSuchConfig reports that a server reports that a config does not exist.
+var errNoSuchConfig = errors.New("the server does not have the config")
+
+// send sends a request to one server. It returns a *serverError, or errNoSuchConfig.
+func send(ctx context.Context, client *http.Client, server, agent string, ask request) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchLimit)
 	defer cancel()
-	fail := func(code int, why string, cause error) (mcfgv1.MachineConfig, error) {
-		return mcfgv1.MachineConfig{}, &serverError{url: server, code: code, why: oneLine(why), cause: cause}
+	fail := func(code int, why string, cause error) (answer, error) {
+		return answer{}, &serverError{url: server, code: code, why: oneLine(why), cause: cause}
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(server, "/")+v1alpha1.NodeConfigPath+url.PathEscape(name), nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, strings.TrimSuffix(server, "/")+ask.path, nil)
 	if err != nil {
 		return fail(0, err.Error(), err)
 	}
-	request.Header.Set("Accept", "application/json")
-	request.Header.Set("User-Agent", agent)
-	answer, err := client.Do(request)
+	r.Header.Set("Accept", "application/json")
+	r.Header.Set("User-Agent", agent)
+	if ask.known != "" {
+		r.Header.Set("If-None-Match", strconv.Quote(ask.known))
+	}
+	got, err := client.Do(r)
 	if err != nil {
 		return fail(0, withoutURL(err).Error(), err)
 	}
-	defer answer.Body.Close() //nolint:errcheck // only read
-	if answer.StatusCode != http.StatusOK {
-		text, err := io.ReadAll(io.LimitReader(answer.Body, 4*longestRefusal))
+	defer got.Body.Close() //nolint:errcheck // only read
+	if got.StatusCode == http.StatusNotModified && ask.known != "" {
+		return answer{code: got.StatusCode, header: got.Header}, nil
+	}
+	if got.StatusCode != http.StatusOK {
+		text, err := io.ReadAll(io.LimitReader(got.Body, 4*longestRefusal))
 		if err != nil {
 			return fail(0, err.Error(), err)
 		}
-		return responseError(answer, server, name, string(text))
+		return answer{}, responseError(got, server, string(text))
 	}
-	text, err := io.ReadAll(io.LimitReader(answer.Body, largestConfig+1))
+	text, err := io.ReadAll(io.LimitReader(got.Body, ask.most+1))
 	if err != nil {
 		return fail(0, "reading the answer: "+withoutURL(err).Error(), err)
 	}
-	if len(text) > largestConfig {
-		return fail(answer.StatusCode, fmt.Sprintf("it is larger than %d MiB", largestConfig>>20), nil)
+	if int64(len(text)) > ask.most {
+		return fail(got.StatusCode, fmt.Sprintf("it is larger than %d MiB", ask.most>>20), nil)
+	}
+	return answer{got.StatusCode, got.Header, text}, nil
+}
+
+// fetch requests a config from one server. It returns a *serverError, or a NotFound error if the server reports that
+// the config does not exist.
+func fetch(ctx context.Context, client *http.Client, server, agent, name string) (mcfgv1.MachineConfig, error) {
+	got, err := send(ctx, client, server, agent, request{path: v1alpha1.NodeConfigPath + url.PathEscape(name), most: largestConfig})
+	if errors.Is(err, errNoSuchConfig) {
+		err = apierrors.NewNotFound(machineConfigs.GroupResource(), name)
+	}
+	if err != nil {
+		return mcfgv1.MachineConfig{}, err
+	}
+	fail := func(why string) (mcfgv1.MachineConfig, error) {
+		return mcfgv1.MachineConfig{}, &serverError{url: server, code: got.code, why: oneLine(why)}
 	}
 	var mc mcfgv1.MachineConfig
-	if err := json.Unmarshal(text, &mc); err != nil {
-		return fail(answer.StatusCode, "it is not a MachineConfig in JSON", nil)
+	if err := json.Unmarshal(got.body, &mc); err != nil {
+		return fail("it is not a MachineConfig in JSON")
 	}
 	if mc.Name != name {
-		return fail(answer.StatusCode, fmt.Sprintf("it is the config %q, not %q", mc.Name, name), nil)
+		return fail(fmt.Sprintf("it is the config %q, not %q", mc.Name, name))
 	}
 	// The API server gave the name, which is a hash of the content, so no server can serve other content under it. The
 	// daemon applies the form that was hashed, because JSON decoders differ for repeated keys.
 	if mc.Spec, err = machineconfig.KeysOnce(mc.Spec); err != nil {
-		return fail(answer.StatusCode, "its Ignition config is not JSON", nil)
+		return fail("its Ignition config is not JSON")
 	}
 	if is, err := machineconfig.RenderedName(v1alpha1.RenderedPool(name), mc.Spec); err != nil || is != name {
-		return fail(answer.StatusCode, "its content does not match the name "+name+"", nil)
+		return fail("its content does not match the name " + name)
 	}
 	return mc, nil
 }
 
-// responseError returns the error for a response without a config.
-func responseError(answer *http.Response, server, name, text string) (mcfgv1.MachineConfig, error) {
+// responseError returns the error for a response without content.
+func responseError(answer *http.Response, server, text string) error {
 	if answer.StatusCode == http.StatusNotFound {
 		if answer.Header.Get(v1alpha1.ReasonHeader) == v1alpha1.ReasonNoSuchConfig {
-			return mcfgv1.MachineConfig{}, apierrors.NewNotFound(machineConfigs.GroupResource(), name)
+			return errNoSuchConfig
 		}
-		text = "it does not serve configs to nodes; update the machine-config-server"
+		text = "it does not serve this to nodes; update the machine-config-server"
 	}
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 	if text == "" {
 		text = "no reason given"
 	}
-	return mcfgv1.MachineConfig{}, &serverError{url: server, code: answer.StatusCode, why: oneLine(text)}
+	return &serverError{url: server, code: answer.StatusCode, why: oneLine(text)}
 }
 
 // oneLine converts an untrusted text to one short line without hidden characters.

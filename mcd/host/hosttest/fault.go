@@ -115,6 +115,7 @@ func Wrap(h host.Host, fault Fault) (host.Host, *Counter) {
 	h.Units = faultyUnits{h.Units, c}
 	h.Passwd = faultyPasswd{h.Passwd, c}
 	h.OS = faultyOS{h.OS, c}
+	h.Trust = faultyTrust{h.Trust, c}
 	h.Power = faultyPower{h.Power, c}
 	h.Journal = faultyJournal{h.Journal, c}
 	h.Store = faultyStore{h.Store, c}
@@ -198,6 +199,15 @@ type faultyOS struct {
 
 func (f faultyOS) Stage(ctx context.Context, s host.Step) error {
 	return f.c.try(Call{Port: "os", Target: string(s.Verb), GivenUp: ctx.Done()}, func() error { return f.OperatingSystem.Stage(ctx, s) })
+}
+
+type faultyTrust struct {
+	host.TrustStore
+	c *Counter
+}
+
+func (f faultyTrust) Update(ctx context.Context, program string) error {
+	return f.c.try(Call{Port: "trust", Target: program, Frees: true, GivenUp: ctx.Done()}, func() error { return f.TrustStore.Update(ctx, program) })
 }
 
 type faultyPower struct {

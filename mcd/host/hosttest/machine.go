@@ -16,7 +16,7 @@ import (
 
 // Machine is a machine in memory. Its data survives the crash of a process, like data on a disk.
 type Machine struct {
-	// Broken are the units that fail to reload and restart.
+	// Broken are the units that fail to reload and restart, and the programs that fail.
 	Broken map[string]bool
 	// BootsOld makes the next reboot boot the old OS, like a machine whose new OS does not boot.
 	BootsOld bool
@@ -74,7 +74,7 @@ var Base = map[string]string{
 // Host returns the machine as the host of one process. A flush covers only the changes of that process.
 func (m *Machine) Host() host.Host {
 	p := &process{Machine: m, changed: map[string]bool{}}
-	return host.Host{Files: files{p}, Disk: p, Units: units{p}, Passwd: passwd{p}, OS: system{m}, Power: power{m}, Journal: journal{m}, Store: store{m}, Same: files{p}.same}
+	return host.Host{Files: files{p}, Disk: p, Units: units{p}, Passwd: passwd{p}, OS: system{m}, Trust: trustStore{m}, Power: power{m}, Journal: journal{m}, Store: store{m}, Same: files{p}.same}
 }
 
 // Withdraw makes the OS unchangeable, as on a plain Linux host.
@@ -212,6 +212,17 @@ func (s store) Get(d host.Digest) ([]byte, error) {
 
 func (s store) Sweep() error {
 	clear(s.m.store)
+	return nil
+}
+
+type trustStore struct{ m *Machine }
+
+// Update implements host.TrustStore. It fails for a program of Broken.
+func (s trustStore) Update(_ context.Context, program string) error {
+	s.m.logf("run %s", program)
+	if s.m.Broken[program] {
+		return fmt.Errorf("%s: exit status 1", program)
+	}
 	return nil
 }
 

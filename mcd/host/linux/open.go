@@ -44,7 +44,7 @@ func open(dir string, lock func(*files.Root) error) (host.Host, func(), error) {
 		root.Close() //nolint:errcheck,gosec // nothing was left unwritten
 	}
 	return host.Host{
-		Files: root, Disk: root, Units: units, Passwd: accounts.NewShadowUtils(root, dir), OS: operatingSystem(root, dir), Power: systemd.NewPower(dir, units),
+		Files: root, Disk: root, Units: units, Passwd: accounts.NewShadowUtils(root, dir), OS: operatingSystem(root, dir), Trust: trustStore{root, dir}, Power: systemd.NewPower(dir, units),
 		Journal: root.Journal(), Store: root.Store(), Same: root.Same,
 	}, closeAll, nil
 }

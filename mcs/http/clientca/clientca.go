@@ -11,7 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/bunsen-os/bunsen/mcs"
+	"github.com/bunsen-os/bunsen/api/trustfile"
 )
 
 // pollInterval is how often the file of CA certificates is read again.
@@ -104,7 +104,7 @@ func (c *File) Refresh() error {
 
 // parseCAs parses CA certificates in PEM. It rejects an incomplete file, which is still being written.
 func parseCAs(text []byte) (Certificates, error) {
-	all, err := mcs.ParseCertificates(text)
+	all, err := trustfile.Certificates(text)
 	if err != nil {
 		return nil, err
 	}

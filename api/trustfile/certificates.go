@@ -1,4 +1,4 @@
-package mcs
+package trustfile
 
 import (
 	"bytes"
@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// ParseCertificates parses PEM certificates. The error lists every part of the text that is not a certificate, and any
+// Certificates parses PEM certificates. The error lists every part of the text that is not a certificate, and any
 // incomplete certificate: another program may still be writing the file.
-func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
+func Certificates(text []byte) ([]*x509.Certificate, error) {
 	var all []*x509.Certificate
 	var errs []error
 	number, begun := 0, bytes.Count(text, []byte("-----BEGIN "))
@@ -44,4 +44,13 @@ func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
 		errs = append(errs, fmt.Errorf("%d of %d certificates are incomplete: each must begin with -----BEGIN CERTIFICATE----- and end with -----END CERTIFICATE-----", begun-number, begun))
 	}
 	return all, errors.Join(errs...)
+}
+
+// PEM returns certificates as PEM, one after the other, without other text.
+func PEM(all ...*x509.Certificate) string {
+	var b strings.Builder
+	for _, c := range all {
+		_ = pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}) // a Builder returns no error
+	}
+	return b.String()
 }

@@ -1,0 +1,44 @@
+package linux
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/bunsen-os/bunsen/internal/policy/distribution"
+	"github.com/bunsen-os/bunsen/mcd/host"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
+	"github.com/bunsen-os/bunsen/mcd/host/linux/machine"
+)
+
+// trustStore is the host.TrustStore of a real machine: its own program.
+type trustStore struct {
+	root *files.Root
+	dir  string
+}
+
+// Update implements host.TrustStore. It runs only programs of package distribution.
+func (s trustStore) Update(ctx context.Context, program string) error {
+	if !slices.ContainsFunc(distribution.Systems(), func(o distribution.OS) bool { return o.TrustStore.Program == program }) {
+		return fmt.Errorf("%s is not the program of a trust store: %w", program, host.ErrUnsupported)
+	}
+	found := machine.FindProgram(s.root, s.dir, program)
+	if found.Path == "" {
+		return fmt.Errorf("the machine does not have %s: %w", program, host.ErrUnsupported)
+	}
+	_, err := found.Run(ctx, machine.LookLimit)
+	return err
+}
+
+// sayTrust returns a host.TrustStore of a machine that does not run: it calls say with one line.
+func sayTrust(prefix string, say func(line string)) host.TrustStore {
+	return saidTrust(func(program string) { say(prefix + ": " + program) })
+}
+
+type saidTrust func(program string)
+
+// Update implements host.TrustStore.
+func (s saidTrust) Update(_ context.Context, program string) error {
+	s(program)
+	return nil
+}
