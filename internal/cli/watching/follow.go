@@ -159,20 +159,24 @@ func watchCluster(ctx context.Context, rc *rest.Config, c client.Client, to Rece
 	}
 }
 
-// whileAlive returns the reason when the cluster stops answering or refuses a watch.
+// whileAlive returns the reason when the cluster stops answering or refuses a watch. One late answer is no outage: to read all objects again
+// would make a busy API server slower.
 func (f *watches) whileAlive(ctx context.Context, c client.Client) error {
 	tick := time.NewTicker(kube.CheckInterval)
 	defer tick.Stop()
-	for {
+	for wasLate := false; ; {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case err := <-f.refused:
 			return err
 		case <-tick.C:
-			if err := checkAlive(ctx, c); err != nil {
+			err := checkAlive(ctx, c)
+			isLate := errors.Is(err, context.DeadlineExceeded)
+			if err != nil && (wasLate || !isLate) {
 				return err
 			}
+			wasLate = isLate
 		}
 	}
 }

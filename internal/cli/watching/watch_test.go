@@ -1,17 +1,25 @@
 package watching
 
 import (
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	gocmp "github.com/google/go-cmp/cmp"
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
+	"github.com/bunsen-os/bunsen/internal/cli/kube"
 	"github.com/bunsen-os/bunsen/internal/inspect"
 	"github.com/bunsen-os/bunsen/internal/inspect/fleet"
 )
@@ -101,5 +109,41 @@ func TestAHeartbeatChangesNothing(t *testing.T) {
 	}
 	if was.ResourceVersion != "1" {
 		t.Error("it changes the object")
+	}
+}
+
+// TestOneLateAnswerIsNoOutage: a busy API server is not asked for all objects again. Two late answers in a row, or another error, are an outage.
+func TestOneLateAnswerIsNoOutage(t *testing.T) {
+	refused := errors.New("connection refused")
+	late := fmt.Errorf("reading: %w", context.DeadlineExceeded)
+	for name, c := range map[string]struct {
+		answers []error
+		// ends is the number of the check that reports the outage.
+		ends int
+	}{
+		"late once, then twice": {[]error{nil, late, nil, late, late, nil}, 5},
+		"refused":               {[]error{nil, refused, nil}, 2},
+		"late, then refused":    {[]error{late, refused, nil}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scheme, err := kube.Scheme()
+			if err != nil {
+				t.Fatal(err)
+			}
+			check := 0
+			reader := interceptor.NewClient(fake.NewClientBuilder().WithScheme(scheme).Build(), interceptor.Funcs{List: func(_ context.Context, _ client.WithWatch, l client.ObjectList, _ ...client.ListOption) error {
+				if _, first := l.(*v1alpha1.GitSourceList); !first {
+					return nil
+				}
+				check++
+				return c.answers[check-1]
+			}})
+			synctest.Test(t, func(t *testing.T) {
+				f := &watches{refused: make(chan error)}
+				if err := f.whileAlive(t.Context(), reader); err == nil || check != c.ends {
+					t.Errorf("after check %d: %v", check, err)
+				}
+			})
+		})
 	}
 }
