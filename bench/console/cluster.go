@@ -41,7 +41,7 @@ const (
 // cluster is the measured cluster with its administrator.
 type cluster struct {
 	options
-	admin client.Client
+	admin client.WithWatch
 	out   io.Writer
 	// changes counts the events.
 	changes int
@@ -209,6 +209,10 @@ func (b *cluster) node(ctx context.Context, i int) error {
 	of.Spec.Node.Name, of.Spec.Pool.Name, of.Spec.ConfigVersion.Desired = name, pool, after
 	if err := b.admin.Create(ctx, of); err != nil {
 		return fmt.Errorf("creating MachineConfigNode %s: %w", name, err)
+	}
+	of.Status.Conditions = []metav1.Condition{{Type: string(mcfgv1.MachineConfigNodeUpdateFilesAndOS), Status: metav1.ConditionUnknown, Reason: "UnderWay", LastTransitionTime: now}}
+	if err := b.admin.Status().Update(ctx, of); err != nil {
+		return fmt.Errorf("writing the status of MachineConfigNode %s: %w", name, err)
 	}
 	return nil
 }
