@@ -235,11 +235,21 @@ func (f *watches) failed(_ context.Context, _ *toolscache.Reflector, err error) 
 // read reads the objects that a status shows. Without permission to read MachineConfigs it shows no commits.
 func (f *watches) read(ctx context.Context) (fleet.Cluster, error) {
 	if f.configs {
-		return kube.Read(ctx, f.cache)
+		out, err := kube.Read(ctx, f.cache)
+		sortObjects(&out)
+		return out, err
 	}
 	out, err := kube.ReadObjects(ctx, f.cache)
 	out.Rendered = kube.NamedConfigs(out)
+	sortObjects(&out)
 	return out, err
+}
+
+// sortObjects sorts objects by name, as the API server does. A cache returns them in another order each time.
+func sortObjects(c *fleet.Cluster) {
+	slices.SortFunc(c.Sources, func(a, b v1alpha1.GitSource) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(c.Pools, func(a, b mcfgv1.MachineConfigPool) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(c.Policies, func(a, b v1alpha1.RolloutPolicy) int { return strings.Compare(a.Name, b.Name) })
 }
 
 // dropUnused removes the fields that no status shows. These are most of the data of thousands of nodes.

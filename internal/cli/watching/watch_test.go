@@ -40,6 +40,19 @@ func slimmedOf(pools, nodes string) fleet.Cluster {
 	return c
 }
 
+// TestObjectsAreSorted: a cache returns its objects in another order each time, and a status shows them in the order of their names.
+func TestObjectsAreSorted(t *testing.T) {
+	c := slimmedOf("worker edge master", "")
+	sortObjects(&c)
+	var names []string
+	for _, row := range inspect.NewStatus(c, noon).Pools {
+		names = append(names, row.Name)
+	}
+	if got := strings.Join(names, " "); got != "edge master worker" {
+		t.Errorf("the pools are %s", got)
+	}
+}
+
 // TestNothingThatIsShownIsDropped: a status is the same whether the watches' objects were slimmed or not.
 func TestNothingThatIsShownIsDropped(t *testing.T) {
 	c := slimmedOf("worker", "n1 n2 n3")
