@@ -1,6 +1,7 @@
 package console
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,7 +19,8 @@ import (
 )
 
 const (
-	// heartbeat is the time after which a stream without changes sends a comment, so that proxies keep the connection.
+	// heartbeat is the time after which a stream without changes sends an event, so that proxies keep the connection, and the page knows that
+	// it has one.
 	heartbeat = 15 * time.Second
 	// writeTime is the longest time that one write to a browser may take.
 	writeTime = 20 * time.Second
@@ -38,7 +40,7 @@ func streamPath(page, digest string, made time.Time) string {
 // startOf returns the digest of what the browser has. It is empty if that is unknown: the browser repeats the path of a stream after hours, when
 // the regions have changed several times.
 func startOf(r *http.Request, now time.Time) string {
-	if last := r.Header.Get("Last-Event-ID"); last != "" {
+	if last := cmp.Or(r.Header.Get("Last-Event-ID"), r.URL.Query().Get("last")); last != "" { // a script cannot set the header
 		return last
 	}
 	made, err := strconv.ParseInt(r.URL.Query().Get("made"), 10, 64)
@@ -47,6 +49,9 @@ func startOf(r *http.Request, now time.Time) string {
 	}
 	return r.URL.Query().Get("at")
 }
+
+// alive is an event that changes nothing.
+const alive = "event: alive\ndata: -\n\n"
 
 // unknown is the digest of no page.
 const unknown = "-"
@@ -62,6 +67,8 @@ type stream struct {
 	// sent are the regions that the browser has; nil if only their digest is known.
 	sent   []region.Region
 	digest string
+	// wrote is the time of the last write.
+	wrote time.Time
 }
 
 // serveStream sends the changed regions of a page, until the browser closes the connection.
@@ -108,25 +115,29 @@ func (s *Server) pageRequest(r *http.Request, path string) (*http.Request, pageF
 	return page, make, nil
 }
 
-// run sends each state that the reader is ready for, and comments in between.
+// run sends each state that the reader is ready for, and signs of life in between. Most states change nothing on the page.
 func (st *stream) run(ctx context.Context) {
 	if st.write("retry: 2000\n\n") != nil {
 		return
 	}
 	var version uint64
 	for {
-		next, cancel := context.WithTimeout(ctx, heartbeat)
+		next, cancel := context.WithDeadline(ctx, st.wrote.Add(heartbeat))
 		s, err := st.visitor.feed.Next(next, version)
 		cancel()
 		switch {
 		case ctx.Err() != nil || errors.Is(err, feed.ErrClosed):
 			return
 		case err != nil:
-			err = st.write(": the console is here\n\n")
+			err = st.write(alive)
 		default:
 			version = s.Version
 			began := time.Now()
-			if err = st.send(ctx, s); err == nil {
+			err = st.send(ctx, s)
+			if err == nil && time.Since(st.wrote) > heartbeat {
+				err = st.write(alive)
+			}
+			if err == nil {
 				pauseAfter(ctx, time.Since(began))
 			}
 		}
@@ -205,5 +216,6 @@ func (st *stream) write(text string) error {
 	if err := c.Flush(); err != nil {
 		return fmt.Errorf("writing to the browser: %w", err)
 	}
+	st.wrote = time.Now()
 	return nil
 }

@@ -1,8 +1,12 @@
 package view
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/bunsen-os/bunsen/internal/console/region"
 	"github.com/bunsen-os/bunsen/internal/inspect"
@@ -18,6 +22,9 @@ const mostListed = 100
 func Overview(s inspect.Status, now time.Time) []region.Region {
 	warnings := lines(s.Controllers.Problems(now))
 	for _, r := range s.Sources {
+		if r.Ready == string(metav1.ConditionFalse) {
+			warnings = append(warnings, fmt.Sprintf("GitSource %s is not ready: %s", r.Name, fleet.Brief(r.Message)))
+		}
 		if r.Overdue && r.LastLook != nil {
 			warnings = append(warnings, components.OverdueText(r.Name, terminal.Age(*r.LastLook, now)+" ago"))
 		}
@@ -61,6 +68,15 @@ func lines(text string) []string {
 	return strings.Split(text, "\n")
 }
 
+// withoutRepeated shortens a state such as "Halted: node-1 failed" to its first word if one of the texts has the rest.
+func withoutRepeated(state string, texts ...string) string {
+	word, rest, found := strings.Cut(state, ": ")
+	if found && slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(text, fleet.Shorten(rest)) }) {
+		return word
+	}
+	return state
+}
+
 func poolCard(s inspect.Status, row inspect.PoolRow) region.Region {
 	id := idOf("pool", row.Name)
 	data := struct {
@@ -69,7 +85,7 @@ func poolCard(s inspect.Status, row inspect.PoolRow) region.Region {
 		Row               inspect.PoolRow
 		Target            *fact
 	}{ID: id, Href: poolPath(row.Name), Numbers: countsText(row.PoolCounts), Bar: bar(row.PoolCounts), Row: row}
-	data.Row.State = fleet.Brief(row.State)
+	data.Row.State = fleet.Brief(withoutRepeated(row.State, row.Blocked...))
 	if c, known := s.Targets[row.Name]; known && c.Name != "" {
 		f := configFact("Target", row.Name, c)
 		data.Target = &f

@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,10 +66,13 @@ func (p PoolPage) state(now time.Time) region.Region {
 	if t := w.Back; t != nil && t.Name != "" {
 		data.Facts = append(data.Facts, configFact("Reverted to", row.Name, *t))
 	}
-	add("State", fleet.Shorten(row.State))
+	said := append([]string{data.Sentence}, data.Also...)
+	add("State", fleet.Shorten(withoutRepeated(row.State, said...)))
 	add("Step", row.Step)
 	for _, b := range row.Blocked {
-		add("Blocked", b)
+		if !slices.ContainsFunc(said, func(text string) bool { return strings.Contains(text, b) }) {
+			add("Blocked", b)
+		}
 	}
 	add("Next", row.Next)
 	if w.Until != nil {

@@ -1,10 +1,72 @@
-// The page says plainly when its stream of events is not connected.
-addEventListener("htmx:sseError", () => { document.getElementById("connection").hidden = false; });
-addEventListener("htmx:sseOpen", () => { document.getElementById("connection").hidden = true; });
-// What the user unfolded stays unfolded when the region around it is replaced.
+// The stream of events. The page says plainly when it is not connected. The server sends something every 15 seconds, so a stream that is
+// silent for longer is lost, although the browser may not notice. A hidden page has no stream, because a browser opens few connections to
+// one server.
+const connection = document.getElementById("connection");
+const lostText = "Not connected: this page shows an earlier state. It continues by itself.";
+const endedText = "Your session has ended: this page shows an earlier state. Reload it to sign in.";
+let source = null, last = "", alarm = 0, quietly = false;
+const say = (text) => { if (connection.textContent !== text) connection.textContent = text; connection.hidden = text === ""; };
+const connectWithin = (seconds) => { clearTimeout(alarm); alarm = setTimeout(connectAgain, seconds * 1000); };
+const heard = (event) => {
+  if (event.lastEventId) last = event.lastEventId;
+  say("");
+  connectWithin(35);
+};
+const connectAgain = () => {
+  source.close();
+  source.onerror(new Event("error")); // the extension of htmx opens another one
+};
+htmx.createEventSource = (path) => {
+  if (source !== null) source.close();
+  const from = new URL(path, location.href);
+  if (last !== "") from.searchParams.set("last", last);
+  source = new EventSource(from);
+  ["open", "alive", "update"].forEach((name) => source.addEventListener(name, heard));
+  if (document.hidden) source.close(); else connectWithin(10);
+  quietly = false;
+  return source;
+};
+addEventListener("htmx:sseError", (event) => {
+  if (event.detail.source !== source) return;
+  const closed = source.readyState === EventSource.CLOSED;
+  if (closed) clearTimeout(alarm);
+  if (document.hidden || quietly) return;
+  say(lostText);
+  if (closed) fetch(location.href, { method: "HEAD", cache: "no-store" }).then((r) => { if (r.status === 401) say(endedText); }, () => {});
+});
+addEventListener("visibilitychange", () => {
+  if (source === null) return;
+  if (document.hidden) {
+    clearTimeout(alarm);
+    source.close();
+  } else if (source.readyState === EventSource.CLOSED) {
+    quietly = true;
+    connectAgain();
+  }
+});
+
+// What the user unfolded, scrolled or focused in a region stays so when the region is replaced.
+const scrolling = ".scroll, pre";
+const focusable = "a[href], button, input, summary, [tabindex]";
+const kept = new Map();
 addEventListener("htmx:oobBeforeSwap", (event) => {
-  const before = event.detail.target.querySelectorAll("details");
-  event.detail.fragment.querySelectorAll("details").forEach((after, i) => { after.open = before[i] ? before[i].open : after.open; });
+  const before = event.detail.target, details = before.querySelectorAll("details");
+  event.detail.fragment.querySelectorAll("details").forEach((after, i) => { after.open = details[i] ? details[i].open : after.open; });
+  const all = Array.from(before.querySelectorAll(focusable)), at = all.indexOf(document.activeElement);
+  kept.set(before.id, {
+    scrolled: Array.from(before.querySelectorAll(scrolling), (e) => [e.scrollLeft, e.scrollTop]),
+    at, link: at < 0 ? null : all[at].getAttribute("href"),
+  });
+});
+addEventListener("htmx:oobAfterSwap", (event) => {
+  const after = document.getElementById(event.detail.target.id), before = kept.get(event.detail.target.id);
+  kept.delete(event.detail.target.id);
+  if (!after || !before) return;
+  after.querySelectorAll(scrolling).forEach((e, i) => { if (before.scrolled[i]) [e.scrollLeft, e.scrollTop] = before.scrolled[i]; });
+  if (before.at < 0) return;
+  const all = Array.from(after.querySelectorAll(focusable));
+  const to = all.find((e) => before.link !== null && e.getAttribute("href") === before.link) || all[Math.min(before.at, all.length - 1)];
+  if (to) to.focus({ preventScroll: true });
 });
 
 // The map of nodes: the arrow keys move between cells, so that the map is one stop of the tab key. The filter hides cells while the user types.
