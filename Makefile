@@ -15,7 +15,7 @@ FUZZTIME ?= 20s
 VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 BINARIES := bunsen machine-config-controller machine-config-server machine-config-daemon
-MODULES  := . standalone tools test/ignition test/ignition/spec2 test/monitoring test/chart test/gitea
+MODULES  := . standalone tools test/ignition test/ignition/spec2 test/monitoring test/chart test/gitea test/browser
 ASSETS   := bin/assets/kube-apiserver
 PARTS    := $(wildcard standalone/go.mod standalone/go.sum standalone/build.sh) \
             $(shell find standalone -name '*.go' -not -name '*_test.go' -not -path '*/hollow/*' 2>/dev/null)
@@ -36,7 +36,7 @@ ROOT     := $(filter 0,$(shell id -u))
 # The package that takes longest begins first.
 LONGEST  := ./reconcile/controller
 # Packages whose tests can rewrite their golden files, and fuzz targets as file:name.
-GOLDENS  = $(filter-out ./test/e2e,$(shell grep -rlE --include='*_test.go' 'flag\.Bool.*"update"' . | xargs -r -n1 dirname | sort -u))
+GOLDENS  = $(filter-out ./test/e2e ./test/browser,$(shell grep -rlE --include='*_test.go' 'flag\.Bool.*"update"' . | xargs -r -n1 dirname | sort -u))
 FUZZERS  = $(shell grep -roE --include='*_test.go' '^func Fuzz[A-Za-z0-9_]+' . | sed 's/func //')
 
 say = @echo '==> $(1)'
@@ -137,7 +137,7 @@ docs: ## Each package with its purpose, from its own comment
 	@go list -f '{{if ne .Name "main"}}{{slice .ImportPath (len .Module.Path)}}	{{.Doc}}{{end}}' ./... | sed 's|^/||' | expand -t 28
 
 ##@ Check
-.PHONY: verify lint verify-fmt verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tools test-host test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-gitea test-skew test-race test-vm setup fuzz e2e bench deps
+.PHONY: verify lint verify-fmt verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities test test-tools test-host test-ignition test-install test-cluster test-standalone test-monitoring test-chart test-browser test-gitea test-skew test-race test-vm setup fuzz e2e bench deps
 verify: verify-fmt lint verify-deadcode verify-prose verify-generate verify-crds verify-tidy verify-licences verify-vulnerabilities ## Format, vet, staticcheck, dead code, prose, generated files, compatible CRDs, go.mod files, licences, known vulnerabilities; changes nothing
 	$(call say,verify: all current)
 
@@ -203,6 +203,7 @@ test: setup build $(ASSETS) $(HOLLOW) $(if $(ROOT),$(KUBELET)) ## Every test of 
 	$(call say,test: other modules and the race detector)
 	@$(MAKE) -j2 --output-sync=target $(if $(ROOT),test-install test-ignition) test-standalone test-tools test-monitoring test-chart $(if $(shell command -v gcc),test-race)
 	@$(if $(shell command -v gcc),,printf '==> test-race: NOT RUN. It needs a C compiler\n')
+	@printf '==> test-browser: NOT RUN. It opens the console in Chromium: run make test-browser\n'
 	@printf '==> test-gitea: NOT RUN. It builds Gitea, which takes about ten minutes: run make test-gitea\n'
 	@$(if $(ROOT),,printf '==> test-host, test-install, test-ignition: NOT RUN. Real hosts, real kubelets and real Ignition need root: run make test-host test-install test-ignition as root\n')
 
@@ -262,12 +263,17 @@ test-chart: ## The Helm chart in Helm's own engine: the objects of config/, and 
 	$(call say,test-chart: the Helm chart)
 	@cd test/chart && $(GOTEST) -count=1 ./...
 
+# Never cached: the test cache does not know the programs. PICTURES=DIR keeps a picture of each page.
+test-browser: setup build $(ASSETS) ## The console in Chromium: live pages, keyboard, axe-core, hostile texts; PICTURES=DIR keeps pictures of the pages
+	$(call say,test-browser: the console in Chromium)
+	@cd test/browser && $(ENVTEST) $(GOTEST) -count=1 ./... $(if $(PICTURES),-pictures '$(abspath $(PICTURES))')
+
 test-gitea: setup build $(ASSETS) $(GITEA) ## A real Gitea: webhooks, commit statuses, the outcome on a pull request (needs a C compiler; builds Gitea the first time, about ten minutes; not part of make test)
 	$(call say,test-gitea: notifications)
 	@GITEA='$(CURDIR)/$(GITEA)' GITEA_STATIC=$$(cd test/gitea && go list -m -f '{{.Dir}}' code.gitea.io/gitea) GOGC=400 $(ENVTEST) $(GOTEST) ./test/e2e -run '^TestGitea$$'
 
 # NEEDS are programs, or libraries of pkg-config, with their packages; those of LAB are for tests that need root.
-NEEDS := git:git ssh-keygen:openssh-client sshd:openssh-server gpg:gnupg mksquashfs:squashfs-tools dpkg-deb:dpkg
+NEEDS := git:git ssh-keygen:openssh-client sshd:openssh-server gpg:gnupg mksquashfs:squashfs-tools dpkg-deb:dpkg chromium:chromium
 LAB   := systemd-nspawn:systemd-container mmdebstrap:mmdebstrap ip:iproute2 nsenter:util-linux dbus-daemon:dbus useradd:passwd \
          ostree:ostree mke2fs:e2fsprogs gcc:gcc pkg-config:pkg-config blkid.pc:libblkid-dev \
          systemd-analyze:systemd mkfs.ext4:e2fsprogs mount:mount

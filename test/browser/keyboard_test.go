@@ -1,0 +1,137 @@
+package browser
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+)
+
+// click clicks the first element of a selector, as a user does with a mouse.
+func click(selector string) chromedp.Action[chromedp.Void] { return chromedp.Click(selector) }
+
+// press presses keys.
+func (b *tab) press(keys ...string) {
+	b.t.Helper()
+	for _, k := range keys {
+		b.do(fmt.Sprintf("pressing %q", k), chromedp.KeyEvent(k))
+	}
+}
+
+// focused describes the focused element: what it is, whether its outline is visible, and whether it is in the window.
+type focused struct {
+	Name    string
+	Outline bool
+	Inside  bool
+}
+
+const describeFocused = `(() => {
+	const e = document.activeElement;
+	if (e === null || e === document.body) return {Name: "", Outline: true, Inside: true};
+	const style = getComputedStyle(e), box = e.getBoundingClientRect();
+	const at = document.elementFromPoint(box.left + Math.min(box.width, innerWidth) / 2, box.top + Math.min(box.height, 20) / 2);
+	return {
+		Name: e.tagName.toLowerCase() + (e.id === "" ? "" : "#" + e.id) + " " + (e.getAttribute("aria-label") || e.innerText || "").trim().slice(0, 40),
+		Outline: style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2,
+		Inside: box.width > 0 && box.height > 0 && box.bottom > 0 && box.top < innerHeight && at !== null && (e.contains(at) || at.contains(e)),
+	};
+})()`
+
+// tabTo presses the tab key until an element of the selector has the focus. Each element on the way must show its focus.
+func (b *tab) tabTo(selector string) {
+	b.t.Helper()
+	var way []string
+	for range 200 {
+		b.press(kb.Tab)
+		f := eval[focused](b, describeFocused)
+		if !f.Outline || !f.Inside {
+			b.t.Errorf("the focus on %q is not visible: outline %t, in the window %t", f.Name, f.Outline, f.Inside)
+		}
+		if eval[bool](b, fmt.Sprintf(`document.activeElement.matches(%q)`, selector)) {
+			return
+		}
+		way = append(way, f.Name)
+	}
+	b.t.Fatalf("the tab key does not reach %s: %s", selector, strings.Join(way, " > "))
+}
+
+// stopName names an element that the tab key reaches. It stays the same when the page replaces the element.
+const stopName = `(e) => [e.tagName, e.id || e.getAttribute("href") || e.getAttribute("aria-label") || (e.tagName === "BUTTON" ? e.innerText : ""), (e.closest("section, article, [id]") || document.body).id].join(" ")`
+
+// theKeyboardReachesEverything: each link, field, button and scrolled region of each page is a stop of the tab key, which shows its focus.
+func (w *world) theKeyboardReachesEverything(t *testing.T) {
+	b := w.signedIn(t, "/")
+	for _, p := range w.pagesOf(t) {
+		b.visit(p.path)
+		b.shows("main", p.shows)
+		want := eval[[]string](b, `Array.from(document.querySelectorAll("a[href], button, input:not([type=hidden]), summary, [tabindex='0']"))
+			.filter((e) => e.checkVisibility() && e.tabIndex >= 0).map(`+stopName+`)`)
+		reached := map[string]bool{}
+		for range len(want) + 1 {
+			b.press(kb.Tab)
+			f := eval[focused](b, describeFocused)
+			if !f.Outline || !f.Inside {
+				t.Errorf("%s: the focus on %q is not visible: outline %t, in the window %t", p.name, f.Name, f.Outline, f.Inside)
+			}
+			reached[eval[string](b, `(`+stopName+`)(document.activeElement)`)] = true
+		}
+		for _, name := range want {
+			if !reached[name] {
+				t.Errorf("%s: the tab key does not reach %q", p.name, name)
+			}
+		}
+		t.Logf("%s: %d stops of the tab key", p.name, len(want))
+	}
+}
+
+// theKeyboardOperatesTheConsole: from the overview to a node by links and the map, and to a search, without a mouse.
+func (w *world) theKeyboardOperatesTheConsole(t *testing.T) {
+	b := w.signedIn(t, "/")
+	b.press(kb.Tab)
+	b.until(`document.activeElement.matches(".skip")`)
+	b.press(kb.Enter)
+	b.until(`document.activeElement.matches("main")`)
+	b.tabTo(`#pool-worker h3 a`)
+	b.press(kb.Enter)
+	b.shows("h1", "Pool worker")
+
+	b.tabTo("#map a.cell")
+	at := `Array.from(document.querySelectorAll("#map a.cell")).indexOf(document.activeElement)`
+	b.press(kb.ArrowRight, kb.ArrowRight)
+	b.until(at + ` === 2`)
+	b.press(kb.ArrowLeft)
+	b.until(at + ` === 1`)
+	b.press(kb.ArrowDown) // the next row is the next zone
+	b.until(at + ` === 7`)
+	b.press(kb.ArrowUp, kb.End)
+	b.until(at + ` === 17`)
+	b.press(kb.Home)
+	b.until(at + ` === 0`)
+	if f := eval[focused](b, describeFocused); !f.Outline || !f.Inside {
+		t.Errorf("the focus in the map is not visible: %+v", f)
+	}
+	name := eval[string](b, `document.activeElement.getAttribute("aria-label").split(":")[0]`)
+	b.press(kb.Enter)
+	b.shows("h1", "Node "+name)
+
+	b.tabTo(`nav a[href="/search"]`)
+	b.press(kb.Enter)
+	b.shows("h1", "Search")
+	b.tabTo("#q")
+	b.press("motd", kb.Enter)
+	b.shows("#search-found", "/etc/motd")
+	b.tabTo("#search-found a")
+
+	b.visit("/pool/worker")
+	b.tabTo("#filter")
+	b.press("zone")
+	b.shows("#filter-found", "0 of 18 nodes match")
+	b.press(strings.Repeat(kb.Backspace, 4), "node-1")
+	b.until(`document.querySelectorAll("#map a.cell:not([hidden])").length === 10`) // 1 and 10 to 18
+	b.tabTo("#map a.cell")
+	b.tabTo("#pool-nodes summary")
+	b.press(kb.Enter)
+	b.until(`document.querySelector("#pool-nodes details").open`)
+}
