@@ -39,6 +39,8 @@ type Why struct {
 	Drain *v1alpha1.DrainReport `json:"drain,omitempty"`
 	// Drift that the node reports.
 	Drift []drift.Row `json:"drift,omitempty"`
+	// Trust is the node's report of the files beside its config; nil if it has none.
+	Trust *v1alpha1.TrustReport `json:"trust,omitempty"`
 }
 
 // Subjects are the objects of the question: a node and its pool, a pool, or a source.
@@ -73,6 +75,7 @@ func WhyNode(c fleet.Cluster, name string, now time.Time) (Why, error) {
 	if d := drift.New([]corev1.Node{*node}, c.Daemons, now); d.Any() {
 		why.Drift = d.Rows
 	}
+	why.Trust = trustReport(node)
 	row, v := f.Find(name)
 	why.Node = &row
 	if v != nil {

@@ -37,6 +37,7 @@ func (w Why) Text(now time.Time) string {
 	for _, d := range w.Drift {
 		b.Add("Drift", fmt.Sprintf("%s   %s   %s%s", d.Name, d.Kind, d.Action, fleet.Since(d.Since.Time, now)))
 	}
+	addTrust(&b, w.Trust, now)
 	for _, do := range w.Commands() {
 		b.Add("To do", do)
 	}

@@ -31,6 +31,7 @@ var families = []family{
 	{"bunsen_drain_waiting_pods", "Pods that hold up the drain of a node.", []string{"node", "pool"}},
 	{"bunsen_node_drift", "Differences between a node and its config; absent if there are none.", []string{"node", "pool"}},
 	{"bunsen_drift_files", "Differences between the nodes of the pool and their configs.", []string{"pool"}},
+	{"bunsen_trust_nodes", "Nodes of the pool whose certificates or pull secret beside the config have a problem: expiring, conflict (the config names the path), blocked or failed.", []string{"pool", "problem"}},
 	{"bunsen_suspended", "1 for each GitSource that is suspended and each MachineConfigPool that is paused.", []string{"kind", "name"}},
 	{"bunsen_pool_held", "1 for each pool that a user holds at the config of an earlier revision.", []string{"pool"}},
 

@@ -77,6 +77,8 @@ type poolScrape struct {
 	target, back       string
 	states             map[nodestate.Phase]int
 	failures, drifting int
+	// trust has the number of nodes for each problem of trustProblems.
+	trust map[string]int
 }
 
 func (s *scrape) gauge(name string, value float64, labels ...string) {
@@ -106,7 +108,7 @@ func (s *scrape) objects(ctx context.Context, from client.Reader) error {
 	for i := range pools.Items {
 		p := &pools.Items[i]
 		all[i] = p
-		s.pools[p.Name] = &poolScrape{target: p.Spec.Configuration.Name, states: map[nodestate.Phase]int{}}
+		s.pools[p.Name] = &poolScrape{target: p.Spec.Configuration.Name, states: map[nodestate.Phase]int{}, trust: map[string]int{}}
 		if record := currentRecord(p); record.Verdict == v1alpha1.RolloutReverted {
 			s.pools[p.Name].back = record.Back
 		}
@@ -152,6 +154,9 @@ func (s *scrape) node(object *corev1.Node, members membership.Pools) {
 		s.gauge("bunsen_drain_seconds", s.now.Sub(n.Step.DrainStarted).Seconds(), n.Name, primary)
 		s.gauge("bunsen_drain_waiting_pods", float64(waitingPods(object)), n.Name, primary)
 	}
+	for _, problem := range trustProblems(object) {
+		pool.trust[problem]++
+	}
 	if count := driftCount(object); count > 0 {
 		s.gauge("bunsen_node_drift", float64(count), n.Name, primary)
 		pool.drifting += count
@@ -190,6 +195,20 @@ func driftCount(n *corev1.Node) int {
 	return len(d.Items) + d.More
 }
 
+// trustProblems returns the kinds of problems that a node reports about the files beside its config.
+func trustProblems(n *corev1.Node) (problems []string) {
+	var r v1alpha1.TrustReport
+	if text := n.Annotations[v1alpha1.TrustReportAnnotation]; text == "" || json.Unmarshal([]byte(text), &r) != nil {
+		return nil
+	}
+	for problem, is := range map[string]bool{"expiring": len(r.Expiring) > 0, "conflict": len(r.Conflicts) > 0, "blocked": len(r.Blocked) > 0, "failed": r.Failed != ""} {
+		if is {
+			problems = append(problems, problem)
+		}
+	}
+	return problems
+}
+
 // pool adds the metrics of a pool and its nodes.
 func (s *scrape) pool(ctx context.Context, from client.Reader, p *mcfgv1.MachineConfigPool) error {
 	sum := s.pools[p.Name]
@@ -198,6 +217,9 @@ func (s *scrape) pool(ctx context.Context, from client.Reader, p *mcfgv1.Machine
 	}
 	s.gauge("bunsen_rollout_failures", float64(sum.failures), p.Name)
 	s.gauge("bunsen_drift_files", float64(sum.drifting), p.Name)
+	for problem, count := range sum.trust {
+		s.gauge("bunsen_trust_nodes", float64(count), p.Name, problem)
+	}
 	record := currentRecord(p)
 	s.gauge("bunsen_rollout_step", float64(record.Steps), p.Name)
 	if record.Verdict != "" {
