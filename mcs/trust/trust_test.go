@@ -73,6 +73,46 @@ func TestPathsAreThoseOfTheOriginal(t *testing.T) {
 	}
 }
 
+// TestThePullSecret has valid and invalid Secrets. Neither a problem, nor the revision, nor the state for a file has its content.
+func TestThePullSecret(t *testing.T) {
+	const hush = "Zm9vOmNhbmFyeS1odXNo"
+	secret := func(kind, key, value string) Object {
+		return Object{Name: "Secret n/pull", Secret: true, Version: "1", Kind: kind, Data: map[string]string{key: value}}
+	}
+	good := secret(v1alpha1.TrustPullSecret, v1alpha1.PullSecretKey, `{"auths":{"r.example.com":{"auth":"`+hush+`"}}}`)
+	before, problems := Next(nil, []Object{good}, now)
+	is := before.For([]string{"worker"})
+	if len(problems) > 0 || len(is.Files) != 1 || is.Files[0].Mode != 0o600 || !is.Files[0].Secret || is.Files[0].Path != trustfile.PullSecretPath {
+		t.Fatalf("%v %+v", problems, is)
+	}
+	other := secret(v1alpha1.TrustPullSecret, v1alpha1.PullSecretKey, `{"auths":{"r.example.com":{"auth":"YTpi"}}}`)
+	if state, _ := Next(nil, []Object{other}, now); state.For([]string{"worker"}).Revision != is.Revision {
+		t.Error("the revision depends on the content")
+	}
+	if kept := before.WithoutSecrets(); strings.Contains(fmt.Sprint(kept), hush) || !slices.Equal(kept.For([]string{"worker"}).Keep, []string{"Secret n/pull"}) {
+		t.Errorf("the state for a file is %v", kept)
+	}
+	unread := State{}
+	unread.Retain(before, []string{"Secret n/"})
+	if got := unread.For([]string{"worker"}); len(got.Files) != 1 || !slices.Equal(got.Keep, []string{"Secret n/*"}) {
+		t.Errorf("Secrets that cannot be read: %+v", got)
+	}
+	for because, o := range map[string]Object{
+		"another kind":   secret(v1alpha1.TrustUserCA, v1alpha1.PullSecretKey, hush),
+		"another key":    secret(v1alpha1.TrustPullSecret, "config.json", hush),
+		"no JSON":        secret(v1alpha1.TrustPullSecret, v1alpha1.PullSecretKey, hush),
+		"no registry":    secret(v1alpha1.TrustPullSecret, v1alpha1.PullSecretKey, `{"auths":{}}`),
+		"no credentials": secret(v1alpha1.TrustPullSecret, v1alpha1.PullSecretKey, `{"auths":{"`+hush+`":{}}}`),
+		"no pair":        secret(v1alpha1.TrustPullSecret, v1alpha1.PullSecretKey, `{"auths":{"r":{"auth":"`+hush[:4]+`"}}}`),
+		"a ConfigMap":    {Name: "Secret n/pull", Kind: v1alpha1.TrustPullSecret, Data: good.Data},
+	} {
+		state, problems := Next(before, []Object{o}, now)
+		if len(problems) != 1 || strings.Contains(fmt.Sprint(problems), hush) || state.For([]string{"worker"}).Revision != is.Revision {
+			t.Errorf("%s: %v", because, problems)
+		}
+	}
+}
+
 // TestAnInvalidObjectChangesNothing replaces a valid object by each invalid one. The earlier content stays, and the problem
 // names the object, the place and the solution.
 func TestAnInvalidObjectChangesNothing(t *testing.T) {
