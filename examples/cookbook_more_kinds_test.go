@@ -56,6 +56,8 @@ var inputs = group{"Documents of other kinds and ages", []kind{
 	{"settings of the kubelet", ofBunsen, "pools/worker/kubelet.yaml", "worker", "storage.files[/etc/kubernetes/kubelet.conf.d/50-site.conf].contents", "maxPods: 200"},
 	{"OpenShift's KubeletConfig", ofBunsen, "pools/openshift/kubelet.yaml", "openshift", "storage.files[/etc/systemd/system/kubelet.service.d/20-logging.conf].contents", "KUBELET_LOG_LEVEL=3"},
 	{"OpenShift's ContainerRuntimeConfig", ofBunsen, "pools/openshift/crio.yaml", "openshift", "storage.files[/etc/crio/crio.conf.d/01-ctrcfg-pidsLimit].contents", "pids_limit = 4096"},
+	{"OpenShift's mirrors of registries, for CRI-O", ofBunsen, "pools/openshift/mirrors.yaml", "openshift", "storage.files[/etc/containers/registries.conf.d/90-registry-quay.io.conf].contents", "digest-only"},
+	{"mirrors of registries, for containerd", ofBunsen, "pools/flatcar/mirrors.yaml", "flatcar", "storage.files[/etc/containerd/certs.d/docker.io/hosts.toml].contents", "mirror.example.com:5000"},
 	{"an old Fedora CoreOS Config (.fcc)", "Butane's upgrading notes", "pools/legacy/10-motd.fcc", "legacy", "storage.files[/etc/motd].contents", "Be gentle"},
 	{"Butane 1.1", specification, "pools/legacy/11-tmout.butane", "legacy", "storage.files[/etc/profile.d/timeout.sh].contents", "TMOUT=900"},
 	{"Butane 1.2", specification, "pools/legacy/12-cron.bu", "legacy", "systemd.units[fstrim.timer].enabled", "true"},

@@ -133,8 +133,12 @@ func (t *Transpiler) keepDocument(key string, e documentEntry) {
 	t.documents[key] = e
 }
 
-// documentKey is a digest of everything that a fragment depends on, except the files that the document includes.
-func documentKey(pool string, d named) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", pool, d.name, d.doc.Key))
+// key is a digest of everything that a fragment depends on, except the files that the document includes.
+func (n named) key(pool string) string {
+	text := fmt.Appendf(nil, "%q %q %q", pool, n.name, n.doc.Key)
+	for _, d := range n.joined {
+		text = fmt.Appendf(text, " %q", d.Key)
+	}
+	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/message"
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
+	"github.com/bunsen-os/bunsen/transpile/registries"
 	"github.com/bunsen-os/bunsen/transpile/sshkeys"
 )
 
@@ -43,6 +44,8 @@ func convert(repo repository, pool string, n named) translation {
 		out, found = kubelet.Config(in)
 	case documents.ContainerRuntimeConfig:
 		out, found = containerruntime.Translate(in)
+	case documents.ImageDigestMirrorSet, documents.ImageTagMirrorSet, documents.ImageContentSourcePolicy:
+		out, found = registries.Translate(aboutRegistries(pool, n))
 	case documents.SSHKeys:
 		out, found = sshkeys.Translate(in)
 	default:
@@ -57,4 +60,13 @@ func convert(repo repository, pool string, n named) translation {
 		}
 	}
 	return d
+}
+
+// aboutRegistries returns the documents that become one fragment about registries.
+func aboutRegistries(pool string, n named) []registries.Document {
+	out := make([]registries.Document, 0, 1+len(n.joined))
+	for _, d := range append([]documents.Document{n.doc}, n.joined...) {
+		out = append(out, registries.Document{Kind: string(d.Kind), Input: object.Input{Pool: pool, Source: d.Source, Origin: d.Origin}})
+	}
+	return out
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
+	"github.com/bunsen-os/bunsen/transpile/registries"
 )
 
 const (
@@ -49,10 +50,11 @@ func generatedName(pool string, kind documents.Kind) string {
 	}
 }
 
-// inPool assigns names to the documents of a pool. From the second one on, documents that share a name get a number, in
+// inPool assigns names to the documents of a pool. It joins all documents about registries. From the second one on, documents that share a name get a number, in
 // the order of their files. It keeps the documents' order.
 func inPool(pool string, docs []documents.Document) ([]named, []origin.Finding) {
-	out := make([]named, len(docs))
+	docs, joined := withoutRegistries(docs)
+	out := make([]named, len(docs), len(docs)+1)
 	shared := map[string][]int{}
 	for i, d := range docs {
 		out[i].doc = d
@@ -78,7 +80,25 @@ func inPool(pool string, docs []documents.Document) ([]named, []origin.Finding) 
 			}
 		}
 	}
+	if len(joined) > 0 {
+		out = append(out, named{doc: joined[0], name: registries.FragmentName(pool), joined: joined[1:]})
+	}
 	return out, found
+}
+
+// withoutRegistries separates the documents about registries. It returns them in the order of their files.
+func withoutRegistries(docs []documents.Document) (others, about []documents.Document) {
+	for _, d := range docs {
+		if d.Kind.IsAboutRegistries() {
+			about = append(about, d)
+		} else {
+			others = append(others, d)
+		}
+	}
+	slices.SortStableFunc(about, func(a, b documents.Document) int {
+		return cmp.Or(cmp.Compare(a.File, b.File), cmp.Compare(a.Name, b.Name))
+	})
+	return others, about
 }
 
 // badName returns why a MachineConfig's name is invalid, or "".

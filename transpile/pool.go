@@ -23,6 +23,8 @@ import (
 type named struct {
 	doc  documents.Document
 	name string
+	// joined are further documents that become the same fragment.
+	joined []documents.Document
 }
 
 // builtPool is the result of one pool's directory.
@@ -69,7 +71,7 @@ func (t *Transpiler) buildPool(repo repository, pool string, stop *stopper) buil
 		if stop.isStopped() {
 			return builtPool{}
 		}
-		key := documentKey(pool, d)
+		key := d.key(pool)
 		entry, ok := t.document(repo, key)
 		if !ok {
 			entry = translate(repo, pool, d)
@@ -101,7 +103,7 @@ type translation struct {
 func translate(repo repository, pool string, n named) documentEntry {
 	doc := n.doc
 	d := convert(repo, pool, n)
-	d.readSecretPaths(repo.fs, doc)
+	d.readSecretPaths(repo.fs, append([]documents.Document{doc}, n.joined...))
 	if d.HasErrors() {
 		return documentEntry{findings: withoutEchoes(d.List)}
 	}

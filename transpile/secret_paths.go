@@ -14,9 +14,18 @@ import (
 // ruleSecretPaths is the rule of the annotation for secret paths.
 const ruleSecretPaths = "secret-paths"
 
-// readSecretPaths reads the annotation for secret paths. A document without metadata, such as Butane, cannot have it: a mention of it
+// readSecretPaths reads the annotation for secret paths of documents that become one fragment.
+func (d *translation) readSecretPaths(repository fs.FS, docs []documents.Document) {
+	var all []string
+	for _, doc := range docs {
+		all = append(all, d.secretPathsOf(repository, doc)...)
+	}
+	d.secretPaths = secret.Join(all)
+}
+
+// secretPathsOf reads the annotation of one document. A document without metadata, such as Butane, cannot have it: a mention of it
 // there is a warning that says where to set it.
-func (d *translation) readSecretPaths(repository fs.FS, doc documents.Document) {
+func (d *translation) secretPathsOf(repository fs.FS, doc documents.Document) []string {
 	if doc.Kind == documents.Butane || doc.Kind == documents.Ignition {
 		src, err := fs.ReadFile(repository, doc.File)
 		before, _, mentioned := bytes.Cut(src, []byte(v1alpha1.SecretPathsAnnotation))
@@ -24,11 +33,11 @@ func (d *translation) readSecretPaths(repository fs.FS, doc documents.Document) 
 			at := origin.Pos{File: doc.File, Line: 1 + bytes.Count(before, []byte("\n"))}
 			d.Warnf(at, ruleSecretPaths, "%s has no effect here, because a document of kind %s has no annotations. Set it on the MachineConfigPool in cluster/; for all pools, set it on the MachineConfiguration", v1alpha1.SecretPathsAnnotation, doc.Kind)
 		}
-		return
+		return nil
 	}
 	whole, err := object.Read(doc.Source)
 	if err != nil {
-		return // the translation of the document reports it
+		return nil // the translation of the document reports it
 	}
 	meta, _ := whole["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
@@ -37,7 +46,7 @@ func (d *translation) readSecretPaths(repository fs.FS, doc documents.Document) 
 	if err != nil {
 		at, _ := doc.Origin.Find("$.metadata.annotations." + v1alpha1.SecretPathsAnnotation)
 		d.Errorf(at, ruleSecretPaths, "%s: %v", v1alpha1.SecretPathsAnnotation, err)
-		return
+		return nil
 	}
-	d.secretPaths = secret.Join(paths)
+	return paths
 }

@@ -30,6 +30,9 @@ const (
 	// FileAnnotation on a fragment lists the repository files that it comes from, as JSON [{"file","blob"}].
 	FileAnnotation = "bunsen.dev/files"
 
+	// ContainerRuntimeAnnotation names the container runtimes that a document of a pool configures, with commas between
+	// them: crio, containerd.
+	ContainerRuntimeAnnotation = "bunsen.dev/container-runtime"
 	// SourceAnnotation on a rendered config names the GitSource of its commit.
 	SourceAnnotation = "bunsen.dev/source"
 	// RepositoryAnnotation is the URL of the repository, without credentials.

@@ -28,7 +28,7 @@ it merges as compiled configs follow it in the order of merging. Local files are
 
 Exit codes: 0 done, 2 invalid input.`,
 		Example: `  # From a cluster that has MachineConfigs already
-  kubectl get machineconfigs,machineconfigpools,kubeletconfigs,containerruntimeconfigs -o yaml | bunsen import - --out os-config
+  kubectl get machineconfigs,machineconfigpools,kubeletconfigs,containerruntimeconfigs,imagedigestmirrorsets -o yaml | bunsen import - --out os-config
   bunsen validate os-config
 
   # One file, one pool, and rendered names that stay what they are

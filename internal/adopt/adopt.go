@@ -104,6 +104,7 @@ func Import(inputs []Input, opts Options) (Repository, []Finding, error) {
 		addObject(a, i)
 	}
 	addAllSettings(a)
+	addAllRegistries(a)
 	summarizeRendered(a)
 	writeDocuments(a)
 	SortFindings(a.findings)
@@ -178,9 +179,9 @@ func addObject(a *adoption, i int) {
 		addDriftPolicy(a, i)
 	case o.apiVersion == v1alpha1.GroupVersion.String() && o.kind == rolloutKind:
 		addRolloutPolicy(a, i)
-	case o.isSettings(): // see takeSettings
+	case o.isSettings(), o.isAboutRegistries(): // see addAllSettings and addAllRegistries
 	default:
-		a.skip(i, "other-kind", "it is not part of a config repository, which holds MachineConfigs, KubeletConfigs, ContainerRuntimeConfigs, MachineConfigPools, DriftPolicies, RolloutPolicies and the MachineConfiguration")
+		a.skip(i, "other-kind", "it is not part of a config repository, which holds MachineConfigs, KubeletConfigs, ContainerRuntimeConfigs, mirror sets, MachineConfigPools, DriftPolicies, RolloutPolicies and the MachineConfiguration")
 	}
 }
 

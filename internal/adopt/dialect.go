@@ -33,6 +33,8 @@ type document struct {
 	body []byte
 	// why is further text for the comment at the top of the document, after its origin.
 	why []string
+	// of is the object that the document comes from, if that is not a MachineConfig.
+	of string
 	// shareable documents belong to the pool of their directory.
 	shareable bool
 	// locals are the files beside the document. secrets are those locals that contain secrets. open reports a secret in

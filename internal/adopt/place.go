@@ -112,6 +112,9 @@ type shared struct {
 
 // head returns the lines with the document's origins for the comment at its top.
 func (s shared) head() []string {
+	if s.document.of != "" {
+		return append([]string{"Imported from " + s.document.of + "."}, s.document.why...)
+	}
 	return append([]string{"Imported from MachineConfigs " + strings.Join(s.origins, ", ") + "."}, s.document.why...)
 }
 

@@ -204,12 +204,15 @@ func settingsBody(o object) *yaml.Node {
 	}
 	_, hasFile := annotations[kubelet.PathAnnotation]
 	switch {
-	case o.kind == runtimeKind && annotations[containerruntime.RuntimeAnnotation] == nil:
-		annotations[containerruntime.RuntimeAnnotation] = "crio"
+	case (o.kind == runtimeKind || o.isAboutRegistries()) && annotations[v1alpha1.ContainerRuntimeAnnotation] == nil:
+		annotations[v1alpha1.ContainerRuntimeAnnotation] = "crio"
 	case o.kind == kubeletKind && !hasFile && (spec["kubeletConfig"] != nil || spec["tlsSecurityProfile"] != nil):
 		annotations[kubelet.PathAnnotation] = kubeletDropIns + "50-" + butane.FileName(o.name) + ".conf"
 	}
 	meta := map[string]any{"name": o.name}
+	if namespace, ok := old["namespace"].(string); ok {
+		meta["namespace"] = namespace
+	}
 	if len(annotations) > 0 {
 		meta["annotations"] = annotations
 	}

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	ign "github.com/coreos/ignition/v2/config/v3_5/types"
-
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 	"github.com/bunsen-os/bunsen/internal/policy/registries"
 )
@@ -144,9 +142,9 @@ func fileRule(rules []Rule, c Change) (best Rule, ok bool) {
 // special resolves the action Special: the container runtime reloads its registries. If the change may be unsafe for
 // running pods, the node is drained first.
 func special(c Costed, from, to machineconfig.Config) (resolved Costed, drain bool) {
-	reason := registries.UnsafeChange(fileNamed(from, c.Name), fileNamed(to, c.Name))
-	if c.Name != RegistriesConf {
-		reason = "it is not " + RegistriesConf
+	reason := "it is not the file " + registries.Conf + " or a drop-in of it"
+	if c.Kind == KindFile && registries.IsRead(c.Name) {
+		reason = registries.UnsafeChange(c.Name, from.Ignition.Storage.Files, to.Ignition.Storage.Files)
 	}
 	resolved = c
 	resolved.Actions = nil
@@ -163,14 +161,4 @@ func special(c Costed, from, to machineconfig.Config) (resolved Costed, drain bo
 	}
 	resolved.Why += ", pods move first: " + reason
 	return resolved, true
-}
-
-// fileNamed returns the file of a path, or nil.
-func fileNamed(c machineconfig.Config, name string) *ign.File {
-	for i := range c.Ignition.Storage.Files {
-		if c.Ignition.Storage.Files[i].Path == name {
-			return &c.Ignition.Storage.Files[i]
-		}
-	}
-	return nil
 }

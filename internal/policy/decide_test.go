@@ -2,6 +2,8 @@ package policy_test
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -180,10 +182,54 @@ func TestRegistriesConf(t *testing.T) {
 	}
 }
 
+// A drop-in is judged by what all files say together.
+func TestDropInsOfRegistriesConf(t *testing.T) {
+	const dir = "/etc/containers/registries.conf.d/"
+	const quay = "[[registry]]\nlocation=\"quay.io\"\n"
+	const digests = quay + "[[registry.mirror]]\nlocation=\"m\"\npull-from-mirror=\"digest-only\"\n"
+	const tags = quay + "[[registry.mirror]]\nlocation=\"m\"\npull-from-mirror=\"tag-only\"\n"
+	type texts map[string]string
+	for sentence, c := range map[string]struct {
+		from, to texts
+		drains   string // why, or "" for safe
+	}{
+		"a new file with a mirror for digests":                  {nil, texts{"a.conf": digests}, ""},
+		"a new file with a mirror for tags":                     {nil, texts{"a.conf": tags}, "new with mirror m for tags"},
+		"a file that is removed":                                {texts{"a.conf": digests}, nil, "registry quay.io is removed"},
+		"a registry that moves to another file":                 {texts{"a.conf": digests}, texts{"b.conf": digests}, ""},
+		"a later file that replaces a mirror of an earlier one": {texts{"a.conf": tags}, texts{"a.conf": tags, "b.conf": digests}, "loses or changes mirror m"},
+		"an earlier file that a later one replaces":             {texts{"b.conf": digests}, texts{"a.conf": tags, "b.conf": digests}, ""},
+		"search registries":                                     {nil, texts{"a.conf": "unqualified-search-registries=[\"a\"]"}, "a drop-in replaces unqualified-search-registries"},
+		"short names":                                           {nil, texts{"a.conf": "[aliases]\nnginx=\"evil.example/nginx\"\n"}, "changes more than registries"},
+		"a file that no runtime reads":                          {nil, texts{"a.conf.bak": digests}, "it is not the file"},
+		"a blocked registry":                                    {texts{"a.conf": digests}, texts{"a.conf": "[[registry]]\nlocation=\"quay.io\"\nblocked=true\n"}, "changes other than by a new mirror"},
+	} {
+		t.Run(sentence, func(t *testing.T) {
+			all := func(m texts) string {
+				var list []string
+				for _, name := range slices.Sorted(maps.Keys(m)) {
+					list = append(list, dir+name+" "+escaped(m[name]))
+				}
+				return files(list...)
+			}
+			d := policy.Decide(config(t, all(c.from)), config(t, all(c.to)), policy.Default())
+			if got := summary(d); d.Drain != (c.drains != "") || !strings.Contains(got, "Reload crio.service") {
+				t.Errorf("got %s: %+v", got, d.Items)
+			}
+			if c.drains != "" && !strings.Contains(d.Items[0].Why, c.drains) {
+				t.Errorf("%q lacks %q", d.Items[0].Why, c.drains)
+			}
+		})
+	}
+}
+
+func escaped(text string) string {
+	return strings.NewReplacer("%", "%25", "\n", "%0A", `"`, "%22", " ", "%20", "[", "%5B", "]", "%5D").Replace(text)
+}
+
 func registries(text string) string {
 	if text == "-" {
 		return ""
 	}
-	escaped := strings.NewReplacer("%", "%25", "\n", "%0A", `"`, "%22", " ", "%20", "[", "%5B", "]", "%5D").Replace(text)
-	return files(policy.RegistriesConf + " " + escaped)
+	return files(policy.RegistriesConf + " " + escaped(text))
 }

@@ -86,10 +86,12 @@ and unit what that costs. It has the rules below. Your rules are in ` + "`Machin
 	row("anything else", []policy.Action{{Type: policy.ActionReboot}})
 	fmt.Fprintf(&b, "| %s | %s | %s |\n", "disks, filesystems, raid, luks, Ignition's `kernelArguments` and its own section `ignition`", "nothing: only new nodes get it", policy.None)
 	b.WriteString(`
-A change of ` + "`" + policy.RegistriesConf + "`" + ` is safe if every running pod still gets the same
-image:
+A change of ` + "`" + policy.RegistriesConf + "`" + ` or of a file ` + "`*.conf`" + ` below
+` + "`/etc/containers/registries.conf.d`" + ` is safe if every running pod still gets the same image. Bunsen
+compares what all these files of the config say together:
 
-- it only appends to ` + "`unqualified-search-registries`" + `;
+- it only appends to ` + "`unqualified-search-registries`" + ` of ` + "`registries.conf`" + `;
+- in a drop-in, it changes nothing but ` + "`[[registry]]`" + ` tables;
 - it removes no registry, and changes one only by new mirrors;
 - every new mirror, and every mirror of a new registry, is for digests only
   (` + "`pull-from-mirror = \"digest-only\"`" + ` or ` + "`mirror-by-digest-only`" + `).
@@ -102,7 +104,8 @@ disruption of its worst action.
 
 If a change reboots nodes only because no rule covers it, ` + "`bunsen diff`" + ` and the comment of a pull
 request print these rules, ready to paste. Rules have no effect until the MachineConfiguration has
-them. Each service must exist on every node: an action for a missing unit fails the update.
+them. Each service must exist on every node: an action for a missing unit fails the update. Only the
+reload of crio.service is skipped on a node without CRI-O, because the default policy has it.
 
 The review does not offer the first three rules for a removed file, because its settings stay until
 the next boot.

@@ -4,13 +4,15 @@ import (
 	"slices"
 
 	"github.com/bunsen-os/bunsen/internal/policy/distribution"
+	"github.com/bunsen-os/bunsen/internal/policy/registries"
 )
 
 // crio is the service that reads the registries and other container configuration.
 const crio = "crio.service"
 
-// RegistriesConf is the file whose rule is Special: the actions for a change depend on which part of the file changed.
-const RegistriesConf = "/etc/containers/registries.conf"
+// RegistriesConf is a file whose rule is Special: the actions for a change depend on which part of the file changed. Its drop-ins
+// have the same rule.
+const RegistriesConf = registries.Conf
 
 func none() []Action                 { return []Action{{Type: ActionNone}} }
 func reboot() []Action               { return []Action{{Type: ActionReboot}} }
@@ -45,6 +47,7 @@ func Default() Policy {
 			{"/etc/iri-registry", restart("iri-registry.service")},
 			{"/usr/local/bin/load-registry-image.sh", restart("iri-registry.service")},
 			{anchors + "iri-root-ca.crt", restart("coreos-update-ca-trust.service")},
+			{registries.DropIns, []Action{{Type: ActionSpecial}}}, // documents about registries become files there
 			// The daemon restarts by itself when its binary or its unit was replaced.
 			{"/etc/machine-config-daemon/binary.json", restart("machine-config-daemon-update.service")},
 			{"/usr/local/bin/machine-config-daemon", none()},

@@ -11,8 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/bunsen-os/bunsen/api/v1alpha1"
 	"github.com/bunsen-os/bunsen/internal/policy"
-	"github.com/bunsen-os/bunsen/transpile/containerruntime"
 	"github.com/bunsen-os/bunsen/transpile/kubelet"
 	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
 )
@@ -26,7 +26,7 @@ const reservedPrefix = "bunsen.dev/"
 
 // isForUsers reports whether a repository may set an annotation under reservedPrefix.
 func isForUsers(key string) bool {
-	return key == policy.InPlaceAnnotation || key == kustomization.RemovesAnnotation || key == kubelet.PathAnnotation || key == containerruntime.RuntimeAnnotation
+	return key == policy.InPlaceAnnotation || key == kustomization.RemovesAnnotation || key == kubelet.PathAnnotation || key == v1alpha1.ContainerRuntimeAnnotation
 }
 
 // MetadataProblem is one label or annotation that the API server or Bunsen refuses.

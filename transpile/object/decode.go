@@ -55,7 +55,7 @@ func (p Part) Decode(into any) []origin.Finding {
 			if m := quoted.FindStringSubmatch(e.Error()); m != nil {
 				field = strings.NewReplacer("[", ".", "]", "").Replace(m[1])
 			}
-			out = append(out, p.fatal(field, fmt.Sprintf("unknown field %q: a %s has none of that name; check its spelling and indentation", field, p.What)))
+			out = append(out, p.fatal(field, fmt.Sprintf("unknown field %q: %s has none of that name; check its spelling and indentation", field, p.named())))
 		}
 		return out
 	}
@@ -64,9 +64,17 @@ func (p Part) Decode(into any) []origin.Finding {
 		if m.Single {
 			m.Problem += "; put it in brackets"
 		}
-		out = append(out, p.fatal(m.Field, "not a "+p.What+": "+m.Problem))
+		out = append(out, p.fatal(m.Field, "not "+p.named()+": "+m.Problem))
 	}
 	return out
+}
+
+// named returns the name of the object with its article.
+func (p Part) named() string {
+	if strings.ContainsAny(p.What[:min(1, len(p.What))], "AEIOU") {
+		return "an " + p.What
+	}
+	return "a " + p.What
 }
 
 func (p Part) fatal(field, message string) origin.Finding {

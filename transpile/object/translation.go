@@ -98,16 +98,27 @@ func (t *Translation) SetOrigin(to, from string) {
 // AddFile adds a file to the config. Its origin is the position of a path in the document. It returns the file's path
 // in the config.
 func (t *Translation) AddFile(name, text, from string) string {
+	at := t.addFile(name, text)
+	t.SetOrigin(at, from)
+	t.SetOrigin(at+".contents.source", from)
+	return at
+}
+
+// AddFileAt adds a file to the config, with its position in the repository.
+func (t *Translation) AddFileAt(name, text string, pos origin.Pos) {
+	at := t.addFile(name, text)
+	t.At[at], t.At[at+".contents.source"] = pos, pos
+}
+
+// addFile adds a file and returns its path in the config.
+func (t *Translation) addFile(name, text string) string {
 	source, mode, overwrite := "data:,"+url.PathEscape(text), 0o644, true
 	files := &t.Config.Storage.Files
 	*files = append(*files, ign.File{
 		Node:          ign.Node{Path: name, Overwrite: &overwrite},
 		FileEmbedded1: ign.FileEmbedded1{Mode: &mode, Contents: ign.Resource{Source: &source}},
 	})
-	at := fmt.Sprintf("$.storage.files.%d", len(*files)-1)
-	t.SetOrigin(at, from)
-	t.SetOrigin(at+".contents.source", from)
-	return at
+	return fmt.Sprintf("$.storage.files.%d", len(*files)-1)
 }
 
 // End returns the config with all findings. If a finding is fatal, the output is the zero value.

@@ -7,7 +7,6 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/transpile/origin"
-	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
 	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
 	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
@@ -33,7 +32,7 @@ func warnOfOrder(g *gatherer, c kustomization.Rename, s *kustomization.Step, all
 	}
 	for _, d := range all.docs {
 		switch {
-		case !number.MatchString(d.name()), slices.Contains([]documents.Kind{documents.KubeletConfig, documents.KubeletConfiguration, documents.ContainerRuntimeConfig, documents.SSHKeys}, d.file.Info.Kind):
+		case !number.MatchString(d.name()), d.file.Info.Kind.HasGeneratedName():
 		default:
 			g.Add(origin.Warningf(s.At, "merge-order", "the prefix changes the order of merging: %s becomes %s, which no longer begins with a number. Use nameSuffix, or a prefix that begins with a number", d.name(), c.Prefix+d.name()))
 			return
@@ -55,11 +54,16 @@ func applyRename(to change) bool {
 func planMetadata(g *gatherer, c kustomization.SetMetadata, s *kustomization.Step, all *documentSet) {
 	for _, d := range all.docs {
 		g.changes = append(g.changes, change{step: s, document: d, name: d.name()})
-		if !d.file.Info.Wrapped && c.IsRole() {
+		if stays(c, d) {
 			g.effective[c] = true
 		}
 	}
 	g.metadata = append(g.metadata, c)
+}
+
+// stays reports whether a finished document keeps a label or annotation that a layer set.
+func stays(c kustomization.SetMetadata, d *document) bool {
+	return c.IsRole() && !d.file.Info.Wrapped || c.IsRuntime() && d.file.Info.Kind.ReadsRuntime()
 }
 
 func applyMetadata(c kustomization.SetMetadata, to change) bool {
@@ -74,7 +78,7 @@ func applyMetadata(c kustomization.SetMetadata, to change) bool {
 	v := yamltree.Str(c.Value)
 	d.files.Set(v, c.At)
 	yamltree.Set(m, c.Key, v)
-	if added := [2]string{c.Field, c.Key}; !c.IsRole() && !slices.Contains(d.added, added) {
+	if added := [2]string{c.Field, c.Key}; !stays(c, d) && !slices.Contains(d.added, added) {
 		d.added = append(d.added, added)
 	}
 	return true
@@ -87,6 +91,9 @@ func (g *gatherer) warnUnusedMetadata() {
 			continue
 		}
 		why := "of a fragment's metadata only its name and role count"
+		if c.IsRuntime() {
+			why = "no document here configures a container runtime"
+		}
 		if c.IsRole() {
 			why = "the role of a Butane document is its directory's pool"
 		}

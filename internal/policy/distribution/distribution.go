@@ -73,6 +73,10 @@ func OtherUnits(unit string) []string {
 	return nil
 }
 
+// IsOptional reports whether a node may lack a unit that the default disruption policy reloads: nodes with containerd have files
+// below /etc/containers for Podman, and no CRI-O.
+func IsOptional(unit string) bool { return unit == "crio.service" }
+
 // OS is an operating system.
 type OS struct {
 	// Name of the system.

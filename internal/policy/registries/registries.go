@@ -1,7 +1,10 @@
 package registries
 
 import (
+	"cmp"
 	"fmt"
+	"path"
+	"reflect"
 	"slices"
 
 	"github.com/BurntSushi/toml"
@@ -10,10 +13,25 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
 
+// Paths of the files that decide where CRI-O gets images from.
+const (
+	// Conf is the main file.
+	Conf = "/etc/containers/registries.conf"
+	// DropIns is the directory of files that are read after Conf, in lexical order.
+	DropIns = "/etc/containers/registries.conf.d"
+)
+
+// IsRead reports whether a path is Conf or a drop-in.
+func IsRead(name string) bool {
+	return name == Conf || path.Dir(name) == DropIns && path.Ext(name) == ".conf"
+}
+
 // config is the part of registries.conf (version 2) that decides where images come from.
 type config struct {
 	Search     []string   `toml:"unqualified-search-registries"`
 	Registries []registry `toml:"registry"`
+	// replaced is true if a drop-in set Search.
+	replaced bool
 }
 
 type registry struct {
@@ -44,25 +62,35 @@ func (r registry) byDigest(m mirror) bool {
 	return m.Pull == "digest-only" || m.Pull == "" && r.MirrorByDigestOnly
 }
 
-// UnsafeChange returns why a change of registries.conf could give a running pod another image, or no image; "" if it
-// cannot. A change may append search registries and add mirrors for digests. Any other change is unsafe. A file may be
-// nil.
-func UnsafeChange(from, to *ign.File) string {
-	if to == nil {
+// UnsafeChange returns why a change of a file could give a running pod another image, or no image; "" if it cannot. It
+// compares what all files of both configs say together, because an entry of a drop-in replaces the entry of an earlier file. A
+// change may append search registries to Conf and add mirrors for digests. Any other change is unsafe.
+func UnsafeChange(name string, from, to []ign.File) string {
+	if name == Conf && !slices.ContainsFunc(to, isConf) {
 		return "the file is removed"
 	}
-	var a, b config
-	if from != nil {
-		if err := a.read(from.Contents); err != nil {
-			return fmt.Sprintf("the old file cannot be read: %v", err)
-		}
+	if reason := unsafeRest(name, from, to); reason != "" {
+		return reason
 	}
-	if err := b.read(to.Contents); err != nil {
+	a, err := effective(from)
+	if err != nil {
+		return fmt.Sprintf("the old file cannot be read: %v", err)
+	}
+	b, err := effective(to)
+	if err != nil {
 		return fmt.Sprintf("the new file cannot be read: %v", err)
 	}
 	if len(b.Search) < len(a.Search) || !slices.Equal(a.Search, b.Search[:len(a.Search)]) {
 		return "unqualified-search-registries changes other than by appending"
 	}
+	if b.replaced && !slices.Equal(a.Search, b.Search) {
+		return "a drop-in replaces unqualified-search-registries"
+	}
+	return unsafeRegistries(a, b)
+}
+
+// unsafeRegistries returns why registries differ in a way that is unsafe; "" if they do not.
+func unsafeRegistries(a, b config) string {
 	for _, old := range a.Registries {
 		i := slices.IndexFunc(b.Registries, func(r registry) bool { return r.name() == old.name() })
 		if i < 0 {
@@ -78,6 +106,57 @@ func UnsafeChange(from, to *ign.File) string {
 				return reason
 			}
 		}
+	}
+	return ""
+}
+
+func isConf(f ign.File) bool { return f.Path == Conf }
+
+// effective returns what all files of a config say together. A registry of a later file replaces the one of an earlier file.
+func effective(files []ign.File) (config, error) {
+	var all config
+	read := slices.DeleteFunc(slices.Clone(files), func(f ign.File) bool { return !IsRead(f.Path) })
+	slices.SortFunc(read, func(a, b ign.File) int { return cmp.Compare(a.Path, b.Path) }) // registries.conf comes before registries.conf.d/
+	for _, f := range read {
+		var c config
+		if err := c.read(f.Contents); err != nil {
+			if isConf(f) {
+				return config{}, err
+			}
+			return config{}, fmt.Errorf("%s: %w", f.Path, err)
+		}
+		if c.Search != nil {
+			all.Search, all.replaced = c.Search, !isConf(f)
+		}
+		for _, r := range c.Registries {
+			all.Registries = slices.DeleteFunc(all.Registries, func(old registry) bool {
+				return !isConf(f) && old.name() == r.name()
+			})
+			all.Registries = append(all.Registries, r)
+		}
+	}
+	return all, nil
+}
+
+// unsafeRest returns why a drop-in changes more than registries, such as short names; "" if it does not.
+func unsafeRest(name string, from, to []ign.File) string {
+	if name == Conf {
+		return ""
+	}
+	rest := func(files []ign.File) map[string]any {
+		all := map[string]any{}
+		for _, f := range files {
+			if f.Path == name {
+				data, _ := machineconfig.Contents(f.Contents)
+				_, _ = toml.Decode(string(data), &all) // effective reports what cannot be read
+			}
+		}
+		delete(all, "registry")
+		delete(all, "unqualified-search-registries")
+		return all
+	}
+	if !reflect.DeepEqual(rest(from), rest(to)) {
+		return "a drop-in changes more than registries"
 	}
 	return ""
 }

@@ -213,14 +213,9 @@ func (d *Declaration) object(t yamltree.Text, root *yaml.Node) {
 
 // unsupported maps kinds of the Machine Config Operator that configure nodes to what the user should write instead.
 var unsupported = map[string]string{
-	"ImageDigestMirrorSet":     mirrorsInstead,
-	"ImageTagMirrorSet":        mirrorsInstead,
-	"ImageContentSourcePolicy": mirrorsInstead,
-	"ClusterImagePolicy":       "write /etc/containers/policy.json in a Butane document",
-	"ImagePolicy":              "write /etc/containers/policy.json in a Butane document",
+	"ClusterImagePolicy": "write /etc/containers/policy.json in a Butane document",
+	"ImagePolicy":        "write /etc/containers/policy.json in a Butane document",
 }
-
-const mirrorsInstead = "write the mirrors as a file below /etc/containers/registries.conf.d in a Butane document"
 
 var (
 	// mentions matches text that may be an object of a known or unsupported kind of the Machine Config Operator, or a

@@ -28,6 +28,12 @@ const (
 	KubeletConfig Kind = "KubeletConfig"
 	// ContainerRuntimeConfig is a whole ContainerRuntimeConfig object, apiVersion machineconfiguration.openshift.io/v1.
 	ContainerRuntimeConfig Kind = "ContainerRuntimeConfig"
+	// ImageDigestMirrorSet is a whole ImageDigestMirrorSet object, apiVersion config.openshift.io/v1.
+	ImageDigestMirrorSet Kind = "ImageDigestMirrorSet"
+	// ImageTagMirrorSet is a whole ImageTagMirrorSet object, apiVersion config.openshift.io/v1.
+	ImageTagMirrorSet Kind = "ImageTagMirrorSet"
+	// ImageContentSourcePolicy is a whole ImageContentSourcePolicy object, apiVersion operator.openshift.io/v1alpha1.
+	ImageContentSourcePolicy Kind = "ImageContentSourcePolicy"
 	// SSHKeys is a whole SSHKeys object, apiVersion bunsen.dev/v1alpha1.
 	SSHKeys Kind = "SSHKeys"
 )
@@ -61,6 +67,23 @@ type Info struct {
 	Lists []List
 }
 
+// configGroup is the API group of OpenShift's objects about images.
+const configGroup = "config.openshift.io"
+
+// ReadsRuntime reports whether documents of the kind are for the container runtimes that an annotation names.
+func (k Kind) ReadsRuntime() bool { return k == ContainerRuntimeConfig || k.IsAboutRegistries() }
+
+// IsAboutRegistries reports whether documents of the kind say where images come from. All such documents of a pool become one
+// fragment.
+func (k Kind) IsAboutRegistries() bool {
+	return k == ImageDigestMirrorSet || k == ImageTagMirrorSet || k == ImageContentSourcePolicy
+}
+
+// HasGeneratedName reports whether the kind alone decides the name of a document's fragment.
+func (k Kind) HasGeneratedName() bool {
+	return k == KubeletConfig || k == KubeletConfiguration || k == SSHKeys || k.ReadsRuntime()
+}
+
 // kinds are all kinds of documents.
 var kinds = []Info{
 	{Butane, "butane.bunsen.dev", "v1alpha1", true, "spec", butaneLists},
@@ -69,6 +92,9 @@ var kinds = []Info{
 	{KubeletConfiguration, "kubelet.config.k8s.io", "v1beta1", false, "", nil},
 	{KubeletConfig, "machineconfiguration.openshift.io", "v1", false, "spec", nil},
 	{ContainerRuntimeConfig, "machineconfiguration.openshift.io", "v1", false, "spec", nil},
+	{ImageDigestMirrorSet, configGroup, "v1", false, "spec", []List{{"imageDigestMirrors", "source"}}},
+	{ImageTagMirrorSet, configGroup, "v1", false, "spec", []List{{"imageTagMirrors", "source"}}},
+	{ImageContentSourcePolicy, "operator.openshift.io", "v1alpha1", false, "spec", []List{{"repositoryDigestMirrors", "source"}}},
 	{SSHKeys, "bunsen.dev", "v1alpha1", false, "spec", sshLists},
 }
 

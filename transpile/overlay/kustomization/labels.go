@@ -12,7 +12,7 @@ import (
 type Rename struct{ Prefix, Suffix string }
 
 // SetMetadata sets one label or annotation of all documents, for selectors. Only the role label of an object reaches
-// the cluster.
+// the cluster. Documents keep the annotation that names container runtimes, which decides what they become.
 type SetMetadata struct {
 	Field, Key, Value string
 	At                origin.Pos
@@ -20,6 +20,11 @@ type SetMetadata struct {
 
 // IsRole reports whether the label is the role label, by which pools select MachineConfigs.
 func (c SetMetadata) IsRole() bool { return c.Field == "labels" && c.Key == v1alpha1.RoleLabel }
+
+// IsRuntime reports whether the annotation names the container runtimes of documents.
+func (c SetMetadata) IsRuntime() bool {
+	return c.Field == "annotations" && c.Key == v1alpha1.ContainerRuntimeAnnotation
+}
 
 // readLabels reads labels, commonLabels and commonAnnotations, in kustomize's order.
 func readLabels(r *layerReader, labels, commonLabels, commonAnnotations *yaml.Node) {

@@ -37,9 +37,12 @@ func (u *Units) DaemonReload(ctx context.Context) error {
 	return nil
 }
 
-// Reload implements host.Units.
+// Reload implements host.Units. On a node without CRI-O it does not reload crio.service.
 func (u *Units) Reload(ctx context.Context, name string) error {
 	if err := u.run(ctx, name, (*dbus.Conn).ReloadOrRestartUnitContext); err != nil {
+		if distribution.IsOptional(name) && !u.exists(ctx, name) {
+			return nil
+		}
 		return fmt.Errorf("reloading %s: %w", name, err)
 	}
 	return nil
@@ -62,11 +65,13 @@ func (u *Units) hasOther(ctx context.Context, name string) bool {
 	if len(others) == 0 {
 		return false
 	}
-	exists := func(name string) bool {
-		is, err := u.properties(ctx, name)
-		return err != nil || word(is, "LoadState") != "not-found"
-	}
-	return !exists(name) && slices.ContainsFunc(others, exists)
+	return !u.exists(ctx, name) && slices.ContainsFunc(others, func(name string) bool { return u.exists(ctx, name) })
+}
+
+// exists reports whether systemd knows a unit, or whether that is unknown.
+func (u *Units) exists(ctx context.Context, name string) bool {
+	is, err := u.properties(ctx, name)
+	return err != nil || word(is, "LoadState") != "not-found"
 }
 
 // Active returns a unit's state (active, failed, …), its sub-state (running, …) and its last result (success,

@@ -319,3 +319,19 @@ func TestWhatSystemdRefusesIsToldInItsWords(t *testing.T) {
 		t.Errorf("it says %v", err)
 	}
 }
+
+// The default policy reloads CRI-O, which nodes with containerd do not have.
+func TestAReloadOfARuntimeThatTheNodeDoesNotHaveIsDone(t *testing.T) {
+	absent := map[string]godbus.Variant{"LoadState": godbus.MakeVariant("not-found")}
+	failed := map[string]godbus.Variant{"LoadState": godbus.MakeVariant("loaded")}
+	for _, c := range []struct {
+		unit  string
+		is    map[string]godbus.Variant
+		fails bool
+	}{{"crio.service", absent, false}, {"crio.service", failed, true}, {"other.service", absent, true}} {
+		u := unitsOn(t, newPeer(t, (&systemd{result: "failed", properties: c.is}).serve).address, long)
+		if err := u.Reload(t.Context(), c.unit); (err != nil) != c.fails {
+			t.Errorf("%s, %v: %v", c.unit, c.is, err)
+		}
+	}
+}
