@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/secretref"
 	"github.com/bunsen-os/bunsen/internal/policy/secret"
 )
 
@@ -70,6 +71,9 @@ type form struct {
 func (d *Document) formOf(r ign.Resource, fixed, ownContents bool) form {
 	contents, err := machineconfig.Contents(r)
 	if err != nil || r.Source == nil || *r.Source == "" && d.Exact {
+		return form{}
+	}
+	if secretref.IsUnresolved(*r.Source) { // its type says that a node gets other contents
 		return form{}
 	}
 	exact := fixed || d.Exact
