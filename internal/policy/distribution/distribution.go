@@ -27,7 +27,7 @@ type Live struct {
 
 // OpenShift has another file at kubeadm's kubeconfig, so it comes first.
 var kubernetes = []Kubernetes{
-	{Name: "OpenShift, and kubelets that you set up yourself", Units: []string{"kubelet.service"}, Kubeconfigs: []string{"/var/lib/kubelet/kubeconfig"}},
+	{Name: "OpenShift and kubelets of one's own", Units: []string{"kubelet.service"}, Kubeconfigs: []string{"/var/lib/kubelet/kubeconfig"}},
 	{
 		Name: "kubeadm", Units: []string{"kubelet.service"}, Kubeconfigs: []string{"/etc/kubernetes/kubelet.conf"},
 		Live: []Live{{"/etc/containerd/certs.d", false}}, // containerd reads it for each pull
