@@ -66,14 +66,16 @@ type form struct {
 	encoded bool
 }
 
+// mustStay reports whether a source has no readable form. The type of an unresolved one says that a node gets other contents.
+func (d *Document) mustStay(source *string) bool {
+	return source == nil || *source == "" && d.Exact || secretref.IsUnresolved(*source)
+}
+
 // formOf chooses how to write a resource. With fixed, or with Options.Exact, it preserves the exact source. The
 // renderer treats an empty compression like a missing one only in a file's own contents.
 func (d *Document) formOf(r ign.Resource, fixed, ownContents bool) form {
 	contents, err := machineconfig.Contents(r)
-	if err != nil || r.Source == nil || *r.Source == "" && d.Exact {
-		return form{}
-	}
-	if secretref.IsUnresolved(*r.Source) { // its type says that a node gets other contents
+	if err != nil || d.mustStay(r.Source) {
 		return form{}
 	}
 	exact := fixed || d.Exact
