@@ -22,19 +22,20 @@ func buildCommand() *cobra.Command {
 	var allowPartial bool
 	var defaults render.Defaults
 	cmd := &cobra.Command{
-		Use: "build [DIR]", Short: "Print what a pool renders to", GroupID: "offline",
-		Long: `Print what a pool renders to: the MachineConfig that the controller would render from the directory, with the same name and
-the same content. It does not include MachineConfigs that users created through a cluster's API.
+		Use: "build [DIR]", Short: "Print the rendered config of each pool", GroupID: "offline",
+		Long: `Print the rendered config of each pool: the MachineConfig that the controller would render from the directory, with the same
+name and the same content. The output does not include MachineConfigs that users created through a cluster's API.
 
 -o ignition prints one Ignition config for a machine without a cluster, with the pool's kernel arguments in it. Ignition cannot
-express an OS image, extensions, a kernel type or FIPS mode. A pool that sets one of them is an error, unless --allow-partial is set.`,
+express an OS image, extensions, a kernel type or FIPS mode. A pool with such a part is an error, unless --allow-partial is
+set.`,
 		Example: `  # The rendered MachineConfig of one pool, as YAML
   bunsen build --pool worker
 
-  # The Ignition of it, for a machine without a cluster
+  # The Ignition config of the pool, for a machine without a cluster
   bunsen build examples/quickstart --pool worker -o ignition
 
-  # The files that a node of the pool would get, to look around in
+  # Write the files that a node of the pool would get into a directory
   bunsen build --pool worker -o tree --out /tmp/worker`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -67,13 +68,13 @@ express an OS image, extensions, a kernel type or FIPS mode. A pool that sets on
 			}
 		},
 	}
-	cmd.Flags().StringVar(&pool, "pool", "", "the pool; empty: all")
+	cmd.Flags().StringVar(&pool, "pool", "", "print only this pool; empty: all pools")
 	cli.CompleteFlag(cmd, "pool", folders.CompletePools)
 	form.AddFlag(cmd, "mc (YAML), json, ignition or tree", "mc", "json", "ignition", "tree")
 	cmd.Flags().StringVar(&out, "out", "", "with -o tree: the directory to write to, new or empty")
-	cmd.Flags().BoolVar(&allowPartial, "allow-partial", false, "with -o ignition: leave out what Ignition cannot express, and name it on stderr")
-	cmd.Flags().StringVar(&defaults.OSImageURL, "os-image", "", "the cluster's default OS image, as the controller's flag of that name")
-	cmd.Flags().StringVar(&defaults.ExtensionsImage, "extensions-image", "", "the cluster's default extensions image")
+	cmd.Flags().BoolVar(&allowPartial, "allow-partial", false, "with -o ignition: leave out the parts that Ignition cannot express, and name them on stderr")
+	cmd.Flags().StringVar(&defaults.OSImageURL, "os-image", "", "the cluster's default OS image: the value of the controller's flag --os-image")
+	cmd.Flags().StringVar(&defaults.ExtensionsImage, "extensions-image", "", "the cluster's default extensions image: the value of the controller's flag --extensions-image")
 	return cmd
 }
 

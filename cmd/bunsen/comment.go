@@ -15,22 +15,24 @@ func commentCommand() *cobra.Command {
 	var key string
 	var dryRun bool
 	cmd := &cobra.Command{
-		Use: "comment [BASE [HEAD]]", Short: "Post to a pull request what it does to nodes: one comment, edited in place, and a status", GroupID: "offline",
-		Long: `Compare as diff does, and post the result to the pull request of the CI job. The result is one comment, which later runs edit, and
-the commit status ` + pullrequest.StatusContext + `. GitHub Actions, GitLab CI and Gitea or Forgejo Actions provide all settings; elsewhere set --host, --api,
---project, --pull and --commit. The token comes from BUNSEN_TOKEN, GITHUB_TOKEN, GITLAB_TOKEN, GITEA_TOKEN or FORGEJO_TOKEN.
+		Use: "comment [BASE [HEAD]]", Short: "Post one comment and a status to a pull request, with the effect of the change on nodes", GroupID: "offline",
+		Long: `Compare two revisions as bunsen diff does, and post the result to the pull request of the CI job. The result is one comment,
+which later runs edit, and the commit status ` + pullrequest.StatusContext + `. GitHub Actions, GitLab CI and Gitea or Forgejo
+Actions provide all settings; outside of their jobs, set --host, --api, --project, --pull and --commit. The token comes from
+BUNSEN_TOKEN, GITHUB_TOKEN, GITLAB_TOKEN, GITEA_TOKEN or FORGEJO_TOKEN.
 
-An invalid head gets a comment with its problems, and the status "failure". If the job of a fork may not write, bunsen prints the
-comment instead. With --dry-run bunsen sends nothing: standard output is exactly the comment, and standard error names the pull
-request. With a token it reads the pull request's comments, and reports whether it would create or edit one.
+An invalid head gets a comment with its problems, and the status "failure". If the job of a fork may not write, bunsen prints
+the comment instead of posting it. With --dry-run, bunsen sends nothing: standard output is exactly the comment, and standard
+error names the pull request. A dry run with a token reads the pull request's comments, and reports whether it would create or
+edit a comment.
 
-BASE and HEAD are revisions. For a directory write a path, such as ./before. See docs/ci.md.
+BASE and HEAD are revisions. To compare a directory, write a path, such as ./before. See docs/ci.md.
 
 Exit codes: 0 posted, 2 invalid input, 3 service unreachable.`,
-		Example: `  # In a job of a pull request: HEAD is what merging makes, its first parent what it is merged to
+		Example: `  # In a job of a pull request: HEAD is the merge commit, and its first parent is the base branch
   bunsen comment HEAD^1 HEAD
 
-  # Only show what would be posted; no token is needed
+  # Only print the comment; this needs no token
   bunsen comment main HEAD --dry-run --host github --api https://api.github.com \
     --project infra/os-config --pull 7 --commit "$(git rev-parse HEAD)"
 
@@ -64,7 +66,7 @@ Exit codes: 0 posted, 2 invalid input, 3 service unreachable.`,
 	c.AddFlags(cmd)
 	f := cmd.Flags()
 	f.StringVar(&key, "key", "", compare.KeyHelp)
-	f.BoolVar(&dryRun, "dry-run", false, "print the comment and where it would go, and send nothing; needs no token")
+	f.BoolVar(&dryRun, "dry-run", false, "print the comment and its destination, and send nothing; a dry run needs no token")
 	pullrequest.AddFlags(f, &by)
 	cli.CompleteFlag(cmd, "host", cobra.FixedCompletions([]string{"github", "gitlab", "gitea"}, cobra.ShellCompDirectiveNoFileComp))
 	return cmd

@@ -19,15 +19,17 @@ func consoleCommand() *cobra.Command {
 	var target kube.Target
 	var s console.Sharing
 	cmd := &cobra.Command{
-		Use: "console", Short: "Serve the console to several users, each with their own rights", GroupID: "install",
-		Long: `Serve the pages of bunsen ui to several users, over https. The component config/components/console runs this on the cluster.
+		Use: "console", Short: "Serve the console to several users, each with the user's own rights", GroupID: "install",
+		Long: `Serve the pages of bunsen ui to several users, over https. The component config/components/console runs bunsen console on the
+cluster.
 
-Each user signs in with a token of the Kubernetes API. The console reads the cluster with that token only: it has no rights of its
-own, and uses no credentials of the kubeconfig. It stores tokens in memory. A session ends with its token, and after eight hours. If
-the API server no longer accepts the token, the session ends too.
+Each user signs in with a token of the Kubernetes API. The console reads the cluster with the user's token only: the console has
+no rights of its own, and uses no credentials of the kubeconfig. The console stores tokens in memory. A session ends with its
+token, and after eight hours. If the API server no longer accepts the user's token, the session also ends.
 
-If the API server accepts the ID tokens of an OpenID provider, users can also sign in there (--oidc-issuer). Register the redirect URL
-https://HOST/oidc/callback at the provider, for a client whose ID tokens the API server accepts. A session ends with its ID token.
+If the API server accepts the ID tokens of an OpenID provider, users can also sign in at the provider (--oidc-issuer). Register
+the redirect URL https://HOST/oidc/callback at the provider, for a client whose ID tokens the API server accepts. A session of
+the provider ends with its ID token.
 
 The console answers only requests for the hosts of --host. The certificate of --tls-cert may change while the console runs. Without
 one, the console signs a certificate itself and prints its fingerprint.`,
@@ -39,14 +41,14 @@ one, the console signs a certificate itself and prints its fingerprint.`,
 	}
 	target.AddFlags(cmd)
 	cmd.Flags().StringVar(&s.Address, "listen", ":8443", "address to listen on")
-	cmd.Flags().StringSliceVar(&s.Hosts, "host", nil, "host that browsers open, with the port unless it is 443; repeat it for several")
-	cmd.Flags().StringVar(&s.CertFile, "tls-cert", "", "file with the certificate (PEM); empty: a new one, which the console signs")
+	cmd.Flags().StringSliceVar(&s.Hosts, "host", nil, "host that browsers open, with the port unless it is 443; repeat the flag for several hosts")
+	cmd.Flags().StringVar(&s.CertFile, "tls-cert", "", "file with the certificate (PEM); empty: a new certificate, which the console signs itself")
 	cmd.Flags().StringVar(&s.KeyFile, "tls-key", "", "file with the key of the certificate (PEM)")
-	cmd.Flags().StringVar(&s.Name, "cluster-name", "", "name of the cluster on the pages; empty: its name in the kubeconfig")
+	cmd.Flags().StringVar(&s.Name, "cluster-name", "", "name of the cluster on the pages; empty: the cluster's name in the kubeconfig")
 	cmd.Flags().StringVar(&s.OIDC.Issuer, "oidc-issuer", "", "URL of an OpenID provider whose ID tokens the API server accepts")
 	cmd.Flags().StringVar(&s.OIDC.ClientID, "oidc-client-id", "", "the console's client at the provider")
-	cmd.Flags().StringVar(&s.OIDC.SecretFile, "oidc-client-secret-file", "", "file with the secret of the client; empty for a public client")
-	cmd.Flags().StringVar(&s.OIDC.CAFile, "oidc-ca", "", "file with the CA of the provider (PEM); empty: those of the system")
+	cmd.Flags().StringVar(&s.OIDC.SecretFile, "oidc-client-secret-file", "", "file with the secret of the OpenID client; empty for a public client")
+	cmd.Flags().StringVar(&s.OIDC.CAFile, "oidc-ca", "", "file with the CA of the OpenID provider (PEM); empty: the CAs of the system")
 	cmd.Flags().StringSliceVar(&s.OIDC.Scopes, "oidc-scope", []string{"email", "profile"}, "scopes besides openid")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		var err error
@@ -60,7 +62,7 @@ one, the console signs a certificate itself and prints its fingerprint.`,
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "The console is at https://%s\n", safetext.Line(s.Hosts[0]))
 		if shared.Fingerprint != "" {
-			fmt.Fprintln(cmd.OutOrStdout(), "SHA-256 of its certificate:", shared.Fingerprint)
+			fmt.Fprintln(cmd.OutOrStdout(), "SHA-256 of the console's certificate:", shared.Fingerprint)
 		}
 		return shared.Serve(cmd.Context())
 	}

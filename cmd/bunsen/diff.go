@@ -15,24 +15,25 @@ func diffCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "diff [BASE [HEAD]]", Short: "Show what a change does to nodes: contents, actions, reboots", GroupID: "offline",
 		Long: `Show what a change from BASE to HEAD does to the nodes of each pool. bunsen decodes the differences of files and units, and says
-what each of them costs a running node. The cost follows from the disruption policy in cluster/ of HEAD, or from the default policy.
+what each difference costs a running node. The cost follows from the disruption policy in cluster/ of HEAD, or from the default
+policy.
 
-BASE and HEAD are directories or git revisions. Without HEAD the directory as it is now is compared; without BASE,
-the last commit is the base. A revision is read at the place of the current directory in its repository (or of --repo).
-main...topic compares what topic adds since it left main, as a pull request does; main topic
-also shows what main got meanwhile, backwards.
-With --cluster the base is what the cluster's nodes should run now, and the only argument is HEAD.
+BASE and HEAD are directories or git revisions. Without HEAD, bunsen compares the present files of the directory; without BASE,
+the last commit is the base. In a revision, bunsen reads the folder that the current directory (or --repo) has in its
+repository. main...topic compares the changes that topic adds since it left main, as a pull request does. main topic also shows
+the changes that main got since then, in reverse. With --cluster, the base is what the cluster's nodes should run now, and the
+only argument is HEAD.
 
 bunsen estimates the duration if it knows the number of nodes: from --cluster, or from --nodes.
 
 Exit codes: 0 no change, 1 differences in rendered configs or in objects of cluster/, 2 invalid input, 3 cluster unreachable.`,
-		Example: `  # What does my working directory change, against the last commit?
+		Example: `  # What do the changes of my working directory since the last commit do?
   bunsen diff
 
-  # What does a branch change, on 40 workers of which 4 may be away at once?
+  # What does a branch change, on 40 workers of which 4 may be unavailable at the same time?
   bunsen diff main...my-branch --nodes worker=40/4
 
-  # What would change on the cluster if this directory were merged?
+  # What would change on the cluster with the files of this directory?
   bunsen diff --cluster
 
   # As a comment for a pull request, and as data (docs/review-json.md)
@@ -63,6 +64,6 @@ Exit codes: 0 no change, 1 differences in rendered configs or in objects of clus
 	c.AddFlags(cmd)
 	form.AddFlag(cmd, "", "text", "markdown", "json")
 	cmd.Flags().StringVar(&key, "key", "", compare.KeyHelp)
-	cmd.Flags().BoolVar(&exitCode, "exit-code", true, "exit with 1 where there are differences")
+	cmd.Flags().BoolVar(&exitCode, "exit-code", true, "exit with 1 if there are differences")
 	return cmd
 }

@@ -12,11 +12,11 @@ func driftAdoptCommand() *cobra.Command {
 	var a nodes.Adoption
 	cmd := &cobra.Command{
 		Use: "adopt node/NAME PATH", Short: "Write a node's change as Butane, for a pull request",
-		Long: `Write a Butane document with what the node has now: contents, mode and owner. Its name sorts late in the node's pool, so it
-overrides the document that sets the path today. Move its lines to that document and delete it if you can (bunsen explain PATH
-says where that is). bunsen changes nothing on the cluster or the node.
+		Long: `Write a Butane document with the present contents, mode and owner of a path on a node. The name of the document sorts late in
+the node's pool, so the document overrides the one that sets the path today. If you can, move its lines to the earlier document,
+which bunsen explain PATH names, and delete the new one. bunsen changes nothing on the cluster or the node.
 
-bunsen reads the contents from the daemon's pod on the node, or with --from from the output of this command on the node:
+bunsen reads the contents from the daemon's pod on the node, or, with --from, from the output of this command on the node:
   machine-config-daemon drift export PATH
 
 Exit codes: 0 written, 2 invalid input or no such drift, 3 cluster or node unreachable.`,
@@ -36,8 +36,8 @@ Exit codes: 0 written, 2 invalid input or no such drift, 3 cluster or node unrea
 		},
 	}
 	a.AddFlags(cmd)
-	cmd.Flags().StringVar(&a.From, "from", "", "a file with what `machine-config-daemon drift export PATH` printed on the node")
+	cmd.Flags().StringVar(&a.From, "from", "", "a file with the output of `machine-config-daemon drift export PATH` on the node")
 	cmd.Flags().StringVarP(&a.Dir, "out", "o", "", "the repository to write to; empty: standard output")
-	cmd.Flags().BoolVar(&a.Secret, "secret", false, "write contents that look secret, too")
+	cmd.Flags().BoolVar(&a.Secret, "secret", false, "also write contents that look like a secret")
 	return cmd
 }

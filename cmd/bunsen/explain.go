@@ -17,13 +17,13 @@ func explainCommand() *cobra.Command {
 	var pool, revision string
 	var out cli.Output
 	cmd := &cobra.Command{
-		Use: "explain PATH|UNIT|NAME", Short: "Show which lines and commits set something on a pool's nodes", GroupID: "offline",
-		Long: `Show the value of a file, unit, drop-in, user, group, kernel argument, extension or the OS image of a pool. For each of its
-attributes, show the line that set it, the commit and author of that line, and which earlier value it replaced.
+		Use: "explain PATH|UNIT|NAME", Short: "Show which lines and commits set a file, unit or other item on a pool's nodes", GroupID: "offline",
+		Long: `Show the value of a file, unit, drop-in, user, group, kernel argument, extension or the OS image of a pool. For each attribute
+of this item, show the line that set it, the line's commit and author, and the earlier value that the line replaced.
 
-Contents that look secret are hidden: bunsen shows a digest and "(hidden)".
+bunsen hides contents that look like a secret: it shows a digest and "(hidden)".
 
-Exit codes: 0 found, 2 invalid input, or nothing of that name.`,
+Exit codes: 0 found, 2 invalid input, or no item of this name.`,
 		Example: `  bunsen explain /etc/chrony.conf --pool worker
   bunsen explain kubelet.service/20-limits.conf --pool worker
   bunsen explain karg nosmt --pool gpu
@@ -48,7 +48,7 @@ Exit codes: 0 found, 2 invalid input, or nothing of that name.`,
 			}
 			report.Revision = revision
 			if err := at.Blame(cmd.Context(), tree, &report); err != nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "omitting the commits: %v\n", err)
+				fmt.Fprintf(cmd.ErrOrStderr(), "omitting the commits of lines: %v\n", err)
 			}
 			if report.Shallow {
 				fmt.Fprintln(cmd.ErrOrStderr(), "the repository is shallow: lines of its oldest commit may be older; git fetch --unshallow fetches the rest")
@@ -58,9 +58,9 @@ Exit codes: 0 found, 2 invalid input, or nothing of that name.`,
 	}
 	out.AddFlag(cmd, "", "table", "json", "yaml")
 	defer cli.CompleteFlag(cmd, "pool", folders.CompletePools)
-	cmd.Flags().StringVar(&pool, "pool", "", "the pool; may be left out where there is one")
-	cmd.Flags().StringVar(&revision, "revision", "", "a git revision, instead of the directory as it is")
-	cmd.Flags().StringVar(&at.Repo, "repo", ".", "the directory, or a directory in the git repository")
-	cmd.Flags().StringVar(&at.Path, "path", "", "the folder below it that holds pools/")
+	cmd.Flags().StringVar(&pool, "pool", "", "the pool; optional if the repository has only one")
+	cmd.Flags().StringVar(&revision, "revision", "", "a git revision to read, instead of the present files")
+	cmd.Flags().StringVar(&at.Repo, "repo", ".", "a directory, or a directory in a git repository")
+	cmd.Flags().StringVar(&at.Path, "path", "", "the folder below --repo that holds pools/")
 	return cmd
 }

@@ -17,7 +17,7 @@ import (
 func getCommand() *cobra.Command {
 	lists := []string{"sources", "pools", "nodes", "rendered"}
 	cmd := &cobra.Command{
-		Use: "get sources|pools|nodes|rendered", Short: "List one kind of thing", GroupID: "cluster",
+		Use: "get sources|pools|nodes|rendered", Short: "List the sources, pools, nodes or rendered configs of the cluster", GroupID: "cluster",
 		Example: `  bunsen get pools
   bunsen get rendered -o json`,
 		ValidArgs: lists,
@@ -26,7 +26,7 @@ func getCommand() *cobra.Command {
 			case len(args) != 1:
 				return fmt.Errorf("get needs one of %s, for example: bunsen get pools", strings.Join(lists, ", "))
 			case !slices.Contains(lists, args[0]):
-				return fmt.Errorf("get knows no list %q; use one of %s", args[0], strings.Join(lists, ", "))
+				return fmt.Errorf("get cannot list %q; use one of %s", args[0], strings.Join(lists, ", "))
 			}
 			return nil
 		},
@@ -34,7 +34,7 @@ func getCommand() *cobra.Command {
 	return readsCluster(cmd, func(ctx context.Context, q query) (answer, error) {
 		a, err := list(ctx, q)
 		if a.text == "" {
-			a.text = fmt.Sprintf("No %s here yet.\n", q.args[0])
+			a.text = fmt.Sprintf("The cluster has no %s yet.\n", q.args[0])
 		}
 		return a, err
 	})

@@ -16,11 +16,12 @@ import (
 func holdCommand() *cobra.Command {
 	var at, because, until string
 	cmd := &cobra.Command{
-		Use: "hold pool/NAME --at REVISION --because TEXT [--until TIME]", Short: "Hold a pool at the config of an earlier commit until it is released",
-		Long: `Hold a pool at the rendered config that a commit gave it, although the repository continues. Its nodes keep this config, or return to it
-as the rollout allows. New machines get it, too. The rendered config is on the cluster, so this works while the git server is down.
-bunsen history pool/NAME lists the commits. The pool records your user name on the cluster and the text of --because, and status and why
-show both. With --until the controller releases the pool at that time.`,
+		Use: "hold pool/NAME --at REVISION --because TEXT [--until TIME]", Short: "Hold a pool at the config of an earlier commit until you release it",
+		Long: `Hold a pool at the rendered config that a commit gave it, while the repository has newer commits. The pool's nodes keep this
+config, or return to it as the rollout allows. New machines also get the held config. The held config is on the cluster, so a
+hold works while the git server is down. bunsen history pool/NAME lists the commits. The pool records your user name on the
+cluster and the text of --because, which bunsen status and bunsen why show. With --until, the controller releases the pool at
+that time.`,
 		Example: `  bunsen hold pool/worker --at 4f1c2ab1 --because "the new kernel loses packets" --until 3d
   bunsen hold pool/worker --at 4f1c2ab1 --because "the new kernel loses packets" --dry-run`,
 	}

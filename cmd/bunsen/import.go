@@ -20,23 +20,24 @@ func importCommand() *cobra.Command {
 		Use: "import FILE...|DIR --out DIR", Short: "Turn existing MachineConfigs or Butane files into a config repository", GroupID: "offline",
 		Long: `Turn MachineConfigs into a repository of readable Butane documents that render to equal content. FILE holds YAML or JSON
 objects, or a whole dump of a cluster; - is standard input. An object that Butane cannot express stays a MachineConfig. bunsen
-writes objects that a repository cannot have to unsupported/, and names each of them.
+writes objects that a repository cannot contain to unsupported/, and names each such object.
 
-Instead of files, name a directory of Butane files (*.bu, *.butane, *.fcc, *.yaml, *.yml). Each file that no other file merges
-is the config of one pool. The name of the file, its directory or its role names the pool, else --pool does. The Butane files that
-it merges as compiled configs follow it in the order of merging. Local files are copied from --files-dir.
+Instead of files, name a directory of Butane files (*.bu, *.butane, *.fcc, *.yaml, *.yml). Each Butane file that no other file
+merges is the config of one pool. The name of the Butane file, its directory or its role names the pool, else --pool does.
+Butane files that this file merges as compiled configs follow it in the order of merging. bunsen copies local files from
+--files-dir.
 
 Exit codes: 0 done, 2 invalid input.`,
 		Example: `  # From a cluster that has MachineConfigs already
   kubectl get machineconfigs,machineconfigpools,kubeletconfigs,containerruntimeconfigs,imagedigestmirrorsets -o yaml | bunsen import - --out os-config
   bunsen validate os-config
 
-  # One file, one pool, and rendered names that stay what they are
+  # One file for one pool, without a change of the names of rendered configs
   bunsen import 99-worker-chrony.yaml --pool worker --exact --out os-config
 
   # A directory of Butane files that you compile with butane --files-dir butane/files
   bunsen import butane/ --files-dir butane/files --pool worker --out os-config`,
-		Args: needsArgs(1, math.MaxInt, "import what? Name files with MachineConfigs, - for standard input, or a directory of Butane files"),
+		Args: needsArgs(1, math.MaxInt, "import needs files with MachineConfigs, - for standard input, or a directory of Butane files"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if out == "" {
 				return cli.Invalid(errors.New("--out: name a new directory to write the repository to"))
@@ -58,10 +59,10 @@ Exit codes: 0 done, 2 invalid input.`,
 		},
 	}
 	cmd.Flags().StringVar(&out, "out", "", "the directory to write, new or empty")
-	cmd.Flags().StringVar(&filesDir, "files-dir", "", "of a directory of Butane files: the directory that local files are relative to (default: the directory itself)")
-	cmd.Flags().StringSliceVar(&opts.Pools, "pool", nil, "take the MachineConfigs of this role only (repeatable); of Butane files: the pool of those that name none")
-	cmd.Flags().BoolVar(&opts.Generated, "generated", false, "take those that a controller generated, too")
-	cmd.Flags().BoolVar(&opts.Exact, "exact", false, "keep every encoding as it is, so that rendered names stay the same; less readable")
+	cmd.Flags().StringVar(&filesDir, "files-dir", "", "for a directory of Butane files: the directory to which local files are relative (default: the imported directory)")
+	cmd.Flags().StringSliceVar(&opts.Pools, "pool", nil, "import only MachineConfigs of this role (repeatable); for Butane files: the pool of files that name no pool")
+	cmd.Flags().BoolVar(&opts.Generated, "generated", false, "also import MachineConfigs that a controller generated")
+	cmd.Flags().BoolVar(&opts.Exact, "exact", false, "keep the encoding of all contents, so that the names of rendered configs stay the same; less readable")
 	return cmd
 }
 

@@ -14,10 +14,9 @@ func installCommand() *cobra.Command {
 		Use: "install (--registry REPOSITORY --tag TAG | --images FILE)", Short: "Install Bunsen on a cluster, or upgrade it", GroupID: "install",
 		Aliases: []string{"upgrade"},
 		Long: `Install the kinds, the rights, the controller, the server and the daemon. First bunsen checks the cluster: its version, your
-rights, and that the Machine Config Operator does not lead its pools. It changes nothing if a check fails. Then it applies the
-objects that kubectl apply -k config/default applies, and waits until all parts are ready.
-
-Run it again to upgrade, or to change an option. It adapts the number of replicas to the number of control-plane nodes.
+rights, and that the Machine Config Operator does not lead its pools. If a check fails, bunsen changes nothing. After the
+checks, bunsen applies the objects that kubectl apply -k config/default applies, and waits until all parts are ready. Run bunsen
+install again to upgrade, or to change an option. bunsen adapts the number of replicas to the number of control-plane nodes.
 
 Exit codes: 0 installed, 2 wrong options or a cluster that is not ready, 3 cluster unreachable, 4 not all parts were ready in time.`,
 		Example: `  bunsen install --registry registry.example.com/bunsen --tag v1.2.3
@@ -36,8 +35,8 @@ func checkCommand() *cobra.Command {
 	k := installing.Check{Version: version}
 	cmd := &cobra.Command{
 		Use: "check", Short: "Show whether the parts of Bunsen work on a cluster", GroupID: "install",
-		Long: `Show each part of an installation: how many of its pods are ready, which versions run, and why the other pods are not ready.
-Programs of two adjacent minor versions work together, for example during an upgrade.
+		Long: `Show each part of an installation: how many of its pods are ready, which versions run, and why pods are not ready. Programs of
+two adjacent minor versions work together, for example during an upgrade.
 
 Exit codes: 0 everything works, 2 invalid input, 3 cluster unreachable, 6 a part does not work.`,
 		Example: `  bunsen check
@@ -54,9 +53,9 @@ func uninstallCommand() *cobra.Command {
 	r := installing.Removal{Poll: time.Second}
 	cmd := &cobra.Command{
 		Use: "uninstall", Short: "Remove Bunsen from a cluster; nodes keep running", GroupID: "install",
-		Long: `Delete the daemon, the controller, the server, their rights and the admission policies. Nodes keep their configs and go on
-running. The kinds with all pools and configs stay, unless --everything is set. bunsen prints what remains. It first waits for
-nodes that are in an update, and removes nothing if they need longer than --timeout.
+		Long: `Delete the daemon, the controller, the server, their rights and the admission policies. Nodes keep their configs and continue to
+run. The CRDs with all pools and configs stay, unless --everything is set. bunsen prints which objects remain. Before it deletes
+anything, bunsen waits for nodes that are in an update. If these nodes need longer than --timeout, bunsen removes nothing.
 
 Exit codes: 0 removed, 2 invalid input, 3 cluster unreachable, 4 nodes are still in an update.`,
 		Example: `  bunsen uninstall --dry-run

@@ -47,11 +47,11 @@ func root() *cobra.Command {
 		Short: "Manage the operating system of a cluster's nodes from git",
 		Long: `Bunsen keeps the operating system of a cluster's nodes in git, as Butane documents.
 
-validate, build, diff, explain and import need no cluster: they run the functions that the controllers run, so they print
-what will happen. comment posts a comparison to a pull request. push publishes a commit as an OCI artifact. status, why, history,
-get, trace, drift and ui read the cluster of your kubeconfig. pause, suspend, resume, hold, release and retry control a rollout there.
-rollback prepares a commit that returns a pool to an earlier config. token and pointer prepare new machines.
-install, check, uninstall and support-bundle are about Bunsen itself.
+validate, build, diff, explain and import need no cluster: these commands run the controller's functions, so they print what
+will happen on the cluster. comment posts a comparison to a pull request. push publishes a commit as an OCI artifact. status,
+why, history, get, trace, drift and ui read the cluster of your kubeconfig. pause, suspend, resume, hold, release and retry
+control rollouts on this cluster. rollback prepares a commit that returns a pool to an earlier config. token and pointer prepare
+new machines. install, check, uninstall and support-bundle manage the installation of Bunsen itself.
 
 Exit codes:
   0  success

@@ -13,18 +13,18 @@ import (
 func pointerCommand() *cobra.Command {
 	var p machines.Pointer
 	cmd := &cobra.Command{
-		Use: "pointer --pool NAME [--server URL]", Short: "Print the pointer config that a new machine boots with", GroupID: "machines",
+		Use: "pointer --pool NAME [--server URL]", Short: "Print the pointer config with which a new machine boots", GroupID: "machines",
 		Long: `Print the pointer config of a pool: an Ignition config of about a kilobyte with the server's address, its CA and a token. A new
-machine gets it as user data of a cloud, by PXE or from QEMU, and fetches its first config with it.
+machine gets the pointer config as user data of a cloud, by PXE or from QEMU, and fetches its first config with it.
 
-Without --token bunsen creates a token, as "bunsen token create" does; --node, --uses and --ttl limit it. bunsen reads the CA from the
-cluster (ConfigMap bunsen-system/machine-config-server-ca) unless --ca names a file, and the server's URL if the cluster knows it.
-With --server, --ca and --token it does not ask a cluster. Pass a token on standard input with --token -, because the list of
-processes shows the arguments of a program.
+Without --token, bunsen creates a token, as "bunsen token create" does; --node, --uses and --ttl limit this token. bunsen reads
+the CA from the cluster (ConfigMap bunsen-system/machine-config-server-ca) unless --ca names a file, and the server's URL if the
+cluster stores one. With --server, --ca and --token, bunsen needs no cluster. Pass a token on standard input with --token -,
+because the list of processes shows the arguments of a program.
 
-If the cluster's servers have the daemon, the pointer config also installs it, so that the machine is managed from its first boot.
-"bunsen install" sets the servers' flag --daemon. --daemon-url names another place, for example a web server with the
-binary of a release; Ignition checks it against --daemon-sha512. The pool's config overrides these files and units.
+If the cluster's servers have the daemon, the pointer config also installs the daemon, so that Bunsen manages the machine from
+its first boot. "bunsen install" sets the servers' flag --daemon. --daemon-url names another place, for example a web server
+with the binary of a release; Ignition checks it against --daemon-sha512. The pool's config overrides these files and units.
 
 The default, Ignition 3.1.0, works with every Ignition since 2.3. Versions 3.0.0 and 2.2.0 are for older ones. They have no headers,
 so the token is in the URL, which such a machine writes to its log. The pointer config contains the token: keep it secret.
@@ -42,12 +42,12 @@ Exit codes: 0 printed, 2 invalid input, 3 cluster unreachable, or permission den
 	p.Flags(cmd)
 	cmd.Flags().StringVar(&p.Server, "server", "", "the server's URL for new machines, such as https://api.example.com:22623; empty: read it from the cluster")
 	cmd.Flags().StringVar(&p.Ca, "ca", "", "file with the certificates of the server's CAs, as PEM; empty: read them from the cluster")
-	cmd.Flags().BoolVar(&p.NoCA, "no-ca", false, "name no CA: the machine's image already trusts the server's certificate")
+	cmd.Flags().BoolVar(&p.NoCA, "no-ca", false, "write no CA into the pointer config, because the machine's image already trusts the server's certificate")
 	cmd.Flags().StringVar(&p.Token, "token", "", "the token, or - for standard input, which no list of processes shows; empty: create one")
-	cmd.Flags().BoolVar(&p.NoToken, "no-token", false, "use no token: for a server that runs with --open")
+	cmd.Flags().BoolVar(&p.NoToken, "no-token", false, "write no token into the pointer config, for a server that runs with --open")
 	p.Form.AddFlag(cmd, "", "ignition", "butane")
 	cmd.Flags().StringVar(&p.Version, "version", string(pointer.DefaultVersion), "version of Ignition to write: "+machines.Versions(", "))
-	cmd.Flags().BoolVar(&p.Zipped, "gzip", false, "ask the server for a compressed config")
+	cmd.Flags().BoolVar(&p.Zipped, "gzip", false, "let the machine request a compressed config from the server")
 	p.Daemon.AddFlags(cmd)
 	for _, made := range []string{"node", "uses", "ttl"} {
 		cmd.MarkFlagsMutuallyExclusive("token", made)

@@ -14,11 +14,13 @@ func pushCommand() *cobra.Command {
 	var out cli.Output
 	cmd := &cobra.Command{
 		Use: "push oci://HOST/NAME:TAG", Short: "Publish the files of a commit as a signed OCI artifact, for clusters without access to git", GroupID: "offline",
-		Long: `Pack the files of a commit below the current directory, push them to an OCI registry as one artifact, and move the tag to it. A GitSource whose url is oci://HOST/NAME
-follows the tag. Standard output is the digest of the artifact. The same commit, folder and source's URL give the same digest.
+		Long: `Push the files of a commit below the current directory to an OCI registry as one artifact, and move the tag to this artifact. A
+GitSource whose url is oci://HOST/NAME follows the tag. Standard output is the digest of the artifact. The same commit, folder
+and source's URL give the same digest.
 
-The commit is HEAD. If files of the folder differ from it, bunsen reports an error, unless --rev names the commit. It also reports an error for symbolic links, submodules and Git LFS pointers, which no source applies; --allow-partial
-leaves them out.
+bunsen pushes the commit HEAD. If files of the folder differ from HEAD, bunsen reports an error, unless --rev names the commit.
+bunsen also reports an error for symbolic links, submodules and Git LFS pointers, which no source applies; --allow-partial
+leaves out such entries.
 
 With --sign, bunsen signs the artifact as "cosign sign --key" of cosign 2 does, before it moves the tag. KEY is a cosign.key, an
 unencrypted key in PEM, or env://NAME for a variable with one of them. COSIGN_PASSWORD is the password of an encrypted key.
@@ -33,7 +35,7 @@ Exit codes: 0 pushed, 2 invalid input or refused credentials, 3 registry unreach
   COSIGN_PASSWORD=... bunsen push oci://registry.example.org/platform/os-config:v1.4.0 \
     --rev v1.4.0 --path clusters/prod --sign cosign.key
 
-  # Only print what would be pushed
+  # Print the artifact that a push would create, and send nothing
   bunsen push oci://registry.example.org/platform/os-config:stable --dry-run -o json`,
 		Args: needsArgs(1, 1, "push needs the address of a tag, for example: bunsen push oci://registry.example.org/platform/os-config:stable"),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -51,12 +53,12 @@ Exit codes: 0 pushed, 2 invalid input or refused credentials, 3 registry unreach
 			return out.Print(cmd.OutOrStdout(), result.Digest+"\n", result)
 		},
 	}
-	out.AddFlag(cmd, "digest, json or yaml: the digest alone, or with what was pushed", "digest", "json", "yaml")
+	out.AddFlag(cmd, "digest, json or yaml: only the digest, or the digest with the pushed revision and files", "digest", "json", "yaml")
 	flags := cmd.Flags()
 	flags.StringVar(&p.Repo, "repo", ".", "a directory in the git repository")
-	flags.StringVar(&p.Path, "path", "", "the folder below it to push; empty: all of it")
-	flags.StringVar(&p.Revision, "rev", "", "the commit to push: a branch, a tag or a hash; empty: HEAD, if nothing differs from it")
-	flags.StringVar(&p.Source, "source", "", "the repository's URL for the artifact's annotations; empty: that of the remote origin")
+	flags.StringVar(&p.Path, "path", "", "the folder below --repo to push; empty: all of --repo")
+	flags.StringVar(&p.Revision, "rev", "", "the commit to push: a branch, a tag or a hash; empty: HEAD, if no file differs from it")
+	flags.StringVar(&p.Source, "source", "", "the repository's URL for the artifact's annotations; empty: the URL of the remote origin")
 	flags.StringVar(&p.Key, "sign", "", "sign the artifact with this private key: a file in PEM, or env://NAME")
 	flags.StringVar(&p.CAFile, "ca-file", "", "a file with the certificate authority of the registry, in PEM")
 	flags.BoolVar(&p.DryRun, "dry-run", false, "send nothing, and print the digest that a push would have")

@@ -24,12 +24,12 @@ func statusCommand() *cobra.Command {
   nodes        and why each node waits
   servers      what is wrong with them, and which config a new machine of a pool boots if that is not the pool's target
 
-Old facts have their age beside them. A node whose kubelet or daemon does not report is UNKNOWN.
+bunsen shows the age of outdated facts. A node whose kubelet or daemon does not report is UNKNOWN.
 
-With --watch bunsen draws a live screen until Ctrl-C. Each pool has a bar: # updated, > updating, ! failed, < rolled back,
-. waiting, ? unready or unknown. Below it are the step, what blocks the rollout, the next command to type, and the nodes that
-update now. bunsen watches the objects. It reads the heartbeats of controllers and servers every ten seconds, and those of
-daemons every thirty. If standard output is not a terminal, each change is a line.`,
+With --watch, bunsen draws a live screen until Ctrl-C. Each pool has a bar: # updated, > updating, ! failed, < rolled back, .
+waiting, ? unready or unknown. Below the bar are the rollout's step, what blocks the rollout, the next command to run, and the
+nodes that update now. bunsen watches the objects. With --watch, bunsen reads the heartbeats of controllers and servers every
+ten seconds, and those of daemons every thirty. If standard output is not a terminal, each change is a line.`,
 		Example: `  bunsen status
   bunsen status -w
   bunsen status -o json`,

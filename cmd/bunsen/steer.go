@@ -21,7 +21,7 @@ func changesCluster(cmd *cobra.Command, kinds []string, decide func(context.Cont
 	var t kube.Target
 	var dryRun bool
 	t.AddFlags(cmd)
-	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "let the server check what would be changed, and change nothing")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "let the API server check the change, and change nothing")
 	cmd.Args, cmd.GroupID, cmd.ValidArgsFunction = kube.OneSubject(kinds...), "act", kube.CompleteSubjects(kinds...)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c, err := t.Connect()
@@ -48,10 +48,9 @@ func changesCluster(cmd *cobra.Command, kinds []string, decide func(context.Cont
 func pauseCommand() *cobra.Command {
 	var because, until string
 	cmd := &cobra.Command{
-		Use: "pause pool/NAME --because TEXT [--until TIME]", Short: "Stop assigning configs in a pool until it is resumed",
-		Long: `Pause a pool: the controller assigns no config to its nodes until you resume it, not even a fix. Nodes that are being updated
-finish. The pool records your user name on the cluster and the text of --because, and status and why show both. With --until the
-controller resumes the pool at that time.`,
+		Use: "pause pool/NAME --because TEXT [--until TIME]", Short: "Stop assigning configs in a pool until you resume it",
+		Long: `Pause a pool: the controller assigns no config to its nodes until you resume it, not even a fix. Nodes that have started an
+update finish it. The pool records your user name on the cluster and the text of --because, which bunsen status and bunsen why show. With --until, the controller resumes the pool at that time.`,
 		Example: `  bunsen pause pool/worker --because "factory freeze" --until 2026-12-01T08:00:00Z
   bunsen pause pool/worker --because "somebody works on the switches" --until 2h
   bunsen pause pool/worker --because test --dry-run`,
@@ -67,8 +66,8 @@ controller resumes the pool at that time.`,
 
 // stopsFor adds the flags of a verb that stops something: the reason, which is needed, and the end.
 func stopsFor(cmd *cobra.Command, because, until *string) *cobra.Command {
-	cmd.Flags().StringVar(because, "because", "", "why, in a few words")
-	cmd.Flags().StringVar(until, "until", "", "when it ends by itself: a time such as 2026-12-01T08:00:00Z, or a duration such as 2h or 3d")
+	cmd.Flags().StringVar(because, "because", "", "the reason, in a few words")
+	cmd.Flags().StringVar(until, "until", "", "when the pause, hold or suspension ends by itself: a time such as 2026-12-01T08:00:00Z, or a duration such as 2h or 3d")
 	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error {
 		if *because == "" {
 			return cli.Invalid(fmt.Errorf("%s needs a reason, which other users see: --because TEXT", cmd.Name()))
@@ -84,10 +83,11 @@ func stopsFor(cmd *cobra.Command, because, until *string) *cobra.Command {
 func suspendCommand() *cobra.Command {
 	var because, until string
 	cmd := &cobra.Command{
-		Use: "suspend gitsource/NAME --because TEXT [--until TIME]", Short: "Stop following a repository until it is resumed",
+		Use: "suspend gitsource/NAME --because TEXT [--until TIME]", Short: "Stop following a repository until you resume it",
 		Long: `Suspend a GitSource: new commits have no effect, and the controller does not restore objects that users change on the cluster.
-The applied revision stays, and rollouts of it continue; to stop those, pause the pool. The GitSource records your user name on the
-cluster and the text of --because, and status and why show both. With --until the controller follows the repository again at that time.`,
+The applied revision stays, and rollouts of this revision continue; to stop a rollout, pause the pool. The GitSource records
+your user name on the cluster and the text of --because, which bunsen status and bunsen why show. With
+--until, the controller follows the repository again at that time.`,
 		Example: `  bunsen suspend gitsource/config --because "the git server moves" --until 4h
   bunsen suspend gitsource/config --because "debugging on the cluster" --dry-run`,
 	}
@@ -105,8 +105,9 @@ func resumeCommand() *cobra.Command {
 	var openFor cli.Span
 	cmd := &cobra.Command{
 		Use: "resume pool/NAME [--open-for 2h] | gitsource/NAME", Short: "Resume a paused pool or a suspended GitSource, or open a pool outside its maintenance windows",
-		Long: `Resume a paused pool or a suspended GitSource. With --open-for the controller also assigns configs outside the pool's maintenance windows for that time.
-This works for pools that are not paused, too. --open-for 0 ends it. A node that has started an update finishes it after that time.`,
+		Long: `Resume a paused pool or a suspended GitSource. With --open-for, the controller also assigns configs outside the pool's
+maintenance windows for that time. --open-for also works for pools that are not paused. With --open-for 0, the windows apply
+again. A node that has started an update finishes it even if the windows apply again.`,
 		Example: `  bunsen resume pool/worker
   bunsen resume pool/worker --open-for 2h
   bunsen resume gitsource/config
@@ -118,7 +119,7 @@ This works for pools that are not paused, too. --open-for 0 ends it. A node that
 			return nil
 		},
 	}
-	cmd.Flags().Var(&openFor, "open-for", "assign configs outside the maintenance windows for this time, such as 30m, 2h or 1d; 0 ends it")
+	cmd.Flags().Var(&openFor, "open-for", "assign configs outside the maintenance windows for this time, such as 30m, 2h or 1d; 0 lets the windows apply again")
 	return changesCluster(cmd, []string{kube.KindPool, kube.KindSource}, func(_ context.Context, _ client.Client, cluster fleet.Cluster, pool kube.Subject) (steer.Order, error) {
 		if pool.Kind == kube.KindSource {
 			if cmd.Flags().Changed("open-for") {
@@ -137,8 +138,9 @@ This works for pools that are not paused, too. --open-for 0 ends it. A node that
 func retryCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "retry pool/NAME | node/NAME", Short: "Retry a failed config",
-		Long: `Retry a failed config after you have fixed the cause. For a pool: a halted or reverted rollout continues with the same
-config, and its failed nodes try it again. For a node: only that node tries again. If it fails again, the rollout halts again.`,
+		Long: `Retry a failed config after you have fixed the cause. For a pool: a halted or reverted rollout continues with the same config,
+and its failed nodes try it again. For a node: only that node tries the config again. If a node fails again, the rollout halts
+again.`,
 		Example: `  bunsen retry pool/worker
   bunsen retry node/worker-07
   bunsen retry node/worker-07 --dry-run`,

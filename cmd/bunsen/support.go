@@ -10,12 +10,12 @@ func supportBundleCommand() *cobra.Command {
 	k := bundle.Collection{Version: version}
 	cmd := &cobra.Command{
 		Use: "support-bundle", Short: "Collect what maintainers need to find a fault, without secrets", GroupID: "install",
-		Long: `Write one tar.gz with the state of Bunsen on a cluster. It has the output of status and why, the objects of Bunsen, Nodes,
-events, Leases, and the logs of Bunsen's pods.
+		Long: `Write one tar.gz with the state of Bunsen on a cluster. The archive has the output of bunsen status and bunsen why, the objects
+of Bunsen, Nodes, events, Leases, and the logs of Bunsen's pods.
 
-The bundle never has Secrets, or the contents of files and units. bunsen masks other secrets in objects and logs by the rules of
+The bundle never has Secrets, or the contents of files and units. bunsen masks secrets in objects and logs by the rules of
 docs/review.md. No rule finds every secret, so read the files before you send them. The file left-out.txt lists what the bundle
-does not have, for example because you may not read it.
+does not have, for example because you may not read an object.
 
 Exit codes: 0 written, 2 invalid input or the file exists, 3 cluster unreachable.`,
 		Example: `  bunsen support-bundle

@@ -17,9 +17,10 @@ import (
 func tokenCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "token create|list|revoke|prune", Short: "Manage provisioning tokens for new machines", GroupID: "machines",
-		Long: `Create, list, revoke and delete provisioning tokens. With a token a new machine gets its first config from the
-machine-config-server. A token is for one pool until it expires, and optionally for one node or a number of requests. bunsen prints it
-once; the cluster keeps only its hash. "bunsen pointer" creates a token and puts it into a pointer config.`,
+		Long: `Create, list, revoke and delete provisioning tokens. With a provisioning token, a new machine gets its first config from the
+machine-config-server. A token is valid for one pool until it expires, and optionally only for one node or a number of requests.
+bunsen prints a token once; the cluster stores only its hash. "bunsen pointer" creates a token and writes it into a pointer
+config.`,
 		Example: `  bunsen token create --pool worker --ttl 24h
   bunsen token list
   bunsen token revoke abcdefghij`,
@@ -39,12 +40,12 @@ func tokenCreateCommand() *cobra.Command {
 	var t machines.Creation
 	cmd := &cobra.Command{
 		Use: "create --pool NAME", Short: "Create a token and print it once",
-		Long: `Create a token and print it alone on standard output, for scripts. Standard error has its pool and when it expires. The cluster
-has only the token's hash, so you cannot print the token again. Without --ttl it expires after 24 hours. A machine may request its
-config more than once while it starts: set --uses one or two higher.
+		Long: `Create a provisioning token and print only the token on standard output, for scripts. Standard error has the token's pool and
+when it expires. The cluster has only the token's hash, so you cannot print the token again. Without --ttl, the token expires
+after 24 hours. A machine may request its config more than once while it starts: set --uses one or two higher.
 
 Without a cluster, --tokens-file FILE adds the token's object to the file that "machine-config-server --tokens-file" reads.
---offline prints the object on standard output, for such a file or for "kubectl apply -f -". It prints the token on standard error.
+--offline prints the object on standard output, for such a file or for "kubectl apply -f -", and the token on standard error.
 
 Exit codes: 0 created, 2 invalid input or no such pool, 3 cluster unreachable, or permission denied.`,
 		Example: `  bunsen token create --pool worker --ttl 24h
@@ -56,9 +57,9 @@ Exit codes: 0 created, 2 invalid input or no such pool, 3 cluster unreachable, o
 		RunE: func(cmd *cobra.Command, _ []string) error { return machines.PermissionHint(t.Run(cmd)) },
 	}
 	t.Flags(cmd)
-	t.Form.AddFlag(cmd, "token, json or yaml: the token alone, or with what it is for", "token", "json", "yaml")
-	cmd.Flags().BoolVar(&t.Offline, "offline", false, "do not ask a cluster: print the token's object, and the token on standard error")
-	cmd.Flags().StringVar(&t.TokensFile, "tokens-file", "", "do not ask a cluster: add the token's object to this file")
+	t.Form.AddFlag(cmd, "token, json or yaml: only the token, or the token with its pool, node and limits", "token", "json", "yaml")
+	cmd.Flags().BoolVar(&t.Offline, "offline", false, "use no cluster: print the token's object, and the token on standard error")
+	cmd.Flags().StringVar(&t.TokensFile, "tokens-file", "", "use no cluster: add the token's object to this file")
 	cmd.MarkFlagsMutuallyExclusive("offline", "tokens-file")
 	cmd.MarkFlagsMutuallyExclusive("offline", "output")
 	return cmd
@@ -68,8 +69,9 @@ func tokenRevokeCommand() *cobra.Command {
 	var e machines.Revocation
 	cmd := &cobra.Command{
 		Use: "revoke ID...", Short: "Revoke tokens",
-		Long: `Revoke tokens: from now on the server rejects machines that use them. Machines keep what they have already fetched. ID is a token's
-id, or the token itself. A revoked token stays revoked; list shows it until "bunsen token prune" deletes it.
+		Long: `Revoke tokens: from then on, the server rejects machines that use a revoked token. Machines keep the configs that they have
+already fetched. ID is a token's id, or the token itself. A revoked token stays revoked; list shows it until "bunsen token
+prune" deletes it.
 
 Exit codes: 0 revoked, now or earlier; 2 no such token; 3 cluster unreachable, or permission denied.`,
 		Example: `  bunsen token revoke abcdefghij
@@ -93,7 +95,7 @@ Exit codes: 0 revoked, now or earlier; 2 no such token; 3 cluster unreachable, o
 		},
 	}
 	e.Flags(cmd)
-	machines.NoFile(cmd, "to revoke a token of a file edit the file: `revoked: true` in its spec")
+	machines.NoFile(cmd, "to revoke a token of a file, edit the file: write `revoked: true` into the token's spec")
 	return cmd
 }
 
@@ -101,10 +103,10 @@ func tokenPruneCommand() *cobra.Command {
 	var e machines.Revocation
 	cmd := &cobra.Command{
 		Use: "prune", Short: "Delete expired, revoked and exhausted tokens",
-		Long: `Delete the tokens that are expired, used up or revoked, and list them. The cluster then no longer knows who used them and when; the
-server's audit log does.
+		Long: `Delete the tokens that are expired, used up or revoked, and list them. For a deleted token, only the server's audit log still
+has who used it and when.
 
-Exit codes: 0 done, even if there was none; 3 cluster unreachable, or permission denied.`,
+Exit codes: 0 done, even if no token was deleted; 3 cluster unreachable, or permission denied.`,
 		Example: `  bunsen token prune --dry-run
   bunsen token prune`,
 		Args: cobra.NoArgs,
@@ -117,7 +119,7 @@ Exit codes: 0 done, even if there was none; 3 cluster unreachable, or permission
 		},
 	}
 	e.Flags(cmd)
-	machines.NoFile(cmd, "to delete a token of a file take its document out")
+	machines.NoFile(cmd, "to delete a token of a file, remove the token's document from the file")
 	return cmd
 }
 
@@ -125,13 +127,13 @@ func tokenListCommand() *cobra.Command {
 	var pool string
 	cmd := &cobra.Command{
 		Use: "list", Short: "List the tokens: pool, expiry, number of uses, and the last client",
-		Long: `List the tokens, newest first. STATE is good, expired, used up or revoked. USED is how often the server served a config, and the limit.
-FROM is the address of the last request. The tokens themselves are not stored, so they cannot be listed.`,
+		Long: `List the tokens, newest first. STATE is good, expired, used up or revoked. USED is how often the server served a config, and the
+limit. FROM is the address of the last request. The cluster does not store the tokens themselves, so bunsen cannot list them.`,
 		Example: `  bunsen token list
   bunsen token list --pool worker -o json`,
 		Args: cobra.NoArgs,
 	}
-	machines.NoFile(cmd, "the file itself lists its tokens; to revoke one edit the file: `revoked: true` in its spec")
+	machines.NoFile(cmd, "the file of tokens lists them itself; to revoke a token, edit the file: write `revoked: true` into the token's spec")
 	cmd.Flags().StringVar(&pool, "pool", "", "list the tokens of this pool only")
 	cli.CompleteFlag(cmd, "pool", kube.CompletePools)
 	return readsCluster(cmd, func(ctx context.Context, q query) (answer, error) {
@@ -149,7 +151,7 @@ FROM is the address of the last request. The tokens themselves are not stored, s
 		rows := machines.TokenRows(all, q.now)
 		text := machines.TokenTable(rows, q.now).String()
 		if text == "" {
-			text = "No tokens here; `bunsen token create --pool NAME` makes one.\n"
+			text = "No tokens; `bunsen token create --pool NAME` creates one.\n"
 		}
 		return answer{text: text, data: rows}, nil
 	})

@@ -22,11 +22,11 @@ func uiCommand() *cobra.Command {
 	var repo, addressFile string
 	cmd := &cobra.Command{
 		Use: "ui", Short: "Open a console about the cluster in the browser", GroupID: "cluster",
-		Long: `Open pages about the cluster in the browser: what status, why and history print, kept current.
+		Long: `Open pages about the cluster in the browser. The pages show what bunsen status, why and history print, and update by themselves.
 
-bunsen listens on 127.0.0.1 only, and reads the cluster with the rights of your kubeconfig. It changes nothing. The pages need no
-other server. The printed address contains a token, which works once: the first browser that opens it gets a session. If the address
-is opened again without that session, the session ends. The console ends at Ctrl-C.
+bunsen listens on 127.0.0.1 only, and reads the cluster with the rights of your kubeconfig. bunsen ui changes nothing on the
+cluster. The pages load nothing from another server. The printed address contains a token, which works once: the first browser
+that opens the address gets a session. If a second browser opens the address, the session ends. The console ends at Ctrl-C.
 
 A program that starts bunsen ui can read the address from a file (--address-file), which only its owner can read. bunsen then does not
 print the address.

@@ -17,8 +17,8 @@ func validateCommand() *cobra.Command {
 	var output string
 	cmd := &cobra.Command{
 		Use: "validate [DIR]", Short: "Check a config repository: every problem, with file:line:col", GroupID: "offline",
-		Long: `Check a config repository: every document, every overlay, and what each pool renders to. For each problem, bunsen
-prints the place, what is wrong and how to fix it. Warnings do not make a repository invalid.
+		Long: `Check a config repository: every document, every overlay, and the rendered config of each pool. For each problem, bunsen prints
+the file and line, what is wrong and how to fix it. Warnings do not make a repository invalid.
 
 Exit codes: 0 valid, 2 invalid.`,
 		Example: `  # The directory that holds pools/

@@ -26,7 +26,8 @@ func whyCommand() *cobra.Command {
   each pod that a drain waits for, and the PodDisruptionBudget that protects it
   commands that help
 
-For a GitSource, explain why its newest commit is not on the cluster. You can omit the kind if only one object has the name.
+For a GitSource, explain why its newest commit is not on the cluster. You can omit the kind, such as node/, if only one object
+has the name.
 
 Exit codes:
   0  nothing is wrong, or Bunsen continues without you
@@ -75,9 +76,9 @@ func historyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "history pool/NAME", Short: "List the commits of a pool and how the rollout of each ended", GroupID: "cluster",
 		Long: `List the configs of a pool, newest rollout first: the commit or the change through the API, the rendered config, and how the
-rollout ended. A commit without a rollout has its own time; a newest commit that cannot be used comes first. bunsen reads the
-last 20 commits of each GitSource, the pool's record of its rollouts, and the rendered configs that still exist. A note names
-each config that is in none of them.`,
+rollout ended. The row of a commit without a rollout shows the time of the commit. If the newest commit cannot be applied, its
+row comes first. bunsen reads the last 20 commits of each GitSource, the pool's record of its rollouts, and the rendered configs
+that still exist. A note names each config that is in none of these records.`,
 		Example: `  bunsen history pool/worker
   bunsen history pool/worker -o json`,
 		Args: kube.OneSubject(kube.KindPool), ValidArgsFunction: kube.CompleteSubjects(kube.KindPool),

@@ -53,7 +53,7 @@ func command() *cobra.Command {
 	var o options
 	cmd := &cobra.Command{
 		Use:   "machine-config-controller",
-		Short: "Follow git repositories, render every pool's config, roll it out node by node",
+		Short: "Follow git repositories, render every pool's config, and roll each config out node by node",
 		Example: `  # Against the cluster of a kubeconfig; apply the kinds and rights first: kubectl apply -k config/
   machine-config-controller --kubeconfig ~/.kube/config
 
@@ -66,17 +66,17 @@ func command() *cobra.Command {
 	cmd.CompletionOptions.DisableDefaultCmd = true
 	f := cmd.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig of the cluster; empty: the pod's service account")
-	f.StringVar(&o.namespace, "namespace", "bunsen-system", "namespace of the leases")
+	f.StringVar(&o.namespace, "namespace", "bunsen-system", "namespace of the controller's Leases")
 	f.StringVar(&o.secretsNamespace, "secrets-namespace", "bunsen-sources", "namespace of the Secrets that GitSources name")
-	f.StringVar(&o.storeDir, "store", "", "directory for fetched trees, writable for this user only; you can delete it; empty: bunsen/store in the user's cache directory ($XDG_CACHE_HOME or ~/.cache)")
+	f.StringVar(&o.storeDir, "store", "", "directory for fetched trees, writable only for the controller's user; you can delete this directory; empty: bunsen/store in the user's cache directory ($XDG_CACHE_HOME or ~/.cache)")
 	f.StringVar(&o.metrics, "metrics", "0", "address for Prometheus metrics, such as 127.0.0.1:8797; 0: off")
 	f.StringVar(&o.health, "health", "0", "address for /healthz (the process answers) and /readyz (the API server answers and the caches have synced); 0: off")
 	f.StringVar(&o.webhook, "webhook", "0", "address for the webhook requests of git hosts (POST /hook/NAME for a GitSource with spec.webhook), such as :9292; 0: off")
-	f.BoolVar(&o.leaderElect, "leader-elect", false, "act only while holding the lease: for several replicas")
-	f.StringVar(&o.osImage, "os-image", "", "OS image where no MachineConfig sets one; empty: nodes keep theirs")
-	f.StringVar(&o.extensionsImage, "extensions-image", "", "extensions image where no MachineConfig sets one")
-	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "node that this process runs on, which gets its config last; by default $NODE_NAME (the downward API's spec.nodeName)")
-	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every reconciliation, not only changes")
+	f.BoolVar(&o.leaderElect, "leader-elect", false, "act only while this replica holds the Lease; set this flag if several replicas run")
+	f.StringVar(&o.osImage, "os-image", "", "OS image for pools whose MachineConfigs set none; empty: nodes keep their OS images")
+	f.StringVar(&o.extensionsImage, "extensions-image", "", "extensions image for pools whose MachineConfigs set none")
+	f.StringVar(&o.node, "node", os.Getenv("NODE_NAME"), "node on which this process runs, which gets its config last; by default $NODE_NAME (the downward API's spec.nodeName)")
+	f.BoolVarP(&o.verbose, "verbose", "v", false, "log every reconciliation, not only those with changes")
 	return cmd
 }
 
@@ -147,7 +147,7 @@ func restConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig == "" {
 		rc, err := rest.InClusterConfig()
 		if err != nil {
-			return nil, fmt.Errorf("reading the pod's service account: %w; outside a pod name a cluster with --kubeconfig", err)
+			return nil, fmt.Errorf("reading the pod's service account: %w; outside of a pod, name a cluster with --kubeconfig", err)
 		}
 		return unhurried(rc), nil
 	}

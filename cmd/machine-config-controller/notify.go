@@ -34,7 +34,7 @@ func notifyCommand() *cobra.Command {
 	var o notifyOptions
 	cmd := &cobra.Command{
 		Use:   "notify",
-		Short: "Report rollouts to git hosts and chats, as the Notifications of the cluster say",
+		Short: "Report rollouts to git hosts and chats, as the cluster's Notifications define",
 		Example: `  # Against the cluster of a kubeconfig
   machine-config-controller notify --kubeconfig ~/.kube/config`,
 		SilenceUsage: true, SilenceErrors: true, Args: cobra.NoArgs,

@@ -29,19 +29,20 @@ func newApply() *cobra.Command {
 	var o onceOptions
 	cmd := &cobra.Command{
 		Use:   "apply",
-		Short: "Bring this machine to one config, without a cluster",
-		Long: `apply reads a config from a file or URL and compares it with the config in the machine's record. It prints the steps and what
-they cost, and does them with a journal. If a step fails, apply rolls back all steps. It reboots the machine if the change needs
-that. A machine that has the config already needs no step.
+		Short: "Apply one config to this machine, without a cluster",
+		Long: `apply reads a config from a file or URL and compares it with the config in the machine's record. apply prints the steps and
+their disruption, and runs the steps with a journal. If a step fails, apply rolls back all steps. apply reboots the machine if
+the change needs a reboot. A machine that already has the config needs no step.
 
-After a crash or a reboot, the next run first finishes or rolls back the earlier one. So run apply again after a reboot, or at
-each boot by a unit: it confirms the config that booted.
+After a crash or a reboot, the next run of apply first finishes or rolls back the earlier one. Run apply again after a reboot,
+or let a unit run it at each boot, so that apply confirms the config that booted.
 
-The config is Ignition 3.0 to 3.5, or a MachineConfig in YAML or JSON. apply refuses the parts that only a first boot sets up,
-such as disks; with --as-born it assumes that the machine has them. Transpile Butane first, with bunsen or butane.
+The config for apply is Ignition 3.0 to 3.5, or a MachineConfig in YAML or JSON. apply refuses the parts that only a first boot
+sets up, such as disks; with --as-born, apply assumes that the machine already has these parts. Transpile a Butane config first,
+with bunsen or butane.
 
-With --root, apply changes files, enablement, users and groups in that directory, which also has the record and the journal. It
-prints reloads and restarts, leaves a reboot to you, and refuses a change of the OS.
+With --root, apply changes files, enablement, users and groups in the given directory, which also has the record and the
+journal. With --root, apply prints reloads and restarts, leaves a reboot to you, and refuses a change of the OS.
 
 Exit codes:
   0  the machine has the config, or reboots into it, or --dry-run has printed the steps
@@ -65,11 +66,11 @@ Exit codes:
 	}
 	o.add(cmd)
 	f := cmd.Flags()
-	f.StringVar(&o.root, "root", "/", "root of the machine; another than / is a machine that does not run")
-	f.BoolVar(&o.dry, "dry-run", false, "print the steps, and change nothing")
-	f.BoolVar(&o.stay, "skip-reboot", false, "leave a reboot that the change takes to you")
-	f.BoolVar(&o.force, "force", false, "overwrite what differs on disk from the config in force, and reboot")
-	f.BoolVar(&o.born, "as-born", false, "take what only a first boot sets up to be as the config says")
+	f.StringVar(&o.root, "root", "/", "root directory of the machine; a directory other than / is a machine that does not run")
+	f.BoolVar(&o.dry, "dry-run", false, "print the steps of the update, and change nothing")
+	f.BoolVar(&o.stay, "skip-reboot", false, "do not reboot, even if the change needs a reboot")
+	f.BoolVar(&o.force, "force", false, "overwrite differences between the disk and the config in force, and reboot")
+	f.BoolVar(&o.born, "as-born", false, "assume that the parts that only a first boot sets up match the config")
 	f.StringVarP(&o.output, "output", "o", "text", "text or json")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log each step")
 	return cmd

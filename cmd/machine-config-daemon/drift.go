@@ -18,13 +18,15 @@ import (
 func newDrift() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drift",
-		Short: "What of this machine is not as its config has it, as the daemon saw it last",
-		Long: `drift reads what the daemon that serves this machine keeps below ` + driftscan.Dir + `. It asks
-no cluster, changes nothing and may run beside the daemon. ` + "`bunsen drift`" + ` reads the same from the cluster, for all nodes.`,
+		Short: "Print where this machine differs from its config, as the daemon last found",
+		Long: `drift reads the results that the daemon of this machine stores below ` + driftscan.Dir + `. drift needs no cluster,
+changes nothing and may run beside the daemon. ` + "`bunsen drift`" + ` reads the results of all nodes from the cluster.`,
 		Example: `  machine-config-daemon drift list
   machine-config-daemon drift show /etc/chrony.conf`,
 		Args: cobra.ArbitraryArgs,
-		RunE: func(*cobra.Command, []string) error { return &usageError{errors.New("say drift list, show or export")} },
+		RunE: func(*cobra.Command, []string) error {
+			return &usageError{errors.New("drift needs a command: drift list, drift show or drift export")}
+		},
 	}
 	list := driftCommand("list", "List what differs", func(w io.Writer, files host.Files, _ string) error {
 		known, err := driftscan.Known(files)
@@ -34,7 +36,7 @@ no cluster, changes nothing and may run beside the daemon. ` + "`bunsen drift`" 
 		return printDrift(w, known)
 	})
 	list.Example = "  machine-config-daemon drift list"
-	show := driftCommand("show PATH", "Print the difference of a path; what is secret is hidden", func(w io.Writer, files host.Files, path string) error {
+	show := driftCommand("show PATH", "Print the difference of a path, without secrets", func(w io.Writer, files host.Files, path string) error {
 		text, err := driftscan.Diff(files, path)
 		if err != nil {
 			return err
@@ -43,14 +45,14 @@ no cluster, changes nothing and may run beside the daemon. ` + "`bunsen drift`" 
 		return err
 	})
 	show.Example = "  machine-config-daemon drift show /etc/chrony.conf"
-	export := driftCommand("export PATH", "Print a path that differs as JSON, with its contents, secret ones too", func(w io.Writer, files host.Files, path string) error {
+	export := driftCommand("export PATH", "Print a path that differs as JSON, with its contents, including secrets", func(w io.Writer, files host.Files, path string) error {
 		out, err := driftscan.Export(files, path)
 		if err != nil {
 			return err
 		}
 		return json.NewEncoder(w).Encode(out)
 	})
-	export.Long = "export prints one path that has drifted, as JSON with its contents, for `bunsen drift adopt --from FILE`. It prints\nsecret contents, too: a user who can run export can read root's files anyway."
+	export.Long = "export prints one path that has drifted, as JSON with its contents, for `bunsen drift adopt --from FILE`. export also\nprints secret contents: a user who can run export can read root's files anyway."
 	export.Example = "  machine-config-daemon drift export /etc/chrony.conf > chrony.json"
 	cmd.AddCommand(list, show, export)
 	return cmd
@@ -84,7 +86,7 @@ func driftCommand(use, short string, run func(w io.Writer, files host.Files, pat
 			return run(cmd.OutOrStdout(), root, path)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "root", "/", "the machine's root file system; in a container, where it is mounted")
+	cmd.Flags().StringVar(&dir, "root", "/", "the machine's root file system; in a container, the directory of its mount")
 	return cmd
 }
 

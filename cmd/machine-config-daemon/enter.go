@@ -13,7 +13,7 @@ import (
 func entering(cmd *cobra.Command) *cobra.Command {
 	var mount string
 	var pod bool
-	cmd.Flags().StringVar(&mount, "root-mount", "/", "where the machine's root is mounted in this container; the process enters it and continues there")
+	cmd.Flags().StringVar(&mount, "root-mount", "/", "directory of this container at which the machine's root is mounted; the process enters this directory and continues there")
 	// The process adds this flag for itself, once it is inside.
 	cmd.Flags().BoolVar(&pod, podFlag, false, "the process runs in a pod")
 	if err := cmd.Flags().MarkHidden(podFlag); err != nil {

@@ -36,9 +36,9 @@ type source struct {
 func (s *source) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&s.from, "once-from", "", "file or http(s) URL of the config: Ignition 3.0 to 3.5, or a MachineConfig in YAML or JSON")
-	f.StringVar(&s.ca, "ca", "", "file of PEM certificates that the URL's server has to be signed by, instead of the system's")
-	f.StringVar(&s.digest, "digest", "", "what the config's bytes have to be, as sha256:<hex>")
-	f.DurationVar(&s.timeout, "timeout", 30*time.Second, "how long the URL's server may take, for all of the config")
+	f.StringVar(&s.ca, "ca", "", "file of PEM certificates of the CAs that the daemon trusts for the URL's server, instead of the system's CAs")
+	f.StringVar(&s.digest, "digest", "", "expected digest of the config's bytes, as sha256:<hex>")
+	f.DurationVar(&s.timeout, "timeout", 30*time.Second, "how long the download of the config may take")
 }
 
 // read returns the config's bytes, and a name for it without a password.

@@ -21,16 +21,15 @@ func newFirstboot() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "firstboot",
 		Aliases: []string{"firstboot-complete-machineconfig"},
-		Short:   "Bring a new machine's OS to its first config, before the kubelet joins",
-		Long: `firstboot reads ` + once.EncapsulatedPath + `, which the Ignition server appends to
-every config. The file has the parts that Ignition cannot express: OS image, kernel arguments, kernel type and extensions.
+		Short:   "Set up a new machine's OS as its first config says, before the kubelet joins",
+		Long: `firstboot reads ` + once.EncapsulatedPath + `, which the Ignition server appends to every config. This file has the parts of the
+config that Ignition cannot express: OS image, kernel arguments, kernel type and extensions.
 
-If the running machine has them already, firstboot removes the file, and the kubelet can start. Otherwise it stages them, renames
-the file to ` + once.BackupSuffix + `, and reboots the machine. The next firstboot confirms the OS that booted.
+If the running machine already has these parts, firstboot removes the file, and the kubelet can start. Otherwise firstboot stages the parts, renames the file to ` + once.BackupSuffix + `, and reboots the machine. The next firstboot confirms the OS that booted.
 
-firstboot tries again every minute until it succeeds, so a machine never joins its cluster with another OS than its config has. An
-OS that does not boot costs a reboot for each attempt. Then the pause grows up to an hour, also over reboots. The unit
-machine-config-daemon-firstboot.service runs firstboot.
+firstboot tries again every minute until it succeeds, so a machine never joins its cluster with another OS than its config has.
+If the staged OS does not boot, each attempt costs a reboot, and the pause between attempts grows up to an hour, also across
+reboots. The unit machine-config-daemon-firstboot.service runs firstboot.
 
 Exit codes: 0 the machine has the OS of its config, or it is rebooting; 1 failed (with --retry 0), or stopped by a signal.`,
 		Example: `  machine-config-daemon firstboot

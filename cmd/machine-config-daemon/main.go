@@ -71,11 +71,11 @@ func (e *exitError) Unwrap() error { return e.error }
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "machine-config-daemon",
-		Short: "Bring this node to the config that its Node object asks for",
+		Short: "Apply the config that the Node object of this machine names",
 		Long: `machine-config-daemon watches the Node object of its machine. The annotation machineconfiguration.openshift.io/desiredConfig
-names the rendered config that the node should run. If the node runs another one, the daemon compares the two with the disk, and
-requests a drain if the disruption policy demands one. Then it applies the steps with a journal and reports. If a step fails, it
-rolls back all steps.
+names the rendered config that the node should run. If the node runs another config, the daemon compares both configs with the
+disk, and requests a drain if the disruption policy demands one. Then the daemon applies the steps with a journal and reports
+the result. If a step fails, the daemon rolls back all steps.
 
   start      runs the daemon
   apply      applies a config to a machine without a cluster
@@ -83,10 +83,10 @@ rolls back all steps.
   drift      shows where the machine differs from its config
   update     replaces this program by the one that the config names
 
-Exit codes: 0 success, 1 failed, 2 wrong arguments; apply has more.`,
+Exit codes: 0 success, 1 failed, 2 wrong arguments; the command apply has further exit codes.`,
 		SilenceErrors: true, SilenceUsage: true,
 		RunE: func(*cobra.Command, []string) error {
-			return &usageError{errors.New("say start, apply, firstboot, drift, update, copy or simulate")}
+			return &usageError{errors.New("machine-config-daemon needs a command: start, apply, firstboot, drift, update, copy or simulate")}
 		},
 		Args: cobra.ArbitraryArgs,
 	}
@@ -124,12 +124,12 @@ func (o *options) add(cmd *cobra.Command, rootHelp, rootDefault string) {
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.node, "node-name", hostname, "name of this node's Node object")
-	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig with the kubelet's identity, system:node:<name>; empty: found on this machine")
-	f.StringArrayVar(&o.servers, "server", nil, "`URL` of a machine-config-server, https://HOST:PORT, may be repeated; replaces those in "+publishedIn)
-	f.StringVar(&o.serverCA, "server-ca", "", "`file` with the CA of the machine-config-servers; replaces the one in "+publishedIn)
-	f.DurationVar(&o.trustInterval, "trust-interval", trustsync.DefaultInterval, "how often, on average, the daemon asks for certificates and the pull secret")
+	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig with the kubelet's identity, system:node:<name>; empty: the daemon finds it on this machine")
+	f.StringArrayVar(&o.servers, "server", nil, "`URL` of a machine-config-server, https://HOST:PORT, may be repeated; replaces the URLs in "+publishedIn)
+	f.StringVar(&o.serverCA, "server-ca", "", "`file` with the CA of the machine-config-servers; replaces the CA in "+publishedIn)
+	f.DurationVar(&o.trustInterval, "trust-interval", trustsync.DefaultInterval, "average time between two requests of the daemon for certificates and the pull secret")
 	f.StringVar(&o.root, "root", rootDefault, rootHelp)
-	f.StringVar(&o.metrics, "metrics", "", "loopback address at which metrics are served under /metrics; \"\" serves none")
+	f.StringVar(&o.metrics, "metrics", "", "loopback address at which the daemon serves /metrics; \"\" serves no metrics")
 	f.BoolVarP(&o.verbose, "verbose", "v", false, "log more")
 }
 

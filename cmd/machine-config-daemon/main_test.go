@@ -51,7 +51,7 @@ func TestEveryCommandHasHelpWithAnExample(t *testing.T) {
 
 func TestStartSaysWhatIsProvenAndWhatIsRefused(t *testing.T) {
 	help := newStart().Long
-	for _, want := range []string{"taken in place", osParts, "password hashes", "Unreconcilable", "--health-timeout"} {
+	for _, want := range []string{"applied in place", osParts, "password hashes", "Unreconcilable", "--health-timeout"} {
 		if !strings.Contains(help, want) {
 			t.Errorf("the help does not say %q", want)
 		}

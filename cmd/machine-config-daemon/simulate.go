@@ -24,9 +24,10 @@ func newSimulate() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate",
 		Short: "Run a simulated host: real files below a directory, and a Node that stays Ready",
-		Long: `simulate runs the daemon on a directory. Files, unit files and the symlinks that enable units are real, below --root.
-It prints the reloads, restarts and reboots that a machine would do. It reports the Node as Ready, as a kubelet does, and its pods
-as running. With --no-kubelet, another program has to do that, such as a real kubelet without containers.`,
+		Long: `simulate runs the daemon on a directory. Files, unit files and the symlinks that enable units are real, below --root. simulate
+prints the reloads, restarts and reboots that a real machine would run. simulate reports the Node as Ready, as a kubelet does,
+and the Node's pods as running. With --no-kubelet, another program has to report the Node, such as a real kubelet without
+containers.`,
 		Example: `  machine-config-daemon simulate --node-name worker-0 --kubeconfig worker-0.kubeconfig --root ./hosts/worker-0`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -36,9 +37,9 @@ as running. With --no-kubelet, another program has to do that, such as a real ku
 			return simulateHost(cmd.Context(), o, s)
 		},
 	}
-	o.add(cmd, "directory that is the host's disk; made when missing", "")
+	o.add(cmd, "directory that is the host's disk; simulate creates a missing directory", "")
 	cmd.Flags().DurationVar(&s.downtime, "reboot-time", time.Second, "how long a simulated reboot takes")
-	cmd.Flags().BoolVar(&s.noKubelet, "no-kubelet", false, "a kubelet of its own keeps the Node and runs its pods")
+	cmd.Flags().BoolVar(&s.noKubelet, "no-kubelet", false, "do not report the Node and its pods, because a separate kubelet does")
 	return cmd
 }
 

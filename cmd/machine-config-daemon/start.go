@@ -29,26 +29,26 @@ func newStart() *cobra.Command {
 		Short: "Serve this machine",
 		Long: `start runs the daemon on this machine, as root.
 
-  taken in place       files, appended ones too, directories, links, units, drop-ins, masks, enablement, SSH keys, users,
+  applied in place     files, also appended ones, directories, links, units, drop-ins, masks, enablement, SSH keys, users,
                        groups and password hashes by the machine's own shadow-utils; by rpm-ostree or bootc
                        ` + osParts + `
   refused, with the    the OS parts on machines without either of them; FIPS mode; another uid or gid of an account that is
   reason               there
   left to new nodes    disks, filesystems, raid, luks, Ignition's own kernelArguments
 
-A config with a refused part is refused whole: the Node reports Unreconcilable and names the part. The daemon
-accepts such a part if the current config has it too, for example on a machine that booted from the server.
+The daemon refuses a whole config with a refused part: the Node reports Unreconcilable and names the part. The daemon accepts
+such a part if the current config also has it, for example on a machine that booted from the server.
 
-After a change that reboots the machine or acts on services, the machine must be healthy within --health-timeout. The daemon checks
-what was healthy before: the units of the change, the kubelet, and after a reboot the API server. If one of them fails, the daemon
-rolls back, and the Node reports Degraded with the reason. It tries that config again only after another one was desired. While the
-API server does not answer, the daemon finishes the update, and reports it later.
+After a change that reboots the machine or acts on services, the machine must be healthy within --health-timeout. The daemon
+checks the units of the change, the kubelet, and after a reboot the API server, if they were healthy before the change. If such
+a check fails, the daemon rolls back, and the Node reports Degraded with the reason. The daemon applies a rejected config again
+only after another config was desired. While the API server does not answer, the daemon finishes the update, and reports the
+result later.
 
 The daemon reads its config from a machine-config-server, with the kubelet's client certificate, and finds the servers
-in ` + publishedIn + `. Where no server gives the config, the daemon reads it
-through the API server, if nodes have that right.
+in ` + publishedIn + `. If no server sends the config, the daemon reads it through the API server, if nodes have the right to read configs there.
 
-It has the kubelet's identity. Without --kubeconfig it uses the first of these files that exists:
+The daemon uses the kubelet's identity. Without --kubeconfig, it uses the first of these files that exists:
 ` + kubeconfigHelp(),
 		Example: `  machine-config-daemon start --node-name $(hostname)
   machine-config-daemon start --root-mount /rootfs   # in a container that has the machine's root there`,
@@ -77,12 +77,12 @@ type checks struct {
 
 func (c *checks) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.BoolVar(&c.off, "no-health-gate", false, "do not check the health after a change")
+	f.BoolVar(&c.off, "no-health-gate", false, "do not check the machine's health after a change")
 	f.DurationVar(&c.afterReboot, "health-timeout", healthcheck.AfterReboot, "how long the machine may take to be healthy after a reboot, before the daemon rolls back")
-	f.DurationVar(&c.afterAct, "health-timeout-rebootless", healthcheck.AfterActions, "the same after services were reloaded or restarted")
-	f.DurationVar(&c.settle, "health-settle", healthcheck.Settle, "how long it must stay healthy")
-	f.BoolVar(&c.kubelet, "kubelet-healthz-enabled", true, "a kubelet that was healthy before a change must be so after it")
-	f.StringVar(&c.endpoint, "kubelet-healthz-endpoint", "http://localhost:10248/healthz", "where the kubelet says whether it is healthy")
+	f.DurationVar(&c.afterAct, "health-timeout-rebootless", healthcheck.AfterActions, "how long the machine may take to be healthy after the daemon reloaded or restarted services")
+	f.DurationVar(&c.settle, "health-settle", healthcheck.Settle, "how long the machine must stay healthy after a change")
+	f.BoolVar(&c.kubelet, "kubelet-healthz-enabled", true, "roll back if the kubelet was healthy before a change and is not healthy after it")
+	f.StringVar(&c.endpoint, "kubelet-healthz-endpoint", "http://localhost:10248/healthz", "URL at which the kubelet reports whether it is healthy")
 }
 
 // health returns the health check of a machine, or nil.

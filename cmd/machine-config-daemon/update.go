@@ -42,16 +42,17 @@ func newUpdate() *cobra.Command {
 	var o updateOptions
 	cmd := &cobra.Command{
 		Use:   "update",
-		Short: "Replace this program by the one that the machine's config names",
+		Short: "Replace this program by the binary that the machine's config names",
 		Long: `update reads ` + binaryPath + `, which has the URL and the SHA-512 of a binary for each architecture:
 
   {"amd64": {"url": "https://releases.example.com/v2/machine-config-daemon-linux-amd64", "sha512": "…"}}
 
-If this program has another hash, update downloads that binary and checks its hash. It runs the binary once, to see that it works on
-this machine, and replaces this program. The service of the daemon notices the new binary and restarts into it. A URL that ends in .gz is
-decompressed; the hash is that of the binary. The unit machine-config-daemon-update.service runs update.
+If this program has another hash, update downloads the named binary and checks its hash. update runs the new binary once, to
+check that it works on this machine, and replaces this program. The service of the daemon notices the new binary and restarts
+with it. update decompresses a URL that ends in .gz; the hash is that of the decompressed binary. The unit
+machine-config-daemon-update.service runs update.
 
-Exit codes: 0 the program is the one that the file names, 1 failed, and the program is unchanged.`,
+Exit codes: 0 the program is the binary that the file names, 1 failed, and the program is unchanged.`,
 		Example: `  machine-config-daemon update
   machine-config-daemon update --from binary.json --to /opt/bin/machine-config-daemon`,
 		Args: noArgs,
@@ -62,9 +63,9 @@ Exit codes: 0 the program is the one that the file names, 1 failed, and the prog
 		self = ""
 	}
 	f := cmd.Flags()
-	f.StringVar(&o.from, "from", binaryPath, "file with the URLs and hashes")
+	f.StringVar(&o.from, "from", binaryPath, "file with the URLs and hashes of the binaries")
 	f.StringVar(&o.to, "to", self, "program to replace")
-	f.StringVar(&o.ca, "ca", "", "file of PEM certificates that the URL's server has to be signed by, instead of the system's")
+	f.StringVar(&o.ca, "ca", "", "file of PEM certificates of the CAs that update trusts for the URL's server, instead of the system's CAs")
 	f.DurationVar(&o.timeout, "timeout", 5*time.Minute, "how long the download may take")
 	return cmd
 }

@@ -34,8 +34,8 @@ machine requests (2.2, 3.0 to 3.5), and /healthz and /readyz.
 A machine needs a token of its pool (bunsen token create), which its pointer config contains (bunsen pointer), or a
 client certificate (--client-ca). Only tokens of one node get the secrets of a config. --open serves every client.
 
-The server reads pools, rendered configs and tokens from the API server. While that is unreachable, it serves the last
-known ones, with --cache-dir also after a restart. Without a cluster it reads a folder (--from-dir) or a repository
+The server reads pools, rendered configs and tokens from the API server. While the API server is unreachable, the server uses
+the last known ones, with --cache-dir also after a restart. Without a cluster it reads a folder (--from-dir) or a repository
 (--from-git), and tokens from a file. It creates and renews its certificates in a Secret that all replicas share, or in
 --cert-dir, and uses your own certificates as they are. It reads changed files again within a minute.`,
 		Example: `  # In a cluster, with its service account; new machines join the cluster
