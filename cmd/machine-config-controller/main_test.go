@@ -49,7 +49,7 @@ func TestWhatStopsItAtTheStart(t *testing.T) {
 		want string
 	}{
 		"a kubeconfig that is not there":               {[]string{"--kubeconfig", "/nowhere"}, `reading kubeconfig "/nowhere": `},
-		"no cluster at all":                            {nil, "outside a pod name a cluster with --kubeconfig"},
+		"no cluster at all":                            {nil, "outside of a pod, name a cluster with --kubeconfig"},
 		"a store that is no directory":                 {[]string{"--kubeconfig", kubeconfig(t, "http://127.0.0.1:1"), "--store", file}, "opening the store of trees (--store): "},
 		"an argument, where there are only flags":      {[]string{"start"}, `unknown command "start"`},
 		"a flag that does not exist":                   {[]string{"--nope"}, "unknown flag: --nope"},
