@@ -27,8 +27,7 @@ func buildCommand() *cobra.Command {
 name and the same content. The output does not include MachineConfigs that users created through a cluster's API.
 
 -o ignition prints one Ignition config for a machine without a cluster, with the pool's kernel arguments in it. Ignition cannot
-express an OS image, extensions, a kernel type or FIPS mode. A pool with such a part is an error, unless --allow-partial is
-set.`,
+express an OS image, extensions, a kernel type or FIPS mode. A pool with such a part is an error, unless --allow-partial is set.`,
 		Example: `  # The rendered MachineConfig of one pool, as YAML
   bunsen build --pool worker
 

@@ -18,16 +18,14 @@ func commentCommand() *cobra.Command {
 		Use: "comment [BASE [HEAD]]", Short: "Post one comment and a status to a pull request, with the effect of the change on nodes", GroupID: "offline",
 		Long: `Compare two revisions as bunsen diff does, and post the result to the pull request of the CI job. The result is one comment,
 which later runs edit, and the commit status ` + pullrequest.StatusContext + `. GitHub Actions, GitLab CI and Gitea or Forgejo
-Actions provide all settings; outside of their jobs, set --host, --api, --project, --pull and --commit. The token comes from
-BUNSEN_TOKEN, GITHUB_TOKEN, GITLAB_TOKEN, GITEA_TOKEN or FORGEJO_TOKEN.
+Actions provide all settings; outside of their jobs, set --host, --api, --project, --pull and --commit. The token
+comes from BUNSEN_TOKEN, GITHUB_TOKEN, GITLAB_TOKEN, GITEA_TOKEN or FORGEJO_TOKEN.
 
 An invalid head gets a comment with its problems, and the status "failure". If the job of a fork may not write, bunsen prints
 the comment instead of posting it. With --dry-run, bunsen sends nothing: standard output is exactly the comment, and standard
-error names the pull request. A dry run with a token reads the pull request's comments, and reports whether it would create or
-edit a comment.
+error names the pull request. A dry run with a token reads the comments, and reports whether it would create or edit one.
 
 BASE and HEAD are revisions. To compare a directory, write a path, such as ./before. See docs/ci.md.
-
 Exit codes: 0 posted, 2 invalid input, 3 service unreachable.`,
 		Example: `  # In a job of a pull request: HEAD is the merge commit, and its first parent is the base branch
   bunsen comment HEAD^1 HEAD
