@@ -69,7 +69,7 @@ func (b *bench) pages(ctx context.Context) error {
 	}
 	fmt.Fprintf(b.out, "\nPages: time until the last byte\n")
 	grid := measure.Grid{Head: []string{"<page", "first", "median", "slowest", "CPU of the first", "CPU of others", "pages", "KB", "KB on the wire", "<goal", "<met"}}
-	for _, path := range []string{poolPath, "/", "/node/" + nodeName(101), poolPath + "/commit/" + after, "/search?q=chrony", "/compare?from=" + before + "&to=" + after} {
+	for _, path := range []string{poolPath, "/", "/node/" + nodeName(1), poolPath + "/commit/" + after, "/search?q=chrony", "/compare?from=" + before + "&to=" + after} {
 		var times []time.Duration
 		var page loaded
 		var first, firstCPU time.Duration
