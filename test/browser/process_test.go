@@ -69,7 +69,7 @@ func (p *process) stop(signal syscall.Signal) {
 func (p *process) printed(t *testing.T, pattern string) []string {
 	t.Helper()
 	want, found := regexp.MustCompile(pattern), []string(nil)
-	until(t, 3*time.Minute, p.name+" prints "+pattern, func() (bool, error) {
+	until(t, 10*time.Minute, p.name+" prints "+pattern, func() (bool, error) {
 		raw, err := os.ReadFile(p.log)
 		if found = want.FindStringSubmatch(string(raw)); found != nil {
 			return true, nil
