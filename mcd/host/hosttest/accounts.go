@@ -18,7 +18,7 @@ var accountConformance = []struct {
 	says  string
 	check func(probe)
 }{
-	{"a user is read with its groups and its password, one that is not there is the zero user", func(p probe) {
+	{"the host reads a user with groups and password, and returns the zero user for a missing one", func(p probe) {
 		u, hash, err := p.h.Passwd.User(p.ctx(), "guest")
 		p.ok(err)
 		want := host.User{There: true, UID: 1200, GID: 1200, Gecos: "A guest", Home: "/home/guest", Shell: "/bin/sh", Groups: "wheel", Password: host.DigestOf([]byte("$6$guest"))}
@@ -29,7 +29,7 @@ var accountConformance = []struct {
 		p.group("wheel", host.Group{There: true, GID: 10, Members: "guest"})
 		p.group("none", host.Group{})
 	}},
-	{"a user is made, changed and removed, each twice, and others stay", func(p probe) {
+	{"the host creates, changes and removes a user, each twice, and keeps all further users", func(p probe) {
 		guest, _, err := p.h.Passwd.User(p.ctx(), "guest")
 		p.ok(err)
 		alice := p.account("alice", host.User{UID: 1500, GID: 1000, Gecos: "Alice", Home: "/home/alice", Shell: "/bin/bash", Groups: "core,wheel"}, "$6$alice")
@@ -43,17 +43,17 @@ var accountConformance = []struct {
 		}
 		p.user("guest", guest)
 	}},
-	{"a system's user is made with a small number", func(p probe) {
+	{"the host creates a system user with a small number", func(p probe) {
 		p.account("daemonic", host.User{UID: 700, GID: 10, Home: "/", Shell: "/sbin/nologin"}, "*")
 	}},
-	{"a user who goes leaves the groups and the home, and takes nobody's group along", func(p probe) {
+	{"after the host removes a user, the home directory and all groups stay", func(p probe) {
 		p.ok(p.h.Files.Mkdir("/home/guest", host.Entry{Mode: 0o700}))
 		p.ok(p.h.Passwd.SetUser(p.ctx(), "guest", host.User{}, nil))
 		p.group("wheel", host.Group{There: true, GID: 10})
 		p.group("guest", host.Group{There: true, GID: 1200})
 		p.is("/home/guest", host.Entry{Kind: host.Dir, Mode: 0o700})
 	}},
-	{"a group is made, gets members that it lacks, and is removed", func(p probe) {
+	{"the host creates a group, adds missing members, and removes the group", func(p probe) {
 		team := host.Group{There: true, GID: 2000}
 		for range 2 {
 			p.ok(p.h.Passwd.SetGroup(p.ctx(), "team", team))
@@ -72,7 +72,7 @@ var accountConformance = []struct {
 		}
 		p.user("none", host.User{})
 	}},
-	{"a user in a group that is not there, and a hash that is none, are errors", func(p probe) {
+	{"a user in a missing group, and an invalid password hash, are errors", func(p probe) {
 		u := host.User{There: true, UID: 1500, GID: 10, Home: "/", Shell: "/bin/sh", Groups: "none", Password: host.DigestOf(nil)}
 		p.fails(p.h.Passwd.SetUser(p.ctx(), "alice", u, nil), nil)
 		u.Groups = ""
@@ -81,7 +81,7 @@ var accountConformance = []struct {
 			p.fails(p.h.Passwd.SetUser(p.ctx(), "alice", u, []byte(hash)), nil)
 		}
 	}},
-	{"what a new home holds is told, parents first", func(p probe) {
+	{"the host lists the files of a new home directory, parents first", func(p probe) {
 		p.ok(p.h.Files.Mkdir("/etc/skel/dir", host.Entry{Mode: 0o755}))
 		p.write("/etc/skel/dir/file", 0o600, "x")
 		files, err := p.h.Passwd.Skeleton(p.ctx())

@@ -27,7 +27,7 @@ var conformance = []struct {
 		p.write("/etc/file", 0o644, "x")
 		p.is("/etc/file/below", host.Entry{})
 	}},
-	{"a file is written with its mode, owner and contents, and read back", func(p probe) {
+	{"the host writes a file with its mode, owner and contents, and reads the same file", func(p probe) {
 		p.write("/etc/a", 0o640, "hello")
 		p.is("/etc/a", host.Entry{Kind: host.File, Mode: 0o640, Digest: host.DigestOf([]byte("hello"))})
 		if got, err := p.h.Files.Read("/etc/a"); err != nil || string(got) != "hello" {
@@ -85,7 +85,7 @@ var conformance = []struct {
 			p.fails(p.h.Files.Write(bad, host.Entry{Mode: 0o644}, nil), nil)
 		}
 	}},
-	{"a directory is made once, and again gives it mode", func(p probe) {
+	{"the host creates a directory, and the second call changes its mode", func(p probe) {
 		p.ok(p.h.Files.Mkdir("/etc/d", host.Entry{Mode: 0o755}))
 		p.ok(p.h.Files.Mkdir("/etc/d", host.Entry{Mode: 0o700}))
 		p.is("/etc/d", host.Entry{Kind: host.Dir, Mode: 0o700})
@@ -170,7 +170,7 @@ var conformance = []struct {
 		p.ok(p.h.Units.Enable(p.ctx(), "a.service"))
 		p.unit("a.socket", host.Unit{Install: "WantedBy=sockets.target"})
 	}},
-	{"a vendor's unit is enabled, and presets are told", func(p probe) {
+	{"the host enables a vendor's unit, and reports presets", func(p probe) {
 		vendor := host.Unit{Install: "WantedBy=multi-user.target", Vendor: "WantedBy=multi-user.target"}
 		p.unit("vendor.service", vendor)
 		p.ok(p.h.Units.Enable(p.ctx(), "vendor.service"))

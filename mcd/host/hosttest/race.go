@@ -106,9 +106,9 @@ func Race(t *testing.T, top string, open func() host.Files, racer *exec.Cmd) {
 			t.Fatalf("the user won in round %d: %v", round, bad)
 		}
 	}
-	t.Logf("%d changes were made, %d were refused", done, refused)
+	t.Logf("the daemon made %d changes and refused %d", done, refused)
 	if done < rounds/100 || refused < rounds/100 {
-		t.Errorf("of %d changes, %d were made and %d refused: they hardly race", 4*rounds, done, refused)
+		t.Errorf("of %d changes, the daemon made %d and refused %d: user and daemon hardly race", 4*rounds, done, refused)
 	}
 }
 
