@@ -14,6 +14,7 @@ import (
 
 	"github.com/bunsen-os/bunsen/api/safetext"
 	"github.com/bunsen-os/bunsen/internal/cli"
+	"github.com/bunsen-os/bunsen/internal/cli/secrets"
 )
 
 // version is set by the linker.
@@ -48,7 +49,8 @@ func root() *cobra.Command {
 		Long: `Bunsen keeps the operating system of a cluster's nodes in git, as Butane documents.
 
 validate, build, diff, explain and import need no cluster: these commands run the controller's functions, so they print what
-will happen on the cluster. comment posts a comparison to a pull request. push publishes a commit as an OCI artifact. status,
+will happen on the cluster. secret encrypts files of the repository. comment posts a comparison to a pull request.
+push publishes a commit as an OCI artifact. status,
 why, history, get, trace, drift and ui read the cluster of your kubeconfig. pause, suspend, resume, hold, release and retry
 control rollouts on this cluster. rollback prepares a commit that returns a pool to an earlier config. token and pointer prepare
 new machines. install, check, uninstall and support-bundle manage the installation of Bunsen itself.
@@ -66,7 +68,7 @@ Exit codes:
 	cmd.AddGroup(&cobra.Group{ID: "offline", Title: "Without a cluster:"}, &cobra.Group{ID: "cluster", Title: "Reading a cluster:"},
 		&cobra.Group{ID: "act", Title: "Controlling a rollout:"}, &cobra.Group{ID: "machines", Title: "New machines:"},
 		&cobra.Group{ID: "install", Title: "Installing:"})
-	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), importCommand(), commentCommand(), pushCommand(),
+	cmd.AddCommand(validateCommand(), buildCommand(), diffCommand(), explainCommand(), importCommand(), secrets.Command(), commentCommand(), pushCommand(),
 		statusCommand(), uiCommand(), consoleCommand(), whyCommand(), historyCommand(), getCommand(), traceCommand(), driftCommand(),
 		pauseCommand(), suspendCommand(), resumeCommand(), retryCommand(), holdCommand(), releaseCommand(), rollbackCommand(),
 		tokenCommand(), pointerCommand(),

@@ -11,6 +11,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/cli/folders"
 	"github.com/bunsen-os/bunsen/internal/review"
 	"github.com/bunsen-os/bunsen/internal/review/annotate"
+	"github.com/bunsen-os/bunsen/internal/review/encryption"
 )
 
 func validateCommand() *cobra.Command {
@@ -18,7 +19,8 @@ func validateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use: "validate [DIR]", Short: "Check a config repository: every problem, with file:line:col", GroupID: "offline",
 		Long: `Check a config repository: every document, every overlay, and the rendered config of each pool. For each problem, bunsen prints
-the file and line, what is wrong and how to fix it. Warnings do not make a repository invalid.
+the file and line, what is wrong and how to fix it. Warnings do not make a repository invalid. bunsen also warns of secrets in clear
+text, and of files whose encryption differs from the rules in .sops.yaml.
 
 Exit codes: 0 valid, 2 invalid.`,
 		Example: `  # The directory that holds pools/
@@ -49,6 +51,7 @@ Exit codes: 0 valid, 2 invalid.`,
 				return cli.Invalid(fmt.Errorf("rendering the repository: %w", err))
 			}
 			checked := review.Check(res, rendering)
+			checked.Report = append(checked.Report, encryption.Check(tree.FS, res.Fragments)...)
 			text, err := annotate.Findings{
 				Directory: filepath.ToSlash(folders.BelowTop(dir)), Version: version, Entries: checked.Report, Pools: rendersTo(checked.Rendering),
 			}.Write(annotate.Format(output))

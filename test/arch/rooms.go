@@ -112,6 +112,7 @@ var Rooms = []Room{
 	{"internal/policy/secret/classify", Pure, nil, nil, "whether a key or a value is a secret follows from its text alone"},
 	{"internal/policy/secret/syntax", Pure, nil, nil, "words and keys of a line follow from the line alone"},
 	{"internal/policy/secret", Pure, list("internal/policy/secret/classify", "internal/policy/secret/syntax"), nil, "what is a secret is asked wherever a content is printed, served or compared, so it lies below all of them"},
+	{"internal/sops/rules", Pure, list("internal/sops/document"), yaml, "which keys a file is encrypted for follows from the repository, with and without keys"},
 	{"internal/sops/document", Pure, nil, libs(yaml, list("gopkg.in/ini.v1")), "which keys of an encrypted file changed is asked in reviews, where no key is"},
 	{"internal/sops", Pure, list("internal/sops/document"), list("filippo.io/age"), "the only room that decrypts: the server and the command line link it, the controller and the daemon do not"},
 	{"internal/policy/window", Pure, nil, list("github.com/robfig/cron/v3"), "whether a time lies in a window is arithmetic on calendars"},
@@ -152,6 +153,7 @@ var Rooms = []Room{
 	{"internal/review", Pure, list("api/...", "internal/policy", "internal/policy/secret", "source", "transpile", "transpile/origin", "reconcile/render", "reconcile/render/cache", "reconcile/rollout/...", "reconcile/drain", "reconcile/status", "internal/review/cluster", "internal/review/content", "internal/review/lineage", "mcs", "mcd/plan", "mcd/host"), libs(kubeTypes, ignition, yaml), "a preview is made of everybody's pure functions, and of no shell"},
 
 	{"internal/review/cluster", Pure, list("api/...", "internal/policy", "internal/policy/secret", "transpile"), kubeTypes, "objects of cluster/ are compared by their fields, not by a rendered config"},
+	{"internal/review/encryption", Reader, list("api/...", "internal/policy/secret", "internal/sops/document", "internal/sops/rules", "transpile"), nil, "which files should be encrypted follows from the repository; only commands for people ask"},
 	{"internal/review/content", Pure, list("api/...", "internal/sops/document", "internal/policy", "internal/policy/secret"), libs(ignition), "what differs in an item is read without knowing who asks"},
 	{"internal/review/report", Pure, list("api/...", "internal/policy", "internal/review", "internal/review/cluster"), nil, "a comparison is written by who knows all of it, and by nobody who compares"},
 	{"internal/review/annotate", Pure, list("api/...", "transpile"), nil, "a finding is written for each system that shows it; what it says is decided elsewhere"},
@@ -246,6 +248,7 @@ var Rooms = []Room{
 	{"internal/cli/live", Command, list("api/...", "internal/cli", "internal/cli/kube", "internal/cli/watching", "internal/inspect", "internal/inspect/fleet", "internal/terminal"), anything, "the terminal; what the screen says is decided in inspect"},
 	{"internal/cli/folders", Command, list("api/...", "internal/adopt", "internal/adopt/tree", "internal/cli", "mcd/host", "mcd/desired", "mcd/plan", "reconcile/render", "internal/review", "internal/review/lineage", "source", "source/git", "source/git/history", "source/store", "transpile"), anything, "opens repositories and writes directories for the verbs without a cluster"},
 	{"internal/cli/compare", Command, list("api/...", "internal/cli", "internal/cli/folders", "internal/cli/kube", "internal/policy", "internal/policy/secret", "reconcile/render", "reconcile/rollout/poolstate", "internal/review", "internal/review/cluster", "internal/review/lineage", "internal/review/report", "source", "source/git", "source/git/history", "transpile"), anything, "renders the sides of a comparison with the controllers' pure functions"},
+	{"internal/cli/secrets", Command, list("internal/cli", "internal/sops/..."), anything, "the only room with the user's age keys and editor"},
 	{"internal/cli/machines", Command, list("api/...", "internal/cli", "internal/cli/kube", "internal/inspect", "internal/inspect/fleet", "mcs", "mcs/daemon", "mcs/files", "mcs/pointer", "mcs/token", "internal/terminal"), anything, "tokens and pointer configs, for a cluster or for files"},
 	{"internal/cli/nodes", Command, list("api/...", "internal/adopt", "internal/cli", "internal/cli/kube", "internal/inspect/drift", "internal/inspect/fleet"), anything, "reads nodes through their daemons"},
 	{"internal/cli/installing", Command, list("api/...", "internal/cli", "internal/cli/kube", "config", "internal/inspect/components", "internal/inspect/fleet", "internal/install", "internal/terminal"), anything, "applies what package install decides, and waits for it"},
@@ -255,7 +258,7 @@ var Rooms = []Room{
 	{"internal/cli/reverting", Command, list("api/...", "internal/cli", "internal/cli/compare", "internal/cli/folders", "internal/cli/kube", "internal/cli/pullrequest", "internal/forge", "internal/review", "internal/rollback", "source", "source/git", "transpile"), anything, "the only room that runs the user's git"},
 	{"internal/cli/tracing", Command, list("api/...", "internal/cli", "internal/cli/kube", "internal/inspect/trace", "internal/review", "source", "source/git", "transpile"), anything, "joins what a cluster and a repository say of a config"},
 	{"internal/console", Command, list("api/...", "internal/cli", "internal/cli/kube", "internal/cli/tracing", "internal/cli/watching", "internal/console/...", "internal/inspect/..."), anything, "joins watches, sessions and pages; serves them to browsers"},
-	{"cmd/bunsen", Command, list("internal/adopt", "api/...", "internal/cli/...", "internal/console", "internal/forge", "internal/inspect/...", "mcs/pointer", "reconcile/render", "internal/review", "internal/review/annotate", "internal/rollback", "internal/steer"), anything, "flags and help of the verbs; the offline verbs run the controllers' pure functions, not the controllers"},
+	{"cmd/bunsen", Command, list("internal/adopt", "api/...", "internal/cli/...", "internal/console", "internal/forge", "internal/inspect/...", "mcs/pointer", "reconcile/render", "internal/review", "internal/review/annotate", "internal/review/encryption", "internal/rollback", "internal/steer"), anything, "flags and help of the verbs; the offline verbs run the controllers' pure functions, not the controllers"},
 
 	{"examples", Test, list("..."), anything, "every example is built by the code that will run it"},
 	{"bench/...", Test, list("..."), anything, "measures any room"},

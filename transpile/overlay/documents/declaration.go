@@ -105,6 +105,7 @@ func Declare(name string, src []byte) (Declaration, *yaml.Node) {
 		return d, nil
 	}
 	if k, v := yamltree.Field(root, "sops"); v != nil && v.Kind == yaml.MappingNode {
+		d.Foreign = d.Info.Kind == "" && isData(root)
 		d.add(origin.Errorf(t.Pos(k), "encrypted", "SOPS encrypted the document, and a review could not read it: encrypt only files with secrets, and include each with `contents: {local: …}`"))
 		return d, nil
 	}
@@ -225,6 +226,25 @@ var (
 	variantKey = regexp.MustCompile(`(?m)^(?:\{\s*)?["']?variant["']?\s*:`)
 	versionKey = regexp.MustCompile(`(?m)^["']?version["']?\s*:`)
 )
+
+// isData reports whether an encrypted file has none of the keys with which documents begin.
+func isData(root *yaml.Node) bool {
+	for _, key := range []string{"variant", "kind", "apiVersion"} {
+		if _, v := yamltree.Field(root, key); v != nil {
+			return false
+		}
+	}
+	return true
+}
+
+// sopsKey matches the metadata of a YAML file that SOPS encrypted.
+var sopsKey = regexp.MustCompile(`(?m)^["']?sops["']?\s*:`)
+
+// IsEncrypted reports whether SOPS encrypted a YAML file. Documents include such files.
+func (all *Files) IsEncrypted(name string) bool {
+	src, err := all.Read(name)
+	return err == nil && sopsKey.Match(src)
+}
 
 // MayDeclare reports whether a YAML file may declare a document. It returns true for a file that cannot be read.
 func (all *Files) MayDeclare(name string) bool {

@@ -99,6 +99,9 @@ func (b *Reader) implicit(dir string, names []string) *Layer {
 		switch ext := path.Ext(n); {
 		case documents.IsButane(n) || ext == yamltree.IgnitionExt:
 		case (ext == ".yaml" || ext == ".yml") && !b.MayDeclare(f):
+			if b.IsEncrypted(f) {
+				continue // a document includes it
+			}
 			b.Add(origin.Warningf(origin.Pos{File: f}, "unused-file", "not read: without a kustomization.yaml, Bunsen reads only Butane documents (*.bu), Ignition configs (*.ign) and objects of known kinds. If the file is a patch, add a kustomization.yaml that lists it"))
 			continue
 		case ext == ".yaml" || ext == ".yml":

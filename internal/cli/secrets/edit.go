@@ -1,0 +1,77 @@
+package secrets
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/bunsen-os/bunsen/internal/sops"
+)
+
+// Edit opens the decrypted file in the user's editor, and encrypts what the editor saved. The decrypted text is in a
+// private directory, in memory if the machine has one, until the editor ends. Signals remove it too.
+func (o Options) Edit(ctx context.Context, file string) error {
+	format, body, err := open(file)
+	if err != nil {
+		return err
+	}
+	ids, err := identities(o.Keys)
+	if err != nil {
+		return err
+	}
+	plain, err := sops.Decrypt(format, body, ids...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
+	defer stop()
+	changed, err := edited(ctx, filepath.Base(file), plain)
+	if err != nil {
+		return fmt.Errorf("%s is unchanged: %w", file, err)
+	}
+	if bytes.Equal(changed, plain) {
+		return nil
+	}
+	out, err := o.writer().Replace(format, body, changed, ids...)
+	if err != nil {
+		return fmt.Errorf("%s is unchanged: %w", file, err)
+	}
+	return replace(file, out)
+}
+
+// edited returns a text after the user changed it in the editor.
+func edited(ctx context.Context, name string, text []byte) (out []byte, err error) {
+	dir, err := os.MkdirTemp(privateParent(), "bunsen-edit-")
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	file := filepath.Join(dir, name)
+	if err := os.WriteFile(file, text, 0o600); err != nil {
+		return nil, err
+	}
+	editor := cmp.Or(os.Getenv("SOPS_EDITOR"), os.Getenv("VISUAL"), os.Getenv("EDITOR"), "vi")
+	cmd := exec.CommandContext(ctx, "sh", "-c", editor+` "$0"`, file)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := cmd.Run(); err != nil {
+		return nil, fmt.Errorf("the editor %q ended with an error: %w", editor, err)
+	}
+	return os.ReadFile(file)
+}
+
+// privateParent returns a directory in memory for decrypted text, or "" for the directory of temporary files.
+func privateParent() string {
+	for _, dir := range []string{os.Getenv("XDG_RUNTIME_DIR"), "/dev/shm"} {
+		if info, err := os.Stat(dir); dir != "" && err == nil && info.IsDir() {
+			return dir
+		}
+	}
+	return ""
+}

@@ -1,0 +1,216 @@
+package secrets
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/bunsen-os/bunsen/internal/sops"
+	"github.com/bunsen-os/bunsen/internal/sops/document"
+	"github.com/bunsen-os/bunsen/internal/sops/rules"
+)
+
+// Options are the flags that verbs share.
+type Options struct {
+	// Recipients replace those of the creation rules.
+	Recipients []string
+	// Add and Remove change the recipients.
+	Add, Remove []string
+	// Keys are files with age keys.
+	Keys []string
+	Now  time.Time
+}
+
+func (o Options) writer() sops.Writer { return sops.Writer{Random: rand.Reader, Now: o.Now} }
+
+// read reads a file, and refuses one that is too large.
+func read(file string) ([]byte, error) {
+	info, err := os.Stat(file)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() || info.Size() > document.MaxSize {
+		return nil, fmt.Errorf("%s is no file of at most %d bytes", file, document.MaxSize)
+	}
+	return os.ReadFile(file)
+}
+
+// replace writes a file whole or not at all, with its mode.
+func replace(file string, body []byte) error {
+	mode := os.FileMode(0o644)
+	if info, err := os.Stat(file); err == nil {
+		mode = info.Mode().Perm()
+	}
+	real, err := filepath.EvalSymlinks(file)
+	if err != nil {
+		real = file
+	}
+	return renameio.WriteFile(real, body, mode)
+}
+
+// rule returns the creation rule for a file, from the nearest .sops.yaml above it.
+func rule(file string) (rules.Rule, bool, error) {
+	whole, err := filepath.Abs(file)
+	if err != nil {
+		return rules.Rule{}, false, err
+	}
+	for dir := filepath.Dir(whole); ; dir = filepath.Dir(dir) {
+		at := filepath.Join(dir, rules.File)
+		text, err := os.ReadFile(at)
+		if err == nil {
+			rs, err := rules.Parse(text)
+			if err != nil {
+				return rules.Rule{}, false, fmt.Errorf("%s: %w", at, err)
+			}
+			below, _ := filepath.Rel(dir, whole)
+			r, ok := rs.For(filepath.ToSlash(below))
+			if ok && len(r.Foreign) > 0 {
+				return r, true, fmt.Errorf("%s: the rule for %s has keys of %s, and Bunsen writes keys of age only; use the program sops for this file", at, file, strings.Join(r.Foreign, ", "))
+			}
+			return r, ok, nil
+		}
+		if !errors.Is(err, os.ErrNotExist) || dir == filepath.Dir(dir) {
+			return rules.Rule{}, false, ignoreMissing(err)
+		}
+	}
+}
+
+func ignoreMissing(err error) error {
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// policy returns for whom a file is encrypted.
+func (o Options) policy(file string) (sops.Policy, error) {
+	if len(o.Recipients) > 0 {
+		return sops.Policy{Groups: [][]string{o.Recipients}}, nil
+	}
+	r, ok, err := rule(file)
+	if err != nil {
+		return sops.Policy{}, err
+	}
+	if !ok || len(r.Groups) == 0 {
+		return sops.Policy{}, fmt.Errorf("no creation rule of a %s above %s names an age key: add one, or name the public key with --age", rules.File, file)
+	}
+	return sops.Policy{Groups: r.Groups, Threshold: r.Threshold, Rules: r.Values}, nil
+}
+
+// Encrypt encrypts a file in place.
+func (o Options) Encrypt(file string) error {
+	body, err := read(file)
+	if err != nil {
+		return err
+	}
+	if _, encrypted := document.Detect(file, body); encrypted {
+		return fmt.Errorf("%s is encrypted already; change it with `bunsen secret edit %s`", file, file)
+	}
+	p, err := o.policy(file)
+	if err != nil {
+		return err
+	}
+	out, err := o.writer().Encrypt(string(document.FormatOf(file)), body, p)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	return replace(file, out)
+}
+
+// open reads an encrypted file.
+func open(file string) (format string, body []byte, err error) {
+	if body, err = read(file); err != nil {
+		return "", nil, err
+	}
+	found, encrypted := document.Detect(file, body)
+	if !encrypted {
+		return "", nil, fmt.Errorf("%s is not encrypted; encrypt it with `bunsen secret encrypt %s`", file, file)
+	}
+	return string(found), body, nil
+}
+
+// Decrypt writes the decrypted file to the output.
+func (o Options) Decrypt(out io.Writer, file string) error {
+	format, body, err := open(file)
+	if err != nil {
+		return err
+	}
+	ids, err := identities(o.Keys)
+	if err != nil {
+		return err
+	}
+	plain, err := sops.Decrypt(format, body, ids...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	_, err = out.Write(plain)
+	return err
+}
+
+// Rotate encrypts files with new data keys, for the recipients of their creation rules or of the flags.
+func (o Options) Rotate(out io.Writer, files []string) error {
+	var problems []error
+	for _, file := range files {
+		if err := o.rotate(out, file); err != nil {
+			problems = append(problems, err)
+		}
+	}
+	return errors.Join(problems...)
+}
+
+func (o Options) rotate(out io.Writer, file string) error {
+	format, body, err := open(file)
+	if err != nil {
+		return err
+	}
+	ids, err := identities(o.Keys)
+	if err != nil {
+		return err
+	}
+	d, err := document.Parse(document.Format(format), body)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	p, err := o.policy(file)
+	if err != nil || len(o.Add)+len(o.Remove) > 0 {
+		if p = ownPolicy(d.Metadata); len(o.Add)+len(o.Remove) == 0 {
+			return err
+		}
+	}
+	if len(o.Add)+len(o.Remove) > 0 {
+		if len(p.Groups) != 1 {
+			return fmt.Errorf("%s has key groups: change its creation rule instead of --add and --remove", file)
+		}
+		p.Groups[0] = slices.Compact(slices.Sorted(slices.Values(slices.DeleteFunc(slices.Concat(p.Groups[0], o.Add), func(r string) bool { return slices.Contains(o.Remove, r) }))))
+	}
+	rotated, err := o.writer().Rotate(format, body, p, ids...)
+	if err != nil {
+		return fmt.Errorf("%s: %w", file, err)
+	}
+	if err := replace(file, rotated); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "%s: new data key, for %s\n", file, strings.Join(slices.Concat(p.Groups...), ", "))
+	return nil
+}
+
+// ownPolicy returns the recipients that a file has.
+func ownPolicy(m document.Metadata) sops.Policy {
+	p := sops.Policy{Threshold: m.Threshold}
+	for _, g := range m.Groups {
+		var names []string
+		for _, r := range g {
+			names = append(names, r.String())
+		}
+		p.Groups = append(p.Groups, names)
+	}
+	return p
+}

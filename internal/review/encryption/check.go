@@ -1,0 +1,162 @@
+package encryption
+
+import (
+	"fmt"
+	"io/fs"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/bunsen-os/bunsen/api/machineconfig"
+	"github.com/bunsen-os/bunsen/api/secretref"
+	"github.com/bunsen-os/bunsen/internal/policy/secret"
+	"github.com/bunsen-os/bunsen/internal/sops/document"
+	"github.com/bunsen-os/bunsen/internal/sops/rules"
+	"github.com/bunsen-os/bunsen/transpile"
+)
+
+// The rules of findings.
+const (
+	ruleRules      = "sops-rules"
+	ruleClear      = "not-encrypted"
+	ruleRecipients = "other-recipients"
+	ruleSecret     = "secret-in-clear"
+)
+
+// maxFiles bounds the files of a tree that are checked.
+const maxFiles = 20_000
+
+// checker walks a tree.
+type checker struct {
+	fs      fs.FS
+	rules   map[string]rules.Rules // by the directory of the file
+	entries []transpile.Entry
+}
+
+// Check returns findings about a tree and its fragments. A broken file of creation rules is an error; all other findings
+// are warnings.
+func Check(fsys fs.FS, fragments []transpile.Fragment) []transpile.Entry {
+	c := &checker{fs: fsys, rules: map[string]rules.Rules{}}
+	files := c.files()
+	for _, f := range files {
+		if path.Base(f) == rules.File {
+			c.readRules(f)
+		}
+	}
+	for _, f := range files {
+		if path.Base(f) != rules.File {
+			c.file(f)
+		}
+	}
+	for _, f := range fragments {
+		c.fragment(f)
+	}
+	return c.entries
+}
+
+func (c *checker) add(e transpile.Entry) { c.entries = append(c.entries, e) }
+
+// files lists the files of the tree. Files of git are left out.
+func (c *checker) files() []string {
+	var out []string
+	_ = fs.WalkDir(c.fs, ".", func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil || len(out) >= maxFiles:
+			return fs.SkipDir
+		case d.IsDir() && d.Name() == ".git":
+			return fs.SkipDir
+		case d.Type().IsRegular():
+			out = append(out, p)
+		}
+		return nil
+	})
+	return out
+}
+
+func (c *checker) readRules(file string) {
+	text, err := fs.ReadFile(c.fs, file)
+	if err != nil {
+		return
+	}
+	rs, err := rules.Parse(text)
+	if err != nil {
+		for line := range strings.SplitSeq(err.Error(), "\n") {
+			c.add(transpile.Entry{Severity: transpile.Fatal, Rule: ruleRules, Message: line, File: file})
+		}
+		return
+	}
+	c.rules[path.Dir(file)] = rs
+}
+
+// rule returns the creation rule of a file: that of the nearest file of rules above it.
+func (c *checker) rule(file string) (rules.Rule, bool) {
+	for dir := path.Dir(file); ; dir = path.Dir(dir) {
+		if rs, ok := c.rules[dir]; ok {
+			below := file
+			if dir != "." {
+				below = strings.TrimPrefix(file, dir+"/")
+			}
+			return rs.For(below)
+		}
+		if dir == "." {
+			return rules.Rule{}, false
+		}
+	}
+}
+
+func (c *checker) file(file string) {
+	rule, ok := c.rule(file)
+	if !ok {
+		return
+	}
+	info, err := fs.Stat(c.fs, file)
+	if err != nil || info.Size() > document.MaxSize {
+		return
+	}
+	body, err := fs.ReadFile(c.fs, file)
+	if err != nil {
+		return
+	}
+	format, encrypted := document.Detect(file, body)
+	switch {
+	case !encrypted && rule.Path != nil: // a rule without a path is a default, which selects documents too
+		c.add(transpile.Entry{Rule: ruleClear, File: file, Message: fmt.Sprintf("a creation rule of %s says that this file is encrypted, and it is not: run `bunsen secret encrypt %s`. Then replace its secrets, because git keeps the earlier content", rules.File, file)})
+	case encrypted:
+		c.recipients(file, rule, format, body)
+	}
+}
+
+// recipients warns of an encrypted file whose recipients differ from those of its rule.
+func (c *checker) recipients(file string, rule rules.Rule, format document.Format, body []byte) {
+	d, err := document.Parse(format, body)
+	if err != nil || len(rule.Foreign) > 0 {
+		return // the document that includes the file reports it
+	}
+	has, want := d.Metadata.Recipients(), rule.Recipients()
+	if slices.Equal(has, want) {
+		return
+	}
+	c.add(transpile.Entry{Rule: ruleRecipients, File: file, Message: fmt.Sprintf("the file is encrypted for %s, and its creation rule says %s: run `bunsen secret rotate %s`", strings.Join(has, ", "), strings.Join(want, ", "), file)})
+}
+
+// fragment warns of files with secrets in clear text.
+func (c *checker) fragment(f transpile.Fragment) {
+	config, err := machineconfig.Parse(f.MachineConfig.Spec)
+	if err != nil {
+		return // rendering reports it
+	}
+	for i, file := range config.Ignition.Storage.Files {
+		if file.Contents.Source == nil || secretref.IsUnresolved(*file.Contents.Source) {
+			continue
+		}
+		text, err := machineconfig.Contents(file.Contents)
+		if err != nil || len(text) > document.MaxSize || !secret.Is(file.Path, string(text)) {
+			continue
+		}
+		at, _ := f.Origin.Find(fmt.Sprintf("$.storage.files.%d.contents.source", i))
+		c.add(transpile.Entry{
+			Rule: ruleSecret, File: at.File, Line: at.Line, Column: at.Column,
+			Message: fmt.Sprintf("pool %s: %s has what looks like a secret in clear text: run `bunsen secret encrypt` on a file with it, or write ${secret:NAME/KEY} and `template: true`", f.Pool, file.Path),
+		})
+	}
+}
