@@ -12,7 +12,7 @@ const (
 	// Retry: the same call may succeed later (network, conflict). Retry is the zero value, so callers retry an unmarked
 	// error.
 	Retry Kind = iota
-	// Wait: another event must happen first. This is normal and not an error.
+	// Wait: another event must happen first. Such a wait is normal and not an error.
 	Wait
 	// Stalled: a user must change something, because a retry never succeeds.
 	Stalled

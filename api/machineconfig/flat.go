@@ -21,10 +21,10 @@ const (
 
 // Flat returns the config as a booting machine uses it: together with the configs that ignition.config.merge and
 // ignition.config.replace name. A config in ignition.config.replace replaces the whole config. Merged configs override
-// the config that merges them, and later ones override earlier ones. All code that looks inside a config uses the flat
-// form. The name of a rendered config still depends on the config as written.
+// the config that merges them, and later configs override earlier configs. All code that looks inside a config uses the
+// flat form. The name of a rendered config still depends on the config as written.
 //
-// Flat never fetches anything: for a source that is not a data: URL it returns an error that wraps ErrNotInline. It
+// Flat never fetches anything: for a source that is not a data: URL it returns an error that wraps ErrNotInline. Flat
 // also returns an error for a config that is invalid, does not match its hash, or exceeds the limits. The error joins
 // one error for each problem. Each text begins with the place of the problem, such as `ignition.config.merge[0]: `.
 func Flat(c Config) (Config, error) {
