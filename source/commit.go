@@ -14,7 +14,8 @@ type Commit struct {
 	URL string
 	// Ref is the requested ref in its short form: `main`, `v1.4.2`, `refs/pull/7/head`; empty for a pinned commit.
 	Ref string
-	// Hash is the full SHA-1, 40 lower-case hex digits. For an artifact it is the SHA-256 of its manifest, 64 digits.
+	// Hash is the full SHA-1, 40 lower-case hex digits. For an artifact, Hash is the SHA-256 of its manifest, 64
+	// digits.
 	Hash string
 	// Author is `Name <mail>`.
 	Author string
@@ -26,8 +27,8 @@ type Commit struct {
 	Signer string
 }
 
-// Revision identifies a commit in text: `main@sha1:<hex>`, or `sha1:<hex>` for a pinned commit. An artifact has `sha256:`
-// instead.
+// Revision identifies a commit in text: `main@sha1:<hex>`, or `sha1:<hex>` for a pinned commit. The revision of an
+// artifact has `sha256:` instead of `sha1:`.
 type Revision struct {
 	// Ref as in Commit.
 	Ref string

@@ -30,10 +30,10 @@ func CommitTime(t time.Time) time.Time {
 	return t
 }
 
-// Descent says whether a newer commit descends from an older one.
+// Descent says whether a newer commit descends from an older commit.
 type Descent int
 
-// The relations of a newer commit to an older one.
+// The relations of a newer commit to an older commit.
 const (
 	// Unknown: the history is not available.
 	Unknown Descent = iota

@@ -11,7 +11,8 @@ type Ref struct {
 	Hash string
 	// Peeled is the commit of an annotated tag; empty for every other ref.
 	Peeled string
-	// Target is the full name of HEAD's branch; empty for every other ref, and if the remote does not send it.
+	// Target is the full name of HEAD's branch. It is empty for every other ref, and if the remote does not send the
+	// branch.
 	Target string
 }
 
@@ -35,7 +36,7 @@ func (r Ref) tagObject() string {
 type Picked struct {
 	// Ref is the ref in its short form, as in Commit: `main`, `v1.4.2`, `refs/pull/7/head`; empty for a pinned commit.
 	Ref string
-	// Hash is the hash of the commit, 40 lower-case hex digits. For an artifact, it is the digest of the manifest, 64
+	// Hash is the hash of the commit, 40 lower-case hex digits. For an artifact, Hash is the digest of the manifest, 64
 	// digits.
 	Hash string
 	// FullName is the full name of the ref that points at the commit, `refs/heads/main`. For a pinned commit, FullName

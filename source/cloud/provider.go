@@ -56,7 +56,7 @@ const devOpsScope = "499b84ac-1321-427f-aa17-267ca6975798/.default"
 // authorities are the hosts of Microsoft Entra ID.
 var authorities = []string{"https://login.microsoftonline.com", "https://login.microsoftonline.us", "https://login.partner.microsoftonline.cn"}
 
-// id matches the IDs and names of tenants and clients. They become a part of an address.
+// id matches the IDs and names of tenants and clients. The ids become a part of an address.
 var id = regexp.MustCompile(`^[A-Za-z0-9.-]{1,128}$`)
 
 // azureEndpoint returns the address that issues tokens, and the client's ID.

@@ -38,8 +38,8 @@ type Tokens struct {
 	// Getenv returns a variable of the process's environment.
 	Getenv func(string) string
 	// Authorities are certificate authorities, in PEM, that Tokens accepts for a token service besides those of the
-	// system; nil: none. They must not come from the Secret of a source: an attacker who can pretend to be the token
-	// service gets the identity of the process.
+	// system; nil: none. The addresses of these authorities must not come from the Secret of a source: an attacker who
+	// can pretend to be the token service gets the identity of the process.
 	Authorities []byte
 
 	mu    sync.Mutex
@@ -81,7 +81,7 @@ func (t *Tokens) Credentials(ctx context.Context, access Access, client *http.Cl
 	return map[string][]byte{"bearerToken": []byte(token)}, nil
 }
 
-// Forget drops credentials that the host refused, so that the next call of Credentials requests new ones.
+// Forget drops credentials that the host refused, so that the next call of Credentials requests new credentials.
 func (t *Tokens) Forget(access Access, refused map[string][]byte) {
 	at := t.of(access)
 	at.lock <- struct{}{}

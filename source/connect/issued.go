@@ -57,7 +57,7 @@ func merged(a, b map[string][]byte) map[string][]byte {
 // newIssued checks the configuration of a repository whose credentials an issuer provides.
 func newIssued(issuer Issuer, open func(issued map[string][]byte) (Remote, error)) (GitRemote, error) {
 	r := &issued{open: open, issuer: issuer}
-	// Whether the credentials may go to the host must be known before the issuer is asked for them.
+	// newIssued checks whether the credentials may go to the host before it asks the issuer for credentials.
 	remote, err := r.open(map[string][]byte{"bearerToken": []byte("requested-later")})
 	if err != nil {
 		return nil, err

@@ -36,7 +36,7 @@ func CheckLogin(secret map[string][]byte) error {
 }
 
 // CheckKeys returns an error that names every key of a Secret that is not one of the known keys. An unknown key is
-// usually a misspelled one. Without the error of CheckKeys, the remote would refuse the connection for a reason that
+// usually a misspelled key. Without the error of CheckKeys, the remote would refuse the connection for a reason that
 // misleads the user.
 func CheckKeys(secret map[string][]byte, known []string) error {
 	var unknown []string

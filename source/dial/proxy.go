@@ -23,7 +23,7 @@ import (
 // Proxy is the proxy of a source.
 type Proxy struct {
 	url   *url.URL
-	roots *x509.CertPool // nil: the authorities of the system
+	roots *x509.CertPool // If roots is nil, the certificate authorities of the system count.
 }
 
 // proxyPorts are the ports, by scheme, of proxies whose address has no port.

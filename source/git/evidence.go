@@ -19,7 +19,7 @@ import (
 var commitLimits = objects.Limits{Bytes: 16 << 20, Unpacked: 32 << 20, Objects: 200_000}
 
 // Evidence returns what a check of signatures and of the history reads, before any file is fetched: the commit, the
-// object of its tag, and the commits since the applied one. The Descent is Unknown if no commit is applied, if the
+// object of its tag, and the commits since the applied commit. The Descent is Unknown if no commit is applied, if the
 // history has more than 32 MiB, or if the server can only send whole commits with their files.
 //
 // Errors are as those of Fetch.
@@ -80,9 +80,9 @@ func (r remoteRepository) fetchCommits(ctx context.Context, p source.Picked, fol
 	case err == nil && folder.HasEncodedObject(plumbing.NewHash(p.Hash)) == nil:
 		return true, nil
 	}
-	// Either the history is larger than the limit, or the commit is older than the applied one, so the server did not
-	// send the commit. The server may still be sending the rest of an answer that is too large, so the next request
-	// needs a session of its own.
+	// Either the history is larger than the limit, or the commit is older than the applied commit, so the server did
+	// not send it. The server may still be sending the rest of an answer that is too large, so the next request needs a
+	// session of its own.
 	older := err == nil
 	next, _, err := r.dial(ctx)
 	if err != nil {
@@ -93,8 +93,8 @@ func (r remoteRepository) fetchCommits(ctx context.Context, p source.Picked, fol
 	return older, r.receive(ctx, next, f, folder, &limits)
 }
 
-// fetchCommits0 does the same as fetchCommits in version 0 of the protocol. In version 0, it requests the whole history
-// without files, or one commit with its files.
+// fetchCommits0 does the same as fetchCommits in version 0 of the protocol. In version 0, fetchCommits requests the
+// whole history without files, or one commit with its files.
 func (r remoteRepository) fetchCommits0(ctx context.Context, p source.Picked, s session0, folder *objects.Folder) (bool, error) {
 	wants := []plumbing.Hash{plumbing.NewHash(p.Hash)}
 	if p.TagObject != "" {

@@ -19,12 +19,12 @@ import (
 // interrupted by its deadline continues after the last complete request.
 const blobsPerRequest = 2000
 
-// fetch gets one commit, its trees and the files below a path from the server. It returns the folder of objects, which
-// the caller closes.
+// fetch gets one commit, its trees and the files below a path from the server. fetch returns the folder of objects,
+// which the caller closes.
 //
 // If the server can leave out objects, fetch first requests the trees, and then the files below the path that are not
-// on disk yet. So files outside the path cost nothing. If an earlier commit is on disk, the server sends only the
-// difference. A server that cannot leave out objects sends the commit with all its files.
+// on disk yet. So fetch does not fetch files outside the path. If an earlier commit is on disk, the server sends only
+// the difference. A server that cannot leave out objects sends the commit with all its files.
 func (r remoteRepository) fetch(ctx context.Context, p source.Picked, path string) (objects.Reader, error) {
 	folder, err := r.openFolder(ctx)
 	if err != nil {
@@ -153,7 +153,7 @@ func (r remoteRepository) explainRefusal(ctx context.Context, p source.Picked, e
 }
 
 // commitNotFound returns a Retry fault for a commit that was listed, because the next listing will name another commit.
-// For a pinned commit it returns a Stalled fault.
+// For a pinned commit, commitNotFound returns a Stalled fault.
 func commitNotFound(p source.Picked, reason string) error {
 	err := fmt.Errorf("commit %s cannot be fetched: %s", p.Hash, reason)
 	if p.Ref == "" {

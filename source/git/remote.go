@@ -65,7 +65,7 @@ type Remote struct {
 	hide   secrets
 	repo   repository
 	lfs    *lfs.Client // If lfs is nil, files in Git LFS are refused.
-	// submodules is the configuration for reading submodules. If it is nil, submodules are refused.
+	// submodules is the configuration for reading submodules. If submodules is nil, a tree with submodules is refused.
 	submodules *Config
 	verify     func(source.Evidence) (signer string, err error)
 }
@@ -143,8 +143,8 @@ func (r *Remote) ListFor(ctx context.Context, want v1alpha1.GitRef) ([]source.Re
 	return refs, nil
 }
 
-// ListPrefixes returns at least the refs whose names begin with one of the prefixes. Without prefixes, it returns all
-// refs. Errors are those of List.
+// ListPrefixes returns at least the refs whose names begin with one of the prefixes. Without prefixes, ListPrefixes
+// returns all refs. Errors are those of List.
 func (r *Remote) ListPrefixes(ctx context.Context, prefixes []string) ([]source.Ref, error) {
 	refs, err := r.repo.list(ctx, prefixes)
 	if err != nil {
@@ -194,7 +194,7 @@ func (r *Remote) verified(ctx context.Context, p source.Picked) (string, error) 
 	return r.verify(e)
 }
 
-// Tree fetches a commit and puts the files below path into a directory. It calls Fetch and Materialise.
+// Tree fetches a commit and puts the files below path into a directory. Tree calls Fetch and Materialise.
 func (r *Remote) Tree(ctx context.Context, p source.Picked, path string, into source.Destination) (source.Tree, error) {
 	s, err := r.Fetch(ctx, p, path)
 	if err != nil {

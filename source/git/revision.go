@@ -71,9 +71,9 @@ func OpenRevision(ctx context.Context, r LocalRevision, into string) (source.Tre
 	return s.Materialise(ctx, r.Path, source.Destination{Dir: into})
 }
 
-// openLocal opens the repository that contains a folder: the nearest .git upwards. If there is no .git, it opens the
-// folder itself as a bare repository. openLocal tries .git first, because a commit can contain a folder that looks like
-// a bare repository.
+// openLocal opens the repository that contains a folder: the nearest .git upwards. If there is no .git, openLocal opens
+// the folder itself as a bare repository. openLocal tries .git first, because a commit can contain a folder that looks
+// like a bare repository.
 func openLocal(folder string) (*gogit.Repository, error) {
 	repo, err := gogit.PlainOpenWithOptions(folder, &gogit.PlainOpenOptions{DetectDotGit: true, EnableDotGitCommonDir: true})
 	if !errors.Is(err, gogit.ErrRepositoryNotExists) {

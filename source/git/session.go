@@ -61,7 +61,7 @@ func (r remoteRepository) dial(ctx context.Context) (session, io.Reader, error) 
 	return session{Session: s, capabilities: c}, nil, nil
 }
 
-// list returns the refs that begin with one of the prefixes. Without prefixes, it returns all refs.
+// list returns the refs that begin with one of the prefixes. Without prefixes, list returns all refs.
 func (r remoteRepository) list(ctx context.Context, prefixes []string) ([]source.Ref, error) {
 	s, first, err := r.dial(ctx)
 	if errors.Is(err, errVersion0) {

@@ -29,7 +29,7 @@ type Snapshot struct {
 	store  objects.Reader
 	limits source.Limits
 	lfs    *lfs.Client
-	// submodules is the configuration for reading submodules. If it is nil, submodules are refused.
+	// submodules is the configuration for reading submodules. If submodules is nil, a tree with submodules is refused.
 	submodules *Config
 }
 
@@ -79,15 +79,15 @@ func (s *Snapshot) forget() {
 	}
 }
 
-// Commit describes the commit. Its Signer is empty if Config.Verify is nil.
+// Commit describes the commit. The Signer of the commit is empty if Config.Verify is nil.
 func (s *Snapshot) Commit() source.Commit { return s.commit }
 
 // Object returns the commit as git stores it. A signature of the commit covers these bytes.
 func (s *Snapshot) Object() []byte { return s.raw }
 
 // Materialise puts the files below path into a directory and returns them as a tree. Materialise writes regular files,
-// 0644 or 0755, and lists everything else as refused. With Config.LFS, it downloads the contents that pointers of Git
-// LFS name; with Config.Submodules, it fetches the commits that the tree names.
+// 0644 or 0755, and lists everything else as refused. With Config.LFS, Materialise downloads the contents that pointers
+// of Git LFS name; with Config.Submodules, it fetches the commits that the tree names.
 //
 // Errors are faults: PathNotFound, with the existing folders; InvalidTree if a limit is exceeded or the repository is
 // damaged; InvalidSpec for an invalid path; Unreachable and AuthenticationFailed for Git LFS and submodules;

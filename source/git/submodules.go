@@ -30,7 +30,8 @@ const (
 // submodules are the submodules of one tree. The tree above a submodule names the submodule's commit, so a signature of
 // the source's commit covers all submodules.
 type submodules struct {
-	config    Config // the configuration of the source's repository; Bunsen reads its submodules with the same credentials and limits
+	// the configuration of the source's repository; Bunsen reads its submodules with the same credentials and limits
+	config    Config
 	count     int
 	checkouts []*lfs.Checkout
 }
@@ -40,10 +41,12 @@ type place struct {
 	submodules *submodules // If submodules is nil, submodules are refused.
 	address    source.Address
 	root       plumbing.Hash // the root tree of the repository
-	folder     string        // the folder of the source's repository at which the source's tree begins; empty in a submodule
-	mount      string        // the path in the source's tree at which the submodule's repository begins; empty in the repository of the source
-	depth      int
-	modules    submodule.Modules // nil until the file .gitmodules was read
+	// the folder of the source's repository at which the source's tree begins; empty in a submodule
+	folder string
+	// the path in the source's tree at which the submodule's repository begins; empty in the repository of the source
+	mount   string
+	depth   int
+	modules submodule.Modules // modules is nil until the file .gitmodules was read.
 }
 
 // allowSubmodules lets a walk read the submodules of a snapshot, if the configuration says so.

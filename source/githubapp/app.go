@@ -43,7 +43,7 @@ func Describes(secret map[string][]byte) bool {
 	return false
 }
 
-// App is one installation of a GitHub App. Its tokens read the repositories of that installation.
+// App is one installation of a GitHub App. The tokens of an App read the repositories of that installation.
 type App struct {
 	id, installation string
 	key              *rsa.PrivateKey
@@ -152,7 +152,7 @@ func digestOf(parts ...string) string {
 }
 
 // The start and end of a JWT's validity. GitHub accepts a validity of at most ten minutes, and refuses a start in the
-// future. So the start is in the past.
+// future. So the time at which a token becomes valid is in the past.
 const (
 	clockSkew   = time.Minute
 	jwtLifetime = 10 * time.Minute

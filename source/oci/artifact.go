@@ -28,9 +28,9 @@ type Artifact struct {
 	manifest []byte
 }
 
-// Pack creates the artifact of a commit from its files. Its annotations name the commit's revision, URL, author,
-// subject and time. The same files and commit give the same bytes. Pack returns an error for a file system that cannot
-// be read, or has no file.
+// Pack creates the artifact of a commit from its files. The annotations of an Artifact name the commit's revision, URL,
+// author, subject and time. The same files and commit give the same bytes. Pack returns an error for a file system that
+// cannot be read, or has no file.
 func Pack(files fs.FS, c source.Commit) (Artifact, error) {
 	var layer bytes.Buffer
 	zipped, err := gzip.NewWriterLevel(&layer, gzip.BestCompression)

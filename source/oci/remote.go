@@ -139,7 +139,8 @@ func (r *Remote) newest(ctx context.Context, doing string) (string, error) {
 	var refs []source.Ref
 	err := r.repo.Tags(ctx, "", func(tags []string) error {
 		for _, tag := range tags {
-			refs = append(refs, source.Ref{Name: tagPrefix + tag, Hash: "unknown"}) // Refs without hashes are enough, because the choice does not depend on hashes.
+			// Refs without hashes are enough, because the choice does not depend on hashes.
+			refs = append(refs, source.Ref{Name: tagPrefix + tag, Hash: "unknown"})
 		}
 		if len(refs) > maxTags {
 			return fault.NewStalled(v1alpha1.ReasonRefNotFound, fmt.Errorf("the repository has more than %d tags: set ref.tag", maxTags))

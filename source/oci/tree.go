@@ -31,8 +31,8 @@ const (
 	maxSignatures = 50
 )
 
-// Tree puts the files of an artifact below path into a directory. With keys, it checks the
-// signature before it fetches a file. The tree has the same digest as a git tree with the same files.
+// Tree puts the files of an artifact below path into a directory. With keys, Tree checks the signature before it
+// fetches a file. The tree has the same digest as a git tree with the same files.
 //
 // Errors are faults: those of List; SignatureMissing; PathNotFound; InvalidTree for an artifact that is damaged, too large or
 // of another kind.

@@ -8,7 +8,8 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// maxEvidence is how many bytes of evidence are stored for one repository. One evidence usually has a few commits.
+// maxEvidence is how many bytes of evidence are stored for one repository. The evidence of a source usually has a few
+// commits.
 const maxEvidence = 64 << 10
 
 // Evidence stores the last evidence of each repository. The zero value of Evidence is ready for use. Evidence is safe
@@ -34,8 +35,8 @@ type evidenceCall struct {
 }
 
 // Read returns the evidence of a picked commit. The parameter key is the result of the function Key. If another source
-// of the repository reads or has read the same evidence, Read returns that. Otherwise Read calls the function read. If
-// that call fails, all sources that waited for it get its error, unless the context of the call has ended.
+// of the repository reads or has read the same evidence, Read returns this evidence. Otherwise Read calls the function
+// read. If that call fails, all sources that waited for it get its error, unless the context of the call has ended.
 //
 // The objects of a commit never change. Read does not store evidence without the relation to the applied commit,
 // because a server may send the missing history the next time.

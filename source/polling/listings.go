@@ -113,8 +113,8 @@ func (l *Listings) run(ctx context.Context, mine *call, r Request, list func(con
 	return source.Listing{Refs: matching(mine.refs, r.Prefixes), At: mine.at}, nil
 }
 
-// repository returns the entry of a repository. If there are too many repositories, the method deletes the entry that
-// was polled longest ago.
+// repository returns the entry of a repository. If there are too many repositories, the method deletes the repository
+// that was polled longest ago.
 func (l *Listings) repository(key string) *repository {
 	if repo, ok := l.known[key]; ok {
 		return repo

@@ -27,7 +27,9 @@ type record struct {
 	Digest  string
 	Refused []source.Refusal
 
-	used time.Time // when Get last returned the record's tree; stored as the modification time of the record's file
+	// used is the time at which Get last returned the record's tree. It is stored as the modification time of the
+	// record's file.
+	used time.Time
 	file string
 }
 
@@ -105,8 +107,8 @@ func (s *Store) newest(k Key) string {
 	return s.tree(newest.Digest)
 }
 
-// collect removes old records and unused trees. It keeps the newest records of each repository and path, and the trees
-// that a record names.
+// collect removes old records and unused trees. collect keeps the newest records of each repository and path, and the
+// trees that a record names.
 func (s *Store) collect() error {
 	records, err := s.records()
 	if err != nil {

@@ -69,9 +69,9 @@ type stage int
 
 const (
 	start stage = iota
-	tree        // the stage in which tree and parents are read
+	tree        // In this stage, the headers tree and parent are read.
 	author
-	rest // the stage of committer and all later lines
+	rest // In this stage, the header committer and all later lines are read.
 )
 
 // order maps each header key that git writes to the stage in which the key may appear, and to the stage after it. Git

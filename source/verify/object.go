@@ -35,9 +35,10 @@ type object struct {
 
 // identity is the key that signed an object.
 type identity struct {
-	text  string   // the signer as text for messages: `ssh SHA256:… (alice@example.com)`
-	keys  []string // fingerprints of the key: `SHA256:…`, or upper-case hex digits of the OpenPGP key and its subkey
-	names []string // principals or e-mail addresses, in lower case
+	text string // the signer as text for messages: `ssh SHA256:… (alice@example.com)`
+	// keys are the fingerprints of the key: `SHA256:…`, or upper-case hex digits of the OpenPGP key and its subkey
+	keys  []string
+	names []string // names are the principals or e-mail addresses, in lower case.
 }
 
 // check returns who signed an object.

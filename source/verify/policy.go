@@ -25,7 +25,7 @@ type Policy struct {
 }
 
 // The fingerprints that spec.verify.signers may contain. A short OpenPGP key ID is not allowed, because two keys can
-// have the same one.
+// have the same short ID.
 var (
 	sshFingerprint = regexp.MustCompile(`^SHA256:[A-Za-z0-9+/]{43}$`)
 	pgpFingerprint = regexp.MustCompile(`^[0-9A-F]{40}([0-9A-F]{24})?$`)
@@ -117,8 +117,9 @@ func (p Policy) Digest() string { return p.digest }
 
 // Check returns who signed the objects that the policy names. Keys must be valid at the time now.
 //
-// Errors are Stalled SignatureMissing faults. They list every commit without a valid signature, by hash, subject and
-// committer, with the reason. If the mode is Range and the history since the applied commit is unknown, the fault is Retry.
+// Errors are Stalled SignatureMissing faults. The errors list every commit without a valid signature, by hash, subject
+// and committer, with the reason. If the mode is Range and the history since the applied commit is unknown, the fault
+// is Retry.
 func (p Policy) Check(e source.Evidence, now time.Time) (signer string, err error) {
 	switch p.mode {
 	case v1alpha1.VerifyHead:
@@ -219,7 +220,7 @@ func (p Policy) checkTag(e source.Evidence, now time.Time) (string, error) {
 	return by.text, err
 }
 
-// checkRange checks every commit since the applied one. checkRange returns the signer of the newest commit.
+// checkRange checks every commit since the applied commit. checkRange returns the signer of the newest commit.
 func (p Policy) checkRange(e source.Evidence, now time.Time) (string, error) {
 	signer, err := p.checkCommit(e.Commit, now, true)
 	hash := hashOf(commitKind, e.Commit)

@@ -140,7 +140,7 @@ func readBitbucketCloud(body []byte) ([]Change, error) {
 		at, hash := c.New, ""
 		if at == nil { // at is nil if the push deleted the ref.
 			at = c.Old
-		} else if at.Type == "branch" { // For a tag, the hash may be that of the tag object, so only the hash of a branch counts as a commit.
+		} else if at.Type == "branch" { // the hash of a tag may be that of a tag object
 			hash = at.Target.Hash
 		}
 		if at != nil && prefixes[at.Type] != "" {

@@ -48,7 +48,7 @@ var signatures = map[v1alpha1.WebhookType][]struct{ header, prefix string }{
 }
 
 // Verify returns ErrSignature unless the request was signed with the token. The parameter header returns the first
-// value of a header. GitLab sends the token itself. The other hosts send a SHA-256 HMAC of the body.
+// value of a header. GitLab sends the token itself. Every other host sends a SHA-256 HMAC of the body.
 func Verify(host v1alpha1.WebhookType, token []byte, header func(string) string, body []byte) error {
 	if len(token) < minToken {
 		return ErrSignature

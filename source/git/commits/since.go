@@ -16,9 +16,9 @@ import (
 // commitsSince returns the objects of the commits that head adds to the applied commit, head first, and the relation of both commits.
 // Parents that the store does not have count as older than the applied commit.
 //
-// commitsSince reads the newest commits first. So it reads only a few commits if head adds a few commits to a long
-// history. The times of commits are what their authors write: a wrong time can only add commits of the applied history
-// to the result.
+// commitsSince reads the newest commits first. So commitsSince reads only a few commits if head adds a few commits to a
+// long history. The times of commits are what their authors write: a wrong time can only add commits of the applied
+// history to the result.
 func commitsSince(ctx context.Context, store objects.Reader, applied, head plumbing.Hash) ([][]byte, source.Descent, error) {
 	w := historyWalk{store: store, old: map[plumbing.Hash]bool{}, queued: map[plumbing.Hash]bool{}, waiting: map[plumbing.Hash]bool{}}
 	if err := w.enqueue(head, false); err != nil {
@@ -54,9 +54,9 @@ func commitsSince(ctx context.Context, store objects.Reader, applied, head plumb
 type historyWalk struct {
 	store   objects.Reader
 	queue   queue
-	queued  map[plumbing.Hash]bool // commits that are or were in the queue
-	waiting map[plumbing.Hash]bool // commits that are in the queue
-	old     map[plumbing.Hash]bool // the applied commit and its ancestors
+	queued  map[plumbing.Hash]bool // queued has the commits that are or were in the queue.
+	waiting map[plumbing.Hash]bool // waiting has the commits that are in the queue now.
+	old     map[plumbing.Hash]bool // old has the applied commit and its ancestors.
 	new     int                    // the number of commits in the queue that are not in old
 }
 

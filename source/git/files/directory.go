@@ -18,7 +18,7 @@ type Directory struct {
 	parent  *Directory
 	name    string
 	into    *os.File
-	earlier *os.File // nil if the earlier tree has no such directory
+	earlier *os.File // earlier is the directory of the earlier tree. It is nil if the earlier tree has no such directory.
 }
 
 const openFolder = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC
@@ -40,7 +40,8 @@ func Open(d source.Destination) (*Directory, error) {
 func (d *Directory) Below(name string) *Directory {
 	b := &Directory{parent: d, name: name}
 	if d.earlier != nil {
-		b.earlier, _ = openAt(d.earlier, name, openFolder|unix.O_NOFOLLOW, 0) // Without the earlier directory, all files below are written.
+		// Without the earlier directory, all files below are written.
+		b.earlier, _ = openAt(d.earlier, name, openFolder|unix.O_NOFOLLOW, 0)
 	}
 	return b
 }
@@ -98,8 +99,8 @@ func (d *Directory) UnchangedContent(name string, mode os.FileMode, limit int64,
 	return data, wanted(data)
 }
 
-// Link adds a file of the earlier tree to the directory, without a copy. Link reports whether the file system can do
-// that.
+// Link adds a file of the earlier tree to the directory, without a copy. Link reports whether the file system supports
+// hard links.
 func (d *Directory) Link(name string) bool {
 	into, err := d.create()
 	if err != nil {

@@ -62,8 +62,8 @@ func Key(url, identity string, secret map[string][]byte) string {
 }
 
 // Open opens the folder of a repository, and waits until no other goroutine uses it. When the goroutine closes the
-// folder, the next one can use it. The key identifies the repository and the credentials, because a user who may read
-// one repository must not read the objects of another one.
+// folder, the next goroutine can use it. The key identifies the repository and the credentials, because a user who may
+// read one repository must not read the objects of another repository.
 func (c *Cache) Open(ctx context.Context, key string) (*Folder, error) {
 	sum := sha256.Sum256([]byte(key))
 	name := hex.EncodeToString(sum[:])
@@ -88,7 +88,7 @@ func (c *Cache) Open(ctx context.Context, key string) (*Folder, error) {
 	return f, nil
 }
 
-// Tip returns the commit that the last call of SetTip recorded, or the zero hash. It is the newest commit of which the
+// Tip returns the commit that the last call of SetTip recorded, or the zero hash. Tip is the newest commit of which the
 // folder has all trees.
 func (f *Folder) Tip() plumbing.Hash {
 	text, err := os.ReadFile(filepath.Join(f.dir, "tip"))

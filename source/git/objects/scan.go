@@ -16,8 +16,8 @@ import (
 // ErrMissingBase is in the chain of the error about a delta whose base is neither in the pack nor in the folder.
 var ErrMissingBase = errors.New("the base of a delta is missing")
 
-// damagedError says what is wrong with the bytes of a pack. Its text does not contain the details, because they differ
-// each time.
+// damagedError says what is wrong with the bytes of a pack. The text of a damagedError does not contain the details,
+// because they differ each time.
 type damagedError struct{ error }
 
 // Error says that the pack is damaged.
@@ -43,7 +43,7 @@ type entry struct {
 	made   plumbing.ObjectType // for a delta, the type of the object that the delta results in
 	hash   plumbing.Hash
 	crc    uint32
-	known  bool // the hash is known
+	known  bool // known is true if the hash of the object is known.
 
 	content []byte // the unpacked bytes of the object or the delta; nil if they are not in memory
 }
@@ -58,9 +58,9 @@ type scan struct {
 
 	scanner  *packfile.Scanner
 	entries  []entry
-	children map[int64][]int         // offset of a base → entries that are deltas of it
-	named    map[plumbing.Hash][]int // hash of a base → entries that are deltas of it
-	external []plumbing.Hash         // bases that the folder has, in the order of their use
+	children map[int64][]int         // children maps the offset of a base to the entries that are deltas of the base.
+	named    map[plumbing.Hash][]int // named maps the hash of a base to the entries that are deltas of the base.
+	external []plumbing.Hash         // external has the bases that the folder has, in the order of their use.
 }
 
 // run finds the hashes of all objects. run measures the whole pack first, because a few kilobytes can unpack to many
@@ -147,7 +147,7 @@ func (s *scan) delta(h *packfile.ObjectHeader, e *entry) (start prefix, err erro
 	if err := s.unpack(h, e); err != nil {
 		return prefix{}, err
 	}
-	_, _ = start.Write(e.content) // This write never fails.
+	_, _ = start.Write(e.content) // A write to a hash never fails.
 	return start, nil
 }
 
@@ -222,7 +222,8 @@ func (s *scan) resolve() error {
 	return s.checkComplete()
 }
 
-// hashes returns the hashes of the pack's own objects. It does so only if a delta names its base by a hash.
+// hashes returns the hashes of the pack's own objects. hashes computes the hashes only if a delta names its base by a
+// hash.
 func (s *scan) hashes() map[plumbing.Hash]bool {
 	if len(s.named) == 0 {
 		return nil

@@ -53,7 +53,8 @@ type httpDialer struct {
 	auth  githttp.AuthMethod
 	tls   *tls.Config
 	limit int64
-	// connect opens the connections. If it is nil, connections are direct, or through the proxy of the environment.
+	// connect opens the connections. If connect is nil, connections are direct, or through the proxy of the
+	// environment.
 	connect Connect
 	servers *Servers
 	key     string
@@ -237,7 +238,8 @@ func (s *httpSession) Close() error {
 	return nil
 }
 
-// Login returns the credentials of the Secret. If the Secret has none, it returns the credentials in the URL, or nil.
+// Login returns the credentials of the Secret. If the Secret has no credentials, Login returns the credentials in the
+// URL, or nil.
 func Login(a source.Address, secret map[string][]byte) (githttp.AuthMethod, error) {
 	if err := credentials.CheckLogin(secret); err != nil {
 		return nil, err

@@ -218,7 +218,7 @@ func quote(s string) string {
 	return "'" + strings.ReplaceAll(s, `!`, `'\!'`) + "'"
 }
 
-// Advertisement returns the output of the server. The caller reads the first message from it.
+// Advertisement returns the output of the server. The caller reads the first message from the session.
 func (s *sshSession) Advertisement() io.Reader { return s.out }
 
 // Request sends a request. The response is the next part of the server's output.

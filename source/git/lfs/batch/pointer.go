@@ -33,10 +33,10 @@ func (p Pointer) Holds(data []byte) bool {
 	return int64(len(data)) == p.Size && sha256.Sum256(data) == p.OID
 }
 
-// errPointer is the error for a file that begins like a pointer but is not a valid one.
+// errPointer is the error for a file that begins like a pointer but is not a valid pointer.
 var errPointer = errors.New("it does not consist of the lines version, oid sha256 and size: write it again with git lfs")
 
-// IsPointer reports whether a file begins like a pointer, and is short enough for one.
+// IsPointer reports whether a file begins like a pointer, and is short enough for a pointer.
 func IsPointer(content []byte) bool {
 	return len(content) < maxPointerBytes && bytes.HasPrefix(content, pointerPrefix)
 }
