@@ -14,9 +14,9 @@ import (
 // and sunmd5.
 var passwordHash = regexp.MustCompile(`^(!{0,2}\$(y|gy|7|2[abxy]?|6|5|sha1|1|md5)[$,][^\s:]+|[!*x]|!!|\*LK\*|)$`)
 
-// checkAccounts checks the SSH keys and password hashes of a document's users. Ignition does not check them, so users
-// notice a mistake only when they cannot log in. A private key is an error. Every other mistake is a warning, because
-// imported configs may contain unused keys. The findings never quote a key or a hash.
+// checkAccounts checks the SSH keys and password hashes of a document's users. Ignition does not check SSH keys and
+// password hashes, so users notice a mistake only when they cannot log in. A private key is an error. Every other
+// mistake is a warning, because imported configs may contain unused keys. The findings never quote a key or a hash.
 func (d *translation) checkAccounts() {
 	say := func(path, rule, format string, args ...any) {
 		at, _ := d.origin.Find(path)
@@ -27,7 +27,7 @@ func (d *translation) checkAccounts() {
 		here := fmt.Sprintf("$.passwd.users.%d", i)
 		for j, key := range u.SSHAuthorizedKeys {
 			if strings.HasPrefix(string(key), "#") {
-				continue // sshd skips comments; a local file may contain them
+				continue // sshd skips comments, and a local file of keys may contain some.
 			}
 			if why := sshkeys.Problem(string(key)); why != "" {
 				rule := "ssh-key"

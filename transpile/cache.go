@@ -11,13 +11,13 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// keepRuns is after how many runs the Transpiler drops an unused entry. It is large enough for a few sources that run
-// in turn.
+// keepRuns is after how many runs the Transpiler drops an unused entry. The number is large enough for a few sources
+// that use one Transpiler in turn.
 const keepRuns = 8
 
-// Transpiler runs Fragments with two caches, by digest: one of whole trees and one of single documents. Dropping a
-// Transpiler loses only the caches. The zero value is ready for use. Several goroutines may use it. Results share
-// memory: do not change them.
+// Transpiler runs Fragments with two caches, by digest: one of whole trees and one of single documents. A program that
+// drops a Transpiler loses only the caches. The zero value of Transpiler is ready for use. Several goroutines may use
+// one Transpiler. Results share memory: do not change them.
 type Transpiler struct {
 	mu        sync.Mutex
 	turn      int
@@ -25,13 +25,13 @@ type Transpiler struct {
 	documents map[string]documentEntry
 }
 
-// treeEntry is the result of a whole tree.
+// treeEntry is the cached result of a whole tree.
 type treeEntry struct {
 	result Result
 	used   int
 }
 
-// documentEntry is the result of one document, with the files that it includes.
+// documentEntry is the cached result of one document, with the files that the document includes.
 type documentEntry struct {
 	included []included
 	fragment Fragment
@@ -41,12 +41,13 @@ type documentEntry struct {
 
 // Fragments turns a tree into fragments, cluster objects and a report, as the function of that name does.
 func (t *Transpiler) Fragments(tree source.Tree) Result {
-	out, _ := t.FragmentsUntil(tree, nil) // a nil stop never ends the run
+	out, _ := t.FragmentsUntil(tree, nil) // There is no error, because a nil stop never ends the run.
 	return out
 }
 
-// FragmentsUntil is Fragments, but ends early if stop returns an error. It calls stop before each pool and each
-// document. It then returns that error with an empty result, and does not cache the tree. A nil stop never ends it.
+// FragmentsUntil is Fragments, but ends early if stop returns an error. FragmentsUntil calls stop before each pool and
+// each document. If stop returns an error, FragmentsUntil returns this error with an empty result, and does not cache
+// the tree. If stop is nil, FragmentsUntil never ends early.
 func (t *Transpiler) FragmentsUntil(tree source.Tree, stop func() error) (Result, error) {
 	key := treeKey(tree)
 	if hit, ok := t.tree(key); ok {
@@ -69,7 +70,7 @@ func (t *Transpiler) FragmentsUntil(tree source.Tree, stop func() error) (Result
 	return out, nil
 }
 
-// recovered calls fragmentsOf, and turns a panic into an error of this tree.
+// recovered calls fragmentsOf, and turns a panic into an error in the tree's report.
 func recovered(repo repository, t *Transpiler, stop *stopper) (out Result) {
 	var found origin.Findings
 	defer func() {

@@ -54,7 +54,7 @@ func convert(repo repository, pool string, n named) translation {
 	d.config, d.origin = out.Config, out.Origin
 	d.Add(found...)
 	if doc.Kind != documents.Butane && !d.HasErrors() {
-		for _, bad := range machineconfig.Validate(d.config) { // Butane has already validated its own documents
+		for _, bad := range machineconfig.Validate(d.config) { // Butane has already validated Butane documents.
 			at, _ := d.origin.Find(outputPath(bad.Error()))
 			d.Errorf(at, "ignition", "%s", message.TranslateLine(bad.Error()))
 		}

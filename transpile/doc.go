@@ -2,5 +2,5 @@
 // MachineConfigs and records the origin of every value.
 //
 // In: a source.Tree. Out: fragments, cluster objects and a Report. Never: the network, a clock, anything outside the
-// tree; a fatal report means that no fragment of the commit may be applied.
+// tree; fragments of a tree whose report is fatal.
 package transpile

@@ -15,8 +15,8 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/unit"
 )
 
-// Rules of mistakes that users would notice only on a machine. They are warnings, because a machine runs with these
-// mistakes.
+// The rules of findings about mistakes that users would notice only on a machine. Such findings are warnings, because a
+// machine runs despite these mistakes.
 const (
 	ruleScript      = "script-line-ends"
 	rulePlaceholder = "placeholder"
@@ -86,8 +86,8 @@ func (l *linter) unit(path, name string, text *string) {
 	}
 }
 
-// linesOf returns the lines of a file of the repository. It returns nil if the file is unreadable; findings then have
-// the position of the whole text.
+// linesOf returns the lines of a file of the repository. linesOf returns nil if the file is unreadable; findings then
+// have the position of the whole text.
 func (l *linter) linesOf(name string) []string {
 	lines, known := l.lines[name]
 	if !known && name != "" {
@@ -122,15 +122,15 @@ func (l *linter) owners(at string, n ign.Node) {
 	}
 }
 
-// contents warns of a script with Windows line ends, and of contents that are a single placeholder. More than one
-// placeholder may be the variables of a script.
+// contents warns of a script with Windows line ends, and of contents that are a single placeholder. contents does not
+// warn of several placeholders, because they may be variables of a script.
 func (l *linter) contents(path, name string, r ign.Resource) {
 	if r.Source == nil || secretref.IsUnresolved(*r.Source) || !mayBeScript(r) && len(*r.Source) > maxPlaceholder && !mayRefer(*r.Source) {
 		return
 	}
 	data, err := machineconfig.Contents(r)
 	if err != nil {
-		return // the validation of the whole config reports the error
+		return // The validation of the whole config reports this error.
 	}
 	text := string(data)
 	l.unmarked(path+".source", name, text)
@@ -143,10 +143,10 @@ func (l *linter) contents(path, name string, r ign.Resource) {
 	}
 }
 
-// maxPlaceholder is the maximum length of a source that may be a single placeholder.
+// maxPlaceholder is the maximum length of a data: URL whose contents may be a single placeholder.
 const maxPlaceholder = 300
 
-// mayBeScript reports, without decoding the contents, whether they may begin with #!.
+// mayBeScript reports whether contents may begin with #!, without decoding them.
 func mayBeScript(r ign.Resource) bool {
 	if r.Compression != nil && *r.Compression != "" {
 		return true

@@ -60,7 +60,7 @@ func rawConfig(doc documents.Document) translation {
 	return d
 }
 
-// upgrade translates Ignition 2 and its origins. It returns nil if that is impossible.
+// upgrade translates Ignition 2 and its origins. upgrade returns nil if that is impossible.
 func (d *translation) upgrade(raw []byte) []byte {
 	r, problems := ignition.Read(raw)
 	d.Add(ignition.Findings(problems, d.origin)...)
@@ -82,8 +82,8 @@ func (d *translation) upgrade(raw []byte) []byte {
 	return out
 }
 
-// checkMetadata refuses labels and annotations that the API server would refuse. A fragment itself keeps only the name
-// and the role.
+// checkMetadata refuses labels and annotations that the API server would refuse. The check is useful although a
+// fragment keeps only the name and the role of the document's metadata.
 func (d *translation) checkMetadata(mc mcfgv1.MachineConfig, places origin.Map, start origin.Pos) {
 	for _, p := range cluster.CheckMetadata(mc.Labels, mc.Annotations) {
 		at, ok := places.Find("$.metadata." + p.Field + "." + p.Key)
@@ -114,7 +114,7 @@ func (d *translation) warnDropped(mc mcfgv1.MachineConfig, at origin.Pos) {
 
 // checkKeys refuses unknown keys, which Ignition ignores: the effect of a typo would be missing on the node.
 func (d *translation) checkKeys(raw []byte) {
-	_, rep, _ := v35.ParseCompatibleVersion(raw) // the later reading of the config reports this error
+	_, rep, _ := v35.ParseCompatibleVersion(raw) // Reading the config later reports this error.
 	for _, e := range rep.Entries {
 		key, unused := strings.CutPrefix(e.Message, "unused key ")
 		if !unused {

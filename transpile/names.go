@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	// defaultNumber is the number of documents whose name has no number. The renderer merges documents in the order of
-	// their names, and the last one takes precedence.
+	// defaultNumber is the number in the MachineConfig's name if the document's name begins with no number. The
+	// renderer merges documents in the order of their names, and later documents override earlier documents.
 	defaultNumber = "50"
-	// maxNumbered is how many documents of a pool may have names that differ only in a last digit. The name ending -10
-	// would sort before -2.
+	// maxNumbered is how many documents of a pool may have names that differ only in a last digit. With two digits, the
+	// order would change: the name that ends with -10 sorts before the one with -2.
 	maxNumbered = 10
 )
 
@@ -35,8 +35,8 @@ func fragmentName(pool, document string) string {
 	return defaultNumber + "-" + pool + "-" + document
 }
 
-// generatedName returns the name of the MachineConfig for a kind of document, without a number. It returns "" for a
-// kind whose documents have their own names.
+// generatedName returns the name of the MachineConfig for a kind of document, without a number. generatedName returns
+// "" for a kind whose documents have their own names.
 func generatedName(pool string, kind documents.Kind) string {
 	switch kind {
 	case documents.KubeletConfig, documents.KubeletConfiguration:
@@ -50,8 +50,8 @@ func generatedName(pool string, kind documents.Kind) string {
 	}
 }
 
-// inPool assigns names to the documents of a pool. It joins all documents about registries. From the second one on, documents that share a name get a number, in
-// the order of their files. It keeps the documents' order.
+// inPool assigns names to the documents of a pool. If several documents have the same name, all but the first get a
+// number, in the order of their files. inPool does not change the order of the documents.
 func inPool(pool string, docs []documents.Document) ([]named, []origin.Finding) {
 	docs, joined := withoutRegistries(docs)
 	out := make([]named, len(docs), len(docs)+1)

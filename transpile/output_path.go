@@ -24,12 +24,12 @@ var (
 	modeOf   = regexp.MustCompile(`: mode | mode[: ]`)
 	// headItem matches a resource in the `ignition` section.
 	headItem = regexp.MustCompile(`^(ignition\.[A-Za-z.]+)(?:\[(\d+)\])?: `)
-	// partOf matches a resource that is part of an item.
+	// partOf matches the name of a resource that is a part of an item, such as the contents of a file.
 	partOf = regexp.MustCompile(`^[^:]* (contents|keyFile|append\[\d+\]): `)
 )
 
-// outputPath returns the path in a fragment that a problem of package machineconfig is about. Such a problem begins
-// with a place: `units[3] x.service dropins[0]: …`.
+// outputPath returns the path in a fragment that a problem of package machineconfig is about. The text of such a
+// problem begins with the place in the config: `units[3] x.service dropins[0]: …`.
 func outputPath(problem string) string {
 	if m := specItem.FindStringSubmatch(problem); m != nil {
 		return "spec." + m[1] + "." + m[2]
@@ -66,8 +66,8 @@ func resource(at, problem string) string {
 	return at + ".source"
 }
 
-// itemPath returns the path of an item in a fragment. For an item of a merged config, it is the path of the reference
-// to that config.
+// itemPath returns the path of an item in a fragment. For an item of a merged config, itemPath returns the path of the
+// reference to the merged config.
 func itemPath(c machineconfig.Config, kind policy.ChangeKind, name string) string {
 	lists := map[policy.ChangeKind]struct {
 		path string

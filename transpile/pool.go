@@ -19,7 +19,7 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
 )
 
-// named is a document and the name that its pool gives it; empty if the document has its own.
+// named is a document and the name that its pool gives it. The name is empty if the document has its own.
 type named struct {
 	doc  documents.Document
 	name string
@@ -29,13 +29,13 @@ type named struct {
 
 // builtPool is the result of one pool's directory.
 type builtPool struct {
-	reads     []origin.File // of the overlay
+	reads     []origin.File // the files that the build of the overlay read
 	included  []included
 	fragments []Fragment
 	findings  []origin.Finding
 }
 
-// addReads adds the files that the pool was built from.
+// addReads adds the files that the pool was built from to the files of the result.
 func (p builtPool) addReads(reads map[string]bool) {
 	for _, f := range p.reads {
 		reads[f.Path] = true
@@ -59,7 +59,9 @@ func (t *Transpiler) buildPool(repo repository, pool string, stop *stopper) buil
 		out.findings = append(out.findings, origin.Errorf(origin.Pos{File: dir}, "empty-pool", "the pool has no documents: add a Butane file (*.bu), or remove the directory"))
 	}
 	early, _ := inPool(pool, built.AsWritten)
-	for _, d := range early { // report all errors at once, including those in documents without their patches
+	// If the build failed, this loop still finds errors in documents without their patches, so that the report has all
+	// errors at once.
+	for _, d := range early {
 		if stop.isStopped() {
 			return builtPool{}
 		}
@@ -93,7 +95,7 @@ func (t *Transpiler) buildPool(repo repository, pool string, stop *stopper) buil
 type translation struct {
 	name, role  string
 	config      machineconfig.Config
-	secretPaths string // see readSecretPaths
+	secretPaths string // the value of the annotation for secret paths
 	origin      origin.Map
 	included    []included
 	origin.Findings
@@ -121,7 +123,7 @@ func translate(repo repository, pool string, n named) documentEntry {
 	d.check()
 	d.checkReferences()
 	d.Add(lint(repo.fs, d.config, d.origin)...)
-	if doc.Kind != documents.SSHKeys { // which checks its keys itself
+	if doc.Kind != documents.SSHKeys { // The translation of an SSHKeys document checks the keys itself.
 		d.checkAccounts()
 	}
 	f, err := fragment(pool, d)
@@ -171,7 +173,7 @@ func includedBy(locals []butane.Local) []included {
 	return out
 }
 
-// fragment creates the object to apply.
+// fragment creates the MachineConfig that the controller applies.
 func fragment(pool string, d translation) (Fragment, error) {
 	spec, err := d.config.Spec()
 	if err != nil {

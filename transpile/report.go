@@ -5,17 +5,17 @@ import (
 	"strings"
 )
 
-// Severity of a report's entry.
+// Severity is the severity of a report's entry.
 type Severity int
 
 const (
-	// Warning: the controller applies the commit nevertheless.
+	// Warning: the controller applies the commit despite the entry.
 	Warning Severity = iota
 	// Fatal: the controller applies nothing of the commit.
 	Fatal
 )
 
-// String names the severity as compilers do.
+// String names the severity as compilers do: warning or error.
 func (s Severity) String() string {
 	if s == Fatal {
 		return "error"
@@ -30,9 +30,9 @@ type Entry struct {
 	Rule string
 	// Message says what is wrong and how to fix it, in one line.
 	Message string
-	// File is the path in the repository, from the source's path on.
+	// File is the path of the file, relative to the source's path.
 	File string
-	// Line and Column count from 1; 0 where the place is the whole file.
+	// Line and Column count from 1. Line and Column are 0 if the entry is about the whole file.
 	Line, Column int
 }
 
@@ -66,7 +66,7 @@ func (r Report) Fatal() bool {
 	return false
 }
 
-// String returns one entry a line.
+// String returns the entries as text, each in a line of its own.
 func (r Report) String() string {
 	lines := make([]string, len(r))
 	for i, e := range r {

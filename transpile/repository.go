@@ -17,23 +17,23 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/overlay/documents"
 )
 
-// repository is a tree of files that is being read.
+// repository is the tree of files that a run of the Transpiler reads.
 type repository struct {
 	tree source.Tree
-	fs   fs.FS // without the refused entries
+	fs   fs.FS // the files of the tree, without the refused entries
 	// refused maps the paths of entries that are not in the tree to the reason.
 	refused map[string]string
-	// files has the digests of files that documents include, by path.
+	// files maps the path of each file or directory that a document includes to its files and digests.
 	files map[string]includedFiles
 }
 
 // included is a file or directory that a document includes, with all files at or below it.
 type included struct {
 	path  string
-	files []origin.File // see butane.Files
+	files []origin.File // files has the included files with their digests, as butane.Files returns them.
 }
 
-// includedFiles are the files at or below a path of the tree; ok is false if it cannot be read.
+// includedFiles are the files at or below a path of the tree. ok is false if the path cannot be read.
 type includedFiles struct {
 	files []origin.File
 	ok    bool
@@ -64,15 +64,15 @@ func (r repository) hasUnchanged(all []included) bool {
 	return true
 }
 
-// cleanFS is a tree's file system without the refused entries. (A user's directory may have such entries, an unpacked tree has none.)
-// It reads each file once, so that digests and contents belong together.
+// cleanFS is a tree's file system without the refused entries. (A user's directory may have such entries, an unpacked
+// tree has none.) cleanFS reads each file once, so that a digest always belongs to the same contents.
 type cleanFS struct {
 	fs.FS
 	refused map[string]string
 	files   *sync.Map // path → *contents
 }
 
-// contents of a file, and their digest, which is computed once.
+// contents are the contents of a file, with their digest, which is computed only once.
 type contents struct {
 	raw []byte
 	sum func() string
@@ -86,7 +86,7 @@ func (c cleanFS) Open(name string) (fs.File, error) {
 	return c.FS.Open(name)
 }
 
-// ReadFile returns a file's contents, which are the caller's.
+// ReadFile returns a file's contents. The caller may change the returned bytes.
 func (c cleanFS) ReadFile(name string) ([]byte, error) {
 	known, err := c.read(name)
 	if err != nil {
@@ -123,7 +123,7 @@ func (c cleanFS) read(name string) (*contents, error) {
 	return known, nil
 }
 
-// Stat describes a file without opening it, where the tree's own file system can do so.
+// Stat describes a file. If the tree's own file system has a method Stat, Stat does not open the file.
 func (c cleanFS) Stat(name string) (fs.FileInfo, error) {
 	if err := c.check("stat", name); err != nil {
 		return nil, err
@@ -153,11 +153,11 @@ func (c cleanFS) check(op, name string) error {
 	return nil
 }
 
-// isDocument reports whether a file would be read as a document or a cluster object, by its name.
+// isDocument reports whether Bunsen would read a file with this name as a document or a cluster object.
 func isDocument(file string) bool {
 	ext := path.Ext(file)
 	return isPlainDocument(file) || ext == ".yaml" || ext == ".yml" || path.Base(file) == "Kustomization"
 }
 
-// isPlainDocument reports whether a file is a document by its name alone.
+// isPlainDocument reports whether a file must be a document because of its name, whatever it contains.
 func isPlainDocument(file string) bool { return documents.IsButane(file) || path.Ext(file) == ".ign" }

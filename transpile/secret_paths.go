@@ -23,8 +23,8 @@ func (d *translation) readSecretPaths(repository fs.FS, docs []documents.Documen
 	d.secretPaths = secret.Join(all)
 }
 
-// secretPathsOf reads the annotation of one document. A document without metadata, such as Butane, cannot have it: a mention of it
-// there is a warning that says where to set it.
+// secretPathsOf reads the annotation of one document. A document without metadata, such as a Butane config, cannot have
+// the annotation. If such a document mentions the annotation, secretPathsOf adds a warning that says where to set it.
 func (d *translation) secretPathsOf(repository fs.FS, doc documents.Document) []string {
 	if doc.Kind == documents.Butane || doc.Kind == documents.Ignition {
 		src, err := fs.ReadFile(repository, doc.File)
@@ -37,7 +37,7 @@ func (d *translation) secretPathsOf(repository fs.FS, doc documents.Document) []
 	}
 	whole, err := object.Read(doc.Source)
 	if err != nil {
-		return nil // the translation of the document reports it
+		return nil // The translation of the document reports this error.
 	}
 	meta, _ := whole["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)

@@ -21,10 +21,10 @@ const (
 	workerPool = "worker"
 )
 
-// Selector returns the selector for a pool's MachineConfigs, as far as the repository contains it. It is the selector
-// of the pool's MachineConfigPool in cluster/. Without that object, master and worker select their own role, and a
-// custom pool selects worker's role and its own. The error means that the MachineConfigPool is invalid; the function
-// Fragments refuses such a repository.
+// Selector returns the selector for a pool's MachineConfigs, as far as the repository contains it. The selector is that
+// of the pool's MachineConfigPool in cluster/. If there is no MachineConfigPool for the pool, master and worker select
+// their own role, and a custom pool selects worker's role and its own. The error means that the MachineConfigPool is
+// invalid; the function Fragments refuses such a repository.
 func Selector(pool string, objects []ClusterObject) (metav1.LabelSelector, error) {
 	if o, ok := poolObject(pool, objects); ok {
 		var p mcfgv1.MachineConfigPool
@@ -75,7 +75,7 @@ func Select(result Result, pool string) ([]Fragment, error) {
 	return out, nil
 }
 
-// MachineConfigs returns the fragments' objects in the same order.
+// MachineConfigs returns the MachineConfig of each fragment, in the order of the fragments.
 func MachineConfigs(fragments []Fragment) []*mcfgv1.MachineConfig {
 	out := make([]*mcfgv1.MachineConfig, len(fragments))
 	for i, f := range fragments {
@@ -84,8 +84,8 @@ func MachineConfigs(fragments []Fragment) []*mcfgv1.MachineConfig {
 	return out
 }
 
-// AllPools lists every pool of a result, in lexical order: pools with a directory, and MachineConfigPools of cluster/,
-// which may only inherit documents.
+// AllPools lists every pool of a result, in lexical order: pools that have a directory, and MachineConfigPools of
+// cluster/, which may have no directory and only inherit documents.
 func AllPools(result Result) []string {
 	out := slices.Clone(result.Pools)
 	for _, o := range result.Cluster {
@@ -97,7 +97,8 @@ func AllPools(result Result) []string {
 	return slices.Compact(out)
 }
 
-// checkPools warns of pools without a MachineConfigPool, and of documents that a pool has twice: of its own and inherited from worker.
+// checkPools warns of pools without a MachineConfigPool. checkPools also warns of documents that a pool has twice: in
+// its own directory and inherited from worker.
 func checkPools(repo repository, out Result, found *origin.Findings) {
 	files := map[string]map[string]string{} // pool → declaring file → fragment
 	for _, f := range out.Fragments {
@@ -146,8 +147,8 @@ func checkPools(repo repository, out Result, found *origin.Findings) {
 	}
 }
 
-// checkSelection warns of a MachineConfigPool without documents of its own whose selector matches no document. MachineConfigs that
-// are not in the repository may have the labels.
+// checkSelection warns of a MachineConfigPool without documents of its own whose selector matches no document. The
+// finding is only a warning, because MachineConfigs that are not in the repository may have the labels.
 func checkSelection(repo repository, out Result, o ClusterObject, found *origin.Findings) {
 	pool := o.Object.GetName()
 	selected, err := Select(out, pool)
@@ -161,7 +162,8 @@ func checkSelection(repo repository, out Result, o ClusterObject, found *origin.
 func checkOwnSelection(repo repository, out Result, pool string, found *origin.Findings) {
 	o, ok := poolObject(pool, out.Cluster)
 	selected, err := Select(out, pool)
-	if !ok || err != nil || len(selected) > 0 || found.HasErrors() { // an unreadable document has no labels to select
+	// A document that cannot be read has no labels to select.
+	if !ok || err != nil || len(selected) > 0 || found.HasErrors() {
 		return
 	}
 	found.Errorf(o.Position(repo.fs, "spec.machineConfigSelector"), "empty-selection", "spec.machineConfigSelector selects no document of this repository, not even those of %s/%s: select %s: %s", poolsDir, pool, v1alpha1.RoleLabel, pool)

@@ -15,21 +15,21 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// Directories of a repository that Bunsen reads.
+// The directories of a repository that Bunsen reads.
 const (
 	poolsDir = "pools"
-	// nodesDir is refused: a later version may read documents of single nodes there.
+	// nodesDir is a directory that Bunsen refuses, because a later version may read documents of single nodes there.
 	nodesDir = "nodes"
 )
 
 // layout describes a repository, for messages.
 const layout = "a repository has a directory for each pool (pools/worker/, pools/master/) with Butane documents (*.bu) or a kustomization.yaml, and optionally cluster/ for MachineConfigPools"
 
-// maxRefusedWarnings is how many refused entries are named one by one.
+// maxRefusedWarnings is how many refused entries of a tree get a warning of their own.
 const maxRefusedWarnings = 20
 
-// Fragments turns a tree into fragments, cluster objects and a report. The same tree gives the same bytes. To call it often, keep a
-// Transpiler.
+// Fragments turns a tree into fragments, cluster objects and a report. The same tree gives the same bytes. For many
+// calls, use a Transpiler, which caches results.
 func Fragments(tree source.Tree) Result {
 	return new(Transpiler).Fragments(tree)
 }
@@ -40,7 +40,7 @@ type stopper struct {
 	err error
 }
 
-// isStopped reports whether to stop. The result of a stopped function is not used.
+// isStopped reports whether the run must stop. After that, no one uses the result of the run.
 func (s *stopper) isStopped() bool {
 	if s.err == nil && s.ask != nil {
 		s.err = s.ask()
@@ -48,12 +48,12 @@ func (s *stopper) isStopped() bool {
 	return s.err != nil
 }
 
-// fragmentsOf reads a repository. It uses and fills the cache of documents.
+// fragmentsOf turns the files of a repository into a result. fragmentsOf uses and fills the cache of documents.
 func fragmentsOf(repo repository, cache *Transpiler, stop *stopper, found *origin.Findings) Result {
 	out := Result{Reads: map[string][]string{}}
 	reportRefused(repo, found)
 	out.Pools = findPools(repo, found)
-	reads := map[string]bool{} // files that the pools were built from
+	reads := map[string]bool{} // reads has the files that the pools were built from.
 	for _, pool := range out.Pools {
 		if stop.isStopped() {
 			return Result{}
@@ -86,7 +86,7 @@ func fragmentsOf(repo repository, cache *Transpiler, stop *stopper, found *origi
 	return out
 }
 
-// inOrder sorts fragments by pool, then name.
+// inOrder returns the fragments sorted by pool, then name.
 func inOrder(fragments []Fragment) []Fragment {
 	slices.SortStableFunc(fragments, func(a, b Fragment) int {
 		return cmp.Or(cmp.Compare(a.Pool, b.Pool), cmp.Compare(a.Name, b.Name))
@@ -121,8 +121,9 @@ func findPools(repo repository, found *origin.Findings) []string {
 	return pools
 }
 
-// reportRefused reports the entries that are not in the tree. Below pools/ and cluster/ they are errors, because a document would be
-// missing silently. Elsewhere a reference to them is an error of its own.
+// reportRefused reports the entries that are not in the tree. A refused entry below pools/ or cluster/ is an error,
+// because a document would be missing silently. Elsewhere, it is a warning, because a document that refers to it has an
+// error of its own.
 func reportRefused(repo repository, found *origin.Findings) {
 	rest := 0
 	for _, e := range repo.tree.Refused {

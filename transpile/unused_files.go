@@ -12,14 +12,14 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// Limits of the search for cluster objects in wrong places.
+// The limits of the search for cluster objects outside of cluster/.
 const (
 	maxStraySize  = 64 << 10
 	maxStrayFiles = 2000
 	maxStrays     = 20
 )
 
-// topLevel finds the kind and the apiVersion of an object; a file may hold several.
+// topLevel finds the kinds and the apiVersions of the objects in a file.
 var topLevel = regexp.MustCompile(`(?m)^(kind|apiVersion):[ \t]+["']?([\w./]+)["']?[ \t\r]*(?:#.*)?$`)
 
 // unusedFinder looks for cluster objects outside of cluster/, and for documents of pools that no pool lists.
@@ -30,14 +30,15 @@ type unusedFinder struct {
 	files, found int
 }
 
-// warnUnusedFiles warns of cluster objects and documents that are not read. It does nothing if a finding is fatal, because the reads of
-// a failed pool are not known.
+// warnUnusedFiles warns of files with cluster objects or documents that Bunsen does not read. warnUnusedFiles does
+// nothing if a finding is fatal, because the build of a failed pool does not return the files that it read.
 func warnUnusedFiles(repo repository, reads map[string]bool, found *origin.Findings) {
 	if found.HasErrors() {
 		return
 	}
 	s := &unusedFinder{Findings: found, repo: repo, reads: reads}
-	_ = fs.WalkDir(repo.fs, ".", s.visit) // it stops at a limit, and skips what cannot be read
+	// The walk returns no error: it stops at a limit, and skips files that cannot be read.
+	_ = fs.WalkDir(repo.fs, ".", s.visit)
 }
 
 // visit checks one entry of the tree.
@@ -62,7 +63,7 @@ func (s *unusedFinder) visit(file string, e fs.DirEntry, err error) error {
 	return nil
 }
 
-// mayBeStray reports whether an unused file may hold a cluster object, by its name and size.
+// mayBeStray reports whether the name and size of an unused file allow that it contains a cluster object.
 func (s *unusedFinder) mayBeStray(file string, e fs.DirEntry) bool {
 	if ext := path.Ext(file); ext != ".yaml" && ext != ".yml" {
 		return false
@@ -74,9 +75,9 @@ func (s *unusedFinder) mayBeStray(file string, e fs.DirEntry) bool {
 	return err == nil && info.Size() < maxStraySize
 }
 
-// warnStray warns of a file that holds a cluster object.
+// warnStray warns of a file outside of cluster/ that contains a cluster object.
 func (s *unusedFinder) warnStray(file string) {
-	src, err := fs.ReadFile(s.repo.tree.FS, file) // without the cache of cleanFS
+	src, err := fs.ReadFile(s.repo.tree.FS, file) // warnStray reads the file without the cache of cleanFS.
 	if err != nil {
 		return
 	}
@@ -102,13 +103,13 @@ func (s *unusedFinder) warnUnlisted(file string) {
 	s.Warnf(origin.Pos{File: file}, cluster.UnusedFile, "not read: a pool has the documents of its own directory, and of other directories that its kustomization.yaml lists; move it, or list it there")
 }
 
-// isReported reports whether a finding has a file as unused.
+// isReported reports whether a finding already names a file as unused.
 func (s *unusedFinder) isReported(file string) bool {
 	return slices.ContainsFunc(s.List, func(f origin.Finding) bool { return f.Rule == cluster.UnusedFile && f.At.File == file })
 }
 
-// checkNodesDirectory refuses documents in nodes/, which Bunsen does not read. Users may expect that they apply to
-// single nodes.
+// checkNodesDirectory refuses documents in nodes/, which Bunsen does not read. The refusal is necessary because users
+// may expect that such documents apply to single nodes.
 func checkNodesDirectory(repo repository, reads map[string]bool, found *origin.Findings) {
 	reported := map[string]bool{}
 	_ = fs.WalkDir(repo.fs, nodesDir, func(file string, e fs.DirEntry, err error) error {

@@ -5,10 +5,10 @@ import (
 	"reflect"
 )
 
-// convert copies a value into the matching type of another Ignition version. It matches fields by name, converts
-// between a value and a pointer to it, and turns an empty list into nil. The versions differ in nothing else.
-// (Ignition translates 3.4 to 3.5 itself, but drops the advertisement of a Tang server.) convert panics if a field is
-// set that the other version lacks.
+// convert copies a value into the matching type of another Ignition version. convert matches fields by name, converts
+// between a value and a pointer to it, and turns an empty list into nil. The versions of Ignition's types differ in
+// nothing else. (Ignition translates 3.4 to 3.5 itself, but drops the advertisement of a Tang server.) convert panics
+// if a field is set that the other version lacks.
 func convert(to, from reflect.Value) {
 	switch {
 	case from.Kind() == reflect.Pointer:

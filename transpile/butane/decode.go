@@ -14,8 +14,8 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// parse parses the document once. All later checks use the result. It returns false, with a finding, if the document is
-// invalid.
+// parse parses the document once. All later checks use the result. parse returns false, with a finding, if the document
+// is invalid.
 func (t *translator) parse() bool {
 	var err error
 	if t.doc, err = t.in.parse(); err != nil {
@@ -80,7 +80,9 @@ func (t *translator) decode() cutil.Config {
 		return nil
 	}
 	t.checkKeys(reflect.ValueOf(cfg), t.doc, "$")
-	if origin.Fatal(t.findings) { // a wrong indentation also makes another part empty; the first finding is enough
+	// The first finding is enough: a wrong indentation also makes another part of the document empty, which would be a
+	// second finding.
+	if origin.Fatal(t.findings) {
 		t.findings = slices.DeleteFunc(t.findings, func(f origin.Finding) bool { return f.Warning })
 	}
 	return cfg

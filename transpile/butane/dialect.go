@@ -38,11 +38,11 @@ type dialect struct {
 	// config returns an empty document.
 	config func() cutil.Config
 	// method is the name of the Butane method that translates a document and returns the origin of each part. Bunsen
-	// calls it by name, as Butane itself does, because no interface contains it.
+	// calls the method by name, as Butane itself does, because no interface contains it.
 	method string
 }
 
-// dialects are all stable versions of all variants. The experimental versions are missing, because Butane may change
+// dialects are all stable versions of all variants. The list omits experimental versions, because Butane may change
 // them.
 var dialects = []dialect{
 	{"fcos", "1.0.0", func() cutil.Config { return &fcos1_0.Config{} }, "ToIgn3_0Unvalidated"},

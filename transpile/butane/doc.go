@@ -3,6 +3,6 @@
 // the version, checks local files before Butane reads them, and keeps the translation set that Butane's functions drop.
 //
 // In: a document with its origins, and the directory of its local files. Out: a config with origins, or findings at the
-// repository's lines. Never: a symbolic link, a file outside the directory, compression (its bytes would depend on the
-// compiler).
+// repository's lines. Never: a symbolic link, a file outside the directory, compression (the compressed bytes would
+// depend on the compiler).
 package butane

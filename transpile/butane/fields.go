@@ -41,7 +41,7 @@ func keysIn(t reflect.Type) []string {
 	return out
 }
 
-// allKeys adds the keys of a type and of all types in it.
+// allKeys adds to a set the keys of a type and of the types of its fields.
 func allKeys(t reflect.Type, keys map[string]bool) {
 	switch t.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map:
@@ -54,7 +54,7 @@ func allKeys(t reflect.Type, keys map[string]bool) {
 	}
 }
 
-// elem returns the type behind pointers. If lists is true, it also returns the item type of lists.
+// elem removes pointers from a type. If lists is true, elem also replaces a list by the type of its items.
 func elem(t reflect.Type, lists bool) reflect.Type {
 	for t.Kind() == reflect.Pointer || lists && t.Kind() == reflect.Slice {
 		t = t.Elem()

@@ -24,7 +24,7 @@ import (
 type Local struct {
 	// Path is relative to the tree's root.
 	Path string
-	// Files lists the files at or below Path; see the function Files.
+	// Files lists the files at or below Path, with their digests.
 	Files []origin.File
 }
 
@@ -34,7 +34,7 @@ type reference struct {
 	path string // the path relative to the tree's root
 }
 
-// references lists the files and directories that a document includes, in its order.
+// references lists the files and directories that a document includes, in the order of the document.
 func references(n *yaml.Node, at string) []reference {
 	var out []reference
 	switch n.Kind {
@@ -70,8 +70,8 @@ func referenceOf(n *yaml.Node, at string) []reference {
 	return []reference{{at, text(n)}}
 }
 
-// Files returns every file at or below a path with the sha256 of its contents. The digest of an executable file ends in `+x`, because
-// `storage.trees` keeps that mode.
+// Files returns every file at or below a path with the sha256 of its contents. The digest of an executable file ends in
+// `+x`, because `storage.trees` keeps the mode of executable files.
 func Files(fsys fs.FS, root string) ([]origin.File, error) {
 	return files(fsys, root, func(string, []byte) {})
 }
@@ -105,7 +105,8 @@ func files(fsys fs.FS, root string, each func(file string, contents []byte)) ([]
 	return out, nil
 }
 
-// locals checks every reference before Butane reads it, because Butane would follow a symbolic link to anywhere.
+// locals checks every reference to a local file before Butane reads the file, because Butane would follow symbolic
+// links to any file of the machine.
 func (t *translator) locals() []Local {
 	var out []Local
 	t.checked = map[string]bool{}
@@ -144,8 +145,8 @@ func (t *translator) locals() []Local {
 // takesFolder matches the places where `local` names a directory.
 var takesFolder = regexp.MustCompile(`^\$\.storage\.trees\.[0-9]+\.local$`)
 
-// unchecked returns a reference in a decoded document that the method locals did not check, or "". The spelling of the
-// key may have hidden the reference from locals, but Butane would read the file.
+// unchecked returns a reference in a decoded document that the method locals did not check, or "". If the key has an
+// unusual spelling, locals does not find the reference, but Butane would read the file.
 func unchecked(v reflect.Value, checked map[string]bool) string {
 	switch v.Kind() {
 	case reflect.Pointer:
@@ -177,8 +178,8 @@ func (in Input) refused(p string) string {
 	return ""
 }
 
-// mergeFiles adds the files of locals to the list a and keeps one file for each path. It removes the mark of executable
-// files.
+// mergeFiles adds the files of locals to the list a and keeps one file for each path. mergeFiles removes the mark of
+// executable files.
 func mergeFiles(a []origin.File, locals []Local) []origin.File {
 	out := slices.Clone(a)
 	for _, l := range locals {

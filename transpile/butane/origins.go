@@ -29,7 +29,7 @@ func (t *translator) setOrigins(out *Output, steps map[string]string) {
 		out.Origin.At["$"] = root
 	}
 	p := originFinder{t.in, t.doc, out.Config.Ignition.Storage.Files, out.Origin.At}
-	keys := map[string][]string{} // maps a file of keys in the document to its keys in the output
+	keys := map[string][]string{} // keys maps a file of SSH keys that the document includes to its keys in the output.
 	for to, from := range steps {
 		i := strings.LastIndexByte(from, '.')
 		switch {
@@ -54,8 +54,8 @@ func (p originFinder) local(at string) string {
 	return ""
 }
 
-// keys sets the origin of each key from a file of SSH keys to the key's line. Butane reads all lines that are not
-// empty, in order.
+// keys sets the origin of each key from a file of SSH keys to the key's line. Butane reads all lines of such a file
+// that are not empty, in order.
 func (p originFinder) keys(file string, paths []string) {
 	slices.SortFunc(paths, func(a, b string) int { return cmp.Compare(lastIndex(a), lastIndex(b)) })
 	src, err := fs.ReadFile(p.in.FS, file)
@@ -87,8 +87,9 @@ var treeFields = map[string][]struct{ leaf, key string }{
 	"directories": {{"user", "user"}, {"group", "group"}, {"mode", "dir_mode"}},
 }
 
-// tree sets the origin of a part of a tree to the local file of that part. A field that the document sets for the whole
-// tree has the document's line as origin. A directory also has the document's line, because it has no lines.
+// tree sets the origin of each part of a tree to the local file that the part comes from. The origin of a field that
+// the document sets for the whole tree is the document's line. The origin of a directory is also the document's line,
+// because a directory has no lines.
 func (p originFinder) tree(to, tree string) {
 	list, rest, _ := strings.Cut(strings.TrimPrefix(to, "$.storage."), ".")
 	number, leaf, _ := strings.Cut(rest, ".")

@@ -79,8 +79,8 @@ func (t *translator) checkVersion36(out Output) {
 	}
 }
 
-// liftKernelArguments moves the arguments under shouldExist from the Ignition config into the spec. Ignition reads them
-// only at the first boot; the daemon applies the arguments of the spec at every update.
+// liftKernelArguments moves the kernel arguments under shouldExist from the Ignition config into the spec. Ignition
+// reads kernel arguments only at the first boot; the daemon applies the arguments of the spec at every update.
 func liftKernelArguments(out *Output) {
 	args := &out.Config.Ignition.KernelArguments
 	n := len(out.Config.KernelArguments)

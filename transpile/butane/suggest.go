@@ -29,7 +29,7 @@ var leftOver = map[string]string{
 	"update":     "it belongs to Container Linux Configs: write /etc/flatcar/update.conf as a file",
 }
 
-// suggest returns what the user should write instead of an unknown key. The argument here is the type that lacks the
+// suggest returns what the user should write instead of an unknown key. The parameter here is the type that lacks the
 // key.
 func (d dialect) suggest(at, typo string, here reflect.Type) string {
 	if instead := leftOver[typo]; instead != "" {
@@ -92,7 +92,7 @@ func (d dialect) typeAt(at string) reflect.Type {
 
 var cannotUnmarshal = regexp.MustCompile("^cannot unmarshal !!([a-z]+) (?s:.*)into ([^ ]+)$")
 
-// mistyped says which type a value at a path must have. It does not quote the value.
+// mistyped says which type a value at a path must have. mistyped does not quote the value.
 func (d dialect) mistyped(at, text string) string {
 	m := cannotUnmarshal.FindStringSubmatch(text)
 	t := d.typeAt(at)
@@ -121,7 +121,7 @@ func (d dialect) mistyped(at, text string) string {
 	}
 }
 
-// blockLine returns the position in the repository of one line of a text. The argument at is the position where the
+// blockLine returns the position in the repository of one line of a text. The parameter at is the position where the
 // text begins.
 func blockLine(t *translator, at origin.Pos, text string, line int) origin.Pos {
 	lines, known := t.lines[at.File]

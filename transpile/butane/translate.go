@@ -28,8 +28,8 @@ type Input struct {
 	Source []byte
 	// Origin maps paths in the document to places in the repository.
 	Origin origin.Map
-	// Root is the directory on disk in which `local:` finds files. It contains only regular files and directories, and
-	// the entries that Refused lists.
+	// Root is the directory on disk in which `local:` finds files. Root contains only regular files and directories,
+	// and the entries that Refused lists.
 	Root string
 	// FS is the same directory as a file system, without the entries that Refused lists.
 	FS fs.FS
@@ -39,23 +39,23 @@ type Input struct {
 
 // Output is one translated document.
 type Output struct {
-	// Config of the document. Kernel arguments are in the spec, where the daemon reads them. The kernel arguments of
-	// Flatcar are in the Ignition config, because only a first boot can set them.
+	// Config is the config that the document describes. Kernel arguments are in the spec, where the daemon reads them.
+	// For Flatcar, kernel arguments are in the Ignition config, because only a first boot can set them there.
 	Config machineconfig.Config
-	// Name and Role of an `openshift` document; empty for other variants.
+	// Name and Role are the name and the role of an `openshift` document; empty for other variants.
 	Name, Role string
-	// Origin maps paths of the output to places in the repository. Its field Files lists the files of the input and the
+	// Origin maps paths of the output to places in the repository. Origin.Files lists the files of the input and the
 	// local files.
 	Origin origin.Map
-	// Locals are the files and directories that the document includes, in its order.
+	// Locals are the files and directories that the document includes, in the order of the document.
 	Locals []Local
 }
 
-// Translate translates a document. If a finding is fatal, the output is the zero value. It is a pure function of the
-// input and of the contents of its local files.
+// Translate translates a document. If a finding is fatal, the output is the zero value. The output depends only on the
+// input and the contents of the local files.
 func Translate(in Input) (out Output, findings []origin.Finding) {
 	t := &translator{in: in, lines: map[string][]string{}}
-	defer func() { // a panic of Butane fails one commit, but does not end the process
+	defer func() { // A panic in Butane fails the translation of one commit, but does not end the process.
 		if r := recover(); r != nil {
 			t.fatal("$", "butane", "Butane panicked: %v", r)
 			out, findings = Output{}, t.findings
@@ -73,7 +73,7 @@ type translator struct {
 	doc      *yaml.Node
 	dialect  dialect
 	secrets  secretFiles
-	checked  map[string]bool     // files and directories that Butane may read
+	checked  map[string]bool     // checked has the files and directories that Butane may read.
 	lines    map[string][]string // the lines of the files that contain findings
 	findings []origin.Finding
 }
@@ -103,8 +103,8 @@ func (t *translator) run() Output {
 	return out
 }
 
-// translate does the same as Butane's function of that name. It also returns the translation set, which Butane drops.
-// Like Butane, it ends at the first fatal report.
+// translate does the same as Butane's method of the dialect, but also returns the translation set, which Butane drops.
+// Like Butane, translate stops at the first fatal report.
 func (t *translator) translate(cfg cutil.Config) (final reflect.Value, set translate.TranslationSet) {
 	if t.report(validate.Validate(cfg, "yaml")) {
 		return
@@ -145,8 +145,8 @@ func (t *translator) report(rep report.Report) bool {
 	return rep.IsFatal()
 }
 
-// documentPath returns the path in the document of a report's entry. If Butane could not translate the path back, it is
-// a path in the MachineConfig.
+// documentPath returns the path in the document that an entry of Butane's report is about. If Butane could not
+// translate the path back, the result is a path in the MachineConfig.
 func documentPath(c path.ContextPath) string {
 	p := c.String()
 	if rest, ok := strings.CutPrefix(p, "$.spec.config"); ok {

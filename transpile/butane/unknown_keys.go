@@ -11,7 +11,7 @@ import (
 )
 
 // checkKeys refuses every key of the document that its dialect does not have, because the effect of a typo would be
-// missing on the node. It walks the decoded value; a part that the decoder skipped has no keys to check.
+// missing on the node. checkKeys walks only the parts of the document that the decoder decoded.
 func (t *translator) checkKeys(v reflect.Value, n *yaml.Node, at string) {
 	switch v.Kind() {
 	case reflect.Pointer:

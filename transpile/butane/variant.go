@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// choose finds the dialect of the document by its variant and version. It returns false, with a finding, if there is
-// none.
+// choose finds the dialect of the document by its variant and version. choose returns false, with a finding, if there
+// is none.
 func (t *translator) choose() bool {
 	variant, version := scalar(t.doc, "variant"), scalar(t.doc, "version")
 	var ok bool
@@ -40,7 +40,7 @@ func find(variant, version string) (dialect, bool) {
 	return dialects[i], true
 }
 
-// versions lists the versions of a variant for a message. For an unknown variant it lists all variants.
+// versions lists the versions of a variant for a message. For an unknown variant, versions lists all variants.
 func versions(variant string) string {
 	var mine, variants []string
 	for _, d := range dialects {

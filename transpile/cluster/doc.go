@@ -2,6 +2,6 @@
 // DriftPolicies and RolloutPolicies.
 //
 // In: a rooted file system and the pools that have documents. Out: objects to apply, or findings with their lines.
-// Never: fields that users or programs set in the cluster, such as status and spec.paused; an object that the API
+// Never: fields that users or programs set on the cluster, such as status and spec.paused; an object that the API
 // server would refuse.
 package cluster

@@ -57,8 +57,8 @@ func pathProblem(path string) string {
 	return ""
 }
 
-// valueAt returns the position of a field such as spec.rules.0.path. For a scalar it is the position of the key,
-// otherwise that of the value. For a missing field it is the position of the nearest field above.
+// valueAt returns the position of a field such as spec.rules.0.path. For a scalar, valueAt returns the position of the
+// key, otherwise that of the value. For a missing field, valueAt returns the position of the nearest existing parent.
 func (r *reader) valueAt(root *yaml.Node, field string) origin.Pos {
 	n := root
 	for word := range strings.SplitSeq(field, ".") {

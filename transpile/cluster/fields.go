@@ -37,8 +37,8 @@ func fieldPosition(file string, root *yaml.Node, message string) origin.Pos {
 	return at
 }
 
-// entry returns the entry below a node, which may be nil: the key (or the item) and the value. It returns nil if there
-// is no entry.
+// entry returns an entry of a mapping or a list: the key (or the item) and the value. The node may be nil. entry
+// returns nil if there is no entry.
 func entry(n *yaml.Node, word string) (k, v *yaml.Node) {
 	if n == nil {
 		return nil, nil

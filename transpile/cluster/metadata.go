@@ -37,8 +37,8 @@ type MetadataProblem struct {
 	Text string
 }
 
-// CheckMetadata finds all labels and annotations that the API server refuses, and those that only Bunsen may write. It
-// uses the validation functions of the API server. The problems are in the order of fields and keys.
+// CheckMetadata finds all labels and annotations that the API server refuses, and those that only Bunsen may write.
+// CheckMetadata uses the validation functions of the API server. The problems are in the order of fields and keys.
 func CheckMetadata(labels, annotations map[string]string) (out []MetadataProblem) {
 	refuse := func(field, key, what string, reasons []string) {
 		if len(reasons) > 0 {

@@ -16,9 +16,9 @@ import (
 )
 
 const (
-	// Dir is the directory of these objects.
+	// Dir is the directory of a repository that contains cluster objects.
 	Dir = "cluster"
-	// PoolKind is the kind of pools.
+	// PoolKind is the API kind of pools.
 	PoolKind    = "MachineConfigPool"
 	policyKind  = "MachineConfiguration"
 	driftKind   = "DriftPolicy"
@@ -30,9 +30,9 @@ const (
 // UnusedFile is the rule of findings about files that Bunsen does not read.
 const UnusedFile = "unused-file"
 
-// Object is one object of the repository's `cluster/` directory. The controller applies it as it is.
+// Object is one object of the repository's `cluster/` directory. The controller applies this object without changes.
 type Object struct {
-	// Object without status, without spec.configuration and spec.paused.
+	// Object is the object without status, without spec.configuration and without spec.paused.
 	Object *unstructured.Unstructured
 	// Digest is `sha256:<hex>` of the object's canonical JSON.
 	Digest string
@@ -52,16 +52,16 @@ var kinds = map[string]func() any{
 // IsKind reports whether cluster/ may contain objects of a kind.
 func IsKind(apiVersion, kind string) bool { return kinds[apiVersion+" "+kind] != nil }
 
-// managed are the fields of a MachineConfigPool that Bunsen does not read from the repository. The renderer and users
-// write them.
+// managed are the fields of a MachineConfigPool that Bunsen does not read from the repository. The renderer writes
+// spec.configuration, and users write spec.paused on the cluster.
 var managed = []string{"configuration", "paused"}
 
-// Read reads the objects of cluster/. The argument pools lists the pools that have their own documents. Once stop
-// reports true, Read returns nothing.
+// Read reads the objects of cluster/. The parameter pools lists the pools that have their own documents. As soon as
+// stop returns true, Read ends and returns nothing.
 func Read(fsys fs.FS, pools []string, stop func() bool, found *origin.Findings) []Object {
 	entries, err := fs.ReadDir(fsys, Dir)
 	if err != nil {
-		return nil // a repository without cluster/ has no cluster objects
+		return nil // A repository without cluster/ has no cluster objects.
 	}
 	var out []Object
 	for _, e := range entries {

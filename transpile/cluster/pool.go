@@ -48,7 +48,8 @@ func (r *reader) pool(root *yaml.Node, p *mcfgv1.MachineConfigPool) {
 	}
 }
 
-// maxUnavailable checks the value in the YAML tree, because an error of the decoder does not name its position.
+// maxUnavailable checks spec.maxUnavailable in the YAML tree, because an error of the decoder would not contain the
+// position of the value.
 func (r *reader) maxUnavailable(root *yaml.Node) {
 	_, spec := entry(root, "spec")
 	k, v := entry(spec, "maxUnavailable")
@@ -80,7 +81,8 @@ func (r *reader) stripMetadata(root *yaml.Node, u *unstructured.Unstructured) {
 	}
 }
 
-// selectorMessage returns why a label selector is invalid. If an operator is unknown, it lists the valid operators.
+// selectorMessage returns why a label selector is invalid. For an unknown operator, the message lists the valid
+// operators.
 func selectorMessage(err error) string {
 	if strings.Contains(err.Error(), "operator") {
 		return err.Error() + "; operators are In, NotIn, Exists and DoesNotExist"

@@ -48,7 +48,7 @@ func readFile(fsys fs.FS, file string, found *origin.Findings) []Object {
 		case errors.Is(err, io.EOF):
 			return r.objects
 		case err != nil:
-			at := origin.Pos{File: file, Line: 1} // the YAML library names no line if the error is in the first line
+			at := origin.Pos{File: file, Line: 1} // The YAML library names no line if the error is in the first line.
 			if m := yamlLine.FindStringSubmatch(err.Error()); m != nil {
 				at.Line, _ = strconv.Atoi(m[1])
 			}
@@ -75,7 +75,7 @@ func quotesHint(err error) string {
 // at returns a node's position.
 func (r *reader) at(n *yaml.Node) origin.Pos { return position(r.file, n) }
 
-// object reads one object. It adds it to the objects if it is valid.
+// object reads one object. If the object is valid, the method adds it to the reader's objects.
 func (r *reader) object(root *yaml.Node) {
 	at := r.at(root)
 	if alias := findAlias(root); alias != nil {
@@ -92,7 +92,8 @@ func (r *reader) object(root *yaml.Node) {
 		return
 	}
 	for _, name := range []string{"apiVersion", "kind"} {
-		if text, ok := fields[name].(string); !ok || text == "" { // the decoder would print the whole object
+		// The decoder's error would quote the whole object, so object checks this field itself.
+		if text, ok := fields[name].(string); !ok || text == "" {
 			r.Errorf(at, "cluster-kind", "the object has no %s; %s", name, held)
 			return
 		}
@@ -110,7 +111,7 @@ func (r *reader) object(root *yaml.Node) {
 	if r.check(root, u, newType()) {
 		r.strip(root, u)
 		if u.Object["spec"] == nil {
-			u.Object["spec"] = map[string]any{} // the API server requires a spec
+			u.Object["spec"] = map[string]any{} // The API server requires a spec, so object adds an empty one.
 		}
 		digest, err := object.Digest(u.Object)
 		if err != nil {
@@ -165,7 +166,7 @@ func wrongKind(u *unstructured.Unstructured) string {
 	}
 }
 
-// check decodes the object strictly and checks the names in it. It reports whether the object is valid.
+// check decodes the object strictly and checks the names in it. check reports whether the object is valid.
 func (r *reader) check(root *yaml.Node, u *unstructured.Unstructured, into any) bool {
 	before := len(r.List)
 	if u.GetKind() == PoolKind {
@@ -212,8 +213,8 @@ func (r *reader) disruption(root *yaml.Node, mc *operatorv1.MachineConfiguration
 	}
 }
 
-// schema checks an object against the schema of its CRD. The findings since the index from are about the same object.
-// If one of them has the same position, schema adds no second error, because the first error is more exact.
+// schema checks an object against the schema of its CRD. The findings from the index from on are about the same object.
+// If one of these findings has the same position, schema adds no second error, because the first error is more exact.
 func (r *reader) schema(root *yaml.Node, u *unstructured.Unstructured, from int) {
 	problems, err := schema.Check(u.GetKind(), u.Object)
 	if err != nil {
@@ -230,7 +231,7 @@ func (r *reader) schema(root *yaml.Node, u *unstructured.Unstructured, from int)
 	}
 }
 
-// inBrackets returns how to write a single value where the field requires a list.
+// inBrackets returns how to write a single value in a field that requires a list.
 func inBrackets(u *unstructured.Unstructured, m object.Mistake) string {
 	if value, ok, _ := unstructured.NestedString(u.Object, strings.Split(m.Field, ".")...); ok && m.Single {
 		return "; write [" + value + "]"

@@ -19,7 +19,7 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// standardPools are in every cluster, whether or not the repository has documents for them.
+// standardPools are the pools that every cluster has, even if the repository has no documents for them.
 var standardPools = []string{"master", "worker"}
 
 // rollout refuses values of a RolloutPolicy that the controller cannot use.
@@ -35,7 +35,7 @@ type rolloutChecker struct {
 	fs       fs.FS
 	pools    map[string]*mcfgv1.MachineConfigPool
 	policies []v1alpha1.RolloutPolicy
-	objects  []Object // the decoded objects, in the same order
+	objects  []Object // objects are the decoded objects, in the same order as the policies.
 }
 
 // checkRollouts checks the RolloutPolicies of a repository against its pools.
@@ -50,7 +50,8 @@ func checkRollouts(fsys fs.FS, pools []string, objects []Object, found *origin.F
 			r.addPool(o.Object.GetName(), o.Object.GetLabels())
 		case rolloutKind:
 			var p v1alpha1.RolloutPolicy
-			if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object.Object, &p) == nil { // it was decoded before
+			// No error is possible, because the object was decoded before.
+			if runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object.Object, &p) == nil {
 				r.policies, r.objects = append(r.policies, p), append(r.objects, o)
 			}
 		}
@@ -68,7 +69,7 @@ func checkRollouts(fsys fs.FS, pools []string, objects []Object, found *origin.F
 	r.checkCycles()
 }
 
-// addPool adds a pool. In every cluster, the standard pools have two more labels.
+// addPool adds a pool. The standard pools get two more labels, because they have these labels on every cluster.
 func (r *rolloutChecker) addPool(name string, labels map[string]string) {
 	pool := &mcfgv1.MachineConfigPool{}
 	pool.Name, pool.Labels = name, map[string]string{}

@@ -25,7 +25,8 @@ const (
 	ruleRuntime = "container-runtime"
 
 	minPidsLimit = 20
-	// maxUnusableLog is the size of CRI-O's read buffer in bytes. The maximum size of a log must be larger.
+	// maxUnusableLog is the size of CRI-O's read buffer in bytes. The maximum size of a log must be larger than
+	// maxUnusableLog.
 	maxUnusableLog = 8192
 )
 
@@ -35,8 +36,8 @@ var logLevels = []string{"fatal", "panic", "error", "warn", "info", "debug", "tr
 // overlaySize matches a size that both Kubernetes and the storage library can read.
 var overlaySize = regexp.MustCompile(`^[0-9]+([kMGTP]|[KMGTP]i)?$`)
 
-// Translate translates a ContainerRuntimeConfig. It writes the same CRI-O drop-in files as OpenShift. The output is the zero
-// value if a finding is fatal.
+// Translate translates a ContainerRuntimeConfig. Translate writes the same CRI-O drop-in files as OpenShift. The output
+// is the zero value if a finding is fatal.
 func Translate(in object.Input) (object.Output, []origin.Finding) {
 	t, ok := object.Begin(in)
 	var doc mcfgv1.ContainerRuntimeConfig
@@ -213,7 +214,8 @@ func addArtifactStores(t *object.Translation, c *mcfgv1.ContainerRuntimeConfigur
 	}
 }
 
-// quoted returns a text as a TOML string. It escapes nothing, because the texts contain only letters, digits and /._:-
+// quoted returns a text as a TOML string. quoted escapes nothing, because the texts contain only letters, digits and
+// /._:-
 func quoted(text string) string { return `"` + text + `"` }
 
 func addDropIn(t *object.Translation, field, line string) {

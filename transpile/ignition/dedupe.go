@@ -16,8 +16,8 @@ type deduped struct {
 }
 
 // dedupe drops repeated items, which version 3 does not allow. Of files and units with the same name, the last one
-// counts. dedupe joins the drop-ins and SSH keys of all repeated items. The lists are in reverse order, as in the
-// Machine Config Operator.
+// counts. dedupe joins the drop-ins and SSH keys of all repeated items. The resulting lists are in reverse order, as
+// those of the Machine Config Operator.
 func dedupe(cfg old.Config) deduped {
 	d := deduped{cfg: cfg}
 	appended := d.appended(cfg)
@@ -32,7 +32,7 @@ func dedupe(cfg old.Config) deduped {
 		d.dropins(i, u)
 		d.later("$.systemd.units", i, len(cfg.Systemd.Units), func(j int) bool { return cfg.Systemd.Units[j].Name == u.Name })
 	}
-	for i := range plain.Storage.Files { // the function filesystemNames reports files on another file system
+	for i := range plain.Storage.Files { // The function filesystemNames reports files on other file systems.
 		plain.Storage.Files[i].Filesystem = "root"
 	}
 	out, err := v24tov31.RemoveDuplicateFilesUnitsUsers(plain)
@@ -73,8 +73,8 @@ func (d *deduped) dropins(i int, u old.Unit) {
 	}
 }
 
-// appended returns the files that a config appends to. It refuses a second entry for the same path, because version 3
-// has one entry for a path, with a list of all appended contents.
+// appended returns the files that a config appends to. appended refuses a second entry for the same path, because
+// version 3 has one entry for a path, with a list of all appended contents.
 func (d *deduped) appended(cfg old.Config) []old.File {
 	var out []old.File
 	for i, f := range cfg.Storage.Files {

@@ -59,8 +59,9 @@ func Findings(problems []Problem, places origin.Map) []origin.Finding {
 	return out
 }
 
-// LiftKernelArguments moves the arguments under shouldExist from the Ignition config into the spec. Ignition reads them
-// only at the first boot; the daemon applies the arguments of the spec at every update. It changes both arguments.
+// LiftKernelArguments moves the arguments under shouldExist from the Ignition config into the spec. Ignition reads
+// kernel arguments only at the first boot; the daemon applies the arguments of the spec at every update.
+// LiftKernelArguments changes both parameters.
 func LiftKernelArguments(c *machineconfig.Config, places origin.Map) {
 	args := &c.Ignition.KernelArguments
 	n := len(c.KernelArguments)
@@ -78,7 +79,7 @@ func LiftKernelArguments(c *machineconfig.Config, places origin.Map) {
 	args.ShouldExist, args.ShouldNotExist = nil, nil
 }
 
-// Places returns the positions of the reading's parts in the repository. The argument in has the positions of the
+// Places returns the positions of the reading's parts in the repository. The parameter in has the positions in the
 // config that was read. The caller may change the returned map.
 func (r Reading) Places(in origin.Map) origin.Map {
 	out := origin.Map{Files: in.Files, At: make(map[string]origin.Pos, len(in.At))}
@@ -91,7 +92,7 @@ func (r Reading) Places(in origin.Map) origin.Map {
 	raw, err := machineconfig.Config{Ignition: r.Config, HasIgnition: true}.IgnitionJSON()
 	var v any
 	if err != nil || json.Unmarshal(raw, &v) != nil {
-		return out // the error cannot occur: a config that was parsed can be encoded
+		return out // This error cannot occur: a config that was parsed can be encoded.
 	}
 	r.places(in, out.At, v, "$")
 	return out
@@ -123,8 +124,8 @@ func (r Reading) from(at string) string {
 	return at
 }
 
-// UpgradeSpec returns a MachineConfig's spec with its Ignition as version 3.5.0. It translates version 2, which no
-// other package reads, and returns any other spec unchanged. The error joins all problems, each with its path.
+// UpgradeSpec returns a MachineConfig's spec with its Ignition as version 3.5.0. UpgradeSpec translates version 2,
+// which no other package reads, and returns any other spec unchanged. The error joins all problems, each with its path.
 func UpgradeSpec(spec mcfgv1.MachineConfigSpec) (mcfgv1.MachineConfigSpec, error) {
 	raw := spec.Config.Raw
 	if !IsOld(raw) {
@@ -146,8 +147,8 @@ func UpgradeSpec(spec mcfgv1.MachineConfigSpec) (mcfgv1.MachineConfigSpec, error
 	return spec, err
 }
 
-// IsOld reports whether Ignition JSON has a version 2 that this package reads. For most other versions it does not
-// parse the JSON.
+// IsOld reports whether Ignition JSON has a version 2 that this package reads. For most configs of other versions,
+// IsOld does not parse the JSON.
 func IsOld(raw []byte) bool {
 	if !bytes.Contains(raw, []byte(`"2.`)) {
 		return false

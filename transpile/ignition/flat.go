@@ -14,7 +14,7 @@ import (
 // flat is a config as JSON with each value on its own line, so that the line in a parser's error identifies the path.
 type flat struct {
 	json  []byte
-	paths []string // the path of the value that begins in each line
+	paths []string // paths has the path of the value that begins in each line.
 }
 
 // at returns the path of the value in a line, counted from 1.
@@ -31,13 +31,15 @@ func (f flat) atOffset(offset int64) string {
 	return f.at(bytes.Count(f.json[:end], []byte("\n")) + 1)
 }
 
-// textAt returns a function that returns the string at a path, or "". That function reads the config at its first call.
+// textAt returns a function that returns the string at a path, or "". The returned function parses the config when it
+// is called for the first time.
 func (f flat) textAt() func(at string) string {
 	index := sync.OnceValue(func() map[string][]byte {
 		lines := bytes.Split(f.json, []byte("\n"))
 		out := make(map[string][]byte, len(lines))
 		for i, at := range f.paths {
-			if _, known := out[at]; !known { // the line of a closing bracket has the path too
+			// Only the first line with a path counts, because the line of a closing bracket has the same path.
+			if _, known := out[at]; !known {
 				out[at] = bytes.TrimSuffix(lines[i], []byte(","))
 			}
 		}
@@ -54,7 +56,7 @@ func (f flat) textAt() func(at string) string {
 			return ""
 		}
 		for _, v := range member {
-			_ = json.Unmarshal(v, &text) // the text of a value that is not a string is ""
+			_ = json.Unmarshal(v, &text) // The text stays "" for a value that is not a string.
 		}
 		return text
 	}
@@ -77,10 +79,10 @@ func decode(source []byte) (any, error) {
 	return v, nil
 }
 
-// maxDepth is more levels than a config of any version has.
+// maxDepth is the limit for nested values. Configs of all versions have fewer levels.
 const maxDepth = 50
 
-// flatten writes a decoded document as JSON. The error names the value that JSON cannot express.
+// flatten writes a decoded document as JSON. The error of flatten names the value that JSON cannot express.
 func flatten(v any) (flat, error) {
 	f := flat{paths: []string{"$"}}
 	err := f.value(v, "$", 0)

@@ -18,9 +18,9 @@ import (
 
 // Problem is an error or a warning about one position in a config.
 type Problem struct {
-	// Path of the place in the config: `$.storage.files.0.path`.
+	// Path is the path of the value in the config, such as `$.storage.files.0.path`.
 	Path string
-	// Warning is true if the config can be used nevertheless.
+	// Warning is true if Bunsen can use the config despite the problem.
 	Warning bool
 	// Rule is a stable name in kebab-case.
 	Rule string
@@ -30,9 +30,10 @@ type Problem struct {
 
 // Reading is a config, translated to Ignition 3.5.0.
 type Reading struct {
-	// Config is the whole config. For a config of version 2, it is the result of the translation.
+	// Config is the whole config. For a config of version 2, Config is the result of the translation.
 	Config ign.Config
-	// moves are the parts whose path changed, with their original paths. The longest path is first.
+	// moves are the parts whose path changed, with their original paths. moves is sorted by the length of the path, the
+	// longest first.
 	moves []move
 }
 
@@ -40,19 +41,21 @@ type Reading struct {
 type move struct{ to, from string }
 
 var (
-	// older are the versions whose configs the parser of 3.5.0 reads.
+	// older are the Ignition versions whose configs the parser of 3.5.0 reads.
 	older = []string{"3.0.0", "3.1.0", "3.2.0", "3.3.0", "3.4.0", machineconfig.Version}
-	// oldest are the versions whose configs the function readV2 translates.
+	// oldest are the Ignition versions whose configs the function readV2 translates.
 	oldest = []string{"2.0.0", "2.1.0", "2.2.0", "2.3.0", "2.4.0"}
 )
 
-// newer is a version whose configs are read as 3.5.0. The parser refuses keys that only the newer version has.
+// newer is an Ignition version whose configs Read parses as 3.5.0. The parser refuses keys that only the newer version
+// has.
 const newer = "3.6.0"
 
-// Read reads a config, JSON or YAML. If a problem is not a warning, the reading is the zero value. Keys that the
-// version does not have are problems, because Ignition would ignore them.
+// Read reads a config, JSON or YAML. If any problem is an error and not a warning, the reading is the zero value. Keys
+// that the Ignition version does not have are problems, because Ignition would ignore them.
 func Read(source []byte) (reading Reading, problems []Problem) {
-	defer func() { // a panic of the parsers of old versions fails one commit, but does not end the process
+	// A panic in the parsers of old versions fails the translation of one commit, but does not end the process.
+	defer func() {
 		if r := recover(); r != nil {
 			reading, problems = Reading{}, []Problem{{Path: "$", Rule: "ignition", Message: fmt.Sprintf("reading it panicked: %v", r)}}
 		}
@@ -80,8 +83,8 @@ func Read(source []byte) (reading Reading, problems []Problem) {
 	return reading, problems
 }
 
-// versionOf returns the version as which Read parses a config. It changes version 3.6.0 to 3.5.0, whose parser reports
-// the keys that it does not have.
+// versionOf returns the version as which Read parses a config. versionOf changes version 3.6.0 to 3.5.0, whose parser
+// reports the keys that it does not have.
 func versionOf(v any) (string, *Problem) {
 	supported := "Ignition versions here are 2.0.0 to 2.4.0, which are translated, 3.0.0 to 3.5.0, and 3.6.0 as far as 3.5.0 can express it"
 	top, ok := v.(map[string]any)
@@ -129,7 +132,7 @@ func (f flat) problems(rep report.Report) []Problem {
 			p = Problem{Path: p.Path, Rule: "unknown-key", Message: unknownKey(key)}
 		}
 		if p.Warning && (e.Kind == report.Info || strings.HasPrefix(e.Message, "setuid/setgid/sticky")) {
-			continue // another check refuses special modes in the configs of every version
+			continue // Another check refuses special mode bits in the configs of every version.
 		}
 		out = append(out, p)
 	}
@@ -150,7 +153,7 @@ func (f flat) mistyped(into any) *Problem {
 	return &Problem{Path: f.atOffset(typed.Offset), Rule: "ignition", Message: fmt.Sprintf("%s stands here where %s belongs", article(typed.Value), belongs(typed.Type))}
 }
 
-// belongs returns the name of a Go type for a message.
+// belongs returns the JSON type that belongs to a Go type, for a message.
 func belongs(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Slice:

@@ -18,7 +18,7 @@ import (
 )
 
 // readV2 translates a config of version 2 as the Machine Config Operator does: of repeated items, the last one counts.
-// It reports a problem for each part that version 3 cannot express.
+// readV2 reports a problem for each part that version 3 cannot express.
 func readV2(f flat, version string) (Reading, []Problem) {
 	cfg, rep, err := v2_4.Parse(f.json)
 	problems := f.oldProblems(rep, version)
@@ -65,9 +65,10 @@ func readV2(f flat, version string) (Reading, []Problem) {
 	return out, problems
 }
 
-// securityAstray is a version whose Go type embeds ignition.security.tls under its name. Ignition's check of keys takes
-// the keys of an embedded part for keys of its parent. So it reports `tls`, which every config of the Config Transpiler
-// has. The decoder reads it correctly.
+// securityAstray is the version of Ignition for which Ignition's check of keys is wrong about ignition.security.tls.
+// The Go type of this version embeds tls under its name, and the check takes the keys of an embedded struct for keys of
+// the parent. So the check reports the key `tls`, which every config of the Config Transpiler has, although the decoder
+// reads tls correctly.
 const securityAstray = "2.3.0"
 
 // security replaces the problems of ignition.security by those of version 2.2.0, which has the same section.
@@ -82,9 +83,9 @@ func (f flat) security(problems []Problem) []Problem {
 	}
 	alone, err := flatten(map[string]any{"ignition": map[string]any{"version": "2.2.0", "security": doc.Ignition["security"]}})
 	if err != nil {
-		return problems // flatten has already written the whole config without an error
+		return problems // No error is possible, because flatten has already written the whole config without an error.
 	}
-	_, rep, _ := v2_4.Parse(alone.json) // parsing the whole config reports the same error
+	_, rep, _ := v2_4.Parse(alone.json) // The error is ignored, because parsing the whole config reports the same error.
 	for _, p := range alone.oldProblems(rep, securityAstray) {
 		if p.Rule == "unknown-key" && below(p.Path, part) {
 			problems = append(problems, p)
@@ -123,8 +124,9 @@ func (f flat) oldProblems(rep report.Report, version string) []Problem {
 	return out
 }
 
-// covered reports whether a warning does not apply here. The translation handles or refuses deprecated fields, refuses
-// files outside the root file system, and sets the mode 0644 if a file has none.
+// covered reports whether Bunsen drops a warning of Ignition 2, because the translation handles its cause. The
+// translation handles or refuses deprecated fields, refuses files outside the root file system, and sets the mode 0644
+// for a file without a mode.
 func covered(message string) bool {
 	return message == errors.ErrPermissionsUnset.Error() || strings.Contains(message, "deprecated") || strings.Contains(message, "references nonexistent filesystem")
 }
@@ -192,8 +194,8 @@ func filesystemNames(cfg old.Config) (out []Problem) {
 	return out
 }
 
-// mountPoints returns where Ignition mounts the file systems of a config. It mounts only the root; units mount all
-// others.
+// mountPoints returns where Ignition mounts the file systems of a config. Ignition mounts only the root file system;
+// units mount all other file systems.
 func mountPoints(cfg old.Config) map[string]string {
 	out := map[string]string{}
 	for _, fs := range cfg.Storage.Filesystems {
@@ -208,8 +210,8 @@ func mountPoints(cfg old.Config) map[string]string {
 	return out
 }
 
-// references translates the lists of merged configs and certificate authorities. The library would give every item of a
-// list the source of the last item.
+// references translates the lists of merged configs and certificate authorities. The library has a bug: it gives every
+// item of such a list the source of the last item.
 func references(to *v31.Config, from old.Ignition) {
 	for _, r := range from.Config.Append {
 		to.Ignition.Config.Merge = append(to.Ignition.Config.Merge, resource(r.Source, r.Verification, r.HTTPHeaders))

@@ -7,7 +7,7 @@ import (
 )
 
 // suites maps the names of ciphers in OpenSSL to their names in a kubelet. A cipher of TLS 1.3 has the same name in
-// both.
+// OpenSSL and in the kubelet.
 var suites = map[string]string{
 	"ECDHE-ECDSA-AES128-GCM-SHA256": "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
 	"ECDHE-RSA-AES128-GCM-SHA256":   "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",

@@ -15,18 +15,18 @@ import (
 const (
 	// PathAnnotation contains the path of the file to which Bunsen writes a document's kubelet configuration.
 	PathAnnotation = "bunsen.dev/path"
-	// DefaultPath is the path of the file if a document does not have that annotation. OpenShift's kubelet reads this
-	// file.
+	// DefaultPath is the path of the kubelet's configuration if a document does not have PathAnnotation. OpenShift's
+	// kubelet reads the file at DefaultPath.
 	DefaultPath = "/etc/kubernetes/kubelet.conf"
 	logPath     = "/etc/systemd/system/kubelet.service.d/20-logging.conf"
 	sizingPath  = "/etc/node-sizing-enabled.env"
-	// controlPlane is the pool whose kubelets start the API server.
+	// controlPlane is the name of the pool whose kubelets start the API server.
 	controlPlane = "master"
 	maxLogLevel  = 10
 )
 
-// Configuration translates a KubeletConfiguration, which is the kubelet's own kind. It removes the metadata, which the
-// kubelet would refuse. If a finding is fatal, the output is the zero value.
+// Configuration translates a KubeletConfiguration, which is the kubelet's own kind. Configuration removes the metadata,
+// which the kubelet would refuse. If a finding is fatal, the output is the zero value.
 func Configuration(in object.Input) (object.Output, []origin.Finding) {
 	t, ok := begin(in)
 	if !ok {
@@ -84,8 +84,8 @@ const settingsPath = "$.spec.kubeletConfig"
 type translator struct {
 	*object.Translation
 	path  string
-	named bool // the document itself has the path annotation
-	whole bool // the output contains the kubelet's main file
+	named bool // named is true if the document itself has PathAnnotation.
+	whole bool // whole is true if the output contains the kubelet's main configuration file.
 }
 
 func begin(in object.Input) (*translator, bool) {
@@ -97,7 +97,7 @@ func begin(in object.Input) (*translator, bool) {
 	return t, ok
 }
 
-// findPath reads the path of the document's file.
+// findPath reads the path of the kubelet's configuration from the document.
 func (t *translator) findPath() {
 	meta, _ := t.Object["metadata"].(map[string]any)
 	annotations, _ := meta["annotations"].(map[string]any)
@@ -113,8 +113,8 @@ func (t *translator) findPath() {
 	t.path, t.named = text, true
 }
 
-// write adds the kubelet's own file with exactly the fields of the document. In a drop-in, any additional field would
-// override the value of another file.
+// write adds the kubelet's configuration file with exactly the fields of the document. If the file is a drop-in, an
+// additional field would override the value in another file.
 func (t *translator) write(settings map[string]any, from string) {
 	out := map[string]any{"apiVersion": kubelet.SchemeGroupVersion.String(), "kind": "KubeletConfiguration"}
 	for k, v := range settings {
@@ -137,7 +137,7 @@ func (t *translator) write(settings map[string]any, from string) {
 	}
 }
 
-// patched returns the first line of another file that changed the kubelet's fields.
+// patched returns the first line, in a file other than the document's own, that set one of the kubelet's fields.
 func (t *translator) patched(from string) (origin.Pos, bool) {
 	own, _ := t.In.Origin.Find(from)
 	var first origin.Pos

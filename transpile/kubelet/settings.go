@@ -11,7 +11,7 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// settings checks the kubelet's own fields, which are at a path of the document.
+// settings checks the fields of a KubeletConfiguration, which are at the given path of the document.
 func (t *translator) settings(fields map[string]any, at string, sizing bool) {
 	var kc kubelet.KubeletConfiguration
 	found := object.Part{Object: fields, Path: at, Places: t.In.Origin, What: "KubeletConfiguration"}.Decode(&kc)
@@ -58,8 +58,8 @@ func (t *translator) refusals(kc kubelet.KubeletConfiguration, sizing bool) []re
 	}
 }
 
-// reserved removes the fields that OpenShift's kubelet reads from another file. A kubelet with a configuration file at
-// another path does not read that file, so reserved then keeps the fields.
+// reserved removes the fields that OpenShift's kubelet reads from another file. A kubelet whose configuration file has
+// another path does not read OpenShift's file, so for such a kubelet reserved keeps the fields.
 func (t *translator) reserved(settings map[string]any) map[string]string {
 	out := map[string]string{}
 	all, _ := settings["systemReserved"].(map[string]any)
@@ -80,14 +80,14 @@ func (t *translator) reserved(settings map[string]any) map[string]string {
 	return out
 }
 
-// sized are the variables in the file of reserved resources, with their defaults.
+// sized are the variables in the file in which OpenShift's kubelet reads the reserved resources, with their defaults.
 var sized = []struct{ resource, variable, standard string }{
 	{"memory", "SYSTEM_RESERVED_MEMORY", "1Gi"},
 	{"cpu", "SYSTEM_RESERVED_CPU", "500m"},
 	{"ephemeral-storage", "SYSTEM_RESERVED_ES", "1Gi"},
 }
 
-// sizing writes the file with the resources that OpenShift's kubelet reserves.
+// sizing writes the file in which OpenShift's kubelet reads the resources that it reserves.
 func (t *translator) sizing(auto *bool, reserved map[string]string) {
 	if auto == nil && len(reserved) == 0 {
 		return
@@ -119,8 +119,8 @@ func (t *translator) logLevel(level *int32) {
 	t.AddFile(logPath, fmt.Sprintf("[Service]\nEnvironment=\"KUBELET_LOG_LEVEL=%d\"\n", *level), "$.spec.logLevel")
 }
 
-// tls adds the settings of a TLS profile to the kubelet's fields and returns them. Fields of the document take
-// precedence.
+// tls adds the settings of a TLS profile to the kubelet's fields and returns them. Fields that the document sets
+// override the settings of the profile.
 func (t *translator) tls(profile *configv1.TLSSecurityProfile, settings map[string]any) map[string]any {
 	if profile == nil {
 		return settings

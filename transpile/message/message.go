@@ -30,7 +30,8 @@ func Translate(text, value string) string {
 	return strings.NewReplacer("%[1]s", shown, "%[2]s", instead).Replace(ours)
 }
 
-// TranslateLine translates the end of a line that begins with a place: `files[0] /etc/x path: path not absolute`.
+// TranslateLine translates the message at the end of a line. The line begins with the place in the config: `files[0]
+// /etc/x path: path not absolute`.
 func TranslateLine(line string) string {
 	for i := 0; ; {
 		value := ""
@@ -50,12 +51,12 @@ func TranslateLine(line string) string {
 
 var (
 	garbage = regexp.MustCompile(`found garbage after section name`)
-	// named matches a place that ends with the value of the message after it.
+	// named matches a place whose last word is the value that the message is about.
 	named       = regexp.MustCompile(`\[\d+\] (\S+) (?:path|name): $`)
 	base64Error = regexp.MustCompile(`^(.*?)illegal base64 data at input byte \d+$`)
 )
 
-// correct returns the value that the user probably wanted to write.
+// correct returns the value that the user probably meant.
 func correct(text, value string) string {
 	switch {
 	case strings.HasPrefix(text, "path "):
@@ -84,8 +85,8 @@ func example(text string) string {
 	}
 }
 
-// Closest returns the word that is nearest to a mistyped word, or "" if no word is near. Of words with the same
-// distance it returns the first one in lexical order.
+// Closest returns the word that is most similar to a mistyped word, or "" if no word is similar. Of words with the same
+// distance, Closest returns the first one in lexical order.
 func Closest(typo string, words []string) string {
 	best, distance := "", len(typo)/3+1
 	for _, w := range words {
@@ -101,7 +102,7 @@ func Closest(typo string, words []string) string {
 
 func abs(n int) int { return max(n, -n) }
 
-// Distance returns the number of bytes to add, remove or replace to make one word the other.
+// Distance returns the number of bytes to add, remove or replace to turn one word into the other.
 func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -9,7 +9,7 @@ const dataURL = "the source is not a valid data: URL: " + dataForm
 // table maps messages of libraries to Bunsen's messages. In an entry, %[1]s is the value that the message is about, and
 // %[2]s is what to write instead of it.
 var table = map[string]string{
-	// Ignition: paths and owners.
+	// Messages of Ignition about paths and owners.
 	"path not absolute":                "%[1]s is not an absolute path: write %[2]s",
 	"path is not fully simplified":     "%[1]s has parts that a path does not need (.., //, a / at the end): write %[2]s",
 	"path not specified":               "the item has no path: add `path: /etc/…`",
@@ -26,7 +26,7 @@ var table = map[string]string{
 	"path conflicts with systemd unit or dropin":                    "this file is also written by a unit or a drop-in of this config: write it below systemd.units alone",
 	"overwrite must be false if source is unspecified":              "`overwrite: true` without contents would leave no file: add contents, or remove overwrite",
 	"shouldExist specified false with other options also specified": "an item with `should_exist: false` has no other settings: remove them",
-	// Ignition: contents.
+	// Messages of Ignition about contents.
 	"source must be specified if verification is specified": "there is a verification without contents: add contents, or remove it",
 	"source is required":                  "the contents are missing: add `inline:`, `local:` or `source:`",
 	"invalid url scheme":                  "the source has an unknown scheme: " + dataForm,
@@ -45,12 +45,12 @@ var table = map[string]string{
 	"missing data prefix":                 dataURL,
 	"missing comma before data":           dataURL + "; it has no comma",
 	"invalid character after data prefix": dataURL,
-	// Ignition: units.
+	// Messages of Ignition about units.
 	"invalid systemd unit extension":    "%[1]s does not end in a type of unit: write %[2]s, or end it in .socket, .mount, .automount, .swap, .target, .path, .timer, .slice or .scope",
 	"no systemd unit extension":         "%[1]s does not end in a type of unit: write %[2]s",
 	"invalid systemd drop-in extension": "%[1]s is not a name of a drop-in: write %[2]s",
 	"invalid systemd instantiated unit": "%[1]s is not an instance of a template: write NAME@INSTANCE.service",
-	// Ignition: disks and file systems.
+	// Messages of Ignition about disks and file systems.
 	"disk device is required":   "the disk has no device: add `device: /dev/disk/by-id/…`",
 	"device not specified":      "the item has no device: add `device: /dev/disk/by-…/…`",
 	"partition numbers collide": "two partitions have the same number: number them differently, or use 0 for the next that is free",
@@ -74,17 +74,17 @@ var table = map[string]string{
 	"cannot use key file with cex":                                                                         "there are cex and a key file for one device: keep one of them",
 	"a partition number >= 1 or a label must be specified":                                                 "the partition has neither a number nor a label: add one of them",
 	"cannot use the same partition label twice":                                                            "two partitions have the same label: change one of them",
-	// Ignition: versions.
+	// Messages of Ignition about versions.
 	"invalid config version (couldn't parse)": "ignition.version is not a version: write 3.5.0",
 	"unsupported config version":              "this version of Ignition is not supported: write 3.5.0",
 	"not a config (empty)":                    "the config is empty: write it, or remove the file",
 	"config is not valid":                     "the config is not valid Ignition: it is JSON that begins with {\"ignition\": {\"version\": \"3.5.0\"}}",
 	"config format deprecated":                "this version of Ignition is old: write 3.5.0",
-	// go-systemd.
+	// Messages of the library go-systemd.
 	"invalid unit content: unable to find end of section":                            "the section's name has no ] at its end: write it as [Service]",
 	"invalid unit content: unit file misparse: option before section":                "a setting stands before the first section: write [Unit], [Service] or another section above it",
 	"invalid unit content: unexpected newline encountered while parsing option name": "the line is no setting: write NAME=VALUE, or # in front of a comment",
-	// Butane.
+	// Messages of Butane.
 	"only one of the following can be set: inline, local, source":    "contents have one of inline, local and source: keep one",
 	"only one of the following can be set: contents, contents_local": "a unit has one of contents and contents_local: keep one",
 	"local file path traverses outside the files directory":          "the path leaves the repository: copy the file into it",
@@ -118,7 +118,7 @@ var table = map[string]string{
 	"cannot use HTTP headers with this source scheme": "contents within the config have no HTTP headers: remove them",
 	"local file paths are relative to a files directory that must be specified with -d/--files-dir": "there are no local files here: write the contents as `inline:`",
 	"engine incorrectly configured": "Ignition cannot judge the config: write ignition.version 3.5.0",
-	// Decoders.
+	// Messages of the decoders of gzip, base64 and data: URLs.
 	"gzip: invalid header": "the contents are not compressed, though `compression` says gzip: remove compression, or compress them",
 	"unexpected EOF":       "the contents end too early: copy them as a whole",
 }

@@ -31,18 +31,18 @@ func Read(src []byte) (map[string]any, error) {
 type Part struct {
 	// Object is the object to decode.
 	Object map[string]any
-	// Path of the object in the document; "$" is the document itself.
+	// Path is the path of the object in the document; "$" is the document itself.
 	Path string
 	// Places are the positions of the document's parts.
 	Places origin.Map
-	// What is the name of the object in messages: `KubeletConfig`.
+	// What is the name of the object in messages, such as `KubeletConfig`.
 	What string
 }
 
 var quoted = regexp.MustCompile(`"([^"]+)"`)
 
-// Decode fills a typed object. It reports every field that the type does not have, and every field whose value has a
-// wrong type.
+// Decode fills a typed object. Decode reports every field that the type does not have, and every field whose value has
+// a wrong type.
 func (p Part) Decode(into any) []origin.Finding {
 	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(p.Object, into, true)
 	if err == nil {
@@ -88,16 +88,16 @@ func (p Part) fatal(field, message string) origin.Finding {
 
 // Mistake is a value that is not of its field's type.
 type Mistake struct {
-	// Field is a path of words with dots between them, such as spec.windows.1.duration. It is empty if the path is not
-	// known.
+	// Field is a path of words with dots between them, such as spec.windows.1.duration. Field is empty if the path is
+	// not known.
 	Field string
 	// Problem describes the mistake.
 	Problem string
-	// Single is true if the value is a text and the field requires a list of texts.
+	// Single is true if the field requires a list of texts, and the value is a single text.
 	Single bool
 }
 
-// Mistakes finds all values because of which an object cannot be decoded into a type. The argument err is the
+// Mistakes finds all values because of which an object cannot be decoded into a type. The parameter err is the
 // converter's error, which names no field. The result has at least one mistake.
 func Mistakes(object map[string]any, into any, err error) []Mistake {
 	try := func(v any) error {
@@ -109,7 +109,7 @@ func Mistakes(object map[string]any, into any, err error) []Mistake {
 	}
 	var out []Mistake
 	for _, path := range culprits(object, try) {
-		only := alone(object, path).(map[string]any) // alone returns an object for an object
+		only := alone(object, path).(map[string]any) // The type is certain: for an object, alone returns an object.
 		m := Mistake{Field: strings.Join(path, ".")}
 		m.Problem, m.Single = mistyped(written(path), only, reflect.New(reflect.TypeOf(into).Elem()).Interface())
 		if m.Problem == "" {
@@ -123,8 +123,8 @@ func Mistakes(object map[string]any, into any, err error) []Mistake {
 	return out
 }
 
-// culprits returns the paths of all values that prevent decoding. Each of them alone also prevents it. The words of a
-// path are those of a Mistake's Field.
+// culprits returns the paths of all values because of which an object cannot be decoded. An object with only one of
+// these values cannot be decoded either. The words of a path are those of a Mistake's Field.
 func culprits(v any, try func(any) error) [][]string {
 	var out [][]string
 	look := func(word string, part any, wrap func(any) any) {
@@ -133,7 +133,8 @@ func culprits(v any, try func(any) error) [][]string {
 			return
 		}
 		var deeper [][]string
-		if inner(hollow(part)) == nil { // otherwise the field accepts no list or mapping, whatever its contents
+		// If even the empty list or mapping cannot be decoded, the field accepts no list or mapping at all.
+		if inner(hollow(part)) == nil {
 			deeper = culprits(part, inner)
 		}
 		if len(deeper) == 0 {
@@ -156,8 +157,8 @@ func culprits(v any, try func(any) error) [][]string {
 	return out
 }
 
-// hollow returns an empty list for a list and an empty mapping for a mapping. It returns nil, which every type accepts,
-// for a scalar.
+// hollow returns an empty list for a list and an empty mapping for a mapping. hollow returns nil, which every type
+// accepts, for a scalar.
 func hollow(v any) any {
 	switch v.(type) {
 	case map[string]any:
@@ -185,7 +186,7 @@ func alone(v any, path []string) any {
 	}
 }
 
-// written returns a path as people write it: spec.windows[1].duration.
+// written returns a path in the usual notation: spec.windows[1].duration.
 func written(path []string) string {
 	var b strings.Builder
 	for i, word := range path {
@@ -201,7 +202,8 @@ func written(path []string) string {
 	return b.String()
 }
 
-// mistyped returns which type the value of a field has and which it should have. It returns "" if it cannot find that.
+// mistyped returns which type the value of a field has and which it should have. mistyped returns "" if it cannot find
+// these types.
 func mistyped(field string, object map[string]any, into any) (problem string, single bool) {
 	var typed *json.UnmarshalTypeError
 	raw, err := json.Marshal(object)
@@ -226,7 +228,7 @@ func mistyped(field string, object map[string]any, into any) (problem string, si
 // durations explains how to write a duration.
 const durations = "write 1h, 30m or 1h30m"
 
-// untyped returns the error of a type's own decoder, with advice on what to write if that is known.
+// untyped returns the error of a type's own decoder. If Bunsen knows advice on what to write, the text contains it.
 func untyped(field string, err error) string {
 	text := err.Error()
 	if duration, ok := strings.CutPrefix(text, "time: "); ok && strings.Contains(duration, "duration") {

@@ -7,7 +7,8 @@ import (
 	"fmt"
 )
 
-// Digest returns the sha256 of an object's JSON, as `sha256:<hex>`. Go's encoder sorts the keys of maps.
+// Digest returns the sha256 of an object's JSON, as `sha256:<hex>`. Equal objects have equal digests, because Go's JSON
+// encoder sorts the keys of maps.
 func Digest(object any) (string, error) {
 	raw, err := json.Marshal(object)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 )
 
 // poolLabel is the prefix of a label that each MachineConfigPool of the machine-config operator has. The pool's name
-// follows it.
+// follows the prefix.
 const poolLabel = "pools.operator.machineconfiguration.openshift.io/"
 
 // Input is one document.
@@ -28,7 +28,7 @@ type Input struct {
 
 // Output is one document as a config.
 type Output struct {
-	// Config of the machine.
+	// Config is the config of the machine.
 	Config machineconfig.Config
 	// Origin maps paths of the config to positions in the repository.
 	Origin origin.Map
@@ -39,15 +39,15 @@ type Translation struct {
 	// In is the document. Object is its content.
 	In     Input
 	Object map[string]any
-	// Config of the machine.
+	// Config is the config of the machine.
 	Config ign.Config
-	// At are the positions of the config's parts.
+	// At maps parts of the config to their positions in the repository.
 	At map[string]origin.Pos
-	// Findings about the document.
+	// Findings are the errors and warnings about the document.
 	Findings []origin.Finding
 }
 
-// Begin reads a document. It returns false, with a finding, if the document is not an object.
+// Begin reads a document. Begin returns false, with a finding, if the document is not an object.
 func Begin(in Input) (*Translation, bool) {
 	t := &Translation{In: in, At: map[string]origin.Pos{}}
 	var err error
@@ -58,7 +58,8 @@ func Begin(in Input) (*Translation, bool) {
 	return t, true
 }
 
-// Decode fills a typed object with the document. It returns false, with findings, if that fails.
+// Decode fills a typed object with the document. If the document cannot be decoded, Decode returns false, with
+// findings.
 func (t *Translation) Decode(kind string, into any) bool {
 	t.Findings = append(t.Findings, Part{Object: t.Object, Path: "$", Places: t.In.Origin, What: kind}.Decode(into)...)
 	return !origin.Fatal(t.Findings)
@@ -95,8 +96,8 @@ func (t *Translation) SetOrigin(to, from string) {
 	}
 }
 
-// AddFile adds a file to the config. Its origin is the position of a path in the document. It returns the file's path
-// in the config.
+// AddFile adds a file to the config. The origin of the file is the position of a path in the document. AddFile returns
+// the file's path in the config.
 func (t *Translation) AddFile(name, text, from string) string {
 	at := t.addFile(name, text)
 	t.SetOrigin(at, from)

@@ -9,8 +9,8 @@ import (
 // Finding is an error or a warning about one position in the repository. The steps of a translation return findings,
 // and the last step turns them into the report.
 type Finding struct {
-	// Warning is true if the controller applies the commit nevertheless. If it is false, the controller applies nothing
-	// of the commit.
+	// Warning is true if the controller applies the commit despite the finding. If Warning is false, the controller
+	// applies nothing of the commit.
 	Warning bool
 	// Rule is a stable name in kebab-case.
 	Rule string

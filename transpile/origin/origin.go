@@ -27,7 +27,7 @@ func (p Pos) String() string {
 
 // File is one file of the repository from which an output was built.
 type File struct {
-	// Path in the repository.
+	// Path is the path of the file in the repository.
 	Path string `json:"file"`
 	// Blob is the sha256 of the file's contents, hex.
 	Blob string `json:"blob"`
@@ -43,7 +43,8 @@ type Map struct {
 	At map[string]Pos
 }
 
-// Find returns the position of the output path. If the path has none, it returns the position of its nearest parent.
+// Find returns the position of the output path. If the path has no position, Find returns the position of its nearest
+// parent.
 func (m Map) Find(path string) (Pos, bool) {
 	for {
 		if p, ok := m.At[path]; ok {

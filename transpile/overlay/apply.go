@@ -10,17 +10,18 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
 )
 
-// change is one step applied to one document.
+// change is the application of one step to one document.
 type change struct {
 	step     *kustomization.Step
 	document *document
 	name     string // the name of the document after the step
-	// source is the document from which a replacement copies its value. sourceName is its name at that time.
+	// source is the document from which a replacement copies its value. sourceName is the name that this document has
+	// at the time of the replacement.
 	source     *document
 	sourceName string
 }
 
-// apply applies the change. It does nothing if the document is deleted or has a fatal finding.
+// apply applies the change. apply does nothing if the document is deleted or has a fatal finding.
 func (c change) apply(b *builder) {
 	d := c.document
 	d.load()
@@ -41,7 +42,8 @@ func (c change) apply(b *builder) {
 	}
 }
 
-// transform applies the step to the document. If it cannot, it adds a fatal finding to the document and returns false.
+// transform applies the step to the document. If the step fails, transform adds a fatal finding to the document and
+// returns false.
 func (c change) transform(b *builder) bool {
 	switch t := c.step.Transform.(type) {
 	case *kustomization.Patch:
@@ -57,14 +59,14 @@ func (c change) transform(b *builder) bool {
 	}
 }
 
-// recoverPanic turns a panic of kustomize into a finding, so that it fails this build only.
+// recoverPanic turns a panic in kustomize into a finding, so that the panic fails only this build.
 func (d *document) recoverPanic() {
 	if recover() != nil {
 		d.fatal(origin.Pos{File: d.file.Path}, "kustomize", "the document cannot be built: kustomize failed unexpectedly while it applied the patches")
 	}
 }
 
-// checkSize refuses a document that grew too large. It reports whether the size is allowed.
+// checkSize refuses a document that grew too large. checkSize reports whether the size is allowed.
 func (c change) checkSize() bool {
 	d := c.document
 	if d.root != nil && size(d.root, maxGrown) > maxGrown {
@@ -73,7 +75,7 @@ func (c change) checkSize() bool {
 	return true
 }
 
-// size returns approximately how many bytes a tree needs. It stops counting above the limit.
+// size returns approximately how many bytes a tree needs. size stops counting above the limit.
 func size(n *yaml.Node, limit int) int {
 	total := 16 + len(n.Value)
 	for _, c := range n.Content {

@@ -14,33 +14,38 @@ import (
 
 // Result is the result of building one directory.
 type Result struct {
-	// Documents in the order of the build.
+	// Documents are the documents in the order of the build.
 	Documents []documents.Document
 	// Reads lists the files that the build read, with the digests of their contents.
 	Reads []origin.File
-	// AsWritten are the documents before any patch. It is set only if the build fails, and does not contain documents
-	// that have their own fatal finding. Use it to find further errors, not to configure a node.
+	// AsWritten are the documents before any patch. AsWritten is set only if the build fails, and does not contain
+	// documents that have their own fatal finding. Use AsWritten to find further errors, not to configure a node.
 	AsWritten []documents.Document
 }
 
-// Limits on one build. They are much larger than real repositories need, and small enough to keep a build fast.
+// The limits on one build. The limits are much larger than real repositories need, and small enough to keep a build
+// fast.
 const (
 	maxFindings  = 1000
 	maxDocuments = 20_000
-	maxLayers    = 2000 // directories; each counts as often as it is listed
-	maxNesting   = 50
-	maxWork      = 512 << 20 // bytes of documents and patches; each counts as often as it is patched
-	maxGrown     = 8 << 20   // bytes of one document
+	// maxLayers is the maximum number of directories. A directory counts once for each time that a kustomization lists
+	// it.
+	maxLayers  = 2000
+	maxNesting = 50
+	// the bytes of documents and patches; each counts once for each time that a patch changes a document
+	maxWork  = 512 << 20
+	maxGrown = 8 << 20 // the size of one document, in bytes
 
-	// freeWork is the work that a small repository may use: 16 MiB need less than two seconds of CPU.
+	// freeWork is the work that every repository may cause, even a small one: 16 MiB, which need less than two seconds
+	// of CPU time.
 	freeWork    = 16 << 20
-	workPerByte = 200 // additional work for each byte that the build read
+	workPerByte = 200 // the additional work that is allowed for each byte that the build reads
 )
 
 // builder is the state of one build.
 type builder struct {
 	*kustomization.Reader
-	work    int // the bytes processed so far; see the method spend
+	work    int // work is the number of bytes that the build has processed so far. The method spend adds to work.
 	maxWork int
 }
 
@@ -48,7 +53,7 @@ type builder struct {
 // In a directory without a kustomization file, all documents are resources, in lexical order of their files.
 func Build(fsys fs.FS, dir string) (Result, []origin.Finding) { return buildWithin(fsys, dir, maxWork) }
 
-// buildWithin is Build with another limit of work.
+// buildWithin is Build with another limit for the work.
 func buildWithin(fsys fs.FS, dir string, limit int) (Result, []origin.Finding) {
 	b := newBuilder(fsys, limit)
 	var out Result
@@ -70,7 +75,7 @@ func newBuilder(fsys fs.FS, limit int) *builder {
 	return &builder{Reader: kustomization.NewReader(fsys), maxWork: limit}
 }
 
-// spend adds to the work done so far, and reports whether more work is allowed.
+// spend adds bytes to the work that the build has done so far, and reports whether more work is allowed.
 func (b *builder) spend(bytes int) bool {
 	b.work += bytes
 	return b.work <= min(b.maxWork, freeWork+workPerByte*b.Bytes)
@@ -83,7 +88,7 @@ func (b *builder) apply(docs []*document, changes []change) []documents.Document
 		return nil
 	}
 	var out []documents.Document
-	for _, d := range docs { // a document must be valid even if a patch deletes it
+	for _, d := range docs { // Deleted documents are checked too: a document must be valid even if a patch deletes it.
 		made := d.finish(b)
 		b.Add(d.findings...)
 		if !d.isDeleted() && !origin.Fatal(d.findings) {
@@ -142,7 +147,7 @@ func sorted(findings []origin.Finding) []origin.Finding {
 	return out
 }
 
-// severity sorts errors before warnings.
+// severity returns the rank of a finding, so that errors sort before warnings.
 func severity(f origin.Finding) int {
 	if f.Warning {
 		return 1

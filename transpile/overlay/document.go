@@ -10,20 +10,21 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
-// document is the document of one file in a build. If two layers list a file under two names, it is two documents.
+// document is the document of one file in a build. If two layers list a file under two names, the build has two
+// documents of this file.
 type document struct {
 	file *documents.File
 	// names are all names of the document so far; the last one is current.
 	names []string
-	// dropped is true if a patch deletes the document. Selectors of later steps then do not match it.
+	// dropped is true if a patch deletes the document. Selectors of later steps do not match a deleted document.
 	dropped bool
-	// root is the parsed object. It is nil before the first change, and after a patch deleted the document.
+	// root is the parsed object. root is nil before the first change, and after a patch has deleted the document.
 	root     *yaml.Node
 	changed  bool
-	files    yamltree.Files // the files of the positions in root
+	files    yamltree.Files // the files to which the positions in root refer
 	findings []origin.Finding
 	effects  []effect
-	// added are the labels and annotations that layers set for selectors. The finished document does not contain them.
+	// added are the labels and annotations that layers set for selectors. finish removes these labels and annotations.
 	added [][2]string
 }
 
@@ -38,7 +39,7 @@ func (d *document) fatal(at origin.Pos, rule, format string, args ...any) bool {
 	return false
 }
 
-// load parses the document. It runs before the first change.
+// load parses the document. The build calls load before the first change.
 func (d *document) load() {
 	if d.changed {
 		return
@@ -49,10 +50,11 @@ func (d *document) load() {
 	}
 }
 
-// content returns the part of the object to which lists and shapes apply.
+// content returns the part of the object whose lists and fields kustomize merges: the content of the config.
 func (d *document) content() *yaml.Node { return d.file.Info.Content(d.root) }
 
-// entryPosition returns where an entry was written. For an item of a list of mappings this is the item's key.
+// entryPosition returns where an entry was written. For an item of a list of mappings, entryPosition returns the
+// position of the item's key.
 func (d *document) entryPosition(item *yaml.Node, e documents.Entry) origin.Pos {
 	for _, l := range d.file.Info.Lists {
 		if _, key := yamltree.Field(item, l.Key); l.Path == e.List && key != nil {
@@ -77,7 +79,8 @@ func (d *document) finish(b *builder) documents.Document {
 	}
 	d.removeAdded()
 	left := documents.Entries(content, d.file.Info.Lists)
-	d.effects = slices.DeleteFunc(d.effects, func(e effect) bool { // a later layer added the entry again
+	// A later layer has added the entry again, so it is not lost.
+	d.effects = slices.DeleteFunc(d.effects, func(e effect) bool {
 		_, again := left[e.entry]
 		return e.what == removed && again
 	})
@@ -88,7 +91,7 @@ func (d *document) finish(b *builder) documents.Document {
 	return b.Document(d.file, d.name(), src, documents.Positions{Files: d.files, AtKeys: true}.Of(d.outer()))
 }
 
-// outer returns the document as its file has it: without the object that wraps it for kustomize.
+// outer returns the document in the form that its file has: without the object that wraps it for kustomize.
 func (d *document) outer() *yaml.Node {
 	if d.file.Info.Wrapped {
 		return d.content()

@@ -12,7 +12,7 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
 )
 
-// identity identifies a document; it must be unique in a build.
+// identity identifies a document. Each identity must be unique in a build.
 type identity struct {
 	kind documents.Kind
 	name string
@@ -50,7 +50,8 @@ func (set *documentSet) reindex() {
 	*set = *newDocumentSet(slices.DeleteFunc(set.docs, func(d *document) bool { return d.dropped })...)
 }
 
-// gather finds all documents of a directory and the changes to them, in order. Deleted documents come last.
+// gather finds all documents of a directory and the changes to them, in order. Documents that a patch deletes come
+// last.
 func gather(b *builder, dir string) ([]*document, []change) {
 	g := &gatherer{builder: b, effective: map[kustomization.SetMetadata]bool{}}
 	l := b.Layer(dir, origin.Pos{File: dir})
@@ -68,18 +69,19 @@ func gather(b *builder, dir string) ([]*document, []change) {
 	return slices.Concat(all.docs, g.dropped), g.changes
 }
 
-// gatherer follows kustomize's order: first resources, then components, which change the documents found so far, then
-// the steps of the layer.
+// gatherer reads layers in kustomize's order: first the resources; then the components, which change the documents
+// found so far; then the steps of the layer.
 type gatherer struct {
 	*builder
 	stack     []*kustomization.Layer
-	count     int // the number of layers; each counts as often as it is listed
+	count     int // count is the number of layers. A layer counts once for each time that a kustomization lists it.
 	stopped   bool
 	documents []*document // the documents of all layers
 	dropped   []*document // the documents that a patch deletes
 	changes   []change
 	unmatched []unmatched
-	// metadata are the labels and annotations that layers set. The entries in effective reach the cluster.
+	// metadata are the labels and annotations that layers set. effective has those labels and annotations that the
+	// objects on the cluster get.
 	metadata  []kustomization.SetMetadata
 	effective map[kustomization.SetMetadata]bool
 }

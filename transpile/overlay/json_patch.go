@@ -26,7 +26,7 @@ func applyOperations(b *builder, p *kustomization.Patch, c change) bool {
 			return false
 		}
 		if last := op.Path[len(op.Path)-1]; slices.ContainsFunc(lists, func(l documents.List) bool { return l.Key == last }) {
-			continue // the operation renamed an item
+			continue // The operation has renamed an item, so the item is not lost.
 		}
 		for _, e := range removedEntries(before, documents.Entries(d.content(), lists)) {
 			d.effects = append(d.effects, effect{step: c.step, what: removed, entry: e, at: op.At, was: d.entryPosition(before[e], e)})
@@ -54,8 +54,8 @@ func runOperation(op kustomization.Operation, d *document, file string) bool {
 	return true
 }
 
-// applyToNodes applies the operation to a tree of nodes with positions. If it cannot, it does not change the tree, and
-// new values have the operation's position.
+// applyToNodes applies the operation to a tree of nodes with positions. If the operation cannot be applied,
+// applyToNodes does not change the tree, and the position of new values is that of the operation.
 func applyToNodes(op kustomization.Operation, root, value *yaml.Node, bits int) {
 	switch op.Name {
 	case "remove":

@@ -9,28 +9,28 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
 )
 
-// effect is something that one step did to one document.
+// effect is one effect of a step on a document, such as a removed entry.
 type effect struct {
 	step  *kustomization.Step
 	what  effectKind
 	entry documents.Entry
-	// at is the position of the step. was is the position where the removed entry was written.
+	// at is the position of the step. was is the position of the line that wrote the removed entry.
 	at, was origin.Pos
 }
 
 type effectKind int
 
 const (
-	applied effectKind = iota // the step's selector matched the document
-	removed                   // an entry was removed
-	deleted                   // an entry that a patch deletes by name was there
-	missing                   // an entry that a patch deletes by name was not there
+	applied effectKind = iota // applied: the step's selector matched the document.
+	removed                   // removed: the step removed an entry.
+	deleted                   // deleted: the patch deletes an entry by name, and the document had the entry.
+	missing                   // missing: the patch deletes an entry by name, and the document did not have the entry.
 )
 
-// outcome is what one step did to all documents.
+// outcome collects the effects of one step on all documents.
 type outcome struct {
 	applied bool
-	// deletions, and whether any document had the entry.
+	// deletions maps each entry that the patch deletes by name to whether any document had this entry.
 	deletions map[kustomization.Deletion]bool
 	removed   []loss
 }
@@ -57,7 +57,7 @@ func outcomesOf(docs []*document) map[*kustomization.Step]*outcome {
 			case deleted:
 				o.deletions[of] = true
 			case missing:
-				if !o.deletions[of] { // if another document has the entry, the deletion has an effect
+				if !o.deletions[of] { // If any document had the entry, the deletion has had an effect.
 					o.deletions[of] = false
 				}
 			case removed:
@@ -99,10 +99,10 @@ func reportEffects(docs []*document, changes []change, layers map[string]*kustom
 	return append(out, reportUnusedAcknowledgements(layers, used)...)
 }
 
-// maxLosses is how many removed entries of one step are named one by one.
+// maxLosses is how many removed entries of one step get a warning of their own.
 const maxLosses = 20
 
-// reportLosses warns of removed entries that the layer does not acknowledge. It marks used acknowledgements.
+// reportLosses warns of removed entries that the layer does not acknowledge. reportLosses marks used acknowledgements.
 func reportLosses(l *kustomization.Layer, losses []loss, used map[string]bool) (out []origin.Finding) {
 	count := 0
 	for _, f := range losses {
@@ -136,8 +136,8 @@ func acknowledgement(l *kustomization.Layer, e documents.Entry) (string, bool) {
 	return "", false
 }
 
-// reportUnusedAcknowledgements warns of words that acknowledge no removal. Such a word would hide the loss of a later
-// entry with the same name.
+// reportUnusedAcknowledgements warns of acknowledgements without a removal. An unused acknowledgement would hide the
+// loss if a step later removed an entry with its name.
 func reportUnusedAcknowledgements(layers map[string]*kustomization.Layer, used map[*kustomization.Layer]map[string]bool) (out []origin.Finding) {
 	for _, dir := range slices.Sorted(maps.Keys(layers)) {
 		l := layers[dir]

@@ -63,7 +63,7 @@ func applyMerge(b *builder, p *kustomization.Patch, c change) bool {
 		meta = yamltree.Mapping()
 		yamltree.Set(part, "metadata", meta)
 	}
-	yamltree.Remove(part, "apiVersion") // kind and name of the document do not change
+	yamltree.Remove(part, "apiVersion") // A patch does not change the kind and the name of the document.
 	yamltree.Remove(part, "kind")
 	yamltree.Remove(meta, "name")
 	content := d.file.Info.Content(part)
@@ -112,7 +112,7 @@ func restoreScalars(after map[documents.Entry]*yaml.Node, inPatch, inDocument ma
 	}
 }
 
-// placeNewLists gives lists that kustomize created the positions of their first items.
+// placeNewLists sets the position of each list that kustomize created to the position of the list's first item.
 func placeNewLists(content *yaml.Node, lists []documents.List) {
 	for _, l := range lists {
 		for _, n := range documents.NodesBelow(content, strings.Split(l.Path, ".")) {
@@ -123,7 +123,7 @@ func placeNewLists(content *yaml.Node, lists []documents.List) {
 	}
 }
 
-// checkMerge refuses what kustomize would merge wrongly or too slowly.
+// checkMerge refuses patches that kustomize would merge wrongly or too slowly.
 func checkMerge(p *kustomization.Patch, d *document, part *yaml.Node) bool {
 	info := d.file.Info
 	if info.Kind == documents.Ignition && documents.IsIgnition2(d.content()) && !p.Deletes {
@@ -155,7 +155,7 @@ func isWide(n *yaml.Node) bool {
 	return false
 }
 
-// removedEntries returns the entries that are in before only, except entries within a removed item.
+// removedEntries returns the entries that are in before and not in after, except entries within a removed item.
 func removedEntries(before, after map[documents.Entry]*yaml.Node) []documents.Entry {
 	var out []documents.Entry
 	for e := range before {
@@ -172,7 +172,8 @@ func removedEntries(before, after map[documents.Entry]*yaml.Node) []documents.En
 	})
 }
 
-// listPosition returns where the patch has an entry's list, or the nearest field above it.
+// listPosition returns the position in the patch of the list that contains an entry. If the patch does not have the
+// list, listPosition returns the position of the nearest parent.
 func listPosition(p *kustomization.Patch, e documents.Entry) origin.Pos {
 	n, at := p.Info.Content(p.Object), p.At
 	for _, word := range strings.Split(e.List, ".") {
@@ -184,7 +185,8 @@ func listPosition(p *kustomization.Patch, e documents.Entry) origin.Pos {
 	return at
 }
 
-// kustomizeLock guards kustomize's schema, which is in package variables. A build holds it while it applies its changes.
+// kustomizeLock guards kustomize's schema, which is in package variables. A build holds the lock while it applies its
+// changes.
 var kustomizeLock sync.Mutex
 
 // merge merges a patch into an object. The result is nil if the patch deletes the object.
@@ -196,8 +198,8 @@ func merge(object, part *yaml.Node) (*yaml.Node, error) {
 	return out[0].YNode(), nil
 }
 
-// resetSchema makes kustomize use Bunsen's schema, because another part of the process may have set another one. No
-// repository can add to it. The caller holds kustomizeLock.
+// resetSchema makes kustomize use Bunsen's schema, because other code in the process may have set another schema. No
+// repository can change the schema. The caller holds kustomizeLock.
 func resetSchema() error {
 	keys, err := documents.Schema()
 	if err != nil {

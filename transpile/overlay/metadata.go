@@ -11,7 +11,7 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
-// planRename adds a change for each document, and renames it for the steps that follow.
+// planRename adds a change for each document, and records the new name for the selectors of later steps.
 func planRename(g *gatherer, c kustomization.Rename, s *kustomization.Step, all *documentSet) {
 	warnOfOrder(g, c, s, all)
 	for _, d := range all.docs {
@@ -22,10 +22,11 @@ func planRename(g *gatherer, c kustomization.Rename, s *kustomization.Step, all 
 	all.reindex()
 }
 
-// number decides the order of merging.
+// number matches the number at the beginning of a name, which decides the order of merging.
 var number = regexp.MustCompile(`^[0-9]+-`)
 
-// warnOfOrder warns of a prefix before the number of a name, because the document then merges in another order.
+// warnOfOrder warns of a prefix that comes before the number of a name, because the prefix changes the order in which
+// documents merge.
 func warnOfOrder(g *gatherer, c kustomization.Rename, s *kustomization.Step, all *documentSet) {
 	if c.Prefix == "" || number.MatchString(c.Prefix) {
 		return
@@ -50,7 +51,7 @@ func applyRename(to change) bool {
 	return true
 }
 
-// planMetadata adds a change for each document.
+// planMetadata adds a change for each document whose labels or annotations a step sets.
 func planMetadata(g *gatherer, c kustomization.SetMetadata, s *kustomization.Step, all *documentSet) {
 	for _, d := range all.docs {
 		g.changes = append(g.changes, change{step: s, document: d, name: d.name()})
@@ -84,7 +85,8 @@ func applyMetadata(c kustomization.SetMetadata, to change) bool {
 	return true
 }
 
-// warnUnusedMetadata warns of labels and annotations that no selector has and that do not reach the cluster.
+// warnUnusedMetadata warns of labels and annotations without an effect: no selector uses them, and objects on the
+// cluster do not get them.
 func (g *gatherer) warnUnusedMetadata() {
 	for _, c := range g.metadata {
 		if g.effective[c] || g.isSelectedBy(c) {
@@ -101,7 +103,7 @@ func (g *gatherer) warnUnusedMetadata() {
 	}
 }
 
-// isSelectedBy reports whether any selector of the build has a label or annotation.
+// isSelectedBy reports whether any selector of the build uses a label or annotation.
 func (g *gatherer) isSelectedBy(c kustomization.SetMetadata) bool {
 	for _, l := range g.Layers {
 		if l == nil {

@@ -35,7 +35,7 @@ func mentionsKey(selector, key string) bool {
 	return err == nil && ok
 }
 
-// planReplacement adds a change for each target.
+// planReplacement adds a change for each document to which a replacement copies its value.
 func planReplacement(g *gatherer, r kustomization.Replacement, s *kustomization.Step, all *documentSet) {
 	c := change{step: s}
 	if r.Source != nil {
@@ -81,7 +81,7 @@ func applyReplacement(r kustomization.Replacement, c change) bool {
 	return true
 }
 
-// copyValue sets one field with kustomize.
+// copyValue calls kustomize to set one field of a document.
 func copyValue(r kustomization.Replacement, c change, f kustomization.TargetField) bool {
 	d := c.document
 	one := types.Replacement{SourceValue: r.Value, Targets: []*types.TargetSelector{{
@@ -135,7 +135,7 @@ func count(n *yaml.Node) int {
 	return total
 }
 
-// exactly selects the one document of a kind and name.
+// exactly returns a selector for the one document with a kind and name.
 func exactly(info documents.Info, name string) *types.Selector {
 	return &types.Selector{ResId: resid.ResId{Gvk: resid.Gvk{Group: info.Group, Version: info.Version, Kind: string(info.Kind)}, Name: name}}
 }

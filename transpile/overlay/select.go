@@ -12,7 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/overlay/kustomization"
 )
 
-// matches reports whether kind and names of a document match. Labels are compared later, see matchesMetadata.
+// matches reports whether the kind and the names of a document match a selector. Labels are compared later, by
+// MatchesMetadata.
 func matches(s *kustomization.Selector, d *document) bool {
 	switch {
 	case s == nil:
@@ -33,7 +34,7 @@ func matches(s *kustomization.Selector, d *document) bool {
 type unmatched struct {
 	selector *kustomization.Selector
 	scope    []identity
-	why      string // set if there is another reason
+	why      string // why is the reason why no document matches, if it is not the usual reason.
 }
 
 // find returns the documents whose kind and name a selector matches.
@@ -63,7 +64,8 @@ func (g *gatherer) find(s *kustomization.Selector, all *documentSet) []*document
 	return nil
 }
 
-// reportUnmatched adds a finding for each selector that matches nothing. It runs once all layers are known.
+// reportUnmatched adds a finding for each selector that matches no document. The build calls reportUnmatched after it
+// has read all layers.
 func (g *gatherer) reportUnmatched() {
 	for _, m := range g.unmatched {
 		g.Add(origin.Errorf(m.selector.At, "patch-target", "%s", g.unmatchedMessage(m)))
@@ -108,7 +110,7 @@ func (g *gatherer) unmatchedMessage(m unmatched) string {
 	}
 }
 
-// some lists at most 20 words.
+// some lists at most 20 of the given words for a message.
 func some(words []string) string {
 	const enough = 20
 	if len(words) > enough {

@@ -12,21 +12,21 @@ import (
 	"unicode/utf8"
 )
 
-// schemas are compact copies of the specs' schemas in config/crd, one file for each kind. A test compares them with the CRDs, and its
-// flag -update writes them.
+// schemas are compact copies of the specs' schemas in config/crd, one file for each kind. A test compares the schemas
+// with the CRDs. The flag -update of this test writes the schemas.
 //
 //go:embed *.json
 var schemas embed.FS
 
 // Problem is a value that a schema does not allow.
 type Problem struct {
-	// Path of the field, such as spec.gates[2].name.
+	// Path is the path of the field, such as spec.gates[2].name.
 	Path string
 	// Text says what is wrong and what is allowed.
 	Text string
 }
 
-// node is the part of a structural schema that is checked.
+// node is one level of a structural schema, with the keywords that Check enforces.
 type node struct {
 	Properties    map[string]*node `json:"properties,omitempty"`
 	Additional    *node            `json:"additionalProperties,omitempty"`
@@ -50,12 +50,12 @@ type limits struct {
 	MaxItems  *float64 `json:"maxItems,omitempty"`
 }
 
-// Check returns all problems of an object's spec, in the order of fields. A kind without a schema here has none. The error means that
-// the schema itself is broken.
+// Check returns all problems of an object's spec, in the order of fields. A kind without a schema in this package has
+// no problems. The error means that the schema itself is broken.
 func Check(kind string, object map[string]any) ([]Problem, error) {
 	raw, err := schemas.ReadFile(strings.ToLower(kind) + ".json")
 	if err != nil {
-		return nil, nil // the kind has no schema here
+		return nil, nil // The kind has no schema in this package.
 	}
 	var root node
 	if err := json.Unmarshal(raw, &root); err != nil {
@@ -145,7 +145,7 @@ func (c *checker) list(path string, n *node, v []any) error {
 	return nil
 }
 
-// identity returns the part of an item that must be unique in a list. It returns "" if items may be equal.
+// identity returns the part of an item that must be unique in a list. identity returns "" if items may be equal.
 func (n *node) identity(item any) string {
 	key := any(item)
 	switch n.ListType {
@@ -162,7 +162,7 @@ func (n *node) identity(item any) string {
 	}
 	raw, err := json.Marshal(key)
 	if err != nil {
-		return "" // the error cannot occur: a decoded YAML object can be encoded
+		return "" // This error cannot occur: a decoded YAML object can be encoded.
 	}
 	return string(raw)
 }
@@ -205,7 +205,7 @@ func same(allowed, v any) bool {
 	return reflect.DeepEqual(allowed, v)
 }
 
-// list prints values as people write them.
+// list returns the allowed values as text for a message.
 func list(values []any) string {
 	out := make([]string, len(values))
 	for i, v := range values {

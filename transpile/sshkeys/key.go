@@ -7,22 +7,23 @@ import (
 	"golang.org/x/crypto/ssh"
 )
 
-// types are the kinds of keys that sshd accepts. It does not accept ssh-dss, and a certificate is not a key.
+// types are the kinds of keys that sshd accepts. The list has no ssh-dss, which sshd refuses, and no certificate, which
+// is not a key.
 var types = []string{
 	ssh.KeyAlgoED25519, ssh.KeyAlgoRSA, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521,
 	ssh.KeyAlgoSKED25519, ssh.KeyAlgoSKECDSA256,
 }
 
-// options are those of authorized_keys. sshd ignores a key with any other option.
+// options are the options that a key in authorized_keys may have. sshd ignores a key with any other option.
 var options = []string{
 	"agent-forwarding", "cert-authority", "no-agent-forwarding", "no-port-forwarding", "no-pty", "no-touch-required", "no-user-rc",
 	"no-x11-forwarding", "port-forwarding", "pty", "restrict", "user-rc", "verify-required", "x11-forwarding",
 }
 
-// valued are options that have a value in double quotes.
+// valued are the options of authorized_keys that have a value in double quotes.
 var valued = []string{"command", "environment", "expiry-time", "from", "permitlisten", "permitopen", "principals", "tunnel"}
 
-// Problem says what is wrong with a line of authorized_keys, or returns "". It never quotes the key.
+// Problem says what is wrong with a line of authorized_keys, or returns "". Problem never quotes the key.
 func Problem(line string) string {
 	switch {
 	case strings.Contains(line, "PRIVATE KEY"):

@@ -32,7 +32,7 @@ type Spec struct {
 
 // User is one user with keys.
 type User struct {
-	// Name of the user.
+	// Name is the name of the user.
 	Name string `json:"name"`
 	// Keys are lines as in authorized_keys.
 	Keys []string `json:"keys"`
@@ -69,7 +69,7 @@ func addUsers(t *object.Translation, spec Spec) {
 	}
 }
 
-// addUser adds one user at a path of the document. name is the path of the user's name.
+// addUser adds one user, who is at a path of the document. The parameter name is the path of the user's name.
 func addUser(t *object.Translation, u User, at, name string) {
 	users := &t.Config.Passwd.Users
 	switch {

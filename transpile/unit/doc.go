@@ -1,6 +1,5 @@
-// Package unit finds what systemd would ignore in a unit: sections and directives that it does not know.
+// Package unit finds the parts of a unit that systemd would ignore: sections and directives that systemd does not know.
 //
-// In: the name and the text of a unit or drop-in.
-// Out: problems with their lines, and where these lines are in the repository.
-// Never: judges the values of directives, or quotes them.
+// In: the name and the text of a unit or drop-in. Out: problems with their lines, and where these lines are in the
+// repository. Never: a check or a quotation of the values of directives.
 package unit

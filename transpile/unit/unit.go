@@ -13,7 +13,7 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// The rules of the problems.
+// The rules of the problems that Check finds.
 const (
 	RuleSection   = "unit-section"
 	RuleDirective = "unit-directive"
@@ -39,7 +39,7 @@ var known = sync.OnceValue(func() map[string]map[string]bool {
 	return sections
 })
 
-// Problem is something that systemd ignores.
+// Problem is a part of a unit that systemd ignores.
 type Problem struct {
 	// Line counts from 1.
 	Line int
@@ -49,7 +49,8 @@ type Problem struct {
 	Message string
 }
 
-// maxProblems is how many problems of one unit are reported, because a text that is not a unit has one in each line.
+// maxProblems is how many problems of one unit Check returns. There is a limit because a text that is not a unit has a
+// problem in each line.
 const maxProblems = 10
 
 // Check returns the parts of a unit, or of one of its drop-ins, that systemd would ignore. The name is the name of the
@@ -94,8 +95,8 @@ func sectionsOf(section, own string) string {
 	return fmt.Sprintf("it has [Unit], [%s] and [Install], and sections of others begin with X-", own)
 }
 
-// instead returns what to write instead of a directive. If another section of the unit has the directive, it belongs
-// there.
+// instead returns what to write instead of a directive. If another section of units may have the directive, instead
+// names that section.
 func instead(section, key, own string) string {
 	sections := known()
 	for _, other := range []string{"Unit", own, "Install"} {
@@ -109,7 +110,7 @@ func instead(section, key, own string) string {
 	return "check its spelling; directives of others begin with X-"
 }
 
-// show shortens a word, because a document may contain a very long one.
+// show shortens a word, because a document may contain a very long word.
 func show(word string) string {
 	const enough = 60
 	if r := []rune(word); len(r) > enough {
@@ -118,8 +119,8 @@ func show(word string) string {
 	return word
 }
 
-// scan calls each at the beginning of every section and setting, until each returns false. It skips comments and lines
-// that continue another line.
+// scan calls the function each for the first line of every section and setting, until each returns false. scan skips
+// comments and lines that continue another line.
 func scan(text string, each func(line int, s string) bool) {
 	continued, number := false, 0
 	for line := range strings.Lines(text) {
@@ -136,8 +137,8 @@ func scan(text string, each func(line int, s string) bool) {
 	}
 }
 
-// BrokenLine returns the first line that systemd cannot read: a section without its end or with text behind it, a
-// setting before all sections, a line without `=`. It returns 0 if there is none.
+// BrokenLine returns the number of the first line that systemd cannot read: a section header without `]` or with text
+// after it, a setting before all sections, a line without `=`. BrokenLine returns 0 if systemd can read all lines.
 func BrokenLine(text string) int {
 	broken, inSection := 0, false
 	scan(text, func(line int, s string) bool {
@@ -154,16 +155,16 @@ func BrokenLine(text string) int {
 	return broken
 }
 
-// Place returns the position in the repository of one line of a text. The argument lines has the lines of the file. The
-// argument at is where the text begins: the key of a block, or the first line of the file. If the file does not contain
-// the text line by line, such as a text in quotation marks, Place returns at.
+// Place returns the position in the repository of one line of a text. The parameter lines has the lines of the file.
+// The parameter at is where the text begins: the key of a block, or the first line of the file. If the file does not
+// contain the text line by line, such as a text in quotation marks, Place returns at.
 func Place(lines []string, at origin.Pos, text string, line int) origin.Pos {
 	wanted := strings.Split(text, "\n")
 	if line < 1 || line > len(wanted) {
 		return at
 	}
 	want := strings.TrimSpace(wanted[line-1])
-	for _, n := range []int{at.Line + line, at.Line + line - 1} { // a block below its key, or a whole file
+	for _, n := range []int{at.Line + line, at.Line + line - 1} { // The text is a block below its key, or a whole file.
 		if want != "" && n >= 1 && n <= len(lines) && strings.TrimSpace(lines[n-1]) == want {
 			return origin.Pos{File: at.File, Line: n, Column: len(lines[n-1]) - len(strings.TrimLeft(lines[n-1], " \t")) + 1}
 		}

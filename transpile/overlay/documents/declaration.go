@@ -11,7 +11,7 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
-// Declaration is what the layers need of a file that declares a document.
+// Declaration has the facts about a file that declares a document: its kind, its name and its content.
 type Declaration struct {
 	Info     Info
 	Name     string
@@ -21,9 +21,9 @@ type Declaration struct {
 	// Named is true if the object has its own name.
 	Named bool
 	// Foreign is true for YAML of a kind that Bunsen does not read. isNear is true if only the version of the kind is
-	// wrong, or if Bunsen does not support the kind.
+	// wrong, or if the kind is one of the Machine Config Operator that Bunsen does not support.
 	Foreign, isNear bool
-	// rewritten is true if the parsed tree writes a value differently from the text.
+	// rewritten is true if the parsed tree, written as YAML, has another notation of a value than the file.
 	rewritten bool
 }
 
@@ -36,7 +36,7 @@ type File struct {
 	Unchanged Document
 }
 
-// File reads the document of a file once in a build. It returns nil if the file cannot be read.
+// File reads the document of a file once in a build. File returns nil if the file cannot be read.
 func (all *Files) File(from Reference) *File {
 	name := from.Path
 	if known, ok := all.known[name]; ok {
@@ -62,7 +62,8 @@ func (all *Files) File(from Reference) *File {
 	return file
 }
 
-// keepUnchanged stores the document without any patch. Its source is the file's own text if that has the same content.
+// keepUnchanged stores the document without any patch. The Source of the stored document is the file's own text if this
+// text has the same content.
 func (all *Files) keepUnchanged(f *File, root *yaml.Node) {
 	if f.Info.Wrapped {
 		root = f.Info.Content(root)
@@ -79,7 +80,7 @@ func (all *Files) keepUnchanged(f *File, root *yaml.Node) {
 	f.Unchanged = all.Document(f, f.Name, src, Positions{Files: yamltree.Files{f.Path}}.Of(root))
 }
 
-// Object parses the document for patches. It returns a new tree with the positions of keys.
+// Object parses the document for patches. Object returns a new tree with the positions of keys.
 func (f *File) Object() *yaml.Node {
 	_, root := Declare(f.Path, f.src)
 	yamltree.Text{File: f.Path}.MoveToKeys(root)
@@ -173,8 +174,8 @@ func (d *Declaration) butane(t yamltree.Text, root *yaml.Node) {
 	d.rewritten = QuoteScalars(content, "") || l.changed
 }
 
-// ignition refuses lists that kustomize cannot merge. Ignition 2 allows one path twice; patches cannot change such a
-// config, see checkMerge.
+// ignition refuses lists that kustomize cannot merge. ignition accepts repeated paths in configs of Ignition 2, because
+// patches cannot change such a config: checkMerge refuses that.
 func (d *Declaration) ignition(t yamltree.Text, root *yaml.Node) {
 	content := d.Info.Content(root)
 	d.add(CheckShapes(t, content, ignitionLists)...)
@@ -220,7 +221,8 @@ var unsupported = map[string]string{
 
 var (
 	// mentions matches text that may be an object of a known or unsupported kind of the Machine Config Operator, or a
-	// document that SOPS encrypted. Bunsen does not read other YAML in a directory without a kustomization.
+	// document that SOPS encrypted. In a directory without a kustomization, Bunsen ignores YAML files that mentions
+	// does not match.
 	mentions = regexp.MustCompile(`(?m)\bkind["']?\s*:\s*["']?(MachineConfig|KubeletConfig|KubeletConfiguration|SSHKeys|ContainerRuntimeConfig|Image(DigestMirrorSet|TagMirrorSet|ContentSourcePolicy)|(Cluster)?ImagePolicy)\b|^["']?sops["']?\s*:`)
 	// variantKey and versionKey match the keys that every Butane document has, whatever the name of its file.
 	variantKey = regexp.MustCompile(`(?m)^(?:\{\s*)?["']?variant["']?\s*:`)
@@ -240,13 +242,14 @@ func isData(root *yaml.Node) bool {
 // sopsKey matches the metadata of a YAML file that SOPS encrypted.
 var sopsKey = regexp.MustCompile(`(?m)^["']?sops["']?\s*:`)
 
-// IsEncrypted reports whether SOPS encrypted a YAML file. Documents include such files.
+// IsEncrypted reports whether SOPS encrypted a YAML file. Documents may include an encrypted file.
 func (all *Files) IsEncrypted(name string) bool {
 	src, err := all.Read(name)
 	return err == nil && sopsKey.Match(src)
 }
 
-// MayDeclare reports whether a YAML file may declare a document. It returns true for a file that cannot be read.
+// MayDeclare reports whether a YAML file may declare a document. MayDeclare returns true for a file that cannot be
+// read.
 func (all *Files) MayDeclare(name string) bool {
 	src, err := all.Read(name)
 	if err != nil {

@@ -15,20 +15,20 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
-// Document is one resource with the changes of all layers of the overlay.
+// Document is one document with the changes of all layers of the overlay.
 type Document struct {
-	// Name is metadata.name of an object that has one. For any other document it is the file's name without its
-	// extension. It includes the prefixes and suffixes of the overlay.
+	// Name is metadata.name of an object that has one. For any other document, Name is the file's name without its
+	// extension. Name includes the prefixes and suffixes of the overlay.
 	Name string
-	// Kind of the document.
+	// Kind is the kind of the document.
 	Kind Kind
 	// File is the file that declares the document. Patches in other files may change the document.
 	File string
-	// Source is the document as YAML. For an Ignition config without patches, it is the file's own text. Butane
+	// Source is the document as YAML. For an Ignition config without patches, Source is the file's own text. Butane
 	// documents name local files relative to the root of the file system.
 	Source []byte
-	// Origin maps paths in the document (`$.storage.files.0.mode`) to the line that wrote them last. Its field Files
-	// lists the declaring file and every file that wrote a line of the document.
+	// Origin maps paths in the document (`$.storage.files.0.mode`) to the line that wrote them last. Origin.Files lists
+	// the declaring file and every file that wrote a line of the document.
 	Origin origin.Map
 	// Key is a digest, in hex, of all fields above: documents with equal keys are equal.
 	Key string
@@ -59,7 +59,7 @@ func (d Document) key() string {
 	return hex.EncodeToString(h.Sum(nil))
 }
 
-// filesOf lists the declaring file and all files that wrote a line.
+// filesOf lists the file that declares a document, and all files that wrote a line of the document.
 func filesOf(reads map[string]string, declaring string, at map[string]origin.Pos) []origin.File {
 	paths := map[string]string{declaring: reads[declaring]}
 	for _, p := range at {
@@ -77,7 +77,7 @@ func filesOf(reads map[string]string, declaring string, at map[string]origin.Pos
 // Positions finds the positions of a tree's entries.
 type Positions struct {
 	Files yamltree.Files
-	// AtKeys is true if each value already has the position of its key, see yamltree.Text.MoveToKeys.
+	// AtKeys is true if each value already has the position of its key: yamltree.Text.MoveToKeys sets these positions.
 	AtKeys bool
 }
 
@@ -88,7 +88,7 @@ func (p Positions) Of(root *yaml.Node) map[string]origin.Pos {
 	return out
 }
 
-// collect adds the positions of everything below n. The argument at is the path of n.
+// collect adds the positions of everything below n. The parameter at is the path of n.
 func (p Positions) collect(n *yaml.Node, at string, out map[string]origin.Pos) {
 	one := func(path string, n *yaml.Node) {
 		if pos := p.Files.Pos(n); pos.Line > 0 {
@@ -123,8 +123,8 @@ func (p Positions) collect(n *yaml.Node, at string, out map[string]origin.Pos) {
 	}
 }
 
-// itemPosition returns the position of a list's item. It is the position of the item's key, or otherwise of its first
-// entry.
+// itemPosition returns the position of a list's item. The result is the position of the item's merge key, or otherwise
+// of its first entry.
 func itemPosition(n *yaml.Node, at string, known map[string]origin.Pos) (origin.Pos, bool) {
 	for _, key := range []string{"path", "name", "device", "local"} {
 		if pos, ok := known[at+"."+key]; ok {

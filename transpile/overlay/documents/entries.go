@@ -11,8 +11,9 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
-// CheckLists finds items that occur twice in a list with a merge key. In a patch it also finds items without their key.
-// kustomize would silently drop a repeated item, and would empty the whole list for an item without a key.
+// CheckLists finds items that occur twice in a list with a merge key. In a patch, CheckLists also finds items without
+// their merge key. kustomize would silently drop a repeated item, and would empty the whole list for an item without a
+// key.
 func CheckLists(t yamltree.Text, root *yaml.Node, lists []List, patch bool) []origin.Finding {
 	var out []origin.Finding
 	for _, l := range lists {
@@ -35,7 +36,8 @@ func checkList(t yamltree.Text, n *yaml.Node, l List, patch bool) []origin.Findi
 		_, key := yamltree.Field(item, l.Key)
 		_, directive := yamltree.Field(item, "$patch")
 		switch {
-		case key == nil && directive != nil && len(item.Content) == 2: // the directive applies to the whole list
+		// An item with this directive needs no key, because the directive applies to the whole list.
+		case key == nil && directive != nil && len(item.Content) == 2:
 		case key == nil && patch:
 			out = append(out, origin.Errorf(t.Pos(item), "patch-key", "an item of %s in a patch needs its `%s`, which says what it patches; without one kustomize would empty the whole list", l.Path, l.Key))
 		case key == nil:
@@ -86,7 +88,8 @@ func CheckDirectives(t yamltree.Text, n *yaml.Node) []origin.Finding {
 	return out
 }
 
-// NodesBelow returns the nodes below a chain of keys. If a key leads to a list, it continues in every item of the list.
+// NodesBelow returns the nodes below a chain of keys. If a key leads to a list, NodesBelow follows the remaining keys
+// in every item of the list.
 func NodesBelow(n *yaml.Node, keys []string) []*yaml.Node {
 	if n == nil {
 		return nil
@@ -171,8 +174,8 @@ func (e Entry) Within() (Entry, bool) {
 	return Entry{e.List[:strings.LastIndexByte(e.List, '.')], holder}, true
 }
 
-// Short returns the name of the entry in an acknowledgement. If the name is long, such as a key, it returns the name of
-// the user.
+// Short returns the name of the entry in an acknowledgement. If the name is long, such as an SSH key, Short returns the
+// name of the user who has the key.
 func (e Entry) Short() string {
 	holder, within := e.Within()
 	switch {
@@ -185,7 +188,7 @@ func (e Entry) Short() string {
 	}
 }
 
-// String returns the name of the entry, but shortens a long name such as a key.
+// String returns the name of the entry, but shortens a long name such as an SSH key.
 func (e Entry) String() string {
 	name := e.Name
 	if r := []rune(name); len(r) > 60 {
@@ -214,7 +217,7 @@ type item struct {
 	node    *yaml.Node
 }
 
-// itemsOf returns the items of the list below a chain of keys. Every item of a list on the way has a name.
+// itemsOf returns the items of the list below a chain of keys. Items of lists on the way to it must have names.
 func itemsOf(n *yaml.Node, parents string, keys []string) []item {
 	_, v := yamltree.Field(n, keys[0])
 	switch {
@@ -236,8 +239,8 @@ func itemsOf(n *yaml.Node, parents string, keys []string) []item {
 	return out
 }
 
-// nameOf returns the name of an item: its key, or its value in a list of scalars. It returns false for an item without
-// a name.
+// nameOf returns the name of an item: the value of its merge key, or the item itself in a list of scalars. nameOf
+// returns false for an item without a name.
 func (l List) nameOf(n *yaml.Node) (string, bool) {
 	if l.Key == "" {
 		return canonical(n), n.Kind == yaml.ScalarNode

@@ -50,7 +50,7 @@ func sum(b []byte) string {
 	return hex.EncodeToString(h[:])
 }
 
-// tooLarge is the size of a file above the limit.
+// tooLarge is the error for a file that is larger than the limit. The value of a tooLarge is the size of the file.
 type tooLarge int64
 
 // Error says what to do instead of reading the large file.
@@ -86,7 +86,7 @@ var errDirectory = errors.New("it is a directory, not a file")
 // maxBytes is the limit for all files that one build reads, in bytes.
 const maxBytes = 256 << 20
 
-// Files are the files of one build. The build reads each of them once.
+// Files are the files of one build. The build reads each file once.
 type Files struct {
 	FS fs.FS
 	// Reads are the files that the build read, with their digests.
@@ -99,7 +99,7 @@ type Files struct {
 	known    map[string]*File
 }
 
-// NewFiles returns the files of a build that has read none yet.
+// NewFiles returns the Files of a build that has not read any file yet.
 func NewFiles(fsys fs.FS) *Files {
 	return &Files{FS: fsys, Reads: map[string]string{}, known: map[string]*File{}}
 }
@@ -109,10 +109,10 @@ func (all *Files) Add(found ...origin.Finding) { all.Findings = append(all.Findi
 
 // Reference is an entry of a kustomization that names a file or a directory.
 type Reference struct {
-	// Path in the repository; Written is the path as the kustomization spells it.
+	// Path is the path in the repository; Written is the path as the kustomization spells it.
 	Path, Written string
 	At            origin.Pos
-	// IsFile is true if the path is known to be a file.
+	// IsFile is true if it is certain that the path is a file.
 	IsFile bool
 }
 
@@ -152,7 +152,7 @@ func readFile(fsys fs.FS, file string) (src []byte, digest string, err error) {
 		return nil, "", tooLarge(info.Size())
 	}
 	src, digest, err = contents(fsys, file)
-	if len(src) > yamltree.MaxBytes { // the file grew after its size was checked
+	if len(src) > yamltree.MaxBytes { // The file may have grown after its size was checked.
 		return nil, "", tooLarge(len(src))
 	}
 	return src, digest, err

@@ -12,7 +12,7 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
-// Kind of a document.
+// Kind is the kind of a document.
 type Kind string
 
 const (
@@ -45,7 +45,7 @@ type List struct {
 	Key  string
 }
 
-// MergeKey is the field that kustomize compares.
+// MergeKey returns the field whose value kustomize compares to merge two items of the list.
 func (l List) MergeKey() string {
 	if l.Key == "local" {
 		return yamltree.HiddenKey
@@ -58,10 +58,11 @@ type Info struct {
 	Kind Kind
 	// Group and Version are those of the object that kustomize receives.
 	Group, Version string
-	// Wrapped is true for a document that is not a Kubernetes object. While kustomize patches it, it is the spec of an
-	// object.
+	// Wrapped is true for a document that is not a Kubernetes object. While kustomize patches such a document, the
+	// document is the spec of an object.
 	Wrapped bool
-	// Section is the field to which lists, shapes and patches apply. It is empty for the whole object.
+	// Section is the field of the object that contains the config, with the lists that patches merge. Section is empty
+	// if the whole object is the config.
 	Section string
 	// Lists are the lists that patches merge. A patch replaces any other list as a whole.
 	Lists []List
@@ -100,7 +101,7 @@ var kinds = []Info{
 
 // butaneLists are the lists of a Butane document.
 var butaneLists = []List{
-	// The first three lists must not share a path, see checkPaths.
+	// A path may occur only once in the first three lists together: checkPaths refuses a second occurrence.
 	{"storage.files", "path"},
 	{"storage.directories", "path"},
 	{"storage.links", "path"},
@@ -144,7 +145,7 @@ var sshLists = []List{
 	{"keys", ""},
 }
 
-// extensions are those of files that contain one plain Butane document.
+// extensions are the extensions of files that contain one plain Butane document.
 var extensions = []string{".bu", ".butane", ".fcc"}
 
 // IsButane reports whether the name of a file has an extension of Butane documents.
@@ -158,7 +159,7 @@ func within(prefix string, lists []List) []List {
 	return out
 }
 
-// Info returns the description of the kind. It returns false for an unknown kind.
+// Info returns the description of the kind. Info returns false for an unknown kind.
 func (k Kind) Info() (Info, bool) {
 	for _, info := range kinds {
 		if info.Kind == k {
@@ -174,7 +175,7 @@ func KindOf(root *yaml.Node) (Info, bool) {
 	return info, ok && !info.Wrapped && yamltree.Scalar(root, "apiVersion") == info.Group+"/"+info.Version
 }
 
-// Content returns the part of an object to which lists and shapes apply.
+// Content returns the part of an object that contains the config, with the lists that patches merge.
 func (k Info) Content(root *yaml.Node) *yaml.Node {
 	if k.Section == "" {
 		return root
@@ -198,8 +199,9 @@ func KindNames() string {
 	return strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 }
 
-// typedKeys are the keys whose values Butane reads as numbers or booleans, and Bunsen's own key `template`. QuoteScalars quotes every other scalar that
-// YAML would read as a number, boolean or date. So `inline: 0644` stays this text in kustomize.
+// typedKeys are the keys whose values Butane reads as numbers or booleans, and Bunsen's own key `template`. QuoteScalars
+// quotes every other scalar that YAML would read as a number, boolean or date. So kustomize does not change the text of
+// `inline: 0644`.
 var typedKeys = setOf("dir_mode file_mode gid http_response_headers http_total id mode number size_mib spares start_mib threshold uid " +
 	"discard enabled fips hard mask needs_network no_create_home no_log_init no_user_group overwrite resize should_exist " +
 	"system template tpm2 wipe_filesystem wipe_partition_entry wipe_table wipe_volume with_mount_unit")

@@ -25,8 +25,8 @@ func canonical(n *yaml.Node) string {
 	return n.Value
 }
 
-// QuoteScalars quotes every scalar that Butane does not read as a number or boolean, because JSON patches would change its text.
-// It reports whether it changed anything.
+// QuoteScalars quotes every scalar that Butane does not read as a number or boolean, because JSON patches would change
+// its text. QuoteScalars reports whether it changed any scalar.
 func QuoteScalars(n *yaml.Node, key string) (changed bool) {
 	switch n.Kind {
 	case yaml.ScalarNode:
@@ -42,7 +42,8 @@ func QuoteScalars(n *yaml.Node, key string) (changed bool) {
 			changed = QuoteScalars(n.Content[i+1], n.Content[i].Value) || changed
 		}
 	case yaml.SequenceNode:
-		if key == "should_exist" { // a list of texts in kernel_arguments; a boolean in users and groups
+		// should_exist is a list of texts in kernel_arguments, but a boolean in users and groups.
+		if key == "should_exist" {
 			key = ""
 		}
 		for _, c := range n.Content {
@@ -71,7 +72,7 @@ func ResolveLocal(t yamltree.Text, v *yaml.Node) []origin.Finding {
 	return l.resolve(v)
 }
 
-// localPaths resolves references to local files, and records whether it changed any.
+// localPaths resolves references to local files, and records whether it has changed any reference.
 type localPaths struct {
 	yamltree.Text
 	changed bool
@@ -106,7 +107,7 @@ func (t *localPaths) walk(n *yaml.Node) []origin.Finding {
 
 // resolve makes one reference relative to the repository's root.
 func (t *localPaths) resolve(v *yaml.Node) []origin.Finding {
-	if v.Tag == "!!null" { // a null in a patch removes the entry
+	if v.Tag == "!!null" { // A null in a patch is no path: it removes the entry.
 		return nil
 	}
 	full := path.Join(path.Dir(t.File), v.Value)

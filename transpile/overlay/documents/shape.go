@@ -9,8 +9,8 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
-// CheckShapes finds mappings in place of lists, and lists in place of mappings. kustomize also refuses them when it
-// merges, but names no line and prints the value, which may be a secret.
+// CheckShapes finds mappings in place of lists, and lists in place of mappings. kustomize also refuses such values when
+// it merges, but its error names no line and quotes the value, which may be a secret.
 func CheckShapes(t yamltree.Text, root *yaml.Node, lists []List) []origin.Finding {
 	s := shapeChecker{Text: t, lists: map[string]bool{}, seen: map[*yaml.Node]bool{}}
 	for _, l := range lists {
@@ -29,7 +29,7 @@ type shapeChecker struct {
 	found []origin.Finding
 }
 
-// walk follows the keys in left. The argument n is the value that the keys in came lead to.
+// walk follows the keys in left. The parameter n is the value to which the keys in came have led.
 func (s *shapeChecker) walk(n *yaml.Node, came, left []string) {
 	if n == nil || n.Tag == "!!null" {
 		return

@@ -20,8 +20,8 @@ import (
 // kustomizations are the possible names of a kustomization file. A directory may have only one of these files.
 var kustomizations = []string{"kustomization.yaml", "kustomization.yml", "Kustomization"}
 
-// allowed are the fields of a kustomization that Bunsen accepts. All others run programs, fetch from the network,
-// generate contents, or change how other builds merge.
+// allowed are the fields of a kustomization that Bunsen accepts. Fields that are not allowed run programs, fetch from
+// the network, generate contents, or change how other builds merge.
 var allowed = []string{
 	"apiVersion", "kind", "metadata", "resources", "components", "patches", "namePrefix", "nameSuffix",
 	"labels", "commonLabels", "commonAnnotations", "buildMetadata", "replacements", "sortOptions",
@@ -60,7 +60,7 @@ var shapes = map[string]yaml.Kind{
 
 var shapeNames = map[yaml.Kind]string{yaml.SequenceNode: "a list", yaml.MappingNode: "a mapping", yaml.ScalarNode: "one word"}
 
-// checkField checks one field of a kustomization and reports whether it is used.
+// checkField checks one field of a kustomization and reports whether Bunsen uses the field.
 func (r *layerReader) checkField(k, v *yaml.Node) bool {
 	t := r.text
 	if want, known := shapes[k.Value]; known {
@@ -77,7 +77,7 @@ func (r *layerReader) checkField(k, v *yaml.Node) bool {
 			break
 		}
 		r.Add(origin.Warningf(t.Pos(k), "ignored-field", "sortOptions changes nothing: documents merge in order of their names"))
-	case "buildMetadata": // the build always records origins
+	case "buildMetadata": // buildMetadata is accepted and ignored, because the build always records origins.
 	default:
 		r.Add(origin.Errorf(t.Pos(k), "kustomization-field", "the field %s is not supported here: %s", k.Value, unsupportedField(k.Value)))
 	}
@@ -98,7 +98,7 @@ func unsupportedField(name string) string {
 	}
 }
 
-// checkKind checks the fields apiVersion and kind of a kustomization. It reports whether the kustomization is a
+// checkKind checks the fields apiVersion and kind of a kustomization. checkKind reports whether the kustomization is a
 // component.
 func (r *layerReader) checkKind(root *yaml.Node) bool {
 	kind, want := yamltree.Scalar(root, "kind"), "kustomize.config.k8s.io/v1beta1"
@@ -122,8 +122,8 @@ func (r *layerReader) checkKind(root *yaml.Node) bool {
 // a URL.
 var remote = regexp.MustCompile(`(?i)^(\./)*(github|gitlab|bitbucket)\.(com|org)|\.git(/|$)|_git(/|$)`)
 
-// local returns the path of a file relative to the repository. It refuses paths that are absolute, leave the repository
-// or look like a URL: kustomize would fetch a URL even if a directory of that name exists.
+// local returns the path of a file relative to the repository's root. local refuses paths that are absolute, leave the
+// repository or look like a URL, because kustomize would fetch a URL even if a directory of that name exists.
 func (r *layerReader) local(t yamltree.Text, e *yaml.Node) (string, bool) {
 	p := e.Value
 	full := path.Join(r.dir, p)
@@ -161,7 +161,8 @@ func (r *layerReader) references(n *yaml.Node) []documents.Reference {
 	return out
 }
 
-// WarnUnlisted warns of documents in a directory with a kustomization that no kustomization lists.
+// WarnUnlisted looks in directories with a kustomization. WarnUnlisted warns of each document in the directory that no
+// kustomization lists.
 func (b *Reader) WarnUnlisted() {
 	for _, dir := range slices.Sorted(maps.Keys(b.Layers)) {
 		l := b.Layers[dir]
@@ -170,7 +171,7 @@ func (b *Reader) WarnUnlisted() {
 		}
 		names, err := documents.Listing(b.FS, dir)
 		if err != nil {
-			continue // reading the directory reported this already
+			continue // Reading the directory has reported this error already.
 		}
 		for _, n := range names {
 			f := path.Join(dir, n)
@@ -182,7 +183,7 @@ func (b *Reader) WarnUnlisted() {
 	}
 }
 
-// unknownKey refuses a key that a part of a kustomization may not have. It reports whether there is one.
+// unknownKey refuses keys that a part of a kustomization may not have. unknownKey reports whether it has refused a key.
 func (r *layerReader) unknownKey(t yamltree.Text, n *yaml.Node, what string, keys ...string) bool {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if k := n.Content[i]; !slices.Contains(keys, k.Value) {

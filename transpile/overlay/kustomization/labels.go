@@ -11,8 +11,8 @@ import (
 // Rename adds a prefix or a suffix to the names of all documents.
 type Rename struct{ Prefix, Suffix string }
 
-// SetMetadata sets one label or annotation of all documents, for selectors. Only the role label of an object reaches
-// the cluster. Documents keep the annotation that names container runtimes, which decides what they become.
+// SetMetadata sets one label or annotation of all documents, so that selectors of later steps can use it. Of these,
+// objects on the cluster get only the role label.
 type SetMetadata struct {
 	Field, Key, Value string
 	At                origin.Pos
@@ -47,7 +47,8 @@ func readLabels(r *layerReader, labels, commonLabels, commonAnnotations *yaml.No
 	}
 }
 
-// hasUnknownLabelField refuses fields that would write labels outside the metadata. It reports whether there is one.
+// hasUnknownLabelField refuses fields that would write labels outside the metadata. hasUnknownLabelField reports
+// whether it has refused a field.
 func hasUnknownLabelField(r *layerReader, l *yaml.Node) bool {
 	for i := 0; i+1 < len(l.Content); i += 2 {
 		k, v := l.Content[i], l.Content[i+1]

@@ -16,26 +16,27 @@ import (
 // Layer is one directory: its resources and components, and its steps in kustomize's order.
 type Layer struct {
 	Dir string
-	// File is the path of the kustomization. It is empty if the directory has none; all its documents are then
-	// resources.
+	// File is the path of the kustomization. File is empty if the directory has no kustomization; then all its
+	// documents are resources.
 	File                  string
 	Component             bool
 	Resources, Components []documents.Reference
 	Steps                 []*Step
-	// Removes are the entries whose removal the kustomization acknowledges. RemovesAt is the position of that annotation.
+	// Removes are the entries whose removal the kustomization acknowledges in an annotation. RemovesAt is the position
+	// of this annotation.
 	Removes   []string
 	RemovesAt origin.Pos
 }
 
-// Step is one thing that a layer does to its documents.
+// Step is one change that a layer makes to its documents.
 type Step struct {
 	At        origin.Pos
 	Layer     *Layer
-	Selector  *Selector // nil selects all documents
+	Selector  *Selector // A nil Selector selects all documents.
 	Transform Transform
 }
 
-// Transform is what a step does: a *Patch, a Replacement, a SetMetadata or a Rename.
+// Transform is the change that a step makes: a *Patch, a Replacement, a SetMetadata or a Rename.
 type Transform interface{ transform() }
 
 func (*Patch) transform()      {}
@@ -43,14 +44,14 @@ func (Replacement) transform() {}
 func (SetMetadata) transform() {}
 func (Rename) transform()      {}
 
-// Reader reads the directories of one build. Each of them is read once.
+// Reader reads the directories of one build, each directory once.
 type Reader struct {
 	*documents.Files
-	// Layers are the directories by their paths; nil if one cannot be read.
+	// Layers maps the path of each directory to its layer, or to nil if the directory cannot be read.
 	Layers map[string]*Layer
 }
 
-// NewReader returns a reader that has read nothing yet.
+// NewReader returns a Reader that has not read any directory yet.
 func NewReader(fsys fs.FS) *Reader {
 	return &Reader{Files: documents.NewFiles(fsys), Layers: map[string]*Layer{}}
 }
@@ -63,7 +64,7 @@ type layerReader struct {
 	layer *Layer
 }
 
-// Layer reads a directory, once in a build. It returns nil if the directory cannot be read.
+// Layer reads a directory, once in a build. Layer returns nil if the directory cannot be read.
 func (b *Reader) Layer(dir string, from origin.Pos) *Layer {
 	if l, ok := b.Layers[dir]; ok {
 		return l
@@ -91,7 +92,8 @@ func (b *Reader) Layer(dir string, from origin.Pos) *Layer {
 	return b.Layers[dir]
 }
 
-// implicit is a directory without a kustomization: all its documents.
+// implicit returns the layer of a directory without a kustomization. All documents of the directory are resources of
+// this layer.
 func (b *Reader) implicit(dir string, names []string) *Layer {
 	l := &Layer{Dir: dir}
 	for _, n := range names {
@@ -113,7 +115,7 @@ func (b *Reader) implicit(dir string, names []string) *Layer {
 	return l
 }
 
-// explicit is a directory with a written kustomization.
+// explicit returns the layer of a directory that has a kustomization file.
 func (b *Reader) explicit(dir, file string) *Layer {
 	src, err := b.Read(file)
 	if err != nil {
@@ -154,7 +156,7 @@ func (r *layerReader) read(root *yaml.Node) {
 	if n := fields["components"]; n != nil {
 		l.Components = r.references(n)
 	}
-	// This is kustomize's order.
+	// The order of these fields is that of kustomize.
 	if n := fields["patches"]; n != nil {
 		readPatches(r, n)
 	}
@@ -165,7 +167,7 @@ func (r *layerReader) read(root *yaml.Node) {
 	}
 }
 
-// RemovesAnnotation is where a kustomization acknowledges which entries it removes.
+// RemovesAnnotation is the annotation in which a kustomization acknowledges which entries it removes.
 const RemovesAnnotation = "bunsen.dev/removes"
 
 // removals reads RemovesAnnotation: paths and names, separated by commas, or * for all.

@@ -13,24 +13,27 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
-// maxOperations is how many operations a JSON patch may have: each of them takes the whole document through JSON.
+// maxOperations is how many operations a JSON patch may have. There is a limit because each operation converts the
+// whole document to JSON and back.
 const maxOperations = 500
 
 // hasFrom lists the operations of a JSON patch, and whether each copies its value from another path.
 var hasFrom = map[string]bool{"add": false, "remove": false, "replace": false, "test": false, "move": true, "copy": true}
 
-// Operation is one operation of a JSON patch. Its pointers are those of the object.
+// Operation is one operation of a JSON patch. The JSON pointers of an Operation begin at the root of the object that
+// kustomize receives.
 type Operation struct {
 	Name string
-	Text string   // for kustomize
-	From []string // the keys of its pointers
+	Text string   // the operation as text for kustomize
+	From []string // the keys of the pointers path and from
 	Path []string
-	// Value with its positions; nil if the operation has none.
+	// Value is the value with its positions; nil if the operation has no value.
 	Value *yaml.Node
 	At    origin.Pos
 }
 
-// parseOperations prepares a list of JSON patch operations. Their paths are those of the document as its file has it.
+// parseOperations prepares a list of JSON patch operations. The paths in the patch begin at the root of the document as
+// its file has it.
 func (p *Patch) parseOperations(t yamltree.Text, ops *yaml.Node) {
 	if len(ops.Content) > maxOperations {
 		p.add(origin.Errorf(t.Pos(ops), "too-large", "the patch has %d operations, and %d are enough: patch with part of a document instead", len(ops.Content), maxOperations))
@@ -117,7 +120,7 @@ func (p *Patch) parseValue(t yamltree.Text, n *yaml.Node, op *Operation) bool {
 			}
 			documents.QuoteScalars(v, key)
 		}
-		// The position of an operation of several lines is that of its value.
+		// If an operation has several lines, the line of its value is its position.
 		op.At, op.Value = t.Pos(k), v
 	}
 	src, err := yamltree.Encode(&yaml.Node{Kind: yaml.SequenceNode, Tag: "!!seq", Content: []*yaml.Node{n}})

@@ -10,21 +10,21 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
-// Patch is the content of one patch. Transforms copy it.
+// Patch is the content of one patch.
 type Patch struct {
 	Info     documents.Info
 	Findings []origin.Finding
 	// Object is part of a document, with the positions of keys; nil if the patch is a list of operations.
 	Object     *yaml.Node
 	Operations []Operation
-	// Name of the document that it patches, if it has no target.
+	// Name is the name of the document that the patch changes, if the patch has no target.
 	Name string
-	// Deletes: the patch deletes the whole document.
+	// Deletes is true if the patch deletes the whole document.
 	Deletes   bool
 	Deletions []Deletion
 	At        origin.Pos
-	File      string // that contains the patch
-	Size      int    // of its text
+	File      string // File is the file that contains the patch.
+	Size      int    // Size is the number of bytes of the patch's text.
 }
 
 // Deletion is an item that a patch deletes by its name.
@@ -58,7 +58,7 @@ func readPatch(r *layerReader, entry *yaml.Node) {
 	sel := &Selector{Info: p.Info, ByID: true, Name: p.Name, At: p.At, File: r.layer.File}
 	if target != nil {
 		kind := p.Info.Kind
-		if kind == "" { // the patch is invalid, but the target is still checked
+		if kind == "" { // The patch is invalid, but readPatch still checks the target.
 			kind = documents.Butane
 		}
 		if sel, ok = r.selector(target, kind, r.text); !ok {
@@ -80,7 +80,8 @@ func readPatch(r *layerReader, entry *yaml.Node) {
 	r.step(&Step{At: p.At, Selector: sel, Transform: p})
 }
 
-// checkPatchOptions refuses options that change a document's name or kind, because targets select documents by both.
+// checkPatchOptions refuses options that change a document's name or kind, because targets select documents by name and
+// kind.
 func checkPatchOptions(r *layerReader, entry *yaml.Node) bool {
 	_, options := yamltree.Field(entry, "options")
 	if options == nil {
@@ -126,7 +127,8 @@ func patchText(r *layerReader, entry *yaml.Node) (yamltree.Text, bool) {
 	return yamltree.Text{File: full, Src: src}, true
 }
 
-// ParsePatch parses a patch's text. target is that of the kustomization, or nil.
+// ParsePatch parses a patch's text. The parameter target is the target that the kustomization sets for the patch, or
+// nil.
 func ParsePatch(t yamltree.Text, target *yaml.Node) *Patch {
 	p := &Patch{At: t.Pos(&yaml.Node{Line: 1, Column: 1}), Size: len(t.Src)}
 	root, fs := t.Parse()
@@ -151,7 +153,8 @@ func ParsePatch(t yamltree.Text, target *yaml.Node) *Patch {
 
 func (p *Patch) add(fs ...origin.Finding) { p.Findings = append(p.Findings, fs...) }
 
-// findKind finds the kind of the documents that the patch changes. It returns false with a finding.
+// findKind finds the kind of the documents that the patch changes. If no kind matches, findKind adds a finding and
+// returns false.
 func (p *Patch) findKind(t yamltree.Text, root, target *yaml.Node) bool {
 	own := yamltree.Scalar(root, "kind")
 	kind, ok := p.chooseKind(t, root, documents.Kind(yamltree.Scalar(target, "kind")))
@@ -161,7 +164,7 @@ func (p *Patch) findKind(t yamltree.Text, root, target *yaml.Node) bool {
 	var known bool
 	p.Info, known = kind.Info()
 	if !known {
-		return true // reading the selector refuses the target
+		return true // The code that reads the selector refuses this target.
 	}
 	if !p.Info.Wrapped && own == "" && root.Kind == yaml.MappingNode {
 		below := " them"
@@ -174,7 +177,8 @@ func (p *Patch) findKind(t yamltree.Text, root, target *yaml.Node) bool {
 	return true
 }
 
-// chooseKind returns the kind that the patch itself has, or the target, or the name of the file.
+// chooseKind returns the kind that the patch itself names. If the patch names no kind, chooseKind returns the kind that
+// the target names, or else the kind that follows from the name of the file.
 func (p *Patch) chooseKind(t yamltree.Text, root *yaml.Node, target documents.Kind) (documents.Kind, bool) {
 	if own := yamltree.Scalar(root, "kind"); own != "" {
 		info, known := documents.KindOf(root)
@@ -231,7 +235,7 @@ func (p *Patch) parseMerge(t yamltree.Text, root, target *yaml.Node) {
 	p.Object, p.File = root, t.File
 	if p.Info.Wrapped {
 		p.Object = p.Info.Wrap("patch", root)
-		if p.Deletes { // the patch deletes the document, not its content
+		if p.Deletes { // The patch deletes the whole document, so there is no content to merge.
 			yamltree.Set(p.Object, "$patch", directive)
 		}
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/overlay/yamltree"
 )
 
-// Replacement copies a value from one document, or from the kustomization, to fields of others.
+// Replacement copies a value from one document, or from the kustomization, to fields of other documents.
 type Replacement struct {
-	Source *Selector // nil if the kustomization has the value
-	Path   string    // of the source's field
+	Source *Selector // Source is nil if the kustomization itself contains the value.
+	Path   string    // Path is the path of the field in the source.
 	Value  *string
 	From   *types.FieldOptions
 	Target *Selector
@@ -24,9 +24,9 @@ type Replacement struct {
 	To     *types.FieldOptions
 }
 
-// TargetField is one field that gets the value.
+// TargetField is one field into which a replacement copies its value.
 type TargetField struct {
-	Path string // in the object
+	Path string // Path is the path of the field in the object.
 	At   origin.Pos
 }
 
@@ -66,7 +66,7 @@ func readReplacements(r *layerReader, list *yaml.Node) {
 	}
 }
 
-// readReplacement reads one replacement. Each of its targets is a step.
+// readReplacement reads one replacement. Each target of a replacement becomes a step of its own.
 func readReplacement(r *layerReader, t yamltree.Text, n *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
 		r.Add(origin.Errorf(t.Pos(n), "replacement", "a replacement is {source, targets}"))
@@ -102,7 +102,7 @@ func readReplacement(r *layerReader, t yamltree.Text, n *yaml.Node) {
 	}
 }
 
-// readSource reads where a value comes from.
+// readSource reads from which document and field a replacement copies its value.
 func readSource(r *layerReader, t yamltree.Text, n *yaml.Node, c *Replacement) bool {
 	if n.Kind != yaml.MappingNode {
 		r.Add(origin.Errorf(t.Pos(n), "replacement", "a source is {name, fieldPath}"))
@@ -136,7 +136,7 @@ func readSource(r *layerReader, t yamltree.Text, n *yaml.Node, c *Replacement) b
 	return ok
 }
 
-// readTarget reads which fields get a value.
+// readTarget reads to which documents and fields a replacement copies its value.
 func readTarget(r *layerReader, t yamltree.Text, n *yaml.Node, c *Replacement) bool {
 	if n.Kind != yaml.MappingNode {
 		r.Add(origin.Errorf(t.Pos(n), "replacement", "a target is {select, fieldPaths}"))
@@ -172,7 +172,7 @@ func readTarget(r *layerReader, t yamltree.Text, n *yaml.Node, c *Replacement) b
 	return ok
 }
 
-// readReject reads which documents a target leaves out.
+// readReject reads which documents the target of a replacement leaves out.
 func readReject(r *layerReader, t yamltree.Text, target *yaml.Node, c *Replacement) bool {
 	_, reject := yamltree.Field(target, "reject")
 	if reject == nil {
@@ -190,7 +190,7 @@ func readReject(r *layerReader, t yamltree.Text, target *yaml.Node, c *Replaceme
 	return true
 }
 
-// readFieldPath reads the path of one field that gets the value.
+// readFieldPath reads the path of one field to which a replacement copies its value.
 func readFieldPath(r *layerReader, t yamltree.Text, p *yaml.Node, c *Replacement) bool {
 	f := TargetField{p.Value, t.Pos(p)}
 	switch first, _, _ := strings.Cut(p.Value, "."); {

@@ -14,23 +14,24 @@ import (
 // Selector selects documents, as a target of a patch or a replacement does.
 type Selector struct {
 	Info documents.Info
-	// ByID selects the only document that has or had this name.
+	// If ByID is true, the selector selects the only document that has or had this name.
 	ByID bool
 	// IsSource is true if a replacement copies its value from the document.
-	IsSource            bool
-	Name                string
-	Pattern             *regexp.Regexp // for the first and the current name; nil matches all
+	IsSource bool
+	Name     string
+	// Pattern is compared with the first and the current name of a document; nil matches all names.
+	Pattern             *regexp.Regexp
 	Labels, Annotations string
-	// AnyName compares all names that a document had, as replacements do.
+	// If AnyName is true, the selector compares all names that a document had, as replacements do.
 	AnyName bool
-	// HasIdentity is true if the selector has more fields than labels and annotations.
+	// HasIdentity is true if the selector has fields other than labels and annotations.
 	HasIdentity bool
 	At          origin.Pos
-	File        string // the path of the layer
+	File        string // File is the path of the kustomization that contains the selector.
 }
 
-// selector reads a target. kind is the default. It refuses targets that kustomize would ignore silently, because the change would
-// be missing on every node.
+// selector reads a target. The parameter kind is the kind if the target names none. selector refuses targets that
+// kustomize would ignore silently, because the change would be missing on every node.
 func (r *layerReader) selector(target *yaml.Node, kind documents.Kind, t yamltree.Text) (*Selector, bool) {
 	if target == nil || target.Kind != yaml.MappingNode {
 		at := t.Pos(&yaml.Node{Line: 1})
@@ -72,10 +73,10 @@ func (r *layerReader) targetKind(target *yaml.Node, kind documents.Kind, t yamlt
 	return info, known
 }
 
-// set sets one field of the selector. It returns false if the field would select nothing.
+// set sets one field of the selector. set returns false if the field would select nothing.
 func (s *Selector) set(key, value string) bool {
 	switch key {
-	case "kind": // see targetKind
+	case "kind": // The method targetKind reads the kind.
 	case "name":
 		s.Name = value
 	case "labelSelector":
@@ -92,7 +93,7 @@ func (s *Selector) set(key, value string) bool {
 	return true
 }
 
-// compile checks the selector's expressions.
+// compile compiles the regular expressions and label selectors of the selector.
 func (r *layerReader) compile(s *Selector, target *yaml.Node, t yamltree.Text) bool {
 	if s.Name != "" {
 		re, err := regexp.Compile("^(?:" + s.Name + ")$")
@@ -127,7 +128,8 @@ func (s *Selector) MatchesMetadata(root *yaml.Node) bool {
 	return err == nil && annotations
 }
 
-// HasMetadata reports whether the selector has labels or annotations. Then the layers before it decide what it matches.
+// HasMetadata reports whether the selector has labels or annotations. For such a selector, the earlier layers decide
+// which documents it matches.
 func (s *Selector) HasMetadata() bool { return s != nil && s.Labels+s.Annotations != "" }
 
 // scalarText returns a scalar for a message, or dots for any other node.

@@ -19,20 +19,22 @@ import (
 // reserved keys may not be in a document, because the overlay adds them while kustomize merges.
 var reserved = []string{"__bunsen_origin", HiddenKey}
 
-// HiddenKey replaces the key of lists whose items may repeat it: kustomize would drop the second of two.
+// HiddenKey is the merge key for lists whose items may have equal keys. With the real key, kustomize would drop the
+// second of two equal items.
 const HiddenKey = "__bunsen_key"
 
 // IgnitionExt is the extension of files that hold one Ignition config.
 const IgnitionExt = ".ign"
 
-// Limits on one YAML file. They are much larger than files that people write, and small enough to keep parsing fast.
+// The limits on one YAML file. The limits are larger than any file that people write, and small enough to keep parsing
+// fast.
 const (
 	MaxBytes = 4 << 20
 	maxDepth = 100
 	maxNodes = 400_000
 )
 
-// Text is YAML with its position: all of a file, or a block within one.
+// Text is YAML text with its position: a whole file, or a block within a file.
 type Text struct {
 	File string
 	Src  []byte
@@ -80,10 +82,11 @@ func (t Text) Parse() (*yaml.Node, []origin.Finding) {
 	return root, nil
 }
 
-// escapes matches the escapes of JSON: pairs of surrogates, and all others.
+// escapes matches the escape sequences of JSON: pairs of surrogates, and all other sequences.
 var escapes = regexp.MustCompile(`\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\.`)
 
-// yaml returns the text as YAML. JSON is YAML, except for tabs before the first brace and two escapes. Lines do not change.
+// yaml returns the text as YAML. JSON is YAML, except for tabs before the first brace and two escapes. yaml does not
+// change the number of a line.
 func (t Text) yaml() []byte {
 	if path.Ext(t.File) != IgnitionExt || t.Inline {
 		return t.Src
@@ -118,12 +121,13 @@ func firstAlias(fs []origin.Finding) []origin.Finding {
 	})
 }
 
-// checkStrict finds aliases, merge keys, repeated keys and too deep nesting, and counts down the allowed number of nodes. It removes
-// comments, because kustomize reads some of them as rules for merging.
+// checkStrict finds aliases, merge keys, repeated keys and too deep nesting, and counts down the allowed number of
+// nodes. checkStrict removes comments, because kustomize reads some of them as rules for merging.
 func (t Text) checkStrict(n *yaml.Node, depth int, left *int) []origin.Finding {
 	*left--
 	n.HeadComment, n.LineComment, n.FootComment, n.Anchor = "", "", "", ""
-	if n.Style&yaml.FoldedStyle != 0 { // encoding folded text may change it
+	// A folded text gets another style, because the encoder may change the content of folded text.
+	if n.Style&yaml.FoldedStyle != 0 {
 		n.Style = n.Style&^yaml.FoldedStyle | yaml.LiteralStyle
 	}
 	if depth > maxDepth {
@@ -187,7 +191,7 @@ func Scalar(n *yaml.Node, keys ...string) string {
 // Str returns a scalar node with a text.
 func Str(v string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: v} }
 
-// Mapping returns a mapping of keys and values, which alternate.
+// Mapping returns a mapping node. In its argument, keys and values alternate.
 func Mapping(kv ...*yaml.Node) *yaml.Node {
 	return &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map", Content: kv}
 }

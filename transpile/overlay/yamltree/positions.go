@@ -8,8 +8,8 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// MoveToKeys gives every value the line and column of its key. kustomize keeps them while it merges, so the position of a
-// merged value says which file wrote it last.
+// MoveToKeys gives every value the line and column of its key. kustomize keeps the line and column of a node when it
+// merges, so the position of a merged value says which file wrote the value last.
 func (t Text) MoveToKeys(n *yaml.Node) {
 	for i, c := range n.Content {
 		if n.Kind == yaml.MappingNode && i%2 == 0 {
@@ -27,13 +27,14 @@ func (t Text) MoveToKeys(n *yaml.Node) {
 	}
 }
 
-// lineBits is how many bits of a node's line are the line. The bits above are the number of its file.
+// lineBits is how many lower bits of a node's line are the line number. The upper bits are the index of the node's
+// file.
 const lineBits = 24
 
 // Files are the files that wrote the nodes of one document. A node's line has the index of its file in its upper bits.
 type Files []string
 
-// Bits returns the index of a file, shifted above the line. It adds a new file.
+// Bits returns the index of a file as upper bits of a line. If f does not have the file, Bits adds it.
 func (f *Files) Bits(file string) int {
 	i := slices.Index(*f, file)
 	if i < 0 {

@@ -17,15 +17,17 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/origin"
 )
 
-// maxSought is the size of a text whose invalid line is searched for. For a larger text the line of the parser is used.
+// maxSought is the largest text in which syntax searches for the invalid line. For a larger text, syntax uses the line
+// that the parser names.
 const maxSought = 1 << 20
 
 var yamlLine = regexp.MustCompile(`line (\d+): `)
 
-// syntax turns an error of the YAML library into a finding. The library names the line where the construct begins, or the line before the
-// mistake. So syntax searches for the line: the last line of the shortest beginning of the text that does not parse.
+// syntax turns an error of the YAML library into a finding. The library names the line where the construct begins, or
+// the line before the mistake. So syntax searches for the invalid line: it is the last line of the shortest beginning
+// of the text that does not parse.
 func (t Text) syntax(err error) origin.Finding {
-	at := origin.Pos{File: t.File, Line: t.Offset + 1} // the library names no line if it is the first
+	at := origin.Pos{File: t.File, Line: t.Offset + 1} // The library names no line if the error is in the first line.
 	msg := strings.TrimPrefix(err.Error(), "yaml: ")
 	if m := yamlLine.FindStringSubmatch(msg); m != nil {
 		line, _ := strconv.Atoi(m[1])
@@ -69,8 +71,8 @@ func explained(msg string) string {
 	return msg
 }
 
-// broken returns the number of the line that makes the text invalid, or 0 if it cannot find that. It parses as often as the number of
-// lines has binary digits.
+// broken returns the number of the line that makes the text invalid, or 0 if it cannot find this line. broken does a
+// binary search, and parses a part of the text in each step.
 func broken(lines [][]byte) int {
 	size := 0
 	ends := make([]int, len(lines))
@@ -103,7 +105,8 @@ func parses(src []byte) error {
 	}
 }
 
-// unfinished reports whether more lines may make a text valid: brackets and quotation marks may span lines.
+// unfinished reports whether a text could be the beginning of a valid text, because brackets and quotation marks may
+// span lines.
 func unfinished(err error) bool {
 	for _, words := range []string{"unexpected end of stream", "expected ',' or ']'", "expected ',' or '}'", "expected node content"} {
 		if strings.Contains(err.Error(), words) {
@@ -119,7 +122,8 @@ func indentation(line []byte) int { return len(line) - len(bytes.TrimLeft(line, 
 // level is a depth of indentation that a line may return to.
 type level struct{ indent, line int }
 
-// misplaced says that a line's indentation matches no open line above, and names the nearest one. It returns "" if it matches.
+// misplaced returns a message if a line's indentation matches that of no open line above. The message names the nearest
+// such line. Otherwise misplaced returns "".
 func misplaced(lines [][]byte, n, offset int) string {
 	var open []level
 	for i, line := range lines[:n-1] {
@@ -132,7 +136,7 @@ func misplaced(lines [][]byte, n, offset int) string {
 			open = open[:len(open)-1]
 		}
 		open = append(open, level{depth, i + 1})
-		for rest := line[depth:]; bytes.HasPrefix(rest, []byte("- ")); { // what follows a dash is a level of its own
+		for rest := line[depth:]; bytes.HasPrefix(rest, []byte("- ")); { // The text after a dash is a level of its own.
 			inner := 1 + indentation(rest[1:])
 			depth += inner
 			rest = rest[inner:]
@@ -155,7 +159,7 @@ func misplaced(lines [][]byte, n, offset int) string {
 	return fmt.Sprintf("the line is indented by %s, which matches no line above; the nearest is line %d with %s", blanks(depth), nearest.line+offset, blanks(nearest.indent))
 }
 
-// takesMore reports whether lines with more indentation may follow a line.
+// takesMore reports whether the line after a line may have more indentation.
 func takesMore(line []byte) bool {
 	line, _, _ = bytes.Cut(line, []byte(" #"))
 	line = bytes.TrimSpace(line)
