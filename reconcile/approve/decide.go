@@ -15,23 +15,24 @@ const (
 	// Remembered is how long the controller stores the use of a token. A token is valid for 65 minutes at most, and
 	// machines use it within that time.
 	Remembered = 2 * time.Hour
-	// taken is how long the name of an approved machine without a Node is reserved for that machine.
+	// taken is how long the node name of an approved machine stays reserved for the machine while no Node of this name
+	// exists.
 	taken = time.Hour
-	// patience is how long a request may wait. API servers store an approved request for an hour. Without patience, a
-	// second request with the same token could come after that record is deleted.
+	// patience is how long a request may wait. API servers store an approved request for an hour. Without this limit, a
+	// second request with the same token could come after the approved request is deleted.
 	patience = 15 * time.Minute
 )
 
 // Facts are the input of Decide.
 type Facts struct {
-	// Requests of the cluster, decided and pending ones.
+	// Requests are the certificate requests of the cluster, both decided and pending requests.
 	Requests []certificatesv1.CertificateSigningRequest
-	// Nodes that exist, by name; IsControlPlane gives the value.
+	// Nodes are the Nodes that exist, by name. The value is the result of IsControlPlane.
 	Nodes map[string]bool
 	// Reserved are the node names that a token of a pool cannot get, from ReservedNames. The caller may leave the
 	// field empty if AsksForAnyName is false.
 	Reserved map[string]string
-	// Uses that the last Decide returned; nil for none.
+	// Uses are the uses that the last call of Decide returned; nil for none.
 	Uses Uses
 	// Now is the time of the decision.
 	Now time.Time
@@ -48,7 +49,7 @@ func IsControlPlane(labels map[string]string) bool {
 }
 
 // ReservedNames returns the nodes that provisioning tokens are for, with the id of one such token. The result includes
-// used tokens, because their machines may still request a certificate. It omits revoked and expired tokens.
+// used tokens, because their machines may still request a certificate. The result omits revoked and expired tokens.
 func ReservedNames(tokens []v1alpha1.ProvisioningToken, now time.Time) map[string]string {
 	names := map[string]string{}
 	for i := range tokens {
@@ -75,19 +76,19 @@ type Use struct {
 
 // Decision is the result for one pending request.
 type Decision struct {
-	// Request is the request that the decision is about. It is shared with the facts.
+	// Request is the request that the decision is about. Request is shared with the Facts.
 	Request *certificatesv1.CertificateSigningRequest
 	// Approved is true for an approval, and false for a denial.
 	Approved bool
 	// Reason is one of the reasons in package v1alpha1. Message is a sentence for users.
 	Reason, Message string
-	// Pool is the pool of the token. Node is the requested node name. Either may be empty.
+	// Pool is the pool of the token. Node is the requested node name. Pool or Node may be empty.
 	Pool, Node string
 }
 
 // Decide returns a decision for each pending request of a bootstrap token of machine-config-server, oldest first, and
-// the uses to pass to the next call. An approval is a use even if the caller cannot write it: the next call approves
-// the same request again.
+// the uses to pass to the next call. An approval is a use even if the caller cannot write the approval: the next call
+// of Decide approves the same request again.
 func Decide(f Facts) ([]Decision, Uses) {
 	e := evaluation{facts: f, uses: maps.Clone(f.Uses), names: map[string]Use{}}
 	if e.uses == nil {
@@ -136,7 +137,8 @@ func (e *evaluation) readRecords() []*certificatesv1.CertificateSigningRequest {
 		_, exists := e.facts.Nodes[u.node]
 		u.joined = u.joined || exists
 		e.uses[user] = u
-		if !u.joined && present[u.request] && e.facts.Now.Sub(u.at) < taken { // a deleted request frees the name
+		// If the approved request is deleted, the node name is free again.
+		if !u.joined && present[u.request] && e.facts.Now.Sub(u.at) < taken {
 			if first, isTaken := e.names[u.node]; !isTaken || u.at.Before(first.at) {
 				e.names[u.node] = u
 			}
@@ -152,7 +154,8 @@ func (e *evaluation) record(r *certificatesv1.CertificateSigningRequest, at time
 	}
 	_, who, err := parse(r)
 	if err != nil {
-		who = subject{} // the token is used nevertheless, but no machine can repeat this request
+		// The token counts as used although the subject cannot be parsed, but no machine can repeat this request.
+		who = subject{}
 	}
 	e.uses[r.Spec.Username] = Use{subject: who, token: grantOf(r).token, request: r.Name, at: at}
 }
@@ -187,7 +190,7 @@ type applicant struct {
 	who     subject
 }
 
-// refusal returns why a token does not admit a machine; empty if it does.
+// refusal returns why a token does not admit a machine; empty if the token admits it.
 func (e *evaluation) refusal(a applicant) (reason, message string) {
 	used, isUsed := e.uses[a.request.Spec.Username]
 	switch g := a.grant; {
@@ -195,7 +198,7 @@ func (e *evaluation) refusal(a applicant) (reason, message string) {
 		return v1alpha1.ReasonJoinPools, poolsMessage(g)
 	case g.node != "" && g.node != a.who.node:
 		return v1alpha1.ReasonJoinOtherNode, otherNodeMessage(a)
-	case isUsed && used.subject == a.who: // a repeated request
+	case isUsed && used.subject == a.who: // The request is a repeated request of the same machine.
 		return "", ""
 	case isUsed:
 		return v1alpha1.ReasonJoinTokenUsed, usedMessage(a, used)
@@ -209,7 +212,7 @@ func (e *evaluation) refusal(a applicant) (reason, message string) {
 	return "", ""
 }
 
-// nameRefusal returns why a machine does not get the requested node name; it is empty if the machine gets it.
+// nameRefusal returns why a machine does not get the requested node name; empty if the machine gets the name.
 func (e *evaluation) nameRefusal(a applicant) (reason, message string) {
 	controlPlane, exists := e.facts.Nodes[a.who.node]
 	reservedBy, isReserved := e.facts.Reserved[a.who.node]

@@ -11,7 +11,7 @@ import (
 // users paste the commands of a message into a shell.
 var plainName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,252}$`)
 
-// nameOf returns the name of a request for use in a command. It returns NAME if the name does not match plainName.
+// nameOf returns the name of a request for use in a command. nameOf returns NAME if the name does not match plainName.
 func nameOf(request string) string {
 	if plainName.MatchString(request) {
 		return request
@@ -19,8 +19,8 @@ func nameOf(request string) string {
 	return "NAME"
 }
 
-// Each message says what happened, why, and which commands help. A kubelet whose request was denied creates another
-// one after a user deletes the request.
+// The messages of decisions. Each message says what happened, why, and which commands help. A kubelet whose request was
+// denied creates another one after a user deletes the request.
 
 func approvedMessage(g grant, who subject) string {
 	if g.pool() == "" {

@@ -26,10 +26,11 @@ const (
 )
 
 // shortest is the shortest certificate lifetime that a request may specify. kube-controller-manager deletes a request
-// when its certificate expires. The request proves that its token was used, so it must exist longer than the token.
+// when its certificate expires. The request proves that its token was used, so the request must exist longer than the
+// token.
 const shortest = 2 * time.Hour
 
-// subjectAltName is the extension for further names (RFC 5280, 4.2.1.6).
+// subjectAltName is the X.509 extension for additional names (RFC 5280, 4.2.1.6).
 var subjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
 
 // IsJoin reports whether a request is for a kubelet's client certificate, by a bootstrap token of machine-config-server. The API

@@ -52,9 +52,10 @@ type Config struct {
 	Open gitsource.Open
 	// Defaults are the cluster's values for fields that no MachineConfig sets.
 	Defaults render.Defaults
-	// Node is the node on which the controllers run. It is updated last; empty if it is unknown.
+	// Node is the node on which the controllers run. The controller's own node is updated last. Node is empty if the
+	// node is unknown.
 	Node string
-	// Webhook is the address for the webhook requests of git hosts; empty or 0: none.
+	// Webhook is the address on which the controller receives webhook requests of git hosts; empty or 0: none.
 	Webhook string
 	// Replica identifies this process.
 	Replica heartbeat.Replica
@@ -74,8 +75,8 @@ func Scheme() (*runtime.Scheme, error) {
 }
 
 // CacheOptions removes fields from cached objects that no controller reads: mainly the images of Nodes, and
-// certificates. It is one function for all kinds, because a cache with options for single kinds requests these kinds
-// from the API server at its creation. The API server may not answer at that time.
+// certificates. One function handles all kinds, because a cache with options for single kinds requests these kinds from
+// the API server when it is created, and the API server may not answer at the time of creation.
 func CacheOptions() cache.Options {
 	strip := cache.TransformStripManagedFields()
 	return cache.Options{DefaultTransform: func(o any) (any, error) {
@@ -157,7 +158,7 @@ func addWebhook(mgr ctrl.Manager, cfg Config) error {
 }
 
 const (
-	// maxConcurrentApplies is how many GitSources are transpiled and applied at a time.
+	// maxConcurrentApplies is how many GitSources the controller transpiles and applies at a time.
 	maxConcurrentApplies = 2
 	// maxConcurrentNodeWrites is how many nodes the rollout writes to at a time. A rollout begins with a taint on each
 	// node of a pool, so there are many writes.

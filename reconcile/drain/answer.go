@@ -16,7 +16,7 @@ import (
 // AnswerKind classifies the server's answers to an eviction or a deletion.
 type AnswerKind int
 
-// Values of AnswerKind.
+// The values of AnswerKind.
 const (
 	// Unasked means that the controller has requested nothing yet.
 	Unasked AnswerKind = iota
@@ -26,7 +26,7 @@ const (
 	Gone
 	// Refused means that a disruption budget forbids the eviction now.
 	Refused
-	// Failed means any other error; the next attempt may succeed.
+	// Failed means that the API server answered with any other error; the next attempt may succeed.
 	Failed
 )
 
@@ -34,24 +34,24 @@ const (
 type Answer struct {
 	// Kind is the kind of the answer.
 	Kind AnswerKind
-	// Past is true if the pod was deleted despite its budgets instead of evicted.
+	// Past is true if the controller deleted the pod despite its PodDisruptionBudgets, instead of evicting it.
 	Past bool
 	// At is when the answer came.
 	At time.Time
-	// Since is when the first of several equal answers came; see Following.
+	// Since is when the first of several equal answers came. The function Following sets Since.
 	Since time.Time
 	// Why is the reason in words; empty for Accepted and Gone.
 	Why string
 	// Down is true if the server itself has a problem, so that no more requests should be sent now.
 	Down bool
-	// Budgets are the budgets that refused, as namespace/name. This is one budget, or all that select the pod if more
-	// than one does.
+	// Budgets are the PodDisruptionBudgets that refused the eviction, as namespace/name: one budget or, if several
+	// budgets select the pod, all of them.
 	Budgets []string
 	// Never is true if the budgets allow no eviction even if all pods are healthy.
 	Never bool
 }
 
-// Following returns the answer with the Since of the previous answer, if both are equal.
+// Following returns the answer. If the previous answer is equal, the result has the Since of the previous answer.
 func (a Answer) Following(before Answer) Answer {
 	a.Since = a.At
 	if before.Kind == a.Kind && slices.Equal(before.Budgets, a.Budgets) && !before.Since.IsZero() {
@@ -60,8 +60,8 @@ func (a Answer) Following(before Answer) Answer {
 	return a
 }
 
-// ReadAnswer classifies the error of an eviction, given as the status of an API error; nil is success. budgets are
-// those of the pod's namespace, which give the numbers for the text. They may be empty.
+// ReadAnswer classifies the error of an eviction, given as the status of an API error; nil is success. The parameter
+// budgets has the PodDisruptionBudgets of the pod's namespace, which contain the numbers for the text; it may be empty.
 func ReadAnswer(s *metav1.Status, pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget, now time.Time) Answer {
 	a := Answer{Kind: Accepted, At: now, Since: now}
 	if s == nil {
@@ -70,8 +70,9 @@ func ReadAnswer(s *metav1.Status, pod *corev1.Pod, budgets []*policyv1.PodDisrup
 	causes := causesOf(s)
 	switch {
 	case s.Reason == metav1.StatusReasonNotFound, s.Reason == metav1.StatusReasonConflict && strings.Contains(s.Message, "UID in"):
-		a.Kind = Gone // a conflict: another pod has the name by now
-	case causes[policyv1.DisruptionBudgetCause] != "": // a 429 without this cause is the server's own limit on requests
+		a.Kind = Gone // A conflict means that another pod has the name by now.
+	// An answer with the code 429 but without this cause is the server's own limit on requests.
+	case causes[policyv1.DisruptionBudgetCause] != "":
 		a.Kind = Refused
 		a.Budgets, a.Why, a.Never = inTheWay(s.Message, causes[policyv1.DisruptionBudgetCause], pod, budgets)
 	case strings.Contains(s.Message, "more than one PodDisruptionBudget"):
@@ -82,16 +83,17 @@ func ReadAnswer(s *metav1.Status, pod *corev1.Pod, budgets []*policyv1.PodDisrup
 		a.Kind, a.Why = Failed, fmt.Sprintf("its namespace %s is being deleted, and the pod with it", pod.Namespace)
 	default:
 		a.Kind, a.Why = Failed, "evicting it: "+s.Message
-		a.Down = s.Code == 0 || s.Code == http429 || s.Code >= 500 // no answer, too many requests, or a server error
+		// Down is true if there was no answer, too many requests, or a server error.
+		a.Down = s.Code == 0 || s.Code == http429 || s.Code >= 500
 	}
 	return a
 }
 
-// http429 is Too Many Requests.
+// http429 is the HTTP status code Too Many Requests.
 const http429 = 429
 
-// age returns how long ago the answer came. For a time in the future, which a changed clock can cause, it returns the
-// maximum.
+// age returns how long ago the answer came. For a time in the future, which a changed clock can cause, age returns the
+// longest duration.
 func (a Answer) age(now time.Time) time.Duration {
 	if age := now.Sub(a.At); age >= 0 {
 		return age
@@ -103,7 +105,7 @@ func (a Answer) age(now time.Time) time.Duration {
 func ReadDeletion(s *metav1.Status, pod *corev1.Pod, now time.Time) Answer {
 	a := ReadAnswer(s, pod, nil, now)
 	a.Past = true
-	if a.Kind == Refused || a.Kind == Failed { // budgets do not limit deletions
+	if a.Kind == Refused || a.Kind == Failed { // PodDisruptionBudgets do not limit deletions, so the answer has no budgets.
 		a.Kind, a.Budgets, a.Why = Failed, nil, "deleting it: "+s.Message
 	}
 	return a
@@ -123,16 +125,17 @@ func causesOf(s *metav1.Status) map[metav1.CauseType]string {
 	return causes
 }
 
-// The server's texts about a budget in the cause of a refusal: with numbers, for a budget without counts yet, and
-// other texts.
+// The API server's texts about a PodDisruptionBudget in the cause of a refusal: a text with numbers, the text for a
+// budget without counts yet, and other texts.
 var (
 	counted   = regexp.MustCompile(`disruption budget (\S+) needs (\d+) healthy pods and has (\d+) currently`)
 	uncounted = regexp.MustCompile(`disruption budget (\S+) is still being processed`)
 	named     = regexp.MustCompile(`disruption budget (\S+) does not`)
 )
 
-// inTheWay returns the budget that refused and the reason in words; never is true if the budget never allows an
-// eviction. It reads the numbers from the budget object, which has the expected pods, or else from the server's text.
+// inTheWay returns the PodDisruptionBudget that refused, and the reason as text. The result never is true if the budget
+// never allows an eviction. inTheWay reads the numbers from the budget object, which has the expected pods, or else
+// from the server's text.
 func inTheWay(message, cause string, pod *corev1.Pod, budgets []*policyv1.PodDisruptionBudget) (names []string, why string, never bool) {
 	name, says := "", strings.TrimSpace(message+" "+cause)
 	if m := counted.FindStringSubmatch(cause); m != nil {
@@ -165,8 +168,8 @@ func inTheWay(message, cause string, pod *corev1.Pod, budgets []*policyv1.PodDis
 	return []string{full}, "blocked by PodDisruptionBudget " + full + ": " + says, false
 }
 
-// numbers describes the counts of a budget. never is true if the budget requires all existing pods, so that it never
-// allows an eviction.
+// numbers returns a text about the counts of a budget. The result never is true if the budget requires all existing
+// pods, so that it never allows an eviction.
 func numbers(b *policyv1.PodDisruptionBudget) (text string, never bool) {
 	s := b.Status
 	switch {

@@ -8,9 +8,9 @@ type Cordoned struct {
 	For string
 }
 
-// Change is a change of a node, for one patch.
+// Change is a change of a node's cordon, for one patch.
 type Change struct {
-	// Needed is false if the node needs no change. To is then the present state.
+	// Needed is false if the node needs no change. If Needed is false, To is the present state.
 	Needed bool
 	// To is the wanted state of the node. An empty For removes the annotation.
 	To Cordoned
@@ -35,8 +35,9 @@ func Uncordon(c Cordoned) Change {
 	return change(c, Cordoned{})
 }
 
-// Tidy removes Bunsen's annotation if a user uncordoned the node after its drain was acknowledged. Otherwise an
-// administrator's next cordon would look like Bunsen's. Call it only if no drain is requested.
+// Tidy removes Bunsen's annotation if a user uncordoned the node after its drain was acknowledged. If the annotation
+// remained, the next cordon by an administrator would look like a cordon by Bunsen. Call Tidy only if no drain is
+// requested.
 func Tidy(c Cordoned) Change {
 	if c.Unschedulable {
 		return Change{To: c}

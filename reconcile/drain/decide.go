@@ -19,13 +19,14 @@ type Facts struct {
 	Started time.Time
 	// Pods are the pods of the node, in any order.
 	Pods []Pod
-	// Pace has the policy for a delayed drain. With the zero value, the drain waits for ever.
+	// Pace says when the drain deletes pods despite their budgets. With the zero value, the drain waits for ever.
 	Pace pace.Drain
-	// Last is the last report on the node. Decide copies the start times of unchanged states from it.
+	// Last is the last report on the node. Decide copies the start times of unchanged states from the last report.
 	Last v1alpha1.DrainReport
 	// NotReadySince is since when the node is not Ready; zero while it is.
 	NotReadySince time.Time
-	// Alone is true if pods of the node cannot move to another node, from the function IsAlone. No pod is then evicted.
+	// Alone is true if pods of the node cannot move to another node, from the function IsAlone. If Alone is true, no
+	// pod is evicted.
 	Alone bool
 }
 
@@ -37,21 +38,21 @@ type Progress struct {
 	Done bool
 	// Next is when to read the node again without an event; 0 if Done.
 	Next time.Duration
-	// Status is one line for users. It changes only with the state.
+	// Status is one line for users. Status changes only if the state changes.
 	Status string
-	// Report is the whole state, for programs and users. It also changes only with the state.
+	// Report is the whole state, for programs and users. Report changes only if the state changes.
 	Report v1alpha1.DrainReport
-	// Blocked names the pods that wait for budgets for which no pod waited in the last report; they are the content of
-	// one event. It is empty if there are none.
+	// Blocked is the text of one event. Blocked names the pods that wait for a PodDisruptionBudget for which no pod
+	// waited in the last report; it is empty if there are no such pods.
 	Blocked string
-	// Alarm says whether the drain takes too long. It lasts until the drain is done.
+	// Alarm says whether the drain takes too long. Alarm keeps its value until the drain is done.
 	Alarm Alarm
 }
 
 // Alarm says whether a drain takes too long.
 type Alarm int
 
-// Values of Alarm, in order.
+// The values of Alarm, in order.
 const (
 	// Quiet means that the drain has taken less than SlowAfter.
 	Quiet Alarm = iota
@@ -61,7 +62,7 @@ const (
 	Stuck
 )
 
-// Event is the reason of the warning event to emit when an alarm begins; empty for Quiet.
+// Event returns the reason of the warning event to send when an alarm begins; empty for Quiet.
 func (a Alarm) Event() string {
 	switch a {
 	case Slow:
@@ -149,7 +150,8 @@ func alarm(age time.Duration) Alarm {
 	return Quiet
 }
 
-// rank is the order of verdicts: pods that wait, pods that terminate, pods that stay, pods that are gone.
+// rank returns the position of a verdict in the order of verdicts: first pods that wait, then pods that terminate, pods
+// that stay, and pods that are gone.
 func (v Verdict) rank() int {
 	switch v.State {
 	case v1alpha1.PodWaiting:
@@ -164,7 +166,7 @@ func (v Verdict) rank() int {
 	return 4
 }
 
-// Limits of a status line, because it is an annotation that users read in a table.
+// The limits of a status line. There are limits because users read the line in a table.
 const (
 	mostPods = 3
 	mostText = 200

@@ -9,8 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// DaemonSetOf returns the name of the DaemonSet that owns a pod; empty if no DaemonSet does. The caller uses it to
-// check whether that DaemonSet still exists.
+// DaemonSetOf returns the name of the DaemonSet that owns a pod; empty if no DaemonSet does. The caller checks whether
+// this DaemonSet still exists.
 func DaemonSetOf(pod *corev1.Pod) string {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil || owner.Kind != "DaemonSet" || owner.APIVersion != appsv1.SchemeGroupVersion.String() {
@@ -20,7 +20,8 @@ func DaemonSetOf(pod *corev1.Pod) string {
 }
 
 // stays returns why a pod may stay on a drained node; if it is empty, the pod has to leave. The rules are kubectl's
-// with --force, --ignore-daemonsets and --delete-emptydir-data, except that finished pods stay. A test compares them.
+// with --force, --ignore-daemonsets and --delete-emptydir-data, except that finished pods stay. A test compares these
+// rules with kubectl's.
 func stays(p Pod) string {
 	if isStatic(p.Pod) {
 		return "static pod, run by the node itself"

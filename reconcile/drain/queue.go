@@ -8,12 +8,13 @@ import (
 )
 
 // Queues returns the order of evictions and deletions. Pods of different queues may be handled at the same time. The
-// pods of a queue are handled one after the other, until one is refused, because the same disruption budget refused
-// them before. So a budget without room costs one request a round. A budget may allow the eviction of pods that are
-// not ready while it protects ready pods; these are in separate queues.
+// pods of one queue are handled one after the other, until the API server refuses one, because the same
+// PodDisruptionBudget refused these pods before. So a budget without room costs one request a round. A budget may allow
+// the eviction of pods that are not ready while it protects ready pods, so pods that are ready and pods that are not
+// are in separate queues.
 //
-// The pod whose last request is oldest comes first, among queues and in each queue. So each pod is handled even if
-// rounds end early.
+// In each queue, the pod whose last request is oldest comes first. The queues are sorted by the age of the first pod's
+// last request. So each pod is handled even if rounds end early.
 func Queues(verdicts []Verdict, pods []Pod) [][]Pod {
 	do := map[string]Action{}
 	for _, v := range verdicts {
@@ -45,8 +46,8 @@ func byTurn(a, b Pod) int {
 		strings.Compare(a.Pod.Name, b.Pod.Name), strings.Compare(string(a.Pod.UID), string(b.Pod.UID)))
 }
 
-// Shared returns the answer for a pod that was skipped because the same budget has just refused another pod. It has
-// the new reason and the pod's own times.
+// Shared returns the answer for a pod that was skipped because the same budget has just refused another pod. The result
+// has the reason of the new refusal, and the times of the pod's own answer.
 func (a Answer) Shared(own Answer) Answer {
 	own.Why = a.Why
 	return own

@@ -19,7 +19,7 @@ const mostReport = 8 << 10
 func ReportText(r v1alpha1.DrainReport) string {
 	text, err := json.Marshal(r)
 	if err != nil {
-		return "" // texts, numbers and times always marshal
+		return "" // There is no error, because texts, numbers and times can always be encoded.
 	}
 	return string(text)
 }
@@ -51,12 +51,12 @@ func (f Facts) report(verdicts []Verdict, now time.Time) v1alpha1.DrainReport {
 	return r
 }
 
-// whole returns a time in the precision of JSON.
+// whole returns a time in the precision that times have in the report's JSON.
 func whole(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
-// kept copies from the last report what a restarted controller does not know: when the state began, and that the pod
-// was deleted instead of evicted. It ignores an entry that is older than the pod, because that is about an earlier pod
-// with the same name.
+// kept copies data from the last report that a restarted controller does not have: when the state of a pod began, and
+// that the pod was deleted instead of evicted. kept ignores an entry that is older than the pod, because it is about an
+// earlier pod with the same name.
 func (f Facts) kept(v Verdict, p Pod) Verdict {
 	for _, last := range f.Last.Pods {
 		if last.Pod != v.Pod || last.Since == nil || last.Since.Time.Before(p.Pod.CreationTimestamp.Time) {
@@ -75,8 +75,8 @@ func (f Facts) kept(v Verdict, p Pod) Verdict {
 	return v
 }
 
-// blocked describes the pods that wait for a budget for which no pod waited before. It names one pod for each such
-// budget, and the number of the others.
+// blocked describes the pods that wait for a PodDisruptionBudget for which no pod waited before. For each such budget,
+// blocked names one pod, and the number of the other pods.
 func (f Facts) blocked(verdicts []Verdict) string {
 	known := map[string]bool{}
 	for _, p := range f.Last.Pods {

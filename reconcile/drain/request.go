@@ -14,7 +14,7 @@ import (
 type Request struct {
 	// Verb is v1alpha1.DrainVerb or v1alpha1.UncordonVerb; empty for no request.
 	Verb string
-	// Config is the rendered config for which the daemon requests it.
+	// Config is the rendered config for which the daemon requests the drain or the uncordon.
 	Config string
 }
 
@@ -26,7 +26,7 @@ func (r Request) String() string {
 	return r.Verb + "-" + r.Config
 }
 
-// Parse parses the annotations desiredDrain and lastAppliedDrain. It returns the zero Request if there is no request
+// Parse parses the annotations desiredDrain and lastAppliedDrain. Parse returns the zero Request if there is no request
 // or if the request is done. An error means that the daemon uses another protocol.
 func Parse(desired, lastApplied string) (Request, error) {
 	if desired == "" || desired == lastApplied {
@@ -40,9 +40,9 @@ func Parse(desired, lastApplied string) (Request, error) {
 	return Request{Verb: verb, Config: config}, nil
 }
 
-// Node has the data of a corev1.Node that a drain needs; see ReadNode.
+// Node has the data of a corev1.Node that a drain needs. The function ReadNode returns a Node.
 type Node struct {
-	// Name of the node.
+	// Name is the name of the node.
 	Name string
 	// Request is the pending request; the zero value if there is none.
 	Request Request
@@ -56,12 +56,12 @@ type Node struct {
 	// NotReadySince is since when the node is not Ready; zero while it is.
 	NotReadySince time.Time
 	// CalledOff is true if the daemon cancelled a drain before its end, for example because of a revert to the config
-	// in force. The daemon then requests the uncordon that was acknowledged before that drain. No acknowledgement is
-	// needed, but Bunsen's cordon of the drain still exists.
+	// in force. In this case, the daemon requests the same uncordon that was acknowledged before the drain. So no new
+	// acknowledgement is needed, but Bunsen's cordon for the drain still exists.
 	CalledOff bool
 }
 
-// ReadNode reads a node. If Parse fails, it returns that error, and the Node without its Request.
+// ReadNode reads a node. If Parse fails, ReadNode returns the error of Parse, and the Node without its Request.
 func ReadNode(n *corev1.Node) (Node, error) {
 	a := n.Annotations
 	node := Node{
@@ -89,8 +89,8 @@ func ReadNode(n *corev1.Node) (Node, error) {
 	return node, nil
 }
 
-// Rest returns the change of a node without a request. After a cancelled drain it removes Bunsen's cordon, and
-// otherwise an outdated annotation.
+// Rest returns the change of a node without a request. After a cancelled drain, the change removes Bunsen's cordon.
+// Otherwise, the change removes an outdated annotation of Bunsen.
 func (n Node) Rest() Change {
 	if n.CalledOff {
 		return Uncordon(n.Cordoned)
@@ -98,8 +98,8 @@ func (n Node) Rest() Change {
 	return Tidy(n.Cordoned)
 }
 
-// Acknowledge returns the value of lastAppliedDrain if a request is done. A drain is done if the pods are gone and the
-// node, after another read, is still cordoned. An uncordon is done if Uncordon needs no change.
+// Acknowledge returns the value of lastAppliedDrain if a request is done. A drain is done if the pods are gone, and
+// another read of the Node shows that it is still cordoned. An uncordon is done if Uncordon needs no change.
 func Acknowledge(r Request, c Cordoned, drained bool) (lastApplied string, done bool) {
 	switch r.Verb {
 	case v1alpha1.DrainVerb:

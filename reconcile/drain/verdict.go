@@ -12,7 +12,7 @@ import (
 
 // Pod is a pod of the node with the state of its eviction.
 type Pod struct {
-	// Pod is the pod of the last read.
+	// Pod is the pod as it was last read.
 	Pod *corev1.Pod
 	// Orphan is true if the DaemonSet that owns the pod does not exist any more.
 	Orphan bool
@@ -23,11 +23,11 @@ type Pod struct {
 // Action is the next action for a pod.
 type Action string
 
-// Values of Action.
+// The values of Action.
 const (
-	// Evict means: request the eviction of the pod.
+	// Evict means that the controller requests the eviction of the pod.
 	Evict Action = "Evict"
-	// Delete means: delete the pod despite its disruption budgets.
+	// Delete means that the controller deletes the pod despite its PodDisruptionBudgets.
 	Delete Action = "Delete"
 	// Skip means that the pod may stay, or is gone.
 	Skip Action = "Skip"
@@ -37,19 +37,21 @@ const (
 
 // Verdict is the next action for one pod, and the reason.
 type Verdict struct {
-	// Pod is `namespace/name`. UID distinguishes the pod from a later one with the same name.
+	// Pod is `namespace/name`. UID distinguishes the pod from a later pod with the same name.
 	Pod, UID string
 	// Do is the next action.
 	Do Action
 	// State is the pod's state in the report; empty if the pod is gone.
 	State v1alpha1.DrainedPodState
-	// Why says in words why the previous eviction of the pod was refused. It is empty for the first eviction.
+	// Why is a text that says why the API server refused the previous eviction of the pod. Why is empty for the first
+	// eviction.
 	Why string
-	// Budget is the disruption budget that refuses, as namespace/name; the first one of several.
+	// Budget is the PodDisruptionBudget that refuses the eviction, as namespace/name. If several PodDisruptionBudgets
+	// refuse, Budget is the first of them.
 	Budget string
-	// Never is true if that budget never allows an eviction.
+	// Never is true if Budget never allows an eviction.
 	Never bool
-	// Since is when the state began; zero if that is not needed.
+	// Since is when the state began; zero for states without a time.
 	Since time.Time
 }
 
@@ -58,12 +60,12 @@ const (
 	overdue = 30 * time.Second
 	// longGrace is the shortest grace period whose end a text mentions in advance.
 	longGrace = time.Minute
-	// defaultGrace is the grace period of a pod that does not set one.
+	// defaultGrace is the grace period of a pod that sets no grace period.
 	defaultGrace = 30 * time.Second
 )
 
-// decide returns the action for a pod. retry is the pause between an answer and the next eviction. force reports that
-// the drain has waited for budgets long enough.
+// decide returns the action for a pod. The parameter retry is the pause between an answer and the next eviction. The
+// parameter force is true if the drain has waited long enough for PodDisruptionBudgets.
 func (f Facts) decide(p Pod, retry time.Duration, force bool, now time.Time) Verdict {
 	v := Verdict{Pod: p.Pod.Namespace + "/" + p.Pod.Name, UID: string(p.Pod.UID), State: v1alpha1.PodWaiting}
 	stay := stays(p)
@@ -79,7 +81,7 @@ func (f Facts) decide(p Pod, retry time.Duration, force bool, now time.Time) Ver
 	case p.Answer.Kind == Accepted && p.Answer.age(now) < overdue:
 		v.Do, v.State, v.Since = Wait, v1alpha1.PodEvicted, p.Answer.At
 		v.Why = inGrace(graceOf(p.Pod), p.Answer.At) + loses(p.Pod, f.Alone)
-	case force && p.Answer.Kind != Unasked: // every pod is evicted once before it is deleted
+	case force && p.Answer.Kind != Unasked: // The controller tries one eviction of every pod before it deletes the pod.
 		v.Do, v.Why = Delete, p.Answer.Why
 		if p.Answer.Past && p.Answer.age(now) < retry {
 			v.Do = Wait
@@ -91,12 +93,12 @@ func (f Facts) decide(p Pod, retry time.Duration, force bool, now time.Time) Ver
 	return v
 }
 
-// evict evicts a pod for the first time, or again after the pause.
+// evict sets the action to Evict, if the pod has not been evicted yet or the pause is over; otherwise to Wait.
 func (v *Verdict) evict(last Answer, retry time.Duration, now time.Time) {
 	v.Do = Evict
 	switch last.Kind {
 	case Unasked:
-	case Accepted: // the answer is older than any cache
+	case Accepted: // The server accepted the eviction long ago, but the pod still exists.
 		v.Why, v.Since = "evicted before, and still not terminating", last.At
 	default:
 		v.Why = last.Why
@@ -119,10 +121,11 @@ func (v *Verdict) addAnswer(last Answer) {
 	}
 }
 
-// ending is the verdict on a terminating pod. Its text has points in time instead of durations, so that it changes
+// ending returns the verdict on a terminating pod. The text has points in time instead of durations, so that it changes
 // only with the state.
 func (f Facts) ending(v *Verdict, pod *corev1.Pod, now time.Time) {
-	end, grace := pod.DeletionTimestamp.Time, graceOf(pod) // the API sets it to the end of the grace period
+	// The API server sets the deletion timestamp to the end of the grace period.
+	end, grace := pod.DeletionTimestamp.Time, graceOf(pod)
 	v.Do, v.State, v.Since = Wait, v1alpha1.PodEvicted, end.Add(-grace)
 	lost, counts := f.lostAt(pod)
 	switch {
@@ -141,8 +144,9 @@ func (f Facts) ending(v *Verdict, pod *corev1.Pod, now time.Time) {
 	}
 }
 
-// lostAt returns when a terminating pod counts as gone although its kubelet does not report. Its grace period must be
-// over, and the node must have been not Ready for longer than that. It returns false for a Ready node.
+// lostAt returns when a terminating pod counts as gone although its kubelet does not report. The pod's grace period
+// must be over, and the node must have been not Ready for longer than the grace period. For a Ready node, lostAt
+// returns false.
 func (f Facts) lostAt(pod *corev1.Pod) (time.Time, bool) {
 	if f.NotReadySince.IsZero() {
 		return time.Time{}, false
@@ -154,8 +158,9 @@ func (f Facts) lostAt(pod *corev1.Pod) (time.Time, bool) {
 	return at.Add(overdue), true
 }
 
-// inGrace describes how long a terminating pod may take. It gives the end only of a long grace period: the API's own
-// value is known later and differs by a second, and every changed text causes another write.
+// inGrace describes how long a terminating pod may take. The text names the end only of a long grace period. The reason
+// is that the API server's own value is known later and differs by a second, and every changed text causes another
+// write.
 func inGrace(grace time.Duration, from time.Time) string {
 	if grace <= longGrace {
 		return fmt.Sprintf("terminating (grace period %s)", grace)

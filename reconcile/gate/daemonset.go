@@ -14,7 +14,7 @@ import (
 
 const (
 	// settled is how long a node has to be Ready before the status of its pods counts. Before that, the status may be
-	// older than the node's restart, unless there is other evidence.
+	// older than the node's restart, unless the pods themselves prove that it is newer.
 	settled = 2 * time.Minute
 	// ahead is how much earlier than its node a pod may become ready, because the pods of the node's network have to
 	// be ready first. No machine restarts in less time.
@@ -25,7 +25,7 @@ const (
 type Pod struct {
 	// name is the pod's namespace and name. trouble is why the pod is not ready; empty if it is ready.
 	name, trouble string
-	// since is when the kubelet of the pod's node last reported about the pod.
+	// since is when the kubelet last accepted the pod or found it ready.
 	since time.Time
 }
 
@@ -42,16 +42,16 @@ func PodsByNode(ds *appsv1.DaemonSet, pods []corev1.Pod) map[string][]Pod {
 	return out
 }
 
-// NeedsPods reports whether the pods are needed to decide if a DaemonSet is ready on a node. They are not needed if
-// the DaemonSet requires no pod there. They are not needed either if all of its pods are ready and the node has been
-// Ready for long.
+// NeedsPods reports whether the pods are needed to decide if a DaemonSet is ready on a node. The pods are not needed if
+// the DaemonSet requires no pod on the node. The pods are not needed either if all pods of the DaemonSet are ready and
+// the node has been Ready for a long time.
 func NeedsPods(ds *appsv1.DaemonSet, n *corev1.Node, now time.Time) bool {
 	allReady := ds.Status.ObservedGeneration == ds.Generation && ds.Status.NumberReady == ds.Status.DesiredNumberScheduled
 	return !(allReady && readyFor(n, now) >= settled) && wantsPod(ds, n)
 }
 
-// DaemonSet returns why the pod of a DaemonSet is not ready on a node; empty if it is ready. pods are the DaemonSet's
-// pods on the node.
+// DaemonSet returns why the pod of a DaemonSet is not ready on a node; empty if the pod is ready. The parameter pods
+// has the DaemonSet's pods on the node.
 func DaemonSet(ds *appsv1.DaemonSet, pods []Pod, n *corev1.Node, now time.Time) string {
 	why := fmt.Sprintf("DaemonSet %s/%s has no pod on the node yet", ds.Namespace, ds.Name)
 	for _, p := range pods {
@@ -116,7 +116,7 @@ func wantsPod(ds *appsv1.DaemonSet, n *corev1.Node) bool {
 		return false
 	}
 	if matches, err := nodeaffinity.NewRequiredNodeAffinity(spec.NodeSelector, spec.Affinity).Match(n); err != nil || !matches {
-		return false // the DaemonSet controller creates no pod for an invalid affinity either
+		return false // For an invalid affinity, the DaemonSet controller creates no pod either.
 	}
 	tolerations := append(daemonTolerations[:len(daemonTolerations):len(daemonTolerations)], spec.Tolerations...)
 	if spec.HostNetwork {

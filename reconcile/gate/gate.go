@@ -14,15 +14,15 @@ type Question struct {
 	// Pool is the pool that rolls out Config. Step is the current step, from 0.
 	Pool, Config string
 	Step         int
-	// Began is when the rollout began. It distinguishes rollouts, because jobs run again if a config returns later.
+	// Began is when the rollout began. Began distinguishes rollouts, because jobs run again if a config returns later.
 	Began time.Time
-	// Due is true if the step's nodes are healthy, so that its jobs have to run now.
+	// Due is true if the step's nodes are healthy, so that the step's jobs have to run now.
 	Due bool
-	// RetryAt is when a user requested a retry: a job that failed before it runs once more. Zero for none.
+	// RetryAt is when a user requested a retry; zero for none. A job that failed before this time runs once more.
 	RetryAt time.Time
 	// Pace has the gates.
 	Pace pace.Pace
-	// Now is the time.
+	// Now is the time of the evaluation.
 	Now time.Time
 }
 
@@ -34,7 +34,7 @@ func Waits(format string, args ...any) poolstate.Gate {
 	return poolstate.Gate{Verdict: poolstate.GateWaits, Why: fmt.Sprintf(format, args...)}
 }
 
-// Line shortens a text to one short line, for the line about one gate.
+// Line shortens a text to one short line, for the reason of one gate.
 func Line(text string) string {
 	const most = 400
 	text = strings.ToValidUTF8(strings.Join(strings.Fields(text), " "), "\uFFFD")

@@ -22,7 +22,8 @@ import (
 // CronJob's template.
 const poolLabel = "bunsen.dev/pool"
 
-// configAnnotation is the annotation with the rendered config on a gate's job. The name is too long for a label.
+// configAnnotation is the annotation with the rendered config on a gate's job. The config's name is too long for a
+// label, so it is an annotation.
 const configAnnotation = "bunsen.dev/config"
 
 // NewJob returns the job that a CronJob describes, with the question in its environment. The CronJob owns the job, so
@@ -67,7 +68,7 @@ func withEnv(have, add []corev1.EnvVar) []corev1.EnvVar {
 	return out
 }
 
-// Job returns the result of a job. failedAt is the time of its failure.
+// Job returns the result of a job. If the job failed, failedAt is the time of the failure.
 func Job(job *batchv1.Job) (answer poolstate.Gate, failedAt time.Time) {
 	name := job.Namespace + "/" + job.Name
 	for _, c := range job.Status.Conditions {
@@ -90,9 +91,9 @@ func Job(job *batchv1.Job) (answer poolstate.Gate, failedAt time.Time) {
 	return Waits("job %s runs", name), time.Time{}
 }
 
-// JobName returns a name that is unique for a question and an attempt. It depends on the begin of the rollout, because
-// a config with the same content has the same name again. A job's name is a label of its pods, so it has at most 63
-// characters.
+// JobName returns a name that is unique for a question and an attempt. The name depends on the begin of the rollout,
+// because a later rollout may have a config with the same name. A job's name is a label of its pods, so it has at most
+// 63 characters.
 func JobName(q Question, gate *v1alpha1.HealthGate, attempt time.Time) string {
 	text := strings.Join([]string{q.Pool, q.Config, q.Began.UTC().Format(time.RFC3339), strconv.Itoa(q.Step), gate.Name, gate.Job.CronJob.Name}, "\n")
 	if !attempt.IsZero() {
@@ -102,7 +103,7 @@ func JobName(q Question, gate *v1alpha1.HealthGate, attempt time.Time) string {
 	return fmt.Sprintf("bunsen-%s-%d-%s", dns(q.Pool, 36), q.Step, hex.EncodeToString(sum[:5]))
 }
 
-// dns converts a text to a part of a name: lower case letters, digits and dashes, with a maximum length.
+// dns converts a text to a part of an object's name: lower case letters, digits and dashes, with a maximum length.
 func dns(text string, most int) string {
 	clean := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' || r == '-' {
@@ -113,5 +114,5 @@ func dns(text string, most int) string {
 	return strings.Trim(clean[:min(len(clean), most)], "-")
 }
 
-// label converts a text to a label value.
+// label converts a text to a valid value of a label.
 func label(text string) string { return dns(text, 63) }

@@ -17,9 +17,10 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// Event is the present state of a source or of a pool. Its fields are those of templates and of the JSON of a Webhook.
+// Event is the present state of a source or of a pool. Templates can use the fields of Event, and the JSON of a Webhook
+// has the same fields.
 type Event struct {
-	// ID identifies the state. It does not change with counts or texts.
+	// ID identifies the state. ID does not change if only counts or texts change.
 	ID string `json:"id"`
 	// Delivery identifies the change to this state. A repeated request for the same change has the same Delivery.
 	Delivery string `json:"delivery"`
@@ -29,13 +30,13 @@ type Event struct {
 	// Source or Pool is what the event is about.
 	Source string `json:"source,omitempty"`
 	Pool   string `json:"pool,omitempty"`
-	// EventCommit is the commit, if it is known. EventRollout is how far a pool is.
+	// EventCommit is the commit, if it is known. EventRollout says how many nodes of a pool are updated.
 	EventCommit
 	EventRollout
 	// Reason and Message say why a commit is refused, or a rollout is blocked or degraded.
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
-	// Text is the message for people: by the template of the Notification, or one line.
+	// Text is the message for people: the output of the Notification's template, or one line if there is no template.
 	Text string `json:"text"`
 }
 
@@ -51,7 +52,7 @@ type EventCommit struct {
 type EventRollout struct {
 	// Config is the rendered config.
 	Config string `json:"config,omitempty"`
-	// Updated of Nodes run the config. Degraded nodes report a failure.
+	// Updated is how many of the Nodes run the config. Degraded is how many nodes report a failure.
 	Updated  int `json:"updated"`
 	Nodes    int `json:"nodes"`
 	Degraded int `json:"degraded"`
@@ -96,7 +97,7 @@ func selects(names []string, name string) bool {
 	return len(names) == 0 || slices.Contains(names, name)
 }
 
-// feeds reports whether one of the sources gave the pool a config.
+// feeds reports whether one of the given sources has ever given the pool a config, according to the source's history.
 func (f Facts) feeds(sources []string, pool string) bool {
 	for _, s := range f.Sources {
 		for _, h := range s.Status.History {
@@ -121,11 +122,12 @@ func (f Facts) sourceEvent(s *v1alpha1.GitSource) (Event, bool) {
 	return e.identified(h.Revision, e.Reason), true
 }
 
-// poolEvent returns how far the rollout of a pool is.
+// poolEvent returns the present state of the rollout of a pool.
 func (f Facts) poolEvent(p *mcfgv1.MachineConfigPool) (Event, bool) {
 	target, record := p.Spec.Configuration.Name, recordOf(p)
 	if target == "" || !isFresh(p) {
-		return Event{}, false // the next status of the pool says how far it is
+		// The status of the pool does not belong to its target yet; the next status reports the rollout.
+		return Event{}, false
 	}
 	e := Event{
 		Event: v1alpha1.EventRolloutStarted, Cluster: f.Cluster, Pool: p.Name, EventCommit: EventCommit{record.Revision, line(record.Subject), line(record.Author)},
@@ -144,7 +146,8 @@ func (f Facts) poolEvent(p *mcfgv1.MachineConfigPool) (Event, bool) {
 	return e.identified(target, e.Reason), true
 }
 
-// applying is the reason of RolloutBlocked while the controller writes a revision, which ends by itself.
+// applying is the reason of RolloutBlocked while the controller writes a revision. A block with the reason Applying
+// ends without an action of a user.
 const applying = "Applying"
 
 // failedCondition names the condition that makes a pool degraded.
@@ -157,7 +160,7 @@ func failedCondition(p *mcfgv1.MachineConfigPool) string {
 	return string(mcfgv1.MachineConfigPoolDegraded)
 }
 
-// Text returns the message for people in one line, without a template.
+// line returns the message for people in one line, for a Notification without a template.
 func (e Event) line() string {
 	nodes := fmt.Sprintf("%d/%s updated", e.Updated, plural(e.Nodes, "node"))
 	commit := ""
@@ -182,19 +185,19 @@ func (e Event) line() string {
 	return e.Cluster + " " + e.Name() + ": " + text
 }
 
-// Decision is what a receiver gets now.
+// Decision has the messages that a receiver gets now.
 type Decision struct {
 	// Send are the messages, in order.
 	Send []Event
-	// Sent is the new record without those of Send.
+	// Sent is the new record of sent states, without the states in Send.
 	Sent []v1alpha1.SentState
 	// Next is when to decide again without a change; zero if never.
 	Next time.Time
 }
 
-// Decide returns the messages for states that differ from those that the receiver got. During quiet hours it returns none and keeps
-// the record, so that the last state is sent afterwards. It records states that the spec does not select without a message. The
-// error says what is wrong with the spec.
+// Decide returns the messages for states that differ from those that the receiver got. During quiet hours, Decide
+// returns no messages and keeps the record, so that the receiver gets the last state afterwards. For states that the
+// spec does not select, Decide changes the record without a message. The error says what is wrong with the spec.
 func Decide(n *v1alpha1.Notification, f Facts, now time.Time) (Decision, error) {
 	quiet, until, err := Quiet(n.Spec.QuietHours, now)
 	if err != nil {
@@ -231,7 +234,7 @@ func Decide(n *v1alpha1.Notification, f Facts, now time.Time) (Decision, error) 
 	return d, nil
 }
 
-// Quiet reports whether a time is in quiet hours, and when that changes (zero: not within a year).
+// Quiet reports whether a time is in quiet hours, and when quiet hours begin or end next (zero: not within a year).
 func Quiet(hours []v1alpha1.QuietHours, now time.Time) (quiet bool, until time.Time, err error) {
 	windows := make([]window.Window, len(hours))
 	for i, h := range hours {

@@ -13,9 +13,9 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Facts are what a cluster reports about.
+// Facts are the objects of the cluster from which messages and statuses follow.
 type Facts struct {
-	// Cluster is its name.
+	// Cluster is the name of the cluster.
 	Cluster string
 	// Sources and Pools are all objects of the kind, sorted by name.
 	Sources []*v1alpha1.GitSource
@@ -31,7 +31,8 @@ func (f Facts) pool(name string) *mcfgv1.MachineConfigPool {
 	return nil
 }
 
-// state of the rollout of a config in one pool, or of a commit in all of its pools. The worst of several pools counts.
+// state is the state of the rollout of a config in one pool, or of a commit in all of its pools. For several pools, the
+// worst state counts.
 type state int
 
 const (
@@ -45,7 +46,7 @@ const (
 type progress struct {
 	pool, config string
 	state        state
-	// updated of nodes run the config.
+	// updated is how many of the nodes run the config.
 	updated, nodes int
 	// why is the reason of a failure, or what the rollout waits for, in one line; empty if there is none.
 	why string
@@ -94,11 +95,11 @@ func progressOf(pool *mcfgv1.MachineConfigPool, config string) progress {
 	return p
 }
 
-// earlier returns the result of a config that is not the pool's target any more.
+// earlier returns the progress of a config that is not the pool's target any more.
 func (p progress) earlier(pool *mcfgv1.MachineConfigPool) progress {
 	history, err := v1alpha1.ParseRolloutHistory(pool.Annotations[v1alpha1.RolloutHistoryAnnotation])
 	if err != nil {
-		history = nil // the rollout controller reports it and begins again
+		history = nil // If the record cannot be read, the rollout controller reports that and begins a new rollout.
 	}
 	for _, o := range history {
 		if o.Config != p.config {
@@ -115,11 +116,11 @@ func (p progress) earlier(pool *mcfgv1.MachineConfigPool) progress {
 		}
 		return p
 	}
-	p.state = pending // the pool does not have the config yet
+	p.state = pending // The pool does not have the config yet.
 	return p
 }
 
-// rolloutBlocked is the condition of Bunsen on pools.
+// rolloutBlocked is the type of the condition that Bunsen adds to pools.
 const rolloutBlocked mcfgv1.MachineConfigPoolConditionType = "RolloutBlocked"
 
 // isFresh reports whether the status of a pool belongs to its present target.
@@ -127,8 +128,8 @@ func isFresh(pool *mcfgv1.MachineConfigPool) bool {
 	return pool.Status.ObservedGeneration >= pool.Generation && recordOf(pool).Config == pool.Spec.Configuration.Name
 }
 
-// hasFinished reports whether all nodes of a pool ran its target and were healthy, now or once since it became the target. A node
-// that is unavailable later, or joins later, does not begin the rollout again. A pool without nodes has finished.
+// hasFinished reports whether, at some time since the pool got its target, all nodes ran the target and were healthy. A
+// node that becomes unavailable or joins later does not begin the rollout again. A pool without nodes has finished.
 func hasFinished(pool *mcfgv1.MachineConfigPool, record v1alpha1.RolloutRecord) bool {
 	return record.Ended != nil || condition(pool, mcfgv1.MachineConfigPoolUpdated).Status == corev1.ConditionTrue && pool.Status.Configuration.Name == pool.Spec.Configuration.Name
 }

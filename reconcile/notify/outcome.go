@@ -13,18 +13,20 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Outcome is what a commit did, for its pull request. The zero Outcome is nothing to say.
+// Outcome is the effect of a commit on the nodes, for a comment on its pull request. The zero Outcome means that there
+// is no comment.
 type Outcome struct {
 	// marker is the first line of the comment.
 	marker, cluster, revision string
 	// refused is why the controller applied nothing of the commit.
 	refused string
-	// changed are the pools whose config the commit changed. Unchanged is how many others it has.
+	// changed are the pools whose config the commit changed. unchanged is how many pools have a config that the commit
+	// did not change.
 	changed   []progress
 	unchanged int
 }
 
-// Exists reports whether there is something to say.
+// Exists reports whether there is an outcome to comment.
 func (o Outcome) Exists() bool { return o.marker != "" }
 
 // Ended reports whether the outcome is final, unless a user retries the rollout.
@@ -52,7 +54,8 @@ func (f Facts) refused(src string, h v1alpha1.HistoryEntry) Outcome {
 	return o
 }
 
-// outcome returns the outcome of an applied commit: of the pools whose config differs from that of the commit before.
+// outcome returns the outcome of an applied commit. The outcome covers the pools whose config differs from their config
+// at the previous commit.
 func (f Facts) outcome(src string, h v1alpha1.HistoryEntry, rolled []progress, before map[string]string) Outcome {
 	if len(h.Pools) == 0 {
 		return Outcome{}
@@ -68,22 +71,23 @@ func (f Facts) outcome(src string, h v1alpha1.HistoryEntry, rolled []progress, b
 	return o
 }
 
-// Forecast is what a review said before the merge.
+// Forecast has the numbers that a review predicted before the merge.
 type Forecast struct {
 	// Author is the user who posted the review; empty if there is none.
 	Author string
-	// Nodes and Reboots in all changed pools. Drains counts the nodes of pools that drain.
+	// Nodes is the number of nodes in all changed pools, and Reboots how many of them reboot. Drains is the number of
+	// nodes in those changed pools whose nodes are drained.
 	Nodes, Reboots, Drains int
-	// Takes is the longest estimate of a pool.
+	// Takes is the longest estimate of the time that the rollout of one pool takes.
 	Takes string
 }
 
 // planMarker begins the first line of a review; the key and the end of an HTML comment follow.
 const planMarker = "<!-- bunsen:plan:v1:"
 
-// ParseForecast reads the numbers of a review's table from the body of a comment. It returns false for any other comment, and for
-// a review that knew no numbers of nodes. It takes nothing but numbers and the estimates of times, because every user can write
-// such a comment.
+// ParseForecast reads the numbers of a review's table from the body of a comment. ParseForecast returns false for a
+// comment that is not a review, and for a review without numbers of nodes. ParseForecast reads only numbers and
+// estimates of times, because every user can write such a comment.
 func ParseForecast(body string) (Forecast, bool) {
 	lines := strings.Split(strings.ReplaceAll(body, "\r\n", "\n"), "\n")
 	if !strings.HasPrefix(strings.TrimSpace(lines[0]), planMarker) {
@@ -151,8 +155,9 @@ func longer(a, b string) string {
 	return a
 }
 
-// Body returns the comment in Markdown. Review is the review of the pull request, if there is one. Nodes are the MachineConfigNodes of
-// the cluster, which say whether a node was drained and rebooted. The first line of the body is its marker.
+// Body returns the comment in Markdown. The parameter review is the forecast of the pull request's review, if there is
+// one. The parameter nodes has the MachineConfigNodes of the cluster, which say whether a node was drained and
+// rebooted. The first line of the body is its marker.
 func (o Outcome) Body(review *Forecast, nodes []mcfgv1.MachineConfigNode) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n### OS config rollout · %s · %s\n\n%s\n", o.marker, code(o.cluster), code(o.revision), o.headline())
@@ -164,7 +169,9 @@ func (o Outcome) Body(review *Forecast, nodes []mcfgv1.MachineConfigNode) string
 	for _, p := range o.changed {
 		count, took := fmt.Sprintf("%d/%d", p.updated, p.nodes), p.took()
 		if p.state == pending {
-			count, took = itoa(p.nodes), "–" // the comment changes when the rollout ends, not with each node
+			// While the rollout continues, the row has no counts of updated nodes, so that the comment does not change
+			// with each node.
+			count, took = itoa(p.nodes), "–"
 		}
 		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", code(p.pool), code(shortConfig(p)), resultText(p.state), count, took)
 	}
@@ -198,7 +205,7 @@ func resultText(s state) string {
 	return map[state]string{done: "rolled out", replaced: "replaced", pending: "in progress", failed: "**failed**"}[s]
 }
 
-// writeComparison writes the forecast beside what happened.
+// writeComparison writes a table that compares the forecast with the real numbers.
 func (o Outcome) writeComparison(b *strings.Builder, review *Forecast, machines []mcfgv1.MachineConfigNode) {
 	updated, nodes, reboots, drains := 0, 0, 0, 0
 	for _, p := range o.changed {
@@ -225,14 +232,15 @@ func (o Outcome) writeComparison(b *strings.Builder, review *Forecast, machines 
 	b.WriteString("\nThe pull request has no review with numbers, so the forecast has only the nodes of the changed pools.\n")
 }
 
-// Disruptions counts the nodes of a pool that rebooted and were drained during a rollout. A zero end is a rollout that continues. A
-// condition changes only if the step happens, so its last transition is within the rollout. A later rollout hides an earlier one of the
-// same node.
+// Disruptions counts the nodes of a pool that rebooted and were drained during a rollout. A zero end means that the
+// rollout has not ended. A condition of a MachineConfigNode changes only if the node drains or reboots, so a last
+// transition within the rollout counts. If a node takes part in a later rollout, Disruptions cannot see its earlier
+// drain or reboot.
 func Disruptions(pool string, began, ended time.Time, machines []mcfgv1.MachineConfigNode) (reboots, drains int) {
 	for i := range machines {
 		n := &machines[i]
 		if n.Spec.Pool.Name != pool || !n.CreationTimestamp.Time.Before(began) {
-			continue // a new object has the time of its creation in all conditions
+			continue // The conditions of a new object have the time of its creation, so they prove no drain and no reboot.
 		}
 		happened := func(kind mcfgv1.StateProgress) bool {
 			return slices.ContainsFunc(n.Status.Conditions, func(c metav1.Condition) bool {
@@ -252,7 +260,7 @@ func Disruptions(pool string, began, ended time.Time, machines []mcfgv1.MachineC
 
 func (p progress) took() string { return duration(p.outcome.Began.Time, p.outcome.Ended.Time) }
 
-// took returns the time from the begin of the first pool's rollout to the end of the last one.
+// took returns the time from the begin of the first pool's rollout to the end of the last pool's rollout.
 func (o Outcome) took() string {
 	var from, to time.Time
 	for _, p := range o.changed {
@@ -282,7 +290,8 @@ func shortConfig(p progress) string {
 	return hash[:min(5, len(hash))]
 }
 
-// code returns a text as a code span of Markdown, in which nothing is a link, a mention or a cell's end.
+// code returns a text as a code span of Markdown. No character in a code span begins a link or a mention, or ends the
+// cell of a table.
 func code(text string) string {
 	return "`" + strings.NewReplacer("`", "'", "|", "/", "\n", " ").Replace(text) + "`"
 }

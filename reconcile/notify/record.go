@@ -17,7 +17,7 @@ func Record(e Event, now time.Time) v1alpha1.SentState {
 	return v1alpha1.SentState{Subject: e.Name(), ID: e.ID, Time: metav1.NewTime(now)}
 }
 
-// Recorded returns the record with one more state, sorted by subject.
+// Recorded returns the record of sent states with one more state, sorted by subject.
 func Recorded(sent []v1alpha1.SentState, s v1alpha1.SentState) []v1alpha1.SentState {
 	out := slices.DeleteFunc(slices.Clone(sent), func(o v1alpha1.SentState) bool { return o.Subject == s.Subject })
 	out = append(out, s)
@@ -25,7 +25,7 @@ func Recorded(sent []v1alpha1.SentState, s v1alpha1.SentState) []v1alpha1.SentSt
 	return out
 }
 
-// Check returns what is wrong with a spec that the API server accepts.
+// Check returns the mistakes in the spec of a Notification that the API server does not find.
 func Check(spec v1alpha1.NotificationSpec) error {
 	var errs []error
 	if spec.Type.IsGitHost() {

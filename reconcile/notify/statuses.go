@@ -11,10 +11,10 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// State of a commit status.
+// State is the state of a commit status.
 type State string
 
-// The states. Canceled is the rollout of a commit that a later one replaced.
+// The states of a commit status. Canceled means that a later commit replaced the rollout of the commit.
 const (
 	Pending  State = "pending"
 	Success  State = "success"
@@ -27,26 +27,28 @@ type Status struct {
 	// Context is bunsen/CLUSTER/SOURCE/render or bunsen/CLUSTER/SOURCE/rollout.
 	Context string
 	State   State
-	// Description in one line, at most 140 characters.
+	// Description is the text of the status, in one line of at most 140 characters.
 	Description string
 }
 
 // Commit is a commit of a source with its statuses.
 type Commit struct {
-	// Source is the name of the GitSource, Hash the commit's, Ref what the source follows.
+	// Source is the name of the GitSource, Hash the hash of the commit, Ref the ref that the source follows.
 	Source, Hash, Ref string
-	// Newest is true for the newest commit that the source applied, and for a newer one that it reads or refused.
+	// Newest is true for the newest commit that the source applied, and for a newer commit that the source is reading
+	// or has refused.
 	Newest bool
-	// Statuses are the wanted ones: of the render always, of the rollout if the commit was applied.
+	// Statuses are the statuses that the commit should have: always that of the render, and that of the rollout if the
+	// commit was applied.
 	Statuses []Status
-	// Outcome is the comment for the commit's pull request; empty if there is nothing to say yet.
+	// Outcome is the comment for the commit's pull request; empty if there is no outcome yet.
 	Outcome Outcome
 }
 
 const (
-	// maxEarlier is how many commits before the newest one get the end of their rollout.
+	// maxEarlier is for how many commits before the newest one the notifier reports the end of their rollout.
 	maxEarlier = 5
-	// maxDescription is the smallest limit of the git hosts, in characters.
+	// maxDescription is the smallest limit of all git hosts for the description of a status, in characters.
 	maxDescription = 140
 )
 
@@ -56,10 +58,10 @@ func (f Facts) Commits(src *v1alpha1.GitSource) []Commit {
 	add := func(revision string, newest bool, statuses ...Status) *Commit {
 		r, err := source.ParseRevision(revision)
 		if err != nil {
-			return nil // a revision of another version of Bunsen
+			return nil // Another version of Bunsen wrote this revision.
 		}
 		if slices.ContainsFunc(out, func(c Commit) bool { return c.Hash == r.Hash }) {
-			return nil // the source returned to it: its newest state counts
+			return nil // The source has returned to this commit, so only its newest state counts.
 		}
 		out = append(out, Commit{Source: src.Name, Hash: r.Hash, Ref: r.Ref, Newest: newest, Statuses: statuses})
 		return &out[len(out)-1]
@@ -89,7 +91,7 @@ func (f Facts) context(src, part string) string {
 	return "bunsen/" + f.Cluster + "/" + src + "/" + part
 }
 
-// poolsBefore returns the configs of the newest applied revision of a history.
+// poolsBefore returns the configs that the newest applied revision of a history gave to pools.
 func poolsBefore(history []v1alpha1.HistoryEntry) map[string]string {
 	for _, h := range history {
 		if h.Refused == nil {
@@ -99,7 +101,8 @@ func poolsBefore(history []v1alpha1.HistoryEntry) map[string]string {
 	return nil
 }
 
-// reading returns what the controller does with a newest commit that it neither applied nor refused; "" if there is none.
+// reading returns what the controller is doing with the newest commit, if it has neither applied nor refused this
+// commit; otherwise "".
 func reading(src *v1alpha1.GitSource) string {
 	observed := src.Status.ObservedRevision
 	if observed == "" || observed == src.Status.AppliedRevision {
@@ -137,12 +140,13 @@ func renderStatus(context string, src *v1alpha1.GitSource, h v1alpha1.HistoryEnt
 	return s
 }
 
-// feedsPools reports whether the applied revision has config of pools.
+// feedsPools reports whether the applied revision has configs of pools.
 func feedsPools(src *v1alpha1.GitSource) bool {
 	return slices.ContainsFunc(src.Status.Inventory, func(e v1alpha1.InventoryEntry) bool { return e.Kind == "MachineConfig" })
 }
 
-// rolloutStatus summarizes the pools: one failure fails the commit, and one unfinished pool makes it pending.
+// rolloutStatus summarizes the rollouts of a commit in its pools. If one pool failed, the status is failed. If one pool
+// has not finished, the status is pending.
 func rolloutStatus(context string, src *v1alpha1.GitSource, h v1alpha1.HistoryEntry, rolled []progress) Status {
 	worst, updated, nodes := done, 0, 0
 	var why []string
@@ -183,13 +187,14 @@ func rolloutStatus(context string, src *v1alpha1.GitSource, h v1alpha1.HistoryEn
 // Posted is a status that the git host has.
 type Posted struct {
 	Status
-	// Time is when it was set; zero if unknown.
+	// Time is when the status was set; zero if unknown.
 	Time time.Time
 }
 
-// Due returns the statuses to set now, and when to decide again (zero: after the next change). A status is set only if it differs
-// from the one that the git host has, and at most once a pace for each context. A commit before the newest one only gets the end of a
-// rollout that the git host shows as pending: older commits of a new Notification stay as they are.
+// Due returns the statuses to set now, and when to decide again (zero: after the next change). Due returns a status
+// only if it differs from the status that the git host has, and for each context at most once in the time pace. For a
+// commit before the newest one, Due returns only the end of a rollout that the git host shows as pending. So a new
+// Notification does not change the statuses of older commits.
 func Due(c Commit, posted []Posted, now time.Time, pace time.Duration) (due []Status, next time.Time) {
 	for _, want := range c.Statuses {
 		at := slices.IndexFunc(posted, func(p Posted) bool { return p.Context == want.Context })
@@ -210,7 +215,7 @@ func Due(c Commit, posted []Posted, now time.Time, pace time.Duration) (due []St
 	return due, next
 }
 
-// sooner returns the earlier of two times; zero is no time.
+// sooner returns the earlier of two times. A zero time does not count.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

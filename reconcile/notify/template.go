@@ -10,20 +10,22 @@ import (
 	"text/template/parse"
 )
 
-// Template is the text of messages.
+// Template is the parsed template of a Notification, from which the texts of messages are made.
 type Template struct{ parsed *template.Template }
 
-// errTooLong is the error of a message above maxText.
+// errTooLong is the error for a message that is longer than maxText.
 var errTooLong = fmt.Errorf("the text is longer than %d KiB", maxText>>10)
 
 // maxText is the maximum length of a message, in bytes.
 const maxText = 16 << 10
 
-// functions are those that a template may call. Each returns at most as much as it gets, and none reaches out.
+// functions are the functions that a template may call. The result of each is at most as long as its arguments, and
+// none of them does I/O.
 var functions = []string{"and", "or", "not", "eq", "ne", "lt", "le", "gt", "ge", "len", "upper", "lower", "json"}
 
-// ParseTemplate reads a template, "" for the standard text. It refuses loops, nested templates, variables and functions other than
-// and, or, not, eq, ne, lt, le, gt, ge, len, upper, lower and json. So the time of a template is proportional to its length.
+// ParseTemplate reads a template. An empty template stands for the standard text. ParseTemplate refuses loops, nested
+// templates, variables and functions other than and, or, not, eq, ne, lt, le, gt, ge, len, upper, lower and json. So
+// the time to execute a template is proportional to the template's length.
 func ParseTemplate(text string) (Template, error) {
 	if text == "" {
 		return Template{}, nil
@@ -49,7 +51,8 @@ func ParseTemplate(text string) (Template, error) {
 
 func asJSON(v any) (string, error) {
 	raw, err := json.Marshal(v)
-	if err == nil && len(raw) > maxText { // json of json of json doubles
+	// The check is necessary because repeated calls of json double the length each time.
+	if err == nil && len(raw) > maxText {
 		err = errTooLong
 	}
 	return string(raw), err

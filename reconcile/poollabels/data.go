@@ -21,8 +21,9 @@ func Data(pools []mcfgv1.MachineConfigPool) map[string]string {
 	return data
 }
 
-// selectorKeys returns the label keys of a selector, whatever the operator. It omits invalid keys, which the CRD
-// allows. No Node has such a label, and a key with a line break would be read as two keys.
+// selectorKeys returns the label keys of a selector, whatever the operator. selectorKeys omits invalid keys, which the
+// CRD allows. No Node can have a label with an invalid key, and the policy would read a key with a line break as two
+// keys.
 func selectorKeys(selector *metav1.LabelSelector) []string {
 	if selector == nil {
 		return nil

@@ -23,7 +23,8 @@ import (
 )
 
 const (
-	// ConfigMapName is the name of the ConfigMap. The admission policy and the controller's Role contain it, too.
+	// ConfigMapName is the name of the ConfigMap. The admission policy and the controller's Role contain this name,
+	// too.
 	ConfigMapName = "machine-config-pool-labels"
 	fieldOwner    = client.FieldOwner("bunsen-pool-labels")
 )
@@ -37,12 +38,12 @@ type Reconciler struct {
 	Client client.Client
 	// ConfigMaps reads the ConfigMap from a cache that contains only this ConfigMap.
 	ConfigMaps client.Reader
-	// Namespace of the ConfigMap.
+	// Namespace is the namespace of the ConfigMap.
 	Namespace string
 }
 
-// Register adds the reconciler to a manager. It writes the ConfigMap after each change of a pool's spec and after each change of
-// the ConfigMap by another client.
+// Register adds the reconciler to a manager. The reconciler runs after each change of a pool's spec, and after each
+// change of the ConfigMap by another client.
 func Register(mgr ctrl.Manager, namespace string) error {
 	// The controller may read only this ConfigMap of its namespace, so the manager's cache cannot read it.
 	configMaps, err := cache.New(mgr.GetConfig(), cache.Options{
@@ -71,9 +72,9 @@ func (r *Reconciler) key() client.ObjectKey {
 	return client.ObjectKey{Namespace: r.Namespace, Name: ConfigMapName}
 }
 
-// Reconcile creates or corrects the ConfigMap. It creates it with an apply patch: RBAC can limit the name of an object
-// in a patch, but not in a POST. It removes entries that another client added, because each one refuses labels to
-// nodes.
+// Reconcile creates or corrects the ConfigMap. Reconcile creates the ConfigMap with an apply patch, because RBAC can
+// limit the name of an object in a patch, but not in a POST. Reconcile removes entries that another client added,
+// because each entry makes the policy refuse a label.
 func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	pools := &mcfgv1.MachineConfigPoolList{}
 	if err := r.Client.List(ctx, pools); err != nil {
@@ -90,7 +91,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 		changed.Data = data
 		err = r.Client.Patch(ctx, changed, client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{}), fieldOwner)
 	}
-	if apierrors.IsConflict(err) { // the cache is stale; an event will report the other client's change
+	if apierrors.IsConflict(err) { // The cache is stale; an event will report the other client's change.
 		return reconcile.Result{RequeueAfter: 200 * time.Millisecond}, nil
 	}
 	if err != nil {

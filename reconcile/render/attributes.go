@@ -11,7 +11,7 @@ import (
 // attribute is an attribute of an item that a later input replaces.
 type attribute struct{ rule, name, value string }
 
-// said are the attributes that one input sets for one item.
+// said has the attributes that one input sets for one item.
 type said []attribute
 
 func (s *said) add(rule, name, value string) { *s = append(*s, attribute{rule, name, value}) }
@@ -34,21 +34,22 @@ func (s *said) flag(rule, name string, value *bool) {
 	}
 }
 
-// kindAttribute is the attribute for the kind of a path. maskAttribute is the attribute for the use of a unit's
-// drop-ins.
+// kindAttribute is the attribute for the kind of a path. maskAttribute is the attribute that says whether a unit's
+// drop-ins have an effect.
 const (
 	kindAttribute = "kind"
 	maskAttribute = "drop-ins"
 )
 
-// fileSays and the similar functions list the attributes of an item of each list.
+// fileSays lists the attributes that an input sets for a file. The functions with a name that ends in Says do the same
+// for the items of other lists.
 func fileSays(f ign.File) (s said) {
 	s.node(RuleSameFile, "file", f.Node)
 	s.number(RuleSameFile, "mode", f.Mode)
 	if f.Contents.Source != nil {
 		value := *f.Contents.Source
 		if data, err := machineconfig.Contents(f.Contents); err == nil {
-			value = string(data) // the value without its encoding
+			value = string(data) // The value is the decoded contents.
 		}
 		s.add(RuleSameFile, "contents", value)
 	}
@@ -68,7 +69,7 @@ func linkSays(l ign.Link) (s said) {
 	return s
 }
 
-// node adds the kind and the owners. A name and a number are two forms of the same attribute.
+// node adds the kind and the owners of a path. The name and the number of an owner are two forms of the same attribute.
 func (s *said) node(rule, kind string, n ign.Node) {
 	s.add(RuleSamePath, kindAttribute, kind)
 	s.text(rule, "user", n.User.Name)
@@ -111,15 +112,16 @@ func groupSays(g ign.PasswdGroup) (s said) {
 	return s
 }
 
-// clashesOfItem returns the attributes of an item on which its setters disagree. If a path has several kinds, it
-// returns only that.
+// clashesOfItem returns the attributes of an item on which its setters disagree. If a path has several kinds,
+// clashesOfItem returns only the clash of kinds.
 func clashesOfItem(all []said) []clash {
 	found := clashesOf(all)
 	for i, c := range found {
 		switch {
 		case c.attribute == kindAttribute:
 			return found[i : i+1]
-		case c.attribute == maskAttribute && c.last == "used": // the mask was first, and stays in effect
+		// The input that masks the unit came first, and its mask stays in effect.
+		case c.attribute == maskAttribute && c.last == "used":
 			return append(found[:i:i], found[i+1:]...)
 		}
 	}

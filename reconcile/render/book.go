@@ -20,7 +20,8 @@ type entry struct {
 	name string
 }
 
-// book records which input set each entry. It is computed at the first use, because most renders do not need it.
+// book records which input set each entry. The renderer computes a book only at its first use, because most renders do
+// not need it.
 type book struct {
 	inputs []Input
 
@@ -44,8 +45,8 @@ func (b *book) open() map[entry][]string {
 	return b.all
 }
 
-// nested records the configs that inputs refer to. They are merged after all inputs, in the order of the inputs. A
-// config that replaces the whole one removes all Ignition entries before it.
+// nested records the configs that inputs refer to. These nested configs are merged after all inputs, in the order of
+// the inputs. A nested config that replaces the whole config removes all Ignition entries before it.
 func (b *book) nested() {
 	type named struct {
 		input string
@@ -55,7 +56,7 @@ func (b *book) nested() {
 	for _, in := range b.inputs {
 		configs, err := machineconfig.NestedConfigs(in.Config)
 		if err != nil {
-			continue // checkInputs reported it
+			continue // checkInputs has reported this error.
 		}
 		for _, n := range configs {
 			if all = append(all, named{in.Name, n}); n.Replaces {
@@ -72,7 +73,7 @@ func (b *book) nested() {
 	}
 }
 
-// beside are the kinds that a MachineConfig has outside its Ignition config.
+// beside are the kinds of entries that a MachineConfig has outside its Ignition config.
 var beside = []policy.ChangeKind{policy.KindKargs, policy.KindExtensions, policy.KindFIPS, policy.KindKernelType, policy.KindOSImage, policy.KindIgnition}
 
 // last returns the input that last set an entry, or "".
@@ -83,7 +84,7 @@ func (b *book) last(e entry) string {
 	return ""
 }
 
-// lastOf does the same as last for an item of a list, without computing the book.
+// lastOf does the same as last for an item of a list, but does not compute the book.
 func (b *book) lastOf(e entry) string {
 	for _, in := range slices.Backward(b.inputs) {
 		keys := take(in.Config.Ignition).keys()
@@ -166,7 +167,8 @@ func (b *book) ignition(input string, c ign.Config) {
 	}
 }
 
-// node records a path. Only the last kind of a path counts: a link at a file's path removes the file.
+// node records a path. Only the last kind of a path counts: for example, a link at the path of an earlier file removes
+// the file.
 func (b *book) node(input string, kind policy.ChangeKind, path string) {
 	for _, other := range []policy.ChangeKind{policy.KindFile, policy.KindDirectory, policy.KindLink} {
 		if other != kind {
@@ -176,8 +178,8 @@ func (b *book) node(input string, kind policy.ChangeKind, path string) {
 	b.set(input, kind, path)
 }
 
-// explain adds to a problem of the merged config which input set the entry. It removes the index of the entry, because
-// no user has the merged list.
+// explain adds the name of the input that set the entry to a problem of the merged config. explain removes the index of
+// the entry, because no user can see the merged list.
 func (b *book) explain(err error) string {
 	text := message.TranslateLine(err.Error())
 	place, _, _ := strings.Cut(text, ":")
@@ -187,7 +189,7 @@ func (b *book) explain(err error) string {
 		return text
 	}
 	text = list + " " + rest + text[len(place):]
-	var about entry // the longest name that matches, because names may contain blanks
+	var about entry // The longest name that matches counts, because names may contain blanks.
 	for e := range b.open() {
 		if isIn(e.kind, list) && len(e.name) > len(about.name) && (rest == e.name || strings.HasPrefix(rest, e.name+" ")) {
 			about = e
@@ -207,7 +209,7 @@ func isIn(kind policy.ChangeKind, list string) bool {
 	return listOf(kind) == list
 }
 
-// refused describes a refusal of the merged config by every node, with the input that set the entry.
+// refused describes a part of the merged config that every node refuses, with the input that set it.
 func (b *book) refused(r policy.Refusal) string {
 	text := r.Field + ": every node refuses it: " + r.Why
 	if by := b.open()[entry{r.Kind, r.Name}]; len(by) > 0 {

@@ -9,10 +9,10 @@ import (
 	ign "github.com/coreos/ignition/v2/config/v3_5/types"
 )
 
-// fold merges configs one after another with Ignition's own Merge, in time linear in their size. To merge each config
-// with the whole result so far would take quadratic time. To merge pairs of pairs would be wrong, because Merge is not
-// associative. A config affects only the entries with its keys. So fold merges only these, puts them back in their
-// places, and appends new entries.
+// fold merges configs one after another with Ignition's own Merge, in time linear in their size. Merging each config
+// with the whole result so far would take quadratic time. Merging pairs of merged configs would be wrong, because Merge
+// is not associative. A config affects only entries of the result that have the same keys as its own entries. So fold
+// merges only these entries, puts them back in their places, and appends new entries.
 type fold struct {
 	// rest is the part of the config outside the lists below.
 	rest        ign.Config
@@ -28,7 +28,8 @@ type fold struct {
 func (f *fold) add(c ign.Config) {
 	c = detach(c)
 	st := c.Storage
-	nodes := keys(keys(keys(nil, st.Files), st.Directories), st.Links) // files, directories and links share their keys
+	// Files, directories and links share their keys: the paths.
+	nodes := keys(keys(keys(nil, st.Files), st.Directories), st.Links)
 	known := f.known(nodes)
 	part, child := f.rest, withoutLists(c)
 	files := f.files.meet(nodes, known, st.Files)
@@ -57,7 +58,7 @@ func (f *fold) add(c ign.Config) {
 	f.rest = withoutLists(merged)
 }
 
-// known reports for each path whether the result has it, as a file, directory or link.
+// known reports for each path whether the result has it as a file, directory or link.
 func (f *fold) known(paths []string) map[string]bool {
 	taken := map[string]bool{}
 	for _, p := range paths {
@@ -72,8 +73,9 @@ func (f *fold) lists() lists {
 }
 
 // detach explicitly sets contents to "not compressed" or "not verified" if the config sets neither compression nor
-// hash. Otherwise Merge would combine them with the compression and hash of the replaced contents, and no machine
-// could boot the result. It copies the lists, because Merge may return them and the caller owns the config.
+// hash. Without this, Merge would combine the new contents with the compression and hash of the replaced contents, and
+// no machine could boot the result. detach copies the lists, because Merge may return them and the caller owns the
+// config.
 func detach(c ign.Config) ign.Config {
 	files := make([]ign.File, len(c.Storage.Files))
 	for i, f := range c.Storage.Files {
@@ -93,8 +95,8 @@ func detach(c ign.Config) ign.Config {
 	return c
 }
 
-// attach reverses detach. It also sets overwrite for a file with contents, so that the file may replace an existing
-// one. Ignition refuses that for a file without contents.
+// attach reverses detach. attach also sets overwrite for a file with contents, so that the file may replace an existing
+// file. Ignition refuses overwrite for a file without contents.
 func attach(files []ign.File) []ign.File {
 	for i := range files {
 		f := &files[i]
@@ -111,8 +113,8 @@ func attach(files []ign.File) []ign.File {
 	return files
 }
 
-// oneOwner makes an owner by number replace an owner by name, and the reverse. Merge keeps both, which Ignition then
-// refuses.
+// oneOwner lets an owner by number replace an owner by name, and an owner by name replace one by number. Merge would
+// keep both, and Ignition refuses an owner with both.
 func oneOwner(merged, child ign.Storage) {
 	set := map[string]ign.Node{}
 	for _, n := range child.Files {

@@ -14,13 +14,14 @@ import (
 )
 
 const (
-	// keepNewest is how many of the newest rendered configs of a pool are kept even if nothing uses them.
+	// keepNewest is how many of the newest rendered configs of a pool the controller keeps even if nothing uses them.
 	keepNewest = 10
-	// keepYounger is the age up to which a rendered config is kept, because its use may not be written yet.
+	// keepYounger is the age up to which the controller keeps every rendered config, because the object that uses it
+	// may not be written yet.
 	keepYounger = time.Hour
 )
 
-// Holders has the rendered configs and all objects of a cluster that name them. It is read-only.
+// Holders has the rendered configs and all objects of a cluster that name them. Holders is read-only.
 type Holders struct {
 	// Configs are the MachineConfigs, rendered or not.
 	Configs []mcfgv1.MachineConfig
@@ -35,15 +36,15 @@ type Lost struct {
 	Name string
 	// Pool is the pool for which the config was rendered.
 	Pool string
-	// For describes the first user of the config.
+	// For describes the first object that uses the config.
 	For string
 	// Target is true if the config is the target config of its pool.
 	Target bool
 }
 
-// Unused returns the rendered configs that can be deleted, the oldest first. Bunsen created them for an existing pool,
-// they are at least an hour old, and they are not among the pool's newest. No node, pool, rollout or history of a
-// source names them.
+// Unused returns the rendered configs that can be deleted, the oldest first. Bunsen created these configs for an
+// existing pool, they are at least an hour old, and they are not among the pool's newest configs. No node, pool,
+// rollout or history of a source names an unused config.
 func Unused(h Holders, now time.Time) []*mcfgv1.MachineConfig {
 	needed := h.needed()
 	for i := range h.Nodes {
@@ -79,8 +80,8 @@ func Unused(h Holders, now time.Time) []*mcfgv1.MachineConfig {
 	return out
 }
 
-// Missing returns the rendered configs that nodes, pools or rollouts use and that do not exist, by name. It ignores
-// configs that only a history names.
+// Missing returns the rendered configs that nodes, pools or rollouts use and that do not exist, by name. Missing
+// ignores configs that only a history names.
 func Missing(h Holders) []Lost {
 	there := make(map[string]bool, len(h.Configs))
 	for i := range h.Configs {
@@ -102,7 +103,7 @@ func Missing(h Holders) []Lost {
 	return out
 }
 
-// needs has the users of each config, by the config's name.
+// needs has the objects that use each config, by the config's name.
 type needs map[string]string
 
 func (n needs) add(name, who string) {
@@ -111,7 +112,7 @@ func (n needs) add(name, who string) {
 	}
 }
 
-// needed returns the configs that are in use, or that may be used at any time.
+// needed returns the configs that objects use now, or may use at any time.
 func (h Holders) needed() needs {
 	n := needs{}
 	for i := range h.Pools {
@@ -126,7 +127,7 @@ func (h Holders) needed() needs {
 		}
 		record, err := v1alpha1.ParseRolloutRecord(p.Annotations[v1alpha1.RolloutAnnotation])
 		if err != nil {
-			continue // the rollout reports the invalid record; other users keep the configs
+			continue // The rollout controller reports the invalid record, and other objects that use the configs keep them.
 		}
 		n.add(record.Back, "pool "+p.Name+" returns to it")
 		n.add(record.Healthy, "pool "+p.Name+" was last healthy with it")

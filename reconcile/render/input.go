@@ -8,7 +8,7 @@ import (
 
 // Identity has the metadata of a MachineConfig that a merge uses.
 type Identity struct {
-	// Name of the MachineConfig.
+	// Name is the name of the MachineConfig.
 	Name string
 	// Worker reports whether the MachineConfig has the role worker, which other pools inherit.
 	Worker bool
@@ -25,7 +25,8 @@ func Identify(mc *mcfgv1.MachineConfig) Identity {
 	return Identity{Name: mc.Name, Worker: isWorker(mc), Generated: generated, Labelled: len(mc.Labels) > 0}
 }
 
-// Input is one MachineConfig in the form for a merge. It depends only on the Identity and the spec, and is immutable.
+// Input is one MachineConfig in the form that a merge needs. Input depends only on the Identity and the spec, and is
+// immutable.
 type Input struct {
 	Identity
 	// Config is the parsed spec.

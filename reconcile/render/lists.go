@@ -7,7 +7,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
-// lists are the lists of an Ignition config that are merged item by item. They contain nearly all of a config.
+// lists are the lists of an Ignition config that are merged item by item. Nearly all content of a config is in these
+// lists.
 type lists struct {
 	files       []ign.File
 	directories []ign.Directory
@@ -17,7 +18,7 @@ type lists struct {
 	groups      []ign.PasswdGroup
 }
 
-// The indexes of the lists in tables.
+// The index of each list in arrays with one element for each list.
 const (
 	listFiles = iota
 	listDirectories
@@ -43,7 +44,7 @@ var listTable = [listCount]struct {
 	listGroups:      {"passwd", "groups", "name", policy.KindGroup, listGroups},
 }
 
-// take returns the lists of a config. The lists share the config's items.
+// take returns the lists of a config. The lists and the config share their items.
 func take(c ign.Config) lists {
 	return lists{c.Storage.Files, c.Storage.Directories, c.Storage.Links, c.Systemd.Units, c.Passwd.Users, c.Passwd.Groups}
 }
@@ -65,7 +66,7 @@ func (l lists) keys() [listCount][]string {
 	}
 }
 
-// keys appends the keys of a list's items.
+// keys appends the keys of a list's items to a slice.
 func keys[T util.Keyed](to []string, list []T) []string {
 	for _, x := range list {
 		to = append(to, x.Key())

@@ -12,7 +12,7 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
-// Defaults are a cluster's images, for pools whose MachineConfigs set none.
+// Defaults are a cluster's images, for pools whose MachineConfigs set no image.
 type Defaults struct {
 	// OSImageURL is the default OS image, or "".
 	OSImageURL string
@@ -20,7 +20,7 @@ type Defaults struct {
 	ExtensionsImage string
 }
 
-// Rendered is the config of a pool. It is shared, so callers must not change it.
+// Rendered is the config of a pool. Rendered is shared, so callers must not change it.
 type Rendered struct {
 	// Pool is the pool's name.
 	Pool string
@@ -30,11 +30,11 @@ type Rendered struct {
 	Spec mcfgv1.MachineConfigSpec
 	// Config is the parsed Spec.
 	Config machineconfig.Config
-	// Inputs are the names of the MachineConfigs in the order of merging. Later ones override earlier ones.
+	// Inputs are the names of the MachineConfigs in the order of merging. Later inputs override earlier inputs.
 	Inputs []string
 	// Warnings are texts for users about problems that do not prevent the render.
 	Warnings []string
-	// Notices are the items that several MachineConfigs set differently, so that the order of merging decides. They
+	// Notices are the items that several MachineConfigs set differently, so that the order of merging decides. Notices
 	// are not errors.
 	Notices []Notice
 
@@ -50,7 +50,7 @@ func (r Rendered) Winner(kind policy.ChangeKind, name string) string {
 	return r.book.last(entry{kind, name})
 }
 
-// Layers returns the inputs in the order of merging. They are shared, so callers must not change them.
+// Layers returns the inputs in the order of merging. The inputs are shared, so callers must not change them.
 func (r Rendered) Layers() []Input {
 	if r.book == nil {
 		return nil
@@ -115,7 +115,7 @@ func checkInputs(inputs []Input) error {
 		}
 		if count[in.Name] > 1 {
 			bad = append(bad, fmt.Errorf("MachineConfig %s: there are two of this name: rename one", in.Name))
-			delete(count, in.Name) // report a duplicate once
+			delete(count, in.Name) // The entry is deleted so that checkInputs reports a duplicate only once.
 		}
 	}
 	for _, in := range inputs {
@@ -139,7 +139,7 @@ func mergeIgnition(inputs []Input) ign.Config {
 	return merged
 }
 
-// plainOf merges the fields outside Ignition: FIPS is on if any input sets it. Lists are appended, with their
+// plainOf merges the fields outside Ignition. FIPS is on if any input sets FIPS. plainOf appends lists, with their
 // repetitions. For single values, the last input counts.
 func plainOf(inputs []Input, d Defaults) machineconfig.Config {
 	out := machineconfig.Config{HasIgnition: true, KernelType: "default", OSImageURL: d.OSImageURL, ExtensionsImage: d.ExtensionsImage}
@@ -152,7 +152,7 @@ func plainOf(inputs []Input, d Defaults) machineconfig.Config {
 			out.KernelType = c.KernelType
 		}
 		if in.Generated {
-			continue // a generated config has the cluster's images of an earlier time
+			continue // A generated MachineConfig has old images of the cluster, so plainOf ignores its images.
 		}
 		if c.OSImageURL != "" {
 			out.OSImageURL = c.OSImageURL

@@ -6,9 +6,9 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
 
-// Name returns the name of a rendered config: rendered-<pool>-<hash of the spec>. It depends only on the content, so
-// the same content from another commit, or from the original machine-config-operator, has the same name. The spec must
-// be in canonical form.
+// Name returns the name of a rendered config: rendered-<pool>-<hash of the spec>. The name depends only on the content.
+// So the same content from another commit, or from the original machine-config-operator, has the same name. The spec
+// must be in canonical form.
 func Name(pool string, spec mcfgv1.MachineConfigSpec) (string, error) {
 	return machineconfig.RenderedName(pool, spec)
 }

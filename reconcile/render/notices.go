@@ -9,8 +9,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy"
 )
 
-// The rules of notices. There is no notice if inputs agree, or if each sets another attribute of an item, because the
-// order of merging then decides nothing.
+// The rules of notices. There is no notice if inputs agree, or if each input sets a different attribute of an item,
+// because the order of merging has no effect in these cases.
 const (
 	// RuleSameFile, RuleSameDirectory and RuleSameLink: several inputs set different contents, modes, owners or
 	// targets of a path.
@@ -21,11 +21,11 @@ const (
 	RuleSamePath = "same-path"
 	// RuleSameUnit: several inputs set different contents of a unit, or disagree whether it is enabled or masked.
 	RuleSameUnit = "same-unit"
-	// RuleDropinReplaced: a drop-in is replaced by one with the same name, or has no effect because another input
-	// masks its unit.
+	// RuleDropinReplaced: a drop-in of another input with the same name replaces a drop-in, or a drop-in has no effect
+	// because another input masks its unit.
 	RuleDropinReplaced = "dropin-replaced"
-	// RuleSameUser and RuleSameGroup: several inputs set different passwords, numbers, shells or homes. Keys and
-	// groups add up.
+	// RuleSameUser and RuleSameGroup: several inputs set different passwords, numbers, shells or homes. Keys and groups
+	// do not conflict, because a merge keeps those of all inputs.
 	RuleSameUser  = "same-user"
 	RuleSameGroup = "same-group"
 	// RuleSameKarg: several inputs set different values of a kernel argument. All values are on the command line, and
@@ -33,19 +33,20 @@ const (
 	RuleSameKarg = "same-karg"
 	// RuleSameSetting: several inputs set different OS images or kernel types.
 	RuleSameSetting = "same-setting"
-	// RuleOverridesWorker: any of the above, but only between inputs of the role worker and inputs of the pool. It is
-	// less important, because overrides are the purpose of inheriting.
+	// RuleOverridesWorker: a conflict of any other rule, but only between inputs of the role worker and inputs of the
+	// pool. Such a notice is less important, because a pool inherits the inputs of worker in order to override some of
+	// them.
 	RuleOverridesWorker = "overrides-worker"
 )
 
-// Notice describes an item that several MachineConfigs set differently, so that their order decides. It never has
-// contents.
+// Notice describes an item that several MachineConfigs set differently, so that the order of merging decides. Notice
+// never has contents.
 type Notice struct {
-	// Rule is one of the rules above.
+	// Rule is the rule of the notice, such as RuleSameFile.
 	Rule string
 	// Kind and Name identify the item, as in policy.Change. For a path, Kind is its final kind.
 	Kind, Name string
-	// Message says which input overrides which others, by attribute: `mode: 20-b wins over 10-a`.
+	// Message says for each attribute which input overrides which other inputs: `mode: 20-b wins over 10-a`.
 	Message string
 	// Inputs are the MachineConfigs that disagree, in the order of merging. For each attribute, the last one counts.
 	Inputs []string
@@ -59,11 +60,12 @@ func (n Notice) String() string {
 // clash is one attribute that inputs set differently.
 type clash struct {
 	rule, attribute string
-	// by are the inputs that set the attribute, as indexes: among the setters of an item, or among all inputs.
+	// by has the inputs that set the attribute, as indexes. The indexes count either the inputs that set the item, or
+	// all inputs.
 	by []int
-	// winning has for each setter whether its value equals the last value.
+	// winning says for each of these inputs whether its value equals the last value.
 	winning []bool
-	// last is the value of the last setter. It is never shown.
+	// last is the value that the last of these inputs sets. No text contains this value.
 	last string
 }
 
@@ -97,7 +99,7 @@ func clashesOf(all []said) (found []clash) {
 
 // withinLayer reports whether two inputs of the same layer disagree.
 func (c clash) withinLayer(inputs []Input) bool {
-	seen := map[bool]bool{} // layer → whether one of its inputs has the last value
+	seen := map[bool]bool{} // seen maps each layer to whether one of its inputs has the last value.
 	for n, i := range c.by {
 		side, again := seen[inputs[i].Worker]
 		if again && side != c.winning[n] {
@@ -108,7 +110,7 @@ func (c clash) withinLayer(inputs []Input) bool {
 	return false
 }
 
-// message says which inputs override which others.
+// message returns a text that says which inputs override which other inputs.
 func (c clash) message(inputs []Input) string {
 	var losers []string
 	for n, i := range c.by {
@@ -119,7 +121,7 @@ func (c clash) message(inputs []Input) string {
 	return c.attribute + ": " + inputs[c.by[len(c.by)-1]].Name + " wins over " + strings.Join(losers, ", ")
 }
 
-// notice returns one notice for the clashes of an item under one rule. Their indexes are among all inputs.
+// notice returns one notice for the clashes of an item under one rule. The indexes in the clashes count all inputs.
 func notice(inputs []Input, kind policy.ChangeKind, name string, clashes []clash) Notice {
 	n := Notice{Rule: RuleOverridesWorker, Kind: string(kind), Name: name}
 	var messages []string
@@ -158,14 +160,14 @@ func notices(inputs []Input, set setBy, merged lists) (out []Notice) {
 	return out
 }
 
-// alone returns the notice for a clash of an item that has only a value.
+// alone returns the notice for a clash of an item without attributes, which has only a value.
 func alone(inputs []Input, kind policy.ChangeKind, name string, c clash) Notice {
 	c.attribute = "value"
 	return notice(inputs, kind, name, []clash{c})
 }
 
-// amongInputs converts the setter indexes of an item's clashes to input indexes. setters are the inputs that set the
-// item.
+// amongInputs converts the indexes in the clashes of an item: from indexes among the inputs that set the item, which
+// setters lists, to indexes among all inputs.
 func amongInputs(setters []int, clashes []clash) []clash {
 	out := slices.Clone(clashes)
 	for i := range out {
@@ -189,7 +191,8 @@ func itemNotices(inputs []Input, kind policy.ChangeKind, name string, clashes []
 	return out
 }
 
-// repeated are kernel arguments that may be repeated. So may all that begin with rd.
+// repeated are kernel arguments that a command line may contain several times. Arguments that begin with rd may also
+// occur several times.
 var repeated = []string{
 	"acpi_osi", "blacklist", "bond", "bridge", "console", "crashkernel", "dyndbg", "earlycon", "earlyprintk", "hugepages", "hugepagesz",
 	"ifname", "ip", "memmap", "modprobe.blacklist", "module_blacklist", "nameserver", "netdev", "pci", "rootflags", "systemd.mask",
@@ -203,7 +206,7 @@ func kargClashes(inputs []Input) []clash {
 		for _, k := range machineconfig.SplitKargs(in.Config.KernelArguments) {
 			key, value, _ := strings.Cut(k, "=")
 			if !slices.Contains(repeated, key) && !strings.HasPrefix(key, "rd.") && !strings.HasSuffix(key, ".dyndbg") {
-				values[key] = value // if an input repeats an argument, its last value counts
+				values[key] = value // If an input repeats an argument, the last value of the input counts.
 			}
 		}
 		for key, value := range values {

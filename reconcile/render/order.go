@@ -13,9 +13,9 @@ const RoleLabel = "machineconfiguration.openshift.io/role"
 // generatedBy marks a MachineConfig that a controller wrote, whose images the cluster's images override.
 const generatedBy = "machineconfiguration.openshift.io/generated-by-controller-version"
 
-// Order returns the MachineConfigs in the order of merging, in which later ones override earlier ones. First come
-// those of the role worker by name, then all others by name. So a custom pool's 00-infra overrides the inherited
-// 99-worker.
+// Order returns the MachineConfigs in the order of merging, in which later MachineConfigs override earlier
+// MachineConfigs. First come the MachineConfigs of the role worker, by name, then all other MachineConfigs, by name. So
+// a custom pool's 00-infra overrides the inherited 99-worker.
 func Order(mcs []*mcfgv1.MachineConfig) []*mcfgv1.MachineConfig {
 	return slices.SortedStableFunc(slices.Values(mcs), func(a, b *mcfgv1.MachineConfig) int {
 		return compare(isWorker(a), isWorker(b), a.Name, b.Name)

@@ -2,7 +2,7 @@ package render
 
 import "github.com/coreos/ignition/v2/config/util"
 
-// ordered is a list of items with unique keys, in which each item keeps its place. The zero value is empty.
+// ordered is a list of items with unique keys, in which each item keeps its position. The zero value is an empty list.
 type ordered[T util.Keyed] struct {
 	items []T
 	dead  []bool
@@ -11,12 +11,14 @@ type ordered[T util.Keyed] struct {
 
 // meeting has the items of one list that both a config and the result so far contain.
 type meeting[T util.Keyed] struct {
-	// ours are the items of the result that have the config's keys. theirs are the config's items that are not new.
+	// ours are the items of the result whose keys the config also has. theirs are the items of the config whose keys
+	// the result also has.
 	ours, theirs []T
 }
 
-// meet returns the list's items with these keys, and the items of another list whose keys are known. known decides
-// that if several lists share their keys; otherwise this list decides.
+// meet returns the items of the list that have the given keys, and the items of another list whose keys are known. If
+// several lists share their keys, the parameter known says which keys are known; otherwise the keys of the list itself
+// are known.
 func (o *ordered[T]) meet(keys []string, known map[string]bool, list []T) (m meeting[T]) {
 	for _, k := range keys {
 		if i, ok := o.place[k]; ok {
@@ -36,9 +38,9 @@ func (o *ordered[T]) has(key string) bool {
 	return ok
 }
 
-// put adds a config's list. It uses the merged item if there is one, and otherwise the config's item. Known items
-// replace those in their places, new items are appended in the config's order, and items that the merge dropped are
-// removed.
+// put adds the list of a config. For each item, put uses the merged item if there is one, and otherwise the config's
+// item. Known items replace those in their places, new items are appended in the config's order, and items that the
+// merge dropped are removed.
 func (o *ordered[T]) put(m meeting[T], merged, list []T) {
 	if o.place == nil {
 		o.place = map[string]int{}

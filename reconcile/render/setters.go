@@ -9,13 +9,13 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
 
-// item is one key of a list. For lists with shared keys, it has the number of the first of them; see listTable.
+// item is one key of a list. For lists that share their keys, item.space is the index of the first of these lists.
 type item struct {
 	space int
 	key   string
 }
 
-// setBy has the inputs that set each item, as indexes in the order of merging.
+// setBy maps each item to the inputs that set it. The inputs are indexes in the order of merging.
 type setBy map[item][]int
 
 // setters returns the items that more than one input sets.
@@ -38,7 +38,7 @@ func setters(inputs []Input) setBy {
 	return all
 }
 
-// only returns the items of lists that are in the set.
+// only returns the lists with only those items that are in the set.
 func (s setBy) only(all lists) lists {
 	return lists{
 		files:       among(s, listFiles, all.files),
@@ -58,7 +58,8 @@ func among[T util.Keyed](s setBy, list int, items []T) []T {
 // their inputs.
 func (s setBy) contested(c machineconfig.Config) machineconfig.Config {
 	c.Ignition = s.only(take(c.Ignition)).into(c.Ignition)
-	c.Ignition.Ignition.Config = ign.IgnitionConfig{} // the nested configs are merged into all items
+	// The nested configs must be kept, because they are merged into all items.
+	c.Ignition.Ignition.Config = ign.IgnitionConfig{}
 	return c
 }
 

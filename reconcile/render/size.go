@@ -22,11 +22,12 @@ const (
 	maxAnnotations = 256 << 10
 	// metadata is the approximate size of an object without its spec: the commit, the owner, the managed fields.
 	metadata = 8 << 10
-	// perInput is the size that each input adds besides its name: a digest in an annotation, quoted twice.
+	// perInput is the size that each input adds to an object, without the input's name: a digest in an annotation,
+	// quoted twice.
 	perInput = 84
 )
 
-// guardSize refuses a spec that is too large to store, and warns about a large one. The texts name the largest entries
+// guardSize refuses a spec that is too large to store, and warns about a large spec. The texts name the largest entries
 // and their inputs.
 func guardSize(r Rendered) (warnings []string, err error) {
 	text, err := json.Marshal(r.Spec)
@@ -55,7 +56,7 @@ type sized struct {
 	bytes int
 }
 
-// largest names the five largest files and units, and the inputs that set them.
+// largest returns a text with the five largest files and units, and the inputs that set them.
 func largest(r Rendered) string {
 	var top []sized
 	keep := func(s sized) {

@@ -14,13 +14,13 @@ import (
 	"github.com/bunsen-os/bunsen/transpile/ignition"
 )
 
-// The valid values of kernelType and extensions.
+// The valid values of kernelType and of extensions.
 var (
 	kernelTypes = []string{"", "default", "realtime", "64k-pages"}
 	extensions  = []string{"ipsec", "kerberos", "kernel-devel", "sandboxed-containers", "sysstat", "two-node-ha", "usbguard"}
 )
 
-// judge parses and validates a spec.
+// judge parses and validates the spec of a MachineConfig.
 func judge(spec mcfgv1.MachineConfigSpec) (machineconfig.Config, []error) {
 	var bad []error
 	spec, err := ignition.UpgradeSpec(spec)
@@ -59,7 +59,7 @@ func blame(name string, bad []error) error {
 	return errors.Join(named...)
 }
 
-// flatten splits joined errors, so that each can be reported on its own line.
+// flatten splits joined errors, so that a message can have each error in a line of its own.
 func flatten(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
@@ -67,13 +67,13 @@ func flatten(err error) []error {
 	return []error{err}
 }
 
-// validateMerged validates what a merge of valid configs can break: items that several inputs set, fields outside the
-// lists, rules between entries, and parts that every node would refuse.
+// validateMerged validates the parts of a merged config that may be invalid although all inputs are valid: items that
+// several inputs set, fields outside the lists, rules between entries, and parts that every node would refuse.
 func validateMerged(c machineconfig.Config, set setBy, b *book) (bad []error) {
 	contested := set.contested(c)
 	found := map[string]bool{}
 	for _, err := range slices.Concat(machineconfig.Validate(contested), machineconfig.Check(contested), validateBetween(c), validateNested(c)) {
-		found[b.explain(err)] = true // the checks overlap
+		found[b.explain(err)] = true // found is a set, because several checks may return the same error.
 	}
 	if len(found) == 0 {
 		for _, r := range policy.Invalid(c) {
@@ -98,8 +98,8 @@ func validateNested(c machineconfig.Config) []error {
 	return machineconfig.Check(c)
 }
 
-// validateBetween checks Ignition's rules between entries, if they can be violated: the check compares every path with
-// every link.
+// validateBetween checks Ignition's rules between entries. validateBetween skips the check if no rule can be violated,
+// because the check compares every path with every link.
 func validateBetween(c machineconfig.Config) []error {
 	st := c.Ignition.Storage
 	if len(st.Links) == 0 {

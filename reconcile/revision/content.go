@@ -19,7 +19,8 @@ import (
 
 // Content has the objects that one revision of a GitSource applies.
 type Content struct {
-	// Configs are the fragments. Of their metadata, only the name, the role label and FileAnnotation are used.
+	// Configs are the fragments. The package uses only three parts of their metadata: the name, the role label and
+	// FileAnnotation.
 	Configs []*mcfgv1.MachineConfig
 	// Objects are the objects of `cluster/` as in the repository.
 	Objects []*unstructured.Unstructured
@@ -27,9 +28,9 @@ type Content struct {
 	Foreign []*unstructured.Unstructured
 }
 
-// After returns the content to apply after base. base is the revision in force, or the state before an interrupted
-// apply. The result includes the objects of base that c does not name: the foreign objects, and the source's own
-// objects if it does not prune.
+// After returns the content to apply after base. The parameter base is the revision in force, or the state before an
+// interrupted apply. The result includes objects of base that c does not name: the foreign objects, and the source's
+// own objects if the source does not prune.
 func (c Content) After(base Content, prunes bool) Content {
 	named := c.names()
 	if !prunes {
@@ -42,8 +43,8 @@ func (c Content) After(base Content, prunes bool) Content {
 	return c
 }
 
-// WithForeign adds objects that the source takes over, in their present state. It skips objects that an interrupted
-// apply created, and objects that the content already has in their earlier state.
+// WithForeign adds objects that the source takes over, in their present state. WithForeign skips objects that an
+// interrupted apply created, and objects whose earlier state the content already has.
 func (c Content) WithForeign(objects []*unstructured.Unstructured, created []string) Content {
 	named := c.names()
 	for _, key := range created {
@@ -118,7 +119,7 @@ type storedConfig struct {
 // partSize limits the size of each part, far below the API server's limit for one object.
 const partSize = 512 << 10
 
-// mostContent is the maximum size of content that Decode unpacks.
+// mostContent is the maximum size of the unpacked content that Decode accepts.
 const mostContent = 256 << 20
 
 // Encode returns the content as the parts of RevisionContent objects, and its digest. The digest depends only on the
@@ -150,7 +151,8 @@ func Encode(c Content) (parts [][]byte, digest string, err error) {
 	return slices.Collect(slices.Chunk(packed.Bytes(), partSize)), digestOf(raw), nil
 }
 
-// Decode is the inverse of Encode. It returns an error if the parts are not the whole content with that digest.
+// Decode is the inverse of Encode. Decode returns an error if the parts are not the whole content with the given
+// digest.
 func Decode(parts [][]byte, digest string) (Content, error) {
 	r, err := gzip.NewReader(bytes.NewReader(bytes.Join(parts, nil)))
 	if err != nil {

@@ -22,14 +22,14 @@ const (
 )
 
 // Digests computes the digests of live objects and caches them, so that unchanged objects are not read again. The zero
-// value is ready. If the cache is lost, calls only take longer.
+// value of Digests is ready for use. If the cache is lost, calls only take longer.
 type Digests struct {
 	configs sync.Map // uid → configDigest
 	objects sync.Map // uid → objectDigest
 }
 
 // configDigest is the digest of a MachineConfig at a generation. A MachineConfig has no status, so its generation
-// changes with its spec. The role is a label and is compared separately.
+// changes with its spec. The role is a label, so Digests compares it separately.
 type configDigest struct {
 	generation   int64
 	role, digest string
@@ -56,8 +56,8 @@ func (d *Digests) Entry(mc *mcfgv1.MachineConfig) (v1alpha1.InventoryEntry, erro
 	return v1alpha1.InventoryEntry{Kind: KindMachineConfig, Name: mc.Name, Digest: digest, Role: mc.Labels[v1alpha1.RoleLabel]}, err
 }
 
-// Digest returns the digest of the fields on which a render depends: the role and the spec. It sorts keys, because the
-// API server returns the inline Ignition config in another order.
+// Digest returns the digest of the fields on which a render depends: the role and the spec. Digest sorts keys, because
+// the API server returns the inline Ignition config in another order.
 func Digest(mc *mcfgv1.MachineConfig) (string, error) {
 	raw, err := json.Marshal(mc.Spec)
 	if err != nil {

@@ -8,11 +8,11 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Left returns an error if MachineConfigs of a deleted GitSource may be a part of a revision, because the GitSource
-// was deleted during an apply. They are a whole revision if the pool was last rendered from exactly these, as its
-// record was shows. If the record does not contain the GitSource, recorded decides: the digests of the inputs of the
-// config in force. Left ignores MachineConfigs without a GitSource, which users may change freely, and those that no
-// pool was rendered from since.
+// Left returns an error if MachineConfigs of a deleted GitSource may be a part of a revision, because the GitSource was
+// deleted during an apply. These MachineConfigs are a whole revision if the pool was last rendered from exactly these,
+// according to the pool's record was. If the record does not contain the GitSource, the parameter recorded decides: the
+// digests of the inputs of the config in force. Left ignores MachineConfigs without a GitSource, because users may
+// change them freely. Left also ignores MachineConfigs from which no pool was rendered since the deletion.
 func Left(was v1alpha1.PoolTarget, f TargetFacts, recorded map[string]string) error {
 	now := f.gone()
 	for _, name := range slices.Sorted(maps.Keys(now)) {

@@ -21,10 +21,11 @@ type objectDigest struct {
 }
 
 // OfObject returns the digest of the fields that the repository requires of a live pool or policy, if the object has
-// all of them. It returns "" if a user changed them or no GitSource applied the object. It ignores fields that the
-// repository does not set, such as defaults of the API server and fields of other users.
+// all of them. OfObject returns "" if a user changed them or no GitSource applied the object. OfObject ignores fields
+// that the repository does not set, such as defaults of the API server and fields of other users.
 //
-// WantedAnnotation of the object has the required fields. The inventory detects a forged annotation by its digest.
+// WantedAnnotation of the object has the required fields. If a user forges this annotation, its digest differs from the
+// digest in the inventory.
 func (d *Digests) OfObject(live *unstructured.Unstructured) string {
 	if digest, ok := d.Known(live.GetUID(), live.GetResourceVersion()); ok {
 		return digest
@@ -36,8 +37,8 @@ func (d *Digests) OfObject(live *unstructured.Unstructured) string {
 	return digest
 }
 
-// Known returns the digest that OfObject computed for a live object at a version. With it, the caller need not convert
-// the object.
+// Known returns the digest that OfObject computed for a live object at a version. If the digest is known, the caller
+// does not have to convert the object.
 func (d *Digests) Known(uid types.UID, version string) (digest string, known bool) {
 	v, ok := d.objects.Load(uid)
 	if !ok || uid == "" || version == "" || v.(objectDigest).version != version {
@@ -71,7 +72,7 @@ func ofObject(live *unstructured.Unstructured) string {
 	return digestOf([]byte(text))
 }
 
-// typed converts an object to the JSON form of its Go type, in which equal values have equal texts: 90m becomes
+// typed converts an object to the JSON form of its Go type. In this form, equal values have equal texts: 90m becomes
 // 1h30m0s.
 func typed(u *unstructured.Unstructured) (map[string]any, error) {
 	into, ok := map[string]any{
@@ -116,8 +117,8 @@ func shape(value, raw any) any {
 	return value
 }
 
-// Replace replaces the differing top-level fields of a live object's spec by the wanted fields. An apply would not
-// remove what other users added to these fields.
+// Replace replaces the differing top-level fields of a live object's spec by the wanted fields. A server-side apply
+// would not remove values that other users added to these fields.
 func Replace(live, want *unstructured.Unstructured) {
 	spec, _, _ := unstructured.NestedMap(live.Object, "spec")
 	if spec == nil {
@@ -149,8 +150,8 @@ func asAny(m map[string]string) any {
 	return out
 }
 
-// isSelector reports whether a field is a label selector. It has to be equal, because an addition to a selector
-// changes what it selects.
+// isSelector reports whether a field is a label selector. A selector on the cluster must equal the repository's
+// selector, because an addition would change which objects it selects.
 func isSelector(field string) bool { return strings.HasSuffix(strings.ToLower(field), "selector") }
 
 // withoutEmpty returns a value without empty fields.

@@ -17,7 +17,8 @@ import (
 type State struct {
 	// Source is the GitSource of the last read.
 	Source *v1alpha1.GitSource
-	// Live are the objects with the source's label. The digest is empty if an object was changed after it was applied.
+	// Live are the objects with the source's label. If an object was changed after the source applied it, its digest is
+	// empty.
 	Live []v1alpha1.InventoryEntry
 }
 
@@ -57,7 +58,8 @@ func (s State) IsWhole() bool {
 }
 
 // Unsettled returns why a pool must not be rendered or rolled out: the objects of one of its sources are not one whole
-// revision. It returns "" if all are. Sources without an effect on the pool do not count.
+// revision. Unsettled returns "" if the objects of each source are one whole revision. Sources without an effect on the
+// pool do not count.
 func Unsettled(pool *mcfgv1.MachineConfigPool, states []State) (string, error) {
 	selector, err := Selector(pool)
 	if err != nil {
@@ -76,9 +78,9 @@ func Unsettled(pool *mcfgv1.MachineConfigPool, states []State) (string, error) {
 	return "", nil
 }
 
-// Moving returns why no node may be assigned a config yet: a pool of a source differs from the source's revision. Such
-// a pool may select other nodes soon, so nodes of any pool may change their pool. It returns "" if there is no such
-// pool.
+// Moving returns why no node may be assigned a config yet: a MachineConfigPool differs from the revision of its source.
+// A MachineConfigPool that differs from the revision may select other nodes soon, so nodes of any pool may change their
+// pool. Moving returns "" if there is no such pool.
 func Moving(states []State) string {
 	for _, s := range states {
 		if s.IsWhole() {
@@ -117,8 +119,8 @@ func nameOf(revision string) string {
 	return revision
 }
 
-// feeds reports whether an object of the source affects the pool's config or its rollout. Such an object is the pool
-// itself, a MachineConfig that it selects, or a policy, which may select any pool.
+// feeds reports whether an object of the source affects the pool's config or its rollout. An object that affects the
+// pool is the pool itself, a MachineConfig that it selects, or a policy, which may select any pool.
 func (s State) feeds(pool string, selector labels.Selector) bool {
 	matters := func(e v1alpha1.InventoryEntry) bool {
 		switch e.Kind {
@@ -149,7 +151,7 @@ func Selector(pool *mcfgv1.MachineConfigPool) (labels.Selector, error) {
 }
 
 // Selects reports whether a selector selects a MachineConfig of a repository with this role. Only the role label
-// counts: labels that other users add do not make it part of another pool.
+// counts: labels that users add on the cluster do not put a MachineConfig into another pool.
 func Selects(selector labels.Selector, role string) bool {
 	return selector.Matches(labels.Set{v1alpha1.RoleLabel: role})
 }
@@ -170,8 +172,8 @@ func Select(selector labels.Selector, all []mcfgv1.MachineConfig) []*mcfgv1.Mach
 	return out
 }
 
-// Selected returns the digest of a set of MachineConfigs by name and content; empty for none. If two pools have the
-// same digest, they were rendered from the same MachineConfigs.
+// Selected returns a digest of the names and contents of MachineConfigs; empty for none. If two pools have the same
+// digest, they were rendered from the same MachineConfigs.
 func (d *Digests) Selected(configs []*mcfgv1.MachineConfig) (string, error) {
 	if len(configs) == 0 {
 		return "", nil

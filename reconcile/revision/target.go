@@ -24,10 +24,10 @@ type TargetFacts struct {
 	Sources map[string]string
 }
 
-// NextTarget returns the record of a pool's target after a render. It determines the requester of a new config. A
-// difference in the inputs of a source with a new revision comes from its commit. Every other difference comes from a
-// change through the API. Such changes count until a user reverses them or the whole pool is healthy with them. New
-// changes have no manager and no time yet.
+// NextTarget returns the record of a pool's target after a render. NextTarget determines the requester of a new config.
+// If an input of a source with a new revision differs, the source's commit is the cause. The cause of any other
+// difference is a change through the API. A change through the API counts until a user reverses it or the whole pool is
+// healthy with it. New changes have no manager and no time yet.
 func NextTarget(was v1alpha1.PoolTarget, f TargetFacts) v1alpha1.PoolTarget {
 	t := was
 	t.Config, t.Inputs, t.Sources, t.Gone = f.Config, f.outside(), f.sources(), f.gone()
@@ -37,10 +37,10 @@ func NextTarget(was v1alpha1.PoolTarget, f TargetFacts) v1alpha1.PoolTarget {
 	newest := v1alpha1.Requester{Revision: f.Commit.Revision, Subject: f.Commit.Subject, Author: f.Commit.Author}
 	t.Requester, t.Before, t.Commit, t.InForce = newest, "", v1alpha1.Requester{}, nil
 	if was.Config == "" && f.Commit.Revision != "" {
-		return t // the pool's first config, with all existing inputs
+		return t // The target is the pool's first config, with all existing inputs.
 	}
 	if was.Config != "" && was.Inputs == nil && was.Sources == nil {
-		return t // a controller that recorded no inputs rendered the last config, so nothing can be compared
+		return t // The controller that rendered the last config recorded no inputs, so there is nothing to compare with.
 	}
 	changes, commit := f.differences(was, t)
 	inForce, after := f.inForce(was, changes, commit)
@@ -83,12 +83,12 @@ func lastCommit(t v1alpha1.PoolTarget) v1alpha1.Requester {
 }
 
 // inForce returns two lists. The list inForce has the changes through the API that are in the new config and in no
-// commit's config, the newest first. The list after has the changes that reversed earlier ones.
+// commit's config, the newest first. The list after has the changes that reversed earlier changes.
 func (f TargetFacts) inForce(was v1alpha1.PoolTarget, changes []v1alpha1.ChangeInForce, commit bool) (inForce []v1alpha1.ChangeInForce, after []v1alpha1.APIChange) {
 	var earlier []v1alpha1.ChangeInForce
 	for _, c := range was.InForce {
 		c.Healthy = c.Healthy || was.Config == f.Healthy
-		if !commit || !c.Healthy { // the commit is based on the healthy changes
+		if !commit || !c.Healthy { // The new commit is based on the changes with which the pool was healthy.
 			earlier = append(earlier, c)
 		}
 	}
@@ -108,7 +108,7 @@ func (f TargetFacts) inForce(was v1alpha1.PoolTarget, changes []v1alpha1.ChangeI
 	return inForce[:min(len(inForce), v1alpha1.MaxAPIChanges)], after[:min(len(after), v1alpha1.MaxAPIChanges)]
 }
 
-// isAsBefore reports whether the object of a change has its state before the change again.
+// isAsBefore reports whether the object of a change has the same state again as before the change.
 func (f TargetFacts) isAsBefore(c v1alpha1.ChangeInForce) bool {
 	if c.Kind != KindMachineConfig {
 		return c.Was == f.Config
@@ -117,7 +117,7 @@ func (f TargetFacts) isAsBefore(c v1alpha1.ChangeInForce) bool {
 	return in.Digest == c.Was
 }
 
-// unproven returns the changes with which the pool was not healthy yet.
+// unproven returns the changes with which the whole pool has never been healthy.
 func unproven(changes []v1alpha1.ChangeInForce) []v1alpha1.APIChange {
 	return plain(slices.DeleteFunc(slices.Clone(changes), func(c v1alpha1.ChangeInForce) bool { return c.Healthy }))
 }
@@ -145,8 +145,8 @@ func (f TargetFacts) outside() []v1alpha1.TargetInput {
 	return out
 }
 
-// sources returns a digest of the inputs from each existing GitSource. While a pool is rendered from them, only
-// commits change these inputs, so one digest per source is enough.
+// sources returns a digest of the inputs from each existing GitSource. Only commits change the inputs of a GitSource
+// from which a pool is rendered, so one digest per source is enough.
 func (f TargetFacts) sources() map[string]v1alpha1.TargetSource {
 	digests := f.digests()
 	out := map[string]v1alpha1.TargetSource{}
@@ -220,7 +220,7 @@ func (f TargetFacts) differences(was, now v1alpha1.PoolTarget) (changes []v1alph
 		reselected = reselected || !moved && differs
 	}
 	changes = f.apiChanges(was, now)
-	if reselected && anyMoved { // a commit of another source changed the pool's selector
+	if reselected && anyMoved { // A commit of another source has changed the pool's selector.
 		commit = true
 	} else if reselected {
 		changes = append(changes, v1alpha1.ChangeInForce{APIChange: v1alpha1.APIChange{Kind: KindMachineConfigPool, Name: f.Pool, Action: v1alpha1.APIChanged}, Was: was.Config})
@@ -229,8 +229,8 @@ func (f TargetFacts) differences(was, now v1alpha1.PoolTarget) (changes []v1alph
 	return changes, commit
 }
 
-// apiChanges returns the differences of the inputs without a GitSource. It cannot compare the inputs of a deleted
-// source, because they were recorded only as one digest.
+// apiChanges returns the differences of the inputs without a GitSource. apiChanges cannot compare the inputs of a
+// deleted source, because the record has only one digest for all inputs.
 func (f TargetFacts) apiChanges(was, now v1alpha1.PoolTarget) []v1alpha1.ChangeInForce {
 	var out []v1alpha1.ChangeInForce
 	add := func(name, before string, action v1alpha1.APIAction) {
@@ -262,8 +262,9 @@ func inputNamed(list []v1alpha1.TargetInput, name string) (v1alpha1.TargetInput,
 	return list[at], true
 }
 
-// GivenBy returns the config that a revision produced for a pool, according to the pool's record; empty if the record
-// does not show it. A change through the API does not belong to the revision that was applied at that time.
+// GivenBy returns the config that a revision produced for a pool, according to the pool's record; it is empty if the
+// record does not name the revision. A config that a change through the API produced does not count as the revision's
+// config.
 func GivenBy(t v1alpha1.PoolTarget, revision, config string) string {
 	if t.Config == config && t.ByAPI() && t.Revision == revision {
 		return t.Before

@@ -12,7 +12,8 @@ import (
 // assignments are the nodes to which a decision assigns the target, in order.
 type assignments struct {
 	members []*nodestate.Member
-	// inService is how many of the nodes take a new place. zones has that number for each zone.
+	// inService is how many of the nodes take a new place in the budget. zones has the number of these nodes in each
+	// zone.
 	inService int
 	zones     map[string]int
 	again     time.Time
@@ -29,7 +30,7 @@ func (a assignments) set() map[*nodestate.Member]bool {
 	return set
 }
 
-// assign picks candidates up to the free capacity. Candidates that take no new place come first.
+// assign picks candidates up to the free capacity. Candidates that take no new place in the budget come first.
 func assign(e evaluation, c capacity, s step, b blockers) assignments {
 	var a assignments
 	if len(b.stops) > 0 {
@@ -56,14 +57,15 @@ func assign(e evaluation, c capacity, s step, b blockers) assignments {
 	return assignInService(e, c, s, a)
 }
 
-// assignNotReady picks nodes that have not been Ready for too long, if the step allows it. It returns how many more
-// nodes may start an update.
+// assignNotReady picks nodes that have been not Ready for too long, if the step allows these nodes. It returns how many
+// more nodes may start an update.
 func assignNotReady(e evaluation, s step, a assignments, starts int) (assignments, int) {
 	for _, m := range e.nodes.NotReady {
 		if starts == 0 || a.has(m) {
 			continue
 		}
-		gone := e.Pool == poolstate.ArbiterPool && !m.Changing() // the masters wait for the arbiter
+		// A node of the arbiter pool counts at once, because the masters wait for the arbiter.
+		gone := e.Pool == poolstate.ArbiterPool && !m.Changing()
 		if !gone {
 			late, again := isGone(e, m)
 			gone, a.again = late, earliest(a.again, again)
@@ -84,7 +86,9 @@ func assignFailed(e evaluation, c capacity, a assignments) (_ assignments, start
 	a.members, starts = append(a.members, failed...), c.starts-len(failed)
 	for _, m := range e.nodes.NotReady {
 		if !m.Changing() && m.Config.Current == e.record.Healthy {
-			continue // the whole pool was healthy with its current config, so that config is not the cause
+			// The whole pool was healthy with the node's current config, so this config is not the cause of the
+			// failure.
+			continue
 		}
 		gone, again := isGone(e, m)
 		a.again = earliest(a.again, again)
@@ -100,8 +104,8 @@ func assignFailed(e evaluation, c capacity, a assignments) (_ assignments, start
 	return a, starts
 }
 
-// isGone reports whether a node has been not Ready for longer than a reboot takes. Otherwise again is when it counts
-// as gone. In a reverted pool, the cause is known.
+// isGone reports whether a node has been not Ready for longer than a reboot takes. If not, again is when the node will
+// have been. In a reverted pool, a node that is not Ready is gone at once, because the cause is known.
 func isGone(e evaluation, m *nodestate.Member) (gone bool, again time.Time) {
 	since := m.Health.Since
 	if e.record.Verdict == v1alpha1.RolloutReverted || since.IsZero() || age(e.now, since) > slow {
@@ -110,22 +114,23 @@ func isGone(e evaluation, m *nodestate.Member) (gone bool, again time.Time) {
 	return false, since.Add(slow + time.Second)
 }
 
-// assignInService picks nodes that take a new place, up to the free capacity.
+// assignInService picks nodes that take a new place in the budget, up to the free capacity.
 func assignInService(e evaluation, c capacity, s step, a assignments) assignments {
 	a.zones = map[string]int{}
-	others := 0 // candidates that could be assigned instead of the controller's own node
+	others := 0 // others counts candidates that could be assigned instead of the node on which the controller runs.
 	for _, m := range e.nodes.Candidates[nodestate.CandidateInService] {
 		if a.inService >= c.inService {
 			return a
 		}
 		if !s.lets(m, len(a.members)) {
 			if s.policy.Selector == nil {
-				return a // failed nodes come first, because every step allows them
+				// No later candidate can be assigned: failed nodes, which every step allows, come first in the order.
+				return a
 			}
 			continue
 		}
 		if m.RunsController && others > 0 {
-			return a // the nodes after it were already considered
+			return a // The nodes after this one in the order were already considered.
 		}
 		others++
 		if c.zone(m.Zone) > a.zones[m.Zone] {

@@ -14,7 +14,8 @@ import (
 
 // blockers are the reasons not to assign the target to nodes.
 type blockers struct {
-	// stops apply to every node. holds apply only to nodes that the target would disrupt.
+	// stops are reasons that apply to every node. holds are reasons that apply only to nodes that the target would
+	// disrupt.
 	stops, holds []Block
 	again        time.Time
 }
@@ -23,7 +24,7 @@ type blockers struct {
 func findBlockers(e evaluation, c capacity) blockers {
 	b := blockers{stops: findStops(e, c)}
 	if e.nodes.Total.Behind == 0 {
-		return b // no node waits
+		return b // No node waits for the target.
 	}
 	reverting := e.record.Verdict == v1alpha1.RolloutReverted
 	if names := retriedNodes(e.record); len(names) > 0 {
@@ -58,7 +59,7 @@ func findStops(e evaluation, c capacity) []Block {
 	return stops
 }
 
-// invalidBlocks name the invalid settings that a user has to correct.
+// invalidBlocks returns the blocks that name invalid settings, which a user has to correct.
 func invalidBlocks(c poolstate.Care) []Block {
 	var blocks []Block
 	if c.Invalid != "" {
@@ -70,7 +71,7 @@ func invalidBlocks(c poolstate.Care) []Block {
 	return blocks
 }
 
-// verdictBlock says how the rollout ended early.
+// verdictBlock returns the block of a halted or reverted rollout.
 func verdictBlock(pool string, r v1alpha1.RolloutRecord) Block {
 	if r.Verdict == v1alpha1.RolloutReverted {
 		return Block{Cause: CauseReverted, Reason: fmt.Sprintf("pool %s was reverted from %s to %s: %s", pool, r.Config, r.Back, r.Why)}
@@ -78,7 +79,7 @@ func verdictBlock(pool string, r v1alpha1.RolloutRecord) Block {
 	return Block{Cause: CauseHalted, Reason: fmt.Sprintf("the rollout of %s is halted: %s", r.Config, r.Why)}
 }
 
-// cycleBlocks name pools that wait for each other in a cycle.
+// cycleBlocks returns the block that names pools that wait for each other in a cycle.
 func cycleBlocks(c poolstate.Care) []Block {
 	if len(c.Around.Cycle) == 0 {
 		return nil
@@ -87,13 +88,13 @@ func cycleBlocks(c poolstate.Care) []Block {
 		strings.Join(slices.Concat(c.Around.Cycle, c.Around.Cycle[:1]), ", ")), Policies: c.Pace.Policies}}
 }
 
-// poolsBefore name the pools that this one waits for.
+// poolsBefore returns a block for each pool that is updated before this pool and has not finished.
 func poolsBefore(e evaluation, reverting bool) []Block {
 	var blocks []Block
 	for _, a := range e.Care.Around.Ahead {
 		switch {
 		case a.Done, reverting, a.Pool == membership.Master && arbiterIsOut(e):
-		case a.Missing: // only a user can end this wait
+		case a.Missing: // The pool does not exist, so only a user can end this wait.
 			blocks = append(blocks, Block{Cause: CauseInvalid, Reason: fmt.Sprintf("`after` of RolloutPolicy %s names pool %s, which does not exist",
 				strings.Join(e.Care.Pace.Policies, ", "), a.Pool), Policies: e.Care.Pace.Policies})
 		default:
@@ -103,8 +104,8 @@ func poolsBefore(e evaluation, reverting bool) []Block {
 	return blocks
 }
 
-// arbiterIsOut reports whether the arbiter is out of service with its current config. Then the masters wait for the
-// arbiter, because they need it for their quorum, and the arbiter does not wait for them.
+// arbiterIsOut reports whether the arbiter is out of service with its current config. In this case, the masters wait
+// for the arbiter, because they need it for their quorum, and the arbiter does not wait for the masters.
 func arbiterIsOut(e evaluation) bool {
 	return e.Pool == poolstate.ArbiterPool && (len(e.nodes.Candidates[nodestate.CandidateDegraded]) > 0 || slices.ContainsFunc(e.nodes.NotReady, func(m *nodestate.Member) bool { return !m.Changing() }))
 }

@@ -13,12 +13,12 @@ import (
 
 // capacity is how many more nodes may be assigned the target.
 type capacity struct {
-	// max is the number of places in the pool's budget. used is how many of them are taken.
+	// max is the number of places in the pool's budget. used is how many of these places are taken.
 	max, used int
 	// inService is how many nodes that need a new place may be assigned the target, by all budgets of the pool.
 	inService int
 	// starts is how many nodes that are out of service may start an update. degraded is how many nodes of
-	// CandidateDegraded may.
+	// CandidateDegraded may start an update.
 	starts, degraded int
 	// perZone is the limit for each zone; nil for no limit. zones has the remaining number for each zone.
 	perZone  *intstr.IntOrString
@@ -47,7 +47,7 @@ func measure(e evaluation) capacity {
 		}
 	}
 	c.used = counts(e, c.settling).Places
-	limit := max(0, c.max) // first, because the difference of the least integer and a positive one overflows
+	limit := max(0, c.max) // max comes first, because the difference of the least integer and a positive number overflows.
 	c.inService = max(0, limit-c.used)
 	c.starts = max(0, limit-e.nodes.AtWork)
 	c.degraded = max(0, limit-c.used+len(e.nodes.Candidates[nodestate.CandidateDegraded]))
@@ -55,7 +55,8 @@ func measure(e evaluation) capacity {
 	return limitZones(c, e)
 }
 
-// shareWithOthers subtracts the places that other pools use. No event of this pool reports changes of their number.
+// shareWithOthers subtracts the places that other pools use. No event of this pool reports that another pool has taken
+// or freed a place.
 func shareWithOthers(c capacity, e evaluation) capacity {
 	full := false
 	for _, t := range e.Care.Around.Together {
@@ -96,8 +97,8 @@ func (c capacity) zone(name string) int {
 	return c.zones[name]
 }
 
-// counts returns the pool's numbers. A forgiven node takes only one place. A node that has not been Ready for long
-// enough keeps its place.
+// counts returns the pool's numbers. A node whose failure is forgiven takes only one place in the budget. A node that
+// has not been Ready for long enough keeps its place.
 func counts(e evaluation, s settling) nodestate.Counts {
 	c := e.nodes.Counts
 	c.Places += s.nodes

@@ -7,26 +7,27 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 )
 
-// Decision is what to do with a pool now. The caller stores Record first; if that fails, it does nothing else.
+// Decision says what the controller writes to a pool and its nodes now. The caller stores Record first. If the
+// controller cannot store Record, it writes nothing else.
 type Decision struct {
-	// Record is the record to store on the pool first. It equals Facts.Care.Record if nothing changed.
+	// Record is the record to store on the pool first. Record equals Facts.Care.Record if nothing has changed.
 	Record v1alpha1.RolloutRecord
-	// Past is how the previous rollout ended. The caller adds it to the pool's history in the same write. It is nil if Record continues the
-	// same rollout.
+	// Past is how the previous rollout ended. The caller adds Past to the pool's history in the write that stores
+	// Record. Past is nil if Record continues the same rollout.
 	Past *v1alpha1.RolloutOutcome
 	// Target is the config that nodes are assigned: Facts.Target, or the config to which a reverted pool returns; empty for none.
 	Target string
-	// Assign are the nodes that are assigned the target, in this order.
+	// Assign are the nodes that the controller assigns the target, in this order.
 	Assign []Assignment
 	// Release are the drains to postpone, by node name.
 	Release []Release
 	// Label are the nodes that get labels, sorted by name.
 	Label []Label
-	// Taint and Untaint are the nodes that get or lose the UpdateInProgress taint, sorted by name. They do not include
-	// the nodes of Assign.
+	// Taint and Untaint are the nodes that get or lose the UpdateInProgress taint, sorted by name. The nodes of Assign
+	// are in neither list.
 	Taint, Untaint []string
-	// Blocks say why the rollout does not continue, most important first; empty while it continues, and after its end. Their texts have no
-	// durations, so that they stay the same while nothing changes.
+	// Blocks say why the rollout does not continue, most important first. Blocks is empty while the rollout continues,
+	// and after its end. The texts of Blocks have no durations, so that they stay the same while nothing changes.
 	Blocks []Block
 	// Stage is the current step.
 	Stage Stage
@@ -36,15 +37,15 @@ type Decision struct {
 	RequeueAfter time.Duration
 }
 
-// Assignment assigns one node its config.
+// Assignment is the assignment of a config to one node.
 type Assignment struct {
 	// Node is the node to write. Config is the rendered config to write as desiredConfig.
 	Node, Config string
 	// Was is the earlier desired config; empty for none.
 	Was string
-	// DropImage removes the desiredImage annotation in the same write.
+	// If DropImage is true, the write of desiredConfig also removes the desiredImage annotation.
 	DropImage bool
-	// Untaint removes the UpdateInProgress taint in the same write.
+	// If Untaint is true, the write of desiredConfig also removes the UpdateInProgress taint.
 	Untaint bool
 	// Recovery is true if the node failed the config Was and is out of service, so that this assignment may repair it.
 	Recovery bool
@@ -54,9 +55,9 @@ type Assignment struct {
 type Release struct {
 	// Node is the node to write. Config is its current config, which is written as desiredConfig.
 	Node, Config string
-	// Postponed is the value of PostponedAnnotation to write in the same write.
+	// Postponed is the new value of PostponedAnnotation, for the write that sets desiredConfig.
 	Postponed string
-	// Drains is the value of DrainsAnnotation to write in the same write.
+	// Drains is the new value of DrainsAnnotation, for the write that sets desiredConfig.
 	Drains string
 }
 
@@ -64,7 +65,8 @@ type Release struct {
 type Label struct {
 	// Node is the node to write.
 	Node string
-	// Labels to set, together with CustomPoolLabelsAppliedAnnotation, so that the node gets them once.
+	// Labels are the labels to set. The same write sets CustomPoolLabelsAppliedAnnotation, so that the node gets the
+	// labels only once.
 	Labels map[string]string
 	// Attest is true if the controller first reads the server's records and writes AttestedPoolAnnotation.
 	Attest bool
@@ -76,9 +78,9 @@ type Block struct {
 	Cause Cause
 	// Reason is the reason as a text for users.
 	Reason string
-	// Until is when the blocker ends without a user; zero if that is unknown.
+	// Until is when the block ends without a user; zero if the time is unknown.
 	Until time.Time
-	// Closed are the closed health gates: the first one of the pool, or those of the first nodes.
+	// Closed are the closed health gates: the first closed gate of the pool, or the gates of the first nodes.
 	Closed []v1alpha1.ClosedGate
 	// Policies are the RolloutPolicies that a user has to correct, by name; empty for other blocks.
 	Policies []string
@@ -86,13 +88,14 @@ type Block struct {
 
 // Stage is the current step of a rollout.
 type Stage struct {
-	// Step is the number of the current step, from 0. Of is the number of steps in the policy. If they are equal, the
-	// stage is the last one, which has no limit.
+	// Step is the number of the current step, from 0. Of is the number of steps in the policy. If Step equals Of, all
+	// steps have ended, and the rest of the rollout has no limit.
 	Step, Of int
 	// Canary is true for the step of the canary.
 	Canary bool
-	// Want is how many nodes run the target at the end of the step. Assigned is how many nodes were assigned it,
-	// without those that failed it or were out of service before. Healthy is how many nodes run it and are healthy.
+	// Want is how many nodes run the target at the end of the step. Assigned is how many nodes were assigned the
+	// target, without nodes that failed it or were out of service before. Healthy is how many nodes run the target and
+	// are healthy.
 	Want, Assigned, Healthy int
 	// Due is true if the nodes are healthy and have soaked, so that only jobs and queries delay the end of the step.
 	Due bool
@@ -100,7 +103,7 @@ type Stage struct {
 
 // Waiting says why a node does not run the target yet.
 type Waiting struct {
-	// Node that waits.
+	// Node is the node that waits.
 	Node string
 	// Cause is the reason as a stable word.
 	Cause Cause
@@ -113,15 +116,16 @@ type Cause string
 
 // The values of Cause for nodes and pools, most important first.
 const (
-	// CauseInvalid: something that a user wrote is invalid.
+	// CauseInvalid: a setting that a user wrote is invalid.
 	CauseInvalid Cause = "Invalid"
-	// CauseApplying: the cluster does not have one whole revision of a GitSource of the pool, or the pool is not rendered from it yet.
+	// CauseApplying: the cluster does not have one whole revision of a GitSource of the pool, or the pool is not
+	// rendered from this revision yet.
 	CauseApplying Cause = "Applying"
 	// CausePaused: the pool is paused.
 	CausePaused Cause = "Paused"
-	// CauseHalted: too many nodes failed the config, so that the other nodes are not assigned it.
+	// CauseHalted: too many nodes failed the config, so the controller does not assign it to other nodes.
 	CauseHalted Cause = "Halted"
-	// CauseReverted: too many nodes failed the config, so that all nodes return to the last healthy one.
+	// CauseReverted: too many nodes failed the config, so all nodes return to the last healthy config.
 	CauseReverted Cause = "Reverted"
 	// CauseAfterPool: another pool is updated first.
 	CauseAfterPool Cause = "AfterPool"
@@ -133,7 +137,7 @@ const (
 	CauseStep Cause = "Step"
 	// CauseSoak: the nodes of the step have to stay healthy for some time.
 	CauseSoak Cause = "Soak"
-	// CauseTogether: a budget that the pool shares with others is used up.
+	// CauseTogether: a budget that the pool shares with other pools is used up.
 	CauseTogether Cause = "Together"
 	// CauseBudget: as many nodes as the pool allows, or as its zones allow, are out of service.
 	CauseBudget Cause = "Budget"
@@ -143,8 +147,8 @@ const (
 	CauseCordoned Cause = "Cordoned"
 	// CauseNotReady: the node is not Ready.
 	CauseNotReady Cause = "NotReady"
-	// CauseSilent: the daemon of a node sends no heartbeat, so that the config of the node is unknown. A rollout ignores heartbeats; the
-	// status of the pool reads them.
+	// CauseSilent: the daemon of a node sends no heartbeat, so the config of the node is unknown. A rollout ignores
+	// heartbeats, but the status of the pool reports missing heartbeats.
 	CauseSilent Cause = "DaemonSilent"
 	// CauseFailed: the node failed the config; the other nodes wait while its daemon retries.
 	CauseFailed Cause = "Failed"
@@ -154,11 +158,11 @@ const (
 
 // The values of Cause only for nodes.
 const (
-	// CauseHost: the controller runs on the node, which is therefore updated last.
+	// CauseHost: the controller runs on the node, so the node is updated last.
 	CauseHost Cause = "HostsController"
-	// CauseLabels: the node booted for another pool, and is about to be labelled for it.
+	// CauseLabels: the node booted for another pool, and the controller is about to set the labels of that pool.
 	CauseLabels Cause = "Labels"
-	// CauseUpdating: the node was assigned the config and updates to it.
+	// CauseUpdating: the node was assigned the config, and its daemon applies the config.
 	CauseUpdating Cause = "Updating"
 	// CauseNext: the decision assigns the node its config.
 	CauseNext Cause = "Next"

@@ -16,11 +16,11 @@ import (
 type evaluation struct {
 	poolstate.Facts
 	now time.Time
-	// record is the new record. It determines the target of the nodes.
+	// record is the new record. The record determines the target of the nodes.
 	record v1alpha1.RolloutRecord
 	nodes  nodestate.Members
-	// again is when the next decision may differ without an event; zero for never. The results of other steps also
-	// have this field.
+	// again is when the next decision may differ without an event; zero for never. The results of other steps also have
+	// a field again.
 	again time.Time
 }
 
@@ -68,9 +68,9 @@ func assignedConfig(f poolstate.Facts, r v1alpha1.RolloutRecord) string {
 	return f.Target
 }
 
-// judge ends the rollout if a job or too many nodes failed. It also records that all nodes are healthy with the
-// target. After that, no verdict ends the rollout: if a node fails later, the config is not the cause. Such a node
-// keeps its place in the budget.
+// judge ends the rollout if a job or too many nodes failed. judge also records that all nodes are healthy with the
+// target. After all nodes were healthy with the target, no verdict ends the rollout, because a later failure of a node
+// is not caused by the config. A node that fails later keeps its place in the budget.
 func judge(e evaluation) evaluation {
 	r := e.record
 	if r.Ended == nil && r.Verdict != v1alpha1.RolloutReverted && e.nodes.Total.Nodes > 0 && e.nodes.Total.Healthy == e.nodes.Total.Nodes {
@@ -78,7 +78,8 @@ func judge(e evaluation) evaluation {
 		e.again = earliest(e.again, settling.again)
 		if settling.nodes == 0 {
 			at := stamp(e.now)
-			e.record = v1alpha1.RolloutRecord{Config: r.Config, Requester: r.Requester, Began: r.Began, UpdatedBefore: r.UpdatedBefore, Steps: r.Steps, Healthy: r.Config, Ended: &at} // this also ends a halt
+			// The new record also ends a halt.
+			e.record = v1alpha1.RolloutRecord{Config: r.Config, Requester: r.Requester, Began: r.Began, UpdatedBefore: r.UpdatedBefore, Steps: r.Steps, Healthy: r.Config, Ended: &at}
 			r = e.record
 		}
 	}
@@ -96,7 +97,8 @@ func judge(e evaluation) evaluation {
 	}
 	end.Updated = e.nodes.Counts.Updated
 	at := stamp(e.now)
-	if e.Care.RetryAt.After(at.Time) { // a changed clock, or a user's clock that is ahead: the retry is done
+	// RetryAt can be later than now if a clock was changed or a user's clock is ahead. The retry counts as done.
+	if e.Care.RetryAt.After(at.Time) {
 		at = *stampUp(e.Care.RetryAt)
 	}
 	e.record.RolloutEnd, e.record.WellSince, e.record.Forgiven = end, nil, nil
@@ -143,7 +145,7 @@ func failedNodes(e evaluation) (failed []*nodestate.Member, again time.Time) {
 	for _, m := range e.nodes.Occupying {
 		switch {
 		case !m.Assigned:
-		case m.Step.Draining: // pods delay the drain, and the node has not tried the config yet
+		case m.Step.Draining: // The node has not tried the config yet, because pods delay its drain.
 		case m.Failed:
 			failed = append(failed, m)
 		case deadline > 0 && notReadySinceStart(e.record, m):
@@ -157,19 +159,20 @@ func failedNodes(e evaluation) (failed []*nodestate.Member, again time.Time) {
 	return failed, again
 }
 
-// notReadySinceStart reports whether a node became unhealthy after the rollout began. The config does not cause an earlier problem.
+// notReadySinceStart reports whether a node became unhealthy after the rollout began. The config is not the cause of a
+// problem that began before the rollout.
 func notReadySinceStart(r v1alpha1.RolloutRecord, m *nodestate.Member) bool {
 	h := m.Health
 	return h.Trouble != "" && !h.Since.IsZero() && !h.Since.Before(r.Began.Time)
 }
 
-// settled reports whether the target is not new to the pool: the whole pool was healthy with it before, or is now.
-// Then only the budget and the windows limit the rollout.
+// settled reports whether the whole pool was healthy with the target before, or is now. For such a target, only the
+// budget and the windows limit the rollout.
 func settled(e evaluation) bool {
 	return e.Target == e.record.Healthy || e.record.Ended != nil
 }
 
-// earliest returns the first of some times, without zero times.
+// earliest returns the earliest of the times, ignoring zero times.
 func earliest(times ...time.Time) time.Time {
 	var first time.Time
 	for _, t := range times {
@@ -180,5 +183,5 @@ func earliest(times ...time.Time) time.Time {
 	return first
 }
 
-// age returns how long ago a time was; zero for a time in the future.
+// age returns the duration from a time until now; zero for a time in the future.
 func age(now, t time.Time) time.Duration { return max(0, now.Sub(t)) }

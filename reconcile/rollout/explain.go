@@ -7,8 +7,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// Explain returns, for each node that does not run the target, why it is not assigned the target now, by name. w is
-// the result of Next for the same facts at the same time.
+// Explain returns, for each node that does not run the target, why it is not assigned the target now, by name. The
+// parameter w is the result of Next for the same facts at the same time.
 func Explain(f poolstate.Facts, w Decision, now time.Time) []Waiting {
 	if f.Target == "" {
 		return nil
@@ -75,7 +75,8 @@ func (x explanation) why(m *nodestate.Member) (Cause, string) {
 	return x.whyInService(m)
 }
 
-// labelText says what has to happen before a node that booted for another pool gets its labels.
+// labelText returns a text about a node that booted for another pool: what has to happen before the node gets the
+// labels of that pool.
 func labelText(m *nodestate.Member) string {
 	if !m.Checked {
 		return "it says that it booted with " + m.Booted + "; the controller first reads for which pool the server admitted it"

@@ -9,20 +9,23 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 )
 
-// RolloutRecord.Forgiven names nodes whose failure does not count. A suffix restricts the entry.
+// The suffixes of entries in RolloutRecord.Forgiven, which names nodes whose failure does not count. A suffix restricts
+// an entry.
 const (
-	// away: the node was not Ready when it was assigned the target, and only that does not count.
+	// away: the node was not Ready when it was assigned the target. That such a node is not Ready does not count as a
+	// failure, but other failures of the node count.
 	away = "/away"
-	// again: a user requested a retry after the node had failed. No other node is assigned the target before this one is healthy, for at
-	// most patience. The name without a suffix says whether its failure counts.
+	// again: a user requested a retry after the node had failed. Until the node is healthy, and for at most the time
+	// patience, no other node is assigned the target. Whether the node's failure counts depends on the entry without a
+	// suffix.
 	again = "/again"
 )
 
-// patience is how long after a retry a failure counts as the earlier one. It applies if the daemon does not report to
-// which retry its failure belongs.
+// patience is how long after a retry a reported failure counts as the failure before the retry. patience applies only
+// if the daemon does not report to which retry the failure belongs.
 const patience = 5 * time.Minute
 
-// withForgiven returns a record that also forgives these nodes.
+// withForgiven returns a record that also forgives the given nodes.
 func withForgiven(r v1alpha1.RolloutRecord, names []string) v1alpha1.RolloutRecord {
 	names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(r.Forgiven, name) })
 	if len(names) > 0 {
@@ -46,8 +49,8 @@ func retryFailed(e evaluation) evaluation {
 	return e
 }
 
-// forgiveAssigned forgives the assigned nodes that already report a failure or are not Ready, if that could look like
-// a failure of the target. A recorded failure of another config cannot.
+// forgiveAssigned forgives the assigned nodes that already report a failure or are not Ready, if this could look like a
+// failure of the target. A recorded failure of another config does not look like a failure of the target.
 func forgiveAssigned(e evaluation, assigned []*nodestate.Member) v1alpha1.RolloutRecord {
 	if e.Care.Pace.Failures.After < 1 || e.nodes.Target != e.Target {
 		return e.record
@@ -64,8 +67,8 @@ func forgiveAssigned(e evaluation, assigned []*nodestate.Member) v1alpha1.Rollou
 	return withForgiven(e.record, names)
 }
 
-// countAgain removes the forgiven nodes that have changed their state or do not exist any more. From now on, their
-// failures count.
+// countAgain removes the forgiven nodes that have changed their state or do not exist any more. After that, failures of
+// these nodes count.
 func countAgain(e evaluation) evaluation {
 	changed := func(entry string) bool { return hasChanged(e, entry) }
 	if forgiven := e.record.Forgiven; slices.ContainsFunc(forgiven, changed) {

@@ -8,13 +8,15 @@ import (
 )
 
 const (
-	// minRequeue is the minimum time between two decisions, because the precision of a clock is limited.
+	// minRequeue is the minimum time between two decisions. There is a minimum because the precision of a clock is
+	// limited.
 	minRequeue = time.Second
 	// recheckGates is the time until the next decision while the rollout waits for a job or a query.
 	recheckGates = 15 * time.Second
 	// recheckNodes is the time until the next decision while a node is at work, because an event can be lost.
 	recheckNodes = time.Minute
-	// maxRequeue is the maximum time until the next decision while the rollout waits, because a clock can be set.
+	// maxRequeue is the maximum time until the next decision while the rollout waits. There is a maximum because a user
+	// can set the clock.
 	maxRequeue = 10 * time.Minute
 )
 
@@ -28,7 +30,7 @@ type plan struct {
 	released []Release
 }
 
-// newPlan computes the steps of a decision.
+// newPlan computes all steps of a decision and returns their results.
 func newPlan(f poolstate.Facts, now time.Time) plan {
 	e := evaluate(f, now)
 	c := measure(e)
@@ -46,11 +48,12 @@ func newPlan(f poolstate.Facts, now time.Time) plan {
 	return p
 }
 
-// Next decides what a pool's nodes are assigned now. It assigns nothing while the pool is paused or has no target.
+// Next decides which configs a pool's nodes are assigned now. Next assigns nothing while the pool is paused or has no
+// target.
 //
 // An assigned node takes a place in the budget until it is done. A node that is already out of service, because it
-// failed another config or changes to one, takes no new place. So it can be assigned the target at once. At most
-// MaxUnavailable nodes are at work at a time.
+// failed another config or changes to another config, takes no new place. So a node that takes no new place can be
+// assigned the target at once. At most MaxUnavailable nodes are at work at a time.
 func Next(f poolstate.Facts, now time.Time) Decision {
 	if f.Target == "" {
 		e := evaluate(f, now)
@@ -73,7 +76,7 @@ func Next(f poolstate.Facts, now time.Time) Decision {
 	return w
 }
 
-// CountAt counts the nodes of a pool at a time, as Next does.
+// CountAt counts the nodes of a pool at a point in time, as Next does.
 func CountAt(f poolstate.Facts, now time.Time) nodestate.Counts {
 	if f.Target == "" {
 		return counts(evaluate(f, now), settling{})
@@ -82,8 +85,8 @@ func CountAt(f poolstate.Facts, now time.Time) nodestate.Counts {
 	return counts(p.evaluation, p.capacity.settling)
 }
 
-// Count counts the nodes of a pool for its target, independently of time. It treats a gate that requires a node to be
-// Ready for a duration as open.
+// Count counts the nodes of a pool for its target, independently of time. Count treats a gate that requires a node to
+// be Ready for a duration as open.
 func Count(f poolstate.Facts) nodestate.Counts {
 	var c nodestate.Counts
 	for i := range f.Nodes {
@@ -113,7 +116,8 @@ func marks(p plan) (label []Label, taint, untaint []string) {
 		switch {
 		case m.Assigned && m.Tainted:
 			untaint = append(untaint, m.Name)
-		case m.Assigned, m.Tainted, frozen, marked[m], m.NeedsPoolCheck(pools): // a decision writes to each node once
+		// The decision already writes to this node, and it writes to each node only once.
+		case m.Assigned, m.Tainted, frozen, marked[m], m.NeedsPoolCheck(pools):
 		default:
 			taint = append(taint, m.Name)
 		}

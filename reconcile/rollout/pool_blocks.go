@@ -11,12 +11,12 @@ import (
 )
 
 const (
-	// slow is after how long a node that is not Ready, or a drain, no longer counts as progress.
+	// slow is how long a drain, or a node that is not Ready, counts as progress.
 	slow = 10 * time.Minute
-	// forbidden is how long a PodDisruptionBudget may delay a drain before a block reports it.
+	// forbidden is how long a PodDisruptionBudget may delay a drain before a block reports the delay.
 	forbidden = 5 * time.Second
-	// Flapping is how long a node may be not Ready before a block reports it, unless a reboot or an update explains
-	// it.
+	// Flapping is how long a node may be not Ready before a block reports the node, unless a reboot or an update
+	// explains this state.
 	Flapping = 30 * time.Second
 )
 
@@ -48,8 +48,8 @@ func poolBlocks(p plan) (out []Block, again time.Time) {
 	return append(out, drains...), earliest(again, drainsAgain)
 }
 
-// notReadyBlocks name the nodes that run the target and have been not Ready for longer than Flapping. The pool is not
-// updated before they are Ready.
+// notReadyBlocks returns the block that names nodes that run the target and have been not Ready for longer than
+// Flapping. The pool does not count as updated before these nodes are Ready.
 func notReadyBlocks(p plan) (blocks []Block, again time.Time) {
 	var dead []*nodestate.Member
 	for _, m := range p.nodes.Occupying {
@@ -67,7 +67,7 @@ func notReadyBlocks(p plan) (blocks []Block, again time.Time) {
 	return []Block{{Cause: CauseNotReady, Reason: describe(dead, stableWording(p.evaluation).State)}}, again
 }
 
-// stepBlocks explain why the current step does not end.
+// stepBlocks returns the blocks that say why the current step does not end.
 func stepBlocks(p plan) (blocks []Block, again time.Time) {
 	s := p.step
 	if !s.limited {
@@ -76,7 +76,7 @@ func stepBlocks(p plan) (blocks []Block, again time.Time) {
 	if s.Due {
 		g, _ := closedGate(p.evaluation, anyGate)
 		if n := len(p.blockers.holds); n > 0 && slices.Equal(p.blockers.holds[n-1].Closed, g.Closed) {
-			return nil, again // the block of a query already reports it
+			return nil, again // The block of a query already reports this gate.
 		}
 		return []Block{g}, again
 	}
@@ -104,7 +104,7 @@ func stepBlocks(p plan) (blocks []Block, again time.Time) {
 	return nil, again
 }
 
-// stepText names the step and its progress.
+// stepText returns a text with the current step and its progress.
 func stepText(s step) string {
 	kind := ""
 	if s.Canary {
@@ -113,7 +113,7 @@ func stepText(s step) string {
 	return fmt.Sprintf("step %d of %d%s: %d of %d nodes healthy", s.Step+1, s.Of, kind, max(0, s.Healthy), s.Want)
 }
 
-// nodeGatesBlock names the updated nodes whose own gates are closed.
+// nodeGatesBlock returns the block that names updated nodes whose own gates are closed.
 func nodeGatesBlock(p plan) (b Block, closed bool) {
 	b.Cause, b.Closed = CauseGate, closedNodeGates(p)
 	var texts []string
@@ -141,8 +141,8 @@ func closedNodeGates(p plan) (closed []v1alpha1.ClosedGate) {
 	return closed
 }
 
-// placeBlocks explain why no node is assigned although nothing else blocks the pool and no node makes progress.
-// otherwise is true if another reason was found.
+// placeBlocks returns blocks that say why no node is assigned, although nothing else blocks the pool and no node makes
+// progress. The parameter otherwise is true if another reason was found.
 func placeBlocks(p plan, otherwise bool) (blocks []Block, again time.Time) {
 	if len(p.assigned.members) > 0 || len(p.released) > 0 {
 		return nil, again
@@ -154,7 +154,8 @@ func placeBlocks(p plan, otherwise bool) (blocks []Block, again time.Time) {
 	return placesTaken(p, otherwise), again
 }
 
-// placesTaken names the nodes that take the places of the budgets, or why no node is a candidate.
+// placesTaken returns a text that names the nodes that take the places of the budgets, or that says why no node is a
+// candidate.
 func placesTaken(p plan, otherwise bool) []Block {
 	candidates := 0
 	for _, kind := range []nodestate.Candidate{nodestate.CandidateInService, nodestate.CandidateFailed, nodestate.CandidateChanging, nodestate.CandidateDegraded} {
@@ -190,7 +191,7 @@ func placesTaken(p plan, otherwise bool) []Block {
 	return out
 }
 
-// unavailableCause is the cause of a pool whose last nodes cannot be assigned the target.
+// unavailableCause returns the cause for a pool whose last nodes cannot be assigned the target.
 func unavailableCause(p plan) Cause {
 	waits := func(is func(*nodestate.Member) bool) bool {
 		return slices.ContainsFunc(p.nodes.Occupying, func(m *nodestate.Member) bool { return !m.Updated && is(m) })
@@ -217,7 +218,7 @@ func filter(nodes []*nodestate.Member, is func(*nodestate.Member) bool) []*nodes
 	return out
 }
 
-// describe names the first of these nodes with a text about each, and counts the rest.
+// describe returns a text that names the first of the given nodes, with a text about each, and counts the rest.
 func describe(nodes []*nodestate.Member, text func(*nodestate.Node) string) string {
 	var texts []string
 	for _, m := range nodes[:min(len(nodes), nodestate.MaxNamed)] {
@@ -242,8 +243,8 @@ func makesProgress(p plan) (moving bool, again time.Time) {
 }
 
 // madeNoProgress reports whether a node that changes its config takes too long: no daemon has ever reported from it,
-// its kubelet does not report, it is not Ready, or its drain does not end. For the first two causes, again is when the
-// node will have taken too long.
+// its kubelet does not report, it is not Ready, or its drain does not end. If the daemon has never reported or the
+// kubelet does not report, again is when the node will have taken too long.
 func madeNoProgress(p plan, m *nodestate.Member) (ended bool, again time.Time) {
 	if m.State == "" && !m.Created.IsZero() {
 		if age(p.now, m.Created) > slow {
@@ -267,7 +268,8 @@ func drainsSlowly(p plan, m *nodestate.Member) bool {
 	return m.Step.Draining && age(p.now, m.Step.DrainStarted) > slow
 }
 
-// drainBlocks name the drains that take long, or that a PodDisruptionBudget delays for longer than forbidden.
+// drainBlocks returns the block that names drains that take long, or that a PodDisruptionBudget has delayed for longer
+// than the time forbidden.
 func drainBlocks(p plan) (blocks []Block, again time.Time) {
 	var delayed []*nodestate.Member
 	for _, m := range p.nodes.Occupying {

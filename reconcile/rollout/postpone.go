@@ -36,7 +36,7 @@ func postponeDrains(e evaluation, c capacity, s step, a assignments) (released [
 	spare, used := findSpare(e, c, s, a), c.used
 	for _, m := range late {
 		if used-m.Places() >= c.max || !spare.replace(m.Zone) {
-			continue // no other node would get the place
+			continue // No other node would get the place in the budget.
 		}
 		used -= m.Places()
 		released = append(released, Release{
@@ -47,7 +47,7 @@ func postponeDrains(e evaluation, c capacity, s step, a assignments) (released [
 	return released, again
 }
 
-// spare counts the remaining candidates after a decision, and the room for them, by zone.
+// spare counts the candidates that remain after a decision, and the free places for them, by zone.
 type spare struct {
 	zones       []string
 	nodes, room map[string]int
@@ -68,8 +68,8 @@ func findSpare(e evaluation, c capacity, s step, a assignments) spare {
 	return p
 }
 
-// replace uses one candidate for the place of a node in a zone. It prefers the same zone, because the place there
-// becomes free.
+// replace uses one candidate for the place of a node in a zone. replace prefers a candidate of the same zone, because
+// the node's place in this zone becomes free.
 func (p spare) replace(zone string) bool {
 	if p.nodes[zone] > 0 {
 		p.nodes[zone]--

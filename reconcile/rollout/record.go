@@ -11,8 +11,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// continueRecord makes the record belong to the pool's target. It replaces a record of another config, and lifts a
-// verdict if a user requested a retry after it.
+// continueRecord returns the record of the rollout of the pool's target. continueRecord replaces a record of another
+// config, and lifts a verdict if a user requested a retry after the verdict.
 func continueRecord(e evaluation) evaluation {
 	r := e.record
 	if r.Config == "" {
@@ -22,10 +22,10 @@ func continueRecord(e evaluation) evaluation {
 		e.record = newRecord(e, r)
 		return e
 	}
-	if r.Verdict != "" { // perhaps from an older controller
+	if r.Verdict != "" { // The record with this verdict may be from an older version of the controller.
 		r.Healthy = lastHealthy(e.Facts, r.Healthy)
 	}
-	if r.Began.After(e.now) { // the clock was set back
+	if r.Began.After(e.now) { // Began is in the future, so the clock was set back.
 		r.Began = stamp(e.now)
 	}
 	retry := r.Verdict != "" && !e.Care.RetryAt.IsZero() && (r.At == nil || e.Care.RetryAt.After(r.At.Time))
@@ -34,14 +34,15 @@ func continueRecord(e evaluation) evaluation {
 		return e
 	}
 	if r.Verdict == v1alpha1.RolloutReverted {
-		r.Steps = 0 // the nodes returned to the earlier config
+		r.Steps = 0 // The steps begin again, because the nodes returned to the earlier config.
 	}
 	r.RolloutEnd, r.WellSince, r.Forgiven = v1alpha1.RolloutEnd{}, nil, nil
 	e.record, e.nodes = r, classifyFor(e.Facts, e.Target)
 	return retryFailed(e)
 }
 
-// newRecord begins the rollout of the pool's target. was is the record of the previous rollout.
+// newRecord returns the record of a new rollout of the pool's target. The parameter was is the record of the previous
+// rollout.
 func newRecord(e evaluation, was v1alpha1.RolloutRecord) v1alpha1.RolloutRecord {
 	r := v1alpha1.RolloutRecord{Config: e.Target, Requester: e.Requester, Began: stamp(e.now), Healthy: was.Healthy}
 	if reachedAllThatReport(e.Facts, was) {
@@ -49,7 +50,8 @@ func newRecord(e evaluation, was v1alpha1.RolloutRecord) v1alpha1.RolloutRecord 
 	}
 	for i := range e.Nodes {
 		n := &e.Nodes[i]
-		if n.UpdatedTo(e.Target) || n.Config.Current == e.Target && n.Failing() { // a node that failed another config still has its current one
+		// A node that failed another config still runs its current config.
+		if n.UpdatedTo(e.Target) || n.Config.Current == e.Target && n.Failing() {
 			r.UpdatedBefore++
 		}
 	}
@@ -57,7 +59,8 @@ func newRecord(e evaluation, was v1alpha1.RolloutRecord) v1alpha1.RolloutRecord 
 	return r
 }
 
-// lastHealthy returns the last healthy config in a record. If the record has none, it returns the config in use.
+// lastHealthy returns the last healthy config in a record. If the record has none, lastHealthy returns the config in
+// use.
 func lastHealthy(f poolstate.Facts, recorded string) string {
 	if recorded != "" {
 		return recorded
@@ -66,8 +69,9 @@ func lastHealthy(f poolstate.Facts, recorded string) string {
 }
 
 // configInUse returns the config of a pool, other than its target, that most nodes run. If two configs have the same
-// number of nodes, it returns the first by name. It is empty if there is none. It replaces the last healthy config if
-// no record names one, for example because the pool was deleted with its record.
+// number of nodes, configInUse returns the first by name. The result is empty if no node runs another config. The
+// result replaces the last healthy config if no record names one, for example because the pool was deleted with its
+// record.
 func configInUse(f poolstate.Facts) string {
 	runs := map[string]int{}
 	for i := range f.Nodes {
@@ -76,8 +80,8 @@ func configInUse(f poolstate.Facts) string {
 		if current == f.Target || !isConfigOf(current, f.Pool) {
 			continue
 		}
-		// A node gets another config only while it runs its current one. A node that has no other desired config has
-		// to be healthy.
+		// A node that has another desired config counts, because it got this config while it ran its current config. A
+		// node that has no other desired config must be healthy.
 		if current != n.Config.Desired || n.State == v1alpha1.StateDone && n.Health.Trouble == "" {
 			runs[current]++
 		}
@@ -91,15 +95,15 @@ func configInUse(f poolstate.Facts) string {
 	return most
 }
 
-// isConfigOf reports whether a rendered config is one of the pool, as its name says. A node that joined the pool may still run one of its
-// earlier pool.
+// isConfigOf reports whether a rendered config was rendered for the pool, according to its name. A node that has joined
+// the pool may still run a config of its earlier pool.
 func isConfigOf(config, pool string) bool {
 	hash, ok := strings.CutPrefix(config, "rendered-"+pool+"-")
 	return ok && hash != "" && !strings.Contains(hash, "-")
 }
 
-// reachedAllThatReport reports whether all nodes are healthy with the config of a record. It ignores nodes whose
-// kubelets do not report, unless the config may be the cause.
+// reachedAllThatReport reports whether all nodes are healthy with the config of a record. reachedAllThatReport ignores
+// nodes whose kubelets do not report, unless the config may be the cause.
 func reachedAllThatReport(f poolstate.Facts, r v1alpha1.RolloutRecord) bool {
 	if r.Config == "" || r.Verdict != "" {
 		return false
@@ -108,7 +112,7 @@ func reachedAllThatReport(f poolstate.Facts, r v1alpha1.RolloutRecord) bool {
 	if nodes.Total.Healthy == 0 {
 		return false
 	}
-	for _, m := range nodes.Occupying { // a node that is not Ready takes a place
+	for _, m := range nodes.Occupying { // A node that is not Ready takes a place in the budget.
 		neverGot := !m.Assigned || !m.Health.Since.IsZero() && m.Health.Since.Before(r.Began.Time)
 		if m.Health.Silence != "" && !m.Updated && neverGot {
 			silent++
@@ -120,8 +124,8 @@ func reachedAllThatReport(f poolstate.Facts, r v1alpha1.RolloutRecord) bool {
 // mostOfOutcome is the maximum length of a verdict's reason in the pool's history, in runes.
 const mostOfOutcome = 200
 
-// pastOutcome returns how the rollout of the pool's record ended. It returns nil unless the decision replaces that
-// record by one of another config, or lifts its verdict for a retry.
+// pastOutcome returns how the rollout of the pool's record ended. pastOutcome returns nil unless the decision replaces
+// the record by the record of another config, or lifts its verdict for a retry.
 func pastOutcome(e evaluation) *v1alpha1.RolloutOutcome {
 	r := e.Care.Record
 	lifted := r.Verdict != "" && r.At != nil && e.record.Ended == nil && (e.record.Verdict == "" || e.record.At != nil && e.record.At.After(r.At.Time))
@@ -150,7 +154,7 @@ func pastOutcome(e evaluation) *v1alpha1.RolloutOutcome {
 // stamp returns a time in the precision of a record, which is whole seconds.
 func stamp(t time.Time) metav1.Time { return metav1.NewTime(t.UTC().Truncate(time.Second)) }
 
-// stampUp returns the first whole second from a time on, so that no duration is too short.
+// stampUp returns a time rounded up to a whole second, so that no duration is too short.
 func stampUp(t time.Time) *metav1.Time {
 	up := stamp(t.Add(time.Second - 1))
 	return &up

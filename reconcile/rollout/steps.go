@@ -9,23 +9,23 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// step is the current step.
+// step is the current step of a rollout.
 type step struct {
 	Stage
 	// policy has the step's settings in the policy.
 	policy pace.Step
-	// limited is true if the step limits which nodes are assigned; otherwise only the budget does.
+	// limited is true if the step limits which nodes are assigned; otherwise only the budget limits them.
 	limited bool
 	// soaked is when the nodes of the step will have been healthy for long enough; zero while they are not healthy.
 	soaked time.Time
-	// record has the completed steps.
+	// record is the record with the number of completed steps.
 	record v1alpha1.RolloutRecord
 	again  time.Time
 }
 
-// currentStep finds the current step, and starts the next one if it ended. A step ends if its nodes run the target and
-// have been healthy for the soak, and its jobs and queries succeed. At most one step ends at a time, because the
-// answer of a job is about one step only.
+// currentStep finds the current step, and starts the next step if the current one has ended. A step ends if its nodes
+// run the target and have been healthy for the soak, and its jobs and queries succeed. At most one step ends at a time,
+// because the answer of a job is about one step only.
 func currentStep(e evaluation, c capacity) step {
 	r := e.record
 	s := stepNumber(min(r.Steps, len(e.Care.Pace.Steps)), e, c)
@@ -34,7 +34,8 @@ func currentStep(e evaluation, c capacity) step {
 		s.record.WellSince = nil
 		return s
 	}
-	if r.WellSince == nil || r.WellSince.After(e.now.Add(time.Second)) { // a time in the future: the clock was set back
+	// A time in the future means that the clock was set back.
+	if r.WellSince == nil || r.WellSince.After(e.now.Add(time.Second)) {
 		s.record.WellSince = stampUp(e.now)
 	}
 	s.soaked = s.record.WellSince.Add(s.policy.Soak)
@@ -71,12 +72,12 @@ func stepNumber(number int, e evaluation, c capacity) step {
 		return s
 	}
 	s.Want = min(s.policy.Size(total.Nodes), total.Nodes)
-	s.Assigned -= total.Failed + absent // other nodes replace as many failed nodes as the policy allows
+	s.Assigned -= total.Failed + absent // Nodes that did not fail replace as many failed nodes as the policy allows.
 	return s
 }
 
 // countAbsent counts the nodes that were assigned the target and cannot try it, for reasons other than the target.
-// Other nodes are assigned in their place.
+// Other nodes are assigned the target instead of the absent nodes.
 func countAbsent(e evaluation) (n int, again time.Time) {
 	for _, m := range e.nodes.Occupying {
 		if !m.Assigned || !m.Unavailable() || m.Failed {
@@ -94,8 +95,8 @@ func countAbsent(e evaluation) (n int, again time.Time) {
 	return n, again
 }
 
-// lets reports whether the step allows the assignment of a node after a number of other nodes in this decision. Nodes
-// that failed another config do not wait for a step.
+// lets reports whether the step allows the assignment of a node. The parameter is the number of nodes that the decision
+// has assigned before this node. Nodes that failed another config do not wait for a step.
 func (s step) lets(m *nodestate.Member, others int) bool {
 	switch {
 	case !s.limited || m.Failing():
@@ -110,9 +111,9 @@ func (s step) lets(m *nodestate.Member, others int) bool {
 type gateKinds bool
 
 const (
-	// queries are the gates that delay every node.
+	// queries selects only queries, which delay every node.
 	queries gateKinds = false
-	// anyGate selects the queries, and the jobs that end a step.
+	// anyGate selects all gates: the queries, and the jobs at the end of a step.
 	anyGate gateKinds = true
 )
 

@@ -16,7 +16,7 @@ func stableWording(e evaluation) nodestate.Wording {
 	return nodestate.Wording{Now: e.now, Target: e.nodes.Target, Stable: true, Most: nodestate.MaxReason}
 }
 
-// pausedText says who paused the pool, and why.
+// pausedText returns a text that says who paused the pool, and why.
 func pausedText(f poolstate.Facts) string {
 	text := "pool " + f.Pool + " is paused"
 	if who := strings.Join(strings.Fields(f.PausedBy), " "); who != "" {
@@ -25,7 +25,7 @@ func pausedText(f poolstate.Facts) string {
 	return text
 }
 
-// retryText names the nodes for which all other nodes wait.
+// retryText returns a text that names the retried nodes for which all other nodes wait.
 func retryText(target string, names []string, until time.Time) string {
 	texts := slices.Clone(names[:min(len(names), nodestate.MaxNamed)])
 	if more := len(names) - len(texts); more > 0 {
@@ -35,8 +35,8 @@ func retryText(target string, names []string, until time.Time) string {
 		target, strings.Join(texts, ", "), nodestate.FormatDeadline(until, patience))
 }
 
-// SilentBlock names the nodes whose daemons have stopped reporting, the first ones with the time of the last
-// heartbeat. It does not delay the rollout, which uses the last reports of the nodes.
+// SilentBlock returns the block that names nodes whose daemons have stopped reporting, the first nodes with the time of
+// the last heartbeat. Missing heartbeats do not delay the rollout, which uses the last reports of the nodes.
 func SilentBlock(silent map[string]time.Time) Block {
 	names := slices.Sorted(maps.Keys(silent))
 	var texts []string
@@ -53,7 +53,8 @@ func noBudgetText(pool string, limit int) string {
 	return fmt.Sprintf("maxUnavailable of pool %s is %d, so no node may go out of service", pool, limit)
 }
 
-// budgetText names the nodes that take the places of the budget, including those that this decision assigns.
+// budgetText returns a text that names the nodes that take the places of the budget, including the nodes that the
+// decision assigns.
 func budgetText(p plan, w nodestate.Wording) string {
 	if p.capacity.max < 1 {
 		return noBudgetText(p.Pool, p.capacity.max)
@@ -92,7 +93,7 @@ func budgetText(p plan, w nodestate.Wording) string {
 	return "waiting for " + strings.Join(texts, ", ") + "; " + text
 }
 
-// sharedText names the pools that take the places of a shared budget.
+// sharedText returns a text that names the pools that take the places of a shared budget.
 func sharedText(p plan, t poolstate.Shared) string {
 	own := p.capacity.used + p.assigned.inService
 	text := fmt.Sprintf("RolloutPolicy %s allows %s in all its pools; in use: %d (%s %d", t.Policy, unavailableNodes(t.Max), t.Used+own, p.Pool, own)
@@ -102,7 +103,8 @@ func sharedText(p plan, t poolstate.Shared) string {
 	return text + ")"
 }
 
-// unavailableNodes describes how many nodes may be unavailable at a time. A node that failed takes a place, too.
+// unavailableNodes returns a text that says how many nodes may be unavailable at a time. A failed node takes a place,
+// too.
 func unavailableNodes(n int) string {
 	if n == 1 {
 		return "1 unavailable or failed node"
@@ -110,7 +112,7 @@ func unavailableNodes(n int) string {
 	return fmt.Sprintf("%d unavailable or failed nodes", n)
 }
 
-// zoneText says that a zone's limit is reached.
+// zoneText returns a text that says that a zone's limit is reached.
 func zoneText(p plan, zone string) string {
 	name, z := zone, p.nodes.Zones[zone]
 	if name == "" {

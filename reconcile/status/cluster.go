@@ -24,13 +24,13 @@ type ClusterFacts struct {
 	Version string
 	// Versions counts the running programs.
 	Versions []v1alpha1.ComponentVersion
-	// Pools and Sources are all of the cluster.
+	// Pools and Sources are all pools and all GitSources of the cluster.
 	Pools   []*mcfgv1.MachineConfigPool
 	Sources []*v1alpha1.GitSource
 	// Nodes is the number of nodes. Silent has the nodes whose daemons have stopped reporting, with their last heartbeats.
 	Nodes  int
 	Silent map[string]time.Time
-	// ServersGone is true if servers have reported, and none of them reports now.
+	// ServersGone is true if servers have reported before, and no server reports now.
 	ServersGone bool
 }
 
@@ -66,8 +66,8 @@ func Cluster(old v1alpha1.ClusterStatus, f ClusterFacts, now time.Time) v1alpha1
 	return s
 }
 
-// clusterCondition returns a condition with the status abnormal and the reason of the first finding. Without findings it
-// has the opposite status.
+// clusterCondition returns a condition with the status abnormal and the reason of the first finding. If there are no
+// findings, the condition has the opposite status.
 func clusterCondition(kind string, abnormal metav1.ConditionStatus, findings []finding, normal string) metav1.Condition {
 	if len(findings) == 0 {
 		status := metav1.ConditionTrue
@@ -115,7 +115,7 @@ func (f ClusterFacts) progressing() (out []finding) {
 	return out
 }
 
-// degraded returns what needs a user's attention.
+// degraded returns the problems that need a user's attention.
 func (f ClusterFacts) degraded() (out []finding) {
 	for _, p := range f.Pools {
 		if message, is := poolMessage(p, mcfgv1.MachineConfigPoolDegraded); is {

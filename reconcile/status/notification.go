@@ -12,15 +12,16 @@ import (
 type NotificationFacts struct {
 	// Generation is the generation of the Notification that was read.
 	Generation int64
-	// Sent is the record of what the receiver got.
+	// Sent is the record of the states that the receiver got.
 	Sent []v1alpha1.SentState
 	// Suspended is true if the spec suspends the Notification.
 	Suspended bool
-	// Until is the end of the present quiet hours; zero outside of them.
+	// Until is the end of the present quiet hours; it is zero outside of quiet hours.
 	Until time.Time
-	// Reason and Problem are why the receiver lacks the last state; empty if it has it. They contain no secret.
+	// Reason and Problem say why the receiver does not have the present state; empty if it has. Reason and Problem
+	// contain no secret.
 	Reason, Problem string
-	// Warning is what the token may not do beside the statuses; empty for nothing.
+	// Warning says what the token may not do, such as writing comments; empty for no warning.
 	Warning string
 }
 

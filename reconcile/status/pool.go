@@ -19,30 +19,30 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// RolloutBlocked is the only condition that Bunsen adds to a MachineConfigPool. It is True while the pool as a whole
-// should make progress but does not. Its reason is a rollout.Cause.
+// RolloutBlocked is the only condition that Bunsen adds to a MachineConfigPool. RolloutBlocked is True while the pool
+// as a whole should make progress but does not. The reason of the condition RolloutBlocked is a rollout.Cause.
 const RolloutBlocked mcfgv1.MachineConfigPoolConditionType = "RolloutBlocked"
 
 // PoolFacts are the input for a MachineConfigPool's status, besides the old status.
 type PoolFacts struct {
 	// Generation is the generation of the pool that was read.
 	Generation int64
-	// Configuration is the pool's spec.configuration; it becomes status.configuration once every node runs it.
+	// Configuration is the pool's spec.configuration; it becomes status.configuration when every node runs the config.
 	Configuration mcfgv1.MachineConfigPoolStatusConfiguration
-	// Rollout has the pool's name, target and pause. If it has Nodes, these are counted; otherwise Decision and
-	// Degraded have all facts about them.
+	// Rollout has the pool's name, target and pause. If Rollout has Nodes, Pool counts them; otherwise Decision and
+	// Degraded have all facts about the nodes.
 	Rollout poolstate.Facts
 	// Decision is the last decision.
 	Decision rollout.Decision
 	// Degraded are the nodes that report a failure.
 	Degraded []nodestate.Node
-	// Commits has the commits of the rendered configs that nodes failed, in words: `main@sha1:4f1c2ab1 "chrony: use
+	// Commits maps each rendered config that nodes failed to the text of its commit: `main@sha1:4f1c2ab1 "chrony: use
 	// site NTP"`.
 	Commits map[string]string
 }
 
 // Pool returns the status of a pool from its nodes: counts, configuration, and the conditions Updated, Updating,
-// NodeDegraded, Degraded and RolloutBlocked. It does not change RenderDegraded and conditions of other programs.
+// NodeDegraded, Degraded and RolloutBlocked. Pool does not change RenderDegraded and conditions of other programs.
 func Pool(old mcfgv1.MachineConfigPoolStatus, f PoolFacts, now time.Time) mcfgv1.MachineConfigPoolStatus {
 	s := *old.DeepCopy()
 	f.count()
@@ -56,7 +56,7 @@ func Pool(old mcfgv1.MachineConfigPoolStatus, f PoolFacts, now time.Time) mcfgv1
 	converged := c.Converged() && f.Rollout.Target != "" && !f.isSilent()
 	if healthy := f.Decision.Record.Healthy; converged {
 		s.Configuration = *f.Configuration.DeepCopy()
-	} else if s.Configuration.Name == "" && healthy != "" { // the pool was deleted and created again, with its record
+	} else if s.Configuration.Name == "" && healthy != "" { // The pool was deleted and created again, with its record.
 		s.Configuration.ObjectReference = f.Configuration.ObjectReference
 		s.Configuration.Name = healthy
 	}
@@ -75,7 +75,7 @@ func (f *PoolFacts) isSilent() bool {
 	return slices.ContainsFunc(f.Decision.Blocks, func(b rollout.Block) bool { return b.Cause == rollout.CauseSilent })
 }
 
-// count counts the nodes if the facts have them.
+// count counts the nodes if the facts have the nodes.
 func (f *PoolFacts) count() {
 	if len(f.Rollout.Nodes) == 0 {
 		return
@@ -103,7 +103,7 @@ func Rendered(old mcfgv1.MachineConfigPoolStatus, pool string, err error, now ti
 	return s
 }
 
-// progress returns Updated and Updating. `oc`, alerts and users match these texts.
+// progress returns the conditions Updated and Updating. `oc`, alerts and users compare these texts.
 func progress(f PoolFacts, converged bool) (updated, updating mcfgv1.MachineConfigPoolCondition) {
 	target := f.Rollout.Target
 	updated = poolCondition(mcfgv1.MachineConfigPoolUpdated, false, "", "")
@@ -129,8 +129,8 @@ func progress(f PoolFacts, converged bool) (updated, updating mcfgv1.MachineConf
 	return updated, updating
 }
 
-// howFar extends the original's text with the numbers of nodes that are done and that failed. It is empty if there are
-// none.
+// howFar returns an addition to the message of Updating: how many nodes are done, and how many failed. The addition is
+// empty if both numbers are 0.
 func howFar(c nodestate.Counts) string {
 	if c.Updated+c.Degraded == 0 {
 		return ""
@@ -145,13 +145,14 @@ func howFar(c nodestate.Counts) string {
 	return text
 }
 
-// unavailableText says that all nodes are updated, and that some of them do not serve pods.
+// unavailableText returns the message for a pool in which all nodes are updated, and some of them do not serve pods.
 func unavailableText(f PoolFacts) string {
 	c := f.Decision.Counts
 	return fmt.Sprintf("All nodes run MachineConfig %s; %d of %d are unavailable", f.Rollout.Target, c.Unavailable, c.Machines)
 }
 
-// waitsText is the message of Updating while the rollout makes no progress, when the original's text would be wrong.
+// waitsText returns the message of Updating while the rollout makes no progress. The message of the
+// machine-config-operator would be wrong in this case.
 func waitsText(f PoolFacts) string {
 	c, cause := f.Decision.Counts, string(f.Decision.Blocks[0].Cause)
 	if c.Converged() {
@@ -163,19 +164,19 @@ func waitsText(f PoolFacts) string {
 	return fmt.Sprintf("%d of %d nodes run MachineConfig %s; the rollout waits (%s), see RolloutBlocked", c.Updated, c.Machines, f.Rollout.Target, cause)
 }
 
-// nodeDegraded names every node that reports a failure, with its daemon's text, and the config and commit that it
-// failed. At the end it says what to do.
+// nodeDegraded returns a message that names every node that reports a failure, with its daemon's text, and the config
+// and commit that the node failed. The end of the message says what to do.
 func nodeDegraded(f PoolFacts) mcfgv1.MachineConfigPoolCondition {
 	if len(f.Degraded) == 0 {
 		return poolCondition(mcfgv1.MachineConfigPoolNodeDegraded, false, "", "")
 	}
-	nodes := slices.Clone(f.Degraded) // a cache lists nodes in any order, and the text must not depend on it
+	nodes := slices.Clone(f.Degraded) // A cache lists nodes in any order, and the text must not depend on this order.
 	slices.SortFunc(nodes, func(a, b nodestate.Node) int { return strings.Compare(a.Name, b.Name) })
 	texts, failing := make([]string, len(nodes)), ""
 	for i := range nodes {
 		n := &nodes[i]
 		reason := n.Reason
-		if n.Failing() { // name the config and the commit once
+		if n.Failing() { // The text names each config and its commit only once.
 			failing = cmp.Or(failing, n.Name)
 			reason = n.Problem()
 		}
@@ -203,8 +204,8 @@ func from(commit string) string {
 	return " from " + commit
 }
 
-// blocked returns why a pool as a whole makes no progress. A used budget is normal during a rollout, so it does not
-// block the pool while nodes are at work.
+// blocked returns why a pool as a whole makes no progress. During a rollout, the budget is normally used up, so a used
+// budget does not block the pool while nodes are at work.
 func blocked(f PoolFacts, converged bool) mcfgv1.MachineConfigPoolCondition {
 	var texts []string
 	var reason rollout.Cause
@@ -212,12 +213,14 @@ func blocked(f PoolFacts, converged bool) mcfgv1.MachineConfigPoolCondition {
 	for _, b := range f.Decision.Blocks {
 		texts = append(texts, b.Reason)
 		verdict = verdict || isVerdict(string(b.Cause))
-		if reason == "" || isVerdict(string(b.Cause)) && reason != rollout.CauseInvalid { // Degraded depends on the reason
+		// The reason must stay exact, because the condition Degraded depends on it.
+		if reason == "" || isVerdict(string(b.Cause)) && reason != rollout.CauseInvalid {
 			reason = b.Cause
 		}
 	}
-	if converged && reason != rollout.CauseApplying || len(texts) == 0 { // a failed render blocks an updated pool, too
-		if f.Rollout.Held != "" { // newer commits do not reach the pool, also if every node runs its config
+	if converged && reason != rollout.CauseApplying || len(texts) == 0 { // A failed render blocks an updated pool, too.
+		// The pool is held: newer commits do not reach the pool, even if every node runs the pool's config.
+		if f.Rollout.Held != "" {
 			return poolCondition(RolloutBlocked, true, string(rollout.CauseHeld), message("pool "+f.Rollout.Pool+" is "+f.Rollout.Held))
 		}
 		return poolCondition(RolloutBlocked, false, "", "")
@@ -241,7 +244,7 @@ var causes = []mcfgv1.MachineConfigPoolConditionType{
 	RolloutBlocked,
 }
 
-// degraded summarizes the causes in one condition, and repeats their messages.
+// degraded summarizes the conditions in causes in one condition, and repeats their messages.
 func degraded(conditions []mcfgv1.MachineConfigPoolCondition) mcfgv1.MachineConfigPoolCondition {
 	is := false
 	var texts []string
@@ -272,8 +275,8 @@ func poolCondition(kind mcfgv1.MachineConfigPoolConditionType, is bool, reason, 
 	return mcfgv1.MachineConfigPoolCondition{Type: kind, Status: status, Reason: reason, Message: text}
 }
 
-// setter returns a function that replaces the condition with the same type. It does nothing if status, reason and
-// message are equal. The transition time changes only with the status.
+// setter returns a function that replaces the condition with the same type. The returned function does nothing if
+// status, reason and message are equal. The setter changes the transition time only if the status changes.
 func setter(s *mcfgv1.MachineConfigPoolStatus, now time.Time) func(mcfgv1.MachineConfigPoolCondition) {
 	return func(c mcfgv1.MachineConfigPoolCondition) {
 		c.LastTransitionTime = metav1.NewTime(now)

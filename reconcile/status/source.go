@@ -16,7 +16,8 @@ import (
 const (
 	// mostRefused is how many refused revisions the status of a GitSource contains.
 	mostRefused = 10
-	// mostWarnings is how many warnings the status contains. mostWarning is the maximum length of each, in runes.
+	// mostWarnings is how many warnings the status contains. mostWarning is the maximum length of each warning, in
+	// runes.
 	mostWarnings = 20
 	mostWarning  = 500
 	// mostOutcome is the maximum length of a reason in the history, in runes.
@@ -31,7 +32,7 @@ type SourceFacts struct {
 	Handled string
 	// Verify is true if the spec requires signatures.
 	Verify bool
-	// Suspended is true if the spec suspends the source, so that the controller tried nothing.
+	// Suspended is true if the spec suspends the source, so that the controller made no attempt.
 	Suspended bool
 	// SuspendUntil is when the suspension ends; nil if it has no end.
 	SuspendUntil *metav1.Time
@@ -57,18 +58,19 @@ type Applied struct {
 	Commit v1alpha1.CommitInfo
 	// Inventory lists every object of the revision.
 	Inventory []v1alpha1.InventoryEntry
-	// Content is the digest of the stored objects.
+	// Content is the digest of the content that the RevisionContent objects store.
 	Content string
-	// From is the repository and the ref of the spec.
+	// From is the repository and the ref that the spec named.
 	From string
-	// Rewritten says that the commit does not descend from the one applied before, or that its tag moved. Empty if neither is so.
+	// Rewritten is a text that says that the commit does not descend from the commit that was applied before, or that
+	// its tag moved; otherwise empty.
 	Rewritten string
 }
 
-// Source returns the status of a GitSource after an attempt or, if Doing is set, during one.
+// Source returns the status of a GitSource after an attempt or, if Doing is set, during an attempt.
 //
-// If the attempt did not apply a revision, the status keeps the one that was applied before. The same is true for the
-// newest observed revision.
+// If the attempt did not apply a revision, the status keeps the revision that was applied before. If the attempt did
+// not observe a revision, the status keeps the newest observed revision.
 func Source(old v1alpha1.GitSourceStatus, f SourceFacts, now time.Time) v1alpha1.GitSourceStatus {
 	s := *old.DeepCopy()
 	s.ObservedGeneration = f.Generation
@@ -112,7 +114,7 @@ func refuse(history []v1alpha1.HistoryEntry, c v1alpha1.CommitInfo, why v1alpha1
 	return forget(history)
 }
 
-// forget removes the oldest entries of each kind beyond the maximum number.
+// forget removes the oldest entries of the history if there are too many entries of a kind.
 func forget(history []v1alpha1.HistoryEntry) []v1alpha1.HistoryEntry {
 	applied, refused := 0, 0
 	return slices.DeleteFunc(history, func(e v1alpha1.HistoryEntry) bool {
@@ -130,8 +132,8 @@ func firstLine(text string) string {
 	return line
 }
 
-// Gave records the rendered config that each pool got from a revision, and why other pools could not be rendered. It
-// ignores a revision that is not in the history any more.
+// Gave records the rendered config that each pool got from a revision, and why other pools could not be rendered. If
+// the revision is not in the history any more, Gave does nothing.
 func Gave(old v1alpha1.GitSourceStatus, revision string, pools, failed map[string]string) v1alpha1.GitSourceStatus {
 	s := *old.DeepCopy()
 	for i := range s.History {
@@ -157,7 +159,7 @@ func Gave(old v1alpha1.GitSourceStatus, revision string, pools, failed map[strin
 	return s
 }
 
-// remember adds a commit to the history if it is not there.
+// remember adds a commit to the history, unless the history already has it.
 func remember(history []v1alpha1.HistoryEntry, c v1alpha1.CommitInfo) []v1alpha1.HistoryEntry {
 	if len(history) > 0 && history[0].Revision == c.Revision {
 		history[0].CommitInfo, history[0].Refused = c, nil
@@ -166,7 +168,8 @@ func remember(history []v1alpha1.HistoryEntry, c v1alpha1.CommitInfo) []v1alpha1
 	return forget(append([]v1alpha1.HistoryEntry{{CommitInfo: c}}, history...))
 }
 
-// sourceConditions returns the conditions in the form of kstatus: Ready always; Reconciling and Stalled only if true.
+// sourceConditions returns the conditions in the form of kstatus: Ready always; Reconciling and Stalled only if they
+// are True.
 func sourceConditions(s v1alpha1.GitSourceStatus, f SourceFacts) []metav1.Condition {
 	ready := func(status metav1.ConditionStatus, reason, text string) metav1.Condition {
 		return metav1.Condition{Type: v1alpha1.ReadyCondition, Status: status, Reason: reason, Message: text}
@@ -179,7 +182,7 @@ func sourceConditions(s v1alpha1.GitSourceStatus, f SourceFacts) []metav1.Condit
 		return []metav1.Condition{suspended(s, f.SuspendUntil, ready)}
 	case f.Err != nil:
 		e := fault.Of(f.Err, v1alpha1.ReasonApplyFailed)
-		e.Reason = cmp.Or(e.Reason, v1alpha1.ReasonApplyFailed) // the API refuses a condition without a reason
+		e.Reason = cmp.Or(e.Reason, v1alpha1.ReasonApplyFailed) // The API server refuses a condition without a reason.
 		text := message(e.Error())
 		switch e.Kind {
 		case fault.Stalled:
@@ -197,8 +200,9 @@ func sourceConditions(s v1alpha1.GitSourceStatus, f SourceFacts) []metav1.Condit
 	return []metav1.Condition{ready(metav1.ConditionTrue, v1alpha1.ReasonSucceeded, list(texts, "; ", mostMessage))}
 }
 
-// verifiedCondition returns the condition SourceVerified about the last commit that the controller read; none if the spec requires no
-// signature, or if none was read yet. If an attempt read no commit, the condition stays.
+// verifiedCondition returns the condition SourceVerified about the last commit that the controller read; no condition
+// if the spec requires no signature, or if the controller has not read a commit yet. If an attempt read no commit, the
+// condition stays.
 func verifiedCondition(s v1alpha1.GitSourceStatus, f SourceFacts) []metav1.Condition {
 	c := metav1.Condition{Type: v1alpha1.SourceVerifiedCondition, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonVerified}
 	applied := s.AppliedCommit
@@ -225,7 +229,7 @@ func signedBy(c *v1alpha1.CommitInfo) string {
 	return message("revision " + c.Revision + " is signed by " + c.VerifiedBy)
 }
 
-// suspended returns a Ready condition that is True if a revision is applied, because it stays applied.
+// suspended returns a Ready condition that is True if a revision is applied, because the revision stays applied.
 func suspended(s v1alpha1.GitSourceStatus, until *metav1.Time, ready func(metav1.ConditionStatus, string, string) metav1.Condition) metav1.Condition {
 	text := "suspended"
 	if until != nil {
@@ -240,8 +244,8 @@ func suspended(s v1alpha1.GitSourceStatus, until *metav1.Time, ready func(metav1
 // ours are the conditions of a GitSource that this package sets.
 var ours = []string{v1alpha1.ReadyCondition, v1alpha1.ReconcilingCondition, v1alpha1.StalledCondition, v1alpha1.SourceVerifiedCondition}
 
-// replace replaces the conditions of this package, and keeps those of other programs. A transition time changes only
-// with its status.
+// replace replaces the conditions of this package, and keeps those of other programs. replace changes the transition
+// time of a condition only if its status changes.
 func replace(old, want []metav1.Condition, generation int64, now time.Time) []metav1.Condition {
 	out := make([]metav1.Condition, 0, len(old)+len(want))
 	for _, c := range want {

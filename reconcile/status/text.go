@@ -6,14 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// Limits of texts, in bytes. The API refuses a condition message longer than 32768.
+// The limits of texts, in bytes. The API server refuses a condition message that is longer than 32768 bytes.
 const (
 	mostMessage = 32 << 10
-	mostReason  = 2000 // of one node
+	mostReason  = 2000 // the limit for the reason of one node
 	mostSubject = 256
 )
 
-// list joins texts up to a limit, and says how many it omitted. The first text always stays, but may be cut.
+// list joins texts up to a limit, and says how many texts it omitted. list never omits the first text, but may shorten
+// it.
 func list(texts []string, separator string, most int) string {
 	whole := strings.Join(texts, separator)
 	if len(whole) <= most {
@@ -51,7 +52,7 @@ func cut(text string, most int) string {
 	return text[:end] + mark
 }
 
-// message limits an error's text. From a text with many lines, it omits whole lines and says how many.
+// message limits an error's text. If the text has many lines, message omits whole lines and says how many.
 func message(text string) string {
 	return list(strings.Split(strings.ToValidUTF8(strings.TrimSpace(text), "\uFFFD"), "\n"), "\n", mostMessage)
 }

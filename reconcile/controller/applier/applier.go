@@ -29,8 +29,8 @@ const (
 	rejectedPause = 10 * time.Minute
 )
 
-// failedWrite records a revision of which the API server rejected a change after others were written. If it is lost,
-// the controller makes one more attempt.
+// failedWrite records a revision of which the API server rejected a change after it had accepted other changes. If this
+// record is lost, the controller makes one more attempt.
 type failedWrite struct {
 	revision, request string
 	generation        int64
@@ -42,7 +42,7 @@ type failedWrite struct {
 type Applier struct {
 	// Client reads from the manager's cache and writes.
 	Client client.Client
-	// Live reads from the API server instead of the cache, for data that a write depends on.
+	// Live reads data that a write depends on from the API server instead of the cache.
 	Live client.Reader
 	// Now is the clock.
 	Now func() time.Time
@@ -53,9 +53,10 @@ type Applier struct {
 	failures sync.Map // GitSource name → failedWrite
 }
 
-// Apply applies a commit: it checks each write with the API server, records the planned changes, and writes them. The
-// caller then records the result, which removes that record. Apply can be interrupted at any point. While the record
-// exists, no pool of the source is rendered or rolled out.
+// Apply applies a commit: it checks each write with the API server, records the planned changes in
+// GitSource.status.applying, and writes them. The caller then records the result, which removes the record of the
+// planned changes. Apply can be interrupted at any point. While the record exists, no pool of the source is rendered or
+// rolled out.
 func (a *Applier) Apply(ctx context.Context, src *v1alpha1.GitSource, revisionName string, res transpile.Result) (status.Applied, error) {
 	content, at, err := ContentOf(res)
 	if err != nil {
@@ -97,10 +98,10 @@ func (a *Applier) Apply(ctx context.Context, src *v1alpha1.GitSource, revisionNa
 	return applied, nil
 }
 
-// planChanges compares a commit with the cluster. It reads changed objects from the cache: if they are stale, the next
-// reconciliation corrects the difference. It asks the API server which objects existed before, because a restore
-// deletes the others. It also asks the API server for objects that only the cache lacks, because nothing else would
-// delete them.
+// planChanges compares a commit with the cluster. planChanges reads changed objects from the cache: if the cache is
+// stale, the next reconciliation corrects the difference. planChanges asks the API server which objects existed before,
+// because a restore deletes objects that did not exist before. planChanges also asks the API server for objects that
+// only the cache lacks, because nothing else would delete them.
 func (a *Applier) planChanges(ctx context.Context, src *v1alpha1.GitSource, content revision.Content, at map[string]string) (changeSet, clusterstate.Objects, error) {
 	var p changeSet
 	var live clusterstate.Objects
@@ -127,12 +128,13 @@ func (a *Applier) planChanges(ctx context.Context, src *v1alpha1.GitSource, cont
 			break
 		}
 	}
-	p.content.Foreign = nil // the source no longer owns them
+	p.content.Foreign = nil // The source no longer owns the foreign objects.
 	return p, live, nil
 }
 
 // withEarlierContent adds two parts to the content of a commit: objects of the applied revision that the source does
-// not prune, and what an interrupted apply of another commit has to restore. Without stored content, it adds nothing.
+// not prune, and what an interrupted apply of another commit has to restore. If the content of the applied revision is
+// not stored, withEarlierContent adds nothing.
 func (a *Applier) withEarlierContent(ctx context.Context, src *v1alpha1.GitSource, content revision.Content) (revision.Content, error) {
 	digest := src.Status.AppliedContent
 	switch applying := src.Status.Applying; {
@@ -151,8 +153,8 @@ func (a *Applier) withEarlierContent(ctx context.Context, src *v1alpha1.GitSourc
 	return content.After(base, prunes(src)), err
 }
 
-// applyFault marks a failed request to the API server as a fault. It does not mark conflicts, because they only show
-// that a stale object was read.
+// applyFault marks a failed request to the API server as a fault. applyFault does not mark conflicts, because a
+// conflict only shows that the controller read a stale object.
 func applyFault(err error) error {
 	if apierrors.IsConflict(err) {
 		return err
@@ -163,8 +165,8 @@ func applyFault(err error) error {
 // Forget removes the stored failure of a deleted source.
 func (a *Applier) Forget(source string) { a.failures.Delete(source) }
 
-// recentFailure returns the failure because of which the controller must not retry a revision yet. It returns nil if
-// the controller may retry.
+// recentFailure returns the failure because of which the controller must not retry a revision yet. recentFailure
+// returns nil if the controller may retry.
 func (a *Applier) recentFailure(src *v1alpha1.GitSource, revisionName string) error {
 	v, ok := a.failures.Load(src.Name)
 	if !ok {
@@ -177,8 +179,8 @@ func (a *Applier) recentFailure(src *v1alpha1.GitSource, revisionName string) er
 	return nil
 }
 
-// begin records the planned changes before the first write. After an interrupted apply it does not change the recorded
-// base, which is the state before that apply.
+// begin records the planned changes before the first write. After an interrupted apply, begin does not change the
+// recorded base, which is the state before the interrupted apply.
 func (a *Applier) begin(ctx context.Context, src *v1alpha1.GitSource, revisionName string, live clusterstate.Objects, p changeSet) error {
 	now := metav1.NewTime(a.Now().UTC().Truncate(time.Second))
 	applying := &v1alpha1.ApplyingRevision{Revision: revisionName, Started: now, Inventory: p.inventory, Created: slices.Clone(p.created)}
@@ -199,17 +201,17 @@ func (a *Applier) begin(ctx context.Context, src *v1alpha1.GitSource, revisionNa
 	}
 	applying.Base = base
 	src.Status.Applying = applying
-	// The update is sent even if nothing has changed: the API server rejects it if the cached GitSource is stale and
-	// the apply has already ended.
+	// begin sends the update even if nothing has changed: if the cached GitSource is stale and the apply has already
+	// ended, the API server rejects the update.
 	if err := a.Client.Status().Update(ctx, src); err != nil {
 		return fmt.Errorf("recording in GitSource %q what is going to be applied: %w", src.Name, err)
 	}
 	return nil
 }
 
-// base stores what is restored if a revision cannot be applied completely, and returns its digest. It contains the
-// applied revision, and the current state of the objects that the source takes over. After an interrupted apply, it
-// contains both.
+// base stores the content that a restore applies if a revision cannot be applied completely, and returns the digest of
+// this content. The content has the applied revision, and the current state of the objects that the source takes over.
+// After an interrupted apply, base adds these objects to the content that the interrupted apply stored.
 func (a *Applier) base(ctx context.Context, src *v1alpha1.GitSource, live clusterstate.Objects, p changeSet) (string, error) {
 	digest, created := src.Status.AppliedContent, []string(nil)
 	if was := src.Status.Applying; was != nil && was.Base != "" {

@@ -33,7 +33,7 @@ func dryRun(ctx context.Context, c client.Client, changes []change) error {
 		if err == nil {
 			continue
 		}
-		if !isRejection(err) { // the server did not check this change, so it would not check the next ones either
+		if !isRejection(err) { // The server could not check this change, so it could not check the next changes either.
 			return err
 		}
 		errs = append(errs, err)
@@ -102,8 +102,9 @@ func (ch change) apply(ctx context.Context, c client.Client, dryRun bool) error 
 	return c.Update(ctx, u, sourceOwner)
 }
 
-// replaceSpec replaces the whole spec if other field managers added fields that the fragment does not have. An apply
-// does not remove such fields, and a fragment that differs from its file blocks every pool.
+// replaceSpec replaces the whole spec if other field managers added fields that the fragment does not have. A
+// server-side apply does not remove fields of other field managers, and a fragment that differs from its file blocks
+// every pool.
 func replaceSpec(ctx context.Context, c client.Client, applied *unstructured.Unstructured, want *mcfgv1.MachineConfig) error {
 	live := &mcfgv1.MachineConfig{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(applied.Object, live); err != nil {
@@ -136,8 +137,8 @@ func (ch change) remove(ctx context.Context, c client.Client, dryRun bool) error
 	return client.IgnoreNotFound(c.Delete(ctx, u, options...))
 }
 
-// release removes the source's fields. It applies an object without fields, which removes the fields that have no
-// other owner.
+// release removes the source's fields from an object. release applies the object without fields, and the API server
+// then removes the fields that have no other owner.
 func (ch change) release(ctx context.Context, c client.Client, dryRun bool) error {
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(ch.gvk())
@@ -158,9 +159,9 @@ func (ch change) release(ctx context.Context, c client.Client, dryRun bool) erro
 	return nil
 }
 
-// reset restores an object to its state before the source owned it. It does not change what controllers and
-// administrators set on a pool. A missing object is an error because the cache may be stale; the next plan reads from
-// the API server.
+// reset restores an object to its state before the source owned it. reset does not change fields that controllers and
+// administrators set on a pool. A missing object is an error because the cache may be stale; the next plan reads the
+// object from the API server.
 func (ch change) reset(ctx context.Context, c client.Client) error {
 	live := &unstructured.Unstructured{}
 	live.SetGroupVersionKind(ch.gvk())
@@ -189,7 +190,7 @@ func (ch change) reset(ctx context.Context, c client.Client) error {
 	return c.Update(ctx, live, sourceOwner)
 }
 
-// gvk is the API type of the object.
+// gvk returns the API type of the object.
 func (ch change) gvk() schema.GroupVersionKind {
 	if ch.kind == revision.KindMachineConfig {
 		return mcfgv1.GroupVersion.WithKind(revision.KindMachineConfig)
@@ -201,13 +202,13 @@ func (ch change) gvk() schema.GroupVersionKind {
 type changeVerb string
 
 const (
-	// applyObject applies an object server-side.
+	// applyObject: the change applies an object server-side.
 	applyObject changeVerb = "applying"
-	// deleteObject deletes an object that the revision no longer contains.
+	// deleteObject: the change deletes an object that the revision no longer contains.
 	deleteObject changeVerb = "deleting"
-	// releaseObject removes the source's fields from an object that must stay.
+	// releaseObject: the change removes the source's fields from an object that must stay.
 	releaseObject changeVerb = "releasing"
-	// resetObject restores an object that the source did not own before.
+	// resetObject: the change restores an object that the source did not own before.
 	resetObject changeVerb = "restoring"
 )
 

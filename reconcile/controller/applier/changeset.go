@@ -23,8 +23,8 @@ import (
 type changeSet struct {
 	changes   []change
 	inventory []v1alpha1.InventoryEntry
-	// content is what a restore of the revision applies. It includes objects that the repository no longer contains
-	// and that the source does not prune.
+	// content has the objects that a restore of the revision applies. content includes objects that the repository no
+	// longer contains and that the source does not prune.
 	content revision.Content
 	// created are the keys (revision.Key) of the objects that do not exist yet.
 	created []string
@@ -36,17 +36,18 @@ type changeSet struct {
 type planner struct {
 	source string
 	prune  bool
-	// created are objects that an interrupted apply created. The controller deletes them even if the source does not
-	// prune.
+	// created are the objects that an interrupted apply created. The controller deletes these objects even if the
+	// source does not prune.
 	created []string
 	seen    *revision.Digests
 	live    clusterstate.Objects
 	// at maps revision.Key to a place in the repository.
 	at map[string]string
-	// unrecorded reports that the content of the applied revision is not stored yet. The controller then stores the
-	// current state of the objects that it changes.
+	// unrecorded is true if the content of the applied revision is not stored yet. In this case, the controller stores
+	// the current state of the objects that it changes.
 	unrecorded bool
-	// mayDelete, if set, reports whether an object of cluster/ is deleted; otherwise it is released.
+	// mayDelete, if set, reports whether the controller deletes an object of cluster/ that the revision does not
+	// contain. If mayDelete returns false, the controller releases the object.
 	mayDelete func(key string) bool
 }
 
@@ -226,10 +227,10 @@ func (p planner) mark(u *unstructured.Unstructured, digest string) {
 	annotate(u, v1alpha1.DigestAnnotation, digest)
 }
 
-// removals plans the changes of objects of the source that the revision does not contain. Without pruning, an object
-// that a user assigned to the source by its label stays. removals adds it to the inventory and the content, because
-// pools render it and an object outside the inventory blocks every pool. The content already has the leftovers of
-// earlier revisions.
+// removals plans the changes of objects of the source that the revision does not contain. If the source does not prune,
+// an object that a user assigned to the source by its label stays. removals adds such an object to the inventory and
+// the content, because pools are rendered from it, and an object outside the inventory blocks every pool. The content
+// already has the leftovers of earlier revisions.
 func (p planner) removals(out *changeSet, named map[string]string) ([]v1alpha1.InventoryEntry, error) {
 	owned, err := p.live.Owned(p.source, p.seen)
 	if err != nil {
@@ -268,7 +269,7 @@ func (p planner) keepInContent(out *changeSet, e v1alpha1.InventoryEntry) error 
 		return nil
 	}
 	if e.Digest == "" {
-		return nil // a user changed it, so the source's state of it is not known
+		return nil // A user changed the object, so the state that the source gave it is not known.
 	}
 	o, err := clusterstate.Wanted(p.live.Cluster[revision.Key(e.Kind, e.Name)])
 	if err != nil {
@@ -278,15 +279,16 @@ func (p planner) keepInContent(out *changeSet, e v1alpha1.InventoryEntry) error 
 	return nil
 }
 
-// releases reports whether an object stays when its source no longer contains it. Such objects are the standard pools,
-// the disruption policy, and objects that existed before the source applied them.
+// releases reports whether the controller releases an object that its source no longer contains, instead of deleting
+// it. The controller releases the standard pools, the disruption policy, and objects that existed before the source
+// applied them.
 func (p planner) releases(e v1alpha1.InventoryEntry, key string) bool {
 	return e.Kind == revision.KindMachineConfiguration || e.Kind == revision.KindMachineConfigPool && standardpools.Contains(e.Name) ||
 		p.mayDelete != nil && !p.mayDelete(key)
 }
 
-// ownContent returns the current state of a source's objects on the cluster. The caller uses it for a first revision,
-// or for objects that an earlier version of Bunsen applied.
+// ownContent returns the current state of a source's objects on the cluster. The caller uses ownContent for a first
+// revision, or for objects that an earlier version of Bunsen applied.
 func ownContent(l clusterstate.Objects, source string, seen *revision.Digests) (revision.Content, error) {
 	var c revision.Content
 	for i := range l.Configs {
@@ -304,7 +306,7 @@ func ownContent(l clusterstate.Objects, source string, seen *revision.Digests) (
 			return c, err
 		}
 		if digest == "" {
-			continue // if this object changes, the change set stores it in the field foreign
+			continue // If the revision changes this object, changeSet.foreign stores its current state.
 		}
 		w, err := clusterstate.Wanted(o)
 		if err != nil {

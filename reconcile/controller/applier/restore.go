@@ -19,16 +19,16 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// Restore restores the applied revision in two cases: a newer one was applied in part, or a user changed its objects
-// while the newest commit cannot be applied. It does not read the repository. It returns the earlier failure, joined
-// with the failure of the restore.
+// Restore restores the applied revision in two cases: a newer revision was applied in part, or a user changed the
+// objects of the applied revision while the newest commit cannot be applied. Restore does not read the repository.
+// Restore returns the earlier failure, joined with the failure of the restore.
 func (a *Applier) Restore(ctx context.Context, src *v1alpha1.GitSource, failed error, earlier func() (revision.Content, error)) (bool, error) {
 	applying := src.Status.Applying
 	switch {
 	case applying == nil && (src.Spec.IsSuspended(a.Now()) || src.Status.AppliedRevision == ""):
 		return false, failed
 	case applying != nil && isInterrupted(failed) && a.Now().Sub(applying.Started.Time) < finishWithin:
-		return false, failed // a retry may complete it
+		return false, failed // A retry may complete the apply.
 	case applying == nil:
 		differs, err := a.Differences(ctx, src)
 		if err != nil || len(differs) == 0 {
@@ -44,8 +44,8 @@ func (a *Applier) Restore(ctx context.Context, src *v1alpha1.GitSource, failed e
 	return true, failed
 }
 
-// restoreError is the failure of an attempt whose restore also failed. The controller retries it, unless a user has to
-// fix both failures.
+// restoreError is the failure of an attempt whose restore also failed. The controller retries the attempt, unless a
+// user has to fix both failures.
 func restoreError(src *v1alpha1.GitSource, failed, err error) error {
 	f := fault.Of(err, v1alpha1.ReasonApplyFailed)
 	err = fmt.Errorf("restoring %s: %w", revisionText(src.Status.AppliedRevision), err)
@@ -65,7 +65,7 @@ func isInterrupted(failed error) bool {
 	return failed != nil && f.Kind == fault.Retry && f.Reason == v1alpha1.ReasonApplyFailed
 }
 
-// restoreContent writes the content of the applied revision, and deletes what the interrupted apply created.
+// restoreContent writes the content of the applied revision, and deletes objects that the interrupted apply created.
 func (a *Applier) restoreContent(ctx context.Context, src *v1alpha1.GitSource, earlier func() (revision.Content, error)) error {
 	var created []string
 	if applying := src.Status.Applying; applying != nil {
@@ -95,7 +95,7 @@ func (a *Applier) restoreContent(ctx context.Context, src *v1alpha1.GitSource, e
 }
 
 // contentInForce returns the content to restore. If an earlier version of Bunsen applied the revision without storing
-// its content, the function earlier reads the content.
+// its content, contentInForce calls the function earlier to read the content.
 func (a *Applier) contentInForce(ctx context.Context, src *v1alpha1.GitSource, earlier func() (revision.Content, error)) (revision.Content, error) {
 	if applying := src.Status.Applying; applying != nil {
 		return loadContent(ctx, a.Live, src, applying.Base)
@@ -129,8 +129,8 @@ func (a *Applier) reportRestored(ctx context.Context, src *v1alpha1.GitSource, c
 // controllerManager is the field manager of the controller's writes other than server-side apply, such as spec.configuration of a pool.
 const controllerManager = "machine-config-controller"
 
-// changedBy returns ` (changed by kubectl-edit)` if the last field manager that changed a spec is not the source. It
-// is for MachineConfigs and MachineConfigPools, and returns "" if the manager is unknown.
+// changedBy returns ` (changed by kubectl-edit)` if the last field manager that changed a spec is not the source.
+// changedBy works for MachineConfigs and MachineConfigPools. changedBy returns "" if the manager is unknown.
 func changedBy(ctx context.Context, live client.Reader, c change) string {
 	var o client.Object
 	switch c.kind {

@@ -14,8 +14,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/revision"
 )
 
-// storeContent stores a content as RevisionContent objects if they do not exist, and returns its digest. Kubernetes
-// deletes the objects with the GitSource.
+// storeContent stores a content in RevisionContent objects, unless these exist, and returns the digest of the content.
+// Kubernetes deletes the RevisionContent objects together with the GitSource.
 func storeContent(ctx context.Context, c client.Client, src *v1alpha1.GitSource, content revision.Content) (string, error) {
 	parts, digest, err := revision.Encode(content)
 	if err != nil {
@@ -34,10 +34,10 @@ func storeContent(ctx context.Context, c client.Client, src *v1alpha1.GitSource,
 	return digest, nil
 }
 
-// errContentLost means that RevisionContent objects of a digest are missing or incomplete.
+// errContentLost means that the RevisionContent objects of a digest are missing or incomplete.
 var errContentLost = errors.New("the content of the revision is lost")
 
-// loadContent reads what storeContent stored. It returns errContentLost if a retry cannot help.
+// loadContent reads a content that storeContent stored. loadContent returns errContentLost if a retry cannot help.
 func loadContent(ctx context.Context, live client.Reader, src *v1alpha1.GitSource, digest string) (revision.Content, error) {
 	var parts [][]byte
 	for n := 1; len(parts) < n; {
@@ -93,12 +93,12 @@ func isPartOf(name, source string, digests []string) bool {
 	return false
 }
 
-// contentName is the name of a part.
+// contentName returns the name of the RevisionContent object with one part of a content.
 func contentName(source, digest string, part int) string {
 	return fmt.Sprintf("%s%d", contentPrefix(source, digest), part)
 }
 
-// contentPrefix is the beginning of the names of all parts.
+// contentPrefix returns the beginning of the names of the RevisionContent objects with all parts of a content.
 func contentPrefix(source, digest string) string {
 	hash := strings.TrimPrefix(digest, "sha256:")
 	return fmt.Sprintf("%s-%s-", source, hash[:min(len(hash), 20)])

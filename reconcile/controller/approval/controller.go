@@ -33,8 +33,8 @@ const collectFor = 200 * time.Millisecond
 
 // Controller approves and denies the certificate requests of new machines.
 //
-// Reads: CertificateSigningRequest, Node, ProvisioningToken
-// Writes: the conditions Approved and Denied of certificate requests by bootstrap tokens of machine-config-server
+// Reads: CertificateSigningRequest, Node, ProvisioningToken. Writes: the conditions Approved and Denied of certificate
+// requests by bootstrap tokens of machine-config-server
 type Controller struct {
 	// Client reads from the manager's cache and writes; Live reads from the API server.
 	Client client.Client
@@ -45,12 +45,12 @@ type Controller struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	// uses are the uses of tokens that this process has read or written; nil before its first reconciliation.
-	// Reconciliations do not run at the same time.
+	// uses are the uses of tokens that this process has read or written; nil before its first reconciliation. The field
+	// needs no lock, because reconciliations do not run at the same time.
 	uses approve.Uses
 }
 
-// maxConcurrentWrites is how many decisions are written at a time.
+// maxConcurrentWrites is how many decisions the controller writes at a time.
 const maxConcurrentWrites = 16
 
 // SetupWithManager enqueues the controller's only reconcile key when a machine requests a certificate, and when a Node
@@ -124,7 +124,8 @@ func (r *Controller) write(ctx context.Context, decisions []approve.Decision) er
 func (r *Controller) writeOne(ctx context.Context, d approve.Decision) error {
 	csr := d.Request.DeepCopy()
 	condition := certificatesv1.CertificateSigningRequestCondition{
-		Type: certificatesv1.CertificateDenied, Status: corev1.ConditionTrue, Reason: d.Reason, Message: d.Message, // the API server sets the time
+		// The API server sets the time of the condition.
+		Type: certificatesv1.CertificateDenied, Status: corev1.ConditionTrue, Reason: d.Reason, Message: d.Message,
 	}
 	if d.Approved {
 		condition.Type = certificatesv1.CertificateApproved
@@ -133,7 +134,7 @@ func (r *Controller) writeOne(ctx context.Context, d approve.Decision) error {
 	if err := r.Client.SubResource("approval").Update(ctx, csr); client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("writing the decision about certificate request %q: %w", csr.Name, err)
 	} else if err != nil {
-		return nil // the request was deleted
+		return nil // The request was deleted, so there is nothing to write.
 	}
 	r.Metrics.JoinDecided(d.Approved, d.Reason)
 	if d.Approved {
@@ -160,7 +161,8 @@ func (r *Controller) objectOf(ctx context.Context, d approve.Decision) runtime.O
 
 // StripRequest removes from a certificate request the fields that the controller does not read.
 func StripRequest(r *certificatesv1.CertificateSigningRequest) {
-	r.Status.Certificate = append([]byte(nil), r.Status.Certificate[:min(1, len(r.Status.Certificate))]...) // the approval reads whether there is one
+	// The approval only reads whether there is a certificate.
+	r.Status.Certificate = append([]byte(nil), r.Status.Certificate[:min(1, len(r.Status.Certificate))]...)
 	r.Spec.Extra = nil
 	if !approve.IsJoin(r) {
 		r.Spec.Request, r.Spec.Groups = nil, nil

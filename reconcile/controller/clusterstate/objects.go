@@ -24,8 +24,8 @@ var Kinds = map[string]schema.GroupVersionKind{
 	revision.KindRolloutPolicy:        v1alpha1.GroupVersion.WithKind(revision.KindRolloutPolicy),
 }
 
-// Objects are the objects of the kinds that a repository may contain, of all owners. They are shared with the cache,
-// so callers must not change them.
+// Objects are the objects of the kinds that a repository may contain, of all owners. The objects are shared with the
+// cache, so callers must not change them.
 type Objects struct {
 	Configs []mcfgv1.MachineConfig
 	// ByName has the MachineConfigs by name.
@@ -112,8 +112,8 @@ func (l Objects) Owned(source string, seen *revision.Digests) ([]v1alpha1.Invent
 	return out, nil
 }
 
-// Digest returns the digest of the fields that the repository requires of a live object. It returns "" if the object
-// lacks any of them.
+// Digest returns the digest of the fields that the repository requires of a live object. Digest returns "" if the
+// object lacks any of these fields.
 func Digest(o client.Object, kind string, seen *revision.Digests) (string, error) {
 	if digest, known := seen.Known(o.GetUID(), o.GetResourceVersion()); known {
 		return digest, nil
@@ -136,7 +136,7 @@ func Unstructured(o client.Object, kind string) (*unstructured.Unstructured, err
 	return u, nil
 }
 
-// Wanted returns the fields that the repository requires of a live object, which must have all of them.
+// Wanted returns the fields that the repository requires of a live object. The object must have all of these fields.
 func Wanted(o client.Object) (*unstructured.Unstructured, error) {
 	u := &unstructured.Unstructured{}
 	if err := u.UnmarshalJSON([]byte(o.GetAnnotations()[v1alpha1.WantedAnnotation])); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/revision"
 )
 
-// Revisions has the sources and their objects on the cluster. They decide whether a pool may be rendered or rolled
-// out.
+// Revisions has the sources and their objects on the cluster. Whether a pool may be rendered or rolled out depends on
+// these objects.
 type Revisions struct {
 	Objects
 	Sources []v1alpha1.GitSource
@@ -19,7 +19,7 @@ type Revisions struct {
 }
 
 // ReadRevisions reads Revisions from the manager's cache, whose parts may be of different ages. A pool waits until the
-// objects of each of its sources belong to one whole revision, which may be an old one.
+// objects of each of its sources belong to one whole revision, which may be an old revision.
 func ReadRevisions(ctx context.Context, c client.Reader, seen *revision.Digests) (Revisions, error) {
 	live, err := Read(ctx, c)
 	if err != nil {

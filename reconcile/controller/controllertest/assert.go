@@ -15,7 +15,7 @@ func Contains(t *testing.T, what, text string, parts ...string) {
 	}
 }
 
-// Equal fails the test if a value is not the expected one.
+// Equal fails the test if a value is not the expected value.
 func Equal[T comparable](t *testing.T, what string, got, want T) {
 	t.Helper()
 	if got != want {

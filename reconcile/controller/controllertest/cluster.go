@@ -47,7 +47,7 @@ type Cluster struct {
 	Writes *Writes
 	// Refuse has the names of objects that the API server rejects.
 	Refuse string
-	// Lenient makes the API server reject an object when it is written, although a dry run passes.
+	// If Lenient is true, the API server accepts an object of Refuse in a dry run, and rejects only the real write.
 	Lenient bool
 
 	// statuses are the objects with the last status that a controller wrote.
@@ -95,7 +95,7 @@ func interceptWrites(w *Cluster) interceptor.Funcs {
 				return apierrors.NewInvalid(schema.GroupKind{Kind: "MachineConfig"}, named.GetName(), nil)
 			}
 			if dry {
-				return nil // otherwise the fake client would write
+				return nil // The function returns here because the fake client would write even in a dry run.
 			}
 			return w.Writes.write("apply", func() error { return c.Apply(ctx, o, opts...) })
 		},
@@ -145,7 +145,7 @@ func Request(name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKey{Name: name}}
 }
 
-// Get reads an object, which must exist.
+// Get reads an object. The test fails if the object does not exist.
 func Get[T client.Object](w *Cluster, name string, into T) T {
 	w.T.Helper()
 	if err := w.Admin.Get(w.T.Context(), client.ObjectKey{Name: name}, into); err != nil {
@@ -154,7 +154,7 @@ func Get[T client.Object](w *Cluster, name string, into T) T {
 	return into
 }
 
-// Modify changes an object as a user does. It increments the generation as the API server would.
+// Modify changes an object as a user does. Modify increments the generation as the API server would.
 func Modify[T client.Object](w *Cluster, o T, edit func(T)) {
 	w.T.Helper()
 	edit(o)

@@ -18,7 +18,7 @@ func DaemonSetPace() pace.Pace {
 	return pace.Pace{Gates: []v1alpha1.HealthGate{{Name: "network", DaemonSets: []v1alpha1.ObjectName{{Namespace: "kube-system", Name: "cni"}}}}}
 }
 
-// DaemonSet returns the DaemonSet kube-system/cni with these numbers of ready and desired pods.
+// DaemonSet returns the DaemonSet kube-system/cni with the given numbers of ready and desired pods.
 func DaemonSet(ready, desired int32, change func(*corev1.PodSpec)) *appsv1.DaemonSet {
 	ds := &appsv1.DaemonSet{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: "cni", UID: "uid of cni"},
@@ -31,7 +31,7 @@ func DaemonSet(ready, desired int32, change func(*corev1.PodSpec)) *appsv1.Daemo
 	return ds
 }
 
-// GateNode returns a Node that has been Ready for this duration.
+// GateNode returns a Node that has been Ready for the given duration.
 func GateNode(ready time.Duration, taints ...corev1.Taint) *corev1.Node {
 	return &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: "n1", UID: "uid of n1", Labels: map[string]string{"kubernetes.io/os": "linux", "rack": "7"}},
@@ -42,7 +42,7 @@ func GateNode(ready time.Duration, taints ...corev1.Taint) *corev1.Node {
 	}
 }
 
-// GatePod returns the DaemonSet's pod on a node.
+// GatePod returns the pod on a node of the DaemonSet that the function DaemonSet returns.
 func GatePod(name, node string, change func(*corev1.Pod)) *corev1.Pod {
 	yes := true
 	p := &corev1.Pod{
@@ -75,7 +75,7 @@ func Crashing(p *corev1.Pod) {
 	}}}
 }
 
-// CronJob is a CronJob that health gates may run.
+// CronJob returns a CronJob that health gates may run.
 func CronJob() *batchv1.CronJob {
 	yes := true
 	return &batchv1.CronJob{
@@ -91,7 +91,7 @@ func CronJob() *batchv1.CronJob {
 	}
 }
 
-// JobQuestion returns a question with one gate: the job of CronJob.
+// JobQuestion returns a question with one gate, which runs the CronJob that the function CronJob returns.
 func JobQuestion() gate.Question {
 	return gate.Question{Pool: "worker", Config: "rendered-worker-1", Step: 1, Due: true, Pace: pace.Pace{Gates: []v1alpha1.HealthGate{
 		{Name: "smoke test", Job: &v1alpha1.JobGate{CronJob: v1alpha1.ObjectName{Namespace: "checks", Name: "smoke"}}},

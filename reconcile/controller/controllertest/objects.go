@@ -29,7 +29,7 @@ func Node(name, current, desired string) *corev1.Node {
 	}
 }
 
-// SendChanges passes on the differences between the objects that were already sent and the existing ones.
+// SendChanges compares the existing objects with those that it sent before, and sends the differences to the handlers.
 func SendChanges[T client.Object](shown map[string]T, there []T, put, drop func(T) []string) (asked []string) {
 	gone := maps.Clone(shown)
 	for _, o := range there {

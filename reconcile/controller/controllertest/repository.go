@@ -23,7 +23,8 @@ type Repository struct {
 	Trees          map[string]source.Tree
 	Lists, Fetches int
 	Down           error
-	// Broken, if set, returns the error of each fetch, by its number; listings still work.
+	// Broken, if set, returns the error of each fetch. The argument of Broken is the number of the fetch. Listings
+	// still work.
 	Broken  func(fetch int) error
 	Descent source.Descent
 }

@@ -107,7 +107,8 @@ func (w *Cluster) Objects() string {
 	return b.String()
 }
 
-// Order returns the controllers' writes as words. It merges equal words in a row, except those for fragments.
+// Order returns the controllers' writes as words, in their order. Order merges equal words in a row, except words for
+// fragments.
 func (w *Cluster) Order() string {
 	var out []string
 	recorded := false

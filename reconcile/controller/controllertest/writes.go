@@ -12,9 +12,10 @@ type Writes struct {
 	mu sync.Mutex
 	// Left is the number of writes before the controllers crash; negative: they never crash.
 	Left int
-	// Done names the writes.
+	// Done has the names of the executed writes.
 	Done []string
-	// Fault, if set, may replace the result of a write: done reports whether the write happens nevertheless.
+	// Fault, if set, may replace the result of a write. The result done reports whether the write is executed although
+	// it returns an error.
 	Fault func(what string) (done bool, err error)
 }
 
@@ -39,7 +40,8 @@ func (l *Writes) write(what string, do func() error) error {
 
 // Events stores the events of the controllers.
 type Events struct {
-	mu sync.Mutex // controllers that write several objects at a time send events at the same time
+	// mu guards Lines, because controllers that write several objects at a time also send several events at a time.
+	mu sync.Mutex
 	// Lines has one line for each event.
 	Lines []string
 }

@@ -13,18 +13,19 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 )
 
-// ReadEvery is the interval between two reads of the heartbeats. They change all the time, so the manager's cache does
-// not contain them.
+// ReadEvery is the interval between two reads of the heartbeats. Heartbeats change all the time, so the manager's cache
+// does not contain them.
 const ReadEvery = time.Minute
 
-// readFirstEvery is the interval until the first heartbeat, so that an installation soon becomes available.
+// readFirstEvery is the interval between two reads while no daemon has reported yet, so that a new installation soon
+// counts as available.
 const readFirstEvery = 5 * time.Second
 
 // Heartbeats has the heartbeats of the daemons from the last read.
 type Heartbeats struct {
 	mu sync.Mutex
 	at time.Time
-	// seen is when each node's daemon last reported; it has no entry for a node without a report.
+	// seen has the time at which each node's daemon last reported. A node without a report has no entry.
 	seen map[string]time.Time
 	// versions is the version of each node's daemon.
 	versions map[string]string
@@ -32,8 +33,8 @@ type Heartbeats struct {
 	etcd map[string]v1alpha1.DaemonReport
 }
 
-// Read returns the last heartbeat of each node's daemon. It reads them from the API server's own cache. If the read
-// fails, it returns the heartbeats of the read before.
+// Read returns the last heartbeat of each node's daemon. Read requests the heartbeats from the API server's own cache.
+// If the request fails, Read returns the heartbeats of the previous read.
 func (d *Heartbeats) Read(ctx context.Context, from client.Reader, now time.Time) map[string]time.Time {
 	if d == nil {
 		return nil

@@ -15,8 +15,8 @@ import (
 
 // Controller writes the disruption policy that the daemons read.
 //
-// Reads: MachineConfiguration
-// Writes: MachineConfiguration.status: the default policy with the user's, and the generation that was merged
+// Reads: MachineConfiguration Writes: MachineConfiguration.status: the default policy merged with the user's policy,
+// and the generation of the user's policy
 type Controller struct {
 	// Client reads from the manager's cache and writes.
 	Client client.Client
@@ -29,9 +29,9 @@ func SetupWithManager(mgr ctrl.Manager, policy reconcile.Reconciler) error {
 	return ctrl.NewControllerManagedBy(mgr).Named("policy").For(&operatorv1.MachineConfiguration{}).Complete(policy)
 }
 
-// Reconcile merges the user's policy into the default one. If the user's policy is invalid, Reconcile does not change
-// the status. The daemons wait for a status of the newest generation, so an invalid policy never decides about a
-// reboot.
+// Reconcile merges the user's disruption policy into the default policy. If the user's policy is invalid, Reconcile
+// does not change the status. The daemons wait for a status of the newest generation, so an invalid policy never
+// decides about a reboot.
 func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	live := &operatorv1.MachineConfiguration{}
 	if req.Name != kube.DisruptionPolicyName {
@@ -41,7 +41,7 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	merged, err := policy.FromSpec(live.Spec.NodeDisruptionPolicy)
-	if err != nil { // a retry does not help; a corrected policy triggers an event
+	if err != nil { // A retry does not help; the correction of the policy triggers an event.
 		r.Events.Send(kube.Event{
 			Object: live, Warning: true, Reason: "InvalidNodeDisruptionPolicy", Action: "ReadPolicy",
 			Note: fmt.Sprintf("the last one stays in force: %s", err.Error()),

@@ -25,12 +25,13 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/revision"
 )
 
-// Controller drains and uncordons nodes at the request of their daemons. It does not watch pods, so it reads them
-// again at the interval drain.Every. Unrelated changes of the node cause no request to the API server.
+// Controller drains and uncordons nodes at the request of their daemons. Controller does not watch pods, so it reads
+// the pods of a node again at the interval drain.Every. Changes of a node that do not concern its drain cause no
+// request to the API server.
 //
 // Reads: Node request annotation, Pod, PodDisruptionBudget, DaemonSet, MachineConfigPool, RolloutPolicy,
-// GitSource.status, MachineConfig
-// Writes: cordon, evictions, deletions where a RolloutPolicy says so, Node acknowledgement and report
+// GitSource.status, MachineConfig Writes: cordon, evictions, deletions if a RolloutPolicy says so, Node acknowledgement
+// and report
 type Controller struct {
 	// Client reads nodes, pools and policies from the manager's cache and writes nodes.
 	Client client.Client
@@ -57,8 +58,8 @@ func (r *Controller) SetupWithManager(mgr ctrl.Manager, drain reconcile.Reconcil
 		WithOptions(controller.Options{MaxConcurrentReconciles: maxConcurrentDrains}).Complete(drain)
 }
 
-// nodeMemory is the state of a node's drain in memory. If it is lost, the controller repeats requests and a warning.
-// The times of the drain are stored on the Node.
+// nodeMemory is the state of a node's drain in memory. If this state is lost, the controller repeats requests and a
+// warning. The times of the drain are stored on the Node.
 type nodeMemory struct {
 	// request is the request of the last round. nextDue is when the next round is due.
 	request drain.Request
@@ -70,7 +71,8 @@ type nodeMemory struct {
 	answers map[types.UID]drain.Answer
 }
 
-// memoryOf returns the state of a node's drain. Reconciliations of one node do not run at the same time.
+// memoryOf returns the state of a node's drain. The state needs no lock, because reconciliations of one node do not run
+// at the same time.
 func (r *Controller) memoryOf(node string) *nodeMemory {
 	d, _ := r.nodes.LoadOrStore(node, &nodeMemory{answers: map[types.UID]drain.Answer{}})
 	return d.(*nodeMemory)
@@ -128,7 +130,7 @@ func (r *Controller) uncordon(ctx context.Context, n *corev1.Node, node drain.No
 	return err
 }
 
-// drain cordons the node, gathers the facts, decides, and evicts. It acknowledges the request in the same write that
+// drain cordons the node, gathers the facts, decides, and evicts. drain acknowledges the request in the same write that
 // records the progress.
 func (r *Controller) drain(ctx context.Context, n *corev1.Node, node drain.Node) (reconcile.Result, error) {
 	now := r.Now()
@@ -165,7 +167,7 @@ func (r *Controller) drain(ctx context.Context, n *corev1.Node, node drain.Node)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if progress.Done { // the next round finds the acknowledgement in the cache
+	if progress.Done { // The drain is done: the next round finds the acknowledgement in the cache.
 		progress.Next = drain.Every(0)
 	}
 	memory.request, memory.nextDue = node.Request, now.Add(progress.Next)
@@ -189,7 +191,7 @@ func (r *Controller) begin(ctx context.Context, n *corev1.Node, node drain.Node,
 	return err
 }
 
-// postpone ends a round that failed: it writes the reason to the node. The next round follows after the usual
+// postpone ends a failed round of a drain: it writes the reason to the node. The next round follows after the usual
 // interval.
 func (r *Controller) postpone(ctx context.Context, n *corev1.Node, node drain.Node, trouble error, now time.Time) (reconcile.Result, error) {
 	live := drain.Cordoned{Unschedulable: n.Spec.Unschedulable, For: n.Annotations[v1alpha1.CordonedAnnotation]}
@@ -205,8 +207,9 @@ func (r *Controller) postpone(ctx context.Context, n *corev1.Node, node drain.No
 	return reconcile.Result{RequeueAfter: pause}, nil
 }
 
-// drainPace returns the settings of the RolloutPolicies for the drain of a node in their pool. If they cannot be read,
-// or the node is in no pool, the drain has no special settings. The rollout reports what is wrong with the policies.
+// drainPace returns the settings of the RolloutPolicies for the drain of a node in their pool. If the policies cannot
+// be read, or the node is in no pool, the drain has no special settings. The rollout controller reports invalid
+// policies.
 func (r *Controller) drainPace(ctx context.Context, n *corev1.Node) (pace.Drain, error) {
 	var pools mcfgv1.MachineConfigPoolList
 	var policies v1alpha1.RolloutPolicyList
@@ -236,13 +239,15 @@ func (r *Controller) drainPace(ctx context.Context, n *corev1.Node) (pace.Drain,
 		return pace.Drain{}, err
 	}
 	if why, err := revision.Unsettled(all[at], revisions.States); err != nil || why != "" {
-		return pace.Drain{}, err // a policy of a partly applied revision must not delete pods
+		// The policies may belong to a partly applied revision, and such a policy must not delete pods.
+		return pace.Drain{}, err
 	}
 	p, _ := pace.For(all[at], policies.Items)
 	return p.Drain, nil
 }
 
-// reportProgress sends one event when a drain begins to wait for a budget, one when it takes too long, and one when it is stuck.
+// reportProgress sends one event when a drain begins to wait for a PodDisruptionBudget, one when the drain takes too
+// long, and one when the drain is stuck.
 func (r *Controller) reportProgress(n *corev1.Node, memory *nodeMemory, p drain.Progress) {
 	if p.Blocked != "" {
 		r.Events.Send(kube.Event{Object: n, Warning: true, Reason: "DrainBlocked", Action: "Drain", Note: p.Blocked})
@@ -256,7 +261,8 @@ func (r *Controller) reportProgress(n *corev1.Node, memory *nodeMemory, p drain.
 	}
 }
 
-// write patches the cordon and the annotations together if they change, and only if the node has not changed since it was read.
+// write patches the cordon and the annotations of a node together, if they change. The API server refuses the patch if
+// the node has changed since the controller read it.
 func (r *Controller) write(ctx context.Context, n *corev1.Node, change drain.Change, annotate func(drain.Cordoned, map[string]string)) error {
 	before := n.DeepCopy()
 	if n.Annotations == nil {

@@ -24,12 +24,12 @@ import (
 )
 
 const (
-	// maxConcurrentEvictions is how many evictions of one node are requested at the same time.
+	// maxConcurrentEvictions is how many evictions of one node's pods the controller requests at the same time.
 	maxConcurrentEvictions = 10
-	// requestTimeout is how long the API server may take for one request. For an eviction, the server tries for 10 s
-	// to update a contended budget.
+	// requestTimeout is how long the API server may take for one request. For an eviction, the server may try for 10 s
+	// to update a PodDisruptionBudget that other requests update too.
 	requestTimeout = 30 * time.Second
-	// daemonSetValid is how long the controller uses the result of a read of a DaemonSet, for the drains of all nodes.
+	// daemonSetValid is how long the controller uses its last read of a DaemonSet, for the drains of all nodes.
 	daemonSetValid = time.Minute
 )
 
@@ -39,7 +39,7 @@ type daemonSet struct {
 	at   time.Time
 }
 
-// gather reads the facts of a drain. It reads the node's pods in one request.
+// gather reads the facts of a drain. gather reads the node's pods in one request.
 func (r *Controller) gather(ctx context.Context, n *corev1.Node, node drain.Node) (drain.Facts, error) {
 	f := drain.Facts{Config: node.Request.Config, Started: node.Started, Last: node.Last, NotReadySince: node.NotReadySince}
 	var err error
@@ -47,7 +47,8 @@ func (r *Controller) gather(ctx context.Context, n *corev1.Node, node drain.Node
 		return f, err
 	}
 	var nodes corev1.NodeList
-	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil { // they are only read
+	// The nodes are only read, so they need no copy.
+	if err := r.Client.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return f, fmt.Errorf("listing Nodes: %w", err)
 	}
 	f.Alone = drain.IsAlone(nodes.Items, n.Name)
@@ -86,8 +87,8 @@ func (r *Controller) isOrphan(ctx context.Context, pod *corev1.Pod) bool {
 	return gone
 }
 
-// fillAnswers adds the server's answers to the last evictions to the pods. It removes the answers about pods that no
-// longer exist.
+// fillAnswers adds the server's answers to the last evictions to the pods. fillAnswers also removes stored answers
+// about pods that no longer exist.
 func (d *nodeMemory) fillAnswers(pods []drain.Pod) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -107,8 +108,8 @@ func (d *nodeMemory) storeAnswer(p drain.Pod, a drain.Answer) {
 	d.answers[p.Pod.UID] = a
 }
 
-// evict evicts and deletes the pods that are due, a limited number at a time. It reports whether it received new
-// answers.
+// evict evicts and deletes the pods that are due, a limited number at a time. evict reports whether the server has
+// answered any request.
 func (r *Controller) evict(ctx context.Context, n *corev1.Node, f drain.Facts, verdicts []drain.Verdict, now time.Time) bool {
 	deleting := map[string]drain.Verdict{}
 	for _, v := range verdicts {
@@ -123,7 +124,7 @@ func (r *Controller) evict(ctx context.Context, n *corev1.Node, f drain.Facts, v
 	for _, queue := range queues {
 		group.Go(func() error { asks.evictQueue(ctx, queue); return nil })
 	}
-	_ = group.Wait() // the functions of the group return no errors: an answer may contain an error
+	_ = group.Wait() // The functions of the group return no errors, because an answer may contain the error.
 	if len(asks.deleted) > 0 {
 		r.Events.Send(kube.Event{
 			Object: n, Warning: true, Reason: "DrainDeleted", Action: "Drain",
@@ -143,10 +144,10 @@ type evictionRound struct {
 	serverDown atomic.Bool
 
 	mu sync.Mutex
-	// budgets are the disruption budgets by namespace. A round lists a namespace at most once, and only after one of
-	// its budgets refused an eviction.
+	// budgets are the disruption budgets by namespace. A round lists the budgets of a namespace at most once, and only
+	// after one of them has refused an eviction.
 	budgets map[string][]*policyv1.PodDisruptionBudget
-	// deleted are the deleted pods, each with the reason that had prevented its eviction.
+	// deleted has a text for each deleted pod: the pod, and the reason that had prevented its eviction.
 	deleted []string
 }
 
@@ -154,7 +155,7 @@ type evictionRound struct {
 func (a *evictionRound) evictQueue(ctx context.Context, queue []drain.Pod) {
 	for i, p := range queue {
 		if a.serverDown.Load() {
-			return // the next round is soon enough
+			return // The other pods of the queue wait for the next round.
 		}
 		if v, del := a.deleting[string(p.Pod.UID)]; del {
 			a.deleteAndRecord(ctx, p, v)
@@ -185,8 +186,8 @@ func (a *evictionRound) deleteAndRecord(ctx context.Context, p drain.Pod, v drai
 	a.deleted = append(a.deleted, v.Pod+": "+v.Why)
 }
 
-// evict requests the eviction of one pod. The client must not retry a refused eviction: it would wait for the server's
-// Retry-After and block the worker.
+// evict requests the eviction of one pod. The client must not retry a refused eviction, because it would wait for the
+// server's Retry-After and block the worker.
 func (a *evictionRound) evict(ctx context.Context, pod *corev1.Pod) drain.Answer {
 	eviction := &policyv1.Eviction{
 		ObjectMeta:    metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name},
@@ -224,8 +225,8 @@ func statusOf(err error) *metav1.Status {
 	return &metav1.Status{Message: err.Error()}
 }
 
-// budgetsIn reads a namespace's disruption budgets. If it cannot read them, it returns none, and the report shows the
-// server's message.
+// budgetsIn reads a namespace's disruption budgets. If budgetsIn cannot read the budgets, it returns no budget, and the
+// report shows the server's message.
 func (a *evictionRound) budgetsIn(ctx context.Context, namespace string) []*policyv1.PodDisruptionBudget {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -52,13 +52,13 @@ type Controller struct {
 	// Events sends events.
 	Events kube.Events
 
-	deleted time.Time // time of the last deletion
+	deleted time.Time // the time of the last deletion
 	lost    sync.Map  // name of a rendered config → *missingConfig
 }
 
-// missingConfig is a rendered config that is missing.
+// missingConfig records the attempts to create a missing rendered config again.
 type missingConfig struct {
-	// since is when the controller first noticed that the config is missing.
+	// since is when the controller first found the config missing.
 	since time.Time
 	// next is when the next attempt is due. pause is how long the controller waited before that attempt.
 	next          time.Time
@@ -66,7 +66,7 @@ type missingConfig struct {
 	reportedError string
 }
 
-// SetupWithManager reconciles every minute, and whenever a rendered config is deleted.
+// SetupWithManager lets the controller reconcile every minute, and after each deletion of a rendered config.
 func (g *Controller) SetupWithManager(mgr ctrl.Manager, garbage reconcile.Reconciler) error {
 	sweep := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: "rendered"}}}
@@ -88,7 +88,7 @@ func (g *Controller) SetupWithManager(mgr ctrl.Manager, garbage reconcile.Reconc
 		Complete(garbage)
 }
 
-// Reconcile checks all rendered configs. It ignores the content of the request.
+// Reconcile checks all rendered configs. Reconcile ignores the content of the request.
 func (g *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	h, err := g.gather(ctx)
 	if err != nil {
@@ -121,9 +121,9 @@ func (g *Controller) gather(ctx context.Context) (render.Holders, error) {
 	return render.Holders{Configs: configs.Items, Pools: pools.Items, Nodes: nodes.Items, Sources: sources.Items}, nil
 }
 
-// collect deletes a few unused rendered configs. It reads the pools from the API server, because the cache may not
-// show that a pool has just started to use one. If a pool starts to use one afterwards, the render controller creates
-// it again.
+// collect deletes a few unused rendered configs. collect reads the pools from the API server, because the cache may not
+// show that a pool has just started to use a config. If a pool starts to use a deleted config afterwards, the render
+// controller creates this config again.
 func (g *Controller) collect(ctx context.Context, h render.Holders) error {
 	now := g.Now()
 	if now.Sub(g.deleted) < sweepEvery || len(render.Unused(h, now)) == 0 {
@@ -152,7 +152,7 @@ func (g *Controller) collect(ctx context.Context, h render.Holders) error {
 	return nil
 }
 
-// forget removes the state of configs that are no longer missing.
+// forget removes the records of configs that are no longer missing.
 func (g *Controller) forget(missing []render.Lost) {
 	still := map[string]bool{}
 	for _, lost := range missing {
@@ -167,11 +167,11 @@ func (g *Controller) forget(missing []render.Lost) {
 }
 
 // restore creates a lost config again. If the config is the target of a pool, restore first waits for a while, because
-// the render controller renders it from the fragments.
+// the render controller normally renders it from the fragments.
 func (g *Controller) restore(ctx context.Context, h render.Holders, lost render.Lost) error {
 	now := g.Now()
 	v, _ := g.lost.LoadOrStore(lost.Name, &missingConfig{since: now})
-	l := v.(*missingConfig) // only one worker uses it
+	l := v.(*missingConfig) // The entry needs no lock, because only one worker uses it.
 	if now.Before(l.next) || lost.Target && now.Sub(l.since) < sweepEvery/2 {
 		return nil
 	}
@@ -228,7 +228,7 @@ func (g *Controller) recreate(ctx context.Context, h render.Holders, pool *mcfgv
 // consequence says what happens to the nodes of a config that cannot be created again.
 const consequence = "its nodes are assigned the pool's next config as usual"
 
-// poolNamed returns the pool of that name; nil if there is none.
+// poolNamed returns the pool with the given name, or nil.
 func poolNamed(pools []mcfgv1.MachineConfigPool, name string) *mcfgv1.MachineConfigPool {
 	for i := range pools {
 		if pools[i].Name == name {

@@ -15,14 +15,14 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// commitOf is a revision of a source.
+// commitOf names a revision of a source.
 type commitOf struct {
 	src      *v1alpha1.GitSource
 	revision string
 }
 
-// recreateFrom fetches and transpiles a revision, renders the pool, and returns the config as an object with the
-// commit that first produced it. It uses the functions that rendered the config the first time.
+// recreateFrom fetches and transpiles a revision, renders the pool, and returns the config as an object with the commit
+// that first produced it. recreateFrom uses the same functions as the source controller and the render controller.
 func (g *Controller) recreateFrom(ctx context.Context, h render.Holders, pool *mcfgv1.MachineConfigPool, name string, at commitOf) (*mcfgv1.MachineConfig, error) {
 	revision, err := source.ParseRevision(at.revision)
 	if err != nil {
@@ -49,8 +49,8 @@ func (g *Controller) recreateFrom(ctx context.Context, h render.Holders, pool *m
 		revision.Short(), name, pool.Name, at.src.Name)
 }
 
-// fragmentsFor returns the fragments of a commit that a selector matches, in the form in which the source applies
-// them.
+// fragmentsFor returns the fragments of a commit that a selector matches, in the form in which the source controller
+// applies them.
 func fragmentsFor(res transpile.Result, owner string, selector labels.Selector) []*mcfgv1.MachineConfig {
 	var out []*mcfgv1.MachineConfig
 	for _, mc := range transpile.MachineConfigs(res.Fragments) {

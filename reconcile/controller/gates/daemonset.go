@@ -16,21 +16,21 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/gate"
 )
 
-// daemonSetReads is a DaemonSet and its pods from the last read.
+// daemonSetReads has the last read of a DaemonSet and of its pods.
 type daemonSetReads struct {
-	mu sync.Mutex // one goroutine reads, the others wait for the result
-	// set is nil if the DaemonSet could not be read; why is then the reason.
+	mu sync.Mutex // One goroutine reads, and the other goroutines wait for the result.
+	// set is the DaemonSet. If it could not be read, set is nil, and why is the reason.
 	set   *appsv1.DaemonSet
 	why   string
 	until time.Time
-	// pods are the pods by node. They are nil if they could not be read; podsWhy is then the reason.
+	// pods are the pods by node. If the pods could not be read, pods is nil, and podsWhy is the reason.
 	pods      map[string][]gate.Pod
 	podsWhy   string
 	podsUntil time.Time
 }
 
-// daemonSet returns for each node why the DaemonSet's pod is not ready there. The reason is empty if the pod is ready,
-// or if the DaemonSet requires no pod there.
+// daemonSet returns for each node why the DaemonSet's pod on the node is not ready. The reason is empty if the pod is
+// ready, or if the DaemonSet requires no pod on the node.
 func (g *Evaluator) daemonSet(ctx context.Context, key types.NamespacedName, nodes []*corev1.Node, now time.Time) []string {
 	ds, why := g.readDaemonSet(ctx, key)
 	if why != "" {
@@ -52,7 +52,7 @@ func (g *Evaluator) daemonSet(ctx context.Context, key types.NamespacedName, nod
 	return out
 }
 
-// readDaemonSet reads a DaemonSet, unless it was read a moment ago. If the read fails, why is the reason.
+// readDaemonSet reads a DaemonSet, unless the last read is only seconds old. If the read fails, why is the reason.
 func (g *Evaluator) readDaemonSet(ctx context.Context, key types.NamespacedName) (_ *appsv1.DaemonSet, why string) {
 	reads := g.reads(key)
 	reads.mu.Lock()
@@ -74,7 +74,8 @@ func (g *Evaluator) readDaemonSet(ctx context.Context, key types.NamespacedName)
 	return reads.set, reads.why
 }
 
-// readPods reads all pods of a DaemonSet, unless they were read a moment ago. If the read fails, why is the reason.
+// readPods reads all pods of a DaemonSet, unless the last read is only seconds old. If the read fails, why is the
+// reason.
 func (g *Evaluator) readPods(ctx context.Context, ds *appsv1.DaemonSet) (_ map[string][]gate.Pod, why string) {
 	reads := g.reads(client.ObjectKeyFromObject(ds))
 	reads.mu.Lock()

@@ -18,10 +18,11 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// Durations for which an answer is valid: the controller decides far more often than gates need a query.
+// The durations for which the answer of a gate is valid. Answers are cached because the controller decides far more
+// often than a gate needs to be evaluated.
 const (
 	queryValid     = 15 * time.Second
-	daemonSetValid = 5 * time.Second // counted from the read
+	daemonSetValid = 5 * time.Second // The time counts from the read of the DaemonSet.
 	jobValid       = 5 * time.Second
 )
 
@@ -31,8 +32,8 @@ type cachedAnswer struct {
 	until  time.Time
 }
 
-// Evaluator evaluates the health gates of a pool. It stores nothing durably: after a restart it reads everything
-// again, and finds the jobs that it created.
+// Evaluator evaluates the health gates of a pool. Evaluator stores data only in memory: after a restart, it reads
+// everything again, and finds the jobs that it created.
 //
 // Reads: DaemonSet, Pod, CronJob, Job, servers that speak Prometheus' HTTP API
 // Writes: Job
@@ -51,8 +52,8 @@ type Evaluator struct {
 	jobs       sync.Map // types.NamespacedName → keptAnswer
 }
 
-// Pool evaluates the job and prometheus gates, in the order of the pace. It creates and reads the job of a gate only
-// if the step is due; before that it omits the gate. A gate that cannot be evaluated stays closed, with the reason.
+// Pool evaluates the job and prometheus gates, in the order of the pace. Pool creates and reads the job of a gate only
+// if the step is due; before that, Pool omits the gate. A gate that cannot be evaluated stays closed, with the reason.
 func (g *Evaluator) Pool(ctx context.Context, q gate.Question) []poolstate.Gate {
 	answers := make([]poolstate.Gate, len(q.Pace.Gates))
 	var all sync.WaitGroup
@@ -74,9 +75,9 @@ func (g *Evaluator) Pool(ctx context.Context, q gate.Question) []poolstate.Gate 
 	return out
 }
 
-// Nodes returns for each node why its own gates are closed; empty if they are open. It does not evaluate gates that
-// require a node to be Ready for a duration. It sends two requests per DaemonSet for any number of nodes: one for the
-// DaemonSet, and one for its pods. The API server answers the request for the pods from its cache.
+// Nodes returns for each node why its own gates are closed; empty if they are open. Nodes does not evaluate gates that
+// require a node to be Ready for a duration. Nodes sends two requests per DaemonSet for any number of nodes: one for
+// the DaemonSet, and one for its pods. The API server answers the request for the pods from its cache.
 func (g *Evaluator) Nodes(ctx context.Context, nodes []*corev1.Node, p pace.Pace) []string {
 	why, now := make([][]string, len(nodes)), g.Now()
 	for _, health := range p.Gates {

@@ -16,8 +16,9 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// job answers a job gate: it creates the job that the step needs, unless it exists, and reads its result. The name
-// identifies the job, so a restarted controller finds it. If a user deletes the job, the controller creates it again.
+// job answers a job gate: it creates the job that the step needs, unless it exists, and reads its result. The job's
+// name follows from the question, so a restarted controller finds the job. If a user deletes the job, the controller
+// creates it again.
 func (g *Evaluator) job(ctx context.Context, q gate.Question, health *v1alpha1.HealthGate) poolstate.Gate {
 	first := types.NamespacedName{Namespace: health.Job.CronJob.Namespace, Name: gate.JobName(q, health, time.Time{})}
 	if q.RetryAt.IsZero() {
@@ -36,7 +37,7 @@ func (g *Evaluator) job(ctx context.Context, q gate.Question, health *v1alpha1.H
 	return v
 }
 
-// attempt reads the job with a name, or creates it. ended is the time of its failure, if it failed.
+// attempt reads the job with a name, or creates it. If the job failed, ended is the time of the failure.
 func (g *Evaluator) attempt(ctx context.Context, q gate.Question, health *v1alpha1.HealthGate, key types.NamespacedName) (v poolstate.Gate, ended time.Time) {
 	if a, ok := g.jobs.Load(key); ok && q.Now.Before(a.(cachedAnswer).until) {
 		return a.(cachedAnswer).answer, time.Time{}
@@ -53,7 +54,7 @@ func (g *Evaluator) attempt(ctx context.Context, q gate.Question, health *v1alph
 	if v.Verdict == poolstate.GateWaits {
 		g.jobs.Store(key, cachedAnswer{v, q.Now.Add(jobValid)})
 	} else {
-		g.jobs.Delete(key) // the end of a job is not cached: a retry needs its time
+		g.jobs.Delete(key) // The result of an ended job is not cached, because a retry needs the time of the end.
 	}
 	return v, ended
 }

@@ -28,13 +28,13 @@ const (
 	maxAnswerBytes = 1 << 20
 )
 
-// query evaluates a prometheus gate. It uses a cached answer to the same query if that answer is still valid.
+// query evaluates a prometheus gate. query uses a cached answer to the same query if that answer is still valid.
 func (g *Evaluator) query(ctx context.Context, query v1alpha1.PrometheusGate, now time.Time) poolstate.Gate {
 	if v, ok := g.queries.Load(query); ok && now.Before(v.(cachedAnswer).until) {
 		return v.(cachedAnswer).answer
 	}
 	v := queryServer(ctx, query)
-	if ctx.Err() == nil { // an interrupted query has no answer
+	if ctx.Err() == nil { // An interrupted query has no answer to cache.
 		g.queries.Store(query, cachedAnswer{v, now.Add(queryValid)})
 	}
 	return v
@@ -70,7 +70,7 @@ func queryServer(ctx context.Context, query v1alpha1.PrometheusGate) poolstate.G
 	return answer
 }
 
-// queryError explains why the query got no answer. It omits the URL, which the error already contains.
+// queryError explains why the query got no answer. queryError omits the URL, which the error already contains.
 func queryError(server string, err error) string {
 	var reported *promv1.Error
 	var sent *url.Error
@@ -86,12 +86,12 @@ func queryError(server string, err error) string {
 	case errors.As(err, &sent):
 		return fmt.Sprintf("%s cannot be reached: %v", server, sent.Err)
 	}
-	// The client cannot read the value, such as a string.
+	// The client library cannot read this type of value, such as a string.
 	return fmt.Sprintf("%s answers neither samples nor a number, so write a query for one moment, such as up == 1: %v", server, err)
 }
 
-// reportedText returns the type and the text of a server's error. The client reads them only from answers with the
-// codes 400 and 422; a query that takes too long has code 503.
+// reportedText returns the type and the text of a server's error. The client library reads type and text only from
+// answers with the codes 400 and 422, but the answer to a query that takes too long has the code 503.
 func reportedText(e *promv1.Error) string {
 	var body struct{ ErrorType, Error string }
 	if json.Unmarshal([]byte(e.Detail), &body) == nil && body.Error != "" {
@@ -103,10 +103,10 @@ func reportedText(e *promv1.Error) string {
 // errUnauthorized is the error for a server that requires credentials.
 var errUnauthorized = errors.New("requires credentials, and a RolloutPolicy must not contain any: use an address without authentication, such as a Service inside of the cluster")
 
-// limitedTransport cuts off answers that are too long, and refuses those of servers that require credentials.
+// limitedTransport cuts off answers that are too long, and returns an error for servers that require credentials.
 type limitedTransport struct{ inner http.RoundTripper }
 
-// RoundTrip sends a request.
+// RoundTrip sends a request and limits the size of its answer.
 func (l limitedTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	res, err := l.inner.RoundTrip(r)
 	switch {

@@ -10,7 +10,8 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// checkedCommit is a commit whose signatures and history were checked. The check is valid for an interval, because keys expire.
+// checkedCommit is a commit whose signatures and history the controller has checked. The result is valid for an
+// interval, because keys expire.
 type checkedCommit struct {
 	of     fetchKey
 	at     time.Time
@@ -18,8 +19,8 @@ type checkedCommit struct {
 	source.Descent
 }
 
-// check checks the signatures of a commit and reads its history, before any file is fetched. It sends no request if the spec
-// requires neither.
+// check checks the signatures of a commit and reads its history, before any file is fetched. check sends no request if
+// the spec requires neither signatures nor a check of the history.
 func (m *memory) check(ctx context.Context, src *v1alpha1.GitSource, at candidate) (checkedCommit, error) {
 	out := checkedCommit{of: keyOf(src, at), at: at.now}
 	isApplied := at.picked.Applied == at.picked.Hash
@@ -27,7 +28,7 @@ func (m *memory) check(ctx context.Context, src *v1alpha1.GitSource, at candidat
 	case last.of == out.of && at.now.Before(last.at.Add(kube.PollInterval(src))):
 		return last, nil
 	case isApplied && src.Status.AppliedGeneration == src.Generation && src.Status.AppliedCommit != nil && (at.repo.policy == nil) == (src.Status.AppliedCommit.VerifiedBy == ""):
-		out.signer = src.Status.AppliedCommit.VerifiedBy // it stays in force, also if its key expired
+		out.signer = src.Status.AppliedCommit.VerifiedBy // The applied commit stays in force, even if its key has expired.
 		return out, nil
 	case at.repo.policy == nil && (isApplied || at.picked.Applied == "" || src.Spec.HistoryPolicy == v1alpha1.HistoryAllow):
 		return out, nil

@@ -52,7 +52,7 @@ type Controller struct {
 	// Slots limits how many sources are transpiled and applied at a time; nil: no limit. A source that waits for its
 	// remote uses no slot.
 	Slots Slots
-	// FirstListing receives a value after the first listing of a repository. It may be nil.
+	// FirstListing receives a value after the first listing of a repository. FirstListing may be nil.
 	FirstListing chan<- struct{}
 
 	memory memory
@@ -61,10 +61,10 @@ type Controller struct {
 // maxConcurrentSources is how many GitSources wait for their remotes at a time: a remote that does not answer delays its own source only.
 const maxConcurrentSources = 200
 
-// specOrRequest passes changes by users: to the spec and the annotations, and the creation and deletion. Status writes
-// of the controller must not trigger a reconciliation: a failure whose text varies would cause endless retries without
-// a pause.
-// An announced push is the exception: the webhook receiver writes it to the status.
+// specOrRequest passes changes of a GitSource by users: changes of its spec and annotations, its creation and its
+// deletion. Status writes of the controller must not trigger a reconciliation: a failure whose text varies would cause
+// endless retries without a pause. An announced push triggers one, although the webhook receiver writes it to the
+// status.
 var specOrRequest = predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}, predicate.Funcs{
 	CreateFunc: func(event.CreateEvent) bool { return false },
 	DeleteFunc: func(event.DeleteEvent) bool { return false },
@@ -75,7 +75,8 @@ var specOrRequest = predicate.Or(predicate.GenerationChangedPredicate{}, predica
 	},
 })
 
-// SetupWithManager reconciles a GitSource after each change of it, of the objects that it owns, and of the pools.
+// SetupWithManager lets the controller reconcile a GitSource after each change of the GitSource, of the objects that it
+// owns, and of the pools.
 func (r *Controller) SetupWithManager(mgr ctrl.Manager, source reconcile.Reconciler) error {
 	owner := handler.EnqueueRequestsFromMapFunc(kube.OwnerSource)
 	return ctrl.NewControllerManagedBy(mgr).Named("source").For(&v1alpha1.GitSource{}, builder.WithPredicates(specOrRequest)).
@@ -98,7 +99,7 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	now := r.Now()
 	facts := r.follow(ctx, src, now)
 	if apierrors.IsConflict(facts.Err) {
-		return reconcile.Result{}, facts.Err // the cached GitSource is stale
+		return reconcile.Result{}, facts.Err // A conflict means that the cached GitSource is stale.
 	}
 	pools, err := listPools(ctx, r.Client)
 	if err != nil {
@@ -122,8 +123,8 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: r.nextPoll(src, facts.Err, now)}, nil
 }
 
-// follow applies the newest commit of a source: it lists, picks, fetches, transpiles and applies. If that fails, it restores the applied
-// revision. Reconcile writes the status.
+// follow applies the newest commit of a source: it lists, picks, fetches, transpiles and applies. If the commit cannot
+// be applied, follow restores the applied revision. Reconcile writes the status.
 func (r *Controller) follow(ctx context.Context, src *v1alpha1.GitSource, now time.Time) status.SourceFacts {
 	out := status.SourceFacts{Generation: src.Generation, Verify: src.Spec.Verify != nil, Suspended: src.Spec.IsSuspended(now), SuspendUntil: src.Spec.SuspendUntil}
 	if !out.Suspended {
@@ -171,14 +172,14 @@ func (r *Controller) followRemote(ctx context.Context, src *v1alpha1.GitSource, 
 	r.applyCommit(ctx, src, candidate{repo, picked, now}, out)
 }
 
-// candidate is a commit of a repository, and when it was listed.
+// candidate is a commit of a repository, and the time at which the repository listed it.
 type candidate struct {
 	repo   opened
 	picked source.Picked
 	now    time.Time
 }
 
-// applyCommit fetches one commit and applies it. It adds the outcome to out.
+// applyCommit fetches one commit and applies it. applyCommit adds the outcome to the parameter out.
 func (r *Controller) applyCommit(ctx context.Context, src *v1alpha1.GitSource, at candidate, out *status.SourceFacts) {
 	tree, checked, err := r.fetch(ctx, src, at)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/bunsen-os/bunsen/transpile"
 )
 
-// Transpile fetches an earlier revision of a source and transpiles it as the first time. The files of the revision
+// Transpile fetches an earlier revision of a source and transpiles it as when it was applied. The files of the revision
 // usually are on disk.
 func (r *Controller) Transpile(ctx context.Context, src *v1alpha1.GitSource, revision source.Revision) (transpile.Result, error) {
 	repo, err := r.repository(ctx, src)
@@ -30,8 +30,8 @@ func (r *Controller) Transpile(ctx context.Context, src *v1alpha1.GitSource, rev
 	return res, nil
 }
 
-// fetchEarlier reads the files of an earlier commit: from the disk, or by its hash, or from the whole history of its
-// ref if the remote does not serve single commits.
+// fetchEarlier reads the files of an earlier commit from the disk. If the files are not on disk, fetchEarlier fetches
+// the commit by its hash or, if the remote does not serve single commits, with the whole history of its ref.
 func fetchEarlier(ctx context.Context, src *v1alpha1.GitSource, repo Repository, revision source.Revision) (source.Tree, error) {
 	picked := source.Picked{Ref: revision.Ref, Hash: revision.Hash}
 	tree, err := readTree(ctx, src, repo, picked)

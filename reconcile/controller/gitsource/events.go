@@ -18,7 +18,8 @@ import (
 func (r *Controller) reportTransition(before, after *v1alpha1.GitSource, out status.SourceFacts) {
 	ready := meta.FindStatusCondition(after.Status.Conditions, v1alpha1.ReadyCondition)
 	was := meta.FindStatusCondition(before.Status.Conditions, v1alpha1.ReadyCondition)
-	// If the controller retries a failure, its message may differ each time. Its reason and its commit stay the same.
+	// If a retried attempt fails again, its message may differ. So only the reason and the commit decide whether the
+	// failure is new.
 	again := was != nil && ready != nil && was.Reason == ready.Reason && before.Status.ObservedRevision == after.Status.ObservedRevision &&
 		(was.Message == ready.Message || fault.Of(out.Err, "").Kind == fault.Retry)
 	switch {
@@ -36,7 +37,7 @@ func (r *Controller) reportTransition(before, after *v1alpha1.GitSource, out sta
 	}
 }
 
-// warnings are the warnings of a report, one line each.
+// warnings returns the warnings of a report, each as one line.
 func warnings(report transpile.Report) []string {
 	var lines []string
 	for _, e := range report {
@@ -47,7 +48,8 @@ func warnings(report transpile.Report) []string {
 	return lines
 }
 
-// reportError is a transpile report as an error. It has one line for each problem, and the commit with the problems.
+// reportError is the report of a transpiled commit as an error. The text of a reportError has one line for each
+// problem, and names the commit.
 type reportError struct {
 	report transpile.Report
 	commit source.Commit
@@ -64,7 +66,7 @@ func (e reportError) Error() string {
 	return fmt.Sprintf("%s\nin %s %s by %s; nothing of it is applied", fatal, e.commit.Revision().Short(), source.Quote(e.commit.Subject), e.commit.Author)
 }
 
-// withCommit adds the commit to the error of an attempt that applied nothing of the commit. It does not change
+// withCommit adds the commit to the error of an attempt that applied nothing of the commit. withCommit does not change
 // temporary failures, nor failures of the applied revision.
 func withCommit(src *v1alpha1.GitSource, out status.SourceFacts) error {
 	f := fault.Of(out.Err, "")
@@ -72,7 +74,7 @@ func withCommit(src *v1alpha1.GitSource, out status.SourceFacts) error {
 	switch {
 	case out.Err == nil, out.Tried == nil, out.Applied != nil, out.Observed == src.Status.AppliedRevision:
 		return out.Err
-	case f.Kind != fault.Stalled, errors.As(out.Err, &report): // a report already names its commit
+	case f.Kind != fault.Stalled, errors.As(out.Err, &report): // The text of a report already names the commit.
 		return out.Err
 	}
 	c := out.Tried

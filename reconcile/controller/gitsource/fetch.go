@@ -10,20 +10,20 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// The pauses after a failure. firstPause is the first pause between two listings of a remote that does not answer; it
-// doubles up to the interval. retryPause is the pause before every other retry.
+// The pauses after a failure. firstPause is the first pause between two listings of a remote that does not answer. Each
+// further pause is twice as long, up to the interval. retryPause is the pause before the retry of any other failure.
 const (
 	firstPause = 5 * time.Second
 	retryPause = 15 * time.Second
 )
 
-// nextPause returns the pause after another failure: twice the last pause, from firstPause up to the interval. If the remote
-// asks for a longer pause, it returns that one.
+// nextPause returns the pause after another failure: twice the last pause, from firstPause up to the interval. If the
+// remote asks for a longer pause, nextPause returns that pause.
 func nextPause(before, interval time.Duration, failed error) time.Duration {
 	return max(min(max(2*before, firstPause), interval), fault.Of(failed, "").After)
 }
 
-// failedFetch is a fetch that failed. Fetches may fail although the remote answers listings, so the pauses between
+// failedFetch is a fetch that failed. A fetch may fail although the remote answers listings, so the pauses between
 // fetches grow like those between listings.
 type failedFetch struct {
 	of   fetchKey
@@ -32,7 +32,7 @@ type failedFetch struct {
 	wait time.Duration
 }
 
-// fetchKey has everything besides the remote on which the result of a fetch depends.
+// fetchKey has all settings on which the result of a fetch from a remote depends.
 type fetchKey struct {
 	commit     string
 	generation int64
@@ -67,8 +67,8 @@ func readTree(ctx context.Context, src *v1alpha1.GitSource, repo Repository, pic
 	return repo.Tree(ctx, picked)
 }
 
-// fetch checks the newest commit and reads its files. It does not repeat a fetch that failed a short while ago or that fails
-// permanently.
+// fetch checks the newest commit and reads its files. fetch does not repeat a fetch that failed a short while ago or
+// that fails permanently.
 func (r *Controller) fetch(ctx context.Context, src *v1alpha1.GitSource, at candidate) (source.Tree, checkedCommit, error) {
 	attempt := failedFetch{of: keyOf(src, at), at: at.now}
 	last := r.memory.failedFetch(src.Name)

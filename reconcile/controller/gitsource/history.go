@@ -11,14 +11,16 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// appliedBefore returns the hash of the commit with which the controller compares a new commit. It is empty if no commit is
-// applied, if the spec named another repository or ref for that commit, or if a user accepted the new commit.
+// appliedBefore returns the hash of the applied commit, with which the controller compares a new commit. The hash is
+// empty if no commit is applied, if the spec named another repository or ref when that commit was applied, or if a user
+// accepted the new commit.
 func appliedBefore(src *v1alpha1.GitSource, picked source.Picked) string {
 	applied, err := source.ParseRevision(src.Status.AppliedRevision)
 	switch {
 	case err != nil, src.Annotations[v1alpha1.AcceptAnnotation] == picked.Hash:
 		return ""
-	case src.Status.AppliedFrom == "" && src.Status.AppliedGeneration != src.Generation: // an earlier version of the controller wrote the status
+	// An earlier version of the controller wrote this status, without AppliedFrom.
+	case src.Status.AppliedFrom == "" && src.Status.AppliedGeneration != src.Generation:
 		return ""
 	case src.Status.AppliedFrom != "" && src.Status.AppliedFrom != followedRef(src.Spec):
 		return ""
@@ -44,16 +46,16 @@ func followedRef(spec v1alpha1.GitSourceSpec) string {
 	return source.Redact(spec.URL) + " " + ref
 }
 
-// history is what the controller found out about a new commit and the applied one.
+// history is the result of comparing a new commit with the applied commit.
 type history struct {
-	// rewritten says that the new commit does not descend from the applied one, moved that the tag named another commit before.
-	// Each is empty if that is not so.
+	// rewritten is a text that says that the new commit does not descend from the applied commit. moved is a text that
+	// says that the tag named another commit before. Each is empty if it does not apply.
 	rewritten, moved string
-	// unknown says that the repository did not give the history; empty if it did.
+	// unknown is a text that says that the repository did not send the history; empty if it did.
 	unknown string
 }
 
-// compare compares a new commit with the applied one.
+// compare compares a new commit with the applied commit.
 func compare(src *v1alpha1.GitSource, picked source.Picked, descent source.Descent) history {
 	var h history
 	applied, err := source.ParseRevision(src.Status.AppliedRevision)
@@ -68,7 +70,7 @@ func compare(src *v1alpha1.GitSource, picked source.Picked, descent source.Desce
 		case order < 0:
 			h.rewritten = fmt.Sprintf("%s is a lower version than %s, which is applied: a user deleted the tag of the higher one", picked.Revision().Short(), applied.Short())
 			return h
-		case order > 0 && signsTag(src.Spec.Verify): // the signed tag names the version
+		case order > 0 && signsTag(src.Spec.Verify): // The version is certain, because the tag's signature covers its name.
 			return h
 		}
 	}
@@ -82,7 +84,7 @@ func compare(src *v1alpha1.GitSource, picked source.Picked, descent source.Desce
 	return h
 }
 
-// movedTag says that a tag named another commit when the controller last applied it; empty if it did not.
+// movedTag returns a text if the tag named another commit when the controller last applied the tag; otherwise "".
 func movedTag(src *v1alpha1.GitSource, picked source.Picked) string {
 	before := hashBefore(src, picked.Ref)
 	if before == "" || before == picked.Hash {
@@ -95,7 +97,7 @@ func signsTag(v *v1alpha1.Verification) bool {
 	return v != nil && (v.Mode == v1alpha1.VerifyTag || v.Mode == v1alpha1.VerifyTagAndHead)
 }
 
-// hashBefore returns the commit that was applied last under a ref; empty if none was.
+// hashBefore returns the commit that the controller last applied for a ref; empty if there is none.
 func hashBefore(src *v1alpha1.GitSource, ref string) string {
 	revisions := []string{src.Status.AppliedRevision}
 	for _, h := range src.Status.History {
@@ -111,14 +113,14 @@ func hashBefore(src *v1alpha1.GitSource, ref string) string {
 	return ""
 }
 
-// event is the text of an event about a commit that was applied; empty if it needs none.
+// event returns the text of the event about an applied commit; empty if the commit needs no event.
 func (h history) event() string {
 	return strings.Join(slices.DeleteFunc([]string{h.rewritten, h.moved}, func(s string) bool { return s == "" }), "; ")
 }
 
-// decide applies spec.historyPolicy. It returns warnings about a commit that may be applied, or an error, after which the last
-// commit stays applied. If signatures are required, Warn refuses a rewritten history: a user without a key can push an earlier
-// signed commit.
+// decide applies spec.historyPolicy. decide returns warnings about a commit that may be applied, or an error, after
+// which the last commit stays applied. If signatures are required, even the policy Warn refuses a rewritten history,
+// because a user without a key can push an earlier signed commit.
 func (h history) decide(spec v1alpha1.GitSourceSpec, hash string) (warnings []string, err error) {
 	if spec.HistoryPolicy == v1alpha1.HistoryAllow {
 		return nil, nil

@@ -12,18 +12,18 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// listing is the last answer of a remote, and the state of the GitSource at that time. If only the cluster changed,
-// the controller does not list the remote again.
+// listing is the last answer of a remote, and the state of the GitSource at that time. If only objects of the cluster
+// change, the controller does not list the remote again.
 type listing struct {
 	refs []source.Ref
 	err  error
-	// at is when the remote was listed. wait is for how long the answer, or the failure, is valid.
+	// at is when the remote was listed. wait is how long the answer, or the failure, is valid.
 	at         time.Time
 	wait       time.Duration
 	generation int64
 	request    string
 	push       string
-	// awaits is true if the repository did not list an announced commit yet.
+	// awaits is true if the repository has not listed an announced commit yet.
 	awaits bool
 }
 
@@ -67,15 +67,16 @@ func (r *Controller) list(ctx context.Context, repo Repository, src *v1alpha1.Gi
 	if _, listedBefore := r.memory.listings.Swap(src.Name, next); !listedBefore {
 		select {
 		case r.FirstListing <- struct{}{}:
-		default: // the heartbeat has not received the last listing yet
+		default: // The channel is full: the heartbeat has not received the previous listing yet.
 		}
 	}
 	return next.refs, next.err
 }
 
-// notBefore returns when a listing of another source must have begun so that a poll may use it. After a change of the spec, a request of a
-// user or an announced push, only a new listing counts, because the earlier one may lack what the user just pushed. Same means that none of
-// these changed since the last poll; without a last poll, the status tells.
+// notBefore returns the earliest time at which a listing of another source may have begun so that a poll may use it.
+// After a change of the spec, a request of a user or an announced push, only a new listing counts, because an earlier
+// listing may lack the newest push. The parameter same means that spec, request and announced push are those of the
+// last poll. If there was no last poll, notBefore compares the spec and the requests with the status.
 func notBefore(src *v1alpha1.GitSource, last listing, same bool, now time.Time) time.Time {
 	isFirst := last.at.IsZero()
 	handled := src.Status.ObservedGeneration == src.Generation && src.Status.LastHandledReconcileAt == src.Annotations[v1alpha1.ReconcileAnnotation]
@@ -88,7 +89,7 @@ func notBefore(src *v1alpha1.GitSource, last listing, same bool, now time.Time) 
 	return now
 }
 
-// poll lists a repository, or uses the listing of another source if the repository can do that.
+// poll lists a repository, or uses the listing of another source if the repository can share listings.
 func poll(ctx context.Context, repo Repository, p source.Poll) (source.Listing, error) {
 	if shared, ok := repo.(Polled); ok {
 		return shared.Poll(ctx, p)
@@ -97,8 +98,8 @@ func poll(ctx context.Context, repo Repository, p source.Poll) (source.Listing, 
 	return source.Listing{Refs: refs, At: p.Now}, err
 }
 
-// nextPoll returns when a source is due for its next reconciliation without an event. A request, a changed spec or a
-// changed object triggers an earlier one.
+// nextPoll returns when a source is due for its next reconciliation without an event. A request of a user, a changed
+// spec or a changed object triggers an earlier reconciliation.
 func (r *Controller) nextPoll(src *v1alpha1.GitSource, failed error, now time.Time) time.Duration {
 	if src.Spec.IsSuspended(now) {
 		if until := src.Spec.SuspendUntil; until != nil {
@@ -107,7 +108,9 @@ func (r *Controller) nextPoll(src *v1alpha1.GitSource, failed error, now time.Ti
 		return 0
 	}
 	wait := kube.PollInterval(src)
-	spread := wait // of the pause, not of the interval: a poll that is due in seconds must not wait for minutes
+	// The spread is a part of the pause, not of the interval, because a poll that is due in seconds must not wait for
+	// minutes.
+	spread := wait
 	last := r.memory.listing(src.Name)
 	if !last.at.IsZero() {
 		wait, spread = max(last.at.Add(last.wait).Sub(now), time.Second), last.wait

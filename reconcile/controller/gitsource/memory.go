@@ -6,7 +6,8 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// memory is the state of the sources between reconciliations. If it is lost, the controller sends more requests.
+// memory is the state of the sources between reconciliations. If this state is lost, the controller sends more
+// requests.
 type memory struct {
 	listings sync.Map // GitSource name → listing
 	warnings sync.Map // GitSource name → appliedWarnings
@@ -14,7 +15,7 @@ type memory struct {
 	checks   sync.Map // GitSource name → checkedCommit
 }
 
-// appliedWarnings are the warnings about the applied revision, which stay in the status.
+// appliedWarnings are the warnings about the applied revision, which stay in the GitSource's status.
 type appliedWarnings struct {
 	revision string
 	warnings []string
@@ -28,7 +29,7 @@ func (m *memory) forget(name string) {
 	m.checks.Delete(name)
 }
 
-// listing returns the last listing of a source; the zero value before the first one.
+// listing returns the last listing of a source; it returns the zero value before the first listing.
 func (m *memory) listing(name string) listing {
 	v, _ := m.listings.Load(name)
 	last, _ := v.(listing)

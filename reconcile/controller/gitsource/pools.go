@@ -24,7 +24,7 @@ func listPools(ctx context.Context, c client.Reader) ([]mcfgv1.MachineConfigPool
 	return list.Items, nil
 }
 
-// missingPools reports the directories below pools/ without a MachineConfigPool.
+// missingPools returns a warning for each directory below pools/ without a MachineConfigPool.
 func missingPools(res transpile.Result, pools []mcfgv1.MachineConfigPool) error {
 	have := map[string]bool{}
 	for _, name := range standardpools.Names() {
@@ -47,8 +47,8 @@ func missingPools(res transpile.Result, pools []mcfgv1.MachineConfigPool) error 
 	return errors.Join(errs...)
 }
 
-// renderProblems lists the pools that cannot be rendered. The status of the GitSource shows them, because the author
-// of a commit reads it first.
+// renderProblems lists the pools that cannot be rendered. The status of the GitSource shows these pools, because the
+// author of a commit reads this status first.
 func renderProblems(pools []mcfgv1.MachineConfigPool) []string {
 	var out []string
 	for i := range pools {
@@ -66,7 +66,8 @@ func renderedUnder(at string, pools []mcfgv1.MachineConfigPool) map[string]strin
 	out := map[string]string{}
 	for i := range pools {
 		if p := &pools[i]; at != "" && p.Annotations[v1alpha1.RevisionAnnotation] == at && p.Spec.Configuration.Name != "" {
-			target, _ := v1alpha1.ParsePoolTarget(p.Annotations[v1alpha1.TargetAnnotation]) // an invalid record counts as none
+			// An invalid record counts as no record.
+			target, _ := v1alpha1.ParsePoolTarget(p.Annotations[v1alpha1.TargetAnnotation])
 			if given := revision.GivenBy(target, at, p.Spec.Configuration.Name); given != "" {
 				out[p.Name] = given
 			}

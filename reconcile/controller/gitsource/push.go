@@ -14,7 +14,8 @@ import (
 	"github.com/bunsen-os/bunsen/source/webhook"
 )
 
-// maxPushWait is for how long the controller polls more often because the repository does not list an announced commit yet.
+// maxPushWait is how long the controller polls more often because the repository has not listed an announced commit
+// yet.
 const maxPushWait = 2 * time.Minute
 
 // pushKey identifies the last announced push of a source; empty if there is none.
@@ -26,8 +27,8 @@ func pushKey(src *v1alpha1.GitSource) string {
 	return p.Received.UTC().Format(time.RFC3339Nano) + " " + p.Ref + " " + p.Commit
 }
 
-// awaitPush returns the pause until the next listing, and true, if the repository does not list an announced commit yet. The pauses
-// grow with the age of the push: all of them together are about eight listings.
+// awaitPush returns the pause until the next listing, and true, if the repository does not list an announced commit
+// yet. The pauses grow with the age of the push, so the controller lists the repository about eight times.
 func awaitPush(p *v1alpha1.AnnouncedPush, refs []source.Ref, now time.Time) (time.Duration, bool) {
 	if p == nil || p.Ref == "" || p.Commit == "" || !isRecent(p, now) {
 		return 0, false
@@ -45,7 +46,8 @@ func isRecent(p *v1alpha1.AnnouncedPush, now time.Time) bool {
 	return p != nil && now.Sub(p.Received.Time).Abs() <= maxPushWait
 }
 
-// webhookProblems returns a warning if the Secret of the webhook cannot be used: the receiver then refuses every request.
+// webhookProblems returns a warning if the Secret of the webhook cannot be used: without a usable Secret, the receiver
+// refuses every request.
 func webhookProblems(ctx context.Context, live client.Reader, namespace string, src *v1alpha1.GitSource) []string {
 	if src.Spec.Webhook == nil {
 		return nil
@@ -56,7 +58,7 @@ func webhookProblems(ctx context.Context, live client.Reader, namespace string, 
 	if err == nil {
 		_, err = webhook.Token(s.Data)
 	} else if !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) {
-		return nil // the API server does not answer; other requests report that
+		return nil // The API server does not answer, and other requests report this problem.
 	}
 	if err == nil {
 		return nil

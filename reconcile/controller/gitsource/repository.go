@@ -22,26 +22,27 @@ import (
 type Repository interface {
 	// List returns the refs of the remote, at least those that the spec needs.
 	List(ctx context.Context) ([]source.Ref, error)
-	// Tree returns the files of a commit below the source's path; it reads a commit that was fetched before from the
-	// disk.
+	// Tree returns the files of a commit below the source's path. If the commit was fetched before, Tree reads the
+	// files from the disk.
 	Tree(ctx context.Context, picked source.Picked) (source.Tree, error)
-	// Evidence returns the objects of the commits that a commit adds to picked.Applied, and the relation of both commits. It
-	// fetches no files.
+	// Evidence returns the objects of the commits that a commit adds to picked.Applied, and the relation of both
+	// commits. Evidence fetches no files.
 	Evidence(ctx context.Context, picked source.Picked) (source.Evidence, error)
 }
 
 // Polled is a Repository whose listings several sources may share.
 type Polled interface {
 	Repository
-	// Poll returns the refs of the remote, at least those that the spec needs, and when their listing began. That may be the listing of
-	// another source with the same address and the same credentials.
+	// Poll returns the refs of the remote, at least those that the spec needs, and when their listing began. The
+	// listing may be that of another source with the same address and the same credentials.
 	Poll(ctx context.Context, p source.Poll) (source.Listing, error)
 }
 
 // Secrets are the contents of the Secrets that a spec names; nil if it names none.
 type Secrets struct {
-	// Credentials are the credentials for the remote. Keys are those of spec.verify, with which the controller checks the
-	// signatures of git, and a repository those of artifacts. Proxy is the proxy to the remote.
+	// Credentials are the credentials for the remote. Keys are the public keys of spec.verify. The controller checks
+	// signatures of git commits with these keys, and the repository signatures of artifacts. Proxy is the proxy to the
+	// remote.
 	Credentials, Keys, Proxy map[string][]byte
 }
 
@@ -60,7 +61,8 @@ func (s Secrets) digest() string {
 // Open creates a Repository without a request to the remote. The repository checks signatures only if it has artifacts.
 type Open func(spec v1alpha1.GitSourceSpec, secrets Secrets) (Repository, error)
 
-// opened is a repository with the digest of the Secrets that its requests use, and what must be signed; nil: nothing.
+// opened is a repository with the digest of the Secrets that its requests use, and with the policy for signatures; a
+// nil policy requires none.
 type opened struct {
 	Repository
 	secrets string
@@ -82,7 +84,8 @@ func (r *Controller) repository(ctx context.Context, src *v1alpha1.GitSource) (o
 			return opened{}, err
 		}
 		if secrets.Proxy == nil {
-			secrets.Proxy = map[string][]byte{} // an empty Secret is an error, not a direct connection
+			// An empty Secret of a proxy must be an error, and not lead to a direct connection.
+			secrets.Proxy = map[string][]byte{}
 		}
 	}
 	if v := src.Spec.Verify; v != nil {

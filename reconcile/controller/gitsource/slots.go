@@ -5,7 +5,8 @@ import (
 	"fmt"
 )
 
-// Slots is a semaphore. Its capacity is the number of goroutines that may hold a slot at a time; nil means no limit.
+// Slots is a semaphore. The capacity of Slots is the number of goroutines that may hold a slot at a time. A nil Slots
+// means no limit.
 type Slots chan struct{}
 
 // acquire waits for a slot.

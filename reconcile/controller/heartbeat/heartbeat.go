@@ -25,12 +25,12 @@ import (
 const (
 	// reportEvery is the pause between two reports of a replica.
 	reportEvery = 10 * time.Second
-	// reportValid is for how long a report is valid: readers treat a replica that missed three reports as gone.
+	// reportValid is how long a report is valid: readers treat a replica that has missed three reports as gone.
 	reportValid = 3*reportEvery + 5*time.Second
-	// firstListingDelay is how long the reporter waits after the first listing of a repository, so that it reports
-	// many first listings at once.
+	// firstListingDelay is how long the reporter waits after the first listing of a repository, so that it reports the
+	// first listings of many repositories at once.
 	firstListingDelay = time.Second
-	// requestTimeout bounds one request.
+	// requestTimeout limits the duration of one request.
 	requestTimeout = 5 * time.Second
 	// syncTimeout is how long a readiness probe waits for the caches.
 	syncTimeout = time.Second
@@ -38,13 +38,13 @@ const (
 
 // Replica is one process of the controller.
 type Replica struct {
-	// Name of the replica: the pod's name, or the host's name.
+	// Name is the name of the replica: the pod's name, or the host's name.
 	Name string
-	// Pod and PodUID are the owner of the Lease, so that Kubernetes deletes it with the pod. Both are empty outside a
-	// pod.
+	// Pod and PodUID are the owner of the Lease, so that Kubernetes deletes it with the pod. Pod and PodUID are empty
+	// outside a pod.
 	Pod    string
 	PodUID types.UID
-	// PodNamespace is the namespace of the pod. If it is empty, the pod is in the namespace of the Lease.
+	// PodNamespace is the namespace of the pod. If PodNamespace is empty, the pod is in the namespace of the Lease.
 	PodNamespace string
 	// Host and PID identify the process of a replica outside a pod.
 	Host string
@@ -59,18 +59,18 @@ type Reporter struct {
 	// Client writes, and Live reads from the API server.
 	Client client.Client
 	Live   client.Reader
-	// Namespace of the Lease.
+	// Namespace is the namespace of the Lease.
 	Namespace string
 	// Replica is the replica whose heartbeat is reported. Version is the version of its program.
 	Replica Replica
 	Version string
-	// Elected is closed once the replica is the leader. If it is nil, the replica is the leader.
+	// Elected is closed once the replica is the leader. If Elected is nil, the replica is the leader.
 	Elected <-chan struct{}
-	// Listings returns the last listings of the repositories; it may be nil. FirstListing receives the first listing
-	// of each repository. If it is nil, the next regular report includes that listing.
+	// Listings returns the last listings of the repositories; it may be nil. FirstListing receives a value after the
+	// first listing of each repository. If FirstListing is nil, the next regular report includes this listing.
 	Listings     func() map[string]v1alpha1.SourceLook
 	FirstListing <-chan struct{}
-	// Synced reports whether the caches have synced. If it is nil, they have synced.
+	// Synced reports whether the caches have synced. If Synced is nil, the caches count as synced.
 	Synced func(context.Context) bool
 	// Now is the clock.
 	Now func() time.Time
@@ -87,7 +87,8 @@ type state struct {
 	started, answered time.Time
 }
 
-// SetupWithManager runs the heartbeat in mgr, on leaders and other replicas, and adds the readiness check.
+// SetupWithManager runs the heartbeat in the manager, on the leader and on other replicas, and adds the readiness
+// check.
 func (h *Reporter) SetupWithManager(mgr ctrl.Manager) error {
 	if err := mgr.Add(h); err != nil {
 		return fmt.Errorf("registering the heartbeat: %w", err)
@@ -101,7 +102,7 @@ func (h *Reporter) SetupWithManager(mgr ctrl.Manager) error {
 // NeedLeaderElection returns false, because replicas that do not lead report, too.
 func (h *Reporter) NeedLeaderElection() bool { return false }
 
-// Start writes reports until the context ends. Then it reports that the replica is gone.
+// Start writes reports until the context ends. When the context ends, Start reports that the replica is gone.
 func (h *Reporter) Start(ctx context.Context) error {
 	log := ctrl.Log.WithName("heartbeat")
 	tick := time.NewTicker(reportEvery)
@@ -122,7 +123,7 @@ func (h *Reporter) Start(ctx context.Context) error {
 				h.end(ctx, log)
 				return nil
 			case <-elected:
-				elected = nil // the next report follows at once
+				elected = nil // elected is closed, so this case must not fire again: the next report follows at once.
 			case <-h.FirstListing:
 				if report = false; firstLook == nil {
 					firstLook = time.After(firstListingDelay)
@@ -163,7 +164,7 @@ func (h *Reporter) Report(ctx context.Context, valid time.Duration) error {
 	return err
 }
 
-// write updates the Lease. It returns nil if it does not know the resulting state of the Lease.
+// write updates the Lease. write returns nil if it does not know the resulting state of the Lease.
 func (h *Reporter) write(ctx context.Context, is *coordinationv1.Lease, valid time.Duration) (*coordinationv1.Lease, error) {
 	if is == nil {
 		is = &coordinationv1.Lease{}
@@ -220,8 +221,8 @@ func (h *Reporter) report() v1alpha1.ControllerReport {
 	return r
 }
 
-// Ready is a readiness check. It succeeds if the API server answers and the caches have synced, also on a replica that
-// does not lead.
+// Ready is a readiness check. Ready succeeds if the API server answers and the caches have synced, also on a replica
+// that does not lead.
 func (h *Reporter) Ready(req *http.Request) error {
 	h.mu.Lock()
 	answered := h.state.answered

@@ -19,11 +19,11 @@ type Event struct {
 	Warning bool
 	// Reason is why the controller acted, and Action what it did; both in UpperCamelCase.
 	Reason, Action string
-	// Note is the text for users. Events cuts it to the length that the API allows.
+	// Note is the text for users. Events cuts the note to the length that the API allows.
 	Note string
 }
 
-// Type is the event's type in the API.
+// Type returns the event's type in the API.
 func (e Event) Type() string {
 	if e.Warning {
 		return corev1.EventTypeWarning
@@ -59,7 +59,7 @@ func NewEvents(mgr manager.Manager) Events {
 	return recorder{mgr.GetEventRecorder("machine-config-controller"), mgr.GetLogger()}
 }
 
-// maxNote is the API's limit for the note of an event, less some room.
+// maxNote is the maximum length of the note of an event, a little less than the API's limit.
 const maxNote = 1000
 
 // Clip cuts a text to the length that the API allows for the note of an event.

@@ -15,8 +15,9 @@ import (
 const StandardPoolsManager = client.FieldOwner("bunsen-standard-pools")
 
 // LastManager returns the entry of the field manager that last wrote a field of an object, or a field below it. The
-// path of the field begins with f:spec, for example. It reads from the API server, and returns nil if the manager is
-// not known. It ignores the manager of the standard pools, because that manager only restores fields.
+// path of the field begins with f:spec, for example. LastManager reads the object from the API server, and returns nil
+// if the manager is not known. LastManager ignores the manager of the standard pools, because that manager only
+// restores fields.
 func LastManager(ctx context.Context, live client.Reader, of client.Object, field ...string) *metav1.ManagedFieldsEntry {
 	if live == nil {
 		return nil
@@ -36,7 +37,8 @@ func LastManager(ctx context.Context, live client.Reader, of client.Object, fiel
 		if e.FieldsV1 == nil || e.Time == nil || !ownsField(e.FieldsV1.GetRawBytes(), field) || e.Manager == string(StandardPoolsManager) {
 			continue
 		}
-		if last == nil || !e.Time.Before(last.Time) { // in the same second, the API server's later one
+		// Of two entries of the same second, the later entry in the API server's list counts.
+		if last == nil || !e.Time.Before(last.Time) {
 			last = e
 		}
 	}

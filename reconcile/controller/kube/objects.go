@@ -40,8 +40,8 @@ func SetAnnotation(o metav1.Object, key, value string) {
 	o.SetAnnotations(annotations)
 }
 
-// WriteStatus writes the whole status of obj if it differs from before. It fails with a conflict if obj is stale. It
-// uses an update, because a patch omits zero values and `kubectl get mcp` would show blanks.
+// WriteStatus writes the whole status of obj if it differs from before. WriteStatus fails with a conflict if obj is
+// stale. WriteStatus uses an update, because a patch omits zero values and `kubectl get mcp` would show blanks.
 func WriteStatus(ctx context.Context, c client.Client, obj, before client.Object) error {
 	if equality.Semantic.DeepEqual(obj, before) {
 		return nil

@@ -23,18 +23,18 @@ func OwnerSource(_ context.Context, o client.Object) []reconcile.Request {
 	return nil
 }
 
-// EverySource enqueues all GitSources: each of them may wait for a pool.
+// EverySource enqueues all GitSources, because each GitSource may wait for a pool.
 func EverySource(c client.Reader) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
 		var list v1alpha1.GitSourceList
 		if c.List(ctx, &list) != nil {
-			return nil // the cache has not synced yet; the sync enqueues every object
+			return nil // The cache has not synced yet, and the sync will enqueue every object.
 		}
 		return requests(list.Items, func(s *v1alpha1.GitSource) string { return s.Name })
 	})
 }
 
-// EveryPool enqueues all pools; there are few, and a reconciliation without a change is cheap.
+// EveryPool enqueues all pools. A cluster has few pools, and a reconciliation without a change is cheap.
 func EveryPool(c client.Reader) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
 		var list mcfgv1.MachineConfigPoolList
@@ -59,20 +59,22 @@ var CreatedOrDeleted = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool 
 // OwnedBySource passes objects that a GitSource owns.
 var OwnedBySource = predicate.NewPredicateFuncs(func(o client.Object) bool { return o.GetLabels()[v1alpha1.SourceLabel] != "" })
 
-// PoolSettingsChanged ignores what a rollout writes to its pool, many times a minute. The function alike, if set,
-// compares the part of the status whose changes still count.
+// PoolSettingsChanged passes changes of a pool, except the writes of its rollout, which come many times a minute. The
+// function alike, if set, compares the part of the status whose changes still count.
 func PoolSettingsChanged(alike func(a, b *mcfgv1.MachineConfigPool) bool) predicate.Funcs {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		a, ok := e.ObjectOld.(*mcfgv1.MachineConfigPool)
 		b, ok2 := e.ObjectNew.(*mcfgv1.MachineConfigPool)
-		if !ok || !ok2 || a.ResourceVersion == b.ResourceVersion { // a resync of the informer, which covers lost events
+		// The event is a resync of the informer, which replaces lost events.
+		if !ok || !ok2 || a.ResourceVersion == b.ResourceVersion {
 			return true
 		}
 		return !metaAlike(a, b) || !equality.Semantic.DeepEqual(a.Spec, b.Spec) || alike != nil && !alike(a, b)
 	}}
 }
 
-// metaAlike reports whether two states of a pool have the same metadata, except for what the API server and rollouts write.
+// metaAlike reports whether two states of a pool have the same metadata, except for fields that the API server and
+// rollouts write.
 func metaAlike(a, b *mcfgv1.MachineConfigPool) bool {
 	meta := func(p *mcfgv1.MachineConfigPool) any {
 		m := p.ObjectMeta.DeepCopy()
@@ -88,11 +90,11 @@ func metaAlike(a, b *mcfgv1.MachineConfigPool) bool {
 	return equality.Semantic.DeepEqual(meta(a), meta(b))
 }
 
-// RendersAlike reports whether two states of a pool have the same result of rendering. That result is part of a
-// source's status.
+// RendersAlike reports whether two states of a pool have the same result of rendering, which is part of a source's
+// status.
 func RendersAlike(a, b *mcfgv1.MachineConfigPool) bool {
 	return ConditionMessage(a, mcfgv1.MachineConfigPoolRenderDegraded) == ConditionMessage(b, mcfgv1.MachineConfigPoolRenderDegraded)
 }
 
-// CacheLag is how long a reconciliation waits for the informers to show a write. An event may end the wait earlier.
+// CacheLag is how long a reconciliation waits until the informers show a write. An event may end the wait earlier.
 const CacheLag = time.Second

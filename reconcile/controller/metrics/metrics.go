@@ -21,14 +21,14 @@ import (
 type Config struct {
 	// Reader is the manager's cache: each scrape reads pools, nodes and sources from it.
 	Reader client.Reader
-	// Elected is closed once this process leads. Before that, the process exposes no metrics. If it is nil, the
+	// Elected is closed once this process leads. Before that, the process exposes no metrics. If Elected is nil, the
 	// process leads.
 	Elected <-chan struct{}
 	// Now is the clock.
 	Now func() time.Time
-	// Listings returns the time of the last listing of each repository. It may be nil.
+	// Listings returns the time of the last listing of each repository. Listings may be nil.
 	Listings func() map[string]v1alpha1.SourceLook
-	// Live reads the daemons' heartbeats from the API server, at most once a minute. If it is nil, the heartbeats are
+	// Live reads the daemons' heartbeats from the API server, at most once a minute. If Live is nil, the heartbeats are
 	// not read.
 	Live client.Reader
 	// Heartbeats has the last heartbeats of the daemons, which the rollout reads as well.
@@ -38,11 +38,10 @@ type Config struct {
 }
 
 // Metrics collects the controllers' metrics for Prometheus. Each scrape reads the objects of the cluster, so a restart
-// loses nothing and a deleted object has no series. The controllers report other values through methods. Methods of a
-// nil Metrics do nothing.
+// loses nothing and a deleted object has no series. The controllers report values that no object has through methods of
+// Metrics. Methods of a nil Metrics do nothing.
 //
-// Reads: MachineConfigPool, MachineConfig, Node, GitSource, MachineConfigNode (heartbeats)
-// Writes: nothing
+// Reads: MachineConfigPool, MachineConfig, Node, GitSource, MachineConfigNode (heartbeats) Writes: nothing.
 type Metrics struct {
 	config Config
 	descs  map[string]*prometheus.Desc
@@ -95,7 +94,7 @@ func New(c Config) *Metrics {
 // latencyBuckets are the buckets of the histograms, in seconds.
 var latencyBuckets = []float64{5, 15, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14400, 28800, 43200, 86400}
 
-// Register adds m to a registry. It replaces a Metrics that was registered before.
+// Register adds m to a registry. Register replaces a Metrics that was registered before.
 func (m *Metrics) Register(r prometheus.Registerer) error {
 	r.Unregister(m)
 	if err := r.Register(m); err != nil {
@@ -116,7 +115,7 @@ func (m *Metrics) Rendered(pool string, took time.Duration) {
 	}
 }
 
-// RolledOut reports the time from a commit until every node of the pool runs it.
+// RolledOut reports the time from a commit until every node of the pool runs the commit's config.
 func (m *Metrics) RolledOut(pool string, since time.Duration) {
 	if m != nil {
 		m.rolledOut.WithLabelValues(pool).Observe(max(since, 0).Seconds())
@@ -153,7 +152,7 @@ func (m *Metrics) Forget(pool string) {
 	})
 }
 
-// Watch wraps a controller and reports the outcome of each reconciliation.
+// Watch wraps a reconciler and reports the outcome of each reconciliation.
 func (m *Metrics) Watch(name string, inner reconcile.Reconciler) reconcile.Func {
 	return func(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 		res, err := inner.Reconcile(ctx, req)
@@ -168,7 +167,7 @@ func (m *Metrics) Watch(name string, inner reconcile.Reconciler) reconcile.Func 
 	}
 }
 
-// update changes the reports.
+// update calls a function that changes the stored reports, with the lock.
 func (m *Metrics) update(change func()) {
 	if m == nil {
 		return

@@ -63,7 +63,7 @@ type scrape struct {
 	nodes map[string]bool
 	// customs are the custom pools whose labels have no effect on nodes of the pool master.
 	customs membership.Pools
-	// daemons is when each node's daemon last reported.
+	// daemons has the time at which each node's daemon last reported.
 	daemons map[string]time.Time
 	// listings are the last listings of the repositories, by the name of the GitSource.
 	listings map[string]v1alpha1.SourceLook
@@ -163,8 +163,8 @@ func (s *scrape) node(object *corev1.Node, members membership.Pools) {
 	}
 }
 
-// isCustomMaster reports whether a node of the pool master also has the labels of a custom pool. Such a node ignores
-// the custom pool.
+// isCustomMaster reports whether a node of the pool master also has the labels of a custom pool. A node of the pool
+// master ignores the custom pool.
 func (s *scrape) isCustomMaster(primary string, n nodestate.Node) bool {
 	if primary != "master" {
 		return false
@@ -251,7 +251,8 @@ func currentRecord(p *mcfgv1.MachineConfigPool) v1alpha1.RolloutRecord {
 	return record
 }
 
-// isSilent reports whether the heartbeat of a node's daemon is missing, and adds the metric with the duration.
+// isSilent reports whether the heartbeat of a node's daemon is missing, and adds the metric with the time since the
+// last heartbeat.
 func (s *scrape) isSilent(n *nodestate.Node, pool string) bool {
 	seen, known := s.daemons[n.Name]
 	if !known || !daemons.IsSilent(n, seen, s.now) {
@@ -284,7 +285,7 @@ func (s *scrape) source(src *v1alpha1.GitSource) {
 	}
 }
 
-// reported adds what the controllers reported about pools and nodes that exist.
+// reported adds the values that the controllers reported about existing pools and nodes.
 func (s *scrape) reported() {
 	s.m.mu.Lock()
 	defer s.m.mu.Unlock()

@@ -21,7 +21,7 @@ const (
 	requestTimeout = 15 * time.Second
 	// maxAnswer limits the body of an answer, in bytes: a page of 100 long comments is smaller.
 	maxAnswer = 16 << 20
-	// maxRetryAfter limits how long a receiver may delay the next try.
+	// maxRetryAfter limits how long a receiver may delay the next attempt.
 	maxRetryAfter = time.Hour
 )
 
@@ -57,12 +57,12 @@ type guarded struct {
 	now   func() time.Time
 
 	mu sync.Mutex
-	// notBefore is the time that a receiver named in Retry-After.
+	// notBefore is the time before which the receiver wants no request, from its header Retry-After.
 	notBefore time.Time
 }
 
-// newClient returns a client for the hosts of a Secret. It follows no redirect, because a redirected request could carry the token
-// to another host.
+// newClient returns a client for the hosts of a Secret. newClient follows no redirect, because a redirected request
+// could carry the token to another host.
 func newClient(s secret, now func() time.Time) (*http.Client, *guarded) {
 	base := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: s.authorities},
@@ -93,7 +93,7 @@ func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 		return nil, err //nolint:wrapcheck // a transport returns the error of the connection
 	}
 	if res.StatusCode >= 300 && res.StatusCode < 400 {
-		_ = res.Body.Close() // nothing of it is used
+		_ = res.Body.Close() // The answer is not used.
 		return nil, fmt.Errorf("%s answers %d and redirects; the notifier follows no redirect: correct the address or the repository's URL", req.URL.Host, res.StatusCode)
 	}
 	if res.StatusCode >= 400 {
@@ -106,7 +106,8 @@ func (g *guarded) RoundTrip(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// delay records the value of Retry-After: seconds, or a date. GitHub names the end of a limit in another header, in seconds since 1970.
+// delay records the value of Retry-After: seconds, or a date. GitHub sends the end of a rate limit in another header,
+// in seconds since 1970.
 func (g *guarded) delay(h http.Header) {
 	value, now := h.Get("Retry-After"), g.now()
 	if reset, err := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64); value == "" && err == nil && h.Get("X-RateLimit-Remaining") == "0" {

@@ -29,11 +29,12 @@ import (
 )
 
 const (
-	// maxReceivers is how many receivers get requests at a time. Each Notification has its own turn, so a slow receiver delays no other.
+	// maxReceivers is how many receivers get requests at a time. Each receiver gets its requests independently, so a
+	// slow receiver does not delay other receivers.
 	maxReceivers = 64
 	// maxAttempt limits all requests of one attempt.
 	maxAttempt = 2 * time.Minute
-	// firstRetry and lastRetry are the shortest and the longest time between two tries.
+	// firstRetry and lastRetry are the shortest and the longest time between two failed attempts.
 	firstRetry, lastRetry = 5 * time.Second, 10 * time.Minute
 	// pause is the shortest time between two attempts: during a rollout, the pools change many times a second.
 	pause = time.Second
@@ -62,11 +63,11 @@ type Controller struct {
 	memories map[string]*memory
 }
 
-// memory is what the process knows of one Notification. After a restart, it reads all of it again: from the Notification's status,
-// and from the git host.
+// memory is the state of one Notification in the memory of the process. After a restart, the process reads this state
+// again from the Notification's status and from the git host.
 type memory struct {
 	generation int64
-	// sent is newer than the status in the cache.
+	// sent is the record of sent states. The list sent may be newer than the status in the cache.
 	sent []v1alpha1.SentState
 	// failures counts failed attempts in a row. No attempt begins before notBefore.
 	failures  int
@@ -75,19 +76,19 @@ type memory struct {
 	last time.Time
 	// posted are the statuses that the git host has, by source and commit.
 	posted map[string][]notify.Posted
-	// pulls are the pull requests of commits, comments the last comment of each.
+	// pulls are the pull requests of commits. comments has the last comment of each pull request.
 	pulls    map[string]pull
 	comments map[string]string
-	// warnings are what a token may not do, by source and commit.
+	// warnings say what the token may not do, by source and commit.
 	warnings map[string]string
 }
 
-// SetupWithManager decides for all Notifications after each change of a GitSource or a pool.
+// SetupWithManager enqueues all Notifications after each change of a GitSource or a pool.
 func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 	every := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
 		var all v1alpha1.NotificationList
 		if err := c.Client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
-			return nil // the cache has stopped
+			return nil // The cache has stopped, because the process ends.
 		}
 		out := make([]reconcile.Request, len(all.Items))
 		for i := range all.Items {
@@ -101,7 +102,7 @@ func (c *Controller) SetupWithManager(mgr ctrl.Manager) error {
 		WithOptions(controller.Options{MaxConcurrentReconciles: maxReceivers}).Complete(c)
 }
 
-// Reconcile makes one attempt to give a receiver the last state.
+// Reconcile makes one attempt to send the present state to a receiver.
 func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	n := &v1alpha1.Notification{}
 	if err := c.Client.Get(ctx, req.NamespacedName, n); err != nil {
@@ -111,7 +112,7 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		return reconcile.Result{}, fmt.Errorf("reading Notification %q: %w", req.Name, err)
 	}
-	n = n.DeepCopy() // the cache's is shared
+	n = n.DeepCopy() // The object of the cache is shared, so the controller changes a copy.
 	m := c.memoryOf(n)
 	if wait := max(m.notBefore.Sub(c.Now()), m.last.Add(pause).Sub(c.Now())); wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil
@@ -136,7 +137,7 @@ func (c *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return result, c.writeStatus(ctx, n, m, out)
 }
 
-// backoff returns the time until the next try.
+// backoff returns the time until the next attempt.
 func backoff(failures int, reason string) time.Duration {
 	longest := lastRetry
 	if reason == v1alpha1.ReasonSecretInvalid {
@@ -172,7 +173,7 @@ func (c *Controller) forget(name string) {
 
 // outcome is the result of one attempt.
 type outcome struct {
-	// err is why the receiver lacks the last state, without secrets; reason is the condition's.
+	// err is why the receiver does not have the present state, without secrets. reason is the reason of the condition.
 	err    error
 	reason string
 	// next is when to decide again without a change, retryAfter the time that the receiver named, quiet the end of quiet hours.
@@ -181,7 +182,7 @@ type outcome struct {
 
 func failure(reason string, err error) outcome { return outcome{err: err, reason: reason} }
 
-// attempt sends what the receiver lacks.
+// attempt sends the messages or statuses that the receiver does not have yet.
 func (c *Controller) attempt(ctx context.Context, n *v1alpha1.Notification, m *memory) outcome {
 	if n.Spec.Suspend {
 		return outcome{}

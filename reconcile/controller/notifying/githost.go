@@ -18,13 +18,14 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/notify"
 )
 
-// maxComments is how many attempts to write a comment may delay the end of a rollout as a status.
+// maxComments is how many failed attempts to write a comment may delay the commit status about the end of a rollout.
 const maxComments = 5
 
-// pullAge is for how long the notifier assumes that a commit has no pull request, before it asks again.
+// pullAge is how long the notifier assumes that a commit has no pull request before it asks the git host again.
 const pullAge = 5 * time.Minute
 
-// pull is the pull request of a commit: 0 if the git host knew none at the time.
+// pull is the pull request of a commit, and the time of the answer. The number is 0 if the git host had none at that
+// time.
 type pull struct {
 	number int
 	read   time.Time
@@ -86,8 +87,8 @@ func (h *gitHost) report(ctx context.Context) (next time.Time, err error) {
 
 func keyOf(c notify.Commit) string { return c.Source + " " + c.Hash }
 
-// commit sets the statuses of one commit, after the comment of its pull request: after a crash between the two, the status still
-// differs, and the next attempt finds the comment.
+// commit first writes the comment on the pull request of a commit, and then sets the commit's statuses. After a crash
+// between the comment and the status, the status still differs, and the next attempt finds the comment.
 func (h *gitHost) commit(ctx context.Context, target forge.Target, c notify.Commit) (time.Time, error) {
 	target.Head = c.Hash
 	host, err := h.controller.Open(target, h.client)

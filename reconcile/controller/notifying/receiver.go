@@ -26,7 +26,8 @@ type receiver struct {
 	client *http.Client
 }
 
-// send sends one message. The error has the host and the HTTP status, and nothing of the address or the answer.
+// send sends one message. The error has the host and the HTTP status, but no other part of the address, and no part of
+// the answer.
 func (r receiver) send(ctx context.Context, e notify.Event, now time.Time) error {
 	req, err := r.request(ctx, e, now)
 	if err != nil {
@@ -46,7 +47,7 @@ func (r receiver) send(ctx context.Context, e notify.Event, now time.Time) error
 	return nil
 }
 
-// advice returns what helps for a status code.
+// advice returns what a user can do about an HTTP status code.
 func advice(code int) string {
 	switch code {
 	case http.StatusUnauthorized, http.StatusForbidden:
@@ -78,7 +79,7 @@ func (r receiver) request(ctx context.Context, e notify.Event, now time.Time) (*
 		content = map[string]string{"text": slackText(e.Text)}
 	case v1alpha1.NotifyMatrix:
 		method = http.MethodPut
-		// The server ignores a second request with the same transaction, such as one after a lost answer.
+		// The server ignores a second request with the same transaction, such as a retry after a lost answer.
 		address = fmt.Sprintf("%s/_matrix/client/v3/rooms/%s/send/m.room.message/%s", strings.TrimSuffix(address, "/"), url.PathEscape(r.secret.room), "bunsen-"+e.Delivery)
 		header.Set("Authorization", "Bearer "+r.secret.token)
 		content = map[string]any{"msgtype": "m.notice", "body": e.Text, "m.mentions": struct{}{}}
@@ -108,7 +109,7 @@ func (r receiver) request(ctx context.Context, e notify.Event, now time.Time) (*
 	req.Header = header
 	if r.kind == v1alpha1.NotifyWebhook {
 		mac := hmac.New(sha256.New, []byte(r.secret.token))
-		mac.Write(body) // never fails
+		mac.Write(body) // A write to a hash never fails.
 		req.Header.Set("X-Signature", "sha256="+hex.EncodeToString(mac.Sum(nil)))
 		req.Header.Set("X-Bunsen-Event", string(e.Event))
 		req.Header.Set("X-Bunsen-Delivery", e.Delivery)
@@ -116,7 +117,7 @@ func (r receiver) request(ctx context.Context, e notify.Event, now time.Time) (*
 	return req, nil
 }
 
-// cloudEventType returns `dev.bunsen.applied` and so on.
+// cloudEventType returns the type of a CloudEvent, such as `dev.bunsen.applied`.
 func cloudEventType(e v1alpha1.NotificationEvent) string {
 	name := string(e)
 	if rest, ok := strings.CutPrefix(name, "Rollout"); ok {

@@ -17,7 +17,7 @@ import (
 // minToken is the minimum length of a key that signs webhooks, in bytes.
 const minToken = 16
 
-// secret is a Secret of a Notification, checked.
+// secret is the checked content of the Secret of a Notification.
 type secret struct {
 	hosts                        []string
 	address, token, room, author string
@@ -26,7 +26,7 @@ type secret struct {
 	hidden []string
 }
 
-// keysOf are the keys of a Secret that a type uses, and which of them it needs.
+// keysOf has the keys of a Secret for each type of Notification, and says which keys are required.
 var keysOf = map[v1alpha1.NotificationType]struct{ needs, may []string }{
 	v1alpha1.NotifyGitHub:      {[]string{"hosts", "token"}, []string{"address", "author", "ca.crt"}},
 	v1alpha1.NotifyGitLab:      {[]string{"hosts", "token"}, []string{"address", "ca.crt"}},
@@ -37,7 +37,7 @@ var keysOf = map[v1alpha1.NotificationType]struct{ needs, may []string }{
 	v1alpha1.NotifyMatrix:      {[]string{"hosts", "address", "token", "room"}, []string{"ca.crt"}},
 }
 
-// readSecret checks the content of a Secret for a type. The errors contain no values.
+// readSecret checks the content of a Secret for a type of Notification. The errors contain no values.
 func readSecret(kind v1alpha1.NotificationType, data map[string][]byte) (secret, error) {
 	errs := checkKeys(kind, data)
 	value := func(key string) string { return strings.TrimSpace(string(data[key])) }
@@ -85,7 +85,7 @@ func checkKeys(kind v1alpha1.NotificationType, data map[string][]byte) []error {
 	return errs
 }
 
-// checkAddress returns an error for an address that is no URL of a listed host.
+// checkAddress returns an error for an address that is not a URL of a host that the Secret lists.
 func checkAddress(address string, hosts []string) error {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
@@ -94,7 +94,7 @@ func checkAddress(address string, hosts []string) error {
 	return allowed(u, hosts)
 }
 
-// kinds are the git hosts.
+// kinds are the types of Notification that are git hosts.
 var kinds = map[v1alpha1.NotificationType]forge.Kind{
 	v1alpha1.NotifyGitHub: forge.GitHub, v1alpha1.NotifyGitLab: forge.GitLab, v1alpha1.NotifyGitea: forge.Gitea,
 }
@@ -108,7 +108,8 @@ func (s secret) targetOf(kind v1alpha1.NotificationType, spec v1alpha1.GitSource
 	if err != nil {
 		return forge.Target{}, err
 	}
-	if repo.Transport == source.Local || repo.Transport == source.OCI { // no git host has statuses of these
+	// No git host has commit statuses for local repositories and registries.
+	if repo.Transport == source.Local || repo.Transport == source.OCI {
 		return forge.Target{}, errElsewhere
 	}
 	t := forge.Target{Kind: kinds[kind], Token: s.token, Author: s.author, API: s.address}
@@ -131,7 +132,7 @@ func (s secret) targetOf(kind v1alpha1.NotificationType, spec v1alpha1.GitSource
 	return t, nil
 }
 
-// apiOf returns the address of the API of the host that has a repository.
+// apiOf returns the address of the API of the git host that has a repository.
 func apiOf(kind forge.Kind, repo source.Address) string {
 	scheme, host := "https", repo.Host
 	if strings.Contains(host, ":") {

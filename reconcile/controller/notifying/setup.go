@@ -10,7 +10,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Scheme returns the kinds that the notifier reads.
+// Scheme returns the Go types of the kinds that the notifier reads.
 func Scheme() (*runtime.Scheme, error) {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, mcfgv1.Install, v1alpha1.AddToScheme} {

@@ -29,8 +29,8 @@ import (
 type Controller struct {
 	// Client reads from the manager's cache and writes.
 	Client client.Client
-	// Live reads field managers from the API server, because the cache does not contain them. If it is nil, changes
-	// through the API have no author.
+	// Live reads field managers from the API server, because the cache does not contain them. If Live is nil, the
+	// controller records no author for changes through the API.
 	Live client.Reader
 	// Renderer merges MachineConfigs, and caches the results.
 	Renderer *rendercache.Renderer
@@ -54,7 +54,7 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	pool := &mcfgv1.MachineConfigPool{}
 	if err := r.Client.Get(ctx, req.NamespacedName, pool); err != nil {
 		r.Renderer.Forget(req.Name)
-		if standardpools.Contains(req.Name) && apierrors.IsNotFound(err) { // a user deleted the pool
+		if standardpools.Contains(req.Name) && apierrors.IsNotFound(err) { // A user has deleted the pool.
 			err = r.deleted.CreateAgain(ctx, r.Client, r.Events, req.Name)
 		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -63,7 +63,7 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	}
 	if restored, err := standardpools.Restore(ctx, r.Client, r.Live, r.Events, pool); restored || err != nil {
-		return reconcile.Result{}, err // the event of this write triggers the next reconciliation
+		return reconcile.Result{}, err // The event of this write triggers the next reconciliation.
 	}
 	facts, err := r.gather(ctx, pool)
 	if err != nil {
@@ -77,7 +77,7 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return finish(ctx, r, facts, hold(ctx, r, facts))
 	}
 	if len(facts.selected) == 0 && pool.Spec.Configuration.Name == "" {
-		return reconcile.Result{}, r.report(ctx, facts, nil) // a pool without MachineConfigs is valid
+		return reconcile.Result{}, r.report(ctx, facts, nil) // A pool without MachineConfigs is valid and has no config.
 	}
 	rendered, newNodes, err := r.decide(facts)
 	if err == nil {
@@ -92,7 +92,7 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // finish reports the result of a render.
 func finish(ctx context.Context, r *Controller, f facts, err error) (reconcile.Result, error) {
 	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
-		return reconcile.Result{}, err // another writer was faster: this is no failure
+		return reconcile.Result{}, err // A conflict is no failure: another writer was faster.
 	}
 	return reconcile.Result{}, r.report(ctx, f, err)
 }
@@ -104,8 +104,8 @@ func (r *Controller) SetupWithManager(mgr ctrl.Manager, render reconcile.Reconci
 		Watches(&mcfgv1.MachineConfig{}, every).Watches(&v1alpha1.GitSource{}, every).Complete(render)
 }
 
-// decide merges the selected MachineConfigs and checks them for changes that running nodes refuse. It also returns the
-// changes that only new nodes get.
+// decide merges the selected MachineConfigs, and checks whether running nodes would refuse the change to the result.
+// decide also returns the changes that only new nodes get.
 func (r *Controller) decide(f facts) (rendered render.Rendered, newNodes []policy.Refusal, err error) {
 	if len(f.selected) == 0 {
 		return rendered, nil, fault.NewWait(v1alpha1.ReasonNoMachineConfigs, fmt.Errorf("no MachineConfig matches its selector any more; its nodes keep %s", f.pool.Spec.Configuration.Name))

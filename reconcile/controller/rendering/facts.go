@@ -25,7 +25,7 @@ type facts struct {
 	current *mcfgv1.MachineConfig
 	// byName has all MachineConfigs by name.
 	byName map[string]*mcfgv1.MachineConfig
-	// overrides allow changes that a running node otherwise refuses.
+	// overrides allow changes that a running node would refuse without them.
 	overrides policy.Overrides
 	// secrets are the secret paths of the pool, the MachineConfiguration and the selected MachineConfigs, in the form of the annotation.
 	secrets string
@@ -39,7 +39,7 @@ type facts struct {
 // gather reads the facts of a pool.
 func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool) (facts, error) {
 	f := facts{pool: pool, sources: map[string]*v1alpha1.GitSource{}}
-	// The cached objects are not copied: nothing changes them, and the Renderer recognizes them by their address.
+	// gather does not copy the cached objects, because no code changes them.
 	all, err := clusterstate.ReadRevisions(ctx, r.Client, &r.seen)
 	if err != nil {
 		return f, err

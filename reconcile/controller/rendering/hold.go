@@ -17,8 +17,9 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
-// hold makes the config at which a user holds the pool the pool's config. It needs neither the repository nor the MachineConfigs
-// of the revision: the rendered config has the whole content. If the config cannot be used, the pool keeps its own.
+// hold sets the pool's config to the config at which a user holds the pool. hold needs neither the repository nor the
+// MachineConfigs of the revision, because the rendered config has the whole content. If the held config cannot be used,
+// the pool keeps its present config.
 func hold(ctx context.Context, r *Controller, f facts) error {
 	name := f.pool.Annotations[v1alpha1.HoldAnnotation]
 	mc, ok := f.byName[name]
@@ -53,8 +54,8 @@ func heldError(f facts, why string) error {
 		f.pool.Annotations[v1alpha1.HoldAnnotation], why, f.pool.Name))
 }
 
-// heldConfig reads a rendered config of the pool. The controller must have rendered it for this pool, and its name must be the hash
-// of its content, so that the right to hold a pool does not include the right to write configs.
+// heldConfig reads a rendered config of the pool. The controller must have rendered the config for this pool, and its
+// name must be the hash of its content. So a user with the right to hold a pool cannot also write configs.
 func heldConfig(pool *mcfgv1.MachineConfigPool, mc *mcfgv1.MachineConfig) (render.Rendered, error) {
 	f := facts{pool: pool}
 	owner := metav1.GetControllerOfNoCopy(mc)
@@ -81,8 +82,8 @@ func heldConfig(pool *mcfgv1.MachineConfigPool, mc *mcfgv1.MachineConfig) (rende
 	return render.Rendered{Pool: pool.Name, Name: mc.Name, Spec: spec, Config: config, Inputs: slices.Sorted(maps.Keys(inputs))}, nil
 }
 
-// heldTarget returns the record of a held pool. The inputs stay those of the last render, so that the render after the release
-// finds what changed meanwhile.
+// heldTarget returns the record of a held pool. The record keeps the inputs of the last render, so that the render
+// after the release finds the changes since then.
 func heldTarget(f facts, mc *mcfgv1.MachineConfig) v1alpha1.PoolTarget {
 	t, err := v1alpha1.ParsePoolTarget(f.pool.Annotations[v1alpha1.TargetAnnotation])
 	if err != nil {
@@ -104,7 +105,8 @@ func heldTarget(f facts, mc *mcfgv1.MachineConfig) v1alpha1.PoolTarget {
 	return t
 }
 
-// heldRevision returns the commit at which the pool is held, if the history of the config's source has it with this config.
+// heldRevision returns the commit at which the pool is held, if the history of the config's source has this commit with
+// this config.
 func (f facts) heldRevision(mc *mcfgv1.MachineConfig) (v1alpha1.CommitInfo, bool) {
 	src := f.sources[mc.Annotations[v1alpha1.SourceAnnotation]]
 	if src == nil {

@@ -91,7 +91,7 @@ func (r *Controller) checkAbandoned(f facts) error {
 	}
 	was, err := v1alpha1.ParsePoolTarget(f.pool.Annotations[v1alpha1.TargetAnnotation])
 	if err != nil {
-		was = v1alpha1.PoolTarget{} // a user changed the annotation; the inputs of the config in force decide
+		was = v1alpha1.PoolTarget{} // A user has changed the annotation, so the inputs of the config in force decide.
 	}
 	facts, err := targetFacts(r, f, was)
 	if err != nil {

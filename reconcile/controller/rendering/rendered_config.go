@@ -19,8 +19,8 @@ import (
 	"github.com/bunsen-os/bunsen/source"
 )
 
-// atFirstCommit returns the source with the AppliedCommit that first produced this rendered config for a pool. It
-// returns the source unchanged if its history does not contain that commit.
+// atFirstCommit returns the source with the AppliedCommit that first produced this rendered config for a pool.
+// atFirstCommit returns the source unchanged if its history does not contain that commit.
 func atFirstCommit(src *v1alpha1.GitSource, pool, name string) *v1alpha1.GitSource {
 	for i := len(src.Status.History) - 1; i >= 0; i-- {
 		if entry := &src.Status.History[i]; entry.Pools[pool] == name {
@@ -32,7 +32,8 @@ func atFirstCommit(src *v1alpha1.GitSource, pool, name string) *v1alpha1.GitSour
 	return src
 }
 
-// publish writes the rendered config before it sets it in the pool, so that the config of a pool always exists.
+// publish first writes the rendered config, and then sets its name in the pool, so that the config of a pool always
+// exists.
 func (r *Controller) publish(ctx context.Context, f facts, rendered render.Rendered) error {
 	src := newestSource(f.selectedSources())
 	target, err := newTarget(ctx, r, f, rendered, src)
@@ -67,7 +68,7 @@ func (r *Controller) publish(ctx context.Context, f facts, rendered render.Rende
 }
 
 // restoreContent restores the content of a rendered config that a user edited, because the name is a hash of the
-// content. It also updates the annotation with secret paths.
+// content. restoreContent also updates the annotation with secret paths.
 func (r *Controller) restoreContent(ctx context.Context, want, live *mcfgv1.MachineConfig) error {
 	a, err := revision.Digest(want)
 	if err != nil {

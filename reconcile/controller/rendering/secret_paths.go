@@ -8,8 +8,8 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy/secret"
 )
 
-// secretPaths joins the secret paths of all objects that concern a pool. The check of a commit rejects invalid
-// patterns. In an annotation that a user set through the API, the function ignores invalid patterns.
+// secretPaths joins the secret paths of all objects that concern a pool. secretPaths ignores invalid patterns in
+// annotations that users set through the API. In a repository, the check of a commit rejects invalid patterns.
 func secretPaths(pool, rules client.Object, selected []*mcfgv1.MachineConfig) string {
 	objects := []client.Object{pool, rules}
 	for _, mc := range selected {

@@ -14,7 +14,7 @@ import (
 )
 
 // report writes RenderDegraded, and returns the error if a retry may help. If the selected MachineConfigs cannot be
-// rendered, it first records the attempt, so that the rollout of the current target continues.
+// rendered, report first records the attempt, so that the rollout of the current target continues.
 func (r *Controller) report(ctx context.Context, f facts, failed error) error {
 	live := &mcfgv1.MachineConfigPool{}
 	if err := r.Client.Get(ctx, client.ObjectKey{Name: f.pool.Name}, live); err != nil {
@@ -38,8 +38,8 @@ func (r *Controller) report(ctx context.Context, f facts, failed error) error {
 	return r.recordNotRendered(ctx, f, live, failed)
 }
 
-// recordNotRendered records on the pool the revision to which RenderDegraded belongs. It writes the revision after the
-// condition, so that a crash never leaves a revision with another revision's reason.
+// recordNotRendered records on the pool the revision to which RenderDegraded belongs. recordNotRendered writes the
+// revision after the condition, so that a crash never leaves a revision with another revision's reason.
 func (r *Controller) recordNotRendered(ctx context.Context, f facts, live *mcfgv1.MachineConfigPool, failed error) error {
 	src, revision := newestSource(f.selectedSources()), ""
 	if src == nil {

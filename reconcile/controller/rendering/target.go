@@ -22,7 +22,8 @@ import (
 // newTarget returns the record of the requester of a rendered config.
 func newTarget(ctx context.Context, r *Controller, f facts, rendered render.Rendered, src *v1alpha1.GitSource) (v1alpha1.PoolTarget, error) {
 	was, err := v1alpha1.ParsePoolTarget(f.pool.Annotations[v1alpha1.TargetAnnotation])
-	if err != nil || was.Config != f.pool.Spec.Configuration.Name { // a user changed the annotation or the pool's configuration
+	// A user has changed the annotation or the pool's configuration.
+	if err != nil || was.Config != f.pool.Spec.Configuration.Name {
 		was = v1alpha1.PoolTarget{Config: f.pool.Spec.Configuration.Name, Requester: v1alpha1.RequesterOf(f.pool.Annotations, f.pool.Spec.Configuration.Name)}
 	}
 	facts, err := targetFacts(r, f, was)
@@ -33,7 +34,8 @@ func newTarget(ctx context.Context, r *Controller, f facts, rendered render.Rend
 	if src != nil {
 		facts.Commit = *src.Status.AppliedCommit
 	}
-	if f.pool.Status.ObservedGeneration > 0 && f.pool.Status.MachineCount == 0 { // without nodes, none can fail the target
+	// A pool without nodes counts as healthy, because no node can fail the target.
+	if f.pool.Status.ObservedGeneration > 0 && f.pool.Status.MachineCount == 0 {
 		facts.Healthy = was.Config
 	}
 	next := revision.NextTarget(was, facts)
@@ -47,8 +49,8 @@ func newTarget(ctx context.Context, r *Controller, f facts, rendered render.Rend
 }
 
 // withEarlierRequest corrects the target of a pool without a record, such as a pool that was deleted while no
-// controller ran. Changes through the API may have requested the config first. If their commit is still applied, they
-// stay the requester instead of that commit.
+// controller ran. Changes through the API may have requested the config first. If the commit before these changes is
+// still applied, the changes stay the requester instead of that commit.
 func withEarlierRequest(ctx context.Context, c client.Client, t v1alpha1.PoolTarget) (v1alpha1.PoolTarget, error) {
 	mc := &mcfgv1.MachineConfig{}
 	if err := c.Get(ctx, client.ObjectKey{Name: t.Config}, mc); err != nil {
@@ -64,7 +66,7 @@ func withEarlierRequest(ctx context.Context, c client.Client, t v1alpha1.PoolTar
 	return t, nil
 }
 
-// targetFacts returns the inputs from which a pool is rendered. was is the earlier record of the pool.
+// targetFacts returns the inputs from which a pool is rendered. The parameter was is the earlier record of the pool.
 func targetFacts(r *Controller, f facts, was v1alpha1.PoolTarget) (revision.TargetFacts, error) {
 	inputs, err := r.seen.Inputs(f.selected)
 	if err != nil {
@@ -106,8 +108,9 @@ func attributeNew(ctx context.Context, live client.Reader, t *v1alpha1.PoolTarge
 	}
 }
 
-// attribute adds the author and the time to a change through the API. It reads field managers from the API server,
-// because the manager's cache does not contain them. If the read fails, attribute records the time of the render.
+// attribute adds the author and the time to a change through the API. attribute reads field managers from the API
+// server, because the manager's cache does not contain them. If the read fails, attribute records the time of the
+// render.
 func attribute(ctx context.Context, live client.Reader, c *v1alpha1.APIChange, now time.Time) {
 	c.At = metav1.NewTime(now.UTC().Truncate(time.Second))
 	if c.Action == v1alpha1.APIDeleted {
@@ -129,7 +132,7 @@ func sourceSpec(src *v1alpha1.GitSource) string {
 	spec.URL, spec.Suspend, spec.SuspendUntil = source.Redact(spec.URL), false, nil
 	text, err := json.Marshal(spec)
 	if err != nil {
-		return "" // it has only texts and numbers, which always marshal
+		return "" // There is no error, because texts and numbers can always be encoded.
 	}
 	return string(text)
 }

@@ -12,8 +12,9 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 )
 
-// attestedPoolWrites returns the writes that record the pool for which the server admitted each new node. It reads
-// certificate requests from the API server: a request is older than its Node, and is deleted after an hour.
+// attestedPoolWrites returns the writes that record the pool for which the server admitted each new node.
+// attestedPoolWrites reads certificate requests from the API server. The request of a Node always exists first, and
+// Kubernetes deletes it after an hour.
 func attestedPoolWrites(ctx context.Context, live client.Reader, d decision) ([]nodeWrite, error) {
 	names := unattestedNodes(d.next)
 	if len(names) == 0 {

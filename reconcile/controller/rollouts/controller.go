@@ -36,7 +36,7 @@ type Controller struct {
 	Live client.Reader
 	// Fleet has the pools and nodes. SetupWithManager connects it to the informers.
 	Fleet *Fleet
-	// Gates evaluates health gates. If it is nil, the gates of policies stay closed.
+	// Gates evaluates health gates. If Gates is nil, the gates of policies stay closed.
 	Gates *gates.Evaluator
 	// Metrics receives each decision; optional.
 	Metrics *metrics.Metrics
@@ -46,17 +46,17 @@ type Controller struct {
 	Events kube.Events
 	// Host is the node on which the controller runs; empty if it is unknown.
 	Host string
-	// Writers is how many nodes are written to at a time; 0 is 1.
+	// Writers is how many nodes the controller writes to at a time; 0 means 1.
 	Writers int
 	// Wake enqueues a pool that may continue although no event reports that; optional.
 	Wake func(pool string)
 
-	deciding sync.Mutex // locked from a decision to the last of its writes, because pools may share a budget
+	deciding sync.Mutex // deciding is locked from a decision to the last of its writes, because pools may share a budget.
 	reported reported
 }
 
-// retrySoon is when a pool is reconciled again after stale objects were read; by then, the informers usually show the
-// new objects.
+// retrySoon is the time until a pool is reconciled again after the controller has read stale objects. After this time,
+// the informers usually show the new objects.
 const retrySoon = 10 * time.Millisecond
 
 // Reconcile makes one decision about one pool, and carries it out.
@@ -100,20 +100,20 @@ func (r *Controller) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: after}, nil
 }
 
-// requeueAfter returns when a pool is reconciled again without an event. hasGates reports whether health gates can be
-// evaluated.
+// requeueAfter returns when a pool is reconciled again without an event. The parameter hasGates reports whether health
+// gates can be evaluated.
 func (d decision) requeueAfter(hasGates bool) time.Duration {
 	after := d.next.RequeueAfter
 	if d.nodeGatesUnasked && hasGates {
 		after = sooner(after, coalesce)
 	}
-	if d.hasHeartbeats { // no event reports that a heartbeat is missing
+	if d.hasHeartbeats { // No event reports that a heartbeat is missing.
 		after = sooner(after, daemons.ReadEvery)
 	}
 	return after
 }
 
-// sooner returns the shorter of two durations; 0 means never.
+// sooner returns the shorter of two durations; a duration of 0 stands for an endless duration.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 {
 		return b
@@ -121,8 +121,8 @@ func sooner(a, b time.Duration) time.Duration {
 	return min(a, b)
 }
 
-// act makes a decision and carries it out. The gathered facts may be stale by then: gates take time to answer, and
-// other pools wait for the lock. So the decision uses only the current pool and policies.
+// act makes a decision and carries it out. The facts that gather returned may be stale: gates take time to answer, and
+// other pools may hold the lock. So act decides only if pool and policies have not changed since gather.
 func (r *Controller) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q request) (decision, error) {
 	r.deciding.Lock()
 	defer r.deciding.Unlock()
@@ -136,7 +136,7 @@ func (r *Controller) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q 
 	now := r.Now()
 	d := r.Fleet.decide(q, now)
 	if d.outcome == gatesUnanswered && r.Gates == nil {
-		d.outcome = decided // without an Evaluator, all gates stay closed
+		d.outcome = decided // Without an Evaluator, all gates stay closed.
 	}
 	if d.outcome != decided {
 		return d, nil
@@ -150,8 +150,10 @@ func (r *Controller) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q 
 	before := pool.DeepCopy()
 	pool.Status = status.Pool(before.Status, r.summary(ctx, pool, d), now)
 	t := transition{before: before, after: pool, was: d.facts.Care.Record, decision: d, events: r.Events}
-	t.target, _ = r.config(ctx, d.facts.Target) // nil if it cannot be read: events then omit the commit
-	r.reportWrites(ctx, t, done)                // also if the status cannot be written, because no object records them
+	t.target, _ = r.config(ctx, d.facts.Target) // The target is nil if it cannot be read; events then omit the commit.
+	// Events about writes are sent even if the status cannot be written, because no object records that they are
+	// missing.
+	r.reportWrites(ctx, t, done)
 	if err := r.report(ctx, pool, before); err != nil {
 		return d, errors.Join(failed, err)
 	}
@@ -161,7 +163,7 @@ func (r *Controller) act(ctx context.Context, pool *mcfgv1.MachineConfigPool, q 
 
 // store writes the record to the pool before any config is assigned, so that the decision is the same after a crash.
 // The same write adds the end of the earlier rollout to the pool's history, so that a crash neither loses nor repeats
-// it. It also writes the closed gates, which only programs read that show the pool.
+// this entry. The same write also sets the closed gates, for programs that show the pool.
 func (r *Controller) store(ctx context.Context, pool *mcfgv1.MachineConfigPool, d rollout.Decision) error {
 	text, gates := d.Record.String(), closedGates(d)
 	newRecord := text != pool.Annotations[v1alpha1.RolloutAnnotation]
@@ -206,9 +208,9 @@ func (r *Controller) report(ctx context.Context, pool, before *mcfgv1.MachineCon
 	return nil
 }
 
-// checkOverdueWrites reads objects whose writes no informer has shown for long. A write without an answer may have
-// failed, and an object may have been deleted. If the server has the write, the cache is stale, and the pool continues
-// to wait.
+// checkOverdueWrites reads objects from the API server if no informer has shown the write to them for a long time. A
+// write without an answer may have failed, and an object may have been deleted. If the server has the write, the cache
+// is stale, and the pool continues to wait.
 func (r *Controller) checkOverdueWrites(ctx context.Context, keys []objectKey, now time.Time) error {
 	for _, key := range keys {
 		var o client.Object = &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Node"}}
@@ -262,7 +264,7 @@ func (r *Controller) gather(ctx context.Context, pool *mcfgv1.MachineConfigPool)
 	return q, nil
 }
 
-// listPolicies returns all RolloutPolicies from the cache. Callers must not change them.
+// listPolicies returns all RolloutPolicies from the cache. Callers must not change the policies.
 func listPolicies(ctx context.Context, c client.Reader) ([]v1alpha1.RolloutPolicy, error) {
 	var list v1alpha1.RolloutPolicyList
 	if err := c.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -301,7 +303,7 @@ func (r *Controller) config(ctx context.Context, name string) (*mcfgv1.MachineCo
 // summary returns the facts for the pool's status.
 func (r *Controller) summary(ctx context.Context, pool *mcfgv1.MachineConfigPool, d decision) status.PoolFacts {
 	facts := d.facts
-	facts.Nodes = nil // the decision and the degraded nodes are enough for the status
+	facts.Nodes = nil // The status needs no list of nodes: the decision and the degraded nodes are enough.
 	f := status.PoolFacts{
 		Generation: pool.Generation, Configuration: pool.Spec.Configuration,
 		Rollout: facts, Decision: d.next, Degraded: d.degraded, Commits: map[string]string{},

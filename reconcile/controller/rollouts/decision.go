@@ -29,29 +29,31 @@ type request struct {
 	pool     *mcfgv1.MachineConfigPool
 	policies []v1alpha1.RolloutPolicy
 	host     string
-	// gates are the answers of the pool's gates; asked are the gates that were evaluated.
+	// gates are the answers of the pool's gates. asked are the gates that the Evaluator has evaluated.
 	gates []poolstate.Gate
 	asked gatesDue
 	// missing are rendered configs that do not exist, although nodes may need them.
 	missing map[string]bool
-	// unsettled is why no decision may be made; empty if one may. The reason is that the objects of a source are not
-	// one whole revision.
+	// unsettled is why no decision may be made: the objects of a source are not one whole revision. unsettled is empty
+	// if a decision may be made.
 	unsettled string
 	// heartbeats are the last known heartbeats of the nodes' daemons.
 	heartbeats map[string]time.Time
 }
 
-// outcome is the result of a request.
+// outcome says whether a request led to a decision, or why it did not.
 type outcome int
 
 const (
 	// decided means that there is a decision to execute.
 	decided outcome = iota
-	// cacheStale means that the informers do not show all of the controller's own writes yet. A decision now could exceed a budget.
+	// cacheStale means that the informers do not show all of the controller's own writes yet, so a decision could
+	// exceed a budget.
 	cacheStale
-	// poolChanged means that the pool or a policy has changed since it was read.
+	// poolChanged means that the pool or a policy has changed since the controller read it.
 	poolChanged
-	// gatesUnanswered means that the decision depends on gates that were not evaluated. The next reconciliation evaluates them.
+	// gatesUnanswered means that the decision depends on gates that were not evaluated. The next reconciliation
+	// evaluates the gates.
 	gatesUnanswered
 )
 
@@ -60,7 +62,7 @@ type decision struct {
 	outcome outcome
 	facts   poolstate.Facts
 	next    rollout.Decision
-	// nodes are the nodes on which the decision is based, by name. They are shared with the informer.
+	// nodes are the nodes on which the decision is based, by name. The Nodes are shared with the informer.
 	nodes map[string]*corev1.Node
 	// degraded are the degraded nodes, sorted by name.
 	degraded []nodestate.Node
@@ -101,7 +103,7 @@ func (f *Fleet) decide(q request, now time.Time) decision {
 			d.degraded = append(d.degraded, *n)
 		}
 		d.nodeGatesUnasked = d.nodeGatesUnasked || n.Gate == gatesNotEvaluated
-		if n.Gate != "" { // no event reports that a gate opens
+		if n.Gate != "" { // No event reports that a gate opens.
 			d.next.RequeueAfter = sooner(d.next.RequeueAfter, evaluateNodesEvery)
 		}
 	}
@@ -109,7 +111,7 @@ func (f *Fleet) decide(q request, now time.Time) decision {
 }
 
 // next decides which nodes of a pool are assigned a config, or why no node is. If the healthy config of facts does not
-// exist, next clears it.
+// exist, next clears facts.Care.Healthy.
 func (f *Fleet) next(q request, facts *poolstate.Facts, now time.Time) (rollout.Decision, outcome) {
 	undecided := func(again time.Duration, blocks ...rollout.Block) rollout.Decision {
 		return rollout.Decision{Record: facts.Care.Record, Counts: rollout.CountAt(*facts, now), RequeueAfter: again, Blocks: blocks}
@@ -122,7 +124,7 @@ func (f *Fleet) next(q request, facts *poolstate.Facts, now time.Time) (rollout.
 	case q.missing[facts.Target]:
 		return undecided(time.Minute, missingConfig(facts.Target)), decided
 	}
-	if q.missing[facts.Care.Healthy] { // the pool cannot return to a missing config
+	if q.missing[facts.Care.Healthy] { // The pool cannot return to a config that does not exist.
 		facts.Care.Healthy = ""
 	}
 	next := rollout.Next(*facts, now)
@@ -138,13 +140,14 @@ func (f *Fleet) next(q request, facts *poolstate.Facts, now time.Time) (rollout.
 	return next, result
 }
 
-// missingConfig blocks a pool while the config that its nodes should run does not exist. The controller creates it again.
+// missingConfig blocks a pool while the config that its nodes should run does not exist. The garbage controller creates
+// the config again.
 func missingConfig(name string) rollout.Block {
 	return rollout.Block{Cause: rollout.CauseInvalid, Reason: fmt.Sprintf("MachineConfig %s, which nodes of the pool should run, is not on the cluster", name)}
 }
 
-// fillOtherPools adds to the facts how other pools limit this pool. It returns the pools whose nodes the decision
-// counts; the pool itself comes first.
+// fillOtherPools adds to the facts how other pools limit this pool. fillOtherPools returns the pools whose nodes the
+// decision counts. The first of them is the pool itself.
 func (f *Fleet) fillOtherPools(facts *poolstate.Facts, q request, now time.Time) (sharing []string) {
 	others := poolstate.Others{Pools: f.pools, Policies: q.policies, Customs: nodestate.NewCustoms(sortedPools(f.pools))}
 	others.Count = func(pool *mcfgv1.MachineConfigPool) nodestate.Counts {
@@ -177,9 +180,9 @@ func nodesOf(w rollout.Decision, all fleetNodes) map[string]*corev1.Node {
 	return out
 }
 
-// resolveWrite stores which version of an object the API server has, if no informer shows the write. If the server
-// does not have the write either, there are three possible causes: the write failed, the object is deleted, or the
-// server was restored from a backup.
+// resolveWrite stores the version of an object that the API server has, if no informer has shown a write to the object.
+// If the server does not have the write either, there are three possible causes: the write failed, the object is
+// deleted, or the server was restored from a backup.
 func (f *Fleet) resolveWrite(key objectKey, version string, now time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -188,7 +191,7 @@ func (f *Fleet) resolveWrite(key objectKey, version string, now time.Time) {
 	case !ok:
 	case version == "" || !what.shownBy(version):
 		f.written.remove(key)
-	default: // the informer is stale
+	default: // The server has the write, so only the informer is stale.
 		what.at = now
 		f.written.byObject[key] = what
 	}

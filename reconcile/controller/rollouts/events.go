@@ -32,17 +32,18 @@ type transition struct {
 	events kube.Events
 }
 
-// reported records which events were sent about facts that no pool shows. If it is lost, an event is repeated.
+// reported records which events the controller has sent about facts that no pool shows. If this record is lost, the
+// controller repeats an event.
 type reported struct {
 	invalid sync.Map // pool name → why the pool cannot be rolled out, as last reported
 	failed  sync.Map // pool name → the config that each failed node failed, by node, as last reported
 	waiting sync.Map // pool name → true while the pool waits for a maintenance window
 }
 
-// reportWrites sends events about the writes to nodes and the changes of the record. It runs before the status is
-// written: if that write fails, the next reconciliation cannot detect these changes. The end of a rollout is reported
-// in the reconciliation that writes it into the status. So a crash after the write of the record does not hide it. If
-// the status write fails, the event is sent twice.
+// reportWrites sends events about the writes to nodes and the changes of the record. reportWrites runs before the
+// status is written: if the status write fails, the next reconciliation cannot detect these changes. The reconciliation
+// that writes the end of a rollout into the status also reports it. So a crash after the write of the record does not
+// hide the end of the rollout. If the status write fails, the controller sends the event twice.
 func (r *Controller) reportWrites(ctx context.Context, t transition, done map[string]bool) {
 	d := t.decision
 	for _, x := range d.next.Release {
@@ -100,8 +101,8 @@ func (r *Controller) reportStatus(ctx context.Context, t transition) {
 // maxNodeEvents is the maximum number of nodes with an event for each; for more nodes, there is one event.
 const maxNodeEvents = 10
 
-// reportAssigned reports which nodes were assigned a config. The action is the config, because Kubernetes merges
-// events that differ only in their text.
+// reportAssigned reports which nodes were assigned a config. The action of the event is the name of the config, because
+// Kubernetes merges events that differ only in their text.
 func (t transition) reportAssigned(done map[string]bool, commit string) {
 	var names []string
 	for _, a := range t.decision.next.Assign {
@@ -126,7 +127,7 @@ func (t transition) reportAssigned(done map[string]bool, commit string) {
 	}
 }
 
-// send sends an event about the pool. Within some minutes, Kubernetes merges events with the same pool, related
+// send sends an event about the pool. Kubernetes merges events of a few minutes that have the same pool, related
 // object, reason and action, and keeps the first text.
 func (t transition) send(e kube.Event) {
 	e.Object = t.after
@@ -141,9 +142,9 @@ func (t transition) config() runtime.Object {
 	return t.target
 }
 
-// isCompleted reports whether every node runs the target now and did not before; an empty pool is never completed.
-// This includes the return of a pool to its healthy config after a rollout was halted or replaced. The status of a
-// pool that was created again may name an earlier config; no rollout completed then.
+// isCompleted reports whether every node runs the target now and did not before; an empty pool is never completed. A
+// pool that returns to its healthy config after a halted or replaced rollout also counts as completed. If a pool was
+// created again, its status may name an earlier config although no rollout completed.
 func (t transition) isCompleted() bool {
 	is, now := t.after.Status.Configuration.Name, t.decision.next.Record
 	undone := t.was.Config == now.Config && t.was.Healthy == now.Config && t.was.Ended == nil && now.Ended != nil
@@ -176,15 +177,15 @@ func (t transition) reportSuperseded(commit string) {
 // measure adds the time from the commit to the update of all nodes to the metrics.
 func (t transition) measure(m *metrics.Metrics, now time.Time) {
 	if !t.isCompleted() || t.target == nil || t.decision.next.Record.ByAPI() || t.target.Annotations[v1alpha1.RevisionAnnotation] != t.after.Annotations[v1alpha1.RevisionAnnotation] {
-		return // a config that is used again names the commit of its first render
+		return // A config that is used again names the commit of its first render, so the time would be wrong.
 	}
 	if committed, err := time.Parse(time.RFC3339, t.target.Annotations[v1alpha1.CommitTimeAnnotation]); err == nil {
 		m.RolledOut(t.after.Name, now.Sub(committed))
 	}
 }
 
-// newFailures returns the nodes whose failure no event has reported yet. It omits nodes that still report the failure
-// of an older config, because they have not tried their new config.
+// newFailures returns the nodes whose failure no event has reported yet. newFailures omits nodes that still report the
+// failure of an older config, because they have not tried their new config.
 func (s *reported) newFailures(t transition) []nodestate.Node {
 	pool, now := t.after.Name, map[string]string{}
 	last, known := s.failed.Load(pool)
@@ -207,19 +208,20 @@ func (s *reported) newFailures(t transition) []nodestate.Node {
 
 // reportDegraded reports nodes that failed. The message names the configs that they failed, with their commits.
 func (t transition) reportDegraded(failed []nodestate.Node, message string) {
-	const maxAction = 100 // the API allows 128 characters
+	const maxAction = 100 // The API allows 128 characters.
 	action := fmt.Sprintf("%d-%s", len(failed), failed[0].Name)
 	t.send(kube.Event{Related: t.config(), Warning: true, Reason: "NodeDegraded", Action: action[:min(len(action), maxAction)], Note: message})
 }
 
-// reportVerdict reports that a rollout was halted or reverted, or that it continues afterwards.
+// reportVerdict reports that a rollout was halted or reverted, or that a halted or reverted rollout continues.
 func (t transition) reportVerdict(commit string) {
 	now, target := t.decision.next.Record, t.decision.facts.Target
 	was := t.was
 	if was.Config != now.Config {
 		was = v1alpha1.RolloutRecord{}
 	}
-	again := was.Verdict != "" && now.Verdict != "" && !was.At.Equal(now.At) // a user retried it, and it failed before this reconciliation
+	// A user has retried the rollout, and it failed again before this reconciliation.
+	again := was.Verdict != "" && now.Verdict != "" && !was.At.Equal(now.At)
 	if was.Verdict != "" && now.Verdict == "" || again {
 		t.send(kube.Event{
 			Related: t.config(), Reason: "RolloutResumed", Action: "Retry",
@@ -278,7 +280,7 @@ func (s *reported) reportInvalid(t transition) {
 	}
 }
 
-// reportWindow reports once that a rollout waits for its maintenance window, and once that it continues.
+// reportWindow reports once that a rollout waits for its maintenance window, and once that the rollout continues.
 func (s *reported) reportWindow(t transition, now time.Time) {
 	was := blockedBy(t.before, rollout.CauseWindow)
 	var block *rollout.Block

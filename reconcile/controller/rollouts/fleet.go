@@ -23,9 +23,9 @@ import (
 // same time, and each reconciliation may write the pool's status.
 const coalesce = 100 * time.Millisecond
 
-// Fleet has all pools and nodes in their last state from the informers. It shares the objects with the informers and
-// does not change them. It is complete before the first decision, because a controller starts its workers after all
-// its sources have delivered all objects.
+// Fleet has all pools and nodes in their last state from the informers. Fleet shares the pools and nodes with the
+// informers and does not change them. Fleet is complete before the first decision, because a controller starts its
+// workers after all its sources have delivered all objects.
 type Fleet struct {
 	mu          sync.Mutex
 	nodes       fleetNodes
@@ -37,7 +37,7 @@ type Fleet struct {
 	written     pendingWrites
 	// daemons has the heartbeats of the nodes' daemons from the last read.
 	daemons *daemons.Heartbeats
-	// revisions checks the objects of the sources on the cluster; it needs no lock.
+	// revisions checks the objects of the sources on the cluster. The field needs no lock.
 	revisions revisionCheck
 }
 
@@ -91,10 +91,10 @@ func (list fleetNodes) in(pool string) fleetNodes {
 	return out
 }
 
-// primaryPool returns the primary pool of a node. It is empty if there is none, for example for a node in two custom
-// pools.
+// primaryPool returns the primary pool of a node. primaryPool returns "" if the node has no primary pool, for example
+// because it is in two custom pools.
 func primaryPool(pools membership.Pools, n *corev1.Node) string {
-	primary, _, _ := pools.For(n.Name, n.Labels) // the error explains why there is none
+	primary, _, _ := pools.For(n.Name, n.Labels) // The error only explains why there is no primary pool.
 	return primary
 }
 
@@ -112,7 +112,8 @@ func (f *Fleet) PutNode(n *corev1.Node) []string {
 	}
 	known, read := f.nodes[i], nodestate.Read(n)
 	known.object = n
-	if reflect.DeepEqual(read, known.read) { // most events of a node are heartbeats
+	// Most events of a node are heartbeats, which change nothing that decisions read.
+	if reflect.DeepEqual(read, known.read) {
 		return f.affectedPools(waited)
 	}
 	was := known.pool
@@ -135,7 +136,7 @@ func (f *Fleet) DropNode(n *corev1.Node) []string {
 	return f.affectedPools(waited, was)
 }
 
-// PutPool stores a pool. It parses selectors only if one changed.
+// PutPool stores a pool. PutPool parses selectors only if one changed.
 func (f *Fleet) PutPool(p *mcfgv1.MachineConfigPool) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -160,8 +161,8 @@ func (f *Fleet) DropPool(p *mcfgv1.MachineConfigPool) []string {
 	return f.regroup(p.Name)
 }
 
-// regroup determines the pool of each node again after a pool changed. If a node has another pool now, all pools are
-// reconciled.
+// regroup determines the pool of each node again after a pool has changed. If any node has another pool now, regroup
+// returns all pools, so that they are reconciled.
 func (f *Fleet) regroup(changed string) []string {
 	f.membership = membership.New(sortedPools(f.pools))
 	moved := false
@@ -213,8 +214,9 @@ func (f *Fleet) affectedPools(pools ...string) []string {
 	return out
 }
 
-// freedPools stores how many places a pool takes. If the number has dropped, it returns the other pools that depend on
-// it. No event reports that a gate opened, or that a node was Ready for long enough.
+// freedPools stores how many places of a budget a pool takes. If the number has dropped, freedPools returns the other
+// pools that depend on the pool. The comparison is necessary because no event reports that a gate opened, or that a
+// node was Ready for long enough.
 func (f *Fleet) freedPools(pool string, places int) []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -226,8 +228,8 @@ func (f *Fleet) freedPools(pool string, places int) []string {
 }
 
 // addWrite stores a write until the informer shows it. The informer may already have shown the write, or the deletion
-// of the object. The controller writes only to objects that an informer has shown, so an unknown object is a deleted
-// one.
+// of the object. If the Fleet does not have the object, the object was deleted, because the controller writes only to
+// objects that an informer has shown.
 func (f *Fleet) addWrite(key objectKey, what *pendingWrite) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -11,10 +11,11 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/poolstate"
 )
 
-// evaluateNodesEvery is the maximum interval between two evaluations of a pool's node gates while one is closed.
+// evaluateNodesEvery is the maximum interval between two evaluations of a pool's node gates while one of them is
+// closed.
 const evaluateNodesEvery = 10 * time.Second
 
-// gatesNotEvaluated is the reason for a node whose health gates have not been evaluated since it changed.
+// gatesNotEvaluated is the reason for a node whose health gates have not been evaluated since the node changed.
 const gatesNotEvaluated = "its health gates are not evaluated yet"
 
 // nodeGates are the gates of each node of a pool. The zero value has no gates.
@@ -25,17 +26,17 @@ type nodeGates struct {
 	key string
 }
 
-// nodeGatesAnswer is why the gates of a node are closed; empty if they are open.
+// nodeGatesAnswer is the stored answer of a node's gates: why they are closed, or "" if they are open.
 type nodeGatesAnswer struct {
 	key string
-	// changes is the node's number of changes before the evaluation. After another change, the answer is no longer
-	// used.
+	// changes is the node's number of changes before the evaluation. If the node has changed again since then, the
+	// answer is not used.
 	changes int
 	why     string
 }
 
-// newNodeGates returns the gates of the nodes of a pool. It returns the zero value if no gate is about nodes, or if
-// the rollout has ended.
+// newNodeGates returns the gates of the nodes of a pool. newNodeGates returns the zero value if no gate is about nodes,
+// or if the rollout has ended.
 func newNodeGates(f poolstate.Facts) nodeGates {
 	g, r := nodeGates{config: f.Target}, f.Care.Record
 	if r.Config == f.Target && r.Verdict == v1alpha1.RolloutReverted {
@@ -68,8 +69,8 @@ func (g nodeGates) closed(n *fleetNode) string {
 	return n.gates.why
 }
 
-// evaluateNodeGates evaluates the gates of all nodes of a pool that run its target. evaluate returns for each node why its gates are
-// closed.
+// evaluateNodeGates evaluates the gates of all nodes of a pool that run its target. The function evaluate returns for
+// each node why its gates are closed.
 func (f *Fleet) evaluateNodeGates(facts poolstate.Facts, evaluate func([]*corev1.Node) []string) {
 	gates := newNodeGates(facts)
 	if gates.key == "" {

@@ -21,8 +21,8 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout"
 )
 
-// maxFailedWrites is after how many failures the controller skips the remaining writes of a decision. The cause then
-// is not a node, so the other writes would fail, too.
+// maxFailedWrites is after how many failures the controller skips the remaining writes of a decision. After so many
+// failures, the cause is probably not a node, so the other writes would fail too.
 const maxFailedWrites = 8
 
 // nodeWrite is one write to one node.
@@ -34,8 +34,8 @@ type nodeWrite struct {
 	patch nodePatch
 }
 
-// nodePatch is a JSON merge patch. It applies only to the node's version in the decision, because a decision on stale
-// facts could exceed the budget.
+// nodePatch is a JSON merge patch for a node. The API server accepts the patch only if the node still has the version
+// of the decision, because a decision on stale facts could exceed the budget.
 type nodePatch struct {
 	Metadata struct {
 		ResourceVersion string             `json:"resourceVersion"`
@@ -83,7 +83,7 @@ func (o *nodeWrite) taint(on bool) {
 }
 
 // nodeWrites returns the writes of a decision, one for each node: first postponed drains, then assigned configs, then
-// labels and taints. The function request returns who requested a config.
+// labels and taints. The parameter request is a function that returns who requested a config.
 func nodeWrites(w rollout.Decision, nodes map[string]*corev1.Node, request func(config string) string) []nodeWrite {
 	var out []nodeWrite
 	for _, x := range w.Release {
@@ -104,11 +104,12 @@ func nodeWrites(w rollout.Decision, nodes map[string]*corev1.Node, request func(
 		if a.Untaint {
 			o.taint(false)
 		}
-		if _, was := o.node.Annotations[v1alpha1.PostponedAnnotation]; was { // the node is assigned a config now
+		// The node is assigned a config now, so its drain is not postponed any more.
+		if _, was := o.node.Annotations[v1alpha1.PostponedAnnotation]; was {
 			o.annotate(v1alpha1.PostponedAnnotation, "")
 		}
 		if drains, was := o.node.Annotations[v1alpha1.DrainsAnnotation]; was && !strings.HasPrefix(drains, a.Config+" ") {
-			o.annotate(v1alpha1.DrainsAnnotation, "") // the drains were for another config
+			o.annotate(v1alpha1.DrainsAnnotation, "") // The recorded drains were for another config.
 		}
 		out = append(out, o)
 	}
@@ -127,7 +128,7 @@ func nodeWrites(w rollout.Decision, nodes map[string]*corev1.Node, request func(
 	}
 	mark := func(names []string, what string, on bool) {
 		for _, name := range names {
-			if !ordered[name] { // another write of the node decides about its taint
+			if !ordered[name] { // Another write to the node already sets or removes its taint.
 				o := newNodeWrite(nodes[name], fmt.Sprintf(what, name))
 				o.taint(on)
 				out = append(out, o)
@@ -139,8 +140,8 @@ func nodeWrites(w rollout.Decision, nodes map[string]*corev1.Node, request func(
 	return out
 }
 
-// carryOut executes the writes, a few at a time, and returns the nodes that were written. It continues after a node
-// that has changed or is deleted. It returns a conflict error only if there is no other error.
+// carryOut executes the writes, a few at a time, and returns the nodes that were written. carryOut continues after a
+// node that has changed or is deleted. carryOut returns a conflict error only if there is no other error.
 func (r *Controller) carryOut(ctx context.Context, pool string, all []nodeWrite) (done map[string]bool, err error) {
 	var (
 		group             errgroup.Group
@@ -161,7 +162,7 @@ func (r *Controller) carryOut(ctx context.Context, pool string, all []nodeWrite)
 			switch {
 			case err == nil:
 				done[o.node.Name] = true
-			case apierrors.IsNotFound(err): // its deletion triggers an event
+			case apierrors.IsNotFound(err): // The node was deleted, and the deletion triggers an event.
 			case apierrors.IsConflict(err):
 				conflict = err
 			default:
@@ -171,7 +172,7 @@ func (r *Controller) carryOut(ctx context.Context, pool string, all []nodeWrite)
 			return nil
 		})
 	}
-	_ = group.Wait() // both errors contain every failure
+	_ = group.Wait() // The error of the group is not needed, because the two errors contain every failure.
 	if serious != nil {
 		return done, serious
 	}
@@ -184,7 +185,8 @@ func (r *Controller) write(ctx context.Context, pool string, o nodeWrite) error 
 	if err != nil {
 		return fmt.Errorf("%s: %w", o.what, err)
 	}
-	n := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: o.node.Name}} // only the metadata of the answer is read
+	// Only the metadata of the answer is read.
+	n := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: o.node.Name}}
 	n.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Node"))
 	err = r.Client.Patch(ctx, n, client.RawPatch(types.MergePatchType, data))
 	r.Fleet.addWrite(objectKey{name: o.node.Name}, writeResult{pool, o.node.ResourceVersion, n.ResourceVersion, err}.pending(r.Now()))
@@ -209,7 +211,8 @@ func (w writeResult) pending(now time.Time) *pendingWrite {
 	case err == nil:
 		return &pendingWrite{pool: w.pool, version: w.after, sure: true, at: now}
 	case apierrors.ReasonForError(err) == metav1.StatusReasonUnknown, apierrors.IsTimeout(err), apierrors.IsServerTimeout(err), apierrors.IsInternalError(err), apierrors.IsUnexpectedServerError(err):
-		return &pendingWrite{pool: w.pool, version: w.before, at: now} // the write may have succeeded although its answer is lost
+		// The write may have succeeded although its answer is lost.
+		return &pendingWrite{pool: w.pool, version: w.before, at: now}
 	}
 	return nil
 }

@@ -13,11 +13,12 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 )
 
-// endPause resumes a pool whose pause has ended, and returns the event to send. For a pause with an end in the future it returns the time
-// until then, else 0. A time that cannot be parsed counts as no end. From a pool that is not paused, endPause removes the time.
+// endPause resumes a pool whose pause has ended, and returns the event to send. If the pause ends in the future,
+// endPause returns the time until its end, otherwise 0. A time that cannot be parsed counts as no end. If the pool is
+// not paused, endPause removes the time of the end.
 func endPause(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPool, now time.Time) (left time.Duration, ended *kube.Event, err error) {
 	text := pool.Annotations[v1alpha1.PausedUntilAnnotation]
-	if text != "" && !pool.Spec.Paused { // a user ended the pause; the time must not end the next one
+	if text != "" && !pool.Spec.Paused { // A user has ended the pause, and the recorded time must not end the next pause.
 		before := pool.DeepCopy()
 		delete(pool.Annotations, v1alpha1.PausedUntilAnnotation)
 		if err := c.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
@@ -47,8 +48,9 @@ func endPause(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPo
 	return 0, &kube.Event{Object: pool, Reason: "Resumed", Action: "Rollout", Note: note}, nil
 }
 
-// endHold releases a pool whose hold has ended, and returns the event to send. For a hold with an end in the future it returns the time
-// until then, else 0. A time that cannot be parsed counts as no end. The render controller then renders the pool again.
+// endHold releases a pool whose hold has ended, and returns the event to send. If the hold ends in the future, endHold
+// returns the time until its end, otherwise 0. A time that cannot be parsed counts as no end. After the release, the
+// render controller renders the pool again.
 func endHold(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPool, now time.Time) (left time.Duration, ended *kube.Event, err error) {
 	config, who := pool.Annotations[v1alpha1.HoldAnnotation], pool.Annotations[v1alpha1.HeldByAnnotation]
 	text := pool.Annotations[v1alpha1.HeldUntilAnnotation]
@@ -66,7 +68,7 @@ func endHold(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPoo
 	if err := c.Patch(ctx, pool, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})); err != nil {
 		return 0, nil, fmt.Errorf("releasing pool %q: %w", pool.Name, err)
 	}
-	if config == "" { // a user ended the hold; the time must not end the next one
+	if config == "" { // A user has ended the hold, and the recorded time must not end the next hold.
 		return 0, nil, nil
 	}
 	note := "pool " + pool.Name + " is released from " + config + ", because its hold has ended"
@@ -76,7 +78,8 @@ func endHold(ctx context.Context, c client.Client, pool *mcfgv1.MachineConfigPoo
 	return 0, &kube.Event{Object: pool, Reason: "Released", Action: "Rollout", Note: note}, nil
 }
 
-// endStops ends the pause and the hold of a pool whose time is over. It returns when the next of them ends; 0 for never.
+// endStops ends the pause and the hold of a pool whose time is over. endStops returns the time until the next of the
+// two ends; 0 for never.
 func endStops(ctx context.Context, r *Controller, pool *mcfgv1.MachineConfigPool) (next time.Duration, err error) {
 	for _, end := range []func(context.Context, client.Client, *mcfgv1.MachineConfigPool, time.Time) (time.Duration, *kube.Event, error){endPause, endHold} {
 		left, ended, err := end(ctx, r.Client, pool, r.Now())

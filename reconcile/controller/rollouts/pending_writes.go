@@ -10,7 +10,7 @@ import (
 )
 
 // pendingWrites has the writes of this process that its informers do not show yet. A decision on facts from before the
-// last write could exceed a budget. The lock of the Fleet guards it.
+// last write could exceed a budget. The lock of the Fleet guards pendingWrites.
 type pendingWrites struct {
 	byObject map[objectKey]pendingWrite
 	// byPool are the keys of the objects, by the pool whose decisions wait for them.
@@ -27,18 +27,18 @@ type objectKey struct {
 type pendingWrite struct {
 	// pool is the pool whose decisions wait for the write.
 	pool string
-	// version is the resource version after the write. If sure is false, the answer was lost, and version is the one
-	// before the write.
+	// version is the resource version after the write. If sure is false, the answer was lost, and version is the
+	// version before the write.
 	version string
 	sure    bool
-	// at is when the object was written, or last checked.
+	// at is when the controller wrote the object, or last checked the write.
 	at time.Time
 }
 
 // shownBy reports whether an object with this version includes the write.
 func (w pendingWrite) shownBy(version string) bool {
 	order, err := resourceversion.CompareResourceVersion(version, w.version)
-	if err != nil { // API servers have no such versions; any other version counts as newer
+	if err != nil { // API servers have no versions that are not numbers; in tests, any other version counts as newer.
 		return version != w.version || w.sure
 	}
 	return order > 0 || order == 0 && w.sure
@@ -48,7 +48,7 @@ func newPendingWrites() pendingWrites {
 	return pendingWrites{byObject: map[objectKey]pendingWrite{}, byPool: map[string]map[objectKey]bool{}}
 }
 
-// add stores a write. It replaces an earlier write to the same object.
+// add stores a write. add replaces an earlier write to the same object.
 func (w *pendingWrites) add(key objectKey, what pendingWrite) {
 	w.remove(key)
 	w.byObject[key] = what
@@ -78,8 +78,8 @@ func (w *pendingWrites) remove(key objectKey) {
 	}
 }
 
-// overdue returns the objects that the pools have waited for since before a time. The oldest write is first, and there
-// are at most maxOverdueReads.
+// overdue returns the objects for whose writes the pools have waited since before a given time: at most
+// maxOverdueReads, the oldest write first.
 func (w *pendingWrites) overdue(before time.Time, pools []string) []objectKey {
 	var out []objectKey
 	for _, p := range pools {

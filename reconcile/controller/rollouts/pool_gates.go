@@ -10,8 +10,8 @@ import (
 
 // gatesDue are the gates of a pool on which a decision depends. The zero value has no gates.
 type gatesDue struct {
-	// queries is true if the queries of the pool are due. jobs is true if the jobs at the end of the step are due, in
-	// the rollout of config that began at that time.
+	// queries is true if the queries of the pool are due. jobs is true if the jobs at the end of the step are due. The
+	// fields other than queries and jobs identify the step and the rollout.
 	queries, jobs bool
 	config        string
 	began         int64
@@ -24,7 +24,8 @@ func newGatesDue(f poolstate.Facts, w rollout.Decision) gatesDue {
 	if f.Paused || w.Counts.Converged() {
 		return due
 	}
-	recorded := w.Record.Began.Equal(&f.Care.Record.Began) // no job starts before the rollout has begun
+	// No job starts before the record shows that the rollout has begun.
+	recorded := w.Record.Began.Equal(&f.Care.Record.Began)
 	for _, g := range f.Care.Pace.Gates {
 		due.queries = due.queries || g.Prometheus != nil
 		due.jobs = due.jobs || g.Job != nil && w.Stage.Due && recorded
@@ -47,7 +48,7 @@ func (f *Fleet) gateQuestion(facts poolstate.Facts, now time.Time) (q gate.Quest
 	f.mu.Unlock()
 	record := facts.Care.Record
 	if due.jobs && (due.config != record.Config || due.began != record.Began.Unix() || due.step != record.Steps) {
-		due = gatesDue{queries: due.queries} // the jobs are due for another step or rollout
+		due = gatesDue{queries: due.queries} // The jobs are due for another step or another rollout.
 	}
 	return gate.Question{
 		Pool: facts.Pool, Config: record.Config, Began: record.Began.Time, Step: record.Steps, Due: due.jobs,

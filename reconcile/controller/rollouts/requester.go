@@ -10,9 +10,9 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/controller/kube"
 )
 
-// requester returns who last requested a rendered config of a pool. It reads the pool's own records, else the history
-// of the pool's GitSource, else the commit from which the config was first rendered. It returns the zero Requester if
-// none of them has an answer.
+// requester returns who last requested a rendered config of a pool. requester reads the pool's own records, else the
+// history of the pool's GitSource, else the commit from which the config was first rendered. If all these objects are
+// missing, requester returns the zero Requester.
 func requester(ctx context.Context, r *Controller, pool *mcfgv1.MachineConfigPool, name string) v1alpha1.Requester {
 	asked := v1alpha1.RequesterOf(pool.Annotations, name)
 	if asked.Subject != "" || len(asked.API) > 0 {
@@ -20,7 +20,7 @@ func requester(ctx context.Context, r *Controller, pool *mcfgv1.MachineConfigPoo
 	}
 	src := &v1alpha1.GitSource{}
 	key := client.ObjectKey{Name: pool.Annotations[v1alpha1.SourceAnnotation]}
-	if key.Name != "" && r.Client.Get(ctx, key, src) == nil { // an older commit is better than none
+	if key.Name != "" && r.Client.Get(ctx, key, src) == nil { // Naming an older commit is better than naming none.
 		if c := v1alpha1.AskedBy(src.Status.History, pool.Name, name); c != nil {
 			return v1alpha1.Requester{Revision: c.Revision, Subject: c.Subject, Author: c.Author}
 		}
@@ -40,8 +40,8 @@ func (r *Controller) commit(ctx context.Context, pool *mcfgv1.MachineConfigPool,
 	return kube.RequesterText(requester(ctx, r, pool, name))
 }
 
-// configRequests returns a function that returns the requester of a config in the form of RequestAnnotation; empty if
-// the requester is unknown.
+// configRequests returns a function. The returned function returns the requester of a config in the form of
+// RequestAnnotation; empty if the requester is unknown.
 func configRequests(ask func(config string) v1alpha1.Requester) func(config string) string {
 	known := map[string]string{}
 	return func(config string) string {

@@ -18,16 +18,16 @@ import (
 const reportUnsettledAfter = 10 * time.Second
 
 // revisionCheck decides whether a pool may be rolled out. For each source, the cluster must have the objects of one
-// whole revision, and the pool must be rendered from them. The zero value is ready. If its content is lost, a message
-// is delayed.
+// whole revision, and the pool must be rendered from them. The zero value of revisionCheck is ready for use. If its
+// content is lost, a message is delayed.
 type revisionCheck struct {
 	seen revision.Digests
 	// since is when each pool began to wait: pool name → time.Time.
 	since sync.Map
 }
 
-// blocker returns why a pool waits; empty if it does not wait. Fleet.decide handles a pool that has changed since it
-// was read.
+// blocker returns why a pool waits; empty if the pool does not wait. If the pool has changed since it was read,
+// Fleet.decide returns poolChanged.
 func (s *revisionCheck) blocker(ctx context.Context, c client.Reader, pool *mcfgv1.MachineConfigPool) (string, error) {
 	all, err := clusterstate.ReadRevisions(ctx, c, &s.seen)
 	if err != nil {

@@ -43,7 +43,7 @@ func (r *Controller) SetupWithManager(mgr ctrl.Manager, rollout reconcile.Reconc
 	r.Wake = func(pool string) {
 		select {
 		case woken <- event.TypedGenericEvent[string]{Object: pool}:
-		default: // the pool will be reconciled again without this event
+		default: // The channel is full, so the pool will be reconciled again without this event.
 		}
 	}
 	wake := handler.TypedFuncs[string, reconcile.Request]{

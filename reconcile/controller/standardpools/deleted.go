@@ -16,8 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 )
 
-// Deleted stores the last state of deleted standard pools until they are created again. The zero value has none. If
-// its content is lost, the records of a pool that is deleted at that moment are lost, too.
+// Deleted stores the last state of deleted standard pools until they are created again. The zero value stores no pool.
+// If the content of Deleted is lost, the records of a pool that is deleted at that moment are lost too.
 type Deleted struct {
 	last sync.Map // name → *mcfgv1.MachineConfigPool
 }
@@ -54,8 +54,8 @@ func (d *Deleted) CreateAgain(ctx context.Context, c client.Client, events kube.
 	return nil
 }
 
-// createWithRecords creates a pool with the records of a deleted one: the controller's annotations, and the config to
-// which they belong. It does not change a pool that a user has created meanwhile.
+// createWithRecords creates a pool with the records of the deleted pool: the controller's annotations, and the config
+// to which these belong. createWithRecords does not change a pool that a user has created meanwhile.
 func createWithRecords(ctx context.Context, c client.Client, last *mcfgv1.MachineConfigPool) error {
 	selectors := selectors(last.Name)
 	pool := &mcfgv1.MachineConfigPool{ObjectMeta: metav1.ObjectMeta{Name: last.Name, Labels: poolLabels(last.Name), Annotations: map[string]string{}}}

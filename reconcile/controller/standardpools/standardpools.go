@@ -51,7 +51,7 @@ func selectors(name string) map[string]*metav1.LabelSelector {
 	}
 }
 
-// Ensure creates the pools that are missing. It does not change existing pools.
+// Ensure creates the pools that are missing. Ensure does not change existing pools.
 func Ensure(ctx context.Context, c client.Client, live client.Reader) error {
 	for name := range nodeSelectors {
 		pool := &mcfgv1.MachineConfigPool{}
@@ -62,7 +62,8 @@ func Ensure(ctx context.Context, c client.Client, live client.Reader) error {
 		if err == nil && !lacksStandardAnnotation(pool) {
 			continue
 		}
-		if err := Apply(ctx, c, name); err != nil && !apierrors.IsConflict(err) { // a conflict: a user has just created it
+		// A conflict means that a user has just created the pool.
+		if err := Apply(ctx, c, name); err != nil && !apierrors.IsConflict(err) {
 			return err
 		}
 	}
@@ -81,7 +82,8 @@ func lacksStandardAnnotation(pool *mcfgv1.MachineConfigPool) bool {
 		equality.Semantic.DeepEqual(pool.Spec.MachineConfigSelector, want[configSelectorField])
 }
 
-// Apply sets the fields of the pool that no other field manager owns. A conflict that remains is an error.
+// Apply sets the fields of the pool that no other field manager owns. Apply returns an error if a conflict with another
+// field manager remains.
 func Apply(ctx context.Context, c client.Client, name string) error {
 	fields := []string{configSelectorField, nodeSelectorField}
 	err := applyFields(ctx, c, name, fields)
@@ -142,7 +144,7 @@ func conflictingFields(err error) []string {
 	}
 	var out []string
 	for _, cause := range status.Status().Details.Causes {
-		path := strings.Split(cause.Field, ".") // such as .spec.nodeSelector.matchExpressions
+		path := strings.Split(cause.Field, ".") // The path looks like .spec.nodeSelector.matchExpressions.
 		if cause.Type == metav1.CauseTypeFieldManagerConflict && len(path) > 2 && path[1] == "spec" {
 			out = append(out, path[2])
 		}
@@ -150,8 +152,8 @@ func conflictingFields(err error) []string {
 	return out
 }
 
-// Restore restores the fields of a standard pool that the controller set and a user changed. It reports whether it
-// changed the pool. It does not change pools of a GitSource, nor pools that a user created.
+// Restore restores the fields of a standard pool that the controller set and a user changed. Restore reports whether it
+// changed the pool. Restore does not change pools of a GitSource, nor pools that a user created.
 func Restore(ctx context.Context, c client.Client, live client.Reader, events kube.Events, pool *mcfgv1.MachineConfigPool) (bool, error) {
 	if !Contains(pool.Name) || pool.Labels[v1alpha1.SourceLabel] != "" {
 		return false, nil

@@ -27,9 +27,11 @@ import (
 )
 
 const (
-	// every is the interval between two summaries without an event. Leases and heartbeats cause no events.
+	// every is the interval between two summaries without an event. The interval is necessary because Leases and
+	// heartbeats cause no events.
 	every = 30 * time.Second
-	// untilAvailable is the interval while Bunsen is not available, mostly just after its installation.
+	// untilAvailable is the interval between two summaries while Bunsen is not available, mostly just after its
+	// installation.
 	untilAvailable = 5 * time.Second
 	// pause is the shortest time between two summaries: during a rollout, the pools change many times a second.
 	pause = time.Second
@@ -40,7 +42,8 @@ const (
 // Reads: MachineConfigPool, GitSource, Node, Lease, MachineConfigNode (heartbeats), BunsenStatus
 // Writes: BunsenStatus: creates it, and its status
 type Controller struct {
-	// Client reads from the manager's cache and writes. Live reads from the API server what the cache does not contain.
+	// Client reads from the manager's cache and writes. Live reads objects that the cache does not contain from the API
+	// server.
 	Client client.Client
 	Live   client.Reader
 	// Heartbeats has the heartbeats of the daemons.
@@ -53,8 +56,8 @@ type Controller struct {
 	last time.Time
 }
 
-// SetupWithManager summarizes after each change of a pool or a GitSource. It does not watch BunsenStatuses: the controller
-// must also run on a cluster that does not have this kind yet.
+// SetupWithManager lets the controller reconcile after each change of a pool or a GitSource. SetupWithManager does not
+// watch BunsenStatuses: the controller must also run on a cluster that does not have this kind yet.
 func (r *Controller) SetupWithManager(mgr ctrl.Manager, summary reconcile.Reconciler) error {
 	cluster := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: v1alpha1.BunsenStatusName}}}
@@ -100,7 +103,7 @@ func (r *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return reconcile.Result{RequeueAfter: every}, nil
 }
 
-// facts reads the cluster.
+// facts reads the objects from which the status of the cluster follows.
 func (r *Controller) facts(ctx context.Context, now time.Time) (status.ClusterFacts, error) {
 	f := status.ClusterFacts{Version: r.Version}
 	var pools mcfgv1.MachineConfigPoolList
@@ -144,8 +147,8 @@ func (r *Controller) facts(ctx context.Context, now time.Time) (status.ClusterFa
 	return f, nil
 }
 
-// countReplicas counts the replicas of controllers and servers that report. It returns true if there are Leases of servers
-// and all of them have expired.
+// countReplicas counts the replicas of controllers and servers that report. The result is true if there are Leases of
+// servers and all of them have expired.
 func countReplicas(leases []coordinationv1.Lease, versions map[v1alpha1.ComponentVersion]int32, now time.Time) (serversGone bool) {
 	servers, reporting := 0, 0
 	for i := range leases {
@@ -186,7 +189,7 @@ func versionOf(l *coordinationv1.Lease) string {
 	return "unknown"
 }
 
-// sorted returns the counts in the order of components and versions.
+// sorted returns the counts, sorted by component and version.
 func sorted(counts map[v1alpha1.ComponentVersion]int32) []v1alpha1.ComponentVersion {
 	out := make([]v1alpha1.ComponentVersion, 0, len(counts))
 	for v, count := range counts {

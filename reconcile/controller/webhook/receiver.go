@@ -21,8 +21,8 @@ import (
 	"github.com/bunsen-os/bunsen/source/webhook"
 )
 
-// Receiver serves POST /hook/NAME for the GitSources with a webhook. Each replica of the controller serves it: it only writes a status,
-// and the source controller of the leader acts on that.
+// Receiver serves POST /hook/NAME for the GitSources with a webhook. Each replica of the controller runs a Receiver: it
+// only writes a status, and the source controller of the leader polls the repository after this write.
 //
 // Reads: GitSource, Secret
 // Writes: GitSource.status.lastPush
@@ -37,7 +37,7 @@ type Receiver struct {
 	Address string
 	// Now is the clock.
 	Now func() time.Time
-	// Requests counts the requests by their result. It may be nil.
+	// Requests counts the requests by their result. Requests may be nil.
 	Requests *prometheus.CounterVec
 
 	tokens sync.Map // GitSource name → cachedToken
@@ -45,7 +45,7 @@ type Receiver struct {
 	once   sync.Once
 }
 
-// NewRequests returns the counter for Receiver.Requests, registered.
+// NewRequests returns the counter for Receiver.Requests, and registers it.
 func NewRequests(registry prometheus.Registerer) (*prometheus.CounterVec, error) {
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "bunsen_webhook_requests_total", Help: "Webhook requests of git hosts by result: accepted, ignored, refused (not signed with the token), invalid, failed.",
@@ -64,18 +64,18 @@ func NewRequests(registry prometheus.Registerer) (*prometheus.CounterVec, error)
 }
 
 const (
-	// maxRequests is how many requests the receiver reads at a time. Each may use memory for a whole body.
+	// maxRequests is how many requests the receiver reads at a time. Each request may use memory for a whole body.
 	maxRequests = 16
-	// maxTokenAge is for how long the receiver uses a secret without reading it again. A request with another signature makes it
-	// read the secret again, at most once per minTokenAge.
+	// maxTokenAge is how long the receiver uses a secret without reading it again. A request whose signature does not
+	// match makes the receiver read the secret again, at most once per minTokenAge.
 	maxTokenAge, minTokenAge = 10 * time.Second, time.Second
-	// repeatAge is for how long the same announcement counts as a repetition.
+	// repeatAge is how long the same announcement counts as a repetition.
 	repeatAge = 10 * time.Second
 	// maxWrite is the longest time that reading the Secret and writing the status may take.
 	maxWrite = 8 * time.Second
 )
 
-// NeedLeaderElection returns false: every replica serves.
+// NeedLeaderElection returns false, because every replica of the controller receives webhook requests.
 func (r *Receiver) NeedLeaderElection() bool { return false }
 
 // Start serves until the context ends.
@@ -121,13 +121,14 @@ func (r *Receiver) Handler() http.Handler {
 	return mux
 }
 
-// result is the answer to a request, and its name in the metric.
+// result is the answer to a request, and the name of this result in the metric.
 type result struct {
 	status       int
 	metric, text string
 }
 
-// refused is the one answer to strangers: it does not say whether the GitSource exists, has a webhook, or has a usable Secret.
+// refused is the answer to every request without a valid signature. The response does not say whether the GitSource
+// exists, has a webhook, or has a usable Secret.
 var refused = result{http.StatusUnauthorized, "refused", "the request is not signed with the secret of a webhook of this name"}
 
 func (r *Receiver) answer(w http.ResponseWriter, out result) {
@@ -137,7 +138,7 @@ func (r *Receiver) answer(w http.ResponseWriter, out result) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(out.status)
-	_, _ = io.WriteString(w, out.text+"\n") // a client that is gone needs no answer
+	_, _ = io.WriteString(w, out.text+"\n") // An error is ignored, because a client that is gone needs no answer.
 }
 
 // receive handles one request.
@@ -182,13 +183,13 @@ func (r *Receiver) receive(w http.ResponseWriter, req *http.Request) result {
 	return result{http.StatusAccepted, "accepted", "the controller polls the repository"}
 }
 
-// isRepeat reports whether a request announces the commit that was last announced, a few seconds after it. The controller polls for that
-// commit already, so that somebody who repeats a request many times causes no more polls.
+// isRepeat reports whether a request announces the same commit as the last request, a few seconds later. The controller
+// already polls for this commit, so a client that repeats a request many times causes no more polls.
 func isRepeat(last *v1alpha1.AnnouncedPush, change webhook.Change, now time.Time) bool {
 	return last != nil && change.Commit != "" && last.Commit == change.Commit && last.Ref == change.Ref && now.Sub(last.Received.Time) < repeatAge
 }
 
-// failed logs the error of the cluster, which is not for strangers.
+// failed logs an error of the cluster. The answer does not contain the error, because any client may read the answer.
 func failed(source string, err error) result {
 	ctrl.Log.WithName("webhook").Error(err, "a webhook request failed", "source", source)
 	return result{http.StatusServiceUnavailable, "failed", "the cluster does not answer: send it again later"}
@@ -227,7 +228,8 @@ func (r *Receiver) isSigned(ctx context.Context, src *v1alpha1.GitSource, header
 	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: r.Namespace, Name: hook.SecretRef.Name}, &s); client.IgnoreNotFound(err) != nil {
 		return false, fmt.Errorf("reading Secret %s/%s: %w", r.Namespace, hook.SecretRef.Name, err)
 	}
-	token, _ := webhook.Token(s.Data) // the source controller reports an unusable Secret; a nil token verifies nothing
+	// The source controller reports an unusable Secret. With a nil token, no signature is valid.
+	token, _ := webhook.Token(s.Data)
 	r.tokens.Store(src.Name, cachedToken{token, hook.SecretRef.Name, now})
 	return webhook.Verify(hook.Type, token, header, body) == nil, nil
 }

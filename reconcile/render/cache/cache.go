@@ -10,15 +10,16 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
-// Renderer renders pools. For each pool, it caches the last answer and the parsed MachineConfigs. If nothing changed,
-// a call only computes digests. If one MachineConfig changed, only that one is parsed again. Pools share parsed
-// MachineConfigs. The zero value is ready, and safe for concurrent use.
+// Renderer renders pools. For each pool, a Renderer caches the last answer and the parsed MachineConfigs. If no
+// MachineConfig has changed, a call only computes digests. If one MachineConfig has changed, the Renderer parses only
+// this MachineConfig again. Pools share parsed MachineConfigs. The zero value of Renderer is ready for use, and safe
+// for concurrent use.
 type Renderer struct {
 	mu    sync.Mutex
 	pools map[string]answer
 }
 
-// answer is the last answer for a pool. It is immutable.
+// answer is the last answer for a pool. answer is immutable.
 type answer struct {
 	key      digest
 	rendered render.Rendered
@@ -56,7 +57,7 @@ func (r *Renderer) Forget(pool string) {
 	delete(r.pools, pool)
 }
 
-// recall returns the last answer for a pool, and the parsed MachineConfigs of this pool and of all others.
+// recall returns the last answer for a pool, and the parsed MachineConfigs of this pool and of all other pools.
 func (r *Renderer) recall(pool string) (last answer, known []map[digest]render.Input) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/render"
 )
 
-// digest identifies content.
+// digest identifies the content of one or more MachineConfigs.
 type digest [sha256.Size]byte
 
 // digestOfAll returns the digest of everything on which a merge of MachineConfigs depends. The MachineConfigs are in
@@ -31,14 +31,14 @@ func digestOf(mc *mcfgv1.MachineConfig) digest {
 	return digest(h.Sum(nil))
 }
 
-// write adds the fields that render.Read reads.
+// write adds the fields that render.Read reads to a hash.
 func write(h hash.Hash, mc *mcfgv1.MachineConfig) {
 	identity := render.Identify(mc)
 	raw := mc.Spec.Config.Raw
 	if raw == nil && mc.Spec.Config.Object != nil {
 		var err error
 		if raw, err = mc.Spec.Config.MarshalJSON(); err != nil {
-			raw = []byte(err.Error()) // parsing fails with the same text
+			raw = []byte(err.Error()) // The text of the error is hashed, because parsing fails with the same text.
 		}
 	}
 	h.Write([]byte{boolByte(identity.Worker), boolByte(identity.Generated), boolByte(identity.Labelled), boolByte(mc.Spec.FIPS), boolByte(raw != nil)})

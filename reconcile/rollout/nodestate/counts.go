@@ -4,12 +4,12 @@ package nodestate
 type Counts struct {
 	// Machines is the size of the pool.
 	Machines int
-	// Updated is how many nodes run the target. Ready is how many of them also accept pods.
+	// Updated is how many nodes run the target. Ready is how many of the updated nodes also accept pods.
 	Updated, Ready int
 	// Unavailable is how many nodes are out of service or at work.
 	Unavailable int
-	// Places is how many places of the budget are taken. Each unavailable node takes one. A node that failed the
-	// target takes one more, and so does an updated node with a closed health gate.
+	// Places is how many places of the budget are taken. Each unavailable node takes one place. A node that failed the
+	// target takes one more place, and so does an updated node with a closed health gate.
 	Places int
 	// Degraded is how many nodes report a failure.
 	Degraded int

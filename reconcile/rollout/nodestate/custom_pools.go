@@ -29,7 +29,7 @@ func NewCustoms(pools []*mcfgv1.MachineConfigPool) []Custom {
 		}
 		labels := LabelsFor(p.Spec.NodeSelector)
 		if slices.ContainsFunc(slices.Collect(maps.Keys(labels)), func(key string) bool { return !isSettable(key) }) {
-			continue // only an administrator labels nodes of such a pool
+			continue // Only an administrator labels nodes of such a pool.
 		}
 		out = append(out, Custom{Pool: p.Name, Labels: labels})
 	}
@@ -72,10 +72,11 @@ func (m Marks) needsLabels(customs []Custom) bool {
 }
 
 // BootedPool returns the pool in the name rendered-POOL-HASH of the config with which the node claims to have first
-// booted. It is empty for none, and once the controller has labelled the node.
+// booted. BootedPool returns "" if the name has no pool, and after the controller has labelled the node.
 func (m Marks) BootedPool() string { return v1alpha1.RenderedPool(m.Booted) }
 
-// AdmittedPool returns the custom pool for which the server admitted the machine and whose labels the node gets; nil for none.
+// AdmittedPool returns the custom pool for which the server admitted the machine; nil for none. The node gets the
+// labels of this pool.
 func (m Marks) AdmittedPool(customs []Custom) *Custom {
 	if m.Booted == "" || m.Attested == "" {
 		return nil

@@ -7,25 +7,25 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// How many runes of a daemon's reason a text quotes: normally, and if the failure ended a rollout.
+// How many runes of a daemon's reason a text quotes: in most texts, and in a text about a failure that ended a rollout.
 const (
 	MaxReason        = 240
 	MaxVerdictReason = 500
 )
 
-// Wording returns descriptions of nodes.
+// Wording has the settings for texts that describe nodes.
 type Wording struct {
 	Now time.Time
 	// Target is the config that nodes are assigned.
 	Target string
-	// Stable makes texts contain points in time instead of durations, so that a text stays the same while nothing
+	// If Stable is true, texts contain points in time instead of durations, so that a text stays the same while nothing
 	// changes.
 	Stable bool
 	// Most is the maximum number of quoted runes of a daemon's reason.
 	Most int
 }
 
-// State describes a node that is out of service or was assigned the target, such as "draining for 6m".
+// State returns a text about a node that is out of service or was assigned the target, such as "draining for 6m".
 func (w Wording) State(n *Node) string {
 	switch {
 	case n.StoppedReporting():
@@ -49,8 +49,8 @@ func (w Wording) State(n *Node) string {
 // maxReboot is how long a reboot may take before a text says that the node has not returned from it.
 const maxReboot = 10 * time.Minute
 
-// rebooting describes a node that reboots. It names the desired config only if the reboot can be for it: a config that was assigned
-// during the reboot, such as the one of a revert, has not reached the node.
+// rebooting describes a node that reboots. The text names the desired config only if it can be the reason for the
+// reboot. A config that was assigned during the reboot, for example by a revert, has not reached the node yet.
 func (w Wording) rebooting(n *Node) string {
 	if n.Health.Trouble != "" && !n.Health.Since.IsZero() && w.Now.Sub(n.Health.Since) > maxReboot {
 		return "has not returned from its reboot: " + w.Health(n)
@@ -65,7 +65,7 @@ func (w Wording) rebooting(n *Node) string {
 	return text
 }
 
-// Health describes what is wrong with a node, and since when.
+// Health returns a text that says what is wrong with a node, and since when.
 func (w Wording) Health(n *Node) string { return n.Health.Text(w.since(n.Health.Since)) }
 
 // failure describes a degraded node.
@@ -109,8 +109,8 @@ func (w Wording) Draining(n *Node) string {
 	return text
 }
 
-// since describes how long ago a time was, in whole minutes. A stable text has the time instead. It is empty for the
-// zero time.
+// since returns a text that says how long ago a time was, in whole minutes. If w.Stable is true, the text has the time
+// itself. For the zero time, the text is empty.
 func (w Wording) since(t time.Time) string {
 	if w.Stable && !t.IsZero() {
 		return " since " + FormatTime(t)

@@ -5,5 +5,5 @@
 // the candidates for an assignment. Wording describes nodes in texts.
 //
 // In: Nodes, records of the server, labels of custom pools, the target config, the current time. Out: Node, Phase,
-// Member, Counts, texts. Never: reads a clock, decides which node is next.
+// Member, Counts, texts. Never: a clock, or a decision on which node is next.
 package nodestate

@@ -23,7 +23,7 @@ func (p Postponed) String() string {
 	return p.For + " " + p.At.UTC().Format(time.RFC3339)
 }
 
-// readPostponed is the inverse of String.
+// readPostponed is the inverse of Postponed.String.
 func readPostponed(text string) Postponed {
 	config, at, _ := strings.Cut(text, " ")
 	if t := ParseTime(at); !t.IsZero() {
@@ -50,7 +50,7 @@ func (d Drains) String() string {
 	return fmt.Sprintf("%s %s %d", d.For, d.First.UTC().Format(time.RFC3339), d.Postponed)
 }
 
-// readDrains is the inverse of String.
+// readDrains is the inverse of Drains.String.
 func readDrains(text string) Drains {
 	fields := strings.Fields(text)
 	if len(fields) != 3 {
@@ -63,7 +63,7 @@ func readDrains(text string) Drains {
 	return Drains{}
 }
 
-// Add adds a drain for a config that is postponed now. began is when the drain started.
+// Add adds a drain for a config that the controller postpones now. The parameter began is when the drain started.
 func (d Drains) Add(config string, began time.Time) Drains {
 	if d.For != config {
 		d = Drains{For: config, First: began}

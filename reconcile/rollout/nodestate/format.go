@@ -29,7 +29,8 @@ func FormatDuration(d time.Duration) string {
 	return strings.Replace(text, "h0m", "h", 1)
 }
 
-// JoinFirst joins the texts of the first nodes. all is the number of all nodes; the result says how many were omitted.
+// JoinFirst joins the texts of the first nodes. The parameter all is the number of all nodes. The result says how many
+// nodes were omitted.
 func JoinFirst(texts []string, all int) string {
 	if more := all - len(texts); more > 0 {
 		texts = append(texts, fmt.Sprintf("and %d more", more))
@@ -37,7 +38,7 @@ func JoinFirst(texts []string, all int) string {
 	return strings.Join(texts, "; ")
 }
 
-// Quote returns a colon and the first line of a problem, with at most this many runes; empty for no problem.
+// Quote returns a colon and the first line of a problem, with at most the given number of runes; empty for no problem.
 func Quote(problem string, most int) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(problem), "\n")
 	if line == "" {
@@ -46,8 +47,8 @@ func Quote(problem string, most int) string {
 	return ": " + Shorten(line, most)
 }
 
-// Shorten removes the middle of a text with more than this many runes, because reasons begin with the action and end
-// with the cause. It cuts between words, unless a word is very long.
+// Shorten removes the middle of a text with more than the given number of runes. The middle goes because the reasons of
+// daemons begin with the action and end with the cause. Shorten cuts between words, unless a word is very long.
 func Shorten(text string, most int) string {
 	const longWord = 40
 	runes := []rune(text)

@@ -11,25 +11,30 @@ import (
 // Candidate says why a node may be assigned the target.
 type Candidate int
 
-// Values of Candidate, in the order of assignment.
+// The values of Candidate, in the order of assignment.
 const (
-	// NotCandidate nodes are not assigned the target: they already have it, or another change has to happen first.
+	// NotCandidate nodes are not assigned the target: they already have the target, or another change has to happen
+	// first.
 	NotCandidate Candidate = iota
-	// CandidateLabel nodes get the labels of the pool for which the server admitted them. Then they belong to that pool.
+	// CandidateLabel nodes get the labels of the pool for which the server admitted them. With these labels,
+	// CandidateLabel nodes belong to that pool.
 	CandidateLabel
-	// CandidateCurrent nodes run the target, but their desired config is another one. The assignment disrupts nothing.
+	// CandidateCurrent nodes run the target, but their desired config is another config. The assignment disrupts
+	// nothing.
 	CandidateCurrent
-	// CandidateFailed nodes failed another config and are out of service, and no administrator cordoned them. The target may fix them.
+	// CandidateFailed nodes failed another config and are out of service, and no administrator cordoned them. The
+	// target may fix such failed nodes.
 	CandidateFailed
-	// CandidateNotReady nodes are not Ready and report no failure, for example after a config that breaks the kubelet. If that lasts, they
-	// are treated like CandidateFailed.
+	// CandidateNotReady nodes are not Ready and report no failure, for example after a config that breaks the kubelet.
+	// If CandidateNotReady nodes stay not Ready for too long, they are treated like CandidateFailed nodes.
 	CandidateNotReady
-	// CandidateChanging nodes change to another config. They can change to the target instead, and need no additional place.
+	// CandidateChanging nodes change to another config. CandidateChanging nodes can change to the target instead, and
+	// need no additional place in the budget.
 	CandidateChanging
-	// CandidateDegraded nodes run pods and count as unavailable, for example because of drift. The target may fix them, and they keep
-	// their place.
+	// CandidateDegraded nodes run pods and count as unavailable, for example because of drift. The target may fix such
+	// nodes, and they keep their place in the budget.
 	CandidateDegraded
-	// CandidateInService nodes need an additional place.
+	// CandidateInService nodes run pods, and need an additional place in the budget.
 	CandidateInService
 	candidateKinds
 )
@@ -40,11 +45,11 @@ type Member struct {
 	// Assigned is true if the target is the node's desired config. Updated is true if the node runs the target.
 	Assigned, Updated bool
 	// Failed is true if the node failed the target. Unstarted is true for a node in service that was assigned the
-	// target and has not started the update. Its daemon still reports the failure of another config, or its drain does
-	// not succeed. Gated is true for a Ready node with the target if one of its gates is closed. Each of the three
-	// takes one place in the budget.
+	// target and has not started the update. The daemon of an Unstarted node still reports the failure of another
+	// config, or the drain of the node does not succeed. Gated is true for a Ready node with the target if one of its
+	// gates is closed. Each of Failed, Unstarted and Gated takes one place in the budget.
 	Failed, Unstarted, Gated bool
-	// Healthy is true if the node runs the target, is Ready, and its gates are open.
+	// Healthy is true if the node runs the target, the node is Ready, and its gates are open.
 	Healthy bool
 	// Canary is true if the canary's selector matches the node.
 	Canary    bool
@@ -55,11 +60,11 @@ type Member struct {
 	RunsController bool
 }
 
-// Changing reports whether the node runs another config than the desired one.
+// Changing reports whether the node runs a config other than the desired config.
 func (m *Member) Changing() bool { return m.Config.Current != m.Config.Desired }
 
-// Places returns how many places the node takes in a budget. An unavailable node takes one. A node that failed the
-// target takes one more, because it may become unavailable at any time.
+// Places returns how many places the node takes in a budget. An unavailable node takes one place. A node that failed
+// the target takes one more place, because it may become unavailable at any time.
 func (m *Member) Places() int {
 	n := 0
 	for _, takesPlace := range []bool{m.Unavailable(), m.Failed, m.Unstarted, m.Gated} {
@@ -70,7 +75,7 @@ func (m *Member) Places() int {
 	return n
 }
 
-// Totals are numbers of nodes. Behind counts the nodes that do not run the target.
+// Totals has numbers of nodes. Behind counts the nodes that do not run the target.
 type Totals struct{ Nodes, Assigned, Healthy, Failed, Gated, Behind, Changing int }
 
 func (t *Totals) add(m *Member) {
@@ -91,7 +96,8 @@ func (t *Totals) add(m *Member) {
 // Members are the nodes of a pool, each classified for one target.
 type Members struct {
 	Target string
-	// All are the nodes of the pool. Occupying are those that take places in the budget. Both are sorted by name.
+	// All are the nodes of the pool. Occupying are the nodes that take places in the budget. Both lists are sorted by
+	// name.
 	All, Occupying []*Member
 	// Candidates has the nodes of each kind, in the order of assignment. NotReady has the nodes of CandidateNotReady,
 	// and those of CandidateChanging that are not Ready.
@@ -101,7 +107,7 @@ type Members struct {
 	// the target is another config.
 	Counts        Counts
 	Total, Canary Totals
-	// AtWork is how many nodes change their config. It does not include nodes that failed a config other than the
+	// AtWork is how many nodes change their config. AtWork does not include nodes that failed a config other than the
 	// target.
 	AtWork int
 	// Zones has the zones by name.
@@ -141,7 +147,8 @@ func Classify(nodes []Node, target string, p PoolSettings) Members {
 	return s
 }
 
-// NewMember classifies one node for the target. The custom pools are those for which the server may have admitted the node.
+// NewMember classifies one node for the target. The custom pools in the settings are those for which the server may
+// have admitted the node.
 func NewMember(n *Node, target string, pools []Custom) Member {
 	m := Member{Node: n, Assigned: n.assigned(target), Updated: n.UpdatedTo(target)}
 	if n.Failing() && n.Config.Desired == target {
@@ -154,8 +161,8 @@ func NewMember(n *Node, target string, pools []Custom) Member {
 	case !m.Assigned:
 		m.Candidate = candidateFor(n, target, pools)
 	case n.needsLabels(pools):
-		// The daemon may have reported a first failure before the config that it booted with. Then the node was assigned the
-		// config of the pool that all nodes without labels are in.
+		// The daemon may have reported a failure before it reported the config that it booted with. In this case, the
+		// node was assigned the config of the pool to which nodes without labels belong.
 		m.Candidate = CandidateLabel
 	}
 	if n.Postponed.For == target {
@@ -170,7 +177,7 @@ func candidateFor(n *Node, target string, pools []Custom) Candidate {
 	switch {
 	case n.needsLabels(pools):
 		return CandidateLabel
-	case n.Cordon.ByAdministrator(): // even if the node failed
+	case n.Cordon.ByAdministrator(): // An administrator cordoned the node, so it is no candidate even if it failed.
 		return NotCandidate
 	case c.Current == target && !c.layered():
 		return CandidateCurrent
@@ -193,7 +200,7 @@ func (c Configs) changesToOther(target string) bool {
 	return c.Desired != "" && c.Desired != target && c.Desired != c.Current
 }
 
-// add adds a node to the counts and lists. configured is the config that the pool should run.
+// add adds a node to the counts and lists. The parameter configured is the config that the pool should run.
 func (s *Members) add(m *Member, configured string) {
 	places := m.Places()
 	if places > 0 {
@@ -227,13 +234,14 @@ func (s *Members) ByName(name string) *Member {
 }
 
 // assignmentOrder compares candidates. Nodes with a postponed drain are last, sorted by the time of the postponement.
-// Before them comes the node on which the controller runs. Of the other nodes, failed ones are first, because a new
-// target may fix them. Then the order is by zone, with nodes without a zone last, and by age, with the oldest node
-// first.
+// Just before these comes the node on which the controller runs. Of the other nodes, failed nodes come first, because a
+// new target may fix them. Further nodes are sorted by zone, with nodes without a zone last, and by age, with the
+// oldest node first.
 func assignmentOrder(a, b *Member) int {
 	switch {
 	case !a.PostponedAt.Equal(b.PostponedAt):
-		return a.PostponedAt.Compare(b.PostponedAt) // the zero time comes first
+		// The zero time, which is that of a node without a postponed drain, comes first.
+		return a.PostponedAt.Compare(b.PostponedAt)
 	case a.RunsController != b.RunsController:
 		return falseFirst(a.RunsController)
 	case a.Failing() != b.Failing():
@@ -248,7 +256,7 @@ func assignmentOrder(a, b *Member) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// falseFirst compares two booleans that differ. first is the first of them.
+// falseFirst compares two different booleans, so that false comes first. The parameter first is the first of the two.
 func falseFirst(first bool) int {
 	if first {
 		return 1

@@ -8,12 +8,12 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Node has the data of a corev1.Node that a rollout needs; see Read. The zero value is a Ready node whose daemon has
-// never reported.
+// Node has the data of a corev1.Node that a rollout needs. The function Read returns a Node. The zero value is a Ready
+// node whose daemon has never reported.
 type Node struct {
-	// Name of the node.
+	// Name is the name of the node.
 	Name string
-	// Labels of the node. The corev1.Node has the same map, so they must not be changed.
+	// Labels are the labels of the node. The map is shared with the corev1.Node, so callers must not change it.
 	Labels map[string]string
 	// Zone is the node's topology zone, empty if it has none.
 	Zone string
@@ -31,9 +31,9 @@ type Node struct {
 	Cordon Cordon
 	// Step is the progress of the node's update.
 	Step Step
-	// Gate is why a health gate of the node is closed; empty if all are open. The caller of Read sets it.
+	// Gate is why a health gate of the node is closed; empty if all are open. The caller of Read sets Gate.
 	Gate string
-	// Marks are further annotations.
+	// Marks are other annotations and taints.
 	Marks
 }
 
@@ -48,17 +48,18 @@ type Marks struct {
 	// Drains counts the postponed drains for one config.
 	Drains Drains
 	// Booted is the rendered config with which the machine claims to have first booted; empty once the controller has
-	// labelled the node. It only decides whether the controller reads the server's records.
+	// labelled the node. Booted only decides whether the controller reads the server's records.
 	Booted string
-	// Checked is true once the controller has read the server's records. Attested is the pool in these records; empty
-	// for none.
+	// Checked is true once the controller has read the server's records. Attested is the pool that the records name;
+	// empty for none.
 	Checked  bool
 	Attested string
 }
 
 // Configs are the names of a node's rendered configs and, on layered nodes, images.
 type Configs struct {
-	// Current is the config that the node runs. Desired is the config that it should run. Either may be empty.
+	// Current is the config that the node runs. Desired is the config that it should run. Current or Desired may be
+	// empty.
 	Current, Desired string
 	// CurrentImage and DesiredImage are set only on layered nodes.
 	CurrentImage, DesiredImage string
@@ -68,10 +69,10 @@ type Configs struct {
 type Health struct {
 	// Trouble describes the problem, such as "not Ready (KubeletNotReady)"; empty for a healthy node.
 	Trouble string
-	// Silence says that the kubelet does not report, so that the state of the node is unknown. It is empty if the
-	// kubelet reports.
+	// Silence is a text that says that the kubelet does not report, so that the state of the node is unknown. Silence
+	// is empty if the kubelet reports.
 	Silence string
-	// Since is when Trouble began; zero if that is unknown.
+	// Since is when Trouble began; zero if the time is unknown.
 	Since time.Time
 	// ReadySince is when the node became Ready; zero if it is not Ready, or if the time is unknown.
 	ReadySince time.Time
@@ -92,7 +93,7 @@ func (c Cordon) ByAdministrator() bool { return c.Unschedulable && c.For == "" }
 type Step struct {
 	// Draining and Uncordoning are true while the daemon waits for the controller to drain or uncordon the node.
 	Draining, Uncordoning bool
-	// DrainStarted is when the current drain began; zero if that is unknown.
+	// DrainStarted is when the current drain began; zero if the time is unknown.
 	DrainStarted time.Time
 	// DrainStatus is one line on why the drain waits.
 	DrainStatus string
@@ -103,7 +104,7 @@ type Step struct {
 	Rebooting bool
 }
 
-// ReadNode reads a Node for a rollout. It never fails: an annotation that cannot be parsed counts as missing.
+// Read reads a Node for a rollout. Read never fails: an annotation that cannot be parsed counts as missing.
 func Read(n *corev1.Node) Node {
 	a := n.Annotations
 	return Node{
@@ -126,7 +127,7 @@ func Read(n *corev1.Node) Node {
 	}
 }
 
-// Text describes the problem. duration is a text such as " for 6m".
+// Text returns a text about the problem. The parameter duration is a text such as " for 6m".
 func (h Health) Text(duration string) string {
 	if h.Silence == "" {
 		return h.Trouble + duration
@@ -134,8 +135,9 @@ func (h Health) Text(duration string) string {
 	return h.Trouble + duration + ": " + h.Silence
 }
 
-// readHealth reads the kubelet's conditions. It reads Ready first: when a kubelet stops reporting, the node controller
-// sets all conditions to Unknown, and Ready is the last in the list. Pressure conditions count only if they are True.
+// readHealth reads the kubelet's conditions. readHealth reads the condition Ready first, although it is the last in the
+// list, because the node controller sets all conditions to Unknown when a kubelet stops reporting. Pressure conditions
+// count only if they are True.
 func readHealth(conditions []corev1.NodeCondition) Health {
 	var h Health
 	var other *corev1.NodeCondition
@@ -241,7 +243,7 @@ func tainted(taints []corev1.Taint) bool {
 	return false
 }
 
-// ParseTime parses the time of an annotation. It returns the zero time for an invalid text.
+// ParseTime parses the time of an annotation. ParseTime returns the zero time for an invalid text.
 func ParseTime(text string) time.Time {
 	t, err := time.Parse(time.RFC3339, text)
 	if err != nil {

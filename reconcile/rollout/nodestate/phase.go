@@ -4,7 +4,7 @@ package nodestate
 // of the pool.
 type Phase string
 
-// Values of Phase.
+// The values of Phase.
 const (
 	// PhaseUpdated nodes run the target and serve pods.
 	PhaseUpdated Phase = "updated"
@@ -20,19 +20,20 @@ const (
 	PhaseDegraded Phase = "degraded"
 	// PhaseBack nodes of a reverted pool run the config to which the pool returned.
 	PhaseBack Phase = "back"
-	// PhaseUnknown nodes do not report. Their daemon never reported or sends no heartbeat, or their kubelet stopped
-	// reporting.
+	// PhaseUnknown nodes do not report: their daemon has never reported or sends no heartbeat, or their kubelet has
+	// stopped reporting.
 	PhaseUnknown Phase = "unknown"
 )
 
-// Phases are all values, in the order in which they are shown.
+// Phases are all values of Phase, in the order in which programs show them.
 var Phases = []Phase{
 	PhaseUpdated, PhaseUnready, PhaseWaiting, PhaseDraining, PhaseRebooting, PhaseApplying,
 	PhaseDegraded, PhaseBack, PhaseUnknown,
 }
 
-// Phase returns the phase of the node. target is the config that the pool should run. back is the config to which a
-// reverted pool returned; otherwise it is empty. silent is true if the daemon sends no heartbeat.
+// Phase returns the phase of the node. The parameter target is the config that the pool should run. The parameter back
+// is the config to which a reverted pool returned; otherwise empty. The parameter silent is true if the daemon sends no
+// heartbeat.
 func (n *Node) Phase(target, back string, silent bool) Phase {
 	updated := target != "" && n.UpdatedTo(target)
 	switch {
@@ -40,7 +41,7 @@ func (n *Node) Phase(target, back string, silent bool) Phase {
 		return PhaseDegraded
 	case n.State == "":
 		return PhaseUnknown
-	case n.Step.Rebooting: // neither the kubelet nor the daemon reports during a reboot
+	case n.Step.Rebooting: // During a reboot, neither the kubelet nor the daemon reports.
 		return PhaseRebooting
 	case silent, n.Health.Silence != "":
 		return PhaseUnknown

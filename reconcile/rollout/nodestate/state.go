@@ -32,15 +32,15 @@ func (n *Node) StoppedReporting() bool {
 // Failing reports whether the daemon failed to bring the node to its desired config.
 func (n *Node) Failing() bool { return n.Degraded() && n.Config.Current != n.Config.Desired }
 
-// Blank reports whether the daemon is healthy and the node was never assigned a config. For example, the node did not
-// boot from the Bunsen server. It runs pods and waits for its first config.
+// Blank reports whether the daemon is healthy and the node was never assigned a config. A node that did not boot from
+// the Bunsen server is an example. A blank node runs pods and waits for its first config.
 func (n *Node) Blank() bool { return n.Config == (Configs{}) && n.State == v1alpha1.StateDone }
 
 // Unavailable reports whether the node counts as out of service. A failing node that still runs pods is in service,
 // and so is a blank node. A node whose daemon has never reported is out of service, because its state is unknown.
 func (n *Node) Unavailable() bool { return !n.Ready() || (!n.Done() && !n.Failing() && !n.Blank()) }
 
-// UpdatedTo reports whether the node runs the target, without an image besides it.
+// UpdatedTo reports whether the node runs the target, and has no image besides its config.
 func (n *Node) UpdatedTo(target string) bool {
 	return n.Done() && n.Config.Desired == target && n.Config.DesiredImage == ""
 }
@@ -50,12 +50,12 @@ func (n *Node) assigned(target string) bool {
 	return n.Config.Desired == target && n.Config.DesiredImage == ""
 }
 
-// FailedOther reports whether the daemon recorded the failure of another config than the target. After a node is
-// assigned a config, it still reports the failure of the earlier config until its daemon starts the update. A failure
+// FailedOther reports whether the daemon recorded the failure of another config than the target. A node that was
+// assigned a config still reports the failure of the earlier config until its daemon starts the update. A failure
 // without a record counts for the desired config.
 func (n *Node) FailedOther(target string) bool {
 	return n.Failure.Config != "" && n.Failure.Config != target
 }
 
-// Problem returns the problem that the daemon reports: from its recorded failure, or else the whole reason.
+// Problem returns the problem that the daemon reports: the problem in its recorded failure, or else the whole reason.
 func (n *Node) Problem() string { return cmp.Or(n.Failure.Problem, n.Reason) }

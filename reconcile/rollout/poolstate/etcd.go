@@ -12,12 +12,14 @@ import (
 	"github.com/bunsen-os/bunsen/reconcile/rollout/nodestate"
 )
 
-// EtcdHold returns why every node of a pool has to stay in service for etcd; empty if the pool does not wait. reports has the last reports
-// of all daemons. A pool waits only if one of its nodes runs a member of etcd. It waits while a member is unhealthy and the others are too
-// few for another one to go, and until a daemon has reported after the last node of the pool became Ready.
+// EtcdHold returns why every node of a pool has to stay in service for etcd; empty if the pool does not wait. The
+// parameter reports has the last reports of all daemons. A pool waits only if one of its nodes runs a member of etcd. A
+// pool with members of etcd waits while a member is unhealthy and etcd could not lose another member. The pool also
+// waits until a daemon has reported after the last node of the pool became Ready.
 //
-// If all members are healthy, the pool never waits, because a cluster of one or two members can lose none of them. Reports of nodes of
-// other pools do not count: each member's daemon asks all members, and another node could report anything.
+// If all members are healthy, the pool never waits; otherwise a cluster of one or two members, which can lose none of
+// them, could never be updated. Reports of nodes of other pools do not count, because a node without a member could
+// report anything. The daemon of each member asks all members.
 func EtcdHold(nodes []nodestate.Node, reports map[string]v1alpha1.DaemonReport, now time.Time) string {
 	own, back, last := map[string]v1alpha1.DaemonReport{}, time.Time{}, ""
 	for i := range nodes {
@@ -57,12 +59,14 @@ func bounded(text string) string {
 	return strings.ToValidUTF8(text[:maxProblem], "") + "…"
 }
 
-// worstOf returns the report about etcd with the fewest healthy members, of those that are not silent and are newer than a time. A report
-// with a problem counts only if all have one.
+// worstOf returns the report about etcd with the fewest healthy members. Only reports of daemons that still send
+// heartbeats, and that are newer than a given time, count. A report with a problem counts only if all reports have a
+// problem.
 func worstOf(reports map[string]v1alpha1.DaemonReport, after, now time.Time) (worst v1alpha1.EtcdReport, known bool) {
 	for _, name := range slices.Sorted(maps.Keys(reports)) {
 		r := reports[name]
-		if r.Seen.Time.Sub(now) > v1alpha1.DaemonSilentAfter { // the node's clock is wrong, so the age of the report is unknown
+		// The node's clock is wrong, so the age of the report is unknown.
+		if r.Seen.Time.Sub(now) > v1alpha1.DaemonSilentAfter {
 			continue
 		}
 		if now.Sub(r.Seen.Time) > v1alpha1.DaemonSilentAfter || r.Seen.Time.Before(after) {

@@ -25,16 +25,16 @@ type Facts struct {
 	Paused bool
 	// PausedBy says who paused the pool and why; empty if that is unknown.
 	PausedBy string
-	// Held says at which revision the pool is held, by whom and why; empty if it is not held.
+	// Held is a text that says at which revision the pool is held, by whom and why; empty if the pool is not held.
 	Held string
 	// MaxUnavailable is the pool's own budget, from the function MaxUnavailable. A pool with a budget below 1 assigns
-	// nothing. A limit in a RolloutPolicy overrides it.
+	// nothing. A limit in a RolloutPolicy overrides MaxUnavailable.
 	MaxUnavailable int
-	// Host is the node on which the controller runs, which is updated last; empty if it is unknown.
+	// Host is the node on which the controller runs; empty if it is unknown. The node Host is updated last.
 	Host string
-	// Nodes are the nodes whose primary pool this is, in any order; sorted by name is fastest.
+	// Nodes are the nodes whose primary pool is this pool, in any order. A list that is sorted by name is fastest.
 	Nodes []nodestate.Node
-	// Timestamps makes texts contain points in time instead of durations.
+	// If Timestamps is true, texts contain points in time instead of durations.
 	Timestamps bool
 	// Care has the limits of the rollout besides maxUnavailable, and the record; zero for none.
 	Care Care
@@ -46,48 +46,50 @@ type Care struct {
 	Pace pace.Pace
 	// Record is the record on the pool; zero for none.
 	Record v1alpha1.RolloutRecord
-	// Healthy is the last config with which the whole pool was healthy: a revert returns to it. It is Record.Healthy
-	// or, without a record, status.configuration.name. It is empty if there is none, or if the config does not exist
-	// any more.
+	// Healthy is the last config with which the whole pool was healthy: a revert returns to it. Healthy is
+	// Record.Healthy or, without a record, status.configuration.name. Healthy is empty if there is no such config, or
+	// if the config does not exist any more.
 	Healthy string
 	// Around has the limits by other pools.
 	Around Around
 	// Gates are the answers of jobs and queries. A gate of the policy without an answer is closed.
 	Gates []Gate
-	// OpenUntil is until when the pool is rolled out outside its maintenance windows, too.
+	// OpenUntil is the time until which the pool is rolled out even outside its maintenance windows.
 	OpenUntil time.Time
-	// RetryAt is when a user requested a retry: it lifts an earlier verdict.
+	// RetryAt is when a user requested a retry. The retry lifts an earlier verdict.
 	RetryAt time.Time
-	// Invalid says what is invalid in the pool or its policies. The pool assigns nothing until a user has corrected it.
+	// Invalid says what is invalid in the pool or its policies. The pool assigns nothing until a user has corrected the
+	// policy.
 	Invalid string
 	// InvalidPolicies are the names of the RolloutPolicies in Invalid.
 	InvalidPolicies []string
-	// Lost says that the pool's record is invalid and counts as missing.
+	// Lost is a text that says that the pool's record is invalid and counts as missing.
 	Lost string
 }
 
 // Around has the limits for this pool by other pools.
 type Around struct {
-	// Ahead are the pools that are updated before this one.
+	// Ahead are the pools that are updated before this pool.
 	Ahead []Ahead
 	// Together are the budgets that this pool shares with other pools.
 	Together []Shared
-	// Cycle are pools that wait for each other, in order; this pool is one of them. It is empty for none.
+	// Cycle are pools that wait for each other, in order. This pool is one of the pools in Cycle. Cycle is empty if
+	// there is no such cycle.
 	Cycle []string
 	// Quorum is why every node of this pool has to stay in service: the masters wait while the arbiter is out of
-	// service, and nodes of etcd wait while it can lose no member. It is empty if the pool does not wait.
+	// service, and nodes of etcd wait while etcd can lose no member. Quorum is empty if the pool does not wait.
 	Quorum string
-	// Customs are the cluster's custom pools. A machine that booted for one of them gets its labels.
+	// Customs are the cluster's custom pools. A machine that booted for a custom pool gets the labels of this pool.
 	Customs []nodestate.Custom
 }
 
-// Ahead is a pool that is updated before this one.
+// Ahead is a pool that is updated before another pool.
 type Ahead struct {
-	// Pool is its name.
+	// Pool is the name of the pool.
 	Pool string
 	// Missing is true if the pool does not exist.
 	Missing bool
-	// Done is true if the pool runs the config from the same commit.
+	// Done is true if the pool runs the config from the same commit as this pool's target.
 	Done bool
 	// Why is the reason if the pool is not Done.
 	Why string
@@ -97,16 +99,17 @@ type Ahead struct {
 type Shared struct {
 	// Policy is the RolloutPolicy with the budget.
 	Policy string
-	// Max is the number of places. Used is how many of them nodes of other pools take.
+	// Max is the number of places in the budget. Used is how many of these places nodes of other pools take.
 	Max, Used int
-	// Who describes which other pools take places, such as "infra 2, master 1". Pools are the names of these pools.
+	// Who is a text that says which other pools take places, such as "infra 2, master 1". Pools are the names of these
+	// pools.
 	Who   string
 	Pools []string
 }
 
 // Gate is the answer of a job or of a query.
 type Gate struct {
-	// Name is the name of the gate in the pace.
+	// Name is the name of the gate in the RolloutPolicy.
 	Name string
 	// Verdict is the answer.
 	Verdict GateVerdict
@@ -117,7 +120,7 @@ type Gate struct {
 // GateVerdict is the answer of a gate.
 type GateVerdict string
 
-// Values of GateVerdict.
+// The values of GateVerdict.
 const (
 	// GateOpen allows the rollout to continue.
 	GateOpen GateVerdict = "Open"
@@ -128,7 +131,7 @@ const (
 )
 
 // Read reads a pool and the policies of the cluster. The caller sets Nodes, Host, Care.Around and Care.Gates.
-// Care.Invalid lists the invalid settings. size is the number of the pool's nodes.
+// Care.Invalid lists the invalid settings. The parameter size is the number of the pool's nodes.
 func Read(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy, size int) Facts {
 	f := Facts{Pool: pool.Name, Target: pool.Spec.Configuration.Name, Paused: pool.Spec.Paused, PausedBy: pausedBy(pool), Held: held(pool)}
 	f.Requester.Revision = pool.Annotations[v1alpha1.RevisionAnnotation]
@@ -151,7 +154,7 @@ func Read(pool *mcfgv1.MachineConfigPool, policies []v1alpha1.RolloutPolicy, siz
 	return f
 }
 
-// pausedBy says who paused a pool and why, and until when, as far as that is recorded.
+// pausedBy returns a text that says who paused a pool, why and until when, as far as the pool's annotations say so.
 func pausedBy(pool *mcfgv1.MachineConfigPool) string {
 	who, until := pool.Annotations[v1alpha1.PausedByAnnotation], nodestate.ParseTime(pool.Annotations[v1alpha1.PausedUntilAnnotation])
 	if who == "" || until.IsZero() {
@@ -160,7 +163,8 @@ func pausedBy(pool *mcfgv1.MachineConfigPool) string {
 	return who + ", until " + until.UTC().Format(time.RFC3339)
 }
 
-// held says at which revision a pool is held, who held it and why, and until when, as far as that is recorded.
+// held returns a text that says at which revision a pool is held, who held it, why and until when, as far as the pool's
+// annotations say so.
 func held(pool *mcfgv1.MachineConfigPool) string {
 	a := pool.Annotations
 	if a[v1alpha1.HoldAnnotation] == "" {
@@ -176,8 +180,8 @@ func held(pool *mcfgv1.MachineConfigPool) string {
 	return text
 }
 
-// HealthyConfig returns the last config with which the whole pool was healthy, as its record says; empty for none. Without a valid
-// record, it is status.configuration.name.
+// HealthyConfig returns the last config with which the whole pool was healthy, according to the pool's record; empty
+// for none. Without a valid record, HealthyConfig returns status.configuration.name.
 func HealthyConfig(pool *mcfgv1.MachineConfigPool) string {
 	if record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation]); err == nil && record.Config != "" {
 		return record.Healthy

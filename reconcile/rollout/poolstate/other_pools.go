@@ -14,27 +14,27 @@ import (
 	mcfgv1 "github.com/openshift/api/machineconfiguration/v1"
 )
 
-// Others has the pools of a cluster, for a decision about one of them.
+// Others has the pools of a cluster, for a decision about one of these pools.
 type Others struct {
 	// Pools has the pools by name, including the pool of the decision.
 	Pools map[string]*mcfgv1.MachineConfigPool
 	// Policies are the RolloutPolicies of the cluster.
 	Policies []v1alpha1.RolloutPolicy
-	// Customs are the custom pools among them.
+	// Customs are the custom pools among Pools.
 	Customs []nodestate.Custom
 	// Count counts the nodes of a pool.
 	Count func(*mcfgv1.MachineConfigPool) nodestate.Counts
 }
 
 // Surround sets Care.Around of a pool's facts, and adds invalid shared budgets to Care.Invalid. The result ahead has
-// the pools whose objects it read. The result counted has the other pools whose nodes it counted. A change of these
-// pools may change the decision.
+// the pools whose objects Surround read. The result counted has the other pools whose nodes Surround counted. A change
+// of these pools may change the decision.
 func (o Others) Surround(own *mcfgv1.MachineConfigPool, f *Facts) (ahead, counted []string) {
 	p := f.Care.Pace
 	a := Around{Customs: o.Customs}
 	for _, name := range AheadOf(own.Name, p) {
 		if o.Pools[name] == nil && !slices.Contains(p.After, name) {
-			continue // the cluster has no masters
+			continue // The cluster has no masters.
 		}
 		a.Ahead = append(a.Ahead, NewAhead(own, name, o.Pools[name]))
 		ahead = append(ahead, name)
@@ -80,7 +80,7 @@ func (o Others) cycle(own string) []string {
 		}
 		p, err := pace.For(pool, o.Policies)
 		if err != nil {
-			p = pace.Pace{} // the pool reports the invalid policy itself
+			p = pace.Pace{} // The other pool reports its invalid policy itself.
 		}
 		after[name] = AheadOf(name, p)
 		next = append(next, after[name]...)
@@ -88,9 +88,9 @@ func (o Others) cycle(own string) []string {
 	return pace.Cycle(after)
 }
 
-// NewAhead reports whether a pool that is updated before the pool own runs the config from own's commit and was
-// healthy with it. other is nil if the pool does not exist. A pool of another source, or without a source, only has to
-// run its own target.
+// NewAhead returns the state of a pool other that is updated before the pool own. The pool other is Done if it runs the
+// config from own's commit and was healthy with this config. A pool of another source, or without a source, only has to
+// run its own target. The parameter other is nil if the pool does not exist.
 func NewAhead(own *mcfgv1.MachineConfigPool, name string, other *mcfgv1.MachineConfigPool) Ahead {
 	a := Ahead{Pool: name}
 	if other == nil {
@@ -124,8 +124,8 @@ func ended(p *mcfgv1.MachineConfigPool) bool {
 	return err == nil && r.Config == p.Spec.Configuration.Name && r.Ended != nil
 }
 
-// AheadOf returns the names of the pools that are updated before a pool: those of its policy, and the masters before
-// the arbiter. The cluster may have no masters.
+// AheadOf returns the names of the pools that are updated before a pool: the pools that its policy names, and for the
+// arbiter pool the masters, even if the cluster has no masters.
 func AheadOf(pool string, p pace.Pace) []string {
 	if pool == ArbiterPool && !slices.Contains(p.After, membership.Master) {
 		return append(slices.Clone(p.After), membership.Master)
@@ -133,8 +133,8 @@ func AheadOf(pool string, p pace.Pace) []string {
 	return p.After
 }
 
-// NewShared computes the use of a budget that the pool own shares with other pools. pools has the counts of all pools
-// that t selects, including own.
+// NewShared computes the use of a budget that the pool own shares with other pools. The parameter pools has the counts
+// of all pools that t selects, including own.
 func NewShared(t pace.Together, own string, pools map[string]nodestate.Counts) (Shared, error) {
 	s, nodes := Shared{Policy: t.Policy}, 0
 	var who []string

@@ -14,8 +14,9 @@ import (
 // ArbiterPool is the pool of the node that completes the quorum of two masters.
 const ArbiterPool = "arbiter"
 
-// SelectingAll returns an error for a pool with the selector {} for nodes or MachineConfigs. A user may expect that it
-// selects everything, but it selects nothing. The machine-config-operator has an event with this name.
+// SelectingAll returns an error for a pool with the selector {} for nodes or MachineConfigs. A user may expect that the
+// selector {} selects everything, but it selects nothing. The machine-config-operator has an event with the name
+// SelectingAll.
 func SelectingAll(pool *mcfgv1.MachineConfigPool) error {
 	for _, s := range []struct {
 		field    string
@@ -28,9 +29,10 @@ func SelectingAll(pool *mcfgv1.MachineConfigPool) error {
 	return nil
 }
 
-// MaxUnavailable returns maxUnavailable for a pool with this number of nodes. Without a value, it is 1. A percentage
-// of the pool's size is rounded down. 0 becomes 1, so that the rollout of a small pool continues. A negative value
-// stays, and stops the pool. For the arbiter pool, it is always 1.
+// MaxUnavailable returns maxUnavailable for a pool with the given number of nodes. If the pool sets no value, the
+// result is 1. A percentage of the pool's size is rounded down. 0 becomes 1, so that the rollout of a small pool
+// continues. A negative value stays negative, and stops the rollout of the pool. For the arbiter pool, the result is
+// always 1.
 func MaxUnavailable(pool string, want *intstr.IntOrString, nodes int) (int, error) {
 	if want == nil || pool == ArbiterPool {
 		return 1, nil
@@ -42,7 +44,7 @@ func MaxUnavailable(pool string, want *intstr.IntOrString, nodes int) (int, erro
 	return n, nil
 }
 
-// ScaleLimit computes a limit by the rules of MaxUnavailable.
+// ScaleLimit converts a number or percentage to a number of nodes, by the rules of MaxUnavailable.
 func ScaleLimit(want *intstr.IntOrString, nodes int) (int, error) {
 	n, err := intstr.GetScaledValueFromIntOrPercent(want, nodes, false)
 	if err == nil && n == 0 {
@@ -51,5 +53,6 @@ func ScaleLimit(want *intstr.IntOrString, nodes int) (int, error) {
 	return n, err
 }
 
-// Left returns how many places a shared budget has left for a pool that uses some of them. The number may be negative.
+// Left returns how many places of a shared budget are left for a pool that uses the given number of places. The result
+// may be negative.
 func (t Shared) Left(used int) int { return max(0, t.Max) - t.Used - used }
