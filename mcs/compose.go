@@ -17,24 +17,26 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// The files that the server adds to every served config. Each of them replaces an entry of the rendered config, of any
-// kind, at the same path.
+// The files that the server adds to every served config. Each of these files replaces an entry of the rendered config,
+// of any kind, at the same path.
 const (
-	// NodeAnnotationsPath is a JSON object of the annotations that the machine's Node starts with.
+	// NodeAnnotationsPath is the path of a JSON object with the first annotations of the machine's Node.
 	NodeAnnotationsPath = "/etc/machine-config-daemon/node-annotations.json"
-	// KubeconfigPath is the bootstrap kubeconfig. The server adds it if machines join through the server.
+	// KubeconfigPath is the path of the bootstrap kubeconfig. The server adds this file if machines join through the
+	// server.
 	KubeconfigPath = "/etc/kubernetes/kubeconfig"
-	// EncapsulatedPath is the rendered MachineConfig without its Ignition, as JSON. It contains the parts that Ignition
-	// cannot express (OS image, kernel arguments and type, extensions), for the machine's first boot. It is always the
-	// last file.
+	// EncapsulatedPath is the path of the rendered MachineConfig without its Ignition config, as JSON. For the
+	// machine's first boot, this file contains the parts that Ignition cannot express (OS image, kernel arguments and
+	// type, extensions). The file at EncapsulatedPath is always the last file.
 	EncapsulatedPath = "/etc/ignition-machine-config-encapsulated.json"
 )
 
-// Compose writes the Ignition config for a new machine in the given version: the rendered config, and the files that
-// the machine needs to boot it and to join the cluster. It merges the inline configs that the rendered config names.
-// The same input gives the same bytes, which that version's own parser accepts. The error is an *UnsupportedFieldsError
-// if the version lacks fields of the config. It is a *FirstBootSecretsError if the machine cannot boot without withheld
-// secrets. Any other error is about the rendered config itself.
+// Compose writes the Ignition config for a new machine in the given version. The composed config contains the rendered
+// config, and the files that the machine needs to boot this config and to join the cluster. Compose merges the inline
+// configs that the rendered config names. The same input gives the same bytes, which the parser of the given version
+// accepts. The error is an *UnsupportedFieldsError if the version lacks fields of the config, and a
+// *FirstBootSecretsError if the machine cannot boot without withheld secrets. Any other error is about the rendered
+// config itself.
 func Compose(in Input, v Version) (Body, error) {
 	if in.Rendered == nil {
 		return Body{}, fmt.Errorf("composing Ignition for pool %s: %w", in.Pool, ErrNothingRendered)
@@ -46,7 +48,8 @@ func Compose(in Input, v Version) (Body, error) {
 	}
 	config, err := machineconfig.Parse(in.Rendered.Spec)
 	if err == nil {
-		config, err = machineconfig.Flat(config) // a merged config would override the files that Compose adds
+		// The flat form is necessary because a merged config would override the files that Compose adds.
+		config, err = machineconfig.Flat(config)
 	}
 	if err != nil {
 		return Body{}, fmt.Errorf("reading config %s: %w", name, err)
@@ -81,8 +84,8 @@ func Compose(in Input, v Version) (Body, error) {
 	return body, nil
 }
 
-// withoutSecrets puts the resolved contents into the config, or leaves out what the machine may not have, and lists what
-// is left out.
+// withoutSecrets puts the resolved contents of secrets into the config, or leaves out the secrets that the machine may
+// not have. It returns the names of the items that it leaves out.
 func (in Input) withoutSecrets(config machineconfig.Config) (machineconfig.Config, []string, error) {
 	if !in.Withhold && in.Secrets != nil {
 		resolved, err := secretref.Resolve(config, in.Secrets.Contents)
@@ -104,7 +107,7 @@ func (in Input) withoutSecrets(config machineconfig.Config) (machineconfig.Confi
 	return config, withheld, nil
 }
 
-// write encodes a whole config in this version.
+// write encodes a whole config in the spec's version.
 func (d spec) write(config machineconfig.Config, name string) ([]byte, error) {
 	if bad := machineconfig.Validate(config); len(bad) > 0 {
 		return nil, fmt.Errorf("composing Ignition from config %s: %w", name, errors.Join(bad...))
@@ -123,8 +126,9 @@ func (d spec) write(config machineconfig.Config, name string) ([]byte, error) {
 	return body, nil
 }
 
-// moveKernelArguments moves Ignition's own kernel arguments to those of the MachineConfig, which the encapsulated config
-// contains. Arguments under shouldNotExist stay where they are, and are reported as unsupported.
+// moveKernelArguments moves the kernel arguments of the Ignition config to the MachineConfig's kernel arguments, which
+// the encapsulated config contains. Arguments under shouldNotExist stay in the Ignition config, and Compose reports
+// them as unsupported.
 func moveKernelArguments(c machineconfig.Config) machineconfig.Config {
 	c.KernelArguments = slices.Clone(c.KernelArguments)
 	for _, arg := range c.Ignition.KernelArguments.ShouldExist {
@@ -136,7 +140,8 @@ func moveKernelArguments(c machineconfig.Config) machineconfig.Config {
 	return c
 }
 
-// decompressFiles decompresses the inline contents of files. Their hashes are of the decompressed contents, so they stay.
+// decompressFiles decompresses the inline contents of files. The hashes of the files do not change, because they are
+// hashes of the decompressed contents.
 func decompressFiles(files []ign.File) []ign.File {
 	files = slices.Clone(files)
 	for i := range files {
@@ -155,7 +160,7 @@ func decompress(r ign.Resource) ign.Resource {
 	}
 	data, err := machineconfig.Contents(r)
 	if err != nil {
-		return r // the contents are remote, or Ignition reports what is wrong with them
+		return r // Either the contents are remote, or Ignition reports what is wrong with the contents.
 	}
 	source := "data:;base64," + base64.StdEncoding.EncodeToString(data)
 	r.Source, r.Compression = &source, nil
@@ -182,14 +187,15 @@ func appendFiles(c machineconfig.Config, in Input, withheld bool, token string) 
 		return c, fmt.Errorf("writing the encapsulated config: %w", err)
 	}
 	files = append(files, File{Path: EncapsulatedPath, Mode: 0o644, Contents: shell})
-	c.Ignition.Ignition.Version, c.HasIgnition = machineconfig.Version, true // the config may have no Ignition
+	// Set the version, because the rendered config may have no Ignition config.
+	c.Ignition.Ignition.Version, c.HasIgnition = machineconfig.Version, true
 	for _, f := range files {
 		c.Ignition.Storage = addFile(c.Ignition.Storage, f)
 	}
 	return c, nil
 }
 
-// nodeAnnotations are the first annotations of the machine's Node.
+// nodeAnnotations returns the first annotations of the machine's Node.
 func nodeAnnotations(in Input, withheld bool) ([]byte, error) {
 	config := in.Rendered.Name
 	all := map[string]string{
@@ -211,8 +217,8 @@ func nodeAnnotations(in Input, withheld bool) ([]byte, error) {
 	return text, nil
 }
 
-// encapsulate returns the MachineConfig without its Ignition. Its only metadata is the name, which identifies the content. So
-// the same content gives the same bytes, whatever its commit.
+// encapsulate returns the MachineConfig without its Ignition. The only metadata in the result is the name, which
+// identifies the content. So the same content gives the same bytes, whatever the commit is.
 func encapsulate(c machineconfig.Config, name string) ([]byte, error) {
 	c.Ignition, c.HasIgnition = ign.Config{}, true
 	spec, err := c.Spec()
@@ -237,7 +243,8 @@ func addFile(s ign.Storage, f File) ign.Storage {
 	return s
 }
 
-// removePaths returns storage without entries at these paths. The lists are new: the caller's stay unchanged.
+// removePaths returns storage without entries at the given paths. The lists in the result are new, so the caller's
+// lists stay unchanged.
 func removePaths(s ign.Storage, paths ...string) ign.Storage {
 	s.Files = without(s.Files, func(f ign.File) bool { return slices.Contains(paths, f.Path) })
 	s.Directories = without(s.Directories, func(d ign.Directory) bool { return slices.Contains(paths, d.Path) })

@@ -1,5 +1,6 @@
 // Package mcs decides what a new machine gets: which rendered config, in which version of Ignition and in which
-// encoding. It adds files with which the machine knows its config and can join, and withholds secrets.
+// encoding. Package mcs adds files that the machine needs to know its config and to join the cluster. Package mcs also
+// withholds secrets.
 //
 // In: a pool, its rendered MachineConfig, the server's additions, the request's Accept headers. Out: one complete
 // Ignition config as bytes, or an error that names the problem. The config has a placeholder for a bootstrap token if

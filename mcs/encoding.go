@@ -6,8 +6,8 @@ import (
 )
 
 // AcceptsGzip reports whether to compress a response, by its Accept-Encoding header (RFC 9110, section 12.5.3). The
-// header must give gzip at least the weight of identity. A client that names no encoding gets identity, because it may
-// not support gzip. Invalid entries are ignored.
+// header must give the coding gzip at least the weight of the coding identity. A client that names no coding gets an
+// uncompressed response, because the client may not support gzip. Invalid entries are ignored.
 func AcceptsGzip(accept string) (gzip bool) {
 	const unnamed = -1
 	zipped, plain, any := float64(unnamed), float64(unnamed), float64(unnamed)
@@ -18,7 +18,7 @@ func AcceptsGzip(accept string) (gzip bool) {
 			continue
 		}
 		switch strings.ToLower(strings.TrimSpace(coding)) {
-		case "gzip", "x-gzip": // one coding with two names
+		case "gzip", "x-gzip": // The names gzip and x-gzip mean the same coding.
 			zipped = max(zipped, q)
 		case "identity":
 			plain = max(plain, q)
@@ -27,10 +27,10 @@ func AcceptsGzip(accept string) (gzip bool) {
 		}
 	}
 	if plain == unnamed && any == 0 {
-		plain = 0 // * with weight 0 also excludes identity
+		plain = 0 // An entry * with the weight 0 also excludes identity.
 	}
 	if zipped == unnamed && plain == 0 {
-		zipped = any // identity is excluded, so * can only mean gzip
+		zipped = any // The header excludes identity, so the entry * can only mean gzip.
 	}
 	return zipped > 0 && zipped >= plain
 }

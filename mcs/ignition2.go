@@ -14,13 +14,13 @@ import (
 	"github.com/coreos/ignition/config/validate/report"
 )
 
-// Permission bits that Ignition 3 sets if a config has no mode. Ignition 2 sets none.
+// The permission bits that Ignition 3 sets if a config has no mode. Ignition 2 sets no permission bits in this case.
 const (
 	fileMode      = 0o644
 	directoryMode = 0o755
 )
 
-// convertTo22 writes a config of the newest version in version 2.2.0. It changes the config.
+// convertTo22 writes a config of the newest version in version 2.2.0. convertTo22 changes the config.
 func convertTo22(config map[string]any) (body []byte, unsupported []string, err error) {
 	special := specialModes(config)
 	t := translateTo22(config)
@@ -39,12 +39,13 @@ func convertTo22(config map[string]any) (body []byte, unsupported []string, err 
 	return body, unsupported, err
 }
 
-// translation gives a config the structure of version 2.2.0: each file names its file system, appended contents are files of
-// their own, and file systems are formatted by their mount. It changes the tree. It records what would have another effect on a
-// machine as unsupported. recode22 finds other fields that the version's types do not have.
+// translation gives a config the structure of version 2.2.0: each file names its file system, appended contents are
+// files of their own, and the field mount of a file system says how to format it. translation changes the tree.
+// translation records fields that would have another effect on a machine as unsupported. recode22 finds other fields
+// that the types of version 2.2.0 do not have.
 type translation struct {
 	fieldErrors []string
-	// files and filesystems have the origin in the config of each item of the result.
+	// files and filesystems have, for each item of the result, the path of its origin in the config.
 	files, filesystems []string
 }
 
@@ -66,7 +67,7 @@ func (t *translation) unsupported(at, because string) {
 	t.fieldErrors = append(t.fieldErrors, fmt.Sprintf("%s (%s)", at, because))
 }
 
-// only removes all fields of a part except the known ones, and records the removed fields as unsupported.
+// only removes all fields of a part except the given known fields, and records the removed fields as unsupported.
 func (t *translation) only(at string, part map[string]any, known ...string) {
 	t.fieldErrors = append(t.fieldErrors, missingFields(at, part, pick(part, known))...)
 	maps.DeleteFunc(part, func(key string, _ any) bool { return !slices.Contains(known, key) })
@@ -98,8 +99,8 @@ func (t *translation) storage(s map[string]any) {
 	}
 }
 
-// directory sets the mode that version 3 has by default. Ignition 2 also applies mode and owner to parents that it creates, so
-// these must be listed or exist in every system.
+// directory sets the mode of a directory that version 3 has by default. Ignition 2 also applies mode and owner to
+// parent directories that it creates. So the config must list the parents, or they must exist in every system.
 func (t *translation) directory(at string, d map[string]any, listed map[string]bool) {
 	d["filesystem"] = "root"
 	if d["mode"] == nil {
@@ -116,7 +117,8 @@ func (t *translation) file(at string, f map[string]any) []any {
 	contents, appended := object(f, "contents"), list(f, "append")
 	t.resources(at+".append", appended)
 	if contents["source"] == nil && len(appended) == 0 {
-		appended = []any{map[string]any{"source": "data:,"}} // creates a missing file, keeps an existing one
+		// The empty part creates a missing file, and keeps an existing file.
+		appended = []any{map[string]any{"source": "data:,"}}
 	}
 	var out []any
 	if contents["source"] != nil {
@@ -133,7 +135,8 @@ func (t *translation) file(at string, f map[string]any) []any {
 	return out
 }
 
-// file22 returns a file of version 2. It sets overwrite explicitly, because the default is the opposite of version 3.
+// file22 returns a file of version 2. file22 sets overwrite explicitly, because the default in version 2 is the
+// opposite of the default in version 3.
 func file22(f, contents map[string]any, appends bool) map[string]any {
 	out := map[string]any{}
 	for key, value := range f {
@@ -145,7 +148,7 @@ func file22(f, contents map[string]any, appends bool) map[string]any {
 		out["overwrite"] = false
 	}
 	if appends {
-		// Without a mode, the file keeps the mode that the contents before it have set.
+		// An appended part has no mode, so the file keeps the mode that the earlier contents have set.
 		delete(out, "overwrite")
 		out["append"] = true
 	} else if out["mode"] == nil {
@@ -154,8 +157,8 @@ func file22(f, contents map[string]any, appends bool) map[string]any {
 	return out
 }
 
-// filesystem returns how to format a device. Ignition 2 mounts the file system only for files that name it. It does not
-// mount it for the homes of users, and sets no SELinux labels.
+// filesystem returns how to format a device. Ignition 2 mounts a file system only for files that name it. Ignition 2
+// does not mount it for the homes of users, and sets no SELinux labels.
 func (t *translation) filesystem(i int, f map[string]any) map[string]any {
 	at := "storage.filesystems[" + label(f, i) + "]"
 	if text(f, "path") != "" {
@@ -167,7 +170,8 @@ func (t *translation) filesystem(i int, f map[string]any) map[string]any {
 	return map[string]any{"name": fmt.Sprint("filesystem-", i), "mount": f}
 }
 
-// disk translates the partitions of a disk without existing ones. Their sizes are in sectors, which differ between disks.
+// disk translates the partitions of a disk that has no partitions yet. The sizes of partitions in version 2 are in
+// sectors, whose size differs between disks.
 func (t *translation) disk(at string, d map[string]any) {
 	for i, p := range list(d, "partitions") {
 		p, at := fields(p), at+".partitions["+label(p, i)+"]"
@@ -176,7 +180,7 @@ func (t *translation) disk(at string, d map[string]any) {
 		}
 		for _, key := range []string{"sizeMiB", "startMiB"} {
 			if n, ok := p[key].(json.Number); ok && n == "0" {
-				delete(p, key) // the default
+				delete(p, key) // The value 0 is the default.
 			}
 		}
 		t.only(at, p, "guid", "label", "number", "typeGuid")
@@ -196,8 +200,8 @@ func (t *translation) resource(at string, r map[string]any) {
 	}
 }
 
-// recode22 decodes into the types of version 2.2.0 and encodes again. Those types omit false, zero and empty values, which mean
-// the same as no field. So it replaces such values first.
+// recode22 decodes a config into the types of version 2.2.0 and encodes it again. These types omit false, zero and
+// empty values, which mean the same as no field. So recode22 replaces such values first.
 func recode22(config map[string]any) (map[string]any, error) {
 	raw, err := json.Marshal(withoutZeros(config))
 	if err != nil {
@@ -238,8 +242,9 @@ func withoutZeros(value any) any {
 	return value
 }
 
-// rejectedBy22 calls the validators of version 2.2.0 item by item, because they report no positions. The parser itself takes
-// minutes for a large config, because it searches the line of each value from the beginning.
+// rejectedBy22 calls the validators of version 2.2.0 item by item, because the validators report no positions. The
+// parser of version 2.2.0 would take minutes for a large config, because it searches the line of each value from the
+// beginning.
 func rejectedBy22(body []byte, t *translation) ([]string, error) {
 	var c old.Config
 	if err := json.Unmarshal(body, &c); err != nil {
@@ -267,12 +272,12 @@ func rejectedBy22(body []byte, t *translation) ([]string, error) {
 		validateItem("systemd.units["+u.Name+"]", u)
 	}
 	if len(found) == 0 {
-		validateItem("config", c) // version 3 has the same other fields, and its parser has accepted them
+		validateItem("config", c) // All other fields are the same in version 3, whose parser has accepted them.
 	}
 	return found, nil
 }
 
-// object returns a field that is an object, or an empty one.
+// object returns a field that is an object, or an empty object.
 func object(o map[string]any, key string) map[string]any { return fields(o[key]) }
 
 func fields(value any) map[string]any {

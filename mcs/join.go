@@ -10,27 +10,29 @@ import (
 // JoiningMachine is a machine for which the server creates a bootstrap token. The token's description contains all
 // fields.
 type JoiningMachine struct {
-	// Pool and Node that the machine is for. Node is empty if the machine may be any node of the pool.
+	// Pool and Node are the pool and the node that the machine is for. Node is empty if the machine may be any node of
+	// the pool.
 	Pool, Node string
 	// Token is the id of the provisioning token that the machine sent, or empty.
 	Token string
-	// Address of the machine.
+	// Address is the address of the machine.
 	Address string
 	// Certificate is the subject of the client certificate that admitted the machine, or empty.
 	Certificate string
-	// Attested is true if a token or a certificate admitted the machine to this pool, and false if open access did.
+	// Attested is true if a token or a certificate admitted the machine to the pool, and false if open access admitted
+	// it.
 	Attested bool
 }
 
-// placeholder stands for a bootstrap token: BootstrapTokenLength characters that no format of a config escapes. Its only b is
-// its first character, so that two placeholders cannot overlap.
+// placeholder stands for a bootstrap token. The placeholder has BootstrapTokenLength characters that no format of a
+// config escapes. Only the first character of placeholder is a b, so that two placeholders cannot overlap.
 func placeholder(n int) string { return fmt.Sprintf("bunsen.%016d", n) }
 
-// errPlaceholder says that a body does not contain exactly one placeholder. splitAtToken prevents that.
+// errPlaceholder is the error if a body does not contain exactly one placeholder. splitAtToken avoids this error.
 var errPlaceholder = errors.New("cannot locate the bootstrap-token placeholder in the config")
 
-// splitAtToken splits what compose returns at the placeholder in it. If the config contains the same text elsewhere, it uses
-// another placeholder that the config does not contain.
+// splitAtToken calls compose with a placeholder, and splits the result at the placeholder. If the config contains the
+// same text elsewhere, splitAtToken uses another placeholder, which the config does not contain.
 func splitAtToken(compose func(hole string) ([]byte, error)) (Body, error) {
 	mark := placeholder(0)
 	whole, err := compose(mark)
@@ -68,7 +70,7 @@ type (
 	}
 	clusterPart struct {
 		Server string `json:"server"`
-		CA     []byte `json:"certificate-authority-data,omitempty"` // base64, as []byte is in JSON
+		CA     []byte `json:"certificate-authority-data,omitempty"` // CA becomes base64, like every []byte in JSON.
 	}
 	namedUser struct {
 		Name string   `json:"name"`
@@ -87,8 +89,8 @@ type (
 	}
 )
 
-// bootstrapKubeconfig returns the kubeconfig with which a kubelet requests its certificate. It is JSON, because YAML would
-// parse a token of digits and a dot as a number.
+// bootstrapKubeconfig returns the kubeconfig with which a kubelet requests its certificate. The kubeconfig is JSON,
+// because YAML would parse a token of digits and a dot as a number.
 func bootstrapKubeconfig(j Join, token string) ([]byte, error) {
 	const cluster, user = "local", "kubelet"
 	out, err := json.MarshalIndent(kubeconfig{

@@ -8,13 +8,13 @@ import (
 	"github.com/coreos/go-semver/semver"
 )
 
-// subtype is the media subtype with which Ignition requests a config. The main type is ignored.
+// subtype is the media subtype with which Ignition requests a config. The server ignores the main type.
 const subtype = "vnd.coreos.ignition+json"
 
-// Negotiate selects the version to serve for an Accept header. It checks the entries from the highest q down, and in
-// the header's order if q is equal. The first entry of Ignition's subtype with a readable version decides. If the
-// server does not support that version, the error is an *UnsupportedVersionError, and Negotiate checks no later entry.
-// Without a readable version, it returns Newest.
+// Negotiate selects the version to serve for an Accept header. Negotiate checks the entries from the highest q down,
+// and in the header's order if q is equal. The first entry of Ignition's subtype with a readable version decides. If
+// the server does not support this version, the error is an *UnsupportedVersionError, and Negotiate checks no later
+// entry. If no entry has a readable version, Negotiate returns Newest.
 func Negotiate(accept string) (Version, error) {
 	asked := parseAccept(accept)
 	slices.SortStableFunc(asked, func(a, b acceptEntry) int {
@@ -47,14 +47,14 @@ func versionToServe(a acceptEntry) (Version, error) {
 	return "", &UnsupportedVersionError{Asked: a.text}
 }
 
-// minors has every version of 3.x, by its minor number.
+// minors has every version 3.x of Ignition, by its minor number.
 var minors = []Version{V3_0, V3_1, V3_2, V3_3, V3_4, V3_5}
 
 // acceptEntry is one entry of an Accept header.
 type acceptEntry struct {
 	q       float64
-	version *semver.Version // nil if the entry names no version of Ignition
-	text    string          // version as written
+	version *semver.Version // version is nil if the entry names no version of Ignition.
+	text    string          // text is the version as the client wrote it.
 }
 
 func parseAccept(accept string) []acceptEntry {

@@ -11,9 +11,9 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Reasons why a node gets no config.
+// The reasons why a node gets no config.
 var (
-	// ErrNoSuchConfig says that there is no rendered config of that name.
+	// ErrNoSuchConfig says that no rendered config has the requested name.
 	ErrNoSuchConfig = errors.New("there is no such config")
 	// ErrSecretsUnresolved says that the server does not have the contents of a config's files that refer to secrets.
 	ErrSecretsUnresolved = errors.New("the server cannot resolve its secrets now: see the server's log and `bunsen why`")
@@ -52,8 +52,9 @@ func (e *NotForNodeError) Error() string {
 // Unwrap returns Why.
 func (e *NotForNodeError) Unwrap() error { return e.Why }
 
-// CheckNodeConfig returns nil if a node in these pools may read a rendered config: if the config belongs to one of the
-// pools. The current and desired config that the node reports have no effect. The error is a *NotForNodeError.
+// CheckNodeConfig returns nil if a node in the given pools may read a rendered config. The node may read the config if
+// the config belongs to one of these pools. The current and desired config that the node reports have no effect. The
+// error is a *NotForNodeError.
 func CheckNodeConfig(node string, pools []string, config string) error {
 	if pool := v1alpha1.RenderedPool(config); pool != "" && slices.Contains(pools, pool) {
 		return nil

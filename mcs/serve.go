@@ -10,11 +10,11 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Reasons why a pool serves no config.
+// The reasons why a pool serves no config.
 var (
-	// ErrUnknownPool says that there is no pool of that name.
+	// ErrUnknownPool says that no pool has the requested name.
 	ErrUnknownPool = errors.New("there is no such pool")
-	// ErrNothingRendered says that the pool exists and no config has been rendered for it yet.
+	// ErrNothingRendered says that the pool exists, but that no config has been rendered for the pool yet.
 	ErrNothingRendered = errors.New("nothing is rendered for this pool yet")
 	// ErrNoRecord says that the controller has rendered a config for the pool but has not recorded yet which config its nodes
 	// run successfully.
@@ -23,18 +23,18 @@ var (
 	ErrNotSynced = errors.New("the server has not read the pools yet")
 )
 
-// ConfigToServe returns the name of the rendered config that a new machine of a pool boots. The argument choice is
-// v1alpha1.ServeHealthy or ServeNewest; the pool's annotation of that name overrides it. ServeHealthy selects the last
-// config with which the whole pool was healthy. A pool without such a config serves its newest one, because its first
-// machine must boot a config. ServeNewest selects the config of the current rollout. ConfigToServe never returns a
+// ConfigToServe returns the name of the rendered config that a new machine of a pool boots. The parameter choice is
+// v1alpha1.ServeHealthy or ServeNewest; the pool's own annotation overrides it. ServeHealthy selects the last config
+// with which the whole pool was healthy. A pool without such a config serves its newest config, because its first
+// machine must boot some config. ServeNewest selects the config of the current rollout. ConfigToServe never returns a
 // config whose rollout was halted or reverted.
 //
-// A pool that the controller has just created again has no record yet. Its newest config may have failed on nodes. So
-// the server serves nothing until the controller has evaluated the nodes. This does not apply to a pool that no
-// controller rendered.
+// A pool that the controller has just created again has no record yet, and its newest config may have failed on nodes.
+// So the server serves nothing for such a pool until the controller has evaluated the nodes. A pool that no controller
+// rendered needs no record.
 //
-// If name is empty, why is what the machine has to wait for. Otherwise why is the part of the pool that could not be
-// read, and name is then the safer choice.
+// If the result name is empty, the result why says what the machine has to wait for. If both are set, why is the part
+// of the pool that could not be read, and name is the safer choice.
 func ConfigToServe(pool mcfgv1.MachineConfigPool, choice string) (name string, why error) {
 	choice, odd := serveChoice(pool, choice)
 	record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation])
@@ -64,8 +64,8 @@ func ConfigToServe(pool mcfgv1.MachineConfigPool, choice string) (name string, w
 	return "", errors.Join(odd, ErrNothingRendered)
 }
 
-// FailedRolloutConfig returns the config whose rollout was halted or reverted. No new machine of the pool may boot it.
-// It is empty if there is none, or if the pool's record cannot be read.
+// FailedRolloutConfig returns the config whose rollout was halted or reverted. No new machine of the pool may boot the
+// failed config. FailedRolloutConfig returns "" if there is no such config, or if the pool's record cannot be read.
 func FailedRolloutConfig(pool mcfgv1.MachineConfigPool) string {
 	record, err := v1alpha1.ParseRolloutRecord(pool.Annotations[v1alpha1.RolloutAnnotation])
 	if err != nil {
@@ -81,14 +81,14 @@ func failedConfig(record v1alpha1.RolloutRecord) string {
 	return record.Config
 }
 
-// verdictTexts describe the end of a rollout.
+// verdictTexts are texts about the end of a rollout.
 var verdictTexts = map[v1alpha1.RolloutVerdict]string{
 	v1alpha1.RolloutHalted:   "halted",
 	v1alpha1.RolloutReverted: "taken back",
 }
 
-// serveChoice returns the pool's own choice. If the pool has none, it returns the server's choice. An unknown choice
-// counts as ServeHealthy.
+// serveChoice returns the pool's own choice between ServeHealthy and ServeNewest. If the pool has none, serveChoice
+// returns the server's choice. An unknown choice counts as ServeHealthy.
 func serveChoice(pool mcfgv1.MachineConfigPool, choice string) (string, error) {
 	own, ok := pool.Annotations[v1alpha1.ServeAnnotation]
 	switch {
@@ -101,8 +101,8 @@ func serveChoice(pool mcfgv1.MachineConfigPool, choice string) (string, error) {
 		v1alpha1.ServeAnnotation, own, v1alpha1.ServeHealthy, v1alpha1.ServeHealthy, v1alpha1.ServeNewest)
 }
 
-// serveWithoutRecord handles a pool whose record cannot be read. The rollout of its newest config may have been halted.
-// So the server serves only the config that the whole pool ran.
+// serveWithoutRecord handles a pool whose record cannot be read. The rollout of the pool's newest config may have been
+// halted, so the server serves only the last config that the whole pool ran.
 func serveWithoutRecord(pool mcfgv1.MachineConfigPool, err error) (string, error) {
 	ran := pool.Status.Configuration.Name
 	if ran == "" {

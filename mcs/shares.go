@@ -3,17 +3,18 @@ package mcs
 // Share is a part of the bootstrap tokens that a server creates in an hour.
 type Share string
 
-// The shares.
+// The kinds of shares.
 const (
 	// ShareOfHolder is the share of one provisioning token or one client certificate, or of one address without either.
 	ShareOfHolder Share = "holder"
-	// ShareOfAddress is the share of one address, in all and within one holder's share.
+	// ShareOfAddress is the share of one address: of all tokens, and within one holder's share.
 	ShareOfAddress Share = "address"
 	// ShareOfServer is all bootstrap tokens that the server creates.
 	ShareOfServer Share = "server"
 )
 
-// ShareError reports that the server creates no bootstrap token now, so that some are left for other clients.
+// ShareError reports that the server creates no bootstrap token for the client now, so that some tokens are left for
+// other clients.
 type ShareError struct {
 	// Share is the share that is used up.
 	Share Share

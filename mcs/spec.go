@@ -20,18 +20,19 @@ import (
 )
 
 // spec is one version of the Ignition spec. Versions of 3.x only add fields. So a config of the newest version is also
-// valid in an older one if that version's types have all its fields and its parser accepts all its values. The method
-// convert tests that instead of translating step by step. Version 2.2.0 has another structure: see translation.
+// valid in an older version if the types of the older version have all fields of the config, and its parser accepts all
+// values. The method convert tests that instead of translating step by step. Version 2.2.0 has another structure, to
+// which the type translation translates.
 type spec struct {
 	version Version
-	// kernelArguments is true if the version has the field kernelArguments.
+	// kernelArguments is true if the Ignition version has the field kernelArguments.
 	kernelArguments bool
-	// specialModes returns the files and directories with setuid, setgid or sticky bits.
+	// specialModes is true if the version supports setuid, setgid and sticky bits in modes.
 	specialModes bool
-	// gzipDataURLs is true if Ignition decompresses data: URLs in this version; it does since 2.3.
+	// gzipDataURLs is true if Ignition decompresses data: URLs in this version, which it does since 2.3.
 	gzipDataURLs bool
-	// recode decodes a config into the version's own types and encodes it again. The result lacks the fields that these
-	// types do not have.
+	// recode decodes a config into the version's own types and encodes it again. The result does not have the fields
+	// that these types do not have.
 	recode func([]byte) ([]byte, error)
 	// parse is the version's own parser.
 	parse func([]byte) (report.Report, error)
@@ -39,7 +40,7 @@ type spec struct {
 
 // specs has every version, oldest first.
 var specs = []spec{
-	{version: V2_2}, // see convertTo22
+	{version: V2_2}, // The function convertTo22 writes version 2.2.0.
 	{V3_0, false, false, false, recode(v30.Parse), parse(v30.Parse)},
 	{V3_1, false, false, true, recode(v31.Parse), parse(v31.Parse)},
 	{V3_2, false, false, true, recode(v32.Parse), parse(v32.Parse)},
@@ -75,7 +76,8 @@ func parse[T any](p parser[T]) func([]byte) (report.Report, error) {
 	}
 }
 
-// convert writes a valid config of the newest version in this one. It returns the fields that this version does not have.
+// convert writes a valid config of the newest version in the spec's version. convert returns the fields that the spec's
+// version does not have.
 func (d spec) convert(newest []byte) (body []byte, unsupported []string, err error) {
 	if d.version == Newest {
 		return newest, nil, nil
@@ -156,24 +158,25 @@ func CheckBy(v Version, raw []byte) error {
 func tree(raw []byte) (map[string]any, error) {
 	var t map[string]any
 	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber() // an int64 survives
+	dec.UseNumber() // UseNumber is necessary so that an int64 keeps its value.
 	err := dec.Decode(&t)
 	return t, err
 }
 
-// defaults are values of newer fields that mean the same as no field, by the end of their path.
+// defaults are values of newer fields that mean the same as no field. The key is the end of the field's path.
 var defaults = []struct {
 	end   string
 	value bool
 }{
-	{"].shouldExist", true},         // passwd, since 3.2: users and groups exist; partitions, since 3.0
-	{"].wipePartitionEntry", false}, // partitions, since 3.0
-	{"].resize", false},             // partitions, since 3.2
-	{"].discard", false},            // luks, since 3.4
-	{".cex.enabled", false},         // luks, since 3.5
+	{"].shouldExist", true},         // In passwd since 3.2: users and groups exist. In partitions since 3.0.
+	{"].wipePartitionEntry", false}, // In partitions since 3.0.
+	{"].resize", false},             // In partitions since 3.2.
+	{"].discard", false},            // In luks since 3.4.
+	{".cex.enabled", false},         // In luks since 3.5.
 }
 
-// missingFields returns the fields of config that known lacks, and removes from config those with a default value.
+// missingFields returns the fields of config that known does not have, and removes fields with a default value from
+// config.
 func missingFields(at string, config, known any) []string {
 	var fields []string
 	switch config := config.(type) {
@@ -199,7 +202,8 @@ func missingFields(at string, config, known any) []string {
 	return fields
 }
 
-// missingField checks one field. It returns a missing list once, and a missing struct by its fields.
+// missingField checks one field. For a missing list, missingField returns one path; for a missing struct, it returns
+// the paths of its fields.
 func missingField(at string, config map[string]any, key string, known map[string]any) []string {
 	if other, ok := known[key]; ok {
 		return missingFields(at, config[key], other)
@@ -220,7 +224,7 @@ func missingField(at string, config map[string]any, key string, known map[string
 	return fields
 }
 
-// specialModes names the files and directories with setuid, setgid or sticky bits.
+// specialModes returns the names of the files and directories with setuid, setgid or sticky bits.
 func specialModes(config map[string]any) []string {
 	var fields []string
 	storage, _ := config["storage"].(map[string]any)
@@ -237,7 +241,7 @@ func specialModes(config map[string]any) []string {
 	return fields
 }
 
-// fieldPath writes a path of a parser's report in the form of missingFields.
+// fieldPath returns a path of a parser's report in the form that missingFields has.
 func fieldPath(config any, path []any) string {
 	at := ""
 	for _, step := range path {

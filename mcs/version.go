@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Version is a version of the Ignition spec that the server supports, as in ignition.version. The zero value is invalid; use
-// Negotiate or Versions.
+// Version is a version of the Ignition spec that the server supports, as in ignition.version. The zero value is
+// invalid. Negotiate and Versions return valid versions.
 type Version string
 
-// The versions, oldest first.
+// The supported versions of the Ignition spec, oldest first.
 const (
 	V2_2 Version = "2.2.0"
 	V3_0 Version = "3.0.0"
@@ -20,8 +20,8 @@ const (
 	V3_5 Version = "3.5.0"
 )
 
-// Newest is the version of every rendered config. The server uses it for clients that name no version or a later 3.x, because
-// Ignition reads all earlier versions of its major version.
+// Newest is the version of every rendered config. The server uses Newest for clients that name no version, or a later
+// version 3.x, because Ignition reads all earlier versions of its major version.
 const Newest = V3_5
 
 // Versions lists the supported versions, oldest first.
@@ -39,13 +39,13 @@ type UnsupportedVersionError struct {
 	Asked string
 }
 
-// Error names the version and the supported ones.
+// Error names the unsupported version and the supported versions.
 func (e *UnsupportedVersionError) Error() string {
 	return fmt.Sprintf("Ignition version %q is not served: ask for one of %s", e.Asked, supported())
 }
 
-// UnsupportedFieldsError says that a config uses fields that the requested version does not have. A machine without
-// these fields would differ from the config.
+// UnsupportedFieldsError says that a config uses fields that the requested version does not have. A machine that boots
+// a config without these fields would differ from the config.
 type UnsupportedFieldsError struct {
 	// Config is the rendered config's name.
 	Config string
@@ -66,7 +66,7 @@ func (e *UnsupportedFieldsError) Error() string {
 type FirstBootSecretsError struct {
 	// Config is the rendered config's name.
 	Config string
-	// Fields are the places of these secrets, such as storage.luks[root].keyFile; never empty.
+	// Fields are the paths of the secrets in the config, such as storage.luks[root].keyFile; never empty.
 	Fields []string
 }
 

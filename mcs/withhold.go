@@ -18,25 +18,26 @@ import (
 
 // withholder removes the secrets from a config.
 type withholder struct {
-	// onlyUnresolved leaves out only files whose contents are unresolved: the machine may have the other secrets.
+	// If onlyUnresolved is true, withhold leaves out only files whose contents are unresolved, because the machine may
+	// have the other secrets.
 	onlyUnresolved bool
 
-	secretPaths secret.Paths // the paths that users marked as secret
-	withheld    []string     // the items that are left out; the machine gets them after it has joined
-	needed      []string     // secret fields that the machine cannot get later
+	secretPaths secret.Paths // secretPaths are the paths that users marked as secret.
+	withheld    []string     // withheld has the items that are left out; the machine gets them after it has joined.
+	needed      []string     // needed has the secret fields that the machine cannot get later.
 }
 
-// networkProfiles is the directory of NetworkManager connections. Their path alone does not make them secret, because a
-// machine may need them to join and to get its secrets.
+// networkProfiles is the directory of NetworkManager connections. withhold does not withhold a connection only because
+// of its path, because a machine may need connections to join and to get its secrets.
 const networkProfiles = "/etc/NetworkManager/system-connections/"
 
-// joinPaths are files without which a machine cannot join the cluster.
+// joinPaths are the paths of files without which a machine cannot join the cluster.
 var joinPaths = []string{KubeconfigPath, "/etc/kubernetes/bootstrap-kubelet.conf", "/etc/kubernetes/kubelet.conf"}
 
-// withhold returns a config without its secrets: unresolved files, paths that users mark, files that are secret by their
-// path (except networkProfiles), and contents that package secret reports. It also returns the list of withheld items, and
-// the secret fields that the machine needs before it joins or that no program adds later. The lists in the config are new;
-// withhold does not change those of the caller. The config must be flat: it contains no other config.
+// withhold returns a config without its secrets: paths that users mark, files that are secret by their path (except
+// networkProfiles), and contents that package secret reports. withhold also returns the list of withheld items, and the
+// secret fields that the machine needs before it joins or that no program adds later. The lists in the returned config
+// are new; withhold does not change the caller's lists. The config must be flat: it must not merge other configs.
 func withhold(c machineconfig.Config, marked secret.Paths) (machineconfig.Config, []string, []string) {
 	w := &withholder{secretPaths: marked}
 	c.Ignition.Storage = w.storage(c.Ignition.Storage)
@@ -86,7 +87,8 @@ func (w *withholder) storage(s ign.Storage) ign.Storage {
 		}
 		return hidden
 	})
-	// A hard link to a withheld file would stop the machine's first boot. So would a hard link to such a link.
+	// The loop also withholds hard links to withheld files, and hard links to such links, because they would stop the
+	// machine's first boot.
 	for before := -1; before != len(s.Links); {
 		before = len(s.Links)
 		s.Links = without(s.Links, func(l ign.Link) bool {
@@ -143,7 +145,7 @@ func (w *withholder) passwd(p ign.Passwd) ign.Passwd {
 	return p
 }
 
-// ignition checks what Ignition itself uses: its CAs and proxies.
+// ignition checks the settings that Ignition itself uses: its CAs and proxies.
 func (w *withholder) ignition(i ign.Ignition) {
 	for n, r := range i.Security.TLS.CertificateAuthorities {
 		w.need(fmt.Sprintf("ignition.security.tls.certificateAuthorities[%d]", n), w.secretResource("", r))
@@ -156,8 +158,8 @@ func (w *withholder) ignition(i ign.Ignition) {
 	}
 }
 
-// secretResource reports whether the contents of a resource are secret, or the request for remote contents. Contents
-// that cannot be read count as secret.
+// secretResource reports whether the contents of a resource are secret or, for remote contents, the request for them.
+// Contents that cannot be read count as secret.
 func (w *withholder) secretResource(file string, r ign.Resource) bool {
 	if r.Source != nil && secretref.IsUnresolved(*r.Source) {
 		return true

@@ -10,16 +10,17 @@ import (
 	"github.com/bunsen-os/bunsen/api/machineconfig"
 )
 
-// needFields records each secret text of a config in any other field, such as a mount option, a link's target or a kernel
-// argument, as needed for the first boot. It reads the config as JSON, so it also knows the fields of later versions. Other
-// methods decide about contents and about fields that are already recorded.
+// needFields records secret texts in fields that no other method checks, such as a mount option, a link's target or a
+// kernel argument. The machine needs these fields for its first boot. needFields reads the config as JSON, so it also
+// finds secrets in fields of later versions. Other methods of withholder decide about contents and about fields that
+// are already recorded.
 func (w *withholder) needFields(c machineconfig.Config) {
 	var ignition any
 	raw, err := json.Marshal(c.Ignition)
 	if err == nil {
 		err = json.Unmarshal(raw, &ignition)
 	}
-	w.need("spec.config", err != nil) // if the config cannot be encoded, it counts as secret
+	w.need("spec.config", err != nil) // A config that cannot be encoded counts as secret.
 	w.needTexts("", ignition)
 	for _, text := range []struct{ field, value string }{
 		{"spec.osImageURL", c.OSImageURL}, {"spec.baseOSExtensionsContainerImage", c.ExtensionsImage}, {"spec.kernelType", c.KernelType},
@@ -50,15 +51,15 @@ func (w *withholder) needTexts(field string, v any) {
 	}
 }
 
-// isDecided reports whether another method decides about a field: the field contains contents, or is part of a recorded
-// field.
+// isDecided reports whether another method decides about a field, because the field contains contents or is part of a
+// recorded field.
 func (w *withholder) isDecided(field string) bool {
 	isContent := strings.HasPrefix(field, "storage.files[") && strings.HasSuffix(field, ".source") ||
 		strings.HasPrefix(field, "systemd.units[") && strings.HasSuffix(field, ".contents")
 	return isContent || slices.ContainsFunc(w.needed, func(b string) bool { return strings.HasPrefix(field+".", b+".") })
 }
 
-// labelOf returns the path, name or device of an item of a list. If that may be secret, it returns the index.
+// labelOf returns the path, name or device of an item of a list. If this text may be secret, labelOf returns the index.
 func labelOf(item any, i int) string {
 	object, _ := item.(map[string]any)
 	for _, key := range []string{"path", "name", "device"} {

@@ -9,23 +9,25 @@ import (
 // Writer writes items in batches, one batch at a time for each key. S is the state that one write passes to the next
 // write of the same key. T is an item.
 type Writer[S, T any] struct {
-	// Write writes a batch. It returns the state for the next batch and a result for each item, or an error for all items.
+	// Write writes a batch. Write returns the state for the next batch and a result for each item, or an error for all
+	// items.
 	Write func(ctx context.Context, state S, items []T) (next S, results []error, err error)
 
-	writes  sync.WaitGroup
-	mu      sync.Mutex
-	waiting map[string][]*pending[T] // by key; a key is present while a goroutine writes its items
+	writes sync.WaitGroup
+	mu     sync.Mutex
+	// waiting has the waiting items by key. A key is present while a goroutine writes its items.
+	waiting map[string][]*pending[T]
 }
 
 // pending is an item that waits for its write.
 type pending[T any] struct {
 	item    T
-	writing bool       // guarded by Writer.mu
-	done    chan error // buffers the result
+	writing bool       // writing is guarded by Writer.mu.
+	done    chan error // done buffers the result.
 }
 
 // Do waits until an item is written, and returns its result. If the context ends before the write begins, Do does not
-// write the item. The argument state is used if no other item of the key is waiting.
+// write the item. The parameter state is the state for the first write if no goroutine is writing items of the key.
 func (w *Writer[S, T]) Do(ctx context.Context, key string, state S, item T) error {
 	p := &pending[T]{item: item, done: make(chan error, 1)}
 	w.mu.Lock()
@@ -46,13 +48,13 @@ func (w *Writer[S, T]) Do(ctx context.Context, key string, state S, item T) erro
 	if w.withdraw(key, p) {
 		return ctx.Err()
 	}
-	return <-p.done // the write of the item has begun and ends soon
+	return <-p.done // The write of the item has begun and ends soon.
 }
 
 // Wait waits for running writes.
 func (w *Writer[S, T]) Wait() { w.writes.Wait() }
 
-// withdraw removes an item that is not written yet. It returns false if it is too late.
+// withdraw removes an item that is not written yet. withdraw returns false if the write of the item has begun.
 func (w *Writer[S, T]) withdraw(key string, p *pending[T]) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -63,7 +65,7 @@ func (w *Writer[S, T]) withdraw(key string, p *pending[T]) bool {
 	return true
 }
 
-// run writes the items of one key until none waits.
+// run writes the items of one key until no item waits.
 func (w *Writer[S, T]) run(ctx context.Context, key string, state S) {
 	for {
 		batch := w.take(key)

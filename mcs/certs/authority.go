@@ -23,9 +23,9 @@ type authority struct {
 	key  crypto.Signer
 }
 
-// signCA creates a CA certificate, also as PEM. If an earlier certificate has the same key and name, both verify what
-// the key signs. Machines that trust the earlier certificate then do not need the new one. before is nil for the first
-// certificate.
+// signCA creates a CA certificate, also as PEM. The new certificate has the same name as the earlier certificate
+// before. If the key is the same too, machines that trust the earlier certificate also accept certificates that the new
+// CA signs. The parameter before is nil for the first certificate.
 func signCA(key crypto.Signer, before *x509.Certificate, now time.Time) (*x509.Certificate, []byte, error) {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "bunsen machine-config-server CA"},
@@ -50,7 +50,8 @@ func signCA(key crypto.Signer, before *x509.Certificate, now time.Time) (*x509.C
 	return cert, encode("CERTIFICATE", der), nil
 }
 
-// issueServing creates a serving certificate with a new key, both as PEM. It does not expire after its CA.
+// issueServing creates a serving certificate with a new key, both as PEM. The certificate does not expire later than
+// its CA.
 func issueServing(ca authority, names []string, now time.Time) (cert, key []byte, err error) {
 	signer, key, err := newKey()
 	if err != nil {
@@ -77,7 +78,7 @@ func issueServing(ca authority, names []string, now time.Time) (cert, key []byte
 	if err != nil {
 		return nil, nil, fmt.Errorf("making the serving certificate: %w", err)
 	}
-	// The CA is included for clients that have only its fingerprint.
+	// The result includes the CA's certificate, for clients that have only the fingerprint of the CA.
 	return append(encode("CERTIFICATE", der), encode("CERTIFICATE", ca.cert.Raw)...), key, nil
 }
 

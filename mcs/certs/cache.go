@@ -7,7 +7,8 @@ import (
 	"os"
 )
 
-// writeCache caches the current certificate on disk, for a start without an API server. The CA's key stays in its Secret.
+// writeCache caches the current certificate on disk, for a start without an API server. writeCache does not write the
+// CA's key, which stays in its Secret.
 func (s *secretStore) writeCache(out *servingCert) error {
 	if out == nil || s.Cache == "" {
 		return nil
@@ -28,7 +29,8 @@ func (s *secretStore) writeCache(out *servingCert) error {
 	return nil
 }
 
-// readCache uses the cached certificate. The server renews it only once the API server is reachable.
+// readCache reads the cached certificate. The server renews this certificate only after the API server has become
+// reachable.
 func (s *secretStore) readCache(c *Certificates) {
 	if s.Cache == "" {
 		return

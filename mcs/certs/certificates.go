@@ -23,46 +23,48 @@ const (
 )
 
 const (
-	// syncInterval is how often the store is read for renewed or replaced certificates.
+	// syncInterval is how often the server reads the store to find renewed or replaced certificates.
 	syncInterval = time.Minute
-	// firstSyncInterval is how often it is read while there is no certificate.
+	// firstSyncInterval is how often the server reads the store while there is no certificate.
 	firstSyncInterval = 2 * time.Second
-	// syncTimeout limits one read.
+	// syncTimeout limits the duration of one read of the store.
 	syncTimeout = 30 * time.Second
-	// warnAhead is how long before its end the server warns about a certificate that it does not renew. The interval
-	// between two warnings is warnAgain.
+	// warnAhead is how long before a certificate expires the server warns about it, if the server does not renew this
+	// certificate. warnAgain is the interval between two warnings.
 	warnAhead = 30 * 24 * time.Hour
 	warnAgain = 24 * time.Hour
 )
 
-// errNoCertificate is the TLS error while there is no certificate yet. Machines retry.
+// errNoCertificate is the TLS error while there is no certificate yet. Machines retry after this error.
 var errNoCertificate = errors.New("there is no certificate yet")
 
-// Certificates has the server's certificate, from OpenCertificates or OpenSecret. It creates a CA and a certificate, and renews
-// both long before they expire. The CA's key stays the same, so machines that trust the old CA certificate trust the new one.
-// It never writes a certificate that a user supplied. All methods may be called concurrently.
+// Certificates has the server's certificate, from OpenCertificates or OpenSecret. Certificates creates a CA and a
+// certificate, and renews both long before they expire. The CA's key stays the same, so machines that trust the old CA
+// certificate trust the new CA certificate. Certificates never writes a certificate that a user supplied. All methods
+// may be called concurrently.
 type Certificates struct {
 	// store is where certificates are stored.
 	store   store
 	log     *slog.Logger
 	current atomic.Pointer[servingCert]
 
-	mu     sync.Mutex // one sync at a time; guards warned
+	mu     sync.Mutex // mu allows one sync at a time, and guards warned.
 	warned time.Time
 }
 
 // store is where certificates are stored.
 type store interface {
-	// sync creates missing certificates, renews those that expire soon and returns the certificate. It may return both
-	// a certificate and an error. If it returns no certificate, the server continues to use the previous one.
+	// sync creates missing certificates, renews those that expire soon and returns the certificate. sync may return
+	// both a certificate and an error. If sync returns no certificate, the server continues to use the previous
+	// certificate.
 	sync(ctx context.Context, now time.Time) (*servingCert, error)
 }
 
-// servingCert is a certificate to serve with.
+// servingCert is a certificate that the server uses for TLS.
 type servingCert struct {
 	pair tls.Certificate
-	// material is the data that the certificate was read from. Its ca is the CA that machines have to trust, or nil if
-	// the CA is unknown. It has no caKey.
+	// material is the data that the certificate was read from. material.ca is the CA that machines have to trust, or
+	// nil if the CA is unknown. material.caKey is empty.
 	material material
 	// from is the name of the file or Secret, for the log.
 	from string
@@ -80,7 +82,7 @@ func newServingCert(m material, from string, ours bool) (*servingCert, error) {
 	return &servingCert{pair: pair, material: m, from: from, managed: ours}, nil
 }
 
-// TLS returns the TLS configuration; it uses the certificate of the last Refresh.
+// TLS returns the TLS configuration of the server. Each handshake uses the certificate of the last Refresh.
 func (c *Certificates) TLS() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -94,7 +96,7 @@ func (c *Certificates) TLS() *tls.Config {
 	}
 }
 
-// Until is when the current certificate expires; the zero time while there is none.
+// Until returns when the current certificate expires; the zero time while there is no certificate.
 func (c *Certificates) Until() time.Time {
 	if now := c.current.Load(); now != nil {
 		return now.pair.Leaf.NotAfter
@@ -102,8 +104,8 @@ func (c *Certificates) Until() time.Time {
 	return time.Time{}
 }
 
-// CA returns the CA certificates that machines have to trust, as PEM, or nil while they are not known: there is no certificate
-// yet, or a user supplied one without its CA. Callers must not change them.
+// CA returns the CA certificates that machines have to trust, as PEM, or nil while they are not known: there is no
+// certificate yet, or a user supplied a certificate without its CA. Callers must not change the returned bytes.
 func (c *Certificates) CA() []byte {
 	if now := c.current.Load(); now != nil {
 		return now.material.ca
@@ -111,7 +113,7 @@ func (c *Certificates) CA() []byte {
 	return nil
 }
 
-// Run refreshes until the context ends. It logs failures and keeps the last valid certificate.
+// Run calls Refresh regularly until the context ends. Run logs failures and keeps the last valid certificate.
 func (c *Certificates) Run(ctx context.Context) {
 	for {
 		pause := time.NewTimer(c.pause())
@@ -137,7 +139,7 @@ func (c *Certificates) pause() time.Duration {
 	return syncInterval
 }
 
-// Refresh creates missing certificates, renews those that expire soon and reads those that changed.
+// Refresh creates missing certificates, renews certificates that expire soon, and reads changed certificates.
 func (c *Certificates) Refresh(ctx context.Context, now time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,8 +179,8 @@ func (c *Certificates) warn(now time.Time) {
 	}
 }
 
-// checkNames returns the names that a certificate must have: the given ones, sorted and without duplicates, and those of
-// loopback.
+// checkNames returns the names that a certificate must have: the given names, sorted and without duplicates, and the
+// names of the loopback interface.
 func checkNames(given []string) ([]string, error) {
 	for _, name := range given {
 		if net.ParseIP(name) == nil && (name == "" || strings.ContainsAny(name, ":/ \t\n")) {

@@ -20,8 +20,8 @@ type dirStore struct {
 	names []string
 }
 
-// OpenCertificates creates or reads the certificates in a directory. Names are the host names and addresses that machines
-// connect to; this host's name and the loopback addresses are added.
+// OpenCertificates creates or reads the certificates in a directory. The parameter names has the host names and
+// addresses that machines connect to. OpenCertificates adds this host's name and the loopback addresses.
 func OpenCertificates(dir string, names []string, log *slog.Logger) (*Certificates, error) {
 	if host, err := os.Hostname(); err == nil {
 		names = append(slices.Clone(names), host)
@@ -72,7 +72,7 @@ func (d dirStore) update(now time.Time) error {
 	return d.write(want)
 }
 
-// material reads the files.
+// material reads the files of the directory.
 func (d dirStore) material() (material, error) {
 	var m material
 	var errs [4]error
@@ -83,8 +83,8 @@ func (d dirStore) material() (material, error) {
 	return m, errors.Join(errs[:]...)
 }
 
-// write writes changed files. It writes keys first, so that a certificate is never without its key. It does not change
-// files whose content is nil.
+// write writes changed files. write writes keys first, so that the directory never has a certificate without its key.
+// write does not change files whose content is nil.
 func (d dirStore) write(m material) error {
 	for _, file := range []struct {
 		name     string
@@ -101,7 +101,7 @@ func (d dirStore) write(m material) error {
 	return nil
 }
 
-// isManaged reports whether the server manages the directory: it has the CA's key, or nothing yet.
+// isManaged reports whether the server manages the directory: the directory has the CA's key, or is empty.
 func (d dirStore) isManaged() (bool, error) {
 	var found []string
 	for _, name := range []string{CAKeyFile, CertFile, CertKeyFile} {
@@ -133,7 +133,7 @@ func (d dirStore) read(name string) ([]byte, error) {
 
 func (d dirStore) path(name string) string { return filepath.Join(d.dir, name) }
 
-// writeFile replaces a file atomically. It does not write a file that already has the contents.
+// writeFile replaces a file atomically. writeFile does not write a file that already has the contents.
 func writeFile(file string, contents []byte, mode os.FileMode) (err error) {
 	if have, err := os.ReadFile(file); err == nil && bytes.Equal(have, contents) {
 		return nil

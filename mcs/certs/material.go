@@ -12,24 +12,24 @@ import (
 	"time"
 )
 
-// How long certificates last, and how long before their end they are renewed.
+// The lifetimes of certificates, and the time before the end of a lifetime at which the server renews a certificate.
 const (
 	caLifetime      = 10 * 365 * 24 * time.Hour
 	caRenewBefore   = 2 * 365 * 24 * time.Hour
 	certLifetime    = 365 * 24 * time.Hour
 	certRenewBefore = 120 * 24 * time.Hour
-	clockSlack      = time.Hour // a machine's clock may be behind at first boot
+	clockSlack      = time.Hour // The clock of a machine may be behind at its first boot.
 )
 
-// material is what a store contains, each as PEM; nil if it is missing.
+// material is the content of a store: certificates and keys as PEM. A missing part is nil.
 type material struct {
 	ca, caKey, cert, key []byte
-	// external is a CA that a user supplied: it signs, and is never renewed.
+	// external is true if a user supplied the CA: the server signs certificates with this CA, but never renews it.
 	external bool
 }
 
-// renewed returns a new version of the material. It creates missing parts, renews those that expire soon, and does not
-// change the others.
+// renewed returns a new version of the material. renewed creates missing parts, renews parts that expire soon, and does
+// not change other parts.
 func (m material) renewed(names []string, now time.Time) (material, error) {
 	ca, m, err := m.authority(now)
 	if err != nil {
@@ -41,7 +41,8 @@ func (m material) renewed(names []string, now time.Time) (material, error) {
 		if len(missing) == 0 {
 			return m, nil
 		}
-		// Keep its other names: a replica that was started with other names may need them.
+		// The new certificate keeps the other names of the old certificate, because a replica that was started with
+		// other names may need them.
 		names = append(missing, namesOf(pair.Leaf)...)
 	}
 	m.cert, m.key, err = issueServing(ca, names, now)
@@ -70,7 +71,8 @@ func (m material) authority(now time.Time) (authority, material, error) {
 	return authority{cert, signer}, m, err
 }
 
-// parsedCA parses the CA. It creates a missing key; a missing certificate is nil.
+// parsedCA parses the CA's certificate and key. parsedCA creates a missing key. The result for a missing certificate is
+// nil.
 func (m material) parsedCA() (signer crypto.Signer, cert *x509.Certificate, with material, err error) {
 	if m.caKey == nil {
 		signer, m.caKey, err = newKey()
@@ -83,13 +85,13 @@ func (m material) parsedCA() (signer crypto.Signer, cert *x509.Certificate, with
 	return signer, cert, m, err
 }
 
-// isCurrent reports whether a CA is valid and does not expire soon. A CA that is not valid yet is current, because the
-// clock was ahead when it was created.
+// isCurrent reports whether a CA is valid and does not expire soon. A CA whose validity begins in the future is
+// current, because the clock was ahead when it was created.
 func isCurrent(ca *x509.Certificate, now time.Time) bool {
 	return !now.Before(ca.NotBefore) && now.Before(ca.NotAfter.Add(-caRenewBefore))
 }
 
-// needsRenewal reports whether a certificate has to be renewed and a new one would expire later.
+// needsRenewal reports whether a certificate expires soon, and a new one would expire later.
 func needsRenewal(cert *x509.Certificate, ca authority, now time.Time) bool {
 	return now.Before(cert.NotBefore) || !now.Before(cert.NotAfter.Add(-certRenewBefore)) && cert.NotAfter.Before(ca.cert.NotAfter)
 }

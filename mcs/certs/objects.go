@@ -22,7 +22,7 @@ import (
 // data, a user has changed the Secret and owns it.
 const issuedAnnotation = "bunsen.dev/issued"
 
-// errChanged says that an object was changed since it was read.
+// errChanged is the error if another writer has changed an object since the server read it.
 var errChanged = errors.New("another writer changed the object")
 
 // secret reads a Secret; nil if there is none.
@@ -37,8 +37,8 @@ func (s *secretStore) secret(ctx context.Context, name string) (*corev1.Secret, 
 	return out, nil
 }
 
-// put writes a Secret. It fails if the Secret changed since have was read; have is nil if there was none. put does not
-// write a Secret that already has the same data.
+// put writes a Secret. put fails if the Secret has changed since have was read. The parameter have is nil if there was
+// no Secret. put does not write a Secret that already has the same data.
 func (s *secretStore) put(ctx context.Context, have *corev1.Secret, name string, kind corev1.SecretType, data map[string][]byte) (*corev1.Secret, error) {
 	if have != nil && hasData(have, data) {
 		return have, nil
@@ -63,7 +63,7 @@ func (s *secretStore) put(ctx context.Context, have *corev1.Secret, name string,
 	return next, writeError("Secret "+s.fullName(name), err)
 }
 
-// hasData reports whether a Secret has these values.
+// hasData reports whether a Secret has the given values.
 func hasData(s *corev1.Secret, data map[string][]byte) bool {
 	for key, value := range data {
 		if !bytes.Equal(s.Data[key], value) {
@@ -102,7 +102,7 @@ func setServerLabel(o *metav1.ObjectMeta) {
 	o.Labels[v1alpha1.ServerLabel] = v1alpha1.ServerComponent
 }
 
-// isExternal reports whether a user wrote these keys of a Secret. A Secret without them has no owner yet.
+// isExternal reports whether a user wrote the given keys of a Secret. A Secret without these keys has no owner yet.
 func isExternal(s *corev1.Secret, keys ...string) bool {
 	if s == nil || !slices.ContainsFunc(keys, func(key string) bool { return len(s.Data[key]) > 0 }) {
 		return false
@@ -127,14 +127,14 @@ func value(s *corev1.Secret, key string) []byte {
 	return s.Data[key]
 }
 
-// published reports whether a CA of the server was published.
+// published reports whether the server has published its CA in the ConfigMap before.
 func (s *secretStore) published(ctx context.Context) (bool, error) {
 	is, err := s.configMap(ctx)
 	return is != nil && is.Labels[v1alpha1.ServerLabel] == v1alpha1.ServerComponent && is.Data[CAFile] != "", err
 }
 
-// publish publishes in a ConfigMap the CA that machines have to trust, and the URLs of the servers for nodes. It keeps a CA
-// that a user wrote there and all other data.
+// publish publishes in a ConfigMap the CA that machines have to trust, and the URLs of the servers for nodes. publish
+// does not change a CA that a user wrote into the ConfigMap, nor any other data.
 func (s *secretStore) publish(ctx context.Context, out *servingCert) error {
 	if out == nil {
 		return nil
@@ -167,16 +167,16 @@ func (s *secretStore) publish(ctx context.Context, out *servingCert) error {
 		_, err = s.client.ConfigMaps(s.Namespace).Update(ctx, next, metav1.UpdateOptions{})
 	}
 	if err = writeError("ConfigMap "+s.fullName(s.CA), err); errors.Is(err, errChanged) {
-		return nil // the other writer published the same, or the next sync does
+		return nil // On a conflict, either the other writer has published the same data, or the next sync publishes it.
 	}
 	return err
 }
 
-// maxURLs is how many URLs of servers are published.
+// maxURLs is how many URLs of servers the ConfigMap may have.
 const maxURLs = 32
 
-// withURLs adds a replica's URLs to the published ones, one URL a line. The URLs of other replicas stay, even if a
-// replica no longer runs: nodes try the next URL.
+// withURLs adds a replica's URLs to the published URLs, one URL a line. withURLs keeps the URLs of other replicas, even
+// of replicas that no longer run, because nodes try the next URL.
 func withURLs(published string, own []string) string {
 	all := strings.Fields(published)
 	for _, url := range own {

@@ -19,25 +19,28 @@ const (
 	// maxAttempts is how often one sync repeats its writes because other replicas wrote first.
 	maxAttempts = 10
 	// missingCATimeout is how long a replica that does not know the CA waits for another replica to restore a deleted
-	// Secret. After that, it creates another CA.
+	// Secret. After this time, the replica creates another CA.
 	missingCATimeout = 5 * syncInterval
 )
 
 // Secret says where all replicas store their certificates in a cluster.
 type Secret struct {
-	// Namespace of all of them.
+	// Namespace is the namespace of the Secrets and the ConfigMap.
 	Namespace string
-	// Name of the Secret with tls.crt and tls.key, as cert-manager and kubectl create it. The server uses a user's Secret as
-	// it is, with its ca.crt if it has one, and creates a missing or empty one.
+	// Name is the name of the Secret with tls.crt and tls.key, as cert-manager and kubectl create it. The server does
+	// not change a Secret that a user supplies, and uses its ca.crt if the Secret has a ca.crt. If the Secret is
+	// missing or empty, the server creates the certificate.
 	Name string
 	// CA is the name of the Secret of the CA's certificate and key, and of the ConfigMap with the CA to trust.
 	CA string
-	// Hostnames are the names and addresses that machines connect to; loopback names are added.
+	// Hostnames are the names and addresses that machines connect to. The server adds the names of the loopback
+	// interface.
 	Hostnames []string
-	// URLs are how nodes reach this replica, `https://HOST:PORT` each. They are published beside the CA.
+	// URLs are the URLs at which nodes reach this replica, such as `https://HOST:PORT`. The server publishes them in
+	// the ConfigMap with the CA.
 	URLs []string
-	// Cache is a directory for the certificate, for a start without an API server; empty is none. A CA that an earlier server
-	// without a Secret created there becomes the Secret's.
+	// Cache is a directory for the certificate, for a start without an API server; empty: none. If an earlier server
+	// without a Secret created a CA in this directory, the server stores this CA in the Secret.
 	Cache string
 }
 
@@ -47,14 +50,14 @@ type secretStore struct {
 	Secret
 	names []string
 	log   *slog.Logger
-	// knownCA is the CA as this replica read it last; only ca and caKey.
+	// knownCA is the CA as this replica last read it. Only the fields ca and caKey of knownCA are set.
 	knownCA material
-	// missingSince is when the CA was first missing while this replica did not know it.
+	// missingSince is when this replica first found the CA missing, without knowing it.
 	missingSince time.Time
 }
 
-// OpenSecret creates or reads certificates in Secrets. While the API server is unreachable, it uses the cached certificate, and
-// Run retries.
+// OpenSecret creates or reads certificates in Secrets. While the API server is unreachable, the server uses the cached
+// certificate, and Run retries.
 func OpenSecret(ctx context.Context, config *rest.Config, s Secret, log *slog.Logger) (*Certificates, error) {
 	at, err := newSecretStore(config, s, log)
 	if err != nil {
@@ -90,7 +93,7 @@ func (s *secretStore) open(ctx context.Context, now time.Time) *Certificates {
 	return c
 }
 
-// sync calls syncOnce again while other replicas write first.
+// sync calls syncOnce, and calls it again as long as another replica writes first.
 func (s *secretStore) sync(ctx context.Context, now time.Time) (*servingCert, error) {
 	for range maxAttempts {
 		out, err := s.syncOnce(ctx, now)
@@ -128,10 +131,10 @@ func (s *secretStore) syncOnce(ctx context.Context, now time.Time) (*servingCert
 	return s.renew(ctx, have, storedSecrets{ca, leaf}, now)
 }
 
-// storedSecrets are the Secrets as they were read; nil if they are missing.
+// storedSecrets are the Secrets as the server read them; nil for a missing Secret.
 type storedSecrets struct{ ca, leaf *corev1.Secret }
 
-// renew writes the changed Secrets, the CA first. After a failed write, the current certificate stays in use.
+// renew writes the changed Secrets, the CA first. If a write fails, the current certificate stays in use.
 func (s *secretStore) renew(ctx context.Context, have material, was storedSecrets, now time.Time) (*servingCert, error) {
 	want, err := have.renewed(s.names, now)
 	if err == nil && !have.external {
@@ -148,14 +151,15 @@ func (s *secretStore) renew(ctx context.Context, have material, was storedSecret
 	return secretCert(s.fullName(s.Name), leaf, true)
 }
 
-// handleMissingCA decides what to do if the CA's Secret does not exist. It copies the CA to have if this replica knows
-// it. It returns stop if other replicas may know the CA, or while a certificate of that CA is still valid.
+// handleMissingCA decides what to do if the CA's Secret does not exist. If this replica knows the CA, handleMissingCA
+// copies it to have. handleMissingCA returns stop if other replicas may know the CA, or while a certificate of that CA
+// is still valid.
 func (s *secretStore) handleMissingCA(ctx context.Context, have *material, now time.Time) (stop bool, err error) {
 	published, err := s.published(ctx)
 	if err != nil {
 		return true, err
 	}
-	made := have.cert != nil || published // if true, a CA existed, and machines may trust it
+	made := have.cert != nil || published // If made is true, a CA existed before, and machines may trust it.
 	log := s.log.With("secret", s.fullName(s.CA))
 	if s.knownCA.caKey != nil {
 		have.ca, have.caKey = s.knownCA.ca, s.knownCA.caKey
@@ -192,11 +196,11 @@ func secretCert(at string, leaf *corev1.Secret, ours bool) (*servingCert, error)
 	return out, err
 }
 
-// currentCert returns the certificate that stays in use after a failure; nil if there is none.
+// currentCert returns the certificate that the server continues to use after a failure; nil if there is none.
 func currentCert(at string, leaf *corev1.Secret) *servingCert {
 	out, err := secretCert(at, leaf, true)
 	if err != nil {
-		return nil // the caller has an error already
+		return nil // The caller already has an error to return.
 	}
 	return out
 }

@@ -20,7 +20,7 @@ const (
 	// bootstrapTokenTTL is how long a machine has from its first config to its first certificate.
 	bootstrapTokenTTL = time.Hour
 	// bootstrapGroup is the group of bootstrap tokens, in addition to system:bootstrappers. config/rbac/server.yaml
-	// grants all its rights.
+	// grants all rights of this group.
 	bootstrapGroup = v1alpha1.BootstrapGroup
 	// idAttempts is how many random ids the server tries until one is free. There are two thousand million ids.
 	idAttempts = 5
@@ -33,8 +33,9 @@ const (
 	alphabet          = "abcdefghijklmnopqrstuvwxyz0123456789"
 )
 
-// CreateBootstrapToken creates a bootstrap token for one machine. It is valid for an hour, and only to authenticate in a group
-// that may request a kubelet's certificate and nothing else. The returned text is secret.
+// CreateBootstrapToken creates a bootstrap token for one machine. The token is valid for an hour. A bootstrap token
+// only authenticates as a member of a group that may request a kubelet's certificate and nothing else. The returned
+// text is secret.
 func (c *Cluster) CreateBootstrapToken(ctx context.Context, machine mcs.JoiningMachine) (string, error) {
 	waiting, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -42,7 +43,7 @@ func (c *Cluster) CreateBootstrapToken(ctx context.Context, machine mcs.JoiningM
 	if err != nil {
 		return "", fmt.Errorf("creating a bootstrap token: %w", err)
 	}
-	// A client that disconnects does not cancel the write. Otherwise the server would not know whether the token
+	// A client that disconnects does not cancel the write, because the server would not know then whether the token
 	// exists.
 	writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
@@ -90,8 +91,8 @@ func bootstrapTokenSecret(id, secret string, machine mcs.JoiningMachine, now tim
 	}
 }
 
-// groups returns the groups that a bootstrap token authenticates as. The API server copies them into the machine's
-// certificate request. So the request names the pool to which the server admitted the machine.
+// groups returns the groups that a bootstrap token authenticates as. The API server copies these groups into the
+// machine's certificate request. So the request names the pool to which the server admitted the machine.
 func groups(machine mcs.JoiningMachine) string {
 	if group := v1alpha1.PoolGroup(machine.Pool, machine.Node); machine.Attested && group != "" {
 		return bootstrapGroup + "," + group
@@ -99,7 +100,7 @@ func groups(machine mcs.JoiningMachine) string {
 	return bootstrapGroup
 }
 
-// tokenDescription is the description of a bootstrap token, for people.
+// tokenDescription returns the description of a bootstrap token, for people.
 func tokenDescription(machine mcs.JoiningMachine) string {
 	text := "bunsen: for a machine of pool " + machine.Pool
 	if machine.Node != "" {
@@ -117,7 +118,7 @@ func randomText(n int) string {
 	text := make([]byte, 0, n)
 	var random [32]byte
 	for {
-		_, _ = rand.Read(random[:]) // never fails: crypto/rand ends the process instead
+		_, _ = rand.Read(random[:]) // Read never fails, because crypto/rand ends the process instead.
 		for _, b := range random {
 			if int(b) >= 256/len(alphabet)*len(alphabet) {
 				continue

@@ -20,13 +20,14 @@ import (
 )
 
 const (
-	// cacheHeader begins each file: the kind of file and the version of its format.
+	// cacheHeader is the beginning of each file: the kind of file and the version of its format.
 	cacheHeader = "bunsen-cache 1 "
-	// cacheSuffix ends the name of a complete file; cacheTempPrefix begins the name of one that is being written.
+	// cacheSuffix is the end of the name of a complete file. cacheTempPrefix is the beginning of the name of a file
+	// that the server is still writing.
 	cacheSuffix, cacheTempPrefix = ".kept", ".new-"
 )
 
-// Keys of the cache; a pool's config has the pool's name after the prefix.
+// The keys of the cache. The key of a pool's config is a prefix and the pool's name.
 const (
 	poolPrefix   = "pool-"
 	configPrefix = "config-"
@@ -36,7 +37,7 @@ const (
 )
 
 // Cache stores data from the API server in files of one directory, for the next start. Each key has the contents of the
-// last Put, or none. Other users cannot read the files. A nil Cache stores nothing. All methods may be called
+// last Put, or no contents. Other users cannot read the files. A nil Cache stores nothing. All methods may be called
 // concurrently, except two writes of the same key.
 type Cache struct {
 	dir string
@@ -45,8 +46,8 @@ type Cache struct {
 	step func(string)
 }
 
-// OpenCache uses a directory, which it creates if it is missing. It removes incomplete files, which a crash left. Two
-// processes must not use the same directory.
+// OpenCache uses a directory, which it creates if it is missing. OpenCache removes incomplete files that a crash left.
+// Two processes must not use the same directory.
 func OpenCache(dir string, log *slog.Logger) (*Cache, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("creating the cache directory: %w", err)
@@ -85,8 +86,9 @@ func cacheDigest(key string, contents []byte) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// Put stores contents under a key and replaces earlier ones. After it returned nil, the contents survive a power loss.
-// If the process ends earlier, the next process finds the earlier contents or the complete new ones.
+// Put stores contents under a key and replaces earlier contents. After Put has returned nil, the contents survive a
+// power loss. If the process ends before that, the next process finds the earlier contents or the complete new
+// contents.
 func (c *Cache) Put(key string, contents []byte) error {
 	if c == nil {
 		return nil
@@ -97,7 +99,7 @@ func (c *Cache) Put(key string, contents []byte) error {
 	}
 	text := append([]byte(cacheHeader+cacheDigest(key, contents)+"\n"), contents...)
 	if current, err := os.ReadFile(path); err == nil && bytes.Equal(current, text) {
-		return nil // unchanged contents are not written again, to spare the disk
+		return nil // Put does not write unchanged contents again, to spare the disk.
 	}
 	if err := c.write(path, text); err != nil {
 		return fmt.Errorf("writing %s to the cache: %w", key, err)
@@ -107,7 +109,7 @@ func (c *Cache) Put(key string, contents []byte) error {
 
 func (c *Cache) write(path string, text []byte) error {
 	c.step("create")
-	f, err := os.CreateTemp(c.dir, cacheTempPrefix) // 0600
+	f, err := os.CreateTemp(c.dir, cacheTempPrefix) // CreateTemp sets the mode 0600.
 	if err != nil {
 		return err
 	}
@@ -136,7 +138,7 @@ func (c *Cache) syncDir() error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Get returns the contents under a key. It logs a damaged file and treats it as missing.
+// Get returns the contents under a key. Get logs a damaged file and treats it as missing.
 func (c *Cache) Get(key string) ([]byte, bool) {
 	if c == nil {
 		return nil, false
@@ -187,7 +189,7 @@ func (c *Cache) Remove(key string) error {
 	return nil
 }
 
-// Keys lists the keys in order, those of damaged files included.
+// Keys lists the keys in order, including keys of damaged files.
 func (c *Cache) Keys() []string {
 	if c == nil {
 		return nil
@@ -205,7 +207,8 @@ func (c *Cache) Keys() []string {
 	return keys
 }
 
-// readJSON decodes the contents under a key. It logs contents that it cannot decode and reports whether it decoded any.
+// readJSON decodes the contents under a key. readJSON logs contents that it cannot decode. readJSON reports whether it
+// has decoded any contents.
 func (c *Cache) readJSON(key string, into any) bool {
 	raw, ok := c.Get(key)
 	if !ok {
@@ -218,7 +221,7 @@ func (c *Cache) readJSON(key string, into any) bool {
 	return true
 }
 
-// configs returns the configs that were served last, by pool.
+// configs returns the configs that the server last served, by pool.
 func (c *Cache) configs() map[string]*mcfgv1.MachineConfig {
 	configs := map[string]*mcfgv1.MachineConfig{}
 	for _, key := range c.Keys() {
@@ -230,7 +233,7 @@ func (c *Cache) configs() map[string]*mcfgv1.MachineConfig {
 	return configs
 }
 
-// tokens returns the tokens that were known last, by id.
+// tokens returns the tokens that the server last knew, by id.
 func (c *Cache) tokens() map[string]*v1alpha1.ProvisioningToken {
 	known := map[string]*v1alpha1.ProvisioningToken{}
 	var all []v1alpha1.ProvisioningToken
@@ -242,7 +245,7 @@ func (c *Cache) tokens() map[string]*v1alpha1.ProvisioningToken {
 	return known
 }
 
-// nodePools returns the pools that each node was in last.
+// nodePools returns the pools in which the server last found each node.
 func (c *Cache) nodePools() map[string][]string {
 	known := map[string][]string{}
 	if !c.readJSON(nodesKey, &known) {

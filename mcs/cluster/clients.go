@@ -15,17 +15,17 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// clients talk to one API server over one connection, with one client for each API group.
+// clients has one client for each API group. All of them use one connection to one API server.
 type clients struct {
-	configs rest.Interface // MachineConfigPool, MachineConfig
-	tokens  rest.Interface // ProvisioningToken
-	core    rest.Interface // Secret, ConfigMap
+	configs rest.Interface // configs reads MachineConfigPools and MachineConfigs.
+	tokens  rest.Interface // tokens reads and writes ProvisioningTokens.
+	core    rest.Interface // core reads and writes Secrets and ConfigMaps.
 	leases  rest.Interface
 }
 
-// noRateLimit disables the client's own rate limit. The server limits machines, and the API server limits its clients
-// (429, which the client retries). When thousands of machines boot, a third limit would only queue requests until they
-// time out.
+// noRateLimit disables the client's own rate limit. The server already limits the requests of machines, and the API
+// server limits its clients (with the status 429, after which the client retries). When thousands of machines boot, a
+// third limit would only queue requests until they time out.
 const noRateLimit = -1
 
 func newClients(config *rest.Config) (clients, error) {

@@ -16,32 +16,34 @@ import (
 )
 
 const (
-	// firstSyncTimeout is how long the first read of the API server may take. After that, the server logs the reason
-	// and serves from its cache.
+	// firstSyncTimeout is how long the first read of the API server may take. After this time, the server logs the
+	// reason and serves from its cache.
 	firstSyncTimeout = 5 * time.Second
 	// requestTimeout is how long a machine's request waits for one call of the API server.
 	requestTimeout = 10 * time.Second
 )
 
-// Options of a Cluster. Pools, Log and Now are required.
+// Options are the options of a Cluster. Pools, Log and Now are required.
 type Options struct {
-	// Pools receives what each pool serves.
+	// Pools receives the config that each pool serves.
 	Pools *served.Pools
-	// Serve selects the config of new machines: v1alpha1.ServeHealthy or ServeNewest. A pool's own choice overrides it.
+	// Serve selects the config of new machines: v1alpha1.ServeHealthy or ServeNewest. A pool's own choice overrides
+	// Serve.
 	Serve string
-	// Cache holds what is served if the API server is unreachable at the start; nil caches nothing.
+	// Cache has the data that the server uses if the API server is unreachable at the start; nil caches nothing.
 	Cache *Cache
 	// Replica identifies this server.
 	Replica Replica
 	// Report returns the status of this server without its pools; nil writes no Lease.
 	Report func() v1alpha1.ServerReport
 	// KubeletCA receives, as PEM, the CA of the API server's client certificate, which kubelets trust. The server calls
-	// it before it serves any config, and after each change. If KubeletCA is nil, new kubelets do not get this CA.
+	// KubeletCA before it serves any config, and after each change of this CA. If KubeletCA is nil, new kubelets do not
+	// get this CA.
 	KubeletCA func(pem []byte)
-	// NodeCA receives the same CA after each change, because this CA signs the kubelets' certificates. The server does
-	// not wait for it.
+	// NodeCA receives the same CA as KubeletCA after each change, because this CA signs the kubelets' certificates. The
+	// server serves configs even if NodeCA has not received a CA yet.
 	NodeCA func(pem []byte)
-	// Log receives changes and failures.
+	// Log is the log for changes and failures.
 	Log *slog.Logger
 	// Now is the clock.
 	Now func() time.Time
@@ -51,12 +53,13 @@ type Options struct {
 type Replica struct {
 	// Name is unique among the replicas.
 	Name string
-	// Pod and PodUID identify the pod that the replica runs in; its Lease is deleted with the pod. They are empty outside a pod.
+	// Pod and PodUID identify the pod in which the replica runs. Kubernetes deletes the replica's Lease with the pod.
+	// Pod and PodUID are empty outside a pod.
 	Pod    string
 	PodUID types.UID
 }
 
-// Cluster reads the configs of pools and the tokens from an API server. It counts the uses of tokens and creates
+// Cluster reads the configs of pools and the tokens from an API server. Cluster counts the uses of tokens and creates
 // bootstrap tokens. All methods may be called concurrently after New has returned.
 //
 // Reads: MachineConfigPool, ProvisioningToken (list, watch), MachineConfig, Node (get), ConfigMap
@@ -71,7 +74,7 @@ type Cluster struct {
 	unlimited   *unlimitedUses
 	nodes       *nodes
 	tokenLimits tokenLimits
-	ca          []byte // the kubelets' CA that KubeletCA and NodeCA received last
+	ca          []byte // ca is the CA that KubeletCA and NodeCA last received.
 }
 
 // New prepares to read an API server.
@@ -93,12 +96,12 @@ func New(config *rest.Config, o Options) (*Cluster, error) {
 	return c, nil
 }
 
-// Token returns a token by its id, or nil. Callers share it and must not change it.
+// Token returns a token by its id, or nil. Callers share the token and must not change it.
 func (c *Cluster) Token(id string) *v1alpha1.ProvisioningToken { return c.tokens.get(id) }
 
-// Use counts one use of a token. For a token with a limited number of uses, it returns after the use is written, so
+// Use counts one use of a token. For a token with a limited number of uses, Use returns after the use is written, so
 // that only one of two requests gets the last use. The error is a *token.InvalidError if the token is no longer valid.
-// Any other error means that the server cannot count the use now. For an unlimited token it returns nil at once and
+// Any other error means that the server cannot count the use now. For an unlimited token, Use returns nil at once and
 // writes the use later.
 func (c *Cluster) Use(ctx context.Context, id string, use v1alpha1.TokenUse) error {
 	known := c.Token(id)
@@ -112,9 +115,9 @@ func (c *Cluster) Use(ctx context.Context, id string, use v1alpha1.TokenUse) err
 	return c.limited.count(ctx, known, use)
 }
 
-// Run reads the API server until the context ends. The pools are ready after all pools and tokens were read once. If
-// the API server is unreachable, the pools in the cache are ready earlier. During an outage the pools do not change.
-// The error is nil after the context ended.
+// Run reads the API server until the context ends. Run marks the pools as ready after it has read all pools and tokens
+// once. If the API server is unreachable, Run makes the pools of the cache ready before it has read the cluster. During
+// an outage of the API server, the pools do not change. The error is nil after the context ended.
 func (c *Cluster) Run(ctx context.Context) error {
 	var parts sync.WaitGroup
 	defer parts.Wait()
@@ -125,23 +128,24 @@ func (c *Cluster) Run(ctx context.Context) error {
 	parts.Go(func() { c.nodes.runCache(ctx) })
 	parts.Go(func() { newHeartbeat(c).run(ctx) })
 	if !c.waitForSync(ctx) {
-		return nil // the context ended before the API server answered
+		return nil // The context ended before the API server answered.
 	}
-	c.tokens.markChanged() // removes tokens from the cache that were deleted while this server did not run
+	c.tokens.markChanged() // Tokens that were deleted while this server did not run must disappear from the cache.
 	parts.Go(func() { c.followKubeletCA(ctx) })
 	c.pools.run(ctx)
 	return nil
 }
 
-// waitForSync waits until all informers have received their first list. It logs what it waits for, because informers do
-// not log that. It returns false if the context ends first.
+// waitForSync waits until all informers have received their first list. waitForSync logs the reason for the wait,
+// because informers do not log it. waitForSync returns false if the context ends first.
 func (c *Cluster) waitForSync(ctx context.Context) bool {
 	for first := true; ; first = false {
 		limited, cancel := context.WithTimeout(ctx, firstSyncTimeout)
 		done := cache.WaitForCacheSync(limited.Done(), c.pools.informer.HasSynced, c.tokens.informer.HasSynced)
-		if done && !c.readKubeletCA(ctx) && c.ca == nil { // a cached CA is better than pools from the cache
+		// Serving with a cached CA is better than serving pools from the cache.
+		if done && !c.readKubeletCA(ctx) && c.ca == nil {
 			done = false
-			<-limited.Done() // until the next attempt
+			<-limited.Done() // Wait until the next attempt.
 		}
 		cancel()
 		if done || ctx.Err() != nil {
@@ -154,7 +158,7 @@ func (c *Cluster) waitForSync(ctx context.Context) bool {
 	}
 }
 
-// probe requests what waitForSync waits for, and returns the error.
+// probe sends the requests whose answers waitForSync waits for, and returns the error.
 func (c *Cluster) probe(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, firstSyncTimeout)
 	defer cancel()

@@ -18,12 +18,12 @@ import (
 const (
 	// heartbeatInterval is how often a replica renews its Lease.
 	heartbeatInterval = 30 * time.Second
-	// minHeartbeatInterval is how often it reports changes at most.
+	// minHeartbeatInterval is the shortest time between two reports of changes.
 	minHeartbeatInterval = 5 * time.Second
-	// leaseDuration is how long a report is valid: a replica that missed three reports counts as stopped.
+	// leaseDuration is how long a report is valid: a replica that has missed three reports counts as stopped.
 	leaseDuration = 3*heartbeatInterval + minHeartbeatInterval
-	// cutOffAfter is how long the API server may fail to answer before this replica is not ready. It is longer than the restart of a
-	// control-plane node.
+	// cutOffAfter is how long the API server may fail to answer before this replica is not ready. This time is longer
+	// than the restart of a control-plane node.
 	cutOffAfter = 5 * time.Minute
 
 	leaseNamespace = "bunsen-system"
@@ -34,10 +34,10 @@ const (
 type heartbeat struct {
 	*Cluster
 	name    string
-	lease   *coordinationv1.Lease // the Lease as this replica wrote it last; nil if that is unknown
-	written string                // the report in it without its counters
-	at      time.Time             // the time of the last write
-	// answered is when the API server last answered; at first, the start of the heartbeat.
+	lease   *coordinationv1.Lease // lease is the Lease as this replica last wrote it; nil if unknown.
+	written string                // written is the report in the Lease without its counters.
+	at      time.Time             // at is the time of the last write.
+	// answered is when the API server last answered. At first, answered is the time at which the heartbeat started.
 	answered time.Time
 }
 
@@ -45,10 +45,10 @@ func newHeartbeat(c *Cluster) *heartbeat {
 	return &heartbeat{Cluster: c, name: leaseName(c.Replica.Name)}
 }
 
-// invalidInNames matches what the name of an object must not contain.
+// invalidInNames matches the characters that the name of an object must not contain.
 var invalidInNames = regexp.MustCompile(`[^a-z0-9.-]+`)
 
-// leaseName is the name of a replica's Lease.
+// leaseName returns the name of a replica's Lease.
 func leaseName(replica string) string {
 	name := leasePrefix + invalidInNames.ReplaceAllString(strings.ToLower(replica), "-")
 	return strings.TrimRight(name[:min(len(name), 253)], "-.")
@@ -67,7 +67,7 @@ func (b *heartbeat) run(ctx context.Context) {
 		if b.isDue() {
 			err := b.write(ctx, leaseDuration)
 			b.markAnswer(err)
-			if err != nil && ctx.Err() == nil && !failed { // once per outage
+			if err != nil && ctx.Err() == nil && !failed { // The error is logged once per outage.
 				b.Log.Warn("writing this server's Lease failed, will retry", "lease", leaseNamespace+"/"+b.name, "error", err)
 			}
 			failed = err != nil
@@ -85,7 +85,8 @@ func (b *heartbeat) run(ctx context.Context) {
 	}
 }
 
-// markAnswer records the result of a request, and whether this replica is cut off. An answer with an error is an answer.
+// markAnswer records the result of a request, and whether this replica is cut off from the API server. An answer that
+// reports an error also counts as an answer.
 func (b *heartbeat) markAnswer(err error) {
 	var status apierrors.APIStatus
 	if now := b.Now(); err == nil || errors.As(err, &status) {
@@ -111,7 +112,7 @@ func (b *heartbeat) isDue() bool {
 	return text != b.written
 }
 
-// write writes a Lease of some duration with the current report.
+// write writes a Lease with the current report. The parameter is the duration of the Lease.
 func (b *heartbeat) write(ctx context.Context, duration time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -142,7 +143,7 @@ func (b *heartbeat) write(ctx context.Context, duration time.Duration) error {
 	return nil
 }
 
-// next returns the Lease with a report.
+// next returns the Lease with the given report.
 func (b *heartbeat) next(report v1alpha1.ServerReport, duration time.Duration) *coordinationv1.Lease {
 	next := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: b.name, Namespace: leaseNamespace}}
 	if b.lease != nil {

@@ -10,10 +10,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// caPollInterval is how often the cluster's CA is read again.
+// caPollInterval is how often the server reads the CA of the API server's clients again.
 const caPollInterval = time.Minute
 
-// Where every API server publishes the CA of its clients.
+// The ConfigMap and its key in which every API server publishes the CA of its clients.
 const (
 	clientCAMap = "extension-apiserver-authentication"
 	clientCAKey = "client-ca-file"
@@ -21,7 +21,7 @@ const (
 
 // readKubeletCA reads the CA of the API server's clients and passes a changed CA to KubeletCA and NodeCA. New kubelets
 // trust this CA, and it signs the kubelets' certificates. readKubeletCA returns false if new kubelets need the CA and
-// it cannot read it. The server serves no config before it has this CA.
+// readKubeletCA cannot read it. The server serves no config before it has this CA.
 func (c *Cluster) readKubeletCA(ctx context.Context) bool {
 	if c.KubeletCA == nil && c.NodeCA == nil {
 		return true
@@ -54,7 +54,7 @@ func (c *Cluster) setCA(ca []byte) {
 	}
 }
 
-// followKubeletCA reads the CA regularly, and passes on its changes, until the context ends.
+// followKubeletCA calls readKubeletCA regularly until the context ends.
 func (c *Cluster) followKubeletCA(ctx context.Context) {
 	if c.KubeletCA == nil && c.NodeCA == nil {
 		return

@@ -21,18 +21,18 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// cacheNodesDelay is how long changes of nodes' pools are collected before they are cached.
+// cacheNodesDelay is how long the server collects changes of nodes' pools before it caches them.
 const cacheNodesDelay = time.Second
 
-// maxConfigReads is how many rendered configs, each of a megabyte and more, are read at a time.
+// maxConfigReads is how many rendered configs, each of a megabyte and more, the server reads at a time.
 const maxConfigReads = 8
 
-// asMetadata requests only an object's metadata.
+// asMetadata is the Accept header of a request for only an object's metadata.
 const asMetadata = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-// nodes decides which configs nodes may read, and reads them. It reads the Node for each request, so that a node that
-// left a pool can no longer read the pool's configs. While the API server is unreachable, it uses cached configs and
-// the pools that it read last.
+// nodes decides which configs nodes may read, and reads these configs. nodes reads the Node for each request, so that a
+// node that left a pool can no longer read the pool's configs. While the API server is unreachable, nodes uses cached
+// configs and the pools of the last read.
 type nodes struct {
 	api   clients
 	pools *pools
@@ -44,10 +44,11 @@ type nodes struct {
 	reads singleflight.Group
 	slots chan struct{}
 
-	mu      sync.Mutex
-	known   map[string][]string // the pools of each node, as read last; nil until they are read from the cache
+	mu sync.Mutex
+	// known has the pools of each node as they were last read; nil until they are read from the cache.
+	known   map[string][]string
 	changed chan struct{}
-	// contents maps the names of rendered configs to their JSON. It has only configs that a pool refers to.
+	// contents maps the names of rendered configs to their JSON. contents has only configs that a pool refers to.
 	contents map[string][]byte
 }
 
@@ -56,10 +57,11 @@ func newNodes(api clients, p *pools, o Options) *nodes {
 }
 
 // NodeConfig returns a rendered config as JSON, for a node in the config's pool. The error is an *mcs.NotForNodeError
-// if the node is in another pool, and mcs.ErrNoSuchConfig if the config does not exist. It wraps mcs.ErrAPIUnavailable
-// or mcs.ErrNotSynced if neither the API server nor the cache has the config.
+// if the node is in another pool, and mcs.ErrNoSuchConfig if the config does not exist. The error wraps
+// mcs.ErrAPIUnavailable or mcs.ErrNotSynced if neither the API server nor the cache has the config.
 func (c *Cluster) NodeConfig(ctx context.Context, node, config string) ([]byte, error) {
-	// A client that disconnects does not cancel the read: a canceled read would look like an unreachable API server.
+	// A client that disconnects does not cancel the read, because a canceled read would look like an unreachable API
+	// server.
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	pools, err := c.nodes.poolsOf(ctx, node)
@@ -75,9 +77,10 @@ func (c *Cluster) NodeConfig(ctx context.Context, node, config string) ([]byte, 
 	return c.nodes.content(ctx, config)
 }
 
-// NodePools returns the pools of a node, none if no pool selects it. The errors are those of NodeConfig.
+// NodePools returns the pools of a node; none if no pool selects the node. The errors are those of NodeConfig.
 func (c *Cluster) NodePools(ctx context.Context, node string) ([]string, error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout) // as in NodeConfig
+	// As in NodeConfig, a client that disconnects does not cancel the read.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), requestTimeout)
 	defer cancel()
 	return c.nodes.poolsOf(ctx, node)
 }
@@ -111,8 +114,8 @@ func (n *nodes) poolsOf(ctx context.Context, node string) ([]string, error) {
 	return all, nil
 }
 
-// cachedPools returns the pools of a node as they were read last. If they were never read, it returns err. Use it only
-// while the API server is unreachable.
+// cachedPools returns the pools of a node as they were last read. If they were never read, cachedPools returns err. Use
+// cachedPools only while the API server is unreachable.
 func (n *nodes) cachedPools(node string, err error) ([]string, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -123,7 +126,7 @@ func (n *nodes) cachedPools(node string, err error) ([]string, error) {
 	return nil, err
 }
 
-// setPools records the pools of a node. If pools is empty, it removes the node.
+// setPools records the pools of a node. If pools is empty, setPools removes the node.
 func (n *nodes) setPools(node string, pools []string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -136,7 +139,7 @@ func (n *nodes) setPools(node string, pools []string) {
 	}
 	select {
 	case n.changed <- struct{}{}:
-	default: // a change is already pending
+	default: // The channel is full: a change is already pending.
 	}
 }
 
@@ -161,7 +164,7 @@ func (n *nodes) content(ctx context.Context, name string) ([]byte, error) {
 	return text, err
 }
 
-// read reads a rendered config: from the cache first, if a pool refers to it.
+// read reads a rendered config. If a pool refers to the config, read tries the cache first.
 func (n *nodes) read(ctx context.Context, name string) ([]byte, error) {
 	select {
 	case n.slots <- struct{}{}:
@@ -195,7 +198,7 @@ func (n *nodes) read(ctx context.Context, name string) ([]byte, error) {
 	return raw, nil
 }
 
-// cacheConfig caches a config that a pool refers to, and removes those that no pool refers to any more.
+// cacheConfig caches a config that a pool refers to, and removes cached configs that no pool refers to any more.
 func (n *nodes) cacheConfig(name string, raw []byte) {
 	n.mu.Lock()
 	defer n.mu.Unlock()

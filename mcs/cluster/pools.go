@@ -22,14 +22,15 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
-// How soon a pool is reconciled again after its rendered config could not be read.
+// The shortest and the longest time until the server retries a pool whose rendered config it could not read.
 const (
 	firstRetry = 200 * time.Millisecond
 	lastRetry  = 30 * time.Second
 )
 
-// pools updates what each pool serves. It watches pools. A cluster has hundreds of rendered configs of a megabyte each, so it
-// reads only those that a pool serves, once each, because the name of a rendered config identifies its content.
+// pools watches the MachineConfigPools and updates the config that each pool serves. A cluster has hundreds of rendered
+// configs of a megabyte each, so pools reads only configs that a pool serves. pools reads each config only once,
+// because the name of a rendered config identifies its content.
 type pools struct {
 	served       *served.Pools
 	serveDefault string
@@ -43,10 +44,12 @@ type pools struct {
 	states map[string]poolState
 }
 
-// poolState is what was set for a pool last: a config by name, or why there is none.
+// poolState is the state that was last set for a pool: the name of its config, or why it has none.
 type poolState struct {
 	config string
-	why    string // set together with a config: the part of the pool that could not be read
+	// why is the reason why the pool has no config. If config and why are both set, why names the part of the pool that
+	// could not be read.
+	why    string
 	cached bool
 }
 
@@ -66,7 +69,8 @@ func newPools(api clients, o Options) (*pools, error) {
 	return p, watch(p.informer, "pools", o.Log, p.queue.Add)
 }
 
-// watch calls changed with the name of every object of an informer that changes, and logs when the informer cannot read.
+// watch calls the function changed with the name of every object of an informer that changes. watch also logs when the
+// informer cannot read.
 func watch(informer cache.SharedIndexInformer, kind string, log *slog.Logger, changed func(string)) error {
 	notify := func(object any) {
 		if key, err := cache.DeletionHandlingMetaNamespaceKeyFunc(object); err == nil {
@@ -92,7 +96,7 @@ func watch(informer cache.SharedIndexInformer, kind string, log *slog.Logger, ch
 	return nil
 }
 
-// dropManagedFields removes from an object what the server never reads.
+// dropManagedFields removes the managed fields of an object, which the server never reads.
 func dropManagedFields(object any) (any, error) {
 	if accessor, err := meta.Accessor(object); err == nil {
 		accessor.SetManagedFields(nil)
@@ -107,7 +111,7 @@ func (p *pools) run(ctx context.Context) {
 	for _, pool := range p.informer.GetStore().ListKeys() {
 		p.reconcile(ctx, pool)
 	}
-	for _, key := range p.cache.Keys() { // pools that were deleted while this server did not run
+	for _, key := range p.cache.Keys() { // The cache may have pools that were deleted while this server did not run.
 		if pool, ok := strings.CutPrefix(key, poolPrefix); ok {
 			p.reconcile(ctx, pool)
 		}
@@ -127,7 +131,7 @@ func (p *pools) run(ctx context.Context) {
 	}
 }
 
-// reconcile updates what one pool serves, and schedules a retry after a failure.
+// reconcile updates the config that one pool serves, and schedules a retry after a failure.
 func (p *pools) reconcile(ctx context.Context, pool string) {
 	if err := p.update(ctx, pool); err != nil && ctx.Err() == nil {
 		p.log.Warn("updating what the pool serves failed, will retry; it keeps its config", "pool", pool, "error", err)
@@ -137,7 +141,7 @@ func (p *pools) reconcile(ctx context.Context, pool string) {
 	p.queue.Forget(pool)
 }
 
-// update sets what a pool serves. After an error, the pool keeps what it has.
+// update sets the config that a pool serves. After an error, the pool keeps its present config.
 func (p *pools) update(ctx context.Context, name string) error {
 	object, exists, err := p.informer.GetStore().GetByKey(name)
 	if err != nil {
@@ -169,7 +173,7 @@ func (p *pools) update(ctx context.Context, name string) error {
 		return nil
 	}
 	if last.config == "" && p.queue.NumRequeues(name) == 0 {
-		if _, err := p.served.Config(name); err != nil { // the pool exists, so a machine retries
+		if _, err := p.served.Config(name); err != nil { // The pool exists, so its machines must retry and not give up.
 			p.served.SetUnavailable(name, "its config "+wanted+" is being read")
 		}
 	}
@@ -184,7 +188,7 @@ func (p *pools) update(ctx context.Context, name string) error {
 	return nil
 }
 
-// read reads a rendered config. The timeout limits how long other pools wait for it.
+// read reads a rendered config. The timeout limits how long other pools wait for this read.
 func (p *pools) read(ctx context.Context, name string) (*mcfgv1.MachineConfig, error) {
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
@@ -196,7 +200,7 @@ func (p *pools) read(ctx context.Context, name string) (*mcfgv1.MachineConfig, e
 	return rendered, nil
 }
 
-// configUnavailable is the reason for clients that a config cannot be read.
+// configUnavailable is the error that clients get if a config cannot be read.
 func configUnavailable(config string, err error) string {
 	if apierrors.IsNotFound(err) {
 		return "its config " + config + " is not on the cluster"
@@ -204,8 +208,9 @@ func configUnavailable(config string, err error) string {
 	return "its config " + config + " cannot be read now"
 }
 
-// setUnavailable sets the reason why a pool serves nothing. A config that failed must not boot new machines. If the
-// pool serves that config, it serves nothing from now on, even if its next config is not available.
+// setUnavailable sets the reason why a pool serves nothing. A config that failed must not boot new machines. So if the
+// server serves the failed config for the pool, it serves nothing after this call, even if its next config is not
+// available.
 func (p *pools) setUnavailable(pool, failed, reason string) {
 	config, err := p.served.Config(pool)
 	if err == nil && (failed == "" || config.Name() != failed) {
@@ -218,8 +223,8 @@ func (p *pools) setUnavailable(pool, failed, reason string) {
 	}
 }
 
-// serve serves a config and caches it. It does not retry a config that cannot be served, because configs do not change.
-// It returns false if it could not cache the config.
+// serve serves a config and caches it. serve does not retry a config that cannot be served, because configs do not
+// change. serve returns false if it could not cache the config.
 func (p *pools) serve(pool string, rendered *mcfgv1.MachineConfig) bool {
 	if err := p.served.Set(pool, rendered); err != nil {
 		p.log.Warn("the config cannot be served; the pool keeps its previous one", "pool", pool, "config", rendered.Name, "error", err)
@@ -269,7 +274,7 @@ func (p *pools) setState(pool string, now poolState) {
 	p.states[pool] = now
 }
 
-// status returns what each pool serves, and which part of the pool could not be read.
+// status returns the config that each pool serves, and which part of the pool could not be read.
 func (p *pools) status() map[string]v1alpha1.ServedPool {
 	all := p.served.Status()
 	p.mu.Lock()

@@ -9,28 +9,29 @@ import (
 )
 
 const (
-	// maxRequests is how many requests for bootstrap tokens run against the API server at a time. More requests would
-	// not be faster, and all would time out when thousands of machines boot. Requests that time out in the queue cost
-	// nothing.
+	// maxRequests is how many requests for bootstrap tokens the server sends to the API server at a time. More requests
+	// would not be faster, and when thousands of machines boot, all of them would time out. A request that times out in
+	// the queue costs nothing.
 	maxRequests = 32
-	// maxHolderRequests and maxSourceRequests are how many of these requests one holder may have, and one source of a
-	// holder. So a holder or a source never uses all of them.
+	// maxHolderRequests is how many running requests for bootstrap tokens one holder may have. maxSourceRequests is how
+	// many one source of a holder may have. So a single holder or source never uses all of maxRequests.
 	maxHolderRequests = maxRequests / 2
 	maxSourceRequests = maxRequests / 4
 )
 
-// requestQueue decides which request runs next. The zero value is ready to use. Only one method may be called at a time.
+// requestQueue decides which request for a bootstrap token runs next. The zero value is ready to use. Only one
+// goroutine at a time may call a method of a requestQueue.
 type requestQueue struct {
 	running     int
 	byHolder    map[string]int
 	byRequester map[requester]int
-	waiting     []*queuedRequest // the oldest first
+	waiting     []*queuedRequest // waiting has the waiting requests, the oldest first.
 }
 
 // queuedRequest is a request that waits or runs.
 type queuedRequest struct {
 	by      requester
-	started chan struct{} // closed when it runs
+	started chan struct{} // started is closed when the request runs.
 }
 
 // add adds a request, which may start at once.
@@ -54,8 +55,9 @@ func (q *requestQueue) remove(ended *queuedRequest) {
 	q.startNext()
 }
 
-// startNext starts requests while fewer than maxRequests run. It prefers the holder with the fewest running requests,
-// then the source of the holder with the fewest, then the oldest request.
+// startNext starts requests while fewer than maxRequests run. startNext prefers the holder with the fewest running
+// requests. Of this holder's sources, startNext prefers the source with the fewest running requests, and then the
+// oldest request.
 func (q *requestQueue) startNext() {
 	for q.running < maxRequests {
 		next := -1

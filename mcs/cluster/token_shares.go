@@ -7,14 +7,14 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// tokensPerHour is how many bootstrap tokens of one replica may be valid at a time. etcd stores them for an hour. The
-// holder of one unlimited provisioning token must not fill etcd.
+// tokensPerHour is how many bootstrap tokens of one replica may be valid at a time. etcd stores each bootstrap token
+// for an hour, and the holder of one unlimited provisioning token must not fill etcd.
 const tokensPerHour = 20_000
 
-// requester identifies who requests a bootstrap token, for shares.
+// requester identifies the client that requests a bootstrap token.
 type requester struct {
-	holder string       // the provisioning token, the client certificate, or the source where access is open
-	source netip.Prefix // an IPv4 address, or an IPv6 network of 64 bits; zero if unknown
+	holder string       // holder is the provisioning token or the client certificate or, for open access, the source.
+	source netip.Prefix // source is an IPv4 address, or an IPv6 network of 64 bits; zero if unknown.
 }
 
 func requesterOf(machine mcs.JoiningMachine) requester {
@@ -39,16 +39,16 @@ func requesterOf(machine mcs.JoiningMachine) requester {
 	return r
 }
 
-// tokenShares divides the bootstrap tokens of an hour. A holder or a source may have as many tokens as are left for all
-// others: one greedy requester gets half, two get a third each, and so on. Within its holder's share, a source may have
-// as many as are left for other sources. tokenShares has at most tokensPerHour entries. The zero value is ready to use.
-// Only one method may be called at a time.
+// tokenShares divides the bootstrap tokens of an hour among requesters. A holder or a source may have as many tokens as
+// are left for all others: one greedy requester gets half of the tokens, two get a third each, and so on. Within its
+// holder's share, a source may have as many tokens as are left for other sources. tokenShares has at most tokensPerHour
+// entries. The zero value is ready to use. Only one goroutine at a time may call a method of a tokenShares.
 type tokenShares struct {
-	reserved    int // created within the hour, or being created
+	reserved    int // reserved counts the tokens that were created within the last hour, or are being created.
 	byHolder    map[string]int
 	bySource    map[netip.Prefix]int
 	byRequester map[requester]int
-	issued      []issuedToken // the oldest first
+	issued      []issuedToken // issued has the created tokens, the oldest first.
 }
 
 // issuedToken is a bootstrap token that was created.
@@ -58,12 +58,12 @@ type issuedToken struct {
 }
 
 // reserve reserves one bootstrap token of a requester's share, or returns a *mcs.ShareError. Call confirm or release
-// afterwards.
+// after reserve.
 func (s *tokenShares) reserve(r requester, now time.Time) error {
 	s.expire(now)
 	left := tokensPerHour - s.reserved
 	ofHolder := s.byHolder[r.holder]
-	leftToHolder := (left - ofHolder + 1) / 2 // for each token, one stays free for other sources
+	leftToHolder := (left - ofHolder + 1) / 2 // For each token of a source, one token stays free for other sources.
 	switch {
 	case left <= 0:
 		return &mcs.ShareError{Share: mcs.ShareOfServer}

@@ -17,10 +17,10 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// cacheTokensDelay is how long changes of tokens are collected before they are cached.
+// cacheTokensDelay is how long the server collects changes of tokens before it caches them.
 const cacheTokensDelay = time.Second
 
-// Results of a write to a token.
+// The errors of a write to a token.
 var (
 	// errConflict: another writer changed the token.
 	errConflict = errors.New("the token was changed by another writer")
@@ -34,8 +34,9 @@ type tokens struct {
 	informer cache.SharedIndexInformer
 	cache    *Cache
 	changed  chan struct{}
-	cached   atomic.Pointer[map[string]*v1alpha1.ProvisioningToken] // from the cache, used until the informer has synced
-	log      *slog.Logger
+	// cached has the tokens of the cache, which are used until the informer has synced.
+	cached atomic.Pointer[map[string]*v1alpha1.ProvisioningToken]
+	log    *slog.Logger
 }
 
 func newTokens(api clients, o Options) (*tokens, error) {
@@ -54,7 +55,7 @@ func newTokens(api clients, o Options) (*tokens, error) {
 func (t *tokens) markChanged() {
 	select {
 	case t.changed <- struct{}{}:
-	default: // already scheduled
+	default: // The channel is full: caching is already scheduled.
 	}
 }
 
@@ -87,7 +88,7 @@ func (t *tokens) read(ctx context.Context, id string) (*v1alpha1.ProvisioningTok
 }
 
 // write writes the status over the given version of a token and returns the new version. The error is errConflict if
-// the token now has another version, and errGone if it was deleted.
+// the token now has another version, and errGone if the token was deleted.
 func (t *tokens) write(ctx context.Context, known *v1alpha1.ProvisioningToken, status v1alpha1.ProvisioningTokenStatus) (*v1alpha1.ProvisioningToken, error) {
 	next, out := known.DeepCopy(), &v1alpha1.ProvisioningToken{}
 	next.Status = status
@@ -103,8 +104,8 @@ func (t *tokens) write(ctx context.Context, known *v1alpha1.ProvisioningToken, s
 	return out, nil
 }
 
-// waitForChanges waits for a change and then, for the delay, for further changes. It returns false if the context ends
-// before a change.
+// waitForChanges waits for a change and then, for the time delay, for further changes. waitForChanges returns false if
+// the context ends before a change.
 func waitForChanges(ctx context.Context, changed <-chan struct{}, delay time.Duration) bool {
 	select {
 	case <-ctx.Done():
@@ -124,7 +125,7 @@ func waitForChanges(ctx context.Context, changed <-chan struct{}, delay time.Dur
 func (t *tokens) runCache(ctx context.Context) {
 	for waitForChanges(ctx, t.changed, cacheTokensDelay) {
 		if !t.informer.HasSynced() {
-			continue // never cache an incomplete list
+			continue // The list of tokens may be incomplete, and an incomplete list must not be cached.
 		}
 		if err := t.save(); err != nil {
 			t.log.Warn("caching the tokens failed", "error", err)

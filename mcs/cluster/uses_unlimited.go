@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// writeUsesInterval is how often the uses of unlimited tokens are written.
+	// writeUsesInterval is how often the server writes the uses of unlimited tokens.
 	writeUsesInterval = 2 * time.Second
-	// shutdownTimeout is how long a stopping server tries to write what it has.
+	// shutdownTimeout is how long a stopping server tries to write the remaining uses.
 	shutdownTimeout = 2 * time.Second
 )
 
@@ -26,16 +26,16 @@ type unlimitedUses struct {
 	log    *slog.Logger
 
 	mu      sync.Mutex
-	pending map[string]*pendingUses // by the id of a known token
+	pending map[string]*pendingUses // pending has the unwritten uses by the id of a known token.
 }
 
 // pendingUses are the uses of one token that are not written yet.
 type pendingUses struct {
 	count  int
-	recent []v1alpha1.TokenUse // the last ones
+	recent []v1alpha1.TokenUse // recent has the last uses.
 }
 
-// add adds uses of a token; recent are the last of them.
+// add adds uses of a token. The parameter recent has the last of these uses.
 func (t *unlimitedUses) add(id string, count int, recent ...v1alpha1.TokenUse) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -51,7 +51,7 @@ func (t *unlimitedUses) add(id string, count int, recent ...v1alpha1.TokenUse) {
 	}
 }
 
-// run writes uses until the context ends, and the remaining ones then.
+// run writes uses regularly until the context ends, and then writes the remaining uses.
 func (t *unlimitedUses) run(ctx context.Context) {
 	tick := time.NewTicker(writeUsesInterval)
 	defer tick.Stop()
@@ -68,7 +68,7 @@ func (t *unlimitedUses) run(ctx context.Context) {
 	}
 }
 
-// flush writes all pending uses. Those that cannot be written stay pending.
+// flush writes all pending uses. Uses that cannot be written stay pending.
 func (t *unlimitedUses) flush(ctx context.Context) {
 	t.mu.Lock()
 	all := t.pending

@@ -21,20 +21,21 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// Version is the Ignition version of the configs. It is the first one that decompresses data: URLs, and later ones read it.
+// Version is the Ignition version of the configs. Version 3.1.0 is the first Ignition version that decompresses data:
+// URLs, and later versions of Ignition read it too.
 const Version = mcs.V3_1
 
-// DefaultPath is the path of the binary in the units of config/daemon/systemd. Ignition and the daemon can write it on every
-// distribution but Flatcar, whose /usr is read-only.
+// DefaultPath is the path of the binary in the units of config/daemon/systemd. Ignition and the daemon can write this
+// path on every distribution except Flatcar, whose /usr is read-only.
 const DefaultPath = "/usr/local/bin/" + name
 
 const name = "machine-config-daemon"
 
-// Paths are the paths at which the service can have its binary. SELinux labels both directories bin_t, without which
-// systemd cannot execute a program.
+// Paths are the paths at which the service can have its binary. SELinux labels both directories bin_t, and systemd
+// cannot execute a program without this label.
 func Paths() []string { return []string{DefaultPath, "/opt/bin/" + name} }
 
-// ErrPath says that the daemon cannot be at a path.
+// ErrPath is the error for a path at which the daemon's binary cannot be.
 var ErrPath = errors.New("the daemon cannot be at this path")
 
 // CheckPath returns an error for a path that is not one of Paths.
@@ -45,13 +46,13 @@ func CheckPath(at string) error {
 	return fmt.Errorf("%w: %q: want one of %s", ErrPath, at, strings.Join(Paths(), ", "))
 }
 
-// Architectures are those of the binaries that a release has, in the words of Go.
+// Architectures are the architectures for which a release has binaries of the daemon, with Go's names.
 func Architectures() []string { return []string{"amd64", "arm64"} }
 
 var machines = map[elf.Machine]string{elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64"}
 
-// Units returns the service of the daemon and the one of its first boot, both enabled, and the one that updates the binary.
-// They run the binary at a path.
+// Units returns three services that run the binary at the given path: the daemon, its first boot, and the update of the
+// binary. The first two are enabled.
 func Units(at string) ([]ign.Unit, error) {
 	var out []ign.Unit
 	for _, u := range []struct {
@@ -84,15 +85,16 @@ func withoutComments(unit string) string {
 
 // Binary is a binary of the daemon, in the form that Ignition reads.
 type Binary struct {
-	// Arch is its architecture: one of Architectures.
+	// Arch is the architecture of the binary: one of Architectures.
 	Arch string
-	// Hash is that of the binary, as Ignition writes it: sha512-….
+	// Hash is the hash of the binary, as Ignition writes it: sha512-….
 	Hash string
 
-	encoded []byte // base64 of gzip
+	encoded []byte // encoded is the binary, compressed with gzip and encoded with base64.
 }
 
-// NewBinary reads a binary. It needs a static one, because a machine may not have the libraries that it was linked with.
+// NewBinary reads a binary. The binary must be statically linked, because a machine may not have the libraries of a
+// dynamically linked binary.
 func NewBinary(content []byte) (*Binary, error) {
 	file, err := elf.NewFile(bytes.NewReader(content))
 	if err != nil {
@@ -121,13 +123,13 @@ func NewBinary(content []byte) (*Binary, error) {
 	return &Binary{Arch: arch, Hash: HashOf(content), encoded: encoded}, nil
 }
 
-// HashOf returns the hash of a content, as Ignition writes it.
+// HashOf returns the SHA-512 of a content, as Ignition writes it.
 func HashOf(content []byte) string { return fmt.Sprintf("sha512-%x", sha512.Sum512(content)) }
 
-// Binaries are those that a server has, at most one for each architecture.
+// Binaries are the binaries of the daemon that a server has, at most one for each architecture.
 type Binaries []*Binary
 
-// Archs returns the architectures.
+// Archs returns the architectures of the binaries.
 func (b Binaries) Archs() (out []string) {
 	for _, one := range b {
 		out = append(out, one.Arch)
@@ -135,8 +137,9 @@ func (b Binaries) Archs() (out []string) {
 	return out
 }
 
-// Config returns the config that installs the binary of an architecture at a path; with an empty path, at DefaultPath. The error
-// wraps mcs.ErrNoSuchConfig or ErrPath, or is an *mcs.UnsupportedFieldsError for a version of Ignition that cannot read the config.
+// Config returns the config that installs the binary of an architecture at a path. An empty path stands for
+// DefaultPath. The error wraps mcs.ErrNoSuchConfig or ErrPath, or is an *mcs.UnsupportedFieldsError for a version of
+// Ignition that cannot read the config.
 func (b Binaries) Config(v mcs.Version, arch, at string) (Config, error) {
 	if string(v) < string(Version) {
 		return Config{}, &mcs.UnsupportedFieldsError{Config: "that installs the daemon", Version: v, Fields: []string{"compression of a data: URL"}}
@@ -163,7 +166,7 @@ func (b *Binary) Config(at string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	// The binary is inserted after the config is checked: all requests share its bytes.
+	// Config inserts the binary after the check of the config, so that all requests share the bytes of the binary.
 	const hole = "QlVOU0VO"
 	out := ign.Config{Ignition: ign.Ignition{Version: string(Version)}, Systemd: ign.Systemd{Units: units}}
 	out.Storage.Files = []ign.File{{
@@ -183,7 +186,7 @@ func (b *Binary) Config(at string) (Config, error) {
 	return Config{[][]byte{head, b.encoded, tail}}, nil
 }
 
-// Len is the length of the config.
+// Len returns the length of the config.
 func (c Config) Len() (n int) {
 	for _, part := range c.parts {
 		n += len(part)

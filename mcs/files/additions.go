@@ -14,42 +14,44 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// additionsInterval is how often the files that are added to configs are read again.
+// additionsInterval is how often the server reads the files that it adds to configs.
 const additionsInterval = time.Minute
 
-// Where the kubelet, its cloud provider and the container runtime of a machine read their CAs; RegistryCAPath has the registry.
+// The paths at which the kubelet, its cloud provider and the container runtime of a machine read their CAs.
+// RegistryCAPath contains the name of the registry.
 const (
 	KubeletCAPath  = "/etc/kubernetes/kubelet-ca.crt"
 	CloudCAPath    = "/etc/kubernetes/static-pod-resources/configmaps/cloud-config/ca-bundle.pem"
 	RegistryCAPath = "/etc/docker/certs.d/%s/ca.crt"
 )
 
-// Addition is a file on machines that comes from a file of this host.
+// Addition is a file that the server adds to the configs of machines, with the content of a file on the server's host.
 type Addition struct {
-	// Path on the machine and From, the file of this host.
+	// Path is the path on the machine. From is the path of the file on the server's host.
 	Path, From string
 }
 
-// Additions updates the files that the server adds to each config, from files of this host and from the cluster's
-// kubelet CA. The exported fields must not change after the first call of a method. All methods may be called
-// concurrently.
+// Additions reads the files that the server adds to each config, from files on the server's host and from the cluster's
+// kubelet CA. Additions follows their changes. The exported fields must not change after the first call of a method.
+// All methods may be called concurrently.
 type Additions struct {
-	// Files are added to each config. Each holds PEM certificates.
+	// Files are the files that the server adds to each config. Each file has PEM certificates.
 	Files []Addition
-	// JoinServer is the URL of the API server that machines join, or empty. Its CA is the content of JoinCAFile, or else JoinCA.
+	// JoinServer is the URL of the API server that machines join, or empty. The CA of this API server is the content of
+	// JoinCAFile, or else JoinCA.
 	JoinServer, JoinCAFile string
 	JoinCA                 []byte
-	// Set receives each change.
+	// Set receives the additions after each change.
 	Set func(mcs.Extra) error
-	// Log receives changes and failures.
+	// Log is the log for changes and failures.
 	Log *slog.Logger
 
 	mu        sync.Mutex
-	kubeletCA []byte // of the cluster; nil for none
+	kubeletCA []byte // kubeletCA is the kubelet CA of the cluster; nil for none.
 	last      *mcs.Extra
 }
 
-// read reads the files. The caller holds mu.
+// read reads the files of the additions. The caller holds mu.
 func (a *Additions) read() (mcs.Extra, error) {
 	const mode = 0o644
 	var extra mcs.Extra
@@ -74,7 +76,7 @@ func (a *Additions) read() (mcs.Extra, error) {
 	return extra, errors.Join(bad...)
 }
 
-// Refresh reads the files and passes on a change. If a file is invalid, nothing changes.
+// Refresh reads the files and calls Set after a change. If a file is invalid, the additions do not change.
 func (a *Additions) Refresh() error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -85,7 +87,7 @@ func (a *Additions) Refresh() error {
 	if a.last != nil && reflect.DeepEqual(*a.last, extra) {
 		return nil
 	}
-	if err := a.Set(extra); err != nil { // the other pools have the change
+	if err := a.Set(extra); err != nil { // An error is not repeated, because the other pools have the change.
 		a.Log.Error("adding files to the configs of some pools failed", "error", err)
 	}
 	if a.last != nil {
@@ -103,7 +105,7 @@ func (a *Additions) SetKubeletCA(ca []byte) {
 	a.refreshAndLog()
 }
 
-// Run passes on changes until the context ends.
+// Run calls Refresh regularly until the context ends.
 func (a *Additions) Run(ctx context.Context) { every(ctx, additionsInterval, a.refreshAndLog) }
 
 func (a *Additions) refreshAndLog() {
@@ -112,7 +114,8 @@ func (a *Additions) refreshAndLog() {
 	}
 }
 
-// readCertificates reads a file of PEM certificates. It rejects an incomplete file, which is still being written.
+// readCertificates reads a file of PEM certificates. readCertificates rejects an incomplete file, which is still being
+// written.
 func readCertificates(file string) ([]byte, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

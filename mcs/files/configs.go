@@ -13,9 +13,9 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
-// SetConfigs serves exactly these configs, by pool, and removes all other pools. The pools are then synced. The error
-// joins the problems of the configs that cannot be served; their pools continue to serve the previous config. No other
-// code may change the pools.
+// SetConfigs serves exactly the given configs, by pool, and removes all other pools. After that, the pools count as
+// synced. The error joins the problems of the configs that cannot be served. The pools of these configs continue to
+// serve the previous config. No other code may change the pools.
 func SetConfigs(pools *served.Pools, configs map[string]*mcfgv1.MachineConfig, log *slog.Logger) error {
 	before := pools.Status()
 	var bad []error

@@ -18,7 +18,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
-// pollInterval is how often files are read again. They are few and local.
+// pollInterval is how often the server reads files again. The interval is short because the files are few and local.
 const pollInterval = 3 * time.Second
 
 // renderedName matches the name of a rendered config: the pool, and a hash of the content.
@@ -32,18 +32,20 @@ type CheckName func(pool string, rendered *mcfgv1.MachineConfig) error
 
 // Dir serves the rendered configs in a directory.
 //
-// Its files contain MachineConfig objects as `bunsen build` prints them, as YAML or JSON, one or many in a file. A config is for
-// the pool in its name, rendered-<pool>-<hash>. A config with another name must be alone in its file, whose name is the pool.
+// The files of the directory contain MachineConfig objects as `bunsen build` prints them, as YAML or JSON, one or many
+// in a file. A config is for the pool in its name, rendered-<pool>-<hash>. A config with another name must be alone in
+// its file, whose name is the pool.
 type Dir struct {
 	path  string
 	check CheckName
 	pools *served.Pools
 	log   *slog.Logger
 
-	digest string // of the files as read last
+	digest string // digest is the digest of the files as they were last read.
 }
 
-// OpenDir prepares to serve a directory. The error says that there is no such directory; Run reads its files.
+// OpenDir prepares to serve a directory. OpenDir returns an error if there is no such directory. Run reads the files of
+// the directory.
 func OpenDir(path string, check CheckName, pools *served.Pools, log *slog.Logger) (*Dir, error) {
 	info, err := os.Stat(path)
 	if err == nil && !info.IsDir() {
@@ -55,8 +57,8 @@ func OpenDir(path string, check CheckName, pools *served.Pools, log *slog.Logger
 	return &Dir{path: path, check: check, pools: pools, log: log}, nil
 }
 
-// Run serves the configs in the directory and follows its changes until the context ends. It logs the errors of the files once
-// after each change.
+// Run serves the configs in the directory until the context ends, and follows changes of the directory. Run logs the
+// errors of the files once after each change.
 func (d *Dir) Run(ctx context.Context) {
 	every(ctx, pollInterval, func() {
 		if err := d.reload(); err != nil {
@@ -65,7 +67,7 @@ func (d *Dir) Run(ctx context.Context) {
 	})
 }
 
-// every calls do at once and then after each interval, until the context ends.
+// every calls the function do at once and then after each interval, until the context ends.
 func every(ctx context.Context, interval time.Duration, do func()) {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
@@ -102,7 +104,8 @@ func (d *Dir) reload() error {
 func (d *Dir) read(all []file) (map[string]*mcfgv1.MachineConfig, error) {
 	docs, bad := documents(all)
 	for _, c := range all {
-		if len(bytes.TrimSpace(c.data)) == 0 { // the file is being written, so its pool must not be removed
+		// Another program is still writing the file, so its pool must not be removed.
+		if len(bytes.TrimSpace(c.data)) == 0 {
 			bad = append(bad, fmt.Errorf("%s: the file is empty: wait until it is copied, or remove it", c.name))
 		}
 	}

@@ -19,7 +19,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// extensions of the files that are read; a directory may contain other files.
+// extensions are the extensions of the files that the package reads. A directory may contain files with other
+// extensions.
 var extensions = []string{".yaml", ".yml", ".json"}
 
 // file is one file with its content.
@@ -28,8 +29,8 @@ type file struct {
 	data []byte
 }
 
-// readFiles reads a file, or the files of a directory in lexical order. It follows symbolic links, because a kubelet mounts a
-// ConfigMap with them. The digest changes with the names and the contents.
+// readFiles reads a file, or the files of a directory in lexical order. readFiles follows symbolic links, because the
+// files of a ConfigMap that a kubelet mounts are symbolic links. The digest changes with the names and the contents.
 func readFiles(path string) (all []file, digest string, err error) {
 	names, err := listFiles(path)
 	if err != nil {
@@ -66,7 +67,7 @@ func listFiles(path string) (names []string, err error) {
 			continue
 		}
 		switch info, err := os.Stat(name); {
-		case errors.Is(err, fs.ErrNotExist): // the file was removed since the listing, or is a link without a target
+		case errors.Is(err, fs.ErrNotExist): // The file was removed after the listing, or is a link without a target.
 		case err != nil:
 			return nil, fmt.Errorf("reading %s: %w", name, err)
 		case info.Mode().IsRegular():
@@ -79,15 +80,15 @@ func listFiles(path string) (names []string, err error) {
 // document is one object of a file, as JSON.
 type document struct {
 	file string
-	line int // where it begins, from 1
+	line int // line is the line at which the document begins, counted from 1.
 	json []byte
 }
 
-// position is where a document begins, for messages.
+// position returns a text that says where a document begins, for messages.
 func (d document) position() string { return fmt.Sprintf("%s:%d", d.file, d.line) }
 
-// documents splits files into objects: YAML documents, JSON objects one after the other, and lists of objects, as kubectl
-// prints them. It returns an error with the line for each document that cannot be read.
+// documents splits files into objects: YAML documents, JSON objects one after the other, and lists of objects, as
+// kubectl prints them. documents returns an error with the line for each document that cannot be read.
 func documents(all []file) (out []document, bad []error) {
 	for _, c := range all {
 		split := splitYAML
@@ -109,8 +110,8 @@ func documents(all []file) (out []document, bad []error) {
 	return out, bad
 }
 
-// splitYAML splits at the lines that separate documents. It parses each document with empty lines in front, so that the
-// parser's messages have line numbers of the file.
+// splitYAML splits a text at the lines that separate YAML documents. splitYAML parses each document with empty lines in
+// front of it, so that the parser's messages have line numbers of the file.
 func splitYAML(c file) (out []document, err error) {
 	var bad []error
 	first, line := 1, 0
@@ -121,7 +122,7 @@ func splitYAML(c file) (out []document, err error) {
 		switch {
 		case err != nil:
 			bad = append(bad, withPosition(c.name, first, err))
-		case !bytes.Equal(bytes.TrimSpace(raw), []byte("null")): // only comments
+		case !bytes.Equal(bytes.TrimSpace(raw), []byte("null")): // A document that has only comments is skipped.
 			out = append(out, document{c.name, first, raw})
 		}
 		text.Reset()
@@ -146,7 +147,8 @@ func splitYAML(c file) (out []document, err error) {
 // yamlLine matches the line in a message of the YAML parser.
 var yamlLine = regexp.MustCompile(`^.*yaml: (?:unmarshal errors:\s*)?line (\d+): `)
 
-// withPosition puts the line of a parser's message in front, as compilers do; first is the first line of the document.
+// withPosition moves the line number in a parser's message to the front, as compilers do. The parameter first is the
+// first line of the document.
 func withPosition(file string, first int, err error) error {
 	text := err.Error()
 	if m := yamlLine.FindStringSubmatchIndex(text); m != nil {
@@ -193,7 +195,7 @@ func (d document) items() ([]document, error) {
 	return out, nil
 }
 
-// decode decodes a document as an object of one kind. It rejects unknown fields.
+// decode decodes a document as an object of one kind. decode rejects unknown fields.
 func decode(d document, want metav1.TypeMeta, into any) error {
 	var got metav1.TypeMeta
 	if err := json.Unmarshal(d.json, &got); err != nil {

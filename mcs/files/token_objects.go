@@ -11,7 +11,8 @@ import (
 
 var tokenHash = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
-// readTokens reads the tokens in files and returns all errors at once. An empty file has no tokens, which removes all of them.
+// readTokens reads the tokens in files and returns all errors at once. An empty file has no tokens, so the server
+// accepts no token any more.
 func readTokens(all []file) (out []*v1alpha1.ProvisioningToken, err error) {
 	docs, bad := documents(all)
 	from := map[string]string{}
@@ -37,7 +38,7 @@ func readTokens(all []file) (out []*v1alpha1.ProvisioningToken, err error) {
 	return out, nil
 }
 
-// validate returns what the API server would refuse.
+// validate returns the errors for values that the API server would refuse.
 func validate(p *v1alpha1.ProvisioningToken) (bad []error) {
 	const again = "use the object that `bunsen token create --offline` prints"
 	if !token.IsID(p.Name) {

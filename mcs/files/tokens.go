@@ -17,17 +17,18 @@ import (
 // tokenType is the type of the objects in a file of tokens.
 var tokenType = metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "ProvisioningToken"}
 
-// Tokens are the provisioning tokens of a file, or of a directory of such files. Their uses are counted in another directory,
-// which one process at a time may use. Create it with OpenTokens and close it. All methods may be called concurrently.
+// Tokens are the provisioning tokens of a file, or of a directory of such files. Tokens counts the uses of tokens in
+// another directory, which only one process at a time may use. Create Tokens with OpenTokens, and close it. All methods
+// may be called concurrently.
 type Tokens struct {
 	path    string
 	usesDir *usesDir
 	log     *slog.Logger
 	now     func() time.Time
 
-	digest  string // of the files as read last; only Run's goroutine uses it
+	digest  string // digest is the digest of the files as they were last read. Only Run's goroutine uses it.
 	mu      sync.RWMutex
-	entries map[string]tokenEntry // by id
+	entries map[string]tokenEntry // entries has the tokens by id.
 }
 
 // tokenEntry is a token and its uses.
@@ -36,8 +37,8 @@ type tokenEntry struct {
 	uses  *tokenUses
 }
 
-// OpenTokens reads tokens and opens the directory of their uses, which it creates if it is missing. It returns an error
-// for invalid files. Later, Run only logs invalid files, and the last valid tokens stay in use.
+// OpenTokens reads tokens, and opens the directory of their uses, which it creates if it is missing. OpenTokens returns
+// an error for invalid files. If files become invalid later, Run only logs that, and the last valid tokens stay in use.
 func OpenTokens(path, usesDir string, log *slog.Logger, now func() time.Time) (*Tokens, error) {
 	b, err := openUsesDir(usesDir)
 	if err != nil {
@@ -60,7 +61,7 @@ func (t *Tokens) Run(ctx context.Context) {
 	})
 }
 
-// write writes the uses of unlimited tokens. After a failure, it tries again after the next use.
+// write writes the uses of unlimited tokens. After a failure, the next attempt follows after the next use.
 func (t *Tokens) write() {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -71,9 +72,9 @@ func (t *Tokens) write() {
 	}
 }
 
-// Close writes the remaining uses and closes the directory. No method may be called afterwards.
+// Close writes the remaining uses and closes the directory. After Close, the caller must not call another method.
 func (t *Tokens) Close() error {
-	t.usesDir.batches.Wait() // running writes are not repeated
+	t.usesDir.batches.Wait() // Wait for running writes, so that the uses in them are not written again.
 	t.write()
 	return t.usesDir.close()
 }
@@ -101,7 +102,7 @@ func (t *Tokens) reload() error {
 		if c.readErr != nil {
 			t.log.Warn("the uses of a provisioning token cannot be read: if they are limited, the token is not accepted", "token", p.Name, "error", c.readErr)
 		}
-		c.raise(p.Status) // the token was used in a cluster before
+		c.raise(p.Status) // The token may have been used in a cluster before.
 		known[p.Name] = tokenEntry{p, c}
 	}
 	t.mu.Lock()
@@ -129,8 +130,8 @@ func (t *Tokens) find(id string) (tokenEntry, bool) {
 	return k, ok
 }
 
-// Use counts one use of a token. For a token with a limited number of uses, it returns nil after the use is on disk. A
-// crash may lose a use but never grants one twice. The error is a *token.InvalidError if no use is left or the token
+// Use counts one use of a token. For a token with a limited number of uses, Use returns nil after the use is on disk. A
+// crash may lose a use, but never grants a use twice. The error is a *token.InvalidError if no use is left or the token
 // was removed. Any other error means that the server cannot count the use now.
 func (t *Tokens) Use(ctx context.Context, id string, use v1alpha1.TokenUse) error {
 	known := t.Token(id)
@@ -139,7 +140,7 @@ func (t *Tokens) Use(ctx context.Context, id string, use v1alpha1.TokenUse) erro
 	}
 	k, ok := t.find(id)
 	switch {
-	case !ok: // removed since the check
+	case !ok: // The token was removed after the check.
 		return &token.InvalidError{ID: id, Reason: token.Unknown}
 	case known.Spec.Uses == 0:
 		k.uses.add(use)

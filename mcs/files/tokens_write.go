@@ -12,7 +12,7 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// TokenDocument is the YAML document of a token, without what an API server fills in.
+// TokenDocument returns the YAML document of a token, without the fields that an API server sets.
 func TokenDocument(t *v1alpha1.ProvisioningToken) ([]byte, error) {
 	out, err := yaml.Marshal(struct {
 		APIVersion string                         `json:"apiVersion"`
@@ -26,8 +26,8 @@ func TokenDocument(t *v1alpha1.ProvisioningToken) ([]byte, error) {
 	return out, nil
 }
 
-// AppendToken adds a token to a file of tokens. It creates a missing file, and does not change a file that the server
-// could not read.
+// AppendToken adds a token to a file of tokens. AppendToken creates a missing file, and does not change a file that the
+// server would refuse.
 func AppendToken(name string, t *v1alpha1.ProvisioningToken) (err error) {
 	data, err := os.ReadFile(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -45,7 +45,7 @@ func AppendToken(name string, t *v1alpha1.ProvisioningToken) (err error) {
 	}
 	separator := "---\n"
 	if len(data) > 0 {
-		separator = "\n---\n" // its last line may have no end
+		separator = "\n---\n" // The last line of the file may have no line break.
 	}
 	f, err := os.OpenFile(name, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
 	if err != nil {

@@ -11,14 +11,16 @@ import (
 // tokenUses counts the uses of one token.
 type tokenUses struct {
 	key     usesKey
-	readErr error // why the count on disk is unreadable; if set, no limited use is granted
+	readErr error // readErr is why the count on disk is unreadable. If readErr is set, no limited use is granted.
 
-	mu     sync.Mutex
-	status v1alpha1.ProvisioningTokenStatus // the status on disk, plus the unlimited uses that are not written yet
-	dirty  bool                             // there are unlimited uses that are not written yet
+	mu sync.Mutex
+	// status is the status on disk, plus the unlimited uses that are not written yet.
+	status v1alpha1.ProvisioningTokenStatus
+	dirty  bool // dirty is true if there are unlimited uses that are not written yet.
 }
 
-// newUse is a use that a request waits for. If use is nil, the request only causes a write of the unwritten uses.
+// newUse is a use of a token that a request waits for. If newUse.use is nil, the request only causes a write of the
+// unwritten uses.
 type newUse struct {
 	use *v1alpha1.TokenUse
 	max int32
@@ -31,7 +33,7 @@ func (c *tokenUses) snapshot() v1alpha1.ProvisioningTokenStatus {
 	return *c.status.DeepCopy()
 }
 
-// raise replaces the status if the given one has more uses.
+// raise replaces the status if the given status has more uses.
 func (c *tokenUses) raise(s v1alpha1.ProvisioningTokenStatus) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -47,14 +49,15 @@ func (c *tokenUses) add(use v1alpha1.TokenUse) {
 	c.status, c.dirty = token.AddUse(c.status, use), true
 }
 
-// hasUnwritten reports whether there are uses to flush. A count that cannot be read is never overwritten.
+// hasUnwritten reports whether flush has uses to write. hasUnwritten returns false if the count on disk cannot be read,
+// because such a count must not be overwritten.
 func (c *tokenUses) hasUnwritten() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.dirty && c.readErr == nil
 }
 
-// with returns the status after a batch of uses and a result for each of them, and whether the status must be written.
+// with returns the status after a batch of uses, a result for each use, and whether the status must be written.
 func (c *tokenUses) with(batch []newUse) (s v1alpha1.ProvisioningTokenStatus, results []error, isNew bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -83,12 +86,13 @@ func (d *usesDir) writeBatch(_ context.Context, c *tokenUses, batch []newUse) (*
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if err != nil {
-		c.dirty = true // the next flush writes the unlimited uses
+		c.dirty = true // The next flush writes the unlimited uses.
 		return nil, nil, err
 	}
 	for i, n := range batch {
 		if n.use != nil && results[i] == nil {
-			c.status = token.AddUse(c.status, *n.use) // not s: add may have been called during the write
+			// This line starts from c.status and not from s, because add may have been called during the write.
+			c.status = token.AddUse(c.status, *n.use)
 		}
 	}
 	return c, results, nil

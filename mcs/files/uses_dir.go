@@ -16,12 +16,13 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/batch"
 )
 
-// usesDir is a directory with one file for the uses of each token. One process at a time has it open.
+// usesDir is a directory with one file for the uses of each token. Only one process at a time may have the directory
+// open.
 type usesDir struct {
 	dir  string
 	lock *os.File
 
-	batches batch.Writer[*tokenUses, newUse] // a write continues after its client has disconnected
+	batches batch.Writer[*tokenUses, newUse] // A write continues after its client has disconnected.
 
 	mu   sync.Mutex
 	uses map[usesKey]*tokenUses
@@ -29,12 +30,12 @@ type usesDir struct {
 
 // usesKey identifies a token by its id and hash. A token with the same id and another secret is a different token.
 type usesKey struct {
-	// ID and Hash of the token.
+	// ID and Hash are the id and the hash of the token.
 	ID   string `json:"token"`
 	Hash string `json:"hash"`
 }
 
-// usesFile is the content of a file.
+// usesFile is the content of a file with the uses of a token.
 type usesFile struct {
 	usesKey
 	Status v1alpha1.ProvisioningTokenStatus `json:"status"`
@@ -66,7 +67,7 @@ func (d *usesDir) close() error {
 	return d.lock.Close()
 }
 
-// open returns the uses of a token. Each call for a token returns the same object.
+// open returns the uses of a token. All calls for one token return the same object.
 func (d *usesDir) open(id, hash string) *tokenUses {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -80,7 +81,7 @@ func (d *usesDir) open(id, hash string) *tokenUses {
 	return c
 }
 
-// count counts a use of a token if there are fewer than max, and returns after it is on disk.
+// count counts a use of a token if there are fewer than max uses, and returns after the use is on disk.
 func (d *usesDir) count(ctx context.Context, c *tokenUses, max int32, use v1alpha1.TokenUse) error {
 	if c.readErr != nil {
 		return c.readErr
@@ -96,7 +97,8 @@ func (d *usesDir) flush(c *tokenUses) error {
 	return d.batches.Do(context.Background(), d.file(c.key), c, newUse{})
 }
 
-// file returns the path of a token's file. Ids and hashes are validated: they consist of letters and digits.
+// file returns the path of a token's file. The path is safe because ids and hashes are validated: they consist of
+// letters and digits.
 func (d *usesDir) file(key usesKey) string {
 	return filepath.Join(d.dir, key.ID+"-"+key.Hash[:16]+".json")
 }
@@ -122,15 +124,16 @@ func (d *usesDir) read(key usesKey) (v1alpha1.ProvisioningTokenStatus, error) {
 	return l.Status, nil
 }
 
-// write replaces a token's file. After it returned nil, the file survives a power loss; after an error, the file has the old
-// or the new content.
+// write replaces a token's file. After write has returned nil, the file survives a power loss. After an error, the file
+// has the old or the new content.
 func (d *usesDir) write(key usesKey, s v1alpha1.ProvisioningTokenStatus) error {
 	raw, err := json.Marshal(usesFile{key, s})
 	if err != nil {
 		return fmt.Errorf("writing the uses of a token: %w", err)
 	}
 	name := d.file(key)
-	half := name + ".new" // one process, and one writer at a time for each file
+	// A fixed name is safe, because only one process uses the directory, and each file has only one writer at a time.
+	half := name + ".new"
 	if err := writeFile(half, raw); err != nil {
 		return fmt.Errorf("writing the uses of a token: %w", errors.Join(err, os.Remove(half)))
 	}

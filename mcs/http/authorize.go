@@ -16,18 +16,21 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
 
-// Access configures who may read a config without a valid token or client certificate. With the zero value, no such
-// client may read one, and a client gets secrets only with a token or certificate for one node.
+// Access configures who may read a config without a valid token or client certificate. With the zero value, a client
+// without a valid token or client certificate may read no config, and a client gets secrets only with a token or
+// certificate for one node.
 type Access struct {
-	// Open serves every client.
+	// If Open is true, the server serves every client.
 	Open bool
-	// SecretsToAll serves configs with their secrets to all authorized clients.
+	// If SecretsToAll is true, all authorized clients get configs with their secrets.
 	SecretsToAll bool
-	// AllowFrom are the only addresses that the server serves; if empty, it serves all. See also Server.AllowFrom.
+	// AllowFrom are the only addresses that the server serves. If AllowFrom is empty, the server serves all addresses.
+	// See also Server.AllowFrom.
 	AllowFrom []netip.Prefix
 }
 
-// ParseAllowFrom parses networks (192.0.2.0/24, 2001:db8::/48) and single addresses. The errors name every invalid one.
+// ParseAllowFrom parses networks (192.0.2.0/24, 2001:db8::/48) and single addresses. The errors name every invalid
+// entry.
 func ParseAllowFrom(texts []string) ([]netip.Prefix, error) {
 	var all []netip.Prefix
 	var bad []error
@@ -48,22 +51,22 @@ func ParseAllowFrom(texts []string) ([]netip.Prefix, error) {
 	return all, errors.Join(bad...)
 }
 
-// Prefixes in the subject of a client certificate: an organization for each pool that the client may read, and the node as the
-// common name.
+// The prefixes in the subject of a client certificate. The subject has an organization for each pool that the client
+// may read, and the node as the common name.
 const (
 	poolPrefix       = "bunsen:pool:"
 	nodePrefix       = "bunsen:node:"
 	systemNodePrefix = "system:node:"
 )
 
-// client is the identity with which a request authenticated. For an unauthorized request, it names the invalid token or
-// certificate.
+// client is the identity with which a request authenticated. For an unauthorized request, the fields name the invalid
+// token or certificate.
 type client struct {
-	token       string // the id of the token
-	certificate string // the subject of the client certificate
-	node        string // the node that the token or certificate is for; empty is any
-	open        bool   // only open access authorized the request
-	ignored     error  // why a token or certificate is invalid, if something else authorized the request
+	token       string // token is the id of the token.
+	certificate string // certificate is the subject of the client certificate.
+	node        string // node is the node that the token or certificate is for; empty: any node.
+	open        bool   // open is true if only open access authorized the request.
+	ignored     error  // ignored is why a token or certificate is invalid, if something else authorized the request.
 }
 
 // usedToken reports whether the token authorized the request, so that its use counts.
@@ -72,7 +75,7 @@ func (c client) usedToken() bool { return c.token != "" && c.certificate == "" &
 // authorizer decides which requests the server serves.
 type authorizer struct {
 	tokens  Tokens
-	clients *clientca.File // nil: no certificate authorizes
+	clients *clientca.File // If clients is nil, no certificate authorizes a request.
 	access  Access
 	limits  *limiter
 }
@@ -88,9 +91,9 @@ func (a authorizer) checkAddress(from netip.Addr, now time.Time) error {
 	return nil
 }
 
-// authorize finds what authorizes a request to read a pool's config: its token, its client certificate, or open access.
-// Unauthorized requests have their own limit, which does not apply to authorized requests. So the failures of one
-// client do not block others at the same address.
+// authorize finds out what authorizes a request to read a pool's config: its token, its client certificate, or open
+// access. Unauthorized requests have a limit of their own, which does not apply to authorized requests. So the failures
+// of one client do not block other clients at the same address.
 func (a authorizer) authorize(r *http.Request, pool string, from netip.Addr, now time.Time) (client, error) {
 	who, err := a.tokenClient(r, pool, now)
 	if err == nil {
@@ -112,7 +115,7 @@ func (a authorizer) authorize(r *http.Request, pool string, from netip.Addr, now
 		}
 	}
 	if a.access.Open {
-		who.open, who.node = true, "" // an ignored certificate does not identify the node either
+		who.open, who.node = true, "" // If the certificate is ignored, it does not identify the node either.
 		if !isMissing(err) {
 			who.ignored = err
 		}
@@ -124,7 +127,8 @@ func (a authorizer) authorize(r *http.Request, pool string, from netip.Addr, now
 	return who, err
 }
 
-// admit authorizes a request for the pool of a response. An unknown token has to wait until the server has read all tokens.
+// admit authorizes a request for the pool of a response. A client with an unknown token has to retry until the server
+// has read all tokens.
 func (a authorizer) admit(r *http.Request, to *response, isSynced bool, now time.Time) (err error) {
 	to.client, err = a.authorize(r, to.pool, to.from, now)
 	if err != nil && !isSynced {
@@ -153,7 +157,8 @@ func isMissing(err error) bool {
 	return errors.As(err, &invalid) && invalid.Reason == token.Missing
 }
 
-// clientCertificate returns the client certificate of a request. It returns nil if none of the machines' CAs signed it.
+// clientCertificate returns the client certificate of a request. clientCertificate returns nil if none of the machines'
+// CAs signed the certificate.
 func (a authorizer) clientCertificate(r *http.Request) *x509.Certificate {
 	if a.clients == nil || r.TLS == nil || !a.clients.Certificates().Issued(r.TLS.VerifiedChains) {
 		return nil

@@ -2,10 +2,10 @@ package http
 
 import "time"
 
-// Bounds limit how many resources of the server one slow or hostile client can use. A field that is 0 has its value of
-// DefaultBounds.
+// Bounds limit how many resources of the server one slow or hostile client can use. A field that is 0 stands for the
+// value in DefaultBounds.
 type Bounds struct {
-	// Header limits the time for the TLS handshake, and again for the headers of a request.
+	// Header limits the time for the TLS handshake, and also the time for the headers of a request.
 	Header time.Duration
 	// Read limits the time for a whole request.
 	Read time.Duration
@@ -13,28 +13,30 @@ type Bounds struct {
 	Send time.Duration
 	// Stop is how long running requests may take when the server stops.
 	Stop time.Duration
-	// HeaderBytes limits the length of all headers of a request; longer ones get 431.
+	// HeaderBytes limits the length of all headers of a request. A request with longer headers gets the status 431.
 	HeaderBytes int
-	// Connections limits all connections. If the limit is reached, a new connection closes the oldest one without a
-	// complete request, of the source that has most such connections. If every connection has a running request, the
-	// new one waits.
+	// Connections limits all connections. If the limit is reached and a new connection comes, the server closes a
+	// connection without a complete request: the oldest one of the source that has most such connections. If every
+	// connection has a running request, the new connection waits.
 	Connections int
-	// PerSource limits the connections of one source; see Limits. If the limit is reached, a new connection closes the
-	// source's oldest one without a complete request. If every connection of the source has a running request, the
-	// server closes the new one.
+	// PerSource limits the connections of one source. If the limit is reached and a new connection comes, the server
+	// closes the source's oldest connection without a complete request. If every connection of the source has a running
+	// request, the server closes the new connection.
 	PerSource int
 }
 
-// DefaultBounds returns the defaults.
+// DefaultBounds returns the default bounds.
 func DefaultBounds() Bounds {
 	return Bounds{
-		Header:      10 * time.Second, // enough for three lost packets on the worst line; limits slow-loris attacks
-		Read:        15 * time.Second, // a request has no body, so it ends soon after its headers
-		Send:        5 * time.Minute,  // a config of some MiB over the slowest management network
-		Stop:        time.Minute,      // Ignition does not retry a body that broke off
-		HeaderBytes: 16 << 10,         // Ignition sends 200 bytes; a token is 70
-		Connections: 4096,             // about 60 KiB for each with TLS: at most 256 MiB
-		PerSource:   512,              // an eighth of Connections: a rack behind one address may boot at once
+		// The time Header is enough for three lost packets on a bad line, and limits slow-loris attacks.
+		Header:      10 * time.Second,
+		Read:        15 * time.Second, // A request has no body, so it ends soon after its headers.
+		Send:        5 * time.Minute,  // The time Send is enough for a config of some MiB over a slow management network.
+		Stop:        time.Minute,      // The time is long because Ignition does not retry after an incomplete body.
+		HeaderBytes: 16 << 10,         // Ignition sends headers of 200 bytes; a token has 70 bytes.
+		Connections: 4096,             // A connection with TLS needs about 60 KiB, so all connections need at most 256 MiB.
+		// PerSource is an eighth of Connections, so that a rack behind one address can boot at once.
+		PerSource: 512,
 	}
 }
 

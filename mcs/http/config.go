@@ -19,16 +19,17 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
 
-// vary lists the request headers that a response depends on. A cache between the server and the machine must store a response
-// for each combination of them, errors included.
+// vary lists the request headers that a response depends on. A cache between the server and the machine must store a
+// separate response, also of an error, for each combination of these headers.
 const vary = "Accept, Accept-Encoding, Authorization"
 
-// prepareTimeout is how long a machine waits for its bootstrap token and the count of its use before it has to retry. Ignition
-// waits 10 s for response headers, and a use that is counted later would be lost.
+// prepareTimeout is how long a request may take to create a bootstrap token and to count the use of its token. After
+// this time, the machine has to retry. Ignition waits 10 s for response headers, and a use that is counted later would
+// be lost.
 const prepareTimeout = 5 * time.Second
 
-// configHandler serves /config/<pool>. It checks in this order: limits, authorization, pool, version, body, bootstrap token,
-// use of the token. Later checks cost more, or cannot be undone.
+// configHandler serves /config/<pool>. configHandler works in this order: limits, authorization, pool, version, body,
+// bootstrap token, use of the token. Later parts cost more, or cannot be undone.
 type configHandler struct {
 	source          Source
 	tokens          Tokens
@@ -42,16 +43,16 @@ type configHandler struct {
 // response is the result of one request.
 type response struct {
 	pool   string
-	known  bool // the pool exists, and the client may know that it exists
+	known  bool // known is true if the pool exists, and the client may know that it exists.
 	from   netip.Addr
 	client client
-	config *served.Config // nil if the pool serves no config
+	config *served.Config // config is nil if the pool serves no config.
 	format served.Format
 	body   served.Body
 	status int
 	sent   int64
 	err    error
-	// nodeConfig is the name of the config that a node requested; empty where a machine requested the config of a pool.
+	// nodeConfig is the name of the config that a node requested; empty if a machine requested the config of a pool.
 	nodeConfig string
 	// daemon is the architecture for which a machine requested the daemon; empty for a config.
 	daemon string
@@ -69,8 +70,8 @@ func (h *configHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.log.add(r, &a, now)
 }
 
-// recover turns a panic into an error response and logs it. If the response was already started, recover breaks it off.
-// Without recover, net/http would not log the panic to this log.
+// recover turns a panic into an error response and logs it. If the response has already started, recover breaks it off.
+// Without recover, the panic would not be in the server's log, because net/http has its own log.
 func (h *configHandler) recover(w http.ResponseWriter, r *http.Request, a *response, now time.Time) {
 	p := recover()
 	if p == nil {
@@ -87,14 +88,14 @@ func (h *configHandler) recover(w http.ResponseWriter, r *http.Request, a *respo
 	}
 }
 
-// serve serves a request. If it cannot, it returns the reason and leaves a.status 0.
+// serve serves a request. If serve cannot serve it, serve returns the reason and leaves a.status 0.
 func (h *configHandler) serve(w http.ResponseWriter, r *http.Request, a *response, now time.Time) error {
 	err := h.authorizer.checkAddress(a.from, now)
 	if err != nil {
 		return err
 	}
 	if !h.source.Ready() {
-		return mcs.ErrNotSynced // tokens may also not be read yet
+		return mcs.ErrNotSynced // The server may not have read the tokens yet either.
 	}
 	if err = h.authorizer.admit(r, a, h.source.Synced(), now); err != nil {
 		return err
@@ -123,7 +124,7 @@ func (h *configHandler) serve(w http.ResponseWriter, r *http.Request, a *respons
 	return send(w, a, bootstrapToken)
 }
 
-// selectBody finds the requested body.
+// selectBody finds the body in the requested version and encoding.
 func (h *configHandler) selectBody(r *http.Request, a *response) error {
 	if a.pool == "" {
 		return fmt.Errorf("the path names no pool, as /config/worker does: %w", mcs.ErrUnknownPool)
@@ -146,8 +147,9 @@ func (h *configHandler) selectBody(r *http.Request, a *response) error {
 	return err
 }
 
-// body returns the body in the format of a response. A machine whose token or certificate names its node gets the secrets
-// that the config refers to. Without them it boots too, and gets them after it has joined.
+// body returns the body in the format of a response. A machine whose token or certificate names its node gets the
+// secrets that the config refers to. A machine without these secrets boots too, and gets the secrets after it has
+// joined.
 func (h *configHandler) body(a *response) (served.Body, error) {
 	if a.client.node != "" && !a.format.Withhold && h.secrets != nil {
 		if resolved, ok := h.secrets.Resolved(a.config.Name()); ok {
@@ -157,9 +159,9 @@ func (h *configHandler) body(a *response) (served.Body, error) {
 	return a.config.Body(a.format)
 }
 
-// prepare creates the bootstrap token that the body needs, or returns "" if the body needs none. Then it counts the use
-// of the provisioning token that authorized the request. It does so last, because an unused bootstrap token expires,
-// but a counted use is lost.
+// prepare creates the bootstrap token that the body needs, or returns "" if the body needs none. After that, prepare
+// counts the use of the provisioning token that authorized the request. The count comes last, because an unused
+// bootstrap token expires by itself, but a counted use cannot be taken back.
 func (h *configHandler) prepare(ctx context.Context, a *response, now time.Time) (bootstrapToken string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
@@ -205,8 +207,9 @@ func (h *configHandler) createBootstrapToken(ctx context.Context, a *response) (
 	return text, err
 }
 
-// setHeaders sets the headers of a config, or of a response that the config has not changed. Clients may cache a config
-// without secrets if they revalidate it. They must not cache a config with secrets.
+// setHeaders sets the headers of a response with a config, or of a response that says that the config has not changed.
+// The headers allow clients to cache a config without secrets if they revalidate it. The headers forbid clients to
+// cache a config with secrets.
 func setHeaders(header http.Header, a *response) {
 	cacheControl := "no-store"
 	if a.format.Withhold && !a.body.NeedsBootstrapToken() {
@@ -236,10 +239,10 @@ func send(w http.ResponseWriter, a *response, bootstrapToken string) error {
 	return nil
 }
 
-// headerList returns a header that may have several lines.
+// headerList returns all lines of a header as one list.
 func headerList(r *http.Request, name string) string { return strings.Join(r.Header.Values(name), ",") }
 
-// poolOf returns the pool of a path /config/<pool>. It returns "" for a path with further elements, because a proxy
+// poolOf returns the pool of a path /config/<pool>. poolOf returns "" for a path with more elements, because a proxy
 // that allows paths by prefix would not see the pool at the end.
 func poolOf(urlPath string) string {
 	name := strings.TrimPrefix(urlPath, "/config/")

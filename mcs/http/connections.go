@@ -6,15 +6,16 @@ import (
 	"net/netip"
 )
 
-// connTable divides a number of connections among sources. A connection is silent until a complete request was read from it,
-// and then active until it is removed. Only silent connections are removed to make room for others. The table does no I/O.
-// Each method takes O(log n) time, and only one may be called at a time.
+// connTable divides a limited number of connections among sources. A connection is silent until the server has read a
+// complete request from it. After a complete request, a connection is active until the table removes it. The table
+// removes only silent connections to make room for new ones. The table does no I/O. Each method takes O(log n) time,
+// and only one may be called at a time.
 type connTable struct {
 	total, perSource int
 
 	count, active int
 	sources       map[netip.Prefix]*connSource
-	silent        sourceHeap // the sources that have silent connections
+	silent        sourceHeap // silent has the sources with silent connections.
 	arrivals      uint64
 }
 
@@ -22,8 +23,9 @@ type connTable struct {
 type connSource struct {
 	prefix        netip.Prefix
 	count, active int
-	silent        list.List // of *conn, the oldest first
-	index         int       // in connTable.silent; notInHeap without silent connections
+	silent        list.List // silent has the silent connections (*conn), the oldest first.
+	// index is the source's index in connTable.silent; notInHeap if the source has no silent connections.
+	index int
 }
 
 const notInHeap = -1
@@ -32,9 +34,9 @@ const notInHeap = -1
 type admission int
 
 const (
-	// admitted: it is in the table.
+	// admitted: the connection is in the table.
 	admitted admission = iota
-	// overShare: its source has a running request on each connection of its share.
+	// overShare: the source of the connection has a running request on each connection of its share.
 	overShare
 	// allActive: each connection of the table has a running request.
 	allActive
@@ -44,7 +46,8 @@ func newConnTable(b Bounds) *connTable {
 	return &connTable{total: b.Connections, perSource: b.PerSource, sources: map[netip.Prefix]*connSource{}}
 }
 
-// add adds a connection to the table. It returns the connection that was removed for it, if any.
+// add adds a connection to the table. If the table removed another connection to make room, add returns that
+// connection.
 func (t *connTable) add(c *conn, from netip.Prefix) (removed *conn, result admission) {
 	switch s := t.sources[from]; {
 	case s != nil && s.count >= t.perSource:
@@ -74,9 +77,9 @@ func (t *connTable) add(c *conn, from netip.Prefix) (removed *conn, result admis
 	return removed, admitted
 }
 
-// begin makes a connection active. It returns errClosed for a removed connection. It returns errOverloaded if the
-// connection's source already has as many running requests as connections are left for all other sources. So running
-// requests of few sources never use all connections.
+// begin makes a connection active. begin returns errClosed for a removed connection. begin returns errOverloaded if the
+// connection's source already has too many running requests: as many as connections are left for all other sources. So
+// running requests of a few sources never use all connections.
 func (t *connTable) begin(c *conn) error {
 	s := c.source
 	switch {
@@ -136,14 +139,15 @@ func (s *connSource) oldest() *conn {
 	return nil
 }
 
-// sourceHeap orders sources by their number of silent connections, most first, then by the age of their oldest one. Active ones
-// do not count, so a source whose requests are served can open new connections like any other. It implements heap.Interface.
+// sourceHeap orders sources by their number of silent connections, most first, and then by the age of their oldest
+// silent connection. Active connections do not count, so a source whose requests are served can open new connections
+// like any other source. sourceHeap implements heap.Interface.
 type sourceHeap []*connSource
 
 // Len returns the number of sources.
 func (h sourceHeap) Len() int { return len(h) }
 
-// Less reports whether source i loses a connection before source j.
+// Less reports whether the table removes a connection of source i before one of source j.
 func (h sourceHeap) Less(i, j int) bool {
 	if x, y := h[i].silent.Len(), h[j].silent.Len(); x != y {
 		return x > y

@@ -12,8 +12,9 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/http/address"
 )
 
-// daemonHandler serves /daemon/<arch>/<pool>: the Ignition config that installs the daemon. It authorizes as for the config of the pool,
-// and counts no use of the token, because the same machine also requests that config.
+// daemonHandler serves /daemon/<arch>/<pool>: the Ignition config that installs the daemon. daemonHandler authorizes a
+// request in the same way as configHandler. daemonHandler counts no use of the token, because the same machine also
+// requests the config of its pool.
 type daemonHandler struct {
 	binaries   daemon.Binaries
 	authorizer authorizer
@@ -33,7 +34,7 @@ func (h *daemonHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.log.add(r, &a, now)
 }
 
-// serve serves a request, or returns why not and leaves a.status 0.
+// serve serves a request. If serve cannot serve it, serve returns the reason and leaves a.status 0.
 func (h *daemonHandler) serve(w http.ResponseWriter, r *http.Request, a *response, now time.Time) error {
 	err := h.authorizer.checkAddress(a.from, now)
 	if err != nil {
@@ -64,7 +65,7 @@ func (h *daemonHandler) serve(w http.ResponseWriter, r *http.Request, a *respons
 	return nil
 }
 
-// config returns the config for the requested version, architecture and path.
+// config returns the config that installs the daemon, for the requested version, architecture and path.
 func (h *daemonHandler) config(r *http.Request, a *response) (daemon.Config, error) {
 	var err error
 	if a.format.Version, err = mcs.Negotiate(headerList(r, "Accept")); err != nil {

@@ -11,18 +11,19 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/token"
 )
 
-// retryAfter is when a machine should retry, in seconds. Ignition retries by itself.
+// retryAfter is the value of the header Retry-After, in seconds. Ignition retries even without this header.
 const retryAfter = 5
 
-// challenge requests a valid token from the client (RFC 6750, section 3).
+// challenge is the header with which the server requests a valid token from the client (RFC 6750, section 3).
 const challenge = `Bearer realm="bunsen"`
 
-// httpError is an error response. The client gets message; the log gets Error, which also has the cause.
+// httpError is an error response. The client gets only the message. The log gets the result of Error, which also has
+// the cause.
 type httpError struct {
 	status  int
-	reason  string // one word, for metrics
+	reason  string // reason is one word, for metrics.
 	message string
-	cause   error // nil if message is the whole error
+	cause   error // cause is nil if message is the whole error.
 }
 
 // Error returns the message and the cause.
@@ -36,7 +37,7 @@ func (e *httpError) Error() string {
 // Unwrap returns the cause.
 func (e *httpError) Unwrap() error { return e.cause }
 
-// Errors without a cause. Errors about too many requests have a status on which Ignition retries.
+// The error responses without a cause. Errors about too many requests have a status on which Ignition retries.
 var (
 	errAddressNotAllowed = &httpError{status: http.StatusForbidden, reason: "Foreign", message: "this address is not allowed"}
 	errTooManyRequests   = &httpError{status: http.StatusServiceUnavailable, reason: "TooMany", message: "too many requests from this address: retry later"}
@@ -47,7 +48,8 @@ var (
 	errOtherCertificate  = &httpError{status: http.StatusForbidden, reason: "OtherCertificate", message: "the client certificate is for another pool"}
 )
 
-// isRateLimited reports whether clients can cause an error as often as they can send requests.
+// isRateLimited reports whether the log of an error needs a limit, because clients can cause the error as often as they
+// can send requests.
 func isRateLimited(err error) bool {
 	return errors.Is(err, errAddressNotAllowed) || errors.Is(err, errTooManyRequests) || errors.Is(err, errTooManyFailures)
 }
@@ -57,8 +59,8 @@ func unavailable(reason, message string, cause error) error {
 	return &httpError{status: http.StatusServiceUnavailable, reason: reason, message: message + ": retry later", cause: cause}
 }
 
-// retryUntilSynced turns the error for an unknown token into a retry, because the server has not read all tokens yet.
-// Ignition would give up after a 401. A wrong secret gets the same response.
+// retryUntilSynced turns the error for an unknown token into a response after which Ignition retries, while the server
+// has not read all tokens. Ignition would give up after a 401. A token with a wrong secret gets the same response.
 func retryUntilSynced(err error) error {
 	var invalid *token.InvalidError
 	if isRateLimited(err) || !errors.As(err, &invalid) || invalid.Reason != token.Unknown && invalid.Reason != token.Wrong {
@@ -102,7 +104,7 @@ func httpErrorOf(err error) httpError {
 	case errors.As(err, &fields):
 		return httpError{status: http.StatusNotAcceptable, reason: "Unsayable", message: text}
 	}
-	// The error is about the whole config and may quote it, so only the log has it.
+	// The error is about the whole config and may quote it, so the error is only in the log.
 	return httpError{status: http.StatusInternalServerError, reason: "Broken", message: "the config cannot be served: the server's log says why", cause: err}
 }
 

@@ -13,7 +13,7 @@ import (
 
 // Rate limits how often an event may happen.
 type Rate struct {
-	// PerSecond is the sustained rate; 0 sets no limit.
+	// PerSecond is how many events per second may happen over a longer time; 0 sets no limit.
 	PerSecond float64
 	// Burst is how many events may happen at once, at least 1.
 	Burst int
@@ -32,12 +32,12 @@ type Limits struct {
 	Requests Rate
 	// Failures limits unauthorized requests.
 	Failures Rate
-	// Sources is how many sources are tracked, the most recent ones; 0 is as in DefaultLimits.
+	// Sources is how many of the most recent sources the server tracks; 0 stands for the value in DefaultLimits.
 	Sources int
 }
 
-// DefaultLimits let a rack behind one address boot at once and a boot loop continue, and slow down clients that guess tokens.
-// All tracked sources take about 4 MiB.
+// DefaultLimits returns the default limits. With them, a rack behind one address can boot at once, a boot loop can
+// continue, and a client that guesses tokens is slow. All tracked sources need about 4 MiB of memory.
 func DefaultLimits() Limits {
 	return Limits{
 		Requests: Rate{PerSecond: 50, Burst: 500},
@@ -46,7 +46,8 @@ func DefaultLimits() Limits {
 	}
 }
 
-// limiter counts requests by source in bounded memory. It drops the source that was idle the longest.
+// limiter counts requests by source in bounded memory. If there are too many sources, limiter drops the source that was
+// idle the longest.
 type limiter struct {
 	limits  Limits
 	sources *lru.Cache[netip.Prefix, *budget]
@@ -61,17 +62,17 @@ func newLimiter(l Limits) *limiter {
 	}
 	sources, err := lru.New[netip.Prefix, *budget](l.Sources)
 	if err != nil {
-		panic(err) // Sources is always positive; any other size is the only error
+		panic(err) // The only possible error is a size that is not positive, and Sources is always positive.
 	}
 	return &limiter{l, sources}
 }
 
-// request subtracts one request from a source's budget and reports whether one was left.
+// request subtracts one request from a source's budget, and reports whether the budget had a request left.
 func (l *limiter) request(from netip.Addr, now time.Time) bool {
 	return !l.limits.Requests.limits() || l.of(from).requests.AllowN(now, 1)
 }
 
-// failure subtracts one unauthorized request from a source's budget and reports whether one was left.
+// failure subtracts one unauthorized request from a source's budget, and reports whether the budget had one left.
 func (l *limiter) failure(from netip.Addr, now time.Time) bool {
 	return !l.limits.Failures.limits() || l.of(from).failures.AllowN(now, 1)
 }
@@ -83,19 +84,20 @@ func (l *limiter) of(from netip.Addr) *budget {
 	}
 	fresh := &budget{l.limits.Requests.limiter(), l.limits.Failures.limiter()}
 	if b, ok, _ := l.sources.PeekOrAdd(key, fresh); ok {
-		return b // a concurrent request of the source added it
+		return b // A concurrent request of the source has added the budget.
 	}
 	return fresh
 }
 
-// throttle allows one event per second and counts the others.
+// throttle allows one event per second and counts the other events.
 type throttle struct {
 	mu   sync.Mutex
 	next time.Time
 	kept int
 }
 
-// allow returns how many events there were since the last allowed one, this one included, or 0 if this one is not allowed.
+// allow returns 0 if the event is not allowed. Otherwise, allow returns the number of events since the last allowed
+// event, including this one.
 func (t *throttle) allow(now time.Time) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/http/address"
 )
 
-// Why a connection is closed, or its request is refused, for metrics and the log.
+// The reasons to close a connection, or to refuse its request, for metrics and the log.
 const (
 	closedForeign    = "Foreign"
 	closedTooMany    = "TooMany"
@@ -23,37 +23,40 @@ const (
 	closedOverloaded = "Overloaded"
 )
 
-// connectionsPerRequest is how many connections a source may open for each request that it may send. So most clients
-// over the limit still get a 503. A load balancer that hides addresses can also probe while thousands of machines boot.
+// connectionsPerRequest is how many connections a source may open for each request that it may send. The number is
+// larger than 1 so that most clients over the limit still get a 503. This number of connections also lets a load
+// balancer that hides addresses probe the server while thousands of machines boot.
 const connectionsPerRequest = 4
 
-// errClosed says that a connection was closed to make room for another one.
+// errClosed is the error for a connection that the server closed to make room for another connection.
 var errClosed = errors.New("the connection was closed to make room for another one")
 
-// listener limits connections before TLS. It closes connections from addresses that are not allowed, and those of a
-// source that opens too many in a second. If there are too many connections, it closes silent ones.
+// listener limits connections before TLS. listener closes connections from addresses that are not allowed, and
+// connections of a source that opens too many per second. If there are too many connections, listener closes silent
+// connections.
 type listener struct {
 	net.Listener
 	allowFrom []netip.Prefix
 	limits    *limiter
 	log       *slog.Logger
 	metrics   *Metrics
-	throttles map[string]*throttle // by reason
+	throttles map[string]*throttle // throttles limits the log lines, by reason.
 
 	mu     sync.Mutex
-	room   sync.Cond // a connection was removed, or the listener is closed
+	room   sync.Cond // room signals that a connection was removed, or that the listener is closed.
 	table  *connTable
 	closed bool
 }
 
-// conn is a connection that a listener has accepted. The fields but Conn and listener belong to the listener's table.
+// conn is a connection that a listener has accepted. All fields except Conn and listener belong to the listener's
+// table.
 type conn struct {
 	net.Conn
 	listener *listener
 
-	source  *connSource // nil after its removal
+	source  *connSource // source is nil after the removal of the connection.
 	arrival uint64
-	silent  *list.Element // nil while a request runs
+	silent  *list.Element // silent is nil while a request runs.
 }
 
 func newListener(l net.Listener, b Bounds, s Server) *listener {
@@ -65,7 +68,7 @@ func newListener(l net.Listener, b Bounds, s Server) *listener {
 	return bounded
 }
 
-// Accept returns the next connection that is allowed and has room.
+// Accept returns the next connection that is allowed and for which the table has room.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		raw, err := l.Listener.Accept()
@@ -87,8 +90,9 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit adds a connection to the table and closes the one that the table removed for it. It waits while each connection
-// has a running request. It returns nil if the source has used up its share, and after the listener was closed.
+// admit adds a connection to the table, and closes the connection that the table removed to make room. admit waits
+// while each connection has a running request. admit returns nil if the source has used up its share, or if the
+// listener was closed.
 func (l *listener) admit(raw net.Conn, from netip.Prefix) *conn {
 	c := &conn{Conn: raw, listener: l}
 	l.mu.Lock()
@@ -115,7 +119,7 @@ func (l *listener) admit(raw net.Conn, from netip.Prefix) *conn {
 	return c
 }
 
-// Close closes the listener. Connections that it has accepted stay open.
+// Close closes the listener. Connections that the listener has accepted stay open.
 func (l *listener) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -124,7 +128,7 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
-// report counts a connection that was closed or refused, and logs at most one per second.
+// report counts a connection that was closed or refused, and logs at most one such connection per second.
 func (l *listener) report(reason string, source netip.Prefix) {
 	l.metrics.connectionClosed(reason)
 	if n := l.throttles[reason].allow(time.Now()); n > 0 {
@@ -132,7 +136,7 @@ func (l *listener) report(reason string, source netip.Prefix) {
 	}
 }
 
-// Close closes the connection and makes room for another one.
+// Close closes the connection, and makes room in the table for another connection.
 func (c *conn) Close() error {
 	err := c.Conn.Close()
 	l := c.listener
@@ -155,13 +159,14 @@ func connContext(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connKey{}, c)
 }
 
-// handler passes on the requests that may start; their connection is then active. It refuses a request with a body at once,
-// because no handler reads one.
+// handler calls the next handler for requests that may start, and marks their connections as active. handler refuses a
+// request with a body at once, because no handler reads a body.
 func (l *listener) handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c, _ := r.Context().Value(connKey{}).(*conn)
 		if r.ContentLength != 0 {
-			_ = http.NewResponseController(w).SetReadDeadline(time.Now()) // net/http would read it, up to Bounds.Read
+			// Without this deadline, net/http would read the body, for up to Bounds.Read.
+			_ = http.NewResponseController(w).SetReadDeadline(time.Now())
 			writeError(w, errRequestBody)
 			return
 		}
@@ -179,7 +184,8 @@ func (l *listener) handler(next http.Handler) http.Handler {
 			l.report(closedOverloaded, from)
 			writeError(w, err)
 		default:
-			panic(http.ErrAbortHandler) // the client does not read the response: create no token, count no use
+			// No client reads the response, so the server must create no bootstrap token and count no use.
+			panic(http.ErrAbortHandler)
 		}
 	})
 }

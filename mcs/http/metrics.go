@@ -7,7 +7,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Metrics counts responses and connections. It is a prometheus.Collector. All methods may be called concurrently.
+// Metrics counts responses and connections. Metrics is a prometheus.Collector. All methods may be called concurrently.
 type Metrics struct {
 	served, refused atomic.Int64
 
@@ -34,20 +34,20 @@ func newMetrics() *Metrics {
 	}
 }
 
-// Served returns how many configs were sent completely.
+// Served returns how many configs the server has sent completely.
 func (c *Metrics) Served() int64 { return c.served.Load() }
 
-// Refused returns how many requests were refused.
+// Refused returns how many requests the server has refused.
 func (c *Metrics) Refused() int64 { return c.refused.Load() }
 
-// Describe sends the descriptions of the metrics.
+// Describe sends the descriptions of the metrics, for Prometheus' client library.
 func (c *Metrics) Describe(to chan<- *prometheus.Desc) {
 	for _, part := range c.parts() {
 		part.Describe(to)
 	}
 }
 
-// Collect sends the metrics.
+// Collect sends the values of the metrics, for Prometheus' client library.
 func (c *Metrics) Collect(to chan<- prometheus.Metric) {
 	for _, part := range c.parts() {
 		part.Collect(to)
@@ -66,7 +66,9 @@ func (c *Metrics) connectionClosed(reason string) {
 }
 
 func (c *Metrics) add(a *response) {
-	pool := "" // an arbitrary pool name would let a client create any number of counters
+	// Only a known pool gets a counter, because a client could create any number of counters with invented names of
+	// pools.
+	pool := ""
 	if a.known {
 		pool = a.pool
 	}

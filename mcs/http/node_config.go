@@ -14,7 +14,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/http/address"
 )
 
-// nodesOrganization is the organization in the certificate of every kubelet (Kubernetes, Node authorization).
+// nodesOrganization is the organization in the certificate of every kubelet, as Kubernetes' Node authorization
+// requires.
 const nodesOrganization = "system:nodes"
 
 const (
@@ -24,11 +25,12 @@ const (
 	secretsContent = "secrets-of-"
 )
 
-// nodeConfigHandler serves /node/config/<name>, /node/secrets/<name> or /node/trust to nodes, which authenticate with the
-// certificate of their kubelet. It checks in this order: limits, the node, whether the node may read the config, the config.
+// nodeConfigHandler serves /node/config/<name>, /node/secrets/<name> or /node/trust to nodes, which authenticate with
+// the certificate of their kubelet. nodeConfigHandler checks in this order: limits, which node sends the request,
+// whether the node may read the config, the config itself.
 type nodeConfigHandler struct {
 	nodes      Nodes
-	prefix     string // the path of the route: v1alpha1.NodeConfigPath, NodeSecretsPath or NodeTrustPath
+	prefix     string // prefix is the path of the route: v1alpha1.NodeConfigPath, NodeSecretsPath or NodeTrustPath
 	authorizer authorizer
 	log        *requestLog
 	now        func() time.Time
@@ -56,12 +58,13 @@ func (h *nodeConfigHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.log.add(r, &a, now)
 }
 
-// serve serves a request, or returns why not and leaves a.status 0.
+// serve serves a request. If serve cannot serve it, serve returns the reason and leaves a.status 0.
 func (h *nodeConfigHandler) serve(w http.ResponseWriter, r *http.Request, a *response, now time.Time) error {
 	if err := h.authorizer.checkAddress(a.from, now); err != nil {
 		return err
 	}
-	w.Header().Set("Connection", "close") // the certificate may expire before the next request
+	// The connection ends because the client's certificate may expire before the next request.
+	w.Header().Set("Connection", "close")
 	err := h.identify(r, a)
 	var config []byte
 	var revision string
@@ -104,8 +107,8 @@ func (h *nodeConfigHandler) serve(w http.ResponseWriter, r *http.Request, a *res
 	return nil
 }
 
-// read returns what the node requests, and the revision of what it trusts. The text is nil if the node has that revision. The error is
-// an *mcs.NotForNodeError if the node may not read it.
+// read returns what the node requests, and the revision of the certificates that the node trusts. The text is nil if
+// the node already has that revision. The error is an *mcs.NotForNodeError if the node may not read the config.
 func (h *nodeConfigHandler) read(r *http.Request, node, name string) (text []byte, revision string, err error) {
 	ctx := r.Context()
 	if h.prefix == v1alpha1.NodeTrustPath {

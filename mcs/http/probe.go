@@ -8,9 +8,10 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/http/address"
 )
 
-// probe responds to health probes with 200 or 503 and no body. Addresses that are not allowed get 403, except this host's own,
-// from which the kubelet probes a pod in the host's network. Probes have the same limit as configs and a separate budget, so
-// that a load balancer that hides addresses gets a response while thousands of machines boot.
+// probe responds to health probes with 200 or 503 and no body. Addresses that are not allowed get 403. The addresses of
+// this host are always allowed, because the kubelet probes a pod in the host's network from them. Probes have the same
+// limit as configs, but a budget of their own, so that a load balancer that hides addresses gets a response while
+// thousands of machines boot.
 type probe struct {
 	access Access
 	limits *limiter

@@ -14,21 +14,21 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// Actions in the audit log.
+// The actions in the audit log.
 const (
 	actionServe  = "serve"
 	actionRefuse = "refuse"
 )
 
-// byNode marks an entry of a node that read its config.
+// byNode marks an entry of the audit log about a node that read its config.
 const byNode = "node"
 
-// errorLines limits the lines for error responses of all sources together, because a client with many addresses is within the
-// limits of each.
+// errorLines limits the log lines for error responses of all sources together, because a client with many addresses
+// stays within the limits of each address.
 var errorLines = Rate{PerSecond: 50, Burst: 1000}
 
-// requestLog records each response: a line of the log, a line of the audit log, metrics. Of rate-limited errors it logs one per
-// second with their number, so that clients cannot fill the disk.
+// requestLog records each response: a line of the log, a line of the audit log, metrics. Of errors that clients can
+// cause at will, requestLog logs one per second, with their number, so that clients cannot fill the disk.
 type requestLog struct {
 	log     *slog.Logger
 	audit   io.Writer
@@ -36,7 +36,7 @@ type requestLog struct {
 
 	errors      *rate.Limiter
 	rateLimited throttle
-	mu          sync.Mutex // one line at a time into audit
+	mu          sync.Mutex // mu allows one write at a time to audit.
 }
 
 func newRequestLog(log *slog.Logger, audit io.Writer, metrics *Metrics) *requestLog {
@@ -50,9 +50,10 @@ type auditEntry struct {
 	Status int       `json:"status"`
 	// Reason is why the request was refused or failed, or why an invalid token or certificate was ignored.
 	Reason string `json:"reason,omitempty"`
-	// Repeated is how many similar errors the entry represents; absent for one.
+	// Repeated is how many similar errors the entry represents; it is absent for a single error.
 	Repeated int `json:"repeated,omitempty"`
-	// Share is the share of bootstrap tokens that is used up: holder, address or server. It is absent for other errors.
+	// Share is the share of bootstrap tokens that is used up: holder, address or server. Share is absent for other
+	// errors.
 	Share   mcs.Share `json:"share,omitempty"`
 	Method  string    `json:"method"`
 	Address string    `json:"address"`
@@ -60,15 +61,15 @@ type auditEntry struct {
 	auditContent
 }
 
-// auditClient identifies the client. Token is the id of a token, never its text.
+// auditClient identifies the client. Token is the id of a token, never the whole token.
 type auditClient struct {
-	Access      string `json:"access,omitempty"` // what authorized the request: token, certificate or open
+	Access      string `json:"access,omitempty"` // Access is what authorized the request: token, certificate or open.
 	Token       string `json:"token,omitempty"`
 	Certificate string `json:"certificate,omitempty"`
 	Node        string `json:"node,omitempty"`
 }
 
-// auditContent says what was sent.
+// auditContent says what the server sent.
 type auditContent struct {
 	Pool     string `json:"pool,omitempty"`
 	Config   string `json:"config,omitempty"`
@@ -82,11 +83,11 @@ type auditContent struct {
 	By string `json:"by,omitempty"`
 	// Daemon is the architecture for which the daemon was requested; absent for a config.
 	Daemon string `json:"daemon,omitempty"`
-	// Withheld is the number of secrets that were left out.
+	// Withheld is the number of secrets that the server left out.
 	Withheld int `json:"withheld,omitempty"`
 }
 
-// add records a response.
+// add records a response in the log, in the audit log and in the metrics.
 func (l *requestLog) add(r *http.Request, a *response, now time.Time) {
 	l.metrics.add(a)
 	repeated := 0
@@ -135,7 +136,8 @@ func (l *requestLog) line(r *http.Request, a *response, repeated int) {
 	l.log.LogAttrs(r.Context(), level, "answered "+r.Method, attrs...)
 }
 
-// write writes an entry to the audit log. It logs a failure; machines are served all the same.
+// write writes an entry to the audit log. If the write fails, write logs the failure, and the server continues to serve
+// machines.
 func (l *requestLog) write(line auditEntry) {
 	text, err := json.Marshal(line)
 	if err == nil {
@@ -197,7 +199,7 @@ func (a *response) isServed() bool {
 	return a.status == http.StatusOK || a.status == http.StatusNotModified
 }
 
-// reason is why the request failed, or why a token or certificate was ignored; else empty.
+// reason returns why the request failed, or why a token or certificate was ignored; otherwise "".
 func (a *response) reason() string {
 	switch {
 	case a.err != nil:

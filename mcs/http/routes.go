@@ -14,49 +14,53 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/served"
 )
 
-// Source has what each pool serves.
+// Source has the config that each pool serves.
 type Source interface {
-	// Config returns what a pool serves. The error is or wraps mcs.ErrUnknownPool, mcs.ErrNothingRendered or mcs.ErrNotSynced.
+	// Config returns the config that a pool serves. The error is or wraps mcs.ErrUnknownPool, mcs.ErrNothingRendered or
+	// mcs.ErrNotSynced.
 	Config(pool string) (*served.Config, error)
-	// Ready reports whether any pools are known. Until then no config is served.
+	// Ready reports whether the server knows any pools. Before the server knows a pool, it serves no config.
 	Ready() bool
-	// Synced reports whether all pools and tokens are known. Until then an unknown one may appear.
+	// Synced reports whether the server knows all pools and tokens. Before that, an unknown pool or token may still
+	// appear.
 	Synced() bool
 }
 
-// Tokens has the provisioning tokens.
+// Tokens gives access to the provisioning tokens.
 type Tokens interface {
-	// Token returns the token with this id, or nil. The handler does not change it.
+	// Token returns the token with the given id, or nil. The handler does not change the returned token.
 	Token(id string) *v1alpha1.ProvisioningToken
-	// Use counts a use before the response. A *token.InvalidError says that the token is no longer valid; any other error
-	// says that the use cannot be counted now, so the machine has to retry.
+	// Use counts a use of a token before the response is sent. A *token.InvalidError says that the token is no longer
+	// valid. Any other error says that the use cannot be counted now, so the machine has to retry.
 	Use(ctx context.Context, id string, use v1alpha1.TokenUse) error
 }
 
 // BootstrapTokens creates bootstrap tokens.
 type BootstrapTokens interface {
-	// CreateBootstrapToken creates one for one machine, mcs.BootstrapTokenLength characters long.
+	// CreateBootstrapToken creates a bootstrap token for one machine. The token has mcs.BootstrapTokenLength
+	// characters.
 	CreateBootstrapToken(ctx context.Context, machine mcs.JoiningMachine) (string, error)
 }
 
-// Options of Routes. Source and Log are required.
+// Options are the options of Routes. Source and Log are required.
 type Options struct {
 	Source Source
-	// Tokens; with nil, no token is known.
+	// Tokens has the provisioning tokens. If Tokens is nil, every token is unknown.
 	Tokens Tokens
-	// BootstrapTokens; with nil, configs that need a bootstrap token are not served.
+	// BootstrapTokens creates bootstrap tokens. If BootstrapTokens is nil, the server does not serve configs that need
+	// a bootstrap token.
 	BootstrapTokens BootstrapTokens
-	// Nodes is what nodes may read; the zero value serves no node.
+	// Nodes has the data that nodes may read; the zero value serves no node.
 	Nodes Nodes
 	// Daemons are the daemon's binaries that new machines can get, at most one for each architecture.
 	Daemons daemon.Binaries
-	// ClientCAs are those of Server: they sign the client certificates that authorize machines.
+	// ClientCAs are the CAs that sign the client certificates that authorize machines. Server needs the same ClientCAs.
 	ClientCAs *clientca.File
-	// Access without a token or certificate.
+	// Access configures access without a token or certificate.
 	Access Access
-	// Limits of each source; the zero value has none, see DefaultLimits.
+	// Limits are the limits of each source. The zero value sets no limit; DefaultLimits returns reasonable limits.
 	Limits Limits
-	// Audit gets one line of JSON for each response, one Write at a time; nil writes none.
+	// Audit gets one line of JSON for each response, with one Write at a time; nil: there is no audit log.
 	Audit io.Writer
 	// Log gets one line for each response.
 	Log *slog.Logger
@@ -64,13 +68,13 @@ type Options struct {
 	Now func() time.Time
 }
 
-// Nodes is what nodes read with the certificates of their kubelets.
+// Nodes has the data that nodes read with the certificates of their kubelets.
 type Nodes struct {
-	// CAs are those of Server.
+	// CAs are the CAs that sign the certificates of kubelets. Server needs the same CAs.
 	CAs *clientca.Set
-	// Configs is nil where nodes are not served.
+	// Configs is nil if the server does not serve nodes.
 	Configs NodeConfigs
-	// Trust is nil where nodes get no certificates beside their configs.
+	// Trust is nil if nodes get no certificates besides their configs.
 	Trust NodeTrust
 	// Secrets is nil where configs cannot refer to secrets.
 	Secrets Secrets
@@ -86,7 +90,7 @@ type Secrets interface {
 	Resolved(config string) (mcs.Secrets, bool)
 }
 
-// NodeTrust decides which certificates a node gets beside its config.
+// NodeTrust decides which certificates a node gets besides its config.
 type NodeTrust interface {
 	// NodeTrust returns a v1alpha1.NodeTrust as JSON, and its revision. The text is nil if the node knows this revision.
 	// The error is an *mcs.NotForNodeError if the node is in no pool. Any other error means that the answer is not known now.
@@ -96,13 +100,14 @@ type NodeTrust interface {
 // NodeConfigs decides which configs a node may read.
 type NodeConfigs interface {
 	// NodeConfig returns a rendered config as JSON, for a node that may read it. The error is an *mcs.NotForNodeError
-	// if the node may not read it, and mcs.ErrNoSuchConfig if it does not exist. Any other error means that the config
-	// cannot be read now.
+	// if the node may not read the config, and mcs.ErrNoSuchConfig if the config does not exist. Any other error means
+	// that the config cannot be read now.
 	NodeConfig(ctx context.Context, node, config string) ([]byte, error)
 }
 
-// Routes returns the handler of /config/<pool>, /daemon/<arch>/<pool>, /node/config/<name>, /node/secrets/<name>, /node/trust,
-// /healthz and /readyz. It responds with 404 to any other path, and with 405 to any other method than GET and HEAD. The metrics count the responses of /config/ and /node/.
+// Routes returns the handler of /config/<pool>, /daemon/<arch>/<pool>, /node/config/<name>, /node/trust, /healthz and
+// /readyz. The handler responds with 404 to any other path, and with 405 to any method other than GET and HEAD. The
+// metrics count the responses of /config/ and /node/.
 func Routes(o Options) (http.Handler, *Metrics) {
 	if o.Now == nil {
 		o.Now = time.Now

@@ -15,23 +15,24 @@ import (
 	"github.com/bunsen-os/bunsen/mcs/http/clientca"
 )
 
-// Server serves machines over HTTPS, within bounds.
+// Server serves machines over HTTPS, within limits.
 type Server struct {
-	// Handler handles requests; see Routes.
+	// Handler handles requests. The function Routes returns such a handler.
 	Handler http.Handler
-	// TLS has the certificate. The server narrows its versions and cipher suites to safe ones.
+	// TLS is the TLS configuration with the certificate. The server restricts the versions and the cipher suites of TLS
+	// to safe ones.
 	TLS *tls.Config
 	// ClientCAs and NodeCAs sign the trusted client certificates of machines and of nodes; nil trusts none. If both are nil, the
 	// server requests no client certificate.
 	ClientCAs *clientca.File
 	NodeCAs   *clientca.Set
 	// AllowFrom are the only addresses from which the server accepts connections, in addition to this host's own; empty
-	// allows all. It closes other connections before TLS.
+	// allows all. The server closes other connections before TLS.
 	AllowFrom []netip.Prefix
-	// Limits of each source. A source may open four times as many connections as Requests allows. The server closes
-	// further connections before TLS.
+	// Limits are the limits of each source. A source may open four times as many connections as Limits.Requests allows
+	// requests. The server closes more connections than that before TLS.
 	Limits Limits
-	// Bounds of each client.
+	// Bounds are the limits for the resources of each client.
 	Bounds Bounds
 	// Metrics counts closed connections; nil does not.
 	Metrics *Metrics
@@ -39,7 +40,8 @@ type Server struct {
 	Log *slog.Logger
 }
 
-// suites are the cipher suites of TLS 1.2 with forward secrecy and authenticated encryption; TLS 1.3 has no others.
+// suites are the cipher suites of TLS 1.2 with forward secrecy and authenticated encryption. TLS 1.3 has only such
+// cipher suites.
 var suites = []uint16{
 	tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
 	tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,
@@ -49,26 +51,26 @@ var suites = []uint16{
 	tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256,
 }
 
-// Serve serves on a listener until the context ends, and then waits for running requests, for at most Bounds.Stop. It closes
-// the listener. The error is nil after the context ended.
+// Serve serves on a listener until the context ends, and then waits for running requests, for at most Bounds.Stop.
+// Serve closes the listener. The error is nil after the context ended.
 func (s Server) Serve(ctx context.Context, l net.Listener) error {
 	b := s.Bounds.orDefault()
 	protocols := &http.Protocols{}
-	protocols.SetHTTP1(true) // one request per machine: HTTP/2 would only add attack surface
+	protocols.SetHTTP1(true) // A machine sends one request, so HTTP/2 would only add attack surface.
 	bounded := newListener(l, b, s)
 	server := &http.Server{
 		Handler:           bounded.handler(s.Handler),
 		ConnContext:       connContext,
 		TLSConfig:         s.tls(),
 		Protocols:         protocols,
-		ReadHeaderTimeout: b.Header, // also limits the handshake
+		ReadHeaderTimeout: b.Header, // ReadHeaderTimeout also limits the TLS handshake.
 		ReadTimeout:       b.Read,
 		WriteTimeout:      b.Send,
 		MaxHeaderBytes:    b.HeaderBytes,
 		ErrorLog:          slog.NewLogLogger(s.Log.Handler(), slog.LevelDebug),
 	}
-	// One request per connection is enough for a machine. So no client can use an idle connection, or send requests
-	// without reading the responses. The server verifies the client certificate of each request.
+	// One request per connection is enough for a machine. Without keep-alive, no client can keep an idle connection, or
+	// send requests without reading the responses, and the server verifies the client certificate for each request.
 	server.SetKeepAlivesEnabled(false)
 	done := make(chan error, 1)
 	go func() { done <- server.ServeTLS(bounded, "", "") }()
@@ -90,8 +92,9 @@ func (s Server) tls() *tls.Config {
 	config := s.TLS.Clone()
 	config.MinVersion = max(config.MinVersion, tls.VersionTLS12)
 	config.CipherSuites = suites
-	config.DynamicRecordSizingDisabled = true // machines need the whole config: small first records do not help
-	config.NextProtos = []string{"http/1.1"}  // net/http cannot add it to the configuration of one handshake
+	config.DynamicRecordSizingDisabled = true // Machines need the whole config, so small first records do not help.
+	// This line is necessary because net/http cannot add the protocol to the configuration of one handshake.
+	config.NextProtos = []string{"http/1.1"}
 	if s.ClientCAs == nil && s.NodeCAs == nil {
 		return config
 	}
@@ -109,7 +112,9 @@ func (s Server) tls() *tls.Config {
 		}
 		v := &verifying{by, each.Clone()}
 		if v.config.ClientCAs = by.pool(); by == (clientRoots{}) {
-			v.config.ClientAuth = tls.NoClientCert // a certificate that cannot be verified yet would fail the handshake
+			// Without CAs, the server requests no certificate, because a certificate that cannot be verified yet would
+			// fail the handshake.
+			v.config.ClientAuth = tls.NoClientCert
 		}
 		current.Store(v)
 		return v.config, nil

@@ -14,12 +14,13 @@ import (
 
 // certificate is one CA certificate.
 type certificate struct {
-	// source is the certificate as a data URL. It is not compressed, because Ignition 2.3 fails on a compressed CA. Each certificate is a
-	// resource of its own, because Ignition before 2.4 reads only the first one of a resource.
+	// source is the certificate as a data URL. The certificate is not compressed, because Ignition 2.3 fails on a
+	// compressed CA. Each certificate is a resource of its own, because Ignition before 2.4 reads only the first
+	// certificate of a resource.
 	source string
-	// description is the certificate for people.
+	// description is a text about the certificate, for people.
 	description string
-	// fingerprint is the SHA-256 of its DER, in hexadecimal.
+	// fingerprint is the SHA-256 of the certificate's DER, in hexadecimal.
 	fingerprint string
 }
 

@@ -13,12 +13,12 @@ import (
 
 // Daemon describes how a new machine gets machine-config-daemon: from the server, or from URL.
 type Daemon struct {
-	// Arch is the machine's architecture, one of daemon.Architectures. It selects the server's binary.
+	// Arch is the machine's architecture, one of daemon.Architectures. Arch selects the server's binary.
 	Arch string
-	// Path of the binary on the machine; empty: daemon.DefaultPath.
+	// Path is the path of the binary on the machine; empty: daemon.DefaultPath.
 	Path string
-	// URL of the binary, compressed if it ends in .gz; empty: the server has it. SHA512 is the hash of the binary itself, in
-	// hexadecimal.
+	// URL is the URL of the binary; empty: the machine gets the binary from the server. A URL that ends in .gz is that
+	// of a compressed binary. SHA512 is the hash of the uncompressed binary, in hexadecimal.
 	URL, SHA512 string
 }
 
@@ -74,7 +74,7 @@ func (p Pointer) installDaemon(d format) (out document, err error) {
 	}
 	from, err := p.resource(d, "daemon", p.Daemon.Arch, p.Pool)
 	if err != nil {
-		return out, nil // the error of the pool's own config is the same
+		return out, nil // The pool's own config has the same error, so it is not repeated.
 	}
 	if at != daemon.DefaultPath {
 		from.Source += "?" + url.Values{"path": {at}}.Encode()

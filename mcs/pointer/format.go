@@ -6,16 +6,18 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// format is what a version of the Ignition spec supports in a pointer config.
+// format says what a version of the Ignition spec supports in a pointer config.
 type format struct {
 	version mcs.Version
-	// butane is the oldest version of variant fcos that Butane translates to it; empty if there is none.
+	// butane is the oldest version of the Butane variant fcos that Butane translates to the Ignition version; empty if
+	// there is none.
 	butane string
-	// headers: Ignition can request a config with headers, and decompress it. append: configs are appended, not merged.
+	// headers is true if Ignition can request a config with headers, and decompress it. append is true if the version
+	// appends configs instead of merging them.
 	headers, append bool
 }
 
-// formats are the versions that can be written, oldest first: those that the server serves.
+// formats are the versions of pointer configs, oldest first. The server serves the same versions.
 var formats = []format{
 	{mcs.V2_2, "", false, true},
 	{mcs.V3_0, "1.0.0", false, false},
@@ -26,7 +28,7 @@ var formats = []format{
 	{mcs.V3_5, "1.6.0", true, false},
 }
 
-// Versions returns the versions that can be written, oldest first.
+// Versions returns the Ignition versions that a pointer config can have, oldest first.
 func Versions() []mcs.Version {
 	out := make([]mcs.Version, len(formats))
 	for i, d := range formats {

@@ -15,34 +15,36 @@ import (
 
 // Pointer describes from where a machine gets its config.
 type Pointer struct {
-	// Pool of the machine.
+	// Pool is the pool of the machine.
 	Pool string
 	// Server is the URL of the server for new machines, such as https://api.example.com:22623.
 	Server string
-	// CA are the CA certificates of the server, as PEM; with none, the machine uses those of its image.
+	// CA are the CA certificates of the server, as PEM. If CA is empty, the machine uses the certificates of its image.
 	CA []byte
 	// Token is the whole text of a provisioning token; empty for a server that needs none.
 	Token string
-	// Version of Ignition to write. From mcs.V3_1 on, the token is in a header. Earlier versions can have it only in
-	// the URL.
+	// Version is the Ignition version of the pointer config. From mcs.V3_1 on, the token is in a header. Earlier
+	// versions can have the token only in the URL.
 	Version mcs.Version
-	// Gzip requests a compressed config, which Ignition decompresses. It needs mcs.V3_1 or later.
+	// If Gzip is true, the machine requests a compressed config, which Ignition decompresses. Gzip needs mcs.V3_1 or
+	// later.
 	Gzip bool
-	// Daemon is how the machine gets machine-config-daemon; nil: with its image or its config. It needs mcs.V3_1 or later.
+	// Daemon says how the machine gets machine-config-daemon; nil: with its image or its config. Daemon needs mcs.V3_1
+	// or later.
 	Daemon *Daemon
 }
 
-// DefaultVersion is the first version with headers, which every later Ignition reads.
+// DefaultVersion is the first Ignition version with headers. Every later Ignition reads this version.
 const DefaultVersion = mcs.V3_1
 
-// TokenInURL reports whether the token is in the URL, which Ignition writes to the machine's log.
+// TokenInURL reports whether the token is in the URL. Ignition writes the URL to the machine's log.
 func (p Pointer) TokenInURL() bool {
 	d, ok := formatOf(p.Version)
 	return ok && !d.headers && p.Token != ""
 }
 
-// Ignition returns the pointer as an Ignition config of p.Version, which that version's own parser accepts. The error lists
-// everything that is wrong with p.
+// Ignition returns the pointer as an Ignition config of p.Version, which the parser of this version accepts. The error
+// lists everything that is wrong with p.
 func (p Pointer) Ignition() ([]byte, error) {
 	d, config, err := p.config()
 	if err != nil {
@@ -58,10 +60,11 @@ func (p Pointer) Ignition() ([]byte, error) {
 	return append(raw, '\n'), nil
 }
 
-// Butane returns the pointer as a Butane document of variant fcos, in the oldest version for Ignition p.Version. It transpiles
-// to what Ignition returns. There is no Butane for 2.2.0.
+// Butane returns the pointer as a Butane document of variant fcos, in the oldest version for Ignition p.Version. Butane
+// translates this document to the same config that the method Ignition returns. There is no Butane document for the
+// Ignition version 2.2.0.
 func (p Pointer) Butane() ([]byte, error) {
-	if _, err := p.Ignition(); err != nil { // a config that Ignition refuses is also invalid as Butane
+	if _, err := p.Ignition(); err != nil { // A config that Ignition refuses is also invalid as Butane.
 		return nil, err
 	}
 	d, config, err := p.config()
@@ -88,7 +91,7 @@ func (p Pointer) Butane() ([]byte, error) {
 	return []byte(b.String()), nil
 }
 
-// document is a pointer config: in JSON as Ignition spells it, in YAML as Butane does.
+// document is a pointer config. The JSON of a document has the keys of Ignition, and its YAML has the keys of Butane.
 type document struct {
 	Ignition section  `json:"ignition" yaml:"ignition"`
 	Storage  *storage `json:"storage,omitempty" yaml:"storage,omitempty"`
@@ -102,7 +105,7 @@ type section struct {
 	Security *trusted `json:"security,omitempty" yaml:"security,omitempty"`
 }
 
-// configs are the configs to fetch: merged since 3.0, appended before.
+// configs are the configs to fetch. Since version 3.0, Ignition merges these configs; earlier versions append them.
 type configs struct {
 	Append []resource `json:"append,omitempty" yaml:"-"`
 	Merge  []resource `json:"merge,omitempty" yaml:"merge,omitempty"`
@@ -146,10 +149,11 @@ func (p Pointer) config() (format, document, error) {
 		return format{}, document{}, err
 	}
 	if p.Gzip {
-		// With an explicit header, Go's client does not decompress the body; Ignition does.
+		// Because the header is explicit, Go's HTTP client does not decompress the body, but Ignition does.
 		from.Compression, from.HTTPHeaders = "gzip", append(from.HTTPHeaders, header{"Accept-Encoding", "gzip"})
 	}
-	// Later configs override earlier ones, and merged ones the pointer itself: so the pool's config can have its own daemon.
+	// Later configs override earlier configs, and merged configs override the pointer itself. The pool's config comes
+	// last, so it can have its own daemon.
 	out := section{Version: string(d.version), Config: configs{Merge: append(installed.Ignition.Config.Merge, from)}}
 	if d.append {
 		out.Config = configs{Append: []resource{from}}
@@ -164,7 +168,7 @@ func (p Pointer) config() (format, document, error) {
 	return d, installed, nil
 }
 
-// resource returns a URL of the server, and the headers of the request.
+// resource returns a URL of the server, and the headers of the request for it.
 func (p Pointer) resource(d format, elements ...string) (resource, error) {
 	var errs []error
 	where, err := serverURL(p.Server)
@@ -195,13 +199,14 @@ func (p Pointer) resource(d format, elements ...string) (resource, error) {
 	return out, nil
 }
 
-// CheckServer returns what is wrong with a server's URL, with the URL in quotes first; the caller adds where it is set.
+// CheckServer returns what is wrong with a server's URL. The text begins with the URL in quotes. The caller adds where
+// the URL is set.
 func CheckServer(text string) error {
 	_, err := serverURL(text)
 	return err
 }
 
-// serverURL parses the server's URL. It requires https, because a token and a config are sent.
+// serverURL parses the server's URL. serverURL requires https, because the machine sends a token and gets a config.
 func serverURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	switch {

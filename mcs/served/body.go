@@ -10,11 +10,11 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// errToken says that a token does not fit a body. It does not show the token.
+// errToken is the error for a token that does not fit a body. The text does not contain the token.
 var errToken = errors.New("the body needs a token of 23 characters of a-z, 0-9 and a dot, or none where it has no placeholder")
 
-// Body is one complete response body. All requests share it, so callers must not change it. If it needs a bootstrap
-// token, Head and Tail are the parts around the token. In a gzip body, both parts are compressed.
+// Body is one complete response body. All requests share one Body, so callers must not change it. If the body needs a
+// bootstrap token, Head and Tail are the parts around the token. In a gzip body, both parts are compressed.
 type Body struct {
 	mcs.Body
 	// ETag changes with the config and its format, but not with the token. A body that needs a token has a weak ETag.
@@ -23,7 +23,7 @@ type Body struct {
 	trailer *gzipTrailer
 }
 
-// Len is the length of the whole body in bytes, with its token.
+// Len returns the length of the whole body in bytes, with its token.
 func (b Body) Len() int {
 	n := b.Body.Len()
 	if b.trailer != nil {
@@ -32,8 +32,9 @@ func (b Body) Len() int {
 	return n
 }
 
-// WriteTo sends the whole body with a machine's bootstrap token, or with "" if the body needs none. It does not copy
-// the body. It returns an error about the token before it writes anything. Any other error is the writer's.
+// WriteTo sends the whole body with a machine's bootstrap token, or with "" if the body needs none. WriteTo does not
+// copy the body. WriteTo returns an error about the token before it writes anything. Any other error is an error of the
+// writer.
 func (b Body) WriteTo(w io.Writer, token string) (int64, error) {
 	if !b.fits(token) {
 		return 0, errToken
@@ -72,7 +73,7 @@ func (b Body) fits(token string) bool {
 	return true
 }
 
-// withETag sets a body's ETag: the digest of all that is sent except the token.
+// withETag sets a body's ETag, which is the digest of the whole body except the token.
 func withETag(b Body) Body {
 	sum := sha256.New()
 	sum.Write(binary.BigEndian.AppendUint64(nil, uint64(len(b.Head))))

@@ -17,33 +17,34 @@ import (
 
 // Format selects one response body of a config.
 type Format struct {
-	// Version of Ignition.
+	// Version is the Ignition version of the body.
 	Version mcs.Version
-	// Gzip compresses the body.
+	// Gzip is true for a compressed body.
 	Gzip bool
-	// Withhold leaves secrets out.
+	// Withhold is true for a body without secrets.
 	Withhold bool
 }
 
-// Config is what one pool serves: one rendered config and its body in each format. Its content never changes, so any number
-// of requests share it. Pools creates configs.
+// Config is the config that one pool serves: one rendered config, and its body in each format. The content of a Config
+// never changes, so any number of requests share it. Pools creates Configs.
 type Config struct {
 	input mcs.Input
 	// check returns an error for content that no machine may boot.
 	check  func() error
 	mu     sync.Mutex
-	bodies map[Format]func() (Body, error) // each creates its body on the first call
+	bodies map[Format]func() (Body, error) // Each function creates its body on the first call.
 }
 
 func newConfig(in mcs.Input) *Config {
 	return &Config{input: in, bodies: map[Format]func() (Body, error){}, check: sync.OnceValue(func() error { return check(in.Rendered) })}
 }
 
-// check repeats the checks that every config passes before it is rendered, because the server does not trust its author.
+// check repeats the checks that every config passes before it is rendered, because the server does not trust the author
+// of the rendered config.
 func check(rendered *mcfgv1.MachineConfig) error {
 	config, err := machineconfig.Parse(rendered.Spec)
 	if err != nil {
-		return nil // Compose reports this error
+		return nil // Compose reports this error.
 	}
 	if bad := machineconfig.Check(config); len(bad) > 0 {
 		return fmt.Errorf("checking config %s: %w", rendered.Name, errors.Join(bad...))
@@ -51,14 +52,14 @@ func check(rendered *mcfgv1.MachineConfig) error {
 	return nil
 }
 
-// Name is the name of the rendered config.
+// Name returns the name of the rendered config.
 func (c *Config) Name() string { return c.input.Rendered.Name }
 
-// Commit is the revision that the rendered config comes from, or "" where it comes from no repository.
+// Commit returns the revision that the rendered config comes from, or "" if it comes from no repository.
 func (c *Config) Commit() string { return c.input.Rendered.Annotations[v1alpha1.RevisionAnnotation] }
 
-// Body returns the body in a format. The first call creates it, and concurrent calls wait for that one. Errors are those of
-// mcs.Compose.
+// Body returns the body in a format. The first call for a format creates the body, and concurrent calls wait for the
+// first call. Errors are those of mcs.Compose.
 func (c *Config) Body(f Format) (Body, error) {
 	c.mu.Lock()
 	body := c.bodies[f]
@@ -72,8 +73,8 @@ func (c *Config) Body(f Format) (Body, error) {
 	return body()
 }
 
-// recoverPanic turns a panic of create into an error, so that the config of one pool does not end the server. The error
-// contains only the text of a runtime.Error, because that text contains nothing of the config.
+// recoverPanic turns a panic of create into an error, so that the config of one pool does not end the server. If the
+// panic's value is a runtime.Error, the error contains its text, which has no part of the config.
 func recoverPanic(create func() (Body, error)) (body Body, err error) {
 	defer func() {
 		p := recover()
@@ -89,8 +90,8 @@ func recoverPanic(create func() (Body, error)) (body Body, err error) {
 	return create()
 }
 
-// create composes a body. A gzip body is the compressed plain body. If no secret is withheld, the formats with and
-// without Withhold share one body.
+// create composes a body. create makes a gzip body by compressing the plain body. If no secret is withheld, the formats
+// with and without Withhold share one body.
 func (c *Config) create(f Format) (Body, error) {
 	if f.Gzip {
 		plain, err := c.Body(Format{Version: f.Version, Withhold: f.Withhold})
@@ -114,8 +115,8 @@ func (c *Config) create(f Format) (Body, error) {
 	return withETag(Body{Body: composed}), nil
 }
 
-// BodyWithSecrets returns a body with resolved contents, for one machine. It creates the body for each call, because the
-// contents change while the config's name stays. The format must not withhold secrets.
+// BodyWithSecrets returns a body with resolved contents, for one machine. BodyWithSecrets creates the body for each
+// call, because the contents of secrets change while the config's name stays. The format must not withhold secrets.
 func (c *Config) BodyWithSecrets(f Format, resolved mcs.Secrets) (Body, error) {
 	return recoverPanic(func() (Body, error) {
 		if err := c.check(); err != nil {
@@ -135,8 +136,8 @@ func (c *Config) BodyWithSecrets(f Format, resolved mcs.Secrets) (Body, error) {
 	})
 }
 
-// prepare creates the bodies of the newest version before a request needs them, and those in the formats that were requested
-// from the previous config, which may be nil. It returns what newestError returns.
+// prepare creates bodies before a request needs them: those of the newest version, and those in the formats that
+// clients requested from the previous config, which may be nil. prepare returns the result of newestError.
 func (c *Config) prepare(previous *Config) error {
 	formats := []Format{{Version: mcs.Newest, Withhold: true}}
 	if previous != nil {
@@ -145,13 +146,13 @@ func (c *Config) prepare(previous *Config) error {
 		previous.mu.Unlock()
 	}
 	for _, f := range formats {
-		_, _ = c.Body(f) // each request gets the error
+		_, _ = c.Body(f) // Each request gets this error later.
 	}
 	return c.newestError()
 }
 
-// newestError returns why the config cannot be served in the newest version, or nil. If it cannot, it cannot be served
-// in any version.
+// newestError returns why the config cannot be served in the newest version, or nil. A config that cannot be served in
+// the newest version cannot be served in any version.
 func (c *Config) newestError() error {
 	_, err := c.Body(Format{Version: mcs.Newest})
 	return err

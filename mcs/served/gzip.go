@@ -9,19 +9,20 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// The ends of a gzip member (RFC 1952, section 2.3): the header says deflate, no name, no time, unknown system; the trailer
-// has checksum and size.
+// The header and the length of the trailer of a gzip member (RFC 1952, section 2.3). The header says: deflate, no name,
+// no time, unknown system. The trailer has the checksum and the size.
 const (
 	gzipHeader        = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\xff"
 	gzipTrailerLength = 8
 )
 
-// compress creates the gzip body of a plain one.
+// compress creates the gzip body of a plain body.
 //
-// A token differs for each machine, so it is an uncompressed block between two parts that are compressed once. One response
-// then costs the checksum of what follows the token: 8 µs for 200 KB. To compress 1 MB for each response takes 8 ms, and a
-// whole response, with its TLS handshake, 2 ms: 5,000 machines that boot at once would need five times the CPU. The body is
-// one gzip member because some clients, such as curl, read no second one.
+// A token differs for each machine, so the token is an uncompressed block between two parts that are compressed only
+// once. The cost of one response is the checksum of the part after the token: 8 µs for 200 KB. To compress 1 MB for
+// each response takes 8 ms, and a whole response, with its TLS handshake, 2 ms: 5,000 machines that boot at once would
+// need five times the CPU. The body is one gzip member, because some clients, such as curl, do not read a second
+// member.
 func compress(plain Body) Body {
 	out := Body{Body: mcs.Body{Withheld: plain.Withheld}}
 	head := bytes.NewBufferString(gzipHeader)
@@ -40,7 +41,8 @@ func compress(plain Body) Body {
 	return withETag(out)
 }
 
-// deflate appends compressed data. It ends the stream after the last part, and on a byte boundary after any other.
+// deflate appends compressed data. After the last part, deflate ends the stream. After any other part, deflate ends on
+// a byte boundary.
 func deflate(to *bytes.Buffer, data []byte, last bool) {
 	w, err := flate.NewWriter(to, flate.DefaultCompression)
 	if err == nil {
@@ -52,21 +54,22 @@ func deflate(to *bytes.Buffer, data []byte, last bool) {
 		err = w.Flush()
 	}
 	if err != nil {
-		panic(err) // the level is valid, and a buffer never fails
+		panic(err) // No error is possible, because the level is valid, and a write to a buffer never fails.
 	}
 }
 
-// storedBlock returns the header of an uncompressed block of n bytes that is not the last one (RFC 1951, section 3.2.4).
+// storedBlock returns the header of an uncompressed block of n bytes that is not the last block (RFC 1951, section
+// 3.2.4).
 func storedBlock(n uint16) []byte {
 	block := binary.LittleEndian.AppendUint16([]byte{0}, n)
 	return binary.LittleEndian.AppendUint16(block, ^n)
 }
 
-// gzipTrailer computes the trailer of a gzip body from the token in it.
+// gzipTrailer computes the trailer of a gzip body from the token in the body.
 type gzipTrailer struct {
-	head uint32 // checksum of the plain part before the token
-	tail []byte // the plain part after it
-	size uint32 // length of the plain body
+	head uint32 // head is the checksum of the plain part before the token.
+	tail []byte // tail is the plain part after the token.
+	size uint32 // size is the length of the plain body.
 }
 
 // bytes returns the trailer for a token.

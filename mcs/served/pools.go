@@ -14,12 +14,12 @@ import (
 	"github.com/bunsen-os/bunsen/mcs"
 )
 
-// Pools stores what every pool serves. A pool serves the config of the last Set until another one replaces it, also
-// while the API server is unreachable. Create one with NewPools. All methods may be called concurrently: writers wait
-// for each other, readers never wait for the creation of a body.
+// Pools stores the config that each pool serves. A pool serves the config of the last Set until another config replaces
+// it, also while the API server is unreachable. NewPools creates a Pools. All methods may be called concurrently:
+// writers wait for each other, but readers never wait for the creation of a body.
 type Pools struct {
-	writing sync.Mutex // one change at a time, including the creation of bodies
-	extra   mcs.Extra  // guarded by writing
+	writing sync.Mutex // writing allows one change at a time, including the creation of bodies.
+	extra   mcs.Extra  // extra is guarded by writing.
 
 	mu                      sync.RWMutex
 	pools                   map[string]pool
@@ -28,9 +28,9 @@ type Pools struct {
 
 // pool is the state of one pool.
 type pool struct {
-	config  *Config               // nil: the pool exists and has nothing to serve
-	wanted  *mcfgv1.MachineConfig // the config that was set last, which may differ from the served one
-	problem string                // why the pool does not serve the wanted config; empty if it does
+	config  *Config               // config is the served config; nil: the pool exists and has nothing to serve.
+	wanted  *mcfgv1.MachineConfig // wanted is the config that was last set, which may differ from the served config.
+	problem string                // problem is why the pool does not serve the wanted config; empty if it does.
 }
 
 // unavailableError says why a pool has nothing to serve.
@@ -39,16 +39,16 @@ type unavailableError string
 // Error returns the reason.
 func (e unavailableError) Error() string { return string(e) }
 
-// Is reports whether target is mcs.ErrNothingRendered: the machine has to retry.
+// Is reports whether target is mcs.ErrNothingRendered, so that the machine retries.
 func (e unavailableError) Is(target error) bool { return target == mcs.ErrNothingRendered }
 
-// NewPools returns a Pools without any pool. It is not ready.
+// NewPools returns a Pools without any pool, which is not ready.
 func NewPools() *Pools { return &Pools{pools: map[string]pool{}} }
 
-// Set serves a rendered config in its pool as soon as the first bodies of the config are created. Until then the pool
-// serves the previous config. The caller must not change the config afterwards. A nil config records that the pool
-// exists and has nothing to serve. The error is the reason why the config cannot be served. The pool then serves the
-// previous config, or returns that error to each request.
+// Set serves a rendered config in its pool as soon as the first bodies of the config are created. Before that, the pool
+// serves the previous config. The caller must not change the config after the call. A nil config records that the pool
+// exists and has nothing to serve. The error is the reason why the config cannot be served. After such an error, the
+// pool serves the previous config, or returns this error to each request.
 func (p *Pools) Set(name string, rendered *mcfgv1.MachineConfig) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -61,15 +61,15 @@ func (p *Pools) Set(name string, rendered *mcfgv1.MachineConfig) error {
 		return nil
 	}
 	if last.config == nil {
-		setPool(p, name, pool{problem: last.problem}) // the pool exists, so a machine retries instead of giving up
+		setPool(p, name, pool{problem: last.problem}) // The pool exists, so a machine retries instead of giving up.
 	}
 	next, err := p.replace(name, pool{config: last.config, wanted: rendered})
 	setPool(p, name, next)
 	return err
 }
 
-// replace returns the pool with the wanted config and the current extra. If that fails, it returns the pool with its
-// served config and the problem.
+// replace returns the pool with the wanted config and the current extra. If the wanted config cannot be served, replace
+// returns the pool with its served config and the problem.
 func (p *Pools) replace(name string, now pool) (pool, error) {
 	next := newConfig(mcs.Input{Pool: name, Rendered: now.wanted, Extra: p.extra})
 	err := next.prepare(now.config)
@@ -78,12 +78,13 @@ func (p *Pools) replace(name string, now pool) (pool, error) {
 	}
 	now.problem = err.Error()
 	if now.config == nil || now.config.newestError() != nil {
-		now.config = next // each request gets its error
+		now.config = next // The pool has no earlier config, so each request gets the error of the new config.
 	}
 	return now, err
 }
 
-// withExtra returns a config with the current extra. If that fails, it returns the config unchanged.
+// withExtra returns a config with the current extra. If that config cannot be served, withExtra returns the config
+// unchanged.
 func (p *Pools) withExtra(config *Config) *Config {
 	in := config.input
 	in.Extra = p.extra
@@ -93,7 +94,8 @@ func (p *Pools) withExtra(config *Config) *Config {
 	return config
 }
 
-// isSame reports whether two rendered configs have the same bodies. A name identifies the content only where it is a hash.
+// isSame reports whether two rendered configs have the same bodies. Comparing the names is not enough, because a name
+// identifies the content only if it contains a hash.
 func isSame(a, b *mcfgv1.MachineConfig) bool {
 	return a.Name == b.Name && a.Annotations[v1alpha1.RevisionAnnotation] == b.Annotations[v1alpha1.RevisionAnnotation] &&
 		reflect.DeepEqual(a.Spec, b.Spec)
@@ -115,8 +117,8 @@ func (p *Pools) Remove(name string) {
 	delete(p.pools, name)
 }
 
-// SetExtra changes what the server adds to each config and creates all configs again. The caller must not change extra
-// afterwards. The errors name the pools that keep their previous config.
+// SetExtra changes the files that the server adds to each config, and creates all configs again. The caller must not
+// change extra after the call. The errors name the pools that keep their previous config.
 func (p *Pools) SetExtra(extra mcs.Extra) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
@@ -137,7 +139,7 @@ func (p *Pools) SetExtra(extra mcs.Extra) error {
 	return errors.Join(bad...)
 }
 
-// SetSynced records that every pool was set once. From then on, a pool that was not set does not exist.
+// SetSynced records that every pool was set once. After this call, a pool that was not set does not exist.
 func (p *Pools) SetSynced() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -152,7 +154,7 @@ func (p *Pools) SetPartial() {
 	p.partial = true
 }
 
-// SetCutOff records whether the API server has not answered for long. The pools are still served.
+// SetCutOff records whether the API server has not answered for a long time. The server still serves the pools.
 func (p *Pools) SetCutOff(cutOff bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,8 +175,8 @@ func (p *Pools) Synced() bool {
 	return p.synced
 }
 
-// Config returns what a pool serves. The error is mcs.ErrUnknownPool, mcs.ErrNotSynced or mcs.ErrNothingRendered, the last
-// possibly with the reason of SetUnavailable.
+// Config returns the config that a pool serves. The error is mcs.ErrUnknownPool, mcs.ErrNotSynced or
+// mcs.ErrNothingRendered. The last one may have the reason of SetUnavailable.
 func (p *Pools) Config(name string) (*Config, error) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -192,7 +194,7 @@ func (p *Pools) Config(name string) (*Config, error) {
 	return nil, mcs.ErrUnknownPool
 }
 
-// Status returns what each pool serves, by its name.
+// Status returns the config that each pool serves, by the name of the pool.
 func (p *Pools) Status() map[string]v1alpha1.ServedPool {
 	all := map[string]v1alpha1.ServedPool{}
 	for name, now := range p.all() {

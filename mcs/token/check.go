@@ -10,11 +10,12 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// Check returns nil if a token is valid for a pool's config, or an *InvalidError. The argument known is the
-// ProvisioningToken with the token's id, or nil. Only a client with the right secret gets any other reason why a token
-// is invalid. Check counts no use: see AddUse.
+// Check returns nil if a token is valid for a pool's config, or an *InvalidError. The parameter known is the
+// ProvisioningToken with the token's id, or nil. Only a client with the right secret learns that a token is expired,
+// revoked, used up or for another pool. Check counts no use; AddUse does.
 func Check(t Token, known *v1alpha1.ProvisioningToken, pool string, now time.Time) error {
-	kept := strings.Repeat("0", 64) // an unknown token is compared too, so that the time reveals nothing
+	// An unknown token is compared too, so that the response time does not reveal which ids exist.
+	kept := strings.Repeat("0", 64)
 	if known != nil {
 		kept = known.Spec.Hash
 	}
@@ -34,8 +35,8 @@ func Check(t Token, known *v1alpha1.ProvisioningToken, pool string, now time.Tim
 	return nil
 }
 
-// CheckUsable returns nil if a token can still be used, or an *InvalidError. Call it before you count a use of a token that
-// Check accepted earlier. A nil token is Unknown.
+// CheckUsable returns nil if a token can still be used, or an *InvalidError. Call CheckUsable before you count a use of
+// a token that Check accepted earlier. For a nil token, the reason is Unknown.
 func CheckUsable(known *v1alpha1.ProvisioningToken, now time.Time) error {
 	if known == nil {
 		return &InvalidError{Reason: Unknown}
@@ -46,7 +47,7 @@ func CheckUsable(known *v1alpha1.ProvisioningToken, now time.Time) error {
 	return nil
 }
 
-// unusableReason is why a token can no longer be used, or empty.
+// unusableReason returns why a token can no longer be used, or "".
 func unusableReason(known *v1alpha1.ProvisioningToken, now time.Time) Reason {
 	switch {
 	case known.Spec.Revoked:
@@ -62,7 +63,7 @@ func unusableReason(known *v1alpha1.ProvisioningToken, now time.Time) Reason {
 // Valid is the State of a token that can be used.
 const Valid = "good"
 
-// State describes a token: Valid, "expired", "used up" or "revoked".
+// State returns the state of a token: Valid, "expired", "used up" or "revoked".
 func State(known *v1alpha1.ProvisioningToken, now time.Time) string {
 	switch unusableReason(known, now) {
 	case Revoked:
@@ -75,8 +76,8 @@ func State(known *v1alpha1.ProvisioningToken, now time.Time) string {
 	return Valid
 }
 
-// AddUse returns a token's status after one more use and does not change the given one. Write the result over the version of
-// the object that Check saw, so that only one of two requests gets the last use.
+// AddUse returns a token's status after one more use. AddUse does not change the given status. Write the result over
+// the version of the object that Check saw, so that only one of two requests gets the last use.
 func AddUse(known v1alpha1.ProvisioningTokenStatus, use v1alpha1.TokenUse) v1alpha1.ProvisioningTokenStatus {
 	out := *known.DeepCopy()
 	if out.Used < math.MaxInt32 {
@@ -86,7 +87,7 @@ func AddUse(known v1alpha1.ProvisioningTokenStatus, use v1alpha1.TokenUse) v1alp
 		out.LastUsed = use.Time.DeepCopy()
 	}
 	out.Recent = append(out.Recent, use)
-	// Uses may be written late and in another order than they occurred.
+	// The sort is necessary because uses may be written late and in another order than they occurred.
 	slices.SortStableFunc(out.Recent, func(a, b v1alpha1.TokenUse) int { return a.Time.Time.Compare(b.Time.Time) })
 	if more := len(out.Recent) - v1alpha1.RecentTokenUses; more > 0 {
 		out.Recent = slices.Delete(out.Recent, 0, more)

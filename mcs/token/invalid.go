@@ -3,15 +3,15 @@ package token
 // Reason is why a token is invalid: one word for logs and metrics.
 type Reason string
 
-// Reasons why a token is invalid.
+// The reasons why a token is invalid.
 const (
 	// Missing: the request has no token.
 	Missing Reason = "Missing"
-	// Malformed: the request has something else than a token.
+	// Malformed: the request has a text that is not a token.
 	Malformed Reason = "Malformed"
-	// Unknown: there is no token of that id.
+	// Unknown: no token has the id in the request.
 	Unknown Reason = "Unknown"
-	// Wrong: the token of that id has another secret.
+	// Wrong: the token with the id in the request has another secret.
 	Wrong Reason = "Wrong"
 	// Expired: the token has expired.
 	Expired Reason = "Expired"
@@ -23,7 +23,7 @@ const (
 	OtherPool Reason = "OtherPool"
 )
 
-// HTTP statuses (RFC 9110, 15.5): retry with a valid token, or do not retry with this token.
+// The HTTP statuses for an invalid token (RFC 9110, 15.5): retry with a valid token, or do not retry with this token.
 const (
 	unauthorized = 401
 	forbidden    = 403
@@ -46,13 +46,13 @@ var reasons = map[Reason]struct {
 
 // InvalidError says why a token is invalid.
 type InvalidError struct {
-	// ID of the token; empty where it cannot be read.
+	// ID is the id of the token; empty if it cannot be read.
 	ID string
-	// Reason why the token is invalid.
+	// Reason is why the token is invalid.
 	Reason Reason
 }
 
-// Error is for the log. It has the id, never the secret.
+// Error returns the text for the log. The text has the id, never the secret.
 func (r *InvalidError) Error() string {
 	if r.ID == "" {
 		return "provisioning token: " + reasons[r.Reason].log
@@ -60,10 +60,11 @@ func (r *InvalidError) Error() string {
 	return "provisioning token " + r.ID + ": " + reasons[r.Reason].log
 }
 
-// ClientMessage is one line for the client. It does not reveal which ids exist.
+// ClientMessage returns one line for the client. The line does not reveal which ids exist.
 func (r *InvalidError) ClientMessage() string { return reasons[r.Reason].public }
 
-// HTTPStatus is 401 if another token may help. It is 403 if this token was valid earlier or is for another pool.
+// HTTPStatus returns 401 if another token may help. HTTPStatus returns 403 if the token was valid earlier or is for
+// another pool.
 func (r *InvalidError) HTTPStatus() int {
 	if s := reasons[r.Reason].status; s != 0 {
 		return s

@@ -12,25 +12,25 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// The shortest and the longest lifetime of a token. The longest limits how long a leaked token is valid.
+// The shortest and the longest lifetime of a token. MaxTTL limits how long a leaked token is valid.
 const (
 	MinTTL = time.Minute
 	MaxTTL = 90 * 24 * time.Hour
 )
 
-// Options of a new token.
+// Options are the options of a new token.
 type Options struct {
-	// Pool whose config the token authorizes.
+	// Pool is the pool whose config the token authorizes to read.
 	Pool string
-	// Node that the token is for; empty for any machine of the pool.
+	// Node is the node that the token is for; empty for any machine of the pool.
 	Node string
-	// Uses is how often the token can be used; 0 is any number.
+	// Uses is how often the token can be used; 0: without a limit.
 	Uses int32
 	// TTL is the lifetime, at least MinTTL and at most MaxTTL.
 	TTL time.Duration
 }
 
-// Check returns everything that is wrong with the options, with the flags of the command line.
+// Check returns every error in the options. The errors name the flags of the command line.
 func (g Options) Check() error {
 	var errs []error
 	if bad := validation.IsDNS1123Subdomain(g.Pool); len(bad) > 0 {
@@ -48,8 +48,8 @@ func (g Options) Check() error {
 	return errors.Join(errs...)
 }
 
-// Object returns the ProvisioningToken with all options and the token's hash. It expires at a whole second, because objects
-// have no fractions.
+// Object returns the ProvisioningToken with all options and the token's hash. The token expires at a whole second,
+// because times in objects have no fractions of a second.
 func (g Options) Object(t Token, now time.Time) *v1alpha1.ProvisioningToken {
 	return &v1alpha1.ProvisioningToken{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "ProvisioningToken"},

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Source returns the source of an address: the address itself for IPv4, and its network of 64 bits for IPv6. It returns the
-// zero value for an invalid address.
+// Source returns the source of an address: the address itself for IPv4, and its network of 64 bits for IPv6. Source
+// returns the zero value for an invalid address.
 func Source(a netip.Addr) netip.Prefix {
 	const network = 64
 	bits := a.BitLen()
@@ -20,8 +20,8 @@ func Source(a netip.Addr) netip.Prefix {
 	return p
 }
 
-// Client parses the remote address of a connection. It removes the zone, and returns an IPv4-mapped address as IPv4. It
-// returns the zero value for an invalid address.
+// Client parses the remote address of a connection. Client removes the zone, and returns an IPv4-mapped address as
+// IPv4. Client returns the zero value for an invalid address.
 func Client(addrPort string) netip.Addr {
 	ap, err := netip.ParseAddrPort(addrPort)
 	if err != nil {
@@ -30,8 +30,8 @@ func Client(addrPort string) netip.Addr {
 	return ap.Addr().Unmap().WithZone("")
 }
 
-// Of returns the address of one end of a connection, a net.Addr, in the form of Client. It returns the zero value for an end
-// that has no IP address.
+// Of returns the address of one end of a connection, a net.Addr, in the form of Client. Of returns the zero value for
+// an end that has no IP address.
 func Of(end any) netip.Addr {
 	if ip, ok := end.(interface{ AddrPort() netip.AddrPort }); ok {
 		return ip.AddrPort().Addr().Unmap().WithZone("")
@@ -39,13 +39,13 @@ func Of(end any) netip.Addr {
 	return netip.Addr{}
 }
 
-// IsAllowed reports whether an address is in one of the networks. Without networks, each address is allowed.
+// IsAllowed reports whether an address is in one of the networks. If there are no networks, each address is allowed.
 func IsAllowed(networks []netip.Prefix, from netip.Addr) bool {
 	return len(networks) == 0 || slices.ContainsFunc(networks, func(n netip.Prefix) bool { return n.Contains(from) })
 }
 
-// IsLocal reports whether a connection comes from this host: its remote address is its local one,
-// a net.Addr.
+// IsLocal reports whether a connection comes from this host: its remote address equals its local address, which is a
+// net.Addr.
 func IsLocal(from netip.Addr, local any) bool {
 	return from.IsValid() && from == Of(local)
 }

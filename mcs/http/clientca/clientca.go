@@ -14,13 +14,13 @@ import (
 	"github.com/bunsen-os/bunsen/api/trustfile"
 )
 
-// pollInterval is how often the file of CA certificates is read again.
+// pollInterval is how often the server reads the file of CA certificates again.
 const pollInterval = time.Minute
 
-// Certificates are CA certificates. They never change.
+// Certificates are CA certificates. A value of Certificates never changes.
 type Certificates []*x509.Certificate
 
-// Issued reports whether the verified chain of a client certificate ends at one of these CAs.
+// Issued reports whether the verified chain of a client certificate ends at one of the CAs.
 func (r *Certificates) Issued(chains [][]*x509.Certificate) bool {
 	if r == nil {
 		return false
@@ -30,8 +30,8 @@ func (r *Certificates) Issued(chains [][]*x509.Certificate) bool {
 	})
 }
 
-// File has the CAs in a file. Create one with Open. All methods may
-// be called concurrently, except Refresh with itself.
+// File has the CA certificates in a file. Open creates a File. All methods may be called concurrently, except two calls
+// of Refresh.
 type File struct {
 	file  string
 	log   *slog.Logger
@@ -39,13 +39,13 @@ type File struct {
 	roots atomic.Pointer[Certificates]
 }
 
-// Set has CAs that its owner replaces, such as those that sign the certificates of kubelets. The zero value has none. All
-// methods may be called concurrently.
+// Set has CAs that its owner replaces, such as the CAs that sign the certificates of kubelets. The zero value has no
+// CA. All methods may be called concurrently.
 type Set struct {
 	roots atomic.Pointer[Certificates]
 }
 
-// Replace replaces the CAs by those in pem. After an error, the CAs are unchanged.
+// Replace replaces the CAs by the CAs in pem. After an error, the CAs are unchanged.
 func (c *Set) Replace(pem []byte) error {
 	all, err := parseCAs(pem)
 	if err != nil {
@@ -67,7 +67,8 @@ func Open(file string, log *slog.Logger) (*File, error) {
 	return c, c.Refresh()
 }
 
-// Run reads the file again when it changes, until the context ends. It logs an invalid file and keeps the last valid one.
+// Run reads the file again when it changes, until the context ends. Run logs an invalid file and continues to use the
+// last valid file.
 func (c *File) Run(ctx context.Context) {
 	ticker := time.NewTicker(pollInterval)
 	defer ticker.Stop()
@@ -83,7 +84,7 @@ func (c *File) Run(ctx context.Context) {
 	}
 }
 
-// Refresh reads the file.
+// Refresh reads the file of CA certificates.
 func (c *File) Refresh() error {
 	text, err := os.ReadFile(c.file)
 	if err != nil {
@@ -102,7 +103,7 @@ func (c *File) Refresh() error {
 	return nil
 }
 
-// parseCAs parses CA certificates in PEM. It rejects an incomplete file, which is still being written.
+// parseCAs parses CA certificates in PEM. parseCAs rejects an incomplete file, which is still being written.
 func parseCAs(text []byte) (Certificates, error) {
 	all, err := trustfile.Certificates(text)
 	if err != nil {
