@@ -20,30 +20,30 @@ import (
 
 // The intervals and limits of the agent.
 const (
-	// minBackoff is the pause after a failure; it doubles up to maxBackoff.
+	// minBackoff is the first pause after a failure. Each further pause is twice as long, up to maxBackoff.
 	minBackoff, maxBackoff = time.Second, time.Minute
-	// resyncInterval is after how long the agent reconciles a node without any signal.
+	// resyncInterval is how long the agent waits for a signal before it reconciles the node without a signal.
 	resyncInterval = 5 * time.Minute
 	// drainLimit is how long a drain may take before the node reports that it is stuck. uncordonLimit is the limit for
 	// the uncordon.
 	drainLimit, uncordonLimit = time.Hour, 10 * time.Minute
 	// outageLimit is how long a part of the API may fail to answer, while other parts answer, before the node reports
-	// it.
+	// the outage.
 	outageLimit = time.Minute
 	// unreadReportAfter is how long the node waits before it reports that it cannot read its config. After
-	// unreadFailAfter, the update fails. In this time a server can restart or read new labels.
+	// unreadFailAfter, the update fails. The times are long enough for a server to restart or to read new labels.
 	unreadReportAfter, unreadFailAfter = 5 * time.Second, 10 * time.Minute
 )
 
 // ErrRebooting reports that the machine reboots. The caller stops, and a new agent starts after the boot.
 var ErrRebooting = errors.New("the machine is rebooting")
 
-// errWaiting reports that the controller has to act first. When it acts, it changes the Node, which starts the next
-// sync.
+// errWaiting reports that the controller has to act first. When the controller acts, it changes the Node, and this
+// change starts the next sync.
 var errWaiting = errors.New("waiting")
 
-// Config has the parts of an Agent. Node, Cluster, Host and Log must be set; the other parts may be nil, and the agent
-// then works without them.
+// Config has the parts of an Agent. Node, Cluster, Host and Log must be set; the other fields may be nil, and then the
+// agent works without them.
 type Config struct {
 	// Node is the node's name, for the log.
 	Node string
@@ -67,13 +67,14 @@ type Config struct {
 	Reported func()
 }
 
-// Agent serves one node. It is not safe for use by several goroutines.
+// Agent serves one node. Agent is not safe for use by several goroutines.
 type Agent struct {
 	Config
 	files  statefile.Files
 	check  *healthcheck.Checker
 	runner apply.Runner
-	// phase is the agent's phase. status is its status without the phase; each call of reconcile determines it anew.
+	// phase is the agent's phase. status is the agent's status without the phase. Each call of reconcile determines the
+	// status anew.
 	phase  report.Progress
 	status report.Status
 	// failed is the config whose steps failed last, or "". The node stays Degraded while the agent retries that
@@ -81,8 +82,8 @@ type Agent struct {
 	failed string
 	// waiting is the request that the controller has not acknowledged yet.
 	waiting request
-	// outage is the time without an answer of the API server. node is the Node that this call of reconcile read; nil
-	// if it read none.
+	// outage is the time without an answer of the API server. node is the Node that the present call of reconcile has
+	// read; nil if it has read none.
 	outage apiOutage
 	node   *report.Node
 	// started is true after the first-boot files were removed. compared is true once the agent has compared the
@@ -107,7 +108,7 @@ func New(c Config) *Agent {
 	return a
 }
 
-// logStep logs a step and emits an event for those that affect services.
+// logStep logs a step. If the step affects services, logStep also emits an event.
 func (c Config) logStep(s host.Step, undone bool) {
 	verb := "done"
 	if undone {
@@ -115,7 +116,7 @@ func (c Config) logStep(s host.Step, undone bool) {
 	}
 	level := slog.LevelInfo
 	if strings.HasPrefix(s.Target, path.Dir(host.RecordPath)+"/") {
-		level = slog.LevelDebug // the step concerns the daemon's own files
+		level = slog.LevelDebug // The step concerns only the daemon's own files.
 	}
 	c.Log.Log(context.Background(), level, verb, "step", s.String())
 	switch {
@@ -144,7 +145,7 @@ func (a *Agent) enter(p report.Phase) {
 }
 
 // Run syncs whenever the Node or a watched file changes, until the context ends (nil) or the machine reboots
-// (ErrRebooting). It first finishes an update that has already started. After a failure it waits before the next
+// (ErrRebooting). Run first finishes an update that has already started. After a failure, Run waits before the next
 // attempt, unless another config is desired meanwhile.
 func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
 	signals := signals{changed: changed}
@@ -178,7 +179,9 @@ func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
 		}
 		if errors.Is(err, report.ErrUnreachable) {
 			a.Log.Log(ctx, level, "the next sync follows", "in", pause, "err", err)
-			signals.wait(ctx, !stepsFailed, jitter(pause)) // the steps and their rollback changed watched files
+			// If steps failed, they and their rollback have changed watched files, so changes of these files are
+			// ignored.
+			signals.wait(ctx, !stepsFailed, jitter(pause))
 			continue
 		}
 		a.Log.Error("update failed, retrying", "config", desired, "in", pause, "err", err)
@@ -191,8 +194,8 @@ func (a *Agent) Run(ctx context.Context, changed <-chan struct{}) error {
 // jitter adds a random part to a pause, so that nodes do not all send requests at once after an outage.
 func jitter(d time.Duration) time.Duration { return d + rand.N(d/4+1) }
 
-// waitFailed waits for the pause to end or a watched file to change. It returns true at once in three cases: another
-// config is desired, the Node requests a retry, or the Node can be read after a failed read.
+// waitFailed waits for the pause to end or a watched file to change. waitFailed returns true at once in three cases:
+// another config is desired, the Node requests a retry, or the Node can be read after a failed read.
 func (a *Agent) waitFailed(ctx context.Context, s *signals, failed string, pause time.Duration) bool {
 	until := time.Now().Add(pause)
 	for s.wait(ctx, failed == "" || a.failed != failed, time.Until(until)) {
@@ -210,8 +213,8 @@ type request struct {
 	since time.Time
 }
 
-// elapsed returns how long the agent has waited for a request; a different request starts at zero. The parameter began
-// is when the controller started to act; zero if that is unknown.
+// elapsed returns how long the agent has waited for a request. For a different request than before, the time starts at
+// zero. The parameter began is when the controller started to act on the request; zero if unknown.
 func (w *request) elapsed(what string, began time.Time) time.Duration {
 	if w.what != what {
 		*w = request{what, time.Now()}

@@ -19,8 +19,9 @@ type Cluster interface {
 	SetAnnotations(ctx context.Context, annotations map[string]string) error
 	// Config fetches a MachineConfig.
 	Config(ctx context.Context, name string) (mcfgv1.MachineConfig, error)
-	// Rules reads the disruption policy and the overrides. It returns the defaults if the cluster has none.
+	// Rules reads the disruption policy and the overrides. Rules returns the defaults if the cluster has neither.
 	Rules(ctx context.Context) (plan.Rules, error)
-	// DriftRules reads the drift policy for the nodes of a pool. It returns the zero Policy if the cluster has none.
+	// DriftRules reads the drift policy for the nodes of a pool. DriftRules returns the zero Policy if the cluster has
+	// no drift policy.
 	DriftRules(ctx context.Context, pool string) (drift.Policy, error)
 }

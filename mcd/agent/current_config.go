@@ -15,9 +15,9 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
-// currentConfig returns the config in force. This is the config of the record on disk. Without a record, it is the
-// config that the Node names, without the secrets that the server withheld. A machine with neither has the empty
-// config, whose name is "".
+// currentConfig returns the config in force. The config in force is the config of the record on disk. Without a record,
+// the config in force is the config that the Node names, without the secrets that the server withheld. If the machine
+// has no record and the Node names no config, the machine has the empty config, whose name is "".
 func (a Config) currentConfig(ctx context.Context, node report.Node) (plan.Config, error) {
 	mc, err := apply.LoadRecord(a.Host.Files)
 	switch {
@@ -42,8 +42,8 @@ func (a Config) reportInitialAnnotations(ctx context.Context, node report.Node) 
 	case err != nil:
 		return false, err
 	case mc != nil && mc.Name == node.Desired:
-		return false, nil // the method confirm reports it once the node is uncordoned
-	case mc != nil: // the Node was created again for the same machine
+		return false, nil // The method confirm reports the current config after the uncordon.
+	case mc != nil: // The Node was created again for the same machine.
 		seed = map[string]string{v1alpha1.CurrentConfigAnnotation: mc.Name}
 	default:
 		if seed, err = readInitialAnnotations(a.Host.Files); err != nil {
@@ -58,15 +58,16 @@ func (a Config) reportInitialAnnotations(ctx context.Context, node report.Node) 
 		seed[v1alpha1.DesiredConfigAnnotation] = current
 	}
 	if node.Desired != "" {
-		delete(seed, v1alpha1.DesiredConfigAnnotation) // the desired config of the controller is newer
+		// The desired config that the controller wrote is newer than that of the first boot.
+		delete(seed, v1alpha1.DesiredConfigAnnotation)
 	}
-	delete(seed, v1alpha1.StateAnnotation) // the method confirm reports Done after a drift scan
+	delete(seed, v1alpha1.StateAnnotation) // The method confirm reports Done after a drift scan.
 	a.Log.Info("setting the Node's initial annotations from first boot", "config", current)
 	return true, a.Cluster.SetAnnotations(ctx, seed)
 }
 
-// reportReady reports Done without a config, on a node that did not boot from the server and that the controller has not assigned
-// a config yet. The rollout then assigns the first one.
+// reportReady reports Done without a config, on a node that did not boot from the server and that the controller has
+// not assigned a config yet. After this report, the rollout assigns the first config.
 func (a Config) reportReady(ctx context.Context, node report.Node) error {
 	if node.State == v1alpha1.StateDone && node.Reason == "" {
 		return errWaiting

@@ -15,8 +15,8 @@ import (
 // errDrainStuck reports that a drain takes longer than drainLimit.
 var errDrainStuck = errors.New("the node is not drained")
 
-// requestDrain requests from the controller a drain of the node for a config. It returns nil once the controller has
-// acknowledged the drain.
+// requestDrain requests from the controller a drain of the node for a config. requestDrain returns nil once the
+// controller has acknowledged the drain.
 func requestDrain(ctx context.Context, a *Agent, node report.Node, config string) error {
 	want := v1alpha1.DrainVerb + "-" + node.Desired
 	if node.DesiredDrain == want && node.LastAppliedDrain == want {
@@ -40,8 +40,8 @@ func requestDrain(ctx context.Context, a *Agent, node report.Node, config string
 	return errWaiting
 }
 
-// requestUncordon requests from the controller the uncordon of a node that was drained for an update. It returns nil
-// once the controller has acknowledged the uncordon, or if the node was not drained.
+// requestUncordon requests from the controller the uncordon of a node that was drained for an update. requestUncordon
+// returns nil once the controller has acknowledged the uncordon, or if the node was not drained.
 func requestUncordon(ctx context.Context, a *Agent, node report.Node) error {
 	verb, _, _ := strings.Cut(node.DesiredDrain, "-")
 	want := v1alpha1.UncordonVerb + "-" + node.Desired

@@ -12,8 +12,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
-// scanner returns the agent's drift scanner. It applies repairs without a health check: a failed repair must not reject the config
-// in force.
+// scanner returns the agent's drift scanner. scanner applies repairs without a health check: a failed repair must not
+// reject the config in force.
 func scanner(a *Agent) driftscan.Scanner {
 	var also []string
 	if a.Trust != nil {
@@ -30,8 +30,9 @@ func scanner(a *Agent) driftscan.Scanner {
 	}
 }
 
-// checkDrift scans for drift from the config in force. The agent calls it while the node is in its desired config: before it reports
-// Done, when Drift.Disturbed fires, and on a slow timer. An error makes the node Degraded; it never starts an update.
+// checkDrift scans for drift from the config in force. The agent calls it while the node is in its desired config:
+// before it reports Done, when Drift.Disturbed fires, and regularly after a longer time. An error makes the node
+// Degraded. Drift never starts an update.
 func (a *Agent) checkDrift(ctx context.Context, node report.Node) error {
 	at, err := a.currentConfig(ctx, node)
 	if err != nil || at.Name == "" {
@@ -53,9 +54,9 @@ func (a *Agent) reportLogin(ctx context.Context, node report.Node) error {
 	return a.Cluster.SetAnnotations(ctx, map[string]string{v1alpha1.SSHAnnotation: v1alpha1.SSHAccessed})
 }
 
-// checkDriftBeforeUpdate handles drift at the start of an update. It returns the plan without the steps that would
-// undo drift that the policy ignores. An error is the reason not to start the update. After a repair, the error is
-// errResync.
+// checkDriftBeforeUpdate handles drift at the start of an update. checkDriftBeforeUpdate returns the plan without the
+// steps that would undo drift that the policy ignores. The error is the reason not to start the update. After a repair,
+// the error is errResync.
 func checkDriftBeforeUpdate(ctx context.Context, a *Agent, way plan.Transition, observed host.State, p plan.Plan) (plan.Plan, error) {
 	if way.From == "" || len(drift.Items(observed, way.Old, way.New)) == 0 {
 		return p, nil

@@ -7,19 +7,19 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
-// Events writes Kubernetes events about the Node. It returns at once; events that cannot be written are lost.
+// Events writes Kubernetes events about the Node. Events returns at once; events that cannot be written are lost.
 type Events interface {
-	// Event reports one thing that happened. The message holds no secrets.
+	// Event reports one event. The message contains no secrets.
 	Event(reason report.EventReason, message string)
 }
 
 // Metrics has the daemon's metrics.
 type Metrics interface {
-	// State records the state and the reason that were reported on the Node.
+	// State records the state and the reason that the agent reported on the Node.
 	State(state, reason string)
 	// Update records how the last update ended; nil is success.
 	Update(config string, err error)
-	// Drift records since when there is drift; the zero time: there is none.
+	// Drift records when the drift began; the zero time means that there is no drift.
 	Drift(at time.Time)
 	// Reboot records a request to reboot the machine. An error means that the machine did not accept the request.
 	Reboot(err error)

@@ -20,9 +20,9 @@ import (
 type updateError struct {
 	// about names the config and its requester.
 	about string
-	// problem is what failed, and what the daemon does next.
+	// problem says what failed, and what the daemon does next.
 	problem error
-	// lasting is a text about the problem that stays the same while the problem lasts. It is empty if the text of
+	// lasting is a text about the problem that stays the same while the problem lasts. lasting is empty if the text of
 	// problem itself stays the same.
 	lasting string
 }
@@ -33,7 +33,7 @@ func (e *updateError) Error() string { return fmt.Sprintf("updating to %s: %v", 
 // Unwrap returns what failed.
 func (e *updateError) Unwrap() error { return e.problem }
 
-// configError is a failure of a config that may no longer be the desired one.
+// configError is a failure of a config that may no longer be the desired config.
 type configError struct {
 	config string
 	error
@@ -42,7 +42,7 @@ type configError struct {
 // Unwrap returns the failure.
 func (e *configError) Unwrap() error { return e.error }
 
-// failureOf returns the structured form of why the node failed a config.
+// failureOf returns the structured form of the reason why the node failed a config.
 func failureOf(config string, why error) v1alpha1.Failure {
 	f := v1alpha1.Failure{Config: config, Cause: v1alpha1.FailureApply, Problem: report.TruncateReason(problemOf(why))}
 	var of *configError
@@ -78,8 +78,8 @@ func failureOf(config string, why error) v1alpha1.Failure {
 	return f
 }
 
-// problemOf returns only the problem, without the config, its commit and the advice. It is empty for errors of other
-// types.
+// problemOf returns only the problem, without the config, its commit and the advice. problemOf returns "" for errors of
+// other types.
 func problemOf(why error) string {
 	var update *updateError
 	var refused *refusedError
@@ -100,22 +100,25 @@ func isDiskFull(why error) bool {
 	return errors.Is(why, syscall.ENOSPC) || errors.Is(why, syscall.EDQUOT)
 }
 
-// reportFailure reports the structured cause of a failure before the state, so that the controller knows the cause
-// when the state changes. It uses a separate write, because an admission policy older than the daemon may reject it.
-// If the Node already has this failure, it writes again only for a new text or for another retry request.
+// reportFailure reports the structured cause of a failure before the state, so that the controller knows the cause when
+// the state changes. reportFailure uses a separate write, because an admission policy older than the daemon may reject
+// it. If the Node already has this failure, reportFailure writes again only for a new text or for another retry
+// request.
 func reportFailure(ctx context.Context, a *Agent, config string, why error) {
 	node, err := a.Cluster.Node(ctx)
 	if config == "" || err != nil {
-		return // the caller cannot report the state either
+		return // The caller cannot report the state either.
 	}
 	f := failureOf(config, why)
 	was, err := v1alpha1.ParseFailure(node.Failure)
-	same := err == nil && was.Config == f.Config && was.Cause == f.Cause && was.Path == f.Path // its text may differ
+	// The failure counts as the same even if its text differs.
+	same := err == nil && was.Config == f.Config && was.Cause == f.Cause && was.Path == f.Path
 	f.Since = metav1.NewTime(time.Now().UTC().Truncate(time.Second))
 	if same {
 		f.Since, f.Retry = was.Since, was.Retry
 	}
-	if a.node != nil && !a.node.Retry.IsZero() { // at the start of the attempt: it does not answer a later request
+	// The retry request is that at the start of the attempt, because the attempt does not answer a later request.
+	if a.node != nil && !a.node.Retry.IsZero() {
 		f.Retry = &metav1.Time{Time: a.node.Retry}
 	}
 	if same && f.Retry.Equal(was.Retry) && f.Problem == was.Problem {

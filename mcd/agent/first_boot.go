@@ -15,14 +15,14 @@ import (
 // The files that a first boot leaves.
 const (
 	encapsulatedPath = "/etc/ignition-machine-config-encapsulated.json"
-	// ignitionPresetPath is the preset file with the units that the first config enables and disables. If it stayed,
-	// it would override later presets. An updated machine would then enable other units than a machine that first
-	// booted with the same config.
+	// ignitionPresetPath is the preset file with the units that the first config enables and disables. The file must
+	// not stay, because it would override later presets. With it, an updated machine would enable other units than a
+	// machine that first booted with the same config.
 	ignitionPresetPath = "/etc/systemd/system-preset/20-ignition.preset"
 )
 
-// start runs once after the daemon starts. It moves the files of the first boot away and reports which OS runs. Units stay
-// enabled by their links.
+// start runs once after the daemon starts. start moves the files of the first boot away and reports which OS runs.
+// Units stay enabled by their links.
 func (a *Agent) start(ctx context.Context) error {
 	text, err := a.Host.Files.Read(encapsulatedPath)
 	if err == nil {

@@ -14,12 +14,13 @@ import (
 
 // StatusPublisher publishes the progress of the daemon as the status of the node's MachineConfigNode.
 type StatusPublisher interface {
-	// Publish replaces the status that was published before. It returns at once and never fails. A status that is replaced
-	// soon after may never be written.
+	// Publish replaces the status that was published before. Publish returns at once and never fails. A status that is
+	// soon replaced by the next one may never be written.
 	Publish(at report.Status)
 }
 
-// publishStatus publishes the agent's status. It skips a status without a desired config, unless the agent is idle.
+// publishStatus publishes the agent's status. publishStatus skips a status without a desired config, unless the agent
+// is idle.
 func publishStatus(a *Agent) {
 	a.status.Phase = a.phase.Phase()
 	if a.Status != nil && (a.status.Node.Desired != "" || a.status.Phase == report.Idle) {
@@ -32,7 +33,8 @@ func setStatus(a *Agent, state, reason string) {
 	a.status.Node.State, a.status.Node.Reason = state, report.TruncateReason(reason)
 }
 
-// restoreStatus fills the status from the journal of an update, which an earlier process may have started. It needs no API server.
+// restoreStatus fills the status from the journal of an update, which an earlier process may have started.
+// restoreStatus needs no API server.
 func restoreStatus(a *Agent, rec host.Record) {
 	a.status.Planned, a.status.Reboots = true, health.Reboots(rec)
 	if a.status.Node.Desired == rec.To {
@@ -40,7 +42,7 @@ func restoreStatus(a *Agent, rec host.Record) {
 	}
 	a.status.Node = report.Node{Current: rec.From}
 	if t, err := a.files.Task(rec.To); err == nil && t != nil {
-		a.status.Node = t.Node // the Node at the start of the steps
+		a.status.Node = t.Node // t.Node is the Node as it was at the start of the steps.
 	}
 	a.status.Node.Desired = rec.To
 	if a.status.Node.State != v1alpha1.StateDegraded {
@@ -75,7 +77,8 @@ type namedReboot struct {
 func (r namedReboot) Reboot(ctx context.Context, why string) error {
 	if rec, err := r.agent.Host.Journal.Load(); err == nil && rec != nil {
 		why = r.agent.check.RebootText(*rec)
-		if rec.Phase != host.RollbackReboot { // in this phase, reportReboot publishes the rollback with the reason
+		// In the phase RollbackReboot, reportReboot publishes the rollback with the reason.
+		if rec.Phase != host.RollbackReboot {
 			publishReboot(r.agent, *rec)
 		}
 	}

@@ -18,7 +18,7 @@ func (a *Agent) reconcile(ctx context.Context) (desired string, err error) {
 	a.check.StopWith(ctx)
 	a.node = nil
 	a.status = report.Status{NodeName: a.Node}
-	recoverErr := recoverUpdate(ctx, a) // first, because it works without the API server
+	recoverErr := recoverUpdate(ctx, a) // Recovery comes first, because it works without the API server.
 	if recoverErr == nil && !a.started {
 		recoverErr = a.start(ctx)
 	}
@@ -39,7 +39,7 @@ func (a *Agent) reconcile(ctx context.Context) (desired string, err error) {
 	case err != nil:
 		return "", fmt.Errorf("reading the Node: %w", err)
 	}
-	if err := a.reportLogin(ctx, node); err != nil { // an error does not delay an update
+	if err := a.reportLogin(ctx, node); err != nil { // An error in reporting the login does not delay an update.
 		a.Log.Warn("reporting a login", "err", err)
 	}
 	if err := reportTrust(ctx, a, node); err != nil {
@@ -96,8 +96,8 @@ func (a *Agent) reconcileDesired(ctx context.Context, node report.Node) error {
 	return a.update(ctx, node)
 }
 
-// currentRejection returns the stored rejection; nil for none. It removes the rejection if its config is no longer
-// desired, or if the force file or a retry request lifts it.
+// currentRejection returns the stored rejection; nil for none. currentRejection removes the rejection if its config is
+// no longer desired, or if the force file or a retry request lifts it.
 func currentRejection(ctx context.Context, a *Agent, node report.Node, forced bool) (*statefile.Rejection, error) {
 	v, err := a.files.Rejection()
 	if err != nil || v == nil {

@@ -35,13 +35,14 @@ func recoverUpdate(ctx context.Context, a *Agent) error {
 	return nil
 }
 
-// isUpdate reports whether an update to a config is stored.
+// isUpdate reports whether the daemon has stored an update to a config.
 func isUpdate(a *Agent, config string) bool {
 	t, err := a.files.Task(config)
 	return err != nil || t != nil
 }
 
-// reportReboot reports that the machine reboots and returns ErrRebooting. For a rollback, it reports the reason on the Node first.
+// reportReboot reports that the machine reboots and returns ErrRebooting. For a rollback, reportReboot reports the
+// reason on the Node first.
 func reportReboot(ctx context.Context, a *Agent, end apply.Applied) error {
 	if a.Metrics != nil {
 		a.Metrics.Reboot(nil)
@@ -79,7 +80,8 @@ func (c Config) recordUpdate(config string, err error) {
 	}
 }
 
-// healthUnknown returns why the health check has no result yet. Usually the daemon was stopped during the check.
+// healthUnknown returns why the health check has no result yet. The usual reason is that the daemon was stopped during
+// the check.
 func healthUnknown(ctx context.Context, end apply.Applied) error {
 	return cmp.Or(context.Cause(ctx), fmt.Errorf("checking whether the machine is healthy with %s: %w", end.To, end.Why))
 }

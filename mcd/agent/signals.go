@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// signals start a sync. The first change of a watched file starts a sync at once. A backoff limits the next ones,
-// because a program may write a file every second.
+// signals start a sync. The first change of a watched file starts a sync at once. A backoff delays the sync after
+// further changes, because a program may write a file every second.
 type signals struct {
-	// changed fires when the Node changes. disturbed fires when a watched file changes. trust fires when the server has sent other
-	// files beside the config. Each may be nil.
+	// changed fires when the Node changes. disturbed fires when a watched file changes. trust fires when the server has
+	// sent other files beside the config. Each of the three channels may be nil.
 	changed, disturbed, trust <-chan struct{}
-	// last is when the last change was accepted. The next change is accepted after the pause.
+	// last is when the last change was accepted. Another change is accepted only after the pause.
 	last  time.Time
 	pause time.Duration
 }
@@ -26,8 +26,8 @@ func (s *signals) record(now time.Time) {
 	s.last = now
 }
 
-// wait waits for a change of the Node, a change of a watched file if files is true, other files of the server, the limit or the
-// end of the context. It returns true for a change of the Node.
+// wait waits for a change of the Node, a change of a watched file if files is true, the limit or the end of the
+// context. wait returns true for a change of the Node.
 func (s *signals) wait(ctx context.Context, files bool, limit time.Duration) bool {
 	limited, paused := time.NewTimer(limit), time.NewTimer(s.pause-time.Since(s.last))
 	defer limited.Stop()

@@ -25,7 +25,7 @@ func (a *Agent) Sync(ctx context.Context) (desired string, err error) {
 	return desired, err
 }
 
-// syncAndReport is Sync, and says whether it reported the state of the node.
+// syncAndReport does the work of Sync, and also returns whether it reported the state of the node.
 func syncAndReport(ctx context.Context, a *Agent) (desired string, reported bool, err error) {
 	for {
 		desired, err = a.reconcile(ctx)
@@ -66,8 +66,8 @@ func syncAndReport(ctx context.Context, a *Agent) (desired string, reported bool
 	}
 }
 
-// isTolerated reports whether a missing answer is not a failure yet. This is so if the whole API server does not
-// answer, or if a part of it has failed only for a short time.
+// isTolerated reports whether a missing answer is not a failure yet. isTolerated tolerates an error if the whole API
+// server does not answer, or if only a part of it has failed for a short time.
 func isTolerated(a *Agent, err error) bool {
 	if a.node == nil {
 		return true
@@ -94,7 +94,7 @@ func reportUnreadConfig(ctx context.Context, a *Agent, err error) error {
 // errResync reports that something has changed and Sync has to reconcile again at once.
 var errResync = errors.New("sync again")
 
-// refusedError is a config that a running node cannot apply.
+// refusedError is the error for a config that a running node cannot apply.
 type refusedError struct {
 	// config is the text of Task.ConfigText about the config.
 	config   string
@@ -115,7 +115,7 @@ func (e *refusedError) problem() string {
 	return strings.Join(parts, "; ")
 }
 
-// missingConfigError is a desired config that is not on the cluster.
+// missingConfigError is the error for a desired config that is not on the cluster.
 type missingConfigError struct {
 	config string
 	cause  error
@@ -126,10 +126,10 @@ func (e *missingConfigError) Error() string {
 	return fmt.Sprintf("fetching the desired config %s: %v; see kubectl get machineconfig %s", e.config, e.cause, e.config)
 }
 
-// Unwrap is the API server's answer.
+// Unwrap returns the API server's answer.
 func (e *missingConfigError) Unwrap() error { return e.cause }
 
-// unreadConfigError is a desired config that the node cannot read from any server now.
+// unreadConfigError is the error for a desired config that the node cannot read from any server now.
 type unreadConfigError struct {
 	config string
 	cause  error
@@ -149,13 +149,14 @@ type rejectedError struct{ statefile.Rejection }
 // Error returns the reason of the rejection.
 func (e *rejectedError) Error() string { return e.Why }
 
-// driftedError is a machine that differs from its config.
+// driftedError is the error for a machine that differs from its config.
 type driftedError struct{ error }
 
-// Unwrap is the reason.
+// Unwrap returns the reason.
 func (e *driftedError) Unwrap() error { return e.error }
 
-// reportBlocked reports a state that stays until a user or the controller acts. It logs the state when the Node does not have it yet.
+// reportBlocked reports a state that stays until a user or the controller acts. reportBlocked logs the state when the
+// Node does not have it yet.
 func (a *Agent) reportBlocked(ctx context.Context, state string, why error) error {
 	a.outage.markReachable(a.Log)
 	setStatus(a, state, why.Error())
@@ -220,8 +221,8 @@ type apiOutage struct {
 	since time.Time
 }
 
-// markUnreachable records a missing answer and returns how long the outage has lasted. It logs the start of the
-// outage.
+// markUnreachable records a missing answer and returns how long the outage has lasted. markUnreachable logs the start
+// of the outage.
 func (s *apiOutage) markUnreachable(log *slog.Logger, message string, args ...any) time.Duration {
 	if s.since.IsZero() {
 		s.since = time.Now()

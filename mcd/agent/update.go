@@ -14,7 +14,7 @@ import (
 )
 
 // update brings the node as close to the desired config as is possible now. If a report does not reach the API server,
-// it continues. If a request to the controller does not, it stops.
+// update continues. If a request to the controller does not reach it, update stops.
 func (a *Agent) update(ctx context.Context, node report.Node) error {
 	way, t, err := readConfigs(ctx, a, node)
 	if err != nil {
@@ -30,7 +30,8 @@ func (a *Agent) update(ctx context.Context, node report.Node) error {
 		return err
 	}
 	a.status.Node.Current = p.From
-	if p.From != "" && node.Current != p.From { // the record is in force; an earlier process did not report it
+	// The config of the record is in force, but an earlier process did not report it.
+	if p.From != "" && node.Current != p.From {
 		if err := a.postpone(a.reportChanges(ctx, map[string]string{v1alpha1.CurrentConfigAnnotation: p.From})); err != nil {
 			return fmt.Errorf("reporting the config in force: %w", err)
 		}
@@ -63,7 +64,8 @@ func reportWorking(ctx context.Context, a *Agent, node report.Node, t statefile.
 	return a.postpone(a.reportState(ctx, v1alpha1.StateWorking, reason))
 }
 
-// drainFor stores the task, so that an outage does not end the update, and requests the drain. It returns nil once the node is drained.
+// drainFor stores the task, so that an outage does not end the update, and requests the drain. drainFor returns nil
+// once the node is drained.
 func drainFor(ctx context.Context, a *Agent, node report.Node, t statefile.Task) error {
 	if err := a.files.Save(ctx, statefile.TaskPath, t); err != nil {
 		a.failed = node.Desired
@@ -84,8 +86,8 @@ func drainFor(ctx context.Context, a *Agent, node report.Node, t statefile.Task)
 	return err
 }
 
-// apply applies the steps. A failure from here on is a failure of the config, and the node reports it until it has
-// another config.
+// apply applies the steps. A failure in apply is a failure of the config, and the node reports this failure until it
+// has another config.
 func (a *Agent) apply(ctx context.Context, t statefile.Task, p plan.Plan, contents map[host.Digest][]byte) error {
 	name, about := t.Config.Name, t.ConfigText()
 	if p.Reboots() {
@@ -95,10 +97,10 @@ func (a *Agent) apply(ctx context.Context, t statefile.Task, p plan.Plan, conten
 	}
 	a.announceUpdate(p, about)
 	a.enter(report.Applying)
-	if a.failed != name { // retries do not publish the same status again
+	if a.failed != name { // A retry does not publish the same status again.
 		publishStatus(a)
 	}
-	a.failed = name // until the config is confirmed
+	a.failed = name // The config counts as failed until it is confirmed.
 	a.check.Start(t.LastAttempt())
 	stopNotice := context.AfterFunc(ctx, func() {
 		a.Log.Warn("asked to stop; finishing the steps first", "config", name)
@@ -111,7 +113,7 @@ func (a *Agent) apply(ctx context.Context, t statefile.Task, p plan.Plan, conten
 	}
 	switch done.End {
 	case apply.New:
-		a.enter(report.Confirming) // if another config is desired by now, a new update starts
+		a.enter(report.Confirming) // If another config is desired by now, a new update starts after this phase.
 		a.recordUpdate(name, nil)
 		if len(p.Steps) > 0 {
 			a.event(report.EventSkipReboot, "in %s without a reboot", about)

@@ -18,12 +18,12 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
-// kubeconfigPath is the bootstrap kubeconfig of the kubelet. Only root may read it, even if a config does not set its
-// mode.
+// kubeconfigPath is the bootstrap kubeconfig of the kubelet. Only root may read the kubeconfig, even if a config does
+// not set its mode.
 const kubeconfigPath = "/etc/kubernetes/kubeconfig"
 
 // readConfigs reads the current config, the desired config and the cluster's rules. If the API server stops answering
-// during an update, it uses the results of the last read.
+// during an update, readConfigs returns the results of the last read.
 func readConfigs(ctx context.Context, a *Agent, node report.Node) (plan.Transition, statefile.Task, error) {
 	t, err := readTask(ctx, a, node)
 	if err != nil {
@@ -55,7 +55,7 @@ func readTask(ctx context.Context, a *Agent, node report.Node) (statefile.Task, 
 	}
 	t := statefile.Task{Node: node.Watched()}
 	if t.Requester = v1alpha1.ParseConfigRequest(node.Request, node.Desired); kept != nil {
-		if node.Request == "" { // a Node that was read from disk does not name the requester
+		if node.Request == "" { // A Node that was read from disk does not name the requester.
 			t.Requester = kept.Requester
 		}
 		t.Before, t.Attempt = kept.Before, kept.Attempt
@@ -83,7 +83,7 @@ func readTask(ctx context.Context, a *Agent, node report.Node) (statefile.Task, 
 }
 
 // planUpdate returns the steps from the present state to the desired config. The error lists every reason not to apply
-// them.
+// the steps.
 func planUpdate(ctx context.Context, a *Agent, way plan.Transition, t statefile.Task) (plan.Plan, map[host.Digest][]byte, error) {
 	text, err := plan.RecordOf(t.Config)
 	if err != nil {
@@ -109,7 +109,7 @@ func planUpdate(ctx context.Context, a *Agent, way plan.Transition, t statefile.
 	if err := restrictKubeconfig(a, &p, way); err != nil {
 		return p, nil, err
 	}
-	if forced { // the force file works once; a rollback restores it like other files
+	if forced { // The plan removes the force file, so that it works only once. A rollback restores it like other files.
 		p.Steps = slices.Insert(p.Steps, 0, plan.Step{Verb: host.Remove, Target: host.ForcePath, Before: host.Value{Entry: force}})
 		return p, contents, nil
 	}
@@ -117,8 +117,9 @@ func planUpdate(ctx context.Context, a *Agent, way plan.Transition, t statefile.
 	return p, contents, err
 }
 
-// restrictKubeconfig makes the kubelet's bootstrap kubeconfig readable by root only, as the original does with every
-// update. It changes nothing if the node does not have the file, or if the config sets its mode.
+// restrictKubeconfig makes the kubelet's bootstrap kubeconfig readable by root only, as the machine-config-operator
+// does with every update. restrictKubeconfig changes nothing if the node does not have the file, or if the config sets
+// its mode.
 func restrictKubeconfig(a *Agent, p *plan.Plan, way plan.Transition) error {
 	is, err := a.Host.Files.Stat(kubeconfigPath)
 	if err != nil {

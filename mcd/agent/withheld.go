@@ -18,9 +18,10 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
-// A server may withhold the secrets of a machine's first config; the machine's initial annotations then name that config. Until
-// there is a record of a config in force, the machine is in that config without the secrets (plan.Born). It gets the complete
-// config, or any other, by a normal update. Once there is a record, the annotation has no effect any more, even if it is restored.
+// A server may withhold the secrets of a machine's first config; the machine's initial annotations then name that
+// config. Until there is a record of a config in force, the machine is in that config without the secrets (plan.Born).
+// The machine gets the complete config, or any other config, by a normal update. As soon as there is a record, the
+// annotation has no effect any more, even if it is restored.
 
 // hasWithheldSecrets reports whether the machine first booted with this config without its secrets and has not been updated since.
 func hasWithheldSecrets(c Config, config string) (bool, error) {
@@ -34,8 +35,8 @@ func hasWithheldSecrets(c Config, config string) (bool, error) {
 	return seed[v1alpha1.WithheldAnnotation] == config, err
 }
 
-// workingReason returns why a node is Working although it seems to have its desired config. It returns "" if the node
-// updates to another config.
+// workingReason returns why a node is Working although it seems to have its desired config. workingReason returns "" if
+// the node updates to another config.
 func workingReason(c Config, node report.Node, t statefile.Task) (string, error) {
 	if node.Current != node.Desired {
 		return "", nil
@@ -72,8 +73,8 @@ func configAtFirstBoot(ctx context.Context, c Config, name string) (plan.Config,
 	return whole, nil
 }
 
-// fetchConfig reads a config from the cluster. While the API server does not answer, it reads the config from the task
-// on disk.
+// fetchConfig reads a config from the cluster. While the API server does not answer, fetchConfig reads the config from
+// the task on disk.
 func fetchConfig(ctx context.Context, c Config, name string) (mcfgv1.MachineConfig, error) {
 	mc, err := c.Cluster.Config(ctx, name)
 	if !errors.Is(err, report.ErrUnreachable) {
@@ -94,7 +95,7 @@ func clearWithheld(ctx context.Context, c Config) error {
 	}
 	var seed map[string]any
 	if err != nil || json.Unmarshal(text, &seed) != nil {
-		return err // readInitialAnnotations reports a damaged file
+		return err // readInitialAnnotations reports a damaged file.
 	}
 	if _, marked := seed[v1alpha1.WithheldAnnotation]; !marked {
 		return nil

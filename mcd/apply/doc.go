@@ -1,9 +1,10 @@
 // Package apply applies a plan through a host's ports with a journal, rolls everything back when a step fails, and
 // recovers after a crash: a machine is in the old config or in the new one, never between.
 //
-// The daemon can repeat every step and its inverse without harm. Before the first step, the store has the data that
-// the steps replace, and the journal has the whole plan. Both are durable. One flush makes all steps durable before
-// the journal records that they are done, or is cleared. So the journal is enough to continue:
+// The daemon can repeat every step and its inverse without harm. Before the first step, the store has the data that the
+// steps replace, and the journal has the whole plan. Store and journal are durable by then. One flush makes all steps
+// durable before the journal records that they are done, or is cleared. So the daemon needs only the journal to
+// continue:
 //
 //	phase       found after a crash, it means       Recover
 //	applying    any of the steps may be done        rolls back; the cause is an interruption

@@ -13,7 +13,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-// Accounts reads the machine's users and groups, and how it creates new ones. A machine without the files has none.
+// Accounts reads the machine's users and groups, and how it creates new users and groups. A machine without the account
+// files has no accounts.
 func Accounts(ctx context.Context, h host.Host) (host.Accounts, error) {
 	var f desired.AccountFiles
 	for _, part := range []struct {
@@ -84,7 +85,8 @@ func observePaths(h host.Host, s host.State, paths []string) (err error) {
 			s.Paths[p], s.Unsafe[p] = above, s.Unsafe[path.Dir(p)]
 			continue
 		case seen && !slices.Contains([]host.Kind{host.Dir, host.Link}, above.Kind):
-			s.Paths[p] = host.Entry{} // only directories and links to them have entries
+			// A path below this one does not exist, because only directories, and links to directories, have entries.
+			s.Paths[p] = host.Entry{}
 			continue
 		}
 		if s.Paths[p], err = h.Files.Stat(p); err != nil && !isUnsafe(s, p, err) {
@@ -108,7 +110,8 @@ func observeHardLinks(h host.Host, s host.State, links map[string][]string) erro
 	return nil
 }
 
-// isUnsafe reports whether an error is about a path that the daemon does not open. It records the reason in the state.
+// isUnsafe reports whether an error is about a path that the daemon does not open. isUnsafe records the reason in the
+// state.
 func isUnsafe(s host.State, p string, err error) bool {
 	var unsafe *host.UnsafePathError
 	if !errors.As(err, &unsafe) {
@@ -162,8 +165,8 @@ func readContents(h host.Host, s host.State, paths []string) error {
 	return nil
 }
 
-// observeAccounts reads users and groups. It omits users in the scope from the group members, because each of these
-// users has a list of its groups.
+// observeAccounts reads users and groups. observeAccounts omits users in the scope from the group members, because each
+// of these users has a list of its groups.
 func observeAccounts(ctx context.Context, h host.Host, s host.State, scope plan.Scope) error {
 	for _, name := range scope.Users {
 		u, password, err := h.Passwd.User(ctx, name)

@@ -22,9 +22,9 @@ var (
 	ErrInterrupted = errors.New("the machine or the daemon went down before the last step")
 )
 
-// Recover finishes what a crash, a power cut or a reboot interrupted. Without a journal it does nothing. It returns an
-// error only if it could not read the state or write the journal. Then it has changed nothing, and the caller calls it
-// again.
+// Recover finishes what a crash, a power cut or a reboot interrupted. Without a journal, Recover does nothing. Recover
+// returns an error only if it could not read the state or write the journal. In this case, Recover has changed nothing,
+// and the caller calls it again.
 func (r Runner) Recover(ctx context.Context) (Applied, error) {
 	rec, err := r.Host.Journal.Load()
 	if err != nil {
@@ -42,7 +42,7 @@ func (r Runner) Recover(ctx context.Context) (Applied, error) {
 	if rec.Phase == host.RollbackReboot {
 		return continueRollback(ctx, r, *rec, booted)
 	}
-	if booted { // the running services started with the files of that time
+	if booted { // The services that run started with the files of that time, so they need no restart.
 		rec.Acted, rec.Booted = true, reboots(rec.Steps)
 	}
 	switch rec.Phase {
@@ -60,8 +60,8 @@ func reboots(steps []host.Step) bool {
 	return slices.ContainsFunc(steps, func(s host.Step) bool { return s.Verb == host.Reboot })
 }
 
-// continueAfterReboot requests the reboot again if the machine has not rebooted. Otherwise it confirms that the
-// machine booted the staged OS.
+// continueAfterReboot requests the reboot again if the machine has not rebooted. Otherwise continueAfterReboot confirms
+// that the machine booted the staged OS.
 func continueAfterReboot(ctx context.Context, r Runner, rec host.Record, booted bool) (Applied, error) {
 	done := Applied{From: rec.From, To: rec.To, Done: len(rec.Steps)}
 	if !booted {
@@ -81,8 +81,8 @@ func continueAfterReboot(ctx context.Context, r Runner, rec host.Record, booted 
 	return checkHealth(ctx, r, rec, done)
 }
 
-// confirm compares the OS that runs after the reboot with the staged one. It does not compare files: the drift scan does. failure is an
-// error of the comparison itself.
+// confirm compares the OS that runs after the reboot with the staged OS. confirm does not compare files: the drift scan
+// does. The result failure is an error of the comparison itself.
 func (r Runner) confirm(ctx context.Context, steps []host.Step) (mismatch, failure error) {
 	status, err := r.Host.OS.Status(ctx)
 	if err != nil {

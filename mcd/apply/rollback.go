@@ -9,8 +9,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-// rollBack undoes all steps, last first, then reloads and restarts services. It continues after a step that fails, so that the other paths
-// return to the old config. The journal stays until all steps are undone.
+// rollBack undoes all steps, last first, then reloads and restarts services. rollBack continues after a step that
+// fails, so that the other paths return to the old config. The journal stays until all steps are undone.
 func rollBack(ctx context.Context, r Runner, rec host.Record, why error) Applied {
 	end := Applied{End: RollbackFailed, From: rec.From, To: rec.To, Why: why}
 	was := rec.Phase
@@ -18,13 +18,14 @@ func rollBack(ctx context.Context, r Runner, rec host.Record, why error) Applied
 	if err := r.Host.Journal.Save(rec); err != nil {
 		end.Why = errors.Join(why, fmt.Errorf("writing the journal: %w", err))
 		if was != host.Applying || rec.Booted || rec.Cause != "" && rec.Cause != host.Interrupted {
-			return end // the journal has another phase, and the next start decides
+			return end // The journal has another phase, so the next start decides.
 		}
 		// The journal still records that all steps have to be rolled back. The disk may be full, and the rollback
 		// frees space.
 	}
 	r.Host.Disk.Batch()
-	untidy := r.Host.Disk.Resume(ctx, rec.Steps) // first, because the rollback does not remove a directory with files
+	// Resume comes first and removes temporary files, because the rollback does not remove a directory with files.
+	untidy := r.Host.Disk.Resume(ctx, rec.Steps)
 	warnings, bad := undoSteps(ctx, r, rec)
 	why = errors.Join(append([]error{why}, warnings...)...)
 	if untidy != nil {
@@ -43,10 +44,10 @@ func rollBack(ctx context.Context, r Runner, rec host.Record, why error) Applied
 	return finishRollback(r, rec, why)
 }
 
-// undoSteps undoes the steps. The errors in bad leave the machine between two configs. The errors in warnings do not.
-// One is a service that fails to reload or restart although the old config is on disk. Another is a path that a user
-// replaced by a link: no user may keep the node between two configs. Services are restarted only after all files are
-// restored.
+// undoSteps undoes the steps. The errors in bad leave the machine between two configs. The errors in warnings do not: a
+// service that fails to reload or restart although the old config is on disk, or a path that a user replaced by a link.
+// The latter is only a warning, because no user may keep the node between two configs. Services are restarted only
+// after all files are restored.
 func undoSteps(ctx context.Context, r Runner, rec host.Record) (warnings, bad []error) {
 	for _, s := range (plan.Plan{Steps: rec.Steps}).Inverse().Steps {
 		if s.Verb == host.Reboot || s.IsAction() && (!rec.Acted || rec.Booted || len(bad) > 0) {
@@ -77,8 +78,9 @@ func undoStep(ctx context.Context, r Runner, s host.Step) error {
 	return r.do(ctx, s, is, r.stored)
 }
 
-// cannotEnable reports whether a unit cannot be enabled, because its file is masked, does not exist or has no [Install] section. Before the
-// update, links of an earlier file enabled it.
+// cannotEnable reports whether a unit cannot be enabled, because its file is masked, does not exist or has no [Install]
+// section. A rollback may meet such a unit, if an earlier file of the unit required the links that enabled it before
+// the update.
 func cannotEnable(ctx context.Context, r Runner, name string) bool {
 	u, err := r.Host.Units.Status(ctx, name)
 	return err == nil && u.Install == ""
@@ -109,8 +111,8 @@ func requestRollbackReboot(ctx context.Context, r Runner, rec host.Record, why e
 	return end
 }
 
-// mostReturns is how often a machine reboots to return to its old OS. Once is enough, unless a power cut removes the staged OS. The limit
-// prevents endless reboots.
+// mostReturns is how often a machine reboots to return to its old OS. One reboot is enough, unless a power cut removes
+// the staged OS. The limit prevents endless reboots.
 const mostReturns = 3
 
 // continueRollback requests the reboot again if the machine has not rebooted. After the reboot the machine is in the old config, unless its
@@ -164,7 +166,7 @@ func causeOf(why error) host.Cause {
 	return ""
 }
 
-// recalled returns the reason for a rollback as the journal stores it.
+// recalled returns the stored reason for a rollback as an error.
 func recalled(rec host.Record) error { return &recalledError{rec.Why, causes[rec.Cause]} }
 
 type recalledError struct {
@@ -172,8 +174,8 @@ type recalledError struct {
 	cause error
 }
 
-// Error is the reason as recorded at the start of the rollback.
+// Error returns the reason that was recorded at the start of the rollback.
 func (e *recalledError) Error() string { return e.text }
 
-// Unwrap is ErrNotBooted, ErrUnhealthy, ErrInterrupted or nil.
+// Unwrap returns ErrNotBooted, ErrUnhealthy, ErrInterrupted or nil.
 func (e *recalledError) Unwrap() error { return e.cause }

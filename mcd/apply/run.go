@@ -11,7 +11,7 @@ import (
 
 // Applied is the state of the machine after Run or Recover.
 type Applied struct {
-	// End is which config the machine has now.
+	// End says which config the machine has now.
 	End End
 	// Done counts the applied steps.
 	Done int
@@ -23,7 +23,7 @@ type Applied struct {
 	Why error
 }
 
-// End is where an update ended.
+// End says in which config an update ended.
 type End string
 
 // The values of End.
@@ -43,7 +43,7 @@ const (
 	RollbackFailed End = "between"
 )
 
-// ErrRefused reports that a plan has refusals and was not started.
+// ErrRefused reports that the daemon did not start a plan, because the plan has refusals.
 var ErrRefused = errors.New("plan has refusals")
 
 // Runner applies plans. Host must be set; the others may be nil.
@@ -52,8 +52,8 @@ type Runner struct {
 	Host host.Host
 	// OnStep is called after each step; undone is true if the step was rolled back.
 	OnStep func(step host.Step, undone bool)
-	// HealthCheck checks the machine when the new config is in place: after the reboot of an update that reboots, and
-	// after the last step of one that acted on units. It blocks until it has a result. After an error, the Runner
+	// HealthCheck checks the machine when the new config is in place: after the reboot if the update reboots, or after
+	// the last step if the update acted on units. HealthCheck blocks until it has a result. After an error, the Runner
 	// rolls everything back, with a reboot if the update had one. If the error wraps context.Canceled, or the context
 	// has ended, there is no rollback and the next Recover repeats the check.
 	HealthCheck func(ctx context.Context, rec host.Record) error
@@ -121,16 +121,17 @@ func applySteps(ctx context.Context, r Runner, rec host.Record, given source) Ap
 	return ended
 }
 
-// commitOrRollBack commits the update. If the commit fails, it rolls the update back.
+// commitOrRollBack commits the update. If the commit fails, commitOrRollBack rolls the update back.
 func commitOrRollBack(ctx context.Context, r Runner, rec host.Record, done Applied) Applied {
 	if err := commit(r, &done); err != nil {
-		rec.Phase = "" // the write failed, so the state of the journal is unknown
+		rec.Phase = "" // The write of the journal failed, so the state of the journal is unknown.
 		return rollBackAfter(ctx, r, rec, done.failedAt(host.Step{}), err)
 	}
 	return done
 }
 
-// rebootInto requests the reboot, which is the last step. After it, Recover compares the booted OS.
+// rebootInto requests the reboot, which is the last step. After the reboot, Recover compares the booted OS with the
+// staged OS.
 func rebootInto(ctx context.Context, r Runner, rec host.Record, done Applied) Applied {
 	at := host.Step{Verb: host.Reboot}
 	if err := r.Host.Disk.Flush(ctx); err != nil {
@@ -148,7 +149,7 @@ func rebootInto(ctx context.Context, r Runner, rec host.Record, done Applied) Ap
 	return done
 }
 
-// checkHealth runs the health check, then commits or rolls back. It returns an error only if the commit fails.
+// checkHealth runs the health check, then commits or rolls back. checkHealth returns an error only if the commit fails.
 func checkHealth(ctx context.Context, r Runner, rec host.Record, done Applied) (Applied, error) {
 	if r.HealthCheck != nil {
 		err := r.HealthCheck(ctx, rec)
@@ -167,7 +168,7 @@ func checkHealth(ctx context.Context, r Runner, rec host.Record, done Applied) (
 	return done, err
 }
 
-// commit puts the new config in force. It removes the journal, and without a journal there is no rollback.
+// commit puts the new config in force. commit removes the journal. Without a journal, no rollback is possible.
 func commit(r Runner, done *Applied) error {
 	if err := r.Host.Journal.Clear(); err != nil {
 		return fmt.Errorf("clearing the journal: %w", err)
@@ -176,7 +177,8 @@ func commit(r Runner, done *Applied) error {
 	return nil
 }
 
-// sweep empties the store. It runs after the journal is removed, because a rollback needs both.
+// sweep empties the store. sweep runs after the journal is removed, because a rollback needs the journal and the stored
+// contents.
 func (r Runner) sweep() error {
 	if err := r.Host.Store.Sweep(); err != nil {
 		return fmt.Errorf("sweeping the store: %w", err)
@@ -184,7 +186,7 @@ func (r Runner) sweep() error {
 	return nil
 }
 
-// rollBackAfter rolls back. Its result includes the applied steps and the step that failed.
+// rollBackAfter rolls the update back. The result includes the applied steps and the step that failed.
 func rollBackAfter(ctx context.Context, r Runner, rec host.Record, done Applied, why error) Applied {
 	undone := rollBack(ctx, r, rec, why)
 	undone.Done, undone.FailedStep = done.Done, done.FailedStep

@@ -8,8 +8,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// do applies one step. is is the present entry at the step's path, if the step has a path. The source from has the
-// contents to write.
+// do applies one step. The parameter is has the present entry at the step's path, if the step has a path. The parameter
+// from has the contents to write.
 func (r Runner) do(ctx context.Context, s host.Step, is host.Entry, from source) error {
 	switch s.Verb {
 	case host.Enable:
@@ -41,11 +41,12 @@ func (r Runner) do(ctx context.Context, s host.Step, is host.Entry, from source)
 	return fmt.Errorf("no step has the verb %q", s.Verb)
 }
 
-// place sets a path to the step's value. To replace a directory by a file, or a file by a directory, it first removes
-// the old entry. These are two changes; the rollback works after the first or after both.
+// place sets a path to the step's value. To replace a directory by a file, or a file by a directory, place first
+// removes the old entry. A rollback works after the removal, and also after both changes.
 func (r Runner) place(s host.Step, is host.Entry, from source) error {
 	files, want := r.Host.Files, s.After.Entry
-	if is == want && want.Kind != host.Hard { // the target of a hard link may be another file by now
+	// A hard link is created even if the entry is equal, because the target of the link may be another file by now.
+	if is == want && want.Kind != host.Hard {
 		return nil
 	}
 	if is.Kind == host.Other {
@@ -54,7 +55,7 @@ func (r Runner) place(s host.Step, is host.Entry, from source) error {
 	if want.Kind == host.Absent {
 		err := files.Remove(s.Target)
 		if is.Kind == host.Dir && errors.Is(err, host.ErrNotEmpty) {
-			return nil // a user put files into the directory, so it stays
+			return nil // A user has put files into the directory, so it stays.
 		}
 		return err
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// source returns the contents that a step writes, by their digest.
+// source is a function that returns the contents that a step writes, by their digest.
 type source func(host.Digest) ([]byte, error)
 
 // keep stores all data that the steps replace, so that a rollback needs nothing else. The returned source reads from
@@ -50,7 +50,7 @@ func (r Runner) keep(ctx context.Context, steps []host.Step, contents map[host.D
 	}, nil
 }
 
-// stored is the source of contents for the rollback.
+// stored returns the contents for the rollback from the store.
 func (r Runner) stored(d host.Digest) ([]byte, error) {
 	if d == "" || d == host.DigestOf(nil) {
 		return nil, nil
@@ -62,7 +62,7 @@ func (r Runner) stored(d host.Digest) ([]byte, error) {
 	return contents, nil
 }
 
-// digest returns the digest of the stored data of a value: a file's contents, or the hash of a user's password. It
+// digest returns the digest of the stored data of a value: a file's contents, or the hash of a user's password. digest
 // returns "" if there is no such data.
 func digest(v host.Value) host.Digest {
 	if v.User.There {

@@ -6,8 +6,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// The numbers of attempts with the same result after which the daemon gives up a config. One or two such results may
-// be power cuts.
+// How many attempts with the same result the daemon makes before it gives up a config. One or two failures may be the
+// effect of power cuts.
 const (
 	maxNotBooted   = 2
 	maxInterrupted = 3
@@ -15,7 +15,8 @@ const (
 	MaxHealthChecks = 3
 )
 
-// Count counts the attempts to apply a config that a power cut may have ended. Files on the node contain it.
+// Count counts the attempts to apply a config that a power cut may have ended. The daemon stores the Count in files on
+// the node.
 type Count struct {
 	// NotBooted counts the reboots after which the staged OS did not run.
 	NotBooted int `json:"notBooted,omitempty"`
@@ -23,7 +24,7 @@ type Count struct {
 	Interrupted int `json:"interrupted,omitempty"`
 }
 
-// Add returns the count with one more attempt. It ignores causes that cannot be a power cut.
+// Add returns the count with one more attempt. Add ignores causes that cannot be a power cut.
 func (c Count) Add(cause host.Cause) Count {
 	switch cause {
 	case host.NotBooted:
@@ -39,8 +40,8 @@ func (c Count) IsExhausted() bool {
 	return c.NotBooted >= maxNotBooted || c.Interrupted >= maxInterrupted
 }
 
-// Fruitless returns the number of attempts that delay the next attempt. It does not include the first interruption,
-// which is treated as a power cut.
+// Fruitless returns the number of attempts that delay the next attempt. Fruitless does not include the first
+// interruption, which is treated as a power cut.
 func (c Count) Fruitless() int { return c.NotBooted + max(0, c.Interrupted-1) }
 
 // file is a count with its config, as the packages apply and firstboot store it.

@@ -15,14 +15,14 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// User has the settings of a config for a user. For settings that the config omits, it has the values that a new user
+// User has the settings of a config for a user. For settings that the config omits, User has the values that a new user
 // would get.
 type User struct {
 	// Name is the name of the user.
 	Name string
 	// Removed is true if the config requires that the user does not exist.
 	Removed bool
-	// Account is the account to create. If the machine already has numbers for the name, it uses these.
+	// Account is the account to create. If the machine already has numbers for the name, Account has these numbers.
 	Account host.User
 	// Specified marks the attributes that the config sets. Other attributes of an existing user stay unchanged.
 	Specified Specified
@@ -39,16 +39,17 @@ type Group struct {
 	Name string
 	// Removed is true if the config requires that the group does not exist.
 	Removed bool
-	// GID is the number from the config. Without one, it is the number on the machine, or the next free number.
+	// GID is the number from the config. If the config sets none, GID is the group's number on the machine, or the next
+	// free number.
 	GID int
 	// Specified is true if the config sets the GID.
 	Specified bool
 }
 
-// ImageUser is the user of every image. Its account exists independently of configs.
+// ImageUser is the user of every image. The account of this user exists independently of configs.
 const ImageUser = "core"
 
-// passwd reads the groups, then the users. Both are in the order of the config, which determines the order of new
+// passwd reads the groups, then the users. passwd keeps the order of the config, which determines the order of new
 // numbers.
 func (r *reader) passwd(p ign.Passwd) {
 	for _, g := range p.Groups {
@@ -59,7 +60,7 @@ func (r *reader) passwd(p ign.Passwd) {
 	}
 }
 
-// group reads a group. Only a first boot sets its password; policy.Refuse reports a new password.
+// group reads a group. Only a first boot sets a group's password; policy.Refuse reports a new password.
 func (r *reader) group(g ign.PasswdGroup) {
 	field := "passwd.groups " + g.Name
 	switch {
@@ -115,8 +116,8 @@ func (r *reader) user(u ign.PasswdUser) {
 	r.addKeys(want, u)
 }
 
-// removeOwnGroup removes a user's own group with the user, as userdel does. It is the group with the user's name,
-// unless another user has it as primary group.
+// removeOwnGroup removes a user's own group with the user, as userdel does. A user's own group is the group with the
+// user's name, unless another user has it as primary group.
 func removeOwnGroup(r *reader, name string) {
 	owner, known := r.uids[name]
 	gid, named := r.gids[name]
@@ -167,8 +168,8 @@ func (r *reader) readTexts(want *User, u ign.PasswdUser) {
 	}
 }
 
-// readIDs reads the groups of a user. It also chooses the numbers that the config omits: those of the name on the
-// machine, or those that useradd would choose.
+// readIDs reads the groups of a user. readIDs also chooses the numbers that the config omits: the numbers that the name
+// has on the machine, or the numbers that useradd would choose.
 func (r *reader) readIDs(want *User, u ign.PasswdUser) {
 	system := u.System != nil && *u.System
 	owner, known := r.uids[u.Name]
@@ -206,15 +207,15 @@ func (r *reader) gid(user, group string) int {
 	return id
 }
 
-// ownGroup returns the primary group of a user for whom the config names none. It is the user's present group, or else
-// a group with the user's name.
+// ownGroup returns the primary group of a user for whom the config names none. The result is the user's present group,
+// or else a group with the user's name.
 func (r *reader) ownGroup(want *User, u ign.PasswdUser, owner host.Owner) int {
 	_, known := r.uids[u.Name]
 	gid, named := r.gids[u.Name]
 	switch {
 	case known && (!named || gid != owner.GID):
 		return owner.GID
-	case known && (u.Name == ImageUser || owner.UID == 0): // the image contains the account
+	case known && (u.Name == ImageUser || owner.UID == 0): // The image contains the account of this user.
 		return gid
 	case !known && u.NoUserGroup != nil && *u.NoUserGroup:
 		return r.gid(u.Name, strconv.Itoa(r.accounts.Defaults.Filled().Group))
@@ -231,7 +232,7 @@ func (r *reader) ownGroup(want *User, u ign.PasswdUser, owner host.Owner) int {
 	return gid
 }
 
-// freeGID chooses the number of a new group. It returns the preferred number if it is free, as useradd does for a
+// freeGID chooses the number of a new group. freeGID returns the preferred number if it is free, as useradd does for a
 // user's own group.
 func freeGID(r *reader, system bool, preferred int) int {
 	used := map[int]bool{}
@@ -253,8 +254,8 @@ func freeGID(r *reader, system bool, preferred int) int {
 	return highest(used, d.GIDs)
 }
 
-// freeUID chooses the number of a new user. A user who existed before gets the same number, so that it owns its old
-// files again. Other users get a number that no user has or had.
+// freeUID chooses the number of a new user. A user who existed before gets the same number, so that the user owns the
+// old files again. Other users get a number that no user has or had.
 func freeUID(r *reader, name string, system bool, d host.AccountDefaults) int {
 	used := map[int]bool{}
 	for _, o := range r.uids {
@@ -272,8 +273,8 @@ func freeUID(r *reader, name string, system bool, d host.AccountDefaults) int {
 	return highest(used, d.UIDs)
 }
 
-// highest returns the number above all used numbers of a range. If the top of the range is used, it returns the first
-// free number.
+// highest returns the number above all used numbers of a range. If the last number of the range is used, highest
+// returns the first free number.
 func highest(used map[int]bool, in [2]int) int {
 	next := in[0]
 	for id := range used {

@@ -21,8 +21,8 @@ type AccountFiles struct {
 	Records []byte
 }
 
-// ParseAccounts parses the files. It skips lines that it does not understand, as the C library does. The
-// administrator's files override those of the image.
+// ParseAccounts parses the files. ParseAccounts skips lines that it does not understand, as the C library does. The
+// administrator's files override the files of the image.
 func ParseAccounts(f AccountFiles) host.Accounts {
 	a := host.Accounts{Users: map[string]host.Owner{}, Homes: map[string]string{}, Groups: map[string]int{}, Image: map[string]bool{}}
 	readAccounts(&a, f.ImagePasswd, f.ImageGroup)
@@ -138,8 +138,8 @@ type AccountRecords struct {
 	Users map[string]AccountRecord `json:",omitempty"`
 	// Groups has the groups by name; the zero value means that the group did not exist.
 	Groups map[string]host.Group `json:",omitempty"`
-	// Former are the numbers of users that configs created and removed. Their files may still exist, so no other user
-	// gets their numbers. The GID is that of a group of their own, or 0.
+	// Former are the numbers of users that configs created and removed. Files of former users may still exist, so no
+	// other user gets the numbers of former users. The GID is the number of the user's own group, or 0.
 	Former map[string]host.Owner `json:",omitempty"`
 }
 
@@ -149,8 +149,8 @@ type AccountRecord struct {
 	Password string    `json:",omitempty"`
 }
 
-// ParseRecords parses the file. It treats a damaged file as empty, because such a file must not prevent updates of the
-// node.
+// ParseRecords parses the file. ParseRecords treats a damaged file as empty, because such a file must not prevent
+// updates of the node.
 func ParseRecords(text []byte) AccountRecords {
 	r := AccountRecords{Users: map[string]AccountRecord{}, Groups: map[string]host.Group{}, Former: map[string]host.Owner{}}
 	var read AccountRecords

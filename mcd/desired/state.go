@@ -18,14 +18,15 @@ import (
 type State struct {
 	// Paths are the paths that the config manages. An absent entry is a path that must not exist.
 	Paths map[string]host.Entry
-	// Parents are directories with a specific owner or mode. The daemon creates them if they are missing, and never
-	// changes existing ones.
+	// Parents are directories with a specific owner or mode. The daemon creates missing parents, and never changes
+	// existing parents.
 	Parents map[string]host.Entry
 	// Unset marks directories and appended files for which the config sets no mode or owner. Existing modes and owners
 	// stay.
 	Unset map[string]Unset
-	// NoOverwrite marks paths that the config creates only if no other file exists there. Their field overwrite is
-	// false, or unset for a directory or link. A new machine with another file at such a path does not boot.
+	// NoOverwrite marks paths that the config creates only if no other file exists there. The config sets overwrite to
+	// false for such a path, or omits it for a directory or link. A new machine with another file at such a path does
+	// not boot.
 	NoOverwrite map[string]bool
 	// Appends are the bytes to append to the original content of a file; none for a file without contents. Paths
 	// contains the result for a missing file.
@@ -60,9 +61,9 @@ type Unit struct {
 	HasContents bool
 }
 
-// Of returns the state that a config requires. It resolves owner names with the accounts of the machine and of the
-// config; an unknown name is a problem. It omits parts that only new machines get (disks, filesystems) and parts that
-// no machine supports. policy.NewNodesOnly and policy.Refuse report those parts.
+// Of returns the state that a config requires. Of resolves owner names with the accounts of the machine and of the
+// config; an unknown name is a problem. Of omits parts that only new machines get (disks, filesystems) and parts that
+// no machine supports. policy.NewNodesOnly and policy.Refuse report the omitted parts.
 func Of(c machineconfig.Config, accounts host.Accounts) State {
 	w := State{
 		Paths: map[string]host.Entry{}, Parents: map[string]host.Entry{},
@@ -180,7 +181,8 @@ func keysInFiles(r *reader) {
 func (r *reader) storage(s ign.Storage) {
 	for _, d := range s.Directories {
 		e := host.Entry{Kind: host.Dir, Mode: modeOr(d.Mode, 0o755), Owner: r.owner("storage.directories "+d.Path, d.Node)}
-		if !isTrue(d.Overwrite) { // otherwise a new machine creates it anew
+		// If overwrite is true, a new machine creates the directory anew, so its attributes are known.
+		if !isTrue(d.Overwrite) {
 			r.w.Unset[path.Clean(d.Path)] = unsetIn(d.Mode, d.Node)
 			setNoOverwrite(r, d.Path, true)
 		}
@@ -198,7 +200,7 @@ func (r *reader) storage(s ign.Storage) {
 			r.addPath(l.Path, host.Entry{Kind: host.Hard, Target: path.Clean(path.Join("/", *l.Target))})
 			continue
 		}
-		r.w.Unset[path.Clean(l.Path)] = unsetIn(nil, l.Node) // on a new machine, the owner is that of the link's target
+		r.w.Unset[path.Clean(l.Path)] = unsetIn(nil, l.Node) // On a new machine, the link gets the owner of its target.
 		r.addPath(l.Path, host.Entry{Kind: host.Link, Target: *l.Target, Owner: r.owner("storage.links "+l.Path, l.Node)})
 	}
 }

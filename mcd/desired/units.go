@@ -24,7 +24,7 @@ func (r *reader) unit(u ign.Unit) {
 		r.addFile(UnitPath(u.Name), []byte(*u.Contents), host.Entry{Mode: 0o644})
 	}
 	for _, d := range u.Dropins {
-		if d.Contents != nil { // an empty drop-in hides the vendor's drop-in
+		if d.Contents != nil { // Even an empty drop-in counts, because it hides the vendor's drop-in.
 			r.addFile(DropinPath(u.Name, d.Name), []byte(*d.Contents), host.Entry{Mode: 0o644})
 		}
 	}

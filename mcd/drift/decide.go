@@ -15,7 +15,7 @@ import (
 
 // Facts are the input of Decide.
 type Facts struct {
-	// Config in force.
+	// Config is the config in force.
 	Config plan.Config
 	// Wanted is the state that the config requires of this machine.
 	Wanted desired.State
@@ -29,17 +29,17 @@ type Facts struct {
 	Rules policy.Policy
 	// Policy is the drift policy of the pool.
 	Policy Policy
-	// Memory of the previous scan.
+	// Memory is the memory of the previous scan.
 	Memory Memory
 }
 
 // Observed has further facts about a path that differs.
 type Observed struct {
-	// Modified is when it was last modified; zero if that is unknown.
+	// Modified is when the path was last modified; zero if unknown.
 	Modified time.Time
 	// Contents of a file.
 	Contents []byte
-	// Unread is true if the contents could not be read: they then count as secret.
+	// Unread is true if the contents could not be read. Unread contents count as secret.
 	Unread bool
 }
 
@@ -50,13 +50,13 @@ type Result struct {
 	Action v1alpha1.DriftAction
 	// Why is the reason if Action is not the action of the rule.
 	Why string
-	// Since when it differs.
+	// Since is when the item began to differ.
 	Since time.Time
 	// Modified is when the path was last modified; zero if that is unknown.
 	Modified time.Time
-	// Secret is true if the contents have a secret: the report then has no digest of them.
+	// Secret is true if the contents have a secret. In this case, the report has no digest of the contents.
 	Secret bool
-	// Whole is true if all of the contents are secret: no line of them is shown.
+	// Whole is true if all of the contents are secret, so that no line of them is shown.
 	Whole bool
 }
 
@@ -68,7 +68,7 @@ type Decision struct {
 	Memory Memory
 	// Repair is the plan of all repairs; empty for none.
 	Repair plan.Plan
-	// Contents has what the plan writes, by digest.
+	// Contents has the contents that the plan writes, by digest.
 	Contents map[host.Digest][]byte
 }
 
@@ -116,7 +116,7 @@ func (d Decision) itemsWith(action v1alpha1.DriftAction) (items []Item) {
 	return items
 }
 
-// whyNotRepaired says why a user has to repair an item; "" if the daemon can.
+// whyNotRepaired returns why a user has to repair an item; "" if the daemon can repair it.
 func (f Facts) whyNotRepaired(it Item) string {
 	switch {
 	case it.isOS():

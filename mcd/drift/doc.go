@@ -7,8 +7,9 @@
 //	Report    report it
 //	Ignore    do nothing
 //
-// A repair becomes Degrade if it needs a drain or a reboot, and if the same item was repaired too often, because another program changes it
-// again. A Memory counts the repairs. The caller stores it durably before it acts, so that the count survives a restart of the daemon.
+// The action Repair becomes Degrade if the repair needs a drain or a reboot. The action also becomes Degrade if the
+// daemon has repaired the same item too often, because another program changes it again. A Memory counts the repairs.
+// The caller stores the Memory durably before it acts, so that the count survives a restart of the daemon.
 //
 // In: Facts (config, observed State, policies, Memory) and now. Out: a Decision (results, a plan, a reason, a Memory, a report); masked
 // differences as text. Never: I/O; contents or digests of secrets in a reason or report.

@@ -26,13 +26,13 @@ type Item struct {
 	Step plan.Step
 }
 
-// osNames are the parts of the OS that the daemon compares. It does not compare packages, because users add some manually and the kernel's
-// packages are among them. The next update corrects them.
+// osNames are the parts of the OS that the daemon compares. The daemon does not compare packages, because users add
+// some manually, and the kernel's packages are among the packages. The next update corrects packages.
 var osNames = map[host.Verb]string{host.SetImage: "os/image", host.SetKargs: "os/kernelArguments"}
 
 // Items returns the differences between a machine and its config, sorted by name. Observed must cover
-// plan.ScopeOf(from). It omits items that already have the state after the update to the next config, because a user changed them
-// before the update. Without an update, next is from.
+// plan.ScopeOf(from). Items omits items that already have their state after the update to the config next, because a
+// user changed them before the update. If there is no update, next is the same as from.
 func Items(observed host.State, from, next desired.State) (items []Item) {
 	steps := plan.Diff(observed, plan.Target(observed, from, from), plan.DiffOptions{}).Steps
 	if len(steps) == 0 {
@@ -60,7 +60,8 @@ func itemOf(s plan.Step, observed host.State, from, next desired.State) (Item, b
 		shall, named := next.Paths[s.Target]
 		return Item{Name: s.Target, Unsafe: observed.Unsafe[s.Target], Unit: unitOf(s.Target), Kind: kindOf(s.Before.Entry, s.After.Entry), Step: s}, ours && (!named || s.Before.Entry != shall)
 	case s.Verb == host.Enable || s.Verb == host.Disable:
-		// If the file of a unit changes, the steps disable the unit and enable it again. The item is then the file.
+		// If the file of a unit changes, the steps disable the unit and enable it again. In this case, the item is the
+		// file and not the unit.
 		on := from.Units[s.Target].Enabled
 		return Item{Name: s.Target, Unit: s.Target, Kind: v1alpha1.DriftEnablement, Step: s}, on != nil && *on == (s.Verb == host.Enable) && *on != observed.Units[s.Target].Enabled
 	case s.Verb == host.SetUser || s.Verb == host.DropUser:

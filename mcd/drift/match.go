@@ -22,8 +22,8 @@ func Match(pattern, name string) bool {
 	return matchNames(strings.Split(pattern, "/"), strings.Split(name, "/"))
 }
 
-// matchNames returns to the last ** after a mismatch, as matchWord does with *. What comes before that ** has matched already, so the time
-// is at most proportional to the product of both lengths.
+// matchNames returns to the last ** after a mismatch, as matchWord does with *. The text before that ** has matched
+// already, so the time is at most proportional to the product of the lengths of pattern and name.
 func matchNames(pattern, names []string) bool {
 	p, n, star, from := 0, 0, -1, 0
 	for n < len(names) {

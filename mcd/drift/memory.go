@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Memory is what a scan stores for the next one, as JSON on the node.
+// Memory is the data that a scan stores for the next scan, as JSON on the node.
 type Memory struct {
-	// Things has, by name, the items that differ and those with recent repairs.
+	// Things has the items that differ, and the items with recent repairs, by name.
 	Things map[string]Thing `json:"things,omitempty"`
 }
 
@@ -23,7 +23,8 @@ type Thing struct {
 	Spent float64 `json:"spent,omitempty"`
 	// Every is the interval after which the number of counted repairs decreases by one.
 	Every time.Duration `json:"every,omitempty"`
-	// Conflict says that the item was repaired too often; "" otherwise. It stays until the item does not differ any more.
+	// Conflict is a text that says that the item was repaired too often; otherwise "". Conflict stays until the item
+	// does not differ any more.
 	Conflict string `json:"fight,omitempty"`
 }
 
@@ -39,7 +40,7 @@ func (t Thing) usedRepairs(now time.Time) float64 {
 	return max(t.Spent-float64(passed)/float64(t.Every), 0)
 }
 
-// useRepair counts one repair. If the limit is reached, it records a conflict instead.
+// useRepair counts one repair. If the limit is reached, useRepair records a conflict instead.
 func (t Thing) useRepair(l Limit, now time.Time) Thing {
 	l = l.filled()
 	spent := t.usedRepairs(now)
@@ -57,8 +58,8 @@ func (t Thing) useRepair(l Limit, now time.Time) Thing {
 	return t
 }
 
-// update returns the memory after a scan that found these items. For other items, the memory keeps only repairs that
-// still count.
+// update returns the memory after a scan that found the given items. For other items, the memory keeps only repairs
+// that still count.
 func (m Memory) update(items []Item, now time.Time) Memory {
 	out := Memory{Things: map[string]Thing{}}
 	m = m.withoutFuture(now)
@@ -80,7 +81,8 @@ func (m Memory) update(items []Item, now time.Time) Memory {
 	return out
 }
 
-// withoutFuture replaces times in the future by now, after the clock was set back. Otherwise one repair could count for years.
+// withoutFuture replaces times in the future by now, after the clock was set back. Without this, one repair could count
+// for years.
 func (m Memory) withoutFuture(now time.Time) Memory {
 	out := Memory{Things: map[string]Thing{}}
 	for name, t := range m.Things {

@@ -15,7 +15,7 @@ import (
 // Policy is the drift policy of a node's pool. With the zero value, every difference makes the node Degraded. The daemon stores it as JSON
 // for API outages.
 type Policy struct {
-	// Rules in order; the first matching rule decides.
+	// Rules are the rules in order; the first matching rule decides.
 	Rules []Rule `json:"rules,omitempty"`
 }
 
@@ -27,13 +27,13 @@ type Rule struct {
 	Pattern string `json:"pattern"`
 	// Action is what to do about a matching item.
 	Action v1alpha1.DriftAction `json:"action"`
-	// Limit of the repairs of each item.
+	// Limit is the limit for the repairs of each item.
 	Limit Limit `json:"limit"`
 }
 
 // Limit allows Burst repairs at once, and one more after each Interval.
 type Limit struct {
-	// Interval after which one more repair is allowed; default 10 minutes.
+	// Interval is the time after which one more repair is allowed; default 10 minutes.
 	Interval time.Duration `json:"interval,omitempty"`
 	// Burst is how many repairs are allowed at once; default 3.
 	Burst int `json:"burst,omitempty"`
@@ -46,8 +46,9 @@ func (l Limit) filled() Limit {
 	return Limit{Interval: max(cmp.Or(l.Interval, 10*time.Minute), time.Second), Burst: max(cmp.Or(l.Burst, 3), 1)}
 }
 
-// Select returns the rules of all policies that select a pool, in the order of the policies' names. poolLabels are the labels of the
-// MachineConfigPool. The error names policies with an invalid selector or action; the other policies count.
+// Select returns the rules of all policies that select a pool, in the order of the policies' names. poolLabels are the
+// labels of the MachineConfigPool. The error names policies with an invalid selector or action. Select still returns
+// the rules of the valid policies.
 func Select(all []v1alpha1.DriftPolicy, pool string, poolLabels map[string]string) (Policy, error) {
 	var p Policy
 	var bad []string
@@ -86,7 +87,7 @@ func selects(s v1alpha1.DriftPolicySpec, pool string, poolLabels map[string]stri
 	if slices.Contains(s.Pools, pool) {
 		return true, nil
 	}
-	sel, err := metav1.LabelSelectorAsSelector(s.MachineConfigPoolSelector) // nil selects nothing
+	sel, err := metav1.LabelSelectorAsSelector(s.MachineConfigPoolSelector) // A nil selector selects nothing.
 	if err != nil {
 		return false, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// maxText is how many bytes each side may have to be compared line by line.
+// maxText is the largest size of each side, in bytes, for a comparison line by line.
 const maxText = 64 << 10
 
 // IsSecret reports whether the contents and digests of a path must not be reported: a user marked the path as secret, a rule matches the
@@ -53,7 +53,7 @@ func Diff(v Result, config string, expected, actual []byte) string {
 		fmt.Fprintf(&b, "(not shown: %d bytes expected, %d bytes received, which are no text or too long)\n", len(expected), len(actual))
 	default:
 		was, is := secret.MaskWithDigests(v.Name, string(expected)), secret.MaskWithDigests(v.Name, string(actual))
-		if was.Text == is.Text { // the short digests are equal
+		if was.Text == is.Text { // The digests differ, but their short forms in the texts are equal.
 			b.WriteString("(hidden: only secret values differ)\n")
 		}
 		b.WriteString(textdiff.Unified([]byte(was.Text), []byte(is.Text)))

@@ -13,8 +13,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/plan"
 )
 
-// repair plans the repair of items. It includes what the items need: missing parent directories, the links of a unit
-// whose file is written, the home directory of a restored user.
+// repair plans the repair of items. repair also plans changes that the items need: missing parent directories, the
+// links of a unit whose file is written, the home directory of a restored user.
 func (f Facts) repair(items []Item, want host.State) (plan.Plan, map[host.Digest][]byte) {
 	to := f.Observed.Clone()
 	for _, it := range items {
@@ -71,7 +71,7 @@ func (f Facts) addEnablement(to, want host.State, unit string) {
 	}
 }
 
-// addHome adds the content of a new home directory, if the user's does not exist.
+// addHome adds the content of a new home directory, if the user's home directory does not exist.
 func (f Facts) addHome(to, want host.State, home string) {
 	if home == "" || f.Observed.Paths[home].Kind != host.Absent {
 		return
@@ -83,7 +83,8 @@ func (f Facts) addHome(to, want host.State, home string) {
 	}
 }
 
-// costOf returns the disruption of a repair: that of an update from a config without these items to the config in force.
+// costOf returns the disruption of a repair: the disruption of an update from a config without the items to the config
+// in force.
 func (f Facts) costOf(items []Item) policy.Decision {
 	without := f.Config.Config
 	known := false
@@ -93,14 +94,14 @@ func (f Facts) costOf(items []Item) policy.Decision {
 		known = known || found
 	}
 	d := policy.Decide(without, f.Config.Config, f.Rules)
-	if !known { // no part of the config has the items, so no rule of the disruption policy applies
+	if !known { // No part of the config has the items, so no rule of the disruption policy applies.
 		d = d.Rebooting()
 	}
 	return d
 }
 
-// withoutItem returns a config without the part that an item comes from. A path that is not a file, directory, link or unit of the config
-// has the SSH keys of a user.
+// withoutItem returns a config without the part that an item comes from. If a path is not a file, directory, link or
+// unit of the config, it is a file with the SSH keys of a user.
 func withoutItem(c machineconfig.Config, it Item) (machineconfig.Config, bool) {
 	before := c
 	s, u, accounts := &c.Ignition.Storage, &c.Ignition.Systemd, &c.Ignition.Passwd
@@ -112,7 +113,8 @@ func withoutItem(c machineconfig.Config, it Item) (machineconfig.Config, bool) {
 		if len(accounts.Groups) < len(before.Ignition.Passwd.Groups) {
 			return c, true
 		}
-		accounts.Users = dropped(accounts.Users, func(p ign.PasswdUser) bool { return p.Name == group }) // a user's own group
+		// The group is the user's own group.
+		accounts.Users = dropped(accounts.Users, func(p ign.PasswdUser) bool { return p.Name == group })
 		return c, len(accounts.Users) < len(before.Ignition.Passwd.Users)
 	case isUser:
 		accounts.Users = dropped(accounts.Users, func(p ign.PasswdUser) bool { return p.Name == user })

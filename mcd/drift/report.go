@@ -54,8 +54,8 @@ func (v Result) side(e host.Entry) *v1alpha1.DriftEntry {
 	return out
 }
 
-// Encode returns a report as JSON of at most v1alpha1.MaxDrift bytes. If it is too long, it has first the items that degrade the node, and
-// More is the number of omitted items.
+// Encode returns a report as JSON of at most v1alpha1.MaxDrift bytes. If the report is too long, Encode omits items,
+// beginning with those that do not degrade the node. More is the number of omitted items.
 func Encode(r v1alpha1.Drift) (string, error) {
 	text, err := json.Marshal(r)
 	if err != nil || len(text) <= v1alpha1.MaxDrift {

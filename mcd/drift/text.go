@@ -13,8 +13,8 @@ import (
 // maxNamed is how many items a reason names. For more items, the reason has the number of the rest.
 const maxNamed = 6
 
-// Reason returns why the node is Degraded and what to do; "" if no item has the action Degrade. The first part has the words of the
-// machine-config-operator.
+// Reason returns why the node is Degraded and what to do; "" if no item has the action Degrade. The first part of the
+// text is the same as that of the machine-config-operator.
 func (d Decision) Reason(config string) string {
 	var degrade []Result
 	for _, v := range d.Results {
@@ -28,7 +28,7 @@ func (d Decision) Reason(config string) string {
 	return fmt.Sprintf("%s. Restore it, keep it with `bunsen drift adopt`, or touch %s to overwrite it", Summary(config, degrade), host.ForcePath)
 }
 
-// Summary returns one line about differences from a config. It names the first items.
+// Summary returns one line about differences from a config. Summary names the first items.
 func Summary(config string, all []Result) string {
 	var texts []string
 	for _, v := range all[:min(len(all), maxNamed)] {

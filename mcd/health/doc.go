@@ -15,8 +15,8 @@
 //	server rejects the node's credentials, or
 //	does not answer
 //
-// The API server is checked only after a reboot, and only if it answered right before the first step. Everything must be healthy for the whole
-// settle time, so that a unit that stops soon after its start is found.
+// The API server is checked only after a reboot, and only if it answered right before the first step. Everything must
+// be healthy for the whole settle time, so that the check finds a unit that stops soon after its start.
 //
 // In: a host.Record, observations, now. Out: the units to check, and whether the machine is healthy or why not. Never: I/O, a clock.
 package health

@@ -13,7 +13,7 @@ type Unit struct {
 	Name string
 	// State, Sub and Result are ActiveState, SubState and Result of `systemctl show`.
 	State, Sub, Result string
-	// Unknown is why systemd did not report the state; "" if it did.
+	// Unknown is why systemd did not report the state; "" if systemd reported it.
 	Unknown string
 }
 
@@ -38,14 +38,15 @@ const (
 	NoAnswer
 )
 
-// Before records which parts were healthy right before the first step of an update. The update cannot be the cause of
-// an earlier problem.
+// Before records which parts were healthy right before the first step of an update. The update cannot be the cause of a
+// problem that existed before it.
 type Before struct {
 	// Kubelet is true if the kubelet was healthy.
 	Kubelet bool `json:"kubelet,omitempty"`
 	// API is true if the API server answered.
 	API bool `json:"api,omitempty"`
-	// Failed are units of the change that had failed before the update. A rollback would not repair them.
+	// Failed are units of the change that had failed before the update. A rollback would not repair units that failed
+	// before the update.
 	Failed []string `json:"failed,omitempty"`
 }
 
@@ -57,11 +58,11 @@ type Observation struct {
 	Kubelet string
 	// API is the result of the call to the API server.
 	API API
-	// APIWhy is the error of that call.
+	// APIWhy is the error of the call to the API server.
 	APIWhy string
 }
 
-// Failure is why a machine is unhealthy with its config.
+// Failure has the reasons why a machine is unhealthy with its config.
 type Failure struct {
 	// Problems are the reasons.
 	Problems []string
@@ -79,7 +80,7 @@ func (i *Failure) Error() string { return strings.Join(i.Problems, "; ") }
 type assessment struct {
 	failed, unhealthy, waiting []string
 	units                      []string
-	hasOther                   bool // a problem besides the API server
+	hasOther                   bool // hasOther is true if there is a problem other than the API server.
 }
 
 func (o assessment) isHealthy() bool { return len(o.failed)+len(o.unhealthy)+len(o.waiting) == 0 }
@@ -123,7 +124,8 @@ func (u Unit) assess(o *assessment) {
 	o.units, o.hasOther = append(o.units, u.Name), true
 }
 
-// Problem returns why a unit is unhealthy; "" if it is healthy, or may become healthy once systemd has started it.
+// Problem returns why a unit is unhealthy; "" if the unit is healthy, or may become healthy when systemd has started
+// it.
 func (u Unit) Problem() string {
 	var o assessment
 	u.assess(&o)
@@ -137,7 +139,8 @@ func orUnknown(s string) string {
 	return s
 }
 
-// Watch decides from repeated observations. Limit and Settle must be set. Each health check uses its own Watch.
+// Watch decides from repeated observations whether a machine is healthy. Limit and Settle must be set. Each health
+// check uses its own Watch.
 type Watch struct {
 	// Limit is how long the machine may take to be healthy.
 	Limit time.Duration

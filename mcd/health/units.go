@@ -8,8 +8,9 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// UnitsOf returns the units of a change, sorted: those that it enables, reloads or restarts, and those whose file or drop-ins it writes, even
-// if they are not started. It leaves out units that are disabled, masked or removed, and templates.
+// UnitsOf returns the units of a change, sorted. UnitsOf returns the units that the change enables, reloads or
+// restarts, and the units whose file or drop-ins it writes, even if they are not started. UnitsOf leaves out units that
+// are disabled, masked or removed, and templates.
 func UnitsOf(rec host.Record) []string {
 	found, gone := map[string]bool{}, map[string]bool{}
 	for _, s := range rec.Steps {

@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// User is a user of the machine; the zero value does not exist. It is comparable and has no secrets.
+// User is a user of the machine. The zero value stands for a user that does not exist. User is comparable and has no
+// secrets.
 type User struct {
 	// There reports whether the user exists.
 	There bool `json:",omitempty"`
@@ -68,14 +69,15 @@ func (u User) Difference(was User) string {
 	return strings.Join(parts, ", ")
 }
 
-// Group is a group of the machine; the zero value does not exist.
+// Group is a group of the machine. The zero value stands for a group that does not exist.
 type Group struct {
 	// There reports whether the group exists.
 	There bool `json:",omitempty"`
 	// GID is the number of the group.
 	GID int `json:",omitempty"`
 	// Members are the names of the group's users, sorted and joined by commas. In a State, Members omits the State's
-	// own Users, because User.Groups lists their groups. A rollback restores the other members with the group.
+	// own Users, because User.Groups lists their groups. A rollback restores the remaining members together with the
+	// group.
 	Members string `json:",omitempty"`
 }
 
@@ -95,7 +97,7 @@ func Names(joined string) []string {
 	return strings.FieldsFunc(joined, func(r rune) bool { return r == ',' })
 }
 
-// JoinNames is the inverse of Names. It sorts the names and removes duplicates.
+// JoinNames is the inverse of Names. JoinNames sorts the names and removes duplicates.
 func JoinNames(names []string) string {
 	return strings.Join(slices.Compact(slices.Sorted(slices.Values(names))), ",")
 }
@@ -110,7 +112,7 @@ type Accounts struct {
 	// Groups has the numbers of the groups, by name.
 	Groups map[string]int
 	// Left are the users, and LeftGroups the group numbers, that existed before any config and that a config removed.
-	// When no config removes them any more, the daemon restores them with their numbers.
+	// If no config removes these accounts any more, the daemon restores them with their numbers.
 	Left       map[string]User
 	LeftGroups map[string]int
 	// Image names users and groups of the OS image, which cannot be changed or removed in place.
@@ -119,11 +121,12 @@ type Accounts struct {
 	Defaults AccountDefaults
 	// Skeleton is the content of a new home directory.
 	Skeleton []SkeletonFile
-	// Unprivileged is true on a host that cannot set owners. Every owner then counts as root.
+	// Unprivileged is true on a host that cannot set owners. On such a host, every owner counts as root.
 	Unprivileged bool
 }
 
-// AccountDefaults are a machine's rules for new accounts, from login.defs and /etc/default/useradd. A zero field has its default.
+// AccountDefaults are a machine's rules for new accounts, from login.defs and /etc/default/useradd. A zero field stands
+// for its default.
 type AccountDefaults struct {
 	// HomeBase is the directory of home directories; default /home.
 	HomeBase string
@@ -152,7 +155,7 @@ func (d AccountDefaults) Filled() AccountDefaults {
 type SkeletonFile struct {
 	// Path is the path below the home directory, such as .bashrc.
 	Path string
-	// Entry is the file or directory. Its owner will be the user.
+	// Entry is the file or directory. The owner of the copied file will be the user.
 	Entry Entry
 	// Contents are the contents of a file.
 	Contents []byte

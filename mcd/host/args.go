@@ -13,15 +13,15 @@ func SplitArgs(words string) []string { return machineconfig.SplitKargs([]string
 // JoinArgs is the inverse of SplitArgs.
 func JoinArgs(args []string) string { return strings.Join(args, " ") }
 
-// EditKargs changes a list of kernel arguments as Stage does. It removes every argument of before and after, and adds
-// after at the end. Other arguments stay. A second call changes nothing.
+// EditKargs changes a list of kernel arguments as Stage does. EditKargs removes every argument of before and after, and
+// adds after at the end. Other arguments stay. A second call changes nothing.
 func EditKargs(all, before, after string) string {
 	managed := append(SplitArgs(before), SplitArgs(after)...)
 	kept := slices.DeleteFunc(SplitArgs(all), func(a string) bool { return slices.Contains(managed, a) })
 	return JoinArgs(append(kept, SplitArgs(after)...))
 }
 
-// OwnArgs returns the arguments of a machine's own that are among the given ones, in the machine's order.
+// OwnArgs returns those of a machine's own kernel arguments that are among the given arguments, in the machine's order.
 func OwnArgs(own string, among ...string) []string {
 	var all []string
 	for _, words := range among {
@@ -30,8 +30,9 @@ func OwnArgs(own string, among ...string) []string {
 	return slices.DeleteFunc(SplitArgs(own), func(a string) bool { return !slices.Contains(all, a) })
 }
 
-// MissingArgs returns the arguments that a machine needs after its own ones to have all of want. If the own ones include all of want, none are
-// missing. Otherwise those of want that the machine has in the same order, counted from the first, are not missing.
+// MissingArgs returns the arguments that a machine needs after its own arguments to have all of want. If the machine's
+// own arguments include all of want, no argument is missing. Otherwise, the first arguments of want that the machine
+// has in the same order are not missing.
 func MissingArgs(own, want []string) []string {
 	count := map[string]int{}
 	for _, a := range own {
@@ -51,8 +52,8 @@ func MissingArgs(own, want []string) []string {
 	return nil
 }
 
-// AddedArgs returns the arguments that a step adds after those of a machine's own, which it cannot remove. It reports false if After does not
-// begin with the machine's own arguments of the step.
+// AddedArgs returns the arguments that a step adds after the machine's own arguments, which the step cannot remove.
+// AddedArgs returns false if After does not begin with those of the machine's own arguments that the step names.
 func AddedArgs(own string, step Step) ([]string, bool) {
 	fixed, after := OwnArgs(own, step.Before.Word, step.After.Word), SplitArgs(step.After.Word)
 	if len(after) < len(fixed) || !slices.Equal(after[:len(fixed)], fixed) {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Digest is the SHA-256 of contents in lower-case hex. It is "" if there are no contents, and NotRead if the contents
-// were not read.
+// Digest is the SHA-256 of contents in lower-case hex. Digest is "" if there are no contents, and NotRead if the
+// contents were not read.
 type Digest string
 
 // DigestOf computes the digest of contents. The empty file has a digest too.
@@ -43,7 +43,7 @@ const (
 // MaxLinks is how many links the kernel follows when it opens a file.
 const MaxLinks = 40
 
-// LinkTarget returns the path to which a link at a path leads. target is the content of the link.
+// LinkTarget returns the path to which a link at a path leads. The parameter target is the content of the link.
 func LinkTarget(at, target string) string {
 	if path.IsAbs(target) {
 		return path.Clean(target)

@@ -11,7 +11,7 @@ import (
 var UnitDirs = []string{UnitDir, "/run/systemd/system", "/usr/local/lib/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system"}
 
 // InstallOf returns the [Install] section of a unit file in canonical form, such as `WantedBy=multi-user.target`, with
-// one line for each name. It returns "" for a unit that nothing can enable. Equal texts produce equal symlinks.
+// one line for each name. InstallOf returns "" for a unit that nothing can enable. Equal texts produce equal symlinks.
 func InstallOf(contents []byte) string { return counting(assignments(contents)) }
 
 // assignments returns the lines of [Install] that enable a unit, in order, with one line for each name. A line without
@@ -42,8 +42,8 @@ func assignments(contents []byte) (lines []string) {
 	return lines
 }
 
-// counting evaluates assignments: names add up, and a line without a name clears the list of its key. Also cannot be
-// cleared. For DefaultInstance, the last line counts.
+// counting evaluates assignments: names add up, and a line without a name clears the list of its key. The list of the
+// key Also cannot be cleared. For DefaultInstance, the last line counts.
 func counting(lines []string) string {
 	var out []string
 	for _, line := range lines {
@@ -58,7 +58,7 @@ func counting(lines []string) string {
 	return strings.Join(out, "\n")
 }
 
-// AlsoOf returns the units that a canonical [Install] section names in Also. systemd enables and disables them
+// AlsoOf returns the units that a canonical [Install] section names in Also. systemd enables and disables these units
 // together with the unit.
 func AlsoOf(install string) (names []string) {
 	for line := range strings.Lines(install) {
@@ -69,8 +69,8 @@ func AlsoOf(install string) (names []string) {
 	return names
 }
 
-// TemplateOf splits the name of an instance: getty@tty2.service is getty@.service and tty2. It returns "" for other
-// names, including templates.
+// TemplateOf splits the name of an instance: getty@tty2.service is getty@.service and tty2. TemplateOf returns "" for
+// other names, including templates.
 func TemplateOf(name string) (template, instance string) {
 	stem, rest, ok := strings.Cut(name, "@")
 	suffix := path.Ext(rest)

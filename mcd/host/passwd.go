@@ -25,7 +25,7 @@ type Database struct {
 	Passwd, Group, Shadow string
 }
 
-// line returns the fields of a name's line; nil if there is none.
+// line returns the fields of the line of a name; nil if there is no such line.
 func line(file, name string, least int) []string {
 	for text := range strings.Lines(file) {
 		if f := strings.Split(strings.TrimRight(text, "\r\n"), ":"); f[0] == name && len(f) >= least {
@@ -83,7 +83,7 @@ func (d Database) GroupOf(name string) Group {
 	return g
 }
 
-// SetUser creates or changes one user, in existing groups. The zero User removes the user, also from its groups.
+// SetUser creates or changes one user, whose groups must exist. The zero User removes the user, also from all groups.
 func (d *Database) SetUser(name string, want User, password string) error {
 	for _, field := range []string{name, want.Gecos, want.Home, want.Shell, password} {
 		if strings.ContainsAny(field, ":\n") {
@@ -121,7 +121,7 @@ func (d *Database) SetUser(name string, want User, password string) error {
 	return nil
 }
 
-// SetGroup creates or changes one group with its number and at least the wanted members, or removes it.
+// SetGroup creates or changes one group with its number and at least the wanted members, or removes the group.
 func (d *Database) SetGroup(name string, want Group) error {
 	if strings.ContainsAny(name+want.Members, ":\n") {
 		return fmt.Errorf("group %q: a field has a colon or more than one line, which the account database cannot hold", name)
@@ -155,8 +155,8 @@ func lessLine(file, name string) string {
 	})
 }
 
-// put replaces the line of a name, or adds it after the last line whose number or name is not higher. So a line that
-// is removed and restored has its old position.
+// put replaces the line of a name, or adds it after the last line whose number or name is not higher. So a line that is
+// removed and restored gets its old position.
 func put(file string, fields []string, numbered bool) string {
 	if line(file, fields[0], 1) != nil {
 		return rewrite(file, func(f []string) []string {

@@ -33,7 +33,7 @@ type Host struct {
 	Journal Journal
 	// Store has the data that the update replaces.
 	Store Store
-	// Same reports whether two paths are names of one existing file. It is nil on a host without hard links.
+	// Same reports whether two paths are names of one existing file. Same is nil on a host without hard links.
 	Same func(a, b string) (bool, error)
 	// Unprivileged is true on a simulated host of a user who cannot set owners. All files then count as files of root.
 	Unprivileged bool
@@ -41,12 +41,12 @@ type Host struct {
 
 // Files is the machine's file system.
 //
-// Paths are absolute and clean. The host follows links in the directories of a path, within the machine's root, and
-// not a link at the path itself. A change is atomic, and visible when the call returns. It is also durable then; after
-// Disk.Batch, it is durable only after Disk.Flush. A repeated change succeeds. A path that a user of the machine could
-// redirect to files of another owner is an *UnsafePathError.
+// Paths are absolute and clean. The host follows links in the directories of a path, within the machine's root, and not
+// a link at the path itself. A change is atomic, and visible when the call returns. A change is durable when the call
+// returns; after Disk.Batch, it is durable only after Disk.Flush. A repeated change succeeds. A path that a user of the
+// machine could redirect to files of another owner is an *UnsafePathError.
 type Files interface {
-	// Stat returns the entry at a path. If the path does not exist, it returns the zero Entry.
+	// Stat returns the entry at a path. If the path does not exist, Stat returns the zero Entry.
 	Stat(path string) (Entry, error)
 	// Read returns a file's contents, or fs.ErrNotExist.
 	Read(path string) ([]byte, error)
@@ -54,34 +54,35 @@ type Files interface {
 	Write(path string, want Entry, contents []byte) error
 	// Link replaces a file or link by a symlink or, for an entry of kind Hard, by a hard link to its Target.
 	Link(path string, want Entry) error
-	// Mkdir creates a directory, or sets the mode and owner of an existing one.
+	// Mkdir creates a directory, or sets the mode and owner of an existing directory.
 	Mkdir(path string, want Entry) error
-	// Remove removes a file, link or empty directory. For a directory with entries it returns ErrNotEmpty. For a path
-	// that does not exist it returns nil.
+	// Remove removes a file, link or empty directory. For a directory with entries, Remove returns ErrNotEmpty. For a
+	// path that does not exist, Remove returns nil.
 	Remove(path string) error
 }
 
-// Disk makes changes of Files durable, and the file changes of Units and Passwd. A batch of many changes costs about
-// as much as one change. After a power cut in a batch, each change since the last Flush may be there, may be missing,
-// or may be an empty file. The files of Passwd are never empty.
+// Disk makes changes of Files durable, and the file changes of Units and Passwd. A batch of many changes costs about as
+// much as one change. After a power cut in a batch, each change since the last Flush may exist or be missing, or the
+// file may be empty. The files of Passwd are never empty.
 type Disk interface {
 	// Batch allows the next changes to be durable only at Flush. The caller must be able to undo them after a power cut before Flush.
 	Batch()
-	// Flush makes all changes of this process durable, and those that Resume took over from an earlier process, and
-	// ends the batch. It does not stop when the context ends. After an error, any of the changes may not be durable,
-	// and the next Flush retries all of them.
+	// Flush makes durable all changes of this process, and the changes that Resume took over from an earlier process.
+	// Flush also ends the batch. Flush does not stop when the context ends. After an error, any of the changes may not
+	// be durable, and the next Flush retries all of them.
 	Flush(ctx context.Context) error
 	// Resume takes over the steps of a process that died: it removes temporary files beside the targets, and the next Flush treats all
 	// targets as changed.
 	Resume(ctx context.Context, steps []Step) error
 }
 
-// Units is systemd. Names are complete: chronyd.service, getty@tty2.service.
+// Units gives access to the units of systemd. Names of units are complete: chronyd.service, getty@tty2.service.
 type Units interface {
 	// Status returns a unit; the zero Unit if it does not exist.
 	Status(ctx context.Context, name string) (Unit, error)
-	// Enable creates the symlinks that [Install] names. It does not enable the units of Also=: they have steps of their own, so that a
-	// rollback knows which of them were enabled before. A unit without a file or without [Install] is an error.
+	// Enable creates the symlinks that [Install] names. Enable does not enable the units of Also=, because these units
+	// have steps of their own, so that a rollback knows which of them were enabled before. A unit without a file or
+	// without [Install] is an error.
 	Enable(ctx context.Context, name string) error
 	// Disable removes every symlink that enables the unit, even if its file does not exist.
 	Disable(ctx context.Context, name string) error
@@ -93,36 +94,38 @@ type Units interface {
 	Restart(ctx context.Context, name string) error
 }
 
-// Passwd is the machine's users and groups. A repeated change succeeds.
+// Passwd gives access to the machine's users and groups. A repeated change succeeds.
 type Passwd interface {
 	// User returns a user, and the hash of the password from the shadow file; the zero User if it does not exist.
 	User(ctx context.Context, name string) (u User, password []byte, err error)
 	// Group returns a group with all its members; the zero Group if it does not exist.
 	Group(ctx context.Context, name string) (Group, error)
-	// SetUser creates or changes a user, in groups that exist. password has the digest of want. It removes the user if want is the zero
-	// User, even while the user is logged in. It does not create, move or remove home directories.
+	// SetUser creates or changes a user, in groups that exist. The parameter password must have the digest in want. If
+	// want is the zero User, SetUser removes the user, even while the user is logged in. SetUser does not create, move
+	// or remove home directories.
 	SetUser(ctx context.Context, name string, want User, password []byte) error
-	// SetGroup creates or changes a group with its number and at least the wanted members. It removes the group if want is the zero Group.
+	// SetGroup creates or changes a group with its number and at least the wanted members. SetGroup removes the group
+	// if want is the zero Group.
 	SetGroup(ctx context.Context, name string, want Group) error
 	// Skeleton lists the content of a new home directory, parents first.
 	Skeleton(ctx context.Context) ([]SkeletonFile, error)
 }
 
-// OperatingSystem is the image, the kernel and its arguments, which change with a reboot.
+// OperatingSystem gives access to the OS image, the kernel and its arguments, which change with a reboot.
 type OperatingSystem interface {
-	// Status returns what runs, what the next boot will have, and what the machine can change.
+	// Status returns the running OS, the OS of the next boot, and the parts of the OS that the machine can change.
 	Status(ctx context.Context) (OSStatus, error)
-	// Stage sets one part of the next boot to the step's After. For kernel arguments it removes those of Before and After and adds After
-	// at the end, so that a second call changes nothing; other arguments stay. Support.OwnKargs stay too: After begins with those of them that
-	// are in Before or After.
+	// Stage sets one part of the next boot to the step's After. For kernel arguments, Stage removes the arguments in
+	// Before and After, and adds After at the end, so that a second call changes nothing. Other arguments stay.
+	// Arguments in Support.OwnKargs stay too: After begins with those of them that are in Before or After.
 	Stage(ctx context.Context, step Step) error
 }
 
 // OSStatus is the state of an OperatingSystem.
 type OSStatus struct {
-	// Booted is what runs, with all kernel arguments.
+	// Booted is the running OS, with all kernel arguments.
 	Booted OS
-	// Next is what the next boot will have; equal to Booted when nothing is staged.
+	// Next is the OS of the next boot. Next equals Booted if no OS is staged.
 	Next OS
 	// Support lists the parts of the OS that Stage can change.
 	Support Support
@@ -149,13 +152,14 @@ type Journal interface {
 	Load() (*Record, error)
 	// Save replaces the record.
 	Save(Record) error
-	// Clear removes the record; it succeeds without one.
+	// Clear removes the record. Clear succeeds even if there is no record.
 	Clear() error
 }
 
-// Store stores what an update replaces, for root only.
+// Store stores the data that an update replaces. Only root can read it.
 type Store interface {
-	// Keep replaces the content of the store, at the cost of about one flush. It is durable when the next Journal.Save has returned.
+	// Keep replaces the content of the store, at the cost of about one flush. The content is durable when the next
+	// Journal.Save has returned.
 	Keep(old []Old) error
 	// Get returns contents, or fs.ErrNotExist.
 	Get(Digest) ([]byte, error)
@@ -165,7 +169,7 @@ type Store interface {
 
 // Old is a file or password that an update replaces.
 type Old struct {
-	// Path is the path of a file; the store reads its contents and extended attributes. It is "" for a password.
+	// Path is the path of a file; the store reads its contents and extended attributes. Path is "" for a password.
 	Path string
 	// Digest is the expected digest. If the file has other contents, it has changed since the observation, and Keep
 	// returns an error.
@@ -177,7 +181,8 @@ type Old struct {
 // Phase is the phase of an update.
 type Phase string
 
-// The phases. Without a journal, a config is in force. RollingBack may follow every other phase, RollbackReboot only RollingBack.
+// The phases. If there is no journal, no update is under way. RollingBack may follow every other phase, RollbackReboot
+// only RollingBack.
 const (
 	// Applying means that some of the steps may be done.
 	Applying Phase = "applying"
@@ -204,7 +209,7 @@ const (
 	Interrupted Cause = "interrupted"
 )
 
-// Record is the journal's content: everything that the rollback of an update needs.
+// Record is the content of the journal: all data that the rollback of an update needs.
 type Record struct {
 	// From and To are the names of the configs.
 	From, To string

@@ -12,7 +12,7 @@ import (
 var PresetDirs = []string{"/etc/systemd/system-preset", "/run/systemd/system-preset", "/usr/local/lib/systemd/system-preset", "/usr/lib/systemd/system-preset"}
 
 // Preset reports whether preset files enable a unit, by the rules of systemd.preset(5). The first line that matches
-// decides. Without a matching line, the unit is enabled. The files are in the order of their names.
+// decides. If no line matches, the unit is enabled. Preset reads the files in the order of their names.
 func Preset(files [][]byte, unit string) bool {
 	template, instance := TemplateOf(unit)
 	for _, f := range files {

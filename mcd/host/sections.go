@@ -19,7 +19,7 @@ const Masked = "masked"
 // line such as `WantedBy=` clears the list.
 func SectionLines(contents []byte) string { return strings.Join(assignments(contents), "\n") }
 
-// FileNames are the file names of a unit, in order of priority: its own, and that of its template.
+// FileNames returns the file names of a unit, in order of priority: the unit's own name, and the name of its template.
 func FileNames(unit string) []string {
 	if template, _ := TemplateOf(unit); template != "" {
 		return []string{unit, template}
@@ -27,9 +27,9 @@ func FileNames(unit string) []string {
 	return []string{unit}
 }
 
-// counting computes the canonical section of a unit from its files in these directories, as systemd does. It uses the
-// first unit file, then the drop-ins in the order of their names. A drop-in hides drop-ins with its name in later
-// directories, and those of the template.
+// counting computes the canonical section of a unit from its files in these directories, as systemd does. counting uses
+// the first unit file, then the drop-ins in the order of their names. A drop-in hides drop-ins with the same name in
+// later directories and in the template's directories.
 func (s Sections) counting(unit string, dirs []string) string {
 	var lines []string
 	for _, at := range places(unit, dirs, "") {
@@ -60,7 +60,7 @@ func (s Sections) counting(unit string, dirs []string) string {
 	return counting(slices.DeleteFunc(lines, func(l string) bool { return l == "" }))
 }
 
-// places are the possible paths of a unit's files or drop-in directories, in order of priority.
+// places returns the possible paths of a unit's files or drop-in directories, in order of priority.
 func places(unit string, dirs []string, suffix string) (at []string) {
 	for _, owner := range FileNames(unit) {
 		for _, dir := range dirs {
@@ -70,8 +70,8 @@ func places(unit string, dirs []string, suffix string) (at []string) {
 	return at
 }
 
-// plain reports whether Install and Vendor contain all sections. This is so if no drop-in and no template has a
-// section. There may be at most one administrator's file and one other file with a section.
+// plain reports whether Install and Vendor contain all sections. Install and Vendor contain all sections if no drop-in
+// and no template has a section, and if at most one administrator's file and one other file have a section.
 func (s Sections) plain() bool {
 	own, below := 0, 0
 	for p, says := range s {

@@ -16,20 +16,21 @@ const (
 	// OrigDir has the original files that a config replaced, at <OrigDir>/<path><OrigSuffix>.
 	OrigDir    = nodepath.OrigDir
 	OrigSuffix = ".mcdorig"
-	// NoOrigDir has marks of paths that did not exist before a config, at <NoOrigDir>/<path>.mcdnoorig.
+	// NoOrigDir has files that mark paths which did not exist before a config, at <NoOrigDir>/<path>.mcdnoorig.
 	NoOrigDir = nodepath.NoOrigDir
-	// StateDir has the journal and the store of old contents, for root only. It is in /var because an OS update
-	// replaces /etc.
+	// StateDir has the journal and the store of old contents, for root only. The directory is in /var because an OS
+	// update replaces /etc.
 	StateDir = nodepath.StateDir
-	// ForcePath is the force file. If it exists, the next update ignores drift.
+	// ForcePath is the force file. If this file exists, the next update ignores drift.
 	ForcePath = nodepath.Force
-	// AccountsPath has the users and groups as they were before a config changed them. It is for root only: it has password hashes.
+	// AccountsPath has the users and groups as they were before a config changed them. Only root may read this file,
+	// because it has password hashes.
 	AccountsPath = nodepath.Accounts
 	// UnitsPath has the units that configs enabled or disabled, and whether each was enabled before.
 	UnitsPath = nodepath.Units
 	// NewSuffix is the suffix of the temporary file that is renamed to a path. The name starts with a dot.
 	NewSuffix = nodepath.NewSuffix
-	// UnitDir has the units of the administrator.
+	// UnitDir is the directory with the units of the administrator.
 	UnitDir = nodepath.UnitDir
 )
 
@@ -44,8 +45,8 @@ type State struct {
 	// Users and Groups in the scope, by name. An account that does not exist has the zero value.
 	Users  map[string]User
 	Groups map[string]Group
-	// Contents are needed contents, by digest: files with appended parts, passwords, the records of accounts. They are
-	// secret and never printed.
+	// Contents are needed contents, by digest: files with appended parts, passwords, the records of accounts. Contents
+	// are secret and never printed.
 	Contents map[Digest][]byte
 	// OS is the OS of the next boot.
 	OS OS
@@ -55,17 +56,18 @@ type State struct {
 	Accounts Accounts
 }
 
-// Unit is whether and how a unit is enabled. Its contents, drop-ins and masks are in State.Paths.
+// Unit says whether and how a unit is enabled. The contents, drop-ins and masks of a unit are in State.Paths.
 type Unit struct {
 	// Enabled is true if a symlink enables the unit.
 	Enabled bool
-	// Install is the [Install] section of the unit's file and drop-ins together, in the form of InstallOf. It is "" if
-	// the unit has no file or no [Install] section. Such a unit cannot be enabled.
+	// Install is the [Install] section of the unit's file and drop-ins together, in the form of InstallOf. Install is
+	// "" if the unit has no file or no [Install] section. Such a unit cannot be enabled.
 	Install string
-	// Vendor is the [Install] section without the administrator's files. It becomes effective when these are removed.
+	// Vendor is the [Install] section without the administrator's files. Vendor becomes effective if the
+	// administrator's files are removed.
 	Vendor string
-	// Parts has the Sections from which Install is computed, in case files change. It is "" if Install comes from one
-	// file.
+	// Parts has the Sections from which Install is computed, in case files change. Parts is "" if Install comes from
+	// one file.
 	Parts string
 	// Preset is true if the machine's presets enable the unit.
 	Preset bool
@@ -75,7 +77,7 @@ type Unit struct {
 type OS struct {
 	// Image is the pull spec, or "".
 	Image string
-	// Kargs are kernel arguments in order. In a State, these are only the arguments in the scope.
+	// Kargs are kernel arguments in order. In a State, Kargs are only the arguments in the scope.
 	Kargs string
 	// KernelType is default, realtime or 64k-pages.
 	KernelType string
@@ -83,13 +85,14 @@ type OS struct {
 	Extensions string
 }
 
-// Support says which parts of the OS a machine can change, and why not the others.
+// Support says which parts of the OS a machine can change, and why it cannot change the other parts.
 type Support struct {
 	// Image, Kargs, KernelType and Extensions are true for the parts that can be staged.
 	Image, Kargs, KernelType, Extensions bool
 	// PlainKargs is true if Stage adds only kernel arguments that are plain, as package distribution defines it.
 	PlainKargs bool
-	// OwnKargs are the machine's own kernel arguments, if Stage can neither remove nor move them. It adds others after them.
+	// OwnKargs are the machine's own kernel arguments, if Stage can neither remove nor move them. Stage adds other
+	// arguments after them.
 	OwnKargs string
 	// Why is the reason if a part cannot be staged, as the end of a sentence with "because".
 	Why string

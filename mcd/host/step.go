@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Verb is what a step does.
+// Verb says what a step does.
 type Verb string
 
 // The verbs. Verbs of paths and accounts set a path, user or group to After. Verbs of the OS stage After for the next
@@ -33,8 +33,8 @@ const (
 	Reboot        Verb = "reboot"
 )
 
-// Value is one side of a step. It has an Entry for paths, a User or Group for accounts, and a Word for other verbs
-// (enabled, an image, arguments).
+// Value is the value before or after a step. Value has an Entry for paths, a User or Group for accounts, and a Word for
+// other verbs (enabled, an image, arguments).
 type Value struct {
 	// Entry at the path.
 	Entry Entry `json:",omitzero"`
@@ -45,13 +45,13 @@ type Value struct {
 	Word string `json:",omitempty"`
 }
 
-// Step is one change as data. It is comparable, and has digests instead of contents.
+// Step is one change as data. Step is comparable, and has digests instead of contents.
 type Step struct {
-	// Verb is what the step does.
+	// Verb says what the step does.
 	Verb Verb
 	// Target is a path, a unit, a user, a group or a program of the trust store; empty for verbs of the OS, daemon-reload and reboot.
 	Target string `json:",omitempty"`
-	// Before and After are the values before and after the step. They are equal for actions.
+	// Before and After are the values before and after the step. For actions, both are equal.
 	Before, After Value
 }
 
@@ -149,8 +149,8 @@ func difference(was, now Entry) string {
 	return strings.Join(parts, ", ")
 }
 
-// listText prints the change of a list: the members that are removed, then those that are added. If only the order differs, it prints the
-// whole list.
+// listText prints the change of a list: the members that are removed, then those that are added. If only the order
+// differs, listText prints the whole list.
 func listText(s Step) string {
 	before, after := SplitArgs(s.Before.Word), SplitArgs(s.After.Word)
 	parts := append(without("-", before, after), without("+", after, before)...)
@@ -160,7 +160,7 @@ func listText(s Step) string {
 	return string(s.Verb) + " " + strings.Join(parts, " ")
 }
 
-// without returns the members of a that b lacks, each with a sign in front. It counts repetitions: if a contains a
+// without returns the members of a that b lacks, each with a sign in front. without counts repetitions: if a contains a
 // member twice and b once, the member is listed once.
 func without(sign string, a, b []string) []string {
 	count := map[string]int{}

@@ -13,14 +13,15 @@ type UnsafePathError struct {
 	UID int
 	// Why is the reason, with the names of the owners.
 	Why string
-	// Fix says how an administrator corrects it.
+	// Fix says how an administrator makes the path safe.
 	Fix string
 }
 
 // AnyUser is the UID of a component that several users can change.
 const AnyUser = -1
 
-// Error says which path was refused, where, why, and how to fix it.
+// Error returns a text that says which path the daemon refused, at which component, why, and how an administrator fixes
+// it.
 func (e *UnsafePathError) Error() string {
 	return fmt.Sprintf("unsafe path %s: %s", e.Path, e.Reason())
 }

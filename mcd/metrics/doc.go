@@ -1,5 +1,5 @@
-// Package metrics counts events of the daemon and serves them to clients on the same machine. It uses the metric names
-// of the original daemon, so that alerts and dashboards continue to work.
+// Package metrics counts events of the daemon and serves them to clients on the same machine. The package uses the
+// metric names of the machine-config-operator's daemon, so that alerts and dashboards continue to work.
 //
 // The package writes the text format itself, because the usual library would be a tenth of the whole binary.
 //

@@ -29,8 +29,9 @@ func Listen(address string) (net.Listener, error) {
 	return l, nil
 }
 
-// Serve answers requests on a listener until the context ends. Then it closes the listener. Beside the metrics, it answers GET /healthz
-// with 200, and GET /readyz with 200 or, if the function ready returns an error, with 503 and the error.
+// Serve answers requests on a listener until the context ends. When the context ends, Serve closes the listener. In
+// addition to the metrics, Serve answers GET /healthz with 200, and GET /readyz with 200 or, if the function ready
+// returns an error, with 503 and the error.
 func (s *Set) Serve(ctx context.Context, l net.Listener, ready func() error) error {
 	mux := http.NewServeMux()
 	mux.Handle("/", s)
@@ -47,7 +48,7 @@ func (s *Set) Serve(ctx context.Context, l net.Listener, ready func() error) err
 	return nil
 }
 
-// probe returns a handler that answers with 503 and the error of a check, if there is one.
+// probe returns a handler that answers with 503 and the error of a check, if the check returns an error.
 func probe(check func() error) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		if err := check(); err != nil {

@@ -9,8 +9,8 @@ import (
 // longestLabel is the maximum length of a reason in a label. The annotation of the Node has the whole reason.
 const longestLabel = 256
 
-// Set has the values of all metrics. It is safe for use by several goroutines. New returns one; the zero value is not
-// usable.
+// Set has the values of all metrics. Set is safe for use by several goroutines. New returns a Set; the zero value is
+// not usable.
 type Set struct {
 	now func() time.Time
 
@@ -28,7 +28,7 @@ type told struct {
 	value  float64
 }
 
-// New returns a Set without values. now returns the current time.
+// New returns a Set without values. The function now returns the current time.
 func New(now func() time.Time) *Set { return &Set{now: now} }
 
 // State records the Node's state, such as Done or Degraded, and its reason.

@@ -29,7 +29,8 @@ func loadAttempts(files host.Files, at, config string) (attempts.Count, error) {
 	return attempts.Parse(text, config), nil
 }
 
-// countAttempt returns a function that counts a rolled back attempt in a file. It is for apply.Runner.OnRejected.
+// countAttempt returns a function that counts a rolled back attempt in a file. The function is for
+// apply.Runner.OnRejected.
 func countAttempt(files host.Files, at string) func(host.Record, error) error {
 	return func(rec host.Record, _ error) error {
 		count, err := loadAttempts(files, at, rec.To)
@@ -59,8 +60,8 @@ func clearAttempts(files host.Files, at string) error {
 	return files.Remove(at)
 }
 
-// checkAttempts returns ErrGivenUp if too many attempts to apply the config failed. With forced, it clears the count
-// instead.
+// checkAttempts returns ErrGivenUp if too many attempts to apply the config failed. If forced is true, checkAttempts
+// clears the count instead.
 func checkAttempts(files host.Files, config string, forced bool) error {
 	count, err := loadAttempts(files, runAttempts, config)
 	if err != nil || !count.IsExhausted() {

@@ -30,16 +30,17 @@ const (
 // fipsPath has a 1 if the kernel runs in FIPS mode.
 const fipsPath = "/proc/sys/crypto/fips_enabled"
 
-// FirstBoot brings the OS of a new machine to its first config, before the machine joins its cluster. It can be killed at any line; the
-// caller calls it again until Applied.End is one of these:
+// FirstBoot brings the OS of a new machine to its first config, before the machine joins its cluster. The process can
+// be killed at any line. The caller calls FirstBoot again until Applied.End is one of these:
 //
 //	Nothing    the OS had the config already, there is no config to read, or the journal is about another update, which the daemon ends
 //	Rebooting  the OS is staged
 //	New        the OS runs
 //
-// An error or a refusal starts nothing, and the caller retries. A file on disk counts the attempts that failed: the machine rebooted
-// without the staged OS, or went down while it was staged, except for the first time. After such attempts FirstBoot calls rest before the
-// next one, with their number. An error of rest ends the call. A nil rest makes no pause.
+// An error or a refusal starts nothing, and the caller retries. A file on disk counts the failed attempts: the machine
+// rebooted without the staged OS, or went down while the OS was staged. The first interruption does not count. Before
+// the attempt after a failed one, FirstBoot calls the function rest with the number of failed attempts. If rest returns
+// an error, FirstBoot ends. If rest is nil, there is no pause.
 func FirstBoot(ctx context.Context, r apply.Runner, rest func(ctx context.Context, tries int) error) (apply.Applied, error) {
 	left, err := r.Host.Journal.Load()
 	switch {
@@ -69,19 +70,20 @@ func FirstBoot(ctx context.Context, r apply.Runner, rest func(ctx context.Contex
 		if err := rest(ctx, n); err != nil {
 			return apply.Applied{}, err
 		}
-		return FirstBoot(ctx, r, nil) // the file or the OS may have changed during the pause
+		// FirstBoot starts again, because the file or the OS may have changed during the pause.
+		return FirstBoot(ctx, r, nil)
 	}
 	return applyFirstBoot(ctx, r, p, kept)
 }
 
 // applyFirstBoot applies the plan of a first boot and removes the server's file, whose entry is the parameter kept. If
-// the plan stages an OS, it backs the file up and reboots.
+// the plan stages an OS, applyFirstBoot backs the file up and reboots.
 func applyFirstBoot(ctx context.Context, r apply.Runner, p plan.Plan, kept host.Entry) (apply.Applied, error) {
 	p.Steps = append(p.Steps, host.Step{Verb: host.Remove, Target: EncapsulatedPath, Before: host.Value{Entry: kept}})
 	if !p.Stages() {
 		done, err := r.Run(context.WithoutCancel(ctx), p, nil)
 		if done.End == apply.New {
-			done.End = apply.Nothing // the OS had the config already
+			done.End = apply.Nothing // The OS had the config already.
 		}
 		return done, err
 	}
@@ -96,12 +98,12 @@ func applyFirstBoot(ctx context.Context, r apply.Runner, p plan.Plan, kept host.
 	return r.Run(context.WithoutCancel(ctx), p, nil)
 }
 
-// recovered finishes or rolls back the update of an earlier FirstBoot. It counts a failed attempt.
+// recovered finishes or rolls back the update of an earlier FirstBoot. recovered counts a failed attempt.
 func recovered(ctx context.Context, r apply.Runner) (apply.Applied, error) {
 	var uncounted error
 	r.OnRejected = func(rec host.Record, why error) error {
 		uncounted = countAttempt(r.Host.Files, firstBootAttempts)(rec, why)
-		return nil // an error does not stop the rollback
+		return nil // An error in counting does not stop the rollback.
 	}
 	done, err := r.Recover(context.WithoutCancel(ctx))
 	if uncounted != nil {
@@ -118,8 +120,8 @@ func isFirstBoot(rec host.Record) bool {
 	return slices.ContainsFunc(rec.Steps, func(s host.Step) bool { return s.Target == EncapsulatedPath && s.Verb == host.Remove })
 }
 
-// encapsulated reads the MachineConfig of the server. It returns nil if the file does not exist, for example after the
-// config was applied.
+// encapsulated reads the MachineConfig of the server. encapsulated returns nil if the file does not exist, for example
+// after the config was applied.
 func encapsulated(files host.Files) (*mcfgv1.MachineConfig, host.Entry, error) {
 	is, err := files.Stat(EncapsulatedPath)
 	if err != nil {
@@ -139,12 +141,12 @@ func encapsulated(files host.Files) (*mcfgv1.MachineConfig, host.Entry, error) {
 	if err != nil {
 		return nil, is, fmt.Errorf("reading %s: %w; restore it from what the server serves, or remove it if the machine's OS is as its pool wants", EncapsulatedPath, err)
 	}
-	mc.Spec.Config = runtime.RawExtension{} // Ignition has applied it
+	mc.Spec.Config = runtime.RawExtension{} // The Ignition config is empty, because Ignition has applied it.
 	return &mc, is, nil
 }
 
-// firstBootPlan returns the steps that stage the differing parts of the OS. It writes no record: the daemon writes the
-// record of the complete config after the node has joined.
+// firstBootPlan returns the steps that stage the differing parts of the OS. firstBootPlan writes no record: the daemon
+// writes the record of the complete config after the node has joined.
 func firstBootPlan(ctx context.Context, h host.Host, mc mcfgv1.MachineConfig) (plan.Plan, error) {
 	to, err := plan.ParseConfig(mc)
 	if err == nil {
@@ -154,14 +156,15 @@ func firstBootPlan(ctx context.Context, h host.Host, mc mcfgv1.MachineConfig) (p
 		return plan.Plan{}, err
 	}
 	fips := to.Config.FIPS
-	to.Config.FIPS = false // checked below: the installation sets it
+	to.Config.FIPS = false // FIPS is checked below, because only the installation can set it.
 	way, observed, err := observe(ctx, h, plan.Config{}, to)
 	if err != nil {
 		return plan.Plan{}, err
 	}
 	target := plan.Target(observed, way.Old, way.New)
 	if !observed.Support.Kargs && hasArguments(observed.OS.Kargs, target.OS.Kargs) {
-		target.OS.Kargs = observed.OS.Kargs // Ignition or the installer set them in another order
+		// The machine has all arguments: Ignition or the installer has set them in another order.
+		target.OS.Kargs = observed.OS.Kargs
 	}
 	p := plan.Diff(observed, target, plan.DiffOptions{To: way.To, Problems: way.Refusals})
 	if fips {

@@ -18,8 +18,8 @@ import (
 )
 
 // Read reads a config from a user: Ignition 3.0 to 3.5 in JSON, or one MachineConfig in YAML or JSON. An Ignition
-// config has no name, so Read uses a hash of its bytes: the same config always has the same name. The error has every
-// problem, with file:line:column if the place is known.
+// config has no name, so Read uses a hash of its bytes. So the same config always has the same name. The error has
+// every problem, with file:line:column if the place is known.
 func Read(file string, text []byte) (mcfgv1.MachineConfig, error) {
 	doc, err := parse(file, text)
 	if err != nil {
@@ -61,7 +61,7 @@ func parse(file string, text []byte) (*node, error) {
 	return top, nil
 }
 
-// at follows keys and indexes as far as they exist. It returns nil if the first one does not exist.
+// at follows keys and indexes as far as they exist. at returns nil if the first one does not exist.
 func (n *node) at(steps ...any) *node {
 	for i, step := range steps {
 		next := n.child(step)
@@ -139,7 +139,7 @@ func (r reader) machineConfig(text []byte) (mcfgv1.MachineConfig, error) {
 	return mc, errors.Join(append(bad, r.check(mc, r.top.at("spec", "config")))...)
 }
 
-// check returns the problems of a config. inline is the place of the inline Ignition config.
+// check returns the problems of a config. The parameter inline is the place of the inline Ignition config.
 func (r reader) check(mc mcfgv1.MachineConfig, inline *node) error {
 	c, err := machineconfig.Parse(mc.Spec)
 	if err == nil {
@@ -155,7 +155,8 @@ func (r reader) check(mc mcfgv1.MachineConfig, inline *node) error {
 	return r.problem(inline, err.Error())
 }
 
-// locate parses the config again with Ignition's parser, to find the paths of its problems; nil if it finds none.
+// locate parses the config again with Ignition's parser, and returns the paths of the config's problems; nil if it
+// finds none.
 func (r reader) locate(raw []byte, inline *node) error {
 	if inline == nil || !json.Valid(raw) {
 		return nil

@@ -22,12 +22,12 @@ import (
 type Request struct {
 	// To is the config, as Read returns it.
 	To mcfgv1.MachineConfig
-	// Force overwrites drift from the config in force, and reboots.
+	// If Force is true, Run overwrites drift from the config in force, and reboots.
 	Force bool
-	// AsFirstBoot assumes that everything that only a first boot sets up, such as disks, already has the state of the
-	// config.
+	// If AsFirstBoot is true, Run assumes that parts that only a first boot sets up, such as disks, already have the
+	// state of the config.
 	AsFirstBoot bool
-	// SkipReboot leaves a required reboot to the user.
+	// If SkipReboot is true, Run leaves a required reboot to the user.
 	SkipReboot bool
 }
 
@@ -63,7 +63,7 @@ func (e *DriftError) Error() string {
 	return fmt.Sprintf("unexpected on-disk state validating against %s: %s; fix it, or overwrite it with --force", e.Config, strings.Join(e.Found, "; "))
 }
 
-// NewPlan plans the change to a config: from the config of the record, or from no config. It changes nothing. The
+// NewPlan plans the change to a config: from the config of the record, or from no config. NewPlan changes nothing. The
 // error is a *DriftError if the machine differs from the record.
 func NewPlan(ctx context.Context, h host.Host, ask Request) (Plan, error) {
 	from, err := inForce(h.Files)
@@ -91,7 +91,8 @@ func NewPlan(ctx context.Context, h host.Host, ask Request) (Plan, error) {
 	return stepsOf(way, observed, text, ask), nil
 }
 
-// stepsOf returns the plan of a transition. It has no drain: there is no controller to drain the node. text is the record.
+// stepsOf returns the plan of a transition. The plan has no drain, because there is no controller that could drain the
+// node. The parameter text is the record.
 func stepsOf(way plan.Transition, observed host.State, text []byte, ask Request) Plan {
 	d := Plan{}
 	d.Plan, d.Contents = way.Plan(observed, text)
@@ -105,7 +106,7 @@ func stepsOf(way plan.Transition, observed host.State, text []byte, ask Request)
 	return d
 }
 
-// inForce returns the config of the record. Without a record, it is the empty config without a name.
+// inForce returns the config of the record. If there is no record, inForce returns the empty config without a name.
 func inForce(files host.Files) (plan.Config, error) {
 	mc, err := apply.LoadRecord(files)
 	if err != nil || mc == nil {
@@ -143,7 +144,7 @@ func firstBootParts(from, to machineconfig.Config) []policy.Refusal {
 // Empty reports whether the plan has no steps and no refusals.
 func (d Plan) Empty() bool { return d.Plan.Empty() }
 
-// Steps returns the steps for users. It omits the daemon's own files, unless there are no other steps.
+// Steps returns the steps for users. Steps omits the daemon's own files, unless there are no other steps.
 func (d Plan) Steps() []host.Step {
 	own := path.Dir(host.RecordPath) + "/"
 	return slices.DeleteFunc(slices.Clone(d.Plan.Steps), func(s host.Step) bool {
@@ -165,20 +166,20 @@ func (d Plan) String() string {
 // Result is the result of Run.
 type Result struct {
 	apply.Applied
-	// Earlier is the result of an earlier update that a crash or a reboot interrupted. Its End is Nothing if there was
-	// none.
+	// Earlier is the result of an earlier update that a crash or a reboot interrupted. Earlier.End is Nothing if there
+	// was no interrupted update.
 	Earlier apply.Applied
-	// Plan is the executed or planned change. It is the zero Plan if the earlier update has not ended yet.
+	// Plan is the executed or planned change. Plan is the zero Plan if the earlier update has not ended yet.
 	Plan Plan
 }
 
 // ErrUnfinished reports that an earlier update has to end before another one can start.
 var ErrUnfinished = errors.New("an earlier update has not ended")
 
-// Run applies a config to a machine. It finishes an interrupted update, plans the change, calls show with the plan,
-// and applies the steps with a journal and a rollback. With dry, it changes nothing. An error means that no step was
-// started; the Result has the outcome of the steps. The error is ErrGivenUp if the config interrupted the machine, or
-// did not boot, too often.
+// Run applies a config to a machine. Run finishes an interrupted update, plans the change, calls show with the plan,
+// and applies the steps with a journal and a rollback. If dry is true, Run changes nothing. An error means that no step
+// was started; the Result has the outcome of the steps. The error is ErrGivenUp if the config interrupted the machine,
+// or did not boot, too often.
 func Run(ctx context.Context, r apply.Runner, ask Request, dry bool, show func(Plan)) (Result, error) {
 	result := Result{Earlier: apply.Applied{End: apply.Nothing}}
 	left, err := r.Host.Journal.Load()

@@ -46,7 +46,7 @@ func (t *accountTarget) accounts() {
 	t.writeRecords()
 }
 
-// recordFormerIDs records the numbers of users who are removed, and deletes those of users who exist.
+// recordFormerIDs records the numbers of users who are removed, and deletes the recorded numbers of users who exist.
 func (t *accountTarget) recordFormerIDs() {
 	for name, u := range t.Users {
 		is := t.seen.Users[name]
@@ -118,7 +118,8 @@ func (t *accountTarget) userBefore(name string, is host.User) (u host.User) {
 		return host.User{}
 	}
 	if ours && from.Specified.Password && is.There {
-		is.Password = t.addPassword(host.NoPassword) // the earlier password is unknown, and that of the config must not stay
+		// The earlier password is unknown, and the password of the config must not stay.
+		is.Password = t.addPassword(host.NoPassword)
 	}
 	return is
 }
@@ -129,14 +130,15 @@ func (t *accountTarget) addPassword(password string) host.Digest {
 	return d
 }
 
-// restoreUser restores a user to the state before any config, or removes it. The home directory stays.
+// restoreUser restores a user to the state before any config, or removes the user if it did not exist then. The home
+// directory stays.
 func (t *accountTarget) restoreUser(name string) {
 	t.Users[name] = t.userBefore(name, t.seen.Users[name])
 	delete(t.records.Users, name)
 }
 
-// setUser sets a user to the state that the new config requires, and records its earlier state. It records a user of
-// the image only if the account itself changes: SSH keys are files.
+// setUser sets a user to the state that the new config requires, and records its earlier state. setUser records a user
+// of the image only if the account itself changes. New SSH keys do not change the account, because they are files.
 func (t *accountTarget) setUser(w desired.User) {
 	is := t.seen.Users[w.Name]
 	_, ours := usersOf(t.from)[w.Name]
@@ -152,8 +154,9 @@ func (t *accountTarget) setUser(w desired.User) {
 	}
 }
 
-// userAs returns a user as the config specifies it. An attribute that the config leaves open stays, unless the current config specified
-// it: then it returns to its value before any config, or to the machine's default.
+// userAs returns a user as the config specifies it. An attribute that the new config leaves open stays, unless the
+// current config specified it. In that case, the attribute returns to its value before any config, or to the machine's
+// default.
 func (t *accountTarget) userAs(w desired.User) host.User {
 	if w.Removed {
 		return host.User{}
@@ -175,16 +178,17 @@ func (t *accountTarget) userAs(w desired.User) host.User {
 	u.Shell = pick(w.Specified.Shell, said.Shell, attribute[string]{w.Account.Shell, was.Shell, is.Shell})
 	u.Groups = pick(w.Specified.Groups, said.Groups, attribute[string]{w.Account.Groups, was.Groups, is.Groups})
 	u.Password = pick(w.Specified.Password, said.Password, attribute[host.Digest]{w.Account.Password, was.Password, is.Password})
-	u.Home = pick(w.Specified.Home, false, attribute[string]{w.Account.Home, was.Home, is.Home}) // the SSH keys are in the present home
+	// The home must not change, because the SSH keys are in the present home.
+	u.Home = pick(w.Specified.Home, false, attribute[string]{w.Account.Home, was.Home, is.Home})
 	return u
 }
 
-// attribute is one attribute of a user with three values: that of the config, that before any config, and the present
-// one.
+// attribute is one attribute of a user with three values: the value in the config, the value before any config, and the
+// present value.
 type attribute[T int | string | host.Digest] struct{ specified, before, now T }
 
-// pick returns the value of the new config, if it specifies one. Otherwise it returns the value before any config, if
-// the current config specified one, and else the present value.
+// pick returns the value of the new config, if the new config specifies a value. Otherwise it returns the value before
+// any config, if the current config specified a value, and else the present value.
 func pick[T int | string | host.Digest](specifies, specified bool, a attribute[T]) T {
 	switch {
 	case specifies:
@@ -233,7 +237,7 @@ func (t *accountTarget) groupBefore(name string, is host.Group) host.Group {
 func (t *accountTarget) restoreGroup(name string) {
 	is, was := t.seen.Groups[name], t.groupBefore(name, t.seen.Groups[name])
 	if is.There && was.There {
-		was.Members = is.Members // users who joined the group later stay members
+		was.Members = is.Members // Users who joined the group later stay members.
 	}
 	t.Groups[name] = was
 	delete(t.records.Groups, name)

@@ -10,7 +10,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// Step is one change as data; see host.Step, which the journal stores.
+// Step is one change as data. The journal stores the same type, host.Step.
 type Step = host.Step
 
 // Plan is the steps of an update, in the order that the package documents.
@@ -31,14 +31,14 @@ type Plan struct {
 type DiffOptions struct {
 	// From and To are the names of the configs.
 	From, To string
-	// Decision on the disruption, from policy.Decide.
+	// Decision is the decision on the disruption, from policy.Decide.
 	Decision policy.Decision
-	// Problems are refusals that are known already.
+	// Problems are refusals that the caller already knows.
 	Problems []policy.Refusal
 }
 
-// Diff returns the steps from one state to another. A change that the machine does not support becomes a refusal.
-// Without a decision, the Diff of a state with itself is empty.
+// Diff returns the steps from one state to another. A change that the machine does not support becomes a refusal. If
+// there is no decision, the Diff of a state with itself is empty.
 func Diff(from, to host.State, ask DiffOptions) Plan {
 	p := Plan{From: ask.From, To: ask.To, Drain: ask.Decision.Drain, Disruption: ask.Decision.Disruption, Refusals: slices.Clone(ask.Problems)}
 	stages, refusals := systemSteps(from, to)
@@ -48,7 +48,7 @@ func Diff(from, to host.State, ask DiffOptions) Plan {
 	accounts := accountSteps(from, to)
 	actions, reboot := actionSteps(ask.Decision.Actions)
 	most := len(stages) + len(disables) + len(paths.all) + len(accounts) + len(enables) + len(actions) + len(reboot)
-	p.Steps = slices.Grow(p.Steps, most) // allocate once, because steps are large
+	p.Steps = slices.Grow(p.Steps, most) // The slice is allocated once, because steps are large.
 	p.Steps = append(append(p.Steps, stages...), disables...)
 	p.Steps = append(paths.addRemovals(p.Steps), accounts...)
 	p.Steps = append(append(paths.addWrites(p.Steps), enables...), actions...)
@@ -128,7 +128,8 @@ func changedPaths(from, to map[string]host.Entry) pathChanges {
 		if known {
 			both++
 		}
-		again := is.Kind == host.Hard && from[is.Target] != to[is.Target] // its target will be another file
+		// The link must be created again, because its target will be another file.
+		again := is.Kind == host.Hard && from[is.Target] != to[is.Target]
 		if was != is || again {
 			c.all = append(c.all, p)
 		}
@@ -208,8 +209,8 @@ func accountSteps(from, to host.State) []Step {
 	return slices.Concat(goneUsers, goneGroups, groups, users, lastGroups)
 }
 
-// isLeftByUser reports whether a user who is not removed leaves a group. The group must exist while the user changes, and during a
-// rollback.
+// isLeftByUser reports whether a user who is not removed leaves a group. Such a group must exist while the user
+// changes, and during a rollback.
 func isLeftByUser(group string, gid int, from, to map[string]host.User) bool {
 	for name, was := range from {
 		in := was.GID == gid || slices.Contains(host.Names(was.Groups), group)
@@ -262,7 +263,8 @@ func pathStep(p string, before, after host.Entry) Step {
 	return s
 }
 
-// actionSteps returns the actions of a decision, in its order and with its repetitions. A reboot replaces all of them.
+// actionSteps returns the actions of a decision, in its order and with its repetitions. A reboot replaces all other
+// actions.
 func actionSteps(actions []policy.Action) (steps, reboot []Step) {
 	for _, a := range actions {
 		switch a.Type {
@@ -302,7 +304,7 @@ func (p Plan) Empty() bool { return len(p.Steps) == 0 && len(p.Refusals) == 0 }
 //	record /etc/machine-config-daemon/currentconfig
 //	disruption: restart
 //
-// Refusals are printed in place of the steps.
+// If the plan has refusals, String prints them instead of the steps.
 func (p Plan) String() string {
 	var b strings.Builder
 	b.WriteString("from " + orNothing(p.From) + "\nto " + orNothing(p.To) + "\n")

@@ -1,24 +1,27 @@
-// Package plan computes the steps that bring a machine from one state to another, as data. The daemon applies a plan, and undoes it after a
-// failure. A review prints it. It is empty if the machine does not differ from its config.
+// Package plan computes the steps that bring a machine from one state to another, as data. The daemon applies a plan,
+// and undoes it after a failure. A review prints the plan. The plan is empty if the machine does not differ from its
+// config.
 //
-// Package desired says what a config asks of a machine. Scope lists the parts of the machine that are observed, Target is the state after
-// the update, and Diff returns the steps from the observed state to it.
+// Package desired reads the state that a config requires of a machine. Scope lists the parts of the machine that are
+// observed, Target is the state after the update, and Diff returns the steps from the observed state to it.
 //
-// After an update from one config to another, a machine is as if it had first booted with the second. So the daemon stores what a config
-// replaces, and restores it when no config names the path or account any more:
+// After an update from one config to another, a machine is as if it had first booted with the second. So the daemon
+// stores the data that a config replaces, and restores it when no config names the path or account any more:
 //
-//   - The originals of files and links, and the mode and owner of directories, are below host.OrigDir. A directory that the daemon created is
-//     removed once it is empty. The original of a file of the first config is the one of the image below /usr/etc, if the system has one.
-//     The daemon replaces an existing file only if the config sets overwrite, because a new machine with that file would not boot.
-//   - A file with appended parts is always its original and the appended bytes. On a machine that first booted with the appended parts, the
-//     original is what comes before them.
-//   - Users and groups are in host.AccountsPath. The daemon removes an account that a config created, without its home directory, and
-//     restores the specified attributes of an account that existed. Of the accounts of the first config, core, root and their groups existed
-//     before. An account without a specified number gets the next free one. The daemon never changes the number of an existing account. It
-//     reserves the numbers of removed users for these users.
-//   - host.UnitsPath has whether each unit was enabled before a config enabled, disabled, masked or replaced it. A config without a setting
-//     for a unit, such as one with only a drop-in, neither enables nor disables it. A new unit gets its preset. The units of the first
-//     config have no record, and return to their presets.
+//   - The originals of files and links, and the mode and owner of directories, are below host.OrigDir. A directory that
+//     the daemon created is removed once it is empty. The original of a file of the first config is the image's file
+//     below /usr/etc, if the system has such a file. The daemon replaces an existing file only if the config sets
+//     overwrite, because a new machine with that file would not boot.
+//   - A file with appended parts is always its original and the appended bytes. On a machine that first booted with the
+//     appended parts, the original is the content before these parts.
+//   - Users and groups are in host.AccountsPath. The daemon removes an account that a config created, without its home
+//     directory, and restores the specified attributes of an account that existed. Of the accounts in the first config,
+//     core, root and their groups existed before that config. An account without a specified number gets the next free
+//     number. The daemon never changes the number of an existing account. The daemon reserves the numbers of removed
+//     users for these users.
+//   - host.UnitsPath has whether each unit was enabled before a config enabled, disabled, masked or replaced it. A
+//     config without a setting for a unit, such as a config with only a drop-in, neither enables nor disables it. A new
+//     unit gets its preset. The units of the first config have no record, and return to their presets.
 //
 // A hard link is created after all other paths, and again when its file is replaced.
 //
@@ -33,7 +36,8 @@
 //     paths are written, parents first. Then units are enabled.
 //  5. Actions (daemon-reload, reload, restart) follow, in the order of the decision and with its repetitions.
 //  6. The record of the config in force is written last.
-//  7. A reboot follows the record. After it, the daemon compares what runs before it removes the journal.
+//  7. A reboot follows the record. After the reboot, the daemon compares the running OS with the staged one before it
+//     removes the journal.
 //
 // The inverse of a plan keeps this order, with the changes of step 4 in reverse, and hard links last again.
 //

@@ -13,10 +13,11 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// AtFirstBoot returns a config without the secrets that the server withheld from a machine's first config. It leaves out files, contents of
-// units, drop-ins and passwords that do not exist on the machine, or that are secret and differ from the config, and hard links to such
-// files. Other differences are drift, so they stay in the config. The result follows from the machine alone, because a server may
-// treat other contents as secret than this daemon. Observed covers ScopeOf the config.
+// AtFirstBoot returns a config without the secrets that the server withheld from a machine's first config. AtFirstBoot
+// leaves out files, contents of units, drop-ins and passwords that do not exist on the machine, or that are secret and
+// differ from the config, and hard links to such files. All other differences are drift, so they stay in the config.
+// The result follows from the machine alone, because a server may treat other contents as secret than this daemon. The
+// parameter observed must cover ScopeOf the config.
 func AtFirstBoot(whole Config, accounts host.Accounts, observed host.State) machineconfig.Config {
 	c := machineconfig.Flattened(whole.Config)
 	b := firstBootConfig{seen: observed, wanted: desired.Of(whole.Config, accounts), marked: whole.Secrets, missing: map[string]bool{}}
@@ -49,8 +50,8 @@ type firstBootConfig struct {
 	missing map[string]bool
 }
 
-// lacks reports whether a wanted path does not exist, or is secret and differs. With an empty name, only the content decides whether it is
-// secret.
+// lacks reports whether a wanted path does not exist, or is secret and differs. If the name is empty, only the content
+// decides whether the path is secret.
 func (b firstBootConfig) lacks(p, name string) bool {
 	want, wanted := b.wanted.Paths[p]
 	is := b.seen.Paths[p]
@@ -73,7 +74,8 @@ func (b firstBootConfig) lacksLink(l ign.Link) bool {
 		b.seen.Paths[path.Clean(l.Path)].Kind == host.Absent
 }
 
-// startedUnit returns the part of a unit with which the machine first booted; false for none. A unit with a missing part is not enabled.
+// startedUnit returns the part of a unit with which the machine first booted; false if there is none. In the result, a
+// unit with a missing part is not enabled.
 func (b firstBootConfig) startedUnit(u ign.Unit) (ign.Unit, bool) {
 	before := len(u.Dropins)
 	u.Dropins = slices.DeleteFunc(slices.Clone(u.Dropins), func(d ign.Dropin) bool { return b.lacks(desired.DropinPath(u.Name, d.Name), "") })

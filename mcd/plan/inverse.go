@@ -27,8 +27,8 @@ func Inverse(s Step) Step {
 	return s
 }
 
-// Inverse returns the plan of the rollback. Changes are undone last first. Actions keep their order and follow the changes. The record and
-// the reboot are last.
+// Inverse returns the plan of the rollback. Changes are undone last first. Actions keep their order and follow the
+// changes. The steps of the record and of the reboot are last.
 func (p Plan) Inverse() Plan {
 	var changes, hard, actions, record, reboot []Step
 	for _, s := range p.Steps {
@@ -39,7 +39,7 @@ func (p Plan) Inverse() Plan {
 			actions = append(actions, Inverse(s))
 		case s.Verb == host.WriteRecord:
 			record = append(record, Inverse(s))
-		case s.Before.Entry.Kind == host.Hard: // their files must exist again first
+		case s.Before.Entry.Kind == host.Hard: // The files to which hard links lead must exist again before the links.
 			hard = append(hard, Inverse(s))
 		default:
 			changes = append(changes, Inverse(s))

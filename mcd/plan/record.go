@@ -51,7 +51,8 @@ func ParseConfig(mc mcfgv1.MachineConfig) (Config, error) {
 	if err != nil {
 		return Config{}, fmt.Errorf("reading config %s: %w", mc.Name, err)
 	}
-	// The controller has checked the annotation. A pattern that cannot be parsed matches nothing.
+	// The error is ignored, because the controller has checked the annotation. A pattern that cannot be parsed matches
+	// nothing.
 	marked, _ := secret.ParsePaths(mc.Annotations[v1alpha1.SecretPathsAnnotation])
 	return Config{Name: mc.Name, Config: c, Secrets: marked}, nil
 }

@@ -39,7 +39,7 @@ func sortRefusals(refusals []policy.Refusal) []policy.Refusal {
 	return refusals
 }
 
-// refuseNewIDs refuses to change the number of an existing account, because its files have the old number.
+// refuseNewIDs refuses to change the number of an existing account, because the account's files have the old number.
 func refuseNewIDs(observed, target host.State) (refusals []policy.Refusal) {
 	refuse := func(field, what string, is, shall int) {
 		refusals = append(refusals, policy.OnNode(policy.CheckAccounts, field, fmt.Sprintf("it has the %s %d on this node, and the owner of its files would not exist with %d: give %d, or leave it out", what, is, shall, is)))
@@ -72,7 +72,8 @@ func refuseRemovedAccounts(target host.State, named []policy.Account) (refusals 
 // refuseUsedDirs refuses a file or link in place of a directory that is not empty.
 func refuseUsedDirs(target host.State, w Transition) (refusals []policy.Refusal) {
 	if len(w.Refusals) > 0 {
-		return nil // the problems may be about a path below a file of the same config
+		// A refusal in w may be about a path below a file of the same config, which would look like a used directory.
+		return nil
 	}
 	for p, want := range w.New.Paths {
 		if want.Kind != host.Dir && want.Kind != host.Absent && target.Paths[p].Kind == host.Dir {
@@ -82,8 +83,8 @@ func refuseUsedDirs(target host.State, w Transition) (refusals []policy.Refusal)
 	return sortRefusals(refusals)
 }
 
-// refuseOverwrites refuses to replace a file that existed before any config, unless the config sets overwrite: a new machine with that file
-// would not boot. It does not refuse a path of the current config.
+// refuseOverwrites refuses to replace a file that existed before any config, unless the config sets overwrite: a new
+// machine with that file would not boot. refuseOverwrites does not refuse a path of the current config.
 func refuseOverwrites(target host.State, w Transition) (refusals []policy.Refusal) {
 	for p, yields := range w.New.NoOverwrite {
 		want, was := w.New.Paths[p], target.Paths[origPath(p)]
@@ -117,7 +118,7 @@ func refuseSamePaths(target host.State, to desired.State) (refusals []policy.Ref
 			links[p] = e.Target
 		}
 	}
-	places := map[string]string{} // only paths that a link leads to another place
+	places := map[string]string{} // places has only paths that a link leads to another place.
 	for p := range to.Paths {
 		if at := policy.ResolveLinks(links, p); at != p {
 			places[p] = at

@@ -19,7 +19,8 @@ func refuseUnsafe(observed host.State, w Transition) (refusals []policy.Refusal)
 	return sortRefusals(refusals)
 }
 
-// refuseForeignHomes refuses SSH keys for a user whose home directory belongs to another user. It does not refuse keys of the current config.
+// refuseForeignHomes refuses SSH keys for a user whose home directory belongs to another user. refuseForeignHomes does
+// not refuse keys of the current config.
 func refuseForeignHomes(observed, target host.State, w Transition) (refusals []policy.Refusal) {
 	if observed.Accounts.Unprivileged {
 		return nil

@@ -13,7 +13,8 @@ import (
 
 // Scope is the part of a machine that an update may change.
 type Scope struct {
-	// Paths to observe, sorted: those of both configs, their parents, their originals, and the record.
+	// Paths are the paths to observe, sorted: the paths of both configs, their parents, their originals, and the
+	// record.
 	Paths []string
 	// Units to observe, sorted.
 	Units []string
@@ -29,7 +30,7 @@ type Scope struct {
 	Kargs []string
 }
 
-// ScopeOf returns what has to be observed for a transition between the configs.
+// ScopeOf returns the parts of a machine that the daemon must observe for a transition between the configs.
 func ScopeOf(configs ...desired.State) Scope {
 	s := scopeBuilder{hard: map[string][]string{}}
 	s.addPaths(host.RecordPath, imageMark)
@@ -96,10 +97,11 @@ func (s *scopeBuilder) addAccounts(c desired.State) {
 	}
 }
 
-// addPath adds what one config needs for a path.
+// addPath adds the paths that must be observed for one path of a config.
 func (s *scopeBuilder) addPath(c desired.State, p string, e host.Entry) {
 	if e.Kind == host.File && ownerOf(p) != "" {
-		s.read = append(s.read, origPath(p)) // the [Install] section of the original counts once the file is restored
+		// The original is read too, because its [Install] section counts as soon as the file is restored.
+		s.read = append(s.read, origPath(p))
 		for _, also := range host.AlsoOf(host.InstallOf(c.Contents[e.Digest])) {
 			s.units = append(s.units, also)
 			s.addPaths(desired.UnitPath(also))
@@ -111,7 +113,7 @@ func (s *scopeBuilder) addPath(c desired.State, p string, e host.Entry) {
 	}
 }
 
-// addManaged adds what every managed path needs.
+// addManaged adds the paths that must be observed for every managed path.
 func (s *scopeBuilder) addManaged(p string) {
 	s.addPaths(p, origPath(p), noOrigPath(p))
 	if image := imagePath(p); image != "" {
@@ -158,5 +160,5 @@ func imagePath(p string) string {
 func origPath(p string) string   { return host.OrigDir + p + ".mcdorig" }
 func noOrigPath(p string) string { return host.NoOrigDir + p + ".mcdnoorig" }
 
-// below reports whether a path is dir or in it.
+// below reports whether a path is dir, or is below dir.
 func below(p, dir string) bool { return p == dir || strings.HasPrefix(p, dir+"/") }

@@ -11,9 +11,9 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// Target returns the state of a machine after the update from one config to another. It contains the observed state
-// with the changes of the new config, the stored originals, and the restored originals. Observed must cover
-// ScopeOf(from, to).
+// Target returns the state of a machine after the update from one config to another. Target contains the observed state
+// with the changes of the new config, the stored originals, and the restored originals. The parameter observed must
+// cover ScopeOf(from, to).
 func Target(observed host.State, from, to desired.State) host.State {
 	t := &target{State: withRoom(observed, len(to.Paths)), seen: observed, from: from, to: to, units: map[string]host.Unit{}}
 	for p := range from.Paths {
@@ -36,7 +36,7 @@ func Target(observed host.State, from, to desired.State) host.State {
 	return t.State
 }
 
-// withRoom copies a state, with capacity for the contents of this many more paths.
+// withRoom copies a state, with capacity for the contents of the given number of additional paths.
 func withRoom(s host.State, paths int) host.State {
 	contents := make(map[host.Digest][]byte, len(s.Contents)+paths+1)
 	maps.Copy(contents, s.Contents)
@@ -65,7 +65,7 @@ func (t *target) replacePath(p string, want host.Entry) {
 	want = t.complete(p, want, was, k)
 	t.Paths[p] = want
 	_, ours := t.from.Paths[p]
-	_, appended := t.from.Appends[p] // the file still has its original
+	_, appended := t.from.Appends[p] // The stored original of the file is still valid.
 	_, appends := t.to.Appends[p]
 	same := is == want && want.Kind != host.Dir && !appended && !appends
 	if ours && !appended || k.isKnown() || same {
@@ -81,7 +81,8 @@ func (t *target) replacePath(p string, want host.Entry) {
 	}
 }
 
-// originalRecord is what the daemon stored about the original of a path: orig is the original, and stamp marks a path with nothing.
+// originalRecord has the data that the daemon stored about the original of a path. orig is the original. stamp marks a
+// path that did not exist.
 type originalRecord struct {
 	origAt, stampAt string
 	orig, stamp     host.Entry
@@ -93,13 +94,14 @@ func recordOfOriginal(seen host.State, p string) originalRecord {
 	return k
 }
 
-// isKnown reports whether the daemon stored what was at the path.
+// isKnown reports whether the daemon stored data about the original of the path.
 func (k originalRecord) isKnown() bool {
 	return k.orig.Kind != host.Absent || k.stamp.Kind != host.Absent
 }
 
-// original returns the entry at a path before any config. For a file with appended parts since the first boot, it is
-// the content before these parts. For another path of the first config, it is the entry of the image.
+// original returns the entry at a path before any config. For a file that has appended parts since the first boot, the
+// original is the content before these parts. For another path of the first config, the original is the entry of the
+// image.
 func (t *target) original(p string, k originalRecord) host.Entry {
 	is := t.seen.Paths[p]
 	if k.isKnown() {
@@ -115,7 +117,7 @@ func (t *target) original(p string, k originalRecord) host.Entry {
 	head, whole := bytes.CutSuffix(t.Contents[is.Digest], tail)
 	switch {
 	case !whole:
-		return is // a user replaced the file
+		return is // A user has replaced the file.
 	case len(head) == 0:
 		return imageEntry(t.seen, p)
 	}
@@ -150,7 +152,7 @@ func (t *target) complete(p string, want, was host.Entry, k originalRecord) host
 	}
 	open, before := t.to.Unset[p], desired.Unset{}
 	if is := t.seen.Paths[p]; was.Kind != want.Kind && is.Kind == want.Kind && !k.isKnown() {
-		was, before = is, t.from.Unset[p] // from the first boot: unset attributes existed before
+		was, before = is, t.from.Unset[p] // The path is from the first boot, so the unset attributes existed before.
 	} else if was.Kind == want.Kind {
 		before = desired.Unset{Mode: true, User: true, Group: true}
 	}
@@ -174,7 +176,7 @@ func (t *target) restorePath(p string) {
 		case k.isKnown() || isInImage(t.seen, p):
 			shall = host.Entry{Kind: host.Dir, Mode: 0o755}
 		default:
-			return // from the first boot: the path may have existed before
+			return // The path is from the first boot, so it may have existed before.
 		}
 	}
 	t.Paths[p] = shall
@@ -209,8 +211,9 @@ func (t *target) hasWanted(dir string) bool {
 	return false
 }
 
-// osTarget returns the OS as the config wants it. Without an image in the config, the machine's image stays. A part that the machine cannot
-// change stays too, if the configs do not differ in it. The machine's own kernel arguments stay if it cannot change them.
+// osTarget returns the OS as the config wants it. If the config has no image, the machine's image stays. A part of the
+// OS that the machine cannot change stays too, if the configs do not differ in this part. The machine's own kernel
+// arguments stay if it cannot change them.
 func (t *target) osTarget() host.OS {
 	seen, can, old, want := t.seen.OS, t.seen.Support, t.from.OS, t.to.OS
 	if want.Image == "" || !can.Image && old.Image == want.Image {
@@ -241,7 +244,7 @@ func (t *target) makeParents() {
 		}
 		for dir := range policy.Parents(p) {
 			if there[dir] {
-				break // and all directories above it
+				break // This directory exists, and so do all directories above it.
 			}
 			there[dir] = true
 			if is := t.Paths[dir]; is.Kind != host.Dir && is.Kind != host.Link {
@@ -252,13 +255,15 @@ func (t *target) makeParents() {
 	maps.Copy(t.Paths, made)
 }
 
-// directory returns a directory to create above other paths. It uses the owner and mode in said, if there are any.
+// directory returns a directory to create above other paths. directory uses the owner and mode in the parameter said,
+// if there are any.
 func directory(dir string, said map[string]host.Entry) host.Entry {
 	if own, ok := said[dir]; ok {
 		return own
 	}
 	if below(dir, host.OrigDir) {
-		return host.Entry{Kind: host.Dir, Mode: 0o700} // the originals, and even their names, may be secret
+		// Only root may read this directory, because the originals, and even their names, may be secret.
+		return host.Entry{Kind: host.Dir, Mode: 0o700}
 	}
 	return host.Entry{Kind: host.Dir, Mode: 0o755}
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// Transition is the change from one config to another, without a machine. mcd/agent and review use it.
+// Transition is the change from one config to another, without a machine. The packages mcd/agent and review use a
+// Transition.
 type Transition struct {
 	// From and To are the configs' names.
 	From, To string
@@ -65,8 +66,8 @@ func (w Transition) WithReboot() Transition {
 // Scope returns the part of the machine that has to be observed.
 func (w Transition) Scope() Scope { return ScopeOf(w.Old, w.New) }
 
-// Plan returns the steps on an observed machine. record is the content of the record of the new config. contents has what the steps write,
-// by digest.
+// Plan returns the steps on an observed machine. The parameter record is the content of the record of the new config.
+// The result contents has the contents that the steps write, by digest.
 func (w Transition) Plan(observed host.State, record []byte) (p Plan, contents map[host.Digest][]byte) {
 	target := Target(observed, w.Old, w.New)
 	addRecord(target, record)
@@ -76,15 +77,16 @@ func (w Transition) Plan(observed host.State, record []byte) (p Plan, contents m
 	return Diff(observed, target, DiffOptions{From: w.From, To: w.To, Decision: w.Decision, Problems: problems}), target.Contents
 }
 
-// aboutOtherFields returns the refusals of more whose fields are not in already: one reason for each field is enough.
+// aboutOtherFields returns the refusals in more whose fields have no refusal in already. One reason for each field is
+// enough.
 func aboutOtherFields(already, more []policy.Refusal) []policy.Refusal {
 	return slices.DeleteFunc(slices.Clone(more), func(r policy.Refusal) bool {
 		return r.Field != "" && slices.ContainsFunc(already, func(o policy.Refusal) bool { return o.Field == r.Field })
 	})
 }
 
-// withFirstPaths returns the empty config with the directories and links of the first config. A running machine refuses changes of these, and
-// a machine without a config accepts them.
+// withFirstPaths returns the empty config with the directories and links of the first config. The reason is that a
+// running machine refuses changes of these paths, but a machine without a config accepts the paths.
 func withFirstPaths(empty, first machineconfig.Config) machineconfig.Config {
 	empty.Ignition.Storage.Directories = first.Ignition.Storage.Directories
 	empty.Ignition.Storage.Links = first.Ignition.Storage.Links

@@ -25,7 +25,8 @@ func setUnits(t *target) {
 	writeUnitRecords(t)
 }
 
-// unitRecords reads host.UnitsPath. It treats a damaged file as empty, because such a file must not prevent updates.
+// unitRecords reads host.UnitsPath. unitRecords treats a damaged file as empty, because such a file must not prevent
+// updates.
 func unitRecords(seen host.State) map[string]bool {
 	records := map[string]bool{}
 	if json.Unmarshal(seen.Contents[seen.Paths[host.UnitsPath].Digest], &records) != nil || records == nil {
@@ -48,7 +49,8 @@ func writeUnitRecords(t *target) {
 	}
 }
 
-// decides reports whether the settings for a unit determine if it is enabled. Drop-ins alone do not.
+// decides reports whether the settings for a unit determine if it is enabled. A config with only drop-ins for a unit
+// does not determine this.
 func decides(w desired.Unit) bool { return w.Enabled != nil || w.Masked || w.HasContents }
 
 // setUnit sets whether a unit of the new config is enabled, and records or forgets its earlier state.
@@ -64,14 +66,17 @@ func (t *target) setUnit(name string, w desired.Unit) {
 	}
 }
 
-// isEnabledBy reports whether a unit of the new config is enabled. The config's setting decides. Without a setting, the present state
-// stays, except for a unit for which the current config has a setting, and for a unit that could not be enabled. Such a unit returns to
-// its earlier state, or gets its preset. A unit that cannot be enabled is not enabled.
+// isEnabledBy reports whether a unit of the new config is enabled. The config's setting decides. Without a setting, the
+// present state stays, except for a unit for which the current config has a setting, and for a unit that could not be
+// enabled. A unit of the latter two kinds returns to its earlier state, or gets its preset. A unit that cannot be
+// enabled is not enabled.
 func (t *target) isEnabledBy(name string, w desired.Unit) bool {
 	was, u := t.seen.Units[name], t.unitAfter(name)
 	before := t.from.Units[name]
 	switch {
-	case w.Masked: // the image's own links have no effect while the unit is masked; the daemon could not create other links again
+	// The links stay: the image's own links have no effect while the unit is masked, and the daemon could not create
+	// other links again.
+	case w.Masked:
 		return u.Enabled && isEnabledByImage(u)
 	case u.Install == "":
 		untouched := was.Install == "" && !w.HasContents
@@ -88,7 +93,8 @@ func (t *target) isEnabledBy(name string, w desired.Unit) bool {
 
 func isEnabledByImage(u host.Unit) bool { return u.Vendor != "" && u.Preset }
 
-// recordUnit records whether a unit is enabled that no config has enabled or disabled. A new unit has no earlier state.
+// For a unit that no config has enabled or disabled, recordUnit records whether the unit is enabled. A new unit has no
+// earlier state.
 func (t *target) recordUnit(name string) {
 	was := t.seen.Units[name]
 	_, known := t.earlier[name]
@@ -97,8 +103,8 @@ func (t *target) recordUnit(name string) {
 	}
 }
 
-// wasEnabled reports whether a unit was enabled before any config. It was enabled by its preset if the daemon has no record, which is
-// so for new units and for the units of the first config.
+// wasEnabled reports whether a unit was enabled before any config. If the daemon has no record, the unit's preset
+// decides. New units and the units of the first config have no record.
 func (t *target) wasEnabled(name string, u host.Unit) bool {
 	if was, known := t.earlier[name]; known {
 		return was
@@ -117,7 +123,7 @@ func (t *target) restoreUnit(name string) {
 		u.Enabled = u.Enabled && known && was
 	case known:
 		u.Enabled = was
-	case w.HasContents && own: // the original file is restored; whether it was enabled is unknown
+	case w.HasContents && own: // The update restores the original file, but it is unknown whether the unit was enabled.
 	case decides(w):
 		u.Enabled = t.wasEnabled(name, u)
 	}
@@ -149,8 +155,8 @@ func enableAlso(t *target) {
 	}
 }
 
-// enableWith enables or disables a unit of Also=, and reports whether it did. If the new config does not decide about the unit that
-// names this one, this one returns to its earlier state too.
+// enableWith enables or disables a unit of Also=, and reports whether it has changed the unit. If the new config does
+// not decide about the unit that names this unit in Also=, this unit returns to its earlier state too.
 func enableWith(t *target, name string, enabled, decided bool) bool {
 	said := t.to.Units[name]
 	_, seen := t.Units[name]
@@ -169,7 +175,7 @@ func enableWith(t *target, name string, enabled, decided bool) bool {
 	return true
 }
 
-// isEnabledByAlso reports whether a unit that the config or its preset enables names this one in Also=.
+// isEnabledByAlso reports whether a unit that the config or a preset enables names this unit in Also=.
 func isEnabledByAlso(t *target, name string) bool {
 	for other, w := range t.to.Units {
 		enabled := w.Enabled != nil && *w.Enabled || w.Enabled == nil && t.seen.Units[other].Preset

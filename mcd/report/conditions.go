@@ -19,7 +19,7 @@ const (
 	UnderWay = "UnderWay"
 	// Succeeded: the step is done.
 	Succeeded = "Succeeded"
-	// ReasonRolledBack: the node is in the config that it had.
+	// ReasonRolledBack: the node has returned to the config that it had before the update.
 	ReasonRolledBack = "TakenBack"
 )
 
@@ -76,8 +76,8 @@ var rules = []struct {
 	{mcfgv1.MachineConfigNodeNodeDegraded, degraded},
 }
 
-// stepCondition is False before the step begins of the update, Unknown from the step begins on, and True from the step
-// ends on.
+// stepCondition returns a condition that depends on the step of the update: False before the step begins, Unknown from
+// the step begins on, and True from the step ends on.
 func (s Status) stepCondition(begins, ends step, does, did string) condition {
 	switch at := s.step(); {
 	case s.hasFailed() && s.isPlanned():
@@ -90,7 +90,8 @@ func (s Status) stepCondition(begins, ends step, does, did string) condition {
 	return notReached(s)
 }
 
-// confirmingCondition is Unknown while the daemon confirms an update to which the condition applies.
+// confirmingCondition returns a condition that is Unknown while the daemon confirms an update to which the condition
+// applies.
 func (s Status) confirmingCondition(applies bool, does string) condition {
 	if applies && s.step() == confirming {
 		return underWay(does)
@@ -98,7 +99,7 @@ func (s Status) confirmingCondition(applies bool, does string) condition {
 	return notReached(s)
 }
 
-// notReached is the condition of a step that the update has not reached.
+// notReached returns the condition of a step that the update has not reached.
 func notReached(s Status) condition {
 	if s.isUpdated() || s.Node.Desired == "" {
 		return notYet("no update is under way")
@@ -106,14 +107,15 @@ func notReached(s Status) condition {
 	return notYet("the update to " + s.Node.Desired + " has not reached this step")
 }
 
-// oldConfig names the config that the node had before the update.
+// oldConfig returns the name of the config that the node had before the update.
 func oldConfig(s Status) string { return cmp.Or(s.Node.Current, "its first state") }
 
 func prepared(s Status) condition {
 	switch {
 	case s.Phase == Refused:
 		return condition{metav1.ConditionFalse, string(Refused), "a running node cannot apply " + s.Node.Desired + ": see NodeDegraded"}
-	case s.step() > noStep && s.step() < confirming && s.Planned: // costText is unknown in later steps
+	// In later steps, the result of costText would be unknown.
+	case s.step() > noStep && s.step() < confirming && s.Planned:
 		return succeeded("this node can apply " + s.Node.Desired + ", " + costText(s))
 	case s.hasFailed() && !s.isPlanned():
 		return notYet("the update to " + s.Node.Desired + " could not start: see NodeDegraded")
@@ -123,7 +125,7 @@ func prepared(s Status) condition {
 	return notReached(s)
 }
 
-// costText says what the update needs.
+// costText returns a text that says whether the update needs a drain or a reboot.
 func costText(s Status) string {
 	switch {
 	case s.Drains && s.needsReboot():
@@ -160,7 +162,7 @@ func drained(s Status) condition {
 	return withoutDrain(s)
 }
 
-// withoutDrain is the condition of a drain that has not started.
+// withoutDrain returns the condition of a drain that has not started.
 func withoutDrain(s Status) condition {
 	if s.step() > preparing && s.Planned && !s.Drains {
 		return notNeeded("this update needs no drain")
@@ -184,7 +186,7 @@ func updated(s Status) condition {
 		return condition{metav1.ConditionTrue, "Updated", "the node is in " + n.Desired}
 	case n.Desired == "":
 		return notYet("the node has no desired config yet")
-	case n.Current == n.Desired: // the node lacks withheld secrets, or the update is forced
+	case n.Current == n.Desired: // The configs are equal if the node lacks withheld secrets, or if the update is forced.
 		return condition{metav1.ConditionFalse, "Updating", "the node does not have all of " + n.Desired + " yet"}
 	default:
 		return condition{metav1.ConditionFalse, "Updating", "the node updates from " + oldConfig(s) + " to " + n.Desired}
@@ -199,7 +201,7 @@ func degraded(s Status) condition {
 	switch {
 	case s.Node.State == v1alpha1.StateUnreconcilable:
 		reason = Refused
-	case !s.hasFailed() && s.Phase != Drifted || s.RollingBack: // the daemon retries, or still rolls back
+	case !s.hasFailed() && s.Phase != Drifted || s.RollingBack: // The daemon retries, or still rolls back.
 		reason = RolledBack
 	}
 	return condition{metav1.ConditionTrue, string(reason), cmp.Or(s.Node.Reason, "the Node gives no reason")}

@@ -10,7 +10,7 @@ import (
 // EventReason is the reason of a Kubernetes event about the Node, with the spelling of the original daemon.
 type EventReason string
 
-// The event reasons. The original does not have EventRejected and EventRolledBack.
+// The event reasons. The machine-config-operator does not have EventRejected and EventRolledBack.
 const (
 	EventDrain                EventReason = "Drain"
 	EventFailedToDrain        EventReason = "FailedToDrain"

@@ -23,7 +23,7 @@ const (
 	maxDiff      = 4096
 )
 
-// Owners returns the object's owner: its Node. There is none while the Node's UID is unknown.
+// Owners returns the object's owner: its Node. While the Node's UID is unknown, the object has no owner.
 func (s Status) Owners() []metav1.OwnerReference {
 	if s.Node.UID == "" {
 		return nil
@@ -40,9 +40,10 @@ func (s Status) Spec() mcfgv1.MachineConfigNodeSpec {
 	return spec
 }
 
-// ObjectStatus returns the object's status. Before is the present one, the zero value for none; generation is the object's. The
-// desired config of a status is one that the node can apply: before that is known, it is NotYetSet. An unknown current config
-// is "", which the API rejects: the caller leaves the field out.
+// ObjectStatus returns the object's status. The parameter before is the present status; the zero value for none. The
+// parameter generation is the generation of the object. The desired config in a status must be one that the node can
+// apply; until the daemon knows that, it is NotYetSet. An unknown current config is "". The API rejects "", so the
+// caller leaves the field out.
 func (s Status) ObjectStatus(before mcfgv1.MachineConfigNodeStatus, generation int64, now metav1.Time) mcfgv1.MachineConfigNodeStatus {
 	version := mcfgv1.MachineConfigNodeStatusMachineConfigVersion{Desired: NotYetSet}
 	if s.isPlanned() || s.isUpdated() {
@@ -57,8 +58,8 @@ func (s Status) ObjectStatus(before mcfgv1.MachineConfigNodeStatus, generation i
 	}
 }
 
-// SameStatus reports whether a status contains everything of the other status, in any order. It ignores conditions
-// that other programs added.
+// SameStatus reports whether a status contains everything of the other status, in any order. SameStatus ignores
+// conditions that other programs added.
 func SameStatus(is, should mcfgv1.MachineConfigNodeStatus) bool {
 	for _, c := range should.Conditions {
 		if !slices.Contains(is.Conditions, c) {
@@ -77,7 +78,7 @@ func validName(name string) string {
 	return name
 }
 
-// irreconcilable returns the refusals, with those of one field joined.
+// irreconcilable returns the refusals. irreconcilable joins the refusals about one field.
 func (s Status) irreconcilable() (all []mcfgv1.IrreconcilableChangeDiff) {
 	if s.Phase != Refused {
 		return nil

@@ -8,13 +8,14 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// ErrUnreachable reports that the API server gave no usable answer: none, 5xx, too many requests, or rejected
-// credentials or rights. The caller retries later. Meanwhile the node uses its stored data.
+// ErrUnreachable reports that the API server gave no usable answer: no answer, a status 5xx, too many requests, or
+// rejected credentials or rights. The caller retries later. Until then, the node uses its stored data.
 var ErrUnreachable = errors.New("the API server does not answer")
 
-// Node is what the daemon reads from its Node object. It is part of a file on the node: fields keep their names.
+// Node has the data that the daemon reads from its Node object. A file on the node contains this type, so its fields
+// must keep their names.
 type Node struct {
-	// UID distinguishes this Node from an earlier one with the same name; "" if it is unknown. It is not an
+	// UID distinguishes this Node from an earlier one with the same name; "" if it is unknown. UID is not an
 	// annotation.
 	UID string
 	// Current and Desired are names of rendered configs; "" if not set.
@@ -37,7 +38,7 @@ type Node struct {
 
 // DaemonAnnotations are annotations that only Bunsen's daemon writes.
 type DaemonAnnotations struct {
-	// Drift is the drift report as JSON; SSH is whether a user was logged in.
+	// Drift is the drift report as JSON; SSH says whether a user was logged in over SSH.
 	Drift, SSH string
 	// Failure is the structured cause of Reason, as JSON.
 	Failure string
@@ -47,9 +48,9 @@ type DaemonAnnotations struct {
 
 // Drain is the progress of a drain, as the controller reports it.
 type Drain struct {
-	// Status is one line on what the drain waits for.
+	// Status is one line that says what the drain waits for.
 	Status string
-	// Started is when the drain started, in UTC; zero if that is unknown. The node is cordoned by then.
+	// Started is when the drain started, in UTC; zero if that is unknown. At this time, the node is cordoned already.
 	Started time.Time
 }
 
@@ -67,8 +68,8 @@ func NodeOf(annotations map[string]string) Node {
 	}
 }
 
-// parseTime parses a time in RFC 3339 and returns it in UTC, so that == compares moments. It returns the zero time for
-// an invalid text.
+// parseTime parses a time in RFC 3339 and returns it in UTC, so that == compares moments. parseTime returns the zero
+// time for an invalid text.
 func parseTime(text string) time.Time {
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
@@ -91,7 +92,7 @@ func (n Node) MissingChanges(want map[string]string) map[string]string {
 }
 
 // Watched returns the parts of the Node whose change starts a sync: the parts that other programs write, and the UID.
-// The progress of a drain is not part of it.
+// The progress of a drain is not part of the result.
 func (n Node) Watched() Node {
 	return Node{
 		UID: n.UID, Current: n.Current, Desired: n.Desired, State: n.State, Reason: n.Reason,

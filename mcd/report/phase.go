@@ -29,8 +29,8 @@ const (
 	Drifted Phase = "Drifted"
 	// RolledBack: the update failed and the node is in the old config; the daemon retries.
 	RolledBack Phase = "RolledBack"
-	// Rejected: the machine failed the health check with the desired config, or went down during each attempt. It is
-	// in the old config, and the daemon does not retry.
+	// Rejected: the machine failed the health check with the desired config, or went down during each attempt. A node
+	// in the phase Rejected is in the old config, and the daemon does not retry.
 	Rejected Phase = "Rejected"
 	// Refused: a running node cannot apply the desired config.
 	Refused Phase = "Refused"
@@ -52,15 +52,15 @@ var Transitions = map[Phase][]Phase{
 	Refused:    {Planned, Confirming, Drifted, RolledBack, Rejected, Idle},
 }
 
-// Progress has the present phase. Only Enter changes it. The zero value is a daemon that has just started: an earlier process may
-// have left an update in any phase, so any phase may follow.
+// Progress has the present phase. Only the method Enter changes the phase. The zero value stands for a daemon that has
+// just started. Any phase may follow it, because an earlier process may have left an update in any phase.
 type Progress struct{ phase Phase }
 
-// Phase returns the present phase; Idle before the first one.
+// Phase returns the present phase; Idle before the first phase.
 func (p *Progress) Phase() Phase { return cmp.Or(p.phase, Idle) }
 
-// Enter changes the phase. The error says that Transitions does not have this change, which is a bug; the phase changes even then,
-// because an update must not stop for it.
+// Enter changes the phase. The error says that Transitions does not have this change, which is a bug. The phase changes
+// even then, because an update must not stop because of such a bug.
 func (p *Progress) Enter(next Phase) error {
 	from := p.phase
 	p.phase = next

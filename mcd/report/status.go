@@ -16,13 +16,14 @@ type Status struct {
 	Phase Phase
 	// Node has the last read annotations, with the changes that the daemon is about to report.
 	Node Node
-	// InForce: the desired config is in force.
+	// InForce is true if the desired config is in force.
 	InForce bool
-	// Planned: this machine can apply the desired config. Drains and Reboots: the update needs a drain, or a reboot.
+	// Planned is true if the machine can apply the desired config. Drains and Reboots are true if the update needs a
+	// drain or a reboot.
 	Planned, Drains, Reboots bool
-	// RollingBack: the machine returns to the config that it had.
+	// RollingBack is true while the machine returns to the config that it had before the update.
 	RollingBack bool
-	// Refusals are why a running node cannot apply the desired config; empty in other phases than Refused.
+	// Refusals say why a running node cannot apply the desired config; empty in phases other than Refused.
 	Refusals []policy.Refusal
 }
 
@@ -54,15 +55,15 @@ func (s Status) isDrained() bool {
 // needsReboot reports whether the update needs a reboot. The Node shows this until the update ends.
 func (s Status) needsReboot() bool { return s.Reboots || s.Node.PostAction != "" }
 
-// hasFailed reports whether the update did not start, was rolled back, or is about to be.
+// hasFailed reports whether the update did not start, was rolled back, or is about to be rolled back.
 func (s Status) hasFailed() bool {
 	return s.RollingBack || s.Phase == Rejected || s.Phase == Refused || s.Phase == RolledBack && !s.InForce
 }
 
-// isPlanned reports whether the daemon has planned the update. It planned every config that it rejected.
+// isPlanned reports whether the daemon has planned the update. The daemon has planned every config that it rejected.
 func (s Status) isPlanned() bool { return s.Planned || s.Phase == Rejected || s.step() > preparing }
 
-// step is how far an update is.
+// step is the step of an update that the daemon has reached.
 type step int
 
 // The steps of an update, in order.
@@ -82,12 +83,12 @@ var steps = map[Phase]step{
 	Planned: preparing, Draining: draining, Applying: applying, Rebooting: rebooting, Checking: checking, Confirming: confirming,
 }
 
-// step returns how far the update is; noStep while the machine rolls back.
+// step returns the step that the update has reached; noStep while the machine rolls back.
 func (s Status) step() step {
 	switch {
 	case s.RollingBack:
 		return noStep
-	case s.Phase == RolledBack && s.InForce: // the controller does not uncordon it
+	case s.Phase == RolledBack && s.InForce: // The controller does not uncordon the node in this case.
 		return confirming
 	}
 	return steps[s.Phase]

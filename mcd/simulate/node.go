@@ -30,7 +30,7 @@ const (
 type Config struct {
 	// Node is the name of the node.
 	Node string
-	// Labels are the labels of a new Node. They must not include labels that a kubelet may not set on its own Node.
+	// Labels are the labels of a new Node. Labels must not include labels that a kubelet may not set on its own Node.
 	Labels map[string]string
 	// BootID returns the ID of the boot, as host.Power does.
 	BootID func() (string, error)
@@ -45,7 +45,7 @@ type Kubelet struct {
 	ready   chan bool
 }
 
-// New returns a Kubelet. It does nothing before Run.
+// New returns a Kubelet, which does nothing before Run is called.
 func New(client *rest.Config, c Config) (*Kubelet, error) {
 	cluster, err := dynamic.NewForConfig(client)
 	if err != nil {
@@ -71,8 +71,8 @@ func (k *Kubelet) pods(namespace string) objects[corev1.Pod] {
 	return objects[corev1.Pod]{pods, k.cluster.Resource(pods.GroupVersion().WithResource("pods")).Namespace(namespace)}
 }
 
-// Run reports the Node as alive until the context ends. Failed requests are repeated at the next report, as by a
-// kubelet.
+// Run reports the Node as alive until the context ends. Run repeats failed requests at the next report, as a kubelet
+// does.
 func (k *Kubelet) Run(ctx context.Context) {
 	go k.runPods(ctx)
 	lease, status := time.NewTicker(leaseEvery), time.NewTicker(statusEvery)
@@ -111,8 +111,8 @@ func (k *Kubelet) beat(ctx context.Context, things ...func(context.Context) erro
 	return true
 }
 
-// SetReady sets whether the machine is up; during a reboot it is not. It returns when the change is accepted, or when
-// the context has ended.
+// SetReady sets whether the machine is up; during a reboot it is not. SetReady returns when the change is accepted, or
+// when the context has ended.
 func (k *Kubelet) SetReady(ctx context.Context, ready bool) {
 	select {
 	case k.ready <- ready:
@@ -214,7 +214,7 @@ func (k *Kubelet) status(is corev1.NodeStatus, boot string, ready bool, now meta
 	return is
 }
 
-// setCondition replaces or adds a condition. Its transition time changes only with its status.
+// setCondition replaces or adds a condition. setCondition changes the transition time only if the status changes.
 func setCondition(all []corev1.NodeCondition, c corev1.NodeCondition) []corev1.NodeCondition {
 	for i, is := range all {
 		if is.Type != c.Type {

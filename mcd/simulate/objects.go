@@ -59,9 +59,9 @@ func (o objects[T]) updateStatus(ctx context.Context, object *T) error {
 	return err
 }
 
-// patchStatus replaces only fields of the status. It fails with a conflict if the object no longer has this version.
-// An update of the whole object would include an old spec. NodeRestriction refuses a kubelet's update that changes
-// taints, such as those that a controller has just written.
+// patchStatus replaces only fields of the status. patchStatus fails with a conflict if the object no longer has this
+// version. patchStatus does not update the whole object, because the update would include an old spec, and
+// NodeRestriction refuses a kubelet's update that changes taints, such as taints that a controller has just written.
 func (o objects[T]) patchStatus(ctx context.Context, name, version string, status any) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": version}, "status": status})
 	if err != nil {

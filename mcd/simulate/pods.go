@@ -47,7 +47,9 @@ func (k *Kubelet) watchPods(ctx context.Context) error {
 		}
 		if err := k.act(ctx, pod, metav1.Now()); err != nil {
 			k.Log.Warn("simulating a pod, trying again", "node", k.Node, "err", err)
-			return nil // a drain waits for this pod, and no other event may come: the next watch shows it again
+			// The watch ends, so that the next watch shows this pod again: a drain waits for the pod, and no other
+			// event may come.
+			return nil
 		}
 	}
 	return nil

@@ -26,13 +26,13 @@ type Cluster interface {
 }
 
 // Watcher reports that another program may have changed files of the config on this machine, and whether a user logged
-// in. It does not report what has changed: a drift scan finds that.
+// in. Watcher does not report what has changed: a drift scan finds that.
 type Watcher interface {
-	// Watch replaces the watched paths. It also waits for paths, and directories above them, that do not exist yet. A
-	// second call with the same paths does nothing. After an error, some of the paths are not watched.
+	// Watch replaces the watched paths. Watch also watches for paths, and directories above them, that do not exist
+	// yet. A second call with the same paths does nothing. After an error, some of the paths are not watched.
 	Watch(paths []string) error
-	// Disturbed holds at most one signal. It fires when a watched path or its directory changes, when the kernel dropped
-	// change events, and when Accessed becomes true.
+	// Disturbed returns a channel with at most one signal. The watcher sends a signal when a watched path or its
+	// directory changes, when the kernel has dropped change events, and when Accessed becomes true.
 	Disturbed() <-chan struct{}
 	// Accessed reports whether a user was logged in over SSH when the watcher started, or has logged in since.
 	Accessed() bool
@@ -44,7 +44,7 @@ type Watcher interface {
 type Scanner struct {
 	// Host is the machine.
 	Host host.Host
-	// Cluster reads the policies. It also writes drift reports to the Node.
+	// Cluster reads the policies, and writes drift reports to the Node.
 	Cluster Cluster
 	// Watcher watches the paths of the config in force, and the paths of Also.
 	Watcher Watcher
@@ -56,12 +56,12 @@ type Scanner struct {
 	OnStep func(step host.Step, undone bool)
 	// Event emits an event about the Node.
 	Event func(reason report.EventReason, format string, args ...any)
-	// DriftedSince records when the drift began; the zero time means that there is no drift.
+	// DriftedSince is called with the time at which the drift began; the zero time means that there is no drift.
 	DriftedSince func(at time.Time)
 }
 
-// Check compares the machine with the config in force and follows the cluster's DriftPolicy. It returns nil if nothing
-// differs or the policy ignores all differences. An error is the reason for the state Degraded.
+// Check compares the machine with the config in force and follows the cluster's DriftPolicy. Check returns nil if
+// nothing differs or the policy ignores all differences. The error is the reason for the state Degraded.
 func (c Scanner) Check(ctx context.Context, at plan.Config, node report.Node) error {
 	seen, err := scanDrift(ctx, c, at, nil)
 	if err != nil {
@@ -89,9 +89,9 @@ func (c Scanner) HasLogin() (bool, error) {
 	return known.Accessed, err
 }
 
-// BeforeUpdate handles drift at the start of an update from a config. It returns the plan without the steps that would undo drift
-// that the policy ignores. After a repair, repaired is true and the caller plans again. An error is the reason not to start the
-// update.
+// BeforeUpdate handles drift at the start of an update from a config. BeforeUpdate returns the plan without the steps
+// that would undo drift that the policy ignores. After a repair, repaired is true and the caller plans again. The error
+// is the reason not to start the update.
 func (c Scanner) BeforeUpdate(ctx context.Context, at plan.Config, way plan.Transition, p plan.Plan) (_ plan.Plan, repaired bool, _ error) {
 	seen, err := scanDrift(ctx, c, at, &way.New)
 	if err != nil {

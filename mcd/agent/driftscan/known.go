@@ -31,8 +31,8 @@ func Diff(files host.Files, path string) (string, error) {
 	return string(text), err
 }
 
-// Export returns the present state of a path that has drifted, including its contents; or ErrNoDrift. It exports only
-// paths that the config manages.
+// Export returns the present state of a path that has drifted, including its contents; or ErrNoDrift. Export exports
+// only paths that the config manages.
 func Export(files host.Files, path string) (v1alpha1.DriftExport, error) {
 	known, err := loadDrift(files)
 	if err != nil {

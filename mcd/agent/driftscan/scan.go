@@ -41,9 +41,10 @@ func scanDrift(ctx context.Context, c Scanner, at plan.Config, next *desired.Sta
 	if next == nil {
 		next = &f.Wanted
 	}
-	watchPaths(ctx, c, f.Wanted) // before observing, so that no change is missed
+	watchPaths(ctx, c, f.Wanted) // The paths are watched before they are observed, so that the scan misses no change.
 	scope := plan.ScopeOf(f.Wanted)
-	if f.Observed, err = apply.Observe(ctx, c.Host, scope); err != nil { // something may have changed meanwhile: try once more
+	// A file may have changed during the observation, so the scan tries once more.
+	if f.Observed, err = apply.Observe(ctx, c.Host, scope); err != nil {
 		f.Observed, err = apply.Observe(ctx, c.Host, scope)
 	}
 	if err != nil {
@@ -71,15 +72,16 @@ func scanDrift(ctx context.Context, c Scanner, at plan.Config, next *desired.Sta
 	known.Report, _ = s.Report(at.Name)
 	if err := saveDrift(c, before, known); err != nil {
 		if len(s.Repair.Steps) > 0 {
-			return driftScan{}, err // a repair that is not counted could repeat for ever
+			// The state must be saved first, because a repair that is not counted could repeat for ever.
+			return driftScan{}, err
 		}
 		c.Log.Warn("cannot save the drift state", "err", err)
 	}
 	return s, nil
 }
 
-// watchPaths watches the paths of a config and the links that enable its units. If the config has users or groups, it
-// also watches the account files.
+// watchPaths watches the paths of a config and the links that enable its units. If the config has users or groups,
+// watchPaths also watches the account files.
 func watchPaths(ctx context.Context, c Scanner, want desired.State) {
 	if c.Watcher == nil {
 		return
@@ -91,7 +93,7 @@ func watchPaths(ctx context.Context, c Scanner, want desired.State) {
 			continue
 		}
 		is, err := c.Host.Units.Status(ctx, name)
-		if err != nil { // apply.Observe reports it
+		if err != nil { // apply.Observe reports this error.
 			continue
 		}
 		paths = append(paths, unitLinks(name, is.Install)...)
@@ -104,7 +106,8 @@ func watchPaths(ctx context.Context, c Scanner, want desired.State) {
 	}
 }
 
-// linkDirs are the suffixes of the directories in which systemd expects a unit's links, by the [Install] key that asks for them.
+// linkDirs are the suffixes of the directories in which systemd expects a unit's links, by the [Install] key that
+// requires the link.
 var linkDirs = map[string]string{"WantedBy": ".wants", "RequiredBy": ".requires", "UpheldBy": ".upholds"}
 
 // unitLinks returns the paths of the links that enable a unit, from its [Install] section.
@@ -127,20 +130,20 @@ func unitLinks(name, install string) (links []string) {
 	return links
 }
 
-// readDriftRules reads the cluster's drift policy and disruption policy. While the API server does not answer, the last known
-// ones stay in use.
+// readDriftRules reads the cluster's drift policy and disruption policy. While the API server does not answer, the last
+// known policies stay in use.
 func readDriftRules(ctx context.Context, c Scanner, config string, known *driftState) {
 	p, err := c.Cluster.DriftRules(ctx, v1alpha1.RenderedPool(config))
 	if !errors.Is(err, report.ErrUnreachable) {
 		known.Policy = p
-		if err != nil { // without the unreadable policy, more drift degrades and less is repaired, which is safe
+		if err != nil { // Ignoring an unreadable policy is safe: more drift degrades the node, and less drift is repaired.
 			c.Log.Warn("cannot read every drift policy; the others stay in use", "err", err)
 		}
 	}
 	rules, err := c.Cluster.Rules(ctx)
 	if err == nil {
 		known.Rules = rules.Policy
-	} else if !errors.Is(err, report.ErrUnreachable) { // the cause is not on this node
+	} else if !errors.Is(err, report.ErrUnreachable) { // The cause of this error is not on this node.
 		c.Log.Warn("cannot read the disruption policy; repairs use the last known one", "err", err)
 	}
 }
@@ -168,8 +171,8 @@ func readDrifted(c Scanner, f drift.Facts, s *driftScan) map[string]drift.Observ
 	return out
 }
 
-// repairDrift applies the steps of the decision. It uses its own runner without a health check: a failed repair must not
-// reject the config in force.
+// repairDrift applies the steps of the decision. repairDrift uses its own runner without a health check: a failed
+// repair must not reject the config in force.
 func repairDrift(ctx context.Context, c Scanner, s driftScan) error {
 	for _, step := range s.Repair.Steps {
 		c.Log.Info("repairing drift", "config", s.config, "step", step.String())
@@ -195,8 +198,8 @@ func (s driftScan) driftedSince() (at time.Time) {
 	return at
 }
 
-// reportDrift reports what differs: on the Node, as an event, as a metric. If a report does not reach the API server,
-// the next scan repeats it. The error is the reason for the state Degraded.
+// reportDrift reports the differences: on the Node, as an event and as a metric. If a report does not reach the API
+// server, the next scan repeats the report. The error is the reason for the state Degraded.
 func reportDrift(ctx context.Context, c Scanner, node report.Node, s driftScan) error {
 	text := ""
 	if report, ok := s.Report(s.config); ok {

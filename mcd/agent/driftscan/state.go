@@ -22,18 +22,19 @@ const (
 	// Dir has the daemon's files about drift: its state, and a redacted difference for each path. Only root can read
 	// them.
 	Dir = host.StateDir + "/drift"
-	// driftStatePath has the state between scans.
+	// driftStatePath is the path of the file with the state between scans.
 	driftStatePath = Dir + "/state.json"
 )
 
-// driftState is what the agent keeps between drift scans, with the policies that it last read from the cluster.
+// driftState is the data that the agent stores between drift scans, with the policies that it last read from the
+// cluster.
 type driftState struct {
-	// Memory of what differs and of repairs.
+	// Memory has the known differences and the recent repairs.
 	Memory drift.Memory `json:"memory"`
 	// Policy is the drift policy and Rules is the disruption policy, as last read from the cluster.
 	Policy drift.Policy  `json:"policy"`
 	Rules  policy.Policy `json:"rules"`
-	// Report of the last scan.
+	// Report is the report of the last scan.
 	Report v1alpha1.Drift `json:"report"`
 	// Diffs are the paths whose difference is written in Dir.
 	Diffs []string `json:"diffs,omitempty"`
@@ -52,7 +53,8 @@ func loadDrift(files host.Files) (driftState, error) {
 		return k, fmt.Errorf("reading the drift state: %w", err)
 	}
 	if json.Unmarshal(text, &k) != nil {
-		return driftState{Rules: policy.Default()}, nil // a power cut may have emptied it; the next scan rewrites it
+		// A power cut may have emptied the file, and the next scan rewrites it.
+		return driftState{Rules: policy.Default()}, nil
 	}
 	return k, nil
 }
@@ -99,10 +101,10 @@ func diffPath(p string) string {
 	return Dir + "/" + name + ".diff"
 }
 
-// writeDiffs writes the redacted difference of each reported path and removes outdated files. They are only for users,
-// so a failed write is logged and has no other effect.
+// writeDiffs writes the redacted difference of each reported path and removes outdated files. The files are only for
+// users, so writeDiffs logs a failed write and continues.
 func writeDiffs(ctx context.Context, c Scanner, s driftScan, before []string) (written []string) {
-	c.Host.Disk.Batch() // one flush for all files
+	c.Host.Disk.Batch() // A batch needs only one flush for all files.
 	defer func() {
 		if err := c.Host.Disk.Flush(ctx); err != nil {
 			c.Log.Warn("writing differences for people", "err", err)

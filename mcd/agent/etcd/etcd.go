@@ -39,7 +39,8 @@ const defaultEndpoint = "https://127.0.0.1:2379"
 // listenURL finds the first client URL in the manifest of a static pod.
 var listenURL = regexp.MustCompile(`--listen-client-urls=(https://[^,\s"']+)`)
 
-// Ask returns the state of etcd's members. It returns nil on a node without a member of etcd. read reads a file of the node.
+// Ask returns the state of etcd's members. Ask returns nil on a node without a member of etcd. The function read reads
+// a file of the node.
 func Ask(ctx context.Context, read func(path string) ([]byte, error)) *v1alpha1.EtcdReport {
 	for _, at := range installations {
 		client, endpoint, err := open(at, read)
@@ -59,7 +60,8 @@ func Ask(ctx context.Context, read func(path string) ([]byte, error)) *v1alpha1.
 	return nil
 }
 
-// open returns a client for the etcd of an installation. The error is fs.ErrNotExist if the node does not have one of its files.
+// open returns a client for the etcd of an installation. The error is fs.ErrNotExist if the node lacks a file of the
+// installation.
 func open(at installation, read func(string) ([]byte, error)) (*http.Client, string, error) {
 	endpoint := defaultEndpoint
 	if at.manifest != "" {
@@ -90,7 +92,7 @@ func open(at installation, read func(string) ([]byte, error)) (*http.Client, str
 	return &http.Client{Transport: &http.Transport{TLSClientConfig: config}, Timeout: limit}, endpoint, nil
 }
 
-// members is the answer of etcd's member list, as far as it is used.
+// members has the fields of etcd's member list that the package uses.
 type members struct {
 	Members []struct {
 		ClientURLs []string `json:"clientURLs"`

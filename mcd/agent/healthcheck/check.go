@@ -17,7 +17,7 @@ import (
 const (
 	// AfterReboot is how long a machine may take to be healthy after a reboot.
 	AfterReboot = 5 * time.Minute
-	// AfterActions is the limit after services were reloaded or restarted.
+	// AfterActions is how long a machine may take to be healthy after services were reloaded or restarted.
 	AfterActions = time.Minute
 	// Settle is how long the machine must stay healthy.
 	Settle = 10 * time.Second
@@ -41,7 +41,7 @@ type Options struct {
 	Units Units
 	// Kubelet returns nil if the kubelet is healthy.
 	Kubelet func(ctx context.Context) error
-	// API classifies the error of a call to the API server. If it is nil, the API server is not checked.
+	// API classifies the error of a call to the API server. If API is nil, the API server is not checked.
 	API func(err error) health.API
 	// AfterReboot, AfterActions and Settle replace the constants with these names.
 	AfterReboot, AfterActions, Settle time.Duration
@@ -54,7 +54,7 @@ type Checker struct {
 	log     *slog.Logger
 	// readNode reads the Node from the API server.
 	readNode func(ctx context.Context) error
-	// stop ends the check without a result; the next start checks again.
+	// When the context stop ends, the check ends without a result, and the daemon checks again after its next start.
 	stop context.Context
 	// started is the last attempt that this process started. counted is the attempt whose health check this process
 	// counted last.
@@ -81,7 +81,7 @@ func (c *Checker) Check(ctx context.Context, rec host.Record) error {
 	defer cancel()
 	defer context.AfterFunc(c.stop, cancel)()
 	t, err := c.files.Task(rec.To)
-	if err != nil { // a read error of the disk is not caused by the config
+	if err != nil { // The config is not the cause of an error in reading the disk.
 		c.log.Warn("cannot read what was healthy before the update; checking only its units", "err", err)
 	}
 	if ill := c.countCheck(ctx, t); ill != nil {
@@ -98,8 +98,8 @@ func (c *Checker) Check(ctx context.Context, rec host.Record) error {
 	return nil
 }
 
-// waitForResult observes the machine until its health is known; nil means healthy. If the context ends before that, it
-// returns the error of the context.
+// waitForResult observes the machine until its health is known; nil means healthy. If the context ends before a result,
+// waitForResult returns the error of the context.
 func (c *Checker) waitForResult(ctx context.Context, rec host.Record, t *statefile.Task) (*health.Failure, error) {
 	o := c.options
 	var before health.Before
@@ -146,7 +146,7 @@ func (o *Options) RebootLimit() time.Duration {
 	return cmp.Or(o.AfterReboot, AfterReboot)
 }
 
-// ObserveBefore records what is healthy before an update, for the check after it.
+// ObserveBefore records which parts of the machine are healthy before an update, for the health check after the update.
 func (c *Checker) ObserveBefore(ctx context.Context, steps []host.Step, api bool) (b health.Before) {
 	if c.options == nil {
 		return b
@@ -174,7 +174,7 @@ func call(ctx context.Context, question func(context.Context) error) error {
 	return question(ctx)
 }
 
-// observe observes the machine once. It does not call the API server again if that has already answered.
+// observe observes the machine once. observe does not call the API server again if the server has already answered.
 func (c *Checker) observe(ctx context.Context, rec host.Record, before health.Before, answered bool) (s health.Observation) {
 	s.Units = c.unitStates(ctx, checkedUnits(rec, before))
 	if c.options.Kubelet != nil && before.Kubelet {

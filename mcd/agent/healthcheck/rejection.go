@@ -43,8 +43,8 @@ func (c *Checker) newRejection(rec host.Record, why string) statefile.Rejection 
 	return v
 }
 
-// RolledBack is called after a rollback. It stores the rejection, if the health check did not, and removes the force file, which
-// works once. Where a power cut may be the cause, it counts the attempt first.
+// RolledBack is called after a rollback. RolledBack stores the rejection, if the health check did not, and removes the
+// force file, which works once. If a power cut may be the cause, RolledBack counts the attempt first.
 func (c *Checker) RolledBack(rec host.Record, why error) error {
 	ctx := context.Background()
 	if ignored, err := c.isNotCounted(rec); err != nil || ignored {
@@ -77,8 +77,8 @@ func (c *Checker) RolledBack(rec host.Record, why error) error {
 	return c.files.Remove(ctx, host.ForcePath)
 }
 
-// isNotCounted reports whether an interruption does not count against a config. This is so if there was no update, or
-// if this process started the attempt and could not store the reason for the rollback.
+// isNotCounted reports whether an interruption does not count against a config. isNotCounted does not count if there
+// was no update, or if this process started the attempt and could not store the reason for the rollback.
 func (c *Checker) isNotCounted(rec host.Record) (bool, error) {
 	if rec.Cause != host.Interrupted {
 		return false, nil
@@ -87,8 +87,9 @@ func (c *Checker) isNotCounted(rec host.Record) (bool, error) {
 	return t == nil || c.started == t.LastAttempt(), err
 }
 
-// countCheck counts a health check durably, once for each process. It returns a failed check if the machine or the
-// daemon went down during attempts.MaxHealthChecks checks. Otherwise such a config would never be rejected.
+// countCheck counts a health check durably, once for each process. countCheck returns a failed check if the machine or
+// the daemon went down during attempts.MaxHealthChecks checks. Without this count, such a config would never be
+// rejected.
 func (c *Checker) countCheck(ctx context.Context, t *statefile.Task) *health.Failure {
 	if t == nil || c.counted == t.LastAttempt() {
 		return nil

@@ -24,9 +24,9 @@ type access struct {
 	checked time.Time
 }
 
-// update checks the rights again, about once an hour. A node that may read every config also reads from the servers,
-// so that its report shows where it would read its config without that right. While the API server does not answer,
-// the last answer stays in use.
+// update checks the rights again, about once an hour. A node that may read every config also reads from the servers, so
+// that its report shows where it would read its config without that right. While the API server does not answer, access
+// uses the last answer.
 func (a *access) update(ctx context.Context, cluster *Connection) {
 	if !a.checked.IsZero() && time.Since(a.checked) < accessInterval {
 		return
@@ -42,7 +42,7 @@ func (a *access) update(ctx context.Context, cluster *Connection) {
 	}
 }
 
-// probeServers reads the config in force from the servers, to check that they serve it. It stores no config.
+// probeServers reads the config in force from the servers, to check that they serve it. probeServers stores no config.
 func (c *configs) probeServers(ctx context.Context) {
 	node, err := c.cluster.Node(ctx)
 	if err != nil || node.Current == "" {

@@ -7,8 +7,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// newBackoff returns the pauses between tries while the API server does not answer. They grow from a second to a minute. A random
-// part keeps many nodes from sending requests at once after an outage.
+// newBackoff returns the pauses between attempts while the API server does not answer. The pauses grow from a second to
+// a minute. A random part keeps many nodes from sending requests at once after an outage.
 func newBackoff() *wait.Backoff {
 	return &wait.Backoff{Duration: time.Second, Factor: 2, Jitter: 0.25, Steps: 10, Cap: time.Minute}
 }

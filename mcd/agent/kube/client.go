@@ -27,10 +27,11 @@ var (
 	machineConfigurations = schema.GroupVersionResource{Group: "operator.openshift.io", Version: "v1", Resource: "machineconfigurations"}
 )
 
-// callLimit is how long one call may take: a server that accepts connections and never answers must not block the daemon.
+// callLimit is how long one call may take. A server that accepts connections and never answers must not block the
+// daemon.
 const callLimit = 30 * time.Second
 
-// Client is a cluster over the Kubernetes API. It needs a kubelet's rights, and those of config/rbac/nodes.yaml.
+// Client is a cluster over the Kubernetes API. Client needs a kubelet's rights, and those of config/rbac/nodes.yaml.
 type Client struct {
 	node    string
 	nodes   metadata.Getter
@@ -61,7 +62,7 @@ func (k *Client) Node(ctx context.Context) (report.Node, error) {
 	return assignmentOf(n), nil
 }
 
-// assignmentOf reads a Node.
+// assignmentOf reads the annotations of a Node that the protocol uses.
 func assignmentOf(n *metav1.PartialObjectMetadata) report.Node {
 	a := report.NodeOf(n.Annotations)
 	a.UID = string(n.UID)
@@ -80,15 +81,15 @@ func (k *Client) SetAnnotations(ctx context.Context, annotations map[string]stri
 	return markUnreachable(err)
 }
 
-// Config reads a MachineConfig through the API server. Most clusters forbid this to nodes, so the agent uses
-// Connection.Config.
+// Config reads a MachineConfig through the API server. Most clusters do not allow nodes to read MachineConfigs, so the
+// agent uses Connection.Config.
 func (k *Client) Config(ctx context.Context, name string) (mcfgv1.MachineConfig, error) {
 	var mc mcfgv1.MachineConfig
 	return mc, k.get(ctx, machineConfigs, name, &mc)
 }
 
-// Rules implements agent.Cluster. It uses the status of the MachineConfiguration if that is up to date. Otherwise it
-// computes the rules from the spec as the controller does.
+// Rules implements agent.Cluster. Rules uses the status of the MachineConfiguration if the status is up to date.
+// Otherwise, Rules computes the rules from the spec as the controller does.
 func (k *Client) Rules(ctx context.Context) (plan.Rules, error) {
 	var mc operatorv1.MachineConfiguration
 	err := k.get(ctx, machineConfigurations, "cluster", &mc)
@@ -107,8 +108,8 @@ func (k *Client) Rules(ctx context.Context) (plan.Rules, error) {
 	return rules, err
 }
 
-// get fetches a cluster-scoped object. It converts the object through JSON, so that the decoding of its Go type is
-// used.
+// get fetches a cluster-scoped object. get converts the object through JSON, because the Go type may have its own rules
+// for decoding.
 func (k *Client) get(ctx context.Context, gvr schema.GroupVersionResource, name string, into any) error {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()

@@ -21,13 +21,14 @@ import (
 const (
 	// maxCached is how many configs the cache contains. The content of a rendered config never changes.
 	maxCached = 3
-	// cacheTime is how long a config stays in the cache. Its annotations, which name the commit, may change.
+	// cacheTime is how long a config stays in the cache. The annotations of a config, which name the commit, may
+	// change.
 	cacheTime = 10 * time.Minute
 )
 
-// configs reads the configs of one node. It reads from the machine-config-server, which serves a node only the configs
-// of its pool. If that fails, it reads through the API server, if the node has the right. It is safe for use by
-// several goroutines.
+// configs reads the configs of one node. configs reads from the machine-config-server, which serves a node only the
+// configs of its pool. If no server serves the config and the node has the right, configs reads it through the API
+// server. configs is safe for use by several goroutines.
 type configs struct {
 	cluster *Connection
 	servers *servers
@@ -67,7 +68,8 @@ func (c *configs) get(ctx context.Context, name string) (mcfgv1.MachineConfig, e
 	return mcfgv1.MachineConfig{}, &unavailableError{serverErr, err}
 }
 
-// fromServers requests a config from the servers.
+// fromServers requests a config from the servers, one after the other. If fromServers cannot reach or trust any server,
+// it reads the servers' addresses again.
 func (c *configs) fromServers(ctx context.Context, name string) (mcfgv1.MachineConfig, error) {
 	return ask(ctx, c, func(client *http.Client, server, agent string) (mcfgv1.MachineConfig, error) {
 		return fetch(ctx, client, server, agent, name)
@@ -119,7 +121,7 @@ func ask[T any](ctx context.Context, c *configs, call func(client *http.Client, 
 	return none, joinFirst(failures)
 }
 
-// joinFirst joins the failures of the first servers and counts the others.
+// joinFirst joins the failures of the first servers and counts the failures of the others.
 func joinFirst(failures []error) error {
 	const most = 3
 	if more := len(failures) - most; more > 0 {
@@ -166,8 +168,8 @@ func (c *configs) addToCache(mc mcfgv1.MachineConfig) {
 	}
 }
 
-// recordSource records where a config was read, and why it was not read from the server. It logs a change of the
-// source.
+// recordSource records from where a config was read, and why it was not read from a server. recordSource logs a change
+// of the source.
 func (c *configs) recordSource(from v1alpha1.ConfigSource, why error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -204,6 +206,5 @@ func (e *unavailableError) Error() string {
 	return fmt.Sprintf("%v; %s", e.server, api)
 }
 
-// Is reports that the error is report.ErrUnreachable: after it, the daemon continues with the files on disk and
-// retries.
+// Is reports that the error is report.ErrUnreachable, so that the daemon continues with the files on disk and retries.
 func (e *unavailableError) Is(target error) bool { return target == report.ErrUnreachable }

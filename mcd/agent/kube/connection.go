@@ -18,9 +18,9 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
-// Connection is a connection to the API server. It connects at the first use, and again after the server rejected the
-// credentials. So the agent can finish an earlier update without the API server, and a node without a kubeconfig waits
-// for it. It is safe for use by several goroutines.
+// Connection is a connection to the API server. Connection connects at the first use, and again after the server
+// rejected the credentials. So the agent can finish an earlier update without the API server, and a node without a
+// kubeconfig waits for the kubeconfig. Connection is safe for use by several goroutines.
 type Connection struct {
 	node       string
 	loadConfig func() (*rest.Config, error)
@@ -54,7 +54,7 @@ func (l *Connection) FindServers(o ServerOptions) {
 	l.configs = &configs{cluster: l, servers: &servers{ServerOptions: o, cluster: l}}
 }
 
-// connect returns the existing client, or a new one.
+// connect returns the existing client, or a new client.
 func (l *Connection) connect() (*Client, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,7 +110,7 @@ func (l *Connection) SetAnnotations(ctx context.Context, annotations map[string]
 	return err
 }
 
-// Config implements agent.Cluster. It requests the config from the machine-config-servers first, and from the API
+// Config implements agent.Cluster. Config requests the config from the machine-config-servers first, and from the API
 // server if they do not serve it.
 func (l *Connection) Config(ctx context.Context, name string) (mcfgv1.MachineConfig, error) {
 	return l.configs.get(ctx, name)
@@ -134,7 +134,7 @@ func (l *Connection) Watch(ctx context.Context, log *slog.Logger) <-chan struct{
 	})
 }
 
-// APIHealth classifies the error of a call to the API server for the health check. It implements
+// APIHealth classifies the error of a call to the API server for the health check. APIHealth implements
 // healthcheck.Options.API.
 func (l *Connection) APIHealth(err error) health.API {
 	l.mu.Lock()

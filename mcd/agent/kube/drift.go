@@ -21,7 +21,7 @@ var (
 )
 
 // DriftRules implements agent.Cluster. A cluster without the kind DriftPolicy has no policy. DriftRules skips a policy
-// that it cannot read and reports it in the error. The other policies stay in use.
+// that it cannot read and reports it in the error. DriftRules uses the policies that it can read.
 func (k *Client) DriftRules(ctx context.Context, pool string) (drift.Policy, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()

@@ -65,9 +65,9 @@ func (e *serverError) Unwrap() error { return e.cause }
 // that has not read a new CA yet answers 401.
 func (e *serverError) isRetryable() bool { return e.code != http.StatusForbidden }
 
-// serverClient returns a client that trusts only one CA and has the client certificate of a kubeconfig. The servers
-// are in the cluster's network, so it follows no redirects and uses no proxy. It reads certificate files again when
-// the kubelet renews them.
+// serverClient returns a client that trusts only one CA and has the client certificate of a kubeconfig. The servers are
+// in the cluster's network, so the client follows no redirects and uses no proxy. The client reads the certificate
+// files again when the kubelet renews them.
 func serverClient(config *rest.Config, ca *x509.CertPool) (*http.Client, error) {
 	kubelet, err := rest.TLSConfigFor(config)
 	if err != nil {
@@ -96,18 +96,18 @@ type answer struct {
 	body   []byte
 }
 
-// request is what a node requests from a server.
+// request is a node's request to a server.
 type request struct {
-	// path of the URL. known is the revision that the node has; "" for none.
+	// path is the path of the URL. known is the revision that the node has; it is "" if the node has none.
 	path, known string
 	// most is the maximum size of the answer.
 	most int64
 }
 
-// errNoSuchConfig reports that a server reports that a config does not exist.
+// errNoSuchConfig is the error if a server reports that a config does not exist.
 var errNoSuchConfig = errors.New("the server does not have the config")
 
-// send sends a request to one server. It returns a *serverError, or errNoSuchConfig.
+// send sends a request to one server. send returns a *serverError, or errNoSuchConfig.
 func send(ctx context.Context, client *http.Client, server, agent string, ask request) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, fetchLimit)
 	defer cancel()
@@ -168,8 +168,9 @@ func fetch(ctx context.Context, client *http.Client, server, agent, name string)
 	if mc.Name != name {
 		return fail(fmt.Sprintf("it is the config %q, not %q", mc.Name, name))
 	}
-	// The API server gave the name, which is a hash of the content, so no server can serve other content under it. The
-	// daemon applies the form that was hashed, because JSON decoders differ for repeated keys.
+	// The API server gave the name of the config, which is a hash of the content, so no server can serve other content
+	// under this name. The daemon applies the form of the content that was hashed, because JSON decoders differ for
+	// repeated keys.
 	if mc.Spec, err = machineconfig.KeysOnce(mc.Spec); err != nil {
 		return fail("its Ignition config is not JSON")
 	}

@@ -15,13 +15,14 @@ import (
 	"github.com/bunsen-os/bunsen/api/v1alpha1"
 )
 
-// heartbeatManager is the field manager of the daemon's heartbeat. It differs from statusManager, because writes of
-// the same manager would remove the heartbeat.
+// heartbeatManager is the field manager of the daemon's heartbeat. heartbeatManager differs from statusManager, because
+// writes of the status with the same manager would remove the heartbeat.
 const heartbeatManager = "machine-config-daemon"
 
 // Heartbeat reports about once a minute, until the context ends, that the daemon runs. The report is on the node's
-// MachineConfigNode. The caller sets its version and form; Heartbeat adds the time, the daemon's config source, its
-// read permissions, and the state of etcd, unless the function etcd is nil. Heartbeat returns at once. The StatusPublisher creates the MachineConfigNode. If the object does not exist, or the API server does not
+// MachineConfigNode. The caller sets the version and the form in the report. Heartbeat adds the time, the daemon's
+// config source, its read permissions, and the state of etcd, unless the function etcd is nil. Heartbeat returns at
+// once. The StatusPublisher creates the MachineConfigNode. If the object does not exist, or the API server does not
 // answer, Heartbeat retries with pauses of up to a minute. A rejected write is logged once.
 func Heartbeat(ctx context.Context, cluster *Connection, r v1alpha1.DaemonReport, etcd func(context.Context) *v1alpha1.EtcdReport, log *slog.Logger) {
 	go func() {

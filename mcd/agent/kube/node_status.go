@@ -25,7 +25,7 @@ var machineConfigNodes = mcfgv1.GroupVersion.WithResource("machineconfignodes")
 const (
 	// statusManager is the field manager that the original machine-config-operator uses for these objects.
 	statusManager = "machine-config-operator"
-	// statusInterval is the pause between two writes. A status that is replaced within it is not written.
+	// statusInterval is the pause between two writes. A status that is replaced during this pause is not written.
 	statusInterval = time.Second
 	// missingKindInterval is the pause before the next attempt if the cluster does not have the kind
 	// MachineConfigNode.
@@ -33,9 +33,10 @@ const (
 )
 
 // StatusPublisher is the agent's StatusPublisher over the Kubernetes API: it writes the MachineConfigNode of one node.
-// It writes only the newest status, and only if it differs. While the API server does not answer, it retries with
-// pauses that grow to a minute. A rejected write is logged once and repeated with the next status. If the cluster does
-// not have the kind, the next attempt follows after missingKindInterval.
+// StatusPublisher writes only the newest status, and only if it differs. While the API server does not answer,
+// StatusPublisher retries with pauses that grow to a minute. StatusPublisher logs a rejected write once, and repeats
+// the write with the next status. If the cluster does not have the kind MachineConfigNode, the next attempt follows
+// after missingKindInterval.
 type StatusPublisher struct {
 	cluster *Connection
 	log     *slog.Logger
@@ -44,14 +45,15 @@ type StatusPublisher struct {
 	mu      sync.Mutex
 	pending *report.Status
 
-	// Only the method run uses the fields below. stored is the object of the API server; nil if it is unknown. retryAt
-	// is when a cluster without the kind is retried. lastError is the last error that was logged.
+	// Only the method run uses the field stored and the fields after it. stored is the object of the API server; nil if
+	// it is unknown. retryAt is when the publisher tries again on a cluster without the kind MachineConfigNode.
+	// lastError is the last error that was logged.
 	stored    *mcfgv1.MachineConfigNode
 	retryAt   time.Time
 	lastError string
 }
 
-// NewStatusPublisher starts to write the published status. It stops when the context ends.
+// NewStatusPublisher returns a StatusPublisher that writes the published status until the context ends.
 func NewStatusPublisher(ctx context.Context, cluster *Connection, log *slog.Logger) *StatusPublisher {
 	b := &StatusPublisher{cluster: cluster, log: log, wake: make(chan struct{}, 1)}
 	go b.run(ctx)
@@ -69,7 +71,7 @@ func (b *StatusPublisher) Publish(at report.Status) {
 	}
 }
 
-// takePending returns the status that is not written yet. Further calls return nil.
+// takePending returns the status that is not written yet, and marks it as taken: the next call returns nil.
 func (b *StatusPublisher) takePending() *report.Status {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -78,7 +80,7 @@ func (b *StatusPublisher) takePending() *report.Status {
 	return at
 }
 
-// requeue stores a status that could not be written, if there is no newer one.
+// requeue stores a status that could not be written, if there is no newer status.
 func (b *StatusPublisher) requeue(at *report.Status) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -139,14 +141,15 @@ func (b *StatusPublisher) write(ctx context.Context, at report.Status) (wrote bo
 	return wrote, err
 }
 
-// writeOnce reads the object if its state is unknown. It writes the spec and the status if they differ.
+// writeOnce reads the object if its state is unknown. writeOnce writes the spec and the status if they differ.
 func (b *StatusPublisher) writeOnce(ctx context.Context, at report.Status) (wrote bool, err error) {
 	if b.stored == nil || !isOwned(b.stored, at) {
 		if b.stored, err = b.read(ctx, at.NodeName); err != nil {
 			return false, err
 		}
 	}
-	if at.Node.UID == "" { // the task on disk has no UID, and the Node has not been read yet
+	// The UID of the Node is unknown: the task on disk has no UID, and the Node has not been read yet.
+	if at.Node.UID == "" {
 		node, err := b.cluster.Node(ctx)
 		if err != nil {
 			return false, err
@@ -209,7 +212,8 @@ func (b *StatusPublisher) apply(ctx context.Context, name string, fields map[str
 		return nil, fmt.Errorf("writing MachineConfigNode %s: %w", name, err)
 	}
 	if current, _, _ := unstructured.NestedString(object.Object, "status", "configVersion", "current"); current == "" {
-		unstructured.RemoveNestedField(object.Object, "status", "configVersion", "current") // the API accepts a name or no field
+		// The field is removed because the API accepts only a name, or no field.
+		unstructured.RemoveNestedField(object.Object, "status", "configVersion", "current")
 	}
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()

@@ -22,9 +22,9 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
-// retryableCodes are the codes below 500 after which the daemon retries. They are: too many requests; rejected
-// credentials, because they may have expired; and missing rights, because a starting API server may not have loaded
-// its roles yet.
+// retryableCodes are the codes below 500 after which the daemon retries. These codes mean: too many requests; rejected
+// credentials, because they may have expired; and missing rights, because a starting API server may not have loaded its
+// roles yet.
 var retryableCodes = []int32{http.StatusTooManyRequests, http.StatusUnauthorized, http.StatusForbidden}
 
 // markUnreachable wraps an error with ErrUnreachable, unless the API server answered the request.
@@ -56,12 +56,12 @@ func isUntrusted(err error) bool {
 	if errors.As(err, &unverified) || errors.As(err, &unknown) || errors.As(err, &invalid) || errors.As(err, &name) {
 		return true
 	}
-	var said *net.OpError // an alert of the other side has no exported type in crypto/tls
+	var said *net.OpError // A TLS alert of the other side has no exported type in crypto/tls, so its text is compared.
 	return errors.As(err, &said) && said.Op == "remote error"
 }
 
-// apiHealth classifies the error of a call to the API server; see the table of package health. The function here
-// reports whether the API server runs on this machine.
+// apiHealth classifies the error of a call to the API server, for the table of package health. The parameter here is a
+// function that reports whether the API server runs on this machine.
 func apiHealth(err error, here func() bool) health.API {
 	code, is := httpStatus(err)
 	switch {
@@ -127,8 +127,8 @@ func dial(ctx context.Context, network, address string) (net.Conn, error) {
 	return conn, err
 }
 
-// KubeletHealth returns a function that calls a kubelet's health endpoint, such as http://localhost:10248/healthz. It is for
-// healthcheck.Options.Kubelet.
+// KubeletHealth returns a function that calls a kubelet's health endpoint, such as http://localhost:10248/healthz. The
+// function is for healthcheck.Options.Kubelet.
 func KubeletHealth(endpoint string) func(context.Context) error {
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: dial}}
 	return func(ctx context.Context) error {

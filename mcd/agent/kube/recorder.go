@@ -18,8 +18,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
-// The limits of a Recorder. It writes up to burst events at once, then one event per refill. It does not repeat an
-// event within the duration repeat. Its queue contains the newest maxQueued events.
+// The limits of a Recorder. A Recorder writes up to burst events at once, then one event per refill. A Recorder does
+// not repeat an event within the duration repeat. The queue of a Recorder contains the newest maxQueued events.
 const (
 	burst      = 40
 	refill     = 15 * time.Second
@@ -35,8 +35,8 @@ type queuedEvent struct {
 	at      time.Time
 }
 
-// Recorder is the agent's Events over the Kubernetes API, with the kubelet's identity. It never blocks
-// and never fails. Events that are still in the queue when the process ends are lost.
+// Recorder is the agent's Events over the Kubernetes API, with the kubelet's identity. Recorder never blocks and never
+// fails. Events that are still in the queue when the process ends are lost.
 type Recorder struct {
 	cluster *Connection
 	log     *slog.Logger
@@ -72,7 +72,7 @@ func (r *Recorder) Event(reason report.EventReason, message string) {
 	}
 }
 
-// enqueue adds an event to the queue if the limits allow it, and reports whether it did.
+// enqueue adds an event to the queue if the limits allow it, and reports whether it has added the event.
 func (r *Recorder) enqueue(n queuedEvent, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,8 +134,8 @@ func (r *Recorder) run(ctx context.Context) {
 	}
 }
 
-// write creates the event. Events about Nodes are in the namespace default. They name the Node twice, as the events of
-// a kubelet do.
+// write creates the event. Events about Nodes are in the namespace default. Such events name the Node twice, as the
+// events of a kubelet do.
 func (r *Recorder) write(ctx context.Context, n queuedEvent) error {
 	kind := corev1.EventTypeNormal
 	if n.reason.IsWarning() {

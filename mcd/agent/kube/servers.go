@@ -31,22 +31,22 @@ const (
 	publishedIn = "ConfigMap " + v1alpha1.ServerNamespace + "/" + v1alpha1.ServerConfigMap
 )
 
-// ServerOptions configure how a daemon finds the machine-config-servers. The zero value finds them through the API server and
-// saves nothing.
+// ServerOptions configure how a daemon finds the machine-config-servers. With the zero value, the daemon finds the
+// servers through the API server and saves nothing.
 type ServerOptions struct {
 	// URLs replace the URLs that the servers publish. CA reads a CA as PEM that replaces the published CA. Either may
 	// be nil.
 	URLs []string
 	CA   func() ([]byte, error)
-	// Load and Save store what the servers published, for a daemon that starts during an API outage. Either may be
+	// Load and Save store the published addresses and CA, for a daemon that starts during an API outage. Either may be
 	// nil. Load returns nil if nothing was saved.
 	Load func() ([]byte, error)
 	Save func(ctx context.Context, text []byte) error
-	// Log gets a line when the daemon starts to read configs from another source. It may be nil.
+	// Log gets a line when the daemon starts to read configs from another source. Log may be nil.
 	Log *slog.Logger
 }
 
-// published is what the servers publish: their addresses and their CA.
+// published has the data that the servers publish: their addresses and their CA.
 type published struct {
 	// Server is the URL that an administrator set. URLs are the URLs that the servers set.
 	Server string   `json:"server,omitempty"`
@@ -55,14 +55,14 @@ type published struct {
 	CA string `json:"ca,omitempty"`
 }
 
-// servers finds the machine-config-servers of the cluster. It is safe for use by several goroutines.
+// servers finds the machine-config-servers of the cluster. servers is safe for use by several goroutines.
 type servers struct {
 	ServerOptions
 	cluster *Connection
 
 	mu sync.Mutex
-	// known is the result of the last read; nil before the first read. read is the time of that read. problem is why
-	// it failed.
+	// known is the result of the last read; nil before the first read. read is the time of the last read. problem is
+	// why the last read failed.
 	known   *published
 	read    time.Time
 	problem error
@@ -70,8 +70,8 @@ type servers struct {
 	saved []byte
 }
 
-// endpoints returns the URLs of the servers in the order to try them, and the CA to trust. With fresh, it reads them
-// again, even if the last read was a moment ago.
+// endpoints returns the URLs of the servers in the order to try them, and the CA to trust. If the parameter fresh is
+// true, endpoints reads them again, even if the last read was a moment ago.
 func (s *servers) endpoints(ctx context.Context, fresh bool) ([]string, *x509.CertPool, error) {
 	known, problem := published{}, error(nil)
 	if len(s.URLs) == 0 || s.CA == nil {
@@ -107,7 +107,7 @@ func (s *servers) endpoints(ctx context.Context, fresh bool) ([]string, *x509.Ce
 	return urls, pool, nil
 }
 
-// readPublished returns what the servers publish: from a recent read, from a new read, or from the saved file.
+// readPublished returns the published addresses and CA: from a recent read, from a new read, or from the saved file.
 func (s *servers) readPublished(ctx context.Context, fresh bool) (published, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,12 +127,12 @@ func (s *servers) readPublished(ctx context.Context, fresh bool) (published, err
 	case isForbidden(err):
 		s.problem = fmt.Errorf("the node may not read %s; apply config/rbac", publishedIn)
 	default:
-		s.read = time.Time{} // the next request retries
+		s.read = time.Time{} // The zero time lets the next request read again.
 	}
 	return *s.known, s.problem
 }
 
-// loadSaved reads what was saved; the zero value if it cannot be read.
+// loadSaved returns the saved addresses and CA; the zero value if they cannot be read.
 func (s *servers) loadSaved() *published {
 	known := new(published)
 	if s.Load == nil {
@@ -150,7 +150,8 @@ func (s *servers) loadSaved() *published {
 	return known
 }
 
-// savePublished saves what was read, if it has changed. Only the goroutine that changes the machine calls it.
+// savePublished saves the addresses and the CA of the last read, if they have changed. Only the goroutine that changes
+// the machine calls savePublished.
 func (s *servers) savePublished(ctx context.Context) {
 	if s.Save == nil {
 		return
@@ -171,7 +172,7 @@ func (s *servers) savePublished(ctx context.Context) {
 	}
 }
 
-// logger returns the log. If there is none, it returns a log that discards all lines.
+// logger returns the log. If the options have no log, logger returns a log that discards all lines.
 func (s *servers) logger() *slog.Logger {
 	if s.Log == nil {
 		return slog.New(slog.DiscardHandler)
@@ -180,8 +181,8 @@ func (s *servers) logger() *slog.Logger {
 }
 
 // orderedURLs returns the URLs in the order in which a node tries them. The administrator's URL is first. The node's
-// name determines which other URL is next, so that nodes spread over the servers. The error names the last text that
-// is not a server URL.
+// name determines which of the other URLs is next, so that nodes spread over the servers. The error names the last text
+// that is not a server URL.
 func (p published) orderedURLs(node string) (urls []string, err error) {
 	others := slices.Clone(p.URLs)
 	if n := len(others); n > 0 {
@@ -212,7 +213,7 @@ func CheckServerURL(text string) error {
 	return nil
 }
 
-// published reads what the servers publish.
+// published reads the ConfigMap with the published addresses and CA.
 func (k *Client) published(ctx context.Context) (published, error) {
 	ctx, cancel := context.WithTimeout(ctx, callLimit)
 	defer cancel()

@@ -15,11 +15,13 @@ import (
 // stableWatch is how long a watch must have lasted to reset the pauses.
 const stableWatch = 10 * time.Second
 
-// watchLimit is how long a watch may last, because a broken connection looks like a watch without changes.
+// watchLimit is how long a watch may last. There is a limit because a broken connection looks like a watch without
+// changes.
 const watchLimit = 30 * time.Minute
 
-// Watch signals when another program changed the Node, and after each reconnection. The channel contains at most one
-// signal. While the API server does not answer, Watch retries with pauses that grow to a minute.
+// Watch returns a channel with a signal when another program has changed the Node, and after each reconnection. The
+// channel contains at most one signal. While the API server does not answer, Watch retries with pauses that grow to a
+// minute.
 func (k *Client) Watch(ctx context.Context, log *slog.Logger) <-chan struct{} {
 	return watch(ctx, log, func(ctx context.Context, changed chan<- struct{}) error { return k.watchOnce(ctx, changed) })
 }
@@ -60,7 +62,7 @@ func (k *Client) watchOnce(ctx context.Context, changed chan<- struct{}) error {
 		}
 		now := assignmentOf(n).Watched()
 		if last != nil && *last == now {
-			continue // a heartbeat
+			continue // The change is only a heartbeat of the kubelet.
 		}
 		last = &now
 		select {

@@ -14,7 +14,7 @@ import (
 // Files reads and writes the state files of a host.
 type Files struct{ Host host.Host }
 
-// read reads the state at a path. It returns nil if the file does not exist or if a power cut left it incomplete.
+// read reads the state at a path. read returns nil if the file does not exist or if a power cut left it incomplete.
 func read[T any](f Files, path string) (*T, error) {
 	text, err := f.Host.Files.Read(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -60,7 +60,7 @@ func (f Files) Write(ctx context.Context, path string, text []byte) error {
 	return nil
 }
 
-// Remove removes files. It ignores files that do not exist.
+// Remove removes files. Remove ignores files that do not exist.
 func (f Files) Remove(ctx context.Context, paths ...string) error {
 	there := false
 	for _, path := range paths {
@@ -88,5 +88,6 @@ func (f Files) ForceFile() (is host.Entry, forced bool, err error) {
 	if is, err = f.Host.Files.Stat(host.ForcePath); err != nil {
 		return is, false, fmt.Errorf("reading %s: %w", host.ForcePath, err)
 	}
-	return is, is.Kind == host.File || is.Kind == host.Link, nil // a directory with entries could not be removed
+	// Only a file counts, because a directory with entries could not be removed.
+	return is, is.Kind == host.File || is.Kind == host.Link, nil
 }

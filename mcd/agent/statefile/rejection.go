@@ -18,22 +18,22 @@ type Rejection struct {
 	Config string `json:"config"`
 	// Why is the reason, as reported on the Node.
 	Why string `json:"why"`
-	// Problem is the reason without the config, its commit and the advice. It is empty in a rejection that an older
-	// daemon stored.
+	// Problem is the reason without the config, its commit and the advice. Problem is empty in a rejection that an
+	// older daemon stored.
 	Problem string `json:"problem,omitempty"`
 	// Time of the rejection.
 	Time time.Time `json:"time"`
-	// Unconfirmed is true until the machine has reached the API server with the old config. If it cannot reach the API
-	// server with the old config either, the new config is not the cause.
+	// Unconfirmed is true until the machine has reached the API server with the old config. If the daemon cannot reach
+	// the API server with the old config either, the new config is not the cause.
 	Unconfirmed bool `json:"doubtful,omitempty"`
-	// Retries is true while the agent still retries the config, because the cause may be a power cut. A power cut
-	// interrupts an update, and during the reboot it can remove a staged OS.
+	// Retries is true while the agent still retries the config, because the cause may be a power cut. A power cut can
+	// interrupt an update, and a power cut during the reboot can remove a staged OS.
 	Retries bool `json:"again,omitempty"`
 	// Count counts the attempts that a power cut may have ended.
 	attempts.Count
 	// Attempt is the last attempt that was counted, so that each attempt counts once.
 	Attempt string `json:"attempt,omitempty"`
-	// Retry is the time of the Node's retry request at the start of the attempt. That request starts no further
+	// Retry is the time of the Node's retry request at the start of the attempt. This request starts no further
 	// attempt.
 	Retry time.Time `json:"retry,omitzero"`
 }

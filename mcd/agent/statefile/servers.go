@@ -9,11 +9,11 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// ServersPath is the file with the addresses and the CA of the machine-config-servers. A daemon that starts without
-// the API server uses it.
+// ServersPath is the file with the addresses and the CA of the machine-config-servers. A daemon that starts without the
+// API server uses this file.
 const ServersPath = host.StateDir + "/server.json"
 
-// LoadServers reads ServersPath. It returns nil if the file does not exist.
+// LoadServers reads ServersPath. LoadServers returns nil if the file does not exist.
 func LoadServers(files host.Files) ([]byte, error) {
 	text, err := files.Read(ServersPath)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -14,8 +14,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/report"
 )
 
-// TaskPath is the file of the update under way. It has the config, including its secrets, and all other data to finish
-// the update without the API server.
+// TaskPath is the file of the update under way. The file has the config, including its secrets, and all other data that
+// the daemon needs to finish the update without the API server.
 const TaskPath = host.StateDir + "/desired.json"
 
 // Task is the update under way, as last read from the cluster.
@@ -72,7 +72,7 @@ const shortHash = 10
 
 // ConfigText names the config with who requested it: `rendered-x (commit 1f2e3d4c5b "time: two pools" by Alice)`, or
 // with the objects that users changed through the API. If the controller did not report a request, the text names the
-// commit for which the config was first rendered. If that is unknown too, the text is only the name.
+// commit for which the config was first rendered. If this commit is unknown too, the text is only the name.
 func (t *Task) ConfigText() string {
 	a := t.Config.Annotations
 	asked := t.Requester
@@ -86,7 +86,8 @@ func (t *Task) ConfigText() string {
 	}
 	for _, list := range []*[]v1alpha1.APIChange{&asked.API, &asked.After} {
 		*list = slices.Clone(*list)
-		for i := range *list { // a reason is one line, and the pool's status shows the field manager
+		// The text omits the field manager: a reason is one line, and the pool's status shows the field manager.
+		for i := range *list {
 			c := &(*list)[i]
 			c.Kind, c.Name, c.Manager = report.OneLine(c.Kind), report.OneLine(c.Name), ""
 		}
@@ -94,8 +95,8 @@ func (t *Task) ConfigText() string {
 	return t.Config.Name + " (" + asked.Text(commitText) + ")"
 }
 
-// commitText names a commit on one line: `commit 1f2e3d4c5b "time: two pools" by Alice`. It is empty if the hash is
-// unknown.
+// commitText names a commit on one line: `commit 1f2e3d4c5b "time: two pools" by Alice`. commitText returns "" if the
+// hash is unknown.
 func commitText(c v1alpha1.CommitRef) string {
 	_, hash, _ := strings.Cut(c.Revision, ":")
 	if hash = report.OneLine(hash); hash == "" {

@@ -7,8 +7,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// Conformance tests a host. open returns a machine like that of NewMachine: /etc, /etc/systemd/system and
-// /usr/lib/systemd/system exist, and presets disable every unit except preset.service.
+// Conformance tests a host. The parameter open is a function that returns a machine like that of NewMachine: /etc,
+// /etc/systemd/system and /usr/lib/systemd/system exist, and presets disable every unit except preset.service.
 func Conformance(t *testing.T, open func(*testing.T) host.Host) {
 	for _, c := range conformance {
 		t.Run(c.says, func(t *testing.T) { c.check(probe{t, open(t)}) })

@@ -11,7 +11,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// platter is a simulated disk with a write cache, which has all changes until they are flushed.
+// platter is a simulated disk with a write cache. The cache has all changes until they are flushed.
 type platter struct {
 	// nodes and enabled are the state that all processes see.
 	nodes   map[string]node
@@ -59,7 +59,7 @@ func (d *platter) lose(r *rand.Rand) {
 		}
 		d.set(p, n)
 	}
-	for _, p := range sortedPaths(d.nodes) { // a directory comes before its entries
+	for _, p := range sortedPaths(d.nodes) { // In sorted paths, a directory comes before its entries.
 		if p != "/" && d.nodes[path.Dir(p)].entry.Kind != host.Dir {
 			delete(d.nodes, p)
 		}
@@ -89,7 +89,7 @@ func (d *platter) setEnabled(unit string, is bool) {
 	d.enabled[unit] = true
 }
 
-// process is one process that changes a machine, with the paths and units that it has changed. It implements
+// process is one process that changes a machine, with the paths and units that it has changed. process implements
 // host.Disk.
 type process struct {
 	*Machine
@@ -143,7 +143,7 @@ func (p *process) Resume(_ context.Context, steps []host.Step) error {
 		case s.IsPath():
 			at, err := p.resolve(s.Target)
 			if err != nil {
-				continue // the directory does not exist
+				continue // The directory does not exist.
 			}
 			p.changed[at] = true
 			dirs[path.Dir(at)] = true

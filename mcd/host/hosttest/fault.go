@@ -11,7 +11,7 @@ import (
 
 // The errors that the wrappers return.
 var (
-	// ErrCrashed means that the simulated process has crashed. Its later calls have no effect.
+	// ErrCrashed means that the simulated process has crashed. Later calls of the crashed process have no effect.
 	ErrCrashed = errors.New("crashed")
 	// ErrInjected is a failure that a test requested.
 	ErrInjected = errors.New("injected failure")
@@ -33,7 +33,7 @@ type Call struct {
 	GivenUp <-chan struct{}
 }
 
-// Fault runs before each changing call. If it returns an error, the call has no effect.
+// Fault runs before each changing call. If a Fault returns an error, the call has no effect.
 type Fault func(Call) error
 
 // FailNth makes only the n-th change fail.
@@ -76,8 +76,8 @@ func FullFrom(n int) Fault {
 	}
 }
 
-// HangFrom makes calls with a context hang until it ends, from the n-th change on. The function hung is called when
-// the first call hangs.
+// HangFrom makes calls with a context hang until the context ends, from the n-th change on. The function hung is called
+// when the first call hangs.
 func HangFrom(n int, hung func()) Fault {
 	return func(c Call) error {
 		if c.N < n || c.GivenUp == nil {

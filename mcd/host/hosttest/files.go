@@ -60,7 +60,7 @@ func (f files) Write(p string, want host.Entry, contents []byte) error {
 }
 
 func (f files) Link(p string, want host.Entry) error {
-	if want.Kind == host.Hard { // the daemon never writes through one name of a hard link, so a copy suffices
+	if want.Kind == host.Hard { // A copy is enough, because the daemon never writes through one name of a hard link.
 		at, err := f.m.resolve(want.Target)
 		if err != nil {
 			return err

@@ -14,11 +14,11 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// Machine is a machine in memory. Its data survives the crash of a process, like data on a disk.
+// Machine is a machine in memory. The data of a Machine survives the crash of a process, like data on a disk.
 type Machine struct {
 	// Broken are the units that fail to reload and restart, and the programs that fail.
 	Broken map[string]bool
-	// BootsOld makes the next reboot boot the old OS, like a machine whose new OS does not boot.
+	// If BootsOld is true, the next reboot boots the old OS, like a machine whose new OS does not boot.
 	BootsOld bool
 	// Log has one line for each event that is not a change on disk.
 	Log []string
@@ -80,14 +80,15 @@ func (m *Machine) Host() host.Host {
 // Withdraw makes the OS unchangeable, as on a plain Linux host.
 func (m *Machine) Withdraw(why string) { m.os.Support = host.Support{Why: why} }
 
-// FixKargs makes the machine one whose boot loader only appends plain kernel arguments to its own ones, to which it adds more.
+// FixKargs gives the machine a boot loader that can only append plain kernel arguments to the machine's own arguments.
+// FixKargs also adds arguments to the machine's own arguments.
 func (m *Machine) FixKargs(more string) {
 	m.os.Booted.Kargs = strings.TrimSpace(m.os.Booted.Kargs + " " + more)
 	m.os.Next.Kargs = m.os.Booted.Kargs
 	m.os.Support.OwnKargs, m.os.Support.PlainKargs = m.os.Booted.Kargs, true
 }
 
-// Put writes a file as a user would, without the daemon's interfaces. It creates missing parents.
+// Put writes a file as a user would, without the daemon's interfaces. Put creates missing parents.
 func (m *Machine) Put(p, text string) {
 	for dir := path.Dir(p); dir != "/"; dir = path.Dir(dir) {
 		if _, ok := m.disk.nodes[dir]; !ok {
@@ -157,7 +158,7 @@ func (m *Machine) resolve(p string) (string, error) {
 	return path.Join(done, todo[0]), nil
 }
 
-// The journal and the store use JSON, so that they lose the same data as the real ones.
+// The simulated journal and store use JSON, so that they lose the same data as the real journal and store.
 type journal struct{ m *Machine }
 
 func (j journal) Load() (*host.Record, error) {
@@ -232,7 +233,7 @@ func (p power) BootID() (string, error) { return fmt.Sprintf("boot-%d", p.m.boot
 
 func (p power) Reboot(_ context.Context, why string) error {
 	p.m.logf("reboot: %s", why)
-	p.m.disk.settle() // a machine that shuts down writes all its data
+	p.m.disk.settle() // A machine that shuts down writes all its data.
 	p.m.boot(!p.m.BootsOld)
 	return nil
 }
@@ -247,11 +248,11 @@ func (m *Machine) boot(staged bool) {
 	m.booted = m.Tree()
 }
 
-// Booted returns the Tree at the last boot, with which the services run. boots is the number of boots of the machine.
+// Booted returns the Tree at the last boot, with which the services run, and the number of boots of the machine.
 func (m *Machine) Booted() (tree string, boots int) { return m.booted, m.boots }
 
-// PowerCut simulates a power cut and a boot. It keeps only some of the changes since the last Flush. Some files are
-// empty, and the staged OS may be lost.
+// PowerCut simulates a power cut and a boot. PowerCut keeps only some of the changes since the last Flush. After a
+// power cut, some files are empty, and the staged OS may be lost.
 func (m *Machine) PowerCut(r *rand.Rand) {
 	m.logf("power cut")
 	m.disk.lose(r)

@@ -23,7 +23,7 @@ func (p probe) ok(err error) {
 	}
 }
 
-// fails requires an error; with kind, an error of that kind.
+// fails requires that a call returns an error. If kind is set, the error must be of this kind.
 func (p probe) fails(err, kind error) {
 	p.t.Helper()
 	if err == nil || kind != nil && !errors.Is(err, kind) {

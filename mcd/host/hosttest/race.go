@@ -25,7 +25,7 @@ const (
 	racerUID = 1500
 )
 
-// Racer is the process of a user who exchanges directories in a home directory for links as fast as possible. It
+// Racer is the process of a user who exchanges directories in a home directory for links as fast as possible. Racer
 // prints a line when it begins, and runs until it is killed.
 func Racer(home string) error {
 	if os.Geteuid() != racerUID {
@@ -44,14 +44,15 @@ func Racer(home string) error {
 	fmt.Println("racing")
 	for i := 0; ; i++ {
 		for _, pair := range [][2]string{{"conf", "evil"}, {".ssh", "evil2"}, {"conf", "evil3"}, {".ssh", "conf"}} {
-			for range 1 + i%2 { // failures are retried
+			for range 1 + i%2 { // Failures are ignored, because the loop retries.
 				_ = unix.Renameat2(unix.AT_FDCWD, filepath.Join(home, pair[0]), unix.AT_FDCWD, filepath.Join(home, pair[1]), unix.RENAME_EXCHANGE)
 			}
 		}
 	}
 }
 
-// startRacer starts a process that calls Racer as the user. It returns when the process exchanges directories.
+// startRacer starts a process that calls Racer as the user. startRacer returns as soon as the process exchanges
+// directories.
 func startRacer(t *testing.T, racer *exec.Cmd, home string) {
 	t.Helper()
 	racer.Env = append(racer.Environ(), RacerHome+"="+home)
@@ -66,7 +67,7 @@ func startRacer(t *testing.T, racer *exec.Cmd, home string) {
 	}
 	t.Cleanup(func() {
 		_ = racer.Process.Kill()
-		_ = racer.Wait() // the process was killed
+		_ = racer.Wait() // The error is ignored, because the process was killed.
 	})
 	if line, err := bufio.NewReader(out).ReadString('\n'); err != nil {
 		t.Fatalf("the racer says %q and ends: %v", line, err)
@@ -74,8 +75,8 @@ func startRacer(t *testing.T, racer *exec.Cmd, home string) {
 }
 
 // Race runs a racer while the daemon writes below the home directory of the racer's user. The racer may make the
-// daemon's changes fail, and must have no other effect. top is the mount point of the machine's root. The command
-// racer calls Racer.
+// daemon's changes fail, and must have no other effect. The parameter top is the mount point of the machine's root. The
+// command racer calls the function Racer.
 func Race(t *testing.T, top string, open func() host.Files, racer *exec.Cmd) {
 	t.Helper()
 	for p, mode := range map[string]os.FileMode{"etc/race.d": 0o755, "root/.ssh": 0o700, "home/app": 0o755} {

@@ -12,13 +12,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Enter moves a process in a container into the machine's root, which is mounted at a directory. It changes the root
-// directory and executes the same binary again. It adds the given arguments, which must say that the process is
-// inside. If the process is inside already, Enter returns nil; otherwise it returns only on an error. The kernel
-// executes the file of this process without a copy. So a full or read-only disk and a /run without exec are no
-// problem, and no file remains. The binary must be static: otherwise it would need the machine's loader.
+// Enter moves a process in a container into the machine's root, which is mounted at a directory. Enter changes the root
+// directory and executes the same binary again. Enter adds the given arguments, which must say that the process is
+// already inside of the machine's root. If the process is inside already, Enter returns nil. If not, Enter returns only
+// on an error. The kernel executes the file of this process without a copy. So Enter works with a full or read-only
+// disk, and with a /run without exec, and leaves no file. The binary must be statically linked, because a dynamic one
+// would need the machine's loader.
 //
-// The caller must call it first: goroutines, open files and locks end with the old process.
+// The caller must call Enter before anything else, because goroutines, open files and locks end with the old process.
 func Enter(dir string, inside ...string) error {
 	in, err := isRoot(dir)
 	if err != nil || in {
@@ -70,7 +71,8 @@ func isRoot(dir string) (bool, error) {
 	return os.SameFile(at, own), nil
 }
 
-// toolPath has the directories of the machine's tools. The PATH of the container does not apply there.
+// toolPath has the directories of the machine's tools. The PATH of the container does not apply inside the machine's
+// root.
 const toolPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 // environment returns the container's environment without variables that apply only in the container.
@@ -89,6 +91,7 @@ func environment(was []string) (is []string) {
 func nameProcess() {
 	comm, err := os.ReadFile("/proc/self/comm")
 	if _, bad := strconv.Atoi(strings.TrimSpace(string(comm))); err == nil && bad == nil {
-		_ = os.WriteFile("/proc/self/comm", []byte(filepath.Base(os.Args[0])), 0) // only for users who read ps
+		// An error is ignored, because the name is only for users who read the output of ps.
+		_ = os.WriteFile("/proc/self/comm", []byte(filepath.Base(os.Args[0])), 0)
 	}
 }

@@ -15,8 +15,8 @@ import (
 )
 
 // OpenHost opens the machine whose root is mounted at a directory. The directory is "/" for a service on the node, and
-// for a daemon in a container that has entered the node's root. All files and D-Bus sockets are below it. The host
-// connects to D-Bus at the first use. The returned function closes the host.
+// for a daemon in a container that has entered the node's root. All files and D-Bus sockets of the machine are below
+// this directory. The host connects to D-Bus at the first use. The returned function closes the host.
 func OpenHost(_ context.Context, dir string) (host.Host, func(), error) {
 	return open(dir, (*files.Root).Lock)
 }
@@ -49,7 +49,8 @@ func open(dir string, lock func(*files.Root) error) (host.Host, func(), error) {
 	}, closeAll, nil
 }
 
-// operatingSystem returns what changes the machine's OS: its image tools, otherwise its boot loader, otherwise nothing.
+// operatingSystem returns the implementation that can change the machine's OS: the image tools if the machine has them,
+// otherwise the boot loader, otherwise one that changes nothing.
 func operatingSystem(root *files.Root, dir string) host.OperatingSystem {
 	image := ostree.Detect(root, dir)
 	if _, packaged := image.(ostree.Packaged); !packaged || machine.Exists(root, ostree.Booted) {

@@ -10,10 +10,10 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
 )
 
-// Form is how a daemon runs on its machine.
+// Form says how a daemon runs on its machine: as a service or in a pod.
 type Form string
 
-// The forms. A machine can have both, and the service then serves it.
+// The forms. If a machine has daemons in both forms, the service serves the machine.
 const (
 	Service Form = "service"
 	Pod     Form = "pod"
@@ -37,9 +37,9 @@ const DefaultPoll = 2 * time.Second
 
 const graceChecks = 10
 
-// Serve calls a function with the opened machine while this daemon is the one that serves it. Until another daemon ends, Serve
-// waits. If the service starts while a pod serves the machine, Serve ends the context of the function, which first finishes a
-// running update. Then the pod waits until the service has ended, and calls the function again.
+// Serve calls a function with the opened machine while no other daemon serves the machine. Until another daemon ends,
+// Serve waits. If the service starts while a pod serves the machine, Serve ends the context of the function, which
+// first finishes a running update. Then the pod waits until the service has ended, and calls the function again.
 func Serve(ctx context.Context, o Serving, serve func(context.Context, host.Host) error) error {
 	if o.Poll == 0 {
 		o.Poll = DefaultPoll
@@ -68,7 +68,8 @@ func Serve(ctx context.Context, o Serving, serve func(context.Context, host.Host
 	return nil
 }
 
-// serveOnce serves until the function returns. It reports whether the function returned because the service started.
+// serveOnce serves until the function returns. serveOnce reports whether the function returned because the service
+// started.
 func (o Serving) serveOnce(ctx context.Context, locks *files.Root, serve func(context.Context, host.Host) error) (yielded bool, err error) {
 	var h host.Host
 	var closeHost func()
@@ -96,10 +97,10 @@ func (o Serving) serveOnce(ctx context.Context, locks *files.Root, serve func(co
 	return yielded, err
 }
 
-// errYield ends the context of a pod that serves while the service waits.
+// errYield is the cause with which Serve ends the context of a pod, because the service waits.
 var errYield = errors.New("the service of the daemon has started")
 
-// await retries until a lock is free.
+// await tries to get a lock until the lock is free.
 func (o Serving) await(ctx context.Context, lock func() error) error {
 	for waiting := false; ; waiting = true {
 		err := lock()
@@ -119,7 +120,8 @@ func (o Serving) await(ctx context.Context, lock func() error) error {
 	}
 }
 
-// awaitNoService returns once no service runs on the machine. If one did, it waits for a while whether the service restarts.
+// awaitNoService returns once no service runs on the machine. If a service has run, awaitNoService waits for a while,
+// because the service may restart.
 func (o Serving) awaitNoService(ctx context.Context, locks *files.Root) error {
 	waiting := false
 	for free := 0; ; free++ {
@@ -160,7 +162,7 @@ func (o Serving) awaitService(ctx context.Context, locks *files.Root) bool {
 	return false
 }
 
-// nonCancel returns nil instead of the error of an ended context.
+// nonCancel returns an error, or nil for the error of an ended context.
 func nonCancel(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		return nil

@@ -16,9 +16,9 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host/linux/systemd"
 )
 
-// OpenSimulated opens a directory as a simulated host. In an empty directory, it creates the files that the daemon
-// needs: accounts, a preset that disables unnamed units, an OS. Files, units and enablement are real. Reloads,
-// restarts and reboots are not: for each, it calls say with one line. The caller closes the Root.
+// OpenSimulated opens a directory as a simulated host. In an empty directory, OpenSimulated creates the files that the
+// daemon needs: accounts, a preset that disables unnamed units, an OS. Files, units and enablement are real. Reloads,
+// restarts and reboots are not real: for each, OpenSimulated calls say with one line. The caller closes the Root.
 func OpenSimulated(dir string, say func(line string)) (host.Host, *files.Root, error) {
 	root, err := files.Open(dir)
 	if err != nil {
@@ -35,10 +35,10 @@ func OpenSimulated(dir string, say func(line string)) (host.Host, *files.Root, e
 	}, root, nil
 }
 
-// OpenOffline opens the root of a machine that is not running, such as an image or a test directory. It adds nothing.
-// Files and enablement are real. Users and groups are changed with the tools inside, or with the tools outside and
-// --root. For each reload, restart and reboot, it calls say with one line; the next start of the machine has the same
-// effect. The OS cannot be changed. The caller closes the Root.
+// OpenOffline opens the root of a machine that is not running, such as an image or a test directory. OpenOffline adds
+// nothing. Files and enablement are real. The host changes users and groups with the tools inside the root, or with
+// tools outside and --root. For each reload, restart and reboot, the host calls say with one line, because the next
+// start of the machine has the same effect. The OS cannot be changed. The caller closes the Root.
 func OpenOffline(dir string, say func(line string)) (host.Host, *files.Root, error) {
 	root, err := files.Open(dir)
 	if err != nil {
@@ -125,7 +125,7 @@ func createInitialFiles(root *files.Root) error {
 // SimulatedOS stores the OS in a file. A simulated reboot activates the staged OS.
 type SimulatedOS struct{ root *files.Root }
 
-// simulatedOS is the content of that file.
+// simulatedOS is the content of the file at SimulatedOSPath.
 type simulatedOS struct {
 	// Booted is the running OS. Next is the staged OS.
 	Booted, Next host.OS

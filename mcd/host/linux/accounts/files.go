@@ -12,14 +12,14 @@ import (
 // skeletonDir has the initial content of new home directories.
 const skeletonDir = "/etc/skel"
 
-// AccountFiles reads and changes users and groups directly in the files of a machine that is not running. It
+// AccountFiles reads and changes users and groups directly in the files of a machine that is not running. AccountFiles
 // implements host.Passwd for simulated hosts.
 type AccountFiles struct{ root *files.Root }
 
 // NewAccountFiles returns the account files of a machine.
 func NewAccountFiles(root *files.Root) AccountFiles { return AccountFiles{root} }
 
-// accountFiles are the account files, with the modes for missing ones.
+// accountFiles are the account files, with the modes that missing files get.
 var accountFiles = []struct {
 	at   string
 	mode uint32
@@ -41,7 +41,7 @@ func (a AccountFiles) load() (d host.Database, err error) {
 	return d, nil
 }
 
-// change writes the files that differ. It does not change the mode and owner of existing files.
+// change writes the files that differ. change does not change the mode and owner of existing files.
 func (a AccountFiles) change(do func(*host.Database) error) error {
 	was, err := a.load()
 	if err != nil {
@@ -92,7 +92,7 @@ func (a AccountFiles) SetGroup(_ context.Context, name string, want host.Group) 
 	return a.change(func(d *host.Database) error { return d.SetGroup(name, want) })
 }
 
-// Skeleton implements host.Passwd. It omits devices, sockets and pipes.
+// Skeleton implements host.Passwd. Skeleton omits devices, sockets and pipes.
 func (a AccountFiles) Skeleton(context.Context) ([]host.SkeletonFile, error) { return a.skeleton("") }
 
 func (a AccountFiles) skeleton(below string) (files []host.SkeletonFile, err error) {

@@ -18,7 +18,8 @@ import (
 )
 
 // ShadowUtils changes users and groups with the machine's own useradd, usermod, userdel, groupadd, groupmod, groupdel
-// and chpasswd: the tools lock the files, preserve labels and limits, and update subuid. It implements host.Passwd.
+// and chpasswd: the tools lock the files, preserve labels and limits, and update subuid. ShadowUtils implements
+// host.Passwd.
 type ShadowUtils struct {
 	AccountFiles
 	// dir is the mount point of the machine's root.
@@ -27,15 +28,15 @@ type ShadowUtils struct {
 	run func(ctx context.Context, stdin string, tool string, args ...string) error
 }
 
-// NewShadowUtils returns a ShadowUtils that runs the machine's tools inside its root. If the root has no tools, it
-// runs the tools outside with --root.
+// NewShadowUtils returns a ShadowUtils that runs the machine's tools inside its root. If the root has no tools,
+// ShadowUtils runs the tools outside of the root with --root.
 func NewShadowUtils(root *files.Root, dir string) ShadowUtils {
 	return ShadowUtils{AccountFiles: AccountFiles{root}, dir: dir, run: func(ctx context.Context, stdin, tool string, args ...string) error {
 		return runTool(ctx, dir, stdin, tool, args)
 	}}
 }
 
-// runTool runs one of the tools. Its error contains the output of the tool, which never has a password.
+// runTool runs one of the tools. The error of runTool contains the output of the tool, which never has a password.
 func runTool(ctx context.Context, dir, stdin, tool string, args []string) error {
 	cmd := exec.CommandContext(ctx, "/usr/sbin/"+tool, args...)
 	if filepath.Clean(dir) != "/" {
@@ -115,8 +116,8 @@ func userArgs(is, want host.User) (tool string, args []string) {
 // firstPerson is the lowest UID of a user who is not part of the system.
 const firstPerson = 1000
 
-// dropUser removes a user, even one who is logged in, so that a removed user cannot keep its account by staying logged
-// in. It restores the group of the same name, which userdel removes too.
+// dropUser removes a user, even one who is logged in, so that users cannot keep their accounts by staying logged in.
+// dropUser restores the group of the same name, which userdel removes too.
 func (s ShadowUtils) dropUser(ctx context.Context, name string) error {
 	own, err := s.Group(ctx, name)
 	if err != nil {

@@ -1,6 +1,6 @@
 // Package beneath opens the directories of a machine below its root so that no local user can redirect the daemon to
-// another path. It opens a path one component at a time, each relative to the descriptor of its parent. The kernel
-// never follows a link. The package follows a link itself, if the owners of the directories allow it:
+// another path. The package opens a path one component at a time, each relative to the descriptor of its parent. The
+// kernel never follows a link. The package follows a link itself, if the following rules about owners allow it:
 //
 //   - A link of root in a directory that only root can change may lead anywhere within the root.
 //   - A link of another user must end in a directory of that user.

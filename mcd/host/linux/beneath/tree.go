@@ -12,16 +12,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Tree is the root directory of a machine. It resolves links as the machine itself does.
+// Tree is the root directory of a machine. Tree resolves links as the machine itself does.
 type Tree struct {
-	// dir is the descriptor of the directory. name is its path outside the machine.
+	// dir is the descriptor of the directory. name is the path of the directory dir outside the machine.
 	dir  int
 	name string
-	// uid and gid are those of the process. Files that belong to them are trusted like files of root.
+	// uid and gid are the user and the group of the process. The package trusts files of this user and group like files
+	// of root.
 	uid, gid uint32
 	// openat2 is true if this kernel can open a whole path and refuse links.
 	openat2 bool
-	// between is called after each component is opened; see Between.
+	// between is the function that Between sets.
 	between func(component string)
 
 	mu sync.Mutex
@@ -55,7 +56,8 @@ func (t *Tree) Close() error { return unix.Close(t.dir) }
 // Name returns the path that was given to Open, which is outside the machine.
 func (t *Tree) Name() string { return t.name }
 
-// WithoutOpenat2 makes the tree work as on kernels before 5.6, or in sandboxes without openat2. It is for tests.
+// WithoutOpenat2 makes the tree work as on kernels before 5.6, or in sandboxes without openat2. WithoutOpenat2 is for
+// tests.
 func (t *Tree) WithoutOpenat2() { t.openat2 = false }
 
 // Between sets a function that is called after each component of a path is opened, with the component's path on the
@@ -66,7 +68,7 @@ func (t *Tree) Between(do func(component string)) { t.between = do }
 type Dir struct {
 	// FD is the descriptor, opened with O_PATH. The caller closes it.
 	FD int
-	// Holder is the uid of the user who controls this directory or one above it; 0 if only root can change where the
+	// Holder is the uid of the user who controls the directory or one above it; 0 if only root can change where the
 	// path leads.
 	Holder int
 	// Shared is true if other users than root can add names to the directory.
@@ -92,8 +94,8 @@ func (t *Tree) Dir(p string) (Dir, error) {
 	return t.walk(p)
 }
 
-// quick opens a path without links whose directories only root can change. It checks the directories from the root
-// down: once a directory is checked, only root can replace it. done is false for all other paths.
+// quick opens a path without links whose directories only root can change. quick checks the directories from the root
+// down: after a directory is checked, only root can replace it. The result done is false for all other paths.
 func (t *Tree) quick(p string) (fd int, done bool, _ error) {
 	rel := strings.TrimPrefix(p, "/")
 	if rel == "" {
@@ -130,8 +132,8 @@ func (t *Tree) quick(p string) (fd int, done bool, _ error) {
 	return fd, true, nil
 }
 
-// again opens a directory again if it is the one that was opened before. It does not check the directories above it:
-// only root could choose this directory, whatever its present path is.
+// again opens a directory again if it is the same directory that was opened before. again does not check the
+// directories above it, because only root can have put this directory at the path.
 func (t *Tree) again(p, rel string) (fd int, same bool) {
 	t.mu.Lock()
 	was, known := t.known[p]
@@ -184,7 +186,7 @@ func (t *Tree) writable(is unix.Stat_t) bool {
 	return is.Mode&0o002 != 0 || is.Mode&0o020 != 0 && is.Gid != 0 && is.Gid != t.gid
 }
 
-// stat returns the status of a name. It does not follow a link.
+// stat returns the status of a name. stat does not follow a link.
 func stat(dir int, name string) (is unix.Stat_t, _ error) {
 	_, err := again(func() (int, error) { return 0, unix.Fstatat(dir, name, &is, unix.AT_SYMLINK_NOFOLLOW) })
 	return is, err
@@ -200,7 +202,7 @@ func again(call func() (int, error)) (int, error) {
 	}
 }
 
-// pathError adds the path to an error of the kernel. It returns nil for nil.
+// pathError adds the path to an error of the kernel. pathError returns nil for nil.
 func pathError(p string, err error) error {
 	if err == nil {
 		return nil

@@ -18,7 +18,8 @@ type walk struct {
 	*Tree
 	// path is the path to open, for errors.
 	path string
-	// open are the open directories from the root to the present one, without links. A ".." leads to the previous one.
+	// open are the open directories from the root to the present one, without links. A ".." leads to the previous
+	// directory in open.
 	open []opened
 	// todo are the remaining components.
 	todo []component
@@ -32,8 +33,8 @@ type opened struct {
 	path string
 	uid  uint32
 	dev  uint64
-	// holder is the uid of the user who controls the directory or one above it; 0 if there is none. It is host.AnyUser
-	// if several users can rename in the directory.
+	// holder is the uid of the user who controls the directory or one above it; 0 if there is none. holder is
+	// host.AnyUser if several users can rename in the directory.
 	holder int
 	// shared is true if other users than root can add names to the directory.
 	shared bool
@@ -48,7 +49,7 @@ type component struct {
 // link is a link whose target must belong to a user.
 type link struct {
 	path, target string
-	// uid is the uid of that user.
+	// uid is the uid of the user to whom the target must belong.
 	uid int
 }
 
@@ -150,8 +151,9 @@ func (w *walk) mustEndAt() int {
 	return 0
 }
 
-// openName opens a name; it opens a link itself. mounted is true if another file system is mounted there, below a
-// user's directory. Kernels without openat2 do not report bind mounts.
+// openName opens a name in the present directory; for a link, it opens the link itself. The result mounted is true if
+// another file system is mounted at the name, below a user's directory. Kernels without openat2 do not report bind
+// mounts.
 func (w *walk) openName(name string) (fd int, mounted bool, err error) {
 	const flags = unix.O_PATH | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	here := w.here()

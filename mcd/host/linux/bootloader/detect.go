@@ -15,17 +15,17 @@ import (
 
 // Paths of boot loaders.
 const (
-	// grubConfig is what update-grub generates.
+	// grubConfig is the path of the file that update-grub generates.
 	grubConfig = "/boot/grub/grub.cfg"
-	// grubDir has files that grub-mkconfig reads after /etc/default/grub.
+	// grubDir is the directory of files that grub-mkconfig reads after /etc/default/grub.
 	grubDir = "/etc/default/grub.d"
 )
 
-// oemConfigs are the paths of Flatcar's file, newest release first.
+// oemConfigs are the possible paths of Flatcar's grub.cfg, that of the newest release first.
 var oemConfigs = []string{"/oem/grub.cfg", "/usr/share/oem/grub.cfg"}
 
-// Detect returns the machine's OS with its boot loader, by the machine's row in the table of distributions. For a machine without a known boot
-// loader, it returns nil. dir is the mount point of the machine's root.
+// Detect returns the machine's OS with its boot loader, by the machine's row in the table of distributions. For a
+// machine without a known boot loader, Detect returns nil. The parameter dir is the mount point of the machine's root.
 func Detect(root *files.Root, dir string) host.OperatingSystem {
 	release := machine.Release(root)
 	system, _ := distribution.SystemOf(release["ID"], release["VARIANT_ID"])
@@ -49,14 +49,15 @@ func Detect(root *files.Root, dir string) host.OperatingSystem {
 	return nil
 }
 
-// File is an OS whose kernel arguments are in a file that the boot loader, or the generator of its config, reads. The daemon adds arguments at the
-// end and never changes others.
+// File is an OS whose kernel arguments are in a file that the boot loader, or the generator of its config, reads. The
+// daemon adds its arguments at the end and never changes other arguments.
 type File struct {
 	root *files.Root
 	// path of the file, and its format.
 	path   string
 	format format
-	// generate is the program that makes the boot loader's config from the file; without a path if the boot loader reads the file itself.
+	// generate is the program that makes the boot loader's config from the file; its path is empty if the boot loader
+	// reads the file itself.
 	generate machine.Program
 	// running returns the arguments of the running kernel.
 	running func() (string, error)
@@ -66,13 +67,13 @@ type File struct {
 
 // format reads and writes the arguments of the daemon in a file.
 type format interface {
-	// args returns the arguments of the daemon. Without any, it returns none.
+	// args returns the arguments of the daemon. If the file has none, args returns none.
 	args(text string) ([]string, error)
 	// with returns the file with other arguments of the daemon; "" for no file.
 	with(text string, args []string) (string, error)
 }
 
-// errForeign means that somebody changed what the daemon wrote.
+// errForeign means that another program or a user has changed lines that the daemon wrote.
 var errForeign = errors.New("a line of Bunsen's part was changed by others: remove this part, and the daemon writes it anew")
 
 func (o *File) support(own string) host.Support {

@@ -7,9 +7,10 @@ import (
 	"github.com/bunsen-os/bunsen/internal/policy/distribution"
 )
 
-// fragment is a file of the daemon's own in /etc/default/grub.d, which Debian's grub-mkconfig sources with sh after /etc/default/grub and after all
-// files whose names come earlier. It appends to GRUB_CMDLINE_LINUX_DEFAULT, whose arguments come last on the command line of a normal boot, so that
-// they win over those of the machine. Entries for recovery do not have them.
+// fragment is a file of the daemon's own in /etc/default/grub.d, which Debian's grub-mkconfig sources with sh after
+// /etc/default/grub and after all files whose names come earlier. fragment appends to GRUB_CMDLINE_LINUX_DEFAULT, whose
+// arguments come last on the command line of a normal boot, so that they override the machine's own arguments. Recovery
+// entries of the boot menu do not have these arguments.
 //
 // Sources: https://www.gnu.org/software/grub/manual/grub/html_node/Simple-configuration.html, and the scripts /usr/sbin/grub-mkconfig and
 // /etc/grub.d/10_linux of the package grub-common 2.06-13+deb12u2.
@@ -55,10 +56,11 @@ const (
 	blockEnd     = "# END Bunsen\n"
 )
 
-// parts are a file with a block: the lines above and below it, the end of the block's first line, and the assignment in it.
+// parts are the parts of a file with a block: the lines above and below the block, the end of the block's first line,
+// and the assignment in the block.
 type parts struct{ above, kind, set, below string }
 
-// split returns the parts of a file; set is "" without a block.
+// split returns the parts of a file. If the file has no block, set is "".
 func (block) split(text string) (p parts, err error) {
 	above, rest, ok := strings.Cut(text, blockBegin)
 	if !ok {
@@ -100,7 +102,7 @@ func (b block) with(text string, args []string) (string, error) {
 	return p.above + blockBegin + p.kind + "\n" + assignment(blockSet, args) + blockEnd + p.below, nil
 }
 
-// assignment is one line. The arguments are plain, so sh and GRUB read each as itself.
+// assignment returns the line that sets the arguments. The arguments are plain, so sh and GRUB do not interpret them.
 func assignment(set string, args []string) string { return set + strings.Join(args, " ") + "\"\n" }
 
 // assigned is the inverse of assignment.

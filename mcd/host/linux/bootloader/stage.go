@@ -15,14 +15,14 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host/linux/machine"
 )
 
-// view is what the daemon read of a machine.
+// view has the data that the daemon read from a machine.
 type view struct {
-	// text of the file; "" if it does not exist. entry is its owner and mode.
+	// text of the file; "" if it does not exist. entry has the owner and the mode of the file.
 	text  string
 	entry host.Entry
 	// added are the arguments of the daemon in the file.
 	added []string
-	// own are the machine's own arguments. running are those of the running kernel.
+	// own are the machine's own arguments. running are the arguments of the running kernel.
 	own     []string
 	running string
 	// recorded is true if the arguments of the daemon at boot are in a file.
@@ -93,7 +93,8 @@ func (o *File) Status(context.Context) (host.OSStatus, error) {
 	return host.OSStatus{Booted: booted, Next: next, Support: o.support(host.JoinArgs(v.own))}, nil
 }
 
-// Stage implements host.OperatingSystem. It always generates the boot loader's config, because an earlier process may have died before that.
+// Stage implements host.OperatingSystem. Stage always generates the boot loader's config, because an earlier process
+// may have died before it generated the config.
 func (o *File) Stage(ctx context.Context, step host.Step) error {
 	v, err := o.read()
 	if err != nil {
@@ -127,7 +128,8 @@ func (o *File) Stage(ctx context.Context, step host.Step) error {
 	return o.verify(v, want)
 }
 
-// write records the arguments with which the machine booted, and writes the file. A file with the wanted content stays as it is.
+// write records the arguments with which the machine booted, and writes the file. write does not write a file that
+// already has the wanted content.
 func (o *File) write(v view, want []string) error {
 	text, err := o.format.with(v.text, want)
 	if err != nil || text == v.text {
@@ -151,8 +153,8 @@ func (o *File) write(v view, want []string) error {
 	return o.root.Write(o.path, host.Entry{Mode: entry.Mode, Owner: entry.Owner}, []byte(text))
 }
 
-// verify checks that the generated config boots the first kernel with the wanted arguments at the end of the daemon's. Otherwise a file that comes
-// later and drops them would be noticed only after the reboot.
+// verify checks that the generated config boots the first kernel with the wanted arguments at the end of the daemon's.
+// Without this check, the daemon would find only after the reboot that a later file drops the arguments.
 func (o *File) verify(v view, want []string) error {
 	text, err := o.content(grubConfig)
 	if err != nil {

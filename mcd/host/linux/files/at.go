@@ -11,15 +11,15 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// at is a name in an open directory. A change is made there even if a link in the path is replaced meanwhile.
+// at is a name in an open directory. Changes go to this directory even if a user replaces a link in the path meanwhile.
 type at struct {
 	root *tree
 	dir  int
 	name string
 	// path is the path on the machine, for errors and traps.
 	path string
-	// holder is the uid of the user who owns a directory of the path; see beneath.Dir. shared is true if other users
-	// than root can replace the file with this name.
+	// holder is the uid of the user who controls a directory of the path, as in beneath.Dir. shared is true if other
+	// users than root can replace the file with this name.
 	holder int
 	shared bool
 }
@@ -70,7 +70,7 @@ func (a at) change(call string, do func() error) error {
 	return pathError(call, a.path, err)
 }
 
-// open opens the name. It does not follow a link.
+// open opens the name. open does not follow a link.
 func (a at) open(flags int) (int, error) {
 	fd, err := retry(func() (int, error) {
 		return unix.Openat(a.dir, a.name, flags|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -87,7 +87,8 @@ func (a at) stat() (unix.Stat_t, error) {
 	return is, pathError("stat", a.path, err)
 }
 
-// create creates an empty file. Other users may read it only if they may read the final file. It replaces the file of an earlier write.
+// create creates an empty file. Other users may read this file only if they may read the final file. create replaces
+// the temporary file of an earlier write.
 func (a at) create(mode uint32) (fd int, err error) {
 	return fd, a.replaceExisting(func() error {
 		fd, err = a.createOnly(mode)
@@ -106,7 +107,7 @@ func (a at) createOnly(mode uint32) (fd int, err error) {
 	})
 }
 
-// link creates a symlink. It replaces the file of an earlier write.
+// link creates a symlink. link replaces the temporary file of an earlier write.
 func (a at) link(target string) error {
 	return a.replaceExisting(func() error {
 		return a.change("symlink", func() error { return unix.Symlinkat(target, a.dir, a.name) })
@@ -138,7 +139,8 @@ func (a at) rename(to at) error {
 	return to.change("rename", func() error { return unix.Renameat(a.dir, a.name, to.dir, to.name) })
 }
 
-// renameNew renames to a name that does not exist. It returns false if the name exists, or if the file system does not support this.
+// renameNew renames to a name that does not exist. renameNew returns false if the name exists, or if the file system
+// does not support this.
 func renameNew(a, to at) (bool, error) {
 	err := to.change("rename", func() error { return unix.Renameat2(a.dir, a.name, to.dir, to.name, unix.RENAME_NOREPLACE) })
 	if errors.Is(err, unix.EEXIST) || errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) {

@@ -22,9 +22,11 @@ import (
 const (
 	// syncWorkers is how many files are synced at the same time.
 	syncWorkers = 16
-	// maxSingleSyncs is the largest number of files that are synced one by one. For more, the whole file system is synced, if that is quick.
+	// maxSingleSyncs is the largest number of files that Flush syncs one by one. For more files, Flush syncs the whole
+	// file system, if that is quick.
 	maxSingleSyncs = 24
-	// maxDirty is how many bytes of all processes may wait for the disk, for a quick sync of a whole file system.
+	// maxDirty is how many unwritten bytes of all processes a file system may have so that a sync of the whole file
+	// system counts as quick.
 	maxDirty = 256 << 20
 )
 
@@ -49,7 +51,7 @@ func (c *changes) add(paths ...string) {
 	}
 }
 
-// take returns the changes and empties them.
+// take returns the list of changes and empties the list.
 func (c *changes) take() (paths map[string]bool, unknown bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -67,8 +69,8 @@ func (c *changes) markUnknown() {
 // Batch implements host.Disk.
 func (r *Root) Batch() { r.batching = true }
 
-// Flush implements host.Disk. It syncs the changed files and their directories at the same time. For many files it syncs the whole file
-// systems, unless these have much unwritten data of other processes.
+// Flush implements host.Disk. Flush syncs the changed files and their directories at the same time. For many files,
+// Flush syncs whole file systems, unless these have much unwritten data of other processes.
 func (r *Root) Flush(context.Context) error {
 	paths, unknown := r.changed.take()
 	err := flush(r.disk, paths, unknown)
@@ -116,7 +118,7 @@ func canSyncQuickly() bool {
 	return err == nil && kilobytes(text, "\nDirty:")+kilobytes(text, "\nWriteback:") <= maxDirty>>10
 }
 
-// kilobytes returns the value of a line of /proc/meminfo; 0 for a missing one.
+// kilobytes returns the value of a line of /proc/meminfo; 0 for a missing line.
 func kilobytes(text []byte, name string) int {
 	_, rest, found := bytes.Cut(text, []byte(name))
 	if !found {
@@ -129,7 +131,7 @@ func kilobytes(text []byte, name string) int {
 	return 0
 }
 
-// number parses a number. It returns a very large one for an invalid text.
+// number parses a number. For an invalid text, number returns a very large number.
 func number(text string) int {
 	n, err := strconv.Atoi(text)
 	if err != nil {
@@ -142,7 +144,7 @@ func number(text string) int {
 // everything in a power cut anyway.
 var syncableSystems = []int64{unix.EXT4_SUPER_MAGIC, unix.XFS_SUPER_MAGIC, unix.BTRFS_SUPER_MAGIC, unix.TMPFS_MAGIC}
 
-// syncWhole syncs the file systems of directories, each once. It returns true if all of them are then durable.
+// syncWhole syncs the file systems of directories, each once. syncWhole returns true if all of them are then durable.
 func syncWhole(t *tree, dirs []string) (enough bool, _ error) {
 	enough = true
 	done := map[uint64]bool{}
@@ -169,12 +171,12 @@ func syncWhole(t *tree, dirs []string) (enough bool, _ error) {
 	return enough, nil
 }
 
-// eachIn opens a directory, if it exists. It follows links.
+// eachIn opens a directory, if it exists, and calls the function do with it. eachIn follows links.
 func (t *tree) eachIn(dir string, do func(a at, fd int) error) error {
 	return within(t, dir, func(a at) error { return opened(a, do) })
 }
 
-// within returns a directory itself, if it exists. It follows links.
+// within finds a directory, if it exists, and calls the function do with it. within follows links.
 func within(t *tree, dir string, do func(a at) error) error {
 	d, err := t.below.Dir(dir)
 	if IsAbsent(err) {
@@ -187,7 +189,7 @@ func within(t *tree, dir string, do func(a at) error) error {
 	return do(at{root: t, dir: d.FD, name: ".", path: dir, holder: d.Holder, shared: d.Shared})
 }
 
-// opened opens a directory.
+// opened opens a directory, and calls the function do with its descriptor.
 func opened(a at, do func(a at, fd int) error) error {
 	fd, err := a.open(unix.O_RDONLY | unix.O_DIRECTORY)
 	if err != nil {
@@ -200,12 +202,12 @@ func opened(a at, do func(a at, fd int) error) error {
 // IsUnsafe reports whether an error is about a path that a user could redirect.
 func IsUnsafe(err error) bool { return errors.As(err, new(*host.UnsafePathError)) }
 
-// syncEach syncs files and directories at the same time. A link or a removed file is durable with its directory. It ignores a path that a user
-// redirected.
+// syncEach syncs files and directories at the same time. A link or a removed file is durable with its directory.
+// syncEach ignores a path that a user redirected.
 func syncEach(t *tree, paths []string) error {
 	workers := min(syncWorkers, len(paths))
 	if t.trap != nil {
-		workers = min(1, len(paths)) // tests need a fixed order
+		workers = min(1, len(paths)) // Only one worker syncs the files, because tests that set the trap need a fixed order.
 	}
 	todo, bad := make(chan string), make(chan error, workers)
 	for range workers {
@@ -244,7 +246,7 @@ func syncOne(t *tree, p string) error {
 	case IsAbsent(err), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENXIO):
 		return nil
 	case errors.Is(err, fs.ErrPermission) && !t.privileged:
-		return nil // a file of a simulated host's user, who may have no right to read it
+		return nil // This is a file on a simulated host, whose user may have no right to read it.
 	case err != nil:
 		return err
 	}
@@ -257,7 +259,7 @@ func syncDir(t *tree, dir string) error {
 	return t.eachIn(dir, func(a at, fd int) error { return a.sync(fd) })
 }
 
-// Resume implements host.Disk. It finds temporary files by their names, which configs may not use.
+// Resume implements host.Disk. Resume finds temporary files by their names, which configs may not use.
 func (r *Root) Resume(_ context.Context, steps []host.Step) error {
 	dirs := map[string]bool{path.Dir(host.PasswdPath): true, host.UnitDir: true}
 	for _, s := range steps {

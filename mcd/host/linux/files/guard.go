@@ -18,8 +18,8 @@ func checkRead(a at, is unix.Stat_t) error {
 	return nil
 }
 
-// checkLink reports whether an open file may get a name in a directory of another user. The user who controls its own directory may have
-// replaced it with another file or a link.
+// checkLink reports whether an open file may get a name in a directory of another user. The user who controls the
+// file's own directory may have replaced the file with another file or a link.
 func checkLink(a at, fd int, to at) error {
 	var is unix.Stat_t
 	if err := unix.Fstat(fd, &is); err != nil {
@@ -47,7 +47,8 @@ func checkChown(a at, fd int, want host.Entry) error {
 	return nil
 }
 
-// chownLink sets the owner of a new link. It opens the link, because a user who controls the directory could replace it.
+// chownLink sets the owner of a new link. chownLink opens the link, because a user who controls the directory could
+// replace it.
 func chownLink(a at, want host.Entry) error {
 	fd, err := a.open(unix.O_PATH)
 	if err != nil {

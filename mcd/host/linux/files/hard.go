@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// hardLink creates a hard link to the target. It replaces an existing file with the name.
+// hardLink creates a hard link to the target. hardLink replaces an existing file with the name.
 func hardLink(r *Root, p, target string) error {
 	from, err := r.at(target)
 	if err != nil {
@@ -14,7 +14,9 @@ func hardLink(r *Root, p, target string) error {
 	}
 	defer from.close()
 	if same, err := r.Same(p, target); err != nil || same {
-		return err // a rename between two names of one file does nothing, and would leave the temporary name
+		// The names already belong to one file. A rename between two names of one file does nothing, and would leave
+		// the temporary name.
+		return err
 	}
 	fd, err := from.open(unix.O_PATH)
 	if err != nil {
@@ -29,8 +31,8 @@ func hardLink(r *Root, p, target string) error {
 	})
 }
 
-// linkTo creates a hard link to an open file. Kernels before 6.10 require a capability for that. Without it, linkTo uses the name by which the
-// file was opened, if only root can change that name.
+// linkTo creates a hard link to an open file. Kernels before 6.10 require a capability to link a file by its
+// descriptor. Without it, linkTo uses the name by which the file was opened, if only root can change that name.
 func linkTo(a at, fd int, to at) error {
 	err := unix.Linkat(fd, "", to.dir, to.name, unix.AT_EMPTY_PATH)
 	if !a.shared && (errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EPERM)) {

@@ -36,7 +36,8 @@ func mkdirAll(d *disk, dir string) error {
 	return d.Mkdir(dir, want)
 }
 
-// makeStateDir creates the daemon's state directory. It is durable when makeStateDir returns, because the files in it must be.
+// makeStateDir creates the daemon's state directory. The directory is durable when makeStateDir returns, because the
+// files in it must be durable.
 func makeStateDir(d *disk) error {
 	if is, err := d.Stat(host.StateDir); err != nil || is.Kind != host.Absent {
 		return err
@@ -51,7 +52,7 @@ func makeStateDir(d *disk) error {
 	}
 }
 
-// Journal is the journal of the current update, in one file. It implements host.Journal.
+// Journal is the journal of the current update, in one file. Journal implements host.Journal.
 type Journal struct{ disk *disk }
 
 // Journal returns the machine's journal.

@@ -24,8 +24,8 @@ func carried(t *tree, name string) bool {
 	return strings.HasPrefix(name, "user.") || name == securityLabel && t.privileged
 }
 
-// of returns the part of the label that a new file with this owner gets, if a user controlled the old file. It omits
-// the SELinux label. It also omits user attributes, unless that user owns the new file.
+// of returns the part of the label that a new file with the given owner gets, if a user controlled the old file. of
+// omits the SELinux label. of also omits user attributes, unless this user owns the new file.
 func (l label) of(uid int, to host.Owner) label {
 	if uid == 0 {
 		return l
@@ -69,14 +69,15 @@ func (t *tree) labelOf(p string, to host.Owner) (label, error) {
 	return l, err
 }
 
-// labelled reads the part of the label of a file that a new file of an owner gets; ok is false if there is no regular file.
+// labelled reads the part of the label of a file that a new file of an owner gets; ok is false if the path is not a
+// regular file.
 func labelled(a at, to host.Owner) (l label, ok bool, _ error) {
 	fd, err := a.open(unix.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY)
 	switch {
 	case IsAbsent(err), errors.Is(err, syscall.ELOOP), errors.Is(err, syscall.ENXIO):
 		return nil, false, nil
 	case err != nil && !a.root.privileged:
-		return nil, true, nil // the user of a simulated host may not read it
+		return nil, true, nil // The user of a simulated host may have no right to read the file.
 	case err != nil:
 		return nil, false, err
 	}
@@ -111,7 +112,7 @@ func (t *tree) labelAt(fd int, p string) (l label, uid int, _ error) {
 	return l, controller(t, is), nil
 }
 
-// attribute reads a value of unknown size; nothing if the file system does not support it.
+// attribute reads the value of an extended attribute; nil if the file system does not support extended attributes.
 func attribute(read func([]byte) (int, error)) ([]byte, error) {
 	for into := make([]byte, 256); ; into = make([]byte, 4*len(into)) {
 		n, err := retry(func() (int, error) { return read(into) })
@@ -126,9 +127,9 @@ func attribute(read func([]byte) (int, error)) ([]byte, error) {
 	}
 }
 
-// labelFor returns the label of a new file. It is the label of the existing file, or else of the file which the update
-// removes, stores as an original or restores. Without a label, the file keeps the one that the kernel set at its
-// creation.
+// labelFor returns the label of a new file. The label is that of the existing file, or else of the file that the update
+// removes, stores as an original or restores. If there is no such label, the file keeps the label that the kernel set
+// at its creation.
 func (d *disk) labelFor(a at, to host.Owner) (label, error) {
 	if d.store != nil && d.store.labelled[a.path] {
 		return d.store.Labels[a.path].of(d.store.Users[a.path], to), nil
@@ -139,7 +140,7 @@ func (d *disk) labelFor(a at, to host.Owner) (label, error) {
 	}
 	kept, err := d.loadStore()
 	if err != nil {
-		kept = &storeFile{} // a caller that needs its contents reports that it is damaged
+		kept = &storeFile{} // The store cannot be read. A caller that needs its contents reports that the store is damaged.
 	}
 	if l, uid := kept.label(a.path); l != nil {
 		return l.of(uid, to), nil
@@ -159,7 +160,7 @@ func unlabelled(d *disk, p string) bool {
 	return l == nil
 }
 
-// originalOf returns the path whose original is stored at this path; "" for other paths.
+// originalOf returns the path whose original is stored at the given path; "" for other paths.
 func originalOf(p string) string {
 	if was, ok := strings.CutPrefix(p, host.OrigDir+"/"); ok {
 		return "/" + strings.TrimSuffix(was, host.OrigSuffix)
@@ -167,8 +168,8 @@ func originalOf(p string) string {
 	return ""
 }
 
-// label returns the stored label of the file at a path, of its original, or of the file whose original it is, and the user who could change
-// it.
+// label returns a stored label, and the user who could change it. The label is that of the file at a path, of the
+// original of this file, or of the file whose original this file is.
 func (p *storeFile) label(at string) (_ label, uid int) {
 	for _, from := range []string{at, host.OrigDir + at + host.OrigSuffix, originalOf(at)} {
 		if l := p.Labels[from]; l != nil {

@@ -11,18 +11,18 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// The locks of a machine, below host.StateDir. They end with Close or with the process.
+// The locks of a machine, below host.StateDir. A lock ends with Close or with the process.
 const (
 	// DaemonLock is locked while a daemon serves the machine: two daemons with one journal would undo each other's work.
 	DaemonLock = "lock"
-	// ServiceLock is locked while the service of the daemon runs, also while it waits for DaemonLock.
+	// ServiceLock is locked while the service of the daemon runs, also while the service waits for DaemonLock.
 	ServiceLock = "service.lock"
 )
 
-// ErrLocked says that another process has the lock.
+// ErrLocked is the error if another process has the lock.
 var ErrLocked = errors.New("another machine-config-daemon serves this machine")
 
-// Lock locks DaemonLock, and does not wait. The error wraps ErrLocked if another process has it.
+// Lock locks DaemonLock, and does not wait. The error wraps ErrLocked if another process has DaemonLock.
 func (r *Root) Lock() error {
 	err := TryLock(r, DaemonLock)
 	if errors.Is(err, ErrLocked) {
@@ -31,7 +31,7 @@ func (r *Root) Lock() error {
 	return err
 }
 
-// TryLock locks one of the locks, and does not wait. The error wraps ErrLocked if another process has it.
+// TryLock locks one of the locks, and does not wait. The error wraps ErrLocked if another process has this lock.
 func TryLock(r *Root, name string) error {
 	f, err := lockFile(r, name, syscall.LOCK_EX)
 	if err == nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// maxRead is the maximum size of a file that is read. It is larger than any config can be, and fits into memory. It
-// does not limit the daemon's own files.
+// maxRead is the maximum size of a file that the daemon reads. The size is larger than any config can be, and fits into
+// memory. maxRead does not limit the daemon's own files.
 const maxRead = 256 << 20
 
 // chunk is how many bytes are read at a time to compute a digest.
@@ -69,7 +69,7 @@ func (d *disk) Stat(p string) (host.Entry, error) {
 	return e, err
 }
 
-// Lookup returns the kind of a path, and the target of a link. It does not read the file.
+// Lookup returns the kind of a path, and the target of a link. Lookup does not read the file.
 func (t *tree) Lookup(p string) (kind host.Kind, target string, _ error) {
 	fd, err := t.open(p, unix.O_PATH)
 	if err != nil {
@@ -100,7 +100,7 @@ func (t *tree) Modified(p string) time.Time {
 	return time.Unix(is.Mtim.Unix())
 }
 
-// WithDir calls a function with the descriptor of a directory, if it exists. It follows links.
+// WithDir calls a function with the descriptor of a directory, if it exists. WithDir follows links.
 func (t *tree) WithDir(dir string, do func(fd int) error) error {
 	return within(t, dir, func(a at) error { return do(a.dir) })
 }
@@ -211,7 +211,7 @@ func reading(a at, do func(fd int) error) error {
 
 func notRegular(p string) error { return fmt.Errorf("%s is not a regular file", p) }
 
-// regular returns the status of an open file, which must be a regular one.
+// regular returns the status of an open file, which must be a regular file.
 func regular(fd int, p string) (is unix.Stat_t, _ error) {
 	if err := unix.Fstat(fd, &is); err != nil {
 		return is, pathError("stat", p, err)
@@ -222,8 +222,8 @@ func regular(fd int, p string) (is unix.Stat_t, _ error) {
 	return is, nil
 }
 
-// digestOf computes the digest of an open file in parts. It reads a growing file until the file is too large. It also
-// reads a file of size 0, which may be a file of /proc.
+// digestOf computes the digest of an open file in parts. digestOf reads a growing file until the file is too large.
+// digestOf also reads a file of size 0, which may be a file of /proc.
 func digestOf(fd int, p string, size, most int64) (host.Digest, error) {
 	if size > most {
 		return "", &largeError{p, size, most}
@@ -239,7 +239,7 @@ func digestOf(fd int, p string, size, most int64) (host.Digest, error) {
 		switch {
 		case have > most:
 			return "", &largeError{p, have, most}
-		case have == int64(n) && (n == 0 || have == size): // in one part, as for most files
+		case have == int64(n) && (n == 0 || have == size): // The first part has the whole file, as for most files.
 			return host.DigestOf(part[:n]), nil
 		}
 		sum.Write(part[:n]) //nolint:errcheck,gosec // never fails
@@ -254,7 +254,7 @@ func readAll(fd int, p string, size, most int64) ([]byte, error) {
 	if size > most {
 		return nil, &largeError{p, size, most}
 	}
-	contents := make([]byte, size+1) // one more byte shows that the file grows
+	contents := make([]byte, size+1) // readAll reads one byte more than the size, which shows whether the file grows.
 	for have := 0; ; {
 		n, err := retry(func() (int, error) { return unix.Read(fd, contents[have:]) })
 		if err != nil {
@@ -266,7 +266,7 @@ func readAll(fd int, p string, size, most int64) ([]byte, error) {
 			return nil, &largeError{p, int64(have), most}
 		case n == 0 || size > 0 && int64(have) == size:
 			return contents[:have:have], nil
-		case have == len(contents): // the file grows, or its size was unknown
+		case have == len(contents): // The file grows, or its size was unknown.
 			contents = append(contents, make([]byte, max(512, have))...)
 		}
 	}

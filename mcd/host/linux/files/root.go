@@ -15,11 +15,12 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host/linux/beneath"
 )
 
-// SimulatedOSPath has the OS of a simulated host: the one that "runs", and the one of the next boot.
+// SimulatedOSPath is the path of the file with the OS of a simulated host: the OS that "runs", and the OS of the next
+// boot.
 const SimulatedOSPath = "/etc/bunsen-simulated-os.json"
 
-// Root is the file system of a machine, below a directory. It implements host.Files and host.Disk. It resolves links as the machine itself
-// does, relative to this root, so that every link stays below it.
+// Root is the file system of a machine, below a directory. Root implements host.Files and host.Disk. Root resolves
+// links as the machine itself does, relative to this root, so that every link stays below it.
 type Root struct {
 	*disk
 	// locks are the locked files.
@@ -35,7 +36,7 @@ type tree struct {
 	self       host.Owner
 	// maxRead is the size of the largest file that is read.
 	maxRead int64
-	// trap is called before every system call that changes the machine; see Trap.
+	// trap is the function that Trap sets.
 	trap func(call, path string) error
 }
 
@@ -44,7 +45,7 @@ type disk struct {
 	*tree
 	// batching is true while changes wait for Flush.
 	batching bool
-	// changed is what the next Flush makes durable.
+	// changed has the changes that the next Flush makes durable.
 	changed changes
 	// store is the content of the store; nil until it is read.
 	store *storeFile
@@ -72,17 +73,18 @@ func (r *Root) Close() error {
 	return bad
 }
 
-// WithoutOpenat2 makes this process open paths as on kernels without openat2. It is for tests.
+// WithoutOpenat2 makes the process open paths as on kernels without openat2. WithoutOpenat2 is for tests.
 func (t *tree) WithoutOpenat2() { t.below.WithoutOpenat2() }
 
 // IsPrivileged reports whether the process can set owners.
 func (t *tree) IsPrivileged() bool { return t.privileged }
 
-// Trap sets a function that is called before every system call that changes the machine, with the name of the call and the path. Its error
-// replaces the call. Tests use it to kill a process during a step, and to simulate a disk that is full, broken or slow.
+// Trap sets a function that is called before every system call that changes the machine, with the name of the call and
+// the path. If the function returns an error, the system call is not made and fails with this error. Tests use it to
+// kill a process during a step, and to simulate a disk that is full, broken or slow.
 func (t *tree) Trap(before func(call, path string) error) { t.trap = before }
 
-// open opens a path. It does not follow a link at the path itself.
+// open opens a path. open does not follow a link at the path itself.
 func (t *tree) open(p string, flags int) (int, error) {
 	a, err := t.at(p)
 	if err != nil {
@@ -102,7 +104,7 @@ func retry(call func() (int, error)) (int, error) {
 	}
 }
 
-// pathError adds the path to an error of the kernel. It returns nil for nil.
+// pathError adds the path to an error of the kernel. pathError returns nil for nil.
 func pathError(call, p string, err error) error {
 	if err == nil {
 		return nil
@@ -118,7 +120,7 @@ func checkPath(p string) error {
 	return nil
 }
 
-// IsAbsent reports whether an error means that a path does not exist. That includes a path below a file.
+// IsAbsent reports whether an error means that a path does not exist. A path below a file does not exist either.
 func IsAbsent(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR)
 }

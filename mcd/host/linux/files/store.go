@@ -14,7 +14,8 @@ import (
 // storePath is the file of the store: an index as a line of JSON, followed by all contents.
 const storePath = host.StateDir + "/replaced"
 
-// Store stores the files that an update replaces in one file, so that one flush makes them durable. It implements host.Store.
+// Store stores the files that an update replaces in one file, so that one flush makes them durable. Store implements
+// host.Store.
 type Store struct{ disk *disk }
 
 // Store returns the machine's store.
@@ -28,7 +29,7 @@ type storeFile struct {
 	Labels map[string]label
 	Users  map[string]int `json:",omitempty"`
 
-	// blob is the data after the index. where has each content in it, by digest.
+	// blob is the data after the index. where has the position of each content in blob, by digest.
 	blob  []byte
 	where map[host.Digest][]byte
 	// labelled are the paths whose labels were read.
@@ -91,7 +92,7 @@ func readOriginal(d *disk, p *storeFile, o *host.Old) error {
 	return nil
 }
 
-// writeIndexed writes the index of the store, and all contents behind it.
+// writeIndexed writes the index of the store, and all contents after the index.
 func writeIndexed(d *disk, p *storeFile, parts [][]byte) error {
 	index, err := json.Marshal(p)
 	if err != nil {
@@ -102,7 +103,8 @@ func writeIndexed(d *disk, p *storeFile, parts [][]byte) error {
 	}
 	whole := slices.Concat(slices.Concat([][]byte{index, []byte("\n")}, parts)...)
 	p.blob = whole[len(index)+1:]
-	return d.write(storePath, privateFile, whole, true) // the journal is in the same directory
+	// The file of the store need not be durable at once, because the journal is in the same directory.
+	return d.write(storePath, privateFile, whole, true)
 }
 
 // Get implements host.Store. Contents that do not match their digest are an error.
@@ -121,7 +123,8 @@ func (s Store) Get(d host.Digest) ([]byte, error) {
 	return contents, nil
 }
 
-// Sweep implements host.Store. It also removes temporary files. It need not be durable: the next Keep sweeps again.
+// Sweep implements host.Store. Sweep also removes temporary files. The removal need not be durable, because the next
+// Keep sweeps again.
 func (s Store) Sweep() error {
 	s.disk.store = nil
 	a, err := s.disk.at(storePath)

@@ -13,25 +13,26 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// temporary returns the name of the temporary file that is renamed to a name in the same directory. It is always the same, so that a crash
-// leaves at most one temporary file, which the next write replaces.
+// temporary returns the name of the temporary file that is renamed to a name in the same directory. The temporary name
+// is always the same, so that a crash leaves at most one temporary file, which the next write replaces.
 func temporary(name string) string {
 	if len(name) > 200 {
-		name = name[:200] // a name has at most 255 bytes
+		name = name[:200] // The name is cut because a name has at most 255 bytes.
 	}
 	return "." + name + host.NewSuffix
 }
 
-// Write implements host.Files. It writes a temporary file and renames it. The new file gets the SELinux label and the user attributes of the
-// old one.
+// Write implements host.Files. Write writes a temporary file and renames it. The new file gets the SELinux label and
+// the user attributes of the old file.
 func (r *Root) Write(p string, want host.Entry, contents []byte) error {
 	return r.write(p, want, contents, r.batching)
 }
 
-// neverEmpty are files that are complete even after a power cut in a batch. Otherwise users could not log in.
+// neverEmpty are files that are complete even after a power cut in a batch. If one of these files were empty, users
+// could not log in.
 var neverEmpty = []string{host.PasswdPath, host.GroupPath, host.ShadowPath, SimulatedOSPath, storePath}
 
-// write writes a file. With later, the next Flush makes it durable.
+// write writes a file. If the parameter later is true, the next Flush makes the file durable.
 func (d *disk) write(p string, want host.Entry, contents []byte, later bool) error {
 	if made, err := d.writeEmpty(p, want, contents, later); made || err != nil {
 		return err
@@ -162,14 +163,15 @@ func (d *disk) Mkdir(p string, want host.Entry) error {
 	}
 	defer a.close()
 	mode := uint32(0o700)
-	if want.Owner == d.self && want.Mode&0o005 == 0o005 { // other users may read the final directory
+	// The mode is safe, because other users may read the final directory.
+	if want.Owner == d.self && want.Mode&0o005 == 0o005 {
 		mode = want.Mode & 0o777
 	}
 	if err := a.mkdir(mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	fd, err := a.open(unix.O_RDONLY | unix.O_DIRECTORY)
-	if errors.Is(err, fs.ErrPermission) && !d.privileged { // a directory that its owner may not list
+	if errors.Is(err, fs.ErrPermission) && !d.privileged { // The owner of the directory may not list it.
 		if err := a.change("chmod", func() error { return unix.Fchmodat(a.dir, a.name, want.Mode&0o7777, unix.AT_SYMLINK_NOFOLLOW) }); err != nil {
 			return err
 		}

@@ -24,11 +24,13 @@ const (
 	LookLimit = 2 * time.Minute
 	// StageLimit is the limit for staging, which may fetch an image.
 	StageLimit = time.Hour
-	// stopLimit is the time between the request to stop and the kill, in which the program can cancel its transaction.
+	// stopLimit is the time between the request to stop a program and its kill. In this time, the program can cancel
+	// its transaction.
 	stopLimit = 30 * time.Second
 )
 
-// How often a failed call is tried, and the pauses between attempts: the first pause doubles up to the longest.
+// How often a failed call is retried, and the pauses between attempts. Each pause is twice as long as the previous one,
+// up to the longest.
 const (
 	MaxTries   = 7
 	FirstPause = 10 * time.Second
@@ -43,11 +45,11 @@ type Program struct {
 	Root string
 	// Env is added to the program's environment, for tests.
 	Env []string
-	// Wait waits for a duration. Tests replace it.
+	// Wait waits for a duration. Tests replace Wait.
 	Wait func(context.Context, time.Duration) error
 }
 
-// FindProgram finds a program on the machine. If it does not exist, its path is empty.
+// FindProgram finds a program on the machine. If the program does not exist, its path is empty.
 func FindProgram(root *files.Root, dir, name string) Program {
 	x := Program{Root: filepath.Clean(dir), Wait: Wait}
 	for _, at := range []string{"/usr/bin/" + name, "/usr/sbin/" + name} {
@@ -65,7 +67,7 @@ func Exists(root *files.Root, at string) bool {
 	return err == nil
 }
 
-// Wait waits for a duration, or until the context ends, whose error it then returns.
+// Wait waits for a duration. If the context ends before that, Wait returns the error of the context.
 func Wait(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -151,7 +153,7 @@ func (x Program) RunRetrying(ctx context.Context, passes func(error) bool, args 
 // tail stores the end of the data that is written to it.
 type tail struct{ kept []byte }
 
-// maxTail is how many bytes, and saidLines how many lines, a failure needs to be understood.
+// maxTail is how many bytes of a program's output, and saidLines how many lines, an error contains.
 const (
 	maxTail      = 4096
 	maxTailLines = 5

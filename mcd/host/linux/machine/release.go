@@ -10,7 +10,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
 )
 
-// Release returns the fields of os-release(5) by name. Without the file, it returns none.
+// Release returns the fields of os-release(5) by name. Without the file, Release returns no fields.
 func Release(root *files.Root) map[string]string {
 	for _, at := range []string{"/etc/os-release", "/usr/lib/os-release"} {
 		if is, err := root.Stat(at); err == nil && is.Kind == host.Link {

@@ -38,7 +38,7 @@ func (e *bootEntry) spec() string {
 	return e.Image.Image.Transport + ":" + e.Image.Image.Image
 }
 
-// bootcStatus has the running deployment and that of the next boot.
+// bootcStatus has the running deployment and the deployment of the next boot.
 type bootcStatus struct {
 	booted, next string
 	// staged is true if a deployment is staged, which can be removed.
@@ -114,8 +114,8 @@ func (o *Bootc) Stage(ctx context.Context, step host.Step) error {
 	case isImage(want) != nil:
 		return isImage(want)
 	case is.staged && is.booted == want && o.ostree.Path != "":
-		// Remove the staged deployment first. Switching back instead would fetch the image again, and its tag may have
-		// moved.
+		// The command undeploy removes the staged deployment. Switching to the old image instead would fetch it again,
+		// and its tag may have moved.
 		_, err = o.ostree.Run(ctx, machine.StageLimit, "admin", "undeploy", "0")
 	default:
 		transport, name := transportOf(want)

@@ -16,7 +16,7 @@ import (
 const Booted = "/run/ostree-booted"
 
 // Detect returns the tool that changes a machine's OS: rpm-ostree if the machine has it, otherwise bootc, otherwise
-// none. dir is the mount point of the machine's root.
+// none. The parameter dir is the mount point of the machine's root.
 func Detect(root *files.Root, dir string) host.OperatingSystem {
 	is := releaseOf(machine.Release(root))
 	if !machine.Exists(root, Booted) {
@@ -44,7 +44,7 @@ type release struct {
 	major string
 }
 
-// releaseOf reads the fields of os-release(5). Without fields, it returns a default name.
+// releaseOf reads the fields of os-release(5). If there are no fields, the result has a default name.
 func releaseOf(f map[string]string) release {
 	core := f["VARIANT_ID"] == "coreos"
 	r := release{

@@ -6,9 +6,10 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// kargsChange returns the smallest edit after which the arguments of before and after, within all, are those of after
-// in order. The longest prefix of after that exists stays. The arguments del are removed, then add is appended. Each
-// word of del removes its first occurrence, as in ostree. Arguments in neither before nor after stay.
+// kargsChange returns the smallest edit of the argument list all. After the edit, those arguments in all that before or
+// after names are exactly after, in order. The edit keeps the longest prefix of after that all already has. The
+// arguments del are removed, then add is appended. Each word of del removes its first occurrence, as in ostree.
+// Arguments in neither before nor after stay.
 func kargsChange(all, before, after string) (del, add []string) {
 	want := host.SplitArgs(after)
 	managed := append(host.SplitArgs(before), want...)
@@ -20,7 +21,8 @@ func kargsChange(all, before, after string) (del, add []string) {
 	}
 }
 
-// lastOf splits the kernel arguments of a machine. For each argument, it keeps as many of the last occurrences as wanted contains.
+// lastOf splits the kernel arguments of a machine. For each argument, lastOf keeps as many of the last occurrences as
+// wanted contains.
 func lastOf(list, wanted []string) (gone, kept []string) {
 	spare := map[string]int{}
 	for _, word := range list {

@@ -8,7 +8,7 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host/linux/machine"
 )
 
-// Packaged is an OS that the daemon does not change. It only reports the running OS.
+// Packaged is an OS that the daemon does not change. Packaged only reports the running OS.
 type Packaged struct {
 	// Why is the reason, as the end of a sentence with "because".
 	Why string

@@ -9,8 +9,8 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host"
 )
 
-// kernels are the packages of each kernel type. The image contains the packages of the first type; the others replace
-// them.
+// kernels are the packages of each kernel type. The image contains the packages of the first type; the packages of the
+// other types replace them.
 var kernels = map[string][]string{
 	"default":   {"kernel", "kernel-core", "kernel-modules", "kernel-modules-core", "kernel-modules-extra"},
 	"realtime":  {"kernel-rt-core", "kernel-rt-modules", "kernel-rt-modules-extra"},

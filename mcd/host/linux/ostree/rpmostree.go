@@ -12,12 +12,13 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host/linux/machine"
 )
 
-// RPMOSTree changes the OS with the machine's rpm-ostree. It stages a deployment for the next boot and never changes
-// the running one. On machines that support it, bootc fetches images, unless packages are layered.
+// RPMOSTree changes the OS with the machine's rpm-ostree. RPMOSTree stages a deployment for the next boot and never
+// changes the running deployment. On machines with bootc, RPMOSTree fetches images with bootc, unless packages are
+// layered.
 //
-// To return to the running OS, it removes the staged deployment. Otherwise it deploys the old image anew. It never
-// uses `rpm-ostree rollback`, which would restore the /etc of the old deployment with the files of the config that is
-// rolled back.
+// To return to the running OS, RPMOSTree removes the staged deployment. To return to another OS, RPMOSTree deploys the
+// old image anew. RPMOSTree never uses `rpm-ostree rollback`, which would restore the /etc of the old deployment with
+// the files of the config that is rolled back.
 type RPMOSTree struct {
 	rpm, bootc machine.Program
 	is         release
@@ -101,7 +102,7 @@ func staged(is host.OS, step host.Step) (host.OS, error) {
 var errBusy = errors.New("rpm-ostree is busy with another transaction (see rpm-ostree status; rpm-ostree cancel ends it)")
 
 // waitIdle waits until no transaction is under way, and then reads the deployments, because a transaction may stage
-// one. A transaction continues after the death of its client, so it may be one of the daemon before a crash.
+// one. A transaction continues after the death of its client, so the daemon itself may have started it before a crash.
 func (o *RPMOSTree) waitIdle(ctx context.Context) (deployments, error) {
 	for pause, n := machine.FirstPause, 1; ; pause, n = min(2*pause, machine.MaxPause), n+1 {
 		d, err := o.deployments(ctx)
@@ -117,8 +118,8 @@ func (o *RPMOSTree) waitIdle(ctx context.Context) (deployments, error) {
 	}
 }
 
-// canUnstage reports whether removing the staged deployment results in the wanted OS. It must not discard changes of a
-// user: packages, or another commit of an image whose tag has moved.
+// canUnstage reports whether removing the staged deployment results in the wanted OS. The removal must not discard
+// changes of a user: packages, or another commit of an image whose tag has moved.
 func (o *RPMOSTree) canUnstage(d deployments, want host.OS, step host.Step) bool {
 	return d.next.at != d.booted.at && want == d.booted.os(o.is) && d.next.foreignPackages() == d.booted.foreignPackages() &&
 		(step.Verb == host.SetImage || d.next.base() == d.booted.base())
@@ -169,7 +170,7 @@ func (o *RPMOSTree) fetch(ctx context.Context, d deployments, image string) erro
 	return o.rpm.RunRetrying(ctx, alwaysRetry, "rebase", "--experimental", reference)
 }
 
-// swapKernel replaces the kernel of the image by another kernel, or restores it.
+// swapKernel replaces the kernel of the image by another kernel, or restores the kernel of the image.
 func (o *RPMOSTree) swapKernel(ctx context.Context, next deployment, want string) error {
 	is := kernelTypeOf(next.Packages)
 	added := slices.DeleteFunc(slices.Clone(next.Packages), func(p string) bool { return kernelTypeOf([]string{p}) == "default" })
@@ -200,8 +201,8 @@ func (o *RPMOSTree) layer(ctx context.Context, install, uninstall []string) erro
 	return nil
 }
 
-// verify checks that the next boot has the result of the step. Otherwise a staged deployment that was dropped silently
-// would be noticed only after the reboot.
+// verify checks that the next boot has the result of the step. Without this check, the daemon would find only after the
+// reboot that a staged deployment was dropped silently.
 func (o *RPMOSTree) verify(ctx context.Context, want host.OS, step host.Step) error {
 	d, err := o.deployments(ctx)
 	if err != nil {

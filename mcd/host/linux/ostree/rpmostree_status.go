@@ -41,8 +41,8 @@ type deployment struct {
 	kargs string
 }
 
-// ostreeImage is the prefix of the Image of deployments that were not created from a container. After it come a ref,
-// an @ and the commit.
+// ostreeImage is the prefix of the Image of deployments that were not created from a container. A ref, an @ and the
+// commit follow the prefix.
 const ostreeImage = "ostree://"
 
 // image returns the pull spec.
@@ -86,7 +86,7 @@ func (d deployment) foreignPackages() string {
 	return fmt.Sprint(foreign(d.Packages), foreign(d.Removals), foreign(d.LocalPackages), foreign(d.Replacements))
 }
 
-// deployments are the running deployment and that of the next boot, which may be the same.
+// deployments has the running deployment and the deployment of the next boot, which may be the same.
 type deployments struct {
 	all          []deployment
 	booted, next deployment
@@ -94,7 +94,7 @@ type deployments struct {
 	busy bool
 }
 
-// parseDeployments parses the list. The first deployment is that of the next boot.
+// parseDeployments parses the list. The first deployment of the list is that of the next boot.
 func parseDeployments(text []byte) (deployments, error) {
 	var s struct {
 		Deployments []deployment    `json:"deployments"`
@@ -116,7 +116,7 @@ func parseDeployments(text []byte) (deployments, error) {
 	}, nil
 }
 
-// deployments reads the deployments, and the kernel arguments of the needed ones.
+// deployments reads the deployments, and the kernel arguments of those deployments that the status needs.
 func (o *RPMOSTree) deployments(ctx context.Context) (deployments, error) {
 	text, err := o.rpm.Run(ctx, machine.LookLimit, "status", "--json")
 	if err != nil {
@@ -137,7 +137,8 @@ func (o *RPMOSTree) deployments(ctx context.Context) (deployments, error) {
 	return d, err
 }
 
-// kargsOf reads the kernel arguments of one deployment. Early releases print a title before them.
+// kargsOf reads the kernel arguments of one deployment. Early releases of rpm-ostree print a title before the
+// arguments.
 func (o *RPMOSTree) kargsOf(ctx context.Context, at int) (string, error) {
 	text, err := o.rpm.Run(ctx, machine.LookLimit, "kargs", "--deploy-index="+strconv.Itoa(at))
 	if err != nil {

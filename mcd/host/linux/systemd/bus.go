@@ -15,10 +15,10 @@ import (
 	godbus "github.com/godbus/dbus/v5"
 )
 
-// timeouts are the limits for answers. A bus accepts connections even if no process reads them, and D-Bus has no
-// limits of its own. Without limits, a node could stay Working for ever.
+// timeouts are the limits for answers of systemd. A bus accepts connections even if no process reads them, and D-Bus
+// has no limits of its own. Without limits, a node could stay Working for ever.
 type timeouts struct {
-	// ask is the limit for connecting, and for calls that are answered at once.
+	// ask is the limit for connecting, and for calls that systemd answers at once.
 	ask time.Duration
 	// reload is the limit for a daemon-reload, which runs the generators and reads every unit.
 	reload time.Duration
@@ -26,12 +26,12 @@ type timeouts struct {
 	job time.Duration
 }
 
-// defaultTimeouts are the limits outside tests. They are longer than systemd's own defaults, so that errors contain
-// systemd's reason.
+// defaultTimeouts are the limits outside tests. The default timeouts are longer than systemd's own defaults, so that
+// errors contain systemd's reason.
 var defaultTimeouts = timeouts{ask: 30 * time.Second, reload: 5 * time.Minute, job: 15 * time.Minute}
 
-// bus connects to systemd through its private socket, which works without a D-Bus daemon. There systemd reports to all
-// clients how jobs end.
+// bus connects to systemd through its private socket, which works without a D-Bus daemon. On this socket, systemd
+// reports to all clients how jobs end.
 type bus struct {
 	address  string
 	timeouts timeouts
@@ -45,7 +45,7 @@ type bus struct {
 // conn is a pair of connections: one for calls, the other for signals.
 type conn struct {
 	*dbus.Conn
-	// calls is the connection for calls, for methods that go-systemd does not have.
+	// calls is the connection for calls of methods that go-systemd does not have.
 	calls *godbus.Conn
 	// lost is closed when either connection ends.
 	lost <-chan struct{}
@@ -73,7 +73,7 @@ func (b *bus) connect(ctx context.Context) (l *conn, again bool, err error) {
 	defer done()
 	l, err = b.call(limited)
 	for b.connected && isAway(err) {
-		// systemd was reachable before, so it is restarting itself.
+		// systemd was reachable before, so it is probably restarting itself.
 		select {
 		case <-limited.Done():
 		case <-time.After(50 * time.Millisecond):
@@ -89,7 +89,8 @@ func (b *bus) connect(ctx context.Context) (l *conn, again bool, err error) {
 	return l, false, nil
 }
 
-// call connects. The context limits only the connecting; the connection outlives it.
+// call returns a connection. The context limits only the time to connect; the connection stays open after the context
+// ends.
 func (b *bus) call(ctx context.Context) (*conn, error) {
 	life, hang := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, hang)
@@ -130,8 +131,8 @@ func dial(life context.Context, address string) (*godbus.Conn, error) {
 	return conn, nil
 }
 
-// do calls systemd with a time limit. After a timeout it drops the connection, and the next call connects again. If
-// the connection was closed already, it connects again and repeats the call: all these calls can be repeated without
+// do calls systemd with a time limit. After a timeout, do drops the connection, and the next call connects again. If
+// the connection was closed already, do connects again and repeats the call, because all calls can be repeated without
 // harm.
 func (b *bus) do(ctx context.Context, limit time.Duration, call func(context.Context, *conn) error) error {
 	l, old, err := b.connect(ctx)
@@ -160,7 +161,7 @@ func isBroken(err error) bool {
 	return err != nil && !errors.As(err, &answer)
 }
 
-// timeoutError explains an expired context. It returns an earlier error unchanged.
+// timeoutError explains an expired context. timeoutError returns an earlier error unchanged.
 func timeoutError(limited context.Context, err error, limit time.Duration) error {
 	if err != nil && errors.Is(limited.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("there was no answer within %s: %w", limit, context.DeadlineExceeded)

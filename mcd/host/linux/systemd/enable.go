@@ -14,9 +14,10 @@ import (
 	"github.com/bunsen-os/bunsen/mcd/host/linux/files"
 )
 
-// Enablement enables and disables units by their symlinks. It creates the same symlinks as systemctl; test/lab/host
-// compares both. It writes symlinks like all files, so that they can be rolled back after a crash, and on a machine
-// that is not running. These differences are intended:
+// Enablement enables and disables units by their symlinks. Enablement creates the same symlinks as systemctl;
+// test/lab/host compares the symlinks of Enablement and systemctl. Enablement writes symlinks like all files, so that
+// they can be rolled back after a crash, and on a machine that is not running. These differences from systemctl are
+// intended:
 //
 //   - units that Also names have their own steps;
 //   - for a section with an error, it creates no links; systemctl creates those of the other lines and then fails;
@@ -56,7 +57,7 @@ func (e Enablement) find(name string) (unitFile, error) {
 	return unitFile{name: name}, nil
 }
 
-// at reads a unit file at a path and follows links. It returns the zero value if there is no file.
+// at reads a unit file at a path and follows links. at returns the zero value if there is no file.
 func (e Enablement) at(p, name string) (unitFile, error) {
 	from := p
 	for range host.MaxLinks {
@@ -105,8 +106,8 @@ func (e Enablement) install(name string) (string, error) {
 	return host.Unit{}.WithSections(name, parts).Install, err
 }
 
-// sections reads the [Install] sections of the unit's files: the administrator's, and those without the
-// administrator's directory. An alias has the drop-ins of its unit.
+// sections reads the [Install] sections of the unit's files: with the administrator's files, and without them. An alias
+// has the drop-ins of its unit.
 func (e Enablement) sections(name string) (host.Sections, error) {
 	s := host.Sections{}
 	file, err := e.find(name)
@@ -140,7 +141,7 @@ func (e Enablement) sections(name string) (host.Sections, error) {
 	return s, nil
 }
 
-// dropins reads the drop-ins in a directory. It skips those that a directory of higher priority, below the
+// dropins reads the drop-ins in a directory. dropins skips drop-ins that a directory of higher priority, other than the
 // administrator's, hides.
 func (e Enablement) dropins(s host.Sections, as, dir string, hidden map[string]bool) error {
 	names, err := e.root.List(dir)
@@ -332,7 +333,8 @@ func (e Enablement) link(at, file string) error {
 		return err
 	}
 	if to := host.LinkTarget(at, is.Target); is.Kind == host.Link && (to == file || slices.Contains(host.UnitDirs, path.Dir(to))) {
-		return nil // a relative link, or one to another unit directory: systemd only reads the name
+		// A relative link, or a link to another unit directory, is good enough, because systemd only reads the name.
+		return nil
 	}
 	if err := e.root.MkdirAll(path.Dir(at)); err != nil {
 		return err
@@ -340,7 +342,7 @@ func (e Enablement) link(at, file string) error {
 	return e.root.Link(at, host.Entry{Target: file})
 }
 
-// Disable implements host.Units. It also removes directories that become empty.
+// Disable implements host.Units. Disable also removes directories that become empty.
 func (e Enablement) Disable(_ context.Context, name string) error {
 	links, err := e.pulledIn(name)
 	if err != nil {

@@ -67,7 +67,7 @@ func installLink(name, key, value string) (string, error) {
 	return host.UnitDir + "/" + alias, nil
 }
 
-// aliasOf returns an alias of a unit. For an instance, it is the same instance of another template.
+// aliasOf returns an alias of a unit. The alias of an instance is the same instance of another template.
 func aliasOf(name, alias string) (string, error) {
 	_, instance := host.TemplateOf(name)
 	if stem, suffix, ok := strings.Cut(alias, "@."); ok && instance != "" {
@@ -80,7 +80,8 @@ func aliasOf(name, alias string) (string, error) {
 	return alias, nil
 }
 
-// expandSpecifiers replaces % specifiers in [Install]. It supports those that depend only on the unit's name.
+// expandSpecifiers replaces % specifiers in [Install]. expandSpecifiers supports only specifiers that depend on nothing
+// but the unit's name.
 func expandSpecifiers(value, name string) (string, error) {
 	var b strings.Builder
 	for {

@@ -13,14 +13,14 @@ import (
 	"github.com/coreos/go-systemd/v22/dbus"
 )
 
-// Units enables units by their symlinks. systemd itself reloads and restarts them.
+// Units enables units by their symlinks, and lets systemd reload and restart them.
 type Units struct {
 	Enablement
 	bus *bus
 }
 
-// NewUnits returns the units of the machine whose root is mounted at a directory. It connects to systemd at the first
-// use.
+// NewUnits returns the units of the machine whose root is mounted at a directory. NewUnits connects to systemd at the
+// first use.
 func NewUnits(root *files.Root, dir string) *Units {
 	return &Units{Enablement: NewEnablement(root), bus: newBus(dir)}
 }
@@ -48,8 +48,8 @@ func (u *Units) Reload(ctx context.Context, name string) error {
 	return nil
 }
 
-// Restart implements host.Units. It first resets systemd's start counter of the unit, whose limit is for failing
-// services: an update may restart a service several times. A unit that is not loaded has no counter.
+// Restart implements host.Units. Restart first resets systemd's start counter of the unit, whose limit is for failing
+// services: an update may restart a service several times. A unit that is not loaded has no start counter.
 func (u *Units) Restart(ctx context.Context, name string) error {
 	_ = u.bus.do(ctx, u.bus.timeouts.ask, func(ctx context.Context, l *conn) error { return l.ResetFailedUnitContext(ctx, name) }) //nolint:errcheck // the restart reports what is wrong
 	if err := u.run(ctx, name, (*dbus.Conn).RestartUnitContext); err != nil && !u.hasOther(ctx, name) {
@@ -58,8 +58,8 @@ func (u *Units) Restart(ctx context.Context, name string) error {
 	return nil
 }
 
-// hasOther reports whether a unit does not exist because the node has another one in its place: a rule for k3s or RKE2 restarts the
-// unit of servers and the one of agents.
+// hasOther reports whether a unit does not exist because the node has another unit in its place. A rule for k3s or RKE2
+// restarts the unit of servers and the unit of agents, but a node has only one of the two.
 func (u *Units) hasOther(ctx context.Context, name string) bool {
 	others := distribution.OtherUnits(name)
 	if len(others) == 0 {
@@ -75,7 +75,8 @@ func (u *Units) exists(ctx context.Context, name string) bool {
 }
 
 // Active returns a unit's state (active, failed, …), its sub-state (running, …) and its last result (success,
-// exit-code, …). The result is "" for kinds of units without one. A unit that does not exist is inactive, dead and "".
+// exit-code, …). The result is "" for kinds of units without a result. A unit that does not exist is inactive, dead and
+// "".
 func (u *Units) Active(ctx context.Context, name string) (state, sub, result string, err error) {
 	is, err := u.properties(ctx, name)
 	if err != nil {
@@ -104,8 +105,8 @@ func word(is map[string]any, name string) string {
 // queue is a method of systemd that queues a job and sends its result to a channel.
 type queue func(*dbus.Conn, context.Context, string, string, chan<- string) (int, error)
 
-// run queues a job and waits for its result. If the caller's deadline ends, it cancels the job. If the caller cancels
-// its context, the job continues.
+// run queues a job and waits for its result. If the caller's deadline passes, run cancels the job. If the caller
+// cancels its context, the job continues.
 func (u *Units) run(ctx context.Context, name string, start queue) error {
 	var id int
 	var on *conn
@@ -152,8 +153,8 @@ func (u *Units) cancel(ctx context.Context, id int) error {
 	return nil
 }
 
-// unitProblem describes the state of a unit like systemctl status. It omits the log of the unit, which may have
-// secrets.
+// unitProblem describes the state of a unit like systemctl status. unitProblem omits the log of the unit, which may
+// have secrets.
 func (u *Units) unitProblem(ctx context.Context, name, how string) error {
 	is, err := u.properties(ctx, name)
 	if err != nil {
@@ -178,7 +179,7 @@ func (u *Units) unitProblem(ctx context.Context, name, how string) error {
 func exitText(is map[string]any) string {
 	code, _ := is["ExecMainCode"].(int32)
 	status, _ := is["ExecMainStatus"].(int32)
-	const exited, killed, dumped = 1, 2, 3 // the codes of siginfo_t, which systemd uses
+	const exited, killed, dumped = 1, 2, 3 // These constants are codes of siginfo_t, which systemd uses.
 	switch {
 	case code == exited && status != 0:
 		return fmt.Sprintf("its main process exited with %d", status)

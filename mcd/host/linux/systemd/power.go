@@ -33,7 +33,7 @@ func NewPower(dir string, units *Units) Power {
 	}
 }
 
-// BootID implements host.Power. If the machine's /proc is not mounted below its root, it reads the /proc of this
+// BootID implements host.Power. If the machine's /proc is not mounted below its root, BootID reads the /proc of this
 // process, which has the same ID.
 func (p Power) BootID() (string, error) {
 	text, err := os.ReadFile(p.bootID)
@@ -43,9 +43,9 @@ func (p Power) BootID() (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// Reboot implements host.Power. It uses logind, which waits for programs that delay the reboot. If a program blocks
-// the reboot, Reboot does not force it: the error names the program, and the caller retries later. It does not use
-// go-systemd, whose Reboot drops the answer.
+// Reboot implements host.Power. Reboot uses logind, which waits for programs that delay the reboot. If a program blocks
+// the reboot, Reboot does not force it: the error names the program, and the caller retries later. Reboot does not use
+// the library go-systemd, whose Reboot drops the answer.
 func (p Power) Reboot(ctx context.Context, why string) error {
 	if err := p.finalize(ctx); err != nil {
 		return err
@@ -59,10 +59,10 @@ func (p Power) Reboot(ctx context.Context, why string) error {
 	return nil
 }
 
-// finalize ensures that the shutdown writes a staged deployment. ostree-finalize-staged.service does that when it
-// stops, so it must be active before. A path unit of OSTree starts the service, but possibly too late, early in a boot
-// or right after the staging. The machine would then boot the old deployment without an error. If OSTree has no such
-// unit, it writes nothing at the shutdown.
+// finalize ensures that the shutdown writes a staged deployment. ostree-finalize-staged.service writes a staged
+// deployment when the service stops, so it must be active before the shutdown. A path unit of OSTree starts the
+// service, but early in a boot or right after the staging it may be too late. In this case, the machine would boot the
+// old deployment without an error. If OSTree has no such service, nothing has to be written at the shutdown.
 func (p Power) finalize(ctx context.Context) error {
 	_, err := os.Lstat(p.staged)
 	if errors.Is(err, os.ErrNotExist) {
@@ -93,8 +93,8 @@ func (p Power) reboot(ctx context.Context, why string) error {
 	if err := logind.call("SetWallMessage", why, true).Err; err != nil {
 		return fmt.Errorf("setting the message to users who are logged in: %w", err)
 	}
-	// Without this flag, logind lets root ignore every blocker. With it, logind still ignores blockers of root, so
-	// they were checked before. The flag is for blockers that start in between.
+	// Without this flag, logind lets root ignore every blocker. Even with this flag, logind ignores blockers of root,
+	// so blocked has checked them before. The flag is for blockers that start after that check.
 	const checkInhibitorsOfRootToo = uint64(1)
 	err = logind.call("RebootWithFlags", checkInhibitorsOfRootToo).Err
 	if isDBusError(err, "org.freedesktop.DBus.Error.UnknownMethod") {
@@ -103,7 +103,7 @@ func (p Power) reboot(ctx context.Context, why string) error {
 	if isDBusError(err, "org.freedesktop.login1.OperationInProgress") {
 		var down bool
 		if logind.object.StoreProperty("org.freedesktop.login1.Manager.PreparingForShutdown", &down) == nil && down {
-			return nil // logind already shuts down
+			return nil // logind is already shutting down.
 		}
 	}
 	if isDBusError(err, "org.freedesktop.DBus.Error.AccessDenied") {
@@ -124,10 +124,10 @@ func (m manager) call(method string, args ...any) *godbus.Call {
 
 // inhibitor is an inhibitor lock of logind.
 type inhibitor struct {
-	// What is inhibited, joined by colons. Who holds the lock and Why are texts for users. Mode is block, delay or a
-	// weak form.
+	// What lists the inhibited actions, joined by colons. Who names the holder of the lock, and Why the reason, both
+	// for users. Mode is block, delay or a weak form.
 	What, Who, Why, Mode string
-	// UID and PID are those of the holder.
+	// UID and PID are the user and the process that hold the lock.
 	UID, PID uint32
 }
 

@@ -8,7 +8,7 @@ import (
 // SimulatedUnits enables units for real, and prints the services that it would start.
 type SimulatedUnits struct {
 	Enablement
-	// Say is called with one line for each action that is not done.
+	// Say is called with one line for each action that a real machine would do.
 	Say func(line string)
 }
 

@@ -24,17 +24,17 @@ import (
 const watchedEvents = unix.IN_CLOSE_WRITE | unix.IN_ATTRIB | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
 	unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR | unix.IN_DONT_FOLLOW | unix.IN_EXCL_UNLINK
 
-// structureEvents are events after which a path may lead to other directories.
+// structureEvents are inotify events after which a path may lead to other directories.
 const structureEvents = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_IGNORED | unix.IN_UNMOUNT
 
 // sessionsDir has one file for each session of logind.
 const sessionsDir = "/run/systemd/sessions"
 
-// Watcher reports that another program may have changed watched paths. With inotify, it watches every directory of a
-// path for the next name of the path. So the directories may be missing, renamed or created later.
+// Watcher reports that another program may have changed watched paths. With inotify, a Watcher watches every directory
+// of a path for the next name of the path. So the directories may be missing, renamed or created later.
 type Watcher struct {
 	root *files.Root
-	// in reads events; closing it ends the watcher.
+	// in is the file from which the watcher reads events. Closing it ends the watcher.
 	in *os.File
 	// settle is how long the watcher collects changes before one signal. gap is the minimum time between two signals,
 	// so that a file with permanent writes does not cause permanent scans.
@@ -107,8 +107,8 @@ func (w *Watcher) Watch(paths []string) error {
 	return w.rebuild()
 }
 
-// rebuild watches the present directories of all paths, and no others. It watches a directory before it reads its
-// entries, so that it misses no new entry.
+// rebuild watches the present directories of all paths, and stops watching all other directories. rebuild watches a
+// directory before it reads its entries, so that it misses no new entry.
 func (w *Watcher) rebuild() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -153,10 +153,10 @@ func (w *Watcher) follow(p string) error {
 			done, todo = next, todo[1:]
 			continue
 		case kind != host.Link:
-			return nil // a file, so nothing exists below it
+			return nil // The path is a file, so nothing exists below it.
 		}
 		if hops++; hops > host.MaxLinks {
-			return nil // the link leads nowhere
+			return nil // The link leads to no existing path.
 		}
 		done, todo = "/", append(strings.Split(strings.TrimPrefix(host.LinkTarget(next, to), "/"), "/"), todo[1:]...)
 		if todo[0] == "" {
@@ -167,19 +167,19 @@ func (w *Watcher) follow(p string) error {
 }
 
 // add watches a directory for a name. The path of the directory has no links. If the directory was removed meanwhile,
-// the watch of its parent reports that.
+// the watch of its parent reports the removal.
 func (w *Watcher) add(dir, name string) error {
 	wd := -1
 	conn, err := w.in.SyscallConn()
 	if err == nil {
 		err = w.root.WithDir(dir, func(opened int) (bad error) {
-			held := "/proc/self/fd/" + strconv.Itoa(opened) + "/." // no user can redirect this path
+			held := "/proc/self/fd/" + strconv.Itoa(opened) + "/." // No user can redirect this path.
 			closed := conn.Control(func(fd uintptr) { wd, bad = unix.InotifyAddWatch(int(fd), held, watchedEvents) })
 			return errors.Join(bad, closed)
 		})
 	}
 	switch {
-	case err == nil && wd < 0, files.IsAbsent(err), files.IsUnsafe(err): // a scan of the path reports the refusal
+	case err == nil && wd < 0, files.IsAbsent(err), files.IsUnsafe(err): // A drift scan of the path reports this refusal.
 		return nil
 	case errors.Is(err, unix.ENOSPC):
 		return fmt.Errorf("watching %s: %w: raise fs.inotify.max_user_watches", dir, err)
@@ -209,12 +209,12 @@ func (w *Watcher) listen() {
 	for {
 		n, err := w.in.Read(buf[:])
 		if err != nil {
-			return // the watcher was closed
+			return // The watcher was closed.
 		}
 		disturbed, moved, session := w.classify(eventsIn(buf[:n]))
 		if moved {
-			_ = w.rebuild() // the periodic scan covers paths that cannot be watched now
-			session = true  // a session may have started before the watch of its directory
+			_ = w.rebuild() // An error is ignored, because the periodic scan covers paths that cannot be watched now.
+			session = true  // A session may have started before its directory was watched.
 		}
 		if session && w.checkSessions() || disturbed {
 			w.announce()
@@ -262,7 +262,7 @@ func (w *Watcher) classify(events []event) (disturbed, moved, session bool) {
 	return disturbed, moved, session
 }
 
-// checkSessions checks whether a user is logged in over SSH. It returns true only once.
+// checkSessions checks whether a user is logged in over SSH. checkSessions returns true only once.
 func (w *Watcher) checkSessions() bool {
 	if w.accessed.Load() {
 		return false
